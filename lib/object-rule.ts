@@ -1,11 +1,6 @@
 /**
- * The path of a new file to its run: its event, and the function that starts runs.
- * The events of new objects, and the function that reads them: the rule, the queue that collects events, and its dead letters.
- * Makes existing buckets send events to EventBridge, beside their other notifications: the one with the captures, and the one
- * with the labels. Deleting the stack leaves them switched on, since another stack may need it.
- *
- * The CDK's own custom resource has one function per CloudFormation stack, with one role. In an app of somebody else it would
- * be shared: with buckets of theirs, which our role could not change, or with theirs, which may change every bucket.
+ * The path of a new file to its run: the bucket's notifications, the rule, the queue of events with its dead letters,
+ * and the function that starts runs.
  */
 import { type CfnResource, CustomResource, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import { Match, Rule } from 'aws-cdk-lib/aws-events';
@@ -62,6 +57,14 @@ def handler(event, context):
     urllib.request.urlopen(request, timeout=30)
 `;
 
+/**
+ * Makes existing buckets send events to EventBridge, beside their other notifications: the one with the captures, and
+ * the one with the labels. Deleting the stack leaves them switched on, since another stack may need it.
+ *
+ * The CDK's own custom resource has one function per CloudFormation stack, with one role. In an app of somebody else it
+ * would be shared: with buckets of theirs, which our role could not change, or with theirs, which may change every
+ * bucket.
+ */
 class CaptureNotifications extends Construct {
   constructor(scope: Construct, id: string, settings: Settings) {
     super(scope, id);
@@ -122,6 +125,10 @@ interface ObjectEventsProps {
   receives: number;
 }
 
+/**
+ * The events of new objects: the rule, the queue that collects them, its dead letters, and the function that reads
+ * them.
+ */
 export class ObjectEvents extends Construct {
   readonly rule: Rule;
   /** The events that wait for the function. */

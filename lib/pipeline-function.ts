@@ -1,9 +1,4 @@
-/**
- * A Lambda function of the stack: its bundle, its role and its log group.
- * Connects functions to the subnets that the settings name. Nothing is looked up, so that synth needs no credentials.
- * The code of the Lambdas as assets of a stack.
- */
-
+/** A Lambda function of the stack: its bundle, its role, its log group, and its connection to a VPC. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type CfnResource, Duration, RemovalPolicy, Size, Stack, Stage } from 'aws-cdk-lib';

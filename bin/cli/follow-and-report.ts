@@ -1,9 +1,4 @@
-/**
- * Follows runs on the terminal, and reports what became of them.
- * Starts a run, and follows it.
- * The options of commands that start runs.
- */
-
+/** Starts runs with the options of a command, follows them on the terminal, and reports what became of them. */
 import { type Command, InvalidArgumentError } from 'commander';
 import type { ExecutionInput, RunOptions } from '../../src/core/contract/input.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';

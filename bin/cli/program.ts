@@ -1,8 +1,7 @@
 /**
- * The program: its options, and the commands of the table, of which only the asked one is loaded.
- * Errors as the command line prints them.
+ * The program: its options, its errors as text, and the commands of the table. Only the command that was asked for is
+ * loaded.
  */
-
 import { inspect } from 'node:util';
 import { Command } from 'commander';
 import { awsFailure } from '../../src/core/errors/aws-failures.ts';

@@ -1,8 +1,4 @@
-/**
- * What became of runs, for a terminal or a pipe.
- * What a person may do next with a run: commands to copy, and pages to open.
- */
-
+/** Formats reports of runs for a terminal or a pipe, with commands to copy and pages to open. */
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { shellWord } from '../../src/core/text/shell-word.ts';

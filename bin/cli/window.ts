@@ -1,9 +1,4 @@
-/**
- * The options of a window of time, as instants.
- * Names that a person gave.
- * Parses the instants of options.
- */
-
+/** Reads options that a person gives: windows of time, instants and names. */
 import { HOUR_MS } from '../../src/captures/files/capture-path.ts';
 import { parseInferenceTime } from '../../src/captures/record/inference-time.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';

@@ -1,6 +1,6 @@
 /**
- * Obtains labels and verdicts for `calibrate`: from MLflow, or from a file or the anchor set by asking the judge now.
- * Reads people's labels of a window for `rates`.
+ * Reads the data of `calibrate` and `rates`: people's labels, and the judge's verdicts on the same captures. Those of
+ * `calibrate` come from MLflow, or from a file or the anchor set by asking the judge now.
  */
 import { readFileSync } from 'node:fs';
 import { PermanentError } from '../../src/core/errors/errors.ts';

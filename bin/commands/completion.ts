@@ -1,8 +1,7 @@
 /**
- * `inference-monitor completion`: prints a script that completes commands, options and choices in a shell.
- * Completion scripts for shells, made from the commands themselves: their options, choices and descriptions.
+ * `inference-monitor completion`: prints a script that completes commands, options and choices in a shell. The script
+ * is made from the commands themselves.
  */
-
 import { Argument, Command, type Option } from 'commander';
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const;

@@ -1,6 +1,6 @@
 /**
- * `inference-monitor doctor`: checks what a deployment needs, and the deployed stack. It changes nothing and pays nothing.
- * The findings of `doctor` as text: grouped for a terminal of any width, a line each for a pipe.
+ * `inference-monitor doctor`: checks the needs of a deployment, and the deployed stack. It changes nothing and pays
+ * nothing.
  */
 import { Command } from 'commander';
 import { singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
@@ -49,6 +49,7 @@ function block({ level, message, repair }: Finding, { width, style }: TextOption
 
 const PLURALS: Readonly<Record<string, string>> = { warning: 'warnings', error: 'errors' };
 
+/** Formats the findings: grouped for a terminal of any width, a line each for a pipe. */
 export function diagnosisText({ findings, counts }: Diagnosis, options: TextOptions): string {
   if (!Number.isFinite(options.width)) return findings.map((each) => `${lineOf(each)}\n`).join('');
   const groups = Object.entries(GROUPS).flatMap(([heading, checks]) => {

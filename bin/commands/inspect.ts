@@ -1,7 +1,6 @@
 /**
- * `inference-monitor inspect`: what capture files contain, and what the stack would make of them, offline.
- * Tells what capture files contain, what the stack would do with them, and what judging them would cost.
- * Tells what one line of a capture file becomes: its trace, or the reason why it is quarantined.
+ * `inference-monitor inspect`: tells offline what capture files contain, what the stack would do with them, and what
+ * judging them would cost.
  */
 import { Command } from 'commander';
 import { capturePathOf, hourPathOf } from '../../src/captures/files/capture-path.ts';
@@ -260,6 +259,7 @@ async function inspect(given: string, flags: { line?: number; json?: boolean }):
   if (!isClean) process.exitCode = EXIT.found;
 }
 
+/** Reports on all captures of a file or folder. */
 export async function inspectAll(path: string, settings: CaptureSettings): Promise<InspectReport> {
   const scorers = activeScorers(settings);
   const always = createAlwaysRule(settings.EVALUATION_ALWAYS, scorers.filter(isCodeScorer));
@@ -277,7 +277,7 @@ export async function inspectAll(path: string, settings: CaptureSettings): Promi
   return inspection.report();
 }
 
-/** @throws PermanentError `LineMissing` */
+/** Tells what one line becomes: its trace, or the reason of its quarantine. @throws PermanentError `LineMissing` */
 export async function inspectLine(path: string, number: number, settings: CaptureSettings): Promise<LineReport> {
   const [file, ...others] = await localFiles(path);
   if (file === undefined || others.length > 0) {

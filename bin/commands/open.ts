@@ -1,8 +1,4 @@
-/**
- * `inference-monitor open`: the pages of MLflow and of the AWS console about a stack.
- * Opens a page in the person's browser.
- */
-
+/** `inference-monitor open`: opens the pages of MLflow and of the AWS console about a stack in the browser. */
 import { spawn } from 'node:child_process';
 import { LambdaClient } from '@aws-sdk/client-lambda';
 import { Argument, Command, Option } from 'commander';

@@ -1,6 +1,6 @@
 /**
- * `inference-monitor process`: processes captures again, or files of this machine for the first time, and follows the runs.
- * Processes capture files of this machine: puts them into the bucket, and follows the runs that the stack's rule starts.
+ * `inference-monitor process`: processes captures again, or files of this machine for the first time, and follows the
+ * runs.
  */
 import { Command } from 'commander';
 import type { BackfillInput } from '../../src/core/contract/input.ts';
@@ -31,7 +31,11 @@ type LocalFlags = RunFlags & StackFlags;
 const POLL_MS = 2_000;
 const EMULATED_POLL_MS = 400;
 
-/** @throws PermanentError `OptionsNeedCaptures`, and what `planUpload` throws */
+/**
+ * Puts capture files of this machine into the bucket, and follows the runs that the stack's rule starts.
+ *
+ * @throws PermanentError `OptionsNeedCaptures`, and what `planUpload` throws
+ */
 async function processLocal(
   stack: DeployedStack,
   captures: StackCaptures,

@@ -1,6 +1,6 @@
 /**
- * `inference-monitor quarantine`: the lines of a run that could not become traces.
- * The quarantined lines of a run, with their bytes as they were captured.
+ * `inference-monitor quarantine`: counts the lines of a run that could not become traces, by reason, or writes them as
+ * captured to a file.
  */
 import { Command } from 'commander';
 import { isOfOneFile } from '../../src/captures/files/capture-objects.ts';

@@ -1,7 +1,4 @@
-/**
- * Formats the output of the replay command: the plan of a dry run, and the figures at the end.
- * Displays the progress of a replay: a few lines that are redrawn on a terminal, or plain lines elsewhere.
- */
+/** Formats the output of the replay command: the plan of a dry run, the progress, and the figures at the end. */
 import { durationText, singleLine } from '../../src/core/text/terminal-text.ts';
 import type { DryRun } from '../../src/replay/dry-run.ts';
 import type { DistributionMetric } from '../../src/replay/measure/metrics.ts';
@@ -37,6 +34,7 @@ export function clock(seconds: number): string {
   return `${days > 0 ? `${days} d ` : ''}${parts.map((part) => String(part).padStart(2, '0')).join(':')}`;
 }
 
+/** Displays the progress: a few lines that are redrawn on a terminal, or plain lines elsewhere. */
 export class ReplayDisplay {
   readonly #options: DisplayOptions;
   readonly #terminal: boolean;

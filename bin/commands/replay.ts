@@ -1,7 +1,4 @@
-/**
- * `inference-monitor replay`: sends captured requests to another endpoint and measures the replies.
- * The options of the replay command, as its help lists them, and the values that they parse to.
- */
+/** `inference-monitor replay`: sends captured requests to another endpoint and measures the replies. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { parseInferenceTime } from '../../src/captures/record/inference-time.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';

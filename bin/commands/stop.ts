@@ -1,6 +1,6 @@
 /**
- * `inference-monitor stop`: stops a run, or a cloud replay, whose results it waits for.
- * Stops a monitoring run, and says what that leaves.
+ * `inference-monitor stop`: stops a run and tells what is left of it, or stops a cloud replay and waits for its
+ * results.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { InvokeCommand } from '@aws-sdk/client-lambda';

@@ -1,6 +1,6 @@
 /**
- * Checks the buckets that exist before the stack: that of the captures and that of MLflow's artifacts.
- * Checks that captures arrive, that they can be read, and that their events reach the stack.
+ * Checks the buckets that exist before the stack: that of the captures, with its events, and that of MLflow's
+ * artifacts.
  */
 import {
   GetBucketNotificationConfigurationCommand,
@@ -52,6 +52,7 @@ const ago = (ms: number): string => {
   return hours < 48 ? `${hours} hours` : `${Math.floor(hours / 24)} days`;
 };
 
+/** Checks that captures arrive, and that they can be read. */
 async function checkArrivals(ground: Ground, bucket: string): Promise<Found> {
   const { s3, capturePrefix: prefix = '' } = ground;
   const where = `s3://${bucket}/${prefix}`;

@@ -1,8 +1,7 @@
 /**
- * All checks of `doctor`, in the order of their findings. Nothing is changed, and nothing is paid for.
- * Checks the deployed stack: its state, what of `.env` is not deployed, what does not run, alarms and dead letters.
+ * Runs all checks of `doctor`, in the order of their findings, and checks the deployed stack itself. Nothing is
+ * changed, and nothing is paid for.
  */
-
 import { DescribeStackResourcesCommand, DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
 import { GetFunctionConfigurationCommand, ListEventSourceMappingsCommand } from '@aws-sdk/client-lambda';
 import { functionEnvironment, replayEnvironment } from '../../lib/settings/function-environment.ts';

@@ -1,7 +1,6 @@
 /**
- * What `doctor` finds: for each check what is, and what to do about it.
- * What the checks of `doctor` share: the settings, and clients that do not make a person wait.
- * Checks who asks: credentials, and whether the settings' ARNs are of the same account.
+ * The parts that the checks of `doctor` share: findings, the settings, clients that answer soon, and the check of the
+ * account.
  */
 import { BedrockClient } from '@aws-sdk/client-bedrock';
 import { CloudFormationClient } from '@aws-sdk/client-cloudformation';
@@ -43,6 +42,7 @@ export interface Ground extends Clients {
 
 const QUICK = { maxAttempts: 2, requestHandler: { connectionTimeout: 5_000 } };
 
+/** Makes clients that give up soon, since a person waits. */
 export function quickClients(region: string | undefined): Clients {
   const aws = { ...QUICK, ...(region === undefined ? {} : { region }) };
   const emulated = process.env.AWS_ENDPOINT_URL ?? process.env.AWS_ENDPOINT_URL_S3;
@@ -54,6 +54,7 @@ export function quickClients(region: string | undefined): Clients {
   };
 }
 
+/** The result of a check, and what to do about it. */
 export interface Finding {
   /** What was checked, such as `endpoint`. */
   check: string;
@@ -134,7 +135,11 @@ const { ok, warning, error: broken } = findingsOf('account');
 /** Without these nothing else can be asked. */
 const USELESS = new Set(['AwsCredentialsMissing', 'AwsCredentialsExpired', 'AwsCredentialsInvalid', 'ClockSkewed']);
 
-/** @throws Error if STS cannot be asked for a reason other than the credentials */
+/**
+ * Checks the credentials, and whether the settings' ARNs are of the same account.
+ *
+ * @throws Error if STS cannot be asked for a reason other than the credentials
+ */
 export async function checkAccount(
   lambda: LambdaClient,
   settings: Partial<CheckedSettings>,

@@ -1,7 +1,4 @@
-/**
- * Checks that the judge's model exists, until when, whether the account may use it, and what it costs.
- * Reads the quotas that limit a stack, and says how many captures a day they allow.
- */
+/** Checks the judge's model and its price, and the quotas that limit how many captures a stack can process in a day. */
 import { GetFoundationModelAvailabilityCommand } from '@aws-sdk/client-bedrock';
 import { GetAccountSettingsCommand, type LambdaClient } from '@aws-sdk/client-lambda';
 import type { CheckedSettings } from '../../src/core/settings/schema.ts';
@@ -145,6 +142,7 @@ export async function checkJudge(ground: Ground): Promise<Found> {
   return Promise.all(models.map((model) => checkModel(ground, model)));
 }
 
+/** Checks that a model exists, until when, and whether the account may use it. */
 async function checkModel(ground: Ground, model: string): Promise<Found> {
   const { bedrock, settings } = ground;
   const { scheme, name } = parseJudgeId(model);

@@ -1,8 +1,6 @@
 /**
- * The settings of a new `.env`: from flags, from what the account has, and from a person's answers.
- * What `init` finds in the account: endpoints and what they capture, buckets, MLflow apps.
+ * Collects the settings of a new `.env`: from flags, from the resources of the account, and from a person's answers.
  */
-
 import { ListBucketsCommand } from '@aws-sdk/client-s3';
 import { parseSettings, REQUIRED_SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { awsFailure } from '../../src/core/errors/aws-failures.ts';
@@ -24,6 +22,7 @@ import type { Choice, InitQuestion, Prompt } from './prompt.ts';
 /** More would hide the question. Other names can be typed. */
 const MAX_CHOICES = 20;
 
+/** The resources of the account: endpoints and what they capture, buckets, MLflow apps. */
 export class FoundAccount {
   readonly #clients: Clients;
   readonly #say: (line: string) => void;

@@ -1,6 +1,6 @@
 /**
- * Judges the captures of files as the deployed evaluation does, with the same questions, retries and limits.
- * Keeps the verdicts on the captures of files, and sums them up by scorer.
+ * Judges the captures of files as the deployed evaluation does, with the same questions, retries and limits, and sums
+ * up the verdicts.
  */
 import { requestPreview, responsePreview } from '../../src/captures/trace/preview.ts';
 import type { Capture } from '../../src/captures/types.ts';
@@ -31,6 +31,7 @@ const OTHERS = '(others)';
 const HELD = 'held';
 const NOT_ASKED = 'notAsked';
 
+/** Keeps the verdicts on the captures, and sums them up by scorer. */
 class JudgeBook {
   readonly #scorers: ReadonlyMap<string, Scorer>;
   readonly #rows: VerdictRow[] = [];

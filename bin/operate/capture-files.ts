@@ -1,8 +1,7 @@
 /**
- * Finds the user's capture files on disk and derives the key of each in the capture bucket.
- * Brings label files to where the stack reads them: files of this machine, and objects of any bucket.
+ * Finds a user's capture files on disk, each with its key in the capture bucket, and brings label files to where the
+ * stack reads them.
  */
-
 import { createHash, hash } from 'node:crypto';
 import { createReadStream, existsSync, mkdtempSync, realpathSync, rmSync, statSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';

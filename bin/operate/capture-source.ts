@@ -1,8 +1,7 @@
 /**
- * What a person asks to process: captures in S3, or files on this machine.
- * Puts capture files of this machine into the capture bucket, where the stack's rule starts runs for them.
+ * Finds the captures that a person asks to process, in S3 or on this machine, and plans the upload of those on this
+ * machine.
  */
-
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
 import { basename } from 'node:path';

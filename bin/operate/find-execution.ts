@@ -1,7 +1,4 @@
-/**
- * Finds the execution that a person means, among those of some state machines.
- * Starts runs, and says in words what a run was asked to do.
- */
+/** Starts the executions of a stack, finds the one that a person means, and says in words what it was asked to do. */
 import {
   DescribeExecutionCommand,
   type DescribeExecutionCommandOutput,

@@ -1,9 +1,4 @@
-/**
- * How far a run has come: from its execution, the counts of its Maps, and what it has written to the work bucket. Each look
- * makes few requests, however long the run is; the history of the execution is never read.
- * Follows executions until all have ended.
- * How long a run may take, by the pace of earlier runs of the same stack.
- */
+/** Follows runs until they have ended: how far each has come, and how long it may take. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   DescribeExecutionCommand,
@@ -114,7 +109,10 @@ const MAX_LISTED = 10_000;
 const READS_AT_ONCE = 8;
 const MAX_MESSAGE_CHARS = 300;
 
-/** Follows one run. */
+/**
+ * Follows one run by its execution, the counts of its Maps, and what it has written to the work bucket. Each look makes
+ * few requests, however long the run is; the history of the execution is never read.
+ */
 export class RunWatcher {
   readonly #clients: Pick<AwsClients, 'sfn'>;
   readonly #storage: Storage;

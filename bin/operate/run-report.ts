@@ -1,8 +1,7 @@
 /**
- * What became of a run: of one that has ended, is running, was stopped, or that Step Functions has forgotten.
- * The newest runs of a stack, with their summaries.
+ * Reads what became of a run, and lists the newest runs and replays of a stack. A run may have ended, be running, have
+ * been stopped, or be forgotten by Step Functions.
  */
-
 import {
   DescribeExecutionCommand,
   type ExecutionListItem,

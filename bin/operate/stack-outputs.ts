@@ -1,8 +1,7 @@
 /**
- * The outputs of a deployed stack, which it keeps as SSM parameters.
- * The AWS clients of the command line and of local runs.
+ * Makes the AWS clients of the command line and of local runs, and reads the outputs that a deployed stack keeps as SSM
+ * parameters.
  */
-
 import { Agent } from 'node:https';
 import { CloudFormationClient } from '@aws-sdk/client-cloudformation';
 import { LambdaClient } from '@aws-sdk/client-lambda';

@@ -1,9 +1,4 @@
-/**
- * The totals of several runs, as lines that people and scripts can read.
- * The reasons for which lines are in quarantine, for the terminal.
- * Reads the summaries of runs.
- */
-
+/** Reads the summaries and quarantined lines of runs, and formats their totals as lines for people and scripts. */
 import type { S3Client } from '@aws-sdk/client-s3';
 import { Storage } from '../../src/core/aws/storage.ts';
 import { type QuarantineEntry, VERDICT_TERMS, type VerdictCounts } from '../../src/core/contract/receipts.ts';

@@ -1,7 +1,6 @@
 /**
- * Ground truth runs: how far one is, what became of it, and the labels that wait.
- * What became of label files, as text for terminals of any width.
- * The figures of the labeled predictions of a stack.
+ * Reads how far ground truth runs are, what became of their labels, and which labels wait; and formats it for the
+ * terminal.
  */
 import { DescribeExecutionCommand, type DescribeExecutionCommandOutput } from '@aws-sdk/client-sfn';
 import { Storage } from '../../src/core/aws/storage.ts';

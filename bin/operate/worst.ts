@@ -1,8 +1,4 @@
-/**
- * Finds the traces with the worst verdicts.
- * The traces with the worst verdicts, as lines for a terminal of any width.
- */
-
+/** Finds the traces with the worst verdicts, and formats them for a terminal of any width. */
 import { singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
 import type { Scorer } from '../../src/judge/types.ts';
 import type { MlflowRest } from '../../src/mlflow/rest.ts';

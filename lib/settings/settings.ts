@@ -1,7 +1,6 @@
 /**
- * Reads the stack's settings from `.env` and the environment (which takes precedence) and checks them at synth. One error
- * lists every setting that is wrong or missing. `.env.example` documents each of them.
- * Finds variables that look like misspelled settings of this stack.
+ * Reads the stack's settings from `.env` and the environment (which takes precedence) and checks them at synth. One
+ * error lists every setting that is wrong or missing. `.env.example` documents each of them.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { parse as parseDotenv } from 'dotenv';

@@ -1,9 +1,6 @@
 /**
- * The stand-in judge: a server that speaks Bedrock's Converse, OpenAI's chat completions and SageMaker's InvokeEndpoint,
- * and gives rule-based verdicts. One port serves HTTP/2 without TLS, which the AWS SDK's Bedrock client uses for an
- * `http:` endpoint, and HTTP/1.1. The first bytes of a connection show which of them it is.
- * OpenAI's chat completions, which self-hosted judges also speak, behind a URL or a SageMaker endpoint.
- * Bedrock's GetFoundationModel, its availability and GetInferenceProfile. Every model exists and may be used.
+ * The stand-in judge: a server that speaks Bedrock's Converse, OpenAI's chat completions and SageMaker's
+ * InvokeEndpoint, and gives rule-based verdicts. It also answers questions about Bedrock's models.
  */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -19,6 +16,7 @@ import { answerConverse, type ModelCall } from './converse.ts';
 import { createForwarder, type Forwarder, type ForwardTarget } from './forward.ts';
 import { type HttpAnswer, jsonAnswer, serviceError } from './http-answer.ts';
 
+/** Answers Bedrock's GetFoundationModel. Every model exists. */
 export function foundationModel(modelId: string, lifecycle: object = { status: 'ACTIVE' }): HttpAnswer {
   return jsonAnswer(200, {
     modelDetails: {
@@ -31,6 +29,7 @@ export function foundationModel(modelId: string, lifecycle: object = { status: '
   });
 }
 
+/** Answers Bedrock's GetFoundationModelAvailability. Every model may be used. */
 const modelAvailability = (modelId: string): HttpAnswer =>
   jsonAnswer(200, {
     modelId,
@@ -156,6 +155,10 @@ function operationOf(path: string, body: { model?: string }): { operation: Opera
   return path.endsWith('/chat/completions') ? { operation: 'chat', modelId: body.model ?? '' } : undefined;
 }
 
+/**
+ * One port serves HTTP/2 without TLS, which the AWS SDK's Bedrock client uses for an `http:` endpoint, and HTTP/1.1.
+ * The first bytes of a connection show which of them it is.
+ */
 export class StandInJudge {
   /** Batch inference jobs, which need `batch.useStorage`. */
   readonly batch: BatchJobs = new BatchJobs((_, body) => answerConverse(body as object, Date.now()).answer);

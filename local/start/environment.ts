@@ -1,9 +1,7 @@
 /**
- * The local environment: emulated AWS, a real MLflow server and the stand-in judge, with the CDK stack deployed to it.
+ * The local environment: emulated AWS, a real MLflow server and the stand-in judge, with a CDK stack for each endpoint.
  * `npm start` and the tests of the deployed path run on it.
- * Deploys the stack of each endpoint.
  */
-
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';

@@ -1,7 +1,6 @@
 /**
- * The report that `npm start` prints when the executions have ended.
- * The labels beside the captures that `npm start` processes: they come one file after the other, to where the stack watches.
- * Announces what a local run is about to do, before anything starts.
+ * The words of `npm start`: the forecast before anything starts, and the report at the end, with the labels beside the
+ * captures.
  */
 import { createReadStream, existsSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -99,7 +98,11 @@ export async function findLabels(captures: string, endpoints: readonly EndpointC
   );
 }
 
-/** Puts the files, follows their runs, and reads what became of them. @throws what `processFiles` throws */
+/**
+ * Puts the files one after the other where the stack watches, follows their runs, and reads what became of them.
+ *
+ * @throws what `processFiles` throws
+ */
 export async function processLabels(
   { clients }: LocalEnvironment,
   { endpoint, outputs }: DeployedEndpoint,

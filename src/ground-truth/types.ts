@@ -1,7 +1,4 @@
-/**
- * What the steps of a ground truth run get and return. `src/ground-truth/run.ts` calls them in order.
- * The counts of label files.
- */
+/** The input and the output of the steps of a ground truth run. `src/ground-truth/run.ts` calls them in order. */
 import type { Storage } from '../core/aws/storage.ts';
 import type { LabelCounts, LabelScorer, TruthRequest } from '../core/contract/ground-truth.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';

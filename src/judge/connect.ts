@@ -1,5 +1,4 @@
 /** Creates the judge, the scorers, the always rules and the budget from the settings of the stack. */
-
 import type { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
 import type { SageMakerRuntimeClient } from '@aws-sdk/client-sagemaker-runtime';
 import type { Capture } from '../captures/types.ts';
@@ -162,7 +161,11 @@ export interface JudgeConfig extends Omit<JudgeOptions, 'maxTokens' | 'thinkingT
   clients?: { bedrockRuntime?: BedrockRuntimeClient; sagemakerRuntime?: SageMakerRuntimeClient };
 }
 
-/** @throws PermanentError `InvalidJudge`, `InvalidModelParameters` */
+/**
+ * Creates the judge that a model id names: `bedrock:/<model>` (or only the model), `openai:/<model>`, `sagemaker:/…`.
+ *
+ * @throws PermanentError `InvalidJudge`, `InvalidModelParameters`
+ */
 export function createJudge({ parameters: given, ...config }: JudgeConfig): Judge {
   const parameters = readParameters(given, [config.model]);
   return createJudgeOver(createTransport(config, parameters), { ...answerBounds(parameters), ...config });

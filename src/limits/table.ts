@@ -1,8 +1,4 @@
-/**
- * Reads and writes items of the stack's DynamoDB table of limits. Failures become named errors.
- * The time, which simulations replace.
- * Logs failures that the limits do without: better to exceed a rate than to stop the pipeline.
- */
+/** Reads and writes items of the stack's DynamoDB table of limits. Failures become named errors. */
 import { setTimeout as sleep, setTimeout as wait } from 'node:timers/promises';
 import {
   type AttributeValue,
@@ -20,13 +16,17 @@ import { logger } from '../core/process/logging.ts';
 
 const logged = new Set<string>();
 
-/** Logs the first failure of a kind in this process. */
+/**
+ * Logs the first failure of a kind in this process. The limits do without it: better to exceed a rate than to stop the
+ * pipeline.
+ */
 export function warnOnce(what: string, error: unknown): void {
   if (logged.has(what)) return;
   logged.add(what);
   logger.warn(what, error as Error);
 }
 
+/** The time, which simulations replace. */
 export interface Clock {
   /** Epoch milliseconds. */
   now(): number;

@@ -1,7 +1,4 @@
-/**
- * Authenticates requests to MLflow.
- * Signs requests to SageMaker-managed MLflow with SigV4, in the same way as AWS's Python client.
- */
+/** Authenticates requests to MLflow: by user and password, by token, or with SigV4 for SageMaker-managed MLflow. */
 import { SignatureV4 } from '@smithy/signature-v4';
 import type { AwsCredentialIdentityProvider } from '@smithy/types';
 import { SHA256 } from '../core/aws/signing.ts';
@@ -80,8 +77,9 @@ export const saysExpired = (reply: { text: string; errorType: string }): boolean
   EXPIRED.test(reply.errorType) || EXPIRED.test(reply.text);
 
 /**
- * Signs with the service name and the ARN header of the target's kind. `X-Amz-Content-SHA256` is signed. `Connection` is
- * not, because it is added later. Spaces in queries are `%20`.
+ * Signs requests to SageMaker-managed MLflow in the same way as AWS's Python client: with the service name and the ARN
+ * header of the target's kind. `X-Amz-Content-SHA256` is signed. `Connection` is not, because it is added later. Spaces
+ * in queries are `%20`.
  *
  * @param now the clock, for tests with known signatures
  */

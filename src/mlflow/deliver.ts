@@ -239,7 +239,9 @@ interface Verdicts<T> {
 }
 
 /**
- * Sends the suspects in rounds, until each is accepted or found guilty.
+ * Distinguishes a trace that MLflow cannot store from one that met a server with intermittent failures. Repeated 5xx
+ * alone prove nothing. So the suspects are sent in rounds, until each is accepted or found guilty. A guilty one fails
+ * again and again while the server accepts other traces in between.
  *
  * @throws MlflowRetryableError if suspects remain after all rounds; and failures that must stop the writing
  */

@@ -1,8 +1,4 @@
-/**
- * Reads existing traces and their assessments.
- * Writes the verdicts of traces that exist, one request per verdict: it can neither overwrite nor revive anything.
- */
-
+/** Reads existing traces with their assessments, and writes verdicts to them. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { z } from 'zod';
 import { RUN_TAG } from '../captures/trace/ids.ts';
@@ -189,6 +185,7 @@ class Progress {
   }
 }
 
+/** Writes the verdicts of traces that exist, one request per verdict: it can neither overwrite nor revive anything. */
 export class AssessmentWriter {
   readonly #rest: MlflowRest;
   readonly #probe: CapabilityProbe;

@@ -1,5 +1,4 @@
 /** Sends traces to MLflow: many in an OTLP request, or each in a post, with a file of spans or without. */
-
 import { randomBytes } from 'node:crypto';
 import type { TraceRecord } from '../captures/trace/types.ts';
 import { saidBy } from '../core/errors/errors.ts';
@@ -251,6 +250,10 @@ const NAME = 'write check of the inference monitor, may be deleted';
 /** If every second request fails, 16 in a row fail in 1 of 65,000 cases. The waits are 14 s at most. */
 const DELETE_RETRY = { attempts: 16, capMs: 1_000 };
 
+/**
+ * Makes control traces: valid traces that are written to check whether the server accepts any, and then deleted. Their
+ * name and a tag explain what they are, in case the process ends before it has deleted them.
+ */
 class ControlTraces {
   readonly #rest: MlflowRest;
   readonly #experiment: Experiment;

@@ -1,9 +1,4 @@
-/**
- * The types of the MLflow client, and the port through which the pipeline uses MLflow.
- * Converts assessments to the JSON of MLflow's REST API.
- * Plans how a label from a file is written to a trace. What a person wrote, edited or deleted in MLflow is never touched.
- */
-
+/** The types of the MLflow client, the pipeline's port to MLflow, and the JSON of assessments in its REST API. */
 import { rootSpanIdOf } from '../captures/trace/ids.ts';
 import { MAX_METADATA_CHARS } from '../captures/trace/text.ts';
 import type { TraceRecord } from '../captures/trace/types.ts';
@@ -222,6 +217,10 @@ export const labelMetadata = (value: AssessmentValue): Record<string, string> =>
   [LABEL_METADATA]: cutIdentifier(JSON.stringify(storableValue(value))),
 });
 
+/**
+ * Plans how a label from a file is written to a trace. What a person wrote, edited or deleted in MLflow is never
+ * touched.
+ */
 export function stepForLabel(
   trace: StoredTrace,
   label: NewAssessment,

@@ -1,7 +1,4 @@
-/**
- * Adds up what became of each capture file of a run, from the counts of its ranges.
- * A failed chunk, as the summary of a run lists it.
- */
+/** Reports a run's capture files, each with the sums over the counts of its ranges, and its failed chunks. */
 import type { Storage } from '../core/aws/storage.ts';
 import type { CaptureRange, ManifestLine } from '../core/contract/payloads.ts';
 import {
@@ -16,7 +13,7 @@ import { workKeys } from '../core/contract/work-keys.ts';
 import { addCounts } from '../core/values/counts.ts';
 import { emptyLogCounts, emptyVerdictCounts, verdictTotal } from './counts.ts';
 
-/** A chunk that failed, or a range of it whose file could not be read although the others were. */
+/** A chunk that failed, or a range of it whose file could not be read, as the summary of a run lists it. */
 export interface FailedChunk {
   chunk: number;
   step: 'log' | 'evaluate';

@@ -1,7 +1,4 @@
-/**
- * Adds up runs from their receipts, and writes their counts.
- * What a run has done with a chunk: from the receipts of its attempts, each of which reports all attempts so far.
- */
+/** Adds up runs from their receipts, and writes their counts. */
 import type { Storage } from '../core/aws/storage.ts';
 import type { QualityCounts, QualityFailures } from '../core/contract/quality.ts';
 import type { Receipt } from '../core/contract/receipts.ts';
@@ -13,6 +10,7 @@ import { dayOf, daysWithCounts, readCounts, writeCounts } from '../quality/count
 import { RunSums } from '../quality/run-sums.ts';
 import { type ChunkState, readChunks, readStates } from './receipts.ts';
 
+/** Returns what a run has done with a chunk, from the receipts of its attempts: each reports all attempts so far. */
 export function qualityOfChunk({ log, evaluate, receipts }: ChunkState): QualityCounts {
   // What failed attempts have written is in MLflow. Each knows a part of it.
   const knowing = (step: Receipt['step'], done?: Receipt): Receipt[] =>

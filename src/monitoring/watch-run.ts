@@ -1,8 +1,4 @@
-/**
- * Watches the quality that a run has seen: metrics, detectors and messages.
- * The CloudWatch metrics of quality: of the measures that have an objective, by variant.
- */
-
+/** Watches the quality that a run has seen: metrics, detectors and messages. */
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
 import { publishToTopic } from '../core/aws/signed-post.ts';
 import type { Storage } from '../core/aws/storage.ts';
@@ -23,7 +19,7 @@ import type { RunSummary } from './summary.ts';
 const MAX_AGES = 50;
 
 /**
- * Publishes what a run of new captures observed.
+ * Publishes CloudWatch metrics of a run of new captures: of the measures that have an objective, by variant.
  *
  * @param missed ids of the objectives that are missed. Their metric exists only while they are
  */

@@ -1,8 +1,6 @@
 /**
- * The counts of all runs in the work bucket, by day of the inference. A run writes a small object for each day that it touches.
- * Many small objects of a day are merged into one, a line for each run: not a sum, so that a run that is summarized again
- * replaces its own counts. Of the same run, the object or line that was written last counts.
- * Adds up the counts of a window of time by group.
+ * Keeps the counts of all runs in the work bucket, by day of the inference, and adds up those of a window. A run writes
+ * a small object for each day that it touches. Of the same run, the object or line that was written last counts.
  */
 import { hash } from 'node:crypto';
 import { promisify } from 'node:util';
@@ -75,7 +73,10 @@ export async function writeCounts(
 const kept = (hour: QualityCounts[string] = {}): QualityCounts[string] =>
   Object.fromEntries(Object.entries(hour).map(([variant, { seconds: _, ...cell }]) => [variant, cell]));
 
-/** Merges the small objects of a day if there are many. Another run that does so at the same time wins, or loses. */
+/**
+ * Merges the small objects of a day into one if there are many, a line for each run: not a sum, so that a run that is
+ * summarized again replaces its own counts. Another run that does so at the same time wins, or loses.
+ */
 async function mergeDay(storage: Storage, bucket: string, day: string): Promise<void> {
   const keys: string[] = [];
   for await (const { key } of storage.list(bucket, workKeys.newCountsOf(day))) keys.push(key);

@@ -1,10 +1,10 @@
 /**
- * The state of all detectors of a stack, and how a run changes it. Everything here is a function of the state and the run, so
- * that the state can be written under the condition that nobody else has written it.
+ * The state of all detectors of a stack, and how a run changes it. Everything here is a function of the state and the
+ * run, so that the state can be written under the condition that nobody else has written it.
  *
- * Runs end in any order. So captures of the last minutes are kept as a tail, in which those of each further run find their
- * place, and the detectors start over from the end of what is settled. A run counts once, however often it is summarized.
- * Captures that failed an objective, a few of which a person looks at first.
+ * Runs end in any order. So captures of the last minutes are kept as a tail, in which those of each further run find
+ * their place, and the detectors start over from the end of what is settled. A run counts once, however often it is
+ * summarized.
  */
 import { hash } from 'node:crypto';
 import type {
@@ -25,7 +25,7 @@ import {
 } from './detector.ts';
 import type { Objective } from './objectives.ts';
 
-/** A person looks at this many captures. */
+/** A person first looks at this many of the captures that failed an objective. */
 export const SHOWN_FAILURES = 5;
 /** An endpoint has at most 10 variants. */
 const MAX_FAILURES = 10 * SHOWN_FAILURES;

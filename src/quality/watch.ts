@@ -1,6 +1,5 @@
 /**
- * Feeds a run to the detectors of the stack, whose state is in the work bucket, and sends what they announce.
- * The message about an objective that is missed, or met again: for mail as text, for chats as Amazon Q takes it.
+ * Feeds a run to the stack's detectors, whose state is in the work bucket, and sends messages of what they announce.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Storage } from '../core/aws/storage.ts';
@@ -104,7 +103,7 @@ function paragraphs({ turn, window, failures }: Announcement, objective: Objecti
   ];
 }
 
-/** Writes the message of an announcement. */
+/** Writes the message about an objective that is missed or met again: text for mail, Amazon Q's form for chats. */
 export function messageOf(announced: Announcement, objective: Objective, context: MessageContext): Message {
   const { isMissed } = announced.turn;
   const { stackPrefix, endpointName } = context;

@@ -1,4 +1,4 @@
-/** A replay that has ended, on the command line or in the cloud. */
+/** A replay that has ended, on the command line or in the cloud, and whether the client limited it. */
 import { isScheduled } from './derived-options.ts';
 import { neverSent } from './measure/error-rate.ts';
 import type { RunStats } from './measure/run-stats.ts';

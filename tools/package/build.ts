@@ -1,8 +1,6 @@
 /**
- * `npm run build`: makes what the package has instead of sources, in `dist/`: the command line and the CDK app as plain
- * JavaScript for Node 20, the functions as zips, and the licenses of what is in them.
- * The types of the construct for the package: as the compiler declares them, with the props written out and documented.
- * The licenses of the packages that are bundled, which ask to be passed on with the code.
+ * `npm run build`: makes the contents of the package in `dist/`: the command line and the CDK app as plain JavaScript
+ * for Node 20, the functions as zips, the types of the construct, and the licenses of the bundled packages.
  */
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -22,7 +20,8 @@ const LICENSE_FILE = /^(?:licen[cs]e|copying|notice)/i;
 const RULE = '-'.repeat(80);
 
 /**
- * Lists the packages with their licenses. Packages with the same text are listed together.
+ * Lists the packages with their licenses, which ask to be passed on with the code. Packages with the same text are
+ * listed together.
  *
  * @param inputs the bundled files, relative to the project
  * @throws Error if a package does not say its license

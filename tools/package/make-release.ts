@@ -1,7 +1,4 @@
-/**
- * Makes a release for one's own bucket: the stack's template and the functions' zips.
- * The functions as zips.
- */
+/** Makes a release for one's own bucket: the stack's template and the functions' zips. */
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

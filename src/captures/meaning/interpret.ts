@@ -1,7 +1,5 @@
 /**
  * Interprets a capture's two payloads together: as a conversation, inferences, an embedding, an error, or documents.
- * Interprets tabular requests and replies as inferences: one per row, with features and prediction.
- * Reads token counts from the fields where servers put them. Nothing is estimated: a missing count stays unknown.
  */
 import { firstOf } from '../../core/values/first-of.ts';
 import { errorReply } from '../errors/error-reply.ts';
@@ -48,7 +46,11 @@ function sumOf<Item>(items: readonly Item[], countOf: (item: Item) => number | u
   return items.length > 0 ? sum : undefined;
 }
 
-/** @param value of the reply. The counts of a list's items are added up. */
+/**
+ * Reads token counts from the fields where servers put them. Nothing is estimated: a missing count stays unknown.
+ *
+ * @param value of the reply. The counts of a list's items are added up.
+ */
 export function tokenUsageOf(value: unknown): TokenUsage | undefined {
   const items = (Array.isArray(value) ? value.flat(1) : [value]).filter(isObject);
   const usage: TokenUsage = {};

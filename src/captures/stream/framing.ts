@@ -1,7 +1,6 @@
 /**
- * Splits a streamed reply into its pieces as they arrive: server-sent events, JSON Lines, or plain text. Captured and
- * live streams are both read with this. https://html.spec.whatwg.org/multipage/server-sent-events.html
- * Reads server-sent events, as models stream their replies.
+ * Splits a streamed reply, captured or live, into its pieces as they arrive: server-sent events, JSON Lines, or plain
+ * text. https://html.spec.whatwg.org/multipage/server-sent-events.html
  */
 import { TextDecoder } from 'node:util';
 import { parseContentType } from '../content-type.ts';

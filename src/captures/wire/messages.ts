@@ -1,6 +1,6 @@
 /**
- * Converts messages of any vendor to the OpenAI form. A message in that form is passed on as the same object.
- * Reads prompts without roles, and the parameters around them, as several servers accept them.
+ * Converts prompts and messages of any vendor to the OpenAI form. A message in that form is passed on as the same
+ * object.
  */
 import { isObject, type JsonObject, toJson } from '../json.ts';
 import type { ChatMessage, ToolCall } from '../types.ts';

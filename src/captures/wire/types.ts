@@ -1,7 +1,4 @@
-/**
- * The interface of a wire format, and the forms that it reads requests, replies and streams into.
- * Reads parts of JSON values that may have any type.
- */
+/** The interface of a wire format, its requests, replies and streams, and helpers that read JSON values of any type. */
 import { isObject, type JsonObject } from '../json.ts';
 import type { CaptureFormat, ChatMessage, TokenUsage } from '../types.ts';
 

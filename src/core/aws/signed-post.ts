@@ -1,7 +1,4 @@
-/**
- * A signed POST to an AWS service whose client would be in a bundle for a single request.
- * Publishes to an SNS topic.
- */
+/** Posts signed requests to AWS services whose client would be in a bundle for a single request, such as SNS. */
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { SignatureV4 } from '@smithy/signature-v4';
 import { PermanentError, type RetryableError, saidBy, shownOf, Words } from '../errors/errors.ts';

@@ -1,15 +1,13 @@
 /**
- * The error classes of the pipeline. Step Functions matches a Lambda error by its `name`. Each error sets it explicitly,
- * because a bundler may rename classes. `errors.json` has all names: what each means, whether it is retried, and what to do.
- * /
+ * The error classes of the pipeline, and descriptions of other programs' failures that are safe to log. `errors.json`
+ * has all names: the meaning of each, whether it is retried, and what to do.
  *
- * // The types alone: no function carries the texts. What needs them reads `error-table.ts`.
- * What logs, receipts and causes show of another program's failure: names, codes, statuses and ids. Its words can quote captured content:
- * MLflow lists the parameters of a statement, a judge repeats the prompt, a JSON parser quotes its input. They stay in a `Words` among
- * the causes of an error, and are kept only where content is.
+ * Logs, receipts and causes show the names, codes, statuses and ids of another program's failure, not its words, which
+ * can quote captured content: MLflow lists the parameters of a statement, a judge repeats the prompt, a JSON parser
+ * quotes its input. The words stay in a `Words` among the causes of an error, and are kept only where content is.
  */
-
 import { types } from 'node:util';
+// The types alone: no function carries the texts. What needs them reads `error-table.ts`.
 import type table from './errors.json';
 
 /** The words of another program, as the cause of a named error. Logs have its place in the code alone. */
@@ -114,9 +112,10 @@ export function withFacts(message: string, facts: ErrorFacts): string {
 }
 
 /**
- * The base of all named errors. Its message goes into logs, receipts, summaries and causes. It contains names, counts,
- * ids and places, and never captured content, a judge's words, or a secret. What it says of another program's failure comes from
- * `saidBy` or `shownOf`; that program's own words are among its causes.
+ * The base of all named errors. Step Functions matches a Lambda error by its `name`, which each error sets explicitly,
+ * because a bundler may rename classes. Its message goes into logs, receipts, summaries and causes. It contains names,
+ * counts, ids and places, and never captured content, a judge's words, or a secret. What it says of another program's
+ * failure comes from `saidBy` or `shownOf`; that program's own words are among its causes.
  */
 export class PipelineError extends Error {
   constructor(name: ErrorName, message: string, facts: ErrorFacts = {}, cause?: unknown) {

@@ -1,7 +1,4 @@
-/**
- * The user's `.env`.
- * Writes a new `.env`: the text of `.env.example`, with values in it.
- */
+/** Reads the user's `.env`, and writes a new one: the text of `.env.example`, with values in it. */
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { parse } from 'dotenv';
 import { PermanentError } from '../errors/errors.ts';

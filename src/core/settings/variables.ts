@@ -1,7 +1,4 @@
-/**
- * Reads settings from environment variables, each by its own schema.
- * The judge's model where `BEDROCK_MODEL_ID` is not set, by the region of the stack (decision 0073).
- */
+/** Reads settings from environment variables, each by its own schema, with the default of the judge's model. */
 import type * as z from 'zod';
 
 /** The AWS sample's Sonnet 4 is no longer on Bedrock. */
@@ -21,7 +18,11 @@ const GEOGRAPHIES: readonly [RegExp, string][] = [
 /** Regions outside the commercial partition, where Bedrock offers the model under no profile, or does not exist. */
 const WITHOUT_DEFAULT = /^(cn|us-gov|us-iso|us-isob|eu-isoe|us-isof|eusc)-/;
 
-/** @returns the id of an inference profile: the global one if the region is unknown, `undefined` where there is none */
+/**
+ * The judge's model where `BEDROCK_MODEL_ID` is not set, by the region of the stack (decision 0073).
+ *
+ * @returns the id of an inference profile: the global one if the region is unknown, `undefined` where there is none
+ */
 export function defaultJudgeModel(region?: string): string | undefined {
   if (WITHOUT_DEFAULT.test(region ?? '')) return undefined;
   const geography = GEOGRAPHIES.find(([regions]) => regions.test(region ?? ''))?.[1] ?? 'global';

@@ -1,7 +1,4 @@
-/**
- * Computes the agreement of two raters, with 95% intervals. `null` means that a figure is not defined.
- * Precision, recall and F1 averaged over classes, with 95% intervals.
- */
+/** Computes the agreement of two raters, with 95% intervals. `null` means that a figure is not defined. */
 import { sum } from '../values/sum.ts';
 import { Z_95 } from './distributions.ts';
 import { type Estimate, type Share, scoreInterval, wilson } from './share.ts';

@@ -1,6 +1,5 @@
 /**
- * How far a quantile of one sample is from that of another.
- * Confidence bounds of a quantile, from the order statistics of a sample.
+ * Computes how far a quantile of one sample is from that of another, with confidence bounds from the order statistics.
  */
 import type { SizedBounds } from './bounds.ts';
 import { binomialProbability, normalQuantile, studentQuantile } from './distributions.ts';

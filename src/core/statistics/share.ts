@@ -1,8 +1,4 @@
-/**
- * A share with its uncertainty.
- * Shares of everything, estimated from a sample in which cases had different chances to be drawn.
- */
-
+/** Estimates shares with their uncertainty, also from samples in which cases had different chances to be drawn. */
 import { sum } from '../values/sum.ts';
 import type { Bounds } from './bounds.ts';
 import { betaQuantile, Z_95 } from './distributions.ts';

@@ -1,8 +1,4 @@
-/**
- * Breaks lines for terminals of any width.
- * Tables for terminals of any width.
- * Durations for people.
- */
+/** Formats text for terminals of any width: lines, tables and durations. */
 
 const UNITS: readonly [seconds: number, name: string][] = [
   [86_400, 'd'],

@@ -1,9 +1,7 @@
 /**
- * The index in the work bucket: predictions as compressed lines of JSON. A chunk writes a file for each hour of its captures, and the
- * files of an hour that is over are merged. A file is named by its content and never changes, so nothing needs a lock: a file is
- * deleted after all of its rows were written to another one.
- * Reads the index as versions before contract 3 wrote it: each line has up to a thousand predictions in columns. It can be deleted
- * 400 days after the last of these versions, the longest time that an index is kept.
+ * The index in the work bucket: predictions as compressed lines of JSON. A chunk writes a file for each hour of its
+ * captures, and the files of an hour that is over are merged. A file is named by its content and never changes, so
+ * nothing needs a lock: a file is deleted after all of its rows were written to another one.
  */
 import { hash } from 'node:crypto';
 import { HOUR_MS } from '../../captures/files/capture-path.ts';
@@ -19,6 +17,10 @@ import { hourMs } from '../../quality/counts-store.ts';
 
 type Column<T> = (T | null)[] | undefined;
 
+/**
+ * A line of the index as versions before contract 3 wrote it: up to a thousand predictions in columns. Reading it can
+ * be dropped 400 days after the last of these versions, the longest time that an index is kept.
+ */
 interface OldBlock {
   places: [endpoint: string, variant: string][];
   /** By call, the position in `places`; absent if there is one. */

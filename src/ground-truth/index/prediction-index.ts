@@ -1,5 +1,4 @@
-/** The predictions of a chunk, for the index. */
-
+/** Writes the predictions of a chunk to the index, in a compressed file for each hour. */
 import { createHash } from 'node:crypto';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { capturePathOf, HOUR_MS } from '../../captures/files/capture-path.ts';
@@ -22,6 +21,7 @@ const DIGEST_CHARS = 16;
 /** Two thirds of the time of zlib's default, for hardly more bytes. */
 const LEVEL = 3;
 
+/** Predictions of an hour on their way into a file of the index. They are compressed as they come. */
 export class HourFile {
   readonly #members: Buffer[] = [];
   readonly #hash = createHash('sha256');

@@ -1,7 +1,4 @@
-/**
- * What the figures of labeled predictions look like: in the output of commands, and for objectives.
- * The figures of labeled predictions as text, for terminals of any width.
- */
+/** The figures of labeled predictions, for commands and objectives, and their text for terminals of any width. */
 import type { Estimate } from '../../core/statistics/share.ts';
 import { singleLine, type TableOptions, tableText, wrapped } from '../../core/text/terminal-text.ts';
 

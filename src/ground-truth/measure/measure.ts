@@ -1,7 +1,4 @@
-/**
- * Measures labeled predictions: one pass over the rows, and memory that does not grow with them beyond a limit.
- * Compares the rows of the values of a column: how often the positive class is predicted, and how often it is found.
- */
+/** Measures labeled predictions in one pass over the rows, with memory that does not grow with them beyond a limit. */
 import type { LabeledRow } from '../../core/contract/ground-truth.ts';
 import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
 import { FEWEST_FOR_ERRORS, FEWEST_FOR_SQUARES, NumberErrors } from '../../core/statistics/number-errors.ts';
@@ -37,6 +34,7 @@ interface Counts {
   selected: [named: number, thresholded: number];
 }
 
+/** Compares the values of a column: how often the positive class is predicted, and how often it is found. */
 class GroupTally {
   readonly #positive: string;
   /** By value and label. */

@@ -1,8 +1,4 @@
-/**
- * Writes labels to existing traces: many traces are read in a request, and each label is a request.
- * A label as MLflow keeps it: the true answer as an expectation, a label for a scorer as a person's assessment.
- */
-
+/** Writes labels to existing traces: many traces are read in a request, and each label is a request. */
 import { assessmentIdOf, childSpanIdOf } from '../../captures/trace/ids.ts';
 import type { LabeledRow, LabelScorer } from '../../core/contract/ground-truth.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
@@ -36,7 +32,12 @@ type NotNoted =
   | 'MlflowRefused'
   | 'MlflowFailed';
 
-/** Returns what is to be written to MLflow, or why nothing is. @param scorers those of the settings, by name */
+/**
+ * Returns a label as MLflow keeps it, or why it is not written: a true answer is an expectation, a label for a scorer a
+ * person's assessment.
+ *
+ * @param scorers those of the settings, by name
+ */
 export function labelAssessment(
   row: LabeledRow,
   scorers: ReadonlyMap<string, LabelScorer>,

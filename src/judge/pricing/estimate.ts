@@ -1,6 +1,5 @@
 /**
- * Estimates what judging a run will cost, before the run starts.
- * The calls that judging a capture is expected to take with some settings, and what they cost.
+ * Estimates the cost of judging a run before it starts: the calls that a capture is expected to take, and their price.
  */
 import { inSample } from '../../captures/trace/ids.ts';
 import type { Capture } from '../../captures/types.ts';

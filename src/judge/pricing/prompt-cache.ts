@@ -1,10 +1,4 @@
-/**
- * What the prompt caches of Bedrock's models need and save. A prefix that is too short is not cached, without an error. A
- * longer one is worth its tokens only if reading it from the cache costs less than sending the short one.
- * Estimates the size of the requests that judge a capture, before they are made: for the budget and for estimates.
- * Divides the cost of a call among its scorers, so that the parts sum exactly to the whole. Money is counted in whole
- * trillionths of a dollar, whose sums are not rounded.
- */
+/** Tokens and costs of judge calls: their division among scorers, the savings of prompt caches, and estimates. */
 import type { Capture } from '../../captures/types.ts';
 import type { Rates } from '../../core/settings/schema.ts';
 import { answerSchemaText } from '../answer/answer-schema.ts';
@@ -16,7 +10,10 @@ import { captureRecord } from '../prompt/record.ts';
 import { withExamples } from '../scorers/scorer-set.ts';
 import type { CacheUse, JudgeScorer, Scorer, ScorerExample, VerdictUsage } from '../types.ts';
 
-/** The cheapest token costs about ten thousand units. 9,000 dollars fit into a safe integer. */
+/**
+ * Money is counted in whole trillionths of a dollar, whose sums are not rounded. The cheapest token costs about ten
+ * thousand of these units, and 9,000 dollars fit into a safe integer.
+ */
 const UNITS_PER_USD = 1e12;
 
 export interface Amount {
@@ -92,8 +89,8 @@ export function divideWhole(total: number, weights: readonly number[]): number[]
 const NO_INPUT = { inputTokens: 0, cacheReadInputTokens: 0, cacheWriteInputTokens: 0 };
 
 /**
- * Divides a call's tokens and cost among its scorers: input in equal parts, because the exchange was sent for all of them,
- * and output by the length of each answer.
+ * Divides a call's tokens and cost among its scorers, so that the parts sum exactly to the whole: input in equal parts,
+ * because the exchange was sent for all of them, and output by the length of each answer.
  * @param answerChars characters of each scorer's answer, 0 if it has none
  */
 export function divideCall(usage: CallUsage, price: PriceOfCall, answerChars: readonly number[]): Amount[] {
@@ -121,9 +118,10 @@ export function divideCall(usage: CallUsage, price: PriceOfCall, answerChars: re
 export const OWN_CACHE_MINIMUM = 1024;
 
 /**
- * Minimum length, in tokens, of a prefix that a model caches, by model id. Models that are not listed are not asked to
- * cache. From Anthropic's, AWS's and OpenAI's pages on prompt caching (November 2026), except for Sonnet 4.6: there both say 1,024, but
- * 2,038 tokens were not cached on Bedrock and 2,067 were (BerriAI/litellm-docs, pull request 49).
+ * Minimum length, in tokens, of a prefix that a model caches, by model id. A shorter one is not cached, without an
+ * error. Models that are not listed are not asked to cache. From Anthropic's, AWS's and OpenAI's pages on prompt
+ * caching (November 2026), except for Sonnet 4.6: there both say 1,024, but 2,038 tokens were not cached on Bedrock and
+ * 2,067 were (BerriAI/litellm-docs, pull request 49).
  */
 const CACHE_MINIMUMS: readonly [RegExp, number][] = [
   [/anthropic\.claude-(opus-4-[5-9]|haiku-4-5)/, 4096],
@@ -250,7 +248,7 @@ const fixedSize = memoByScorers(
   (scorers) => prefixTokens(scorers) + estimateTokens(answerSchemaText(scorers)) + TOKENS_AROUND_RECORD,
 );
 
-/** Estimates the tokens of asking the scorers about a capture once. */
+/** Estimates the tokens of asking the scorers about a capture once, for the budget and for estimates. */
 export function askSize(capture: Capture, scorers: readonly JudgeScorer[], options: AskSizeOptions = {}): AskSize {
   const { maxRecordTokens = MAX_RECORD_TOKENS, thinkingTokens = 0 } = options;
   const groups = options.calls === 'separate' ? scorers.map((scorer) => [scorer]) : scorers.length > 0 ? [scorers] : [];

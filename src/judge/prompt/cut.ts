@@ -1,7 +1,4 @@
-/**
- * Cuts long texts in the middle to fit a token bound.
- * Estimates tokens without a tokenizer. Tokenizers differ between models, so all plans include a margin.
- */
+/** Estimates the tokens of texts, and cuts long texts in the middle to fit a token bound. */
 
 const FIRST_NON_ASCII = 0x80;
 /** From this code unit on (CJK radicals, kana, ideographs, Hangul, emoji surrogates) a character is about one token. */
@@ -16,7 +13,10 @@ export const INPUT_MARGIN = 1.5;
  */
 const quartersOf = (code: number): number => (code < FIRST_NON_ASCII ? 1 : code < FIRST_IDEOGRAPH ? 2 : 4);
 
-/** Estimates the number of tokens of a text. */
+/**
+ * Estimates the number of tokens of a text without a tokenizer. Tokenizers differ between models, so all plans include
+ * a margin.
+ */
 export function estimateTokens(text: string): number {
   let quarters = 0;
   for (let i = 0; i < text.length; i += 1) quarters += quartersOf(text.charCodeAt(i));

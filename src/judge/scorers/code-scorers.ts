@@ -1,9 +1,6 @@
 /**
  * The default set of code scorers: functions of the capture that need no model and cost nothing. Add, change or remove
  * one here. Each description states what the scorer measures and what it does not.
- * Counts words, tokens and characters of a reply.
- * Detects replies that were cut off at the token limit.
- * Checks that a reply is JSON if the request asked for JSON.
  */
 import { ofContent } from '../../captures/content.ts';
 import { promptCount } from '../../captures/meaning/inferences.ts';

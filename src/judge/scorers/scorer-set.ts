@@ -1,10 +1,4 @@
-/**
- * The active scorers: the default set, guidelines from the settings, and the code scorers, validated together.
- * Examples for the judge, by scorer name: cases that people decided, mostly disagreements between the judge and a person.
- * `inference-monitor calibrate --add-examples` writes them to the JSON file, which may also be edited manually. A scorer with
- * examples has another version (see `withExamples`), which distinguishes verdicts with and without them. `scorer-set.ts`
- * validates them on load.
- */
+/** The active scorers: the default set, guidelines from the settings, and the code scorers, validated together. */
 import { hash } from 'node:crypto';
 import * as z from 'zod';
 import { PermanentError } from '../../core/errors/errors.ts';
@@ -14,6 +8,12 @@ import { codeScorers } from './code-scorers.ts';
 import { defaultJudgeScorers } from './default-scorers.ts';
 import examples from './scorer-examples.json' with { type: 'json' };
 
+/**
+ * Examples for the judge, by scorer name: cases that people decided, mostly disagreements between the judge and a
+ * person. `inference-monitor calibrate --add-examples` writes them to the JSON file, which may also be edited manually.
+ * They are validated with the scorers. A scorer with examples has another version (see `withExamples`), which
+ * distinguishes verdicts with and without them.
+ */
 export const scorerExamples: Readonly<Record<string, readonly ScorerExample[]>> = examples;
 
 /** The name is an assessment's name in MLflow and a property of the judge's JSON schema, where models accept 64 characters. */

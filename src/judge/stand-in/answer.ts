@@ -1,9 +1,8 @@
 /**
- * The stand-in's answer to a prompt.
- * Rule-based verdicts: simple rules over the words of the exchange, never over ids. A changed text changes the verdict,
- * and the same text always gets the same one. They do not replace a model, and every rationale states this.
+ * Answers a prompt as the stand-in, by simple rules over the words of the exchange, never over ids: a changed text
+ * changes the verdict, and the same text always gets the same one. The rules do not replace a model, and every
+ * rationale states this.
  */
-
 import { type AskedQuestion, isYesNo, type ReadExchange, type RecognizedPrompt } from './read-prompt.ts';
 
 interface RuleVerdict {

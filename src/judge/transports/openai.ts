@@ -1,8 +1,4 @@
-/**
- * A judge behind an OpenAI-compatible URL: OpenAI itself, vLLM, Ollama, the LiteLLM proxy, and many others.
- * A self-hosted judge: a SageMaker endpoint that accepts OpenAI chat completions (vLLM, SGLang, LMI, TGI).
- */
-
+/** Asks a judge by OpenAI chat completions, behind a URL or a SageMaker endpoint. */
 import {
   InvokeEndpointCommand,
   SageMakerRuntimeClient,
@@ -30,7 +26,11 @@ interface ModelError extends Error {
   OriginalMessage?: string;
 }
 
-/** @param name `<endpoint>`, or `<endpoint>/<inference component>` */
+/**
+ * A self-hosted judge: a SageMaker endpoint that accepts OpenAI chat completions (vLLM, SGLang, LMI, TGI).
+ *
+ * @param name `<endpoint>`, or `<endpoint>/<inference component>`
+ */
 export function sageMakerTransport(
   name: string,
   parameters: JudgeParameters,
@@ -103,7 +103,11 @@ interface OpenAiConfig {
   fetch?: typeof fetch | undefined;
 }
 
-/** @throws PermanentError `InvalidJudge` for an invalid URL, `JudgeSecretUnreadable` for an invalid key */
+/**
+ * A judge behind an OpenAI-compatible URL: OpenAI itself, vLLM, Ollama, the LiteLLM proxy, and many others.
+ *
+ * @throws PermanentError `InvalidJudge` for an invalid URL, `JudgeSecretUnreadable` for an invalid key
+ */
 export function openAiTransport({ model, baseUrl, apiKey, parameters, fetch = globalThis.fetch }: OpenAiConfig) {
   const url = completionsUrl(baseUrl ?? OPENAI_BASE_URL);
   const authorizer = keyAuthorizer(apiKey);

@@ -1,8 +1,4 @@
-/**
- * Posts a capture file to Arthur, and reads its answer. docs/arthur.md says what of it Arthur documents.
- * A file as the only part of a `multipart/form-data` body, of known length and never whole in memory.
- */
-
+/** Posts a capture file to Arthur, and reads its answer. docs/arthur.md says what of it Arthur documents. */
 import { randomUUID } from 'node:crypto';
 import { basename } from 'node:path';
 import * as z from 'zod';
@@ -20,6 +16,8 @@ import {
 const ESCAPED: Record<string, string> = { '"': '%22', '\r': '%0D', '\n': '%0A' };
 
 /**
+ * Returns a file as the only part of a `multipart/form-data` body, of known length and never whole in memory.
+ *
  * @param key the end of the object's key is the name of the file
  * @param content of exactly `size` bytes
  */

@@ -1,7 +1,6 @@
 /**
- * Forwards the files of a batch of the queue, each once however often its event comes. A receipt in the work
- * bucket, by the file's place and ETag, says whether a function is at it, and what Arthur answered.
- * Leaves the requests of the stack's own replays out of a capture file, before it is forwarded.
+ * Forwards the files of a batch of the queue to Arthur, without the requests of the stack's own replays. Each is
+ * forwarded once, however often its event comes: a receipt in the work bucket says what became of it.
  */
 import { hash } from 'node:crypto';
 import { type CaptureScope, capturedObject } from '../../captures/files/capture-objects.ts';
@@ -27,7 +26,10 @@ interface Content {
   open(): Promise<AsyncIterable<Buffer>>;
 }
 
-/** Returns what is to be forwarded of a file. It is read once more where the stack has registered a replay: uploads need their size. */
+/**
+ * Leaves the requests of the stack's own replays out of a file. It is read once more where the stack has registered a
+ * replay: uploads need their size.
+ */
 async function withoutReplays(storage: Storage, workBucket: string, file: ObjectFacts): Promise<Content> {
   const whole: Content = { size: file.size, open: () => storage.read(file) };
   const marks = new Marks(storage, workBucket);
@@ -92,7 +94,10 @@ interface ForwardDependencies {
   firstWaitSeconds: number;
 }
 
-/** An earlier version wrote more, in the same place. */
+/**
+ * Says of a file, by its place and ETag, whether a function is at it, and what Arthur answered. An earlier version
+ * wrote more, in the same place.
+ */
 interface Receipt {
   key: string;
   /** `sending`: until `untilMs` (epoch ms) at most, then its function is dead; `forwarded`: Arthur has the file. */
@@ -255,7 +260,12 @@ async function* counted(content: AsyncIterable<Buffer>, onLine: () => void): Asy
   }
 }
 
-/** @throws PermanentError `ArthurSecretUnreadable` without the text, RetryableError `ArthurUnavailable` while Secrets Manager fails */
+/**
+ * Reads Arthur's token from Secrets Manager.
+ *
+ * @throws PermanentError `ArthurSecretUnreadable` without the text, RetryableError `ArthurUnavailable` while Secrets
+ *   Manager fails
+ */
 export async function loadToken(secretArn: string): Promise<string> {
   const names = { unreadable: 'ArthurSecretUnreadable', unavailable: 'ArthurUnavailable' } as const;
   const token = wordOf(await loadSecret(undefined, secretArn, names, 'Arthur’s token'), 'token');

@@ -1,4 +1,7 @@
-/** Logs one chunk of capture lines as traces. A line that is not a capture record goes to quarantine with the reason. */
+/**
+ * Logs one chunk of capture lines as traces, together or line by line. A line that is not a capture record goes to
+ * quarantine with the reason.
+ */
 import type { LinePlace } from '../../captures/types.ts';
 import type { Storage } from '../../core/aws/storage.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
@@ -108,8 +111,9 @@ async function logTogether(
 }
 
 /**
- * Notes each line, decodes it and writes its trace before the next one is noted. Counts nothing: the whole chunk is processed as
- * usual afterwards, and finds the traces.
+ * Traces the lines of a chunk one after the other, to find a line that kills the function: notes each line, decodes it
+ * and writes its trace before the next one is noted. Counts nothing: the whole chunk is processed as usual afterwards,
+ * and finds the traces.
  *
  * @param mayCreate whether absent traces are to be written; else the lines are only decoded
  * @throws RetryableError `ChunkOutOfTime`: the next attempt continues with the same line

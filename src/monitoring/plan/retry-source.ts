@@ -1,5 +1,4 @@
 /** Finds what a retry runs again: chunks of an earlier run, by its receipts, or lines, by its quarantine. */
-
 import { isOfOneFile } from '../../captures/files/capture-objects.ts';
 import { readLines } from '../../captures/lines/read-lines.ts';
 import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
@@ -193,8 +192,9 @@ function overwrittenRanges({ log }: ChunkState, ranges: readonly CaptureRange[])
 }
 
 /**
- * Returns the file as it is now, if the lines of the range are still in their place; `undefined` if they are gone. Nobody has kept
- * their content: lines that begin and end at the same bytes count as the same.
+ * Returns the file as it is now, if the lines of the range are still in their place; `undefined` if they are gone. S3
+ * has no append, so a file that grew is another object under the same key. Nobody has kept the earlier content: lines
+ * that begin and end at the same bytes count as the same.
  */
 async function grownFile(storage: Storage, range: CaptureRange): Promise<ObjectFacts | undefined> {
   const { bucket, key, start, end, lines } = range;

@@ -267,6 +267,7 @@ interface Recorded extends Omit<WriteAssessmentsResult, 'alreadyThere'> {
   assessments: readonly NewAssessment[];
 }
 
+/** Writes the assessments of a trace that exists, with an error in place of each one that MLflow refuses. */
 async function recordAssessments(
   store: Pick<TraceStore, 'writeAssessments'>,
   stored: StoredTrace,

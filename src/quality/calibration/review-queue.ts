@@ -1,8 +1,4 @@
-/**
- * MLflow's review queues (3.14 and newer): a list of traces that people label, with the questions to answer.
- * The tag of a trace that was picked to be labelled: the window it was picked in, and how likely that was.
- */
-
+/** Traces for people to label: the tag that says how each was picked, and MLflow's review queues (3.14 and newer). */
 import { hash } from 'node:crypto';
 import * as z from 'zod';
 import { PermanentError } from '../../core/errors/errors.ts';
@@ -16,7 +12,7 @@ import type { Call, MlflowRest } from '../../mlflow/rest.ts';
 
 export const VERDICTS = ['passes', 'fails'] as const;
 
-/** What the tag says, as JSON. People can edit tags. */
+/** The tag of a picked trace, as JSON: its window, and how likely it was to be picked. People can edit tags. */
 const pickSchema = z.object({
   /** The judge's verdict when the trace was picked. */
   verdict: z.enum(VERDICTS),
@@ -172,7 +168,12 @@ const inputOf = (values: ScorerValues): object => ({
   categorical: { options: optionsOf(values), multi_select: false },
 });
 
-/** Returns the queue of the scorer; creates it if there is none. @throws PermanentError `LabelSchemaUnfit` */
+/**
+ * Returns the scorer's queue: a list of traces that people label, with the questions to answer. Creates it if there is
+ * none.
+ *
+ * @throws PermanentError `LabelSchemaUnfit`
+ */
 export async function queueOf(rest: Rest, experimentId: string, scorer: JudgeScorer): Promise<string> {
   const schemaId = await schemaOf(rest, experimentId, scorer);
   const name = queueName(scorer.name);

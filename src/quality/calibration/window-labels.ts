@@ -1,7 +1,4 @@
-/**
- * People's labels of a window, for corrected rates.
- * Reads verdicts beside whether the answer was right, which the label of a file told: does a scorer pass the right answers?
- */
+/** Reads the verdicts of a window beside people's labels, for corrected rates, and beside the labels of files. */
 import type { JudgedStratum, LabeledPair } from '../../core/statistics/corrected-share.ts';
 import { readLabel } from '../../core/values/scorer-values.ts';
 import { canFail, isFailure, isPass } from '../../judge/scorers/values.ts';
@@ -31,7 +28,11 @@ interface ReadOptions extends TraceQuery {
 /** What the verdicts are compared as. */
 export const RIGHT_VALUES = { kind: 'yes-no' } as const;
 
-/** Returns a pair for each verdict that passes or fails. The label is `yes` if the answer was right, the verdict if it passes. */
+/**
+ * Reads verdicts beside whether the answer was right, which the label of a file told: does a scorer pass the right
+ * answers? Returns a pair for each verdict that passes or fails. The label is `yes` if the answer was right, the
+ * verdict if it passes.
+ */
 export async function readTruthPairs(
   rest: Pick<MlflowRest, 'repeat'>,
   options: ReadOptions,

@@ -1,5 +1,4 @@
-/** The target that the input of a cloud replay names. */
-
+/** Creates the target that the input of a cloud replay names, if the settings allow it. */
 import { BlockList, isIPv6 } from 'node:net';
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import type { ReplayInput } from '../../core/contract/replay.ts';
@@ -101,5 +100,8 @@ own.addSubnet('fe80::', 10, 'ipv6');
 own.addSubnet('64:ff9b:1::', 48, 'ipv6');
 own.addSubnet('fd00:ec2::', 32, 'ipv6');
 
-/** Whether an IP address is loopback, link-local or unspecified, also where an IPv6 address contains it. */
+/**
+ * Whether an IP address is of the machine itself or its link (loopback, link-local, unspecified), in every form that a
+ * socket connects to: also where an IPv6 address contains it.
+ */
 export const isOwnAddress = (address: string): boolean => own.check(address, isIPv6(address) ? 'ipv6' : 'ipv4');

@@ -1,4 +1,4 @@
-/** Compares a new reply with an old one, without a judge. */
+/** Compares a new reply with an old one without a judge: shared words, equality for readers, tool calls, refusals. */
 import { parseJson } from '../../captures/json.ts';
 import { toNamedError } from '../../core/errors/errors.ts';
 import { isBlankText } from '../reply/blank.ts';

@@ -1,7 +1,4 @@
-/**
- * What two compared runs say about a threshold: how much worse the second one is, with its bounds.
- * How many pairs decide a threshold, in 80% of the replays. The gate and its plan ask the same.
- */
+/** The evidence of two compared runs on a threshold: how much worse the second one is, and how many pairs decide. */
 import type { Bounds } from '../../core/statistics/bounds.ts';
 import { longRun } from '../../core/statistics/long-run.ts';
 import { mostHits, POWER_SCORE, smallestSize, withPower } from '../../core/statistics/power.ts';
@@ -217,7 +214,8 @@ export interface Levels {
 }
 
 /**
- * Returns how many pairs of a new replay decide at `POWER`, if the truth is what the evidence shows.
+ * Returns how many pairs decide in 80% of new replays, if the truth is what the evidence shows. The gate and its plan
+ * ask the same.
  *
  * @param from smallest size
  * @returns `undefined` if no reasonable number does

@@ -1,14 +1,14 @@
 /**
- * Tells which captures are requests of replays. Whoever invokes the endpoint chooses the inference id and the attributes, and could
- * hide requests behind those of a replay: only an id whose registration the work bucket has is believed.
- * The inference ids of a replay's requests. The captures have them, and name by them the registration of the replay.
+ * Marks the requests of replays by their inference ids, and recognizes them in captures. Whoever invokes the endpoint
+ * chooses the inference id and the attributes, and could hide requests behind those of a replay: only an id whose
+ * registration the work bucket has is believed.
  */
-
 import { hash } from 'node:crypto';
 import type { Storage } from '../../core/aws/storage.ts';
 import { markKeys } from '../../core/contract/work-keys.ts';
 import type { Mark } from './register.ts';
 
+/** Begins the inference ids of a replay's requests. Captures name by them the registration of the replay. */
 export const REPLAY_ID_PREFIX = 'replay-';
 const FORM = new RegExp(`^${REPLAY_ID_PREFIX}(?<mark>[0-9a-f]{16})?[0-9a-f]{32}$`);
 

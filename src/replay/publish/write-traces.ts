@@ -171,6 +171,7 @@ function pairAssessment(traceId: string, judged: JudgedReply): NewAssessment {
   };
 }
 
+/** Remarks about the traces and verdicts of a replay that MLflow does not show as expected. */
 export function mlflowRemarks({ refused, assessments }: WrittenTraces): string[] {
   const missing = assessments?.missing ?? 0;
   return [

@@ -1,8 +1,4 @@
-/**
- * The section of a report with the replies that got worse: both replies side by side, what differs marked, a search field.
- * Marks what differs between two texts, as HTML.
- */
-
+/** The section of a report with the replies that got worse: both side by side, what differs marked, a search field. */
 import { diffArrays } from 'diff';
 import { escapeHtml, folded, isolated, section } from '../../core/text/html-page.ts';
 import type { RegressionRow } from '../compare/quality.ts';

@@ -1,8 +1,4 @@
-/**
- * The HTML report that compares two runs.
- * The section of a report about the release gate: outcomes, and the intervals as a forest plot.
- */
-
+/** Writes the comparison of two runs as files: JSON, and an HTML report with the outcome of the release gate. */
 import { join } from 'node:path';
 import { loadCharts } from '../../core/text/charts.ts';
 import {
@@ -88,7 +84,9 @@ svg.forest path { fill: none; } svg.forest circle { stroke: none; }
 svg.forest .zero, svg.forest .allowed { stroke: var(--soft); stroke-width: 1; } svg.forest .allowed { stroke: var(--ink); stroke-dasharray: 3 2; }
 `;
 
-/** The outcome of the gate, and a row for each threshold. */
+/**
+ * The section about the release gate: its outcome, and a row for each threshold, with a forest plot of the intervals.
+ */
 export function gateSection({ outcome, thresholds }: GateResult): string {
   const counts = ORDER.map((one) => [one, thresholds.filter((result) => result.outcome === one).length] as const)
     .filter(([, count]) => count > 0)
@@ -241,6 +239,7 @@ interface WrittenComparison {
   runs: [before: RunData, after: RunData];
 }
 
+/** Writes what two runs show: `comparison.json`, and `comparison.html` for people. */
 export async function writeComparison(
   directory: string,
   { comparison, gate, runs }: WrittenComparison,

@@ -1,8 +1,4 @@
-/**
- * Prepares requests for sending: reads them, links them to conversations, and encodes them for the target.
- * Estimates token counts, for requests whose endpoint does not count them. Every place that shows one calls it an
- * estimate.
- */
+/** Prepares requests for sending: reads them, links them to conversations, estimates tokens, and encodes them. */
 import { randomUUID } from 'node:crypto';
 import type { ChatMessage } from '../../captures/types.ts';
 import { PipelineError } from '../../core/errors/errors.ts';
@@ -20,6 +16,7 @@ const CHARACTERS_PER_TOKEN = 4;
 /** Role and separators of a chat message. */
 const TOKENS_PER_MESSAGE = 4;
 
+/** For requests whose endpoint does not count tokens. Every place that shows such a count calls it an estimate. */
 export const estimateTextTokens = (text: string): number => Math.ceil(text.length / CHARACTERS_PER_TOKEN);
 
 function charactersOf(value: unknown): number {

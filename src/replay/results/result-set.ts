@@ -1,7 +1,4 @@
-/**
- * The result files of a run: written while it runs and completed at its end.
- * Formats a line of `profile_export.jsonl` as AIPerf 0.13 does, with additional keys that identify the capture.
- */
+/** The result files of a run: written while it runs and completed at its end. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RunClock } from '../clock.ts';
@@ -88,7 +85,10 @@ function metricsJson(measured: Measured): string {
   return `{${json}}`;
 }
 
-/** Returns the line without its line ending. */
+/**
+ * Formats a line of `profile_export.jsonl` as AIPerf 0.13 does, with additional keys that identify the capture. Returns
+ * it without its line ending.
+ */
 export function recordLine(measured: Measured, context: RecordContext): string {
   const error = measured.error ? `,"error":${errorJson(measured.error)}` : '';
   return `{"metadata":${metadataJson(measured, context)},"metrics":${metricsJson(measured)}${error}}`;

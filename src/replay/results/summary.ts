@@ -1,7 +1,4 @@
-/**
- * Computes the figures of a run under AIPerf 0.13's tags: the content of its JSON and CSV summaries.
- * The options of a replay as AIPerf 0.13 names them: `input_config` of the summary, which its models read.
- */
+/** Computes the figures of a run under AIPerf 0.13's tags: the content of its JSON and CSV summaries. */
 import { isScheduled } from '../derived-options.ts';
 import type { FinishedReplay } from '../finished.ts';
 import { PERCENTILES } from '../measure/distribution.ts';
@@ -33,6 +30,7 @@ function timing(options: ReplayOptions, sent: number): Record<string, unknown> {
   };
 }
 
+/** The options of a replay as AIPerf 0.13 names them: `input_config` of the summary, which its models read. */
 function inputConfigOf({ options, source, target, sent }: FinishedReplay): Record<string, unknown> {
   const { cancellationRate: rate, cancellationDelay: delay, warmup, randomSeed, model = CAPTURED_MODEL } = options;
   const slos = Object.fromEntries(parseGoodput(options.goodput));

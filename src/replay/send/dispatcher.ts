@@ -1,13 +1,11 @@
-/**
- * Sends each request at its due time, or as soon as the concurrency cap allows.
- * Prepared requests in the order of their due times.
- */
+/** Sends each request at its due time, or as soon as the concurrency cap allows. */
 import { Exchange, type ExchangeError } from '../http/exchange.ts';
 import type { ConnectionPool } from '../http/pool.ts';
 import { CANCELLED_TYPE, type Completion, openReader } from '../measure/measure.ts';
 import type { PreparedRequest } from '../request/prepared.ts';
 import { Fifo } from './fifo.ts';
 
+/** Prepared requests in the order of their due times. */
 export class RequestQueue extends Fifo<PreparedRequest> {
   /** Total size of the waiting requests. */
   bytes = 0;

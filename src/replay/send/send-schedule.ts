@@ -1,7 +1,6 @@
 /**
  * Sends a schedule, from the captured lines to the last reply. It knows nothing about result files, terminals or Lambda
  * functions: `onMeasured` receives what happened to each request.
- * Re-signs requests whose signatures would expire while they wait for room under the cap.
  */
 import { Random } from '../../core/values/random.ts';
 import { RunClock } from '../clock.ts';
@@ -23,7 +22,7 @@ import { Warmer } from './warmer.ts';
 const CHECKS = 8;
 
 /**
- * Starts to check the queue.
+ * Starts to re-sign requests whose signatures would expire while they wait for room under the cap.
  *
  * @param goodForMs an older request is encoded again, at most an eighth of this time later; `undefined`: none expires
  * @returns stops it

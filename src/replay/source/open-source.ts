@@ -1,8 +1,4 @@
-/**
- * Finds the captures of a replay, and copies those in S3 or a pipe to the local disk.
- * Capture files that were compressed with gzip.
- * Finds capture files on the local disk.
- */
+/** Finds the captures of a replay, copies those in S3 or a pipe to the local disk, and unpacks those in gzip. */
 import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdtemp, open, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

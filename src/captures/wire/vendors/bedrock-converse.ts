@@ -1,9 +1,4 @@
-/**
- * Reads Bedrock's Converse.
- * Reads the forms of Bedrock's models when they are invoked directly: Titan, Llama, Mistral, Claude 2.
- * Reads AI21's Jurassic: `completions[].data.text`.
- */
-
+/** The wire formats of Bedrock: Converse, and the forms of models that are invoked directly. */
 import { isObject, type JsonObject, toJson } from '../../json.ts';
 import { StreamedBlocks } from '../content-blocks.ts';
 import {
@@ -17,6 +12,7 @@ import {
 } from '../messages.ts';
 import { fieldsOf, joined, objectsIn, textIn, textsOf, type WireFormat, without } from '../types.ts';
 
+/** Reads AI21's Jurassic: `completions[].data.text`. */
 export const ai21: WireFormat = {
   name: 'ai21',
   format: 'completion',
@@ -53,7 +49,10 @@ function pieceOf(event: JsonObject): { text: string; reason: unknown } | undefin
 
 const isReason = (reason: unknown): boolean => typeof reason === 'string' && reason !== 'not_finished';
 
-/** Reads `inputText` → `results[].outputText` and `prompt` → `generation`, `outputs[].text`, `completion`. */
+/**
+ * Reads Titan, Llama, Mistral and Claude 2: `inputText` → `results[].outputText` and `prompt` → `generation`,
+ * `outputs[].text`, `completion`.
+ */
 export const bedrockText: WireFormat = {
   name: 'bedrock-text',
   format: 'completion',
@@ -105,6 +104,7 @@ const EVENT_NAMES = [
   'metadata',
 ];
 
+/** Reads Bedrock's Converse. */
 export const bedrockConverse: WireFormat = {
   name: 'bedrock-converse',
   format: 'messages',

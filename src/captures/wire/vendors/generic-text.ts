@@ -1,7 +1,4 @@
-/**
- * Reads texts under the usual names, as custom servers, Triton, SGLang and llama.cpp use them.
- * Reads a bare list of messages, or one under `inputs` or `input`, as JumpStart, LMI and MLflow accept them, or several chats.
- */
+/** The wire formats without a vendor: texts under the usual names, and bare lists of messages. */
 import { isObject, type JsonObject, toJson } from '../../json.ts';
 import type { ChatMessage } from '../../types.ts';
 import {
@@ -16,6 +13,10 @@ import {
 } from '../messages.ts';
 import { fieldsOf, objectsIn, type ReadPrompt, textIn, type WireFormat, without } from '../types.ts';
 
+/**
+ * Reads a bare list of messages, or one under `inputs` or `input`, as JumpStart, LMI and MLflow accept them, or several
+ * chats.
+ */
 export const messageList: WireFormat = {
   name: 'message-list',
   format: 'text-generation',
@@ -105,7 +106,10 @@ function textUnder(value: unknown, names: readonly string[]): { name: string; te
   return undefined;
 }
 
-/** Reads a text under one of the usual names. A text on one side only is not enough evidence of a conversation. */
+/**
+ * Reads a text under one of the usual names, as custom servers, Triton, SGLang and llama.cpp use them. A text on one
+ * side only is not enough evidence of a conversation.
+ */
 export const genericText: WireFormat = {
   name: 'generic-text',
   format: 'text-generation',

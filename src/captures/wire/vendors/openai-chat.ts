@@ -1,7 +1,4 @@
-/**
- * Reads OpenAI's chat completions, which vLLM, LMI, TGI and SGLang serve as well.
- * Reads OpenAI's completions: `prompt` → `choices[].text`.
- */
+/** The wire formats of OpenAI: chat completions and completions. */
 import { isObject, type JsonObject, toJson } from '../../json.ts';
 import { assembleChoices, choicesOf } from '../choices.ts';
 import {
@@ -16,6 +13,7 @@ import {
 } from '../messages.ts';
 import { allText, fieldsOf, joined, numberOr, objectsIn, textIn, textsOf, type WireFormat, without } from '../types.ts';
 
+/** Reads completions: `prompt` → `choices[].text`. */
 export const openAiCompletion: WireFormat = {
   name: 'openai-completion',
   format: 'completion',
@@ -58,6 +56,7 @@ export const openAiCompletion: WireFormat = {
   },
 };
 
+/** Reads chat completions, which vLLM, LMI, TGI and SGLang serve as well. */
 export const openAiChat: WireFormat = {
   name: 'openai-chat',
   format: 'chat',

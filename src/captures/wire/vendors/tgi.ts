@@ -1,7 +1,4 @@
-/**
- * Reads Hugging Face's form, used by TGI, LMI/DJL and the inference toolkit: `inputs`, `parameters` → `generated_text`.
- * Reads Hugging Face's extractive question answering: a question about a context → `{answer, score, start, end}`.
- */
+/** The wire formats of Hugging Face: text generation and extractive question answering. */
 import { isObject, type JsonObject } from '../../json.ts';
 import type { ChatMessage } from '../../types.ts';
 import {
@@ -19,6 +16,7 @@ import { allText, fieldsOf, joined, textIn, type WireFormat, without } from '../
 
 const TEXTS = ['question', 'context'] as const;
 
+/** Reads extractive question answering: a question about a context → `{answer, score, start, end}`. */
 export const questionAnswering: WireFormat = {
   name: 'question-answering',
   format: 'text-generation',
@@ -55,6 +53,7 @@ const isAnswer = (item: unknown): item is { answer: string } =>
 /** With `top_k`, the answers to a question are a list, best first. */
 const best = (item: unknown): unknown => (Array.isArray(item) ? item[0] : item);
 
+/** Reads the form of TGI, LMI/DJL and the inference toolkit: `inputs`, `parameters` → `generated_text`. */
 export const tgi: WireFormat = {
   name: 'tgi',
   format: 'text-generation',

@@ -1,5 +1,4 @@
 /** PlanReplay: decides which shard sends which request at which time. */
-
 import { mkdtempSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -227,7 +226,7 @@ async function writeManifest(
   await manifest.close();
 }
 
-/** Collects skipped lines in a temporary file. */
+/** Lines that planning skips: counted by reason, and collected with their places in a temporary file. */
 class SkippedLines {
   #directory: string | undefined;
   #file: LineWriter | undefined;

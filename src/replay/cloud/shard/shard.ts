@@ -1,5 +1,4 @@
-/** ReplayShard: sends one shard of a replay, and writes what it measures to the work bucket. */
-
+/** ReplayShard: sends one shard of a replay at most once, and writes what it measures to the work bucket. */
 import { traceIdOf } from '../../../captures/trace/ids.ts';
 import type { Storage } from '../../../core/aws/storage.ts';
 import type { ReplayShardRequest } from '../../../core/contract/replay.ts';

@@ -1,5 +1,4 @@
-/** A gate as JUnit XML, which CI servers show as a test report: one test case per threshold. */
-
+/** A gate as JUnit XML, which CI servers show as a test report with a test case per threshold, and links to traces. */
 import { exchangeTraceId } from '../../../captures/trace/exchange.ts';
 import { cut } from '../../../captures/trace/text.ts';
 import { escapeHtml } from '../../../core/text/html-page.ts';
@@ -67,7 +66,11 @@ export function junitXml({ thresholds }: GateResult, { before, after }: { before
   ].join('\n');
 }
 
-/** @param requestId id of the request in the run */
+/**
+ * Returns where a person can look at a replayed request in MLflow.
+ *
+ * @param requestId id of the request in the run
+ */
 export function replayTraceUrl({ run, mlflow }: RunFacts, requestId: string | undefined): string | undefined {
   if (mlflow === undefined || requestId === undefined) return undefined;
   return traceUrl(mlflow.url, mlflow.experimentId, exchangeTraceId(mlflow.experimentId, run, requestId));
