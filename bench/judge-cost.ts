@@ -6,7 +6,7 @@ import type { Log } from '../local/python/python-environment.ts';
 import type { Capture } from '../src/captures/types.ts';
 import { activeScorers } from '../src/judge/active-scorers.ts';
 import { cascade } from '../src/judge/cascade.ts';
-import { createJudge } from '../src/judge/create-judge.ts';
+import { createJudge } from '../src/judge/connect.ts';
 import { type Expected, expectedCalls } from '../src/judge/pricing/estimate.ts';
 import { PRICE_SOURCE, priceCall } from '../src/judge/pricing/prices.ts';
 import { FAILING_SHARE } from '../src/judge/pricing/request-tokens.ts';

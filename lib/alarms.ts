@@ -25,7 +25,7 @@ import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { resourceNames, THROTTLE_METRICS } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
-import { workKey } from './access/key.ts';
+import { workKey } from './access/allow.ts';
 import { childrenMetrics, runMetric, sumOf, waitingChunks } from './metrics.ts';
 import { MAPS } from './state-machines/states.ts';
 

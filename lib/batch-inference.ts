@@ -6,9 +6,8 @@ import { Construct } from 'constructs';
 import { resourceNames } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { firstModel, parseJudgeId } from '../src/judge/judge-id.ts';
-import { allow } from './access/allow.ts';
+import { allow, grantKey } from './access/allow.ts';
 import { grantBatchModel } from './access/judge.ts';
-import { grantKey } from './access/key.ts';
 import { WHY_WORK_PART, workPatterns } from './access/work.ts';
 import type { PipelineFunction } from './pipeline-function.ts';
 

@@ -5,7 +5,7 @@ import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Queue, QueueEncryption, type QueueProps } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 import type { Settings } from '../src/core/settings/schema.ts';
-import { workKey } from './access/key.ts';
+import { workKey } from './access/allow.ts';
 
 /** EventBridge's maximum. */
 export const DELIVERY = { maxEventAge: Duration.hours(24), retryAttempts: 185 };

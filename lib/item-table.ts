@@ -8,8 +8,7 @@ import type { Role } from 'aws-cdk-lib/aws-iam';
 import { Construct } from 'constructs';
 import { budgetTable } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
-import { allow } from './access/allow.ts';
-import { grantKey } from './access/key.ts';
+import { allow, grantKey } from './access/allow.ts';
 
 export function itemTable(scope: Construct, id: string, { WORK_KMS_KEY_ARN: KMSMasterKeyId }: Settings): TableV2 {
   const table = new TableV2(new Construct(scope, id), 'Table', {

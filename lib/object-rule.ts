@@ -13,8 +13,7 @@ import { Construct } from 'constructs';
 import { resourceNames } from '../src/core/contract/names.ts';
 import { labelPlace } from '../src/core/settings/ground-truth-setting.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
-import { allow } from './access/allow.ts';
-import { grantKey } from './access/key.ts';
+import { allow, grantKey } from './access/allow.ts';
 import { acknowledge } from './acknowledge.ts';
 import { DELIVERY, deadLetterQueue, eventQueue, toQueue } from './event-delivery.ts';
 import { STARTER_TIMEOUT_SECONDS } from './monitoring-functions.ts';
@@ -41,6 +40,10 @@ interface ObjectEventsProps {
   receives: number;
 }
 
+/**
+ * The events of new objects: the rule, the queue that collects them, its dead letters, and the function that reads
+ * them.
+ */
 export class ObjectEvents extends Construct {
   readonly rule: Rule;
   /** The events that wait for the function. */

@@ -12,8 +12,7 @@ import { Construct } from 'constructs';
 import { resourceNames } from '../src/core/contract/names.ts';
 import { packagePath } from '../src/core/process/package-folder.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
-import { allow } from './access/allow.ts';
-import { workKey } from './access/key.ts';
+import { allow, workKey } from './access/allow.ts';
 import { bundleFunctions, LAMBDA } from './bundle-functions.ts';
 import { nodeOptions } from './settings/function-environment.ts';
 

@@ -13,8 +13,7 @@ import type { Settings } from '../src/core/settings/schema.ts';
 import { scorersFor } from '../src/judge/scorers/scorer-set.ts';
 import { type Objective, readObjectives } from '../src/quality/objectives.ts';
 import { readTrueObjectives } from '../src/quality/true-objectives.ts';
-import { allow } from './access/allow.ts';
-import { grantKey } from './access/key.ts';
+import { allow, grantKey } from './access/allow.ts';
 import { runMetric } from './metrics.ts';
 import type { PipelineFunction } from './pipeline-function.ts';
 

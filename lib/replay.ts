@@ -6,8 +6,7 @@ import type { IStateMachine, StateMachine } from 'aws-cdk-lib/aws-stepfunctions'
 import { Construct } from 'constructs';
 import { resourceNames } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
-import { allow } from './access/allow.ts';
-import { grantKey } from './access/key.ts';
+import { allow, grantKey } from './access/allow.ts';
 import { acknowledge } from './acknowledge.ts';
 import { DELIVERY, deadLetterQueue } from './event-delivery.ts';
 import type { StackParts } from './pipeline-function.ts';

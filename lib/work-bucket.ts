@@ -4,7 +4,7 @@ import { BlockPublicAccess, Bucket, BucketEncryption } from 'aws-cdk-lib/aws-s3'
 import { Construct } from 'constructs';
 import { markKeys, truthKeys, workKeys } from '../src/core/contract/work-keys.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
-import { workKey } from './access/key.ts';
+import { workKey } from './access/allow.ts';
 import { acknowledge } from './acknowledge.ts';
 
 /** Receipts and summaries: three months, so that last month's run can be retried. */

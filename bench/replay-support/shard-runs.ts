@@ -6,7 +6,7 @@ import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { MAX_PER_SECOND } from '../../src/replay/cloud/limits.ts';
 import type { ShardResult } from '../../src/replay/cloud/shard/shard-result.ts';
 import type { StoredPlan } from '../../src/replay/cloud/work-bucket/stored-plan.ts';
-import { clientBottleneck } from '../../src/replay/measure/client-bottleneck.ts';
+import { clientBottleneck } from '../../src/replay/finished.ts';
 import { RunStats } from '../../src/replay/measure/run-stats.ts';
 import { CAPTURES, ENDPOINT, type SideReport, WORK } from '../support/bench-stack.ts';
 import { latenessOf, takeArrivals } from './measure.ts';

@@ -1,7 +1,6 @@
 /**
  * The program: its options, the commands of the table, of which only the asked one is loaded, and its errors as text.
  */
-
 import { inspect } from 'node:util';
 import { Command } from 'commander';
 import { awsFailure } from '../../src/core/errors/aws-failures.ts';

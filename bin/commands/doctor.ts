@@ -77,6 +77,7 @@ function block({ level, message, repair }: Finding, { width, style }: TextOption
 
 const PLURALS: Readonly<Record<string, string>> = { warning: 'warnings', error: 'errors' };
 
+/** Formats the findings: grouped for a terminal of any width, a line each for a pipe. */
 export function diagnosisText({ findings, counts }: Diagnosis, options: TextOptions): string {
   if (!Number.isFinite(options.width)) return findings.map((each) => `${lineOf(each)}\n`).join('');
   const groups = Object.entries(GROUPS).flatMap(([heading, checks]) => {

@@ -79,7 +79,7 @@ export async function writeOutputs(
   const jobSummary = process.env.GITHUB_STEP_SUMMARY;
   if (markdown === undefined && !jobSummary) return;
   const { markdownSummary } = await import('../../src/replay/gate/outputs/markdown.ts');
-  const { replayTraceUrl } = await import('../../src/replay/gate/outputs/trace-url.ts');
+  const { replayTraceUrl } = await import('../../src/replay/gate/outputs/junit.ts');
   const text = markdownSummary(comparison, gate, {
     traceUrl: ({ requestId }) => replayTraceUrl(after, requestId),
     report,

@@ -100,7 +100,11 @@ type LocalFlags = RunFlags & StackFlags;
 const POLL_MS = 2_000;
 const EMULATED_POLL_MS = 400;
 
-/** @throws PermanentError `OptionsNeedCaptures`, and what `planUpload` throws */
+/**
+ * Puts capture files of this machine into the bucket, and follows the runs that the stack's rule starts.
+ *
+ * @throws PermanentError `OptionsNeedCaptures`, and what `planUpload` throws
+ */
 async function processLocal(
   stack: DeployedStack,
   captures: StackCaptures,

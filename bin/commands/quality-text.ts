@@ -2,7 +2,7 @@
 import type { Quality } from '../../src/replay/compare/quality.ts';
 import type { FollowedUp } from '../../src/replay/follow-ups.ts';
 import type { Published } from '../../src/replay/publish/publish.ts';
-import { mlflowRemarks } from '../../src/replay/publish/remarks.ts';
+import { mlflowRemarks } from '../../src/replay/publish/write-traces.ts';
 import { qualityLines } from '../../src/replay/report/quality-sections.ts';
 
 /** @param judgeUsd cost of the judge; `null`: its price is unknown; `undefined`: it was not asked */

@@ -143,6 +143,7 @@ const ago = (ms: number): string => {
   return hours < 48 ? `${hours} hours` : `${Math.floor(hours / 24)} days`;
 };
 
+/** Checks that captures arrive, and that they can be read. */
 async function checkArrivals(ground: Ground, bucket: string): Promise<Found> {
   const { s3, capturePrefix: prefix = '' } = ground;
   const where = `s3://${bucket}/${prefix}`;

@@ -7,6 +7,7 @@ import { S3Client } from '@aws-sdk/client-s3';
 import { awsFailure, nameOperations } from '../../src/core/errors/aws-failures.ts';
 import type { CheckedSettings, Settings } from '../../src/core/settings/schema.ts';
 
+/** The result of a check, and what to do about it. */
 export interface Finding {
   /** What was checked, such as `endpoint`. */
   check: string;

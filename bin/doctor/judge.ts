@@ -19,6 +19,7 @@ export async function checkJudge(ground: Ground): Promise<Found> {
   return Promise.all(models.map((model) => checkModel(ground, model)));
 }
 
+/** Checks that a model exists, until when, and whether the account may use it. */
 async function checkModel(ground: Ground, model: string): Promise<Found> {
   const { bedrock, settings } = ground;
   const { scheme, name } = parseJudgeId(model);

@@ -5,9 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { LambdaClient } from '@aws-sdk/client-lambda';
 import { SignatureV4 } from '@smithy/signature-v4';
 import { awsUrl } from '../../src/core/aws/aws-url.ts';
+import { SHA256, signPost } from '../../src/core/aws/signing.ts';
 import { type RetryPolicy, waitAfter } from '../../src/core/process/retry.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
-import { NodeSha256 } from '../../src/core/values/sha256.ts';
 
 interface Post {
   headers: Record<string, string>;
@@ -61,19 +61,11 @@ async function postOnce(
   const region = await config.region();
   const { AWS_ENDPOINT_URL } = process.env;
   const custom = config.isCustomEndpoint ? await config.endpoint?.() : undefined;
-  const { protocol, hostname, port } = custom ?? new URL(AWS_ENDPOINT_URL || awsUrl(service, region));
+  const own = custom && `${custom.protocol}//${custom.hostname}${custom.port ? `:${custom.port}` : ''}`;
+  const url = new URL('/', own ?? (AWS_ENDPOINT_URL || awsUrl(service, region)));
   const signingName = service.replace('api.', '');
-  const signer = new SignatureV4({ credentials: config.credentials, region, service: signingName, sha256: NodeSha256 });
-  const signed = await signer.sign({
-    method: 'POST',
-    protocol,
-    hostname,
-    port: port ? Number(port) : undefined,
-    path: '/',
-    query: {},
-    headers: { host: port ? `${hostname}:${port}` : hostname, ...headers },
-    body,
-  });
+  const signer = new SignatureV4({ credentials: config.credentials, region, service: signingName, sha256: SHA256 });
+  const signed = await signPost(signer, url, headers, body);
   const abortSignal = AbortSignal.timeout(limitMs);
   try {
     const request = signed as Parameters<typeof config.requestHandler.handle>[0];
@@ -81,7 +73,7 @@ async function postOnce(
     return { status: response.statusCode, body: await text(addAbortSignal(abortSignal, response.body as Readable)) };
   } catch (error) {
     if (!abortSignal.aborted) throw error;
-    const late = new Error(`${hostname} did not answer within ${limitMs / 1_000} s`);
+    const late = new Error(`${url.hostname} did not answer within ${limitMs / 1_000} s`);
     throw Object.assign(late, { name: 'TimeoutError' });
   }
 }

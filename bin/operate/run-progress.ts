@@ -46,7 +46,10 @@ const MAX_LISTED = 10_000;
 const READS_AT_ONCE = 8;
 const MAX_MESSAGE_CHARS = 300;
 
-/** Follows one run. */
+/**
+ * Follows one run by its execution, the counts of its Maps, and what it has written to the work bucket. Each look makes
+ * few requests, however long the run is; the history of the execution is never read.
+ */
 export class RunWatcher {
   readonly #clients: Pick<AwsClients, 'sfn'>;
   readonly #storage: Storage;

@@ -2,7 +2,6 @@
  * What became of runs: of one that has ended, is running, was stopped, or that Step Functions has forgotten; and the
  * newest of a stack.
  */
-
 import {
   DescribeExecutionCommand,
   type ExecutionListItem,

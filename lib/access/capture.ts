@@ -2,8 +2,7 @@
 import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { Settings } from '../../src/core/settings/schema.ts';
-import { allow, escapeIamPattern, inAccount } from './allow.ts';
-import { grantKey } from './key.ts';
+import { allow, escapeIamPattern, grantKey, inAccount } from './allow.ts';
 
 /** @param prefix of the keys */
 export const grantCaptureRead = (role: Role, settings: Settings, prefix = settings.DATA_CAPTURE_S3_PREFIX): void =>

@@ -2,8 +2,7 @@
 import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { Settings } from '../../src/core/settings/schema.ts';
-import { allow, escapeIamPattern, inAccount } from './allow.ts';
-import { grantKey, grantSecret } from './key.ts';
+import { allow, escapeIamPattern, grantKey, grantSecret, inAccount } from './allow.ts';
 
 /** Grants calls to MLflow's API. */
 export function grantMlflow(role: Role, settings: Settings): void {

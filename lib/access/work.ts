@@ -2,8 +2,7 @@
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { markKeys, replayKeys, truthKeys, workKeys } from '../../src/core/contract/work-keys.ts';
-import { allow } from './allow.ts';
-import { grantKey } from './key.ts';
+import { allow, grantKey } from './allow.ts';
 
 const ANY_RUN = '*';
 

@@ -12,8 +12,7 @@ import {
 import type { Construct } from 'constructs';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
-import { allow } from '../access/allow.ts';
-import { grantKey } from '../access/key.ts';
+import { allow, grantKey } from '../access/allow.ts';
 import { WHY_WORK_PART, type WorkPart, workPatterns } from '../access/work.ts';
 import { acknowledge } from '../acknowledge.ts';
 import { logsOf, type PipelineFunction } from '../pipeline-function.ts';

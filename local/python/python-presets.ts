@@ -64,17 +64,6 @@ export const AWS_CHECKS_ENVIRONMENT = locked('aws-checks', {
 /** The peer of `npm run bench -- rates`: prediction-powered inference by its authors. */
 export const PPI_ENVIRONMENT = locked('ppi', { 'ppi-python': '0.2.3' });
 
-/** The packages with what AWS publishes, by pinned version. */
-export const AWS_SOURCES = AWS_CHECKS_ENVIRONMENT.packages;
-
-/** Everything that this project is checked against, by pinned version. The older versions of MLflow stay as they are. */
-export const SOURCES: Record<string, string> = {
-  ...SAGEMAKER_PLUGIN_ENVIRONMENT.packages,
-  ...DEFAULT_ENVIRONMENT.packages,
-  ...AWS_SOURCES,
-  ...PPI_ENVIRONMENT.packages,
-};
-
 export const LOCKED_ENVIRONMENTS: LockedSpec[] = [
   ...MLFLOW_ENVIRONMENTS.values(),
   SAGEMAKER_PLUGIN_ENVIRONMENT,
@@ -84,9 +73,6 @@ export const LOCKED_ENVIRONMENTS: LockedSpec[] = [
 
 export const defaultPythonEnvironment = (log?: Log, signal?: AbortSignal): Promise<PythonEnvironment> =>
   ensurePythonEnvironment({ ...DEFAULT_ENVIRONMENT, log, signal });
-
-/** The variable with the `bin` folder of another environment to check with, which `check-sources.ts` sets. */
-export const OTHER_CHECKS = 'CHECKS_ENVIRONMENT';
 
 /** Returns the environment with an MLflow version. */
 export function mlflowEnvironment(

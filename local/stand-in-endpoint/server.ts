@@ -10,7 +10,7 @@ import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import { modelStreamError, payloadPart } from './event-stream.ts';
+import { EventStreamCodec } from '@smithy/core/event-streams';
 import { defaultAnswer, type InferenceRequest, parseRequest, replyEvents, wholeReply } from './replies.ts';
 
 export interface StandInEndpointOptions {
@@ -173,3 +173,27 @@ function send(response: ServerResponse, status: number, contentType: string, bod
   response.writeHead(status, { 'content-type': contentType, 'content-length': Buffer.byteLength(body) });
   response.end(body);
 }
+
+const codec = new EventStreamCodec(
+  (bytes) => Buffer.from(bytes as Uint8Array).toString('utf8'),
+  (text) => Buffer.from(text, 'utf8'),
+);
+
+function message(headers: Record<string, string>, body: Buffer): Buffer {
+  const typed = Object.entries(headers).map(([name, value]) => [name, { type: 'string' as const, value }] as const);
+  return Buffer.from(codec.encode({ headers: Object.fromEntries(typed), body }));
+}
+
+/** A part of the model's reply. */
+export const payloadPart = (bytes: Buffer): Buffer =>
+  message(
+    { ':message-type': 'event', ':event-type': 'PayloadPart', ':content-type': 'application/octet-stream' },
+    bytes,
+  );
+
+/** The error event of a container that failed in the middle of the stream. */
+const modelStreamError = (text: string, code: string): Buffer =>
+  message(
+    { ':message-type': 'exception', ':exception-type': 'ModelStreamError', ':content-type': 'application/json' },
+    Buffer.from(JSON.stringify({ Message: text, ErrorCode: code })),
+  );

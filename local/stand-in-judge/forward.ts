@@ -2,7 +2,7 @@
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { SignatureV4 } from '@smithy/signature-v4';
 import { awsUrl } from '../../src/core/aws/aws-url.ts';
-import { NodeSha256 } from '../../src/core/values/sha256.ts';
+import { SHA256, signPost } from '../../src/core/aws/signing.ts';
 import type { HttpAnswer } from './http-answer.ts';
 
 export interface ForwardTarget {
@@ -18,20 +18,12 @@ const PASSED_HEADERS = ['content-type', 'x-amzn-errortype', 'x-amzn-requestid', 
 
 export function createForwarder({ region, endpoint }: ForwardTarget): Forwarder {
   const base = new URL(endpoint ?? awsUrl('bedrock-runtime', region));
-  const signer = new SignatureV4({ credentials: defaultProvider(), region, service: 'bedrock', sha256: NodeSha256 });
+  const signer = new SignatureV4({ credentials: defaultProvider(), region, service: 'bedrock', sha256: SHA256 });
   return async (path, body) => {
-    const signed = await signer.sign({
-      method: 'POST',
-      protocol: base.protocol,
-      hostname: base.hostname,
-      port: base.port === '' ? undefined : Number(base.port),
-      path,
-      query: {},
-      headers: { host: base.host, 'content-type': 'application/json' },
-      body,
-    });
+    const url = new URL(path, base);
+    const signed = await signPost(signer, url, { 'content-type': 'application/json' }, body);
     const { host: _, ...headers } = signed.headers;
-    const response = await fetch(new URL(path, base), { method: 'POST', headers, body });
+    const response = await fetch(url, { method: 'POST', headers, body });
     const passed = PASSED_HEADERS.flatMap((name) => {
       const value = response.headers.get(name);
       return value === null ? [] : [[name, value] as const];

@@ -55,6 +55,10 @@ function operationOf(path: string, body: { model?: string }): { operation: Opera
   return path.endsWith('/chat/completions') ? { operation: 'chat', modelId: body.model ?? '' } : undefined;
 }
 
+/**
+ * One port serves HTTP/2 without TLS, which the AWS SDK's Bedrock client uses for an `http:` endpoint, and HTTP/1.1.
+ * The first bytes of a connection show which of them it is.
+ */
 export class StandInJudge {
   /** Batch inference jobs, which need `batch.useStorage`. */
   readonly batch: BatchJobs = new BatchJobs((_, body) => answerConverse(body as object, Date.now()).answer);

@@ -2,7 +2,6 @@
  * The local environment: emulated AWS, a real MLflow server and the stand-in judge, with the CDK stack of each
  * endpoint deployed to it. `npm start` and the tests of the deployed path run on it.
  */
-
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';

@@ -1,4 +1,6 @@
 /** Creates the judge, the scorers, the always rules and the budget from the settings of the stack. */
+import type { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
+import type { SageMakerRuntimeClient } from '@aws-sdk/client-sagemaker-runtime';
 import type { Capture } from '../captures/types.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import type { sharedSettings } from '../core/settings/schema.ts';
@@ -9,16 +11,18 @@ import { activeScorers } from './active-scorers.ts';
 import { type BatchRecord, batchRecord } from './batch/record.ts';
 import type { CallerOptions } from './calls/model-caller.ts';
 import { askedFirst, cascade } from './cascade.ts';
-import { createJudge, type JudgeConfig } from './create-judge.ts';
-import { createJudgeOver } from './judge-capture.ts';
+import { createJudgeOver, type JudgeOptions } from './judge-capture.ts';
 import { assertBatchPossible, isStandIn, parseJudgeId } from './judge-id.ts';
 import type { CallUsage, ModelAnswer } from './model-answer.ts';
 import { type PriceOptions, priceCall, priceOptions } from './pricing/prices.ts';
 import { createAlwaysRule } from './scorers/always-rules.ts';
 import { isCodeScorer } from './scorers/scorer-set.ts';
 import { loadApiKey } from './transports/api-key.ts';
-import { bedrockTransport } from './transports/bedrock.ts';
-import { answerBounds, readParameters } from './transports/parameters.ts';
+import { bedrockTransport, type Guardrail } from './transports/bedrock.ts';
+import { type ApiKey, openAiTransport } from './transports/openai.ts';
+import { answerBounds, type JudgeParameters, readParameters } from './transports/parameters.ts';
+import { sageMakerTransport } from './transports/sagemaker.ts';
+import type { JudgeTransport } from './transports/transport.ts';
 import type { Judge, JudgeScorer, Scorer } from './types.ts';
 
 interface Judging {
@@ -142,4 +146,41 @@ export function connectBudget(environment: LambdaEnvironment): (run: string, run
   const table = new LimitsTable(tableClient(), name);
   return (run, runUsd) =>
     dailyUsd === 0 && runUsd === undefined ? undefined : new Budget({ table, dailyUsd, runUsd, run });
+}
+
+export interface JudgeConfig extends Omit<JudgeOptions, 'maxTokens' | 'thinkingTokens'> {
+  model: string;
+  /** Inference parameters, as in `MLFLOW_EVALUATION_MODEL_PARAM`. */
+  parameters?: Readonly<Record<string, unknown>>;
+  /** Bedrock only. */
+  guardrail?: Guardrail | undefined;
+  /** `openai:/` only. */
+  baseUrl?: string | undefined;
+  apiKey?: ApiKey | undefined;
+  fetch?: typeof fetch;
+  /** Default: clients with the SDK's defaults (region, credentials, endpoints). */
+  clients?: { bedrockRuntime?: BedrockRuntimeClient; sagemakerRuntime?: SageMakerRuntimeClient };
+}
+
+/**
+ * Creates the judge that a model id names: `bedrock:/<model>` (or only the model), `openai:/<model>`, `sagemaker:/…`.
+ *
+ * @throws PermanentError `InvalidJudge`, `InvalidModelParameters`
+ */
+export function createJudge({ parameters: given, ...config }: JudgeConfig): Judge {
+  const parameters = readParameters(given, [config.model]);
+  return createJudgeOver(createTransport(config, parameters), { ...answerBounds(parameters), ...config });
+}
+
+function createTransport(config: Omit<JudgeConfig, 'parameters'>, parameters: JudgeParameters): JudgeTransport {
+  const { baseUrl, apiKey, fetch, guardrail, clients = {} } = config;
+  const { scheme, name } = parseJudgeId(config.model);
+  switch (scheme) {
+    case 'openai':
+      return openAiTransport({ model: name, baseUrl, apiKey, parameters, fetch });
+    case 'sagemaker':
+      return sageMakerTransport(name, parameters, clients.sagemakerRuntime);
+    default:
+      return bedrockTransport(name, parameters, guardrail, clients.bedrockRuntime);
+  }
 }

@@ -2,8 +2,8 @@
 
 import { SignatureV4 } from '@smithy/signature-v4';
 import type { AwsCredentialIdentityProvider } from '@smithy/types';
+import { SHA256 } from '../core/aws/signing.ts';
 import { PermanentError } from '../core/errors/errors.ts';
-import { NodeSha256 } from '../core/values/sha256.ts';
 import type { ManagedMlflowTarget } from './tracking-uri.ts';
 
 interface SignableRequest {
@@ -81,8 +81,9 @@ export const saysExpired = (reply: { text: string; errorType: string }): boolean
   EXPIRED.test(reply.errorType) || EXPIRED.test(reply.text);
 
 /**
- * Signs with the service name and the ARN header of the target's kind. `X-Amz-Content-SHA256` is signed. `Connection` is
- * not, because it is added later. Spaces in queries are `%20`.
+ * Signs requests to SageMaker-managed MLflow in the same way as AWS's Python client: with the service name and the ARN
+ * header of the target's kind. `X-Amz-Content-SHA256` is signed. `Connection` is not, because it is added later. Spaces
+ * in queries are `%20`.
  *
  * @param now the clock, for tests with known signatures
  */
@@ -110,7 +111,7 @@ export function sigV4Authorizer(
     credentials: provider,
     region: target.region,
     service: target.signingService,
-    sha256: NodeSha256,
+    sha256: SHA256,
     applyChecksum: true,
   });
   return {

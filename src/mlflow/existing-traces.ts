@@ -188,6 +188,7 @@ class Progress {
   }
 }
 
+/** Writes the verdicts of traces that exist, one request per verdict: it can neither overwrite nor revive anything. */
 export class AssessmentWriter {
   readonly #rest: MlflowRest;
   readonly #probe: CapabilityProbe;

@@ -1,10 +1,10 @@
 /** Sends traces to MLflow: many in an OTLP request, or each in a post, with a file of spans or without. */
-
+import { randomBytes } from 'node:crypto';
 import type { TraceRecord } from '../captures/trace/types.ts';
 import { saidBy } from '../core/errors/errors.ts';
 import { forEachConcurrently, Semaphore } from '../core/process/concurrency.ts';
 import type { SpansStore } from './artifact-store.ts';
-import { ControlTraces } from './control-traces.ts';
+import { deleteTraces } from './delete-traces.ts';
 import { Deliveries, type Delivery } from './deliver.ts';
 import { MlflowRefusedError, notStored } from './errors.ts';
 import { getExperiment } from './experiments.ts';
@@ -244,4 +244,59 @@ function assertAccepted(reply: Buffer): void {
     });
   }
   throw notStored('The reply is not the protobuf reply to an OTLP request', `${reply.length} bytes`, where);
+}
+
+const NAME = 'write check of the inference monitor, may be deleted';
+/** If every second request fails, 16 in a row fail in 1 of 65,000 cases. The waits are 14 s at most. */
+const DELETE_RETRY = { attempts: 16, capMs: 1_000 };
+
+/**
+ * Makes control traces: valid traces that are written to check whether the server accepts any, and then deleted. Their
+ * name and a tag explain what they are, in case the process ends before it has deleted them.
+ */
+class ControlTraces {
+  readonly #rest: MlflowRest;
+  readonly #experiment: Experiment;
+  #made: string[] = [];
+
+  constructor(rest: MlflowRest, experiment: Experiment) {
+    this.#rest = rest;
+    this.#experiment = experiment;
+  }
+
+  /** Returns a new control trace. It counts as written, whatever the outcome of the request. */
+  make(): TraceRecord {
+    const digits = randomBytes(24).toString('hex');
+    const traceId = `tr-${digits.slice(0, 32)}`;
+    this.#made.push(traceId);
+    const now = Date.now();
+    const time = { startTimeMs: now, endTimeMs: now };
+    return {
+      traceId,
+      name: NAME,
+      ...time,
+      state: 'OK',
+      requestPreview: '',
+      responsePreview: '',
+      tags: { write_check: 'true' },
+      spans: [
+        {
+          spanId: digits.slice(32, 48),
+          name: NAME,
+          spanType: 'UNKNOWN',
+          ...time,
+          attributes: {},
+          status: { code: 'OK' },
+        },
+      ],
+    };
+  }
+
+  /** Deletes all control traces. */
+  async remove(): Promise<void> {
+    const { retry } = this.#rest;
+    const patient = { ...retry, ...DELETE_RETRY, capMs: Math.min(retry.capMs, DELETE_RETRY.capMs) };
+    await deleteTraces(this.#rest, this.#experiment.id, this.#made, patient);
+    this.#made = [];
+  }
 }

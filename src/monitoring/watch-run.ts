@@ -61,7 +61,7 @@ export function connectQuality(environment: LambdaEnvironment, storage: Storage)
 const MAX_AGES = 50;
 
 /**
- * Publishes what a run of new captures observed.
+ * Publishes CloudWatch metrics of a run of new captures: of the measures that have an objective, by variant.
  *
  * @param missed ids of the objectives that are missed. Their metric exists only while they are
  */

@@ -75,7 +75,10 @@ export async function writeCounts(
 const kept = (hour: QualityCounts[string] = {}): QualityCounts[string] =>
   Object.fromEntries(Object.entries(hour).map(([variant, { seconds: _, ...cell }]) => [variant, cell]));
 
-/** Merges the small objects of a day if there are many. Another run that does so at the same time wins, or loses. */
+/**
+ * Merges the small objects of a day into one if there are many, a line for each run: not a sum, so that a run that is
+ * summarized again replaces its own counts. Another run that does so at the same time wins, or loses.
+ */
 async function mergeDay(storage: Storage, bucket: string, day: string): Promise<void> {
   const keys: string[] = [];
   for await (const { key } of storage.list(bucket, workKeys.newCountsOf(day))) keys.push(key);

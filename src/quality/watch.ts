@@ -105,7 +105,7 @@ function paragraphs({ turn, window, failures }: Announcement, objective: Objecti
   ];
 }
 
-/** Writes the message of an announcement. */
+/** Writes the message about an objective that is missed or met again: text for mail, Amazon Q's form for chats. */
 export function messageOf(announced: Announcement, objective: Objective, context: MessageContext): Message {
   const { isMissed } = announced.turn;
   const { stackPrefix, endpointName } = context;

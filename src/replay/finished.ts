@@ -1,6 +1,7 @@
-/** A replay that has ended, on the command line or in the cloud. */
+/** A replay that has ended, on the command line or in the cloud, and whether the client limited it. */
 import { isScheduled } from './derived-options.ts';
-import { clientBottleneck } from './measure/client-bottleneck.ts';
+import { neverSent } from './measure/error-rate.ts';
+import type { RunStats } from './measure/run-stats.ts';
 import type { ReplayOptions } from './options.ts';
 import type { MeasuredRun } from './results/result-set.ts';
 
@@ -42,3 +43,26 @@ export const replayFactsOf = (replay: FinishedReplay): Record<string, unknown> =
   client_bottleneck: bottleneckOf(replay) ?? null,
   connections: { max_open: replay.maxConnections, failed_ahead: replay.warmFailures },
 });
+
+/** The client's own delay may be this share of the median latency before it counts as a distortion. */
+const BOTTLENECK_SHARE = 0.1;
+/** A shorter delay is not noticeable. */
+const BOTTLENECK_MIN_MS = 10;
+
+/**
+ * Explains why this process could not keep to its schedule. Waiting for room under the concurrency cap does not count:
+ * the target caused it, and it shows in the latency from the scheduled time.
+ *
+ * @returns `undefined` if the client was fast enough
+ */
+export function clientBottleneck(stats: RunStats): string | undefined {
+  const own = neverSent(stats);
+  if (own !== undefined) return own;
+  const lag = stats.distributions.get('replay_client_lag');
+  if (!lag || lag.count === 0) return undefined;
+  const latency = stats.distributions.get('request_latency')?.percentile(50) ?? 0;
+  const p99 = lag.percentile(99);
+  const allowed = Math.max(BOTTLENECK_MIN_MS, BOTTLENECK_SHARE * latency);
+  if (p99 <= allowed) return undefined;
+  return `1% of the requests were sent ${p99.toFixed(1)} ms or more after their scheduled time because this client was busy; expected: at most ${allowed.toFixed(1)} ms`;
+}

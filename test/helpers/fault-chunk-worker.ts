@@ -4,7 +4,7 @@ import { S3Client } from '@aws-sdk/client-s3';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
-import { createJudge } from '../../src/judge/create-judge.ts';
+import { createJudge } from '../../src/judge/connect.ts';
 import { priceCall } from '../../src/judge/pricing/prices.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { createBedrockClient } from '../../src/judge/transports/bedrock.ts';

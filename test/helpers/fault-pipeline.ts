@@ -20,7 +20,7 @@ import type { EvaluateReceipt, NamedError } from '../../src/core/contract/receip
 import { RETRYABLE_ERRORS } from '../../src/core/errors/error-table.ts';
 import { toNamedError } from '../../src/core/errors/errors.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
-import { createJudge } from '../../src/judge/create-judge.ts';
+import { createJudge } from '../../src/judge/connect.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { priceCall } from '../../src/judge/pricing/prices.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';

@@ -9,8 +9,8 @@ import type {
   TruthInput,
 } from '../../src/core/contract/ground-truth.ts';
 import { truthKeys } from '../../src/core/contract/work-keys.ts';
-import { HourFile } from '../../src/ground-truth/index/hour-file.ts';
 import { putIndex } from '../../src/ground-truth/index/index-store.ts';
+import { HourFile } from '../../src/ground-truth/index/prediction-index.ts';
 import { joinLabels } from '../../src/ground-truth/join/join-labels.ts';
 import { labeledHours, readLabeled } from '../../src/ground-truth/join/labeled-store.ts';
 import { listParts, readPart } from '../../src/ground-truth/join/waiting.ts';

@@ -5,7 +5,7 @@ import { mlflowEnvironment } from '../../local/python/python-presets.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
 import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
-import { createJudge } from '../../src/judge/create-judge.ts';
+import { createJudge } from '../../src/judge/connect.ts';
 import { PAIRWISE_SCORER, pairwiseJudge } from '../../src/judge/pairwise.ts';
 import { priceCall, priceOptions } from '../../src/judge/pricing/prices.ts';
 import type { Judge } from '../../src/judge/types.ts';

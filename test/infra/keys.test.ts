@@ -1,6 +1,6 @@
 /** A key of the person: everything that the stack stores is encrypted with it, and the documented key policy suffices. */
 import { readFileSync } from 'node:fs';
-import { KEY_USE } from '../../lib/access/key.ts';
+import { KEY_USE } from '../../lib/access/allow.ts';
 import { ACCOUNT, flattened, policiesOf, REGION, type Resource, resourcesOf, templateOf } from '../helpers/synth.ts';
 
 const KEY = `arn:aws:kms:${REGION}:${ACCOUNT}:key/work`;

@@ -24,7 +24,8 @@ const LICENSE_FILE = /^(?:licen[cs]e|copying|notice)/i;
 const RULE = '-'.repeat(80);
 
 /**
- * Lists the packages with their licenses. Packages with the same text are listed together.
+ * Lists the packages with their licenses, which ask to be passed on with the code. Packages with the same text are
+ * listed together.
  *
  * @param inputs the bundled files, relative to the project
  * @throws Error if a package does not say its license

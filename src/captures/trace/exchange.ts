@@ -1,6 +1,7 @@
 /**
- * The exchange of a replay: a capture line that the sender writes itself, with what captures do not have, such as measured times. Such
- * lines are read in runs over a replay only: in the captures of an endpoint, anybody could have written them.
+ * The exchange of a replay: a capture line that the sender writes itself, with facts that captures lack, such as
+ * measured times. Such lines are read in runs over a replay only: in the captures of an endpoint, anybody could have
+ * written them.
  */
 import type { Capture } from '../types.ts';
 import { REPLAY_TAG, traceIdOf } from './ids.ts';

@@ -3,7 +3,6 @@
  * explicitly, because a bundler may rename classes. `errors.json` has all names: what each means, whether it is
  * retried, and what to do.
  */
-
 import { types } from 'node:util';
 // The types alone: no function carries the texts. What needs them reads `error-table.ts`.
 import type table from './errors.json';
@@ -39,9 +38,10 @@ export function withFacts(message: string, facts: ErrorFacts): string {
 }
 
 /**
- * The base of all named errors. Its message goes into logs, receipts, summaries and causes. It contains names, counts,
- * ids and places, and never captured content, a judge's words, or a secret. What it says of another program's failure comes from
- * `saidBy` or `shownOf`; that program's own words are among its causes.
+ * The base of all named errors. Step Functions matches a Lambda error by its `name`, which each error sets explicitly,
+ * because a bundler may rename classes. Its message goes into logs, receipts, summaries and causes. It contains names,
+ * counts, ids and places, and never captured content, a judge's words, or a secret. What it says of another program's
+ * failure comes from `saidBy` or `shownOf`; that program's own words are among its causes.
  */
 export class PipelineError extends Error {
   constructor(name: ErrorName, message: string, facts: ErrorFacts = {}, cause?: unknown) {

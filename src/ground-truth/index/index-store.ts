@@ -22,6 +22,10 @@ import { hourMs } from '../../quality/counts-store.ts';
 
 type Column<T> = (T | null)[] | undefined;
 
+/**
+ * A line of the index as versions before contract 3 wrote it: up to a thousand predictions in columns. Reading it can
+ * be dropped 400 days after the last of these versions, the longest time that an index is kept.
+ */
 interface OldBlock {
   places: [endpoint: string, variant: string][];
   /** By call, the position in `places`; absent if there is one. */

@@ -42,7 +42,8 @@ const hourAt = (second: number): number => Math.floor(second / HOUR_SECONDS);
 type Targets = Map<number, Set<IndexHour>>;
 
 /**
- * Gives each label its outcome in all hours for which there is time.
+ * Gives each label its outcome in all hours for which there is time: first finds all predictions of the labels' ids,
+ * then rewrites their hours.
  *
  * @returns the hour up to which that is so; `undefined`: in all hours
  */
@@ -159,10 +160,11 @@ interface Cursor {
 }
 
 /**
- * Merges the hours of the index that are over, and then joins labels for as long as there is time. Labels that find no prediction wait on, or are `unknown` when they are older than the
- * index is kept.
+ * Merges the hours of the index that are over, and then joins labels for as long as there is time. Labels that find no
+ * prediction wait on, or are `unknown` when they are older than the index is kept.
  *
- * @throws PermanentError `TooManyPredictions` if one invocation cannot compare a group with the index; errors of the storage
+ * @throws PermanentError `TooManyPredictions` if one invocation cannot compare a group with the index; errors of the
+ *   storage
  */
 export async function joinLabels(cursor: string | null, deps: StepDependencies): Promise<StepResult> {
   const { storage, environment } = deps;

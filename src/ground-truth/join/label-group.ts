@@ -38,7 +38,7 @@ const shown = (label: LabelValue): LabelValue =>
     ? Buffer.from(cut(label, MAX_SHOWN_CHARS)).toString()
     : label;
 
-/** Applies another label to a row. Applied again, it changes nothing. */
+/** Applies another label to a row: the later one counts, whichever comes first. Applied again, it changes nothing. */
 export function applyLabel(row: LabeledRow, label: Label): { row: LabeledRow; outcome: JoinOutcome } {
   const isSame = sameLabel(row.label, label.value);
   if (!isLater(label, row)) return { row, outcome: isSame ? OUTCOMES.repeated : OUTCOMES.outdated };
@@ -78,6 +78,7 @@ const ORDER: readonly JoinOutcome['name'][] = ['joined', 'replaced', 'repeated',
 const better = (a: JoinOutcome | undefined, b: JoinOutcome): JoinOutcome =>
   a === undefined || ORDER.indexOf(b.name) < ORDER.indexOf(a.name) ? b : a;
 
+/** The labels of some parts, by the id that they name, and what became of them so far. */
 export class LabelGroup {
   readonly labels: readonly Waiting[];
   readonly #parts: WaitingPart[];

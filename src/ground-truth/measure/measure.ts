@@ -38,6 +38,7 @@ interface Counts {
   selected: [named: number, thresholded: number];
 }
 
+/** Compares the values of a column: how often the positive class is predicted, and how often it is found. */
 class GroupTally {
   readonly #positive: string;
   /** By value and label. */

@@ -29,7 +29,12 @@ type NotNoted =
   | 'MlflowRefused'
   | 'MlflowFailed';
 
-/** Returns what is to be written to MLflow, or why nothing is. @param scorers those of the settings, by name */
+/**
+ * Returns a label as MLflow keeps it, or why it is not written: a true answer is an expectation, a label for a scorer a
+ * person's assessment.
+ *
+ * @param scorers those of the settings, by name
+ */
 export function labelAssessment(
   row: LabeledRow,
   scorers: ReadonlyMap<string, LabelScorer>,

@@ -91,9 +91,10 @@ export function askSize(capture: Capture, scorers: readonly JudgeScorer[], optio
 export const OWN_CACHE_MINIMUM = 1024;
 
 /**
- * Minimum length, in tokens, of a prefix that a model caches, by model id. Models that are not listed are not asked to
- * cache. From Anthropic's, AWS's and OpenAI's pages on prompt caching (November 2026), except for Sonnet 4.6: there both say 1,024, but
- * 2,038 tokens were not cached on Bedrock and 2,067 were (BerriAI/litellm-docs, pull request 49).
+ * Minimum length, in tokens, of a prefix that a model caches, by model id. A shorter one is not cached, without an
+ * error. Models that are not listed are not asked to cache. From Anthropic's, AWS's and OpenAI's pages on prompt
+ * caching (November 2026), except for Sonnet 4.6: there both say 1,024, but 2,038 tokens were not cached on Bedrock and
+ * 2,067 were (BerriAI/litellm-docs, pull request 49).
  */
 const CACHE_MINIMUMS: readonly [RegExp, number][] = [
   [/anthropic\.claude-(opus-4-[5-9]|haiku-4-5)/, 4096],

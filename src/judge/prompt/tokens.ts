@@ -16,7 +16,10 @@ export const INPUT_MARGIN = 1.5;
  */
 const quartersOf = (code: number): number => (code < FIRST_NON_ASCII ? 1 : code < FIRST_IDEOGRAPH ? 2 : 4);
 
-/** Estimates the number of tokens of a text. */
+/**
+ * Estimates the number of tokens of a text without a tokenizer. Tokenizers differ between models, so all plans include
+ * a margin.
+ */
 export function estimateTokens(text: string): number {
   let quarters = 0;
   for (let i = 0; i < text.length; i += 1) quarters += quartersOf(text.charCodeAt(i));

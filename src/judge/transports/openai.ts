@@ -28,7 +28,11 @@ interface OpenAiConfig {
   fetch?: typeof fetch | undefined;
 }
 
-/** @throws PermanentError `InvalidJudge` for an invalid URL, `JudgeSecretUnreadable` for an invalid key */
+/**
+ * A judge behind an OpenAI-compatible URL: OpenAI itself, vLLM, Ollama, the LiteLLM proxy, and many others.
+ *
+ * @throws PermanentError `InvalidJudge` for an invalid URL, `JudgeSecretUnreadable` for an invalid key
+ */
 export function openAiTransport({ model, baseUrl, apiKey, parameters, fetch = globalThis.fetch }: OpenAiConfig) {
   const url = completionsUrl(baseUrl ?? OPENAI_BASE_URL);
   const authorizer = keyAuthorizer(apiKey);

@@ -14,7 +14,7 @@ import { captureFacts, QualityTally } from '../../quality/tally.ts';
 import { isRepeated } from '../chunk/attempt.ts';
 import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts';
 import { KILLED, LineAtWork } from '../chunk/line-at-work.ts';
-import { traceEach } from '../log/trace-each.ts';
+import { traceEach } from '../log/log-chunk.ts';
 import { attemptFacts, withReceipt } from '../receipts.ts';
 import { LineBook } from '../write/line-book.ts';
 import { createsTraces } from '../write/sent-traces.ts';

@@ -1,4 +1,7 @@
-/** Logs one chunk of capture lines as traces. A line that is not a capture record goes to quarantine with the reason. */
+/**
+ * Logs one chunk of capture lines as traces, together or line by line. A line that is not a capture record goes to
+ * quarantine with the reason.
+ */
 import type { LinePlace } from '../../captures/types.ts';
 import type { Storage } from '../../core/aws/storage.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
@@ -15,7 +18,6 @@ import { withReceipt } from '../receipts.ts';
 import { ChunkWriter, type WriteDependencies, type WriteItem } from '../write/chunk-writer.ts';
 import { LineBook } from '../write/line-book.ts';
 import { WriteBatch } from '../write/write-batch.ts';
-import { traceEach } from './trace-each.ts';
 
 interface LogDependencies extends WriteDependencies {
   storage: Storage;
@@ -106,4 +108,34 @@ async function logTogether(
   await batch.flush();
   await book.close();
   await index.write(storage, environment.WORK_BUCKET, book.refused);
+}
+
+/**
+ * Traces the lines of a chunk one after the other, to find a line that kills the function: notes each line, decodes it
+ * and writes its trace before the next one is noted. Counts nothing: the whole chunk is processed as usual afterwards,
+ * and finds the traces.
+ *
+ * @param mayCreate whether absent traces are to be written; else the lines are only decoded
+ * @throws RetryableError `ChunkOutOfTime`: the next attempt continues with the same line
+ */
+export async function traceEach(
+  request: ChunkRequest,
+  deps: WriteDependencies & { storage: Storage; environment: LambdaEnvironment },
+  { atWork, heavy }: { atWork: LineAtWork; heavy: HeavyCaptures },
+  mayCreate: boolean,
+): Promise<void> {
+  const { storage, environment } = deps;
+  const book = new LineBook(request, deps);
+  const writer = new ChunkWriter(request, deps, book);
+  const leaveOut = (place: LinePlace) => atWork.pass(place);
+  const { chunk, options } = request;
+  for await (const read of readChunk(storage, chunk, environment, options, { leaveOut, heavy })) {
+    const line = read.kind === 'heavy' ? await read.read() : read;
+    if (line.kind !== 'capture' || line.duplicate || !mayCreate) continue;
+    const { range } = read;
+    const { traceId, raw } = line;
+    const trace = book.trace({ ...line, range });
+    if (trace !== undefined) await writer.write([{ traceId, range, raw, trace, assessments: [] }]);
+  }
+  await atWork.traced();
 }

@@ -1,5 +1,6 @@
 /** Finds what a retry runs again: chunks of an earlier run, by its receipts, or lines, by its quarantine. */
-
+import { isOfOneFile } from '../../captures/files/capture-objects.ts';
+import { readLines } from '../../captures/lines/read-lines.ts';
 import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
 import type { RetryInput, RetryWhat, RunOptions } from '../../core/contract/input.ts';
 import type { CaptureRange } from '../../core/contract/payloads.ts';
@@ -10,7 +11,6 @@ import { inOrder } from '../../core/process/concurrency.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 import { withRanges } from '../chunk/ranges.ts';
 import { type ChunkState, readChunks, readPlanReceipts } from '../receipts.ts';
-import { grownFile, overwrittenRanges } from './grown-files.ts';
 import type { RetriedUnit } from './units.ts';
 
 /**
@@ -180,4 +180,40 @@ function isNext(open: CaptureRange, entry: QuarantineEntry): boolean {
     open.lines < CHUNK_BOUNDS.maxLines &&
     entry.end - open.start < CHUNK_BOUNDS.maxBytes
   );
+}
+
+const CHANGED = 'CaptureChanged';
+
+/** Returns the ordinals of the ranges whose file was overwritten before they were read. @param ranges of the chunk */
+function overwrittenRanges({ log }: ChunkState, ranges: readonly CaptureRange[]): ReadonlySet<number> {
+  // The only range of a chunk fails the attempt.
+  if (ranges.length === 1) return new Set(log.failed?.error?.name === CHANGED ? [0] : []);
+  return new Set((log.done?.unread ?? []).filter(({ error }) => error.name === CHANGED).map(({ range }) => range));
+}
+
+/**
+ * Returns the file as it is now, if the lines of the range are still in their place; `undefined` if they are gone. S3
+ * has no append, so a file that grew is another object under the same key. Nobody has kept the earlier content: lines
+ * that begin and end at the same bytes count as the same.
+ */
+async function grownFile(storage: Storage, range: CaptureRange): Promise<ObjectFacts | undefined> {
+  const { bucket, key, start, end, lines } = range;
+  const object = await storage.head(bucket, key);
+  if (object === undefined || object.size <= end) return undefined;
+  // One byte more shows whether the last line ends there.
+  const source = { ...range, end: Math.min(end + 1, object.size - 1) };
+  let found = 0;
+  try {
+    const bytes = await storage.read(object, { start, end: source.end });
+    for await (const line of readLines(bytes, source, { maxLineBytes: 0 })) {
+      const place = line.kind === 'line' ? line.raw.place : line.place;
+      if (place.start > end) break;
+      if (place.end > end) return undefined;
+      found += 1;
+    }
+  } catch (error) {
+    if (isOfOneFile(error)) return undefined;
+    throw error;
+  }
+  return found === lines ? object : undefined;
 }

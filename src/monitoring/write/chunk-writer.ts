@@ -8,13 +8,22 @@ import type { RawLine } from '../../captures/types.ts';
 import type { CaptureRange, ChunkRequest } from '../../core/contract/payloads.ts';
 import type { NamedError } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
+import { ownFault } from '../../core/errors/own-fault.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { Lock } from '../../limits/lock.ts';
 import type { LimitsTable } from '../../limits/table.ts';
-import type { Experiment, NewAssessment, StoredTrace, TraceStore, WriteTracesResult } from '../../mlflow/types.ts';
+import { MlflowRefusedError } from '../../mlflow/errors.ts';
+import type {
+  Experiment,
+  NewAssessment,
+  StoredTrace,
+  TraceStore,
+  WriteAssessmentsResult,
+  WriteTracesResult,
+} from '../../mlflow/types.ts';
 import { isRepeated, isRetry } from '../chunk/attempt.ts';
+import { refusedAssessment } from '../evaluate/assessments.ts';
 import type { LineBook } from './line-book.ts';
-import { recordAssessments } from './record-assessments.ts';
 import { SentTraces } from './sent-traces.ts';
 
 /** A function that has no more than this time does not begin to write, since it would be killed while it writes. */
@@ -252,3 +261,38 @@ export class ChunkWriter {
  */
 export const lockNameOf = ({ bucket, key, etag, start, cutAt = start }: CaptureRange): string =>
   `write#${createHash('sha256').update([bucket, key, etag, cutAt].join('\n')).digest('hex')}`;
+
+interface Recorded extends Omit<WriteAssessmentsResult, 'alreadyThere'> {
+  /** The assessments as they are in MLflow now, unless the trace is missing. */
+  assessments: readonly NewAssessment[];
+}
+
+/** Writes the assessments of a trace that exists, with an error in place of each one that MLflow refuses. */
+async function recordAssessments(
+  store: Pick<TraceStore, 'writeAssessments'>,
+  stored: StoredTrace,
+  assessments: readonly NewAssessment[],
+  assertHeld?: () => void,
+): Promise<Recorded> {
+  const [only, ...others] = assessments;
+  if (only === undefined) return { assessments, written: [] };
+  try {
+    return { assessments, ...(await store.writeAssessments(stored, assessments, { assertHeld })) };
+  } catch (error) {
+    const fault = error instanceof MlflowRefusedError ? `MLflow answered HTTP ${error.status}` : ownFault(error);
+    if (fault === undefined) throw error;
+    if (others.length === 0) {
+      const refused = [refusedAssessment(only, fault)];
+      return { assessments: refused, ...(await store.writeAssessments(stored, refused, { assertHeld })) };
+    }
+  }
+  // MLflow refused at least one of them. Written one by one, only that one is affected.
+  const total = { assessments: [] as NewAssessment[], written: [] as string[] };
+  for (const assessment of assessments) {
+    const one = await recordAssessments(store, stored, [assessment], assertHeld);
+    if (one.traceMissing) return { ...one, assessments };
+    total.assessments.push(...one.assessments);
+    total.written.push(...one.written);
+  }
+  return total;
+}

@@ -49,6 +49,14 @@ const MAX_FAULTS = 10;
 const digest = (value: unknown): string => hash('sha256', JSON.stringify(value)).slice(0, 12);
 
 /**
+ * Reads labels from the text of a file with one JSON object per line:
+ *
+ *     {"request": "…", "reply": "…", "scorer": "safety", "label": "no", "reason": "…"}
+ *
+ * `request` is the user's message or the list of messages in OpenAI's format. `reply` is a text or a message with its
+ * tool calls. `system`, `tools`, `reason` and `id` are optional. If a line contains `verdict` (and `rationale`), that
+ * verdict is compared and the judge is not asked.
+ *
  * @param file for errors
  * @throws PermanentError `InvalidLabels` with the invalid lines
  */
@@ -142,6 +150,8 @@ function parseLine(line: string, known: ReadonlyMap<string, Pick<JudgeScorer, 'n
 const ANCHORS_FILE = join('src', 'quality', 'calibration', 'anchors.jsonl');
 
 /**
+ * Reads the anchor set: exchanges with fixed labels, which show whether the judge or the endpoint has changed.
+ *
  * @param root folder of the project
  * @param only names of the scorers to read; default: all of `scorers`
  * @throws PermanentError `InvalidLabels`

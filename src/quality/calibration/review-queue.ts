@@ -116,7 +116,12 @@ const inputOf = (values: ScorerValues): object => ({
   categorical: { options: optionsOf(values), multi_select: false },
 });
 
-/** Returns the queue of the scorer; creates it if there is none. @throws PermanentError `LabelSchemaUnfit` */
+/**
+ * Returns the scorer's queue: a list of traces that people label, with the questions to answer. Creates it if there is
+ * none.
+ *
+ * @throws PermanentError `LabelSchemaUnfit`
+ */
 export async function queueOf(rest: Rest, experimentId: string, scorer: JudgeScorer): Promise<string> {
   const schemaId = await schemaOf(rest, experimentId, scorer);
   const name = queueName(scorer.name);

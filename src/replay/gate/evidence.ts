@@ -221,7 +221,8 @@ export interface Levels {
 }
 
 /**
- * Returns how many pairs of a new replay decide at `POWER`, if the truth is what the evidence shows.
+ * Returns how many pairs decide in 80% of new replays, if the truth is what the evidence shows. The gate and its plan
+ * ask the same.
  *
  * @param from smallest size
  * @returns `undefined` if no reasonable number does

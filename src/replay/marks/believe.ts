@@ -3,7 +3,6 @@
  * attributes, and could hide requests behind those of a replay: only an id whose registration the work bucket has is
  * believed.
  */
-
 import { hash } from 'node:crypto';
 import type { Storage } from '../../core/aws/storage.ts';
 import { markKeys } from '../../core/contract/work-keys.ts';

@@ -91,16 +91,8 @@ export class ExchangeTraces {
 
   #traced(bytes: Buffer): Traced | undefined {
     const { experiment, runId } = this.#ports;
-    const place = {
-      bucket: '',
-      key: EXCHANGES_FILE,
-      etag: '',
-      line: 0,
-      start: 0,
-      end: bytes.length - 1,
-      objectTimeMs: 0,
-    };
-    const raw = { bytes, place };
+    const nowhere = { bucket: '', etag: '', line: 0, objectTimeMs: 0 };
+    const raw = { bytes, place: { ...nowhere, key: EXCHANGES_FILE, start: 0, end: bytes.length - 1 } };
     const decoded = decodeLine(raw, { areExchanges: true });
     const facts = decoded.kind === 'capture' ? decoded.capture.exchange : undefined;
     try {
@@ -177,4 +169,13 @@ function pairAssessment(traceId: string, judged: JudgedReply): NewAssessment {
       ...(usd === null ? {} : { [JUDGE_COST]: String(usd) }),
     },
   };
+}
+
+/** Remarks about the traces and verdicts of a replay that MLflow does not show as expected. */
+export function mlflowRemarks({ refused, assessments }: WrittenTraces): string[] {
+  const missing = assessments?.missing ?? 0;
+  return [
+    ...(refused > 0 ? [`Traces that MLflow refused: ${refused}, listed in ${REFUSED_FILE}`] : []),
+    ...(missing > 0 ? [`Verdicts that MLflow does not have: ${missing}, listed in ${JUDGED_FILE}`] : []),
+  ];
 }

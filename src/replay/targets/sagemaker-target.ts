@@ -2,8 +2,8 @@
 import type { SignatureV4 } from '@smithy/signature-v4';
 import type { AwsCredentialIdentityProvider } from '@smithy/types';
 import { awsUrl } from '../../core/aws/aws-url.ts';
+import { SHA256 } from '../../core/aws/signing.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
-import { NodeSha256 } from '../../core/values/sha256.ts';
 import { replayInferenceId } from '../marks/believe.ts';
 import type { LiteralRequest } from '../request/literal.ts';
 import { REPLAY_RUN_ATTRIBUTE } from '../source/peek.ts';
@@ -89,7 +89,7 @@ export class SageMakerTarget implements Target {
       service: 'sagemaker',
       region: options.region,
       credentials: options.credentials,
-      sha256: NodeSha256,
+      sha256: SHA256,
     });
     return new SageMakerTarget(options, signer);
   }

@@ -2,7 +2,7 @@
 
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { createJudge, type JudgeConfig } from '../../../src/judge/create-judge.ts';
+import { createJudge, type JudgeConfig } from '../../../src/judge/connect.ts';
 import { parseJudgeId } from '../../../src/judge/judge-id.ts';
 import { createSageMakerClient } from '../../../src/judge/transports/sagemaker.ts';
 import { startStandInJudge } from '../../doubles/faulty-judge/server.ts';

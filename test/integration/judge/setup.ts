@@ -1,14 +1,13 @@
 /** Starts a stand-in judge on a free port, and creates judges that call it as a Lambda does. */
 import type { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
 import type { JudgeEvent } from '../../../src/judge/calls/model-caller.ts';
-import { createJudge, type JudgeConfig } from '../../../src/judge/create-judge.ts';
+import { createJudge, type JudgeConfig } from '../../../src/judge/connect.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 import { createBedrockClient } from '../../../src/judge/transports/bedrock.ts';
 import type { Judge, JudgeResult, JudgeScorer } from '../../../src/judge/types.ts';
 import type { BehaviorInput } from '../../doubles/faulty-judge/behavior.ts';
-import type { RecordedCall } from '../../doubles/faulty-judge/server.ts';
-import { type StandInJudge, startStandInJudge } from '../../doubles/faulty-judge/server.ts';
+import { type RecordedCall, type StandInJudge, startStandInJudge } from '../../doubles/faulty-judge/server.ts';
 import { chatCapture } from '../../unit/judge/captures.ts';
 
 export const MODEL = 'global.anthropic.claude-sonnet-4-6';

@@ -1,5 +1,5 @@
 /** Reading the judge's API key from a secret, and reloading it after it was rotated. */
-import { createJudge } from '../../../src/judge/create-judge.ts';
+import { createJudge } from '../../../src/judge/connect.ts';
 import { loadApiKey, parseApiKey } from '../../../src/judge/transports/api-key.ts';
 import { chatCapture, completionOf, YES_NO_SCORERS } from './captures.ts';
 

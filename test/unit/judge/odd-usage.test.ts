@@ -1,7 +1,7 @@
 /** Impossible usage reports of a judge are booked at the worst case, and never refund the budget. */
 
 import { readBatchAnswers } from '../../../src/judge/batch/answers.ts';
-import { createJudge } from '../../../src/judge/create-judge.ts';
+import { createJudge } from '../../../src/judge/connect.ts';
 import { answeredBefore } from '../../../src/judge/errors.ts';
 import { OwnLimit } from '../../../src/limits/spending-limit.ts';
 import { chatCapture, completionOf, YES_NO_SCORERS } from './captures.ts';

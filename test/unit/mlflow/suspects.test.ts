@@ -1,6 +1,7 @@
 /** Trying suspects against an MLflow that the test scripts call by call. */
+
+import { trySuspects } from '../../../src/mlflow/deliver.ts';
 import { MlflowRetryableError } from '../../../src/mlflow/errors.ts';
-import { trySuspects } from '../../../src/mlflow/suspects.ts';
 
 const failure = new MlflowRetryableError('MlflowUnavailable', 'MLflow returned a server error', {
   where: 'w',

@@ -5,13 +5,19 @@ import { RetryableError } from '../../../src/core/errors/errors.ts';
 import { afterAnswers } from '../../../src/judge/errors.ts';
 import type { Judge } from '../../../src/judge/types.ts';
 import { OwnLimit } from '../../../src/limits/spending-limit.ts';
-import { compareReplies, regressionsOf } from '../../../src/replay/compare/compare-replies.ts';
+import {
+  compareReplies,
+  isRefusal,
+  normalize,
+  regressionsOf,
+  wordOverlap,
+  wordsOf,
+} from '../../../src/replay/compare/compare-replies.ts';
 import { diffJson } from '../../../src/replay/compare/json-diff.ts';
 import { type JudgedReply, type JudgeSettings, judgeReplies } from '../../../src/replay/compare/judge-replies.ts';
 import { nothingJudged, ReplyQualityTally } from '../../../src/replay/compare/quality.ts';
 import type { StoredReply } from '../../../src/replay/compare/replies-file.ts';
 import type { ComparableReply } from '../../../src/replay/compare/reply.ts';
-import { isRefusal, normalize, wordOverlap, wordsOf } from '../../../src/replay/compare/text.ts';
 import { qualityLines } from '../../../src/replay/report/quality-sections.ts';
 import { scriptedJudge } from '../../doubles/scripted-judge.ts';
 

@@ -1,8 +1,8 @@
 /** The addresses that a replay in the cloud never connects to. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { isOwnAddress } from '../../../src/replay/cloud/target.ts';
 import { ConnectionPool } from '../../../src/replay/http/pool.ts';
-import { isOwnAddress } from '../../../src/replay/targets/own-address.ts';
 
 test.each(
   (

@@ -1,7 +1,7 @@
 /** Reading streamed replies and AWS event-stream messages. */
 import { EventStreamCodec } from '@smithy/core/event-streams';
 import fc from 'fast-check';
-import { payloadPart } from '../../../local/stand-in-endpoint/event-stream.ts';
+import { payloadPart } from '../../../local/stand-in-endpoint/server.ts';
 import { BadEventStream, EventStreamParser } from '../../../src/replay/reply/aws-event-stream.ts';
 import { Body, readReplyContent } from '../../../src/replay/reply/content.ts';
 import { SageMakerStreamReader, StreamReader } from '../../../src/replay/reply/stream-reader.ts';

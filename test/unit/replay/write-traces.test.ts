@@ -10,8 +10,7 @@ import type { NewAssessment } from '../../../src/mlflow/types.ts';
 import type { JudgedReply } from '../../../src/replay/compare/judge-replies.ts';
 import { JUDGED_FILE } from '../../../src/replay/compare/with-captured.ts';
 import { EXCHANGES_FILE } from '../../../src/replay/publish/exchanges.ts';
-import { mlflowRemarks } from '../../../src/replay/publish/remarks.ts';
-import { ExchangeTraces, REFUSED_FILE } from '../../../src/replay/publish/write-traces.ts';
+import { ExchangeTraces, mlflowRemarks, REFUSED_FILE } from '../../../src/replay/publish/write-traces.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { captureOf, jsonSide } from '../captures/arbitraries.ts';
 

@@ -25,6 +25,7 @@ const EVENT_NAMES = [
   'metadata',
 ];
 
+/** Reads Bedrock's Converse. */
 export const bedrockConverse: WireFormat = {
   name: 'bedrock-converse',
   format: 'messages',

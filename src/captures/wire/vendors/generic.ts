@@ -44,7 +44,10 @@ function textUnder(value: unknown, names: readonly string[]): { name: string; te
   return undefined;
 }
 
-/** Reads a text under one of the usual names. A text on one side only is not enough evidence of a conversation. */
+/**
+ * Reads a text under one of the usual names, as custom servers, Triton, SGLang and llama.cpp use them. A text on one
+ * side only is not enough evidence of a conversation.
+ */
 export const genericText: WireFormat = {
   name: 'generic-text',
   format: 'text-generation',

@@ -18,6 +18,7 @@ import {
 } from '../messages.ts';
 import { allText, fieldsOf, joined, textIn, type WireFormat, without } from '../wire-format.ts';
 
+/** Reads the form of TGI, LMI/DJL and the inference toolkit: `inputs`, `parameters` → `generated_text`. */
 export const tgi: WireFormat = {
   name: 'tgi',
   format: 'text-generation',

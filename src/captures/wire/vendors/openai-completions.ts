@@ -24,6 +24,7 @@ import {
   without,
 } from '../wire-format.ts';
 
+/** Reads chat completions, which vLLM, LMI, TGI and SGLang serve as well. */
 export const openAiChat: WireFormat = {
   name: 'openai-chat',
   format: 'chat',

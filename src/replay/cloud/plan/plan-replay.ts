@@ -1,7 +1,10 @@
 /** PlanReplay: decides which shard sends which request at which time. */
-
+import { mkdtempSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { Storage } from '../../../core/aws/storage.ts';
-import { TextUpload } from '../../../core/aws/uploads.ts';
+import { putFile, TextUpload } from '../../../core/aws/uploads.ts';
 import { CONTRACT } from '../../../core/contract/contract.ts';
 import type { ReplayPlanRequest, ReplayPlanResult, ShardManifestLine } from '../../../core/contract/replay.ts';
 import { replayKeys } from '../../../core/contract/work-keys.ts';
@@ -11,18 +14,19 @@ import { captureScope } from '../../../judge/capture-scope.ts';
 import { maxConcurrencyOf, overridesOf, scheduleOf, timingOf } from '../../derived-options.ts';
 import { type DryRun, dryRun } from '../../dry-run.ts';
 import { MARK_MS, type Registration, registerReplay } from '../../marks/register.ts';
+import { LineWriter } from '../../results/line-writer.ts';
 import { type ScheduledEntry, schedule } from '../../schedule/timing.ts';
-import type { LineReader } from '../../source/types.ts';
+import type { LineReader, SkippedLine } from '../../source/types.ts';
 import { SCHEDULE_RESERVE_MS, SHARD_LEAD_MS, shardBounds, startLeadMs, WARMUP_LEAD_MS } from '../limits.ts';
 import { RangeReader } from '../shard/range-reader.ts';
 import { stopMark } from '../stop/order.ts';
 import { cloudTarget } from '../target.ts';
+import { plannedSkippedKey } from '../work-bucket/keys.ts';
 import type { PlannedMlflow, ShardPlan, StoredPlan } from '../work-bucket/stored-plan.ts';
 import { type IndexedCaptures, indexObjects, replayTooLarge } from './index-objects.ts';
 import { parseReplayInput, type ReplayJob } from './input.ts';
 import { type EvaluationPorts, findMlflowPlace, planJudge } from './plan-evaluation.ts';
 import { type Concurrency, WindowCutter } from './sharding.ts';
-import { SkippedLines } from './skipped-lines.ts';
 import { writeSchedule } from './write-schedule.ts';
 
 interface PlanDependencies {
@@ -220,4 +224,29 @@ async function writeManifest(
     await manifest.writeLine({ run, shard, waitUntil } satisfies ShardManifestLine);
   }
   await manifest.close();
+}
+
+/** Lines that planning skips: counted by reason, and collected with their places in a temporary file. */
+class SkippedLines {
+  #directory: string | undefined;
+  #file: LineWriter | undefined;
+  readonly reasons: Record<string, number> = {};
+
+  add(line: SkippedLine): void {
+    this.reasons[line.reason] = (this.reasons[line.reason] ?? 0) + 1;
+    this.#directory ??= mkdtempSync(join(tmpdir(), 'replay-skipped-'));
+    this.#file ??= new LineWriter(join(this.#directory, 'skipped.jsonl'));
+    this.#file.write(JSON.stringify(line));
+  }
+
+  /** Uploads the lines to the work bucket, if there are any. */
+  async store(storage: Storage, bucket: string, run: string): Promise<void> {
+    if (!this.#file) return;
+    await this.#file.close();
+    await putFile(storage, bucket, plannedSkippedKey(run), this.#file.path, 'application/jsonlines');
+  }
+
+  async dispose(): Promise<void> {
+    if (this.#directory) await rm(this.#directory, { recursive: true, force: true });
+  }
 }

@@ -1,10 +1,9 @@
-/** ReplayShard: sends one shard of a replay, and writes what it measures to the work bucket. */
-
+/** ReplayShard: sends one shard of a replay at most once, and writes what it measures to the work bucket. */
 import { traceIdOf } from '../../../captures/trace/ids.ts';
 import type { Storage } from '../../../core/aws/storage.ts';
 import type { ReplayShardRequest } from '../../../core/contract/replay.ts';
 import { replayKeys } from '../../../core/contract/work-keys.ts';
-import { toNamedError } from '../../../core/errors/errors.ts';
+import { PermanentError, toNamedError } from '../../../core/errors/errors.ts';
 import type { ReplayEnvironment } from '../../../core/settings/environment.ts';
 import { Random } from '../../../core/values/random.ts';
 import { sendingOf, timingOf } from '../../derived-options.ts';
@@ -17,7 +16,6 @@ import { cloudTarget } from '../target.ts';
 import { SHARD_FILES, warmupKey } from '../work-bucket/keys.ts';
 import { readSchedule, type ShardSchedule } from '../work-bucket/schedule-file.ts';
 import { notPlanned, readShardPlan, type ShardPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
-import { claimShard } from './claim.ts';
 import { RangeReader } from './range-reader.ts';
 import { ShardResults } from './shard-results.ts';
 
@@ -164,3 +162,24 @@ async function* inBatches(entries: ScheduledEntry[]): AsyncGenerator<ScheduledEn
 /** A seed for each shard: with the run's own seed, all shards would cancel the same of their requests. */
 export const shardSeed = (seed: number, shard: number): number =>
   shard === 0 ? seed : new Random((seed ^ Math.imul(shard, 0x9e3779b1)) >>> 0).below(2 ** 32);
+
+interface ShardClaim {
+  run: string;
+  shard: number;
+  claimedAtMs: number;
+}
+
+/**
+ * Claims the shard before its first request. A second attempt is indistinguishable from a retry after a lost answer to the
+ * conditional write. Both fail: a shard that is reported as lost is better than requests that are sent twice.
+ *
+ * @throws PermanentError `ShardAlreadyClaimed`
+ */
+export async function claimShard(storage: Storage, bucket: string, claim: ShardClaim): Promise<void> {
+  const key = replayKeys.claim(claim.run, claim.shard);
+  if (await storage.putJsonIf(bucket, key, claim)) return;
+  throw new PermanentError('ShardAlreadyClaimed', 'The shard was started before; its requests are not sent twice', {
+    got: `shard ${claim.shard} of ${claim.run}`,
+    where: `s3://${bucket}/${key}`,
+  });
+}

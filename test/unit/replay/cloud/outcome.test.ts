@@ -1,8 +1,7 @@
 /** The outcome of a cloud replay: claims, merged results, and missing or lost requests. */
 import { replayKeys } from '../../../../src/core/contract/work-keys.ts';
 import { Random } from '../../../../src/core/values/random.ts';
-import { claimShard } from '../../../../src/replay/cloud/shard/claim.ts';
-import { shardSeed } from '../../../../src/replay/cloud/shard/shard.ts';
+import { claimShard, shardSeed } from '../../../../src/replay/cloud/shard/shard.ts';
 import type { ShardResult } from '../../../../src/replay/cloud/shard/shard-result.ts';
 import { type Collected, collectShards } from '../../../../src/replay/cloud/summarize/collect.ts';
 import { failureOf, missing, remarks } from '../../../../src/replay/cloud/summarize/verdict.ts';

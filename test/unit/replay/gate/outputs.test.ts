@@ -2,9 +2,8 @@
 import { execFileSync } from 'node:child_process';
 import type { RunsComparison } from '../../../../src/replay/compare/compare-runs.ts';
 import type { RegressionRow } from '../../../../src/replay/compare/quality.ts';
-import { junitXml } from '../../../../src/replay/gate/outputs/junit.ts';
+import { junitXml, replayTraceUrl } from '../../../../src/replay/gate/outputs/junit.ts';
 import { markdownSummary } from '../../../../src/replay/gate/outputs/markdown.ts';
-import { replayTraceUrl } from '../../../../src/replay/gate/outputs/trace-url.ts';
 import type { GateResult, ThresholdResult } from '../../../../src/replay/gate/types.ts';
 
 const result = (over: Partial<ThresholdResult> = {}): ThresholdResult => ({

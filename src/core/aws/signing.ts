@@ -1,0 +1,18 @@
+/** Signs requests to AWS services whose clients are not at hand. */
+import { Hash } from '@smithy/core/serde';
+import type { SignatureV4 } from '@smithy/signature-v4';
+
+/** Node's SHA-256, as the signer takes it. */
+export const SHA256 = Hash.bind(null, 'sha256');
+
+export const signPost = (signer: SignatureV4, url: URL, headers: Record<string, string>, body: string) =>
+  signer.sign({
+    method: 'POST',
+    protocol: url.protocol,
+    hostname: url.hostname,
+    port: url.port ? Number(url.port) : undefined,
+    path: url.pathname,
+    query: {},
+    headers: { host: url.host, ...headers },
+    body,
+  });
