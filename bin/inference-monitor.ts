@@ -1,11 +1,12 @@
 /** The command line. Each command is loaded only when it is used: a replay should not wait for the judge's modules. */
+
 import { readFileSync } from 'node:fs';
 import module from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { packagePath } from '../src/core/process/package-folder.ts';
-import { EXIT } from './cli/exit-codes.ts';
+import { EXIT } from './cli/output.ts';
 
 /** The same directory as Node's default. */
 const COMPILE_CACHE = join(tmpdir(), 'node-compile-cache');

@@ -8,7 +8,7 @@ import { Pool } from 'undici';
 import type { Exchange } from '../../src/replay/http/exchange.ts';
 import { ConnectionPool } from '../../src/replay/http/pool.ts';
 import type { Completion } from '../../src/replay/measure/measure.ts';
-import type { PreparedRequest } from '../../src/replay/request/prepared.ts';
+import type { PreparedRequest } from '../../src/replay/request/preparer.ts';
 import { Dispatcher } from '../../src/replay/send/dispatcher.ts';
 import { hostHeader, httpRequest, originOf } from '../../src/replay/targets/target.ts';
 

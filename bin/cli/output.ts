@@ -3,7 +3,9 @@ import { styleText } from 'node:util';
 import { Option } from 'commander';
 import { columnsOf, wrapped } from '../../src/core/text/terminal-text.ts';
 import { PLAIN, type Style } from '../../src/quality/rates-text.ts';
+import { GATE_EXIT_CODES } from '../../src/replay/gate/types.ts';
 import type { JsonOutputs } from '../json.ts';
+import { INTERRUPTED } from './stop-signals.ts';
 
 /** The option of every command that prints data. */
 export const jsonOption = (what = 'print the result as JSON'): Option => new Option('--json', what);
@@ -37,3 +39,16 @@ export function notice(line: string): void {
   const width = stderr.isTTY === true ? columnsOf(stderr) : Number.POSITIVE_INFINITY;
   for (const part of wrapped(line, width)) stderr.write(`${part}\n`);
 }
+
+export const EXIT = {
+  /** The command did what was asked. */
+  done: 0,
+  /** It did, and found what the caller asked to be told of: a crossed threshold, a broken set-up, a run that failed. */
+  found: 1,
+  /** It could not do it: a wrong option, a missing stack, no permission. */
+  notDone: 2,
+  /** It did, and the data at hand cannot decide a threshold. */
+  undecided: GATE_EXIT_CODES['cannot-tell'],
+  /** It was interrupted by Ctrl-C. */
+  interrupted: INTERRUPTED,
+} as const;

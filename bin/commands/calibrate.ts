@@ -10,8 +10,7 @@ import { baselineOf, compareWithBaseline, parseBaseline } from '../../src/qualit
 import { addExamples, MAX_EXAMPLES } from '../../src/quality/calibration/examples.ts';
 import { terminalReport } from '../../src/quality/calibration/terminal-report.ts';
 import type { CalibrationReport, Unanswered } from '../../src/quality/calibration/types.ts';
-import { EXIT } from '../cli/exit-codes.ts';
-import { jsonText, notice } from '../cli/output.ts';
+import { EXIT, jsonText, notice } from '../cli/output.ts';
 import { compareWithPeople, type DataOptions, readGiven } from './calibration-data.ts';
 import { amount, share } from './numbers.ts';
 import { type CommandSettings, commandSettings } from './settings.ts';

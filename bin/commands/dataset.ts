@@ -8,10 +8,9 @@ import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { type DatasetRecord, fillDataset, resolveDataset } from '../../src/mlflow/evaluation-datasets.ts';
 import type { MlflowRest } from '../../src/mlflow/rest.ts';
 import { decodeOptions } from '../../src/monitoring/chunk/decode-lines.ts';
-import { EXIT } from '../cli/exit-codes.ts';
 import { addMlflowOptions, type MlflowFlags, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
 import { assertNew, NewFile } from '../cli/new-file.ts';
-import { jsonOption, notice, writeJson } from '../cli/output.ts';
+import { EXIT, jsonOption, notice, writeJson } from '../cli/output.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
 import {
   datasetRecord,

@@ -8,7 +8,7 @@ import { Command } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { assertOneEnvironment } from '../../src/core/settings/dotenv-file.ts';
-import { EXIT } from '../cli/exit-codes.ts';
+import { EXIT } from '../cli/output.ts';
 
 const HELP = `
 All options are those of \`cdk deploy\`. The settings are those of the environment and of the .env of the working directory. The

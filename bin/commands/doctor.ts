@@ -5,8 +5,7 @@
 
 import { Command } from 'commander';
 import { singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
-import { EXIT } from '../cli/exit-codes.ts';
-import { jsonOption, type TextOptions, terminal, writeJson } from '../cli/output.ts';
+import { EXIT, jsonOption, type TextOptions, terminal, writeJson } from '../cli/output.ts';
 import { stackOption } from '../cli/stack.ts';
 import { type Diagnosis, type DoctorFlags, diagnose } from '../doctor/diagnose.ts';
 import type { Finding } from '../doctor/finding.ts';

@@ -6,7 +6,7 @@ import { parseSettings, SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { dotenvExists, dotenvText, writeNewFile } from '../../src/core/settings/dotenv-file.ts';
 import { checkNames } from '../../src/core/values/nearest.ts';
-import { EXIT } from '../cli/exit-codes.ts';
+import { EXIT } from '../cli/output.ts';
 import { Stopped } from '../cli/stop-signals.ts';
 import { type Clients, quickClients } from '../doctor/finding.ts';
 import { assertValid, collectByFlags, collectByQuestions, FoundAccount } from '../init/collect.ts';

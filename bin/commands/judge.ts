@@ -1,7 +1,6 @@
 /** `inference-monitor judge`: verdicts on the captures of files, here and now, to write guidelines and scorers. */
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { EXIT } from '../cli/exit-codes.ts';
-import { jsonOption, notice, terminal, writeJson } from '../cli/output.ts';
+import { EXIT, jsonOption, notice, terminal, writeJson } from '../cli/output.ts';
 import { stopOnSignals } from '../cli/stop-signals.ts';
 import { parseLocation } from '../offline/capture-files.ts';
 import type { JudgeReport } from '../offline/reports.ts';

@@ -10,9 +10,8 @@ import type { QuarantineEntry } from '../../src/core/contract/receipts.ts';
 import { singleLine, tableText } from '../../src/core/text/terminal-text.ts';
 import { checkNames } from '../../src/core/values/nearest.ts';
 import { quarantinedEntries } from '../../src/monitoring/plan/retry-source.ts';
-import { EXIT } from '../cli/exit-codes.ts';
 import { NewFile } from '../cli/new-file.ts';
-import { notice, terminal, writeJson } from '../cli/output.ts';
+import { EXIT, notice, terminal, writeJson } from '../cli/output.ts';
 import { addStackOptions, monitoringRun, type StackFlags, withStack } from '../cli/stack.ts';
 import { statusOfRun } from '../operate/run-report.ts';
 

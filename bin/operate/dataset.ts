@@ -9,9 +9,9 @@ import type { DecodeOptions, RawLine } from '../../src/captures/types.ts';
 import type { Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import type { Scorer } from '../../src/judge/types.ts';
-import { LABEL_METADATA } from '../../src/mlflow/assessment-metadata.ts';
 import type { DatasetRecord } from '../../src/mlflow/evaluation-datasets.ts';
 import type { MlflowRest } from '../../src/mlflow/rest.ts';
+import { LABEL_METADATA } from '../../src/mlflow/types.ts';
 import { type AssessedTrace, assessedTraces, type TraceQuery } from '../../src/quality/calibration/assessed-traces.ts';
 import { type StandingVerdict, standingVerdicts } from './standing-verdicts.ts';
 

@@ -13,7 +13,6 @@ import type { CallerOptions } from './calls/model-caller.ts';
 import { askedFirst, cascade } from './cascade.ts';
 import { createJudgeOver, type JudgeOptions } from './judge-capture.ts';
 import { assertBatchPossible, isStandIn, parseJudgeId } from './judge-id.ts';
-import type { CallUsage, ModelAnswer } from './model-answer.ts';
 import { type PriceOptions, priceCall, priceOptions } from './pricing/prices.ts';
 import { createAlwaysRule } from './scorers/always-rules.ts';
 import { isCodeScorer } from './scorers/scorer-set.ts';
@@ -23,7 +22,7 @@ import { type ApiKey, openAiTransport } from './transports/openai.ts';
 import { answerBounds, type JudgeParameters, readParameters } from './transports/parameters.ts';
 import { sageMakerTransport } from './transports/sagemaker.ts';
 import type { JudgeTransport } from './transports/transport.ts';
-import type { Judge, JudgeScorer, Scorer } from './types.ts';
+import type { CallUsage, Judge, JudgeScorer, ModelAnswer, Scorer } from './types.ts';
 
 interface Judging {
   judge: Judge;

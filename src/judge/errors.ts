@@ -6,8 +6,7 @@ import {
   RetryableError,
   type RetryableErrorName,
 } from '../core/errors/errors.ts';
-import type { CallUsage } from './model-answer.ts';
-import type { JudgeResult } from './types.ts';
+import type { CallUsage, JudgeResult } from './types.ts';
 
 /** A feature that a model may lack. After a refusal the judge works without it. */
 export type Feature = 'json-schema' | 'tool' | 'temperature' | 'system' | 'cache' | 'max-tokens-name';

@@ -11,7 +11,6 @@ import { type CallerOptions, ModelCaller, type Question } from './calls/model-ca
 import { lowerRung } from './calls/model-capabilities.ts';
 import { PaidCaller } from './calls/paid-caller.ts';
 import { afterAnswers, CallFailure, judgingError, VERDICT_ERRORS, type VerdictProblem } from './errors.ts';
-import type { ModelAnswer } from './model-answer.ts';
 import type { PriceOfCall } from './pricing/call-amounts.ts';
 import { answerTokens, askSize } from './pricing/request-tokens.ts';
 import { MAX_RECORD_TOKENS, type Rung } from './prompt/build-prompt.ts';
@@ -19,7 +18,7 @@ import { captureRecord } from './prompt/record.ts';
 import { estimateTokens } from './prompt/tokens.ts';
 import { Session } from './session.ts';
 import type { JudgeTransport } from './transports/transport.ts';
-import type { Judge, JudgeMoney, JudgeResult, JudgeScorer } from './types.ts';
+import type { Judge, JudgeMoney, JudgeResult, JudgeScorer, ModelAnswer } from './types.ts';
 
 export interface JudgeOptions extends CallerOptions {
   /** `together`: one call for all scorers of a capture; `separate`: one call for each. */

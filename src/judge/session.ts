@@ -1,7 +1,6 @@
 /** The state of judging one capture: the spend so far, and each scorer's outcome so far. */
 import type { AssessmentValue } from '../mlflow/types.ts';
 import type { VerdictProblem } from './errors.ts';
-import type { CallUsage } from './model-answer.ts';
 import {
   type Amount,
   addAmounts,
@@ -11,7 +10,7 @@ import {
   type PriceOfCall,
   verdictUsage,
 } from './pricing/call-amounts.ts';
-import type { CacheUse, JudgeMoney, JudgeResult, JudgeScorer, Verdict } from './types.ts';
+import type { CacheUse, CallUsage, JudgeMoney, JudgeResult, JudgeScorer, Verdict } from './types.ts';
 
 type Outcome =
   | { outcome: 'verdict'; value: AssessmentValue; rationale: string }

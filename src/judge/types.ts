@@ -5,7 +5,6 @@ import type { JudgeSpend } from '../core/contract/receipts.ts';
 import type { ScorerValues } from '../core/values/scorer-values.ts';
 import type { SpendingLimit } from '../limits/spending-limit.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
-import type { ModelAnswer } from './model-answer.ts';
 
 export type ScorerNeed = 'request' | 'reply' | 'system-prompt' | 'tools' | 'captured-reply';
 
@@ -124,4 +123,29 @@ export interface Judge {
     signal?: AbortSignal,
     money?: JudgeMoney,
   ): Promise<JudgeResult>;
+}
+
+/** Tokens of one call. `inputTokens` leaves out what was read from or written to the prompt cache. */
+export interface CallUsage {
+  inputTokens: number;
+  outputTokens: number;
+  cacheReadInputTokens?: number | undefined;
+  cacheWriteInputTokens?: number | undefined;
+  /** The request asked for its prefix to be cached. */
+  asksForCache?: boolean | undefined;
+  /** The call was part of a batch job, which has a separate price. */
+  batch?: boolean | undefined;
+}
+
+/** Why the model stopped. */
+export type Stop = 'end' | 'cut' | 'guardrail' | 'filtered' | 'malformed' | 'context';
+
+export interface ModelAnswer {
+  /** The answer as an object, if the service returns one (a tool call). */
+  object?: unknown;
+  text: string;
+  stop: Stop;
+  /** The service's own name for the reason. */
+  stopReason: string;
+  usage: CallUsage;
 }

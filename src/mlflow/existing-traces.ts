@@ -6,7 +6,6 @@ import { RUN_TAG } from '../captures/trace/ids.ts';
 import { forEachConcurrently, Semaphore } from '../core/process/concurrency.ts';
 import { waitAfter } from '../core/process/retry.ts';
 import { batches } from '../core/values/batches.ts';
-import { REPLACED_AT } from './assessment-metadata.ts';
 import type { CapabilityProbe } from './capabilities.ts';
 import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
 import { planAssessments } from './plan-assessments.ts';
@@ -20,13 +19,14 @@ import {
 } from './replies.ts';
 import type { Call, MlflowRest } from './rest.ts';
 import { assessmentJson, assessmentUpdateJson } from './trace-json.ts';
-import type {
-  AssessmentValue,
-  NewAssessment,
-  StoredAssessment,
-  StoredTrace,
-  WriteAssessmentsResult,
-  WriteOptions,
+import {
+  type AssessmentValue,
+  type NewAssessment,
+  REPLACED_AT,
+  type StoredAssessment,
+  type StoredTrace,
+  type WriteAssessmentsResult,
+  type WriteOptions,
 } from './types.ts';
 
 /** Also per page. A filter with 100 ids has 3.7 kB. The reply for 100 traces with 20 assessments each has about 1 MB. */

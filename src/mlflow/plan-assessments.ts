@@ -1,10 +1,16 @@
 /** Plans which assessments to write to a trace, and how. It never changes a person's assessment. */
 
 import { rootSpanIdOf } from '../captures/trace/ids.ts';
-import { LABEL_METADATA } from './assessment-metadata.ts';
 import { cutIdentifier } from './limits.ts';
 import { storableValue } from './trace-json.ts';
-import type { AssessmentValue, LabelLeft, NewAssessment, StoredAssessment, StoredTrace } from './types.ts';
+import {
+  type AssessmentValue,
+  LABEL_METADATA,
+  type LabelLeft,
+  type NewAssessment,
+  type StoredAssessment,
+  type StoredTrace,
+} from './types.ts';
 
 /** An assessment with the id of the older one that it overrides, which becomes invalid. */
 export type Overriding = NewAssessment & { overrides: string };

@@ -5,7 +5,6 @@
 
 import { MAX_METADATA_CHARS, MAX_PREVIEW_CHARS, MAX_TAG_CHARS } from '../captures/trace/text.ts';
 import type { SpanRecord, TraceRecord } from '../captures/trace/types.ts';
-import { REPLACED_AT } from './assessment-metadata.ts';
 import {
   cutIdentifier,
   MAX_CLIENT_ID_CHARS,
@@ -15,7 +14,7 @@ import {
   storableText,
 } from './limits.ts';
 import { otelTraceId, sessionOf, spanAttributes, spanStatus, traceTags, userOf } from './span-attributes.ts';
-import type { AssessmentValue, NewAssessment } from './types.ts';
+import { type AssessmentValue, type NewAssessment, REPLACED_AT } from './types.ts';
 
 const base64 = (hex: string): string => Buffer.from(hex, 'hex').toString('base64');
 

@@ -7,7 +7,7 @@ import { inSample } from '../captures/trace/ids.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { isJudgeScorer } from '../judge/scorers/scorer-set.ts';
 import type { JudgeScorer, Scorer } from '../judge/types.ts';
-import { SAMPLE_METADATA } from '../mlflow/assessment-metadata.ts';
+import { SAMPLE_METADATA } from '../mlflow/types.ts';
 import { isAboutErrors, type Measure, measuresOf, readObjectives } from './objectives.ts';
 import { ALWAYS } from './sample.ts';
 import type { CountedCapture, CountedVerdict, Observe } from './tally.ts';

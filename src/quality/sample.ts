@@ -1,6 +1,6 @@
 /** The sample that a capture or a verdict belongs to, as text: on assessments in MLflow, and as a key of the counts. */
 import type { JudgeScorer } from '../judge/types.ts';
-import { PART_METADATA, SAMPLE_METADATA } from '../mlflow/assessment-metadata.ts';
+import { PART_METADATA, SAMPLE_METADATA } from '../mlflow/types.ts';
 
 /** The part of the sample of code scorers. */
 export const EVERY_CAPTURE = 'all';

@@ -4,8 +4,13 @@ import { capturePathOf, HOUR_MS } from '../captures/files/capture-path.ts';
 import type { Capture, LinePlace } from '../captures/types.ts';
 import type { QualityCell, QualityCounts, QualityFailures, SampleCounts } from '../core/contract/quality.ts';
 import type { Receipt } from '../core/contract/receipts.ts';
-import { JUDGE_COST, RUN_METADATA, SAMPLE_METADATA } from '../mlflow/assessment-metadata.ts';
-import type { NewAssessment, StoredAssessment } from '../mlflow/types.ts';
+import {
+  JUDGE_COST,
+  type NewAssessment,
+  RUN_METADATA,
+  SAMPLE_METADATA,
+  type StoredAssessment,
+} from '../mlflow/types.ts';
 import { addTree, branch } from './count-tree.ts';
 import { addFailures } from './detectors.ts';
 import { EVERY_CAPTURE, partOf } from './sample.ts';

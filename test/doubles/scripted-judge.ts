@@ -1,10 +1,9 @@
 /** The real judge with a transport whose model is scripted by the test. */
 import type { ScorerValues } from '../../src/core/values/scorer-values.ts';
 import { createJudgeOver, type JudgeOptions } from '../../src/judge/judge-capture.ts';
-import type { CallUsage, ModelAnswer } from '../../src/judge/model-answer.ts';
 import { userText } from '../../src/judge/prompt/build-prompt.ts';
 import type { Ask } from '../../src/judge/transports/transport.ts';
-import type { Judge, JudgeScorer } from '../../src/judge/types.ts';
+import type { CallUsage, Judge, JudgeScorer, ModelAnswer } from '../../src/judge/types.ts';
 
 export interface ScriptedJudge {
   judge: Judge;

@@ -2,7 +2,7 @@
  * Commands in this process, as the entry runs them. Starting a process takes half a second of a CPU, so tests do it only for what
  * a process alone shows: signals, pipes, memory, and that the entry itself works.
  */
-import { EXIT } from '../../bin/cli/exit-codes.ts';
+import { EXIT } from '../../bin/cli/output.ts';
 import { failureText, programFor } from '../../bin/cli/program.ts';
 import { withVariables } from './aws-answers.ts';
 import type { CliResult } from './replay.ts';

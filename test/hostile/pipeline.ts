@@ -11,12 +11,11 @@ import type { EvaluateReceipt, LogReceipt, QuarantineEntry } from '../../src/cor
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { batchRecord } from '../../src/judge/batch/record.ts';
 import { createJudgeOver } from '../../src/judge/judge-capture.ts';
-import type { ModelAnswer } from '../../src/judge/model-answer.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { bedrockTransport } from '../../src/judge/transports/bedrock.ts';
 import { readParameters } from '../../src/judge/transports/parameters.ts';
 import type { Ask, JudgeTransport } from '../../src/judge/transports/transport.ts';
-import type { JudgeScorer } from '../../src/judge/types.ts';
+import type { JudgeScorer, ModelAnswer } from '../../src/judge/types.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
 import { assessmentJson } from '../../src/mlflow/trace-json.ts';
 import type { NewAssessment, StoredTrace } from '../../src/mlflow/types.ts';

@@ -4,12 +4,18 @@ import { assessmentIdOf, childSpanIdOf } from '../../captures/trace/ids.ts';
 import type { LabeledRow, LabelScorer } from '../../core/contract/ground-truth.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { readLabel } from '../../core/values/scorer-values.ts';
-import { RIGHT_METADATA } from '../../mlflow/assessment-metadata.ts';
 import { MlflowRefusedError, MlflowRetryableError } from '../../mlflow/errors.ts';
 import { CONCURRENT_WRITES } from '../../mlflow/existing-traces.ts';
 import { GROUND_TRUTH, labelMetadata } from '../../mlflow/plan-assessments.ts';
 import { RecentReads } from '../../mlflow/recent-reads.ts';
-import type { LabelLeft, NewAssessment, StoredTrace, TraceStore, WriteAssessmentsResult } from '../../mlflow/types.ts';
+import {
+  type LabelLeft,
+  type NewAssessment,
+  RIGHT_METADATA,
+  type StoredTrace,
+  type TraceStore,
+  type WriteAssessmentsResult,
+} from '../../mlflow/types.ts';
 import { textHashes } from '../index/texts.ts';
 import { sameLabel } from '../label-value.ts';
 

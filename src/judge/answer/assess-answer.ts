@@ -1,7 +1,6 @@
 /** Decides what a model's answer is worth: which scorers it answers, and what to ask again. */
 import { VERDICT_ERRORS, type VerdictProblem } from '../errors.ts';
-import type { ModelAnswer } from '../model-answer.ts';
-import type { JudgeScorer } from '../types.ts';
+import type { JudgeScorer, ModelAnswer } from '../types.ts';
 import { correctionOf, problemOf, type Reading, readAnswer } from './read-answer.ts';
 
 interface AssessedAnswer {

@@ -5,11 +5,10 @@ import * as z from 'zod';
 import { isObject, type JsonObject, parseJson } from '../../captures/json.ts';
 import { describeValues, readValue } from '../../core/values/scorer-values.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
-import type { ModelAnswer } from '../model-answer.ts';
 import { UNSURE } from '../prompt/build-prompt.ts';
 import { insideFence } from '../scorers/code-scorers.ts';
 import { isPass } from '../scorers/values.ts';
-import type { JudgeScorer } from '../types.ts';
+import type { JudgeScorer, ModelAnswer } from '../types.ts';
 
 export type Reading =
   | { kind: 'verdict'; value: AssessmentValue; rationale: string; chars: number }

@@ -1,11 +1,12 @@
 /** Reads the output of a batch job: a Converse reply or an error for each record. */
+
 import type { ConverseCommandOutput } from '@aws-sdk/client-bedrock-runtime';
 import * as z from 'zod';
-import type { ModelAnswer } from '../model-answer.ts';
 import { believed } from '../pricing/call-amounts.ts';
 import { MAX_RECORD_TOKENS } from '../prompt/build-prompt.ts';
 import { INPUT_MARGIN } from '../prompt/tokens.ts';
 import { readOutput } from '../transports/bedrock.ts';
+import type { ModelAnswer } from '../types.ts';
 
 const lineSchema = z.looseObject({
   recordId: z.string(),

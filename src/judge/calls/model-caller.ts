@@ -10,13 +10,12 @@ import type { Within } from '../../core/process/within-time.ts';
 import type { JudgeLimits } from '../../limits/limits.ts';
 import { answerSchema } from '../answer/answer-schema.ts';
 import { CallFailure, type Feature } from '../errors.ts';
-import type { CallUsage, ModelAnswer } from '../model-answer.ts';
 import { believed } from '../pricing/call-amounts.ts';
 import { quotaTokens } from '../pricing/quota-tokens.ts';
 import { buildPrompt, type PromptOptions, type Rung, userText } from '../prompt/build-prompt.ts';
 import { estimateTokens, INPUT_MARGIN } from '../prompt/tokens.ts';
 import type { Ask, JudgeTransport } from '../transports/transport.ts';
-import type { JudgeScorer } from '../types.ts';
+import type { CallUsage, JudgeScorer, ModelAnswer } from '../types.ts';
 import { AdaptiveLimiter } from './limiter.ts';
 import { looser, ModelCapabilities } from './model-capabilities.ts';
 

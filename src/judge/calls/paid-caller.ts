@@ -1,12 +1,12 @@
 /** Asks the model within a spending limit: reserves a question's worst case first, and settles what it cost. */
 import { bookable } from '../../limits/spending-limit.ts';
 import { CallFailure } from '../errors.ts';
-import type { CallUsage } from '../model-answer.ts';
 import type { PriceOfCall } from '../pricing/call-amounts.ts';
 import { priceUnknown } from '../pricing/prices.ts';
 import { type AskSize, askSize } from '../pricing/request-tokens.ts';
 import { INPUT_MARGIN } from '../prompt/tokens.ts';
 import type { Session } from '../session.ts';
+import type { CallUsage } from '../types.ts';
 import type { Answered, ModelCaller, Question } from './model-caller.ts';
 
 export class PaidCaller {

@@ -3,8 +3,7 @@
  * trillionths of a dollar, whose sums are not rounded.
  */
 
-import type { CallUsage } from '../model-answer.ts';
-import type { CacheUse, VerdictUsage } from '../types.ts';
+import type { CacheUse, CallUsage, VerdictUsage } from '../types.ts';
 
 /** The cheapest token costs about ten thousand units. 9,000 dollars fit into a safe integer. */
 const UNITS_PER_USD = 1e12;

@@ -5,12 +5,13 @@
  * the catalog of an installed MLflow and updates it. The table omits the surcharge of some models for prompts of more than
  * 200,000 tokens, which the judge's prompt never reaches, and the 1-hour prompt cache.
  */
+
 import type { RunOptions } from '../../core/contract/input.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import type { PriceOverrides, Rates } from '../../core/settings/schema.ts';
 import { nearest } from '../../core/values/nearest.ts';
 import { isStandIn, splitEndpoint } from '../judge-id.ts';
-import type { CallUsage } from '../model-answer.ts';
+import type { CallUsage } from '../types.ts';
 import table from './price-table.json' with { type: 'json' };
 import { parseProfileId } from './profile-id.ts';
 

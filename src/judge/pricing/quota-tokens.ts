@@ -1,5 +1,5 @@
 /** Counts the tokens of a call as the provider's quota per minute does. */
-import type { CallUsage } from '../model-answer.ts';
+import type { CallUsage } from '../types.ts';
 
 /** Claude models from 3.7 on take five tokens of the quota for each token of an answer (Bedrock's page on token quotas). */
 const FIVEFOLD = /\banthropic\.claude-(?:3-7-|[a-z]+-\d)/;

@@ -4,10 +4,10 @@ import { parseJson } from '../../captures/json.ts';
 import { shownOf, Words } from '../../core/errors/errors.ts';
 import type { JsonSchema } from '../answer/answer-schema.ts';
 import { CallFailure, type CallFailureKind, type Feature } from '../errors.ts';
-import type { ModelAnswer, Stop } from '../model-answer.ts';
 import { OWN_CACHE_MINIMUM, prefixTokens } from '../pricing/request-tokens.ts';
 import { ANSWER_NAME, userText } from '../prompt/build-prompt.ts';
 import { estimateTokens } from '../prompt/tokens.ts';
+import type { ModelAnswer, Stop } from '../types.ts';
 import type { JudgeParameters } from './parameters.ts';
 import type { Ask } from './transport.ts';
 

@@ -1,8 +1,8 @@
 /** The port between the judge and the services that host models: one request to a model, one answer. */
 import type { JsonSchema } from '../answer/answer-schema.ts';
 import type { Feature } from '../errors.ts';
-import type { ModelAnswer } from '../model-answer.ts';
 import type { JudgePrompt } from '../prompt/build-prompt.ts';
+import type { ModelAnswer } from '../types.ts';
 
 export interface Ask {
   prompt: JudgePrompt;

@@ -9,13 +9,13 @@ import {
   JUDGE_COST,
   JUDGE_INPUT_TOKENS,
   JUDGE_OUTPUT_TOKENS,
+  type NewAssessment,
   PART_METADATA,
   RUN_METADATA,
   SAMPLE_METADATA,
   SCORER_NAME,
   SCORER_VERSION,
-} from '../../mlflow/assessment-metadata.ts';
-import type { NewAssessment } from '../../mlflow/types.ts';
+} from '../../mlflow/types.ts';
 import { scorerSample } from '../../quality/sample.ts';
 import { eachWithin } from './each-within.ts';
 

@@ -1,9 +1,9 @@
 /** Reads traces with their assessments and tags from MLflow, page by page. */
 import { REPLAY_TAG } from '../../captures/trace/ids.ts';
-import { REPLACED_AT, SAMPLE_METADATA } from '../../mlflow/assessment-metadata.ts';
 import { searchTraces } from '../../mlflow/existing-traces.ts';
 import type { AssessmentReply, TraceInfoReply } from '../../mlflow/replies.ts';
 import type { MlflowRest } from '../../mlflow/rest.ts';
+import { REPLACED_AT, SAMPLE_METADATA } from '../../mlflow/types.ts';
 import { ALWAYS, chanceOf, partOf } from '../sample.ts';
 
 export type ReadAssessment = AssessmentReply;

@@ -4,10 +4,9 @@ import { MIN_LABELS } from '../../core/statistics/corrected-share.ts';
 import { readLabel, type ScorerValues } from '../../core/values/scorer-values.ts';
 import { isPass } from '../../judge/scorers/values.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
-import { SCORER_VERSION } from '../../mlflow/assessment-metadata.ts';
 import { MlflowRefusedError } from '../../mlflow/errors.ts';
 import type { MlflowRest } from '../../mlflow/rest.ts';
-import type { AssessmentValue } from '../../mlflow/types.ts';
+import { type AssessmentValue, SCORER_VERSION } from '../../mlflow/types.ts';
 import { partOf } from '../sample.ts';
 import { hourOf } from '../tally.ts';
 import {

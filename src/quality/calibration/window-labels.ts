@@ -4,10 +4,9 @@ import type { JudgedStratum, LabeledPair } from '../../core/statistics/corrected
 import { readLabel } from '../../core/values/scorer-values.ts';
 import { canFail, isFailure, isPass } from '../../judge/scorers/values.ts';
 import type { JudgeScorer, Scorer } from '../../judge/types.ts';
-import { LABEL_METADATA, RIGHT_METADATA } from '../../mlflow/assessment-metadata.ts';
 import { GROUND_TRUTH, labelMetadata } from '../../mlflow/plan-assessments.ts';
 import type { MlflowRest } from '../../mlflow/rest.ts';
-import type { AssessmentValue } from '../../mlflow/types.ts';
+import { type AssessmentValue, LABEL_METADATA, RIGHT_METADATA } from '../../mlflow/types.ts';
 import { hourOf } from '../tally.ts';
 import {
   type AssessedTrace,

@@ -3,8 +3,7 @@ import { toNamedError } from '../../core/errors/errors.ts';
 import { codingsOf, type Exchange, type ExchangeError } from '../http/exchange.ts';
 import { Body, nothingSaid, type ReplyContent, readReplyContent } from '../reply/content.ts';
 import { SageMakerStreamReader, StreamReader } from '../reply/stream-reader.ts';
-import type { PreparedRequest, TokenSource } from '../request/prepared.ts';
-import { estimateTextTokens } from '../request/preparer.ts';
+import { estimateTextTokens, type PreparedRequest, type TokenSource } from '../request/preparer.ts';
 import { shownUrl } from '../targets/target.ts';
 import { DISTRIBUTION_METRICS, type RequestMetric } from './metrics.ts';
 

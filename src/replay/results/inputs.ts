@@ -3,7 +3,7 @@ import { isUtf8 } from 'node:buffer';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { open, rm } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
-import type { PreparedRequest } from '../request/prepared.ts';
+import type { PreparedRequest } from '../request/preparer.ts';
 import type { Turn } from '../request/sessions.ts';
 import { scanFile } from '../source/lines.ts';
 import { LineWriter } from './line-writer.ts';

@@ -10,7 +10,7 @@ import { isCancelledOnPurpose, type Measured } from '../measure/measure.ts';
 import { REQUEST_METRICS, type RequestMetric } from '../measure/metrics.ts';
 import { ReportCollector } from '../measure/report-collector.ts';
 import { RunStats } from '../measure/run-stats.ts';
-import type { PreparedRequest } from '../request/prepared.ts';
+import type { PreparedRequest } from '../request/preparer.ts';
 import type { SkippedLine } from '../source/types.ts';
 import { summaryCsv } from './csv.ts';
 import { InputsFile } from './inputs.ts';

@@ -3,7 +3,7 @@
 import { Exchange, type ExchangeError } from '../http/exchange.ts';
 import type { ConnectionPool } from '../http/pool.ts';
 import { CANCELLED_TYPE, type Completion, openReader } from '../measure/measure.ts';
-import type { PreparedRequest } from '../request/prepared.ts';
+import type { PreparedRequest } from '../request/preparer.ts';
 import { Fifo } from './fifo.ts';
 
 /** After this many consecutive sends, replies are read. Otherwise their arrival times would be those of the last send. */

@@ -1,5 +1,5 @@
 /** Prepares requests before they are due, as far as memory allows. */
-import type { PreparedRequest } from '../request/prepared.ts';
+import type { PreparedRequest } from '../request/preparer.ts';
 import type { Feeding, ScheduledEntry } from '../schedule/timing.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import { SlicePace } from './slices.ts';

@@ -2,8 +2,7 @@
 import type { RunClock } from '../clock.ts';
 import type { ConnectionPool, Resolve } from '../http/pool.ts';
 import type { Measured, Objectives } from '../measure/measure.ts';
-import type { PreparedRequest } from '../request/prepared.ts';
-import type { PreparerOptions } from '../request/preparer.ts';
+import type { PreparedRequest, PreparerOptions } from '../request/preparer.ts';
 import type { SendSchedule } from '../schedule/timing.ts';
 import type { LineReader } from '../source/types.ts';
 

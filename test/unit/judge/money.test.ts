@@ -2,9 +2,9 @@
 import type { Capture } from '../../../src/captures/types.ts';
 import { RetryableError } from '../../../src/core/errors/errors.ts';
 import { answeredBefore, CallFailure } from '../../../src/judge/errors.ts';
-import type { ModelAnswer } from '../../../src/judge/model-answer.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { Ask } from '../../../src/judge/transports/transport.ts';
+import type { ModelAnswer } from '../../../src/judge/types.ts';
 import { OwnLimit } from '../../../src/limits/spending-limit.ts';
 import { goodAnswer, priceOf, scriptedJudge, told } from '../../doubles/scripted-judge.ts';
 import { chatCapture } from './captures.ts';

@@ -4,8 +4,7 @@ import fc from 'fast-check';
 import { readValue, type ScorerValues } from '../../../src/core/values/scorer-values.ts';
 import { assessAnswer } from '../../../src/judge/answer/assess-answer.ts';
 import { correctionOf, problemOf, readAnswer } from '../../../src/judge/answer/read-answer.ts';
-import type { ModelAnswer } from '../../../src/judge/model-answer.ts';
-import type { JudgeScorer } from '../../../src/judge/types.ts';
+import type { JudgeScorer, ModelAnswer } from '../../../src/judge/types.ts';
 
 const scorer = (name: string, values: ScorerValues = { kind: 'yes-no' }): JudgeScorer => ({
   kind: 'judge',

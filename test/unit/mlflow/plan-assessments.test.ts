@@ -1,9 +1,13 @@
 /** Tests of the plan for writing assessments. */
 
 import { rootSpanIdOf } from '../../../src/captures/trace/ids.ts';
-import { LABEL_METADATA } from '../../../src/mlflow/assessment-metadata.ts';
 import { labelMetadata, planAssessments } from '../../../src/mlflow/plan-assessments.ts';
-import type { LabelLeft, NewAssessment, StoredAssessment } from '../../../src/mlflow/types.ts';
+import {
+  LABEL_METADATA,
+  type LabelLeft,
+  type NewAssessment,
+  type StoredAssessment,
+} from '../../../src/mlflow/types.ts';
 import { verdict } from '../../helpers/mlflow-traces.ts';
 
 const traceId = 'tr-1';

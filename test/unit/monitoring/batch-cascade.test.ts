@@ -7,7 +7,7 @@ import { type BatchJudging, connectBatchJudge } from '../../../src/judge/connect
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { Budget, runScope } from '../../../src/limits/budget.ts';
 import { LimitsTable } from '../../../src/limits/table.ts';
-import { JUDGE_COST } from '../../../src/mlflow/assessment-metadata.ts';
+import { JUDGE_COST } from '../../../src/mlflow/types.ts';
 import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
 import { prepareChunk } from '../../../src/monitoring/batch/prepare.ts';
 import { AnswerTable } from '../../../src/monitoring/evaluate/answer-table.ts';

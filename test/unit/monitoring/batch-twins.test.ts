@@ -7,7 +7,7 @@ import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { connectBatchJudge } from '../../../src/judge/connect.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { LimitsTable } from '../../../src/limits/table.ts';
-import { JUDGE_COST } from '../../../src/mlflow/assessment-metadata.ts';
+import { JUDGE_COST } from '../../../src/mlflow/types.ts';
 import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
 import { MAX_INPUT_BYTES } from '../../../src/monitoring/batch/groups.ts';
 import { prepareChunk } from '../../../src/monitoring/batch/prepare.ts';

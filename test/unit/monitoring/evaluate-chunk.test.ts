@@ -8,15 +8,14 @@ import { PermanentError, RetryableError } from '../../../src/core/errors/errors.
 import { cascade } from '../../../src/judge/cascade.ts';
 import { CallFailure } from '../../../src/judge/errors.ts';
 import type { JudgeOptions } from '../../../src/judge/judge-capture.ts';
-import type { ModelAnswer } from '../../../src/judge/model-answer.ts';
 import { isCodeScorer, isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { Ask } from '../../../src/judge/transports/transport.ts';
-import type { CodeScorer, JudgeScorer, Scorer } from '../../../src/judge/types.ts';
+import type { CodeScorer, JudgeScorer, ModelAnswer, Scorer } from '../../../src/judge/types.ts';
 import { Lock } from '../../../src/limits/lock.ts';
 import { OwnLimit } from '../../../src/limits/spending-limit.ts';
 import { LimitsTable } from '../../../src/limits/table.ts';
-import { JUDGE_COST } from '../../../src/mlflow/assessment-metadata.ts';
 import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
+import { JUDGE_COST } from '../../../src/mlflow/types.ts';
 import { AnswerTable } from '../../../src/monitoring/evaluate/answer-table.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { EvaluateDependencies } from '../../../src/monitoring/evaluate/types.ts';

@@ -1,7 +1,6 @@
 /** Deciding which scorers a trace still needs. */
 import type { JudgeScorer, Scorer } from '../../../src/judge/types.ts';
-import { RUN_METADATA } from '../../../src/mlflow/assessment-metadata.ts';
-import type { StoredAssessment, StoredTrace } from '../../../src/mlflow/types.ts';
+import { RUN_METADATA, type StoredAssessment, type StoredTrace } from '../../../src/mlflow/types.ts';
 import { pendingVerdicts } from '../../../src/monitoring/evaluate/pending-verdicts.ts';
 import { chatCapture } from '../judge/captures.ts';
 

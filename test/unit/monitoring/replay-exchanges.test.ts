@@ -3,8 +3,8 @@ import { type ExchangeFacts, exchangeLine, exchangeTraceId } from '../../../src/
 import { traceIdOf } from '../../../src/captures/trace/ids.ts';
 import type { EvaluateReceipt, LogReceipt } from '../../../src/core/contract/receipts.ts';
 import { CallFailure } from '../../../src/judge/errors.ts';
-import type { ModelAnswer } from '../../../src/judge/model-answer.ts';
 import { PAIRWISE_SCORER, pairwiseJudge } from '../../../src/judge/pairwise.ts';
+import type { ModelAnswer } from '../../../src/judge/types.ts';
 import { LimitsTable } from '../../../src/limits/table.ts';
 import { AnswerTable } from '../../../src/monitoring/evaluate/answer-table.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';

@@ -2,7 +2,7 @@
 
 import { inSample } from '../../../src/captures/trace/ids.ts';
 import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
-import { SAMPLE_METADATA } from '../../../src/mlflow/assessment-metadata.ts';
+import { SAMPLE_METADATA } from '../../../src/mlflow/types.ts';
 import { observerOf } from '../../../src/quality/observations.ts';
 import { ALWAYS } from '../../../src/quality/sample.ts';
 import type { CountedCapture, CountedVerdict } from '../../../src/quality/tally.ts';

@@ -7,8 +7,8 @@ import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setti
 import { truthTable } from '../../../src/ground-truth/measure/figures.ts';
 import { measureTruth } from '../../../src/ground-truth/measure/measure.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
-import { SAMPLE_METADATA } from '../../../src/mlflow/assessment-metadata.ts';
 import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
+import { SAMPLE_METADATA } from '../../../src/mlflow/types.ts';
 import { pickLabels } from '../../../src/quality/calibration/pick-labels.ts';
 import type { WindowLabel } from '../../../src/quality/calibration/window-labels.ts';
 import { writeCounts } from '../../../src/quality/counts-store.ts';

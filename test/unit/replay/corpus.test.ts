@@ -10,8 +10,7 @@ import { type Measured, measure, openReader } from '../../../src/replay/measure/
 import { exchangeOf } from '../../../src/replay/publish/exchanges.ts';
 import type { ReplyContent } from '../../../src/replay/reply/content.ts';
 import { type LiteralRequest, literalRequest, NO_OVERRIDES } from '../../../src/replay/request/literal.ts';
-import type { PreparedRequest } from '../../../src/replay/request/prepared.ts';
-import { capturedReply } from '../../../src/replay/request/preparer.ts';
+import { capturedReply, type PreparedRequest } from '../../../src/replay/request/preparer.ts';
 import { corpusFiles, expectationsOf, linesOf } from '../../helpers/corpus.ts';
 
 /** The facts that all readers have to agree on. */

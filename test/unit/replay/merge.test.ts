@@ -7,7 +7,7 @@ import { type Measured, measure } from '../../../src/replay/measure/measure.ts';
 import { ReportCollector } from '../../../src/replay/measure/report-collector.ts';
 import { RunStats } from '../../../src/replay/measure/run-stats.ts';
 import { ratePerSecond } from '../../../src/replay/report/charts.ts';
-import type { PreparedRequest } from '../../../src/replay/request/prepared.ts';
+import type { PreparedRequest } from '../../../src/replay/request/preparer.ts';
 import { recordLine } from '../../../src/replay/results/result-set.ts';
 import { figures } from '../../../src/replay/results/summary.ts';
 

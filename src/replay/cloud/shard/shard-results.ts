@@ -13,7 +13,7 @@ import { pairOf, REPLIES_FILE } from '../../compare/replies-file.ts';
 import { comparedReply } from '../../compare/with-captured.ts';
 import type { Measured } from '../../measure/measure.ts';
 import { exchangeOf, traceNameOf } from '../../publish/exchanges.ts';
-import type { PreparedRequest } from '../../request/prepared.ts';
+import type { PreparedRequest } from '../../request/preparer.ts';
 import { payloadJson } from '../../results/inputs.ts';
 import { LineWriter } from '../../results/line-writer.ts';
 import { FILES, ResultSet, unreadOf } from '../../results/result-set.ts';

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { COMMANDS, GROUPS } from '../../../../bin/cli/commands.ts';
-import { EXIT } from '../../../../bin/cli/exit-codes.ts';
+import { EXIT } from '../../../../bin/cli/output.ts';
 import { failureText, programFor } from '../../../../bin/cli/program.ts';
 import { projectPath } from '../../../../local/project-root.ts';
 import { awsFailure, nameOperations } from '../../../../src/core/errors/aws-failures.ts';
