@@ -2,8 +2,7 @@
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
 import { hideMessage, sendToQueue } from '../../src/core/aws/queue.ts';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
-import { logged } from '../../src/core/process/logging.ts';
-import { createMetrics } from '../../src/core/process/metrics.ts';
+import { createMetrics, logged } from '../../src/core/process/logging.ts';
 import { readForwardEnvironment } from '../../src/core/settings/environment.ts';
 import { captureScope } from '../../src/judge/capture-scope.ts';
 import { createHttpTransport } from '../../src/mlflow/transport.ts';

@@ -2,8 +2,7 @@
 import type { Context } from 'aws-lambda';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import type { TruthRequest, TruthResult } from '../../src/core/contract/ground-truth.ts';
-import { logged } from '../../src/core/process/logging.ts';
-import { countingThrottles } from '../../src/core/process/metrics.ts';
+import { countingThrottles, logged } from '../../src/core/process/logging.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { joinLabels } from '../../src/ground-truth/join/join-labels.ts';
 import { readLabelFiles } from '../../src/ground-truth/labels/read-files.ts';

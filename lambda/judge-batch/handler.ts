@@ -2,8 +2,7 @@
 import { BedrockClient } from '@aws-sdk/client-bedrock';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import type { JudgeBatchRequest, JudgeBatchResult } from '../../src/core/contract/payloads.ts';
-import { logged } from '../../src/core/process/logging.ts';
-import { countingThrottles } from '../../src/core/process/metrics.ts';
+import { countingThrottles, logged } from '../../src/core/process/logging.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { firstModel, parseJudgeId } from '../../src/judge/judge-id.ts';
 import { checkBatch } from '../../src/monitoring/batch/jobs.ts';

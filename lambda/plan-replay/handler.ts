@@ -2,8 +2,7 @@
 import type { Context } from 'aws-lambda';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import type { ReplayPlanRequest, ReplayPlanResult } from '../../src/core/contract/replay.ts';
-import { logged } from '../../src/core/process/logging.ts';
-import { countingThrottles } from '../../src/core/process/metrics.ts';
+import { countingThrottles, logged } from '../../src/core/process/logging.ts';
 import { readEnvironment, readReplayEnvironment } from '../../src/core/settings/environment.ts';
 import { watchJudgeModels } from '../../src/judge/model-watch.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';

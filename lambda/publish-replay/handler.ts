@@ -11,8 +11,7 @@ import {
   type PublishReplayRequest,
   type PublishReplayResult,
 } from '../../src/core/contract/replay.ts';
-import { logged } from '../../src/core/process/logging.ts';
-import { countingThrottles } from '../../src/core/process/metrics.ts';
+import { countingThrottles, logged } from '../../src/core/process/logging.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { endReplayRun } from '../../src/replay/cloud/publish/end-replay-run.ts';

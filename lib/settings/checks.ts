@@ -207,7 +207,7 @@ export function wrongLabels(settings: CheckedSettings, faulty: ReadonlySet<strin
 const MAX_ENVIRONMENT_BYTES = 4096;
 /** The longest names that AWS may generate for the work bucket and the budget's table. */
 const [BUCKET_NAME, TABLE_NAME] = ['b'.repeat(63), 't'.repeat(128)] as const;
-/** The other variables that `lib/pipeline-function.ts`, `lib/batch-inference.ts` and `lib/quality-alarms.ts` set, at their longest. */
+/** The other variables that `lib/pipeline-function.ts`, `lib/monitoring-functions.ts` and `lib/quality-alarms.ts` set, at their longest. */
 const FURTHER =
   `,"POWERTOOLS_SERVICE_NAME":"${'f'.repeat(64)}"`.length +
   `,"NODE_OPTIONS":"${nodeOptions(10_240)}"`.length +

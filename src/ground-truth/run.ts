@@ -22,7 +22,7 @@ import type { LabelMetric } from '../core/contract/names.ts';
 import { truthKeys } from '../core/contract/work-keys.ts';
 import { PermanentError } from '../core/errors/errors.ts';
 import { inOrder } from '../core/process/concurrency.ts';
-import { createMetrics } from '../core/process/metrics.ts';
+import { createMetrics } from '../core/process/logging.ts';
 import { addCounts, noCounts } from '../core/values/counts.ts';
 import type { Lock } from '../limits/lock.ts';
 import {

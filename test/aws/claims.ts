@@ -159,7 +159,7 @@ export const CLAIMS = {
   'run-metrics': {
     step: 'observe',
     text: 'The log lines of a run become metrics with the one dimension that the alarms watch',
-    file: 'src/core/process/metrics.ts',
+    file: 'src/core/process/logging.ts',
     emulator: NO_METRICS,
   },
   'map-metrics': {

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
 import { RESOURCE_METRICS, RUN_METRICS, THROTTLE_METRICS } from '../../src/core/contract/names.ts';
-import { createMetrics } from '../../src/core/process/metrics.ts';
+import { createMetrics } from '../../src/core/process/logging.ts';
 import {
   definitionOf,
   flattened,

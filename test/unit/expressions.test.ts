@@ -18,7 +18,7 @@ const LIST = `${__dirname}/expressions.json`;
 
 /** Superlinear but safe: they read short text from the person who deploys or runs the program. */
 const READS_SETTINGS = new Set([
-  'src/judge/create-judge.ts /^([a-z][a-z0-9_-]*):\\/+(.+)$/',
+  'src/judge/connect.ts /^([a-z][a-z0-9_-]*):\\/+(.+)$/',
   'src/judge/transports/openai.ts /\\/+$/',
   'src/mlflow/artifact-store.ts /\\/+$/',
   'src/mlflow/artifact-store.ts /^mlflow-artifacts:(?:\\/\\/[^/]*)?\\/*(.*)$/',

@@ -1,6 +1,9 @@
-/** Structured logs of the functions, by AWS Lambda Powertools. */
+/** Structured logs and CloudWatch metrics of the functions, by AWS Lambda Powertools. */
 import { Logger } from '@aws-lambda-powertools/logger';
+import { Metrics, MetricUnit } from '@aws-lambda-powertools/metrics';
 import type { Context } from 'aws-lambda';
+import { takeThrottles, takeWaits } from '../aws/throttles.ts';
+import { RESOURCE_METRICS, THROTTLE_METRICS } from '../contract/names.ts';
 import { bareError, toNamedError } from '../errors/errors.ts';
 import { heapFigures } from './heap.ts';
 
@@ -41,6 +44,36 @@ export function logged<Request, Result>(
       const failure = error instanceof Error ? error : toNamedError(error);
       logger.error('failed', { request, milliseconds: Date.now() - startedAt, error: failure } as never);
       throw bareError(error);
+    }
+  };
+}
+
+/**
+ * Returns the metrics of this stack; the dimension `StackPrefix` distinguishes the stacks of one account. It is the only
+ * dimension: Powertools adds `service` by default, and no alarm of the stack watches a metric with two dimensions.
+ */
+export function createMetrics(stackPrefix: string): Metrics {
+  const metrics = new Metrics({ namespace: RESOURCE_METRICS.namespace });
+  metrics.clearDefaultDimensions();
+  metrics.setDefaultDimensions({ [RESOURCE_METRICS.dimension]: stackPrefix });
+  return metrics;
+}
+
+/** Wraps a handler so that it publishes how often the services that it uses have throttled it, and how long it has chunks wait. */
+export function countingThrottles<Request, Context, Result>(
+  stackPrefix: string,
+  handle: (request: Request, context: Context) => Promise<Result>,
+): (request: Request, context: Context) => Promise<Result> {
+  const metrics = createMetrics(stackPrefix);
+  return async (request, context) => {
+    try {
+      return await handle(request, context);
+    } finally {
+      const counts = Object.entries({ ...takeThrottles(), chunks: takeWaits() }).filter(([, count]) => count > 0);
+      for (const [by, count] of counts) {
+        metrics.addMetric(THROTTLE_METRICS[by as keyof typeof THROTTLE_METRICS], MetricUnit.Count, count);
+      }
+      if (counts.length > 0) metrics.publishStoredMetrics();
     }
   };
 }
