@@ -3,8 +3,7 @@
 import type { SummarizeReplayResult } from '../../src/core/contract/replay.ts';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import type { ShardResult } from '../../src/replay/cloud/shard/shard-result.ts';
-import { SHARD_FILES } from '../../src/replay/cloud/work-bucket/keys.ts';
-import type { StoredPlan } from '../../src/replay/cloud/work-bucket/stored-plan.ts';
+import { SHARD_FILES, type StoredPlan } from '../../src/replay/cloud/work-bucket/stored-plan.ts';
 import { REPLIES_FILE } from '../../src/replay/compare/replies-file.ts';
 import { MAX_INPUTS } from '../../src/replay/results/inputs.ts';
 import { FILES } from '../../src/replay/results/result-set.ts';

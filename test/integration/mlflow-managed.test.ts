@@ -1,7 +1,7 @@
 /** Tests with a double of SageMaker-managed MLflow: signed requests, no OTLP, spans written directly to S3. */
 import { request } from 'node:http';
 import { ListObjectsV2Command } from '@aws-sdk/client-s3';
-import { plannerDependencies } from '../../lambda/plan-captures/handler.ts';
+import { plannerDependencies } from '../../lambda/plan-captures/dependencies.ts';
 import { sigV4Authorizer } from '../../src/mlflow/auth.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
 import { type ManagedMlflowTarget, parseTrackingUri } from '../../src/mlflow/tracking-uri.ts';

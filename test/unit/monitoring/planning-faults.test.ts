@@ -1,5 +1,5 @@
 /** Planning, chunks, the summary and retries against an S3 double with faulty files and faulty replies. */
-import { plannerDependencies as plannerOfLambda } from '../../../lambda/plan-captures/handler.ts';
+import { plannerDependencies as plannerOfLambda } from '../../../lambda/plan-captures/dependencies.ts';
 import type { TraceRecord } from '../../../src/captures/trace/types.ts';
 import type { RunOptions } from '../../../src/core/contract/input.ts';
 import type { CaptureRange, ManifestLine, PlanRequest, PlanResult } from '../../../src/core/contract/payloads.ts';

@@ -21,8 +21,7 @@ import { SCHEDULE_RESERVE_MS, SHARD_LEAD_MS, shardBounds, startLeadMs, WARMUP_LE
 import { RangeReader } from '../shard/range-reader.ts';
 import { stopMark } from '../stop/order.ts';
 import { cloudTarget } from '../target.ts';
-import { plannedSkippedKey } from '../work-bucket/keys.ts';
-import type { PlannedMlflow, ShardPlan, StoredPlan } from '../work-bucket/stored-plan.ts';
+import { type PlannedMlflow, plannedSkippedKey, type ShardPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
 import { type IndexedCaptures, indexObjects, replayTooLarge } from './index-objects.ts';
 import { parseReplayInput, type ReplayJob } from './input.ts';
 import { type EvaluationPorts, findMlflowPlace, planJudge } from './plan-evaluation.ts';

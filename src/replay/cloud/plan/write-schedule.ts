@@ -5,9 +5,8 @@ import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { forEachConcurrently } from '../../../core/process/concurrency.ts';
 import type { ScheduledEntry } from '../../schedule/timing.ts';
 import type { ShardBounds } from '../limits.ts';
-import { warmupKey } from '../work-bucket/keys.ts';
 import { type CaptureObject, type ScheduleLines, scheduleLines } from '../work-bucket/schedule-file.ts';
-import type { ShardPlan } from '../work-bucket/stored-plan.ts';
+import { type ShardPlan, warmupKey } from '../work-bucket/stored-plan.ts';
 import type { ConversationFinder } from './conversations.ts';
 import { type Concurrency, shardsOf, stripeOf, type Window } from './sharding.ts';
 

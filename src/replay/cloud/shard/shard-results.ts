@@ -18,9 +18,8 @@ import { payloadJson } from '../../results/inputs.ts';
 import { LineWriter } from '../../results/line-writer.ts';
 import { FILES, ResultSet, unreadOf } from '../../results/result-set.ts';
 import { targetFacts } from '../target.ts';
-import { SHARD_FILES } from '../work-bucket/keys.ts';
 import type { CaptureObject } from '../work-bucket/schedule-file.ts';
-import type { ShardPlan, StoredPlan } from '../work-bucket/stored-plan.ts';
+import { SHARD_FILES, type ShardPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
 import type { ShardFigures, ShardResult } from './shard-result.ts';
 
 const LINES = 'application/jsonlines';

@@ -13,9 +13,15 @@ import { sendSchedule } from '../../send/send-schedule.ts';
 import { MAX_CONNECTIONS, WRITE_RESERVE_MS } from '../limits.ts';
 import { type StopWatch, stopWatch } from '../stop/order.ts';
 import { cloudTarget } from '../target.ts';
-import { SHARD_FILES, warmupKey } from '../work-bucket/keys.ts';
 import { readSchedule, type ShardSchedule } from '../work-bucket/schedule-file.ts';
-import { notPlanned, readShardPlan, type ShardPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
+import {
+  notPlanned,
+  readShardPlan,
+  SHARD_FILES,
+  type ShardPlan,
+  type StoredPlan,
+  warmupKey,
+} from '../work-bucket/stored-plan.ts';
 import { RangeReader } from './range-reader.ts';
 import { ShardResults } from './shard-results.ts';
 

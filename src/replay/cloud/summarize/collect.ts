@@ -8,9 +8,8 @@ import { RunStats } from '../../measure/run-stats.ts';
 import type { MeasuredRun } from '../../results/result-set.ts';
 import { parseShardResult, type ShardResult } from '../shard/shard-result.ts';
 import { type StopMark, stopMark } from '../stop/order.ts';
-import { SHARD_FILES } from '../work-bucket/keys.ts';
 import { listClaims, listShardFiles } from '../work-bucket/shard-objects.ts';
-import type { StoredPlan } from '../work-bucket/stored-plan.ts';
+import { SHARD_FILES, type StoredPlan } from '../work-bucket/stored-plan.ts';
 
 interface NamedFailure {
   name: string;

@@ -9,9 +9,8 @@ import type { CapturedComparison } from '../../compare/with-captured.ts';
 import type { Turn } from '../../request/sessions.ts';
 import { InputsFile, MAX_INPUTS } from '../../results/inputs.ts';
 import { FILES } from '../../results/result-set.ts';
-import { plannedSkippedKey, SHARD_FILES } from '../work-bucket/keys.ts';
 import { linesOf, type MergeSource, mergeLines } from '../work-bucket/object-lines.ts';
-import type { StoredPlan } from '../work-bucket/stored-plan.ts';
+import { plannedSkippedKey, SHARD_FILES, type StoredPlan } from '../work-bucket/stored-plan.ts';
 import type { Collected } from './collect.ts';
 
 const LINES = 'application/jsonlines';

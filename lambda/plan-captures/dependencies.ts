@@ -1,0 +1,57 @@
+/** The dependencies of planning, created once per cold start. */
+import { DescribeExecutionCommand, ExecutionDoesNotExist, SFNClient } from '@aws-sdk/client-sfn';
+import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
+import { RetryableError, saidBy } from '../../src/core/errors/errors.ts';
+import type { LambdaEnvironment } from '../../src/core/settings/environment.ts';
+import { activeScorers, uncachedWarning } from '../../src/judge/active-scorers.ts';
+import { assertBatchPossible, firstModel, judgeModels } from '../../src/judge/judge-id.ts';
+import { watchJudgeModels } from '../../src/judge/model-watch.ts';
+import { assertJudgeAffordable, createCostEstimator, estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
+import { createAlwaysRule } from '../../src/judge/scorers/always-rules.ts';
+import { isCodeScorer } from '../../src/judge/scorers/scorer-set.ts';
+import { connectMlflow } from '../../src/mlflow/connect.ts';
+import type { PlannerDependencies } from '../../src/monitoring/plan/types.ts';
+
+export function plannerDependencies(environment: LambdaEnvironment): Omit<PlannerDependencies, 'remainingMs'> {
+  const storage = new Storage(createS3Client());
+  const stepFunctions = new SFNClient({});
+  const mlflow = connectMlflow(environment, storage.s3);
+  const scorers = activeScorers(environment);
+  const always = createAlwaysRule(environment.EVALUATION_ALWAYS, scorers.filter(isCodeScorer));
+  return {
+    storage,
+    environment,
+    scorers: scorers.length,
+    store: { resolveExperiment: async (...given) => (await mlflow()).resolveExperiment(...given) },
+    assertBatchPossible: ({ judge }) => {
+      if (judge === 'batch') assertBatchPossible(firstModel(environment));
+    },
+    assertJudgeAffordable: (options) => assertJudgeAffordable(environment, options),
+    checkJudgeModel: watchJudgeModels(judgeModels(environment)),
+    judgeWarning: (options) => uncachedWarning(environment, options),
+    createEstimator: (options) =>
+      createCostEstimator(environment, activeScorers(environment, options.judge), options, always),
+    estimateSizes: (options, sizes) =>
+      estimateFromSizes(environment, activeScorers(environment, options.judge), options, sizes),
+    isRunning: (executionArn, claimedMs) => isRunning(stepFunctions, executionArn, claimedMs),
+  };
+}
+
+/** For so long, an execution that Step Functions does not know may be one that it does not know yet: it answers with delay. */
+const NEW_CLAIM_MS = 300_000;
+
+async function isRunning(client: SFNClient, executionArn: string, claimedMs: number): Promise<boolean> {
+  try {
+    const { status } = await client.send(new DescribeExecutionCommand({ executionArn }));
+    return status === 'RUNNING' || status === 'PENDING_REDRIVE';
+  } catch (error) {
+    // Step Functions deletes executions after 90 days. A deleted execution is not running.
+    if (error instanceof ExecutionDoesNotExist) return Date.now() - claimedMs < NEW_CLAIM_MS;
+    throw new RetryableError(
+      'StepFunctionsUnavailable',
+      'Step Functions did not report the state of an execution',
+      { got: saidBy(error), where: executionArn },
+      error,
+    );
+  }
+}
