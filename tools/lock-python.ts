@@ -1,10 +1,8 @@
 /** Writes the lock files of the Python environments: `node tools/lock-python.ts`. Requires `uv`. */
 import { spawnSync } from 'node:child_process';
-import { mkdirSync } from 'node:fs';
 import { projectPath } from '../local/project-root.ts';
 import { LOCKED_ENVIRONMENTS } from '../local/python/python-presets.ts';
 
-mkdirSync(projectPath('local', 'python'), { recursive: true });
 for (const { lockFile, packages, bounds } of LOCKED_ENVIRONMENTS) {
   const requirements = [...Object.entries(packages).map(([name, version]) => `${name}==${version}`), ...bounds];
   const result = spawnSync(

@@ -81,7 +81,7 @@ function questionOf(threshold: Threshold, pilot: Pilot, zeroTolerance: number): 
     sized: (from) =>
       isZeroTolerance(threshold)
         ? zeroToleranceSized(evidence, zeroTolerance, from)
-        : boundSized(evidence, threshold.limit, known, from),
+        : boundSized(evidence, threshold, known, from),
   };
 }
 
@@ -89,13 +89,17 @@ function questionOf(threshold: Threshold, pilot: Pilot, zeroTolerance: number): 
 const LEVELS = { pass: LEVEL, fail: 0 };
 
 /** @param known pairs, or requests of one run, that unchanged is known from */
-function boundSized(evidence: Evidence, limit: number, known: number, from: number): Sized {
+function boundSized(evidence: Evidence, { kind, limit }: Threshold, known: number, from: number): Sized {
   const { hits = 0, open = 0 } = evidence.cases ?? {};
   if (100 * (hits + open) >= limit * evidence.seen)
     return { requests: null, note: `No size suffices: unchanged is at or above the bound of ${percent(limit / 100)}.` };
   const sizeFrom = (requests: number): number | undefined =>
     sizeOf(evidence, limit, LEVELS, pairsIn(requests, evidence), LARGEST_SIZE);
-  const pairs = sizeFrom(evidence.withoutFailure ? from : 1);
+  const shown = sizeFrom(evidence.withoutFailure ? from : 1);
+  // At a size far above the pilot's, the bound rests on few of its values. Away from gaps it shrinks with the root of the size.
+  const isFar = kind === 'metric' && known > 0 && shown !== undefined && shown > known;
+  const bound = (isFar && evidence.atSize?.(known).upper(LEVEL)) || Infinity;
+  const pairs = isFar ? Math.min(shown, Math.max(known, Math.ceil(known * (bound / limit) ** 2))) : shown;
   if (pairs === undefined) return { requests: null, note: 'More than ten million requests would be needed.' };
   const more = evidence.withoutFailure && pairs < PAIRS_FOR_CLUSTERS ? sizeFrom(PAIRS_FOR_CLUSTERS) : undefined;
   const inRows = `A replay of ${PAIRS_FOR_CLUSTERS} or more needs ${more}: without an error, they are then taken to come ${CLUSTER} in a row.`;

@@ -1,7 +1,7 @@
 /** What CloudWatch and the queues show after the runs: heaps, metrics, alarms, logs, dead letters. */
 
 import { callAws } from '../../../bin/operate/aws-calls.ts';
-import { judgeHeap, readHeapLines } from '../../../local/smoke/smoke.ts';
+import { judgeHeap, readHeapLines } from '../../../local/smoke/heap-steps.ts';
 import { deployedEnvironment } from '../../../local/smoke/smoke-steps.ts';
 import { RESOURCE_METRICS, resourceNames } from '../../../src/core/contract/names.ts';
 import type { Canary } from '../canary.ts';
