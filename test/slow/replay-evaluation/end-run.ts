@@ -139,12 +139,15 @@ describe('the end of an MLflow run', () => {
   test('does not call MLflow for a replay without MLflow or without a valid input', async () => {
     const run = await sent('without', { mlflow: false, judge: false });
     all.mlflowProxy.requests.length = 0;
-    expect(await endRun(run, inputOf('without', { mlflow: false }))).toEqual({ runId: null, status: null });
+    expect(await endRun(run, inputOf('without', { mlflow: false, judge: false }))).toEqual({
+      runId: null,
+      status: null,
+    });
     for (const input of [
       undefined,
       'not an object',
       { target: 1 },
-      inputOf('x', { mlflow: false }),
+      inputOf('x', { mlflow: false, judge: false }),
       inputOf('x', { dryRun: true }),
     ]) {
       expect(await endRun(all.cloud.run({}), input)).toEqual({ runId: null, status: null });
