@@ -62,6 +62,7 @@ test.each([
     kinds.add(file);
     bytes += size;
   }
+  for await (const { size } of cloud.storage.list(WORK, replayKeys.exchangesPrefix(run.name))) bytes += size;
   // All files except that of skipped lines.
   expect(kinds.size).toBe(LINE_FILES.length - 1);
   const captured = lines.reduce((sum, line) => sum + Buffer.byteLength(line), 0);
