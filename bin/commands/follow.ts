@@ -1,7 +1,8 @@
 /** `inference-monitor follow`: follows a run to its end. */
 import { Command } from 'commander';
-import { followAndReport, printReports, reportOf } from '../cli/follow-and-report.ts';
+import { followAndReport, printReports } from '../cli/follow-and-report.ts';
 import { addStackOptions, monitoringRun, type StackFlags, withStack } from '../cli/stack.ts';
+import { readRunReport } from '../operate/run-report.ts';
 
 const HELP = `
 A bar shows the lines that have an outcome, the rate, the time left, the judge's dollars and failed chunks; in a pipe, a line every
@@ -18,8 +19,9 @@ export function followCommand(): Command {
 
 async function follow(run: string, flags: StackFlags): Promise<void> {
   await withStack(flags, async (stack) => {
-    const { name, executionArn: arn } = await monitoringRun(stack, run);
-    if (arn === undefined) await printReports(stack, [await reportOf(stack, run)], flags);
-    else await followAndReport(stack, [{ name, arn }], flags);
+    const found = await monitoringRun(stack, run);
+    const { name, executionArn: arn } = found;
+    if (arn !== undefined) await followAndReport(stack, [{ name, arn }], flags);
+    else await printReports(stack, [await readRunReport(stack.clients, stack.outputs.workBucket, found)], flags);
   });
 }

@@ -225,10 +225,8 @@ export async function listReplays(
   const storage = new Storage(clients.s3);
   const read = async (item: ExecutionListItem) => {
     const facts = factsOf(item);
-    const figures = await storage.getJson<{ sent: number; requests: number }>(
-      workBucket,
-      replayKeys.figures(facts.run),
-    );
+    const key = replayKeys.figures(facts.run);
+    const figures = await storage.getJson<{ sent: number; requests: number }>(workBucket, key);
     const { target } = ((await inputOf(clients, facts.arn)) ?? {}) as { target?: Record<string, unknown> };
     return {
       ...facts,

@@ -31,13 +31,12 @@ const limits = connectLimits(environment, limiter);
 const settings = { ...environment, shared: { limiter, limits: limits.judge } };
 const mlflow = connectMlflow(environment, storage.s3, limits.mlflow);
 const judging = connectJudge(settings);
-/** No preference between two replies fails, so a cascade would ask both models. */
-const oneJudge = connectJudge(settings, judgeOf);
-const pairs = () => ({
-  judge: pairwiseJudge(oneJudge().judge, pairReader(storage, environment)),
-  scorers: [PAIRWISE_SCORER],
-  always: () => undefined,
-});
+/** Made for the first replay. No preference between two replies fails, so a cascade would ask both models. */
+let pairJudge: ReturnType<typeof pairwiseJudge> | undefined;
+const pairs = () => {
+  pairJudge ??= pairwiseJudge(judgeOf(settings), pairReader(storage, environment));
+  return { judge: pairJudge, scorers: [PAIRWISE_SCORER], always: () => undefined };
+};
 const budget = connectBudget(environment);
 const answersOf = connectAnswers(environment.ANSWERS_TABLE, storage, environment.WORK_BUCKET);
 const table = limitsTable(environment);

@@ -30,17 +30,13 @@ interface Judging {
   always: ReturnType<typeof createAlwaysRule>;
 }
 
-/**
- * Returns a function that creates the judge at its first call, and returns the same judge from then on.
- *
- * @param make creates the judge; default: with the cascade of the settings
- */
-export function connectJudge(environment: FunctionSettings, make = cascadeOf): () => Judging {
+/** Returns a function that creates the judge at its first call, and returns the same judge from then on. */
+export function connectJudge(environment: FunctionSettings): () => Judging {
   const scorers = activeScorers(environment);
   const always = createAlwaysRule(environment.EVALUATION_ALWAYS, scorers.filter(isCodeScorer));
   let judging: Judging | undefined;
   return () => {
-    judging ??= { judge: make(environment), scorers, always };
+    judging ??= { judge: cascadeOf(environment), scorers, always };
     return judging;
   };
 }
