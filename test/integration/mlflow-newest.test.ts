@@ -116,8 +116,14 @@ describe('a gateway that answers 200 itself', () => {
     const { proxy, client } = mlflow.faulty;
     const experiment = await fresh();
     const traces = recordsOf(experiment);
-    let n = 0;
-    proxy.rule((request) => (isWrite(request) && n++ % 2 === 0 ? { kind: 'reply', status: 200, body } : undefined));
+    // Counted for each content: of all writes together, those of one trace could all be answered so.
+    const seen = new Map<string, number>();
+    proxy.rule((request) => {
+      const content = request.body.toString('latin1');
+      const n = seen.get(content) ?? 0;
+      seen.set(content, n + 1);
+      return isWrite(request) && n % 2 === 0 ? { kind: 'reply', status: 200, body } : undefined;
+    });
     for (const part of [traces.slice(0, 15), traces.slice(15)]) {
       const { written } = await client.writeTraces(experiment, part, isJudged ? verdictsOf(part) : undefined);
       expect(written).toHaveLength(15);
