@@ -2,6 +2,7 @@
 
 import type { Capture } from '../captures/types.ts';
 import type { JudgeSpend } from '../core/contract/receipts.ts';
+import type { Gravity } from '../core/values/gravity.ts';
 import type { ScorerValues } from '../core/values/scorer-values.ts';
 import type { SpendingLimit } from '../limits/spending-limit.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
@@ -22,6 +23,8 @@ export interface JudgeScorer {
   sampleRate?: number;
   /** The value of a yes/no question that is no failure. Default: `yes`. */
   passes?: 'yes' | 'no';
+  /** Of a failure. Default: `task`. */
+  gravity?: Gravity;
   /** The passing value of a yes/no question is answered without words (`JUDGE_RATIONALES=failures`). */
   isTerse?: boolean;
   /** The judge says of its answer whether it is sure: the question is asked of the first model of a cascade. */
@@ -48,6 +51,8 @@ export interface CodeScorer {
   description: string;
   /** The value that is a failure of the reply. Absent: no value is. */
   fails?: boolean;
+  /** Of a failure. Default: `task`. */
+  gravity?: Gravity;
   /** Returns the value, or the reason why the scorer does not apply to the capture. */
   score(capture: Capture): { value: AssessmentValue; rationale?: string } | { notJudgeable: string };
 }

@@ -146,7 +146,7 @@ describe('single settings', () => {
   });
 
   it.each([
-    ['JUDGE_GUIDELINES', { safety: 'Ours instead of the default.' }],
+    ['JUDGE_GUIDELINES', { safety: 'Ours instead of the default.', b: { text: 'No bleach.', gravity: 'harm' } }],
     ['EVALUATION_ALWAYS', [{ name: 'personal data', flaggedBy: { scorer: 'pii_detected', is: true } }]],
     ['FEATURE_NAMES', ['age', 'income']],
     ['CSV_HEADER', true],

@@ -6,6 +6,7 @@ import * as z from 'zod';
 import { DEFAULT_MAX_LINE_BYTES } from '../values/line-bound.ts';
 import { forwardSettings } from './forward-settings.ts';
 import { groundTruthSchema } from './ground-truth-setting.ts';
+import { guidelinesSchema } from './guidelines-setting.ts';
 import {
   capturePrefix,
   flag,
@@ -143,8 +144,8 @@ export const sharedSettings = {
   JUDGE_SECRET_ARN: secretArn,
   JUDGE_CALLS: setting('together or separate', z.enum(['together', 'separate']).default('together')),
   JUDGE_GUIDELINES: setting(
-    'JSON of guidelines by name, such as {"no_legal_advice":"The reply gives no legal advice."}',
-    jsonOf(z.record(z.string(), z.string())).default({}),
+    'JSON of guidelines by name, such as {"no_legal_advice":"The reply gives no legal advice."} or {"no_bleach":{"text":"The reply never mixes bleach.","gravity":"harm"}}',
+    jsonOf(guidelinesSchema).default({}),
   ),
   JUDGE_PRICES: setting(
     'JSON by model id of prices in US dollars per million tokens, such as {"sagemaker:/my-judge":{"input":0.4,"output":0.4}}, or of the id of the model whose price applies',

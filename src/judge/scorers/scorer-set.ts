@@ -3,6 +3,8 @@
 import { hash } from 'node:crypto';
 import * as z from 'zod';
 import { PermanentError } from '../../core/errors/errors.ts';
+import type { Guidelines } from '../../core/settings/guidelines-setting.ts';
+import { GRAVITIES } from '../../core/values/gravity.ts';
 import { describeValues, readValue } from '../../core/values/scorer-values.ts';
 import type { CodeScorer, JudgeScorer, Scorer, ScorerExample } from '../types.ts';
 import { codeScorers } from './code-scorers.ts';
@@ -49,6 +51,12 @@ const exampleSchema = z.strictObject({
   rationale: z.string(),
 });
 
+const gravity = z
+  .enum(GRAVITIES, {
+    error: ({ input }) => `got ${JSON.stringify(input).slice(0, 40)}; expected ${GRAVITIES.join(', ')}`,
+  })
+  .optional();
+
 const judgeScorerSchema = z
   .strictObject({
     kind: z.literal('judge'),
@@ -59,6 +67,7 @@ const judgeScorerSchema = z
     needs: z.array(z.enum(['request', 'reply', 'system-prompt', 'tools', 'captured-reply'])).min(1),
     sampleRate: z.number().min(0).max(1).optional(),
     passes: z.enum(['yes', 'no']).optional(),
+    gravity,
     isTerse: z.boolean().optional(),
     examples: z.array(exampleSchema).optional(),
   })
@@ -77,6 +86,7 @@ const codeScorerSchema = z.object({
   version: z.string().min(1),
   description: z.string().min(1),
   fails: z.boolean().optional(),
+  gravity,
   score: z.custom<CodeScorer['score']>((value) => typeof value === 'function', 'a function of the capture'),
 });
 
@@ -95,7 +105,8 @@ const scorerSetSchema = z
 const digest8 = (text: string): string => hash('sha256', text).slice(0, 8);
 
 /** Returns the scorer of a guideline, a sentence that the reply must comply with. Its version is a digest of the sentence. */
-export function guidelineScorer(name: string, sentence: string): JudgeScorer {
+export function guidelineScorer(name: string, guideline: Guidelines[string]): JudgeScorer {
+  const { text: sentence, gravity } = typeof guideline === 'string' ? { text: guideline } : guideline;
   return {
     kind: 'judge',
     name,
@@ -105,6 +116,7 @@ export function guidelineScorer(name: string, sentence: string): JudgeScorer {
       'no: any part of the guideline is broken. yes: it is kept, or it does not apply to this exchange. ' +
       'Nothing but the guideline matters.',
     values: { kind: 'yes-no' },
+    ...(gravity === undefined ? {} : { gravity }),
     needs: ['reply'],
   };
 }
@@ -120,8 +132,8 @@ export const terse = (scorer: JudgeScorer): JudgeScorer =>
   scorer.values.kind === 'yes-no' ? { ...scorer, isTerse: true, version: `${scorer.version}+terse` } : scorer;
 
 interface ScorerSettings {
-  /** Sentences by name. A guideline with the name of a default scorer replaces it. */
-  guidelines?: Readonly<Record<string, string>>;
+  /** By name. A guideline with the name of a default scorer replaces it. */
+  guidelines?: Guidelines;
   /** `failures`: a yes/no scorer that passes answers without words. Default: `all`. */
   rationales?: 'all' | 'failures' | undefined;
   /** Replace the default sets, for tests. */
@@ -139,7 +151,7 @@ export function scorersFor(settings: ScorerSettings = {}): readonly Scorer[] {
   const examples = settings.examples ?? scorerExamples;
   const judges = [
     ...(settings.judgeScorers ?? defaultJudgeScorers).filter(({ name }) => !Object.hasOwn(guidelines, name)),
-    ...Object.entries(guidelines).map(([name, sentence]) => guidelineScorer(name, sentence)),
+    ...Object.entries(guidelines).map(([name, guideline]) => guidelineScorer(name, guideline)),
   ]
     .map((scorer) => withExamples(scorer, Object.hasOwn(examples, scorer.name) ? (examples[scorer.name] ?? []) : []))
     .map((scorer) => (settings.rationales === 'failures' ? terse(scorer) : scorer));

@@ -1,7 +1,7 @@
-/** Which values of a scorer are failures. */
+/** Which values of a scorer are good, and which are failures. */
 
 import type { AssessmentValue } from '../../mlflow/types.ts';
-import type { JudgeScorer, Scorer } from '../types.ts';
+import type { CodeScorer, JudgeScorer, Scorer } from '../types.ts';
 
 /** Conditions on a value, all of which must be met. */
 interface Condition {
@@ -15,16 +15,23 @@ export const isMet = ({ is, over, under }: Condition, value: AssessmentValue): b
   (over === undefined || (typeof value === 'number' && value > over)) &&
   (under === undefined || (typeof value === 'number' && value < under));
 
-/** Whether the value is no failure. The first of several categories is the good one; a number never fails. */
-export function isPass({ values, passes = 'yes' }: Pick<JudgeScorer, 'values' | 'passes'>, value: AssessmentValue) {
-  if (values.kind === 'number') return true;
-  if (values.kind === 'boolean') return value === true;
-  return value === (values.kind === 'categories' ? values.values[0] : passes);
+type PassingScorer = Pick<JudgeScorer, 'values' | 'passes'>;
+
+/** The value that is good, of several categories the first; `undefined` if none is: a number, a language. */
+export function goodValue(scorer: PassingScorer | CodeScorer): string | boolean | undefined {
+  if (!('values' in scorer)) return scorer.fails === undefined ? undefined : !scorer.fails;
+  const { values, passes = 'yes' } = scorer;
+  if (values.kind === 'number') return undefined;
+  if (values.kind === 'boolean') return true;
+  return values.kind === 'categories' ? values.values[0] : passes;
 }
 
 /** Whether a value of the scorer is a failure. */
-export const canFail = (scorer: Scorer): boolean =>
-  scorer.kind === 'code' ? scorer.fails !== undefined : scorer.values.kind !== 'number';
+export const canFail = (scorer: Scorer): boolean => goodValue(scorer) !== undefined;
+
+/** Whether the value is no failure. A number never fails. */
+export const isPass = (scorer: PassingScorer, value: AssessmentValue): boolean =>
+  scorer.values.kind === 'number' || value === goodValue(scorer);
 
 /** Whether the value says that the reply is bad. Of a code scorer, only the value that it names does. */
 export const isFailure = (scorer: Scorer, value: AssessmentValue): boolean =>

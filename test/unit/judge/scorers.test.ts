@@ -1,5 +1,7 @@
 /** The default set of scorers, and scorers that users define. */
 import { hash } from 'node:crypto';
+import { worstFirst } from '../../../src/core/values/gravity.ts';
+import { badnessOf } from '../../../src/judge/scorers/badness.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 import {
@@ -90,6 +92,26 @@ test('turns guidelines into scorers, and replaces a default scorer of the same n
   expect(tone[0]?.question).toContain('Address the customer formally.');
   expect(tone[0]?.values).toEqual({ kind: 'yes-no' });
   expect(judges.at(-1)).toMatchObject({ name: 'sign_off', needs: ['reply'] });
+});
+
+test('takes the gravity of a guideline, which does not change its version, and names an unknown one', () => {
+  const [plain] = scorersFor({ guidelines: { a: 'No bleach.' }, judgeScorers: [], codeScorers: [] });
+  const grave = { a: { text: 'No bleach.', gravity: 'harm' as const } };
+  expect(scorersFor({ guidelines: grave, judgeScorers: [], codeScorers: [] })).toEqual([{ ...plain, gravity: 'harm' }]);
+  const unknown = { no_bleach: { text: 'No bleach.', gravity: 'deadly' as 'harm' } };
+  expect(() => scorersFor({ guidelines: unknown })).toThrow(
+    'no_bleach.gravity: got "deadly"; expected harm, task, style',
+  );
+});
+
+test('counts failures of one cause once, and takes the gravest', () => {
+  const named = scorersFor().map(({ name, gravity }) => ({ name, gravity }));
+  const of = (...names: string[]) => badnessOf(named.filter(({ name }) => names.includes(name)));
+  expect(of('cut_off', 'fluency', 'completeness')).toEqual({ gravity: 'task', causes: 1 });
+  expect(of('fluency', 'completeness')).toEqual({ gravity: 'task', causes: 1 });
+  expect(of('fluency')).toEqual({ gravity: 'style', causes: 1 });
+  expect(of('fluency', 'no_harmful_advice')).toEqual({ gravity: 'harm', causes: 2 });
+  expect(worstFirst(of('no_harmful_advice'), of('cut_off', 'refusal', 'valid_json'))).toBeLessThan(0);
 });
 
 test("derives a guideline's version from its words", () => {
