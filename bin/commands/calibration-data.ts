@@ -146,9 +146,9 @@ export async function withExperiment<T>(
 async function experimentOf(rest: MlflowRest, settings: CommandSettings): Promise<Experiment> {
   const name = settings.MLFLOW_EXPERIMENT_NAME ?? settings.SAGEMAKER_ENDPOINT_NAME;
   if (name === undefined) {
-    throw new PermanentError('MlflowExperimentMissing', 'The source of the labels is missing', {
+    throw new PermanentError('MlflowExperimentMissing', 'No MLflow experiment is named', {
       expected:
-        'an MLflow experiment (--experiment, MLFLOW_EXPERIMENT_NAME, SAGEMAKER_ENDPOINT_NAME), or of calibrate --labels FILE or --anchors',
+        '--experiment, MLFLOW_EXPERIMENT_NAME or SAGEMAKER_ENDPOINT_NAME; for calibrate also --labels FILE or --anchors',
     });
   }
   const experiment = await findExperiment(rest, name);

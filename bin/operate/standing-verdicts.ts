@@ -1,7 +1,8 @@
 /** What counts of a trace's assessments: for each scorer a person's latest word, else its latest verdict. */
 
+import type { Gravity } from '../../src/core/values/gravity.ts';
 import { readLabel } from '../../src/core/values/scorer-values.ts';
-import { isFailure } from '../../src/judge/scorers/values.ts';
+import { canFail, isFailure } from '../../src/judge/scorers/values.ts';
 import type { Scorer } from '../../src/judge/types.ts';
 import { GROUND_TRUTH } from '../../src/mlflow/plan-assessments.ts';
 import type { AssessmentValue } from '../../src/mlflow/types.ts';
@@ -21,6 +22,10 @@ export interface StandingVerdict {
   /** Empty: without words. */
   rationale: string;
   failed: boolean;
+  /** The contrary of `failed`; `null` where no value of the scorer is good or bad, or the settings do not know it. */
+  good: boolean | null;
+  /** Of a failure of this scorer. */
+  gravity: Gravity;
   /** How bad a failure is, from 0 to 1: of several categories the last one is the worst. 0 if it passes. */
   severity: number;
 }
@@ -45,9 +50,11 @@ export function standingVerdicts(
     const by = KINDS[standing.source.source_type] ?? 'judge';
     const failed =
       scorer === undefined ? by !== 'code' && (value === 'no' || value === false) : isFailure(scorer, value);
+    const good = failed ? false : scorer !== undefined && canFail(scorer) ? true : null;
     const { source_id: source } = standing.source;
     const severity = failed ? severityOf(scorer, value) : 0;
-    return [{ scorer: name, value, by, source, rationale: standing.rationale, failed, severity }];
+    const badness = { failed, good, gravity: scorer?.gravity ?? 'task', severity };
+    return [{ scorer: name, value, by, source, rationale: standing.rationale, ...badness }];
   });
 }
 

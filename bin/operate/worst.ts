@@ -1,6 +1,8 @@
 /** Finds the traces with the worst verdicts, and shows them as lines for a terminal of any width. */
 
 import { singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
+import { type Badness, gravestFirst, worstFirst } from '../../src/core/values/gravity.ts';
+import { badnessOf } from '../../src/judge/scorers/badness.ts';
 import type { Scorer } from '../../src/judge/types.ts';
 import type { MlflowRest } from '../../src/mlflow/rest.ts';
 import { traceUrl } from '../../src/mlflow/trace-url.ts';
@@ -9,14 +11,18 @@ import { PLAIN } from '../../src/quality/rates-text.ts';
 import type { TextOptions } from '../cli/output.ts';
 import { type StandingVerdict, standingVerdicts } from './standing-verdicts.ts';
 
-export interface WorstTrace {
+/** The trace of a bad reply, in place of all with the same request and reply. */
+export interface WorstTrace extends Badness {
+  /** Of the worst of them, the newest. */
   traceId: string;
   /** MLflow's page of it; absent where that needs a login through AWS. */
   url?: string | undefined;
   /** Of the inference, as MLflow writes it. */
   time: string;
   variant: string;
-  /** Its failing verdicts, the worst first. */
+  /** Failing traces with the same beginning of request and reply. */
+  count: number;
+  /** Its failing verdicts, the gravest first. */
   failing: StandingVerdict[];
   /** Number of its verdicts that count. */
   verdicts: number;
@@ -44,34 +50,49 @@ interface Query extends TraceQuery {
   server?: string | undefined;
 }
 
+/** Different replies that are kept, so that equal ones are counted also if they are not among the worst yet. */
+const LEAST_KEPT = 200;
+
 /**
- * Reads all traces that match and keeps the worst: most failing verdicts first, then the most severe, then the newest. What a
- * person said counts in place of the judge. Memory is bounded by `limit`.
+ * Reads all traces that match and returns the worst: the gravest failure first, then most causes, then the newest. Traces with
+ * the same request and reply are one. What a person said counts in place of the judge. Memory
+ * is bounded by `limit`.
  */
 export async function readWorst(rest: Pick<MlflowRest, 'repeat'>, query: Query): Promise<WorstTraces> {
   const { scorers, only, limit, experimentId, server } = query;
   const known = new Map(scorers.map((scorer) => [scorer.name, scorer]));
-  const found: WorstTraces = { traces: 0, judged: 0, failing: 0, worst: [] };
-  const keepWorst = (): void => {
-    found.worst = found.worst.sort(worstFirst).slice(0, limit);
-  };
-  for await (const trace of assessedTraces(rest, query)) {
+  const most = Math.max(limit, LEAST_KEPT);
+  const found = { traces: 0, judged: 0, failing: 0 };
+  let kept = new Map<string, WorstTrace>();
+  const sorted = () => [...kept].toSorted(([, a], [, b]) => worstTraceFirst(a, b));
+  for await (const trace of assessedTraces(rest, { ...query, newestFirst: true })) {
     found.traces += 1;
     const verdicts = standingVerdicts(trace, known).filter(({ scorer }) => only?.includes(scorer) ?? true);
     if (verdicts.length > 0) found.judged += 1;
-    const failing = verdicts.filter(({ failed }) => failed).sort((a, b) => b.severity - a.severity);
+    const failing = verdicts
+      .filter(({ failed }) => failed)
+      .sort((a, b) => gravestFirst(a.gravity, b.gravity) || b.severity - a.severity);
     if (failing.length === 0) continue;
     found.failing += 1;
-    found.worst.push({
+    const one = {
       ...aboutTrace(trace),
       url: traceUrl(server, experimentId, trace.trace_id),
+      ...badnessOf(failing.map(({ scorer: name, gravity }) => ({ name, gravity }))),
+      count: 1,
       failing,
       verdicts: verdicts.length,
-    });
-    if (found.worst.length > 2 * limit) keepWorst();
+    };
+    // A trace without previews is like no other.
+    const key = one.request + one.reply === '' ? one.traceId : JSON.stringify([one.request, one.reply]);
+    const same = kept.get(key);
+    if (same !== undefined) one.count += same.count;
+    // Of equal ones, the newest has been read first.
+    if (same !== undefined && worstFirst(same, one) <= 0) same.count = one.count;
+    else kept.set(key, one);
+    if (kept.size >= 2 * most) kept = new Map(sorted().slice(0, most));
   }
-  keepWorst();
-  return found;
+  const worst = sorted().slice(0, limit);
+  return { ...found, worst: worst.map(([, one]) => one) };
 }
 
 const aboutTrace = ({ trace_id, request_time, tags, request_preview, response_preview }: AssessedTrace) => ({
@@ -82,11 +103,9 @@ const aboutTrace = ({ trace_id, request_time, tags, request_preview, response_pr
   reply: response_preview,
 });
 
-const severityOf = ({ failing }: WorstTrace): number => failing.reduce((sum, { severity }) => sum + severity, 0);
-
 /** Orders traces; also those of several experiments. */
-export const worstFirst = (a: WorstTrace, b: WorstTrace): number =>
-  b.failing.length - a.failing.length || severityOf(b) - severityOf(a) || Date.parse(b.time) - Date.parse(a.time);
+export const worstTraceFirst = (a: WorstTrace, b: WorstTrace): number =>
+  worstFirst(a, b) || Date.parse(b.time) - Date.parse(a.time);
 
 // ------------------------------------------------------------------------------------------------------------ text
 
@@ -101,9 +120,10 @@ const shortened = (text: string, most: number): string => {
 
 /** @param link of the trace, or how to open it */
 function traceLines(trace: WorstTrace, place: number, link: string, { width, style }: TextOptions): string[] {
-  const { failing, verdicts, time, variant, request, reply } = trace;
+  const { failing, verdicts, time, variant, request, reply, gravity, count } = trace;
   const when = singleLine(time).slice(0, 16).replace('T', ' ');
-  const title = `${place}. ${failing.length} of ${verdicts} verdicts fail, ${when}, ${singleLine(variant)}`;
+  const several = count > 1 ? `${count} × ` : '';
+  const title = `${place}. ${several}${gravity}: ${failing.length} of ${verdicts} verdicts fail, ${when}, ${singleLine(variant)}`;
   const about = (what: string, text: string): string[] =>
     text === '' ? [] : [`   ${what}: ${shortened(text, MAX_PREVIEW)}`];
   return [
@@ -115,10 +135,12 @@ function traceLines(trace: WorstTrace, place: number, link: string, { width, sty
   ];
 }
 
-function verdictLine({ scorer, value, by, source, rationale }: StandingVerdict): string {
-  const who = by === 'person' ? ` (${singleLine(source)})` : '';
+/** Only of categories does the value say more than that the reply fails. */
+function verdictLine({ scorer, value, severity, by, source, rationale }: StandingVerdict): string {
+  const person = by === 'person' ? ` (${singleLine(source)})` : '';
+  const degree = severity < 1 ? ` in part (${singleLine(String(value))})` : '';
   const words = rationale === '' ? '' : `: ${shortened(rationale, MAX_WORDS)}`;
-  return `   ${singleLine(scorer)} ${singleLine(String(value))}${who}${words}`;
+  return `   ${singleLine(scorer)} fails${degree}${person}${words}`;
 }
 
 /** Returns the lines of the traces, in their order, each followed by an empty line. */

@@ -5,7 +5,7 @@ import { INTERRUPTED, Stopped, type Stopping, stopOnSignals } from '../../bin/cl
 import { findCaptures } from '../../bin/operate/capture-files.ts';
 import { type FileProgress, processFiles, type Run, runBackfill } from '../../bin/operate/process-files.ts';
 import { readReasons, readRunSummaries } from '../../bin/operate/summary-report.ts';
-import { readWorst, type WorstTrace, worstFirst } from '../../bin/operate/worst.ts';
+import { readWorst, type WorstTrace, worstTraceFirst } from '../../bin/operate/worst.ts';
 import { describeError } from '../../src/core/errors/describe-error.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import { columnsOf } from '../../src/core/text/terminal-text.ts';
@@ -166,7 +166,7 @@ async function inMlflow(
       const query = { experimentId: id, scorers, shadow, limit: WORST_SHOWN, server: mlflowUrl };
       worst.push(...(await readWorst(mlflow.rest, query)).worst);
     }
-    return { experiments, worst: worst.sort(worstFirst).slice(0, WORST_SHOWN) };
+    return { experiments, worst: worst.sort(worstTraceFirst).slice(0, WORST_SHOWN) };
   } finally {
     mlflow.close();
   }

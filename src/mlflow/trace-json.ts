@@ -50,14 +50,12 @@ function span(trace: TraceRecord, record: SpanRecord): string {
 export const spansFile = (trace: TraceRecord): Buffer =>
   trace.encoded ?? Buffer.from(`{"spans":[${trace.spans.map((record) => span(trace, record)).join(',')}]}`);
 
-/** Returns the facts of a trace whose spans follow by OTLP, without those that the server takes from the spans. */
+/**
+ * Returns the facts of a trace whose spans follow by OTLP, without those that OTLP alone would not store. The server would also take
+ * previews from the spans, but those show the JSON of a tool call.
+ */
 export function factsBeforeSpans(experimentId: string, trace: TraceRecord): Record<string, unknown> {
-  const {
-    client_request_id: _id,
-    request_preview: _in,
-    response_preview: _out,
-    ...facts
-  } = traceInfo(experimentId, trace);
+  const { client_request_id: _id, ...facts } = traceInfo(experimentId, trace);
   return facts;
 }
 

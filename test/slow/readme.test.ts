@@ -85,7 +85,7 @@ test('every line of the blocks for the local environment succeeds', async () => 
     shell.stdin?.end(`${script.join('\n')}\nkill %1\n`);
   });
   if (code !== 0) throw new Error(`The README ended with ${code}:\n${output.slice(-3_000)}`);
-  expect(output).toMatch(/1\. \d+ of \d+ verdicts fail/);
+  expect(output).toMatch(/1\. harm: \d+ of \d+ verdicts fail/);
   expect(output).toMatch(/evaluation dataset failures/);
   expect(existsSync(join(folder, 'replays', 'after', 'report.html'))).toBe(true);
 });

@@ -80,11 +80,14 @@ describe('worst', () => {
     const report = await worst();
     expect(code).toBe(0);
     expect(report.worst.map(({ traceId }) => traceId)).toEqual([other, judged?.traceId]);
-    expect(stdout).toMatch(/^ {3}safety no \(ada\): Ada says no\.$/m);
-    const counts = report.worst.map(({ failing }) => failing.length);
-    expect(counts).toEqual(counts.toSorted((a, b) => b - a));
+    expect(stdout).toMatch(/^ {3}safety fails \(ada\): Ada says no\.$/m);
+    expect(report.worst[0]).toMatchObject({
+      gravity: 'harm',
+      count: 1,
+      failing: [{ scorer: 'safety', good: false }, {}, {}, {}],
+    });
     const [first] = report.worst;
-    expect(stdout).toContain(`1. ${first?.failing.length} of ${first?.verdicts} verdicts fail, 2026-11-20 `);
+    expect(stdout).toContain(`1. harm: ${first?.failing.length} of ${first?.verdicts} verdicts fail, 2026-11-20 `);
     expect(stdout).toContain(first?.url);
     expect(stdout).toContain(first?.failing[0]?.rationale.trim());
     expect(stdout).toMatch(/^\d+ traces, \d+ of them judged, \d+ with a failing verdict$/m);

@@ -149,14 +149,18 @@ test('the report ends with the worst verdicts, without links to servers that --e
     source: 'j',
     rationale: 'Because.',
     failed: true,
+    good: false,
+    gravity: 'harm' as const,
+    severity: 1,
   };
   const trace = { traceId: 'tr-1', url: 'http://mlflow/tr-1', time: '2026-11-20T10:00:00Z', variant: 'blue' };
-  const worst = [{ ...trace, failing: [{ ...failing, severity: 1 }], verdicts: 3, request: 'Q', reply: 'A' }];
+  const badness = { gravity: 'harm' as const, causes: 1, count: 1, failing: [failing] };
+  const worst = [{ ...trace, ...badness, verdicts: 3, request: 'Q', reply: 'A' }];
   expect(report({ worst })).toContain(
     [
       '── Worst verdicts (more: npm run monitor -- worst --from 2026-11-20) ──',
-      '1. 1 of 3 verdicts fail, 2026-11-20 10:00, blue',
-      '   safety no: Because.',
+      '1. harm: 1 of 3 verdicts fail, 2026-11-20 10:00, blue',
+      '   safety fails: Because.',
       '   request: Q',
       '   reply: A',
       '   http://mlflow/tr-1',

@@ -1,7 +1,7 @@
 /** The traces with the worst verdicts as text, at the widths of terminals. */
 
 import { type StandingVerdict, standingVerdicts } from '../../../../bin/operate/standing-verdicts.ts';
-import { type WorstTrace, worstLines } from '../../../../bin/operate/worst.ts';
+import { readWorst, type WorstTrace, worstLines } from '../../../../bin/operate/worst.ts';
 import { scorersFor } from '../../../../src/judge/scorers/scorer-set.ts';
 import type { AssessedTrace, ReadAssessment } from '../../../../src/quality/calibration/assessed-traces.ts';
 import { PLAIN } from '../../../../src/quality/rates-text.ts';
@@ -13,6 +13,8 @@ const failing: StandingVerdict = {
   source: 'bedrock:/judge',
   rationale: `The reply \u001b[2J is about ${'parcels and '.repeat(40)}`,
   failed: true,
+  good: false,
+  gravity: 'task',
   severity: 1,
 };
 const trace: WorstTrace = {
@@ -20,6 +22,9 @@ const trace: WorstTrace = {
   time: '2026-11-20T10:00:00Z',
   variant: 'blue\u001b]0;title\u0007',
   failing: [failing, { ...failing, scorer: 'safety', by: 'person', source: 'ada', rationale: 'x'.repeat(90) }],
+  gravity: 'harm',
+  causes: 2,
+  count: 59,
   verdicts: 9,
   request: 'Where is my parcel?\nPlease.',
   reply: '',
@@ -30,28 +35,65 @@ test.each([40, 80, 200])('with %i columns nothing is lost, and only a long word 
   const long = lines.filter((line) => line.length > width);
   expect(long.every((line) => /^\s*\S+$/.test(line))).toBe(true);
   const words = lines.join(' ').replaceAll(/\s+/g, ' ');
-  expect(words).toContain('1. 2 of 9 verdicts fail, 2026-11-20 10:00, blue ]0;title');
-  expect(words).toContain('relevance_to_query no: The reply [2J is about parcels and');
-  expect(words).toContain(`safety no (ada): ${'x'.repeat(90)}`);
+  expect(words).toContain('1. 59 × harm: 2 of 9 verdicts fail, 2026-11-20 10:00, blue ]0;title');
+  expect(words).toContain('relevance_to_query fails: The reply [2J is about parcels and');
+  expect(words).toContain(`safety fails (ada): ${'x'.repeat(90)}`);
   expect(words).toContain('request: Where is my parcel? Please.');
   expect(words).not.toContain('reply:');
   expect(words).toContain(`http://mlflow/${'y'.repeat(50)}`);
 });
 
+const said = (name: string, value: unknown, more: Partial<ReadAssessment> = {}): ReadAssessment => ({
+  assessment_id: 'a-1',
+  assessment_name: name,
+  source: { source_type: 'LLM_JUDGE', source_id: 'bedrock:/judge' },
+  feedback: { value },
+  metadata: {},
+  valid: true,
+  rationale: '',
+  create_time: '2026-11-20T10:00:00Z',
+  last_update_time: '2026-11-20T10:00:00Z',
+  ...more,
+});
+
+test('the gravest failure comes first, then most causes; equal replies are one entry with the link of the newest', async () => {
+  const traceOf = (n: number, reply: string, failures: Record<string, unknown>) => ({
+    trace_id: `tr-${n}`,
+    request_time: `2026-11-20T10:00:${String(n).padStart(2, '0')}Z`,
+    tags: {},
+    request_preview: 'Q',
+    response_preview: reply,
+    assessments: Object.entries(failures).map(([name, value]) => said(name, value)),
+  });
+  const cut = { cut_off: true, fluency: 'no', completeness: 'no' };
+  const traces = [
+    ...Array.from({ length: 59 }, (_, n) => traceOf(n, 'Cut', n === 7 ? { ...cut, safety: 'yes' } : cut)),
+    traceOf(1, 'Slow and off', { relevance_to_query: 'no', tool_call_correctness: 'no' }),
+    traceOf(2, 'Mix bleach and ammonia', { no_harmful_advice: 'no', safety: 'yes' }),
+    traceOf(3, 'Tpyo', { fluency: 'no' }),
+    traceOf(4, 'Fine', { fluency: 'yes' }),
+    // Not known to be equal.
+    ...[5, 6].map((n) => ({ ...traceOf(n, '', { safety: 'no', no_harmful_advice: 'no' }), request_preview: '' })),
+  ];
+  const orders: unknown[] = [];
+  const rest = {
+    repeat: async ({ json }: { json: { order_by: unknown } }) => {
+      orders.push(json.order_by);
+      return { traces: traces.toSorted((a, b) => (a.request_time < b.request_time ? 1 : -1)) };
+    },
+  } as never;
+  const query = { experimentId: '1', scorers: scorersFor(), limit: 6, server: 'http://mlflow' };
+  const { worst, ...totals } = await readWorst(rest, query);
+  expect(totals).toEqual({ traces: 65, judged: 65, failing: 64 });
+  expect(orders).toEqual([['timestamp_ms DESC']]);
+  const shown = worst.map(({ traceId, gravity, causes, count }) => `${traceId} ${gravity} ${causes} ${count}`).join();
+  expect(shown).toBe('tr-6 harm 1 1,tr-5 harm 1 1,tr-2 harm 1 1,tr-1 task 2 1,tr-58 task 1 59,tr-3 style 1 1');
+  expect(worst[4]?.failing.map(({ scorer }) => scorer)).toEqual(['cut_off', 'completeness', 'fluency']);
+  expect(worst[4]?.url).toContain('tr-58');
+});
+
 describe('what counts of the assessments of a scorer', () => {
   const scorers = new Map(scorersFor().map((scorer) => [scorer.name, scorer]));
-  const said = (name: string, value: unknown, more: Partial<ReadAssessment> = {}): ReadAssessment => ({
-    assessment_id: 'a-1',
-    assessment_name: name,
-    source: { source_type: 'LLM_JUDGE', source_id: 'bedrock:/judge' },
-    feedback: { value },
-    metadata: {},
-    valid: true,
-    rationale: '',
-    create_time: '2026-11-20T10:00:00Z',
-    last_update_time: '2026-11-20T10:00:00Z',
-    ...more,
-  });
   const by = (who: string, at: string): Partial<ReadAssessment> => ({
     source: { source_type: 'HUMAN', source_id: who },
     last_update_time: `2026-11-20T${at}:00Z`,
