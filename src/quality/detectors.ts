@@ -14,6 +14,7 @@ import type {
   QualityFailures,
   QualityObservations,
 } from '../core/contract/quality.ts';
+import { worstFirst } from '../core/values/gravity.ts';
 import {
   createDetector,
   type Detector,
@@ -154,9 +155,11 @@ export class Detectors {
       if (own.length > 0) series[objective.id] = own;
       const { failures } = state.objectives[objective.id] ?? { failures: [] };
       const found = ownOf(observations.failures, objective.measure.name) ?? [];
-      const mine = found.filter(({ variant }) => watches(variant));
-      const all = new Map([...failures, ...mine].map((failure) => [failure.traceId, failure]));
-      const latest = [...all.values()].toSorted((a, b) => b.second - a.second);
+      // What a run that is summarized again says of a reply is counted already.
+      const isCounted = ({ exchange }: ObservedFailure): boolean =>
+        isKnown && exchange !== undefined && failures.some((one) => one.exchange === exchange);
+      const mine = found.filter((one) => watches(one.variant) && !isCounted(one));
+      const latest = distinct([...failures, ...mine]).toSorted((a, b) => b.second - a.second);
       failures.splice(0, Infinity, ...latest.slice(0, KEPT_FAILURES));
     }
     state.tail[run] = { startedMs, series };
@@ -266,8 +269,22 @@ export function addFailures(kept: QualityFailures, more: QualityFailures): void 
   }
 }
 
-/** Returns the captures that failed the most objectives, the latest first among equals, each once. */
-function worst(failures: readonly ObservedFailure[]): ObservedFailure[] {
+const worseFirst = (a: ObservedFailure, b: ObservedFailure): number => worstFirst(a, b) || b.second - a.second;
+
+/** Returns the worst captures: the gravest failure first, then most causes, then the latest; of equal ones the worst, with their number. */
+const worst = (failures: readonly ObservedFailure[]): ObservedFailure[] =>
+  distinct(failures).toSorted(worseFirst).slice(0, SHOWN_FAILURES);
+
+/** Returns each capture once, and of those with the same request and reply the worst one, with how many there are. */
+function distinct(failures: readonly ObservedFailure[]): ObservedFailure[] {
+  // A run that is summarized again observes the same trace.
   const each = new Map(failures.map((failure) => [failure.traceId, failure]));
-  return [...each.values()].toSorted((a, b) => b.failing - a.failing || b.second - a.second).slice(0, SHOWN_FAILURES);
+  const equal = Map.groupBy(each.values(), ({ traceId, exchange }) => exchange ?? traceId);
+  return [...equal.values()].flatMap((same) => {
+    const count = same.reduce((sum, one) => sum + (one.count ?? 1), 0);
+    return same
+      .toSorted(worseFirst)
+      .slice(0, 1)
+      .map((one) => (count > 1 ? { ...one, count } : one));
+  });
 }

@@ -5,7 +5,9 @@
 
 import { inSample } from '../captures/trace/ids.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
+import { badnessOf } from '../judge/scorers/badness.ts';
 import { isJudgeScorer } from '../judge/scorers/scorer-set.ts';
+import { isFailure } from '../judge/scorers/values.ts';
 import type { JudgeScorer, Scorer } from '../judge/types.ts';
 import { SAMPLE_METADATA } from '../mlflow/types.ts';
 import { isAboutErrors, type Measure, measuresOf, readObjectives } from './objectives.ts';
@@ -37,7 +39,7 @@ export function observerOf(settings: Settings, sampleRate: number, scorers?: rea
   const sampling = { scorers: (scorers ?? []).filter(isJudgeScorer), sampleRate };
   const nowS = Date.now() / 1000;
   return (capture) => {
-    const { traceId, facts } = capture;
+    const { traceId, facts, exchange } = capture;
     const second = secondOf(facts.inferenceMs, nowS);
     if (second === undefined) return undefined;
     const seen = measures.flatMap((measure) => {
@@ -45,7 +47,12 @@ export function observerOf(settings: Settings, sampleRate: number, scorers?: rea
       return verdict === undefined ? [] : [{ measure: measure.name, ...verdict }];
     });
     const failed = seen.filter(({ passed }) => !passed);
-    const failure = { traceId, second, variant: facts.variant, failing: failed.length };
+    const isFailed = (scorer: Scorer): boolean =>
+      capture.verdicts.some(
+        ({ name, value }) => name === scorer.name && value !== undefined && isFailure(scorer, value),
+      );
+    const badness = badnessOf(scorers?.filter(isFailed) ?? []);
+    const failure = { traceId, second, variant: facts.variant, failing: failed.length, ...badness, exchange };
     return {
       seconds: byMeasure(seen, ({ passed }) => ({ [second]: { cases: 1, ...(passed ? {} : { failed: 1 }) } })),
       failures: byMeasure(failed, ({ rationale }) => {

@@ -1,6 +1,8 @@
 /** Counts what a run does with the captures of a chunk, by hour of the inference and variant, for its receipt. */
 
+import { hash } from 'node:crypto';
 import { capturePathOf, HOUR_MS } from '../captures/files/capture-path.ts';
+import type { TraceRecord } from '../captures/trace/types.ts';
 import type { Capture, LinePlace } from '../captures/types.ts';
 import type { QualityCell, QualityCounts, QualityFailures, SampleCounts } from '../core/contract/quality.ts';
 import type { Receipt } from '../core/contract/receipts.ts';
@@ -44,6 +46,8 @@ export type CountedVerdict = Pick<StoredAssessment, 'name' | 'value' | 'metadata
 export interface CountedCapture {
   traceId: string;
   facts: CaptureFacts;
+  /** Of request and reply, if the run has built the trace; see `exchangeDigest`. */
+  exchange?: string | undefined;
   /** This run wrote its trace. */
   isWritten: boolean;
   /** Verdicts of this run that are in MLflow. */
@@ -67,6 +71,10 @@ export function captureFacts(capture: Capture | undefined, place: LinePlace, rep
     replay,
   };
 }
+
+/** Returns a digest that traces have in common whose list entries look the same. */
+export const exchangeDigest = ({ requestPreview, responsePreview }: TraceRecord): string =>
+  hash('sha256', JSON.stringify([requestPreview, responsePreview])).slice(0, 16);
 
 /** Returns the hour of an instant, such as `2026-11-20T10`. @param ms epoch milliseconds */
 export const hourOf = (ms: number): string => new Date(Math.floor(ms / HOUR_MS) * HOUR_MS).toISOString().slice(0, 13);

@@ -48,9 +48,9 @@ const bound = (share: number): string => `${Number((100 * share).toFixed(2))}%`;
 const timeOf = (second: number): string =>
   `${new Date(second * 1000).toISOString().slice(0, 16).replace('T', ' ')} UTC`;
 
-/** The rate of a span with its interval, of captures that pass, or that are error replies. */
-function rate({ cases, failed }: Span, { bound: of }: Objective): string {
-  const found = wilson('atLeast' in of ? cases - failed : failed, cases);
+/** The rate of a span with its interval, of captures that pass, or that are no error replies. */
+function rate({ cases, failed }: Span): string {
+  const found = wilson(cases - failed, cases);
   if (found === null) return 'no captures';
   return `${percent(found.value)} of ${cases} captures (95% interval ${percent(found.low)} to ${percent(found.high)})`;
 }
@@ -64,21 +64,23 @@ const harmless = (text: string): string =>
     .replaceAll(/\.(?=[^\s\d.])/g, '. ')
     .trim();
 
-const verbOf = ({ bound: of }: Objective): string => ('atLeast' in of ? 'pass' : 'are error replies');
+const verbOf = ({ bound: of }: Objective): string => ('atLeast' in of ? 'are good' : 'are without error');
 
 /** @returns for example `safety must pass at least 95%` */
-function aim({ measure, bound: of, variant }: Objective): string {
+function aim({ measure, bound: of, variant, failing }: Objective): string {
   const where = variant === undefined ? '' : ` of variant ${variant}`;
-  return 'atLeast' in of
-    ? `at least ${bound(of.atLeast)} of the judged captures${where} pass ${measure.name}`
-    : `at most ${bound(of.atMost)} of the captures${where} are error replies`;
+  const captures = `at least ${bound(1 - failing)} of the ${'atLeast' in of ? 'judged ' : ''}captures${where}`;
+  return 'atLeast' in of ? `${captures} pass ${measure.name}` : `${captures} are without error`;
 }
 
-function failureLines({ traceId, second, variant, failing, said }: ObservedFailure, context: MessageContext): string[] {
+function failureLines(failure: ObservedFailure, context: MessageContext): string[] {
+  const { traceId, second, variant, failing, gravity, count = 1, said } = failure;
   const url = traceUrl(context.mlflow, context.experimentId, traceId);
+  const equal = count > 1 ? `${count} × ` : '';
+  const harm = gravity === 'harm' ? 'harm, ' : '';
   const several = failing > 1 ? `, fails ${failing} objectives` : '';
   return [
-    `- ${timeOf(second)}, variant ${harmless(variant)}${several}`,
+    `- ${equal}${harm}${timeOf(second)}, variant ${harmless(variant)}${several}`,
     `  ${url ?? `trace ${traceId}`}`,
     ...(said === undefined ? [] : [`  The judge: "${harmless(said)}"`]),
   ];
@@ -89,9 +91,9 @@ function paragraphs({ turn, window, failures }: Announcement, objective: Objecti
   const { evidence, before, isMissed } = turn;
   const verb = verbOf(objective);
   const figures = [
-    `Since ${timeOf(evidence.since)}: ${rate(evidence, objective)} ${verb}.`,
-    `${isMissed ? 'Before' : 'While it was missed'}: ${rate(before, objective)}.`,
-    `In the last ${objective.hours} hours: ${rate(window, objective)}.`,
+    `Since ${timeOf(evidence.since)}: ${rate(evidence)} ${verb}.`,
+    `${isMissed ? 'Before' : 'While it was missed'}: ${rate(before)}.`,
+    `In the last ${objective.hours} hours: ${rate(window)}.`,
     `Objective: ${aim(objective)}.`,
   ];
   const shown = failures.slice(0, SHOWN_FAILURES).flatMap((failure) => failureLines(failure, context));

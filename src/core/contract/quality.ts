@@ -6,6 +6,8 @@
  * may be negative. Every number may be absent instead of 0.
  */
 
+import type { Gravity } from '../values/gravity.ts';
+
 /** By hour (UTC, such as `2026-11-20T10`), then by variant. */
 export type QualityCounts = Record<string, Record<string, QualityCell>>;
 
@@ -60,6 +62,13 @@ export interface ObservedFailure {
   variant: string;
   /** How many objectives' measures the capture failed. */
   failing: number;
+  /** How bad the reply is by all scorers that it fails. Absent in what older versions observed. */
+  gravity?: Gravity;
+  causes?: number;
+  /** A digest of request and reply, if the run has built the trace. */
+  exchange?: string;
+  /** How many captures with this digest failed, as far as they were kept; absent instead of 1. */
+  count?: number;
   /** The judge's words, cut; only with `ALARM_QUOTES`. */
   said?: string;
 }

@@ -10,7 +10,7 @@ import { toNamedError } from '../../core/errors/errors.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
 import { observerOf } from '../../quality/observations.ts';
-import { type CaptureFacts, captureFacts, QualityTally } from '../../quality/tally.ts';
+import { type CaptureFacts, captureFacts, exchangeDigest, QualityTally } from '../../quality/tally.ts';
 import { readChunk } from '../chunk/chunk-reader.ts';
 import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts';
 import { KILLED, LineAtWork } from '../chunk/line-at-work.ts';
@@ -62,13 +62,13 @@ async function logTogether(
 ): Promise<void> {
   const { storage, store, environment } = deps;
   const { chunk, options } = request;
-  const count = (traceId: string, facts: CaptureFacts, isWritten: boolean): void => {
+  const count = (traceId: string, facts: CaptureFacts, isWritten: boolean, built?: WriteItem['trace']): void => {
     const unjudged = { verdicts: [], replaced: [], judgeable: [], notJudged: {} };
-    if (isWritten) quality.add({ traceId, facts, isWritten, ...unjudged });
+    if (isWritten) quality.add({ traceId, facts, exchange: built && exchangeDigest(built), isWritten, ...unjudged });
   };
   const writer = new ChunkWriter(request, deps, book);
-  const batch = new WriteBatch<WriteItem & { facts: CaptureFacts }>(writer, ({ traceId, facts }, { trace }) =>
-    count(traceId, facts, trace === 'written'),
+  const batch = new WriteBatch<WriteItem & { facts: CaptureFacts }>(writer, ({ traceId, facts, trace }, written) =>
+    count(traceId, facts, written.trace === 'written', trace),
   );
   const index = new PredictionIndex(environment);
   const leaveOut = async (place: LinePlace) => {

@@ -10,6 +10,7 @@ import type { StoredTrace } from '../../mlflow/types.ts';
 import { scorerSample } from '../../quality/sample.ts';
 import {
   type CaptureFacts,
+  exchangeDigest,
   isFirstToEvaluate,
   judgedLater,
   ownVerdicts,
@@ -142,7 +143,7 @@ export class VerdictWriter {
     });
   }
 
-  #count({ work, outcome }: FinishedItem, result: WriteOutcome): void {
+  #count({ work, outcome, trace }: FinishedItem, result: WriteOutcome): void {
     if (result.trace === 'refused') return;
     const { range, pending, traceId } = work;
     const { tally } = this.#parts;
@@ -158,7 +159,7 @@ export class VerdictWriter {
     const hasVerdict = result.assessments.some(({ error }) => error === undefined);
     if (hasVerdict || pending.there.length > 0) this.evaluated.add(traceId);
     // Another chunk with the same line counts the capture.
-    if (!result.isOfOtherChunk) this.#countQuality(work, outcome, result);
+    if (!result.isOfOtherChunk) this.#countQuality({ ...work, trace }, outcome, result);
   }
 
   /** Counts each verdict that names this run as its own, also if an earlier attempt has written it. */
@@ -185,7 +186,7 @@ export class VerdictWriter {
 
   /** Counts what this run has done with a capture, in this attempt and in those before. */
   #countQuality(
-    { traceId, facts, pending }: PlannedWork,
+    { traceId, facts, pending, trace: built }: PlannedWork & Pick<WriteItem, 'trace'>,
     { assessments, held }: CaptureOutcome,
     { trace, stored, ...result }: WriteOutcome,
   ): void {
@@ -200,6 +201,7 @@ export class VerdictWriter {
     this.#parts.quality.add({
       traceId,
       facts,
+      exchange: built && exchangeDigest(built),
       isWritten,
       ...own,
       judgeable: isFirst

@@ -16,12 +16,18 @@ const environment = testEnvironment();
 
 const mlflow = useScriptedMlflow();
 
-async function logged(records: (object | string)[], range: Partial<CaptureRange> = {}) {
+async function logged(records: (object | string)[], range: Partial<CaptureRange> = {}, settings = {}) {
   const storage = new MemoryStorage();
   const lines = records.map((record) => (typeof record === 'string' ? record : JSON.stringify(record)));
   const request = chunkRequest(storage, lines);
   const { store } = mlflow;
-  const deps = { storage: storage.storage, store, environment, requestId: 'r', ...memoryWriting() };
+  const deps = {
+    storage: storage.storage,
+    store,
+    environment: { ...environment, ...settings },
+    requestId: 'r',
+    ...memoryWriting(),
+  };
   const receipt = await logChunk(
     { ...request, chunk: chunkOf([{ ...request.chunk.ranges[0], ...range } as CaptureRange]) },
     deps,
@@ -48,6 +54,27 @@ test('quarantines a line whose trace cannot be built, and its duplicate; traces 
   expect(quarantine).toMatchObject([
     { line: 2, reason: { name: 'TraceNotBuilt', message: expect.stringContaining('RangeError') } },
     { line: 4, reason: { name: 'TraceNotBuilt' } },
+  ]);
+});
+
+test('counts error replies to the same request as one for the messages about quality', async () => {
+  const inferenceTime = new Date().toISOString();
+  const refused = {
+    observedContentType: null,
+    mode: 'OUTPUT' as const,
+    encoding: 'BASE64' as const,
+    data: btoa('{"code":424,"message":"down"}'),
+  };
+  const failed = (n: number, content: string): object => ({
+    ...captureOf(jsonSide('INPUT', asked(content), 'plain'), refused),
+    eventMetadata: { eventId: `e-${n}`, inferenceTime },
+  });
+  const settings = { QUALITY_OBJECTIVES: [{ errorReplies: { atMost: 0.02 } }] };
+  const { failures } = await logged([failed(1, 'a'), failed(2, 'b'), failed(3, 'a')], {}, settings);
+  const found = failures?.['error replies']?.map(({ count = 1, gravity, causes }) => [count, gravity, causes]);
+  expect(found?.toSorted()).toEqual([
+    [1, 'task', 0],
+    [2, 'task', 0],
   ]);
 });
 

@@ -4,7 +4,7 @@ import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { logger } from '../../../src/core/process/logging.ts';
 import { Random } from '../../../src/core/values/random.ts';
 import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
-import { Detectors, type DetectorsState, type ObservedRun } from '../../../src/quality/detectors.ts';
+import { addFailures, Detectors, type DetectorsState, type ObservedRun } from '../../../src/quality/detectors.ts';
 import { readObjectives } from '../../../src/quality/objectives.ts';
 import { type Message, messageOf, watchQuality } from '../../../src/quality/watch.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
@@ -92,8 +92,8 @@ test('rings within minutes of a change, and when it is over', async () => {
   expect(alarm?.body.default).toMatch(
     /^Stack prod\. Since 2025-11-23 00:\d\d UTC: \d+\.\d% of \d+ captures \(95% interval /,
   );
-  expect(alarm?.body.default).toMatch(/\nBefore: \d\.\d% of \d{3} captures/);
-  expect(alarm?.body.default).toContain('Objective: at most 5% of the captures are error replies.');
+  expect(alarm?.body.default).toMatch(/\nBefore: 9\d\.\d% of \d{3} captures/);
+  expect(alarm?.body.default).toContain('Objective: at least 95% of the captures are without error.');
   const links = alarm?.body.default.match(
     /https:\/\/mlflow\.test\/#\/experiments\/7\/traces\?selectedEvaluationId=tr-\d+/g,
   );
@@ -235,6 +235,34 @@ test('a subject is shorter than 100 characters', () => {
   const { subject } = messageOf(announced, { ...objective, variant: 'v'.repeat(50) }, context);
   expect(subject).toMatch(/^ALARM: quality: error replies \(v{50}\) of e+$/);
   expect(subject.length).toBeLessThan(100);
+});
+
+test('a message shows the gravest failure first, and equal replies once with their number, however often a run is summarized', () => {
+  const failure = (second: number, more: Partial<ObservedFailure>): ObservedFailure => ({
+    ...{ traceId: `tr-${second}`, second: NOW_S + second, variant: 'A', failing: 1, gravity: 'task', causes: 1 },
+    ...more,
+  });
+  const run = runOf(0, 1);
+  const series = run.observations.series;
+  const equal = Array.from({ length: 9 }, (_, second) => failure(second, { exchange: 'same' }));
+  const failures = [...equal, failure(20, { causes: 2 }), failure(3, { gravity: 'harm', traceId: 'tr-harm' })];
+  const kept: QualityObservations['failures'] = {};
+  for (const one of failures) addFailures(kept, { 'error replies': [one] });
+  const other = { 'error replies': [failure(30, { exchange: 'same' })] };
+  // The last run misses the objective, after the first was summarized twice.
+  const calm = { 'error replies': { A: [[NOW_S, 1, 0]] as ObservedSecond[] } };
+  const first = { ...run, observations: { series: calm, failures: kept } };
+  const second = { ...run, name: 'b', observations: { series: calm, failures: other } };
+  const last = { ...run, name: 'c', observations: { series, failures: {} } };
+  let state: DetectorsState | undefined;
+  for (const one of [first, second, first, last]) state = detectors.apply(state, one, endMs(0)) ?? state;
+  const [announced] = state?.outbox ?? [];
+  const found = announced?.failures.map(({ traceId, count = 1 }) => `${traceId} ${count}`);
+  expect(found).toEqual(['tr-harm 1', 'tr-20 1', 'tr-30 10']);
+  const objective = detectors.objective('error replies');
+  if (announced === undefined || objective === undefined) throw new Error('no objective is missed');
+  const context = { stackPrefix: 'prod', endpointName: 'e', mlflow: '', experimentId: '7' };
+  expect(messageOf(announced, objective, context).body.default).toMatch(/look at first:\n- harm, .*\n- 10 × 20/s);
 });
 
 test('a guideline may be named as what every object has', () => {
