@@ -46,6 +46,8 @@ const figuresOf = (summary: RunSummary, expectedSeconds: number | undefined) => 
   lines: summary.lines,
   verdicts: summary.verdicts,
   verdictsByScorer: summary.verdictsByScorer,
+  /** How many of these verdicts are good, by scorer, if a value of the scorer is. `null` while the run is running. */
+  good: summary.good ?? null,
   reasons: summary.reasons,
   judge: summary.spend,
   estimate: summary.estimate ?? null,

@@ -8,6 +8,8 @@ import { Storage } from '../../src/core/aws/storage.ts';
 import { type QuarantineEntry, VERDICT_TERMS, type VerdictCounts } from '../../src/core/contract/receipts.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
+import { addCounts, noCounts } from '../../src/core/values/counts.ts';
+import { sum } from '../../src/core/values/sum.ts';
 import { quarantinedEntries } from '../../src/monitoring/plan/retry-source.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import type { AwsClients } from './aws-clients.ts';
@@ -45,6 +47,9 @@ export function addUp(summaries: readonly RunSummary[]) {
       for (const [value, count] of Object.entries(values)) total[value] = (total[value] ?? 0) + count;
     }
   }
+  const good = noCounts();
+  const isTold = summaries.every((one) => one.good !== undefined);
+  for (const one of isTold ? summaries : []) addCounts(good, one.good ?? {});
   return {
     runs: summaries.length,
     failedRuns: sum((one) => (one.status === 'failed' ? 1 : 0)),
@@ -63,6 +68,8 @@ export function addUp(summaries: readonly RunSummary[]) {
     /** US dollars; `null` if the judge's price is unknown. */
     cost: summaries.some((one) => one.spend.usd === null) ? null : sum((one) => one.spend.usd ?? 0),
     verdictsByScorer: byScorer,
+    /** How many of these verdicts are good; nothing if a summary does not tell it. */
+    good,
   };
 }
 
@@ -93,13 +100,13 @@ export function totalLines(totals: Totals): string[] {
   ];
 }
 
-/** Returns a line per scorer: each value with its count, or the mean of a numeric scorer. */
+/** Returns a line per scorer: the share that is good, else each value with its count, or the mean of a numeric scorer. */
 export function verdictLines(totals: Totals): string[] {
   const scorers = Object.keys(totals.verdictsByScorer).sort();
   const width = Math.max(0, ...scorers.map((name) => name.length));
   return scorers.map((name) => {
     const values = totals.verdictsByScorer[name] ?? {};
-    return `  ${name.padEnd(width)}  ${isNumeric(values) ? meanOf(values) : valueCounts(values)}`;
+    return `  ${name.padEnd(width)}  ${isNumeric(values) ? meanOf(values) : shareText(values, totals.good[name])}`;
   });
 }
 
@@ -110,11 +117,12 @@ const isNumeric = (values: Record<string, number>): boolean =>
 const meanOf = ({ count = 0, sum = 0 }: Record<string, number>): string =>
   `mean ${count === 0 ? 0 : Number((sum / count).toFixed(1))} of ${count}`;
 
-const valueCounts = (values: Record<string, number>): string =>
-  Object.entries(values)
-    .sort(([, a], [, b]) => b - a)
-    .map(([value, count]) => `${value} ${count}`)
-    .join(', ');
+function shareText(values: Record<string, number>, good: number | undefined): string {
+  const counts = Object.entries(values).sort(([, a], [, b]) => b - a);
+  if (good === undefined) return counts.map(([value, count]) => `${value} ${count}`).join(', ');
+  const all = sum(Object.values(values));
+  return `good ${((100 * good) / all).toFixed(1)}% (${good} of ${all})`;
+}
 
 // ------------------------------------------------------------------------------------------------------ quarantine
 

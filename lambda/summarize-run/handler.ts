@@ -12,11 +12,12 @@ import { causeOf, withinCause } from '../../src/core/errors/cause.ts';
 import { countingThrottles, createMetrics, logged, logger } from '../../src/core/process/logging.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { startForWaiting } from '../../src/ground-truth/start-waiting.ts';
+import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { isCacheKnown, isCacheMissed } from '../../src/monitoring/cache-missed.ts';
 import { keepCounts } from '../../src/monitoring/rebuild-counts.ts';
 import { describeFailure } from '../../src/monitoring/run-failure.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
-import type { RunSummary } from '../../src/monitoring/summary.ts';
+import { goodVerdicts, type RunSummary } from '../../src/monitoring/summary.ts';
 import { connectQuality } from '../../src/monitoring/watch-run.ts';
 import { RunSums } from '../../src/quality/run-sums.ts';
 
@@ -39,6 +40,7 @@ const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Conte
   const key = workKeys.summary(run.name);
   const result = { summary: { bucket, key }, more: summary.status === 'unfinished', part: part + 1 };
   if (result.more) return { ...result, ok: true, error: '', cause: '' };
+  summary.good = goodVerdicts(summary.verdictsByScorer, scorersFor({ guidelines: environment.JUDGE_GUIDELINES }));
   const text = JSON.stringify(summary, null, 2);
   await storage.putText(bucket, key, text);
   const { replay } = summary.options ?? {};

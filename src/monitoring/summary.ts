@@ -15,7 +15,9 @@ import type {
 } from '../core/contract/receipts.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
 import { addCounts, noCounts } from '../core/values/counts.ts';
+import { goodValue } from '../judge/scorers/values.ts';
 import { emptySpend } from '../judge/spend.ts';
+import type { Scorer } from '../judge/types.ts';
 import { cacheMissedText, isCacheMissed } from './cache-missed.ts';
 import { addEstimates, emptyLogCounts, emptyVerdictCounts, verdictTotal } from './counts.ts';
 import { type FailedChunk, FileReports, type FilesState, failedChunk } from './file-reports.ts';
@@ -45,6 +47,8 @@ export interface RunSummary {
   evaluatedTraces: number;
   reasons: Record<string, number>;
   verdictsByScorer: Record<string, Record<string, number>>;
+  /** How many of these verdicts are good, by scorer, if a value of the scorer is. Absent while the run is running. */
+  good?: Record<string, number>;
   quarantineReasons: Record<string, number>;
   spend: JudgeSpend;
   /**
@@ -250,6 +254,16 @@ export class SummaryBuilder {
     if (summary.error !== undefined) summary.status = 'failed';
     return summary;
   }
+}
+
+/** Returns how many verdicts of each scorer are good. */
+export function goodVerdicts(verdicts: RunSummary['verdictsByScorer'], scorers: readonly Scorer[]) {
+  const counts = noCounts();
+  for (const scorer of scorers) {
+    const [values, good] = [verdicts[scorer.name], goodValue(scorer)];
+    if (values !== undefined && good !== undefined) counts[scorer.name] = values[String(good)] ?? 0;
+  }
+  return { ...counts };
 }
 
 /** Returns whether this is a retry of `held` for which the budget left no room either. */

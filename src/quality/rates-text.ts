@@ -37,18 +37,26 @@ function intervalOf(rate: Rate, { low, high }: Measured): string {
 const partText = (covered: number | null): string =>
   covered === null ? '' : `, of ${whole(covered)} captures picked from`;
 
+/** What a figure is of: what is good, if something is. */
+function nameOf({ scorer, is, good }: Pick<Rate | RateDifference, 'scorer' | 'is' | 'good'>): string {
+  if (scorer === ERROR_REPLIES) return 'without error';
+  return singleLine(good === null ? `${scorer} = ${is}` : `${scorer}: good`);
+}
+
 /** The columns of a rate. */
 function cellsOf(rate: Rate): string[] {
-  const { scorer, is, n, captures, judge, share, low, high, method, labels, covered, trend } = rate;
-  const name = is === undefined ? (isMean(rate) ? `${scorer} (mean)` : scorer) : `${scorer} = ${is}`;
+  const { scorer, n, captures, judge, good, share, low, high, method, labels, covered, trend } = rate;
+  const name = isMean(rate) ? `${scorer} (mean)` : judge === null ? scorer : nameOf(rate);
   const sampled = captures > 0 ? percent(n / captures) : '–';
-  const seen = judge === null ? '–' : figure(rate, judge.value);
-  const ofJudge = judge === null ? '–' : intervalOf(rate, judge);
+  // Of a judge's verdicts, the value that is good is counted.
+  const shown = method === 'computed' && good !== null ? good : judge;
+  const seen = shown === null ? '–' : figure(rate, shown.value);
+  const ofJudge = shown === null ? '–' : intervalOf(rate, shown);
   const corrected =
     share === null || low === null || high === null
       ? method
       : `${percent(share)}  (${percent(low)} – ${percent(high)}) ${method}, ${whole(labels)} labels${partText(covered)}`;
-  return [singleLine(name), whole(n), sampled, seen, ofJudge, corrected, sparkline(trend)];
+  return [singleLine(name), whole(n), sampled, seen, ofJudge, corrected, sparkline(good?.trend ?? trend)];
 }
 
 const HEAD = ['scorer', 'n', 'sampled', 'rate', '95% interval', 'corrected', 'trend'];
@@ -104,22 +112,19 @@ export function ratesTable(groups: readonly GroupRates[], by: string | undefined
   return `${lines.join('\n')}\n`;
 }
 
-/** A difference whose interval excludes 0 is colored, unless it is of a value that is neither good nor bad by itself. */
+/** A difference whose interval excludes 0 is colored, if something is good or bad. */
 export function differencesText(
   title: string,
   differences: readonly RateDifference[],
   width: number,
   style: Style,
 ): string {
-  const lines = differences.flatMap(({ scorer, is, judge, share, low, high, method, covered }) => {
-    const value = share ?? judge.value;
-    const name = scorer === ERROR_REPLIES ? scorer : `${scorer} = ${is}`;
-    const text = `  ${singleLine(name)}: ${points(value)} points (${points(low)} to ${points(high)}), ${method}${partText(covered)}`;
-    const isShown = scorer === ERROR_REPLIES || method !== 'computed';
-    const isWorse = isShown && (scorer === ERROR_REPLIES ? low > 0 : high < 0);
-    const isBetter = isShown && (scorer === ERROR_REPLIES ? high < 0 : low > 0);
-    const shown = (line: string): string => (isWorse ? style('red', line) : isBetter ? style('green', line) : line);
-    return wrapped(text, width).map(shown);
+  const lines = differences.flatMap((difference) => {
+    const { good, judge, share, method, covered } = difference;
+    const { value, low, high } = good ?? { ...difference, value: share ?? judge.value };
+    const text = `  ${nameOf(difference)} ${points(value)} points (${points(low)} to ${points(high)}), ${method}${partText(covered)}`;
+    const color = good === null ? undefined : high < 0 ? 'red' : low > 0 ? 'green' : undefined;
+    return wrapped(text, width).map((line) => (color === undefined ? line : style(color, line)));
   });
   const none = '  no scorer has verdicts in both';
   return `${[style('bold', title), ...(lines.length === 0 ? [none] : lines)].join('\n')}\n`;
@@ -133,18 +138,17 @@ const csvCell = (value: string | number | null | undefined): string => {
 };
 
 const CSV_HEAD =
-  'from,to,group,scorer,value,n,captures,rate,low,high,share,share_low,share_high,method,labels,covered,shadow';
+  'from,to,group,scorer,value,n,captures,rate,low,high,share,share_low,share_high,method,labels,covered,shadow,good';
 
 /** One row for each rate. Shares are from 0 to 1; cells without a figure are empty. */
 export function ratesCsv(groups: readonly GroupRates[], { fromMs, toMs }: TimeWindow): string {
   const window = [fromMs, toMs].map((ms) => new Date(ms).toISOString());
   const rows = groups.flatMap(({ group, shadow = false, rates }) =>
-    rates.map(({ scorer, is, n, captures, judge, share, low, high, method, labels, covered }) => {
+    rates.map(({ scorer, is, n, captures, judge, share, low, high, method, labels, covered, good }) => {
       const corrected = share === null ? [null, null, null] : [share, low, high];
       const seen = [judge?.value, judge?.low, judge?.high];
-      return [...window, group, scorer, is, n, captures, ...seen, ...corrected, method, labels, covered, String(shadow)]
-        .map(csvCell)
-        .join(',');
+      const rest = [method, labels, covered, String(shadow), good?.value];
+      return [...window, group, scorer, is, n, captures, ...seen, ...corrected, ...rest].map(csvCell).join(',');
     }),
   );
   return `${[CSV_HEAD, ...rows].join('\n')}\n`;

@@ -11,6 +11,7 @@ import {
 } from '../core/statistics/corrected-share.ts';
 import { type Measured, type SampledNumbers, sampledMean } from '../core/statistics/sampled-mean.ts';
 import { sum } from '../core/values/sum.ts';
+import { goodValue } from '../judge/scorers/values.ts';
 import type { Scorer } from '../judge/types.ts';
 import { addTree } from './count-tree.ts';
 import { type CountedCell, type GroupBy, groupOf, hourMs, sumOfCells, type TimeWindow } from './counts-store.ts';
@@ -40,6 +41,8 @@ export interface Rate {
   covered: number | null;
   /** The judge's share in consecutive parts of the window; `null` without verdicts. */
   trend: (number | null)[];
+  /** The share that is good, corrected where labels tell it; `null` where nothing is good or bad, and without verdicts. */
+  good: (Measured & Pick<Rate, 'trend'>) | null;
   values: Record<string, number>;
 }
 
@@ -99,7 +102,7 @@ export function groupRates(cells: readonly CountedCell[], query: RatesQuery): Gr
         { length: partOf.count },
         (_part, n) => rateOf(name, parts.get(n) ?? [], unlabelled).judge,
       );
-      return { ...rateOf(name, members, query), trend: trend.map((one) => one?.value ?? null) };
+      return withGood({ ...rateOf(name, members, query), trend: trend.map((one) => one?.value ?? null) }, query);
     });
     const isShadow = members.every(({ variant }) => query.shadow?.includes(variant));
     return { group, ...(isShadow ? { shadow: true } : {}), rates, totals };
@@ -151,7 +154,7 @@ function rateOf(scorer: string, cells: readonly CountedCell[], query: RatesQuery
   const { is, isComputed, strata, values } = counts;
   const { labels, others, covered } = labelsOf(counts, scorer, cells, query);
   const captures = sum(strata.map((stratum) => stratum.captures));
-  const facts = { scorer, ...(is === undefined ? {} : { is }), captures, trend: [], values };
+  const facts = { scorer, ...(is === undefined ? {} : { is }), captures, trend: [], good: null, values };
   const made = correctedShare(strata, labels, others, covered);
   if (made !== null) return { ...facts, ...made, ...(isComputed ? { method: 'computed' } : {}) };
   return { ...facts, ...NO_RATE, labels: labels.length };
@@ -185,7 +188,7 @@ function meanOf(scorer: string, samples: readonly [string, SampleCounts][], acti
   });
   const n = sum(strata.map(({ count }) => count));
   const all = sum(strata.map(({ weight }) => weight));
-  const facts = { scorer, captures: all, labels: 0, trend: [], values: {} };
+  const facts = { scorer, captures: all, labels: 0, trend: [], good: null, values: {} };
   if (n === 0) return { ...facts, ...NO_RATE };
   const known = active.find(({ name }) => name === scorer);
   const scale = known?.kind === 'judge' && known.values.kind === 'number' ? known.values : undefined;
@@ -194,14 +197,29 @@ function meanOf(scorer: string, samples: readonly [string, SampleCounts][], acti
   return { ...facts, n, judge, share: null, low: judge.low, high: judge.high, method, covered: null };
 }
 
+/** Whether the value that a rate is of is good or bad; `undefined` if it is neither. A scorer of other settings is good with `yes`. */
+function isGood({ scorer, is }: Pick<Rate, 'scorer' | 'is'>, { active }: RatesQuery): boolean | undefined {
+  if (scorer === ERROR_REPLIES) return false;
+  const known = active.find(({ name }) => name === scorer);
+  if (known === undefined) return is === 'yes' ? true : undefined;
+  const good = goodValue(known);
+  return good === undefined ? undefined : is === String(good);
+}
+
+/** Adds the share that is good. Only what no judge was asked for counts what is bad, so that there is no correction of it. */
+function withGood(rate: Rate, query: RatesQuery): Rate {
+  const { judge, share, low, high, trend } = rate;
+  const ofGood = isGood(rate, query);
+  if (ofGood === undefined || judge === null) return rate;
+  const rest = (value: number | null): number | null => (value === null ? null : 1 - value);
+  if (ofGood) return { ...rate, good: { value: share ?? judge.value, low, high, trend } };
+  return { ...rate, good: { value: 1 - judge.value, low: rest(high), high: rest(low), trend: trend.map(rest) } };
+}
+
 /** Returns the value whose share is shown: the one that passes; of a scorer without one, `true`, or the most frequent. */
 function passingValue(scorer: string, active: readonly Scorer[], values: Record<string, number>): string {
   const known = active.find(({ name }) => name === scorer);
-  if (known?.kind === 'judge') {
-    const { values: kind, passes = 'yes' } = known;
-    if (kind.kind === 'categories') return kind.values[0] ?? '';
-    return kind.kind === 'boolean' ? 'true' : passes;
-  }
+  if (known?.kind === 'judge') return String(goodValue(known) ?? 'yes');
   const names = Object.keys(values);
   if (names.includes('yes') || names.includes('no') || names.length === 0) return 'yes';
   if (names.includes('true') || names.includes('false')) return 'true';
@@ -213,6 +231,8 @@ export interface RateDifference extends Omit<CorrectedDifference, 'method'> {
   method: string;
   scorer: string;
   is: string;
+  /** The difference of the shares that are good; `null` where nothing is good or bad. */
+  good: { value: number; low: number; high: number } | null;
 }
 
 /** Compares two groups of captures: after − before, for each LLM or code scorer that has verdicts in both. */
@@ -231,7 +251,11 @@ export function differencesOf(
     });
     const made = correctedDifference(sideOf(before), sideOf(after));
     if (made === null) return [];
-    return [{ scorer, is: is ?? 'error', ...made, ...(isComputed ? { method: 'computed' } : {}) }];
+    const ofGood = isGood({ scorer, is }, query);
+    const [value, { low, high }] = [made.share ?? made.judge.value, made];
+    const good = ofGood ? { value, low, high } : { value: -value, low: -high, high: -low };
+    const facts = { scorer, is: is ?? 'error', good: ofGood === undefined ? null : good };
+    return [{ ...facts, ...made, ...(isComputed ? { method: 'computed' } : {}) }];
   });
 }
 

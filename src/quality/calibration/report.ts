@@ -3,6 +3,7 @@
 import { classFigures, cohensKappa, confusion, numberFigures } from '../../core/statistics/agreement.ts';
 import { type Share, scoreInterval, weightedShare, wilson } from '../../core/statistics/share.ts';
 import type { ScorerValues } from '../../core/values/scorer-values.ts';
+import { goodValue } from '../../judge/scorers/values.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
 import type { CalibrationReport, CoveredPart, LabeledVerdict, ScorerReport, Unanswered } from './types.ts';
@@ -111,7 +112,7 @@ function scorerReport(
   values: ScorerValues,
   pairs: readonly LabeledVerdict[],
   unanswered: readonly Unanswered[],
-  { version, covered }: { version: string | undefined; covered: readonly CoveredPart[] | undefined },
+  { scorer, covered }: { scorer: ReportedScorer | undefined; covered: readonly CoveredPart[] | undefined },
 ): ScorerReport {
   const isNumber = values.kind === 'number';
   const counts = countsOf(pairs);
@@ -132,13 +133,14 @@ function scorerReport(
     positive === undefined ? null : shareWith((word) => word[side] === positive);
   const report: Omit<ScorerReport, 'notes'> = {
     name,
-    version,
+    version: scorer?.version,
     values,
     n,
     agreement: shareWith(({ label, verdict }) => label === verdict),
     kappa: table === null ? null : cohensKappa(table),
     weightedKappa: table === null || ordered === undefined || list.length < 2 ? null : cohensKappa(table, ordered),
     positive,
+    ...(scorer === undefined || isNumber ? {} : { good: String(goodValue(scorer)) }),
     tpr: classes[0]?.sensitivity ?? null,
     tnr: classes[0]?.specificity ?? null,
     positiveShare: { people: shareOfPositive('label'), judge: shareOfPositive('verdict') },
@@ -167,9 +169,11 @@ function coverageNote(covered: readonly CoveredPart[] | undefined): string[] {
   ];
 }
 
+type ReportedScorer = Pick<JudgeScorer, 'name' | 'values' | 'version' | 'passes'>;
+
 export function calibrationReport(input: {
   source: CalibrationReport['source'];
-  scorers: readonly Pick<JudgeScorer, 'name' | 'values' | 'version'>[];
+  scorers: readonly ReportedScorer[];
   pairs: readonly LabeledVerdict[];
   unanswered: readonly Unanswered[];
   /** By scorer whose labels speak for a part of its judged traces: which part. */
@@ -191,7 +195,7 @@ export function calibrationReport(input: {
     const scorer = known.get(name);
     const values = scorer?.values ?? guessValues(own.flatMap(({ label, verdict }) => [label, verdict]));
     return scorerReport(name, values, own, ownUnanswered, {
-      version: scorer?.version,
+      scorer,
       covered: input.covered?.get(name),
     });
   });

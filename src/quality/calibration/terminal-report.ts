@@ -100,6 +100,10 @@ function disagreementsTitle(all: number, pairs: number): string[] {
   return [`Disagreements: ${all}${all > MAX_SHOWN ? `, the first ${MAX_SHOWN}` : ''}`];
 }
 
+/** Returns TPR and TNR with the good value as the positive one. */
+const ofGood = ({ good, positive, tpr, tnr }: ScorerReport): (Estimate | null)[] =>
+  good === undefined || good === positive ? [tpr, tnr] : [tnr, tpr];
+
 export function terminalReport(report: CalibrationReport): string {
   const { scorers, pairs, spend, drift, overall } = report;
   const head = ['scorer', 'labels', 'agreement', "Cohen's κ", 'weighted κ', 'TPR', 'TNR'];
@@ -109,8 +113,7 @@ export function terminalReport(report: CalibrationReport): string {
     shareText(scorer.agreement),
     figureText(scorer.kappa),
     figureText(scorer.weightedKappa),
-    shareText(scorer.tpr),
-    shareText(scorer.tnr),
+    ...ofGood(scorer).map(shareText),
   ]);
   const all = ['all', String(overall.n), shareText(overall.agreement), '', '', '', ''];
   const disagreements = pairs.filter(({ agrees }) => !agrees);

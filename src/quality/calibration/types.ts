@@ -80,6 +80,8 @@ export interface ScorerReport {
   weightedKappa: Estimate | null;
   /** The positive value of TPR: `yes`, `true` or the first category. Absent for numbers. */
   positive?: string;
+  /** The value that is good. Absent for numbers and for scorers that are not active. */
+  good?: string;
   /** Share of people's positive labels on which the judge agrees. */
   tpr: Share | null;
   /** Share of people's other labels on which the judge agrees. */

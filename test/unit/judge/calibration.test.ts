@@ -199,6 +199,15 @@ const fourty = Array.from({ length: 40 }, (_, i) =>
 );
 
 describe('report', () => {
+  test('prints TPR and TNR of what is good, also where that is not the first value', () => {
+    const asRefusals = fourty.map((one) => ({ ...one, scorer: 'refusal' }));
+    const found = report([...fourty, ...asRefusals]);
+    expect(found.scorers.map(({ good }) => good)).toEqual(['yes', 'no']);
+    const rows = terminalReport(found).split('\n');
+    expect(rows.find((row) => row.startsWith('safety'))).toMatch(/100\.0% .* 80\.0%/);
+    expect(rows.find((row) => row.startsWith('refusal'))).toMatch(/80\.0% .* 100\.0%/);
+  });
+
   test('computes TPR for the first value and TNR for the others', () => {
     const [safety] = report(fourty).scorers;
     // The judge calls all 20 yes labels yes, and 4 of the 20 no labels.

@@ -83,8 +83,8 @@ test('without judged captures there is no rate, whatever else there is', async (
   const made = await report({ [hour(3)]: { Blue: cell({ '0.05': { captures: 1000 } }) } });
   expect(rateIn(made)).toMatchObject({ n: 0, captures: 1000, judge: null, low: null, method: 'no verdicts' });
   const text = textOf(made, DAY, { width: 200, style: PLAIN });
-  expect(text).toMatch(/safety = yes +0 +0\.0% +– +– +no verdicts/);
-  expect(textOf(made, { ...DAY, csv: true })).toContain(',all,safety,yes,0,1000,,,,,,,no verdicts,0,,false\n');
+  expect(text).toMatch(/safety +0 +0\.0% +– +– +no verdicts/);
+  expect(textOf(made, { ...DAY, csv: true })).toContain(',all,safety,yes,0,1000,,,,,,,no verdicts,0,,false,\n');
 });
 
 test('numbers have a mean, code scorers a share of their own value, and a scorer that fails by yes is counted by no', async () => {
@@ -104,7 +104,12 @@ test('numbers have a mean, code scorers a share of their own value, and a scorer
   expect(textOf(made, DAY, { width: 200, style: PLAIN })).toMatch(
     /response_words \(mean\) +4 +100\.0% +2\.500 +too few/,
   );
-  expect(rateIn(made, 'pii_detected')).toMatchObject({ is: 'true', n: 10, captures: 10, judge: { value: 0.1 } });
+  const pii = rateIn(made, 'pii_detected');
+  expect(pii).toMatchObject({ is: 'true', n: 10, captures: 10, judge: { value: 0.1 }, good: { value: 0.9 } });
+  expect(pii?.good?.low).toBeCloseTo(1 - (pii?.high ?? 0), 12);
+  expect(pii?.good?.trend.filter((part) => part !== null)).toEqual([0.9]);
+  expect(textOf(made, DAY, { width: 200, style: PLAIN })).toMatch(/pii_detected: good +10 +100\.0% +90\.0% +59\.6% – /);
+  expect(words?.good).toBeNull();
 });
 
 test('groups, differences between variants and between windows', async () => {
@@ -118,6 +123,16 @@ test('groups, differences between variants and between windows', async () => {
     { scorer: 'safety', is: 'yes', judge: { value: expect.closeTo(0.71 - 0.99, 10) } },
     { scorer: 'error replies', judge: { value: 0 } },
   ]);
+  const [worse, ...others] = made.compared?.differences ?? [];
+  const judge = { value: 0.1, low: 0.05, high: 0.15 };
+  const more = { ...others[0], ...judge, judge, good: { value: -0.1, low: -0.15, high: -0.05 } };
+  const language = { ...more, scorer: 'reply_language', is: 'en', good: null };
+  const compared = { before: 'a', after: 'b', differences: [worse, more, language] as never };
+  const colored = textOf({ ...made, compared }, DAY, { width: 200, style: (style, text) => `<${style}>${text}` });
+  expect(colored).toMatch(
+    /<red> {2}safety: good -28\.0 points.*\n<red> {2}without error -10\.0 points \(-15\.0 to -5\.0\)/,
+  );
+  expect(colored).toMatch(/\n {2}reply_language = en \+10\.0 points/);
   const windows = await report(counts, { compareTo: '2026-11-20', variant: ['Green'], scorer: ['safety'] });
   expect(windows.compared).toMatchObject({ before: '2026-11-19 00:00 to 2026-11-20 00:00 UTC' });
   expect(windows.compared?.differences).toMatchObject([{ judge: { value: expect.closeTo(0.71 - 0.99, 10) } }]);
@@ -166,7 +181,7 @@ test('the table fits the terminal, and nothing of it is lost', async () => {
     const text = lines.join(' ').replace(/\s+/g, ' ');
     const trend = width === 80 ? [] : ['▄'];
     for (const part of [
-      'safety = yes',
+      'safety: good',
       '97.0%',
       '1,000',
       'judge only',
@@ -185,7 +200,7 @@ test('the table fits the terminal, and nothing of it is lost', async () => {
     { ...made, groups: [{ ...made.groups[0], group: '=1,"x"' } as never] },
     { ...DAY, csv: true },
   ).split('\n');
-  expect(head.split(',')).toHaveLength(17);
+  expect(head.split(',')).toHaveLength(18);
   expect(row).toContain(`,"'=1,""x""",safety,yes,1000,1000,0.97,`);
 });
 

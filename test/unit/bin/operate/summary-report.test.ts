@@ -1,7 +1,8 @@
 /** The summary of several runs, as local commands print it. */
 
 import { addUp, totalLines, verdictLines } from '../../../../bin/operate/summary-report.ts';
-import { type RunSummary, SummaryBuilder } from '../../../../src/monitoring/summary.ts';
+import { scorersFor } from '../../../../src/judge/scorers/scorer-set.ts';
+import { goodVerdicts, type RunSummary, SummaryBuilder } from '../../../../src/monitoring/summary.ts';
 
 function summary(change: (draft: RunSummary) => void): RunSummary {
   const draft = new SummaryBuilder({ name: 'run', startTime: '2026-11-20T10:00:00Z' }).build();
@@ -58,5 +59,7 @@ describe('the summary of several runs', () => {
       '  response_words  mean 10 of 10',
       '  safety          yes 8, no 4',
     ]);
+    const judged = [first, second].map((one) => ({ ...one, good: goodVerdicts(one.verdictsByScorer, scorersFor()) }));
+    expect(verdictLines(addUp(judged))).toContain('  safety          good 66.7% (8 of 12)');
   });
 });
