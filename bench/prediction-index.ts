@@ -112,8 +112,9 @@ function watchIndex(): () => number {
   let seconds = 0;
   PredictionIndex.prototype.add = function (...args) {
     const since = process.threadCpuUsage();
-    add.apply(this, args);
+    const predictions = add.apply(this, args);
     seconds += secondsSince(since);
+    return predictions;
   };
   // Nothing else is going on at the end of a part.
   PredictionIndex.prototype.write = async function (...args) {

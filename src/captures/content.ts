@@ -32,7 +32,7 @@ export function apart(capture: Capture): Capture {
   return {
     ...{ inferenceTimeMs, timeSource, capturedInferenceId, format, usage, results },
     ...(exchange && { exchange }),
-    ...(error && { error: { message: '' } }),
+    ...(error && { error: { statusCode: error.statusCode, message: '' } }),
     attributes: {},
     notes: [],
     isApart: true,

@@ -15,9 +15,9 @@ const at = (tree: CountTree, name: string) => (Object.hasOwn(tree, name) ? tree[
 export function addTree(total: object, more: object, times = 1): void {
   const [sums, terms] = [asTree(total), asTree(more)];
   for (const name of Object.keys(terms)) {
-    const term = at(terms, name);
-    const sum = at(sums, name);
     if (name === PROTOTYPE) continue;
+    // No other member of every object is a number.
+    const [term, sum] = [terms[name], sums[name]];
     if (typeof term === 'number') sums[name] = (typeof sum === 'number' ? sum : 0) + times * term;
     else if (term) addTree(branch(sums, name), term, times);
   }

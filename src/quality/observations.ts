@@ -38,7 +38,7 @@ export function observerOf(settings: Settings, sampleRate: number, scorers?: rea
   const measures = measuresOf(objectives);
   const sampling = { scorers: (scorers ?? []).filter(isJudgeScorer), sampleRate };
   const nowS = Date.now() / 1000;
-  return (capture) => {
+  const observe = (capture: CountedCapture) => {
     const { traceId, facts, exchange } = capture;
     const second = secondOf(facts.inferenceMs, nowS);
     if (second === undefined) return undefined;
@@ -60,6 +60,7 @@ export function observerOf(settings: Settings, sampleRate: number, scorers?: rea
       }),
     };
   };
+  return Object.assign(observe, { measures });
 }
 
 interface Seen {

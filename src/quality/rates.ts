@@ -9,13 +9,14 @@ import {
   type JudgedSample,
   type JudgedStratum,
 } from '../core/statistics/corrected-share.ts';
+import { countOf } from '../core/statistics/log-bins.ts';
 import { type Measured, type SampledNumbers, sampledMean } from '../core/statistics/sampled-mean.ts';
 import { sum } from '../core/values/sum.ts';
 import { goodValue } from '../judge/scorers/values.ts';
 import type { Scorer } from '../judge/types.ts';
 import { addTree } from './count-tree.ts';
 import { type CountedCell, type GroupBy, groupOf, hourMs, sumOfCells, type TimeWindow } from './counts-store.ts';
-import { ERROR_REPLIES } from './objectives.ts';
+import { ERROR_REPLIES, type Measure } from './objectives.ts';
 import { chanceOf, EVERY_CAPTURE } from './sample.ts';
 
 /** A figure of a group of captures. */
@@ -95,7 +96,7 @@ export function groupRates(cells: readonly CountedCell[], query: RatesQuery): Gr
   const unlabelled = { ...query, labelsOf: NO_LABELS };
   return groups.map(([group, members]) => {
     const partOf = partsOf(query, group);
-    const { scorers: _, ...totals } = sumOfCells(members);
+    const totals = sumOfCells(members.map(({ cell: { scorers: _, ...cell }, ...rest }) => ({ ...rest, cell })));
     const rates = names.map((name) => {
       const parts = Map.groupBy(members, ({ hour }) => partOf(hour));
       const trend = Array.from(
@@ -130,7 +131,12 @@ interface ScorerCounts {
 }
 
 /** @param value the value that counts as passed; by default the scorer's own */
-function countsOf(scorer: string, cells: readonly CountedCell[], { active }: RatesQuery, value?: string): ScorerCounts {
+function countsOf(
+  scorer: string,
+  cells: readonly CountedCell[],
+  { active }: Pick<RatesQuery, 'active'>,
+  value?: string,
+): ScorerCounts {
   if (scorer === ERROR_REPLIES) {
     const captures = sum(cells.map(({ cell }) => cell.captures ?? 0));
     const passed = sum(cells.map(({ cell }) => cell.errorReplies ?? 0));
@@ -143,7 +149,25 @@ function countsOf(scorer: string, cells: readonly CountedCell[], { active }: Rat
   for (const [, counts] of samples) addTree(values, counts.values ?? {});
   const is = value ?? passingValue(scorer, active, values);
   const isComputed = samples.length > 0 && samples.every(([sample]) => sample === EVERY_CAPTURE);
-  return { is, isComputed, samples, strata: samples.map(([sample, counts]) => stratumOf(sample, counts, is)), values };
+  const strata = samples.map(([sample, counts]) => stratumOf(sample, counts, (one) => one === is));
+  return { is, isComputed, samples, strata, values };
+}
+
+/** Returns the share of the captures that passes the measure of an objective, or that is error replies. */
+export function measureRate({ name, scorer, passes }: Measure, cells: readonly CountedCell[]) {
+  const { samples, strata: ofErrors } = countsOf(scorer ?? ERROR_REPLIES, cells, { active: [] });
+  // The counts have every value as a text.
+  const isPassing = (value: string): boolean =>
+    passes(value) || (value === 'true' && passes(true)) || (value === 'false' && passes(false));
+  const strata = samples.map(([sample, counts]) => {
+    const { cases, passed = 0 } = counts.measures?.[name] ?? {};
+    if (cases === undefined) return stratumOf(sample, counts, isPassing);
+    return stratumOf(sample, { ...counts, values: { yes: passed, no: cases - passed } }, (value) => value === 'yes');
+  });
+  const all = scorer === undefined ? ofErrors : strata;
+  const { n = 0, judge } = correctedShare(all, []) ?? {};
+  const captures = sum(all.map((stratum) => stratum.captures));
+  return { n, captures, value: judge?.value ?? null, low: judge?.low ?? null, high: judge?.high ?? null };
 }
 
 const hasNumbers = ({ samples }: ScorerCounts): boolean => samples.some(([, { numbers }]) => numbers !== undefined);
@@ -172,18 +196,24 @@ const NO_RATE = { n: 0, judge: null, share: null, low: null, high: null, method:
 /** A run whose counts are gone leaves negative counts where a later one replaced its verdicts. */
 const counted = (count = 0): number => Math.max(0, count);
 
-function stratumOf(sample: string, { captures, values = {} }: SampleCounts, is: string): JudgedStratum {
+function stratumOf(
+  sample: string,
+  { captures, values = {} }: SampleCounts,
+  isPassing: (value: string) => boolean,
+): JudgedStratum {
   const judged = sum(Object.values(values).map(counted));
   const known = counted(captures);
   // A scorer that is new counts no captures that were evaluated before; its sample tells how many they are.
   const few = known < judged ? judged / (sample === EVERY_CAPTURE ? 1 : chanceOf(sample) || 1) : known;
-  return { captures: Math.round(few), judged, passed: Math.min(judged, counted(values[is])) };
+  const passed = sum(Object.entries(values).map(([value, count]) => (isPassing(value) ? counted(count) : 0)));
+  return { captures: Math.round(few), judged, passed };
 }
 
 /** Returns the mean of numbers over the parts of the sample, each with the weight of its captures. */
 function meanOf(scorer: string, samples: readonly [string, SampleCounts][], active: readonly Scorer[]): Rate {
   const strata = samples.flatMap(([, { captures, numbers = {} }]): SampledNumbers[] => {
-    const { count = 0, sum: total = 0, squares = 0 } = numbers;
+    const { bins = {}, count: unbinned = 0, sum: total = 0, squares = 0 } = numbers;
+    const count = unbinned + countOf(bins);
     return count > 0 ? [{ weight: Math.max(counted(captures), count), count, sum: total, squares }] : [];
   });
   const n = sum(strata.map(({ count }) => count));

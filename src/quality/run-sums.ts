@@ -6,7 +6,8 @@ import type {
   QualityFailures,
   QualityObservations,
 } from '../core/contract/quality.ts';
-import { addTree, branch } from './count-tree.ts';
+import { addCell } from './cell.ts';
+import { branch } from './count-tree.ts';
 import { cellsOf, dayOf } from './counts-store.ts';
 import { addFailures } from './detectors.ts';
 
@@ -48,7 +49,7 @@ export class RunSums {
   add(counts: QualityCounts): void {
     for (const [hour, variants] of Object.entries(counts)) {
       for (const [variant, cell] of Object.entries(variants)) {
-        if (this.#hasRoom(hour, variant)) addTree(branch(branch(this.counts, hour), variant), cell);
+        if (this.#hasRoom(hour, variant)) addCell(branch(branch(this.counts, hour), variant), cell);
         else this.#beyond += cell.captures ?? 0;
       }
     }

@@ -2,10 +2,12 @@
 
 import { hash } from 'node:crypto';
 import { capturePathOf, HOUR_MS } from '../captures/files/capture-path.ts';
+import { replyTexts } from '../captures/reply-text.ts';
 import type { TraceRecord } from '../captures/trace/types.ts';
 import type { Capture, LinePlace } from '../captures/types.ts';
 import type { QualityCell, QualityCounts, QualityFailures, SampleCounts } from '../core/contract/quality.ts';
-import type { Receipt } from '../core/contract/receipts.ts';
+import type { QuarantineEntry, Receipt } from '../core/contract/receipts.ts';
+import { sum } from '../core/values/sum.ts';
 import {
   JUDGE_COST,
   type NewAssessment,
@@ -13,17 +15,14 @@ import {
   SAMPLE_METADATA,
   type StoredAssessment,
 } from '../mlflow/types.ts';
+import { addCell, isCountable, nameOf, numberCounts, OTHER } from './cell.ts';
 import { addTree, branch } from './count-tree.ts';
 import { addFailures } from './detectors.ts';
+import type { Measure } from './objectives.ts';
 import { EVERY_CAPTURE, partOf } from './sample.ts';
 
 /** SageMaker's endpoints have at most 10 variants. More names were made up, and would make more counts than captures. */
 const MAX_VARIANTS = 20;
-/** A scorer may quote the capture, as those of languages do. */
-const MAX_VALUES = 50;
-const MAX_NAME_CHARS = 63;
-/** In place of the names beyond a limit. */
-const OTHER = '(other)';
 /** The key of the object names no variant. */
 const NO_VARIANT = '(none)';
 
@@ -34,8 +33,19 @@ export interface CaptureFacts {
   isError: boolean;
   inputTokens?: number | undefined;
   outputTokens?: number | undefined;
+  /** What else its trace adds to the counts. */
+  more?: Pick<QualityCell, 'errorKinds' | 'quarantined' | 'replyTokens' | 'replyCharacters' | 'predictions'>;
   /** The run of the replay that sent the request, which is not counted. */
   replay?: string | undefined;
+}
+
+/** What the capture itself does not say. */
+interface LineFacts {
+  replay?: string | undefined;
+  /** Its rows, if it is tabular. */
+  predictions?: QualityCell['predictions'] | undefined;
+  /** It was in quarantine. */
+  isRetried?: boolean;
 }
 
 /** A verdict, before or after it is written. */
@@ -60,16 +70,34 @@ export interface CountedCapture {
 }
 
 /** @param capture absent if the line must not be decoded: its time is then that of its object */
-export function captureFacts(capture: Capture | undefined, place: LinePlace, replay?: string): CaptureFacts {
+export function captureFacts(
+  capture: Capture | undefined,
+  place: Pick<LinePlace, 'key' | 'objectTimeMs'>,
+  { replay, predictions, isRetried }: LineFacts = {},
+): CaptureFacts {
   const { variant = NO_VARIANT, hourMs } = capturePathOf(place.key);
   return {
     inferenceMs: capture?.inferenceTimeMs ?? hourMs ?? place.objectTimeMs,
-    variant: variant.slice(0, MAX_NAME_CHARS).replace('__proto__', OTHER),
+    variant: nameOf(variant),
     isError: capture?.error !== undefined,
     inputTokens: capture?.usage?.inputTokens,
     outputTokens: capture?.usage?.outputTokens,
+    more: {
+      ...(capture && replyCounts(capture)),
+      ...(predictions && { predictions }),
+      ...(isRetried && { quarantined: { retried: -1 } }),
+    },
     replay,
   };
+}
+
+/** Returns what the counts have of a reply: the kind of its error, or else its length. */
+function replyCounts(capture: Capture): CaptureFacts['more'] {
+  const { error, usage: { outputTokens } = {} } = capture;
+  if (error !== undefined) return { errorKinds: { [nameOf(String(error.statusCode ?? error.type ?? 'unnamed'))]: 1 } };
+  if (outputTokens !== undefined) return { replyTokens: numberCounts(outputTokens) };
+  const found = replyTexts(capture);
+  return 'texts' in found ? { replyCharacters: numberCounts(sum(found.texts.map(({ length }) => length))) } : {};
 }
 
 /** Returns a digest that traces have in common whose list entries look the same. */
@@ -85,8 +113,8 @@ export interface Observed {
   failures: QualityFailures;
 }
 
-/** Returns what a capture shows; `undefined` for one that is not observed. */
-export type Observe = (capture: CountedCapture) => Observed | undefined;
+/** Returns what a capture shows about the measures of the objectives; `undefined` for one that is not observed. */
+export type Observe = ((capture: CountedCapture) => Observed | undefined) & { measures: readonly Measure[] };
 
 export class QualityTally {
   readonly #counts: QualityCounts = {};
@@ -108,21 +136,37 @@ export class QualityTally {
     const { inputTokens = 0, outputTokens = 0, isError } = facts;
     const cell: QualityCell = {};
     const written = { captures: 1, errorReplies: isError ? 1 : 0, inputTokens, outputTokens };
-    if (isWritten) addTree(cell, counted(written));
+    if (isWritten) addTree(cell, { ...counted(written), ...facts.more });
     if (Object.keys(notJudged).length > 0) addTree(cell, { notJudged });
     for (const { scorer, sample } of judgeable) addTree(cell, { scorers: { [scorer]: { [sample]: { captures: 1 } } } });
     for (const verdict of verdicts) {
-      addVerdict(cell, verdict, 1);
+      this.#addVerdict(cell, verdict, 1);
       addCost(cell, verdict);
     }
-    for (const verdict of replaced) addVerdict(cell, verdict, -verdict.times);
+    for (const verdict of replaced) this.#addVerdict(cell, verdict, -verdict.times);
     if (Object.keys(seconds).length > 0) addTree(cell, { seconds });
+    this.#add(facts, cell);
+  }
+
+  #add(facts: CaptureFacts, cell: QualityCell): void {
     if (Object.keys(cell).length === 0) return;
-    const total = branch(branch(this.#counts, hourOf(facts.inferenceMs)), this.#variantOf(facts));
-    addTree(total, cell);
-    for (const scorer of Object.values((total as QualityCell).scorers ?? {})) {
-      for (const { values } of Object.values(scorer)) if (values !== undefined) boundValues(values);
+    addCell(branch(branch(this.#counts, hourOf(facts.inferenceMs)), this.#variantOf(facts)), cell);
+  }
+
+  /** Adds a verdict, or takes it away. A verdict of a time before the counts is not in them, and is not taken away. */
+  #addVerdict(cell: QualityCell, { name, value, metadata, sourceType }: CountedVerdict, times: number): void {
+    const sample = partOf(metadata);
+    if (sample === undefined || value === undefined) return;
+    const counts: SampleCounts = {};
+    if (typeof value !== 'number') counts.values = { [nameOf(String(value))]: times };
+    else if (!isCountable(value)) return;
+    else {
+      counts.numbers = numberCounts(value, times);
+      const measures = this.#observe?.measures.filter(({ scorer }) => scorer === name) ?? [];
+      const seen = measures.map((one) => [one.name, { cases: times, passed: one.passes(value) ? times : 0 }]);
+      if (seen.length > 0) counts.measures = Object.fromEntries(seen);
     }
+    addTree(cell, { scorers: { [name]: { [sourceType === 'CODE' ? EVERY_CAPTURE : sample]: counts } } });
   }
 
   #variantOf({ variant }: CaptureFacts): string {
@@ -130,8 +174,18 @@ export class QualityTally {
     return this.#variants.has(variant) ? variant : OTHER;
   }
 
-  /** The part of the receipt. */
-  counts(): Pick<Receipt, 'quality' | 'failures'> {
+  /**
+   * Returns the part of the receipt.
+   *
+   * @param quarantined lines that the run has put into quarantine
+   */
+  counts(quarantined: readonly QuarantineEntry[] = []): Pick<Receipt, 'quality' | 'failures'> {
+    for (const { reason, ...place } of quarantined) {
+      const facts = captureFacts(undefined, place);
+      // The time of a file may be why its lines are in quarantine.
+      if (Number.isNaN(new Date(facts.inferenceMs).valueOf())) continue;
+      this.#add(facts, { quarantined: { [nameOf(reason.name)]: 1 } });
+    }
     return {
       ...(Object.keys(this.#counts).length === 0 ? {} : { quality: this.#counts }),
       ...(Object.keys(this.#failures).length === 0 ? {} : { failures: this.#failures }),
@@ -139,41 +193,14 @@ export class QualityTally {
   }
 }
 
-/** A capture may claim any number of tokens. Beyond this, squares and sums would lose their small terms. */
-const MAX_NUMBER = 1e12;
-const isCountable = (number: number): boolean => Math.abs(number) <= MAX_NUMBER;
-
 const counted = (counts: Record<string, number>): Record<string, number> =>
   Object.fromEntries(Object.entries(counts).filter(([, count]) => count !== 0 && isCountable(count)));
-
-/** Adds a verdict, or takes it away. A verdict of a time before the counts is not in them, and is not taken away. */
-function addVerdict(cell: QualityCell, { name, value, metadata, sourceType }: CountedVerdict, times: number): void {
-  const sample = partOf(metadata);
-  if (sample === undefined || value === undefined) return;
-  if (typeof value === 'number' && !isCountable(value)) return;
-  const counts: SampleCounts =
-    typeof value === 'number'
-      ? { numbers: { count: times, sum: times * value, squares: times * value * value } }
-      : { values: { [String(value).slice(0, MAX_NAME_CHARS).replace('__proto__', OTHER)]: times } };
-  addTree(cell, { scorers: { [name]: { [sourceType === 'CODE' ? EVERY_CAPTURE : sample]: counts } } });
-}
 
 /** Adds what a verdict has cost, which is spent also if the verdict is replaced. */
 function addCost(cell: QualityCell, { value, metadata }: CountedVerdict): void {
   const usd = Number(metadata[JUDGE_COST] ?? 0);
   if (partOf(metadata) !== undefined && value !== undefined && usd > 0 && isCountable(usd)) {
     addTree(cell, { judgeUsd: usd });
-  }
-}
-
-function boundValues(values: Record<string, number>): void {
-  const names = Object.keys(values);
-  if (names.length <= MAX_VALUES) return;
-  for (const name of names.slice(MAX_VALUES - 1)) {
-    if (name === OTHER) continue;
-    const count = values[name] ?? 0;
-    delete values[name];
-    addTree(values, { [OTHER]: count });
   }
 }
 

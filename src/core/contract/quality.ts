@@ -6,6 +6,7 @@
  * may be negative. Every number may be absent instead of 0.
  */
 
+import type { LogBins } from '../statistics/log-bins.ts';
 import type { Gravity } from '../values/gravity.ts';
 
 /** By hour (UTC, such as `2026-11-20T10`), then by variant. */
@@ -17,9 +18,21 @@ export interface QualityCell {
   captures?: number;
   /** The part of `captures` whose reply is an error. */
   errorReplies?: number;
+  /** `errorReplies` by kind: the HTTP status such as `503`, or else the error's own name. */
+  errorKinds?: Record<string, number>;
+  /**
+   * Lines in quarantine by the reason's name, in the hour and the variant of their key. `retried` is negative: lines that a retry has
+   * traced.
+   */
+  quarantined?: Record<string, number>;
   /** Tokens of the endpoint, as it reported them. */
   inputTokens?: number;
   outputTokens?: number;
+  /** The length of good replies: in tokens where the endpoint reports them, in characters where it does not and the reply is a text. */
+  replyTokens?: NumberCounts;
+  replyCharacters?: NumberCounts;
+  /** What the rows of tabular captures were predicted to be: numbers, or classes. */
+  predictions?: { numbers?: NumberCounts; classes?: Record<string, number> };
   /** US dollars of the judge, as they are apportioned to the verdicts. Verdicts of unknown price are left out. */
   judgeUsd?: number;
   /** LLM scorers × captures without a verdict, by reason. `judgedLater` is negative: verdicts that followed in a later run. */
@@ -40,7 +53,23 @@ export interface SampleCounts {
   /** Verdicts by value. */
   values?: Record<string, number>;
   /** Verdicts that are numbers. */
-  numbers?: { count?: number; sum?: number; squares?: number };
+  numbers?: NumberCounts;
+  /**
+   * Verdicts that are numbers by measure of an objective, such as `response_words under 800`, which bins would tell only nearly. Of other
+   * measures, `values` tells how many pass.
+   */
+  measures?: Record<string, { cases?: number; passed?: number }>;
+}
+
+/** Numbers of any kind. */
+export interface NumberCounts {
+  /** How many there are, by bin; see src/core/statistics/log-bins.ts. */
+  bins?: LogBins;
+  /** Exactly, for their mean and its interval. */
+  sum?: number;
+  squares?: number;
+  /** Numbers that an earlier version has counted, which are in no bin. */
+  count?: number;
 }
 
 /** By measure: the captures that failed and that a person should look at first, a few. */

@@ -2,15 +2,18 @@
 import { createHash } from 'node:crypto';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { capturePathOf, HOUR_MS } from '../../captures/files/capture-path.ts';
-import type { Capture, LinePlace } from '../../captures/types.ts';
+import type { Capture, CaptureFormat, LinePlace } from '../../captures/types.ts';
 import type { Storage } from '../../core/aws/storage.ts';
 import type { PredictionRow } from '../../core/contract/ground-truth.ts';
+import type { QualityCell } from '../../core/contract/quality.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { ownFault } from '../../core/errors/own-fault.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { logger } from '../../core/process/logging.ts';
 import { timeOf, withinTime } from '../../core/process/within-time.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
+import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
+import { addCell, nameOf, numberCounts } from '../../quality/cell.ts';
 import { hourOf } from '../../quality/tally.ts';
 import { putIndex } from './index-store.ts';
 import { predictionRows } from './predictions.ts';
@@ -61,6 +64,23 @@ export class HourFile {
   }
 }
 
+/** The formats of tabular endpoints. */
+const WITHOUT_WORDS: ReadonlySet<CaptureFormat> = new Set(['tabular-csv', 'tabular-json', 'jsonlines', 'json']);
+
+function predictionCounts(rows: readonly PredictionRow[], { kind }: GroundTruthSettings): QualityCell['predictions'] {
+  const cell: QualityCell = {};
+  for (const { prediction } of rows) {
+    const { scores = [], classes } = prediction;
+    const likeliest = scores.indexOf(Math.max(...scores));
+    const value = prediction.value ?? (scores.length > 0 ? (classes?.[likeliest] ?? String(likeliest)) : undefined);
+    if (value === undefined) continue;
+    const isNumber = typeof value === 'number' && kind !== 'classes';
+    const counts = isNumber ? { numbers: numberCounts(value) } : { classes: { [nameOf(String(value))]: 1 } };
+    addCell(cell, { predictions: counts });
+  }
+  return cell.predictions;
+}
+
 /** A capture may claim any time. Those of further hours are kept in the hour of their file. */
 const MAX_HOURS = 24;
 const WRITES_AT_ONCE = 8;
@@ -78,19 +98,26 @@ export class PredictionIndex {
     this.#environment = environment;
   }
 
-  /** Adds what a label could be compared with. A capture that this fails for has a trace nevertheless. */
-  add(capture: Capture, traceId: string, place: LinePlace): void {
+  /**
+   * Adds what a label could be compared with. A capture that this fails for has a trace nevertheless.
+   *
+   * @returns the predictions of a capture without words, as the counts have them
+   */
+  add(capture: Capture, traceId: string, place: LinePlace): QualityCell['predictions'] | undefined {
     const { GROUND_TRUTH: settings, SAGEMAKER_ENDPOINT_NAME: endpointName } = this.#environment;
-    if (settings.days === 0) return;
+    const isCounted = WITHOUT_WORDS.has(capture.format);
+    if (settings.days === 0 && (!isCounted || capture.isApart)) return undefined;
     const rowsOf = () => predictionRows(capture, traceId, { key: place.key, endpointName }, settings);
     try {
       const rows = withinTime(timeOf(capture), rowsOf);
-      const file = rows.length === 0 ? undefined : this.#fileOf(capture, place);
+      const file = rows.length === 0 || settings.days === 0 ? undefined : this.#fileOf(capture, place);
       for (const row of rows) file?.add(row);
+      return isCounted ? predictionCounts(rows, settings) : undefined;
     } catch (error) {
       const fault = ownFault(error);
       if (fault === undefined) throw error;
       logger.warn('A prediction could not be read, and no label will find it', { traceId, fault });
+      return undefined;
     }
   }
 

@@ -203,8 +203,9 @@ class EvaluateChunk {
     const pending = pendingVerdicts(traceId, look, isAbsent ? NO_TRACE_YET : stored, scorers, options, run);
     // Captures are planned in the order of their lines, as the index wants them.
     const isIndexed = replay === undefined && !options.replay && (stored !== undefined || !this.#request.chunk.traced);
-    if (isIndexed) this.#index.add(capture, traceId, line.raw.place);
-    const facts = captureFacts(capture, line.raw.place, replay);
+    const predictions = isIndexed ? this.#index.add(capture, traceId, line.raw.place) : undefined;
+    const isRetried = this.#request.chunk.ranges[line.range]?.keptIn !== undefined;
+    const facts = captureFacts(capture, line.raw.place, { replay, predictions, isRetried });
     if (isAbsent || stored !== undefined) return [{ ...line, pending, stored, facts, question }];
     this.#settle(line.range, pending);
     return [];
@@ -256,7 +257,7 @@ class EvaluateChunk {
       scorers: this.#deps.scorers.length,
       evaluatedTraces: this.#writer.evaluated.size,
       ...this.#tally.receipt(),
-      ...(this.#request.options.replay ? {} : this.#quality.counts()),
+      ...(this.#request.options.replay ? {} : this.#quality.counts(this.#book.quarantinedFirst)),
       spend,
       ...(Object.keys(this.#paidByOthers).length === 0 ? {} : { paidByOthers: this.#paidByOthers }),
       ...(batch === undefined ? {} : { batchSpend: batch.spend }),

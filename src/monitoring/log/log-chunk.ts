@@ -35,7 +35,10 @@ export function logChunk(request: ChunkRequest, deps: LogDependencies): Promise<
   const book = new LineBook(request, deps);
   const attempt = {
     run: () => logLines(request, deps, book, quality),
-    receipt: (failure: unknown) => ({ ...book.receipt(failure), ...(request.options.replay ? {} : quality.counts()) }),
+    receipt: (failure: unknown) => ({
+      ...book.receipt(failure),
+      ...(request.options.replay ? {} : quality.counts(book.quarantinedFirst)),
+    }),
   };
   return withReceipt(storage, environment.WORK_BUCKET, attempt);
 }
@@ -98,9 +101,11 @@ async function logTogether(
       book.duplicate(line.traceId, { ...line, range });
     } else {
       const { capture, traceId, raw, replay, weight } = line;
-      if (replay === undefined && options.replay === undefined) index.add(capture, traceId, raw.place);
+      const isIndexed = replay === undefined && options.replay === undefined;
+      const predictions = isIndexed ? index.add(capture, traceId, raw.place) : undefined;
       const trace = book.trace({ ...line, range });
-      const facts = captureFacts(capture, raw.place, replay);
+      const isRetried = chunk.ranges[range]?.keptIn !== undefined;
+      const facts = captureFacts(capture, raw.place, { replay, predictions, isRetried });
       if (trace !== undefined) await batch.add({ traceId, range, raw, trace, assessments: [], facts }, weight);
       if (read.kind === 'heavy') await batch.flush();
     }

@@ -65,6 +65,8 @@ export class LineBook {
   readonly #counts: LogCounts[];
   readonly #unread: UnreadRange[] = [];
   readonly #quarantine: QuarantineEntry[] = [];
+  /** Those of them that no earlier run has put there. */
+  readonly quarantinedFirst: QuarantineEntry[] = [];
   /** Lines identical to an earlier one, by trace id. */
   readonly #duplicates = new Map<string, KeptLine[]>();
   /** The reasons of traces that could not be built or that MLflow refused. They apply to identical lines too. */
@@ -182,7 +184,7 @@ export class LineBook {
     const { objectTimeMs, ...where } = place;
     const cut = this.#request.chunk.ranges[range];
     this.#count(range, 'quarantined');
-    this.#quarantine.push({
+    const entry = {
       ...where,
       ...(cut === undefined ? {} : { cutAt: cut.cutAt ?? cut.start }),
       reason,
@@ -192,7 +194,9 @@ export class LineBook {
       experimentId: this.#request.chunk.experimentId,
       objectTimeMs,
       options: this.#request.options,
-    });
+    };
+    this.#quarantine.push(entry);
+    if (cut?.keptIn === undefined) this.quarantinedFirst.push(entry);
   }
 
   receipt(failure: unknown): LogReceipt {

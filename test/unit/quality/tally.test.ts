@@ -3,6 +3,7 @@
 import { inSample, traceIdOf } from '../../../src/captures/trace/ids.ts';
 import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
 import type { QualityCell, QualityCounts } from '../../../src/core/contract/quality.ts';
+import { binOf } from '../../../src/core/statistics/log-bins.ts';
 import { CallFailure } from '../../../src/judge/errors.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { type NewAssessment, RUN_METADATA, type StoredAssessment } from '../../../src/mlflow/types.ts';
@@ -17,7 +18,15 @@ import { memoryWriting } from '../../doubles/memory-table.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { scriptedJudge, told } from '../../doubles/scripted-judge.ts';
 import { chunkOf, rangeOf } from '../../helpers/chunk-request.ts';
-import { chatLine } from '../../helpers/deployed-captures.ts';
+import {
+  captureLine,
+  chatLine,
+  chatReply,
+  chatRequest,
+  csv,
+  json,
+  type Side,
+} from '../../helpers/deployed-captures.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 
 const LLM = scorersFor().filter(isJudgeScorer).slice(0, 1);
@@ -37,8 +46,8 @@ class Rig {
 
   readonly writing = memoryWriting();
 
-  request(run: string, options: Partial<ChunkRequest['options']> = {}, attempt = 0): ChunkRequest {
-    const range = rangeOf(this.storage, `e/Blue/2026/11/20/10/a.jsonl`, LINES);
+  request(run: string, options: Partial<ChunkRequest['options']> = {}, attempt = 0, lines = LINES): ChunkRequest {
+    const range = rangeOf(this.storage, `e/Blue/2026/11/20/10/a.jsonl`, lines);
     const all = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
     return { run, chunk: chunkOf([range]), options: { ...all, ...options }, attempt };
   }
@@ -92,7 +101,7 @@ test('a second run over the same captures counts nothing, and neither does the r
   const first = await rig.evaluate(rig.request('one'));
   expect(first).toMatchObject({ captures: 8, scorers: { [JUDGED]: judged(8) } });
   expect(first.scorers?.cut_off).toEqual({ all: { values: { false: 8 } } });
-  expect(first.scorers?.response_words?.all?.numbers).toMatchObject({ count: 8 });
+  expect(first.scorers?.response_words?.all?.numbers).toEqual({ bins: { [binOf(11)]: 8 }, sum: 88, squares: 8 * 121 });
   expect(first.judgeUsd).toBeGreaterThan(0);
   expect(await rig.evaluate(rig.request('two'))).toEqual({});
   // A re-driven attempt reports the same again, in place of its first receipt.
@@ -161,7 +170,8 @@ test('captures that an always rule chooses are a part of their own', async () =>
 
 test('captures that were only traced are judged later, by the run that evaluates them', async () => {
   const rig = new Rig();
-  const traced = { captures: 8, inputTokens: 240, outputTokens: 96 };
+  const replyTokens = { bins: { [binOf(12)]: 8 }, sum: 96, squares: 8 * 144 };
+  const traced = { captures: 8, inputTokens: 240, outputTokens: 96, replyTokens };
   expect(await rig.log(rig.request('one', { evaluate: false }))).toEqual(traced);
   expect(await rig.log(rig.request('one', { evaluate: false }, 1))).toEqual(traced);
   expect(await rig.log(rig.request('two', { evaluate: false }))).toEqual({});
@@ -169,6 +179,46 @@ test('captures that were only traced are judged later, by the run that evaluates
   expect(cell.captures).toBeUndefined();
   expect(cell.scorers?.[JUDGED]).toEqual(judged(8));
   expect(await rig.evaluate(rig.request('four'))).toEqual({});
+});
+
+test('errors by kind, quarantine by reason, the length of replies, and predictions', async () => {
+  const line = (name: string, request: Side, reply: Side) => captureLine(name, `${HOUR}:30:00Z`, request, reply);
+  const asked = json(chatRequest('Q?'));
+  const lines = [
+    line('tokens', asked, json(chatReply('Yes.'))),
+    line('characters', asked, json({ ...chatReply('Yes.'), usage: undefined })),
+    line('status', asked, json({ error: { message: 'Too many requests', code: 429 } })),
+    line('name', asked, json({ error: { message: 'The model is broken', type: 'ModelError' } })),
+    line('numbers', csv('1,2\n3,4\n5,6'), csv('0.5\n0.25\n0.25')),
+    line('classes', json({ instances: [1, 2] }), json({ predictions: ['cat', 'dog'] })),
+    '{"no": "capture"}',
+  ];
+  const numbers = (...all: number[]) => {
+    const bins: Record<string, number> = {};
+    for (const one of all) addTree(bins, { [binOf(one)]: 1 });
+    return { bins, sum: all.reduce((sum, one) => sum + one), squares: all.reduce((sum, one) => sum + one * one, 0) };
+  };
+  const expected = {
+    captures: 6,
+    errorReplies: 2,
+    errorKinds: { 429: 1, ModelError: 1 },
+    quarantined: { NotACaptureRecord: 1 },
+    replyTokens: numbers(12),
+    replyCharacters: numbers(4),
+    predictions: { numbers: numbers(0.5, 0.25, 0.25), classes: { cat: 1, dog: 1 } },
+  };
+  const rig = new Rig();
+  expect(await rig.evaluate(rig.request('one', {}, 0, lines))).toMatchObject(expected);
+  expect(await rig.evaluate(rig.request('one', {}, 1, lines))).toMatchObject(expected);
+  const traced = new Rig();
+  expect(await traced.log(traced.request('one', { evaluate: false }, 0, lines))).toMatchObject(expected);
+});
+
+test('a line that a retry traces is in quarantine no more, and one that it quarantines again counts once', async () => {
+  const rig = new Rig();
+  const { chunk, ...request } = rig.request('retry', { evaluate: false }, 0, [chatLine('mended'), '{"no": "capture"}']);
+  const ranges = chunk.ranges.map((range) => ({ ...range, keptIn: 'quarantine/one/00000000.jsonl' }));
+  expect((await rig.log({ ...request, chunk: { ...chunk, ranges } })).quarantined).toEqual({ retried: -1 });
 });
 
 describe('hostile captures', () => {

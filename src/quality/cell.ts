@@ -1,0 +1,68 @@
+/** Sums of counts of an hour and a variant that stay small, whatever captures say: names and bins beyond a limit are one. */
+import type { NumberCounts, QualityCell, QualityCounts } from '../core/contract/quality.ts';
+import { binOf, boundBins } from '../core/statistics/log-bins.ts';
+import { addTree } from './count-tree.ts';
+
+/** A scorer may quote the capture, as those of languages do. Errors, classes and reasons are what captures say as well. */
+const MAX_NAMES = 50;
+const MAX_NAME_CHARS = 63;
+/** In place of the names beyond a limit. */
+export const OTHER = '(other)';
+
+/** Returns a name that a capture made up, as it is counted. */
+export const nameOf = (text: string): string => text.slice(0, MAX_NAME_CHARS).replace('__proto__', OTHER);
+
+/** A capture may claim any number. Beyond this, squares and sums would lose their small terms. */
+const MAX_NUMBER = 1e12;
+export const isCountable = (number: number): boolean => Math.abs(number) <= MAX_NUMBER;
+
+/** Returns the counts of a number; none if it is beyond reason. */
+export const numberCounts = (number: number, times = 1): NumberCounts =>
+  isCountable(number)
+    ? { bins: { [binOf(number)]: times }, sum: times * number, squares: times * number * number }
+    : {};
+
+/** Adds counts to those of an hour and a variant. */
+export function addCell(total: QualityCell, more: QualityCell): void {
+  addTree(total, more);
+  bound(total);
+}
+
+function bound({
+  errorKinds,
+  quarantined,
+  predictions,
+  replyTokens,
+  replyCharacters,
+  scorers = {},
+}: QualityCell): void {
+  const samples = Object.values(scorers).flatMap((own) => Object.values(own));
+  const numbers = [replyTokens, replyCharacters, predictions?.numbers, ...samples.map((sample) => sample.numbers)];
+  for (const counts of numbers) if (counts?.bins !== undefined) boundBins(counts.bins);
+  const names = [errorKinds, quarantined, predictions?.classes, ...samples.map(({ values }) => values)];
+  for (const counts of names) boundNames(counts);
+}
+
+function boundNames(counts: Record<string, number> = {}): void {
+  const names = Object.keys(counts);
+  if (names.length <= MAX_NAMES) return;
+  for (const name of names.slice(MAX_NAMES - 1)) {
+    if (name === OTHER) continue;
+    const count = counts[name] ?? 0;
+    delete counts[name];
+    addTree(counts, { [OTHER]: count });
+  }
+}
+
+/** Adds counts of the same hours, which are given away, and bounds the sums. */
+export function sumHours(all: Iterable<{ hours: QualityCounts }>): QualityCounts {
+  const total: QualityCounts = {};
+  for (const { hours } of all) {
+    for (const [hour, variants] of Object.entries(hours)) {
+      if (Object.hasOwn(total, hour)) addTree(total[hour] ?? {}, variants);
+      else total[hour] = variants;
+    }
+  }
+  for (const variants of Object.values(total)) for (const cell of Object.values(variants)) bound(cell);
+  return total;
+}
