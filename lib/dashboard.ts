@@ -26,10 +26,10 @@ import {
   THROTTLE_METRICS,
 } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
+import { objectivesOf } from '../src/quality/objectives.ts';
 import { readTrueObjectives } from '../src/quality/true-objectives.ts';
 import type { GroundTruth } from './ground-truth.ts';
 import { childrenMetrics, runMetric, sumOf, waitingChunks } from './metrics.ts';
-import { objectivesOf } from './quality-alarms.ts';
 import { MAPS } from './state-machines/states.ts';
 
 const PERIOD = Duration.minutes(5);

@@ -85,8 +85,8 @@ export class GroundTruth extends Construct {
     }
     const own: WorkPart[] = ['truthWaiting', 'truthFiles', 'truthLabeled', 'truthToNote', 'truthRuns', 'truthReports'];
     grantWork(workBucket, role, {
-      read: ['starts', 'truthUploads', 'truthIndex', ...own],
-      write: ['truthIndex', ...own],
+      read: ['starts', 'truthUploads', 'truthIndex', 'measured', ...own],
+      write: ['truthIndex', 'measured', 'turns', ...own],
       remove: ['truthIndex', 'truthWaiting', 'truthToNote'],
     });
     grantMlflow(role, settings);

@@ -123,12 +123,10 @@ function grantWorkBucket(
       'receipts',
       'batchState',
       'summaryState',
-      'newCounts',
-      'dayCounts',
-      'detectors',
+      'counts',
     ],
-    write: ['summary', 'summaryState', 'files', 'newCounts', 'dayCounts', 'detectors', 'replayVerdicts'],
-    remove: ['newCounts'],
+    write: ['summary', 'summaryState', 'files', 'counts', 'replayVerdicts'],
+    remove: ['newCounts', 'daySums'],
   });
 }
 

@@ -10,8 +10,7 @@ import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import type { Construct } from 'constructs';
 import { QUALITY_DIMENSIONS } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
-import { scorersFor } from '../src/judge/scorers/scorer-set.ts';
-import { type Objective, readObjectives } from '../src/quality/objectives.ts';
+import { objectivesOf } from '../src/quality/objectives.ts';
 import { readTrueObjectives } from '../src/quality/true-objectives.ts';
 import { allow, grantKey } from './access/allow.ts';
 import { runMetric } from './metrics.ts';
@@ -21,13 +20,6 @@ import type { PipelineFunction } from './pipeline-function.ts';
 const PERIOD = Duration.minutes(1);
 /** While an objective is missed, each run says so. The alarm ends half an hour after the last that did. */
 const PERIODS = 30;
-
-/** Returns the objectives of the settings that the detectors watch. */
-export const objectivesOf = (settings: Settings): Objective[] =>
-  readObjectives(settings.QUALITY_OBJECTIVES, {
-    scorers: scorersFor({ guidelines: settings.JUDGE_GUIDELINES }),
-    sampleRate: settings.EVALUATION_SAMPLE_RATE,
-  });
 
 export function qualityAlarms(
   scope: Construct,

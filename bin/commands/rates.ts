@@ -10,11 +10,17 @@ import { labelsByCell, type WindowLabel } from '../../src/quality/calibration/wi
 import {
   type CountedCell,
   cellsOf,
-  daysWithCounts,
   type GroupBy,
   readWindow,
   type TimeWindow,
 } from '../../src/quality/counts-store.ts';
+import { type CountedDay, daysWithCounts } from '../../src/quality/day-objects.ts';
+import {
+  type ObjectiveRate,
+  type ObjectiveSettings,
+  objectiveRates,
+  objectiveSettings,
+} from '../../src/quality/objective-rates.ts';
 import {
   differencesOf,
   type GroupRates,
@@ -27,7 +33,7 @@ import {
 } from '../../src/quality/rates.ts';
 import { differencesText, ratesCsv, ratesTable, windowText } from '../../src/quality/rates-text.ts';
 import { jsonOption, jsonText, type TextOptions, terminal } from '../cli/output.ts';
-import { type StackFlags, shadowVariantsOf, stackOption, withStack } from '../cli/stack.ts';
+import { deployedSettings, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 import { instantMs } from '../cli/window.ts';
 import { type LabelReader, labelReader } from './calibration-data.ts';
 import { commandSettings } from './settings.ts';
@@ -82,8 +88,8 @@ async function rates(flags: RatesFlags): Promise<void> {
     const { storage, outputs } = stack;
     const active = activeScorers(settings);
     const readLabels = flags.labels === false ? undefined : labelReader(settings, active, flags.scorer);
-    const shadow = await shadowVariantsOf(stack);
-    const query = { active, shadow, nowMs: Date.now(), readLabels };
+    const objectives = objectiveSettings.parse(await deployedSettings(stack));
+    const query = { active, shadow: objectives.SHADOW_VARIANTS, objectives, nowMs: Date.now(), readLabels };
     const report = await ratesReport(storage, outputs.workBucket, flags, query);
     for (const warning of report.warnings) console.error(warning);
     process.stdout.write(textOf(report, flags));
@@ -96,6 +102,8 @@ export interface RatesReport {
   groups: GroupRates[];
   /** The shadow variants that are in no group, each by itself. */
   shadow: GroupRates[];
+  /** The objectives of the deployed stack, in the window, whatever scorers and variants were asked for. */
+  objectives: ObjectiveRate[];
   /** What was compared, if anything was. */
   compared?: { before: string; after: string; differences: RateDifference[] };
   warnings: string[];
@@ -106,14 +114,18 @@ export interface RatesOutput extends Omit<RatesReport, 'window'> {
   window: { from: string; to: string };
 }
 
-type ReportQuery = Pick<RatesQuery, 'active' | 'shadow'> & { nowMs: number; readLabels?: LabelReader | undefined };
+type ReportQuery = Pick<RatesQuery, 'active' | 'shadow'> & {
+  objectives?: ObjectiveSettings;
+  nowMs: number;
+  readLabels?: LabelReader | undefined;
+};
 
 /** Reads the counts of the windows and computes the rates. @throws PermanentError `NoCounts`, `UnknownName`, `InvalidTime` */
 export async function ratesReport(
   storage: Storage,
   bucket: string,
   flags: RatesFlags,
-  { active, shadow = [], nowMs, readLabels }: ReportQuery,
+  { active, shadow = [], objectives, nowMs, readLabels }: ReportQuery,
 ): Promise<RatesReport> {
   const window = windowOf(flags.from, flags.to, nowMs);
   const isShadow = ({ variant }: { variant: string }): boolean => shadow.includes(variant);
@@ -132,9 +144,11 @@ export async function ratesReport(
     for (const label of found?.labels ?? []) labels.push(label);
     for (const [scorer, parts] of found?.covered ?? []) covered.set(scorer, [...(covered.get(scorer) ?? []), ...parts]);
     warnings.push(...(found?.warnings ?? []));
-    return cells.filter(({ variant }) => flags.variant === undefined || flags.variant.includes(variant));
+    return cells;
   };
-  const all = await read(window);
+  const isChosen = ({ variant }: CountedCell): boolean => flags.variant?.includes(variant) ?? true;
+  const counted = await read(window);
+  const all = counted.filter(isChosen);
   const cells = all.filter((cell) => !isBeside(cell));
   checkNames('scorer', flags.scorer, [...new Set([...active.map(({ name }) => name), ...scorersIn(all)])]);
   // A window to compare with may bring more labels.
@@ -147,9 +161,14 @@ export async function ratesReport(
   const groups = groupRates(cells, query);
   const beside = groupRates(all.filter(isBeside), { ...query, by: 'variant' });
   if (lacksRuns(all)) warnings.push(LACKS_RUNS);
-  const readServed = async (of: TimeWindow) => (await read(of)).filter((cell) => !isBeside(cell));
+  const readServed = async (of: TimeWindow) => (await read(of)).filter((cell) => isChosen(cell) && !isBeside(cell));
   const compared = await compare(flags, { nowMs, cells, groups, query, read: readServed });
-  return { window, by: flags.by, groups, shadow: beside, ...(compared === undefined ? {} : { compared }), warnings };
+  return {
+    ...{ window, by: flags.by, groups, shadow: beside },
+    objectives: objectives === undefined ? [] : await objectiveRates(storage, bucket, objectives, counted),
+    ...(compared === undefined ? {} : { compared }),
+    warnings,
+  };
 }
 
 const LACKS_RUNS =
@@ -201,8 +220,8 @@ function windowOf(from: string, to: string | undefined, nowMs: number): TimeWind
   throw new PermanentError('InvalidTime', 'The window is empty', facts);
 }
 
-function noCounts(window: TimeWindow, days: readonly string[]): PermanentError {
-  const [first, last] = [days[0], days.at(-1)];
+function noCounts(window: TimeWindow, days: readonly CountedDay[]): PermanentError {
+  const [first, last] = [days[0]?.day, days.at(-1)?.day];
   const expected =
     first === undefined ? 'counts of any run; there are none yet' : `a window within ${first} to ${last} (UTC)`;
   return new PermanentError('NoCounts', 'There are no captures in the window', { got: windowText(window), expected });

@@ -7,7 +7,8 @@ import { workKeys } from '../core/contract/work-keys.ts';
 import { PipelineError } from '../core/errors/errors.ts';
 import { forEachConcurrently } from '../core/process/concurrency.ts';
 import { takeFarthest } from '../quality/count-tree.ts';
-import { dayOf, daysWithCounts, readCounts, writeCounts } from '../quality/counts-store.ts';
+import { dayOf, readCounts, writeCounts } from '../quality/counts-store.ts';
+import { daysWithCounts } from '../quality/day-objects.ts';
 import { RunSums } from '../quality/run-sums.ts';
 import { type ChunkState, readChunks, readStates } from './receipts.ts';
 
@@ -32,7 +33,7 @@ export async function rebuildCounts(
   writes = true,
 ): Promise<RebuiltCounts> {
   const daysOfRuns = new Map<string, string[]>();
-  const days = (await daysWithCounts(storage, bucket)).filter(isInside);
+  const days = (await daysWithCounts(storage, bucket)).map(({ day }) => day).filter(isInside);
   for await (const { run, day, hours } of readCounts(storage, bucket, days)) {
     if (Object.keys(hours).length > 0) daysOfRuns.set(run, [...(daysOfRuns.get(run) ?? []), day]);
   }

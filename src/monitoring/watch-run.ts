@@ -7,9 +7,8 @@ import { QUALITY_DIMENSIONS, type QualityMetric } from '../core/contract/names.t
 import type { QualityObservations } from '../core/contract/quality.ts';
 import { createMetrics, logger } from '../core/process/logging.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
-import { scorersFor } from '../judge/scorers/scorer-set.ts';
 import { Detectors } from '../quality/detectors.ts';
-import { ERROR_REPLIES, readObjectives } from '../quality/objectives.ts';
+import { ERROR_REPLIES, objectivesOf } from '../quality/objectives.ts';
 import type { RunSums } from '../quality/run-sums.ts';
 import { watchQuality } from '../quality/watch.ts';
 import { isLive } from './plan/input.ts';
@@ -22,9 +21,8 @@ type Watch = (summary: Pick<RunSummary, 'run' | 'startedAt' | 'input' | 'options
  * appear in the metrics, whose time is now.
  */
 export function connectQuality(environment: LambdaEnvironment, storage: Storage): Watch {
-  const { QUALITY_OBJECTIVES: raw, EVALUATION_SAMPLE_RATE: sampleRate, ALARM_TOPIC_ARN: topic } = environment;
-  const scorers = scorersFor({ guidelines: environment.JUDGE_GUIDELINES });
-  const objectives = readObjectives(raw, { scorers, sampleRate });
+  const { ALARM_TOPIC_ARN: topic } = environment;
+  const objectives = objectivesOf(environment);
   if (objectives.length === 0) return async () => undefined;
   // Their limits take up to some seconds to calculate, which only a run of new captures needs.
   let detectors: Detectors | undefined;

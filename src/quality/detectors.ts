@@ -39,8 +39,8 @@ interface ObjectiveState {
   design: string;
   /** After all captures before `settledUntil`. */
   settled: DetectorState;
-  /** The last turn that was announced, and the second of its last capture. */
-  said: { isMissed: boolean; second: number };
+  /** The last turn that was announced, the second of its last capture, and of the first that showed it. */
+  said: { isMissed: boolean; second: number; since?: number };
   failures: ObservedFailure[];
 }
 
@@ -70,6 +70,18 @@ export interface DetectorsState {
   applied: Record<string, number>;
   horizonMs: number;
   outbox: Announcement[];
+}
+
+/** @returns `undefined` if the text is not a state */
+export function parseState(text: string): DetectorsState | undefined {
+  try {
+    const { settledUntil, horizonMs, outbox, objectives, tail, applied } = JSON.parse(text);
+    const isTree = [objectives, tail, applied].every((tree) => typeof tree === 'object' && tree !== null);
+    const isState = isTree && Number.isFinite(settledUntil) && Number.isFinite(horizonMs) && Array.isArray(outbox);
+    return isState ? { settledUntil, horizonMs, outbox, objectives, tail, applied } : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** How long runs may differ in their duration, without being fed in another order than that of the inferences. */
@@ -173,7 +185,7 @@ export class Detectors {
     seconds.sort(([a], [b]) => a - b);
     const announce = (second: number, turn: ObjectiveTurn, now: DetectorState): void => {
       if (turn.isMissed === own.said.isMissed || second < own.said.second) return;
-      own.said = { isMissed: turn.isMissed, second };
+      own.said = { isMissed: turn.isMissed, second, since: turn.evidence.since };
       const failures = worst(own.failures.filter((one) => one.second >= turn.evidence.since));
       const window = rateOf(now, detector.objective);
       const announced = {

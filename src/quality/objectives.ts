@@ -11,9 +11,10 @@
  */
 
 import * as z from 'zod';
+import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { nearest } from '../core/values/nearest.ts';
 import { describeValues, readValue } from '../core/values/scorer-values.ts';
-import { isCodeScorer } from '../judge/scorers/scorer-set.ts';
+import { isCodeScorer, scorersFor } from '../judge/scorers/scorer-set.ts';
 import { isMet, isPass } from '../judge/scorers/values.ts';
 import type { JudgeScorer, Scorer } from '../judge/types.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
@@ -108,6 +109,15 @@ export function readObjectives(raw: readonly unknown[], sampling: Sampling): Obj
   if (ids.length > MAX_OBJECTIVES) throw invalid(`there are ${ids.length}, and ${MAX_OBJECTIVES} at most`);
   return objectives;
 }
+
+/** Returns the objectives of the settings that the detectors watch. @throws PermanentError `InvalidObjectives` */
+export const objectivesOf = (
+  settings: Pick<LambdaEnvironment, 'QUALITY_OBJECTIVES' | 'JUDGE_GUIDELINES' | 'EVALUATION_SAMPLE_RATE'>,
+): Objective[] =>
+  readObjectives(settings.QUALITY_OBJECTIVES, {
+    scorers: scorersFor({ guidelines: settings.JUDGE_GUIDELINES }),
+    sampleRate: settings.EVALUATION_SAMPLE_RATE,
+  });
 
 /** Whether an entry of the setting is about error replies. */
 export const isAboutErrors = (entry: unknown): boolean =>

@@ -16,8 +16,10 @@ import {
   type DetectorsState,
   missedObjectives,
   type ObservedRun,
+  parseState,
   SHOWN_FAILURES,
 } from './detectors.ts';
+import { keepTurn } from './objective-states.ts';
 import type { Objective } from './objectives.ts';
 
 // --------------------------------------------------------------------------------------------------------- message
@@ -171,6 +173,9 @@ export async function watchQuality(run: ObservedRun, deps: WatchDependencies): P
   const untilMs = Date.now() + SENDING_MS;
   for (const announced of due) {
     if (Date.now() >= untilMs) break;
+    const { objective, second, turn } = announced;
+    const kept = { objective, second, isMissed: turn.isMissed, since: turn.evidence.since };
+    await keepTurn(deps.storage, deps.workBucket, kept);
     if (await send(announced, deps, nowMs)) done.add(announced.id);
   }
   if (done.size > 0) {
@@ -193,29 +198,6 @@ async function send(announced: Announcement, { detectors, context, publish }: Wa
   }
 }
 
-/** @returns `undefined` if it is not a state: the detectors then begin anew, as if it were lost, since every run needs them */
-function readState(text: string, where: string): DetectorsState | undefined {
-  const state = parsed(text);
-  const { settledUntil, horizonMs, outbox, objectives, tail, applied } = state ?? {};
-  const isTree = [objectives, tail, applied].every((tree) => typeof tree === 'object' && tree !== null);
-  if (isTree && Number.isFinite(settledUntil) && Number.isFinite(horizonMs) && Array.isArray(outbox)) {
-    return state as DetectorsState;
-  }
-  logger.error('DetectorsUnreadable: the detectors of quality begin anew, without the evidence so far', {
-    got: `${text.length} characters that are no state`,
-    where,
-  });
-  return undefined;
-}
-
-function parsed(text: string): Partial<DetectorsState> | undefined {
-  try {
-    return JSON.parse(text) ?? undefined;
-  } catch {
-    return undefined;
-  }
-}
-
 /**
  * Changes the state under the condition that nobody else has.
  *
@@ -230,7 +212,15 @@ async function update(
   const where = `s3://${workBucket}/${key}`;
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
     const stored = await storage.getText(workBucket, key);
-    const before = stored && readState(stored.text, where);
+    const before = stored && parseState(stored.text);
+    if (stored !== undefined && before === undefined) {
+      // As if it were lost: every run needs them.
+      const got = `${stored.text.length} characters that are no state`;
+      logger.error('DetectorsUnreadable: the detectors of quality begin anew, without the evidence so far', {
+        got,
+        where,
+      });
+    }
     const after = change(before);
     if (after === undefined) return before;
     if ((await storage.putJsonIf(workBucket, key, after, stored?.etag)) !== undefined) return after;

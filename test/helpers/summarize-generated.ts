@@ -6,7 +6,7 @@
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { retriedUnits } from '../../src/monitoring/plan/retry-source.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
-import type { RunCounts } from '../../src/quality/counts-store.ts';
+import type { RunCounts } from '../../src/quality/day-objects.ts';
 import { countedCaptures, GeneratedRun } from './generated-run.ts';
 
 const KIB = 1024;

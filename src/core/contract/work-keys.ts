@@ -65,6 +65,7 @@ export const workKeys = {
   batchJobs: (run: string) => `${workKeys.batchStatePrefix(run)}jobs.json`,
   batchManifest: (run: string) => `${workKeys.batchStatePrefix(run)}manifest.jsonl`,
   claim: (digest: string) => `claims/${digest}.json`,
+  countsPrefix: 'counts/',
   /** What a run has done to the counts of a day (UTC, such as `2026-11-20`). `digest` is that of its content and time. */
   newCounts: (day: string, run: string, digest: string) => `${workKeys.newCountsOf(day)}${run}-${digest}.json`,
   newCountsOf: (day: string) => `${workKeys.newCountsPrefix}${day}/`,
@@ -72,8 +73,18 @@ export const workKeys = {
   /** The same of many runs, a line each. */
   dayCounts: (day: string) => `${workKeys.dayCountsPrefix}${day}.jsonl.gz`,
   dayCountsPrefix: 'counts/days/',
+  /** The sum of all runs of a day. `of` is the ETag of the `dayCounts` that it is the sum of. */
+  daySum: (day: string, of: string) => `${workKeys.daySumsOf(day)}${of}.json.gz`,
+  daySumsOf: (day: string) => `${workKeys.daySumsPrefix}${day}-`,
+  daySumsPrefix: 'counts/sums/',
   /** The state of the detectors of all objectives. */
   detectors: 'counts/detectors.json',
+  /** An objective became missed or met, epoch seconds. `digest` is that of the objective and of which. */
+  turn: (second: number, digest: string) => `${workKeys.turnsPrefix}${padded(second, 11)}-${digest}.json`,
+  turnsPrefix: 'counts/turns/',
+  /** The newest measurement of an objective for true answers. */
+  measured: (objective: string) => `${workKeys.measuredPrefix}${objective}.json`,
+  measuredPrefix: 'counts/measured/',
   /** The receipt of a capture file that is forwarded. `digest` is that of its place and ETag. */
   forward: (digest: string) => `${workKeys.forwardsPrefix}${digest}.json`,
   forwardsPrefix: 'forwards/',

@@ -8,6 +8,7 @@ import { QUALITY_DIMENSIONS, type QualityMetric } from '../../core/contract/name
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { createMetrics, logger } from '../../core/process/logging.ts';
 import { dayOf, hourMs } from '../../quality/counts-store.ts';
+import { keepMeasurement } from '../../quality/objective-states.ts';
 import { hourOf } from '../../quality/tally.ts';
 import { isMissed, readTrueObjectives, type TrueObjective } from '../../quality/true-objectives.ts';
 import { labeledHours, readLabeled } from '../join/labeled-store.ts';
@@ -79,8 +80,8 @@ async function publishObjective(objective: TrueObjective, end: string, deps: Ste
   const { SHADOW_VARIANTS: shadow } = environment;
   const from = hourOf(hourMs(end) - hours * HOUR_MS);
   const window = await labeledHours(storage, environment.WORK_BUCKET, { from, to: end });
-  const rows = readLabeled(storage, environment.WORK_BUCKET, window);
-  const { kind, groups } = await measureTruth(rows, environment.GROUND_TRUTH, { variant, shadow });
+  const labeled = readLabeled(storage, environment.WORK_BUCKET, window);
+  const { kind, groups } = await measureTruth(labeled, environment.GROUND_TRUTH, { variant, shadow });
   const [found] = groups;
   const figure = found?.measures[name];
   const scored = found?.classes?.scored;
@@ -92,6 +93,11 @@ async function publishObjective(objective: TrueObjective, end: string, deps: Ste
   }
   const missed = isMissed(objective, figure.low, figure.high);
   logger[missed ? 'warn' : 'info']('An objective for true answers was measured', { ...facts, missed });
+  const { rows } = facts;
+  await keepMeasurement(storage, environment.WORK_BUCKET, {
+    ...{ objective: id, from, end, rows, missed },
+    ...{ value: figure.value, low: figure.low, high: figure.high },
+  });
   const metrics = createMetrics(environment.STACK_PREFIX);
   metrics.addDimensions({ [QUALITY_DIMENSIONS.objective]: id });
   metrics.addMetric('TrueValue' satisfies QualityMetric, MetricUnit.NoUnit, figure.value);

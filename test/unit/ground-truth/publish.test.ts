@@ -4,6 +4,7 @@ import type { LabeledRow } from '../../../src/core/contract/ground-truth.ts';
 import { truthKeys } from '../../../src/core/contract/work-keys.ts';
 import { rewriteHour } from '../../../src/ground-truth/join/labeled-store.ts';
 import { measureLabels } from '../../../src/ground-truth/measure/publish.ts';
+import { readMeasurement, readTurns } from '../../../src/quality/objective-states.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { stepsOn } from '../../helpers/ground-truth.ts';
 
@@ -93,6 +94,30 @@ test('an objective is missed when the interval shows it, over the window that en
     { Objective: 'recall A', TrueValue: 0.88, QualityMissed: 1 },
     // 188 of 300 positives are found by 298 predictions.
     { Objective: 'f1', TrueValue: expect.closeTo((2 * 188) / 598, 9) },
+  ]);
+});
+
+test('the newest measurement of an objective is kept, and when it became missed or met', async () => {
+  const memory = new MemoryStorage();
+  const objectives = [{ accuracy: { atLeast: 0.9 }, over: '1d' }];
+  for (const [day, right] of [
+    [10, 95],
+    [12, 50],
+    [14, 50],
+    [16, 95],
+  ] as const) {
+    memory.writtenMs.clear();
+    await label(memory, `2026-11-${day}T10`, 100, right);
+    await run(memory, objectives);
+  }
+  const at = (day: number) => Date.parse(`2026-11-${day}T11:00:00Z`) / 1000;
+  expect(await readMeasurement(memory.storage, 'work', 'accuracy')).toMatchObject({
+    ...{ from: '2026-11-15T11', end: '2026-11-16T11', rows: 100, value: 0.95, missed: false, since: at(16) },
+  });
+  const window = { fromMs: 0, toMs: BEGAN };
+  expect(await readTurns(memory.storage, 'work', window)).toEqual([
+    { objective: 'accuracy', isMissed: true, since: at(12), second: at(12) },
+    { objective: 'accuracy', isMissed: false, since: at(16), second: at(16) },
   ]);
 });
 

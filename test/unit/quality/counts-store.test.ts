@@ -4,7 +4,8 @@ import type { QualityCounts } from '../../../src/core/contract/quality.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { logger } from '../../../src/core/process/logging.ts';
 import { addTree } from '../../../src/quality/count-tree.ts';
-import { daysWithCounts, readCounts, writeCounts } from '../../../src/quality/counts-store.ts';
+import { cellsOf, readCounts, readWindow, writeCounts } from '../../../src/quality/counts-store.ts';
+import { daysWithCounts } from '../../../src/quality/day-objects.ts';
 import { RunSums } from '../../../src/quality/run-sums.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 
@@ -30,26 +31,42 @@ class Killed extends MemoryStorage {
     this.#write();
     return super.putIf(bucket, key, content, replaces);
   }
+  override async putBytes(bucket: string, key: string, content: { body: Buffer }): Promise<void> {
+    this.#write();
+    await super.putBytes(bucket, key, content);
+  }
   override readonly s3 = {
     send: async ({ input }: { input: { Key: string } }): Promise<void> => {
       this.#write();
       this.objects.delete(input.Key);
     },
   };
+  under(prefix: string): number {
+    return [...this.objects.keys()].filter((key) => key.startsWith(prefix)).length;
+  }
   get small(): number {
-    return [...this.objects.keys()].filter((key) => key.startsWith(workKeys.newCountsPrefix)).length;
+    return this.under(workKeys.newCountsPrefix);
   }
 }
+
+const namesOfDays = async ({ storage }: MemoryStorage) => (await daysWithCounts(storage, 'w')).map(({ day }) => day);
 
 async function total(memory: MemoryStorage, days?: string[]): Promise<{ captures: number; runs: number }> {
   const counts: QualityCounts = {};
   let runs = 0;
-  for await (const { hours } of readCounts(memory.storage, 'w', days ?? (await daysWithCounts(memory.storage, 'w')))) {
+  for await (const { hours } of readCounts(memory.storage, 'w', days ?? (await namesOfDays(memory)))) {
     addTree(counts, hours);
     runs += 1;
   }
   const cells = Object.values(counts).flatMap((hour) => Object.values(hour));
   return { captures: cells.reduce((sum, cell) => sum + (cell.captures ?? 0), 0), runs };
+}
+
+/** The same, as the commands read it. */
+async function windowTotal(memory: MemoryStorage): Promise<number> {
+  const window = { fromMs: Date.parse(DAY), toMs: Date.parse('2026-11-28') };
+  const counts = await readWindow(memory.storage, 'w', await daysWithCounts(memory.storage, 'w'), window);
+  return cellsOf(counts).reduce((sum, { cell }) => sum + (cell.captures ?? 0), 0);
 }
 
 /** Of two writes within a millisecond, none would be the later one. */
@@ -58,6 +75,49 @@ const write = (memory: MemoryStorage, run: string, counts: QualityCounts, days?:
   nowMs += 1;
   return writeCounts(memory.storage, 'w', run, counts, days, nowMs);
 };
+
+/** Two days after the end of `DAY`. */
+const LATER = '2026-11-24';
+const later = (memory: MemoryStorage, run: string, counts: QualityCounts) =>
+  writeCounts(memory.storage, 'w', run, counts, [], Date.parse(LATER) + nowMs - Date.parse(DAY));
+
+test('a day that has ended is read as one line, until a run of it is summarized again, and is summed anew then', async () => {
+  const memory = new Killed();
+  for (let n = 0; n < 70; n += 1) await write(memory, `run-${n}`, captures(1));
+  await later(memory, 'next', captures(1, LATER));
+  expect([memory.small, memory.under(workKeys.daySumsPrefix)]).toEqual([1, 1]);
+  memory.getBytes = async function (this: Killed, bucket, key) {
+    if (key === workKeys.dayCounts(DAY)) throw new Error('The lines of the runs were read');
+    return Killed.prototype.getBytes.call(this, bucket, key);
+  };
+  expect(await windowTotal(memory)).toBe(71);
+  Reflect.deleteProperty(memory, 'getBytes');
+  // It is killed before it merges. Its counts are replaced, and not added to the sum.
+  memory.writesLeft = 1;
+  await later(memory, 'run-3', captures(10)).catch(() => undefined);
+  memory.writesLeft = Number.POSITIVE_INFINITY;
+  expect([await windowTotal(memory), (await total(memory)).captures]).toEqual([80, 80]);
+  await later(memory, 'run-4', { ...captures(5), ...captures(1, LATER) });
+  expect([await windowTotal(memory), await total(memory)]).toEqual([85, { captures: 85, runs: 72 }]);
+  expect([memory.under(workKeys.newCountsOf(DAY)), memory.under(workKeys.daySumsPrefix)]).toEqual([0, 1]);
+});
+
+test('a kill after any write of a run that sums days loses nothing, and the next run sums them', async () => {
+  for (let writes = 1; writes <= 60; writes += 1) {
+    const memory = new Killed();
+    for (let n = 0; n < 30; n += 1) await write(memory, `run-${n}`, captures(1));
+    for (let n = 0; n < 20; n += 1) await write(memory, `run-${n}`, captures(1, OTHER_DAY));
+    memory.writesLeft = writes;
+    await later(memory, 'run-7', captures(2)).catch(() => undefined);
+    memory.writesLeft = Number.POSITIVE_INFINITY;
+    expect(await windowTotal(memory)).toBe(51);
+    await Promise.all([later(memory, 'next', captures(1, LATER)), later(memory, 'run-8', captures(2))]);
+    expect([await windowTotal(memory), (await total(memory)).captures]).toEqual([53, 53]);
+    await later(memory, 'last', captures(1, '2026-11-25'));
+    expect(memory.under(workKeys.newCountsOf(DAY)) + memory.under(workKeys.newCountsOf(OTHER_DAY))).toBe(0);
+    expect(await windowTotal(memory)).toBe(54);
+  }
+});
 
 test('many runs of a day are merged, also a second time, and a run that is summarized again replaces its own counts', async () => {
   const memory = new Killed();
@@ -150,7 +210,7 @@ test('a day that is merged for the first time while the days are listed is among
     }
     yield* list.apply(this, args);
   };
-  expect(await daysWithCounts(memory.storage, 'w')).toEqual([DAY]);
+  expect(await namesOfDays(memory)).toEqual([DAY]);
 });
 
 test('counts that a run writes again while its older ones are merged are its counts', async () => {
@@ -175,7 +235,7 @@ test('counts that a run writes again while its older ones are merged are its cou
 test('a backfill of several days is counted on each, and only days that have counts are read', async () => {
   const memory = new MemoryStorage();
   await write(memory, 'backfill', { ...captures(3), ...captures(4, OTHER_DAY) });
-  expect(await daysWithCounts(memory.storage, 'w')).toEqual([DAY, OTHER_DAY]);
+  expect(await namesOfDays(memory)).toEqual([DAY, OTHER_DAY]);
   expect(await total(memory, [OTHER_DAY])).toEqual({ captures: 4, runs: 1 });
   await write(memory, 'backfill', captures(3), [OTHER_DAY]);
   expect(await total(memory)).toMatchObject({ captures: 3 });

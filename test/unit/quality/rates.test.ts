@@ -2,9 +2,11 @@
 import { instantMs } from '../../../bin/cli/window.ts';
 import { type RatesFlags, ratesReport, textOf } from '../../../bin/commands/rates.ts';
 import type { QualityCell, QualityCounts, SampleCounts } from '../../../src/core/contract/quality.ts';
+import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { wilson } from '../../../src/core/statistics/share.ts';
 import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { writeCounts } from '../../../src/quality/counts-store.ts';
+import { keepMeasurement } from '../../../src/quality/objective-states.ts';
 import { PLAIN, sparkline } from '../../../src/quality/rates-text.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 
@@ -110,6 +112,67 @@ test('numbers have a mean, code scorers a share of their own value, and a scorer
   expect(pii?.good?.trend.filter((part) => part !== null)).toEqual([0.9]);
   expect(textOf(made, DAY, { width: 200, style: PLAIN })).toMatch(/pii_detected: good +10 +100\.0% +90\.0% +59\.6% – /);
   expect(words?.good).toBeNull();
+});
+
+test('objectives have the estimate of rates, and the state of the detectors or of the newest measurement', async () => {
+  const memory = new MemoryStorage();
+  const words = (cases: number, passed: number): SampleCounts => ({
+    ...{
+      numbers: { bins: { 400: cases }, sum: 9, squares: 9 },
+      measures: { 'response_words under 9': { cases, passed } },
+    },
+  });
+  const of = (yes: number, wordsPassed: number): QualityCell =>
+    cell(
+      {},
+      {
+        scorers: {
+          safety: { 0.05: yesNo(1000, yes, 50 - yes), always: yesNo(100, 50, 50) },
+          pii_detected: { all: { values: { true: 1, false: 99 } } },
+          response_words: { all: words(100, wordsPassed) },
+        },
+      },
+    );
+  await writeCounts(memory.storage, 'w', 'run', { [hour(3)]: { Blue: of(48, 90), Green: of(40, 50), Dark: of(0, 0) } });
+  const said = { isMissed: true, second: 1_764_000_000, since: 1_763_990_000 };
+  const objectives = { 'safety Green': { said } };
+  memory.put(workKeys.detectors, { settledUntil: 0, horizonMs: 0, outbox: [], objectives, tail: {}, applied: {} });
+  const measured = { objective: 'accuracy', from: hour(0), end: hour(9), rows: 70, value: 0.8, low: 0.7, high: 0.88 };
+  await keepMeasurement(memory.storage, 'w', { ...measured, missed: true });
+  const settings = {
+    QUALITY_OBJECTIVES: [
+      { scorer: 'safety', atLeast: 0.9 },
+      { scorer: 'safety', atLeast: 0.9, variant: 'Green' },
+      { scorer: 'pii_detected', is: false, atLeast: 0.999 },
+      { scorer: 'response_words', valueUnder: 9, atLeast: 0.5 },
+      { errorReplies: { atMost: 0.1 } },
+      { accuracy: { atLeast: 0.9 } },
+    ],
+    ...{ EVALUATION_SAMPLE_RATE: 0.05, JUDGE_GUIDELINES: {}, SHADOW_VARIANTS: ['Dark'] },
+  };
+  const query = { active, shadow: ['Dark'], objectives: settings, nowMs: NOW };
+  const made = await ratesReport(memory.storage, 'w', { ...DAY, variant: ['Blue'], scorer: ['safety'] }, query);
+  const [safety, green, pii, short, errors, accuracy] = made.objectives;
+  const all = await ratesReport(memory.storage, 'w', DAY, { ...query });
+  const rate = rateIn(all);
+  expect(safety).toMatchObject({ ...rate?.judge, n: rate?.n, captures: rate?.captures, missed: null, since: null });
+  const blue = rateIn(made)?.judge;
+  expect(safety?.variants).toMatchObject([
+    { variant: 'Blue', ...blue },
+    { variant: 'Green', n: 150 },
+  ]);
+  expect(green).toMatchObject({ variant: 'Green', missed: true, since: '2025-11-24T13:13:20.000Z' });
+  expect(green).not.toHaveProperty('variants');
+  expect(pii).toMatchObject({ measure: 'pii_detected false', value: 0.99, n: 200, bound: { atLeast: 0.999 } });
+  expect(short).toMatchObject({ measure: 'response_words under 9', value: 0.7, n: 200, captures: 200 });
+  expect(errors).toMatchObject({ ...rateIn(all, 'error replies')?.judge, captures: 200, bound: { atMost: 0.1 } });
+  expect(accuracy).toMatchObject({
+    value: 0.8,
+    low: 0.7,
+    n: 70,
+    missed: true,
+    measured: { from: hour(0), end: hour(9) },
+  });
 });
 
 test('groups, differences between variants and between windows', async () => {

@@ -4,7 +4,8 @@ import { rebuiltText } from '../../../bin/commands/rebuild-counts.ts';
 import type { QualityCounts } from '../../../src/core/contract/quality.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { rebuildCounts } from '../../../src/monitoring/rebuild-counts.ts';
-import { daysWithCounts, readCounts, writeCounts } from '../../../src/quality/counts-store.ts';
+import { readCounts, writeCounts } from '../../../src/quality/counts-store.ts';
+import { daysWithCounts } from '../../../src/quality/day-objects.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { putPlan } from '../../helpers/planned-run.ts';
 
@@ -27,7 +28,11 @@ class Bucket extends MemoryStorage {
 
   async captures(): Promise<Record<string, number>> {
     const found: Record<string, number> = {};
-    for await (const { run, hours } of readCounts(this.storage, 'w', await daysWithCounts(this.storage, 'w'))) {
+    for await (const { run, hours } of readCounts(
+      this.storage,
+      'w',
+      (await daysWithCounts(this.storage, 'w')).map(({ day }) => day),
+    )) {
       for (const { Blue } of Object.values(hours)) found[run] = (found[run] ?? 0) + (Blue?.captures ?? 0);
     }
     return found;

@@ -5,6 +5,7 @@ import { logger } from '../../../src/core/process/logging.ts';
 import { Random } from '../../../src/core/values/random.ts';
 import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { addFailures, Detectors, type DetectorsState, type ObservedRun } from '../../../src/quality/detectors.ts';
+import { readDetectors, readTurns } from '../../../src/quality/objective-states.ts';
 import { readObjectives } from '../../../src/quality/objectives.ts';
 import { type Message, messageOf, watchQuality } from '../../../src/quality/watch.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
@@ -88,6 +89,17 @@ test('rings within minutes of a change, and when it is over', async () => {
   expect(missed.at(-1)).toBeGreaterThan(19);
   expect(missed.at(-1)).toBeLessThan(40);
   expect(rig.state.outbox).toEqual([]);
+  const { storage } = rig.storage;
+  const day = { fromMs: NOW_S * 1000, toMs: NOW_S * 1000 + 86_400_000 };
+  const turns = await readTurns(storage, 'b', day);
+  expect(turns.map(({ objective, isMissed }) => [objective, isMissed])).toEqual([
+    ['error replies', true],
+    ['error replies', false],
+  ]);
+  const [since = 0, until = 0] = turns.map((turn) => (turn.since - NOW_S) / RUN_S);
+  expect([Math.round(since), Math.round(until / 10)]).toEqual([10, 2]);
+  expect(await readTurns(storage, 'b', { ...day, fromMs: (turns[1]?.second ?? 0) * 1000 })).toEqual(turns.slice(1));
+  expect((await readDetectors(storage, 'b')).get('error replies')).toEqual({ isMissed: false, since: turns[1]?.since });
   const [alarm, ok] = rig.sent;
   expect(alarm?.body.default).toMatch(
     /^Stack prod\. Since 2025-11-23 00:\d\d UTC: \d+\.\d% of \d+ captures \(95% interval /,

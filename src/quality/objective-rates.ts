@@ -1,0 +1,85 @@
+/** The rate of each objective in a window, with the estimate that rates have, and whether the objective is missed. */
+import * as z from 'zod';
+import type { Storage } from '../core/aws/storage.ts';
+import { functionSettings } from '../core/settings/schema.ts';
+import type { Measured } from '../core/statistics/sampled-mean.ts';
+import type { CountedCell } from './counts-store.ts';
+import { type ObjectiveStatus, readDetectors, readMeasurement } from './objective-states.ts';
+import { type Objective, objectivesOf } from './objectives.ts';
+import { measureRate } from './rates.ts';
+import { readTrueObjectives, type TrueObjective } from './true-objectives.ts';
+
+/** The rate of an objective, or of one of its variants, with its 95% interval. */
+interface MeasuredRate extends Omit<Measured, 'value'> {
+  /** The share that passes; of error replies the share that they are; a figure of true answers. `null` without any verdict or label. */
+  value: number | null;
+  /** Verdicts, or labelled predictions. */
+  n: number;
+  /** Captures that could be judged, or labelled predictions. */
+  captures: number;
+}
+
+export interface ObjectiveRate extends MeasuredRate {
+  /** Unique: the measure, and the variant if there is one. */
+  objective: string;
+  /** The scorer, with its condition if it has one; `error replies`; or a figure of true answers. */
+  measure: string;
+  /** Absent: all variants together but shadow variants. */
+  variant?: string;
+  bound: { atLeast: number } | { atMost: number };
+  /** As the detectors or the newest measurement have it; `null` if there is neither yet. */
+  missed: boolean | null;
+  /** When the objective became missed, or met again; `null` if it never was missed. */
+  since: string | null;
+  /** Of true answers: the hours of inference that the newest measurement is of. */
+  measured?: { from: string; end: string };
+  /** Each variant by itself, if the objective is about several. */
+  variants?: (MeasuredRate & { variant: string })[];
+}
+
+const { QUALITY_OBJECTIVES, EVALUATION_SAMPLE_RATE, JUDGE_GUIDELINES, SHADOW_VARIANTS } = functionSettings;
+/** The settings that say what objectives are about. Reads the variables of a stack's functions. */
+export const objectiveSettings = z.object({
+  ...{ QUALITY_OBJECTIVES, EVALUATION_SAMPLE_RATE, JUDGE_GUIDELINES, SHADOW_VARIANTS },
+});
+export type ObjectiveSettings = z.infer<typeof objectiveSettings>;
+
+/** @param cells of the window, of all variants */
+export async function objectiveRates(
+  storage: Storage,
+  bucket: string,
+  settings: ObjectiveSettings,
+  cells: readonly CountedCell[],
+): Promise<ObjectiveRate[]> {
+  const states = await readDetectors(storage, bucket);
+  const rates = objectivesOf(settings).map((objective): ObjectiveRate => {
+    const { id, measure } = objective;
+    const own = cells.filter(({ variant }) => isAbout(objective, variant, settings));
+    const byVariant = [...Map.groupBy(own, ({ variant }) => variant)].toSorted(([a], [b]) => (a < b ? -1 : 1));
+    const variants = byVariant.map(([variant, some]) => ({ variant, ...measureRate(measure, some) }));
+    return {
+      ...factsOf(objective, measure.name, states.get(id)),
+      ...measureRate(measure, own),
+      ...(variants.length > 1 ? { variants } : {}),
+    };
+  });
+  for (const objective of readTrueObjectives(settings.QUALITY_OBJECTIVES)) {
+    const found = await readMeasurement(storage, bucket, objective.id);
+    const { rows = 0, value = null, low = null, high = null } = found ?? {};
+    rates.push({
+      ...factsOf(objective, objective.measure, found && { isMissed: found.missed, since: found.since }),
+      ...{ n: rows, captures: rows, value, low, high },
+      ...(found && { measured: { from: found.from, end: found.end } }),
+    });
+  }
+  return rates;
+}
+
+const isAbout = ({ variant }: Objective, of: string, { SHADOW_VARIANTS: shadow }: ObjectiveSettings): boolean =>
+  variant === undefined ? !shadow.includes(of) : variant === of;
+
+function factsOf({ id, bound, variant }: Objective | TrueObjective, measure: string, status?: ObjectiveStatus) {
+  const { isMissed: missed = null, since = 0 } = status ?? {};
+  const time = since === 0 ? null : new Date(since * 1000).toISOString();
+  return { objective: id, measure, ...(variant === undefined ? {} : { variant }), bound, missed, since: time };
+}

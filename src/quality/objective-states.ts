@@ -1,0 +1,86 @@
+/** Which objectives are missed, since when, and when that changed: by the detectors' state, and for true answers by the newest measurement. */
+import { hash } from 'node:crypto';
+import type { Storage } from '../core/aws/storage.ts';
+import { workKeys } from '../core/contract/work-keys.ts';
+import { inOrder } from '../core/process/concurrency.ts';
+import type { TimeWindow } from './counts-store.ts';
+import { parseState } from './detectors.ts';
+
+/** An objective became missed, or met again. It is kept as long as the counts. */
+export interface KeptTurn {
+  /** The objective's id. */
+  objective: string;
+  isMissed: boolean;
+  /** Epoch seconds: of the first inference that shows it, and of the last one, by which it was noticed. */
+  since: number;
+  second: number;
+}
+
+const DIGEST_CHARS = 12;
+const READS_AT_ONCE = 16;
+/** More than a person looks at. The latest ones of a window are read. */
+const MAX_TURNS = 1_000;
+
+/** Keeps a turn. The same again changes nothing. */
+export async function keepTurn(storage: Storage, bucket: string, turn: KeptTurn): Promise<void> {
+  const digest = hash('sha256', `${turn.objective} ${turn.isMissed}`).slice(0, DIGEST_CHARS);
+  await storage.putJson(bucket, workKeys.turn(turn.second, digest), turn);
+}
+
+/** Returns the turns that were noticed by inferences of a window, in their order. */
+export async function readTurns(storage: Storage, bucket: string, { fromMs, toMs }: TimeWindow): Promise<KeptTurn[]> {
+  const [from, to] = [fromMs, toMs].map((ms) => workKeys.turn(Math.ceil(ms / 1000), '')) as [string, string];
+  const keys: string[] = [];
+  for await (const { key } of storage.list(bucket, workKeys.turnsPrefix, from)) {
+    if (key >= to) break;
+    keys.push(key);
+  }
+  const read = (key: string) => storage.getJson<KeptTurn>(bucket, key);
+  const turns: KeptTurn[] = [];
+  for await (const turn of inOrder(READS_AT_ONCE, keys.slice(-MAX_TURNS), read))
+    if (turn !== undefined) turns.push(turn);
+  return turns;
+}
+
+/** The newest measurement of an objective for true answers. */
+export interface TrueMeasurement {
+  objective: string;
+  /** The hours of inference that it is of, exclusive of the last. */
+  from: string;
+  end: string;
+  /** Labelled predictions. */
+  rows: number;
+  value: number;
+  low: number | null;
+  high: number | null;
+  missed: boolean;
+  /** Epoch seconds: the end of the first window that was measured like this. */
+  since: number;
+}
+
+/** Keeps a measurement in place of the one before, and the turn if there is one. */
+export async function keepMeasurement(storage: Storage, bucket: string, measured: Omit<TrueMeasurement, 'since'>) {
+  const { objective, missed, end } = measured;
+  const key = workKeys.measured(objective);
+  const before = await storage.getJson<TrueMeasurement>(bucket, key);
+  const second = Date.parse(`${end}:00:00Z`) / 1000;
+  const isTurn = missed !== (before?.missed ?? false);
+  if (isTurn) await keepTurn(storage, bucket, { objective, isMissed: missed, since: second, second });
+  await storage.putJson(bucket, key, { ...measured, since: isTurn ? second : (before?.since ?? second) });
+}
+
+export const readMeasurement = (storage: Storage, bucket: string, objective: string) =>
+  storage.getJson<TrueMeasurement>(bucket, workKeys.measured(objective));
+
+/** Whether an objective is missed, and since when, epoch seconds. */
+export type ObjectiveStatus = Pick<KeptTurn, 'isMissed' | 'since'>;
+
+/** Returns what the detectors say of the objectives that they have seen captures of, by id. */
+export async function readDetectors(storage: Storage, bucket: string): Promise<Map<string, ObjectiveStatus>> {
+  const stored = await storage.getText(bucket, workKeys.detectors);
+  const { objectives = {} } = (stored && parseState(stored.text)) ?? {};
+  const statusOf = ({ said }: (typeof objectives)[string]): ObjectiveStatus => {
+    return { isMissed: said.isMissed, since: said.since ?? said.second };
+  };
+  return new Map(Object.entries(objectives).map(([id, state]) => [id, statusOf(state)]));
+}
