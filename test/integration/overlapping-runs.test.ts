@@ -4,11 +4,10 @@
  */
 import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
 import type { QualityCounts } from '../../src/core/contract/quality.ts';
-import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { OwnLimit } from '../../src/limits/spending-limit.ts';
 import type { StoredTrace } from '../../src/mlflow/types.ts';
 import { addTree } from '../../src/quality/count-tree.ts';
-import { cellsOf, sumOfCells } from '../../src/quality/counts-store.ts';
+import { cellsOf, readCounts, sumOfCells } from '../../src/quality/counts-store.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import { expectEquations, TIME } from '../helpers/fault-expectations.ts';
 import { type FaultCase, FaultPipeline, type RunHooks, type RunOutcome, WORK } from '../helpers/fault-pipeline.ts';
@@ -43,11 +42,9 @@ const inForce = (traces: readonly StoredTrace[]): string[] =>
 /** Returns what the runs count together: captures, and verdicts of a scorer by value. */
 async function countsOf(outcomes: readonly RunOutcome[], scorer: string) {
   const total: QualityCounts = {};
-  for (const { run } of outcomes) {
-    const prefix = `${workKeys.newCountsOf(TIME.slice(0, 10))}${run}-`;
-    for await (const { key } of pipeline.storage.list(WORK, prefix)) {
-      addTree(total, (await pipeline.storage.getJson<{ hours: QualityCounts }>(WORK, key))?.hours ?? {});
-    }
+  const runs = new Set(outcomes.map(({ run }) => run));
+  for await (const { run, hours } of readCounts(pipeline.storage, WORK, [TIME.slice(0, 10)])) {
+    if (runs.has(run)) addTree(total, hours);
   }
   const { captures, scorers = {}, notJudged = {} } = sumOfCells(cellsOf(total));
   const values: Record<string, number> = {};
