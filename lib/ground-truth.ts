@@ -20,7 +20,7 @@ import { runMetric } from './metrics.ts';
 import { STARTER } from './monitoring-functions.ts';
 import { ObjectRule } from './object-rule.ts';
 import { PipelineFunction, type StackParts } from './pipeline-function.ts';
-import { GroundTruthStateMachine } from './state-machines/ground-truth.ts';
+import { groundTruthStateMachine } from './state-machines/ground-truth.ts';
 
 const PERIOD = Duration.minutes(5);
 /** Runs of captures of ten times this share a run of the labels that wait for captures. */
@@ -43,11 +43,7 @@ export class GroundTruth extends Construct {
       description: 'Joins labels to predictions, measures quality, and notes the labels in MLflow',
     });
     this.#grant(props);
-    this.stateMachine = new GroundTruthStateMachine(this, 'Machine', {
-      settings,
-      workBucket,
-      joiner: this.joiner,
-    }).stateMachine;
+    this.stateMachine = groundTruthStateMachine(new Construct(this, 'Machine'), this.joiner, workBucket, settings);
     const place = labelPlace(settings.GROUND_TRUTH_S3_PREFIX);
     if (place === undefined) return;
     const starter = new PipelineFunction(this, 'StartRuns', {

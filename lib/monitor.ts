@@ -11,7 +11,7 @@ import { monitoringDashboard } from './dashboard.ts';
 import { Forward } from './forward.ts';
 import { GroundTruth } from './ground-truth.ts';
 import { itemTable } from './item-table.ts';
-import { BatchInference, monitoringFunctions } from './monitoring-functions.ts';
+import { allowBatchInference, monitoringFunctions } from './monitoring-functions.ts';
 import { captureRule } from './object-rule.ts';
 import { qualityAlarms } from './quality-alarms.ts';
 import { Replay } from './replay.ts';
@@ -38,7 +38,7 @@ export class Monitor extends Construct {
 
     const pipeline = monitoringFunctions(this, parts);
     const { stateMachine } = new MonitoringStateMachine(this, 'Monitoring', { settings, workBucket, ...pipeline });
-    new BatchInference(this, 'Batch', { settings, workBucket, batcher: pipeline.batcher });
+    allowBatchInference(new Construct(this, 'Batch'), pipeline.batcher, workBucket, settings);
     const replay = new Replay(this, 'Replay', { ...parts, monitoring: stateMachine });
     const truth = new GroundTruth(this, 'GroundTruth', parts);
     truth.startWhenCaptured(pipeline.summarizer, settings);

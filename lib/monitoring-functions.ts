@@ -2,7 +2,7 @@
 import { Stack } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import { Construct } from 'constructs';
+import type { Construct } from 'constructs';
 import { resourceNames } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { firstModel, judgeModels, parseJudgeId } from '../src/judge/judge-id.ts';
@@ -10,7 +10,7 @@ import { allow, grantKey } from './access/allow.ts';
 import { grantCaptureRead } from './access/capture.ts';
 import { grantBatchModel, grantJudge, grantModelLookUp } from './access/judge.ts';
 import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
-import { grantWork, WHY_WORK_PART, workPatterns } from './access/work.ts';
+import { grantWork, WHY_WORK_PART, type WorkPart, workPatterns } from './access/work.ts';
 import { grantItems, grantSentTraces, itemTable } from './item-table.ts';
 import { PipelineFunction, type PipelineFunctionProps, type StackParts } from './pipeline-function.ts';
 
@@ -65,6 +65,12 @@ export function monitoringFunctions(scope: Construct, props: StackParts): Monito
   return functions;
 }
 
+/** What a run has planned, and what became of it; with the list of its files, for a run that an upgrade has ended. */
+const RECORDS: WorkPart[] = ['starts', 'plan', 'manifest', 'ranges', 'receipts'];
+
+/** What a function that processes a chunk reads, besides its captures. */
+const CHUNK: WorkPart[] = ['ranges', 'quarantine', 'replayMarks', 'replayExchanges', 'lineAtWork'];
+
 function grantWorkBucket(
   { starter, planner, processor, evaluator, batcher, summarizer }: MonitoringFunctions,
   workBucket: IBucket,
@@ -72,38 +78,18 @@ function grantWorkBucket(
   grantWork(workBucket, starter.role, { read: ['starts'], write: ['starts'] });
   grantWork(workBucket, planner.role, {
     // A retry reads the records of an earlier run.
-    read: [
-      'starts',
-      'plan',
-      'manifest',
-      'ranges',
-      'receipts',
-      'quarantine',
-      'claims',
-      'replayMarks',
-      'replayExchanges',
-    ],
+    read: [...RECORDS, 'quarantine', 'claims', 'replayMarks', 'replayExchanges'],
     write: ['plan', 'manifest', 'ranges', 'claims'],
     upload: ['batchManifest'],
   });
   // Quarantined lines are read if their capture file is gone.
   grantWork(workBucket, processor.role, {
-    read: ['ranges', 'quarantine', 'replayMarks', 'replayExchanges', 'lineAtWork'],
+    read: CHUNK,
     write: ['receipts', 'words', 'quarantine', 'truthIndex', 'lineAtWork'],
   });
   grantWork(workBucket, evaluator.role, {
     // The receipts of earlier attempts tell what of the paid answers is reported.
-    read: [
-      'ranges',
-      'receipts',
-      'quarantine',
-      'answers',
-      'replayMarks',
-      'replayExchanges',
-      'lineAtWork',
-      'batchState',
-      'batchOutput',
-    ],
+    read: [...CHUNK, 'receipts', 'answers', 'batchState', 'batchOutput'],
     write: ['receipts', 'words', 'quarantine', 'answers', 'lineAtWork', 'batchState', 'batchInput', 'truthIndex'],
     // What an attempt has prepared that failed.
     remove: ['batchInput'],
@@ -114,17 +100,7 @@ function grantWorkBucket(
     write: ['batchState', 'words'],
   });
   grantWork(workBucket, summarizer.role, {
-    read: [
-      // The list of the files of a run that an upgrade has ended.
-      'starts',
-      'plan',
-      'manifest',
-      'ranges',
-      'receipts',
-      'batchState',
-      'summaryState',
-      'counts',
-    ],
+    read: [...RECORDS, 'batchState', 'summaryState', 'counts'],
     write: ['summary', 'summaryState', 'files', 'counts', 'replayVerdicts'],
     remove: ['newCounts', 'daySums'],
   });
@@ -142,45 +118,42 @@ function grantExecutionStatus({ role }: PipelineFunction, { STACK_PREFIX }: Sett
   });
 }
 
-interface BatchInferenceProps {
-  settings: Settings;
-  workBucket: IBucket;
-  batcher: PipelineFunction;
-}
+/** Lets the jobs of batch inference read and write the work bucket, and the function start them. */
+export function allowBatchInference(
+  scope: Construct,
+  batcher: PipelineFunction,
+  workBucket: IBucket,
+  settings: Settings,
+): void {
+  const { partition, region, account } = Stack.of(scope);
+  // A judge outside Bedrock has no batch inference, and planning rejects it. IAM refuses a role for a service that does not
+  // exist in the partition, as Bedrock in China.
+  if (parseJudgeId(firstModel(settings)).scheme !== 'bedrock') return;
+  const jobs = `arn:${partition}:bedrock:${region}:${account}:model-invocation-job/*`;
+  const serviceRole = new Role(scope, 'ServiceRole', {
+    roleName: resourceNames(settings.STACK_PREFIX).batchServiceRole,
+    description: 'Batch inference jobs of the judge',
+    assumedBy: new ServicePrincipal('bedrock.amazonaws.com', {
+      conditions: { StringEquals: { 'aws:SourceAccount': account }, ArnEquals: { 'aws:SourceArn': jobs } },
+    }),
+  });
+  const objects = (keys: string): string => workBucket.arnForObjects(keys);
+  const why = WHY_WORK_PART;
+  allow(serviceRole, { actions: ['s3:GetObject'], resources: [objects(workPatterns.batchInput)], why });
+  allow(serviceRole, { actions: ['s3:PutObject'], resources: [objects(workPatterns.batchOutput)], why });
+  allow(serviceRole, { actions: ['s3:ListBucket'], resources: [workBucket.bucketArn] });
+  grantKey(serviceRole, workBucket.encryptionKey?.keyArn, 's3', 'both');
 
-export class BatchInference extends Construct {
-  constructor(scope: Construct, id: string, { settings, workBucket, batcher }: BatchInferenceProps) {
-    super(scope, id);
-    const { partition, region, account } = Stack.of(this);
-    // A judge outside Bedrock has no batch inference, and planning rejects it. IAM refuses a role for a service that does not
-    // exist in the partition, as Bedrock in China.
-    if (parseJudgeId(firstModel(settings)).scheme !== 'bedrock') return;
-    const jobs = `arn:${partition}:bedrock:${region}:${account}:model-invocation-job/*`;
-    const serviceRole = new Role(this, 'ServiceRole', {
-      roleName: resourceNames(settings.STACK_PREFIX).batchServiceRole,
-      description: 'Batch inference jobs of the judge',
-      assumedBy: new ServicePrincipal('bedrock.amazonaws.com', {
-        conditions: { StringEquals: { 'aws:SourceAccount': account }, ArnEquals: { 'aws:SourceArn': jobs } },
-      }),
-    });
-    const objects = (keys: string): string => workBucket.arnForObjects(keys);
-    const why = WHY_WORK_PART;
-    allow(serviceRole, { actions: ['s3:GetObject'], resources: [objects(workPatterns.batchInput)], why });
-    allow(serviceRole, { actions: ['s3:PutObject'], resources: [objects(workPatterns.batchOutput)], why });
-    allow(serviceRole, { actions: ['s3:ListBucket'], resources: [workBucket.bucketArn] });
-    grantKey(serviceRole, workBucket.encryptionKey?.keyArn, 's3', 'both');
-
-    batcher.function.addEnvironment('BATCH_ROLE_ARN', serviceRole.roleArn);
-    allow(batcher.role, {
-      actions: ['bedrock:CreateModelInvocationJob', 'bedrock:GetModelInvocationJob'],
-      resources: [jobs],
-      why: 'Bedrock generates the id of a job when it is created.',
-    });
-    grantBatchModel(batcher.role, serviceRole, settings);
-    allow(batcher.role, {
-      actions: ['iam:PassRole'],
-      resources: [serviceRole.roleArn],
-      conditions: { StringEquals: { 'iam:PassedToService': 'bedrock.amazonaws.com' } },
-    });
-  }
+  batcher.function.addEnvironment('BATCH_ROLE_ARN', serviceRole.roleArn);
+  allow(batcher.role, {
+    actions: ['bedrock:CreateModelInvocationJob', 'bedrock:GetModelInvocationJob'],
+    resources: [jobs],
+    why: 'Bedrock generates the id of a job when it is created.',
+  });
+  grantBatchModel(batcher.role, serviceRole, settings);
+  allow(batcher.role, {
+    actions: ['iam:PassRole'],
+    resources: [serviceRole.roleArn],
+    conditions: { StringEquals: { 'iam:PassedToService': 'bedrock.amazonaws.com' } },
+  });
 }

@@ -18,7 +18,7 @@ import {
   Wait,
   WaitTime,
 } from 'aws-cdk-lib/aws-stepfunctions';
-import { Construct } from 'constructs';
+import type { Construct } from 'constructs';
 import { CONTRACT } from '../../src/core/contract/contract.ts';
 import { TRUTH_BEGINS } from '../../src/core/contract/ground-truth.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
@@ -29,50 +29,44 @@ import { pipelineStateMachine, RUN } from './pipeline.ts';
 import { STORE_RETRIES } from './retries.ts';
 import { invoke } from './states.ts';
 
-interface GroundTruthStateMachineProps {
-  settings: Settings;
-  workBucket: IBucket;
-  joiner: PipelineFunction;
-}
-
-export class GroundTruthStateMachine extends Construct {
-  readonly stateMachine: StateMachine;
-
-  constructor(scope: Construct, id: string, { settings, workBucket, joiner }: GroundTruthStateMachineProps) {
-    super(scope, id);
-    const join = invoke(this, 'JoinLabels', {
-      lambda: joiner,
-      comment: 'Reads label files, joins them to predictions, measures quality and notes the labels in MLflow',
-      payload: TaskInput.fromObject({
-        contract: CONTRACT,
-        'input.$': '$$.Execution.Input',
-        run: RUN,
-        // From here, so that the function does not contain the judge.
-        scorers: labelScorers(scorersFor({ guidelines: settings.JUDGE_GUIDELINES })),
-        'state.$': '$.state',
-      }),
-      retries: STORE_RETRIES,
-      // Longer than the function's own timeout, so that the function's is reported.
-      taskTimeout: Timeout.duration(Duration.seconds(settings.LAMBDA_TIMEOUT_SECONDS + 60)),
-    });
-    const wait = new Wait(this, 'WaitForCaptures', { time: WaitTime.secondsPath('$.waitSeconds') });
-    const next = new Choice(this, 'MoreToDo')
-      .when(Condition.numberGreaterThan('$.waitSeconds', 0), wait.next(join))
-      .when(Condition.booleanEquals('$.more', true), join)
-      .otherwise(new Succeed(this, 'LabelsJoined'));
-    const start = new Pass(this, 'Start', {
-      comment: 'JoinLabels reads the input from the execution itself',
-      result: Result.fromObject({ state: TRUTH_BEGINS }),
-    });
-    this.stateMachine = pipelineStateMachine(this, {
-      settings,
-      name: 'truthStateMachine',
-      comment: 'Joins true answers to predictions',
-      workBucket,
-      functions: [joiner],
-      manifests: [],
-      mapResults: [],
-      definition: start.next(join.next(next)),
-    });
-  }
+export function groundTruthStateMachine(
+  scope: Construct,
+  joiner: PipelineFunction,
+  workBucket: IBucket,
+  settings: Settings,
+): StateMachine {
+  const join = invoke(scope, 'JoinLabels', {
+    lambda: joiner,
+    comment: 'Reads label files, joins them to predictions, measures quality and notes the labels in MLflow',
+    payload: TaskInput.fromObject({
+      contract: CONTRACT,
+      'input.$': '$$.Execution.Input',
+      run: RUN,
+      // From here, so that the function does not contain the judge.
+      scorers: labelScorers(scorersFor({ guidelines: settings.JUDGE_GUIDELINES })),
+      'state.$': '$.state',
+    }),
+    retries: STORE_RETRIES,
+    // Longer than the function's own timeout, so that the function's is reported.
+    taskTimeout: Timeout.duration(Duration.seconds(settings.LAMBDA_TIMEOUT_SECONDS + 60)),
+  });
+  const wait = new Wait(scope, 'WaitForCaptures', { time: WaitTime.secondsPath('$.waitSeconds') });
+  const next = new Choice(scope, 'MoreToDo')
+    .when(Condition.numberGreaterThan('$.waitSeconds', 0), wait.next(join))
+    .when(Condition.booleanEquals('$.more', true), join)
+    .otherwise(new Succeed(scope, 'LabelsJoined'));
+  const start = new Pass(scope, 'Start', {
+    comment: 'JoinLabels reads the input from the execution itself',
+    result: Result.fromObject({ state: TRUTH_BEGINS }),
+  });
+  return pipelineStateMachine(scope, {
+    settings,
+    name: 'truthStateMachine',
+    comment: 'Joins true answers to predictions',
+    workBucket,
+    functions: [joiner],
+    manifests: [],
+    mapResults: [],
+    definition: start.next(join.next(next)),
+  });
 }
