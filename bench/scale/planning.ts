@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { projectPath } from '../../local/project-root.ts';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import type { ListedFile } from '../../src/core/contract/input.ts';
-import { FileFinder } from '../../src/monitoring/plan/find-files.ts';
+import { fileFinder } from '../../src/monitoring/plan/find-files.ts';
 import type { PlannerDependencies } from '../../src/monitoring/plan/types.ts';
 import { type PlannedUnit, unitsOfFiles, unitsOfObjects } from '../../src/monitoring/plan/units.ts';
 import { testEnvironment } from '../../test/helpers/test-environment.ts';
@@ -71,7 +71,7 @@ async function list(storage: Storage): Promise<AsyncIterable<PlannedUnit>> {
   const environment = testEnvironment({ DATA_CAPTURE_S3_BUCKET: CAPTURES, DATA_CAPTURE_S3_PREFIX: 'e/' });
   const deps = { storage, environment, isRunning: async () => false } as unknown as PlannerDependencies;
   const options = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' } as const;
-  const finder = new FileFinder(deps, { name: 'r', arn: 'arn:r', startTime: '' }, options, true, []);
+  const find = fileFinder(deps, { name: 'r', arn: 'arn:r', startTime: '' }, options, true, []);
   const files = Array.from({ length: FILES }, (_, n) => place(n));
-  return unitsOfFiles(storage, files, 0, limits, (file) => finder.find(file));
+  return unitsOfFiles(storage, files, 0, limits, find);
 }

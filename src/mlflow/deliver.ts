@@ -123,28 +123,53 @@ export class Deliveries<T extends { traceId: string }> {
     }
   }
 
+  /**
+   * Distinguishes a trace that MLflow cannot store from one that met a server with intermittent failures. Repeated 5xx
+   * alone prove nothing. So the suspects are sent in rounds, until each is accepted or found guilty. A guilty one fails
+   * again and again while the server accepts other traces in between.
+   *
+   * @throws MlflowRetryableError if suspects remain after all rounds; and failures that must stop the writing
+   */
   async #trySuspects(): Promise<void> {
-    const { retry, control, existing, before, inTurn, send } = this.#delivery;
-    const verdicts = await trySuspects(this.#suspects, {
-      retry,
-      control,
-      existing: (traces) => existing(traces, true),
-      send: async (trace) => {
-        await before?.([trace]);
-        return inTurn(async () => {
-          const outcome = (await existing([trace], false)).get(trace.traceId);
-          if (outcome === undefined) await send([trace]);
-          return outcome ?? 'written';
-        });
-      },
-      mayBeTheContent,
-    });
-    this.#result.written.push(...verdicts.written);
-    this.#result.alreadyThere.push(...verdicts.alreadyThere);
-    for (const { trace, error } of verdicts.guilty) {
-      this.#refuse(trace, 'MlflowFailsOnTrace', error);
+    const { retry, control, existing } = this.#delivery;
+    let open = this.#suspects.map((suspect) => ({ ...suspect, proofs: 0 }));
+    for (let round = 0; round < MAX_ROUNDS && open.length > 0; round += 1) {
+      await sleep(Math.random() * Math.min(retry.capMs, retry.baseMs * MAX_WAIT_FACTOR));
+      const isHealthy = await succeeds(control);
+      const traces = open.map(({ trace }) => trace);
+      // Each suspect has failed with an unknown outcome, so it may exist.
+      const found = await existing(traces, true);
+      const undecided: typeof open = [];
+      for (const suspect of open) {
+        const { trace } = suspect;
+        try {
+          const outcome = found.get(trace.traceId) ?? (await this.#sendAlone(trace));
+          this.#result[outcome].push(trace.traceId);
+        } catch (error) {
+          if (error instanceof MlflowRefusedError) {
+            await this.#refused([trace], error);
+            continue;
+          }
+          if (!(error instanceof MlflowRetryableError)) throw error;
+          const proofs = suspect.proofs + (isHealthy && mayBeTheContent(error) ? 1 : 0);
+          if (proofs >= PROOFS) this.#refuse(trace, 'MlflowFailsOnTrace', error);
+          else undecided.push({ trace, error, proofs });
+        }
+      }
+      open = undecided;
     }
-    for (const { trace, error } of verdicts.refused) await this.#refused([trace], error);
+    if (open[0]) throw open[0].error;
+  }
+
+  /** Sends a trace, unless it exists by now. Returns its outcome. */
+  async #sendAlone(trace: T): Promise<'written' | 'alreadyThere'> {
+    const { before, inTurn, existing, send } = this.#delivery;
+    await before?.([trace]);
+    return inTurn(async () => {
+      const outcome = (await existing([trace], false)).get(trace.traceId);
+      if (outcome === undefined) await send([trace]);
+      return outcome ?? 'written';
+    });
   }
 
   /** Settles the traces that exist, and returns the others. */
@@ -216,67 +241,6 @@ interface Suspect<T> {
   trace: T;
   /** The latest failure. */
   error: MlflowRetryableError;
-}
-
-interface Trial<T> {
-  retry: RetryPolicy;
-  /** Writes a control trace, once. */
-  control(): Promise<void>;
-  /** Returns the outcome of those traces that exist; see `Delivery`. */
-  existing(traces: readonly T[]): Promise<ReadonlyMap<string, 'written' | 'alreadyThere'>>;
-  /** Sends a trace, unless it exists by now. Returns its outcome. */
-  send(trace: T): Promise<'written' | 'alreadyThere'>;
-  /** Whether a failure may be the trace's fault. */
-  mayBeTheContent(error: MlflowRetryableError): boolean;
-}
-
-interface Verdicts<T> {
-  written: string[];
-  alreadyThere: string[];
-  guilty: Suspect<T>[];
-  /** Traces that were finally refused with a 4xx status. */
-  refused: { trace: T; error: MlflowRefusedError }[];
-}
-
-/**
- * Distinguishes a trace that MLflow cannot store from one that met a server with intermittent failures. Repeated 5xx
- * alone prove nothing. So the suspects are sent in rounds, until each is accepted or found guilty. A guilty one fails
- * again and again while the server accepts other traces in between.
- *
- * @throws MlflowRetryableError if suspects remain after all rounds; and failures that must stop the writing
- */
-export async function trySuspects<T extends { traceId: string }>(
-  suspects: readonly Suspect<T>[],
-  trial: Trial<T>,
-): Promise<Verdicts<T>> {
-  const verdicts: Verdicts<T> = { written: [], alreadyThere: [], guilty: [], refused: [] };
-  let open = suspects.map((suspect) => ({ ...suspect, proofs: 0 }));
-  for (let round = 0; round < MAX_ROUNDS && open.length > 0; round += 1) {
-    await sleep(Math.random() * Math.min(trial.retry.capMs, trial.retry.baseMs * MAX_WAIT_FACTOR));
-    const isHealthy = await succeeds(() => trial.control());
-    // Each suspect has failed with an unknown outcome, so it may exist.
-    const existing = await trial.existing(open.map(({ trace }) => trace));
-    const undecided: typeof open = [];
-    for (const suspect of open) {
-      const { trace } = suspect;
-      try {
-        const outcome = existing.get(trace.traceId) ?? (await trial.send(trace));
-        verdicts[outcome].push(trace.traceId);
-      } catch (error) {
-        if (error instanceof MlflowRefusedError) {
-          verdicts.refused.push({ trace, error });
-          continue;
-        }
-        if (!(error instanceof MlflowRetryableError)) throw error;
-        const proofs = suspect.proofs + (isHealthy && trial.mayBeTheContent(error) ? 1 : 0);
-        if (proofs >= PROOFS) verdicts.guilty.push({ trace, error });
-        else undecided.push({ trace, error, proofs });
-      }
-    }
-    open = undecided;
-  }
-  if (open[0]) throw open[0].error;
-  return verdicts;
 }
 
 /** Whether a call succeeds at the first attempt. @throws failures that a retry would repeat */

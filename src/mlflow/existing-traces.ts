@@ -175,18 +175,16 @@ const FRESH_MS = 20_000;
 const MAX_REFUSALS = 2;
 
 /** What this call has done for the verdicts of a trace so far; by their ids. */
-class Progress {
+const noProgress = ({ assertHeld }: WriteOptions) => ({
   /** Sent, with any outcome. If one of them exists later, this call wrote it. */
-  readonly sent = new Set<string>();
+  sent: new Set<string>(),
   /** Accepted by MLflow. They are never sent again: a person may have deleted them since. */
-  readonly accepted = new Set<string>();
-  fewestRemaining = Number.POSITIVE_INFINITY;
-  readonly assertHeld: WriteOptions['assertHeld'];
+  accepted: new Set<string>(),
+  fewestRemaining: Number.POSITIVE_INFINITY,
+  assertHeld,
+});
 
-  constructor(assertHeld: WriteOptions['assertHeld']) {
-    this.assertHeld = assertHeld;
-  }
-}
+type Progress = ReturnType<typeof noProgress>;
 
 /** Writes the verdicts of traces that exist, one request per verdict: it can neither overwrite nor revive anything. */
 export class AssessmentWriter {
@@ -202,10 +200,10 @@ export class AssessmentWriter {
   async write(
     trace: StoredTrace,
     assessments: readonly NewAssessment[],
-    { assertHeld }: WriteOptions = {},
+    options: WriteOptions = {},
   ): Promise<WriteAssessmentsResult> {
     if (assessments.length === 0) return { written: [], alreadyThere: [] };
-    const progress = new Progress(assertHeld);
+    const progress = noProgress(options);
     let refusals = 0;
     for (let attempt = 1, again = false; ; attempt += 1, again = true) {
       const { fewestRemaining } = progress;

@@ -170,7 +170,7 @@ export class TraceSender {
         else yield item.prepared;
       }
     };
-    const controls = new ControlTraces(this.#rest, experiment);
+    const controls = controlTraces(this.#rest, experiment);
     const checkRefusal = async () => {
       await getExperiment(this.#rest, experiment.id);
     };
@@ -254,21 +254,13 @@ const DELETE_RETRY = { attempts: 16, capMs: 1_000 };
  * Makes control traces: valid traces that are written to check whether the server accepts any, and then deleted. Their
  * name and a tag explain what they are, in case the process ends before it has deleted them.
  */
-class ControlTraces {
-  readonly #rest: MlflowRest;
-  readonly #experiment: Experiment;
-  #made: string[] = [];
-
-  constructor(rest: MlflowRest, experiment: Experiment) {
-    this.#rest = rest;
-    this.#experiment = experiment;
-  }
-
+function controlTraces(rest: MlflowRest, experiment: Experiment) {
+  const made: string[] = [];
   /** Returns a new control trace. It counts as written, whatever the outcome of the request. */
-  make(): TraceRecord {
+  const make = (): TraceRecord => {
     const digits = randomBytes(24).toString('hex');
     const traceId = `tr-${digits.slice(0, 32)}`;
-    this.#made.push(traceId);
+    made.push(traceId);
     const now = Date.now();
     const time = { startTimeMs: now, endTimeMs: now };
     return {
@@ -290,13 +282,11 @@ class ControlTraces {
         },
       ],
     };
-  }
-
+  };
   /** Deletes all control traces. */
-  async remove(): Promise<void> {
-    const { retry } = this.#rest;
-    const patient = { ...retry, ...DELETE_RETRY, capMs: Math.min(retry.capMs, DELETE_RETRY.capMs) };
-    await deleteTraces(this.#rest, this.#experiment.id, this.#made, patient);
-    this.#made = [];
-  }
+  const remove = (): Promise<void> => {
+    const patient = { ...rest.retry, ...DELETE_RETRY, capMs: Math.min(rest.retry.capMs, DELETE_RETRY.capMs) };
+    return deleteTraces(rest, experiment.id, made.splice(0), patient);
+  };
+  return { make, remove };
 }

@@ -4,6 +4,8 @@ import { neverSent } from './measure/error-rate.ts';
 import type { RunStats } from './measure/run-stats.ts';
 import type { ReplayOptions } from './options.ts';
 import type { MeasuredRun } from './results/result-set.ts';
+import type { SortedIndex } from './source/sorted-index.ts';
+import type { SourceFile } from './source/types.ts';
 
 export interface FinishedReplay {
   run: string;
@@ -29,6 +31,16 @@ export interface FinishedReplay {
 /** Explains why the client, rather than the target, limited the replay; `undefined` if it did not. */
 export const bottleneckOf = ({ options, results }: FinishedReplay): string | undefined =>
   isScheduled(options) ? clientBottleneck(results.stats) : undefined;
+
+const finite = (value: number): number | null => (Number.isFinite(value) ? value : null);
+
+/** How many captures there are, and of what time. */
+export const capturesOf = (files: readonly SourceFile[], { total, firstMs, lastMs }: SortedIndex) => ({
+  files: files.length,
+  records: total,
+  firstMs: finite(firstMs),
+  lastMs: finite(lastMs),
+});
 
 /** The first keys of `replay.json`, without secrets. */
 export const replayFactsOf = (replay: FinishedReplay): Record<string, unknown> => ({

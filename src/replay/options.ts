@@ -1,46 +1,12 @@
 /** The options of a replay, the same on the command line and in the cloud, and their checks. */
+import type { GivenOptions } from '../core/contract/replay.ts';
 import { PermanentError } from '../core/errors/errors.ts';
 import { isRequestMetric, type RequestMetric } from './measure/metrics.ts';
-import type { SpreadKind } from './schedule/timing.ts';
-
-export interface ReplayOptions {
-  /** Milliseconds after the first record, inclusive. */
-  startOffsetMs?: number;
-  endOffsetMs?: number;
-  /** The first request in the window is sent immediately. */
-  autoOffset: boolean;
-  speedup: number;
-  spreadSameSecond: SpreadKind;
-  /** Without a schedule: constant number of requests in flight. */
-  concurrency?: number;
-  /** Without a schedule: requests per second. */
-  requestRate?: number;
-  arrivalPattern: 'poisson' | 'constant';
-  /** Most requests in flight. */
-  maxConcurrency?: number;
-  warmup: number;
-  /** Seconds. */
-  timeout: number;
-  /** Percentage of the requests that are canceled, and the seconds after which they are. */
-  cancellationRate: number;
-  cancellationDelay: number;
-  repeat: number;
-  requestCount?: number;
-  randomSeed: number;
-  model?: string;
-  /** Entries `key.path=value`. A value that is not JSON is a string. */
-  set: readonly string[];
-  stream: boolean;
-  /** `tag:threshold …`, in AIPerf's syntax. */
-  goodput?: string;
-  /** Percentage of failed requests above which the replay fails. */
-  maxErrorRate: number;
-}
 
 /** Enough for about 2,000 pairs: with the default model, a pair costs about one cent. */
 export const DEFAULT_JUDGE_BUDGET_USD = 20;
 
-export const DEFAULT_OPTIONS: ReplayOptions = {
+const DEFAULTS = {
   autoOffset: false,
   speedup: 1,
   spreadSameSecond: 'none',
@@ -55,7 +21,11 @@ export const DEFAULT_OPTIONS: ReplayOptions = {
   set: [],
   stream: false,
   maxErrorRate: 100,
-};
+} satisfies GivenOptions;
+
+export type ReplayOptions = GivenOptions & Required<Pick<GivenOptions, keyof typeof DEFAULTS>>;
+
+export const DEFAULT_OPTIONS: ReplayOptions = DEFAULTS;
 
 function refuse(message: string, got: unknown, expected: string): never {
   throw new PermanentError('InvalidReplayOptions', message, { got, expected });

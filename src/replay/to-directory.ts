@@ -5,7 +5,7 @@ import type { Experiment } from '../mlflow/types.ts';
 import type { RunClock } from './clock.ts';
 import { maxConcurrencyOf, scheduleOf, sendingOf } from './derived-options.ts';
 import { mlflowFactsOf } from './finish.ts';
-import { bottleneckOf, type FinishedReplay } from './finished.ts';
+import { bottleneckOf, capturesOf, type FinishedReplay } from './finished.ts';
 import type { ConnectionPool } from './http/pool.ts';
 import { neverSent } from './measure/error-rate.ts';
 import type { Measured } from './measure/measure.ts';
@@ -72,12 +72,7 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
     target: target.description,
     options,
     source: request.source,
-    captures: {
-      files: request.files.length,
-      records: index.total,
-      firstMs: finite(index.firstMs),
-      lastMs: finite(index.lastMs),
-    },
+    captures: capturesOf(request.files, index),
     results,
     startMs,
     // A replay without requests ends before its first request would have been sent.
@@ -150,5 +145,3 @@ export function unsentWarning({ incomplete, wasCancelled, outcome }: ReplayResul
   if (incomplete === undefined || (wasCancelled && outcome.failure === undefined)) return undefined;
   return `A part of the schedule was not sent: ${incomplete}.`;
 }
-
-const finite = (value: number): number | null => (Number.isFinite(value) ? value : null);

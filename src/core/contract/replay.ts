@@ -28,28 +28,38 @@ const targetSchema = z.union([
   }),
 ]);
 
-/** The options of the command line. `ReplayOptions` describes and checks each value. */
+/** The options of the command line. `checkOptions` checks each value. */
 const optionFields = {
+  /** Milliseconds after the first record, inclusive. */
   startOffsetMs: z.number().optional(),
   endOffsetMs: z.number().optional(),
+  /** The first request in the window is sent immediately. */
   autoOffset: z.boolean().optional(),
   speedup: z.number().optional(),
   spreadSameSecond: z.enum(['none', 'even', 'poisson']).optional(),
+  /** Without a schedule: constant number of requests in flight. */
   concurrency: z.number().optional(),
+  /** Without a schedule: requests per second. */
   requestRate: z.number().optional(),
   arrivalPattern: z.enum(['poisson', 'constant']).optional(),
+  /** Most requests in flight. */
   maxConcurrency: z.number().optional(),
   warmup: z.number().optional(),
+  /** Seconds. */
   timeout: z.number().optional(),
+  /** Percentage of the requests that are canceled, and the seconds after which they are. */
   cancellationRate: z.number().optional(),
   cancellationDelay: z.number().optional(),
   repeat: z.number().optional(),
   requestCount: z.number().optional(),
   randomSeed: z.number().optional(),
   model: z.string().optional(),
-  set: z.array(z.string()).optional(),
+  /** Entries `key.path=value`. A value that is not JSON is a string. */
+  set: z.array(z.string()).readonly().optional(),
   stream: z.boolean().optional(),
+  /** `tag:threshold …`, in AIPerf's syntax. */
   goodput: z.string().optional(),
+  /** Percentage of failed requests above which the replay fails. */
   maxErrorRate: z.number().optional(),
 };
 
@@ -83,6 +93,8 @@ export const replayInputSchema = z.strictObject({
 });
 
 export type ReplayInput = z.infer<typeof replayInputSchema>;
+
+export type GivenOptions = Pick<ReplayInput, keyof typeof optionFields>;
 
 /** The request to PlanReplay. */
 export interface ReplayPlanRequest {

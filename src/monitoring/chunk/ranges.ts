@@ -1,4 +1,5 @@
 /** Reads the ranges of a chunk. The bytes of quarantined lines outlive the capture file. */
+import { Readable } from 'node:stream';
 
 import { isOfOneFile } from '../../captures/files/capture-objects.ts';
 import type { Storage } from '../../core/aws/storage.ts';
@@ -67,16 +68,12 @@ export async function* openRanges(
     try {
       const pieces: Uint8Array[] = [];
       for await (const piece of await openRange(storage, range, workBucket)) pieces.push(piece);
-      return { index, range, bytes: eachOf(pieces) };
+      return { index, range, bytes: Readable.from(pieces) };
     } catch (error) {
       if (!isOfOneFile(error)) throw error;
       return { index, range, fault: error as Error };
     }
   });
-}
-
-async function* eachOf(pieces: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
-  yield* pieces;
 }
 
 /**

@@ -12,7 +12,7 @@ import type { UnnumberedChunk } from '../chunk/ranges.ts';
 import { addEstimates } from '../counts.ts';
 import { stackExperiment } from '../stack-experiment.ts';
 import { estimateChunk } from './dry-run.ts';
-import { FileFinder } from './find-files.ts';
+import { fileFinder, listedFiles } from './find-files.ts';
 import type { ParsedInput } from './input.ts';
 import { ChunkPacker } from './pack-chunks.ts';
 import {
@@ -162,9 +162,9 @@ export class PartPlan {
       const files = retry.what === 'failed' ? failedFiles(storage, workBucket, retry.run) : [];
       return unitsOfRetry(storage, earlier, files, cursor, limits);
     }
-    const finder = new FileFinder(this.#deps, this.#request.run, this.#options, claim, this.#notices.warnings);
-    const files = parsed.kind === 'files' ? await finder.list(parsed.input) : [fileOf(parsed.input)];
-    return unitsOfFiles(storage, files, Number(cursor ?? 0), limits, (file) => finder.find(file));
+    const find = fileFinder(this.#deps, this.#request.run, this.#options, claim, this.#notices.warnings);
+    const files = parsed.kind === 'files' ? await listedFiles(parsed.input, this.#deps) : [fileOf(parsed.input)];
+    return unitsOfFiles(storage, files, Number(cursor ?? 0), limits, find);
   }
 
   /** @returns the cursor of the next part; `null` when the input is exhausted */

@@ -97,19 +97,14 @@ const both = (before: number | undefined, after: number | undefined): [number, n
 /** Adds the judge's verdicts on pairs of replies to the tally. */
 export type Judging = (tally: ReplyQualityTally, pairs: AsyncIterable<StoredReply>) => Promise<JudgingResult>;
 
-/** The comparison, and beside it the values that thresholds are decided on, which no file has. */
-interface ComparedRuns {
-  comparison: RunsComparison;
-  data: ComparedData;
-}
-
 /**
  * Compares all metrics, outcomes and replies.
  *
  * @param judging adds the judge's verdicts on the replies that differ
+ * @returns beside the comparison the values that thresholds are decided on, which no file has
  * @throws PermanentError `NotAReplay`
  */
-export async function compareRuns(before: RunData, after: RunData, judging?: Judging): Promise<ComparedRuns> {
+export async function compareRuns(before: RunData, after: RunData, judging?: Judging) {
   const requestThroughput = both(before.requestThroughput, after.requestThroughput);
   const tokenThroughput = both(before.tokenThroughput, after.tokenThroughput);
   const comparison: RunsComparison = {

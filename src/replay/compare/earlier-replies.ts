@@ -7,22 +7,11 @@ import { jsonLines, parseLine } from './json-lines.ts';
 import { REPLIES_FILE, type StoredReply } from './replies-file.ts';
 import type { RunData } from './run-data.ts';
 
-interface EarlierReplies {
-  /**
-   * Returns the later reply, with the earlier one to the same request in place of the captured one, and how they differ.
-   *
-   * @param name of the request in the earlier run
-   * @returns `undefined` if one of them is unknown: it was canceled or not kept
-   */
-  pair(name: string, stored: StoredReply): Promise<StoredReply | undefined>;
-  close(): Promise<void>;
-}
-
 /**
  * Finds the place of each reply of a run whose requests are named (`RequestTable.seal`). Only the places are in memory: each
  * reply is read when its pair comes, since runs have nearly the same order.
  */
-export async function earlierReplies({ directory, requests, cutLines }: RunData): Promise<EarlierReplies> {
+export async function earlierReplies({ directory, requests, cutLines }: RunData) {
   const path = join(directory, REPLIES_FILE);
   const places = new Map<string, IndexEntry>();
   const nameOf = requests.namer();
@@ -31,7 +20,13 @@ export async function earlierReplies({ directory, requests, cutLines }: RunData)
   }
   const reader = new RecordReader([{ path, name: path, size: 0 }]);
   return {
-    async pair(name, stored) {
+    /**
+     * Returns the later reply, with the earlier one to the same request in place of the captured one, and how they differ.
+     *
+     * @param name of the request in the earlier run
+     * @returns `undefined` if one of them is unknown: it was canceled or not kept
+     */
+    async pair(name: string, stored: StoredReply): Promise<StoredReply | undefined> {
       const place = places.get(name);
       if (!place) return undefined;
       const old = parseLine(await reader.read(place), `${path}, line ${place.line}`) as StoredReply;

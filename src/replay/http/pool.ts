@@ -49,7 +49,8 @@ export class ConnectionPool implements ConnectionOwner {
   /** Connections that are being opened and have nothing to send yet. */
   readonly #opening = new Set<Connection>();
   readonly #all = new Set<Connection>();
-  #idleLimitMs: number;
+  /** Idle connections are used up to this age. */
+  idleLimitMs: number;
   tlsSession: Buffer | undefined;
   secureContext: SecureContext | undefined;
   /** The most connections that were open at the same time. */
@@ -61,7 +62,7 @@ export class ConnectionPool implements ConnectionOwner {
 
   constructor(origin: Origin, resolve: Resolve = resolveByDns) {
     this.#origin = origin;
-    this.#idleLimitMs = origin.tls ? IDLE_LIMIT_TLS_MS : IDLE_LIMIT_MS;
+    this.idleLimitMs = origin.tls ? IDLE_LIMIT_TLS_MS : IDLE_LIMIT_MS;
     this.#resolve = resolve;
   }
 
@@ -145,11 +146,6 @@ export class ConnectionPool implements ConnectionOwner {
     return this.#origin.tls;
   }
 
-  /** Idle connections are used up to this age. */
-  get idleLimitMs(): number {
-    return this.#idleLimitMs;
-  }
-
   /** Number of connections that are open or being opened and have nothing to send. */
   get spare(): number {
     return this.#idle.length + this.#opening.size;
@@ -175,7 +171,7 @@ export class ConnectionPool implements ConnectionOwner {
    */
   sweep(now: number = performance.now()): void {
     for (const connection of [...this.#idle]) {
-      if (now - connection.idleSince > this.#idleLimitMs) connection.destroy();
+      if (now - connection.idleSince > this.idleLimitMs) connection.destroy();
     }
     if (now - this.#resolvedAt > DNS_REFRESH_MS && !this.#resolving && !isIP(this.#origin.hostname)) {
       void this.#refresh();
@@ -190,7 +186,7 @@ export class ConnectionPool implements ConnectionOwner {
     this.#opening.delete(connection);
     connection.idleIndex = this.#idle.push(connection) - 1;
     const seconds = connection.keepAliveSeconds;
-    if (seconds !== undefined) this.#idleLimitMs = Math.max(seconds * 500, seconds * 1000 - IDLE_MARGIN_MS);
+    if (seconds !== undefined) this.idleLimitMs = Math.max(seconds * 500, seconds * 1000 - IDLE_MARGIN_MS);
     if (this.#probe?.connection === connection) this.#probe.settle();
   }
 
@@ -218,7 +214,7 @@ export class ConnectionPool implements ConnectionOwner {
   #takeIdle(now: number): Connection | undefined {
     for (let connection = this.#idle.at(-1); connection; connection = this.#idle.at(-1)) {
       this.#forgetIdle(connection);
-      if (now - connection.idleSince <= this.#idleLimitMs) return connection;
+      if (now - connection.idleSince <= this.idleLimitMs) return connection;
       connection.destroy();
     }
     return undefined;

@@ -41,21 +41,17 @@ export class ResponseParser {
   #heldBytes = 0;
   /** Remaining body bytes, in the states that count them. */
   #left = 0;
-  #keepAlive = true;
+  /** Whether the connection may carry another request after this response. */
+  keepAlive = true;
   /** Seconds of the server's `Keep-Alive: timeout=`, if it sent one. */
   keepAliveSeconds: number | undefined;
-
-  /** Whether the connection may carry another request after this response. */
-  get keepAlive(): boolean {
-    return this.#keepAlive;
-  }
 
   /** Prepares for the next response. */
   reset(): void {
     this.#state = 'head';
     this.#heldBytes = 0;
     this.#left = 0;
-    this.#keepAlive = true;
+    this.keepAlive = true;
   }
 
   /**
@@ -177,7 +173,7 @@ export class ResponseParser {
   /** Decides how the body is delimited (RFC 9112, section 6.3). */
   #frame(status: number, http11: boolean, headers: Map<string, string>): void {
     const connection = headers.get('connection')?.toLowerCase() ?? '';
-    this.#keepAlive = http11 ? !connection.includes('close') : connection.includes('keep-alive');
+    this.keepAlive = http11 ? !connection.includes('close') : connection.includes('keep-alive');
     const hint = /timeout=(\d+)/.exec(headers.get('keep-alive') ?? '')?.[1];
     if (hint !== undefined) this.keepAliveSeconds = Number(hint);
 
@@ -199,7 +195,7 @@ export class ResponseParser {
       this.#left = Number(value);
       this.#state = this.#left === 0 ? 'done' : 'length';
     } else {
-      this.#keepAlive = false;
+      this.keepAlive = false;
       this.#state = 'until-close';
     }
   }

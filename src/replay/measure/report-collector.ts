@@ -20,16 +20,16 @@ const MAX_FAILED = 50;
 const MAX_FAILED_OF_A_KIND = 10;
 const LATENCY_SCALE = 1000;
 
-export interface TimeBucket {
-  sent: number;
-  completed: number;
-  failed: number;
-  tokens: number;
+export class TimeBucket {
+  sent = 0;
+  completed = 0;
+  failed = 0;
+  tokens = 0;
   /** Maximum schedule lag, ms. */
-  maxLag: number;
+  maxLag = 0;
   /** Maximum latency from the scheduled time, ms, of the requests that were scheduled in this bucket. */
-  maxEffective: number;
-  latency: Distribution;
+  maxEffective = 0;
+  readonly latency = new Distribution(LATENCY_SCALE);
 }
 
 /** Seconds after the start, latency in ms, and whether the request failed. */
@@ -65,16 +65,6 @@ export interface CollectorJson {
   failed: RequestRow[];
   seen: number;
 }
-
-const newBucket = (): TimeBucket => ({
-  sent: 0,
-  completed: 0,
-  failed: 0,
-  tokens: 0,
-  maxLag: 0,
-  maxEffective: 0,
-  latency: new Distribution(LATENCY_SCALE),
-});
 
 /** Collects the requests of one process. Collections of several processes can be merged. */
 export class ReportCollector {
@@ -121,7 +111,7 @@ export class ReportCollector {
     }
     let bucket = this.buckets.get(index);
     if (!bucket) {
-      bucket = newBucket();
+      bucket = new TimeBucket();
       this.buckets.set(index, bucket);
     }
     return bucket;

@@ -74,23 +74,19 @@ export function exchangeOf(
 /** Keeps the exchanges on disk until the replay ends: writing traces meanwhile would slow it down. */
 export const EXCHANGES_FILE = 'exchanges.spool.jsonl';
 
-export interface ExchangeFile {
-  /** @returns writes the line */
-  read(measured: Measured, clock: RunClock): () => void;
-  close(): Promise<void>;
-  /** Deletes the file, which nothing else needs. */
-  abandon(): Promise<void>;
-}
+export type ExchangeFile = ReturnType<typeof exchangeFile>;
 
-export function exchangeFile(directory: string, sender: SenderFacts): ExchangeFile {
+export function exchangeFile(directory: string, sender: SenderFacts) {
   const writer = new LineWriter(join(directory, EXCHANGES_FILE));
   return {
-    read: (measured, clock) => {
+    /** @returns writes the line */
+    read: (measured: Measured, clock: RunClock) => {
       const line = exchangeOf(measured, clock, sender);
       return () => writer.write(line);
     },
     close: () => writer.close(),
-    abandon: async () => {
+    /** Deletes the file, which nothing else needs. */
+    abandon: async (): Promise<void> => {
       await writer.close().catch(() => {});
       await rm(writer.path, { force: true });
     },

@@ -71,16 +71,12 @@ const isMessage = (value: unknown): value is Message => typeof value === 'object
 /** Assigns requests, given in the order of their capture, to conversations. */
 export class SessionLinker {
   readonly #ends = new Map<string, Conversation>();
-  #sessions: number;
+  /** Ordinal of the next conversation. */
+  next: number;
 
   /** @param first ordinal of the first conversation. */
   constructor(first = 0) {
-    this.#sessions = first;
-  }
-
-  /** Ordinal of the next conversation. */
-  get next(): number {
-    return this.#sessions;
+    this.next = first;
   }
 
   /**
@@ -104,7 +100,7 @@ export class SessionLinker {
         }
       }
     }
-    const conversation = before ?? { conversationId: idOf(this.#sessions), session: this.#sessions++, turns: 0 };
+    const conversation = before ?? { conversationId: idOf(this.next), session: this.next++, turns: 0 };
     if (list.length > 0 && isMessage(reply))
       this.#remember(digest(chain, { role: 'assistant', ...reply }), conversation);
     const { conversationId, session } = conversation;

@@ -17,7 +17,8 @@ export class LineWriter {
   readonly #stream: WriteStream;
   #pending = '';
   #timer: NodeJS.Timeout | undefined;
-  #error: Error | undefined;
+  /** The first error, such as a full disk. After it, nothing more is written. */
+  error: Error | undefined;
   /** Bytes of the pieces that are on the disk. */
   #written = 0;
   readonly #onError: ((error: Error) => void) | undefined;
@@ -28,20 +29,15 @@ export class LineWriter {
     this.#onError = onError;
     this.#stream = createWriteStream(path);
     this.#stream.on('error', (error) => {
-      this.#error ??= error;
+      this.error ??= error;
       this.#pending = '';
       this.#onError?.(error);
     });
   }
 
-  /** The first error, such as a full disk. After it, nothing more is written. */
-  get error(): Error | undefined {
-    return this.#error;
-  }
-
   /** @param line without its line ending */
   write(line: string): void {
-    if (this.#error) return;
+    if (this.error) return;
     this.#pending += `${line.replace(OTHER_LINE_ENDS, escaped)}\n`;
     if (this.#pending.length >= FLUSH_CHARACTERS) this.flush();
     else this.#timer ??= setTimeout(() => this.flush(), FLUSH_MS);
@@ -55,7 +51,7 @@ export class LineWriter {
   flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    if (this.#pending === '' || this.#error) return;
+    if (this.#pending === '' || this.error) return;
     const piece = Buffer.from(this.#pending);
     this.#stream.write(piece, (error) => {
       if (!error) this.#written += piece.length;
@@ -77,8 +73,8 @@ export class LineWriter {
         this.#stream.end();
       });
     }
-    if (!this.#error) return;
+    if (!this.error) return;
     await truncate(this.path, this.#written).catch(() => {});
-    throw new PermanentError('ResultsNotWritten', this.#error.message, { where: this.path }, this.#error);
+    throw new PermanentError('ResultsNotWritten', this.error.message, { where: this.path }, this.error);
   }
 }

@@ -35,7 +35,7 @@ interface FeederOptions {
 export class Feeder {
   readonly #options: FeederOptions;
   readonly #ready = Promise.withResolvers<void>();
-  #stopped = false;
+  stopped = false;
   /** Abandons the request that is being prepared. */
   #abandon: () => void = () => {};
   #isStarted = false;
@@ -62,13 +62,9 @@ export class Feeder {
     this.#ready.resolve();
   }
 
-  get stopped(): boolean {
-    return this.#stopped;
-  }
-
   /** Stops without waiting for the request in preparation: a disk, S3 or the credentials may never answer. */
   stop(): void {
-    this.#stopped = true;
+    this.stopped = true;
     this.#abandon();
   }
 
@@ -78,15 +74,15 @@ export class Feeder {
       const pace = new SlicePace();
       const feeding: Feeding = {
         skipped: () => this.skipped,
-        stopped: () => this.#stopped,
+        stopped: () => this.stopped,
         passOver: (entries) => {
           this.unsent += entries;
         },
       };
       for await (const batch of this.#options.batches(feeding)) {
         for (const [i, scheduled] of batch.entries()) {
-          if (!this.#stopped) await this.#room(scheduled);
-          if (this.#stopped) {
+          if (!this.stopped) await this.#room(scheduled);
+          if (this.stopped) {
             this.unsent += batch.length - i;
             break;
           }
@@ -96,7 +92,7 @@ export class Feeder {
             // Before the start nothing is lost. After it, the remaining requests are counted and the results are kept.
             if (!endGracefully || !this.#isStarted) throw error;
             this.failure = error;
-            this.#stopped = true;
+            this.stopped = true;
             this.unsent++;
             continue;
           }
@@ -123,7 +119,7 @@ export class Feeder {
       this.#options.prepare(scheduled).then(resolve, reject);
     });
     // After a stop nothing is sent, even if the preparation succeeded.
-    if (this.#stopped) this.unsent++;
+    if (this.stopped) this.unsent++;
     else if (!request) this.skipped++;
     else if (!this.#options.dispatcher.push(request)) this.unsent++;
   }
@@ -137,7 +133,7 @@ export class Feeder {
       : scheduled.dueMs - firstDueMs > READY_MS;
     if (enough) this.#isReady();
     while (
-      !this.#stopped &&
+      !this.stopped &&
       (queue.length >= MAX_WAITING ||
         queue.bytes >= MAX_WAITING_BYTES ||
         (Number.isNaN(scheduled.dueMs) && unrecorded() >= MAX_WAITING) ||

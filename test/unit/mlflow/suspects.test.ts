@@ -1,6 +1,6 @@
 /** Trying suspects against an MLflow that the test scripts call by call. */
 
-import { trySuspects } from '../../../src/mlflow/deliver.ts';
+import { Deliveries } from '../../../src/mlflow/deliver.ts';
 import { MlflowRetryableError } from '../../../src/mlflow/errors.ts';
 
 const failure = new MlflowRetryableError('MlflowUnavailable', 'MLflow returned a server error', {
@@ -10,23 +10,24 @@ const failure = new MlflowRetryableError('MlflowUnavailable', 'MLflow returned a
 });
 
 test('ends with the round that decides about the last suspect', async () => {
-  const suspects = ['a', 'b'].map((traceId) => ({ trace: { traceId }, error: failure }));
   const sent: string[] = [];
   let controls = 0;
-  const verdicts = await trySuspects(suspects, {
-    retry: { attempts: 1, baseMs: 0, capMs: 0, longestRetryAfterMs: 0 },
+  const deliveries = new Deliveries<{ traceId: string }>({
+    retry: { attempts: 5, baseMs: 0, capMs: 0, longestRetryAfterMs: 0 },
+    inTurn: (work) => work(),
     control: async () => {
       controls += 1;
     },
     existing: async () => new Map(),
-    send: async ({ traceId }) => {
+    send: async ([{ traceId } = { traceId: '' }]) => {
       sent.push(traceId);
-      // The second one is accepted in the second round.
-      if (traceId === 'b' && controls === 1) throw failure;
-      return 'written';
+      // All fail until they are suspects. Then the second one is accepted in the second round.
+      if (controls === 0 || (traceId === 'b' && controls === 1)) throw failure;
     },
-    mayBeTheContent: () => true,
+    checkRefusal: async () => {},
   });
-  expect(verdicts).toEqual({ written: ['a', 'b'], alreadyThere: [], guilty: [], refused: [] });
-  expect([controls, sent]).toEqual([2, ['a', 'b', 'b']]);
+  for (const traceId of ['a', 'b']) await deliveries.deliver([{ traceId }]);
+  const before = sent.length;
+  expect(await deliveries.result()).toEqual({ written: ['a', 'b'], alreadyThere: [], refused: [] });
+  expect([controls, sent.slice(before)]).toEqual([2, ['a', 'b', 'b']]);
 });

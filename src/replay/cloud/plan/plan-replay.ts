@@ -13,6 +13,7 @@ import type { ReplayEnvironment } from '../../../core/settings/environment.ts';
 import { captureScope } from '../../../judge/capture-scope.ts';
 import { maxConcurrencyOf, overridesOf, scheduleOf, timingOf } from '../../derived-options.ts';
 import { type DryRun, dryRun } from '../../dry-run.ts';
+import { capturesOf } from '../../finished.ts';
 import { MARK_MS, type Registration, registerReplay } from '../../marks/register.ts';
 import { LineWriter } from '../../results/line-writer.ts';
 import { type ScheduledEntry, schedule } from '../../schedule/timing.ts';
@@ -174,8 +175,6 @@ async function registerAll(
   return marks;
 }
 
-const finite = (value: number): number | null => (Number.isFinite(value) ? value : null);
-
 function planOf(
   job: ReplayJob,
   { files, index }: IndexedCaptures,
@@ -194,12 +193,7 @@ function planOf(
     options,
     compare,
     source: { ...source, fromMs: window.fromMs ?? null, toMs: window.toMs ?? null },
-    captures: {
-      files: files.length,
-      records: index.total,
-      firstMs: finite(index.firstMs),
-      lastMs: finite(index.lastMs),
-    },
+    captures: capturesOf(files, index),
     skipped,
     plannedAtMs,
     startAtEpochMs: plannedAtMs + startLeadMs(shards, options.warmup),

@@ -29,21 +29,14 @@ export async function putStopMark(storage: Storage, bucket: string, run: string,
   await storage.putJsonIf(bucket, replayKeys.stop(run), { run, because });
 }
 
-export interface StopWatch {
-  /** Aborted once the stop order exists. */
-  signal: AbortSignal;
-  /** @returns whether the replay has been stopped */
-  check(): Promise<boolean>;
-  /** Checks repeatedly until the stop order exists or `close` is called. */
-  watch(): void;
-  close(): void;
-}
+export type StopWatch = ReturnType<typeof stopWatch>;
 
-export function stopWatch(storage: Storage, bucket: string, run: string): StopWatch {
+export function stopWatch(storage: Storage, bucket: string, run: string) {
   const stopped = new AbortController();
   const { signal } = stopped;
   let timer: NodeJS.Timeout | undefined;
   let isWatching = false;
+  /** @returns whether the replay has been stopped */
   const check = async (): Promise<boolean> => {
     if (await stopMark(storage, bucket, run)) stopped.abort();
     return signal.aborted;
@@ -57,13 +50,15 @@ export function stopWatch(storage: Storage, bucket: string, run: string): StopWa
     }, CHECK_EVERY_MS);
   };
   return {
+    /** Aborted once the stop order exists. */
     signal,
     check,
-    watch: () => {
+    /** Checks repeatedly until the stop order exists or `close` is called. */
+    watch: (): void => {
       isWatching = true;
       next();
     },
-    close: () => {
+    close: (): void => {
       isWatching = false;
       clearTimeout(timer);
     },

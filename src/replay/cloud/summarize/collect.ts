@@ -1,6 +1,7 @@
 /** Reads the results of all shards, and finds the shards that are missing something. */
 
 import type { ObjectFacts, Storage } from '../../../core/aws/storage.ts';
+import type { NamedError } from '../../../core/contract/receipts.ts';
 import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { toNamedError } from '../../../core/errors/errors.ts';
 import { ReportCollector } from '../../measure/report-collector.ts';
@@ -11,11 +12,6 @@ import { type StopMark, stopMark } from '../stop/order.ts';
 import { listClaims, listShardFiles } from '../work-bucket/shard-objects.ts';
 import { SHARD_FILES, type StoredPlan } from '../work-bucket/stored-plan.ts';
 
-interface NamedFailure {
-  name: string;
-  message: string;
-}
-
 interface MissingShard {
   shard: number;
   requests: number;
@@ -25,7 +21,7 @@ interface MissingShard {
 interface LostShard extends MissingShard {
   /** Whether it may have sent some or all of its requests. */
   claimed: boolean;
-  failure?: NamedFailure;
+  failure?: NamedError;
 }
 
 /** A shard that measured only some of its requests. */
@@ -44,28 +40,38 @@ interface ShardFile {
   sent: number;
 }
 
-export interface Collected extends MeasuredRun {
-  skippedReasons: Map<string, number>;
+/** What the shards have measured, added up. */
+export class Collected implements MeasuredRun {
+  readonly stats = new RunStats();
+  readonly warmup = new RunStats();
+  readonly report = new ReportCollector();
+  readonly skippedReasons: Map<string, number>;
   /** `sent`, `unsent`, `skippedByShards` and the requests of lost shards add up to the schedule. */
-  sent: number;
-  unsent: number;
-  skippedByShards: number;
-  stop: StopMark | undefined;
+  sent = 0;
+  unsent = 0;
+  skippedByShards = 0;
+  readonly stop: StopMark | undefined;
   /** Whether the stop order kept any request from being sent or answered. */
-  wasCancelled: boolean;
-  lost: LostShard[];
+  wasCancelled = false;
+  readonly lost: LostShard[] = [];
   /** Shards that did not start because the replay was stopped. */
-  notBegun: MissingShard[];
-  incomplete: IncompleteShard[];
-  late: { shard: number; lateMs: number }[];
+  readonly notBegun: MissingShard[] = [];
+  readonly incomplete: IncompleteShard[] = [];
+  readonly late: { shard: number; lateMs: number }[] = [];
   endMs: number;
   /** Sum over all shards. */
-  maxConnections: number;
+  maxConnections = 0;
   /** Maximum of any shard. */
-  maxConnectionsOfOne: number;
-  warmFailures: number;
+  maxConnectionsOfOne = 0;
+  warmFailures = 0;
   /** The files of the shards with a result, by name, in the order of the shards. */
-  files: Map<string, ShardFile[]>;
+  readonly files = new Map<string, ShardFile[]>();
+
+  constructor({ skipped, startAtEpochMs }: StoredPlan, stop: StopMark | undefined) {
+    this.skippedReasons = new Map(Object.entries(skipped));
+    this.stop = stop;
+    this.endMs = startAtEpochMs;
+  }
 }
 
 /** Results of half a megabyte that are read concurrently. One by one, a thousand would take a minute. */
@@ -74,33 +80,12 @@ const CONCURRENT_READS = 8;
 /** A shard that starts later than this is named. Smaller delays are only in the figures of the schedule lag. */
 const LATE_MS = 100;
 
-const nothingCollected = (plan: StoredPlan, stop: StopMark | undefined): Collected => ({
-  stats: new RunStats(),
-  warmup: new RunStats(),
-  report: new ReportCollector(),
-  skippedReasons: new Map(Object.entries(plan.skipped)),
-  sent: 0,
-  unsent: 0,
-  skippedByShards: 0,
-  stop,
-  wasCancelled: false,
-  lost: [],
-  notBegun: [],
-  incomplete: [],
-  late: [],
-  endMs: plan.startAtEpochMs,
-  maxConnections: 0,
-  maxConnectionsOfOne: 0,
-  warmFailures: 0,
-  files: new Map(),
-});
-
 export async function collectShards(storage: Storage, bucket: string, plan: StoredPlan): Promise<Collected> {
   const { run, shards } = plan;
   const files = await listShardFiles(storage, bucket, run);
   const claims = await listClaims(storage, bucket, run);
-  const collected = nothingCollected(plan, await stopMark(storage, bucket, run));
-  const resultOf = async (shard: number): Promise<ShardResult | NamedFailure | undefined> => {
+  const collected = new Collected(plan, await stopMark(storage, bucket, run));
+  const resultOf = async (shard: number): Promise<ShardResult | NamedError | undefined> => {
     const has = (name: string): boolean => files.get(shard)?.has(name) === true;
     const prefix = replayKeys.shardPrefix(run, shard);
     if (!has(SHARD_FILES.result)) {
@@ -131,7 +116,7 @@ function addMissing(
   collected: Collected,
   { shard, requests }: MissingShard,
   claimed: boolean,
-  failure: NamedFailure | undefined,
+  failure: NamedError | undefined,
 ): void {
   if (collected.stop && !failure && !claimed) {
     collected.notBegun.push({ shard, requests });

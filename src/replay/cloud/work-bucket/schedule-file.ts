@@ -37,13 +37,10 @@ interface EntryLine {
   t?: [turnIndex: number, conversationId: string];
 }
 
-/** The lines of one shard. */
-export interface ScheduleLines {
-  add(scheduled: ScheduledEntry): void;
-  text(): string;
-}
+export type ScheduleLines = ReturnType<typeof scheduleLines>;
 
-export function scheduleLines(files: readonly CaptureObject[]): ScheduleLines {
+/** Collects the lines of one shard. */
+export function scheduleLines(files: readonly CaptureObject[]) {
   const known = new Map<number, number>();
   const lines: string[] = [];
   const numberOf = (file: number): number => {
@@ -57,7 +54,7 @@ export function scheduleLines(files: readonly CaptureObject[]): ScheduleLines {
     return known.size - 1;
   };
   return {
-    add: ({ entry, dueMs, pass, turn }) => {
+    add: ({ entry, dueMs, pass, turn }: ScheduledEntry): void => {
       const line: EntryLine = {
         f: numberOf(entry.file),
         l: entry.line,
@@ -71,7 +68,7 @@ export function scheduleLines(files: readonly CaptureObject[]): ScheduleLines {
       };
       lines.push(JSON.stringify(line));
     },
-    text: () => lines.map((line) => `${line}\n`).join(''),
+    text: (): string => lines.map((line) => `${line}\n`).join(''),
   };
 }
 
