@@ -1,12 +1,9 @@
 /** The types that decoding works with. Field names follow SageMaker Data Capture and the OpenAI message form. */
+import type { ObjectVersion } from '../core/contract/execution.ts';
 import type { ExchangeFacts } from './trace/exchange.ts';
 
 /** The location of a line: everything needed to read it again. */
-export interface LinePlace {
-  bucket: string;
-  key: string;
-  versionId?: string;
-  etag: string;
+export interface LinePlace extends ObjectVersion {
   /** Physical line number, from 1. */
   line: number;
   /** Byte offsets in the object, both inclusive, without the line ending. */

@@ -1,14 +1,11 @@
 /** Reads the lines of a chunk with their places, for the processor. */
+import type { ObjectVersion } from '../../core/contract/execution.ts';
 import { RetryableError } from '../../core/errors/errors.ts';
 import type { LinePlace, RawLine } from '../types.ts';
 import { scanLines } from './scan-lines.ts';
 
 /** The object, and where in it the stream begins. A `ManifestLine` is one. */
-export interface LineSource {
-  bucket: string;
-  key: string;
-  versionId?: string;
-  etag: string;
+export interface LineSource extends ObjectVersion {
   /** Offset of the stream's first byte. */
   start: number;
   /** Offset of the stream's last byte. When given, a stream that ends early is an error. */

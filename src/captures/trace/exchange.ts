@@ -3,6 +3,7 @@
  * measured times. Such lines are read in runs over a replay only: in the captures of an endpoint, anybody could have
  * written them.
  */
+import type { ObjectVersion } from '../../core/contract/execution.ts';
 import type { Capture } from '../types.ts';
 import { REPLAY_TAG, traceIdOf } from './ids.ts';
 import { cleanText, cut, fittedTags, MAX_METADATA_CHARS } from './text.ts';
@@ -29,7 +30,7 @@ export interface ExchangeFacts {
   conversationId: string;
   turnIndex: number;
   /** The captured line, if its reply differs and a judge can compare the two. `start` and `end` are inclusive. */
-  captured?: { bucket: string; key: string; etag: string; versionId?: string; start: number; end: number } | undefined;
+  captured?: (ObjectVersion & { start: number; end: number }) | undefined;
 }
 
 /** Returns the id of the trace: a captured request that is sent twice has two. */

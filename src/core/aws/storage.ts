@@ -9,6 +9,7 @@ import {
   S3Client,
   type S3ClientConfig,
 } from '@aws-sdk/client-s3';
+import type { ObjectVersion } from '../contract/execution.ts';
 import { PermanentError } from '../errors/errors.ts';
 import { objectBytes, requestObject, unquote } from './object-stream.ts';
 import { httpStatusOf, isMissing, isThrottled, namedStorageError, notS3, parseStored } from './storage-errors.ts';
@@ -36,12 +37,7 @@ export function createS3Client(config: S3ClientConfig = {}): S3Client {
   return client;
 }
 
-export interface ObjectFacts {
-  bucket: string;
-  key: string;
-  /** Without quotes. */
-  etag: string;
-  versionId?: string;
+export interface ObjectFacts extends ObjectVersion {
   size: number;
   lastModifiedMs: number;
 }
@@ -88,7 +84,7 @@ export class Storage {
    *   `CaptureArchived`; RetryableError `StorageUnavailable` if not every byte could be read.
    */
   async read(
-    object: { bucket: string; key: string; etag: string; versionId?: string; size?: number },
+    object: ObjectVersion & { size?: number },
     range?: { start: number; end?: number },
     signal?: AbortSignal,
   ): Promise<AsyncIterable<Buffer>> {

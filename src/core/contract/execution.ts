@@ -22,3 +22,9 @@ export interface ObjectPlace {
   bucket: string;
   key: string;
 }
+
+/** One state of an object. Its ETag has no quotes. */
+export interface ObjectVersion extends ObjectPlace {
+  versionId?: string | undefined;
+  etag: string;
+}

@@ -1,4 +1,5 @@
 /** The records that a run writes to the work bucket: receipts, plans, quarantined lines and the report on its batch jobs. */
+import type { ObjectVersion } from './execution.ts';
 import type { RunOptions } from './input.ts';
 import type { ManifestLine, PlanResult } from './payloads.ts';
 import type { QualityCounts, QualityFailures } from './quality.ts';
@@ -137,11 +138,7 @@ export interface EvaluateReceipt extends AttemptFacts {
 export type Receipt = LogReceipt | EvaluateReceipt;
 
 /** What became of one capture file: the terms of both equations. A line of `runs/<run>/files/`. */
-export interface FileReport {
-  bucket: string;
-  key: string;
-  versionId?: string | undefined;
-  etag: string;
+export interface FileReport extends ObjectVersion {
   /** `planned = traced + quarantined + outsideWindow + lost`. */
   lines: { planned: number; lost: number } & Pick<LogCounts, 'traced' | 'quarantined' | 'outsideWindow'>;
   /** `expected` is the sum of the terms; `failed` includes `lost`. */
@@ -149,11 +146,7 @@ export interface FileReport {
 }
 
 /** A capture file that could not be planned, and why. It fails the run; the other files are still processed. */
-export interface FailedFile {
-  bucket: string;
-  key: string;
-  versionId?: string;
-  etag: string;
+export interface FailedFile extends ObjectVersion {
   error: NamedError;
 }
 
@@ -225,11 +218,7 @@ export interface BatchReport {
 }
 
 /** One line of a quarantine object: a capture line that cannot become a trace, its place and the reason. */
-export interface QuarantineEntry {
-  bucket: string;
-  key: string;
-  versionId?: string;
-  etag: string;
+export interface QuarantineEntry extends ObjectVersion {
   line: number;
   start: number;
   end: number;

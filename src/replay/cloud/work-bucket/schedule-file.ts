@@ -2,6 +2,7 @@
  * The schedule of one shard as lines that point to captures. A line names a capture file before its first request; requests
  * refer to the files by their order. Keys are short because a replay has millions of these lines.
  */
+import type { ObjectVersion } from '../../../core/contract/execution.ts';
 import { PermanentError } from '../../../core/errors/errors.ts';
 import type { ScheduledEntry } from '../../schedule/timing.ts';
 import type { IndexEntry, SourceFile } from '../../source/types.ts';
@@ -13,11 +14,7 @@ export interface CaptureObject extends SourceFile {
   versionId?: string;
 }
 
-interface FileLine {
-  bucket: string;
-  key: string;
-  etag: string;
-  versionId?: string;
+interface FileLine extends ObjectVersion {
   size: number;
 }
 
