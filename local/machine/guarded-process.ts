@@ -3,16 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 
-export interface GuardedProcess {
-  pid: number;
-  /** Resolves to a description such as `exit code 1` when the process has ended. */
-  exited: Promise<string>;
-  /** That description once the process has ended, else `undefined`. */
-  ended(): string | undefined;
-  logTail(lines?: number): string;
-  /** Stops the process and everything it started. Safe to call again. */
-  stop(): Promise<void>;
-}
+export type GuardedProcess = ReturnType<typeof startGuarded>;
 
 /** Grace period for a shutdown after SIGTERM, before SIGKILL. */
 const GRACE_MS = 2_000;
@@ -39,7 +30,7 @@ interface GuardOptions {
  * Starts a command in a separate process group, with its output in `logFile`. The group ends when `stop` is called, when
  * `signal` is aborted, and when this process ends for any reason (Ctrl-C, a crash, SIGKILL).
  */
-export function startGuarded(command: string, args: readonly string[], options: GuardOptions): GuardedProcess {
+export function startGuarded(command: string, args: readonly string[], options: GuardOptions) {
   options.signal?.throwIfAborted();
   const child = spawnGuarded(command, args, options);
   const { pid, stdin } = child;

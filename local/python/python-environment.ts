@@ -1,6 +1,6 @@
 /** Creates Python environments with pinned packages on demand, under `.venvs/` of the project. */
 import { execFile } from 'node:child_process';
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { withFileLock } from '../machine/file-lock.ts';
@@ -69,11 +69,8 @@ async function ensure(spec: PythonEnvironmentSpec & Creation, make: typeof makeW
     .map(([name, version]) => `${name}==${version}`)
     .sort();
   const lockFile = spec.lockFile && projectPath(spec.lockFile);
-  const hash = createHash('sha256')
-    .update(JSON.stringify([LAYOUT, ...pins, lockFile ? readFileSync(lockFile, 'utf8') : '']))
-    .digest('hex')
-    .slice(0, 12);
-  const folder = projectPath('.venvs', `${spec.name}-${hash}`);
+  const content = JSON.stringify([LAYOUT, ...pins, lockFile ? readFileSync(lockFile, 'utf8') : '']);
+  const folder = projectPath('.venvs', `${spec.name}-${hash('sha256', content).slice(0, 12)}`);
   const environment = { bin: join(folder, 'bin'), python: join(folder, 'bin', 'python') };
   const isComplete = () => existsSync(join(folder, COMPLETE_MARK)) && existsSync(environment.python);
   if (isComplete()) return environment;

@@ -31,19 +31,7 @@ interface MiniStackOptions {
   signal?: AbortSignal;
 }
 
-export interface MiniStack {
-  url: string;
-  account: string;
-  region: string;
-  /** Variables for AWS clients (SDK, CDK CLI, AWS CLI, boto3): the endpoint, dummy keys, the region, the account. */
-  env: Record<string, string>;
-  /** Certificate that clients in a running process must trust, as PEM. Only with `enforcePolicies`. */
-  ca?: string;
-  pid: number;
-  logTail(lines?: number): string;
-  /** Stops the emulator with its Lambdas and deletes their files. Safe to call again. */
-  stop(): Promise<void>;
-}
+export type MiniStack = Awaited<ReturnType<typeof startMiniStack>>;
 
 /** An idle machine needs 0.5 s. A busy one that imports the Python files for the first time needs far more. */
 const START_LIMIT_MS = 120_000;
@@ -76,13 +64,14 @@ function projectNodeFolder(): string {
  *
  * @throws Error with the end of its log if it ends or does not answer in time
  */
-export async function startMiniStack(options: MiniStackOptions = {}): Promise<MiniStack> {
+export async function startMiniStack(options: MiniStackOptions = {}) {
   const python = await defaultPythonEnvironment(options.log, options.signal);
   const directory = makeOwnFolder('ministack');
   // The Lambdas' code is unpacked here, outside the project, whose `node_modules` would otherwise hide what is missing from
   // a bundle.
   const temporary = makeOwnFolder('ministack', realpathSync(tmpdir()));
   let server: GuardedProcess | undefined;
+  /** Stops the emulator with its Lambdas and deletes their files. Safe to call again. */
   const stop = async () => {
     await server?.stop();
     removeFolder(temporary);
@@ -106,15 +95,17 @@ export async function startMiniStack(options: MiniStackOptions = {}): Promise<Mi
       limitMs: START_LIMIT_MS,
       ca,
     });
-    const running = server;
+    const { pid, logTail } = server;
     return {
       url,
       account: EMULATED_ACCOUNT,
       region: EMULATED_REGION,
+      /** Variables for AWS clients (SDK, CDK CLI, AWS CLI, boto3): the endpoint, dummy keys, the region, the account. */
       env,
+      /** Certificate that clients in a running process must trust, as PEM. Only with `enforcePolicies`. */
       ca,
-      pid: running.pid,
-      logTail: (lines) => running.logTail(lines),
+      pid,
+      logTail,
       stop,
     };
   } catch (error) {

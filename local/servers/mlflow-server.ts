@@ -26,14 +26,7 @@ interface MlflowServerOptions {
   signal?: AbortSignal;
 }
 
-export interface MlflowServer {
-  url: string;
-  version: string;
-  pid: number;
-  directory: string;
-  logFile: string;
-  stop(): Promise<void>;
-}
+export type MlflowServer = Awaited<ReturnType<typeof startMlflowServer>>;
 
 /** A cold start on a busy two-core machine takes about 20 s, to import MLflow and create the database's tables. */
 const START_LIMIT_MS = 240_000;
@@ -46,7 +39,7 @@ const EMPTY_DATABASE = 'mlflow-empty.db';
  *
  * @throws Error with the end of the server's log if it ends or does not answer in time
  */
-export async function startMlflowServer(options: MlflowServerOptions = {}): Promise<MlflowServer> {
+export async function startMlflowServer(options: MlflowServerOptions = {}) {
   const environment = await mlflowEnvironment(options.version, options.log, options.signal);
   const ownDirectory = options.directory === undefined;
   const directory = options.directory ?? mkdtempSync(join(tmpdir(), 'mlflow-server-'));

@@ -31,12 +31,6 @@ const WITH_REAL_JUDGE = ['EVALUATION_BUDGET_USD', 'BEDROCK_GUARDRAIL_ID', 'BEDRO
 /** Address and key of a judge outside Bedrock. A local run never calls, or pays, such a judge. */
 const OF_OTHER_JUDGE = ['JUDGE_BASE_URL', 'JUDGE_SECRET_ARN'];
 
-interface PersonSettings {
-  settings: Record<string, string>;
-  /** Lines for the terminal about the settings that apply and those that do not. */
-  notes: string[];
-}
-
 /** The file in a folder of captures with what they need, in the form of `.env`. */
 const OF_CAPTURES = 'settings.env';
 
@@ -84,7 +78,7 @@ export const checkSettings = (settings: Readonly<Record<string, string>>): Setti
 export function personSettings(
   given: Readonly<Record<string, string>>,
   judge: { real: false | { region: string }; url: string },
-): PersonSettings {
+) {
   const model = given.BEDROCK_MODEL_ID ?? '';
   const isElsewhere = /^(openai|sagemaker):\//.test(model);
   if (judge.real && isElsewhere) {
@@ -101,6 +95,7 @@ export function personSettings(
   const left = [...OF_OTHER_JUDGE, ...(judge.real ? [] : WITH_REAL_JUDGE)].filter((name) => given[name] !== undefined);
   return {
     settings,
+    /** Lines for the terminal about the settings that apply and those that do not. */
     notes: [
       ...(names.length === 0 ? [] : [`your settings that apply: ${names.join(', ')}`]),
       ...(left.length === 0

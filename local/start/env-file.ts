@@ -14,11 +14,7 @@ interface LocalFacts {
   endpointUrl: string;
 }
 
-export interface EnvFile {
-  path: string;
-  /** Removes it when the environment stops. */
-  remove(): void;
-}
+export type EnvFile = ReturnType<typeof writeEnvFile>;
 
 const ENV_FILE = projectPath('.local', 'env');
 const OWNER = '# npm start, process ';
@@ -36,7 +32,7 @@ const ownerOf = (file: string): number => Number(readFileSync(file, 'utf8').spli
  *
  * @param file default: `.local/env`
  */
-export function writeEnvFile(facts: LocalFacts, file = ENV_FILE): EnvFile {
+export function writeEnvFile(facts: LocalFacts, file = ENV_FILE) {
   const path = freeFile(file);
   mkdirSync(dirname(path), { recursive: true });
   // A file that exists would keep its mode.
@@ -44,6 +40,7 @@ export function writeEnvFile(facts: LocalFacts, file = ENV_FILE): EnvFile {
   writeFileSync(path, `${[OWNER + process.pid, ...exportLines(facts)].join('\n')}\n`, { mode: 0o600 });
   return {
     path,
+    /** Removes it when the environment stops. */
     remove: () => {
       if (existsSync(path) && ownerOf(path) === process.pid) rmSync(path, { force: true });
     },

@@ -112,11 +112,11 @@ export async function startEnvironment<Judge extends StandInJudge = StandInJudge
     const bootstrapped = parts.background(bootstrap(clients.cloudFormation, signal));
     const mlflowUrl = `http://127.0.0.1:${mlflowPort}`;
     const deployStack: LocalEnvironment['deployStack'] = async (own, fill) => {
-      const settings = completeSettings(own, mlflowUrl);
+      const settings = { MLFLOW_TRACKING_URI: mlflowUrl, DATA_CAPTURE_S3_BUCKET: CAPTURE_BUCKET, ...own };
       const target = { aws: ministack, directory, log, signal, settings };
       const [assembly] = await Promise.all([
         parts.background(bundles.then((functions) => synthesize({ ...target, functions }))),
-        makeBucket(clients, settings.DATA_CAPTURE_S3_BUCKET ?? '').then(fill),
+        makeBucket(clients, settings.DATA_CAPTURE_S3_BUCKET).then(fill),
         bootstrapped,
       ]);
       await parts.background(deploy(target, assembly));
@@ -163,14 +163,6 @@ const judgeEndpoints = (url: string): Record<string, string> => ({
   AWS_ENDPOINT_URL_BEDROCK: url,
   AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: url,
 });
-
-function completeSettings(settings: StackSettings, mlflowUrl: string): Record<string, string> {
-  return {
-    MLFLOW_TRACKING_URI: mlflowUrl,
-    DATA_CAPTURE_S3_BUCKET: CAPTURE_BUCKET,
-    ...settings,
-  };
-}
 
 async function freePorts(options: Ports): Promise<[number, number, number]> {
   const aws = await freePort(options.awsPort, '--port');

@@ -5,7 +5,7 @@ import { PermanentError } from '../core/errors/errors.ts';
 import type { RetryPolicy } from '../core/process/retry.ts';
 import type { MlflowLimits } from '../limits/limits.ts';
 import { type Authorizer, anonymous, type MlflowSecretSource, secretAuthorizer, sigV4Authorizer } from './auth.ts';
-import { CapabilityProbe, type ServerCapabilities } from './capabilities.ts';
+import { CapabilityProbe } from './capabilities.ts';
 import { AssessmentWriter, readTraces } from './existing-traces.ts';
 import { claimExperiment, getExperiment, resolveExperiment } from './experiments.ts';
 import { MlflowRest } from './rest.ts';
@@ -38,18 +38,10 @@ export interface MlflowClientOptions {
   limits?: MlflowLimits | undefined;
 }
 
-export interface MlflowClient extends TraceStore {
-  readonly target: TrackingTarget;
-  /** For other calls: runs and their files. */
-  readonly rest: MlflowRest;
-  /** The capabilities of the server, refreshed every minute. */
-  capabilities(): Promise<ServerCapabilities>;
-  /** Closes idle connections. */
-  close(): void;
-}
+export type MlflowClient = ReturnType<typeof createMlflowClient>;
 
 /** @throws PermanentError `MlflowTrackingUriInvalid`, `MlflowCredentialsMissing` */
-export function createMlflowClient(options: MlflowClientOptions): MlflowClient {
+export function createMlflowClient(options: MlflowClientOptions) {
   const target = parseTrackingUri(options.trackingUri, options.customEndpoint);
   const transport = createHttpTransport();
   const rest = new MlflowRest({
@@ -63,10 +55,7 @@ export function createMlflowClient(options: MlflowClientOptions): MlflowClient {
   const probe = new CapabilityProbe(rest);
   const traceWriter = new TraceWriter({ rest, probe, ...(options.s3 ? { s3: options.s3 } : {}) });
   const assessmentWriter = new AssessmentWriter(rest, probe);
-  return {
-    target,
-    rest,
-    capabilities: () => probe.get(),
+  const store: TraceStore = {
     resolveExperiment: async (name, owner) => {
       // Nothing is created on a server that cannot store the traces.
       await probe.get();
@@ -80,6 +69,15 @@ export function createMlflowClient(options: MlflowClientOptions): MlflowClient {
     spansForm: (experiment) => traceWriter.spansForm(experiment),
     mendTraces: (experiment, traces) => traceWriter.mend(experiment, traces),
     writeAssessments: (...given) => assessmentWriter.write(...given),
+  };
+  return {
+    ...store,
+    target,
+    /** For other calls: runs and their files. */
+    rest,
+    /** The capabilities of the server, refreshed every minute. */
+    capabilities: () => probe.get(),
+    /** Closes idle connections. */
     close: () => transport.close(),
   };
 }

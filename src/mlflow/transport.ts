@@ -47,10 +47,7 @@ export class NoReplyError extends Error {
   }
 }
 
-export interface HttpTransport {
-  send(request: HttpRequest<Uint8Array | StreamedBody>): Promise<HttpReply>;
-  close(): void;
-}
+export type HttpTransport = ReturnType<typeof createHttpTransport>;
 
 /**
  * Idle connections are closed before the server closes them. uvicorn, MLflow's server, does so after 5 s, and a request that
@@ -64,11 +61,12 @@ export const TOO_LONG = 'REPLY_TOO_LONG';
 /** 100 traces with their assessments have less than 1 MB. */
 const MAX_REPLY_BYTES = 64 * 1024 * 1024;
 
-export function createHttpTransport(): HttpTransport {
+export function createHttpTransport() {
   const options = { keepAlive: true, timeout: IDLE_MS, scheduling: 'lifo' as const };
   const agents = { 'http:': new http.Agent(options), 'https:': new https.Agent(options) };
   return {
-    send: (request) => send(request, agents[request.url.protocol as keyof typeof agents]),
+    send: (request: HttpRequest<Uint8Array | StreamedBody>) =>
+      send(request, agents[request.url.protocol as keyof typeof agents]),
     close: () => {
       for (const agent of Object.values(agents)) agent.destroy();
     },

@@ -7,7 +7,7 @@ import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { ownFault } from '../../core/errors/own-fault.ts';
 import { timeOf, withinTime } from '../../core/process/within-time.ts';
-import type { BatchRecord } from '../../judge/batch/record.ts';
+import type { BatchJudging } from '../../judge/connect.ts';
 import { questionOf } from '../../judge/question.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import type { Budget, Deposit } from '../../limits/budget.ts';
@@ -34,16 +34,14 @@ export interface PreparedChunk {
 
 interface PrepareDependencies
   extends Pick<
-    EvaluateDependencies,
-    'storage' | 'scorers' | 'environment' | 'always' | 'judge' | 'answers' | 'requestId'
-  > {
+      EvaluateDependencies,
+      'storage' | 'scorers' | 'environment' | 'always' | 'judge' | 'answers' | 'requestId'
+    >,
+    Pick<BatchJudging, 'record' | 'maxCostUsd'> {
   store: Pick<TraceStore, 'getTraces'>;
   /** Absent when no budget is set. */
   limit?: Budget;
   remainingMs?(): number;
-  record(recordId: string, capture: Capture, scorers: readonly JudgeScorer[]): BatchRecord;
-  /** Returns the most that the answer to a record can cost, at the batch price; `null` when the price is unknown. */
-  maxCostUsd(capture: Capture, scorers: readonly JudgeScorer[]): number | null;
 }
 
 /** A line of the input of a job. */
