@@ -51,14 +51,7 @@ export class CallFailure extends PipelineError {
   constructor(
     kind: CallFailureKind,
     message: string,
-    details: {
-      mayBePaid?: boolean;
-      feature?: Feature | undefined;
-      retryAfterMs?: number | undefined;
-      status?: number | undefined;
-      remedy?: string | undefined;
-      cause?: unknown;
-    } = {},
+    details: Partial<Pick<CallFailure, 'mayBePaid' | 'feature' | 'retryAfterMs' | 'status' | 'remedy' | 'cause'>> = {},
   ) {
     super('JudgeCallFailure', message, {}, details.cause);
     this.kind = kind;

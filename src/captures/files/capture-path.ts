@@ -4,15 +4,11 @@ export const HOUR_MS = 3_600_000;
 
 const HOUR_PATH = /^(?<base>.*?)(?<hour>\d{4}\/\d{2}\/\d{2}\/\d{2})\/[^/]*$/s;
 
-interface HourPath {
-  /** The part before the year, with its trailing `/`, or empty. */
-  base: string;
-  /** Start of the hour, epoch ms. */
-  startMs: number;
-}
-
-/** @returns `undefined` when the key has no hour folder, or its hour folder is not a valid date. */
-export function hourPathOf(key: string): HourPath | undefined {
+/**
+ * Returns the part of a key before the year, with its trailing `/` or empty, and the start of the hour in epoch ms;
+ * `undefined` when the key has no hour folder, or its hour folder is not a valid date.
+ */
+export function hourPathOf(key: string): { base: string; startMs: number } | undefined {
   const match = HOUR_PATH.exec(key);
   if (!match?.groups) return undefined;
   const { base = '', hour = '' } = match.groups;

@@ -2,15 +2,6 @@
 import { isExactNumber, isObject, type JsonObject } from '../json.ts';
 import { promptsOf } from '../wire/messages.ts';
 
-/** Replaces a vector. */
-interface VectorSummary {
-  dimensions: number;
-  /** Euclidean length. */
-  norm: number;
-  /** The first components. */
-  first: number[];
-}
-
 /** Number of components to keep. */
 const SHOWN = 8;
 /** A bare list of at least this many numbers is a vector. Shorter lists are scores. */
@@ -21,7 +12,8 @@ const numberOf = (value: unknown): number => (isExactNumber(value) ? Number(valu
 const isVector = (value: unknown, least = 1): value is unknown[] =>
   Array.isArray(value) && value.length >= least && value.every(isNumber);
 
-function summarize(vector: unknown[]): VectorSummary {
+/** Replaces a vector. */
+function summarize(vector: unknown[]) {
   const numbers = vector.map(numberOf);
   // Relative to the largest component, since the square of a large number is beyond a double.
   let most = 0;
@@ -30,6 +22,7 @@ function summarize(vector: unknown[]): VectorSummary {
   for (const number of numbers) squares += (number / (most || 1)) ** 2;
   return {
     dimensions: numbers.length,
+    /** Euclidean length. */
     norm: Number((most * Math.sqrt(squares)).toPrecision(6)),
     first: numbers.slice(0, SHOWN),
   };

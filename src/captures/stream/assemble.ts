@@ -6,15 +6,8 @@ import { isObject, type JsonObject, parseJson } from '../json.ts';
 import { assembleEvents, readDelta, readError, type StreamSource } from '../wire/registry.ts';
 import type { EventStream, StreamEvent } from './framing.ts';
 
-interface Assembled {
-  value: unknown;
-  /** See `Assembly`. */
-  ended: boolean | undefined;
-  notes: string[];
-}
-
 /** @returns `undefined` when no wire format matches. Never throws. */
-export function assembleStream(stream: EventStream, source: StreamSource): Assembled | undefined {
+export function assembleStream(stream: EventStream, source: StreamSource) {
   // An error may be the only event, or the last one of a reply that began without an error.
   const failed = stream.events.find(isError);
   const others = stream.events.filter((event) => event !== failed && !isEmptyEnd(event)).map((event) => event.data);

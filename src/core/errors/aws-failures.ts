@@ -1,12 +1,5 @@
 /** What a person can do about a failure of AWS or of the way to it: credentials, region, permission, clock, network. */
 
-/** A failure in the project's words. */
-interface AwsFailure {
-  name: string;
-  /** What happened; got: …; expected: … */
-  message: string;
-}
-
 /** An error of the AWS SDK, or of the network below it. */
 interface SdkError extends Error {
   code?: string;
@@ -156,7 +149,7 @@ const MAX_CAUSES = 5;
  * Describes a failure of AWS, or of the way to it; `undefined` for any other error. Errors that have one as their cause count
  * too: a person can repair the cause.
  */
-export function awsFailure(error: unknown, depth = 0): AwsFailure | undefined {
+export function awsFailure(error: unknown, depth = 0): { name: string; message: string } | undefined {
   if (!(error instanceof Error) || depth > MAX_CAUSES) return undefined;
   const failed: SdkError = error;
   // Other programs' services fail with the same codes of the network, and their errors say where.

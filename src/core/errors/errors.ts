@@ -43,8 +43,8 @@ export function withFacts(message: string, facts: ErrorFacts): string {
  * counts, ids and places, and never captured content, a judge's words, or a secret. What it says of another program's
  * failure comes from `saidBy` or `shownOf`; that program's own words are among its causes.
  */
-export class PipelineError extends Error {
-  constructor(name: ErrorName, message: string, facts: ErrorFacts = {}, cause?: unknown) {
+export class PipelineError<Name extends ErrorName = ErrorName> extends Error {
+  constructor(name: Name, message: string, facts: ErrorFacts = {}, cause?: unknown) {
     super(withFacts(message, facts), cause === undefined ? undefined : { cause });
     this.name = name;
   }
@@ -68,11 +68,7 @@ export class RetryableError extends PipelineError {
 }
 
 /** A failure that a retry would repeat: invalid input, another 4xx status, denied access. */
-export class PermanentError extends PipelineError {
-  constructor(name: PermanentErrorName, message: string, facts: ErrorFacts = {}, cause?: unknown) {
-    super(name, message, facts, cause);
-  }
-}
+export class PermanentError extends PipelineError<PermanentErrorName> {}
 
 /** Returns a failure that another process or an earlier attempt recorded, to be thrown under its name. */
 export const recordedError = (error: { name: string; message: string }, facts?: ErrorFacts): PermanentError =>

@@ -16,13 +16,9 @@ const PART_CHARS = 8 * 1024 * 1024;
 const SHOWN_NAMES = 10;
 
 /** What a file alone is to blame for. The others go on. */
-const OF_THE_FILE: Record<string, string | undefined> = {
-  ...Object.fromEntries(
-    ['NoIdColumn', 'NoLabelColumn', 'NotJsonLines', 'NotUtf8', 'NotGzip', 'LabelFileTooLarge'].map((name) => [
-      name,
-      name,
-    ]),
-  ),
+const OF_THE_FILE = ['NoIdColumn', 'NoLabelColumn', 'NotJsonLines', 'NotUtf8', 'NotGzip', 'LabelFileTooLarge'];
+/** What the storage says of a file, in the words for captures. */
+const OF_CAPTURES: Record<string, string | undefined> = {
   CaptureChanged: 'LabelFileChanged',
   CaptureMissing: 'LabelFileMissing',
   CaptureArchived: 'LabelFileArchived',
@@ -151,8 +147,8 @@ async function readInto(
     return undefined;
   } catch (error) {
     const { name, message } = toNamedError(error);
-    const known = error instanceof PermanentError ? OF_THE_FILE[name] : undefined;
-    if (known === undefined) throw error;
+    const known = OF_THE_FILE.includes(name) ? name : OF_CAPTURES[name];
+    if (known === undefined || !(error instanceof PermanentError)) throw error;
     return { name: known, message: SAID_OF_CAPTURES[known] ?? message };
   }
 }

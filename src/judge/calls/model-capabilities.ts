@@ -15,7 +15,7 @@ export class ModelCapabilities {
   private readonly lacking = new Set<Feature>();
   private ignored = 0;
   /** An answer has arrived. */
-  private confirmed = false;
+  isConfirmed = false;
   /** Calls no longer wait. */
   private settled = false;
   /** The call that finds out, while nothing is known. */
@@ -23,10 +23,6 @@ export class ModelCapabilities {
 
   get rung(): Rung {
     return RUNGS[this.rungIndex] ?? 'prompt';
-  }
-
-  get isConfirmed(): boolean {
-    return this.confirmed;
   }
 
   supports(feature: Feature): boolean {
@@ -52,7 +48,7 @@ export class ModelCapabilities {
   }
 
   private settle(end: End): void {
-    if (end === 'answered') this.confirmed = true;
+    if (end === 'answered') this.isConfirmed = true;
     if (end !== 'throttled') this.settled = true;
   }
 

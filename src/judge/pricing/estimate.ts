@@ -32,23 +32,18 @@ export function assertJudgeAffordable(settings: JudgeSettings, options: Pick<Run
   for (const model of judgeModels(settings)) requireKnownPrice(model, budget, priceOptions(settings, options.judge));
 }
 
-interface CostEstimator {
-  /** Adds one capture that the run would trace. */
-  add(capture: Capture, traceId: string, context?: CaptureContext): void;
-  result(): CostEstimate;
-}
-
 /** Returns an estimator that is given the decoded captures. */
 export function createCostEstimator(
   settings: JudgeSettings,
   scorers: readonly Scorer[],
   options: EstimateOptions,
   always: AlwaysRule = () => undefined,
-): CostEstimator {
+) {
   const asked = scorers.filter(isJudgeScorer);
   const total = new Total(settings, options);
   return {
-    add(capture, traceId, context) {
+    /** Adds one capture that the run would trace. */
+    add(capture: Capture, traceId: string, context?: CaptureContext): void {
       total.captures += 1;
       const isAlways = always(capture, context) !== undefined;
       if (!isAlways && !inSample(traceId, options.sampleRate)) return;
@@ -123,34 +118,30 @@ class Total {
   captures = 0;
   private readonly settings: JudgeSettings;
   private readonly options: EstimateOptions;
-  private readonly sums = { judgedCaptures: 0, judgeCalls: 0, inputTokens: 0, outputTokens: 0 };
-  private usd: number | null = 0;
-  private isCached = false;
+  private judged = 0;
+  private expected: Expected = { calls: 0, inputTokens: 0, outputTokens: 0, cachedTokens: 0, usd: 0 };
 
   constructor(settings: JudgeSettings, options: EstimateOptions) {
     this.settings = settings;
     this.options = options;
   }
 
-  add({ calls, inputTokens, outputTokens, cachedTokens, usd }: Expected, captures: number): void {
-    this.isCached ||= cachedTokens > 0;
-    this.sums.judgedCaptures += captures;
-    this.sums.judgeCalls += calls * captures;
-    this.sums.inputTokens += inputTokens * captures;
-    this.sums.outputTokens += outputTokens * captures;
-    this.usd = this.usd === null || usd === null ? null : this.usd + usd * captures;
+  add(expected: Expected, captures: number): void {
+    this.judged += captures;
+    this.expected = added(this.expected, expected, captures);
   }
 
   result(how: string): CostEstimate {
     const { JUDGE_CASCADE: first, BEDROCK_MODEL_ID: model } = this.settings;
-    const { judgedCaptures, ...sums } = this.sums;
-    const whole = Object.fromEntries(Object.entries(sums).map(([name, value]) => [name, Math.round(value)]));
+    const { calls, inputTokens, outputTokens, usd } = this.expected;
     const prices = [this.priceOf(model), ...(first === undefined ? [] : [this.priceOf(first)])];
     return {
       captures: this.captures,
-      judgedCaptures,
-      ...(whole as typeof sums),
-      usd: this.isFree(model) ? 0 : this.usd,
+      judgedCaptures: this.judged,
+      judgeCalls: Math.round(calls),
+      inputTokens: Math.round(inputTokens),
+      outputTokens: Math.round(outputTokens),
+      usd: this.isFree(model) ? 0 : usd,
       model: this.isFree(model) ? judgeName(model) : model,
       basis: [how, ...this.assumptions(), ...prices].join('; ').concat('.'),
     };
@@ -162,7 +153,7 @@ class Total {
     const { JUDGE_CASCADE: first, JUDGE_RATIONALES: rationales } = this.settings;
     const percent = `${FAILING_SHARE * 100}%`;
     return [
-      ...(this.isCached
+      ...(this.expected.cachedTokens > 0
         ? [
             'existing verdicts and repeated questions are not taken into account',
             'a prefix that is cached is read from the cache',

@@ -1,5 +1,6 @@
 /** Asks the judge about each pair of replies that differ: several pairs concurrently, within a budget. */
 import { hash } from 'node:crypto';
+import type { NamedError } from '../../core/contract/receipts.ts';
 import { toNamedError } from '../../core/errors/errors.ts';
 import { ownFault } from '../../core/errors/own-fault.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
@@ -32,18 +33,12 @@ export interface JudgeSettings {
   goOn?(): boolean;
 }
 
-/** Why some pairs have no verdict. */
-interface JudgeFailure {
-  name: string;
-  message: string;
-}
-
 /** The judge's part in the comparison of a run. */
 export interface JudgingResult {
   /** US dollars spent, including on pairs without a verdict; `null`: the price is unknown. */
   judgeUsd?: number | null;
   /** Why some pairs have no verdict. The verdicts so far are counted. */
-  judgeFailure?: JudgeFailure;
+  judgeFailure?: NamedError;
 }
 
 /** A verdict on the new reply; `failed`: the judge gave none. */
@@ -64,10 +59,9 @@ export interface JudgedReply
   judge: string;
 }
 
-export const judgeWarning = ({ name, message }: JudgeFailure): string =>
-  `Not all pairs are judged: ${name}: ${message}`;
+export const judgeWarning = ({ name, message }: NamedError): string => `Not all pairs are judged: ${name}: ${message}`;
 
-const JUDGING_STOPPED: JudgeFailure = {
+const JUDGING_STOPPED: NamedError = {
   name: 'JudgingStopped',
   message: 'The judge was stopped; its verdicts so far are counted',
 };
@@ -163,7 +157,7 @@ export async function judgeReplies(
       judged.overBudget++;
     }
   };
-  let failure: JudgeFailure | undefined;
+  let failure: NamedError | undefined;
   try {
     // Pairs in progress are completed after a failure.
     await forEachConcurrently(CONCURRENT_PAIRS, replies, judgeOne);

@@ -42,14 +42,6 @@ export async function planJudge(
 }
 
 /** The experiment of a replay that is being planned. */
-interface MlflowPlace {
-  capturesExperimentId: string | undefined;
-  /** Finds or creates the run, so that a retry of planning does not create a second one. */
-  openRun(execution: Execution, startMs: number): Promise<PlannedMlflow>;
-  /** Ends the run if planning fails. */
-  giveUp(planned: PlannedMlflow, status: 'FAILED' | 'KILLED', why: string, endMs: number): Promise<void>;
-}
-
 /** Step Functions' limit. */
 const MAX_NAME_CHARS = 80;
 /** Of a longer name the end is cut, and a digest keeps different names different. */
@@ -60,7 +52,7 @@ export async function findMlflowPlace(
   { mlflow: wanted }: ReplayJob,
   { settings, mlflow }: EvaluationPorts,
   { storage, workBucket, run }: { storage: Storage; workBucket: string; run: string },
-): Promise<MlflowPlace | undefined> {
+) {
   if (!wanted) return undefined;
   const monitoringRun = monitoringRunOf(run);
   await assertNameFree(storage, workBucket, monitoringRun);
@@ -72,13 +64,15 @@ export async function findMlflowPlace(
   const capturesExperimentId = (await findExperiment(rest, captures))?.id;
   return {
     capturesExperimentId,
-    openRun: async (execution, startMs) => {
+    /** Finds or creates the run, so that a retry of planning does not create a second one. */
+    openRun: async (execution: Execution, startMs: number): Promise<PlannedMlflow> => {
       const { name } = execution;
       const { runId } = await findOrCreateRun(rest, experiment.id, { name, startMs, tags: runTags(execution) });
       const url = webPageOf(client.target);
       return { experiment, runId, url, capturesExperimentId, monitoringRun };
     },
-    giveUp: async ({ runId }, status, why, endMs) => {
+    /** Ends the run if planning fails. */
+    giveUp: async ({ runId }: PlannedMlflow, status: 'FAILED' | 'KILLED', why: string, endMs: number) => {
       await tellFailure(rest, { runId }, why);
       await endRun(rest, { runId }, { status, endMs });
     },
