@@ -29,7 +29,7 @@ import { workKey } from './access/allow.ts';
 import { childrenMetrics, runMetric, sumOf, waitingChunks } from './metrics.ts';
 import { MAPS } from './state-machines/states.ts';
 
-interface AlarmsProps {
+export interface AlarmsProps {
   settings: Settings;
   stateMachine: IStateMachine;
   /** The events of new capture files that wait for their run. */

@@ -1,4 +1,5 @@
 /** The dashboard `SageMakerMonitoring-{prefix}`: results, cost and errors of the pipeline. */
+
 import { Duration } from 'aws-cdk-lib';
 import {
   AlarmStatusWidget,
@@ -13,7 +14,6 @@ import {
   Stats,
 } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
-import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import {
@@ -28,6 +28,7 @@ import {
 import type { Settings } from '../src/core/settings/schema.ts';
 import { objectivesOf } from '../src/quality/objectives.ts';
 import { readTrueObjectives } from '../src/quality/true-objectives.ts';
+import type { AlarmsProps } from './alarms.ts';
 import type { GroundTruth } from './ground-truth.ts';
 import { childrenMetrics, runMetric, sumOf, waitingChunks } from './metrics.ts';
 import { MAPS } from './state-machines/states.ts';
@@ -41,11 +42,7 @@ const FULL_WIDTH = 24;
 const THIRD = FULL_WIDTH / 3;
 const HEIGHT = 6;
 
-interface MonitoringDashboardProps {
-  settings: Settings;
-  stateMachine: IStateMachine;
-  events: IQueue;
-  deadLetters: IQueue;
+interface MonitoringDashboardProps extends Pick<AlarmsProps, 'settings' | 'stateMachine' | 'events' | 'deadLetters'> {
   /** By their label in the graphs. */
   functions: Readonly<Record<string, IFunction>>;
   /** The state machine of replays. */

@@ -48,18 +48,15 @@ export interface NewAssessment {
 }
 
 /** The parts of a stored assessment that the pipeline uses. */
-export interface StoredAssessment {
-  assessmentId: string;
-  name: string;
+export interface StoredAssessment
+  extends Pick<
+    NewAssessment,
+    'assessmentId' | 'name' | 'sourceId' | 'value' | 'metadata' | 'isExpectation' | 'spanId'
+  > {
   sourceType: string;
-  sourceId: string;
-  value?: AssessmentValue;
   errorCode?: string;
   valid: boolean;
   overrides?: string;
-  metadata: Record<string, string>;
-  isExpectation?: true;
-  spanId?: string;
   /** Somebody has changed its value or its rationale since it was written. It is treated as a person’s. */
   isEdited?: true;
 }

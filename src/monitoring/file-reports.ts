@@ -2,7 +2,9 @@
  * Adds up what became of each capture file of a run, from the counts of its ranges; and describes a chunk that failed.
  */
 
+import type { LineChunk } from '../captures/lines/chunks.ts';
 import type { Storage } from '../core/aws/storage.ts';
+import type { ObjectPlace } from '../core/contract/execution.ts';
 import type { CaptureRange, ManifestLine } from '../core/contract/payloads.ts';
 import {
   type EvaluateReceipt,
@@ -150,17 +152,11 @@ function verdictsOf(receipt: Evaluated, range: number, expected: number): Partia
 // As the summary of a run lists it.
 
 /** A chunk that failed, or a range of it whose file could not be read although the others were. */
-export interface FailedChunk {
+export interface FailedChunk extends ObjectPlace, Pick<LineChunk, 'start' | 'end' | 'firstLine' | 'lines'> {
   chunk: number;
   step: 'log' | 'evaluate';
   /** The number of its ranges, if it has several; the place is that of the first. */
   ranges?: number;
-  bucket: string;
-  key: string;
-  start: number;
-  end: number;
-  firstLine: number;
-  lines: number;
   error: NamedError;
 }
 

@@ -1,13 +1,15 @@
 /** A replay that has ended, on the command line or in the cloud, and whether the client limited it. */
+
 import { isScheduled } from './derived-options.ts';
 import { neverSent } from './measure/error-rate.ts';
 import type { RunStats } from './measure/run-stats.ts';
 import type { ReplayOptions } from './options.ts';
 import type { MeasuredRun } from './results/result-set.ts';
+import type { SendOutcome } from './send/job.ts';
 import type { SortedIndex } from './source/sorted-index.ts';
 import type { SourceFile } from './source/types.ts';
 
-export interface FinishedReplay {
+export interface FinishedReplay extends Pick<SendOutcome, 'sent' | 'unsent' | 'maxConnections' | 'warmFailures'> {
   run: string;
   /** Description of the target, without secrets. */
   target: Record<string, string>;
@@ -19,13 +21,9 @@ export interface FinishedReplay {
   /** Epoch milliseconds. */
   startMs: number;
   endMs: number;
-  sent: number;
-  unsent: number;
   wasCancelled: boolean;
   /** Why a part of the schedule was not sent. */
   incomplete: string | undefined;
-  maxConnections: number;
-  warmFailures: number;
 }
 
 /** Explains why the client, rather than the target, limited the replay; `undefined` if it did not. */

@@ -11,25 +11,21 @@ import { neverSent } from './measure/error-rate.ts';
 import type { Measured } from './measure/measure.ts';
 import type { RunStats } from './measure/run-stats.ts';
 import type { ReplayOptions } from './options.ts';
+import type { PreparerOptions } from './request/preparer.ts';
 import { ResultSet, unreadOf } from './results/result-set.ts';
 import { scheduleFromIndex } from './schedule/timing.ts';
 import type { SendOutcome, SendProgress } from './send/job.ts';
 import { sendSchedule } from './send/send-schedule.ts';
 import type { SortedIndex } from './source/sorted-index.ts';
-import type { SkippedLine, SourceFile } from './source/types.ts';
-import type { Target } from './targets/target.ts';
+import type { SkippedLine } from './source/types.ts';
 
-export interface ReplayRequest {
-  run: string;
+export interface ReplayRequest
+  extends Pick<PreparerOptions, 'run' | 'files' | 'target' | 'keepCaptured' | 'traceIdOf'> {
   source: string;
-  files: readonly SourceFile[];
   index: SortedIndex;
-  target: Target;
   options: ReplayOptions;
   directory: string;
   inputs: boolean;
-  keepCaptured: boolean;
-  traceIdOf?: (line: Buffer) => string;
   /** Where the replay will be logged, for `replay.json`. */
   mlflow?: { experiment: Experiment; url?: string };
   /** Lines that were skipped while the index was made. */

@@ -4,27 +4,21 @@
  */
 
 import { isObject, type JsonObject } from '../json.ts';
-import type { CaptureFormat, ChatMessage, TokenUsage } from '../types.ts';
+import type { CaptureFormat, ChatMessage, Conversation, TokenUsage } from '../types.ts';
 
 /** A request that asks for text. */
-export interface WirePrompt {
+export interface WirePrompt extends Pick<Conversation, 'messages' | 'tools' | 'parameters' | 'jsonRequested'> {
   /** Name of the wire format, e.g. `openai-chat`. */
   wire: string;
   format: CaptureFormat;
-  messages: ChatMessage[];
-  tools?: unknown[];
-  parameters: Record<string, unknown>;
-  jsonRequested: boolean;
   /** The prompts of a call that carries several independent ones. */
   batch?: string[];
 }
 
 /** A reply that contains text or tool calls. */
-export interface WireReply {
+export interface WireReply extends Pick<Conversation, 'replies' | 'finishReasons'> {
   wire: string;
   format: CaptureFormat;
-  replies: ChatMessage[];
-  finishReasons: string[];
 }
 
 /** A reply assembled from the events of its stream, in the form that the server sends unstreamed. */

@@ -56,13 +56,8 @@ export interface Label {
 }
 
 /** A prediction with its label: a line of an hour of the joined store. */
-export interface LabeledRow extends PredictionRow {
+export interface LabeledRow extends PredictionRow, Pick<Label, 'timeMs' | 'line' | 'scorer' | 'by'> {
   label: LabelValue;
-  /** The label's own; see `Label`. */
-  timeMs: number;
-  line: number;
-  scorer?: string;
-  by?: string;
   /** The value that was replaced last. */
   was?: LabelValue;
   /** MLflow has the label (`true`), or the one that it replaced (`false`). Absent: neither, so nobody can have deleted it there. */

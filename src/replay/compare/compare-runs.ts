@@ -48,15 +48,9 @@ export interface SlowedRequest {
   after: number;
 }
 
-export interface RunFacts {
-  run: string;
-  directory: string;
-  target: Record<string, string>;
+export interface RunFacts
+  extends Pick<RunData, 'run' | 'directory' | 'target' | 'failed' | 'cancelledOnPurpose' | 'mlflow'> {
   requests: number;
-  /** Requests that were canceled on purpose count neither as failed nor as succeeded. */
-  failed: number;
-  cancelledOnPurpose: number;
-  mlflow?: RunData['mlflow'];
 }
 
 /** One metric and statistic in both runs. */

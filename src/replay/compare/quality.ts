@@ -1,5 +1,7 @@
 /** Adds up the comparisons of all replies of a run. */
+
 import type { Preference } from '../../judge/pairwise.ts';
+import type { PreparedRequest } from '../request/preparer.ts';
 import { REGRESSIONS, type Regression, type ReplyComparison, regressionsOf } from './compare-replies.ts';
 import { isEmptied, pairOf, replyText, type StoredReply } from './replies-file.ts';
 
@@ -31,13 +33,10 @@ export function withoutAnyVerdict(judged: Judged): string | undefined {
 }
 
 /** A request whose reply got worse, with everything that a person needs to see why. */
-export interface RegressionRow {
+export interface RegressionRow extends Pick<PreparedRequest, 'eventId' | 'file' | 'line'> {
   key: string;
-  eventId?: string;
   /** Id of the request in the second run, from which its trace's id is derived. */
   requestId?: string;
-  file: string;
-  line: number;
   regressions: Regression[];
   overlap?: number;
   input: string;

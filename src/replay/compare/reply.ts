@@ -2,29 +2,14 @@
 import { INVALID_REPLY, type Measured } from '../measure/measure.ts';
 import { nothingSaid, type ReplyContent } from '../reply/content.ts';
 
-export interface ComparableReply {
+export interface ComparableReply
+  extends Pick<ReplyContent, 'blank' | 'kind' | 'text' | 'unread' | 'further' | 'document' | 'digest' | 'notRead'> {
   ok: boolean;
   /** Set if the reply is an error. */
   error?: { code?: number; message: string };
   /** Set if the request was canceled, so that nothing is known about the reply. */
   cancelled?: true;
-  /** The reply has a successful status, and says nothing. */
-  blank?: ReplyContent['blank'];
-  /** Absent for errors, and where nothing was decoded. */
-  kind?: ReplyContent['kind'];
-  /** The text of the first choice; empty for tabular and binary replies. */
-  text: string;
-  /** The text is JSON in no known form. */
-  unread?: true;
-  /** The texts of the other choices. */
-  further?: string[];
   toolCalls?: unknown[];
-  /** The value of a JSON reply without text. */
-  document?: unknown;
-  /** SHA-256 of the bytes, for other replies. */
-  digest?: string;
-  /** Why only the bytes are compared, as text. */
-  notRead?: string;
   /** Size in bytes of a reply that was too large to keep. Its content is not here. */
   notKeptBytes?: number;
 }

@@ -4,6 +4,7 @@
  */
 
 import { Random } from '../../core/values/random.ts';
+import type { PreparedRequest } from '../request/preparer.ts';
 import { bodyPreview } from './body-preview.ts';
 import { Distribution, type DistributionJson } from './distribution.ts';
 import { type Measured, repliedBody } from './measure.ts';
@@ -35,12 +36,7 @@ export class TimeBucket {
 /** Seconds after the start, latency in ms, and whether the request failed. */
 type Point = [seconds: number, latencyMs: number, failed: boolean];
 
-export interface RequestRow {
-  eventId?: string;
-  file: string;
-  line: number;
-  requestId: string;
-  inferenceId?: string;
+export interface RequestRow extends Pick<PreparedRequest, 'eventId' | 'file' | 'line' | 'requestId' | 'inferenceId'> {
   /** Seconds after the start. */
   at: number;
   latencyMs: number;

@@ -15,7 +15,7 @@ import { SessionLinker, type Turn } from './sessions.ts';
 export type TokenSource = 'server' | 'captured' | 'estimate' | 'chunks';
 
 /** A request that is ready to be written to a connection. */
-export interface PreparedRequest {
+export interface PreparedRequest extends Pick<LiteralRequest, 'contentType' | 'streaming' | 'eventId'> {
   /** Place in the schedule, from 0. */
   ordinal: number;
   /** Repetition of the captures, from 0. */
@@ -29,17 +29,13 @@ export interface PreparedRequest {
   bodyAt: number;
   /** Present when the request expires, as signed requests do: its creation time, and a function that encodes it again. */
   renewal?: { since: number; encode(): Encoded | Promise<Encoded> };
-  contentType: string;
   /** The body is a JSON object. */
   isJson: boolean;
-  streaming: boolean;
   /** Cancel the request this long after it was sent, to measure how the target handles canceled requests. */
   cancelAfterMs?: number;
   turn: Turn;
   requestId: string;
   correlationId: string;
-  /** Captured ids. */
-  eventId?: string;
   capturedInferenceId?: string;
   /** Id that the request is sent with. SageMaker only. */
   inferenceId?: string;
