@@ -9,7 +9,7 @@ import { Construct } from 'constructs';
 import type { LabelMetric, QualityMetric, RunMetric, ThrottleMetric } from '../src/core/contract/names.ts';
 import { MAX_PREFIX } from '../src/core/settings/schema.ts';
 import { runMetric } from './metrics.ts';
-import { Monitor } from './monitor.ts';
+import { monitor } from './monitor.ts';
 import { type InferenceMonitorProps, settingsOfProps } from './monitor-props.ts';
 
 export type { InferenceMonitorProps };
@@ -40,12 +40,12 @@ export class InferenceMonitor extends Construct {
       { region: Token.isUnresolved(region) ? undefined : region, where: this.node.path },
     );
     for (const [index, text] of warnings.entries()) Annotations.of(this).addWarningV2(`Props${index + 1}`, text);
-    const monitor = new Monitor(this, 'Default', settings);
-    this.stateMachine = monitor.stateMachine;
-    this.replayStateMachine = monitor.replayStateMachine;
-    this.groundTruthStateMachine = monitor.groundTruthStateMachine;
-    this.alarmTopic = monitor.alarmTopic;
-    this.workBucket = monitor.workBucket;
+    const made = monitor(new Construct(this, 'Default'), settings);
+    this.stateMachine = made.stateMachine;
+    this.replayStateMachine = made.replayStateMachine;
+    this.groundTruthStateMachine = made.groundTruthStateMachine;
+    this.alarmTopic = made.alarmTopic;
+    this.workBucket = made.workBucket;
   }
 
   /** A metric of the runs or of the labels, as a sum per period (default: 5 minutes). */

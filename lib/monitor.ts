@@ -1,8 +1,5 @@
 /** Everything that watches one endpoint: what the project's own stack has, and the construct in an app of somebody else. */
-import type { Bucket } from 'aws-cdk-lib/aws-s3';
-import type { Topic } from 'aws-cdk-lib/aws-sns';
 import { CfnParameter } from 'aws-cdk-lib/aws-ssm';
-import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { OUTPUT_PARAMETERS, outputPath, type StackOutputs } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
@@ -14,80 +11,74 @@ import { itemTable } from './item-table.ts';
 import { allowBatchInference, monitoringFunctions } from './monitoring-functions.ts';
 import { captureRule } from './object-rule.ts';
 import { qualityAlarms } from './quality-alarms.ts';
-import { Replay } from './replay.ts';
+import { cloudReplay } from './replay.ts';
 import { functionEnvironment } from './settings/function-environment.ts';
 import { MonitoringStateMachine } from './state-machines/monitoring.ts';
 import { workBucketOf } from './work-bucket.ts';
 
-export class Monitor extends Construct {
-  readonly stateMachine: StateMachine;
-  readonly replayStateMachine: StateMachine;
-  readonly groundTruthStateMachine: StateMachine;
-  readonly workBucket: Bucket;
-  readonly alarmTopic: Topic;
-  readonly outputs: StackOutputs;
+/** @param scope of nothing else */
+export function monitor(scope: Construct, settings: Settings) {
+  // Without it the CDK ignores where the Maps' results are to be written. An app of somebody else may not set it.
+  scope.node.setContext('@aws-cdk/aws-stepfunctions:useDistributedMapResultWriterV2', true);
+  const workBucket = workBucketOf(scope, 'WorkBucket', settings);
+  const budget = itemTable(scope, 'Budget', settings);
+  const environment = functionEnvironment(settings, workBucket.bucketName, budget.tableName);
+  const parts = { settings, workBucket, budget, environment };
 
-  constructor(scope: Construct, id: string, settings: Settings) {
-    super(scope, id);
-    // Without it the CDK ignores where the Maps' results are to be written. An app of somebody else may not set it.
-    this.node.setContext('@aws-cdk/aws-stepfunctions:useDistributedMapResultWriterV2', true);
-    const workBucket = workBucketOf(this, 'WorkBucket', settings);
-    const budget = itemTable(this, 'Budget', settings);
-    const environment = functionEnvironment(settings, workBucket.bucketName, budget.tableName);
-    const parts = { settings, workBucket, budget, environment };
+  const pipeline = monitoringFunctions(scope, parts);
+  const { stateMachine } = new MonitoringStateMachine(scope, 'Monitoring', { settings, workBucket, ...pipeline });
+  allowBatchInference(new Construct(scope, 'Batch'), pipeline.batcher, workBucket, settings);
+  const replay = cloudReplay(new Construct(scope, 'Replay'), parts, stateMachine);
+  const truth = new GroundTruth(scope, 'GroundTruth', parts);
+  truth.startWhenCaptured(pipeline.summarizer, settings);
+  const { starter, summarizer } = pipeline;
+  const { events, deadLetters } = captureRule(scope, 'Captures', { settings, stateMachine, starter });
+  const watched = { settings, stateMachine, events, deadLetters };
+  const functions = {
+    start: starter.function,
+    plan: pipeline.planner.function,
+    log: pipeline.processor.function,
+    evaluate: pipeline.evaluator.function,
+    batch: pipeline.batcher.function,
+    summarize: summarizer.function,
+  };
+  const forward = settings.ARTHUR_HOST ? new Forward(scope, 'Forward', { settings, workBucket }) : undefined;
+  const optional = [...(forward ? [forward.forwarder] : []), ...truth.watched];
+  const alarms = new Alarms(scope, 'Alarms', {
+    ...watched,
+    replaysNotEnded: replay.notEnded,
+    functions: [...Object.values(functions), ...optional.map((each) => each.function)],
+  });
+  forward?.alarm(alarms);
+  truth.alarm(alarms, settings);
+  const { topic } = alarms;
+  const quality = qualityAlarms(new Construct(scope, 'Quality'), settings, topic, summarizer);
+  monitoringDashboard(scope, {
+    ...watched,
+    functions,
+    replay: replay.stateMachine,
+    truth,
+    alarms: [...alarms.all, ...quality],
+  });
 
-    const pipeline = monitoringFunctions(this, parts);
-    const { stateMachine } = new MonitoringStateMachine(this, 'Monitoring', { settings, workBucket, ...pipeline });
-    allowBatchInference(new Construct(this, 'Batch'), pipeline.batcher, workBucket, settings);
-    const replay = new Replay(this, 'Replay', { ...parts, monitoring: stateMachine });
-    const truth = new GroundTruth(this, 'GroundTruth', parts);
-    truth.startWhenCaptured(pipeline.summarizer, settings);
-    const { starter, summarizer } = pipeline;
-    const { events, deadLetters } = captureRule(this, 'Captures', { settings, stateMachine, starter });
-    const watched = { settings, stateMachine, events, deadLetters };
-    const functions = {
-      start: starter.function,
-      plan: pipeline.planner.function,
-      log: pipeline.processor.function,
-      evaluate: pipeline.evaluator.function,
-      batch: pipeline.batcher.function,
-      summarize: summarizer.function,
-    };
-    const forward = settings.ARTHUR_HOST ? new Forward(this, 'Forward', { settings, workBucket }) : undefined;
-    const optional = [...(forward ? [forward.forwarder] : []), ...truth.watched];
-    const alarms = new Alarms(this, 'Alarms', {
-      ...watched,
-      replaysNotEnded: replay.notEnded,
-      functions: [...Object.values(functions), ...optional.map((each) => each.function)],
-    });
-    forward?.alarm(alarms);
-    truth.alarm(alarms, settings);
-    const { topic } = alarms;
-    const quality = qualityAlarms(new Construct(this, 'Quality'), settings, topic, summarizer);
-    monitoringDashboard(this, {
-      ...watched,
-      functions,
-      replay: replay.stateMachine,
-      truth,
-      alarms: [...alarms.all, ...quality],
-    });
-
-    this.outputs = {
-      stateMachineArn: stateMachine.stateMachineArn,
-      replayStateMachineArn: replay.stateMachine.stateMachineArn,
-      groundTruthStateMachineArn: truth.stateMachine.stateMachineArn,
-      processorArn: functions.log.functionArn,
-      workBucket: workBucket.bucketName,
-      alarmTopicArn: topic.topicArn,
-      ...settingOutputs(settings),
-    };
-    outputParameters(new Construct(this, 'Outputs'), settings.STACK_PREFIX, this.outputs);
-    this.stateMachine = stateMachine;
-    this.replayStateMachine = replay.stateMachine;
-    this.groundTruthStateMachine = truth.stateMachine;
-    this.workBucket = workBucket;
-    this.alarmTopic = topic;
-  }
+  const outputs: StackOutputs = {
+    stateMachineArn: stateMachine.stateMachineArn,
+    replayStateMachineArn: replay.stateMachine.stateMachineArn,
+    groundTruthStateMachineArn: truth.stateMachine.stateMachineArn,
+    processorArn: functions.log.functionArn,
+    workBucket: workBucket.bucketName,
+    alarmTopicArn: topic.topicArn,
+    ...settingOutputs(settings),
+  };
+  outputParameters(new Construct(scope, 'Outputs'), settings.STACK_PREFIX, outputs);
+  return {
+    outputs,
+    stateMachine,
+    replayStateMachine: replay.stateMachine,
+    groundTruthStateMachine: truth.stateMachine,
+    workBucket,
+    alarmTopic: topic,
+  };
 }
 
 const settingOutputs = (settings: Settings) => ({

@@ -1,8 +1,8 @@
 /** The stack of one prefix: `SageMakerInferenceMonitoringStack-{prefix}`. */
 import { CfnOutput, Stack, type StackProps } from 'aws-cdk-lib';
-import type { Construct } from 'constructs';
+import { Construct } from 'constructs';
 import type { Settings } from '../src/core/settings/schema.ts';
-import { Monitor } from './monitor.ts';
+import { monitor } from './monitor.ts';
 
 interface MonitoringStackProps extends StackProps {
   /** Or makes them of parameters of the stack. */
@@ -14,7 +14,7 @@ export class MonitoringStack extends Stack {
     super(scope, id, { description: 'Logs and judges the replies of a SageMaker endpoint, in MLflow', ...props });
     const settings = typeof props.settings === 'function' ? props.settings(this) : props.settings;
     // The CDK leaves this id out of logical ids: they are those of deployed stacks, from before the construct.
-    const { outputs } = new Monitor(this, 'Default', settings);
+    const { outputs } = monitor(new Construct(this, 'Default'), settings);
     const output = (name: string, value: string, description: string) =>
       new CfnOutput(this, name, { value, description, exportName: `${name}-${settings.STACK_PREFIX}` });
     output('ProcessorLambdaArn', outputs.processorArn, 'Logs the traces of a capture file when invoked with it');

@@ -141,7 +141,7 @@ export function captureRule(
     // One matcher for prefix and suffix, since either of two matchers in a list would be enough to match.
     keys: Match.wildcard(`${escapeWildcard(DATA_CAPTURE_S3_PREFIX)}*.jsonl`),
   });
-  new CaptureNotifications(rule, 'Notifications', props.settings);
+  notify(new Construct(rule, 'Notifications'), props.settings);
   return rule;
 }
 
@@ -194,44 +194,40 @@ def handler(event, context):
  * it would be shared: with buckets of theirs, which our role could not change, or with theirs, which may change every
  * bucket.
  */
-class CaptureNotifications extends Construct {
-  constructor(scope: Construct, id: string, settings: Settings) {
-    super(scope, id);
-    const captures = settings.DATA_CAPTURE_S3_BUCKET;
-    const labels = labelPlace(settings.GROUND_TRUTH_S3_PREFIX)?.bucket;
-    const buckets = { Switch: captures, ...(labels !== undefined && labels !== captures && { LabelSwitch: labels }) };
-    const names = Object.values(buckets);
-    const functionName = resourceNames(settings.STACK_PREFIX).notifier;
-    const logGroup = logsOf(this, `/aws/lambda/${functionName}`, settings);
-    const description = `Switches EventBridge on for ${names.join(' and ')}`;
-    const role = new Role(this, 'Role', { description, assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
-    const resources = names.map((name) => `arn:${Stack.of(this).partition}:s3:::${name}`);
-    allow(role, { actions: ['s3:GetBucketNotification', 's3:PutBucketNotification'], resources });
-    logGroup.grantWrite(role);
-    const handler = new LambdaFunction(this, 'Function', {
-      functionName,
-      description,
-      role,
-      logGroup,
-      code: Code.fromInline(HANDLER),
-      handler: 'index.handler',
-      runtime: Runtime.PYTHON_3_13,
-      timeout: Duration.minutes(2),
+function notify(scope: Construct, settings: Settings): void {
+  const captures = settings.DATA_CAPTURE_S3_BUCKET;
+  const labels = labelPlace(settings.GROUND_TRUTH_S3_PREFIX)?.bucket;
+  const buckets = { Switch: captures, ...(labels !== undefined && labels !== captures && { LabelSwitch: labels }) };
+  const names = Object.values(buckets);
+  const functionName = resourceNames(settings.STACK_PREFIX).notifier;
+  const logGroup = logsOf(scope, `/aws/lambda/${functionName}`, settings);
+  const description = `Switches EventBridge on for ${names.join(' and ')}`;
+  const role = new Role(scope, 'Role', { description, assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
+  const resources = names.map((name) => `arn:${Stack.of(scope).partition}:s3:::${name}`);
+  allow(role, { actions: ['s3:GetBucketNotification', 's3:PutBucketNotification'], resources });
+  logGroup.grantWrite(role);
+  const handler = new LambdaFunction(scope, 'Function', {
+    functionName,
+    description,
+    role,
+    logGroup,
+    code: Code.fromInline(HANDLER),
+    handler: 'index.handler',
+    runtime: Runtime.PYTHON_3_13,
+    timeout: Duration.minutes(2),
+  });
+  acknowledge(handler, {
+    'AwsSolutions-L1': 'A newer Python would need a newer CDK in the apps of others; this one is supported until 2029.',
+  });
+  // The bucket's policy may admit only the VPC, and a policy of the organization may refuse functions outside one.
+  connectToVpc(handler.node.defaultChild as CfnResource, role, settings);
+  for (const [name, BucketName] of Object.entries(buckets)) {
+    new CustomResource(scope, name, {
+      resourceType: 'Custom::CaptureNotifications',
+      serviceToken: handler.functionArn,
+      properties: { BucketName },
+      // Deleting it would change nothing, but could fail: then the stack could not be deleted, and not even be rolled back.
+      removalPolicy: RemovalPolicy.RETAIN,
     });
-    acknowledge(handler, {
-      'AwsSolutions-L1':
-        'A newer Python would need a newer CDK in the apps of others; this one is supported until 2029.',
-    });
-    // The bucket's policy may admit only the VPC, and a policy of the organization may refuse functions outside one.
-    connectToVpc(handler.node.defaultChild as CfnResource, role, settings);
-    for (const [name, BucketName] of Object.entries(buckets)) {
-      new CustomResource(this, name, {
-        resourceType: 'Custom::CaptureNotifications',
-        serviceToken: handler.functionArn,
-        properties: { BucketName },
-        // Deleting it would change nothing, but could fail: then the stack could not be deleted, and not even be rolled back.
-        removalPolicy: RemovalPolicy.RETAIN,
-      });
-    }
   }
 }

@@ -1,8 +1,8 @@
 /** Cloud replays: the functions, the state machine that a person starts, and the rule that ends stopped replays. */
 import { Rule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
-import type { IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
-import type { IStateMachine, StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
+import type { Queue } from 'aws-cdk-lib/aws-sqs';
+import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { resourceNames } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
@@ -13,22 +13,17 @@ import type { StackParts } from './pipeline-function.ts';
 import { type ReplayFunctions, replayFunctions } from './replay-functions.ts';
 import { ReplayStateMachine } from './state-machines/replay.ts';
 
-export class Replay extends Construct {
-  readonly stateMachine: StateMachine;
-  /** The dead letters of replays that were stopped but could not be brought to their end. */
-  readonly notEnded: IQueue;
-
-  constructor(scope: Construct, id: string, props: StackParts & { monitoring: IStateMachine }) {
-    super(scope, id);
-    const { settings, workBucket } = props;
-    const functions = replayFunctions(this, props);
-    // The exchanges are traced and judged by a run of the monitoring.
-    const { stateMachineArn } = props.monitoring;
-    allow(functions.summarizer.role, { actions: ['states:StartExecution'], resources: [stateMachineArn] });
-    functions.summarizer.function.addEnvironment('STATE_MACHINE_ARN', stateMachineArn);
-    this.stateMachine = new ReplayStateMachine(this, 'Machine', { settings, workBucket, ...functions }).stateMachine;
-    this.notEnded = endStopped(new Construct(this, 'Stopping'), settings, this.stateMachine, functions);
-  }
+/** @returns also the dead letters of replays that were stopped but could not be brought to their end */
+export function cloudReplay(scope: Construct, parts: StackParts, monitoring: IStateMachine) {
+  const { settings, workBucket } = parts;
+  const functions = replayFunctions(scope, parts);
+  // The exchanges are traced and judged by a run of the monitoring.
+  const { stateMachineArn } = monitoring;
+  allow(functions.summarizer.role, { actions: ['states:StartExecution'], resources: [stateMachineArn] });
+  functions.summarizer.function.addEnvironment('STATE_MACHINE_ARN', stateMachineArn);
+  const { stateMachine } = new ReplayStateMachine(scope, 'Machine', { settings, workBucket, ...functions });
+  const notEnded = endStopped(new Construct(scope, 'Stopping'), settings, stateMachine, functions);
+  return { stateMachine, notEnded };
 }
 
 /**

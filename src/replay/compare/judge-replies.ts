@@ -78,53 +78,42 @@ export function stoppedBy(signal: AbortSignal, judging: JudgeSettings): JudgeSet
   return { ...judging, signal: late.signal, goOn: () => !signal.aborted };
 }
 
-/** Asks about pairs, and about equal ones once. */
-class PairAnswers {
-  /** US dollars. */
-  usd: number | null = 0;
-  readonly #judging: JudgeSettings;
-  readonly #answers = new Map<string, Promise<Verdict | undefined>>();
-
-  constructor(judging: JudgeSettings) {
-    this.#judging = judging;
-  }
-
-  /** @throws the judge's error */
-  async of(pair: ReplyPair): Promise<PairVerdict> {
+/** Returns a function that asks about pairs, and about equal ones once, and one that returns the US dollars spent. */
+function pairAnswers(judging: JudgeSettings) {
+  let spent: number | null = 0;
+  const answers = new Map<string, Promise<Verdict | undefined>>();
+  const ask = async (pair: ReplyPair): Promise<Verdict | undefined> => {
+    const { judge, limit, signal } = judging;
     try {
-      return await this.#of(pair);
+      const { verdicts, spend } = await judgePair(judge, pair, signal, { limit });
+      spent = addUsd(spent, spend.usd);
+      return verdicts[0];
     } catch (error) {
-      const message = ownFault(error);
-      if (message === undefined || this.#judging.signal?.aborted) throw error;
-      // A pair that cannot be asked about fails alone.
-      return { verdict: 'failed', error: { code: VERDICT_ERRORS.failed, message }, usd: 0 };
+      spent = addUsd(spent, answeredBefore(error).spend.usd);
+      throw error;
     }
-  }
-
-  async #of(pair: ReplyPair): Promise<PairVerdict> {
+  };
+  const answerTo = async (pair: ReplyPair): Promise<PairVerdict> => {
     const question = hash('sha256', JSON.stringify(pair));
-    const known = this.#answers.get(question);
-    const answer = known ?? this.#ask(pair);
-    this.#answers.set(question, answer);
+    const known = answers.get(question);
+    const answer = known ?? ask(pair);
+    answers.set(question, answer);
     const found = await answer;
     const usd = known ? 0 : (found?.usage.usd ?? null);
     if (found?.outcome === 'verdict') {
       return { verdict: found.value as PairVerdict['verdict'], rationale: found.rationale, usd };
     }
     return { verdict: 'failed', ...(found ? { error: found.error } : {}), usd };
-  }
-
-  async #ask(pair: ReplyPair): Promise<Verdict | undefined> {
-    const { judge, limit, signal } = this.#judging;
-    try {
-      const { verdicts, spend } = await judgePair(judge, pair, signal, { limit });
-      this.usd = addUsd(this.usd, spend.usd);
-      return verdicts[0];
-    } catch (error) {
-      this.usd = addUsd(this.usd, answeredBefore(error).spend.usd);
-      throw error;
-    }
-  }
+  };
+  /** @throws the judge's error */
+  const of = (pair: ReplyPair): Promise<PairVerdict> =>
+    answerTo(pair).catch((error: unknown) => {
+      const message = ownFault(error);
+      if (message === undefined || judging.signal?.aborted) throw error;
+      // A pair that cannot be asked about fails alone.
+      return { verdict: 'failed', error: { code: VERDICT_ERRORS.failed, message }, usd: 0 };
+    });
+  return { of, usd: () => spent };
 }
 
 /**
@@ -139,7 +128,7 @@ export async function judgeReplies(
 ): Promise<JudgingResult> {
   const judged = nothingJudged();
   tally.quality.judged = judged;
-  const answers = new PairAnswers(judging);
+  const answers = pairAnswers(judging);
   const judgeOne = async (stored: StoredReply): Promise<void> => {
     if (judging.signal?.aborted || judging.goOn?.() === false) throw JUDGING_STOPPED;
     const pair = pairOf(stored);
@@ -166,7 +155,7 @@ export async function judgeReplies(
   } catch (error) {
     failure = error === JUDGING_STOPPED ? JUDGING_STOPPED : toNamedError(error);
   }
-  return { judgeUsd: answers.usd, ...(failure ? { judgeFailure: failure } : {}) };
+  return { judgeUsd: answers.usd(), ...(failure ? { judgeFailure: failure } : {}) };
 }
 
 /** The reply, if the judge finds it worse. */
