@@ -1,6 +1,8 @@
 /** The replies of the stand-in endpoint: written by rules, in the format that the request asks for. */
+
 import { createHash } from 'node:crypto';
 import { isObject } from '../../src/captures/json.ts';
+import { jsonIn } from '../../src/core/values/json-in.ts';
 
 export interface InferenceRequest {
   contentType: string;
@@ -36,13 +38,9 @@ function promptOf(json: Record<string, unknown> | undefined, body: Buffer): stri
 }
 
 export function parseRequest(contentType: string, body: Buffer, streamRoute: boolean): InferenceRequest {
-  let json: Record<string, unknown> | undefined;
-  try {
-    const value: unknown = JSON.parse(body.toString('utf8'));
-    if (isObject(value)) json = value;
-  } catch {
-    // Not JSON: CSV, an image, or a malformed body. Each gets a reply.
-  }
+  // CSV, an image, or a malformed body gets a reply, too.
+  const value = jsonIn(body);
+  const json = isObject(value) ? value : undefined;
   return { contentType, body, json, prompt: promptOf(json, body), stream: streamRoute || json?.stream === true };
 }
 

@@ -1,8 +1,10 @@
 /** Stores artifacts at their location: behind the tracking server, or directly in S3. */
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { S3Client } from '@aws-sdk/client-s3';
 import { PermanentError, saidBy } from '../core/errors/errors.ts';
 import { type RetryPolicy, waitAfter, withRetries } from '../core/process/retry.ts';
+import { jsonIn } from '../core/values/json-in.ts';
 import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
 import type { Call, MlflowRest } from './rest.ts';
 import type { Experiment } from './types.ts';
@@ -144,12 +146,8 @@ async function isStored(rest: MlflowRest, path: string, body: Uint8Array): Promi
 async function containsSpans(rest: MlflowRest, path: string): Promise<boolean> {
   const pieces: Buffer[] = [];
   if (!(await get(rest, path, (piece) => pieces.push(piece)))) return false;
-  try {
-    const { spans } = JSON.parse(Buffer.concat(pieces).toString('utf8')) as { spans?: unknown };
-    return Array.isArray(spans) && spans.length > 0;
-  } catch {
-    return false;
-  }
+  const { spans } = Object(jsonIn(Buffer.concat(pieces)));
+  return Array.isArray(spans) && spans.length > 0;
 }
 
 /** @returns whether the file exists */

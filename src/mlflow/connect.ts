@@ -1,4 +1,5 @@
 /** The MLflow client that the settings describe, for the functions and for the command line. */
+
 import type { S3Client } from '@aws-sdk/client-s3';
 import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
@@ -6,6 +7,7 @@ import * as z from 'zod';
 import { isObject } from '../captures/json.ts';
 import { loadSecret } from '../core/aws/secret.ts';
 import { PermanentError } from '../core/errors/errors.ts';
+import { jsonIn } from '../core/values/json-in.ts';
 import type { MlflowSecret } from './auth.ts';
 import { createMlflowClient, type MlflowClient, type MlflowClientOptions } from './client.ts';
 
@@ -85,12 +87,7 @@ const secretSchema = z
 
 /** @throws PermanentError `MlflowSecretInvalid`; the message contains the keys of the secret, never their values */
 export function parseMlflowSecret(text: string, where: string): MlflowSecret {
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    json = undefined;
-  }
+  const json = jsonIn(text);
   const parsed = secretSchema.safeParse(json);
   if (parsed.success && parsed.data) return parsed.data;
   throw new PermanentError('MlflowSecretInvalid', 'The MLflow secret is invalid', {

@@ -1,8 +1,10 @@
 /** Calls MLflow's REST API: authenticates requests, limits their time, and names their failures. */
+
 import type { z } from 'zod';
 import { noteThrottle } from '../core/aws/throttles.ts';
 import { PermanentError, shownOf, Words } from '../core/errors/errors.ts';
 import { type RetryPolicy, readRetryAfter, withRetries } from '../core/process/retry.ts';
+import { jsonIn } from '../core/values/json-in.ts';
 import type { MlflowLimits } from '../limits/limits.ts';
 import { type Authorizer, type RefusedReply, saysExpired } from './auth.ts';
 import { MlflowRefusedError, MlflowRetryableError, notStored } from './errors.ts';
@@ -200,20 +202,14 @@ const DATABASE_BUSY =
 const originOf = (location: string | undefined): string => URL.parse(location ?? '')?.origin ?? 'another page';
 
 function errorCodeOf(text: string): string | undefined {
-  try {
-    const code = (JSON.parse(text) as { error_code?: unknown } | null)?.error_code;
-    // Some versions return this code for a route that does not exist.
-    return typeof code === 'string' && code !== 'ENDPOINT_NOT_FOUND' ? code : undefined;
-  } catch {
-    return undefined;
-  }
+  const { error_code: code } = Object(jsonIn(text));
+  // Some versions return this code for a route that does not exist.
+  return typeof code === 'string' && code !== 'ENDPOINT_NOT_FOUND' ? code : undefined;
 }
 
 function parseReply<T>(body: Buffer, schema: z.ZodType<T>, where: string): T {
-  let json: unknown;
-  try {
-    json = JSON.parse(body.toString('utf8'));
-  } catch {
+  const json = jsonIn(body);
+  if (json === undefined) {
     const facts = { got: `${body.length} bytes`, expected: 'JSON', where };
     throw new PermanentError('MlflowBadReply', 'The reply is not from MLflow', facts, new Words(body.toString('utf8')));
   }

@@ -1,6 +1,8 @@
 /** The options of a replay, the same on the command line and in the cloud, and their checks. */
+
 import type { GivenOptions } from '../core/contract/replay.ts';
 import { PermanentError } from '../core/errors/errors.ts';
+import { jsonIn } from '../core/values/json-in.ts';
 import { isRequestMetric, type RequestMetric } from './measure/metrics.ts';
 
 /** Enough for about 2,000 pairs: with the default model, a pair costs about one cent. */
@@ -121,10 +123,5 @@ export function parseSetting(setting: string): { path: string[]; value: string }
   const path = setting.slice(0, equals).split('.');
   if (path.some((key) => key === '')) refuse('--set has an empty key', setting, 'key=value or outer.key=value');
   const value = setting.slice(equals + 1);
-  try {
-    JSON.parse(value);
-    return { path, value };
-  } catch {
-    return { path, value: JSON.stringify(value) };
-  }
+  return { path, value: jsonIn(value) === undefined ? JSON.stringify(value) : value };
 }

@@ -1,5 +1,7 @@
 /** Finds the user and the session of a request, in its body and in SageMaker's custom attributes. */
+
 import { firstOf } from '../../core/values/first-of.ts';
+import { jsonIn } from '../../core/values/json-in.ts';
 import { asText, isObject, type JsonObject } from '../json.ts';
 import type { Identity } from '../types.ts';
 
@@ -28,16 +30,10 @@ function addCustomAttributes(found: Map<string, string>, value: unknown): void {
 }
 
 function addHeader(found: Map<string, string>, header: string): void {
-  if (header.trimStart().startsWith('{')) {
-    try {
-      const parsed: unknown = JSON.parse(header);
-      if (isObject(parsed)) {
-        addFields(found, parsed);
-        return;
-      }
-    } catch {
-      // Not JSON: read it as pairs below.
-    }
+  const parsed = header.trimStart().startsWith('{') ? jsonIn(header) : undefined;
+  if (isObject(parsed)) {
+    addFields(found, parsed);
+    return;
   }
   const pairs = header.split(/[,;&]/).flatMap((pair) => {
     const [name = '', ...value] = pair.split('=');

@@ -1,4 +1,5 @@
 /** Reads secrets from Secrets Manager. Every failure is a named error that does not contain the secret. */
+
 import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import {
   PermanentError,
@@ -7,6 +8,7 @@ import {
   type RetryableErrorName,
   saidBy,
 } from '../errors/errors.ts';
+import { jsonIn } from '../values/json-in.ts';
 
 /** Characters that are valid in a header. A word with a line break would cause an error that contains the word. */
 const WORD = /^[\x21-\x7e]+$/;
@@ -14,13 +16,7 @@ const WORD = /^[\x21-\x7e]+$/;
 /** Returns a secret of one word: the text, or that member of it if the text is a JSON object; `undefined` if it has none. */
 export function wordOf(text: string, member: string): string | undefined {
   let word: unknown = text.trim();
-  if (text.trimStart().startsWith('{')) {
-    try {
-      word = (JSON.parse(text) as Record<string, unknown>)[member];
-    } catch {
-      return undefined;
-    }
-  }
+  if (text.trimStart().startsWith('{')) word = Object(jsonIn(text))[member];
   return typeof word === 'string' && WORD.test(word) ? word : undefined;
 }
 

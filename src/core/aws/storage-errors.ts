@@ -1,6 +1,8 @@
 /** Names the failures of S3, and distinguishes those worth a retry. */
+
 import { S3ServiceException } from '@aws-sdk/client-s3';
 import { PermanentError, PipelineError, RetryableError, saidBy } from '../errors/errors.ts';
+import { jsonIn } from '../values/json-in.ts';
 
 export const httpStatusOf = (error: unknown): number | undefined =>
   error instanceof S3ServiceException ? error.$metadata.httpStatusCode : undefined;
@@ -24,11 +26,9 @@ export const notS3 = (got: string, where: string): RetryableError =>
 
 /** Parses JSON that the pipeline has stored. The error does not quote the text. */
 export function parseStored<T>(text: string, where: string): T {
-  try {
-    return JSON.parse(text) as T;
-  } catch {
-    throw notS3(`${text.length} characters that are not JSON`, where);
-  }
+  const value = jsonIn(text);
+  if (value === undefined) throw notS3(`${text.length} characters that are not JSON`, where);
+  return value as T;
 }
 
 /** Whether S3 says SlowDown. The reply to HEAD has no body, so its error has no name. */

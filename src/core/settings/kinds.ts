@@ -1,5 +1,7 @@
 /** Forms of a value that several settings share. */
+
 import * as z from 'zod';
+import { jsonIn } from '../values/json-in.ts';
 
 /**
  * Gives a setting's form the words that its error message uses.
@@ -29,12 +31,9 @@ export const jsonOf = <T extends z.ZodType>(shape: T) =>
   z
     .string()
     .transform((text, context) => {
-      try {
-        return JSON.parse(text) as unknown;
-      } catch {
-        context.addIssue({ code: 'custom', message: 'this is not JSON' });
-        return z.NEVER;
-      }
+      const json = jsonIn(text);
+      if (json === undefined) context.addIssue({ code: 'custom', message: 'this is not JSON' });
+      return json;
     })
     .pipe(shape);
 

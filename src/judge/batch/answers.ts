@@ -2,6 +2,7 @@
 
 import type { ConverseCommandOutput } from '@aws-sdk/client-bedrock-runtime';
 import * as z from 'zod';
+import { jsonIn } from '../../core/values/json-in.ts';
 import { believed } from '../pricing/call-amounts.ts';
 import { MAX_RECORD_TOKENS } from '../prompt/build-prompt.ts';
 import { INPUT_MARGIN } from '../prompt/tokens.ts';
@@ -22,18 +23,10 @@ export function readBatchAnswers(text: string): Map<string, ModelAnswer> {
   const answers = new Map<string, ModelAnswer>();
   for (const line of text.split('\n')) {
     if (line.trim() === '') continue;
-    const parsed = lineSchema.safeParse(parse(line));
+    const parsed = lineSchema.safeParse(jsonIn(line));
     if (!parsed.success || parsed.data.modelOutput === undefined || parsed.data.error !== undefined) continue;
     const answer = readOutput(parsed.data.modelOutput as unknown as ConverseCommandOutput);
     answers.set(parsed.data.recordId, { ...answer, usage: believed({ ...answer.usage, batch: true }, LONGEST) });
   }
   return answers;
-}
-
-function parse(line: string): unknown {
-  try {
-    return JSON.parse(line);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,5 +1,6 @@
 /** The stand-in's answer to a prompt: verdicts by rule. */
 
+import { jsonIn } from '../../core/values/json-in.ts';
 import { type AskedQuestion, isYesNo, type ReadExchange, type RecognizedPrompt } from './read-prompt.ts';
 
 // ----------------------------------------------------------------------------------------------------------- rules
@@ -88,11 +89,8 @@ function toolCalls({ toolCalls: calls, tools }: ReadExchange): RuleVerdict {
   for (const call of calls) {
     if (tools !== '' && !tools.includes(call.name.replaceAll('"', '')))
       return no(`${quote(call.name)} was not offered`);
-    try {
-      JSON.parse(call.arguments === '' ? '{}' : call.arguments);
-    } catch {
+    if (call.arguments !== '' && jsonIn(call.arguments) === undefined)
       return no(`the arguments ${quote(call.arguments)} are not JSON`);
-    }
   }
   return calls.length === 0 ? no('no tool is called') : yes('every called tool was offered and its arguments are JSON');
 }

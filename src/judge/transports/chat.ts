@@ -1,7 +1,9 @@
 /** Builds requests and reads answers of OpenAI chat completions, for a URL and for SageMaker endpoints. */
+
 import * as z from 'zod';
 import { parseJson } from '../../captures/json.ts';
 import { shownOf, Words } from '../../core/errors/errors.ts';
+import { jsonIn } from '../../core/values/json-in.ts';
 import type { JsonSchema } from '../answer/answer-schema.ts';
 import { CallFailure, type CallFailureKind, type Feature } from '../errors.ts';
 import { OWN_CACHE_MINIMUM, prefixTokens } from '../pricing/request-tokens.ts';
@@ -91,11 +93,9 @@ export const isPage = (text: string): boolean => /^\s*</.test(text);
 
 /** @throws CallFailure `unavailable` when the answer is not a chat completion, for example a proxy's page while a model loads */
 export function readCompletion(text: string, ask: Ask): ModelAnswer {
-  let document: unknown;
-  try {
-    document = JSON.parse(text);
-  } catch {
-    // The text and the parser's error, which quotes it, may contain captured content and are not shown.
+  const document = jsonIn(text);
+  if (document === undefined) {
+    // The text may contain captured content and is not shown.
     const message = `The judge’s answer is not JSON; it has ${text.length} characters`;
     throw new CallFailure('unavailable', message, { mayBePaid: !isPage(text) });
   }

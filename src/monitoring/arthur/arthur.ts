@@ -5,6 +5,7 @@ import { basename } from 'node:path';
 import * as z from 'zod';
 import { PermanentError, PipelineError, RetryableError } from '../../core/errors/errors.ts';
 import { readRetryAfter } from '../../core/process/retry.ts';
+import { jsonIn } from '../../core/values/json-in.ts';
 import {
   type HttpReply,
   type HttpTransport,
@@ -91,7 +92,7 @@ export function countsIn({ status, headers, body }: HttpReply): ArthurCounts {
   }
   if (status === 413) throw new PermanentError('ArthurTooLarge', 'The file is too large for Arthur', facts);
   if (status < 200 || status >= 300) throw new PermanentError('ArthurRefused', 'Arthur refused the file', facts);
-  const answer = answerSchema.safeParse(jsonOf(body)).data;
+  const answer = answerSchema.safeParse(jsonIn(body)).data;
   if (answer !== undefined) return answer.counts;
   throw unreadable(facts.got);
 }
@@ -104,14 +105,6 @@ function unreadable(got: string): PermanentError {
 
 /** Whether a status says that the token is not accepted. */
 export const isUnauthorized = (status: number): boolean => status === 401 || status === 403;
-
-function jsonOf(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString('utf8'));
-  } catch {
-    return undefined;
-  }
-}
 
 // ------------------------------------------------------------------------------------------------------------ body
 

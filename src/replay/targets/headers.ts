@@ -1,5 +1,7 @@
 /** Reads the headers of a URL target from the command line, a file or a secret. */
+
 import { PermanentError, saidBy } from '../../core/errors/errors.ts';
+import { jsonIn } from '../../core/values/json-in.ts';
 
 /** @throws PermanentError `HeadersUnavailable`, `InvalidHeader` */
 export async function secretHeaders(secretId: string): Promise<Record<string, string>> {
@@ -28,10 +30,8 @@ const HEADERS = 'a JSON object of names and values, or lines of "Name: value"';
  */
 export function parseHeaders(text: string, where: string): Record<string, string> {
   if (text.trimStart().startsWith('{')) {
-    let value: unknown;
-    try {
-      value = JSON.parse(text);
-    } catch {
+    const value = jsonIn(text);
+    if (value === undefined) {
       throw new PermanentError('InvalidHeader', 'The headers are not valid JSON', { expected: HEADERS, where });
     }
     const entries = Object.entries(value as Record<string, unknown>);
