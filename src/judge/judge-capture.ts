@@ -2,6 +2,7 @@
  * Judges one capture, whatever service hosts the model. Asks all scorers together or one by one, keeps the verdicts of
  * a partial answer, asks again only for the missing ones, and separates errors that a retry can fix from final ones.
  */
+
 import type { Capture } from '../captures/types.ts';
 import { PipelineError, wordsIn } from '../core/errors/errors.ts';
 import { ownFault } from '../core/errors/own-fault.ts';
@@ -10,6 +11,7 @@ import { assessAnswer, finalStop } from './answer/assess-answer.ts';
 import { type CallerOptions, ModelCaller, type Question } from './calls/model-caller.ts';
 import { lowerRung } from './calls/model-capabilities.ts';
 import { PaidCaller } from './calls/paid-caller.ts';
+import { chatCapture } from './chat-capture.ts';
 import { afterAnswers, CallFailure, judgingError, VERDICT_ERRORS, type VerdictProblem } from './errors.ts';
 import type { PriceOfCall } from './pricing/call-amounts.ts';
 import { answerTokens, askSize } from './pricing/request-tokens.ts';
@@ -48,20 +50,10 @@ const MIN_RECORD_TOKENS = 500;
 const BARE_RATIONALE = '(The judge gave a value and no rationale.)';
 
 /** A harmless exchange. If the judge refuses it too, the settings are the cause of a refusal, and not the capture. */
-const canaryCapture: Capture = {
-  inferenceTimeMs: 0,
-  timeSource: 'inferenceTime',
-  format: 'chat',
-  conversation: {
-    messages: [{ role: 'user', content: 'What is the capital of France?' }],
-    replies: [{ role: 'assistant', content: 'Paris is the capital of France.' }],
-    parameters: {},
-    jsonRequested: false,
-    finishReasons: [],
-  },
-  attributes: {},
-  notes: [],
-};
+const canaryCapture = chatCapture(
+  [{ role: 'user', content: 'What is the capital of France?' }],
+  [{ role: 'assistant', content: 'Paris is the capital of France.' }],
+);
 
 class CaptureJudge implements Judge {
   readonly sourceId: string;

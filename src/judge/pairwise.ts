@@ -2,7 +2,9 @@
  * Asks which of two replies to a request is better, the captured one or that of a replay. Each pair is shown in both orders, because
  * models favor a position: a verdict that changes with the order does not count.
  */
+
 import type { Capture, ChatMessage } from '../captures/types.ts';
+import { chatCapture } from './chat-capture.ts';
 import { afterAnswers, answeredBefore, JudgeHeld, VERDICT_ERRORS } from './errors.ts';
 import { emptySpend, spentTogether, sumUsage } from './spend.ts';
 import type { Judge, JudgeMoney, JudgeResult, JudgeScorer, Verdict } from './types.ts';
@@ -49,20 +51,8 @@ export const ORDER_SCORER: JudgeScorer = {
 const nameOf = ({ words }: Order): string => `${PAIRWISE_SCORER.name} ${PAIRWISE_SCORER.version}: ${words}`;
 
 /** A record with both replies, as the judge reads it. */
-const recordOf = ({ messages, before, after }: ReplyPair, { newIsFirst }: Order): Capture => ({
-  inferenceTimeMs: 0,
-  timeSource: 'inferenceTime',
-  format: 'chat',
-  conversation: {
-    messages: [...messages],
-    replies: newIsFirst ? [after, before] : [before, after],
-    parameters: {},
-    jsonRequested: false,
-    finishReasons: [],
-  },
-  attributes: {},
-  notes: [],
-});
+const recordOf = ({ messages, before, after }: ReplyPair, { newIsFirst }: Order): Capture =>
+  chatCapture(messages, newIsFirst ? [after, before] : [before, after]);
 
 /** The records of a pair, one for each order. */
 export const pairRecords = (pair: ReplyPair): Capture[] => ORDERS.map((order) => recordOf(pair, order));

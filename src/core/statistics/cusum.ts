@@ -3,6 +3,7 @@
  * fail than should, and forgets evidence to the contrary. It moves on whole numbers, so that the mean number of cases until
  * it rings follows exactly from a system of linear equations (Brook and Evans 1972).
  */
+import { smallestSize } from './power.ts';
 
 export interface Cusum {
   /** A failed case adds this, and a passed one subtracts `down`; the sum is never below 0. */
@@ -28,14 +29,8 @@ const STEP_ERROR = 0.02;
  */
 export function designCusum(good: number, bad: number, runLength: number): Cusum {
   const steps = stepsFor(good, bad);
-  let [low, high] = [1, 2 * (steps.up + steps.down)];
-  while (meanRunLength({ ...steps, limit: high }, good) < runLength) [low, high] = [high, 2 * high];
-  while (low < high) {
-    const middle = Math.floor((low + high) / 2);
-    if (meanRunLength({ ...steps, limit: middle }, good) < runLength) low = middle + 1;
-    else high = middle;
-  }
-  return { ...steps, limit: low };
+  const isLong = (limit: number): boolean => meanRunLength({ ...steps, limit }, good) >= runLength;
+  return { ...steps, limit: smallestSize(1, Number.POSITIVE_INFINITY, isLong) as number };
 }
 
 /** Returns the smallest whole steps in about the ratio of the log-likelihood ratios of a failed and a passed case. */
