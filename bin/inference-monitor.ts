@@ -28,9 +28,9 @@ async function main(): Promise<void> {
   // Without the cache, every start strips the types of every file and compiles it again. Node 20 has none.
   module.enableCompileCache?.(COMPILE_CACHE);
   if (!('withResolvers' in Promise)) await import('./cli/node20.ts');
-  const { programFor } = await import('./cli/program.ts');
+  const { runProgram } = await import('./cli/program.ts');
   const { version } = JSON.parse(readFileSync(packagePath('package.json'), 'utf8'));
-  await (await programFor(words, version)).parseAsync();
+  await runProgram(words, version);
 }
 
 // `… | head` closes the pipe: what is left to print is not wanted, but the work may be.
@@ -48,21 +48,15 @@ process.once('beforeExit', () => {
   process.exitCode = EXIT.notDone;
 });
 
-/** Whether Commander has already printed the error, or the requested help. */
-const isUsage = (error: unknown): error is { exitCode: number } =>
-  error instanceof Error && 'code' in error && String(error.code).startsWith('commander.');
-
 main()
   .catch(async (error: unknown) => {
-    // Commander uses 1 for all errors, but the commands use 1 for their findings.
-    process.exitCode = isUsage(error) && error.exitCode === 0 ? EXIT.done : EXIT.notDone;
-    if (isUsage(error)) return;
-    const { failureText } = await import('./cli/program.ts');
+    const { failureText, isHelp } = await import('./cli/program.ts');
     const { notice } = await import('./cli/output.ts');
+    process.exitCode = isHelp(error) ? EXIT.done : EXIT.notDone;
     const how = { debug: words.includes('--debug'), json: words.includes('--json') };
     const text = failureText(error, how);
     if (how.json || how.debug) console.error(text);
-    else for (const line of text.split('\n')) notice(line);
+    else for (const line of text.split('\n').filter(Boolean)) notice(line);
   })
   .finally(() => {
     ended = true;

@@ -16,14 +16,25 @@ import type { ForwardReport } from './commands/forward.ts';
 import type { GroundTruthOutput } from './commands/ground-truth.ts';
 import type { OpenedPage } from './commands/open.ts';
 import type { DryRunOutput } from './commands/perform-replay.ts';
-import type { Quarantined } from './commands/quarantine.ts';
 import type { RatesOutput } from './commands/rates.ts';
-import type { ReplayOutput } from './commands/replay-output.ts';
+import type { ReplayOutput } from './commands/replay-text.ts';
 import type { RunsOutput } from './commands/runs.ts';
+import type { Quarantined } from './commands/show-lines.ts';
 import type { StopResult } from './commands/stop.ts';
 import type { Diagnosis } from './doctor/diagnose.ts';
 import type { InspectReport, JudgeReport, LineReport } from './offline/reports.ts';
 import type { WorstTraces } from './operate/worst.ts';
+
+interface FailureOutput {
+  error: {
+    /** docs/errors.md lists the names. */
+    name: string;
+    /** What happened; got: …; expected: …; where: … */
+    message: string;
+    /** With `--debug`. */
+    trace?: string | undefined;
+  };
+}
 
 export interface JsonOutputs {
   calibrate: CalibrationReport;
@@ -31,7 +42,8 @@ export interface JsonOutputs {
   compare: (RunsComparison & { gate?: GateResult | undefined }) | (GatePlan & { judge?: JudgeCost });
   dataset: DatasetReport;
   doctor: Diagnosis;
-  follow: RunsFollowed;
+  /** Of every command with `--json`, on standard error, if it could not do what was asked. */
+  error: FailureOutput;
   forward: ForwardReport;
   'ground-truth': GroundTruthOutput;
   /** With `--line` what the line becomes. */
@@ -40,14 +52,14 @@ export interface JsonOutputs {
   label: LabelPicks[];
   open: OpenedPage;
   process: ProcessOutput;
-  quarantine: Quarantined;
-  rates: RatesOutput;
-  'rebuild-counts': RebuiltCounts;
+  /** With `--rebuild` the runs that were added up again. */
+  rates: RatesOutput | RebuiltCounts;
   /** With `--dry-run` what it would send. */
   replay: ReplayOutput | DryRunOutput;
   retry: RunsFollowed;
   runs: RunsOutput;
-  show: RunsFollowed;
+  /** With `--lines`, `--out` or `--reason` the quarantined lines. */
+  show: RunsFollowed | Quarantined;
   stop: StopResult;
   worst: WorstTraces;
 }

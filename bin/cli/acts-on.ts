@@ -6,7 +6,7 @@ import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { notice } from './output.ts';
 
 /** Commands that always change something there, or say what will. */
-const ON_AWS = new Set(['init', 'doctor', 'deploy', 'process', 'retry', 'stop', 'forward', 'rebuild-counts']);
+const ON_AWS = new Set(['init', 'doctor', 'deploy', 'process', 'retry', 'stop', 'forward']);
 const LOGINS = ['JUDGE_API_KEY', 'MLFLOW_TRACKING_USERNAME', 'MLFLOW_TRACKING_PASSWORD', 'MLFLOW_TRACKING_TOKEN'];
 const NAMES = [...Object.keys(settingsSchema.shape), 'AWS_REGION', ...LOGINS];
 const MAX_CHARS = 80;
@@ -24,7 +24,7 @@ export async function sayPlaces(command: Command): Promise<void> {
   const dotenv = dotenvOfCommand();
   const { MLFLOW_TRACKING_URI: mlflowUri = dotenv.MLFLOW_TRACKING_URI } = process.env;
   const places = [
-    ...(ON_AWS.has(called) || labels || (sends && !url)
+    ...(ON_AWS.has(called) || labels || flags.rebuild || (sends && !url)
       ? [`acts on: ${await awsOf(region, called === 'deploy' ? profileIn(command.args) : undefined)}`]
       : []),
     ...(sends && url ? [`sends to: ${shown(url)}`] : []),

@@ -2,7 +2,8 @@
 
 import { columnsOf, durationText, singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
 import { hasEnded, type RunProgress } from '../operate/run-progress.ts';
-import { shareBar, startProgress } from './progress.ts';
+import { whole } from './output.ts';
+import { joinFitting, shareBar, startProgress } from './progress.ts';
 
 /** Shows what is followed on a stream. */
 export function followDisplay(output: NodeJS.WriteStream) {
@@ -41,7 +42,6 @@ export class FollowPace {
 const sum = (runs: readonly RunProgress[], of: (run: RunProgress) => number): number =>
   runs.reduce((total, run) => total + of(run), 0);
 
-const whole = (count: number): string => Math.round(count).toLocaleString('en-US');
 const dollars = (usd: number): string => `$${usd.toFixed(usd < 10 ? 4 : 2)}`;
 
 const MAX_BAR = 20;
@@ -112,11 +112,4 @@ function spent(runs: readonly RunProgress[]): string[] {
 function batchJobs(runs: readonly RunProgress[]): string[] {
   const jobs = runs.flatMap((run) => Object.entries(run.batchJobs ?? {}));
   return jobs.length === 0 ? [] : [`batch jobs: ${jobs.map(([status, count]) => `${count} ${status}`).join(', ')}`];
-}
-
-/** Joins the facts that fit, in their order. Those that do not are in the summary at the end. */
-function joinFitting(facts: readonly string[], width = Number.POSITIVE_INFINITY): string {
-  let text = facts[0] ?? '';
-  for (const fact of facts.slice(1)) if (text.length + 2 + fact.length <= width) text += `, ${fact}`;
-  return text;
 }

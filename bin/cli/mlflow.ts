@@ -1,23 +1,38 @@
 /** The MLflow experiment that a command reads: that of the settings, or of a deployed stack. */
-import type { Command } from 'commander';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import type { Experiment } from '../../src/mlflow/types.ts';
 import { withExperiment } from '../commands/calibration-data.ts';
 import { type CaptureSettings, captureSettings } from '../commands/settings.ts';
-import { deployedSettings, type StackFlags, withStack } from './stack.ts';
+import { type FlagsOf, option, options } from './options.ts';
+import { jsonOption } from './output.ts';
+import { deployedSettings, withStack } from './stack.ts';
 
-export interface MlflowFlags extends StackFlags {
-  experiment?: string;
-  trackingUri?: string;
-}
+/** The options of every command that reads an MLflow of the settings. */
+export const experimentOptions = () =>
+  options(
+    option('--experiment <name>', 'MLflow experiment (default: MLFLOW_EXPERIMENT_NAME, else SAGEMAKER_ENDPOINT_NAME)'),
+    option('--tracking-uri <uri>', 'MLflow (default: MLFLOW_TRACKING_URI)'),
+  );
 
-/** Adds the options of every command that reads traces. */
-export const addMlflowOptions = (command: Command): Command =>
-  command
-    .option('--experiment <name>', 'MLflow experiment (default: MLFLOW_EXPERIMENT_NAME, else SAGEMAKER_ENDPOINT_NAME)')
-    .option('--tracking-uri <uri>', 'MLflow (default: MLFLOW_TRACKING_URI)')
-    .option('--stack <prefix>', 'take MLflow, experiment and scorers from this deployed stack instead of the settings');
+/** The settings that these options overrule. */
+export const mlflowSettings = ({ trackingUri, experiment }: FlagsOf<ReturnType<typeof experimentOptions>>) => ({
+  MLFLOW_TRACKING_URI: trackingUri,
+  MLFLOW_EXPERIMENT_NAME: experiment,
+});
+
+export const filterOption = () =>
+  option('--filter <expression>', "MLflow's trace filter, e.g. \"tag.status_code LIKE '5%'\"");
+
+/** The options of every command that reads traces, also of a deployed stack. */
+export const mlflowOptions = (json?: string) =>
+  options(
+    ...experimentOptions(),
+    option('--stack <prefix>', 'take MLflow, experiment and scorers from this deployed stack, not the settings'),
+    jsonOption(json),
+  );
+
+export type MlflowFlags = FlagsOf<ReturnType<typeof mlflowOptions>>;
 
 export interface OpenedMlflow {
   mlflow: MlflowClient;
@@ -30,7 +45,6 @@ export async function withMlflow<T>(flags: MlflowFlags, work: (opened: OpenedMlf
   const own = { ...dotenvOfCommand(), ...process.env };
   const isDeployed = flags.stack !== undefined || !(flags.trackingUri || own.MLFLOW_TRACKING_URI);
   const deployed = isDeployed ? await withStack(flags, deployedSettings) : {};
-  const given = { MLFLOW_TRACKING_URI: flags.trackingUri, MLFLOW_EXPERIMENT_NAME: flags.experiment };
-  const settings = captureSettings(given, { ...own, ...deployed });
+  const settings = captureSettings(mlflowSettings(flags), { ...own, ...deployed });
   return withExperiment(settings, (mlflow, experiment) => work({ mlflow, settings, experiment }));
 }

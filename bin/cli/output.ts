@@ -1,23 +1,35 @@
 /** How commands print: data to stdout, as text or as JSON; everything else to stderr. */
 import { styleText } from 'node:util';
-import { Option } from 'commander';
-import { columnsOf, wrapped } from '../../src/core/text/terminal-text.ts';
+import {
+  columnsOf,
+  printable,
+  singleLine,
+  tableText,
+  wrapped,
+  wrappedText,
+} from '../../src/core/text/terminal-text.ts';
 import { PLAIN, type Style } from '../../src/quality/rates-text.ts';
 import { GATE_EXIT_CODES } from '../../src/replay/gate/types.ts';
 import type { JsonOutputs } from '../json.ts';
+import { option } from './options.ts';
 import { INTERRUPTED } from './stop-signals.ts';
 
 /** The option of every command that prints data. */
-export const jsonOption = (what = 'print the result as JSON'): Option => new Option('--json', what);
+export const jsonOption = (what = 'print the result as JSON') => option('--json', what);
 
 /** A command's result as JSON text. */
 export const jsonText = <C extends keyof JsonOutputs>(_command: C, value: JsonOutputs[C]): string =>
   `${JSON.stringify(value, null, 2)}\n`;
 
-/** Prints a command's result as JSON. */
-export const writeJson = <C extends keyof JsonOutputs>(command: C, value: JsonOutputs[C]): void => {
-  process.stdout.write(jsonText(command, value));
-};
+/** Prints a command's result: with `--json` as JSON, else as text. */
+export function print<C extends keyof JsonOutputs>(
+  command: C,
+  value: JsonOutputs[C],
+  json: boolean | undefined,
+  textFor: (out: TextOptions) => string,
+): void {
+  process.stdout.write(json ? jsonText(command, value) : textFor(terminal()));
+}
 
 export interface TextOptions {
   /** Columns. */
@@ -36,9 +48,61 @@ export function terminal(): TextOptions {
 /** Prints a line for a person to standard error, broken between words on a terminal. */
 export function notice(line: string): void {
   const { stderr } = process;
-  const width = stderr.isTTY === true ? columnsOf(stderr) : Number.POSITIVE_INFINITY;
-  for (const part of wrapped(line, width)) stderr.write(`${part}\n`);
+  stderr.write(wrappedText([line], stderr.isTTY === true ? columnsOf(stderr) : Number.POSITIVE_INFINITY));
 }
+
+/** Collects the text of a report: each line is broken at the width, without what a terminal would interpret. */
+export class Page {
+  readonly #lines: string[] = [];
+  readonly #out: TextOptions;
+
+  constructor(out: TextOptions) {
+    this.#out = out;
+  }
+
+  add(text: string, style?: Parameters<Style>[0]): void {
+    const { width, style: styled } = this.#out;
+    for (const line of wrapped(printable(text), width)) this.#lines.push(style ? styled(style, line) : line);
+  }
+
+  /** A heading, with an empty line above it. */
+  section(title: string): void {
+    if (this.#lines.length > 0) this.#lines.push('');
+    this.add(title, 'bold');
+  }
+
+  /** A heading with its lines; nothing without lines. */
+  list(title: string, lines: readonly string[]): void {
+    if (lines.length > 0) this.section(`── ${title} ──`);
+    for (const line of lines) this.add(line);
+  }
+
+  table(head: readonly string[], rows: readonly (readonly string[])[]): void {
+    const cells = rows.map((row) => row.map(singleLine));
+    if (rows.length > 0) this.#lines.push(...tableText(head, cells, this.#out).trimEnd().split('\n'));
+  }
+
+  text(): string {
+    return this.#lines.map((line) => `${line}\n`).join('');
+  }
+}
+
+/** A count in words: `1 file`, `1,200 files`. */
+export const some = (count: number, noun: string): string => `${whole(count)} ${noun}${count === 1 ? '' : 's'}`;
+export const whole = (count: number): string => Math.round(count).toLocaleString('en-US');
+
+/** An instant in ISO 8601 as people read it, to the second. */
+export const instantText = (iso: string): string => iso.slice(0, 19).replace('T', ' ');
+
+/** A price of cents needs more digits than one of dollars. */
+export const dollars = (usd: number | null): string =>
+  usd === null ? 'an unknown amount' : `$${usd.toFixed(usd !== 0 && usd < 1 ? 4 : 2)}`;
+
+export const percent = (part: number, digits = 1): string => `${(100 * part).toFixed(digits)}%`;
+
+const MB = 1e6;
+export const megabytes = (bytes: number): string =>
+  bytes < MB ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / MB).toFixed(1)} MB`;
 
 export const EXIT = {
   /** The command did what was asked. */

@@ -2,31 +2,39 @@
  * The program: its options, the commands of the table, of which only the asked one is loaded, and its errors as text.
  */
 import { inspect } from 'node:util';
-import { Command } from 'commander';
+import { Command, CommanderError } from 'commander';
 import { awsFailure } from '../../src/core/errors/aws-failures.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
 import { useDotenvRegion } from '../../src/core/settings/dotenv-file.ts';
+import type { JsonOutputs } from '../json.ts';
 import { COMMANDS, GROUPS } from './commands.ts';
+import { notice } from './output.ts';
+import { withNewNames } from './renamed.ts';
 
 const HELP = `
-inference-monitor <command> --help shows a command's options and examples. Settings are read from the environment and .env.`;
+inference-monitor <command> --help shows a command's options and examples.
+Settings are read from the environment and .env.`;
 
-/**
- * Makes the program.
- *
- * @param words the arguments of the command line, without Node and script
- * @param version of the package
- */
+/** Does what the words of a command line say. @param version of the package */
+export async function runProgram(given: readonly string[], version: string): Promise<void> {
+  const { words, notes } = withNewNames(given);
+  for (const note of notes) notice(note);
+  await (await programFor(words, version)).parseAsync(words, { from: 'user' });
+}
+
+/** Makes the program. @param words the arguments of the command line, without Node and script */
 export async function programFor(words: readonly string[], version: string): Promise<Command> {
-  const [first, second] = words.filter((word) => !word.startsWith('-'));
-  const asked = (first === 'help' ? second : first) ?? '';
-  // It works on the options of all commands, which are therefore loaded.
-  const loadsAll = asked === 'completion';
+  const [first, second, third] = words.filter((word) => !word.startsWith('-'));
+  // `completion` is asked by a shell for what may follow a command.
+  const asked = first === 'help' ? [second] : first === 'completion' ? [first, third] : [first];
   const program = new Command('inference-monitor')
     .description('Traces, judges and replays what an Amazon SageMaker endpoint answers.')
     .version(version, '--version', 'print the version')
     .option('--debug', 'print the stack trace of an error')
     .option('--no-color', 'print without colors, as with the variable NO_COLOR')
-    .configureHelp({ showGlobalOptions: true })
+    .configureHelp({ showGlobalOptions: true, minWidthToWrap: 30 })
+    // All errors are printed in one form, when they have ended the program.
+    .configureOutput({ outputError: () => {} })
     .exitOverride()
     // The group of the command `help`, which Commander adds.
     .commandsGroup('Set up:')
@@ -37,7 +45,7 @@ export async function programFor(words: readonly string[], version: string): Pro
     .addHelpText('after', HELP);
   for (const [heading, entries] of Object.entries(GROUPS)) {
     for (const [name, summary] of Object.entries(entries)) {
-      const command = (loadsAll || name === asked ? await COMMANDS[name]?.() : undefined) ?? new Command(name);
+      const command = (asked.includes(name) ? await COMMANDS[name]?.() : undefined) ?? new Command(name);
       command.copyInheritedSettings(program);
       program.addCommand(command.description(summary).helpGroup(heading));
     }
@@ -50,7 +58,6 @@ export async function programFor(words: readonly string[], version: string): Pro
 interface FailureOptions {
   /** With the stack trace and the causes. */
   debug: boolean;
-  /** As one line of JSON: `{"error": {"name", "message"}}`. */
   json: boolean;
 }
 
@@ -58,12 +65,21 @@ interface FailureOptions {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: this expression removes control characters
 const CONTROLS = /[\x00-\x08\x0b-\x1f\x7f-\x9f]/g;
 
-/** Describes why a command could not do what was asked. */
-export function failureText(error: unknown, { debug, json }: FailureOptions): string {
-  const failure = awsFailure(error);
-  const { name, message } = error instanceof Error ? error : { name: 'Error', message: String(error) };
-  const said = failure ?? { name, message };
+/** Describes why a command could not do what was asked; empty for help and the version, which end the program too. */
+export function failureText(thrown: unknown, { debug, json }: FailureOptions): string {
+  if (thrown instanceof CommanderError && /^commander\.(?:help|version)/.test(thrown.code)) return '';
+  const error = thrown instanceof CommanderError ? wrongWords(thrown) : thrown;
+  const { name, message } = awsFailure(error) ?? (error instanceof Error ? error : new Error(String(error)));
   const trace = debug ? inspect(error) : undefined;
-  if (json) return JSON.stringify({ error: { ...said, ...(trace === undefined ? {} : { trace }) } });
-  return `${said.name}: ${said.message}${trace === undefined ? '' : `\n${trace}`}`.replace(CONTROLS, ' ');
+  if (json) return JSON.stringify({ error: { name, message, trace } } satisfies JsonOutputs['error']);
+  return `${name}: ${message}${trace === undefined ? '' : `\n${trace}`}`.replace(CONTROLS, ' ');
 }
+
+/** The parser's own error, such as `error: unknown option '--form'`, with a line `(Did you mean --from?)`. */
+function wrongWords({ message }: CommanderError): PermanentError {
+  const [what = '', ...hints] = message.replace(/^error: /, '').split('\n');
+  return new PermanentError('InvalidCommandLine', [what, ...hints].join(' '));
+}
+
+/** The exit code of a program that an error ended. Commander's is 1 for all its errors, which commands use for findings. */
+export const isHelp = (error: unknown): boolean => error instanceof CommanderError && error.exitCode === 0;

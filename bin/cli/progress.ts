@@ -72,6 +72,13 @@ export function startProgress(output: NodeJS.WriteStream): ProgressLine {
   };
 }
 
+/** Joins the facts that fit a width, in their order. */
+export function joinFitting(facts: readonly string[], width = Number.POSITIVE_INFINITY): string {
+  let text = facts[0] ?? '';
+  for (const fact of facts.slice(1)) if (text.length + 2 + fact.length <= width) text += `, ${fact}`;
+  return text;
+}
+
 const BAR_WIDTH = 20;
 
 /** Draws a bar, such as `████████░░░░░░░░░░░░` for a share of 0.4. */

@@ -1,15 +1,14 @@
-/** What became of runs, for a terminal or a pipe, and what a person may do next. */
-
+/** What runs did, for a terminal or a pipe, and what a person may do next. */
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { shellWord } from '../../src/core/text/shell-word.ts';
-import { durationText, singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
+import { durationText } from '../../src/core/text/terminal-text.ts';
 import { tracesUrl } from '../../src/mlflow/trace-url.ts';
 import type { FailedChunk } from '../../src/monitoring/file-reports.ts';
 import { isPlanned, type RunReport } from '../operate/run-report.ts';
 import { addUp, quarantineLines, totalLines, verdictLines } from '../operate/summary-report.ts';
 import { consoleLinks } from './links.ts';
-import type { TextOptions } from './output.ts';
+import { instantText, Page, type TextOptions } from './output.ts';
 import type { DeployedStack } from './stack.ts';
 
 export interface RunPage {
@@ -23,131 +22,103 @@ export interface RunPage {
 /** Failed chunks, files and jobs that the text lists. The summary has up to 100. */
 const MAX_LISTED = 10;
 
-/**
- * Returns the text about runs. Several have their figures added up, and what is particular to each below.
- *
- * @param stack `--stack` of the command at hand, for the commands in the text
- */
-export function runsText(pages: readonly RunPage[], options: TextOptions, stack?: string): string {
-  const [only, ...others] = pages;
-  if (only === undefined) return '';
-  const links = new Map(pages.flatMap((page) => Object.entries(page.links).map(([name, url]) => [url, name])));
-  const lines = [
-    ...(others.length === 0 ? headLines(only.report) : severalLines(pages)),
-    ...figureLines(pages),
-    ...pages.flatMap((page) => {
-      const own = detailLines(page, stack);
-      return own.length === 0 || others.length === 0 ? own : ['', `── ${page.report.run} ──`, ...own];
-    }),
-    ...section(
-      'Links',
-      [...links].map(([url, name]) => `${name}: ${url}`),
-    ),
-  ];
-  return layout(lines, options);
+/** Returns the text about runs. Several have their figures added up, and what is particular to each below. */
+export function runsText(pages: readonly RunPage[], out: TextOptions): string {
+  const page = new Page(out);
+  const isOne = pages.length === 1;
+  if (!isOne) page.section(`── ${pages.length} runs ──`);
+  for (const { report } of pages) {
+    if (isOne) addHead(page, report);
+    else page.add(`${report.run}: ${report.status}, ${report.asked}`);
+  }
+  addFigures(page, pages);
+  for (const one of pages) {
+    const details = Object.entries(detailsOf(one)).filter(([, lines]) => lines.length > 0);
+    if (!isOne && details.length > 0) page.section(`── ${one.report.run} ──`);
+    for (const [title, lines] of details) page.list(title, lines);
+  }
+  const links = new Map(pages.flatMap((one) => Object.entries(one.links).map(([name, url]) => [url, name])));
+  page.list(
+    'Links',
+    [...links].map(([url, name]) => `${name}: ${url}`),
+  );
+  return page.text();
 }
 
-function severalLines(pages: readonly RunPage[]): string[] {
-  return [
-    `── ${pages.length} runs ──`,
-    ...pages.map(({ report }) => `${report.run}: ${report.status}, ${singleLine(report.asked)}`),
-  ];
+function addHead(page: Page, { run, status, startedAt, endedAt, asked, error, isFinal, summary }: RunReport): void {
+  page.section(
+    `── ${run}: ${status}${summary?.status === 'duplicate' ? `, a duplicate of ${summary.duplicateOf}` : ''} ──`,
+  );
+  page.add(asked);
+  const took = startedAt && endedAt ? `, ${durationText((Date.parse(endedAt) - Date.parse(startedAt)) / 1_000)}` : '';
+  if (startedAt) page.add(`started ${instantText(startedAt)} UTC${took}`);
+  if (error) page.add(`${error.name}: ${error.message}`);
+  if (!isFinal) page.add((summary === undefined ? NOTHING : SO_FAR)[status === 'running' ? 'running' : 'ended']);
 }
+
+const SO_FAR = {
+  running: 'The figures are those of complete chunks so far.',
+  ended: 'The run has written no summary. The figures are added up from the receipts of its chunks.',
+};
+
+const NOTHING = {
+  running: 'Nothing is planned yet.',
+  ended:
+    'The work bucket has nothing of the run: it ended before anything was planned, or its receipts have expired (after 90 days).',
+};
 
 /** The figures of all runs, or what the dry runs expect. */
-function figureLines(pages: readonly RunPage[]): string[] {
+function addFigures(page: Page, pages: readonly RunPage[]): void {
   const all = pages.flatMap(({ report }) => report.summary ?? []);
-  if (all.length === 0) return [];
-  if (all.every(({ status }) => status === 'dryRun')) return pages.flatMap(dryRunLines);
-  const totals = addUp(all);
-  return [...section('Summary', totalLines(totals)), ...section('Verdicts', verdictLines(totals))];
+  if (all.length > 0 && all.every(({ status }) => status === 'dryRun')) {
+    for (const one of pages) page.list('Dry run', dryRunLines(one));
+  } else if (all.length > 0) {
+    const totals = addUp(all);
+    page.list('Summary', totalLines(totals));
+    page.list('Verdicts', verdictLines(totals));
+  }
 }
 
 function dryRunLines({ report: { summary }, expectedSeconds }: RunPage): string[] {
   const { estimate, objects, lines, options } = summary ?? {};
-  if (estimate === undefined) return section('Dry run', [`files: ${objects}`, `lines: ${lines?.planned}`]);
-  const time = options?.judge === 'batch' ? 'hours, a day at most for each job' : undefined;
-  const pace =
-    expectedSeconds === undefined ? 'unknown, since no earlier run tells' : `about ${durationText(expectedSeconds)}`;
-  return section('Dry run', [
-    `files: ${objects}`,
-    `lines: ${lines?.planned}`,
+  const counted = [`files: ${objects}`, `lines: ${lines?.planned}`];
+  if (estimate === undefined) return counted;
+  const pace = expectedSeconds && `about ${durationText(expectedSeconds)}, at the pace of the longest of the last runs`;
+  return [
+    ...counted,
     `captures: ${estimate.captures}`,
     `to be judged: ${estimate.judgedCaptures}, in ${estimate.judgeCalls} calls of ${estimate.model}`,
     `dollars for the judge: ${estimate.usd === null ? 'unknown' : `about ${estimate.usd.toFixed(4)}`}`,
-    `time: ${time ?? `${pace}${expectedSeconds === undefined ? '' : ', at the pace of the longest of the last runs'}`}`,
+    `time: ${options?.judge === 'batch' ? 'hours, a day at most for each job' : pace || 'unknown, since no earlier run tells'}`,
     estimate.basis,
     'Nothing was written to MLflow, and nothing was paid for the judge.',
-  ]);
-}
-
-/** What is particular to a run. */
-function detailLines({ report, next }: RunPage, stack?: string): string[] {
-  return [
-    ...(report.summary === undefined ? ['', nothingLeft(report)] : []),
-    ...failureLines(report),
-    ...heldLines(report),
-    ...quarantineSection(report, stack),
-    ...batchLines(report),
-    ...section('Warnings', report.summary?.warnings ?? []),
-    ...section(
-      'Next',
-      next.flatMap(({ why, command }) => [`${why}:`, `  ${command}`]),
-    ),
   ];
 }
 
-/** Cuts lines to the width, styles the headings, and ends with a line end. */
-function layout(lines: readonly string[], { width, style }: TextOptions): string {
-  const shown = lines.flatMap((line) => wrapped(line, width));
-  return shown.map((line) => `${line.startsWith('── ') ? style('bold', line) : line}\n`).join('');
-}
-
-const section = (title: string, lines: readonly string[]): string[] =>
-  lines.length === 0 ? [] : ['', `── ${title} ──`, ...lines.map(keepIndent)];
-
-/** Like `singleLine`, but an indent stays. */
-const keepIndent = (line: string): string => `${/^ */.exec(line)?.[0] ?? ''}${singleLine(line).trimStart()}`;
-
-function headLines({ run, status, startedAt, endedAt, asked, error, isFinal, summary }: RunReport): string[] {
-  const isDuplicate = summary?.status === 'duplicate' ? `, a duplicate of ${summary.duplicateOf}` : '';
-  const took = startedAt && endedAt ? `, ${durationText((Date.parse(endedAt) - Date.parse(startedAt)) / 1_000)}` : '';
-  return [
-    `── ${run}: ${status}${isDuplicate} ──`,
-    singleLine(asked),
-    ...(startedAt ? [`started ${startedAt.slice(0, 19).replace('T', ' ')} UTC${took}`] : []),
-    ...(error ? [singleLine(`${error.name}: ${error.message}`)] : []),
-    ...(isFinal || summary === undefined ? [] : [soFar(status)]),
-  ];
-}
-
-const soFar = (status: RunReport['status']): string =>
-  status === 'running'
-    ? 'The figures are those of complete chunks so far.'
-    : 'The run has written no summary. The figures are added up from the receipts of its chunks.';
-
-const nothingLeft = ({ status }: RunReport): string =>
-  status === 'running'
-    ? 'Nothing is planned yet.'
-    : 'The work bucket has nothing of the run: it ended before anything was planned, or its receipts have expired (after 90 days).';
+/** What is particular to a run, by headings. */
+const detailsOf = ({ report, next }: RunPage): Record<string, readonly string[]> => ({
+  Failed: failureLines(report),
+  Held: heldLines(report),
+  Quarantined: quarantineLines(report.quarantined, (key) => key),
+  Batch: batchLines(report),
+  Warnings: report.summary?.warnings ?? [],
+  Next: next.flatMap(({ why, command }) => [`${why}:`, `  ${command}`]),
+});
 
 function failureLines({ summary }: RunReport): string[] {
   if (summary === undefined) return [];
   const { failedChunks, failedFiles, error, lines, verdicts, chunks } = summary;
   const files = failedFiles?.first ?? [];
-  const shown = [
+  return [
+    ...(lines.lost + verdicts.lost > 0
+      ? [`${lines.lost} of ${lines.planned} lines and ${verdicts.lost} of ${verdicts.expected} verdicts are missing`]
+      : []),
     ...(error === undefined ? [] : [`${error.name}: ${error.message}`]),
     ...files.slice(0, MAX_LISTED).map((file) => `${file.key}: not planned: ${file.error.name}: ${file.error.message}`),
     ...more((failedFiles?.count ?? 0) - MAX_LISTED, 'files'),
     ...failedChunks.slice(0, MAX_LISTED).map(chunkLine),
     ...more(Math.max(chunks.failed, failedChunks.length) - MAX_LISTED, 'chunks'),
   ];
-  if (lines.lost + verdicts.lost > 0) {
-    shown.unshift(
-      `${lines.lost} of ${lines.planned} lines and ${verdicts.lost} of ${verdicts.expected} verdicts are missing`,
-    );
-  }
-  return section('Failed', shown);
 }
 
 const more = (count: number, what: string): string[] => (count > 0 ? [`and ${count} more ${what}`] : []);
@@ -160,31 +131,24 @@ function chunkLine({ chunk, step, key, firstLine, lines, ranges, error }: Failed
 
 function heldLines({ summary }: RunReport): string[] {
   const held = summary?.verdicts.heldByBudget ?? 0;
-  if (held === 0) return [];
   const { providerDay = 0 } = summary?.reasons ?? {};
   const budget = summary?.options?.budgetUsd;
   const whose = budget === undefined ? 'EVALUATION_BUDGET_USD' : `the run's $${budget} or EVALUATION_BUDGET_USD`;
-  return section('Held', [
+  return [
     ...(held > providerDay ? [`${held - providerDay} verdicts by the budget: ${whose}`] : []),
     ...(providerDay > 0 ? [`${providerDay} verdicts by the quota of the day of the judge's provider`] : []),
-  ]);
-}
-
-function quarantineSection({ quarantined, run }: RunReport, stack?: string): string[] {
-  const command = commandText(['quarantine', run, '--out', 'quarantined.jsonl'], stack);
-  const lines = quarantineLines(quarantined, (key) => key, `All of them: ${command}`);
-  return lines.length === 0 ? [] : ['', ...lines.slice(0, -1)];
+  ];
 }
 
 function batchLines({ summary, openBatchJobs }: RunReport): string[] {
   const { jobs = [], converse = [] } = summary?.batch ?? {};
-  return section('Batch', [
+  return [
     ...jobs
       .slice(0, MAX_LISTED)
       .map((job) => `${job.arn || 'no job'}: ${job.status}, ${job.records} requests ${job.message ?? ''}`),
     ...converse.map(({ records, reason }) => `${records} requests on demand instead: ${reason}`),
     ...(summary?.batch === undefined ? openBatchJobs.map((arn) => `${arn}: not ended`) : []),
-  ]);
+  ];
 }
 
 // ------------------------------------------------------------------------------------------------------ next steps
@@ -200,51 +164,41 @@ interface Hint {
 export const commandText = (words: readonly string[], stack?: string): string =>
   ['inference-monitor', ...words, ...(stack === undefined ? [] : ['--stack', stack])].map(shellWord).join(' ');
 
-/** Returns the commands with which a run goes on. */
+/** Returns the commands that a person may want after a run. */
 export function nextSteps(report: HintedRun, stack?: string): Hint[] {
   const { run, status, summary } = report;
   const hint = (why: string, ...words: string[]): Hint => ({ why, command: commandText(words, stack) });
-  if (status === 'running') return [hint('follow it', 'follow', run), hint('stop it', 'stop', run)];
-  const steps: Hint[] = [];
+  if (status === 'running') return [hint('follow it', 'show', run, '--follow'), hint('stop it', 'stop', run)];
   const { lines, verdicts, failedFiles } = summary ?? {};
   const failed = (lines?.lost ?? 0) + (verdicts?.failed ?? 0) + (failedFiles?.count ?? 0);
-  if (!isPlanned(report)) {
-    steps.push(hint('planning did not come to its end: start the same input again', 'retry', run, '--what', 'failed'));
-  } else if (failed > 0) steps.push(hint('process again what is missing or failed', 'retry', run, '--what', 'failed'));
-  if (verdicts && verdicts.heldByBudget > 0) {
-    steps.push(hint('judge what the budget held, once it has room', 'retry', run, '--what', 'held'));
-  }
-  if (lines && lines.quarantined > 0) {
-    steps.push(hint('read the quarantined lines', 'quarantine', run, '--out', 'quarantined.jsonl'));
-    steps.push(hint('after a fix, process them again', 'retry', run, '--what', 'quarantined'));
-  }
-  return steps;
+  const retry = (why: string, what: string): Hint => hint(why, 'retry', run, '--what', what);
+  return [
+    ...(isPlanned(report) ? [] : [retry('planning did not come to its end: start the same input again', 'failed')]),
+    ...(isPlanned(report) && failed > 0 ? [retry('process again what is missing or failed', 'failed')] : []),
+    ...(verdicts?.heldByBudget ? [retry('judge what the budget held, once it has room', 'held')] : []),
+    ...(lines?.quarantined
+      ? [
+          hint('read the quarantined lines', 'show', run, '--out', 'quarantined.jsonl'),
+          retry('after a fix, process them again', 'quarantined'),
+        ]
+      : []),
+  ];
 }
 
 type HintedRun = Pick<RunReport, 'run' | 'status' | 'summary' | 'isPartlyPlanned' | 'input'>;
 
 /** Pages about a run, by what they show. */
-export function runLinks(
-  report: RunReport,
-  { prefix, outputs }: DeployedStack,
-  region: string,
-): Record<string, string> {
+export function runLinks(report: RunReport, { prefix, outputs }: DeployedStack, region: string): RunPage['links'] {
   const console = consoleLinks(region);
   const summary = workKeys.summary(report.run);
   const names = resourceNames(prefix);
-  const traces = report.experimentId && tracesUrl(outputs.mlflowUri, report.experimentId);
-  return {
-    ...(report.arn && console ? { execution: console.execution(report.arn) } : {}),
-    ...(traces ? { traces } : {}),
-    ...(report.isFinal
-      ? { summary: console?.s3(outputs.workBucket, summary) ?? `s3://${outputs.workBucket}/${summary}` }
-      : {}),
-    ...(report.status === 'failed' && console
-      ? {
-          logs: console.logGroup(
-            `/aws/lambda/${report.summary?.options?.evaluate ? names.evaluator : names.processor}`,
-          ),
-        }
-      : {}),
+  const links = {
+    execution: report.arn && console?.execution(report.arn),
+    traces: report.experimentId && tracesUrl(outputs.mlflowUri, report.experimentId),
+    summary: report.isFinal && (console?.s3(outputs.workBucket, summary) ?? `s3://${outputs.workBucket}/${summary}`),
+    logs:
+      report.status === 'failed' &&
+      console?.logGroup(`/aws/lambda/${report.summary?.options?.evaluate ? names.evaluator : names.processor}`),
   };
+  return Object.fromEntries(Object.entries(links).flatMap(([name, url]) => (url ? [[name, url]] : [])));
 }

@@ -1,6 +1,5 @@
 /** The deployed stack that a command is for: found by `--stack` or STACK_PREFIX, with clients of its services. */
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
-import { type Command, Option } from 'commander';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { StackOutputs } from '../../src/core/contract/names.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
@@ -10,6 +9,7 @@ import { type AwsClients, destroyClients, environmentClients } from '../operate/
 import type { StateMachines } from '../operate/executions.ts';
 import { type FoundRun, findStackRun } from '../operate/run-report.ts';
 import { readStackOutputs, stackPrefix } from '../operate/stack-outputs.ts';
+import { type FlagsOf, option, options } from './options.ts';
 import { jsonOption } from './output.ts';
 
 export interface DeployedStack {
@@ -20,19 +20,14 @@ export interface DeployedStack {
   storage: Storage;
 }
 
-/** The flags of every command that needs a stack. */
-export interface StackFlags {
-  stack?: string;
-  json?: boolean;
-}
-
 /** The option of every command that needs a stack. */
-export const stackOption = (): Option =>
-  new Option('--stack <prefix>', "the stack's STACK_PREFIX (default: from the environment or .env)");
+export const stackOption = () =>
+  option('--stack <prefix>', "the stack's STACK_PREFIX (default: from the environment or .env)");
 
-/** Adds the options and the help of a command that prints data of a stack. */
-export const addStackOptions = (command: Command, help: string, json?: string): Command =>
-  command.addOption(jsonOption(json)).addOption(stackOption()).addHelpText('after', help);
+/** The options of a command that prints data of a stack. */
+export const stackOptions = (json?: string) => options(jsonOption(json), stackOption());
+
+export type StackFlags = FlagsOf<ReturnType<typeof stackOptions>>;
 
 /** Finds the stack. @throws Error that names the remedy if it is not known, not deployed, or its deployment is incomplete */
 export async function openStack(flags: StackFlags, clients = environmentClients()): Promise<DeployedStack> {

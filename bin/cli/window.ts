@@ -3,17 +3,18 @@
 import { HOUR_MS } from '../../src/captures/files/capture-path.ts';
 import { parseInferenceTime } from '../../src/captures/record/inference-time.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { type FlagsOf, option, options } from './options.ts';
 
-export interface WindowFlags {
-  from?: string;
-  to?: string;
-}
+const FROM = 'start of the window: an instant, a day, or an age such as 12h, 7d';
+const TO = option('--to <time>', 'end of the window (default: now)');
 
-export const FROM_OPTION = [
-  '--from <time>',
-  'start of the window: an instant, a day, or an age such as 12h, 7d',
-] as const;
-export const TO_OPTION = ['--to <time>', 'end of the window (default: now)'] as const;
+/** The options of a window of time. */
+export const windowOptions = () => options(option('--from <time>', FROM), TO);
+
+/** The same, with a default of the start. */
+export const windowFrom = (initial: string) => options(option('--from <time>', FROM, { initial }), TO);
+
+export type WindowFlags = FlagsOf<ReturnType<typeof windowOptions>>;
 
 /** @returns epoch milliseconds; an end that is not given is absent. @throws PermanentError `InvalidTime` */
 export function windowOfFlags({ from, to }: WindowFlags, nowMs = Date.now()): { fromMs?: number; toMs?: number } {

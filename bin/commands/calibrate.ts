@@ -1,7 +1,7 @@
 /** `inference-monitor calibrate`: measures how often the judge agrees with people. */
 import { existsSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
@@ -10,9 +10,10 @@ import { baselineOf, compareWithBaseline, parseBaseline } from '../../src/qualit
 import { addExamples, MAX_EXAMPLES } from '../../src/quality/calibration/examples.ts';
 import { terminalReport } from '../../src/quality/calibration/terminal-report.ts';
 import type { CalibrationReport, Unanswered } from '../../src/quality/calibration/types.ts';
-import { EXIT, jsonText, notice } from '../cli/output.ts';
-import { compareWithPeople, type DataOptions, readGiven } from './calibration-data.ts';
-import { amount, share } from './numbers.ts';
+import { experimentOptions, filterOption, mlflowSettings } from '../cli/mlflow.ts';
+import { amount, command, type FlagsOf, option, options, share } from '../cli/options.ts';
+import { EXIT, jsonText, notice, percent, some } from '../cli/output.ts';
+import { compareWithPeople, readGiven } from './calibration-data.ts';
 import { type CommandSettings, commandSettings } from './settings.ts';
 
 /** Default for the most that one calibration may spend. The anchor set costs about one dollar. */
@@ -21,79 +22,62 @@ const DEFAULT_BUDGET_USD = 20;
 /** In a clone: the functions are built with it. */
 const EXAMPLES_FILE = join('src', 'judge', 'scorers', 'scorer-examples.json');
 
-interface CalibrateOptions extends DataOptions {
-  experiment?: string;
-  trackingUri?: string;
-  model?: string;
-  json?: string | true;
-  baseline?: string;
-  saveBaseline?: string;
-  addExamples?: boolean | number;
-  minAgreement?: number;
-}
+const OPTIONS = options(
+  option('--labels <file>', 'labels in JSON lines, judged now').conflicts(['anchors', 'experiment']),
+  option('--anchors', 'the project’s anchor set, judged now').conflicts(['labels', 'experiment']),
+  option(
+    '--ground-truth',
+    'compare verdicts with whether the answer was right, by the labels of ground-truth',
+  ).conflicts(['labels', 'anchors', 'addExamples']),
+  ...experimentOptions(),
+  filterOption(),
+  option(
+    '--judge <source>',
+    'from MLflow, only verdicts of this judge, e.g. bedrock:/global.anthropic.claude-sonnet-4-6',
+  ),
+  option('--judge-model <id>', 'the judge to ask (default: BEDROCK_MODEL_ID)'),
+  option('--scorer <names...>', 'only these scorers'),
+  option('--ask <which>', 'ask all scorers that apply, as in production, or only the labeled ones', {
+    choices: ['production', 'labelled'],
+    initial: 'production',
+  }),
+  option('--budget <dollars>', 'the most to spend on the judge; 0: no limit', {
+    parse: amount,
+    initial: DEFAULT_BUDGET_USD,
+  }),
+  option('--json [file]', 'print all figures and all pairs as JSON, or write them to a file'),
+  option('--baseline <file>', 'compare with a saved baseline to detect that the judge has drifted'),
+  option('--save-baseline <file>', 'save the verdicts of this run as a baseline'),
+  option(
+    '--add-examples [count]',
+    `show the judge corrected disagreements from now on, at most count (default ${MAX_EXAMPLES}) per scorer; changes the scorer's version`,
+    { parse: (text): number | true => amount(text) },
+  ),
+  option('--min-agreement <share>', 'fail if a scorer agrees less often', { parse: share }),
+);
+export type CalibrateFlags = FlagsOf<typeof OPTIONS>;
 
 const HELP = `
 Sources of labels (choose one):
-  people's assessments in MLflow, compared with the judge's on the same traces    calibrate [--experiment NAME]
-  the true answers of ground-truth, compared with whether scorers pass           calibrate --ground-truth
-  a file with one JSON object per line, judged now                                calibrate --labels FILE
-      {"request": "…", "reply": "…", "scorer": "safety", "label": "no", "reason": "…"}
-  the project's anchor set, judged now                                            calibrate --anchors
+  people's assessments in MLflow, against the judge's on the same traces: the default
+  true answers, against whether scorers pass: --ground-truth
+  a file with one JSON object per line, judged now: --labels FILE
+    {"request": "…", "reply": "…", "scorer": "safety", "label": "no", "reason": "…"}
+  the project's anchor set, judged now: --anchors
+
+The exit code is 1 if a scorer misses --min-agreement, or if the judge has drifted from --baseline.
 
 Examples:
   inference-monitor calibrate --experiment my-endpoint --json report.json
-  inference-monitor calibrate --labels labels.jsonl --scorer safety refusal --json report.json
+  inference-monitor calibrate --labels labels.jsonl --scorer safety refusal
   inference-monitor calibrate --anchors --save-baseline anchors-baseline.json
   inference-monitor calibrate --anchors --baseline anchors-baseline.json
-  inference-monitor calibrate --labels labels.jsonl --add-examples
+  inference-monitor calibrate --labels labels.jsonl --add-examples`;
 
-Settings are read from the environment and .env (BEDROCK_MODEL_ID, MLFLOW_TRACKING_URI, JUDGE_GUIDELINES, …).
-The exit code is 1 if a scorer misses --min-agreement, or if the judge has drifted from --baseline.`;
+export const calibrateCommand = (): Command => command('calibrate', OPTIONS, HELP).action(calibrate);
 
-export function calibrateCommand(): Command {
-  return new Command('calibrate')
-    .addOption(new Option('--labels <file>', 'labels in JSON lines, judged now').conflicts(['anchors', 'experiment']))
-    .addOption(new Option('--anchors', 'the project’s anchor set, judged now').conflicts(['labels', 'experiment']))
-    .addOption(
-      new Option(
-        '--ground-truth',
-        'compare verdicts with whether the answer was right, by the labels of ground-truth',
-      ).conflicts(['labels', 'anchors', 'addExamples']),
-    )
-    .option('--experiment <name>', 'MLflow experiment (default: MLFLOW_EXPERIMENT_NAME, else SAGEMAKER_ENDPOINT_NAME)')
-    .option('--tracking-uri <uri>', 'MLflow (default: MLFLOW_TRACKING_URI)')
-    .option('--filter <expression>', 'MLflow’s trace filter, e.g. "tag.sagemaker_variant_name = \'AllTraffic\'"')
-    .option(
-      '--judge <source>',
-      'from MLflow, only verdicts of this judge, e.g. bedrock:/global.anthropic.claude-sonnet-4-6',
-    )
-    .option('--model <id>', 'the judge to ask (default: BEDROCK_MODEL_ID)')
-    .option('--scorer <names...>', 'only these scorers')
-    .addOption(
-      new Option('--ask <which>', 'ask all scorers that apply, as in production, or only the labeled ones')
-        .choices(['production', 'labelled'])
-        .default('production'),
-    )
-    .option('--budget-usd <amount>', 'the most to spend on the judge; 0: no limit', amount, DEFAULT_BUDGET_USD)
-    .option('--json [file]', 'print all figures and all pairs as JSON, or write them to a file')
-    .option('--baseline <file>', 'compare with a saved baseline to detect that the judge has drifted')
-    .option('--save-baseline <file>', 'save the verdicts of this run as a baseline')
-    .option(
-      `--add-examples [count]`,
-      `show the judge corrected disagreements from now on, at most count (default ${MAX_EXAMPLES}) per scorer; changes the scorer's version`,
-      amount,
-    )
-    .option('--min-agreement <share>', 'fail if a scorer agrees less often', share)
-    .addHelpText('after', HELP)
-    .action(calibrate);
-}
-
-async function calibrate(options: CalibrateOptions): Promise<void> {
-  const settings = commandSettings({
-    BEDROCK_MODEL_ID: options.model,
-    MLFLOW_TRACKING_URI: options.trackingUri,
-    MLFLOW_EXPERIMENT_NAME: options.experiment,
-  });
+async function calibrate(options: CalibrateFlags): Promise<void> {
+  const settings = commandSettings({ BEDROCK_MODEL_ID: options.judgeModel, ...mlflowSettings(options) });
   // Before the judge costs money.
   if (options.addExamples !== undefined) requireClone(process.cwd());
   const report = await compareWithPeople(options, settings, activeScorers(settings));
@@ -116,8 +100,7 @@ async function calibrate(options: CalibrateOptions): Promise<void> {
 /** @throws PermanentError `NoClone` */
 function requireClone(folder: string): void {
   if (existsSync(join(folder, dirname(EXAMPLES_FILE)))) return;
-  const expected = `a clone of the project, with ${EXAMPLES_FILE}, as the working directory`;
-  const facts = { got: folder, expected };
+  const facts = { got: folder, expected: `a clone of the project, with ${EXAMPLES_FILE}, as the working directory` };
   throw new PermanentError('NoClone', '--add-examples changes the sources that the stack is built from', facts);
 }
 
@@ -130,7 +113,7 @@ function setExitCode(report: CalibrationReport, minAgreement = 0): void {
   }
   for (const { name, agreement } of report.scorers) {
     if (agreement === null || agreement.value >= minAgreement) continue;
-    const got = `${(agreement.value * 100).toFixed(1)}%`;
+    const got = percent(agreement.value);
     notice(`${name} agrees with too few labels; got: ${got}; expected: at least ${minAgreement * 100}%`);
     process.exitCode = EXIT.found;
   }
@@ -156,7 +139,7 @@ function writeExamples(report: CalibrationReport, settings: CommandSettings, cou
   for (const [name, { length }] of Object.entries(added)) {
     const version = scorers.find((scorer) => scorer.name === name)?.version;
     const suffix = version === undefined ? '' : `, version ${version}`;
-    notice(`${name}: ${length} example${length === 1 ? '' : 's'} added${suffix}`);
+    notice(`${name}: ${some(length, 'example')} added${suffix}`);
   }
   notice(`Wrote ${EXAMPLES_FILE}; deploy the stack to judge with these examples`);
 }

@@ -31,18 +31,8 @@ import {
 } from '../../src/quality/calibration/window-labels.ts';
 import type { TimeWindow } from '../../src/quality/counts-store.ts';
 import { notice } from '../cli/output.ts';
+import type { CalibrateFlags } from './calibrate.ts';
 import type { CommandSettings } from './settings.ts';
-
-export interface DataOptions {
-  labels?: string;
-  anchors?: boolean;
-  groundTruth?: boolean;
-  filter?: string;
-  judge?: string;
-  scorer?: string[];
-  ask: 'production' | 'labelled';
-  budgetUsd: number;
-}
 
 /** Replaces the current line of the terminal. */
 export const progress = (text: string): void => {
@@ -67,7 +57,7 @@ export function readGiven(file: string, what: string): string {
 }
 
 export function compareWithPeople(
-  options: DataOptions,
+  options: CalibrateFlags,
   settings: CommandSettings,
   all: readonly Scorer[],
 ): Promise<CalibrationReport> {
@@ -87,7 +77,7 @@ export function compareWithPeople(
 async function judgeItems(
   all: readonly LabeledItem[],
   source: CalibrationReport['source'],
-  options: DataOptions,
+  options: CalibrateFlags,
   settings: CommandSettings,
   scorers: readonly JudgeScorer[],
 ): Promise<CalibrationReport> {
@@ -98,7 +88,7 @@ async function judgeItems(
   const open = items.filter(({ verdict }) => verdict === undefined);
   const given = givenPairs(items);
   if (open.length === 0) return calibrationReport({ source, scorers, pairs: given, unanswered: [] });
-  const budget = options.budgetUsd === 0 ? undefined : options.budgetUsd;
+  const budget = options.budget === 0 ? undefined : options.budget;
   for (const model of judgeModels(settings)) requireKnownPrice(model, budget, priceOptions(settings));
   const { pairs, unanswered, spend } = await askJudge(open, settings, scorers, options.ask, budget);
   return calibrationReport({ source, scorers, pairs: [...given, ...pairs], unanswered, spend });
@@ -108,7 +98,7 @@ async function askJudge(
   items: readonly LabeledItem[],
   settings: CommandSettings,
   scorers: readonly JudgeScorer[],
-  asking: DataOptions['ask'],
+  asking: CalibrateFlags['ask'],
   budgetUsd: number | undefined,
 ): Promise<Asked> {
   const judge = cascadeOf(settings);
@@ -146,10 +136,9 @@ export async function withExperiment<T>(
 async function experimentOf(rest: MlflowRest, settings: CommandSettings): Promise<Experiment> {
   const name = settings.MLFLOW_EXPERIMENT_NAME ?? settings.SAGEMAKER_ENDPOINT_NAME;
   if (name === undefined) {
-    throw new PermanentError('MlflowExperimentMissing', 'No MLflow experiment is named', {
-      expected:
-        '--experiment, MLFLOW_EXPERIMENT_NAME or SAGEMAKER_ENDPOINT_NAME; for calibrate also --labels FILE or --anchors',
-    });
+    const expected =
+      '--experiment, MLFLOW_EXPERIMENT_NAME or SAGEMAKER_ENDPOINT_NAME; for calibrate also --labels FILE or --anchors';
+    throw new PermanentError('MlflowExperimentMissing', 'No MLflow experiment is named', { expected });
   }
   const experiment = await findExperiment(rest, name);
   if (experiment !== undefined) return experiment;
@@ -158,7 +147,7 @@ async function experimentOf(rest: MlflowRest, settings: CommandSettings): Promis
 }
 
 function readFromMlflow(
-  options: DataOptions,
+  options: CalibrateFlags,
   settings: CommandSettings,
   all: readonly Scorer[],
 ): Promise<CalibrationReport> {

@@ -18,20 +18,10 @@ import {
 import { type GatePlan, planGate } from '../../src/replay/gate/plan.ts';
 import type { Threshold } from '../../src/replay/gate/thresholds.ts';
 import type { Pilot } from '../../src/replay/gate/unchanged.ts';
-import { writeJson } from '../cli/output.ts';
+import { Page, print, type TextOptions } from '../cli/output.ts';
 import { openStorage } from '../cli/storage.ts';
+import type { CompareFlags } from './compare.ts';
 import { commandSettings } from './settings.ts';
-
-export interface PlanOptions {
-  thresholds: readonly Threshold[];
-  /** As a share. */
-  zeroTolerance: number;
-  /** A number of requests, or a source of captures. Default: the requests of the first run. */
-  captures?: string;
-  judgeModel?: string;
-  json?: boolean;
-  signal: AbortSignal;
-}
 
 /** What the earlier runs show, and which share of the pairs that a judge can compare differ. */
 interface Earlier {
@@ -40,25 +30,33 @@ interface Earlier {
   quality?: Quality;
 }
 
-/** @param runs none, one, or two of the same captures with the same model */
-export async function printPlan(runs: readonly RunData[], options: PlanOptions): Promise<void> {
-  const { thresholds, zeroTolerance, json } = options;
+/**
+ * @param runs none, one, or two of the same captures with the same model
+ * @param tolerated as a share
+ */
+export async function printPlan(
+  runs: readonly RunData[],
+  { threshold: thresholds, captures: given, judgeModel, json }: CompareFlags,
+  tolerated: number,
+  signal: AbortSignal,
+): Promise<void> {
   if (thresholds.length === 0) {
-    const expected = '--threshold or a gate file';
-    throw new PermanentError('InvalidThreshold', 'A plan needs at least one threshold', { got: 'none', expected });
+    const facts = { got: 'none', expected: '--threshold or a gate file' };
+    throw new PermanentError('InvalidThreshold', 'A plan needs at least one threshold', facts);
   }
   const earlier = await readEarlier(runs);
-  const found = options.captures === undefined ? undefined : await countCaptures(options.captures, options);
+  const found = given === undefined ? undefined : await countCaptures(given, signal);
   const captures = found?.requests ?? earlier.requests;
-  const plan = planGate(thresholds, earlier.pilot, { zeroTolerance, ...(captures === undefined ? {} : { captures }) });
-  const judged = plan.thresholds.find((_, i) => {
-    const threshold = thresholds[i];
-    return threshold?.kind === 'share' && threshold.share === 'judged_worse';
-  });
-  const judge = judged && (await costOf(judged.requests, runs.at(-1), earlier, found?.tokens, options.judgeModel));
-  if (json) writeJson('compare', { ...plan, ...(judge ? { judge } : {}) });
-  else console.log(planText(plan, judge));
+  const options = { zeroTolerance: tolerated, ...(captures === undefined ? {} : { captures }) };
+  const plan = planGate(thresholds, earlier.pilot, options);
+  const judged = plan.thresholds.find((_, i) => isJudgedWorse(thresholds[i]));
+  const judge = judged && (await costOf(judged.requests, runs.at(-1), earlier, found?.tokens, judgeModel));
+  print('compare', { ...plan, ...(judge ? { judge } : {}) }, json, (out) => planText(plan, judge, out));
 }
+
+/** Whether a threshold needs verdicts of the judge. */
+export const isJudgedWorse = (threshold: Threshold | undefined): boolean =>
+  threshold?.kind === 'share' && threshold.share === 'judged_worse';
 
 /** The summary of replies in a file of the run, if it has one. */
 async function qualityIn(run: RunData, name: string, matches: (file: Record<string, unknown>) => boolean) {
@@ -99,7 +97,7 @@ interface CountedCaptures {
 }
 
 /** Counts the requests that a replay of the captures would send. */
-async function countCaptures(captures: string, { signal }: PlanOptions): Promise<CountedCaptures> {
+async function countCaptures(captures: string, signal: AbortSignal): Promise<CountedCaptures> {
   if (/^\d+$/.test(captures)) return { requests: Number(captures) };
   const { openSource } = await import('../../src/replay/source/open-source.ts');
   const { indexCaptures } = await import('../../src/replay/source/index-captures.ts');
@@ -110,15 +108,8 @@ async function countCaptures(captures: string, { signal }: PlanOptions): Promise
     const index = await indexCaptures(files, { needsTime: false, onSkipped: skip, signal });
     const once = { timing: { kind: 'concurrency' }, repeat: 1, seed: 0 } as const;
     const overrides = { set: [], stream: false };
-    const { requests, inputTokens, outputTokens } = await dryRun(
-      files,
-      index,
-      once,
-      overrides,
-      skip,
-      undefined,
-      signal,
-    );
+    const sizes = await dryRun(files, index, once, overrides, skip, undefined, signal);
+    const { requests, inputTokens, outputTokens } = sizes;
     const tokens = [inputTokens.total / requests, outputTokens.total / requests] as [number, number];
     return { requests, ...(requests > 0 ? { tokens } : {}) };
   } finally {
@@ -162,24 +153,31 @@ async function costOf(
 
 const usd = (amount: number): string => `$${amount < 0.1 ? amount.toPrecision(2) : amount.toFixed(2)}`;
 
-function planText({ thresholds, requests, captures }: GatePlan, judge: JudgeCost | undefined): string {
-  const width = Math.max(...thresholds.map(({ threshold }) => threshold.length)) + 2;
-  const lines = thresholds.flatMap(({ threshold, requests: size, unchanged, note, enough }) => [
-    `${threshold.padEnd(width)}${(size === null ? 'no size' : String(size)).padStart(10)}  ${unchanged}${enough === false && size !== null ? ` — more than the ${captures} at hand` : ''}`,
-    ...(note === undefined ? [] : [`${' '.repeat(width + 12)}${note}`]),
-  ]);
-  const all =
-    requests === null ? 'No size suffices for all thresholds.' : `${requests} requests suffice for each threshold.`;
-  const enough = requests !== null && captures !== undefined && requests <= captures;
-  return [
+function planText(
+  { thresholds, requests, captures }: GatePlan,
+  judge: JudgeCost | undefined,
+  out: TextOptions,
+): string {
+  const page = new Page(out);
+  page.add(
     'Requests that both runs need in common, so that an unchanged release passes each threshold in 80% of the releases:',
-    `${'threshold'.padEnd(width)}${'requests'.padStart(10)}  what unchanged is taken to show`,
-    ...lines,
-    all,
+  );
+  const rows = thresholds.map(({ threshold, requests: size, unchanged, note, enough }) => {
+    const more = enough === false && size !== null ? ` — more than the ${captures} at hand` : '';
+    const taken = `${unchanged}${more}${note === undefined ? '' : ` (${note})`}`;
+    return [threshold, size === null ? 'no size' : String(size), taken];
+  });
+  page.table(['threshold', 'requests', 'what unchanged is taken to show'], rows);
+  page.add(
+    requests === null ? 'No size suffices for all thresholds.' : `${requests} requests suffice for each threshold.`,
+  );
+  page.add(
     'Where neighbouring requests are alike, as behind a queue, the sizes follow what the earlier replays show of it.',
-    ...(captures === undefined ? [] : [`At hand: ${captures}, which is ${enough ? 'enough' : 'not enough'}.`]),
-    ...(judge ? [judgeText(judge)] : []),
-  ].join('\n');
+  );
+  const enough = requests !== null && captures !== undefined && requests <= captures;
+  if (captures !== undefined) page.add(`At hand: ${captures}, which is ${enough ? 'enough' : 'not enough'}.`);
+  if (judge) page.add(judgeText(judge));
+  return page.text();
 }
 
 function judgeText({ pairs, usdPerPair, usd: total, model, basis }: JudgeCost): string {

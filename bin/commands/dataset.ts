@@ -1,5 +1,5 @@
 /** `inference-monitor dataset`: the captures of chosen traces as a file that replays, and as MLflow's evaluation dataset. */
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
@@ -8,10 +8,11 @@ import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { type DatasetRecord, fillDataset, resolveDataset } from '../../src/mlflow/evaluation-datasets.ts';
 import type { MlflowRest } from '../../src/mlflow/rest.ts';
 import { decodeOptions } from '../../src/monitoring/chunk/decode-lines.ts';
-import { addMlflowOptions, type MlflowFlags, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
+import { filterOption, mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
 import { assertNew, NewFile } from '../cli/new-file.ts';
-import { EXIT, jsonOption, notice, writeJson } from '../cli/output.ts';
-import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
+import { command, countWithin, type FlagsOf, option, options } from '../cli/options.ts';
+import { EXIT, notice, print, some } from '../cli/output.ts';
+import { windowFrom, windowOfFlags } from '../cli/window.ts';
 import {
   datasetRecord,
   type MissingCapture,
@@ -21,34 +22,6 @@ import {
   type VerdictCondition,
 } from '../operate/dataset.ts';
 import { progress, sayLeftOut } from './calibration-data.ts';
-import { countWithin } from './numbers.ts';
-
-interface DatasetFlags extends MlflowFlags, WindowFlags {
-  scorer: VerdictCondition[];
-  tag: string[];
-  where?: string;
-  limit: number;
-  out: string;
-  name?: string;
-}
-
-const HELP = `
-Selects traces, the newest first, and writes their original capture lines from S3 to a file that “replay” takes as its source:
-production failures become the set that a new model must pass. --scorer safety selects the traces that fail safety, and
---scorer coherence=incoherent those with this value; of several, one is enough. What a person said counts in place of the
-judge. A trace needs all of --tag, --where, --from and --to. --where is MLflow's own filter of traces.
-
-With --name, the captures are also written to MLflow's evaluation dataset of this name (MLflow 3.4 and newer), with the inputs and
-outputs that their traces show, people's expectations, and the failing scorers as a tag. Records with the same inputs are
-one. The file and MLflow keep them until you delete them, also when the captures are deleted.
-
-A trace whose capture is gone from S3 is named, and the exit code is 1.
-
-Examples:
-  inference-monitor dataset --scorer safety no_harmful_advice --from 30d --out unsafe.jsonl
-  inference-monitor dataset --tag status_code=503 sagemaker_variant_name=blue --from 2026-11-20 --out errors.jsonl
-  inference-monitor dataset --scorer refusal --name refusals --out refusals.jsonl
-  inference-monitor replay unsafe.jsonl --url http://localhost:8000 --compare`;
 
 const [DEFAULT_LIMIT, MOST] = [1000, 10_000];
 
@@ -56,6 +29,36 @@ const condition = (text: string, before: VerdictCondition[] = []): VerdictCondit
   const at = text.indexOf('=');
   return [...before, at === -1 ? { scorer: text } : { scorer: text.slice(0, at), value: text.slice(at + 1) }];
 };
+
+const OPTIONS = options(
+  option('-o, --out <file>', 'the new file to write', { required: true }),
+  option('--scorer <conditions...>', 'traces that fail one of these scorers, or have its value: coherence=incoherent', {
+    parse: condition,
+    initial: [],
+  }),
+  option('--tag <name=value...>', 'traces with all of these tags'),
+  filterOption(),
+  ...windowFrom('7d'),
+  option('--limit <count>', 'at most this many of the newest', { parse: countWithin(1, MOST), initial: DEFAULT_LIMIT }),
+  option('--name <name>', "also write MLflow's evaluation dataset of this name"),
+  ...mlflowOptions(),
+);
+type DatasetFlags = FlagsOf<typeof OPTIONS>;
+
+const HELP = `
+Selects traces, the newest first, and writes their original capture lines from S3 to a file that replay reads: production failures
+are the set that a new model must pass. Of several conditions of --scorer, one is enough. What a person said counts in place of the
+judge. A trace needs all of --tag, --filter, --from and --to.
+
+With --name, the captures are also written to MLflow's evaluation dataset of this name (MLflow 3.4 and newer). The file and MLflow
+keep them until you delete them, also when the captures are deleted.
+
+A trace whose capture is gone from S3 is named, and the exit code is 1.
+
+Examples:
+  inference-monitor dataset --scorer safety --from 30d --out unsafe.jsonl
+  inference-monitor dataset --tag status_code=503 --out errors.jsonl
+  inference-monitor dataset --scorer refusal --name refusals --out refusals.jsonl`;
 
 /** What `--json` prints. */
 export interface DatasetReport {
@@ -70,24 +73,7 @@ export interface DatasetReport {
   dataset?: { id: string; name: string; inserted: number; updated: number };
 }
 
-export function datasetCommand(): Command {
-  const command = new Command('dataset')
-    .requiredOption('--out <file>', 'the new file to write')
-    .option(
-      '--scorer <conditions...>',
-      'traces that fail one of these scorers, or have its value: safety, coherence=incoherent',
-      condition,
-      [],
-    )
-    .option('--tag <name=value...>', 'traces with all of these tags')
-    .option('--where <filter>', "MLflow's filter of traces, such as \"tag.status_code LIKE '5%'\"")
-    .option(...FROM_OPTION, '7d')
-    .option(...TO_OPTION)
-    .option('--limit <count>', 'the newest so many', countWithin(1, MOST), DEFAULT_LIMIT)
-    .option('--name <name>', "also write MLflow's evaluation dataset of this name")
-    .addOption(jsonOption());
-  return addMlflowOptions(command).addHelpText('after', HELP).action(dataset);
-}
+export const datasetCommand = (): Command => command('dataset', OPTIONS, HELP).action(dataset);
 
 async function dataset(flags: DatasetFlags): Promise<void> {
   await withMlflow(flags, async (opened) => {
@@ -95,19 +81,16 @@ async function dataset(flags: DatasetFlags): Promise<void> {
     for (const { traceId, reason } of report.missing) notice(`${singleLine(traceId)}: ${singleLine(reason)}`);
     if (report.more)
       notice(`These are the newest ${flags.limit}. Older traces meet the conditions, too: --limit, --to.`);
-    if (flags.json) writeJson('dataset', report);
-    else process.stdout.write(datasetText(report));
+    print('dataset', report, flags.json, () => datasetText(report));
     if (report.missing.length > 0) process.exitCode = EXIT.found;
   });
 }
 
 /** @throws PermanentError `NothingSelected`, `FileExists`, `MlflowDatasetsMissing`, `UnknownName`, `InvalidTime` */
-async function makeDataset(
-  flags: DatasetFlags,
-  { mlflow, experiment, settings }: OpenedMlflow,
-): Promise<DatasetReport> {
+async function makeDataset(flags: DatasetFlags, opened: OpenedMlflow): Promise<DatasetReport> {
   const { out, name } = flags;
-  const selection = selectionOf(flags, { mlflow, experiment, settings });
+  const { mlflow, experiment, settings } = opened;
+  const selection = selectionOf(flags, opened);
   assertNew(out);
   // Before hours of reading, so that a server without datasets is named at once.
   const datasetId = name === undefined ? undefined : await resolveDataset(mlflow.rest, experiment.id, name);
@@ -165,12 +148,10 @@ function fillerOf(rest: MlflowRest, id: string) {
 
 function selectionOf(flags: DatasetFlags, { mlflow, experiment, settings }: OpenedMlflow): Selection {
   const scorers = activeScorers(settings);
-  checkNames(
-    'scorer',
-    flags.scorer.map(({ scorer }) => scorer),
-    scorers.map(({ name }) => name),
-  );
-  const filter = [...(flags.tag ?? []).map(tagFilter), ...(flags.where ? [flags.where] : [])].join(' AND ');
+  const asked = flags.scorer.map(({ scorer }) => scorer);
+  const known = scorers.map(({ name }) => name);
+  checkNames('scorer', asked, known);
+  const filter = [...(flags.tag ?? []).map(tagFilter), ...(flags.filter ? [flags.filter] : [])].join(' AND ');
   const read = (traces: number): void => progress(`${traces} traces read from ${mlflow.target.baseUrl.origin}`);
   const { SHADOW_VARIANTS: shadow } = settings;
   sayLeftOut({ shadow, filter });
@@ -197,10 +178,9 @@ export function tagFilter(text: string): string {
 }
 
 function datasetText({ file, captures, missing, dataset: filled }: DatasetReport): string {
-  const lost = missing.length === 0 ? '' : `; ${missing.length} traces have no capture any more`;
-  const inMlflow =
-    filled === undefined
-      ? ''
-      : `evaluation dataset ${singleLine(filled.name)} (${filled.id}): ${filled.inserted} new records, ${filled.updated} with the inputs of another\n`;
-  return `${singleLine(file)}: ${captures} captures${lost}\n${inMlflow}`;
+  const lost = missing.length === 0 ? '' : `; ${some(missing.length, 'trace')} without a capture`;
+  const written = `${singleLine(file)}: ${some(captures, 'capture')}${lost}\n`;
+  if (filled === undefined) return written;
+  const { name, id, inserted, updated } = filled;
+  return `${written}evaluation dataset ${singleLine(name)} (${id}): ${inserted} new records, ${updated} with the inputs of another\n`;
 }

@@ -4,30 +4,25 @@ import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { assertOneEnvironment } from '../../src/core/settings/dotenv-file.ts';
+import { command } from '../cli/options.ts';
 import { EXIT } from '../cli/output.ts';
 
 const HELP = `
-All options are those of \`cdk deploy\`. The settings are those of the environment and of the .env of the working directory. The
-account and region must have been bootstrapped once: npx cdk bootstrap.
+All options are those of cdk deploy. The settings are those of the environment and of the .env of the working directory. The account
+and region must have been bootstrapped once: npx cdk bootstrap.
 
 The CDK is not a part of this package. Install it beside it:
   npm install sagemaker-inference-monitor aws-cdk aws-cdk-lib constructs
 
 Examples:
-  inference-monitor deploy
-  inference-monitor deploy --require-approval never --outputs-file outputs.json`;
+  inference-monitor deploy --require-approval never`;
 
-export function deployCommand(): Command {
-  return new Command('deploy')
-    .argument('[options...]', 'options of cdk deploy')
-    .allowUnknownOption()
-    .addHelpText('after', HELP)
-    .action(deploy);
-}
+export const deployCommand = (): Command =>
+  command('deploy', [], HELP).argument('[options...]', 'options of cdk deploy').allowUnknownOption().action(deploy);
 
 /** Where packages are looked for: beside this package, then in the project of the working directory. */
 const PLACES = [packagePath('package.json'), join(process.cwd(), 'package.json')];

@@ -3,36 +3,36 @@
  * nothing.
  */
 
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
-import { EXIT, jsonOption, type TextOptions, terminal, writeJson } from '../cli/output.ts';
+import { command, type FlagsOf, option, options } from '../cli/options.ts';
+import { EXIT, jsonOption, print, some, type TextOptions } from '../cli/output.ts';
 import { stackOption } from '../cli/stack.ts';
-import { type Diagnosis, type DoctorFlags, diagnose } from '../doctor/diagnose.ts';
+import { type Diagnosis, diagnose } from '../doctor/diagnose.ts';
 import type { Finding } from '../doctor/finding.ts';
 
+const OPTIONS = options(
+  option('--judge-model <id>', 'a Bedrock model id, inference profile or ARN (default: BEDROCK_MODEL_ID)'),
+  option('--region <region>', 'region of the stack (default: AWS_REGION)'),
+  stackOption(),
+  jsonOption(),
+);
+
 const HELP = `
-Each line has what to do about it. Levels: ok; warning: the stack may fail or miss captures; error: it does;
-unknown: this could not be asked from here. The exit code is 1 if there is an error.
+Each line has what to do about it. Levels: ok; warning: the stack may fail or miss captures; error: it does; unknown: this check
+could not run from here. The exit code is 1 if there is an error.
 
 Examples:
   inference-monitor doctor
-  inference-monitor doctor --model eu.anthropic.claude-haiku-4-5-20251001-v1:0 --region eu-west-1
+  inference-monitor doctor --judge-model eu.anthropic.claude-haiku-4-5-20251001-v1:0
   inference-monitor doctor --json | jq '.findings[] | select(.level == "error")'`;
 
-export function doctorCommand(): Command {
-  return new Command('doctor')
-    .option('--model <id>', 'a Bedrock model id, inference profile or ARN (default: BEDROCK_MODEL_ID)')
-    .option('--region <region>', 'region of the stack (default: AWS_REGION)')
-    .addOption(stackOption())
-    .addOption(jsonOption())
-    .addHelpText('after', HELP)
-    .action(async ({ json, ...flags }: DoctorFlags & { json?: boolean }) => {
-      const diagnosis = await diagnose(flags);
-      if (json) writeJson('doctor', diagnosis);
-      else process.stdout.write(diagnosisText(diagnosis, terminal()));
-      if (!diagnosis.healthy) process.exitCode = EXIT.found;
-    });
-}
+export const doctorCommand = (): Command =>
+  command('doctor', OPTIONS, HELP).action(async ({ json, ...flags }: FlagsOf<typeof OPTIONS>) => {
+    const diagnosis = await diagnose(flags);
+    print('doctor', diagnosis, json, (out) => diagnosisText(diagnosis, out));
+    if (!diagnosis.healthy) process.exitCode = EXIT.found;
+  });
 
 // ------------------------------------------------------------------------------------------------------------ text
 // The findings: grouped for a terminal of any width, a line each for a pipe.
@@ -74,8 +74,6 @@ function block({ level, message, repair }: Finding, { width, style }: TextOption
   return [`  ${label}${first.slice(indent.length)}`, ...rest];
 }
 
-const PLURALS: Readonly<Record<string, string>> = { warning: 'warnings', error: 'errors' };
-
 /** Formats the findings: grouped for a terminal of any width, a line each for a pipe. */
 export function diagnosisText({ findings, counts }: Diagnosis, options: TextOptions): string {
   if (!Number.isFinite(options.width)) return findings.map((each) => `${lineOf(each)}\n`).join('');
@@ -84,8 +82,12 @@ export function diagnosisText({ findings, counts }: Diagnosis, options: TextOpti
     if (own.length === 0) return [];
     return [options.style('bold', heading), ...own.flatMap((each) => block(each, options)), ''];
   });
-  const sums = Object.entries(counts).flatMap(([level, count]) =>
-    count > 0 ? [`${count} ${count > 1 ? (PLURALS[level] ?? level) : level}`] : [],
-  );
+  const { ok, warning, error, unknown } = counts;
+  const sums = [
+    ok > 0 && `${ok} ok`,
+    warning > 0 && some(warning, 'warning'),
+    error > 0 && some(error, 'error'),
+    unknown > 0 && `${unknown} unknown`,
+  ].filter(Boolean);
   return `${[...groups, sums.join(', ')].join('\n')}\n`;
 }

@@ -3,27 +3,17 @@ import { appendFile, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import type { RunsComparison } from '../../src/replay/compare/compare-runs.ts';
-import type { Threshold } from '../../src/replay/gate/thresholds.ts';
 import type { GateResult } from '../../src/replay/gate/types.ts';
+import { notice } from '../cli/output.ts';
+import type { CompareFlags } from './compare.ts';
 import { writableDirectory } from './replay-directory.ts';
-
-export interface GateFlags {
-  threshold: Threshold[];
-  /** Path of a gate file. */
-  gate?: string;
-  /** Percent. */
-  zeroTolerance?: number;
-  judge?: boolean;
-  judgeModel?: string;
-  judgeBudgetUsd?: number;
-}
 
 /**
  * Adds what the gate file says. The thresholds of both count. Other flags take precedence over the file.
  *
  * @throws PermanentError `GateFileUnreadable`, `InvalidGateFile`
  */
-export async function withGateFile<T extends GateFlags>(flags: T): Promise<T> {
+export async function withGateFile(flags: CompareFlags): Promise<CompareFlags> {
   if (flags.gate === undefined) return flags;
   const { readGateFile } = await import('../../src/replay/gate/gate-file.ts');
   const { thresholds, zeroTolerance, judge } = await readGateFile(flags.gate);
@@ -33,14 +23,8 @@ export async function withGateFile<T extends GateFlags>(flags: T): Promise<T> {
     zeroTolerance: flags.zeroTolerance ?? zeroTolerance,
     judge: flags.judge ?? judge !== undefined,
     judgeModel: flags.judgeModel ?? judge?.model,
-    judgeBudgetUsd: flags.judgeBudgetUsd ?? judge?.budgetUsd,
+    budget: flags.budget ?? judge?.budgetUsd,
   };
-}
-
-export interface OutputFlags {
-  /** Paths of the files. */
-  junit?: string;
-  markdown?: string;
 }
 
 /**
@@ -48,10 +32,10 @@ export interface OutputFlags {
  *
  * @throws PermanentError `InvalidGateOptions`, `OutputUnusable`
  */
-export async function checkOutputs({ junit, markdown }: OutputFlags, thresholds: readonly Threshold[]): Promise<void> {
+export async function checkOutputs({ junit, markdown, threshold }: CompareFlags): Promise<void> {
   for (const [option, path] of Object.entries({ '--junit': junit, '--markdown': markdown })) {
     if (path === undefined) continue;
-    if (thresholds.length === 0) {
+    if (threshold.length === 0) {
       const facts = { got: option, expected: `${option} with --threshold or --gate` };
       throw new PermanentError('InvalidGateOptions', `${option} has no effect without a threshold`, facts);
     }
@@ -65,7 +49,7 @@ export async function checkOutputs({ junit, markdown }: OutputFlags, thresholds:
  * @param report path of the HTML comparison, if it was written
  */
 export async function writeOutputs(
-  { junit, markdown }: OutputFlags,
+  { junit, markdown }: CompareFlags,
   gate: GateResult,
   comparison: RunsComparison,
   report: string | undefined,
@@ -88,6 +72,6 @@ export async function writeOutputs(
   if (!jobSummary) return;
   await appendFile(jobSummary, text).catch((error: Error) => {
     // The gate is decided: a missing summary must not decide it otherwise.
-    console.error(`The summary was not added to GITHUB_STEP_SUMMARY: ${error.message}`);
+    notice(`The summary was not added to GITHUB_STEP_SUMMARY: ${error.message}`);
   });
 }

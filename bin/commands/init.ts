@@ -1,26 +1,17 @@
 /** `inference-monitor init`: writes a new `.env`, by asking or by flags. */
 import { existsSync, readFileSync } from 'node:fs';
-import { Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import { doubtsAbout } from '../../lib/settings/checks.ts';
 import { parseSettings, SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { dotenvExists, dotenvText, writeNewFile } from '../../src/core/settings/dotenv-file.ts';
 import { checkNames } from '../../src/core/values/nearest.ts';
-import { EXIT } from '../cli/output.ts';
+import { command, type FlagsOf, option, options } from '../cli/options.ts';
+import { EXIT, notice } from '../cli/output.ts';
 import { Stopped } from '../cli/stop-signals.ts';
 import { type Clients, quickClients } from '../doctor/finding.ts';
 import { assertValid, collectByFlags, collectByQuestions, FoundAccount } from '../init/collect.ts';
 import { promptOnTerminal } from '../init/prompt.ts';
-
-const HELP = `
-It looks the account's endpoints, what they capture and where to, buckets and MLflow apps up, offers them, and checks every answer.
-Without credentials it asks all the same. The file has the comments of all settings. An existing file is never overwritten.
-
-Examples:
-  inference-monitor init
-  inference-monitor init --yes --stack prod --endpoint my-endpoint --mlflow https://mlflow.example.com
-  inference-monitor init --yes --stack prod --endpoint my-endpoint --bucket my-captures --prefix datacapture/my-endpoint/ \\
-    --mlflow arn:aws:sagemaker:us-east-1:123456789012:mlflow-app/app-1 --set EVALUATION_SAMPLE_RATE=0.05`;
 
 /** Options that are settings. */
 const FLAGS = {
@@ -33,37 +24,41 @@ const FLAGS = {
   email: 'ALARM_EMAIL',
 } as const;
 
-interface InitFlags extends Partial<Record<keyof typeof FLAGS, string>> {
-  set: Record<string, string>;
-  region?: string;
-  out?: string;
-  yes?: boolean;
-}
-
-function assignment(text: string, before: Record<string, string>): Record<string, string> {
+function assignment(text: string, before: Record<string, string> = {}): Record<string, string> {
   const [, name = '', value = ''] = /^([^=]+)=(.*)$/s.exec(text) ?? [];
   if (name === '') throw new InvalidArgumentError('Expected NAME=value.');
   return { ...before, [name]: value };
 }
 
-export function initCommand(): Command {
-  return new Command('init')
-    .option('--endpoint <name>', 'the SageMaker endpoint')
-    .option('--stack <prefix>', "the stack's STACK_PREFIX")
-    .option('--bucket <name>', 'the bucket of its captures (default: that of its Data Capture)')
-    .option('--prefix <prefix>', "the prefix of the endpoint's captures in it (default: likewise)")
-    .option('--mlflow <arn|url>', 'an mlflow-app, or the URL of an MLflow server')
-    .option('--artifacts <bucket>', "the bucket of a managed MLflow's artifacts (default: as it says)")
-    .option('--email <address>', 'for alarms')
-    .option('--set <name=value>', 'another setting of .env.example; repeat it for more', assignment, {})
-    .option('--region <region>', 'region of the stack, written as AWS_REGION (default: AWS_REGION)')
-    .option('--out <file>', 'the file to write (default: .env)')
-    .option('--yes', 'ask nothing: flags and what the account says are enough')
-    .addHelpText('after', HELP)
-    .action(init);
-}
+const OPTIONS = options(
+  option('--endpoint <name>', 'the SageMaker endpoint'),
+  option('--stack <prefix>', "the stack's STACK_PREFIX"),
+  option('--bucket <name>', 'the bucket of its captures (default: from its Data Capture)'),
+  option('--prefix <prefix>', "the prefix of the endpoint's captures in it (default: from its Data Capture)"),
+  option('--mlflow <arn|url>', 'an mlflow-app, or the URL of an MLflow server'),
+  option('--artifacts <bucket>', "the bucket of a managed MLflow's artifacts (default: what MLflow reports)"),
+  option('--email <address>', 'for alarms'),
+  option('--set <name=value>', 'another setting of .env.example; repeat it for more', {
+    parse: assignment,
+    initial: {},
+  }),
+  option('--region <region>', 'region of the stack, written as AWS_REGION (default: AWS_REGION)'),
+  option('-o, --out <file>', 'the file to write (default: .env)'),
+  option('--yes', 'ask nothing: flags and what the account says are enough'),
+);
 
-async function init({ set, region, out, yes, ...flags }: InitFlags): Promise<void> {
+const HELP = `
+It looks up the account's endpoints, what they capture and where to, buckets and MLflow apps, offers them, and checks every answer.
+Without credentials it asks all the same. The file has the comments of all settings. An existing file is never overwritten.
+
+Examples:
+  inference-monitor init
+  inference-monitor init --yes --stack prod --endpoint my-endpoint \\
+    --mlflow https://mlflow.example.com --set EVALUATION_SAMPLE_RATE=0.05`;
+
+export const initCommand = (): Command => command('init', OPTIONS, HELP).action(init);
+
+async function init({ set, region, out, yes, ...flags }: FlagsOf<typeof OPTIONS>): Promise<void> {
   const file = out ?? (process.env.DOTENV_CONFIG_PATH || '.env');
   if (existsSync(file)) throw dotenvExists(file);
   checkNames('setting', Object.keys(set), SETTING_NAMES);
@@ -77,16 +72,15 @@ async function init({ set, region, out, yes, ...flags }: InitFlags): Promise<voi
   const place = await clients.lambda.config.region().catch(() => undefined);
   try {
     const values = yes
-      ? await collectByFlags(given, new FoundAccount(clients, (line) => console.error(line)), place)
+      ? await collectByFlags(given, new FoundAccount(clients, notice), place)
       : await asked(given, clients, place);
     const written = { ...values, ...(place && { AWS_REGION: place }) };
     writeNewFile(file, dotenvText(readFileSync(packagePath('.env.example'), 'utf8'), written));
-    for (const doubt of doubtsAbout(parseSettings({ ...values, CDK_DEFAULT_REGION: place })))
-      console.error(`${doubt}.`);
-    console.error(`Wrote ${file}. Next: inference-monitor doctor`);
+    for (const doubt of doubtsAbout(parseSettings({ ...values, CDK_DEFAULT_REGION: place }))) notice(`${doubt}.`);
+    notice(`Wrote ${file}. Next: inference-monitor doctor`);
   } catch (error) {
     if (!(error instanceof Stopped)) throw error;
-    console.error('\nStopped. Nothing was written.');
+    notice('Stopped. Nothing was written.');
     process.exitCode = EXIT.interrupted;
   } finally {
     for (const client of Object.values(clients)) client.destroy();

@@ -1,50 +1,17 @@
 /** The reports of `inspect` as text, for terminals of any width. */
 import { stringify } from 'yaml';
-import { singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
+import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { CAPTURE_FILES } from '../../src/replay/source/open-source.ts';
-import type { TextOptions } from '../cli/output.ts';
+import { dollars, instantText, megabytes, Page, some, type TextOptions, whole } from '../cli/output.ts';
 import type { InspectReport, LineReport, Place } from '../offline/reports.ts';
 
-const whole = (count: number): string => Math.round(count).toLocaleString('en-US');
-const some = (count: number, noun: string): string => `${whole(count)} ${noun}${count === 1 ? '' : 's'}`;
-const MB = 1e6;
-export const megabytes = (bytes: number): string =>
-  bytes < MB ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / MB).toFixed(1)} MB`;
 export const placeText = ({ file, line }: Place): string => `${singleLine(file)}:${line}`;
-/** A price of cents needs more digits than one of dollars. */
-export const dollars = (usd: number | null): string =>
-  usd === null ? 'an unknown amount' : `$${usd.toFixed(usd !== 0 && usd < 1 ? 4 : 2)}`;
 
-/** Collects lines, each broken at the width. */
-export class Page {
-  readonly #lines: string[] = [];
-  readonly #out: TextOptions;
-
-  constructor(out: TextOptions) {
-    this.#out = out;
-  }
-
-  add(text: string, style?: Parameters<TextOptions['style']>[0]): void {
-    for (const line of wrapped(text, this.#out.width)) this.#lines.push(style ? this.#out.style(style, line) : line);
-  }
-
-  /** A heading, with an empty line above it. */
-  section(title: string): void {
-    if (this.#lines.length > 0) this.#lines.push('');
-    this.add(title, 'bold');
-  }
-
-  text(): string {
-    return `${this.#lines.join('\n')}\n`;
-  }
-}
-
-const time = (iso: string): string => iso.slice(0, 19).replace('T', ' ');
-
-const notText = (not: Readonly<Record<string, number>>): string =>
-  Object.entries(not)
+/** Counts by name, the largest first. */
+export const countsText = (counts: Readonly<Record<string, number>>): string =>
+  Object.entries(counts)
     .sort(([, a], [, b]) => b - a)
-    .map(([reason, count]) => `${singleLine(reason)} ${whole(count)}`)
+    .map(([name, count]) => `${singleLine(name)} ${whole(count)}`)
     .join(', ');
 
 export function inspectText(report: InspectReport, out: TextOptions): string {
@@ -53,15 +20,15 @@ export function inspectText(report: InspectReport, out: TextOptions): string {
   const quarantined = report.quarantined.reduce((sum, { count }) => sum + count, 0);
   page.add(`${some(files, 'file')}, ${megabytes(bytes)}, ${some(lines, 'line')}`, 'bold');
   page.add(`${some(captures, 'capture')}, ${some(duplicates, 'duplicate')}, ${whole(quarantined)} quarantined`);
-  if (times) page.add(`captured ${time(times.first)} to ${time(times.last)} UTC`);
+  if (times) page.add(`captured ${instantText(times.first)} to ${instantText(times.last)} UTC`);
   if (gzip > 0)
     page.add(`${some(gzip, 'file')} compressed or named *.gz: the stack reads only uncompressed *.jsonl`, 'red');
   if (captures === 0) page.add(`No line is a capture. Expected: ${CAPTURE_FILES}.`, 'red');
-  for (const { file, message } of report.unreadable) page.add(`${singleLine(file)}: ${singleLine(message)}`, 'red');
+  for (const { file, message } of report.unreadable) page.add(`${file}: ${message}`, 'red');
   if (quarantined > 0) page.section('Quarantined');
   for (const { name, count, at } of report.quarantined) {
     page.add(`  ${name}: ${whole(count)}`, 'red');
-    for (const place of at) page.add(`    ${placeText(place)}: ${singleLine(place.message)}`);
+    for (const place of at) page.add(`    ${placeText(place)}: ${place.message}`);
     if (count > at.length) page.add(`    … and ${whole(count - at.length)} more`);
   }
   addContent(page, report);
@@ -76,7 +43,7 @@ function addContent(page: Page, { formats, models, usage, notes }: InspectReport
     if (errorReplies > 0 && format !== 'error') facts.push(some(errorReplies, 'error'));
     page.add(`  ${format}${wireFormat === undefined ? '' : ` (${wireFormat})`}: ${facts.filter(Boolean).join(', ')}`);
   }
-  const named = notText(models);
+  const named = countsText(models);
   if (named !== '') page.add(`  models: ${named}`);
   const { captures, inputTokens, outputTokens } = usage;
   if (captures > 0) {
@@ -85,8 +52,7 @@ function addContent(page: Page, { formats, models, usage, notes }: InspectReport
     );
   }
   if (notes.length > 0) page.section('Notes on the traces');
-  for (const { note, count, at } of notes)
-    page.add(`  ${whole(count)} × ${singleLine(note)} (${at.slice(0, 1).map(placeText)})`);
+  for (const { note, count, at } of notes) page.add(`  ${whole(count)} × ${note} (${at.slice(0, 1).map(placeText)})`);
 }
 
 function addJudging(page: Page, { captures, scorers, cost }: InspectReport): void {
@@ -94,7 +60,7 @@ function addJudging(page: Page, { captures, scorers, cost }: InspectReport): voi
   page.section('What can be judged, of captures');
   const width = Math.max(...scorers.map(({ name }) => name.length));
   for (const { name, kind, captures: judged, not } of scorers) {
-    const others = notText(not);
+    const others = countsText(not);
     page.add(
       `  ${singleLine(name).padEnd(width)}  ${whole(judged)}${kind === 'code' ? ' by code' : ''}${others === '' ? '' : `; not: ${others}`}`,
     );
@@ -132,27 +98,22 @@ function shortened(value: unknown, depth = 0): unknown {
 function addValue(page: Page, title: string, value: unknown): void {
   page.section(title);
   const lines = stringify(shortened(value), { lineWidth: 0, aliasDuplicateObjects: false }).trimEnd().split('\n');
-  for (const line of lines) {
-    const text = line.trimStart();
-    page.add(`  ${' '.repeat(line.length - text.length)}${singleLine(text)}`);
-  }
+  for (const line of lines) page.add(`  ${line}`);
 }
 
 export function lineText(report: LineReport, out: TextOptions): string {
   const page = new Page(out);
   page.add(placeText(report), 'bold');
   const { quarantined, trace, format, wireFormat, notes = [] } = report;
-  if (quarantined !== undefined)
-    page.add(`quarantined: ${quarantined.name}: ${singleLine(quarantined.message)}`, 'red');
+  if (quarantined !== undefined) page.add(`quarantined: ${quarantined.name}: ${quarantined.message}`, 'red');
   if (trace === undefined) return page.text();
   const { name, state, startTimeMs, tags, spans, tokenUsage, clientRequestId, sessionId, userId, model } = trace;
   const [root, ...children] = spans;
   const facts = { format, wireFormat, model, clientRequestId, sessionId, userId };
-  page.add(`${singleLine(name)}: ${state}, ${time(new Date(startTimeMs).toISOString())} UTC`);
-  if (root?.status.message !== undefined) page.add(`  ${singleLine(root.status.message)}`, 'red');
-  for (const [fact, value] of Object.entries(facts))
-    if (value !== undefined) page.add(`  ${fact}: ${singleLine(value)}`);
-  for (const note of notes) page.add(`  note: ${singleLine(note)}`);
+  page.add(`${name}: ${state}, ${instantText(new Date(startTimeMs).toISOString())} UTC`);
+  if (root?.status.message !== undefined) page.add(`  ${root.status.message}`, 'red');
+  for (const [fact, value] of Object.entries(facts)) if (value !== undefined) page.add(`  ${fact}: ${value}`);
+  for (const note of notes) page.add(`  note: ${note}`);
   if (root?.inputs !== undefined) addValue(page, 'Inputs', root.inputs);
   if (root?.outputs !== undefined) addValue(page, 'Outputs', root.outputs);
   if (tokenUsage !== undefined) addValue(page, 'Tokens', tokenUsage);
@@ -176,6 +137,6 @@ function addScorers(page: Page, { scorers = {}, judgeUsd = 0 }: LineReport): voi
   if (can.length > 0) page.add(`  ${can.join(', ')}`);
   for (const reason of new Set(all.flatMap(([, why]) => why ?? []))) {
     const names = all.filter(([, why]) => why === reason).map(([name]) => name);
-    page.add(`  ${singleLine(reason)}: not ${names.join(', ')}`);
+    page.add(`  ${reason}: not ${names.join(', ')}`);
   }
 }

@@ -3,80 +3,75 @@
  * would cost, offline.
  */
 
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { capturePathOf, hourPathOf } from '../../src/captures/files/capture-path.ts';
 import { buildTrace } from '../../src/captures/trace/build.ts';
 import type { Capture } from '../../src/captures/types.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { timeOf } from '../../src/core/process/within-time.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
-import { createCostEstimator, expectedCalls, type PricedSettings } from '../../src/judge/pricing/estimate.ts';
-import { type AlwaysRule, createAlwaysRule } from '../../src/judge/scorers/always-rules.ts';
+import { createCostEstimator, expectedCalls } from '../../src/judge/pricing/estimate.ts';
+import { createAlwaysRule } from '../../src/judge/scorers/always-rules.ts';
 import { applicability } from '../../src/judge/scorers/applicability.ts';
 import { isCodeScorer, isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { Scorer } from '../../src/judge/types.ts';
 import { eachWithin } from '../../src/monitoring/evaluate/each-within.ts';
 import { localFiles } from '../../src/replay/source/open-source.ts';
 import type { SourceFile } from '../../src/replay/source/types.ts';
-import { EXIT, jsonOption, terminal, writeJson } from '../cli/output.ts';
+import { command, type FlagsOf, option, options, wholeNumber } from '../cli/options.ts';
+import { EXIT, jsonOption, megabytes, print } from '../cli/output.ts';
 import { startProgress } from '../cli/progress.ts';
 import { type OfflineLine, OfflineReader, openFile, parseLocation } from '../offline/capture-files.ts';
 import type { InspectReport, LineReport, Place } from '../offline/reports.ts';
-import { inspectText, lineText, megabytes } from './inspect-text.ts';
-import { wholeNumberOption } from './numbers.ts';
+import { inspectText, lineText } from './inspect-text.ts';
 import { type CaptureSettings, captureSettings } from './settings.ts';
 
 /** Reading more than this takes seconds. */
 const LONG_BYTES = 20e6;
 
+const OPTIONS = options(
+  option('--line <number>', 'show what this line of the file becomes', { parse: wholeNumber }),
+  jsonOption(),
+);
+
 const HELP = `
-Examples:
-  inference-monitor inspect examples/captures
-  inference-monitor inspect captures.jsonl --line 17
-  inference-monitor inspect captures.jsonl:17 --json
-  inference-monitor inspect downloaded/ && echo "nothing would be quarantined"
+Reads *.jsonl and *.jsonl.gz with the stack's own reader. It needs no AWS, no network and no settings; those that decide how captures
+are read and judged are taken from .env (FEATURE_NAMES, CSV_HEADER, MAX_LINE_BYTES, BEDROCK_MODEL_ID, …).
 
-Reads *.jsonl and *.jsonl.gz with the stack's own reader. It needs no AWS, no network and no settings; those that decide how
-captures are read and judged are taken from .env (FEATURE_NAMES, CSV_HEADER, MAX_LINE_BYTES, BEDROCK_MODEL_ID, …).
 The exit code is 1 if a line would be quarantined, if there is no capture, or if a file of a folder cannot be read; 2 if nothing can
-be read.`;
+be read.
 
-export function inspectCommand(): Command {
-  return new Command('inspect')
-    .argument('<captures>', 'a capture file, file:line, or a folder')
-    .option('--line <number>', 'show what this line of the file becomes', wholeNumberOption)
-    .addOption(jsonOption())
-    .addHelpText('after', HELP)
-    .action(inspect);
-}
+Examples:
+  inference-monitor inspect captures/
+  inference-monitor inspect captures.jsonl:17 --json
+  inference-monitor inspect downloaded/ && echo "nothing would be quarantined"`;
 
-async function inspect(given: string, flags: { line?: number; json?: boolean }): Promise<void> {
+export const inspectCommand = (): Command =>
+  command('inspect', OPTIONS, HELP).argument('<captures>', 'a capture file, file:line, or a folder').action(inspect);
+
+async function inspect(given: string, { json, ...flags }: FlagsOf<typeof OPTIONS>): Promise<void> {
   const location = parseLocation(given);
   const settings = captureSettings({});
   const line = flags.line ?? location.line;
   if (line !== undefined) {
     const report = await inspectLine(location.path, line, settings);
-    if (flags.json) writeJson('inspect', report);
-    else process.stdout.write(lineText(report, terminal()));
+    print('inspect', report, json, (out) => lineText(report, out));
     if (report.quarantined !== undefined) process.exitCode = EXIT.found;
     return;
   }
   const report = await inspectAll(location.path, settings);
-  if (flags.json) writeJson('inspect', report);
-  else process.stdout.write(inspectText(report, terminal()));
+  print('inspect', report, json, (out) => inspectText(report, out));
   const isClean = report.captures > 0 && report.quarantined.length === 0 && report.unreadable.length === 0;
   if (!isClean) process.exitCode = EXIT.found;
 }
 
 export async function inspectAll(path: string, settings: CaptureSettings): Promise<InspectReport> {
-  const scorers = activeScorers(settings);
-  const always = createAlwaysRule(settings.EVALUATION_ALWAYS, scorers.filter(isCodeScorer));
-  const inspection = new Inspection({ settings, scorers, always, sampleRate: settings.EVALUATION_SAMPLE_RATE });
+  const inspection = new Inspection(settings);
   const progress = startProgress(process.stderr);
   let bytes = 0;
   for await (const line of new OfflineReader(settings).linesOf(await localFiles(path), inspection)) {
     inspection.add(line);
-    const { end, start } = line.kind === 'capture' ? line.raw.place : line.place;
+    const { end, start } = placeOf(line);
     bytes += end - start + 1;
     // A small file is read before anybody could read about it.
     if (bytes > LONG_BYTES) progress.show(`${megabytes(bytes)} read`);
@@ -84,6 +79,8 @@ export async function inspectAll(path: string, settings: CaptureSettings): Promi
   progress.end();
   return inspection.report();
 }
+
+const placeOf = (line: OfflineLine) => (line.kind === 'capture' ? line.raw.place : line.place);
 
 /** @throws PermanentError `LineMissing` */
 export async function inspectLine(path: string, number: number, settings: CaptureSettings): Promise<LineReport> {
@@ -108,14 +105,6 @@ const MAX_NAMES = 50;
 const OTHERS = '(others)';
 const MAX_NAME_CHARS = 200;
 
-interface InspectOptions {
-  settings: Parameters<typeof createCostEstimator>[0];
-  scorers: readonly Scorer[];
-  always: AlwaysRule;
-  /** Share of the captures that would be judged. */
-  sampleRate: number;
-}
-
 /** Counts by name, for the first names. */
 class Tally<At extends Place = Place> {
   readonly #entries = new Map<string, { name: string; count: number; at: At[] }>();
@@ -135,7 +124,7 @@ class Tally<At extends Place = Place> {
 }
 
 class Inspection {
-  readonly #options: InspectOptions;
+  readonly #active: readonly Scorer[];
   readonly #estimator: ReturnType<typeof createCostEstimator>;
   readonly #quarantined = new Tally<Place & { message: string }>();
   readonly #unreadable: InspectReport['unreadable'] = [];
@@ -148,10 +137,12 @@ class Inspection {
   #firstMs = Number.POSITIVE_INFINITY;
   #lastMs = Number.NEGATIVE_INFINITY;
 
-  constructor(options: InspectOptions) {
-    this.#options = options;
-    const { settings, scorers, always, sampleRate } = options;
-    this.#estimator = createCostEstimator(settings, scorers, { judge: 'converse', sampleRate, asListed: true }, always);
+  constructor(settings: CaptureSettings) {
+    const scorers = activeScorers(settings);
+    const always = createAlwaysRule(settings.EVALUATION_ALWAYS, scorers.filter(isCodeScorer));
+    const options = { judge: 'converse', sampleRate: settings.EVALUATION_SAMPLE_RATE, asListed: true } as const;
+    this.#active = scorers;
+    this.#estimator = createCostEstimator(settings, scorers, options, always);
     this.#scorers = scorers.map(({ name, kind }) => ({ name, kind, captures: 0, not: {} }));
   }
 
@@ -168,8 +159,8 @@ class Inspection {
 
   add(line: OfflineLine): void {
     this.#sums.lines += 1;
-    const { key, line: number } = line.kind === 'capture' ? line.raw.place : line.place;
-    const place = { file: key, line: number };
+    const { key: file, line: number } = placeOf(line);
+    const place = { file, line: number };
     if (line.kind === 'quarantine') {
       this.#quarantined.add(line.reason.name, { ...place, message: line.reason.message });
     } else if (line.duplicate) {
@@ -196,7 +187,7 @@ class Inspection {
     for (const note of new Set(notes)) this.#notes.add(note, place);
     const { variant } = capturePathOf(place.file);
     const estimate = { name: 'the estimate', of: () => void this.#estimator.add(capture, traceId, { variant }) };
-    const reasons = eachOn(capture, [...reasonsOf(capture, this.#options.scorers), estimate]);
+    const reasons = eachOn(capture, [...reasonsOf(capture, this.#active), estimate]);
     for (const [index, scorer] of this.#scorers.entries()) {
       const reason = reasons[index];
       if (typeof reason === 'string') scorer.not[reason] = (scorer.not[reason] ?? 0) + 1;
@@ -206,14 +197,8 @@ class Inspection {
 
   #addFormat({ format, wireFormat, streamed, error }: Capture): void {
     const id = `${format} ${wireFormat}`;
-    const none = {
-      format,
-      ...(wireFormat === undefined ? {} : { wireFormat }),
-      captures: 0,
-      streamed: 0,
-      errorReplies: 0,
-    };
-    const entry = this.#formats.get(id) ?? none;
+    const kind = { format, ...(wireFormat === undefined ? {} : { wireFormat }) };
+    const entry = this.#formats.get(id) ?? { ...kind, captures: 0, streamed: 0, errorReplies: 0 };
     entry.captures += 1;
     if (streamed) entry.streamed += 1;
     if (error !== undefined) entry.errorReplies += 1;
@@ -261,28 +246,20 @@ const eachOn = (capture: Capture, work: readonly Work[]): ReturnType<Work['of']>
     (_, fault) => fault,
   );
 
-/** Returns for each scorer why it does not apply to the capture, or `undefined`. */
-const scorersOn = (capture: Capture, scorers: readonly Scorer[]): ReturnType<Work['of']>[] =>
-  eachOn(capture, reasonsOf(capture, scorers));
-
 // -------------------------------------------------------------------------------------------------------- one line
 // Its trace, or the reason why it is quarantined.
-
-interface LineSettings extends PricedSettings {
-  SAGEMAKER_ENDPOINT_NAME?: string | undefined;
-}
 
 /** The name of the endpoint in SageMaker's layout of keys. */
 const endpointIn = (key: string): string | undefined => hourPathOf(key)?.base.split('/').at(-3);
 
-function describeLine(line: OfflineLine, settings: LineSettings, scorers: readonly Scorer[]): LineReport {
-  const { key, line: number } = line.kind === 'capture' ? line.raw.place : line.place;
+function describeLine(line: OfflineLine, settings: CaptureSettings, scorers: readonly Scorer[]): LineReport {
+  const { key, line: number } = placeOf(line);
   const facts = { file: key, line: number };
   if (line.kind === 'quarantine') return { ...facts, quarantined: line.reason };
   const { capture, raw } = line;
   const endpointName = settings.SAGEMAKER_ENDPOINT_NAME ?? (endpointIn(key) || 'my-endpoint');
   const { traceId: _, ...trace } = buildTrace(capture, raw, { experimentId: '', endpointName });
-  const reasons = scorersOn(capture, scorers);
+  const reasons = eachOn(capture, reasonsOf(capture, scorers));
   const asked = scorers.filter((scorer, index) => isJudgeScorer(scorer) && reasons[index] === undefined);
   return {
     ...facts,

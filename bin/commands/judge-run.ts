@@ -17,29 +17,13 @@ import { OwnLimit } from '../../src/limits/spending-limit.ts';
 import { CAPTURE_FILES } from '../../src/replay/source/open-source.ts';
 import type { SourceFile } from '../../src/replay/source/types.ts';
 import { confirmed } from '../cli/confirm.ts';
-import { notice } from '../cli/output.ts';
+import { dollars, notice, some } from '../cli/output.ts';
 import { bar, startProgress } from '../cli/progress.ts';
 import { type OfflineLine, OfflineReader, openCaptures } from '../offline/capture-files.ts';
 import { judgeCaptures, type SelectedCapture, selectCaptures, unsampled } from '../offline/judge-captures.ts';
 import type { JudgeReport } from '../offline/reports.ts';
-import { dollars } from './inspect-text.ts';
+import type { JudgeFlags } from './judge.ts';
 import { type CaptureSettings, captureSettings } from './settings.ts';
-
-export const JUDGES = ['real', 'stand-in', 'none'] as const;
-
-export interface JudgeFlags {
-  scorer?: string[];
-  /** Sentences by name. */
-  guideline?: Record<string, string>;
-  judge: (typeof JUDGES)[number];
-  model?: string;
-  limit: number;
-  line?: number;
-  /** US dollars; 0: no limit. */
-  budget: number;
-  threshold?: { scorer: string; atLeast: number }[];
-  yes?: boolean;
-}
 
 const QUIET_MS = 1_000;
 
@@ -69,16 +53,11 @@ export async function judgeFiles(
   }
 }
 
-async function judgeOpened(
-  files: JudgedFiles,
-  flags: JudgeFlags,
-  signal: AbortSignal,
-): Promise<JudgeReport | undefined> {
+async function judgeOpened(files: JudgedFiles, flags: JudgeFlags, signal: AbortSignal) {
   const { settings, scorers } = files;
   const judge = flags.judge === 'real' ? cascadeOf(settings) : standIn(settings);
-  if (flags.judge === 'real' && scorers.some(({ kind }) => kind === 'judge')) {
-    if (!(await agreed(files, judge, flags, settings))) return undefined;
-  }
+  const isAsked = flags.judge === 'real' && scorers.some(({ kind }) => kind === 'judge');
+  if (isAsked && !(await agreed(files, judge, flags))) return undefined;
   const limit = flags.judge !== 'real' || flags.budget === 0 ? undefined : new OwnLimit(flags.budget);
   const progress = startProgress(process.stderr);
   const startedAt = Date.now();
@@ -92,7 +71,7 @@ async function judgeOpened(
   progress.end();
   if (failure !== undefined && report.verdicts.length === 0 && !signal.aborted) throw failure;
   for (const remark of files.remarks()) notice(remark);
-  const thresholds = (flags.threshold ?? []).map(({ scorer, atLeast }) => {
+  const thresholds = (flags.atLeast ?? []).map(({ scorer, atLeast }) => {
     const share = report.scorers.find(({ name }) => name === scorer)?.passes;
     return { scorer, atLeast, holds: share !== null && share !== undefined && share.value >= atLeast };
   });
@@ -106,13 +85,13 @@ async function judgeOpened(
   };
 }
 
-function settingsOf({ model, guideline }: JudgeFlags, variables?: NodeJS.ProcessEnv): CaptureSettings {
-  const settings = captureSettings({ BEDROCK_MODEL_ID: model }, variables);
+function settingsOf({ judgeModel, guideline }: JudgeFlags, variables?: NodeJS.ProcessEnv): CaptureSettings {
+  const settings = captureSettings({ BEDROCK_MODEL_ID: judgeModel }, variables);
   return { ...settings, JUDGE_GUIDELINES: { ...settings.JUDGE_GUIDELINES, ...guideline } };
 }
 
 /** Those that are named; else the guidelines that are given; else all. */
-function chosenScorers({ scorer, guideline, judge, threshold = [] }: JudgeFlags, settings: CaptureSettings): Scorer[] {
+function chosenScorers({ scorer, guideline, judge, atLeast = [] }: JudgeFlags, settings: CaptureSettings): Scorer[] {
   const all = unsampled(activeScorers(settings));
   const known = all.map(({ name }) => name);
   checkNames('scorer', scorer, known);
@@ -124,11 +103,8 @@ function chosenScorers({ scorer, guideline, judge, threshold = [] }: JudgeFlags,
     throw new PermanentError('NoScorer', 'Without a judge there is no scorer to run', facts);
   }
   const passing = chosen.filter(canFail).map(({ name }) => name);
-  checkNames(
-    'chosen scorer that can fail',
-    threshold.map(({ scorer: name }) => name),
-    passing,
-  );
+  const limited = atLeast.map((one) => one.scorer);
+  checkNames('chosen scorer that can fail', limited, passing);
   return chosen;
 }
 
@@ -185,13 +161,8 @@ class JudgedFiles {
 }
 
 /** Says what the real judge will cost, and asks if that is much. */
-async function agreed(
-  files: JudgedFiles,
-  judge: Judge,
-  flags: JudgeFlags,
-  settings: CaptureSettings,
-): Promise<boolean> {
-  const { budget, yes } = flags;
+async function agreed(files: JudgedFiles, judge: Judge, { budget, yes }: JudgeFlags): Promise<boolean> {
+  const { settings } = files;
   const models = judgeModels(settings);
   for (const model of models) requireKnownPrice(model, budget, priceOptions(settings), '--budget 0');
   let likely: number | null = 0;
@@ -206,7 +177,7 @@ async function agreed(
   const cap = budget === 0 ? most : Math.min(budget, most ?? budget);
   const limit = budget === 0 ? 'without a limit (--budget 0)' : `and never more than ${dollars(budget)} (--budget)`;
   const cost = most === 0 ? 'it costs nothing' : `about ${dollars(likely)}, ${limit}`;
-  notice(`Asking ${models.map(judgeName).join(' behind ')} about ${files.found} captures: ${cost}.`);
+  notice(`Asking ${models.map(judgeName).join(' behind ')} about ${some(files.found, 'capture')}: ${cost}.`);
   if (cap !== null && cap <= CONFIRM_USD) return true;
   return confirmed(`This may cost ${cap === null ? 'an unknown amount' : `up to ${dollars(cap)}`}. Go on?`, yes);
 }

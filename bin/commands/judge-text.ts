@@ -1,14 +1,12 @@
 /** The report of `judge` as text, for terminals of any width: what fails first, with the judge's words. */
 
 import { singleLine } from '../../src/core/text/terminal-text.ts';
-import type { TextOptions } from '../cli/output.ts';
+import { dollars, Page, percent, some, type TextOptions } from '../cli/output.ts';
 import type { JudgeReport } from '../offline/reports.ts';
-import { dollars, Page, placeText } from './inspect-text.ts';
+import { countsText, placeText } from './inspect-text.ts';
 
 type Row = JudgeReport['verdicts'][number];
 type Sum = JudgeReport['scorers'][number];
-
-const percent = (share: number): string => `${(share * 100).toFixed(1)}%`;
 
 /** The outcome of a row. */
 const wordOf = ({ passes, error }: Row): string =>
@@ -40,10 +38,12 @@ export function judgeText(report: JudgeReport, all: boolean | undefined, out: Te
   return page.text();
 }
 
+const rankOf = (row: Row): number => RANKS.indexOf(wordOf(row));
+const ranked = (rows: readonly Row[]): Row[] => rows.toSorted((a, b) => rankOf(a) - rankOf(b));
+
 /** One line for each verdict, for pipes. */
 function addLines(page: Page, rows: readonly Row[]): void {
-  const ranked = rows.toSorted((a, b) => RANKS.indexOf(wordOf(a)) - RANKS.indexOf(wordOf(b)));
-  for (const row of ranked) page.add(`${wordOf(row)}  ${placeText(row)}  ${row.scorer}  ${wordsOf(row)}`);
+  for (const row of ranked(rows)) page.add(`${wordOf(row)}  ${placeText(row)}  ${row.scorer}  ${wordsOf(row)}`);
 }
 
 /** Lines of the request and of the reply that are shown. The judge has read all of both. */
@@ -57,16 +57,12 @@ function preview(text: string, width: number): string {
 
 /** The captures, those with failures first, each with its verdicts. */
 function addCaptures(page: Page, rows: readonly Row[], width: number): void {
-  const captures = new Map<string, Row[]>();
-  for (const row of rows) captures.set(placeText(row), [...(captures.get(placeText(row)) ?? []), row]);
-  const rank = (of: readonly Row[]): number => Math.min(...of.map((row) => RANKS.indexOf(wordOf(row))));
-  for (const [place, verdicts] of [...captures].sort(([, a], [, b]) => rank(a) - rank(b))) {
+  for (const [place, [first, ...others]] of Map.groupBy(ranked(rows), placeText)) {
     page.section(place);
-    const [first] = verdicts;
     if (first === undefined) continue;
     if (first.request !== '') page.add(`  asked   ${preview(first.request, width)}`, 'dim');
     if (first.reply !== '') page.add(`  reply   ${preview(first.reply, width)}`, 'dim');
-    for (const row of verdicts.toSorted((a, b) => RANKS.indexOf(wordOf(a)) - RANKS.indexOf(wordOf(b)))) {
+    for (const row of [first, ...others]) {
       const word = wordOf(row);
       const style = word === 'fail' || word === 'error' ? 'red' : word === 'pass' ? 'green' : undefined;
       page.add(`  ${word}${' '.repeat(6 - word.length)}  ${row.scorer}: ${wordsOf(row)}`, style);
@@ -79,16 +75,11 @@ function valuesText({ passes, values, numbers }: Sum): string {
     return `${passes.hits} of ${passes.of} pass, ${percent(passes.value)} (${percent(passes.low)} – ${percent(passes.high)})`;
   }
   if (numbers !== undefined) return `mean ${numbers.mean.toPrecision(4)} (${numbers.min} – ${numbers.max})`;
-  return Object.entries(values)
-    .sort(([, a], [, b]) => b - a)
-    .map(([value, count]) => `${singleLine(value)} ${count}`)
-    .join(', ');
+  return countsText(values);
 }
 
 function addSums(page: Page, { captures, judge, scorers, spend }: JudgeReport): void {
-  page.section(
-    `${captures} captures, judge ${judge === undefined ? 'none' : singleLine(judge)}, ${dollars(spend.usd)}`,
-  );
+  page.section(`${some(captures, 'capture')}, judge ${judge ?? 'none'}, ${dollars(spend.usd)}`);
   const width = Math.max(...scorers.map(({ name }) => name.length));
   for (const scorer of captures === 0 ? [] : scorers) {
     const { name, verdicts, missing, usd, kind } = scorer;
@@ -105,14 +96,10 @@ function addEnd(
   page: Page,
   { verdicts, missing, notJudgeable, thresholds, scorers, failure, captures, unreadable }: JudgeReport,
 ): void {
-  const counts = (of: Readonly<Record<string, number>>): string =>
-    Object.entries(of)
-      .map(([reason, count]) => `${singleLine(reason)} ${count}`)
-      .join(', ');
-  if (Object.keys(notJudgeable).length > 0) page.add(`scorers that do not apply: ${counts(notJudgeable)}`);
-  if (Object.keys(missing).length > 0) page.add(`missing verdicts: ${counts(missing)}`, 'red');
-  for (const { file, message } of unreadable) page.add(`${singleLine(file)}: ${singleLine(message)}`, 'red');
-  if (failure !== undefined) page.add(`${failure.name}: ${singleLine(failure.message)}`, 'red');
+  if (Object.keys(notJudgeable).length > 0) page.add(`scorers that do not apply: ${countsText(notJudgeable)}`);
+  if (Object.keys(missing).length > 0) page.add(`missing verdicts: ${countsText(missing)}`, 'red');
+  for (const { file, message } of unreadable) page.add(`${file}: ${message}`, 'red');
+  if (failure !== undefined) page.add(`${failure.name}: ${failure.message}`, 'red');
   if (verdicts.length === 0) page.add(captures === 0 ? 'No capture can be judged.' : 'There is no verdict.', 'red');
   for (const { scorer, atLeast, holds } of thresholds) {
     const share = scorers.find(({ name }) => name === scorer)?.passes;

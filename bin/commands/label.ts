@@ -1,60 +1,48 @@
 /** `inference-monitor label`: picks the traces whose labels tell most about the true rate, and puts them before people. */
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { tableText } from '../../src/core/text/terminal-text.ts';
 import { checkNames } from '../../src/core/values/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer } from '../../src/judge/types.ts';
 import { type LabelPicks, pickedFilter, pickLabels } from '../../src/quality/calibration/pick-labels.ts';
 import { queueName } from '../../src/quality/calibration/review-queue.ts';
-import { jsonOption, type TextOptions, terminal, writeJson } from '../cli/output.ts';
-import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
+import { experimentOptions, filterOption, mlflowSettings } from '../cli/mlflow.ts';
+import { command, countWithin, type FlagsOf, option, options } from '../cli/options.ts';
+import { jsonOption, Page, percent, print, type TextOptions } from '../cli/output.ts';
+import { windowFrom, windowOfFlags } from '../cli/window.ts';
 import { progress, sayLeftOut, withExperiment } from './calibration-data.ts';
-import { countWithin } from './numbers.ts';
 import { commandSettings } from './settings.ts';
-
-interface LabelFlags extends WindowFlags {
-  next: number;
-  scorer: string[];
-  filter?: string;
-  experiment?: string;
-  trackingUri?: string;
-  json?: boolean;
-}
 
 /** One of each verdict at least; more than this nobody labels before the next call. */
 const [FEWEST, MOST] = [2, 5000];
 
+const OPTIONS = options(
+  option('--scorer <names...>', 'the scorers to label', { required: true }),
+  option('--next <count>', 'how many traces are to wait for a label, per scorer', {
+    parse: countWithin(FEWEST, MOST),
+    initial: 50,
+  }),
+  ...windowFrom('7d'),
+  filterOption(),
+  ...experimentOptions(),
+  jsonOption('print what was picked as JSON'),
+);
+
 const HELP = `
 Reads the judged traces of the window, and makes sure that --next of them wait for a person's label: those that are missing are
 picked, at random within what the judge passes and what it fails. Each trace keeps the window and its probability in the tag
-label_<scorer>, by which rates and calibrate weigh its label. Where MLflow has review queues (3.14 and newer), the traces are in the queue
-“labels: <scorer>”. Called again, it replaces those that have a label by now. docs/labels.md says how to label.
+label_<scorer>, by which rates and calibrate weigh its label. Where MLflow has review queues (3.14 and newer), the traces are in the
+queue “labels: <scorer>”. Called again, it replaces those that have a label by now. docs/labels.md says how to label.
 
 Examples:
   inference-monitor label --next 50 --scorer relevance_to_query
-  inference-monitor label --next 100 --scorer safety refusal --from 2026-11-20 --to 2026-11-21`;
+  inference-monitor label --scorer safety refusal --from 2026-11-20 --to 2026-11-21`;
 
-export function labelCommand(): Command {
-  return new Command('label')
-    .requiredOption('--scorer <names...>', 'the scorers to label')
-    .option('--next <count>', 'how many traces are to wait for a label, per scorer', countWithin(FEWEST, MOST), 50)
-    .option(...FROM_OPTION, '7d')
-    .option(...TO_OPTION)
-    .option('--filter <expression>', 'MLflow’s trace filter, e.g. "tag.sagemaker_variant_name = \'AllTraffic\'"')
-    .option('--experiment <name>', 'MLflow experiment (default: MLFLOW_EXPERIMENT_NAME, else SAGEMAKER_ENDPOINT_NAME)')
-    .option('--tracking-uri <uri>', 'MLflow (default: MLFLOW_TRACKING_URI)')
-    .addOption(jsonOption('print what was picked as JSON'))
-    .addHelpText('after', HELP)
-    .action(label);
-}
+export const labelCommand = (): Command => command('label', OPTIONS, HELP).action(label);
 
-async function label(flags: LabelFlags): Promise<void> {
-  const settings = commandSettings({
-    MLFLOW_TRACKING_URI: flags.trackingUri,
-    MLFLOW_EXPERIMENT_NAME: flags.experiment,
-  });
+async function label(flags: FlagsOf<typeof OPTIONS>): Promise<void> {
+  const settings = commandSettings(mlflowSettings(flags));
   const scorers = activeScorers(settings).filter(isJudgeScorer);
   const names = scorers.map(({ name }) => name);
   checkNames('LLM scorer', flags.scorer, names);
@@ -69,8 +57,7 @@ async function label(flags: LabelFlags): Promise<void> {
       progress('');
     }
     sayLeftOut({ filter: flags.filter, shadow: settings.SHADOW_VARIANTS });
-    if (flags.json) writeJson('label', all);
-    else process.stdout.write(all.map((picks) => picksText(picks, terminal())).join('\n'));
+    print('label', all, flags.json, (out) => all.map((picks) => picksText(picks, out)).join('\n'));
   });
 }
 
@@ -83,21 +70,19 @@ function withPass(scorer: JudgeScorer): JudgeScorer {
 
 const HEAD = ['verdict', 'judged', 'labelled', 'waiting', 'picked now', 'probability'];
 
-const percent = (share: number): string => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)}%`;
-
 function picksText({ scorer, strata, waiting, picked, queue }: LabelPicks, out: TextOptions): string {
+  const page = new Page(out);
+  page.add(`${scorer}: ${waiting.length} traces wait for a label, ${picked} of them picked now`);
   const rows = strata.map((one) => [
     one.name,
     ...[one.judged, one.labelled, one.waiting, one.picked].map(String),
-    percent(one.probability),
+    percent(one.probability, one.probability < 0.1 ? 1 : 0),
   ]);
-  const where =
+  page.table(HEAD, rows);
+  page.add(
     queue === null
       ? `This MLflow has no review queues. Find the traces by ${pickedFilter(scorer)} and assess them with the name ${scorer}.`
-      : `They are in MLflow’s review queue “${queueName(scorer)}”.`;
-  return [
-    `${scorer}: ${waiting.length} traces wait for a label, ${picked} of them picked now`,
-    `${tableText(HEAD, rows, out)}${where}`,
-    '',
-  ].join('\n');
+      : `They are in MLflow’s review queue “${queueName(scorer)}”.`,
+  );
+  return page.text();
 }

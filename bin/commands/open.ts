@@ -2,30 +2,33 @@
 
 import { spawn } from 'node:child_process';
 import { LambdaClient } from '@aws-sdk/client-lambda';
-import { Argument, Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { tracesUrl, traceUrl } from '../../src/mlflow/trace-url.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import { type ConsoleLinks, consoleLinks } from '../cli/links.ts';
-import { addMlflowOptions, type MlflowFlags, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
-import { jsonOption, notice, writeJson } from '../cli/output.ts';
-import { type DeployedStack, withStack } from '../cli/stack.ts';
+import { mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
+import { command, type FlagsOf, option, options } from '../cli/options.ts';
+import { notice, print } from '../cli/output.ts';
+import { type DeployedStack, machinesOf, withStack } from '../cli/stack.ts';
 import { LOGIN_SECONDS, presignedMlflowUrl } from '../operate/aws-calls.ts';
 import { findExecution } from '../operate/executions.ts';
 
-interface OpenFlags extends MlflowFlags {
-  dashboard?: boolean;
-  print?: boolean;
-}
+const OPTIONS = options(
+  option('--dashboard', 'the dashboard of the stack in CloudWatch'),
+  option('--print', 'print the address, and open no browser'),
+  ...mlflowOptions('print the address as JSON, and open no browser'),
+);
+type OpenFlags = FlagsOf<typeof OPTIONS>;
 
 const HELP = `
-Prints the address, and opens it in the browser if this is a terminal of a machine with one. Without an argument it is MLflow's
-page with the traces of the experiment.
+Prints the address, and opens it in the browser if this is a terminal of a machine with one. Without an argument it is MLflow's page
+with the traces of the experiment.
 
 The page of SageMaker's managed MLflow needs a login, which the address contains: AWS makes it for you (CreatePresignedMlflowAppUrl,
-or CreatePresignedMlflowTrackingServerUrl). It works once, within ${LOGIN_SECONDS / 60} minutes, and whoever has it is let in as you: do not
-share it, and keep it out of logs.
+or CreatePresignedMlflowTrackingServerUrl). It works once, within ${LOGIN_SECONDS / 60} minutes, and whoever has it is let in as you: do not share it,
+and keep it out of logs.
 
 Examples:
   inference-monitor open
@@ -42,20 +45,13 @@ export interface OpenedPage {
   expiresInSeconds?: number;
 }
 
-export function openCommand(): Command {
-  const command = new Command('open')
-    .addArgument(new Argument('[what]', 'the id of a trace, or the name of a run'))
-    .addOption(new Option('--dashboard', 'the dashboard of the stack in CloudWatch'))
-    .option('--print', 'print the address, and open no browser')
-    .addOption(jsonOption('print the address as JSON, and open no browser'));
-  return addMlflowOptions(command).addHelpText('after', HELP).action(open);
-}
+export const openCommand = (): Command =>
+  command('open', OPTIONS, HELP).argument('[what]', 'the id of a trace, or the name of a run').action(open);
 
 async function open(what: string | undefined, flags: OpenFlags): Promise<void> {
-  checkOnePage(what, flags);
   const page = await pageOf(what, flags);
-  if (flags.json) return writeJson('open', page);
-  process.stdout.write(`${page.url}\n`);
+  print('open', page, flags.json, () => `${page.url}\n`);
+  if (flags.json) return;
   if (page.expiresInSeconds !== undefined) {
     notice(
       `This address contains a login: it works once, within ${page.expiresInSeconds / 60} minutes. Do not share it.`,
@@ -65,23 +61,20 @@ async function open(what: string | undefined, flags: OpenFlags): Promise<void> {
   if (!(await openInBrowser(page.url))) notice('No browser could be started: open the address yourself.');
 }
 
-/** @throws PermanentError `TwoPages` */
-function checkOnePage(what: string | undefined, { dashboard }: OpenFlags): void {
-  if (!dashboard || what === undefined) return;
-  const facts = { got: `${what} and --dashboard`, expected: 'one of them' };
-  throw new PermanentError('TwoPages', 'Only one page can be opened', facts);
-}
-
-function pageOf(what: string | undefined, flags: OpenFlags): Promise<OpenedPage> {
-  if (flags.dashboard) return withStack(flags, (stack) => inConsole(stack, dashboardOf(stack)));
+/** @throws PermanentError `TwoPages`, and those of the page */
+async function pageOf(what: string | undefined, flags: OpenFlags): Promise<OpenedPage> {
+  if (what !== undefined && flags.dashboard) {
+    const facts = { got: `${what} and --dashboard`, expected: 'one of them' };
+    throw new PermanentError('TwoPages', 'Only one page can be opened', facts);
+  }
+  if (flags.dashboard) {
+    return withStack(flags, (stack) =>
+      inConsole(stack, (links) => links.dashboard(resourceNames(stack.prefix).dashboard)),
+    );
+  }
   if (what !== undefined && !TRACE.test(what)) return withStack(flags, (stack) => runPage(stack, what));
   return withMlflow(flags, (opened) => mlflowPage(opened, what));
 }
-
-const dashboardOf =
-  ({ prefix }: DeployedStack) =>
-  (links: ConsoleLinks): string =>
-    links.dashboard(resourceNames(prefix).dashboard);
 
 async function inConsole({ clients }: DeployedStack, link: (links: ConsoleLinks) => string): Promise<OpenedPage> {
   return { url: link(requireConsole(consoleLinks(await clients.lambda.config.region()))) };
@@ -96,8 +89,7 @@ function requireConsole(links: ConsoleLinks | undefined): ConsoleLinks {
 }
 
 async function runPage(stack: DeployedStack, run: string): Promise<OpenedPage> {
-  const { stateMachineArn: monitoring, replayStateMachineArn: replay } = stack.outputs;
-  const { executionArn } = await findExecution(stack.clients.sfn, { monitoring, replay }, run);
+  const { executionArn } = await findExecution(stack.clients.sfn, machinesOf(stack), run);
   return inConsole(stack, (links) => links.execution(executionArn));
 }
 

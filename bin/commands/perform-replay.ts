@@ -2,56 +2,27 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import {
-  type CaptureWindow,
-  indexFor,
-  overridesOf,
-  scheduleOf,
-  scheduleSeconds,
-  timingOf,
-} from '../../src/replay/derived-options.ts';
+import { indexFor, overridesOf, scheduleOf, scheduleSeconds, timingOf } from '../../src/replay/derived-options.ts';
 import type { DryRun } from '../../src/replay/dry-run.ts';
 import { FollowUps } from '../../src/replay/follow-ups.ts';
 import { ConnectionPool } from '../../src/replay/http/pool.ts';
 import { tooManyFailed } from '../../src/replay/measure/error-rate.ts';
-import type { RunStats } from '../../src/replay/measure/run-stats.ts';
 import { checkOptions, type ReplayOptions } from '../../src/replay/options.ts';
-import type { SendProgress } from '../../src/replay/send/job.ts';
+import { FILES } from '../../src/replay/results/result-set.ts';
 import { openSource } from '../../src/replay/source/open-source.ts';
 import type { SortedIndex } from '../../src/replay/source/sorted-index.ts';
 import type { SkippedLine, SourceFile } from '../../src/replay/source/types.ts';
 import type { Target } from '../../src/replay/targets/target.ts';
 import { type ReplayResult, replayToDirectory } from '../../src/replay/to-directory.ts';
 import { confirmed } from '../cli/confirm.ts';
-import { EXIT, writeJson } from '../cli/output.ts';
+import { EXIT, notice, print } from '../cli/output.ts';
+import { type CommandStopping, stopCommandOnSignals } from '../cli/stop-signals.ts';
 import { openStorage } from '../cli/storage.ts';
+import type { ReplayFlags } from './replay.ts';
 import { prepareDirectory, releaseDirectory } from './replay-directory.ts';
 import { ReplayStack } from './replay-stack.ts';
-import { type TargetFlags, targetOf } from './replay-target.ts';
-import { dryRunText, longWarning, ReplayDisplay } from './replay-text.ts';
-import { type CommandStopping, stopCommandOnSignals } from './stopping.ts';
-
-export interface ReplayFlags extends TargetFlags {
-  report: boolean;
-  compare?: boolean;
-  judge?: boolean;
-  judgeModel?: string;
-  judgeBudgetUsd?: number;
-  mlflow?: boolean;
-  trackingUri?: string;
-  experiment?: string;
-  options: ReplayOptions;
-  window: CaptureWindow;
-  run?: string;
-  output?: string;
-  dryRun?: boolean;
-  json?: boolean;
-  /** STACK_PREFIX of a stack. */
-  stack?: string;
-  inputs: boolean;
-  quiet?: boolean;
-  yes?: boolean;
-}
+import { targetOf } from './replay-target.ts';
+import { dryRunText, longWarning, replayAsJson, resultText, showReplay } from './replay-text.ts';
 
 /** What `--dry-run --json` prints. */
 export interface DryRunOutput extends DryRun {
@@ -75,14 +46,21 @@ const newRunName = (): string =>
 /** Lines that were skipped before the result directory exists are kept in memory up to this number. */
 const MAX_EARLY_SKIPPED = 10_000;
 
+/** The flags, and the options that follow from them. */
+interface Asked extends ReplayFlags {
+  options: ReplayOptions;
+}
+
 /** Sets the exit code of the process. @throws PermanentError when the replay could not run */
-export async function performReplay(source: string, flags: ReplayFlags): Promise<void> {
-  checkOptions(flags.options);
+export async function performReplay(source: string, given: ReplayFlags, options: ReplayOptions): Promise<void> {
+  checkOptions(options);
+  const flags = { ...given, options };
   // A dry run checks the URL as well, without reading the secret.
   const named = !flags.dryRun || flags.url !== undefined;
   const stack = new ReplayStack(flags);
-  const given = flags.dryRun ? { ...flags, headersSecret: undefined } : flags;
-  const found = named ? await targetOf(given, stack.mark) : undefined;
+  const found = named
+    ? await targetOf(flags.dryRun ? { ...flags, headersSecret: undefined } : flags, stack.mark)
+    : undefined;
   const target = flags.dryRun ? undefined : found;
   const stopping = stopCommandOnSignals();
   try {
@@ -91,7 +69,7 @@ export async function performReplay(source: string, flags: ReplayFlags): Promise
     );
   } catch (error) {
     if (stopping.started || !stopping.signal.aborted) throw error;
-    console.error('Stopped before anything was sent.');
+    notice('Stopped before anything was sent.');
     process.exitCode = EXIT.interrupted;
   } finally {
     stopping.dispose();
@@ -101,12 +79,13 @@ export async function performReplay(source: string, flags: ReplayFlags): Promise
 /** Opens and indexes the captures for the duration of the work. */
 async function withCaptures(
   source: string,
-  flags: ReplayFlags,
+  { from: fromMs, to: toMs, options }: Asked,
   stack: ReplayStack,
   signal: AbortSignal,
   work: (captures: Captures) => Promise<void>,
 ): Promise<void> {
-  const { files, dispose } = await openSource(source, { ...flags.window, storage: openStorage, signal });
+  const window = { fromMs, toMs };
+  const { files, dispose } = await openSource(source, { ...window, storage: openStorage, signal });
   try {
     const skipped: SkippedLine[] = [];
     let dropped = 0;
@@ -115,7 +94,7 @@ async function withCaptures(
       else dropped++;
     };
     const marks = () => stack.marks();
-    const index = await indexFor(files, flags.options, flags.window, skip, { marks, signal });
+    const index = await indexFor(files, options, window, skip, { marks, signal });
     if (dropped > 0) {
       const message = `${dropped} more lines were skipped before the replay started`;
       skipped.push({ file: source, line: 0, reason: 'FurtherLines', message });
@@ -126,20 +105,13 @@ async function withCaptures(
   }
 }
 
-async function planOnly(
-  { files, index, skipped }: Captures,
-  { options, json }: ReplayFlags,
-  signal: AbortSignal,
-): Promise<void> {
+async function planOnly({ files, index, skipped }: Captures, { options, json }: Asked, signal: AbortSignal) {
   const { dryRun } = await import('../../src/replay/dry-run.ts');
   const reasons = new Map<string, number>();
-  const count = (line: SkippedLine): void => {
-    reasons.set(line.reason, (reasons.get(line.reason) ?? 0) + 1);
-  };
+  const count = ({ reason }: SkippedLine): void => void reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
   for (const line of skipped) count(line);
   const plan = await dryRun(files, index, scheduleOf(options), overridesOf(options), count, undefined, signal);
-  if (json) writeJson('replay', { ...plan, skipped: Object.fromEntries(reasons) });
-  else console.log(dryRunText(plan, reasons));
+  print('replay', { ...plan, skipped: Object.fromEntries(reasons) }, json, (out) => dryRunText(plan, reasons, out));
   // A replay without requests ends with the same code.
   if (plan.requests === 0) process.exitCode = EXIT.found;
 }
@@ -147,19 +119,19 @@ async function planOnly(
 async function replayAndReport(
   captures: Captures,
   target: Target,
-  flags: ReplayFlags,
+  flags: Asked,
   stack: ReplayStack,
   stopping: CommandStopping,
 ): Promise<void> {
   const { options } = flags;
   const { index } = captures;
   const run = flags.run ?? newRunName();
-  const directory = flags.output ?? join('replays', run);
+  const directory = flags.out ?? join('replays', run);
   const seconds = plannedSeconds(index, options);
   await confirmLong(seconds, flags.yes);
   const { judge, mlflow } = await connectServices(flags);
   const pool = new ConnectionPool(target.origin);
-  let display: ReplayDisplay | undefined;
+  let endDisplay = (): void => {};
   let prepared = false;
   try {
     await pool.open();
@@ -186,16 +158,19 @@ async function replayAndReport(
       read: (measured, clock) => followUps.read(measured, clock),
       onStarted: (progress, stats) => {
         stopping.say('Stopping: writing what was measured. Press Ctrl-C again to leave immediately.');
-        if (!flags.quiet) display = displayOf(progress, stats, index, options, seconds);
+        const total = () =>
+          Math.min(options.requestCount ?? Number.POSITIVE_INFINITY, index.total * options.repeat - progress.skipped());
+        const whole = isWholeSchedule(options) ? seconds : undefined;
+        if (!flags.quiet) endDisplay = showReplay({ progress, stats, total, seconds: whole });
       },
     }).catch(async (error: unknown) => {
       await followUps.abandon();
       throw error;
     });
-    display?.stop();
-    await followUp(followUps, result, flags, stopping, { directory, experiment: mlflow?.experiment.name });
+    endDisplay();
+    await followUp(followUps, result, flags, stopping, { directory, experiment: mlflow?.experiment.name ?? '' });
   } finally {
-    display?.stop();
+    endDisplay();
     pool.close();
     mlflow?.close();
     if (prepared) await releaseDirectory(directory);
@@ -209,7 +184,7 @@ const ASK_SECONDS = 3_600;
 async function confirmLong(seconds: number, yes: boolean | undefined): Promise<void> {
   const warning = longWarning(seconds);
   if (warning === undefined) return;
-  console.error(warning);
+  notice(warning);
   if (seconds < ASK_SECONDS || (await confirmed('The replay takes hours. Start it?', yes))) return;
   throw new PermanentError('NotConfirmed', 'Nothing was sent', { got: 'no', expected: 'y' });
 }
@@ -220,38 +195,26 @@ function plannedSeconds(index: SortedIndex, options: ReplayOptions): number {
   return timingOf(options).kind === 'concurrency' ? 0 : scheduleSeconds(options, spanMs, index.total);
 }
 
+/** Whether the length of the schedule is that of the replay. */
+const isWholeSchedule = (options: ReplayOptions): boolean =>
+  timingOf(options).kind === 'fixed' &&
+  [options.startOffsetMs, options.endOffsetMs, options.requestCount].every((limit) => limit === undefined);
+
 /** Connects to the judge and MLflow before the first request, so that an unreachable one costs nothing. */
 async function connectServices(flags: ReplayFlags) {
-  const judge = flags.judge ? await (await import('./pairwise-judge.ts')).connectPairwiseJudge(flags) : undefined;
-  const mlflow = flags.mlflow ? await (await import('./replay-mlflow.ts')).connectReplayMlflow(flags) : undefined;
+  const services = flags.judge || flags.mlflow ? await import('./replay-services.ts') : undefined;
+  const judge = flags.judge ? await services?.connectPairwiseJudge(flags) : undefined;
+  const mlflow = flags.mlflow ? await services?.connectReplayMlflow(flags) : undefined;
   return { judge, mlflow };
-}
-
-function displayOf(
-  progress: SendProgress,
-  stats: RunStats,
-  index: SortedIndex,
-  options: ReplayOptions,
-  seconds: number,
-): ReplayDisplay {
-  const { startOffsetMs, endOffsetMs, requestCount, repeat } = options;
-  const wholeSchedule = timingOf(options).kind === 'fixed' && startOffsetMs === undefined && endOffsetMs === undefined;
-  return new ReplayDisplay({
-    out: process.stderr,
-    progress,
-    stats,
-    total: () => Math.min(requestCount ?? Number.POSITIVE_INFINITY, index.total * repeat - progress.skipped()),
-    seconds: wholeSchedule && requestCount === undefined ? seconds : undefined,
-  });
 }
 
 /** Compares, reports and publishes, prints the figures, and sets the exit code. */
 async function followUp(
   followUps: FollowUps,
   result: ReplayResult,
-  flags: ReplayFlags,
+  flags: Asked,
   stopping: CommandStopping,
-  { directory, experiment = '' }: { directory: string; experiment: string | undefined },
+  { directory, experiment }: { directory: string; experiment: string },
 ): Promise<void> {
   const judging = flags.judge && !result.wasCancelled;
   stopping.say(
@@ -259,10 +222,9 @@ async function followUp(
   );
   process.exitCode = exitCodeOf(result, flags.options);
   const followed = await followUps.finish(result, process.exitCode === EXIT.found, stopping.signal);
-  const { printJson, printText } = await import('./replay-output.ts');
-  const print = flags.json ? printJson : printText;
-  print(result, followed, { directory, experiment });
-  for (const failure of followed.failures) console.error(failure);
+  const place = { directory, experiment, report: flags.report ? join(directory, FILES.report) : undefined };
+  print('replay', replayAsJson(result, followed, place), flags.json, (out) => resultText(result, followed, place, out));
+  for (const failure of followed.failures) notice(failure);
   if (followed.judgeStopped) process.exitCode = EXIT.interrupted;
   // The judge or MLflow failed after the replay.
   else if (followed.failures.length > 0 && !result.wasCancelled) process.exitCode = EXIT.notDone;

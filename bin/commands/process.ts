@@ -3,98 +3,86 @@
  * runs.
  */
 
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import type { BackfillInput } from '../../src/core/contract/input.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
 import {
-  addRunOptions,
   comeBack,
   inputOptions,
-  type RunFlags,
   reportRuns,
+  runOptions,
   startAndFollow,
   unlessInterrupted,
 } from '../cli/follow-and-report.ts';
 import { followDisplay } from '../cli/follow-display.ts';
-import { notice, writeJson } from '../cli/output.ts';
+import { command, type FlagsOf, option, options } from '../cli/options.ts';
+import { megabytes, notice, print, some } from '../cli/output.ts';
 import { commandText } from '../cli/run-text.ts';
-import { addStackOptions, type DeployedStack, type StackFlags, withStack } from '../cli/stack.ts';
-import { type WindowFlags, windowOfFlags } from '../cli/window.ts';
+import { type DeployedStack, stackOptions, withStack } from '../cli/stack.ts';
+import { windowOfFlags } from '../cli/window.ts';
 import { captureSource, planUpload, type StackCaptures, type UploadPlan } from '../operate/capture-source.ts';
 import { processFiles, putCaptures, type Run } from '../operate/process-files.ts';
 import { hasEnded, type RunProgress, RunWatcher } from '../operate/run-progress.ts';
 
-type ProcessFlags = RunFlags & StackFlags & WindowFlags;
+const OPTIONS = options(
+  option('--from <time>', 'captures from this time on'),
+  option('--to <time>', 'captures before this time'),
+  ...runOptions(),
+  ...stackOptions(),
+);
+type ProcessFlags = FlagsOf<typeof OPTIONS>;
 
 const HELP = `
 A source is s3://bucket/key.jsonl, s3://bucket/prefix/, a key or a prefix in the stack's capture bucket, or a file or a folder on
 this machine. Without one, --from is needed. Times are instants such as 2026-11-20T09:00:00Z, days (UTC), or ages such as 12h, 7d.
 
-Processing again is safe: what has its trace and its verdicts is left as it is. The run goes on if this command is interrupted.
+Processing again is safe: what has its trace and its verdicts is left as it is. The run continues if this command is interrupted.
 
 Files of this machine are put into the capture bucket as SageMaker would put them. The stack's own rule then starts their runs, with
-the stack's settings, and this command follows them. It starts none itself, so that nothing is judged twice: options of a run can
-be given once the files are in the bucket. A file that is there with other content is refused, and never overwritten.
+the stack's settings, and this command follows them. Options of a run can be given once the files are in the bucket. If the bucket
+already has a file with different content, the upload is refused.
 
 The exit code is 1 if a run failed, and 130 after Ctrl-C.
 
 Examples:
-  inference-monitor process s3://my-bucket/my-endpoint/AllTraffic/2026/11/20/10/a.jsonl
   inference-monitor process --from 2026-11-20 --to 2026-11-21 --dry-run
-  inference-monitor process my-endpoint/blue/ --from 7d --sample-rate 0.1 --budget 5 --name last-week
+  inference-monitor process my-endpoint/blue/ --from 7d --sample-rate 0.1 --budget 5
   inference-monitor process ./captures`;
 
-export function processCommand(): Command {
-  const command = new Command('process')
+export const processCommand = (): Command =>
+  command('process', OPTIONS, HELP)
     .argument('[source]', 'captures in S3, or a file or a folder')
-    .option('--from <time>', 'captures from this time on')
-    .option('--to <time>', 'captures before this time');
-  return addStackOptions(addRunOptions(command), HELP).action(processCaptures);
-}
+    .action(processCaptures);
 
 async function processCaptures(source: string | undefined, flags: ProcessFlags): Promise<void> {
   const range = rangeOf(flags);
   // An empty source is a variable of the shell that is not set, and would mean all captures.
   if (source === '' || (source === undefined && range.from === undefined)) {
-    throw new PermanentError('SourceMissing', 'It is not said which captures to process', {
-      expected: 'a source, or --from (with --to) for all captures of the stack',
-    });
+    const facts = { expected: 'a source, or --from (with --to) for all captures of the stack' };
+    throw new PermanentError('SourceMissing', 'No source is given', facts);
   }
   await withStack(flags, async (stack) => {
-    const captures = capturesOf(stack);
+    const { captureBucket: bucket, capturePrefix: prefix, endpoint } = stack.outputs;
+    const captures = { bucket, prefix, endpoint };
     const found = await captureSource(stack.storage, captures, source, range);
     if ('local' in found) return processLocal(stack, captures, found.local, flags);
     const { files, bytes, more } = found.measured;
-    notice(
-      `${more ? 'more than ' : ''}${files.toLocaleString('en-US')} capture file${files === 1 ? '' : 's'}, ${megabytes(bytes)}`,
-    );
+    notice(`${more ? 'more than ' : ''}${some(files, 'capture file')}, ${megabytes(bytes)}`);
     await startAndFollow(stack, { ...found.input, ...inputOptions(flags) }, flags);
   });
 }
 
-const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(bytes < 1e7 ? 2 : 0)} MB`;
-
-const capturesOf = ({ outputs }: DeployedStack): StackCaptures => ({
-  bucket: outputs.captureBucket,
-  prefix: outputs.capturePrefix,
-  endpoint: outputs.endpoint,
-});
-
 /** @throws PermanentError `InvalidTime` */
 function rangeOf(flags: ProcessFlags): Pick<BackfillInput, 'from' | 'to'> {
   const { fromMs, toMs } = windowOfFlags(flags);
-  return {
-    ...(fromMs === undefined ? {} : { from: new Date(fromMs).toISOString() }),
-    ...(toMs === undefined ? {} : { to: new Date(toMs).toISOString() }),
-  };
+  const iso = (ms: number): string => new Date(ms).toISOString();
+  return { ...(fromMs !== undefined && { from: iso(fromMs) }), ...(toMs !== undefined && { to: iso(toMs) }) };
 }
 
 // ------------------------------------------------------------------------------------------- files of this machine
 // They are put into the bucket, where the stack's rule starts the runs.
-
-type LocalFlags = RunFlags & StackFlags;
 
 /** Between two looks at the executions of the stack. */
 const POLL_MS = 2_000;
@@ -109,7 +97,7 @@ async function processLocal(
   stack: DeployedStack,
   captures: StackCaptures,
   path: string,
-  flags: LocalFlags,
+  flags: ProcessFlags,
 ): Promise<void> {
   const plan = await planUpload(stack.storage, captures, path);
   const { fresh, present } = plan;
@@ -117,11 +105,10 @@ async function processLocal(
   assertNoOptions(flags, plan);
   const bytes = fresh.reduce((total, file) => total + file.bytes, 0);
   if (present.length > 0) {
-    notice(`${counted(present)} in the bucket already, with the same content, and left out.`);
+    notice(`${areFiles(present)} in the bucket already, with the same content, and left out.`);
   }
-  notice(
-    `${flags.dryRun ? 'would put' : 'putting'} ${fresh.length} file${fresh.length === 1 ? '' : 's'}, ${bytes.toLocaleString('en-US')} bytes, into s3://${captures.bucket}/${captures.prefix}`,
-  );
+  const put = `${some(fresh.length, 'file')}, ${some(bytes, 'byte')}, into s3://${captures.bucket}/${captures.prefix}`;
+  notice(`${flags.dryRun ? 'would put' : 'putting'} ${put}`);
   if (flags.dryRun) {
     printFiles(captures.bucket, fresh, flags);
     notice(`What judging them would cost: ${commandText(['inspect', path])}`);
@@ -130,29 +117,27 @@ async function processLocal(
   if (flags.detach) {
     await putCaptures(stack.clients, captures.bucket, fresh);
     printFiles(captures.bucket, fresh, flags);
-    notice(
-      `The files are in the bucket. The stack starts their runs within a few minutes: ${commandText(['runs'], flags.stack)}`,
-    );
+    const next = commandText(['runs'], flags.stack);
+    notice(`The files are in the bucket. The stack starts their runs within a few minutes: ${next}`);
     return;
   }
   await followFiles(stack, plan, flags);
 }
 
-function printFiles(bucket: string, fresh: UploadPlan['fresh'], { json }: LocalFlags): void {
+function printFiles(bucket: string, fresh: UploadPlan['fresh'], { json }: ProcessFlags): void {
   const files = fresh.map(({ path, key, bytes }) => ({ path, key, bytes }));
   const lines = files.map(({ path, key }) => `${singleLine(`${path} → s3://${bucket}/${key}`)}\n`);
-  if (json) writeJson('process', { runs: [], files });
-  else process.stdout.write(lines.join(''));
+  print('process', { runs: [], files }, json, () => lines.join(''));
 }
 
-const counted = ({ length }: readonly unknown[]): string => (length === 1 ? '1 file is' : `${length} files are`);
+const areFiles = ({ length }: readonly unknown[]): string => `${some(length, 'file')} ${length === 1 ? 'is' : 'are'}`;
 
 /**
  * Options cannot reach the runs that the rule starts, which have the settings of the stack.
  *
  * @throws PermanentError `OptionsNeedCaptures`
  */
-function assertNoOptions(flags: RunFlags, { fresh }: Pick<UploadPlan, 'fresh'>): void {
+function assertNoOptions(flags: ProcessFlags, { fresh }: Pick<UploadPlan, 'fresh'>): void {
   const { dryRun: _, ...options } = inputOptions(flags);
   const given = [...Object.keys(options), ...(flags.name === undefined ? [] : ['name'])];
   if (given.length === 0 || (given.length === 1 && options.evaluate === true)) return;
@@ -167,17 +152,14 @@ async function processPresent(
   stack: DeployedStack,
   { bucket }: StackCaptures,
   { present }: UploadPlan,
-  flags: LocalFlags,
+  flags: ProcessFlags,
 ): Promise<void> {
-  notice(`${counted(present)} in the bucket already, and processed again there.`);
+  notice(`${areFiles(present)} in the bucket already, and processed again there.`);
   const options = inputOptions(flags);
   const [only, ...others] = present;
   if (only !== undefined && others.length === 0) {
-    return startAndFollow(
-      stack,
-      { detail: { bucket: { name: bucket }, object: { key: only.key } }, ...options },
-      flags,
-    );
+    const detail = { bucket: { name: bucket }, object: { key: only.key } };
+    return startAndFollow(stack, { detail, ...options }, flags);
   }
   const key = workKeys.startList(`by-hand-${new Date().toISOString().replaceAll(':', '-')}`);
   const list = present.map((file) => `${JSON.stringify({ bucket, key: file.key })}\n`).join('');
@@ -185,7 +167,7 @@ async function processPresent(
   await startAndFollow(stack, { files: { key }, ...options }, flags);
 }
 
-async function followFiles(stack: DeployedStack, { fresh }: UploadPlan, flags: LocalFlags): Promise<void> {
+async function followFiles(stack: DeployedStack, { fresh }: UploadPlan, flags: ProcessFlags): Promise<void> {
   const { clients, outputs } = stack;
   const display = followDisplay(process.stderr);
   const watched = new Map<string, { watcher: RunWatcher; last?: RunProgress }>();

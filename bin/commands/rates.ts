@@ -1,5 +1,5 @@
 /** `inference-monitor rates`: how good the endpoint is, how sure that is, and what has changed. */
-import { Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { HOUR_MS } from '../../src/captures/files/capture-path.ts';
 import type { Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
@@ -32,57 +32,57 @@ import {
   scorersIn,
 } from '../../src/quality/rates.ts';
 import { differencesText, ratesCsv, ratesTable, windowText } from '../../src/quality/rates-text.ts';
-import { jsonOption, jsonText, type TextOptions, terminal } from '../cli/output.ts';
-import { deployedSettings, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
+import { command, type FlagsOf, option, options } from '../cli/options.ts';
+import { jsonOption, jsonText, notice, type TextOptions, terminal } from '../cli/output.ts';
+import { deployedSettings, stackOption, withStack } from '../cli/stack.ts';
 import { instantMs } from '../cli/window.ts';
 import { type LabelReader, labelReader } from './calibration-data.ts';
 import { commandSettings } from './settings.ts';
 
-export interface RatesFlags extends StackFlags {
-  from: string;
-  to?: string;
-  compareFrom?: string;
-  compareTo?: string;
-  by?: GroupBy;
-  scorer?: string[];
-  variant?: string[];
-  csv?: boolean;
-  /** `--no-labels`: false. */
-  labels?: boolean;
-}
+const DEFAULT_FROM = '7d';
+
+const OPTIONS = options(
+  option('--from <time>', `start of the window (default: ${DEFAULT_FROM}; with --rebuild: all days)`),
+  option('--to <time>', 'end of the window (default: now)'),
+  option('--compare-from <time>', 'start of an earlier window to compare with'),
+  option('--compare-to <time>', 'end of that window'),
+  option('--by <what>', 'a table for each', { choices: ['variant', 'hour', 'day'] }),
+  option('--scorer <names...>', 'only these scorers, or “error replies”'),
+  option('--variant <names...>', 'only these variants of the endpoint'),
+  jsonOption('print all figures as JSON').conflicts('csv'),
+  option('--csv', 'print a row for each rate'),
+  option('--no-labels', 'do not read people’s labels from MLflow, for which the traces of the window are read'),
+  option('--rebuild', 'first make the counts of these days again, from the receipts of the runs, and print which runs'),
+  option('--dry-run', 'with --rebuild: only say which runs would be added up again'),
+  stackOption(),
+);
+export type RatesFlags = Partial<FlagsOf<typeof OPTIONS>>;
 
 const HELP = `
-Times are instants such as 2026-11-20T09:00:00Z, days such as 2026-11-20 (UTC), or ages such as 12h, 7d. Windows are whole hours
-of the time of inference: --from is rounded down, --to up. With --compare-from, the differences to that window are
-printed (by default it is as long as the other); with --by variant and two variants, those between the variants.
+Times are instants such as 2026-11-20T09:00:00Z, days such as 2026-11-20 (UTC), or ages such as 12h, 7d. Windows are whole hours of
+the time of inference: --from is rounded down, --to up. With --compare-from, the differences to that window are printed (by default
+it is as long as the other); with --by variant and two variants, those between the variants.
 
 A rate is the share of captures that pass a scorer, estimated from those that the judge has judged. “judge only” means that no
 person's labels correct the judge's errors. docs/rates.md says how to read it.
 
+With --rebuild, counts of runs whose receipts have expired (after 90 days) are kept, and named. It may run beside other runs.
+
 Examples:
   inference-monitor rates --from 24h
-  inference-monitor rates --from 2026-11-20 --to 2026-11-21 --by variant --scorer safety relevance_to_query
-  inference-monitor rates --from 1d --compare-from 8d
-  inference-monitor rates --from 30d --by day --csv > rates.csv`;
+  inference-monitor rates --from 2026-11-20 --to 2026-11-21 --by variant
+  inference-monitor rates --from 1d --compare-from 8d --scorer safety
+  inference-monitor rates --from 30d --by day --csv > rates.csv
+  inference-monitor rates --rebuild --dry-run`;
 
-export function ratesCommand(): Command {
-  return new Command('rates')
-    .option('--from <time>', 'start of the window', '7d')
-    .option('--to <time>', 'end of the window (default: now)')
-    .option('--compare-from <time>', 'start of an earlier window to compare with')
-    .option('--compare-to <time>', 'end of that window')
-    .addOption(new Option('--by <what>', 'a table for each').choices(['variant', 'hour', 'day']))
-    .option('--scorer <names...>', 'only these scorers, or “error replies”')
-    .option('--variant <names...>', 'only these variants of the endpoint')
-    .addOption(jsonOption('print all figures as JSON').conflicts('csv'))
-    .option('--csv', 'print a row for each rate')
-    .option('--no-labels', 'do not read people’s labels from MLflow, for which the traces of the window are read')
-    .addOption(stackOption())
-    .addHelpText('after', HELP)
-    .action(rates);
-}
+export const ratesCommand = (): Command => command('rates', OPTIONS, HELP).action(rates);
 
-async function rates(flags: RatesFlags): Promise<void> {
+async function rates(flags: FlagsOf<typeof OPTIONS>): Promise<void> {
+  if (flags.dryRun && !flags.rebuild) {
+    const facts = { got: '--dry-run', expected: '--dry-run with --rebuild' };
+    throw new PermanentError('OptionsContradict', '--dry-run has no effect without --rebuild', facts);
+  }
+  if (flags.rebuild) return (await import('./rebuild-counts.ts')).rebuild(flags);
   const settings = commandSettings({});
   await withStack(flags, async (stack) => {
     const { storage, outputs } = stack;
@@ -91,7 +91,7 @@ async function rates(flags: RatesFlags): Promise<void> {
     const objectives = objectiveSettings.parse(await deployedSettings(stack));
     const query = { active, shadow: objectives.SHADOW_VARIANTS, objectives, nowMs: Date.now(), readLabels };
     const report = await ratesReport(storage, outputs.workBucket, flags, query);
-    for (const warning of report.warnings) console.error(warning);
+    for (const warning of report.warnings) notice(warning);
     process.stdout.write(textOf(report, flags));
   });
 }
@@ -127,7 +127,7 @@ export async function ratesReport(
   flags: RatesFlags,
   { active, shadow = [], objectives, nowMs, readLabels }: ReportQuery,
 ): Promise<RatesReport> {
-  const window = windowOf(flags.from, flags.to, nowMs);
+  const window = windowOf(flags.from ?? DEFAULT_FROM, flags.to, nowMs);
   const isShadow = ({ variant }: { variant: string }): boolean => shadow.includes(variant);
   const isAsked = flags.by === 'variant' || (flags.variant?.every((variant) => shadow.includes(variant)) ?? false);
   const isBeside = (cell: CountedCell): boolean => !isAsked && isShadow(cell);
@@ -172,7 +172,7 @@ export async function ratesReport(
 }
 
 const LACKS_RUNS =
-  'The counts of a run are gone whose verdicts were replaced by a later one: rates of that time are too low. `inference-monitor rebuild-counts` tells which.';
+  'The counts of a run are gone whose verdicts were replaced by a later one: rates of that time are too low. `inference-monitor rates --rebuild` tells which.';
 
 interface Compared {
   nowMs: number;

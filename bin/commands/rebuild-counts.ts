@@ -1,35 +1,14 @@
-/** `inference-monitor rebuild-counts`: makes the counts behind `rates` anew from the receipts of the runs. */
-import { Command } from 'commander';
+/** `inference-monitor rates --rebuild`: makes the counts behind `rates` anew from the receipts of the runs. */
 import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { type RebuiltCounts, rebuildCounts } from '../../src/monitoring/rebuild-counts.ts';
 import { dayOf } from '../../src/quality/counts-store.ts';
-import { writeJson } from '../cli/output.ts';
-import { addStackOptions, type StackFlags, withStack } from '../cli/stack.ts';
+import { print } from '../cli/output.ts';
+import { withStack } from '../cli/stack.ts';
 import { instantMs } from '../cli/window.ts';
+import type { RatesFlags } from './rates.ts';
 
-interface RebuildFlags extends StackFlags {
-  from?: string;
-  to?: string;
-  dryRun?: boolean;
-}
-
-const HELP = `
-Each run wrote its counts when it ended. This adds up all runs again from their receipts, and writes their counts anew. Counts of
-runs whose receipts have expired (after 90 days) are kept, and named. It may run beside other runs, and be repeated.
-
-Examples:
-  inference-monitor rebuild-counts --dry-run
-  inference-monitor rebuild-counts --from 2026-11-01 --to 2026-11-08`;
-
-export function rebuildCountsCommand(): Command {
-  const command = new Command('rebuild-counts')
-    .option('--from <time>', 'first day of inference (UTC); default: all')
-    .option('--to <time>', 'end of the days, exclusive')
-    .option('--dry-run', 'only say which runs would be added up again');
-  return addStackOptions(command, HELP, 'print the runs as JSON').action(rebuild);
-}
-
-async function rebuild({ from, to, dryRun = false, json, stack }: RebuildFlags): Promise<void> {
+/** Adds up the runs of whole days (UTC) of inference again; of all days by default. */
+export async function rebuild({ from, to, dryRun = false, json, stack }: RatesFlags): Promise<void> {
   const nowMs = Date.now();
   const day = (text: string, afterMs = 0): string => dayOf(new Date(instantMs(text, nowMs) + afterMs).toISOString());
   const first = from === undefined ? undefined : day(from);
@@ -39,8 +18,7 @@ async function rebuild({ from, to, dryRun = false, json, stack }: RebuildFlags):
     (first === undefined || one >= first) && (last === undefined || one <= last);
   await withStack({ stack }, async ({ storage, outputs }) => {
     const result = await rebuildCounts(storage, outputs.workBucket, isInside, !dryRun);
-    if (json === true) writeJson('rebuild-counts', result);
-    else process.stdout.write(rebuiltText(result, dryRun));
+    print('rates', result, json, () => rebuiltText(result, dryRun));
   });
 }
 

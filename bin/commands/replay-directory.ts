@@ -34,13 +34,8 @@ export async function writableDirectory(directory: string): Promise<void> {
     await access(directory, constants.W_OK | constants.X_OK);
   } catch (error) {
     const got = `${directory}: ${(error as Error).message}`;
-    const expected = 'a directory that can be created and written to (--output)';
-    throw new PermanentError(
-      'OutputUnusable',
-      'The results cannot be written to the directory',
-      { got, expected },
-      error,
-    );
+    const facts = { got, expected: 'a directory that can be created and written to (--out)' };
+    throw new PermanentError('OutputUnusable', 'The results cannot be written to the directory', facts, error);
   }
 }
 
@@ -62,7 +57,7 @@ async function claim(directory: string): Promise<void> {
   if (pid > 0 && !isRunning(pid)) await rm(mark, { force: true });
   await writeFile(mark, String(process.pid), { flag: 'wx' }).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EEXIST') throw error;
-    const facts = { got: `${directory}, of process ${pid}`, expected: 'a directory of its own (--output)' };
+    const facts = { got: `${directory}, of process ${pid}`, expected: 'a directory of its own (--out)' };
     throw new PermanentError('OutputUnusable', 'Another replay is writing to the directory', facts);
   });
 }

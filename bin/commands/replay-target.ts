@@ -3,19 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { parseHeaders, secretHeaders } from '../../src/replay/targets/headers.ts';
 import { CHATS, type Target } from '../../src/replay/targets/target.ts';
-
-export interface TargetFlags {
-  url?: string;
-  /** As AIPerf names it: the path for all requests if the URL has none. */
-  endpointType?: 'chat';
-  endpoint?: string;
-  variant?: string;
-  inferenceComponent?: string;
-  region?: string;
-  header: string[];
-  headersFile?: string;
-  headersSecret?: string;
-}
+import type { TargetFlags } from './replay.ts';
 
 /**
  * @param mark the registration of the replay
@@ -24,10 +12,8 @@ export interface TargetFlags {
 export async function targetOf(flags: TargetFlags, mark: { id?: string }): Promise<Target> {
   if ((flags.url === undefined) === (flags.endpoint === undefined)) {
     const got = flags.url === undefined ? 'neither' : 'both --url and --endpoint';
-    throw new PermanentError('InvalidTarget', 'A replay needs exactly one target', {
-      got,
-      expected: '--url or --endpoint',
-    });
+    const facts = { got, expected: '--url or --endpoint' };
+    throw new PermanentError('InvalidTarget', 'A replay needs exactly one target', facts);
   }
   refuseUnused(flags);
   if (flags.url !== undefined) {
@@ -38,11 +24,8 @@ export async function targetOf(flags: TargetFlags, mark: { id?: string }): Promi
   const { defaultProvider } = await import('@aws-sdk/credential-provider-node');
   const region = flags.region ?? process.env.AWS_REGION ?? process.env.AWS_DEFAULT_REGION;
   if (region === undefined) {
-    const expected = '--region, or AWS_REGION';
-    throw new PermanentError('InvalidTarget', 'The region of the endpoint is unknown', {
-      got: flags.endpoint,
-      expected,
-    });
+    const facts = { got: flags.endpoint, expected: '--region, or AWS_REGION' };
+    throw new PermanentError('InvalidTarget', 'The region of the endpoint is unknown', facts);
   }
   return SageMakerTarget.create({
     endpoint: flags.endpoint ?? '',

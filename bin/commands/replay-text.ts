@@ -1,29 +1,32 @@
-/** What the replay command prints: the plan of a dry run, the figures at the end, and the progress between. */
-
+/** What the replay command prints: the plan of a dry run, the progress, and the figures at the end, as text and as JSON. */
 import { durationText, singleLine } from '../../src/core/text/terminal-text.ts';
+import type { Quality } from '../../src/replay/compare/quality.ts';
 import type { DryRun } from '../../src/replay/dry-run.ts';
+import type { FollowedUp } from '../../src/replay/follow-ups.ts';
 import type { DistributionMetric } from '../../src/replay/measure/metrics.ts';
 import type { RunStats } from '../../src/replay/measure/run-stats.ts';
+import type { Published } from '../../src/replay/publish/publish.ts';
+import { mlflowRemarks } from '../../src/replay/publish/write-traces.ts';
+import { qualityLines } from '../../src/replay/report/quality-sections.ts';
 import { durationSeconds } from '../../src/replay/results/summary.ts';
 import type { SendProgress } from '../../src/replay/send/job.ts';
 import { CAPTURE_FILES } from '../../src/replay/source/open-source.ts';
 import { type ReplayResult, unsentWarning } from '../../src/replay/to-directory.ts';
-import { shareBar } from '../cli/progress.ts';
+import { Page, type TextOptions, whole } from '../cli/output.ts';
+import { joinFitting, shareBar, startProgress } from '../cli/progress.ts';
 
 const LEVELS = '▁▂▃▄▅▆▇█';
-
-const thousands = (value: number): string => Math.round(value).toLocaleString('en-US');
 
 function sparkline(counts: readonly number[]): string {
   const most = Math.max(...counts, 1);
   return counts.map((count) => (count === 0 ? ' ' : LEVELS[Math.ceil((count / most) * LEVELS.length) - 1])).join('');
 }
 
-const skippedLines = (skipped: ReadonlyMap<string, number>): string[] =>
-  [...skipped].map(([reason, count]) => `  ${reason}: ${count}`);
-
-const total = (skipped: ReadonlyMap<string, number>): number =>
-  [...skipped.values()].reduce((sum, count) => sum + count, 0);
+/** The captured lines that are not sent, by reason. */
+function addSkipped(page: Page, skipped: ReadonlyMap<string, number>): void {
+  page.add(`skipped: ${[...skipped.values()].reduce((sum, count) => sum + count, 0)}`);
+  for (const [reason, count] of skipped) page.add(`  ${reason}: ${count}`);
+}
 
 const NO_CAPTURES = ['NotJson', 'NotACaptureRecord'];
 
@@ -42,102 +45,164 @@ export const longWarning = (seconds: number): string | undefined =>
     ? undefined
     : `The schedule takes ${durationText(seconds)}. Use --speedup to shorten it, or --concurrency to ignore it. Ctrl-C stops it and keeps the results.`;
 
-export function dryRunText(plan: DryRun, skipped: ReadonlyMap<string, number>): string {
+export function dryRunText(plan: DryRun, skipped: ReadonlyMap<string, number>, out: TextOptions): string {
+  const page = new Page(out);
   const estimated = (tokens: { total: number; captured: number }): string => {
     const share = tokens.total === 0 ? 0 : Math.round((100 * tokens.captured) / tokens.total);
-    return `${thousands(tokens.total)} (${share}% counted by the captured endpoint, the rest estimated)`;
+    return `${whole(tokens.total)} (${share}% counted by the captured endpoint, the rest estimated)`;
   };
-  const types = Object.entries(plan.contentTypes).map(([type, count]) => `  ${type}: ${count}`);
-  return [
-    `requests: ${plan.requests}`,
-    `streaming: ${plan.streaming}`,
-    `duration: ${durationText(plan.seconds)}`,
-    ...(longWarning(plan.seconds) === undefined ? [] : [`  ${longWarning(plan.seconds)}`]),
-    `requests per second: mean ${plan.meanPerSecond.toFixed(2)}, peak ${plan.peakPerSecond}`,
-    ...(plan.shape.length > 1 ? [`shape: |${sparkline(plan.shape)}|`] : []),
-    `bytes: ${thousands(plan.bodyBytes)}`,
-    `input tokens: ${estimated(plan.inputTokens)}`,
-    `output tokens: ${estimated(plan.outputTokens)}`,
-    'content types:',
-    ...types,
-    `skipped: ${total(skipped)}`,
-    ...skippedLines(skipped),
-    plan.requests === 0 ? `Nothing can be sent: ${nothingToSend(skipped)}` : 'Nothing was sent.',
-  ].join('\n');
+  page.add(`requests: ${plan.requests}`);
+  page.add(`streaming: ${plan.streaming}`);
+  page.add(`duration: ${durationText(plan.seconds)}`);
+  const warning = longWarning(plan.seconds);
+  if (warning !== undefined) page.add(`  ${warning}`);
+  page.add(`requests per second: mean ${plan.meanPerSecond.toFixed(2)}, peak ${plan.peakPerSecond}`);
+  if (plan.shape.length > 1) page.add(`shape: |${sparkline(plan.shape)}|`);
+  page.add(`bytes: ${whole(plan.bodyBytes)}`);
+  page.add(`input tokens: ${estimated(plan.inputTokens)}`);
+  page.add(`output tokens: ${estimated(plan.outputTokens)}`);
+  page.add('content types:');
+  for (const [type, count] of Object.entries(plan.contentTypes)) page.add(`  ${type}: ${count}`);
+  addSkipped(page, skipped);
+  page.add(plan.requests === 0 ? `Nothing can be sent: ${nothingToSend(skipped)}` : 'Nothing was sent.');
+  return page.text();
 }
 
+// -------------------------------------------------------------------------------------------------------- figures
+
+/** The metrics of the table, as thresholds name them. The lag of the schedule has a name of its own. */
 const ROWS: readonly [DistributionMetric, string][] = [
-  ['request_latency', 'latency from sending'],
-  ['effective_latency', 'latency from schedule'],
+  ['request_latency', 'request latency'],
+  ['effective_latency', 'effective latency'],
   ['credit_to_start_latency', 'schedule lag'],
   ['time_to_first_token', 'time to first token'],
   ['inter_token_latency', 'inter-token latency'],
 ];
+const COLUMNS = ['avg', 'p50', 'p90', 'p95', 'p99', 'max'] as const;
+const MAX_ERRORS = 10;
+const MAX_ERROR_CHARS = 120;
 
-export function resultText(result: ReplayResult, directory: string): string {
+/** @param place of the results: a directory, and the experiment in MLflow */
+export function resultText(result: ReplayResult, followed: FollowedUp, place: ReplayPlace, out: TextOptions): string {
+  const page = new Page(out);
+  const { comparison, published } = followed;
+  if (comparison) addQuality(page, comparison.quality, comparison.judgeUsd);
+  if (published) addPublished(page, place.experiment, published);
+  if (comparison || published) page.add('');
+  addFigures(page, result);
   const { stats, skippedReasons } = result.results;
+  const latencies = ROWS.flatMap(([metric, name]) => {
+    const summary = stats.distributions.get(metric)?.summary();
+    return summary ? [[name, ...COLUMNS.map((column) => summary[column].toFixed(2))]] : [];
+  });
+  page.add('');
+  page.table(['ms', 'mean', ...COLUMNS.slice(1)], latencies);
+  if (stats.errors.size > 0) page.section('errors:');
+  for (const { error, count } of stats.errorsByCount.slice(0, MAX_ERRORS)) {
+    const said = singleLine(error.message).slice(0, MAX_ERROR_CHARS);
+    page.add(`  ${count} × ${[error.code, `${error.type}: ${said}`].filter(Boolean).join(' ')}`);
+  }
+  const unsent = unsentWarning(result);
+  const remarks = [
+    result.bottleneck && `The client was the bottleneck: ${result.bottleneck}.`,
+    result.outcome.sent === 0 && `Nothing was sent: ${nothingToSend(skippedReasons)}`,
+    unsent,
+    result.wasCancelled && 'The replay was stopped. The results until then have been written.',
+    `results: ${place.directory}${place.report === undefined ? '' : `; to read: ${place.report}`}`,
+  ];
+  for (const remark of remarks) {
+    if (!remark) continue;
+    page.add('');
+    page.add(remark);
+  }
+  return page.text();
+}
+
+function addFigures(page: Page, { results: { stats, skippedReasons }, outcome }: ReplayResult): void {
   const seconds = durationSeconds(stats);
   const perSecond = (value: number): string => (seconds === 0 ? '0' : (value / seconds).toFixed(2));
-  const lines = [
-    `sent: ${result.outcome.sent}`,
-    `succeeded: ${stats.succeeded}`,
-    `failed: ${stats.failed}`,
-    `cancelled: ${stats.cancelled}`,
-    `skipped: ${total(skippedReasons)}`,
-    ...skippedLines(skippedReasons),
-    `duration: ${seconds < 60 ? `${seconds.toFixed(2)} s` : durationText(seconds)}`,
-    `requests per second: ${perSecond(stats.succeeded)}`,
-  ];
-  if (result.outcome.unsent > 0) lines.push(`unsent: ${result.outcome.unsent}`);
+  page.add(`sent: ${outcome.sent}`);
+  page.add(`succeeded: ${stats.succeeded}`);
+  page.add(`failed: ${stats.failed}`);
+  page.add(`cancelled: ${stats.cancelled}`);
+  addSkipped(page, skippedReasons);
+  page.add(`duration: ${seconds < 60 ? `${seconds.toFixed(2)} s` : durationText(seconds)}`);
+  page.add(`requests per second: ${perSecond(stats.succeeded)}`);
+  if (outcome.unsent > 0) page.add(`unsent: ${outcome.unsent}`);
   const output = stats.distributions.get('output_sequence_length')?.sum;
-  if (output !== undefined) lines.push(`output tokens per second: ${perSecond(output)}`);
-  if (stats.withObjectives) lines.push(`good requests: ${stats.good} of ${stats.completed}`);
-  lines.push(
-    '',
-    `${'ms'.padEnd(24)}${['mean', 'p50', 'p90', 'p95', 'p99', 'max'].map((name) => name.padStart(10)).join('')}`,
-  );
-  for (const [metric, name] of ROWS) {
-    const summary = stats.distributions.get(metric)?.summary();
-    if (!summary) continue;
-    const { avg, p50, p90, p95, p99, max } = summary;
-    lines.push(name.padEnd(24) + [avg, p50, p90, p95, p99, max].map((value) => value.toFixed(2).padStart(10)).join(''));
+  if (output !== undefined) page.add(`output tokens per second: ${perSecond(output)}`);
+  if (stats.withObjectives) page.add(`good requests: ${stats.good} of ${stats.completed}`);
+}
+
+/** @param judgeUsd cost of the judge; `null`: its price is unknown; `undefined`: it was not asked */
+export function addQuality(page: Page, quality: Quality, judgeUsd: number | null | undefined): void {
+  for (const [name, value] of qualityLines(quality)) page.add(`${name}: ${value}`);
+  if (judgeUsd !== undefined) {
+    page.add(`judge: ${judgeUsd === null ? 'unknown price' : `${judgeUsd.toFixed(4)} dollars`}`);
   }
-  if (stats.errors.size > 0) {
-    lines.push('', 'errors:');
-    for (const { error, count } of stats.errorsByCount.slice(0, 10)) {
-      lines.push(
-        `  ${count} × ${error.code ?? ''} ${singleLine(error.type)}: ${singleLine(error.message).slice(0, 120)}`.replace(
-          / {2,}/g,
-          ' ',
-        ),
-      );
-    }
-  }
-  if (result.bottleneck) lines.push('', `The client was the bottleneck: ${result.bottleneck}.`);
-  if (result.outcome.sent === 0) lines.push('', `Nothing was sent: ${nothingToSend(skippedReasons)}`);
-  const unsent = unsentWarning(result);
-  if (unsent !== undefined) lines.push('', singleLine(unsent));
-  if (result.wasCancelled) lines.push('', 'The replay was stopped. The results until then have been written.');
-  lines.push('', `results: ${directory}`);
-  return lines.join('\n');
+}
+
+function addPublished(page: Page, experiment: string, published: Published): void {
+  const { runId, traces, assessments, leftOut } = published;
+  page.add(`MLflow run: ${runId} in experiment ${experiment}`);
+  page.add(`MLflow traces: ${traces}`);
+  if (assessments) page.add(`MLflow assessments: ${assessments.written}`);
+  for (const remark of mlflowRemarks(published)) page.add(remark);
+  for (const file of leftOut) page.add(`not uploaded to MLflow: ${file}`);
+}
+
+interface ReplayPlace {
+  directory: string;
+  /** Of the HTML report, if it was written. */
+  report?: string | undefined;
+  /** In MLflow; empty without it. */
+  experiment: string;
+}
+
+/** What `--json` prints. */
+export type ReplayOutput = ReturnType<typeof replayAsJson>;
+
+export function replayAsJson(result: ReplayResult, followed: FollowedUp, { directory, experiment }: ReplayPlace) {
+  const { stats, skippedReasons } = result.results;
+  const { comparison, published, failures } = followed;
+  return {
+    run: result.run,
+    /** Of the result files. */
+    directory,
+    sent: result.outcome.sent,
+    succeeded: stats.succeeded,
+    failed: stats.failed,
+    cancelled: stats.cancelled,
+    unsent: result.outcome.unsent,
+    /** Captured lines that are not sent, by reason. */
+    skipped: Object.fromEntries(skippedReasons),
+    seconds: durationSeconds(stats),
+    /** By Ctrl-C. */
+    stopped: result.wasCancelled,
+    /** With `--goodput`. */
+    goodRequests: stats.withObjectives ? stats.good : undefined,
+    /** Why the client, and not the target, may be what was measured. */
+    bottleneck: result.bottleneck,
+    /** AIPerf's metrics, in ms and tokens. */
+    metrics: Object.fromEntries(
+      [...stats.distributions].flatMap(([metric, distribution]) => {
+        const summary = distribution.summary();
+        return summary ? [[metric, summary]] : [];
+      }),
+    ),
+    errors: stats.errorsByCount.map(({ error: { code, type, message }, count }) => ({ code, type, message, count })),
+    /** With `--compare`. */
+    comparison,
+    mlflow: published && { runId: published.runId, experiment, traces: published.traces, refused: published.refused },
+    /** Of the steps after the replay. */
+    failures,
+  };
 }
 
 // -------------------------------------------------------------------------------------------------------- progress
-// A few lines that are redrawn on a terminal, or plain lines elsewhere.
 
-const TERMINAL_MS = 500;
-const PLAIN_MS = 5_000;
-const BAR = 30;
-
-interface DisplayOptions {
-  out: NodeJS.WriteStream;
-  progress: SendProgress;
-  stats: RunStats;
-  /** Total number of requests, as far as it is known. */
-  total(): number;
-  /** Length of the schedule in seconds, if there is one. */
-  seconds: number | undefined;
-}
+const DRAW_MS = 500;
+const BAR = 20;
 
 const ms = (value: number | undefined): string =>
   value === undefined ? '–' : `${value.toFixed(value < 10 ? 1 : 0)} ms`;
@@ -150,75 +215,48 @@ export function clock(seconds: number): string {
   return `${days > 0 ? `${days} d ` : ''}${parts.map((part) => String(part).padStart(2, '0')).join(':')}`;
 }
 
-export class ReplayDisplay {
-  readonly #options: DisplayOptions;
-  readonly #terminal: boolean;
-  readonly #timer: NodeJS.Timeout;
-  #drawn = 0;
-  #lastSent = 0;
-  #lastAt: number;
+interface Shown {
+  progress: SendProgress;
+  stats: RunStats;
+  /** Total number of requests, as far as it is known. */
+  total(): number;
+  /** Length of the schedule in seconds, if there is one. */
+  seconds: number | undefined;
+}
 
-  constructor(options: DisplayOptions) {
-    this.#options = options;
-    this.#terminal = options.out.isTTY === true;
-    this.#lastAt = options.progress.startAt;
-    this.#timer = setInterval(() => this.#draw(), this.#terminal ? TERMINAL_MS : PLAIN_MS);
-    this.#timer.unref();
-  }
+/** Shows how far a replay is, on standard error. @returns ends it */
+export function showReplay(shown: Shown): () => void {
+  const line = startProgress(process.stderr);
+  const { isTTY, columns } = process.stderr;
+  const draw = (): void => line.show(joinFitting(replayFacts(shown, isTTY), isTTY ? columns - 1 : undefined));
+  const timer = setInterval(draw, DRAW_MS).unref();
+  return () => {
+    clearInterval(timer);
+    line.end();
+  };
+}
 
-  /** Stops the display and removes its lines from a terminal. */
-  stop(): void {
-    clearInterval(this.#timer);
-    if (this.#terminal) this.#clear();
-  }
-
-  #figures() {
-    const { progress, stats } = this.#options;
-    const now = performance.now();
-    const sent = progress.sent();
-    const rate = ((sent - this.#lastSent) * 1000) / Math.max(1, now - this.#lastAt);
-    this.#lastSent = sent;
-    this.#lastAt = now;
-    const at = (metric: DistributionMetric, percent: number): number | undefined =>
-      stats.distributions.get(metric)?.percentile(percent);
-    return { elapsed: (now - progress.startAt) / 1000, sent, rate, inFlight: progress.inFlight(), at };
-  }
-
-  #draw(): void {
-    const { out, stats, seconds } = this.#options;
-    const total = this.#options.total();
-    const { elapsed, sent, rate, inFlight, at } = this.#figures();
-    const { succeeded, failed, cancelled } = stats;
-    const counts = `sent ${sent}${total ? `/${total}` : ''}, ok ${succeeded}, failed ${failed}${cancelled ? ` (cancelled ${cancelled})` : ''}`;
-    const latency = `latency p50 ${ms(at('request_latency', 50))}, p95 ${ms(at('request_latency', 95))}, p99 ${ms(at('request_latency', 99))}`;
-    if (!this.#terminal) {
-      out.write(
-        `${clock(elapsed)} ${counts}, ${rate.toFixed(1)}/s, in flight ${inFlight}, ${latency}, lag p99 ${ms(at('credit_to_start_latency', 99))}\n`,
-      );
-      return;
-    }
-    const share = seconds ? elapsed / seconds : total ? sent / total : 0;
-    const lines = [
-      `${shareBar(share, BAR)} ${clock(elapsed)}${seconds ? ` / ${clock(seconds)}` : ''}  ${rate.toFixed(1)} requests/s  ${inFlight} in flight`,
-      counts,
-      `${latency}, from the scheduled time p99 ${ms(at('effective_latency', 99))}`,
-      `schedule lag p50 ${ms(at('credit_to_start_latency', 50))}, p99 ${ms(at('credit_to_start_latency', 99))}`,
-    ];
-    const first = at('time_to_first_token', 50);
-    if (first !== undefined)
-      lines.push(`time to first token p50 ${ms(first)}, p99 ${ms(at('time_to_first_token', 99))}`);
-    const worst = stats.errorsByCount.slice(0, 3);
-    for (const { error, count } of worst)
-      lines.push(singleLine(`${count} × ${error.code ?? ''} ${error.type}: ${error.message.slice(0, 80)}`));
-    this.#clear();
-    const width = out.columns ?? 80;
-    // A wrapped line would occupy two rows, and would not be removed completely.
-    out.write(lines.map((line) => `${line.replace(/\s+/g, ' ').slice(0, width - 1)}\n`).join(''));
-    this.#drawn = lines.length;
-  }
-
-  #clear(): void {
-    if (this.#drawn > 0) this.#options.out.write(`\x1b[${this.#drawn}A\x1b[J`);
-    this.#drawn = 0;
-  }
+/** The more important first. */
+function replayFacts({ progress, stats, total, seconds }: Shown, isTerminal: boolean): string[] {
+  const elapsed = (performance.now() - progress.startAt) / 1000;
+  const [sent, all] = [progress.sent(), total()];
+  const at = (metric: DistributionMetric, percentile: number) =>
+    ms(stats.distributions.get(metric)?.percentile(percentile));
+  const { succeeded, failed, cancelled, errorsByCount } = stats;
+  const done = seconds ? elapsed / seconds : all ? sent / all : 0;
+  const time = `${clock(elapsed)}${seconds ? ` / ${clock(seconds)}` : ''}`;
+  const [worst] = errorsByCount;
+  return [
+    `${isTerminal ? `${shareBar(done, BAR)} ` : ''}${time} sent ${sent}${all ? `/${all}` : ''}`,
+    `ok ${succeeded}`,
+    `failed ${failed}${cancelled ? ` (cancelled ${cancelled})` : ''}`,
+    `latency p50 ${at('request_latency', 50)}`,
+    `p99 ${at('request_latency', 99)}`,
+    `lag p99 ${at('credit_to_start_latency', 99)}`,
+    `in flight ${progress.inFlight()}`,
+    `${(sent / Math.max(elapsed, 0.001)).toFixed(1)}/s`,
+    `effective latency p99 ${at('effective_latency', 99)}`,
+    ...(stats.distributions.has('time_to_first_token') ? [`first token p50 ${at('time_to_first_token', 50)}`] : []),
+    ...(worst ? [singleLine(`${worst.count} × ${worst.error.code ?? ''} ${worst.error.type}`)] : []),
+  ];
 }

@@ -1,34 +1,33 @@
 /** `inference-monitor retry`: processes again what a run left unfinished, and follows that run. */
-import { Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { type ExecutionInput, RETRY_WHAT, type RetryWhat } from '../../src/core/contract/input.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { addRunOptions, inputOptions, type RunFlags, reportOf, startAndFollow } from '../cli/follow-and-report.ts';
+import { inputOptions, reportOf, runOptions, startAndFollow } from '../cli/follow-and-report.ts';
+import { command, type FlagsOf, option, options } from '../cli/options.ts';
 import { notice } from '../cli/output.ts';
-import { addStackOptions, type StackFlags, withStack } from '../cli/stack.ts';
+import { stackOptions, withStack } from '../cli/stack.ts';
 import { isPlanned, type RunReport } from '../operate/run-report.ts';
 
-interface RetryFlags extends RunFlags, StackFlags {
-  what?: RetryWhat;
-}
+const OPTIONS = options(
+  option('--what <what>', 'what to process again (default: what the run has)', { choices: RETRY_WHAT }),
+  ...runOptions(),
+  ...stackOptions(),
+);
 
 const HELP = `
-failed: chunks, files and verdicts that failed or are missing, also of a run that was stopped; all of its input if planning failed. quarantined: the lines in quarantine,
-once their cause is fixed. held: what the budget held back, once it has room. Without --what, it is the one that the run has.
+failed: chunks, files and verdicts that failed or are missing, also of a run that was stopped; all of its input if planning failed.
+quarantined: the lines in quarantine, once their cause is fixed. held: what the budget held back, once it has room.
 
 A retry keeps the options of the run unless you set others, and judges nothing twice. It is followed as by process.
 
 Examples:
-  inference-monitor retry files-2026-11-20T10-00-00-0a1b2c3d4e5f6071
+  inference-monitor retry last-week
   inference-monitor retry last-week --what held --budget 20`;
 
-export function retryCommand(): Command {
-  const command = new Command('retry')
-    .argument('<run>', 'name or ARN of the execution')
-    .addOption(new Option('--what <what>', 'what to process again').choices(RETRY_WHAT));
-  return addStackOptions(addRunOptions(command), HELP).action(retry);
-}
+export const retryCommand = (): Command =>
+  command('retry', OPTIONS, HELP).argument('<run>', 'name or ARN of the execution').action(retry);
 
-async function retry(run: string, flags: RetryFlags): Promise<void> {
+async function retry(run: string, flags: FlagsOf<typeof OPTIONS>): Promise<void> {
   await withStack(flags, async (stack) => {
     const report = await reportOf(stack, run);
     const options = inputOptions(flags);
@@ -50,7 +49,7 @@ const isToStartAgain = (report: RunReport, asked: RetryWhat | undefined): boolea
 function whatToRetry(report: Pick<RunReport, 'run' | 'status' | 'summary'>, asked: RetryWhat | undefined): RetryWhat {
   const { run, status, summary } = report;
   if (status === 'running') {
-    const expected = `a run that has ended: inference-monitor follow ${run}`;
+    const expected = `a run that has ended: inference-monitor show ${run} --follow`;
     throw new PermanentError('RunGoesOn', 'The run has not ended', { got: run, expected });
   }
   // Quarantined lines outlive the receipts.

@@ -1,28 +1,24 @@
 /** `inference-monitor runs`: the newest runs, or cloud replays. */
-import { Command, Option } from 'commander';
-import { durationText, singleLine, tableText } from '../../src/core/text/terminal-text.ts';
-import { notice, type TextOptions, terminal, writeJson } from '../cli/output.ts';
-import { addStackOptions, type StackFlags, withStack } from '../cli/stack.ts';
-import { type WindowFlags, windowOfFlags } from '../cli/window.ts';
-import {
-  type ListedReplay,
-  type ListedRun,
-  listReplays,
-  listRuns,
-  RUN_STATUSES,
-  type RunStatus,
-} from '../operate/run-report.ts';
-import { wholeNumberOption } from './numbers.ts';
+import type { Command } from 'commander';
+import { durationText, singleLine, tableLines } from '../../src/core/text/terminal-text.ts';
+import { command, type FlagsOf, option, options, wholeNumber } from '../cli/options.ts';
+import { instantText, notice, Page, print, type TextOptions, whole } from '../cli/output.ts';
+import { stackOptions, withStack } from '../cli/stack.ts';
+import { windowOfFlags } from '../cli/window.ts';
+import { LISTED_STATUSES, type ListedReplay, type ListedRun, listReplays, listRuns } from '../operate/run-report.ts';
 
-interface RunsFlags extends StackFlags, WindowFlags {
-  status?: RunStatus;
-  limit: number;
-  replays?: boolean;
-}
+const OPTIONS = options(
+  option('--from <time>', 'runs that started from this time on'),
+  option('--to <time>', 'runs that started before this time'),
+  option('--status <status>', 'only these', { choices: LISTED_STATUSES }),
+  option('--limit <count>', 'how many to list', { parse: wholeNumber, initial: 20 }),
+  option('--replays', 'cloud replays instead of monitoring runs'),
+  ...stackOptions(),
+);
 
 const HELP = `
 The newest first, as far as Step Functions keeps them, which is 90 days. Times are those of the start: instants such as
-2026-11-20T09:00:00Z, days (UTC), or ages such as 12h, 7d. Figures of a run that is still running are in show.
+2026-11-20T09:00:00Z, days (UTC), or ages such as 12h, 7d. show has the figures of a run that is still running.
 
 Examples:
   inference-monitor runs
@@ -36,27 +32,18 @@ export interface RunsOutput {
   more: boolean;
 }
 
-export function runsCommand(): Command {
-  const command = new Command('runs')
-    .option('--from <time>', 'runs that started from this time on')
-    .option('--to <time>', 'runs that started before this time')
-    .addOption(new Option('--status <status>', 'only these').choices(RUN_STATUSES.filter((one) => one !== 'forgotten')))
-    .option('--limit <count>', 'at most so many', wholeNumberOption, 20)
-    .option('--replays', 'cloud replays instead of monitoring runs');
-  return addStackOptions(command, HELP).action(runs);
-}
+export const runsCommand = (): Command => command('runs', OPTIONS, HELP).action(runs);
 
-async function runs(flags: RunsFlags): Promise<void> {
+async function runs(flags: FlagsOf<typeof OPTIONS>): Promise<void> {
   // One more tells whether there are more.
-  const options = { ...windowOfFlags(flags), status: flags.status, limit: flags.limit + 1 };
+  const query = { ...windowOfFlags(flags), status: flags.status, limit: flags.limit + 1 };
   await withStack(flags, async ({ clients, outputs }) => {
     const listed = flags.replays
-      ? await listReplays(clients, outputs.replayStateMachineArn, outputs.workBucket, options)
-      : await listRuns(clients, outputs.stateMachineArn, outputs.workBucket, options);
+      ? await listReplays(clients, outputs.replayStateMachineArn, outputs.workBucket, query)
+      : await listRuns(clients, outputs.stateMachineArn, outputs.workBucket, query);
     const found = listed.slice(0, flags.limit);
     const more = listed.length > found.length;
-    if (flags.json) writeJson('runs', { runs: found.map(asJson), more });
-    else process.stdout.write(listText(found, terminal()));
+    print('runs', { runs: found.map(asJson), more }, flags.json, (out) => listText(found, out));
     if (more) notice(`These are the newest ${flags.limit}, and there are more: --limit, --from, --to.`);
   });
 }
@@ -89,16 +76,35 @@ function asJson(one: ListedRun | ListedReplay) {
   };
 }
 
-/** Returns the table; on a narrow terminal a few lines for each run. */
-function listText(found: readonly (ListedRun | ListedReplay)[], options: TextOptions): string {
+/** Columns whose cells stand below each row where the table does not fit. */
+const LONG = ['run', 'replay', 'took', 'asked'];
+
+function listText(found: readonly (ListedRun | ListedReplay)[], out: TextOptions): string {
+  const page = new Page(out);
   const rows = found.map((one) => ('requests' in one ? replayRow(one) : runRow(one as ListedRun)));
   const [first] = rows;
-  if (first === undefined) return 'There are no such runs.\n';
-  const cells = rows.map((row) => Object.values(row).map(singleLine));
-  return tableText(Object.keys(first), cells, options);
+  if (first === undefined) page.add('There are no such runs.');
+  const shape = (names: readonly string[]) => [
+    names,
+    ...rows.map((row) => names.map((name) => singleLine(row[name] ?? ''))),
+  ];
+  const all = shape(Object.keys(first ?? {}));
+  const [head = [], ...cells] = shape(Object.keys(first ?? {}).filter((name) => !LONG.includes(name)));
+  const lines = tableLines(head, cells);
+  const fits = (table: readonly string[]): boolean => table.every(({ length }) => length <= out.width);
+  if (first === undefined || fits(tableLines(all[0] ?? [], all.slice(1))) || !fits(lines)) {
+    page.table(all[0] ?? [], all.slice(1));
+    return page.text();
+  }
+  page.add(lines[0] ?? '', 'bold');
+  for (const [index, { run, asked }] of found.entries()) {
+    page.add(lines[index + 1] ?? '');
+    page.add(`  ${run}: ${asked}`);
+  }
+  return page.text();
 }
 
-const whole = (count: number | undefined): string => count?.toLocaleString('en-US') ?? '';
+const counted = (count: number | undefined): string => (count === undefined ? '' : whole(count));
 
 /** The cells by the heads of their columns. */
 function runRow({ run, summary, asked, ...one }: ListedRun): Record<string, string> {
@@ -108,11 +114,11 @@ function runRow({ run, summary, asked, ...one }: ListedRun): Record<string, stri
     run,
     status: summary?.status === 'duplicate' ? 'duplicate' : one.status,
     ...times(one),
-    lines: whole(lines?.planned),
-    traced: whole(lines?.traced),
-    quarantined: whole(lines?.quarantined),
-    held: whole(verdicts?.heldByBudget),
-    failed: whole(lines && verdicts && lines.lost + verdicts.failed),
+    lines: counted(lines?.planned),
+    traced: counted(lines?.traced),
+    quarantined: counted(lines?.quarantined),
+    held: counted(verdicts?.heldByBudget),
+    failed: counted(lines && verdicts && lines.lost + verdicts.failed),
     judge: usd ?? '',
     asked,
   };
@@ -122,12 +128,12 @@ const replayRow = ({ run, status, requests, asked, ...one }: ListedReplay): Reco
   replay: run,
   status,
   ...times(one),
-  sent: whole(requests?.sent),
-  requests: whole(requests?.planned),
+  sent: counted(requests?.sent),
+  requests: counted(requests?.planned),
   asked,
 });
 
 const times = ({ startedAt, endedAt }: Pick<ListedRun, 'startedAt' | 'endedAt'>) => ({
-  'started (UTC)': startedAt.slice(0, 19).replace('T', ' '),
+  'started (UTC)': instantText(startedAt).slice(0, -3),
   took: endedAt ? durationText((Date.parse(endedAt) - Date.parse(startedAt)) / 1_000) : '',
 });

@@ -1,23 +1,44 @@
-/** `inference-monitor show`: what became of a run, running or ended. */
-import { Command } from 'commander';
-import { printReports, reportOf } from '../cli/follow-and-report.ts';
-import { addStackOptions, type StackFlags, withStack } from '../cli/stack.ts';
+/** `inference-monitor show`: what a run did, running or ended; it follows it, or writes its quarantined lines, on request. */
+import type { Command } from 'commander';
+import { followAndReport, printReports } from '../cli/follow-and-report.ts';
+import { command, type FlagsOf, option, options } from '../cli/options.ts';
+import { monitoringRun, stackOptions, withStack } from '../cli/stack.ts';
+import { readRunReport } from '../operate/run-report.ts';
+import { showLines } from './show-lines.ts';
+
+const OPTIONS = options(
+  option('--follow', 'follow the run to its end first').conflicts(['lines', 'out', 'reason']),
+  option('--lines', 'only count the quarantined lines, by reason'),
+  option('-o, --out <file>', 'write the quarantined lines to this new file, as they were captured'),
+  option('--reason <name>', 'only quarantined lines of this reason'),
+  ...stackOptions(),
+);
+export type ShowFlags = FlagsOf<typeof OPTIONS>;
 
 const HELP = `
-Shows what was lost, held back or quarantined, why, and which lines; failed chunks with their error; the commands that go on from
-there; links. It works while the run is running: then the figures are those of complete chunks. Those of a run that was stopped are
-added up from the receipts of its chunks, a request each. Receipts are kept for 90 days, quarantined lines for a year.
+Shows what was lost, held back or quarantined, why, and which lines; failed chunks with their error; what to do next; links. While
+the run is running, the figures are those of complete chunks. Receipts are kept for 90 days, quarantined lines for a year.
+
+With --follow, Ctrl-C leaves the run running, and the exit code is 1 if the run failed.
+
+With --out, the lines go to a file that inspect and process read. They are never printed, since anybody may have sent them to the
+endpoint. The exit code is 1 if a line is not in the file: it was too long to be kept, and its capture file is gone.
 
 Examples:
-  inference-monitor show files-2026-11-20T10-00-00-0a1b2c3d4e5f6071
-  inference-monitor show last-week --json`;
+  inference-monitor show last-week
+  inference-monitor show last-week --follow
+  inference-monitor show last-week --reason NotJson --out not-json.jsonl`;
 
-export function showCommand(): Command {
-  return addStackOptions(new Command('show').argument('<run>', 'name or ARN of the execution'), HELP).action(show);
-}
+export const showCommand = (): Command =>
+  command('show', OPTIONS, HELP).argument('<run>', 'name or ARN of the execution').action(show);
 
-async function show(run: string, flags: StackFlags): Promise<void> {
+async function show(run: string, flags: ShowFlags): Promise<void> {
   await withStack(flags, async (stack) => {
-    await printReports(stack, [await reportOf(stack, run)], flags);
+    const found = await monitoringRun(stack, run);
+    const { name, executionArn: arn } = found;
+    if (flags.lines || flags.out !== undefined || flags.reason !== undefined) await showLines(stack, found, flags);
+    else if (flags.follow && arn !== undefined) await followAndReport(stack, [{ name, arn }], flags);
+    else
+      await printReports('show', stack, [await readRunReport(stack.clients, stack.outputs.workBucket, found)], flags);
   });
 }

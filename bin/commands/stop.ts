@@ -3,15 +3,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { InvokeCommand } from '@aws-sdk/client-lambda';
 import { StopExecutionCommand } from '@aws-sdk/client-sfn';
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import type { EndedExecution } from '../../src/core/contract/replay.ts';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { putStopMark } from '../../src/replay/cloud/stop/order.ts';
 import { replayState } from '../../src/replay/cloud/stop/stop-replay.ts';
-import { EXIT, writeJson } from '../cli/output.ts';
+import { command } from '../cli/options.ts';
+import { EXIT, notice, print } from '../cli/output.ts';
 import { nextSteps } from '../cli/run-text.ts';
-import { addStackOptions, type DeployedStack, machinesOf, type StackFlags, withStack } from '../cli/stack.ts';
+import { type DeployedStack, machinesOf, type StackFlags, stackOptions, withStack } from '../cli/stack.ts';
 import { type FoundExecution, findExecution } from '../operate/executions.ts';
 import { readRunReport } from '../operate/run-report.ts';
 
@@ -36,35 +37,33 @@ export type StopResult =
     };
 
 const HELP = `
-A run: no further chunk starts. Functions at work finish their part, within 15 minutes. What is in MLflow stays, and the
-command says what is left open and how to go on. Jobs of batch inference go on by themselves, and are named.
+A run: no further chunk starts. Functions at work finish their part, within 15 minutes. What is in MLflow stays, and the command
+says what is left open and what to do next. Jobs of batch inference continue by themselves, and are named.
 
-A cloud replay: shards that are sending stop within seconds, and no further shard starts. The results so far are then summarized, and the
-MLflow run ends as KILLED. If a replay has ended without results, the command has them written; it is safe to repeat.
-The exit code is 1 if the results are not there after five minutes, and 2 if the replay does not exist or could not be
-stopped.
+A cloud replay: shards that are sending stop within seconds, and no further shard starts. The results so far are then summarized,
+and the MLflow run ends as KILLED. If a replay has ended without results, the command has them written; it is safe to repeat. The
+exit code is 1 if the results are not there after five minutes, and 2 if the replay does not exist or could not be stopped.
 
 Examples:
   inference-monitor stop last-week
-  inference-monitor stop before-the-migration
   inference-monitor stop before-the-migration --stack staging`;
 
-export function stopCommand(): Command {
-  return addStackOptions(
-    new Command('stop').argument('<run>', 'name or ARN of the execution'),
-    HELP,
-    'print what was stopped as JSON, and the rest on standard error',
-  ).action(stop);
-}
+export const stopCommand = (): Command =>
+  command('stop', stackOptions('print what was stopped as JSON, and the rest on standard error'), HELP)
+    .argument('<run>', 'name or ARN of the execution')
+    .action(stop);
 
 async function stop(asked: string, flags: StackFlags): Promise<void> {
-  const say = flags.json ? console.error : console.log;
+  const say = flags.json ? notice : console.log;
   await withStack(flags, async (stack) => {
     const found = await findExecution(stack.clients.sfn, machinesOf(stack), asked);
     const stopped = await (found.kind === 'replay' ? stopReplay(stack, found, say) : stopRun(stack, found, flags, say));
-    if (flags.json) writeJson('stop', stopped);
+    if (flags.json) print('stop', stopped, true, () => '');
   });
 }
+
+type Say = (line: string) => void;
+const CAUSE = 'inference-monitor stop';
 
 // ----------------------------------------------------------------------------------------------------------- a run
 
@@ -72,15 +71,14 @@ async function stopRun(
   stack: DeployedStack,
   { executionArn }: FoundExecution,
   flags: StackFlags,
-  say: (line: string) => void,
+  say: Say,
 ): Promise<StopResult> {
   const { clients, outputs } = stack;
   const find = (): Promise<FoundExecution> => findExecution(clients.sfn, machinesOf(stack), executionArn);
   const before = await find();
   const isRunning = before.status === 'RUNNING' || before.status === 'PENDING_REDRIVE';
   if (isRunning) {
-    const cause = 'inference-monitor stop';
-    await clients.sfn.send(new StopExecutionCommand({ executionArn, error: 'RunStopped', cause }));
+    await clients.sfn.send(new StopExecutionCommand({ executionArn, error: 'RunStopped', cause: CAUSE }));
   }
   // It may have ended just before.
   const found = await find();
@@ -114,11 +112,7 @@ function stoppedLines(summary: Awaited<ReturnType<typeof readRunReport>>['summar
 const POLL_MS = 2_000;
 const WAIT_MS = 5 * 60_000;
 
-async function stopReplay(
-  stack: DeployedStack,
-  found: FoundExecution,
-  say: (line: string) => void,
-): Promise<StopResult> {
+async function stopReplay(stack: DeployedStack, found: FoundExecution, say: Say): Promise<StopResult> {
   const { prefix, outputs, clients, storage } = stack;
   const { workBucket: bucket } = outputs;
   const { name: run, executionArn, startDate, error, cause } = found;
@@ -126,10 +120,8 @@ async function stopReplay(
   const state = () => replayState(storage, bucket, run, status === 'FAILED');
   if (status === 'RUNNING') {
     // Written before the execution stops: if the shards use up the account's concurrency, StopReplay starts late.
-    await putStopMark(storage, bucket, run, 'inference-monitor stop');
-    await clients.sfn.send(
-      new StopExecutionCommand({ executionArn, error: 'ReplayStopped', cause: 'inference-monitor stop' }),
-    );
+    await putStopMark(storage, bucket, run, CAUSE);
+    await clients.sfn.send(new StopExecutionCommand({ executionArn, error: 'ReplayStopped', cause: CAUSE }));
     // It may have ended just before.
     status = (await findExecution(clients.sfn, machinesOf(stack), executionArn)).status;
     say(
@@ -154,9 +146,8 @@ async function stopReplay(
   const deadline = Date.now() + WAIT_MS;
   while (status !== 'SUCCEEDED' && (await state()).end === 'open') {
     if (Date.now() > deadline) {
-      console.error(
-        'There are no results yet. A crashed shard delays them until its 15 minutes are over. ' +
-          `Then repeat: inference-monitor stop ${run} --stack ${prefix}`,
+      notice(
+        `There are no results yet. A crashed shard delays them until its 15 minutes are over. Then repeat: inference-monitor stop ${run} --stack ${prefix}`,
       );
       process.exitCode = EXIT.found;
       return { kind: 'replay', run, status };

@@ -1,21 +1,25 @@
 /** `inference-monitor worst`: the traces with the worst verdicts, with the judge's words and links. */
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { checkNames } from '../../src/core/values/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
-import { addMlflowOptions, type MlflowFlags, withMlflow } from '../cli/mlflow.ts';
-import { jsonOption, type TextOptions, terminal, writeJson } from '../cli/output.ts';
-import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
+import { mlflowOptions, withMlflow } from '../cli/mlflow.ts';
+import { command, countWithin, type FlagsOf, option, options } from '../cli/options.ts';
+import { print, type TextOptions } from '../cli/output.ts';
+import { windowFrom, windowOfFlags } from '../cli/window.ts';
 import { readWorst, type WorstTraces, worstLines } from '../operate/worst.ts';
 import { progress, sayLeftOut } from './calibration-data.ts';
 import { tagFilter } from './dataset.ts';
-import { countWithin } from './numbers.ts';
 
-interface WorstFlags extends MlflowFlags, WindowFlags {
-  scorer?: string[];
-  variant?: string;
-  limit: number;
-}
+const MOST = 1000;
+
+const OPTIONS = options(
+  option('--scorer <names...>', 'only verdicts of these scorers'),
+  option('--variant <name>', 'only this variant of the endpoint, which may be a shadow variant'),
+  ...windowFrom('7d'),
+  option('--limit <count>', 'how many traces to print', { parse: countWithin(1, MOST), initial: 10 }),
+  ...mlflowOptions(),
+);
 
 const HELP = `
 The gravest failure comes first: harm (safety, no_harmful_advice), then the task, then style (fluency, repeated_text). Among equals,
@@ -30,20 +34,9 @@ Examples:
   inference-monitor worst --from 24h --scorer safety no_harmful_advice --limit 20
   inference-monitor worst --stack prod --json`;
 
-const MOST = 1000;
+export const worstCommand = (): Command => command('worst', OPTIONS, HELP).action(worst);
 
-export function worstCommand(): Command {
-  const command = new Command('worst')
-    .option('--scorer <names...>', 'only verdicts of these scorers')
-    .option('--variant <name>', 'only this variant of the endpoint, which may be a shadow variant')
-    .option(...FROM_OPTION, '7d')
-    .option(...TO_OPTION)
-    .option('--limit <count>', 'how many traces to print', countWithin(1, MOST), 10)
-    .addOption(jsonOption());
-  return addMlflowOptions(command).addHelpText('after', HELP).action(worst);
-}
-
-async function worst(flags: WorstFlags): Promise<void> {
+async function worst(flags: FlagsOf<typeof OPTIONS>): Promise<void> {
   await withMlflow(flags, async ({ mlflow, experiment, settings }) => {
     const scorers = activeScorers(settings);
     const names = scorers.map(({ name }) => name);
@@ -62,8 +55,7 @@ async function worst(flags: WorstFlags): Promise<void> {
     });
     progress('');
     sayLeftOut(chosen);
-    if (flags.json) writeJson('worst', found);
-    else process.stdout.write(worstText(found, terminal()));
+    print('worst', found, flags.json, (out) => worstText(found, out));
   });
 }
 

@@ -22,7 +22,7 @@ import { checkSettingsFor } from './settings.ts';
 import { checkStack, findStack, isInUse } from './stack.ts';
 
 export interface DoctorFlags {
-  model?: string;
+  judgeModel?: string;
   region?: string;
   stack?: string;
 }
@@ -66,7 +66,7 @@ const STACK: Check<Ground> = [
 
 async function examine(clients: Clients, flags: DoctorFlags): Promise<Finding[]> {
   const region = await clients.lambda.config.region().catch(() => undefined);
-  const read = checkSettingsFor(region, { BEDROCK_MODEL_ID: flags.model, STACK_PREFIX: flags.stack });
+  const read = checkSettingsFor(region, { BEDROCK_MODEL_ID: flags.judgeModel, STACK_PREFIX: flags.stack });
   const { settings, complete, findings } = read;
   if (region === undefined) {
     const repair =

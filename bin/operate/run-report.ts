@@ -20,20 +20,21 @@ import type { AwsClients } from './aws-clients.ts';
 import { type FoundExecution, findExecution, inputWords, type StateMachines } from './executions.ts';
 import { type ReasonWithLines, readReasons } from './summary-report.ts';
 
-export const RUN_STATUSES = ['running', 'succeeded', 'failed', 'stopped', 'timed out', 'forgotten'] as const;
-export type RunStatus = (typeof RUN_STATUSES)[number];
-
-const STATUSES: Readonly<Record<string, RunStatus>> = {
-  RUNNING: 'running',
-  PENDING_REDRIVE: 'running',
-  SUCCEEDED: 'succeeded',
-  FAILED: 'failed',
-  ABORTED: 'stopped',
-  TIMED_OUT: 'timed out',
-};
+/** By which runs can be listed, with Step Functions' names. */
+const STATUSES = {
+  running: 'RUNNING',
+  succeeded: 'SUCCEEDED',
+  failed: 'FAILED',
+  stopped: 'ABORTED',
+  'timed out': 'TIMED_OUT',
+} as const satisfies Record<string, ExecutionStatus>;
+type ListedStatus = keyof typeof STATUSES;
+export const LISTED_STATUSES = Object.keys(STATUSES) as ListedStatus[];
+export type RunStatus = ListedStatus | 'forgotten';
 
 /** Returns the status of an execution in the words of the commands. */
-export const statusOfRun = (status: string | undefined): RunStatus => STATUSES[status ?? ''] ?? 'running';
+export const statusOfRun = (status: string | undefined): RunStatus =>
+  LISTED_STATUSES.find((name) => STATUSES[name] === status) ?? 'running';
 
 export interface RunReport {
   run: string;
@@ -178,21 +179,12 @@ interface ListOptions {
   /** Of the start, epoch milliseconds; `fromMs` is inclusive, `toMs` exclusive. */
   fromMs?: number | undefined;
   toMs?: number | undefined;
-  status?: RunStatus | undefined;
+  status?: ListedStatus | undefined;
   limit: number;
 }
 
 export type ListedRun = Awaited<ReturnType<typeof listRuns>>[number];
 export type ListedReplay = Awaited<ReturnType<typeof listReplays>>[number];
-
-/** Step Functions' names of the statuses that a list can be limited to. */
-const FILTERS: Partial<Record<RunStatus, ExecutionStatus>> = {
-  running: 'RUNNING',
-  succeeded: 'SUCCEEDED',
-  failed: 'FAILED',
-  stopped: 'ABORTED',
-  'timed out': 'TIMED_OUT',
-};
 
 const READS_AT_ONCE = 8;
 
@@ -257,7 +249,7 @@ async function* executions(
   { fromMs = 0, toMs = Infinity, status, limit }: ListOptions,
 ): AsyncGenerator<ExecutionListItem> {
   let found = 0;
-  const statusFilter = status && FILTERS[status];
+  const statusFilter = status && STATUSES[status];
   for await (const page of paginateListExecutions({ client: sfn }, { stateMachineArn, statusFilter })) {
     for (const item of page.executions ?? []) {
       const startedMs = item.startDate?.getTime() ?? 0;

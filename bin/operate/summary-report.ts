@@ -27,8 +27,8 @@ export async function readRunSummaries(
   const storage = new Storage(s3);
   const summaries = new Map<string, RunSummary>();
   for (const { name } of runs) {
-    const object = await storage.getText(workBucket, workKeys.summary(name));
-    if (object) summaries.set(name, JSON.parse(object.text) as RunSummary);
+    const summary = await storage.getJson<RunSummary>(workBucket, workKeys.summary(name));
+    if (summary) summaries.set(name, summary);
   }
   return summaries;
 }
@@ -173,30 +173,14 @@ export async function readReasons(
   return [...found.values()].sort((a, b) => b.count - a.count);
 }
 
-/**
- * Returns the lines to print.
- *
- * @param fileOf maps a key in the capture bucket to the user's file
- * @param rest a sentence that states where all quarantined lines are
- */
-export function quarantineLines(
-  reasons: readonly ReasonWithLines[],
-  fileOf: (key: string) => string,
-  rest: string,
-): string[] {
-  if (reasons.length === 0) return [];
-  return [
-    '── Quarantined ──',
-    ...reasons.flatMap(({ reason, count, lines }) => [
-      `${reason}: ${count}`,
-      ...lines.map((one) => {
-        const message = singleLine(one.reason.message);
-        const cut = message.length > MAX_MESSAGE_CHARS ? `${message.slice(0, MAX_MESSAGE_CHARS)}…` : message;
-        return `  ${singleLine(fileOf(one.key))}:${one.line}: ${cut}`;
-      }),
-      ...(count > lines.length ? [`  and ${count - lines.length} more`] : []),
-    ]),
-    rest,
-    '',
-  ];
-}
+/** Returns the lines to print: each reason, with its first lines. @param fileOf maps a key in the capture bucket to the user's file */
+export const quarantineLines = (reasons: readonly ReasonWithLines[], fileOf: (key: string) => string): string[] =>
+  reasons.flatMap(({ reason, count, lines }) => [
+    `${reason}: ${count}`,
+    ...lines.map((one) => {
+      const message = singleLine(one.reason.message);
+      const cut = message.length > MAX_MESSAGE_CHARS ? `${message.slice(0, MAX_MESSAGE_CHARS)}…` : message;
+      return `  ${singleLine(fileOf(one.key))}:${one.line}: ${cut}`;
+    }),
+    ...(count > lines.length ? [`  and ${count - lines.length} more`] : []),
+  ]);

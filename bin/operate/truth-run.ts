@@ -43,6 +43,8 @@ export function truthWatcher(clients: Clients, workBucket: string, { name, arn }
   return { look };
 }
 
+export type TruthLook = Awaited<ReturnType<ReturnType<typeof truthWatcher>['look']>>;
+
 const describe = ({ sfn }: Pick<Clients, 'sfn'>, executionArn: string): Promise<DescribeExecutionCommandOutput> =>
   sfn.send(new DescribeExecutionCommand({ executionArn }));
 

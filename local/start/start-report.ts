@@ -109,7 +109,8 @@ function quarantineSection({ quarantine, deployed, options }: Report): string[] 
   const rest = options.exit
     ? 'All of them, with their bytes, were in the emulated S3, which --exit has stopped. Omit it to inspect them.'
     : `All of them, with their bytes (base64): aws s3 ls --recursive s3://${first?.outputs.workBucket}/quarantine/`;
-  return quarantineLines(quarantine, (key) => files.get(key) ?? key, rest);
+  if (quarantine.length === 0) return [];
+  return ['── Quarantined ──', ...quarantineLines(quarantine, (key) => files.get(key) ?? key), rest, ''];
 }
 
 function verdictSection({ realJudge }: Report, lines: string[]): string[] {

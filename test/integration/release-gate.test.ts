@@ -63,7 +63,7 @@ test('the page names the metric in each row, also where most statistics are fold
   const [shown = ''] = /<h2>Differences<\/h2>[\s\S]*?<details/.exec(page) ?? [];
   const names = [...shown.matchAll(/<tr><td>(.*?)<\/td>/g)].map(([, name]) => name);
   expect(names).toEqual(
-    ['Latency from sending (ms)', 'Latency from the scheduled time (ms)'].flatMap((name) => [
+    ['Request latency (ms)', 'Effective latency (ms)'].flatMap((name) => [
       `<b>${name}</b>, p50`,
       `<b>${name}</b>, p90`,
     ]),

@@ -273,7 +273,7 @@ describe('in a browser', () => {
     // A cross for each failed request. The one in the legend does not count.
     const chart = page.locator('svg[aria-label="Latency of requests over time"]');
     expect(await chart.locator('path[stroke="#d6453d"][ecmeta_ssr_type="chart"]').count()).toBe(3);
-    expect(await chart.innerHTML()).toContain('maximum from the scheduled time');
+    expect(await chart.innerHTML()).toContain('maximum effective latency');
     const failed = page.locator('section', { hasText: 'Failed requests' });
     expect(await failed.locator('tbody tr').count()).toBe(3);
     await failed.locator('summary', { hasText: 'input' }).first().click();

@@ -6,19 +6,23 @@
  */
 export const singleLine = (text: string): string => text.replace(/[\s\p{Cc}\u202a-\u202e\u2066-\u2069]+/gu, ' ');
 
+/** Replaces the same by spaces, and keeps the spaces that are there: they may align a line. */
+export const printable = (text: string): string =>
+  text.replace(/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, ' ');
+
 const DEFAULT_COLUMNS = 80;
 
 /** Returns the width of a terminal. Some report 0 columns. */
 export const columnsOf = (output: NodeJS.WriteStream): number => output.columns || DEFAULT_COLUMNS;
 
 /**
- * Breaks a line between words, so that no terminal breaks it within one. Further lines are indented by two more columns. A word
- * that is longer than a line stays whole.
+ * Breaks a line between words, so that no terminal breaks it within one. A word that is longer than a line stays whole.
  *
  * @param width in columns; `Infinity` for none
+ * @param hanging columns by which further lines are indented more
  */
-export function wrapped(line: string, width: number): string[] {
-  const indent = /^ */.exec(line)?.[0] ?? '';
+export function wrapped(line: string, width: number, hanging = 2): string[] {
+  const indent = `${/^ */.exec(line)?.[0] ?? ''}${' '.repeat(hanging)}`;
   const lines: string[] = [];
   let rest = line;
   while (rest.length > width) {
@@ -27,14 +31,14 @@ export function wrapped(line: string, width: number): string[] {
     const at = within > start ? within : rest.indexOf(' ', start);
     if (at < 0) break;
     lines.push(rest.slice(0, at));
-    rest = `${indent}  ${rest.slice(at + 1)}`;
+    rest = `${indent}${rest.slice(at + 1)}`;
   }
   return [...lines, rest];
 }
 
 /** Returns lines as text, each broken at the width. */
-export const wrappedText = (lines: readonly string[], width: number): string =>
-  lines.flatMap((line) => wrapped(line, width).map((part) => `${part}\n`)).join('');
+export const wrappedText = (lines: readonly string[], width: number, hanging?: number): string =>
+  lines.flatMap((line) => wrapped(line, width, hanging).map((part) => `${part}\n`)).join('');
 
 export interface TableOptions {
   /** Columns. */
@@ -45,34 +49,33 @@ export interface TableOptions {
 /** Figures, which are aligned to the right. */
 const FIGURE = /^\$?[\d,.]*%?$/;
 
+/** Returns the lines of a table, the first of which is its head. @param rows texts of one line each */
+export function tableLines(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
+  const columns = head.map((name, column) => {
+    const cells = rows.map((row) => row[column] ?? '');
+    const size = Math.max(name.length, ...cells.map(({ length }) => length));
+    return { size, isRight: cells.every((cell) => FIGURE.test(cell)) };
+  });
+  return [head, ...rows].map((cells) =>
+    columns
+      .map(({ size, isRight }, column) => cells[column]?.[isRight ? 'padStart' : 'padEnd'](size) ?? ' '.repeat(size))
+      .join('  ')
+      .trimEnd(),
+  );
+}
+
 /**
  * Returns a table if it fits the width. Otherwise each row has its first cell on a line of its own, and the others, with their
  * names, below it.
- *
- * @param rows texts of one line each
  */
 export function tableText(
   head: readonly string[],
   rows: readonly (readonly string[])[],
   options: TableOptions,
 ): string {
-  const { width, style } = options;
-  const columns = head.map((name, column) => {
-    const cells = rows.map((row) => row[column] ?? '');
-    return {
-      size: Math.max(name.length, ...cells.map(({ length }) => length)),
-      isRight: cells.every((cell) => FIGURE.test(cell)),
-    };
-  });
-  const line = (cells: readonly string[]): string =>
-    columns
-      .map(({ size, isRight }, column) =>
-        isRight ? (cells[column] ?? '').padStart(size) : (cells[column] ?? '').padEnd(size),
-      )
-      .join('  ')
-      .trimEnd();
-  if (columns.reduce((total, { size }) => total + size + 2, -2) <= width) {
-    return [style('bold', line(head)), ...rows.map(line)].map((text) => `${text}\n`).join('');
+  const [first = '', ...lines] = tableLines(head, rows);
+  if ([first, ...lines].every(({ length }) => length <= options.width)) {
+    return [options.style('bold', first), ...lines].map((text) => `${text}\n`).join('');
   }
   return rows.map(([first = '', ...others]) => stacked(head.slice(1), first, others, options)).join('');
 }

@@ -18,11 +18,11 @@ interface ComparedDefinition {
 
 /** The per-request metrics that are compared. */
 export const COMPARED_METRICS = {
-  request_latency: { name: 'Latency from sending (ms)', largerIsBetter: false },
-  effective_latency: { name: 'Latency from the scheduled time (ms)', largerIsBetter: false },
+  request_latency: { name: 'Request latency (ms)', largerIsBetter: false },
+  effective_latency: { name: 'Effective latency (ms)', largerIsBetter: false },
   time_to_first_token: { name: 'Time to first token (ms)', largerIsBetter: false },
   inter_token_latency: { name: 'Inter-token latency (ms)', largerIsBetter: false },
-  output_token_throughput_per_user: { name: 'Output tokens per second and user', largerIsBetter: true },
+  output_token_throughput_per_user: { name: 'Output tokens/s per user', largerIsBetter: true },
   output_sequence_length: { name: 'Output length (tokens)' },
 } as const satisfies Record<string, ComparedDefinition>;
 export type ComparedMetric = keyof typeof COMPARED_METRICS;

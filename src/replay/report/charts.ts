@@ -80,7 +80,7 @@ export function latencyOverTime(report: ReportCollector, scheduled: boolean): st
       },
       line('p50', GREEN, percentile(50)),
       line('p95', ORANGE, percentile(95)),
-      ...(fromSchedule.length > 0 ? [line('maximum from the scheduled time', PURPLE, fromSchedule)] : []),
+      ...(fromSchedule.length > 0 ? [line('maximum effective latency', PURPLE, fromSchedule)] : []),
       {
         type: 'scatter',
         name: 'failed',

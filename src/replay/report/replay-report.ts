@@ -13,7 +13,7 @@ import {
   tiles,
 } from '../../core/text/html-page.ts';
 import type { ExchangeError } from '../http/exchange.ts';
-import { DISTRIBUTION_METRICS, type DistributionMetric, type MetricDefinition } from '../measure/metrics.ts';
+import { DISTRIBUTION_METRICS, type DistributionMetric } from '../measure/metrics.ts';
 import type { ReportCollector, RequestRow } from '../measure/report-collector.ts';
 import type { RunStats } from '../measure/run-stats.ts';
 import { durationSeconds } from '../results/summary.ts';
@@ -55,6 +55,12 @@ const TABLE_METRICS: readonly DistributionMetric[] = [
   'http_req_waiting',
 ];
 
+/** Names in place of AIPerf's, the same as on the terminal. */
+const NAMES: Partial<Record<DistributionMetric, string>> = {
+  effective_latency: 'Effective Latency',
+  credit_to_start_latency: 'Schedule Lag',
+};
+
 const FIGURES = ['avg', 'p50', 'p90', 'p95', 'p99', 'min', 'max', 'count'] as const;
 
 function metricsTable(stats: RunStats): string {
@@ -63,7 +69,8 @@ function metricsTable(stats: RunStats): string {
     return summary ? [{ metric, summary }] : [];
   });
   type Row = (typeof rows)[number];
-  const nameOf = ({ header, unit }: MetricDefinition): string => escapeHtml(`${header} (${unit})`);
+  const nameOf = (metric: DistributionMetric): string =>
+    escapeHtml(`${NAMES[metric] ?? DISTRIBUTION_METRICS[metric].header} (${DISTRIBUTION_METRICS[metric].unit})`);
   const values = FIGURES.map(
     (key): Column<Row> => ({
       name: key === 'avg' ? 'mean' : key,
@@ -71,14 +78,14 @@ function metricsTable(stats: RunStats): string {
       cell: ({ summary }) => fixed(summary[key], key === 'count' ? 0 : 2),
     }),
   );
-  return table<Row>([{ name: 'Metric', cell: ({ metric }) => nameOf(DISTRIBUTION_METRICS[metric]) }, ...values], rows);
+  return table<Row>([{ name: 'Metric', cell: ({ metric }) => nameOf(metric) }, ...values], rows);
 }
 
 const COLUMNS: readonly Column<RequestRow>[] = [
   { name: 'at', numeric: true, cell: ({ at }) => `${fixed(at, 2)} s` },
-  { name: 'from sending', numeric: true, cell: ({ latencyMs }) => ms(latencyMs) },
-  { name: 'from schedule', numeric: true, cell: ({ effectiveMs }) => ms(effectiveMs) },
-  { name: 'lag', numeric: true, cell: ({ lagMs }) => ms(lagMs) },
+  { name: 'request latency', numeric: true, cell: ({ latencyMs }) => ms(latencyMs) },
+  { name: 'effective latency', numeric: true, cell: ({ effectiveMs }) => ms(effectiveMs) },
+  { name: 'schedule lag', numeric: true, cell: ({ lagMs }) => ms(lagMs) },
   {
     name: 'request',
     cell: ({ eventId, file, line, requestId, input, output, error }) =>
@@ -129,9 +136,9 @@ export async function replayReport(stats: RunStats, report: ReportCollector, fac
       ['requests completed', fixed(stats.completed, 0)],
       ['failed', `${fixed(stats.failed, 0)} (${fixed(failedShare, 2)}%)`],
       ['requests per second', rate(stats.succeeded)],
-      ['latency p50', ms(latency?.count ? latency.percentile(50) : undefined)],
-      ['latency p99', ms(latency?.count ? latency.percentile(99) : undefined)],
-      ['p99 from the scheduled time', ms(effective?.count ? effective.percentile(99) : undefined)],
+      ['request latency p50', ms(latency?.count ? latency.percentile(50) : undefined)],
+      ['request latency p99', ms(latency?.count ? latency.percentile(99) : undefined)],
+      ['effective latency p99', ms(effective?.count ? effective.percentile(99) : undefined)],
       ['output tokens per second', output === undefined ? undefined : rate(output)],
       [
         'met every objective',
@@ -148,7 +155,7 @@ export async function replayReport(stats: RunStats, report: ReportCollector, fac
       report.failed,
       `The first of each kind; ${fixed(stats.failed, 0)} failed in all.`,
     ),
-    tableSection('Slowest requests', COLUMNS, report.slowest, 'By latency from the scheduled time.'),
+    tableSection('Slowest requests', COLUMNS, report.slowest, 'By effective latency.'),
     tableSection('Skipped lines', SKIPPED_COLUMNS, [...facts.skipped], 'skipped.jsonl lists their places.'),
   ];
   return htmlPage(`Replay ${facts.run}`, parts.join('\n'), { style: REPLIES_STYLE, script: FILTER_SCRIPT });
@@ -172,13 +179,13 @@ function chartSections(stats: RunStats, report: ReportCollector, facts: ReportFa
       'Latency distribution',
       distributions(
         [
-          { name: 'from sending', distribution: latency },
-          ...(facts.scheduled ? [{ name: 'from the scheduled time', distribution: effective }] : []),
+          { name: 'request latency', distribution: latency },
+          ...(facts.scheduled ? [{ name: 'effective latency', distribution: effective }] : []),
         ],
         'Distribution of the latency',
       ),
       facts.scheduled
-        ? 'Latency from the scheduled time shows a slow server even behind a slow client or a full concurrency cap.'
+        ? 'The effective latency counts from the scheduled time: it shows a slow server even behind a slow client or a full concurrency cap.'
         : '',
     ),
     stats.distributions.has('time_to_first_token')

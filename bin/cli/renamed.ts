@@ -1,0 +1,36 @@
+/** Names of the version before, which work until the next one, and what they are now. The next version removes this file. */
+
+type Names = Readonly<Record<string, string>>;
+
+const COMMANDS = new Map([
+  ['follow', 'show --follow'],
+  ['quarantine', 'show --lines'],
+  ['rebuild-counts', 'rates --rebuild'],
+]);
+
+const REPLAYS: Names = { '--judge-budget-usd': '--budget', '--output': '--out' };
+const OPTIONS: Readonly<Record<string, Names>> = {
+  calibrate: { '--budget-usd': '--budget', '--model': '--judge-model' },
+  compare: REPLAYS,
+  dataset: { '--where': '--filter' },
+  doctor: { '--model': '--judge-model' },
+  judge: { '--model': '--judge-model', '--threshold': '--at-least' },
+  replay: REPLAYS,
+};
+
+/** Replaces old names in the words of a command line. @returns a note for each, too */
+export function withNewNames(given: readonly string[]): { words: string[]; notes: string[] } {
+  const notes: string[] = [];
+  const renamed = (old: string, now: string | undefined): string => {
+    if (now !== undefined) notes.push(`${old} is now ${now}; the old name works until the next version`);
+    return now ?? old;
+  };
+  const at = given.findIndex((word) => !word.startsWith('-'));
+  const names = OPTIONS[given[at] ?? ''];
+  const words = given.flatMap((word, index) => {
+    if (index === at) return renamed(word, COMMANDS.get(word)).split(' ');
+    const [name = '', ...value] = word.split('=');
+    return [renamed(name, names?.[name]), ...value].join('=');
+  });
+  return { words, notes };
+}

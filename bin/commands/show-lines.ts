@@ -1,0 +1,114 @@
+/** `inference-monitor show --lines`: the lines of a run that could not become traces, with their bytes as they were captured. */
+import { isOfOneFile } from '../../src/captures/files/capture-objects.ts';
+import type { Storage } from '../../src/core/aws/storage.ts';
+import type { QuarantineEntry } from '../../src/core/contract/receipts.ts';
+import { checkNames } from '../../src/core/values/nearest.ts';
+import { quarantinedEntries } from '../../src/monitoring/plan/retry-source.ts';
+import { NewFile } from '../cli/new-file.ts';
+import { EXIT, notice, Page, print, some, type TextOptions, whole } from '../cli/output.ts';
+import type { DeployedStack } from '../cli/stack.ts';
+import { type FoundRun, statusOfRun } from '../operate/run-report.ts';
+import type { ShowFlags } from './show.ts';
+
+/** What `--json` prints. */
+export interface Quarantined {
+  run: string;
+  lines: number;
+  /** `null`: nothing was written. */
+  out: string | null;
+  /** Lines of which only the place is known: they are over the size bound, and their file is gone. */
+  withoutBytes: { key: string; line: number }[];
+  reasons: { reason: string; lines: number; first: { key: string; line: number; message: string } }[];
+}
+
+/** @throws PermanentError `FileExists`, `FileUnwritable`; `UnknownName` of a reason that the run does not have */
+export async function showLines(
+  { outputs: { workBucket }, storage }: DeployedStack,
+  { name: run, status }: FoundRun,
+  { out, reason, json }: ShowFlags,
+): Promise<void> {
+  const file = out === undefined ? undefined : await NewFile.open(out);
+  const found = await collect(storage, workBucket, run, { file, reason }).catch(async (error: unknown) => {
+    await file?.discard();
+    throw error;
+  });
+  await (file?.lines ? file.keep() : file?.discard());
+  if (file?.lines) found.out = out ?? null;
+  if (found.lines === 0 && reason !== undefined) {
+    const { reasons } = await collect(storage, workBucket, run);
+    const names = reasons.map((one) => one.reason);
+    if (names.length > 0) checkNames('reason in the quarantine of this run', [reason], names);
+  }
+  if (status !== undefined && statusOfRun(status) === 'running') {
+    notice('The run has not ended: these are the lines that it has quarantined so far.');
+  }
+  if (file && found.withoutBytes.length > 0) process.exitCode = EXIT.found;
+  print('show', found, json, (shape) => quarantineText(found, shape));
+}
+
+interface Wanted {
+  /** Gets the bytes of the lines. */
+  file?: NewFile | undefined;
+  /** Only lines that are there for this reason. */
+  reason?: string | undefined;
+}
+
+/** Counts the lines by reason, in the order of the run's chunks. */
+async function collect(storage: Storage, workBucket: string, run: string, { file, reason: only }: Wanted = {}) {
+  const found: Quarantined = { run, lines: 0, out: null, withoutBytes: [], reasons: [] };
+  const byReason = new Map<string, Quarantined['reasons'][number]>();
+  for await (const { entry } of quarantinedEntries(storage, workBucket, run)) {
+    const { key, line, reason } = entry;
+    if (only !== undefined && reason.name !== only) continue;
+    found.lines += 1;
+    const first = { key, line, message: reason.message };
+    const one = byReason.get(reason.name) ?? { reason: reason.name, lines: 0, first };
+    one.lines += 1;
+    byReason.set(reason.name, one);
+    const bytes = await bytesOf(storage, entry);
+    if (bytes === undefined) found.withoutBytes.push({ key, line });
+    else await file?.write(bytes);
+  }
+  found.reasons = [...byReason.values()].sort((a, b) => b.lines - a.lines);
+  return found;
+}
+
+/** Of a line over the bound only the place is kept: it is read from the capture file. @returns `undefined` if that is gone */
+async function bytesOf(storage: Storage, entry: QuarantineEntry): Promise<Buffer | undefined> {
+  const { bucket, key, etag, versionId, start, end, base64 } = entry;
+  if (base64 !== undefined) return Buffer.from(base64, 'base64');
+  try {
+    const object = { bucket, key, etag, ...(versionId ? { versionId } : {}) };
+    const pieces: Buffer[] = [];
+    for await (const piece of await storage.read(object, { start, end })) pieces.push(piece);
+    return Buffer.concat(pieces);
+  } catch (error) {
+    if (isOfOneFile(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Places without bytes that the text lists. */
+const MAX_PLACES = 5;
+
+function quarantineText({ run, lines, out, reasons, withoutBytes }: Quarantined, shape: TextOptions): string {
+  const page = new Page(shape);
+  if (lines === 0) page.add(`Nothing of ${run} is in quarantine.`);
+  page.table(
+    ['reason', 'lines', 'first', 'why'],
+    reasons.map(({ reason, lines: count, first: { key, line, message } }) => [
+      reason,
+      whole(count),
+      `${key}:${line}`,
+      message,
+    ]),
+  );
+  if (out !== null) page.add(`${some(lines - withoutBytes.length, 'line')} written to ${out}.`);
+  const places = withoutBytes.slice(0, MAX_PLACES).map(({ key, line }) => `${key}:${line}`);
+  if (withoutBytes.length > MAX_PLACES) places.push('…');
+  if (places.length > 0) {
+    const gone = 'are too long to be kept, and their file is gone or has changed';
+    page.add(`${withoutBytes.length} ${gone}: ${places.join(', ')}`);
+  }
+  return page.text();
+}
