@@ -6,7 +6,8 @@
  */
 import { randomUUID } from 'node:crypto';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
-import { destroyClients, emulatedClients } from '../bin/operate/aws-clients.ts';
+import { destroyClients } from '../bin/operate/aws-clients.ts';
+import { emulatedClients } from '../local/servers/emulated-clients.ts';
 import type { Log } from '../local/python/python-environment.ts';
 import { startMiniStack } from '../local/servers/ministack.ts';
 import { startMlflowServer } from '../local/servers/mlflow-server.ts';

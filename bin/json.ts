@@ -14,6 +14,8 @@ import type { ProcessOutput, RunsFollowed } from './cli/run-json.ts';
 import type { DatasetReport } from './commands/dataset.ts';
 import type { ForwardReport } from './commands/forward.ts';
 import type { GroundTruthOutput } from './commands/ground-truth.ts';
+import type { InspectReport, LineReport } from './commands/inspect.ts';
+import type { JudgeReport } from './commands/judge-run.ts';
 import type { OpenedPage } from './commands/open.ts';
 import type { DryRunOutput } from './commands/perform-replay.ts';
 import type { RatesOutput } from './commands/rates.ts';
@@ -22,7 +24,6 @@ import type { RunsOutput } from './commands/runs.ts';
 import type { Quarantined } from './commands/show-lines.ts';
 import type { StopResult } from './commands/stop.ts';
 import type { Diagnosis } from './doctor/diagnose.ts';
-import type { InspectReport, JudgeReport, LineReport } from './offline/reports.ts';
 import type { WorstTraces } from './operate/worst.ts';
 
 interface FailureOutput {

@@ -4,7 +4,8 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { CreateBucketCommand, PutObjectCommand } from '@aws-sdk/client-s3';
-import { type AwsClients, destroyClients, emulatedClients } from '../../bin/operate/aws-clients.ts';
+import { type AwsClients, destroyClients } from '../../bin/operate/aws-clients.ts';
+import { emulatedClients } from '../../local/servers/emulated-clients.ts';
 import { functionEnvironment, nodeOptions } from '../../lib/settings/function-environment.ts';
 import { parseSettings } from '../../lib/settings/settings.ts';
 import { projectPath } from '../../local/project-root.ts';

@@ -1,12 +1,11 @@
 /** Starts runs, follows them on the terminal, and reports what they did. */
-import { InvalidArgumentError } from 'commander';
 import type { ExecutionInput, RunOptions } from '../../src/core/contract/input.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { startExecution } from '../operate/executions.ts';
 import { expectedSeconds, followRuns, RunWatcher } from '../operate/run-progress.ts';
 import { listRuns, type RunReport, readRunReport } from '../operate/run-report.ts';
 import { followDisplay } from './follow-display.ts';
-import { type FlagsOf, number, option, options, share } from './options.ts';
+import { type FlagsOf, numbers, option, options } from './options.ts';
 import { EXIT, notice, print } from './output.ts';
 import { runAsJson } from './run-json.ts';
 import { commandText, nextSteps, runLinks, runsText } from './run-text.ts';
@@ -126,10 +125,12 @@ export const runOptions = () =>
   options(
     option('--evaluate', 'judge the captures (the default)'),
     option('--no-evaluate', 'only log traces'),
-    option('--sample-rate <share>', 'judge this share of the captures, 0 to 1', { parse: share }),
-    option('--budget <dollars>', 'the most that this run may spend on the judge, within the daily budget', {
-      parse: budgetOf,
-    }),
+    option('--sample-rate <share>', 'judge this share of the captures, 0 to 1', numbers.share),
+    option(
+      '--budget <dollars>',
+      'the most that this run may spend on the judge, within the daily budget',
+      numbers.spending,
+    ),
     option('--batch', 'judge by Bedrock batch inference: half the price, hours later'),
     option('--reevaluate', 'judge captures again that have a verdict'),
     option('--dry-run', 'estimate files, time and cost; spend nothing'),
@@ -139,12 +140,6 @@ export const runOptions = () =>
 
 /** Commander gives no value of `--evaluate` if neither it nor `--no-evaluate` is there. */
 export type RunFlags = Partial<FlagsOf<ReturnType<typeof runOptions>>>;
-
-function budgetOf(text: string): number {
-  const dollars = number(text);
-  if (dollars > 0) return dollars;
-  throw new InvalidArgumentError('expected a number over 0; to judge nothing: --no-evaluate');
-}
 
 /**
  * Returns the options of an execution's input, without those that are not given.

@@ -1,6 +1,7 @@
 /** Declares commands. The types of a command's flags follow from the declarations of its options. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { columnsOf, wrappedText } from '../../src/core/text/terminal-text.ts';
+import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/options.ts';
 
 type Camel<S extends string> = S extends `${infer A}-${infer B}` ? `${A}${Capitalize<Camel<B>>}` : S;
 type Word<F extends string> = F extends `${string}--${infer W}` ? (W extends `${infer Name} ${string}` ? Name : W) : F;
@@ -20,10 +21,12 @@ interface Declared<Flag> extends Option {
   readonly gives?: Flag;
 }
 
+/** Of an option that may be repeated, with what is there. */
+type Parse<V> = (text: string, before: V | undefined) => V;
+
 interface How<V> {
   choices?: readonly V[];
-  /** Of an option that may be repeated, with what is there. */
-  parse?(text: string, before: V | undefined): V;
+  parse?: Parse<V>;
 }
 
 type Maybe<F extends string, V> = { [K in FlagName<F>]?: V };
@@ -39,15 +42,29 @@ export function option<const F extends `--no-${string}`>(flags: F, text: string)
 export function option<const F extends string, const V = Given<F>>(
   flags: F,
   text: string,
-  how?: How<V>,
+  how?: How<V> | Parse<V>,
 ): Declared<Maybe<F, V>>;
-export function option<V>(flags: string, text: string, how: How<V> & { initial?: V; required?: true } = {}): Option {
+export function option<V>(
+  flags: string,
+  text: string,
+  given: (How<V> & { initial?: V; required?: true }) | Parse<V> = {},
+): Option {
+  const how = typeof given === 'function' ? { parse: given } : given;
   const made = new Option(flags, text);
   if (how.choices) made.choices(how.choices.map(String));
   if (how.parse) made.argParser(how.parse);
   if ('initial' in how) made.default(how.initial);
   return made.makeOptionMandatory(how.required ?? false);
 }
+
+/** How an option with an initial value is parsed. */
+export const parsed = <V>(parse: Parse<V>, initial: NoInfer<V>) => ({
+  parse,
+  initial,
+});
+
+/** The values that an option may have, one of which is there from the beginning. */
+export const oneOf = <const V>(choices: readonly V[], initial: NoInfer<V>) => ({ choices, initial });
 
 /** Keeps the types of the single options. */
 export const options = <O extends readonly Option[]>(...all: O): O => all;
@@ -74,42 +91,44 @@ const helpText = (help: string, width: number): string =>
     .join('\n')
     .trimEnd();
 
-// --------------------------------------------------------------------------------------------------------- numbers
+export const judgeModelOption = () => option('--judge-model <id>', 'the judge to ask (default: BEDROCK_MODEL_ID)');
+/** Of the commands that compare replies. */
+export const judgingOptions = (what: string) =>
+  options(
+    option('--judge', `${what}ask the judge which reply is better, in both orders`),
+    judgeModelOption(),
+    option(
+      '--budget <dollars>',
+      `the most to spend on the judge; 0: no limit (default: ${DEFAULT_JUDGE_BUDGET_USD})`,
+      numbers.amount,
+    ),
+  );
 
-/** Parses a number. */
-export const number = (text: string): number => {
-  const value = Number(text);
-  if (text.trim() === '' || !Number.isFinite(value)) throw new InvalidArgumentError('expected a number');
-  return value;
-};
+// --------------------------------------------------------------------------------------------------------- numbers
 
 /** Returns a parser of numbers of which some are allowed. @param expected ends `expected …` */
 const numberIf =
-  (isAllowed: (value: number) => boolean, expected: string) =>
+  (expected: string, isAllowed: (value: number) => boolean) =>
   (text: string): number => {
-    const value = number(text);
-    if (isAllowed(value)) return value;
+    const value = Number(text);
+    if (text.trim() !== '' && Number.isFinite(value) && isAllowed(value)) return value;
     throw new InvalidArgumentError(`expected ${expected}`);
   };
 
-/** Parses an amount of money. */
-export const amount = numberIf((value) => value >= 0, 'a number of 0 or more');
-
-/** Parses a share of a whole. */
-export const share = numberIf((value) => value >= 0 && value <= 1, 'a number from 0 to 1');
-
-/** Parses a number to count with. */
-export const wholeNumber = numberIf(
-  (value) => Number.isSafeInteger(value) && value >= 1,
-  'a whole number of 1 or more',
-);
-
-/** Parses a number to count with, within bounds. */
-export const countWithin = (least: number, most: number) =>
-  numberIf(
-    (value) => Number.isInteger(value) && value >= least && value <= most,
-    `a whole number from ${least} to ${most}`,
-  );
+/** Parsers of numbers. */
+export const numbers = {
+  any: numberIf('a number', () => true),
+  amount: numberIf('a number of 0 or more', (value) => value >= 0),
+  share: numberIf('a number from 0 to 1', (value) => value >= 0 && value <= 1),
+  count: numberIf('a whole number of 1 or more', (value) => Number.isSafeInteger(value) && value >= 1),
+  from: (least: number, most: number) =>
+    numberIf(
+      `a whole number from ${least} to ${most}`,
+      (value) => Number.isInteger(value) && value >= least && value <= most,
+    ),
+  /** A budget, in which nothing is not allowed. */
+  spending: numberIf('a number over 0; to judge nothing: --no-evaluate', (value) => value > 0),
+};
 
 /** Collects the values of an option that may be repeated. */
 export const collected = (text: string, before: string[] = []): string[] => [...before, text];

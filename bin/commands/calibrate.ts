@@ -11,7 +11,7 @@ import { addExamples, MAX_EXAMPLES } from '../../src/quality/calibration/example
 import { terminalReport } from '../../src/quality/calibration/terminal-report.ts';
 import type { CalibrationReport, Unanswered } from '../../src/quality/calibration/types.ts';
 import { experimentOptions, filterOption, mlflowSettings } from '../cli/mlflow.ts';
-import { amount, command, type FlagsOf, option, options, share } from '../cli/options.ts';
+import { command, type FlagsOf, judgeModelOption, numbers, oneOf, option, options, parsed } from '../cli/options.ts';
 import { EXIT, jsonText, notice, percent, some } from '../cli/output.ts';
 import { compareWithPeople, readGiven } from './calibration-data.ts';
 import { type CommandSettings, commandSettings } from './settings.ts';
@@ -25,35 +25,35 @@ const EXAMPLES_FILE = join('src', 'judge', 'scorers', 'scorer-examples.json');
 const OPTIONS = options(
   option('--labels <file>', 'labels in JSON lines, judged now').conflicts(['anchors', 'experiment']),
   option('--anchors', 'the project’s anchor set, judged now').conflicts(['labels', 'experiment']),
-  option(
-    '--ground-truth',
-    'compare verdicts with whether the answer was right, by the labels of ground-truth',
-  ).conflicts(['labels', 'anchors', 'addExamples']),
+  option('--ground-truth', 'compare verdicts with whether the answer was right').conflicts([
+    'labels',
+    'anchors',
+    'addExamples',
+  ]),
   ...experimentOptions(),
   filterOption(),
-  option(
-    '--judge <source>',
-    'from MLflow, only verdicts of this judge, e.g. bedrock:/global.anthropic.claude-sonnet-4-6',
-  ),
-  option('--judge-model <id>', 'the judge to ask (default: BEDROCK_MODEL_ID)'),
+  option('--judge <source>', 'from MLflow, only verdicts of this judge, e.g. bedrock:/<model id>'),
+  judgeModelOption(),
   option('--scorer <names...>', 'only these scorers'),
-  option('--ask <which>', 'ask all scorers that apply, as in production, or only the labeled ones', {
-    choices: ['production', 'labelled'],
-    initial: 'production',
-  }),
-  option('--budget <dollars>', 'the most to spend on the judge; 0: no limit', {
-    parse: amount,
-    initial: DEFAULT_BUDGET_USD,
-  }),
+  option(
+    '--ask <which>',
+    'all scorers that apply, or only the labeled ones',
+    oneOf(['production', 'labelled'], 'production'),
+  ),
+  option(
+    '--budget <dollars>',
+    'the most to spend on the judge; 0: no limit',
+    parsed(numbers.amount, DEFAULT_BUDGET_USD),
+  ),
   option('--json [file]', 'print all figures and all pairs as JSON, or write them to a file'),
   option('--baseline <file>', 'compare with a saved baseline to detect that the judge has drifted'),
   option('--save-baseline <file>', 'save the verdicts of this run as a baseline'),
   option(
     '--add-examples [count]',
-    `show the judge corrected disagreements from now on, at most count (default ${MAX_EXAMPLES}) per scorer; changes the scorer's version`,
-    { parse: (text): number | true => amount(text) },
+    `show the judge corrected disagreements, at most count (${MAX_EXAMPLES}) per scorer; changes the scorer's version`,
+    (text): number | true => numbers.amount(text),
   ),
-  option('--min-agreement <share>', 'fail if a scorer agrees less often', { parse: share }),
+  option('--min-agreement <share>', 'fail if a scorer agrees less often', numbers.share),
 );
 export type CalibrateFlags = FlagsOf<typeof OPTIONS>;
 

@@ -13,9 +13,8 @@ import { decideGate, ZERO_TOLERANCE } from '../../src/replay/gate/gate.ts';
 import { parseThreshold, SHARES, type Threshold } from '../../src/replay/gate/thresholds.ts';
 import type { GateResult } from '../../src/replay/gate/types.ts';
 import { gateText, signed } from '../../src/replay/gate/words.ts';
-import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/options.ts';
 import { COMPARISON_FILES, writeComparison } from '../../src/replay/report/write-comparison.ts';
-import { amount, command, type FlagsOf, option, options } from '../cli/options.ts';
+import { command, type FlagsOf, judgingOptions, numbers, option, options, parsed } from '../cli/options.ts';
 import { EXIT, jsonOption, notice, Page, print, type TextOptions } from '../cli/output.ts';
 import { type CommandStopping, stopCommandOnSignals } from '../cli/stop-signals.ts';
 import { openStorage } from '../cli/storage.ts';
@@ -24,25 +23,20 @@ import { checkOutputs, withGateFile, writeOutputs } from './gate-flags.ts';
 import { writableDirectory } from './replay-directory.ts';
 import { addQuality } from './replay-text.ts';
 
+const addThreshold = (text: string, all: Threshold[] = []): Threshold[] => [...all, parseThreshold(text)];
+
 const OPTIONS = options(
-  option('--threshold <bound>', 'pass only if the second run is worse by no more than this; repeatable', {
-    parse: (text, all: Threshold[] = []): Threshold[] => [...all, parseThreshold(text)],
-    initial: [],
-  }),
+  option('--threshold <bound>', 'the second run may be worse by this much; repeatable', parsed(addThreshold, [])),
   option('--gate <file>', 'read thresholds and settings from a YAML file (docs/replay.md)'),
   option(
     '--zero-tolerance <percent>',
     `a threshold of 0 passes once a larger share of cases is excluded (default: ${100 * ZERO_TOLERANCE})`,
-    { parse: tolerance },
+    tolerance,
   ),
-  option('--judge', 'ask the judge which replies are better, in both orders'),
-  option('--judge-model <id>', 'the judge to ask (default: BEDROCK_MODEL_ID)'),
-  option('--budget <dollars>', `the most to spend on the judge; 0: no limit (default: ${DEFAULT_JUDGE_BUDGET_USD})`, {
-    parse: amount,
-  }),
+  ...judgingOptions(''),
   option(
     '-o, --out <directory>',
-    'directory for comparison.json and comparison.html (default: that of the second run, or replays/<run> for one in S3)',
+    'directory for the comparison (default: that of the second run, or replays/<run> for one in S3)',
   ),
   option('--junit <file>', 'write the outcome of each threshold as JUnit XML'),
   option('--markdown <file>', 'write a summary of the gate, with the gravest replies'),
@@ -86,7 +80,7 @@ export const compareCommand = (): Command =>
     .action(compare);
 
 function tolerance(text: string): number {
-  const percent = amount(text);
+  const percent = numbers.amount(text);
   if (percent === 0 || percent > 100) throw new InvalidArgumentError('expected a percentage above 0, up to 100');
   return percent;
 }

@@ -10,7 +10,7 @@ import type { MlflowRest } from '../../src/mlflow/rest.ts';
 import { decodeOptions } from '../../src/monitoring/chunk/decode-lines.ts';
 import { filterOption, mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
 import { assertNew, NewFile } from '../cli/new-file.ts';
-import { command, countWithin, type FlagsOf, option, options } from '../cli/options.ts';
+import { command, type FlagsOf, numbers, option, options, parsed } from '../cli/options.ts';
 import { EXIT, notice, print, some } from '../cli/output.ts';
 import { windowFrom, windowOfFlags } from '../cli/window.ts';
 import {
@@ -32,14 +32,11 @@ const condition = (text: string, before: VerdictCondition[] = []): VerdictCondit
 
 const OPTIONS = options(
   option('-o, --out <file>', 'the new file to write', { required: true }),
-  option('--scorer <conditions...>', 'traces that fail one of these scorers, or have its value: coherence=incoherent', {
-    parse: condition,
-    initial: [],
-  }),
+  option('--scorer <conditions...>', 'traces that fail one of these, or have its value', parsed(condition, [])),
   option('--tag <name=value...>', 'traces with all of these tags'),
   filterOption(),
   ...windowFrom('7d'),
-  option('--limit <count>', 'at most this many of the newest', { parse: countWithin(1, MOST), initial: DEFAULT_LIMIT }),
+  option('--limit <count>', 'at most this many of the newest', parsed(numbers.from(1, MOST), DEFAULT_LIMIT)),
   option('--name <name>', "also write MLflow's evaluation dataset of this name"),
   ...mlflowOptions(),
 );

@@ -9,8 +9,8 @@ import { checkNames } from '../../src/core/values/nearest.ts';
 import { command, type FlagsOf, option, options } from '../cli/options.ts';
 import { EXIT, notice } from '../cli/output.ts';
 import { Stopped } from '../cli/stop-signals.ts';
-import { type Clients, quickClients } from '../doctor/finding.ts';
-import { assertValid, collectByFlags, collectByQuestions, FoundAccount } from '../init/collect.ts';
+import { quickClients } from '../doctor/finding.ts';
+import { assertValid, collect, FoundAccount } from '../init/collect.ts';
 import { promptOnTerminal } from '../init/prompt.ts';
 
 /** Options that are settings. */
@@ -70,10 +70,10 @@ async function init({ set, region, out, yes, ...flags }: FlagsOf<typeof OPTIONS>
   assertValid(given);
   const clients = quickClients(region);
   const place = await clients.lambda.config.region().catch(() => undefined);
+  const prompt = yes ? undefined : promptOnTerminal();
   try {
-    const values = yes
-      ? await collectByFlags(given, new FoundAccount(clients, notice), place)
-      : await asked(given, clients, place);
+    const say = prompt === undefined ? notice : (line: string) => prompt.say(line);
+    const values = await collect(given, new FoundAccount(clients, say), place, prompt);
     const written = { ...values, ...(place && { AWS_REGION: place }) };
     writeNewFile(file, dotenvText(readFileSync(packagePath('.env.example'), 'utf8'), written));
     for (const doubt of doubtsAbout(parseSettings({ ...values, CDK_DEFAULT_REGION: place }))) notice(`${doubt}.`);
@@ -83,16 +83,7 @@ async function init({ set, region, out, yes, ...flags }: FlagsOf<typeof OPTIONS>
     notice('Stopped. Nothing was written.');
     process.exitCode = EXIT.interrupted;
   } finally {
+    prompt?.close();
     for (const client of Object.values(clients)) client.destroy();
-  }
-}
-
-async function asked(given: Record<string, string>, clients: Clients, region: string | undefined) {
-  const prompt = promptOnTerminal();
-  const account = new FoundAccount(clients, (line) => prompt.say(line));
-  try {
-    return await collectByQuestions(given, account, prompt, region);
-  } finally {
-    prompt.close();
   }
 }

@@ -3,7 +3,8 @@ import { stringify } from 'yaml';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { CAPTURE_FILES } from '../../src/replay/source/open-source.ts';
 import { dollars, instantText, megabytes, Page, some, type TextOptions, whole } from '../cli/output.ts';
-import type { InspectReport, LineReport, Place } from '../offline/reports.ts';
+import type { Place } from '../offline/capture-files.ts';
+import type { InspectReport, LineReport } from './inspect.ts';
 
 export const placeText = ({ file, line }: Place): string => `${singleLine(file)}:${line}`;
 

@@ -6,7 +6,9 @@
 import type { Command } from 'commander';
 import { capturePathOf, hourPathOf } from '../../src/captures/files/capture-path.ts';
 import { buildTrace } from '../../src/captures/trace/build.ts';
+import type { TraceRecord } from '../../src/captures/trace/types.ts';
 import type { Capture } from '../../src/captures/types.ts';
+import type { NamedError } from '../../src/core/contract/receipts.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { timeOf } from '../../src/core/process/within-time.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
@@ -18,11 +20,10 @@ import type { Scorer } from '../../src/judge/types.ts';
 import { eachWithin } from '../../src/monitoring/evaluate/each-within.ts';
 import { localFiles } from '../../src/replay/source/open-source.ts';
 import type { SourceFile } from '../../src/replay/source/types.ts';
-import { command, type FlagsOf, option, options, wholeNumber } from '../cli/options.ts';
+import { command, type FlagsOf, numbers, option, options } from '../cli/options.ts';
 import { EXIT, jsonOption, megabytes, print } from '../cli/output.ts';
 import { startProgress } from '../cli/progress.ts';
-import { type OfflineLine, OfflineReader, openFile, parseLocation } from '../offline/capture-files.ts';
-import type { InspectReport, LineReport, Place } from '../offline/reports.ts';
+import { type OfflineLine, OfflineReader, openFile, type Place, parseLocation } from '../offline/capture-files.ts';
 import { inspectText, lineText } from './inspect-text.ts';
 import { type CaptureSettings, captureSettings } from './settings.ts';
 
@@ -30,7 +31,7 @@ import { type CaptureSettings, captureSettings } from './settings.ts';
 const LONG_BYTES = 20e6;
 
 const OPTIONS = options(
-  option('--line <number>', 'show what this line of the file becomes', { parse: wholeNumber }),
+  option('--line <number>', 'show what this line of the file becomes', numbers.count),
   jsonOption(),
 );
 
@@ -64,6 +65,8 @@ async function inspect(given: string, { json, ...flags }: FlagsOf<typeof OPTIONS
   const isClean = report.captures > 0 && report.quarantined.length === 0 && report.unreadable.length === 0;
   if (!isClean) process.exitCode = EXIT.found;
 }
+
+export type InspectReport = ReturnType<Inspection['report']>;
 
 export async function inspectAll(path: string, settings: CaptureSettings): Promise<InspectReport> {
   const inspection = new Inspection(settings);
@@ -127,11 +130,11 @@ class Inspection {
   readonly #active: readonly Scorer[];
   readonly #estimator: ReturnType<typeof createCostEstimator>;
   readonly #quarantined = new Tally<Place & { message: string }>();
-  readonly #unreadable: InspectReport['unreadable'] = [];
+  readonly #unreadable: { file: string; message: string }[] = [];
   readonly #notes = new Tally();
   readonly #models = new Tally();
-  readonly #formats = new Map<string, InspectReport['formats'][number]>();
-  readonly #scorers: InspectReport['scorers'];
+  readonly #formats = new Map<string, ReturnType<typeof formatOf>>();
+  readonly #scorers: { name: string; kind: Scorer['kind']; captures: number; not: Record<string, number> }[];
   readonly #usage = { captures: 0, inputTokens: 0, outputTokens: 0 };
   readonly #sums = { files: 0, gzip: 0, bytes: 0, lines: 0, captures: 0, duplicates: 0 };
   #firstMs = Number.POSITIVE_INFINITY;
@@ -197,30 +200,42 @@ class Inspection {
 
   #addFormat({ format, wireFormat, streamed, error }: Capture): void {
     const id = `${format} ${wireFormat}`;
-    const kind = { format, ...(wireFormat === undefined ? {} : { wireFormat }) };
-    const entry = this.#formats.get(id) ?? { ...kind, captures: 0, streamed: 0, errorReplies: 0 };
+    const entry = this.#formats.get(id) ?? formatOf(format, wireFormat);
     entry.captures += 1;
     if (streamed) entry.streamed += 1;
     if (error !== undefined) entry.errorReplies += 1;
     this.#formats.set(id, entry);
   }
 
-  report(): InspectReport {
+  report() {
     const iso = (ms: number): string => new Date(ms).toISOString();
     return {
+      /** `gzip`: compressed files, or named *.gz, which the stack does not read. `lines`: that are not blank. */
       ...this.#sums,
+      /** By reason, with the first lines and what is wrong with each. */
       quarantined: this.#quarantined.sorted(),
+      /** Files that cannot be read, or not to their end. */
       unreadable: this.#unreadable,
-      ...(this.#firstMs <= this.#lastMs && { times: { first: iso(this.#firstMs), last: iso(this.#lastMs) } }),
+      /** Captured times, ISO 8601. */
+      times: this.#firstMs > this.#lastMs ? undefined : { first: iso(this.#firstMs), last: iso(this.#lastMs) },
       formats: [...this.#formats.values()].sort((a, b) => b.captures - a.captures),
+      /** Captures by the model that they name. */
       models: Object.fromEntries(this.#models.sorted().map(({ name, count }) => [name, count])),
+      /** Captures whose endpoint reported tokens, and their sums. */
       usage: this.#usage,
+      /** With the first places. */
       notes: this.#notes.sorted().map(({ name, ...counted }) => ({ note: name, ...counted })),
+      /** By scorer, the captures that it applies to, and the others by the reason. */
       scorers: this.#scorers,
       cost: this.#estimator.result(),
     };
   }
 }
+
+const formatOf = (format: string, wireFormat: string | undefined) => ({
+  ...{ format, wireFormat },
+  ...{ captures: 0, streamed: 0, errorReplies: 0 },
+});
 
 interface Work {
   name: string;
@@ -249,6 +264,19 @@ const eachOn = (capture: Capture, work: readonly Work[]): ReturnType<Work['of']>
 // -------------------------------------------------------------------------------------------------------- one line
 // Its trace, or the reason why it is quarantined.
 
+export interface LineReport extends Place {
+  quarantined?: NamedError;
+  /** As it is written to MLflow, without the ids, which depend on the experiment. */
+  trace?: Omit<TraceRecord, 'traceId' | 'encoded'>;
+  format?: string;
+  wireFormat?: string;
+  notes?: string[];
+  /** By name: `null`, or why the scorer does not apply. */
+  scorers?: Record<string, string | null>;
+  /** Expected for the judge; `null` if its price is unknown. */
+  judgeUsd?: number | null;
+}
+
 /** The name of the endpoint in SageMaker's layout of keys. */
 const endpointIn = (key: string): string | undefined => hourPathOf(key)?.base.split('/').at(-3);
 
@@ -265,7 +293,7 @@ function describeLine(line: OfflineLine, settings: CaptureSettings, scorers: rea
     ...facts,
     trace,
     format: capture.format,
-    ...(capture.wireFormat === undefined ? {} : { wireFormat: capture.wireFormat }),
+    wireFormat: capture.wireFormat,
     notes: capture.notes,
     scorers: Object.fromEntries(scorers.map(({ name }, index) => [name, reasons[index] ?? null])),
     judgeUsd: asked.length === 0 ? 0 : expectedCalls(settings, capture, asked.filter(isJudgeScorer)).usd,

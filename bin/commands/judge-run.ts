@@ -21,7 +21,6 @@ import { dollars, notice, some } from '../cli/output.ts';
 import { bar, startProgress } from '../cli/progress.ts';
 import { type OfflineLine, OfflineReader, openCaptures } from '../offline/capture-files.ts';
 import { judgeCaptures, type SelectedCapture, selectCaptures, unsampled } from '../offline/judge-captures.ts';
-import type { JudgeReport } from '../offline/reports.ts';
 import type { JudgeFlags } from './judge.ts';
 import { type CaptureSettings, captureSettings } from './settings.ts';
 
@@ -37,12 +36,7 @@ const CONFIRM_USD = 1;
  * @throws PermanentError `UnknownName`, `NoScorer`, `JudgePriceUnknown`, `NotConfirmed`, those of the files, and the judge's failure
  *   before the first verdict
  */
-export async function judgeFiles(
-  path: string,
-  flags: JudgeFlags,
-  signal: AbortSignal,
-  variables?: NodeJS.ProcessEnv,
-): Promise<JudgeReport | undefined> {
+export async function judgeFiles(path: string, flags: JudgeFlags, signal: AbortSignal, variables?: NodeJS.ProcessEnv) {
   const settings = settingsOf(flags, variables);
   const scorers = chosenScorers(flags, settings);
   const opened = await openCaptures(path);
@@ -77,13 +71,18 @@ async function judgeOpened(files: JudgedFiles, flags: JudgeFlags, signal: AbortS
   });
   const named = failure === undefined || signal.aborted ? undefined : (awsFailure(failure) ?? toNamedError(failure));
   return {
-    ...(flags.judge === 'none' ? {} : { judge: judge.sourceId }),
+    /** The id of the judge; absent if only code scorers ran. */
+    judge: flags.judge === 'none' ? undefined : judge.sourceId,
     ...report,
+    /** Files that cannot be read, or not to their end. */
     unreadable: files.unreadable,
     thresholds,
-    ...(named && { failure: named }),
+    /** What ended the judging early. */
+    failure: named,
   };
 }
+
+export type JudgeReport = NonNullable<Awaited<ReturnType<typeof judgeFiles>>>;
 
 function settingsOf({ judgeModel, guideline }: JudgeFlags, variables?: NodeJS.ProcessEnv): CaptureSettings {
   const settings = captureSettings({ BEDROCK_MODEL_ID: judgeModel }, variables);
@@ -116,7 +115,7 @@ class JudgedFiles {
   /** Captures that a scorer applies to, as far as they were counted. */
   found = 0;
   /** Files of a folder that cannot be read, or not to their end. */
-  unreadable: JudgeReport['unreadable'] = [];
+  unreadable: { file: string; message: string }[] = [];
   readonly settings: CaptureSettings;
   readonly scorers: readonly Scorer[];
   readonly #files: readonly SourceFile[];

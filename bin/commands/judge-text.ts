@@ -2,8 +2,8 @@
 
 import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { dollars, Page, percent, some, type TextOptions } from '../cli/output.ts';
-import type { JudgeReport } from '../offline/reports.ts';
 import { countsText, placeText } from './inspect-text.ts';
+import type { JudgeReport } from './judge-run.ts';
 
 type Row = JudgeReport['verdicts'][number];
 type Sum = JudgeReport['scorers'][number];

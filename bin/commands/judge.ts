@@ -1,11 +1,10 @@
 /** `inference-monitor judge`: verdicts on the captures of files, here and now, to write guidelines and scorers. */
 import { type Command, InvalidArgumentError } from 'commander';
-import { amount, command, type FlagsOf, option, options, wholeNumber } from '../cli/options.ts';
+import { command, type FlagsOf, judgeModelOption, numbers, oneOf, option, options, parsed } from '../cli/options.ts';
 import { EXIT, jsonOption, notice, print } from '../cli/output.ts';
 import { stopOnSignals } from '../cli/stop-signals.ts';
 import { parseLocation } from '../offline/capture-files.ts';
-import type { JudgeReport } from '../offline/reports.ts';
-import { judgeFiles } from './judge-run.ts';
+import { type JudgeReport, judgeFiles } from './judge-run.ts';
 import { judgeText } from './judge-text.ts';
 
 /** At about two cents each, within the budget. */
@@ -14,26 +13,29 @@ const DEFAULT_BUDGET_USD = 1;
 
 const OPTIONS = options(
   option('--scorer <names...>', 'only these scorers'),
-  option('--guideline <name=sentence>', 'a sentence that the reply must comply with (may be repeated)', {
-    parse: addGuideline,
-  }),
-  option('--judge <kind>', 'the judge of your settings, the stand-in, or code scorers alone', {
-    choices: ['real', 'stand-in', 'none'],
-    initial: 'real',
-  }),
-  option('--judge-model <id>', 'the judge to ask (default: BEDROCK_MODEL_ID)'),
-  option('--limit <count>', 'at most this many captures that a scorer applies to', {
-    parse: wholeNumber,
-    initial: DEFAULT_LIMIT,
-  }),
-  option('--line <number>', 'only this line of the file', { parse: wholeNumber }),
-  option('--budget <dollars>', 'the most to spend on the judge; 0: no limit', {
-    parse: amount,
-    initial: DEFAULT_BUDGET_USD,
-  }),
-  option('--at-least <scorer:share>', 'fail if a smaller share passes, e.g. safety:0.95 (may be repeated)', {
-    parse: addObjective,
-  }),
+  option('--guideline <name=sentence>', 'a sentence that the reply must comply with (may be repeated)', addGuideline),
+  option(
+    '--judge <kind>',
+    'the judge of your settings, the stand-in, or code scorers alone',
+    oneOf(['real', 'stand-in', 'none'], 'real'),
+  ),
+  judgeModelOption(),
+  option(
+    '--limit <count>',
+    'at most this many captures that a scorer applies to',
+    parsed(numbers.count, DEFAULT_LIMIT),
+  ),
+  option('--line <number>', 'only this line of the file', numbers.count),
+  option(
+    '--budget <dollars>',
+    'the most to spend on the judge; 0: no limit',
+    parsed(numbers.amount, DEFAULT_BUDGET_USD),
+  ),
+  option(
+    '--at-least <scorer:share>',
+    'fail if a smaller share passes, e.g. safety:0.95 (may be repeated)',
+    addObjective,
+  ),
   option('--all', 'list verdicts that pass, too'),
   option('--yes', 'do not ask before more than a dollar is spent'),
   jsonOption(),

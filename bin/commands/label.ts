@@ -8,7 +8,7 @@ import type { JudgeScorer } from '../../src/judge/types.ts';
 import { type LabelPicks, pickedFilter, pickLabels } from '../../src/quality/calibration/pick-labels.ts';
 import { queueName } from '../../src/quality/calibration/review-queue.ts';
 import { experimentOptions, filterOption, mlflowSettings } from '../cli/mlflow.ts';
-import { command, countWithin, type FlagsOf, option, options } from '../cli/options.ts';
+import { command, type FlagsOf, numbers, option, options, parsed } from '../cli/options.ts';
 import { jsonOption, Page, percent, print, type TextOptions } from '../cli/output.ts';
 import { windowFrom, windowOfFlags } from '../cli/window.ts';
 import { progress, sayLeftOut, withExperiment } from './calibration-data.ts';
@@ -19,10 +19,7 @@ const [FEWEST, MOST] = [2, 5000];
 
 const OPTIONS = options(
   option('--scorer <names...>', 'the scorers to label', { required: true }),
-  option('--next <count>', 'how many traces are to wait for a label, per scorer', {
-    parse: countWithin(FEWEST, MOST),
-    initial: 50,
-  }),
+  option('--next <count>', 'traces that are to wait for a label, per scorer', parsed(numbers.from(FEWEST, MOST), 50)),
   ...windowFrom('7d'),
   filterOption(),
   ...experimentOptions(),

@@ -10,7 +10,6 @@ import { labelsByCell, type WindowLabel } from '../../src/quality/calibration/wi
 import {
   type CountedCell,
   cellsOf,
-  type GroupBy,
   readWindow,
   type TimeWindow,
 } from '../../src/quality/counts-store.ts';
@@ -96,18 +95,7 @@ async function rates(flags: FlagsOf<typeof OPTIONS>): Promise<void> {
   });
 }
 
-export interface RatesReport {
-  window: TimeWindow;
-  by?: GroupBy | undefined;
-  groups: GroupRates[];
-  /** The shadow variants that are in no group, each by itself. */
-  shadow: GroupRates[];
-  /** The objectives of the deployed stack, in the window, whatever scorers and variants were asked for. */
-  objectives: ObjectiveRate[];
-  /** What was compared, if anything was. */
-  compared?: { before: string; after: string; differences: RateDifference[] };
-  warnings: string[];
-}
+export type RatesReport = Awaited<ReturnType<typeof ratesReport>>;
 
 /** What `--json` prints. */
 export interface RatesOutput extends Omit<RatesReport, 'window'> {
@@ -126,7 +114,7 @@ export async function ratesReport(
   bucket: string,
   flags: RatesFlags,
   { active, shadow = [], objectives, nowMs, readLabels }: ReportQuery,
-): Promise<RatesReport> {
+) {
   const window = windowOf(flags.from ?? DEFAULT_FROM, flags.to, nowMs);
   const isShadow = ({ variant }: { variant: string }): boolean => shadow.includes(variant);
   const isAsked = flags.by === 'variant' || (flags.variant?.every((variant) => shadow.includes(variant)) ?? false);
@@ -164,9 +152,15 @@ export async function ratesReport(
   const readServed = async (of: TimeWindow) => (await read(of)).filter((cell) => isChosen(cell) && !isBeside(cell));
   const compared = await compare(flags, { nowMs, cells, groups, query, read: readServed });
   return {
-    ...{ window, by: flags.by, groups, shadow: beside },
+    window,
+    by: flags.by,
+    groups,
+    /** The shadow variants that are in no group, each by itself. */
+    shadow: beside,
+    /** The objectives of the deployed stack, in the window, whatever scorers and variants were asked for. */
     objectives: objectives === undefined ? [] : await objectiveRates(storage, bucket, objectives, counted),
-    ...(compared === undefined ? {} : { compared }),
+    /** What was compared, if anything was. */
+    compared,
     warnings,
   };
 }
@@ -185,7 +179,7 @@ interface Compared {
 async function compare(
   { compareFrom, compareTo, by }: RatesFlags,
   { nowMs, cells, groups, query, read }: Compared,
-): Promise<RatesReport['compared']> {
+): Promise<{ before: string; after: string; differences: RateDifference[] } | undefined> {
   if (compareFrom !== undefined || compareTo !== undefined) {
     const { window } = query;
     const length = window.toMs - window.fromMs;

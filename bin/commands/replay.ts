@@ -2,8 +2,18 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { parseInferenceTime } from '../../src/captures/record/inference-time.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { DEFAULT_OPTIONS as D, DEFAULT_JUDGE_BUDGET_USD, type ReplayOptions } from '../../src/replay/options.ts';
-import { amount, collected, command, type FlagsOf, number, option, options } from '../cli/options.ts';
+import { DEFAULT_OPTIONS as D, type ReplayOptions } from '../../src/replay/options.ts';
+import {
+  collected,
+  command,
+  type FlagsOf,
+  judgingOptions,
+  numbers,
+  oneOf,
+  option,
+  options,
+  parsed,
+} from '../cli/options.ts';
 import { jsonOption } from '../cli/output.ts';
 import { performReplay } from './perform-replay.ts';
 
@@ -88,7 +98,7 @@ function instant(text: string): number {
 }
 
 /** Accepts `5` and `5%`. */
-const percent = (text: string): number => number(text.replace(/%$/, ''));
+const percent = (text: string): number => numbers.any(text.replace(/%$/, ''));
 
 /** The name becomes a directory and a part of SageMaker's custom attributes. */
 function runName(text: string): string {
@@ -97,7 +107,6 @@ function runName(text: string): string {
   throw new InvalidArgumentError('expected 1 to 128 characters, without /, \\, ; and control characters');
 }
 
-const numeric = { parse: number };
 const PATTERNS = ['poisson', 'constant'] as const;
 const SPREADS = ['none', 'even', 'poisson'] as const;
 
@@ -111,10 +120,7 @@ const TARGET = options(
   option('--variant <name>', 'production variant of the endpoint'),
   option('--inference-component <name>', 'inference component of the endpoint'),
   option('--region <region>', 'region of the endpoint (default: AWS_REGION)'),
-  option('--header <"Name: value">', 'add a header to every request to a URL; repeatable', {
-    parse: collected,
-    initial: [],
-  }),
+  option('--header <"Name: value">', 'add a header to every request to a URL; repeatable', parsed(collected, [])),
   option('--headers-file <file>', 'read headers from a file with lines of "Name: value", or a JSON object'),
   option('--headers-secret <id>', 'read headers from Secrets Manager, in the same format'),
 );
@@ -125,59 +131,45 @@ const OPTIONS = options(
   option('--custom-dataset-type <type>', 'AIPerf’s name for captures, the only kind of input', {
     choices: ['sagemaker_data_capture'],
   }),
-  option('--from <time>', 'replay captures from this time on, such as 2026-11-20T09:00:00Z', { parse: instant }),
-  option('--to <time>', 'replay captures before this time', { parse: instant }),
+  option('--from <time>', 'replay captures from this time on, such as 2026-11-20T09:00:00Z', instant),
+  option('--to <time>', 'replay captures before this time', instant),
   option('--stack <prefix>', 'the stack that knows which captures are of replays (default: STACK_PREFIX)'),
   option('--model <name>', 'set "model" in JSON bodies'),
-  option('--set <key=value>', 'set a value in JSON bodies; use dots for inner keys; repeatable', {
-    parse: collected,
-    initial: [],
-  }),
+  option('--set <key=value>', 'set a value in JSON bodies; use dots for inner keys; repeatable', parsed(collected, [])),
   option('--stream', 'request streamed replies'),
   option('--fixed-schedule', 'send by the captured times (the default)'),
   option('--fixed-schedule-auto-offset', 'send the first request immediately'),
-  option('--fixed-schedule-start-offset <ms>', 'start this long after the first record', numeric),
-  option('--fixed-schedule-end-offset <ms>', 'end this long after the first record, inclusive', numeric),
-  option('--speedup <factor>', '2 replays one hour in half an hour', { parse: number, initial: D.speedup }),
-  option('--spread-same-second <how>', 'how to spread the requests of one second: captured times have whole seconds', {
-    choices: SPREADS,
-    initial: D.spreadSameSecond,
-  }),
-  option('--concurrency <n>', 'ignore the captured times and keep this many requests in flight', numeric),
-  option('--request-rate <r>', 'ignore the captured times and send this many requests per second', numeric),
-  option('--arrival-pattern <pattern>', 'distribution of the requests with --request-rate', {
-    choices: PATTERNS,
-    initial: D.arrivalPattern,
-  }),
-  option('--max-concurrency <n>', 'limit the requests in flight', numeric),
-  option('--warmup <n>', 'send this many requests first, without counting them', { parse: number, initial: D.warmup }),
-  option('--timeout <s>', 'time limit for a complete reply', { parse: number, initial: D.timeout }),
-  option('--request-cancellation-rate <percent>', 'cancel this percentage of the requests', {
-    parse: percent,
-    initial: D.cancellationRate,
-  }),
-  option('--request-cancellation-delay <s>', 'cancel them after this time', {
-    parse: number,
-    initial: D.cancellationDelay,
-  }),
-  option('--repeat <n>', 'number of passes over the captures', { parse: number, initial: D.repeat }),
-  option('--request-count <n>', 'stop after this many requests', numeric),
-  option('--random-seed <n>', 'seed for all random choices', { parse: number, initial: D.randomSeed }),
+  option('--fixed-schedule-start-offset <ms>', 'start this long after the first record', numbers.any),
+  option('--fixed-schedule-end-offset <ms>', 'end this long after the first record, inclusive', numbers.any),
+  option('--speedup <factor>', '2 replays one hour in half an hour', parsed(numbers.any, D.speedup)),
+  option(
+    '--spread-same-second <how>',
+    'captured times have whole seconds: how to spread',
+    oneOf(SPREADS, D.spreadSameSecond),
+  ),
+  option('--concurrency <n>', 'ignore the captured times and keep this many requests in flight', numbers.any),
+  option('--request-rate <r>', 'ignore the captured times and send this many requests per second', numbers.any),
+  option('--arrival-pattern <pattern>', 'of the requests, with --request-rate', oneOf(PATTERNS, D.arrivalPattern)),
+  option('--max-concurrency <n>', 'limit the requests in flight', numbers.any),
+  option('--warmup <n>', 'send this many requests first, without counting them', parsed(numbers.any, D.warmup)),
+  option('--timeout <s>', 'time limit for a complete reply', parsed(numbers.any, D.timeout)),
+  option(
+    '--request-cancellation-rate <percent>',
+    'cancel so much of the requests',
+    parsed(percent, D.cancellationRate),
+  ),
+  option('--request-cancellation-delay <s>', 'cancel them after this time', parsed(numbers.any, D.cancellationDelay)),
+  option('--repeat <n>', 'number of passes over the captures', parsed(numbers.any, D.repeat)),
+  option('--request-count <n>', 'stop after this many requests', numbers.any),
+  option('--random-seed <n>', 'seed for all random choices', parsed(numbers.any, D.randomSeed)),
   option('-o, --out <directory>', 'directory of the results (default: replays/<run>)'),
-  option('--run <name>', 'name of the run', { parse: runName }),
+  option('--run <name>', 'name of the run', runName),
   option('--goodput <objectives>', 'objectives, such as "request_latency:2000 time_to_first_token:300"'),
   option('--no-inputs', 'do not write inputs.json'),
   option('--no-report', 'do not write the HTML report'),
-  option('--max-error-rate <percent>', 'fail if a larger percentage of the requests fails', {
-    parse: percent,
-    initial: D.maxErrorRate,
-  }),
+  option('--max-error-rate <percent>', 'fail if more requests fail', parsed(percent, D.maxErrorRate)),
   option('--compare', 'compare each reply with the captured one, and keep the replies for later comparisons'),
-  option('--judge', 'compare, and ask the judge which reply is better, in both orders'),
-  option('--judge-model <id>', 'the judge to ask (default: BEDROCK_MODEL_ID)'),
-  option('--budget <dollars>', `the most to spend on the judge; 0: no limit (default: ${DEFAULT_JUDGE_BUDGET_USD})`, {
-    parse: amount,
-  }),
+  ...judgingOptions('compare, and '),
   option('--mlflow', 'log an MLflow run with metrics and files, and a trace for each request'),
   option('--tracking-uri <uri>', 'MLflow (default: MLFLOW_TRACKING_URI)'),
   option('--experiment <name>', 'MLflow experiment (default: that of the captures, with the suffix -replays)'),

@@ -1,7 +1,7 @@
 /** `inference-monitor runs`: the newest runs, or cloud replays. */
 import type { Command } from 'commander';
 import { durationText, singleLine, tableLines } from '../../src/core/text/terminal-text.ts';
-import { command, type FlagsOf, option, options, wholeNumber } from '../cli/options.ts';
+import { command, type FlagsOf, numbers, option, options, parsed } from '../cli/options.ts';
 import { instantText, notice, Page, print, type TextOptions, whole } from '../cli/output.ts';
 import { stackOptions, withStack } from '../cli/stack.ts';
 import { windowOfFlags } from '../cli/window.ts';
@@ -11,7 +11,7 @@ const OPTIONS = options(
   option('--from <time>', 'runs that started from this time on'),
   option('--to <time>', 'runs that started before this time'),
   option('--status <status>', 'only these', { choices: LISTED_STATUSES }),
-  option('--limit <count>', 'how many to list', { parse: wholeNumber, initial: 20 }),
+  option('--limit <count>', 'how many to list', parsed(numbers.count, 20)),
   option('--replays', 'cloud replays instead of monitoring runs'),
   ...stackOptions(),
 );

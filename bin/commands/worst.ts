@@ -4,7 +4,7 @@ import { checkNames } from '../../src/core/values/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import { mlflowOptions, withMlflow } from '../cli/mlflow.ts';
-import { command, countWithin, type FlagsOf, option, options } from '../cli/options.ts';
+import { command, type FlagsOf, numbers, option, options, parsed } from '../cli/options.ts';
 import { print, type TextOptions } from '../cli/output.ts';
 import { windowFrom, windowOfFlags } from '../cli/window.ts';
 import { readWorst, type WorstTraces, worstLines } from '../operate/worst.ts';
@@ -17,7 +17,7 @@ const OPTIONS = options(
   option('--scorer <names...>', 'only verdicts of these scorers'),
   option('--variant <name>', 'only this variant of the endpoint, which may be a shadow variant'),
   ...windowFrom('7d'),
-  option('--limit <count>', 'how many traces to print', { parse: countWithin(1, MOST), initial: 10 }),
+  option('--limit <count>', 'how many traces to print', parsed(numbers.from(1, MOST), 10)),
   ...mlflowOptions(),
 );
 

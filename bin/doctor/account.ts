@@ -4,9 +4,7 @@ import { LambdaClient } from '@aws-sdk/client-lambda';
 import { awsFailure } from '../../src/core/errors/aws-failures.ts';
 import type { CheckedSettings } from '../../src/core/settings/schema.ts';
 import { queryAws } from '../operate/aws-calls.ts';
-import { type Found, findingsOf } from './finding.ts';
-
-const { ok, warning, error: broken } = findingsOf('account');
+import { broken, type Found, ok, warning } from './finding.ts';
 
 /** Without these nothing else can be asked. */
 const USELESS = new Set(['AwsCredentialsMissing', 'AwsCredentialsExpired', 'AwsCredentialsInvalid', 'ClockSkewed']);
@@ -32,10 +30,7 @@ export async function checkAccount(
 
 /** The account and the region that AWS is asked with, in words. Default: those of the environment. */
 export async function callerOf(region?: string, profile?: string): Promise<string> {
-  const lambda = new LambdaClient({
-    ...(region === undefined ? {} : { region }),
-    ...(profile === undefined ? {} : { profile }),
-  });
+  const lambda = new LambdaClient({ ...(region && { region }), ...(profile && { profile }) });
   const account = await queryAws(lambda, 'sts', 'GetCallerIdentity').then(
     (reply) => `account ${reply('Account')[0]}`,
     (error: Error) => `an account that is not known (${(awsFailure(error) ?? error).name})`,

@@ -14,9 +14,18 @@ import {
 } from '@aws-sdk/client-s3';
 import { httpStatusOf } from '../../src/core/aws/storage-errors.ts';
 import { callAws } from '../operate/aws-calls.ts';
-import { checked, type Finding, type Found, findingsOf, type Ground } from './finding.ts';
-
-const { ok, warning } = findingsOf('captures');
+import {
+  broken,
+  checked,
+  type Finding,
+  type Found,
+  type Ground,
+  hasError,
+  ok,
+  under,
+  unknown,
+  warning,
+} from './finding.ts';
 
 /** The region of a bucket, and whether it may be listed. S3 tells the region even to those who may not. */
 async function look(s3: S3Client, Bucket: string): Promise<{ region?: string; state: 'there' | 'missing' | 'denied' }> {
@@ -35,45 +44,30 @@ async function look(s3: S3Client, Bucket: string): Promise<{ region?: string; st
 interface Place {
   check: string;
   setting: string;
-  /** The consequence of another region. */
+  /** The consequence of another region, and what to do about it. */
   why: string;
   remedy: string;
+  /** What to do about a bucket of another account; absent: it may be one. */
+  owner?: string | undefined;
 }
 
-/** Region and existence of a bucket. */
-async function checkPlace({ s3, region: ours }: Ground, bucket: string, place: Place): Promise<Finding | undefined> {
-  const { check, setting, why, remedy } = place;
-  const { error, unknown } = findingsOf(check);
+/** Existence, region and owner of a bucket. @returns what is wrong, and whether more can be asked of the bucket */
+async function checkPlace({ s3, region: ours }: Ground, bucket: string, place: Place) {
+  const { check, setting, why, remedy, owner } = place;
   const { region, state } = await look(s3, bucket);
-  if (state === 'missing') return error(`The bucket ${bucket} does not exist.`, `create it, or correct ${setting}`);
-  if (region !== undefined && region !== ours) {
-    return error(`The bucket ${bucket} is in ${region}, and the stack in ${ours}: ${why}.`, remedy);
+  const found = (said: Found): Finding[] => under(check, said);
+  if (state === 'missing') {
+    return { found: found(broken(`The bucket ${bucket} does not exist.`, `create it, or correct ${setting}`)) };
   }
-  if (state === 'there') return undefined;
+  if (region !== undefined && region !== ours) {
+    const message = `The bucket ${bucket} is in ${region}, and the stack in ${ours}: ${why}.`;
+    return { found: found(broken(message, remedy)) };
+  }
   const repair = `allow yourself s3:ListBucket, or correct ${setting} if the bucket is somebody else's`;
-  return unknown(`S3 denies you the bucket ${bucket}.`, repair);
-}
-
-/** Checks what a deployment with a wrong capture bucket would only find out while it is rolled back, and what arrives. */
-export async function checkCaptures(ground: Ground): Promise<Found> {
-  const { DATA_CAPTURE_S3_BUCKET: bucket } = ground.settings;
-  if (bucket === undefined || ground.capturePrefix === undefined) return undefined;
-  const check = 'captures';
-  const wrong = await checkPlace(ground, bucket, {
-    check,
-    setting: 'DATA_CAPTURE_S3_BUCKET',
-    why: 'S3 sends the events of a bucket in its own region',
-    remedy: 'deploy the stack in the region of the bucket',
-  });
-  if (wrong?.level === 'error') return wrong;
-  const remedy = 'deploy the stack in that account, which also receives the events of the bucket';
-  const owner = await checkOwner(ground.s3, bucket, check, remedy);
-  if (owner.some(({ level }) => level === 'error')) return owner;
-  const more = [
-    wrong ?? checked(check, 's3:ListBucket', () => checkArrivals(ground, bucket)),
-    checked('events', 's3:GetBucketNotification', async () => checkEvents(ground, bucket, await ground.isDeployed)),
-  ];
-  return [owner, await Promise.all(more)];
+  const denied = state === 'denied' && unknown(`S3 denies you the bucket ${bucket}.`, repair);
+  const foreign = owner === undefined ? [] : await checkOwner(s3, bucket, check, owner);
+  if (hasError(foreign)) return { found: foreign };
+  return { found: [...foreign, ...found(denied)], isOpen: !denied };
 }
 
 const checkOwner = (s3: S3Client, bucket: string, check: string, remedy: string): Promise<Finding[]> =>
@@ -81,8 +75,27 @@ const checkOwner = (s3: S3Client, bucket: string, check: string, remedy: string)
     // Only the account's own buckets are listed, in any region.
     const { Buckets = [] } = await s3.send(new ListBucketsCommand({ Prefix: bucket }));
     const isOwn = Buckets.some(({ Name }) => Name === bucket);
-    return !isOwn && findingsOf(check).error(`The bucket ${bucket} belongs to another account.`, remedy);
+    return !isOwn && broken(`The bucket ${bucket} belongs to another account.`, remedy);
   });
+
+/** Checks what a deployment with a wrong capture bucket would only find out while it is rolled back, and what arrives. */
+export async function checkCaptures(ground: Ground): Promise<Found> {
+  const { DATA_CAPTURE_S3_BUCKET: bucket } = ground.settings;
+  if (bucket === undefined || ground.capturePrefix === undefined) return undefined;
+  const { found, isOpen } = await checkPlace(ground, bucket, {
+    check: 'captures',
+    setting: 'DATA_CAPTURE_S3_BUCKET',
+    why: 'S3 sends the events of a bucket in its own region',
+    remedy: 'deploy the stack in the region of the bucket',
+    owner: 'deploy the stack in that account, which also receives the events of the bucket',
+  });
+  if (hasError(found)) return found;
+  const more = [
+    isOpen && checked('captures', 's3:ListBucket', () => checkArrivals(ground, bucket)),
+    checked('events', 's3:GetBucketNotification', async () => checkEvents(ground, bucket, await ground.isDeployed)),
+  ];
+  return [found, await Promise.all(more)];
+}
 
 /** The bucket of a setting that may have a prefix, such as `s3://bucket/prefix`. */
 export const bucketOf = (location: string): string => location.replace(/^s3:\/\//, '').split('/')[0] ?? '';
@@ -91,23 +104,21 @@ export async function checkArtifacts(ground: Ground): Promise<Found> {
   const { MLFLOW_ARTIFACT_BUCKET: location, MLFLOW_ARTIFACT_ACCOUNT_ID: account } = ground.settings;
   if (location === undefined) return undefined;
   const bucket = bucketOf(location);
-  const check = 'artifacts';
-  const wrong = await checkPlace(ground, bucket, {
-    check,
+  const { found } = await checkPlace(ground, bucket, {
+    check: 'artifacts',
     setting: 'MLFLOW_ARTIFACT_BUCKET',
     why: 'the functions write to buckets of their own region only, so no trace would be stored',
     remedy: 'use an MLflow in the region of the stack',
+    owner:
+      account === undefined
+        ? 'name that account in MLFLOW_ARTIFACT_ACCOUNT_ID, or correct MLFLOW_ARTIFACT_BUCKET'
+        : undefined,
   });
-  if (wrong?.level === 'error') return wrong;
-  const remedy = 'name that account in MLFLOW_ARTIFACT_ACCOUNT_ID, or correct MLFLOW_ARTIFACT_BUCKET';
-  const owner = account === undefined ? await checkOwner(ground.s3, bucket, check, remedy) : [];
-  if (owner.length > 0) return owner;
-  return wrong ?? findingsOf(check).ok(`The bucket ${bucket} exists, in the region of the stack.`);
+  return found.length > 0 ? found : ok(`The bucket ${bucket} exists, in the region of the stack.`);
 }
 
 // -------------------------------------------------------------------------------------------------------- arrivals
 
-const events = findingsOf('events');
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
@@ -166,7 +177,7 @@ async function checkArrivals(ground: Ground, bucket: string): Promise<Found> {
   return warning(`${message}${used}`, repair);
 }
 
-async function readFault(s3: S3Client, Bucket: string, Key: string): Promise<Finding | undefined> {
+async function readFault(s3: S3Client, Bucket: string, Key: string): Promise<Found> {
   try {
     const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key, Range: 'bytes=0-0' }));
     await Body?.transformToByteArray();
@@ -185,24 +196,17 @@ async function readFault(s3: S3Client, Bucket: string, Key: string): Promise<Fin
 async function invocations({ lambda, settings }: Ground): Promise<number> {
   const { SAGEMAKER_ENDPOINT_NAME: endpoint = '', ENDPOINT_VARIANTS: variants = [] } = settings;
   const EndTime = Math.floor(Date.now() / 1000);
+  const Period = DAY_MS / 1000;
+  const window = { StartTime: EndTime - Period, EndTime, Period, Statistics: ['Sum'] };
+  const metric = { Namespace: 'AWS/SageMaker', MetricName: 'Invocations', ...window };
   const counts = variants.map(async (variant) => {
-    const { Datapoints = [] } = await callAws<{ Datapoints?: { Sum?: number }[] }>(
-      lambda,
-      'monitoring',
-      'GetMetricStatistics',
-      {
-        Namespace: 'AWS/SageMaker',
-        MetricName: 'Invocations',
-        Dimensions: [
-          { Name: 'EndpointName', Value: endpoint },
-          { Name: 'VariantName', Value: variant },
-        ],
-        StartTime: EndTime - DAY_MS / 1000,
-        EndTime,
-        Period: DAY_MS / 1000,
-        Statistics: ['Sum'],
-      },
-    );
+    const names = { EndpointName: endpoint, VariantName: variant };
+    const Dimensions = Object.entries(names).map(([Name, Value]) => ({ Name, Value }));
+    type Reply = { Datapoints?: { Sum?: number }[] };
+    const { Datapoints = [] } = await callAws<Reply>(lambda, 'monitoring', 'GetMetricStatistics', {
+      ...metric,
+      Dimensions,
+    });
     return Datapoints.reduce((sum, { Sum = 0 }) => sum + Sum, 0);
   });
   return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
@@ -214,15 +218,15 @@ async function checkEvents({ s3 }: Ground, Bucket: string, isDeployed: boolean |
   const { TopicConfigurations = [], QueueConfigurations = [], LambdaFunctionConfigurations = [] } = reply;
   const others = TopicConfigurations.length + QueueConfigurations.length + LambdaFunctionConfigurations.length;
   const kept = others === 0 ? '' : ` Its other notifications (${others}) stay.`;
-  if (reply.EventBridgeConfiguration) return events.ok(`The bucket ${Bucket} sends its events to EventBridge.${kept}`);
+  if (reply.EventBridgeConfiguration) return ok(`The bucket ${Bucket} sends its events to EventBridge.${kept}`);
   if (isDeployed === false) {
-    return events.ok(`The deployment lets the bucket ${Bucket} send its events to EventBridge.${kept}`);
+    return ok(`The deployment lets the bucket ${Bucket} send its events to EventBridge.${kept}`);
   }
   if (isDeployed === undefined) {
     const message = `The bucket ${Bucket} does not send its events to EventBridge, which a deployment switches on.`;
-    return events.warning(message, 'deploy the stack, or switch it on if it is deployed');
+    return warning(message, 'deploy the stack, or switch it on if it is deployed');
   }
   const message = `The bucket ${Bucket} does not send its events to EventBridge: new captures are not processed.`;
   const repair = `switch it on: S3 console, ${Bucket}, Properties, Amazon EventBridge. Then process what came since then`;
-  return events.error(message, repair);
+  return broken(message, repair);
 }

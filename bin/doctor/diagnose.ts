@@ -6,14 +6,16 @@ import { checkArtifacts, checkCaptures } from './buckets.ts';
 import { checkEndpoint } from './endpoint.ts';
 import { environmentChecks } from './environment.ts';
 import {
+  broken,
   type Check,
   type Clients,
   checkAll,
   checked,
   type Finding,
-  findingsOf,
   type Ground,
+  hasError,
   quickClients,
+  under,
 } from './finding.ts';
 import { checkJudge } from './judge.ts';
 import { checkMlflow } from './mlflow.ts';
@@ -71,12 +73,12 @@ async function examine(clients: Clients, flags: DoctorFlags): Promise<Finding[]>
   if (region === undefined) {
     const repair =
       'set AWS_REGION (also in .env), choose a profile with a region, or give --region. The checks that ask AWS are left out';
-    return [findingsOf('account').error('The region of the stack is not known.', repair), ...findings];
+    return [...under('account', broken('The region of the stack is not known.', repair)), ...findings];
   }
   const account = await checked('account', 'sts:GetCallerIdentity', () =>
     checkAccount(clients.lambda, settings, { name: region, source: sourceOfRegion(flags) }),
   );
-  if (account.some(({ level }) => level === 'error')) return [...account, ...findings];
+  if (hasError(account)) return [...account, ...findings];
   const { SAGEMAKER_ENDPOINT_NAME: endpoint, DATA_CAPTURE_S3_PREFIX = endpoint && `${endpoint}/` } = settings;
   const { STACK_PREFIX: prefix } = settings;
   const stack = prefix === undefined ? Promise.resolve(undefined) : findStack(clients, prefix);

@@ -11,11 +11,7 @@ import {
   listEndpoints,
   shadowVariantsOf,
 } from '../operate/aws-calls.ts';
-import { type Finding, type Found, findingsOf, type Ground } from './finding.ts';
-
-const CHECK = 'endpoint';
-const { warning } = findingsOf(CHECK);
-const capture = findingsOf('capture');
+import { broken, type Found, type Ground, ok, under, warning } from './finding.ts';
 
 const BROKEN = new Set(['OutOfService', 'Failed', 'Deleting', 'UpdateRollbackFailed']);
 
@@ -27,25 +23,21 @@ export async function checkServing(
   { lambda, region }: Ground,
   name: string,
   setting: string,
-  check = CHECK,
-): Promise<{ endpoint?: Endpoint; found: Finding }> {
-  const { ok, error, warning: doubt } = findingsOf(check);
+): Promise<{ endpoint?: Endpoint; found: Found }> {
   const endpoint = await describeEndpoint(lambda, name);
   if (endpoint === undefined) {
     const names = await listEndpoints(lambda).catch(() => []);
-    const near = nearest(
-      name,
-      names.map(({ EndpointName }) => EndpointName),
-    );
+    const known = names.map(({ EndpointName }) => EndpointName);
+    const near = nearest(name, known);
     const repair =
       near === undefined ? `correct ${setting}, or the region` : `did you mean ${near}? Correct ${setting}`;
-    return { found: error(`There is no endpoint ${name} in ${region}.`, repair) };
+    return { found: broken(`There is no endpoint ${name} in ${region}.`, repair) };
   }
   const { EndpointStatus: status, FailureReason: reason } = endpoint;
   const message = `The endpoint ${name} is ${status}${reason ? ` (${reason})` : ''}.`;
   if (status === 'InService') return { endpoint, found: ok(message) };
-  if (BROKEN.has(status)) return { endpoint, found: error(message, 'update or recreate it') };
-  return { endpoint, found: doubt(message, 'wait until it is InService') };
+  if (BROKEN.has(status)) return { endpoint, found: broken(message, 'update or recreate it') };
+  return { endpoint, found: warning(message, 'wait until it is InService') };
 }
 
 export async function checkEndpoint(ground: Ground): Promise<Found> {
@@ -60,7 +52,7 @@ export async function checkEndpoint(ground: Ground): Promise<Found> {
     found,
     missed.length > 0 && warning(uncounted, `set ENDPOINT_VARIANTS=${variants.join(',')}`),
     await checkShadow(ground, endpoint),
-    await checkCapture(ground, endpoint),
+    under('capture', await checkCapture(ground, endpoint)),
   ];
 }
 
@@ -81,34 +73,34 @@ async function checkShadow({ lambda, settings }: Ground, endpoint: Endpoint): Pr
 async function checkCapture(ground: Ground, endpoint: Endpoint): Promise<Found> {
   const { EndpointName: name, DataCaptureConfig: summary } = endpoint;
   if (!summary?.EnableCapture) {
-    return capture.error(`Data Capture is off: the endpoint ${name} captures nothing.`, ENABLE);
+    return broken(`Data Capture is off: the endpoint ${name} captures nothing.`, ENABLE);
   }
   const { CaptureStatus: status, CurrentSamplingPercentage: share, DestinationS3Uri: to } = summary;
   if (status === 'Stopped') {
-    return capture.error(`Data Capture of the endpoint ${name} is stopped.`, `start it again: ${ENABLE}`);
+    return broken(`Data Capture of the endpoint ${name} is stopped.`, `start it again: ${ENABLE}`);
   }
   const { DataCaptureConfig: config } = await describeEndpointConfig(ground.lambda, endpoint);
   const faults = [
-    share > 0 ? undefined : capture.error('Data Capture samples 0% of the requests.', 'raise its sampling percentage'),
+    share > 0 ? undefined : broken('Data Capture samples 0% of the requests.', 'raise its sampling percentage'),
     sideFault(config),
     placeFault(ground, to, name),
     await keyFault(ground, summary.KmsKeyId),
   ];
   if (faults.some(Boolean)) return faults;
-  return capture.ok(`${share}% of the requests are captured to ${to}, ${contentTypes(config)}.`);
+  return ok(`${share}% of the requests are captured to ${to}, ${contentTypes(config)}.`);
 }
 
-function sideFault(config: CaptureConfig | undefined): Finding | undefined {
+function sideFault(config: CaptureConfig | undefined): Found {
   const modes = (config?.CaptureOptions ?? []).map(({ CaptureMode }) => CaptureMode);
   const has = (side: 'Input' | 'Output'): boolean => modes.includes(side) || modes.includes('InputAndOutput');
   if (modes.length === 0 || (has('Input') && has('Output'))) return undefined;
   const [only, lost] = has('Input')
     ? ['requests', 'no reply can be judged, and replays have nothing to compare with']
     : ['replies', 'the judge does not see what was asked, and nothing can be replayed'];
-  return capture.warning(`Only ${only} are captured: ${lost}.`, 'capture Input and Output');
+  return warning(`Only ${only} are captured: ${lost}.`, 'capture Input and Output');
 }
 
-function placeFault({ settings, capturePrefix = '' }: Ground, to: string, name: string): Finding | undefined {
+function placeFault({ settings, capturePrefix = '' }: Ground, to: string, name: string): Found {
   const place = captureLocation(to, name);
   const bucket = settings.DATA_CAPTURE_S3_BUCKET;
   if (place === undefined || bucket === undefined) return undefined;
@@ -117,10 +109,10 @@ function placeFault({ settings, capturePrefix = '' }: Ground, to: string, name: 
   if (place.bucket === bucket && fits) return undefined;
   const message = `The captures go to s3://${place.bucket}/${place.prefix}, and the settings say s3://${bucket}/${capturePrefix}: no capture would be processed.`;
   const prefix = place.prefix === `${name}/` ? '' : ` and DATA_CAPTURE_S3_PREFIX=${place.prefix}`;
-  return capture.error(message, `set DATA_CAPTURE_S3_BUCKET=${place.bucket}${prefix}`);
+  return broken(message, `set DATA_CAPTURE_S3_BUCKET=${place.bucket}${prefix}`);
 }
 
-async function keyFault({ lambda, settings }: Ground, key: string | undefined): Promise<Finding | undefined> {
+async function keyFault({ lambda, settings }: Ground, key: string | undefined): Promise<Found> {
   if (!key) return undefined;
   const own = settings.DATA_CAPTURE_KMS_KEY_ARN;
   const idOf = (arn: string): string => arn.split('/').at(-1) ?? '';
@@ -131,7 +123,7 @@ async function keyFault({ lambda, settings }: Ground, key: string | undefined): 
   const arn = KeyMetadata?.Arn ?? key;
   if (own !== undefined && idOf(own) === idOf(arn)) return undefined;
   const message = `The captures are encrypted with the KMS key ${arn}, and DATA_CAPTURE_KMS_KEY_ARN is ${own ?? 'not set'}: the functions could not read them.`;
-  return capture.error(message, "set DATA_CAPTURE_KMS_KEY_ARN to that key's ARN");
+  return broken(message, "set DATA_CAPTURE_KMS_KEY_ARN to that key's ARN");
 }
 
 function contentTypes(config: CaptureConfig | undefined): string {

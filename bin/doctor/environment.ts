@@ -2,7 +2,7 @@
 
 import { callAws, hasInferenceComponent, queryAws } from '../operate/aws-calls.ts';
 import { checkServing } from './endpoint.ts';
-import { type Check, type Found, findingsOf, type Ground } from './finding.ts';
+import { broken, type Check, type Found, type Ground, ok } from './finding.ts';
 
 const KEYS = [
   'DATA_CAPTURE_KMS_KEY_ARN',
@@ -11,11 +11,6 @@ const KEYS = [
   'SECRETS_KMS_KEY_ARN',
 ] as const;
 const SECRETS = ['MLFLOW_SECRET_ARN', 'JUDGE_SECRET_ARN', 'REPLAY_HEADERS_SECRET_ARN', 'ARTHUR_SECRET_ARN'] as const;
-
-const vpc = findingsOf('vpc');
-const keys = findingsOf('keys');
-const secrets = findingsOf('secrets');
-const replays = findingsOf('replays');
 
 const numbered = (name: string, ids: readonly string[]): Record<string, string> =>
   Object.fromEntries(ids.map((id, index) => [`${name}.${index + 1}`, id]));
@@ -27,20 +22,17 @@ async function checkVpc({ lambda, settings }: Ground): Promise<Found> {
     const ofSubnets = await queryAws(lambda, 'ec2', 'DescribeSubnets', numbered('SubnetId', subnets));
     const vpcs = [...new Set(ofSubnets('vpcId'))];
     const inVpcs = { 'Filter.1.Name': 'vpc-id', ...numbered('Filter.1.Value', vpcs) };
-    const ofGroups = await queryAws(lambda, 'ec2', 'DescribeSecurityGroups', {
-      ...numbered('GroupId', groups),
-      ...inVpcs,
-    });
-    const found = ofGroups('groupId');
+    const ids = { ...numbered('GroupId', groups), ...inVpcs };
+    const found = (await queryAws(lambda, 'ec2', 'DescribeSecurityGroups', ids))('groupId');
     if (vpcs.length === 1 && groups.every((id) => found.includes(id))) {
-      return vpc.ok(`${subnets.length} subnets and ${groups.length} security groups are in ${vpcs[0]}.`);
+      return ok(`${subnets.length} subnets and ${groups.length} security groups are in ${vpcs[0]}.`);
     }
     const message = `The subnets and security groups are not in one VPC: the subnets are in ${vpcs.join(', ')}.`;
-    return vpc.error(message, 'use those of one VPC in VPC_SUBNET_IDS and VPC_SECURITY_GROUP_IDS');
+    return broken(message, 'use those of one VPC in VPC_SUBNET_IDS and VPC_SECURITY_GROUP_IDS');
   } catch (error) {
     const { name, message } = error as Error;
     if (!name.startsWith('Invalid')) throw error;
-    return vpc.error(`${message}.`, 'correct VPC_SUBNET_IDS and VPC_SECURITY_GROUP_IDS');
+    return broken(`${message}.`, 'correct VPC_SUBNET_IDS and VPC_SECURITY_GROUP_IDS');
   }
 }
 
@@ -51,30 +43,28 @@ const orMissing = (error: Error): undefined => {
 async function checkKey({ lambda }: Ground, setting: string, KeyId: string): Promise<Found> {
   type Reply = { KeyMetadata?: { KeyState?: string } };
   const reply = await callAws<Reply>(lambda, 'kms', 'DescribeKey', { KeyId }).catch(orMissing);
-  if (reply === undefined) return keys.error(`${setting}: there is no key ${KeyId}.`, `correct ${setting}`);
+  if (reply === undefined) return broken(`${setting}: there is no key ${KeyId}.`, `correct ${setting}`);
   const state = reply.KeyMetadata?.KeyState;
-  if (state === 'Enabled') return keys.ok(`The key of ${setting} is enabled.`);
+  if (state === 'Enabled') return ok(`The key of ${setting} is enabled.`);
   const message = `The key of ${setting} is ${state}: nothing can be read or written with it.`;
-  return keys.error(message, 'enable it, or cancel its deletion');
+  return broken(message, 'enable it, or cancel its deletion');
 }
 
 async function checkSecret({ lambda }: Ground, setting: string, SecretId: string): Promise<Found> {
   type Reply = { DeletedDate?: number };
   const reply = await callAws<Reply>(lambda, 'secretsmanager', 'DescribeSecret', { SecretId }).catch(orMissing);
-  if (reply !== undefined && !reply.DeletedDate) return secrets.ok(`The secret of ${setting} exists.`);
+  if (reply !== undefined && !reply.DeletedDate) return ok(`The secret of ${setting} exists.`);
   const what = reply === undefined ? 'there is no secret' : 'it is scheduled for deletion:';
-  return secrets.error(`${setting}: ${what} ${SecretId}.`, `create the secret, or correct ${setting}`);
+  return broken(`${setting}: ${what} ${SecretId}.`, `create the secret, or correct ${setting}`);
 }
 
 async function checkReplays(ground: Ground): Promise<Found> {
   const { REPLAY_ENDPOINT_NAMES: endpoints = [], REPLAY_INFERENCE_COMPONENT_NAMES: components = [] } = ground.settings;
-  const serving = endpoints.map(
-    async (name) => (await checkServing(ground, name, 'REPLAY_ENDPOINT_NAMES', 'replays')).found,
-  );
+  const serving = endpoints.map(async (name) => (await checkServing(ground, name, 'REPLAY_ENDPOINT_NAMES')).found);
   const existing = components.map(async (name) => {
-    if (await hasInferenceComponent(ground.lambda, name)) return replays.ok(`The inference component ${name} exists.`);
+    if (await hasInferenceComponent(ground.lambda, name)) return ok(`The inference component ${name} exists.`);
     const message = `There is no inference component ${name} in ${ground.region}.`;
-    return replays.error(message, 'correct REPLAY_INFERENCE_COMPONENT_NAMES');
+    return broken(message, 'correct REPLAY_INFERENCE_COMPONENT_NAMES');
   });
   return Promise.all([...serving, ...existing]);
 }

@@ -18,28 +18,31 @@ export interface Finding {
   repair?: string;
 }
 
+/** What a check finds; its name is added, unless it says another one. */
+type Said = Omit<Finding, 'check'> & { check?: string };
+
 /** What a check returns. */
-export type Found = Finding | false | undefined | readonly Found[];
+export type Found = Said | false | undefined | readonly Found[];
 
-/** Returns functions that make the findings of a check, by level. */
-export function findingsOf(check: string) {
-  const of =
-    (level: Finding['level']) =>
-    (message: string, repair?: string): Finding => ({
-      check,
-      level,
-      message,
-      ...(repair === undefined ? {} : { repair }),
-    });
-  return { ok: of('ok'), warning: of('warning'), error: of('error'), unknown: of('unknown') };
-}
+const finding =
+  (level: Finding['level']) =>
+  (message: string, repair?: string): Said => ({ level, message, ...(repair === undefined ? {} : { repair }) });
+export const ok = finding('ok');
+export const warning = finding('warning');
+export const broken = finding('error');
+export const unknown = finding('unknown');
 
-/** What it is called, the actions in IAM that a person needs for it, and how it is made. */
+/** Says what a check has found under the name of another one. */
+export const under = (check: string, found: Found): Finding[] => flat(found).map((one) => ({ check, ...one }));
+
+/** Of a check: its name, the actions in IAM that a person needs for it, and how it is made. */
 export type Check<Of> = readonly [name: string, action: string, make: (of: Of) => Promise<Found>];
 
 /** Makes checks at the same time. Their findings are in the order of the checks. */
 export const checkAll = async <Of>(checks: readonly Check<Of>[], of: Of): Promise<Finding[]> =>
   (await Promise.all(checks.map(([name, action, make]) => checked(name, action, () => make(of))))).flat();
+
+export const hasError = (found: readonly Finding[]): boolean => found.some(({ level }) => level === 'error');
 
 /** A person waits. What does not answer by then does not answer from here. */
 const LIMIT_MS = 20_000;
@@ -58,29 +61,27 @@ export async function checked(check: string, action: string, make: () => Promise
   });
   try {
     const made = await Promise.race([make(), limit]);
-    if (made !== TIMED_OUT) return flat(made);
+    if (made !== TIMED_OUT) return under(check, made);
     const message = `${check}: there was no answer within ${LIMIT_MS / 1000} s.`;
-    return [findingsOf(check).unknown(message, 'check the network and try again')];
+    return under(check, unknown(message, 'check the network and try again'));
   } catch (error) {
-    return [unasked(check, action, error)];
+    return under(check, unasked(check, action, error));
   } finally {
     clearTimeout(timer);
   }
 }
 
 const isList = (found: Found): found is readonly Found[] => Array.isArray(found);
-const flat = (found: Found): Finding[] => (isList(found) ? found.flatMap(flat) : found ? [found] : []);
+const flat = (found: Found): Said[] => (isList(found) ? found.flatMap(flat) : found ? [found] : []);
 
-function unasked(check: string, action: string, error: unknown): Finding {
-  const { unknown } = findingsOf(check);
+function unasked(check: string, action: string, error: unknown): Said {
   const failure = awsFailure(error);
-  if (failure?.name === 'AccessDenied')
-    return unknown(`You are not allowed to ask about ${check}.`, `allow yourself ${action}`);
+  if (failure?.name === 'AccessDenied') return unknown(`No permission to check ${check}.`, `allow yourself ${action}`);
   const { name, message } = failure ?? (error as Error);
   const [said = ''] = message.split('\n');
   const { AWS_ENDPOINT_URL: emulator } = process.env;
   const repair = emulator && `AWS_ENDPOINT_URL is ${emulator}: an emulator may not have this service`;
-  return unknown(`${check} could not be asked (${name}: ${said}).`, repair);
+  return unknown(`Could not check ${check} (${name}: ${said}).`, repair);
 }
 
 // ----------------------------------------------------------------------------------------------- what checks share

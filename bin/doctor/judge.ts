@@ -5,11 +5,7 @@ import { isStandIn, judgeModels, judgeName, parseJudgeId, splitEndpoint } from '
 import { checkJudgeModel } from '../../src/judge/model-check.ts';
 import { PRICE_SOURCE, priceRemedy, ratesOf } from '../../src/judge/pricing/prices.ts';
 import { checkServing } from './endpoint.ts';
-import { checked, type Finding, type Found, findingsOf, type Ground } from './finding.ts';
-
-const CHECK = 'judge';
-const prices = findingsOf('price');
-const access = findingsOf('access');
+import { broken, checked, type Found, type Ground, ok, under, unknown, warning } from './finding.ts';
 
 /** The judge that the settings name, and the first model of a cascade; none in a region without a default. */
 export async function checkJudge(ground: Ground): Promise<Found> {
@@ -23,17 +19,18 @@ export async function checkJudge(ground: Ground): Promise<Found> {
 async function checkModel(ground: Ground, model: string): Promise<Found> {
   const { bedrock, settings } = ground;
   const { scheme, name } = parseJudgeId(model);
-  const price = priceOf(ground, model);
+  const price = under('price', priceOf(ground, model));
   if (scheme === 'sagemaker') {
     const setting = model === settings.JUDGE_CASCADE ? 'JUDGE_CASCADE' : 'BEDROCK_MODEL_ID';
-    const { found } = await checkServing(ground, splitEndpoint(name).endpoint, setting, CHECK);
+    const { found } = await checkServing(ground, splitEndpoint(name).endpoint, setting);
     return [found, price];
   }
   const { level, state, message, foundationModel } = await checkJudgeModel(model, bedrock);
   // The answer of an emulator does not apply to Bedrock.
   const asked = process.env.AWS_ENDPOINT_URL_BEDROCK ?? process.env.AWS_ENDPOINT_URL;
   const source = asked ? ` (The answer is from ${asked}, not from Bedrock.)` : '';
-  const exists = findingsOf(CHECK)[state === 'denied' ? 'unknown' : level](`${message}${source}`);
+  const make = { ok, warning, error: broken }[level];
+  const exists = (state === 'denied' ? unknown : make)(`${message}${source}`);
   if (foundationModel === undefined || level === 'error') return [exists, price];
   const isProfile = name !== foundationModel;
   const usable = await checked('access', 'bedrock:GetFoundationModelAvailability', () =>
@@ -42,12 +39,12 @@ async function checkModel(ground: Ground, model: string): Promise<Found> {
   return [exists, usable, price];
 }
 
-function priceOf({ region, settings }: Ground, model: string): Finding {
-  if (isStandIn(model)) return prices.ok(`The ${judgeName(model)} costs nothing.`);
+function priceOf({ region, settings }: Ground, model: string): Found {
+  if (isStandIn(model)) return ok(`The ${judgeName(model)} costs nothing.`);
   const rates = ratesOf(model, { region, overrides: settings.JUDGE_PRICES });
-  if (rates === null) return prices.warning(`The price of ${model} is unknown.`, `set ${priceRemedy(model)}`);
+  if (rates === null) return warning(`The price of ${model} is unknown.`, `set ${priceRemedy(model)}`);
   const both = `${rates.input} and ${rates.output} US dollars per million input and output tokens`;
-  return prices.ok(`${both} (${PRICE_SOURCE}).`);
+  return ok(`${both} (${PRICE_SOURCE}).`);
 }
 
 const USE_ONCE =
@@ -58,7 +55,7 @@ async function checkAccess({ bedrock, region }: Ground, modelId: string, isProfi
   const reply = await bedrock.send(new GetFoundationModelAvailabilityCommand({ modelId }));
   const { agreementAvailability, authorizationStatus, entitlementAvailability, regionAvailability } = reply;
   if (regionAvailability === 'NOT_AVAILABLE' && !isProfile) {
-    return access.error(`${modelId} is not available in ${region}.`, 'set BEDROCK_MODEL_ID to a profile');
+    return broken(`${modelId} is not available in ${region}.`, 'set BEDROCK_MODEL_ID to a profile');
   }
   const agreement = agreementAvailability?.status;
   const refusals = [
@@ -66,6 +63,6 @@ async function checkAccess({ bedrock, region }: Ground, modelId: string, isProfi
     authorizationStatus === 'AUTHORIZED' ? '' : `the account is ${authorizationStatus}`,
     entitlementAvailability === 'AVAILABLE' ? '' : `the entitlement is ${entitlementAvailability}`,
   ].filter(Boolean);
-  if (refusals.length === 0) return access.ok(`The account may use ${modelId}.`);
-  return access.error(`The account may not use ${modelId}: ${refusals.join(', ')}.`, USE_ONCE);
+  if (refusals.length === 0) return ok(`The account may use ${modelId}.`);
+  return broken(`The account may not use ${modelId}: ${refusals.join(', ')}.`, USE_ONCE);
 }

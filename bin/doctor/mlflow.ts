@@ -9,10 +9,7 @@ import { findExperiment, stackTag } from '../../src/mlflow/experiments.ts';
 import type { Call } from '../../src/mlflow/rest.ts';
 import { describeMlflow } from '../operate/aws-calls.ts';
 import { bucketOf } from './buckets.ts';
-import { checked, type Finding, type Found, findingsOf, type Ground } from './finding.ts';
-
-const CHECK = 'mlflow';
-const { ok, warning, error: broken } = findingsOf(CHECK);
+import { broken, checked, type Found, type Ground, hasError, ok, under, warning } from './finding.ts';
 
 /** A person waits, and a private address does not answer from here. */
 const QUICK = { timeoutMs: 5_000, retry: { attempts: 2 } };
@@ -48,11 +45,11 @@ export async function checkMlflow(ground: Ground): Promise<Found> {
   const { MLFLOW_TRACKING_URI: uri } = settings;
   if (uri === undefined) return undefined;
   const managed = uri.startsWith('arn:')
-    ? await checked(CHECK, 'sagemaker:DescribeMlflowApp or DescribeMlflowTrackingServer', () =>
+    ? await checked('mlflow', 'sagemaker:DescribeMlflowApp or DescribeMlflowTrackingServer', () =>
         checkManaged(ground, uri),
       )
     : [];
-  if (managed.some(({ level }) => level === 'error')) return managed;
+  if (hasError(managed)) return managed;
   return [managed, await checkServer(settings)];
 }
 
@@ -74,7 +71,7 @@ function stateFault(uri: string, status: string): Found {
 function artifactFault(own: string | undefined, store: string): Found {
   if (own === undefined || store === '' || bucketOf(own) === bucketOf(store)) return undefined;
   const message = `MLflow stores artifacts in ${store}, and MLFLOW_ARTIFACT_BUCKET is ${own}: no spans could be written.`;
-  return findingsOf('artifacts').error(message, `set MLFLOW_ARTIFACT_BUCKET=${store}`);
+  return under('artifacts', broken(message, `set MLFLOW_ARTIFACT_BUCKET=${store}`));
 }
 
 async function checkServer(settings: Ground['settings']): Promise<Found> {
@@ -118,12 +115,12 @@ async function checkOwner({ rest }: MlflowClient, settings: Ground['settings']):
   );
 }
 
-function unreachable(error: unknown): Finding {
+function unreachable(error: unknown): Found {
   const { name, message } = toNamedError(error);
   if (name === 'MlflowTooOld') return broken(`${message}.`, 'set another MLFLOW_TRACKING_URI');
   const repair =
     name === 'MlflowAccessDenied'
       ? OWN_LOGIN
       : 'correct MLFLOW_TRACKING_URI, or start the server. The functions may reach it nevertheless, for example in a VPC';
-  return warning(`It could not be asked from here (${name}: ${message}).`, repair);
+  return warning(`MLflow could not be asked from here (${name}: ${message}).`, repair);
 }

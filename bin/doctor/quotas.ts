@@ -8,10 +8,7 @@ import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { resolveModel } from '../../src/judge/pricing/prices.ts';
 import { outputBurndown } from '../../src/judge/pricing/quota-tokens.ts';
 import { callAws } from '../operate/aws-calls.ts';
-import { type Found, findingsOf, type Ground } from './finding.ts';
-
-const functions = findingsOf('lambda');
-const quota = findingsOf('quota');
+import { broken, type Found, type Ground, ok, warning } from './finding.ts';
 
 const MINUTES_PER_DAY = 1_440;
 const number = (value: number): string => value.toLocaleString('en-US');
@@ -26,9 +23,9 @@ export async function checkLambda({ lambda, settings }: Ground): Promise<Found> 
   const limit = AccountLimit?.ConcurrentExecutions ?? 0;
   const free = AccountLimit?.UnreservedConcurrentExecutions ?? limit;
   const found = `${number(limit)} concurrent invocations in the account, ${number(free)} not reserved; the chunks of all runs take up to MAX_FUNCTIONS=${ours}`;
-  if (ours > 0 && ours + OTHERS <= free) return functions.ok(`${found}.`);
+  if (ours > 0 && ours + OTHERS <= free) return ok(`${found}.`);
   const message = `${found}, which leaves too few for planning, replays and other functions.`;
-  return functions.warning(message, 'lower MAX_FUNCTIONS, or raise the quota L-B99A9384 in Service Quotas');
+  return warning(message, 'lower MAX_FUNCTIONS, or raise the quota L-B99A9384 in Service Quotas');
 }
 
 /** The quotas of Step Functions' state transitions, which are small in new accounts and grow with use. */
@@ -37,7 +34,7 @@ export async function checkStates({ lambda }: Ground): Promise<Found> {
     /state ?transition/i.test(QuotaName),
   );
   const text = quotas.map(({ QuotaName, Value = 0 }) => `${QuotaName}: ${number(Value)}`).join('; ');
-  return text !== '' && findingsOf('states').ok(`${text}.`);
+  return text !== '' && ok(`${text}.`);
 }
 
 interface ServiceQuota {
@@ -67,13 +64,10 @@ export function quotasOf(
   const [plain = ''] = id.split(':');
   const parts = partsOf(plain.replace(/-v\d$/, '').replace(/-\d{8}$/, ''));
   return quotas.flatMap(({ QuotaName: name = '', Value: value = 0 }) => {
-    const groups = QUOTA.exec(name)?.groups;
-    if (groups?.kind?.toLowerCase() !== kind || partsOf((groups.model ?? '').replace(/ v\d+$/i, '')) !== parts)
-      return [];
-    const perDay = groups.per?.toLowerCase() === 'minute' ? value * MINUTES_PER_DAY : value;
-    return [
-      { unit: groups.unit?.toLowerCase() ?? '', perDay, name: `${number(value)} ${groups.unit} per ${groups.per}` },
-    ];
+    const { kind: its = '', unit = '', per = '', model: named = '' } = QUOTA.exec(name)?.groups ?? {};
+    if (its.toLowerCase() !== kind || partsOf(named.replace(/ v\d+$/i, '')) !== parts) return [];
+    const perDay = per.toLowerCase() === 'minute' ? value * MINUTES_PER_DAY : value;
+    return [{ unit: unit.toLowerCase(), perDay, name: `${number(value)} ${unit} per ${per}` }];
   });
 }
 
@@ -87,24 +81,20 @@ export async function checkBedrock({ lambda, settings }: Ground): Promise<Found>
   const found = quotasOf(judge, await listQuotas(lambda, 'bedrock'));
   if (found.length === 0) {
     const message = `Service Quotas has no quota of ${judge} under its name.`;
-    return quota.warning(message, 'look for it there, under Amazon Bedrock');
+    return warning(message, 'look for it there, under Amazon Bedrock');
   }
   // Of a cascade, the model that is asked about every capture.
   const asked = { ...(settings as CheckedSettings), BEDROCK_MODEL_ID: judge, JUDGE_CASCADE: undefined };
-  const size = estimateFromSizes(
-    asked,
-    activeScorers(asked),
-    { judge: 'converse', sampleRate: 1 },
-    { captures: 1, bytes: LINE_BYTES },
-  );
+  const options = { judge: 'converse', sampleRate: 1 } as const;
+  const size = estimateFromSizes(asked, activeScorers(asked), options, { captures: 1, bytes: LINE_BYTES });
   const burndown = outputBurndown(resolveModel(judge)?.model ?? '');
   const tokens = size.inputTokens + burndown * size.outputTokens;
   const perCapture: Record<string, number> = { requests: size.judgeCalls, tokens };
   const perDay = Math.floor(Math.min(...found.map(({ unit, perDay }) => perDay / (perCapture[unit] ?? 1))));
   const quotas = found.map(({ name }) => name).join(', ');
   const message = `${quotas}: about ${number(perDay)} captures a day, at ${number(tokens)} tokens each (${number(size.inputTokens)} in, ${number(size.outputTokens)} out${burndown > 1 ? `, which count ${burndown}-fold` : ''})`;
-  if (perDay === 0) return quota.error(`${message}. Every call is throttled.`, 'raise the quota in Service Quotas');
-  return quota.ok(`${message}. More are throttled.`, 'lower EVALUATION_SAMPLE_RATE, or raise the quota');
+  if (perDay === 0) return broken(`${message}. Every call is throttled.`, 'raise the quota in Service Quotas');
+  return ok(`${message}. More are throttled.`, 'lower EVALUATION_SAMPLE_RATE, or raise the quota');
 }
 
 /** Bedrock has some 1,500 quotas. */
@@ -115,12 +105,8 @@ async function listQuotas(client: LambdaClient, ServiceCode: string): Promise<Se
   let NextToken: string | undefined;
   for (let page = 0; page < MAX_PAGES; page += 1) {
     const input = { ServiceCode, MaxResults: 100, NextToken };
-    const reply = await callAws<{ Quotas?: ServiceQuota[]; NextToken?: string }>(
-      client,
-      'servicequotas',
-      'ListServiceQuotas',
-      input,
-    );
+    type Reply = { Quotas?: ServiceQuota[]; NextToken?: string };
+    const reply = await callAws<Reply>(client, 'servicequotas', 'ListServiceQuotas', input);
     all.push(...(reply.Quotas ?? []));
     NextToken = reply.NextToken;
     if (NextToken === undefined) break;

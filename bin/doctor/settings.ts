@@ -4,9 +4,7 @@ import { parseSettings, REQUIRED_SETTING_NAMES, SETTING_NAMES, slips } from '../
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import { type CheckedSettings, type Settings, settingsSchema } from '../../src/core/settings/schema.ts';
 import { readEach, withDefaultJudge } from '../../src/core/settings/variables.ts';
-import { type Finding, findingsOf } from './finding.ts';
-
-const { ok, warning, error: broken } = findingsOf('settings');
+import { broken, type Finding, type Found, ok, under, warning } from './finding.ts';
 
 interface ReadSettings {
   /** The valid ones, with defaults. */
@@ -23,41 +21,36 @@ export function checkSettingsFor(region: string | undefined, flags: Record<strin
     SETTING_NAMES.flatMap((name) => (variables[name]?.trim() ? [[name, variables[name]] as const] : [])),
   );
   const variables = { ...Object.fromEntries(given), CDK_DEFAULT_REGION: region };
-  const { complete, findings } = faultsOf(variables);
+  const { complete, found } = faultsOf(variables);
+  const misspelt = slips(SETTING_NAMES, dotenv, process.env).map((slip) => {
+    const [message = '', repair] = slip.split('; ');
+    return warning(`${message}.`, repair);
+  });
   return {
     settings: readEach(settingsSchema, withDefaultJudge(variables, region)).values,
     complete,
-    findings: [
-      ...slips(SETTING_NAMES, dotenv, process.env).map((slip) => {
-        const [message = '', repair] = slip.split('; ');
-        return findingsOf('names').warning(`${message}.`, repair);
-      }),
-      ...findings,
-    ],
+    findings: [...under('names', misspelt), ...under('settings', found)],
   };
 }
 
-function faultsOf(
-  variables: Readonly<Record<string, string | undefined>>,
-): Pick<ReadSettings, 'complete' | 'findings'> {
+function faultsOf(variables: Readonly<Record<string, string | undefined>>): { complete?: Settings; found: Found } {
   if (REQUIRED_SETTING_NAMES.every((name) => variables[name] === undefined)) {
     const message = `None of ${REQUIRED_SETTING_NAMES.join(', ')} is set. The checks that need them are left out.`;
-    return { complete: undefined, findings: [warning(message, 'inference-monitor init writes .env')] };
+    return { found: warning(message, 'inference-monitor init writes .env') };
   }
   try {
     const complete = parseSettings(variables);
     const doubts = doubtsAbout(complete).map((doubt) => warning(`${doubt}.`));
-    const fine = ok('All required settings are set, and all are valid.');
-    return { complete, findings: doubts.length > 0 ? doubts : [fine] };
+    return { complete, found: doubts.length > 0 ? doubts : ok('All required settings are set, and all are valid.') };
   } catch (error) {
     if ((error as Error).name !== 'InvalidSettings') throw error;
     const [, ...lines] = (error as Error).message.split('\n');
-    return { complete: undefined, findings: lines.map(faultIn) };
+    return { found: lines.map(faultIn) };
   }
 }
 
 /** A line such as `NAME: got …; expected: …`. */
-function faultIn(line: string): Finding {
+function faultIn(line: string): Found {
   const [message = '', expected] = line.trim().split(/; expected: (.*)/s);
   return broken(`${message}.`, expected === undefined ? undefined : `set it to: ${expected}`);
 }

@@ -6,10 +6,18 @@ import { functionEnvironment, replayEnvironment } from '../../lib/settings/funct
 import { SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { CONTRACT } from '../../src/core/contract/contract.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
-import { callAws } from '../operate/aws-calls.ts';
-import { type Check, checkAll, type DeployedState, type Found, findingsOf, type Ground } from './finding.ts';
-
-const { ok, warning, error } = findingsOf('stack');
+import { callAws, queueAttributes } from '../operate/aws-calls.ts';
+import {
+  broken,
+  type Check,
+  checkAll,
+  type DeployedState,
+  type Found,
+  type Ground,
+  ok,
+  under,
+  warning,
+} from './finding.ts';
 
 type Clients = Pick<Ground, 'cloudFormation' | 'lambda'>;
 
@@ -36,7 +44,7 @@ export async function checkStack(ground: Ground): Promise<Found> {
   const found = await ground.stack;
   if (found === undefined) {
     const message = `No stack with STACK_PREFIX=${prefix} is deployed in ${ground.region}.`;
-    return (ground.isNamed ? error : warning)(message, 'deploy it: inference-monitor deploy');
+    return (ground.isNamed ? broken : warning)(message, 'deploy it: inference-monitor deploy');
   }
   return [stateFinding(found), isInUse(found) && (await checkAll(DEPLOYED, { ...ground, prefix }))];
 }
@@ -67,7 +75,7 @@ export const isInUse = ({ status }: DeployedState): boolean =>
   !/^(CREATE_(?!COMPLETE)|ROLLBACK_|DELETE_|REVIEW_)/.test(status);
 
 /** What to do about the state of a deployment. */
-function stateFinding({ name, status }: DeployedState) {
+function stateFinding({ name, status }: DeployedState): Found {
   const message = `The stack ${name} is ${status}.`;
   if (/^(CREATE|UPDATE|IMPORT)_COMPLETE$/.test(status)) return ok(message);
   if (/IN_PROGRESS$/.test(status)) return warning(message, 'wait until it is complete');
@@ -78,7 +86,7 @@ function stateFinding({ name, status }: DeployedState) {
   const repair = status.startsWith('ROLLBACK')
     ? 'delete the stack'
     : "continue its rollback in CloudFormation's console";
-  return error(message, `look for the cause in the stack's events, ${repair}, and deploy again`);
+  return broken(message, `look for the cause in the stack's events, ${repair}, and deploy again`);
 }
 
 const MAX_SHOWN = 60;
@@ -88,64 +96,56 @@ const shown = (value: string | undefined): string =>
 /** Whether the stack was deployed by a version that reads and writes what this one does; an old one does not say which it is. */
 function contractFinding(deployed: string | undefined): Found {
   if (deployed === String(CONTRACT)) return undefined;
-  const { warning: doubt } = findingsOf('version');
   const is = `contract ${deployed ?? 'unknown'}, here ${CONTRACT}`;
   if (Number(deployed) > CONTRACT) {
     const repair = 'update this command line before it starts, stops or retries runs';
-    return doubt(`The stack was deployed by a newer version (${is}).`, repair);
+    return warning(`The stack was deployed by a newer version (${is}).`, repair);
   }
   const repair = 'deploy again when its runs have ended: they cannot be continued by another version';
-  return doubt(`The stack was deployed by an older version (${is}).`, repair);
+  return warning(`The stack was deployed by an older version (${is}).`, repair);
 }
 
 /** Compares what the settings, if they are complete, would deploy with the functions that are deployed. */
 async function checkDeployed({ lambda, prefix, complete: settings }: StackGround): Promise<Found> {
-  const deployed = findingsOf('deployed');
   const { processor, replayer } = resourceNames(prefix);
   const configuration = (FunctionName: string) => lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
   const [ours, replays] = await Promise.all([configuration(processor), configuration(replayer)]);
-  const version = contractFinding(ours.Environment?.Variables?.CONTRACT);
+  const version = under('version', contractFinding(ours.Environment?.Variables?.CONTRACT));
   if (settings === undefined) return version;
+  const ids = (all: readonly string[] = []): string => all.toSorted().join(',');
   const expected: Record<string, string | undefined> = {
     ...functionEnvironment(settings, '', ''),
     ...replayEnvironment(settings),
     LAMBDA_MEMORY_MB: String(settings.LAMBDA_MEMORY_MB),
     LAMBDA_TIMEOUT_SECONDS: String(settings.LAMBDA_TIMEOUT_SECONDS),
-    VPC_SUBNET_IDS: settings.VPC_SUBNET_IDS.toSorted().join(','),
-    VPC_SECURITY_GROUP_IDS: settings.VPC_SECURITY_GROUP_IDS.toSorted().join(','),
+    VPC_SUBNET_IDS: ids(settings.VPC_SUBNET_IDS),
+    VPC_SECURITY_GROUP_IDS: ids(settings.VPC_SECURITY_GROUP_IDS),
   };
   const found: Record<string, string | undefined> = {
     ...replays.Environment?.Variables,
     ...ours.Environment?.Variables,
     LAMBDA_MEMORY_MB: String(ours.MemorySize),
     LAMBDA_TIMEOUT_SECONDS: String(ours.Timeout),
-    VPC_SUBNET_IDS: (ours.VpcConfig?.SubnetIds ?? []).toSorted().join(','),
-    VPC_SECURITY_GROUP_IDS: (ours.VpcConfig?.SecurityGroupIds ?? []).toSorted().join(','),
+    VPC_SUBNET_IDS: ids(ours.VpcConfig?.SubnetIds),
+    VPC_SECURITY_GROUP_IDS: ids(ours.VpcConfig?.SecurityGroupIds),
   };
   const different = SETTING_NAMES.filter((name) => expected[name] !== found[name]).map((name) => {
     const message = `${name} is deployed as ${shown(found[name])}, and here it is ${shown(expected[name])}.`;
-    return deployed.warning(message, 'deploy again, or correct the setting');
+    return warning(message, 'deploy again, or correct the setting');
   });
-  const same = deployed.ok("The functions' settings are those of .env and the environment.");
+  const same = ok("The functions' settings are those of .env and the environment.");
   return [version, different.length > 0 ? different : same];
 }
 
 /** The dead letters of a rule's target. @param what they are */
 async function lettersOf({ lambda }: Clients, Rule: string, what: string): Promise<Found> {
-  const { ok: fine, error: broken } = findingsOf('letters');
   type Reply = { Targets?: { DeadLetterConfig?: { Arn?: string } }[] };
   const { Targets = [] } = await callAws<Reply>(lambda, 'events', 'ListTargetsByRule', { Rule });
   const QueueName = Targets[0]?.DeadLetterConfig?.Arn?.split(':').at(-1);
   if (QueueName === undefined) return undefined;
   const { QueueUrl } = await callAws<{ QueueUrl: string }>(lambda, 'sqs', 'GetQueueUrl', { QueueName });
-  const { Attributes = {} } = await callAws<{ Attributes?: Record<string, string> }>(
-    lambda,
-    'sqs',
-    'GetQueueAttributes',
-    { QueueUrl, AttributeNames: ['ApproximateNumberOfMessages'] },
-  );
-  const waiting = Number(Attributes.ApproximateNumberOfMessages ?? 0);
-  if (waiting === 0) return fine(`No dead letters of ${what}.`);
+  const { ApproximateNumberOfMessages: waiting = 0 } = await queueAttributes(lambda, QueueUrl);
+  if (Number(waiting) === 0) return ok(`No dead letters of ${what}.`);
   const message = `${waiting} dead letters of ${what} wait in the queue ${QueueName}.`;
   return broken(message, 'repair their cause, then move them back: docs/runbook.md');
 }
@@ -153,7 +153,6 @@ async function lettersOf({ lambda }: Clients, Rule: string, what: string): Promi
 /** The way of a new capture to its run: the rule and the queue's mapping are on, and no event was left over. */
 async function checkDelivery(ground: StackGround): Promise<Found> {
   const { rule, starter, replayStopRule } = resourceNames(ground.prefix);
-  const { ok: fine, error: broken } = findingsOf('delivery');
   const { lambda } = ground;
   const [{ State: ruleState }, { EventSourceMappings = [] }, ...letters] = await Promise.all([
     callAws<{ State?: string }>(lambda, 'events', 'DescribeRule', { Name: rule }),
@@ -168,9 +167,9 @@ async function checkDelivery(ground: StackGround): Promise<Found> {
   ];
   const running =
     off.length === 0
-      ? fine('New captures start runs.')
+      ? ok('New captures start runs.')
       : broken(`New captures start no runs: ${off.join(', ')}.`, 'enable it, or deploy again');
-  return [running, letters];
+  return [running, under('letters', letters)];
 }
 
 interface Alarm {
@@ -180,7 +179,6 @@ interface Alarm {
 
 /** The alarms that ring. */
 async function checkAlarms({ lambda, prefix }: StackGround): Promise<Found> {
-  const { ok: fine, error: broken } = findingsOf('alarms');
   const AlarmNamePrefix = `sagemaker-monitoring-${prefix}-`;
   const input = { AlarmNamePrefix, StateValue: 'ALARM' };
   const reply = await callAws<{ MetricAlarms?: Alarm[] }>(lambda, 'monitoring', 'DescribeAlarms', input);
@@ -188,7 +186,7 @@ async function checkAlarms({ lambda, prefix }: StackGround): Promise<Found> {
   const ringing = (reply.MetricAlarms ?? []).filter(({ AlarmName }) =>
     /^(?:Quality-|[A-Za-z]+$)/.test(AlarmName.slice(AlarmNamePrefix.length)),
   );
-  if (ringing.length === 0) return fine('No alarm rings.');
+  if (ringing.length === 0) return ok('No alarm rings.');
   return ringing.map(({ AlarmName, AlarmDescription = '' }) => {
     const id = AlarmName.slice(AlarmNamePrefix.length);
     const section = id.startsWith('Quality-') ? 'QualityMissed' : id;

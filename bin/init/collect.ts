@@ -58,34 +58,6 @@ function misfits(values: Values, region: string | undefined): { names: string[];
   }
 }
 
-/**
- * The settings by flags alone. What they leave open is taken from the endpoint's Data Capture and from MLflow, if the account
- * can be asked.
- *
- * @throws PermanentError `InvalidSettings` with every setting that is wrong or missing
- */
-export async function collectByFlags(
-  given: Values,
-  account: FoundAccount,
-  region: string | undefined,
-): Promise<Values> {
-  const { SAGEMAKER_ENDPOINT_NAME: endpoint, MLFLOW_TRACKING_URI: uri } = given;
-  const { DATA_CAPTURE_S3_BUCKET: bucket, DATA_CAPTURE_S3_PREFIX: prefix } = given;
-  const isOpen = endpoint !== undefined && (bucket === undefined || prefix === undefined);
-  const { DATA_CAPTURE_S3_PREFIX: prefixThere, ...there } = isOpen ? await account.captureSettings(endpoint) : {};
-  // A prefix belongs to its bucket.
-  const isPlace =
-    prefixThere !== undefined && (bucket ?? there.DATA_CAPTURE_S3_BUCKET) === there.DATA_CAPTURE_S3_BUCKET;
-  const captured = isPlace ? { ...there, DATA_CAPTURE_S3_PREFIX: prefixThere } : there;
-  const managed = uri?.startsWith('arn:') && given.MLFLOW_ARTIFACT_BUCKET === undefined;
-  const artifacts = managed ? await account.artifactBucket(uri ?? '') : undefined;
-  const found = { ...captured, ...(artifacts === undefined ? {} : { MLFLOW_ARTIFACT_BUCKET: artifacts }) };
-  const values = withoutDefaults({ ...found, ...given });
-  const wrong = misfits(values, region);
-  if (wrong === undefined) return values;
-  throw new PermanentError('InvalidSettings', `Some settings are missing or wrong:\n${wrong.message}`);
-}
-
 const TEXTS: Readonly<Record<string, string>> = {
   SAGEMAKER_ENDPOINT_NAME: 'SageMaker endpoint to monitor',
   STACK_PREFIX: "Name of this stack, the end of its resources' names",
@@ -97,45 +69,50 @@ const TEXTS: Readonly<Record<string, string>> = {
   ALARM_EMAIL: 'Email address for alarms',
 };
 
-/** Asks for what the flags leave open. What does not fit together is asked again. @throws Stopped on Ctrl-C */
-export async function collectByQuestions(
+/**
+ * Collects the settings. What the flags leave open is asked, and what does not fit together is asked again; without a prompt it is
+ * taken from the endpoint's Data Capture and from MLflow, if the account can be asked.
+ *
+ * @throws PermanentError `InvalidSettings` without a prompt, with every setting that is wrong or missing; Stopped on Ctrl-C
+ */
+export async function collect(
   given: Values,
   account: FoundAccount,
-  prompt: Prompt,
   region: string | undefined,
+  prompt?: Prompt,
 ): Promise<Values> {
   const values: Values = { ...given };
-  const ask = async (name: string, more: Partial<InitQuestion> = {}): Promise<string> => {
+  const ask = async (name: string, more: Partial<InitQuestion> = {}, look?: () => Promise<Choice[]>) => {
     const text = `${name}  ${TEXTS[name] ?? settingsSchema.shape[name as Name].description ?? ''}`;
-    const fault = (value: string): string | undefined => faultOf(name, value);
-    values[name] ??= await prompt.ask({ text, fault, ...more });
+    const question = { text, fault: (value: string) => faultOf(name, value), ...more };
+    if (prompt === undefined) values[name] ??= more.initial ?? '';
+    else values[name] ??= await prompt.ask({ ...question, choices: (await look?.()) ?? [] });
     return values[name];
   };
-  const endpoint = await ask('SAGEMAKER_ENDPOINT_NAME', {
-    choices: given.SAGEMAKER_ENDPOINT_NAME ? [] : await account.endpoints(),
-  });
-  const {
-    DATA_CAPTURE_S3_BUCKET: bucket,
-    DATA_CAPTURE_S3_PREFIX: prefix,
-    ...rest
-  } = await account.captureSettings(endpoint);
+  const endpoint = await ask('SAGEMAKER_ENDPOINT_NAME', {}, () => account.endpoints());
+  const isOpen = [given.DATA_CAPTURE_S3_BUCKET, given.DATA_CAPTURE_S3_PREFIX].includes(undefined);
+  const there = endpoint !== '' && (prompt || isOpen) ? await account.captureSettings(endpoint) : {};
+  const { DATA_CAPTURE_S3_BUCKET: bucket, DATA_CAPTURE_S3_PREFIX: prefix, ...rest } = there;
   Object.assign(values, { ...rest, ...given });
-  const choices = bucket === undefined && values.DATA_CAPTURE_S3_BUCKET === undefined ? await account.buckets() : [];
-  await ask('DATA_CAPTURE_S3_BUCKET', { initial: bucket, choices });
-  await ask('DATA_CAPTURE_S3_PREFIX', { initial: prefix ?? `${endpoint}/` });
-  const uri = await ask('MLFLOW_TRACKING_URI', {
-    choices: given.MLFLOW_TRACKING_URI ? [] : await account.mlflowApps(),
-  });
-  if (uri.startsWith('arn:')) {
+  await ask('DATA_CAPTURE_S3_BUCKET', { initial: bucket }, async () => (bucket === undefined ? account.buckets() : []));
+  // A prefix belongs to its bucket.
+  const own = values.DATA_CAPTURE_S3_BUCKET === bucket ? prefix : undefined;
+  await ask('DATA_CAPTURE_S3_PREFIX', { initial: own ?? `${endpoint}/` });
+  const uri = await ask('MLFLOW_TRACKING_URI', {}, () => account.mlflowApps());
+  if (uri.startsWith('arn:') && given.MLFLOW_ARTIFACT_BUCKET === undefined) {
     await ask('MLFLOW_ARTIFACT_BUCKET', { optional: true, initial: await account.artifactBucket(uri) });
   }
-  const suggested = faultOf('STACK_PREFIX', endpoint) === undefined ? endpoint : undefined;
-  await ask('STACK_PREFIX', { initial: suggested });
+  const isName = prompt !== undefined && faultOf('STACK_PREFIX', endpoint) === undefined;
+  await ask('STACK_PREFIX', { initial: isName ? endpoint : undefined });
   await ask('EVALUATION_SAMPLE_RATE', { initial: '1' });
   await ask('ALARM_EMAIL', { optional: true });
   for (;;) {
-    const wrong = misfits(withoutDefaults(values), region);
-    if (wrong === undefined) return withoutDefaults(values);
+    const found = withoutDefaults(values);
+    const wrong = misfits(found, region);
+    if (wrong === undefined) return found;
+    if (prompt === undefined) {
+      throw new PermanentError('InvalidSettings', `Some settings are missing or wrong:\n${wrong.message}`);
+    }
     prompt.say(`\nThese settings do not fit together:\n${wrong.message}`);
     for (const name of wrong.names) delete values[name];
     for (const name of wrong.names) await ask(name, { optional: !REQUIRED_SETTING_NAMES.includes(name) });

@@ -12,6 +12,12 @@ import { type LightLine, LineDecoder, type ReadSettings } from '../../src/monito
 import { GZIP_MARK, localFiles, openSource } from '../../src/replay/source/open-source.ts';
 import type { SourceFile } from '../../src/replay/source/types.ts';
 
+export interface Place {
+  file: string;
+  /** Physical line number, from 1. */
+  line: number;
+}
+
 export interface CaptureLocation {
   /** A file or a folder. */
   path: string;

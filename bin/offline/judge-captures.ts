@@ -12,12 +12,11 @@ import { addCounts, noCounts } from '../../src/core/values/counts.ts';
 import { canFail, isFailure } from '../../src/judge/scorers/values.ts';
 import type { Judge, JudgeScorer, Scorer } from '../../src/judge/types.ts';
 import type { SpendingLimit } from '../../src/limits/spending-limit.ts';
-import { type AssessmentValue, JUDGE_COST, type NewAssessment } from '../../src/mlflow/types.ts';
+import { JUDGE_COST, type NewAssessment } from '../../src/mlflow/types.ts';
 import { CaptureAssessor, type CaptureOutcome } from '../../src/monitoring/evaluate/assess-capture.ts';
 import { HeldCaptures } from '../../src/monitoring/evaluate/held-captures.ts';
 import { NO_TRACE_YET, type PendingVerdicts, pendingVerdicts } from '../../src/monitoring/evaluate/pending-verdicts.ts';
-import type { OfflineLine } from './capture-files.ts';
-import type { JudgeReport, Place } from './reports.ts';
+import type { OfflineLine, Place } from './capture-files.ts';
 
 /** A capture that a scorer may apply to. */
 export interface SelectedCapture {
@@ -77,17 +76,11 @@ interface JudgingOptions {
   onCapture?(done: number): void;
 }
 
-interface Judged {
-  report: Omit<JudgeReport, 'thresholds' | 'judge' | 'failure' | 'unreadable'>;
-  /** What ended the asking. */
-  failure?: unknown;
-}
-
-/** Asks about the captures. A failure of the judge ends the asking, and and every verdict until then is in the report. */
+/** Asks about the captures. A failure of the judge ends the asking, and every verdict until then is in the report. */
 export async function judgeCaptures(
   captures: AsyncIterable<SelectedCapture>,
   { judge, limit, scorers, signal, onCapture }: JudgingOptions,
-): Promise<Judged> {
+) {
   const assessor = new CaptureAssessor(RUN, { judge, ...(limit && { limit }) });
   const book = new JudgeBook(scorers);
   const notJudgeable = noCounts();
@@ -106,8 +99,15 @@ export async function judgeCaptures(
     onCapture?.(done);
   });
   const { calls, inputTokens, outputTokens, usd } = assessor.spend;
-  const facts = { captures: done, ...book.report(), notJudgeable: { ...notJudgeable } };
-  return { report: { ...facts, spend: { calls, inputTokens, outputTokens, usd } }, failure };
+  const report = {
+    captures: done,
+    ...book.report(),
+    /** Scorers that do not apply to a capture, by reason, over all captures. */
+    notJudgeable: { ...notJudgeable },
+    /** `usd`: `null` if the price is unknown. */
+    spend: { calls, inputTokens, outputTokens, usd },
+  };
+  return { report, failure };
 }
 
 async function assessed(
@@ -124,9 +124,12 @@ async function assessed(
 
 // -------------------------------------------------------------------------------------------------------- verdicts
 
-type VerdictRow = JudgeReport['verdicts'][number];
-type RowPlace = Pick<VerdictRow, 'file' | 'line' | 'request' | 'reply'>;
-type ScorerSum = JudgeReport['scorers'][number];
+interface RowPlace extends Place {
+  /** The beginning of what was asked and of the reply. */
+  request: string;
+  reply: string;
+}
+type VerdictRow = RowPlace & ReturnType<typeof verdictOf>;
 
 /** Values that are counted by name; those of a language have any. */
 const MAX_VALUES = 20;
@@ -151,7 +154,7 @@ class JudgeBook {
     const answered = new Set<string>();
     for (const assessment of assessments) {
       answered.add(assessment.name);
-      this.#rows.push({ ...place, ...this.#verdictOf(assessment) });
+      this.#rows.push({ ...place, ...verdictOf(assessment, this.#scorers.get(assessment.name)) });
       if (assessment.error !== undefined) this.#miss(assessment.name, assessment.error.code);
     }
     const open = asked.filter(({ name }) => !answered.has(name));
@@ -163,22 +166,7 @@ class JudgeBook {
     addCounts(this.#missingOf, { [scorer]: 1 });
   }
 
-  #verdictOf({ name, value, rationale, error, metadata, sourceType }: NewAssessment): Omit<VerdictRow, keyof RowPlace> {
-    // A scorer that failed before it was asked about has no cost.
-    const usd = metadata[JUDGE_COST] ?? (sourceType === 'CODE' || error !== undefined ? 0 : undefined);
-    const scorer = this.#scorers.get(name);
-    const passes = value === undefined || scorer === undefined ? undefined : passesOf(scorer, value);
-    return {
-      scorer: name,
-      ...(value === undefined ? {} : { value }),
-      ...(passes === undefined ? {} : { passes }),
-      ...(rationale === undefined ? {} : { rationale }),
-      ...(error === undefined ? {} : { error }),
-      usd: usd === undefined ? null : Number(usd),
-    };
-  }
-
-  report(): Pick<JudgeReport, 'verdicts' | 'scorers' | 'missing'> {
+  report() {
     const order = [...this.#scorers.keys()];
     // Answers arrive in any order.
     const verdicts = this.#rows.toSorted(
@@ -188,17 +176,34 @@ class JudgeBook {
       const rows = verdicts.filter((verdict) => verdict.scorer === scorer.name);
       return sumOf(scorer, rows, this.#missingOf[scorer.name] ?? 0);
     });
-    return { verdicts, scorers, missing: { ...this.#missing } };
+    return {
+      verdicts,
+      scorers,
+      /** Verdicts that are missing, by reason: an error of the judge, `held` by the budget, `notAsked` after a failure. */
+      missing: { ...this.#missing },
+    };
   }
+}
+
+function verdictOf({ name, value, rationale, error, metadata, sourceType }: NewAssessment, scorer?: Scorer) {
+  // A scorer that failed before it was asked about has no cost.
+  const usd = metadata[JUDGE_COST] ?? (sourceType === 'CODE' || error !== undefined ? 0 : undefined);
+  const isJudged = value !== undefined && scorer !== undefined && canFail(scorer);
+  return {
+    scorer: name,
+    value,
+    /** Absent if no value of the scorer is a failure, and for an error. */
+    passes: isJudged ? !isFailure(scorer, value) : undefined,
+    rationale,
+    error,
+    /** `null` if the price is unknown. */
+    usd: usd === undefined ? null : Number(usd),
+  };
 }
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
-/** Whether the value is no failure; `undefined` if no value of the scorer is one. */
-const passesOf = (scorer: Scorer, value: AssessmentValue): boolean | undefined =>
-  canFail(scorer) ? !isFailure(scorer, value) : undefined;
-
-function sumOf({ name, kind }: Scorer, rows: readonly VerdictRow[], missing: number): ScorerSum {
+function sumOf({ name, kind }: Scorer, rows: readonly VerdictRow[], missing: number) {
   const given = rows.flatMap(({ value }) => value ?? []);
   const decided = rows.filter(({ passes }) => passes !== undefined);
   const numbers = given.filter((value) => typeof value === 'number');
@@ -212,10 +217,14 @@ function sumOf({ name, kind }: Scorer, rows: readonly VerdictRow[], missing: num
     name,
     kind,
     verdicts: given.length,
+    /** The share that passes with its 95% interval; `null` without verdicts, or if no value is a failure. */
     passes: wilson(decided.filter(({ passes }) => passes).length, decided.length),
+    /** Verdicts by value, for the first values. Numbers have their mean and extremes instead. */
     values: { ...values },
     ...(numbers.length > 0 && { numbers: rangeOf(numbers) }),
+    /** Captures that the scorer applies to and that have no verdict of it. */
     missing,
+    /** `null` if the price is unknown. */
     usd: rows.reduce<number | null>((sum, { usd }) => (sum === null || usd === null ? null : sum + usd), 0),
   };
 }

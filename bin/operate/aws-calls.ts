@@ -58,6 +58,13 @@ function objectOf<T>(text: string): T | undefined {
   }
 }
 
+/** Reads how many messages a queue of SQS has, and its ARN. */
+export async function queueAttributes(client: LambdaClient, QueueUrl: string) {
+  const input = { QueueUrl, AttributeNames: ['QueueArn', 'ApproximateNumberOfMessages'] };
+  type Reply = { Attributes?: { QueueArn?: string; ApproximateNumberOfMessages?: string } };
+  return (await callAws<Reply>(client, 'sqs', 'GetQueueAttributes', input)).Attributes ?? {};
+}
+
 // ------------------------------------------------------------------------------------- services that answer in XML
 // Who the caller is, and networks.
 

@@ -5,7 +5,7 @@ import { HOUR_MS } from '../../src/captures/files/capture-path.ts';
 import type { ObjectFacts, Storage } from '../../src/core/aws/storage.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { callAws } from './aws-calls.ts';
+import { callAws, queueAttributes } from './aws-calls.ts';
 
 /** What the deployed function forwards, and where its events come from. */
 export interface Forwarding {
@@ -53,8 +53,8 @@ export async function* filesToForward(
 ): AsyncGenerator<ObjectFacts> {
   // A run also looks at the hour before and after, for single records. Here files are whole.
   const window = {
-    ...(fromMs === undefined ? {} : { fromMs: fromMs + HOUR_MS }),
-    ...(toMs === undefined ? {} : { toMs: toMs - HOUR_MS }),
+    ...(fromMs !== undefined && { fromMs: fromMs + HOUR_MS }),
+    ...(toMs !== undefined && { toMs: toMs - HOUR_MS }),
   };
   for await (const file of backfillObjects(storage, { bucket, prefix }, { bucket, prefix: within }, window)) {
     if (file.key.endsWith(suffix)) yield file;
@@ -110,23 +110,10 @@ export async function putBack(
   { queue, deadLetters }: Forwarding,
   dryRun: boolean,
 ): Promise<number> {
-  const [from, to] = [await attributesOf(lambda, deadLetters), await attributesOf(lambda, queue)];
+  const [from, to] = [await queueAttributes(lambda, deadLetters), await queueAttributes(lambda, queue)];
   const waiting = Number(from.ApproximateNumberOfMessages);
   // Also if none is counted: the count is some seconds late.
-  if (!dryRun) {
-    const input = { SourceArn: from.QueueArn, DestinationArn: to.QueueArn };
-    await callAws(lambda, 'sqs', 'StartMessageMoveTask', input);
-  }
+  const input = { SourceArn: from.QueueArn, DestinationArn: to.QueueArn };
+  if (!dryRun) await callAws(lambda, 'sqs', 'StartMessageMoveTask', input);
   return waiting;
-}
-
-interface QueueAttributes {
-  QueueArn: string;
-  ApproximateNumberOfMessages: string;
-}
-
-async function attributesOf(lambda: LambdaClient, queue: string): Promise<QueueAttributes> {
-  const input = { QueueUrl: queue, AttributeNames: ['QueueArn', 'ApproximateNumberOfMessages'] };
-  const reply = await callAws<{ Attributes: QueueAttributes }>(lambda, 'sqs', 'GetQueueAttributes', input);
-  return reply.Attributes;
 }

@@ -12,8 +12,6 @@ import { Storage } from '../../src/core/aws/storage.ts';
 import type { FilesInput, ListedFile } from '../../src/core/contract/input.ts';
 import { forEachConcurrently } from '../../src/core/process/concurrency.ts';
 import type { AwsClients } from './aws-clients.ts';
-import { startNamed } from './executions.ts';
-import { followRuns, RunWatcher } from './run-progress.ts';
 
 /** A file to put: its path, and its key in the capture bucket. */
 interface FileToPut {
@@ -45,7 +43,7 @@ export interface FileProgress {
   runs: readonly Run[];
 }
 
-interface ProcessFilesOptions {
+export interface ProcessFilesOptions {
   clients: AwsClients;
   captureBucket: string;
   workBucket: string;
@@ -119,7 +117,7 @@ export async function processFiles(options: ProcessFilesOptions): Promise<Run[]>
   }
 }
 
-const runOf = (
+export const runOf = (
   { name, executionArn, status, error, cause, output }: DescribeExecutionCommandOutput,
   keys: readonly string[],
 ): Run => ({ name: name ?? '', arn: executionArn ?? '', keys, status: status ?? 'RUNNING', error, cause, output });
@@ -145,24 +143,6 @@ export async function putCaptures(
     signal?.throwIfAborted();
     return put(clients, bucket, file);
   });
-}
-
-/** Runs one execution over all captures under a prefix and waits until it has ended, successfully or not. */
-export async function runBackfill(
-  options: Omit<ProcessFilesOptions, 'files' | 'startLimitMs'> & { prefix: string },
-): Promise<Run[]> {
-  const { clients, captureBucket: bucket, workBucket, stateMachineArn, prefix, signal, pollMs = POLL_MS } = options;
-  const started = await startNamed(clients.sfn, stateMachineArn, { bucket, prefix });
-  await followRuns([new RunWatcher(clients, workBucket, started)], {
-    signal,
-    pollMs: { least: pollMs, most: pollMs },
-    onLook: ([look]) => {
-      const { status = 'RUNNING', planned, chunks } = look ?? {};
-      const runs = [{ ...started, keys: [prefix], status }];
-      options.onProgress?.({ unit: 'chunks', total: planned?.chunks ?? 0, done: chunks?.done ?? 0, runs });
-    },
-  });
-  return [runOf(await clients.sfn.send(new DescribeExecutionCommand({ executionArn: started.arn })), [prefix])];
 }
 
 /** Lists the executions since a time, newest first. */

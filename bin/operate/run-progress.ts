@@ -11,7 +11,6 @@ import {
   ListMapRunsCommand,
 } from '@aws-sdk/client-sfn';
 import { Storage } from '../../src/core/aws/storage.ts';
-import type { RunOptions } from '../../src/core/contract/input.ts';
 import type { BatchReport, CostEstimate, PlanReceipt, Receipt } from '../../src/core/contract/receipts.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { inOrder } from '../../src/core/process/concurrency.ts';
@@ -19,25 +18,7 @@ import { emptyChunkState, foldReceipt } from '../../src/monitoring/receipts.ts';
 import { type RunSummary, SummaryBuilder } from '../../src/monitoring/summary.ts';
 import type { AwsClients } from './aws-clients.ts';
 
-export interface RunProgress {
-  run: string;
-  /** Of the execution: RUNNING, SUCCEEDED, FAILED, TIMED_OUT, ABORTED or PENDING_REDRIVE. */
-  status: string;
-  startedMs: number;
-  /** `undefined` until the first part is planned. */
-  planned?: { lines: number; chunks: number; more: boolean; options: RunOptions } | undefined;
-  chunks: { done: number; failed: number };
-  /** Lines with an outcome. */
-  lines: number;
-  /** Dollars for the judge so far, from the receipts; `null` if its price is unknown. */
-  usd: number | null;
-  /** Dollars that planning expects; `null` if the price is unknown. */
-  expectedUsd?: number | null | undefined;
-  /** The jobs of batch inference by status, if there are any. */
-  batchJobs?: Record<string, number> | undefined;
-  /** What is new for a person since the last look: warnings, and the first attempt that failed with each error. */
-  news: string[];
-}
+export type RunProgress = Awaited<ReturnType<RunWatcher['look']>>;
 
 /** Receipts that one look reads at most. The rest follows with the next look, and the summary has all of them. */
 const MAX_RECEIPTS = 256;
@@ -81,7 +62,7 @@ export class RunWatcher {
   }
 
   /** Looks once. Requests: two or three of Step Functions, a few of S3, and those for new receipts. */
-  async look(): Promise<RunProgress> {
+  async look() {
     const { sfn } = this.#clients;
     const execution = await sfn.send(new DescribeExecutionCommand({ executionArn: this.#arn }));
     await this.#readPlans();
@@ -90,10 +71,16 @@ export class RunWatcher {
     const batchJobs = await this.#batchJobs();
     const news = this.#news;
     this.#news = [];
-    return { ...this.#facts(execution), batchJobs, news };
+    return {
+      ...this.#facts(execution),
+      /** By status, if there are any. */
+      batchJobs,
+      /** What is new for a person since the last look: warnings, and the first attempt that failed with each error. */
+      news,
+    };
   }
 
-  #facts({ status, startDate }: DescribeExecutionCommandOutput): Omit<RunProgress, 'news'> {
+  #facts({ status, startDate }: DescribeExecutionCommandOutput) {
     const { lines, chunks: all, spend, estimate } = this.#builder.sums().summary;
     const last = this.#plan;
     const maps = [...this.#maps.values()];
@@ -107,12 +94,17 @@ export class RunWatcher {
           { done: status === 'RUNNING' ? this.#whole.size : all.planned, failed: 0 };
     return {
       run: this.#run,
-      status: status ?? 'RUNNING',
+      /** Of the execution: RUNNING, SUCCEEDED, FAILED, TIMED_OUT, ABORTED or PENDING_REDRIVE. */
+      status: (status ?? 'RUNNING') as string,
       startedMs: startDate?.getTime() ?? 0,
+      /** `undefined` until the first part is planned. */
       planned: last && { lines: lines.planned, chunks: all.planned, more: last.more, options: last.options },
       chunks,
+      /** Lines with an outcome. */
       lines: this.#lines,
+      /** Dollars for the judge so far, from the receipts; `null` if its price is unknown. */
       usd: spend.usd,
+      /** Dollars that planning expects; `null` if the price is unknown. */
       expectedUsd: estimate?.usd,
     };
   }
@@ -207,7 +199,7 @@ export class RunWatcher {
     }
   }
 
-  async #batchJobs(): Promise<RunProgress['batchJobs']> {
+  async #batchJobs(): Promise<Record<string, number> | undefined> {
     if (this.#plan?.options.judge !== 'batch') return undefined;
     const byStatus: Record<string, number> = {};
     const report = await this.#storage.getJson<BatchReport>(this.#workBucket, workKeys.batchJobs(this.#run));

@@ -18,7 +18,7 @@ import { readChunks, readPlanReceipts } from '../../src/monitoring/receipts.ts';
 import { type RunSummary, SummaryBuilder } from '../../src/monitoring/summary.ts';
 import type { AwsClients } from './aws-clients.ts';
 import { type FoundExecution, findExecution, inputWords, type StateMachines } from './executions.ts';
-import { type ReasonWithLines, readReasons } from './summary-report.ts';
+import { readReasons } from './summary-report.ts';
 
 /** By which runs can be listed, with Step Functions' names. */
 const STATUSES = {
@@ -33,31 +33,10 @@ export const LISTED_STATUSES = Object.keys(STATUSES) as ListedStatus[];
 export type RunStatus = ListedStatus | 'forgotten';
 
 /** Returns the status of an execution in the words of the commands. */
-export const statusOfRun = (status: string | undefined): RunStatus =>
+export const statusOfRun = (status: string | undefined): ListedStatus =>
   LISTED_STATUSES.find((name) => STATUSES[name] === status) ?? 'running';
 
-export interface RunReport {
-  run: string;
-  /** Absent if Step Functions has forgotten the execution, 90 days after its end. */
-  arn?: string | undefined;
-  status: RunStatus;
-  startedAt?: string | undefined;
-  endedAt?: string | undefined;
-  error?: { name: string; message: string } | undefined;
-  /** What it was asked to do, in words. */
-  asked: string;
-  input: unknown;
-  /** Absent if nothing of the run is in the work bucket any more. */
-  summary?: RunSummary | undefined;
-  /** `false`: added up from the receipts so far, since the run has not written its summary. */
-  isFinal: boolean;
-  /** Planning has not come to its end: a retry knows only of what was planned. */
-  isPartlyPlanned: boolean;
-  quarantined: ReasonWithLines[];
-  experimentId?: string | undefined;
-  /** Jobs of batch inference that had not ended when the run last looked. They go on without it, and cost money. */
-  openBatchJobs: string[];
-}
+export type RunReport = Awaited<ReturnType<typeof readRunReport>>;
 
 /** A run of the stack, or what is left of it. */
 export type FoundRun = Pick<FoundExecution, 'name'> & Partial<FoundExecution>;
@@ -87,32 +66,34 @@ export async function findStackRun(
 }
 
 /** Reads what became of a run. A run without a summary costs a request for each of its receipts. */
-export async function readRunReport(
-  clients: Pick<AwsClients, 's3'>,
-  workBucket: string,
-  found: FoundRun,
-): Promise<RunReport> {
+export async function readRunReport(clients: Pick<AwsClients, 's3'>, workBucket: string, found: FoundRun) {
   const { name, executionArn, status, startDate, stopDate, error, cause, input } = found;
   const storage = new Storage(clients.s3);
   const written = await storage.getJson<RunSummary>(workBucket, workKeys.summary(name));
   const isRunning = statusOfRun(status) === 'running' && executionArn !== undefined;
   const soFar = written === undefined ? await summarySoFar(storage, workBucket, found, isRunning) : undefined;
   const summary = written ?? soFar?.summary;
-  const asked = input === undefined ? (summary?.input ?? null) : JSON.parse(input);
+  const asked: unknown = input === undefined ? (summary?.input ?? null) : JSON.parse(input);
   return {
     run: name,
+    /** Absent if Step Functions has forgotten the execution, 90 days after its end. */
     arn: executionArn,
-    status: executionArn === undefined ? 'forgotten' : statusOfRun(status),
+    status: executionArn === undefined ? ('forgotten' as const) : statusOfRun(status),
     startedAt: startDate?.toISOString() ?? summary?.startedAt,
     endedAt: stopDate?.toISOString() ?? written?.endedAt,
     error: error === undefined ? undefined : { name: error, message: cause ?? '' },
+    /** In words. */
     asked: inputWords(asked, summary?.objects),
     input: asked,
+    /** Absent if nothing of the run is in the work bucket any more. */
     summary,
+    /** `false`: added up from the receipts so far, since the run has not written its summary. */
     isFinal: written !== undefined,
+    /** Planning has not come to its end: a retry knows only of what was planned. */
     isPartlyPlanned: written?.partlyPlanned ?? soFar?.isPartlyPlanned ?? false,
     quarantined: summary === undefined ? [] : await readReasons(clients.s3, [{ workBucket, summary }]),
     experimentId: await experimentOf(storage, workBucket, name),
+    /** Jobs of batch inference that had not ended when the run last looked. They continue without it, and cost money. */
     openBatchJobs: await openJobs(storage, workBucket, name),
   };
 }

@@ -16,7 +16,7 @@ import type { TruthFigures } from '../../src/ground-truth/measure/figures.ts';
 import { measureTruth, type TruthQuery } from '../../src/ground-truth/measure/measure.ts';
 import { hourOf } from '../../src/quality/tally.ts';
 import type { AwsClients } from './aws-clients.ts';
-import { type RunStatus, statusOfRun } from './run-report.ts';
+import { statusOfRun } from './run-report.ts';
 
 type Clients = Pick<AwsClients, 's3' | 'sfn'>;
 type Part = Pick<TruthRunSummary, 'files' | 'noted'>;
@@ -51,19 +51,12 @@ const describe = ({ sfn }: Pick<Clients, 'sfn'>, executionArn: string): Promise<
 /** What became of the labels of a file. */
 export type LabelFileState = Omit<LabelFileReport, 'parts'>;
 
-export interface TruthReport extends Pick<TruthRunSummary, 'noted' | 'notNoted' | 'notedBy'> {
-  run: string;
-  arn: string;
-  status: RunStatus;
-  error?: { name: string; message: string } | undefined;
-  /** Empty until the run has ended. */
-  files: LabelFileState[];
-}
+export type TruthReport = Awaited<ReturnType<typeof readTruthReport>>;
 
 const READS_AT_ONCE = 16;
 
 /** Reads what became of a run. */
-export async function readTruthReport(clients: Clients, workBucket: string, arn: string): Promise<TruthReport> {
+export async function readTruthReport(clients: Clients, workBucket: string, arn: string) {
   const { name: run = '', status, error, cause = '' } = await describe(clients, arn);
   const storage = new Storage(clients.s3);
   const summary = await storage.getJson<TruthRunSummary>(workBucket, truthKeys.summary(run));
@@ -72,8 +65,11 @@ export async function readTruthReport(clients: Clients, workBucket: string, arn:
     run,
     arn,
     status: statusOfRun(status),
-    ...(error === undefined ? {} : { error: { name: error, message: cause } }),
-    ...{ noted, notNoted, ...(notedBy === undefined ? {} : { notedBy }) },
+    error: error === undefined ? undefined : { name: error, message: cause },
+    noted,
+    notNoted,
+    notedBy,
+    /** Empty until the run has ended. */
     files: await readReports(storage, workBucket, files),
   };
 }
@@ -90,20 +86,13 @@ async function readReports(storage: Storage, bucket: string, keys: Iterable<stri
 }
 
 /** Labels whose prediction has not come. */
-export interface WaitingLabels {
-  labels: number;
-  files: number;
-  /** When the first of the files was read, ISO 8601; `null`: none waits. */
-  since: string | null;
-  /** There are more: not all files were looked at. */
-  more: boolean;
-}
+export type WaitingLabels = Awaited<ReturnType<typeof waitingLabels>>;
 
 /** Files that are looked at. */
 const MAX_FILES = 1_000;
 
 /** Counts the labels that wait. It costs a request for each file with such labels. */
-export async function waitingLabels(storage: Storage, bucket: string): Promise<WaitingLabels> {
+export async function waitingLabels(storage: Storage, bucket: string) {
   const digests = new Set<string>();
   for await (const part of listParts(storage, bucket, '')) {
     digests.add(part.slice(0, part.lastIndexOf('-')));
@@ -114,7 +103,9 @@ export async function waitingLabels(storage: Storage, bucket: string): Promise<W
   return {
     labels: waiting.reduce((sum, { counts }) => sum + counts.waiting, 0),
     files: waiting.length,
+    /** When the first of the files was read, ISO 8601; `null`: none waits. */
     since: waiting.map(({ readAt }) => readAt).sort()[0] ?? null,
+    /** There are more: not all files were looked at. */
     more: digests.size > MAX_FILES,
   };
 }

@@ -5,7 +5,7 @@
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
-import { type AwsClients, destroyClients, emulatedClients } from '../../bin/operate/aws-clients.ts';
+import { type AwsClients, destroyClients } from '../../bin/operate/aws-clients.ts';
 import type { EndpointCaptures } from '../../bin/operate/capture-files.ts';
 import { putCaptures } from '../../bin/operate/process-files.ts';
 import { readStackOutputs } from '../../bin/operate/stack-outputs.ts';
@@ -14,6 +14,7 @@ import { freePort } from '../machine/free-port.ts';
 import { makeOwnFolder, removeFolder } from '../machine/own-folder.ts';
 import type { Log } from '../python/python-environment.ts';
 import { defaultPythonEnvironment } from '../python/python-presets.ts';
+import { emulatedClients } from '../servers/emulated-clients.ts';
 import { type MiniStack, startMiniStack } from '../servers/ministack.ts';
 import { type MlflowServer, startMlflowServer } from '../servers/mlflow-server.ts';
 import { bootstrap, deploy, makeBundles, synthesize } from '../stack/deploy.ts';

@@ -3,7 +3,7 @@ import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { bar, type ProgressLine, startProgress } from '../../bin/cli/progress.ts';
 import { INTERRUPTED, Stopped, type Stopping, stopOnSignals } from '../../bin/cli/stop-signals.ts';
 import { findCaptures } from '../../bin/operate/capture-files.ts';
-import { type FileProgress, processFiles, type Run, runBackfill } from '../../bin/operate/process-files.ts';
+import { type FileProgress, processFiles, type Run } from '../../bin/operate/process-files.ts';
 import { readReasons, readRunSummaries } from '../../bin/operate/summary-report.ts';
 import { readWorst, type WorstTrace, worstTraceFirst } from '../../bin/operate/worst.ts';
 import { describeError } from '../../src/core/errors/describe-error.ts';
@@ -27,6 +27,7 @@ import {
   startEnvironment,
 } from './environment.ts';
 import { findLabels, processLabels } from './labels.ts';
+import { runBackfill } from './run-backfill.ts';
 import { parseStartOptions, START_HELP, type StartOptions } from './start-options.ts';
 import { exitCode, forecastLines, measureFiles, type Report, reportLines } from './start-report.ts';
 

@@ -3,7 +3,7 @@
  * a process alone shows: signals, pipes, memory, and that the entry itself works.
  */
 import { EXIT } from '../../bin/cli/output.ts';
-import { failureText, programFor } from '../../bin/cli/program.ts';
+import { failureText, isHelp, runProgram } from '../../bin/cli/program.ts';
 import { withVariables } from './aws-answers.ts';
 import type { CliResult } from './replay.ts';
 
@@ -48,14 +48,11 @@ export async function outputOf(work: () => Promise<unknown>): Promise<CommandOut
 
 /** Runs the command line in this process, with these variables beside its own. */
 export async function runHere(args: readonly string[], env: Record<string, string> = {}): Promise<CliResult> {
-  const work = async () => (await programFor(args, '0.0.0')).parseAsync([...args], { from: 'user' });
   const variables = { ...process.env, ...env } as Record<string, string>;
-  const { error, ...output } = await withVariables(variables, () => outputOf(work));
+  const { error, ...output } = await withVariables(variables, () => outputOf(() => runProgram(args, '0.0.0')));
   if (error === undefined) return output;
-  if ('code' in error && String(error.code).startsWith('commander.')) {
-    // Commander has printed its own errors, and help, which is none.
-    return { ...output, code: 'exitCode' in error && error.exitCode === 0 ? EXIT.done : EXIT.notDone };
-  }
   const options = { debug: args.includes('--debug'), json: args.includes('--json') };
-  return { ...output, stderr: `${output.stderr}${failureText(error, options)}\n` };
+  const text = failureText(error, options);
+  const code = isHelp(error) ? EXIT.done : EXIT.notDone;
+  return { ...output, code, stderr: text === '' ? output.stderr : `${output.stderr}${text}\n` };
 }

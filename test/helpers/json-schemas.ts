@@ -100,6 +100,10 @@ const { properties = {} } = new SchemaMaker(project.checker).of(project.checker.
 api.close();
 const dialect = 'https://json-schema.org/draft/2020-12/schema';
 const titled = Object.entries(properties).map(
-  ([name, schema]) => [name, { title: `inference-monitor ${name} --json`, $schema: dialect, ...schema }] as const,
+  ([name, schema]) =>
+    [
+      name,
+      { title: `inference-monitor ${name === 'error' ? '…' : name} --json`, $schema: dialect, ...schema },
+    ] as const,
 );
 process.stdout.write(JSON.stringify(Object.fromEntries(titled)));

@@ -1,7 +1,8 @@
 /** Batch inference within the budget, against emulated S3 and DynamoDB and the stand-in judge. */
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
-import { type AwsClients, destroyClients, emulatedClients } from '../../bin/operate/aws-clients.ts';
+import { type AwsClients, destroyClients } from '../../bin/operate/aws-clients.ts';
+import { emulatedClients } from '../../local/servers/emulated-clients.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { traceIdOf } from '../../src/captures/trace/ids.ts';
 import { Storage } from '../../src/core/aws/storage.ts';

@@ -147,10 +147,10 @@ describe('asking the judge', () => {
   });
 
   test('stays within the budget, and refuses a judge with an unknown price', async () => {
-    const { report } = await calibration.calibrate(['--anchors', '--budget-usd', '0.2'], env);
+    const { report } = await calibration.calibrate(['--anchors', '--budget', '0.2'], env);
     expect(report.spend?.usd).toBeLessThanOrEqual(0.2);
     expect(report.unanswered.filter(({ reason }) => reason === 'held').length).toBeGreaterThan(0);
-    await expect(calibration.calibrate(['--anchors', '--model', 'vendor.new-model'], env)).rejects.toMatchObject({
+    await expect(calibration.calibrate(['--anchors', '--judge-model', 'vendor.new-model'], env)).rejects.toMatchObject({
       stderr: expect.stringContaining('JudgePriceUnknown'),
     });
   });

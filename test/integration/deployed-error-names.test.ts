@@ -10,8 +10,9 @@ import {
 } from '@aws-sdk/client-cloudformation';
 import { PutFunctionConcurrencyCommand } from '@aws-sdk/client-lambda';
 import { DescribeExecutionCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
-import { type AwsClients, destroyClients, emulatedClients } from '../../bin/operate/aws-clients.ts';
+import { type AwsClients, destroyClients } from '../../bin/operate/aws-clients.ts';
 import { projectPath } from '../../local/project-root.ts';
+import { emulatedClients } from '../../local/servers/emulated-clients.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 
 /** The error that AWS reports for each function body. */

@@ -555,7 +555,7 @@ test('does not say that a stack is not deployed if it may not be looked for', as
     expect.stringMatching(
       /^warning events The bucket my-captures does not send its events .* or switch it on if it is/,
     ),
-    'unknown stack You are not allowed to ask about stack. → allow yourself cloudformation:DescribeStacks and cloudformation:DescribeStackResources',
+    'unknown stack No permission to check stack. → allow yourself cloudformation:DescribeStacks and cloudformation:DescribeStackResources',
   ]);
   expect(healthy).toBe(true);
 });

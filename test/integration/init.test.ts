@@ -9,7 +9,7 @@ import { parse } from 'dotenv';
 import { Stopped } from '../../bin/cli/stop-signals.ts';
 import { initCommand } from '../../bin/commands/init.ts';
 import { quickClients } from '../../bin/doctor/finding.ts';
-import { collectByQuestions, FoundAccount } from '../../bin/init/collect.ts';
+import { collect, FoundAccount } from '../../bin/init/collect.ts';
 import { Prompt } from '../../bin/init/prompt.ts';
 import { dotenvText } from '../../src/core/settings/dotenv-file.ts';
 import { AwsAnswers, withVariables, xml } from '../helpers/aws-answers.ts';
@@ -83,7 +83,7 @@ async function answered(answers: string[], variables: Record<string, string> = {
     const clients = quickClients(undefined);
     const account = new FoundAccount(clients, (line) => prompt.say(line));
     const region = await clients.lambda.config.region().catch(() => undefined);
-    return collectByQuestions(given, account, prompt, region);
+    return collect(given, account, region, prompt);
   };
   const values = await withVariables(aws.variables(variables), work).catch((error: Error) => error);
   prompt.close();
@@ -168,11 +168,11 @@ test('ends at Ctrl-C', async () => {
 /** Runs the command in this process. @returns what it wrote to stderr, or what it threw */
 async function init(args: string[], variables: Record<string, string> = {}): Promise<string> {
   const said: string[] = [];
-  const spy = jest.spyOn(console, 'error').mockImplementation((line: string) => void said.push(line));
+  const spy = jest.spyOn(process.stderr, 'write').mockImplementation((line) => said.push(String(line)) > 0);
   const run = () => initCommand().exitOverride().parseAsync(args, { from: 'user' });
   try {
     await withVariables(aws.variables({ DOTENV_CONFIG_PATH: file, ...variables }), run);
-    return said.join('\n');
+    return said.join('').trimEnd();
   } catch (error) {
     return `${(error as Error).name}: ${(error as Error).message}`;
   } finally {

@@ -74,7 +74,7 @@ test('does what a clone does', async () => {
   const words = ['replay', captures, '--dry-run', '--json'];
   expect((await installed(...words)).stdout).toBe((await cloned(...words)).stdout);
   // The anchor set is a file of the package. Without a judge, the command ends before it asks anybody.
-  const calibration = installed('calibrate', '--anchors', '--model', 'vendor.new-model');
+  const calibration = installed('calibrate', '--anchors', '--judge-model', 'vendor.new-model');
   await expect(calibration).rejects.toMatchObject({ code: 2, stderr: expect.stringContaining('JudgePriceUnknown') });
 });
 

@@ -1,6 +1,7 @@
 /** Planning against emulated S3: the files, the byte ranges, the parts, and the claim. */
 import { CreateBucketCommand, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
-import { type AwsClients, destroyClients, emulatedClients } from '../../bin/operate/aws-clients.ts';
+import { type AwsClients, destroyClients } from '../../bin/operate/aws-clients.ts';
+import { emulatedClients } from '../../local/servers/emulated-clients.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { ManifestLine, PlanRequest, PlanResult } from '../../src/core/contract/payloads.ts';

@@ -197,7 +197,7 @@ describe('with a judge', () => {
     JUDGE_API_KEY: 'k',
     DOTENV_CONFIG_PATH: join(folder.path, 'none'),
   });
-  const flags = ['--judge', '--judge-model', 'openai:/test', '--judge-budget-usd', '0', '--no-report'];
+  const flags = ['--judge', '--judge-model', 'openai:/test', '--budget', '0', '--no-report'];
   const QUESTION = 'When does my parcel arrive in Rotterdam?';
   const GOOD = 'Your parcel arrives in Rotterdam tomorrow.';
 

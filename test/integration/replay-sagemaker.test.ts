@@ -7,6 +7,7 @@ import {
   SageMakerRuntimeClient,
 } from '@aws-sdk/client-sagemaker-runtime';
 import { resultText } from '../../bin/commands/replay-text.ts';
+import { PLAIN } from '../../src/quality/rates-text.ts';
 import { FollowUps } from '../../src/replay/follow-ups.ts';
 import { SageMakerTarget } from '../../src/replay/targets/sagemaker-target.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
@@ -212,10 +213,11 @@ test('ends gracefully when the credentials expire: writes the results and report
     report: true,
     compare: false,
   });
-  await followUps.finish(result, true, new AbortController().signal);
+  const followed = await followUps.finish(result, true, new AbortController().signal);
   const said = `A part of the schedule was not sent: ${incomplete}.`;
   expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain(`<p class="warn">${said}</p>`);
-  expect(resultText(result, out)).toContain(said);
+  const text = resultText(result, followed, { directory: out, experiment: '' }, { width: Infinity, style: PLAIN });
+  expect(text).toContain(said);
   const none = target({
     credentials: async () => {
       throw new Error('no credentials at all');

@@ -207,7 +207,7 @@ describe('the judge of pairs', () => {
     // Its price is unknown, so a budget could not be enforced.
     expect(await runCli(args, env)).toMatchObject({ code: 2, stderr: expect.stringContaining('JudgePriceUnknown') });
     expect(endpoint.arrivals.count).toBe(0);
-    const { code, stdout } = await runCli([...args, '--judge-budget-usd', '0'], env);
+    const { code, stdout } = await runCli([...args, '--budget', '0'], env);
     expect(code).toBe(0);
     expect(stdout).toContain('judged: 1 better, 0 same, 1 worse, 0 undecided, 0 without a verdict');
     expect(asked).toHaveLength(4);

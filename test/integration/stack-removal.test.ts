@@ -12,7 +12,8 @@ import {
   ListBucketsCommand,
   PutBucketNotificationConfigurationCommand,
 } from '@aws-sdk/client-s3';
-import { type AwsClients, destroyClients, emulatedClients } from '../../bin/operate/aws-clients.ts';
+import { type AwsClients, destroyClients } from '../../bin/operate/aws-clients.ts';
+import { emulatedClients } from '../../local/servers/emulated-clients.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { resourcesOf, templateOf } from '../helpers/synth.ts';
 

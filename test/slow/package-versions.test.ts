@@ -57,7 +57,7 @@ test('prints the same on all of them', async () => {
     ['completion', 'bash'],
     // They end with an error, which is the same, too.
     ['rates', '--stack', 'none'],
-    ['calibrate', '--anchors', '--model', 'vendor.new-model'],
+    ['calibrate', '--anchors', '--judge-model', 'vendor.new-model'],
     ['replay', 'captures.jsonl', '--url', 'http://127.0.0.1:1'],
   ];
   const printed: Record<string, string>[] = [];

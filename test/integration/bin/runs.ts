@@ -1,9 +1,9 @@
-/** Tests of the commands about runs: `process`, `follow`. */
+/** Tests of the commands about runs: `process`, `show --follow`. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { followCommand } from '../../../bin/commands/follow.ts';
 import { processCommand } from '../../../bin/commands/process.ts';
+import { showCommand } from '../../../bin/commands/show.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
 import { expectPublished } from '../../helpers/published-json.ts';
 import { startCli } from '../../helpers/replay.ts';
@@ -30,20 +30,20 @@ function local(path: string, lines: readonly string[]): string {
   return file;
 }
 
-describe('follow', () => {
+describe('show --follow', () => {
   test('prints what became of a run: its figures, its quarantined lines with the reason and the place', async () => {
-    const { stdout, code } = await run(followCommand(), processed.name);
+    const { stdout, code } = await run(showCommand(), processed.name, '--follow');
     expect(code).toBe(0);
     expect(stdout).toContain(`── ${processed.name}: succeeded ──`);
     expect(stdout).toMatch(/^captured: 6\ntraced: 5\nquarantined: 1$/m);
     expect(stdout).toMatch(new RegExp(`^NotJson: 1\\n  ${PROCESSED_KEY}:6: .*cut off`, 'm'));
     expect(stdout).toMatch(/^traces: http:\/\/127\.0\.0\.1:\d+\/#\/experiments\/\d+\/traces\?startTimeLabel=ALL$/m);
-    expect(stdout).toContain(`inference-monitor quarantine ${processed.name} --out quarantined.jsonl`);
+    expect(stdout).toContain(`inference-monitor show ${processed.name} --out quarantined.jsonl`);
   });
 
   test('finds a run by its ARN, and names the nearest one to a name that no run has', async () => {
-    expect((await run(followCommand(), processed.arn, '--json')).code).toBe(0);
-    const { error } = await run(followCommand(), `${processed.name.slice(0, -1)}x`);
+    expect((await run(showCommand(), processed.arn, '--follow', '--json')).code).toBe(0);
+    const { error } = await run(showCommand(), `${processed.name.slice(0, -1)}x`);
     expect(error?.name).toBe('NoSuchRun');
     expect(error?.message).toContain(`Did you mean ${processed.name}?`);
   });
@@ -65,9 +65,9 @@ describe('Ctrl-C', () => {
     process.kill(command.pid, 'SIGINT');
     const { code, stdout, stderr } = await command.done;
     expect({ code, stdout }).toEqual({ code: 130, stdout: '' });
-    expect(stderr).toMatch(/The run goes on\. To come back:\n {2}inference-monitor follow interrupted\n$/);
+    expect(stderr).toMatch(/The run goes on\. To come back:\n {2}inference-monitor show interrupted --follow\n$/);
     environment.judge.behave({});
-    expect(await run(followCommand(), 'interrupted')).toMatchObject({ code: 0 });
+    expect(await run(showCommand(), 'interrupted', '--follow')).toMatchObject({ code: 0 });
   });
 });
 
@@ -96,7 +96,7 @@ describe('process', () => {
       ...['--sample-rate', '0.5', '--budget', '3', '--name', 'backfill', '--detach'],
     );
     expect(stdout).toBe('backfill\n');
-    expect(stderr).toContain('inference-monitor follow backfill');
+    expect(stderr).toContain('inference-monitor show backfill --follow');
     const { input, status } = await pipeline.ended(
       `${pipeline.outputs.stateMachineArn.replace(':stateMachine:', ':execution:')}:backfill`,
     );

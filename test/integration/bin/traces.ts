@@ -151,7 +151,7 @@ describe('dataset', () => {
     const key = `s3_file_key=${PROCESSED_KEY}`;
     const all = (await dataset('--tag', key)).captures;
     expect((await dataset('--tag', key, 'sagemaker_variant_name=AllTraffic')).captures).toBe(all);
-    const passing = (await dataset('--scorer', 'safety=yes', '--where', "tag.status_code = '200'")).captures;
+    const passing = (await dataset('--scorer', 'safety=yes', '--filter', "tag.status_code = '200'")).captures;
     expect(passing).toBeGreaterThan(0);
     expect(passing).toBeLessThan(all);
     expect(await dataset('--limit', '1')).toMatchObject({ captures: 1, more: true });

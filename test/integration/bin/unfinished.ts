@@ -1,9 +1,8 @@
-/** Tests of the commands about what a run left: `show`, `runs`, `quarantine`, `retry`, `stop`. */
+/** Tests of the commands about what a run left: `show`, `runs`, `retry`, `stop`. */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { processCommand } from '../../../bin/commands/process.ts';
-import { quarantineCommand } from '../../../bin/commands/quarantine.ts';
 import { retryCommand } from '../../../bin/commands/retry.ts';
 import { runsCommand } from '../../../bin/commands/runs.ts';
 import { showCommand } from '../../../bin/commands/show.ts';
@@ -85,20 +84,20 @@ describe('runs', () => {
   });
 });
 
-describe('quarantine', () => {
+describe('show --out', () => {
   test('writes the lines as they were captured, and never onto the terminal', async () => {
     const out = join(folder, 'lines.jsonl');
-    const { stdout, code } = await run(quarantineCommand(), processed.name, '--out', out);
+    const { stdout, code } = await run(showCommand(), processed.name, '--out', out);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^reason +lines +first +why$/m);
     expect(stdout).toMatch(/^NotJson +1 +.*processed\.jsonl:6 +the line is cut off/m);
     expect(readFileSync(out, 'utf8')).toBe(`${PROCESSED_LINES.at(-1)}\n`);
-    const again = await run(quarantineCommand(), processed.name, '--out', out);
+    const again = await run(showCommand(), processed.name, '--out', out);
     expect(again.error?.name).toBe('FileExists');
   });
 
   test('names the reasons that there are, for one that there is not', async () => {
-    const { error } = await run(quarantineCommand(), processed.name, '--reason', 'NotJsn');
+    const { error } = await run(showCommand(), processed.name, '--reason', 'NotJsn');
     expect(error).toMatchObject({ name: 'UnknownName', message: expect.stringContaining('did you mean NotJson?') });
   });
 });

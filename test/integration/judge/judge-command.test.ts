@@ -5,10 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
-import { exitCodeOf } from '../../../bin/commands/judge.ts';
-import { type JudgeFlags, judgeFiles } from '../../../bin/commands/judge-run.ts';
+import { exitCodeOf, type JudgeFlags } from '../../../bin/commands/judge.ts';
+import { type JudgeReport, judgeFiles } from '../../../bin/commands/judge-run.ts';
 import { judgeText } from '../../../bin/commands/judge-text.ts';
-import type { JudgeReport } from '../../../bin/offline/reports.ts';
 import { projectPath } from '../../../local/project-root.ts';
 import { STAND_IN_PATH } from '../../../src/judge/judge-id.ts';
 import { PLAIN } from '../../../src/quality/rates-text.ts';
@@ -59,7 +58,7 @@ async function judged(flags: Partial<JudgeFlags>, behavior: BehaviorInput = {}, 
 const GUIDELINE = { no_bleach: 'The reply never says "bleach".' };
 
 test('asks only the guideline that is given, and tells verdicts, words and dollars', async () => {
-  const report = await judged({ guideline: GUIDELINE, threshold: [{ scorer: 'no_bleach', atLeast: 0.9 }] });
+  const report = await judged({ guideline: GUIDELINE, atLeast: [{ scorer: 'no_bleach', atLeast: 0.9 }] });
   expect(report).toMatchObject({ judge: 'bedrock:/us.anthropic.claude-sonnet-4-6', captures: 10, missing: {} });
   expect(new Set(report.verdicts.map(({ scorer }) => scorer))).toEqual(new Set(['no_bleach']));
   expect(new Set(standIn.recorded.flatMap(({ asked }) => asked))).toEqual(new Set(['no_bleach']));
@@ -132,7 +131,7 @@ test('names a damaged file of a folder, judges the others, and exits with 1', as
 });
 
 test('a threshold may be of a code scorer with a value that fails, and of no other', async () => {
-  const threshold = (scorer: string) => ({ judge: 'none' as const, threshold: [{ scorer, atLeast: 0.9 }] });
+  const threshold = (scorer: string) => ({ judge: 'none' as const, atLeast: [{ scorer, atLeast: 0.9 }] });
   const report = await judged(threshold('pii_detected'));
   const found = report.verdicts.filter(({ scorer, value }) => scorer === 'pii_detected' && value === true).length;
   const { passes } = report.scorers.find(({ name }) => name === 'pii_detected') ?? {};
@@ -202,7 +201,7 @@ test('the command prints JSON to standard output alone, and its exit code is tha
     'no_bleach=The reply never says "bleach".',
   ];
   const options = { cwd: projectPath(), env: { PATH: process.env.PATH, NODE_OPTIONS: '' } };
-  const command = promisify(execFile)(process.execPath, [...words, '--threshold', 'no_bleach:1', '--json'], options);
+  const command = promisify(execFile)(process.execPath, [...words, '--at-least', 'no_bleach:1', '--json'], options);
   const { code, stdout } = (await command.catch((error: unknown) => error)) as { code: number; stdout: string };
   expect(code).toBe(1);
   expect(expectPublished('judge', stdout)).toMatchObject({ captures: 1, verdicts: [{ line: 7, value: 'no' }] });

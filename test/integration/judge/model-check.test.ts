@@ -124,9 +124,13 @@ test.each([
     AWS_ACCESS_KEY_ID: 'test',
     AWS_SECRET_ACCESS_KEY: 'test',
   };
-  const ran = await promisify(execFile)(process.execPath, ['bin/inference-monitor.ts', 'doctor', '--model', BASE], {
-    env,
-  }).then(
+  const ran = await promisify(execFile)(
+    process.execPath,
+    ['bin/inference-monitor.ts', 'doctor', '--judge-model', BASE],
+    {
+      env,
+    },
+  ).then(
     ({ stdout }) => ({ code: 0, stdout }),
     (error: { code: number; stdout: string }) => error,
   );

@@ -1,7 +1,10 @@
 /** The output of the replay command. */
-import { connectPairwiseJudge } from '../../../bin/commands/pairwise-judge.ts';
+import { connectPairwiseJudge } from '../../../bin/commands/replay-services.ts';
 import { clock, dryRunText, longWarning } from '../../../bin/commands/replay-text.ts';
 import { durationText } from '../../../src/core/text/terminal-text.ts';
+import { PLAIN } from '../../../src/quality/rates-text.ts';
+
+const PIPE = { width: Number.POSITIVE_INFINITY, style: PLAIN };
 
 test.each([
   [0, '0.0 s', '00:00'],
@@ -26,11 +29,11 @@ test('a dry run without captures explains the expected files', () => {
     ...{ requests: 0, seconds: 0, peakPerSecond: 0, meanPerSecond: 0, shape: [], streaming: 0, contentTypes: {} },
     ...{ bodyBytes: 0, inputTokens: tokens, outputTokens: tokens },
   };
-  expect(dryRunText(nothing, new Map([['NotJson', 13]]))).toMatch(
+  expect(dryRunText(nothing, new Map([['NotJson', 13]]), PIPE)).toMatch(
     /Nothing can be sent: .*JSON lines, .*jsonl\.gz, .*captureData/,
   );
-  expect(dryRunText(nothing, new Map())).toMatch(/none is in the window\.$/);
-  expect(dryRunText({ ...nothing, requests: 1, seconds: 9_366 }, new Map())).toMatch(
+  expect(dryRunText(nothing, new Map(), PIPE)).toMatch(/none is in the window\.\n$/);
+  expect(dryRunText({ ...nothing, requests: 1, seconds: 9_366 }, new Map(), PIPE)).toMatch(
     /duration: 2 h 36 min\n.*--speedup/,
   );
 });
@@ -41,7 +44,7 @@ test('rejects a judge without credentials before anything is sent', async () => 
   const none = { AWS_EC2_METADATA_DISABLED: 'true', AWS_CONFIG_FILE: '/none', AWS_SHARED_CREDENTIALS_FILE: '/none' };
   Object.assign(process.env, none, { AWS_REGION: 'eu-west-1', DOTENV_CONFIG_PATH: '/none' });
   try {
-    await expect(connectPairwiseJudge({ judgeBudgetUsd: 20 })).rejects.toMatchObject({
+    await expect(connectPairwiseJudge({ budget: 20 })).rejects.toMatchObject({
       name: 'JudgeCredentialsMissing',
     });
   } finally {

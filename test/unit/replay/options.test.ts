@@ -42,7 +42,7 @@ describe('options', () => {
   });
 
   test.each([
-    [['--judge', '--judge-budget-usd', '-5'], /a number of 0 or more/],
+    [['--judge', '--budget', '-5'], /a number of 0 or more/],
     [['--experiment', 'e'], /--experiment has no effect without --mlflow/],
     [['--tracking-uri', 'http://h'], /--tracking-uri has no effect without --mlflow/],
     [['--judge-model', 'm'], /--judge-model has no effect without --judge/],

@@ -1,12 +1,15 @@
 /** The command line's table, help, exit codes and errors. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { Command, CommanderError } from 'commander';
+import { Command } from 'commander';
 import { COMMANDS, GROUPS } from '../../../../bin/cli/commands.ts';
 import { EXIT } from '../../../../bin/cli/output.ts';
 import { failureText, programFor } from '../../../../bin/cli/program.ts';
+import { withNewNames } from '../../../../bin/cli/renamed.ts';
 import { projectPath } from '../../../../local/project-root.ts';
 import { awsFailure, nameOperations } from '../../../../src/core/errors/aws-failures.ts';
+import { runHere } from '../../../helpers/command-here.ts';
+import { expectPublished } from '../../../helpers/published-json.ts';
 
 const DOCS = readFileSync(projectPath('docs', 'commands.md'), 'utf8');
 const summaries: Record<string, string> = Object.assign({}, ...Object.values(GROUPS));
@@ -57,13 +60,50 @@ test.each(names)(
 );
 
 test.each([
-  [['rats'], /unknown command 'rats'\n\(Did you mean rates\?\)/],
-  [['rates', '--form', '7d'], /unknown option '--form'\n\(Did you mean --from\?\)/],
-  [['--jsn'], /unknown option '--jsn'/],
-])('%j is refused', async (words, expected) => {
+  [['rats'], "unknown command 'rats' (Did you mean rates?)"],
+  [['rates', '--form', '7d'], "unknown option '--form' (Did you mean --from?)"],
+  [['judge'], "missing required argument 'captures'"],
+])('%j is refused as any other error, in JSON too', async (words, message) => {
   const { text, error } = await run(...words);
-  expect(text).toMatch(expected);
-  expect(error).toBeInstanceOf(CommanderError);
+  // It is printed with the others, when it has ended the program.
+  expect(text).toBe('');
+  expect(failureText(error, { debug: false, json: false })).toBe(`InvalidCommandLine: ${message}`);
+  const printed = failureText(error, { debug: false, json: true });
+  expect(expectPublished('error', printed)).toEqual({ error: { name: 'InvalidCommandLine', message } });
+});
+
+test.each([
+  [['show', 'r', '--follow'], ['follow', 'r'], 'follow is now show --follow'],
+  [['show', '--lines', 'r', '--out', 'f'], ['quarantine', 'r', '--out', 'f'], 'quarantine is now show --lines'],
+  [['rates', '--rebuild', '--dry-run'], ['rebuild-counts', '--dry-run'], 'rebuild-counts is now rates --rebuild'],
+  [
+    ['compare', 'a', 'b', '--budget=3', '--out', 'd'],
+    ['compare', 'a', 'b', '--judge-budget-usd=3', '--output', 'd'],
+    '--judge-budget-usd is now --budget',
+  ],
+  [
+    ['judge', 'f', '--at-least', 'safety:1'],
+    ['judge', 'f', '--threshold', 'safety:1'],
+    '--threshold is now --at-least',
+  ],
+  // Of another command.
+  [['compare', 'a', 'b', '--threshold', 'error_rate:1'], ['compare', 'a', 'b', '--threshold', 'error_rate:1'], ''],
+])('%j has another name of the version before', async (now, before, note) => {
+  const { words, notes } = withNewNames(before);
+  expect(words.toSorted()).toEqual(now.toSorted());
+  expect(notes[0] ?? '').toBe(note === '' ? '' : `${note}; the old name works until the next version`);
+});
+
+test('an old name works, and says the new one on standard error', async () => {
+  const { stderr, stdout, code } = await runHere(['follow', '--help']);
+  expect(stderr).toMatch(/^follow is now show --follow;/);
+  expect(stdout).toContain('Usage: inference-monitor show');
+  expect(code).toBe(0);
+});
+
+test.each(names)('the help of %s fits 80 columns', async (name) => {
+  const { text } = await run(name, '--help');
+  expect(text.split('\n').filter((line) => line.length > 80)).toEqual([]);
 });
 
 test('a global option is accepted before and after the command', async () => {
@@ -79,44 +119,31 @@ test('a global option is accepted before and after the command', async () => {
 });
 
 describe('completion', () => {
-  const scriptFor = async (shell: string): Promise<string> => {
-    const write = jest.spyOn(process.stdout, 'write').mockReturnValue(true);
-    await (await programFor(['completion', shell], '')).parseAsync(['completion', shell], { from: 'user' });
-    const script = String(write.mock.calls[0]?.[0]);
-    write.mockRestore();
-    return script;
-  };
+  const candidates = async (shell: string, ...words: string[]): Promise<string[]> =>
+    (await runHere(['completion', shell, '--', ...words])).stdout.split('\n').slice(0, -1);
 
-  test('in bash, of commands, options and choices; files elsewhere', async () => {
-    const script = await scriptFor('bash');
-    const complete = (...words: string[]): string =>
-      execFileSync('bash', [
-        '-c',
-        `${script}\nCOMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _inference_monitor; echo "\${COMPREPLY[*]}"`,
-        ...['bash', 'inference-monitor', ...words],
-      ]).toString();
-    expect(complete('re')).toBe('retry rebuild-counts replay\n');
-    expect(complete('help', 'ra')).toBe('rates\n');
-    expect(complete('rates', '--by', '')).toBe('variant hour day\n');
-    expect(complete('rates', '--deb', '--com')).toBe('--compare-from --compare-to\n');
+  test('offers commands, options and choices', async () => {
+    expect(await candidates('bash', 're')).toEqual(['retry', 'replay']);
+    expect(await candidates('bash', 'help', 'ra')).toEqual(['rates']);
+    expect(await candidates('bash', 'rates', '--by', '')).toEqual(['variant', 'hour', 'day']);
+    expect(await candidates('bash', 'rates', '--debug', '--com')).toEqual(['--compare-from', '--compare-to']);
     // A choice with a space is one word.
-    expect(complete('runs', '--status', 't')).toBe('timed\\ out\n');
-    expect(complete('completion', 'z')).toBe('zsh\n');
-    expect(complete('replay', 'captures')).toBe('\n');
-    expect(script).toMatch(
-      /^complete -o default -F _inference_monitor inference-monitor sagemaker-inference-monitor$/m,
-    );
+    expect(await candidates('bash', 'runs', '--status', 't')).toEqual(['timed\\ out']);
+    expect(await candidates('bash', 'completion', 'z')).toEqual(['zsh']);
+    expect(await candidates('bash', 'replay', 'captures')).toEqual([]);
+    expect(await candidates('zsh', 'rates', '--by', 'h')).toEqual(['hour:a table for each']);
+    expect(await candidates('fish', 'rates', '--cs')).toEqual(['--csv\tprint a row for each rate']);
   });
 
-  test('in zsh and fish, with descriptions', async () => {
-    expect(await scriptFor('zsh')).toMatch(
-      /^ +rates\) _arguments .*'--by\[a table for each\]:by:\(variant hour day\)'/m,
-    );
-    expect(await scriptFor('zsh')).toContain('stopped timed\\ out)');
-    expect(await scriptFor('fish')).toContain("stopped timed\\ out'");
-    expect(await scriptFor('fish')).toContain(
-      "-n '__fish_seen_subcommand_from rates' -l by -x -a 'variant hour day' -d 'a table for each'",
-    );
+  test('the script for bash asks for them', async () => {
+    const { stdout: script } = await runHere(['completion', 'bash']);
+    const entry = `${process.execPath} --import ${projectPath('bin', 'ready.js')} ${projectPath('bin', 'inference-monitor.ts')}`;
+    const found = execFileSync('bash', [
+      '-c',
+      `inference-monitor() { ${entry} "$@"; }\n${script}\nCOMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _inference_monitor "$1"; echo "\${COMPREPLY[*]}"`,
+      ...['bash', 'inference-monitor', 'rates', '--by', ''],
+    ]).toString();
+    expect(found).toBe('variant hour day\n');
   });
 });
 

@@ -18,6 +18,7 @@ const progress = (more: Partial<RunProgress> = {}): RunProgress => ({
   lines: 4_000,
   usd: 1.25,
   expectedUsd: 3.75,
+  batchJobs: undefined,
   news: [],
   ...more,
 });
@@ -79,7 +80,7 @@ const SUMMARY = {
 } as unknown as RunSummary;
 
 const page = (more: Partial<RunReport> = {}): RunPage => {
-  const report: RunReport = {
+  const report = {
     run: 'last-week',
     status: 'failed',
     asked: 's3://b/my-endpoint/',
@@ -90,7 +91,7 @@ const page = (more: Partial<RunReport> = {}): RunPage => {
     quarantined: [],
     openBatchJobs: [],
     ...more,
-  };
+  } as RunReport;
   return { report, next: nextSteps(report), links: { traces: 'https://mlflow.test/#/experiments/1/traces' } };
 };
 

@@ -23,7 +23,8 @@ test.each(commands)('%s publishes what --json prints', async (name, load) => {
   if (printsJson) expect(JSON.parse(readFileSync(fileOf(name), 'utf8'))).toEqual(made[name]);
 });
 
-test('there is no schema of a command that is gone', () => {
+test('errors have a schema, and a command that is gone has none', () => {
+  expect(JSON.parse(readFileSync(fileOf('error'), 'utf8'))).toEqual(made.error);
   const files = globSync('*.json', { cwd: projectPath('schemas') });
-  for (const file of files) expect(Object.keys(COMMANDS)).toContain(file.replace('.json', ''));
+  for (const file of files) expect([...Object.keys(COMMANDS), 'error']).toContain(file.replace('.json', ''));
 });

@@ -37,6 +37,7 @@ const letters = file({
 });
 
 const report = (some: Partial<TruthReport> = {}): TruthReport => ({
+  ...{ error: undefined, notedBy: undefined },
   run: 'labels-1',
   arn: 'arn',
   status: 'succeeded',
