@@ -1,7 +1,8 @@
 /** Starts runs, follows them on the terminal, and reports what they did. */
 import type { ExecutionInput, RunOptions } from '../../src/core/contract/input.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { startExecution } from '../operate/executions.ts';
+import { parseInput } from '../../src/monitoring/plan/input.ts';
+import { startNamed } from '../operate/executions.ts';
 import { expectedSeconds, followRuns, RunWatcher } from '../operate/run-progress.ts';
 import { listRuns, type RunReport, readRunReport } from '../operate/run-report.ts';
 import { followDisplay } from './follow-display.ts';
@@ -23,7 +24,8 @@ export async function startAndFollow(
   input: ExecutionInput,
   flags: RunFlags & StackFlags,
 ): Promise<void> {
-  const run = await startExecution(stack.clients.sfn, stack.outputs.stateMachineArn, input, flags.name);
+  parseInput(input);
+  const run = await startNamed(stack.clients.sfn, stack.outputs.stateMachineArn, input, flags.name);
   if (!flags.detach) {
     notice(`run: ${run.name}`);
     return followAndReport(stack, [run], flags);

@@ -53,10 +53,8 @@ export async function withStack<T>(flags: StackFlags, work: (stack: DeployedStac
 export async function monitoringRun(stack: DeployedStack, run: string): Promise<FoundRun> {
   const found = await findStackRun(stack.clients, machinesOf(stack), stack.outputs.workBucket, run);
   if (found.kind !== 'replay') return found;
-  throw new PermanentError('NotAMonitoringRun', 'The run is a cloud replay', {
-    got: run,
-    expected: 'a monitoring run; for replays there are inference-monitor runs --replays, stop and compare',
-  });
+  const expected = 'a monitoring run; for replays there are inference-monitor runs --replays, stop and compare';
+  throw new PermanentError('NotAMonitoringRun', 'The run is a cloud replay', { got: run, expected });
 }
 
 /** Returns the state machines of a stack. */

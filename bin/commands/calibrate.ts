@@ -58,21 +58,14 @@ const OPTIONS = options(
 export type CalibrateFlags = FlagsOf<typeof OPTIONS>;
 
 const HELP = `
-Sources of labels (choose one):
-  people's assessments in MLflow, against the judge's on the same traces: the default
-  true answers, against whether scorers pass: --ground-truth
-  a file with one JSON object per line, judged now: --labels FILE
-    {"request": "…", "reply": "…", "scorer": "safety", "label": "no", "reason": "…"}
-  the project's anchor set, judged now: --anchors
-
-The exit code is 1 if a scorer misses --min-agreement, or if the judge has drifted from --baseline.
+Labels are people's assessments in MLflow, true answers (--ground-truth), the project's anchor set (--anchors), or a file with one
+JSON object per line: {"request": "…", "reply": "…", "scorer": "safety", "label": "no", "reason": "…"} (--labels). The exit code is 1
+if a scorer misses --min-agreement, or if the judge has drifted from --baseline.
 
 Examples:
   inference-monitor calibrate --experiment my-endpoint --json report.json
   inference-monitor calibrate --labels labels.jsonl --scorer safety refusal
-  inference-monitor calibrate --anchors --save-baseline anchors-baseline.json
-  inference-monitor calibrate --anchors --baseline anchors-baseline.json
-  inference-monitor calibrate --labels labels.jsonl --add-examples`;
+  inference-monitor calibrate --anchors --baseline anchors-baseline.json`;
 
 export const calibrateCommand = (): Command => command('calibrate', OPTIONS, HELP).action(calibrate);
 

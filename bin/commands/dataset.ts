@@ -6,7 +6,6 @@ import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { checkNames } from '../../src/core/values/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { type DatasetRecord, fillDataset, resolveDataset } from '../../src/mlflow/evaluation-datasets.ts';
-import type { MlflowRest } from '../../src/mlflow/rest.ts';
 import { decodeOptions } from '../../src/monitoring/chunk/decode-lines.ts';
 import { filterOption, mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
 import { assertNew, NewFile } from '../cli/new-file.ts';
@@ -43,19 +42,14 @@ const OPTIONS = options(
 type DatasetFlags = FlagsOf<typeof OPTIONS>;
 
 const HELP = `
-Selects traces, the newest first, and writes their original capture lines from S3 to a file that replay reads: production failures
-are the set that a new model must pass. Of several conditions of --scorer, one is enough. What a person said counts in place of the
-judge. A trace needs all of --tag, --filter, --from and --to.
-
-With --name, the captures are also written to MLflow's evaluation dataset of this name (MLflow 3.4 and newer). The file and MLflow
-keep them until you delete them, also when the captures are deleted.
-
-A trace whose capture is gone from S3 is named, and the exit code is 1.
+Selects traces, the newest first, and writes their original capture lines from S3 to a file that replay reads. Of several conditions
+of --scorer, one is enough; a trace needs all of --tag, --filter, --from and --to. With --name, they are also written to MLflow's
+evaluation dataset of this name (MLflow 3.4 and newer). The file and MLflow keep them until you delete them. A trace whose capture is
+gone from S3 is named, and the exit code is 1.
 
 Examples:
-  inference-monitor dataset --scorer safety --from 30d --out unsafe.jsonl
-  inference-monitor dataset --tag status_code=503 --out errors.jsonl
-  inference-monitor dataset --scorer refusal --name refusals --out refusals.jsonl`;
+  inference-monitor dataset --scorer coherence=incoherent --from 30d --out bad.jsonl
+  inference-monitor dataset --tag status_code=503 --out errors.jsonl`;
 
 /** What `--json` prints. */
 export interface DatasetReport {
@@ -96,7 +90,14 @@ async function makeDataset(flags: DatasetFlags, opened: OpenedMlflow): Promise<D
   const selected = found.slice(0, flags.limit);
   progress('');
   checkSelected(selected);
-  const filler = datasetId === undefined ? undefined : fillerOf(mlflow.rest, datasetId);
+  const filled = { inserted: 0, updated: 0 };
+  const waiting: DatasetRecord[] = [];
+  const fill = async (least: number): Promise<void> => {
+    if (datasetId === undefined || waiting.length < least) return;
+    const { inserted, updated } = await fillDataset(mlflow.rest, datasetId, waiting.splice(0));
+    filled.inserted += inserted;
+    filled.updated += updated;
+  };
   const options = { experimentId: experiment.id, ...decodeOptions(settings) };
   const file = await NewFile.open(out);
   try {
@@ -107,14 +108,16 @@ async function makeDataset(flags: DatasetFlags, opened: OpenedMlflow): Promise<D
       onFile: (done, total) => progress(`${done} of ${total} capture files read`),
       take: async (raw, one) => {
         await file.write(raw.bytes);
-        await filler?.add(datasetRecord(raw, one, options));
+        const record = datasetId === undefined ? undefined : datasetRecord(raw, one, options);
+        if (record !== undefined) waiting.push(record);
+        await fill(RECORDS_PER_REQUEST);
       },
     });
     progress('');
-    const filled = await filler?.end();
+    await fill(1);
     await file.keep();
-    const inMlflow = filled === undefined || name === undefined ? {} : { dataset: { ...filled, name } };
-    return { file: out, captures: file.lines, more: found.length > selected.length, missing, ...inMlflow };
+    const dataset = datasetId === undefined ? undefined : { id: datasetId, ...filled, name: name ?? '' };
+    return { file: out, captures: file.lines, more: found.length > selected.length, missing, dataset };
   } catch (error) {
     await file.discard();
     throw error;
@@ -123,25 +126,6 @@ async function makeDataset(flags: DatasetFlags, opened: OpenedMlflow): Promise<D
 
 /** Records may have megabytes, and MLflow reads a request as a whole. */
 const RECORDS_PER_REQUEST = 10;
-
-/** Writes records to an evaluation dataset, some at a time. */
-function fillerOf(rest: MlflowRest, id: string) {
-  const filled = { id, inserted: 0, updated: 0 };
-  const waiting: DatasetRecord[] = [];
-  /** Writes those that wait. */
-  const end = async () => {
-    if (waiting.length === 0) return filled;
-    const { inserted, updated } = await fillDataset(rest, id, waiting.splice(0));
-    filled.inserted += inserted;
-    filled.updated += updated;
-    return filled;
-  };
-  const add = async (record: DatasetRecord | undefined): Promise<void> => {
-    if (record !== undefined) waiting.push(record);
-    if (waiting.length >= RECORDS_PER_REQUEST) await end();
-  };
-  return { add, end };
-}
 
 function selectionOf(flags: DatasetFlags, { mlflow, experiment, settings }: OpenedMlflow): Selection {
   const scorers = activeScorers(settings);

@@ -47,17 +47,14 @@ export interface GroundTruthOutput {
 }
 
 const HELP = `
-The labels are ${LABEL_FILES}: JSON Lines with an id and a label, SageMaker Model Monitor's records, or CSV with named columns. The
-stack joins them to what it has indexed of the predictions. The command prints what happened to each line, and how good the
-predictions were. Labels without a prediction wait for it. The same file again changes nothing. docs/ground-truth.md
-
-Without a file it prints how good they were: all that have a label, or those of inferences from --from to --to.
+The labels are ${LABEL_FILES}. The stack joins them to what it has indexed of the predictions; labels without a prediction wait for
+it, and the same file again changes nothing. Without a file, the figures of all predictions with a label are printed, or of those from
+--from to --to. docs/ground-truth.md
 
 The run continues if this command is interrupted. The exit code is 1 if it failed, or if a line could not be used.
 
 Examples:
   inference-monitor ground-truth labels.csv
-  inference-monitor ground-truth s3://my-labels/churn/2026-11/
   inference-monitor ground-truth --from 30d --by day --variant green`;
 
 export const groundTruthCommand = (): Command =>
@@ -67,10 +64,9 @@ export const groundTruthCommand = (): Command =>
 
 async function groundTruth(source: string | undefined, flags: TruthFlags): Promise<void> {
   if (source === '' || (source !== undefined && flags.run !== undefined)) {
-    throw new PermanentError('LabelsMissing', 'No labels are given', {
-      got: source === '' ? 'an empty name' : 'labels and --run',
-      expected: 'a file, a folder or s3://…; or --run alone, for a run that was started before',
-    });
+    const got = source === '' ? 'an empty name' : 'labels and --run';
+    const expected = 'a file, a folder or s3://…; or --run alone, for a run that was started before';
+    throw new PermanentError('LabelsMissing', 'No labels are given', { got, expected });
   }
   const query = { by: flags.by, variant: flags.variant, ...windowOfFlags(flags) };
   await withStack(flags, async (stack) => {

@@ -37,15 +37,12 @@ const OPTIONS = options(
 
 const HELP = `
 Reads *.jsonl and *.jsonl.gz with the stack's own reader. It needs no AWS, no network and no settings; those that decide how captures
-are read and judged are taken from .env (FEATURE_NAMES, CSV_HEADER, MAX_LINE_BYTES, BEDROCK_MODEL_ID, …).
-
-The exit code is 1 if a line would be quarantined, if there is no capture, or if a file of a folder cannot be read; 2 if nothing can
-be read.
+are read and judged are taken from .env. The exit code is 1 if a line would be quarantined, if there is no capture, or if a file of a
+folder cannot be read; 2 if nothing can be read.
 
 Examples:
   inference-monitor inspect captures/
-  inference-monitor inspect captures.jsonl:17 --json
-  inference-monitor inspect downloaded/ && echo "nothing would be quarantined"`;
+  inference-monitor inspect captures.jsonl:17 --json`;
 
 export const inspectCommand = (): Command =>
   command('inspect', OPTIONS, HELP).argument('<captures>', 'a capture file, file:line, or a folder').action(inspect);

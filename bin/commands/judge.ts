@@ -43,17 +43,13 @@ const OPTIONS = options(
 export type JudgeFlags = Omit<FlagsOf<typeof OPTIONS>, 'all' | 'json'>;
 
 const HELP = `
-With --guideline alone only the guidelines are asked, with --scorer only these scorers, else all. The stand-in's verdicts follow
-simple rules and cost nothing; the real judge needs your own credentials.
-
-The exit code is 1 if a share of --at-least is not reached, or if a file of a folder cannot be read, and 2 if verdicts are missing,
-because the judge failed or the budget was too small, or if there is nothing to judge.
+With --guideline alone only the guidelines are asked, with --scorer only these scorers, else all. The exit code is 1 if a share of
+--at-least is not reached, or if a file of a folder cannot be read, and 2 if verdicts are missing or there is nothing to judge.
 
 Examples:
   inference-monitor judge captures.jsonl \\
     --guideline no_legal_advice="The reply gives no legal advice."
-  inference-monitor judge captures.jsonl:17
-  inference-monitor judge captures/ --judge stand-in --scorer safety completeness
+  inference-monitor judge captures.jsonl:17 --judge stand-in --scorer safety
   inference-monitor judge captures/ --scorer safety --at-least safety:0.95 --json`;
 
 export const judgeCommand = (): Command =>

@@ -27,14 +27,12 @@ const OPTIONS = options(
 );
 
 const HELP = `
-Reads the judged traces of the window, and makes sure that --next of them wait for a person's label: those that are missing are
-picked, at random within what the judge passes and what it fails. Each trace keeps the window and its probability in the tag
-label_<scorer>, by which rates and calibrate weigh its label. Where MLflow has review queues (3.14 and newer), the traces are in the
-queue “labels: <scorer>”. Called again, it replaces those that have a label by now. docs/labels.md says how to label.
+Reads the judged traces of the window, and picks traces until --next of them wait for a person's label, at random within what the
+judge passes and what it fails. Where MLflow has review queues (3.14 and newer), they are in the queue “labels: <scorer>”. Called
+again, it replaces those that have a label by now. docs/labels.md says how to label.
 
 Examples:
-  inference-monitor label --next 50 --scorer relevance_to_query
-  inference-monitor label --scorer safety refusal --from 2026-11-20 --to 2026-11-21`;
+  inference-monitor label --next 50 --scorer safety refusal --from 2026-11-20`;
 
 export const labelCommand = (): Command => command('label', OPTIONS, HELP).action(label);
 

@@ -24,16 +24,11 @@ type OpenFlags = FlagsOf<typeof OPTIONS>;
 
 const HELP = `
 Prints the address, and opens it in the browser if this is a terminal of a machine with one. Without an argument it is MLflow's page
-with the traces of the experiment.
-
-The page of SageMaker's managed MLflow needs a login, which the address contains: AWS makes it for you (CreatePresignedMlflowAppUrl,
-or CreatePresignedMlflowTrackingServerUrl). It works once, within ${LOGIN_SECONDS / 60} minutes, and whoever has it is let in as you: do not share it,
-and keep it out of logs.
+with the traces of the experiment. The page of SageMaker's managed MLflow needs a login, which the address contains: it works once,
+within ${LOGIN_SECONDS / 60} minutes, and whoever has it is let in as you: do not share it, and keep it out of logs.
 
 Examples:
-  inference-monitor open
   inference-monitor open tr-0f3b9c1e2d4a5b6c7d8e9f0a1b2c3d4e
-  inference-monitor open my-run
   inference-monitor open --dashboard --print`;
 
 const TRACE = /^tr-[0-9a-f]{32}$/;

@@ -18,6 +18,7 @@ import { confirmed } from '../cli/confirm.ts';
 import { EXIT, notice, print } from '../cli/output.ts';
 import { type CommandStopping, stopCommandOnSignals } from '../cli/stop-signals.ts';
 import { openStorage } from '../cli/storage.ts';
+import { windowOfFlags } from '../cli/window.ts';
 import type { ReplayFlags } from './replay.ts';
 import { prepareDirectory, releaseDirectory } from './replay-directory.ts';
 import { ReplayStack } from './replay-stack.ts';
@@ -79,12 +80,12 @@ export async function performReplay(source: string, given: ReplayFlags, options:
 /** Opens and indexes the captures for the duration of the work. */
 async function withCaptures(
   source: string,
-  { from: fromMs, to: toMs, options }: Asked,
+  { options, ...flags }: Asked,
   stack: ReplayStack,
   signal: AbortSignal,
   work: (captures: Captures) => Promise<void>,
 ): Promise<void> {
-  const window = { fromMs, toMs };
+  const window = windowOfFlags(flags);
   const { files, dispose } = await openSource(source, { ...window, storage: openStorage, signal });
   try {
     const skipped: SkippedLine[] = [];

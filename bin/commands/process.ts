@@ -36,19 +36,14 @@ type ProcessFlags = FlagsOf<typeof OPTIONS>;
 
 const HELP = `
 A source is s3://bucket/key.jsonl, s3://bucket/prefix/, a key or a prefix in the stack's capture bucket, or a file or a folder on
-this machine. Without one, --from is needed. Times are instants such as 2026-11-20T09:00:00Z, days (UTC), or ages such as 12h, 7d.
+this machine. Without one, --from is needed: an instant, a day (UTC), or an age such as 12h, 7d. What has its trace and its verdicts
+is left as it is. The run continues if this command is interrupted. The exit code is 1 if a run failed, and 130 after Ctrl-C.
 
-Processing again is safe: what has its trace and its verdicts is left as it is. The run continues if this command is interrupted.
-
-Files of this machine are put into the capture bucket as SageMaker would put them. The stack's own rule then starts their runs, with
-the stack's settings, and this command follows them. Options of a run can be given once the files are in the bucket. If the bucket
-already has a file with different content, the upload is refused.
-
-The exit code is 1 if a run failed, and 130 after Ctrl-C.
+Files of this machine are put into the capture bucket as SageMaker would put them, where the stack's own rule starts their runs, with
+the stack's settings. Options of a run can be given once they are there. A file with different content is never overwritten.
 
 Examples:
   inference-monitor process --from 2026-11-20 --to 2026-11-21 --dry-run
-  inference-monitor process my-endpoint/blue/ --from 7d --sample-rate 0.1 --budget 5
   inference-monitor process ./captures`;
 
 export const processCommand = (): Command =>

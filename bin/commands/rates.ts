@@ -58,20 +58,13 @@ const OPTIONS = options(
 export type RatesFlags = Partial<FlagsOf<typeof OPTIONS>>;
 
 const HELP = `
-Times are instants such as 2026-11-20T09:00:00Z, days such as 2026-11-20 (UTC), or ages such as 12h, 7d. Windows are whole hours of
-the time of inference: --from is rounded down, --to up. With --compare-from, the differences to that window are printed (by default
-it is as long as the other); with --by variant and two variants, those between the variants.
-
-A rate is the share of captures that pass a scorer, estimated from those that the judge has judged. “judge only” means that no
-person's labels correct the judge's errors. docs/rates.md says how to read it.
-
-With --rebuild, counts of runs whose receipts have expired (after 90 days) are kept, and named. It may run beside other runs.
+Times are instants such as 2026-11-20T09:00:00Z, days (UTC), or ages such as 12h, 7d. Windows are whole hours of the time of
+inference. With --compare-from, the differences to that window are printed (by default it is as long as the other); with --by variant
+and two variants, those between the variants. docs/rates.md says how to read a rate.
 
 Examples:
-  inference-monitor rates --from 24h
-  inference-monitor rates --from 2026-11-20 --to 2026-11-21 --by variant
+  inference-monitor rates --from 24h --by variant
   inference-monitor rates --from 1d --compare-from 8d --scorer safety
-  inference-monitor rates --from 30d --by day --csv > rates.csv
   inference-monitor rates --rebuild --dry-run`;
 
 export const ratesCommand = (): Command => command('rates', OPTIONS, HELP).action(rates);

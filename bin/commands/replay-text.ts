@@ -1,5 +1,6 @@
 /** What the replay command prints: the plan of a dry run, the progress, and the figures at the end, as text and as JSON. */
 import { durationText, singleLine } from '../../src/core/text/terminal-text.ts';
+import { sparkline } from '../../src/quality/rates-text.ts';
 import type { Quality } from '../../src/replay/compare/quality.ts';
 import type { DryRun } from '../../src/replay/dry-run.ts';
 import type { FollowedUp } from '../../src/replay/follow-ups.ts';
@@ -14,13 +15,6 @@ import { CAPTURE_FILES } from '../../src/replay/source/open-source.ts';
 import { type ReplayResult, unsentWarning } from '../../src/replay/to-directory.ts';
 import { Page, type TextOptions, whole } from '../cli/output.ts';
 import { joinFitting, shareBar, startProgress } from '../cli/progress.ts';
-
-const LEVELS = '▁▂▃▄▅▆▇█';
-
-function sparkline(counts: readonly number[]): string {
-  const most = Math.max(...counts, 1);
-  return counts.map((count) => (count === 0 ? ' ' : LEVELS[Math.ceil((count / most) * LEVELS.length) - 1])).join('');
-}
 
 /** The captured lines that are not sent, by reason. */
 function addSkipped(page: Page, skipped: ReadonlyMap<string, number>): void {
@@ -57,7 +51,7 @@ export function dryRunText(plan: DryRun, skipped: ReadonlyMap<string, number>, o
   const warning = longWarning(plan.seconds);
   if (warning !== undefined) page.add(`  ${warning}`);
   page.add(`requests per second: mean ${plan.meanPerSecond.toFixed(2)}, peak ${plan.peakPerSecond}`);
-  if (plan.shape.length > 1) page.add(`shape: |${sparkline(plan.shape)}|`);
+  if (plan.shape.length > 1) page.add(`shape: ${sparkline(plan.shape.map((count) => count || null))}`);
   page.add(`bytes: ${whole(plan.bodyBytes)}`);
   page.add(`input tokens: ${estimated(plan.inputTokens)}`);
   page.add(`output tokens: ${estimated(plan.outputTokens)}`);

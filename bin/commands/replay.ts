@@ -1,6 +1,5 @@
 /** `inference-monitor replay`: sends captured requests to another endpoint and measures the replies. */
 import { type Command, InvalidArgumentError } from 'commander';
-import { parseInferenceTime } from '../../src/captures/record/inference-time.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { DEFAULT_OPTIONS as D, type ReplayOptions } from '../../src/replay/options.ts';
 import {
@@ -15,6 +14,7 @@ import {
   parsed,
 } from '../cli/options.ts';
 import { jsonOption } from '../cli/output.ts';
+import { windowOptions } from '../cli/window.ts';
 import { performReplay } from './perform-replay.ts';
 
 const HELP = `
@@ -23,12 +23,10 @@ run, or if the judge or MLflow failed after it, and 130 after Ctrl-C.
 
 Examples:
   inference-monitor replay captures/ --url http://localhost:8000 --dry-run
-  inference-monitor replay captures/ --url http://localhost:8000 \\
-    --fixed-schedule-auto-offset --compare
-  inference-monitor replay s3://bucket/my-endpoint --endpoint my-endpoint-v2 \\
-    --from 2026-11-20T09:00:00Z --to 2026-11-20T10:00:00Z --speedup 2
   inference-monitor replay captures.jsonl --url http://localhost:8000 \\
-    --concurrency 16 --model my-model --stream`;
+    --concurrency 16 --model my-model --compare
+  inference-monitor replay s3://bucket/my-endpoint --endpoint my-endpoint-v2 \\
+    --from 2026-11-20T09:00:00Z --to 2026-11-20T10:00:00Z --speedup 2`;
 
 export const replayCommand = (): Command =>
   command('replay', [...OPTIONS, ...TARGET], HELP)
@@ -60,15 +58,11 @@ function checkCombinations(flags: ReplayFlags): void {
     const facts = { got, expected: `${got} with --${needed}` };
     throw new PermanentError('InvalidReplayOptions', `${got} has no effect without --${needed}`, facts);
   }
-  const { from, to, fixedSchedule, concurrency, requestRate } = flags;
+  const { fixedSchedule, concurrency, requestRate } = flags;
   if (fixedSchedule && (concurrency !== undefined || requestRate !== undefined)) {
     const expected = 'one kind of timing; --max-concurrency limits the requests in flight of a schedule';
     const message = 'A schedule cannot be combined with --concurrency or --request-rate';
     throw new PermanentError('InvalidReplayOptions', message, { got: 'both', expected });
-  }
-  if (from !== undefined && to !== undefined && from >= to) {
-    const facts = { got: [from, to].map((ms) => new Date(ms).toISOString()).join(' to ') };
-    throw new PermanentError('InvalidReplayOptions', '--from must be before --to, which is exclusive', facts);
   }
 }
 
@@ -89,13 +83,6 @@ function optionsOf(flags: ReplayFlags): ReplayOptions {
 
 // --------------------------------------------------------------------------------------------------------- options
 // In the order of the help.
-
-/** Parses a time like the captured ones: in UTC unless it has an offset. */
-function instant(text: string): number {
-  const value = parseInferenceTime(text);
-  if (/^\d{4}-/.test(text) && value !== undefined) return value;
-  throw new InvalidArgumentError('expected a time such as 2026-11-20T09:00:00Z');
-}
 
 /** Accepts `5` and `5%`. */
 const percent = (text: string): number => numbers.any(text.replace(/%$/, ''));
@@ -131,8 +118,7 @@ const OPTIONS = options(
   option('--custom-dataset-type <type>', 'AIPerf’s name for captures, the only kind of input', {
     choices: ['sagemaker_data_capture'],
   }),
-  option('--from <time>', 'replay captures from this time on, such as 2026-11-20T09:00:00Z', instant),
-  option('--to <time>', 'replay captures before this time', instant),
+  ...windowOptions(),
   option('--stack <prefix>', 'the stack that knows which captures are of replays (default: STACK_PREFIX)'),
   option('--model <name>', 'set "model" in JSON bodies'),
   option('--set <key=value>', 'set a value in JSON bodies; use dots for inner keys; repeatable', parsed(collected, [])),

@@ -63,15 +63,14 @@ function whatToRetry(report: Pick<RunReport, 'run' | 'status' | 'summary'>, aske
   const has = RETRY_WHAT.filter((what) => left[what] > 0);
   const [only, ...others] = has;
   if (only === undefined || (asked !== undefined && left[asked] === 0)) {
-    throw new PermanentError('NothingToRetry', 'The run has nothing of that to process again', {
-      got: asked === undefined ? run : `${asked} of ${run}`,
-      expected: only === undefined ? 'a run with something failed, quarantined or held' : `--what ${has.join(' or ')}`,
-    });
+    const got = asked === undefined ? run : `${asked} of ${run}`;
+    const expected =
+      only === undefined ? 'a run with something failed, quarantined or held' : `--what ${has.join(' or ')}`;
+    throw new PermanentError('NothingToRetry', 'The run has nothing of that to process again', { got, expected });
   }
   if (asked !== undefined) return asked;
   if (others.length === 0) return only;
-  throw new PermanentError('RetryUnclear', 'The run has several things to process again', {
-    got: has.map((what) => `${left[what]} ${what}`).join(', '),
-    expected: `--what ${has.join(', or --what ')}`,
-  });
+  const got = has.map((what) => `${left[what]} ${what}`).join(', ');
+  const expected = `--what ${has.join(', or --what ')}`;
+  throw new PermanentError('RetryUnclear', 'The run has several things to process again', { got, expected });
 }

@@ -17,15 +17,12 @@ export type ShowFlags = FlagsOf<typeof OPTIONS>;
 
 const HELP = `
 Shows what was lost, held back or quarantined, why, and which lines; failed chunks with their error; what to do next; links. While
-the run is running, the figures are those of complete chunks. Receipts are kept for 90 days, quarantined lines for a year.
-
-With --follow, Ctrl-C leaves the run running, and the exit code is 1 if the run failed.
+the run is running, the figures are those of complete chunks. With --follow, the exit code is 1 if the run failed.
 
 With --out, the lines go to a file that inspect and process read. They are never printed, since anybody may have sent them to the
 endpoint. The exit code is 1 if a line is not in the file: it was too long to be kept, and its capture file is gone.
 
 Examples:
-  inference-monitor show last-week
   inference-monitor show last-week --follow
   inference-monitor show last-week --reason NotJson --out not-json.jsonl`;
 

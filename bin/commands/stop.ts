@@ -37,16 +37,12 @@ export type StopResult =
     };
 
 const HELP = `
-A run: no further chunk starts. Functions at work finish their part, within 15 minutes. What is in MLflow stays, and the command
-says what is left open and what to do next. Jobs of batch inference continue by themselves, and are named.
-
-A cloud replay: shards that are sending stop within seconds, and no further shard starts. The results so far are then summarized,
-and the MLflow run ends as KILLED. If a replay has ended without results, the command has them written; it is safe to repeat. The
-exit code is 1 if the results are not there after five minutes, and 2 if the replay does not exist or could not be stopped.
+A run: no further chunk starts. Functions at work finish their part, within 15 minutes. Jobs of batch inference continue by
+themselves, and are named. A cloud replay: shards stop within seconds, and the results so far are summarized. The exit code is 1 if
+they are not there after five minutes, and 2 if the replay does not exist or could not be stopped. It is safe to repeat.
 
 Examples:
-  inference-monitor stop last-week
-  inference-monitor stop before-the-migration --stack staging`;
+  inference-monitor stop last-week`;
 
 export const stopCommand = (): Command =>
   command('stop', stackOptions('print what was stopped as JSON, and the rest on standard error'), HELP)

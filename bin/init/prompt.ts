@@ -72,8 +72,6 @@ export class Prompt {
 export function promptOnTerminal({ stdin, stderr }: Pick<NodeJS.Process, 'stdin' | 'stderr'> = process): Prompt {
   if (stdin.isTTY && stderr.isTTY) return new Prompt(stdin, stderr);
   const expected = '--yes with the settings as flags: inference-monitor init --help';
-  throw new PermanentError('NoTerminal', 'The settings cannot be asked for', {
-    got: 'no terminal to ask on',
-    expected,
-  });
+  const facts = { got: 'no terminal to ask on', expected };
+  throw new PermanentError('NoTerminal', 'The settings cannot be asked for', facts);
 }

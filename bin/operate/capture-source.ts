@@ -9,6 +9,7 @@ import type { BackfillInput, ObjectInput } from '../../src/core/contract/input.t
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { nearest } from '../../src/core/values/nearest.ts';
 import { type CaptureFile, findCaptures, firstLines } from './capture-files.ts';
+import { inputWords } from './executions.ts';
 
 /** Where the stack looks for captures, and of which endpoint. */
 export interface StackCaptures extends CaptureScope {
@@ -51,10 +52,8 @@ export async function captureSource(
     return { local: text };
   }
   if (text !== undefined && !text.startsWith(S3) && /^[./~]/.test(text)) {
-    throw new PermanentError('SourceMissing', 'There is no such file or folder on this machine', {
-      got: text,
-      expected: 'a capture file, a folder with *.jsonl files, or s3://bucket/prefix',
-    });
+    const facts = { got: text, expected: 'a capture file, a folder with *.jsonl files, or s3://bucket/prefix' };
+    throw new PermanentError('SourceMissing', 'There is no such file or folder on this machine', facts);
   }
   const { bucket, key } = where;
   if (key.endsWith(SUFFIX)) {
@@ -104,12 +103,11 @@ async function existing(storage: Storage, scope: CaptureScope, bucket: string, k
       if (names.push(other.slice(folder.length)) >= MAX_COMPARED) break;
     }
     const alike = nearest(basename(key), names) ?? names[0];
+    const near = alike === undefined ? '; its folder is empty' : `, such as ${folder}${alike}`;
+    const expected = `the raw key of an existing object (not URL-encoded)${near}`;
     throw new PermanentError('CaptureMissing', 'The capture file does not exist', {
       got: `${S3}${bucket}/${key}`,
-      expected:
-        alike === undefined
-          ? 'the raw key of an existing object (not URL-encoded); its folder is empty'
-          : `the raw key of an existing object (not URL-encoded), such as ${folder}${alike}`,
+      expected,
     });
   }
 }
@@ -124,18 +122,14 @@ async function measure(storage: Storage, scope: CaptureScope, input: BackfillInp
     measured.bytes += size;
   }
   if (measured.files > 0) return measured;
-  let any: string | undefined;
-  for await (const { key } of backfillObjects(storage, scope, { bucket: scope.bucket, prefix: '' }, undefined)) {
-    any = key;
+  const { bucket } = scope;
+  let near = '; the stack has none yet';
+  for await (const { key } of backfillObjects(storage, scope, { bucket, prefix: '' }, undefined)) {
+    near = `, such as ${S3}${bucket}/${key}`;
     break;
   }
-  throw new PermanentError('NoCaptures', 'There are no captures', {
-    got: `${S3}${input.bucket}/${input.prefix}${input.from ? ` from ${input.from}` : ''}${input.to ? ` to ${input.to}` : ''}`,
-    expected:
-      any === undefined
-        ? 'capture files; the stack has none yet'
-        : `capture files, such as ${S3}${scope.bucket}/${any}`,
-  });
+  const facts = { got: inputWords(input), expected: `capture files${near}` };
+  throw new PermanentError('NoCaptures', 'There are no captures', facts);
 }
 
 // ------------------------------------------------------------------------------------------- files of this machine
@@ -191,11 +185,9 @@ async function assertCapture(path: string): Promise<void> {
     if (line.includes('captureData')) return;
     read += 1;
   }
-  throw new PermanentError('NotACapture', 'The file has no captures', {
-    got: read === 0 ? 'an empty file' : `no "captureData" in its first ${read} lines`,
-    expected: "Data Capture's JSON lines, uncompressed",
-    where: path,
-  });
+  const got = read === 0 ? 'an empty file' : `no "captureData" in its first ${read} lines`;
+  const expected = "Data Capture's JSON lines, uncompressed";
+  throw new PermanentError('NotACapture', 'The file has no captures', { got, expected, where: path });
 }
 
 type Stored = NonNullable<Awaited<ReturnType<Storage['head']>>>;

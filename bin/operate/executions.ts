@@ -13,24 +13,11 @@ import {
   type SFNClient,
   StartExecutionCommand,
 } from '@aws-sdk/client-sfn';
-import type { ExecutionInput } from '../../src/core/contract/input.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { nearest } from '../../src/core/values/nearest.ts';
-import { parseInput } from '../../src/monitoring/plan/input.ts';
 
 /** Step Functions also accepts letters of other alphabets. */
 const RUN_NAME = /^[-\w.+@=]{1,80}$/;
-
-/** Starts a run of captures. @throws what `startNamed` does; PermanentError `InvalidInput` with the allowed values */
-export async function startExecution(
-  sfn: SFNClient,
-  stateMachineArn: string,
-  input: ExecutionInput,
-  name?: string,
-): Promise<StartedExecution> {
-  parseInput(input);
-  return startNamed(sfn, stateMachineArn, input, name);
-}
 
 export interface StartedExecution {
   name: string;
@@ -53,16 +40,13 @@ export async function startNamed(
     throw new PermanentError('InvalidRunName', 'That cannot be the name of a run', { got: name, expected });
   }
   try {
-    const { executionArn: arn = '' } = await sfn.send(
-      new StartExecutionCommand({ stateMachineArn, input: JSON.stringify(input), name }),
-    );
+    const command = new StartExecutionCommand({ stateMachineArn, input: JSON.stringify(input), name });
+    const { executionArn: arn = '' } = await sfn.send(command);
     return { name: arn.split(':').at(-1) ?? '', arn };
   } catch (error) {
-    if (error instanceof ExecutionAlreadyExists) {
-      const expected = 'a name that no run of the last 90 days has';
-      throw new PermanentError('RunNameTaken', 'There is a run of that name', { got: name, expected }, error);
-    }
-    throw error;
+    if (!(error instanceof ExecutionAlreadyExists)) throw error;
+    const expected = 'a name that no run of the last 90 days has';
+    throw new PermanentError('RunNameTaken', 'There is a run of that name', { got: name, expected }, error);
   }
 }
 
@@ -139,10 +123,8 @@ export async function findExecution(sfn: SFNClient, machines: StateMachines, run
   }
   const [only, other] = found;
   if (other !== undefined) {
-    throw new PermanentError('AmbiguousRun', 'A monitoring run and a replay have this name', {
-      got: run,
-      expected: found.map(({ executionArn }) => executionArn).join(', or '),
-    });
+    const facts = { got: run, expected: found.map(({ executionArn }) => executionArn).join(', or ') };
+    throw new PermanentError('AmbiguousRun', 'A monitoring run and a replay have this name', facts);
   }
   if (only !== undefined) return only;
   throw await noSuchRun(sfn, Object.values(machines), run);
@@ -161,24 +143,18 @@ async function describe(sfn: SFNClient, executionArn: string): Promise<DescribeE
 }
 
 async function noSuchRun(sfn: SFNClient, machines: string[], run: string): Promise<PermanentError> {
-  const lists = await Promise.all(
-    machines.map((stateMachineArn) =>
-      sfn.send(new ListExecutionsCommand({ stateMachineArn, maxResults: MAX_COMPARED })),
-    ),
-  );
+  const list = (stateMachineArn: string) =>
+    sfn.send(new ListExecutionsCommand({ stateMachineArn, maxResults: MAX_COMPARED }));
+  const lists = await Promise.all(machines.map(list));
   const newest = lists
     .flatMap(({ executions = [] }) => executions)
     .sort((a, b) => Number(b.startDate ?? 0) - Number(a.startDate ?? 0))
     .map(({ name = '' }) => name);
   const alike = nearest(run.split(':').at(-1) ?? '', newest);
   const others = newest.filter((name) => name !== alike).slice(0, MAX_NAMED);
-  const expected =
-    newest.length === 0
-      ? 'the name or the ARN of an execution; there is none yet'
-      : `the name or the ARN of an execution of the last 90 days, such as ${[...(alike ? [alike] : []), ...others].join(', ')}`;
-  return new PermanentError('NoSuchRun', 'There is no run of that name', {
-    got: run,
-    expected: alike === undefined ? expected : `${expected}. Did you mean ${alike}?`,
-    where: machines.join(', '),
-  });
+  const such = [...(alike ? [alike] : []), ...others].join(', ');
+  const near = alike === undefined ? '' : `. Did you mean ${alike}?`;
+  const which = newest.length === 0 ? '; there is none yet' : ` of the last 90 days, such as ${such}${near}`;
+  const facts = { got: run, expected: `the name or the ARN of an execution${which}`, where: machines.join(', ') };
+  return new PermanentError('NoSuchRun', 'There is no run of that name', facts);
 }

@@ -46,7 +46,7 @@ describe('options', () => {
     [['--experiment', 'e'], /--experiment has no effect without --mlflow/],
     [['--tracking-uri', 'http://h'], /--tracking-uri has no effect without --mlflow/],
     [['--judge-model', 'm'], /--judge-model has no effect without --judge/],
-    [['--from', '2026-11-20T10:00:00Z', '--to', '2026-11-20T10:00:00Z'], /--from must be before --to/],
+    [['--url', 'h', '--from', '2026-11-20T10:00:00Z', '--to', '2026-11-20T10:00:00Z'], /--from before --to/],
     [['--dry-run', '--url', 'nonsense://x'], /The target is not a URL; got: nonsense:\/\/x/],
   ])('rejects %j on the command line', async (given, message) => {
     const command = replayCommand()
