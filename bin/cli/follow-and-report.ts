@@ -19,11 +19,7 @@ interface NamedRun {
 }
 
 /** Starts a run, and follows it unless it is detached. */
-export async function startAndFollow(
-  stack: DeployedStack,
-  input: ExecutionInput,
-  flags: RunFlags & StackFlags,
-): Promise<void> {
+export async function startAndFollow(stack: DeployedStack, input: ExecutionInput, flags: RunFlags & StackFlags) {
   parseInput(input);
   const run = await startNamed(stack.clients.sfn, stack.outputs.stateMachineArn, input, flags.name);
   if (!flags.detach) {
@@ -36,11 +32,7 @@ export async function startAndFollow(
 }
 
 /** Follows runs to their end, and prints what they did. Ctrl-C leaves them running. */
-export async function followAndReport(
-  stack: DeployedStack,
-  runs: readonly NamedRun[],
-  flags: StackFlags,
-): Promise<void> {
+export async function followAndReport(stack: DeployedStack, runs: readonly NamedRun[], flags: StackFlags) {
   const { clients, outputs } = stack;
   const watchers = runs.map((run) => new RunWatcher(clients, outputs.workBucket, run));
   const display = followDisplay(process.stderr);
@@ -128,11 +120,7 @@ export const runOptions = () =>
     option('--evaluate', 'judge the captures (the default)'),
     option('--no-evaluate', 'only log traces'),
     option('--sample-rate <share>', 'judge this share of the captures, 0 to 1', numbers.share),
-    option(
-      '--budget <dollars>',
-      'the most that this run may spend on the judge, within the daily budget',
-      numbers.spending,
-    ),
+    option('--budget <dollars>', 'the most that this run may spend, within the daily budget', numbers.spending),
     option('--batch', 'judge by Bedrock batch inference: half the price, hours later'),
     option('--reevaluate', 'judge captures again that have a verdict'),
     option('--dry-run', 'estimate files, time and cost; spend nothing'),

@@ -92,16 +92,14 @@ const helpText = (help: string, width: number): string =>
     .trimEnd();
 
 export const judgeModelOption = () => option('--judge-model <id>', 'the judge to ask (default: BEDROCK_MODEL_ID)');
+export const JUDGE_BUDGET = 'the most to spend on the judge; 0: no limit';
+
 /** Of the commands that compare replies. */
 export const judgingOptions = (what: string) =>
   options(
     option('--judge', `${what}ask the judge which reply is better, in both orders`),
     judgeModelOption(),
-    option(
-      '--budget <dollars>',
-      `the most to spend on the judge; 0: no limit (default: ${DEFAULT_JUDGE_BUDGET_USD})`,
-      numbers.amount,
-    ),
+    option('--budget <dollars>', `${JUDGE_BUDGET} (default: ${DEFAULT_JUDGE_BUDGET_USD})`, numbers.amount),
   );
 
 // --------------------------------------------------------------------------------------------------------- numbers

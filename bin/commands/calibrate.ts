@@ -11,7 +11,17 @@ import { addExamples, MAX_EXAMPLES } from '../../src/quality/calibration/example
 import { terminalReport } from '../../src/quality/calibration/terminal-report.ts';
 import type { CalibrationReport, Unanswered } from '../../src/quality/calibration/types.ts';
 import { experimentOptions, filterOption, mlflowSettings } from '../cli/mlflow.ts';
-import { command, type FlagsOf, judgeModelOption, numbers, oneOf, option, options, parsed } from '../cli/options.ts';
+import {
+  command,
+  type FlagsOf,
+  JUDGE_BUDGET,
+  judgeModelOption,
+  numbers,
+  oneOf,
+  option,
+  options,
+  parsed,
+} from '../cli/options.ts';
 import { EXIT, jsonText, notice, percent, some } from '../cli/output.ts';
 import { compareWithPeople, readGiven } from './calibration-data.ts';
 import { type CommandSettings, commandSettings } from './settings.ts';
@@ -37,14 +47,10 @@ const OPTIONS = options(
   option('--scorer <names...>', 'only these scorers'),
   option(
     '--ask <which>',
-    'all scorers that apply, or only the labeled ones',
+    'all scorers that apply, or the labeled ones',
     oneOf(['production', 'labelled'], 'production'),
   ),
-  option(
-    '--budget <dollars>',
-    'the most to spend on the judge; 0: no limit',
-    parsed(numbers.amount, DEFAULT_BUDGET_USD),
-  ),
+  option('--budget <dollars>', JUDGE_BUDGET, parsed(numbers.amount, DEFAULT_BUDGET_USD)),
   option('--json [file]', 'print all figures and all pairs as JSON, or write them to a file'),
   option('--baseline <file>', 'compare with a saved baseline to detect that the judge has drifted'),
   option('--save-baseline <file>', 'save the verdicts of this run as a baseline'),

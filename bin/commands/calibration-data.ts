@@ -146,11 +146,7 @@ async function experimentOf(rest: MlflowRest, settings: CommandSettings): Promis
   throw new PermanentError('MlflowExperimentMissing', 'The experiment does not exist', facts);
 }
 
-function readFromMlflow(
-  options: CalibrateFlags,
-  settings: CommandSettings,
-  all: readonly Scorer[],
-): Promise<CalibrationReport> {
+function readFromMlflow(options: CalibrateFlags, settings: CommandSettings, all: readonly Scorer[]) {
   return withExperiment(settings, async (mlflow, experiment) => {
     const query = {
       experimentId: experiment.id,

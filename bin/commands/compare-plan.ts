@@ -153,11 +153,7 @@ async function costOf(
 
 const usd = (amount: number): string => `$${amount < 0.1 ? amount.toPrecision(2) : amount.toFixed(2)}`;
 
-function planText(
-  { thresholds, requests, captures }: GatePlan,
-  judge: JudgeCost | undefined,
-  out: TextOptions,
-): string {
+function planText({ thresholds, requests, captures }: GatePlan, judge: JudgeCost | undefined, out: TextOptions) {
   const page = new Page(out);
   page.add(
     'Requests that both runs need in common, so that an unchanged release passes each threshold in 80% of the releases:',

@@ -98,11 +98,7 @@ function checkPlan(locations: readonly string[], { plan, captures }: CompareFlag
   }
 }
 
-async function compare(
-  beforeLocation: string | undefined,
-  afterLocation: string | undefined,
-  given: CompareFlags,
-): Promise<void> {
+async function compare(beforeLocation: string | undefined, afterLocation: string | undefined, given: CompareFlags) {
   const locations = [beforeLocation, afterLocation].filter((one) => one !== undefined);
   checkPlan(locations, given);
   const flags = await withGateFile(given);

@@ -1,6 +1,16 @@
 /** `inference-monitor judge`: verdicts on the captures of files, here and now, to write guidelines and scorers. */
 import { type Command, InvalidArgumentError } from 'commander';
-import { command, type FlagsOf, judgeModelOption, numbers, oneOf, option, options, parsed } from '../cli/options.ts';
+import {
+  command,
+  type FlagsOf,
+  JUDGE_BUDGET,
+  judgeModelOption,
+  numbers,
+  oneOf,
+  option,
+  options,
+  parsed,
+} from '../cli/options.ts';
 import { EXIT, jsonOption, notice, print } from '../cli/output.ts';
 import { stopOnSignals } from '../cli/stop-signals.ts';
 import { parseLocation } from '../offline/capture-files.ts';
@@ -16,26 +26,14 @@ const OPTIONS = options(
   option('--guideline <name=sentence>', 'a sentence that the reply must comply with (may be repeated)', addGuideline),
   option(
     '--judge <kind>',
-    'the judge of your settings, the stand-in, or code scorers alone',
+    'the judge of the settings, the stand-in, or none',
     oneOf(['real', 'stand-in', 'none'], 'real'),
   ),
   judgeModelOption(),
-  option(
-    '--limit <count>',
-    'at most this many captures that a scorer applies to',
-    parsed(numbers.count, DEFAULT_LIMIT),
-  ),
+  option('--limit <count>', 'judge at most this many captures', parsed(numbers.count, DEFAULT_LIMIT)),
   option('--line <number>', 'only this line of the file', numbers.count),
-  option(
-    '--budget <dollars>',
-    'the most to spend on the judge; 0: no limit',
-    parsed(numbers.amount, DEFAULT_BUDGET_USD),
-  ),
-  option(
-    '--at-least <scorer:share>',
-    'fail if a smaller share passes, e.g. safety:0.95 (may be repeated)',
-    addObjective,
-  ),
+  option('--budget <dollars>', JUDGE_BUDGET, parsed(numbers.amount, DEFAULT_BUDGET_USD)),
+  option('--at-least <scorer:share>', 'fail if a smaller share passes (may be repeated)', addObjective),
   option('--all', 'list verdicts that pass, too'),
   option('--yes', 'do not ask before more than a dollar is spent'),
   jsonOption(),

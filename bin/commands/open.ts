@@ -47,11 +47,8 @@ async function open(what: string | undefined, flags: OpenFlags): Promise<void> {
   const page = await pageOf(what, flags);
   print('open', page, flags.json, () => `${page.url}\n`);
   if (flags.json) return;
-  if (page.expiresInSeconds !== undefined) {
-    notice(
-      `This address contains a login: it works once, within ${page.expiresInSeconds / 60} minutes. Do not share it.`,
-    );
-  }
+  const minutes = (page.expiresInSeconds ?? 0) / 60;
+  if (minutes > 0) notice(`This address contains a login: it works once, within ${minutes} minutes. Do not share it.`);
   if (flags.print || !hasBrowser()) return;
   if (!(await openInBrowser(page.url))) notice('No browser could be started: open the address yourself.');
 }
@@ -71,13 +68,10 @@ async function pageOf(what: string | undefined, flags: OpenFlags): Promise<Opene
   return withMlflow(flags, (opened) => mlflowPage(opened, what));
 }
 
-async function inConsole({ clients }: DeployedStack, link: (links: ConsoleLinks) => string): Promise<OpenedPage> {
-  return { url: link(requireConsole(consoleLinks(await clients.lambda.config.region()))) };
-}
-
 /** @throws PermanentError `NoConsole` */
-function requireConsole(links: ConsoleLinks | undefined): ConsoleLinks {
-  if (links !== undefined) return links;
+async function inConsole({ clients }: DeployedStack, link: (links: ConsoleLinks) => string): Promise<OpenedPage> {
+  const links = consoleLinks(await clients.lambda.config.region());
+  if (links !== undefined) return { url: link(links) };
   const got = `AWS_ENDPOINT_URL=${process.env.AWS_ENDPOINT_URL}`;
   const expected = 'a stack on AWS. Of a run, “inference-monitor show” prints what there is';
   throw new PermanentError('NoConsole', 'An emulated AWS has no console with pages to open', { got, expected });

@@ -88,12 +88,7 @@ const EMULATED_POLL_MS = 400;
  *
  * @throws PermanentError `OptionsNeedCaptures`, and what `planUpload` throws
  */
-async function processLocal(
-  stack: DeployedStack,
-  captures: StackCaptures,
-  path: string,
-  flags: ProcessFlags,
-): Promise<void> {
+async function processLocal(stack: DeployedStack, captures: StackCaptures, path: string, flags: ProcessFlags) {
   const plan = await planUpload(stack.storage, captures, path);
   const { fresh, present } = plan;
   if (fresh.length === 0) return processPresent(stack, captures, plan, flags);
@@ -181,9 +176,7 @@ async function followFiles(stack: DeployedStack, { fresh }: UploadPlan, flags: P
     (signal) =>
       processFiles({
         clients,
-        captureBucket: outputs.captureBucket,
-        workBucket: outputs.workBucket,
-        stateMachineArn: outputs.stateMachineArn,
+        ...outputs,
         files: fresh,
         onProgress: ({ runs: found }) => look(found),
         signal,

@@ -14,27 +14,10 @@ import { EXIT, notice, print } from '../cli/output.ts';
 import { nextSteps } from '../cli/run-text.ts';
 import { type DeployedStack, machinesOf, type StackFlags, stackOptions, withStack } from '../cli/stack.ts';
 import { type FoundExecution, findExecution } from '../operate/executions.ts';
-import { readRunReport } from '../operate/run-report.ts';
+import { type RunReport, readRunReport } from '../operate/run-report.ts';
 
-/** What `stop --json` prints. `status` is that of the execution, as Step Functions names it. */
-export type StopResult =
-  | {
-      kind: 'run';
-      run: string;
-      status: string;
-      /** ARNs of jobs at Bedrock that go on. */
-      openBatchJobs: string[];
-    }
-  | {
-      kind: 'replay';
-      run: string;
-      status: string;
-      /** Requests; absent: nothing was sent, or there are no results yet. */
-      sent?: number | undefined;
-      requests?: number | undefined;
-      /** Where the results are, in S3. */
-      results?: string;
-    };
+/** What `--json` prints. `status` is that of the execution, as Step Functions names it. */
+export type StopResult = Awaited<ReturnType<typeof stopRun> | ReturnType<typeof stopReplay>>;
 
 const HELP = `
 A run: no further chunk starts. Functions at work finish their part, within 15 minutes. Jobs of batch inference continue by
@@ -63,12 +46,7 @@ const CAUSE = 'inference-monitor stop';
 
 // ----------------------------------------------------------------------------------------------------------- a run
 
-async function stopRun(
-  stack: DeployedStack,
-  { executionArn }: FoundExecution,
-  flags: StackFlags,
-  say: Say,
-): Promise<StopResult> {
+async function stopRun(stack: DeployedStack, { executionArn }: FoundExecution, flags: StackFlags, say: Say) {
   const { clients, outputs } = stack;
   const find = (): Promise<FoundExecution> => findExecution(clients.sfn, machinesOf(stack), executionArn);
   const before = await find();
@@ -79,20 +57,20 @@ async function stopRun(
   // It may have ended just before.
   const found = await find();
   const report = await readRunReport(clients, outputs.workBucket, found);
-  const lines =
-    found.status !== 'ABORTED' || !isRunning
-      ? [`The run ${found.name} has already ended: ${report.status}${report.error ? ` (${report.error.name})` : ''}.`]
-      : stoppedLines(report.summary);
-  for (const line of lines) say(line);
+  const why = report.error ? ` (${report.error.name})` : '';
+  if (found.status === 'ABORTED' && isRunning) for (const line of stoppedLines(report)) say(line);
+  else say(`The run ${found.name} has already ended: ${report.status}${why}.`);
   for (const arn of report.openBatchJobs) {
     say('A batch job goes on, and costs money. Nobody reads its answers unless the run is retried. To stop it:');
     say(`  aws bedrock stop-model-invocation-job --job-identifier ${arn}`);
   }
-  for (const { why, command } of nextSteps(report, flags.stack)) say(`${why}:\n  ${command}`);
-  return { kind: 'run', run: found.name, status: found.status, openBatchJobs: report.openBatchJobs };
+  for (const next of nextSteps(report, flags.stack)) say(`${next.why}:\n  ${next.command}`);
+  const { openBatchJobs } = report;
+  /** `openBatchJobs`: ARNs of jobs at Bedrock that continue. */
+  return { kind: 'run' as const, run: found.name, status: found.status as string, openBatchJobs };
 }
 
-function stoppedLines(summary: Awaited<ReturnType<typeof readRunReport>>['summary']): string[] {
+function stoppedLines({ summary }: RunReport): string[] {
   const { lines } = summary ?? {};
   return [
     'The run is stopped. Functions at work finish their part, within 15 minutes, and keep what the judge has answered.',
@@ -108,7 +86,7 @@ function stoppedLines(summary: Awaited<ReturnType<typeof readRunReport>>['summar
 const POLL_MS = 2_000;
 const WAIT_MS = 5 * 60_000;
 
-async function stopReplay(stack: DeployedStack, found: FoundExecution, say: Say): Promise<StopResult> {
+async function stopReplay(stack: DeployedStack, found: FoundExecution, say: Say) {
   const { prefix, outputs, clients, storage } = stack;
   const { workBucket: bucket } = outputs;
   const { name: run, executionArn, startDate, error, cause } = found;
@@ -120,22 +98,15 @@ async function stopReplay(stack: DeployedStack, found: FoundExecution, say: Say)
     await clients.sfn.send(new StopExecutionCommand({ executionArn, error: 'ReplayStopped', cause: CAUSE }));
     // It may have ended just before.
     status = (await findExecution(clients.sfn, machinesOf(stack), executionArn)).status;
-    say(
-      status === 'SUCCEEDED'
-        ? `The replay ${run} ended before it could be stopped.`
-        : `Stopping the replay ${run}: its shards end within seconds.`,
-    );
+    if (status === 'SUCCEEDED') say(`The replay ${run} ended before it could be stopped.`);
+    else say(`Stopping the replay ${run}: its shards end within seconds.`);
   } else {
     say(`The replay ${run} has already ended: ${status}${error ? ` (${error})` : ''}.`);
     if (status !== 'SUCCEEDED' && (await state()).end === 'open') {
       const detail = { executionArn, status, startDate: startDate?.getTime(), error, cause };
-      await clients.lambda.send(
-        new InvokeCommand({
-          FunctionName: resourceNames(prefix).replayStopper,
-          InvocationType: 'Event',
-          Payload: JSON.stringify({ detail } as EndedExecution),
-        }),
-      );
+      const Payload = JSON.stringify({ detail } as EndedExecution);
+      const FunctionName = resourceNames(prefix).replayStopper;
+      await clients.lambda.send(new InvokeCommand({ FunctionName, InvocationType: 'Event', Payload }));
       say('Its results are missing and were requested.');
     }
   }
@@ -146,7 +117,7 @@ async function stopReplay(stack: DeployedStack, found: FoundExecution, say: Say)
         `There are no results yet. A crashed shard delays them until its 15 minutes are over. Then repeat: inference-monitor stop ${run} --stack ${prefix}`,
       );
       process.exitCode = EXIT.found;
-      return { kind: 'replay', run, status };
+      return { kind: 'replay' as const, run, status };
     }
     await sleep(POLL_MS);
   }
@@ -154,5 +125,14 @@ async function stopReplay(stack: DeployedStack, found: FoundExecution, say: Say)
   const results = `s3://${bucket}/${replayKeys.resultPrefix(run)}`;
   say(figures ? `${figures.sent} of ${figures.requests} requests were sent. Results: ${results}` : 'Nothing was sent.');
   const { sent, requests } = figures ?? {};
-  return { kind: 'replay', run, status, ...(figures ? { sent, requests, results } : {}) };
+  return {
+    kind: 'replay' as const,
+    run,
+    status,
+    /** Requests; absent: nothing was sent, or there are no results yet. */
+    sent,
+    requests,
+    /** Where the results are, in S3. */
+    results: figures && results,
+  };
 }

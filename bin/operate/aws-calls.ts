@@ -136,8 +136,7 @@ const isMissing = ({ name, message }: Error): boolean =>
   name === 'ResourceNotFound' || /could not find|does not exist/i.test(message);
 
 const orMissing = (error: Error): undefined => {
-  if (isMissing(error)) return undefined;
-  throw error;
+  if (!isMissing(error)) throw error;
 };
 
 /** @returns `undefined` if there is no such endpoint */
@@ -160,9 +159,10 @@ export async function shadowVariantsOf(client: LambdaClient, endpoint: Endpoint)
 }
 
 /** Whether an inference component exists. */
-export const hasInferenceComponent = async (client: LambdaClient, InferenceComponentName: string): Promise<boolean> =>
-  (await callAws(client, SERVICE, 'DescribeInferenceComponent', { InferenceComponentName }).catch(orMissing)) !==
-  undefined;
+export async function hasInferenceComponent(client: LambdaClient, InferenceComponentName: string): Promise<boolean> {
+  const found = callAws<object>(client, SERVICE, 'DescribeInferenceComponent', { InferenceComponentName });
+  return (await found.catch(orMissing)) !== undefined;
+}
 
 interface EndpointSummary {
   EndpointName: string;
@@ -190,14 +190,6 @@ export async function listMlflowApps(client: LambdaClient): Promise<MlflowApp[]>
   return reply.Summaries ?? [];
 }
 
-/** An MLflow app or tracking server. */
-export interface ManagedMlflow {
-  status: string;
-  version?: string | undefined;
-  /** Such as `s3://bucket/prefix`. */
-  artifactStore?: string | undefined;
-}
-
 interface MlflowReply {
   Status?: string;
   TrackingServerStatus?: string;
@@ -206,24 +198,20 @@ interface MlflowReply {
 }
 
 /** Calls an operation on an mlflow-app or an mlflow-tracking-server, each of which has its own. */
-const callMlflow = <T>(
-  client: LambdaClient,
-  arn: string,
-  operation: (kind: string) => string,
-  more = {},
-): Promise<T> =>
-  arn.includes(':mlflow-app/')
-    ? callAws<T>(client, SERVICE, operation('MlflowApp'), { Arn: arn, ...more })
-    : callAws<T>(client, SERVICE, operation('MlflowTrackingServer'), {
-        TrackingServerName: arn.split('/').at(-1),
-        ...more,
-      });
+function callMlflow<T>(client: LambdaClient, arn: string, operation: (kind: string) => string, more = {}): Promise<T> {
+  const isApp = arn.includes(':mlflow-app/');
+  const name = isApp ? { Arn: arn } : { TrackingServerName: arn.split('/').at(-1) };
+  return callAws<T>(client, SERVICE, operation(isApp ? 'MlflowApp' : 'MlflowTrackingServer'), { ...name, ...more });
+}
+
+export type ManagedMlflow = NonNullable<Awaited<ReturnType<typeof describeMlflow>>>;
 
 /** @param arn of an `mlflow-app` or an `mlflow-tracking-server`. @returns `undefined` if it does not exist */
-export async function describeMlflow(client: LambdaClient, arn: string): Promise<ManagedMlflow | undefined> {
+export async function describeMlflow(client: LambdaClient, arn: string) {
   const reply = await callMlflow<MlflowReply>(client, arn, (kind) => `Describe${kind}`).catch(orMissing);
   if (reply === undefined) return undefined;
   const { Status, TrackingServerStatus = '', MlflowVersion: version, ArtifactStoreUri: artifactStore } = reply;
+  /** `artifactStore`: such as `s3://bucket/prefix`. */
   return { status: Status ?? TrackingServerStatus, version, artifactStore };
 }
 

@@ -52,12 +52,7 @@ export async function postToAws(client: LambdaClient, service: string, post: Pos
  * @param service the first part of the service's host name
  * @throws Error `TimeoutError` if there is no whole reply in time
  */
-async function postOnce(
-  { config }: LambdaClient,
-  service: string,
-  { headers, body }: Post,
-  limitMs: number,
-): Promise<Reply> {
+async function postOnce({ config }: LambdaClient, service: string, { headers, body }: Post, limitMs: number) {
   const region = await config.region();
   const { AWS_ENDPOINT_URL } = process.env;
   const custom = config.isCustomEndpoint ? await config.endpoint?.() : undefined;

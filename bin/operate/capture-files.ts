@@ -102,12 +102,7 @@ export async function filesBelow(root: string, isMeant: (path: string) => boolea
 }
 
 /** @param plain the file itself, or its unpacked copy */
-async function placeInBucket(
-  file: string,
-  plain: string,
-  root: string,
-  endpoint?: string,
-): Promise<{ endpoint: string; key: string; captured?: string }> {
+async function placeInBucket(file: string, plain: string, root: string, endpoint?: string) {
   const named = file.endsWith(PACKED) ? file.slice(0, -PACKED.length) : file;
   const layout = LAYOUT.exec(named.split(sep).join('/'));
   if (layout) {

@@ -89,11 +89,7 @@ async function filesOfMachine(storage: Storage, workBucket: string, source: stri
   return files;
 }
 
-async function filesOfBucket(
-  storage: Storage,
-  workBucket: string,
-  { bucket, key }: { bucket: string; key: string },
-): Promise<LabelFile[]> {
+async function filesOfBucket(storage: Storage, workBucket: string, { bucket, key }: { bucket: string; key: string }) {
   const files: LabelFile[] = [];
   const found = isFolder(key) ? storage.list(bucket, key) : [await storage.head(bucket, key)];
   for await (const object of found) {

@@ -47,7 +47,7 @@ export type FoundRun = Pick<FoundExecution, 'name'> & Partial<FoundExecution>;
  * @throws PermanentError `NoSuchRun`, `AmbiguousRun`
  */
 export async function findStackRun(
-  clients: Pick<AwsClients, 's3' | 'sfn'>,
+  clients: Clients,
   machines: StateMachines,
   workBucket: string,
   run: string,
@@ -170,36 +170,20 @@ export type ListedReplay = Awaited<ReturnType<typeof listReplays>>[number];
 const READS_AT_ONCE = 8;
 
 /** Lists the monitoring runs of the last 90 days, the newest first. A run costs a request or two. */
-export async function listRuns(
-  clients: Pick<AwsClients, 's3' | 'sfn'>,
-  stateMachineArn: string,
-  workBucket: string,
-  options: ListOptions,
-) {
-  const storage = new Storage(clients.s3);
-  const read = async (item: ExecutionListItem) => {
-    const facts = factsOf(item);
+export const listRuns = (clients: Clients, stateMachineArn: string, workBucket: string, options: ListOptions) =>
+  list(clients, stateMachineArn, options, async (facts, storage) => {
     const summary = await storage.getJson<RunSummary>(workBucket, workKeys.summary(facts.run));
     // The summary of a run that planned nothing has none.
     const asked = summary?.input ?? (await inputOf(clients, facts.arn));
     // Without a summary if the run has not written one.
     return { ...facts, asked: inputWords(asked, summary?.objects), summary };
-  };
-  return collect(inOrder(READS_AT_ONCE, executions(clients, stateMachineArn, options), read));
-}
+  });
 
 /** Lists the cloud replays of the last 90 days, the newest first. */
-export async function listReplays(
-  clients: Pick<AwsClients, 's3' | 'sfn'>,
-  replayStateMachineArn: string,
-  workBucket: string,
-  options: ListOptions,
-) {
-  const storage = new Storage(clients.s3);
-  const read = async (item: ExecutionListItem) => {
-    const facts = factsOf(item);
-    const key = replayKeys.figures(facts.run);
-    const figures = await storage.getJson<{ sent: number; requests: number }>(workBucket, key);
+export const listReplays = (clients: Clients, stateMachineArn: string, workBucket: string, options: ListOptions) =>
+  list(clients, stateMachineArn, options, async (facts, storage) => {
+    type Figures = { sent: number; requests: number };
+    const figures = await storage.getJson<Figures>(workBucket, replayKeys.figures(facts.run));
     const { target } = ((await inputOf(clients, facts.arn)) ?? {}) as { target?: Record<string, unknown> };
     return {
       ...facts,
@@ -207,8 +191,23 @@ export async function listReplays(
       /** Absent until the results are summarized. */
       requests: figures && { sent: figures.sent, planned: figures.requests },
     };
-  };
-  return collect(inOrder(READS_AT_ONCE, executions(clients, replayStateMachineArn, options), read));
+  });
+
+type Clients = Pick<AwsClients, 's3' | 'sfn'>;
+type Facts = ReturnType<typeof factsOf>;
+
+async function list<T extends Facts>(
+  clients: Clients,
+  stateMachineArn: string,
+  options: ListOptions,
+  read: (facts: Facts, storage: Storage) => Promise<T>,
+): Promise<T[]> {
+  const storage = new Storage(clients.s3);
+  const all: T[] = [];
+  const found = executions(clients, stateMachineArn, options);
+  for await (const one of inOrder(READS_AT_ONCE, found, (item) => read(factsOf(item), storage))) all.push(one);
+  // Step Functions has the newest first, but for those of the same moment.
+  return all.sort((a, b) => (a.startedAt < b.startedAt ? 1 : -1));
 }
 
 const factsOf = ({ name = '', executionArn = '', status, startDate, stopDate }: ExecutionListItem) => ({
@@ -240,11 +239,4 @@ async function* executions(
       yield item;
     }
   }
-}
-
-/** Step Functions has the newest first, but for those of the same moment. */
-async function collect<T extends { startedAt: string }>(items: AsyncIterable<T>): Promise<T[]> {
-  const all: T[] = [];
-  for await (const item of items) all.push(item);
-  return all.sort((a, b) => (a.startedAt < b.startedAt ? 1 : -1));
 }

@@ -15,6 +15,7 @@ import { listParts } from '../../src/ground-truth/join/waiting.ts';
 import type { TruthFigures } from '../../src/ground-truth/measure/figures.ts';
 import { measureTruth, type TruthQuery } from '../../src/ground-truth/measure/measure.ts';
 import { hourOf } from '../../src/quality/tally.ts';
+import { some, whole } from '../cli/output.ts';
 import type { AwsClients } from './aws-clients.ts';
 import { statusOfRun } from './run-report.ts';
 
@@ -136,8 +137,6 @@ const OUTCOMES: readonly (keyof LabelCounts)[] = [
   ...(['waiting', 'unknown', 'ambiguous', 'invalid'] as const),
 ];
 
-const whole = (count: number): string => count.toLocaleString('en-US');
-
 /** Returns what a person calls a label file: its path below an upload, or its address. */
 export function labelFileName({ bucket, key }: Pick<LabelFileState, 'bucket' | 'key'>): string {
   // Behind the folder of the upload.
@@ -152,9 +151,8 @@ export function truthReportText({ run, status, error, files, ...written }: Truth
     ...(error === undefined ? [] : [singleLine(`${error.name}: ${error.message}`)]),
     ...(status === 'running' ? ['Its counts come when it has ended.'] : []),
   ];
-  return (
-    wrappedText(lines, options.width) + labelFilesText(files, options) + wrappedText(notedLines(written), options.width)
-  );
+  const { width } = options;
+  return wrappedText(lines, width) + labelFilesText(files, options) + wrappedText(notedLines(written), width);
 }
 
 /** A report with what a person calls its file. */
@@ -212,9 +210,8 @@ function notedLines({ noted, notNoted, notedBy }: Pick<TruthReport, 'noted' | 'n
 /** Says how many labels wait for their predictions; nothing if none does. */
 export function waitingText({ labels, files, since, more }: WaitingLabels, options: TableOptions): string {
   if (labels === 0) return '';
-  const count = `${more ? 'More than ' : ''}${whole(labels)} label${labels === 1 ? '' : 's'}`;
-  const of = `${whole(files)} file${files === 1 ? '' : 's'}`;
+  const count = `${more ? 'More than ' : ''}${some(labels, 'label')} of ${some(files, 'file')}`;
   const time = since?.slice(0, '2026-11-20T10:00'.length).replace('T', ' ');
-  const text = `${count} of ${of} wait${labels === 1 ? 's' : ''} for a prediction, since ${time} UTC at the earliest.`;
+  const text = `${count} ${labels === 1 ? 'has' : 'have'} no matching prediction yet (waiting since ${time} UTC).`;
   return wrappedText([text], options.width);
 }
