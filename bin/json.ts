@@ -26,17 +26,6 @@ import type { StopResult } from './commands/stop.ts';
 import type { Diagnosis } from './doctor/diagnose.ts';
 import type { WorstTraces } from './operate/worst.ts';
 
-interface FailureOutput {
-  error: {
-    /** docs/errors.md lists the names. */
-    name: string;
-    /** What happened; got: …; expected: …; where: … */
-    message: string;
-    /** With `--debug`. */
-    trace?: string | undefined;
-  };
-}
-
 export interface JsonOutputs {
   calibrate: CalibrationReport;
   /** With `--plan` the sizes that the thresholds need. */
@@ -44,7 +33,7 @@ export interface JsonOutputs {
   dataset: DatasetReport;
   doctor: Diagnosis;
   /** Of every command with `--json`, on standard error, if it could not do what was asked. */
-  error: FailureOutput;
+  error: { error: { name: string; message: string /** With `--debug`. */; trace?: string | undefined } };
   forward: ForwardReport;
   'ground-truth': GroundTruthOutput;
   /** With `--line` what the line becomes. */

@@ -8,25 +8,21 @@ const CONSOLES: readonly [region: string, domain: string][] = [
 ];
 
 /** Pages of the AWS console in a region. */
-export interface ConsoleLinks {
-  execution(arn: string): string;
-  logGroup(name: string): string;
-  dashboard(name: string): string;
-  /** A page of an object, or of a prefix that ends with `/`. */
-  s3(bucket: string, key: string): string;
-}
+export type ConsoleLinks = NonNullable<ReturnType<typeof consoleLinks>>;
 
 /** @returns `undefined` where there is no console: with an emulator at `AWS_ENDPOINT_URL` */
-export function consoleLinks(region: string, env: NodeJS.ProcessEnv = process.env): ConsoleLinks | undefined {
+export function consoleLinks(region: string, env: NodeJS.ProcessEnv = process.env) {
   if (env.AWS_ENDPOINT_URL) return undefined;
   const [, domain] = CONSOLES.find(([start]) => region.startsWith(start)) ?? CONSOLES[2] ?? [];
   const page = (path: string, query: Record<string, string> = {}): string =>
     `https://${region}.${domain}/${path}?${new URLSearchParams({ region, ...query })}`;
   return {
-    execution: (arn) => `${page('states/home')}#/v2/executions/details/${arn}`,
-    logGroup: (name) => `${page('cloudwatch/home')}#logsV2:log-groups/log-group/${twice(name)}`,
-    dashboard: (name) => `${page('cloudwatch/home')}#dashboards/dashboard/${encodeURIComponent(name)}`,
-    s3: (bucket, key) => page(`s3/${key.endsWith('/') ? 'buckets' : 'object'}/${bucket}`, { prefix: key }),
+    execution: (arn: string) => `${page('states/home')}#/v2/executions/details/${arn}`,
+    logGroup: (name: string) => `${page('cloudwatch/home')}#logsV2:log-groups/log-group/${twice(name)}`,
+    dashboard: (name: string) => `${page('cloudwatch/home')}#dashboards/dashboard/${encodeURIComponent(name)}`,
+    /** A page of an object, or of a prefix that ends with `/`. */
+    s3: (bucket: string, key: string) =>
+      page(`s3/${key.endsWith('/') ? 'buckets' : 'object'}/${bucket}`, { prefix: key }),
   };
 }
 

@@ -55,18 +55,12 @@ export async function programFor(words: readonly string[], version: string): Pro
 
 // ---------------------------------------------------------------------------------------------------------- errors
 
-interface FailureOptions {
-  /** With the stack trace and the causes. */
-  debug: boolean;
-  json: boolean;
-}
-
 /** Everything but line ends and tabs that a terminal would interpret. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: this expression removes control characters
 const CONTROLS = /[\x00-\x08\x0b-\x1f\x7f-\x9f]/g;
 
 /** Describes why a command could not do what was asked; empty for help and the version, which end the program too. */
-export function failureText(thrown: unknown, { debug, json }: FailureOptions): string {
+export function failureText(thrown: unknown, { debug, json }: { debug: boolean; json: boolean }): string {
   if (thrown instanceof CommanderError && /^commander\.(?:help|version)/.test(thrown.code)) return '';
   const error = thrown instanceof CommanderError ? wrongWords(thrown) : thrown;
   const { name, message } = awsFailure(error) ?? (error instanceof Error ? error : new Error(String(error)));
@@ -81,5 +75,5 @@ function wrongWords({ message }: CommanderError): PermanentError {
   return new PermanentError('InvalidCommandLine', [what, ...hints].join(' '));
 }
 
-/** The exit code of a program that an error ended. Commander's is 1 for all its errors, which commands use for findings. */
+/** Whether what ended the program is help, or the version, that was asked for. */
 export const isHelp = (error: unknown): boolean => error instanceof CommanderError && error.exitCode === 0;

@@ -2,16 +2,7 @@
 
 import { columnsOf } from '../../src/core/text/terminal-text.ts';
 
-export interface ProgressLine {
-  /** Shows the state of the work in progress. */
-  show(text: string): void;
-  /** Prints a line that stays. */
-  log(line: string): void;
-  /** Removes the progress line. */
-  end(): void;
-  /** Prints a last line. Nothing is shown after it. */
-  close(line: string): void;
-}
+export type ProgressLine = ReturnType<typeof startProgress>;
 
 /** Without a terminal, lines are at least this far apart, so that a log stays readable. */
 const PLAIN_EVERY_MS = 5_000;
@@ -25,7 +16,7 @@ const CLEAR_LINE = '\r\u001b[2K';
  *
  * @param output the stream to write to; `isTTY` decides how
  */
-export function startProgress(output: NodeJS.WriteStream): ProgressLine {
+export function startProgress(output: NodeJS.WriteStream) {
   let text = '';
   let since = 0;
   let shown = '';
@@ -56,15 +47,19 @@ export function startProgress(output: NodeJS.WriteStream): ProgressLine {
   };
   setInterval(draw, TICK_MS).unref();
   return {
+    /** Prints a line that stays. */
     log,
-    show(next) {
+    /** Shows the state of the work in progress. */
+    show(next: string) {
       if (closed || next === text) return;
       text = next;
       since = Date.now();
       draw();
     },
+    /** Removes the progress line. */
     end,
-    close(line) {
+    /** Prints a last line. Nothing is shown after it. */
+    close(line: string) {
       end();
       log(line);
       closed = true;

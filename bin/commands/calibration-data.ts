@@ -17,7 +17,7 @@ import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { findExperiment } from '../../src/mlflow/experiments.ts';
 import type { MlflowRest } from '../../src/mlflow/rest.ts';
 import type { Experiment } from '../../src/mlflow/types.ts';
-import { type Asked, askAll, givenPairs, mostUsd } from '../../src/quality/calibration/ask-judge.ts';
+import { askAll, givenPairs, mostUsd } from '../../src/quality/calibration/ask-judge.ts';
 import { shadowLeftOut, type TraceQuery } from '../../src/quality/calibration/assessed-traces.ts';
 import { parseLabels, readAnchors } from '../../src/quality/calibration/labels-file.ts';
 import { LEFT_OUT, readMlflowLabels } from '../../src/quality/calibration/mlflow-labels.ts';
@@ -30,7 +30,7 @@ import {
   type WindowLabels,
 } from '../../src/quality/calibration/window-labels.ts';
 import type { TimeWindow } from '../../src/quality/counts-store.ts';
-import { notice } from '../cli/output.ts';
+import { notice, some } from '../cli/output.ts';
 import type { CalibrateFlags } from './calibrate.ts';
 import type { CommandSettings } from './settings.ts';
 
@@ -77,46 +77,29 @@ export function compareWithPeople(
 async function judgeItems(
   all: readonly LabeledItem[],
   source: CalibrationReport['source'],
-  options: CalibrateFlags,
+  { scorer: only, budget, ask: asking }: CalibrateFlags,
   settings: CommandSettings,
   scorers: readonly JudgeScorer[],
 ): Promise<CalibrationReport> {
-  const { scorer: only } = options;
   const names = scorers.map(({ name }) => name);
   checkNames('LLM scorer', only, names);
   const items = only === undefined ? all : all.filter(({ scorer }) => only.includes(scorer));
   const open = items.filter(({ verdict }) => verdict === undefined);
   const given = givenPairs(items);
   if (open.length === 0) return calibrationReport({ source, scorers, pairs: given, unanswered: [] });
-  const budget = options.budget === 0 ? undefined : options.budget;
-  for (const model of judgeModels(settings)) requireKnownPrice(model, budget, priceOptions(settings));
-  const { pairs, unanswered, spend } = await askJudge(open, settings, scorers, options.ask, budget);
-  return calibrationReport({ source, scorers, pairs: [...given, ...pairs], unanswered, spend });
-}
-
-async function askJudge(
-  items: readonly LabeledItem[],
-  settings: CommandSettings,
-  scorers: readonly JudgeScorer[],
-  asking: CalibrateFlags['ask'],
-  budgetUsd: number | undefined,
-): Promise<Asked> {
+  const budgetUsd = budget === 0 ? undefined : budget;
+  const models = judgeModels(settings);
+  for (const model of models) requireKnownPrice(model, budgetUsd, priceOptions(settings));
   const judge = cascadeOf(settings);
   // If production asks scorers one by one, verdicts do not depend on other scorers, so asking the labeled ones is enough.
   const ask = settings.JUDGE_CALLS === 'separate' ? 'labelled' : asking;
-  const most = mostUsd(items, { judge, scorers, ask });
+  const most = mostUsd(open, { judge, scorers, ask });
   const cost = most === null ? 'an unknown amount' : most === 0 ? 'nothing' : `${most.toFixed(2)} dollars at most`;
-  const names = judgeModels(settings).map(judgeName).join(' behind ');
-  notice(`Asking ${names} about ${items.length} labels, which costs ${cost}.`);
-  const asked = await askAll(items, {
-    judge,
-    scorers,
-    ask,
-    budgetUsd,
-    progress: (done, of) => progress(`${done} of ${of} exchanges judged`),
-  });
+  notice(`Asking ${models.map(judgeName).join(' behind ')} about ${some(open.length, 'label')}, which costs ${cost}.`);
+  const told = (done: number, of: number): void => progress(`${done} of ${of} exchanges judged`);
+  const { pairs, ...asked } = await askAll(open, { judge, scorers, ask, budgetUsd, progress: told });
   progress('');
-  return asked;
+  return calibrationReport({ source, scorers, pairs: [...given, ...pairs], ...asked });
 }
 
 /** Opens the experiment of the settings, does the work and closes the client. @throws PermanentError `MlflowExperimentMissing`, … */

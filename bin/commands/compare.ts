@@ -104,15 +104,14 @@ async function compare(beforeLocation: string | undefined, afterLocation: string
   const flags = await withGateFile(given);
   await checkOutputs(flags);
   const opened: OpenedRun[] = [];
-  const read = async (location: string): Promise<RunData> => {
-    const run = await openRun(location, openStorage);
-    opened.push(run);
-    return readRun(run.directory, location);
-  };
   const stopping = stopCommandOnSignals();
   try {
     const runs: RunData[] = [];
-    for (const location of locations) runs.push(await read(location));
+    for (const location of locations) {
+      const run = await openRun(location, openStorage);
+      opened.push(run);
+      runs.push(await readRun(run.directory, location));
+    }
     if (flags.plan) await printPlan(runs, flags, (flags.zeroTolerance ?? 100 * ZERO_TOLERANCE) / 100, stopping.signal);
     else await compareOpened(runs as [RunData, RunData], flags, stopping);
   } catch (error) {

@@ -87,7 +87,7 @@ async function start({ storage, clients, outputs }: DeployedStack, source: strin
   return run;
 }
 
-async function find({ clients, outputs }: DeployedStack, run: string): Promise<StartedExecution> {
+async function find({ clients, outputs }: DeployedStack, run: string) {
   const machines = { groundTruth: outputs.groundTruthStateMachineArn };
   const { name, executionArn } = await findExecution(clients.sfn, machines, run);
   return { name, arn: executionArn };

@@ -24,7 +24,7 @@ import { type DeployedStack, stackOptions, withStack } from '../cli/stack.ts';
 import { windowOfFlags } from '../cli/window.ts';
 import { captureSource, planUpload, type StackCaptures, type UploadPlan } from '../operate/capture-source.ts';
 import { processFiles, putCaptures, type Run } from '../operate/process-files.ts';
-import { hasEnded, type RunProgress, RunWatcher } from '../operate/run-progress.ts';
+import { type RunProgress, RunWatcher, untilEnded } from '../operate/run-progress.ts';
 
 const OPTIONS = options(
   option('--from <time>', 'captures from this time on'),
@@ -160,15 +160,14 @@ async function processPresent(
 async function followFiles(stack: DeployedStack, { fresh }: UploadPlan, flags: ProcessFlags): Promise<void> {
   const { clients, outputs } = stack;
   const display = followDisplay(process.stderr);
-  const watched = new Map<string, { watcher: RunWatcher; last?: RunProgress }>();
+  const watched = new Map<string, () => Promise<RunProgress>>();
+  let looks: RunProgress[] = [];
   const look = async (runs: readonly Run[]): Promise<void> => {
     for (const run of runs) {
-      const one = watched.get(run.arn) ?? { watcher: new RunWatcher(clients, outputs.workBucket, run) };
-      watched.set(run.arn, one);
-      if (one.last === undefined || !hasEnded(one.last)) one.last = await one.watcher.look();
-      else one.last.news = [];
+      if (!watched.has(run.arn)) watched.set(run.arn, untilEnded(new RunWatcher(clients, outputs.workBucket, run)));
     }
-    const looks = [...watched.values()].flatMap(({ last }) => last ?? []);
+    looks = [];
+    for (const next of watched.values()) looks.push(await next());
     if (looks.length === 0) display.wait("waiting for the stack's rule to start runs, a minute or two …");
     else display.look(looks);
   };
@@ -183,7 +182,7 @@ async function followFiles(stack: DeployedStack, { fresh }: UploadPlan, flags: P
         pollMs: process.env.AWS_ENDPOINT_URL ? EMULATED_POLL_MS : POLL_MS,
       }),
     () => {
-      const found = [...watched.values()].flatMap(({ last }) => (last === undefined ? [] : { name: last.run }));
+      const found = looks.map(({ run: name }) => ({ name }));
       const rest = 'What is in the bucket is processed without this command. To see it:';
       return found.length > 0 ? comeBack(found, flags.stack) : [rest, `  ${commandText(['runs'], flags.stack)}`];
     },

@@ -31,19 +31,15 @@ async function retry(run: string, flags: FlagsOf<typeof OPTIONS>): Promise<void>
   await withStack(flags, async (stack) => {
     const report = await reportOf(stack, run);
     const options = inputOptions(flags);
-    if (isToStartAgain(report, flags.what)) {
+    // A retry of chunks knows only of those that were planned.
+    if ((flags.what ?? 'failed') === 'failed' && !isPlanned(report)) {
       notice('Planning did not come to its end: the input of the run is started again.');
-      await startAndFollow(stack, { ...(report.input as ExecutionInput), ...options }, flags);
-      return;
+      return startAndFollow(stack, { ...(report.input as ExecutionInput), ...options }, flags);
     }
     const what = whatToRetry(report, flags.what);
-    await startAndFollow(stack, { retry: { run: report.run, what }, ...options }, flags);
+    return startAndFollow(stack, { retry: { run: report.run, what }, ...options }, flags);
   });
 }
-
-/** Returns whether what failed is the planning: a retry of chunks knows only of those that were planned. */
-const isToStartAgain = (report: RunReport, asked: RetryWhat | undefined): boolean =>
-  (asked ?? 'failed') === 'failed' && !isPlanned(report);
 
 /** Decides what to retry. @throws PermanentError `RunGoesOn`, `NothingToRetry`, `RetryUnclear` */
 function whatToRetry(report: Pick<RunReport, 'run' | 'status' | 'summary'>, asked: RetryWhat | undefined): RetryWhat {

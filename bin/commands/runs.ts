@@ -82,24 +82,18 @@ const LONG = ['run', 'replay', 'took', 'asked'];
 function listText(found: readonly (ListedRun | ListedReplay)[], out: TextOptions): string {
   const page = new Page(out);
   const rows = found.map((one) => ('requests' in one ? replayRow(one) : runRow(one as ListedRun)));
-  const [first] = rows;
-  if (first === undefined) page.add('There are no such runs.');
-  const shape = (names: readonly string[]) => [
-    names,
-    ...rows.map((row) => names.map((name) => singleLine(row[name] ?? ''))),
-  ];
-  const all = shape(Object.keys(first ?? {}));
-  const [head = [], ...cells] = shape(Object.keys(first ?? {}).filter((name) => !LONG.includes(name)));
-  const lines = tableLines(head, cells);
-  const fits = (table: readonly string[]): boolean => table.every(({ length }) => length <= out.width);
-  if (first === undefined || fits(tableLines(all[0] ?? [], all.slice(1))) || !fits(lines)) {
-    page.table(all[0] ?? [], all.slice(1));
-    return page.text();
-  }
-  page.add(lines[0] ?? '', 'bold');
-  for (const [index, { run, asked }] of found.entries()) {
-    page.add(lines[index + 1] ?? '');
-    page.add(`  ${run}: ${asked}`);
+  const cells = (names: readonly string[]) => rows.map((row) => names.map((name) => singleLine(row[name] ?? '')));
+  const names = Object.keys(rows[0] ?? {});
+  const short = names.filter((name) => !LONG.includes(name));
+  const fits = (of: readonly string[]) => tableLines(of, cells(of)).every(({ length }) => length <= out.width);
+  if (rows.length === 0) page.add('There are no such runs.');
+  else if (fits(names) || !fits(short)) page.table(names, cells(names));
+  else {
+    for (const [index, line] of tableLines(short, cells(short)).entries()) {
+      page.add(line, index === 0 ? 'bold' : undefined);
+      const one = found[index - 1];
+      if (one) page.add(`  ${one.run}: ${one.asked}`);
+    }
   }
   return page.text();
 }

@@ -39,13 +39,11 @@ export const unsampled = (scorers: readonly Scorer[]): Scorer[] =>
  * Yields the first captures that a scorer may apply to. Captures that are identical to another are left out.
  *
  * @param most the number of captures
- * @param leftOut is given the reasons why no scorer applies to a capture
  */
 export async function* selectCaptures(
   lines: AsyncIterable<OfflineLine>,
   scorers: readonly Scorer[],
   most: number,
-  leftOut: (reasons: Readonly<Record<string, number>>) => void = () => {},
 ): AsyncGenerator<SelectedCapture> {
   const held = new HeldCaptures();
   let selected = 0;
@@ -56,10 +54,7 @@ export async function* selectCaptures(
     const look = { capture, timeMs: timeOf(capture), isAlways: () => false };
     const options = { reevaluate: false, sampleRate: 1 };
     const pending = pendingVerdicts(traceId, look, NO_TRACE_YET, scorers, options, RUN);
-    if (pending.judge.length + pending.code.length + pending.failed.length === 0) {
-      leftOut(pending.reasons);
-      continue;
-    }
+    if (pending.judge.length + pending.code.length + pending.failed.length === 0) continue;
     selected += 1;
     yield { place: { file, line: number }, traceId, pending, read: held.hold(line) };
     if (selected >= most) return;
@@ -76,6 +71,8 @@ interface JudgingOptions {
   onCapture?(done: number): void;
 }
 
+const NOTHING = { assessments: [], notJudgeable: [], held: 0 };
+
 /** Asks about the captures. A failure of the judge ends the asking, and every verdict until then is in the report. */
 export async function judgeCaptures(
   captures: AsyncIterable<SelectedCapture>,
@@ -90,7 +87,8 @@ export async function judgeCaptures(
     const capture = selected.read();
     addCounts(notJudgeable, selected.pending.reasons);
     const asks = failure === undefined && !signal.aborted;
-    const outcome = await assessed({ ...selected, capture }, assessor, asks ? signal : undefined);
+    const asking = assessor.assess({ ...selected, capture }, asks ? signal : undefined);
+    const outcome = await asking.catch((thrown: unknown): CaptureOutcome => ({ ...NOTHING, failure: thrown }));
     failure ??= outcome.failure;
     for (const reason of outcome.notJudgeable) addCounts(notJudgeable, { [reason]: 1 });
     const view = { request: requestPreview(capture), reply: responsePreview(capture) };
@@ -110,18 +108,6 @@ export async function judgeCaptures(
   return { report, failure };
 }
 
-async function assessed(
-  work: Parameters<CaptureAssessor['assess']>[0],
-  assessor: CaptureAssessor,
-  signal: AbortSignal | undefined,
-): Promise<CaptureOutcome> {
-  try {
-    return await assessor.assess(work, signal);
-  } catch (failure) {
-    return { assessments: [], notJudgeable: [], held: 0, failure };
-  }
-}
-
 // -------------------------------------------------------------------------------------------------------- verdicts
 
 interface RowPlace extends Place {
@@ -134,10 +120,6 @@ type VerdictRow = RowPlace & ReturnType<typeof verdictOf>;
 /** Values that are counted by name; those of a language have any. */
 const MAX_VALUES = 20;
 const OTHERS = '(others)';
-
-/** Why a verdict is missing, besides the errors of the judge. */
-const HELD = 'held';
-const NOT_ASKED = 'notAsked';
 
 class JudgeBook {
   readonly #scorers: ReadonlyMap<string, Scorer>;
@@ -158,7 +140,7 @@ class JudgeBook {
       if (assessment.error !== undefined) this.#miss(assessment.name, assessment.error.code);
     }
     const open = asked.filter(({ name }) => !answered.has(name));
-    for (const { name } of open) this.#miss(name, held > 0 ? HELD : NOT_ASKED);
+    for (const { name } of open) this.#miss(name, held > 0 ? 'held' : 'notAsked');
   }
 
   #miss(scorer: string, reason: string): void {

@@ -6,15 +6,10 @@ import { S3Client } from '@aws-sdk/client-s3';
 import { SFNClient } from '@aws-sdk/client-sfn';
 import { nameOperations } from '../../src/core/errors/aws-failures.ts';
 
-export interface AwsClients {
-  s3: S3Client;
-  sfn: SFNClient;
-  cloudFormation: CloudFormationClient;
-  lambda: LambdaClient;
-}
+export type AwsClients = ReturnType<typeof environmentClients>;
 
 /** Creates clients from the environment and the shared AWS configuration: for AWS, or for an emulator at `AWS_ENDPOINT_URL`. */
-export function environmentClients(): AwsClients {
+export function environmentClients() {
   return {
     // An emulator's address has no subdomains for buckets.
     s3: nameOperations(new S3Client(process.env.AWS_ENDPOINT_URL ? { forcePathStyle: true } : {})),

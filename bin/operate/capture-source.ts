@@ -59,10 +59,8 @@ export async function captureSource(
   if (key.endsWith(SUFFIX)) {
     if (isTimed) throw notForOneFile(text ?? key);
     const facts = await existing(storage, captures, bucket, key);
-    return {
-      input: { detail: { bucket: { name: bucket }, object: { key } } },
-      measured: { files: 1, bytes: facts.size, more: false },
-    };
+    const input = { detail: { bucket: { name: bucket }, object: { key } } };
+    return { input, measured: { files: 1, bytes: facts.size, more: false } };
   }
   const input = { bucket, prefix: key, ...range };
   return { input, measured: await measure(storage, captures, input) };
@@ -74,11 +72,10 @@ function placeOf(text: string, bucket: string): { bucket: string; key: string } 
   return { bucket: name, key: rest.join('/') };
 }
 
-const notForOneFile = (got: string): PermanentError =>
-  new PermanentError('InvalidTime', '--from and --to are for captures in the bucket under a prefix', {
-    got,
-    expected: 'a prefix such as my-endpoint/AllTraffic/, or no source for all captures of the stack',
-  });
+function notForOneFile(got: string): PermanentError {
+  const expected = 'a prefix such as my-endpoint/AllTraffic/, or no source for all captures of the stack';
+  return new PermanentError('InvalidTime', '--from and --to are for captures under a prefix', { got, expected });
+}
 
 /** A path may also be the beginning of keys. @throws PermanentError `AmbiguousSource` */
 async function assertNotInBucket(storage: Storage, { bucket }: CaptureScope, text: string): Promise<void> {
@@ -105,10 +102,8 @@ async function existing(storage: Storage, scope: CaptureScope, bucket: string, k
     const alike = nearest(basename(key), names) ?? names[0];
     const near = alike === undefined ? '; its folder is empty' : `, such as ${folder}${alike}`;
     const expected = `the raw key of an existing object (not URL-encoded)${near}`;
-    throw new PermanentError('CaptureMissing', 'The capture file does not exist', {
-      got: `${S3}${bucket}/${key}`,
-      expected,
-    });
+    const facts = { got: `${S3}${bucket}/${key}`, expected };
+    throw new PermanentError('CaptureMissing', 'The capture file does not exist', facts);
   }
 }
 

@@ -65,11 +65,10 @@ const isFolder = (key: string): boolean => key === '' || key.endsWith('/');
 
 const digestOf = (value: unknown): string => hash('sha256', JSON.stringify(value)).slice(0, DIGEST_CHARS);
 
-const missing = (source: string, why: string): PermanentError =>
-  new PermanentError('LabelsMissing', 'There are no label files', {
-    got: `${source}: ${why}`,
-    expected: `a label file or a folder with ${LABEL_FILES}; s3://bucket/key, or s3://bucket/prefix/`,
-  });
+function missing(source: string, why: string): PermanentError {
+  const expected = `a label file or a folder with ${LABEL_FILES}; s3://bucket/key, or s3://bucket/prefix/`;
+  return new PermanentError('LabelsMissing', 'There are no label files', { got: `${source}: ${why}`, expected });
+}
 
 async function filesOfMachine(storage: Storage, workBucket: string, source: string): Promise<LabelFile[]> {
   if (!existsSync(source)) throw missing(source, 'it does not exist');

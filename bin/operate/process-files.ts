@@ -122,16 +122,6 @@ export const runOf = (
   keys: readonly string[],
 ): Run => ({ name: name ?? '', arn: executionArn ?? '', keys, status: status ?? 'RUNNING', error, cause, output });
 
-async function put({ s3 }: Pick<AwsClients, 's3'>, bucket: string, file: FileToPut): Promise<void> {
-  const params = {
-    Bucket: bucket,
-    Key: file.key,
-    Body: createReadStream(file.path),
-    ContentType: 'application/x-ndjson',
-  };
-  await new Upload({ client: s3, params }).done();
-}
-
 /** Puts files, several concurrently. */
 export async function putCaptures(
   clients: Pick<AwsClients, 's3'>,
@@ -141,7 +131,9 @@ export async function putCaptures(
 ): Promise<void> {
   await forEachConcurrently(PUT_CONCURRENCY, files, (file) => {
     signal?.throwIfAborted();
-    return put(clients, bucket, file);
+    const Body = createReadStream(file.path);
+    const params = { Bucket: bucket, Key: file.key, Body, ContentType: 'application/x-ndjson' };
+    return new Upload({ client: clients.s3, params }).done();
   });
 }
 

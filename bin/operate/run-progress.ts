@@ -237,20 +237,28 @@ export async function followRuns<T extends Look>(
   watchers: readonly { look(): Promise<T> }[],
   { onLook, signal, pollMs = POLL_MS }: FollowOptions<T>,
 ): Promise<T[]> {
-  const watched = watchers.map((watcher) => ({ watcher, last: undefined as T | undefined }));
+  const watched = watchers.map(untilEnded);
   const startedMs = Date.now();
   for (;;) {
-    for (const each of watched) {
+    const looks: T[] = [];
+    for (const look of watched) {
       signal?.throwIfAborted();
-      if (each.last === undefined || !hasEnded(each.last)) each.last = await each.watcher.look();
-      else each.last.news = [];
+      looks.push(await look());
     }
-    const looks = watched.flatMap(({ last }) => last ?? []);
     onLook(looks);
     if (looks.every(hasEnded)) return looks;
     const pause = Math.min(pollMs.most, Math.max(pollMs.least, (Date.now() - startedMs) * POLL_SHARE));
     await sleep(pause, undefined, { signal }).catch(() => signal?.throwIfAborted());
   }
+}
+
+/** Looks at an execution until it has ended; from then on the last look stands. */
+export function untilEnded<T extends Look>(watcher: { look(): Promise<T> }): () => Promise<T> {
+  let last: T | undefined;
+  return async () => {
+    last = last && hasEnded(last) ? { ...last, news: [] } : await watcher.look();
+    return last;
+  };
 }
 
 export const hasEnded = ({ status }: Pick<Look, 'status'>): boolean =>
