@@ -6,9 +6,11 @@
  */
 export const singleLine = (text: string): string => text.replace(/[\s\p{Cc}\u202a-\u202e\u2066-\u2069]+/gu, ' ');
 
+const UNPRINTABLE = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069][ \p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]*/gu;
+
 /** Replaces the same by a space, and keeps the spaces that are there otherwise: they may align a line. */
 export const printable = (text: string): string =>
-  text.replace(/ *[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069][ \p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]*/gu, ' ');
+  text.replace(UNPRINTABLE, (_, at: number) => (text[at - 1] === ' ' ? '' : ' '));
 
 const DEFAULT_COLUMNS = 80;
 
