@@ -36,7 +36,9 @@ async function main(): Promise<void> {
 // `… | head` closes the pipe: what is left to print is not wanted, but the work may be.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error;
+    if (error.code === 'EPIPE') return;
+    console.error(`OutputUnusable: The output cannot be written; got: ${error.message}`);
+    process.exit(EXIT.notDone);
   });
 }
 

@@ -1,24 +1,18 @@
 /** The deployed stack that a command is for: found by `--stack` or STACK_PREFIX, with clients of its services. */
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { Storage } from '../../src/core/aws/storage.ts';
-import type { StackOutputs } from '../../src/core/contract/names.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import { functionSettings } from '../../src/core/settings/schema.ts';
-import { type AwsClients, destroyClients, environmentClients } from '../operate/aws-clients.ts';
+import { destroyClients, environmentClients } from '../operate/aws-clients.ts';
 import type { StateMachines } from '../operate/executions.ts';
 import { type FoundRun, findStackRun } from '../operate/run-report.ts';
 import { readStackOutputs, stackPrefix } from '../operate/stack-outputs.ts';
 import { type FlagsOf, option, options } from './options.ts';
 import { jsonOption } from './output.ts';
 
-export interface DeployedStack {
-  /** Its STACK_PREFIX. */
-  prefix: string;
-  outputs: StackOutputs;
-  clients: AwsClients;
-  storage: Storage;
-}
+/** A stack, with clients of its services. `prefix`: its STACK_PREFIX. */
+export type DeployedStack = Awaited<ReturnType<typeof openStack>>;
 
 /** The option of every command that needs a stack. */
 export const stackOption = () =>
@@ -30,7 +24,7 @@ export const stackOptions = (json?: string) => options(jsonOption(json), stackOp
 export type StackFlags = FlagsOf<ReturnType<typeof stackOptions>>;
 
 /** Finds the stack. @throws Error that names the remedy if it is not known, not deployed, or its deployment is incomplete */
-export async function openStack(flags: StackFlags, clients = environmentClients()): Promise<DeployedStack> {
+export async function openStack(flags: StackFlags, clients = environmentClients()) {
   const prefix = stackPrefix(flags.stack, dotenvOfCommand());
   return { prefix, outputs: await readStackOutputs(clients, prefix), clients, storage: new Storage(clients.s3) };
 }

@@ -90,15 +90,9 @@ async function readEarlier([before, after]: readonly RunData[]): Promise<Earlier
   return { pilot, requests: data.pairs.known || requests, ...(quality ? { quality } : {}) };
 }
 
-interface CountedCaptures {
-  requests: number;
-  /** Of an average request and reply. */
-  tokens?: [request: number, reply: number];
-}
-
 /** Counts the requests that a replay of the captures would send. */
-async function countCaptures(captures: string, signal: AbortSignal): Promise<CountedCaptures> {
-  if (/^\d+$/.test(captures)) return { requests: Number(captures) };
+async function countCaptures(captures: string, signal: AbortSignal) {
+  if (/^\d+$/.test(captures)) return { requests: Number(captures), tokens: undefined };
   const { openSource } = await import('../../src/replay/source/open-source.ts');
   const { indexCaptures } = await import('../../src/replay/source/index-captures.ts');
   const { dryRun } = await import('../../src/replay/dry-run.ts');
@@ -110,8 +104,9 @@ async function countCaptures(captures: string, signal: AbortSignal): Promise<Cou
     const overrides = { set: [], stream: false };
     const sizes = await dryRun(files, index, once, overrides, skip, undefined, signal);
     const { requests, inputTokens, outputTokens } = sizes;
-    const tokens = [inputTokens.total / requests, outputTokens.total / requests] as [number, number];
-    return { requests, ...(requests > 0 ? { tokens } : {}) };
+    /** Of an average request and reply. */
+    const tokens: [number, number] = [inputTokens.total / requests, outputTokens.total / requests];
+    return { requests, tokens: requests > 0 ? tokens : undefined };
   } finally {
     await dispose();
   }

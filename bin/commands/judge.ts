@@ -60,10 +60,7 @@ function addGuideline(text: string, before: Record<string, string> = {}): Record
   throw new InvalidArgumentError('expected name="A sentence about the reply."');
 }
 
-interface Objective {
-  scorer: string;
-  atLeast: number;
-}
+type Objective = { scorer: string; atLeast: number };
 
 function addObjective(text: string, before: Objective[] = []): Objective[] {
   const at = text.lastIndexOf(':');

@@ -64,6 +64,10 @@ async function pageOf(what: string | undefined, flags: OpenFlags): Promise<Opene
       inConsole(stack, (links) => links.dashboard(resourceNames(stack.prefix).dashboard)),
     );
   }
+  if (what?.startsWith('tr-') && !TRACE.test(what)) {
+    const facts = { got: what, expected: 'tr- and 32 hexadecimal digits, as MLflow shows it' };
+    throw new PermanentError('NoSuchTrace', 'That is not the id of a trace', facts);
+  }
   if (what !== undefined && !TRACE.test(what)) return withStack(flags, (stack) => runPage(stack, what));
   return withMlflow(flags, (opened) => mlflowPage(opened, what));
 }

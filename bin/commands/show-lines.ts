@@ -28,7 +28,7 @@ export async function showLines(
   { out, reason, json }: ShowFlags,
 ): Promise<void> {
   const file = out === undefined ? undefined : await NewFile.open(out);
-  const found = await collect(storage, workBucket, run, { file, reason }).catch(async (error: unknown) => {
+  const found = await collect(storage, workBucket, run, file, reason).catch(async (error: unknown) => {
     await file?.discard();
     throw error;
   });
@@ -46,15 +46,8 @@ export async function showLines(
   print('show', found, json, (shape) => quarantineText(found, shape));
 }
 
-interface Wanted {
-  /** Gets the bytes of the lines. */
-  file?: NewFile | undefined;
-  /** Only lines that are there for this reason. */
-  reason?: string | undefined;
-}
-
-/** Counts the lines by reason, in the order of the run's chunks. */
-async function collect(storage: Storage, workBucket: string, run: string, { file, reason: only }: Wanted = {}) {
+/** Counts the lines by reason, in the order of the run's chunks. @param file gets their bytes. @param only the reason */
+async function collect(storage: Storage, workBucket: string, run: string, file?: NewFile, only?: string) {
   const found: Quarantined = { run, lines: 0, out: null, withoutBytes: [], reasons: [] };
   const byReason = new Map<string, Quarantined['reasons'][number]>();
   for await (const { entry } of quarantinedEntries(storage, workBucket, run)) {

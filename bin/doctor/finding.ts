@@ -87,13 +87,8 @@ function unasked(check: string, action: string, error: unknown): Said {
 // ----------------------------------------------------------------------------------------------- what checks share
 // The settings, and clients that do not make a person wait.
 
-export interface Clients {
-  bedrock: BedrockClient;
-  cloudFormation: CloudFormationClient;
-  /** Also for services without a client of their own (bin/operate/aws-calls.ts). */
-  lambda: LambdaClient;
-  s3: S3Client;
-}
+/** `lambda`: also for services without a client of their own (bin/operate/aws-calls.ts). */
+export type Clients = ReturnType<typeof quickClients>;
 
 /** The state of a CloudFormation stack. */
 export interface DeployedState {
@@ -119,7 +114,7 @@ export interface Ground extends Clients {
 
 const QUICK = { maxAttempts: 2, requestHandler: { connectionTimeout: 5_000 } };
 
-export function quickClients(region: string | undefined): Clients {
+export function quickClients(region: string | undefined) {
   const aws = { ...QUICK, ...(region === undefined ? {} : { region }) };
   const emulated = process.env.AWS_ENDPOINT_URL ?? process.env.AWS_ENDPOINT_URL_S3;
   return {

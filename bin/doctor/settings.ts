@@ -2,20 +2,12 @@
 import { doubtsAbout } from '../../lib/settings/checks.ts';
 import { parseSettings, REQUIRED_SETTING_NAMES, SETTING_NAMES, slips } from '../../lib/settings/settings.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
-import { type CheckedSettings, type Settings, settingsSchema } from '../../src/core/settings/schema.ts';
+import { type Settings, settingsSchema } from '../../src/core/settings/schema.ts';
 import { readEach, withDefaultJudge } from '../../src/core/settings/variables.ts';
-import { broken, type Finding, type Found, ok, under, warning } from './finding.ts';
-
-interface ReadSettings {
-  /** The valid ones, with defaults. */
-  settings: Partial<CheckedSettings>;
-  /** As the stack has them, if all are valid. */
-  complete: Settings | undefined;
-  findings: Finding[];
-}
+import { broken, type Found, ok, under, warning } from './finding.ts';
 
 /** Reads the settings as the stack does. @param region `undefined` if nobody has said it. @param flags take precedence over the environment and `.env` */
-export function checkSettingsFor(region: string | undefined, flags: Record<string, string | undefined>): ReadSettings {
+export function checkSettingsFor(region: string | undefined, flags: Record<string, string | undefined>) {
   const dotenv = dotenvOfCommand();
   const given = [dotenv, process.env, flags].flatMap((variables) =>
     SETTING_NAMES.flatMap((name) => (variables[name]?.trim() ? [[name, variables[name]] as const] : [])),
@@ -27,7 +19,9 @@ export function checkSettingsFor(region: string | undefined, flags: Record<strin
     return warning(`${message}.`, repair);
   });
   return {
+    /** The valid ones, with defaults. */
     settings: readEach(settingsSchema, withDefaultJudge(variables, region)).values,
+    /** As the stack has them, if all are valid. */
     complete,
     findings: [...under('names', misspelt), ...under('settings', found)],
   };

@@ -18,15 +18,8 @@ export interface Place {
   line: number;
 }
 
-export interface CaptureLocation {
-  /** A file or a folder. */
-  path: string;
-  /** Physical line number, from 1. */
-  line?: number;
-}
-
 /** Reads `path` or `path:line`. A path that exists is taken as it is. */
-export function parseLocation(text: string): CaptureLocation {
+export function parseLocation(text: string): { path: string; line?: number } {
   const [, path, line] = /^(.+):([1-9]\d{0,8})$/s.exec(text) ?? [];
   return path === undefined || existsSync(text) ? { path: text } : { path, line: Number(line) };
 }
@@ -42,17 +35,12 @@ export async function openCaptures(path: string): Promise<{ files: SourceFile[];
 /** Bytes of one piece. */
 const READ_BYTES = 1024 * 1024;
 
-export interface FileBytes {
-  stream: AsyncIterable<Uint8Array>;
-  isGzip: boolean;
-}
-
 /**
  * Opens a file. The content of a gzip file is unpacked piece by piece.
  *
  * @throws PermanentError `CaptureUnreadable`, from the stream too
  */
-export async function openFile({ path, name }: SourceFile): Promise<FileBytes> {
+export async function openFile({ path, name }: SourceFile) {
   const pieces = createReadStream(path, { highWaterMark: READ_BYTES })[Symbol.asyncIterator]();
   const first = await pieces.next().catch((error: unknown) => {
     throw unreadable(name, error);
@@ -158,7 +146,11 @@ export class OfflineReader {
    * @param only the number of the only line to decode
    * @throws PermanentError `CaptureUnreadable`
    */
-  async *lines(file: SourceFile, { stream }: Pick<FileBytes, 'stream'>, only?: number): AsyncGenerator<OfflineLine> {
+  async *lines(
+    file: SourceFile,
+    { stream }: { stream: AsyncIterable<Uint8Array> },
+    only?: number,
+  ): AsyncGenerator<OfflineLine> {
     const key = file.name.split(sep).join('/');
     const objectTimeMs = (await stat(file.path)).mtimeMs;
     const source = { bucket: '', key, etag: '', start: 0, firstLine: 1, objectTimeMs };

@@ -17,7 +17,7 @@ const HELP = `Usage: npm run smoke -- [--stack STACK_PREFIX] [--keep]
 
 Puts one capture into the bucket that a deployed stack watches and follows it: the object, the execution that the rule
 starts, the run's summary, the trace in MLflow and its verdicts, and whether the functions' limits of memory took effect.
-Needs AWS credentials, or the variables that npm start prints. It costs one judge call.
+Needs AWS credentials, or those of .local/env while npm start runs. It costs one judge call.
 
   --stack PREFIX    the stack's STACK_PREFIX (default: from the environment or .env)
   --keep            keep the capture in the bucket (default: remove it; its trace stays)`;

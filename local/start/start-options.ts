@@ -36,7 +36,7 @@ the stack, puts the captures into the bucket, follows the executions, prints a s
   --help                this text
 
 With more than 20 files per endpoint, they are put before the stack is deployed and one backfill processes them. With
-fewer, they are put afterwards, and the bucket's rule starts an execution for each, as on AWS.
+fewer, they are put afterwards, and the bucket's rule starts executions for them, as on AWS.
 
 Exit codes: 1 if something could not be started, if a run failed, or if lines were captured and none became a trace; 130 if
 stopped before the summary; else 0.`;

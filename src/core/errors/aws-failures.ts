@@ -70,7 +70,9 @@ const KINDS: readonly Kind[] = [
       /^Could not load credentials/.test(error.message),
     what: 'AWS credentials are missing',
     expected: () =>
-      'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or aws sso login. While npm start runs, use the variables that it prints',
+      process.env.AWS_PROFILE
+        ? `a profile that exists and has credentials, or aws sso login; AWS_PROFILE is ${process.env.AWS_PROFILE}`
+        : 'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or aws sso login. While npm start runs: source .local/env',
   },
   {
     name: 'ClockSkewed',
