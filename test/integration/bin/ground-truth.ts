@@ -55,7 +55,7 @@ describe('ground-truth', () => {
     expect(first.stdout).toMatch(/^file +lines +joined +waiting +invalid\ndesk\.csv +5 +3 +1 +1$/m);
     expect(first.stdout).toMatch(/^desk\.csv:6: NotALabel: it has no id$/m);
     expect(first.stdout).toMatch(/^3 labels were written to MLflow/m);
-    expect(first.stdout).toMatch(/^1 label of 1 file waits for a prediction, since /m);
+    expect(first.stdout).toMatch(/^1 label of 1 file has no matching prediction yet \(waiting since /m);
     expect(first.stdout).toMatch(/^all +3 +66\.7% \(/m);
     const again = await run(groundTruthCommand(), path);
     expect(again.stdout).toMatch(/^desk\.csv +5 +3 +1 +1$/m);

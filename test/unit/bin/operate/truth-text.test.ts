@@ -99,7 +99,7 @@ test('a run that failed or goes on says so, and one whose labels another run wri
 test('labels that wait are counted, since when', () => {
   const since = '2026-11-20T10:00:00.000Z';
   expect(waitingText({ labels: 1, files: 1, since, more: false }, PIPE)).toBe(
-    '1 label of 1 file waits for a prediction, since 2026-11-20 10:00 UTC at the earliest.\n',
+    '1 label of 1 file has no matching prediction yet (waiting since 2026-11-20 10:00 UTC).\n',
   );
   expect(waitingText({ labels: 2000, files: 1000, since, more: true }, PIPE)).toMatch(
     /^More than 2,000 labels of 1,000/,
