@@ -222,7 +222,7 @@ test('the stand-in of the local environment is never named as the model, and cos
   const labels = join(folder, 'labels.jsonl');
   writeFileSync(labels, JSON.stringify({ request: 'Hi', reply: 'Hello.', scorer: 'safety', label: 'yes' }));
   const calibrated = await run('calibrate', '--labels', labels, '--json');
-  expect(calibrated.stderr).toContain(`Asking ${name} about 1 labels, which costs nothing.`);
+  expect(calibrated.stderr).toContain(`Asking ${name} about 1 label, which costs nothing.`);
   expect(JSON.parse(calibrated.stdout)).toMatchObject({ spend: { usd: 0 }, pairs: [{ judge: `${name} version 1` }] });
   // What the model itself would cost is asked of inspect.
   expect((await run('inspect', CHATS)).stdout).toMatch(/Judging costs about \$0\.[0-9]*[1-9]/);
