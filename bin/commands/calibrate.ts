@@ -3,6 +3,7 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { readText } from '../../src/core/errors/read-text.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { scorerExamples, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
@@ -23,7 +24,7 @@ import {
   parsed,
 } from '../cli/options.ts';
 import { EXIT, jsonText, notice, percent, some } from '../cli/output.ts';
-import { compareWithPeople, readGiven } from './calibration-data.ts';
+import { compareWithPeople } from './calibration-data.ts';
 import { type CommandSettings, commandSettings } from './settings.ts';
 
 /** Default for the most that one calibration may spend. The anchor set costs about one dollar. */
@@ -81,7 +82,7 @@ async function calibrate(options: CalibrateFlags): Promise<void> {
   if (options.addExamples !== undefined) requireClone(process.cwd());
   const report = await compareWithPeople(options, settings, activeScorers(settings));
   if (options.baseline !== undefined) {
-    const baseline = parseBaseline(readGiven(options.baseline, 'The baseline'), options.baseline);
+    const baseline = parseBaseline(readText(options.baseline, 'The baseline'), options.baseline);
     report.drift = compareWithBaseline(report, baseline);
   }
   if (options.saveBaseline !== undefined) {

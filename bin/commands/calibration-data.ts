@@ -3,8 +3,8 @@
  * judge now; for `rates` the labels of a window.
  */
 
-import { readFileSync } from 'node:fs';
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { readText } from '../../src/core/errors/read-text.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { checkNames } from '../../src/core/values/nearest.ts';
 import { cascadeOf } from '../../src/judge/connect.ts';
@@ -45,17 +45,6 @@ export function sayLeftOut(query: Pick<TraceQuery, 'shadow' | 'filter'>): void {
   if (variants !== '') notice(`Left out: the traces of shadow variants (${variants}).`);
 }
 
-/** @throws PermanentError `FileUnreadable` */
-export function readGiven(file: string, what: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    const facts = { got: code ?? message, expected: 'a text file', where: file };
-    throw new PermanentError('FileUnreadable', `${what} cannot be read`, facts, error);
-  }
-}
-
 export function compareWithPeople(
   options: CalibrateFlags,
   settings: CommandSettings,
@@ -64,7 +53,7 @@ export function compareWithPeople(
   const { labels, anchors, scorer } = options;
   const scorers = all.filter(isJudgeScorer);
   if (labels !== undefined) {
-    const items = parseLabels(readGiven(labels, 'The labels file'), labels, scorers);
+    const items = parseLabels(readText(labels, 'The labels file'), labels, scorers);
     return judgeItems(items, { kind: 'labels', where: labels }, options, settings, scorers);
   }
   if (anchors === true) {

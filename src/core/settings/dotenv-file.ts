@@ -1,12 +1,13 @@
 /** The user's `.env`: reads it, and writes a new one. */
 
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { parse } from 'dotenv';
 import { PermanentError } from '../errors/errors.ts';
+import { readText } from '../errors/read-text.ts';
 
 /** Reads the settings of a `.env`; none if the file does not exist. */
 export const dotenvSettings = (file = '.env'): Record<string, string> =>
-  existsSync(file) ? parse(readFileSync(file)) : {};
+  existsSync(file) ? parse(readText(file, 'The file of settings')) : {};
 
 /** Reads the `.env` of the working directory, or the file that `DOTENV_CONFIG_PATH` names. */
 export const dotenvOfCommand = (): Record<string, string> => dotenvSettings(process.env.DOTENV_CONFIG_PATH || '.env');
