@@ -13,7 +13,7 @@ import {
   S3ServiceException,
 } from '@aws-sdk/client-s3';
 import { httpStatusOf } from '../../src/core/aws/storage-errors.ts';
-import { callAws } from '../operate/aws-calls.ts';
+import { metricSum } from '../operate/aws-calls.ts';
 import {
   broken,
   checked,
@@ -197,18 +197,11 @@ async function invocations({ lambda, settings }: Ground): Promise<number> {
   const { SAGEMAKER_ENDPOINT_NAME: endpoint = '', ENDPOINT_VARIANTS: variants = [] } = settings;
   const EndTime = Math.floor(Date.now() / 1000);
   const Period = DAY_MS / 1000;
-  const window = { StartTime: EndTime - Period, EndTime, Period, Statistics: ['Sum'] };
-  const metric = { Namespace: 'AWS/SageMaker', MetricName: 'Invocations', ...window };
-  const counts = variants.map(async (variant) => {
-    const names = { EndpointName: endpoint, VariantName: variant };
-    const Dimensions = Object.entries(names).map(([Name, Value]) => ({ Name, Value }));
-    type Reply = { Datapoints?: { Sum?: number }[] };
-    const { Datapoints = [] } = await callAws<Reply>(lambda, 'monitoring', 'GetMetricStatistics', {
-      ...metric,
-      Dimensions,
-    });
-    return Datapoints.reduce((sum, { Sum = 0 }) => sum + Sum, 0);
-  });
+  const window = { StartTime: EndTime - Period, EndTime, Period };
+  const metric = { Namespace: 'AWS/SageMaker', MetricName: 'Invocations' };
+  const counts = variants.map((VariantName) =>
+    metricSum(lambda, metric, { EndpointName: endpoint, VariantName }, window),
+  );
   return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
 }
 

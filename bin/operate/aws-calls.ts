@@ -58,6 +58,20 @@ function objectOf<T>(text: string): T | undefined {
   }
 }
 
+/** Returns the sum of a metric of CloudWatch over a window, in seconds; 0 without data points. */
+export async function metricSum(
+  client: LambdaClient,
+  metric: Record<'Namespace' | 'MetricName', string>,
+  dimensions: Readonly<Record<string, string>>,
+  window: Record<'StartTime' | 'EndTime' | 'Period', number>,
+): Promise<number> {
+  const Dimensions = Object.entries(dimensions).map(([Name, Value]) => ({ Name, Value }));
+  const input = { ...metric, ...window, Dimensions, Statistics: ['Sum'] };
+  type Reply = { Datapoints?: { Sum?: number }[] };
+  const { Datapoints = [] } = await callAws<Reply>(client, 'monitoring', 'GetMetricStatistics', input);
+  return Datapoints.reduce((sum, { Sum = 0 }) => sum + Sum, 0);
+}
+
 /** Reads how many messages a queue of SQS has, and its ARN. */
 export async function queueAttributes(client: LambdaClient, QueueUrl: string) {
   const input = { QueueUrl, AttributeNames: ['QueueArn', 'ApproximateNumberOfMessages'] };

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
 import type { AwsClients } from '../../bin/operate/aws-clients.ts';
-import { processFiles, type Run } from '../../bin/operate/process-files.ts';
+import { type FileProgress, processFiles, type Run } from '../../bin/operate/process-files.ts';
 import { traceIdOf } from '../../src/captures/trace/ids.ts';
 import type { StackOutputs } from '../../src/core/contract/names.ts';
 import { type LambdaEnvironment, readEnvironment } from '../../src/core/settings/environment.ts';
@@ -56,29 +56,26 @@ export function smokeCapture(environment: LambdaEnvironment, now = new Date()): 
   return { key: `${environment.DATA_CAPTURE_S3_PREFIX}smoke-test/${hour}/smoke-${id}.jsonl`, line };
 }
 
-/** Puts the capture and waits for the execution that starts for it. */
+/** Puts a capture file, and waits for the execution that starts for it; for all, if EventBridge has delivered its event twice. */
 export async function putAndFollow(
   clients: AwsClients,
-  outputs: StackOutputs,
-  capture: SmokeCapture,
-  onProgress: (text: string) => void,
-): Promise<Run> {
-  const folder = mkdtempSync(join(tmpdir(), 'smoke-'));
+  { captureBucket, workBucket, stateMachineArn }: StackOutputs,
+  { key, text }: { key: string; text: string },
+  more: { onProgress?: (text: string) => void; signal?: AbortSignal } = {},
+): Promise<{ run: Run; executions: number }> {
+  const folder = mkdtempSync(join(tmpdir(), 'captures-'));
   try {
-    const path = join(folder, 'capture.jsonl');
-    writeFileSync(path, `${capture.line}\n`);
-    const runs = await processFiles({
-      clients,
-      captureBucket: outputs.captureBucket,
-      workBucket: outputs.workBucket,
-      stateMachineArn: outputs.stateMachineArn,
-      files: [{ path, key: capture.key, bytes: Buffer.byteLength(capture.line) + 1 }],
-      onProgress: ({ runs }) => onProgress(runs[0] ? `running ${runs[0].name}` : 'waiting for a run to start'),
-    });
-    // EventBridge may deliver twice. The duplicate ends by itself; the other execution did the work.
+    const path = join(folder, 'captures.jsonl');
+    writeFileSync(path, text);
+    const files = [{ path, key, bytes: Buffer.byteLength(text) }];
+    const onProgress = ({ runs: [first] }: FileProgress): void =>
+      more.onProgress?.(first ? `running ${first.name}` : 'waiting for a run to start');
+    const { signal } = more;
+    const runs = await processFiles({ clients, captureBucket, workBucket, stateMachineArn, files, onProgress, signal });
+    // A duplicate ends by itself; the other execution did the work.
     const run = runs.find((one) => !one.output?.includes('duplicate')) ?? runs[0];
     if (!run) throw new Error('No execution started for the capture');
-    return run;
+    return { run, executions: runs.length };
   } finally {
     rmSync(folder, { recursive: true });
   }

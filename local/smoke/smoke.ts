@@ -39,7 +39,8 @@ async function smoke(prefix: string, keep: boolean): Promise<void> {
 
     const capture = smokeCapture(environment);
     try {
-      const run = await putAndFollow(clients, outputs, capture, progress.show);
+      const file = { key: capture.key, text: `${capture.line}\n` };
+      const { run } = await putAndFollow(clients, outputs, file, { onProgress: progress.show });
       progress.end();
       report(true, 'object', `s3://${outputs.captureBucket}/${capture.key}`);
       const failure = run.status === 'SUCCEEDED' ? '' : ` ${run.error}: ${run.cause}`;

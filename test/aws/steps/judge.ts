@@ -1,12 +1,8 @@
 /** A file of 20 captures through the rule: its run, the traces and verdicts in MLflow, and the money. And one for a Map. */
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { GetObjectCommand, HeadObjectCommand } from '@aws-sdk/client-s3';
 import { ListExecutionsCommand, ListMapRunsCommand } from '@aws-sdk/client-sfn';
-import { processFiles } from '../../../bin/operate/process-files.ts';
-import { projectPath } from '../../../local/project-root.ts';
-import { deployedEnvironment } from '../../../local/smoke/smoke-steps.ts';
+import { deployedEnvironment, putAndFollow } from '../../../local/smoke/smoke-steps.ts';
 import { traceIdOf } from '../../../src/captures/trace/ids.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { asNumber, LimitsTable } from '../../../src/limits/table.ts';
@@ -34,7 +30,7 @@ export async function judgeStep(canary: Canary): Promise<void> {
   // A run that was under way when the canary was left may have judged its captures. This attempt's have ids of their own.
   const attempt = canary.fact('attempt', String(Number(canary.fact('attempt')) + 1));
   const lines = renamed(await canaryLines(canary, JUDGED), attempt);
-  const run = await putAndFollow(canary, judgedKey(canary), lines);
+  const run = await putAndNote(canary, judgedKey(canary), lines);
   canary.fact('judgedRun', run.name);
   const { summary } = run;
   if (!summary || run.status !== 'SUCCEEDED') throw new Error(`the run ended as ${run.status} ${run.error}`);
@@ -47,31 +43,21 @@ export async function judgeStep(canary: Canary): Promise<void> {
   );
   await checkBudget(canary, summary);
   const table = renamed(captureTableLines(), attempt);
-  await checkChildren(canary, await putAndFollow(canary, captureKey(`table-${attempt}`), table));
+  await checkChildren(canary, await putAndNote(canary, captureKey(`table-${attempt}`), table));
   await checkMlflow(canary, lines, summary);
 }
 
 /** Puts a file, waits for the execution that the rule starts, and notes how long the event took. */
-async function putAndFollow(canary: Canary, key: string, lines: readonly string[]): Promise<Ended> {
+async function putAndNote(canary: Canary, key: string, lines: readonly string[]): Promise<Ended> {
   const { clients, signal } = canary;
-  const { captureBucket, workBucket, stateMachineArn } = await canary.outputs();
-  const folder = projectPath('.local', 'canary', canary.state.prefix);
-  mkdirSync(folder, { recursive: true });
-  const path = join(folder, 'captures.jsonl');
-  const text = `${lines.join('\n')}\n`;
-  writeFileSync(path, text);
-  const files = [{ path, key, bytes: Buffer.byteLength(text) }];
-  const runs = await processFiles({ clients, captureBucket, workBucket, stateMachineArn, files, signal });
-  // EventBridge may deliver twice. The duplicate ends by itself.
-  const run = runs.find(({ output }) => !output?.includes('duplicate')) ?? runs[0];
-  const ended = await canary.ended(run?.arn ?? '');
-  const { LastModified } = await clients.s3.send(new HeadObjectCommand({ Bucket: captureBucket, Key: key }));
+  const outputs = await canary.outputs();
+  const file = { key, text: `${lines.join('\n')}\n` };
+  const { run, executions } = await putAndFollow(clients, outputs, file, { signal });
+  const ended = await canary.ended(run.arn);
+  const { LastModified } = await clients.s3.send(new HeadObjectCommand({ Bucket: outputs.captureBucket, Key: key }));
   const tookMs = ended.startedMs - (LastModified?.getTime() ?? 0);
-  canary.note(
-    'event-in-a-minute',
-    tookMs <= EVENT_LIMIT_MS,
-    `${(tookMs / 1000).toFixed(0)} s, ${runs.length} executions`,
-  );
+  const took = `${(tookMs / 1000).toFixed(0)} s, ${executions} executions`;
+  canary.note('event-in-a-minute', tookMs <= EVENT_LIMIT_MS, took);
   return ended;
 }
 

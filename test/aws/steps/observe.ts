@@ -1,6 +1,6 @@
 /** What CloudWatch and the queues show after the runs: heaps, metrics, alarms, logs, dead letters. */
 
-import { callAws } from '../../../bin/operate/aws-calls.ts';
+import { callAws, metricSum, queueAttributes } from '../../../bin/operate/aws-calls.ts';
 import { judgeHeap, readHeapLines } from '../../../local/smoke/heap-steps.ts';
 import { deployedEnvironment } from '../../../local/smoke/smoke-steps.ts';
 import { RESOURCE_METRICS, resourceNames } from '../../../src/core/contract/names.ts';
@@ -25,21 +25,10 @@ export async function observeStep(canary: Canary): Promise<void> {
 }
 
 /** Returns the sum of a metric since the canary began; 0 without data points. */
-async function sumOf(canary: Canary, Namespace: string, MetricName: string, dimensions: Record<string, string>) {
-  const { Datapoints = [] } = await callAws<{ Datapoints?: { Sum?: number }[] }>(
-    canary.clients.lambda,
-    'monitoring',
-    'GetMetricStatistics',
-    {
-      ...{ Namespace, MetricName },
-      Dimensions: Object.entries(dimensions).map(([Name, Value]) => ({ Name, Value })),
-      StartTime: Math.floor(Date.parse(canary.state.startedAt) / 60_000) * 60,
-      EndTime: Math.floor(Date.now() / 1000) + 60,
-      Period: 300,
-      Statistics: ['Sum'],
-    },
-  );
-  return Datapoints.reduce((sum, point) => sum + (point.Sum ?? 0), 0);
+function sumOf({ clients, state }: Canary, Namespace: string, MetricName: string, dimensions: Record<string, string>) {
+  const StartTime = Math.floor(Date.parse(state.startedAt) / 60_000) * 60;
+  const window = { StartTime, EndTime: Math.floor(Date.now() / 1000) + 60, Period: 300 };
+  return metricSum(clients.lambda, { Namespace, MetricName }, dimensions, window);
 }
 
 async function checkMetrics(canary: Canary): Promise<void> {
@@ -107,13 +96,8 @@ async function checkQueues(canary: Canary): Promise<void> {
   let messages = 0;
   const queues = await ofType(canary, 'AWS::SQS::Queue');
   for (const QueueUrl of queues) {
-    const { Attributes = {} } = await callAws<{ Attributes?: Record<string, string> }>(
-      canary.clients.lambda,
-      'sqs',
-      'GetQueueAttributes',
-      { QueueUrl, AttributeNames: ['ApproximateNumberOfMessages'] },
-    );
-    messages += Number(Attributes.ApproximateNumberOfMessages ?? Number.NaN);
+    const { ApproximateNumberOfMessages: waiting } = await queueAttributes(canary.clients.lambda, QueueUrl);
+    messages += Number(waiting ?? Number.NaN);
   }
   canary.note('no-dead-letters', queues.length > 0 && messages === 0, `${messages} in ${queues.length} queues`);
 }
