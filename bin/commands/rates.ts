@@ -7,19 +7,9 @@ import { checkNames } from '../../src/core/values/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import type { CoveredPart } from '../../src/quality/calibration/types.ts';
 import { labelsByCell, type WindowLabel } from '../../src/quality/calibration/window-labels.ts';
-import {
-  type CountedCell,
-  cellsOf,
-  readWindow,
-  type TimeWindow,
-} from '../../src/quality/counts-store.ts';
+import { type CountedCell, cellsOf, readWindow, type TimeWindow } from '../../src/quality/counts-store.ts';
 import { type CountedDay, daysWithCounts } from '../../src/quality/day-objects.ts';
-import {
-  type ObjectiveRate,
-  type ObjectiveSettings,
-  objectiveRates,
-  objectiveSettings,
-} from '../../src/quality/objective-rates.ts';
+import { type ObjectiveSettings, objectiveRates, objectiveSettings } from '../../src/quality/objective-rates.ts';
 import {
   differencesOf,
   type GroupRates,
