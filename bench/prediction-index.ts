@@ -7,8 +7,8 @@
 import { randomUUID } from 'node:crypto';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { destroyClients } from '../bin/operate/aws-clients.ts';
-import { emulatedClients } from '../local/servers/emulated-clients.ts';
 import type { Log } from '../local/python/python-environment.ts';
+import { emulatedClients } from '../local/servers/emulated-clients.ts';
 import { startMiniStack } from '../local/servers/ministack.ts';
 import { startMlflowServer } from '../local/servers/mlflow-server.ts';
 import { Storage } from '../src/core/aws/storage.ts';
