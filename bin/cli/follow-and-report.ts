@@ -46,7 +46,7 @@ export async function followAndReport(stack: DeployedStack, runs: readonly Named
 
 /** Says how to come back to runs. */
 export const comeBack = (runs: readonly Pick<NamedRun, 'name'>[], stack?: string): string[] => [
-  runs.length === 1 ? 'The run goes on. To come back:' : 'The runs go on. To come back:',
+  runs.length === 1 ? 'The run continues. To follow it again:' : 'The runs continue. To follow them again:',
   ...runs.map(({ name }) => `  ${commandText(['show', name, '--follow'], stack)}`),
 ];
 

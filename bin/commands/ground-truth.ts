@@ -108,7 +108,7 @@ async function follow({ clients, outputs }: DeployedStack, run: StartedExecution
     (signal) => followRuns(watchers, { signal, onLook }),
     () => {
       progress.end();
-      return ['The run goes on. To come back:', `  ${comeBack(run, flags)}`];
+      return ['The run continues. To follow it again:', `  ${comeBack(run, flags)}`];
     },
   );
   progress.end();

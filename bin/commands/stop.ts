@@ -61,7 +61,7 @@ async function stopRun(stack: DeployedStack, { executionArn }: FoundExecution, f
   if (found.status === 'ABORTED' && isRunning) for (const line of stoppedLines(report)) say(line);
   else say(`The run ${found.name} has already ended: ${report.status}${why}.`);
   for (const arn of report.openBatchJobs) {
-    say('A batch job goes on, and costs money. Nobody reads its answers unless the run is retried. To stop it:');
+    say('A batch job continues, and costs money. Nothing reads its answers unless the run is retried. To stop it:');
     say(`  aws bedrock stop-model-invocation-job --job-identifier ${arn}`);
   }
   for (const next of nextSteps(report, flags.stack)) say(`${next.why}:\n  ${next.command}`);

@@ -127,7 +127,7 @@ interface Newest {
   time: Date;
 }
 
-/** An endpoint has at most so many variants. */
+/** An endpoint has at most this many variants. */
 const MAX_VARIANTS = 10;
 /** Variant, year, month, day, hour. */
 const MAX_DEPTH = 5;

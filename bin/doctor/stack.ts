@@ -177,7 +177,7 @@ interface Alarm {
   AlarmDescription?: string;
 }
 
-/** The alarms that ring. */
+/** The alarms that are on. */
 async function checkAlarms({ lambda, prefix }: StackGround): Promise<Found> {
   const AlarmNamePrefix = `sagemaker-monitoring-${prefix}-`;
   const input = { AlarmNamePrefix, StateValue: 'ALARM' };
@@ -186,11 +186,11 @@ async function checkAlarms({ lambda, prefix }: StackGround): Promise<Found> {
   const ringing = (reply.MetricAlarms ?? []).filter(({ AlarmName }) =>
     /^(?:Quality-|[A-Za-z]+$)/.test(AlarmName.slice(AlarmNamePrefix.length)),
   );
-  if (ringing.length === 0) return ok('No alarm rings.');
+  if (ringing.length === 0) return ok('No alarm is on.');
   return ringing.map(({ AlarmName, AlarmDescription = '' }) => {
     const id = AlarmName.slice(AlarmNamePrefix.length);
     const section = id.startsWith('Quality-') ? 'QualityMissed' : id;
     const [what = ''] = AlarmDescription.split(/\. (?:What to do|Section)/);
-    return broken(`The alarm ${AlarmName} rings: ${what}.`, `section ${section} of docs/runbook.md`);
+    return broken(`The alarm ${AlarmName} is on: ${what}.`, `section ${section} of docs/runbook.md`);
   });
 }

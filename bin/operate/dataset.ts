@@ -25,7 +25,7 @@ export interface Selection extends TraceQuery {
   scorers: readonly Scorer[];
   /** A trace needs one of these. Empty: all traces that match. */
   verdicts: readonly VerdictCondition[];
-  /** The newest so many. */
+  /** At most this many of the newest. */
   limit: number;
 }
 

@@ -46,7 +46,7 @@ export class RunWatcher {
   readonly #builder: SummaryBuilder;
   #plan: PlanReceipt | undefined;
   #lastPlan = '';
-  /** The receipt behind which the next look goes on; empty: it begins anew. */
+  /** The receipt behind which the next look starts; empty: at the beginning. */
   #resume = '';
   #news: string[] = [];
   #lines = 0;
@@ -124,7 +124,7 @@ export class RunWatcher {
 
   /**
    * Reads new receipts. Chunks end in any order, so the listing begins with the first chunk that is not complete; if those
-   * behind it fill a look, the next one goes on behind the last receipt.
+   * behind it fill a look, the next one starts behind the last receipt.
    */
   async #readReceipts(): Promise<void> {
     const fresh: string[] = [];
@@ -231,7 +231,7 @@ const POLL_SHARE = 0.02;
 /**
  * Returns the last look at each execution.
  *
- * @throws what the signal was aborted with. The executions go on.
+ * @throws what the signal was aborted with. The executions continue.
  */
 export async function followRuns<T extends Look>(
   watchers: readonly { look(): Promise<T> }[],

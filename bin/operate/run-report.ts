@@ -1,5 +1,5 @@
 /**
- * What became of runs: of one that has ended, is running, was stopped, or that Step Functions has forgotten; and the
+ * What runs did: one that has ended, is running, was stopped, or that Step Functions has forgotten; and the
  * newest of a stack.
  */
 import {
@@ -65,7 +65,7 @@ export async function findStackRun(
   }
 }
 
-/** Reads what became of a run. A run without a summary costs a request for each of its receipts. */
+/** Reads what a run did. A run without a summary costs a request for each of its receipts. */
 export async function readRunReport(clients: Pick<AwsClients, 's3'>, workBucket: string, found: FoundRun) {
   const { name, executionArn, status, startDate, stopDate, error, cause, input } = found;
   const storage = new Storage(clients.s3);

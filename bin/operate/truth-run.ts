@@ -1,5 +1,5 @@
 /**
- * Ground truth runs: how far one is, what became of it, the labels that wait, and the figures of a stack; with their
+ * Ground truth runs: how far one is, what it did, the labels that wait, and the figures of a stack; with their
  * texts for terminals of any width.
  */
 
@@ -49,14 +49,14 @@ export type TruthLook = Awaited<ReturnType<ReturnType<typeof truthWatcher>['look
 const describe = ({ sfn }: Pick<Clients, 'sfn'>, executionArn: string): Promise<DescribeExecutionCommandOutput> =>
   sfn.send(new DescribeExecutionCommand({ executionArn }));
 
-/** What became of the labels of a file. */
+/** What happened to the labels of a file. */
 export type LabelFileState = Omit<LabelFileReport, 'parts'>;
 
 export type TruthReport = Awaited<ReturnType<typeof readTruthReport>>;
 
 const READS_AT_ONCE = 16;
 
-/** Reads what became of a run. */
+/** Reads what a run did. */
 export async function readTruthReport(clients: Clients, workBucket: string, arn: string) {
   const { name: run = '', status, error, cause = '' } = await describe(clients, arn);
   const storage = new Storage(clients.s3);

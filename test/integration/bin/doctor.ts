@@ -105,7 +105,7 @@ describe('doctor', () => {
       /^delivery: New captures start runs\.$/,
       /^letters: No dead letters of captures that started no run\.$/,
       /^letters: No dead letters of replays that could not be ended\.$/,
-      /^alarms: No alarm rings\.$/,
+      /^alarms: No alarm is on\.$/,
     ]) {
       expect(ok).toContainEqual(expect.stringMatching(each));
     }

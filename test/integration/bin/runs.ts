@@ -53,7 +53,7 @@ describe('Ctrl-C', () => {
   beforeAll(() => pipeline.disableRule());
   afterAll(() => pipeline.enableRule());
 
-  test('leaves a run running, and says how to come back', async () => {
+  test('leaves a run running, and says how to follow it again', async () => {
     const key = await putChats('interrupted', 1);
     environment.judge.behave({ delayMs: 5_000 });
     const command = startCli(['process', key, '--name', 'interrupted'], personVariables());
@@ -65,7 +65,7 @@ describe('Ctrl-C', () => {
     process.kill(command.pid, 'SIGINT');
     const { code, stdout, stderr } = await command.done;
     expect({ code, stdout }).toEqual({ code: 130, stdout: '' });
-    expect(stderr).toMatch(/The run goes on\. To come back:\n {2}inference-monitor show interrupted --follow\n$/);
+    expect(stderr).toMatch(/The run continues\. To follow it again:\n {2}inference-monitor show interrupted --follow\n$/);
     environment.judge.behave({});
     expect(await run(showCommand(), 'interrupted', '--follow')).toMatchObject({ code: 0 });
   });
