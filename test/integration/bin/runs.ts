@@ -65,7 +65,9 @@ describe('Ctrl-C', () => {
     process.kill(command.pid, 'SIGINT');
     const { code, stdout, stderr } = await command.done;
     expect({ code, stdout }).toEqual({ code: 130, stdout: '' });
-    expect(stderr).toMatch(/The run continues\. To follow it again:\n {2}inference-monitor show interrupted --follow\n$/);
+    expect(stderr).toMatch(
+      /The run continues\. To follow it again:\n {2}inference-monitor show interrupted --follow\n$/,
+    );
     environment.judge.behave({});
     expect(await run(showCommand(), 'interrupted', '--follow')).toMatchObject({ code: 0 });
   });
