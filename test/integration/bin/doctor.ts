@@ -170,7 +170,7 @@ describe('doctor', () => {
         expect.stringMatching(
           /^error letters: 1 dead letters of captures that started no run wait in the queue \S+\.$/,
         ),
-        `error alarms: The alarm sagemaker-monitoring-${PREFIX}-RunThrottled rings: Step Functions throttles this state machine or the children of its Maps.`,
+        `error alarms: The alarm sagemaker-monitoring-${PREFIX}-RunThrottled is on: Step Functions throttles this state machine or the children of its Maps.`,
       ]);
       expect(code).toBe(1);
     } finally {
