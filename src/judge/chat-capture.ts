@@ -1,12 +1,26 @@
-/** Chats that nobody captured, as captures. */
+/** A chat that was not captured, in the form of a capture: what the judge is asked about besides captures. */
 import type { Capture, ChatMessage } from '../captures/types.ts';
 
-/** Returns a chat as the judge reads it. */
-export const chatCapture = (messages: readonly ChatMessage[], replies: ChatMessage[]): Capture => ({
-  inferenceTimeMs: 0,
-  timeSource: 'inferenceTime',
-  format: 'chat',
-  conversation: { messages: [...messages], replies, parameters: {}, jsonRequested: false, finishReasons: [] },
-  attributes: {},
-  notes: [],
-});
+/** Returns the exchange as a captured chat call would be decoded. */
+export function chatCapture(
+  messages: readonly ChatMessage[],
+  replies: readonly ChatMessage[],
+  tools?: unknown[],
+): Capture {
+  const payload = (value: unknown) => {
+    const text = JSON.stringify(value);
+    const bytes = Buffer.byteLength(text);
+    return { contentType: 'application/json', encoding: 'JSON', kind: 'json' as const, value, text, bytes };
+  };
+  const content = { messages: [...messages], replies: [...replies], tools };
+  return {
+    inferenceTimeMs: 0,
+    timeSource: 's3-object-time',
+    format: 'chat',
+    request: payload({ messages, tools }),
+    response: payload({ choices: replies.map((message, index) => ({ index, message })) }),
+    conversation: { ...content, parameters: {}, jsonRequested: false, finishReasons: [] },
+    attributes: {},
+    notes: [],
+  };
+}

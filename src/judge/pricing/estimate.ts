@@ -6,6 +6,7 @@ import type { RunOptions } from '../../core/contract/input.ts';
 import type { CostEstimate } from '../../core/contract/receipts.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { askedFirst } from '../cascade.ts';
+import { chatCapture } from '../chat-capture.ts';
 import { firstModel, isStandIn, judgeModels, judgeName } from '../judge-id.ts';
 import { memoByScorer } from '../memo.ts';
 import { MAX_RECORD_TOKENS } from '../prompt/build-prompt.ts';
@@ -70,22 +71,6 @@ const ENVELOPE_BYTES = 1_000;
 /** Bytes per token of the texts in the line: about 4 characters, with escapes between them. */
 const BYTES_PER_TOKEN = 4.2;
 
-/** Returns a text capture with a reply of about `tokens` tokens, to size the request. */
-const captureOfSize = (tokens: number): Capture => {
-  const payload = (text: string, bytes: number): NonNullable<Capture['request']> => {
-    return { contentType: 'text/plain', encoding: 'JSON', kind: 'text', value: null, text, bytes };
-  };
-  return {
-    inferenceTimeMs: 0,
-    timeSource: 'inferenceTime',
-    format: 'text',
-    request: payload('?', 1),
-    response: payload('abc '.repeat(Math.max(1, tokens)), tokens * 4),
-    attributes: {},
-    notes: [],
-  };
-};
-
 /**
  * Estimates from sizes alone when there is no time to decode. Treats all captures as text exchanges of the average length.
  *
@@ -104,7 +89,9 @@ export function estimateFromSizes(
   if (judged > 0 && asked.length > 0) {
     const textBytes = Math.max(0, sizes.bytes / sizes.captures - ENVELOPE_BYTES);
     // Longer texts are cut to this bound.
-    const capture = captureOfSize(Math.min(Math.round(textBytes / BYTES_PER_TOKEN), 2 * MAX_RECORD_TOKENS));
+    const tokens = Math.min(Math.round(textBytes / BYTES_PER_TOKEN), 2 * MAX_RECORD_TOKENS);
+    const reply = { role: 'assistant', content: 'abc '.repeat(Math.max(1, tokens)) };
+    const capture = chatCapture([{ role: 'user', content: '?' }], [reply]);
     // Scorers that need a system prompt or tools are left out, because sizes do not show either.
     const due = asked.filter((scorer) => 'judge' in applicability(capture, scorer));
     total.add(expectedCalls(settings, capture, due, options), judged);

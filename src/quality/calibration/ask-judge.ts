@@ -3,32 +3,18 @@
 import { messageText } from '../../captures/reply-text.ts';
 import type { Capture } from '../../captures/types.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
+import { chatCapture } from '../../judge/chat-capture.ts';
 import { answeredBefore, JudgeHeld } from '../../judge/errors.ts';
 import { applicability } from '../../judge/scorers/applicability.ts';
+import { addSpend, emptySpend } from '../../judge/spend.ts';
 import type { Judge, JudgeScorer, ScorerExample, Verdict } from '../../judge/types.ts';
 import { OwnLimit } from '../../limits/spending-limit.ts';
 import type { CalibrationReport, LabeledItem, LabeledVerdict, Unanswered } from './types.ts';
 
 type LabeledExchange = Pick<LabeledItem, 'messages' | 'reply' | 'tools'>;
 
-/** Returns the item as a captured chat call would be decoded. */
-export function captureOf({ messages, reply, tools }: LabeledExchange): Capture {
-  const payload = (value: unknown) => {
-    const text = JSON.stringify(value);
-    const bytes = Buffer.byteLength(text);
-    return { contentType: 'application/json', encoding: 'JSON', kind: 'json' as const, value, text, bytes };
-  };
-  return {
-    inferenceTimeMs: 0,
-    timeSource: 's3-object-time',
-    format: 'chat',
-    request: payload({ messages, tools }),
-    response: payload({ choices: [{ index: 0, message: reply }] }),
-    conversation: { messages, replies: [reply], tools, parameters: {}, jsonRequested: false, finishReasons: [] },
-    attributes: {},
-    notes: [],
-  };
-}
+export const captureOf = ({ messages, reply, tools }: LabeledExchange): Capture =>
+  chatCapture(messages, [reply], tools);
 
 const lastUserText = ({ messages }: LabeledExchange): string => {
   const last = messages.findLast(({ role }) => role === 'user') ?? messages.at(-1);
@@ -118,92 +104,73 @@ const isExample = (examples: readonly ScorerExample[] | undefined, item: Labeled
     ({ request = lastUserText(item), reply }) => reply === replyText(item) && request === lastUserText(item),
   ) === true;
 
-/** Collects the verdicts on labeled exchanges, and the reasons for missing ones. */
-class LabelJudging {
-  readonly asked: Asked = {
-    pairs: [],
-    unanswered: [],
-    spend: { calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 },
-  };
-  readonly #options: AskOptions;
-  readonly #limit: OwnLimit | undefined;
+const leftOut = ({ id, scorer }: LabeledItem, reason: string, message: string): Unanswered => {
+  return { id, scorer, reason, message };
+};
 
-  constructor(options: AskOptions) {
-    this.#options = options;
-    this.#limit = options.budgetUsd === undefined ? undefined : new OwnLimit(options.budgetUsd);
+/** Returns why an item cannot show how the judge judges. */
+function whyLeftOut(capture: Capture, item: LabeledItem, scorer: JudgeScorer): Unanswered | undefined {
+  if (isExample(scorer.examples, item)) {
+    return leftOut(item, 'shownAsExample', 'the judge is shown this case as an example');
   }
-
-  #scorerOf(item: LabeledItem): JudgeScorer {
-    return this.#options.scorers.find(({ name }) => name === item.scorer) as JudgeScorer;
-  }
-
-  #leaveOut({ id, scorer }: LabeledItem, reason: string, message: string): void {
-    this.asked.unanswered.push({ id, scorer, reason, message });
-  }
-
-  /** Returns whether the item can show how the judge judges, and otherwise records the reason. */
-  accepts(item: LabeledItem): boolean {
-    const isShown = isExample(this.#scorerOf(item).examples, item);
-    if (isShown) this.#leaveOut(item, 'shownAsExample', 'the judge is shown this case as an example');
-    return !isShown;
-  }
-
-  async judge({ capture, items }: Exchange): Promise<void> {
-    const open = items.filter((item) => {
-      const applies = applicability(capture, this.#scorerOf(item));
-      if ('notJudgeable' in applies) {
-        this.#leaveOut(item, applies.notJudgeable, 'the scorer does not apply to this exchange');
-      }
-      return 'judge' in applies;
-    });
-    if (open.length === 0) return;
-    const { judge, signal, budgetUsd } = this.#options;
-    const scorers = scorersToAsk({ capture, items: open }, this.#options);
-    let isHeld = false;
-    const result = await judge.judge(capture, scorers, signal, { limit: this.#limit }).catch((error: unknown) => {
-      if (!(error instanceof JudgeHeld)) throw error;
-      isHeld = true;
-      return answeredBefore(error);
-    });
-    this.#addSpend(result.spend);
-    for (const item of open) {
-      const verdict = result.verdicts.find(({ scorer }) => scorer === item.scorer);
-      if (verdict?.outcome === 'verdict') {
-        const name = `${verdict.source ?? judge.sourceId} version ${this.#scorerOf(item).version}`;
-        this.asked.pairs.push(labeledVerdict(item, verdict, name));
-      } else if (verdict === undefined && isHeld) {
-        this.#leaveOut(item, 'held', `the budget of ${budgetUsd} US dollars has no room for it`);
-      } else {
-        this.#leaveOut(item, verdict?.error.code ?? 'noAnswer', verdict?.error.message ?? 'the judge left it out');
-      }
-    }
-  }
-
-  #addSpend({ calls, inputTokens, outputTokens, usd }: Asked['spend']): void {
-    const { spend } = this.asked;
-    spend.calls += calls;
-    spend.inputTokens += inputTokens;
-    spend.outputTokens += outputTokens;
-    spend.usd = spend.usd === null || usd === null ? null : spend.usd + usd;
-  }
+  const applies = applicability(capture, scorer);
+  if ('judge' in applies) return undefined;
+  return leftOut(item, applies.notJudgeable, 'the scorer does not apply to this exchange');
 }
 
 /** @throws the judge's error if it cannot be reached */
 export async function askAll(items: readonly LabeledItem[], options: AskOptions): Promise<Asked> {
-  const judging = new LabelJudging(options);
-  const exchanges = exchangesOf(items.filter((item) => judging.accepts(item)));
+  const { judge, signal, budgetUsd } = options;
+  const limit = budgetUsd === undefined ? undefined : new OwnLimit(budgetUsd);
+  const total = emptySpend();
+  const outcomes = new Map<LabeledItem, LabeledVerdict | Unanswered>();
+  const scorerOf = (item: LabeledItem) => options.scorers.find(({ name }) => name === item.scorer) as JudgeScorer;
+  const outcomeOf = (item: LabeledItem, verdict: Verdict | undefined, isHeld: boolean) => {
+    if (verdict?.outcome === 'verdict') {
+      const name = `${verdict.source ?? judge.sourceId} version ${scorerOf(item).version}`;
+      return labeledVerdict(item, verdict, name);
+    }
+    if (verdict !== undefined) return leftOut(item, verdict.error.code, verdict.error.message);
+    return isHeld
+      ? leftOut(item, 'held', `the budget of ${budgetUsd} US dollars has no room for it`)
+      : leftOut(item, 'noAnswer', 'the judge left it out');
+  };
+  const ask = async ({ capture, items: own }: Exchange): Promise<void> => {
+    for (const item of own) {
+      const why = whyLeftOut(capture, item, scorerOf(item));
+      if (why !== undefined) outcomes.set(item, why);
+    }
+    const open = own.filter((item) => !outcomes.has(item));
+    if (open.length === 0) return;
+    let isHeld = false;
+    const scorers = scorersToAsk({ capture, items: open }, options);
+    const { verdicts, spend } = await judge.judge(capture, scorers, signal, { limit }).catch((error: unknown) => {
+      if (!(error instanceof JudgeHeld)) throw error;
+      isHeld = true;
+      return answeredBefore(error);
+    });
+    addSpend(total, spend);
+    for (const item of open) {
+      const verdict = verdicts.find(({ scorer }) => scorer === item.scorer);
+      outcomes.set(item, outcomeOf(item, verdict, isHeld));
+    }
+  };
+  const exchanges = exchangesOf(items);
   let done = 0;
   await forEachConcurrently(options.concurrency ?? DEFAULT_CONCURRENCY, exchanges, async (exchange) => {
-    await judging.judge(exchange);
+    await ask(exchange);
     done += 1;
     options.progress?.(done, exchanges.length);
   });
-  // Answers arrive in any order. A report has the order of the items.
-  const place = new Map(items.map(({ id }, index) => [id, index]));
-  const byPlace = (a: { id: string }, b: { id: string }): number => (place.get(a.id) ?? 0) - (place.get(b.id) ?? 0);
-  judging.asked.pairs.sort(byPlace);
-  judging.asked.unanswered.sort(byPlace);
-  return judging.asked;
+  const { calls, inputTokens, outputTokens, usd } = total;
+  const asked: Asked = { pairs: [], unanswered: [], spend: { calls, inputTokens, outputTokens, usd } };
+  for (const item of items) {
+    const outcome = outcomes.get(item);
+    if (outcome === undefined) continue;
+    if ('reason' in outcome) asked.unanswered.push(outcome);
+    else asked.pairs.push(outcome);
+  }
+  return asked;
 }
 
 /** Returns the worst case of asking about these items in US dollars; `null` if the price is unknown. */
