@@ -1,14 +1,12 @@
 /**
- * Compares `src/judge/pricing/price-table.json` with the model catalog of an installed MLflow, or updates it from there.
- *
- *     npm run prices -- --python .venvs/default-…/bin/python            compare; exit code 1 if a rate differs by more than 1%
- *     npm run prices -- --python .venvs/default-…/bin/python --write    update the table
+ * `npm run prices`: writes `src/judge/pricing/price-table.json` from the model catalog of the MLflow that `npm start` runs. A test
+ * fails if the two differ.
  */
-import { execFileSync, type StdioOptions } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
-import { describeError } from '../src/core/errors/describe-error.ts';
+import { projectPath } from '../local/project-root.ts';
+import { defaultPythonEnvironment } from '../local/python/python-presets.ts';
 
 interface Catalog {
   version: string;
@@ -33,21 +31,8 @@ print(json.dumps({"version": mlflow.version.VERSION, "files": files}))
 
 /** Reads the catalog. @throws Error that names the remedy if this Python has no MLflow */
 export function readCatalog(python: string): Catalog {
-  const stdio: StdioOptions = ['ignore', 'pipe', 'pipe'];
-  try {
-    const output = execFileSync(python, ['-c', READ_CATALOG], {
-      encoding: 'utf8',
-      maxBuffer: 64 * 1024 * 1024,
-      stdio,
-    });
-    return JSON.parse(output) as Catalog;
-  } catch (error) {
-    const { stderr = '', message } = error as Error & { stderr?: string };
-    throw new Error(
-      `MLflow's catalog cannot be read; got: ${stderr.trim().split('\n').at(-1) || message} from ${python}; expected: --python with a Python that has a recent MLflow, such as .venvs/default-…/bin/python, which npm start makes`,
-      { cause: error },
-    );
-  }
+  const maxBuffer = 64 * 1024 * 1024;
+  return JSON.parse(execFileSync(python, ['-c', READ_CATALOG], { encoding: 'utf8', maxBuffer })) as Catalog;
 }
 
 const PROFILE = /^(global|us-gov|us|eu|apac|au|jp|ca)\.(?=[a-z0-9-]+\.)/;
@@ -102,27 +87,6 @@ export function buildTable({ version, files }: Catalog): PriceTable {
   };
 }
 
-/** Returns a sentence for each rate of `reference` that is missing or different in `table`. */
-export function compareTables(table: PriceTable, reference: PriceTable, tolerance = 0.01): string[] {
-  const differences: string[] = [];
-  for (const [model, rows] of Object.entries(reference.models)) {
-    for (const [place, row] of Object.entries(rows)) {
-      const ours = table.models[model]?.[place];
-      const label = place === '' ? model : `${model} (${place})`;
-      if (ours === undefined) {
-        differences.push(`${label}: not in the table, the catalog has ${row.join(', ')}`);
-        continue;
-      }
-      row.forEach((value, column) => {
-        const got = ours[column] ?? null;
-        const same = value === null ? got === null : got !== null && Math.abs(got - value) <= tolerance * value;
-        if (!same) differences.push(`${label}: ${reference.columns[column]} is ${got}, the catalog has ${value}`);
-      });
-    }
-  }
-  return differences;
-}
-
 export const TABLE_FILE = join('src', 'judge', 'pricing', 'price-table.json');
 
 /** Formats the table with one line per rate, to keep it readable and its changes visible. */
@@ -138,48 +102,8 @@ function formatTable({ models, ...head }: PriceTable): string {
   return `{\n${fields.join(',\n')},\n  "models": {\n${lines.join(',\n')}\n  }\n}\n`;
 }
 
-const HELP = `Usage: npm run prices -- [--python PYTHON] [--write]
-
-Compares src/judge/pricing/price-table.json with the model catalog of an installed MLflow, rate by rate. The exit code is 1
-if one differs by more than 1%.
-
-  --python PYTHON   a Python with MLflow, such as .venvs/default-…/bin/python, which npm start makes (default: python3)
-  --write           update the table`;
-
-function main(): void {
-  const { values } = parseArgs({
-    options: {
-      python: { type: 'string', default: 'python3' },
-      write: { type: 'boolean', default: false },
-      help: { type: 'boolean', short: 'h', default: false },
-    },
-  });
-  if (values.help) {
-    console.log(HELP);
-    return;
-  }
-  const reference = buildTable(readCatalog(values.python));
-  const rows = Object.values(reference.models).reduce((total, row) => total + Object.keys(row).length, 0);
-  if (values.write) {
-    writeFileSync(TABLE_FILE, formatTable(reference));
-    console.log(
-      `written: ${TABLE_FILE}: ${Object.keys(reference.models).length} models, ${rows} rates, ${reference.date}`,
-    );
-    return;
-  }
-  const differences = compareTables(JSON.parse(readFileSync(TABLE_FILE, 'utf8')) as PriceTable, reference);
-  for (const line of differences) console.log(line);
-  console.log(`compared: ${rows} rates of ${Object.keys(reference.models).length} models with ${reference.source}`);
-  console.log(`different: ${differences.length}`);
-  if (differences.length > 0) process.exitCode = 1;
-}
-
 if (process.argv[1]?.endsWith('refresh-prices.ts')) {
-  try {
-    main();
-  } catch (error) {
-    console.error(describeError(error));
-    // 1 means that rates differ.
-    process.exitCode = 2;
-  }
+  const table = buildTable(readCatalog((await defaultPythonEnvironment(console.log)).python));
+  writeFileSync(projectPath(TABLE_FILE), formatTable(table));
+  console.log(`${TABLE_FILE}: ${Object.keys(table.models).length} models, ${table.date}`);
 }

@@ -1,8 +1,8 @@
 /**
  * Prices judge calls in US dollars. The price of an unknown model is unknown (`null`), never 0.
  *
- * The table contains Amazon Bedrock's on-demand rates for text, with their source and date. `npm run prices` compares it with
- * the catalog of an installed MLflow and updates it. The table omits the surcharge of some models for prompts of more than
+ * The table contains Amazon Bedrock's on-demand rates for text, with their source and date. `npm run prices` writes it
+ * from MLflow's catalog. The table omits the surcharge of some models for prompts of more than
  * 200,000 tokens, which the judge's prompt never reaches, and the 1-hour prompt cache.
  */
 
