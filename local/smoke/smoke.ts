@@ -10,13 +10,12 @@ import { readRunSummaries } from '../../bin/operate/summary-report.ts';
 import { describeError } from '../../src/core/errors/describe-error.ts';
 import { dotenvSettings, useDotenvRegion } from '../../src/core/settings/dotenv-file.ts';
 import { projectPath } from '../project-root.ts';
-import { judgeHeap, readHeapLines } from './heap-steps.ts';
 import { deployedEnvironment, findTrace, putAndFollow, removeCapture, smokeCapture } from './smoke-steps.ts';
 
 const HELP = `Usage: npm run smoke -- [--stack STACK_PREFIX] [--keep]
 
 Puts one capture into the bucket that a deployed stack watches and follows it: the object, the execution that the rule
-starts, the run's summary, the trace in MLflow and its verdicts, and whether the functions' limits of memory took effect.
+starts, the run's summary, the trace in MLflow and its verdicts.
 Needs AWS credentials, or those of .local/env while npm start runs. It costs one judge call.
 
   --stack PREFIX    the stack's STACK_PREFIX (default: from the environment or .env)
@@ -71,8 +70,6 @@ async function smoke(prefix: string, keep: boolean): Promise<void> {
           ...failed.map((one) => `${one.name} failed: ${one.errorCode}`),
         ].join(', ') || 'none',
       );
-      const heap = judgeHeap(await readHeapLines(clients, prefix));
-      report(heap.ok, 'heap', heap.found);
     } finally {
       progress.end();
       if (!keep) await removeCapture(clients, outputs, capture);

@@ -11,8 +11,7 @@ completions and embeddings, and /invocations. Rules write its replies, not a mod
   --port PORT        default: a free port
   --latency MS       time to the reply, or to its first token (default: 50)
   --words N          words per reply (default: 16)
-  --inter-token MS   time between the words of a stream (default: 5)
-  --certificate FILE --key FILE   serve over TLS`;
+  --inter-token MS   time between the words of a stream (default: 5)`;
 
 async function main(): Promise<void> {
   const { values } = parseArgs({
@@ -21,8 +20,6 @@ async function main(): Promise<void> {
       latency: { type: 'string' },
       words: { type: 'string' },
       'inter-token': { type: 'string' },
-      certificate: { type: 'string' },
-      key: { type: 'string' },
       help: { type: 'boolean', short: 'h', default: false },
     },
   });
@@ -31,9 +28,7 @@ async function main(): Promise<void> {
     return;
   }
   const number = (text: string | undefined): number | undefined => (text === undefined ? undefined : Number(text));
-  const { certificate, key } = values;
   const endpoint = await startStandInEndpoint({
-    tls: certificate && key ? { certificate, key } : undefined,
     port: number(values.port),
     latencyMs: number(values.latency),
     words: number(values.words),

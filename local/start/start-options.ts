@@ -2,19 +2,7 @@
 import { relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 
-export interface StartOptions {
-  /** A `.jsonl` file or a folder. Default: the examples. */
-  captures?: string;
-  endpoint?: string;
-  bedrock: boolean;
-  region?: string;
-  exit: boolean;
-  awsPort?: number;
-  mlflowPort?: number;
-  judgePort?: number;
-  keep?: string;
-  help: boolean;
-}
+export type StartOptions = ReturnType<typeof parseStartOptions>;
 
 export const START_HELP = `Usage: npm start -- [captures] [options]
 
@@ -54,7 +42,7 @@ export function asShown(path: string): string {
 const MAX_PORT = 65_535;
 
 /** Parses the command line. @throws Error with the option, its value and what is allowed */
-export function parseStartOptions(args: readonly string[]): StartOptions {
+export function parseStartOptions(args: readonly string[]) {
   const { values, positionals } = parseArgs({
     args: [...args],
     allowPositionals: true,
@@ -75,17 +63,14 @@ export function parseStartOptions(args: readonly string[]): StartOptions {
       `Too many paths; got: ${positionals.join(', ')}; expected: one file or folder. See npm start -- --help`,
     );
   }
+  const { port: aws, 'mlflow-port': mlflow, 'judge-port': judge, keep, ...others } = values;
   return {
+    ...others,
     captures: positionals[0] && asTyped(positionals[0]),
-    endpoint: values.endpoint,
-    bedrock: values.bedrock,
-    region: values.region,
-    exit: values.exit,
-    awsPort: port('--port', values.port),
-    mlflowPort: port('--mlflow-port', values['mlflow-port']),
-    judgePort: port('--judge-port', values['judge-port']),
-    keep: values.keep && asTyped(values.keep),
-    help: values.help,
+    awsPort: port('--port', aws),
+    mlflowPort: port('--mlflow-port', mlflow),
+    judgePort: port('--judge-port', judge),
+    keep: keep && asTyped(keep),
   };
 }
 

@@ -49,7 +49,7 @@ export interface Report {
   labels?: LabelsReport | undefined;
   /** Columns; `Infinity` for a file or a pipe. */
   width: number;
-  options: Pick<StartOptions, 'exit' | 'keep'>;
+  options: Pick<StartOptions, 'exit'> & Partial<Pick<StartOptions, 'keep'>>;
   /** The file with the variables of this environment. */
   envFile: string;
 }

@@ -2,7 +2,7 @@
 
 import type { z } from 'zod';
 import { noteThrottle } from '../core/aws/throttles.ts';
-import { PermanentError, shownOf, Words } from '../core/errors/errors.ts';
+import { PermanentError, type RetryableErrorName, shownOf, Words } from '../core/errors/errors.ts';
 import { type RetryPolicy, readRetryAfter, withRetries } from '../core/process/retry.ts';
 import { jsonIn } from '../core/values/json-in.ts';
 import type { MlflowLimits } from '../limits/limits.ts';
@@ -151,42 +151,34 @@ export class MlflowRest {
 
   #failure(call: Call, reply: HttpReply, facts: RefusedReply): Error {
     const { status, text, errorType } = facts;
-    const where = this.#where(call);
     const errorCode = errorCodeOf(text);
     const code = errorType.split(':')[0] || errorCode;
     const requestId = reply.headers['x-amzn-requestid'] ?? reply.headers['x-request-id'];
-    const got = shownOf({ status, code, requestId, text });
-    const cause = new Words(text);
     const retryAfterMs = readRetryAfter(reply.headers['retry-after']);
-    const { authorizer } = this.#options;
-    if (saysThrottled(reply)) {
-      const details = { got, where, status, cause, outcome: 'none' as const, retryAfterMs };
-      return new MlflowRetryableError('MlflowThrottled', 'MLflow throttled the request', details);
-    }
+    const cause = new Words(text);
+    const shown = { got: shownOf({ status, code, requestId, text }), where: this.#where(call) };
+    const details = { ...shown, status, cause };
+    const retryable = (name: RetryableErrorName, message: string, outcome: 'none' | 'unknown') =>
+      new MlflowRetryableError(name, message, { ...details, outcome, retryAfterMs });
+    if (saysThrottled(reply)) return retryable('MlflowThrottled', 'MLflow throttled the request', 'none');
     if (this.target.kind !== 'url' && saysExpired(facts)) {
-      const details = { got, where, status, cause, outcome: 'none' as const };
-      return new MlflowRetryableError('CredentialsExpired', 'The credentials for MLflow have expired', details);
+      return retryable('CredentialsExpired', 'The credentials for MLflow have expired', 'none');
     }
     if (status === 401 || status === 403) {
-      const message = `MLflow denied access: ${authorizer.hint}`;
-      return new PermanentError('MlflowAccessDenied', message, { got, where }, cause);
+      const message = `MLflow denied access: ${this.#options.authorizer.hint}`;
+      return new PermanentError('MlflowAccessDenied', message, shown, cause);
     }
     if (status >= 300 && status < 400) {
       const expected = 'an MLflow server at the tracking URI, not a page that redirects (a login?)';
-      const target = `HTTP ${status} to ${originOf(reply.headers.location)}`;
-      return new PermanentError('MlflowBadReply', 'MLflow redirected the request', { got: target, expected, where });
+      const got = `HTTP ${status} to ${originOf(reply.headers.location)}`;
+      return new PermanentError('MlflowBadReply', 'MLflow redirected the request', { ...shown, got, expected });
     }
-    if (DATABASE_BUSY.test(text)) {
-      const details = { got, where, status, cause, outcome: 'unknown' as const, retryAfterMs };
-      return new MlflowRetryableError('MlflowUnavailable', 'MLflow’s database is too busy', details);
-    }
+    if (DATABASE_BUSY.test(text)) return retryable('MlflowUnavailable', 'MLflow’s database is too busy', 'unknown');
     // 501 is permanent. All other 5xx, 408 and 425 are transient.
     if ((status >= 500 && status !== 501) || status === 408 || status === 425) {
-      const details = { got, where, status, cause, outcome: 'unknown' as const, retryAfterMs };
-      return new MlflowRetryableError('MlflowUnavailable', 'MLflow returned a server error', details);
+      return retryable('MlflowUnavailable', 'MLflow returned a server error', 'unknown');
     }
-    const details = { got, where, status, cause, errorCode };
-    return new MlflowRefusedError('MLflow refused the request', details);
+    return new MlflowRefusedError('MLflow refused the request', { ...details, errorCode });
   }
 }
 

@@ -161,17 +161,6 @@ export async function endRun(
   await rest.repeat(post('update', json), anyReply);
 }
 
-/** @param value cut at MLflow's limit */
-export async function setTag(
-  rest: MlflowRest,
-  { runId }: Pick<MlflowRun, 'runId'>,
-  key: string,
-  value: string,
-): Promise<void> {
-  const json = { run_id: runId, key, value: value.slice(0, MAX_RUN_TAG_CHARS) };
-  await rest.repeat(post('set-tag', json), anyReply);
-}
-
 /**
  * Sets the tag that explains a failure of the run, or removes it.
  *
@@ -182,7 +171,11 @@ export async function tellFailure(
   { runId }: Pick<MlflowRun, 'runId'>,
   why: string | undefined,
 ): Promise<void> {
-  if (why !== undefined) return setTag(rest, { runId }, FAILURE_TAG, why);
+  if (why !== undefined) {
+    const json = { run_id: runId, key: FAILURE_TAG, value: why.slice(0, MAX_RUN_TAG_CHARS) };
+    await rest.repeat(post('set-tag', json), anyReply);
+    return;
+  }
   // MLflow refuses to delete a missing tag, so each attempt first checks whether it exists.
   await withRetries(rest.retry, async () => {
     const { tags } = (await rest.once(get(runId), runReply)).run.data;

@@ -172,7 +172,7 @@ describe('npm start', () => {
     const smoke = command('smoke/smoke.ts', [], variables);
     const code = await smoke.code;
     expect(smoke.output().match(/^(ok|MISSING) +\w+/gm)).toEqual(
-      ['stack', 'object', 'execution', 'summary', 'trace', 'verdicts', 'heap'].map((step) => `ok       ${step}`),
+      ['stack', 'object', 'execution', 'summary', 'trace', 'verdicts'].map((step) => `ok       ${step}`),
     );
     expect(code).toBe(0);
   });
