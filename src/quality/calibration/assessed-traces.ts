@@ -24,6 +24,13 @@ export interface TraceQuery {
   progress?: ((traces: number) => void) | undefined;
 }
 
+export interface VerdictQuery extends TraceQuery {
+  /** Only these scorers. Default: all that both a person and a judge have assessed. */
+  only?: readonly string[] | undefined;
+  /** Only verdicts of this judge, for example `bedrock:/…`. */
+  judge?: string | undefined;
+}
+
 const VARIANT_TAG = 'sagemaker_variant_name';
 
 /** Returns the shadow variants whose traces a query leaves out: those that its filter does not name. */

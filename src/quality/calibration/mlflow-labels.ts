@@ -19,13 +19,14 @@ import {
   latestVerdict,
   type ReadAssessment,
   type TraceQuery,
+  type VerdictQuery,
 } from './assessed-traces.ts';
-import { type JudgedTrace, type Matches, weighPicked } from './label-weights.ts';
+import { type JudgedTrace, weighPicked } from './label-weights.ts';
 import { pickOf } from './pick-labels.ts';
 import { guessValues } from './report.ts';
 import type { CoveredPart, LabeledVerdict, Unanswered } from './types.ts';
 
-interface MlflowLabels {
+export interface MlflowLabels {
   pairs: LabeledVerdict[];
   unanswered: Unanswered[];
   /** Number of traces that were read. */
@@ -34,31 +35,15 @@ interface MlflowLabels {
   covered: Map<string, CoveredPart[]>;
 }
 
-interface ReadOptions extends TraceQuery {
+interface ReadOptions extends VerdictQuery {
   scorers: readonly Pick<JudgeScorer, 'name' | 'values' | 'passes'>[];
-  /** Only these scorers. Default: all that both a person and a judge have assessed. */
-  only?: readonly string[] | undefined;
-  /** Only verdicts of this judge, for example `bedrock:/…`. */
-  judge?: string | undefined;
 }
 
 type Rest = Pick<MlflowRest, 'repeat'>;
 
-/** Reads all traces of the experiment that match the query. */
-export async function readMlflowLabels(rest: Rest, options: ReadOptions): Promise<MlflowLabels> {
-  const reader = new LabelReader(rest, options);
-  let traces = 0;
-  for await (const trace of assessedTraces(rest, options)) {
-    traces += 1;
-    reader.add(trace);
-  }
-  return { traces, ...(await reader.compare()) };
-}
-
-/** A trace that a person has assessed. */
-interface Found {
+/** What people and the judge say of a trace. */
+interface Labelled {
   trace: AssessedTrace;
-  scorer: string;
   people: ReadAssessment[];
   verdict: ReadAssessment;
 }
@@ -69,6 +54,40 @@ interface Judged extends Omit<JudgedTrace, 'passed' | 'isLabelled' | 'pick'> {
   variant: string;
   part: string;
   pick: ReturnType<typeof pickOf>;
+  labelled: Labelled | undefined;
+}
+
+/** Reads all traces of the experiment that match the query. */
+export async function readMlflowLabels(rest: Rest, options: ReadOptions): Promise<MlflowLabels> {
+  const { only, judge } = options;
+  const parts = new JudgedParts();
+  const judged = new Map<string, Judged[]>();
+  const all: MlflowLabels = { pairs: [], unanswered: [], traces: 0, covered: new Map() };
+  for await (const trace of assessedTraces(rest, options)) {
+    all.traces += 1;
+    for (const [scorer, own] of Map.groupBy(trace.assessments, ({ assessment_name: name }) => name)) {
+      const verdict = only === undefined || only.includes(scorer) ? latestVerdict(own, judge) : undefined;
+      if (verdict === undefined) continue;
+      const people = latestByPerson(own);
+      const list = judged.get(scorer) ?? [];
+      judged.set(scorer, list);
+      list.push({
+        traceId: trace.trace_id,
+        inferenceMs: Date.parse(trace.request_time),
+        seenMs: firstVerdictMs(own),
+        value: givenBy(verdict),
+        variant: trace.tags.sagemaker_variant_name ?? '',
+        part: partOf(verdict.metadata) ?? '',
+        weight: parts.add(trace, scorer, verdict),
+        pick: pickOf(trace.tags, scorer),
+        labelled: people.length > 0 ? { trace, people, verdict } : undefined,
+      });
+    }
+  }
+  for (const [scorer, own] of judged) {
+    if (own.some(({ labelled }) => labelled)) await compare(scorer, own, { rest, options, all });
+  }
+  return all;
 }
 
 /** Why labels count for nothing. */
@@ -79,106 +98,57 @@ export const LEFT_OUT = {
   windowOpen: 'the window of the pick has no label of one of the verdicts yet, or MLflow does not take its filter',
 } as const;
 
-class LabelReader {
-  readonly #rest: Rest;
-  readonly #options: ReadOptions;
-  readonly #parts = new JudgedParts();
-  readonly #found = new Map<string, Found[]>();
-  readonly #judged = new Map<string, Judged[]>();
-
-  constructor(rest: Rest, options: ReadOptions) {
-    this.#rest = rest;
-    this.#options = options;
+/**
+ * Adds the labels of a scorer with their weights. If people labelled what was picked, only that counts: it is known how likely each
+ * trace was. Else the labels are presumed to be of random traces.
+ */
+async function compare(
+  name: string,
+  judged: readonly Judged[],
+  { rest, options, all }: { rest: Rest; options: ReadOptions; all: MlflowLabels },
+): Promise<void> {
+  const known = options.scorers.find((scorer) => scorer.name === name);
+  const labelled = judged.flatMap((one) => one.labelled ?? []);
+  const given = labelled.flatMap(({ people, verdict }) => [...people, verdict].map(givenBy));
+  const values = known?.values ?? guessValues(given.filter(isPlain).map(normalise));
+  const pairs = new Map<string, LabeledVerdict>();
+  for (const one of labelled) {
+    const pair = pairOf(one, name, values);
+    if ('reason' in pair) all.unanswered.push(pair);
+    else pairs.set(one.trace.trace_id, pair);
   }
-
-  add(trace: AssessedTrace): void {
-    const { only, judge } = this.#options;
-    for (const [scorer, own] of Map.groupBy(trace.assessments, ({ assessment_name: name }) => name)) {
-      const verdict = only === undefined || only.includes(scorer) ? latestVerdict(own, judge) : undefined;
-      if (verdict === undefined) continue;
-      const inferenceMs = Date.parse(trace.request_time);
-      addTo(this.#judged, scorer, {
-        traceId: trace.trace_id,
-        inferenceMs,
-        seenMs: firstVerdictMs(own),
-        value: givenBy(verdict),
-        variant: trace.tags.sagemaker_variant_name ?? '',
-        part: partOf(verdict.metadata) ?? '',
-        weight: this.#parts.add(trace, scorer, verdict),
-        pick: pickOf(trace.tags, scorer),
-      });
-      const people = latestByPerson(own);
-      if (people.length > 0) addTo(this.#found, scorer, { trace, scorer, people, verdict });
-    }
+  const traces = judged.flatMap(({ pick, ...one }) => {
+    const value = readLabel(values, one.value);
+    if (value === undefined) return [];
+    const passed = isPass({ values, passes: known?.passes }, value);
+    const isUnreadable = pick === 'unreadable';
+    return [
+      { ...one, passed, isUnreadable, pick: isUnreadable ? undefined : pick, isLabelled: pairs.has(one.traceId) },
+    ];
+  });
+  const { weights, covered } = await weighPicked(traces, (filter) => matching(rest, { ...options, filter }));
+  const isByPick = traces.filter(({ pick, isLabelled }) => pick && isLabelled).length >= MIN_LABELS;
+  for (const { traceId, pick, isUnreadable, weight } of traces) {
+    const pair = pairs.get(traceId);
+    if (pair === undefined) continue;
+    const why = isUnreadable ? 'pickUnreadable' : pick === undefined ? 'notPicked' : 'windowOpen';
+    const own = isByPick ? weights.get(traceId) : isUnreadable ? undefined : weight();
+    if (own !== undefined) all.pairs.push({ ...pair, weight: own });
+    else all.unanswered.push({ id: pair.id, scorer: name, reason: why, message: LEFT_OUT[why] });
   }
-
-  async compare(): Promise<Omit<MlflowLabels, 'traces'>> {
-    const all: Omit<MlflowLabels, 'traces'> = { pairs: [], unanswered: [], covered: new Map() };
-    for (const [scorer, group] of this.#found) {
-      const known = this.#options.scorers.find(({ name }) => name === scorer);
-      const given = group.flatMap(({ people, verdict }) => [...people, verdict].map(givenBy));
-      const values = known?.values ?? guessValues(given.filter(isPlain).map(normalise));
-      const pairs: LabeledVerdict[] = [];
-      for (const one of group) {
-        const pair = pairOf(one, values);
-        if ('reason' in pair) all.unanswered.push(pair);
-        else pairs.push(pair);
-      }
-      await this.#weigh({ name: scorer, values, passes: known?.passes }, pairs, all);
-    }
-    return all;
-  }
-
-  /**
-   * Adds the labels with their weights. If people labelled what was picked, only that counts: it is known how likely each trace was. Else
-   * the labels are presumed to be of random traces.
-   */
-  async #weigh(
-    scorer: Pick<JudgeScorer, 'name' | 'values' | 'passes'>,
-    pairs: readonly LabeledVerdict[],
-    to: Omit<MlflowLabels, 'traces'>,
-  ): Promise<void> {
-    const labelled = new Set(pairs.map(({ traceId }) => traceId));
-    const judged = (this.#judged.get(scorer.name) ?? []).flatMap((one): (Judged & { passed: boolean })[] => {
-      const value = readLabel(scorer.values, one.value);
-      return value === undefined ? [] : [{ ...one, passed: isPass(scorer, value) }];
-    });
-    const traces = judged.map((one) => ({
-      ...one,
-      pick: one.pick === 'unreadable' ? undefined : one.pick,
-      isLabelled: labelled.has(one.traceId),
-    }));
-    const { weights, covered } = await weighPicked(traces, this.#matches);
-    const isByPick = traces.filter(({ pick, isLabelled }) => pick && isLabelled).length >= MIN_LABELS;
-    const byTrace = new Map(judged.map((one) => [one.traceId, one]));
-    for (const pair of pairs) {
-      const { pick, weight } = byTrace.get(pair.traceId ?? '') ?? {};
-      const why = pick === 'unreadable' ? 'pickUnreadable' : pick === undefined ? 'notPicked' : 'windowOpen';
-      const own = isByPick ? weights.get(pair.traceId ?? '') : pick === 'unreadable' ? undefined : weight?.();
-      if (own !== undefined) to.pairs.push({ ...pair, weight: own });
-      else to.unanswered.push({ id: pair.id, scorer: scorer.name, reason: why, message: LEFT_OUT[why] });
-    }
-    if (isByPick && covered.size < judged.length) to.covered.set(scorer.name, coveredParts(judged, covered));
-  }
-
-  readonly #matches: Matches = async (filter) => {
-    const { experimentId, fromMs, toMs } = this.#options;
-    const ids = new Set<string>();
-    try {
-      for await (const trace of assessedTraces(this.#rest, { experimentId, filter, fromMs, toMs }))
-        ids.add(trace.trace_id);
-      return ids;
-    } catch (error) {
-      if (error instanceof MlflowRefusedError) return undefined;
-      throw error;
-    }
-  };
+  if (isByPick && covered.size < traces.length) all.covered.set(name, coveredParts(traces, covered));
 }
 
-function addTo<T>(lists: Map<string, T[]>, name: string, one: T): void {
-  const list = lists.get(name);
-  if (list === undefined) lists.set(name, [one]);
-  else list.push(one);
+/** Returns the traces that match the filter of a pick; `undefined` if MLflow does not take it. */
+async function matching(rest: Rest, { experimentId, filter, fromMs, toMs }: TraceQuery) {
+  const ids = new Set<string>();
+  try {
+    for await (const trace of assessedTraces(rest, { experimentId, filter, fromMs, toMs })) ids.add(trace.trace_id);
+    return ids;
+  } catch (error) {
+    if (error instanceof MlflowRefusedError) return undefined;
+    throw error;
+  }
 }
 
 /** Counts judged traces by hour, variant and part of the sample, and those of them that labels speak for. */
@@ -194,7 +164,11 @@ function coveredParts(judged: readonly (Judged & { passed: boolean })[], covered
   });
 }
 
-function pairOf({ trace, scorer, people, verdict }: Found, values: ScorerValues): LabeledVerdict | Unanswered {
+function pairOf(
+  { trace, people, verdict }: Labelled,
+  scorer: string,
+  values: ScorerValues,
+): LabeledVerdict | Unanswered {
   const id = `${trace.trace_id}/${scorer}`;
   const labels = people.map((person) => readLabel(values, givenBy(person)));
   const value = readLabel(values, givenBy(verdict));

@@ -14,10 +14,10 @@ import {
   givenBy,
   JudgedParts,
   latestVerdict,
-  type TraceQuery,
+  type VerdictQuery,
 } from './assessed-traces.ts';
-import { aboutVerdict, readMlflowLabels } from './mlflow-labels.ts';
-import type { CoveredPart, LabeledVerdict, Unanswered } from './types.ts';
+import { aboutVerdict, type MlflowLabels, readMlflowLabels } from './mlflow-labels.ts';
+import type { CoveredPart, LabeledVerdict } from './types.ts';
 
 /** A label with what its capture is counted by. */
 export interface WindowLabel extends LabeledPair {
@@ -30,23 +30,15 @@ export interface WindowLabel extends LabeledPair {
   judge: string;
 }
 
-export interface WindowLabels {
+export interface WindowLabels extends Omit<MlflowLabels, 'pairs'> {
   labels: WindowLabel[];
-  /** Traces whose label cannot be used: people disagree, or the value is none of the scorer's. */
-  unanswered: Unanswered[];
-  /** Traces that were read. */
-  traces: number;
-  /** By scorer whose labels speak for a part of its judged traces: which part. */
-  covered: Map<string, CoveredPart[]>;
-}
-
-interface Query extends TraceQuery {
-  scorers: readonly JudgeScorer[];
-  only?: readonly string[] | undefined;
 }
 
 /** Reads the labels of scorers whose values pass or fail. Numbers do neither. */
-export async function readWindowLabels(rest: Pick<MlflowRest, 'repeat'>, query: Query): Promise<WindowLabels> {
+export async function readWindowLabels(
+  rest: Pick<MlflowRest, 'repeat'>,
+  query: VerdictQuery & { scorers: readonly JudgeScorer[] },
+): Promise<WindowLabels> {
   const known = new Map(
     query.scorers.filter(({ values }) => values.kind !== 'number').map((scorer) => [scorer.name, scorer]),
   );
@@ -109,20 +101,13 @@ const strataOf = (parts: readonly CoveredPart[]): JudgedStratum[] =>
 // ----------------------------------------------------------------------------------------- right and wrong answers
 // Verdicts beside whether the answer was right, which the label of a file told: does a scorer pass the right answers?
 
-interface ReadOptions extends TraceQuery {
-  scorers: readonly Scorer[];
-  only?: readonly string[] | undefined;
-  /** Only verdicts of this judge, for example `bedrock:/…`. */
-  judge?: string | undefined;
-}
-
 /** What the verdicts are compared as. */
 export const RIGHT_VALUES = { kind: 'yes-no' } as const;
 
 /** Returns a pair for each verdict that passes or fails. The label is `yes` if the answer was right, the verdict if it passes. */
 export async function readTruthPairs(
   rest: Pick<MlflowRest, 'repeat'>,
-  options: ReadOptions,
+  options: VerdictQuery & { scorers: readonly Scorer[] },
 ): Promise<{ pairs: LabeledVerdict[]; traces: number }> {
   const scorers = options.scorers.filter(({ name }) => options.only?.includes(name) ?? true);
   const found: { pair: LabeledVerdict; weight: () => number }[] = [];
