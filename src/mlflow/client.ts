@@ -11,7 +11,7 @@ import { claimExperiment, getExperiment, resolveExperiment } from './experiments
 import { MlflowRest } from './rest.ts';
 import { parseTrackingUri, type TrackingTarget } from './tracking-uri.ts';
 import { createHttpTransport } from './transport.ts';
-import type { TraceStore } from './types.ts';
+import type { ExperimentOwner } from './types.ts';
 import { TraceWriter } from './write-traces.ts';
 
 /**
@@ -55,23 +55,27 @@ export function createMlflowClient(options: MlflowClientOptions) {
   const probe = new CapabilityProbe(rest);
   const traceWriter = new TraceWriter({ rest, probe, ...(options.s3 ? { s3: options.s3 } : {}) });
   const assessmentWriter = new AssessmentWriter(rest, probe);
-  const store: TraceStore = {
-    resolveExperiment: async (name, owner) => {
+  return {
+    /**
+     * Finds the experiment by its name, or creates it.
+     *
+     * @param owner is written to the experiment, unless another stack is
+     * @throws PermanentError `MlflowExperimentOfOtherStack` if another stack was the first to write the endpoint's traces there
+     */
+    resolveExperiment: async (name: string, owner?: ExperimentOwner) => {
       // Nothing is created on a server that cannot store the traces.
       await probe.get();
       const experiment = await resolveExperiment(rest, name);
       if (owner !== undefined) await claimExperiment(rest, experiment, owner);
       return experiment;
     },
-    getExperiment: (id) => getExperiment(rest, id),
-    getTraces: (experimentId, traceIds) => readTraces(rest, probe, experimentId, traceIds),
-    writeTraces: (...written) => traceWriter.write(...written),
-    spansForm: (experiment) => traceWriter.spansForm(experiment),
-    mendTraces: (experiment, traces) => traceWriter.mend(experiment, traces),
-    writeAssessments: (...given) => assessmentWriter.write(...given),
-  };
-  return {
-    ...store,
+    getExperiment: (id: string) => getExperiment(rest, id),
+    /** Returns the existing traces among any number of ids, with their assessments. */
+    getTraces: (experimentId: string, traceIds: readonly string[]) => readTraces(rest, probe, experimentId, traceIds),
+    writeTraces: traceWriter.write.bind(traceWriter),
+    spansForm: traceWriter.spansForm.bind(traceWriter),
+    mendTraces: traceWriter.mend.bind(traceWriter),
+    writeAssessments: assessmentWriter.write.bind(assessmentWriter),
     target,
     /** For other calls: runs and their files. */
     rest,

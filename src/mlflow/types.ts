@@ -1,7 +1,6 @@
 /** The types of the MLflow client, and the port through which the pipeline uses MLflow. */
 
-import type { TraceRecord } from '../captures/trace/types.ts';
-import type { SpansForm } from './encode-spans.ts';
+import type { MlflowClient } from './client.ts';
 
 export interface Experiment {
   id: string;
@@ -101,47 +100,11 @@ export interface WriteOptions {
   assertHeld?: (() => void) | undefined;
 }
 
-/** The port through which the pipeline sees MLflow; `src/mlflow/client.ts` implements it. */
-export interface TraceStore {
-  /**
-   * Finds the experiment by its name, or creates it.
-   *
-   * @param owner is written to the experiment, unless another stack is
-   * @throws PermanentError `MlflowExperimentOfOtherStack` if another stack was the first to write the endpoint's traces there
-   */
-  resolveExperiment(name: string, owner?: ExperimentOwner): Promise<Experiment>;
-  getExperiment(id: string): Promise<Experiment>;
-  /** Returns the existing traces among any number of ids, with their assessments. */
-  getTraces(experimentId: string, traceIds: readonly string[]): Promise<Map<string, StoredTrace>>;
-  /**
-   * Writes any number of traces, in batches, each together with its assessments, by trace id. A trace is written only if
-   * a read in the last 5 s did not find it. After an unknown outcome it reads before it sends again.
-   */
-  writeTraces(
-    experiment: Experiment,
-    traces: readonly TraceRecord[],
-    assessmentsOf?: ReadonlyMap<string, readonly NewAssessment[]>,
-    how?: WriteOptions & { areAbsent?: boolean },
-  ): Promise<WriteTracesResult>;
-  /** Returns how the server takes spans that are encoded before. */
-  spansForm(experiment: Experiment): Promise<SpansForm>;
-  /**
-   * Writes the spans of existing traces where they are missing or incomplete: for an attempt after one that was killed
-   * between a trace and its spans, or while another run wrote the same records.
-   *
-   * @returns the traces whose spans MLflow refused. They are deleted, because nobody could open them.
-   */
-  mendTraces(experiment: Experiment, traces: readonly TraceRecord[]): Promise<WriteTracesResult['refused']>;
-  /**
-   * Writes the verdicts of one trace. A valid assessment of `trace` is never sent again. A verdict replaces the error
-   * assessment of the same scorer.
-   */
-  writeAssessments(
-    trace: StoredTrace,
-    assessments: readonly NewAssessment[],
-    how?: WriteOptions,
-  ): Promise<WriteAssessmentsResult>;
-}
+/** The port through which the pipeline sees MLflow. */
+export type TraceStore = Pick<
+  MlflowClient,
+  'resolveExperiment' | 'getExperiment' | 'getTraces' | 'writeTraces' | 'spansForm' | 'mendTraces' | 'writeAssessments'
+>;
 
 export const SCORER_NAME = 'mlflow.assessment.scorerName';
 export const SCORER_VERSION = 'mlflow.assessment.scorerVersion';

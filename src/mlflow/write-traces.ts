@@ -62,7 +62,10 @@ export class TraceWriter {
     this.#sender = new TraceSender(options.rest);
   }
 
-  /** See `TraceStore`. */
+  /**
+   * Writes any number of traces, in batches, each together with its assessments, by trace id. A trace is written only if
+   * a read in the last 5 s did not find it. After an unknown outcome it reads before it sends again.
+   */
   async write(
     experiment: Experiment,
     given: readonly TraceRecord[],
@@ -83,34 +86,30 @@ export class TraceWriter {
     return { ...joined([{ ...first, refused }, second]), bare: second.written };
   }
 
-  /** See `TraceStore`. */
+  /**
+   * Writes the spans of existing traces where they are missing or incomplete: for an attempt after one that was killed
+   * between a trace and its spans, or while another run wrote the same records.
+   *
+   * @returns the traces whose spans MLflow refused. They are deleted, because nobody could open them.
+   */
   async mend(experiment: Experiment, traces: readonly TraceRecord[]): Promise<WriteTracesResult['refused']> {
-    const { rest, s3, probe } = this.#options;
+    const { rest, s3 } = this.#options;
     if (traces.length === 0) return [];
-    if ((await probe.get()).otlp) {
-      try {
-        const stored = await this.#read(experiment, traces);
-        const spanless = traces.filter(({ traceId }) => lacksSpans(stored.get(traceId)));
-        return await this.#addSpans(experiment, spanless);
-      } catch (error) {
-        await this.#withoutOtlp(error);
-      }
-    }
+    const added = await this.#unlessLacking(async () => {
+      const stored = await this.#read(experiment, traces);
+      const spanless = traces.filter(({ traceId }) => lacksSpans(stored.get(traceId)));
+      return this.#addSpans(experiment, spanless);
+    });
+    if (added !== undefined) return added.result;
     const spans = spansStore(rest, experiment, s3);
     await forEachConcurrently(CONCURRENT_REST, traces, (trace) => spans.mend(trace.traceId, spansFile(trace)));
     return [];
   }
 
-  /** See `TraceStore`. */
+  /** Returns how the server takes spans that are encoded before. */
   async spansForm(experiment: Experiment): Promise<SpansForm> {
-    if (!(await this.#options.probe.get()).otlp) return 'file';
-    try {
-      await this.#tryOtlp(experiment);
-      return 'otlp';
-    } catch (error) {
-      await this.#withoutOtlp(error);
-      return 'file';
-    }
+    const tried = await this.#unlessLacking(() => this.#tryOtlp(experiment));
+    return tried === undefined ? 'file' : 'otlp';
   }
 
   async #write(task: Task): Promise<WriteOutcome> {
@@ -121,33 +120,34 @@ export class TraceWriter {
     const isPosted = ({ traceId, encoded, sourceRun }: TraceRecord): boolean =>
       encoded !== undefined || sourceRun !== undefined || Boolean(assessmentsOf.get(traceId)?.length);
     const bySpans = { ...task, traces: traces.filter((trace) => !isPosted(trace)), assessmentsOf: NO_ASSESSMENTS };
-    try {
-      const confirm: Confirm = async (batch) => {
-        // MLflow takes a request as a whole.
-        const last = batch.slice(-1);
-        assertStored(last, await this.#read(experiment, last));
-      };
+    const confirm: Confirm = async (batch) => {
+      // MLflow takes a request as a whole.
+      const last = batch.slice(-1);
+      assertStored(last, await this.#read(experiment, last));
+    };
+    const written = await this.#unlessLacking(async () => {
       const results = [await this.#sender.byOtlp(this.#sending(bySpans), (trace) => otlpTrace(trace), confirm)];
       for (const part of batches(traces.filter(isPosted), TRACES_PER_REQUEST)) {
         results.push(await this.#byPostAndOtlp({ ...task, traces: part }));
       }
       return joined(results);
-    } catch (error) {
-      await this.#withoutOtlp(error);
-      // One of several servers behind the same name may have accepted the first requests.
-      const stored = await this.#read(experiment, traces);
-      const settled = joined([]);
-      for (const trace of traces) {
-        const found = stored.get(trace.traceId);
-        if (found !== undefined) settled[outcomeOf(found, trace, true)].push(trace.traceId);
-      }
-      const spans = spansStore(this.#options.rest, experiment, this.#options.s3);
-      for (const trace of traces) {
-        if (lacksSpans(stored.get(trace.traceId))) await spans.put(trace.traceId, spansFile(trace));
-      }
-      const absent = traces.filter(({ traceId }) => !stored.has(traceId));
-      return joined([settled, await this.#byFiles({ ...task, traces: absent, areAbsent: true })]);
+    });
+    return written?.result ?? this.#writeRest(task);
+  }
+
+  /** Writes by files what one of several servers behind the same name has not accepted by OTLP. */
+  async #writeRest(task: Task): Promise<WriteOutcome> {
+    const { experiment, traces } = task;
+    const stored = await this.#read(experiment, traces);
+    const settled = joined([]);
+    const spans = spansStore(this.#options.rest, experiment, this.#options.s3);
+    for (const trace of traces) {
+      const found = stored.get(trace.traceId);
+      if (found !== undefined) settled[outcomeOf(found, trace, true)].push(trace.traceId);
+      if (lacksSpans(found)) await spans.put(trace.traceId, spansFile(trace));
     }
+    const absent = traces.filter(({ traceId }) => !stored.has(traceId));
+    return joined([settled, await this.#byFiles({ ...task, traces: absent, areAbsent: true })]);
   }
 
   #byFiles(task: Task): Promise<WriteOutcome> {
@@ -211,10 +211,17 @@ export class TraceWriter {
     return refused;
   }
 
-  /** @throws the error, unless it means that the server lacks OTLP, which is then noted */
-  async #withoutOtlp(error: unknown): Promise<void> {
-    if (!this.#lacksOtlp(error)) throw error;
-    await this.#options.probe.lacks('otlp');
+  /** Works by OTLP. Returns `undefined` if the server lacks it, which is noted. */
+  async #unlessLacking<T>(work: () => Promise<T>): Promise<{ result: T } | undefined> {
+    const { probe } = this.#options;
+    if (!(await probe.get()).otlp) return undefined;
+    try {
+      return { result: await work() };
+    } catch (error) {
+      if (!this.#lacksOtlp(error)) throw error;
+      await probe.lacks('otlp');
+      return undefined;
+    }
   }
 
   #lacksOtlp(error: unknown): boolean {
