@@ -86,7 +86,7 @@ export async function startMiniStack(options: MiniStackOptions = {}) {
       logFile: join(directory, 'ministack.log'),
       cwd: directory,
       signal: options.signal,
-      env: serverEnvironment({ port, temporary, env, tls, more: options.env }),
+      env: { ...cleanEnvironment(), ...env, ...serverEnvironment(port, temporary, tls), ...options.env },
     });
     const ca = tls && readFileSync(tls.certificate, 'utf8');
     await untilHealthy(server, {
@@ -144,28 +144,18 @@ function clientEnvironment(url: string, directory: string, certificate?: string)
     AWS_CONFIG_FILE: join(directory, 'no-aws-config'),
     AWS_SHARED_CREDENTIALS_FILE: join(directory, 'no-aws-credentials'),
     AWS_EC2_METADATA_DISABLED: 'true',
-    ...(certificate
-      ? {
-          NODE_EXTRA_CA_CERTS: certificate,
-          AWS_CA_BUNDLE: certificate,
-          REQUESTS_CA_BUNDLE: certificate,
-          SSL_CERT_FILE: certificate,
-        }
-      : {}),
+    ...(certificate && {
+      NODE_EXTRA_CA_CERTS: certificate,
+      AWS_CA_BUNDLE: certificate,
+      REQUESTS_CA_BUNDLE: certificate,
+      SSL_CERT_FILE: certificate,
+    }),
   };
 }
 
-function serverEnvironment(parts: {
-  port: number;
-  temporary: string;
-  env: Record<string, string>;
-  tls?: Tls;
-  more?: Record<string, string>;
-}): Record<string, string> {
+function serverEnvironment(port: number, temporary: string, tls: Tls | undefined): Record<string, string> {
   return {
-    ...cleanEnvironment(),
-    ...parts.env,
-    GATEWAY_PORT: String(parts.port),
+    GATEWAY_PORT: String(port),
     BIND_HOST: '127.0.0.1',
     MINISTACK_HOST: '127.0.0.1',
     // Its MQTT listener would be open to the network.
@@ -174,14 +164,11 @@ function serverEnvironment(parts: {
     MINISTACK_ACCOUNT_ID: EMULATED_ACCOUNT,
     LAMBDA_ACCOUNT_CONCURRENCY: String(LAMBDA_CONCURRENCY),
     LOG_LEVEL: 'WARNING',
-    TMPDIR: parts.temporary,
-    STATE_DIR: join(parts.temporary, 'state'),
-    S3_DATA_DIR: join(parts.temporary, 's3'),
+    TMPDIR: temporary,
+    STATE_DIR: join(temporary, 'state'),
+    S3_DATA_DIR: join(temporary, 's3'),
     // The CDK's `autoDeleteObjects` requires an SDK client that its bundle does not contain.
     NODE_PATH: projectPath('node_modules'),
-    ...(parts.tls
-      ? { USE_SSL: '1', AUTH: 'true', MINISTACK_SSL_CERT: parts.tls.certificate, MINISTACK_SSL_KEY: parts.tls.key }
-      : {}),
-    ...parts.more,
+    ...(tls && { USE_SSL: '1', AUTH: 'true', MINISTACK_SSL_CERT: tls.certificate, MINISTACK_SSL_KEY: tls.key }),
   };
 }
