@@ -111,10 +111,9 @@ export function scalePage(tables: Tables, measured: Measured): string {
 
 <!-- Written by \`npm run bench -- scale --write\`. Do not edit. -->
 
-Choose the settings by your captures a second. An event simulation made these tables. It has the product's bounds and retries,
+Choose the settings by your captures a second. These tables come from a simulation of events. It has the product's bounds and retries,
 the seconds and calls that were measured in the emulator on ${measured.at.slice(0, 10)} (MLflow ${measured.mlflow}, ${measured.machine}), a judge that
-answers in 10 s, S3's ${S3_SECONDS * 1000} ms for the first byte, and the quotas of an account. What is refused waits and is
-repeated as the product does it. Each load lasts ${duration(tables.grown[0]?.scenario.load.seconds ?? 0)}. It is three times its average for ten minutes every two hours.
+answers in 10 s, S3's ${S3_SECONDS * 1000} ms for the first byte, and the quotas of an account. Refused work waits and is repeated, as in the product. Each load lasts ${duration(tables.grown[0]?.scenario.load.seconds ?? 0)}. It is three times its average for ten minutes every two hours.
 ${measured.note === undefined ? '' : `\n**${measured.note}**\n`}
 The judge's tokens are those of the product's own estimate: ${number(JUDGED_CAPTURE.inputTokens)} in and ${number(JUDGED_CAPTURE.outputTokens)} out for each capture, and an output token counts five
 times against Bedrock's quota. If the quota of a *day* is the tighter one, it judges one capture for each ${number(tokensOf(FRESH))} tokens of it: choose an
@@ -210,8 +209,8 @@ refuses is repeated, and then the chunk waits. For more, warm that table in the 
 
 Dollars are list prices of us-east-1 without the judge and without span files ($5 for a million captures on managed MLflow);
 the judge's are those of Claude Sonnet 4.6 by a geographic profile (\`us.\`, \`eu.\`, \`jp.\`, \`au.\`), as is the default there: 10% above
-those of \`global.\`, and batch is half. Not in them: [a run](operations.md#cost-of-a-million-captures) costs $0.0006, also for a lone
-file of one capture ($593 for a million of these), a chunk that waits [up to 3 cents a day](runbook.md#chunkswaiting), and
+those of \`global.\`, and batch is half. Not in them: [a run](operations.md#cost-of-a-million-captures) costs $0.0005, also for a lone
+file of one capture ($467 for a million of these), a chunk that waits [up to 3 cents a day](runbook.md#chunkswaiting), and
 [a VPC's endpoints](operations.md#a-vpc-of-your-own) $70 to $115 a month.
 
 ## A backfill of 300,000 files of one capture
@@ -227,6 +226,6 @@ ${table(
   ]),
 )}
 
-\`npm run bench -- scale --check\` holds the simulation beside the emulator, and \`--measure\` measures again.
+\`npm run bench -- scale --check\` compares the simulation with the emulator, and \`--measure\` measures again.
 `;
 }

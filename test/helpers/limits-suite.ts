@@ -77,7 +77,7 @@ export function limitsSuite(newTable: () => Promise<TestTable>): void {
       expect(await one.take('a')).toBeUndefined();
     });
 
-    test('is held by one of many that need several, and each gets its turn', async () => {
+    test('is held by one of many that need several, and each gets the locks in time', async () => {
       const inside = new Set<string>();
       const names = ['a', 'b', 'c', 'd'];
       const owners = Array.from({ length: 8 }, (_, index) => ({ lock: lockOf(`${index}`), first: index % 4 }));
@@ -213,7 +213,7 @@ export function limitsSuite(newTable: () => Promise<TestTable>): void {
       expect(await inTable()).toEqual({ committed: 0.375, spent: 0.375 });
     });
 
-    test('holds at once what no cap has room for, and gives waiting calls what others return', async () => {
+    test('holds a call at once if it does not fit into the budget, and gives returned money to waiting calls', async () => {
       const budget = budgetOf(1);
       const first = await reserved(budget, 0.75);
       const second = budget.reserve(0.5);
@@ -361,7 +361,7 @@ export function limitsSuite(newTable: () => Promise<TestTable>): void {
         for (const scope of deposit.scopes) expect(await inTable(scope)).toEqual({ committed: 0.125, spent: 0.125 });
       });
 
-      test('of an earlier attempt are given back, also those of an earlier version', async () => {
+      test('of an earlier attempt are released, also those of an earlier version', async () => {
         await both(1).setAside('d', [0.5]);
         await both(1).dropDeposit('d');
         await both(1).dropDeposit('d');

@@ -53,7 +53,7 @@ export function testNotes(setup: () => NoteSetup): void {
     return { experiment, traces, hours, rows, deps, labels };
   }
 
-  test('all labels are written, kept as noted, and their marks removed', async () => {
+  test('all labels are written and recorded as written, and their marks are removed', async () => {
     const { hours, rows, deps, labels } = await start(14);
     await hours.join(rows);
     expect(hours.marks()).toBe(3);
@@ -97,7 +97,7 @@ export function testNotes(setup: () => NoteSetup): void {
     expect(await labels()).toEqual(rows.map(({ label }) => [label]));
   });
 
-  test('the step stops in time and goes on, and keeps what was joined meanwhile', async () => {
+  test('the step stops in time and resumes, and keeps what was joined meanwhile', async () => {
     const { hours, rows, deps, labels } = await start(6);
     await hours.join(rows);
     const { proxy } = setup().faulty;

@@ -52,7 +52,7 @@ const every = (seconds: number, value = 1, until = DAY): Point[] =>
 describe('one batch of events that fails all day', () => {
   const LATE = [0, 30, 60];
 
-  test.each([0, 90, 300])('rings FunctionErrors within half an hour, at a window of %d s', (window) => {
+  test.each([0, 90, 300])('raises FunctionErrors within half an hour, at a window of %d s', (window) => {
     const settings = { BATCH_WINDOW_SECONDS: String(window) };
     const queues = Object.values(resourcesOfType(templateOf(settings), 'AWS::SQS::Queue'));
     const hidden = queues.map(({ Properties }) => Number(Properties.VisibilityTimeout ?? 0));
@@ -65,7 +65,7 @@ describe('one batch of events that fails all day', () => {
     }
   });
 
-  test('does not ring for an error whose retry succeeds, nor for one an hour', () => {
+  test('is not raised by an error whose retry succeeds, nor by one an hour', () => {
     const alarm = alarmOf('FunctionErrors');
     for (const phase of PHASES) {
       expect(ringsOf(alarm, [{ atSeconds: 0, value: 1 }], phase, DAY)).toEqual([]);
@@ -73,7 +73,7 @@ describe('one batch of events that fails all day', () => {
     }
   });
 
-  test('also rings if it is the batch of label files', () => {
+  test('is also raised by the batch of label files', () => {
     const template = JSON.stringify(alarmOf('FunctionErrors', { GROUND_TRUTH_S3_PREFIX: 's3://labels/' }));
     expect(template).toMatch(/GroundTruthStartRuns\w*Function/);
   });
@@ -89,7 +89,7 @@ describe.each(['VerdictsHeld', 'LinesQuarantined', 'VerdictsFailed', 'JudgeModel
     }
   });
 
-  test('rings within a period of the first run, and again for one after more than a day without', () => {
+  test('is raised within a period of the first run, and again after more than a day without', () => {
     const alarm = alarmOf(id);
     const twice = [0, 2 * DAY].map((atSeconds) => ({ atSeconds, value: 1 }));
     expect(ringsOf(alarm, twice, 0, 3 * DAY)).toEqual([300, 2 * DAY + 300]);
@@ -107,7 +107,7 @@ describe('ChunksWaiting', () => {
   const alarm = alarmOf('ChunksWaiting');
   const rings = (chunksAt: (hour: number) => number) => ringsOf(alarm, waiting(chunksAt), 0, 2 * DAY);
 
-  test('rings within two hours when more than a hundred wait, once, and not for fewer', () => {
+  test('is raised once within two hours when more than a hundred wait, and not for fewer', () => {
     expect(rings(() => 110)).toEqual([3600]);
     expect(rings(() => 90)).toEqual([]);
     // An overload: each minute brings a chunk more.

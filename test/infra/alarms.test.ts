@@ -219,7 +219,7 @@ describe('with objectives for true answers', () => {
   const objectives = [{ accuracy: { atLeast: 0.9 }, variant: 'A' }, { mae: { atMost: 2 } }];
   const measuring = templateOf({ STACK_PREFIX: 'prod', QUALITY_OBJECTIVES: JSON.stringify(objectives) });
 
-  it('has an alarm for each that tells people itself, since no message of SummarizeRun does', () => {
+  it('has an alarm for each that notifies people itself, since SummarizeRun sends no message', () => {
     const own = Object.values(resourcesOfType(measuring, 'AWS::CloudWatch::Alarm'))
       .map(({ Properties }) => flattened(Properties) as unknown as Alarm & Record<string, unknown>)
       .filter(({ AlarmName }) => AlarmName.includes('-Quality-'));

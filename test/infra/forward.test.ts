@@ -30,7 +30,7 @@ it('exists only with a host, and changes nothing else', () => {
   expect(rules).toContain('"ExpirationInDays":400,"Id":"forwards","Prefix":"forwards/"');
 });
 
-it('matches the keys with prefix and suffix, which are those of the captures by default', () => {
+it('matches keys by prefix and suffix, by default those of the captures', () => {
   const keysOf = (more: object) => {
     const rule = properties('AWS::Events::Rule', 'ForwardRule', templateOf({ ...ARTHUR, ...more }));
     return (rule.EventPattern as { detail: object }).detail;

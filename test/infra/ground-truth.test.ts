@@ -113,7 +113,7 @@ describe('the state machine', () => {
   }
   const { States } = definitionOf(template, GROUND_TRUTH) as unknown as { States: Record<string, State> };
 
-  it('invokes the function until it has done all, and waits where it says so', () => {
+  it('loops until done, honouring waitSeconds', () => {
     expect(States.JoinLabels).toMatchObject({
       Next: 'MoreToDo',
       Parameters: {
@@ -156,7 +156,7 @@ describe('the alarms', () => {
     ]),
   );
 
-  it('ring when no label has come for the hours of the setting, which CloudWatch can look back', () => {
+  it('are raised when no label has come for the hours of the setting, a time that CloudWatch can look back', () => {
     expect(alarms.LabelsMissing).toMatchObject({
       MetricName: 'LabelsRead',
       Period: 3600,

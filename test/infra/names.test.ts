@@ -75,7 +75,7 @@ it('allows two stacks in one app, each with separate metrics', () => {
   expect(new Set(stacks.map(({ stackName }) => stackName)).size).toBe(2);
 });
 
-it('keeps what commands need as parameters of the prefix, one after the other', () => {
+it('writes its outputs as parameters below the prefix, one after the other', () => {
   const parameters = Object.values(resourcesOfType(templateOf(), 'AWS::SSM::Parameter'));
   const values = parameters.map(({ Properties }) => [Properties.Name, flattened(Properties.Value)]);
   const path = '/sagemaker-inference-monitor/test';

@@ -83,7 +83,7 @@ it('has only inputs that planning accepts', () => {
   const inputs = [...text.matchAll(/start "(\{.*?\})"/g)].map(([, input = '']) =>
     input.replaceAll('\\"', '"').replaceAll('$RUN', 'some-run').replaceAll('$CAPTURES', 'captures'),
   );
-  expect(inputs.length).toBeGreaterThan(5);
+  expect(inputs.length).toBeGreaterThan(0);
   for (const input of inputs) expect(parseInput(JSON.parse(input))).toHaveProperty('kind');
 });
 

@@ -1,4 +1,5 @@
 /** The work bucket, the budget's table and the alarms' topic: encryption, TLS and expiration. */
+import { readFileSync } from 'node:fs';
 import { markKeys, replayKeys, truthKeys, workKeys } from '../../src/core/contract/work-keys.ts';
 import { flattened, onlyResource, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
@@ -39,6 +40,19 @@ describe('the work bucket', () => {
     expect(days(`${workKeys.batchOutputPrefix(run)}job/0.jsonl.out`)).toBe(7);
     expect(days(workKeys.batchJobs(run))).toBe(7);
     expect(days(workKeys.quarantine(run, 0))).toBe(365);
+  });
+
+  it('expires objects as docs/your-data.md says', () => {
+    const rows = readFileSync('docs/your-data.md', 'utf8')
+      .split('\n')
+      .filter((row) => row.startsWith('| `'));
+    const wrong = Rules.filter(({ Prefix, Id, ExpirationInDays }) => {
+      // The index has the days of a setting, and its own words there.
+      if (Prefix === undefined || Id === 'ground-truth-index') return false;
+      const row = rows.find((one) => one.split(' | ')[0]?.includes(`\`${Prefix}\``));
+      return row?.split(' | ').at(-1)?.startsWith(`${ExpirationInDays} days`) !== true;
+    });
+    expect(wrong).toEqual([]);
   });
 
   it.each([

@@ -43,7 +43,7 @@ test('a replay works with the headers of the secret, the judge and MLflow, and o
   expect(await stack.replays.names(replayKeys.publication(RUN))).toHaveLength(1);
 });
 
-test('files for Arthur are posted once, by their events or those of the command, and become dead letters with their cause', async () => {
+test('files for Arthur are posted once, by their own events or the command’s, and failures become dead letters with their cause', async () => {
   const { pipeline, environment, arthur } = stack;
   const { clients } = environment;
   const { queue, deadLetters } = await findForwarding(clients.lambda, PREFIX);

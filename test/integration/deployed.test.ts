@@ -372,7 +372,7 @@ describe('runs that are started one by one', () => {
     ]);
   });
 
-  test('captures of a shadow variant are traced and judged, and stand beside the figures of the endpoint', async () => {
+  test('captures of a shadow variant are traced and judged, and are not in the figures of the endpoint', async () => {
     const time = '2026-11-21T10:00:00Z';
     const line = (name: string, answer: string) =>
       captureLine(name, time, json(chatRequest(`What about ${name}?`)), json(chatReply(answer)));

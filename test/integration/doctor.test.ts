@@ -242,7 +242,7 @@ test('is a command that prints a line for each, or JSON, and exits with 1 if som
   });
 });
 
-test('a misspelt model is named with those that it is like, and no fuse is switched off', async () => {
+test('a misspelt model is named with similar ones, and no advice switches the budget off', async () => {
   const about = async (model: string, more: Record<string, string> = {}) =>
     withVariables(variables({ BEDROCK_MODEL_ID: model, ...more }), async () => {
       const { findings } = await diagnose({});
@@ -491,13 +491,13 @@ test.each(Object.entries(BROKEN))('names %s', async (name, [settings, changed, c
   expect(findings.filter((each) => each.level === 'error' && each.check !== check)).toEqual([]);
 });
 
-test('says that a stack of this name is missing to somebody who names it', async () => {
+test('says that a stack is missing if --stack names it', async () => {
   const { healthy, lines } = await doctor({}, {}, { stack: 'prod' });
   expect(about(lines, 'stack')).toEqual([expect.stringMatching(/^error stack No stack with STACK_PREFIX=prod/)]);
   expect(healthy).toBe(false);
 });
 
-test('leaves out what asks AWS without credentials, with expired ones, and without a region', async () => {
+test('skips AWS checks without credentials, with expired ones, and without a region', async () => {
   const missing = await doctor({ AWS_ACCESS_KEY_ID: '', AWS_SECRET_ACCESS_KEY: '' });
   expect(missing.lines).toEqual([
     expect.stringMatching(
@@ -549,7 +549,7 @@ test('names settings that are missing or wrong, and checks the rest', async () =
   expect(alone.healthy).toBe(true);
 });
 
-test('does not say that a stack is not deployed if it may not be looked for', async () => {
+test('does not report a missing stack if it has no permission to look for it', async () => {
   const { lines, healthy } = await doctor({}, { DescribeStacks: xmlError(403, 'AccessDenied', 'no') });
   expect([...about(lines, 'events'), ...about(lines, 'stack')]).toEqual([
     expect.stringMatching(

@@ -125,7 +125,7 @@ test('two re-evaluations at once leave one verdict of each scorer in force, and 
   expect([settled.length, new Set(settled).size]).toEqual([verdicts, verdicts]);
 });
 
-test('an attempt that is repeated, beside the first one or after it, counts what the run has written', async () => {
+test('a repeated attempt, during the first one or after it, counts what the run has written', async () => {
   const one = await caseOf('repeated');
   let request: ChunkRequest | undefined;
   let beside: Promise<unknown> | undefined;

@@ -212,7 +212,7 @@ describe('registrations', () => {
       lambda.destroy();
     };
 
-    test('it registers with the stack that is named, and leaves out what that stack knows', async () => {
+    test('it registers with the named stack, and skips requests of that stack’s replays', async () => {
       await deployed('doors', WORK);
       const mark = await registerReplay(cloud.storage, WORK, { run: 'earlier', atMs: Date.now() });
       const replayed = JSON.parse(chatLine('again', 0, 'again'));

@@ -54,7 +54,7 @@ async function complete(text: string): Promise<void> {
   await expectDone(...named.trim().split(/\s+/));
 }
 
-test('money spent before counts: a cap that it has reached holds what comes', async () => {
+test('earlier spending counts: when it has reached the budget, further captures are held', async () => {
   await pipeline.setVariable('evaluator', 'EVALUATION_BUDGET_USD', CAP_USD);
   await pipeline.put(LATE, [prediction('late-0', TIME), chatLine('late', TIME)]);
   const { stdout } = await expectDone('process', LATE, '--name', 'late', '--json');

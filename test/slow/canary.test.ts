@@ -89,7 +89,7 @@ describe('npm run canary', () => {
     expect(existsSync(statePath(PREFIX))).toBe(false);
   });
 
-  test('is left and resumed, sees what the emulator shows, and leaves nothing', async () => {
+  test('can be interrupted and resumed, sees all that the emulator can show, and leaves nothing', async () => {
     const url = `${endpoint.url}/v1/chat/completions`;
     const left = await canary(['--url', url, '--batch', '--yes'], claimOf('stack-deploys').text);
     expect(left.output).toMatch(/Continue: npm run canary -- --resume --prefix canary-test\nDelete them: .* --clean/);

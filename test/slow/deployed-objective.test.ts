@@ -64,7 +64,7 @@ describe('an objective', () => {
     messages = await subscribeQueue(first);
   });
 
-  test('rings within minutes of the file, says since when, and when it is over', async () => {
+  test('is raised within minutes of the file, with its beginning, and reports recovery', async () => {
     const begin = Date.now();
     expectSucceeded(await first.process(`${HOUR}/objective-bad.jsonl`, bad));
     const [alarm, ...more] = await first.until('a message', async () => {

@@ -54,7 +54,7 @@ test('a part is planned while the part before it runs, and all parts are one run
   expect([since > 0, during.length > 0]).toEqual([true, true]);
 });
 
-test('the captures of all parts are traced when nobody can start or check their batch jobs', async () => {
+test('the captures of all parts are traced when batch jobs cannot be started or checked', async () => {
   const { workBucket } = stack.pipeline.outputs;
   const input = await putHour(11);
   await stack.pipeline.setVariable('batcher', 'WORK_BUCKET', 'no-such-bucket');

@@ -1,4 +1,4 @@
-/** Runs the README as it is written: `npm start`, and in a second shell all blocks for the local environment, line by line. */
+/** Runs the documents as they are written: `npm start`, and in a second shell all blocks for the local environment, line by line. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -6,9 +6,12 @@ import { join } from 'node:path';
 import { freePort } from '../../local/machine/free-port.ts';
 import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
-import { shellBlocks } from '../helpers/document-commands.ts';
+import { documents, shellBlocks } from '../helpers/document-commands.ts';
 
-const blocks = shellBlocks('README.md').filter(({ test }) => test === 'local');
+/** The README's come first: they define what the others use. */
+const blocks = documents()
+  .flatMap(shellBlocks)
+  .filter(({ test }) => test === 'local');
 
 /** The shell of somebody who has no AWS, with this project's Node. */
 const environment = (): NodeJS.ProcessEnv => ({
@@ -16,8 +19,8 @@ const environment = (): NodeJS.ProcessEnv => ({
   PATH: `${projectPath('node_modules', '.bin')}:${process.env.PATH}`,
 });
 
-/** Commands that find what is in the examples, and say so by the exit code 1. */
-const FIND = ['inference-monitor inspect examples/captures'];
+/** Commands that say by their exit code what they have found in the examples. */
+const FIND = /^inference-monitor (inspect|status) /;
 
 function killGroup(pid: number): void {
   try {
@@ -71,7 +74,7 @@ test('every line of the blocks for the local environment succeeds', async () => 
     // The environment of another npm start may be `.local/env`, and another server may be at port 8000.
     .map((line) => (line === 'source .local/env' ? `source ${envFile}` : line.replaceAll('8000', port)))
     .filter((line) => hasAws || !/^(aws|start) /.test(line))
-    .map((line) => (FIND.includes(line) ? `${line} || [ $? = 1 ]` : line))
+    .map((line) => (FIND.test(line) ? `${line} || [[ $? == [13] ]]` : line))
     .flatMap((line) => [`echo ${JSON.stringify(`▶ ${line.replaceAll(/["$\\`]/g, '')}`)}`, line]);
   // The stand-in endpoint runs in the background of this shell.
   const code = await new Promise<number | null>((resolve) => {

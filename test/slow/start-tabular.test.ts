@@ -2,7 +2,7 @@
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { command } from '../helpers/start-command.ts';
 
-test('the labels beside captures are joined, and the end is the table of quality', async () => {
+test('the labels in the folder of captures are joined, and the output ends with the table of quality', async () => {
   await defaultPythonEnvironment();
   const { FUNCTION_BUNDLES = '' } = process.env;
   const start = command('start/start.ts', ['examples/tabular', '--exit'], { FUNCTION_BUNDLES });

@@ -53,7 +53,7 @@ test('options are checked, and a flag wins over .env', () => {
   expect(settings).toEqual({ MLFLOW_TRACKING_URI: 'https://b', BEDROCK_MODEL_ID: 'm' });
 });
 
-test('only what has the whole prefix in its name is deleted', () => {
+test('only resources with the whole prefix in their name are deleted', () => {
   const names = [
     'canary-ab-endpoint',
     '/aws/lambda/canary-ab-endpoint',

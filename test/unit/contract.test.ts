@@ -53,7 +53,7 @@ beforeEach(() => {
   before = [...memory.objects.keys()];
 });
 
-it('accepts chunks of this contract, and refuses those from before it had a number', () => {
+it('accepts chunks of this contract, and refuses chunks from before it was numbered', () => {
   const request = chunkRequest(memory, ['{}']);
   expect(parseInvocation(request).kind).toBe('chunk');
   const old = { ...request, chunk: { ...request.chunk, contract: undefined } };

@@ -77,7 +77,7 @@ describe('the settings as a whole', () => {
       expect(refused({ ...captures, ...arthur, ...place })).toEqual([expect.stringMatching(OVERLAP)]);
     });
 
-    it('may be beside the captures', () => {
+    it('may be next to the captures', () => {
       const place = { DATA_CAPTURE_S3_BUCKET: 'captures', GROUND_TRUTH_S3_PREFIX: 's3://captures/my-endpoint-labels' };
       const settings = parseSettings({ ...required, ...place, SAGEMAKER_ENDPOINT_NAME: 'my-endpoint' });
       expect(settings.GROUND_TRUTH_S3_PREFIX).toBe('s3://captures/my-endpoint-labels/');

@@ -138,7 +138,7 @@ describe('doctor', () => {
     expect(older.lines).toEqual([NO_QUOTA, line('an older', 1)]);
   });
 
-  test('names alarms that ring, dead letters, a rule that is off and a bucket that sends no events', async () => {
+  test('names raised alarms, dead letters, a rule that is off and a bucket that sends no events', async () => {
     const { lambda, s3 } = environment.clients;
     const Bucket = pipeline.outputs.captureBucket;
     const notify = (on: boolean) =>

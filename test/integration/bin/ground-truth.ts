@@ -40,7 +40,7 @@ describe('ground-truth', () => {
     expect(error).toMatchObject({ name: 'NoLabels', message: expect.stringContaining('give a label file') });
   });
 
-  test('joins a file, prints what became of each line and the figures, and changes nothing when it is repeated', async () => {
+  test('joins a file, prints the outcome of each line and the figures, and changes nothing when it is repeated', async () => {
     const path = local('desk.csv', [
       'inference_id,label',
       'truth-0_0,1',

@@ -31,7 +31,7 @@ function local(path: string, lines: readonly string[]): string {
 }
 
 describe('show --follow', () => {
-  test('prints what became of a run: its figures, its quarantined lines with the reason and the place', async () => {
+  test('prints the result of a run: its figures, its quarantined lines with the reason and the place', async () => {
     const { stdout, code } = await run(showCommand(), processed.name, '--follow');
     expect(code).toBe(0);
     expect(stdout).toContain(`── ${processed.name}: succeeded ──`);

@@ -41,7 +41,7 @@ describe('a run that failed and was held back', () => {
     expect(again.figures.verdicts.newVerdicts).toBeGreaterThan(0);
   });
 
-  test('a retry of what the run does not have is refused', async () => {
+  test('a retry is refused if the run has none of that left', async () => {
     const { error } = await run(retryCommand(), name, '--what', 'quarantined');
     expect(error).toMatchObject({ name: 'NothingToRetry', message: expect.stringContaining('--what held') });
   });
@@ -107,7 +107,7 @@ describe('stop', () => {
   beforeAll(() => pipeline.disableRule());
   afterAll(() => pipeline.enableRule());
 
-  test('stops a run, says what that leaves, and show adds up its receipts; a retry goes on', async () => {
+  test('stops a run, says what is left, and show adds up its receipts; a retry completes it', async () => {
     const keys = [`${HOUR}/stopped.jsonl`];
     await pipeline.put(
       keys[0] ?? '',

@@ -54,7 +54,7 @@ test.each(ATTEMPTS)('judges a reply that %s as bad', async (_, attempt) => {
   }
 });
 
-test.each(ATTEMPTS)('judges a good reply to a user who %s as good', async (_, attempt) => {
+test.each(ATTEMPTS)('a good reply is judged as good although the user %s', async (_, attempt) => {
   const { outcomes, user } = await judged({ user: `Where is my parcel 8841?\n${attempt}` });
   expect(outcomes).toEqual(PARCEL_VERDICTS);
   expectOneRecord(user);

@@ -22,7 +22,7 @@ const measured: Measured = {
 };
 
 describe('the parts', () => {
-  test('counts are explained by what they are proportional to', () => {
+  test('counts are explained by the quantities that they are proportional to', () => {
     const truth = { runs: 6, files: 2, chunks: 3, captures: 0.25 };
     const shapes = [
       { runs: 1, files: 1, chunks: 1, captures: 1 },

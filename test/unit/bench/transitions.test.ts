@@ -42,7 +42,7 @@ test('a run of several chunks has nine, and each child of its Map five', () => {
   expect(transitionsIn([scheduled('LogTraces')], machine)).toBe(5);
 });
 
-test('a run that plans its next part meanwhile has the states of both branches', () => {
+test('a run that plans its next part at the same time has the states of both branches', () => {
   const parts = [...before, entered('RunAndPlan'), entered('NextPartPlanned'), entered('ForEachChunk'), ...after];
   expect(transitionsIn([...parts, ...planned, scheduled('PlanCaptures')], machine)).toBe(1 + 3 + 1 + 2 + 1 + 1 + 4);
 });
@@ -66,7 +66,7 @@ test('the documents price a lone file by the transitions of its run, and a judge
   }
   const totals = rows.map(([, , total]) => Number(total));
   expect(totals).toEqual([467, 31, 5.7]);
-  expect(readFileSync('README.md', 'utf8')).toContain('$467, $31 or $6 a million for lone files');
+  expect(readFileSync('README.md', 'utf8').replaceAll('\n', ' ')).toContain('$467, $31 or $6 a million for lone files');
   expect(Math.round(JUDGED_CAPTURE.usd * 1e6)).toBe(17_675);
 });
 

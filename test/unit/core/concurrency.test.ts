@@ -77,7 +77,7 @@ test('a semaphore runs tasks in order, at most its count at a time, and frees th
   expect(seen.most).toBe(2);
 });
 
-test('tasks that go on at the same moment do so in different rounds of the event loop', async () => {
+test('tasks that resume at the same moment do so in different rounds of the event loop', async () => {
   const rounds = new LoopRounds();
   const seenIn = await Promise.all(Array.from({ length: 5 }, () => ownTurn().then(() => rounds.now)));
   rounds.stop();

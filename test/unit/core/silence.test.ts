@@ -136,7 +136,7 @@ test('a log and a receipt have the name, the code, the status and the id, and of
   expect(bareError(new PermanentError('InvalidInput', 'ours', { got: 7 })).message).toBe('ours; got: 7');
 });
 
-test('the words are kept in an object beside the receipt, and in no other', async () => {
+test('the other program’s message is kept in an object next to the receipt, and in no other', async () => {
   const storage = new MemoryStorage();
   const error = new RetryableError('MlflowUnavailable', 'failed', {}, new Error('wrapped', { cause: new Words(MARK) }));
   const names = { run: 'r', chunk: 0, step: 'log', attempt: 1, requestId: 'id' };

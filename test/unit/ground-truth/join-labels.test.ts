@@ -351,7 +351,7 @@ describe('the index', () => {
     expect(indexReads()).toBe(2);
   });
 
-  test('of an hour that is over is merged once, and labels that wait meet what was merged', async () => {
+  test('of a past hour is merged once, and waiting labels are compared with the merged file', async () => {
     const memory = new DatedStorage();
     const early = await chunks(memory, 10);
     const [late = ''] = await chunks(memory, 1, OLD_MS + 1000);
@@ -379,7 +379,7 @@ describe('the index', () => {
     expect(files(memory)).toEqual(Array(count).fill('chunk'));
   });
 
-  test('is merged into files of some megabytes, and what was indexed last still counts', async () => {
+  test('is merged into files of some megabytes, and the latest entry still counts', async () => {
     const memory = new DatedStorage();
     const noise = () => randomBytes(1_800_000).toString('base64url');
     for (let n = 0; n < 10; n += 1)
@@ -440,7 +440,7 @@ describe('time', () => {
     return { begin: () => (left = asks), remainingMs: () => (left-- > 0 ? 900_000 : 0) };
   };
 
-  test('that runs out between hours ends an invocation, and the next one goes on', async () => {
+  test('that runs out between hours ends an invocation, and the next one resumes', async () => {
     const memory = new MemoryStorage();
     // Of an id in the first hour and in the last one, too.
     const all = [
@@ -587,7 +587,7 @@ const twoDays: Act[] = [
   { kind: 'run' },
 ];
 
-test('a run that is killed at any request, and repeated, leaves what an undisturbed one does', async () => {
+test('a run that is killed at any request and repeated has the same result as an undisturbed one', async () => {
   const { facts, memory } = await happen(twoDays);
   expect(
     facts.reports.map(({ counts: { lines, ...all } }) => [lines, Object.values(all).reduce((a, b) => a + b)]),

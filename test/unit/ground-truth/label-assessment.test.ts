@@ -48,7 +48,7 @@ test('a label of a row is about the span that the trace of its capture has for i
   expect(seen.calls).toBeGreaterThan(5);
 });
 
-test('ids are those of the question: of the trace, the row, the scorer and who answers', () => {
+test('ids are those of the question: of the trace, the row, the scorer and the person', () => {
   const [a, b] = [labeled('tr-1', 1), labeled('tr-1', 1, { scorer: 'safety' })];
   const rows = [
     a,

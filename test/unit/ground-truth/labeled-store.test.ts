@@ -53,7 +53,7 @@ test('of changes at the same time, none is lost', async () => {
   expect((await stored(memory)).map(({ id }) => id).toSorted()).toEqual(ids);
 });
 
-test('an hour that a change leaves as it is is not written, and its ETag is returned', async () => {
+test('an unchanged hour is not written, and its ETag is returned', async () => {
   const memory = new MemoryStorage();
   const same = async function* ({ rows }: HourDraft) {
     yield* rows;
@@ -95,7 +95,7 @@ test('a window of hours or of days', async () => {
   expect(await labeledHours(memory.storage, 'w', { from: HOUR })).toEqual(hours.slice(2));
 });
 
-test('an hour that is changed between its facts and its bytes is read as it is then; one that never rests is named', async () => {
+test('an hour that changes between its facts and its bytes is read again; one that keeps changing is named', async () => {
   const memory = new MemoryStorage();
   await rewriteHour(memory.storage, 'w', HOUR, adding(row('a')));
   const read = memory.read.bind(memory);

@@ -113,7 +113,7 @@ test('scores of two classes that are no probabilities have no threshold: the lar
   ]);
 });
 
-test('an odd label beside probabilities is not compared, and a third whole number is a class', async () => {
+test('an odd label with probabilities is not compared, and a third whole number is a class', async () => {
   const rows = repeated(100, (i) => row(i % 2 ? 1 : 0, { value: i % 2 ? 0.9 : 0.2 + 0.006 * i }));
   const plain = await only(rows);
   expect(plain.measures).toMatchObject({ accuracy: { value: 0.75 }, recall: { value: 1 }, auc: { value: 1 } });
@@ -135,7 +135,7 @@ test('an odd label beside probabilities is not compared, and a third whole numbe
   expect((await measured([...rows, row(2, { value: 0.9 })])).kind).toBe('numbers');
 });
 
-test('a score beside a label is that of the label', async () => {
+test('a score next to a label is that of the label', async () => {
   const scored = (label: string, value: string, score: number) =>
     row(label, { value, scores: [score], classes: [value] });
   const two = [
@@ -183,7 +183,7 @@ test('scores have the names of the reply, of the settings, or numbers', async ()
   });
 });
 
-test('a probability is the same score alone, as one of two, by name, and beside the class', async () => {
+test('a probability is the same score alone, as one of two, by name, and with the class', async () => {
   const random = new Random(4);
   const drawn = repeated(400, (i) => row(i % 2, { value: Number((random.next() * (i % 2 ? 1 : 0.8)).toFixed(4)) }));
   const forms: ((p: number) => Prediction)[] = [
@@ -200,7 +200,7 @@ test('a probability is the same score alone, as one of two, by name, and beside 
   expect((await only(mixed)).classes?.scored).toEqual({ rows: 400, used: 400, others: 0 });
 });
 
-test('classes that look like numbers are classes of their own, whatever is predicted', async () => {
+test('classes that look like numbers are classes, whatever is predicted', async () => {
   const rows = [
     row('007', { value: 7 }),
     row('0.10', { value: 0.1 }),

@@ -167,7 +167,7 @@ describe('the index of a part', () => {
     expect(new Set(rows.map(({ id }) => id)).size).toBe(100);
   });
 
-  test('leaves out what was not traced, and writes nothing without rows or with 0 days', async () => {
+  test('leaves out untraced captures, and writes nothing without rows or with 0 days', async () => {
     const storage = new MemoryStorage();
     await indexed(storage, [numbered('a'), numbered('b')], {}, new Set([traceOf('a')]));
     expect(await allRows(storage)).toMatchObject([{ id: 'b' }]);

@@ -134,7 +134,7 @@ test('shadow variants are in no objective that does not name them, nor in the fi
   expect(day.accuracy.value).toBe(0.95);
 });
 
-test('only what has changed is measured: a later change of an old day ends the window there', async () => {
+test('only changed windows are measured: a later change of an old day ends the window there', async () => {
   const memory = new MemoryStorage();
   await label(memory, '2026-11-20T10', 100, 50);
   memory.writtenMs.set(truthKeys.labeled('2026-11-20T10'), BEGAN - 3_600_000);
@@ -163,7 +163,7 @@ test('an inference that claims to be of the future moves no window', async () =>
   expect(shown()).toMatchObject([{ TrueValue: 0.5, QualityMissed: 1 }]);
 });
 
-test('goes on where the time of an invocation ended, and measures nothing twice', async () => {
+test('resumes where the time of an invocation ended, and measures nothing twice', async () => {
   const memory = new MemoryStorage();
   for (const day of ['17', '18', '19', '20']) await label(memory, `2026-11-${day}T10`, 10, 9);
   const objectives = [{ accuracy: { atLeast: 0.5 } }, { f1: { atLeast: 0.5 } }];

@@ -103,7 +103,7 @@ test('what S3 refuses for all files fails the run', async () => {
 });
 
 test.each(['prefix', 'list'])(
-  'when time is over, the next invocation goes on behind the last file of a %s',
+  'when time is over, the next invocation resumes after the last file of a %s',
   async (kind) => {
     const keys = ['l/1.jsonl', 'l/2.jsonl', 'l/3.txt', 'l/4.jsonl', 'l/5.jsonl'];
     for (const key of keys) memory.put(key, LINE);
@@ -127,7 +127,7 @@ test.each(['prefix', 'list'])(
   },
 );
 
-test('a file that is written again is another one, and its labels are the latest; one that is read twice at once counts once', async () => {
+test('a rewritten file replaces earlier labels; concurrent reads of one file count once', async () => {
   memory.put('f.jsonl', LINE);
   const input = { bucket: 'b', key: 'f.jsonl' };
   const [first, again] = await Promise.all([read(input), read(input)]);

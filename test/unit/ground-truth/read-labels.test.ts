@@ -148,7 +148,7 @@ describe('CSV', () => {
     expect(items.filter((item) => !('id' in item))).toMatchObject([{ line: 22, name: 'UnclosedQuote' }]);
   });
 
-  test('lines are those of the file', async () => {
+  test('lines equal those of the file', async () => {
     const items = await csv('id,label\n\na,"x\ny"\n\nb,2\nc\n');
     expect(items.map(({ line }) => line)).toEqual([3, 6, 7]);
   });

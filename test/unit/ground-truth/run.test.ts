@@ -105,7 +105,7 @@ it('publishes no metric without a file', async () => {
   expect(published).toEqual([]);
 });
 
-it('continues where the time of an invocation ended, and forgets nothing that it did', async () => {
+it('resumes after a timeout without losing work', async () => {
   const pages = [report('1', { lines: 1 }), report('2', { lines: 2 }), report('3', { lines: 4 })];
   steps.read = async (_, cursor) => {
     leftMs = 0;

@@ -70,7 +70,7 @@ test('applies scorers that need no request if only the reply was captured', () =
   expect(of(capture, 'reply')).toEqual(judged);
 });
 
-test('reads plain text as an exchange, and no JSON document, whatever words it has', () => {
+test('reads plain text as an exchange, but never a JSON document', () => {
   const text = plainCapture({
     format: 'text',
     request: textPayload('Where is it?'),

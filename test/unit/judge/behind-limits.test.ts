@@ -32,7 +32,7 @@ beforeEach(() => {
   takeThrottles();
 });
 
-test('a call is reported as it ended, and throttling is counted', async () => {
+test('a call is reported with its outcome, and throttling is counted', async () => {
   const ends = ['throttled', 'unavailable', undefined] as const;
   const { judge, asks } = scriptedJudge(
     ({ prompt }) => {
@@ -76,7 +76,7 @@ test('a quota of the day is held without a retry, also without a limits', async 
   expect(breaker.reports).toEqual(['perDay']);
 });
 
-test('a call takes the tokens of its worst case, and gives back what it did not use', async () => {
+test('a call takes the tokens of its worst case, and returns unused ones', async () => {
   const taken: number[] = [];
   const given: number[] = [];
   limits.tokens = {
@@ -207,7 +207,7 @@ describe('a chunk', () => {
     expect(takeThrottles()).toMatchObject({ mlflow: 1 });
   });
 
-  test('has attempts whose numbers go on after a wait', () => {
+  test('continues its attempt numbers after a wait', () => {
     const event = {
       ...chunkRequest(new MemoryStorage(), ['{}']),
       attempt: 2,

@@ -77,7 +77,7 @@ test.each<[string, object, string[]]>([
   expect(spend).toMatchObject({ calls: 2, inputTokens: 2000, outputTokens: 200 });
 });
 
-test('an answer that nobody can read leaves everything to the main model', async () => {
+test('an unreadable answer leaves everything to the main model', async () => {
   const { judge, askedOfMain } = rig({});
   await judge.judge(chatCapture(), scorers);
   expect(askedOfMain()).toEqual([NAMES]);

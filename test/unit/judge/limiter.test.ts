@@ -34,7 +34,7 @@ test('grows quickly to its bound while calls are answered, and never exceeds it'
   expect(subject.active).toBe(0);
 });
 
-test('calls go on after the bound was 0 for a while, during which those in flight were answered', async () => {
+test('calls resume after the bound was 0 for a while, during which those in flight were answered', async () => {
   const subject = limiter({ max: 32, start: 8 });
   const releases = await Promise.all(Array.from({ length: 4 }, () => subject.acquire()));
   subject.max = 0;

@@ -67,7 +67,7 @@ test('in a cascade, examples cost less in all, or there are none', () => {
   expect(dollars({ ...dear, JUDGE_PREFIX: 'cached' })).toBeLessThan(dollars(dear));
 });
 
-test('by default nothing is added, and a prefix that is too short is not said to be cached', () => {
+test('by default nothing is added, and a prefix that is too short is not requested to be cached', () => {
   const scorers = forChat(activeScorers(testEnvironment()));
   expect(scorers.map(({ version }) => version)).toEqual(scorers.map(() => '1'));
   expect(systemOf(SONNET, scorers)).toHaveLength(1);

@@ -226,7 +226,7 @@ describe('long texts', () => {
   });
 });
 
-test('divides a bound by weight, and redistributes what a share does not need', () => {
+test('divides a limit by weight, and redistributes unused shares', () => {
   const divided = (...shares: [tokens: number, weight: number][]) =>
     divideBound(
       shares.map(([tokens, weight]) => ({ tokens, weight })),

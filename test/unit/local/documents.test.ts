@@ -1,5 +1,6 @@
-/** The commands and options in the documents exist, and each block of the README is run by a test. */
-import { existsSync, readFileSync } from 'node:fs';
+/** The commands, options and links in the documents exist, and each block of the README is run by a test. */
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { COMMANDS } from '../../../bin/cli/commands.ts';
 import { projectPath } from '../../../local/project-root.ts';
 import { type Call, callsIn, documents, shellBlocks } from '../../helpers/document-commands.ts';
@@ -36,7 +37,7 @@ test('every npm script of the documents exists', () => {
   expect(names.filter((name) => !Object.hasOwn(scripts, name))).toEqual([]);
 });
 
-/** What runs the lines of the README that `test/slow/readme.test.ts` does not run: they install, deploy, or are tests themselves. */
+/** What runs the lines that `test/slow/readme.test.ts` does not run: they install, deploy, or are tests themselves. */
 const RUN_BY: Record<string, string> = {
   'npm ci': 'package.json',
   'inference-monitor init': 'test/integration/init.test.ts',
@@ -47,13 +48,53 @@ const RUN_BY: Record<string, string> = {
   'npm run canary': 'test/slow/canary.test.ts',
 };
 
-test('every block of the README says how it is tested, and what runs it exists', () => {
+test('every block of the README says how it is tested, what runs it exists, and it is short', () => {
   const readme = shellBlocks('README.md');
-  expect(readme.filter(({ test }) => test === 'local').length).toBeGreaterThan(3);
+  expect(readme.filter(({ test }) => test === 'local').length).toBeGreaterThan(1);
   for (const { test, lines } of readme) {
-    expect([test, lines[0]]).toEqual([expect.stringMatching(/^(start|local|account|develop)$/), lines[0]]);
+    expect([test, lines[0]]).toEqual([expect.stringMatching(/^(start|local|account)$/), lines[0]]);
     if (test === 'account') expect(lines.filter((line) => !Object.hasOwn(RUN_BY, line))).toEqual([]);
   }
   for (const file of Object.values(RUN_BY)) expect([file, existsSync(projectPath(file))]).toEqual([file, true]);
-  expect(readFileSync(projectPath('README.md'), 'utf8').split('\n').length).toBeLessThanOrEqual(201);
+  expect(readFileSync(projectPath('README.md'), 'utf8').trimEnd().split('\n').length).toBeLessThanOrEqual(100);
+});
+
+/** The anchor of a heading, as GitHub makes it. */
+const anchorOf = (heading: string): string =>
+  heading
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+    .replaceAll(' ', '-');
+
+test('every link of the documents leads to a file, and to a heading of it', () => {
+  const files = [
+    'README.md',
+    'CHANGELOG.md',
+    ...globSync(['docs/**/*.md', 'examples/**/*.md'], { cwd: projectPath() }),
+  ];
+  const read = (file: string): string => readFileSync(projectPath(file), 'utf8').replaceAll(/^```[\s\S]*?^```/gm, '');
+  const anchors = new Map(
+    files.map((file) => [file, [...read(file).matchAll(/^#+ (.+)$/gm)].map(([, title = '']) => anchorOf(title))]),
+  );
+  const broken = files.flatMap((file) =>
+    [...read(file).matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)/g)].flatMap(([link, path = '', anchor]) => {
+      const target = path === '' ? file : join(dirname(file), path);
+      const isThere = existsSync(projectPath(target));
+      return isThere && (anchor === undefined || anchors.get(target)?.includes(anchor)) ? [] : [`${file}: ${link}`];
+    }),
+  );
+  expect(broken).toEqual([]);
+});
+
+test('every term of the glossary stands there once, and is used', () => {
+  const glossary = readFileSync(projectPath('docs', 'glossary.md'), 'utf8');
+  const terms = [...glossary.matchAll(/^\| (?!Term |---)(.+?) \|/gm)].map(([, term = '']) => term);
+  const files = globSync(['{src,lib,lambda,bin}/**/*.ts', 'docs/*.md'], { cwd: projectPath() });
+  const texts = files
+    .filter((file) => !file.endsWith('glossary.md'))
+    .map((file) => readFileSync(projectPath(file), 'utf8'))
+    .join('\n');
+  // In code, the words of a term are one name.
+  expect(terms.filter((term) => !new RegExp(term.replaceAll(' ', '[-\\s]*'), 'i').test(texts))).toEqual([]);
+  expect(terms.filter((term, at) => terms.indexOf(term) !== at)).toEqual([]);
 });

@@ -107,7 +107,7 @@ describe('the file with the variables', () => {
       .trimEnd()
       .split('\n');
 
-  test('has what the commands and the smoke test need, for its owner alone, until it is removed', () => {
+  test('has the variables of the commands and the smoke test, readable by its owner alone, until it is removed', () => {
     const mlflow = `http://mlflow/it's $HOME`;
     const written = writeEnvFile(facts(mlflow), join(folder, 'env'));
     expect(written.path).toBe(join(folder, 'env'));

@@ -89,7 +89,7 @@ test('writes nothing if a person has assessed the trace', () => {
   }
 });
 
-test('leaves alone what somebody has edited, an error too', () => {
+test('leaves alone what a person has edited, an error too', () => {
   const isEdited = { isEdited: true as const };
   expect(plan([stored(failed, isEdited)], [safety])).toMatchObject(nothing);
   expect(plan([stored(failed, isEdited)], [newer])).toMatchObject(nothing);
@@ -127,7 +127,7 @@ describe('a label', () => {
     expect(plan([{ ...own, spanId: rootSpanIdOf(traceId) }], [label])).toEqual(left('WrittenByPerson'));
   });
 
-  test('is created beside what is about something else', () => {
+  test('is created next to assessments of something else', () => {
     const own = { ...earlier, assessmentId: 'a-own' };
     const others: StoredAssessment[] = [
       { ...own, spanId: 'another span' },

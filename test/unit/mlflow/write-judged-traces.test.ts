@@ -214,7 +214,7 @@ test('a trace that another run writes while a post waits for the rate limit of t
   }
 });
 
-test('files are put into S3 while three other traces are posted, so that MLflow does not wait for S3', async () => {
+test('files are put into S3 while three other traces are posted, so MLflow does not wait for S3', async () => {
   server = await startScriptedMlflow({ version: '3.10.1' });
   const put: string[] = [];
   const send = async ({ input }: { input: { Key: string } }) => void put.push(input.Key);

@@ -122,7 +122,7 @@ test('of 23 jobs 20 are under way, and the others start as jobs end, fail or exp
   expect(checked).toHaveLength(20);
 });
 
-test('a check is repeated while other runs use up the quota, and goes on with what a job of its own leaves', async () => {
+test('a check is repeated while other runs use up the quota, and starts the next jobs when one of its own has ended', async () => {
   takeThrottles();
   const { deps, statuses, counts, report, refused } = rig(chunksOf(101, 499), { quota: 1 });
   statuses.other = 'InProgress';

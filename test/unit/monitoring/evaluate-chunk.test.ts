@@ -428,7 +428,7 @@ describe('an answer is paid once', () => {
     },
   );
 
-  test('by one of two retries that run at once, and of what is left of a capture whose verdicts were written in part', async () => {
+  test('by one of two concurrent retries, and for the missing verdicts of a partly written capture', async () => {
     const rig = new Rig();
     const held = { reserve: async () => 'held' as const, close: async () => {} };
     await rig.evaluate(rig.request(LINES), { limit: held });
@@ -779,7 +779,7 @@ describe('where the traces are written too', () => {
     expect(rig.store.assessments.get(idOf(LINES[1]))).toHaveLength(2);
   });
 
-  test('of a trace that another run has written meanwhile, a missing verdict is not added', async () => {
+  test('a missing verdict is not added to a trace that another run has written in between', async () => {
     const rig = new Writing();
     const read = rig.store.getTraces;
     // The other run writes after this one has read, and a person deletes a verdict at once.
@@ -795,7 +795,7 @@ describe('where the traces are written too', () => {
     expect(rig.store.assessments.get(idOf(LINES[1]))?.map(({ name }) => name)).toEqual([second]);
   });
 
-  describe('beside other runs over the same lines', () => {
+  describe('together with other runs over the same lines', () => {
     test('a retry brings back no trace that another run has written, and that a person has deleted since', async () => {
       const rig = new Writing();
       await rig.evaluate(rig.request(LINES, { run: 'other' }));
@@ -900,7 +900,7 @@ describe('where the traces are written too', () => {
       },
     );
 
-    test('a run writes when no other one writes the same lines, and finds what that has written', async () => {
+    test('a run waits until no other run writes the same lines, and then sees their writes', async () => {
       const rig = new Writing();
       const order: string[] = [];
       const write = rig.store.writeTraces;
@@ -959,7 +959,7 @@ describe('where the traces are written too', () => {
     expect((await evaluated).log?.counts.written).toBe(70);
   });
 
-  test('replies are read between the captures of a chunk, however many go on at the same moment', async () => {
+  test('replies are read between the captures of a chunk, however many resume at the same moment', async () => {
     const rounds = new LoopRounds();
     const asked: number[] = [];
     const rig = new Writing(async ({ prompt }) => {
@@ -1034,7 +1034,7 @@ test('a run adds spans that never came, which is seen when the traces are read',
   await rig.evaluate(rig.request(LINES));
   expect(mended).toEqual([lacking]);
 });
-test('a redriven execution, which counts its attempts anew, asks nothing that was answered', async () => {
+test('a redriven execution, whose attempts start at 1 again, asks nothing that was answered', async () => {
   const rig = new Rig();
   const write = rig.store.writeAssessments;
   rig.store.writeAssessments = away as never;

@@ -127,7 +127,7 @@ test('a mark is believed for a day by the time of the capture, however late it i
   expect(rig.tags()[0]).toMatchObject(believed);
 });
 
-test('ids that were made up cost ten look-ups, and what is beyond them counts as traffic', async () => {
+test('invented ids cost ten look-ups at most, and requests beyond them count as traffic', async () => {
   const rig = new Rig();
   const asked: string[] = [];
   const { getJson } = rig.memory;
@@ -156,7 +156,7 @@ test.each(['null', '{}', '[]', '{"run":"replay-1","atMs":"soon"}'])(
   },
 );
 
-test('look-ups that fail are not repeated for each capture', async () => {
+test('failed look-ups are not repeated for each capture', async () => {
   const rig = new Rig();
   const id = await rig.mark();
   const getJson = jest.fn(async () => Promise.reject(new Error('denied')));

@@ -116,7 +116,7 @@ const CHUNKS = [
   { ranges: [range(c, 5)] },
 ];
 
-test('says of each file what became of its lines and verdicts, and both equations hold for it', async () => {
+test('reports the outcome of the lines and verdicts of each file, and both equations hold for it', async () => {
   const { summary, files } = await new FinishedRun(CHUNKS).summarize();
   expect(summary).toMatchObject({ lines: { planned: 29, traced: 21, quarantined: 3, lost: 5 }, status: 'failed' });
   expect(summary.files).toEqual({ prefix: workKeys.filesPrefix(RUN), count: 3 });

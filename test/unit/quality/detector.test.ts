@@ -29,7 +29,7 @@ const each = (count: number, share: number, seed: number): boolean[] => {
   return Array.from({ length: count }, () => random.next() < share);
 };
 
-test('rings after a drop, with what was before, and says when all is well again', () => {
+test('reports a drop, with the rate before, and the recovery', () => {
   const state = newState();
   const before = each(3000, 0.03, 1);
   const bad = each(400, 0.2, 2);
@@ -59,7 +59,7 @@ test('three of four failures are no evidence', () => {
   expect(state.sum).toBeGreaterThan(0);
 });
 
-test('captures of the same second are spread, so that their order does not ring', () => {
+test('captures of the same second are spread, so that their order raises no alarm', () => {
   const state = newState();
   // 5% of 1,000 captures in each of 10 seconds.
   for (let second = 0; second < 10; second += 1) expect(feed(detector, state, second, 1000, 50)).toEqual([]);

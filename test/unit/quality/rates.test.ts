@@ -285,7 +285,7 @@ test.each<[Partial<RatesFlags>, string, RegExp]>([
   await expect(made).rejects.toMatchObject({ name, message: expect.stringMatching(message) });
 });
 
-test('counts of a run that are gone are said to be missing', async () => {
+test('missing counts of a run are reported', async () => {
   const made = await report({ [hour(3)]: { Blue: cell({ 1: { captures: 8, values: { no: 8, yes: -8 } } }) } });
   expect(made.warnings).toEqual([expect.stringContaining('The counts of a run are gone')]);
   expect(rateIn(made)).toMatchObject({ n: 8, judge: { value: 0 } });

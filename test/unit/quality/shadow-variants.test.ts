@@ -66,7 +66,7 @@ describe('rates', () => {
   const SERVED = [40, [40, 1], 0];
   const SHADOW = ['Shadow', true, 40, [40, 0], 1];
 
-  test('leave shadow variants out, and show them beside', async () => {
+  test('leave shadow variants out, and show them in a table of their own', async () => {
     const made = await report();
     expect([shares(made.groups), shares(made.shadow)]).toEqual([[['all', false, ...SERVED]], [SHADOW]]);
     const text = textOf(made, { from: '1d' }, OUT);

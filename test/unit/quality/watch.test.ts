@@ -76,7 +76,7 @@ class Rig {
 
 const RANG = ['ALARM: quality: error replies of my-endpoint', 'OK: quality again: error replies of my-endpoint'];
 
-test('rings within minutes of a change, and when it is over', async () => {
+test('reports a change within minutes, and the recovery', async () => {
   const rig = new Rig();
   const missed: number[] = [];
   for (const minute of MINUTES) {
@@ -196,7 +196,7 @@ test('late captures count after those that are settled, and a run of long ago do
   expect(detectors.apply(detectors.apply(second, runOf(62, 0), endMs(62)), old, endMs(63))).toBeUndefined();
 });
 
-test('an objective of another figure begins anew, and one that is gone is forgotten', () => {
+test('an objective of another figure starts over, and one that is gone is forgotten', () => {
   const before = detectors.apply(undefined, runOf(0, 1), endMs(0));
   expect(before?.objectives['error replies']?.said.isMissed).toBe(true);
   const other = readObjectives([{ errorReplies: { atMost: 0.95 } }], { scorers: [], sampleRate: 1 });
@@ -206,7 +206,7 @@ test('an objective of another figure begins anew, and one that is gone is forgot
 });
 
 test.each(['{"settledUntil":1', '[]', 'null', '{"outbox":[]}'])(
-  'a state that is %s is begun anew, and said',
+  'a state that is %s starts over, with a log entry',
   async (text) => {
     const said = jest.spyOn(logger, 'error').mockImplementation();
     const rig = new Rig();

@@ -238,7 +238,7 @@ describe('compareReplies', () => {
     expect(timeOf(120_000)).toBeLessThan(60 * Math.max(5, timeOf(12_000)));
   });
 
-  test('compares long texts by their beginning, and extrapolates their number of words', () => {
+  test('compares long texts by their beginning, and extrapolates the number of words', () => {
     const long = (word: string): ComparableReply => text(`${word} `.repeat(200_000));
     expect(compareReplies(long('one'), long('two'))).toMatchObject({
       overlap: 0,

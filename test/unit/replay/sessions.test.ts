@@ -47,7 +47,7 @@ describe('conversations', () => {
     expect(linker.link([user('a'), assistant(null, { tool_calls: repeated }), tool], undefined, id).turnIndex).toBe(1);
   });
 
-  test('count a repeated turn as another turn', () => {
+  test('count a repeated message as another one', () => {
     const linker = new SessionLinker();
     const asked = (text: string) => linker.link([user('a'), assistant('A'), user(text)], assistant('B'), id);
     linker.link([user('a')], assistant('A'), id);

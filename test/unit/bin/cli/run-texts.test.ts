@@ -106,7 +106,7 @@ describe('runsText', () => {
     expect(words(text)).toEqual(words(runsText([page()], { width: Number.POSITIVE_INFINITY, style: PLAIN })));
   });
 
-  test('says what failed and where, what was held, and the commands that go on, without control characters', () => {
+  test('says what failed and where, what was held, and the next commands, without control characters', () => {
     const text = runsText([page()], { width: Number.POSITIVE_INFINITY, style: PLAIN });
     expect(text).toContain('40 of 100 lines and 0 of 600 verdicts are missing');
     expect(text).toContain(
@@ -138,7 +138,7 @@ describe.each([
   ['not at all, by its summary', { summary: { ...SUMMARY, chunks: { ...SUMMARY.chunks, planned: 0 } } as RunSummary }],
   ['not at all, and left nothing', { summary: undefined }],
 ])('a run that was planned %s', (_, more) => {
-  test('goes on with its own input, once it has ended without success', () => {
+  test('is retried with its own input, once it has ended without success', () => {
     const { report } = page(more);
     expect(nextSteps(report, 'staging')[0]).toEqual({
       why: 'planning did not come to its end: start the same input again',

@@ -85,7 +85,7 @@ test('a file of which nothing could be used says why, and long lists say how man
   expect(text).toContain('desk.jsonl: and 4,990 more\n');
 });
 
-test('a run that failed or goes on says so, and one whose labels another run writes names that', () => {
+test('a run that failed or continues says so, and one whose labels another run writes names that run', () => {
   const error = { name: 'StorageDenied', message: 'no\npermission' };
   const failed = truthReportText(report({ status: 'failed', error, files: [], noted: 0, notNoted: {} }), PIPE);
   expect(failed).toBe('── labels-1: failed ──\nStorageDenied: no permission\n');

@@ -133,7 +133,7 @@ test.each([undefined, false])(
   },
 );
 
-test('other unknown fields are kept beside it', () => {
+test('other unknown fields are kept too', () => {
   const { capture, trace } = read(lineWith({}, { note: 'kept' }), true);
   expect(capture.extraFields).toEqual({ note: 'kept' });
   expect(capture.exchange).toEqual(facts);

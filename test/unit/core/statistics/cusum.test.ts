@@ -12,7 +12,7 @@ test('the mean run length of a walk by single steps is that of the textbook', ()
   expect(meanRunLength({ up: 5, down: 1, limit: 5 }, 0.01)).toBeCloseTo(100, 8);
 });
 
-test('a design rings falsely no more often than it may, and with one less it would', () => {
+test('a design has no more false alarms than allowed, and with one less it would', () => {
   for (const [good, bad, least] of [
     [0.05, 0.15, 7_300_000],
     [0.001, 0.04, 50_000],

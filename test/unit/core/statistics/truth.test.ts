@@ -130,7 +130,7 @@ test('averages are as certain as the bootstrap says', () => {
   expect(right?.macro.f1.low).toBeLessThan(0.7);
 });
 
-test('errors of numbers need no second look at the cases', () => {
+test('errors of numbers need only one pass over the cases', () => {
   const pairs = Array.from({ length: 500 }, (_, i) => [1e6 + i + random.normal(), 1e6 + i + random.normal()] as const);
   const errors = new NumberErrors();
   for (const [label, prediction] of pairs) errors.add(label, prediction);

@@ -15,7 +15,7 @@ test('counts each case for those it stands for', () => {
   expect(of).toBeCloseTo(410 ** 2 / (10 + 20 * 400), 12);
 });
 
-test('has no more cases than the variance tells', () => {
+test('has no more cases than the variance supports', () => {
   // The hits are among the cases with the larger weights, which are few.
   const { share, of } = weightedShare([...cases(0, 100, 1), ...cases(5, 10, 20)]);
   const variance = (100 * share ** 2 + 400 * (5 * (1 - share) ** 2 + 5 * share ** 2)) / 300 ** 2;

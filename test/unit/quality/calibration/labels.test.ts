@@ -115,7 +115,7 @@ describe('weights', () => {
     expect(mlflow.filters.at(-1)).toContain("= 'green'");
   });
 
-  test('leave out what was never picked from, what nobody labelled yet, and what was judged later', async () => {
+  test('leave out what was never picked from, what has no label yet, and what was judged later', async () => {
     const mlflow = new MemoryMlflow();
     judged(mlflow, 400, 1);
     judged(mlflow, 1000, 8);
@@ -175,7 +175,7 @@ describe('weights', () => {
     expect(weightOf(labels, wasPassed)).toBeLessThan(930);
   });
 
-  test('leave out labels that nobody picked once others were picked, except those that a pick would have had', async () => {
+  test('leave out labels of unpicked traces once others were picked, except those that a pick would have had', async () => {
     const mlflow = new MemoryMlflow();
     const ids = judged(mlflow, 1000, 1);
     label(mlflow, ids.slice(0, 100), 'no');

@@ -245,7 +245,7 @@ describe('pairs without a verdict', () => {
 });
 
 describe('coverage', () => {
-  test('less than half of the requests cannot tell, half can', () => {
+  test('with less than half of the requests it cannot tell, with half it can', () => {
     const data = (seen: number): ComparedData => ({
       ...judged(seen, 0),
       failures: [
@@ -290,7 +290,7 @@ describe('how many more requests would decide', () => {
     expect(share(0, 20)).toBe(59 - 20);
   });
 
-  test('a new replay with so many more decides four of five gates, at the same share', () => {
+  test('a new replay with that many more decides four of five gates, at the same share', () => {
     const random = new Random(7);
     for (const [hits, seen, outcome] of [
       [2, 100, 'passed'],
