@@ -169,7 +169,7 @@ describe('npm start', () => {
   });
 
   test('npm run smoke finds every step with the printed variables', async () => {
-    const smoke = command('smoke/smoke.ts', [], variables);
+    const smoke = command('../test/aws/smoke.ts', [], variables);
     const code = await smoke.code;
     expect(smoke.output().match(/^(ok|MISSING) +\w+/gm)).toEqual(
       ['stack', 'object', 'execution', 'summary', 'trace', 'verdicts'].map((step) => `ok       ${step}`),
@@ -178,7 +178,7 @@ describe('npm start', () => {
   });
 
   test('npm run smoke fails if the stack does not exist', async () => {
-    const smoke = command('smoke/smoke.ts', ['--stack', 'nowhere'], variables);
+    const smoke = command('../test/aws/smoke.ts', ['--stack', 'nowhere'], variables);
     expect(await smoke.code).toBe(1);
     expect(smoke.output()).toContain('no stack with STACK_PREFIX=nowhere');
   });

@@ -2,7 +2,6 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { GetObjectCommand, HeadObjectCommand } from '@aws-sdk/client-s3';
 import { ListExecutionsCommand, ListMapRunsCommand } from '@aws-sdk/client-sfn';
-import { deployedEnvironment, putAndFollow } from '../../../local/smoke/smoke-steps.ts';
 import { traceIdOf } from '../../../src/captures/trace/ids.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { asNumber, LimitsTable } from '../../../src/limits/table.ts';
@@ -13,6 +12,7 @@ import type { Experiment } from '../../../src/mlflow/types.ts';
 import type { RunSummary } from '../../../src/monitoring/summary.ts';
 import type { Canary, Ended } from '../canary.ts';
 import { canaryLines, captureTableLines, JUDGED, renamed } from '../captures.ts';
+import { deployedEnvironment, putAndFollow } from '../smoke-steps.ts';
 import { WATCHED } from '../stack.ts';
 
 const EVENT_LIMIT_MS = 60_000;

@@ -1,11 +1,11 @@
 /** What CloudWatch and the queues show after the runs: heaps, metrics, alarms, logs, dead letters. */
 
 import { callAws, metricSum, queueAttributes } from '../../../bin/operate/aws-calls.ts';
-import { deployedEnvironment } from '../../../local/smoke/smoke-steps.ts';
 import { RESOURCE_METRICS, resourceNames } from '../../../src/core/contract/names.ts';
 import type { Canary } from '../canary.ts';
 import { JUDGED } from '../captures.ts';
 import { judgeHeap, readHeapLines } from '../heap.ts';
+import { deployedEnvironment } from '../smoke-steps.ts';
 import { stackResources } from '../stack.ts';
 
 /** CloudWatch shows a new metric within a few minutes, and evaluates alarms each minute. */

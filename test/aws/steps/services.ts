@@ -1,10 +1,10 @@
 /** Writes that race: the product relies on S3 and DynamoDB to accept exactly one. */
 import { ConditionalCheckFailedException, DynamoDBClient, UpdateItemCommand } from '@aws-sdk/client-dynamodb';
 import { PutObjectCommand } from '@aws-sdk/client-s3';
-import { deployedEnvironment } from '../../../local/smoke/smoke-steps.ts';
 import { budgetTable } from '../../../src/core/contract/names.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import type { Canary } from '../canary.ts';
+import { deployedEnvironment } from '../smoke-steps.ts';
 
 const RACERS = 10;
 const LOSERS = new Set([409, 412]);

@@ -7,9 +7,9 @@ import { startProgress } from '../../bin/cli/progress.ts';
 import { destroyClients, environmentClients } from '../../bin/operate/aws-clients.ts';
 import { readStackOutputs, stackPrefix } from '../../bin/operate/stack-outputs.ts';
 import { readRunSummaries } from '../../bin/operate/summary-report.ts';
+import { projectPath } from '../../local/project-root.ts';
 import { describeError } from '../../src/core/errors/describe-error.ts';
 import { dotenvSettings, useDotenvRegion } from '../../src/core/settings/dotenv-file.ts';
-import { projectPath } from '../project-root.ts';
 import { deployedEnvironment, findTrace, putAndFollow, removeCapture, smokeCapture } from './smoke-steps.ts';
 
 const HELP = `Usage: npm run smoke -- [--stack STACK_PREFIX] [--keep]
