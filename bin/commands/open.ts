@@ -3,11 +3,11 @@
 import { spawn } from 'node:child_process';
 import { LambdaClient } from '@aws-sdk/client-lambda';
 import type { Command } from 'commander';
+import { type ConsoleLinks, consoleLinks } from '../../src/core/aws/console-links.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { tracesUrl, traceUrl } from '../../src/mlflow/trace-url.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
-import { type ConsoleLinks, consoleLinks } from '../cli/links.ts';
 import { mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
 import { command, type FlagsOf, option, options } from '../cli/options.ts';
 import { notice, print } from '../cli/output.ts';

@@ -1,6 +1,7 @@
 /** Checks what the settings name beside endpoint, buckets and MLflow: a VPC, keys, secrets, endpoints of replays. */
 
-import { callAws, hasInferenceComponent, queryAws } from '../operate/aws-calls.ts';
+import { callAws } from '../../src/core/aws/aws-json.ts';
+import { hasInferenceComponent, queryAws } from '../operate/aws-calls.ts';
 import { checkServing } from './endpoint.ts';
 import { broken, type Check, type Found, type Ground, ok } from './finding.ts';
 

@@ -1,13 +1,13 @@
 /** Reads the quotas that limit a stack, and says how many captures a day they allow. */
 
 import { GetAccountSettingsCommand, type LambdaClient } from '@aws-sdk/client-lambda';
+import { callAws } from '../../src/core/aws/aws-json.ts';
 import type { CheckedSettings } from '../../src/core/settings/schema.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { parseJudgeId } from '../../src/judge/judge-id.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { resolveModel } from '../../src/judge/pricing/prices.ts';
 import { outputBurndown } from '../../src/judge/pricing/quota-tokens.ts';
-import { callAws } from '../operate/aws-calls.ts';
 import { broken, type Found, type Ground, ok, warning } from './finding.ts';
 
 const MINUTES_PER_DAY = 1_440;

@@ -2,13 +2,13 @@
 
 import { ListBucketsCommand } from '@aws-sdk/client-s3';
 import { parseSettings, REQUIRED_SETTING_NAMES } from '../../lib/settings/settings.ts';
+import { callAws } from '../../src/core/aws/aws-json.ts';
 import { awsFailure } from '../../src/core/errors/aws-failures.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { settingsSchema } from '../../src/core/settings/schema.ts';
 import { describeWrong, readEach } from '../../src/core/settings/variables.ts';
 import type { Clients } from '../doctor/finding.ts';
 import {
-  callAws,
   captureLocation,
   describeEndpoint,
   describeMlflow,

@@ -4,73 +4,8 @@
  */
 
 import type { LambdaClient } from '@aws-sdk/client-lambda';
-import { postToAws, strangeReply } from './aws-post.ts';
-
-// ------------------------------------------------------------------------------ services that speak JSON over POST
-// Such as CloudWatch, SQS and SageMaker.
-
-/** Names and versions as in botocore's models. */
-const SERVICES = {
-  logs: { target: 'Logs_20140328', json: '1.1' },
-  monitoring: { target: 'GraniteServiceVersion20100801', json: '1.0' },
-  servicequotas: { target: 'ServiceQuotasV20190624', json: '1.1' },
-  'api.sagemaker': { target: 'SageMaker', json: '1.1' },
-  events: { target: 'AWSEvents', json: '1.1' },
-  kms: { target: 'TrentService', json: '1.1' },
-  secretsmanager: { target: 'secretsmanager', json: '1.1' },
-  ssm: { target: 'AmazonSSM', json: '1.1' },
-  sqs: { target: 'AmazonSQS', json: '1.0' },
-} as const;
-
-/**
- * Calls an operation with the region, the credentials and the endpoint of a client of another service.
- *
- * @throws Error with the service's error type as its name
- */
-export async function callAws<T>(
-  client: LambdaClient,
-  service: keyof typeof SERVICES,
-  operation: string,
-  input: object,
-): Promise<T> {
-  const { target, json } = SERVICES[service];
-  const { status, body } = await postToAws(client, service, {
-    headers: { 'content-type': `application/x-amz-json-${json}`, 'x-amz-target': `${target}.${operation}` },
-    body: JSON.stringify(input),
-  });
-  const reply = objectOf<T & Record<'__type' | 'message' | 'Message' | 'error', string | undefined>>(body || '{}');
-  if (reply === undefined) throw strangeReply(`${service} ${operation}`, status, body);
-  if (status < 300) return reply;
-  // Services differ in the case of this member, and an emulator without the service says `error`.
-  const said = reply.message ?? reply.Message ?? reply.error ?? '';
-  const error = new Error(`${service} ${operation}: ${status} ${said}`);
-  error.name = reply.__type?.split('#').at(-1) ?? `Http${status}`;
-  throw error;
-}
-
-/** The object that a text is as JSON; `undefined` if it is none. */
-function objectOf<T>(text: string): T | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null ? (value as T) : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-/** Returns the sum of a metric of CloudWatch over a window, in seconds; 0 without data points. */
-export async function metricSum(
-  client: LambdaClient,
-  metric: Record<'Namespace' | 'MetricName', string>,
-  dimensions: Readonly<Record<string, string>>,
-  window: Record<'StartTime' | 'EndTime' | 'Period', number>,
-): Promise<number> {
-  const Dimensions = Object.entries(dimensions).map(([Name, Value]) => ({ Name, Value }));
-  const input = { ...metric, ...window, Dimensions, Statistics: ['Sum'] };
-  type Reply = { Datapoints?: { Sum?: number }[] };
-  const { Datapoints = [] } = await callAws<Reply>(client, 'monitoring', 'GetMetricStatistics', input);
-  return Datapoints.reduce((sum, { Sum = 0 }) => sum + Sum, 0);
-}
+import { callAws } from '../../src/core/aws/aws-json.ts';
+import { postToAws, strangeReply } from '../../src/core/aws/aws-post.ts';
 
 /** Reads how many messages a queue of SQS has, and its ARN. */
 export async function queueAttributes(client: LambdaClient, QueueUrl: string) {

@@ -2,10 +2,11 @@
 import { GetFunctionConfigurationCommand, type LambdaClient, ResourceNotFoundException } from '@aws-sdk/client-lambda';
 import { backfillObjects } from '../../src/captures/files/capture-objects.ts';
 import { HOUR_MS } from '../../src/captures/files/capture-path.ts';
+import { callAws } from '../../src/core/aws/aws-json.ts';
 import type { ObjectFacts, Storage } from '../../src/core/aws/storage.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { callAws, queueAttributes } from './aws-calls.ts';
+import { queueAttributes } from './aws-calls.ts';
 
 /** What the deployed function forwards, and where its events come from. */
 export interface Forwarding {

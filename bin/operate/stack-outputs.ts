@@ -1,10 +1,10 @@
 /** The outputs of a deployed stack, which it keeps as SSM parameters. */
 
 import type { LambdaClient } from '@aws-sdk/client-lambda';
+import { callAws } from '../../src/core/aws/aws-json.ts';
 import { OUTPUT_PARAMETERS, outputPath, type StackOutputs } from '../../src/core/contract/names.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { nearest } from '../../src/core/values/nearest.ts';
-import { callAws } from './aws-calls.ts';
 
 /** Returns the STACK_PREFIX that a command is for. @throws PermanentError `StackPrefixMissing` */
 export function stackPrefix(option: string | undefined, dotenv: Record<string, string>): string {

@@ -16,6 +16,7 @@ const CHECKED_IN = {
     'sqs:ChangeMessageVisibility',
     'sqs:SendMessage',
     'stepfunctions:DescribeExecution',
+    'stepfunctions:ListExecutions',
     'stepfunctions:StartExecution',
   ],
   'deployed-replay': ['sagemaker-runtime:InvokeEndpoint', 'sagemaker-runtime:InvokeEndpointWithResponseStream'],

@@ -2,8 +2,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
-import { callAws } from '../../bin/operate/aws-calls.ts';
 import { projectPath } from '../../local/project-root.ts';
+import { callAws } from '../../src/core/aws/aws-json.ts';
 import { CHUNK_BOUNDS } from '../../src/monitoring/chunk/chunk-bounds.ts';
 import type { Canary } from './canary.ts';
 

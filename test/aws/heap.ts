@@ -1,7 +1,7 @@
 /** Reads from the functions' logs whether V8 took the limits of the heap that the stack sets. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { callAws } from '../../bin/operate/aws-calls.ts';
 import type { AwsClients } from '../../bin/operate/aws-clients.ts';
+import { callAws } from '../../src/core/aws/aws-json.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { HEAP_MESSAGE } from '../../src/core/process/logging.ts';
 

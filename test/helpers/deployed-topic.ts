@@ -1,6 +1,6 @@
 /** What the topic of a deployed stack delivers, in a queue that subscribes to it. */
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
-import { callAws } from '../../bin/operate/aws-calls.ts';
+import { callAws } from '../../src/core/aws/aws-json.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import type { DeployedPipeline } from './deployed-pipeline.ts';
 import { fetchOnNewConnection } from './new-connection.ts';

@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { LambdaClient } from '@aws-sdk/client-lambda';
-import { callAws } from '../../bin/operate/aws-calls.ts';
+import { callAws } from '../../src/core/aws/aws-json.ts';
 import { OUTPUT_PARAMETERS, outputPath } from '../../src/core/contract/names.ts';
 import { markKeys, replayKeys } from '../../src/core/contract/work-keys.ts';
 import { isOwnAddress } from '../../src/replay/cloud/target.ts';

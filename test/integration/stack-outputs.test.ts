@@ -1,10 +1,10 @@
 /** Finding a deployed stack by its prefix, in the emulator's Parameter Store. */
 
-import { callAws } from '../../bin/operate/aws-calls.ts';
 import { type AwsClients, destroyClients } from '../../bin/operate/aws-clients.ts';
 import { readStackOutputs } from '../../bin/operate/stack-outputs.ts';
 import { emulatedClients } from '../../local/servers/emulated-clients.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
+import { callAws } from '../../src/core/aws/aws-json.ts';
 import { OUTPUT_PARAMETERS, outputPath } from '../../src/core/contract/names.ts';
 
 let ministack: MiniStack;

@@ -10,7 +10,7 @@ import {
   ListObjectVersionsCommand,
 } from '@aws-sdk/client-s3';
 import { paginateListStateMachines } from '@aws-sdk/client-sfn';
-import { callAws } from '../../../bin/operate/aws-calls.ts';
+import { callAws } from '../../../src/core/aws/aws-json.ts';
 import { resourceNames } from '../../../src/core/contract/names.ts';
 import { artifactFolder } from '../../../src/mlflow/artifact-store.ts';
 import { mlflowOf } from '../../../src/mlflow/connect.ts';

@@ -1,6 +1,7 @@
 /** What CloudWatch and the queues show after the runs: heaps, metrics, alarms, logs, dead letters. */
 
-import { callAws, metricSum, queueAttributes } from '../../../bin/operate/aws-calls.ts';
+import { queueAttributes } from '../../../bin/operate/aws-calls.ts';
+import { callAws } from '../../../src/core/aws/aws-json.ts';
 import { RESOURCE_METRICS, resourceNames } from '../../../src/core/contract/names.ts';
 import type { Canary } from '../canary.ts';
 import { JUDGED } from '../captures.ts';
@@ -25,10 +26,19 @@ export async function observeStep(canary: Canary): Promise<void> {
 }
 
 /** Returns the sum of a metric since the canary began; 0 without data points. */
-function sumOf({ clients, state }: Canary, Namespace: string, MetricName: string, dimensions: Record<string, string>) {
+async function sumOf(
+  { clients, state }: Canary,
+  Namespace: string,
+  MetricName: string,
+  dimensions: Record<string, string>,
+) {
   const StartTime = Math.floor(Date.parse(state.startedAt) / 60_000) * 60;
   const window = { StartTime, EndTime: Math.floor(Date.now() / 1000) + 60, Period: 300 };
-  return metricSum(clients.lambda, { Namespace, MetricName }, dimensions, window);
+  const Dimensions = Object.entries(dimensions).map(([Name, Value]) => ({ Name, Value }));
+  const input = { Namespace, MetricName, ...window, Dimensions, Statistics: ['Sum'] };
+  type Reply = { Datapoints?: { Sum?: number }[] };
+  const { Datapoints = [] } = await callAws<Reply>(clients.lambda, 'monitoring', 'GetMetricStatistics', input);
+  return Datapoints.reduce((sum, { Sum = 0 }) => sum + Sum, 0);
 }
 
 async function checkMetrics(canary: Canary): Promise<void> {

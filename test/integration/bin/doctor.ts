@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { PutBucketNotificationConfigurationCommand } from '@aws-sdk/client-s3';
 import { doctorCommand } from '../../../bin/commands/doctor.ts';
 import type { Diagnosis } from '../../../bin/doctor/diagnose.ts';
-import { callAws } from '../../../bin/operate/aws-calls.ts';
+import { callAws } from '../../../src/core/aws/aws-json.ts';
 import { CONTRACT } from '../../../src/core/contract/contract.ts';
 import { resourceNames } from '../../../src/core/contract/names.ts';
 import { ENDPOINT, environment, GROUND_TRUTH_S3_PREFIX, PREFIX, pipeline, run } from './stack.ts';

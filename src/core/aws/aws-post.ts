@@ -3,11 +3,15 @@ import { addAbortSignal, type Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LambdaClient } from '@aws-sdk/client-lambda';
+import type { SFNClient } from '@aws-sdk/client-sfn';
 import { SignatureV4 } from '@smithy/signature-v4';
-import { awsUrl } from '../../src/core/aws/aws-url.ts';
-import { SHA256, signPost } from '../../src/core/aws/signing.ts';
-import { type RetryPolicy, waitAfter } from '../../src/core/process/retry.ts';
-import { singleLine } from '../../src/core/text/terminal-text.ts';
+import { type RetryPolicy, waitAfter } from '../process/retry.ts';
+import { singleLine } from '../text/terminal-text.ts';
+import { awsUrl } from './aws-url.ts';
+import { SHA256, signPost } from './signing.ts';
+
+/** A client whose region, credentials and endpoint are used. */
+export type AwsClient = Pick<LambdaClient | SFNClient, 'config'>;
 
 interface Post {
   headers: Record<string, string>;
@@ -37,7 +41,7 @@ const isThrottled = ({ status, body }: Reply): boolean =>
  *
  * @throws Error as `postOnce`
  */
-export async function postToAws(client: LambdaClient, service: string, post: Post, limitMs = LIMIT_MS): Promise<Reply> {
+export async function postToAws(client: AwsClient, service: string, post: Post, limitMs = LIMIT_MS): Promise<Reply> {
   for (let attempt = 1; ; attempt += 1) {
     const reply = await postOnce(client, service, post, limitMs);
     const wait = isThrottled(reply) ? waitAfter(THROTTLED, attempt) : undefined;
@@ -52,7 +56,7 @@ export async function postToAws(client: LambdaClient, service: string, post: Pos
  * @param service the first part of the service's host name
  * @throws Error `TimeoutError` if there is no whole reply in time
  */
-async function postOnce({ config }: LambdaClient, service: string, { headers, body }: Post, limitMs: number) {
+async function postOnce({ config }: AwsClient, service: string, { headers, body }: Post, limitMs: number) {
   const region = await config.region();
   const { AWS_ENDPOINT_URL } = process.env;
   const custom = config.isCustomEndpoint ? await config.endpoint?.() : undefined;

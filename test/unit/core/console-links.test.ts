@@ -1,4 +1,4 @@
-import { consoleLinks } from '../../../../bin/cli/links.ts';
+import { consoleLinks } from '../../../src/core/aws/console-links.ts';
 
 const ARN = 'arn:aws:states:eu-west-1:123456789012:execution:sagemaker-data-capture-monitoring-prod:files-2026';
 const of = (region: string, env: NodeJS.ProcessEnv = {}) => consoleLinks(region, env);

@@ -1,0 +1,53 @@
+/** Calls AWS services that speak JSON over POST, such as CloudWatch, SQS and SageMaker, and for which the project has no client. */
+
+import { type AwsClient, postToAws, strangeReply } from './aws-post.ts';
+
+/** Names and versions as in botocore's models. */
+const SERVICES = {
+  logs: { target: 'Logs_20140328', json: '1.1' },
+  monitoring: { target: 'GraniteServiceVersion20100801', json: '1.0' },
+  servicequotas: { target: 'ServiceQuotasV20190624', json: '1.1' },
+  dynamodb: { target: 'DynamoDB_20120810', json: '1.0' },
+  'api.sagemaker': { target: 'SageMaker', json: '1.1' },
+  events: { target: 'AWSEvents', json: '1.1' },
+  kms: { target: 'TrentService', json: '1.1' },
+  secretsmanager: { target: 'secretsmanager', json: '1.1' },
+  ssm: { target: 'AmazonSSM', json: '1.1' },
+  sqs: { target: 'AmazonSQS', json: '1.0' },
+} as const;
+
+/**
+ * Calls an operation with the region, the credentials and the endpoint of a client of another service.
+ *
+ * @throws Error with the service's error type as its name
+ */
+export async function callAws<T>(
+  client: AwsClient,
+  service: keyof typeof SERVICES,
+  operation: string,
+  input: object,
+): Promise<T> {
+  const { target, json } = SERVICES[service];
+  const { status, body } = await postToAws(client, service, {
+    headers: { 'content-type': `application/x-amz-json-${json}`, 'x-amz-target': `${target}.${operation}` },
+    body: JSON.stringify(input),
+  });
+  const reply = objectOf<T & Record<'__type' | 'message' | 'Message' | 'error', string | undefined>>(body || '{}');
+  if (reply === undefined) throw strangeReply(`${service} ${operation}`, status, body);
+  if (status < 300) return reply;
+  // Services differ in the case of this member, and an emulator without the service says `error`.
+  const said = reply.message ?? reply.Message ?? reply.error ?? '';
+  const error = new Error(`${service} ${operation}: ${status} ${said}`);
+  error.name = reply.__type?.split('#').at(-1) ?? `Http${status}`;
+  throw error;
+}
+
+/** The object that a text is as JSON; `undefined` if it is none. */
+function objectOf<T>(text: string): T | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? (value as T) : undefined;
+  } catch {
+    return undefined;
+  }
+}
