@@ -12,8 +12,10 @@ import { rocAuc } from '../../core/statistics/roc-auc.ts';
 import { wilson } from '../../core/statistics/share.ts';
 import { areProbabilities } from '../index/reply-values.ts';
 import { classOf, sameLabel } from '../label-value.ts';
+import { calibrationCurve } from './calibration-curve.ts';
 import {
   type AverageFigures,
+  type CalibrationPoint,
   type Figure,
   type FiguresOfClass,
   figureOf,
@@ -176,6 +178,7 @@ export class ClassTally {
         count === 0 ? [] : [{ label: names[i] as string, predicted: names[j] as string, count }],
       ),
     );
+    const calibration = isBinary && auc.all.value !== null ? this.#calibration(positive) : [];
     const scored = { rows: this.#scores.added, used: this.#scores.rows, others: this.#scores.others };
     const classes = {
       positive: isBinary ? positive : null,
@@ -183,9 +186,19 @@ export class ClassTally {
       macro,
       weighted: average('weighted'),
       confusion,
+      ...(calibration.length > 0 && { calibration }),
       scored,
     };
     return { measures: { accuracy, precision, recall, f1, auc: auc.all }, classes };
+  }
+
+  #calibration(positive: string): CalibrationPoint[] {
+    const { names, rows, values, labels } = this.#scores;
+    const at = names.indexOf(positive);
+    if (at < 0) return [];
+    const code = this.#labels.get(positive);
+    const own = Float64Array.from({ length: rows }, (_, row) => values[row * names.length + at] ?? 0);
+    return calibrationCurve(own, (row) => labels[row] === code);
   }
 
   /** @returns `null` if there are too many classes, or none */

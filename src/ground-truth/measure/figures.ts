@@ -27,6 +27,15 @@ export interface FiguresOfClass {
   auc: Figure;
 }
 
+/** Rows that were predicted with about the same probability. */
+export interface CalibrationPoint {
+  rows: number;
+  /** The mean of their probabilities. */
+  predicted: number;
+  /** The share of them whose label is the positive class. */
+  found: Figure;
+}
+
 export type AverageFigures = Record<'precision' | 'recall' | 'f1', Figure>;
 
 /** How rows of one value of a column differ from those of its most frequent value. */
@@ -67,6 +76,8 @@ export interface TruthGroup {
     /** Each class has the weight of its labels. */
     weighted: AverageFigures;
     confusion: { label: string; predicted: string; count: number }[];
+    /** By tenths of the probability of the positive class; absent where replies have none, or there are more than two classes. */
+    calibration?: CalibrationPoint[];
     /**
      * Rows with scores, how many of them the AUC was computed from (a random sample, if they are too many), and how many more have
      * scores of other classes, so that there is no AUC.
@@ -115,12 +126,12 @@ const MAX_CLASSES = 10;
 /** Values of a column. */
 const MAX_VALUES = 20;
 /** Measures in the unit of the label. The others are shares, but for R². */
-const NUMBERS = ['mae', 'rmse', 'bias', 'r2'];
+export const NUMBERS: readonly string[] = ['mae', 'rmse', 'bias', 'r2'];
 const NAMES: Record<string, string> = { f1: 'F1', auc: 'AUC', mae: 'MAE', rmse: 'RMSE', r2: 'R²' };
 
 const NONE: Figure = { value: null, low: null, high: null };
 
-const nameOf = (measure: string): string => NAMES[measure] ?? measure;
+export const measureName = (measure: string): string => NAMES[measure] ?? measure;
 const titleOf = ({ group, shadow }: TruthGroup, by: string | undefined): string =>
   by === undefined ? 'all' : `${singleLine(group)}${shadow ? ' (shadow)' : ''}`;
 /** Of hours and days, what matters is how the figures change. */
@@ -142,14 +153,14 @@ export function truthTable(figures: TruthFigures, by: string | undefined, option
   const names = [...new Set(groups.flatMap(({ measures }) => Object.keys(measures)))];
   const cellsOf = ({ measures }: TruthGroup): string[] =>
     names.map((name) => figureText(measures[name] ?? NONE, NUMBERS.includes(name)));
-  const head = [by ?? '', 'labels', ...names.map(nameOf)];
+  const head = [by ?? '', 'labels', ...names.map(measureName)];
   const rows = groups.map((one) => [titleOf(one, by), whole(one.rows), ...cellsOf(one)]);
   const wide = tableText(head, rows, { ...options, width: Number.POSITIVE_INFINITY });
   const isWide = Math.max(...wide.split('\n').map(({ length }) => length)) <= options.width;
   const narrow = groups.map((one) =>
     tableText(
       [titleOf(one, by), `of ${whole(one.rows)} labels`],
-      names.map((name, at) => [nameOf(name), cellsOf(one)[at] ?? '']),
+      names.map((name, at) => [measureName(name), cellsOf(one)[at] ?? '']),
       options,
     ),
   );
@@ -192,7 +203,7 @@ const lined = (lines: readonly string[], { width }: TableOptions): string =>
 function details(figures: TruthGroup, by: string | undefined, options: TableOptions): string {
   const { compared, notCompared, measures, classes, groups = {} } = figures;
   const whys = Object.entries(measures).flatMap(([name, { why }]) =>
-    why === undefined ? [] : [`${nameOf(name)}: ${singleLine(why)}`],
+    why === undefined ? [] : [`${measureName(name)}: ${singleLine(why)}`],
   );
   const { rows: scored = 0, used = 0 } = classes?.scored ?? {};
   const hasAuc = typeof measures.auc?.value === 'number';
