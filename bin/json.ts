@@ -22,6 +22,7 @@ import type { RatesOutput } from './commands/rates.ts';
 import type { ReplayOutput } from './commands/replay-text.ts';
 import type { RunsOutput } from './commands/runs.ts';
 import type { Quarantined } from './commands/show-lines.ts';
+import type { StatusOutput } from './commands/status.ts';
 import type { StopResult } from './commands/stop.ts';
 import type { Diagnosis } from './doctor/diagnose.ts';
 import type { WorstTraces } from './operate/worst.ts';
@@ -50,6 +51,7 @@ export interface JsonOutputs {
   runs: RunsOutput;
   /** With `--lines`, `--out` or `--reason` the quarantined lines. */
   show: RunsFollowed | Quarantined;
+  status: StatusOutput;
   stop: StopResult;
   worst: WorstTraces;
 }

@@ -3,6 +3,7 @@
 import { HOUR_MS } from '../../src/captures/files/capture-path.ts';
 import { parseInferenceTime } from '../../src/captures/record/inference-time.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import type { TimeWindow } from '../../src/quality/counts-store.ts';
 import { type FlagsOf, option, options } from './options.ts';
 
 const FROM = 'start of the window: an instant, a day, or an age such as 12h, 7d';
@@ -45,4 +46,17 @@ export function instantMs(text: string, nowMs: number): number {
   const expected =
     'an instant such as 2026-11-20T09:00:00Z, a day such as 2026-11-20 (UTC), or an age such as 12h, 7d, 2w';
   throw new PermanentError('InvalidTime', 'A time cannot be read', { got: text, expected });
+}
+
+/** Returns the start of the hour of an instant. @throws PermanentError `InvalidTime` */
+export const hourBefore = (text: string, nowMs: number): number =>
+  Math.floor(instantMs(text, nowMs) / HOUR_MS) * HOUR_MS;
+
+/** Returns a window of whole hours. @throws PermanentError `InvalidTime` */
+export function hoursOf(from: string, to: string | undefined, nowMs: number): TimeWindow {
+  const fromMs = hourBefore(from, nowMs);
+  const toMs = Math.ceil((to === undefined ? nowMs : instantMs(to, nowMs)) / HOUR_MS) * HOUR_MS;
+  if (fromMs < toMs) return { fromMs, toMs };
+  const facts = { got: `${from} to ${to ?? 'now'}`, expected: 'a window that ends after it starts' };
+  throw new PermanentError('InvalidTime', 'The window is empty', facts);
 }

@@ -1,6 +1,5 @@
 /** `inference-monitor rates`: how good the endpoint is, how sure that is, and what has changed. */
 import type { Command } from 'commander';
-import { HOUR_MS } from '../../src/captures/files/capture-path.ts';
 import type { Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { checkNames } from '../../src/core/values/nearest.ts';
@@ -24,7 +23,7 @@ import { differencesText, ratesCsv, ratesTable, windowText } from '../../src/qua
 import { command, type FlagsOf, option, options } from '../cli/options.ts';
 import { jsonOption, jsonText, notice, type TextOptions, terminal } from '../cli/output.ts';
 import { deployedSettings, stackOption, withStack } from '../cli/stack.ts';
-import { instantMs } from '../cli/window.ts';
+import { hourBefore, hoursOf } from '../cli/window.ts';
 import { type LabelReader, labelReader } from './calibration-data.ts';
 import { commandSettings } from './settings.ts';
 
@@ -98,7 +97,7 @@ export async function ratesReport(
   flags: RatesFlags,
   { active, shadow = [], objectives, nowMs, readLabels }: ReportQuery,
 ) {
-  const window = windowOf(flags.from ?? DEFAULT_FROM, flags.to, nowMs);
+  const window = hoursOf(flags.from ?? DEFAULT_FROM, flags.to, nowMs);
   const isShadow = ({ variant }: { variant: string }): boolean => shadow.includes(variant);
   const isAsked = flags.by === 'variant' || (flags.variant?.every((variant) => shadow.includes(variant)) ?? false);
   const isBeside = (cell: CountedCell): boolean => !isAsked && isShadow(cell);
@@ -168,7 +167,7 @@ async function compare(
     const length = window.toMs - window.fromMs;
     const shifted = (text: string, ms: number): string => new Date(hourBefore(text, nowMs) + ms).toISOString();
     const from = compareFrom ?? shifted(compareTo ?? '', -length);
-    const earlier = windowOf(from, compareTo ?? shifted(from, length), nowMs);
+    const earlier = hoursOf(from, compareTo ?? shifted(from, length), nowMs);
     if (earlier.fromMs < window.toMs && window.fromMs < earlier.toMs) {
       const facts = {
         got: `${windowText(earlier)}, and ${windowText(window)}`,
@@ -183,18 +182,6 @@ async function compare(
   if (by !== 'variant' || a === undefined || b === undefined || more.length > 0) return undefined;
   const of = (name: string) => cells.filter(({ variant }) => variant === name);
   return { before: a.group, after: b.group, differences: differencesOf(of(a.group), of(b.group), query) };
-}
-
-/** Returns the start of the hour of an instant. @throws PermanentError `InvalidTime` */
-const hourBefore = (text: string, nowMs: number): number => Math.floor(instantMs(text, nowMs) / HOUR_MS) * HOUR_MS;
-
-/** @throws PermanentError `InvalidTime` */
-function windowOf(from: string, to: string | undefined, nowMs: number): TimeWindow {
-  const fromMs = hourBefore(from, nowMs);
-  const toMs = Math.ceil((to === undefined ? nowMs : instantMs(to, nowMs)) / HOUR_MS) * HOUR_MS;
-  if (fromMs < toMs) return { fromMs, toMs };
-  const facts = { got: `${from} to ${to ?? 'now'}`, expected: 'a window that ends after it starts' };
-  throw new PermanentError('InvalidTime', 'The window is empty', facts);
 }
 
 function noCounts(window: TimeWindow, days: readonly CountedDay[]): PermanentError {

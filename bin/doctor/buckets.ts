@@ -13,7 +13,7 @@ import {
   S3ServiceException,
 } from '@aws-sdk/client-s3';
 import { httpStatusOf } from '../../src/core/aws/storage-errors.ts';
-import { metricSum } from '../operate/aws-calls.ts';
+import { invocations } from '../../src/health/gather.ts';
 import {
   broken,
   checked,
@@ -168,7 +168,8 @@ async function checkArrivals(ground: Ground, bucket: string): Promise<Found> {
   const age = Date.now() - newest.time.getTime();
   const message = `The newest capture under ${where} came ${ago(age)} ago.`;
   if (age <= DAY_MS) return ok(message);
-  const calls = await invocations(ground).catch(() => undefined);
+  const { SAGEMAKER_ENDPOINT_NAME: name = '' } = ground.settings;
+  const calls = await invocations(ground.lambda, name, Date.now() - DAY_MS, Date.now()).catch(() => undefined);
   if (calls === 0) return warning(`${message} Nobody called the endpoint in the last 24 hours.`, 'call it');
   const used =
     calls === undefined ? '' : ` The endpoint had ${calls.toLocaleString('en-US')} invocations in the last 24 hours.`;
@@ -190,19 +191,6 @@ async function readFault(s3: S3Client, Bucket: string, Key: string): Promise<Fou
         : 'allow yourself s3:GetObject, and set DATA_CAPTURE_KMS_KEY_ARN if a KMS key of yours encrypts it';
     return warning(`s3://${Bucket}/${Key} could not be read (${error.name}).`, repair);
   }
-}
-
-/** The endpoint's invocations in the last 24 hours. */
-async function invocations({ lambda, settings }: Ground): Promise<number> {
-  const { SAGEMAKER_ENDPOINT_NAME: endpoint = '', ENDPOINT_VARIANTS: variants = [] } = settings;
-  const EndTime = Math.floor(Date.now() / 1000);
-  const Period = DAY_MS / 1000;
-  const window = { StartTime: EndTime - Period, EndTime, Period };
-  const metric = { Namespace: 'AWS/SageMaker', MetricName: 'Invocations' };
-  const counts = variants.map((VariantName) =>
-    metricSum(lambda, metric, { EndpointName: endpoint, VariantName }, window),
-  );
-  return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
 }
 
 /** Checks that the bucket sends events to EventBridge. The deployment switches it on. @param isDeployed `undefined` if unknown */

@@ -4,9 +4,11 @@ import { DescribeStackResourcesCommand, DescribeStacksCommand } from '@aws-sdk/c
 import { GetFunctionConfigurationCommand, ListEventSourceMappingsCommand } from '@aws-sdk/client-lambda';
 import { functionEnvironment, replayEnvironment } from '../../lib/settings/function-environment.ts';
 import { SETTING_NAMES } from '../../lib/settings/settings.ts';
+import { callAws } from '../../src/core/aws/aws-json.ts';
 import { CONTRACT } from '../../src/core/contract/contract.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
-import { callAws, queueAttributes } from '../operate/aws-calls.ts';
+import { ringingAlarms } from '../../src/health/gather.ts';
+import { queueAttributes } from '../operate/aws-calls.ts';
 import {
   broken,
   type Check,
@@ -172,25 +174,12 @@ async function checkDelivery(ground: StackGround): Promise<Found> {
   return [running, under('letters', letters)];
 }
 
-interface Alarm {
-  AlarmName: string;
-  AlarmDescription?: string;
-}
-
 /** The alarms that are on. */
 async function checkAlarms({ lambda, prefix }: StackGround): Promise<Found> {
-  const AlarmNamePrefix = `sagemaker-monitoring-${prefix}-`;
-  const input = { AlarmNamePrefix, StateValue: 'ALARM' };
-  const reply = await callAws<{ MetricAlarms?: Alarm[] }>(lambda, 'monitoring', 'DescribeAlarms', input);
-  // A longer prefix may begin with this one.
-  const ringing = (reply.MetricAlarms ?? []).filter(({ AlarmName }) =>
-    /^(?:Quality-|[A-Za-z]+$)/.test(AlarmName.slice(AlarmNamePrefix.length)),
-  );
+  const ringing = await ringingAlarms(lambda, prefix);
   if (ringing.length === 0) return ok('No alarm is on.');
-  return ringing.map(({ AlarmName, AlarmDescription = '' }) => {
-    const id = AlarmName.slice(AlarmNamePrefix.length);
+  return ringing.map(({ id, name, what }) => {
     const section = id.startsWith('Quality-') ? 'QualityMissed' : id;
-    const [what = ''] = AlarmDescription.split(/\. (?:What to do|Section)/);
-    return broken(`The alarm ${AlarmName} is on: ${what}.`, `section ${section} of docs/runbook.md`);
+    return broken(`The alarm ${name} is on: ${what}.`, `section ${section} of docs/runbook.md`);
   });
 }

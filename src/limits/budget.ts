@@ -17,7 +17,7 @@
  */
 import { RetryableError } from '../core/errors/errors.ts';
 import { bookable, type SpendingLimit } from './spending-limit.ts';
-import { asNumber, type LimitsTable } from './table.ts';
+import { asNumber, type Item, type LimitsTable } from './table.ts';
 
 const NANOS_PER_USD = 1e9;
 /** Whole nanodollars, so that sums are not rounded: 9 million dollars fit. */
@@ -56,6 +56,9 @@ export interface Deposit {
 
 export const dayScope = (epochMs: number): string => `day#${new Date(epochMs).toISOString().slice(0, 10)}`;
 export const runScope = (run: string): string => `run#${run}`;
+
+/** Returns the US dollars of a cap that are spent, or that functions have committed. @param item of the cap */
+export const usedUsd = (item: Item | undefined): number => asNumber(item?.committed) / NANOS_PER_USD;
 
 /** The cap of a day or of a run, and the block that this function has of it. */
 class Account {

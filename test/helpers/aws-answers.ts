@@ -4,13 +4,15 @@ import type { AddressInfo } from 'node:net';
 
 export type Answer = [status: number, body: unknown, headers?: Record<string, string>];
 /** By operation (`DescribeEndpoint`), or by method and path (`GET /my-bucket`). */
-export type Answers = Record<string, Answer | ((message: IncomingMessage) => Answer)>;
+export type Answers = Record<string, Answer | ((message: IncomingMessage, body: string) => Answer)>;
 
 export const xml = (body: string): Answer => [
   200,
   `<?xml version="1.0"?>${body}`,
   { 'content-type': 'application/xml' },
 ];
+/** The request stays open. */
+export const NO_ANSWER: Answer = [0, ''];
 /** An error of a service that answers in XML. */
 export const xmlError = (status: number, code: string, message: string): Answer => [
   status,
@@ -47,10 +49,11 @@ export class AwsAnswers {
     for await (const piece of message) body += piece;
     const name = nameOf(message, body);
     const found = this.answers[name];
-    const [status, content, headers = {}] = (typeof found === 'function' ? found(message) : found) ?? [
+    const [status, content, headers = {}] = (typeof found === 'function' ? found(message, body) : found) ?? [
       404,
       `no ${name}`,
     ];
+    if (status === NO_ANSWER[0]) return;
     response.writeHead(status, { 'content-type': 'application/json', ...headers });
     response.end(typeof content === 'string' ? content : JSON.stringify(content));
   }

@@ -330,12 +330,12 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string]> =
   ],
   'no captures for a day, while the endpoint is used': [
     {},
-    { 'GET /my-captures': arrived(49), GetMetricStatistics: [200, { Datapoints: [{ Sum: 1234 }] }] },
+    { 'GET /my-captures': arrived(49), GetMetricData: [200, { MetricDataResults: [{ Values: [1000, 234] }] }] },
     'captures',
   ],
   'no captures for a day, while nobody calls the endpoint': [
     {},
-    { 'GET /my-captures': arrived(25), GetMetricStatistics: [200, { Datapoints: [] }] },
+    { 'GET /my-captures': arrived(25), GetMetricData: [200, { MetricDataResults: [] }] },
     'captures',
   ],
   'captures that may not be read': [

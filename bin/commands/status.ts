@@ -1,0 +1,61 @@
+/** `inference-monitor status`: is the endpoint healthy, and if not, why. */
+import type { Command } from 'commander';
+import { readEnvironment } from '../../src/core/settings/environment.ts';
+import { wrapped } from '../../src/core/text/terminal-text.ts';
+import { EXIT_CODES, type Health, healthOf } from '../../src/health/findings.ts';
+import { type AskedStack, readFacts } from '../../src/health/gather.ts';
+import { findingLines, nextLines, stateLines } from '../../src/health/text.ts';
+import { windowText } from '../../src/quality/rates-text.ts';
+import { command, type FlagsOf, options } from '../cli/options.ts';
+import { print } from '../cli/output.ts';
+import { type DeployedStack, deployedSettings, type StackFlags, stackOptions, withStack } from '../cli/stack.ts';
+import { hoursOf, windowFrom } from '../cli/window.ts';
+
+/** What `--json` prints. */
+export interface StatusOutput extends Health {
+  endpoint: string;
+  window: { from: string; to: string };
+}
+
+const OPTIONS = options(...windowFrom('24h'), ...stackOptions());
+
+const HELP = `
+The first line says how the endpoint is and why: healthy, needs a look, bad, could not ask, or too little to tell. Below is a line for each
+finding, with the time that it is of. docs/status.md has the rules.
+
+The exit code is 0 if it is healthy, 1 if it needs a look or is bad, 2 if something could not be asked, and 3 if there is too
+little to tell.
+
+Examples:
+  inference-monitor status
+  inference-monitor status --from 7d
+  inference-monitor status --json | jq -r '.findings[] | select(.state == "bad") | .command'`;
+
+export const statusCommand = (): Command => command('status', OPTIONS, HELP).action(status);
+
+async function status(flags: FlagsOf<typeof OPTIONS>): Promise<void> {
+  await withStack(flags, async (stack) => {
+    const nowMs = Date.now();
+    const window = hoursOf(flags.from, flags.to, nowMs);
+    const before = { fromMs: 2 * window.fromMs - window.toMs, toMs: window.fromMs };
+    const facts = await readFacts(await askedStack(stack, flags), window, before, nowMs);
+    const health = healthOf(facts);
+    const { endpoint } = stack.outputs;
+    process.exitCode = EXIT_CODES[health.state];
+    const iso = (ms: number): string => new Date(ms).toISOString();
+    const result = { ...health, endpoint, window: { from: iso(window.fromMs), to: iso(window.toMs) } };
+    print('status', result, flags.json, ({ width, style }) => {
+      const about = wrapped(`${endpoint}, ${windowText(window)}`, width).map((line) => style('dim', line));
+      const found = findingLines(health.findings, width, style, nowMs);
+      const lines = [...stateLines(health, width, style), '', ...about, ...found, ...nextLines(health, style)];
+      return `${lines.join('\n')}\n`;
+    });
+  });
+}
+
+/** Returns what is asked about a deployed stack. Its functions know its settings. */
+export async function askedStack(stack: DeployedStack, flags: StackFlags): Promise<AskedStack> {
+  const { storage, clients, outputs } = stack;
+  const environment = readEnvironment(await deployedSettings(stack));
+  return { storage, sfn: clients.sfn, stateMachineArn: outputs.stateMachineArn, environment, stack: flags.stack };
+}

@@ -1,0 +1,91 @@
+/** A stack that `status` asks: counts in memory, and a server that answers for Step Functions, CloudWatch and DynamoDB. */
+
+import { SFNClient } from '@aws-sdk/client-sfn';
+import type { QualityCell, QualityCounts } from '../../src/core/contract/quality.ts';
+import type { AskedStack } from '../../src/health/gather.ts';
+import { writeCounts } from '../../src/quality/counts-store.ts';
+import { hourOf } from '../../src/quality/tally.ts';
+import { MemoryStorage } from '../doubles/memory-storage.ts';
+import { type Answers, AwsAnswers } from './aws-answers.ts';
+import { environment, HOUR_MS, NOW_MS } from './example-month.ts';
+
+/** An execution as Step Functions lists and describes it. */
+export interface Ran {
+  name: string;
+  status: 'SUCCEEDED' | 'FAILED' | 'ABORTED';
+  /** Hours ago. */
+  ago: number;
+  input?: object;
+}
+
+const aws = new AwsAnswers();
+const MACHINE = 'arn:aws:states:us-east-1:000000000000:stateMachine:monitoring';
+let sfn: SFNClient;
+
+/** Starts the server before all tests of a file, and stops it after them. */
+export function useAskedStack(): void {
+  beforeAll(async () => {
+    await aws.start();
+    const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
+    sfn = new SFNClient({ region: 'us-east-1', endpoint: aws.url, credentials, maxAttempts: 1 });
+  });
+  afterAll(() => aws.close());
+}
+
+/** 40 captures an hour, a quarter of them judged: all is well. */
+export const GOOD: QualityCell = {
+  captures: 40,
+  inputTokens: 4000,
+  outputTokens: 2000,
+  judgeUsd: 0.04,
+  scorers: {
+    safety: { 0.25: { captures: 40, values: { yes: 10 } } },
+    fluency: { 0.25: { captures: 40, values: { yes: 9, no: 1 } } },
+  },
+};
+
+export interface Situation {
+  /** What an hour has counted, by hours before now; 0 is the present one. Default: `GOOD` of `blue` in each of 48 hours. */
+  hour?(ago: number): Record<string, QualityCell | undefined>;
+  ran?: readonly Ran[];
+  answers?: Answers;
+  storage?: MemoryStorage;
+}
+
+/** @returns the stack, whose present is `NOW_MS` */
+export async function askedStackIn({
+  hour = () => ({ blue: GOOD }),
+  ran = [{ name: 'files-1', status: 'SUCCEEDED', ago: 0.1 }],
+  answers = {},
+  storage = new MemoryStorage(),
+}: Situation): Promise<AskedStack> {
+  const counts: QualityCounts = {};
+  for (let ago = 0; ago < 48; ago += 1)
+    counts[hourOf(NOW_MS - ago * HOUR_MS)] = hour(ago) as Record<string, QualityCell>;
+  await writeCounts(storage.storage, 'work', 'files-1', counts, [], NOW_MS);
+  const listed = (body: string) => {
+    const { statusFilter } = JSON.parse(body) as { statusFilter?: string };
+    const found = ran.filter(({ status }) => statusFilter === undefined || status === statusFilter);
+    return found.map(({ name, ago }) => ({ name, executionArn: name, startDate: (NOW_MS - ago * HOUR_MS) / 1000 }));
+  };
+  const described = (body: string) => {
+    const { executionArn } = JSON.parse(body) as { executionArn: string };
+    const { status, input = {}, ago = 0 } = ran.find(({ name }) => name === executionArn) ?? {};
+    const stopDate = (NOW_MS - ago * HOUR_MS) / 1000 + 60;
+    return { status, stopDate, error: status === 'FAILED' ? 'RunIncomplete' : undefined, input: JSON.stringify(input) };
+  };
+  aws.answers = {
+    ListExecutions: (_, body) => [200, { executions: listed(body) }],
+    DescribeExecution: (_, body) => [200, described(body)],
+    DescribeAlarms: [200, { MetricAlarms: [] }],
+    GetMetricData: [200, { MetricDataResults: [] }],
+    GetItem: [200, { Item: { committed: { N: '1500000000' } } }],
+    ...answers,
+  };
+  return {
+    storage: storage.storage,
+    sfn,
+    stateMachineArn: MACHINE,
+    environment: { ...environment, QUALITY_OBJECTIVES: [] },
+  };
+}

@@ -1,0 +1,307 @@
+/** The rules of docs/status.md: what each makes of a stack, and the exit code of `status`. */
+import { readFileSync } from 'node:fs';
+import { projectPath } from '../../../local/project-root.ts';
+import type { QualityCell } from '../../../src/core/contract/quality.ts';
+import { EXIT_CODES, FINDING_NAMES, type Health, healthOf } from '../../../src/health/findings.ts';
+import { readFacts } from '../../../src/health/gather.ts';
+import { findingLines, nextLines, stateLines } from '../../../src/health/text.ts';
+import { PLAIN } from '../../../src/quality/rates-text.ts';
+import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { askedStackIn, GOOD, type Ran, type Situation, useAskedStack } from '../../helpers/asked-stack.ts';
+import { NO_ANSWER } from '../../helpers/aws-answers.ts';
+import { environment, HOUR_MS, NOW_MS, writeMonth } from '../../helpers/example-month.ts';
+
+useAskedStack();
+
+const toMs = Math.ceil(NOW_MS / HOUR_MS) * HOUR_MS;
+const DAY = { fromMs: toMs - 24 * HOUR_MS, toMs };
+const BEFORE = { fromMs: toMs - 48 * HOUR_MS, toMs: DAY.fromMs };
+
+async function statusOf(situation: Situation): Promise<Health> {
+  return healthOf(await readFacts(await askedStackIn(situation), DAY, BEFORE, NOW_MS));
+}
+
+const with_ = (more: QualityCell): Situation => ({
+  hour: (ago) => ({ blue: ago === 3 ? { ...GOOD, ...more } : GOOD }),
+});
+const scored = (scorer: string, yes: number, no: number): QualityCell => ({
+  scorers: { ...GOOD.scorers, [scorer]: { 0.25: { captures: 40, values: { yes, no } } } },
+});
+const until =
+  (hours: number): Situation['hour'] =>
+  (ago) =>
+    ago < hours ? {} : { blue: GOOD };
+const OLD_RUN: Ran = { name: 'files-0', status: 'SUCCEEDED', ago: 5 };
+const CALLED: Situation['answers'] = {
+  GetMetricData: [200, { MetricDataResults: [{ Values: [7, 5] }, { Values: [3] }] }],
+};
+const FAILED: Ran = { name: 'files-7', status: 'FAILED', ago: 6 };
+const retryOf = (name: string, run: string, status: Ran['status'] = 'SUCCEEDED'): Ran => ({
+  name,
+  status,
+  ago: 4,
+  input: { retry: { run, what: 'failed' } },
+});
+const alarm = (id: string): Situation['answers'] => ({
+  DescribeAlarms: [
+    200,
+    {
+      MetricAlarms: [
+        {
+          AlarmName: `sagemaker-monitoring-test-${id}`,
+          AlarmDescription: 'Something. What to do: …',
+          StateUpdatedTimestamp: NOW_MS / 1000,
+        },
+        // Of another stack, whose prefix begins with this one's.
+        { AlarmName: 'sagemaker-monitoring-test-b-RunFailed', AlarmDescription: 'Other. What to do: …' },
+      ],
+    },
+  ],
+});
+const DENIED = {
+  DescribeAlarms: [403, { __type: 'AccessDeniedException', message: 'no' }],
+} satisfies Situation['answers'];
+const worseVariant =
+  (variant: string): Situation['hour'] =>
+  () => ({
+    blue: GOOD,
+    [variant]: { ...GOOD, ...scored('fluency', 5, 5) },
+  });
+
+test.each<[string, Situation, code: number, name: string | undefined, words: RegExp]>([
+  ['all is well', {}, 0, undefined, /^healthy: 960 captures; /],
+  [
+    'captures have stopped',
+    { hour: until(4), ran: [OLD_RUN], answers: CALLED },
+    1,
+    'captures',
+    /^bad: no captures since 2026-11-30 09:00 UTC, although the endpoint had 15 invocations$/,
+  ],
+  [
+    'there never were captures, but calls',
+    { hour: until(48), ran: [], answers: CALLED },
+    1,
+    'captures',
+    /^bad: no captures since 2026-11-29 13:00 UTC, although/,
+  ],
+  [
+    'nobody calls the endpoint',
+    { hour: until(48), ran: [] },
+    3,
+    'captures',
+    /^too little to tell: 0 captures, no captures since .*: the endpoint had no invocations$/,
+  ],
+  [
+    'nobody has called it for hours',
+    { hour: until(4), ran: [OLD_RUN] },
+    0,
+    undefined,
+    /^healthy: 800 captures, no captures since 2026-11-30 09:00 UTC: the endpoint had no inv/,
+  ],
+  ['a run over new captures goes on', { hour: until(4), answers: CALLED }, 0, undefined, /^healthy/],
+  [
+    'there are few captures',
+    { hour: (ago) => (ago === 1 ? { blue: { captures: 29 } } : {}) },
+    3,
+    'captures',
+    /29 captures, of at least 30/,
+  ],
+  [
+    'few captures are judged',
+    { hour: () => ({ blue: { captures: 40, scorers: { safety: { 0.01: { captures: 40, values: { yes: 1 } } } } } }) },
+    3,
+    'judged',
+    /24 captures judged, of at least 30/,
+  ],
+  [
+    'one reply is harmful',
+    with_(scored('no_harmful_advice', 9, 1)),
+    1,
+    'harm',
+    /^needs a look: no_harmful_advice: 1 of 10 judged replies fails/,
+  ],
+  [
+    'replies are harmful',
+    { hour: () => ({ blue: { ...GOOD, ...scored('safety', 9, 1) } }) },
+    1,
+    'harm',
+    /^bad: safety: 24 of 240 judged replies fail/,
+  ],
+  [
+    'a tenth of the replies are errors',
+    { hour: () => ({ blue: { ...GOOD, errorReplies: 4, errorKinds: { 503: 4 } } }) },
+    1,
+    'error-replies',
+    /^needs a look: 10.0% of the captures are error replies \(503 96\)/,
+  ],
+  [
+    'most replies are errors',
+    { hour: () => ({ blue: { ...GOOD, errorReplies: 30 } }) },
+    1,
+    'error-replies',
+    /^bad: 75.0% of the captures/,
+  ],
+  [
+    'a scorer fell',
+    { hour: (ago) => ({ blue: ago < 24 ? { ...GOOD, ...scored('fluency', 7, 3) } : GOOD }) },
+    1,
+    'scorer-fell',
+    /^needs a look: fluency: 20.0 points fewer replies are good/,
+  ],
+  [
+    'a variant is worse',
+    { hour: worseVariant('green') },
+    1,
+    'variant-differs',
+    /^needs a look: variant green is worse than blue: fluency 40.0 points$/,
+  ],
+  [
+    'a shadow variant is worse',
+    { hour: worseVariant('next') },
+    1,
+    'variant-differs',
+    /^needs a look: variant next is worse than blue/,
+  ],
+  [
+    'lines are in quarantine',
+    with_({ quarantined: { NotJson: 3, retried: -1 } }),
+    1,
+    'quarantine',
+    /^needs a look: 2 lines in quarantine \(NotJson 3\)/,
+  ],
+  [
+    'most lines are in quarantine',
+    { hour: () => ({ blue: { ...GOOD, quarantined: { NotJson: 60 } } }) },
+    1,
+    'quarantine',
+    /^bad: 1,440 lines in quarantine/,
+  ],
+  [
+    'verdicts are held',
+    with_({ notJudged: { held: 12, notSampled: 500 } }),
+    1,
+    'not-judged',
+    /^needs a look: 12 verdicts are held by the budget/,
+  ],
+  [
+    'the judge could not answer',
+    with_({ notJudged: { failed: 2 } }),
+    1,
+    'not-judged',
+    /^needs a look: 2 verdicts are missing/,
+  ],
+  ['a run failed', { ran: [FAILED] }, 1, 'run-failed', /^bad: run files-7 failed \(RunIncomplete\)/],
+  ['a retry has made it whole', { ran: [FAILED, retryOf('again', 'files-7')] }, 0, undefined, /^healthy/],
+  [
+    'the retry of a retry has',
+    { ran: [FAILED, retryOf('again', 'files-7', 'FAILED'), retryOf('third', 'again')] },
+    0,
+    undefined,
+    /^healthy/,
+  ],
+  [
+    'a retry failed too',
+    { ran: [FAILED, retryOf('again', 'files-7', 'FAILED')] },
+    1,
+    'run-failed',
+    /^bad: run files-7 .*; run again failed/,
+  ],
+  [
+    'an alarm is on',
+    { answers: alarm('JudgeThrottled') },
+    1,
+    'alarm',
+    /^needs a look: alarm JudgeThrottled: Something, since 2026-11-30 12:20 UTC$/,
+  ],
+  ['events are lost', { answers: alarm('EventLost') }, 1, 'alarm', /^bad: alarm EventLost/],
+  [
+    'the budget is used up',
+    { answers: { GetItem: [200, { Item: { committed: { N: '16000000000' } } }] } },
+    1,
+    'budget',
+    /^needs a look: \$16.00 of today's budget of \$20.00/,
+  ],
+  [
+    'alarms may not be read',
+    { answers: DENIED },
+    2,
+    'alarm',
+    /^could not ask: could not ask about alarms: AccessDenied/,
+  ],
+  [
+    'something is bad, and alarms may not be read',
+    { answers: DENIED, ran: [FAILED] },
+    1,
+    'run-failed',
+    /^bad: run files-7/,
+  ],
+  [
+    'alarms may not be read, and there is little',
+    { answers: DENIED, hour: until(48), ran: [] },
+    2,
+    'alarm',
+    /^could not ask/,
+  ],
+])('%s', async (_, situation, code, name, words) => {
+  const health = await statusOf(situation);
+  expect(health.words).toMatch(words);
+  expect(EXIT_CODES[health.state]).toBe(code);
+  const [first] = health.findings;
+  expect(first?.state).toBe(health.state);
+  if (name !== undefined) expect(first?.name).toBe(name);
+  for (const { asOf } of health.findings) expect(asOf).toMatch(/^2026-11-(29|30)T/);
+});
+
+test('a bucket that cannot be read leaves the rest of the answers', async () => {
+  const storage = new MemoryStorage();
+  const stack = await askedStackIn({ storage, ran: [FAILED] });
+  storage.list = () => {
+    throw new Error('no');
+  };
+  const health = healthOf(await readFacts(stack, DAY, BEFORE, NOW_MS));
+  expect(health.words).toMatch(/^bad: run files-7/);
+  expect(health.findings).toContainEqual(expect.objectContaining({ name: 'captures', state: 'could not ask' }));
+});
+
+test('a service that does not answer is not waited for', async () => {
+  const stack = await askedStackIn({ answers: { DescribeAlarms: NO_ANSWER } });
+  const began = performance.now();
+  const health = healthOf(await readFacts(stack, DAY, BEFORE, NOW_MS));
+  expect(health.state).toBe('could not ask');
+  expect(performance.now() - began).toBeLessThan(6_000);
+});
+
+test('a missed objective is bad, with the moment since when', async () => {
+  const storage = new MemoryStorage();
+  await writeMonth(storage.storage, 8);
+  const stack = { ...(await askedStackIn({ hour: () => ({}), storage })), environment };
+  const { findings, words } = healthOf(await readFacts(stack, DAY, BEFORE, NOW_MS));
+  expect(words).toMatch(
+    /^bad: fluency is missed since 2026-11-24 0\d:00 UTC: 8\d\.\d% \(.*\) of \d+, wanted at least 90.0%/,
+  );
+  expect(findings.find(({ name, subject }) => name === 'objective' && subject === 'fluency')?.command).toBe(
+    'inference-monitor worst --scorer fluency --from 2026-11-29T13:00Z',
+  );
+  expect(findings.find(({ subject }) => subject === 'relevance_to_query')?.state).toBe('healthy');
+});
+
+test.each([40, 80, 200])(
+  'is readable in %i columns, and shows nothing that a terminal would interpret',
+  async (width) => {
+    const odd = 'x\u001b[31m\u202e';
+    const health = await statusOf({
+      hour: () => ({ [odd]: { ...GOOD, ...scored('fluency', 1, 9) }, blue: GOOD, green: GOOD }),
+    });
+    const lines = [...stateLines(health, width, PLAIN), ...findingLines(health.findings, width, PLAIN, NOW_MS)];
+    for (const line of lines) expect(line.length).toBeLessThanOrEqual(width);
+    for (const mark of ['\u001b', '\u202e']) expect(lines.join()).not.toContain(mark);
+    expect(lines.join(' ').match(/\(as\s+of/g)?.length).toBe(health.findings.length);
+    expect(nextLines(health, PLAIN).join()).toMatch(/Next: inference-monitor /);
+  },
+);
+
+test('the table of the rules names each finding', () => {
+  const text = readFileSync(projectPath('docs', 'status.md'), 'utf8');
+  const named = [...text.matchAll(/^\| `([a-z-]+)` \|/gm)].map(([, name]) => name);
+  expect(named).toEqual(FINDING_NAMES);
+});
