@@ -22,6 +22,8 @@ export const GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> 
     stop: 'stop a run, or a cloud replay and wait for its results',
   },
   'Quality:': {
+    status: 'say whether the endpoint is healthy, why, and what to do next',
+    report: 'write a page about the endpoint: what is bad, since when, and for which variant',
     open: "open MLflow's page, a trace, a run or the dashboard",
     rates: 'print the share of captures that pass each scorer, with its interval and what changed',
     'ground-truth': 'join true answers to predictions, and print how good the predictions were',
@@ -50,6 +52,8 @@ export const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   show: async () => (await import('../commands/show.ts')).showCommand(),
   retry: async () => (await import('../commands/retry.ts')).retryCommand(),
   stop: async () => (await import('../commands/stop.ts')).stopCommand(),
+  status: async () => (await import('../commands/status.ts')).statusCommand(),
+  report: async () => (await import('../commands/report.ts')).reportCommand(),
   open: async () => (await import('../commands/open.ts')).openCommand(),
   rates: async () => (await import('../commands/rates.ts')).ratesCommand(),
   'ground-truth': async () => (await import('../commands/ground-truth.ts')).groundTruthCommand(),

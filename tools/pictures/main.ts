@@ -1,9 +1,11 @@
 /**
  * `npm run pictures`: makes the pictures of the README from a local environment that runs, with the variables of `.local/env`: the
- * output of `worst` on a terminal, and the page of the worst trace in MLflow. Needs a Chromium, and `script` of util-linux.
+ * output of `worst` on a terminal, the page of the worst trace in MLflow, and the page about the endpoint. Needs a Chromium, and `script` of util-linux.
  */
 import { execFileSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { chromium } from 'playwright-core';
 import { findChromium } from '../../local/machine/find-chromium.ts';
 import { projectPath } from '../../local/project-root.ts';
@@ -51,6 +53,25 @@ async function picture(url: string, file: string): Promise<void> {
   }
 }
 
+/** The page about the endpoint, on the days of the examples. */
+async function reportPicture(file: string): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'report-'));
+  const page = join(folder, 'report.html');
+  const args = ['report', '--from', '2026-11-18', '--to', '2026-11-21', '--worst', '--out', page];
+  execFileSync(process.execPath, ['--import', './bin/ready.js', 'bin/inference-monitor.ts', ...args], {
+    cwd: projectPath(),
+  });
+  const browser = await chromium.launch({ executablePath: findChromium(), args: ['--no-sandbox'] });
+  try {
+    const opened = await browser.newPage({ viewport: { width: 1200, height: 1000 } });
+    await opened.goto(`file://${page}`);
+    await opened.screenshot({ path: file });
+  } finally {
+    await browser.close();
+    rmSync(folder, { recursive: true });
+  }
+}
+
 const output = onTerminal(WORST);
 const terminal = projectPath('docs', 'images', 'worst.svg');
 writeFileSync(terminal, terminalSvg(`$ ${WORST}\n${output}`, COLUMNS));
@@ -64,3 +85,6 @@ if (findChromium() === undefined) throw new Error('There is no Chromium; expecte
 const trace = projectPath('docs', 'images', 'trace.png');
 await picture(url, trace);
 console.log(trace);
+const report = projectPath('docs', 'images', 'report.png');
+await reportPicture(report);
+console.log(report);

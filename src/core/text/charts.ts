@@ -1,5 +1,6 @@
 /** Draws charts as SVG text, without a browser. */
 import type { EChartsOption, EChartsType } from 'echarts';
+import { escapeHtml } from './html-page.ts';
 
 const WIDTH = 960;
 const HEIGHT = 300;
@@ -34,14 +35,18 @@ function echarts(): ECharts {
   return loaded;
 }
 
-/** Returns the chart as HTML. */
-export function svg(option: EChartsOption, title: string, height = HEIGHT): string {
-  const chart = echarts().init(null, null, { renderer: 'svg', ssr: true, width: WIDTH, height });
+/**
+ * Returns the chart as HTML.
+ *
+ * @param width a small chart fits a narrow screen; a larger one is scrolled there, since its text would be too small to read
+ */
+export function svg(option: EChartsOption, title: string, height = HEIGHT, width = WIDTH): string {
+  const chart = echarts().init(null, null, { renderer: 'svg', ssr: true, width, height });
   chart.setOption({ animation: false, textStyle: { fontFamily: 'system-ui, sans-serif', color: INK }, ...option });
   const text = chart.renderToSVGString();
   chart.dispose();
-  // A narrow screen scrolls the chart. Its text would be too small to read if it were scaled down.
-  return `<div class="wide">${text.replace('<svg ', `<svg role="img" aria-label="${title}" `)}</div>`;
+  const named = text.replace('<svg ', `<svg role="img" aria-label="${escapeHtml(title)}" `);
+  return width < WIDTH ? `<div class="small">${named}</div>` : `<div class="wide" tabindex="0">${named}</div>`;
 }
 
 export const axis = (name: string, type: 'value' | 'log' = 'value') => ({

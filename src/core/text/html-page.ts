@@ -58,13 +58,16 @@ export interface Column<T> {
   cell(row: T): string;
 }
 
-export function table<T>(columns: readonly Column<T>[], rows: readonly T[]): string {
+/** @param look `cards`: a narrow screen shows each row as a card, its cells below each other with their names */
+export function table<T>(columns: readonly Column<T>[], rows: readonly T[], look?: 'cards'): string {
   const kind = (column: Column<T>): string => (column.numeric ? ' class="n"' : '');
+  const name = (column: Column<T>): string => (look === undefined ? '' : ` data-name="${escapeHtml(column.name)}"`);
   const head = columns.map((column) => `<th${kind(column)}>${escapeHtml(column.name)}</th>`).join('');
   const body = rows.map(
-    (row) => `<tr>${columns.map((column) => `<td${kind(column)}>${column.cell(row)}</td>`).join('')}</tr>`,
+    (row) =>
+      `<tr>${columns.map((column) => `<td${kind(column)}${name(column)}>${column.cell(row)}</td>`).join('')}</tr>`,
   );
-  return `<div class="wide"><table><thead><tr>${head}</tr></thead><tbody>${body.join('\n')}</tbody></table></div>`;
+  return `<div class="wide"${look === undefined ? ' tabindex="0"' : ''}><table${look === undefined ? '' : ' class="cards"'}><thead><tr>${head}</tr></thead><tbody>${body.join('\n')}</tbody></table></div>`;
 }
 
 /** Tiles with large values. Those without a value are left out. */
@@ -79,8 +82,13 @@ export const section = (title: string, html: string, note = ''): string =>
   `<section><h2>${escapeHtml(title)}</h2>${note === '' ? '' : `<p class="soft">${escapeHtml(note)}</p>`}${html}</section>`;
 
 /** A section with a table; empty if there are no rows. */
-export const tableSection = <T>(title: string, columns: readonly Column<T>[], rows: readonly T[], note = ''): string =>
-  rows.length === 0 ? '' : section(title, table(columns, rows), note);
+export const tableSection = <T>(
+  title: string,
+  columns: readonly Column<T>[],
+  rows: readonly T[],
+  note = '',
+  look?: 'cards',
+): string => (rows.length === 0 ? '' : section(title, table(columns, rows, look), note));
 
 export const folded = (summary: string, text: string): string =>
   text === '' ? '' : `<details><summary>${escapeHtml(summary)}</summary><pre>${escapeHtml(text)}</pre></details>`;

@@ -123,7 +123,7 @@ describe('completion', () => {
     (await runHere(['completion', shell, '--', ...words])).stdout.split('\n').slice(0, -1);
 
   test('offers commands, options and choices', async () => {
-    expect(await candidates('bash', 're')).toEqual(['retry', 'replay']);
+    expect(await candidates('bash', 're')).toEqual(['retry', 'report', 'replay']);
     expect(await candidates('bash', 'help', 'ra')).toEqual(['rates']);
     expect(await candidates('bash', 'rates', '--by', '')).toEqual(['variant', 'hour', 'day']);
     expect(await candidates('bash', 'rates', '--debug', '--com')).toEqual(['--compare-from', '--compare-to']);

@@ -1,0 +1,82 @@
+/** `inference-monitor report`: a page about the endpoint. */
+import type { Command } from 'commander';
+import { escapeHtml, isolated } from '../../src/core/text/html-page.ts';
+import { makePage, type PageQuery } from '../../src/health/make-page.ts';
+import { sheet } from '../../src/health/page-parts.ts';
+import { stateLines } from '../../src/health/text.ts';
+import { activeScorers } from '../../src/judge/active-scorers.ts';
+import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
+import { labelsByCell } from '../../src/quality/calibration/window-labels.ts';
+import { writeWhole } from '../../src/replay/results/whole-file.ts';
+import { withMlflow } from '../cli/mlflow.ts';
+import { command, type FlagsOf, option, options } from '../cli/options.ts';
+import { terminal } from '../cli/output.ts';
+import { stackOption, withStack } from '../cli/stack.ts';
+import { hoursOf, windowFrom } from '../cli/window.ts';
+import { readWorst, type WorstTrace } from '../operate/worst.ts';
+import { labelReader } from './calibration-data.ts';
+import { askedStack } from './status.ts';
+
+const OPTIONS = options(
+  ...windowFrom('30d'),
+  option('--compare-from <time>', 'start of an earlier window of the same length (default: the one right before)'),
+  option('--worst', "read MLflow: add the worst replies, and correct rates by people's labels"),
+  option('-o, --out <file>', 'where to write the page', { initial: 'report.html' }),
+  stackOption(),
+);
+type ReportFlags = FlagsOf<typeof OPTIONS>;
+
+const HELP = `
+The page says how the endpoint is and why, what has changed since when and for which variant, and what true answers say. It is made of
+counts, as “status” and “rates”, and loads nothing from elsewhere. The stack writes it too: reports/latest.html in its work bucket.
+
+Examples:
+  inference-monitor report
+  inference-monitor report --from 7d --compare-from 14d --worst --out week.html`;
+
+export const reportCommand = (): Command => command('report', OPTIONS, HELP).action(report);
+
+async function report(flags: ReportFlags): Promise<void> {
+  await withStack(flags, async (stack) => {
+    const nowMs = Date.now();
+    const window = hoursOf(flags.from, flags.to, nowMs);
+    const length = window.toMs - window.fromMs;
+    const fromMs = flags.compareFrom ? hoursOf(flags.compareFrom, undefined, nowMs).fromMs : window.fromMs - length;
+    const query = { window, before: { fromMs, toMs: Math.min(fromMs + length, window.fromMs) }, nowMs };
+    const { html, health } = await makePage(await askedStack(stack, flags), {
+      ...query,
+      ...(flags.worst ? await fromMlflow(flags, query) : {}),
+    });
+    await writeWhole(flags.out, html);
+    const { width, style } = terminal();
+    process.stdout.write(`${[...stateLines(health, width, style), `Page: ${flags.out}`].join('\n')}\n`);
+  });
+}
+
+/** Traces on the page. */
+const MOST_WORST = 20;
+
+/** Reads the worst replies of the window, and people's labels. */
+const fromMlflow = (flags: ReportFlags, { window, before }: PageQuery): Promise<Partial<PageQuery>> =>
+  withMlflow(flags, async ({ mlflow, experiment: { id: experimentId }, settings }) => {
+    const scorers = activeScorers(settings);
+    const about = { experimentId, ...window, shadow: settings.SHADOW_VARIANTS, server: webPageOf(mlflow.target) };
+    const { worst } = await readWorst(mlflow.rest, { ...about, scorers, limit: MOST_WORST });
+    const read = labelReader(settings, scorers, undefined);
+    const found = [await read(before), await read(window)];
+    const covered = new Map(found.flatMap((one) => [...one.covered]));
+    const labels = found.flatMap((one) => one.labels);
+    const head = ['fails', 'reply', 'request', 'the judge', 'when'];
+    const more = sheet('Worst replies', 'The gravest first. Equal replies are one.', head, worst.map(worstCells));
+    return { more, labelsOf: labelsByCell(labels, covered) };
+  });
+
+function worstCells({ failing, gravity, count, reply, request, time, variant, url }: WorstTrace): string[] {
+  const when = escapeHtml(time.slice(0, 16).replace('T', ' '));
+  const names = failing.map(({ scorer }) => scorer).join(', ');
+  return [
+    isolated(`${count > 1 ? `${count} × ` : ''}${gravity}: ${names}`),
+    ...[reply, request, failing[0]?.rationale ?? ''].map(isolated),
+    `${url === undefined ? when : `<a href="${escapeHtml(url)}">${when}</a>`} ${isolated(variant)}`,
+  ];
+}

@@ -1,0 +1,125 @@
+/** The small charts of the page. Curves differ by line and symbol as well as by color. */
+
+import { axis, BLUE, GREEN, INK, ORANGE, PURPLE, RED, svg } from '../core/text/charts.ts';
+import { escapeHtml } from '../core/text/html-page.ts';
+
+/** Three of them fit the page beside each other, and one fits a telephone. */
+const [WIDTH, HEIGHT] = [340, 180];
+const LOOKS = [
+  { color: BLUE, symbol: 'circle', type: 'solid' },
+  { color: ORANGE, symbol: 'triangle', type: 'dashed' },
+  { color: GREEN, symbol: 'rect', type: 'dotted' },
+  { color: PURPLE, symbol: 'diamond', type: 'solid' },
+] as const;
+const TEXT = { color: INK, fontSize: 11 };
+
+type Values = readonly (number | null)[];
+
+export interface Curve {
+  name: string;
+  values: Values;
+  /** The ends of the 95% interval of each value. */
+  band?: { low: Values; high: Values } | undefined;
+}
+
+export interface TimeChart {
+  title: string;
+  /** What the values are of. */
+  unit: string;
+  /** Of each value, such as `11-20`. */
+  labels: readonly string[];
+  /** At most four. */
+  curves: readonly Curve[];
+  /** Bars that add up, in place of lines. */
+  isStacked?: boolean;
+  isShare?: boolean;
+  /** The objective. */
+  bound?: number | undefined;
+  /** Moments, by the index of their label. */
+  marks?: readonly { at: number; text: string }[];
+}
+
+const short = (value: number): string => value.toLocaleString('en-US', { notation: 'compact' });
+const share = (value: number): string => `${Number((100 * value).toFixed(1))}%`;
+
+/** Returns a chart with its title as HTML; nothing without values. */
+export function timeChart({ title, unit, labels, curves, isStacked, isShare, bound, marks = [] }: TimeChart): string {
+  if (!curves.some(({ values }) => values.some((value) => value !== null && value !== 0))) return '';
+  const isOne = curves.length === 1;
+  const lines = [
+    ...(bound === undefined
+      ? []
+      : [{ yAxis: bound, ...lineOf(`objective ${share(bound)}`, RED, 'insideStartBottom') }]),
+    ...marks.map(({ at, text }) => ({ xAxis: at, ...lineOf(text, INK, 'end') })),
+  ];
+  const markLine = { silent: true, symbol: 'none', data: lines };
+  const chart = svg(
+    {
+      grid: { left: 48, right: 12, top: isOne ? 24 : 44, bottom: 28 },
+      legend: {
+        show: !isOne,
+        top: 0,
+        left: 0,
+        itemWidth: 24,
+        itemGap: 18,
+        textStyle: TEXT,
+        data: curves.map(({ name }) => name),
+      },
+      xAxis: { type: 'category', data: [...labels], axisLabel: TEXT, axisTick: { show: false } },
+      yAxis: {
+        ...axis(''),
+        scale: isShare === true,
+        max: ({ max }: { max: number }) => (isShare && max > 0.8 ? 1 : (null as unknown as number)),
+        axisLabel: { ...TEXT, formatter: isShare ? share : short },
+      },
+      series: curves.flatMap((curve, n) => {
+        const own = isStacked ? barsOf(curve, n) : lineSeries(curve, n);
+        return [...bandOf(curve), n === 0 ? { ...own, markLine } : own];
+      }),
+    },
+    `${title}: ${unit} over time`,
+    HEIGHT,
+    WIDTH,
+  );
+  return `<div class="chart"><h3>${escapeHtml(title)}</h3><p class="soft">${escapeHtml(unit)}</p>${chart}</div>`;
+}
+
+const lineOf = (text: string, color: string, position: string) => ({
+  lineStyle: { color, type: color === RED ? 'dashed' : 'solid' },
+  label: { formatter: text, position, rotate: 0, ...TEXT },
+});
+
+const lookOf = (n: number) => LOOKS[n % LOOKS.length] ?? LOOKS[0];
+
+function lineSeries({ name, values }: Curve, n: number): object {
+  const { color, symbol, type } = lookOf(n);
+  return {
+    type: 'line',
+    name,
+    data: values,
+    symbol,
+    symbolSize: 5,
+    itemStyle: { color },
+    lineStyle: { color, type, width: 2 },
+    z: 3,
+  };
+}
+
+/** Stripes tell bars apart without color. */
+function barsOf({ name, values }: Curve, n: number): object {
+  const stripes = { symbol: 'rect', color: '#ffffff70', dashArrayX: [1, 0], dashArrayY: [2, 2 + n], rotation: n * 0.8 };
+  const itemStyle = { color: lookOf(n).color, ...(n > 0 && { decal: stripes }) };
+  return { type: 'bar', name, data: values, stack: 'all', itemStyle };
+}
+
+/** The interval: its low end without color, and its height on top of that. */
+function bandOf({ name, band }: Curve): object[] {
+  if (band === undefined) return [];
+  const { low, high } = band;
+  const height = high.map((end, at) => (end === null ? null : end - (low[at] ?? 0)));
+  const part = { type: 'line', stack: `band ${name}`, symbol: 'none', lineStyle: { opacity: 0 }, silent: true };
+  return [
+    { ...part, data: low },
+    { ...part, data: height, areaStyle: { color: BLUE, opacity: 0.18 } },
+  ];
+}

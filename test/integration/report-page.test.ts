@@ -1,0 +1,262 @@
+/** The page about an endpoint, in a browser: ten questions, each answered by one look, and every figure against `rates` and `ground-truth`. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Browser, chromium, type Page } from 'playwright-core';
+import { ratesReport } from '../../bin/commands/rates.ts';
+import { truthFigures } from '../../bin/operate/truth-run.ts';
+import { findChromium } from '../../local/machine/find-chromium.ts';
+import type { LabeledRow } from '../../src/core/contract/ground-truth.ts';
+import { Random } from '../../src/core/values/random.ts';
+import type { Figure } from '../../src/ground-truth/measure/figures.ts';
+import { makePage } from '../../src/health/make-page.ts';
+import { activeScorers } from '../../src/judge/active-scorers.ts';
+import { askedStackIn, useAskedStack } from '../helpers/asked-stack.ts';
+import { environment as example, HOUR_MS, NOW_MS, writeMonth } from '../helpers/example-month.ts';
+import { LabeledHours } from '../helpers/labeled-rows.ts';
+
+useAskedStack();
+
+const HOSTILE = '<img src=x onerror="document.title=1">';
+const toMs = Math.ceil(NOW_MS / HOUR_MS) * HOUR_MS;
+const window = { fromMs: toMs - 30 * 24 * HOUR_MS, toMs };
+const before = { fromMs: window.fromMs - 5 * 24 * HOUR_MS, toMs: window.fromMs };
+const environment = { ...example, GROUND_TRUTH: { ...example.GROUND_TRUTH, groups: ['age'] } };
+
+/** True answers to predictions of a probability, which people over 60 have too low. */
+function labels(random: Random): LabeledRow[] {
+  return Array.from({ length: 2_000 }, (_, n) => {
+    const [score, isOld] = [random.next(), n % 3 === 0];
+    const label = Number(random.next() < (isOld ? Math.min(1, score + 0.4) : score));
+    return {
+      ...{ id: `i${n}`, endpoint: 'garden-helpdesk', variant: n % 2 ? 'blue' : 'green', traceId: `tr-${n}` },
+      ...{ second: NOW_MS / 1000 - 3_600 * (n % 100), prediction: { scores: [1 - score, score] } },
+      ...{ label, timeMs: NOW_MS, line: n, groups: [isOld ? '60+' : '18-59'] },
+    };
+  });
+}
+
+const storage = new LabeledHours();
+const memory = storage.memory;
+let html: string;
+let hidden: string;
+beforeAll(async () => {
+  await writeMonth(memory.storage, 35);
+  await storage.join(labels(new Random(7)));
+  const odd = {
+    ...{ captures: 3, errorReplies: 3, errorKinds: { [HOSTILE]: 3 } },
+    predictions: { classes: { [HOSTILE]: 9 } },
+  };
+  const stack = {
+    ...(await askedStackIn({ storage: memory, hour: (ago) => (ago === 30 ? { green: odd } : {}) })),
+    environment,
+  };
+  const query = { window, before, nowMs: NOW_MS };
+  html = (await makePage(stack, { ...query, more: '' })).html;
+  hidden = (await makePage(stack, { ...query, withWords: false })).html;
+});
+
+const executablePath = findChromium();
+const inBrowser = executablePath === undefined ? describe.skip : describe;
+if (executablePath === undefined)
+  console.warn('No Chromium on PATH and no CHROMIUM_PATH: the tests of the page in a browser are skipped.');
+
+test('the page of 35 days is small, and without words it has none of the captures', () => {
+  expect(html.length).toBeLessThan(1_500_000);
+  expect(html).toContain('onerror=&#34;');
+  expect(hidden).toContain('(text)');
+  expect(hidden).not.toContain('onerror');
+});
+
+inBrowser('in a browser', () => {
+  let browser: Browser;
+  let page: Page;
+  let folder: string;
+  const asked: string[] = [];
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'report-'));
+    writeFileSync(join(folder, 'report.html'), html);
+    browser = await chromium.launch({
+      executablePath: executablePath ?? '',
+      args: ['--no-sandbox', '--disable-dev-shm-usage'],
+    });
+    page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+    page.on('request', (request) => asked.push(request.url()));
+    await page.goto(`file://${folder}/report.html`);
+  });
+  afterAll(async () => {
+    await browser?.close();
+    rmSync(folder, { recursive: true });
+  });
+
+  interface Cell {
+    text: string;
+    values: number[];
+  }
+
+  /** Reads the tables of a section: by the first cell of each row, its other cells by the name of their column. */
+  async function table(title: string): Promise<Map<string, Record<string, Cell>>> {
+    const rows = await page
+      .locator('section', { has: page.getByRole('heading', { name: title, exact: true }) })
+      .evaluate((section) =>
+        [...section.querySelectorAll('tbody tr')].map((row) =>
+          [...row.querySelectorAll('td')].map((cell) => ({
+            name: cell.dataset.name ?? '',
+            text: cell.textContent ?? '',
+            values: [...cell.querySelectorAll('data')].map(({ value }) => Number(value)),
+          })),
+        ),
+      );
+    return new Map(
+      rows.map((cells) => [
+        cells[0]?.text.trim() ?? '',
+        Object.fromEntries(cells.map(({ name, ...cell }) => [name, cell])),
+      ]),
+    );
+  }
+  const row = async (title: string, name: string) => (await table(title)).get(name) ?? {};
+  const first = async (title: string) => [...(await table(title))][0] ?? [];
+
+  test.each<[string, () => Promise<string | undefined>, RegExp]>([
+    [
+      'Is it healthy?',
+      async () => (await page.locator('.state').textContent()) ?? '',
+      /^✗ bad: fluency is missed since 2026-11-24/,
+    ],
+    [
+      'What next?',
+      async () => (await first('Findings'))[1]?.next?.text,
+      /^inference-monitor worst --scorer fluency --from 2026-11-29T13:00Z$/,
+    ],
+    [
+      'Since when is fluency worse?',
+      async () => (await row('Objectives', 'fluency')).since?.text,
+      /^2026-11-24 0\d:00 UTC$/,
+    ],
+    ['For whom?', async () => (await row('Variants', 'fluency'))['green − blue']?.text, /▼ worse$/],
+    [
+      'How sure is that?',
+      async () => (await row('Quality', 'fluency style')).good?.text,
+      /^9\d\.\d% \(9\d\.\d% to 9\d\.\d%\)$/,
+    ],
+    ['Of what kind are the error replies?', async () => (await first('Error replies by kind'))[0], /^503$/],
+    ['Why was so much not judged?', async () => (await first('Not judged, and why'))[0], /^notSampled$/],
+    [
+      'What did the judge cost?',
+      async () => [...(await table('In all')).values()][0]?.['US dollars for the judge']?.text,
+      /^\d\d\.\d\d$/,
+    ],
+    [
+      'May the shadow variant serve?',
+      async () => (await row('Variants', 'coherence'))['next − blue']?.text,
+      /▼ worse$/,
+    ],
+    [
+      'For which group are predictions wrong?',
+      async () => (await row('By age', '60+'))['true positive rate']?.text,
+      /^\d\d\.\d%/,
+    ],
+  ])('%s', async (_, look, answer) => {
+    expect(await look()).toMatch(answer);
+  });
+
+  test('every figure is that of rates --json and ground-truth --json', async () => {
+    const iso = (ms: number): string => new Date(ms).toISOString();
+    const flags = {
+      from: iso(window.fromMs),
+      to: iso(window.toMs),
+      compareFrom: iso(before.fromMs),
+      compareTo: iso(before.toMs),
+    };
+    const query = {
+      active: activeScorers(environment),
+      shadow: environment.SHADOW_VARIANTS,
+      objectives: environment,
+      nowMs: NOW_MS,
+    };
+    const report = await ratesReport(memory.storage, 'work', flags, query);
+    const [all] = report.groups;
+    const quality = [...(await table('Quality'))].map(([name, cells]) => [name.split(' ')[0], cells] as const);
+    const shown = (all?.rates ?? []).filter(({ good, n }) => good !== null && n > 0);
+    expect(quality).toHaveLength(shown.length);
+    for (const { scorer, good, n } of shown) {
+      const cells = quality.find(([name]) => name === (scorer === 'error replies' ? 'without' : scorer))?.[1];
+      expect([cells?.good?.values, cells?.judged?.values]).toEqual([[good?.value, good?.low, good?.high], [n]]);
+      const change = report.compared?.differences.find((one) => one.scorer === scorer)?.good;
+      expect(cells?.['change in points']?.values).toEqual([change?.value, change?.low, change?.high]);
+    }
+    const { captures, errorReplies, inputTokens, outputTokens, judgeUsd, notJudged, errorKinds } = all?.totals ?? {};
+    const sums = Object.values([...(await table('In all')).values()][0] ?? {}).flatMap(({ values }) => values);
+    // Dollars are added up in another order.
+    const dollars = expect.closeTo(judgeUsd ?? 0, 6);
+    expect(sums).toEqual([captures, errorReplies, inputTokens, outputTokens, dollars]);
+    for (const [title, counts] of [
+      ['Not judged, and why', notJudged],
+      ['Error replies by kind', errorKinds],
+    ] as const) {
+      const found = [...(await table(title))].map(([name, { count }]) => [name, count?.values[0]]);
+      expect(Object.fromEntries(found)).toEqual(counts);
+    }
+    const byVariant = await ratesReport(
+      memory.storage,
+      'work',
+      { ...flags, by: 'variant', compareFrom: undefined, compareTo: undefined } as never,
+      query,
+    );
+    for (const [name, cells] of await table('Variants')) {
+      for (const { group, rates } of byVariant.groups) {
+        const rate = rates.find(({ scorer }) => scorer === (name === 'without error' ? 'error replies' : name));
+        const cell = cells[group] ?? cells[`${group} (shadow)`];
+        expect(cell?.values).toEqual([rate?.good?.value, rate?.good?.low, rate?.good?.high, rate?.n]);
+      }
+    }
+    const truth = await truthFigures(memory.storage, 'work', environment.GROUND_TRUTH, window);
+    const [total] = truth?.groups ?? [];
+    const cells = await row('True answers', 'all');
+    const ends = (figure: Figure | undefined) => [figure?.value, figure?.low, figure?.high];
+    expect(cells.accuracy?.values).toEqual(ends(total?.measures.accuracy));
+    expect(cells.AUC?.values).toEqual(ends(total?.measures.auc));
+    const matrix = [...(await table('Confusion matrix'))].flatMap(([label, { label: _, ...others }]) =>
+      Object.entries(others).map(([name, { values }]) => ({
+        label,
+        predicted: name.replace('predicted ', ''),
+        count: values[0],
+      })),
+    );
+    expect(matrix).toEqual(expect.arrayContaining(total?.classes?.confusion ?? []));
+    const curve = [...(await table('Calibration')).values()].map(({ found, labels: rows }) => [
+      ...(found?.values ?? []),
+      rows?.values[0],
+    ]);
+    expect(curve).toEqual(total?.classes?.calibration?.map(({ found, rows }) => [...ends(found), rows]));
+    expect(curve.length).toBeGreaterThan(8);
+  });
+
+  test.each([
+    [400, 'light'],
+    [400, 'dark'],
+    [1280, 'light'],
+    [1280, 'dark'],
+  ] as const)('fits %i pixels, and axe finds nothing serious (%s)', async (width, colorScheme) => {
+    await page.setViewportSize({ width, height: 900 });
+    await page.emulateMedia({ colorScheme });
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
+    await page.evaluate(readFileSync(createRequire(__filename).resolve('axe-core/axe.min.js'), 'utf8'));
+    const violations = await page.evaluate(async () => {
+      const axe = (
+        globalThis as unknown as {
+          axe: { run(): Promise<{ violations: { id: string; impact: string; nodes: { html: string }[] }[] }> };
+        }
+      ).axe;
+      return (await axe.run()).violations.map(({ id, impact, nodes }) => ({ id, impact, first: nodes[0]?.html }));
+    });
+    expect(violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')).toEqual([]);
+  });
+
+  test('loads nothing, runs nothing of a capture, and can be printed', async () => {
+    expect(asked).toEqual([`file://${folder}/report.html`]);
+    expect(await page.title()).toBe('garden-helpdesk: bad');
+    expect((await page.pdf({ format: 'A4' })).length).toBeGreaterThan(50_000);
+  });
+});
