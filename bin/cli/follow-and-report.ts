@@ -1,7 +1,10 @@
 /** Starts runs, follows them on the terminal, and reports what they did. */
 import type { ExecutionInput, RunOptions } from '../../src/core/contract/input.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { parseInput } from '../../src/monitoring/plan/input.ts';
+import { healthOfRuns } from '../../src/monitoring/run-health.ts';
+import { objectiveSettings } from '../../src/quality/objective-rates.ts';
 import { startNamed } from '../operate/executions.ts';
 import { expectedSeconds, followRuns, RunWatcher } from '../operate/run-progress.ts';
 import { listRuns, type RunReport, readRunReport } from '../operate/run-report.ts';
@@ -10,7 +13,7 @@ import { type FlagsOf, numbers, option, options } from './options.ts';
 import { EXIT, notice, print } from './output.ts';
 import { runAsJson } from './run-json.ts';
 import { commandText, nextSteps, runLinks, runsText } from './run-text.ts';
-import { type DeployedStack, monitoringRun, type StackFlags } from './stack.ts';
+import { type DeployedStack, deployedSettings, monitoringRun, type StackFlags } from './stack.ts';
 import { Stopped, stopOnSignals } from './stop-signals.ts';
 
 interface NamedRun {
@@ -109,7 +112,17 @@ export async function printReports(
     const next = nextSteps(report, stackFlag);
     return { report, next, links: runLinks(report, stack, region), expectedSeconds: seconds };
   });
-  print(command, { runs: pages.map(runAsJson) }, json, (out) => runsText(pages, out));
+  const health = json ? undefined : await healthBy(stack, reports, stackFlag);
+  print(command, { runs: pages.map(runAsJson) }, json, (out) => runsText(pages, out, health));
+}
+
+/** The state of the endpoint by the captures of runs. */
+async function healthBy(stack: DeployedStack, reports: readonly RunReport[], flag: string | undefined) {
+  const summaries = reports.flatMap(({ summary }) => summary ?? []);
+  if (summaries.length < reports.length) return undefined;
+  const settings = objectiveSettings.parse(await deployedSettings(stack));
+  const active = scorersFor({ guidelines: settings.JUDGE_GUIDELINES });
+  return healthOfRuns(summaries, { ...settings, active, stack: flag });
 }
 
 // ------------------------------------------------------------------------------------------------ options of a run

@@ -1,13 +1,15 @@
 /** What runs did, for a terminal or a pipe, and what a person may do next. */
+import { consoleLinks } from '../../src/core/aws/console-links.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { shellWord } from '../../src/core/text/shell-word.ts';
 import { durationText } from '../../src/core/text/terminal-text.ts';
+import type { Health } from '../../src/health/findings.ts';
 import { tracesUrl } from '../../src/mlflow/trace-url.ts';
 import type { FailedChunk } from '../../src/monitoring/file-reports.ts';
+import { PLAIN } from '../../src/quality/rates-text.ts';
 import { isPlanned, type RunReport } from '../operate/run-report.ts';
-import { addUp, quarantineLines, totalLines, verdictLines } from '../operate/summary-report.ts';
-import { consoleLinks } from './links.ts';
+import { addUp, quarantineLines, summaryLines, verdictLines } from '../operate/summary-report.ts';
 import { instantText, Page, type TextOptions } from './output.ts';
 import type { DeployedStack } from './stack.ts';
 
@@ -22,8 +24,8 @@ export interface RunPage {
 /** Failed chunks, files and jobs that the text lists. The summary has up to 100. */
 const MAX_LISTED = 10;
 
-/** Returns the text about runs. Several have their figures added up, and what is particular to each below. */
-export function runsText(pages: readonly RunPage[], out: TextOptions): string {
+/** Returns the text about runs. Several have their figures added up, and what is particular to each below. @param health by their captures */
+export function runsText(pages: readonly RunPage[], out: TextOptions, health?: Health): string {
   const page = new Page(out);
   const isOne = pages.length === 1;
   if (!isOne) page.section(`── ${pages.length} runs ──`);
@@ -31,7 +33,7 @@ export function runsText(pages: readonly RunPage[], out: TextOptions): string {
     if (isOne) addHead(page, report);
     else page.add(`${report.run}: ${report.status}, ${report.asked}`);
   }
-  addFigures(page, pages);
+  addFigures(page, pages, health);
   for (const one of pages) {
     const details = Object.entries(detailsOf(one)).filter(([, lines]) => lines.length > 0);
     if (!isOne && details.length > 0) page.section(`── ${one.report.run} ──`);
@@ -68,13 +70,13 @@ const NOTHING = {
 };
 
 /** The figures of all runs, or what the dry runs expect. */
-function addFigures(page: Page, pages: readonly RunPage[]): void {
+function addFigures(page: Page, pages: readonly RunPage[], health: Health | undefined): void {
   const all = pages.flatMap(({ report }) => report.summary ?? []);
   if (all.length > 0 && all.every(({ status }) => status === 'dryRun')) {
     for (const one of pages) page.list('Dry run', dryRunLines(one));
   } else if (all.length > 0) {
     const totals = addUp(all);
-    page.list('Summary', totalLines(totals));
+    page.list('Summary', summaryLines(totals, health, { width: Number.POSITIVE_INFINITY, style: PLAIN }));
     page.list('Verdicts', verdictLines(totals));
   }
 }

@@ -7,11 +7,14 @@ import type { S3Client } from '@aws-sdk/client-s3';
 import { Storage } from '../../src/core/aws/storage.ts';
 import { type QuarantineEntry, VERDICT_TERMS, type VerdictCounts } from '../../src/core/contract/receipts.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
-import { singleLine } from '../../src/core/text/terminal-text.ts';
+import { singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
 import { addCounts, noCounts } from '../../src/core/values/counts.ts';
 import { sum } from '../../src/core/values/sum.ts';
+import type { Health } from '../../src/health/findings.ts';
+import { findingLines, nextLines, stateLines } from '../../src/health/text.ts';
 import { quarantinedEntries } from '../../src/monitoring/plan/retry-source.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
+import type { TextOptions } from '../cli/output.ts';
 import type { AwsClients } from './aws-clients.ts';
 
 /**
@@ -73,32 +76,36 @@ export function addUp(summaries: readonly RunSummary[]) {
   };
 }
 
-/** Returns lines of `name: number`. Those that only explain a difference are omitted if they are 0. */
-export function totalLines(totals: Totals): string[] {
-  const explaining: [string, number][] = [
-    ['outside_window', totals.outsideWindow],
-    ['verdicts_already_there', totals.verdicts.alreadyThere],
-    ['verdicts_duplicate_line', totals.verdicts.duplicateLine],
-    ['verdicts_evaluation_off', totals.verdicts.evaluationOff],
-    ['verdicts_not_sampled', totals.verdicts.notSampled],
-    ['verdicts_not_judgeable', totals.verdicts.notJudgeable],
-    ['verdicts_held_by_budget', totals.verdicts.heldByBudget],
-    ['failed_runs', totals.failedRuns],
+/** Returns the figures in one line. Those that are 0 are left out, but for the first. */
+export function totalsLine(totals: Totals): string {
+  const { captured, cost, verdicts, failedRuns, ...counts } = totals;
+  const others: [string, number][] = [
+    ['traced', counts.traced],
+    ['quarantined', counts.quarantined],
+    ['outside the window', counts.outsideWindow],
+    ['judged', counts.evaluated],
+    ['verdicts', verdicts.newVerdicts],
+    ['held verdicts', verdicts.heldByBudget],
+    ['failed', counts.failed],
+    ['judge calls', counts.judgeCalls],
+    ['runs', counts.runs],
+    ['failed runs', failedRuns],
   ];
-  return [
-    `captured: ${totals.captured}`,
-    `traced: ${totals.traced}`,
-    `quarantined: ${totals.quarantined}`,
-    `evaluated: ${totals.evaluated}`,
-    `failed: ${totals.failed}`,
-    `cost_usd: ${totals.cost === null ? 'unknown' : totals.cost.toFixed(4)}`,
-    `verdicts: ${totals.verdicts.newVerdicts}`,
-    `judge_calls: ${totals.judgeCalls}`,
-    `judge_tokens: ${totals.judgeTokens}`,
-    `runs: ${totals.runs}`,
-    ...explaining.filter(([, count]) => count > 0).map(([name, count]) => `${name}: ${count}`),
-  ];
+  const shown = others.filter(([, count]) => count > 0).map(([name, count]) => `${name} ${count}`);
+  return [`captured ${captured}`, ...shown, `judge $${cost === null ? ' unknown' : cost.toFixed(4)}`].join(', ');
 }
+
+/** Returns the state of the endpoint by what runs have processed, why, and the figures. @param health absent while a run is running */
+export const summaryLines = (totals: Totals, health: Health | undefined, { width, style }: TextOptions): string[] => [
+  ...(health === undefined
+    ? []
+    : [
+        ...stateLines(health, width, style),
+        ...findingLines(health.findings, width, style),
+        ...nextLines(health, style),
+      ]),
+  ...wrapped(totalsLine(totals), width),
+];
 
 /** Returns a line per scorer: the share that is good, else each value with its count, or the mean of a numeric scorer. */
 export function verdictLines(totals: Totals): string[] {

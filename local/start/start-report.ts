@@ -11,7 +11,7 @@ import {
   addUp,
   quarantineLines,
   type ReasonWithLines,
-  totalLines,
+  summaryLines,
   verdictLines,
 } from '../../bin/operate/summary-report.ts';
 import { labelFilesText } from '../../bin/operate/truth-run.ts';
@@ -25,8 +25,10 @@ import type { Settings } from '../../src/core/settings/schema.ts';
 import { truthTable } from '../../src/ground-truth/measure/figures.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
+import type { Scorer } from '../../src/judge/types.ts';
 import { tracesUrl } from '../../src/mlflow/trace-url.ts';
 import { CHUNK_BOUNDS } from '../../src/monitoring/chunk/chunk-bounds.ts';
+import { healthOfRuns } from '../../src/monitoring/run-health.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { PLAIN } from '../../src/quality/rates-text.ts';
 import type { DeployedEndpoint, LocalEnvironment } from './environment.ts';
@@ -38,6 +40,8 @@ export interface Report {
   deployed: readonly DeployedEndpoint[];
   runs: readonly Run[];
   summaries: ReadonlyMap<string, RunSummary>;
+  /** The scorers of the settings. */
+  active: readonly Scorer[];
   /** The judge's model, if it was the real one. */
   realJudge?: string;
   experiments: readonly { name: string; id: string }[];
@@ -67,11 +71,12 @@ const MAX_CAUSE_CHARS = 600;
 
 /** Returns the lines of the report. */
 export function reportLines(report: Report): string[] {
+  const { width } = report;
   const totals = addUp([...report.summaries.values()]);
   return [
     '',
     '── Summary ──',
-    ...totalLines(totals),
+    ...summaryLines(totals, healthOfRuns([...report.summaries.values()], report), { width, style: PLAIN }),
     `seconds: ${report.seconds.toFixed(1)}`,
     '',
     ...failureLines(report),

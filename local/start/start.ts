@@ -140,7 +140,7 @@ async function processAll(environment: LocalEnvironment, deployed: DeployedEndpo
   progress.end();
   const seconds = (Date.now() - startedAt) / 1000;
   const width = process.stdout.isTTY ? columnsOf(process.stdout) : Number.POSITIVE_INFINITY;
-  const found = { runs, summaries, quarantine, ...ofMlflow, labels, seconds, width };
+  const found = { runs, summaries, active: scorers, quarantine, ...ofMlflow, labels, seconds, width };
   const report = { ...facts, ...found, environment, deployed };
   for (const line of reportLines(report)) console.log(line);
   return exitCode(runs, [...summaries.values()]);

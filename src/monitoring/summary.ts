@@ -2,6 +2,7 @@
 
 import type { RetryInput } from '../core/contract/input.ts';
 import type { ManifestLine } from '../core/contract/payloads.ts';
+import type { QualityCell } from '../core/contract/quality.ts';
 import type {
   BatchReport,
   CostEstimate,
@@ -49,6 +50,8 @@ export interface RunSummary {
   verdictsByScorer: Record<string, Record<string, number>>;
   /** How many of these verdicts are good, by scorer, if a value of the scorer is. Absent while the run is running. */
   good?: Record<string, number>;
+  /** What the run has added to the counts, by variant, and the hour of its first capture. Absent while the run is running. */
+  counted?: { first?: string; variants: Record<string, QualityCell> };
   quarantineReasons: Record<string, number>;
   spend: JudgeSpend;
   /**

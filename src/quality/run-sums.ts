@@ -8,7 +8,7 @@ import type {
 } from '../core/contract/quality.ts';
 import { addCell } from './cell.ts';
 import { branch } from './count-tree.ts';
-import { cellsOf, dayOf } from './counts-store.ts';
+import { cellsOf, dayOf, sumOfCells } from './counts-store.ts';
 import { addFailures } from './detectors.ts';
 
 /** Hours × variants of one run: more than a year of two variants. With a dozen scorers, they take about 100 MB. */
@@ -84,6 +84,20 @@ export class RunSums {
       ];
     });
     return { series: Object.fromEntries(series), failures: this.#failures };
+  }
+
+  /** Returns what the run has counted, by variant, and the hour of its first capture. */
+  counted(): { first?: string; variants: Record<string, QualityCell> } {
+    const cells = cellsOf(this.counts).map(({ hour, variant, cell: { seconds: _, ...cell } }) => ({
+      hour,
+      variant,
+      cell,
+    }));
+    const variants = [...Map.groupBy(cells, ({ variant }) => variant)].map(([variant, own]) => [
+      variant,
+      sumOfCells(own),
+    ]);
+    return { ...(cells[0] && { first: cells[0].hour }), variants: Object.fromEntries(variants) };
   }
 
   /** Returns a warning for the summary if counts are missing. */

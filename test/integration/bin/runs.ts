@@ -35,7 +35,7 @@ describe('show --follow', () => {
     const { stdout, code } = await run(showCommand(), processed.name, '--follow');
     expect(code).toBe(0);
     expect(stdout).toContain(`── ${processed.name}: succeeded ──`);
-    expect(stdout).toMatch(/^captured: 6\ntraced: 5\nquarantined: 1$/m);
+    expect(stdout).toMatch(/^captured 6, traced 5, quarantined 1, /m);
     expect(stdout).toMatch(new RegExp(`^NotJson: 1\\n  ${PROCESSED_KEY}:6: .*cut off`, 'm'));
     expect(stdout).toMatch(/^traces: http:\/\/127\.0\.0\.1:\d+\/#\/experiments\/\d+\/traces\?startTimeLabel=ALL$/m);
     expect(stdout).toContain(`inference-monitor show ${processed.name} --out quarantined.jsonl`);
@@ -121,7 +121,7 @@ describe('process', () => {
     expect(expectPublished('process', dry.stdout)).toMatchObject({ runs: [], files: [{ path }] });
     const { stdout, code } = await run(processCommand(), path);
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^captured: 2\ntraced: 1\nquarantined: 1$/m);
+    expect(stdout).toMatch(/^captured 2, traced 1, quarantined 1, /m);
     const again = await run(processCommand(), path, '--sample-rate', '0.1', '--json');
     expect(again.stderr).toContain('1 file is in the bucket already');
     expect(JSON.parse(again.stdout).runs[0].asked).toBe(

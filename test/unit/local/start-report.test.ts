@@ -39,6 +39,7 @@ function report(more: Partial<Report>): string {
     deployed,
     runs: [run],
     summaries: new Map([['run-1', summary({ planned: 3, traced: 2, quarantined: 1 })]]),
+    active: [],
     experiments: [{ name: 'my-endpoint', id: '1' }],
     seconds: 1,
     width: Number.POSITIVE_INFINITY,

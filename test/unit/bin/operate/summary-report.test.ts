@@ -1,8 +1,11 @@
 /** The summary of several runs, as local commands print it. */
 
-import { addUp, totalLines, verdictLines } from '../../../../bin/operate/summary-report.ts';
+import { addUp, summaryLines, totalsLine, verdictLines } from '../../../../bin/operate/summary-report.ts';
+import type { QualityCell } from '../../../../src/core/contract/quality.ts';
 import { scorersFor } from '../../../../src/judge/scorers/scorer-set.ts';
+import { healthOfRuns } from '../../../../src/monitoring/run-health.ts';
 import { goodVerdicts, type RunSummary, SummaryBuilder } from '../../../../src/monitoring/summary.ts';
+import { PLAIN } from '../../../../src/quality/rates-text.ts';
 
 function summary(change: (draft: RunSummary) => void): RunSummary {
   const draft = new SummaryBuilder({ name: 'run', startTime: '2026-11-20T10:00:00Z' }).build();
@@ -28,30 +31,35 @@ const second = summary((draft) => {
 });
 
 describe('the summary of several runs', () => {
-  test('has one number per line', () => {
-    const lines = totalLines(addUp([first, second]));
-    expect(lines).toEqual([
-      'captured: 14',
-      'traced: 12',
-      'quarantined: 1',
-      'evaluated: 12',
-      'failed: 2',
-      'cost_usd: 0.0136',
-      'verdicts: 52',
-      'judge_calls: 12',
-      'judge_tokens: 1320',
-      'runs: 2',
-      'verdicts_not_judgeable: 5',
-      'failed_runs: 1',
-    ]);
-    for (const line of lines) expect(line).toMatch(/^\w+: [\d.]+$/);
-  });
-
-  test('has an unknown cost if the cost of one run is unknown', () => {
+  test('has its figures in one line, without those that are 0', () => {
+    expect(totalsLine(addUp([first, second]))).toBe(
+      'captured 14, traced 12, quarantined 1, judged 12, verdicts 52, failed 2, judge calls 12, runs 2, failed runs 1, judge $0.0136',
+    );
     const unknown = summary((draft) => {
       draft.spend.usd = null;
     });
-    expect(totalLines(addUp([first, unknown]))).toContain('cost_usd: unknown');
+    expect(totalsLine(addUp([first, unknown]))).toMatch(/, judge \$ unknown$/);
+  });
+
+  test('says how the endpoint is by all their captures, whatever their age', () => {
+    const active = scorersFor();
+    const counted = (variants: Record<string, QualityCell>) => (draft: RunSummary) => {
+      draft.status = 'succeeded';
+      draft.counted = { first: '2026-11-18T10', variants };
+    };
+    const runs = [
+      summary(counted({ A: { captures: 20, scorers: { safety: { 1: { captures: 20, values: { yes: 20 } } } } } })),
+      summary(
+        counted({ A: { captures: 20, scorers: { safety: { 1: { captures: 20, values: { yes: 19, no: 1 } } } } } }),
+      ),
+    ];
+    const health = healthOfRuns(runs, { active });
+    const lines = summaryLines(addUp(runs), health, { width: 200, style: PLAIN });
+    expect(lines[0]).toBe('! needs a look: safety: 1 of 40 judged replies fails');
+    expect(lines).toContain('✓ 40 new captures');
+    expect(lines).toContain('Next: inference-monitor worst --scorer safety --from 2026-11-18T10:00Z');
+    expect(healthOfRuns([first, ...runs], { active })).toBeUndefined();
+    expect(summaryLines(addUp([first]), undefined, { width: 200, style: PLAIN })).toHaveLength(1);
   });
 
   test('counts each verdict and averages numbers', () => {

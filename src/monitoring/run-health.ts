@@ -1,0 +1,45 @@
+/** The state of an endpoint by the captures that runs have processed, whatever their age. */
+
+import { HOUR_MS } from '../captures/files/capture-path.ts';
+import type { LambdaEnvironment } from '../core/settings/environment.ts';
+import { type Health, healthOf } from '../health/findings.ts';
+import type { Scorer } from '../judge/types.ts';
+import { hourMs } from '../quality/counts-store.ts';
+import type { RunSummary } from './summary.ts';
+
+interface Judging extends Partial<Pick<LambdaEnvironment, 'SHADOW_VARIANTS'>> {
+  active: readonly Scorer[];
+  stack?: string | undefined;
+}
+
+/** @returns `undefined` if a run has not counted what it did: it goes on, or an earlier version has summarized it */
+export function healthOfRuns(
+  summaries: readonly RunSummary[],
+  { active, SHADOW_VARIANTS: shadow = [], stack }: Judging,
+): Health | undefined {
+  if (summaries.length === 0 || summaries.some(({ counted }) => counted === undefined)) return undefined;
+  const asOf =
+    summaries
+      .map(({ endedAt }) => endedAt)
+      .toSorted()
+      .at(-1) ?? '';
+  const cells = summaries.flatMap(({ counted: { first = '', variants = {} } = {} }) =>
+    Object.entries(variants).map(([variant, cell]) => ({ hour: first, variant, cell })),
+  );
+  const hours = cells.map(({ hour }) => hourMs(hour));
+  const failed = summaries.filter(({ status }) => status === 'failed');
+  return healthOf({
+    isOfRun: true,
+    window: { fromMs: Math.min(...hours), toMs: Math.max(...hours) + HOUR_MS },
+    cells,
+    active,
+    shadow,
+    objectives: [],
+    failedRuns: {
+      value: failed.map(({ run, endedAt, error }) => ({ run, endedAt, error: error?.name ?? 'RunIncomplete' })),
+      asOf,
+    },
+    nowMs: Date.parse(asOf),
+    stack,
+  });
+}
