@@ -56,6 +56,7 @@ export function monitoringFunctions(scope: Construct, props: StackParts): Monito
   for (const { role } of [processor, evaluator]) grantArtifacts(role, settings);
   grantWorkBucket(functions, props.workBucket);
   grantExecutionStatus(planner, settings);
+  grantStatus(functions.summarizer, props);
   grantJudge(evaluator.role, settings, { cascade: true });
   for (const model of judgeModels(settings)) grantModelLookUp(planner.role, model);
   for (const { role } of [processor, evaluator]) grantSentTraces(role, props.budget, settings);
@@ -100,8 +101,8 @@ function grantWorkBucket(
     write: ['batchState', 'words'],
   });
   grantWork(workBucket, summarizer.role, {
-    read: [...RECORDS, 'batchState', 'summaryState', 'counts'],
-    write: ['summary', 'summaryState', 'files', 'counts', 'replayVerdicts'],
+    read: [...RECORDS, 'batchState', 'summaryState', 'counts', 'truthLabeled', 'reports'],
+    write: ['summary', 'summaryState', 'files', 'counts', 'reports', 'replayVerdicts'],
     remove: ['newCounts', 'daySums'],
   });
 }
@@ -116,6 +117,26 @@ function grantExecutionStatus({ role }: PipelineFunction, { STACK_PREFIX }: Sett
     resources: [`arn:${partition}:states:${region}:${account}:execution:${stateMachine}:*`],
     why: 'Executions are named when they start; these are those of this state machine.',
   });
+}
+
+/** What the page about the endpoint says of runs, alarms, invocations and today's budget. */
+function grantStatus(summarizer: PipelineFunction, { settings, budget }: StackParts): void {
+  const { role } = summarizer;
+  grantExecutionStatus(summarizer, settings);
+  const { partition, region, account } = Stack.of(role);
+  const { stateMachine } = resourceNames(settings.STACK_PREFIX);
+  allow(role, {
+    actions: ['states:ListExecutions'],
+    resources: [`arn:${partition}:states:${region}:${account}:stateMachine:${stateMachine}`],
+  });
+  allow(role, {
+    actions: ['cloudwatch:DescribeAlarms'],
+    resources: [`arn:${partition}:cloudwatch:${region}:${account}:alarm:*`],
+    why: 'To list alarms by a prefix needs the permission for all.',
+  });
+  allow(role, { actions: ['cloudwatch:GetMetricData'], resources: ['*'], why: 'Metrics have no ARN.' });
+  allow(role, { actions: ['dynamodb:GetItem'], resources: [budget.tableArn] });
+  grantKey(role, settings.WORK_KMS_KEY_ARN, 'dynamodb', 'table');
 }
 
 /** Lets the jobs of batch inference read and write the work bucket, and the function start them. */

@@ -51,6 +51,7 @@ export function workBucketOf(parent: Construct, id: string, settings: Settings):
       { id: 'batch', prefix: 'batch/', expiration: Duration.days(BATCH_DAYS) },
       { id: 'claims', prefix: 'claims/', expiration: Duration.days(CLAIMS_DAYS) },
       { id: 'counts', prefix: workKeys.countsPrefix, expiration: Duration.days(COUNTS_DAYS) },
+      { id: 'reports', prefix: workKeys.reportsPrefix, expiration: Duration.days(RUNS_DAYS) },
       { id: 'label-runs', prefix: truthKeys.runsPrefix, expiration: Duration.days(RUNS_DAYS) },
       { id: 'label-uploads', prefix: truthKeys.uploadsPrefix, expiration: Duration.days(RUNS_DAYS) },
       // Labeled predictions and what was said about them, to compare with the same season.

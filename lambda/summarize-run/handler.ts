@@ -19,6 +19,7 @@ import { describeFailure } from '../../src/monitoring/run-failure.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
 import { goodVerdicts, type RunSummary } from '../../src/monitoring/summary.ts';
 import { connectQuality } from '../../src/monitoring/watch-run.ts';
+import { writePage } from '../../src/monitoring/write-page.ts';
 import { RunSums } from '../../src/quality/run-sums.ts';
 
 const environment = readEnvironment();
@@ -26,6 +27,9 @@ const storage = new Storage(createS3Client());
 const metrics = createMetrics(environment.STACK_PREFIX);
 const watchRun = connectQuality(environment, storage);
 const stepFunctions = new SFNClient({});
+
+/** The page takes a few seconds. A run that is summarized in parts may have fewer left. */
+const PAGE_MS = 60_000;
 
 const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Context): Promise<SummarizeResult> => {
   const bucket = environment.WORK_BUCKET;
@@ -41,6 +45,7 @@ const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Conte
   const result = { summary: { bucket, key }, more: summary.status === 'unfinished', part: part + 1 };
   if (result.more) return { ...result, ok: true, error: '', cause: '' };
   summary.good = goodVerdicts(summary.verdictsByScorer, scorersFor({ guidelines: environment.JUDGE_GUIDELINES }));
+  summary.counted = quality.counted();
   const text = JSON.stringify(summary, null, 2);
   await storage.putText(bucket, key, text);
   const { replay } = summary.options ?? {};
@@ -48,10 +53,12 @@ const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Conte
     // The exchanges of a replay are no traffic.
     await storage.putText(bucket, replayKeys.verdicts(replay.run, run.name), text);
   } else {
-    await watchRun(summary, quality);
+    const hasTurned = await watchRun(summary, quality);
     await startLabels(summary);
     // Last, since a retry of what failed before would count everything twice.
     publish(summary);
+    if (context.getRemainingTimeInMillis() > PAGE_MS)
+      await writePage(hasTurned, { storage, sfn: stepFunctions, environment, functionArn: context.invokedFunctionArn });
   }
   const ok = summary.status !== 'failed';
   const { error: name, cause } = ok ? { error: '', cause: '' } : describeFailure(summary);

@@ -28,6 +28,7 @@ export const workPatterns = {
   measured: `${workKeys.measuredPrefix}*`,
   newCounts: `${workKeys.newCountsPrefix}*`,
   daySums: `${workKeys.daySumsPrefix}*`,
+  reports: `${workKeys.reportsPrefix}*`,
   forwards: `${workKeys.forwardsPrefix}*`,
   batchState: `${workKeys.batchStatePrefix(ANY_RUN)}*`,
   batchManifest: workKeys.batchManifest(ANY_RUN),

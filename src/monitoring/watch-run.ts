@@ -1,10 +1,12 @@
 /** Watches the quality that a run has seen: metrics, detectors and messages. */
 
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
+import { consoleLinks } from '../core/aws/console-links.ts';
 import { publishToTopic } from '../core/aws/signed-post.ts';
 import type { Storage } from '../core/aws/storage.ts';
 import { QUALITY_DIMENSIONS, type QualityMetric } from '../core/contract/names.ts';
 import type { QualityObservations } from '../core/contract/quality.ts';
+import { workKeys } from '../core/contract/work-keys.ts';
 import { createMetrics, logger } from '../core/process/logging.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { Detectors } from '../quality/detectors.ts';
@@ -14,41 +16,54 @@ import { watchQuality } from '../quality/watch.ts';
 import { isLive } from './plan/input.ts';
 import type { RunSummary } from './summary.ts';
 
-type Watch = (summary: Pick<RunSummary, 'run' | 'startedAt' | 'input' | 'options'>, quality: RunSums) => Promise<void>;
+type Watch = (
+  summary: Pick<RunSummary, 'run' | 'startedAt' | 'input' | 'options'>,
+  quality: RunSums,
+) => Promise<boolean>;
 
 /**
- * Returns a function that watches a run, if its captures are new. Backfills, retries and re-evaluations neither ring nor
+ * Returns a function that watches a run, if its captures are new, and tells whether an objective has become missed or met. Backfills, retries and re-evaluations neither ring nor
  * appear in the metrics, whose time is now.
  */
 export function connectQuality(environment: LambdaEnvironment, storage: Storage): Watch {
   const { ALARM_TOPIC_ARN: topic } = environment;
   const objectives = objectivesOf(environment);
-  if (objectives.length === 0) return async () => undefined;
+  if (objectives.length === 0) return async () => false;
   // Their limits take up to some seconds to calculate, which only a run of new captures needs.
   let detectors: Detectors | undefined;
   return async ({ run, startedAt, input, options }, quality) => {
     const observations = quality.observations();
-    if (observations === undefined || !isLive(input, options)) return;
+    if (observations === undefined || !isLive(input, options)) return false;
     detectors ??= new Detectors(objectives, environment.SHADOW_VARIANTS);
     const context = {
       stackPrefix: environment.STACK_PREFIX,
       endpointName: environment.SAGEMAKER_ENDPOINT_NAME,
       mlflow: environment.MLFLOW_TRACKING_URI,
       experimentId: quality.experimentId,
+      page: pageAddress(environment.WORK_BUCKET),
     };
     const observedRun = { name: run, startedMs: Date.parse(startedAt), observations };
+    let hasTurned = false;
     const missed = await watchQuality(observedRun, {
       storage,
       workBucket: environment.WORK_BUCKET,
       detectors,
       context,
       publish: async (message) => {
+        hasTurned = true;
         if (topic !== undefined) await publishToTopic(topic, message);
         logger.info('A message about quality was sent', { subject: message.subject });
       },
     });
     publishQuality(environment.STACK_PREFIX, observations, missed, Date.now());
+    return hasTurned;
   };
+}
+
+/** Returns where the newest page is: in the console, since a signed link would let anybody read it. */
+function pageAddress(bucket: string): string {
+  const key = workKeys.report('latest');
+  return consoleLinks(process.env.AWS_REGION ?? '')?.s3(bucket, key) ?? `s3://${bucket}/${key}`;
 }
 
 // --------------------------------------------------------------------------------------------------------- metrics

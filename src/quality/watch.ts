@@ -32,6 +32,8 @@ interface MessageContext {
   /** The address of MLflow, or the ARN of a managed one. */
   mlflow: string;
   experimentId: string;
+  /** The address of the newest page about the endpoint. */
+  page: string;
 }
 
 /** A message to the topic of the alarms. */
@@ -105,6 +107,7 @@ function paragraphs({ turn, window, failures }: Announcement, objective: Objecti
     ...('scorer' in objective.measure && objective.measure.scorer !== undefined
       ? ['The rates are the judge’s own. "inference-monitor rates" corrects them by people’s labels, if there are any.']
       : []),
+    `Page: ${context.page}\nNewer, from a terminal: inference-monitor report`,
     ...(isMissed ? ['What to do: section QualityMissed of docs/runbook.md.'] : []),
   ];
 }

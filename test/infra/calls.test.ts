@@ -26,6 +26,10 @@ const OWN_CALLS: [mark: string, actions: string[], never?: string][] = [
   ['MessageStructure', ['sns:Publish']],
   ['"ChangeMessageVisibility"', ['sqs:ChangeMessageVisibility']],
   ['"SendMessage"', ['sqs:SendMessage']],
+  [
+    '{AWS/SageMaker,EndpointName,VariantName}',
+    ['cloudwatch:DescribeAlarms', 'cloudwatch:GetMetricData', 'dynamodb:GetItem'],
+  ],
 ];
 
 /** Operations of the SDK's helper for uploads that the product does not reach: it neither tags objects nor creates buckets. */

@@ -3,9 +3,10 @@
  * holds their actions against the calls of each function.
  */
 import type { LambdaClient } from '@aws-sdk/client-lambda';
-import { callAws } from '../../bin/operate/aws-calls.ts';
 import { findForwarding } from '../../bin/operate/forwarding.ts';
-import { replayKeys } from '../../src/core/contract/work-keys.ts';
+import { callAws } from '../../src/core/aws/aws-json.ts';
+import { Storage } from '../../src/core/aws/storage.ts';
+import { replayKeys, workKeys } from '../../src/core/contract/work-keys.ts';
 import { uncheckedIn } from '../aws-requests/product-operations.ts';
 import { answer, TOKEN } from '../doubles/arthur.ts';
 import { chatLine, mixedLines } from '../helpers/deployed-captures.ts';
@@ -32,6 +33,12 @@ test('the whole path works with the policies of the stack', async () => {
   reader.stop();
   expect(found).toMatchObject({ records: 5, traced: 5, missing: [], wrong: {} });
   expect(summary?.verdicts.newVerdicts).toBe(Object.values(found.assessments).flat().length);
+  const storage = new Storage(environment.clients.s3);
+  const page = await storage.getText(pipeline.outputs.workBucket, workKeys.report('latest'));
+  for (const asked of ['no run lacks lines or verdicts', 'of today&#39;s budget']) expect(page?.text).toContain(asked);
+  // The emulator asks for this one without a resource, and AWS has it for alarms alone.
+  const denied = [...(page?.text ?? '').matchAll(/denied ([\w:]+)/g)].map(([, action]) => action);
+  expect(new Set(denied)).toEqual(new Set(['cloudwatch:DescribeAlarms']));
 });
 
 test('a replay works with the headers of the secret, the judge and MLflow, and one that was stopped is completed', async () => {

@@ -85,6 +85,9 @@ export const workKeys = {
   /** The newest measurement of an objective for true answers. */
   measured: (objective: string) => `${workKeys.measuredPrefix}${objective}.json`,
   measuredPrefix: 'counts/measured/',
+  /** The page about the endpoint, as it was on a day (UTC), and the newest one. */
+  report: (name: string) => `${workKeys.reportsPrefix}${name}.html`,
+  reportsPrefix: 'reports/',
   /** The receipt of a capture file that is forwarded. `digest` is that of its place and ETag. */
   forward: (digest: string) => `${workKeys.forwardsPrefix}${digest}.json`,
   forwardsPrefix: 'forwards/',

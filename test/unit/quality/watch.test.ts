@@ -57,7 +57,13 @@ class Rig {
       workBucket: 'b',
       detectors,
       nowMs,
-      context: { stackPrefix: 'prod', endpointName: 'my-endpoint', mlflow: 'https://mlflow.test', experimentId: '7' },
+      context: {
+        stackPrefix: 'prod',
+        endpointName: 'my-endpoint',
+        page: 's3://work/reports/latest.html',
+        mlflow: 'https://mlflow.test',
+        experimentId: '7',
+      },
       publish: async (message) => {
         if (this.isDeaf) throw new Error('no route');
         await this.sendsTo(message);
@@ -243,7 +249,13 @@ test('a subject is shorter than 100 characters', () => {
   const announced = detectors.apply(undefined, runOf(0, 1), endMs(0))?.outbox[0];
   const objective = detectors.objective('error replies');
   if (announced === undefined || objective === undefined) throw new Error('nothing rang');
-  const context = { stackPrefix: 'prod', endpointName: 'e'.repeat(63), mlflow: '', experimentId: '7' };
+  const context = {
+    stackPrefix: 'prod',
+    endpointName: 'e'.repeat(63),
+    mlflow: '',
+    experimentId: '7',
+    page: 's3://work/reports/latest.html',
+  };
   const { subject } = messageOf(announced, { ...objective, variant: 'v'.repeat(50) }, context);
   expect(subject).toMatch(/^ALARM: quality: error replies \(v{50}\) of e+$/);
   expect(subject.length).toBeLessThan(100);
@@ -273,7 +285,13 @@ test('a message shows the gravest failure first, and equal replies once with the
   expect(found).toEqual(['tr-harm 1', 'tr-20 1', 'tr-30 10']);
   const objective = detectors.objective('error replies');
   if (announced === undefined || objective === undefined) throw new Error('no objective is missed');
-  const context = { stackPrefix: 'prod', endpointName: 'e', mlflow: '', experimentId: '7' };
+  const context = {
+    stackPrefix: 'prod',
+    endpointName: 'e',
+    mlflow: '',
+    experimentId: '7',
+    page: 's3://work/reports/latest.html',
+  };
   expect(messageOf(announced, objective, context).body.default).toMatch(/look at first:\n- harm, .*\n- 10 × 20/s);
 });
 
@@ -302,7 +320,13 @@ test('the judge’s words are still JSON if they were cut within a character, an
       said: 'see https://evil.test/x or evil.test, 3.5 of 5 \ud83d',
     },
   ];
-  const context = { stackPrefix: 'prod', endpointName: 'e', mlflow: 'https://mlflow.test', experimentId: '7' };
+  const context = {
+    stackPrefix: 'prod',
+    endpointName: 'e',
+    page: 's3://work/reports/latest.html',
+    mlflow: 'https://mlflow.test',
+    experimentId: '7',
+  };
   const text = JSON.stringify(messageOf(announced, objective, context));
   expect(text).not.toContain('ud83d');
   expect(text).not.toMatch(/evil\.test|:\/\/evil/);

@@ -1,0 +1,49 @@
+/** Writes the page about the endpoint to the work bucket, at most once an hour, and when an objective becomes missed or met. */
+
+import type { SFNClient } from '@aws-sdk/client-sfn';
+import { HOUR_MS } from '../captures/files/capture-path.ts';
+import type { Storage } from '../core/aws/storage.ts';
+import { resourceNames } from '../core/contract/names.ts';
+import { workKeys } from '../core/contract/work-keys.ts';
+import { toNamedError } from '../core/errors/errors.ts';
+import { logger } from '../core/process/logging.ts';
+import type { LambdaEnvironment } from '../core/settings/environment.ts';
+import { makePage } from '../health/make-page.ts';
+
+const WINDOW_MS = 30 * 24 * HOUR_MS;
+
+interface PageDependencies {
+  storage: Storage;
+  sfn: SFNClient;
+  environment: LambdaEnvironment;
+  /** The ARN of the function at work: it tells partition, region and account. */
+  functionArn: string;
+  nowMs?: number;
+}
+
+/**
+ * Writes the page, unless there is one of the last hour. Of runs that end at the same time, one writes it.
+ *
+ * @param hasTurned an objective has become missed, or met again
+ */
+export async function writePage(hasTurned: boolean, deps: PageDependencies): Promise<void> {
+  const { storage, sfn, environment, functionArn, nowMs = Date.now() } = deps;
+  const { WORK_BUCKET: bucket, STACK_PREFIX: prefix, ALARM_QUOTES: withWords } = environment;
+  try {
+    const latest = await storage.head(bucket, workKeys.report('latest'));
+    if (!hasTurned && latest !== undefined && nowMs - latest.lastModifiedMs < HOUR_MS) return;
+    const [, partition, , region, account] = functionArn.split(':');
+    const stateMachineArn = `arn:${partition}:states:${region}:${account}:stateMachine:${resourceNames(prefix).stateMachine}`;
+    const toMs = Math.ceil(nowMs / HOUR_MS) * HOUR_MS;
+    const window = { fromMs: toMs - WINDOW_MS, toMs };
+    const before = { fromMs: toMs - 2 * WINDOW_MS, toMs: window.fromMs };
+    const stack = { storage, sfn, environment, stateMachineArn };
+    const { html: body } = await makePage(stack, { window, before, nowMs, withWords });
+    const content = { body, type: 'text/html; charset=utf-8' };
+    if ((await storage.putIf(bucket, workKeys.report('latest'), content, latest?.etag)) === undefined) return;
+    await storage.putBytes(bucket, workKeys.report(new Date(nowMs).toISOString().slice(0, 10)), content);
+  } catch (error) {
+    // The run has done its work, and a later one writes the page.
+    logger.warn('The page about the endpoint could not be written', { error: toNamedError(error) });
+  }
+}
