@@ -24,6 +24,7 @@ const BENCHMARKS: Record<string, FlagKinds> = {
   gate: { releases: 'number' },
   alarms: { years: 'number', drops: 'number' },
   rates: { simulations: 'number' },
+  status: { runs: 'number' },
   counts: { runs: 'number' },
   'label-weeks': { simulations: 'number' },
   'judge-cost': { records: 'number' },
