@@ -39,6 +39,8 @@ export interface HealthFacts {
   window: TimeWindow;
   /** Of the captures that a run has processed, whose age is no finding; absent: of the window until now. */
   isOfRun?: boolean;
+  /** Of runs: their lines, which they may have counted before. */
+  lines?: { all: number; quarantined: Readonly<Record<string, number>> };
   cells: readonly CountedCell[];
   /** Those of a window before, which `fell` compares with. */
   before?: readonly CountedCell[];

@@ -224,10 +224,11 @@ function variants({ apart, from, command }: Known): Found[] {
   });
 }
 
-function quarantine({ totals: { captures: all = 0, quarantined = {} }, whichRuns }: Known): Found[] {
+function quarantine({ facts, totals, whichRuns }: Known): Found[] {
+  const { quarantined = {} } = facts.lines ?? totals;
   const lines = sum(Object.values(quarantined));
   if (lines <= 0) return [{ state: 'healthy', message: 'no line is in quarantine' }];
-  const state = lines / (lines + all) > BAD_QUARANTINE ? 'bad' : 'needs a look';
+  const state = lines / (facts.lines?.all ?? lines + (totals.captures ?? 0)) > BAD_QUARANTINE ? 'bad' : 'needs a look';
   return [{ state, message: `${many(lines, 'line')} in quarantine${listed(quarantined)}`, command: whichRuns }];
 }
 

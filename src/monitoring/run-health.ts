@@ -2,6 +2,8 @@
 
 import { HOUR_MS } from '../captures/files/capture-path.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
+import { addCounts, noCounts } from '../core/values/counts.ts';
+import { sum } from '../core/values/sum.ts';
 import { type Health, healthOf } from '../health/findings.ts';
 import type { Scorer } from '../judge/types.ts';
 import { hourMs } from '../quality/counts-store.ts';
@@ -12,7 +14,7 @@ interface Judging extends Partial<Pick<LambdaEnvironment, 'SHADOW_VARIANTS'>> {
   stack?: string | undefined;
 }
 
-/** @returns `undefined` if a run has not counted what it did: it goes on, or an earlier version has summarized it */
+/** @returns `undefined` if a run has not counted what it did: it is under way, or an earlier version has summarized it */
 export function healthOfRuns(
   summaries: readonly RunSummary[],
   { active, SHADOW_VARIANTS: shadow = [], stack }: Judging,
@@ -26,11 +28,16 @@ export function healthOfRuns(
   const cells = summaries.flatMap(({ counted: { first = '', variants = {} } = {} }) =>
     Object.entries(variants).map(([variant, cell]) => ({ hour: first, variant, cell })),
   );
-  const hours = cells.map(({ hour }) => hourMs(hour));
+  // A run over lines that were traced before has counted none of them.
+  const nowMs = Date.parse(asOf);
+  const hours = cells.length === 0 ? [nowMs] : cells.map(({ hour }) => hourMs(hour));
+  const quarantined = noCounts();
+  for (const { quarantineReasons } of summaries) addCounts(quarantined, quarantineReasons);
   const failed = summaries.filter(({ status }) => status === 'failed');
   return healthOf({
     isOfRun: true,
     window: { fromMs: Math.min(...hours), toMs: Math.max(...hours) + HOUR_MS },
+    lines: { all: sum(summaries.map(({ lines }) => lines.planned)), quarantined },
     cells,
     active,
     shadow,
@@ -39,7 +46,7 @@ export function healthOfRuns(
       value: failed.map(({ run, endedAt, error }) => ({ run, endedAt, error: error?.name ?? 'RunIncomplete' })),
       asOf,
     },
-    nowMs: Date.parse(asOf),
+    nowMs,
     stack,
   });
 }

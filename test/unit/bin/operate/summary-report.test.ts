@@ -62,6 +62,19 @@ describe('the summary of several runs', () => {
     expect(summaryLines(addUp([first]), undefined, { width: 200, style: PLAIN })).toHaveLength(1);
   });
 
+  test('says so of a run that counts no captures, since they were traced before', () => {
+    const again = (planned: number) =>
+      summary((draft) => {
+        draft.status = 'succeeded';
+        draft.counted = { variants: {} };
+        Object.assign(draft.lines, { planned, traced: planned - 1, quarantined: 1 });
+        draft.quarantineReasons = { NotJson: 1 };
+      });
+    const wordsOf = (planned: number) => healthOfRuns([again(planned)], { active: scorersFor() })?.words;
+    expect(wordsOf(35)).toBe('needs a look: 1 line in quarantine (NotJson 1)');
+    expect(wordsOf(1)).toBe('bad: 1 line in quarantine (NotJson 1)');
+  });
+
   test('counts each verdict and averages numbers', () => {
     expect(verdictLines(addUp([first, second]))).toEqual([
       '  response_words  mean 10 of 10',
