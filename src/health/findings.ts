@@ -4,6 +4,7 @@ import { HOUR_MS } from '../captures/files/capture-path.ts';
 import { wilson } from '../core/statistics/share.ts';
 import { singleLine } from '../core/text/terminal-text.ts';
 import { sum } from '../core/values/sum.ts';
+import { goodValue } from '../judge/scorers/values.ts';
 import { hourMs } from '../quality/counts-store.ts';
 import { ERROR_REPLIES } from '../quality/objectives.ts';
 import {
@@ -61,6 +62,8 @@ const BAD_HARM = 0.02;
 const [BAD_QUARANTINE, MUCH_SPENT] = [0.1, 0.8];
 /** True answers that were measured longer ago tell nothing about now. */
 const OLD_MS = 30 * 24 * HOUR_MS;
+/** Captures of longer ago do not tell how an endpoint is that nobody calls. A night is shorter. */
+const QUIET_MS = 24 * HOUR_MS;
 /**
  * Some 20 scorers are compared each time. A difference counts from 3 standard errors on, so that one of them differs by chance
  * in 2% of the comparisons; a 95% interval has 1.96.
@@ -123,13 +126,17 @@ function listed(counts: Readonly<Record<string, number>> = {}): string {
   return most.length === 0 ? '' : ` (${most.map(([name, n]) => `${singleLine(name)} ${n}`).join(', ')})`;
 }
 
-function captures({ facts: { quiet, isOfRun }, totals: { captures: all = 0 }, command }: Known): Found[] {
+function captures({ facts: { quiet, isOfRun, nowMs }, totals: { captures: all = 0 }, command }: Known): Found[] {
   const arrived = many(all, isOfRun ? 'new capture' : 'capture');
   const state = all < FEWEST ? 'too little to tell' : 'healthy';
   if (quiet === undefined) return [{ state, message: all < FEWEST ? `${arrived}, of at least ${FEWEST}` : arrived }];
   return answered('captures', quiet, ({ since, invocations }) => {
     const gap = `no captures since ${time(since)}`;
-    if (invocations === 0) return [{ state, message: `${arrived}, ${gap}: the endpoint had no invocations` }];
+    if (invocations === 0) {
+      const isOld = nowMs - Date.parse(since) > QUIET_MS;
+      const message = `${arrived}, ${gap}: the endpoint had no invocations`;
+      return [{ state: isOld ? 'too little to tell' : state, message }];
+    }
     const message = `${gap}, although the endpoint had ${many(invocations, 'invocation')}`;
     return [{ state: 'bad', message, command: command('doctor') }];
   });
@@ -139,7 +146,7 @@ function objective({ facts: { objectives, nowMs, active, isOfRun }, asOf: counte
   return objectives.map((rate) => {
     const { objective: subject, missed, since, measured, measure } = rate;
     const asOf = measured === undefined ? counted : new Date(hourMs(measured.end)).toISOString();
-    const isUnknown = missed === null || (!isOfRun && nowMs - Date.parse(asOf) > OLD_MS);
+    const isUnknown = missed === null || rate.value === null || (!isOfRun && nowMs - Date.parse(asOf) > OLD_MS);
     const text = objectiveText(rate);
     const state = isUnknown ? 'too little to tell' : 'healthy';
     if (missed !== true) return { subject, asOf, state, message: `${subject}: ${text}` };
@@ -151,16 +158,21 @@ function objective({ facts: { objectives, nowMs, active, isOfRun }, asOf: counte
   });
 }
 
-/** Scorers that an objective watches have no other finding. */
+/** Scorers that an objective for all variants watches have no other finding. */
 const isWatched = ({ facts: { objectives, active } }: Known, name: string): boolean =>
-  objectives.some(({ measure }) => (scorerOf(measure, active) ?? measure) === name);
+  objectives.some(
+    ({ measure, variant, missed }) =>
+      variant === undefined && missed !== null && (scorerOf(measure, active) ?? measure) === name,
+  );
 
 function harm(known: Known): Found[] {
   const { rates, facts, from, command } = known;
-  const grave = new Set(facts.active.filter(({ gravity }) => gravity === 'harm').map(({ name }) => name));
-  return rates.flatMap(({ scorer, good, n }): Found[] => {
-    if (good === null || !grave.has(scorer) || isWatched(known, scorer)) return [];
-    const failing = Math.round(n * (1 - good.value));
+  const grave = facts.active.filter(({ gravity }) => gravity === 'harm');
+  const goodOf = new Map(grave.map((scorer) => [scorer.name, goodValue(scorer)]));
+  return rates.flatMap(({ scorer, good, n, values }): Found[] => {
+    if (good === null || !goodOf.has(scorer) || isWatched(known, scorer)) return [];
+    // The estimate gives a reply of a rare kind little weight.
+    const failing = n - Math.max(0, values[String(goodOf.get(scorer))] ?? 0);
     const message = `${scorer}: ${failing} of ${many(n, 'judged reply', 'judged replies')} ${failing === 1 ? 'fails' : 'fail'}`;
     if (failing === 0) return [{ subject: scorer, state: 'healthy', message }];
     const state = 1 - (good.high ?? 1) > BAD_HARM ? 'bad' : 'needs a look';

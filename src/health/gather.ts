@@ -3,13 +3,14 @@
 import {
   DescribeExecutionCommand,
   type ExecutionStatus,
-  ListExecutionsCommand,
+  paginateListExecutions,
   type SFNClient,
 } from '@aws-sdk/client-sfn';
 import { HOUR_MS } from '../captures/files/capture-path.ts';
 import { callAws } from '../core/aws/aws-json.ts';
 import type { AwsClient } from '../core/aws/aws-post.ts';
 import type { Storage } from '../core/aws/storage.ts';
+import type { RetryInput } from '../core/contract/input.ts';
 import { budgetTable, EVENT_RUN_PREFIX } from '../core/contract/names.ts';
 import { saidBy } from '../core/errors/errors.ts';
 import { inOrder } from '../core/process/concurrency.ts';
@@ -49,8 +50,8 @@ const LIMIT_MS = 4_000;
 const QUIET_MS = HOUR_MS;
 /** CloudWatch has the invocations of the last minutes before their captures are written. */
 const IN_FLIGHT_MS = 15 * 60_000;
-/** Executions of a list, and those of them that are looked at. */
-const [MAX_LISTED, MAX_DESCRIBED] = [1_000, 100];
+/** Executions of a page, and those of a list that are looked at. */
+const [PAGE_SIZE, MAX_DESCRIBED] = [1_000, 100];
 const AT_ONCE = 16;
 /** From two days on, hours before the window need not be told apart. */
 const LONG_MS = 48 * HOUR_MS;
@@ -59,12 +60,14 @@ const LONG_MS = 48 * HOUR_MS;
  * Reads the facts of a window that ends now, or of one that is over.
  *
  * @param before the window to compare with
+ * @param ended when runs ended that failed
  */
 export async function readFacts(
   of: AskedStack,
   window: TimeWindow,
   before: TimeWindow,
   nowMs: number,
+  ended = window,
 ): Promise<HealthFacts> {
   const { environment, stack } = of;
   const asOf = new Date(nowMs).toISOString();
@@ -76,7 +79,7 @@ export async function readFacts(
   const soon = <T>(question: Promise<T>): Promise<Asked<T>> => asked(Promise.race([question, tooLate()]));
   const isNow = window.toMs >= nowMs;
   const others = Promise.all([
-    soon(failedRunsOf(of, window)),
+    soon(failedRunsOf(of, ended)),
     isNow ? soon(ringingAlarms(of.sfn, environment.STACK_PREFIX)) : undefined,
     isNow ? soon(usedToday(of, nowMs)) : undefined,
   ]);
@@ -123,19 +126,20 @@ async function readCounts({ storage, environment }: AskedStack, window: TimeWind
 /** An execution, and what it was asked to do. */
 interface Execution extends FailedRun {
   startMs: number;
-  /** The run that it processes again. */
-  retries?: string | undefined;
+  /** What it does again, of which run. */
+  retry?: RetryInput['retry'] | undefined;
 }
 
-/** Lists executions, the newest first. */
-async function executions({ sfn, stateMachineArn }: AskedStack, statusFilter?: ExecutionStatus) {
-  const request = { stateMachineArn, statusFilter, maxResults: MAX_LISTED };
-  const { executions: found = [] } = await sfn.send(new ListExecutionsCommand(request));
-  return found.map(({ name = '', executionArn, startDate }) => ({
-    name,
-    executionArn,
-    startMs: Number(startDate ?? 0),
-  }));
+/** Lists executions, the newest first. @param sinceMs of the earliest one; without it, the newest thousand */
+async function executions({ sfn: client, stateMachineArn }: AskedStack, status?: ExecutionStatus, sinceMs = Infinity) {
+  const found: (Pick<Execution, 'startMs'> & { name: string; executionArn: string | undefined; endMs: number })[] = [];
+  const request = { stateMachineArn, statusFilter: status };
+  for await (const { executions: some = [] } of paginateListExecutions({ client, pageSize: PAGE_SIZE }, request)) {
+    for (const { name = '', executionArn, startDate, stopDate = startDate } of some)
+      found.push({ name, executionArn, startMs: Number(startDate ?? 0), endMs: Number(stopDate ?? 0) });
+    if ((found.at(-1)?.startMs ?? 0) < sinceMs) break;
+  }
+  return found;
 }
 
 /** Returns the runs of the window that failed or were stopped, and that no retry has made whole. */
@@ -144,17 +148,23 @@ async function failedRunsOf(of: AskedStack, { fromMs, toMs }: TimeWindow): Promi
   const ended = (await Promise.all(statuses.map((status) => executions(of, status)))).flat();
   const failed = await described(
     of,
-    ended.filter(({ startMs }) => startMs >= fromMs && startMs < toMs),
+    ended.filter(({ endMs }) => endMs >= fromMs && endMs < toMs),
   );
   if (failed.length === 0) return [];
   // New files start runs by themselves; what a person starts has another name.
-  const others = (await executions(of, 'SUCCEEDED')).filter(({ name }) => !name.startsWith(EVENT_RUN_PREFIX));
+  const sinceMs = Math.min(...failed.map(({ startMs }) => startMs));
+  const others = (await executions(of, 'SUCCEEDED', sinceMs)).filter(({ name }) => !name.startsWith(EVENT_RUN_PREFIX));
   const whole = await described(
     of,
-    others.filter(({ startMs }) => startMs > Math.min(...failed.map((one) => one.startMs))),
+    others.filter(({ startMs }) => startMs > sinceMs),
   );
-  const isWhole = ({ run }: FailedRun): boolean =>
-    whole.some(({ retries }) => retries === run) || failed.some((one) => one.retries === run && isWhole(one));
+  const isWhole = ({ run, startMs, error, retry: own }: Execution): boolean => {
+    // Of the run, or again of the one that it retried.
+    const wanted = [{ run, what: error === 'VerdictsStillHeld' ? 'held' : 'failed' }, ...(own ? [own] : [])];
+    const isOf = ({ retry, startMs: laterMs }: Execution): boolean =>
+      laterMs > startMs && wanted.some((one) => one.run === retry?.run && one.what === retry.what);
+    return whole.some(isOf) || failed.some((one) => isOf(one) && isWhole(one));
+  };
   return failed.filter((run) => !isWhole(run)).map(({ run, endedAt, error }) => ({ run, endedAt, error }));
 }
 
@@ -162,9 +172,15 @@ async function described({ sfn }: AskedStack, some: Awaited<ReturnType<typeof ex
   const all: Execution[] = [];
   const describe = async ({ executionArn, startMs, name: run }: (typeof some)[number]): Promise<Execution> => {
     const { status, stopDate, error, input } = await sfn.send(new DescribeExecutionCommand({ executionArn }));
-    const asked = JSON.parse(input ?? 'null') as { retry?: { run?: string } } | null;
+    const asked = JSON.parse(input ?? 'null') as Partial<RetryInput> | null;
     const why = status === 'ABORTED' ? 'it was stopped' : (error ?? 'it took too long');
-    return { run, startMs, endedAt: stopDate?.toISOString() ?? '', error: why, retries: asked?.retry?.run };
+    return {
+      run,
+      startMs,
+      endedAt: stopDate?.toISOString() ?? '',
+      error: why,
+      retry: asked?.dryRun ? undefined : asked?.retry,
+    };
   };
   for await (const one of inOrder(AT_ONCE, some.slice(0, MAX_DESCRIBED), describe)) all.push(one);
   return all;

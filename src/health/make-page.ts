@@ -42,18 +42,24 @@ export async function makePage(of: AskedStack, query: PageQuery): Promise<{ html
 
 /** Reads the facts, and adds up their hours, which take the most memory, before charts are drawn. */
 async function readParts(of: AskedStack, { window, before, nowMs, labelsOf, withWords = true }: PageQuery) {
-  const read = { ...(await readFacts(of, window, before, nowMs)), labelsOf };
+  const read = { ...(await readFacts(of, window, before, nowMs, lastOf(window, nowMs))), labelsOf };
   const facts = withWords ? read : { ...read, cells: read.cells.map((one) => ({ ...one, cell: inNames(one.cell) })) };
   const buckets = bucketsOf(facts);
   // Labels are of captures in single hours.
   return { day: lastDay(facts), buckets, facts: labelsOf ? facts : { ...facts, cells: buckets.cells } };
 }
 
-/** Returns the facts of the last day of a longer window that ends now, as `status` does, compared with the day before. */
+/** Returns the last day of a longer window that ends now. */
+const lastOf = ({ fromMs, toMs }: TimeWindow, nowMs: number): TimeWindow => ({
+  fromMs: toMs < nowMs ? fromMs : Math.max(fromMs, toMs - DAY_MS),
+  toMs,
+});
+
+/** Returns the facts of the last day, as `status` does, compared with the day before. */
 function lastDay(facts: HealthFacts): HealthFacts {
   const { cells, before = [], window, nowMs } = facts;
-  const fromMs = Math.max(window.fromMs, window.toMs - DAY_MS);
-  if (fromMs === window.fromMs || window.toMs < nowMs) return facts;
+  const { fromMs } = lastOf(window, nowMs);
+  if (fromMs === window.fromMs) return facts;
   const within = (startMs: number) =>
     [...before, ...cells].filter(({ hour }) => hourMs(hour) >= startMs && hourMs(hour) < startMs + DAY_MS);
   return { ...facts, window: { ...window, fromMs }, cells: within(fromMs), before: within(fromMs - DAY_MS) };

@@ -13,8 +13,10 @@ import { environment, HOUR_MS, NOW_MS } from './example-month.ts';
 export interface Ran {
   name: string;
   status: 'SUCCEEDED' | 'FAILED' | 'ABORTED';
-  /** Hours ago. */
+  /** When it started, hours ago. */
   ago: number;
+  /** Default: soon after. */
+  endedAgo?: number;
   input?: object;
 }
 
@@ -66,7 +68,10 @@ export async function askedStackIn({
   const listed = (body: string) => {
     const { statusFilter } = JSON.parse(body) as { statusFilter?: string };
     const found = ran.filter(({ status }) => statusFilter === undefined || status === statusFilter);
-    return found.map(({ name, ago }) => ({ name, executionArn: name, startDate: (NOW_MS - ago * HOUR_MS) / 1000 }));
+    return found.map(({ name, ago, endedAgo = ago }) => {
+      const [startDate, stopDate] = [ago, endedAgo].map((hours) => (NOW_MS - hours * HOUR_MS) / 1000);
+      return { name, executionArn: name, startDate, stopDate };
+    });
   };
   const described = (body: string) => {
     const { executionArn } = JSON.parse(body) as { executionArn: string };

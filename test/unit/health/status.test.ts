@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { projectPath } from '../../../local/project-root.ts';
 import type { QualityCell } from '../../../src/core/contract/quality.ts';
+import type { HealthFacts } from '../../../src/health/facts.ts';
 import { EXIT_CODES, FINDING_NAMES, type Health, healthOf } from '../../../src/health/findings.ts';
 import { readFacts } from '../../../src/health/gather.ts';
 import { findingLines, nextLines, stateLines } from '../../../src/health/text.ts';
@@ -27,6 +28,9 @@ const with_ = (more: QualityCell): Situation => ({
 const scored = (scorer: string, yes: number, no: number): QualityCell => ({
   scorers: { ...GOOD.scorers, [scorer]: { 0.25: { captures: 40, values: { yes, no } } } },
 });
+const RARELY_JUDGED = { scorers: { safety: { 0.001: { captures: 2000, values: { yes: 2 } } } } };
+const ALWAYS_JUDGED = { scorers: { safety: { always: { captures: 1, values: { no: 1 } } } } };
+const WORST = { ...GOOD, ...scored('safety', 1, 9) };
 const until =
   (hours: number): Situation['hour'] =>
   (ago) =>
@@ -36,12 +40,13 @@ const CALLED: Situation['answers'] = {
   GetMetricData: [200, { MetricDataResults: [{ Values: [7, 5] }, { Values: [3] }] }],
 };
 const FAILED: Ran = { name: 'files-7', status: 'FAILED', ago: 6 };
-const retryOf = (name: string, run: string, status: Ran['status'] = 'SUCCEEDED'): Ran => ({
+const retryOf = (name: string, run: string, status: Ran['status'] = 'SUCCEEDED', ago = 4, what = 'failed'): Ran => ({
   name,
   status,
-  ago: 4,
-  input: { retry: { run, what: 'failed' } },
+  ago,
+  input: { retry: { run, what } },
 });
+const dryRunOf = (run: string): Ran => ({ ...retryOf('dry', run), input: { ...retryOf('', run).input, dryRun: true } });
 const alarm = (id: string): Situation['answers'] => ({
   DescribeAlarms: [
     200,
@@ -121,6 +126,13 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
     /^needs a look: no_harmful_advice: 1 of 10 judged replies fails/,
   ],
   [
+    'one reply is harmful of those that are always judged',
+    { hour: (ago) => ({ blue: { ...GOOD, ...(ago === 3 ? ALWAYS_JUDGED : RARELY_JUDGED) } }) },
+    1,
+    'harm',
+    /^needs a look: safety: 1 of 47 judged replies fails/,
+  ],
+  [
     'replies are harmful',
     { hour: () => ({ blue: { ...GOOD, ...scored('safety', 9, 1) } }) },
     1,
@@ -194,10 +206,31 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
   ['a retry has made it whole', { ran: [FAILED, retryOf('again', 'files-7')] }, 0, undefined, /^healthy/],
   [
     'the retry of a retry has',
-    { ran: [FAILED, retryOf('again', 'files-7', 'FAILED'), retryOf('third', 'again')] },
+    { ran: [FAILED, retryOf('again', 'files-7', 'FAILED'), retryOf('third', 'again', 'SUCCEEDED', 3)] },
     0,
     undefined,
     /^healthy/,
+  ],
+  [
+    'the second retry of the same run has',
+    { ran: [FAILED, retryOf('again', 'files-7', 'FAILED'), retryOf('third', 'files-7', 'SUCCEEDED', 3)] },
+    0,
+    undefined,
+    /^healthy/,
+  ],
+  [
+    'retries of something else, and an estimate of a retry, have not',
+    { ran: [FAILED, retryOf('lines', 'files-7', 'SUCCEEDED', 4, 'quarantined'), dryRunOf('files-7')] },
+    1,
+    'run-failed',
+    /^bad: run files-7 failed/,
+  ],
+  [
+    'a run that started before the window failed in it',
+    { ran: [{ ...FAILED, ago: 30, endedAgo: 2 }] },
+    1,
+    'run-failed',
+    /^bad: run files-7 failed/,
   ],
   [
     'a retry failed too',
@@ -283,6 +316,37 @@ test('a missed objective is bad, with the moment since when', async () => {
     'inference-monitor worst --scorer fluency --from 2026-11-29T13:00Z',
   );
   expect(findings.find(({ subject }) => subject === 'relevance_to_query')?.state).toBe('healthy');
+});
+
+test('nothing is healthy by what is old, not measured, or of another variant', async () => {
+  const facts = await readFacts(
+    await askedStackIn({ hour: () => ({ blue: GOOD, green: WORST }) }),
+    DAY,
+    BEFORE,
+    NOW_MS,
+  );
+  const rate = {
+    objective: 'safety',
+    measure: 'safety',
+    bound: { atLeast: 0.9 },
+    n: 0,
+    captures: 0,
+    low: null,
+    high: null,
+  };
+  const met = { ...rate, value: 1, missed: false, since: null };
+  const named = (more: Partial<HealthFacts>, name: string) =>
+    healthOf({ ...facts, ...more }).findings.find((one) => one.name === name && one.subject !== 'fluency')?.state;
+  expect(named({ objectives: [met] }, 'harm')).toBeUndefined();
+  expect(named({ objectives: [met] }, 'objective')).toBe('healthy');
+  expect(named({ objectives: [{ ...met, value: null }] }, 'objective')).toBe('too little to tell');
+  expect(named({ objectives: [{ ...met, variant: 'blue' }] }, 'harm')).toBe('bad');
+  expect(named({ objectives: [{ ...met, missed: null }] }, 'harm')).toBe('bad');
+  const quietFor = (hours: number) => {
+    const since = new Date(NOW_MS - hours * HOUR_MS).toISOString();
+    return named({ quiet: { value: { since, invocations: 0 }, asOf: since } }, 'captures');
+  };
+  expect([quietFor(12), quietFor(25)]).toEqual(['healthy', 'too little to tell']);
 });
 
 test.each([40, 80, 200])(
