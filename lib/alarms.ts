@@ -279,7 +279,7 @@ export class Alarms extends Construct {
     const throttlers = {
       JudgeThrottled: ['judge', 'The provider of the judge throttles calls'],
       MlflowThrottled: ['mlflow', 'MLflow throttles requests'],
-      TableThrottled: ['table', 'DynamoDB throttles the table of the budget and the gate'],
+      TableThrottled: ['table', 'DynamoDB throttles the table of limits'],
     } as const;
     for (const [id, [by, what]] of Object.entries(throttlers)) {
       const despitePauses = { evaluationPeriods: PERIODS_WITH_PAUSES, datapointsToAlarm: SUSTAINED_PERIODS };

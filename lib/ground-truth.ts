@@ -102,7 +102,7 @@ export class GroundTruth extends Construct {
     if (this.files === undefined) return;
     alarms.add('GroundTruthFailed', {
       metric: this.stateMachine.metricFailed({ period: PERIOD, statistic: Stats.SUM }),
-      what: 'Labels could not be read, joined, measured or noted',
+      what: 'Labels could not be read, joined, measured or written to MLflow',
     });
     alarms.add('LabelsInvalid', {
       metric: runMetric(prefix, 'LabelsInvalid', PERIOD),

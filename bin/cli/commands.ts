@@ -29,7 +29,7 @@ export const GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> 
     'ground-truth': 'join true answers to predictions, and print how good the predictions were',
     worst: "print the traces with the worst verdicts, with the judge's words and links",
     dataset: 'write the captures of chosen traces to a file that replays, and to an MLflow dataset',
-    label: 'pick the traces whose labels by people narrow the interval of a rate most',
+    label: 'pick the traces that people should label, to narrow the interval of a rate most',
     calibrate: "compare the judge's verdicts with people's: agreement, kappa, disagreements",
   },
   'Replay:': {

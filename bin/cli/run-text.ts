@@ -175,9 +175,9 @@ export function nextSteps(report: HintedRun, stack?: string): Hint[] {
   const failed = (lines?.lost ?? 0) + (verdicts?.failed ?? 0) + (failedFiles?.count ?? 0);
   const retry = (why: string, what: string): Hint => hint(why, 'retry', run, '--what', what);
   return [
-    ...(isPlanned(report) ? [] : [retry('planning did not come to its end: start the same input again', 'failed')]),
+    ...(isPlanned(report) ? [] : [retry('planning had not finished: start the same input again', 'failed')]),
     ...(isPlanned(report) && failed > 0 ? [retry('process again what is missing or failed', 'failed')] : []),
-    ...(verdicts?.heldByBudget ? [retry('judge what the budget held, once it has room', 'held')] : []),
+    ...(verdicts?.heldByBudget ? [retry('judge the captures that the budget held back', 'held')] : []),
     ...(lines?.quarantined
       ? [
           hint('read the quarantined lines', 'show', run, '--out', 'quarantined.jsonl'),

@@ -163,7 +163,7 @@ function planText({ thresholds, requests, captures }: GatePlan, judge: JudgeCost
     requests === null ? 'No size suffices for all thresholds.' : `${requests} requests suffice for each threshold.`,
   );
   page.add(
-    'Where neighbouring requests are alike, as behind a queue, the sizes follow what the earlier replays show of it.',
+    'The sizes allow for neighbouring requests that are alike, as behind a queue, as far as the earlier replays show it.',
   );
   const enough = requests !== null && captures !== undefined && requests <= captures;
   if (captures !== undefined) page.add(`At hand: ${captures}, which is ${enough ? 'enough' : 'not enough'}.`);

@@ -58,8 +58,8 @@ Thresholds limit how much worse the second run may be (repeatable):
   shares: ${SHARES.join(', ')}
 
 A threshold passes if the second run is shown to be worse by no more than this: the upper end of the one-sided 95% interval is
-within the limit. It fails if the lower end is beyond it. Else it cannot tell, and says how many more requests would. With the limit
-0 a single case fails, and none passes from 300 requests on (--zero-tolerance).
+within the limit. It fails if the lower end is beyond it. Otherwise it cannot tell, and says how many more requests it
+needs. With the limit 0 a single case fails, and none passes from 300 requests on (--zero-tolerance).
 
 Exit codes: 0 all thresholds passed, 1 one failed, 3 the gate cannot tell; 2 the runs could not be compared or, without thresholds,
 the judge failed; 130 after Ctrl-C.

@@ -70,8 +70,7 @@ async function dataset(flags: DatasetFlags): Promise<void> {
   await withMlflow(flags, async (opened) => {
     const report = await makeDataset(flags, opened);
     for (const { traceId, reason } of report.missing) notice(`${singleLine(traceId)}: ${singleLine(reason)}`);
-    if (report.more)
-      notice(`These are the newest ${flags.limit}. Older traces meet the conditions, too: --limit, --to.`);
+    if (report.more) notice(`Only the newest ${flags.limit} were selected. For older ones, use --limit or --to.`);
     print('dataset', report, flags.json, () => datasetText(report));
     if (report.missing.length > 0) process.exitCode = EXIT.found;
   });

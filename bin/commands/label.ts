@@ -29,7 +29,7 @@ const OPTIONS = options(
 const HELP = `
 Reads the judged traces of the window, and picks traces until --next of them wait for a person's label, at random within what the
 judge passes and what it fails. Where MLflow has review queues (3.14 and newer), they are in the queue “labels: <scorer>”. Called
-again, it replaces those that have a label by now. docs/labels.md says how to label.
+again, it replaces those that have got a label. docs/labels.md says how to label.
 
 Examples:
   inference-monitor label --next 50 --scorer safety refusal --from 2026-11-20`;

@@ -36,11 +36,12 @@ type ProcessFlags = FlagsOf<typeof OPTIONS>;
 
 const HELP = `
 A source is s3://bucket/key.jsonl, s3://bucket/prefix/, a key or a prefix in the stack's capture bucket, or a file or a folder on
-this machine. Without one, --from is needed: an instant, a day (UTC), or an age such as 12h, 7d. What has its trace and its verdicts
-is left as it is. The run continues if this command is interrupted. The exit code is 1 if a run failed, and 130 after Ctrl-C.
+this machine. Without one, --from is needed: an instant, a day (UTC), or an age such as 12h, 7d. Existing traces and verdicts are
+left as they are. The run continues if this command is interrupted. The exit code is 1 if a run failed, and 130 after Ctrl-C.
 
 Files of this machine are put into the capture bucket as SageMaker would put them, where the stack's own rule starts their runs, with
-the stack's settings. Options of a run can be given once they are there. A file with different content is never overwritten.
+the stack's settings. Options of a run can be given once they are there. If the bucket already has a file with different content,
+the upload is refused.
 
 Examples:
   inference-monitor process --from 2026-11-20 --to 2026-11-21 --dry-run
@@ -131,7 +132,7 @@ function assertNoOptions(flags: ProcessFlags, { fresh }: Pick<UploadPlan, 'fresh
   const { dryRun: _, ...options } = inputOptions(flags);
   const given = [...Object.keys(options), ...(flags.name === undefined ? [] : ['name'])];
   if (given.length === 0 || (given.length === 1 && options.evaluate === true)) return;
-  throw new PermanentError('OptionsNeedCaptures', 'Options of a run are for captures that are in the bucket', {
+  throw new PermanentError('OptionsNeedCaptures', 'These options need captures that are in the bucket', {
     got: `${given.join(', ')} for ${fresh.length} files that are not`,
     expected: "the files alone at first: the stack's rule starts their runs, with the settings of the stack",
   });

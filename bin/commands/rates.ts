@@ -148,7 +148,7 @@ export async function ratesReport(
 }
 
 const LACKS_RUNS =
-  'The counts of a run are gone whose verdicts were replaced by a later one: rates of that time are too low. `inference-monitor rates --rebuild` tells which.';
+  'Counts are missing of a run whose verdicts a later run replaced, so rates of that time are too low. `inference-monitor rates --rebuild` names it.';
 
 interface Compared {
   nowMs: number;

@@ -16,7 +16,7 @@ const OPTIONS = options(
 
 const HELP = `
 failed: chunks, files and verdicts that failed or are missing, also of a run that was stopped; all of its input if planning failed.
-quarantined: the lines in quarantine, once their cause is fixed. held: what the budget held back, once it has room.
+quarantined: the lines in quarantine, once their cause is fixed. held: captures that the budget held back.
 
 A retry keeps the options of the run unless you set others, and judges nothing twice. It is followed as by process.
 
@@ -33,7 +33,7 @@ async function retry(run: string, flags: FlagsOf<typeof OPTIONS>): Promise<void>
     const options = inputOptions(flags);
     // A retry of chunks knows only of those that were planned.
     if ((flags.what ?? 'failed') === 'failed' && !isPlanned(report)) {
-      notice('Planning did not come to its end: the input of the run is started again.');
+      notice('Planning had not finished, so the whole input of the run is started again.');
       return startAndFollow(stack, { ...(report.input as ExecutionInput), ...options }, flags);
     }
     const what = whatToRetry(report, flags.what);
@@ -62,11 +62,11 @@ function whatToRetry(report: Pick<RunReport, 'run' | 'status' | 'summary'>, aske
     const got = asked === undefined ? run : `${asked} of ${run}`;
     const expected =
       only === undefined ? 'a run with something failed, quarantined or held' : `--what ${has.join(' or ')}`;
-    throw new PermanentError('NothingToRetry', 'The run has nothing of that to process again', { got, expected });
+    throw new PermanentError('NothingToRetry', 'The run has none of that left to process again', { got, expected });
   }
   if (asked !== undefined) return asked;
   if (others.length === 0) return only;
   const got = has.map((what) => `${left[what]} ${what}`).join(', ');
   const expected = `--what ${has.join(', or --what ')}`;
-  throw new PermanentError('RetryUnclear', 'The run has several things to process again', { got, expected });
+  throw new PermanentError('RetryUnclear', 'The run has more than one kind of work left', { got, expected });
 }

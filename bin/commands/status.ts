@@ -23,7 +23,7 @@ const HELP = `
 The first line says how the endpoint is and why: healthy, needs a look, bad, could not ask, or too little to tell. Below is a line for each
 finding, with the time that it is of. docs/status.md has the rules.
 
-The exit code is 0 if it is healthy, 1 if it needs a look or is bad, 2 if something could not be asked, and 3 if there is too
+The exit code is 0 if it is healthy, 1 if it needs a look or is bad, 2 if a check could not run, and 3 if there is too
 little to tell.
 
 Examples:

@@ -20,9 +20,9 @@ import { type RunReport, readRunReport } from '../operate/run-report.ts';
 export type StopResult = Awaited<ReturnType<typeof stopRun> | ReturnType<typeof stopReplay>>;
 
 const HELP = `
-A run: no further chunk starts. Functions at work finish their part, within 15 minutes. Jobs of batch inference continue by
-themselves, and are named. A cloud replay: shards stop within seconds, and the results so far are summarized. The exit code is 1 if
-they are not there after five minutes, and 2 if the replay does not exist or could not be stopped. It is safe to repeat.
+A run: no further chunk starts. Running functions finish their chunk within 15 minutes. Batch jobs continue, and are named. A cloud
+replay: shards stop within seconds, and the results so far are summarized. The exit code is 1 if they are not there after five
+minutes, and 2 if the replay does not exist or could not be stopped. It is safe to repeat.
 
 Examples:
   inference-monitor stop last-week`;
@@ -61,7 +61,7 @@ async function stopRun(stack: DeployedStack, { executionArn }: FoundExecution, f
   if (found.status === 'ABORTED' && isRunning) for (const line of stoppedLines(report)) say(line);
   else say(`The run ${found.name} has already ended: ${report.status}${why}.`);
   for (const arn of report.openBatchJobs) {
-    say('A batch job continues, and costs money. Nothing reads its answers unless the run is retried. To stop it:');
+    say('A batch job continues, and costs money. Its answers are lost unless the run is retried. To stop it:');
     say(`  aws bedrock stop-model-invocation-job --job-identifier ${arn}`);
   }
   for (const next of nextSteps(report, flags.stack)) say(`${next.why}:\n  ${next.command}`);
@@ -73,11 +73,11 @@ async function stopRun(stack: DeployedStack, { executionArn }: FoundExecution, f
 function stoppedLines({ summary }: RunReport): string[] {
   const { lines } = summary ?? {};
   return [
-    'The run is stopped. Functions at work finish their part, within 15 minutes, and keep what the judge has answered.',
+    "The run is stopped. Running functions finish their chunk within 15 minutes, and keep the judge's answers.",
     lines === undefined
       ? 'Nothing was planned yet.'
       : `${lines.planned - lines.lost} of ${lines.planned} planned lines have an outcome. Their traces and verdicts stay.`,
-    'Money that functions set aside returns to the budget when they end, or two minutes later. Other runs may take over its files now.',
+    'Reserved money returns to the budget when the functions end, or two minutes later. Other runs may process its files now.',
   ];
 }
 

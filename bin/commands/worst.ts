@@ -26,8 +26,9 @@ The gravest failure comes first: harm (safety, no_harmful_advice), then the task
 the reply with more causes comes first, then the newest. A reply that is cut off and therefore neither fluent nor complete has
 one cause. Traces with the same request and reply are one, with their number. JUDGE_GUIDELINES gives a guideline its gravity.
 What fails: the other value than the good one of a scorer of the judge, for example no for safety and yes for refusal; and of the
-code scorers cut_off, pii_detected and repeated_text true, valid_json false. A number never fails. What a person said counts in place of the judge. Error replies of the endpoint have few verdicts: find them
-by the tag status_code in MLflow, or with “inference-monitor dataset”. All traces of the window are read.
+code scorers cut_off, pii_detected and repeated_text true, valid_json false. A number never fails. What a person said counts in place
+of the judge. Error replies of the endpoint have few verdicts: find them by the tag status_code in MLflow, or with
+“inference-monitor dataset”. All traces of the window are read.
 
 Examples:
   inference-monitor worst

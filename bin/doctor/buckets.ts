@@ -63,7 +63,7 @@ async function checkPlace({ s3, region: ours }: Ground, bucket: string, place: P
     const message = `The bucket ${bucket} is in ${region}, and the stack in ${ours}: ${why}.`;
     return { found: found(broken(message, remedy)) };
   }
-  const repair = `allow yourself s3:ListBucket, or correct ${setting} if the bucket is somebody else's`;
+  const repair = `needs s3:ListBucket; or correct ${setting} if the bucket belongs to another account`;
   const denied = state === 'denied' && unknown(`S3 denies you the bucket ${bucket}.`, repair);
   const foreign = owner === undefined ? [] : await checkOwner(s3, bucket, check, owner);
   if (hasError(foreign)) return { found: foreign };
@@ -188,7 +188,7 @@ async function readFault(s3: S3Client, Bucket: string, Key: string): Promise<Fou
     const repair =
       error.name === 'InvalidObjectState'
         ? 'it is archived: a backfill reports it as CaptureArchived'
-        : 'allow yourself s3:GetObject, and set DATA_CAPTURE_KMS_KEY_ARN if a KMS key of yours encrypts it';
+        : 'needs s3:GetObject; set DATA_CAPTURE_KMS_KEY_ARN if a KMS key of yours encrypts it';
     return warning(`s3://${Bucket}/${Key} could not be read (${error.name}).`, repair);
   }
 }

@@ -63,9 +63,9 @@ async function checkShadow({ lambda, settings }: Ground, endpoint: Endpoint): Pr
   const unnamed = there.filter((variant) => !named.includes(variant));
   const ended = named.filter((variant) => !there.includes(variant));
   const set = `set SHADOW_VARIANTS=${there.join(',')}, and deploy`;
-  const counted = `The endpoint has the shadow variants ${there.join(', ')}, and SHADOW_VARIANTS does not name ${unnamed.join(', ')}: replies that reach nobody count in the endpoint's rates, objectives and alarms.`;
+  const counted = `The endpoint has the shadow variants ${there.join(', ')}, and SHADOW_VARIANTS does not name ${unnamed.join(', ')}: replies that no user sees count in the endpoint's rates, objectives and alarms.`;
   const left = `SHADOW_VARIANTS names ${ended.join(', ')}, no shadow variant of the endpoint now: its replies are left out of the endpoint's rates, objectives and alarms.`;
-  const keep = `${set}; if it serves nobody, keep the name while you look at its captures`;
+  const keep = `${set}; if it no longer serves, keep the name while you look at its captures`;
   return [unnamed.length > 0 && warning(counted, set), ended.length > 0 && warning(left, keep)];
 }
 

@@ -11,7 +11,7 @@ import type { CheckedSettings, Settings } from '../../src/core/settings/schema.t
 export interface Finding {
   /** What was checked, such as `endpoint`. */
   check: string;
-  /** `error`: the deployed stack fails or misses captures; `warning`: it may; `unknown`: this could not be asked from here. */
+  /** `error`: the deployed stack fails or misses captures; `warning`: it may; `unknown`: this check could not run from here. */
   level: 'ok' | 'warning' | 'error' | 'unknown';
   message: string;
   /** What a person can do. */
@@ -76,7 +76,7 @@ const flat = (found: Found): Said[] => (isList(found) ? found.flatMap(flat) : fo
 
 function unasked(check: string, action: string, error: unknown): Said {
   const failure = awsFailure(error);
-  if (failure?.name === 'AccessDenied') return unknown(`No permission to check ${check}.`, `allow yourself ${action}`);
+  if (failure?.name === 'AccessDenied') return unknown(`No permission to check ${check}.`, `needs ${action}`);
   const { name, message } = failure ?? (error as Error);
   const [said = ''] = message.split('\n');
   const { AWS_ENDPOINT_URL: emulator } = process.env;

@@ -122,5 +122,5 @@ function unreachable(error: unknown): Found {
     name === 'MlflowAccessDenied'
       ? OWN_LOGIN
       : 'correct MLFLOW_TRACKING_URI, or start the server. The functions may reach it nevertheless, for example in a VPC';
-  return warning(`MLflow could not be asked from here (${name}: ${message}).`, repair);
+  return warning(`MLflow could not be reached from here (${name}: ${message}).`, repair);
 }

@@ -46,5 +46,5 @@ function faultsOf(variables: Readonly<Record<string, string | undefined>>): { co
 /** A line such as `NAME: got …; expected: …`. */
 function faultIn(line: string): Found {
   const [message = '', expected] = line.trim().split(/; expected: (.*)/s);
-  return broken(`${message}.`, expected === undefined ? undefined : `set it to: ${expected}`);
+  return broken(`${message}.`, expected === undefined ? undefined : `expected: ${expected}`);
 }

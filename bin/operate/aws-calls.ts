@@ -60,7 +60,7 @@ export interface Endpoint {
   EndpointStatus: string;
   FailureReason?: string;
   ProductionVariants?: { VariantName: string }[];
-  /** Variants that get a copy of the requests, and whose replies reach nobody. */
+  /** Variants that get a copy of the requests, and whose replies no user sees. */
   ShadowProductionVariants?: { VariantName: string }[];
   /** Absent: nothing is captured. */
   DataCaptureConfig?: {

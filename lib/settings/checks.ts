@@ -108,7 +108,7 @@ export function wrongTogether(
   needs('ARTHUR_HOST', 'ARTHUR_SECRET_ARN', 'the secret with the token of Arthur');
   check(['SHADOW_VARIANTS', 'ENDPOINT_VARIANTS'], () => {
     const both = settings.SHADOW_VARIANTS.filter((name) => settings.ENDPOINT_VARIANTS.includes(name));
-    const expected = 'variants that serve nobody, and so are not in ENDPOINT_VARIANTS';
+    const expected = 'variants whose replies no user sees, which are not in ENDPOINT_VARIANTS';
     return both.length === 0 ? undefined : { name: 'SHADOW_VARIANTS', got: both.join(', '), expected };
   });
   check(['BEDROCK_MODEL_ID', 'JUDGE_CASCADE'], () => {

@@ -38,7 +38,7 @@ export function batchStates(
   answered.addCatch(summarize, { resultPath: '$.error' }).next(summarize);
   const key = JsonPath.format(workKeys.batchManifest('{}'), JsonPath.stringAt('$$.Execution.Name'));
   const unknown = new Pass(scope, 'JobsUnknown', {
-    comment: 'The captures are traced even if nobody knows what became of the jobs',
+    comment: 'The captures are traced even if the state of the jobs is unknown',
     parameters: { manifest: { key } },
     resultPath: '$.batch',
   });

@@ -70,7 +70,7 @@ export interface GoodDifference extends Estimate {
 
 export interface Known {
   facts: HealthFacts;
-  /** Without shadow variants, whose replies reach nobody. */
+  /** Without shadow variants, whose replies no user sees. */
   totals: QualityCell;
   rates: readonly Rate[];
   /** Differences of what is good to the window before, the largest fall first. */

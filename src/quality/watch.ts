@@ -219,7 +219,7 @@ async function update(
     if (stored !== undefined && before === undefined) {
       // As if it were lost: every run needs them.
       const got = `${stored.text.length} characters that are no state`;
-      logger.error('DetectorsUnreadable: the detectors of quality begin anew, without the evidence so far', {
+      logger.error('DetectorsUnreadable: the detectors of quality start over, without the earlier evidence', {
         got,
         where,
       });

@@ -251,12 +251,12 @@ test('a misspelt model is named with similar ones, and no advice switches the bu
   expect(await about('claude-sonnet-4')).toMatchObject({
     message: 'BEDROCK_MODEL_ID: got claude-sonnet-4, without a price, which the budget needs.',
     repair:
-      'set it to: anthropic.claude-sonnet-4-6, anthropic.claude-sonnet-4-20250514-v1:0, anthropic.claude-sonnet-4-5-20250929-v1:0; or its price in JUDGE_PRICES, such as {"claude-sonnet-4":{"input":3,"output":15}}',
+      'expected: anthropic.claude-sonnet-4-6, anthropic.claude-sonnet-4-20250514-v1:0, anthropic.claude-sonnet-4-5-20250929-v1:0; or its price in JUDGE_PRICES, such as {"claude-sonnet-4":{"input":3,"output":15}}',
   });
   expect((await about('us.anthropic.claude-sonet-4-6'))?.repair).toMatch(
-    /^set it to: us\.anthropic\.claude-sonnet-4-6; or its price/,
+    /^expected: us\.anthropic\.claude-sonnet-4-6; or its price/,
   );
-  expect((await about('zzzzzzzz'))?.repair).toMatch(/^set it to: a Bedrock model in the price table, or its price/);
+  expect((await about('zzzzzzzz'))?.repair).toMatch(/^expected: a Bedrock model in the price table, or its price/);
 });
 
 /** A set-up by its settings and the answers that differ, and the check whose lines differ from those of a good set-up. */
@@ -528,7 +528,7 @@ test('skips AWS checks without credentials, with expired ones, and without a reg
 test('names settings that are missing or wrong, and checks the rest', async () => {
   const { healthy, lines } = await doctor({ STACK_PREFIX: '', MAX_CONCURRENCY: '0', SAGEMAKER_ENDPOINT_NAME: '' });
   expect(about(lines, 'settings')).toEqual([
-    expect.stringMatching(/^error settings STACK_PREFIX: got nothing \(it is required\)\. → set it to: /),
+    expect.stringMatching(/^error settings STACK_PREFIX: got nothing \(it is required\)\. → expected: /),
     expect.stringMatching(/^error settings SAGEMAKER_ENDPOINT_NAME: got nothing/),
     expect.stringMatching(/^error settings MAX_CONCURRENCY: got "0"/),
   ]);
@@ -555,7 +555,7 @@ test('does not report a missing stack if it has no permission to look for it', a
     expect.stringMatching(
       /^warning events The bucket my-captures does not send its events .* or switch it on if it is/,
     ),
-    'unknown stack No permission to check stack. → allow yourself cloudformation:DescribeStacks and cloudformation:DescribeStackResources',
+    'unknown stack No permission to check stack. → needs cloudformation:DescribeStacks and cloudformation:DescribeStackResources',
   ]);
   expect(healthy).toBe(true);
 });

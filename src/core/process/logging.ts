@@ -12,7 +12,7 @@ export const logger = new Logger({
   jsonReplacerFn: (_, value) => (value instanceof Error ? bareError(value) : value),
 });
 
-/** The beginning of the message with the heap's figures, by which the smoke test finds it. */
+/** The beginning of the message with the heap's figures, by which the canary finds it. */
 export const HEAP_MESSAGE = 'V8 heap';
 
 /** Logs once per process whether V8 took the limit of the stack: the runtime's own flags would win over NODE_OPTIONS. */

@@ -212,7 +212,7 @@ export const functionSettings = {
   JUDGE_TOKENS_PER_MINUTE: wholeNumber(0, 1_000_000_000, 0),
   /** Default: 25 for a managed MLflow, else 0. */
   MLFLOW_REQUESTS_PER_SECOND: setting('requests a second, 0 for no limit', numberIn(0, 100_000).optional()),
-  /** Their replies reach nobody, so that the endpoint's figures leave them out. */
+  /** No user sees their replies, so the endpoint's figures leave them out. */
   SHADOW_VARIANTS: setting('names of variants separated by commas', nameList(ENDPOINT_NAME).default([])),
   CSV_HEADER: flag(false),
   FEATURE_NAMES: setting('a JSON list of names, such as ["age","income"]', jsonOf(z.array(z.string())).default([])),

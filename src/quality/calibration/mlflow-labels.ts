@@ -93,8 +93,8 @@ export async function readMlflowLabels(rest: Rest, options: ReadOptions): Promis
 /** Why labels count for nothing. */
 export const LEFT_OUT = {
   pickUnreadable:
-    'the tag of the pick has no window, since an earlier version wrote it or somebody changed it; `label` over that time takes in those that it can',
-  notPicked: 'nobody picked these traces, and others were picked',
+    'the tag of the pick has no window, since an earlier version wrote it or it was changed; run `label` for that time',
+  notPicked: 'these traces were not picked by `label`, and others were',
   windowOpen: 'the window of the pick has no label of one of the verdicts yet, or MLflow does not take its filter',
 } as const;
 

@@ -165,7 +165,7 @@ function coverageNote(covered: readonly CoveredPart[] | undefined): string[] {
   const sum = (field: 'judged' | 'all'): string =>
     covered.reduce((total, part) => total + part[field], 0).toLocaleString('en-US');
   return [
-    `the figures are of ${sum('judged')} of the ${sum('all')} judged traces: nobody has labelled what was picked of the others`,
+    `the figures are of ${sum('judged')} of the ${sum('all')} judged traces: none of the picked traces of the others has a label`,
   ];
 }
 

@@ -141,7 +141,7 @@ describe.each([
   test('is retried with its own input, once it has ended without success', () => {
     const { report } = page(more);
     expect(nextSteps(report, 'staging')[0]).toEqual({
-      why: 'planning did not come to its end: start the same input again',
+      why: 'planning had not finished: start the same input again',
       command: 'inference-monitor retry last-week --what failed --stack staging',
     });
     expect(isPlanned(report)).toBe(false);
