@@ -4,7 +4,7 @@ import type { IConstruct } from 'constructs';
 
 /** @param reasons by the rule's id, for example `AwsSolutions-S1`, or with its detail, `AwsSolutions-IAM5[Resource::*]`. */
 export function acknowledge(construct: IConstruct, reasons: Record<string, string>): void {
-  // An app of somebody else may have a CDK from before the summer of 2026, which has no validations.
+  // Another owner's app may have a CDK from before the summer of 2026, which has no validations.
   const { Validations } = cdk as Partial<typeof cdk>;
   for (const [id, reason] of Object.entries(reasons)) Validations?.of(construct).acknowledge({ id, reason });
 }

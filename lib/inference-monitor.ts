@@ -1,4 +1,4 @@
-/** The construct for an app of somebody else: everything of the project's own stack, as a part of theirs. */
+/** The construct for another CDK app: everything of the project's own stack, as a part of theirs. */
 import { Annotations, Duration, Names, Stack, Token } from 'aws-cdk-lib';
 import type { Metric } from 'aws-cdk-lib/aws-cloudwatch';
 import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';

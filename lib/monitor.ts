@@ -1,4 +1,4 @@
-/** Everything that watches one endpoint: what the project's own stack has, and the construct in an app of somebody else. */
+/** Everything that watches one endpoint: what the project's own stack has, and the construct in another CDK app. */
 import { CfnParameter } from 'aws-cdk-lib/aws-ssm';
 import { Construct } from 'constructs';
 import { OUTPUT_PARAMETERS, outputPath, type StackOutputs } from '../src/core/contract/names.ts';
@@ -18,7 +18,7 @@ import { workBucketOf } from './work-bucket.ts';
 
 /** @param scope of nothing else */
 export function monitor(scope: Construct, settings: Settings) {
-  // Without it the CDK ignores where the Maps' results are to be written. An app of somebody else may not set it.
+  // Without it the CDK ignores where the Maps' results are to be written. Another owner's app may not set it.
   scope.node.setContext('@aws-cdk/aws-stepfunctions:useDistributedMapResultWriterV2', true);
   const workBucket = workBucketOf(scope, 'WorkBucket', settings);
   const budget = itemTable(scope, 'Budget', settings);

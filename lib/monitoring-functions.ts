@@ -66,7 +66,7 @@ export function monitoringFunctions(scope: Construct, props: StackParts): Monito
   return functions;
 }
 
-/** What a run has planned, and what became of it; with the list of its files, for a run that an upgrade has ended. */
+/** What a run has planned, and its outcome; with the list of its files, for a run that an upgrade has ended. */
 const RECORDS: WorkPart[] = ['starts', 'plan', 'manifest', 'ranges', 'receipts'];
 
 /** What a function that processes a chunk reads, besides its captures. */

@@ -149,7 +149,7 @@ export function captureRule(
 
 /**
  * In Python, since that runtime has the AWS client for code that is part of the template. It does not validate the other
- * destinations: a broken one of somebody else must not stop the deployment. Without a change it writes nothing.
+ * destinations: a broken one of another owner must not stop the deployment. Without a change it writes nothing.
  */
 const HANDLER = `import json
 import urllib.request
@@ -190,7 +190,7 @@ def handler(event, context):
  * Makes existing buckets send events to EventBridge, beside their other notifications: the one with the captures, and
  * the one with the labels. Deleting the stack leaves them switched on, since another stack may need it.
  *
- * The CDK's own custom resource has one function per CloudFormation stack, with one role. In an app of somebody else
+ * The CDK's own custom resource has one function per CloudFormation stack, with one role. In another owner's app
  * it would be shared: with buckets of theirs, which our role could not change, or with theirs, which may change every
  * bucket.
  */

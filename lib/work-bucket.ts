@@ -19,7 +19,7 @@ const BATCH_DAYS = 7;
 const COUNTS_DAYS = 731;
 /** Receipts of forwarded files: without one, a file would be forwarded again. */
 const FORWARDS_DAYS = 400;
-/** Registrations of replays: as long as somebody may process captures of that time again. */
+/** Registrations of replays: as long as captures of that time can be processed again. */
 const MARKS_DAYS = 400;
 /** Lines that could not become traces: a year to fix the cause and retry them. */
 const QUARANTINE_DAYS = 365;

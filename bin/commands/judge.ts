@@ -1,4 +1,4 @@
-/** `inference-monitor judge`: verdicts on the captures of files, here and now, to write guidelines and scorers. */
+/** `inference-monitor judge`: verdicts on the captures of files, on this machine, to write guidelines and scorers. */
 import { type Command, InvalidArgumentError } from 'commander';
 import {
   command,

@@ -14,7 +14,7 @@ import { windowFrom, windowOfFlags } from '../cli/window.ts';
 import { progress, sayLeftOut, withExperiment } from './calibration-data.ts';
 import { commandSettings } from './settings.ts';
 
-/** One of each verdict at least; more than this nobody labels before the next call. */
+/** One of each verdict at least; more than this are not labelled before the next call. */
 const [FEWEST, MOST] = [2, 5000];
 
 const OPTIONS = options(

@@ -111,7 +111,7 @@ const OPENERS: Partial<Record<NodeJS.Platform, [string, ...string[]]>> = {
   linux: ['xdg-open'],
 };
 
-/** Whether somebody sits at the terminal, on a machine that can show a browser. */
+/** Whether a person is at the terminal, on a machine that can show a browser. */
 const hasBrowser = (env: NodeJS.ProcessEnv = process.env): boolean =>
   process.stdout.isTTY === true &&
   process.platform in OPENERS &&

@@ -1,4 +1,4 @@
-/** `inference-monitor rates --rebuild`: makes the counts behind `rates` anew from the receipts of the runs. */
+/** `inference-monitor rates --rebuild`: rebuilds the counts behind `rates` from the receipts of the runs. */
 import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { type RebuiltCounts, rebuildCounts } from '../../src/monitoring/rebuild-counts.ts';
 import { dayOf } from '../../src/quality/counts-store.ts';

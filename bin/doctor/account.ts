@@ -1,4 +1,4 @@
-/** Checks who asks: credentials, and whether the settings' ARNs are of the same account. */
+/** Checks the caller: credentials, and whether the settings' ARNs are of the same account. */
 
 import { LambdaClient } from '@aws-sdk/client-lambda';
 import { awsFailure } from '../../src/core/errors/aws-failures.ts';

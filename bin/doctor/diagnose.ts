@@ -30,7 +30,7 @@ export interface DoctorFlags {
 }
 
 export interface Diagnosis {
-  /** Whether nothing is broken. What could not be asked may be. */
+  /** Whether nothing is broken. What could not be checked may be. */
   healthy: boolean;
   counts: Record<Finding['level'], number>;
   findings: Finding[];
@@ -93,7 +93,7 @@ async function examine(clients: Clients, flags: DoctorFlags): Promise<Finding[]>
   return [...account, ...findings, ...asked];
 }
 
-/** Who says what the region is, in the order of precedence. */
+/** The sources of the region, in the order of precedence. */
 function sourceOfRegion(flags: DoctorFlags): string {
   const { AWS_REGION: named } = process.env;
   if (flags.region !== undefined || !named) return flags.region === undefined ? 'your AWS profile' : '--region';

@@ -106,7 +106,7 @@ export interface Ground extends Clients {
   capturePrefix: string | undefined;
   /** The stack of STACK_PREFIX. */
   stack: Promise<DeployedState | undefined>;
-  /** Whether its functions are there; `undefined` if that could not be asked. */
+  /** Whether its functions are there; `undefined` if that could not be checked. */
   isDeployed: Promise<boolean | undefined>;
   /** The person says that there is a stack. */
   isNamed: boolean;

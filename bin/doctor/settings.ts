@@ -6,7 +6,7 @@ import { type Settings, settingsSchema } from '../../src/core/settings/schema.ts
 import { readEach, withDefaultJudge } from '../../src/core/settings/variables.ts';
 import { broken, type Found, ok, under, warning } from './finding.ts';
 
-/** Reads the settings as the stack does. @param region `undefined` if nobody has said it. @param flags take precedence over the environment and `.env` */
+/** Reads the settings as the stack does. @param region `undefined` if it is not given. @param flags take precedence over the environment and `.env` */
 export function checkSettingsFor(region: string | undefined, flags: Record<string, string | undefined>) {
   const dotenv = dotenvOfCommand();
   const given = [dotenv, process.env, flags].flatMap((variables) =>

@@ -56,7 +56,7 @@ const doesNotExist = (fault: Error): undefined => {
   return undefined;
 };
 
-/** The CloudFormation stack of a prefix, which is one of its own name or one of somebody's CDK app; `undefined` if there is none. */
+/** The CloudFormation stack of a prefix, which is one of its own name or one of another CDK app; `undefined` if there is none. */
 export async function findStack({ cloudFormation }: Clients, prefix: string): Promise<DeployedState | undefined> {
   const { stack, processor } = resourceNames(prefix);
   const describe = async (StackName: string): Promise<DeployedState | undefined> => {

@@ -108,7 +108,7 @@ function traceable(line: OfflineLine): OfflineLine {
   }
 }
 
-/** Who is told about files. */
+/** Receivers of news about files. */
 interface FilesTold {
   addFile?(file: SourceFile, isGzip: boolean): void;
   addUnreadable(file: string, message: string): void;

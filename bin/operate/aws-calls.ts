@@ -15,7 +15,7 @@ export async function queueAttributes(client: LambdaClient, QueueUrl: string) {
 }
 
 // ------------------------------------------------------------------------------------- services that answer in XML
-// Who the caller is, and networks.
+// The caller's identity, and networks.
 
 /** Versions as in botocore's models. */
 const VERSIONS = { sts: '2011-06-15', ec2: '2016-11-15' } as const;
@@ -164,7 +164,7 @@ export async function describeMlflow(client: LambdaClient, arn: string) {
   return { status: Status ?? TrackingServerStatus, version, artifactStore };
 }
 
-/** How long the address of a managed MLflow's page lets somebody in, in seconds: the longest that AWS gives. */
+/** How long the address of a managed MLflow's page is valid, in seconds: the longest that AWS gives. */
 export const LOGIN_SECONDS = 300;
 
 /**

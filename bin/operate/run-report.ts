@@ -89,7 +89,7 @@ export async function readRunReport(clients: Pick<AwsClients, 's3'>, workBucket:
     summary,
     /** `false`: added up from the receipts so far, since the run has not written its summary. */
     isFinal: written !== undefined,
-    /** Planning has not come to its end: a retry knows only of what was planned. */
+    /** Planning has not finished: a retry knows only of what was planned. */
     isPartlyPlanned: written?.partlyPlanned ?? soFar?.isPartlyPlanned ?? false,
     quarantined: summary === undefined ? [] : await readReasons(clients.s3, [{ workBucket, summary }]),
     experimentId: await experimentOf(storage, workBucket, name),

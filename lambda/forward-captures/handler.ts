@@ -19,7 +19,7 @@ const metrics = createMetrics(environment.STACK_PREFIX);
 const authorized = withToken(() => loadToken(environment.ARTHUR_SECRET_ARN));
 
 export const handler = logged<{ Records: ForwardMessage[] }, FailedEvents>(async ({ Records }, context) => {
-  // A connection that outlives the invocation breaks while the function is frozen: then nobody knows whether an upload was heard.
+  // A connection that outlives the invocation breaks while the function is frozen: then it is unknown whether the upload arrived.
   const transport = createHttpTransport();
   try {
     return await forwardFiles(Records, {

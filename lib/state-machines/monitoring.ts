@@ -242,7 +242,7 @@ export class MonitoringStateMachine extends Construct {
 
   /**
    * Returns to the task until the chunk is done. If the function is killed, the next invocation looks for the line that does it
-   * (src/monitoring/chunk/line-at-work.ts). A child of the Map fails by itself, and outside of it the run goes on.
+   * (src/monitoring/chunk/line-at-work.ts). A failed child of the Map does not fail the run.
    */
   #untilDone(task: LambdaInvoke, { isChild }: ChunkPlace, done: State): IChainable {
     const failed = isChild

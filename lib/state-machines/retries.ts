@@ -75,7 +75,7 @@ const NOT_STARTED_RETRY: RetryProps = {
 };
 
 /**
- * A function that nobody has called for weeks: its first call fails and only wakes it, which takes a minute or two, in a VPC
+ * A function that was not called for weeks: its first call fails and only wakes it, which takes a minute or two, in a VPC
  * longer. The names are those of Lambda's API and, for the last, what callers outside a VPC were seen to get. Nothing has
  * started, so every task has this entry: 10, 15, 22, …, 384 s, 19 minutes in all.
  */

@@ -91,8 +91,8 @@ function renamed(value: unknown, ending: string, key = ''): unknown {
 }
 
 /**
- * Runs the Map of a part and, at the same time, the task that plans the next part. Goes on with the result of the task when both have
- * ended. If the Map fails, so does this state. If the task fails, the Map goes on, and `$.error` of the output is the failure.
+ * Runs the Map of a part and, at the same time, the task that plans the next part. Continues with the result of the task when both
+ * have ended. If the Map fails, so does this state. If the task fails, the Map continues, and `$.error` of the output is the failure.
  */
 export function meanwhile(scope: Construct, id: string, map: DistributedMap, task: LambdaInvoke): CustomState {
   const ending = 'OfPart';

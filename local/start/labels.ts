@@ -38,7 +38,7 @@ export async function findLabels(captures: string, endpoints: readonly EndpointC
   );
 }
 
-/** Puts the files, follows their runs, and reads what became of them. @throws what `processFiles` throws */
+/** Puts the files, follows their runs, and reads their reports. @throws what `processFiles` throws */
 export async function processLabels(
   { clients }: LocalEnvironment,
   { endpoint, outputs }: DeployedEndpoint,

@@ -49,7 +49,7 @@ export interface Report {
   quarantine: readonly ReasonWithLines[];
   /** The traces with the worst verdicts. */
   worst: readonly WorstTrace[];
-  /** What became of the labels beside the captures. */
+  /** The outcomes of the labels next to the captures. */
   labels?: LabelsReport | undefined;
   /** Columns; `Infinity` for a file or a pipe. */
   width: number;

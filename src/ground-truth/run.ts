@@ -168,7 +168,7 @@ export function parseTruthInput(raw: unknown): TruthInput {
 }
 
 /**
- * Publishes what became of the labels of a run's files. A run without files publishes nothing.
+ * Publishes the outcomes of the labels of a run's files. A run without files publishes nothing.
  *
  * @param unusable files of which nothing could be used
  */

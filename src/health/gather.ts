@@ -190,7 +190,7 @@ async function described({ sfn }: AskedStack, some: Awaited<ReturnType<typeof ex
 async function quietTime(of: AskedStack, cells: readonly CountedCell[], { fromMs }: TimeWindow, nowMs: number) {
   const lastMs = endOf(cells) ?? fromMs;
   if (nowMs - lastMs < QUIET_MS) return undefined;
-  // The newest captures are in no counts while their run goes on.
+  // The newest captures are in no counts while their run continues.
   const newest = (await executions(of)).find(({ name }) => name.startsWith(EVENT_RUN_PREFIX));
   const sinceMs = Math.max(lastMs, newest?.startMs ?? 0);
   if (nowMs - sinceMs < QUIET_MS) return undefined;

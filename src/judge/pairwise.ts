@@ -26,7 +26,7 @@ export const PAIRWISE_SCORER: JudgeScorer = {
   question:
     'The record holds two replies, REPLY 1 and REPLY 2, given by two systems to the same request; here they are not alternatives of one system, and a fault in one is not held against the other. Which of them serves the user better? Weigh correctness first, then whether all that was asked is answered and every instruction of the request (format, length, language) is kept, then clarity. Neither the order, nor the length, nor the style by itself is a merit. Where they differ only in wording, or in ways that no user would mind, they are equally good.',
   values: { kind: 'categories', values: ['better', 'same', 'worse', 'undecided'] },
-  // Who sent the request has found that the two replies can be compared.
+  // The caller has already checked that the two replies can be compared.
   needs: ['captured-reply'],
 };
 

@@ -12,7 +12,7 @@
  * A function makes one `Lock`, with an owner that no other attempt has: two attempts with one owner would both have the lock. Pieces
  * of work of one function share it, and it is given back after the last of them.
  *
- * For work that goes on in a further function, use `take`, `renew` and `release`, with an owner that those functions share. A run may leave
+ * For work that continues in another function, use `take`, `renew` and `release`, with an owner that those functions share. A run may leave
  * its work to the one that has the lock: it writes down the work, then tries to take the lock; the other one looks for work again
  * after it has released the lock.
  */
@@ -21,7 +21,7 @@ import { RetryableError } from '../core/errors/errors.ts';
 import { forEachConcurrently } from '../core/process/concurrency.ts';
 import { asNumber, type Clock, type LimitsTable, realClock } from './table.ts';
 
-/** Who has a lock, and until when if it is not renewed. */
+/** The owner of a lock, and when it ends unless it is renewed. */
 export interface Holder {
   owner: string;
   /** Epoch milliseconds. */
@@ -37,7 +37,7 @@ interface LockOptions {
 
 /** How long a lock lasts. `during` renews it at each third of this time. */
 export const HOLD_MS = 60_000;
-/** Those who wait try again after a random time of up to this, so that they do not return together. */
+/** Waiting callers try again after a random time of up to this, so that they do not return together. */
 const LONGEST_PAUSE_MS = 1_000;
 const NAMES_AT_ONCE = 16;
 /** Twice as long as a function lives. A lock that lasts longer is of one with a wrong clock, and would stay for as long: it counts as free. */

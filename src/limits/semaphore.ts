@@ -27,7 +27,7 @@ interface SemaphoreOptions {
 export const WINDOW_MS = 10_000;
 /** In this part of a window, functions take the permits of the next one, each at a time of its own. */
 const RENEWED = { from: 0.5, to: 0.9 };
-/** Those who wait come so seldom that together they are sent away about so often a second, however many they are. */
+/** Target rate of refused attempts per second, over all waiting chunks. */
 const REFUSALS_PER_SECOND = 0.5;
 /** Seconds, up to a third more or less. An execution may have 25,000 events, and each attempt has nine: they last for a week. */
 const LONGEST_WAIT = 225;
@@ -43,7 +43,7 @@ export interface Refusals {
 
 /**
  * Returns for how many seconds work without a permit stays away: 3 or 4 at first, since permits are free soon in a short burst. Later
- * up to twice as long each time while many wait, and down to half as long when few do. Those who came together do not return
+ * up to twice as long each time while many wait, and down to half as long when few do. Callers that came together do not return
  * together.
  *
  * @param waited for how long it stayed away before, 0 at first

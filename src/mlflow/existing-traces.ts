@@ -148,7 +148,7 @@ function storedAssessment(reply: AssessmentReply): StoredAssessment {
 /** The clocks of the function and of MLflow may differ by this much. */
 const CLOCKS_MS = 60_000;
 
-/** An assessment is written with two equal times. MLflow changes the second one when somebody, or a verdict, replaces its content. */
+/** An assessment is written with two equal times. MLflow changes the second one when a person, or a verdict, replaces its content. */
 function isEdited({ create_time, last_update_time, metadata }: AssessmentReply): boolean {
   const changed = Date.parse(last_update_time);
   const replacedAt = metadata[REPLACED_AT];
@@ -265,7 +265,7 @@ export class AssessmentWriter {
     };
   }
 
-  /** Deletes verdicts until each scorer that has judged anew has one in force. @returns the trace as it is then */
+  /** Deletes verdicts until each scorer that has judged again has one in force. @returns the trace as it is then */
   async #withoutDoubles(
     trace: StoredTrace | undefined,
     assessments: readonly NewAssessment[],

@@ -110,7 +110,7 @@ function isEdited({ isEdited: isChanged, value, metadata }: StoredAssessment): b
   return isChanged === true || value === undefined || labelMetadata(value)[LABEL_METADATA] !== metadata[LABEL_METADATA];
 }
 
-/** Whether somebody else has said the same: the true answer of this trace or span, or their own answer to this scorer. */
+/** Whether another person has said the same: the true answer of this trace or span, or their own answer to this scorer. */
 function isSame({ traceId }: StoredTrace, other: StoredAssessment, label: NewAssessment): boolean {
   if (other.name !== label.name || placeOf(traceId, other) !== placeOf(traceId, label)) return false;
   return label.isExpectation

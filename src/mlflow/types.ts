@@ -27,7 +27,7 @@ export interface NewAssessment {
   name: string;
   /** `HUMAN`: a label that people gave, which came in a file. */
   sourceType: 'LLM_JUDGE' | 'CODE' | 'HUMAN';
-  /** `bedrock:/<model>`, the name of the code scorer, or who labelled. */
+  /** `bedrock:/<model>`, the name of the code scorer, or the labeller's name. */
   sourceId: string;
   /** It is the true answer, and no assessment of the one that was given. */
   isExpectation?: true;

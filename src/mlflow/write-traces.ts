@@ -90,7 +90,7 @@ export class TraceWriter {
    * Writes the spans of existing traces where they are missing or incomplete: for an attempt after one that was killed
    * between a trace and its spans, or while another run wrote the same records.
    *
-   * @returns the traces whose spans MLflow refused. They are deleted, because nobody could open them.
+   * @returns the traces whose spans MLflow refused. They are deleted, because they cannot be opened.
    */
   async mend(experiment: Experiment, traces: readonly TraceRecord[]): Promise<WriteTracesResult['refused']> {
     const { rest, s3 } = this.#options;
@@ -183,7 +183,7 @@ export class TraceWriter {
 
   /**
    * Adds the spans of existing traces by OTLP, unless they are there or the trace has been deleted. A trace that a person
-   * deletes at the last moment is made anew by its spans, without tags and assessments: it is deleted again.
+   * deletes at the last moment is created again by its spans, without tags and assessments: it is deleted again.
    *
    * @returns the traces whose spans MLflow refused. They are deleted.
    */

@@ -1,5 +1,5 @@
 /**
- * Adds up what became of each capture file of a run, from the counts of its ranges; and describes a chunk that failed.
+ * Adds up the outcomes of each capture file of a run, from the counts of its ranges; and describes a chunk that failed.
  */
 
 import type { LineChunk } from '../captures/lines/chunks.ts';

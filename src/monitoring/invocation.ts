@@ -65,7 +65,7 @@ export function parseInvocation(event: unknown): Invocation {
   throw invalid(event, z.prettifyError(file.error));
 }
 
-/** A wait must not start the numbers of the attempts anew: the latest receipt of a part is the one that counts. */
+/** A wait must not restart the numbering of attempts: the latest receipt of a part is the one that counts. */
 const numbered = (request: ChunkRequest): ChunkRequest => ({
   ...request,
   attempt: request.attempt + (request.progress?.attempts ?? 0),

@@ -115,7 +115,7 @@ export const emptyChunkState = (): ChunkState => ({ log: {}, evaluate: {}, recei
 const evaluationsIn = ({ receipts }: ChunkState): EvaluateReceipt[] =>
   receipts.filter((receipt) => receipt.step === 'evaluate');
 
-/** After a kill, the attempts are counted anew. */
+/** After a kill, attempts are counted from the start. */
 function isLater(a: Receipt, b: Receipt | undefined): boolean {
   if (b === undefined) return true;
   const order = (a.kills ?? 0) - (b.kills ?? 0) || a.attempt - b.attempt;

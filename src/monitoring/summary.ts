@@ -66,7 +66,7 @@ export interface RunSummary {
   warnings?: string[];
   /** One of the warnings is about the judge’s model. */
   judgeModelEnding?: true;
-  /** What became of each capture file: JSON Lines under this prefix of the work bucket, and the number of files. */
+  /** The outcome of each capture file: JSON Lines under this prefix of the work bucket, and the number of files. */
   files?: { prefix: string; count: number };
   /** The first failed chunks. The receipts have all of them. */
   failedChunks: FailedChunk[];

@@ -22,8 +22,8 @@ type Watch = (
 ) => Promise<boolean>;
 
 /**
- * Returns a function that watches a run, if its captures are new, and tells whether an objective has become missed or met. Backfills, retries and re-evaluations neither ring nor
- * appear in the metrics, whose time is now.
+ * Returns a function that watches a run, if its captures are new, and tells whether an objective has become missed or met. Backfills,
+ * retries and re-evaluations raise no alarms and publish no metrics, since metrics are stamped with the current time.
  */
 export function connectQuality(environment: LambdaEnvironment, storage: Storage): Watch {
   const { ALARM_TOPIC_ARN: topic } = environment;

@@ -12,13 +12,13 @@ import type { Limits } from '../limits/limits.ts';
 /** A wait is up to this share longer, so that chunks that were sent away together do not return together. */
 const JITTER = 0.25;
 const LONGEST_WAIT_SECONDS = 900;
-/** A server that is only slow needs fewer chunks at the same time. If it answers nobody, its breaker opens for longer. */
+/** A server that is only slow needs fewer chunks at the same time. If it answers no call, its breaker opens for longer. */
 export const THROTTLED_WAIT_MS = 15_000;
 
 /** The progress of a chunk that is processed. */
 const DONE = { kills: 0, attempts: 0, waitSeconds: 0 } satisfies ChunkProgress;
 
-/** Step Functions counts retries anew after each wait, so a chunk that fails between its waits would be tried forever. */
+/** Step Functions restarts its count of retries after each wait, so a chunk that fails between its waits would be tried forever. */
 const MOST_ATTEMPTS = 1000;
 
 /** Returns the progress of a chunk that was not processed now, and is to be processed after a while. */
@@ -50,7 +50,7 @@ export async function withinLimits(
   try {
     const openUntil = await breaker?.check();
     if (openUntil !== undefined) {
-      // The alarm stays on while nobody asks.
+      // The alarm stays on while no call is made.
       noteThrottle('mlflow');
       return waiting(request, request.attempt, secondsOf(openUntil - Date.now()));
     }

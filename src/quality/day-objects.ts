@@ -150,7 +150,7 @@ export async function runsOf(storage: Storage, bucket: string, day: string): Pro
 
 // ------------------------------------------------------------------------------------------------- sums of old days
 // The sum over the runs of a day that has ended is read in a thousandth of the time. It names the ETag of the merged object that
-// it is of: where counts came since, nobody reads it, until the day is merged and summed again.
+// it is of: if counts came since, it is not read until the day is merged and summed again.
 
 /** Few runs touch a day that ended longer ago: backfills, retries, and captures that came late. */
 const CLOSED_AFTER_MS = 3 * 86_400_000;

@@ -1,5 +1,5 @@
 /**
- * The detector of an objective: a cumulative sum over single captures in the order of inference. It rings when the evidence
+ * The detector of an objective: a cumulative sum over single captures in the order of inference. It raises an alarm when the evidence
  * that more fail than the objective allows outweighs chance, and another sum tells when all is well again.
  */
 import { type Cusum, designCusum, nextSum } from '../core/statistics/cusum.ts';
@@ -38,7 +38,7 @@ const DAYS = 365;
 /** A change from 5% to 15% failing is what the detectors are best at; at other shares, one that is as hard to see. */
 const DISTANCE = Math.asin(Math.sqrt(0.15)) - Math.asin(Math.sqrt(0.05));
 
-/** While an objective is missed by as much as tells nothing either way, it is said to be met again once in so many days. */
+/** While an objective is missed by as much as tells nothing either way, it is said to be met again once in this many days. */
 const DAYS_UNTIL_FALSELY_MET = 30;
 
 const SECONDS_PER_HOUR = 3600;

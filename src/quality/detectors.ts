@@ -1,6 +1,6 @@
 /**
  * The state of all detectors of a stack, and how a run changes it. Everything here is a function of the state and the
- * run, so that the state can be written under the condition that nobody else has written it.
+ * run, so that the state can be written under the condition that no other run has written it.
  *
  * Runs end in any order. So captures of the last minutes are kept as a tail, in which those of each further run find
  * their place, and the detectors start over from the end of what is settled. A run counts once, however often it is
@@ -35,7 +35,7 @@ export interface ObservedRun {
 }
 
 interface ObjectiveState {
-  /** The objective's figures. A detector of other figures begins anew. */
+  /** The objective's figures. A detector of other figures starts over. */
   design: string;
   /** After all captures before `settledUntil`. */
   settled: DetectorState;

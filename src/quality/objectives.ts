@@ -28,7 +28,7 @@ import {
   windowSchema,
 } from './true-objectives.ts';
 
-/** More would ring falsely more often than once a year together: see detector.ts. */
+/** More would together raise false alarms more often than once a year: see detector.ts. */
 const MAX_OBJECTIVES = 20;
 
 /** The shares that may fail. Below and above, a change cannot be told within thousands of captures. */

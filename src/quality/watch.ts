@@ -195,14 +195,14 @@ async function send(announced: Announcement, { detectors, context, publish }: Wa
     await publish(messageOf(announced, objective, context));
     return true;
   } catch (error) {
-    // The alarm of the objective rings too. The run has done its work.
+    // The CloudWatch alarm of the objective is raised anyway, so the run does not fail.
     logger.error('A message about quality could not be sent', { objective: objective.id, error: toNamedError(error) });
     return false;
   }
 }
 
 /**
- * Changes the state under the condition that nobody else has.
+ * Changes the state under the condition that no other run has.
  *
  * @param change returns `undefined` to leave it
  * @returns the state as it is now

@@ -19,7 +19,7 @@ export interface DoubleOptions {
   hidesVersion?: boolean;
   /** The version that is reported in place of the server's own. */
   version?: string;
-  /** Serves only MLflow's REST API, and answers 429 above so many requests in a second. */
+  /** Serves only MLflow's REST API, and answers 429 above this many requests in a second. */
   perSecond?: number;
 }
 

@@ -2,7 +2,7 @@
 import type { Cusum } from '../../src/core/statistics/cusum.ts';
 
 /**
- * Returns the number of cases within which a share `quantile` of all sums rings, starting at 0.
+ * Returns the number of cases within which a share `quantile` of all sums raises an alarm, starting at 0.
  *
  * @param share of the cases that fail; they are independent
  */

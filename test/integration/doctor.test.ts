@@ -333,7 +333,7 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string]> =
     { 'GET /my-captures': arrived(49), GetMetricData: [200, { MetricDataResults: [{ Values: [1000, 234] }] }] },
     'captures',
   ],
-  'no captures for a day, while nobody calls the endpoint': [
+  'no captures for a day, and no calls of the endpoint': [
     {},
     { 'GET /my-captures': arrived(25), GetMetricData: [200, { MetricDataResults: [] }] },
     'captures',

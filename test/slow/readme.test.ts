@@ -13,7 +13,7 @@ const blocks = documents()
   .flatMap(shellBlocks)
   .filter(({ test }) => test === 'local');
 
-/** The shell of somebody who has no AWS, with this project's Node. */
+/** The shell of a person without AWS, with this project's Node. */
 const environment = (): NodeJS.ProcessEnv => ({
   ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(AWS|MLFLOW|CDK|STACK)_/.test(name))),
   PATH: `${projectPath('node_modules', '.bin')}:${process.env.PATH}`,

@@ -17,7 +17,7 @@ export interface CaptureScope {
 
 const CAPTURE_SUFFIX = '.jsonl';
 
-/** Errors that S3 reports for one object: its lifecycle may have archived or deleted it, or somebody has overwritten it. */
+/** Errors that S3 reports for one object: its lifecycle may have archived or deleted it, or it was overwritten. */
 const OF_ONE_FILE = new Set(['CaptureArchived', 'CaptureMissing', 'CaptureChanged']);
 
 /** Whether an error, named or thrown, is about one capture file alone. */

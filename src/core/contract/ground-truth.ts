@@ -44,7 +44,7 @@ export interface Label {
   endpoint?: string;
   /** It is a person's label for this scorer's question, and not the true answer. */
   scorer?: string;
-  /** Who labelled; of labels for scorers. */
+  /** The labeller's name; only of labels for scorers. */
   by?: string;
   /** Line of the file, from 1. */
   line: number;
@@ -60,14 +60,14 @@ export interface LabeledRow extends PredictionRow, Pick<Label, 'timeMs' | 'line'
   label: LabelValue;
   /** The value that was replaced last. */
   was?: LabelValue;
-  /** MLflow has the label (`true`), or the one that it replaced (`false`). Absent: neither, so nobody can have deleted it there. */
+  /** MLflow has the label (`true`), or the one that it replaced (`false`). Absent: neither, so it cannot have been deleted there. */
   noted?: boolean;
   /** Why MLflow does not have the label, and will not. Absent from a label that replaces this one. */
   notNoted?: string;
 }
 
 /**
- * What became of the labels of a file. `lines` is always the sum of the other counts.
+ * The outcomes of the labels of a file. `lines` is always the sum of the other counts.
  */
 export interface LabelCounts {
   /** Non-blank lines, without a header. */

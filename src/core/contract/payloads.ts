@@ -92,7 +92,7 @@ export const chunkRequestSchema = z.object({
     .object({
       /** How often the function was killed on the chunk. The state machine counts. */
       kills: z.number().int().min(0),
-      /** Attempts before the last wait, after which Step Functions counts retries anew. */
+      /** Attempts before the last wait, after which Step Functions restarts its count of retries. */
       attempts: z.number().int().min(0).optional(),
       /** For how long the state machine waits before the next invocation. */
       waitSeconds: z.number().min(0).optional(),

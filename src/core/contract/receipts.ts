@@ -126,7 +126,7 @@ export interface EvaluateReceipt extends AttemptFacts {
   /** What each other attempt at the chunk has paid, by its request id, as far as answers are kept: also one that left no receipt. */
   paidByOthers?: Record<string, JudgeSpend>;
   /**
-   * What became of the lines. It may have succeeded although the judge failed. Absent where an earlier version has only evaluated
+   * The outcomes of the lines. It may have succeeded although the judge failed. Absent where an earlier version has only evaluated
    * traces that existed.
    */
   log?: LogReceipt;
@@ -137,7 +137,7 @@ export interface EvaluateReceipt extends AttemptFacts {
 /** The report of one attempt at a chunk. */
 export type Receipt = LogReceipt | EvaluateReceipt;
 
-/** What became of one capture file: the terms of both equations. A line of `runs/<run>/files/`. */
+/** The outcome of one capture file: the terms of both equations. A line of `runs/<run>/files/`. */
 export interface FileReport extends ObjectVersion {
   /** `planned = traced + quarantined + outsideWindow + lost`. */
   lines: { planned: number; lost: number } & Pick<LogCounts, 'traced' | 'quarantined' | 'outsideWindow'>;

@@ -46,7 +46,7 @@ export const workKeys = {
   /** What SummarizeRun has added up so far, for its next invocation. */
   summaryState: (run: string, part: number) => `${workKeys.summaryStatePrefix(run)}${padded(part)}.json`,
   summaryStatePrefix: (run: string) => `runs/${run}/summary-state/`,
-  /** What became of each capture file, one per line. */
+  /** The outcome of each capture file, one per line. */
   files: (run: string, object: number) => `${workKeys.filesPrefix(run)}${padded(object)}.jsonl`,
   filesPrefix: (run: string) => `runs/${run}/files/`,
   quarantine: (run: string, chunk: number) => `${workKeys.quarantinePrefix(run)}${padded(chunk)}.jsonl`,
@@ -119,7 +119,7 @@ export const truthKeys = {
   labeledPrefix: 'ground-truth/labeled/',
   /**
    * Marks an hour with labels that MLflow does not have yet. It is written after `labeled`, and `etag` is the one that `labeled` got:
-   * who has noted the labels removes the marks that it saw before it read the hour, and so none of a later change.
+   * the function that writes the labels to MLflow removes only marks that it saw before it read the hour, so none of a later change.
    */
   toNote: (hour: string, etag: string) => `${truthKeys.toNoteOf(hour)}${etag}`,
   toNoteOf: (hour: string) => `${truthKeys.toNotePrefix}${hour}/`,
@@ -135,7 +135,7 @@ export const truthKeys = {
 
 /** Keys of the registrations of replays, by which their requests are known among the captures. */
 export const markKeys = {
-  /** @param id 16 hex digits, which nobody can guess */
+  /** @param id 16 hex digits, which cannot be guessed */
   mark: (id: string) => `${markKeys.prefix}${id}.json`,
   prefix: 'replay-marks/',
   /** When the stack had its first registration. */

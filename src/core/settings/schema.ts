@@ -204,7 +204,7 @@ export const functionSettings = {
       .transform((place) => (place.endsWith('/') ? place : `${place}/`))
       .optional(),
   ),
-  /** Whether the messages about quality quote the judge, who quotes people. */
+  /** Whether messages about quality quote the judge, which may quote people. */
   ALARM_QUOTES: flag(false),
   /** Limits over all runs of the stack (src/limits/limits.ts). 0: no limit. */
   MAX_FUNCTIONS: wholeNumber(0, 10_000, 8),

@@ -1,7 +1,7 @@
 /**
  * A cumulative sum over cases that pass or fail (Page 1954, Reynolds and Stoumbos 1999): it adds up the evidence that more
  * fail than should, and forgets evidence to the contrary. It moves on whole numbers, so that the mean number of cases until
- * it rings follows exactly from a system of linear equations (Brook and Evans 1972).
+ * it raises an alarm follows exactly from a system of linear equations (Brook and Evans 1972).
  */
 import { smallestSize } from './power.ts';
 
@@ -9,7 +9,7 @@ export interface Cusum {
   /** A failed case adds this, and a passed one subtracts `down`; the sum is never below 0. */
   up: number;
   down: number;
-  /** It rings at this sum. */
+  /** It raises an alarm at this sum. */
   limit: number;
 }
 
@@ -21,11 +21,11 @@ export const nextSum = ({ up, down }: Cusum, sum: number, isFailed: boolean): nu
 const STEP_ERROR = 0.02;
 
 /**
- * Designs the sum that finds the change of the failing share from `good` to `bad` soonest, among all that ring falsely no
+ * Designs the sum that finds the change of the failing share from `good` to `bad` soonest, among all that raise false alarms no
  * more often.
  *
  * @param good, bad shares of the cases that fail, `good < bad`
- * @param runLength the mean number of cases until it rings falsely, at least, if the share is `good`
+ * @param runLength the mean number of cases until a false alarm, at least, if the share is `good`
  */
 export function designCusum(good: number, bad: number, runLength: number): Cusum {
   const steps = stepsFor(good, bad);
@@ -44,7 +44,7 @@ function stepsFor(good: number, bad: number): Pick<Cusum, 'up' | 'down'> {
 }
 
 /**
- * Returns the mean number of cases until the sum rings.
+ * Returns the mean number of cases until the sum raises an alarm.
  *
  * @param share of the cases that fail; they are independent
  * @param from the sum at the beginning

@@ -23,7 +23,7 @@ interface MeanError {
 /** The error of the mean of a sample of a size. */
 type ErrorOfSize = (size: number) => MeanError;
 
-/** @param deviations from the mean. @param ratio, degrees of the long run: so many values tell as much as one independent one */
+/** @param deviations from the mean. @param ratio, degrees of the long run: that many values tell as much as one independent value */
 function errorOf(deviations: Float64Array, { ratio, degrees }: LongRun): ErrorOfSize {
   const n = deviations.length;
   let [m2, m3, m4, m6] = [0, 0, 0, 0];

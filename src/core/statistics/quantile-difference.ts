@@ -200,7 +200,7 @@ const tables = new Map<string, Scores>();
 
 /**
  * For each rank near the quantile `q` of a sample of `n` values, the normal score of its level: the value of that rank is
- * below the population's quantile in a share Φ(−score) of all samples. That is the binomial probability that at least so many
+ * below the population's quantile in a share Φ(−score) of all samples. That is the binomial probability that at least that many
  * of the values are below the quantile (David and Nagaraja 2003, "Order Statistics", 7.1).
  */
 function scoresOf(n: number, q: number): Scores {

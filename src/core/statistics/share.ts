@@ -30,7 +30,7 @@ export const wilson = (hits: number, of: number): Share | null =>
   of === 0 ? null : { ...scoreInterval(hits / of, of), hits, of };
 
 /**
- * Returns Wilson's interval of any figure from 0 to 1 that is as certain as a share of so many cases.
+ * Returns Wilson's interval of any figure from 0 to 1 that is as certain as a share of `of` cases.
  *
  * @param of need not be whole
  * @param z how many standard errors are excluded on each side

@@ -146,7 +146,7 @@ function applied(row: LabeledRow, labels: readonly Waiting[], outcomes: HourOutc
 const GROUP_LABELS = 200_000;
 const GROUP_CHARS = 32 * 1024 * 1024;
 const GROUP_PARTS = 1_000;
-/** Parts that are read or written at the same time; the labels of so many more are in memory. */
+/** Parts that are read or written at the same time; the labels of as many more are in memory. */
 const AT_ONCE = 4;
 const DAY_MS = 86_400_000;
 /** The first attempt at a group may have begun late. */

@@ -1,4 +1,4 @@
-/** Labels that are joined together: those of some parts, by the id that they name, and what became of them so far. */
+/** Labels that are joined together: those of some parts, by the id that they name, with their outcomes so far. */
 
 import { cut } from '../../captures/trace/text.ts';
 import type { Label, LabeledRow, LabelValue, PredictionRow } from '../../core/contract/ground-truth.ts';
@@ -78,7 +78,7 @@ const ORDER: readonly JoinOutcome['name'][] = ['joined', 'replaced', 'repeated',
 const better = (a: JoinOutcome | undefined, b: JoinOutcome): JoinOutcome =>
   a === undefined || ORDER.indexOf(b.name) < ORDER.indexOf(a.name) ? b : a;
 
-/** The labels of some parts, by the id that they name, and what became of them so far. */
+/** The labels of some parts, by the id that they name, with their outcomes so far. */
 export class LabelGroup {
   readonly labels: readonly Waiting[];
   readonly #parts: WaitingPart[];
@@ -125,7 +125,7 @@ export class LabelGroup {
 const byTime = (a: Label, b: Label): number =>
   a.timeMs - b.timeMs || a.line - b.line || (String(a.value) < String(b.value) ? -1 : 1);
 
-/** What became of the labels of a group in one hour. An attempt at an hour has its own, since another one may follow. */
+/** The outcomes of the labels of a group in one hour. An attempt at an hour has its own, since another one may follow. */
 export class HourOutcomes {
   readonly #found = new Map<Waiting, JoinOutcome>();
   readonly #settled: Settled;

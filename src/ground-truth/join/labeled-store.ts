@@ -13,7 +13,7 @@ import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { gunzipped, gzipped } from '../../core/values/gzip.ts';
 
 /**
- * The labels that an hour has had: by part of a label file (see `waiting.ts`), their lines by what became of them (see
+ * The labels that an hour has had: by part of a label file (see `waiting.ts`), their lines by outcome (see
  * `LabelCounts`). Those that replaced another have its value too.
  */
 export type Settled = Record<

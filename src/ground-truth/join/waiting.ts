@@ -1,6 +1,6 @@
 /**
  * Label files in the work bucket. The labels of a file wait for their predictions in parts, each an object that only becomes
- * smaller. The report says what became of all lines, and makes the file count: parts without it are not joined.
+ * smaller. The report has the outcomes of all lines, and makes the file count: parts without it are not joined.
  */
 import { hash } from 'node:crypto';
 import { removeObject } from '../../core/aws/remove-object.ts';
@@ -13,7 +13,7 @@ import { gzipped } from '../../core/values/gzip.ts';
 import { labelCounts } from '../types.ts';
 import { storedLines } from './labeled-store.ts';
 
-/** What became of a label that met its prediction, and of any; see `LabelCounts`. */
+/** The outcomes of a label that met its prediction, and of any label; see `LabelCounts`. */
 export type JoinOutcome = { name: 'joined' | 'repeated' | 'outdated' } | { name: 'replaced'; from: LabelValue };
 export type LabelOutcome = JoinOutcome | { name: 'unknown' | 'ambiguous' };
 
@@ -176,7 +176,7 @@ const ambiguous = (line: number): LabelFault => ({
 const first = <T extends { line: number }>(items: T[], most: number): T[] =>
   [...new Map(items.map((item) => [item.line, item])).values()].toSorted((a, b) => a.line - b.line).slice(0, most);
 
-/** Puts what became of a part into the report of its file. */
+/** Puts the outcome of a part into the report of its file. */
 async function report(storage: Storage, bucket: string, name: string, { counts, ...state }: PartState): Promise<void> {
   const key = truthKeys.file(digestOf(name));
   const part = numberOfPart(name);

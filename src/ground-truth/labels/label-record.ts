@@ -104,7 +104,7 @@ export function labelOf(
     const name = asText(get(field));
     if (name === undefined) continue;
     if (name.length > MAX_NAME_CHARS) return problem('NotALabel', `its ${field} is longer than a name`);
-    // Who labelled is of interest where people answer a scorer's question.
+    // The labeller's name matters where people answer a scorer's question.
     if (field !== 'by' || names.scorer !== undefined) names[field] = name;
   }
   const raw = get('value');

@@ -15,7 +15,7 @@ const PART_CHARS = 8 * 1024 * 1024;
 /** Names of files that were left out, in the log of an invocation. */
 const SHOWN_NAMES = 10;
 
-/** What a file alone is to blame for. The others go on. */
+/** Errors of one file. The other files are still read. */
 const OF_THE_FILE = ['NoIdColumn', 'NoLabelColumn', 'NotJsonLines', 'NotUtf8', 'NotGzip', 'LabelFileTooLarge'];
 /** What the storage says of a file, in the words for captures. */
 const OF_CAPTURES: Record<string, string | undefined> = {

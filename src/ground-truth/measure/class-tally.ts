@@ -82,7 +82,7 @@ const both = (named: string): Pick<Predicted, 'named' | 'thresholded'> => ({ nam
 export class ClassTally {
   readonly #settings: ClassSettings;
   readonly #scores: ScoreStore;
-  /** Classes of labels, and of predictions, by name. Who calls the endpoint may cause more of the latter than there are. */
+  /** Classes of labels, and of predictions, by name. Callers of the endpoint may cause predictions of classes that do not exist. */
   readonly #labels = new Map<string, number>();
   readonly #predictions = new Map<string, number>();
   /** Rows by label and prediction, `named` and `thresholded`. */

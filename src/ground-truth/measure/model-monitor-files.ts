@@ -1,5 +1,5 @@
 /**
- * Figures in the form of SageMaker Model Monitor's jobs for model quality, for those who come from it. The names are those of
+ * Figures in the form of SageMaker Model Monitor's jobs for model quality, for people who used it before. The names are those of
  * https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-model-quality-metrics.html; the curves and the figures of a
  * constant classifier are left out, since AWS does not say how they are computed.
  */

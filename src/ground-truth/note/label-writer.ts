@@ -22,7 +22,7 @@ import { sameLabel } from '../label-value.ts';
 // -------------------------------------------------------------------------------------- a label as MLflow keeps it
 // The true answer as an expectation, a label for a scorer as a person's assessment.
 
-/** Who labelled, if the label does not say. */
+/** The labeller's name, if the label does not say. */
 const SOURCE = 'ground truth';
 
 /** Why a label is not written. `LabelOfRow`: a scorer assesses the whole call, so a label of one row says nothing of its verdict. */
@@ -81,13 +81,13 @@ function rightness({ row, label, prediction: { text, value } }: LabeledRow): Rec
 
 // ------------------------------------------------------------------------------------------------------ the writer
 
-/** What became of a label in MLflow. */
+/** The outcome of a label in MLflow. */
 export type NoteOutcome = 'noted' | NotNoted;
 
 type Outcomes = Map<LabeledRow, NoteOutcome>;
 type OnFailure = (row: LabeledRow, error: Error) => void;
 
-/** After so many labels in a row that MLflow did not take, the fault is not in the labels. */
+/** If MLflow refuses this many labels in a row, the fault is not in the labels. */
 const FAILURES_IN_A_ROW = 5;
 
 interface Options {
@@ -111,7 +111,7 @@ export class LabelWriter {
   }
 
   /**
-   * Writes labels, and tells for each what became of it. Those for which there was no time are left out, and so are those on
+   * Writes labels, and returns the outcome of each. Those for which there was no time are left out, and so are those on
    * which the server failed, until it takes another one; `failure` is then the reason.
    *
    * @param rows of at most 100 traces, which are then read in one request

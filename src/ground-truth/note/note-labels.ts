@@ -1,5 +1,5 @@
 /**
- * The step that writes the labels of marked hours to MLflow. What became of them is kept in the hours once, at the end of each
+ * The step that writes the labels of marked hours to MLflow. Their outcomes are saved in the hours once, at the end of each
  * invocation: one that is killed before leaves everything open, and its labels are found in MLflow by their ids.
  */
 
@@ -100,7 +100,7 @@ async function readOpen({
 const keyOf = ({ id, endpoint, traceId, row, scorer, by }: LabeledRow): string =>
   JSON.stringify([id, endpoint, traceId, row, scorer, by]);
 
-/** Writes into the hour what became of its labels, and removes its marks if none is open any more. */
+/** Writes the outcomes of its labels into the hour, and removes its marks if none is open any more. */
 async function keepOutcomes(
   storage: Storage,
   bucket: string,

@@ -211,7 +211,7 @@ export class ModelCaller {
     const { breaker } = this.limits ?? {};
     const openUntil = await breaker?.check();
     if (breaker === undefined || openUntil === undefined) return;
-    // The alarm stays on while nobody asks.
+    // The alarm stays on while no call is made.
     noteThrottle('judge');
     const until = `no call until ${new Date(openUntil).toISOString()}`;
     throw new CallFailure(breaker.forDay ? 'day' : 'paused', until, { retryAfterMs: openUntil - this.now() });

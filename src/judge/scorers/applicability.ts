@@ -44,7 +44,7 @@ const asMessage = (role: string, text: string | undefined): ChatMessage[] =>
 
 /**
  * Returns the exchange to judge: the conversation, or the texts of a plain-text payload. Returns `undefined` if the payload is not
- * text: nobody knows which words of a JSON document of unknown form are the reply.
+ * text: it is unknown which words of a JSON document of unknown form are the reply.
  */
 export function judgeableExchange(capture: Capture): JudgeableExchange | undefined {
   const { conversation, request, response } = capture;

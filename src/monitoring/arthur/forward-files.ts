@@ -60,7 +60,7 @@ interface Receipt {
   answer?: string;
 }
 
-/** Time at the end of a function, to write down what became of a file. */
+/** Time at the end of a function, to write down the outcome of a file. */
 const RESERVE_MS = 45_000;
 /** What an upload and the answer to it may take: a minute, and as long as a slow line needs. */
 const ANSWER_MS = 60_000;

@@ -76,7 +76,7 @@ export class AnswerTable extends Answers {
       condition: '(attribute_not_exists(#by) OR #by = :by OR #until < :now)',
       values: { by: this.#chunk, until: this.#asker.untilMs, now: Date.now() },
     };
-    // One request for a question that nobody has asked.
+    // One request for a question that was not asked yet.
     const unasked = await this.#changeUnanswered(question, claim);
     if (unasked !== undefined) return this.#keptIn(unasked);
     const kept = await this.#get(question);

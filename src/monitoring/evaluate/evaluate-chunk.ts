@@ -140,7 +140,7 @@ class EvaluateChunk {
     if (failure !== undefined) throw failure;
   }
 
-  /** A job without answers keeps nobody from asking: what other captures need may be answered already. */
+  /** A failed batch job does not stop the chunk: other captures may already have answers. */
   #note(failure: unknown): void {
     if (failure instanceof PermanentError && WITHOUT_ANSWER.has(failure.name)) this.#withoutAnswer ??= failure;
     else this.#stop ??= failure;

@@ -1,4 +1,4 @@
-/** Counts what became of each verdict of a chunk: the terms of the second equation, with their reasons and values. */
+/** Counts the outcomes of the verdicts of a chunk: the terms of the second equation, with their reasons and values. */
 
 import { type EvaluateReceipt, VERDICT_TERMS, type VerdictCounts } from '../../core/contract/receipts.ts';
 import { addCounts, noCounts } from '../../core/values/counts.ts';

@@ -86,7 +86,7 @@ export function runOptions(input: ExecutionInput, defaults: { sampleRate: number
   };
 }
 
-/** Whether the captures of a run are new: nobody asked for a range of time, for unfinished work, or for new verdicts. */
+/** Whether the captures of a run are new: the input asks for no range of time, no unfinished work and no new verdicts. */
 export function isLive(raw: unknown, options: Pick<RunOptions, 'reevaluate'> | null): boolean {
   if (options === null || options.reevaluate) return false;
   const { kind } = parseInput(raw);

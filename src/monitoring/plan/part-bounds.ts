@@ -42,6 +42,6 @@ export const MAX_LINE_BYTES = 4_000;
 /** If more files than this fail in one part, the files are not the cause, unless each is archived or gone. */
 export const MAX_FAILED_FILES = 1_000;
 
-/** The last retries of planning do without files that cannot be read, if they are at most so many. More are an outage of S3. */
+/** The last retries of planning do without files that cannot be read, up to this number. More mean an outage of S3. */
 export const LAST_RETRIES_FROM = 4;
 export const MAX_UNAVAILABLE_FILES = 20;

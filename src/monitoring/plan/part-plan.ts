@@ -224,7 +224,7 @@ export class PartPlan {
   }
 
   #isFull(): boolean {
-    // The next part continues after so many archived files. Their receipts stay small.
+    // After this many archived files, the next part continues. Their receipts stay small.
     if (this.#failed.length === MAX_FAILED_FILES && this.#failed.every(({ error }) => isOfOneFile(error))) {
       return true;
     }

@@ -48,7 +48,7 @@ export async function planCaptures(request: PlanRequest, deps: PlannerDependenci
   return planned;
 }
 
-/** Writes the manifest of all parts so far, by which the captures are traced whatever becomes of the batch jobs. */
+/** Writes the manifest of all parts so far, by which the captures are traced even if the batch jobs fail. */
 async function writeBatchManifest(run: string, { storage, environment }: PlannerDependencies): Promise<void> {
   const { WORK_BUCKET: bucket } = environment;
   const manifest = new TextUpload(storage, bucket, workKeys.batchManifest(run));
@@ -92,7 +92,7 @@ async function optionsFor(parsed: ParsedInput, deps: PlannerDependencies, warnin
       `The retry does not take over the budget of ${retry.run}, ${budgetUsd} dollars: the daily budget applies, and "budgetUsd" if the retry sets it`,
     );
   }
-  // A re-evaluation that nobody has asked for before judges everything again.
+  // A new re-evaluation judges everything again.
   const isNewChain = given.reevaluate === true && !original.reevaluate;
   return {
     ...original,

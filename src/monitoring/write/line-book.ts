@@ -1,4 +1,4 @@
-/** What becomes of the lines of a chunk: each is traced, quarantined or outside the time window. */
+/** The outcomes of the lines of a chunk: each is traced, quarantined or outside the time window. */
 
 import { decodeLine } from '../../captures/decode.ts';
 import { buildTrace, traceNotBuilt } from '../../captures/trace/build.ts';

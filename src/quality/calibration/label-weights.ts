@@ -41,7 +41,7 @@ const keyOf = ({ verdict: _, probability: __, picked: ___, ...window }: LabelPic
 
 /**
  * Weighs the labels of picked traces: those of one verdict that were in the same windows stand for all judged traces that were, each for
- * the same number. So labels of a small window count less than those of a large one, and picks that nobody labelled are presumed to be
+ * the same number. So labels of a small window count less than those of a large one, and picks without a label are presumed to be
  * like those that were.
  *
  * A window without labels of what was picked in it says nothing yet, and is left out with its labels.

@@ -106,7 +106,7 @@ export async function pickLabels(rest: Pick<MlflowRest, 'repeat'>, options: Opti
   }).filter(({ judged }) => judged > 0);
   const [passes = 0, fails = 0] = drawn.map(({ below }) => below);
   const call = { ...windowOf(candidates, options), passes, fails, picked: new Date().toISOString() };
-  // The tag comes first: a label without its probability would count as one that nobody picked.
+  // The tag comes first: a label without its probability would count as not picked.
   const all = [...waiting];
   await forEachConcurrently(
     CONCURRENT_WRITES,
@@ -255,7 +255,7 @@ export const pickedFilter = (scorer: string): string => `tag.\`${labelTag(scorer
 /**
  * Returns how the trace was picked.
  *
- * @returns `undefined` if it was not; `unreadable` if an earlier version wrote the tag, which kept no window, or somebody changed it
+ * @returns `undefined` if it was not; `unreadable` if an earlier version wrote the tag, which kept no window, or it was changed
  */
 export function pickOf(tags: Readonly<Record<string, string>>, scorer: string): LabelPick | 'unreadable' | undefined {
   const tag = tags[labelTag(scorer)];

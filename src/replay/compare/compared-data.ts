@@ -6,7 +6,7 @@ import type { ComparedMetric } from './run-data.ts';
 /** The values of one metric, in the order in which requests were sent. `of`: number of values of the run with more of them. */
 type ComparedValues = MetricValues & { of: number };
 
-/** What became of the replies of the pairs. */
+/** The outcomes of the replies of the pairs. */
 export interface RepliesData {
   compared: number;
   regressed: number;

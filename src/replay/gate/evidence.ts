@@ -36,8 +36,8 @@ export interface Evidence extends Seen {
   bounds?: Bounds;
   cases?: Cases;
   /**
-   * The ends of the interval that four of five replays of so many pairs reach, if the truth is what was seen. What sizes are
-   * made of.
+   * The ends of the interval that four of five replays of `pairs` pairs reach, if the truth is what was seen. Sizes are computed
+   * from it.
    */
   atSize?(pairs: number): Ends;
   /** Why nothing is known. */
@@ -107,7 +107,7 @@ const FEWEST_EFFECTIVE = 10;
 /** Whether neighbouring requests are so alike that they tell as much as very few. */
 export const isTooAlike = ({ effective = Infinity }: Bounds): boolean => effective < FEWEST_EFFECTIVE;
 
-/** From so many pairs on, failures are taken to come in clusters as long as none shows otherwise. */
+/** From this many pairs on, failures are taken to come in clusters as long as none shows otherwise. */
 export const PAIRS_FOR_CLUSTERS = 1000;
 /** Requests that fail together when a server restarts. */
 export const CLUSTER = 10;
@@ -188,7 +188,7 @@ function errorRate({ failures, pairs }: ComparedData): Evidence {
   const { newlyFailing, newlySucceeding } = pairs;
   const rise = isPaired ? [newlySucceeding / seen, newlyFailing / seen] : [before[0] / before[1], after[0] / after[1]];
   const [from = 0, to = 0] = rise;
-  /** The bounds of so many pairs, of which the second run has as many more failures as chance may add. */
+  /** The bounds of `size` pairs, of which the second run has as many more failures as chance may add. */
   const boundsOf = (size: number, score: number): Bounds => {
     const of = Math.max(1, Math.floor(size / (isPaired ? ratioOf(size) : 1)));
     const variance = isPaired ? from + to : from * (1 - from) + to * (1 - to);
@@ -245,10 +245,10 @@ export function sizeOf(
   return found ?? smallestSize(Math.max(from, few + 1), most, decides);
 }
 
-/** Requests for so many pairs: not every request makes a pair. */
+/** Requests for `pairs` pairs: not every request makes a pair. */
 export const requestsFor = (pairs: number, { seen, of }: Evidence): number =>
   Math.ceil((pairs * Math.max(seen, of)) / seen);
 
-/** Pairs among so many requests; at least one. */
+/** Pairs among that many requests; at least one. */
 export const pairsIn = (requests: number, { seen, of }: Evidence): number =>
   Math.max(1, Math.floor((requests * seen) / Math.max(seen, of)));

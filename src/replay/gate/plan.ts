@@ -29,7 +29,7 @@ export interface GatePlan {
 /** No plan names a larger size: a replay has at most ten million requests. */
 const LARGEST_SIZE = 10_000_000;
 
-/** A threshold with what an unchanged release shows about it. `sized`: the size, of at least so many requests. */
+/** A threshold with what an unchanged release shows about it. `sized`: the size, of at least that many requests. */
 interface Question {
   threshold: string;
   unchanged: string;
@@ -111,7 +111,7 @@ function boundSized(evidence: Evidence, { kind, limit }: Threshold, known: numbe
 
 /** With a third of the pairs, a bound is about 1.7 times as wide, unless a gap comes within its reach. */
 const WITH_FEWER = { pairs: 1 / 3, bound: 4 };
-/** How far from a gap a quantile lies, a pilot does not know well: somewhat more, but at most so many times its own pairs. */
+/** A pilot is unsure how far from a gap a quantile lies: assume somewhat more pairs, at most these multiples of its own. */
 const AT_GAP_TIMES = { planned: 1.5, known: 7 };
 const AT_GAP =
   'The quantile lies at a gap of the values: a few values more or less beyond it move it across. The number is uncertain.';

@@ -16,7 +16,7 @@ export interface Mark {
 /** A registration, and from when on requests may be sent under it. */
 export type Registration = Pick<Mark, 'atMs'> & { id: string };
 
-/** Registers a replay under 64 random bits, which nobody can guess who does not see the requests. */
+/** Registers a replay under 64 random bits, which cannot be guessed without seeing the requests. */
 export async function registerReplay(storage: Storage, workBucket: string, mark: Mark): Promise<Registration> {
   const { atMs } = mark;
   const id = randomBytes(8).toString('hex');

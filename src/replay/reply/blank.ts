@@ -6,7 +6,7 @@ import type { ChatMessage } from '../../captures/types.ts';
 const FRAME: ReadonlySet<string> = new Set(['role', 'type', 'id', 'index', 'object', 'finish_reason', 'finishReason']);
 const NO_FRAME: ReadonlySet<string> = new Set();
 
-/** Whether a text has only spaces and characters that nobody sees. */
+/** Whether a text has only spaces and invisible characters. */
 export const isBlankText = (text: string): boolean => !/[^\s\p{Cc}\p{Cf}]/u.test(text);
 
 /** Whether a value contains no number, no boolean, and no text that anybody sees. */

@@ -523,7 +523,7 @@ type Act =
   | { kind: 'labels'; name: string; labels: object[]; age: number }
   | { kind: 'run' };
 
-/** Does what happens, in order. Where `kills` says so, a run is killed after so many requests, and repeated. */
+/** Does what happens, in order. Where `kills` says so, a run is killed after that many requests, and repeated. */
 async function happen(
   acts: readonly Act[],
   kills: readonly number[] = [],

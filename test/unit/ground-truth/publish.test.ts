@@ -21,7 +21,7 @@ afterEach(() => jest.restoreAllMocks());
 /** The run of `stepsOn` began then. */
 const BEGAN = Date.parse('2026-11-25T00:00:00Z');
 
-/** Writes labeled rows to an hour; of `count`, so many are right. */
+/** Writes labeled rows to an hour; of `count`, `right` are right. */
 async function label(
   memory: MemoryStorage,
   hour: string,

@@ -90,20 +90,20 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
     /^bad: no captures since 2026-11-29 13:00 UTC, although/,
   ],
   [
-    'nobody calls the endpoint',
+    'the endpoint gets no calls',
     { hour: until(48), ran: [] },
     3,
     'captures',
     /^too little to tell: 0 captures, no captures since .*: the endpoint had no invocations$/,
   ],
   [
-    'nobody has called it for hours',
+    'it got no calls for hours',
     { hour: until(4), ran: [OLD_RUN] },
     0,
     undefined,
     /^healthy: 800 captures, no captures since 2026-11-30 09:00 UTC: the endpoint had no inv/,
   ],
-  ['a run over new captures goes on', { hour: until(4), answers: CALLED }, 0, undefined, /^healthy/],
+  ['a run over new captures continues', { hour: until(4), answers: CALLED }, 0, undefined, /^healthy/],
   [
     'there are few captures',
     { hour: (ago) => (ago === 1 ? { blue: { captures: 29 } } : {}) },

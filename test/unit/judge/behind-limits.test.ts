@@ -58,7 +58,7 @@ test('an open breaker stops the judging at once, without a call', async () => {
   expect(held).toBeInstanceOf(JudgeHeld);
   expect(held).toMatchObject({ heldFor: 'providerDay' });
   expect(asks).toEqual([]);
-  // The alarm stays on while nobody asks.
+  // The alarm stays on while no call is made.
   expect(takeThrottles()).toMatchObject({ judge: 2 });
   expect(breaker.reports).toEqual([]);
 });
@@ -203,7 +203,7 @@ describe('a chunk', () => {
     expect(later.waitSeconds).toBeGreaterThan(55);
     expect(begun).not.toHaveBeenCalled();
     expect(permits.release).toHaveBeenCalledTimes(1);
-    // The alarm stays on while nobody asks.
+    // The alarm stays on while no call is made.
     expect(takeThrottles()).toMatchObject({ mlflow: 1 });
   });
 

@@ -81,7 +81,7 @@ const LATER = '2026-11-24';
 const later = (memory: MemoryStorage, run: string, counts: QualityCounts) =>
   writeCounts(memory.storage, 'w', run, counts, [], Date.parse(LATER) + nowMs - Date.parse(DAY));
 
-test('a day that has ended is read as one line, until a run of it is summarized again, and is summed anew then', async () => {
+test('a day that has ended is read as one line, until a run of it is summarized again, and is then summed again', async () => {
   const memory = new Killed();
   for (let n = 0; n < 70; n += 1) await write(memory, `run-${n}`, captures(1));
   await later(memory, 'next', captures(1, LATER));

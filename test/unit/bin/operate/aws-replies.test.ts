@@ -32,7 +32,7 @@ test.each<[string, RequestListener, (client: LambdaClient) => Promise<unknown>]>
   ['200 <html> [31mSign in</html>', page, (client) => callAws(client, 'ssm', 'GetParametersByPath', {})],
   ['200 null', (_, response) => response.end('null'), (client) => callAws(client, 'ssm', 'GetParametersByPath', {})],
   ['200 <html> [31mSign in</html>', page, (client) => queryAws(client, 'sts', 'GetCallerIdentity')],
-])('a reply of somebody else is named: %s', async (got, listener, ask) => {
+])('a reply of another server is named: %s', async (got, listener, ask) => {
   expect(await answeredBy(listener, ask)).toMatch(/^StrangeReply: .*: the reply is not one of AWS; got: /);
   expect(await answeredBy(listener, ask)).toContain(`got: ${got};`);
 });

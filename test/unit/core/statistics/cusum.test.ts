@@ -8,7 +8,7 @@ test('the mean run length of a walk by single steps is that of the textbook', ()
     expect(meanRunLength({ up: 1, down: 1, limit }, 0.5)).toBeCloseTo(limit * (limit + 1), 6);
     expect(meanRunLength({ up: 1, down: 1, limit }, 0.5, limit - 1)).toBeCloseTo(2 * limit, 6);
   }
-  // A sum that never falls rings at the first failure.
+  // A sum that never falls raises an alarm at the first failure.
   expect(meanRunLength({ up: 5, down: 1, limit: 5 }, 0.01)).toBeCloseTo(100, 8);
 });
 

@@ -160,7 +160,7 @@ test.each<[string, { total: number; success: number; failure: number }, number]>
   ['a line is not counted', { total: 2, success: 2, failure: 0 }, 1],
   ['some are refused', { total: 3, success: 1, failure: 2 }, 0],
   ['a line has several inferences', { total: 9, success: 9, failure: 0 }, 0],
-])('a file of three lines rings if Arthur took nothing or missed a line: %s', async (_, given, untaken) => {
+])('a file of three lines raises an alarm if Arthur took nothing or missed a line: %s', async (_, given, untaken) => {
   etag = memory.put(KEY, `${LINES.trim()}\n \n`).etag;
   arthur.first(answer(207, { counts: given, failures: [] }));
   expect(await deliver([message(1)])).toEqual([]);
