@@ -16,10 +16,10 @@ import { httpStatusOf } from '../../src/core/aws/storage-errors.ts';
 import { invocations } from '../../src/health/gather.ts';
 import {
   broken,
+  type CheckContext,
   checked,
   type Finding,
   type Found,
-  type Ground,
   hasError,
   ok,
   under,
@@ -52,7 +52,7 @@ interface Place {
 }
 
 /** Existence, region and owner of a bucket. @returns what is wrong, and whether more can be asked of the bucket */
-async function checkPlace({ s3, region: ours }: Ground, bucket: string, place: Place) {
+async function checkPlace({ s3, region: ours }: CheckContext, bucket: string, place: Place) {
   const { check, setting, why, remedy, owner } = place;
   const { region, state } = await look(s3, bucket);
   const found = (said: Found): Finding[] => under(check, said);
@@ -79,10 +79,10 @@ const checkOwner = (s3: S3Client, bucket: string, check: string, remedy: string)
   });
 
 /** Checks what a deployment with a wrong capture bucket would only find out while it is rolled back, and what arrives. */
-export async function checkCaptures(ground: Ground): Promise<Found> {
-  const { DATA_CAPTURE_S3_BUCKET: bucket } = ground.settings;
-  if (bucket === undefined || ground.capturePrefix === undefined) return undefined;
-  const { found, isOpen } = await checkPlace(ground, bucket, {
+export async function checkCaptures(context: CheckContext): Promise<Found> {
+  const { DATA_CAPTURE_S3_BUCKET: bucket } = context.settings;
+  if (bucket === undefined || context.capturePrefix === undefined) return undefined;
+  const { found, isOpen } = await checkPlace(context, bucket, {
     check: 'captures',
     setting: 'DATA_CAPTURE_S3_BUCKET',
     why: 'S3 sends the events of a bucket in its own region',
@@ -91,8 +91,8 @@ export async function checkCaptures(ground: Ground): Promise<Found> {
   });
   if (hasError(found)) return found;
   const more = [
-    isOpen && checked('captures', 's3:ListBucket', () => checkArrivals(ground, bucket)),
-    checked('events', 's3:GetBucketNotification', async () => checkEvents(ground, bucket, await ground.isDeployed)),
+    isOpen && checked('captures', 's3:ListBucket', () => checkArrivals(context, bucket)),
+    checked('events', 's3:GetBucketNotification', async () => checkEvents(context, bucket, await context.isDeployed)),
   ];
   return [found, await Promise.all(more)];
 }
@@ -100,11 +100,11 @@ export async function checkCaptures(ground: Ground): Promise<Found> {
 /** The bucket of a setting that may have a prefix, such as `s3://bucket/prefix`. */
 export const bucketOf = (location: string): string => location.replace(/^s3:\/\//, '').split('/')[0] ?? '';
 
-export async function checkArtifacts(ground: Ground): Promise<Found> {
-  const { MLFLOW_ARTIFACT_BUCKET: location, MLFLOW_ARTIFACT_ACCOUNT_ID: account } = ground.settings;
+export async function checkArtifacts(context: CheckContext): Promise<Found> {
+  const { MLFLOW_ARTIFACT_BUCKET: location, MLFLOW_ARTIFACT_ACCOUNT_ID: account } = context.settings;
   if (location === undefined) return undefined;
   const bucket = bucketOf(location);
-  const { found } = await checkPlace(ground, bucket, {
+  const { found } = await checkPlace(context, bucket, {
     check: 'artifacts',
     setting: 'MLFLOW_ARTIFACT_BUCKET',
     why: 'the functions write to buckets of their own region only, so no trace would be stored',
@@ -155,8 +155,8 @@ const ago = (ms: number): string => {
 };
 
 /** Checks that captures arrive, and that they can be read. */
-async function checkArrivals(ground: Ground, bucket: string): Promise<Found> {
-  const { s3, capturePrefix: prefix = '' } = ground;
+async function checkArrivals(context: CheckContext, bucket: string): Promise<Found> {
+  const { s3, capturePrefix: prefix = '' } = context;
   const where = `s3://${bucket}/${prefix}`;
   const newest = await newestCapture(s3, bucket, prefix);
   if (newest === undefined) {
@@ -168,8 +168,8 @@ async function checkArrivals(ground: Ground, bucket: string): Promise<Found> {
   const age = Date.now() - newest.time.getTime();
   const message = `The newest capture under ${where} came ${ago(age)} ago.`;
   if (age <= DAY_MS) return ok(message);
-  const { SAGEMAKER_ENDPOINT_NAME: name = '' } = ground.settings;
-  const calls = await invocations(ground.lambda, name, Date.now() - DAY_MS, Date.now()).catch(() => undefined);
+  const { SAGEMAKER_ENDPOINT_NAME: name = '' } = context.settings;
+  const calls = await invocations(context.lambda, name, Date.now() - DAY_MS, Date.now()).catch(() => undefined);
   if (calls === 0) return warning(`${message} Nobody called the endpoint in the last 24 hours.`, 'call it');
   const used =
     calls === undefined ? '' : ` The endpoint had ${calls.toLocaleString('en-US')} invocations in the last 24 hours.`;
@@ -194,7 +194,7 @@ async function readFault(s3: S3Client, Bucket: string, Key: string): Promise<Fou
 }
 
 /** Checks that the bucket sends events to EventBridge. The deployment switches it on. @param isDeployed `undefined` if unknown */
-async function checkEvents({ s3 }: Ground, Bucket: string, isDeployed: boolean | undefined): Promise<Found> {
+async function checkEvents({ s3 }: CheckContext, Bucket: string, isDeployed: boolean | undefined): Promise<Found> {
   const reply = await s3.send(new GetBucketNotificationConfigurationCommand({ Bucket }));
   const { TopicConfigurations = [], QueueConfigurations = [], LambdaFunctionConfigurations = [] } = reply;
   const others = TopicConfigurations.length + QueueConfigurations.length + LambdaFunctionConfigurations.length;

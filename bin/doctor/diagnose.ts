@@ -8,11 +8,11 @@ import { environmentChecks } from './environment.ts';
 import {
   broken,
   type Check,
+  type CheckContext,
   type Clients,
   checkAll,
   checked,
   type Finding,
-  type Ground,
   hasError,
   quickClients,
   under,
@@ -49,7 +49,7 @@ export async function diagnose(flags: DoctorFlags): Promise<Diagnosis> {
 }
 
 /** What is around the stack. */
-const AROUND: readonly Check<Ground>[] = [
+const AROUND: readonly Check<CheckContext>[] = [
   ['endpoint', 'sagemaker:DescribeEndpoint, DescribeEndpointConfig and ListEndpoints', checkEndpoint],
   ['captures', 's3:ListBucket', checkCaptures],
   ['mlflow', 'access to MLflow', checkMlflow],
@@ -60,7 +60,7 @@ const AROUND: readonly Check<Ground>[] = [
   ['states', 'servicequotas:ListServiceQuotas', checkStates],
 ];
 
-const STACK: Check<Ground> = [
+const STACK: Check<CheckContext> = [
   'stack',
   'cloudformation:DescribeStacks and cloudformation:DescribeStackResources',
   checkStack,
@@ -88,8 +88,8 @@ async function examine(clients: Clients, flags: DoctorFlags): Promise<Finding[]>
   );
   const isNamed = flags.stack !== undefined;
   const facts = { region, settings, complete, capturePrefix: DATA_CAPTURE_S3_PREFIX, stack, isDeployed, isNamed };
-  const ground: Ground = { ...clients, ...facts };
-  const asked = await checkAll([...AROUND, ...environmentChecks(ground), STACK], ground);
+  const context: CheckContext = { ...clients, ...facts };
+  const asked = await checkAll([...AROUND, ...environmentChecks(context), STACK], context);
   return [...account, ...findings, ...asked];
 }
 

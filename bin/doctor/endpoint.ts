@@ -11,7 +11,7 @@ import {
   listEndpoints,
   shadowVariantsOf,
 } from '../operate/aws-calls.ts';
-import { broken, type Found, type Ground, ok, under, warning } from './finding.ts';
+import { broken, type CheckContext, type Found, ok, under, warning } from './finding.ts';
 
 const BROKEN = new Set(['OutOfService', 'Failed', 'Deleting', 'UpdateRollbackFailed']);
 
@@ -20,7 +20,7 @@ const ENABLE =
 
 /** The finding about an endpoint that a setting names, and the endpoint if it exists. */
 export async function checkServing(
-  { lambda, region }: Ground,
+  { lambda, region }: CheckContext,
   name: string,
   setting: string,
 ): Promise<{ endpoint?: Endpoint; found: Found }> {
@@ -40,10 +40,10 @@ export async function checkServing(
   return { endpoint, found: warning(message, 'wait until it is InService') };
 }
 
-export async function checkEndpoint(ground: Ground): Promise<Found> {
-  const { SAGEMAKER_ENDPOINT_NAME: name, ENDPOINT_VARIANTS: counted = [] } = ground.settings;
+export async function checkEndpoint(context: CheckContext): Promise<Found> {
+  const { SAGEMAKER_ENDPOINT_NAME: name, ENDPOINT_VARIANTS: counted = [] } = context.settings;
   if (name === undefined) return undefined;
-  const { endpoint, found } = await checkServing(ground, name, 'SAGEMAKER_ENDPOINT_NAME');
+  const { endpoint, found } = await checkServing(context, name, 'SAGEMAKER_ENDPOINT_NAME');
   if (endpoint === undefined) return found;
   const variants = (endpoint.ProductionVariants ?? []).map(({ VariantName }) => VariantName);
   const missed = variants.filter((variant) => !counted.includes(variant));
@@ -51,13 +51,13 @@ export async function checkEndpoint(ground: Ground): Promise<Found> {
   return [
     found,
     missed.length > 0 && warning(uncounted, `set ENDPOINT_VARIANTS=${variants.join(',')}`),
-    await checkShadow(ground, endpoint),
-    under('capture', await checkCapture(ground, endpoint)),
+    await checkShadow(context, endpoint),
+    under('capture', await checkCapture(context, endpoint)),
   ];
 }
 
 /** Compares the shadow variants of the settings with those that the endpoint has now. */
-async function checkShadow({ lambda, settings }: Ground, endpoint: Endpoint): Promise<Found> {
+async function checkShadow({ lambda, settings }: CheckContext, endpoint: Endpoint): Promise<Found> {
   const { SHADOW_VARIANTS: named = [] } = settings;
   const there = await shadowVariantsOf(lambda, endpoint);
   const unnamed = there.filter((variant) => !named.includes(variant));
@@ -70,7 +70,7 @@ async function checkShadow({ lambda, settings }: Ground, endpoint: Endpoint): Pr
 }
 
 /** Checks DataCaptureConfig. Its options are in the endpoint's configuration alone. */
-async function checkCapture(ground: Ground, endpoint: Endpoint): Promise<Found> {
+async function checkCapture(context: CheckContext, endpoint: Endpoint): Promise<Found> {
   const { EndpointName: name, DataCaptureConfig: summary } = endpoint;
   if (!summary?.EnableCapture) {
     return broken(`Data Capture is off: the endpoint ${name} captures nothing.`, ENABLE);
@@ -79,12 +79,12 @@ async function checkCapture(ground: Ground, endpoint: Endpoint): Promise<Found> 
   if (status === 'Stopped') {
     return broken(`Data Capture of the endpoint ${name} is stopped.`, `start it again: ${ENABLE}`);
   }
-  const { DataCaptureConfig: config } = await describeEndpointConfig(ground.lambda, endpoint);
+  const { DataCaptureConfig: config } = await describeEndpointConfig(context.lambda, endpoint);
   const faults = [
     share > 0 ? undefined : broken('Data Capture samples 0% of the requests.', 'raise its sampling percentage'),
     sideFault(config),
-    placeFault(ground, to, name),
-    await keyFault(ground, summary.KmsKeyId),
+    placeFault(context, to, name),
+    await keyFault(context, summary.KmsKeyId),
   ];
   if (faults.some(Boolean)) return faults;
   return ok(`${share}% of the requests are captured to ${to}, ${contentTypes(config)}.`);
@@ -100,7 +100,7 @@ function sideFault(config: CaptureConfig | undefined): Found {
   return warning(`Only ${only} are captured: ${lost}.`, 'capture Input and Output');
 }
 
-function placeFault({ settings, capturePrefix = '' }: Ground, to: string, name: string): Found {
+function placeFault({ settings, capturePrefix = '' }: CheckContext, to: string, name: string): Found {
   const place = captureLocation(to, name);
   const bucket = settings.DATA_CAPTURE_S3_BUCKET;
   if (place === undefined || bucket === undefined) return undefined;
@@ -112,7 +112,7 @@ function placeFault({ settings, capturePrefix = '' }: Ground, to: string, name: 
   return broken(message, `set DATA_CAPTURE_S3_BUCKET=${place.bucket}${prefix}`);
 }
 
-async function keyFault({ lambda, settings }: Ground, key: string | undefined): Promise<Found> {
+async function keyFault({ lambda, settings }: CheckContext, key: string | undefined): Promise<Found> {
   if (!key) return undefined;
   const own = settings.DATA_CAPTURE_KMS_KEY_ARN;
   const idOf = (arn: string): string => arn.split('/').at(-1) ?? '';

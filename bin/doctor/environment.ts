@@ -3,7 +3,7 @@
 import { callAws } from '../../src/core/aws/aws-json.ts';
 import { hasInferenceComponent, queryAws } from '../operate/aws-calls.ts';
 import { checkServing } from './endpoint.ts';
-import { broken, type Check, type Found, type Ground, ok } from './finding.ts';
+import { broken, type Check, type CheckContext, type Found, ok } from './finding.ts';
 
 const KEYS = [
   'DATA_CAPTURE_KMS_KEY_ARN',
@@ -17,7 +17,7 @@ const numbered = (name: string, ids: readonly string[]): Record<string, string> 
   Object.fromEntries(ids.map((id, index) => [`${name}.${index + 1}`, id]));
 
 /** Subnets and security groups exist, all in one VPC. */
-async function checkVpc({ lambda, settings }: Ground): Promise<Found> {
+async function checkVpc({ lambda, settings }: CheckContext): Promise<Found> {
   const { VPC_SUBNET_IDS: subnets = [], VPC_SECURITY_GROUP_IDS: groups = [] } = settings;
   try {
     const ofSubnets = await queryAws(lambda, 'ec2', 'DescribeSubnets', numbered('SubnetId', subnets));
@@ -41,7 +41,7 @@ const orMissing = (error: Error): undefined => {
   if (error.name !== 'NotFoundException' && error.name !== 'ResourceNotFoundException') throw error;
 };
 
-async function checkKey({ lambda }: Ground, setting: string, KeyId: string): Promise<Found> {
+async function checkKey({ lambda }: CheckContext, setting: string, KeyId: string): Promise<Found> {
   type Reply = { KeyMetadata?: { KeyState?: string } };
   const reply = await callAws<Reply>(lambda, 'kms', 'DescribeKey', { KeyId }).catch(orMissing);
   if (reply === undefined) return broken(`${setting}: there is no key ${KeyId}.`, `correct ${setting}`);
@@ -51,7 +51,7 @@ async function checkKey({ lambda }: Ground, setting: string, KeyId: string): Pro
   return broken(message, 'enable it, or cancel its deletion');
 }
 
-async function checkSecret({ lambda }: Ground, setting: string, SecretId: string): Promise<Found> {
+async function checkSecret({ lambda }: CheckContext, setting: string, SecretId: string): Promise<Found> {
   type Reply = { DeletedDate?: number };
   const reply = await callAws<Reply>(lambda, 'secretsmanager', 'DescribeSecret', { SecretId }).catch(orMissing);
   if (reply !== undefined && !reply.DeletedDate) return ok(`The secret of ${setting} exists.`);
@@ -59,28 +59,28 @@ async function checkSecret({ lambda }: Ground, setting: string, SecretId: string
   return broken(`${setting}: ${what} ${SecretId}.`, `create the secret, or correct ${setting}`);
 }
 
-async function checkReplays(ground: Ground): Promise<Found> {
-  const { REPLAY_ENDPOINT_NAMES: endpoints = [], REPLAY_INFERENCE_COMPONENT_NAMES: components = [] } = ground.settings;
-  const serving = endpoints.map(async (name) => (await checkServing(ground, name, 'REPLAY_ENDPOINT_NAMES')).found);
+async function checkReplays(context: CheckContext): Promise<Found> {
+  const { REPLAY_ENDPOINT_NAMES: endpoints = [], REPLAY_INFERENCE_COMPONENT_NAMES: components = [] } = context.settings;
+  const serving = endpoints.map(async (name) => (await checkServing(context, name, 'REPLAY_ENDPOINT_NAMES')).found);
   const existing = components.map(async (name) => {
-    if (await hasInferenceComponent(ground.lambda, name)) return ok(`The inference component ${name} exists.`);
-    const message = `There is no inference component ${name} in ${ground.region}.`;
+    if (await hasInferenceComponent(context.lambda, name)) return ok(`The inference component ${name} exists.`);
+    const message = `There is no inference component ${name} in ${context.region}.`;
     return broken(message, 'correct REPLAY_INFERENCE_COMPONENT_NAMES');
   });
   return Promise.all([...serving, ...existing]);
 }
 
 /** Only what is set is checked. */
-export function environmentChecks({ settings }: Ground): Check<Ground>[] {
+export function environmentChecks({ settings }: CheckContext): Check<CheckContext>[] {
   const each = (
     names: readonly (keyof typeof settings)[],
     check: string,
     action: string,
-    make: (ground: Ground, setting: string, arn: string) => Promise<Found>,
-  ): Check<Ground>[] =>
+    make: (context: CheckContext, setting: string, arn: string) => Promise<Found>,
+  ): Check<CheckContext>[] =>
     names.flatMap((name) => {
       const arn = settings[name];
-      return typeof arn === 'string' ? [[check, action, (ground: Ground) => make(ground, name, arn)]] : [];
+      return typeof arn === 'string' ? [[check, action, (context: CheckContext) => make(context, name, arn)]] : [];
     });
   const hasVpc = settings.VPC_SUBNET_IDS?.length;
   return [

@@ -96,7 +96,7 @@ export interface DeployedState {
   status: string;
 }
 
-export interface Ground extends Clients {
+export interface CheckContext extends Clients {
   region: string;
   /** The valid ones, with defaults. */
   settings: Partial<CheckedSettings>;

@@ -5,24 +5,24 @@ import { isStandIn, judgeModels, judgeName, parseJudgeId, splitEndpoint } from '
 import { checkJudgeModel } from '../../src/judge/model-check.ts';
 import { PRICE_SOURCE, priceRemedy, ratesOf } from '../../src/judge/pricing/prices.ts';
 import { checkServing } from './endpoint.ts';
-import { broken, checked, type Found, type Ground, ok, under, unknown, warning } from './finding.ts';
+import { broken, type CheckContext, checked, type Found, ok, under, unknown, warning } from './finding.ts';
 
 /** The judge that the settings name, and the first model of a cascade; none in a region without a default. */
-export async function checkJudge(ground: Ground): Promise<Found> {
-  const { BEDROCK_MODEL_ID, JUDGE_CASCADE } = ground.settings;
+export async function checkJudge(context: CheckContext): Promise<Found> {
+  const { BEDROCK_MODEL_ID, JUDGE_CASCADE } = context.settings;
   if (BEDROCK_MODEL_ID === undefined) return undefined;
   const models = judgeModels({ BEDROCK_MODEL_ID, JUDGE_CASCADE });
-  return Promise.all(models.map((model) => checkModel(ground, model)));
+  return Promise.all(models.map((model) => checkModel(context, model)));
 }
 
 /** Checks that a model exists, until when, and whether the account may use it. */
-async function checkModel(ground: Ground, model: string): Promise<Found> {
-  const { bedrock, settings } = ground;
+async function checkModel(context: CheckContext, model: string): Promise<Found> {
+  const { bedrock, settings } = context;
   const { scheme, name } = parseJudgeId(model);
-  const price = under('price', priceOf(ground, model));
+  const price = under('price', priceOf(context, model));
   if (scheme === 'sagemaker') {
     const setting = model === settings.JUDGE_CASCADE ? 'JUDGE_CASCADE' : 'BEDROCK_MODEL_ID';
-    const { found } = await checkServing(ground, splitEndpoint(name).endpoint, setting);
+    const { found } = await checkServing(context, splitEndpoint(name).endpoint, setting);
     return [found, price];
   }
   const { level, state, message, foundationModel } = await checkJudgeModel(model, bedrock);
@@ -34,12 +34,12 @@ async function checkModel(ground: Ground, model: string): Promise<Found> {
   if (foundationModel === undefined || level === 'error') return [exists, price];
   const isProfile = name !== foundationModel;
   const usable = await checked('access', 'bedrock:GetFoundationModelAvailability', () =>
-    checkAccess(ground, foundationModel, isProfile),
+    checkAccess(context, foundationModel, isProfile),
   );
   return [exists, usable, price];
 }
 
-function priceOf({ region, settings }: Ground, model: string): Found {
+function priceOf({ region, settings }: CheckContext, model: string): Found {
   if (isStandIn(model)) return ok(`The ${judgeName(model)} costs nothing.`);
   const rates = ratesOf(model, { region, overrides: settings.JUDGE_PRICES });
   if (rates === null) return warning(`The price of ${model} is unknown.`, `set ${priceRemedy(model)}`);
@@ -51,7 +51,7 @@ const USE_ONCE =
   "use the model once in the account, in the playground of the Bedrock console, which also has its vendor's form: the functions cannot subscribe to it";
 
 /** Whether the account may use a foundation model. A profile may route to other regions than its own. */
-async function checkAccess({ bedrock, region }: Ground, modelId: string, isProfile: boolean): Promise<Found> {
+async function checkAccess({ bedrock, region }: CheckContext, modelId: string, isProfile: boolean): Promise<Found> {
   const reply = await bedrock.send(new GetFoundationModelAvailabilityCommand({ modelId }));
   const { agreementAvailability, authorizationStatus, entitlementAvailability, regionAvailability } = reply;
   if (regionAvailability === 'NOT_AVAILABLE' && !isProfile) {

@@ -9,7 +9,7 @@ import { findExperiment, stackTag } from '../../src/mlflow/experiments.ts';
 import type { Call } from '../../src/mlflow/rest.ts';
 import { describeMlflow } from '../operate/aws-calls.ts';
 import { bucketOf } from './buckets.ts';
-import { broken, checked, type Found, type Ground, hasError, ok, under, warning } from './finding.ts';
+import { broken, type CheckContext, checked, type Found, hasError, ok, under, warning } from './finding.ts';
 
 /** A person waits, and a private address does not answer from here. */
 const QUICK = { timeoutMs: 5_000, retry: { attempts: 2 } };
@@ -40,13 +40,13 @@ async function isOpen({ rest }: MlflowClient, call: Call): Promise<Writable> {
   }
 }
 
-export async function checkMlflow(ground: Ground): Promise<Found> {
-  const { settings } = ground;
+export async function checkMlflow(context: CheckContext): Promise<Found> {
+  const { settings } = context;
   const { MLFLOW_TRACKING_URI: uri } = settings;
   if (uri === undefined) return undefined;
   const managed = uri.startsWith('arn:')
     ? await checked('mlflow', 'sagemaker:DescribeMlflowApp or DescribeMlflowTrackingServer', () =>
-        checkManaged(ground, uri),
+        checkManaged(context, uri),
       )
     : [];
   if (hasError(managed)) return managed;
@@ -54,7 +54,7 @@ export async function checkMlflow(ground: Ground): Promise<Found> {
 }
 
 /** What SageMaker says of a managed MLflow: its state, and the bucket of its artifacts. */
-async function checkManaged({ lambda, settings, region }: Ground, uri: string): Promise<Found> {
+async function checkManaged({ lambda, settings, region }: CheckContext, uri: string): Promise<Found> {
   const found = await describeMlflow(lambda, uri);
   const ask = 'correct MLFLOW_TRACKING_URI: aws sagemaker list-mlflow-apps';
   if (found === undefined) return broken(`There is no ${uri} in ${region}.`, ask);
@@ -74,7 +74,7 @@ function artifactFault(own: string | undefined, store: string): Found {
   return under('artifacts', broken(message, `set MLFLOW_ARTIFACT_BUCKET=${store}`));
 }
 
-async function checkServer(settings: Ground['settings']): Promise<Found> {
+async function checkServer(settings: CheckContext['settings']): Promise<Found> {
   const { MLFLOW_TRACKING_USERNAME, MLFLOW_TRACKING_PASSWORD, MLFLOW_TRACKING_TOKEN } = process.env;
   const login = { MLFLOW_TRACKING_USERNAME, MLFLOW_TRACKING_PASSWORD, MLFLOW_TRACKING_TOKEN };
   const client = mlflowOf({ ...settings, ...login }, undefined, QUICK);
@@ -103,7 +103,7 @@ async function checkServer(settings: Ground['settings']): Promise<Found> {
 }
 
 /** Whether another stack writes the endpoint's traces to the experiment: then no run of this one starts. */
-async function checkOwner({ rest }: MlflowClient, settings: Ground['settings']): Promise<Found> {
+async function checkOwner({ rest }: MlflowClient, settings: CheckContext['settings']): Promise<Found> {
   const { SAGEMAKER_ENDPOINT_NAME: endpoint, STACK_PREFIX: stack, MLFLOW_EXPERIMENT_SHARED: isShared } = settings;
   const { MLFLOW_EXPERIMENT_NAME: name = endpoint } = settings;
   if (endpoint === undefined || name === undefined || stack === undefined || isShared) return undefined;

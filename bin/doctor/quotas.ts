@@ -8,7 +8,7 @@ import { parseJudgeId } from '../../src/judge/judge-id.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { resolveModel } from '../../src/judge/pricing/prices.ts';
 import { outputBurndown } from '../../src/judge/pricing/quota-tokens.ts';
-import { broken, type Found, type Ground, ok, warning } from './finding.ts';
+import { broken, type CheckContext, type Found, ok, warning } from './finding.ts';
 
 const MINUTES_PER_DAY = 1_440;
 const number = (value: number): string => value.toLocaleString('en-US');
@@ -17,7 +17,7 @@ const number = (value: number): string => value.toLocaleString('en-US');
 const OTHERS = 2;
 
 /** New accounts have 10 concurrent invocations in place of 1,000. */
-export async function checkLambda({ lambda, settings }: Ground): Promise<Found> {
+export async function checkLambda({ lambda, settings }: CheckContext): Promise<Found> {
   const { AccountLimit } = await lambda.send(new GetAccountSettingsCommand({}));
   const { MAX_FUNCTIONS: ours = 0 } = settings;
   const limit = AccountLimit?.ConcurrentExecutions ?? 0;
@@ -29,7 +29,7 @@ export async function checkLambda({ lambda, settings }: Ground): Promise<Found> 
 }
 
 /** The quotas of Step Functions' state transitions, which are small in new accounts and grow with use. */
-export async function checkStates({ lambda }: Ground): Promise<Found> {
+export async function checkStates({ lambda }: CheckContext): Promise<Found> {
   const quotas = (await listQuotas(lambda, 'states')).filter(({ QuotaName = '' }) =>
     /state ?transition/i.test(QuotaName),
   );
@@ -75,7 +75,7 @@ export function quotasOf(
 const LINE_BYTES = 3_000;
 
 /** The captures a day that the quotas of the judge's model allow, by the lengths of the estimator. */
-export async function checkBedrock({ lambda, settings }: Ground): Promise<Found> {
+export async function checkBedrock({ lambda, settings }: CheckContext): Promise<Found> {
   const { BEDROCK_MODEL_ID: main, JUDGE_CASCADE: judge = main } = settings;
   if (judge === undefined || parseJudgeId(judge).scheme !== 'bedrock') return undefined;
   const found = quotasOf(judge, await listQuotas(lambda, 'bedrock'));

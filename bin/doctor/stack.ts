@@ -12,25 +12,25 @@ import { queueAttributes } from '../operate/aws-calls.ts';
 import {
   broken,
   type Check,
+  type CheckContext,
   checkAll,
   type DeployedState,
   type Found,
-  type Ground,
   ok,
   under,
   warning,
 } from './finding.ts';
 
-type Clients = Pick<Ground, 'cloudFormation' | 'lambda'>;
+type Clients = Pick<CheckContext, 'cloudFormation' | 'lambda'>;
 
 /** A stack whose functions are there. */
-interface StackGround extends Ground {
+interface StackContext extends CheckContext {
   /** Its STACK_PREFIX. */
   prefix: string;
 }
 
 /** What is deployed. */
-const DEPLOYED: readonly Check<StackGround>[] = [
+const DEPLOYED: readonly Check<StackContext>[] = [
   ['deployed', 'lambda:GetFunctionConfiguration', checkDeployed],
   [
     'delivery',
@@ -40,15 +40,15 @@ const DEPLOYED: readonly Check<StackGround>[] = [
   ['alarms', 'cloudwatch:DescribeAlarms', checkAlarms],
 ];
 
-export async function checkStack(ground: Ground): Promise<Found> {
-  const { STACK_PREFIX: prefix } = ground.settings;
+export async function checkStack(context: CheckContext): Promise<Found> {
+  const { STACK_PREFIX: prefix } = context.settings;
   if (prefix === undefined) return undefined;
-  const found = await ground.stack;
+  const found = await context.stack;
   if (found === undefined) {
-    const message = `No stack with STACK_PREFIX=${prefix} is deployed in ${ground.region}.`;
-    return (ground.isNamed ? broken : warning)(message, 'deploy it: inference-monitor deploy');
+    const message = `No stack with STACK_PREFIX=${prefix} is deployed in ${context.region}.`;
+    return (context.isNamed ? broken : warning)(message, 'deploy it: inference-monitor deploy');
   }
-  return [stateFinding(found), isInUse(found) && (await checkAll(DEPLOYED, { ...ground, prefix }))];
+  return [stateFinding(found), isInUse(found) && (await checkAll(DEPLOYED, { ...context, prefix }))];
 }
 
 const doesNotExist = (fault: Error): undefined => {
@@ -108,7 +108,7 @@ function contractFinding(deployed: string | undefined): Found {
 }
 
 /** Compares what the settings, if they are complete, would deploy with the functions that are deployed. */
-async function checkDeployed({ lambda, prefix, complete: settings }: StackGround): Promise<Found> {
+async function checkDeployed({ lambda, prefix, complete: settings }: StackContext): Promise<Found> {
   const { processor, replayer } = resourceNames(prefix);
   const configuration = (FunctionName: string) => lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
   const [ours, replays] = await Promise.all([configuration(processor), configuration(replayer)]);
@@ -153,14 +153,14 @@ async function lettersOf({ lambda }: Clients, Rule: string, what: string): Promi
 }
 
 /** The way of a new capture to its run: the rule and the queue's mapping are on, and no event was left over. */
-async function checkDelivery(ground: StackGround): Promise<Found> {
-  const { rule, starter, replayStopRule } = resourceNames(ground.prefix);
-  const { lambda } = ground;
+async function checkDelivery(context: StackContext): Promise<Found> {
+  const { rule, starter, replayStopRule } = resourceNames(context.prefix);
+  const { lambda } = context;
   const [{ State: ruleState }, { EventSourceMappings = [] }, ...letters] = await Promise.all([
     callAws<{ State?: string }>(lambda, 'events', 'DescribeRule', { Name: rule }),
     lambda.send(new ListEventSourceMappingsCommand({ FunctionName: starter })),
-    lettersOf(ground, rule, 'captures that started no run'),
-    lettersOf(ground, replayStopRule, 'replays that could not be ended'),
+    lettersOf(context, rule, 'captures that started no run'),
+    lettersOf(context, replayStopRule, 'replays that could not be ended'),
   ]);
   const mapping = EventSourceMappings[0]?.State ?? 'missing';
   const off = [
@@ -175,7 +175,7 @@ async function checkDelivery(ground: StackGround): Promise<Found> {
 }
 
 /** The alarms that are on. */
-async function checkAlarms({ lambda, prefix }: StackGround): Promise<Found> {
+async function checkAlarms({ lambda, prefix }: StackContext): Promise<Found> {
   const ringing = await ringingAlarms(lambda, prefix);
   if (ringing.length === 0) return ok('No alarm is on.');
   return ringing.map(({ id, name, what }) => {

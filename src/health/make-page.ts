@@ -24,26 +24,26 @@ export interface PageQuery extends Pick<PageFacts, 'more'> {
   /** People's labels. */
   labelsOf?: LabelsOf;
   /** Otherwise no text of captures is on the page but names of one word. */
-  withWords?: boolean;
+  withQuotes?: boolean;
 }
 
 /** Reads the facts and returns the page, and the state that it says. */
 export async function makePage(of: AskedStack, query: PageQuery): Promise<{ html: string; health: Health }> {
-  const { window, more, withWords = true } = query;
+  const { window, more, withQuotes = true } = query;
   const { storage, environment } = of;
   const { WORK_BUCKET: bucket, SAGEMAKER_ENDPOINT_NAME: endpoint } = environment;
   const { day, ...parts } = await readParts(of, query);
   const health = healthOf({ ...day, objectives: await objectiveRates(storage, bucket, environment, day.cells) });
   const turns = await readTurns(storage, bucket, window);
   const found = await truthOf(of, window);
-  const truth = withWords || found === undefined ? found : truthInNames(found);
+  const truth = withQuotes || found === undefined ? found : truthInNames(found);
   return { html: await healthPage({ endpoint, ...parts, health, healthOf: day.window, turns, truth, more }), health };
 }
 
 /** Reads the facts, and adds up their hours, which take the most memory, before charts are drawn. */
-async function readParts(of: AskedStack, { window, before, nowMs, labelsOf, withWords = true }: PageQuery) {
+async function readParts(of: AskedStack, { window, before, nowMs, labelsOf, withQuotes = true }: PageQuery) {
   const read = { ...(await readFacts(of, window, before, nowMs, lastOf(window, nowMs))), labelsOf };
-  const facts = withWords ? read : { ...read, cells: read.cells.map((one) => ({ ...one, cell: inNames(one.cell) })) };
+  const facts = withQuotes ? read : { ...read, cells: read.cells.map((one) => ({ ...one, cell: inNames(one.cell) })) };
   const buckets = bucketsOf(facts);
   // Labels are of captures in single hours.
   return { day: lastDay(facts), buckets, facts: labelsOf ? facts : { ...facts, cells: buckets.cells } };

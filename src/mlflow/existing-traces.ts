@@ -239,7 +239,7 @@ export class AssessmentWriter {
     const open = assessments.filter(({ assessmentId }) => !accepted.has(assessmentId));
     const reads = again || isOutdated(trace, assessments);
     // The turns come first, so that the read is not old when the verdicts are sent.
-    for (const _turn of reads ? open : []) await this.#rest.turn();
+    for (const _read of reads ? open : []) await this.#rest.waitForRate();
     const known = await this.#withoutDoubles(reads ? await this.#read(trace) : trace, open, progress);
     if (known === undefined) return { written: [], alreadyThere: [], traceMissing: true };
     const { alreadyThere, create, override, update, left } = planAssessments(known, open);
@@ -253,7 +253,7 @@ export class AssessmentWriter {
       const call: Call = update.includes(assessment)
         ? { method: 'PATCH', path: `${path}/${assessmentId}`, json: assessmentUpdateJson(assessment) }
         : { method: 'POST', path, json: { assessment: assessmentJson(assessment) } };
-      await this.#rest.write({ ...call, hasTurn: reads }, assessmentReply, assessmentId);
+      await this.#rest.write({ ...call, hasWaited: reads }, assessmentReply, assessmentId);
       accepted.add(assessmentId);
     }
     const written = [...accepted, ...alreadyThere.filter((id) => sent.has(id) && isStored(known, id))];
@@ -278,9 +278,9 @@ export class AssessmentWriter {
       if (doubles.length === 0) break;
       for (const id of doubles) {
         const path = `/api/3.0/mlflow/traces/${traceId}/assessments/${id}`;
-        await this.#rest.turn();
+        await this.#rest.waitForRate();
         assertHeld?.();
-        await this.#rest.repeat({ method: 'DELETE', path, hasTurn: true }, anyReply);
+        await this.#rest.repeat({ method: 'DELETE', path, hasWaited: true }, anyReply);
       }
       known = await this.#read(known);
     }

@@ -22,8 +22,8 @@ export interface Call {
   headers?: Record<string, string>;
   /** See `HttpRequest`. */
   receive?: (piece: Buffer) => void;
-  /** The caller has waited for the pace by `turn`. */
-  hasTurn?: boolean;
+  /** The caller has waited for the pace by `waitForRate`. */
+  hasWaited?: boolean;
 }
 
 /**
@@ -90,14 +90,14 @@ export class MlflowRest {
   }
 
   /** Waits for the rate limit, before a call that depends on something that may change during the wait. */
-  async turn(): Promise<void> {
+  async waitForRate(): Promise<void> {
     await this.#options.limits?.rate?.take(1);
   }
 
   /** Makes a call once, and returns the body of the reply. */
   async bytes(call: Call): Promise<Buffer> {
     for (let renewals = 0; ; renewals += 1) {
-      if (!call.hasTurn || renewals > 0) await this.turn();
+      if (!call.hasWaited || renewals > 0) await this.waitForRate();
       const { reply, sent } = await this.#send(call);
       const isThrottled = saysThrottled(reply);
       if (isThrottled) noteThrottle('mlflow');

@@ -102,7 +102,7 @@ export class TraceSender {
       bytes: otlpRequest(batch),
       contentType: 'application/x-protobuf',
       headers: { 'x-mlflow-experiment-id': experiment.id },
-      hasTurn: true,
+      hasWaited: true,
     });
     assertAccepted(reply);
   }
@@ -138,7 +138,7 @@ export class TraceSender {
       send: async (batch) => {
         for (const { traceId, info } of batch) {
           const json = { trace: { trace_info: info } };
-          const call = { method: 'POST', path: '/api/3.0/mlflow/traces', json, hasTurn: true } as const;
+          const call = { method: 'POST', path: '/api/3.0/mlflow/traces', json, hasWaited: true } as const;
           await this.#rest.write(call, traceReply, traceId);
         }
       },
@@ -177,7 +177,7 @@ export class TraceSender {
     const { slots = new Semaphore(CONCURRENT_OTLP) } = way;
     const inTurn = <R>(request: () => Promise<R>): Promise<R> =>
       slots.run(async () => {
-        await this.#rest.turn();
+        await this.#rest.waitForRate();
         assertHeld?.();
         return request();
       });

@@ -171,7 +171,7 @@ export class TraceWriter {
     if (this.#hasOtlp) return;
     try {
       await withRetries(this.#options.rest.retry, async () => {
-        await this.#options.rest.turn();
+        await this.#options.rest.waitForRate();
         await this.#sender.sendOtlp(experiment, []);
       });
     } catch (error) {

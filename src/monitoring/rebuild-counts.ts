@@ -6,7 +6,7 @@ import type { Receipt } from '../core/contract/receipts.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
 import { PipelineError } from '../core/errors/errors.ts';
 import { forEachConcurrently } from '../core/process/concurrency.ts';
-import { takeFarthest } from '../quality/count-tree.ts';
+import { maxByMagnitude } from '../quality/count-tree.ts';
 import { dayOf, readCounts, writeCounts } from '../quality/counts-store.ts';
 import { daysWithCounts } from '../quality/day-objects.ts';
 import { RunSums } from '../quality/run-sums.ts';
@@ -117,7 +117,7 @@ export function qualityOfChunk({ log, evaluate, receipts }: ChunkState): Quality
   const counts: QualityCounts = {};
   // Where the captures of a run are traced without its judge after all, both steps know them.
   for (const { quality = {} } of [...knowing('evaluate', evaluate.done), ...knowing('log', log.done)]) {
-    takeFarthest(counts, quality);
+    maxByMagnitude(counts, quality);
   }
   return counts;
 }

@@ -28,7 +28,7 @@ interface PageDependencies {
  */
 export async function writePage(hasTurned: boolean, deps: PageDependencies): Promise<void> {
   const { storage, sfn, environment, functionArn, nowMs = Date.now() } = deps;
-  const { WORK_BUCKET: bucket, STACK_PREFIX: prefix, ALARM_QUOTES: withWords } = environment;
+  const { WORK_BUCKET: bucket, STACK_PREFIX: prefix, ALARM_QUOTES: withQuotes } = environment;
   try {
     const latest = await storage.head(bucket, workKeys.report('latest'));
     if (!hasTurned && latest !== undefined && nowMs - latest.lastModifiedMs < HOUR_MS) return;
@@ -38,7 +38,7 @@ export async function writePage(hasTurned: boolean, deps: PageDependencies): Pro
     const window = { fromMs: toMs - WINDOW_MS, toMs };
     const before = { fromMs: toMs - 2 * WINDOW_MS, toMs: window.fromMs };
     const stack = { storage, sfn, environment, stateMachineArn };
-    const { html: body } = await makePage(stack, { window, before, nowMs, withWords });
+    const { html: body } = await makePage(stack, { window, before, nowMs, withQuotes });
     const content = { body, type: 'text/html; charset=utf-8' };
     if ((await storage.putIf(bucket, workKeys.report('latest'), content, latest?.etag)) === undefined) return;
     await storage.putBytes(bucket, workKeys.report(new Date(nowMs).toISOString().slice(0, 10)), content);

@@ -33,11 +33,11 @@ export function branch(tree: object, name: string): CountTree {
 }
 
 /** Replaces every number of `total` by that of `other` which is farther from 0. Both know a part of the same counts. */
-export function takeFarthest(total: object, other: object): void {
+export function maxByMagnitude(total: object, other: object): void {
   const [known, others] = [asTree(total), asTree(other)];
   for (const name of Object.keys(others)) {
     const one = at(others, name);
-    if (typeof one !== 'number') takeFarthest(branch(known, name), one ?? {});
+    if (typeof one !== 'number') maxByMagnitude(branch(known, name), one ?? {});
     else if (Math.abs(one) > Math.abs(Number(at(known, name) ?? 0))) known[name] = one;
   }
 }

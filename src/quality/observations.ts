@@ -31,7 +31,7 @@ type Settings = Pick<LambdaEnvironment, 'QUALITY_OBJECTIVES' | 'EVALUATION_SAMPL
  * @param sampleRate that of the run
  */
 export function observerOf(settings: Settings, sampleRate: number, scorers?: readonly Scorer[]): Observe | undefined {
-  const { QUALITY_OBJECTIVES: raw, EVALUATION_SAMPLE_RATE, ALARM_QUOTES: withWords } = settings;
+  const { QUALITY_OBJECTIVES: raw, EVALUATION_SAMPLE_RATE, ALARM_QUOTES: withQuotes } = settings;
   const own = scorers === undefined ? raw.filter(isAboutErrors) : raw;
   const objectives = readObjectives(own, { scorers: scorers ?? [], sampleRate: EVALUATION_SAMPLE_RATE });
   if (objectives.length === 0) return undefined;
@@ -56,7 +56,7 @@ export function observerOf(settings: Settings, sampleRate: number, scorers?: rea
     return {
       seconds: byMeasure(seen, ({ passed }) => ({ [second]: { cases: 1, ...(passed ? {} : { failed: 1 }) } })),
       failures: byMeasure(failed, ({ rationale }) => {
-        return [withWords && rationale ? { ...failure, said: rationale.slice(0, MAX_WORDS) } : failure];
+        return [withQuotes && rationale ? { ...failure, said: rationale.slice(0, MAX_WORDS) } : failure];
       }),
     };
   };

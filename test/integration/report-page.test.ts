@@ -54,7 +54,7 @@ beforeAll(async () => {
   };
   const query = { window, before, nowMs: NOW_MS };
   html = (await makePage(stack, { ...query, more: '' })).html;
-  hidden = (await makePage(stack, { ...query, withWords: false })).html;
+  hidden = (await makePage(stack, { ...query, withQuotes: false })).html;
 });
 
 const executablePath = findChromium();

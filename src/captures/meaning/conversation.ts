@@ -51,14 +51,14 @@ export const UNKNOWN_FORM = 'the reply’s words are in JSON of no known form; t
 /** Reads a reply to a request for text: words, or text under a usual name. What has another form is no message. */
 function replyTo({ prompt, request, response, notes }: TextExchange): WireReply | undefined {
   if (!isThere(response)) return undefined;
-  const asksWithWords =
+  const asksInText =
     prompt !== undefined || isPlainText(request) || readGenericPrompt(documentOf(request)) !== undefined;
   const plain = (): WireReply => {
     const replies = [spokenReply({ role: 'assistant', content: textOf(response) })];
     return { wire: 'text', format: 'text', replies, finishReasons: [] };
   };
-  if (isPlainText(response) && (asksWithWords || !isThere(request))) return plain();
-  const generic = asksWithWords ? readGenericReply(documentOf(response)) : undefined;
+  if (isPlainText(response) && (asksInText || !isThere(request))) return plain();
+  const generic = asksInText ? readGenericReply(documentOf(response)) : undefined;
   if (generic !== undefined) return generic;
   if (prompt === undefined || !asksForTalk(prompt)) return undefined;
   if (response.kind === 'csv') return plain();

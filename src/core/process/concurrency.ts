@@ -81,7 +81,7 @@ let lastTurn: Promise<void> = Promise.resolve();
  * Waits for a round of the event loop that no other caller has. Many tasks that continue at the same moment would keep it from reading
  * replies, and a server without further requests, for as long as all of them compute.
  */
-export function ownTurn(): Promise<void> {
+export function yieldToEventLoop(): Promise<void> {
   lastTurn = lastTurn.then(() => setImmediate());
   return lastTurn;
 }

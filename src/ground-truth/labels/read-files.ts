@@ -107,15 +107,15 @@ async function readFile(
   const reportKey = truthKeys.file(digest);
   const workBucket = deps.environment.WORK_BUCKET;
   if ((await storage.head(workBucket, reportKey)) !== undefined) return reportKey;
-  const book = new FileBook(digest, deps);
-  const error = facts === undefined ? missing() : await readInto(book, facts, deps);
+  const fileLog = new FileLog(digest, deps);
+  const error = facts === undefined ? missing() : await readInto(fileLog, facts, deps);
   if (error === 'noTime' && !isFirst) return undefined;
   const report: LabelFileReport = {
     bucket,
     key,
     etag: file.etag,
     readAt: new Date().toISOString(),
-    ...book.result(error === 'noTime' ? tooSlow() : error),
+    ...fileLog.result(error === 'noTime' ? tooSlow() : error),
   };
   // Only the first report counts: labels of another one's parts may have been joined already.
   await storage.putJsonIf(workBucket, reportKey, report);
@@ -132,7 +132,7 @@ const tooSlow = () => ({
 
 /** @returns why nothing of the file can be used */
 async function readInto(
-  book: FileBook,
+  fileLog: FileLog,
   facts: ObjectFacts,
   { storage, environment, remainingMs }: StepDependencies,
 ): Promise<LabelFileReport['error'] | 'noTime'> {
@@ -141,9 +141,9 @@ async function readInto(
     const file = { name: facts.key, timeMs: facts.lastModifiedMs };
     for await (const item of readLabels(bytes, file, environment.GROUND_TRUTH)) {
       if (remainingMs() < STEP_RESERVE_MS) return 'noTime';
-      await book.add(item);
+      await fileLog.add(item);
     }
-    await book.flush();
+    await fileLog.flush();
     return undefined;
   } catch (error) {
     const { name, message } = toNamedError(error);
@@ -154,7 +154,7 @@ async function readInto(
 }
 
 /** What a file contains: labels are written in parts as they come, faults are counted. */
-class FileBook {
+class FileLog {
   readonly #digest: string;
   readonly #deps: StepDependencies;
   readonly #reasons = new Map<string, number>();

@@ -35,15 +35,15 @@ const reasoned = (value: JsonSchema, required?: string[]): JsonSchema =>
   objectSchema({ rationale: { type: 'string' }, value }, required);
 
 /** Either the passing value alone, or any value with words. */
-const passOrWords = (pass: string): JsonSchema => ({
+const passOrRationale = (pass: string): JsonSchema => ({
   anyOf: [{ type: 'string', enum: [pass] }, { $ref: '#/$defs/words' }],
 });
 
 /** The forms of terse answers, shared by all questions so that the schema, which is billed as input, stays short. */
 const SHARED = {
   mark: { mark: { type: 'string', enum: ['yes', 'no', UNSURE] } },
-  yes: { yes: passOrWords('yes'), words: reasoned(valueSchema({ kind: 'yes-no' })) },
-  no: { no: passOrWords('no'), words: reasoned(valueSchema({ kind: 'yes-no' })) },
+  yes: { yes: passOrRationale('yes'), words: reasoned(valueSchema({ kind: 'yes-no' })) },
+  no: { no: passOrRationale('no'), words: reasoned(valueSchema({ kind: 'yes-no' })) },
 };
 
 /** The name in `SHARED` of a scorer’s form, if it has one. Tools know no references. */

@@ -217,7 +217,7 @@ export function expectedCalls(
   const asked = Math.min(scorers.length, Math.max(1, (FAILING_SHARE * scorers.length) / share));
   const fewer = Math.floor(asked);
   const again = (count: number): Expected => {
-    const open = scorers.slice(0, count).map(withWords);
+    const open = scorers.slice(0, count).map(withRationale);
     return priced(main, sized(open, settings.MLFLOW_EVALUATION_MODEL_PARAM), 'converse');
   };
   // Between two whole numbers of scorers, the average of both.
@@ -226,7 +226,7 @@ export function expectedCalls(
 }
 
 /** What fails has words. */
-const withWords = memoByScorer((scorer) => ({ ...scorer, isTerse: false }));
+const withRationale = memoByScorer((scorer) => ({ ...scorer, isTerse: false }));
 
 const added = (total: Expected, more: Expected, times: number): Expected => ({
   calls: total.calls + times * more.calls,

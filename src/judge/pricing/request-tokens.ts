@@ -33,14 +33,14 @@ const TOKENS_AROUND_RECORD = 40;
 
 /** The likely length of the answer, in tokens. A terse question takes its name and a word, unless it fails. */
 const likelyTokens = memoByScorers((scorers): number => {
-  const withWords = scorers.reduce(
+  const withRationale = scorers.reduce(
     (sum, { isTerse, asksIfSure }) => sum + (isTerse ? (asksIfSure ? 0 : FAILING_SHARE) : 1),
     0,
   );
   const bare = scorers.filter(({ isTerse }) => isTerse).map(({ name }) => [name, 'yes']);
   const bareShare = scorers.some(({ asksIfSure }) => asksIfSure) ? 1 : 1 - FAILING_SHARE;
   const bareTokens = bare.length === 0 ? 0 : estimateTokens(JSON.stringify(Object.fromEntries(bare))) * bareShare;
-  const words = (answerTokens(scorers.length) * LIKELY_SHARE * withWords) / Math.max(1, scorers.length);
+  const words = (answerTokens(scorers.length) * LIKELY_SHARE * withRationale) / Math.max(1, scorers.length);
   return Math.round(words + bareTokens);
 });
 

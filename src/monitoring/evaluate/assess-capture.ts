@@ -3,7 +3,7 @@
 import type { Capture } from '../../captures/types.ts';
 import type { JudgeSpend } from '../../core/contract/receipts.ts';
 import { ownFault } from '../../core/errors/own-fault.ts';
-import { ownTurn } from '../../core/process/concurrency.ts';
+import { yieldToEventLoop } from '../../core/process/concurrency.ts';
 import { timeOf, withinTime } from '../../core/process/within-time.ts';
 import { answeredBefore, type HeldFor, JudgeHeld } from '../../judge/errors.ts';
 import { questionOf } from '../../judge/question.ts';
@@ -105,12 +105,12 @@ export class CaptureAssessor {
 
   async #outcome(work: Work, signal: AbortSignal | undefined): Promise<CaptureOutcome> {
     const { capture, pending } = work;
-    await ownTurn();
+    await yieldToEventLoop();
     const { sourceId } = this.#deps.judge;
     const context = this.contextOf(work);
     const asks = pending.judge.length > 0 && signal !== undefined;
     const answered = asks ? await this.#answered(work, signal) : NOT_ASKED;
-    await ownTurn();
+    await yieldToEventLoop();
     const assessments = pending.failed.map(({ scorer, fault }) => failedAssessment(scorer, sourceId, context, fault));
     const notJudgeable: string[] = [];
     for (const scored of codeAssessments(pending.code, capture, this.timeMsOf(capture), context)) {

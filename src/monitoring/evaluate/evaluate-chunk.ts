@@ -16,11 +16,11 @@ import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts'
 import { KILLED, LineAtWork } from '../chunk/line-at-work.ts';
 import { traceEach } from '../log/log-chunk.ts';
 import { attemptFacts, withReceipt } from '../receipts.ts';
-import { LineBook } from '../write/line-book.ts';
+import { LineLog } from '../write/line-log.ts';
 import { createsTraces } from '../write/sent-traces.ts';
 import { type PlannedWork, VerdictWriter } from '../write/verdict-writer.ts';
 import { CaptureAssessor, type CaptureOutcome } from './assess-capture.ts';
-import { WeightGate } from './held-captures.ts';
+import { MemoryBudget } from './held-captures.ts';
 import { NO_TRACE_YET, type PendingVerdicts, pendingVerdicts } from './pending-verdicts.ts';
 import { type HeavyLine, type ReadCapture, readCaptures } from './read-captures.ts';
 import type { EvaluateDependencies } from './types.ts';
@@ -53,10 +53,10 @@ class EvaluateChunk {
   readonly #tally: VerdictTally;
   readonly #quality: QualityTally;
   readonly #index: PredictionIndex;
-  readonly #gate = new WeightGate();
+  readonly #memory = new MemoryBudget();
   readonly #assessor: CaptureAssessor;
   readonly #writer: VerdictWriter;
-  readonly #book: LineBook;
+  readonly #log: LineLog;
   /** The questions that killed attempts may have paid for, also if they have written the verdicts. */
   readonly #repeated = new Set<string>();
   #paidByOthers: Record<string, JudgeSpend> = {};
@@ -76,12 +76,12 @@ class EvaluateChunk {
     this.#index = new PredictionIndex(environment);
     this.#tally = new VerdictTally(request.chunk.ranges.length);
     this.#assessor = new CaptureAssessor(request.run, deps);
-    this.#book = new LineBook(request, deps);
+    this.#log = new LineLog(request, deps);
     this.#writer = new VerdictWriter(request, deps, {
       tally: this.#tally,
       quality: this.#quality,
-      gate: this.#gate,
-      book: this.#book,
+      memory: this.#memory,
+      log: this.#log,
     });
   }
 
@@ -109,9 +109,9 @@ class EvaluateChunk {
   async #process(atWork: LineAtWork, heavy: HeavyCaptures): Promise<void> {
     const { store, scorers, remainingMs } = this.#deps;
     if (atWork.isTracing) await traceEach(this.#request, this.#deps, { atWork, heavy }, this.#mayCreate);
-    const all = await readCaptures(this.#request, this.#deps, { heavy, atWork, book: this.#book });
-    const { duplicates, condemned } = all;
-    const ids = [...all.captures, ...condemned, ...all.heavy].map(({ traceId }) => traceId);
+    const all = await readCaptures(this.#request, this.#deps, { heavy, atWork, log: this.#log });
+    const { duplicates, faulty } = all;
+    const ids = [...all.captures, ...faulty, ...all.heavy].map(({ traceId }) => traceId);
     const stored = await store.getTraces(this.#request.chunk.experimentId, ids);
     const signal = AbortSignal.timeout(Math.max(1, remainingMs() - FINISH_RESERVE_MS));
     const beforeHeavy = async ({ raw }: HeavyLine): Promise<void> => {
@@ -121,7 +121,7 @@ class EvaluateChunk {
     };
     try {
       for await (const captures of all.portions(beforeHeavy)) {
-        for (const line of condemned.splice(0)) await this.#condemn(line, stored.get(line.traceId));
+        for (const line of faulty.splice(0)) await this.#settleFaulty(line, stored.get(line.traceId));
         await this.#assessAll(this.#planned(captures, stored), signal, atWork);
       }
     } finally {
@@ -129,13 +129,13 @@ class EvaluateChunk {
     }
     this.#paidByOthers = (await this.#deps.answers?.paidByOthers(this.#repeated)) ?? {};
     for (const line of duplicates) {
-      this.#book.duplicate(line.traceId, line);
-      if (this.#book.refused.has(line.traceId)) continue;
+      this.#log.duplicate(line.traceId, line);
+      if (this.#log.refused.has(line.traceId)) continue;
       this.#tally.settle(line.range, 'duplicateLine', scorers.length);
     }
-    await this.#book.close();
+    await this.#log.close();
     this.#isLogged = true;
-    await this.#index.write(this.#deps.storage, this.#deps.environment.WORK_BUCKET, this.#book.refused);
+    await this.#index.write(this.#deps.storage, this.#deps.environment.WORK_BUCKET, this.#log.refused);
     const failure = this.#stop ?? this.#withoutAnswer;
     if (failure !== undefined) throw failure;
   }
@@ -158,7 +158,7 @@ class EvaluateChunk {
     const { weight, onlyTraced } = item;
     if (onlyTraced !== undefined) return this.#assessor.errors(item, onlyTraced.message, onlyTraced.name);
     const assess = (until?: AbortSignal) =>
-      this.#gate.pass(weight, () => this.#assessor.assess({ ...item, capture: item.read() }, until));
+      this.#memory.pass(weight, () => this.#assessor.assess({ ...item, capture: item.read() }, until));
     if (this.#stop === undefined && this.#writer.failure === undefined) {
       try {
         signal.throwIfAborted();
@@ -218,7 +218,7 @@ class EvaluateChunk {
 
   /** Settles a line whose trace a person has deleted. */
   #settle(range: number, pending: PendingVerdicts): void {
-    this.#book.traced(range, 'missing');
+    this.#log.traced(range, 'missing');
     this.#tally.settled(range, pending);
   }
 
@@ -226,10 +226,10 @@ class EvaluateChunk {
    * Settles a line that must not be decoded because it kills the function: if it has a trace, each scorer without a verdict
    * gets an error, else it is quarantined.
    */
-  async #condemn({ traceId, range, raw }: Condemned, stored: StoredTrace | undefined): Promise<void> {
+  async #settleFaulty({ traceId, range, raw }: FaultyLine, stored: StoredTrace | undefined): Promise<void> {
     const { run, options } = this.#request;
     if (stored === undefined && this.#mayCreate) {
-      this.#book.quarantine({ range, ...raw }, KILLED);
+      this.#log.quarantine({ range, ...raw }, KILLED);
       return;
     }
     const keepVerdicts = { ...options, reevaluate: false };
@@ -243,10 +243,7 @@ class EvaluateChunk {
     };
     const outcome = this.#assessor.errors({ traceId, pending }, KILLED.message, KILLED.name);
     const facts = captureFacts(undefined, raw.place);
-    await this.#writer.add(
-      { traceId, range, raw, weight: 0, read, pending, stored, facts, isCondemned: true },
-      outcome,
-    );
+    await this.#writer.add({ traceId, range, raw, weight: 0, read, pending, stored, facts, isFaulty: true }, outcome);
   }
 
   receipt(failure: unknown): EvaluateReceipt {
@@ -257,16 +254,16 @@ class EvaluateChunk {
       scorers: this.#deps.scorers.length,
       evaluatedTraces: this.#writer.evaluated.size,
       ...this.#tally.receipt(),
-      ...(this.#request.options.replay ? {} : this.#quality.counts(this.#book.quarantinedFirst)),
+      ...(this.#request.options.replay ? {} : this.#quality.counts(this.#log.quarantinedFirst)),
       spend,
       ...(Object.keys(this.#paidByOthers).length === 0 ? {} : { paidByOthers: this.#paidByOthers }),
       ...(batch === undefined ? {} : { batchSpend: batch.spend }),
-      log: this.#book.receipt(this.#isLogged ? undefined : failure),
+      log: this.#log.receipt(this.#isLogged ? undefined : failure),
     };
   }
 }
 
-type Condemned = Awaited<ReturnType<typeof readCaptures>>['condemned'][number];
+type FaultyLine = Awaited<ReturnType<typeof readCaptures>>['faulty'][number];
 
 /** The errors of a capture whose batch job ended without an answer. */
 const WITHOUT_ANSWER = new Set(['JudgeBatchFailed', 'JudgeBatchRefused']);

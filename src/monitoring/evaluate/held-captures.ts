@@ -25,7 +25,7 @@ function decodedAgain(again: NonNullable<CaptureLine['again']>): Capture {
 }
 
 /** Starts work on captures when there is room for their weight. A capture that is too heavy for any room runs alone. */
-export class WeightGate {
+export class MemoryBudget {
   #room = weightAtOnce();
   #inside = 0;
   #waiting: (() => void)[] = [];

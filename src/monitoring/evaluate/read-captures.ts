@@ -10,7 +10,7 @@ import { readChunk } from '../chunk/chunk-reader.ts';
 import type { LightLine } from '../chunk/decode-lines.ts';
 import type { HeavyCaptures } from '../chunk/heavy-captures.ts';
 import { KILLED, type LineAtWork } from '../chunk/line-at-work.ts';
-import type { KeptLine, LineBook } from '../write/line-book.ts';
+import type { KeptLine, LineLog } from '../write/line-log.ts';
 import { HeldCaptures } from './held-captures.ts';
 
 interface Line extends KeptLine {
@@ -38,30 +38,30 @@ export class ChunkCaptures {
   /** Lines that are identical to one of the captures. */
   readonly duplicates: Line[] = [];
   /** Lines that must not be decoded, because they killed the function alone. */
-  readonly condemned: Line[] = [];
+  readonly faulty: Line[] = [];
   /** Lines that are worked on one after the other, when nothing else is in memory. */
   readonly heavy: HeavyLine[] = [];
-  readonly #book: LineBook | undefined;
+  readonly #log: LineLog | undefined;
   readonly #held = new HeldCaptures();
 
-  constructor(book: LineBook | undefined) {
-    this.#book = book;
+  constructor(log: LineLog | undefined) {
+    this.#log = log;
   }
 
   add(range: number, line: LightLine): void {
-    const book = this.#book;
+    const log = this.#log;
     if (line.kind === 'capture') {
       const { traceId, weight, duplicate, raw, onlyTraced, replay } = line;
       if (duplicate) this.duplicates.push({ traceId, range, raw });
       else this.captures.push({ traceId, range, raw, weight, read: this.#held.hold(line), onlyTraced, replay });
     } else if (line.kind === 'outsideWindow') {
-      book?.outsideWindow(range);
+      log?.outsideWindow(range);
     } else {
       const { traceId, place, bytes, reason } = line;
       if (reason === KILLED && traceId !== undefined && bytes !== undefined) {
-        this.condemned.push({ traceId, range, raw: { place, bytes } });
+        this.faulty.push({ traceId, range, raw: { place, bytes } });
       } else {
-        book?.quarantine({ range, place, bytes }, reason);
+        log?.quarantine({ range, place, bytes }, reason);
       }
     }
   }
@@ -86,19 +86,19 @@ export class ChunkCaptures {
  *
  * @param heavy does the work on heavy lines
  * @param atWork knows the lines that must not be decoded
- * @param book receives the lines that are no captures, where the step also traces them
+ * @param log receives the lines that are no captures, where the step also traces them
  */
 export async function readCaptures(
   { chunk, options }: ChunkRequest,
   { storage, environment }: { storage: Storage; environment: LambdaEnvironment },
-  { heavy, atWork, book }: { heavy: HeavyCaptures; atWork: LineAtWork; book?: LineBook | undefined },
+  { heavy, atWork, log }: { heavy: HeavyCaptures; atWork: LineAtWork; log?: LineLog | undefined },
 ): Promise<ChunkCaptures> {
-  const all = new ChunkCaptures(book);
+  const all = new ChunkCaptures(log);
   const leaveOut = (place: LinePlace) => atWork.reading(place);
   for await (const line of readChunk(storage, chunk, environment, options, { leaveOut, heavy })) {
     const { range } = line;
     if (line.kind === 'unread') {
-      book?.unread({ range, lines: line.lines, error: toNamedError(line.fault) });
+      log?.unread({ range, lines: line.lines, error: toNamedError(line.fault) });
     } else if (line.kind === 'heavy') {
       const { traceId, raw } = line;
       all.heavy.push({ traceId, range, raw, read: async () => all.add(range, await line.read()) });

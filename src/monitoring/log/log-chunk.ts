@@ -16,7 +16,7 @@ import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts'
 import { KILLED, LineAtWork } from '../chunk/line-at-work.ts';
 import { withReceipt } from '../receipts.ts';
 import { ChunkWriter, type WriteDependencies, type WriteItem } from '../write/chunk-writer.ts';
-import { LineBook } from '../write/line-book.ts';
+import { LineLog } from '../write/line-log.ts';
 import { WriteBatch } from '../write/write-batch.ts';
 
 interface LogDependencies extends WriteDependencies {
@@ -32,12 +32,12 @@ interface LogDependencies extends WriteDependencies {
 export function logChunk(request: ChunkRequest, deps: LogDependencies): Promise<LogReceipt> {
   const { storage, environment } = deps;
   const quality = new QualityTally(observerOf(environment, request.options.sampleRate));
-  const book = new LineBook(request, deps);
+  const log = new LineLog(request, deps);
   const attempt = {
-    run: () => logLines(request, deps, book, quality),
+    run: () => logLines(request, deps, log, quality),
     receipt: (failure: unknown) => ({
-      ...book.receipt(failure),
-      ...(request.options.replay ? {} : quality.counts(book.quarantinedFirst)),
+      ...log.receipt(failure),
+      ...(request.options.replay ? {} : quality.counts(log.quarantinedFirst)),
     }),
   };
   return withReceipt(storage, environment.WORK_BUCKET, attempt);
@@ -46,14 +46,14 @@ export function logChunk(request: ChunkRequest, deps: LogDependencies): Promise<
 async function logLines(
   request: ChunkRequest,
   deps: LogDependencies,
-  book: LineBook,
+  log: LineLog,
   quality: QualityTally,
 ): Promise<void> {
   const atWork = await LineAtWork.open(request, deps);
   const heavy = heavyCapturesOf(request, deps, []);
   const work = async (): Promise<void> => {
     if (atWork.isTracing) await traceEach(request, deps, { atWork, heavy }, true);
-    await logTogether(request, deps, { book, quality, atWork, heavy });
+    await logTogether(request, deps, { log, quality, atWork, heavy });
   };
   await atWork.during(work).finally(() => heavy.close());
 }
@@ -61,7 +61,7 @@ async function logLines(
 async function logTogether(
   request: ChunkRequest,
   deps: LogDependencies,
-  { book, quality, atWork, heavy }: { book: LineBook; quality: QualityTally; atWork: LineAtWork; heavy: HeavyCaptures },
+  { log, quality, atWork, heavy }: { log: LineLog; quality: QualityTally; atWork: LineAtWork; heavy: HeavyCaptures },
 ): Promise<void> {
   const { storage, store, environment } = deps;
   const { chunk, options } = request;
@@ -69,7 +69,7 @@ async function logTogether(
     const unjudged = { verdicts: [], replaced: [], judgeable: [], notJudged: {} };
     if (isWritten) quality.add({ traceId, facts, exchange: built && exchangeDigest(built), isWritten, ...unjudged });
   };
-  const writer = new ChunkWriter(request, deps, book);
+  const writer = new ChunkWriter(request, deps, log);
   const batch = new WriteBatch<WriteItem & { facts: CaptureFacts }>(writer, ({ traceId, facts, trace }, written) =>
     count(traceId, facts, written.trace === 'written', trace),
   );
@@ -85,9 +85,9 @@ async function logTogether(
     if (read.kind === 'heavy') await batch.flush();
     const line = read.kind === 'heavy' ? await read.read() : read;
     if (line.kind === 'unread') {
-      book.unread({ range, lines: line.lines, error: toNamedError(line.fault) });
+      log.unread({ range, lines: line.lines, error: toNamedError(line.fault) });
     } else if (line.kind === 'outsideWindow') {
-      book.outsideWindow(range);
+      log.outsideWindow(range);
     } else if (line.kind === 'quarantine') {
       const { reason, place, bytes, traceId = '' } = line;
       // A line that killed the function is traced if its trace was written before the kill.
@@ -95,15 +95,15 @@ async function logTogether(
         reason === KILLED ? (await store.getTraces(chunk.experimentId, [traceId])).get(traceId) : undefined;
       const isOwn = stored?.info?.run === request.run;
       count(traceId, captureFacts(undefined, place), isOwn);
-      if (stored !== undefined) book.traced(range, isOwn ? 'written' : 'alreadyThere');
-      else book.quarantine({ range, place, bytes }, reason);
+      if (stored !== undefined) log.traced(range, isOwn ? 'written' : 'alreadyThere');
+      else log.quarantine({ range, place, bytes }, reason);
     } else if (line.duplicate) {
-      book.duplicate(line.traceId, { ...line, range });
+      log.duplicate(line.traceId, { ...line, range });
     } else {
       const { capture, traceId, raw, replay, weight } = line;
       const isIndexed = replay === undefined && options.replay === undefined;
       const predictions = isIndexed ? index.add(capture, traceId, raw.place) : undefined;
-      const trace = book.trace({ ...line, range });
+      const trace = log.trace({ ...line, range });
       const isRetried = chunk.ranges[range]?.keptIn !== undefined;
       const facts = captureFacts(capture, raw.place, { replay, predictions, isRetried });
       if (trace !== undefined) await batch.add({ traceId, range, raw, trace, assessments: [], facts }, weight);
@@ -111,8 +111,8 @@ async function logTogether(
     }
   }
   await batch.flush();
-  await book.close();
-  await index.write(storage, environment.WORK_BUCKET, book.refused);
+  await log.close();
+  await index.write(storage, environment.WORK_BUCKET, log.refused);
 }
 
 /**
@@ -130,8 +130,8 @@ export async function traceEach(
   mayCreate: boolean,
 ): Promise<void> {
   const { storage, environment } = deps;
-  const book = new LineBook(request, deps);
-  const writer = new ChunkWriter(request, deps, book);
+  const log = new LineLog(request, deps);
+  const writer = new ChunkWriter(request, deps, log);
   const leaveOut = (place: LinePlace) => atWork.pass(place);
   const { chunk, options } = request;
   for await (const read of readChunk(storage, chunk, environment, options, { leaveOut, heavy })) {
@@ -139,7 +139,7 @@ export async function traceEach(
     if (line.kind !== 'capture' || line.duplicate || !mayCreate) continue;
     const { range } = read;
     const { traceId, raw } = line;
-    const trace = book.trace({ ...line, range });
+    const trace = log.trace({ ...line, range });
     if (trace !== undefined) await writer.write([{ traceId, range, raw, trace, assessments: [] }]);
   }
   await atWork.traced();

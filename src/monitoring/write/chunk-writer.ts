@@ -23,7 +23,7 @@ import type {
 } from '../../mlflow/types.ts';
 import { isRepeated, isRetry } from '../chunk/attempt.ts';
 import { refusedAssessment } from '../evaluate/assessments.ts';
-import type { LineBook } from './line-book.ts';
+import type { LineLog } from './line-log.ts';
 import { SentTraces } from './sent-traces.ts';
 
 /** A function that has no more than this time does not begin to write, since it would be killed while it writes. */
@@ -85,17 +85,17 @@ const asWritten = (assessments: readonly NewAssessment[]): WriteOutcome => ({
 export class ChunkWriter {
   readonly #request: ChunkRequest;
   readonly #deps: WriteDependencies;
-  readonly #book: LineBook;
+  readonly #log: LineLog;
   readonly #sent: SentTraces;
   readonly #lock: Lock;
   readonly #self: string;
   #experiment: Promise<Experiment> | undefined;
 
-  /** @param book counts the lines */
-  constructor(request: ChunkRequest, deps: WriteDependencies, book: LineBook) {
+  /** @param log counts the lines */
+  constructor(request: ChunkRequest, deps: WriteDependencies, log: LineLog) {
     this.#request = request;
     this.#deps = deps;
-    this.#book = book;
+    this.#log = log;
     this.#sent = new SentTraces(deps.table, request);
     this.#lock = new Lock({ table: deps.table, owner: deps.requestId });
     this.#self = workKeys.chunkOfRun(request.run, request.chunk.chunk);
@@ -140,7 +140,7 @@ export class ChunkWriter {
       const beginBy = Date.now() + this.#deps.remainingMs() - WRITE_RESERVE_MS;
       outcomes.push(...(await this.#lock.during(names, (assertHeld) => this.#write(open, assertHeld), beginBy)));
     }
-    for (const [{ range }, { trace }] of outcomes) if (trace !== 'refused') this.#book.traced(range, trace);
+    for (const [{ range }, { trace }] of outcomes) if (trace !== 'refused') this.#log.traced(range, trace);
     return outcomes;
   }
 
@@ -211,7 +211,7 @@ export class ChunkWriter {
   }
 
   #refused({ traceId, range, raw }: WriteItem, reason: NamedError): WriteOutcome {
-    this.#book.refuse(traceId, { range, ...raw }, reason);
+    this.#log.refuse(traceId, { range, ...raw }, reason);
     return { ...NOTHING, trace: 'refused', isOfOtherChunk: false };
   }
 

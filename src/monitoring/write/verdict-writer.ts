@@ -4,7 +4,7 @@
  */
 
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
-import { ownTurn } from '../../core/process/concurrency.ts';
+import { yieldToEventLoop } from '../../core/process/concurrency.ts';
 import { weightAtOnce } from '../../core/process/memory.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
 import { scorerSample } from '../../quality/sample.ts';
@@ -18,12 +18,12 @@ import {
   verdictsOfRun,
 } from '../../quality/tally.ts';
 import type { CaptureOutcome } from '../evaluate/assess-capture.ts';
-import type { WeightGate } from '../evaluate/held-captures.ts';
+import type { MemoryBudget } from '../evaluate/held-captures.ts';
 import type { PendingVerdicts } from '../evaluate/pending-verdicts.ts';
 import type { ReadCapture } from '../evaluate/read-captures.ts';
 import type { VerdictTally } from '../evaluate/verdict-tally.ts';
 import { ChunkWriter, type WriteDependencies, type WriteItem, type WriteOutcome } from './chunk-writer.ts';
-import type { LineBook } from './line-book.ts';
+import type { LineLog } from './line-log.ts';
 import { WriteBatch } from './write-batch.ts';
 
 /** A capture, and what is to be done about it. */
@@ -35,7 +35,7 @@ export interface PlannedWork extends ReadCapture {
   /** The trace in MLflow; absent if it is to be written. */
   stored?: StoredTrace | undefined;
   /** It must not be decoded, because it kills the function. */
-  isCondemned?: true;
+  isFaulty?: true;
 }
 
 interface Finished {
@@ -55,8 +55,8 @@ const BATCHES_AT_ONCE = 2;
 interface Parts {
   tally: VerdictTally;
   quality: QualityTally;
-  gate: WeightGate;
-  book: LineBook;
+  memory: MemoryBudget;
+  log: LineLog;
 }
 
 export class VerdictWriter {
@@ -74,7 +74,7 @@ export class VerdictWriter {
 
   constructor(request: ChunkRequest, deps: WriteDependencies, parts: Parts) {
     this.#run = request.run;
-    this.#writer = new ChunkWriter(request, deps, parts.book);
+    this.#writer = new ChunkWriter(request, deps, parts.log);
     this.#parts = parts;
   }
 
@@ -124,17 +124,17 @@ export class VerdictWriter {
   }
 
   async #write(batch: readonly Finished[]): Promise<void> {
-    const { book } = this.#parts;
-    const existing = batch.flatMap(({ work }) => (work.isCondemned ? [] : (work.stored ?? [])));
+    const { log } = this.#parts;
+    const existing = batch.flatMap(({ work }) => (work.isFaulty ? [] : (work.stored ?? [])));
     const incomplete = await this.#writer.incomplete(existing);
     const isTraced = ({ stored, traceId }: PlannedWork): boolean => stored === undefined || incomplete.has(traceId);
     const weight = batch.reduce((sum, { work }) => sum + (isTraced(work) ? work.weight : 0), 0);
-    await this.#parts.gate.pass(weight, async () => {
+    await this.#parts.memory.pass(weight, async () => {
       const items = new WriteBatch<FinishedItem>(this.#writer, (item, written) => this.#count(item, written));
       for (const { work, outcome } of batch) {
-        await ownTurn();
-        const trace = isTraced(work) ? book.trace({ ...work, capture: work.read() }) : undefined;
-        if (book.refused.has(work.traceId)) continue;
+        await yieldToEventLoop();
+        const trace = isTraced(work) ? log.trace({ ...work, capture: work.read() }) : undefined;
+        if (log.refused.has(work.traceId)) continue;
         const { traceId, range, raw, stored } = work;
         const { assessments } = outcome;
         await items.add({ traceId, range, raw, stored, trace, assessments, work, outcome }, work.weight);

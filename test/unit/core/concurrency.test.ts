@@ -1,6 +1,6 @@
 /** Tests of bounded concurrency. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { forEachConcurrently, ownTurn, Semaphore } from '../../../src/core/process/concurrency.ts';
+import { forEachConcurrently, Semaphore, yieldToEventLoop } from '../../../src/core/process/concurrency.ts';
 import { LoopRounds } from '../../helpers/loop-rounds.ts';
 
 /** Counts how many calls run at the same time. */
@@ -79,7 +79,7 @@ test('a semaphore runs tasks in order, at most its count at a time, and frees th
 
 test('tasks that resume at the same moment do so in different rounds of the event loop', async () => {
   const rounds = new LoopRounds();
-  const seenIn = await Promise.all(Array.from({ length: 5 }, () => ownTurn().then(() => rounds.now)));
+  const seenIn = await Promise.all(Array.from({ length: 5 }, () => yieldToEventLoop().then(() => rounds.now)));
   rounds.stop();
   expect(new Set(seenIn).size).toBe(5);
 });

@@ -287,7 +287,7 @@ test.each<[Partial<RatesFlags>, string, RegExp]>([
 
 test('missing counts of a run are reported', async () => {
   const made = await report({ [hour(3)]: { Blue: cell({ 1: { captures: 8, values: { no: 8, yes: -8 } } }) } });
-  expect(made.warnings).toEqual([expect.stringContaining('The counts of a run are gone')]);
+  expect(made.warnings).toEqual([expect.stringContaining('Counts are missing of a run')]);
   expect(rateIn(made)).toMatchObject({ n: 8, judge: { value: 0 } });
 });
 

@@ -10,7 +10,7 @@ import { type NewAssessment, RUN_METADATA, type StoredAssessment } from '../../.
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { EvaluateDependencies } from '../../../src/monitoring/evaluate/types.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
-import { addTree, takeFarthest } from '../../../src/quality/count-tree.ts';
+import { addTree, maxByMagnitude } from '../../../src/quality/count-tree.ts';
 import { chanceOf, laterSample, partOf, partOfTrace, scorerSample } from '../../../src/quality/sample.ts';
 import { type CountedCapture, captureFacts, QualityTally, verdictsOfRun } from '../../../src/quality/tally.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
@@ -274,7 +274,7 @@ test('of two attempts that each know a part, the one that knows more counts', ()
     { a: 1, b: { c: -3 } },
     { a: 2, b: { c: -1, d: 4 } },
   ])
-    takeFarthest(total, known);
+    maxByMagnitude(total, known);
   expect(JSON.parse(JSON.stringify(total))).toEqual({ a: 2, b: { c: -3, d: 4 } });
 });
 

@@ -57,7 +57,7 @@ interface BookDependencies {
   requestId: string;
 }
 
-export class LineBook {
+export class LineLog {
   readonly #request: ChunkRequest;
   readonly #deps: BookDependencies;
   readonly #startedAt = new Date().toISOString();
