@@ -132,11 +132,9 @@ function captures({ facts: { quiet, isOfRun, nowMs }, totals: { captures: all = 
   if (quiet === undefined) return [{ state, message: all < FEWEST ? `${arrived}, of at least ${FEWEST}` : arrived }];
   return answered('captures', quiet, ({ since, invocations }) => {
     const gap = `no captures since ${time(since)}`;
-    if (invocations === 0) {
-      const isOld = nowMs - Date.parse(since) > QUIET_MS;
-      const message = `${arrived}, ${gap}: the endpoint had no invocations`;
-      return [{ state: isOld ? 'too little to tell' : state, message }];
-    }
+    const uncalled = nowMs - Date.parse(since) > QUIET_MS ? 'too little to tell' : state;
+    const none = `${arrived}, ${gap}: the endpoint had no invocations`;
+    if (invocations === 0) return [{ state: uncalled, message: none }];
     const message = `${gap}, although the endpoint had ${many(invocations, 'invocation')}`;
     return [{ state: 'bad', message, command: command('doctor') }];
   });
@@ -167,12 +165,11 @@ const isWatched = ({ facts: { objectives, active } }: Known, name: string): bool
 
 function harm(known: Known): Found[] {
   const { rates, facts, from, command } = known;
-  const grave = facts.active.filter(({ gravity }) => gravity === 'harm');
-  const goodOf = new Map(grave.map((scorer) => [scorer.name, goodValue(scorer)]));
   return rates.flatMap(({ scorer, good, n, values }): Found[] => {
-    if (good === null || !goodOf.has(scorer) || isWatched(known, scorer)) return [];
+    const grave = facts.active.find(({ name, gravity }) => name === scorer && gravity === 'harm');
+    if (good === null || grave === undefined || isWatched(known, scorer)) return [];
     // The estimate gives a reply of a rare kind little weight.
-    const failing = n - Math.max(0, values[String(goodOf.get(scorer))] ?? 0);
+    const failing = n - Math.max(0, values[String(goodValue(grave))] ?? 0);
     const message = `${scorer}: ${failing} of ${many(n, 'judged reply', 'judged replies')} ${failing === 1 ? 'fails' : 'fail'}`;
     if (failing === 0) return [{ subject: scorer, state: 'healthy', message }];
     const state = 1 - (good.high ?? 1) > BAD_HARM ? 'bad' : 'needs a look';

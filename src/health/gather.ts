@@ -1,5 +1,6 @@
 /** Asks for the facts: counts and objectives in the work bucket, executions, CloudWatch's alarms and metrics, today's budget. */
 
+import { isDeepStrictEqual } from 'node:util';
 import {
   DescribeExecutionCommand,
   type ExecutionStatus,
@@ -76,7 +77,7 @@ export async function readFacts(
       (value) => ({ value, asOf }),
       (error: unknown) => ({ failed: saidBy(error), asOf }),
     );
-  const soon = <T>(question: Promise<T>): Promise<Asked<T>> => asked(Promise.race([question, tooLate()]));
+  const soon = <T>(question: Promise<T>): Promise<Asked<T>> => asked(inTime(question));
   const isNow = window.toMs >= nowMs;
   const others = Promise.all([
     soon(failedRunsOf(of, ended)),
@@ -101,9 +102,11 @@ export async function readFacts(
   };
 }
 
-const tooLate = (): Promise<never> =>
-  new Promise((_, reject) => {
-    setTimeout(() => reject(new Error(`no answer within ${LIMIT_MS / 1000} s`)), LIMIT_MS).unref();
+/** Rejects if there is no answer within a limit. The question is not stopped. */
+export const inTime = <T>(question: Promise<T>, ms = LIMIT_MS): Promise<T> =>
+  new Promise((resolve, reject) => {
+    setTimeout(() => reject(new Error(`no answer within ${ms / 1000} s`)), ms).unref();
+    question.then(resolve, reject);
   });
 
 async function readCounts({ storage, environment }: AskedStack, window: TimeWindow, earlier: TimeWindow) {
@@ -146,23 +149,19 @@ async function executions({ sfn: client, stateMachineArn }: AskedStack, status?:
 async function failedRunsOf(of: AskedStack, { fromMs, toMs }: TimeWindow): Promise<FailedRun[]> {
   const statuses = ['FAILED', 'TIMED_OUT', 'ABORTED'] as const;
   const ended = (await Promise.all(statuses.map((status) => executions(of, status)))).flat();
-  const failed = await described(
-    of,
-    ended.filter(({ endMs }) => endMs >= fromMs && endMs < toMs),
-  );
+  const within = ended.filter(({ endMs }) => endMs >= fromMs && endMs < toMs);
+  const failed = await described(of, within);
   if (failed.length === 0) return [];
   // New files start runs by themselves; what a person starts has another name.
   const sinceMs = Math.min(...failed.map(({ startMs }) => startMs));
   const others = (await executions(of, 'SUCCEEDED', sinceMs)).filter(({ name }) => !name.startsWith(EVENT_RUN_PREFIX));
-  const whole = await described(
-    of,
-    others.filter(({ startMs }) => startMs > sinceMs),
-  );
+  const later = others.filter(({ startMs }) => startMs > sinceMs);
+  const whole = await described(of, later);
   const isWhole = ({ run, startMs, error, retry: own }: Execution): boolean => {
     // Of the run, or again of the one that it retried.
     const wanted = [{ run, what: error === 'VerdictsStillHeld' ? 'held' : 'failed' }, ...(own ? [own] : [])];
     const isOf = ({ retry, startMs: laterMs }: Execution): boolean =>
-      laterMs > startMs && wanted.some((one) => one.run === retry?.run && one.what === retry.what);
+      laterMs > startMs && wanted.some((one) => isDeepStrictEqual(one, retry));
     return whole.some(isOf) || failed.some((one) => isOf(one) && isWhole(one));
   };
   return failed.filter((run) => !isWhole(run)).map(({ run, endedAt, error }) => ({ run, endedAt, error }));
@@ -172,15 +171,9 @@ async function described({ sfn }: AskedStack, some: Awaited<ReturnType<typeof ex
   const all: Execution[] = [];
   const describe = async ({ executionArn, startMs, name: run }: (typeof some)[number]): Promise<Execution> => {
     const { status, stopDate, error, input } = await sfn.send(new DescribeExecutionCommand({ executionArn }));
-    const asked = JSON.parse(input ?? 'null') as Partial<RetryInput> | null;
+    const { retry, dryRun } = (JSON.parse(input ?? 'null') ?? {}) as Partial<RetryInput>;
     const why = status === 'ABORTED' ? 'it was stopped' : (error ?? 'it took too long');
-    return {
-      run,
-      startMs,
-      endedAt: stopDate?.toISOString() ?? '',
-      error: why,
-      retry: asked?.dryRun ? undefined : asked?.retry,
-    };
+    return { run, startMs, endedAt: stopDate?.toISOString() ?? '', error: why, retry: dryRun ? undefined : retry };
   };
   for await (const one of inOrder(AT_ONCE, some.slice(0, MAX_DESCRIBED), describe)) all.push(one);
   return all;

@@ -4,7 +4,7 @@ import { HOUR_MS } from '../captures/files/capture-path.ts';
 import { labeledHours, readLabeled } from '../ground-truth/join/labeled-store.ts';
 import { measureTruth } from '../ground-truth/measure/measure.ts';
 import { addTree } from '../quality/count-tree.ts';
-import { hourMs, type TimeWindow } from '../quality/counts-store.ts';
+import { type CountedCell, hourMs, type TimeWindow } from '../quality/counts-store.ts';
 import { objectiveRates } from '../quality/objective-rates.ts';
 import { readTurns } from '../quality/objective-states.ts';
 import type { LabelsOf } from '../quality/rates.ts';
@@ -43,7 +43,11 @@ export async function makePage(of: AskedStack, query: PageQuery): Promise<{ html
 /** Reads the facts, and adds up their hours, which take the most memory, before charts are drawn. */
 async function readParts(of: AskedStack, { window, before, nowMs, labelsOf, withQuotes = true }: PageQuery) {
   const read = { ...(await readFacts(of, window, before, nowMs, lastOf(window, nowMs))), labelsOf };
-  const facts = withQuotes ? read : { ...read, cells: read.cells.map((one) => ({ ...one, cell: inNames(one.cell) })) };
+  const said = new Set(
+    read.active.flatMap((one) => ('values' in one && 'values' in one.values ? one.values.values : [])),
+  );
+  const named = ({ cell, ...rest }: CountedCell): CountedCell => ({ ...rest, cell: inNames(cell, said) });
+  const facts = withQuotes ? read : { ...read, cells: read.cells.map(named) };
   const buckets = bucketsOf(facts);
   // Labels are of captures in single hours.
   return { day: lastDay(facts), buckets, facts: labelsOf ? facts : { ...facts, cells: buckets.cells } };
@@ -76,12 +80,12 @@ async function truthOf({ storage, environment }: AskedStack, { fromMs, toMs }: T
 const NAME = /^[\w.:*+-]{1,40}$/;
 const nameIn = (text: string): string => (NAME.test(text) ? text : '(text)');
 
-/** Names of counts are their keys, at any depth. */
-function inNames<T extends object>(counts: T): T {
+/** Names of counts are their keys, at any depth. @param known words of the settings, such as a scorer's categories */
+function inNames<T extends object>(counts: T, known: ReadonlySet<string>): T {
   const all: Record<string, unknown> = {};
   for (const [name, count] of Object.entries(counts)) {
-    if (typeof count === 'object') all[name] = inNames(count);
-    else addTree(all, { [nameIn(name)]: count });
+    if (typeof count === 'object') all[name] = inNames(count, known);
+    else addTree(all, { [known.has(name) ? name : nameIn(name)]: count });
   }
   return all as T;
 }

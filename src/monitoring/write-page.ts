@@ -8,6 +8,7 @@ import { workKeys } from '../core/contract/work-keys.ts';
 import { toNamedError } from '../core/errors/errors.ts';
 import { logger } from '../core/process/logging.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
+import { inTime } from '../health/gather.ts';
 import { makePage } from '../health/make-page.ts';
 
 const WINDOW_MS = 30 * 24 * HOUR_MS;
@@ -19,6 +20,8 @@ interface PageDependencies {
   /** The ARN of the function at work: it tells partition, region and account. */
   functionArn: string;
   nowMs?: number;
+  /** The run waits no longer for its page. */
+  limitMs?: number;
 }
 
 /**
@@ -27,7 +30,7 @@ interface PageDependencies {
  * @param hasTurned an objective has become missed, or met again
  */
 export async function writePage(hasTurned: boolean, deps: PageDependencies): Promise<void> {
-  const { storage, sfn, environment, functionArn, nowMs = Date.now() } = deps;
+  const { storage, sfn, environment, functionArn, nowMs = Date.now(), limitMs = 30_000 } = deps;
   const { WORK_BUCKET: bucket, STACK_PREFIX: prefix, ALARM_QUOTES: withQuotes } = environment;
   try {
     const latest = await storage.head(bucket, workKeys.report('latest'));
@@ -38,7 +41,7 @@ export async function writePage(hasTurned: boolean, deps: PageDependencies): Pro
     const window = { fromMs: toMs - WINDOW_MS, toMs };
     const before = { fromMs: toMs - 2 * WINDOW_MS, toMs: window.fromMs };
     const stack = { storage, sfn, environment, stateMachineArn };
-    const { html: body } = await makePage(stack, { window, before, nowMs, withQuotes });
+    const { html: body } = await inTime(makePage(stack, { window, before, nowMs, withQuotes }), limitMs);
     const content = { body, type: 'text/html; charset=utf-8' };
     if ((await storage.putIf(bucket, workKeys.report('latest'), content, latest?.etag)) === undefined) return;
     await storage.putBytes(bucket, workKeys.report(new Date(nowMs).toISOString().slice(0, 10)), content);

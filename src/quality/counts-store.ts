@@ -12,8 +12,7 @@ import type { QualityCell, QualityCounts } from '../core/contract/quality.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
 import { forEachConcurrently, inOrder } from '../core/process/concurrency.ts';
 import { logger } from '../core/process/logging.ts';
-import { sumHours } from './cell.ts';
-import { addTree } from './count-tree.ts';
+import { addCell, sumHours } from './cell.ts';
 import { type CountedDay, closeDays, isClosed, mergeDay, type RunCounts, readHours, runsOf } from './day-objects.ts';
 import { hourOf } from './tally.ts';
 
@@ -132,8 +131,9 @@ export function groupOf({ hour, variant }: Pick<CountedCell, 'hour' | 'variant'>
   return by === 'day' ? dayOf(hour) : 'all';
 }
 
-export function sumOfCells(cells: readonly CountedCell[]): QualityCell {
+/** Adds cells up. Each hour may have other names, so the sum is bounded as well. */
+export function sumOfCells(cells: readonly Pick<CountedCell, 'cell'>[]): QualityCell {
   const sum: QualityCell = {};
-  for (const { cell } of cells) addTree(sum, cell);
+  for (const { cell } of cells) addCell(sum, cell);
   return sum;
 }

@@ -142,9 +142,8 @@ function countsOf(
     const passed = sum(cells.map(({ cell }) => cell.errorReplies ?? 0));
     return { isComputed: true, samples: [], strata: [{ captures, judged: captures, passed }], values: {} };
   }
-  const sums: Record<string, SampleCounts> = {};
-  for (const { cell } of cells) addTree(sums, cell.scorers?.[scorer] ?? {});
-  const samples = Object.entries(sums);
+  const own = cells.map(({ cell }) => ({ cell: { scorers: { [scorer]: cell.scorers?.[scorer] ?? {} } } }));
+  const samples = Object.entries(sumOfCells(own).scorers?.[scorer] ?? {});
   const values: Record<string, number> = {};
   for (const [, counts] of samples) addTree(values, counts.values ?? {});
   const is = value ?? passingValue(scorer, active, values);

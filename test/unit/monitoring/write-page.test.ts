@@ -29,6 +29,14 @@ test('is written once an hour, and when an objective turns, by one of several ru
   expect(await write(HOUR_MS)).not.toBe(turned);
 });
 
+test('a bucket that does not answer delays no run', async () => {
+  const memory = new MemoryStorage();
+  const stack = await askedStackIn({ storage: memory });
+  stack.storage.getText = () => new Promise(() => {});
+  await writePage(false, { ...stack, functionArn, nowMs: NOW_MS, limitMs: 20 });
+  expect(memory.objects.has(LATEST)).toBe(false);
+});
+
 test('a page that cannot be written fails no run', async () => {
   const memory = new MemoryStorage();
   const stack = await askedStackIn({ storage: memory });
