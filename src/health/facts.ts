@@ -4,7 +4,6 @@ import { HOUR_MS } from '../captures/files/capture-path.ts';
 import type { QualityCell } from '../core/contract/quality.ts';
 import type { Estimate } from '../core/statistics/share.ts';
 import { shellWord } from '../core/text/shell-word.ts';
-import { sum } from '../core/values/sum.ts';
 import { NUMBERS } from '../ground-truth/measure/figures.ts';
 import type { Scorer } from '../judge/types.ts';
 import { type CountedCell, hourMs, sumOfCells, type TimeWindow } from '../quality/counts-store.ts';
@@ -164,9 +163,9 @@ function goodDifferences(
 
 /** Compares each variant with the served one that has the most captures. */
 function variantsApart(cells: readonly CountedCell[], query: RatesQuery): Known['apart'] {
-  const captures = (own: readonly CountedCell[]): number => sum(own.map(({ cell }) => cell.captures ?? 0));
-  const groups = [...Map.groupBy(cells, ({ variant }) => variant)];
-  groups.sort(([, a], [, b]) => captures(b) - captures(a));
+  const groups = [...Map.groupBy(cells, ({ variant }) => variant)].toSorted(
+    ([, a], [, b]) => (sumOfCells(b).captures ?? 0) - (sumOfCells(a).captures ?? 0),
+  );
   const [reference, own] = groups.find(([variant]) => !query.shadow?.includes(variant)) ?? [];
   if (reference === undefined || own === undefined) return [];
   return groups.flatMap(([variant, others]) =>

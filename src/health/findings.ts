@@ -132,9 +132,9 @@ function captures({ facts: { quiet, isOfRun, nowMs }, totals: { captures: all = 
   if (quiet === undefined) return [{ state, message: all < FEWEST ? `${arrived}, of at least ${FEWEST}` : arrived }];
   return answered('captures', quiet, ({ since, invocations }) => {
     const gap = `no captures since ${time(since)}`;
-    const uncalled = nowMs - Date.parse(since) > QUIET_MS ? 'too little to tell' : state;
     const none = `${arrived}, ${gap}: the endpoint had no invocations`;
-    if (invocations === 0) return [{ state: uncalled, message: none }];
+    const isOld = nowMs - Date.parse(since) > QUIET_MS;
+    if (invocations === 0) return [{ state: isOld ? 'too little to tell' : state, message: none }];
     const message = `${gap}, although the endpoint had ${many(invocations, 'invocation')}`;
     return [{ state: 'bad', message, command: command('doctor') }];
   });
@@ -158,10 +158,9 @@ function objective({ facts: { objectives, nowMs, active, isOfRun }, asOf: counte
 
 /** Scorers that an objective for all variants watches have no other finding. */
 const isWatched = ({ facts: { objectives, active } }: Known, name: string): boolean =>
-  objectives.some(
-    ({ measure, variant, missed }) =>
-      variant === undefined && missed !== null && (scorerOf(measure, active) ?? measure) === name,
-  );
+  objectives
+    .filter(({ variant, missed }) => variant === undefined && missed !== null)
+    .some(({ measure }) => (scorerOf(measure, active) ?? measure) === name);
 
 function harm(known: Known): Found[] {
   const { rates, facts, from, command } = known;

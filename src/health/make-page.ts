@@ -54,10 +54,8 @@ async function readParts(of: AskedStack, { window, before, nowMs, labelsOf, with
 }
 
 /** Returns the last day of a longer window that ends now. */
-const lastOf = ({ fromMs, toMs }: TimeWindow, nowMs: number): TimeWindow => ({
-  fromMs: toMs < nowMs ? fromMs : Math.max(fromMs, toMs - DAY_MS),
-  toMs,
-});
+const lastOf = ({ fromMs, toMs }: TimeWindow, nowMs: number): TimeWindow =>
+  toMs < nowMs ? { fromMs, toMs } : { fromMs: Math.max(fromMs, toMs - DAY_MS), toMs };
 
 /** Returns the facts of the last day, as `status` does, compared with the day before. */
 function lastDay(facts: HealthFacts): HealthFacts {

@@ -4,7 +4,7 @@ import type { QualityCounts } from '../../../src/core/contract/quality.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { logger } from '../../../src/core/process/logging.ts';
 import { addTree } from '../../../src/quality/count-tree.ts';
-import { cellsOf, readCounts, readWindow, writeCounts } from '../../../src/quality/counts-store.ts';
+import { cellsOf, readCounts, readWindow, sumOfCells, writeCounts } from '../../../src/quality/counts-store.ts';
 import { daysWithCounts } from '../../../src/quality/day-objects.ts';
 import { RunSums } from '../../../src/quality/run-sums.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
@@ -266,4 +266,12 @@ test('a run counts a bounded number of hours, continues where an invocation stop
   const days = new RunSums();
   for (let n = 0; n < 2_000; n += 1) days.add({ [hour(24 * n)]: { Blue: { captures: 1 } } });
   expect(Object.keys(days.counts)).toHaveLength(1_100);
+});
+
+test('adds cells up to a sum that is bounded, whatever captures say in each hour', () => {
+  const names = (n: number) => Object.fromEntries(Array.from({ length: 50 }, (_, at) => [`${n} ${at}`, 1]));
+  const cells = Array.from({ length: 48 }, (_, n) => ({ cell: { errorKinds: names(n) } }));
+  const { errorKinds = {} } = sumOfCells(cells);
+  expect(Object.keys(errorKinds)).toHaveLength(50);
+  expect(errorKinds['(other)']).toBe(48 * 50 - 49);
 });
