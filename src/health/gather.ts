@@ -1,6 +1,5 @@
 /** Asks for the facts: counts and objectives in the work bucket, executions, CloudWatch's alarms and metrics, today's budget. */
 
-import { isDeepStrictEqual } from 'node:util';
 import {
   DescribeExecutionCommand,
   type ExecutionStatus,
@@ -161,7 +160,7 @@ async function failedRunsOf(of: AskedStack, { fromMs, toMs }: TimeWindow): Promi
     // Of the run, or again of the one that it retried.
     const wanted = [{ run, what: error === 'VerdictsStillHeld' ? 'held' : 'failed' }, ...(own ? [own] : [])];
     const isOf = ({ retry, startMs: laterMs }: Execution): boolean =>
-      laterMs > startMs && wanted.some((one) => isDeepStrictEqual(one, retry));
+      laterMs > startMs && wanted.some((one) => one.run === retry?.run && one.what === retry.what);
     return whole.some(isOf) || failed.some((one) => isOf(one) && isWhole(one));
   };
   return failed.filter((run) => !isWhole(run)).map(({ run, endedAt, error }) => ({ run, endedAt, error }));

@@ -20,16 +20,11 @@ export function healthOfRuns(
   { active, SHADOW_VARIANTS: shadow = [], stack }: Judging,
 ): Health | undefined {
   if (summaries.length === 0 || summaries.some(({ counted }) => counted === undefined)) return undefined;
-  const asOf =
-    summaries
-      .map(({ endedAt }) => endedAt)
-      .toSorted()
-      .at(-1) ?? '';
+  const nowMs = Math.max(...summaries.map(({ endedAt }) => Date.parse(endedAt)));
   const cells = summaries.flatMap(({ counted: { first = '', variants = {} } = {} }) =>
     Object.entries(variants).map(([variant, cell]) => ({ hour: first, variant, cell })),
   );
   // A run over lines that were traced before has counted none of them.
-  const nowMs = Date.parse(asOf);
   const hours = cells.length === 0 ? [nowMs] : cells.map(({ hour }) => hourMs(hour));
   const quarantined = noCounts();
   for (const { quarantineReasons } of summaries) addCounts(quarantined, quarantineReasons);
@@ -44,7 +39,7 @@ export function healthOfRuns(
     objectives: [],
     failedRuns: {
       value: failed.map(({ run, endedAt, error }) => ({ run, endedAt, error: error?.name ?? 'RunIncomplete' })),
-      asOf,
+      asOf: new Date(nowMs).toISOString(),
     },
     nowMs,
     stack,
