@@ -134,7 +134,11 @@ function grantStatus(summarizer: PipelineFunction, { settings, budget }: StackPa
     resources: [`arn:${partition}:cloudwatch:${region}:${account}:alarm:*`],
     why: 'To list alarms by a prefix needs the permission for all.',
   });
-  allow(role, { actions: ['cloudwatch:GetMetricData'], resources: ['*'], why: 'Metrics have no ARN.' });
+  allow(role, {
+    actions: ['cloudwatch:GetMetricData'],
+    resources: ['*'],
+    why: 'Metrics have no ARN, so no narrower resource is possible.',
+  });
   allow(role, { actions: ['dynamodb:GetItem'], resources: [budget.tableArn] });
   grantKey(role, settings.WORK_KMS_KEY_ARN, 'dynamodb', 'table');
 }

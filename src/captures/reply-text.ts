@@ -1,5 +1,4 @@
 /** Extracts the texts of a capture for code scorers: the request and the reply as plain strings. */
-import { promptCount } from './meaning/inferences.ts';
 import type { Capture, ChatMessage, Payload } from './types.ts';
 
 /** Formats whose payload is a text, if no conversation was found in it. */
@@ -23,6 +22,10 @@ export function messageText(message: ChatMessage): string {
     .filter((text) => text !== '')
     .join('\n');
 }
+
+/** Returns how many independent prompts a call carried: those of a batch are one message each. */
+export const promptCount = ({ conversation, inferenceCount = 1 }: Capture): number =>
+  conversation === undefined ? 0 : inferenceCount;
 
 /** Whether a payload is kept as captured: what it says is not known. */
 export const isUndecoded = (payload: Payload | undefined): boolean => payload?.kind === 'raw';

@@ -3,7 +3,7 @@
 import {
   DescribeExecutionCommand,
   type ExecutionStatus,
-  paginateListExecutions,
+  ListExecutionsCommand,
   type SFNClient,
 } from '@aws-sdk/client-sfn';
 import { HOUR_MS } from '../captures/files/capture-path.ts';
@@ -135,12 +135,14 @@ interface Execution extends FailedRun {
 /** Lists executions, the newest first. @param sinceMs of the earliest one; without it, the newest thousand */
 async function executions({ sfn: client, stateMachineArn }: AskedStack, status?: ExecutionStatus, sinceMs = Infinity) {
   const found: (Pick<Execution, 'startMs'> & { name: string; executionArn: string | undefined; endMs: number })[] = [];
-  const request = { stateMachineArn, statusFilter: status };
-  for await (const { executions: some = [] } of paginateListExecutions({ client, pageSize: PAGE_SIZE }, request)) {
-    for (const { name = '', executionArn, startDate, stopDate = startDate } of some)
+  const request = { stateMachineArn, statusFilter: status, maxResults: PAGE_SIZE };
+  let nextToken: string | undefined;
+  do {
+    const page = await client.send(new ListExecutionsCommand({ ...request, nextToken }));
+    for (const { name = '', executionArn, startDate, stopDate = startDate } of page.executions ?? [])
       found.push({ name, executionArn, startMs: Number(startDate ?? 0), endMs: Number(stopDate ?? 0) });
-    if ((found.at(-1)?.startMs ?? 0) < sinceMs) break;
-  }
+    nextToken = (found.at(-1)?.startMs ?? 0) < sinceMs ? undefined : page.nextToken;
+  } while (nextToken !== undefined);
   return found;
 }
 

@@ -1,5 +1,5 @@
 /** Lists the inferences of a call that carried several, each with its id. */
-import type { Capture, Inference, Inferences } from '../types.ts';
+import type { Inference, Inferences } from '../types.ts';
 
 interface InferenceCall {
   /** Number of inferences in the call. */
@@ -31,7 +31,3 @@ export function listInferences(
   notes.push(`${inputs} ${inputs === 1 ? 'input' : 'inputs'} but ${outputs} ${outputs === 1 ? 'output' : 'outputs'}`);
   return { inferences, inferenceCount: count, inferenceMismatch: mismatch };
 }
-
-/** Returns how many independent prompts a call carried: those of a batch are one message each. */
-export const promptCount = ({ conversation, inferenceCount = 1 }: Capture): number =>
-  conversation === undefined ? 0 : inferenceCount;

@@ -1,6 +1,6 @@
 /** Builds the two short texts of a trace in MLflow's list: the request and the reply. */
 import { isObject, toJson } from '../json.ts';
-import { promptCount } from '../meaning/inferences.ts';
+import { promptCount } from '../reply-text.ts';
 import type { Capture, ChatMessage, Payload } from '../types.ts';
 import { contentText } from './chat-view.ts';
 import { cleanText, cut, MAX_PREVIEW_CHARS } from './text.ts';

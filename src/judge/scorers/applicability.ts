@@ -1,8 +1,7 @@
 /** Decides whether a scorer applies to a capture, and extracts the text that the judge reads. */
 
 import { ofContent } from '../../captures/content.ts';
-import { promptCount } from '../../captures/meaning/inferences.ts';
-import { isUndecoded, messageText } from '../../captures/reply-text.ts';
+import { isUndecoded, messageText, promptCount } from '../../captures/reply-text.ts';
 import type { Capture, ChatMessage } from '../../captures/types.ts';
 import type { JudgeScorer } from '../types.ts';
 

@@ -4,8 +4,7 @@
  */
 
 import { ofContent } from '../../captures/content.ts';
-import { promptCount } from '../../captures/meaning/inferences.ts';
-import { messageText, replyTexts, UNSPACED_SCRIPT } from '../../captures/reply-text.ts';
+import { messageText, promptCount, replyTexts, UNSPACED_SCRIPT } from '../../captures/reply-text.ts';
 import type { Capture, ChatMessage } from '../../captures/types.ts';
 import { sum } from '../../core/values/sum.ts';
 import type { CodeScorer } from '../types.ts';
