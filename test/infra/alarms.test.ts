@@ -110,7 +110,7 @@ function dashboard(): { widgets: Widget[] } {
 it('costs at rest what the documentation says', () => {
   const watched = alarms.flatMap(({ Metrics }) => Metrics?.filter(({ MetricStat }) => MetricStat) ?? [{}]);
   const dashboards = Object.keys(resourcesOfType(template, 'AWS::CloudWatch::Dashboard'));
-  const text = readFileSync('docs/operations.md', 'utf8').replaceAll('\n', ' ');
+  const text = readFileSync('docs/cost.md', 'utf8').replaceAll('\n', ' ');
   const metrics = RUN_METRICS.length + Object.keys(THROTTLE_METRICS).length;
   expect(dashboards).toHaveLength(1);
   expect(text).toContain(

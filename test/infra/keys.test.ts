@@ -63,7 +63,7 @@ interface Statement {
 
 describe('the documented key policy', () => {
   const [, json = '[]'] =
-    /## Keys of your own[\s\S]*?```json\n([\s\S]*?)```/.exec(readFileSync('docs/operations.md', 'utf8')) ?? [];
+    /## Keys of your own[\s\S]*?```json\n([\s\S]*?)```/.exec(readFileSync('docs/network-and-keys.md', 'utf8')) ?? [];
   const documented = JSON.parse(json) as Statement[];
   const byService = Object.fromEntries(documented.map((statement) => [statement.Principal.Service, statement]));
 

@@ -58,7 +58,7 @@ it('documents an endpoint for exactly the services that the bundles call', async
   if (bundles.some(({ text }) => text.includes('2010-03-31'))) called.add('sns');
   if (bundles.some(({ text }) => text.includes('AmazonSQS.'))) called.add('sqs');
   const documented = [
-    ...readFileSync('docs/operations.md', 'utf8').matchAll(
+    ...readFileSync('docs/network-and-keys.md', 'utf8').matchAll(
       /^\| `([\w.]*<region>[\w.-]*)` \| (?:gateway|interface) \|/gm,
     ),
   ].map(([, name]) => name);

@@ -56,8 +56,8 @@ test('the simulation of scale has the same', () => {
 });
 
 test('the documents price a lone file by the transitions of its run, and a judged capture by the default model', () => {
-  const operations = readFileSync('docs/operations.md', 'utf8');
-  const rows = [...operations.matchAll(/^\| (1|20|500) \| (\d[\d.]*) \| (\d[\d.]*) \| .* <?[\d.]+ \|$/gm)].slice(0, 3);
+  const cost = readFileSync('docs/cost.md', 'utf8');
+  const rows = [...cost.matchAll(/^\| (1|20|500) \| (\d[\d.]*) \| (\d[\d.]*) \| .* <?[\d.]+ \|$/gm)].slice(0, 3);
   for (const [, captures, total, transitions] of rows) {
     const usd = (transitionsOfLoneRun(machine) * LIST_PRICES.stateTransition * 1e6) / Number(captures);
     expect(Math.abs(Number(transitions) / usd - 1)).toBeLessThan(0.01);
@@ -73,7 +73,7 @@ test('the documents price a lone file by the transitions of its run, and a judge
 test('the documents say how many captures a managed MLflow takes where people choose it', () => {
   const each = predict(readMeasured().calls.mlflow, { runs: 0, files: 1, chunks: 1 / 250, captures: 1 });
   expect(Math.floor(FRESH.mlflowPerSecond / each)).toBe(22);
-  for (const file of ['README.md', '.env.example', 'docs/operations.md', 'docs/scale.md']) {
+  for (const file of ['README.md', '.env.example', 'docs/limits.md', 'docs/scale.md']) {
     expect({
       file,
       said: /some 22 captures a second/.test(readFileSync(file, 'utf8').replaceAll(/\n(# )?/g, ' ')),
