@@ -8,7 +8,7 @@ import {
 } from './request/literal.ts';
 import { capturedReply, estimateInputTokens, estimateTextTokens } from './request/preparer.ts';
 import { type EntrySource, type ScheduleOptions, schedule } from './schedule/timing.ts';
-import { RecordReader } from './source/record-reader.ts';
+import { localReader } from './source/range-reader.ts';
 import type { LineReader, OnSkipped, SourceFile } from './source/types.ts';
 
 /** Number of steps of the shape over time. */
@@ -37,7 +37,7 @@ export async function dryRun(
   options: ScheduleOptions,
   overrides: Overrides,
   onSkipped: OnSkipped,
-  reader: LineReader = new RecordReader(files),
+  reader: LineReader = localReader(files),
   signal?: AbortSignal,
 ): Promise<DryRun> {
   const found: DryRun = {
@@ -56,7 +56,7 @@ export async function dryRun(
   let skipped = 0;
   try {
     for await (const batch of schedule(index, options, { skipped: () => skipped })) {
-      reader.expect?.(batch.map(({ entry }) => entry));
+      reader.expect(batch.map(({ entry }) => entry));
       for (const { entry, dueMs, pass } of batch) {
         signal?.throwIfAborted();
         const literal = counted(found, await reader.read(entry), overrides);

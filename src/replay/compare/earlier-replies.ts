@@ -1,9 +1,8 @@
 /** The replies of an earlier run, for a comparison with those of a later one. */
+import { open } from 'node:fs/promises';
 import { join } from 'node:path';
-import { RecordReader } from '../source/record-reader.ts';
-import type { IndexEntry } from '../source/types.ts';
 import { compareReplies } from './compare-replies.ts';
-import { jsonLines, parseLine } from './json-lines.ts';
+import { type JsonLine, jsonLines, parseLine } from './json-lines.ts';
 import { REPLIES_FILE, type StoredReply } from './replies-file.ts';
 import type { RunData } from './run-data.ts';
 
@@ -13,12 +12,12 @@ import type { RunData } from './run-data.ts';
  */
 export async function earlierReplies({ directory, requests, cutLines }: RunData) {
   const path = join(directory, REPLIES_FILE);
-  const places = new Map<string, IndexEntry>();
+  const places = new Map<string, Omit<JsonLine, 'value'>>();
   const nameOf = requests.namer();
   for await (const { value, line, start, length } of jsonLines(path, (where) => void cutLines.push(where))) {
-    places.set(nameOf(value as StoredReply), { timeMs: 0, file: 0, line, start, length });
+    places.set(nameOf(value as StoredReply), { line, start, length });
   }
-  const reader = new RecordReader([{ path, name: path, size: 0 }]);
+  const file = await open(path);
   return {
     /**
      * Returns the later reply, with the earlier one to the same request in place of the captured one, and how they differ.
@@ -29,12 +28,14 @@ export async function earlierReplies({ directory, requests, cutLines }: RunData)
     async pair(name: string, stored: StoredReply): Promise<StoredReply | undefined> {
       const place = places.get(name);
       if (!place) return undefined;
-      const old = parseLine(await reader.read(place), `${path}, line ${place.line}`) as StoredReply;
+      const bytes = Buffer.allocUnsafe(place.length);
+      await file.read(bytes, 0, place.length, place.start);
+      const old = parseLine(bytes, `${path}, line ${place.line}`) as StoredReply;
       const replies = [old.reply, stored.reply] as const;
       // Nothing is known about a canceled reply, and only the length of one that was not kept.
       if (replies.some(({ cancelled, notKeptBytes }) => cancelled || notKeptBytes !== undefined)) return undefined;
       return { ...stored, captured: old.reply, comparison: compareReplies(...replies) };
     },
-    close: () => reader.close(),
+    close: () => file.close(),
   };
 }

@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { scanFile } from '../source/lines.ts';
 
-interface JsonLine {
+export interface JsonLine {
   value: unknown;
   /** From 1. */
   line: number;

@@ -1,11 +1,13 @@
 /** Writes `inputs.json`: the requests as sent, by conversation and turn, in AIPerf's layout. */
 import { isUtf8 } from 'node:buffer';
-import { createReadStream, createWriteStream } from 'node:fs';
-import { open, rm } from 'node:fs/promises';
+import { createWriteStream } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import type { PreparedRequest } from '../request/preparer.ts';
 import type { Turn } from '../request/sessions.ts';
 import { scanFile } from '../source/lines.ts';
+import { localReader } from '../source/range-reader.ts';
+import { SortedIndex } from '../source/sorted-index.ts';
 import { LineWriter } from './line-writer.ts';
 
 /** A larger file would have gigabytes, more than its readers can load. The captures contain the same requests. */
@@ -29,8 +31,7 @@ export function payloadJson(request: PreparedRequest): string {
 export class InputsFile {
   readonly #path: string;
   readonly #spool: LineWriter;
-  /** Conversation of each spooled line. */
-  #sessions: number[] = [];
+  #lines = 0;
   #multiTurn = false;
   skipped = 0;
 
@@ -48,7 +49,7 @@ export class InputsFile {
 
   add(request: PreparedRequest): void {
     if (this.#spool.error) return;
-    if (this.#sessions.length >= MAX_INPUTS) {
+    if (this.#lines >= MAX_INPUTS) {
       this.skipped++;
       return;
     }
@@ -57,9 +58,9 @@ export class InputsFile {
 
   /** @param payload one line of JSON */
   addPayload({ session, turnIndex, conversationId }: Turn, payload: string): void {
-    this.#sessions.push(session);
+    this.#lines++;
     this.#multiTurn ||= turnIndex > 0;
-    this.#spool.write(`${JSON.stringify(conversationId)}\t${payload}`);
+    this.#spool.write(`${session}\t${JSON.stringify(conversationId)}\t${payload}`);
   }
 
   /** Applies backpressure: resolves when most of the added bytes are written. */
@@ -76,8 +77,7 @@ export class InputsFile {
     try {
       await this.#spool.close();
       if (this.skipped > 0 && sent > MAX_INPUTS) return 'more requests than inputs.json can contain';
-      this.#sessions = this.#sessions.slice(0, sent);
-      await pipeline(this.#content(), createWriteStream(this.#path, { highWaterMark: OUTPUT_BUFFER }));
+      await pipeline(this.#content(sent), createWriteStream(this.#path, { highWaterMark: OUTPUT_BUFFER }));
       return undefined;
     } catch (error) {
       // The captures contain the same requests. A part of the file would be invalid JSON and take space from other files.
@@ -88,69 +88,37 @@ export class InputsFile {
     }
   }
 
-  async *#content(): AsyncGenerator<string> {
+  async *#content(sent: number): AsyncGenerator<string> {
+    const { path } = this.#spool;
+    const index = new SortedIndex();
+    // A line has no limit here, and Node's readline would read the whole file ahead of a slower disk.
+    for await (const { bytes, line, start, length } of scanFile(path, Number.POSITIVE_INFINITY)) {
+      if (index.total === sent) break;
+      // The turns of a conversation are not adjacent in the spool.
+      const session = this.#multiTurn ? Number.parseInt(bytes?.toString('latin1', 0, 20) ?? '', 10) : 0;
+      index.add({ timeMs: session, file: 0, line, start, length });
+    }
+    index.seal();
+    const reader = localReader([{ path, name: path, size: 0 }]);
+    let last = '';
     yield '{"data":[';
-    yield* this.#multiTurn ? this.#grouped() : this.#inOrder();
-    yield ']}\n';
-  }
-
-  async *#inOrder(): AsyncGenerator<string> {
-    let first = true;
-    let left = this.#sessions.length;
-    // Node's readline would read the whole file ahead of a slower disk.
-    for await (const { bytes, length } of scanFile(this.#spool.path)) {
-      if (left-- === 0) break;
-      if (!bytes) throw new Error(`A request of ${length} bytes is too long for inputs.json`);
-      const [id, payload] = spooled(bytes);
-      yield `${first ? '' : ','}{"session_id":${id},"payloads":[${payload}]}`;
-      first = false;
-    }
-  }
-
-  /** The lines of a conversation are not adjacent in the spool, so they are read by their positions. */
-  async *#grouped(): AsyncGenerator<string> {
-    const places = await linePlaces(this.#spool.path, this.#sessions.length);
-    const order = Uint32Array.from(this.#sessions.keys()).sort(
-      (a, b) => (this.#sessions[a] ?? 0) - (this.#sessions[b] ?? 0) || a - b,
-    );
-    const file = await open(this.#spool.path, 'r');
-    try {
-      let session = -1;
-      for (const at of order) {
-        const start = places[at] ?? 0;
-        const bytes = Buffer.alloc((places[at + 1] ?? 0) - start - 1);
-        await file.read(bytes, 0, bytes.length, start);
-        const [id, payload] = spooled(bytes);
-        const own = this.#sessions[at] ?? 0;
-        const opening = own === session ? ',' : `${session === -1 ? '' : ']},'}{"session_id":${id},"payloads":[`;
-        session = own;
-        yield opening + payload;
+    for (const batch of index.batches()) {
+      reader.expect(batch);
+      for (const entry of batch) {
+        const [session, id, payload] = inputOf(await reader.read(entry));
+        const opening = `${last === '' ? '' : ']},'}{"session_id":${id},"payloads":[`;
+        yield (session === last ? ',' : opening) + payload;
+        last = session;
       }
-      if (session !== -1) yield ']}';
-    } finally {
-      await file.close();
     }
+    yield last === '' ? ']}\n' : ']}]}\n';
   }
 }
 
-/** Splits a line of the spool into the conversation id, as JSON, and the payload. */
-function spooled(bytes: Buffer): [id: string, payload: string] {
+/** Splits a line at its first two tabs. The last part, the payload, may contain tabs between its JSON tokens. */
+export function inputOf(bytes: Buffer): [string, string, payload: string] {
   const line = bytes.toString('utf8');
-  const tab = line.indexOf('\t');
-  return [line.slice(0, tab), line.slice(tab + 1)];
-}
-
-/** Returns the offsets of the lines, and of the end of the last one. */
-async function linePlaces(path: string, lines: number): Promise<Float64Array> {
-  const places = new Float64Array(lines + 1);
-  let line = 1;
-  let at = 0;
-  for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024 })) {
-    const bytes = chunk as Buffer;
-    for (let newline = bytes.indexOf(10); newline >= 0; newline = bytes.indexOf(10, newline + 1)) {
-      places[line++] = at + newline + 1;
-    }
-    at += bytes.length;
-  }
-  return places;
+  const first = line.indexOf('\t');
+  const second = line.indexOf('\t', first + 1);
+  return [line.slice(0, first), line.slice(first + 1, second), line.slice(second + 1)];
 }

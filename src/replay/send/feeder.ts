@@ -1,6 +1,7 @@
 /** Prepares requests before they are due, as far as memory allows. */
 import type { PreparedRequest } from '../request/preparer.ts';
 import type { Feeding, ScheduledEntry } from '../schedule/timing.ts';
+import type { LineReader } from '../source/types.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import { SlicePace } from './slices.ts';
 
@@ -17,6 +18,7 @@ const FULL_WAIT_MS = 5;
 
 interface FeederOptions {
   batches(feeding: Feeding): AsyncIterable<ScheduledEntry[]>;
+  reader: LineReader;
   /** @returns `undefined` for a record that cannot be sent, after reporting it */
   prepare(scheduled: ScheduledEntry): Promise<PreparedRequest | undefined>;
   dispatcher: Dispatcher;
@@ -69,7 +71,7 @@ export class Feeder {
   }
 
   async run(): Promise<void> {
-    const { endGracefully, dispatcher } = this.#options;
+    const { endGracefully, dispatcher, reader } = this.#options;
     try {
       const pace = new SlicePace();
       const feeding: Feeding = {
@@ -80,6 +82,7 @@ export class Feeder {
         },
       };
       for await (const batch of this.#options.batches(feeding)) {
+        reader.expect(batch.map(({ entry }) => entry));
         for (const [i, scheduled] of batch.entries()) {
           if (!this.stopped) await this.#room(scheduled);
           if (this.stopped) {

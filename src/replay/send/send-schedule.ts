@@ -10,7 +10,7 @@ import { CANCELLED_TYPE, type Completion, type Measured, measure, notRecorded } 
 import { unreadable } from '../request/literal.ts';
 import { type PreparedRequest, Preparer } from '../request/preparer.ts';
 import type { SendSchedule } from '../schedule/timing.ts';
-import { RecordReader } from '../source/record-reader.ts';
+import { localReader } from '../source/range-reader.ts';
 import type { LineReader } from '../source/types.ts';
 import { Dispatcher, type RequestQueue } from './dispatcher.ts';
 import { Feeder } from './feeder.ts';
@@ -27,7 +27,7 @@ const STOPPED = { code: 499, type: CANCELLED_TYPE, message: 'The replay was stop
 /** @throws PermanentError `TargetUnreachable` before anything is sent */
 export async function sendSchedule(job: SendJob, signal?: AbortSignal): Promise<SendOutcome> {
   const clock = new RunClock();
-  const reader = job.reader ?? new RecordReader(job.files);
+  const reader = job.reader ?? localReader(job.files);
   const pool = job.pool ?? new ConnectionPool(job.target.origin, job.resolve);
   const { warmup } = job.schedule;
   try {
@@ -105,6 +105,7 @@ class Sender {
     });
     return new Feeder({
       batches: schedule.entries,
+      reader,
       prepare: async (scheduled) => {
         const request = await preparer.prepare(scheduled, phase);
         return request && !this.#feeder.stopped ? announced(job, request) : undefined;

@@ -35,10 +35,10 @@ export interface SkippedLine {
 
 /** Reads the lines of records. */
 export interface LineReader {
+  /** Announces the next reads, in order. */
+  expect(entries: readonly IndexEntry[]): void;
   /** Returns the line's bytes: directly when they are in memory, else as a promise. */
   read(entry: IndexEntry): Buffer | Promise<Buffer>;
-  /** Announces the next reads, in order, to a reader of remote files. */
-  expect?(entries: readonly IndexEntry[]): void;
   close(): Promise<void>;
 }
 

@@ -1,7 +1,7 @@
 /** Bodies that break off, end early or are not from S3: the reader returns every byte, or a named error. */
 
 import { takeThrottles } from '../../../src/core/aws/throttles.ts';
-import { RangeReader } from '../../../src/replay/cloud/shard/range-reader.ts';
+import { objectReader } from '../../../src/replay/cloud/work-bucket/object-lines.ts';
 import { S3Wire } from '../../doubles/s3-wire.ts';
 
 const bytes = Buffer.from(Array.from({ length: 3_000 }, (_, n) => `${n} `).join(''));
@@ -95,7 +95,7 @@ test('reads the whole records of a replay over a connection that breaks', async 
   wire.fault = ({ method }) => (method === 'GET' && gets().length < 3 ? { kind: 'reset', after: 50 } : undefined);
   const files = [{ bucket: 'b', name: 'file', path: '', etag, size: bytes.length }];
   const entry = { timeMs: 0, file: 0, line: 1, start: 500, length: 2_000 };
-  const reader = new RangeReader(wire.storage, files);
+  const reader = objectReader(wire.storage, files);
   reader.expect([entry]);
   expect((await reader.read(entry)).equals(bytes.subarray(500, 2_500))).toBe(true);
   await reader.close();

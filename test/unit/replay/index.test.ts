@@ -20,7 +20,7 @@ import { indexCaptures } from '../../../src/replay/source/index-captures.ts';
 import { scanFile } from '../../../src/replay/source/lines.ts';
 import { localFiles, openSource } from '../../../src/replay/source/open-source.ts';
 import { peekLine } from '../../../src/replay/source/peek.ts';
-import { RecordReader } from '../../../src/replay/source/record-reader.ts';
+import { localReader } from '../../../src/replay/source/range-reader.ts';
 import { SortedIndex } from '../../../src/replay/source/sorted-index.ts';
 import type { IndexEntry, SkippedLine } from '../../../src/replay/source/types.ts';
 
@@ -201,9 +201,11 @@ describe('the index', () => {
     const files = await localFiles(directory);
     const skipped: SkippedLine[] = [];
     const index = await indexCaptures(files, { needsTime: true, onSkipped: (line) => skipped.push(line) });
-    const reader = new RecordReader(files);
+    const reader = localReader(files);
     const order: string[] = [];
-    for (const entry of await entries(index)) {
+    const all = await entries(index);
+    reader.expect(all);
+    for (const entry of all) {
       const line = JSON.parse((await reader.read(entry)).toString()) as { eventMetadata: { eventId: string } };
       order.push(line.eventMetadata.eventId);
     }

@@ -19,9 +19,9 @@ import { LineWriter } from '../../results/line-writer.ts';
 import { type ScheduledEntry, schedule } from '../../schedule/timing.ts';
 import type { LineReader, SkippedLine } from '../../source/types.ts';
 import { SCHEDULE_RESERVE_MS, SHARD_LEAD_MS, shardBounds, startLeadMs, WARMUP_LEAD_MS } from '../limits.ts';
-import { RangeReader } from '../shard/range-reader.ts';
 import { stopMark } from '../stop/order.ts';
 import { cloudTarget } from '../target.ts';
+import { objectReader } from '../work-bucket/object-lines.ts';
 import { type PlannedMlflow, plannedSkippedKey, type ShardPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
 import { type IndexedCaptures, indexObjects, replayTooLarge } from './index-objects.ts';
 import { parseReplayInput, type ReplayJob } from './input.ts';
@@ -146,7 +146,7 @@ async function dryRunOf(
   skipped: SkippedLines,
   remainingMs: () => number,
 ): Promise<DryRun> {
-  const reader = new RangeReader(storage, files);
+  const reader = objectReader(storage, files);
   let records = 0;
   const timed: LineReader = {
     expect: (entries) => {

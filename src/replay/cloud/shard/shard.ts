@@ -13,6 +13,7 @@ import { sendSchedule } from '../../send/send-schedule.ts';
 import { MAX_CONNECTIONS, WRITE_RESERVE_MS } from '../limits.ts';
 import { type StopWatch, stopWatch } from '../stop/order.ts';
 import { cloudTarget } from '../target.ts';
+import { objectReader } from '../work-bucket/object-lines.ts';
 import { readSchedule, type ShardSchedule } from '../work-bucket/schedule-file.ts';
 import {
   notPlanned,
@@ -22,7 +23,6 @@ import {
   type StoredPlan,
   warmupKey,
 } from '../work-bucket/stored-plan.ts';
-import { RangeReader } from './range-reader.ts';
 import { ShardResults } from './shard-results.ts';
 
 interface ShardDependencies {
@@ -118,8 +118,7 @@ async function send(
     entry: { ...one.entry, file: one.entry.file + files.length },
   }));
   const allFiles = [...files, ...(warmup?.files ?? [])];
-  const reader = new RangeReader(storage, allFiles);
-  reader.expect([...warm, ...entries].map(({ entry }) => entry));
+  const reader = objectReader(storage, allFiles);
   const stopping = new AbortController();
   const deadline = setTimeout(() => stopping.abort(), Math.max(0, remainingMs() - WRITE_RESERVE_MS));
   stop.watch();

@@ -7,7 +7,7 @@ import { REPLIES_FILE, type StoredReply } from '../../compare/replies-file.ts';
 import type { MonitoringRun } from '../../compare/run-data.ts';
 import type { CapturedComparison } from '../../compare/with-captured.ts';
 import type { Turn } from '../../request/sessions.ts';
-import { InputsFile, MAX_INPUTS } from '../../results/inputs.ts';
+import { InputsFile, inputOf, MAX_INPUTS } from '../../results/inputs.ts';
 import { FILES } from '../../results/result-set.ts';
 import { linesOf, type MergeSource, mergeLines } from '../work-bucket/object-lines.ts';
 import { plannedSkippedKey, SHARD_FILES, type StoredPlan } from '../work-bucket/stored-plan.ts';
@@ -53,8 +53,7 @@ async function uploadLines(context: MergeContext, name: string, lines: AsyncIter
   let held: Buffer[] = [];
   let bytes = 0;
   for await (const line of lines) {
-    // Copied, because the line is only valid until the next one is read.
-    held.push(Buffer.from(line), LINE_END);
+    held.push(line, LINE_END);
     bytes += line.length + 1;
     if (bytes < WRITE_BYTES) continue;
     await upload.write(Buffer.concat(held));
@@ -111,7 +110,7 @@ export async function mergeInputs(context: MergeContext, directory: string): Pro
     for await (const line of mergeLines(storage, sources, (one) =>
       Number.parseInt(one.toString('latin1', 0, 20), 10),
     )) {
-      const [place, turn = '', payload = ''] = splitInput(line.toString('utf8'));
+      const [place, turn, payload] = inputOf(line);
       // Requests that were prepared but not sent when the shard was stopped are left out.
       const stripe = Number(place) % stripes.length;
       if ((left[stripe] ?? 0) <= 0) continue;
@@ -121,11 +120,4 @@ export async function mergeInputs(context: MergeContext, directory: string): Pro
     }
   }
   return file.finish();
-}
-
-/** Position, turn and payload. The payload may contain tabs between its JSON tokens. */
-function splitInput(line: string): [string, string, string] {
-  const first = line.indexOf('\t');
-  const second = line.indexOf('\t', first + 1);
-  return [line.slice(0, first), line.slice(first + 1, second), line.slice(second + 1)];
 }

@@ -1,7 +1,10 @@
-/** Reads lines of objects, one object after the other or merged, in bounded memory. */
+/** Reads lines of objects in bounded memory: by their place, one object after the other, or merged. */
+import { buffer } from 'node:stream/consumers';
+import { type ScannedLine, scanLines } from '../../../captures/lines/scan-lines.ts';
 import type { ObjectFacts, Storage } from '../../../core/aws/storage.ts';
+import { RangeReader } from '../../source/range-reader.ts';
+import type { CaptureObject } from './schedule-file.ts';
 
-const LF = 0x0a;
 /** Bytes per read of an object. Less if many objects are merged. */
 const BLOCK_BYTES = 1024 * 1024;
 const LEAST_BLOCK_BYTES = 64 * 1024;
@@ -13,87 +16,53 @@ const MERGE_BYTES = 128 * 1024 * 1024;
  */
 const FILES_AHEAD = 16;
 
-/** The lines of one object, without line breaks. A line is valid until the next one is read. */
-export class ObjectLines {
-  readonly #storage: Storage;
-  readonly #object: ObjectFacts;
-  readonly #blockBytes: number;
-  #bytes: Buffer = Buffer.alloc(0);
-  #at = 0;
-  /** End of the bytes in memory, and of the requested bytes. */
-  #loaded: number;
-  #asked: number;
-  #ahead: Promise<Buffer[]> | undefined;
+/** Reads captured lines by their place. */
+export const objectReader = (storage: Storage, files: readonly CaptureObject[]): RangeReader<CaptureObject> =>
+  new RangeReader(files, async ({ bucket, name: key, etag, versionId }, { start, end }, signal) => {
+    const object = { bucket, key, etag, versionId };
+    const bytes = await buffer(await storage.read(object, { start, end: end - 1 }, signal));
+    return (entry) => bytes.subarray(entry.start - start, entry.start - start + entry.length);
+  });
 
-  /** @param start first byte of the first line */
-  constructor(storage: Storage, object: ObjectFacts, blockBytes = BLOCK_BYTES, start = 0) {
-    this.#storage = storage;
-    this.#object = object;
-    this.#blockBytes = blockBytes;
-    this.#loaded = start;
-    this.#asked = start;
-  }
-
-  /** First byte of the next line. */
-  get offset(): number {
-    return this.#loaded - (this.#bytes.length - this.#at);
-  }
-
-  /** @returns `undefined` at the end */
-  async next(): Promise<Buffer | undefined> {
-    for (let from = this.#at; ; ) {
-      const end = this.#bytes.indexOf(LF, from);
-      if (end >= 0) {
-        const line = this.#bytes.subarray(this.#at, end);
-        this.#at = end + 1;
-        return line;
-      }
-      const rest = this.#bytes.subarray(this.#at);
-      if (this.#loaded >= this.#object.size) {
-        this.#bytes = Buffer.alloc(0);
-        this.#at = 0;
-        return rest.length > 0 ? rest : undefined;
-      }
-      from = rest.length;
-      this.#bytes = Buffer.concat([rest, ...(await this.#block())]);
-      this.#at = 0;
+/** Reads an object in blocks, the next of which is requested before it is needed. `prefetch` requests the first one. */
+function blocksOf(storage: Storage, object: ObjectFacts, blockBytes = BLOCK_BYTES) {
+  let asked = 0;
+  let next: Promise<Buffer> | undefined;
+  const prefetch = (): void => {
+    if (next || asked >= object.size) return;
+    const start = asked;
+    asked = Math.min(object.size, start + blockBytes);
+    next = storage.read(object, { start, end: asked - 1 }).then(buffer);
+    // An error is thrown when the block is needed.
+    next.catch(() => {});
+  };
+  async function* blocks(): AsyncGenerator<Buffer> {
+    for (prefetch(); next; ) {
+      const block = await next;
+      next = undefined;
+      prefetch();
+      yield block;
     }
   }
+  return { prefetch, lines: (maxLineBytes = Number.POSITIVE_INFINITY) => scanLines(blocks(), maxLineBytes) };
+}
 
-  /** Requests the next block, if there is one, before it is needed. */
-  prefetch(): void {
-    if (this.#ahead || this.#asked >= this.#object.size) return;
-    this.#ahead = this.#fetch();
-    // An error is thrown when the block is needed.
-    this.#ahead.catch(() => {});
-  }
-
-  async #block(): Promise<Buffer[]> {
-    this.prefetch();
-    const chunks = (await this.#ahead) ?? [];
-    this.#ahead = undefined;
-    this.#loaded = this.#asked;
-    this.prefetch();
-    return chunks;
-  }
-
-  async #fetch(): Promise<Buffer[]> {
-    const start = this.#asked;
-    const end = Math.min(this.#object.size, start + this.#blockBytes) - 1;
-    this.#asked = end + 1;
-    const chunks: Buffer[] = [];
-    for await (const chunk of await this.#storage.read(this.#object, { start, end })) chunks.push(chunk as Buffer);
-    return chunks;
+/** Yields a scanner of each object, to be read in order: while one is read, the beginnings of the next ones are requested. */
+export function* scannersOf(
+  storage: Storage,
+  objects: readonly ObjectFacts[],
+  maxLineBytes?: number,
+): Generator<AsyncGenerator<ScannedLine>> {
+  const all = objects.map((object) => blocksOf(storage, object));
+  for (const [i, { lines }] of all.entries()) {
+    for (const next of all.slice(i, i + FILES_AHEAD)) next.prefetch();
+    yield lines(maxLineBytes);
   }
 }
 
 /** All lines of the objects, one object after the other. */
 export async function* linesOf(storage: Storage, objects: readonly ObjectFacts[]): AsyncGenerator<Buffer> {
-  const all = objects.map((object) => new ObjectLines(storage, object));
-  for (const [i, lines] of all.entries()) {
-    for (const next of all.slice(i, i + FILES_AHEAD)) next.prefetch();
-    for (let line = await lines.next(); line !== undefined; line = await lines.next()) yield line;
-  }
+  for (const lines of scannersOf(storage, objects)) for await (const { bytes } of lines) yield bytes as Buffer;
 }
 
 export interface MergeSource {
@@ -105,8 +74,9 @@ export interface MergeSource {
 interface Open {
   key: number;
   ordinal: number;
-  lines: ObjectLines;
-  line?: Buffer;
+  prefetch(): void;
+  lines: AsyncGenerator<ScannedLine>;
+  line?: Buffer | undefined;
 }
 
 /**
@@ -123,17 +93,19 @@ export async function* mergeLines(
   const blockBytes = Math.max(LEAST_BLOCK_BYTES, Math.min(BLOCK_BYTES, bytesOfEach));
   const inOrder = sources
     .map(({ object, leastKey }, ordinal): Open => {
-      return { key: leastKey, ordinal, lines: new ObjectLines(storage, object, blockBytes) };
+      const { prefetch, lines } = blocksOf(storage, object, blockBytes);
+      return { key: leastKey, ordinal, prefetch, lines: lines() };
     })
     .sort((a, b) => a.key - b.key || a.ordinal - b.ordinal);
   const open = [...inOrder];
   let asked = 0;
-  const askNext = (): void => inOrder[asked++]?.lines.prefetch();
+  const askNext = (): void => inOrder[asked++]?.prefetch();
   while (asked < FILES_AHEAD) askNext();
   for (let first = open.shift(); first; first = open.shift()) {
     if (first.line) yield first.line;
     else askNext();
-    first.line = await first.lines.next();
+    const { value } = await first.lines.next();
+    first.line = value?.bytes;
     if (!first.line) continue;
     first.key = keyOf(first.line);
     open.splice(placeOf(first, open), 0, first);

@@ -2,10 +2,10 @@
 import fc from 'fast-check';
 import { scanLines } from '../../../../src/captures/lines/scan-lines.ts';
 import { DEFAULT_MAX_LINE_BYTES } from '../../../../src/core/values/line-bound.ts';
-import { coalesce, RangeReader } from '../../../../src/replay/cloud/shard/range-reader.ts';
-import { linesOf, mergeLines, ObjectLines } from '../../../../src/replay/cloud/work-bucket/object-lines.ts';
+import { linesOf, mergeLines, objectReader } from '../../../../src/replay/cloud/work-bucket/object-lines.ts';
 import type { CaptureObject } from '../../../../src/replay/cloud/work-bucket/schedule-file.ts';
 import { scanFile } from '../../../../src/replay/source/lines.ts';
+import { coalesce } from '../../../../src/replay/source/range-reader.ts';
 import type { IndexEntry } from '../../../../src/replay/source/types.ts';
 import { MemoryStorage } from '../../../doubles/memory-storage.ts';
 import { ReplayFolder } from '../../../helpers/replay.ts';
@@ -47,7 +47,7 @@ describe('RangeReader', () => {
             return object(`f${i}`, content);
           });
           const entries = places.map(([file, start, length]) => entry(file, start, length));
-          const reader = new RangeReader(memory.storage, files);
+          const reader = objectReader(memory.storage, files);
           reader.expect(entries);
           for (const one of entries) {
             const bytes = await reader.read(one);
@@ -67,7 +67,7 @@ describe('RangeReader', () => {
     const memory = new MemoryStorage();
     memory.put('kept', 'abc');
     memory.put('changed', 'longer than before');
-    const reader = new RangeReader(memory.storage, [object('changed', 'abc'), object('kept', 'abc')]);
+    const reader = objectReader(memory.storage, [object('changed', 'abc'), object('kept', 'abc')]);
     const entries = [entry(0, 0, 3), entry(1, 0, 3)];
     reader.expect(entries);
     await expect((async () => reader.read(entries[0] as IndexEntry))()).rejects.toMatchObject({
@@ -150,20 +150,6 @@ describe('lines of objects', () => {
       for await (const _ of lines) left++;
       expect(left).toBe(41);
     }
-  });
-
-  test('resumes at the offset, regardless of prefetched bytes', async () => {
-    const memory = new MemoryStorage();
-    const lines = Array.from({ length: 60 }, (_, i) => `${i}`.repeat(1 + (i % 5)));
-    const stored = memory.put('a', `${lines.join('\n')}\n`);
-    const first = new ObjectLines(memory.storage, stored, 16);
-    for (const [i, line] of lines.entries()) {
-      const rest = new ObjectLines(memory.storage, stored, 16, first.offset);
-      expect((await rest.next())?.toString()).toBe(line);
-      expect((await first.next())?.toString()).toBe(lines[i]);
-    }
-    expect(await first.next()).toBeUndefined();
-    expect(first.offset).toBe(stored.size);
   });
 
   test('reads lines that are longer than a block', async () => {
