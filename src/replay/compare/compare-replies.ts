@@ -3,7 +3,7 @@ import { parseJson } from '../../captures/json.ts';
 import { toNamedError } from '../../core/errors/errors.ts';
 import { isBlankText } from '../reply/blank.ts';
 import type { ReplyKind } from '../reply/content.ts';
-import { diffJson, type JsonComparison } from './json-diff.ts';
+import { compareJson, type JsonComparison } from './compare-json.ts';
 import type { ComparableReply } from './reply.ts';
 
 /** How the outcome of the call changed. */
@@ -105,7 +105,7 @@ function compared(status: StatusChange, before: ComparableReply, after: Comparab
     return { status, identical, same: identical };
   }
   const sameTools = toolNames(before) === toolNames(after);
-  const equalCalls = diffJson(toolValues(before), toolValues(after)).differences.length === 0;
+  const equalCalls = compareJson(toolValues(before), toolValues(after)).equal;
   const further = furtherPairs(before, after);
   const result: ReplyComparison = {
     status,
@@ -126,8 +126,9 @@ function compared(status: StatusChange, before: ComparableReply, after: Comparab
   if (documents[0] || documents[1]) {
     result.json = { before: documents[0] !== undefined, after: documents[1] !== undefined };
     if (documents[0] && documents[1]) {
-      Object.assign(result.json, diffJson(documents[0].value, documents[1].value));
-      equalDocuments = result.json.differences?.length === 0;
+      const found = compareJson(documents[0].value, documents[1].value);
+      Object.assign(result.json, found);
+      equalDocuments = found.equal;
       if (before.document !== undefined)
         result.identical &&= equalDocuments && JSON.stringify(before.document) === JSON.stringify(after.document);
     } else {

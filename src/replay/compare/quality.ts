@@ -195,7 +195,7 @@ export class ReplyQualityTally {
     if (!found.before && found.after) json.repaired++;
     if (found.before && found.after) {
       if (found.sameStructure === false) json.structureChanged++;
-      else if ((found.differences?.length ?? 0) > 0) json.valuesChanged++;
+      else if (!found.equal) json.valuesChanged++;
     }
   }
 }
