@@ -232,9 +232,8 @@ async function compareQuality(
   };
   const found: { row: number; isRegressed: boolean; isNewRefusal: boolean }[] = [];
   const pairs = async function* (onPair?: (pair: StoredReply, name: string) => void): AsyncGenerator<StoredReply> {
-    const nameOf = after.requests.namer();
     for await (const stored of readReplies(join(after.directory, REPLIES_FILE), onCut)) {
-      const name = nameOf(stored);
+      const name = after.requests.nameOf(stored);
       const pair = await earlier.pair(name, stored);
       if (!pair) continue;
       onPair?.(pair, name);

@@ -13,9 +13,8 @@ import type { RunData } from './run-data.ts';
 export async function earlierReplies({ directory, requests, cutLines }: RunData) {
   const path = join(directory, REPLIES_FILE);
   const places = new Map<string, Omit<JsonLine, 'value'>>();
-  const nameOf = requests.namer();
   for await (const { value, line, start, length } of jsonLines(path, (where) => void cutLines.push(where))) {
-    places.set(nameOf(value as StoredReply), { line, start, length });
+    places.set(requests.nameOf(value as StoredReply), { line, start, length });
   }
   const file = await open(path);
   return {

@@ -2,14 +2,11 @@
 import { basename } from 'node:path';
 import type { StoredReply } from './replies-file.ts';
 
-const FIRST_ROWS = 1024;
-
 /** Compares two names. `localeCompare` would depend on the locale. */
 const byCodeUnits = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 /** How a request ended. One that was canceled on purpose says nothing about the target. */
-const OUTCOMES = ['failed', 'ok', 'cancelled'] as const;
-export type Outcome = (typeof OUTCOMES)[number];
+export type Outcome = 'failed' | 'ok' | 'cancelled';
 
 /** The name of a request in a run, and where it was captured. */
 export interface RequestPlace {
@@ -24,41 +21,42 @@ export const requestName = (eventId: string | undefined, file: string, line: num
 
 /** The requests of one run. Call `add` for each request, then `seal` with the other run's table, then read. */
 export class RequestTable {
-  readonly #metrics: number;
   readonly #rows = new Map<string, number>();
   /** Rows whose name an earlier row already has. */
-  #later: { name: string; row: number }[] = [];
+  readonly #later: { name: string; row: number }[] = [];
   /** Names that several requests have, in this run or in the other one. */
   #ambiguous: ReadonlySet<string> = new Set();
-  #lines = new Uint32Array(FIRST_ROWS);
-  /** File number of each row. */
-  #files = new Uint32Array(FIRST_ROWS);
-  readonly #fileNumbers = new Map<string, number>();
-  readonly #fileNames: string[] = [];
-  #outcomes = new Uint8Array(FIRST_ROWS);
-  #values: Float64Array<ArrayBuffer>;
-  #sentAt = new Float64Array(FIRST_ROWS);
-  /** Final names of rows that had the same name, by name, line and file, in their order. */
-  readonly #shared = new Map<string, string[]>();
-  size = 0;
+  /** Final names of the requests that shared one, by that name, line and file. */
+  readonly #shared = new Map<string, string>();
+  readonly #lines: number[] = [];
+  readonly #files: string[] = [];
+  /** The files once each: every record has a copy of its own. */
+  readonly #fileNames = new Map<string, string>();
+  readonly #outcomes: Outcome[] = [];
+  /** By metric. */
+  readonly #values: number[][];
+  readonly #sentAt: number[] = [];
 
   /** @param metrics number of values per request */
   constructor(metrics: number) {
-    this.#metrics = metrics;
-    this.#values = new Float64Array(FIRST_ROWS * metrics);
+    this.#values = Array.from({ length: metrics }, () => []);
+  }
+
+  get size(): number {
+    return this.#outcomes.length;
   }
 
   /** @param values NaN for a missing value. @param sentAt in any unit; by default, requests were sent in the order of the calls */
   add({ name, file, line }: RequestPlace, outcome: Outcome, values: readonly number[], sentAt = this.size): void {
-    const row = this.size++;
-    if (row === this.#outcomes.length) this.#grow();
-    this.#files[row] = this.#fileNumber(file);
-    this.#lines[row] = line;
-    this.#outcomes[row] = OUTCOMES.indexOf(outcome);
-    this.#values.set(values, row * this.#metrics);
-    this.#sentAt[row] = sentAt;
+    const row = this.size;
     if (this.#rows.has(name)) this.#later.push({ name, row });
     else this.#rows.set(name, row);
+    if (!this.#fileNames.has(file)) this.#fileNames.set(file, file);
+    this.#files.push(this.#fileNames.get(file) ?? file);
+    this.#lines.push(line);
+    this.#outcomes.push(outcome);
+    for (const [metric, column] of this.#values.entries()) column.push(values[metric] ?? Number.NaN);
+    this.#sentAt.push(sentAt);
   }
 
   /**
@@ -72,24 +70,21 @@ export class RequestTable {
 
   #seal(ambiguous: ReadonlySet<string>): void {
     this.#ambiguous = ambiguous;
-    const renamed = [...this.#later];
+    const renamed = this.#later.splice(0);
     for (const name of ambiguous) {
       const row = this.#rows.get(name);
       if (row !== undefined) renamed.push({ name, row });
       this.#rows.delete(name);
     }
-    const groups = Map.groupBy(renamed, ({ name, row }) => `${name}:${this.#lines[row]}`);
-    for (const [key, group] of groups) {
-      const rows = group.map(({ row }) => row);
-      rows.sort((a, b) => byCodeUnits(this.#fileOf(a), this.#fileOf(b)) || a - b);
-      for (const [i, row] of rows.entries()) {
+    const fileOf = (row: number): string => this.#files[row] ?? '';
+    for (const [key, group] of Map.groupBy(renamed, ({ name, row }) => `${name}:${this.#lines[row]}`)) {
+      group.sort((a, b) => byCodeUnits(fileOf(a.row), fileOf(b.row)) || a.row - b.row);
+      for (const [i, { row }] of group.entries()) {
         const name = i === 0 ? key : `${key} (${i + 1})`;
         this.#rows.set(name, row);
-        const place = `${key}\n${this.#fileOf(row)}`;
-        this.#shared.set(place, [...(this.#shared.get(place) ?? []), name]);
+        this.#shared.set(`${key}\n${fileOf(row)}`, name);
       }
     }
-    this.#later = [];
   }
 
   row(key: string): number | undefined {
@@ -97,12 +92,12 @@ export class RequestTable {
   }
 
   outcome(row: number): Outcome {
-    return OUTCOMES[this.#outcomes[row] ?? 0] ?? 'failed';
+    return this.#outcomes[row] ?? 'failed';
   }
 
   /** @param metric index of the value */
   value(row: number, metric: number): number {
-    return this.#values[row * this.#metrics + metric] ?? Number.NaN;
+    return this.#values[metric]?.[row] ?? Number.NaN;
   }
 
   /** Names and rows, in the order in which the requests were sent. */
@@ -125,52 +120,19 @@ export class RequestTable {
   }
 
   #sent(): Float64Array {
-    return Float64Array.from({ length: this.size }, (_, row) => row).sort((a, b) => this.bySending(a, b));
+    return Float64Array.from(this.#outcomes.keys()).sort((a, b) => this.bySending(a, b));
   }
 
-  /** Returns a function that names the replies of this run as its requests are named. Call it in the file's order. */
-  namer(): (stored: StoredReply) => string {
-    const seen = new Map<string, number>();
-    return ({ key: given, event_id, file, line }) => {
-      const own = event_id ?? basename(file);
-      // The key ends with the number of the pass.
-      const name = requestName(event_id, file, line, given.slice(`${own}:${line}`.length));
-      if (!this.#ambiguous.has(name)) return name;
-      const key = `${name}:${line}`;
-      const place = `${key}\n${file}`;
-      const names = this.#shared.get(place);
-      if (!names) return key;
-      const count = seen.get(place) ?? 0;
-      seen.set(place, count + 1);
-      return names[Math.min(count, names.length - 1)] ?? key;
-    };
+  /** Names a reply of this run as its request is named. */
+  nameOf({ key, event_id, file, line }: StoredReply): string {
+    // The key ends with the number of the pass.
+    const name = requestName(event_id, file, line, key.slice(`${event_id ?? basename(file)}:${line}`.length));
+    const shared = `${name}:${line}`;
+    return this.#ambiguous.has(name) ? (this.#shared.get(`${shared}\n${file}`) ?? shared) : name;
   }
 
   /** Compares two rows by the time of sending. */
   bySending(a: number, b: number): number {
     return (this.#sentAt[a] ?? 0) - (this.#sentAt[b] ?? 0) || a - b;
-  }
-
-  #fileOf(row: number): string {
-    return this.#fileNames[this.#files[row] ?? 0] ?? '';
-  }
-
-  #fileNumber(file: string): number {
-    const known = this.#fileNumbers.get(file);
-    if (known !== undefined) return known;
-    const number = this.#fileNames.push(file) - 1;
-    this.#fileNumbers.set(file, number);
-    return number;
-  }
-
-  #grow(): void {
-    const rows = this.#outcomes.length * 2;
-    this.#files = new Uint32Array(this.#files.buffer.transfer(rows * Uint32Array.BYTES_PER_ELEMENT));
-    this.#lines = new Uint32Array(this.#lines.buffer.transfer(rows * Uint32Array.BYTES_PER_ELEMENT));
-    this.#outcomes = new Uint8Array(this.#outcomes.buffer.transfer(rows));
-    this.#sentAt = new Float64Array(this.#sentAt.buffer.transfer(rows * Float64Array.BYTES_PER_ELEMENT));
-    this.#values = new Float64Array(
-      this.#values.buffer.transfer(rows * this.#metrics * Float64Array.BYTES_PER_ELEMENT),
-    );
   }
 }

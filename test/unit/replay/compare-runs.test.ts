@@ -35,7 +35,8 @@ const decided = async (thresholds: readonly string[], ...runs: Parameters<typeof
 test('distinguishes requests with the same name by their file, in any order of completion', async () => {
   const x: Spec = { file: 'a/x.jsonl', ms: 10, text: 'of x' };
   const y: Spec = { file: 'b/x.jsonl', ms: 50, text: 'of y' };
-  const found = await compared([x, y, { ...y, ok: false }], [y, { ...y, ok: false }, x]);
+  const failed = { ...y, line: 2, ok: false };
+  const found = await compared([x, y, failed], [y, failed, x]);
   expect(found.before).toMatchObject({ requests: 3, failed: 1 });
   expect(found.errorRate.before).toBeCloseTo(1 / 3);
   expect(found.paired).toMatchObject({ requests: 3, newlyFailing: 0, onlyBefore: 0, onlyAfter: 0 });
