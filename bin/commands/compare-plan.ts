@@ -102,7 +102,14 @@ async function countCaptures(captures: string, signal: AbortSignal) {
     const index = await indexCaptures(files, { needsTime: false, onSkipped: skip, signal });
     const once = { timing: { kind: 'concurrency' }, repeat: 1, seed: 0 } as const;
     const overrides = { set: [], stream: false };
-    const sizes = await dryRun(files, index, once, overrides, skip, undefined, signal);
+    const sizes = await dryRun({
+      files,
+      index,
+      schedule: once,
+      overrides,
+      onSkipped: skip,
+      onBatch: () => signal.throwIfAborted(),
+    });
     const { requests, inputTokens, outputTokens } = sizes;
     /** Of an average request and reply. */
     const tokens: [number, number] = [inputTokens.total / requests, outputTokens.total / requests];

@@ -111,7 +111,8 @@ async function planOnly({ files, index, skipped }: Captures, { options, json }: 
   const reasons = new Map<string, number>();
   const count = ({ reason }: SkippedLine): void => void reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
   for (const line of skipped) count(line);
-  const plan = await dryRun(files, index, scheduleOf(options), overridesOf(options), count, undefined, signal);
+  const job = { files, index, schedule: scheduleOf(options), overrides: overridesOf(options), onSkipped: count };
+  const plan = await dryRun({ ...job, onBatch: () => signal.throwIfAborted() });
   print('replay', { ...plan, skipped: Object.fromEntries(reasons) }, json, (out) => dryRunText(plan, reasons, out));
   // A replay without requests ends with the same code.
   if (plan.requests === 0) process.exitCode = EXIT.found;

@@ -31,15 +31,20 @@ export interface DryRun {
   outputTokens: { total: number; captured: number };
 }
 
-export async function dryRun(
-  files: readonly SourceFile[],
-  index: EntrySource,
-  options: ScheduleOptions,
-  overrides: Overrides,
-  onSkipped: OnSkipped,
-  reader: LineReader = localReader(files),
-  signal?: AbortSignal,
-): Promise<DryRun> {
+interface DryRunJob {
+  files: readonly SourceFile[];
+  index: EntrySource;
+  schedule: ScheduleOptions;
+  overrides: Overrides;
+  onSkipped: OnSkipped;
+  /** Default: from the local disk. */
+  reader?: LineReader;
+  /** Called before each batch with the number of requests so far. If it throws, the dry run ends. */
+  onBatch(requests: number): void;
+}
+
+export async function dryRun(job: DryRunJob): Promise<DryRun> {
+  const { files, overrides, reader = localReader(files) } = job;
   const found: DryRun = {
     requests: 0,
     seconds: 0,
@@ -55,16 +60,16 @@ export async function dryRun(
   const perSecond = new SecondCounts();
   let skipped = 0;
   try {
-    for await (const batch of schedule(index, options, { skipped: () => skipped })) {
+    for await (const batch of schedule(job.index, job.schedule, { skipped: () => skipped })) {
+      job.onBatch(found.requests);
       reader.expect(batch.map(({ entry }) => entry));
       for (const { entry, dueMs, pass } of batch) {
-        signal?.throwIfAborted();
         const literal = counted(found, await reader.read(entry), overrides);
         if (literal.kind === 'skipped') {
           skipped++;
           if (pass > 0) continue;
           const file = files[entry.file]?.name ?? '';
-          onSkipped({ file, line: entry.line, reason: literal.reason, message: literal.message });
+          job.onSkipped({ file, line: entry.line, reason: literal.reason, message: literal.message });
           continue;
         }
         found.requests++;

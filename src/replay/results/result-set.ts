@@ -15,6 +15,7 @@ import type { SkippedLine } from '../source/types.ts';
 import { summaryCsv } from './csv.ts';
 import { InputsFile } from './inputs.ts';
 import { LineWriter } from './line-writer.ts';
+import { SKIPPED_FILE, skippedFile } from './skipped-file.ts';
 import { figures, summaryJson } from './summary.ts';
 import { writeWhole } from './whole-file.ts';
 
@@ -26,7 +27,7 @@ export const FILES = {
   inputs: 'inputs.json',
   /** Options, counts and mergeable statistics. */
   replay: 'replay.json',
-  skipped: 'skipped.jsonl',
+  skipped: SKIPPED_FILE,
   report: 'report.html',
 } as const;
 
@@ -62,12 +63,10 @@ export class ResultSet {
   readonly #options: ResultSetOptions;
   readonly #records: LineWriter;
   readonly #inputs: InputsFile | undefined;
-  #skipped: LineWriter | undefined;
   readonly stats = new RunStats();
   readonly warmup = new RunStats();
   readonly report = new ReportCollector();
-  /** Lines that were not replayed, by reason. */
-  readonly skippedReasons = new Map<string, number>();
+  readonly #skipped: ReturnType<typeof skippedFile>;
   #startAt = 0;
 
   constructor(options: ResultSetOptions) {
@@ -75,6 +74,7 @@ export class ResultSet {
     mkdirSync(options.directory, { recursive: true });
     const { onError } = options;
     this.#records = new LineWriter(this.#path(FILES.records), onError);
+    this.#skipped = skippedFile(options.directory, onError);
     this.#inputs = options.inputs ? new InputsFile(this.#path(FILES.inputs)) : undefined;
   }
 
@@ -92,9 +92,12 @@ export class ResultSet {
   }
 
   skipped(line: SkippedLine): void {
-    this.skippedReasons.set(line.reason, (this.skippedReasons.get(line.reason) ?? 0) + 1);
-    this.#skipped ??= new LineWriter(this.#path(FILES.skipped), this.#options.onError);
-    this.#skipped.write(JSON.stringify(line));
+    this.#skipped.add(line);
+  }
+
+  /** Lines that were not replayed, by reason. */
+  get skippedReasons(): ReadonlyMap<string, number> {
+    return this.#skipped.reasons;
   }
 
   measured(measured: Measured, clock: RunClock): void {
@@ -139,7 +142,7 @@ export class ResultSet {
 
   /** Completes the files with one line per request. */
   async close(): Promise<void> {
-    const closed = await Promise.allSettled([this.#records.close(), this.#skipped?.close()]);
+    const closed = await Promise.allSettled([this.#records.close(), this.#skipped.close()]);
     for (const one of closed) if (one.status === 'rejected') throw one.reason;
   }
 }

@@ -1,6 +1,5 @@
 /** PlanReplay: decides which shard sends which request at which time. */
-import { mkdtempSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Storage } from '../../../core/aws/storage.ts';
@@ -10,15 +9,23 @@ import type { ReplayPlanRequest, ReplayPlanResult, ShardManifestLine } from '../
 import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { PermanentError, saidBy } from '../../../core/errors/errors.ts';
 import type { ReplayEnvironment } from '../../../core/settings/environment.ts';
+import { sum } from '../../../core/values/sum.ts';
 import { captureScope } from '../../../judge/capture-scope.ts';
 import { maxConcurrencyOf, overridesOf, scheduleOf, timingOf } from '../../derived-options.ts';
 import { type DryRun, dryRun } from '../../dry-run.ts';
 import { capturesOf } from '../../finished.ts';
 import { MARK_MS, type Registration, registerReplay } from '../../marks/register.ts';
-import { LineWriter } from '../../results/line-writer.ts';
+import { skippedFile } from '../../results/skipped-file.ts';
 import { type ScheduledEntry, schedule } from '../../schedule/timing.ts';
-import type { LineReader, SkippedLine } from '../../source/types.ts';
-import { SCHEDULE_RESERVE_MS, SHARD_LEAD_MS, shardBounds, startLeadMs, WARMUP_LEAD_MS } from '../limits.ts';
+import type { OnSkipped } from '../../source/types.ts';
+import {
+  SCHEDULE_RESERVE_MS,
+  SHARD_LEAD_MS,
+  type ShardBounds,
+  shardBounds,
+  startLeadMs,
+  WARMUP_LEAD_MS,
+} from '../limits.ts';
 import { stopMark } from '../stop/order.ts';
 import { cloudTarget } from '../target.ts';
 import { objectReader } from '../work-bucket/object-lines.ts';
@@ -26,8 +33,7 @@ import { type PlannedMlflow, plannedSkippedKey, type ShardPlan, type StoredPlan 
 import { type IndexedCaptures, indexObjects, replayTooLarge } from './index-objects.ts';
 import { parseReplayInput, type ReplayJob } from './input.ts';
 import { type EvaluationPorts, findMlflowPlace, planJudge } from './plan-evaluation.ts';
-import { type Concurrency, WindowCutter } from './sharding.ts';
-import { writeSchedule } from './write-schedule.ts';
+import { type Concurrency, type ShardSink, writeShards } from './sharding.ts';
 
 interface PlanDependencies {
   storage: Storage;
@@ -63,23 +69,39 @@ export async function planReplay(
   const bucket = environment.WORK_BUCKET;
   const own = { storage, workBucket: bucket, run: run.name };
   const place = job.dryRun ? undefined : await findMlflowPlace(job, evaluation, own);
-  const skipped = new SkippedLines();
+  const directory = await mkdtemp(join(tmpdir(), 'replay-skipped-'));
+  const skipped = skippedFile(directory);
   const scope = captureScope({ ...evaluation.settings, ...environment });
   const limits = { remainingMs: () => remainingMs() - SCHEDULE_RESERVE_MS, workBucket: bucket };
-  let captures: IndexedCaptures | undefined;
   let mlflow: PlannedMlflow | undefined;
   try {
-    captures = await indexObjects(storage, scope, job, (line) => skipped.add(line), limits);
-    const found = job.dryRun ? await dryRunOf(storage, captures, job, skipped, remainingMs) : undefined;
-    const shards = found
-      ? []
-      : await cutAndWrite(storage, captures, job, bounds, { bucket, run: run.name, remainingMs });
-    await skipped.store(storage, bucket, run.name);
-    if (shards.length > 0) mlflow = await place?.openRun(run, now() + startLeadMs(shards, job.options.warmup));
+    const captures = await indexObjects(storage, scope, job, skipped.add, limits);
+    const dry = job.dryRun ? await dryRunOf(captures, job, skipped.add, storage, remainingMs) : undefined;
+    const sink = { storage, bucket, run: run.name };
+    const shards = dry ? [] : await writeSchedules(captures, job, bounds, sink, remainingMs);
+    const listed = await skipped.close();
+    if (listed) await putFile(storage, bucket, plannedSkippedKey(run.name), listed, 'application/jsonlines');
+    const plannedAtMs = now();
+    const startAtEpochMs = plannedAtMs + startLeadMs(shards, job.options.warmup);
+    if (shards.length > 0) mlflow = await place?.openRun(run, startAtEpochMs);
+    const { source, window, target, options, compare } = job;
     const plan: StoredPlan = {
-      ...planOf(job, captures, shards, skipped.reasons, run.name, now(), found),
+      contract: CONTRACT,
+      run: run.name,
+      outcome: dry ? 'dryRun' : shards.length === 0 ? 'empty' : 'planned',
+      target,
+      options,
+      compare,
       judge,
       mlflow: mlflow ?? null,
+      source: { ...source, fromMs: window.fromMs ?? null, toMs: window.toMs ?? null },
+      captures: capturesOf(captures.files, captures.index),
+      skipped: Object.fromEntries(skipped.reasons),
+      plannedAtMs,
+      startAtEpochMs,
+      requests: sum(shards.map(({ requests }) => requests)),
+      shards,
+      ...(dry ? { dryRun: dry } : {}),
     };
     if ('endpoint' in plan.target) plan.marks = await registerAll(storage, bucket, plan);
     const manifest = { bucket, key: replayKeys.manifest(run.name) };
@@ -96,7 +118,7 @@ export async function planReplay(
     if (mlflow) await place?.giveUp(mlflow, status, saidBy(error), now()).catch(() => {});
     throw error;
   } finally {
-    await skipped.dispose();
+    await rm(directory, { recursive: true, force: true });
   }
 }
 
@@ -105,20 +127,17 @@ function concurrencyOf({ options }: ReplayJob): Concurrency | undefined {
   return Number.isFinite(requests) ? { requests, kept: timingOf(options).kind === 'concurrency' } : undefined;
 }
 
-/** Passes through the schedule twice, because the stripes of a window depend on all of its requests. */
-async function cutAndWrite(
-  storage: Storage,
+/** Writes the schedules. An error with advice is better than a timeout with two retries. Nothing has been sent yet. */
+function writeSchedules(
   { files, index, conversations }: IndexedCaptures,
   job: ReplayJob,
-  bounds: ReturnType<typeof shardBounds>,
-  { bucket, run, remainingMs }: { bucket: string; run: string; remainingMs(): number },
+  bounds: ShardBounds,
+  sink: ShardSink,
+  remainingMs: () => number,
 ): Promise<ShardPlan[]> {
-  const concurrency = concurrencyOf(job);
-  const timing = scheduleOf(job.options);
-  // An error with advice is better than a timeout with two retries. Nothing has been sent yet.
   const inTime = async function* (): AsyncGenerator<ScheduledEntry[]> {
     let requests = 0;
-    for await (const batch of schedule(index, timing)) {
+    for await (const batch of schedule(index, scheduleOf(job.options))) {
       if (remainingMs() < FINISH_RESERVE_MS) {
         throw replayTooLarge(
           `${requests} requests scheduled in the time left after reading ${index.total} records`,
@@ -129,37 +148,30 @@ async function cutAndWrite(
       yield batch;
     }
   };
-  const cutter = new WindowCutter(bounds, concurrency);
-  for await (const batch of inTime()) {
-    for (const { dueMs, entry } of batch) cutter.add(dueMs, entry.length);
-  }
-  const windows = cutter.windows();
-  if (windows.length === 0) return [];
   const source = { batches: inTime(), files, conversations, warmup: job.options.warmup };
-  return writeSchedule(source, windows, bounds, concurrency, { storage, bucket, run });
+  return writeShards(source, bounds, concurrencyOf(job), sink);
 }
 
-async function dryRunOf(
-  storage: Storage,
+/** Counts the requests of a dry run, while there is time. */
+const dryRunOf = (
   { files, index }: IndexedCaptures,
   { options }: ReplayJob,
-  skipped: SkippedLines,
+  onSkipped: OnSkipped,
+  storage: Storage,
   remainingMs: () => number,
-): Promise<DryRun> {
-  const reader = objectReader(storage, files);
-  let records = 0;
-  const timed: LineReader = {
-    expect: (entries) => {
-      if (remainingMs() <= DRY_RUN_RESERVE_MS)
-        throw replayTooLarge(`the function had time for ${records} requests`, 'fewer');
-      records += entries.length;
-      reader.expect(entries);
+): Promise<DryRun> =>
+  dryRun({
+    files,
+    index,
+    schedule: scheduleOf(options),
+    overrides: overridesOf(options),
+    onSkipped,
+    reader: objectReader(storage, files),
+    onBatch: (requests) => {
+      if (remainingMs() > DRY_RUN_RESERVE_MS) return;
+      throw replayTooLarge(`the function had time for ${requests} requests`, 'fewer');
     },
-    read: (entry) => reader.read(entry),
-    close: () => reader.close(),
-  };
-  return dryRun(files, index, scheduleOf(options), overridesOf(options), (line) => skipped.add(line), timed);
-}
+  });
 
 /** Registers the replay for each of its days before any shard sends: a shard ends within `MARK_MS` and a little of its own mark. */
 async function registerAll(
@@ -173,34 +185,6 @@ async function registerAll(
     marks.push(await registerReplay(storage, bucket, { run, atMs: startAtEpochMs + afterMs }));
   }
   return marks;
-}
-
-function planOf(
-  job: ReplayJob,
-  { files, index }: IndexedCaptures,
-  shards: ShardPlan[],
-  skipped: Record<string, number>,
-  run: string,
-  plannedAtMs: number,
-  found: DryRun | undefined,
-): Omit<StoredPlan, 'judge' | 'mlflow'> {
-  const { source, window, target, options, compare } = job;
-  return {
-    contract: CONTRACT,
-    run,
-    outcome: job.dryRun ? 'dryRun' : shards.length === 0 ? 'empty' : 'planned',
-    target,
-    options,
-    compare,
-    source: { ...source, fromMs: window.fromMs ?? null, toMs: window.toMs ?? null },
-    captures: capturesOf(files, index),
-    skipped,
-    plannedAtMs,
-    startAtEpochMs: plannedAtMs + startLeadMs(shards, options.warmup),
-    requests: shards.reduce((sum, { requests }) => sum + requests, 0),
-    shards,
-    ...(found ? { dryRun: found } : {}),
-  };
 }
 
 async function writeManifest(
@@ -217,29 +201,4 @@ async function writeManifest(
     await manifest.writeLine({ run, shard, waitUntil } satisfies ShardManifestLine);
   }
   await manifest.close();
-}
-
-/** Lines that planning skips: counted by reason, and collected with their places in a temporary file. */
-class SkippedLines {
-  #directory: string | undefined;
-  #file: LineWriter | undefined;
-  readonly reasons: Record<string, number> = {};
-
-  add(line: SkippedLine): void {
-    this.reasons[line.reason] = (this.reasons[line.reason] ?? 0) + 1;
-    this.#directory ??= mkdtempSync(join(tmpdir(), 'replay-skipped-'));
-    this.#file ??= new LineWriter(join(this.#directory, 'skipped.jsonl'));
-    this.#file.write(JSON.stringify(line));
-  }
-
-  /** Uploads the lines to the work bucket, if there are any. */
-  async store(storage: Storage, bucket: string, run: string): Promise<void> {
-    if (!this.#file) return;
-    await this.#file.close();
-    await putFile(storage, bucket, plannedSkippedKey(run), this.#file.path, 'application/jsonlines');
-  }
-
-  async dispose(): Promise<void> {
-    if (this.#directory) await rm(this.#directory, { recursive: true, force: true });
-  }
 }

@@ -1,27 +1,25 @@
 /**
- * Cuts a schedule into shards. A shard is a window of time × a stripe: the requests of a window are dealt to its stripes in
- * turn, so that each stripe sends a thinned copy of the same load.
+ * Cuts a schedule into shards, and writes the part of each. A shard is a window of time × a stripe: the requests of a window
+ * are dealt to its stripes in turn, so that each stripe sends a thinned copy of the same load.
  */
 
+import type { Storage } from '../../../core/aws/storage.ts';
 import { MAX_SHARDS } from '../../../core/contract/replay.ts';
+import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { PermanentError } from '../../../core/errors/errors.ts';
+import { forEachConcurrently } from '../../../core/process/concurrency.ts';
+import type { ScheduledEntry } from '../../schedule/timing.ts';
 import type { ShardBounds } from '../limits.ts';
-import type { ShardPlan } from '../work-bucket/stored-plan.ts';
+import { type CaptureObject, scheduleText } from '../work-bucket/schedule-file.ts';
+import { type ShardPlan, warmupKey } from '../work-bucket/stored-plan.ts';
+import type { ConversationFinder } from './conversations.ts';
 
-/** Requests per window. Their schedule is in memory while it is written: 120 bytes each, and twice that as text. */
+/** Requests per window. They are in memory until they are written: 150 bytes each, and 100 as text. */
 const MAX_WINDOW_REQUESTS = 1_000_000;
 const SECOND_MS = 1000;
-
-export interface Window {
-  requests: number;
-  /** Bytes of the captures. */
-  bytes: number;
-  /** Most requests within any one second. */
-  peakPerSecond: number;
-  /** NaN without a schedule. */
-  firstDueMs: number;
-  lastDueMs: number;
-}
+/** Schedules that are written concurrently. */
+const WRITES = 16;
+const LINES = 'application/jsonlines';
 
 /** Concurrent requests over all shards: a constant number or a cap. */
 export interface Concurrency {
@@ -30,127 +28,170 @@ export interface Concurrency {
   kept: boolean;
 }
 
+interface ScheduleSource {
+  batches: AsyncIterable<ScheduledEntry[]>;
+  files: readonly CaptureObject[];
+  conversations: Pick<ConversationFinder, 'turnOf'>;
+  /** Number of requests that are also sent before the clock starts. */
+  warmup: number;
+}
+
+export interface ShardSink {
+  storage: Storage;
+  bucket: string;
+  run: string;
+}
+
 const WHAT_TO_DO =
   'a shorter time (source.from, source.to, endOffsetMs), fewer requests (requestCount), or a higher speedup';
 
-/** Cuts a schedule into windows. Call `add` for each request in order, then `windows`. */
-export class WindowCutter {
-  readonly #bounds: ShardBounds;
-  readonly #concurrency: Concurrency | undefined;
-  readonly #windows: Window[] = [];
-  #open: Window | undefined;
-  #shards = 0;
-  /** Due times of the requests of the last second, from `#head` on. */
-  #recent: number[] = [];
-  #head = 0;
-
-  constructor(bounds: ShardBounds, concurrency?: Concurrency) {
-    this.#bounds = bounds;
-    this.#concurrency = concurrency;
-  }
-
-  /** @param dueMs never decreasing; NaN for all requests if there is no schedule */
-  add(dueMs: number, bytes: number): void {
-    if (this.#open && this.#isFull(this.#open, dueMs)) this.#close();
-    this.#open ??= { requests: 0, bytes: 0, peakPerSecond: 0, firstDueMs: dueMs, lastDueMs: dueMs };
-    const window = this.#open;
-    window.requests++;
-    if (window.requests > MAX_WINDOW_REQUESTS) {
+/**
+ * Cuts a schedule into windows.
+ *
+ * @param batches due times never decrease; without a schedule, all are NaN, and there is only one window
+ * @throws PermanentError `TooManyRequests`
+ */
+async function* windowsOf(
+  batches: AsyncIterable<ScheduledEntry[]>,
+  { windowMs }: ShardBounds,
+): AsyncGenerator<ScheduledEntry[]> {
+  let window: ScheduledEntry[] = [];
+  for await (const batch of batches) {
+    for (const scheduled of batch) {
+      const { dueMs } = scheduled;
+      const isLong = dueMs - (window[0]?.dueMs ?? dueMs) >= windowMs;
+      if (isLong || (window.length >= MAX_WINDOW_REQUESTS && !Number.isNaN(dueMs))) {
+        yield window;
+        window = [];
+      }
+      if (window.push(scheduled) <= MAX_WINDOW_REQUESTS) continue;
       throw new PermanentError('TooManyRequests', 'A replay without a schedule has too many requests', {
         got: `more than ${MAX_WINDOW_REQUESTS} requests`,
         expected: `at most ${MAX_WINDOW_REQUESTS}; choose ${WHAT_TO_DO}`,
       });
     }
-    window.bytes += bytes;
-    window.lastDueMs = dueMs;
-    if (Number.isNaN(dueMs)) return;
-    this.#recent.push(dueMs);
-    while (dueMs - (this.#recent[this.#head] ?? dueMs) >= SECOND_MS) this.#head++;
-    window.peakPerSecond = Math.max(window.peakPerSecond, this.#recent.length - this.#head);
-    if (this.#head > 4096 && this.#head * 2 > this.#recent.length) {
-      this.#recent = this.#recent.slice(this.#head);
-      this.#head = 0;
-    }
   }
+  if (window.length > 0) yield window;
+}
 
-  /** @throws PermanentError `TooManyShards`, `CappedReplayTooLong`, `TooManyRequests` */
-  windows(): Window[] {
-    if (this.#open) this.#close();
-    return this.#windows;
+/**
+ * Writes the schedules of all shards, and returns the shards in the order of their windows.
+ *
+ * @throws PermanentError `TooManyShards`, `CappedReplayTooLong`, `TooManyRequests`
+ */
+export async function writeShards(
+  { batches, files, conversations, warmup }: ScheduleSource,
+  bounds: ShardBounds,
+  concurrency: Concurrency | undefined,
+  { storage, bucket, run }: ShardSink,
+): Promise<ShardPlan[]> {
+  const plans: ShardPlan[] = [];
+  const write = (key: string, requests: readonly ScheduledEntry[]): Promise<void> => {
+    const own = requests.map((one) => ({ ...one, turn: conversations.turnOf(one.entry, one.pass) }));
+    return storage.putText(bucket, key, scheduleText(files, own), LINES);
+  };
+  let first: ScheduledEntry[] = [];
+  let windows = 0;
+  for await (const window of windowsOf(batches, bounds)) {
+    first = first.concat(window.slice(0, warmup - first.length));
+    const shards = shardsOf(window, windows++, plans.length, bounds, concurrency);
+    assertFew(plans.length + shards.length, windows, window, bounds, concurrency);
+    await forEachConcurrently(WRITES, shards, ({ plan, requests }) =>
+      write(replayKeys.schedule(run, plan.shard), requests),
+    );
+    plans.push(...shards.map(({ plan }) => plan));
   }
-
-  #isFull(window: Window, dueMs: number): boolean {
-    // Without a schedule, due times are unknown and there is only one window.
-    if (Number.isNaN(dueMs)) return false;
-    return dueMs - window.firstDueMs >= this.#bounds.windowMs || window.requests >= MAX_WINDOW_REQUESTS;
+  if (warmup > 0) {
+    const unscheduled = first.map((one) => ({ ...one, dueMs: Number.NaN }));
+    await write(warmupKey(run), unscheduled);
   }
+  return plans;
+}
 
-  #close(): void {
-    const window = this.#open as Window;
-    this.#windows.push(window);
-    this.#open = undefined;
-    this.#recent = [];
-    this.#head = 0;
-    this.#shards += stripesOf(window, this.#bounds, this.#concurrency);
-    if (this.#shards > MAX_SHARDS) {
-      throw new PermanentError('TooManyShards', 'The replay is too large for one execution', {
-        got: `more than ${MAX_SHARDS} shards in the first ${Math.ceil(window.lastDueMs / SECOND_MS) || 0} s`,
-        expected: `at most ${MAX_SHARDS} shards; choose ${WHAT_TO_DO}`,
-      });
-    }
-    if (this.#concurrency && this.#windows.length > 1) {
-      // Requests of one window may still be in flight or waiting when the next starts: no share of the cap is safe for both.
-      throw new PermanentError('CappedReplayTooLong', 'A concurrency cap only works within one window', {
-        got: `maxConcurrency or concurrency over more than ${this.#bounds.windowMs / SECOND_MS} s`,
-        expected: `no cap, a smaller timeout (a window is what it leaves of a Lambda’s time), or ${WHAT_TO_DO}`,
-      });
-    }
+function assertFew(
+  shards: number,
+  windows: number,
+  window: readonly ScheduledEntry[],
+  { windowMs }: ShardBounds,
+  concurrency: Concurrency | undefined,
+): void {
+  if (shards > MAX_SHARDS) {
+    throw new PermanentError('TooManyShards', 'The replay is too large for one execution', {
+      got: `more than ${MAX_SHARDS} shards in the first ${Math.ceil((window.at(-1)?.dueMs ?? 0) / SECOND_MS) || 0} s`,
+      expected: `at most ${MAX_SHARDS} shards; choose ${WHAT_TO_DO}`,
+    });
+  }
+  if (concurrency && windows > 1) {
+    // Requests of one window may still be in flight or waiting when the next starts: no share of the cap is safe for both.
+    throw new PermanentError('CappedReplayTooLong', 'A concurrency cap only works within one window', {
+      got: `maxConcurrency or concurrency over more than ${windowMs / SECOND_MS} s`,
+      expected: `no cap, a smaller timeout (a window is what it leaves of a Lambda’s time), or ${WHAT_TO_DO}`,
+    });
   }
 }
 
+/** Returns the most requests that are due within any one second; 0 without a schedule. */
+function peakPerSecond(window: readonly ScheduledEntry[]): number {
+  let peak = 0;
+  let from = 0;
+  for (const [to, { dueMs }] of window.entries()) {
+    if (Number.isNaN(dueMs)) return 0;
+    while (dueMs - (window[from]?.dueMs ?? 0) >= SECOND_MS) from++;
+    peak = Math.max(peak, to - from + 1);
+  }
+  return peak;
+}
+
 /** Returns how many stripes a window needs for its requests, bytes, peak and concurrency. */
-export function stripesOf(window: Window, bounds: ShardBounds, concurrency?: Concurrency): number {
+function stripesOf(window: readonly ScheduledEntry[], bounds: ShardBounds, concurrency?: Concurrency): number {
+  const requests = window.length;
+  const bytes = window.reduce((sum, { entry }) => sum + entry.length, 0);
   const needed = Math.max(
     1,
-    Math.ceil(window.requests / bounds.requests),
-    Math.ceil(window.bytes / bounds.bytes),
-    Math.ceil(window.peakPerSecond / bounds.perSecond),
+    Math.ceil(requests / bounds.requests),
+    Math.ceil(bytes / bounds.bytes),
+    Math.ceil(peakPerSecond(window) / bounds.perSecond),
     concurrency?.kept ? Math.ceil(concurrency.requests / bounds.connections) : 1,
   );
-  const stripes = Math.min(needed, window.requests, concurrency?.requests ?? needed);
+  const stripes = Math.min(needed, requests, concurrency?.requests ?? needed);
   // Each stripe has at least one request in flight, so a cap also bounds the number of stripes.
-  if (stripes * bounds.requests < window.requests || stripes * bounds.bytes < window.bytes) {
+  if (stripes * bounds.requests < requests || stripes * bounds.bytes < bytes) {
     throw new PermanentError('TooManyRequests', 'There are too many requests for so little concurrency', {
-      got: `${window.requests} requests of ${window.bytes} bytes, ${concurrency?.requests} at a time`,
+      got: `${requests} requests of ${bytes} bytes, ${concurrency?.requests} at a time`,
       expected: `at most ${stripes * bounds.requests} requests of ${stripes * bounds.bytes} bytes; choose ${WHAT_TO_DO}, or more requests at a time`,
     });
   }
   return stripes;
 }
 
-/** The share of one stripe in the concurrency of a window. The shares add up to the whole. */
-export const shareOf = (whole: number, stripes: number, stripe: number): number =>
+/** The share of one stripe in a number of a window. The shares add up to the whole. */
+const shareOf = (whole: number, stripes: number, stripe: number): number =>
   Math.floor(whole / stripes) + (stripe < whole % stripes ? 1 : 0);
 
-/** The stripe of a request, by its ordinal within the window. */
-export const stripeOf = (ordinal: number, stripes: number): number => ordinal % stripes;
+const dueOf = ({ dueMs = Number.NaN }: Partial<ScheduledEntry> = {}): number | null =>
+  Number.isNaN(dueMs) ? null : dueMs;
 
-/** Creates the shards of a window, one per stripe. Times and counts are filled in as requests are assigned. */
-export function shardsOf(
-  window: Window,
+/** Returns the shards of a window, one per stripe, with their requests. */
+function shardsOf(
+  window: readonly ScheduledEntry[],
   ordinal: number,
   firstShard: number,
   bounds: ShardBounds,
   concurrency?: Concurrency,
-): ShardPlan[] {
+): { plan: ShardPlan; requests: ScheduledEntry[] }[] {
   const stripes = stripesOf(window, bounds, concurrency);
-  return Array.from({ length: stripes }, (_, stripe) => ({
-    shard: firstShard + stripe,
-    window: ordinal,
-    stripe,
-    requests: 0,
-    firstDueMs: null,
-    lastDueMs: null,
-    maxConcurrency: concurrency ? shareOf(concurrency.requests, stripes, stripe) : null,
-  }));
+  return Array.from({ length: stripes }, (_, stripe) => {
+    const own = { length: shareOf(window.length, stripes, stripe) };
+    const requests = Array.from(own, (_, i) => window[stripe + i * stripes] as ScheduledEntry);
+    const plan = {
+      shard: firstShard + stripe,
+      window: ordinal,
+      stripe,
+      requests: requests.length,
+      firstDueMs: dueOf(requests[0]),
+      lastDueMs: dueOf(requests.at(-1)),
+      maxConcurrency: concurrency ? shareOf(concurrency.requests, stripes, stripe) : null,
+    };
+    return { plan, requests };
+  });
 }

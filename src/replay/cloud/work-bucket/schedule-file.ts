@@ -34,39 +34,32 @@ interface EntryLine {
   t?: [turnIndex: number, conversationId: string];
 }
 
-export type ScheduleLines = ReturnType<typeof scheduleLines>;
-
-/** Collects the lines of one shard. */
-export function scheduleLines(files: readonly CaptureObject[]) {
+/** Returns the lines of one shard. */
+export function scheduleText(files: readonly CaptureObject[], entries: readonly ScheduledEntry[]): string {
   const known = new Map<number, number>();
   const lines: string[] = [];
-  const numberOf = (file: number): number => {
-    const number = known.get(file);
-    if (number !== undefined) return number;
-    const object = files[file];
-    if (!object) throw new Error(`The index names file ${file} of ${files.length}`);
-    const { bucket, name: key, etag, versionId, size } = object;
-    lines.push(JSON.stringify({ file: { bucket, key, etag, versionId, size } satisfies FileLine }));
-    known.set(file, known.size);
-    return known.size - 1;
-  };
-  return {
-    add: ({ entry, dueMs, pass, turn }: ScheduledEntry): void => {
-      const line: EntryLine = {
-        f: numberOf(entry.file),
-        l: entry.line,
-        s: entry.start,
-        b: entry.length,
-        c: entry.timeMs,
-        ...(Number.isNaN(dueMs) ? {} : { d: dueMs }),
-        ...(pass === 0 ? {} : { p: pass }),
-        n: turn?.session ?? 0,
-        ...(turn?.conversationId === undefined ? {} : { t: [turn.turnIndex, turn.conversationId] }),
-      };
-      lines.push(JSON.stringify(line));
-    },
-    text: (): string => lines.map((line) => `${line}\n`).join(''),
-  };
+  for (const { entry, dueMs, pass, turn } of entries) {
+    let f = known.get(entry.file);
+    if (f === undefined) {
+      const { bucket, name: key, etag, versionId, size } = files[entry.file] as CaptureObject;
+      lines.push(JSON.stringify({ file: { bucket, key, etag, versionId, size } satisfies FileLine }));
+      f = known.size;
+      known.set(entry.file, f);
+    }
+    const line: EntryLine = {
+      f,
+      l: entry.line,
+      s: entry.start,
+      b: entry.length,
+      c: entry.timeMs,
+      ...(Number.isNaN(dueMs) ? {} : { d: dueMs }),
+      ...(pass === 0 ? {} : { p: pass }),
+      n: turn?.session ?? 0,
+      ...(turn?.conversationId === undefined ? {} : { t: [turn.turnIndex, turn.conversationId] }),
+    };
+    lines.push(JSON.stringify(line));
+  }
+  return lines.map((line) => `${line}\n`).join('');
 }
 
 export interface ShardSchedule {

@@ -4,8 +4,7 @@ import type { Storage } from '../../../../src/core/aws/storage.ts';
 import { MAX_SHARDS } from '../../../../src/core/contract/replay.ts';
 import { replayKeys } from '../../../../src/core/contract/work-keys.ts';
 import type { ShardBounds } from '../../../../src/replay/cloud/limits.ts';
-import { type Concurrency, shareOf, stripesOf, WindowCutter } from '../../../../src/replay/cloud/plan/sharding.ts';
-import { writeSchedule } from '../../../../src/replay/cloud/plan/write-schedule.ts';
+import { type Concurrency, writeShards } from '../../../../src/replay/cloud/plan/sharding.ts';
 import { type CaptureObject, readSchedule } from '../../../../src/replay/cloud/work-bucket/schedule-file.ts';
 import type { ScheduledEntry } from '../../../../src/replay/schedule/timing.ts';
 
@@ -25,14 +24,8 @@ const scheduled = (dueMs: number, i: number, length = 10): ScheduledEntry => ({
   pass: 0,
 });
 
-function windowsOf(all: readonly ScheduledEntry[], bounds: ShardBounds, concurrency?: Concurrency) {
-  const cutter = new WindowCutter(bounds, concurrency);
-  for (const { dueMs, entry } of all) cutter.add(dueMs, entry.length);
-  return cutter.windows();
-}
-
-/** Plans shards and reads their schedules back. */
-async function shardsFor(all: readonly ScheduledEntry[], bounds: ShardBounds, concurrency?: Concurrency) {
+/** Plans shards. @returns also what was written, by key */
+async function plansFor(all: readonly ScheduledEntry[], bounds: ShardBounds, concurrency?: Concurrency) {
   const written = new Map<string, string>();
   const storage = {
     putText: async (_: string, key: string, text: string) => {
@@ -44,9 +37,14 @@ async function shardsFor(all: readonly ScheduledEntry[], bounds: ShardBounds, co
   }
   const conversations = { turnOf: ({ line }: { line: number }) => ({ session: line, turnIndex: 0 }) };
   const source = { batches: batches(), files: FILES, conversations, warmup: 0 };
-  const windows = windowsOf(all, bounds, concurrency);
-  const plans = await writeSchedule(source, windows, bounds, concurrency, { storage, bucket: 'w', run: 'r' });
+  const plans = await writeShards(source, bounds, concurrency, { storage, bucket: 'w', run: 'r' });
   expect(written.size).toBe(plans.length);
+  return { plans, written };
+}
+
+/** Plans shards and reads their schedules back. */
+async function shardsFor(...of: Parameters<typeof plansFor>) {
+  const { plans, written } = await plansFor(...of);
   return plans.map((plan) => ({
     plan,
     schedule: readSchedule(written.get(replayKeys.schedule('r', plan.shard)) ?? '', 'test'),
@@ -113,10 +111,9 @@ test('keeps shards within their limits', async () => {
   await fc.assert(
     fc.asyncProperty(schedules, async (all) => {
       const shards = await shardsFor(all, BOUNDS);
-      const windows = windowsOf(all, BOUNDS);
       for (const { plan, schedule } of shards) {
-        const window = windows[plan.window];
-        if (!window) throw new Error('A shard without a window');
+        const stripes = shards.filter((other) => other.plan.window === plan.window);
+        const window = stripes.flatMap((other) => other.schedule.entries);
         expect((plan.lastDueMs ?? 0) - (plan.firstDueMs ?? 0)).toBeLessThan(BOUNDS.windowMs);
         expect(plan.requests).toBeLessThanOrEqual(BOUNDS.requests);
         // Within any second.
@@ -126,10 +123,8 @@ test('keeps shards within their limits', async () => {
           expect(within).toBeLessThanOrEqual(BOUNDS.perSecond);
         }
         // Bytes are bounded on average over the stripes, because requests are dealt to them in turn.
-        const stripes = stripesOf(window, BOUNDS);
-        expect(Math.min(window.bytes / stripes, stripes === window.requests ? 0 : window.bytes)).toBeLessThanOrEqual(
-          BOUNDS.bytes,
-        );
+        const bytes = window.reduce((sum, { entry }) => sum + entry.length, 0);
+        if (stripes.length < window.length) expect(bytes / stripes.length).toBeLessThanOrEqual(BOUNDS.bytes);
       }
     }),
     { numRuns: 60 },
@@ -159,7 +154,6 @@ test('the shares of a concurrency add up to it, and each stripe has at least 1',
       },
     ),
   );
-  expect([0, 1, 2].map((stripe) => shareOf(8, 3, stripe))).toEqual([3, 3, 2]);
 });
 
 test('pauses need no shard', async () => {
@@ -175,46 +169,50 @@ function scheduled1(dueMs: number, i: number): ScheduledEntry {
 }
 
 describe('rejects replays that are too large', () => {
-  test('too many bytes for the concurrency', () => {
-    const all = Array.from({ length: 12 }, (_, i) => scheduled(Number.NaN, i, 2_000));
-    expect(windowsOf(all.slice(0, 10), BOUNDS, { requests: 2, kept: false })).toHaveLength(1);
-    expect(() => windowsOf(all, BOUNDS, { requests: 2, kept: false })).toThrow(
-      expect.objectContaining({ name: 'TooManyRequests', message: expect.stringContaining('requests of 20000 bytes') }),
+  const refused = (name: string, message = '') => ({ name, message: expect.stringContaining(message) });
+  const unscheduled = (count: number, length?: number) =>
+    Array.from({ length: count }, (_, i) => scheduled(Number.NaN, i, length));
+
+  test('too many bytes for the concurrency', async () => {
+    const all = unscheduled(12, 2_000);
+    const cap = { requests: 2, kept: false };
+    expect((await plansFor(all.slice(0, 10), BOUNDS, cap)).plans).toHaveLength(2);
+    await expect(plansFor(all, BOUNDS, cap)).rejects.toMatchObject(
+      refused('TooManyRequests', 'requests of 20000 bytes'),
     );
   });
 
-  test('too many shards', () => {
+  test('too many shards', async () => {
     const all = Array.from({ length: MAX_SHARDS + 1 }, (_, i) => scheduled(i * BOUNDS.windowMs, i));
-    expect(windowsOf(all.slice(0, -1), BOUNDS)).toHaveLength(MAX_SHARDS);
-    expect(() => windowsOf(all, BOUNDS)).toThrow(
-      expect.objectContaining({ name: 'TooManyShards', message: expect.stringContaining('at most 1000 shards') }),
-    );
+    expect((await plansFor(all.slice(0, -1), BOUNDS)).plans).toHaveLength(MAX_SHARDS);
+    await expect(plansFor(all, BOUNDS)).rejects.toMatchObject(refused('TooManyShards', 'at most 1000 shards'));
   });
 
-  test('a concurrency cap over several windows', () => {
-    const all = [0, 9_999, 10_000].map((due, i) => scheduled(due, i));
-    expect(windowsOf(all.slice(0, 2), BOUNDS, { requests: 2, kept: false })).toHaveLength(1);
-    expect(() => windowsOf(all, BOUNDS, { requests: 2, kept: false })).toThrow(
-      expect.objectContaining({ name: 'CappedReplayTooLong' }),
-    );
+  test('a concurrency cap over several windows', async () => {
+    const all = [0, 9_999, 10_000].map(scheduled1);
+    const cap = { requests: 2, kept: false };
+    expect((await plansFor(all.slice(0, 2), BOUNDS, cap)).plans).toHaveLength(1);
+    await expect(plansFor(all, BOUNDS, cap)).rejects.toMatchObject(refused('CappedReplayTooLong'));
   });
 
-  test('too many requests without a schedule', () => {
-    const cutter = new WindowCutter({ ...BOUNDS, requests: 50_000 }, { requests: 1000, kept: true });
-    for (let i = 0; i < 1_000_000; i++) cutter.add(Number.NaN, 1);
-    expect(() => cutter.add(Number.NaN, 1)).toThrow(expect.objectContaining({ name: 'TooManyRequests' }));
+  test('too many requests without a schedule', async () => {
+    const kept = { requests: 1000, kept: true };
+    const bounds = { ...BOUNDS, requests: 50_000, bytes: 1e9, perSecond: 1e9 };
+    await expect(plansFor(unscheduled(1_000_001), bounds, kept)).rejects.toMatchObject(refused('TooManyRequests'));
     // A schedule is cut into windows before that.
-    const scheduledCutter = new WindowCutter({ ...BOUNDS, requests: 50_000, perSecond: 1e9 });
-    for (let i = 0; i < 1_000_001; i++) scheduledCutter.add(1, 1);
-    expect(scheduledCutter.windows().map(({ requests }) => requests)).toEqual([1_000_000, 1]);
+    const all = Array.from({ length: 1_000_001 }, (_, i) => scheduled(1, i));
+    const { plans } = await plansFor(all, bounds);
+    expect(plans.map(({ window, requests }) => [window, requests])).toEqual([
+      ...Array.from({ length: 20 }, () => [0, 50_000]),
+      [1, 1],
+    ]);
   });
 
-  test('too many requests for the concurrency', () => {
-    const all = Array.from({ length: 101 }, (_, i) => scheduled(Number.NaN, i));
-    expect(windowsOf(all.slice(0, 100), BOUNDS, { requests: 2, kept: true })).toHaveLength(1);
-    expect(() => windowsOf(all, BOUNDS, { requests: 2, kept: true })).toThrow(
-      expect.objectContaining({ name: 'TooManyRequests', message: expect.stringContaining('100 requests of ') }),
-    );
+  test('too many requests for the concurrency', async () => {
+    const all = unscheduled(101);
+    const kept = { requests: 2, kept: true };
+    expect((await plansFor(all.slice(0, 100), BOUNDS, kept)).plans).toHaveLength(2);
+    await expect(plansFor(all, BOUNDS, kept)).rejects.toMatchObject(refused('TooManyRequests', '100 requests of '));
   });
 });
 
