@@ -17,17 +17,17 @@ export async function targetOf(flags: TargetFlags, mark: { id?: string }): Promi
   }
   refuseUnused(flags);
   if (flags.url !== undefined) {
-    const { UrlTarget } = await import('../../src/replay/targets/url-target.ts');
-    return new UrlTarget(urlOf(flags.url, flags.endpointType), await headersOf(flags));
+    const { urlTarget } = await import('../../src/replay/targets/url-target.ts');
+    return urlTarget(urlOf(flags.url, flags.endpointType), await headersOf(flags));
   }
-  const { SageMakerTarget } = await import('../../src/replay/targets/sagemaker-target.ts');
+  const { sageMakerTarget } = await import('../../src/replay/targets/sagemaker-target.ts');
   const { defaultProvider } = await import('@aws-sdk/credential-provider-node');
   const region = flags.region ?? process.env.AWS_REGION ?? process.env.AWS_DEFAULT_REGION;
   if (region === undefined) {
     const facts = { got: flags.endpoint, expected: '--region, or AWS_REGION' };
     throw new PermanentError('InvalidTarget', 'The region of the endpoint is unknown', facts);
   }
-  return SageMakerTarget.create({
+  return sageMakerTarget({
     endpoint: flags.endpoint ?? '',
     mark,
     region,

@@ -9,7 +9,7 @@ import { DEFAULT_OPTIONS, type ReplayOptions } from '../../src/replay/options.ts
 import { localFiles } from '../../src/replay/source/open-source.ts';
 import type { SkippedLine } from '../../src/replay/source/types.ts';
 import type { Target } from '../../src/replay/targets/target.ts';
-import { UrlTarget } from '../../src/replay/targets/url-target.ts';
+import { urlTarget } from '../../src/replay/targets/url-target.ts';
 import { type ReplayRequest, type ReplayResult, replayToDirectory } from '../../src/replay/to-directory.ts';
 
 export interface CapturedSideSpec {
@@ -120,7 +120,7 @@ export async function replay(
     source,
     files,
     index,
-    target: typeof target === 'string' ? new UrlTarget(target) : target,
+    target: typeof target === 'string' ? urlTarget(target) : target,
     options: all,
     directory,
     inputs: true,

@@ -11,7 +11,7 @@ import type { SendJob, SendOutcome, SendProgress } from '../../src/replay/send/j
 import { sendSchedule } from '../../src/replay/send/send-schedule.ts';
 import { localFiles } from '../../src/replay/source/open-source.ts';
 import type { Target } from '../../src/replay/targets/target.ts';
-import { UrlTarget } from '../../src/replay/targets/url-target.ts';
+import { urlTarget } from '../../src/replay/targets/url-target.ts';
 import { chatLine, ReplayFolder, type ReplayRecord, replay } from '../helpers/replay.ts';
 
 const BURST = 20;
@@ -123,7 +123,7 @@ async function startAt(
       run: 'test-run',
       files,
       schedule: scheduleFromIndex(index, scheduleOf(options), options.warmup),
-      target: new UrlTarget(url),
+      target: urlTarget(url),
       ...sendingOf(options),
       maxConcurrency: Number.POSITIVE_INFINITY,
       keepCaptured: false,
@@ -219,7 +219,7 @@ describe('the addresses of a target', () => {
   test('no request fails because of an address that refuses connections', async () => {
     server.onConnection = (socket) => void socket.once('data', () => setTimeout(() => socket.end(), 200));
     const failed: unknown[] = [];
-    const target = new UrlTarget(url.replace('127.0.0.1', 'some.name'));
+    const target = urlTarget(url.replace('127.0.0.1', 'some.name'));
     const outcome = await startAt(bursts(0, 1), Date.now(), undefined, {
       target,
       resolve,
@@ -276,7 +276,7 @@ test('applies the memory limit to the warm-up too', async () => {
   server.answering = false;
   const lines = Array.from({ length: 400 }, (_, i) => chatLine(`e${i}`, 0, `#${i} ${'x'.repeat(100_000)}`));
   let prepared = 0;
-  const real = new UrlTarget(url);
+  const real = urlTarget(url);
   const target: Target = {
     origin: real.origin,
     description: real.description,
@@ -299,7 +299,7 @@ describe('after a stop nothing is sent, and the run ends,', () => {
   /** Stops a replay that has sent its first burst and is preparing the next one. The target does not answer. */
   async function stoppedWhilePreparing(release: (go: () => void, ended: Promise<SendOutcome>) => void) {
     server.answering = false;
-    const real = new UrlTarget(url);
+    const real = urlTarget(url);
     let go = (): void => {};
     const held = new Promise<void>((resolve) => {
       go = resolve;

@@ -6,7 +6,7 @@ import { findChromium } from '../../local/machine/find-chromium.ts';
 import { FollowUps } from '../../src/replay/follow-ups.ts';
 import { DEFAULT_OPTIONS } from '../../src/replay/options.ts';
 import { EXCHANGES_FILE, exchangeFile, traceNameOf } from '../../src/replay/publish/exchanges.ts';
-import { UrlTarget } from '../../src/replay/targets/url-target.ts';
+import { urlTarget } from '../../src/replay/targets/url-target.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { inputsSchema, recordSchema, summarySchema } from '../helpers/aiperf-files.ts';
 import { runHere } from '../helpers/command-here.ts';
@@ -87,7 +87,7 @@ test('the result files contain no secret headers and no values of the URL’s qu
   ];
   const headers = Object.fromEntries(names.map((name) => [name, 'hunter2']));
   const url = `${endpoint.url}/v1/chat/completions?api-key=hunter2&v=hunter2&hunter2`;
-  const target = new UrlTarget(url, { ...headers, 'User-Agent': 'hunter2' });
+  const target = urlTarget(url, { ...headers, 'User-Agent': 'hunter2' });
   mkdirSync(out);
   const { description } = target;
   const followUps = await FollowUps.open({

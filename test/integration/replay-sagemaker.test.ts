@@ -9,7 +9,7 @@ import {
 import { resultText } from '../../bin/commands/replay-text.ts';
 import { PLAIN } from '../../src/quality/rates-text.ts';
 import { FollowUps } from '../../src/replay/follow-ups.ts';
-import { SageMakerTarget } from '../../src/replay/targets/sagemaker-target.ts';
+import { sageMakerTarget } from '../../src/replay/targets/sagemaker-target.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { signedBy } from '../doubles/sigv4-verifier.ts';
 import { captureLine, chatBody, chatLine, ReplayFolder, replay, runCli } from '../helpers/replay.ts';
@@ -30,8 +30,8 @@ afterEach(async () => {
   folder.delete();
 });
 
-const target = (more: object = {}): Promise<SageMakerTarget> =>
-  SageMakerTarget.create({
+const target = (more: object = {}): ReturnType<typeof sageMakerTarget> =>
+  sageMakerTarget({
     endpoint: 'my-endpoint-v2',
     region: 'eu-west-1',
     credentials: async () => KEY,

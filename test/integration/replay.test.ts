@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { DistributionMetric } from '../../src/replay/measure/metrics.ts';
 import type { SkippedLine } from '../../src/replay/source/types.ts';
 import type { Target } from '../../src/replay/targets/target.ts';
-import { UrlTarget } from '../../src/replay/targets/url-target.ts';
+import { urlTarget } from '../../src/replay/targets/url-target.ts';
 import type { StandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { captureLine, chatLine, ReplayFolder, type ReplayRecord, readLines, replay } from '../helpers/replay.ts';
@@ -106,10 +106,10 @@ describe('what is sent', () => {
 
   test('sends all requests to the path of the URL, with ids and the user’s headers', async () => {
     const file = folder.write('a.jsonl', [chatLine('e1', 0, 'one'), captureLine('e2', 0, { data: '{"inputs":"x"}' })]);
-    const { UrlTarget } = await import('../../src/replay/targets/url-target.ts');
+    const { urlTarget } = await import('../../src/replay/targets/url-target.ts');
     const { records } = await replay(
       file,
-      new UrlTarget(`${endpoint.url}/invocations?v=1`, { Authorization: 'Bearer k', accept: 'a/b' }),
+      urlTarget(`${endpoint.url}/invocations?v=1`, { Authorization: 'Bearer k', accept: 'a/b' }),
       out,
     );
     for (const { url, headers } of endpoint.requests) {
@@ -337,7 +337,7 @@ describe('results are written even if files fail', () => {
     );
   /** A target that runs `act` when the first request is encoded. */
   function onFirst(work: () => void): Target {
-    const url = new UrlTarget(endpoint.url);
+    const url = urlTarget(endpoint.url);
     let first = true;
     const encode: Target['encode'] = (...request) => {
       if (first) work();

@@ -5,9 +5,9 @@ import type { ReplayInput } from '../../core/contract/replay.ts';
 import { PermanentError, type PermanentErrorName } from '../../core/errors/errors.ts';
 import type { ReplayEnvironment } from '../../core/settings/environment.ts';
 import { secretHeaders } from '../targets/headers.ts';
-import { SageMakerTarget } from '../targets/sagemaker-target.ts';
+import { sageMakerTarget } from '../targets/sagemaker-target.ts';
 import { shownUrl, type Target } from '../targets/target.ts';
-import { UrlTarget } from '../targets/url-target.ts';
+import { urlTarget } from '../targets/url-target.ts';
 
 /**
  * Creates the target with the function's own permissions.
@@ -24,9 +24,9 @@ export async function cloudTarget(
   if ('url' in target) {
     const { url, headersSecretArn: secret } = target;
     const refuses = isEmulated(environment) ? undefined : isOwnAddress;
-    return new UrlTarget(url, secret === undefined ? {} : await secretHeaders(secret), refuses);
+    return urlTarget(url, secret === undefined ? {} : await secretHeaders(secret), refuses);
   }
-  return SageMakerTarget.create({
+  return sageMakerTarget({
     ...target,
     mark: { id: mark },
     region: environment.AWS_REGION,

@@ -1,19 +1,7 @@
 /** Sends requests to a URL. */
 import { PermanentError } from '../../core/errors/errors.ts';
 import type { Origin } from '../http/connection.ts';
-import type { LiteralRequest } from '../request/literal.ts';
-import {
-  CHATS,
-  type Encoded,
-  headerSafe,
-  hostHeader,
-  httpRequest,
-  originOf,
-  type RequestIdentity,
-  shownUrl,
-  type Target,
-  USER_AGENT,
-} from './target.ts';
+import { CHATS, headerSafe, hostHeader, httpRequest, originOf, shownUrl, type Target, USER_AGENT } from './target.ts';
 
 /** Returns the path for a captured request when the URL has none. */
 function pathFor(json: Record<string, unknown> | undefined): string {
@@ -52,55 +40,43 @@ function checkHeaders(headers: Record<string, string>): [string, string][] {
   });
 }
 
-/** An OpenAI-compatible server, a container's `/invocations`, or any other URL that accepts the captured bodies. */
-export class UrlTarget implements Target {
-  readonly origin;
-  readonly description;
-  readonly #path: string | undefined;
-  /** Appended to every path. */
-  readonly #query: string;
-  readonly #headers: [string, string][];
-  /** Lower-case names of the headers. */
-  readonly #given: ReadonlySet<string>;
-  readonly #host: string;
-
-  /**
-   * @param url all requests are sent to its path; without a path, each is sent to the path for its format
-   * @param refuses whether no connection may be opened to an IP address
-   * @throws PermanentError `InvalidTarget`, `InvalidHeader`
-   */
-  constructor(url: string, headers: Record<string, string> = {}, refuses?: Origin['refuses']) {
-    const parsed = URL.canParse(url) ? new URL(url) : undefined;
-    if (!parsed || !/^https?:$/.test(parsed.protocol)) {
-      const expected = 'http://host:port[/path] or https://…';
-      throw new PermanentError('InvalidTarget', 'The target is not a URL', { got: shownUrl(url), expected });
-    }
-    if (parsed.username || parsed.password) {
-      const expected = 'credentials in a header (--headers-file or --headers-secret)';
-      throw new PermanentError('InvalidTarget', 'The URL of the target contains credentials', {
-        got: parsed.host,
-        expected,
-      });
-    }
-    this.origin = { ...originOf(parsed), refuses };
-    this.#host = hostHeader(this.origin);
-    this.#path = parsed.pathname === '/' ? undefined : parsed.pathname;
-    this.#query = parsed.search;
-    this.#headers = checkHeaders(headers);
-    this.#given = new Set(this.#headers.map(([name]) => name.toLowerCase()));
-    this.description = { kind: 'url', url: shownUrl(`${parsed.origin}${this.#path ?? ''}${this.#query}`) };
+/**
+ * An OpenAI-compatible server, a container's `/invocations`, or any other URL that accepts the captured bodies.
+ *
+ * @param url all requests are sent to its path; without a path, each is sent to the path for its format
+ * @param refuses whether no connection may be opened to an IP address
+ * @throws PermanentError `InvalidTarget`, `InvalidHeader`
+ */
+export function urlTarget(url: string, headers: Record<string, string> = {}, refuses?: Origin['refuses']) {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  if (!parsed || !/^https?:$/.test(parsed.protocol)) {
+    const expected = 'http://host:port[/path] or https://…';
+    throw new PermanentError('InvalidTarget', 'The target is not a URL', { got: shownUrl(url), expected });
   }
-
-  encode(request: LiteralRequest, identity: RequestIdentity): Encoded {
-    const own: [string, string][] = [
-      ['Host', this.#host],
-      ['User-Agent', USER_AGENT],
-      ['Accept', request.streaming ? 'text/event-stream' : '*/*'],
-      ['Content-Type', request.contentType],
-      ['X-Request-ID', identity.requestId],
-      ['X-Correlation-ID', headerSafe(identity.turn.conversationId)],
-    ];
-    const headers = [...own.filter(([name]) => !this.#given.has(name.toLowerCase())), ...this.#headers];
-    return httpRequest('POST', `${this.#path ?? pathFor(request.json)}${this.#query}`, headers, request.body);
+  if (parsed.username || parsed.password) {
+    const facts = { got: parsed.host, expected: 'credentials in a header (--headers-file or --headers-secret)' };
+    throw new PermanentError('InvalidTarget', 'The URL of the target contains credentials', facts);
   }
+  const origin = { ...originOf(parsed), refuses };
+  const host = hostHeader(origin);
+  const path = parsed.pathname === '/' ? undefined : parsed.pathname;
+  const query = parsed.search;
+  const given = checkHeaders(headers);
+  const names = new Set(given.map(([name]) => name.toLowerCase()));
+  return {
+    origin,
+    description: { kind: 'url', url: shownUrl(`${parsed.origin}${path ?? ''}${query}`) },
+    encode: (request, identity) => {
+      const own: [string, string][] = [
+        ['Host', host],
+        ['User-Agent', USER_AGENT],
+        ['Accept', request.streaming ? 'text/event-stream' : '*/*'],
+        ['Content-Type', request.contentType],
+        ['X-Request-ID', identity.requestId],
+        ['X-Correlation-ID', headerSafe(identity.turn.conversationId)],
+      ];
+      const sent = [...own.filter(([name]) => !names.has(name.toLowerCase())), ...given];
+      return httpRequest('POST', `${path ?? pathFor(request.json)}${query}`, sent, request.body);
+    },
+  } satisfies Target;
 }

@@ -13,7 +13,7 @@ import {
 import { REFUSED_FILE } from '../../../src/replay/publish/write-traces.ts';
 import { FILES, RESULT_FILES } from '../../../src/replay/results/result-set.ts';
 import { parseHeaders } from '../../../src/replay/targets/headers.ts';
-import { UrlTarget } from '../../../src/replay/targets/url-target.ts';
+import { urlTarget } from '../../../src/replay/targets/url-target.ts';
 
 const check = (options: Partial<ReplayOptions>) => () => checkOptions({ ...DEFAULT_OPTIONS, ...options });
 
@@ -57,7 +57,7 @@ describe('options', () => {
 
   test('appends the query of the URL to every path', () => {
     const pathOf = (url: string): string | undefined =>
-      new UrlTarget(url)
+      urlTarget(url)
         .encode(
           {
             body: Buffer.from('{}'),
@@ -87,27 +87,27 @@ describe('options', () => {
   });
 
   test('does not show secrets in errors about headers and URLs', () => {
-    expect(() => new UrlTarget('http://h', { 'X-Key': 'secret\r\nHost: evil' })).toThrow(
+    expect(() => urlTarget('http://h', { 'X-Key': 'secret\r\nHost: evil' })).toThrow(
       expect.objectContaining({ message: expect.not.stringContaining('secret') }),
     );
-    expect(() => new UrlTarget('http://h', { Host: 'x' })).toThrow('sets this header itself');
-    expect(() => new UrlTarget('http://user:hunter2@h')).toThrow(
+    expect(() => urlTarget('http://h', { Host: 'x' })).toThrow('sets this header itself');
+    expect(() => urlTarget('http://user:hunter2@h')).toThrow(
       expect.objectContaining({ message: expect.not.stringContaining('hunter2') }),
     );
-    expect(() => new UrlTarget('ftp://h')).toThrow('The target is not a URL');
+    expect(() => urlTarget('ftp://h')).toThrow('The target is not a URL');
     for (const url of [
       'ftp://h/p?key=hunter2',
       'ftp://me:hunter2@h',
       'http://me:hunter2@h:99999/',
       'h?hunter2#hunter2',
     ]) {
-      expect(() => new UrlTarget(url)).toThrow(
+      expect(() => urlTarget(url)).toThrow(
         expect.objectContaining({ message: expect.not.stringContaining('hunter2'), name: 'InvalidTarget' }),
       );
     }
     // A header with `=` instead of `:` is split at the first colon, which is after the key.
     const wrong = parseHeaders('Authorization=Bearer hunter2: y', '--header');
-    expect(() => new UrlTarget('http://h', wrong)).toThrow(
+    expect(() => urlTarget('http://h', wrong)).toThrow(
       expect.objectContaining({
         message: 'A header cannot be sent: not a header name; got: a text of 28 characters before the colon',
       }),

@@ -7,7 +7,7 @@ import { toNamedError } from '../../../core/errors/errors.ts';
 import { ReportCollector } from '../../measure/report-collector.ts';
 import { RunStats } from '../../measure/run-stats.ts';
 import type { MeasuredRun } from '../../results/result-set.ts';
-import { parseShardResult, type ShardResult } from '../shard/shard-result.ts';
+import type { ShardResult } from '../shard/shard-result.ts';
 import { type StopMark, stopMark } from '../stop/order.ts';
 import { listClaims, listShardFiles } from '../work-bucket/shard-objects.ts';
 import { SHARD_FILES, type StoredPlan } from '../work-bucket/stored-plan.ts';
@@ -88,17 +88,9 @@ export async function collectShards(storage: Storage, bucket: string, plan: Stor
   const resultOf = async (shard: number): Promise<ShardResult | NamedError | undefined> => {
     const has = (name: string): boolean => files.get(shard)?.has(name) === true;
     const prefix = replayKeys.shardPrefix(run, shard);
-    if (!has(SHARD_FILES.result)) {
-      return has(SHARD_FILES.failure) ? storage.getJson(bucket, `${prefix}${SHARD_FILES.failure}`) : undefined;
-    }
-    const key = `${prefix}${SHARD_FILES.result}`;
-    const stored = await storage.getText(bucket, key);
-    try {
-      return stored && parseShardResult(stored.text, `s3://${bucket}/${key}`);
-    } catch (error) {
-      // A damaged result must not hide those of the other shards.
-      return toNamedError(error);
-    }
+    const name = [SHARD_FILES.result, SHARD_FILES.failure].find(has);
+    // A damaged result must not hide those of the other shards.
+    return name && storage.getJson<ShardResult | NamedError>(bucket, `${prefix}${name}`).catch(toNamedError);
   };
   for (let i = 0; i < shards.length; i += CONCURRENT_READS) {
     const some = shards.slice(i, i + CONCURRENT_READS);
