@@ -17,6 +17,8 @@ interface DispatcherOptions {
   /** Most requests in flight. */
   maxConcurrency: number;
   timeoutMs: number;
+  /** A request that was encoded longer ago is encoded again when it is sent. Absent: none expires. */
+  goodForMs?: number | undefined;
   onDone(completion: Completion): void;
 }
 
@@ -25,6 +27,8 @@ export class Dispatcher {
   readonly queue = new RequestQueue();
   /** Oldest first. */
   readonly #inFlight = new Set<Exchange>();
+  /** Requests that are being encoded again. */
+  #renewing = 0;
   #startAt = Number.POSITIVE_INFINITY;
   #shiftMs = 0;
   #started = false;
@@ -97,7 +101,7 @@ export class Dispatcher {
 
   /** Drops the waiting requests and cancels those in flight. @returns the number of dropped requests */
   stop(error: ExchangeError): number {
-    const dropped = this.queue.length;
+    const dropped = this.queue.length + this.#renewing;
     this.queue.clear();
     this.#stopped = true;
     this.#closed = true;
@@ -110,7 +114,7 @@ export class Dispatcher {
   slack(now: number): number {
     const next = this.queue.peek();
     if (!next || !this.#started) return Number.POSITIVE_INFINITY;
-    if (this.#inFlight.size >= this.#options.maxConcurrency) return Number.POSITIVE_INFINITY;
+    if (!this.#hasRoom) return Number.POSITIVE_INFINITY;
     return this.#startAt + this.#shiftMs + (Number.isNaN(next.dueMs) ? 0 : next.dueMs) - now;
   }
 
@@ -122,10 +126,29 @@ export class Dispatcher {
       if (this.slack(now) > 0) break;
       const request = this.queue.shift();
       if (!request) break;
-      this.#send(request, now);
+      if (now - (request.renewal?.since ?? now) < (this.#options.goodForMs ?? Infinity)) this.#send(request, now);
+      else void this.#renew(request);
       now = performance.now();
     }
     this.#arm();
+  }
+
+  get #hasRoom(): boolean {
+    return this.#inFlight.size + this.#renewing < this.#options.maxConcurrency;
+  }
+
+  /** Encodes a request again that has waited for room under the cap for longer than its signature is valid. */
+  async #renew(request: PreparedRequest): Promise<void> {
+    this.#renewing++;
+    let renewed = request;
+    try {
+      renewed = { ...request, ...(await request.renewal?.encode()) };
+    } catch {
+      // Without credentials it stays as it is. The target refuses it with its own error.
+    }
+    this.#renewing--;
+    if (this.#stopped) this.#arm();
+    else this.#send(renewed, performance.now());
   }
 
   #send(request: PreparedRequest, now: number): void {
@@ -138,7 +161,7 @@ export class Dispatcher {
       (done) => {
         // The timer would keep the reply in memory, and the process alive, for the whole delay.
         clearTimeout(cancelling);
-        if (this.#inFlight.size === this.#options.maxConcurrency) this.#roomSince = performance.now();
+        if (!this.#hasRoom) this.#roomSince = performance.now();
         this.#inFlight.delete(done);
         this.#options.onDone({ request, exchange: done, scheduledAt: scheduled ? dueAt : done.startedAt, roomAt });
         if (!this.#immediate && !this.#timer) this.#arm();
@@ -171,7 +194,7 @@ export class Dispatcher {
     if (this.#immediate) return;
     const wait = this.slack(performance.now());
     if (wait === Number.POSITIVE_INFINITY) {
-      if (this.#closed && this.queue.length === 0 && this.#inFlight.size === 0) this.#end();
+      if (this.#closed && this.queue.length === 0 && this.#inFlight.size + this.#renewing === 0) this.#end();
       return;
     }
     if (wait > 0) {
@@ -193,7 +216,7 @@ export class Dispatcher {
 // ----------------------------------------------------------------------------------------------------------- queue
 // Prepared requests in the order of their due times.
 
-export class RequestQueue extends Fifo<PreparedRequest> {
+class RequestQueue extends Fifo<PreparedRequest> {
   /** Total size of the waiting requests. */
   bytes = 0;
 
@@ -211,19 +234,6 @@ export class RequestQueue extends Fifo<PreparedRequest> {
   override clear(): void {
     super.clear();
     this.bytes = 0;
-  }
-
-  /** A copy of the waiting requests, the next one first. */
-  waiting(): PreparedRequest[] {
-    return this.items.slice(this.head);
-  }
-
-  /** Replaces the encoded form of a request that may still be waiting. */
-  replaceWire(request: PreparedRequest, { wire, bodyAt }: { wire: Buffer; bodyAt: number }): void {
-    if (wire.length !== request.wire.length && this.items.includes(request, this.head))
-      this.bytes += wire.length - request.wire.length;
-    request.wire = wire;
-    request.bodyAt = bodyAt;
   }
 
   /** Number of requests that are due until `untilMs`, including those without a time. */

@@ -12,10 +12,10 @@ import { type PreparedRequest, Preparer } from '../request/preparer.ts';
 import type { SendSchedule } from '../schedule/timing.ts';
 import { localReader } from '../source/range-reader.ts';
 import type { LineReader } from '../source/types.ts';
-import { Dispatcher, type RequestQueue } from './dispatcher.ts';
+import { Dispatcher } from './dispatcher.ts';
 import { Feeder } from './feeder.ts';
 import type { SendJob, SendOutcome } from './job.ts';
-import { SlicedQueue, SlicePace } from './slices.ts';
+import { SlicedQueue } from './slices.ts';
 import { Warmer } from './warmer.ts';
 
 /** Time between readiness and the first request, so that the first ones are not late. */
@@ -85,6 +85,7 @@ class Sender {
       pool,
       maxConcurrency: job.maxConcurrency,
       timeoutMs: job.timeoutMs,
+      goodForMs: job.target.goodForMs,
       onDone: (done) => this.#ended.push(done),
     });
     this.#warmer = new Warmer(pool, this.#dispatcher, job.maxConcurrency);
@@ -209,7 +210,6 @@ class Sender {
 
   /** Waits until every request has been sent and recorded. */
   async #finish(fed: Promise<void>): Promise<void> {
-    const stopRenewing = renewRequests(this.#dispatcher.queue, this.#job.target.goodForMs);
     try {
       await fed;
       this.#dispatcher.close();
@@ -220,7 +220,6 @@ class Sender {
       throw error;
     } finally {
       this.#warmer.stop();
-      stopRenewing();
     }
   }
 }
@@ -235,46 +234,4 @@ function announced(job: SendJob, request: PreparedRequest): PreparedRequest | un
     job.onSkipped({ file: request.file, line: request.line, reason, message }, request.pass);
     return undefined;
   }
-}
-
-// ------------------------------------------------------------------------------------------------------ signatures
-// Those that would expire while requests wait for room under the cap are made again.
-
-/** Checks of the queue within the lifetime of a signature. */
-const CHECKS = 8;
-
-/**
- * Starts to check the queue.
- *
- * @param goodForMs an older request is encoded again, at most an eighth of this time later; `undefined`: none expires
- * @returns stops it
- */
-function renewRequests(queue: RequestQueue, goodForMs: number | undefined): () => void {
-  if (goodForMs === undefined) return () => {};
-  let isRunning = false;
-  let isStopped = false;
-  const renew = async (): Promise<void> => {
-    const pace = new SlicePace();
-    const now = performance.now();
-    for (const request of queue.waiting()) {
-      const { renewal } = request;
-      if (!renewal || now - renewal.since < goodForMs) continue;
-      const encoded = await renewal.encode();
-      if (isStopped) return;
-      queue.replaceWire(request, encoded);
-      renewal.since = performance.now();
-      if (pace.due) await pace.rest();
-    }
-  };
-  const timer = setInterval(async () => {
-    if (isRunning) return;
-    isRunning = true;
-    // Without credentials the requests stay as they are. The target refuses expired ones with its own error.
-    await renew().catch(() => {});
-    isRunning = false;
-  }, goodForMs / CHECKS);
-  return () => {
-    isStopped = true;
-    clearInterval(timer);
-  };
 }
