@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { indexFor, overridesOf, scheduleOf, scheduleSeconds, timingOf } from '../../src/replay/derived-options.ts';
 import type { DryRun } from '../../src/replay/dry-run.ts';
-import { FollowUps } from '../../src/replay/follow-ups.ts';
+import { type FollowUps, openFollowUps } from '../../src/replay/follow-ups.ts';
 import { ConnectionPool } from '../../src/replay/http/pool.ts';
 import { tooManyFailed } from '../../src/replay/measure/error-rate.ts';
 import { checkOptions, type ReplayOptions } from '../../src/replay/options.ts';
@@ -145,7 +145,7 @@ async function replayAndReport(
     stopping.started = true;
     const place = { run, directory };
     const { report, compare, inputs } = flags;
-    const followUps = await FollowUps.open({ ...place, target: target.description, report, compare, judge, mlflow });
+    const followUps = await openFollowUps({ ...place, target: target.description, report, compare, judge, mlflow });
     const result = await replayToDirectory({
       ...place,
       ...captures,

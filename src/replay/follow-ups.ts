@@ -2,10 +2,9 @@
 import { saidBy } from '../core/errors/errors.ts';
 import type { RunClock } from './clock.ts';
 import { type JudgeSettings, judgeWarning, stoppedBy } from './compare/judge-replies.ts';
-import type { CapturedComparison, CapturedReplies } from './compare/with-captured.ts';
+import type { CapturedComparison } from './compare/with-captured.ts';
 import { runContentOf, writeReport } from './finish.ts';
 import type { Measured } from './measure/measure.ts';
-import type { ExchangeFile } from './publish/exchanges.ts';
 import type { MlflowPorts, Published } from './publish/publish.ts';
 import { type ReplayResult, unsentWarning } from './to-directory.ts';
 
@@ -31,92 +30,71 @@ export interface FollowedUp {
   judgeStopped: boolean;
 }
 
-export class FollowUps {
-  readonly #options: FollowUpOptions;
-  readonly #captured: CapturedReplies | undefined;
-  readonly #exchanges: ExchangeFile | undefined;
+export type FollowUps = Awaited<ReturnType<typeof openFollowUps>>;
 
-  private constructor(options: FollowUpOptions, captured?: CapturedReplies, exchanges?: ExchangeFile) {
-    this.#options = options;
-    this.#captured = captured;
-    this.#exchanges = exchanges;
-  }
+/** Starts the files that are written during the replay. */
+export async function openFollowUps(options: FollowUpOptions) {
+  const { directory, run, target, report, compare, judge, mlflow } = options;
+  const comparing = compare || judge ? await import('./compare/with-captured.ts') : undefined;
+  const tracing = mlflow ? await import('./publish/exchanges.ts') : undefined;
+  const captured = comparing?.capturedReplies(directory);
+  const exchanges = tracing?.exchangeFile(directory, { run, target: tracing.traceNameOf(target, run) });
 
-  /** Starts the files that are written during the replay. */
-  static async open(options: FollowUpOptions): Promise<FollowUps> {
-    const { directory, run, target, compare, judge, mlflow } = options;
-    const comparing = compare || judge ? await import('./compare/with-captured.ts') : undefined;
-    const tracing = mlflow ? await import('./publish/exchanges.ts') : undefined;
-    return new FollowUps(
-      options,
-      comparing && new comparing.CapturedReplies(directory),
-      tracing?.exchangeFile(directory, { run, target: tracing.traceNameOf(target, run) }),
-    );
-  }
-
-  get keepCaptured(): boolean {
-    return this.#captured !== undefined;
-  }
-
-  /** Reads what happened to a request. @returns keeps it */
-  read(measured: Measured, clock: RunClock): () => void {
-    if (measured.request.phase !== 'profiling') return () => {};
-    const keep = [this.#captured?.read(measured), this.#exchanges?.read(measured, clock)];
-    return () => {
-      for (const one of keep) one?.();
-    };
-  }
-
-  /**
-   * Runs every step even if an earlier one failed: a failing judge or MLflow server must not lose what was measured and
-   * paid for.
-   *
-   * @param failed whether the replay is a failure by its own measure
-   * @param signal stops the judge
-   */
-  async finish(result: ReplayResult, failed: boolean, signal: AbortSignal): Promise<FollowedUp> {
-    const { directory, report, judge } = this.#options;
-    const failures: string[] = [];
-    // A stopped replay is not judged: the user waits for it to end.
-    const judging = result.wasCancelled || !judge ? undefined : stoppedBy(signal, judge);
-    const comparison = await this.#captured?.finish(judging).catch((error: unknown) => {
-      failures.push(`The replies could not be compared: ${saidBy(error)}`);
-      return undefined;
-    });
-    const warnings = comparison?.judgeFailure ? [judgeWarning(comparison.judgeFailure)] : [];
-    failures.push(...warnings);
-    const unsent = unsentWarning(result);
-    if (report) await writeReport(directory, result, [...(unsent ? [unsent] : []), ...warnings], comparison);
-    const judgeStopped = signal.aborted && comparison?.judgeFailure !== undefined;
-    const status = result.wasCancelled || judgeStopped ? 'KILLED' : failed ? 'FAILED' : 'FINISHED';
-    const published = await this.#publish(result, status, comparison).catch((error: unknown) => {
-      failures.push(mlflowFailure(error));
-      return undefined;
-    });
-    failures.push(...(published?.failures ?? []).map(mlflowFailure));
-    return { comparison, published, failures, judgeStopped };
-  }
-
-  /** Leaves whole lines in the files of a replay that has failed. Its own error matters more than another one here. */
-  async abandon(): Promise<void> {
-    await Promise.allSettled([this.#captured?.close(), this.#exchanges?.abandon()]);
-  }
-
-  async #publish(
+  const published = async (
     result: ReplayResult,
     status: 'KILLED' | 'FAILED' | 'FINISHED',
     comparison: CapturedComparison | undefined,
-  ): Promise<Published | undefined> {
-    const { mlflow, directory, run } = this.#options;
+  ): Promise<Published | undefined> => {
     if (!mlflow) return undefined;
-    await this.#exchanges?.close();
+    await exchanges?.close();
     const { publish } = await import('./publish/publish.ts');
     const content = await runContentOf(result, status, result.endMs, comparison?.quality);
     const judged = comparison?.quality.judged !== undefined;
     return publish(mlflow, { run, directory, startMs: result.startMs, content, judged });
-  }
-}
+  };
 
-function mlflowFailure(error: unknown): string {
-  return `Not all of the replay is in MLflow: ${saidBy(error)}`;
+  return {
+    keepCaptured: captured !== undefined,
+
+    /** Reads what happened to a request. @returns keeps it */
+    read: (measured: Measured, clock: RunClock): (() => void) => {
+      if (measured.request.phase !== 'profiling') return () => {};
+      const keep = [captured?.read(measured), exchanges?.read(measured, clock)];
+      return () => {
+        for (const one of keep) one?.();
+      };
+    },
+
+    /**
+     * Runs every step even if an earlier one failed: a failing judge or MLflow server must not lose what was measured and
+     * paid for.
+     *
+     * @param failed whether the replay is a failure by its own measure
+     * @param signal stops the judge
+     */
+    finish: async (result: ReplayResult, failed: boolean, signal: AbortSignal): Promise<FollowedUp> => {
+      const failures: string[] = [];
+      /** Notes the failure of a step. */
+      const failing = (what: string) => (error: unknown) => void failures.push(`${what}: ${saidBy(error)}`);
+      // A stopped replay is not judged: the user waits for it to end.
+      const judging = result.wasCancelled || !judge ? undefined : stoppedBy(signal, judge);
+      const comparison =
+        (await captured?.finish(judging).catch(failing('The replies could not be compared'))) ?? undefined;
+      const warnings = comparison?.judgeFailure ? [judgeWarning(comparison.judgeFailure)] : [];
+      failures.push(...warnings);
+      const unsent = unsentWarning(result);
+      if (report) await writeReport(directory, result, [...(unsent ? [unsent] : []), ...warnings], comparison);
+      const judgeStopped = signal.aborted && comparison?.judgeFailure !== undefined;
+      const status = result.wasCancelled || judgeStopped ? 'KILLED' : failed ? 'FAILED' : 'FINISHED';
+      const notInMlflow = failing('Not all of the replay is in MLflow');
+      const done = (await published(result, status, comparison).catch(notInMlflow)) ?? undefined;
+      for (const failure of done?.failures ?? []) notInMlflow(failure);
+      return { comparison, published: done, failures, judgeStopped };
+    },
+
+    /** Leaves whole lines in the files of a replay that has failed. Its own error matters more than another one here. */
+    abandon: async (): Promise<void> => {
+      await Promise.allSettled([captured?.close(), exchanges?.abandon()]);
+    },
+  };
 }

@@ -5,7 +5,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { payloadBytes } from '../../src/captures/payload/captured-data.ts';
-import { CapturedReplies } from '../../src/replay/compare/with-captured.ts';
+import { capturedReplies } from '../../src/replay/compare/with-captured.ts';
 import type { Measured } from '../../src/replay/measure/measure.ts';
 import { literalRequest, NO_OVERRIDES } from '../../src/replay/request/literal.ts';
 import type { SkippedLine } from '../../src/replay/source/types.ts';
@@ -109,7 +109,7 @@ export const throughReplay = (
 export const throughOwnReplay = (lines: readonly Buffer[]): Promise<ReplayOutcome> =>
   withEcho(lines, async (source, url, folder) => {
     const results = join(folder, 'results');
-    const replies = new CapturedReplies(folder);
+    const replies = capturedReplies(folder);
     const more = { keepCaptured: true, read: (measured: Measured) => replies.read(measured) };
     const outcome = await replay(source, url, results, { concurrency: 2, timeout: 30 }, more);
     await replies.finish();

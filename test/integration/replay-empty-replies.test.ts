@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { compareRuns } from '../../src/replay/compare/compare-runs.ts';
 import { judgeReplies } from '../../src/replay/compare/judge-replies.ts';
 import { readRun } from '../../src/replay/compare/run-data.ts';
-import { CapturedReplies } from '../../src/replay/compare/with-captured.ts';
+import { capturedReplies } from '../../src/replay/compare/with-captured.ts';
 import { decideGate } from '../../src/replay/gate/gate.ts';
 import { parseThreshold } from '../../src/replay/gate/thresholds.ts';
 import { captureLine, chatLine, chatReply, ReplayFolder, replay } from '../helpers/replay.ts';
@@ -142,9 +142,12 @@ async function run(captures: string, served: (request: number) => Served, compar
   serve = served;
   const out = join(folder.path, `run-${runs++}`);
   mkdirSync(out);
-  const replies = new CapturedReplies(out);
+  const replies = capturedReplies(out);
   const more = compares
-    ? { keepCaptured: true, read: (measured: Parameters<CapturedReplies['read']>[0]) => replies.read(measured) }
+    ? {
+        keepCaptured: true,
+        read: (measured: Parameters<ReturnType<typeof capturedReplies>['read']>[0]) => replies.read(measured),
+      }
     : {};
   const { records } = await replay(captures, url, out, { concurrency: 16 }, more);
   const captured = compares ? await replies.finish() : undefined;

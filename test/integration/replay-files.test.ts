@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Browser, chromium } from 'playwright-core';
 import { findChromium } from '../../local/machine/find-chromium.ts';
-import { FollowUps } from '../../src/replay/follow-ups.ts';
+import { openFollowUps } from '../../src/replay/follow-ups.ts';
 import { DEFAULT_OPTIONS } from '../../src/replay/options.ts';
 import { EXCHANGES_FILE, exchangeFile, traceNameOf } from '../../src/replay/publish/exchanges.ts';
 import { urlTarget } from '../../src/replay/targets/url-target.ts';
@@ -90,7 +90,7 @@ test('the result files contain no secret headers and no values of the URL’s qu
   const target = urlTarget(url, { ...headers, 'User-Agent': 'hunter2' });
   mkdirSync(out);
   const { description } = target;
-  const followUps = await FollowUps.open({
+  const followUps = await openFollowUps({
     directory: out,
     run: 'test-run',
     target: description,

@@ -5,7 +5,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { decodeLine } from '../../src/captures/decode.ts';
-import { CapturedReplies } from '../../src/replay/compare/with-captured.ts';
+import { capturedReplies } from '../../src/replay/compare/with-captured.ts';
 import type { ReplayOptions } from '../../src/replay/options.ts';
 import { linesOf, wireBodyOf } from '../helpers/corpus.ts';
 import {
@@ -131,7 +131,7 @@ async function compared(lines: readonly string[], options: Partial<ReplayOptions
   const out = join(folder.path, 'out');
   mkdirSync(out);
   const file = folder.write('a.jsonl', lines);
-  const captured = new CapturedReplies(out);
+  const captured = capturedReplies(out);
   const replayed = await replay(file, url, out, options, {
     keepCaptured: true,
     read: (measured) => captured.read(measured),

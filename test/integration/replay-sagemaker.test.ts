@@ -8,7 +8,7 @@ import {
 } from '@aws-sdk/client-sagemaker-runtime';
 import { resultText } from '../../bin/commands/replay-text.ts';
 import { PLAIN } from '../../src/quality/rates-text.ts';
-import { FollowUps } from '../../src/replay/follow-ups.ts';
+import { openFollowUps } from '../../src/replay/follow-ups.ts';
 import { sageMakerTarget } from '../../src/replay/targets/sagemaker-target.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { signedBy } from '../doubles/sigv4-verifier.ts';
@@ -206,7 +206,7 @@ test('ends gracefully when the credentials expire: writes the results and report
     request_count: { avg: 5 },
   });
   const { description } = expiring;
-  const followUps = await FollowUps.open({
+  const followUps = await openFollowUps({
     directory: out,
     run: 'test-run',
     target: description,

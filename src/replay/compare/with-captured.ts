@@ -30,51 +30,42 @@ export function comparedReply(measured: Measured): StoredReply {
   return storedReply(measured, reply, before, before && compareReplies(before, reply));
 }
 
+export type CapturedReplies = ReturnType<typeof capturedReplies>;
+
 /** Writes `replies.jsonl` and `compare.json`, and with a judge `judged.jsonl`. */
-export class CapturedReplies {
-  readonly #directory: string;
-  readonly #file: LineWriter;
-  readonly #tally = new ReplyQualityTally();
-
-  constructor(directory: string) {
-    this.#directory = directory;
-    this.#file = new LineWriter(join(directory, REPLIES_FILE));
-  }
-
-  /** Compares the reply. The returned function records the comparison. */
-  read(measured: Measured): () => void {
-    const stored = comparedReply(measured);
-    const line = JSON.stringify(stored);
-    return () => {
-      this.#file.write(line);
-      this.#tally.add(stored);
-    };
-  }
-
-  /**
-   * Completes the files. With a judge, all replies that differ are judged. If the judge fails or is stopped, the result has
-   * its verdicts so far and the reason.
-   */
-  async finish(judging?: JudgeSettings): Promise<CapturedComparison> {
-    await this.close();
-    const judged = judging && (await this.#judge(judging));
-    const result: CapturedComparison = { ...this.#tally.result(), ...judged };
-    await writeWhole(join(this.#directory, COMPARE_FILE), `${JSON.stringify(result, null, 1)}\n`);
-    return result;
-  }
-
-  /** Completes the file of replies alone. */
-  close(): Promise<void> {
-    return this.#file.close();
-  }
-
-  async #judge(judging: JudgeSettings): Promise<JudgingResult> {
-    const verdicts = new LineWriter(join(this.#directory, JUDGED_FILE));
-    const replies = readReplies(join(this.#directory, REPLIES_FILE));
+export function capturedReplies(directory: string) {
+  const file = new LineWriter(join(directory, REPLIES_FILE));
+  const tally = new ReplyQualityTally();
+  const judge = async (judging: JudgeSettings): Promise<JudgingResult> => {
+    const verdicts = new LineWriter(join(directory, JUDGED_FILE));
     try {
-      return await judgeReplies(this.#tally, judging, replies, (line) => verdicts.write(JSON.stringify(line)));
+      return await judgeReplies(tally, judging, readReplies(file.path), (line) => verdicts.write(JSON.stringify(line)));
     } finally {
       await verdicts.close();
     }
-  }
+  };
+  return {
+    /** Compares the reply. The returned function records the comparison. */
+    read: (measured: Measured) => {
+      const stored = comparedReply(measured);
+      const line = JSON.stringify(stored);
+      return () => {
+        file.write(line);
+        tally.add(stored);
+      };
+    },
+    /**
+     * Completes the files. With a judge, all replies that differ are judged. If the judge fails or is stopped, the result has
+     * its verdicts so far and the reason.
+     */
+    finish: async (judging?: JudgeSettings): Promise<CapturedComparison> => {
+      await file.close();
+      const judged = judging && (await judge(judging));
+      const result: CapturedComparison = { ...tally.result(), ...judged };
+      await writeWhole(join(directory, COMPARE_FILE), `${JSON.stringify(result, null, 1)}\n`);
+      return result;
+    },
+    /** Completes the file of replies alone. */
+    close: () => file.close(),
+  };
 }

@@ -74,8 +74,6 @@ export function exchangeOf(
 /** Keeps the exchanges on disk until the replay ends: writing traces meanwhile would slow it down. */
 export const EXCHANGES_FILE = 'exchanges.spool.jsonl';
 
-export type ExchangeFile = ReturnType<typeof exchangeFile>;
-
 export function exchangeFile(directory: string, sender: SenderFacts) {
   const writer = new LineWriter(join(directory, EXCHANGES_FILE));
   return {

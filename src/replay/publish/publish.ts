@@ -9,7 +9,7 @@ import type { Experiment } from '../../mlflow/types.ts';
 import type { ReplayRunContent } from '../finish.ts';
 import { RESULT_FILES } from '../results/result-set.ts';
 import { EXCHANGES_FILE } from './exchanges.ts';
-import { ExchangeTraces, type WrittenTraces } from './write-traces.ts';
+import { exchangeTraces, type WrittenTraces } from './write-traces.ts';
 
 export interface Publication {
   run: string;
@@ -60,7 +60,7 @@ async function publishAll(
       failures.push(error);
     });
   await attempt(() => logRun(client.rest, run, content));
-  const traces = new ExchangeTraces({ client, experiment, runId: run.runId }, name, directory);
+  const traces = exchangeTraces({ client, experiment, runId: run.runId }, name, directory);
   await attempt(() => traces.write(judged));
   let leftOut: string[] = [];
   await attempt(async () => {

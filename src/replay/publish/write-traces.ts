@@ -45,68 +45,37 @@ interface Traced {
   facts: ExchangeFacts | undefined;
 }
 
-export class ExchangeTraces {
+/** @param run name of the replay */
+export function exchangeTraces({ client, experiment, runId }: TracePorts, run: string, directory: string) {
   /** What was written so far, also after an error. */
-  readonly result: WrittenTraces = { traces: 0, refused: 0 };
-  readonly #ports: TracePorts;
-  readonly #run: string;
-  readonly #directory: string;
-  #refused: LineWriter | undefined;
+  const result: WrittenTraces = { traces: 0, refused: 0 };
+  let refusedFile: LineWriter | undefined;
 
-  /** @param run name of the replay */
-  constructor(ports: TracePorts, run: string, directory: string) {
-    this.#ports = ports;
-    this.#run = run;
-    this.#directory = directory;
-  }
+  /** Adds a line to `refused-traces.jsonl`. */
+  const refuse = ({ trace, facts }: Partial<Traced>, reason: { name: string; message: string }): void => {
+    const { requestId: request_id, file, line } = facts ?? {};
+    const trace_id = trace?.traceId;
+    refusedFile ??= new LineWriter(join(directory, REFUSED_FILE));
+    refusedFile.write(JSON.stringify({ trace_id, event_id: trace?.tags.event_id, request_id, file, line, reason }));
+    result.refused++;
+  };
 
-  /** @throws errors of MLflow's client if the server cannot be reached or refuses everything */
-  async write(judged: boolean): Promise<void> {
-    const verdicts = judged ? await this.#verdicts() : undefined;
-    if (verdicts) this.result.assessments = { written: 0, missing: verdicts.size };
-    try {
-      for await (const batch of this.#batches()) await this.#send(batch, verdicts);
-    } finally {
-      await this.#refused?.close();
-    }
-  }
-
-  async *#batches(): AsyncGenerator<Traced[]> {
-    let batch: Traced[] = [];
-    let size = 0;
-    // No length limit: a line contains a request and a reply, which together may exceed the limit of a capture line.
-    for await (const { bytes } of scanFile(join(this.#directory, EXCHANGES_FILE), Number.POSITIVE_INFINITY)) {
-      if (!bytes) continue;
-      const traced = this.#traced(Buffer.from(bytes));
-      if (traced) batch.push(traced);
-      size += bytes.length;
-      if (batch.length < BATCH_LINES && size < BATCH_BYTES) continue;
-      yield batch;
-      batch = [];
-      size = 0;
-    }
-    yield batch;
-  }
-
-  #traced(bytes: Buffer): Traced | undefined {
-    const { experiment, runId } = this.#ports;
+  const tracedOf = (bytes: Buffer): Traced | undefined => {
     const nowhere = { bucket: '', etag: '', line: 0, objectTimeMs: 0 };
     const raw = { bytes, place: { ...nowhere, key: EXCHANGES_FILE, start: 0, end: bytes.length - 1 } };
     const decoded = decodeLine(raw, { areExchanges: true });
     const facts = decoded.kind === 'capture' ? decoded.capture.exchange : undefined;
     try {
       if (decoded.kind !== 'capture') throw new PermanentError('NotACapture', decoded.reason.message);
-      const trace = buildTrace(decoded.capture, raw, { experimentId: experiment.id, endpointName: this.#run });
+      const trace = buildTrace(decoded.capture, raw, { experimentId: experiment.id, endpointName: run });
       return { trace: { ...trace, sourceRun: runId }, facts };
     } catch (error) {
-      this.#refuse({ facts }, toNamedError(error));
+      refuse({ facts }, toNamedError(error));
       return undefined;
     }
-  }
+  };
 
-  async #send(batch: readonly Traced[], verdicts: Map<string, NewAssessment> | undefined): Promise<void> {
-    const { client, experiment } = this.#ports;
-    const { result } = this;
+  const send = async (batch: readonly Traced[], verdicts: Map<string, NewAssessment> | undefined): Promise<void> => {
     const byId = new Map(batch.map((traced) => [traced.trace.traceId, traced]));
     const assessments = new Map(
       [...byId.keys()].flatMap((traceId) => {
@@ -123,28 +92,51 @@ export class ExchangeTraces {
       result.assessments.written += written;
       result.assessments.missing -= written;
     }
-    for (const { traceId, reason } of refused) this.#refuse(byId.get(traceId) ?? {}, reason);
-  }
+    for (const { traceId, reason } of refused) refuse(byId.get(traceId) ?? {}, reason);
+  };
 
-  /** Adds a line to `refused-traces.jsonl`. */
-  #refuse({ trace, facts }: Partial<Traced>, reason: { name: string; message: string }): void {
-    const { requestId: request_id, file, line } = facts ?? {};
-    const trace_id = trace?.traceId;
-    this.#refused ??= new LineWriter(join(this.#directory, REFUSED_FILE));
-    this.#refused.write(JSON.stringify({ trace_id, event_id: trace?.tags.event_id, request_id, file, line, reason }));
-    this.result.refused++;
-  }
+  return {
+    result,
+    /** @throws errors of MLflow's client if the server cannot be reached or refuses everything */
+    write: async (judged: boolean): Promise<void> => {
+      const verdicts = judged ? await verdictsIn(directory, experiment, run) : undefined;
+      if (verdicts) result.assessments = { written: 0, missing: verdicts.size };
+      try {
+        for await (const batch of tracedIn(directory, tracedOf)) await send(batch, verdicts);
+      } finally {
+        await refusedFile?.close();
+      }
+    },
+  };
+}
 
-  /** The judge's verdicts by the ids of their traces. */
-  async #verdicts(): Promise<Map<string, NewAssessment>> {
-    const verdicts = new Map<string, NewAssessment>();
-    for await (const { value } of jsonLines(join(this.#directory, JUDGED_FILE))) {
-      const judged = value as JudgedReply;
-      const traceId = exchangeTraceId(this.#ports.experiment.id, this.#run, judged.request_id);
-      verdicts.set(traceId, pairAssessment(traceId, judged));
-    }
-    return verdicts;
+/** Yields the exchanges of a replay with their traces, as far as they have one. */
+async function* tracedIn(directory: string, tracedOf: (bytes: Buffer) => Traced | undefined): AsyncGenerator<Traced[]> {
+  let batch: Traced[] = [];
+  let size = 0;
+  // No length limit: a line contains a request and a reply, which together may exceed the limit of a capture line.
+  for await (const { bytes } of scanFile(join(directory, EXCHANGES_FILE), Number.POSITIVE_INFINITY)) {
+    if (!bytes) continue;
+    const traced = tracedOf(Buffer.from(bytes));
+    if (traced) batch.push(traced);
+    size += bytes.length;
+    if (batch.length < BATCH_LINES && size < BATCH_BYTES) continue;
+    yield batch;
+    batch = [];
+    size = 0;
   }
+  yield batch;
+}
+
+/** The judge's verdicts by the ids of their traces. */
+async function verdictsIn(directory: string, { id }: Experiment, run: string): Promise<Map<string, NewAssessment>> {
+  const verdicts = new Map<string, NewAssessment>();
+  for await (const { value } of jsonLines(join(directory, JUDGED_FILE))) {
+    const judged = value as JudgedReply;
+    const traceId = exchangeTraceId(id, run, judged.request_id);
+    verdicts.set(traceId, pairAssessment(traceId, judged));
+  }
+  return verdicts;
 }
 
 function pairAssessment(traceId: string, judged: JudgedReply): NewAssessment {

@@ -10,7 +10,7 @@ import type { NewAssessment } from '../../../src/mlflow/types.ts';
 import type { JudgedReply } from '../../../src/replay/compare/judge-replies.ts';
 import { JUDGED_FILE } from '../../../src/replay/compare/with-captured.ts';
 import { EXCHANGES_FILE } from '../../../src/replay/publish/exchanges.ts';
-import { ExchangeTraces, mlflowRemarks, REFUSED_FILE } from '../../../src/replay/publish/write-traces.ts';
+import { exchangeTraces, mlflowRemarks, REFUSED_FILE } from '../../../src/replay/publish/write-traces.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { captureOf, jsonSide } from '../captures/arbitraries.ts';
 
@@ -57,7 +57,7 @@ async function written(names: readonly string[], verdicts?: readonly JudgedReply
       return memory.writeTraces(of, traces, assessments);
     },
   };
-  const traces = new ExchangeTraces({ client, experiment, runId: 'mlflow-run' }, RUN, directory);
+  const traces = exchangeTraces({ client, experiment, runId: 'mlflow-run' }, RUN, directory);
   const failure = await traces.write(verdicts !== undefined).catch((error: unknown) => error);
   return { result: traces.result, calls, memory, failure };
 }
