@@ -3,63 +3,37 @@
 import { createHash } from 'node:crypto';
 import { isObject } from '../../src/captures/json.ts';
 import { jsonIn } from '../../src/core/values/json-in.ts';
+import { estimateTokens } from '../../src/judge/prompt/tokens.ts';
 
 export interface InferenceRequest {
   contentType: string;
   body: Buffer;
   /** The parsed body when it is a JSON object. */
   json?: Record<string, unknown>;
-  /** The prompt as text: the last user message, `prompt`, `inputs`, or the body itself. */
-  prompt: string;
   stream: boolean;
 }
 
 const VOCABULARY =
   'the parcel leaves depot today and reaches your door before noon please keep the receipt for later use'.split(' ');
 
-function contentText(content: unknown): string {
-  if (typeof content === 'string') return content;
-  if (!Array.isArray(content)) return '';
-  return content.map((part: { text?: unknown }) => (typeof part?.text === 'string' ? part.text : '')).join(' ');
-}
-
-function promptOf(json: Record<string, unknown> | undefined, body: Buffer): string {
-  if (!json) return body.toString('utf8');
-  if (Array.isArray(json.messages)) {
-    const users = (json.messages as { role?: string; content?: unknown }[]).filter((m) => m?.role === 'user');
-    return contentText(users.at(-1)?.content);
-  }
-  for (const key of ['prompt', 'inputs', 'input'] as const) {
-    const value = json[key];
-    if (typeof value === 'string') return value;
-    if (Array.isArray(value)) return value.map(String).join(' ');
-  }
-  return body.toString('utf8');
-}
-
 export function parseRequest(contentType: string, body: Buffer, streamRoute: boolean): InferenceRequest {
   // CSV, an image, or a malformed body gets a reply, too.
   const value = jsonIn(body);
   const json = isObject(value) ? value : undefined;
-  return { contentType, body, json, prompt: promptOf(json, body), stream: streamRoute || json?.stream === true };
+  return { contentType, body, json, stream: streamRoute || json?.stream === true };
 }
 
-/** Returns a number of words that depend on the prompt alone. */
-export function defaultAnswer(request: InferenceRequest, words: number): string {
-  const digest = createHash('sha256').update(request.prompt).digest();
+/** Returns a number of words that depend on the request alone. */
+export function defaultAnswer({ body }: InferenceRequest, words: number): string {
+  const digest = createHash('sha256').update(body).digest();
   return Array.from({ length: words }, (_, i) => VOCABULARY[(digest[i % digest.length] ?? 0) % VOCABULARY.length]).join(
     ' ',
   );
 }
 
-/** Four characters per token, the usual rule of thumb. */
-const estimateTokens = (text: string): number => Math.max(1, Math.ceil(text.length / 4));
-
-function usage(request: InferenceRequest, answer: string) {
-  const prompt = estimateTokens(
-    request.json ? JSON.stringify(request.json.messages ?? request.prompt) : request.prompt,
-  );
-  const completion = answer.split(' ').length;
+function usage({ body }: InferenceRequest, answer: string) {
+  const prompt = estimateTokens(body.toString());
+  const completion = answer === '' ? 0 : answer.split(' ').length;
   return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion };
 }
 
@@ -99,11 +73,11 @@ export function wholeReply(request: InferenceRequest, answer: string): { content
   }
   if (asked.inputs !== undefined) return json({ generated_text: answer });
   if (asked.input !== undefined) {
-    const tokens = estimateTokens(request.prompt);
+    const { completion_tokens: _, ...counts } = usage(request, '');
     return json({
       object: 'list',
       data: [{ object: 'embedding', index: 0, embedding: [0.1, 0.2, 0.3] }],
-      usage: { prompt_tokens: tokens, total_tokens: tokens },
+      usage: counts,
     });
   }
   if (Array.isArray(asked.instances)) return json({ predictions: asked.instances.map(() => ({ score: 0.5 })) });
