@@ -113,10 +113,10 @@ class CaptureJudge implements Judge {
     let rung: Rung = 'json-schema';
     let maxRecordTokens = this.options.maxRecordTokens ?? MAX_RECORD_TOKENS;
     let correction: string | undefined;
-    const record = (): string => within('the record', () => captureRecord(capture, maxRecordTokens).text);
     // Half of what was sent, which may be far below the bound: the next prompt is certainly shorter.
     const halve = (): boolean => {
-      const tokens = estimateTokens(record());
+      const { text } = within('the record', () => captureRecord(capture, maxRecordTokens));
+      const tokens = estimateTokens(text);
       maxRecordTokens = Math.max(MIN_RECORD_TOKENS, Math.floor(tokens / 2));
       return tokens > MIN_RECORD_TOKENS;
     };
@@ -144,7 +144,7 @@ class CaptureJudge implements Judge {
         session.fail(missing, stopped);
         return;
       }
-      const assessed = this.record(answer, missing, session, record);
+      const assessed = this.record(answer, missing, session);
       this.caller.capabilities.noteForm(asked.rung, assessed.inForm);
       if (answer.stop === 'cut') growth = Math.min(MAX_GROWTH, growth * 2);
       if (answer.stop === 'context') halve();
@@ -161,8 +161,8 @@ class CaptureJudge implements Judge {
   }
 
   /** Books the call and keeps the values of its answer. */
-  private record(answer: ModelAnswer, asked: readonly JudgeScorer[], session: Session, record: () => string) {
-    const assessed = assessAnswer(answer, asked, record);
+  private record(answer: ModelAnswer, asked: readonly JudgeScorer[], session: Session) {
+    const assessed = assessAnswer(answer, asked);
     const { readings } = assessed;
     session.book(
       answer.usage,
