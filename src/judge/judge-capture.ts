@@ -25,8 +25,6 @@ import type { Judge, JudgeMoney, JudgeResult, JudgeScorer, ModelAnswer } from '.
 export interface JudgeOptions extends CallerOptions {
   /** `together`: one call for all scorers of a capture; `separate`: one call for each. */
   calls?: 'together' | 'separate' | undefined;
-  /** Maximum number of tokens of the record in one request, see `fencedRecord`. */
-  maxRecordTokens?: number;
   /** Replaces the bound on the answer that follows from the number of scorers. */
   maxTokens?: number | undefined;
   /** Tokens that the model may use for thinking, in addition to the bound. */
@@ -111,7 +109,7 @@ class CaptureJudge implements Judge {
     let missing = scorers;
     let growth = 1;
     let rung: Rung = 'json-schema';
-    let maxRecordTokens = this.options.maxRecordTokens ?? MAX_RECORD_TOKENS;
+    let maxRecordTokens = MAX_RECORD_TOKENS;
     let correction: string | undefined;
     // Half of what was sent, which may be far below the bound: the next prompt is certainly shorter.
     const halve = (): boolean => {

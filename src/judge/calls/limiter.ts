@@ -4,14 +4,6 @@
  */
 import { MAX_CONCURRENT_CALLS } from '../transports/transport.ts';
 
-export interface LimiterOptions {
-  /** Upper bound of the limit. */
-  max?: number;
-  min?: number;
-  start?: number;
-  now?: () => number;
-}
-
 const MIN_CONCURRENCY = 2;
 /** The limit doubles with each round of successful calls: 32 after one round. A first call alone finds out what the model supports. */
 const START_CONCURRENCY = 16;
@@ -25,10 +17,8 @@ export type CallOutcome = 'answered' | 'throttled' | 'other';
 type Release = (outcome: CallOutcome) => void;
 
 export class AdaptiveLimiter {
-  private most: number;
-  private readonly min: number;
-  private readonly now: () => number;
-  private current: number;
+  private most = MAX_CONCURRENT_CALLS;
+  private current = START_CONCURRENCY;
   private inFlight = 0;
   /** Starts the calls that wait, in the order in which they came. */
   private readonly waiting = new Set<() => void>();
@@ -36,18 +26,6 @@ export class AdaptiveLimiter {
   private doubling = true;
   private pausedUntil = 0;
   private pauseTimer: NodeJS.Timeout | undefined;
-
-  constructor({
-    max = MAX_CONCURRENT_CALLS,
-    min = MIN_CONCURRENCY,
-    start = START_CONCURRENCY,
-    now = Date.now,
-  }: LimiterOptions = {}) {
-    this.most = max;
-    this.min = Math.min(min, max);
-    this.now = now;
-    this.current = Math.min(start, max);
-  }
 
   /** The number of calls that may run concurrently now. */
   get limit(): number {
@@ -70,7 +48,7 @@ export class AdaptiveLimiter {
 
   /** Starts no call for `ms`, as the service demanded with `Retry-After`. */
   pause(ms: number): void {
-    this.pausedUntil = Math.max(this.pausedUntil, this.now() + ms);
+    this.pausedUntil = Math.max(this.pausedUntil, Date.now() + ms);
   }
 
   /** Waits for a place. @throws the signal's reason when it is aborted first */
@@ -92,7 +70,7 @@ export class AdaptiveLimiter {
   }
 
   private admit(): void {
-    const pause = this.pausedUntil - this.now();
+    const pause = this.pausedUntil - Date.now();
     if (pause > 0) {
       this.pauseTimer ??= setTimeout(() => {
         this.pauseTimer = undefined;
@@ -122,7 +100,7 @@ export class AdaptiveLimiter {
   private learn(outcome: 'answered' | 'throttled'): void {
     if (outcome === 'throttled') {
       this.doubling = false;
-      this.current = Math.max(this.min, Math.min(this.current, this.most) - DECREASE);
+      this.current = Math.max(MIN_CONCURRENCY, Math.min(this.current, this.most) - DECREASE);
     } else if (this.current < this.most) {
       this.current += this.doubling ? 1 : STEP / this.current;
     }

@@ -36,21 +36,11 @@ export const JUDGE_RETRY: JudgeRetryPolicy = {
   longestRetryAfterMs: 60_000,
 };
 
-/** Events for logs. */
-export type JudgeEvent =
-  | { kind: 'rung'; from: Rung; to: Rung; reason: string }
-  | { kind: 'feature'; feature: Feature; reason: string }
-  | { kind: 'retry'; failure: 'throttled' | 'unavailable'; attempt: number; waitMs: number; reason: string };
-
 export interface CallerOptions {
   retry?: Partial<JudgeRetryPolicy>;
   limiter?: AdaptiveLimiter;
   /** What stands before each call, over all functions of the stack. Absent: nothing. */
   limits?: JudgeLimits | undefined;
-  /** Epoch milliseconds after which no attempt starts: the end of the Lambda, less the time to write the verdicts. */
-  deadline?: () => number | undefined;
-  onEvent?: (event: JudgeEvent) => void;
-  now?: () => number;
 }
 
 export interface Question {
@@ -93,9 +83,6 @@ export class ModelCaller {
   private readonly transport: JudgeTransport;
   private readonly limits: JudgeLimits | undefined;
   private readonly retry: JudgeRetryPolicy;
-  private readonly deadline: () => number | undefined;
-  private readonly onEvent: (event: JudgeEvent) => void;
-  private readonly now: () => number;
 
   get sourceId(): string {
     return this.transport.sourceId;
@@ -106,9 +93,6 @@ export class ModelCaller {
     this.limits = options.limits;
     this.retry = { ...JUDGE_RETRY, ...options.retry };
     this.limiter = options.limiter ?? new AdaptiveLimiter();
-    this.deadline = options.deadline ?? (() => undefined);
-    this.onEvent = options.onEvent ?? (() => {});
-    this.now = options.now ?? Date.now;
   }
 
   /**
@@ -132,11 +116,10 @@ export class ModelCaller {
         continue;
       }
       if (failure.kind !== 'throttled' && failure.kind !== 'unavailable') throw failure;
-      startedAt ??= this.now();
+      startedAt ??= Date.now();
       const wait = waitAfter(this.retry, attempt, failure.retryAfterMs);
-      if (wait === undefined || this.isLate(startedAt, wait)) throw failure;
+      if (wait === undefined || Date.now() + wait - startedAt > this.retry.forMs) throw failure;
       if (failure.usage !== undefined) await lost(failure.usage);
-      this.onEvent({ kind: 'retry', failure: failure.kind, attempt, waitMs: wait, reason: failure.message });
       await sleep(wait, undefined, signal && { signal }).catch(() => {
         const facts = { cause: signal?.reason };
         throw new CallFailure('aborted', 'The judging was canceled before a retry', facts);
@@ -156,12 +139,6 @@ export class ModelCaller {
       leave('other');
       return canceledBeforeCall(reason);
     });
-    const deadline = this.deadline();
-    if (deadline !== undefined && this.now() > deadline) {
-      release('other');
-      leave('other');
-      return canceledBeforeCall(new Error('the deadline for calls has passed'));
-    }
     // Determined only now, because calls that were ahead may have found that the model refuses a rung.
     const rung = looser(this.capabilities.rung, question.rung);
     let ask: Ask | undefined;
@@ -214,7 +191,7 @@ export class ModelCaller {
     // The alarm stays on while no call is made.
     noteThrottle('judge');
     const until = `no call until ${new Date(openUntil).toISOString()}`;
-    throw new CallFailure(breaker.forDay ? 'day' : 'paused', until, { retryAfterMs: openUntil - this.now() });
+    throw new CallFailure(breaker.forDay ? 'day' : 'paused', until, { retryAfterMs: openUntil - Date.now() });
   }
 
   /** Sends the request when its tokens are due: at first those of its worst case, then those that it used. */
@@ -244,18 +221,12 @@ export class ModelCaller {
     const { feature, message } = failure;
     const canStepDown = feature !== undefined && (!isRung(feature) || this.capabilities.refuseRung(rung));
     if (!canStepDown) throw new CallFailure('rejected', message, { cause: failure });
-    if (isRung(feature)) {
-      this.onEvent({ kind: 'rung', from: rung, to: this.capabilities.rung, reason: message });
-    } else if (this.transport.userSet.has(feature)) {
+    if (isRung(feature)) return;
+    if (this.transport.userSet.has(feature)) {
       throw new CallFailure('refused', `The model refuses the parameter ${feature} of the settings: ${message}`, {
         cause: failure,
       });
-    } else if (this.capabilities.refuseFeature(feature)) this.onEvent({ kind: 'feature', feature, reason: message });
-  }
-
-  private isLate(startedAt: number, wait: number): boolean {
-    const at = this.now() + wait;
-    const deadline = this.deadline();
-    return at - startedAt > this.retry.forMs || (deadline !== undefined && at > deadline);
+    }
+    this.capabilities.refuseFeature(feature);
   }
 }

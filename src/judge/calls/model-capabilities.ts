@@ -62,11 +62,8 @@ export class ModelCapabilities {
     return this.rung !== rung;
   }
 
-  /** @returns false if the feature was already known to be missing */
-  refuseFeature(feature: Feature): boolean {
-    if (this.lacking.has(feature)) return false;
+  refuseFeature(feature: Feature): void {
     this.lacking.add(feature);
-    return true;
   }
 
   /** Records whether an answer had the form of the rung. */

@@ -1,6 +1,5 @@
 /** Starts a stand-in judge on a free port, and creates judges that call it as a Lambda does. */
 import type { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
-import type { JudgeEvent } from '../../../src/judge/calls/model-caller.ts';
 import { createJudge, type JudgeConfig } from '../../../src/judge/connect.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
@@ -37,15 +36,13 @@ export const QUICK_RETRY = { baseMs: 2, capMs: 20 };
 export interface Rig {
   standIn: StandInJudge;
   client: BedrockRuntimeClient;
-  /** All events of the judges that `judge` created. */
-  events: JudgeEvent[];
   judge(config?: Partial<JudgeConfig>): Judge;
   /** Resets the stand-in to this behavior. */
   behave(behavior?: BehaviorInput): void;
 }
 
 export function useStandIn(): Rig {
-  const rig = { events: [] as JudgeEvent[] } as Rig;
+  const rig = {} as Rig;
   beforeAll(async () => {
     rig.standIn = await startStandInJudge({ keepCalls: 5000 });
     rig.client = createBedrockClient({ endpoint: rig.standIn.url, region: 'us-east-1', credentials });
@@ -61,13 +58,11 @@ export function useStandIn(): Rig {
       clients: { bedrockRuntime: rig.client },
       price,
       retry: QUICK_RETRY,
-      onEvent: (event) => rig.events.push(event),
       ...config,
     });
   rig.behave = (behavior = {}) => {
     rig.standIn.behave(behavior);
     rig.standIn.forget();
-    rig.events.length = 0;
   };
   return rig;
 }

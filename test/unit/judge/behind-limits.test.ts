@@ -48,7 +48,8 @@ test('a call is reported with its outcome, and throttling is counted', async () 
 });
 
 test('an open breaker stops the judging at once, without a call', async () => {
-  const { judge, asks } = scriptedJudge(({ prompt }) => told(goodAnswer(prompt.scorers)), { limits, now: () => 1000 });
+  const { judge, asks } = scriptedJudge(({ prompt }) => told(goodAnswer(prompt.scorers)), { limits });
+  const clock = jest.spyOn(Date, 'now').mockReturnValue(1000);
   breaker.openUntilMs = 61_000;
   const paused = await judge.judge(chatCapture(), YES_NO_SCORERS).catch((error: unknown) => error);
   expect(paused).toBeInstanceOf(JudgePaused);
@@ -58,6 +59,7 @@ test('an open breaker stops the judging at once, without a call', async () => {
   expect(held).toBeInstanceOf(JudgeHeld);
   expect(held).toMatchObject({ heldFor: 'providerDay' });
   expect(asks).toEqual([]);
+  clock.mockRestore();
   // The alarm stays on while no call is made.
   expect(takeThrottles()).toMatchObject({ judge: 2 });
   expect(breaker.reports).toEqual([]);

@@ -1,6 +1,6 @@
 /** The limiter of concurrent judge calls adapts to throttling. */
 import { setTimeout as sleep, setImmediate as tick } from 'node:timers/promises';
-import { AdaptiveLimiter, type CallOutcome, type LimiterOptions } from '../../../src/judge/calls/limiter.ts';
+import { AdaptiveLimiter, type CallOutcome } from '../../../src/judge/calls/limiter.ts';
 
 /** Runs calls against a service. `outcome` decides how a call ends by the number of concurrent calls. */
 async function run(limiter: AdaptiveLimiter, calls: number, outcome: (served: number) => CallOutcome): Promise<number> {
@@ -23,11 +23,10 @@ async function run(limiter: AdaptiveLimiter, calls: number, outcome: (served: nu
 
 const answered = (): CallOutcome => 'answered';
 const throttled = (): CallOutcome => 'throttled';
-const limiter = (options: LimiterOptions = {}) => new AdaptiveLimiter(options);
 
 test('grows quickly to its bound while calls are answered, and never exceeds it', async () => {
-  const subject = limiter({ max: 32, start: 8 });
-  expect(subject.limit).toBe(8);
+  const subject = new AdaptiveLimiter();
+  expect(subject.limit).toBe(16);
   const most = await run(subject, 200, answered);
   expect(subject.limit).toBe(32);
   expect(most).toBe(32);
@@ -35,18 +34,18 @@ test('grows quickly to its bound while calls are answered, and never exceeds it'
 });
 
 test('calls resume after the bound was 0 for a while, during which those in flight were answered', async () => {
-  const subject = limiter({ max: 32, start: 8 });
+  const subject = new AdaptiveLimiter();
   const releases = await Promise.all(Array.from({ length: 4 }, () => subject.acquire()));
   subject.max = 0;
   for (const release of releases) release('answered');
   const waiting = subject.acquire();
   subject.max = 16;
   (await Promise.race([waiting, sleep(1_000)]))?.('answered');
-  expect([subject.limit, subject.active]).toEqual([9, 0]);
+  expect([subject.limit, subject.active]).toEqual([16, 0]);
 });
 
 test('shrinks to its minimum under heavy throttling, and recovers afterward', async () => {
-  const subject = limiter({ max: 32, start: 32, min: 2 });
+  const subject = new AdaptiveLimiter();
   await run(subject, 200, throttled);
   expect(subject.limit).toBe(2);
   await run(subject, 600, answered);
@@ -54,7 +53,8 @@ test('shrinks to its minimum under heavy throttling, and recovers afterward', as
 });
 
 test('shrinks little after a few refusals', async () => {
-  const subject = limiter({ max: 32, start: 32 });
+  const subject = new AdaptiveLimiter();
+  await run(subject, 64, answered);
   let call = 0;
   await run(subject, 320, () => (call++ % 32 === 0 ? 'throttled' : 'answered'));
   expect(subject.limit).toBeGreaterThanOrEqual(30);
@@ -62,20 +62,20 @@ test('shrinks little after a few refusals', async () => {
 
 test('settles near the capacity of the service', async () => {
   const CAPACITY = 12;
-  const subject = limiter({ max: 32, start: 8 });
+  const subject = new AdaptiveLimiter();
   await run(subject, 1000, (served) => (served > CAPACITY ? 'throttled' : 'answered'));
   expect(subject.limit).toBeGreaterThanOrEqual(8);
   expect(subject.limit).toBeLessThanOrEqual(CAPACITY + 4);
 });
 
 test('ignores other failures', async () => {
-  const subject = limiter({ start: 8 });
+  const subject = new AdaptiveLimiter();
   await run(subject, 50, () => 'other');
-  expect(subject.limit).toBe(8);
+  expect(subject.limit).toBe(16);
 });
 
 test('starts no call during Retry-After', async () => {
-  const subject = limiter({ start: 4 });
+  const subject = new AdaptiveLimiter();
   subject.pause(80);
   const before = performance.now();
   (await subject.acquire())('answered');
@@ -83,7 +83,8 @@ test('starts no call during Retry-After', async () => {
 });
 
 test('removes an aborted call from the queue, and lets the others continue', async () => {
-  const subject = limiter({ max: 1, start: 1, min: 1 });
+  const subject = new AdaptiveLimiter();
+  subject.max = 1;
   const release = await subject.acquire();
   const abort = new AbortController();
   const gone = subject.acquire(abort.signal);

@@ -22,21 +22,6 @@ test('a service that demands a wait stops all calls, unless the wait is too long
   }
 });
 
-test.each([
-  [-1, 0, 'ChunkOutOfTime'],
-  [0, 1, 'JudgeUnavailable'],
-  [1_000, 2, 'JudgeUnavailable'],
-])('no call starts after the deadline (%d ms away: %d calls)', async (deadline, calls, name) => {
-  const { judge, asks } = scriptedJudge(
-    () => {
-      throw new CallFailure('unavailable', 'away');
-    },
-    { now: () => 0, deadline: () => deadline },
-  );
-  await expect(judge.judge(chatCapture(), YES_NO_SCORERS)).rejects.toMatchObject({ name });
-  expect(asks).toHaveLength(calls);
-});
-
 test('a call that waits for the first one ends when it is canceled', async () => {
   const capabilities = new ModelCapabilities();
   await capabilities.enter();
