@@ -7,7 +7,7 @@ import type { Capture } from '../src/captures/types.ts';
 import { activeScorers } from '../src/judge/active-scorers.ts';
 import { cascade } from '../src/judge/cascade.ts';
 import { createJudge } from '../src/judge/connect.ts';
-import { type Expected, expectedCalls } from '../src/judge/pricing/estimate.ts';
+import { expectedCalls } from '../src/judge/pricing/estimate.ts';
 import { PRICE_SOURCE, priceCall } from '../src/judge/pricing/prices.ts';
 import { FAILING_SHARE } from '../src/judge/pricing/request-tokens.ts';
 import { applicability } from '../src/judge/scorers/applicability.ts';
@@ -80,7 +80,7 @@ function ways(verdicts: number): [string, Partial<Settings>, Way?][] {
   ];
 }
 
-const per1000 = ({ usd }: Pick<Expected, 'usd'>): number => round((usd ?? Number.NaN) * 1000);
+const per1000 = ({ usd }: { usd: number | null }): number => round((usd ?? Number.NaN) * 1000);
 
 function estimated(log: Log): Map<string, number> {
   const text = (tokens: number): string => 'abc '.repeat(tokens);

@@ -6,6 +6,7 @@ import {
   RetryableError,
   type RetryableErrorName,
 } from '../core/errors/errors.ts';
+import { emptySpend } from './spend.ts';
 import type { CallUsage, JudgeResult } from './types.ts';
 
 /** A feature that a model may lack. After a refusal the judge works without it. */
@@ -135,7 +136,7 @@ export function afterAnswers<E extends object>(error: E, result: JudgeResult): E
 /** Returns the verdicts and the spend of a judge that then failed with `error`. */
 export function answeredBefore(error: unknown): JudgeResult {
   const known = typeof error === 'object' && error !== null ? resultsBefore.get(error) : undefined;
-  return known ?? { verdicts: [], spend: { calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 } };
+  return known ?? { verdicts: [], spend: emptySpend() };
 }
 
 /** Codes of error verdicts, as they are written to `feedback.error`. */

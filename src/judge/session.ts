@@ -1,25 +1,19 @@
 /** The state of judging one capture: the spend so far, and each scorer's outcome so far. */
 import type { AssessmentValue } from '../mlflow/types.ts';
 import type { VerdictProblem } from './errors.ts';
-import {
-  type Amount,
-  addAmounts,
-  cacheUseOf,
-  divideCall,
-  noAmount,
-  type PriceOfCall,
-  verdictUsage,
-} from './pricing/call-amounts.ts';
-import type { CacheUse, CallUsage, JudgeMoney, JudgeResult, JudgeScorer, Verdict } from './types.ts';
+import { cacheUseOf, divideCall, type PriceOfCall } from './pricing/call-amounts.ts';
+import { addSpend, emptySpend, sumUsage } from './spend.ts';
+import type { CallUsage, JudgeMoney, JudgeResult, JudgeScorer, Verdict, VerdictUsage } from './types.ts';
 
 type Outcome =
   | { outcome: 'verdict'; value: AssessmentValue; rationale: string }
   | { outcome: 'error'; error: VerdictProblem };
 
+const NO_USAGE: VerdictUsage = { inputTokens: 0, outputTokens: 0, usd: 0 };
+
 export class Session {
-  private calls = 0;
-  private cache: CacheUse = {};
-  private readonly amounts = new Map<string, Amount>();
+  private readonly spend = emptySpend();
+  private readonly usage = new Map<string, VerdictUsage>();
   private readonly outcomes = new Map<string, Outcome>();
   private readonly price: PriceOfCall;
   private readonly scorers: readonly JudgeScorer[];
@@ -33,12 +27,11 @@ export class Session {
 
   /** Books a call on the scorers that it asked, in proportion to the length of their answers. */
   book(usage: CallUsage, asked: readonly JudgeScorer[], answerChars: readonly number[] = asked.map(() => 0)): void {
-    this.calls += 1;
-    if (usage.asksForCache) this.cache = cacheUseOf(usage, this.cache);
-    divideCall(usage, this.price, answerChars).forEach((amount, index) => {
-      const name = asked[index]?.name ?? '';
-      this.amounts.set(name, addAmounts(this.amountOf(name), amount));
-    });
+    const parts = divideCall(usage, this.price, answerChars);
+    addSpend(this.spend, { calls: 1, ...parts.reduce(sumUsage, NO_USAGE), ...cacheUseOf(usage) });
+    for (const [index, { name }] of asked.entries()) {
+      this.usage.set(name, sumUsage(this.usageOf(name), parts[index] ?? NO_USAGE));
+    }
   }
 
   answer(scorer: JudgeScorer, value: AssessmentValue, rationale: string): void {
@@ -52,17 +45,16 @@ export class Session {
     }
   }
 
-  private amountOf(name: string): Amount {
-    return this.amounts.get(name) ?? noAmount();
+  private usageOf(name: string): VerdictUsage {
+    return this.usage.get(name) ?? NO_USAGE;
   }
 
   /** Verdicts and error verdicts so far, in the order of the scorers, and everything that was spent. */
   result(): JudgeResult {
     const verdicts = this.scorers.flatMap(({ name }): Verdict[] => {
       const outcome = this.outcomes.get(name);
-      return outcome === undefined ? [] : [{ scorer: name, ...outcome, usage: verdictUsage(this.amountOf(name)) }];
+      return outcome === undefined ? [] : [{ scorer: name, ...outcome, usage: this.usageOf(name) }];
     });
-    const total = [...this.amounts.values()].reduce(addAmounts, noAmount());
-    return { verdicts, spend: { calls: this.calls, ...verdictUsage(total), ...this.cache } };
+    return { verdicts, spend: { ...this.spend } };
   }
 }

@@ -4,14 +4,18 @@ import type { VerdictUsage } from './types.ts';
 
 export const emptySpend = (): JudgeSpend => ({ calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 });
 
-export const addUsd = (a: number | null, b: number | null): number | null => (a === null || b === null ? null : a + b);
+/** Money is counted in whole trillionths of a dollar, whose sums are not rounded: the cheapest token costs some ten thousand of them. */
+export const UNITS_PER_USD = 1e12;
+
+export const addUsd = (a: number | null, b: number | null): number | null =>
+  a === null || b === null ? null : Math.round((a + b) * UNITS_PER_USD) / UNITS_PER_USD;
 
 /** Adds `more` to `total`, `times` times. */
 export function addSpend(total: JudgeSpend, more: JudgeSpend, times = 1): JudgeSpend {
   total.calls += times * more.calls;
   total.inputTokens += times * more.inputTokens;
   total.outputTokens += times * more.outputTokens;
-  total.usd = total.usd === null || more.usd === null ? null : total.usd + times * more.usd;
+  total.usd = addUsd(total.usd, more.usd === null ? null : times * more.usd);
   for (const name of ['cacheCalls', 'cacheReadTokens', 'cacheWriteTokens'] as const) {
     if (more[name] !== undefined) total[name] = (total[name] ?? 0) + times * more[name];
   }

@@ -1,43 +1,16 @@
-/**
- * Divides the cost of a call among its scorers, so that the parts sum exactly to the whole. Money is counted in whole
- * trillionths of a dollar, whose sums are not rounded.
- */
+/** Divides the cost of a call among its scorers, so that the parts sum exactly to the whole. */
 
+import { UNITS_PER_USD } from '../spend.ts';
 import type { CacheUse, CallUsage, VerdictUsage } from '../types.ts';
-
-/** The cheapest token costs about ten thousand units. 9,000 dollars fit into a safe integer. */
-const UNITS_PER_USD = 1e12;
-
-export interface Amount {
-  inputTokens: number;
-  outputTokens: number;
-  /** `null` if the price is unknown. */
-  units: number | null;
-}
 
 /** Returns the cost of a call in US dollars; `null` if the model's price is unknown. */
 export type PriceOfCall = (usage: CallUsage) => number | null;
 
-export const noAmount = (): Amount => ({ inputTokens: 0, outputTokens: 0, units: 0 });
-
-export const addAmounts = (a: Amount, b: Amount): Amount => ({
-  inputTokens: a.inputTokens + b.inputTokens,
-  outputTokens: a.outputTokens + b.outputTokens,
-  units: a.units === null || b.units === null ? null : a.units + b.units,
-});
-
-export const verdictUsage = ({ inputTokens, outputTokens, units }: Amount): VerdictUsage => ({
-  inputTokens,
-  outputTokens,
-  usd: units === null ? null : units / UNITS_PER_USD,
-});
-
-/** Adds a call that asked for caching to the use of the prompt cache. */
-export const cacheUseOf = (usage: CallUsage, before: CacheUse): CacheUse => ({
-  cacheCalls: (before.cacheCalls ?? 0) + 1,
-  cacheReadTokens: (before.cacheReadTokens ?? 0) + (usage.cacheReadInputTokens ?? 0),
-  cacheWriteTokens: (before.cacheWriteTokens ?? 0) + (usage.cacheWriteInputTokens ?? 0),
-});
+/** The use of the prompt cache by a call, if it asked for it. */
+export const cacheUseOf = ({ asksForCache, cacheReadInputTokens, cacheWriteInputTokens }: CallUsage): CacheUse =>
+  asksForCache
+    ? { cacheCalls: 1, cacheReadTokens: cacheReadInputTokens ?? 0, cacheWriteTokens: cacheWriteInputTokens ?? 0 }
+    : {};
 
 const toUnits = (usd: number | null): number | null => (usd === null ? null : Math.round(usd * UNITS_PER_USD));
 
@@ -85,7 +58,7 @@ const NO_INPUT = { inputTokens: 0, cacheReadInputTokens: 0, cacheWriteInputToken
  * and output by the length of each answer.
  * @param answerChars characters of each scorer's answer, 0 if it has none
  */
-export function divideCall(usage: CallUsage, price: PriceOfCall, answerChars: readonly number[]): Amount[] {
+export function divideCall(usage: CallUsage, price: PriceOfCall, answerChars: readonly number[]): VerdictUsage[] {
   const equal = answerChars.map(() => 1);
   const byLength = answerChars.some((chars) => chars > 0) ? answerChars : equal;
   const input = divideWhole(allInputTokens(usage), equal);
@@ -102,6 +75,6 @@ export function divideCall(usage: CallUsage, price: PriceOfCall, answerChars: re
   return answerChars.map((_, index) => ({
     inputTokens: input[index] ?? 0,
     outputTokens: output[index] ?? 0,
-    units: money === undefined ? null : (money.input[index] ?? 0) + (money.output[index] ?? 0),
+    usd: money === undefined ? null : ((money.input[index] ?? 0) + (money.output[index] ?? 0)) / UNITS_PER_USD,
   }));
 }

@@ -3,7 +3,7 @@
 import { inSample } from '../../captures/trace/ids.ts';
 import type { Capture } from '../../captures/types.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
-import type { CostEstimate } from '../../core/contract/receipts.ts';
+import type { CostEstimate, JudgeSpend } from '../../core/contract/receipts.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { askedFirst } from '../cascade.ts';
 import { chatCapture } from '../chat-capture.ts';
@@ -13,6 +13,7 @@ import { MAX_RECORD_TOKENS } from '../prompt/build-prompt.ts';
 import type { AlwaysRule, CaptureContext } from '../scorers/always-rules.ts';
 import { applicability } from '../scorers/applicability.ts';
 import { isJudgeScorer } from '../scorers/scorer-set.ts';
+import { addSpend, emptySpend } from '../spend.ts';
 import { answerBounds, readParameters } from '../transports/parameters.ts';
 import type { JudgeScorer, Scorer } from '../types.ts';
 import { PRICE_SOURCE, priceCall, priceOptions, ratesOf, requireKnownPrice } from './prices.ts';
@@ -41,11 +42,11 @@ export function createCostEstimator(
   always: AlwaysRule = () => undefined,
 ) {
   const asked = scorers.filter(isJudgeScorer);
-  const total = new Total(settings, options);
+  const total = totalOf(settings, options);
   return {
     /** Adds one capture that the run would trace. */
     add(capture: Capture, traceId: string, context?: CaptureContext): void {
-      total.captures += 1;
+      total.counts.captures += 1;
       const isAlways = always(capture, context) !== undefined;
       if (!isAlways && !inSample(traceId, options.sampleRate)) return;
       const due = asked.filter(
@@ -82,9 +83,9 @@ export function estimateFromSizes(
   options: EstimateOptions,
   sizes: { captures: number; bytes: number },
 ): CostEstimate {
-  const total = new Total(settings, options);
+  const total = totalOf(settings, options);
   const asked = scorers.filter(isJudgeScorer);
-  total.captures = sizes.captures;
+  total.counts.captures = sizes.captures;
   const judged = Math.round(sizes.captures * options.sampleRate);
   if (judged > 0 && asked.length > 0) {
     const textBytes = Math.max(0, sizes.bytes / sizes.captures - ENVELOPE_BYTES);
@@ -101,63 +102,47 @@ export function estimateFromSizes(
   );
 }
 
-class Total {
-  captures = 0;
-  private readonly settings: JudgeSettings;
-  private readonly options: EstimateOptions;
-  private judged = 0;
-  private expected: Expected = { calls: 0, inputTokens: 0, outputTokens: 0, cachedTokens: 0, usd: 0 };
-
-  constructor(settings: JudgeSettings, options: EstimateOptions) {
-    this.settings = settings;
-    this.options = options;
-  }
-
-  add(expected: Expected, captures: number): void {
-    this.judged += captures;
-    this.expected = added(this.expected, expected, captures);
-  }
-
-  result(how: string): CostEstimate {
-    const { JUDGE_CASCADE: first, BEDROCK_MODEL_ID: model } = this.settings;
-    const { calls, inputTokens, outputTokens, usd } = this.expected;
-    const prices = [this.priceOf(model), ...(first === undefined ? [] : [this.priceOf(first)])];
-    return {
-      captures: this.captures,
-      judgedCaptures: this.judged,
-      judgeCalls: Math.round(calls),
-      inputTokens: Math.round(inputTokens),
-      outputTokens: Math.round(outputTokens),
-      usd: this.isFree(model) ? 0 : usd,
-      model: this.isFree(model) ? judgeName(model) : model,
-      basis: [how, ...this.assumptions(), ...prices].join('; ').concat('.'),
-    };
-  }
-
-  private readonly isFree = (model: string): boolean => !this.options.asListed && isStandIn(model);
-
-  private assumptions(): string[] {
-    const { JUDGE_CASCADE: first, JUDGE_RATIONALES: rationales } = this.settings;
-    const percent = `${FAILING_SHARE * 100}%`;
-    return [
-      ...(this.expected.cachedTokens > 0
-        ? [
-            'existing verdicts and repeated questions are not taken into account',
-            'a prefix that is cached is read from the cache',
-          ]
-        : ['existing verdicts, repeated questions and prompt caching are not taken into account']),
-      ...(rationales === 'failures' ? [`${percent} of the verdicts are assumed to fail`] : []),
-      ...(first === undefined ? [] : [`${percent} of the verdicts of ${first} are assumed to fail or to be unsure`]),
-    ];
-  }
-
-  private priceOf(model: string): string {
-    if (this.isFree(model)) return `the ${judgeName(model)} costs nothing`;
-    const isBatch = this.options.judge === 'batch' && model === firstModel(this.settings);
-    const rates = ratesOf(model, priceOptions(this.settings));
-    if (rates === null) return `the price of ${model} is unknown`;
-    return `${model} costs ${rates.input} and ${rates.output} US dollars per million input and output tokens${isBatch ? ', half of it in batch inference' : ''} (${PRICE_SOURCE})`;
-  }
+function totalOf(settings: JudgeSettings, options: EstimateOptions) {
+  const { JUDGE_CASCADE: first, BEDROCK_MODEL_ID: model, JUDGE_RATIONALES: rationales } = settings;
+  const isFree = (judge: string): boolean => !options.asListed && isStandIn(judge);
+  const percent = `${FAILING_SHARE * 100}%`;
+  const counts = { captures: 0, judgedCaptures: 0 };
+  const expected = emptySpend();
+  const priceOf = (judge: string): string => {
+    if (isFree(judge)) return `the ${judgeName(judge)} costs nothing`;
+    const isBatch = options.judge === 'batch' && judge === firstModel(settings);
+    const rates = ratesOf(judge, priceOptions(settings));
+    if (rates === null) return `the price of ${judge} is unknown`;
+    return `${judge} costs ${rates.input} and ${rates.output} US dollars per million input and output tokens${isBatch ? ', half of it in batch inference' : ''} (${PRICE_SOURCE})`;
+  };
+  const assumptions = (): string[] => [
+    ...(expected.cacheReadTokens
+      ? [
+          'existing verdicts and repeated questions are not taken into account',
+          'a prefix that is cached is read from the cache',
+        ]
+      : ['existing verdicts, repeated questions and prompt caching are not taken into account']),
+    ...(rationales === 'failures' ? [`${percent} of the verdicts are assumed to fail`] : []),
+    ...(first === undefined ? [] : [`${percent} of the verdicts of ${first} are assumed to fail or to be unsure`]),
+  ];
+  return {
+    counts,
+    add(calls: JudgeSpend, captures: number): void {
+      counts.judgedCaptures += captures;
+      addSpend(expected, calls, captures);
+    },
+    result: (how: string): CostEstimate => ({
+      ...counts,
+      judgeCalls: Math.round(expected.calls),
+      inputTokens: Math.round(expected.inputTokens),
+      outputTokens: Math.round(expected.outputTokens),
+      usd: isFree(model) ? 0 : expected.usd,
+      model: isFree(model) ? judgeName(model) : model,
+      basis: [how, ...assumptions(), ...[model, ...(first === undefined ? [] : [first])].map(priceOf)]
+        .join('; ')
+        .concat('.'),
+    }),
+  };
 }
 
 // --------------------------------------------------------------------------------------------- calls for a capture
@@ -169,17 +154,6 @@ export type PricedSettings = Pick<
 > &
   Partial<Pick<LambdaEnvironment, 'JUDGE_CASCADE' | 'JUDGE_PREFIX'>>;
 
-/** Expected figures for a capture; averages, so they are no whole numbers. */
-export interface Expected {
-  calls: number;
-  inputTokens: number;
-  outputTokens: number;
-  /** Input tokens that are read from the prompt cache. */
-  cachedTokens: number;
-  /** US dollars; `null` if a price is unknown. */
-  usd: number | null;
-}
-
 interface Way {
   judge?: RunOptions['judge'];
   /** Whether a prefix that is long enough is read from the cache. Default: if `JUDGE_PREFIX` is `cached`. */
@@ -189,7 +163,7 @@ interface Way {
 }
 
 /**
- * Expects a capture to be judged by one call, or by one for each scorer. In a cascade the judge is asked about the captures
+ * Returns averages, which are no whole numbers. Expects a capture to be judged by one call, or by one for each scorer. In a cascade the judge is asked about the captures
  * with a verdict that fails, at the full price even if the first model is asked in batch inference.
  */
 export function expectedCalls(
@@ -197,41 +171,33 @@ export function expectedCalls(
   capture: Capture,
   scorers: readonly JudgeScorer[],
   way: Way = {},
-): Expected {
+): JudgeSpend {
   const { JUDGE_CALLS: calls, JUDGE_CASCADE, BEDROCK_MODEL_ID: main } = settings;
   const sized = (asked: readonly JudgeScorer[], parameters: Record<string, unknown>): AskSize =>
     askSize(capture, asked, { calls, ...answerBounds(readParameters(parameters)) });
   const { judge: judging = 'converse' } = way;
-  const priced = (model: string, size: AskSize, judge: RunOptions['judge']): Expected => {
+  const priced = (model: string, size: AskSize, judge: RunOptions['judge']): JudgeSpend => {
     const { cacheHits = settings.JUDGE_PREFIX === 'cached' && calls !== 'separate' } = way;
     const isCached = cacheHits && judge !== 'batch' && size.prefixTokens >= (cacheMinimum(model) ?? Infinity);
     const cacheReadInputTokens = isCached ? size.prefixTokens : 0;
     const { inputTokens, outputTokens } = size;
     const usage = { inputTokens: inputTokens - cacheReadInputTokens, outputTokens, cacheReadInputTokens };
     const usd = priceCall(model, usage, priceOptions(settings, judge));
-    return { calls: size.calls, inputTokens, outputTokens, cachedTokens: cacheReadInputTokens, usd };
+    return { calls: size.calls, inputTokens, outputTokens, cacheReadTokens: cacheReadInputTokens, usd };
   };
   if (JUDGE_CASCADE === undefined) return priced(main, sized(scorers, settings.MLFLOW_EVALUATION_MODEL_PARAM), judging);
   const first = priced(firstModel(settings), sized(scorers.map(askedFirst), {}), judging);
   const { failingCaptures: share = 1 - (1 - FAILING_SHARE) ** scorers.length } = way;
   const asked = Math.min(scorers.length, Math.max(1, (FAILING_SHARE * scorers.length) / share));
   const fewer = Math.floor(asked);
-  const again = (count: number): Expected => {
+  const again = (count: number): JudgeSpend => {
     const open = scorers.slice(0, count).map(withRationale);
     return priced(main, sized(open, settings.MLFLOW_EVALUATION_MODEL_PARAM), 'converse');
   };
   // Between two whole numbers of scorers, the average of both.
-  const some = added(first, again(fewer), share * (fewer + 1 - asked));
-  return asked === fewer ? some : added(some, again(fewer + 1), share * (asked - fewer));
+  const some = addSpend(first, again(fewer), share * (fewer + 1 - asked));
+  return asked === fewer ? some : addSpend(some, again(fewer + 1), share * (asked - fewer));
 }
 
 /** What fails has words. */
 const withRationale = memoByScorer((scorer) => ({ ...scorer, isTerse: false }));
-
-const added = (total: Expected, more: Expected, times: number): Expected => ({
-  calls: total.calls + times * more.calls,
-  inputTokens: total.inputTokens + times * more.inputTokens,
-  outputTokens: total.outputTokens + times * more.outputTokens,
-  cachedTokens: total.cachedTokens + times * more.cachedTokens,
-  usd: total.usd === null || more.usd === null ? null : total.usd + times * more.usd,
-});

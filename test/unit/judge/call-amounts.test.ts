@@ -1,12 +1,7 @@
 /** Dividing the tokens and cost of a call among its scorers. */
 import fc from 'fast-check';
-import {
-  addAmounts,
-  divideCall,
-  divideWhole,
-  noAmount,
-  verdictUsage,
-} from '../../../src/judge/pricing/call-amounts.ts';
+import { divideCall, divideWhole } from '../../../src/judge/pricing/call-amounts.ts';
+import { sumUsage } from '../../../src/judge/spend.ts';
 
 const sum = (numbers: number[]): number => numbers.reduce((a, b) => a + b, 0);
 
@@ -37,7 +32,7 @@ test('divides a call so that tokens and money sum to the whole', () => {
           usage.inputTokens * rate + usage.outputTokens * 5 * rate + (usage.cacheReadInputTokens ?? 0) * 0.1 * rate;
         const usage = { inputTokens, outputTokens, cacheReadInputTokens };
         const parts = divideCall(usage, price, chars);
-        const total = verdictUsage(parts.reduce(addAmounts, noAmount()));
+        const total = parts.reduce(sumUsage);
         expect(total.inputTokens).toBe(inputTokens + cacheReadInputTokens);
         expect(total.outputTokens).toBe(outputTokens);
         expect(total.usd).toBe(Math.round(price(usage) * 1e12) / 1e12);
@@ -49,14 +44,14 @@ test('divides a call so that tokens and money sum to the whole', () => {
 test('assigns more output to the longer answer, and equal parts of the input', () => {
   const price = ({ inputTokens, outputTokens }: { inputTokens: number; outputTokens: number }) =>
     inputTokens * 1e-6 + outputTokens * 5e-6;
-  const [short, long] = divideCall({ inputTokens: 100, outputTokens: 40 }, price, [10, 30]).map(verdictUsage);
+  const [short, long] = divideCall({ inputTokens: 100, outputTokens: 40 }, price, [10, 30]);
   expect(short).toEqual({ inputTokens: 50, outputTokens: 10, usd: 0.0001 });
   expect(long).toEqual({ inputTokens: 50, outputTokens: 30, usd: 0.0002 });
 });
 
 test('keeps an unknown price unknown', () => {
-  const [part] = divideCall({ inputTokens: 10, outputTokens: 5 }, () => null, [1]).map(verdictUsage);
+  const [part] = divideCall({ inputTokens: 10, outputTokens: 5 }, () => null, [1]);
   expect(part).toEqual({ inputTokens: 10, outputTokens: 5, usd: null });
-  const known = { inputTokens: 1, outputTokens: 1, units: 5 };
-  expect(verdictUsage(addAmounts(known, { ...known, units: null })).usd).toBeNull();
+  const known = { inputTokens: 1, outputTokens: 1, usd: 5 };
+  expect(sumUsage(known, { ...known, usd: null }).usd).toBeNull();
 });
