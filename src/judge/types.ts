@@ -1,62 +1,15 @@
 /** Scorers, verdicts, and the port through which the pipeline uses the judge. */
 
+import type * as z from 'zod';
 import type { Capture } from '../captures/types.ts';
 import type { JudgeSpend } from '../core/contract/receipts.ts';
-import type { Gravity } from '../core/values/gravity.ts';
-import type { ScorerValues } from '../core/values/scorer-values.ts';
 import type { SpendingLimit } from '../limits/spending-limit.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
+import type { codeScorerSchema, exampleSchema, judgeScorerSchema } from './scorers/scorer-schema.ts';
 
-export type ScorerNeed = 'request' | 'reply' | 'system-prompt' | 'tools' | 'captured-reply';
-
-/** A scorer that the LLM judge answers. */
-export interface JudgeScorer {
-  kind: 'judge';
-  name: string;
-  /** Changes whenever the question changes. */
-  version: string;
-  /** The question, in the words that the judge reads. */
-  question: string;
-  values: ScorerValues;
-  needs: readonly ScorerNeed[];
-  /** Share of the run's sample that this scorer judges, 0 to 1; default 1. Always rules override it. */
-  sampleRate?: number;
-  /** The value of a yes/no question that is no failure. Default: `yes`. */
-  passes?: 'yes' | 'no';
-  /** Of a failure. Default: `task`. */
-  gravity?: Gravity;
-  /** The passing value of a yes/no question is answered without words (`JUDGE_RATIONALES=failures`). */
-  isTerse?: boolean;
-  /** The judge says of its answer whether it is sure: the question is asked of the first model of a cascade. */
-  asksIfSure?: boolean;
-  /** Cases with known values that the judge is shown. They are part of the question, so they change the version. */
-  examples?: readonly ScorerExample[];
-}
-
-/** A case with a value that a person decided. */
-export interface ScorerExample {
-  /** The user's message. Absent if the scorer needs only the reply. */
-  request?: string;
-  reply: string;
-  value: AssessmentValue;
-  rationale: string;
-}
-
-/** A scorer that is computed from the capture, without a model. */
-export interface CodeScorer {
-  kind: 'code';
-  name: string;
-  version: string;
-  /** States what the scorer measures and what it does not. */
-  description: string;
-  /** The value that is a failure of the reply. Absent: no value is. */
-  fails?: boolean;
-  /** Of a failure. Default: `task`. */
-  gravity?: Gravity;
-  /** Returns the value, or the reason why the scorer does not apply to the capture. */
-  score(capture: Capture): { value: AssessmentValue; rationale?: string } | { notJudgeable: string };
-}
-
+export type JudgeScorer = Readonly<z.infer<typeof judgeScorerSchema>>;
+export type ScorerExample = z.infer<typeof exampleSchema>;
+export type CodeScorer = z.infer<typeof codeScorerSchema>;
 export type Scorer = JudgeScorer | CodeScorer;
 
 /** One scorer's outcome on one capture. */

@@ -4,12 +4,11 @@ import { hash } from 'node:crypto';
 import * as z from 'zod';
 import { PermanentError } from '../../core/errors/errors.ts';
 import type { Guidelines } from '../../core/settings/guidelines-setting.ts';
-import { GRAVITIES } from '../../core/values/gravity.ts';
-import { describeValues, readValue } from '../../core/values/scorer-values.ts';
 import type { CodeScorer, JudgeScorer, Scorer, ScorerExample } from '../types.ts';
 import { codeScorers } from './code-scorers.ts';
 import { defaultJudgeScorers } from './default-scorers.ts';
 import examples from './scorer-examples.json' with { type: 'json' };
+import { codeScorerSchema, judgeScorerSchema } from './scorer-schema.ts';
 
 /**
  * Examples for the judge, by scorer name: cases that people decided, mostly disagreements between the judge and a
@@ -18,77 +17,6 @@ import examples from './scorer-examples.json' with { type: 'json' };
  * without them. They are validated on load.
  */
 export const scorerExamples: Readonly<Record<string, readonly ScorerExample[]>> = examples;
-
-/** The name is an assessment's name in MLflow and a property of the judge's JSON schema, where models accept 64 characters. */
-const scorerName = z
-  .string()
-  .regex(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/, 'a letter, then letters, digits, _ or -, 64 at most');
-
-/** A question is sent with every capture. At this length it would cost more than most captures. */
-const MAX_QUESTION_CHARS = 4000;
-
-const valuesSchema = z.discriminatedUnion('kind', [
-  z.strictObject({ kind: z.literal('yes-no') }),
-  z.strictObject({ kind: z.literal('boolean') }),
-  z.strictObject({
-    kind: z.literal('categories'),
-    values: z
-      .array(z.string().trim().min(1))
-      .min(2)
-      .refine((values) => new Set(values.map((value) => value.toLowerCase())).size === values.length, {
-        message: 'categories must differ in more than case',
-      }),
-  }),
-  z
-    .strictObject({ kind: z.literal('number'), min: z.number(), max: z.number() })
-    .refine(({ min, max }) => min < max, { message: 'min must be less than max' }),
-]);
-
-const exampleSchema = z.strictObject({
-  request: z.string().optional(),
-  reply: z.string(),
-  value: z.union([z.string(), z.number(), z.boolean()]),
-  rationale: z.string(),
-});
-
-const gravity = z
-  .enum(GRAVITIES, {
-    error: ({ input }) => `got ${JSON.stringify(input).slice(0, 40)}; expected ${GRAVITIES.join(', ')}`,
-  })
-  .optional();
-
-const judgeScorerSchema = z
-  .strictObject({
-    kind: z.literal('judge'),
-    name: scorerName,
-    version: z.string().min(1),
-    question: z.string().trim().min(1).max(MAX_QUESTION_CHARS),
-    values: valuesSchema,
-    needs: z.array(z.enum(['request', 'reply', 'system-prompt', 'tools', 'captured-reply'])).min(1),
-    sampleRate: z.number().min(0).max(1).optional(),
-    passes: z.enum(['yes', 'no']).optional(),
-    gravity,
-    isTerse: z.boolean().optional(),
-    examples: z.array(exampleSchema).optional(),
-  })
-  .check((context) => {
-    const { values, examples = [] } = context.value;
-    for (const [index, { value: input }] of examples.entries()) {
-      if (readValue(values, input) === input) continue;
-      const message = `${JSON.stringify(input)} is not one of the scorer's values (${describeValues(values)})`;
-      context.issues.push({ code: 'custom', input, path: ['examples', index, 'value'], message });
-    }
-  });
-
-const codeScorerSchema = z.object({
-  kind: z.literal('code'),
-  name: scorerName,
-  version: z.string().min(1),
-  description: z.string().min(1),
-  fails: z.boolean().optional(),
-  gravity,
-  score: z.custom<CodeScorer['score']>((value) => typeof value === 'function', 'a function of the capture'),
-});
 
 const scorerSetSchema = z
   .array(z.discriminatedUnion('kind', [judgeScorerSchema, codeScorerSchema]))
@@ -136,10 +64,7 @@ interface ScorerSettings {
   guidelines?: Guidelines;
   /** `failures`: a yes/no scorer that passes answers without words. Default: `all`. */
   rationales?: 'all' | 'failures' | undefined;
-  /** Replace the default sets, for tests. */
-  judgeScorers?: readonly JudgeScorer[];
-  codeScorers?: readonly CodeScorer[];
-  examples?: Readonly<Record<string, readonly ScorerExample[]>>;
+  examples?: typeof scorerExamples;
 }
 
 /**
@@ -150,12 +75,12 @@ export function scorersFor(settings: ScorerSettings = {}): readonly Scorer[] {
   const guidelines = settings.guidelines ?? {};
   const examples = settings.examples ?? scorerExamples;
   const judges = [
-    ...(settings.judgeScorers ?? defaultJudgeScorers).filter(({ name }) => !Object.hasOwn(guidelines, name)),
+    ...defaultJudgeScorers.filter(({ name }) => !Object.hasOwn(guidelines, name)),
     ...Object.entries(guidelines).map(([name, guideline]) => guidelineScorer(name, guideline)),
   ]
     .map((scorer) => withExamples(scorer, Object.hasOwn(examples, scorer.name) ? (examples[scorer.name] ?? []) : []))
     .map((scorer) => (settings.rationales === 'failures' ? terse(scorer) : scorer));
-  return checkScorers([...judges, ...(settings.codeScorers ?? codeScorers)]);
+  return checkScorers([...judges, ...codeScorers]);
 }
 
 /** @throws PermanentError `InvalidScorers` */

@@ -5,11 +5,11 @@ import type { Capture } from '../../../src/captures/types.ts';
 import { applicability, judgeableExchange } from '../../../src/judge/scorers/applicability.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
-import type { ScorerNeed } from '../../../src/judge/types.ts';
+import type { JudgeScorer } from '../../../src/judge/types.ts';
 import { captureOf, jsonSide, lineOf } from '../captures/arbitraries.ts';
 import { chatCapture, exchangeCapture, plainCapture, textPayload, toolCallCapture } from './captures.ts';
 
-const of = (capture: Capture, ...needs: ScorerNeed[]) => applicability(capture, { needs });
+const of = (capture: Capture, ...needs: JudgeScorer['needs'][number][]) => applicability(capture, { needs });
 const judged = { judge: true };
 
 test('applies all scorers that need no tools to a chat', () => {
@@ -29,7 +29,7 @@ test('applies only scorers that need no reply text to a reply with only tool cal
   expect(of(toolCallCapture(), 'reply')).toEqual({ notJudgeable: 'noReplyText' });
 });
 
-test.each<[string, Capture, ScorerNeed[], string]>([
+test.each<[string, Capture, JudgeScorer['needs'][number][], string]>([
   ['an error reply', { ...chatCapture(), error: { statusCode: 424, message: 'x' } }, ['reply'], 'errorReply'],
   ['no response', { ...chatCapture({ replies: [] }), response: undefined as never }, ['reply'], 'noResponse'],
   ['an empty response', { ...chatCapture(), response: { ...textPayload(''), kind: 'empty' } }, ['reply'], 'noResponse'],

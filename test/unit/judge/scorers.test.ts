@@ -95,9 +95,9 @@ test('turns guidelines into scorers, and replaces a default scorer of the same n
 });
 
 test('takes the gravity of a guideline, which does not change its version, and names an unknown one', () => {
-  const [plain] = scorersFor({ guidelines: { a: 'No bleach.' }, judgeScorers: [], codeScorers: [] });
+  const plain = guidelineScorer('a', 'No bleach.');
   const grave = { a: { text: 'No bleach.', gravity: 'harm' as const } };
-  expect(scorersFor({ guidelines: grave, judgeScorers: [], codeScorers: [] })).toEqual([{ ...plain, gravity: 'harm' }]);
+  expect(scorersFor({ guidelines: grave })).toContainEqual({ ...plain, gravity: 'harm' });
   const unknown = { no_bleach: { text: 'No bleach.', gravity: 'deadly' as 'harm' } };
   expect(() => scorersFor({ guidelines: unknown })).toThrow(
     'no_bleach.gravity: got "deadly"; expected harm, task, style',
@@ -125,8 +125,8 @@ test('changes the version only if there are examples', () => {
   const one = withExamples(scorer(), [example]);
   expect(one.version).toMatch(/^1\+ex-[0-9a-f]{8}$/);
   expect(withExamples(scorer(), [{ ...example, reply: 'Fine.' }]).version).not.toBe(one.version);
-  const set = scorersFor({ judgeScorers: [scorer()], codeScorers: [], examples: { brevity: [example] } });
-  expect(set[0]).toEqual(one);
+  const fluency = defaultJudgeScorers.find(({ name }) => name === 'fluency') as JudgeScorer;
+  expect(scorersFor({ examples: { fluency: [example] } })).toContainEqual(withExamples(fluency, [example]));
 });
 
 describe('names the problem of an invalid set', () => {

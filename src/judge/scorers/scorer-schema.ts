@@ -1,0 +1,99 @@
+/** What a scorer is. */
+import * as z from 'zod';
+import type { Capture } from '../../captures/types.ts';
+import { GRAVITIES } from '../../core/values/gravity.ts';
+import { describeValues, readValue } from '../../core/values/scorer-values.ts';
+import type { AssessmentValue } from '../../mlflow/types.ts';
+
+type Score = (capture: Capture) => { value: AssessmentValue; rationale?: string } | { notJudgeable: string };
+
+/** The name is an assessment's name in MLflow and a property of the judge's JSON schema, where models accept 64 characters. */
+const scorerName = z
+  .string()
+  .regex(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/, 'a letter, then letters, digits, _ or -, 64 at most');
+
+/** A question is sent with every capture. At this length it would cost more than most captures. */
+const MAX_QUESTION_CHARS = 4000;
+
+const valuesSchema = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('yes-no') }),
+  z.strictObject({ kind: z.literal('boolean') }),
+  z.strictObject({
+    kind: z.literal('categories'),
+    values: z
+      .array(z.string().trim().min(1))
+      .min(2)
+      .refine((values) => new Set(values.map((value) => value.toLowerCase())).size === values.length, {
+        message: 'categories must differ in more than case',
+      })
+      .readonly(),
+  }),
+  z
+    .strictObject({ kind: z.literal('number'), min: z.number(), max: z.number() })
+    .refine(({ min, max }) => min < max, { message: 'min must be less than max' }),
+]);
+
+/** A case with a value that a person decided. */
+export const exampleSchema = z.strictObject({
+  /** The user's message. Absent if the scorer needs only the reply. */
+  request: z.string().optional(),
+  reply: z.string(),
+  value: z.union([z.string(), z.number(), z.boolean()]),
+  rationale: z.string(),
+});
+
+/** Of a failure. Default: `task`. */
+const gravity = z
+  .enum(GRAVITIES, {
+    error: ({ input }) => `got ${JSON.stringify(input).slice(0, 40)}; expected ${GRAVITIES.join(', ')}`,
+  })
+  .optional();
+
+/** A scorer that the LLM judge answers. */
+export const judgeScorerSchema = z
+  .strictObject({
+    kind: z.literal('judge'),
+    name: scorerName,
+    /** Changes whenever the question changes. */
+    version: z.string().min(1),
+    /** The question, in the words that the judge reads. */
+    question: z.string().trim().min(1).max(MAX_QUESTION_CHARS),
+    values: valuesSchema,
+    needs: z
+      .array(z.enum(['request', 'reply', 'system-prompt', 'tools', 'captured-reply']))
+      .min(1)
+      .readonly(),
+    /** Share of the run's sample that this scorer judges, 0 to 1; default 1. Always rules override it. */
+    sampleRate: z.number().min(0).max(1).optional(),
+    /** The value of a yes/no question that is no failure. Default: `yes`. */
+    passes: z.enum(['yes', 'no']).optional(),
+    gravity,
+    /** The passing value of a yes/no question is answered without words (`JUDGE_RATIONALES=failures`). */
+    isTerse: z.boolean().optional(),
+    /** The judge says of its answer whether it is sure: the question is asked of the first model of a cascade. */
+    asksIfSure: z.boolean().optional(),
+    /** Cases with known values that the judge is shown. They are part of the question, so they change the version. */
+    examples: z.array(exampleSchema).readonly().optional(),
+  })
+  .check((context) => {
+    const { values, examples = [] } = context.value;
+    for (const [index, { value: input }] of examples.entries()) {
+      if (readValue(values, input) === input) continue;
+      const message = `${JSON.stringify(input)} is not one of the scorer's values (${describeValues(values)})`;
+      context.issues.push({ code: 'custom', input, path: ['examples', index, 'value'], message });
+    }
+  });
+
+/** A scorer that is computed from the capture, without a model. */
+export const codeScorerSchema = z.object({
+  kind: z.literal('code'),
+  name: scorerName,
+  version: z.string().min(1),
+  /** States what the scorer measures and what it does not. */
+  description: z.string().min(1),
+  /** The value that is a failure of the reply. Absent: no value is. */
+  fails: z.boolean().optional(),
+  gravity,
+  /** Returns the value, or the reason why the scorer does not apply to the capture. */
+  score: z.custom<Score>((value) => typeof value === 'function', 'a function of the capture'),
+});
