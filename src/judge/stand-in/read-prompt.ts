@@ -12,7 +12,6 @@ export interface AskedQuestion {
 }
 
 export interface ReadExchange {
-  systemPrompt: string;
   /** The last user message. */
   request: string;
   /** All replies, joined. */
@@ -60,7 +59,6 @@ function readBrevity(text: string, asked: readonly AskedQuestion[]): Brevity {
 }
 
 export const emptyExchange = (): ReadExchange => ({
-  systemPrompt: '',
   request: '',
   reply: '',
   toolCalls: [],
@@ -102,8 +100,7 @@ function readSections(sections: readonly { heading: string; text: string }[]): R
   const exchange = emptyExchange();
   const replies: string[] = [];
   for (const { heading, text } of sections) {
-    if (heading === 'system prompt') exchange.systemPrompt = text;
-    else if (heading === 'user' || heading.startsWith('prompt ')) exchange.request = text;
+    if (heading === 'user' || heading.startsWith('prompt ')) exchange.request = text;
     else if (heading === 'tools on offer') exchange.tools = text;
     else if (/^REPLY.* calls tool$/.test(heading)) exchange.toolCalls.push(splitCall(text));
     else if (heading.startsWith('REPLY')) replies.push(text);
