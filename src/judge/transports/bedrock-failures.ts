@@ -2,7 +2,7 @@
 import { saidBy } from '../../core/errors/errors.ts';
 import { readRetryAfter } from '../../core/process/retry.ts';
 import { CallFailure, type CallFailureKind, type Feature } from '../errors.ts';
-import { isPage, saysPerDay } from './chat.ts';
+import { isPage, refusalOf, saysPerDay } from './chat.ts';
 
 const KINDS: Record<string, CallFailureKind> = {
   ThrottlingException: 'throttled',
@@ -21,22 +21,6 @@ const KINDS: Record<string, CallFailureKind> = {
   TokenRefreshRequired: 'expired',
   AbortError: 'aborted',
 };
-
-/** Messages of Bedrock and its models about features that they lack. */
-const LACKING: readonly [RegExp, Feature][] = [
-  [/output_?config|response_?format|json.?schema|structured output/i, 'json-schema'],
-  [/tool_?choice|tool_?config|tool use|support tools?\b/i, 'tool'],
-  [/temperature/i, 'temperature'],
-  [/prompt caching|cache_?point|cache_?control/i, 'cache'],
-  [/system (messages?|prompts?|instructions?)/i, 'system'],
-];
-
-const TOO_LONG =
-  /input is too long|too long for requested model|prompt is too long|context (length|window)|maximum (context|number of) .{0,80}tokens|exceeds? the (maximum|limit).{0,80}(tokens|length)|too many (input )?tokens in/i;
-
-/** Refusals that every request with the same settings would meet. */
-const MODEL_OR_SETTINGS =
-  /model identifier is invalid|on-demand throughput isn.t supported|operation not allowed|end of its life|marked by provider as legacy|model is not supported|not supported in this region|guardrail (identifier|version|id|was not found|not found)|invalid guardrail|inference profile .{0,200}(not found|invalid)/i;
 
 /**
  * Returns what helps against a policy of the organization; `undefined` if none denies the call. Policies that deny other
@@ -63,15 +47,7 @@ function kindOf(error: AwsError, status: number | undefined): { kind: CallFailur
   if (known !== undefined) return { kind: known };
   // The SDK's words, on a person's own machine.
   if (error.message === 'Region is missing') return { kind: 'refused' };
-  if (status === 401 || status === 403) return { kind: 'refused' };
-  // 408 and 424: the model timed out, or failed during inference.
-  if (status === undefined || status < 300 || status >= 500 || status === 408 || status === 424) {
-    return { kind: 'unavailable' };
-  }
-  if (TOO_LONG.test(error.message)) return { kind: 'too-long' };
-  if (MODEL_OR_SETTINGS.test(error.message)) return { kind: 'refused' };
-  const lacking = LACKING.find(([pattern]) => pattern.test(error.message));
-  return lacking === undefined ? { kind: 'rejected' } : { kind: 'unsupported', feature: lacking[1] };
+  return status === undefined ? { kind: 'unavailable' } : refusalOf(status, error.message);
 }
 
 /** @param error from a client of the AWS SDK: an error of the service, of the SDK, or of Node's network */

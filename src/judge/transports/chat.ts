@@ -135,17 +135,33 @@ export function readCompletion(text: string, ask: Ask): ModelAnswer {
   };
 }
 
+/** Messages of servers and models about features that they lack. */
 const LACKING: readonly [RegExp, Feature][] = [
   [/max_completion_tokens/i, 'max-tokens-name'],
-  [/response_?format|json_?schema|guided_|structured output|grammar/i, 'json-schema'],
-  [/tool_?choice|tools?\b/i, 'tool'],
+  [/output_?config|response_?format|json.?schema|guided_|structured output|grammar/i, 'json-schema'],
+  [/tool_?choice|tool_?config|tools?\b/i, 'tool'],
   [/temperature/i, 'temperature'],
-  [/system (role|messages?|prompts?)|roles? must alternate|only user and assistant roles/i, 'system'],
+  [/prompt caching|cache_?point|cache_?control/i, 'cache'],
+  [/system (role|messages?|prompts?|instructions?)|roles? must alternate|only user and assistant roles/i, 'system'],
 ];
 
 const TOO_LONG =
-  /context_length_exceeded|maximum context length|context window|too (long|many tokens)|inputs? tokens? \+ |must have less than/i;
-const NO_SUCH_MODEL = /model_not_found|does not exist|no such model|unknown model/i;
+  /context_length_exceeded|context (length|window)|too (long|many (input )?tokens)|maximum (context|number of) .{0,80}tokens|exceeds? the (maximum|limit).{0,80}(tokens|length)|inputs? tokens? \+ |must have less than/i;
+
+/** Refusals that every request with the same settings would meet. */
+const MODEL_OR_SETTINGS =
+  /model_not_found|does not exist|no such model|unknown model|model identifier is invalid|on-demand throughput isn.t supported|operation not allowed|end of its life|marked by provider as legacy|model is not supported|not supported in this region|guardrail (identifier|version|id|was not found|not found)|invalid guardrail|inference profile .{0,200}(not found|invalid)/i;
+
+/** Classifies a refusal by its status and its words, whatever service hosts the model. */
+export function refusalOf(status: number, text: string): { kind: CallFailureKind; feature?: Feature } {
+  if (status === 401 || status === 403) return { kind: 'refused' };
+  // 408 and 424: the model timed out, or failed during inference.
+  if (status < 300 || status >= 500 || status === 408 || status === 424) return { kind: 'unavailable' };
+  if (TOO_LONG.test(text) || status === 413) return { kind: 'too-long' };
+  if (MODEL_OR_SETTINGS.test(text)) return { kind: 'refused' };
+  const lacking = LACKING.find(([pattern]) => pattern.test(text));
+  return lacking === undefined ? { kind: 'rejected' } : { kind: 'unsupported', feature: lacking[1] };
+}
 
 /**
  * Throttling that lasts until the provider's day is over: "Too many tokens per day" of Bedrock, "tokens per day (TPD)" of servers
@@ -171,10 +187,7 @@ export function readChatFailure(status: number, text: string, retryAfterMs: numb
   // An exhausted credit does not return with time.
   if (status === 429)
     return failure(/insufficient_quota/.test(text) ? 'refused' : saysPerDay(text) ? 'day' : 'throttled');
-  if (status === 401 || status === 403 || status === 404 || status === 405) return failure('refused');
-  if (status >= 500 || status === 408 || status === 424) return failure('unavailable');
-  if (TOO_LONG.test(text) || status === 413) return failure('too-long');
-  if (NO_SUCH_MODEL.test(text)) return failure('refused');
-  const lacking = LACKING.find(([pattern]) => pattern.test(text));
-  return lacking === undefined ? failure('rejected') : failure('unsupported', lacking[1]);
+  if (status === 404 || status === 405) return failure('refused');
+  const { kind, feature } = refusalOf(status, text);
+  return failure(kind, feature);
 }
