@@ -115,36 +115,6 @@ export async function checkJudgeModel(
   }
 }
 
-/** A run does not wait longer for the check, which it can do without. In a VPC without access to Bedrock it would never end. */
-const LOOK_UP_TIMEOUT_MS = 3_000;
-
-/**
- * Returns the check for runs, which returns a result only if a person must know about it. It runs once per Lambda process,
- * and again after an error, which may have been fixed in the meantime.
- *
- * @param onFailure called when the model could not be looked up, which does not stop a run
- */
-export function createModelWatch(
-  model: string,
-  onFailure: (error: unknown) => void,
-  client: BedrockClient = new BedrockClient({
-    maxAttempts: 2,
-    requestHandler: { connectionTimeout: LOOK_UP_TIMEOUT_MS, requestTimeout: LOOK_UP_TIMEOUT_MS },
-  }),
-): () => Promise<ModelCheck | undefined> {
-  let check: Promise<ModelCheck | undefined> | undefined;
-  return async () => {
-    check ??= checkJudgeModel(model, client).catch((error: unknown) => {
-      onFailure(error);
-      return undefined;
-    });
-    const result = await check;
-    if (result?.level === 'error') check = undefined;
-    // A custom model never has a life cycle.
-    return result?.level === 'ok' || result?.state === 'unknown' ? undefined : result;
-  };
-}
-
 /** @throws PermanentError `JudgeModelGone` when the model can no longer judge anything */
 export function assertModelLives(check: ModelCheck | undefined): void {
   if (check?.level !== 'error') return;

@@ -1,15 +1,39 @@
 /** The check of the judge's model at the start of runs, which logs its findings. */
+import { BedrockClient } from '@aws-sdk/client-bedrock';
 import { logger } from '../core/process/logging.ts';
-import { createModelWatch, type ModelCheck } from './model-check.ts';
+import { checkJudgeModel, type ModelCheck } from './model-check.ts';
 
-/** Returns a function that checks the models, and returns and logs what a person must know first; `undefined`: nothing. */
-export function watchJudgeModels(models: readonly string[]): () => Promise<ModelCheck | undefined> {
-  const watches = models.map((model) =>
-    createModelWatch(model, (error) => logger.warn('The judge’s model could not be checked', error as Error)),
-  );
+/** A run does not wait longer for the check, which it can do without. In a VPC without access to Bedrock it would never end. */
+const LOOK_UP_TIMEOUT_MS = 3_000;
+
+/**
+ * Returns a function that checks the models, and returns and logs what a person must know first; `undefined`: nothing. Each is checked
+ * once per Lambda process, and again after an error, which may have been fixed in the meantime.
+ */
+export function watchJudgeModels(
+  models: readonly string[],
+  client: BedrockClient = new BedrockClient({
+    maxAttempts: 2,
+    requestHandler: { connectionTimeout: LOOK_UP_TIMEOUT_MS, requestTimeout: LOOK_UP_TIMEOUT_MS },
+  }),
+): () => Promise<ModelCheck | undefined> {
+  const known = new Map<string, Promise<ModelCheck | undefined>>();
+  const toTell = async (model: string): Promise<ModelCheck[]> => {
+    const check = known.get(model) ?? checkJudgeModel(model, client).catch(logFailure);
+    known.set(model, check);
+    const result = await check;
+    if (result?.level === 'error') known.delete(model);
+    // A custom model never has a life cycle.
+    return result === undefined || result.level === 'ok' || result.state === 'unknown' ? [] : [result];
+  };
   return async () => {
-    const checks = (await Promise.all(watches.map((watch) => watch()))).filter((check) => check !== undefined);
+    const checks = (await Promise.all(models.map(toTell))).flat();
     for (const check of checks) logger.warn(check.message, { check } as never);
     return checks.find(({ level }) => level === 'error') ?? checks[0];
   };
+}
+
+/** A run goes on without the check. */
+function logFailure(error: Error): undefined {
+  logger.warn('The judge’s model could not be checked', error);
 }

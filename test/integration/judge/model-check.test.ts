@@ -2,7 +2,9 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { BedrockClient } from '@aws-sdk/client-bedrock';
-import { assertModelLives, checkJudgeModel, createModelWatch } from '../../../src/judge/model-check.ts';
+import { logger } from '../../../src/core/process/logging.ts';
+import { assertModelLives, checkJudgeModel } from '../../../src/judge/model-check.ts';
+import { watchJudgeModels } from '../../../src/judge/model-watch.ts';
 import type { ModelBehavior } from '../../doubles/faulty-judge/behavior.ts';
 import { credentials, useStandIn } from './setup.ts';
 
@@ -46,14 +48,15 @@ test('does not report a profile as missing if its region does not list the model
 });
 
 describe('at the start of runs', () => {
-  const watch = (state: ModelBehavior['state'], onTrouble: (error: unknown) => void = () => {}) => {
+  const warn = jest.spyOn(logger, 'warn').mockImplementation();
+  const watch = (state: ModelBehavior['state']) => {
     rig.behave({ models: { [BASE]: { state } } });
-    return createModelWatch(BASE, onTrouble, client());
+    return watchJudgeModels([BASE], client());
   };
 
   test.each(['active', 'unlisted'] as const)('reports nothing about a model that is %s', async (state) => {
     rig.behave({ models: { [BASE]: { state } } });
-    expect(await createModelWatch(`us.${BASE}`, () => {}, client())()).toBeUndefined();
+    expect(await watchJudgeModels([`us.${BASE}`], client())()).toBeUndefined();
   });
 
   test('reports a model that will be retired, and looks it up once', async () => {
@@ -86,15 +89,15 @@ describe('at the start of runs', () => {
   });
 
   test('reports a failed look-up, but does not stop the run', async () => {
-    const troubles: unknown[] = [];
+    warn.mockClear();
     const nowhere = new BedrockClient({
       endpoint: 'http://127.0.0.1:1',
       region: 'us-east-1',
       credentials,
       maxAttempts: 1,
     });
-    expect(await createModelWatch(BASE, (error) => troubles.push(error), nowhere)()).toBeUndefined();
-    expect(troubles).toHaveLength(1);
+    expect(await watchJudgeModels([BASE], nowhere)()).toBeUndefined();
+    expect(warn).toHaveBeenCalledTimes(1);
   });
 });
 

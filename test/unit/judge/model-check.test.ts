@@ -1,6 +1,8 @@
 /** The verdict on the judge's model, with a Bedrock that answers as scripted. */
 import type { BedrockClient } from '@aws-sdk/client-bedrock';
-import { checkJudgeModel, createModelWatch } from '../../../src/judge/model-check.ts';
+import { logger } from '../../../src/core/process/logging.ts';
+import { checkJudgeModel } from '../../../src/judge/model-check.ts';
+import { watchJudgeModels } from '../../../src/judge/model-watch.ts';
 
 const NOW = new Date('2026-11-20T12:00:00Z');
 const DAY_MS = 86_400_000;
@@ -27,9 +29,8 @@ test.each<[string, Reply, string, string]>([
 });
 
 test('a failed look-up is reported, and does not stop a run', async () => {
-  const failures: unknown[] = [];
+  const warn = jest.spyOn(logger, 'warn').mockImplementation();
   const failure = named('ServiceUnavailableException');
-  const watch = createModelWatch(MODEL, (error) => failures.push(error), bedrock(failure));
-  expect(await watch()).toBeUndefined();
-  expect(failures).toEqual([failure]);
+  expect(await watchJudgeModels([MODEL], bedrock(failure))()).toBeUndefined();
+  expect(warn.mock.calls).toEqual([[expect.any(String), failure]]);
 });
