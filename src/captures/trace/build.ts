@@ -6,7 +6,7 @@ import { capturePathOf } from '../files/capture-path.ts';
 import { isObject } from '../json.ts';
 import type { Capture, Inference, Payload, QuarantineCause, RawLine } from '../types.ts';
 import { viewTools } from './chat-view.ts';
-import { exchangeAttributes, exchangeTimes, exchangeTrace, lineTraceId } from './exchange.ts';
+import { exchangeAttributes, exchangeTrace, lineTraceId } from './exchange.ts';
 import { childSpanIdOf, REPLAY_TAG, RUN_TAG, rootSpanIdOf } from './ids.ts';
 import { requestPreview, responsePreview } from './preview.ts';
 import { type SpanContent, spanContentOf, spanTypeOf } from './span-content.ts';
@@ -45,8 +45,8 @@ export function buildTrace(capture: Capture, raw: RawLine, options: TraceOptions
 function traceOf(capture: Capture, raw: RawLine, options: TraceOptions): TraceRecord {
   const { exchange } = capture;
   const traceId = lineTraceId(options.experimentId, raw.bytes, exchange !== undefined);
-  const { inferenceTimeMs } = capture;
-  const time = exchange ? exchangeTimes(exchange) : { startTimeMs: inferenceTimeMs, endTimeMs: inferenceTimeMs };
+  const { startMs, endMs } = exchange ?? { startMs: capture.inferenceTimeMs, endMs: capture.inferenceTimeMs };
+  const time = { startTimeMs: startMs, endTimeMs: Math.max(startMs, endMs) };
   const content = spanContentOf(capture);
   const storer = new Storer();
   const inputs = storer.store(content.inputs);

@@ -57,12 +57,6 @@ export function lineTraceId(experimentId: string, line: Buffer, isExchange: bool
   return exchangeTraceId(experimentId, JSON.parse(run), JSON.parse(requestId));
 }
 
-/** Returns the times of the trace and of its spans. */
-export const exchangeTimes = ({ startMs, endMs }: ExchangeFacts) => ({
-  startTimeMs: startMs,
-  endTimeMs: Math.max(startMs, endMs),
-});
-
 /** Returns the attributes of the root span: with the place of the captured line, and the latency, which captures do not have. */
 export function exchangeAttributes(attributes: Record<string, unknown>, facts: ExchangeFacts): Record<string, unknown> {
   const { 'capture.latency': _none, ...captured } = attributes;

@@ -226,6 +226,18 @@ function functionTool(spec: unknown): unknown {
   };
 }
 
+/** Returns an assistant message, with reasoning and tool calls where there are some. */
+export const assistantMessage = (
+  content: ChatMessage['content'],
+  reasoning: string,
+  calls: unknown[],
+): ChatMessage => ({
+  role: 'assistant',
+  content,
+  ...(reasoning === '' ? {} : { reasoning }),
+  ...(calls.length > 0 ? { tool_calls: calls as ToolCall[] } : {}),
+});
+
 /** Returns an assistant message for each of the texts. */
 export const assistantMessages = (texts: unknown[]): ChatMessage[] =>
   textsOf(texts).map((content) => ({ role: 'assistant', content }));

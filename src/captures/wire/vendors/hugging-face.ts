@@ -7,6 +7,7 @@ import { isObject, type JsonObject } from '../../json.ts';
 import type { ChatMessage } from '../../types.ts';
 import {
   asksForJson,
+  assistantMessage,
   assistantMessages,
   batchOf,
   chatMessages,
@@ -116,10 +117,7 @@ function generatedOf(value: unknown): JsonObject[] | undefined {
 
 function replyOf(item: JsonObject): ChatMessage {
   const { generated_text: generated } = item;
-  if (typeof generated === 'string') {
-    const calls = toolCalls(item.tool_calls);
-    return { role: 'assistant', content: generated, ...(calls.length > 0 ? { tool_calls: calls } : {}) };
-  }
+  if (typeof generated === 'string') return assistantMessage(generated, '', toolCalls(item.tool_calls));
   const last = (generated as unknown[]).at(-1);
   return chatMessages(last, 'assistant').at(-1) as ChatMessage;
 }

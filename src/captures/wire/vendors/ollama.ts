@@ -1,6 +1,6 @@
 /** Reads Ollama's chat and generate. Its streams are JSON Lines. */
 import { isObject } from '../../json.ts';
-import { assistantMessages, chatMessages } from '../messages.ts';
+import { assistantMessage, assistantMessages, chatMessages } from '../messages.ts';
 import { allText, fieldsOf, objectsIn, textIn, type WireFormat } from '../wire-format.ts';
 
 export const ollama: WireFormat = {
@@ -35,13 +35,7 @@ export const ollama: WireFormat = {
       const content = allText(messages.map((message) => message.content));
       const reasoning = allText(messages.map((message) => message.thinking));
       const calls = messages.flatMap((message) => objectsIn(message.tool_calls));
-      const message = {
-        role: 'assistant',
-        content,
-        ...(reasoning === '' ? {} : { reasoning }),
-        ...(calls.length > 0 ? { tool_calls: calls } : {}),
-      };
-      return { value: { ...final, message }, ended };
+      return { value: { ...final, message: assistantMessage(content, reasoning, calls) }, ended };
     }
     if (!events.some((event) => typeof event.response === 'string')) return undefined;
     const response = allText(events.map((event) => event.response));

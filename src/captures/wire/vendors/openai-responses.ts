@@ -1,7 +1,7 @@
 /** Reads OpenAI's Responses: `input` is a text or a list of items, `output` a list of items. */
 import { isObject, type JsonObject } from '../../json.ts';
 import type { ChatMessage } from '../../types.ts';
-import { chatMessages, isTextPart, userMessages } from '../messages.ts';
+import { assistantMessage, chatMessages, isTextPart, userMessages } from '../messages.ts';
 import {
   type Assembly,
   fieldsOf,
@@ -51,14 +51,12 @@ export const openAiResponses: WireFormat = {
     // All items are one turn of the assistant, which the page shows as one reply.
     const calls = messages.flatMap((message) => message.tool_calls ?? []);
     const texts = textsOf(messages.map((message) => message.content)).filter((text) => text !== '');
-    const reasoning = textsOf(messages.map((message) => message.reasoning));
-    const reply: ChatMessage = {
-      role: 'assistant',
-      content: texts.length > 0 || calls.length === 0 ? texts.join('\n\n') : null,
-      ...(reasoning.length > 0 ? { reasoning: reasoning.join('\n\n') } : {}),
-      ...(calls.length > 0 ? { tool_calls: calls } : {}),
+    const reasoning = textsOf(messages.map((message) => message.reasoning)).join('\n\n');
+    const content = texts.length > 0 || calls.length === 0 ? texts.join('\n\n') : null;
+    return {
+      replies: [assistantMessage(content, reasoning, calls)],
+      reasons: [fieldsOf(details).reason ?? status],
     };
-    return { replies: [reply], reasons: [fieldsOf(details).reason ?? status] };
   },
   error({ object, status, error }) {
     if (object !== 'response' || status !== 'failed' || !isObject(error)) return undefined;
