@@ -209,18 +209,6 @@ interface FencedRecord {
   text: string;
 }
 
-/**
- * Renders an exchange in at most `maxTokens` (estimated), headings included. If it has more, sections in the middle of long
- * lists are left out, and then long texts are cut in the middle.
- *
- * @param maxTokens at least 500
- */
-export const fencedRecord = (
-  exchange: JudgeableExchange,
-  maxTokens: number,
-  random?: (bytes: number) => Buffer,
-): FencedRecord => fenced(fitted(sectionsOf(exchange), maxTokens), random);
-
 function fitted(sections: Section[], maxTokens: number): Section[] {
   if (estimateTokens(linesOf(ANY_FENCE, sections)) <= maxTokens) return sections;
   const kept = lowestRanks(sections, Math.floor((maxTokens - FRAME_TOKENS) / SECTION_TOKENS));
@@ -236,7 +224,12 @@ function fenced(sections: readonly Section[], random?: (bytes: number) => Buffer
   return { fence, text: linesOf(fence, sections) };
 }
 
-/** Renders what the judge reads of a capture. The parameters are those of `fencedRecord`. */
+/**
+ * Renders what the judge reads of a capture in at most `maxTokens` (estimated), headings included. If it has more, sections in the
+ * middle of long lists are left out, and then long texts are cut in the middle.
+ *
+ * @param maxTokens at least 500
+ */
 export function captureRecord(capture: Capture, maxTokens: number, random?: (bytes: number) => Buffer): FencedRecord {
   const exchange = () => judgeableExchange(capture) ?? { messages: [], replies: [], tools: [] };
   const sections = ofContent(capture, 'record', () => fitted(sectionsOf(exchange()), maxTokens));

@@ -1,15 +1,17 @@
 /** The record of a capture in the judge's prompt: the fence, the sections, and the cuts in long texts. */
 import fc from 'fast-check';
-import { fencedRecord, makeFence } from '../../../src/judge/prompt/record.ts';
+import type { Capture } from '../../../src/captures/types.ts';
+import { captureRecord, makeFence } from '../../../src/judge/prompt/record.ts';
 import { cutMiddle, divideBound, estimateTokens } from '../../../src/judge/prompt/tokens.ts';
-import { judgeableExchange } from '../../../src/judge/scorers/applicability.ts';
+import type { JudgeableExchange } from '../../../src/judge/scorers/applicability.ts';
 import { type ChatParts, chatCapture, toolCallCapture } from './captures.ts';
 
-const recordOf = (parts: ChatParts, maxTokens = 10_000) => {
-  const exchange = judgeableExchange(chatCapture(parts));
-  if (exchange === undefined) throw new Error('no exchange');
-  return fencedRecord(exchange, maxTokens);
-};
+const recordOf = (parts: ChatParts, maxTokens = 10_000) => captureRecord(chatCapture(parts), maxTokens);
+
+function fencedRecord({ repliesPerPrompt, ...conversation }: JudgeableExchange, maxTokens: number) {
+  const inferenceCount = repliesPerPrompt && conversation.replies.length / repliesPerPrompt;
+  return captureRecord({ conversation, inferenceCount } as Capture, maxTokens);
+}
 
 test('a part of a message that is null is left out, and one that is no text is named', () => {
   const content = [null, { type: 'text', text: 'Look:' }, { type: 'image_url' }];
@@ -96,8 +98,7 @@ test('puts the parts of an exchange under separate headings', () => {
 });
 
 test('shows the offered tools, and the name and arguments of tool calls', () => {
-  const exchange = judgeableExchange(toolCallCapture());
-  const { fence, text } = fencedRecord(exchange as never, 1000);
+  const { fence, text } = captureRecord(toolCallCapture(), 1000);
   const record = text.replaceAll(fence, 'F');
   expect(record).toContain('#F REPLY calls tool\ntrack {"parcel":"8841"}\n#F END');
   expect(record).toContain('#F tools on offer\n[{"type":"function","function":{"name":"track"');
