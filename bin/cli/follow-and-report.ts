@@ -6,7 +6,7 @@ import { parseInput } from '../../src/monitoring/plan/input.ts';
 import { healthOfRuns } from '../../src/monitoring/run-health.ts';
 import { objectiveSettings } from '../../src/quality/objective-rates.ts';
 import { startNamed } from '../operate/executions.ts';
-import { expectedSeconds, followRuns, RunWatcher } from '../operate/run-progress.ts';
+import { expectedSeconds, followRuns, runWatcher } from '../operate/run-progress.ts';
 import { listRuns, type RunReport, readRunReport } from '../operate/run-report.ts';
 import { followDisplay } from './follow-display.ts';
 import { type FlagsOf, numbers, option, options } from './options.ts';
@@ -37,10 +37,10 @@ export async function startAndFollow(stack: DeployedStack, input: ExecutionInput
 /** Follows runs to their end, and prints what they did. Ctrl-C leaves them running. */
 export async function followAndReport(stack: DeployedStack, runs: readonly NamedRun[], flags: StackFlags) {
   const { clients, outputs } = stack;
-  const watchers = runs.map((run) => new RunWatcher(clients, outputs.workBucket, run));
+  const watchers = runs.map((run) => runWatcher(clients, outputs.workBucket, run));
   const display = followDisplay(process.stderr);
   const followed = await unlessInterrupted(
-    (signal) => followRuns(watchers, { onLook: display.look, signal }),
+    (signal) => followRuns(watchers, display.look, signal),
     () => comeBack(runs, flags.stack),
   );
   display.end();

@@ -2,12 +2,11 @@
 
 import { columnsOf, durationText, singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
 import { hasEnded, type RunProgress } from '../operate/run-progress.ts';
-import { whole } from './output.ts';
+import { some, whole } from './output.ts';
 import { joinFitting, shareBar, startProgress } from './progress.ts';
 
 /** Shows what is followed on a stream. */
-export function followDisplay(output: NodeJS.WriteStream) {
-  const progress = startProgress(output);
+export function followDisplay(output: NodeJS.WriteStream, progress = startProgress(output)) {
   const pace = new FollowPace();
   const isTerminal = output.isTTY === true;
   const log = (line: string): void => {
@@ -18,7 +17,7 @@ export function followDisplay(output: NodeJS.WriteStream) {
     /** Shows that nothing has begun yet. */
     wait: (text: string) => progress.show(text),
     look(runs: readonly RunProgress[]) {
-      for (const { run, news } of runs) for (const line of news) log(runs.length > 1 ? `${run}: ${line}` : line);
+      for (const { name, news } of runs) for (const line of news) log(runs.length > 1 ? `${name}: ${line}` : line);
       const width = isTerminal ? columnsOf(output) - 1 : undefined;
       progress.show(progressText(runs, pace.add(runs, Date.now()), Date.now(), width));
     },
@@ -63,11 +62,11 @@ export function progressText(
   const chunks = sum(runs, (run) => run.planned?.chunks ?? 0);
   const isPlanning = runs.some((run) => !hasEnded(run) && (run.planned === undefined || run.planned.more));
   const done = sum(runs, (run) => run.lines);
-  const failed = sum(runs, (run) => run.chunks.failed);
+  const failing = sum(runs, (run) => run.chunks.failing);
   const of = (count: number): string => `${whole(count)}${isPlanning ? '+' : ''}`;
   if (runs.every((run) => run.planned?.options.dryRun)) return joinFitting([`${of(planned)} lines counted`], width);
   if (planned === 0) {
-    const what = runs.length === 1 ? (runs[0]?.run ?? '') : `${ended} of ${runs.length} runs ended`;
+    const what = runs.length === 1 ? (runs[0]?.name ?? '') : `${ended} of ${runs.length} runs ended`;
     const isFailed = runs.some(({ status, planned: any }) => any === undefined && hasFailed(status));
     return joinFitting(
       [`${what}: ${isPlanning ? 'planning …' : isFailed ? 'nothing was planned' : 'nothing to do'}`],
@@ -77,7 +76,7 @@ export function progressText(
   const left = perSecond === undefined || isPlanning || done >= planned ? undefined : (planned - done) / perSecond;
   const facts = [
     `${whole(done)} of ${of(planned)} lines`,
-    ...(failed > 0 ? [`${whole(failed)} ${failed === 1 ? 'chunk' : 'chunks'} failed`] : []),
+    ...(failing > 0 ? [`${some(failing, 'chunk')} failing`] : []),
     ...(left === undefined ? [] : [`about ${durationText(left)} left`]),
     ...elapsed(runs, nowMs),
     ...spent(runs),
@@ -86,7 +85,7 @@ export function progressText(
     `${whole(sum(runs, (run) => run.chunks.done))} of ${of(chunks)} chunks`,
     ...batchJobs(runs),
   ];
-  if (width === undefined) return runs.length === 1 ? `${runs[0]?.run}: ${facts.join(', ')}` : facts.join(', ');
+  if (width === undefined) return runs.length === 1 ? `${runs[0]?.name}: ${facts.join(', ')}` : facts.join(', ');
   const bar = shareBar(done / planned, Math.min(MAX_BAR, Math.floor(width / 6)));
   return joinFitting([`${bar} ${facts[0]}`, ...facts.slice(1)], width);
 }

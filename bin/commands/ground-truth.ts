@@ -105,7 +105,7 @@ async function follow({ clients, outputs }: DeployedStack, run: StartedExecution
   };
   const watchers = [truthWatcher(clients, outputs.workBucket, run)];
   const ended = await unlessInterrupted(
-    (signal) => followRuns(watchers, { signal, onLook }),
+    (signal) => followRuns(watchers, onLook, signal),
     () => {
       progress.end();
       return ['The run continues. To follow it again:', `  ${comeBack(run, flags)}`];

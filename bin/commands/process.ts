@@ -23,8 +23,8 @@ import { commandText } from '../cli/run-text.ts';
 import { type DeployedStack, stackOptions, withStack } from '../cli/stack.ts';
 import { windowOfFlags } from '../cli/window.ts';
 import { captureSource, planUpload, type StackCaptures, type UploadPlan } from '../operate/capture-source.ts';
-import { processFiles, putCaptures, type Run } from '../operate/process-files.ts';
-import { type RunProgress, RunWatcher, untilEnded } from '../operate/run-progress.ts';
+import { processFiles, putCaptures } from '../operate/process-files.ts';
+import type { RunProgress } from '../operate/run-progress.ts';
 
 const OPTIONS = options(
   option('--from <time>', 'captures from this time on'),
@@ -79,10 +79,6 @@ function rangeOf(flags: ProcessFlags): Pick<BackfillInput, 'from' | 'to'> {
 
 // ------------------------------------------------------------------------------------------- files of this machine
 // They are put into the bucket, where the stack's rule starts the runs.
-
-/** Between two looks at the executions of the stack. */
-const POLL_MS = 2_000;
-const EMULATED_POLL_MS = 400;
 
 /**
  * Puts capture files of this machine into the bucket, and follows the runs that the stack's rule starts.
@@ -161,31 +157,16 @@ async function processPresent(
 async function followFiles(stack: DeployedStack, { fresh }: UploadPlan, flags: ProcessFlags): Promise<void> {
   const { clients, outputs } = stack;
   const display = followDisplay(process.stderr);
-  const watched = new Map<string, () => Promise<RunProgress>>();
-  let looks: RunProgress[] = [];
-  const look = async (runs: readonly Run[]): Promise<void> => {
-    for (const run of runs) {
-      if (!watched.has(run.arn)) watched.set(run.arn, untilEnded(new RunWatcher(clients, outputs.workBucket, run)));
-    }
-    looks = [];
-    for (const next of watched.values()) looks.push(await next());
-    if (looks.length === 0) display.wait("waiting for the stack's rule to start runs, a minute or two …");
-    else display.look(looks);
+  let looks: readonly RunProgress[] = [];
+  const onLook = (next: readonly RunProgress[]): void => {
+    looks = next;
+    display.look(next);
   };
   const runs = await unlessInterrupted(
-    (signal) =>
-      processFiles({
-        clients,
-        ...outputs,
-        files: fresh,
-        onProgress: ({ runs: found }) => look(found),
-        signal,
-        pollMs: process.env.AWS_ENDPOINT_URL ? EMULATED_POLL_MS : POLL_MS,
-      }),
+    (signal) => processFiles({ clients, ...outputs, files: fresh, onWait: display.wait, onLook, signal }),
     () => {
-      const found = looks.map(({ run: name }) => ({ name }));
       const rest = 'What is in the bucket is processed without this command. To see it:';
-      return found.length > 0 ? comeBack(found, flags.stack) : [rest, `  ${commandText(['runs'], flags.stack)}`];
+      return looks.length > 0 ? comeBack(looks, flags.stack) : [rest, `  ${commandText(['runs'], flags.stack)}`];
     },
   );
   display.end();

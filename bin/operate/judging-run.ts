@@ -26,10 +26,7 @@ export async function verdictsOf({ name, arn, verdicts }: JudgingRun, signal: Ab
   const judged = nothingJudged();
   let summaries = 0;
   try {
-    await followRuns([{ look: async () => ({ status: await statusOf(sfn, arn), news: [] }) }], {
-      signal,
-      onLook: () => {},
-    });
+    await followRuns([async () => ({ status: await statusOf(sfn, arn), news: [] })], () => {}, signal);
     for await (const object of storage.list(bucket, key)) {
       const summary = await storage.getJson<RunSummary>(bucket, object.key);
       summaries++;

@@ -1,17 +1,12 @@
 /** Puts capture files into the capture bucket and follows the executions that process them. */
 import { createReadStream } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  DescribeExecutionCommand,
-  type DescribeExecutionCommandOutput,
-  type ExecutionListItem,
-  paginateListExecutions,
-} from '@aws-sdk/client-sfn';
+import { DescribeExecutionCommand, type ExecutionListItem, paginateListExecutions } from '@aws-sdk/client-sfn';
 import { Upload } from '@aws-sdk/lib-storage';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { FilesInput, ListedFile } from '../../src/core/contract/input.ts';
 import { forEachConcurrently } from '../../src/core/process/concurrency.ts';
 import type { AwsClients } from './aws-clients.ts';
+import { followRuns, type RunProgress, runWatcher, untilNextLook } from './run-progress.ts';
 
 /** A file to put: its path, and its key in the capture bucket. */
 interface FileToPut {
@@ -20,28 +15,9 @@ interface FileToPut {
   bytes: number;
 }
 
-export interface Run {
-  /** Name of the execution. */
-  name: string;
-  arn: string;
-  /** The objects that started it, or the prefix of a backfill. */
-  keys: readonly string[];
-  status: string;
-  /** Present if it failed. */
-  error?: string;
-  cause?: string;
-  /** JSON text, present if it succeeded. */
-  output?: string;
-}
-
-export interface FileProgress {
-  /** The unit that is counted: files, or a backfill's chunks of lines. */
-  unit: 'files' | 'chunks';
-  total: number;
-  /** The number that have ended, successfully or not. */
-  done: number;
-  runs: readonly Run[];
-}
+/** The last look at a run, and the objects that started it, or the prefix of a backfill. */
+export type Run = Pick<RunProgress, 'name' | 'arn' | 'status'> &
+  Partial<Pick<RunProgress, 'error' | 'cause' | 'output'>> & { keys: readonly string[] };
 
 export interface ProcessFilesOptions {
   clients: AwsClients;
@@ -49,16 +25,14 @@ export interface ProcessFilesOptions {
   workBucket: string;
   stateMachineArn: string;
   files: readonly FileToPut[];
-  /** Awaited if it returns a promise. */
-  onProgress?: (progress: FileProgress) => unknown;
+  /** Called while a file has no run yet. */
+  onWait?(text: string): void;
+  /** Called after each look at the runs. */
+  onLook?(looks: readonly RunProgress[]): void;
   signal?: AbortSignal;
   /** Time in which an execution must start after a file was put. */
   startLimitMs?: number;
-  /** Between two looks at the executions. The default is for an emulator. */
-  pollMs?: number;
 }
-
-const POLL_MS = 400;
 
 const PUT_CONCURRENCY = 8;
 
@@ -78,49 +52,46 @@ const CLOCK_SLACK_MS = 60_000;
  * @throws Error if no execution starts for a file in time
  */
 export async function processFiles(options: ProcessFilesOptions): Promise<Run[]> {
-  const { clients, files, signal, startLimitMs: limit = START_LIMIT_MS, pollMs = POLL_MS } = options;
+  const { clients, workBucket, files, signal, onLook = () => {} } = options;
   const since = Date.now() - CLOCK_SLACK_MS;
-  const keys = new Set(files.map(({ key }) => key));
-  const runs = new Map<string, Run>();
-  // Executions that other objects started.
-  const others = new Set<string>();
-  const runsOf = (key: string): Run[] => [...runs.values()].filter((run) => run.keys.includes(key));
-  const ended = (key: string): boolean => {
-    const own = runsOf(key);
-    return own.length > 0 && own.every((run) => run.status !== 'RUNNING');
-  };
   await putCaptures(clients, options.captureBucket, files, signal);
-  const putAt = Date.now();
-  for (;;) {
-    signal?.throwIfAborted();
-    for (const item of await recentExecutions(options, since)) await update(item);
-    const done = [...keys].filter(ended).length;
-    await options.onProgress?.({ unit: 'files', total: keys.size, done, runs: [...runs.values()] });
-    if (done === keys.size) return [...runs.values()];
-    const late = Date.now() - putAt > limit ? [...keys].find((key) => runsOf(key).length === 0) : undefined;
-    if (late !== undefined) {
-      throw new Error(
-        `No execution started; got: none of ${options.stateMachineArn} in the ${limit / 1000} s after s3://${options.captureBucket}/${late} was put; expected: one. Check that the rule is enabled, that EventBridge notifications are on for the bucket, that the key is under DATA_CAPTURE_S3_PREFIX, and the log of the function that starts runs`,
-      );
-    }
-    await sleep(pollMs);
-  }
-
-  async function update(item: ExecutionListItem): Promise<void> {
-    const arn = item.executionArn ?? '';
-    const known = runs.get(arn);
-    if (others.has(arn) || (known && known.status === item.status)) return;
-    const execution = await clients.sfn.send(new DescribeExecutionCommand({ executionArn: arn }));
-    const own = (await keysOf(execution.input, options)).filter((key) => keys.has(key));
-    if (own.length === 0) others.add(arn);
-    else runs.set(arn, runOf(execution, own));
-  }
+  const found = await startedRuns(options, since);
+  const looks = await followRuns(
+    found.map((run) => runWatcher(clients, workBucket, run)),
+    onLook,
+    signal,
+  );
+  return looks.map((look, index) => ({ ...look, keys: found[index]?.keys ?? [] }));
 }
 
-export const runOf = (
-  { name, executionArn, status, error, cause, output }: DescribeExecutionCommandOutput,
-  keys: readonly string[],
-): Run => ({ name: name ?? '', arn: executionArn ?? '', keys, status: status ?? 'RUNNING', error, cause, output });
+/** Waits until each file has a run that started since a time. */
+async function startedRuns(options: ProcessFilesOptions, since: number) {
+  const { clients, files, signal, startLimitMs: limit = START_LIMIT_MS, stateMachineArn } = options;
+  const putAt = Date.now();
+  const own = new Set(files.map(({ key }) => key));
+  const waiting = new Set(own);
+  const looked = new Set<string>();
+  const found: { name: string; arn: string; keys: string[] }[] = [];
+  for (;;) {
+    for (const { executionArn: arn = '', name = '' } of await recentExecutions(options, since)) {
+      if (looked.has(arn)) continue;
+      looked.add(arn);
+      const { input } = await clients.sfn.send(new DescribeExecutionCommand({ executionArn: arn }));
+      const keys = (await keysOf(input, options)).filter((key) => own.has(key));
+      for (const key of keys) waiting.delete(key);
+      if (keys.length > 0) found.push({ name, arn, keys });
+    }
+    const [late] = waiting;
+    if (late === undefined) return found;
+    if (Date.now() - putAt > limit) {
+      throw new Error(
+        `No execution started; got: none of ${stateMachineArn} in the ${limit / 1000} s after s3://${options.captureBucket}/${late} was put; expected: one. Check that the rule is enabled, that EventBridge notifications are on for the bucket, that the key is under DATA_CAPTURE_S3_PREFIX, and the log of the function that starts runs`,
+      );
+    }
+    options.onWait?.("waiting for the stack's rule to start runs, a minute or two …");
+    await untilNextLook(putAt, signal);
+  }
+}
 
 /** Puts files, several concurrently. */
 export async function putCaptures(

@@ -1,24 +1,17 @@
-/**
- * How far runs have come: from their executions, the counts of their Maps, and what they have written to the work
- * bucket. Each look makes few requests, however long a run is; the history of an execution is never read.
- */
+/** How far runs have come: from their executions, and what they have written to the work bucket. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  DescribeExecutionCommand,
-  type DescribeExecutionCommandOutput,
-  DescribeMapRunCommand,
-  ListMapRunsCommand,
-} from '@aws-sdk/client-sfn';
+import { DescribeExecutionCommand } from '@aws-sdk/client-sfn';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { BatchReport, CostEstimate, PlanReceipt, Receipt } from '../../src/core/contract/receipts.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { inOrder } from '../../src/core/process/concurrency.ts';
+import { sum } from '../../src/core/values/sum.ts';
 import { emptyChunkState, foldReceipt } from '../../src/monitoring/receipts.ts';
 import { type RunSummary, SummaryBuilder } from '../../src/monitoring/summary.ts';
 import type { AwsClients } from './aws-clients.ts';
 
-export type RunProgress = Awaited<ReturnType<RunWatcher['look']>>;
+export type RunProgress = Awaited<ReturnType<ReturnType<typeof runWatcher>>>;
 
 /** Receipts that one look reads at most. The rest follows with the next look, and the summary has all of them. */
 const MAX_RECEIPTS = 256;
@@ -28,184 +21,146 @@ const READS_AT_ONCE = 8;
 const MAX_MESSAGE_CHARS = 300;
 
 /**
- * Follows one run by its execution, the counts of its Maps, and what it has written to the work bucket. Each look makes
- * few requests, however long the run is; the history of the execution is never read.
+ * Returns a function that looks how far a run is. Each look makes one request of Step Functions, a few of S3, and those for new
+ * receipts, however long the run is; the history of the execution is never read.
+ *
+ * @param run its name, and the ARN of its execution
  */
-export class RunWatcher {
-  readonly #clients: Pick<AwsClients, 'sfn'>;
-  readonly #storage: Storage;
-  readonly #workBucket: string;
-  readonly #arn: string;
-  readonly #run: string;
-  readonly #read = new Set<string>();
+export function runWatcher(
+  { s3, sfn }: Pick<AwsClients, 's3' | 'sfn'>,
+  workBucket: string,
+  { name, arn }: { name: string; arn: string },
+) {
+  const storage = new Storage(s3);
+  const builder = new SummaryBuilder({ name, startTime: '' });
+  const newPlans = planReader(storage, workBucket, name);
+  const newReceipts = receiptReader(storage, workBucket, name);
   /** By chunk. */
-  readonly #linesOf = new Map<number, number>();
-  readonly #whole = new Set<number>();
-  readonly #maps = new Map<string, { done: number; failed: number; running: boolean }>();
-  readonly #told = new Set<string>();
-  readonly #builder: SummaryBuilder;
-  #plan: PlanReceipt | undefined;
-  #lastPlan = '';
-  /** The receipt behind which the next look starts; empty: at the beginning. */
-  #resume = '';
-  #news: string[] = [];
-  #lines = 0;
+  const linesOf = new Map<number, number>();
+  const whole = new Set<number>();
+  const failing = new Set<number>();
+  const told = new Set<string>();
+  let plan: PlanReceipt | undefined;
 
-  /** @param run its name, and the ARN of its execution */
-  constructor(clients: Pick<AwsClients, 's3' | 'sfn'>, workBucket: string, run: { name: string; arn: string }) {
-    this.#clients = clients;
-    this.#storage = new Storage(clients.s3);
-    this.#workBucket = workBucket;
-    this.#run = run.name;
-    this.#arn = run.arn;
-    this.#builder = new SummaryBuilder({ name: run.name, startTime: '' });
+  function take(receipt: Receipt): void {
+    const state = emptyChunkState();
+    foldReceipt(state, receipt);
+    builder.addSpend(state);
+    const { chunk, ok } = receipt;
+    const { log, evaluate } = state;
+    if (log.done !== undefined) linesOf.set(chunk, log.done.counts.lines);
+    const evaluates = plan?.options.evaluate ?? true;
+    if ((evaluates ? evaluate : log).done !== undefined) whole.add(chunk);
+    else if (!ok) failing.add(chunk);
   }
 
-  /** Looks once. Requests: two or three of Step Functions, a few of S3, and those for new receipts. */
-  async look() {
-    const { sfn } = this.#clients;
-    const execution = await sfn.send(new DescribeExecutionCommand({ executionArn: this.#arn }));
-    await this.#readPlans();
-    await this.#readReceipts();
-    await this.#readMaps();
-    const batchJobs = await this.#batchJobs();
-    const news = this.#news;
-    this.#news = [];
+  return async () => {
+    const execution = await sfn.send(new DescribeExecutionCommand({ executionArn: arn }));
+    const plans = await newPlans();
+    for (const one of plans) builder.addPlan(one);
+    plan = plans.at(-1) ?? plan;
+    const receipts = await newReceipts((chunk) => whole.has(chunk));
+    for (const receipt of receipts) take(receipt);
+    const { lines, chunks, spend, estimate } = builder.sums().summary;
+    const { status = 'RUNNING', startDate, error, cause, output } = execution;
     return {
-      ...this.#facts(execution),
-      /** By status, if there are any. */
-      batchJobs,
-      /** What is new for a person since the last look: warnings, and the first attempt that failed with each error. */
-      news,
-    };
-  }
-
-  #facts({ status, startDate }: DescribeExecutionCommandOutput) {
-    const { lines, chunks: all, spend, estimate } = this.#builder.sums().summary;
-    const last = this.#plan;
-    const maps = [...this.#maps.values()];
-    const chunks =
-      maps.length > 0
-        ? {
-            done: maps.reduce((total, { done }) => total + done, 0),
-            failed: maps.reduce((total, { failed }) => total + failed, 0),
-          }
-        : // A run of one chunk has no Map.
-          { done: status === 'RUNNING' ? this.#whole.size : all.planned, failed: 0 };
-    return {
-      run: this.#run,
+      name,
+      arn,
       /** Of the execution: RUNNING, SUCCEEDED, FAILED, TIMED_OUT, ABORTED or PENDING_REDRIVE. */
-      status: (status ?? 'RUNNING') as string,
+      status: status as string,
       startedMs: startDate?.getTime() ?? 0,
+      /** Present if it failed. */
+      error,
+      cause,
+      /** JSON text, present if it succeeded. */
+      output,
       /** `undefined` until the first part is planned. */
-      planned: last && { lines: lines.planned, chunks: all.planned, more: last.more, options: last.options },
-      chunks,
+      planned: plan && { lines: lines.planned, chunks: chunks.planned, more: plan.more, options: plan.options },
+      chunks: {
+        done: status === 'SUCCEEDED' ? chunks.planned : whole.size,
+        /** Those with a failed attempt, and none that succeeded yet. */
+        failing: [...failing].filter((chunk) => !whole.has(chunk)).length,
+      },
       /** Lines with an outcome. */
-      lines: this.#lines,
+      lines: sum(linesOf.values()),
       /** Dollars for the judge so far, from the receipts; `null` if its price is unknown. */
       usd: spend.usd,
       /** Dollars that planning expects; `null` if the price is unknown. */
       expectedUsd: estimate?.usd,
+      /** By status, if there are any. */
+      batchJobs: plan?.options.judge === 'batch' ? await batchJobs(storage, workBucket, name) : undefined,
+      /** What is new for a person since the last look: warnings, and the first attempt that failed with each error. */
+      news: [...plans.flatMap(newsOfPlan), ...receipts.flatMap(newsOfReceipt)]
+        .filter(([key]) => !told.has(key) && told.add(key))
+        .map(([, line]) => line),
     };
-  }
+  };
+}
 
-  async #readPlans(): Promise<void> {
-    for await (const { key } of this.#storage.list(this.#workBucket, workKeys.planPrefix(this.#run), this.#lastPlan)) {
-      const plan = await this.#storage.getJson<PlanReceipt>(this.#workBucket, key);
-      if (plan === undefined) continue;
-      this.#lastPlan = key;
-      this.#plan = plan;
-      this.#builder.addPlan(plan);
-      for (const warning of plan.warnings ?? []) this.#tell(warning, warning);
-      for (const { key: file, error } of plan.failedFiles ?? [])
-        this.#tell(`${error.name} of a file`, `${file}: ${error.name}: ${error.message}`);
+/** A line for a person, which is said once for each key. */
+type News = [key: string, line: string];
+
+const newsOfPlan = ({ warnings = [], failedFiles = [] }: PlanReceipt): News[] => [
+  ...warnings.map((warning): News => [warning, warning]),
+  ...failedFiles.map(({ key, error: { name, message } }): News => [`${name} of a file`, `${key}: ${name}: ${message}`]),
+];
+
+function newsOfReceipt({ chunk, step, ok, error, attempt }: Receipt): News[] {
+  if (ok || error === undefined) return [];
+  const message = error.message.slice(0, MAX_MESSAGE_CHARS);
+  const line = `chunk ${chunk} (${step}), attempt ${attempt + 1}: ${error.name}: ${message}`;
+  return [[`${step} ${error.name}`, line]];
+}
+
+/** Returns a function that reads the receipts of the parts that were planned since its last call. */
+function planReader(storage: Storage, workBucket: string, run: string) {
+  let last = '';
+  return async (): Promise<PlanReceipt[]> => {
+    const found: PlanReceipt[] = [];
+    for await (const { key } of storage.list(workBucket, workKeys.planPrefix(run), last)) {
+      const plan = await storage.getJson<PlanReceipt>(workBucket, key);
+      if (plan !== undefined) found.push(plan);
+      last = key;
     }
-  }
+    return found;
+  };
+}
 
-  /**
-   * Reads new receipts. Chunks end in any order, so the listing begins with the first chunk that is not complete; if those
-   * behind it fill a look, the next one starts behind the last receipt.
-   */
-  async #readReceipts(): Promise<void> {
+/**
+ * Returns a function that reads the receipts that are new since its last call. Chunks end in any order, so the listing begins with
+ * the first chunk that is not complete; if those behind it fill a look, the next one starts behind the last receipt.
+ */
+function receiptReader(storage: Storage, workBucket: string, run: string) {
+  const read = new Set<string>();
+  /** The receipt behind which the next look starts; empty: at the beginning. */
+  let resume = '';
+  return async (isWhole: (chunk: number) => boolean): Promise<Receipt[]> => {
+    let open = 0;
+    while (isWhole(open)) open += 1;
+    const after = resume || workKeys.receiptsFrom(run, open);
+    resume = '';
     const fresh: string[] = [];
     let listed = 0;
-    const after = this.#resume || workKeys.receiptsFrom(this.#run, this.#firstOpen());
-    this.#resume = '';
-    for await (const { key } of this.#storage.list(this.#workBucket, workKeys.receiptPrefix(this.#run), after)) {
+    for await (const { key } of storage.list(workBucket, workKeys.receiptPrefix(run), after)) {
       listed += 1;
-      if (!this.#read.has(key)) fresh.push(key);
+      if (!read.has(key)) fresh.push(key);
       if (fresh.length < MAX_RECEIPTS && listed < MAX_LISTED) continue;
-      this.#resume = key;
+      resume = key;
       break;
     }
-    const read = async (key: string) => ({ key, receipt: await this.#storage.getJson<Receipt>(this.#workBucket, key) });
-    for await (const { key, receipt } of inOrder(READS_AT_ONCE, fresh, read)) {
-      this.#read.add(key);
-      if (receipt !== undefined) this.#take(receipt);
-    }
-  }
+    const found: Receipt[] = [];
+    const receipts = inOrder(READS_AT_ONCE, fresh, (key) => storage.getJson<Receipt>(workBucket, key));
+    for await (const receipt of receipts) if (receipt !== undefined) found.push(receipt);
+    for (const key of fresh) read.add(key);
+    return found;
+  };
+}
 
-  #firstOpen(): number {
-    let chunk = 0;
-    while (this.#whole.has(chunk)) chunk += 1;
-    return chunk;
-  }
-
-  #take(receipt: Receipt): void {
-    const { chunk, step, ok, error } = receipt;
-    if (!ok && error !== undefined) {
-      const message = error.message.slice(0, MAX_MESSAGE_CHARS);
-      this.#tell(
-        `${step} ${error.name}`,
-        `chunk ${chunk} (${step}), attempt ${receipt.attempt + 1}: ${error.name}: ${message}`,
-      );
-    }
-    const state = emptyChunkState();
-    foldReceipt(state, receipt);
-    this.#builder.addSpend(state);
-    const logged = state.log.done;
-    if (logged !== undefined) {
-      this.#lines += logged.counts.lines - (this.#linesOf.get(chunk) ?? 0);
-      this.#linesOf.set(chunk, logged.counts.lines);
-    }
-    const evaluates = this.#plan?.options.evaluate ?? true;
-    if ((evaluates ? state.evaluate : state.log).done !== undefined) this.#whole.add(chunk);
-  }
-
-  /** Keeps a line for a person, once for each key. */
-  #tell(key: string, line: string): void {
-    if (this.#told.has(key)) return;
-    this.#told.add(key);
-    this.#news.push(line);
-  }
-
-  /** Reads the counts of the Maps that have not ended, and looks for further ones when all have. */
-  async #readMaps(): Promise<void> {
-    const { sfn } = this.#clients;
-    if (![...this.#maps.values()].some(({ running }) => running)) {
-      const { mapRuns = [] } = await sfn.send(new ListMapRunsCommand({ executionArn: this.#arn }));
-      for (const { mapRunArn = '' } of mapRuns) {
-        // The Map over the answers of batch jobs goes through the same chunks once more.
-        if (mapRunArn.includes('/ForEachAnsweredChunk:') || this.#maps.has(mapRunArn)) continue;
-        this.#maps.set(mapRunArn, { done: 0, failed: 0, running: true });
-      }
-    }
-    for (const [mapRunArn, known] of this.#maps) {
-      if (!known.running) continue;
-      const { itemCounts, status } = await sfn.send(new DescribeMapRunCommand({ mapRunArn }));
-      const { succeeded = 0, failed = 0, timedOut = 0, aborted = 0 } = itemCounts ?? {};
-      const lost = failed + timedOut + aborted;
-      this.#maps.set(mapRunArn, { done: succeeded + lost, failed: lost, running: status === 'RUNNING' });
-    }
-  }
-
-  async #batchJobs(): Promise<Record<string, number> | undefined> {
-    if (this.#plan?.options.judge !== 'batch') return undefined;
-    const byStatus: Record<string, number> = {};
-    const report = await this.#storage.getJson<BatchReport>(this.#workBucket, workKeys.batchJobs(this.#run));
-    for (const { status } of report?.jobs ?? []) byStatus[status] = (byStatus[status] ?? 0) + 1;
-    return byStatus;
-  }
+async function batchJobs(storage: Storage, workBucket: string, run: string): Promise<Record<string, number>> {
+  const byStatus: Record<string, number> = {};
+  const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run));
+  for (const { status } of report?.jobs ?? []) byStatus[status] = (byStatus[status] ?? 0) + 1;
+  return byStatus;
 }
 
 // ------------------------------------------------------------------------------------- following runs to their end
@@ -217,48 +172,40 @@ interface Look {
   news: string[];
 }
 
-interface FollowOptions<T> {
-  /** Called after each look, with every execution. */
-  onLook(looks: readonly T[]): void;
-  signal?: AbortSignal | undefined;
-  /** Bounds of the time between two looks, which is a fiftieth of the time so far. Default: 1 s and 10 s. */
-  pollMs?: { least: number; most: number };
-}
-
-const POLL_MS = { least: 1_000, most: 10_000 };
+/** Bounds of the time between two looks, which is a fiftieth of the time so far. */
+const POLL_MS = { least: 400, most: 10_000 };
 const POLL_SHARE = 0.02;
 
+/** Waits until it is time for another look. @param sinceMs when the first one was. @throws what the signal was aborted with */
+export async function untilNextLook(sinceMs: number, signal?: AbortSignal): Promise<void> {
+  const pause = Math.min(POLL_MS.most, Math.max(POLL_MS.least, (Date.now() - sinceMs) * POLL_SHARE));
+  await sleep(pause, undefined, { signal }).catch(() => signal?.throwIfAborted());
+}
+
 /**
- * Returns the last look at each execution.
+ * Looks at executions until all have ended.
  *
+ * @param onLook called after each look, with every execution
+ * @returns the last look at each
  * @throws what the signal was aborted with. The executions continue.
  */
 export async function followRuns<T extends Look>(
-  watchers: readonly { look(): Promise<T> }[],
-  { onLook, signal, pollMs = POLL_MS }: FollowOptions<T>,
+  watchers: readonly (() => Promise<T>)[],
+  onLook: (looks: readonly T[]) => void,
+  signal?: AbortSignal,
 ): Promise<T[]> {
-  const watched = watchers.map(untilEnded);
   const startedMs = Date.now();
+  const looks: T[] = [];
   for (;;) {
-    const looks: T[] = [];
-    for (const look of watched) {
+    for (const [index, look] of watchers.entries()) {
       signal?.throwIfAborted();
-      looks.push(await look());
+      const last = looks[index];
+      looks[index] = last && hasEnded(last) ? { ...last, news: [] } : await look();
     }
     onLook(looks);
     if (looks.every(hasEnded)) return looks;
-    const pause = Math.min(pollMs.most, Math.max(pollMs.least, (Date.now() - startedMs) * POLL_SHARE));
-    await sleep(pause, undefined, { signal }).catch(() => signal?.throwIfAborted());
+    await untilNextLook(startedMs, signal);
   }
-}
-
-/** Looks at an execution until it has ended; from then on the last look stands. */
-export function untilEnded<T extends Look>(watcher: { look(): Promise<T> }): () => Promise<T> {
-  let last: T | undefined;
-  return async () => {
-    last = last && hasEnded(last) ? { ...last, news: [] } : await watcher.look();
-    return last;
-  };
 }
 
 export const hasEnded = ({ status }: Pick<Look, 'status'>): boolean =>

@@ -25,7 +25,7 @@ type Part = Pick<TruthRunSummary, 'files' | 'noted'>;
 /** Looks at one run, again and again. */
 export function truthWatcher(clients: Clients, workBucket: string, { name, arn }: { name: string; arn: string }) {
   const parts: Part[] = [];
-  const look = async () => {
+  return async () => {
     const { status = 'RUNNING' } = await describe(clients, arn);
     const storage = new Storage(clients.s3);
     for (;;) {
@@ -41,10 +41,9 @@ export function truthWatcher(clients: Clients, workBucket: string, { name, arn }
       news: [] as string[],
     };
   };
-  return { look };
 }
 
-export type TruthLook = Awaited<ReturnType<ReturnType<typeof truthWatcher>['look']>>;
+export type TruthLook = Awaited<ReturnType<ReturnType<typeof truthWatcher>>>;
 
 const describe = ({ sfn }: Pick<Clients, 'sfn'>, executionArn: string): Promise<DescribeExecutionCommandOutput> =>
   sfn.send(new DescribeExecutionCommand({ executionArn }));

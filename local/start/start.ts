@@ -1,9 +1,10 @@
 /** `npm start`: runs the whole pipeline on one machine, from capture files to traces and verdicts in MLflow. */
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
-import { bar, type ProgressLine, startProgress } from '../../bin/cli/progress.ts';
+import { followDisplay } from '../../bin/cli/follow-display.ts';
+import { type ProgressLine, startProgress } from '../../bin/cli/progress.ts';
 import { INTERRUPTED, Stopped, type Stopping, stopOnSignals } from '../../bin/cli/stop-signals.ts';
 import { findCaptures } from '../../bin/operate/capture-files.ts';
-import { type FileProgress, processFiles, type Run } from '../../bin/operate/process-files.ts';
+import { processFiles, type Run } from '../../bin/operate/process-files.ts';
 import { readReasons, readRunSummaries } from '../../bin/operate/summary-report.ts';
 import { readWorst, type WorstTrace, worstTraceFirst } from '../../bin/operate/worst.ts';
 import { describeError } from '../../src/core/errors/describe-error.ts';
@@ -120,8 +121,8 @@ async function processAll(environment: LocalEnvironment, deployed: DeployedEndpo
   for (const captures of deployed) {
     const { endpoint, files, outputs } = captures;
     const { captureBucket, stateMachineArn, workBucket } = outputs;
-    const onProgress = progressReporter(endpoint, startedAt, progress.show);
-    const common = { clients, captureBucket, workBucket, stateMachineArn, signal, onProgress };
+    const { wait: onWait, look: onLook } = followDisplay(process.stderr, progress);
+    const common = { clients, captureBucket, workBucket, stateMachineArn, signal, onWait, onLook };
     const own = await (isBackfill(captures)
       ? runBackfill({ ...common, prefix: `${endpoint}/` })
       : processFiles({ ...common, files, startLimitMs: START_LIMIT_MS }));
@@ -171,28 +172,6 @@ async function inMlflow(
   } finally {
     mlflow.close();
   }
-}
-
-/** Shows the progress of an endpoint's files, with the remaining time once it can be estimated. */
-function progressReporter(
-  endpoint: string,
-  startedAt: number,
-  show: ProgressLine['show'],
-): (state: FileProgress) => void {
-  // The first files include the functions' cold start, so the estimate starts after them.
-  let base: { at: number; done: number } | undefined;
-  return ({ unit, done, total, runs }) => {
-    if (done > 0) base ??= { at: Date.now(), done };
-    const count = (status: string) => runs.filter((run) => run.status === status).length;
-    const failed = runs.length - count('RUNNING') - count('SUCCEEDED');
-    const seconds = Math.round((Date.now() - startedAt) / 1000);
-    const since = base ? done - base.done : 0;
-    const left = base && since > 0 ? Math.round(((Date.now() - base.at) / 1000 / since) * (total - done)) : 0;
-    const about = left < 10 ? '' : `, about ${left} s left`;
-    show(
-      `${endpoint} ${bar(done, total)} ${unit}, ${count('RUNNING')} running, ${failed} failed, ${seconds} s${about}`,
-    );
-  };
 }
 
 const DEFAULT_BEDROCK_REGION = 'us-east-1';

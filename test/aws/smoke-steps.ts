@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
 import type { AwsClients } from '../../bin/operate/aws-clients.ts';
-import { type FileProgress, processFiles, type Run } from '../../bin/operate/process-files.ts';
+import { processFiles, type Run } from '../../bin/operate/process-files.ts';
 import { traceIdOf } from '../../src/captures/trace/ids.ts';
 import type { StackOutputs } from '../../src/core/contract/names.ts';
 import { type LambdaEnvironment, readEnvironment } from '../../src/core/settings/environment.ts';
@@ -68,10 +68,11 @@ export async function putAndFollow(
     const path = join(folder, 'captures.jsonl');
     writeFileSync(path, text);
     const files = [{ path, key, bytes: Buffer.byteLength(text) }];
-    const onProgress = ({ runs: [first] }: FileProgress): void =>
-      more.onProgress?.(first ? `running ${first.name}` : 'waiting for a run to start');
+    const onWait = more.onProgress;
+    const onLook = ([run]: readonly { name: string }[]): void => more.onProgress?.(`running ${run?.name}`);
     const { signal } = more;
-    const runs = await processFiles({ clients, captureBucket, workBucket, stateMachineArn, files, onProgress, signal });
+    const own = { clients, captureBucket, workBucket, stateMachineArn, files };
+    const runs = await processFiles({ ...own, onWait, onLook, signal });
     // A duplicate ends by itself; the other execution did the work.
     const run = runs.find((one) => !one.output?.includes('duplicate')) ?? runs[0];
     if (!run) throw new Error('No execution started for the capture');

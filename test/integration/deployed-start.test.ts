@@ -6,7 +6,8 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { HeadObjectCommand } from '@aws-sdk/client-s3';
 import { destroyClients } from '../../bin/operate/aws-clients.ts';
-import { type FileProgress, putCaptures } from '../../bin/operate/process-files.ts';
+import { putCaptures } from '../../bin/operate/process-files.ts';
+import type { RunProgress } from '../../bin/operate/run-progress.ts';
 import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { emulatedClients } from '../../local/servers/emulated-clients.ts';
@@ -131,8 +132,8 @@ describe('npm start', () => {
   test('one backfill processes files that reached no rule, and reports its progress', async () => {
     const { CAPTURE_BUCKET = '', WORK_BUCKET: workBucket = '', STATE_MACHINE_ARN: stateMachineArn = '' } = variables;
     const clients = emulatedClients({ url: variables.AWS_ENDPOINT_URL ?? '', region: 'us-east-1', env: variables });
-    const states: FileProgress[] = [];
-    const onProgress = (state: FileProgress) => states.push(state);
+    const looks: RunProgress[] = [];
+    const onLook = (of: readonly RunProgress[]) => void looks.push(...of);
     try {
       const path = join(folder, 'downloads', 'weather-llm', 'blue', '2026', '11', '20', '10', 'a.jsonl');
       // Outside the prefix that the stack watches.
@@ -141,9 +142,9 @@ describe('npm start', () => {
       expect(put.ContentLength).toBe(statSync(path).size);
       const prefix = 'weather-llm/';
       const own = { clients, captureBucket: CAPTURE_BUCKET, workBucket, stateMachineArn };
-      const runs = await runBackfill({ ...own, prefix, onProgress });
+      const runs = await runBackfill({ ...own, prefix, onLook });
       expect(runs).toEqual([expect.objectContaining({ keys: [prefix], status: 'SUCCEEDED' })]);
-      expect(states.at(-1)).toMatchObject({ unit: 'chunks', total: 1, done: 1 });
+      expect(looks.at(-1)).toMatchObject({ planned: { chunks: 1 }, chunks: { done: 1, failing: 0 } });
     } finally {
       destroyClients(clients);
     }

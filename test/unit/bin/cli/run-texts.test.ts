@@ -10,11 +10,15 @@ import { PLAIN } from '../../../../src/quality/rates-text.ts';
 
 const OPTIONS = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
 const progress = (more: Partial<RunProgress> = {}): RunProgress => ({
-  run: 'files-2026-11-20T10-00-00-0a1b2c3d4e5f6071',
+  name: 'files-2026-11-20T10-00-00-0a1b2c3d4e5f6071',
+  arn: '',
   status: 'RUNNING',
   startedMs: 0,
+  error: undefined,
+  cause: undefined,
+  output: undefined,
   planned: { lines: 12_000, chunks: 30, more: false, options: OPTIONS },
-  chunks: { done: 10, failed: 1 },
+  chunks: { done: 10, failing: 1 },
   lines: 4_000,
   usd: 1.25,
   expectedUsd: 3.75,
@@ -26,14 +30,14 @@ const progress = (more: Partial<RunProgress> = {}): RunProgress => ({
 describe('progressText', () => {
   test('has all facts in a pipe, and no bar', () => {
     expect(progressText([progress()], 40, 100_000)).toBe(
-      'files-2026-11-20T10-00-00-0a1b2c3d4e5f6071: 4,000 of 12,000 lines, 1 chunk failed, about 3 min 20 s left, 1 min 40 s, ' +
+      'files-2026-11-20T10-00-00-0a1b2c3d4e5f6071: 4,000 of 12,000 lines, 1 chunk failing, about 3 min 20 s left, 1 min 40 s, ' +
         '$1.2500 of about $3.7500, 40 lines/s, 10 of 30 chunks',
     );
   });
 
   test.each([
     [39, '██░░░░ 4,000 of 12,000 lines'],
-    [79, '████░░░░░░░░░ 4,000 of 12,000 lines, 1 chunk failed, about 3 min 20 s left'],
+    [79, '████░░░░░░░░░ 4,000 of 12,000 lines, 1 chunk failing, about 3 min 20 s left'],
   ])('has what fits %d columns, the most important first', (width, text) => {
     expect(progressText([progress()], 40, 100_000, width)).toBe(text);
   });

@@ -1,6 +1,6 @@
 /** How following a run reads receipts. The rest of it is tested on a deployed stack. */
 import { Readable } from 'node:stream';
-import { RunWatcher } from '../../../../bin/operate/run-progress.ts';
+import { runWatcher } from '../../../../bin/operate/run-progress.ts';
 import { workKeys } from '../../../../src/core/contract/work-keys.ts';
 
 const CHUNKS = 10_500;
@@ -41,8 +41,8 @@ async function send(command: { input: Record<string, string> }) {
 }
 
 test('a chunk that never ends does not hide the receipts behind it, however many there are', async () => {
-  const watcher = new RunWatcher({ s3: { send }, sfn: { send } } as never, 'work', RUN);
+  const look = runWatcher({ s3: { send }, sfn: { send } } as never, 'work', RUN);
   let lines = 0;
-  for (let look = 0; look < CHUNKS / 250 && lines < CHUNKS - 1; look += 1) ({ lines } = await watcher.look());
+  for (let i = 0; i < CHUNKS / 250 && lines < CHUNKS - 1; i += 1) ({ lines } = await look());
   expect(lines).toBe(CHUNKS - 1);
 }, 60_000);
