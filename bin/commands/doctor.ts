@@ -45,9 +45,9 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
   Captures: ['captures', 'events'],
   MLflow: ['mlflow', 'artifacts'],
   Judge: ['judge', 'access', 'price', 'quota'],
-  Limits: ['lambda', 'states'],
+  Limits: ['lambda'],
   'VPC, keys, secrets, replays': ['vpc', 'keys', 'secrets', 'replays'],
-  'Deployed stack': ['stack', 'version', 'deployed', 'delivery', 'letters', 'alarms'],
+  'Deployed stack': ['stack', 'version', 'deployed', 'delivery', 'alarms'],
 };
 
 const COLORS = { ok: 'green', warning: 'bold', error: 'red', unknown: 'dim' } as const;

@@ -4,21 +4,19 @@ import { LambdaClient } from '@aws-sdk/client-lambda';
 import { awsFailure } from '../../src/core/errors/aws-failures.ts';
 import type { CheckedSettings } from '../../src/core/settings/schema.ts';
 import { queryAws } from '../operate/aws-calls.ts';
-import { broken, type Found, ok, warning } from './finding.ts';
+import { broken, type CheckContext, type Found, ok, warning } from './finding.ts';
 
 /** Without these nothing else can be asked. */
 const USELESS = new Set(['AwsCredentialsMissing', 'AwsCredentialsExpired', 'AwsCredentialsInvalid', 'ClockSkewed']);
 
-/** @throws Error if STS cannot be asked for a reason other than the credentials */
-export async function checkAccount(
-  lambda: LambdaClient,
-  settings: Partial<CheckedSettings>,
-  region: { name: string; source: string },
-): Promise<Found> {
+/** @param source of the region. @throws Error if STS cannot be asked for a reason other than the credentials */
+export async function checkAccount(context: CheckContext, source: string): Promise<Found> {
+  const { lambda, settings, region } = context;
   try {
     const reply = await queryAws(lambda, 'sts', 'GetCallerIdentity');
     const [account = ''] = reply('Account');
-    const where = `in the account ${account} and the region ${region.name} (from ${region.source})`;
+    context.account = account;
+    const where = `in the account ${account} and the region ${region} (from ${source})`;
     return [ok(`You are ${reply('Arn')[0]}, ${where}.`), foreignArns(settings, account)];
   } catch (error) {
     const failure = awsFailure(error);

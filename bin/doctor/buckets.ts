@@ -5,127 +5,88 @@
 
 import {
   GetBucketNotificationConfigurationCommand,
-  GetObjectCommand,
   HeadBucketCommand,
-  ListBucketsCommand,
   ListObjectsV2Command,
   type S3Client,
-  S3ServiceException,
+  type S3ServiceException,
 } from '@aws-sdk/client-s3';
 import { httpStatusOf } from '../../src/core/aws/storage-errors.ts';
 import { invocations } from '../../src/health/gather.ts';
-import {
-  broken,
-  type CheckContext,
-  checked,
-  type Finding,
-  type Found,
-  hasError,
-  ok,
-  under,
-  unknown,
-  warning,
-} from './finding.ts';
+import { broken, type CheckContext, checked, type Found, ok, unknown, warning } from './finding.ts';
+import { isInUse } from './stack.ts';
 
-/** The region of a bucket, and whether it may be listed. S3 tells the region even to those who may not. */
-async function look(s3: S3Client, Bucket: string): Promise<{ region?: string; state: 'there' | 'missing' | 'denied' }> {
+/** S3 tells the region of a bucket even to those who may not look at it. @param ExpectedBucketOwner any other makes it 403 */
+async function look(s3: S3Client, Bucket: string, ExpectedBucketOwner?: string) {
   try {
-    const { BucketRegion: region } = await s3.send(new HeadBucketCommand({ Bucket }));
-    return { region, state: 'there' };
+    const { BucketRegion: region } = await s3.send(new HeadBucketCommand({ Bucket, ExpectedBucketOwner }));
+    return { region, status: 200 };
   } catch (error) {
-    const status = httpStatusOf(error);
-    if (status === 404) return { state: 'missing' };
-    if (status !== 301 && status !== 400 && status !== 403) throw error;
-    const region = (error as S3ServiceException).$response?.headers?.['x-amz-bucket-region'];
-    return { region, state: status === 403 ? 'denied' : 'there' };
+    const status = httpStatusOf(error) ?? 0;
+    if (![301, 400, 403, 404].includes(status)) throw error;
+    return { region: (error as S3ServiceException).$response?.headers?.['x-amz-bucket-region'], status };
   }
 }
 
 interface Place {
-  check: string;
   setting: string;
   /** The consequence of another region, and what to do about it. */
   why: string;
   remedy: string;
-  /** What to do about a bucket of another account; absent: it may be one. */
-  owner?: string | undefined;
+  /** The account that it must be of, and what to do otherwise. */
+  owner: string | undefined;
+  ownerRemedy: string;
 }
 
-/** Existence, region and owner of a bucket. @returns what is wrong, and whether more can be asked of the bucket */
-async function checkPlace({ s3, region: ours }: CheckContext, bucket: string, place: Place) {
-  const { check, setting, why, remedy, owner } = place;
-  const { region, state } = await look(s3, bucket);
-  const found = (said: Found): Finding[] => under(check, said);
-  if (state === 'missing') {
-    return { found: found(broken(`The bucket ${bucket} does not exist.`, `create it, or correct ${setting}`)) };
+/** What is wrong with the existence, the region or the owner of a bucket. */
+async function placeFault({ s3, region: ours }: CheckContext, bucket: string, place: Place) {
+  const { setting, why, remedy, owner, ownerRemedy } = place;
+  const { region = ours, status } = await look(s3, bucket);
+  if (status === 404) return broken(`The bucket ${bucket} does not exist.`, `create it, or correct ${setting}`);
+  if (region !== ours) {
+    return broken(`The bucket ${bucket} is in ${region}, and the stack in ${ours}: ${why}.`, remedy);
   }
-  if (region !== undefined && region !== ours) {
-    const message = `The bucket ${bucket} is in ${region}, and the stack in ${ours}: ${why}.`;
-    return { found: found(broken(message, remedy)) };
+  if (status === 403) {
+    const repair = `needs s3:ListBucket; or correct ${setting} if the bucket belongs to another account`;
+    return unknown(`S3 denies you the bucket ${bucket}.`, repair);
   }
-  const repair = `needs s3:ListBucket; or correct ${setting} if the bucket belongs to another account`;
-  const denied = state === 'denied' && unknown(`S3 denies you the bucket ${bucket}.`, repair);
-  const foreign = owner === undefined ? [] : await checkOwner(s3, bucket, check, owner);
-  if (hasError(foreign)) return { found: foreign };
-  return { found: [...foreign, ...found(denied)], isOpen: !denied };
+  const isForeign = (await look(s3, bucket, owner)).status === 403;
+  return isForeign ? broken(`The bucket ${bucket} belongs to another account.`, ownerRemedy) : undefined;
 }
-
-const checkOwner = (s3: S3Client, bucket: string, check: string, remedy: string): Promise<Finding[]> =>
-  checked(check, 's3:ListAllMyBuckets', async () => {
-    // Only the account's own buckets are listed, in any region.
-    const { Buckets = [] } = await s3.send(new ListBucketsCommand({ Prefix: bucket }));
-    const isOwn = Buckets.some(({ Name }) => Name === bucket);
-    return !isOwn && broken(`The bucket ${bucket} belongs to another account.`, remedy);
-  });
 
 /** Checks what a deployment with a wrong capture bucket would only find out while it is rolled back, and what arrives. */
-export async function checkCaptures(context: CheckContext): Promise<Found> {
-  const { DATA_CAPTURE_S3_BUCKET: bucket } = context.settings;
-  if (bucket === undefined || context.capturePrefix === undefined) return undefined;
-  const { found, isOpen } = await checkPlace(context, bucket, {
-    check: 'captures',
+export async function checkCaptures(context: CheckContext, bucket: string): Promise<Found> {
+  if (context.capturePrefix === undefined) return undefined;
+  const fault = await placeFault(context, bucket, {
     setting: 'DATA_CAPTURE_S3_BUCKET',
     why: 'S3 sends the events of a bucket in its own region',
     remedy: 'deploy the stack in the region of the bucket',
-    owner: 'deploy the stack in that account, which also receives the events of the bucket',
+    owner: context.account,
+    ownerRemedy: 'deploy the stack in that account, which also receives the events of the bucket',
   });
-  if (hasError(found)) return found;
-  const more = [
-    isOpen && checked('captures', 's3:ListBucket', () => checkArrivals(context, bucket)),
-    checked('events', 's3:GetBucketNotification', async () => checkEvents(context, bucket, await context.isDeployed)),
-  ];
-  return [found, await Promise.all(more)];
+  if (fault?.level === 'error') return fault;
+  const events = checked('events', 's3:GetBucketNotification', () => checkEvents(context, bucket));
+  return [fault ?? (await checked('captures', 's3:ListBucket', () => checkArrivals(context, bucket))), await events];
 }
 
 /** The bucket of a setting that may have a prefix, such as `s3://bucket/prefix`. */
 export const bucketOf = (location: string): string => location.replace(/^s3:\/\//, '').split('/')[0] ?? '';
 
-export async function checkArtifacts(context: CheckContext): Promise<Found> {
-  const { MLFLOW_ARTIFACT_BUCKET: location, MLFLOW_ARTIFACT_ACCOUNT_ID: account } = context.settings;
-  if (location === undefined) return undefined;
+export async function checkArtifacts(context: CheckContext, location: string): Promise<Found> {
   const bucket = bucketOf(location);
-  const { found } = await checkPlace(context, bucket, {
-    check: 'artifacts',
+  const fault = await placeFault(context, bucket, {
     setting: 'MLFLOW_ARTIFACT_BUCKET',
     why: 'the functions write to buckets of their own region only, so no trace would be stored',
     remedy: 'use an MLflow in the region of the stack',
-    owner:
-      account === undefined
-        ? 'name that account in MLFLOW_ARTIFACT_ACCOUNT_ID, or correct MLFLOW_ARTIFACT_BUCKET'
-        : undefined,
+    owner: context.settings.MLFLOW_ARTIFACT_ACCOUNT_ID ?? context.account,
+    ownerRemedy: 'name that account in MLFLOW_ARTIFACT_ACCOUNT_ID, or correct MLFLOW_ARTIFACT_BUCKET',
   });
-  return found.length > 0 ? found : ok(`The bucket ${bucket} exists, in the region of the stack.`);
+  return fault ?? ok(`The bucket ${bucket} exists, in the region of the stack.`);
 }
 
 // -------------------------------------------------------------------------------------------------------- arrivals
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-
-interface Newest {
-  key: string;
-  time: Date;
-}
 
 /** An endpoint has at most this many variants. */
 const MAX_VARIANTS = 10;
@@ -134,18 +95,16 @@ const MAX_DEPTH = 5;
 
 const DATED = /\/\d+\/$/;
 
-/** Finds the newest capture by the last folder of each level: a listing for each, however many captures there are. */
-async function newestCapture(s3: S3Client, Bucket: string, Prefix: string, depth = 0): Promise<Newest | undefined> {
+/** Finds the time of the newest capture by the last folder of each level: a listing for each, however many captures there are. */
+async function newestCapture(s3: S3Client, Bucket: string, Prefix: string, depth = 0): Promise<Date | undefined> {
   const page = await s3.send(new ListObjectsV2Command({ Bucket, Prefix, Delimiter: '/' }));
-  const files = (page.Contents ?? []).flatMap(({ Key, Size, LastModified }) =>
-    Key?.endsWith('.jsonl') && Size ? [{ key: Key, time: LastModified ?? new Date(0) }] : [],
-  );
+  const files = (page.Contents ?? []).filter(({ Key, Size }) => Key?.endsWith('.jsonl') && Size);
   const folders = depth < MAX_DEPTH ? (page.CommonPrefixes ?? []).map((folder) => folder.Prefix ?? '') : [];
   const dated = folders.filter((folder) => DATED.test(folder));
   const next = dated.length > 0 ? dated.slice(-1) : folders.slice(0, MAX_VARIANTS);
   const below = await Promise.all(next.map((folder) => newestCapture(s3, Bucket, folder, depth + 1)));
-  const all = [...files, ...below.filter((one) => one !== undefined)];
-  return all.toSorted((a, b) => b.time.getTime() - a.time.getTime())[0];
+  const times = [...files.map(({ LastModified }) => LastModified), ...below];
+  return times.toSorted((a, b) => Number(b ?? 0) - Number(a ?? 0))[0];
 }
 
 const ago = (ms: number): string => {
@@ -154,7 +113,7 @@ const ago = (ms: number): string => {
   return hours < 48 ? `${hours} hours` : `${Math.floor(hours / 24)} days`;
 };
 
-/** Checks that captures arrive, and that they can be read. */
+/** Checks that captures arrive. */
 async function checkArrivals(context: CheckContext, bucket: string): Promise<Found> {
   const { s3, capturePrefix: prefix = '' } = context;
   const where = `s3://${bucket}/${prefix}`;
@@ -163,9 +122,7 @@ async function checkArrivals(context: CheckContext, bucket: string): Promise<Fou
     const repair = 'check DATA_CAPTURE_S3_PREFIX, and call the endpoint: its first captures come within minutes';
     return warning(`There are no captures under ${where}.`, repair);
   }
-  const unread = await readFault(s3, bucket, newest.key);
-  if (unread !== undefined) return unread;
-  const age = Date.now() - newest.time.getTime();
+  const age = Date.now() - newest.getTime();
   const message = `The newest capture under ${where} came ${ago(age)} ago.`;
   if (age <= DAY_MS) return ok(message);
   const { SAGEMAKER_ENDPOINT_NAME: name = '' } = context.settings;
@@ -178,36 +135,19 @@ async function checkArrivals(context: CheckContext, bucket: string): Promise<Fou
   return warning(`${message}${used}`, repair);
 }
 
-async function readFault(s3: S3Client, Bucket: string, Key: string): Promise<Found> {
-  try {
-    const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key, Range: 'bytes=0-0' }));
-    await Body?.transformToByteArray();
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof S3ServiceException)) throw error;
-    const repair =
-      error.name === 'InvalidObjectState'
-        ? 'it is archived: a backfill reports it as CaptureArchived'
-        : 'needs s3:GetObject; set DATA_CAPTURE_KMS_KEY_ARN if a KMS key of yours encrypts it';
-    return warning(`s3://${Bucket}/${Key} could not be read (${error.name}).`, repair);
-  }
-}
-
-/** Checks that the bucket sends events to EventBridge. The deployment switches it on. @param isDeployed `undefined` if unknown */
-async function checkEvents({ s3 }: CheckContext, Bucket: string, isDeployed: boolean | undefined): Promise<Found> {
+/** Checks that the bucket sends events to EventBridge. The deployment switches it on. */
+async function checkEvents({ s3, stack }: CheckContext, Bucket: string): Promise<Found> {
   const reply = await s3.send(new GetBucketNotificationConfigurationCommand({ Bucket }));
   const { TopicConfigurations = [], QueueConfigurations = [], LambdaFunctionConfigurations = [] } = reply;
   const others = TopicConfigurations.length + QueueConfigurations.length + LambdaFunctionConfigurations.length;
   const kept = others === 0 ? '' : ` Its other notifications (${others}) stay.`;
   if (reply.EventBridgeConfiguration) return ok(`The bucket ${Bucket} sends its events to EventBridge.${kept}`);
-  if (isDeployed === false) {
-    return ok(`The deployment lets the bucket ${Bucket} send its events to EventBridge.${kept}`);
+  const not = `The bucket ${Bucket} does not send its events to EventBridge`;
+  const found = await stack().catch(() => 'unknown' as const);
+  if (found === 'unknown') {
+    return warning(`${not}, which a deployment switches on.`, 'deploy the stack, or switch it on if it is deployed');
   }
-  if (isDeployed === undefined) {
-    const message = `The bucket ${Bucket} does not send its events to EventBridge, which a deployment switches on.`;
-    return warning(message, 'deploy the stack, or switch it on if it is deployed');
-  }
-  const message = `The bucket ${Bucket} does not send its events to EventBridge: new captures are not processed.`;
+  if (!isInUse(found)) return ok(`The deployment lets the bucket ${Bucket} send its events to EventBridge.${kept}`);
   const repair = `switch it on: S3 console, ${Bucket}, Properties, Amazon EventBridge. Then process what came since then`;
-  return broken(message, repair);
+  return broken(`${not}: new captures are not processed.`, repair);
 }

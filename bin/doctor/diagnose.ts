@@ -4,7 +4,7 @@ import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import { checkAccount } from './account.ts';
 import { checkArtifacts, checkCaptures } from './buckets.ts';
 import { checkEndpoint } from './endpoint.ts';
-import { environmentChecks } from './environment.ts';
+import { checkKey, checkReplayComponents, checkReplayEndpoints, checkSecret, checkVpc } from './environment.ts';
 import {
   broken,
   type Check,
@@ -12,6 +12,7 @@ import {
   type Clients,
   checkAll,
   checked,
+  checkOf,
   type Finding,
   hasError,
   quickClients,
@@ -19,9 +20,9 @@ import {
 } from './finding.ts';
 import { checkJudge } from './judge.ts';
 import { checkMlflow } from './mlflow.ts';
-import { checkBedrock, checkLambda, checkStates } from './quotas.ts';
+import { checkBedrock, checkLambda } from './quotas.ts';
 import { checkSettingsFor } from './settings.ts';
-import { checkStack, findStack, isInUse } from './stack.ts';
+import { checkStack, findStack } from './stack.ts';
 
 export interface DoctorFlags {
   judgeModel?: string;
@@ -48,22 +49,30 @@ export async function diagnose(flags: DoctorFlags): Promise<Diagnosis> {
   }
 }
 
-/** What is around the stack. */
-const AROUND: readonly Check<CheckContext>[] = [
-  ['endpoint', 'sagemaker:DescribeEndpoint, DescribeEndpointConfig and ListEndpoints', checkEndpoint],
-  ['captures', 's3:ListBucket', checkCaptures],
-  ['mlflow', 'access to MLflow', checkMlflow],
-  ['artifacts', 's3:ListBucket', checkArtifacts],
-  ['judge', 'bedrock:GetFoundationModel and bedrock:GetInferenceProfile', checkJudge],
-  ['quota', 'servicequotas:ListServiceQuotas', checkBedrock],
-  ['lambda', 'lambda:GetAccountSettings', checkLambda],
-  ['states', 'servicequotas:ListServiceQuotas', checkStates],
-];
+const ENDPOINT = 'sagemaker:DescribeEndpoint, DescribeEndpointConfig and ListEndpoints';
+const KEYS = [
+  'DATA_CAPTURE_KMS_KEY_ARN',
+  'WORK_KMS_KEY_ARN',
+  'MLFLOW_ARTIFACT_KMS_KEY_ARN',
+  'SECRETS_KMS_KEY_ARN',
+] as const;
+const SECRETS = ['MLFLOW_SECRET_ARN', 'JUDGE_SECRET_ARN', 'REPLAY_HEADERS_SECRET_ARN', 'ARTHUR_SECRET_ARN'] as const;
+const STACK = 'cloudformation:DescribeStacks and cloudformation:DescribeStackResources';
 
-const STACK: Check<CheckContext> = [
-  'stack',
-  'cloudformation:DescribeStacks and cloudformation:DescribeStackResources',
-  checkStack,
+const CHECKS: readonly Check<CheckContext>[] = [
+  checkOf('SAGEMAKER_ENDPOINT_NAME', 'endpoint', ENDPOINT, checkEndpoint),
+  checkOf('DATA_CAPTURE_S3_BUCKET', 'captures', 's3:ListBucket', checkCaptures),
+  checkOf('MLFLOW_TRACKING_URI', 'mlflow', 'access to MLflow', checkMlflow),
+  checkOf('MLFLOW_ARTIFACT_BUCKET', 'artifacts', 's3:ListBucket', checkArtifacts),
+  checkOf('BEDROCK_MODEL_ID', 'judge', 'bedrock:GetFoundationModel and bedrock:GetInferenceProfile', checkJudge),
+  checkOf('BEDROCK_MODEL_ID', 'quota', 'servicequotas:ListServiceQuotas', checkBedrock),
+  ['lambda', 'lambda:GetAccountSettings', checkLambda],
+  checkOf('VPC_SUBNET_IDS', 'vpc', 'ec2:DescribeSubnets and ec2:DescribeSecurityGroups', checkVpc),
+  ...KEYS.map((setting) => checkOf(setting, 'keys', 'kms:DescribeKey', checkKey)),
+  ...SECRETS.map((setting) => checkOf(setting, 'secrets', 'secretsmanager:DescribeSecret', checkSecret)),
+  checkOf('REPLAY_ENDPOINT_NAMES', 'replays', ENDPOINT, checkReplayEndpoints),
+  checkOf('REPLAY_INFERENCE_COMPONENT_NAMES', 'replays', 'sagemaker:DescribeInferenceComponent', checkReplayComponents),
+  checkOf('STACK_PREFIX', 'stack', STACK, checkStack),
 ];
 
 async function examine(clients: Clients, flags: DoctorFlags): Promise<Finding[]> {
@@ -75,22 +84,19 @@ async function examine(clients: Clients, flags: DoctorFlags): Promise<Finding[]>
       'set AWS_REGION (also in .env), choose a profile with a region, or give --region. The checks that ask AWS are left out';
     return [...under('account', broken('The region of the stack is not known.', repair)), ...findings];
   }
-  const account = await checked('account', 'sts:GetCallerIdentity', () =>
-    checkAccount(clients.lambda, settings, { name: region, source: sourceOfRegion(flags) }),
-  );
-  if (hasError(account)) return [...account, ...findings];
-  const { SAGEMAKER_ENDPOINT_NAME: endpoint, DATA_CAPTURE_S3_PREFIX = endpoint && `${endpoint}/` } = settings;
+  const { SAGEMAKER_ENDPOINT_NAME: endpoint, DATA_CAPTURE_S3_PREFIX: capturePrefix = endpoint && `${endpoint}/` } =
+    settings;
   const { STACK_PREFIX: prefix } = settings;
-  const stack = prefix === undefined ? Promise.resolve(undefined) : findStack(clients, prefix);
-  const isDeployed = stack.then(
-    (found) => found !== undefined && isInUse(found),
-    () => undefined,
-  );
+  let found: ReturnType<CheckContext['stack']> | undefined;
+  const stack = async () => {
+    found ??= prefix === undefined ? Promise.resolve(undefined) : findStack(clients, prefix);
+    return found;
+  };
   const isNamed = flags.stack !== undefined;
-  const facts = { region, settings, complete, capturePrefix: DATA_CAPTURE_S3_PREFIX, stack, isDeployed, isNamed };
-  const context: CheckContext = { ...clients, ...facts };
-  const asked = await checkAll([...AROUND, ...environmentChecks(context), STACK], context);
-  return [...account, ...findings, ...asked];
+  const context = { ...clients, region, settings, complete, capturePrefix, stack, isNamed };
+  const source = sourceOfRegion(flags);
+  const account = await checked('account', 'sts:GetCallerIdentity', () => checkAccount(context, source));
+  return [...account, ...findings, ...(hasError(account) ? [] : await checkAll(CHECKS, context))];
 }
 
 /** The sources of the region, in the order of precedence. */

@@ -40,9 +40,8 @@ export async function checkServing(
   return { endpoint, found: warning(message, 'wait until it is InService') };
 }
 
-export async function checkEndpoint(context: CheckContext): Promise<Found> {
-  const { SAGEMAKER_ENDPOINT_NAME: name, ENDPOINT_VARIANTS: counted = [] } = context.settings;
-  if (name === undefined) return undefined;
+export async function checkEndpoint(context: CheckContext, name: string): Promise<Found> {
+  const { ENDPOINT_VARIANTS: counted = [] } = context.settings;
   const { endpoint, found } = await checkServing(context, name, 'SAGEMAKER_ENDPOINT_NAME');
   if (endpoint === undefined) return found;
   const variants = (endpoint.ProductionVariants ?? []).map(({ VariantName }) => VariantName);

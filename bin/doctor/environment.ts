@@ -3,22 +3,14 @@
 import { callAws } from '../../src/core/aws/aws-json.ts';
 import { hasInferenceComponent, queryAws } from '../operate/aws-calls.ts';
 import { checkServing } from './endpoint.ts';
-import { broken, type Check, type CheckContext, type Found, ok } from './finding.ts';
-
-const KEYS = [
-  'DATA_CAPTURE_KMS_KEY_ARN',
-  'WORK_KMS_KEY_ARN',
-  'MLFLOW_ARTIFACT_KMS_KEY_ARN',
-  'SECRETS_KMS_KEY_ARN',
-] as const;
-const SECRETS = ['MLFLOW_SECRET_ARN', 'JUDGE_SECRET_ARN', 'REPLAY_HEADERS_SECRET_ARN', 'ARTHUR_SECRET_ARN'] as const;
+import { broken, type CheckContext, type Found, ok } from './finding.ts';
 
 const numbered = (name: string, ids: readonly string[]): Record<string, string> =>
   Object.fromEntries(ids.map((id, index) => [`${name}.${index + 1}`, id]));
 
 /** Subnets and security groups exist, all in one VPC. */
-async function checkVpc({ lambda, settings }: CheckContext): Promise<Found> {
-  const { VPC_SUBNET_IDS: subnets = [], VPC_SECURITY_GROUP_IDS: groups = [] } = settings;
+export async function checkVpc({ lambda, settings }: CheckContext, subnets: readonly string[]): Promise<Found> {
+  const { VPC_SECURITY_GROUP_IDS: groups = [] } = settings;
   try {
     const ofSubnets = await queryAws(lambda, 'ec2', 'DescribeSubnets', numbered('SubnetId', subnets));
     const vpcs = [...new Set(ofSubnets('vpcId'))];
@@ -41,7 +33,7 @@ const orMissing = (error: Error): undefined => {
   if (error.name !== 'NotFoundException' && error.name !== 'ResourceNotFoundException') throw error;
 };
 
-async function checkKey({ lambda }: CheckContext, setting: string, KeyId: string): Promise<Found> {
+export async function checkKey({ lambda }: CheckContext, KeyId: string, setting: string): Promise<Found> {
   type Reply = { KeyMetadata?: { KeyState?: string } };
   const reply = await callAws<Reply>(lambda, 'kms', 'DescribeKey', { KeyId }).catch(orMissing);
   if (reply === undefined) return broken(`${setting}: there is no key ${KeyId}.`, `correct ${setting}`);
@@ -51,7 +43,7 @@ async function checkKey({ lambda }: CheckContext, setting: string, KeyId: string
   return broken(message, 'enable it, or cancel its deletion');
 }
 
-async function checkSecret({ lambda }: CheckContext, setting: string, SecretId: string): Promise<Found> {
+export async function checkSecret({ lambda }: CheckContext, SecretId: string, setting: string): Promise<Found> {
   type Reply = { DeletedDate?: number };
   const reply = await callAws<Reply>(lambda, 'secretsmanager', 'DescribeSecret', { SecretId }).catch(orMissing);
   if (reply !== undefined && !reply.DeletedDate) return ok(`The secret of ${setting} exists.`);
@@ -59,34 +51,14 @@ async function checkSecret({ lambda }: CheckContext, setting: string, SecretId: 
   return broken(`${setting}: ${what} ${SecretId}.`, `create the secret, or correct ${setting}`);
 }
 
-async function checkReplays(context: CheckContext): Promise<Found> {
-  const { REPLAY_ENDPOINT_NAMES: endpoints = [], REPLAY_INFERENCE_COMPONENT_NAMES: components = [] } = context.settings;
-  const serving = endpoints.map(async (name) => (await checkServing(context, name, 'REPLAY_ENDPOINT_NAMES')).found);
-  const existing = components.map(async (name) => {
-    if (await hasInferenceComponent(context.lambda, name)) return ok(`The inference component ${name} exists.`);
-    const message = `There is no inference component ${name} in ${context.region}.`;
-    return broken(message, 'correct REPLAY_INFERENCE_COMPONENT_NAMES');
-  });
-  return Promise.all([...serving, ...existing]);
-}
+export const checkReplayEndpoints = (context: CheckContext, names: readonly string[]): Promise<Found> =>
+  Promise.all(names.map(async (name) => (await checkServing(context, name, 'REPLAY_ENDPOINT_NAMES')).found));
 
-/** Only what is set is checked. */
-export function environmentChecks({ settings }: CheckContext): Check<CheckContext>[] {
-  const each = (
-    names: readonly (keyof typeof settings)[],
-    check: string,
-    action: string,
-    make: (context: CheckContext, setting: string, arn: string) => Promise<Found>,
-  ): Check<CheckContext>[] =>
-    names.flatMap((name) => {
-      const arn = settings[name];
-      return typeof arn === 'string' ? [[check, action, (context: CheckContext) => make(context, name, arn)]] : [];
-    });
-  const hasVpc = settings.VPC_SUBNET_IDS?.length;
-  return [
-    ...(hasVpc ? [['vpc', 'ec2:DescribeSubnets and ec2:DescribeSecurityGroups', checkVpc] as const] : []),
-    ...each(KEYS, 'keys', 'kms:DescribeKey', checkKey),
-    ...each(SECRETS, 'secrets', 'secretsmanager:DescribeSecret', checkSecret),
-    ['replays', 'sagemaker:DescribeEndpoint and sagemaker:DescribeInferenceComponent', checkReplays],
-  ];
-}
+export const checkReplayComponents = ({ lambda, region }: CheckContext, names: readonly string[]): Promise<Found> =>
+  Promise.all(
+    names.map(async (name) => {
+      if (await hasInferenceComponent(lambda, name)) return ok(`The inference component ${name} exists.`);
+      const message = `There is no inference component ${name} in ${region}.`;
+      return broken(message, 'correct REPLAY_INFERENCE_COMPONENT_NAMES');
+    }),
+  );

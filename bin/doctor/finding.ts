@@ -1,11 +1,9 @@
 /** What `doctor` finds: for each check what is, and what to do about it; and what the checks share. */
 
 import { BedrockClient } from '@aws-sdk/client-bedrock';
-import { CloudFormationClient } from '@aws-sdk/client-cloudformation';
-import { LambdaClient } from '@aws-sdk/client-lambda';
-import { S3Client } from '@aws-sdk/client-s3';
 import { awsFailure, nameOperations } from '../../src/core/errors/aws-failures.ts';
 import type { CheckedSettings, Settings } from '../../src/core/settings/schema.ts';
+import { environmentClients } from '../operate/aws-clients.ts';
 
 /** The result of a check, and what to do about it. */
 export interface Finding {
@@ -32,11 +30,29 @@ export const warning = finding('warning');
 export const broken = finding('error');
 export const unknown = finding('unknown');
 
+const isList = (found: Found): found is readonly Found[] => Array.isArray(found);
+const flat = (found: Found): Said[] => (isList(found) ? found.flatMap(flat) : found ? [found] : []);
+
 /** Says what a check has found under the name of another one. */
 export const under = (check: string, found: Found): Finding[] => flat(found).map((one) => ({ check, ...one }));
 
 /** Of a check: its name, the actions in IAM that a person needs for it, and how it is made. */
 export type Check<Of> = readonly [name: string, action: string, make: (of: Of) => Promise<Found>];
+
+/** A check of a setting, which is made if the setting has a value, or a list of some. */
+export const checkOf = <Name extends keyof CheckedSettings>(
+  setting: Name,
+  name: string,
+  action: string,
+  make: (of: CheckContext, value: NonNullable<CheckedSettings[Name]>, setting: Name) => Promise<Found>,
+): Check<CheckContext> => {
+  const ifSet = async (of: CheckContext) => {
+    const value = of.settings[setting];
+    const isSet = value !== undefined && [value].flat().length > 0;
+    return isSet && make(of, value as NonNullable<CheckedSettings[Name]>, setting);
+  };
+  return [name, action, ifSet];
+};
 
 /** Makes checks at the same time. Their findings are in the order of the checks. */
 export const checkAll = async <Of>(checks: readonly Check<Of>[], of: Of): Promise<Finding[]> =>
@@ -47,8 +63,6 @@ export const hasError = (found: readonly Finding[]): boolean => found.some(({ le
 /** A person waits. What does not answer by then does not answer from here. */
 const LIMIT_MS = 20_000;
 
-const TIMED_OUT = Symbol('timed out');
-
 /**
  * Makes a check within a time limit. One that cannot be made says why, and names the action that a person lacks.
  *
@@ -56,23 +70,13 @@ const TIMED_OUT = Symbol('timed out');
  */
 export async function checked(check: string, action: string, make: () => Promise<Found>): Promise<Finding[]> {
   let timer: NodeJS.Timeout | undefined;
-  const limit = new Promise<typeof TIMED_OUT>((resolve) => {
-    timer = setTimeout(resolve, LIMIT_MS, TIMED_OUT);
+  const late = unknown(`${check}: there was no answer within ${LIMIT_MS / 1000} s.`, 'check the network and try again');
+  const limit = new Promise<Found>((resolve) => {
+    timer = setTimeout(resolve, LIMIT_MS, late);
   });
-  try {
-    const made = await Promise.race([make(), limit]);
-    if (made !== TIMED_OUT) return under(check, made);
-    const message = `${check}: there was no answer within ${LIMIT_MS / 1000} s.`;
-    return under(check, unknown(message, 'check the network and try again'));
-  } catch (error) {
-    return under(check, unasked(check, action, error));
-  } finally {
-    clearTimeout(timer);
-  }
+  const made = Promise.race([make(), limit]).catch((error: unknown) => unasked(check, action, error));
+  return under(check, await made.finally(() => clearTimeout(timer)));
 }
-
-const isList = (found: Found): found is readonly Found[] => Array.isArray(found);
-const flat = (found: Found): Said[] => (isList(found) ? found.flatMap(flat) : found ? [found] : []);
 
 function unasked(check: string, action: string, error: unknown): Said {
   const failure = awsFailure(error);
@@ -98,6 +102,8 @@ export interface DeployedState {
 
 export interface CheckContext extends Clients {
   region: string;
+  /** That of the caller, once it is known. */
+  account?: string;
   /** The valid ones, with defaults. */
   settings: Partial<CheckedSettings>;
   /** As the stack has them, if all are valid. */
@@ -105,9 +111,7 @@ export interface CheckContext extends Clients {
   /** Ends with `/`. */
   capturePrefix: string | undefined;
   /** The stack of STACK_PREFIX. */
-  stack: Promise<DeployedState | undefined>;
-  /** Whether its functions are there; `undefined` if that could not be checked. */
-  isDeployed: Promise<boolean | undefined>;
+  stack(): Promise<DeployedState | undefined>;
   /** The person says that there is a stack. */
   isNamed: boolean;
 }
@@ -116,11 +120,5 @@ const QUICK = { maxAttempts: 2, requestHandler: { connectionTimeout: 5_000 } };
 
 export function quickClients(region: string | undefined) {
   const aws = { ...QUICK, ...(region === undefined ? {} : { region }) };
-  const emulated = process.env.AWS_ENDPOINT_URL ?? process.env.AWS_ENDPOINT_URL_S3;
-  return {
-    bedrock: nameOperations(new BedrockClient(aws)),
-    cloudFormation: nameOperations(new CloudFormationClient(aws)),
-    lambda: nameOperations(new LambdaClient(aws)),
-    s3: nameOperations(new S3Client({ ...aws, forcePathStyle: emulated !== undefined })),
-  };
+  return { ...environmentClients(aws), bedrock: nameOperations(new BedrockClient(aws)) };
 }

@@ -8,12 +8,10 @@ import { checkServing } from './endpoint.ts';
 import { broken, type CheckContext, checked, type Found, ok, under, unknown, warning } from './finding.ts';
 
 /** The judge that the settings name, and the first model of a cascade; none in a region without a default. */
-export async function checkJudge(context: CheckContext): Promise<Found> {
-  const { BEDROCK_MODEL_ID, JUDGE_CASCADE } = context.settings;
-  if (BEDROCK_MODEL_ID === undefined) return undefined;
-  const models = judgeModels({ BEDROCK_MODEL_ID, JUDGE_CASCADE });
+export const checkJudge = (context: CheckContext, BEDROCK_MODEL_ID: string): Promise<Found> => {
+  const models = judgeModels({ BEDROCK_MODEL_ID, JUDGE_CASCADE: context.settings.JUDGE_CASCADE });
   return Promise.all(models.map((model) => checkModel(context, model)));
-}
+};
 
 /** Checks that a model exists, until when, and whether the account may use it. */
 async function checkModel(context: CheckContext, model: string): Promise<Found> {

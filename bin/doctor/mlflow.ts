@@ -40,17 +40,14 @@ async function isOpen({ rest }: MlflowClient, call: Call): Promise<Writable> {
   }
 }
 
-export async function checkMlflow(context: CheckContext): Promise<Found> {
-  const { settings } = context;
-  const { MLFLOW_TRACKING_URI: uri } = settings;
-  if (uri === undefined) return undefined;
+export async function checkMlflow(context: CheckContext, uri: string): Promise<Found> {
   const managed = uri.startsWith('arn:')
     ? await checked('mlflow', 'sagemaker:DescribeMlflowApp or DescribeMlflowTrackingServer', () =>
         checkManaged(context, uri),
       )
     : [];
   if (hasError(managed)) return managed;
-  return [managed, await checkServer(settings)];
+  return [managed, await checkServer(context.settings)];
 }
 
 /** What SageMaker says of a managed MLflow: its state, and the bucket of its artifacts. */

@@ -1,13 +1,13 @@
 /** Reads the quotas that limit a stack, and says how many captures a day they allow. */
 
-import { GetAccountSettingsCommand, type LambdaClient } from '@aws-sdk/client-lambda';
-import { callAws } from '../../src/core/aws/aws-json.ts';
+import { GetAccountSettingsCommand } from '@aws-sdk/client-lambda';
 import type { CheckedSettings } from '../../src/core/settings/schema.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { parseJudgeId } from '../../src/judge/judge-id.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { resolveModel } from '../../src/judge/pricing/prices.ts';
 import { outputBurndown } from '../../src/judge/pricing/quota-tokens.ts';
+import { pagesOf } from '../operate/aws-calls.ts';
 import { broken, type CheckContext, type Found, ok, warning } from './finding.ts';
 
 const MINUTES_PER_DAY = 1_440;
@@ -26,15 +26,6 @@ export async function checkLambda({ lambda, settings }: CheckContext): Promise<F
   if (ours > 0 && ours + OTHERS <= free) return ok(`${found}.`);
   const message = `${found}, which leaves too few for planning, replays and other functions.`;
   return warning(message, 'lower MAX_FUNCTIONS, or raise the quota L-B99A9384 in Service Quotas');
-}
-
-/** The quotas of Step Functions' state transitions, which are small in new accounts and grow with use. */
-export async function checkStates({ lambda }: CheckContext): Promise<Found> {
-  const quotas = (await listQuotas(lambda, 'states')).filter(({ QuotaName = '' }) =>
-    /state ?transition/i.test(QuotaName),
-  );
-  const text = quotas.map(({ QuotaName, Value = 0 }) => `${QuotaName}: ${number(Value)}`).join('; ');
-  return text !== '' && ok(`${text}.`);
 }
 
 interface ServiceQuota {
@@ -75,10 +66,16 @@ export function quotasOf(
 const LINE_BYTES = 3_000;
 
 /** The captures a day that the quotas of the judge's model allow, by the lengths of the estimator. */
-export async function checkBedrock({ lambda, settings }: CheckContext): Promise<Found> {
-  const { BEDROCK_MODEL_ID: main, JUDGE_CASCADE: judge = main } = settings;
-  if (judge === undefined || parseJudgeId(judge).scheme !== 'bedrock') return undefined;
-  const found = quotasOf(judge, await listQuotas(lambda, 'bedrock'));
+export async function checkBedrock({ lambda, settings }: CheckContext, main: string): Promise<Found> {
+  const { JUDGE_CASCADE: judge = main } = settings;
+  if (parseJudgeId(judge).scheme !== 'bedrock') return undefined;
+  const all: ServiceQuota[] = [];
+  const pages = pagesOf<{ Quotas?: ServiceQuota[] }>(lambda, 'servicequotas', 'ListServiceQuotas', {
+    ServiceCode: 'bedrock',
+    MaxResults: 100,
+  });
+  for await (const { Quotas = [] } of pages) all.push(...Quotas);
+  const found = quotasOf(judge, all);
   if (found.length === 0) {
     const message = `Service Quotas has no quota of ${judge} under its name.`;
     return warning(message, 'look for it there, under Amazon Bedrock');
@@ -95,21 +92,4 @@ export async function checkBedrock({ lambda, settings }: CheckContext): Promise<
   const message = `${quotas}: about ${number(perDay)} captures a day, at ${number(tokens)} tokens each (${number(size.inputTokens)} in, ${number(size.outputTokens)} out${burndown > 1 ? `, which count ${burndown}-fold` : ''})`;
   if (perDay === 0) return broken(`${message}. Every call is throttled.`, 'raise the quota in Service Quotas');
   return ok(`${message}. More are throttled.`, 'lower EVALUATION_SAMPLE_RATE, or raise the quota');
-}
-
-/** Bedrock has some 1,500 quotas. */
-const MAX_PAGES = 100;
-
-async function listQuotas(client: LambdaClient, ServiceCode: string): Promise<ServiceQuota[]> {
-  const all: ServiceQuota[] = [];
-  let NextToken: string | undefined;
-  for (let page = 0; page < MAX_PAGES; page += 1) {
-    const input = { ServiceCode, MaxResults: 100, NextToken };
-    type Reply = { Quotas?: ServiceQuota[]; NextToken?: string };
-    const reply = await callAws<Reply>(client, 'servicequotas', 'ListServiceQuotas', input);
-    all.push(...(reply.Quotas ?? []));
-    NextToken = reply.NextToken;
-    if (NextToken === undefined) break;
-  }
-  return all;
 }

@@ -8,7 +8,6 @@ import { callAws } from '../../src/core/aws/aws-json.ts';
 import { CONTRACT } from '../../src/core/contract/contract.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { ringingAlarms } from '../../src/health/gather.ts';
-import { queueAttributes } from '../operate/aws-calls.ts';
 import {
   broken,
   type Check,
@@ -32,18 +31,12 @@ interface StackContext extends CheckContext {
 /** What is deployed. */
 const DEPLOYED: readonly Check<StackContext>[] = [
   ['deployed', 'lambda:GetFunctionConfiguration', checkDeployed],
-  [
-    'delivery',
-    'events:DescribeRule, events:ListTargetsByRule, lambda:ListEventSourceMappings, sqs:GetQueueUrl and sqs:GetQueueAttributes',
-    checkDelivery,
-  ],
+  ['delivery', 'events:DescribeRule and lambda:ListEventSourceMappings', checkDelivery],
   ['alarms', 'cloudwatch:DescribeAlarms', checkAlarms],
 ];
 
-export async function checkStack(context: CheckContext): Promise<Found> {
-  const { STACK_PREFIX: prefix } = context.settings;
-  if (prefix === undefined) return undefined;
-  const found = await context.stack;
+export async function checkStack(context: CheckContext, prefix: string): Promise<Found> {
+  const found = await context.stack();
   if (found === undefined) {
     const message = `No stack with STACK_PREFIX=${prefix} is deployed in ${context.region}.`;
     return (context.isNamed ? broken : warning)(message, 'deploy it: inference-monitor deploy');
@@ -73,8 +66,8 @@ export async function findStack({ cloudFormation }: Clients, prefix: string): Pr
 }
 
 /** Whether its functions are there: not while it is created or deleted, nor after its creation has failed. */
-export const isInUse = ({ status }: DeployedState): boolean =>
-  !/^(CREATE_(?!COMPLETE)|ROLLBACK_|DELETE_|REVIEW_)/.test(status);
+export const isInUse = (found: DeployedState | undefined): boolean =>
+  found !== undefined && !/^(CREATE_(?!COMPLETE)|ROLLBACK_|DELETE_|REVIEW_)/.test(found.status);
 
 /** What to do about the state of a deployment. */
 function stateFinding({ name, status }: DeployedState): Found {
@@ -139,39 +132,20 @@ async function checkDeployed({ lambda, prefix, complete: settings }: StackContex
   return [version, different.length > 0 ? different : same];
 }
 
-/** The dead letters of a rule's target. @param what they are */
-async function lettersOf({ lambda }: Clients, Rule: string, what: string): Promise<Found> {
-  type Reply = { Targets?: { DeadLetterConfig?: { Arn?: string } }[] };
-  const { Targets = [] } = await callAws<Reply>(lambda, 'events', 'ListTargetsByRule', { Rule });
-  const QueueName = Targets[0]?.DeadLetterConfig?.Arn?.split(':').at(-1);
-  if (QueueName === undefined) return undefined;
-  const { QueueUrl } = await callAws<{ QueueUrl: string }>(lambda, 'sqs', 'GetQueueUrl', { QueueName });
-  const { ApproximateNumberOfMessages: waiting = 0 } = await queueAttributes(lambda, QueueUrl);
-  if (Number(waiting) === 0) return ok(`No dead letters of ${what}.`);
-  const message = `${waiting} dead letters of ${what} wait in the queue ${QueueName}.`;
-  return broken(message, 'repair their cause, then move them back: docs/runbook.md');
-}
-
-/** The way of a new capture to its run: the rule and the queue's mapping are on, and no event was left over. */
-async function checkDelivery(context: StackContext): Promise<Found> {
-  const { rule, starter, replayStopRule } = resourceNames(context.prefix);
-  const { lambda } = context;
-  const [{ State: ruleState }, { EventSourceMappings = [] }, ...letters] = await Promise.all([
+/** The way of a new capture to its run: the rule and the queue's mapping are on. Alarms tell of events that were left over. */
+async function checkDelivery({ lambda, prefix }: StackContext): Promise<Found> {
+  const { rule, starter } = resourceNames(prefix);
+  const [{ State: ruleState }, { EventSourceMappings = [] }] = await Promise.all([
     callAws<{ State?: string }>(lambda, 'events', 'DescribeRule', { Name: rule }),
     lambda.send(new ListEventSourceMappingsCommand({ FunctionName: starter })),
-    lettersOf(context, rule, 'captures that started no run'),
-    lettersOf(context, replayStopRule, 'replays that could not be ended'),
   ]);
   const mapping = EventSourceMappings[0]?.State ?? 'missing';
   const off = [
     ...(ruleState === 'ENABLED' ? [] : [`the rule ${rule} is ${ruleState}`]),
     ...(mapping === 'Enabled' ? [] : [`the mapping of the queue to ${starter} is ${mapping}`]),
   ];
-  const running =
-    off.length === 0
-      ? ok('New captures start runs.')
-      : broken(`New captures start no runs: ${off.join(', ')}.`, 'enable it, or deploy again');
-  return [running, under('letters', letters)];
+  if (off.length === 0) return ok('New captures start runs.');
+  return broken(`New captures start no runs: ${off.join(', ')}.`, 'enable it, or deploy again');
 }
 
 /** The alarms that are on. */

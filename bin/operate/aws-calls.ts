@@ -14,6 +14,16 @@ export async function queueAttributes(client: LambdaClient, QueueUrl: string) {
   return (await callAws<Reply>(client, 'sqs', 'GetQueueAttributes', input)).Attributes ?? {};
 }
 
+/** Yields the pages of a list. */
+export async function* pagesOf<Page>(...[client, service, operation, input]: Parameters<typeof callAws>) {
+  let NextToken: string | undefined;
+  do {
+    const page = await callAws<Page & { NextToken?: string }>(client, service, operation, { ...input, NextToken });
+    yield page;
+    ({ NextToken } = page);
+  } while (NextToken);
+}
+
 // ------------------------------------------------------------------------------------- services that answer in XML
 // The caller's identity, and networks.
 

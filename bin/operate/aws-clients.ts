@@ -1,7 +1,7 @@
 /** The AWS clients of the command line. */
 
 import { CloudFormationClient } from '@aws-sdk/client-cloudformation';
-import { LambdaClient } from '@aws-sdk/client-lambda';
+import { LambdaClient, type LambdaClientConfig } from '@aws-sdk/client-lambda';
 import { S3Client } from '@aws-sdk/client-s3';
 import { SFNClient } from '@aws-sdk/client-sfn';
 import { nameOperations } from '../../src/core/errors/aws-failures.ts';
@@ -9,13 +9,16 @@ import { nameOperations } from '../../src/core/errors/aws-failures.ts';
 export type AwsClients = ReturnType<typeof environmentClients>;
 
 /** Creates clients from the environment and the shared AWS configuration: for AWS, or for an emulator at `AWS_ENDPOINT_URL`. */
-export function environmentClients() {
+export function environmentClients(
+  aws: Pick<LambdaClientConfig, 'region' | 'maxAttempts'> & { requestHandler?: { connectionTimeout: number } } = {},
+) {
+  // An emulator's address has no subdomains for buckets.
+  const forcePathStyle = Boolean(process.env.AWS_ENDPOINT_URL ?? process.env.AWS_ENDPOINT_URL_S3);
   return {
-    // An emulator's address has no subdomains for buckets.
-    s3: nameOperations(new S3Client(process.env.AWS_ENDPOINT_URL ? { forcePathStyle: true } : {})),
-    sfn: nameOperations(new SFNClient({})),
-    cloudFormation: nameOperations(new CloudFormationClient({})),
-    lambda: nameOperations(new LambdaClient({})),
+    s3: nameOperations(new S3Client({ ...aws, forcePathStyle })),
+    sfn: nameOperations(new SFNClient(aws)),
+    cloudFormation: nameOperations(new CloudFormationClient(aws)),
+    lambda: nameOperations(new LambdaClient(aws)),
   };
 }
 

@@ -1,10 +1,10 @@
 /** The outputs of a deployed stack, which it keeps as SSM parameters. */
 
 import type { LambdaClient } from '@aws-sdk/client-lambda';
-import { callAws } from '../../src/core/aws/aws-json.ts';
 import { OUTPUT_PARAMETERS, outputPath, type StackOutputs } from '../../src/core/contract/names.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { nearest } from '../../src/core/values/nearest.ts';
+import { pagesOf } from './aws-calls.ts';
 
 /** Returns the STACK_PREFIX that a command is for. @throws PermanentError `StackPrefixMissing` */
 export function stackPrefix(option: string | undefined, dotenv: Record<string, string>): string {
@@ -38,17 +38,11 @@ export const incomplete = (prefix: string, missing: readonly string[]): Permanen
 
 async function readParameters(lambda: LambdaClient, path: string): Promise<Map<string, string>> {
   const values = new Map<string, string>();
-  let NextToken: string | undefined;
-  do {
-    const page = await callAws<{ Parameters?: { Name: string; Value: string }[]; NextToken?: string }>(
-      lambda,
-      'ssm',
-      'GetParametersByPath',
-      { Path: path.replace(/\/$/, ''), Recursive: true, ...(NextToken ? { NextToken } : {}) },
-    );
-    for (const { Name, Value } of page.Parameters ?? []) values.set(Name, Value);
-    NextToken = page.NextToken;
-  } while (NextToken);
+  const input = { Path: path.replace(/\/$/, ''), Recursive: true };
+  type Page = { Parameters?: { Name: string; Value: string }[] };
+  for await (const { Parameters = [] } of pagesOf<Page>(lambda, 'ssm', 'GetParametersByPath', input)) {
+    for (const { Name, Value } of Parameters) values.set(Name, Value);
+  }
   return values;
 }
 
