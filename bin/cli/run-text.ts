@@ -9,7 +9,7 @@ import { tracesUrl } from '../../src/mlflow/trace-url.ts';
 import type { FailedChunk } from '../../src/monitoring/file-reports.ts';
 import { PLAIN } from '../../src/quality/rates-text.ts';
 import { isPlanned, type RunReport } from '../operate/run-report.ts';
-import { addUp, quarantineLines, summaryLines, verdictLines } from '../operate/summary-report.ts';
+import { quarantineLines, summaryLines, verdictLines } from '../operate/summary-report.ts';
 import { instantText, Page, type TextOptions } from './output.ts';
 import type { DeployedStack } from './stack.ts';
 
@@ -75,9 +75,8 @@ function addFigures(page: Page, pages: readonly RunPage[], health: Health | unde
   if (all.length > 0 && all.every(({ status }) => status === 'dryRun')) {
     for (const one of pages) page.list('Dry run', dryRunLines(one));
   } else if (all.length > 0) {
-    const totals = addUp(all);
-    page.list('Summary', summaryLines(totals, health, { width: Number.POSITIVE_INFINITY, style: PLAIN }));
-    page.list('Verdicts', verdictLines(totals));
+    page.list('Summary', summaryLines(all, health, { width: Number.POSITIVE_INFINITY, style: PLAIN }));
+    page.list('Verdicts', verdictLines(all));
   }
 }
 

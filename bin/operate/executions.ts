@@ -8,8 +8,10 @@ import {
   type DescribeExecutionCommandOutput,
   ExecutionAlreadyExists,
   ExecutionDoesNotExist,
+  type ExecutionListItem,
+  type ExecutionStatus,
   InvalidArn,
-  ListExecutionsCommand,
+  paginateListExecutions,
   type SFNClient,
   StartExecutionCommand,
 } from '@aws-sdk/client-sfn';
@@ -143,13 +145,11 @@ async function describe(sfn: SFNClient, executionArn: string): Promise<DescribeE
 }
 
 async function noSuchRun(sfn: SFNClient, machines: string[], run: string): Promise<PermanentError> {
-  const list = (stateMachineArn: string) =>
-    sfn.send(new ListExecutionsCommand({ stateMachineArn, maxResults: MAX_COMPARED }));
-  const lists = await Promise.all(machines.map(list));
-  const newest = lists
-    .flatMap(({ executions = [] }) => executions)
-    .sort((a, b) => Number(b.startDate ?? 0) - Number(a.startDate ?? 0))
-    .map(({ name = '' }) => name);
+  const found: ExecutionListItem[] = [];
+  for (const machine of machines) {
+    for await (const item of listedExecutions(sfn, machine, { limit: MAX_COMPARED })) found.push(item);
+  }
+  const newest = found.sort((a, b) => Number(b.startDate ?? 0) - Number(a.startDate ?? 0)).map(({ name = '' }) => name);
   const alike = nearest(run.split(':').at(-1) ?? '', newest);
   const others = newest.filter((name) => name !== alike).slice(0, MAX_NAMED);
   const such = [...(alike ? [alike] : []), ...others].join(', ');
@@ -157,4 +157,32 @@ async function noSuchRun(sfn: SFNClient, machines: string[], run: string): Promi
   const which = newest.length === 0 ? '; there is none yet' : ` of the last 90 days, such as ${such}${near}`;
   const facts = { got: run, expected: `the name or the ARN of an execution${which}`, where: machines.join(', ') };
   return new PermanentError('NoSuchRun', 'There is no run of that name', facts);
+}
+
+// ------------------------------------------------------------------------------------------------------------ lists
+
+export interface ListedExecutions {
+  /** Of the start, epoch milliseconds; `fromMs` is inclusive, `toMs` exclusive. */
+  fromMs?: number | undefined;
+  toMs?: number | undefined;
+  status?: ExecutionStatus | undefined;
+  limit?: number;
+}
+
+/** Lists the executions of the last 90 days, the newest first. */
+export async function* listedExecutions(
+  sfn: SFNClient,
+  stateMachineArn: string,
+  { fromMs = 0, toMs = Infinity, status: statusFilter, limit = Infinity }: ListedExecutions,
+): AsyncGenerator<ExecutionListItem> {
+  let found = 0;
+  for await (const page of paginateListExecutions({ client: sfn }, { stateMachineArn, statusFilter })) {
+    for (const item of page.executions ?? []) {
+      const startedMs = item.startDate?.getTime() ?? 0;
+      if (startedMs >= toMs) continue;
+      if (startedMs < fromMs || found === limit) return;
+      found += 1;
+      yield item;
+    }
+  }
 }

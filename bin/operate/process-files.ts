@@ -1,11 +1,12 @@
 /** Puts capture files into the capture bucket and follows the executions that process them. */
 import { createReadStream } from 'node:fs';
-import { DescribeExecutionCommand, type ExecutionListItem, paginateListExecutions } from '@aws-sdk/client-sfn';
+import { DescribeExecutionCommand } from '@aws-sdk/client-sfn';
 import { Upload } from '@aws-sdk/lib-storage';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { FilesInput, ListedFile } from '../../src/core/contract/input.ts';
 import { forEachConcurrently } from '../../src/core/process/concurrency.ts';
 import type { AwsClients } from './aws-clients.ts';
+import { listedExecutions } from './executions.ts';
 import { followRuns, type RunProgress, runWatcher, untilNextLook } from './run-progress.ts';
 
 /** A file to put: its path, and its key in the capture bucket. */
@@ -73,7 +74,8 @@ async function startedRuns(options: ProcessFilesOptions, since: number) {
   const looked = new Set<string>();
   const found: { name: string; arn: string; keys: string[] }[] = [];
   for (;;) {
-    for (const { executionArn: arn = '', name = '' } of await recentExecutions(options, since)) {
+    const started = listedExecutions(clients.sfn, stateMachineArn, { fromMs: since });
+    for await (const { executionArn: arn = '', name = '' } of started) {
       if (looked.has(arn)) continue;
       looked.add(arn);
       const { input } = await clients.sfn.send(new DescribeExecutionCommand({ executionArn: arn }));
@@ -106,18 +108,6 @@ export async function putCaptures(
     const params = { Bucket: bucket, Key: file.key, Body, ContentType: 'application/x-ndjson' };
     return new Upload({ client: clients.s3, params }).done();
   });
-}
-
-/** Lists the executions since a time, newest first. */
-async function recentExecutions(options: ProcessFilesOptions, since: number): Promise<ExecutionListItem[]> {
-  const { clients, stateMachineArn } = options;
-  const found: ExecutionListItem[] = [];
-  for await (const { executions = [] } of paginateListExecutions({ client: clients.sfn }, { stateMachineArn })) {
-    const recent = executions.filter((item) => (item.startDate?.getTime() ?? 0) >= since);
-    found.push(...recent);
-    if (recent.length < executions.length) break;
-  }
-  return found;
 }
 
 /** Returns the keys of the files that an input lists; none for any other input. */

@@ -2,12 +2,7 @@
  * What runs did: one that has ended, is running, was stopped, or that Step Functions has forgotten; and the
  * newest of a stack.
  */
-import {
-  DescribeExecutionCommand,
-  type ExecutionListItem,
-  type ExecutionStatus,
-  paginateListExecutions,
-} from '@aws-sdk/client-sfn';
+import { DescribeExecutionCommand, type ExecutionListItem, type ExecutionStatus } from '@aws-sdk/client-sfn';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { ManifestLine } from '../../src/core/contract/payloads.ts';
 import type { BatchReport, PlanReceipt } from '../../src/core/contract/receipts.ts';
@@ -17,7 +12,14 @@ import { withRanges } from '../../src/monitoring/chunk/ranges.ts';
 import { readChunks, readPlanReceipts } from '../../src/monitoring/receipts.ts';
 import { type RunSummary, SummaryBuilder } from '../../src/monitoring/summary.ts';
 import type { AwsClients } from './aws-clients.ts';
-import { type FoundExecution, findExecution, inputWords, type StateMachines } from './executions.ts';
+import {
+  type FoundExecution,
+  findExecution,
+  inputWords,
+  type ListedExecutions,
+  listedExecutions,
+  type StateMachines,
+} from './executions.ts';
 import { readReasons } from './summary-report.ts';
 
 /** By which runs can be listed, with Step Functions' names. */
@@ -156,13 +158,7 @@ async function openJobs(storage: Storage, workBucket: string, run: string): Prom
 
 // ------------------------------------------------------------------------------------------------- the newest runs
 
-interface ListOptions {
-  /** Of the start, epoch milliseconds; `fromMs` is inclusive, `toMs` exclusive. */
-  fromMs?: number | undefined;
-  toMs?: number | undefined;
-  status?: ListedStatus | undefined;
-  limit: number;
-}
+type ListOptions = Omit<ListedExecutions, 'status'> & { status?: ListedStatus | undefined };
 
 export type ListedRun = Awaited<ReturnType<typeof listRuns>>[number];
 export type ListedReplay = Awaited<ReturnType<typeof listReplays>>[number];
@@ -204,7 +200,8 @@ async function list<T extends Facts>(
 ): Promise<T[]> {
   const storage = new Storage(clients.s3);
   const all: T[] = [];
-  const found = executions(clients, stateMachineArn, options);
+  const { status: only, ...window } = options;
+  const found = listedExecutions(clients.sfn, stateMachineArn, { ...window, status: only && STATUSES[only] });
   for await (const one of inOrder(READS_AT_ONCE, found, (item) => read(factsOf(item), storage))) all.push(one);
   // Step Functions has the newest first, but for those of the same moment.
   return all.sort((a, b) => (a.startedAt < b.startedAt ? 1 : -1));
@@ -221,22 +218,4 @@ const factsOf = ({ name = '', executionArn = '', status, startDate, stopDate }: 
 async function inputOf({ sfn }: Pick<AwsClients, 'sfn'>, executionArn: string): Promise<unknown> {
   const { input } = await sfn.send(new DescribeExecutionCommand({ executionArn }));
   return JSON.parse(input ?? 'null');
-}
-
-async function* executions(
-  { sfn }: Pick<AwsClients, 'sfn'>,
-  stateMachineArn: string,
-  { fromMs = 0, toMs = Infinity, status, limit }: ListOptions,
-): AsyncGenerator<ExecutionListItem> {
-  let found = 0;
-  const statusFilter = status && STATUSES[status];
-  for await (const page of paginateListExecutions({ client: sfn }, { stateMachineArn, statusFilter })) {
-    for (const item of page.executions ?? []) {
-      const startedMs = item.startDate?.getTime() ?? 0;
-      if (startedMs >= toMs) continue;
-      if (startedMs < fromMs || found === limit) return;
-      found += 1;
-      yield item;
-    }
-  }
 }

@@ -5,7 +5,7 @@
 
 import type { S3Client } from '@aws-sdk/client-s3';
 import { Storage } from '../../src/core/aws/storage.ts';
-import { type QuarantineEntry, VERDICT_TERMS, type VerdictCounts } from '../../src/core/contract/receipts.ts';
+import type { QuarantineEntry } from '../../src/core/contract/receipts.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
 import { addCounts, noCounts } from '../../src/core/values/counts.ts';
@@ -36,67 +36,38 @@ export async function readRunSummaries(
   return summaries;
 }
 
-type Totals = ReturnType<typeof addUp>;
+/** The figures of a run, in their order. */
+const FIGURES: readonly [name: string, of: (one: RunSummary) => number][] = [
+  ['captured', ({ lines }) => lines.planned],
+  ['traced', ({ lines }) => lines.traced],
+  ['quarantined', ({ lines }) => lines.quarantined],
+  ['outside the window', ({ lines }) => lines.outsideWindow],
+  ['judged', ({ evaluatedTraces }) => evaluatedTraces],
+  ['verdicts', ({ verdicts }) => verdicts.newVerdicts],
+  ['held verdicts', ({ verdicts }) => verdicts.heldByBudget],
+  // Lost lines and verdicts, and verdicts that are recorded as errors.
+  ['failed', ({ lines, verdicts }) => lines.lost + verdicts.failed],
+  ['judge calls', ({ spend }) => spend.calls],
+  ['runs', () => 1],
+  ['failed runs', ({ status }) => (status === 'failed' ? 1 : 0)],
+];
 
-/** Adds up the summaries of runs. */
-export function addUp(summaries: readonly RunSummary[]) {
-  const sum = (value: (summary: RunSummary) => number) => summaries.reduce((total, one) => total + value(one), 0);
-  const verdicts = (term: keyof VerdictCounts) => sum((one) => one.verdicts[term]);
-  const byScorer: RunSummary['verdictsByScorer'] = {};
-  for (const { verdictsByScorer } of summaries) {
-    for (const [scorer, values] of Object.entries(verdictsByScorer)) {
-      byScorer[scorer] ??= {};
-      const total = byScorer[scorer];
-      for (const [value, count] of Object.entries(values)) total[value] = (total[value] ?? 0) + count;
-    }
-  }
-  const good = noCounts();
-  const isTold = summaries.every((one) => one.good !== undefined);
-  for (const one of isTold ? summaries : []) addCounts(good, one.good ?? {});
-  return {
-    runs: summaries.length,
-    failedRuns: sum((one) => (one.status === 'failed' ? 1 : 0)),
-    /** Non-blank lines. */
-    captured: sum((one) => one.lines.planned),
-    traced: sum((one) => one.lines.traced),
-    quarantined: sum((one) => one.lines.quarantined),
-    outsideWindow: sum((one) => one.lines.outsideWindow),
-    /** Traces with a verdict. */
-    evaluated: sum((one) => one.evaluatedTraces),
-    /** Lost lines and verdicts, and verdicts that are recorded as errors. */
-    failed: sum((one) => one.lines.lost) + verdicts('failed'),
-    verdicts: Object.fromEntries(VERDICT_TERMS.map((term) => [term, verdicts(term)])) as unknown as VerdictCounts,
-    judgeCalls: sum((one) => one.spend.calls),
-    judgeTokens: sum((one) => one.spend.inputTokens + one.spend.outputTokens),
-    /** US dollars; `null` if the judge's price is unknown. */
-    cost: summaries.some((one) => one.spend.usd === null) ? null : sum((one) => one.spend.usd ?? 0),
-    verdictsByScorer: byScorer,
-    /** How many of these verdicts are good; nothing if a summary does not tell it. */
-    good,
-  };
-}
-
-/** Returns the figures in one line. Those that are 0 are left out, but for the first. */
-export function totalsLine(totals: Totals): string {
-  const { captured, cost, verdicts, failedRuns, ...counts } = totals;
-  const others: [string, number][] = [
-    ['traced', counts.traced],
-    ['quarantined', counts.quarantined],
-    ['outside the window', counts.outsideWindow],
-    ['judged', counts.evaluated],
-    ['verdicts', verdicts.newVerdicts],
-    ['held verdicts', verdicts.heldByBudget],
-    ['failed', counts.failed],
-    ['judge calls', counts.judgeCalls],
-    ['runs', counts.runs],
-    ['failed runs', failedRuns],
-  ];
-  const shown = others.filter(([, count]) => count > 0).map(([name, count]) => `${name} ${count}`);
-  return [`captured ${captured}`, ...shown, `judge $${cost === null ? ' unknown' : cost.toFixed(4)}`].join(', ');
+/** Returns the figures of several runs in one line. Those that are 0 are left out, but for the first. */
+export function totalsLine(summaries: readonly RunSummary[]): string {
+  const figures = FIGURES.map(([name, of]) => ({ name, count: sum(summaries.map(of)) }));
+  const shown = figures.filter(({ count }, index) => index === 0 || count > 0);
+  // `null` if the judge's price is unknown.
+  const usd = summaries.some((one) => one.spend.usd === null) ? null : sum(summaries.map((one) => one.spend.usd ?? 0));
+  const cost = `judge $${usd === null ? ' unknown' : usd.toFixed(4)}`;
+  return [...shown.map(({ name, count }) => `${name} ${count}`), cost].join(', ');
 }
 
 /** Returns the state of the endpoint by what runs have processed, why, and the figures. @param health absent while a run is running */
-export const summaryLines = (totals: Totals, health: Health | undefined, { width, style }: TextOptions): string[] => [
+export const summaryLines = (
+  summaries: readonly RunSummary[],
+  health: Health | undefined,
+  { width, style }: TextOptions,
+): string[] => [
   ...(health === undefined
     ? []
     : [
@@ -104,18 +75,28 @@ export const summaryLines = (totals: Totals, health: Health | undefined, { width
         ...findingLines(health.findings, width, style),
         ...nextLines(health, style),
       ]),
-  ...wrapped(totalsLine(totals), width),
+  ...wrapped(totalsLine(summaries), width),
 ];
 
 /** Returns a line per scorer: the share that is good, else each value with its count, or the mean of a numeric scorer. */
-export function verdictLines(totals: Totals): string[] {
-  const scorers = Object.keys(totals.verdictsByScorer).sort();
-  const width = Math.max(0, ...scorers.map((name) => name.length));
-  return scorers.map((name) => {
-    const values = totals.verdictsByScorer[name] ?? {};
-    return `  ${name.padEnd(width)}  ${isNumeric(values) ? meanOf(values) : shareText(values, totals.good[name])}`;
+export function verdictLines(summaries: readonly RunSummary[]): string[] {
+  const byScorer = new Map<string, Record<string, number>>();
+  for (const [scorer, values] of summaries.flatMap(({ verdictsByScorer }) => Object.entries(verdictsByScorer))) {
+    const total = byScorer.get(scorer) ?? noCounts();
+    byScorer.set(scorer, total);
+    addCounts(total, values);
+  }
+  const good = noCounts();
+  // A run of an earlier version does not tell it.
+  const isTold = summaries.every((one) => one.good !== undefined);
+  for (const one of isTold ? summaries : []) addCounts(good, one.good ?? {});
+  const width = Math.max(0, ...[...byScorer.keys()].map((name) => name.length));
+  return [...byScorer].sort(byName).map(([name, values]) => {
+    return `  ${name.padEnd(width)}  ${isNumeric(values) ? meanOf(values) : shareText(values, good[name])}`;
   });
 }
+
+const byName = ([a]: [string, unknown], [b]: [string, unknown]): number => (a < b ? -1 : 1);
 
 /** A numeric scorer is summarized as `count` and `sum`. */
 const isNumeric = (values: Record<string, number>): boolean =>
@@ -156,24 +137,20 @@ export async function readReasons(
 ): Promise<ReasonWithLines[]> {
   const storage = new Storage(s3);
   const found = new Map<string, ReasonWithLines>();
+  // Reading ends as soon as it can, since the objects contain the lines themselves.
+  const isDone = () =>
+    [...found.values()].every(({ count, lines }) => lines.length >= Math.min(count, MAX_LINES_SHOWN));
   for (const { workBucket, summary } of runs) {
-    const { run, quarantineReasons } = summary;
-    const wanted = new Map<string, number>();
-    for (const [reason, count] of Object.entries(quarantineReasons)) {
+    for (const [reason, count] of Object.entries(summary.quarantineReasons)) {
       const all = found.get(reason) ?? { reason, count: 0, lines: [] };
       found.set(reason, all);
       all.count += count;
-      wanted.set(reason, Math.min(count, MAX_LINES_SHOWN - all.lines.length));
     }
-    // Ends as soon as it can, since the objects contain the lines themselves.
-    const isDone = () => [...wanted.values()].every((count) => count <= 0);
     if (isDone()) continue;
-    for await (const { entry } of quarantinedEntries(storage, workBucket, run)) {
-      const { name, message } = entry.reason;
-      const left = wanted.get(name) ?? 0;
-      if (left <= 0) continue;
-      wanted.set(name, left - 1);
-      found.get(name)?.lines.push({ key: entry.key, line: entry.line, reason: { name, message } });
+    for await (const { entry } of quarantinedEntries(storage, workBucket, summary.run)) {
+      const { key, line, reason } = entry;
+      const lines = found.get(reason.name)?.lines ?? [];
+      if (lines.length < MAX_LINES_SHOWN) lines.push({ key, line, reason });
       if (isDone()) break;
     }
   }

@@ -7,21 +7,16 @@ import { createReadStream } from 'node:fs';
 import { basename } from 'node:path';
 import type { CaptureFile } from '../../bin/operate/capture-files.ts';
 import type { Run } from '../../bin/operate/process-files.ts';
-import {
-  addUp,
-  quarantineLines,
-  type ReasonWithLines,
-  summaryLines,
-  verdictLines,
-} from '../../bin/operate/summary-report.ts';
+import { quarantineLines, type ReasonWithLines, summaryLines, verdictLines } from '../../bin/operate/summary-report.ts';
 import { labelFilesText } from '../../bin/operate/truth-run.ts';
 import { type WorstTrace, worstLines } from '../../bin/operate/worst.ts';
 import { functionEnvironment } from '../../lib/settings/function-environment.ts';
 import { scanChunks } from '../../src/captures/lines/chunks.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
-import { VERDICT_TERMS, type VerdictCounts } from '../../src/core/contract/receipts.ts';
+import { VERDICT_TERMS } from '../../src/core/contract/receipts.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
+import { sum } from '../../src/core/values/sum.ts';
 import { truthTable } from '../../src/ground-truth/measure/figures.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
@@ -60,7 +55,8 @@ export interface Report {
 
 /** Returns 1 if a run failed, or if lines were captured and none became a trace; else 0. */
 export function exitCode(runs: readonly Run[], summaries: readonly RunSummary[]): number {
-  const { captured, traced } = addUp(summaries);
+  const captured = sum(summaries.map(({ lines }) => lines.planned));
+  const traced = sum(summaries.map(({ lines }) => lines.traced));
   return runs.some(({ status }) => status !== 'SUCCEEDED') || (captured > 0 && traced === 0) ? 1 : 0;
 }
 
@@ -72,17 +68,17 @@ const MAX_CAUSE_CHARS = 600;
 /** Returns the lines of the report. */
 export function reportLines(report: Report): string[] {
   const { width } = report;
-  const totals = addUp([...report.summaries.values()]);
+  const summaries = [...report.summaries.values()];
   return [
     '',
     '── Summary ──',
-    ...summaryLines(totals, healthOfRuns([...report.summaries.values()], report), { width, style: PLAIN }),
+    ...summaryLines(summaries, healthOfRuns(summaries, report), { width, style: PLAIN }),
     `seconds: ${report.seconds.toFixed(1)}`,
     '',
     ...failureLines(report),
     ...quarantineSection(report),
-    ...verdictSection(report, verdictLines(totals)),
-    ...notJudgeable(report, totals.verdicts),
+    ...verdictSection(report, verdictLines(summaries)),
+    ...notJudgeable(summaries),
     ...worstSection(report),
     ...labelsSection(report),
     ...(report.options.exit ? keptLines(report) : addressLines(report)),
@@ -127,10 +123,10 @@ function verdictSection({ realJudge }: Report, lines: string[]): string[] {
 }
 
 /** Tables of values have no text that a scorer could read. */
-function notJudgeable({ summaries }: Report, verdicts: VerdictCounts): string[] {
-  const isAll = VERDICT_TERMS.every((term) => (term === 'notJudgeable') === verdicts[term] > 0);
-  if (!isAll) return [];
-  const reasons = [...new Set([...summaries.values()].flatMap((one) => Object.keys(one.reasons)))];
+function notJudgeable(summaries: readonly RunSummary[]): string[] {
+  const used = VERDICT_TERMS.filter((term) => summaries.some(({ verdicts }) => verdicts[term] > 0));
+  if (used.join() !== 'notJudgeable') return [];
+  const reasons = [...new Set(summaries.flatMap((one) => Object.keys(one.reasons)))];
   return [`Nothing is judged: no scorer applies to these captures (${reasons.join(', ')}).`, ''];
 }
 

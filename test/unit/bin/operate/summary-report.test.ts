@@ -1,6 +1,6 @@
 /** The summary of several runs, as local commands print it. */
 
-import { addUp, summaryLines, totalsLine, verdictLines } from '../../../../bin/operate/summary-report.ts';
+import { summaryLines, totalsLine, verdictLines } from '../../../../bin/operate/summary-report.ts';
 import type { QualityCell } from '../../../../src/core/contract/quality.ts';
 import { scorersFor } from '../../../../src/judge/scorers/scorer-set.ts';
 import { healthOfRuns } from '../../../../src/monitoring/run-health.ts';
@@ -32,13 +32,13 @@ const second = summary((draft) => {
 
 describe('the summary of several runs', () => {
   test('has its figures in one line, without those that are 0', () => {
-    expect(totalsLine(addUp([first, second]))).toBe(
+    expect(totalsLine([first, second])).toBe(
       'captured 14, traced 12, quarantined 1, judged 12, verdicts 52, failed 2, judge calls 12, runs 2, failed runs 1, judge $0.0136',
     );
     const unknown = summary((draft) => {
       draft.spend.usd = null;
     });
-    expect(totalsLine(addUp([first, unknown]))).toMatch(/, judge \$ unknown$/);
+    expect(totalsLine([first, unknown])).toMatch(/, judge \$ unknown$/);
   });
 
   test('says how the endpoint is by all their captures, whatever their age', () => {
@@ -54,12 +54,12 @@ describe('the summary of several runs', () => {
       ),
     ];
     const health = healthOfRuns(runs, { active });
-    const lines = summaryLines(addUp(runs), health, { width: 200, style: PLAIN });
+    const lines = summaryLines(runs, health, { width: 200, style: PLAIN });
     expect(lines[0]).toBe('! needs a look: safety: 1 of 40 judged replies fails');
     expect(lines).toContain('✓ 40 new captures');
     expect(lines).toContain('Next: inference-monitor worst --scorer safety --from 2026-11-18T10:00Z');
     expect(healthOfRuns([first, ...runs], { active })).toBeUndefined();
-    expect(summaryLines(addUp([first]), undefined, { width: 200, style: PLAIN })).toHaveLength(1);
+    expect(summaryLines([first], undefined, { width: 200, style: PLAIN })).toHaveLength(1);
   });
 
   test('says so of a run that counts no captures, since they were traced before', () => {
@@ -76,11 +76,8 @@ describe('the summary of several runs', () => {
   });
 
   test('counts each verdict and averages numbers', () => {
-    expect(verdictLines(addUp([first, second]))).toEqual([
-      '  response_words  mean 10 of 10',
-      '  safety          yes 8, no 4',
-    ]);
+    expect(verdictLines([first, second])).toEqual(['  response_words  mean 10 of 10', '  safety          yes 8, no 4']);
     const judged = [first, second].map((one) => ({ ...one, good: goodVerdicts(one.verdictsByScorer, scorersFor()) }));
-    expect(verdictLines(addUp(judged))).toContain('  safety          good 66.7% (8 of 12)');
+    expect(verdictLines(judged)).toContain('  safety          good 66.7% (8 of 12)');
   });
 });
