@@ -1,7 +1,7 @@
 /** Checks what the settings name beside endpoint, buckets and MLflow: a VPC, keys, secrets, endpoints of replays. */
 
 import { callAws } from '../../src/core/aws/aws-json.ts';
-import { hasInferenceComponent, queryAws } from '../operate/aws-calls.ts';
+import { hasInferenceComponent, orMissing, queryAws } from '../operate/aws-calls.ts';
 import { checkServing } from './endpoint.ts';
 import { broken, type CheckContext, type Found, ok } from './finding.ts';
 
@@ -28,10 +28,6 @@ export async function checkVpc({ lambda, settings }: CheckContext, subnets: read
     return broken(`${message}.`, 'correct VPC_SUBNET_IDS and VPC_SECURITY_GROUP_IDS');
   }
 }
-
-const orMissing = (error: Error): undefined => {
-  if (error.name !== 'NotFoundException' && error.name !== 'ResourceNotFoundException') throw error;
-};
 
 export async function checkKey({ lambda }: CheckContext, KeyId: string, setting: string): Promise<Found> {
   type Reply = { KeyMetadata?: { KeyState?: string } };

@@ -8,6 +8,7 @@ import { callAws } from '../../src/core/aws/aws-json.ts';
 import { CONTRACT } from '../../src/core/contract/contract.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { ringingAlarms } from '../../src/health/gather.ts';
+import { orMissing } from '../operate/aws-calls.ts';
 import {
   broken,
   type Check,
@@ -44,23 +45,18 @@ export async function checkStack(context: CheckContext, prefix: string): Promise
   return [stateFinding(found), isInUse(found) && (await checkAll(DEPLOYED, { ...context, prefix }))];
 }
 
-const doesNotExist = (fault: Error): undefined => {
-  if (fault.name !== 'ResourceNotFoundException' && !/does not exist/.test(fault.message)) throw fault;
-  return undefined;
-};
-
 /** The CloudFormation stack of a prefix, which is one of its own name or one of another CDK app; `undefined` if there is none. */
 export async function findStack({ cloudFormation }: Clients, prefix: string): Promise<DeployedState | undefined> {
   const { stack, processor } = resourceNames(prefix);
   const describe = async (StackName: string): Promise<DeployedState | undefined> => {
-    const reply = await cloudFormation.send(new DescribeStacksCommand({ StackName })).catch(doesNotExist);
+    const reply = await cloudFormation.send(new DescribeStacksCommand({ StackName })).catch(orMissing);
     const status = reply?.Stacks?.[0]?.StackStatus;
     return status === undefined ? undefined : { name: StackName, status };
   };
   const own = await describe(stack);
   if (own !== undefined) return own;
   const command = new DescribeStackResourcesCommand({ PhysicalResourceId: processor });
-  const reply = await cloudFormation.send(command).catch(doesNotExist);
+  const reply = await cloudFormation.send(command).catch(orMissing);
   const name = reply?.StackResources?.[0]?.StackName;
   return name === undefined ? undefined : describe(name);
 }

@@ -1,8 +1,8 @@
 /** Reads capture files on the local disk, plain or gzip, with the scanner and the decoder of the pipeline. */
-import { createReadStream, existsSync } from 'node:fs';
-import { stat } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { open, stat } from 'node:fs/promises';
 import { sep } from 'node:path';
-import { pipeline, Readable } from 'node:stream';
+import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { readLines } from '../../src/captures/lines/read-lines.ts';
 import { buildTrace, traceNotBuilt } from '../../src/captures/trace/build.ts';
@@ -41,18 +41,17 @@ const READ_BYTES = 1024 * 1024;
  * @throws PermanentError `CaptureUnreadable`, from the stream too
  */
 export async function openFile({ path, name }: SourceFile) {
-  const pieces = createReadStream(path, { highWaterMark: READ_BYTES })[Symbol.asyncIterator]();
-  const first = await pieces.next().catch((error: unknown) => {
+  try {
+    const file = await open(path);
+    const { buffer } = await file.read(Buffer.alloc(2), 0, 2, 0);
+    const isGzip = buffer.equals(GZIP_MARK);
+    const pieces = file.createReadStream({ start: 0, highWaterMark: READ_BYTES });
+    // Errors of the parts end the whole, whose reader they reach.
+    const whole = isGzip ? pipeline(pieces, createGunzip({ chunkSize: READ_BYTES }), () => {}) : pieces;
+    return { isGzip, stream: named(whole, name) };
+  } catch (error) {
     throw unreadable(name, error);
-  });
-  async function* all(): AsyncGenerator<Buffer> {
-    if (first.done !== true) yield first.value as Buffer;
-    for await (const piece of { [Symbol.asyncIterator]: () => pieces }) yield piece as Buffer;
   }
-  const isGzip = first.done !== true && (first.value as Buffer).subarray(0, 2).equals(GZIP_MARK);
-  // Errors of the parts end the whole, whose reader they reach.
-  const whole = isGzip ? pipeline(Readable.from(all()), createGunzip({ chunkSize: READ_BYTES }), () => {}) : all();
-  return { isGzip, stream: named(whole, name) };
 }
 
 async function* named(stream: AsyncIterable<Uint8Array>, name: string): AsyncGenerator<Uint8Array> {

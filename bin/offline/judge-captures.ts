@@ -79,7 +79,9 @@ export async function judgeCaptures(
   { judge, limit, scorers, signal, onCapture }: JudgingOptions,
 ) {
   const assessor = new CaptureAssessor(RUN, { judge, ...(limit && { limit }) });
-  const book = new JudgeBook(scorers);
+  const known = new Map(scorers.map((scorer) => [scorer.name, scorer]));
+  const rows: VerdictRow[] = [];
+  const missing: Missing[] = [];
   const notJudgeable = noCounts();
   let failure: unknown;
   let done = 0;
@@ -91,15 +93,16 @@ export async function judgeCaptures(
     const outcome = await asking.catch((thrown: unknown): CaptureOutcome => ({ ...NOTHING, failure: thrown }));
     failure ??= outcome.failure;
     for (const reason of outcome.notJudgeable) addCounts(notJudgeable, { [reason]: 1 });
-    const view = { request: requestPreview(capture), reply: responsePreview(capture) };
-    book.add({ ...selected.place, ...view }, selected.pending.judge, outcome);
+    const view = { ...selected.place, request: requestPreview(capture), reply: responsePreview(capture) };
+    rows.push(...outcome.assessments.map((one) => ({ ...view, ...verdictOf(one, known.get(one.name)) })));
+    missing.push(...missingOf(selected.pending.judge, outcome));
     done += 1;
     onCapture?.(done);
   });
   const { calls, inputTokens, outputTokens, usd } = assessor.spend;
   const report = {
     captures: done,
-    ...book.report(),
+    ...reportOf(scorers, rows, missing),
     /** Scorers that do not apply to a capture, by reason, over all captures. */
     notJudgeable: { ...notJudgeable },
     /** `usd`: `null` if the price is unknown. */
@@ -121,50 +124,36 @@ type VerdictRow = RowPlace & ReturnType<typeof verdictOf>;
 const MAX_VALUES = 20;
 const OTHERS = '(others)';
 
-class JudgeBook {
-  readonly #scorers: ReadonlyMap<string, Scorer>;
-  readonly #rows: VerdictRow[] = [];
-  readonly #missing = noCounts();
-  readonly #missingOf = noCounts();
+/** A verdict that is missing, and why: an error of the judge, `held` by the budget, `notAsked` after a failure. */
+interface Missing {
+  scorer: string;
+  reason: string;
+}
 
-  constructor(scorers: readonly Scorer[]) {
-    this.#scorers = new Map(scorers.map((scorer) => [scorer.name, scorer]));
-  }
+/** @param asked the LLM scorers that apply to the capture */
+function missingOf(asked: readonly JudgeScorer[], { assessments, held }: CaptureOutcome): Missing[] {
+  const answered = new Set(assessments.map(({ name }) => name));
+  const open = asked.filter(({ name }) => !answered.has(name));
+  return [
+    ...assessments.flatMap(({ name, error }) => (error === undefined ? [] : { scorer: name, reason: error.code })),
+    ...open.map(({ name }) => ({ scorer: name, reason: held > 0 ? 'held' : 'notAsked' })),
+  ];
+}
 
-  /** @param asked the LLM scorers that apply to the capture */
-  add(place: RowPlace, asked: readonly JudgeScorer[], { assessments, held }: CaptureOutcome): void {
-    const answered = new Set<string>();
-    for (const assessment of assessments) {
-      answered.add(assessment.name);
-      this.#rows.push({ ...place, ...verdictOf(assessment, this.#scorers.get(assessment.name)) });
-      if (assessment.error !== undefined) this.#miss(assessment.name, assessment.error.code);
-    }
-    const open = asked.filter(({ name }) => !answered.has(name));
-    for (const { name } of open) this.#miss(name, held > 0 ? 'held' : 'notAsked');
-  }
-
-  #miss(scorer: string, reason: string): void {
-    addCounts(this.#missing, { [reason]: 1 });
-    addCounts(this.#missingOf, { [scorer]: 1 });
-  }
-
-  report() {
-    const order = [...this.#scorers.keys()];
-    // Answers arrive in any order.
-    const verdicts = this.#rows.toSorted(
-      (a, b) => compare(a.file, b.file) || a.line - b.line || order.indexOf(a.scorer) - order.indexOf(b.scorer),
-    );
-    const scorers = [...this.#scorers.values()].map((scorer) => {
-      const rows = verdicts.filter((verdict) => verdict.scorer === scorer.name);
-      return sumOf(scorer, rows, this.#missingOf[scorer.name] ?? 0);
-    });
-    return {
-      verdicts,
-      scorers,
-      /** Verdicts that are missing, by reason: an error of the judge, `held` by the budget, `notAsked` after a failure. */
-      missing: { ...this.#missing },
-    };
-  }
+function reportOf(scorers: readonly Scorer[], rows: readonly VerdictRow[], missing: readonly Missing[]) {
+  const order = scorers.map(({ name }) => name);
+  // Answers arrive in any order.
+  const verdicts = rows.toSorted(
+    (a, b) => compare(a.file, b.file) || a.line - b.line || order.indexOf(a.scorer) - order.indexOf(b.scorer),
+  );
+  const reasons = noCounts();
+  for (const { reason } of missing) addCounts(reasons, { [reason]: 1 });
+  const sums = scorers.map((scorer) => {
+    const own = verdicts.filter((verdict) => verdict.scorer === scorer.name);
+    return sumOf(scorer, own, missing.filter((one) => one.scorer === scorer.name).length);
+  });
+  /** `missing`: verdicts that are missing, by reason. */
+  return { verdicts, scorers: sums, missing: { ...reasons } };
 }
 
 function verdictOf({ name, value, rationale, error, metadata, sourceType }: NewAssessment, scorer?: Scorer) {

@@ -14,6 +14,11 @@ export async function queueAttributes(client: LambdaClient, QueueUrl: string) {
   return (await callAws<Reply>(client, 'sqs', 'GetQueueAttributes', input)).Attributes ?? {};
 }
 
+/** Returns `undefined` if something does not exist. Some services report it as a request that is not valid. @throws any other error */
+export function orMissing(error: Error): undefined {
+  if (!/NotFound/.test(error.name) && !/could not find|does not exist/i.test(error.message)) throw error;
+}
+
 /** Yields the pages of a list. */
 export async function* pagesOf<Page>(...[client, service, operation, input]: Parameters<typeof callAws>) {
   let NextToken: string | undefined;
@@ -89,14 +94,6 @@ export interface CaptureConfig {
 }
 
 const SERVICE = 'api.sagemaker';
-
-/** SageMaker reports what does not exist as a request that is not valid. */
-const isMissing = ({ name, message }: Error): boolean =>
-  name === 'ResourceNotFound' || /could not find|does not exist/i.test(message);
-
-const orMissing = (error: Error): undefined => {
-  if (!isMissing(error)) throw error;
-};
 
 /** @returns `undefined` if there is no such endpoint */
 export const describeEndpoint = (client: LambdaClient, EndpointName: string): Promise<Endpoint | undefined> =>

@@ -8,6 +8,7 @@ import type { Storage } from '../../src/core/aws/storage.ts';
 import type { BackfillInput, ObjectInput } from '../../src/core/contract/input.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { nearest } from '../../src/core/values/nearest.ts';
+import { parseS3Location } from '../../src/replay/source/open-source.ts';
 import { type CaptureFile, findCaptures, firstLines } from './capture-files.ts';
 import { inputWords } from './executions.ts';
 
@@ -45,17 +46,17 @@ export async function captureSource(
   range: { from?: string | undefined; to?: string | undefined },
 ): Promise<{ local: string } | { input: ObjectInput | BackfillInput; measured: Measured }> {
   const isTimed = range.from !== undefined || range.to !== undefined;
-  const where = text === undefined ? { ...captures, key: captures.prefix } : placeOf(text, captures.bucket);
-  if (text !== undefined && !text.startsWith(S3) && existsSync(text)) {
+  const inS3 = text === undefined ? { ...captures, key: captures.prefix } : parseS3Location(text);
+  if (text !== undefined && inS3 === undefined && existsSync(text)) {
     await assertNotInBucket(storage, captures, text);
     if (isTimed) throw notForOneFile(text);
     return { local: text };
   }
-  if (text !== undefined && !text.startsWith(S3) && /^[./~]/.test(text)) {
+  if (text !== undefined && inS3 === undefined && /^[./~]/.test(text)) {
     const facts = { got: text, expected: 'a capture file, a folder with *.jsonl files, or s3://bucket/prefix' };
     throw new PermanentError('SourceMissing', 'There is no such file or folder on this machine', facts);
   }
-  const { bucket, key } = where;
+  const { bucket, key } = inS3 ?? { bucket: captures.bucket, key: text ?? '' };
   if (key.endsWith(SUFFIX)) {
     if (isTimed) throw notForOneFile(text ?? key);
     const facts = await existing(storage, captures, bucket, key);
@@ -64,12 +65,6 @@ export async function captureSource(
   }
   const input = { bucket, prefix: key, ...range };
   return { input, measured: await measure(storage, captures, input) };
-}
-
-function placeOf(text: string, bucket: string): { bucket: string; key: string } {
-  if (!text.startsWith(S3)) return { bucket, key: text };
-  const [name = '', ...rest] = text.slice(S3.length).split('/');
-  return { bucket: name, key: rest.join('/') };
 }
 
 function notForOneFile(got: string): PermanentError {

@@ -1,12 +1,12 @@
 /** Files that a person has forwarded: what is sent to the stack's queue, and what is put back into it. */
-import { GetFunctionConfigurationCommand, type LambdaClient, ResourceNotFoundException } from '@aws-sdk/client-lambda';
+import { GetFunctionConfigurationCommand, type LambdaClient } from '@aws-sdk/client-lambda';
 import { backfillObjects } from '../../src/captures/files/capture-objects.ts';
 import { HOUR_MS } from '../../src/captures/files/capture-path.ts';
 import { callAws } from '../../src/core/aws/aws-json.ts';
 import type { ObjectFacts, Storage } from '../../src/core/aws/storage.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { queueAttributes } from './aws-calls.ts';
+import { orMissing, queueAttributes } from './aws-calls.ts';
 
 /** What the deployed function forwards, and where its events come from. */
 export interface Forwarding {
@@ -24,20 +24,18 @@ const MESSAGES_AT_ONCE = 10;
 /** @throws PermanentError `NothingForwarded` if the stack has no such function */
 export async function findForwarding(lambda: LambdaClient, stackPrefix: string): Promise<Forwarding> {
   const FunctionName = resourceNames(stackPrefix).forwarder;
-  try {
-    const { Environment } = await lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
-    const variable = (name: string): string => Environment?.Variables?.[name] ?? '';
-    return {
-      prefix: variable('ARTHUR_S3_PREFIX'),
-      suffix: variable('ARTHUR_S3_SUFFIX'),
-      queue: variable('FORWARD_QUEUE'),
-      deadLetters: variable('FORWARD_DEAD_LETTERS'),
-    };
-  } catch (error) {
-    if (!(error instanceof ResourceNotFoundException)) throw error;
+  const found = await lambda.send(new GetFunctionConfigurationCommand({ FunctionName })).catch(orMissing);
+  if (found === undefined) {
     const expected = 'a stack that was deployed with ARTHUR_HOST: docs/arthur.md';
     throw new PermanentError('NothingForwarded', 'This stack forwards nothing', { expected, where: FunctionName });
   }
+  const variable = (name: string): string => found.Environment?.Variables?.[name] ?? '';
+  return {
+    prefix: variable('ARTHUR_S3_PREFIX'),
+    suffix: variable('ARTHUR_S3_SUFFIX'),
+    queue: variable('FORWARD_QUEUE'),
+    deadLetters: variable('FORWARD_DEAD_LETTERS'),
+  };
 }
 
 /**

@@ -1,5 +1,5 @@
 /** The verdicts on the replies of a cloud replay, by the run of the monitoring that judges them. */
-import { DescribeExecutionCommand, ExecutionDoesNotExist, SFNClient } from '@aws-sdk/client-sfn';
+import { DescribeExecutionCommand, type SFNClient } from '@aws-sdk/client-sfn';
 import { Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { PAIRWISE_SCORER } from '../../src/judge/pairwise.ts';
@@ -7,6 +7,7 @@ import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { type Judged, nothingJudged } from '../../src/replay/compare/quality.ts';
 import type { RunData } from '../../src/replay/compare/run-data.ts';
 import { parseS3Location } from '../../src/replay/source/open-source.ts';
+import { orMissing } from './aws-calls.ts';
 import { destroyClients, environmentClients } from './aws-clients.ts';
 import { followRuns } from './run-progress.ts';
 
@@ -19,8 +20,8 @@ type JudgingRun = NonNullable<RunData['monitoringRun']>;
  */
 export async function verdictsOf({ name, arn, verdicts }: JudgingRun, signal: AbortSignal): Promise<Judged> {
   const [, , , region] = arn.split(':');
-  const sfn = new SFNClient({ region });
-  const { s3, ...others } = environmentClients();
+  const clients = environmentClients({ ...(region && { region }) });
+  const { s3, sfn } = clients;
   const { bucket, key } = parseS3Location(verdicts) ?? { bucket: '', key: '' };
   const storage = new Storage(s3);
   const judged = nothingJudged();
@@ -34,7 +35,7 @@ export async function verdictsOf({ name, arn, verdicts }: JudgingRun, signal: Ab
       for (const value of VERDICTS) judged[value] += summary?.verdictsByScorer[PAIRWISE_SCORER.name]?.[value] ?? 0;
     }
   } finally {
-    destroyClients({ ...others, s3, sfn });
+    destroyClients(clients);
   }
   if (summaries > 0) return judged;
   throw new PermanentError('JudgingUnfinished', 'The run that judges the replies has ended without a summary', {
@@ -45,12 +46,6 @@ export async function verdictsOf({ name, arn, verdicts }: JudgingRun, signal: Ab
 
 const VERDICTS = ['better', 'same', 'worse', 'undecided'] as const;
 
-async function statusOf(sfn: SFNClient, executionArn: string): Promise<string> {
-  try {
-    return (await sfn.send(new DescribeExecutionCommand({ executionArn }))).status ?? '';
-  } catch (error) {
-    // Step Functions deletes executions after 90 days; the summary stays.
-    if (error instanceof ExecutionDoesNotExist) return 'DELETED';
-    throw error;
-  }
-}
+/** Step Functions deletes executions after 90 days; the summary stays. */
+const statusOf = async (sfn: SFNClient, executionArn: string): Promise<string> =>
+  (await sfn.send(new DescribeExecutionCommand({ executionArn })).catch(orMissing))?.status ?? 'DELETED';

@@ -11,6 +11,7 @@ import type { TruthInput } from '../../src/core/contract/ground-truth.ts';
 import { truthKeys } from '../../src/core/contract/work-keys.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { isLabelFile } from '../../src/ground-truth/labels/read-labels.ts';
+import { parseS3Location } from '../../src/replay/source/open-source.ts';
 import { filesBelow } from './capture-files.ts';
 
 /** A label file, wherever it is. */
@@ -24,7 +25,6 @@ interface LabelFile {
 }
 
 export const LABEL_FILES = 'files that end in .jsonl, .json or .csv, or the same with .gz';
-const S3 = /^s3:\/\/([^/]+)\/?(.*)$/;
 const DIGEST_CHARS = 16;
 
 /**
@@ -41,15 +41,15 @@ export async function placeLabels(
   source: string,
   watched?: string,
 ): Promise<{ input: TruthInput; files: number; bytes: number }> {
-  const [, bucket, key = ''] = S3.exec(source) ?? [];
-  const files = await (bucket === undefined
+  const inS3 = parseS3Location(source);
+  const files = await (inS3 === undefined
     ? filesOfMachine(storage, workBucket, source)
-    : filesOfBucket(storage, workBucket, { bucket, key }));
+    : filesOfBucket(storage, workBucket, inS3));
   if (files.length === 0) throw missing(source, `no file that ends in .jsonl, .json or .csv`);
   const placed = { files: files.length, bytes: files.reduce((sum, { bytes }) => sum + bytes, 0) };
   const [only] = files.length === 1 ? files : [];
-  if (bucket !== undefined && watched !== undefined && source.startsWith(watched)) {
-    return { ...placed, input: isFolder(key) ? { bucket, prefix: key } : { bucket, key } };
+  if (inS3 !== undefined && watched !== undefined && source.startsWith(watched)) {
+    return { ...placed, input: isFolder(inS3.key) ? { bucket: inS3.bucket, prefix: inS3.key } : inS3 };
   }
   // Each set of files has a folder of its own.
   const folder = truthKeys.upload(`${digestOf(files.map(({ name, digest }) => [name, digest]))}/`);

@@ -1,8 +1,7 @@
 /** Puts capture files into the capture bucket and follows the executions that process them. */
-import { createReadStream } from 'node:fs';
 import { DescribeExecutionCommand } from '@aws-sdk/client-sfn';
-import { Upload } from '@aws-sdk/lib-storage';
 import { Storage } from '../../src/core/aws/storage.ts';
+import { putFile } from '../../src/core/aws/uploads.ts';
 import type { FilesInput, ListedFile } from '../../src/core/contract/input.ts';
 import { forEachConcurrently } from '../../src/core/process/concurrency.ts';
 import type { AwsClients } from './aws-clients.ts';
@@ -102,11 +101,10 @@ export async function putCaptures(
   files: readonly FileToPut[],
   signal?: AbortSignal,
 ): Promise<void> {
-  await forEachConcurrently(PUT_CONCURRENCY, files, (file) => {
+  const storage = new Storage(clients.s3);
+  await forEachConcurrently(PUT_CONCURRENCY, files, ({ key, path }) => {
     signal?.throwIfAborted();
-    const Body = createReadStream(file.path);
-    const params = { Bucket: bucket, Key: file.key, Body, ContentType: 'application/x-ndjson' };
-    return new Upload({ client: clients.s3, params }).done();
+    return putFile(storage, bucket, key, path, 'application/x-ndjson');
   });
 }
 

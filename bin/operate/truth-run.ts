@@ -9,13 +9,14 @@ import type { LabelCounts, LabelFileReport, TruthRunSummary } from '../../src/co
 import { truthKeys } from '../../src/core/contract/work-keys.ts';
 import { inOrder } from '../../src/core/process/concurrency.ts';
 import type { GroundTruthSettings } from '../../src/core/settings/ground-truth-setting.ts';
-import { singleLine, type TableOptions, tableText, wrappedText } from '../../src/core/text/terminal-text.ts';
+import { singleLine, wrappedText } from '../../src/core/text/terminal-text.ts';
+import { sum } from '../../src/core/values/sum.ts';
 import { labeledHours, readLabeled } from '../../src/ground-truth/join/labeled-store.ts';
 import { listParts } from '../../src/ground-truth/join/waiting.ts';
 import type { TruthFigures } from '../../src/ground-truth/measure/figures.ts';
 import { measureTruth, type TruthQuery } from '../../src/ground-truth/measure/measure.ts';
 import { hourOf } from '../../src/quality/tally.ts';
-import { some, whole } from '../cli/output.ts';
+import { Page, some, type TextOptions, whole } from '../cli/output.ts';
 import type { AwsClients } from './aws-clients.ts';
 import { statusOfRun } from './run-report.ts';
 
@@ -37,7 +38,7 @@ export function truthWatcher(clients: Clients, workBucket: string, { name, arn }
       status,
       /** Label files that have been read, and labels that were written to MLflow. */
       files: new Set(parts.flatMap(({ files }) => files)).size,
-      noted: parts.reduce((sum, { noted }) => sum + noted, 0),
+      noted: sum(parts.map(({ noted }) => noted)),
       news: [] as string[],
     };
   };
@@ -101,7 +102,7 @@ export async function waitingLabels(storage: Storage, bucket: string) {
   const keys = [...digests].slice(0, MAX_FILES).map(truthKeys.file);
   const waiting = (await readReports(storage, bucket, keys)).filter(({ counts }) => counts.waiting > 0);
   return {
-    labels: waiting.reduce((sum, { counts }) => sum + counts.waiting, 0),
+    labels: sum(waiting.map(({ counts }) => counts.waiting)),
     files: waiting.length,
     /** When the first of the files was read, ISO 8601; `null`: none waits. */
     since: waiting.map(({ readAt }) => readAt).sort()[0] ?? null,
@@ -144,73 +145,59 @@ export function labelFileName({ bucket, key }: Pick<LabelFileState, 'bucket' | '
 }
 
 /** Formats the counts of the files, which add up to their lines, the faults by line, and the labels that were replaced. */
-export function truthReportText({ run, status, error, files, ...written }: TruthReport, options: TableOptions): string {
-  const lines = [
-    options.style('bold', `── ${singleLine(run)}: ${status} ──`),
-    ...(error === undefined ? [] : [singleLine(`${error.name}: ${error.message}`)]),
-    ...(status === 'running' ? ['Its counts come when it has ended.'] : []),
-  ];
-  const { width } = options;
-  return wrappedText(lines, width) + labelFilesText(files, options) + wrappedText(notedLines(written), width);
+export function truthReportText(report: TruthReport, out: TextOptions): string {
+  const { run, status, error, files, noted, notNoted, notedBy } = report;
+  const page = new Page(out);
+  page.section(`── ${run}: ${status} ──`);
+  if (error !== undefined) page.add(`${error.name}: ${error.message}`);
+  if (status === 'running') page.add('Its counts come when it has ended.');
+  addLabelFiles(page, files);
+  if (noted > 0) page.add(`${some(noted, 'label')} ${noted === 1 ? 'was' : 'were'} written to MLflow.`);
+  const not = Object.entries(notNoted).map(([reason, count]) => `${reason} ${whole(count)}`);
+  if (not.length > 0) page.add(`Not written to MLflow: ${not.join(', ')}.`);
+  if (notedBy !== undefined) page.add(`The run ${notedBy} writes these labels to MLflow.`);
+  return page.text();
 }
-
-/** A report with what a person calls its file. */
-type NamedReport = LabelFileState & { name: string };
 
 /** Formats the counts of label files, their faults by line, and the labels that were replaced. */
 export function labelFilesText(
-  found: readonly LabelFileState[],
-  options: TableOptions,
-  nameOf = labelFileName,
+  files: readonly LabelFileState[],
+  out: TextOptions,
+  nameOf: typeof labelFileName,
 ): string {
-  if (found.length === 0) return '';
-  const files = found.map((file) => ({ ...file, name: nameOf(file) }));
-  const details = files.flatMap((file) => [...faultLines(file), ...replacedLines(file)]);
-  return countsTable(files, options) + wrappedText(details, options.width);
+  const page = new Page(out);
+  addLabelFiles(page, files, nameOf);
+  return page.text();
 }
 
 /** Outcomes that no file has are left out. */
-function countsTable(files: readonly NamedReport[], options: TableOptions): string {
+function addLabelFiles(page: Page, files: readonly LabelFileState[], nameOf = labelFileName): void {
   const used = OUTCOMES.filter((name) => name === 'lines' || files.some(({ counts }) => counts[name] > 0));
-  const rows = files.map((file) => [file.name, ...used.map((name) => whole(file.counts[name]))]);
-  const sum = (name: keyof LabelCounts): number => files.reduce((total, { counts }) => total + counts[name], 0);
-  const total = files.length === 1 ? [] : [['all', ...used.map((name) => whole(sum(name)))]];
-  return tableText(['file', ...used], [...rows, ...total], options);
-}
-
-function faultLines({ name, counts, error, faults }: NamedReport): string[] {
-  if (error !== undefined) return [`${name}: not read: ${error.name}: ${singleLine(error.message)}`];
-  const lines = faults.map(({ line, name: fault, message }) => `${name}:${line}: ${fault}: ${singleLine(message)}`);
-  return firstOf(lines, counts.invalid + counts.ambiguous, (more) => `${name}: and ${more} more`);
-}
-
-/** The first lines, and how many there are besides. */
-const firstOf = (lines: readonly string[], all: number, rest: (more: string) => string): string[] => [
-  ...lines.slice(0, MAX_SHOWN),
-  ...(all > MAX_SHOWN ? [rest(whole(all - MAX_SHOWN))] : []),
-];
-
-function replacedLines({ name, counts, replacedLabels }: NamedReport): string[] {
-  const lines = replacedLabels.map(({ line, id, from, to }) =>
-    singleLine(`${name}:${line}: ${id} was ${from}, and is ${to} now`),
-  );
-  return firstOf(lines, counts.replaced, (more) => `${name}: and ${more} more were replaced`);
-}
-
-function notedLines({ noted, notNoted, notedBy }: Pick<TruthReport, 'noted' | 'notNoted' | 'notedBy'>): string[] {
-  const not = Object.entries(notNoted).map(([reason, count]) => `${singleLine(reason)} ${whole(count)}`);
-  return [
-    ...(noted > 0 ? [`${whole(noted)} ${noted === 1 ? 'label was' : 'labels were'} written to MLflow.`] : []),
-    ...(not.length > 0 ? [`Not written to MLflow: ${not.join(', ')}.`] : []),
-    ...(notedBy === undefined ? [] : [`The run ${singleLine(notedBy)} writes these labels to MLflow.`]),
-  ];
+  const rows = files.map((file) => [nameOf(file), ...used.map((name) => whole(file.counts[name]))]);
+  const sums = used.map((name) => whole(sum(files.map(({ counts }) => counts[name]))));
+  page.table(['file', ...used], files.length > 1 ? [...rows, ['all', ...sums]] : rows);
+  for (const file of files) {
+    const { counts, error, faults, replacedLabels } = file;
+    const name = nameOf(file);
+    const addFirst = (lines: readonly string[], all: number, what: string): void => {
+      for (const line of lines.slice(0, MAX_SHOWN)) page.add(line);
+      if (all > MAX_SHOWN) page.add(`${name}: and ${whole(all - MAX_SHOWN)} more${what}`);
+    };
+    const wrong = faults.map(({ line, name: fault, message }) => `${name}:${line}: ${fault}: ${message}`);
+    if (error !== undefined) page.add(`${name}: not read: ${error.name}: ${error.message}`);
+    else addFirst(wrong, counts.invalid + counts.ambiguous, '');
+    const replaced = replacedLabels.map(
+      ({ line, id, from, to }) => `${name}:${line}: ${id} was ${from}, and is ${to} now`,
+    );
+    addFirst(replaced, counts.replaced, ' were replaced');
+  }
 }
 
 /** Says how many labels wait for their predictions; nothing if none does. */
-export function waitingText({ labels, files, since, more }: WaitingLabels, options: TableOptions): string {
+export function waitingText({ labels, files, since, more }: WaitingLabels, { width }: TextOptions): string {
   if (labels === 0) return '';
   const count = `${more ? 'More than ' : ''}${some(labels, 'label')} of ${some(files, 'file')}`;
   const time = since?.slice(0, '2026-11-20T10:00'.length).replace('T', ' ');
   const text = `${count} ${labels === 1 ? 'has' : 'have'} no matching prediction yet (waiting since ${time} UTC).`;
-  return wrappedText([text], options.width);
+  return wrappedText([text], width);
 }
