@@ -10,7 +10,7 @@ import { command, type FlagsOf, option, options } from '../cli/options.ts';
 import { EXIT, notice } from '../cli/output.ts';
 import { Stopped } from '../cli/stop-signals.ts';
 import { quickClients } from '../doctor/finding.ts';
-import { assertValid, collect, FoundAccount } from '../init/collect.ts';
+import { assertValid, collect, foundAccount } from '../init/collect.ts';
 import { promptOnTerminal } from '../init/prompt.ts';
 
 /** Options that are settings. */
@@ -73,7 +73,7 @@ async function init({ set, region, out, yes, ...flags }: FlagsOf<typeof OPTIONS>
   const prompt = yes ? undefined : promptOnTerminal();
   try {
     const say = prompt === undefined ? notice : (line: string) => prompt.say(line);
-    const values = await collect(given, new FoundAccount(clients, say), place, prompt);
+    const values = await collect(given, foundAccount(clients, say), place, prompt);
     const written = { ...values, ...(place && { AWS_REGION: place }) };
     writeNewFile(file, dotenvText(readFileSync(packagePath('.env.example'), 'utf8'), written));
     for (const doubt of doubtsAbout(parseSettings({ ...values, CDK_DEFAULT_REGION: place }))) notice(`${doubt}.`);

@@ -125,93 +125,76 @@ export async function collect(
 /** More would hide the question. Other names can be typed. */
 const MAX_CHOICES = 20;
 
-export class FoundAccount {
-  readonly #clients: Clients;
-  readonly #say: (line: string) => void;
-  readonly #said = new Set<string>();
+type Find = <T>(what: string, look: () => Promise<T>) => Promise<T | undefined>;
+type Say = (line: string) => void;
+export type FoundAccount = ReturnType<typeof foundAccount>;
 
-  /** @param say is told why something could not be looked up, once for each reason */
-  constructor(clients: Clients, say: (line: string) => void) {
-    this.#clients = clients;
-    this.#say = say;
-  }
-
-  async #find<T>(what: string, look: () => Promise<T>): Promise<T | undefined> {
+/** @param say is told why something could not be looked up, once for each reason */
+export function foundAccount({ lambda, s3 }: Clients, say: Say) {
+  const said = new Set<string>();
+  const find: Find = async (what, look) => {
     try {
       return await look();
     } catch (error) {
       const { name, message } = awsFailure(error) ?? (error as Error);
-      if (!this.#said.has(name))
-        this.#say(`Not looked up in the account: ${what} (${name}: ${message.split('\n')[0]}).`);
-      this.#said.add(name);
+      if (!said.has(name)) say(`Not looked up in the account: ${what} (${name}: ${message.split('\n')[0]}).`);
+      said.add(name);
       return undefined;
     }
-  }
-
-  async endpoints(): Promise<Choice[]> {
-    const found = (await this.#find('endpoints', () => listEndpoints(this.#clients.lambda))) ?? [];
-    return found.slice(0, MAX_CHOICES).map(({ EndpointName: value, EndpointStatus: status }) => ({
-      value,
-      label: status === 'InService' ? value : `${value} (${status})`,
-    }));
-  }
-
-  async buckets(): Promise<Choice[]> {
-    const { s3, lambda } = this.#clients;
-    const found = await this.#find('buckets', async () =>
-      s3.send(new ListBucketsCommand({ BucketRegion: await lambda.config.region(), MaxBuckets: MAX_CHOICES })),
-    );
-    return (found?.Buckets ?? []).flatMap(({ Name }) => (Name === undefined ? [] : [{ value: Name }]));
-  }
-
-  async mlflowApps(): Promise<Choice[]> {
-    const found = (await this.#find('MLflow apps', () => listMlflowApps(this.#clients.lambda))) ?? [];
-    const ready = found.filter(({ Status = '' }) => /^(Created|Updated|Updating)$/.test(Status));
-    return ready.slice(0, MAX_CHOICES).map(({ Arn: value, Name = value, MlflowVersion = 'unknown' }) => ({
-      value,
-      label: `${Name}, MLflow ${MlflowVersion}`,
-    }));
-  }
-
-  /** The bucket, with prefix, where a managed MLflow stores artifacts. */
-  async artifactBucket(mlflowArn: string): Promise<string | undefined> {
-    const found = await this.#find("MLflow's artifact bucket", () => describeMlflow(this.#clients.lambda, mlflowArn));
-    return found?.artifactStore;
-  }
-
-  /** The settings that follow from an endpoint's Data Capture, none if it is off. */
-  async captureSettings(endpoint: string): Promise<Record<string, string>> {
-    const found = await this.#find(`Data Capture of ${endpoint}`, () =>
-      describeEndpoint(this.#clients.lambda, endpoint),
-    );
-    if (found === undefined) return {};
-    const { DataCaptureConfig: capture, ProductionVariants = [] } = found;
-    const variants = ProductionVariants.map(({ VariantName }) => VariantName).join(',');
-    const place = capture?.EnableCapture ? captureLocation(capture.DestinationS3Uri, endpoint) : undefined;
-    if (capture === undefined || place === undefined) {
-      this.#say(
-        `Data Capture of ${endpoint} is off: switch it on, or nothing is monitored (inference-monitor doctor).`,
+  };
+  return {
+    async endpoints(): Promise<Choice[]> {
+      const found = (await find('endpoints', () => listEndpoints(lambda))) ?? [];
+      return found.slice(0, MAX_CHOICES).map(({ EndpointName: value, EndpointStatus: status }) => ({
+        value,
+        label: status === 'InService' ? value : `${value} (${status})`,
+      }));
+    },
+    async buckets(): Promise<Choice[]> {
+      const found = await find('buckets', async () =>
+        s3.send(new ListBucketsCommand({ BucketRegion: await lambda.config.region(), MaxBuckets: MAX_CHOICES })),
       );
-      return {};
-    }
-    this.#say(`Data Capture of ${endpoint} writes to s3://${place.bucket}/${place.prefix}.`);
-    const shadow = await this.#find('shadow variants', () => shadowVariantsOf(this.#clients.lambda, found));
-    const key = capture.KmsKeyId ? await this.#keyArn(capture.KmsKeyId) : undefined;
-    return {
-      DATA_CAPTURE_S3_BUCKET: place.bucket,
-      DATA_CAPTURE_S3_PREFIX: place.prefix,
-      ...(variants === '' ? {} : { ENDPOINT_VARIANTS: variants }),
-      ...(shadow?.length ? { SHADOW_VARIANTS: shadow.join(',') } : {}),
-      ...(key === undefined ? {} : { DATA_CAPTURE_KMS_KEY_ARN: key }),
-    };
-  }
+      return (found?.Buckets ?? []).map(({ Name = '' }) => ({ value: Name }));
+    },
+    async mlflowApps(): Promise<Choice[]> {
+      const found = (await find('MLflow apps', () => listMlflowApps(lambda))) ?? [];
+      const ready = found.filter(({ Status = '' }) => /^(Created|Updated|Updating)$/.test(Status));
+      return ready.slice(0, MAX_CHOICES).map(({ Arn: value, Name = value, MlflowVersion = 'unknown' }) => ({
+        value,
+        label: `${Name}, MLflow ${MlflowVersion}`,
+      }));
+    },
+    /** The bucket, with prefix, where a managed MLflow stores artifacts. */
+    artifactBucket: async (mlflowArn: string): Promise<string | undefined> =>
+      (await find("MLflow's artifact bucket", () => describeMlflow(lambda, mlflowArn)))?.artifactStore,
+    captureSettings: (endpoint: string) => captureSettings(lambda, endpoint, find, say),
+  };
+}
 
-  async #keyArn(KeyId: string): Promise<string | undefined> {
-    if (/^arn:[^/]*:key\//.test(KeyId)) return KeyId;
-    type Reply = { KeyMetadata?: { Arn?: string } };
-    const found = await this.#find(`the KMS key ${KeyId}`, () =>
-      callAws<Reply>(this.#clients.lambda, 'kms', 'DescribeKey', { KeyId }),
-    );
-    return found?.KeyMetadata?.Arn;
+/** The settings that follow from an endpoint's Data Capture, none if it is off. */
+async function captureSettings(lambda: Clients['lambda'], endpoint: string, find: Find, say: Say): Promise<Values> {
+  const found = await find(`Data Capture of ${endpoint}`, () => describeEndpoint(lambda, endpoint));
+  if (found === undefined) return {};
+  const { DataCaptureConfig: capture, ProductionVariants = [] } = found;
+  const place = capture?.EnableCapture ? captureLocation(capture.DestinationS3Uri, endpoint) : undefined;
+  if (capture === undefined || place === undefined) {
+    say(`Data Capture of ${endpoint} is off: switch it on, or nothing is monitored (inference-monitor doctor).`);
+    return {};
   }
+  say(`Data Capture of ${endpoint} writes to s3://${place.bucket}/${place.prefix}.`);
+  const settings = {
+    DATA_CAPTURE_S3_BUCKET: place.bucket,
+    DATA_CAPTURE_S3_PREFIX: place.prefix,
+    ENDPOINT_VARIANTS: ProductionVariants.map(({ VariantName }) => VariantName).join(','),
+    SHADOW_VARIANTS: (await find('shadow variants', () => shadowVariantsOf(lambda, found)))?.join(','),
+    DATA_CAPTURE_KMS_KEY_ARN: capture.KmsKeyId && (await keyArn(lambda, capture.KmsKeyId, find)),
+  };
+  return Object.fromEntries(Object.entries(settings).flatMap(([name, value]) => (value ? [[name, value]] : [])));
+}
+
+async function keyArn(lambda: Clients['lambda'], KeyId: string, find: Find): Promise<string | undefined> {
+  if (/^arn:[^/]*:key\//.test(KeyId)) return KeyId;
+  type Reply = { KeyMetadata?: { Arn?: string } };
+  const found = await find(`the KMS key ${KeyId}`, () => callAws<Reply>(lambda, 'kms', 'DescribeKey', { KeyId }));
+  return found?.KeyMetadata?.Arn;
 }

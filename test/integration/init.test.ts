@@ -9,7 +9,7 @@ import { parse } from 'dotenv';
 import { Stopped } from '../../bin/cli/stop-signals.ts';
 import { initCommand } from '../../bin/commands/init.ts';
 import { quickClients } from '../../bin/doctor/finding.ts';
-import { collect, FoundAccount } from '../../bin/init/collect.ts';
+import { collect, foundAccount } from '../../bin/init/collect.ts';
 import { Prompt } from '../../bin/init/prompt.ts';
 import { dotenvText } from '../../src/core/settings/dotenv-file.ts';
 import { AwsAnswers, withVariables, xml } from '../helpers/aws-answers.ts';
@@ -81,7 +81,7 @@ async function answered(answers: string[], variables: Record<string, string> = {
   const prompt = new Prompt(input, output, answers.includes('\x03'));
   const work = async () => {
     const clients = quickClients(undefined);
-    const account = new FoundAccount(clients, (line) => prompt.say(line));
+    const account = foundAccount(clients, (line) => prompt.say(line));
     const region = await clients.lambda.config.region().catch(() => undefined);
     return collect(given, account, region, prompt);
   };
