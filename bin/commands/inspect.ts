@@ -23,7 +23,7 @@ import type { SourceFile } from '../../src/replay/source/types.ts';
 import { command, type FlagsOf, numbers, option, options } from '../cli/options.ts';
 import { EXIT, jsonOption, megabytes, print } from '../cli/output.ts';
 import { startProgress } from '../cli/progress.ts';
-import { type OfflineLine, OfflineReader, openFile, type Place, parseLocation } from '../offline/capture-files.ts';
+import { type OfflineLine, offlineLines, type Place, parseLocation } from '../offline/capture-files.ts';
 import { inspectText, lineText } from './inspect-text.ts';
 import { type CaptureSettings, captureSettings } from './settings.ts';
 
@@ -69,7 +69,7 @@ export async function inspectAll(path: string, settings: CaptureSettings): Promi
   const inspection = new Inspection(settings);
   const progress = startProgress(process.stderr);
   let bytes = 0;
-  for await (const line of new OfflineReader(settings).linesOf(await localFiles(path), inspection)) {
+  for await (const line of offlineLines(await localFiles(path), settings, inspection)) {
     inspection.add(line);
     const { end, start } = placeOf(line);
     bytes += end - start + 1;
@@ -88,8 +88,7 @@ export async function inspectLine(path: string, number: number, settings: Captur
   if (file === undefined || others.length > 0) {
     throw new PermanentError('LineMissing', '--line needs one file', { got: path, expected: 'a file, not a folder' });
   }
-  const opened = await openFile(file);
-  for await (const line of new OfflineReader(settings).lines(file, opened, number)) {
+  for await (const line of offlineLines([file], settings, {}, number)) {
     return describeLine(line, settings, activeScorers(settings));
   }
   const expected = 'the number of a line that is not blank, counted from 1';

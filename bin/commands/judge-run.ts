@@ -19,7 +19,7 @@ import type { SourceFile } from '../../src/replay/source/types.ts';
 import { confirmed } from '../cli/confirm.ts';
 import { dollars, notice, some } from '../cli/output.ts';
 import { bar, startProgress } from '../cli/progress.ts';
-import { type OfflineLine, OfflineReader, openCaptures } from '../offline/capture-files.ts';
+import { type OfflineLine, offlineLines, openCaptures } from '../offline/capture-files.ts';
 import { judgeCaptures, type SelectedCapture, selectCaptures, unsampled } from '../offline/judge-captures.ts';
 import type { JudgeFlags } from './judge.ts';
 import { type CaptureSettings, captureSettings } from './settings.ts';
@@ -141,7 +141,7 @@ class JudgedFiles {
   async *#lines(): AsyncGenerator<OfflineLine> {
     this.unreadable = [];
     const addUnreadable = (file: string, message: string) => void this.unreadable.push({ file, message });
-    const lines = new OfflineReader(this.settings).linesOf(this.#files, { addUnreadable }, this.#flags.line);
+    const lines = offlineLines(this.#files, this.settings, { addUnreadable }, this.#flags.line);
     for await (const line of lines) {
       if (line.kind === 'quarantine') this.#counts.quarantined += 1;
       yield line;

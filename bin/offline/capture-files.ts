@@ -40,7 +40,7 @@ const READ_BYTES = 1024 * 1024;
  *
  * @throws PermanentError `CaptureUnreadable`, from the stream too
  */
-export async function openFile({ path, name }: SourceFile) {
+async function openFile({ path, name }: SourceFile) {
   try {
     const file = await open(path);
     const { buffer } = await file.read(Buffer.alloc(2), 0, 2, 0);
@@ -75,23 +75,15 @@ export type OfflineLine = Exclude<LightLine, { kind: 'outsideWindow' }>;
 const maxWeight = (): number => (functionMb() * 1024 * 1024) / 2;
 
 /** The number of the latest lines among which identical ones are noticed. */
-export const REMEMBERED_LINES = 100_000;
+const REMEMBERED_LINES = 100_000;
 
 /** The latest trace ids, in bounded memory. */
-class LatestIds {
-  #now = new Set<string>();
-  #before = new Set<string>();
-
-  has(id: string): boolean {
-    return this.#now.has(id) || this.#before.has(id);
-  }
-
-  add(id: string): void {
-    if (this.#now.size >= REMEMBERED_LINES) {
-      this.#before = this.#now;
-      this.#now = new Set();
-    }
-    this.#now.add(id);
+class LatestIds extends Set<string> {
+  override add(id: string): this {
+    super.add(id);
+    const [oldest] = this.size > REMEMBERED_LINES ? this : [];
+    if (oldest !== undefined) this.delete(oldest);
+    return this;
   }
 }
 
@@ -110,56 +102,42 @@ function traceable(line: OfflineLine): OfflineLine {
 /** Receivers of news about files. */
 interface FilesTold {
   addFile?(file: SourceFile, isGzip: boolean): void;
-  addUnreadable(file: string, message: string): void;
+  addUnreadable?(file: string, message: string): void;
 }
 
-/** Decodes the lines of one file after another. Lines that are identical to one of the latest are marked as duplicates. */
-export class OfflineReader {
-  readonly #settings: ReadSettings;
-  readonly #decoder: LineDecoder;
-
-  constructor(settings: ReadSettings) {
-    this.#settings = settings;
-    // The id of the experiment is not known here: the ids serve only to recognize identical lines.
-    const of = { experimentId: '', seen: new LatestIds() };
-    this.#decoder = new LineDecoder(settings, of, { maxWeight: maxWeight() });
-  }
-
-  /** Yields the lines of files. Of several, one that cannot be read, or not to its end, is told. @param only of a line */
-  async *linesOf(files: readonly SourceFile[], told: FilesTold, only?: number): AsyncGenerator<OfflineLine> {
-    for (const file of files) {
-      try {
-        const opened = await openFile(file);
-        told.addFile?.(file, opened.isGzip);
-        yield* this.lines(file, opened, only);
-      } catch (error) {
-        if (!(error instanceof PermanentError) || files.length === 1) throw error;
-        told.addUnreadable(file.name, error.message);
+/**
+ * Yields the lines of files that are not blank, decoded. Lines that are identical to one of the latest are marked as duplicates.
+ * Of several files, one that cannot be read, or not to its end, is told. Memory is bounded by one line.
+ *
+ * @param only the number of the only line to decode
+ * @throws PermanentError `CaptureUnreadable` of the only file
+ */
+export async function* offlineLines(
+  files: readonly SourceFile[],
+  settings: ReadSettings,
+  told: FilesTold,
+  only?: number,
+): AsyncGenerator<OfflineLine> {
+  // The id of the experiment is not known here: the ids serve only to recognize identical lines.
+  const decoder = new LineDecoder(settings, { experimentId: '', seen: new LatestIds() }, { maxWeight: maxWeight() });
+  for (const file of files) {
+    try {
+      const { isGzip, stream } = await openFile(file);
+      told.addFile?.(file, isGzip);
+      const key = file.name.split(sep).join('/');
+      const objectTimeMs = (await stat(file.path)).mtimeMs;
+      const source = { bucket: '', key, etag: '', start: 0, firstLine: 1, objectTimeMs };
+      for await (const line of readLines(stream, source, { maxLineBytes: settings.MAX_LINE_BYTES })) {
+        const { line: number } = line.kind === 'line' ? line.raw.place : line.place;
+        if (only !== undefined && number !== only) continue;
+        const read = await decoder.decode(line);
+        const decoded = read.kind === 'heavy' ? await read.read() : read;
+        if (decoded.kind !== 'outsideWindow') yield traceable(decoded);
+        if (only !== undefined) return;
       }
-    }
-  }
-
-  /**
-   * Yields the lines of a file that are not blank. Memory is bounded by one line.
-   *
-   * @param only the number of the only line to decode
-   * @throws PermanentError `CaptureUnreadable`
-   */
-  async *lines(
-    file: SourceFile,
-    { stream }: { stream: AsyncIterable<Uint8Array> },
-    only?: number,
-  ): AsyncGenerator<OfflineLine> {
-    const key = file.name.split(sep).join('/');
-    const objectTimeMs = (await stat(file.path)).mtimeMs;
-    const source = { bucket: '', key, etag: '', start: 0, firstLine: 1, objectTimeMs };
-    for await (const line of readLines(stream, source, { maxLineBytes: this.#settings.MAX_LINE_BYTES })) {
-      const { line: number } = line.kind === 'line' ? line.raw.place : line.place;
-      if (only !== undefined && number !== only) continue;
-      const read = await this.#decoder.decode(line);
-      const decoded = read.kind === 'heavy' ? await read.read() : read;
-      if (decoded.kind !== 'outsideWindow') yield traceable(decoded);
-      if (only !== undefined) return;
+    } catch (error) {
+      if (!(error instanceof PermanentError) || files.length === 1) throw error;
+      told.addUnreadable?.(file.name, error.message);
     }
   }
 }
