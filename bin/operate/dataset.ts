@@ -30,12 +30,12 @@ export interface Selection extends TraceQuery {
 }
 
 export interface SelectedTrace {
-  traceId: string;
-  bucket: string;
-  key: string;
   trace: AssessedTrace;
   verdicts: StandingVerdict[];
 }
+
+/** The capture file of a trace. */
+const placeOf = ({ tags }: AssessedTrace): string => `s3://${tags.s3_bucket_name ?? ''}/${tags.s3_file_key ?? ''}`;
 
 /** A trace whose capture could not be found. */
 export interface MissingCapture {
@@ -49,9 +49,7 @@ export async function selectTraces(rest: Pick<MlflowRest, 'repeat'>, selection: 
   const selected: SelectedTrace[] = [];
   for await (const trace of assessedTraces(rest, { ...selection, newestFirst: true })) {
     const verdicts = standingVerdicts(trace, known);
-    if (!meets(verdicts, selection.verdicts)) continue;
-    const { s3_bucket_name: bucket = '', s3_file_key: key = '' } = trace.tags;
-    selected.push({ traceId: trace.trace_id, bucket, key, trace, verdicts });
+    if (meets(verdicts, selection.verdicts)) selected.push({ trace, verdicts });
     if (selected.length >= selection.limit) break;
   }
   return selected;
@@ -83,22 +81,24 @@ export async function readDatasetCaptures(
   options: Captures,
 ): Promise<MissingCapture[]> {
   const missing: MissingCapture[] = [];
-  const files = Map.groupBy(selected, ({ bucket, key }) => `${bucket}/${key}`);
+  const files = Map.groupBy(selected, ({ trace }) => placeOf(trace));
   const sorted = [...files].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, traces]) => traces);
   for (const [index, traces] of sorted.entries()) {
     options.onFile?.(index + 1, sorted.length);
-    const wanted = new Map(traces.map((one) => [one.traceId, one]));
-    const reason = await readFile(wanted, options);
+    const wanted = new Map(traces.map((one) => [one.trace.trace_id, one]));
+    const reason = await readFile(wanted, traces[0]?.trace.tags ?? {}, options);
     for (const traceId of wanted.keys()) missing.push({ traceId, reason });
   }
   return missing;
 }
 
 /** Removes the traces from `wanted` whose lines it finds. @returns why the others have none */
-async function readFile(wanted: Map<string, SelectedTrace>, options: Captures): Promise<string> {
-  const { storage, experimentId, maxLineBytes, take } = options;
-  const [{ bucket, key } = { bucket: '', key: '' }] = wanted.values();
-  if (bucket === '' || key === '') return 'the trace does not name a capture file';
+async function readFile(
+  wanted: Map<string, SelectedTrace>,
+  { s3_bucket_name: bucket, s3_file_key: key }: AssessedTrace['tags'],
+  { storage, experimentId, maxLineBytes, take }: Captures,
+): Promise<string> {
+  if (!bucket || !key) return 'the trace does not name a capture file';
   const where = `s3://${bucket}/${key}`;
   const facts = await storage.head(bucket, key);
   if (facts === undefined) return `${where} is gone`;
@@ -126,7 +126,7 @@ async function readFile(wanted: Map<string, SelectedTrace>, options: Captures): 
  */
 export function datasetRecord(
   raw: RawLine,
-  { trace, verdicts, ...place }: SelectedTrace,
+  { trace, verdicts }: SelectedTrace,
   { experimentId, ...options }: DecodeOptions & { experimentId: string },
 ): DatasetRecord | undefined {
   const decoded = decodeLine(raw, options);
@@ -144,8 +144,8 @@ export function datasetRecord(
     inputs: asObject(root?.inputs, 'request'),
     ...(root?.outputs === undefined ? {} : { outputs: asObject(root.outputs, 'reply') }),
     ...(expected.length === 0 ? {} : { expectations: Object.fromEntries(expected) }),
-    tags: { endpoint: endpointName, variant, capture: `s3://${place.bucket}/${place.key}`, failing: failing.join(' ') },
-    source: { source_type: 'TRACE', source_data: { trace_id: place.traceId } },
+    tags: { endpoint: endpointName, variant, capture: placeOf(trace), failing: failing.join(' ') },
+    source: { source_type: 'TRACE', source_data: { trace_id: trace.trace_id } },
   };
 }
 

@@ -26,15 +26,12 @@ export async function readStackOutputs({ lambda }: { lambda: LambdaClient }, pre
   const found = Object.entries(OUTPUT_PARAMETERS).map(([field, name]) => [field, values.get(path + name)] as const);
   const missing = found.filter(([, value]) => value === undefined).map(([field]) => field);
   if (missing.length === 0) return Object.fromEntries(found) as StackOutputs;
-  throw incomplete(prefix, missing);
-}
-
-export const incomplete = (prefix: string, missing: readonly string[]): PermanentError =>
-  new PermanentError('StackIncomplete', `The deployment of ${prefix} is incomplete`, {
+  throw new PermanentError('StackIncomplete', `The deployment of ${prefix} is incomplete`, {
     got: `SSM parameters without ${missing.join(', ')}`,
     expected: 'a finished deployment of this version',
-    where: outputPath(prefix),
+    where: path,
   });
+}
 
 async function readParameters(lambda: LambdaClient, path: string): Promise<Map<string, string>> {
   const values = new Map<string, string>();
