@@ -24,46 +24,47 @@ import { refusalsStep } from './steps/refusals.ts';
 import { replayStep, stopStep } from './steps/replay.ts';
 import { servicesStep } from './steps/services.ts';
 
-const STEPS: Record<StepName, (canary: Canary) => Promise<void>> = {
-  deploy: deployStep,
-  judge: judgeStep,
-  refusals: refusalsStep,
-  services: servicesStep,
-  replay: replayStep,
-  stop: stopStep,
-  redeploy: redeployStep,
-  observe: observeStep,
-  batch: batchStep,
-  destroy: destroyStep,
-};
+interface Step {
+  name: StepName;
+  run(canary: Canary): Promise<void>;
+  /** If it fails, the other steps are skipped. */
+  needed?: true;
+}
 
 /** Steps of a stage run at the same time. A deployment is apart: the emulator ends the processes of a function that changes. */
-const STAGES: StepName[][] = [
-  ['deploy'],
-  ['judge'],
-  ['refusals', 'services', 'replay', 'stop'],
-  ['redeploy'],
-  ['observe'],
-  ['batch'],
+const STAGES: readonly (readonly Step[])[] = [
+  [{ name: 'deploy', run: deployStep, needed: true }],
+  [{ name: 'judge', run: judgeStep, needed: true }],
+  [
+    { name: 'refusals', run: refusalsStep },
+    { name: 'services', run: servicesStep },
+    { name: 'replay', run: replayStep },
+    { name: 'stop', run: stopStep },
+  ],
+  [{ name: 'redeploy', run: redeployStep }],
+  [{ name: 'observe', run: observeStep }],
+  [{ name: 'batch', run: batchStep }],
 ];
+/** Whatever has failed. */
+const LAST: Step = { name: 'destroy', run: destroyStep };
+
 /** Regions whose CloudFormation has no AWS::Lambda::Url: GovCloud and China. */
 const WITHOUT_FUNCTION_URLS = /^(us-gov|cn)-/;
-const NEEDED = new Set<StepName>(['deploy', 'judge']);
 
 /** Runs a step unless it is done. A step that throws fails its claims. @returns whether it ended without an error */
-async function runStep(canary: Canary, step: StepName): Promise<boolean> {
+async function runStep(canary: Canary, { name, run }: Step): Promise<boolean> {
   const { state, progress, signal } = canary;
-  if (state.done.includes(step)) return true;
-  progress.show(`${step} …`);
+  if (state.done.includes(name)) return true;
+  progress.show(`${name} …`);
   try {
-    await STEPS[step](canary);
+    await run(canary);
   } catch (error) {
     // What was interrupted is done again when the canary is resumed.
     if (signal.aborted) throw error;
-    canary.rest(step, { outcome: 'failed', detail: (error as Error).message.split('\n')[0] ?? '' });
+    canary.rest(name, { outcome: 'failed', detail: (error as Error).message.split('\n')[0] ?? '' });
     return false;
   }
-  state.done.push(step);
+  state.done.push(name);
   canary.save();
   return true;
 }
@@ -71,9 +72,10 @@ async function runStep(canary: Canary, step: StepName): Promise<boolean> {
 async function runStages(canary: Canary): Promise<void> {
   for (const stage of STAGES) {
     const ended = await Promise.all(stage.map((step) => runStep(canary, step)));
-    const needed = stage.find((step, index) => NEEDED.has(step) && !ended[index]);
-    if (needed === undefined) continue;
-    for (const step of STAGES.flat()) canary.rest(step, { outcome: 'skipped', detail: `the step "${needed}" failed` });
+    const failed = stage.find(({ needed }, index) => needed && !ended[index]);
+    if (failed === undefined) continue;
+    const detail = `the step "${failed.name}" failed`;
+    for (const { name } of STAGES.flat()) canary.rest(name, { outcome: 'skipped', detail });
     return;
   }
 }
@@ -137,7 +139,7 @@ async function fly(options: CanaryOptions, stopping: Stopping): Promise<number> 
   canary.save();
   try {
     if (!options.clean) await runStages(canary);
-    await runStep(canary, 'destroy');
+    await runStep(canary, LAST);
   } catch (error) {
     if (!stopping.signal.aborted) throw error;
     progress.close(
