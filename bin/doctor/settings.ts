@@ -1,6 +1,6 @@
 /** Checks the settings of the stack, and passes on those that are valid. */
 import { doubtsAbout } from '../../lib/settings/checks.ts';
-import { parseSettings, REQUIRED_SETTING_NAMES, settingVariables } from '../../lib/settings/settings.ts';
+import { examineSettings, REQUIRED_SETTING_NAMES, settingVariables } from '../../lib/settings/settings.ts';
 import { type Settings, settingsSchema } from '../../src/core/settings/schema.ts';
 import { readEach, withDefaultJudge } from '../../src/core/settings/variables.ts';
 import { broken, type Found, ok, under, warning } from './finding.ts';
@@ -29,19 +29,9 @@ function faultsOf(variables: Readonly<Record<string, string | undefined>>): { co
     const message = `None of ${REQUIRED_SETTING_NAMES.join(', ')} is set. The checks that need them are left out.`;
     return { found: warning(message, 'inference-monitor init writes .env') };
   }
-  try {
-    const complete = parseSettings(variables);
-    const doubts = doubtsAbout(complete).map((doubt) => warning(`${doubt}.`));
-    return { complete, found: doubts.length > 0 ? doubts : ok('All required settings are set, and all are valid.') };
-  } catch (error) {
-    if ((error as Error).name !== 'InvalidSettings') throw error;
-    const [, ...lines] = (error as Error).message.split('\n');
-    return { found: lines.map(faultIn) };
-  }
-}
-
-/** A line such as `NAME: got …; expected: …`. */
-function faultIn(line: string): Found {
-  const [message = '', expected] = line.trim().split(/; expected: (.*)/s);
-  return broken(`${message}.`, expected === undefined ? undefined : `expected: ${expected}`);
+  const { settings: complete, wrong } = examineSettings(variables);
+  const faults = wrong.map(({ name, got, expected }) => broken(`${name}: got ${got}.`, `expected: ${expected}`));
+  if (complete === undefined) return { found: faults };
+  const doubts = doubtsAbout(complete).map((doubt) => warning(`${doubt}.`));
+  return { complete, found: doubts.length > 0 ? doubts : ok('All required settings are set, and all are valid.') };
 }

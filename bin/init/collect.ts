@@ -1,7 +1,7 @@
 /** The settings of a new `.env`: from flags, from what the account has, and from a person's answers. */
 
 import { ListBucketsCommand } from '@aws-sdk/client-s3';
-import { parseSettings, REQUIRED_SETTING_NAMES } from '../../lib/settings/settings.ts';
+import { examineSettings, REQUIRED_SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { callAws } from '../../src/core/aws/aws-json.ts';
 import { awsFailure } from '../../src/core/errors/aws-failures.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
@@ -44,18 +44,6 @@ function withoutDefaults(values: Values): Values {
     EVALUATION_SAMPLE_RATE: '1',
   };
   return Object.fromEntries(Object.entries(values).filter(([name, value]) => value !== '' && value !== defaults[name]));
-}
-
-/** The settings whose values do not fit together, with what is wrong. */
-function misfits(values: Values, region: string | undefined): { names: string[]; message: string } | undefined {
-  try {
-    parseSettings({ ...values, CDK_DEFAULT_REGION: region });
-    return undefined;
-  } catch (error) {
-    if ((error as Error).name !== 'InvalidSettings') throw error;
-    const [, ...lines] = (error as Error).message.split('\n');
-    return { names: lines.map((line) => line.trim().split(':')[0] ?? ''), message: lines.join('\n') };
-  }
 }
 
 const TEXTS: Readonly<Record<string, string>> = {
@@ -108,14 +96,15 @@ export async function collect(
   await ask('ALARM_EMAIL', { optional: true });
   for (;;) {
     const found = withoutDefaults(values);
-    const wrong = misfits(found, region);
-    if (wrong === undefined) return found;
+    const { wrong } = examineSettings({ ...found, CDK_DEFAULT_REGION: region });
+    if (wrong.length === 0) return found;
+    const lines = wrong.map((each) => `  ${describeWrong(each)}`).join('\n');
     if (prompt === undefined) {
-      throw new PermanentError('InvalidSettings', `Some settings are missing or wrong:\n${wrong.message}`);
+      throw new PermanentError('InvalidSettings', `Some settings are missing or wrong:\n${lines}`);
     }
-    prompt.say(`\nThese settings do not fit together:\n${wrong.message}`);
-    for (const name of wrong.names) delete values[name];
-    for (const name of wrong.names) await ask(name, { optional: !REQUIRED_SETTING_NAMES.includes(name) });
+    prompt.say(`\nThese settings do not fit together:\n${lines}`);
+    for (const { name } of wrong) delete values[name];
+    for (const { name } of wrong) await ask(name, { optional: !REQUIRED_SETTING_NAMES.includes(name) });
   }
 }
 

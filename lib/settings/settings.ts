@@ -32,11 +32,24 @@ export function parseSettings(
   variables: Readonly<Record<string, string | undefined>>,
   deployed: Partial<CheckedSettings> = {},
 ): Settings {
+  const { settings, wrong } = examineSettings(variables, deployed);
+  if (settings !== undefined) return settings;
+  const lines = wrong.map((each) => `\n  ${describeWrong(each)}`);
+  const error = new Error(`Some settings are invalid (see .env.example):${lines.join('')}`);
+  error.name = 'InvalidSettings';
+  throw error;
+}
+
+/** Checks the settings as `parseSettings` does. @returns them, or every setting that is wrong or missing */
+export function examineSettings(
+  variables: Readonly<Record<string, string | undefined>>,
+  deployed: Partial<CheckedSettings> = {},
+): { settings?: Settings; wrong: WrongSetting[] } {
   const { values, wrong } = readEach(settingsSchema, withDefaultJudge(variables, variables.CDK_DEFAULT_REGION));
   for (const check of [wrongAlone, wrongTogether, wrongLabels, wrongObjectives]) {
     wrong.push(...check(values, new Set(wrong.map(({ name }) => name)), variables));
   }
-  if (wrong.length > 0) throw invalidSettings(wrong);
+  if (wrong.length > 0) return { wrong };
   const known = { ...values, ...deployed };
   const settings: Settings = {
     ...known,
@@ -45,15 +58,7 @@ export function parseSettings(
     mlflowKind: mlflowKind(values.MLFLOW_TRACKING_URI),
   };
   const tooLong = wrongInLength(settings);
-  if (tooLong.length > 0) throw invalidSettings(tooLong);
-  return settings;
-}
-
-function invalidSettings(wrong: readonly WrongSetting[]): Error {
-  const lines = wrong.map((each) => `\n  ${describeWrong(each)}`);
-  const error = new Error(`Some settings are invalid (see .env.example):${lines.join('')}`);
-  error.name = 'InvalidSettings';
-  return error;
+  return tooLong.length > 0 ? { wrong: tooLong } : { settings, wrong: [] };
 }
 
 interface ReadSettings {
