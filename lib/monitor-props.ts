@@ -3,10 +3,11 @@ import { Token } from 'aws-cdk-lib';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { PermanentError } from '../src/core/errors/errors.ts';
 import { type CheckedSettings, type Settings, settingsSchema } from '../src/core/settings/schema.ts';
+import { describeWrong } from '../src/core/settings/variables.ts';
 import { nearest } from '../src/core/values/nearest.ts';
 import { ARN_NAMES, doubtsAbout } from './settings/checks.ts';
 import { asVariable } from './settings/function-environment.ts';
-import { parseSettings, SETTING_NAMES } from './settings/settings.ts';
+import { examineSettings, SETTING_NAMES } from './settings/settings.ts';
 
 /** Props that read better than the setting's name in camel case. */
 const RENAMED = {
@@ -84,21 +85,12 @@ export function settingsOfProps(
     const like = nearest(name, SETTING_NAMES.map(propName));
     return `\n  ${name}: is no prop${like ? `; did you mean ${like}?` : ''}`;
   });
-  try {
-    const settings = parseSettings(variables, deployed as Partial<CheckedSettings>);
-    if (unknown.length === 0) return { settings, warnings: doubtsAbout(settings).map(asProps) };
-  } catch (error) {
-    if ((error as Error).name !== 'InvalidSettings') throw error;
-    unknown.unshift(
-      ...(error as Error).message
-        .split('\n')
-        .slice(1)
-        .map((line) => `\n${asProps(line)}`),
-    );
-  }
+  const { settings, wrong } = examineSettings(variables, deployed as Partial<CheckedSettings>);
+  if (settings !== undefined && unknown.length === 0) return { settings, warnings: doubtsAbout(settings).map(asProps) };
+  const faults = [...wrong.map((each) => `\n  ${asProps(describeWrong(each))}`), ...unknown];
   throw new PermanentError(
     'InvalidProps',
-    `Some props of the InferenceMonitor ${where} are invalid:${unknown.join('')}`,
+    `Some props of the InferenceMonitor ${where} are invalid:${faults.join('')}`,
   );
 }
 

@@ -1,17 +1,20 @@
 /** Checks the settings of the stack, and passes on those that are valid. */
 import { doubtsAbout } from '../../lib/settings/checks.ts';
-import { examineSettings, REQUIRED_SETTING_NAMES, settingVariables } from '../../lib/settings/settings.ts';
+import { examineSettings, REQUIRED_SETTING_NAMES, SETTING_NAMES, slips } from '../../lib/settings/settings.ts';
+import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import { type Settings, settingsSchema } from '../../src/core/settings/schema.ts';
 import { readEach, withDefaultJudge } from '../../src/core/settings/variables.ts';
 import { broken, type Found, ok, under, warning } from './finding.ts';
 
 /** Reads the settings as the stack does. @param region `undefined` if it is not given. @param flags take precedence over the environment and `.env` */
 export function checkSettingsFor(region: string | undefined, flags: Record<string, string | undefined>) {
-  const given = Object.fromEntries(Object.entries(flags).filter(([, value]) => value));
-  const environment = { ...process.env, ...given, CDK_DEFAULT_REGION: region };
-  const { variables, slips } = settingVariables(environment, process.env.DOTENV_CONFIG_PATH || undefined);
+  const dotenv = dotenvOfCommand();
+  const given = [dotenv, process.env, flags].flatMap((variables) =>
+    SETTING_NAMES.flatMap((name) => (variables[name]?.trim() ? [[name, variables[name]] as const] : [])),
+  );
+  const variables = { ...Object.fromEntries(given), CDK_DEFAULT_REGION: region };
   const { complete, found } = faultsOf(variables);
-  const misspelt = slips.map((slip) => {
+  const misspelt = slips(SETTING_NAMES, dotenv, process.env).map((slip) => {
     const [message = '', repair] = slip.split('; ');
     return warning(`${message}.`, repair);
   });

@@ -23,24 +23,11 @@ export const REQUIRED_SETTING_NAMES = Object.keys(requiredSettings);
 /**
  * Checks the settings.
  *
+ * @returns them, or every setting that is wrong or missing
  * @param variables as in the environment, all strings; an empty one counts as not set. `CDK_DEFAULT_REGION` is the region of
  *   the stack, by which the default of the judge is chosen
  * @param deployed values that only the deployment knows, in place of the examples of them in `variables`
- * @throws Error `InvalidSettings` with a line for every setting that is wrong or missing.
  */
-export function parseSettings(
-  variables: Readonly<Record<string, string | undefined>>,
-  deployed: Partial<CheckedSettings> = {},
-): Settings {
-  const { settings, wrong } = examineSettings(variables, deployed);
-  if (settings !== undefined) return settings;
-  const lines = wrong.map((each) => `\n  ${describeWrong(each)}`);
-  const error = new Error(`Some settings are invalid (see .env.example):${lines.join('')}`);
-  error.name = 'InvalidSettings';
-  throw error;
-}
-
-/** Checks the settings as `parseSettings` does. @returns them, or every setting that is wrong or missing */
 export function examineSettings(
   variables: Readonly<Record<string, string | undefined>>,
   deployed: Partial<CheckedSettings> = {},
@@ -58,7 +45,17 @@ export function examineSettings(
     mlflowKind: mlflowKind(values.MLFLOW_TRACKING_URI),
   };
   const tooLong = wrongInLength(settings);
-  return tooLong.length > 0 ? { wrong: tooLong } : { settings, wrong: [] };
+  return tooLong.length > 0 ? { wrong: tooLong } : { settings, wrong };
+}
+
+/** Checks the settings. @throws Error `InvalidSettings` with a line for every setting that is wrong or missing. */
+export function parseSettings(...given: Parameters<typeof examineSettings>): Settings {
+  const { settings, wrong } = examineSettings(...given);
+  if (settings !== undefined) return settings;
+  const lines = wrong.map((each) => `\n  ${describeWrong(each)}`);
+  const error = new Error(`Some settings are invalid (see .env.example):${lines.join('')}`);
+  error.name = 'InvalidSettings';
+  throw error;
 }
 
 interface ReadSettings {
