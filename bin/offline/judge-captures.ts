@@ -124,7 +124,7 @@ type VerdictRow = RowPlace & ReturnType<typeof verdictOf>;
 const MAX_VALUES = 20;
 const OTHERS = '(others)';
 
-/** A verdict that is missing, and why: an error of the judge, `held` by the budget, `notAsked` after a failure. */
+/** A verdict that is missing, and why. */
 interface Missing {
   scorer: string;
   reason: string;
@@ -152,8 +152,12 @@ function reportOf(scorers: readonly Scorer[], rows: readonly VerdictRow[], missi
     const own = verdicts.filter((verdict) => verdict.scorer === scorer.name);
     return sumOf(scorer, own, missing.filter((one) => one.scorer === scorer.name).length);
   });
-  /** `missing`: verdicts that are missing, by reason. */
-  return { verdicts, scorers: sums, missing: { ...reasons } };
+  return {
+    verdicts,
+    scorers: sums,
+    /** Verdicts that are missing, by reason: an error of the judge, `held` by the budget, `notAsked` after a failure. */
+    missing: { ...reasons },
+  };
 }
 
 function verdictOf({ name, value, rationale, error, metadata, sourceType }: NewAssessment, scorer?: Scorer) {
