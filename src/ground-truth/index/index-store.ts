@@ -10,95 +10,11 @@ import { scanPieces } from '../../captures/lines/scan-lines.ts';
 import { removeObject } from '../../core/aws/remove-object.ts';
 import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
 import { parseStored } from '../../core/aws/storage-errors.ts';
-import type { Prediction, PredictionRow } from '../../core/contract/ground-truth.ts';
+import type { PredictionRow } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts';
 import { gunzipped } from '../../core/values/gzip.ts';
 import { hourMs } from '../../quality/counts-store.ts';
-
-// ----------------------------------------------------------------------------- files of versions before contract 3
-// Each line has up to a thousand predictions in columns. This part can be deleted 400 days after the last of these
-// versions, the longest time that an index is kept.
-
-type Column<T> = (T | null)[] | undefined;
-
-/**
- * A line of the index as versions before contract 3 wrote it: up to a thousand predictions in columns. Reading it can
- * be dropped 400 days after the last of these versions, the longest time that an index is kept.
- */
-interface OldBlock {
-  places: [endpoint: string, variant: string][];
-  /** By call, the position in `places`; absent if there is one. */
-  at?: number[];
-  /** By call; as a text, UUIDs as 16 bytes in base64url. */
-  ids: string | string[];
-  /** By call; as a text, 16 bytes each in base64url. */
-  traces: string | string[];
-  /** By call, the difference to the one before. */
-  seconds: number[];
-  /** By call, the number of its rows; absent if all have one. */
-  sizes?: number[];
-  rows?: Column<number>;
-  values?: Column<NonNullable<Prediction['value']>>;
-  scores?: Column<number[]>;
-  /** Lists of classes, and by row the position in them. */
-  classes?: string[][];
-  classesAt?: Column<number>;
-  /** By row, two hashes of 11 characters, or spaces. */
-  texts?: string;
-  groups?: Column<(string | null)[]>;
-}
-
-/** 16 bytes in base64url, or two hashes. */
-const CHARS = 22;
-
-/** Whether a key of the index is that of an old file. */
-const isOldIndex = (key: string): boolean => /\/(?:new|all)-[^/]*$/.test(key);
-
-/** Returns the predictions of a line. */
-function oldRows(line: string): PredictionRow[] {
-  const block = JSON.parse(line) as OldBlock;
-  const rows: PredictionRow[] = [];
-  let second = 0;
-  for (const [call, difference] of block.seconds.entries()) {
-    second += difference;
-    const [endpoint, variant] = block.places[block.at?.[call] ?? 0] as [string, string];
-    const id = typeof block.ids === 'string' ? uuidOf(hexAt(block.ids, call)) : (block.ids[call] as string);
-    const traceId =
-      typeof block.traces === 'string' ? `tr-${hexAt(block.traces, call)}` : (block.traces[call] as string);
-    for (let left = block.sizes?.[call] ?? 1; left > 0; left -= 1) {
-      const at = rows.length;
-      const row = block.rows?.[at] ?? undefined;
-      const groups = block.groups?.[at] ?? undefined;
-      const own = row === undefined ? { id } : { id: `${id}_${row}`, row };
-      rows.push({
-        ...own,
-        ...{ endpoint, variant, second, traceId, prediction: predictionAt(block, at) },
-        ...(groups && { groups }),
-      });
-    }
-  }
-  return rows;
-}
-
-function predictionAt({ values, scores, classes, classesAt, texts }: OldBlock, at: number): Prediction {
-  const value = values?.[at] ?? undefined;
-  const hashes = texts?.slice(at * CHARS, (at + 1) * CHARS).trim();
-  const own = { scores: scores?.[at] ?? undefined, classes: classes?.[classesAt?.[at] ?? -1] };
-  return {
-    ...(value !== undefined && { value }),
-    ...(own.scores && { scores: own.scores }),
-    ...(own.classes && { classes: own.classes }),
-    ...(hashes && { text: [hashes.slice(0, CHARS / 2), hashes.slice(CHARS / 2)] }),
-  };
-}
-
-const hexAt = (column: string, call: number): string =>
-  Buffer.from(column.slice(call * CHARS, (call + 1) * CHARS), 'base64url').toString('hex');
-
-const uuidOf = (hex: string): string => hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
-
-// ----------------------------------------------------------------------------------------------------------- index
 
 type IndexFile = Pick<ObjectFacts, 'key' | 'size' | 'lastModifiedMs'>;
 
@@ -170,17 +86,15 @@ export async function* readHour(
 
 /** Files of chunks come before merged ones, and later ones before earlier ones. */
 function latestFirst(files: readonly IndexFile[]): IndexFile[] {
-  const isMerged = ({ key }: IndexFile): number => (/\/(?:all|merged)-/.test(key) ? 1 : 0);
+  const isMerged = ({ key }: IndexFile): number => (key.includes('/merged-') ? 1 : 0);
   return files.toSorted((a, b) => isMerged(a) - isMerged(b) || b.lastModifiedMs - a.lastModifiedMs);
 }
 
 async function* rowsOf(bytes: Buffer, where: string, isWanted: (id: string) => boolean): AsyncGenerator<PredictionRow> {
-  const isOld = isOldIndex(where);
   for await (const lines of scanPieces(gunzipped([bytes], where), Number.POSITIVE_INFINITY)) {
     for (const line of lines) {
       const text = line.bytes as Buffer;
-      if (isOld) yield* oldRows(text.toString()).filter(({ id }) => isWanted(id));
-      else if (isWanted(idOf(text))) yield parseStored<PredictionRow>(text.toString(), where);
+      if (isWanted(idOf(text))) yield parseStored<PredictionRow>(text.toString(), where);
     }
   }
 }

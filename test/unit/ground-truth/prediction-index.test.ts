@@ -1,12 +1,9 @@
 /** Which predictions of a capture the index keeps, under which ids and hours, and what of it can be read again. */
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import fc from 'fast-check';
 import { decodeLine } from '../../../src/captures/decode.ts';
 import type { Capture, DecodeOptions } from '../../../src/captures/types.ts';
 import type { PredictionRow } from '../../../src/core/contract/ground-truth.ts';
-import { truthKeys } from '../../../src/core/contract/work-keys.ts';
 import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
 import { PredictionIndex } from '../../../src/ground-truth/index/prediction-index.ts';
 import { predictionRows } from '../../../src/ground-truth/index/predictions.ts';
@@ -226,12 +223,4 @@ test('the index is read as it was written, whatever ids callers choose', async (
       expect(await allRows(storage)).toEqual(rows.map((row) => ({ ...row, hour })));
     }),
   );
-});
-
-test('an index of the version before is read', async () => {
-  const recorded = (name: string) => readFileSync(join(__dirname, name));
-  const storage = new MemoryStorage();
-  storage.objects.set(`${truthKeys.indexOfHour('2026-11-20T22')}new-1.jsonl.gz`, recorded('old-index.jsonl.gz'));
-  const rows = (await allRows(storage)).map(({ hour: _, ...row }) => row);
-  expect(rows).toEqual(JSON.parse(recorded('old-index.rows.json').toString()));
 });
