@@ -211,8 +211,8 @@ function stratumOf(
 /** Returns the mean of numbers over the parts of the sample, each with the weight of its captures. */
 function meanOf(scorer: string, samples: readonly [string, SampleCounts][], active: readonly Scorer[]): Rate {
   const strata = samples.flatMap(([, { captures, numbers = {} }]): SampledNumbers[] => {
-    const { bins = {}, count: unbinned = 0, sum: total = 0, squares = 0 } = numbers;
-    const count = unbinned + countOf(bins);
+    const { bins = {}, sum: total = 0, squares = 0 } = numbers;
+    const count = countOf(bins);
     return count > 0 ? [{ weight: Math.max(counted(captures), count), count, sum: total, squares }] : [];
   });
   const n = sum(strata.map(({ count }) => count));

@@ -68,8 +68,6 @@ export interface NumberCounts {
   /** Exactly, for their mean and its interval. */
   sum?: number;
   squares?: number;
-  /** Numbers that an earlier version has counted, which are in no bin. */
-  count?: number;
 }
 
 /** By measure: the captures that failed and that a person should look at first, a few. */

@@ -49,11 +49,10 @@ interface Labelled {
 }
 
 /** A judged trace. Most have no label, and nothing else of them is kept. */
-interface Judged extends Omit<JudgedTrace, 'passed' | 'isLabelled' | 'pick'> {
+interface Judged extends Omit<JudgedTrace, 'passed' | 'isLabelled'> {
   value: unknown;
   variant: string;
   part: string;
-  pick: ReturnType<typeof pickOf>;
   labelled: Labelled | undefined;
 }
 
@@ -92,8 +91,6 @@ export async function readMlflowLabels(rest: Rest, options: ReadOptions): Promis
 
 /** Why labels count for nothing. */
 export const LEFT_OUT = {
-  pickUnreadable:
-    'the tag of the pick has no window, since an earlier version wrote it or it was changed; run `label` for that time',
   notPicked: 'these traces were not picked by `label`, and others were',
   windowOpen: 'the window of the pick has no label of one of the verdicts yet, or MLflow does not take its filter',
 } as const;
@@ -117,22 +114,19 @@ async function compare(
     if ('reason' in pair) all.unanswered.push(pair);
     else pairs.set(one.trace.trace_id, pair);
   }
-  const traces = judged.flatMap(({ pick, ...one }) => {
+  const traces = judged.flatMap((one) => {
     const value = readLabel(values, one.value);
     if (value === undefined) return [];
     const passed = isPass({ values, passes: known?.passes }, value);
-    const isUnreadable = pick === 'unreadable';
-    return [
-      { ...one, passed, isUnreadable, pick: isUnreadable ? undefined : pick, isLabelled: pairs.has(one.traceId) },
-    ];
+    return [{ ...one, passed, isLabelled: pairs.has(one.traceId) }];
   });
   const { weights, covered } = await weighPicked(traces, (filter) => matching(rest, { ...options, filter }));
   const isByPick = traces.filter(({ pick, isLabelled }) => pick && isLabelled).length >= MIN_LABELS;
-  for (const { traceId, pick, isUnreadable, weight } of traces) {
+  for (const { traceId, pick, weight } of traces) {
     const pair = pairs.get(traceId);
     if (pair === undefined) continue;
-    const why = isUnreadable ? 'pickUnreadable' : pick === undefined ? 'notPicked' : 'windowOpen';
-    const own = isByPick ? weights.get(traceId) : isUnreadable ? undefined : weight();
+    const why = pick === undefined ? 'notPicked' : 'windowOpen';
+    const own = isByPick ? weights.get(traceId) : weight();
     if (own !== undefined) all.pairs.push({ ...pair, weight: own });
     else all.unanswered.push({ id: pair.id, scorer: name, reason: why, message: LEFT_OUT[why] });
   }

@@ -4,6 +4,7 @@ import { hash } from 'node:crypto';
 import * as z from 'zod';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
+import { jsonIn } from '../../core/values/json-in.ts';
 import { readLabel } from '../../core/values/scorer-values.ts';
 import { isPass } from '../../judge/scorers/values.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
@@ -190,13 +191,12 @@ function candidateOf(trace: AssessedTrace, scorer: JudgeScorer, declined: Readon
   const verdict = latestVerdict(own);
   const value = verdict && readLabel(scorer.values, givenBy(verdict));
   if (value === undefined) return undefined;
-  const pick = pickOf(tags, scorer.name);
   return {
     traceId,
     passed: isPass(scorer, value),
     isLabelled: latestByPerson(own).length > 0,
     isDeclined: declined.has(traceId),
-    isPicked: pick !== undefined && pick !== 'unreadable',
+    isPicked: pickOf(tags, scorer.name) !== undefined,
     draw: drawOf(scorer.name, traceId),
     inferenceMs: Date.parse(trace.request_time) || 0,
     seenMs: firstVerdictMs(own),
@@ -252,20 +252,9 @@ export const labelTag = (scorer: string): string => `label_${scorer}`;
 /** Returns MLflow's filter for the traces that were picked. */
 export const pickedFilter = (scorer: string): string => `tag.\`${labelTag(scorer)}\` LIKE '%probability%'`;
 
-/**
- * Returns how the trace was picked.
- *
- * @returns `undefined` if it was not; `unreadable` if an earlier version wrote the tag, which kept no window, or it was changed
- */
-export function pickOf(tags: Readonly<Record<string, string>>, scorer: string): LabelPick | 'unreadable' | undefined {
-  const tag = tags[labelTag(scorer)];
-  if (tag === undefined) return undefined;
-  try {
-    return pickSchema.safeParse(JSON.parse(tag)).data ?? 'unreadable';
-  } catch {
-    return 'unreadable';
-  }
-}
+/** Returns how the trace was picked; `undefined` if it was not, or if a person has changed the tag. */
+export const pickOf = (tags: Readonly<Record<string, string>>, scorer: string): LabelPick | undefined =>
+  pickSchema.safeParse(jsonIn(tags[labelTag(scorer)] ?? '')).data;
 
 const DIGITS = 13;
 

@@ -90,7 +90,7 @@ test('without judged captures there is no rate, whatever else there is', async (
 });
 
 test('numbers have a mean, code scorers a share of their own value, and a scorer that fails by yes is counted by no', async () => {
-  const numbers = { count: 4, sum: 10, squares: 30 };
+  const numbers = { bins: { 400: 4 }, sum: 10, squares: 30 };
   const made = await report({
     [hour(3)]: {
       Blue: cell(

@@ -50,7 +50,7 @@ describe('picks', () => {
     expect([waiting.length, queue]).toEqual([50, null]);
     const tags = waiting.map((id) => pickOf(mlflow.traces.get(id)?.tags ?? {}, 'safety'));
     const [first] = tags;
-    if (first === undefined || first === 'unreadable') throw new Error('no pick');
+    if (first === undefined) throw new Error('no pick');
     expect(first).toMatchObject({
       from: '2026-11-01T00:00:00.000Z',
       to: '2026-11-08T00:00:00.000Z',
@@ -192,22 +192,6 @@ describe('weights', () => {
     expect(weightOf(labels, () => true)).toBe(1000);
   });
 
-  test('leave out picks whose tag has no window until they are picked again', async () => {
-    const mlflow = new MemoryMlflow();
-    const ids = judged(mlflow, 200, 1);
-    const old = JSON.stringify({ probability: 0.1, stratum: 'passes', picked: '2026-11-02T00:00:00Z' });
-    for (const id of ids) {
-      if (drawOf('safety', id) >= 0.1) continue;
-      Object.assign(mlflow.traces.get(id)?.tags ?? {}, { label_safety: old });
-      label(mlflow, [id]);
-    }
-    const { labels, unanswered } = await read(mlflow);
-    expect([labels.length, new Set(unanswered.map(({ reason }) => reason))]).toEqual([0, new Set(['pickUnreadable'])]);
-    label(mlflow, (await pick(mlflow, 20)).waiting);
-    const now = await read(mlflow);
-    expect([now.labels.length, now.unanswered]).toEqual([20 + unanswered.length, []]);
-  });
-
   test('leave out the window of a filter that MLflow no longer takes', async () => {
     const mlflow = new MemoryMlflow();
     judged(mlflow, 200, 1);
@@ -222,8 +206,7 @@ describe('weights', () => {
 
   test('ignore a tag that a person changed', () => {
     for (const tag of ['', 'mine', '{"probability":0,"stratum":"a","picked":""}', '{"probability":"x"}', '[]', 'null'])
-      expect(pickOf({ label_safety: tag }, 'safety')).toBe('unreadable');
-    expect(pickOf({}, 'safety')).toBeUndefined();
+      expect(pickOf({ label_safety: tag }, 'safety')).toBeUndefined();
   });
 
   test('of verdicts that a later run added are those of the chance that all captures of the hour had', async () => {
