@@ -48,8 +48,10 @@ const readSeconds = await seconds((cursor) => readLabelFiles({ bucket: labelBuck
 const joinSeconds = await seconds((cursor) => joinLabels(cursor, deps));
 const measuredAt = performance.now();
 const bucket = deps.environment.WORK_BUCKET;
-const rows = readLabeled(storage, bucket, await labeledHours(storage, bucket));
-const { groups } = await measureTruth(rows, deps.environment.GROUND_TRUTH, { by: 'hour' });
+const hours = await labeledHours(storage, bucket);
+const { groups } = await measureTruth(() => readLabeled(storage, bucket, hours), deps.environment.GROUND_TRUTH, {
+  by: 'hour',
+});
 const { user, system } = process.cpuUsage();
 const report: SideReport = {
   readSeconds,

@@ -123,7 +123,8 @@ export async function truthFigures(
     // That of the last second before the end is read.
     ...(toMs === undefined ? {} : { to: new Date(toMs).toISOString() }),
   });
-  const figures = await measureTruth(readLabeled(storage, bucket, hours), settings, { ...query, fromMs, toMs });
+  const read = () => readLabeled(storage, bucket, hours);
+  const figures = await measureTruth(read, settings, { ...query, fromMs, toMs });
   return [...figures.groups, ...Object.keys(figures.leftOut)].length === 0 ? undefined : figures;
 }
 

@@ -70,7 +70,8 @@ function lastDay(facts: HealthFacts): HealthFacts {
 async function truthOf({ storage, environment }: AskedStack, { fromMs, toMs }: TimeWindow) {
   const { WORK_BUCKET: bucket, GROUND_TRUTH: settings, SHADOW_VARIANTS: shadow } = environment;
   const hours = await labeledHours(storage, bucket, { from: hourOf(fromMs), to: hourOf(toMs) });
-  const measured = (by?: 'variant') => measureTruth(readLabeled(storage, bucket, hours), settings, { by, shadow });
+  const read = () => readLabeled(storage, bucket, hours);
+  const measured = (by?: 'variant') => measureTruth(read, settings, { by, shadow });
   return hours.length === 0 ? undefined : { all: await measured(), byVariant: await measured('variant') };
 }
 

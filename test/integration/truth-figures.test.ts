@@ -253,7 +253,7 @@ beforeAll(async () => {
 test('figures of classes are those of scikit-learn', async () => {
   for (const [index, { what, rows, settings, positive, sent }] of classCases.entries()) {
     const expected = theirs.classes[index] as Reference;
-    const { groups, kind } = await measureTruth(stream(rows), groundTruthSchema.parse(settings));
+    const { groups, kind } = await measureTruth(() => stream(rows), groundTruthSchema.parse(settings));
     const [found] = groups as [TruthGroup];
     expect([what, kind, groups.length, found.compared]).toEqual([what, 'classes', 1, rows.length]);
     const { measures, classes } = found;
@@ -298,7 +298,7 @@ test('figures of numbers are those of scikit-learn and pandas', async () => {
     const rows = rowsOf(
       pairs.map(([label, value]) => ({ label: pick([label, String(label)]), prediction: { value } })),
     );
-    const { kind, groups } = await measureTruth(stream(rows), groundTruthSchema.parse({ kind: 'numbers' }));
+    const { kind, groups } = await measureTruth(() => stream(rows), groundTruthSchema.parse({ kind: 'numbers' }));
     expect([what, kind]).toEqual([what, 'numbers']);
     for (const name of ['mae', 'rmse', 'r2', 'bias']) {
       const [own, other] = [groups[0]?.measures[name], theirs.numbers[index]?.[name] as number | null];
@@ -321,11 +321,11 @@ test('rates by variant and by column are those of pandas', async () => {
   );
   const settings = groundTruthSchema.parse({ groups: ['age_group'] });
   const [byValue, byVariant] = theirs.groups as [Reference, Reference];
-  const { groups } = await measureTruth(stream(rows), settings, { by: 'variant' });
+  const { groups } = await measureTruth(() => stream(rows), settings, { by: 'variant' });
   expect(groups.map(({ group }) => group)).toEqual(['A', 'B']);
   for (const { group, measures } of groups)
     same(measures.accuracy, (byVariant.accuracy as unknown as Record<string, number>)[group], group);
-  const [all] = (await measureTruth(stream(rows), settings)).groups;
+  const [all] = (await measureTruth(() => stream(rows), settings)).groups;
   const found = all?.groups?.age_group ?? [];
   expect(found.length).toBe(3);
   const rates = (name: string) => byValue[name] as Record<string, number>;

@@ -9,7 +9,7 @@ import { parseStored } from '../../core/aws/storage-errors.ts';
 import type { LabeledRow, LabelValue } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
-import { forEachConcurrently } from '../../core/process/concurrency.ts';
+import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts';
 import { gunzipped, gzipped } from '../../core/values/gzip.ts';
 
 /**
@@ -34,6 +34,8 @@ export interface HourDraft {
 const ATTEMPTS = 10;
 const LONGEST_WAIT_MS = 250;
 const AT_ONCE = 16;
+/** Hours whose objects are requested while the one before is read. */
+const OPEN_AT_ONCE = 4;
 const SUFFIX = truthKeys.labeled('').length - truthKeys.labeledPrefix.length;
 
 /** Returns the hours with labeled predictions, in order. @param window `from` inclusive, `to` exclusive, as hours or days */
@@ -58,7 +60,8 @@ export async function* readLabeled(
   bucket: string,
   hours: Iterable<string>,
 ): AsyncGenerator<LabeledRow> {
-  for (const hour of hours) yield* (await openHour(storage, bucket, hour)).rows;
+  const open = (hour: string) => openHour(storage, bucket, hour);
+  for await (const { rows } of inOrder(OPEN_AT_ONCE, hours, open)) yield* rows;
 }
 
 /**

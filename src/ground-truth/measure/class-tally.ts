@@ -31,19 +31,21 @@ const OTHER = '(other)';
 /** Predictions that are no class: numbers between classes, which are probabilities if the labels are classes. */
 const NUMBER = '(number)';
 
-/** The predicted class of a row, and the one if a bare number is the probability of the positive class. */
+/** The predicted class of a row. */
 export interface Predicted {
-  named: string;
   /** `null`: not the positive class. */
-  thresholded: string | null;
+  name: string | null;
   /** Scores of the classes, the positive one alone where the reply has no more. */
   scores?: { names: readonly string[]; values: readonly number[]; origin?: 'bare' | 'predicted' };
 }
 
 type ClassSettings = Pick<GroundTruthSettings, 'kind' | 'classes' | 'positive' | 'threshold'>;
 
-/** @returns `undefined` if the reply is a text */
-export function predictedClass(row: LabeledRow, settings: ClassSettings): Predicted | undefined {
+/**
+ * @param byThreshold a bare number is the probability of the positive class
+ * @returns `undefined` if the reply is a text
+ */
+export function predictedClass(row: LabeledRow, settings: ClassSettings, byThreshold: boolean): Predicted | undefined {
   const { value, scores, classes = settings.classes } = row.prediction;
   const positive = classOf(settings.positive);
   const bare = bareNumber(row);
@@ -52,107 +54,82 @@ export function predictedClass(row: LabeledRow, settings: ClassSettings): Predic
     const own = value ?? bare;
     const isClass =
       settings.kind === 'classes' || Number.isInteger(bare) || typeof own === 'string' || sameLabel(own, row.label);
-    const named = isClass ? classOf(own) : NUMBER;
-    const thresholded = isUnit ? (bare >= settings.threshold ? positive : null) : named;
-    return { named, thresholded, ...(isUnit ? { scores: { names: [positive], values: [bare], origin: 'bare' } } : {}) };
+    const thresholded = bare >= settings.threshold ? positive : null;
+    const name = byThreshold && isUnit ? thresholded : isClass ? classOf(own) : NUMBER;
+    return { name, ...(isUnit ? { scores: { names: [positive], values: [bare], origin: 'bare' } } : {}) };
   }
-  if (scores === undefined) return value === undefined ? undefined : both(classOf(value));
+  if (scores === undefined) return value === undefined ? undefined : { name: classOf(value) };
   const names = (classes?.length === scores.length ? classes : scores.map((_, index) => String(index))).map(classOf);
   const own = names.indexOf(positive);
   if (scores.length === 1) {
     // Beside a label, the score is that of the label: of two classes, the other one has the rest.
     const [score = 0] = scores;
-    const named = value === undefined ? (names[0] as string) : classOf(value);
-    if (own === 0) return { ...both(named), scores: { names: [positive], values: [score] } };
-    return { ...both(named), scores: { names: [positive], values: [1 - score], origin: 'predicted' } };
+    const name = value === undefined ? (names[0] as string) : classOf(value);
+    if (own === 0) return { name, scores: { names: [positive], values: [score] } };
+    return { name, scores: { names: [positive], values: [1 - score], origin: 'predicted' } };
   }
   // Of two classes, the probability of one says that of the other: replies may have either, or both.
   const isPair = names.length === 2 && own >= 0 && areProbabilities(scores);
   const list = isPair ? { names: [positive], values: [scores[own] as number] } : { names, values: scores };
-  if (value !== undefined) return { ...both(classOf(value)), scores: list };
+  if (value !== undefined) return { name: classOf(value), scores: list };
   const best = scores.reduce((at, score, index) => (score > (scores[at] as number) ? index : at), 0);
   // Other scores than probabilities, such as margins, have no threshold of their own.
   const isByThreshold = names.length === 2 && own >= 0 && scores.every((score) => score >= 0 && score <= 1);
   const at = isByThreshold ? ((scores[own] as number) >= settings.threshold ? own : 1 - own) : best;
-  return { ...both(names[at] as string), scores: list };
+  return { name: names[at] as string, scores: list };
 }
-
-const both = (named: string): Pick<Predicted, 'named' | 'thresholded'> => ({ named, thresholded: named });
 
 export class ClassTally {
   readonly #settings: ClassSettings;
+  readonly #byThreshold: boolean;
   readonly #scores: ScoreStore;
   /** Classes of labels, and of predictions, by name. Callers of the endpoint may cause predictions of classes that do not exist. */
   readonly #labels = new Map<string, number>();
   readonly #predictions = new Map<string, number>();
-  /** Rows by label and prediction, `named` and `thresholded`. */
-  readonly #cells = [new Map<number, number>(), new Map<number, number>()] as const;
-  readonly #hits = [0, 0];
+  /** Rows by label and prediction. */
+  readonly #cells = new Map<number, number>();
+  #hits = 0;
   /** Scores that were a bare number, which may be a class, and those of the predicted class alone. */
   readonly #origins = { bare: 0, predicted: 0 };
-  rows = 0;
+  #rows = 0;
 
-  constructor(settings: ClassSettings, budget: { left: number }) {
+  /** @param byThreshold as for `predictedClass` */
+  constructor(settings: ClassSettings, byThreshold: boolean, budget: { left: number }) {
     this.#settings = settings;
+    this.#byThreshold = byThreshold;
     this.#scores = new ScoreStore(budget);
   }
 
-  add(row: LabeledRow, { named, thresholded, scores }: Predicted): void {
+  add(row: LabeledRow, { name, scores }: Predicted): void {
     const label = classOf(row.label);
     const at = codeOf(this.#labels, label);
-    this.rows += 1;
+    this.#rows += 1;
     // What is not the positive class is the other one of two.
     const isPositive = label === classOf(this.#settings.positive);
-    for (const [mode, predicted] of [named, thresholded ?? (isPositive ? not(label) : label)].entries()) {
-      const cells = this.#cells[mode] as Map<number, number>;
-      const cell = at * CODES + codeOf(this.#predictions, predicted);
-      cells.set(cell, (cells.get(cell) ?? 0) + 1);
-      if (predicted === label) this.#hits[mode] = (this.#hits[mode] ?? 0) + 1;
-    }
+    const predicted = name ?? (isPositive ? not(label) : label);
+    const cell = at * CODES + codeOf(this.#predictions, predicted);
+    this.#cells.set(cell, (this.#cells.get(cell) ?? 0) + 1);
+    if (predicted === label) this.#hits += 1;
     if (scores === undefined) return;
     if (scores.origin !== undefined) this.#origins[scores.origin] += 1;
     this.#scores.add(scores.names, scores.values, at);
   }
 
-  /** Labels of the rows. */
-  get #names(): string[] {
-    const codes = new Set([...this.#cells[0].keys()].map((cell) => Math.floor(cell / CODES)));
-    return [...this.#labels.keys()].filter((_, code) => codes.has(code));
-  }
-
-  /** Removes the rows with labels other than these, for good. */
-  keep(only: ReadonlySet<string>): void {
-    const [labels, predictions] = [[...this.#labels.keys()], [...this.#predictions.keys()]];
-    const isOdd = (code: number): boolean => !only.has(labels[code] as string);
-    for (const [mode, cells] of this.#cells.entries()) {
-      for (const [cell, count] of cells) {
-        const code = Math.floor(cell / CODES);
-        if (!isOdd(code)) continue;
-        cells.delete(cell);
-        if (mode === 0) this.rows -= count;
-        if (predictions[cell % CODES] === labels[code]) this.#hits[mode] = (this.#hits[mode] ?? 0) - count;
-      }
-    }
-    this.#scores.leaveOut(isOdd);
-  }
-
-  /** @param probabilities whether bare numbers are probabilities of the positive class */
-  figures(probabilities: boolean): Pick<TruthGroup, 'measures' | 'classes'> {
-    const mode = probabilities ? 1 : 0;
+  figures(): Pick<TruthGroup, 'measures' | 'classes'> {
     const positive = classOf(this.#settings.positive);
-    const table = this.#confusion(mode);
-    const accuracy = figureOf(wilson(this.#hits[mode] ?? 0, this.rows), 'no row could be compared');
+    const table = this.#confusion();
+    const accuracy = figureOf(wilson(this.#hits, this.#rows), 'no row could be compared');
     const names = table === null ? [] : table.values;
-    if (probabilities && !this.#names.includes(positive) && this.#names.length > 1) {
+    if (this.#byThreshold && !this.#labels.has(positive) && this.#labels.size > 1) {
       const why = `predictions are probabilities, and the positive class ${positive} is no label: set "positive" in GROUND_TRUTH`;
       return { measures: Object.fromEntries(MEASURES.map((name) => [name, unknown(why)])) };
     }
     if (table === null) {
-      const why = this.rows === 0 ? 'no row could be compared' : `there are more than ${MAX_CLASSES} classes`;
+      const why = this.#rows === 0 ? 'no row could be compared' : `there are more than ${MAX_CLASSES} classes`;
       return { measures: { ...Object.fromEntries(MEASURES.map((name) => [name, unknown(why)])), accuracy } };
     }
     const isBinary = names.length <= 2 && names.includes(positive);
-    const auc = this.#areas(isBinary ? positive : null, names.length, probabilities);
+    const auc = this.#areas(isBinary ? positive : null, names.length);
     const each = classFigures(table).map((one, k): FiguresOfClass => {
       const predicted = table.counts.reduce((total, row) => total + (row[k] ?? 0), 0);
       return {
@@ -202,16 +179,16 @@ export class ClassTally {
   }
 
   /** @returns `null` if there are too many classes, or none */
-  #confusion(mode: number): Confusion | null {
+  #confusion(): Confusion | null {
     const [labels, predictions] = [[...this.#labels.keys()], [...this.#predictions.keys()]];
-    const cells = [...(this.#cells[mode] ?? [])].map(([cell, count]) => ({
+    const cells = [...this.#cells].map(([cell, count]) => ({
       label: labels[Math.floor(cell / CODES)] as string,
       predicted: predictions[cell % CODES] as string,
       count,
     }));
     const positive = classOf(this.#settings.positive);
     // What is not the positive class is the other one of the labels, where there is one.
-    const others = this.#names.filter((name) => name !== positive);
+    const others = labels.filter((name) => name !== positive);
     const rest = others.length === 1 ? (others[0] as string) : (OPPOSITE[positive] ?? not(positive));
     const name = (each: string): string => (each === not(positive) ? rest : each);
     const names = [...new Set(cells.flatMap(({ label, predicted }) => [label, name(predicted)]))];
@@ -228,12 +205,12 @@ export class ClassTally {
   }
 
   /** The areas under the ROC curve. */
-  #areas(positive: string | null, classes: number, probabilities: boolean): { all: Figure; of(name: string): Figure } {
+  #areas(positive: string | null, classes: number): { all: Figure; of(name: string): Figure } {
     const { names, rows, added, others, values, labels } = this.#scores;
     const same = (why: string) => ({ all: unknown(why), of: () => unknown(why) });
     if (others > 0)
       return same(`of ${added + others} rows, ${others} have scores of other classes than ${names.join(', ')}`);
-    if (rows === 0 || (!probabilities && this.#origins.bare === added))
+    if (rows === 0 || (!this.#byThreshold && this.#origins.bare === added))
       return same('the replies have no probabilities');
     if (names.length === 1 && positive === null)
       return same(
@@ -247,7 +224,7 @@ export class ClassTally {
       const at = positions.get(code) ?? -1;
       return at < 0 ? width : at;
     });
-    const missing = this.#names.filter((name) => !names.includes(name));
+    const missing = [...this.#labels.keys()].filter((name) => !names.includes(name));
     if (width > 1 && missing.length > 0) return same(`the replies have no score of the class ${missing[0]}`);
     const scores = { values: values.subarray(0, rows * width), width, labels: codes };
     const areas = names.map((name, at) =>

@@ -17,9 +17,16 @@ export function bareNumber({ prediction: { value, scores } }: LabeledRow): numbe
   return scores === undefined && typeof number === 'number' ? number : undefined;
 }
 
+/** The kind, why it is that, and if bare numbers are probabilities of the positive class, the labels of the two. */
+export interface FoundKind {
+  kind: Kind;
+  why: string;
+  probabilities: ReadonlySet<string> | undefined;
+}
+
 /** Adds up what the kind follows from. Its size does not depend on the number of rows. */
 export class KindFacts {
-  #rows = 0;
+  rows = 0;
   #texts = 0;
   #notNumbers = 0;
   #notWhole = 0;
@@ -32,7 +39,7 @@ export class KindFacts {
   readonly #labels = new Map<string, number>();
 
   add(row: LabeledRow): void {
-    this.#rows += 1;
+    this.rows += 1;
     const { value, scores, text } = row.prediction;
     if (text !== undefined || (value === undefined && scores === undefined)) this.#texts += 1;
     const number = numberOf(row.label);
@@ -56,29 +63,24 @@ export class KindFacts {
   /** Returns the labels without a few odd ones; `undefined` if more than two are left. A third whole number is a class, however rare. */
   #twoLabels(positive: string): ReadonlySet<string> | undefined {
     if (this.#labels.size <= 2) return new Set(this.#labels.keys());
-    const areWords = this.#notNumbers > this.#rows / 2;
+    const areWords = this.#notNumbers > this.rows / 2;
     const usual = [...this.#labels].filter(([name]) => areWords || Number.isInteger(numberOf(name)));
     const two = usual
       .toSorted(([a, x], [b, y]) => Number(b === positive) - Number(a === positive) || y - x)
       .slice(0, 2);
     const rows = two.reduce((sum, [, count]) => sum + count, 0);
-    const isMost = rows >= this.#rows * (1 - MOST_ODD) && (areWords || usual.length <= 2);
+    const isMost = rows >= this.rows * (1 - MOST_ODD) && (areWords || usual.length <= 2);
     return isMost ? new Set(two.map(([name]) => name)) : undefined;
   }
 
   /** @returns the two classes that bare numbers are probabilities of; `undefined` if they are something else */
   #probabilities(positive: string): ReadonlySet<string> | undefined {
-    const areWords = this.#notNumbers > this.#rows / 2;
+    const areWords = this.#notNumbers > this.rows / 2;
     const isMost = (count: number): boolean => count > 0 && count >= this.#bare / 2;
     return isMost(this.#maybeUnit) && (this.#unit > 0 || areWords) ? this.#twoLabels(positive) : undefined;
   }
 
-  /** Returns the kind, why it is that, and if bare numbers are probabilities of the positive class, the labels of the two. */
-  decide({ kind, positive }: GroundTruthSettings): {
-    kind: Kind;
-    why: string;
-    probabilities: ReadonlySet<string> | undefined;
-  } {
+  decide({ kind, positive }: GroundTruthSettings): FoundKind {
     const found = kind === undefined ? this.#look(classOf(positive)) : { kind, why: 'GROUND_TRUTH says so' };
     return { ...found, probabilities: found.kind === 'classes' ? this.#probabilities(classOf(positive)) : undefined };
   }
@@ -86,10 +88,9 @@ export class KindFacts {
   #look(positive: string): { kind: Kind; why: string } {
     const { size } = this.#labels;
     const different = `${size > MAX_NUMBERED_CLASSES ? `more than ${MAX_NUMBERED_CLASSES}` : size} different`;
-    if (this.#texts > this.#rows / 2) return { kind: 'texts', why: 'the replies are texts' };
-    if (this.#notNumbers > this.#rows * MOST_ODD) return { kind: 'classes', why: `labels are words, ${different}` };
-    if (this.#notWhole > this.#rows * MOST_ODD)
-      return { kind: 'numbers', why: 'labels are numbers that are not whole' };
+    if (this.#texts > this.rows / 2) return { kind: 'texts', why: 'the replies are texts' };
+    if (this.#notNumbers > this.rows * MOST_ODD) return { kind: 'classes', why: `labels are words, ${different}` };
+    if (this.#notWhole > this.rows * MOST_ODD) return { kind: 'numbers', why: 'labels are numbers that are not whole' };
     if (size > MAX_NUMBERED_CLASSES) return { kind: 'numbers', why: `labels are ${different} numbers` };
     if (this.#between > this.#bare / 2 && this.#probabilities(positive) === undefined)
       return { kind: 'numbers', why: 'predictions are numbers that are not whole' };

@@ -1,25 +1,18 @@
-/** Measures labeled predictions: one pass over the rows, and memory that does not grow with them beyond a limit. */
+/** Measures labeled predictions, in memory that does not grow with them beyond a limit. */
 
 import type { LabeledRow } from '../../core/contract/ground-truth.ts';
 import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
 import { FEWEST_FOR_ERRORS, FEWEST_FOR_SQUARES, NumberErrors } from '../../core/statistics/number-errors.ts';
 import { wilson } from '../../core/statistics/share.ts';
 import { independentDifference } from '../../core/statistics/share-difference.ts';
+import { sum } from '../../core/values/sum.ts';
 import { dayOf } from '../../quality/counts-store.ts';
 import { hourOf } from '../../quality/tally.ts';
 import { textHashes } from '../index/texts.ts';
 import { classOf, numberOf } from '../label-value.ts';
 import { ClassTally, type Predicted, predictedClass } from './class-tally.ts';
-import {
-  type Figure,
-  figureOf,
-  type GroupFigures,
-  type Kind,
-  type TruthFigures,
-  type TruthGroup,
-  unknown,
-} from './figures.ts';
-import { KindFacts } from './kind.ts';
+import { type Figure, figureOf, type GroupFigures, type TruthFigures, type TruthGroup, unknown } from './figures.ts';
+import { type FoundKind, KindFacts } from './kind.ts';
 import { scoreBudget } from './score-store.ts';
 
 // ---------------------------------------------------------------------------------------------- values of a column
@@ -27,57 +20,33 @@ import { scoreBudget } from './score-store.ts';
 
 /** Values of a column are what requests say. */
 const MAX_VALUES = 50;
-/** Labels whose rows can be told apart. Where more are found, all of them count. */
-const MAX_LABELS = 30;
 const OTHER = '(other)';
 const NONE = '(none)';
-
-/** Rows of a label, and those for which the positive class was predicted: by its name, and by threshold. */
-interface Counts {
-  rows: number;
-  selected: [named: number, thresholded: number];
-}
 
 /** Compares the values of a column: how often the positive class is predicted, and how often it is found. */
 class GroupTally {
   readonly #positive: string;
-  /** By value and label. */
-  readonly #values = new Map<string, Map<string, Counts>>();
+  /** By value: rows for which the positive class was predicted, of all, and of those that have it as their label. */
+  readonly #values = new Map<string, Record<'selected' | 'found', Pair>>();
 
   constructor(positive: string) {
     this.#positive = classOf(positive);
   }
 
-  add(row: LabeledRow, column: number, { named, thresholded }: Predicted): void {
+  add(row: LabeledRow, column: number, { name }: Predicted): void {
     const own = row.groups?.[column] ?? NONE;
     const value = this.#values.has(own) || this.#values.size < MAX_VALUES ? own : OTHER;
-    const labels = this.#values.get(value) ?? new Map<string, Counts>();
-    this.#values.set(value, labels);
-    const name = classOf(row.label);
-    const label = labels.has(name) || name === this.#positive || labels.size < MAX_LABELS ? name : OTHER;
-    const counts = labels.get(label) ?? { rows: 0, selected: [0, 0] };
-    labels.set(label, counts);
-    counts.rows += 1;
-    for (const [mode, predicted] of ([named, thresholded] as const).entries()) {
-      if (predicted === this.#positive) counts.selected[mode as 0 | 1] += 1;
+    const { selected, found } = this.#values.get(value) ?? { selected: [0, 0], found: [0, 0] };
+    this.#values.set(value, { selected, found });
+    for (const pair of classOf(row.label) === this.#positive ? [selected, found] : [selected]) {
+      pair[1] += 1;
+      if (name === this.#positive) pair[0] += 1;
     }
   }
 
-  /**
-   * Returns the figures of each value, the most frequent one first.
-   *
-   * @param only the labels of the rows that count, if predictions are probabilities
-   */
-  figures(only: ReadonlySet<string> | undefined): GroupFigures[] {
-    const mode = only === undefined ? 0 : 1;
-    const sums = [...this.#values].flatMap(([value, labels]) => {
-      const kept = [...labels].filter(([label]) => only?.has(label) ?? true).map(([, counts]) => counts);
-      const sumOf = (count: (one: Counts) => number): number => kept.reduce((sum, one) => sum + count(one), 0);
-      const selected: Pair = [sumOf((one) => one.selected[mode]), sumOf(({ rows }) => rows)];
-      const positives = labels.get(this.#positive);
-      const found: Pair = [positives?.selected[mode] ?? 0, positives?.rows ?? 0];
-      return selected[1] === 0 ? [] : [{ value, selected, found }];
-    });
+  /** Returns the figures of each value, the most frequent one first. */
+  figures(): GroupFigures[] {
+    const sums = [...this.#values].map(([value, counts]) => ({ value, ...counts }));
     sums.sort((a, b) => b.selected[1] - a.selected[1] || (a.value < b.value ? -1 : 1));
     const [reference] = sums;
     const why = `no label is ${this.#positive}`;
@@ -128,43 +97,47 @@ const MAX_GROUPS = 10_000;
 /**
  * Computes the figures of true answers. Labels for scorers are not in them.
  *
- * @param rows of any order
+ * @param read yields the rows, in any order. It is called twice: what the model predicts follows from all rows.
  */
 export async function measureTruth(
-  rows: AsyncIterable<LabeledRow>,
+  read: () => AsyncIterable<LabeledRow>,
   settings: GroundTruthSettings,
   { by, variant, shadow = [], fromMs = -Infinity, toMs = Infinity }: TruthQuery = {},
 ): Promise<TruthFigures> {
   const isShadow = (name: string): boolean => shadow.includes(name);
-  // The rows of shadow variants decide nothing about the others.
-  const served = { facts: new KindFacts(), budget: scoreBudget(), rows: 0 };
-  const beside = { facts: new KindFacts(), budget: scoreBudget(), rows: 0 };
-  const leftOut = new Map<string, number>();
-  const tallies = new Map<string, Tally>();
-  for await (const row of rows) {
-    const ms = row.second * 1000;
-    if (row.scorer !== undefined || ms < fromMs || ms >= toMs) continue;
-    if (variant !== undefined && row.variant !== variant) continue;
-    if (variant === undefined && by !== 'variant' && isShadow(row.variant)) {
-      leftOut.set(row.variant, (leftOut.get(row.variant) ?? 0) + 1);
-      continue;
+  const isLeftOut = (row: LabeledRow): boolean => variant === undefined && by !== 'variant' && isShadow(row.variant);
+  const rows = async function* (): AsyncGenerator<LabeledRow> {
+    for await (const row of read()) {
+      const ms = row.second * 1000;
+      const isAsked = ms >= fromMs && ms < toMs && (variant === undefined || row.variant === variant);
+      if (row.scorer === undefined && isAsked) yield row;
     }
-    const side = isShadow(row.variant) ? beside : served;
+  };
+  // The rows of shadow variants decide nothing about the others.
+  const [served, beside] = [new KindFacts(), new KindFacts()];
+  const leftOut: Record<string, number> = {};
+  for await (const row of rows()) {
+    if (isLeftOut(row)) leftOut[row.variant] = (leftOut[row.variant] ?? 0) + 1;
+    else (isShadow(row.variant) ? beside : served).add(row);
+  }
+  const found = (served.rows > 0 ? served : beside).decide(settings);
+  const [budget, besideBudget] = [scoreBudget(), scoreBudget()];
+  const tallies = new Map<string, Tally>();
+  for await (const row of rows()) {
+    if (isLeftOut(row)) continue;
     const own = groupOf(row, by);
-    const group = tallies.has(own) || tallies.size < MAX_GROUPS ? own : '(other)';
-    const tally = tallies.get(group) ?? new Tally(settings, side.budget);
+    const group = tallies.has(own) || tallies.size < MAX_GROUPS ? own : OTHER;
+    const tally = tallies.get(group) ?? new Tally(settings, found, isShadow(row.variant) ? besideBudget : budget);
     tallies.set(group, tally);
-    side.rows += 1;
-    side.facts.add(row);
     tally.add(row);
   }
-  const { kind, why, probabilities } = (served.rows > 0 ? served : beside).facts.decide(settings);
+  const { kind, why, probabilities } = found;
   const threshold = probabilities ? { threshold: settings.threshold } : {};
   const mark = (group: string) => (by === 'variant' && isShadow(group) ? { shadow: true } : {});
   const groups = [...tallies]
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
-    .map(([group, tally]): TruthGroup => ({ group, ...mark(group), ...tally.figures(kind, probabilities, settings) }));
-  return { kind, why, ...threshold, groups, leftOut: Object.fromEntries(leftOut) };
+    .map(([group, tally]): TruthGroup => ({ group, ...mark(group), ...tally.figures() }));
+  return { kind, why, ...threshold, groups, leftOut };
 }
 
 function groupOf({ second, variant }: LabeledRow, by: TruthBy | undefined): string {
@@ -173,84 +146,75 @@ function groupOf({ second, variant }: LabeledRow, by: TruthBy | undefined): stri
   return by === 'hour' ? hour : dayOf(hour);
 }
 
-/** The sums of one group, for each kind that the rows may turn out to be. */
+/** The sums of one group. */
 class Tally {
+  readonly #settings: GroundTruthSettings;
+  readonly #found: FoundKind;
   readonly #classes: ClassTally;
   readonly #columns: GroupTally[];
   readonly #numbers = new NumberErrors();
   readonly #texts = { rows: 0, exact: 0, normalized: 0 };
-  readonly #settings: GroundTruthSettings;
   #rows = 0;
-  #labelsNoNumbers = 0;
+  readonly #notCompared = new Map<string, number>();
 
-  constructor(settings: GroundTruthSettings, budget: { left: number }) {
+  constructor(settings: GroundTruthSettings, found: FoundKind, budget: { left: number }) {
     this.#settings = settings;
-    this.#classes = new ClassTally(settings, budget);
+    this.#found = found;
+    this.#classes = new ClassTally(settings, found.probabilities !== undefined, budget);
     this.#columns = settings.groups.map(() => new GroupTally(settings.positive));
   }
 
   add(row: LabeledRow): void {
     this.#rows += 1;
-    const { value, text } = row.prediction;
-    if (text !== undefined || this.#settings.kind === 'texts') this.#addText(row);
-    const predicted = predictedClass(row, this.#settings);
-    if (predicted !== undefined) {
-      this.#classes.add(row, predicted);
-      for (const [column, tally] of this.#columns.entries()) tally.add(row, column, predicted);
-    }
-    const [label, number] = [numberOf(row.label), value === undefined ? null : numberOf(value)];
-    if (label === null) this.#labelsNoNumbers += 1;
-    else if (number !== null) this.#numbers.add(label, number);
+    const { kind } = this.#found;
+    const why = kind === 'classes' ? this.#addClass(row) : kind === 'texts' ? this.#addText(row) : this.#addNumber(row);
+    if (why !== undefined) this.#notCompared.set(why, (this.#notCompared.get(why) ?? 0) + 1);
   }
 
-  #addText({ label, prediction: { text, value } }: LabeledRow): void {
-    const reply = text ?? (value === undefined ? undefined : textHashes(String(value)));
-    if (reply === undefined) return;
+  /** @returns why the row cannot be compared, as the next two */
+  #addClass(row: LabeledRow): string | undefined {
+    const { probabilities } = this.#found;
+    const predicted = predictedClass(row, this.#settings, probabilities !== undefined);
+    if (predicted === undefined) return 'the prediction is a text';
+    if (probabilities?.has(classOf(row.label)) === false) return 'the label is none of the two';
+    this.#classes.add(row, predicted);
+    for (const [column, tally] of this.#columns.entries()) tally.add(row, column, predicted);
+    return undefined;
+  }
+
+  #addText({ label, prediction: { text, value } }: LabeledRow): string | undefined {
+    const isText = text !== undefined || this.#settings.kind === 'texts';
+    const reply = text ?? (isText && value !== undefined ? textHashes(String(value)) : undefined);
+    if (reply === undefined) return 'the prediction is no text';
     const [exact, normalized] = textHashes(String(label));
     this.#texts.rows += 1;
     if (reply[0] === exact) this.#texts.exact += 1;
     if (reply[1] === normalized) this.#texts.normalized += 1;
+    return undefined;
   }
 
-  figures(
-    kind: Kind,
-    probabilities: ReadonlySet<string> | undefined,
-    settings: GroundTruthSettings,
-  ): Omit<TruthGroup, 'group'> {
-    const rows = this.#rows;
-    const counted = (
-      compared: number,
-      others: Record<string, number>,
-    ): Pick<TruthGroup, 'rows' | 'compared' | 'notCompared'> => ({
-      rows,
-      compared,
-      notCompared: Object.fromEntries(Object.entries(others).filter(([, count]) => count > 0)),
-    });
-    if (kind === 'classes') {
-      const columns = settings.groups.map((name, at) => [name, this.#columns[at]?.figures(probabilities) ?? []]);
-      const all = this.#classes.rows;
-      if (probabilities !== undefined) this.#classes.keep(probabilities);
-      const compared = this.#classes.rows;
-      const others = { 'the prediction is a text': rows - all, 'the label is none of the two': all - compared };
-      return {
-        ...counted(compared, others),
-        ...this.#classes.figures(probabilities !== undefined),
-        ...(columns.length === 0 ? {} : { groups: Object.fromEntries(columns) }),
-      };
-    }
+  #addNumber({ label, prediction: { value } }: LabeledRow): string | undefined {
+    const [truth, number] = [numberOf(label), value === undefined ? null : numberOf(value)];
+    if (truth === null) return 'the label is no number';
+    if (number === null) return 'the prediction is no number';
+    this.#numbers.add(truth, number);
+    return undefined;
+  }
+
+  figures(): Omit<TruthGroup, 'group'> {
+    const notCompared = Object.fromEntries(this.#notCompared);
+    const compared = this.#rows - sum(this.#notCompared.values());
+    const facts = { rows: this.#rows, compared, notCompared };
+    const { kind } = this.#found;
+    if (kind === 'numbers') return { ...facts, measures: numberFigures(this.#numbers) };
     if (kind === 'texts') {
       const { rows: of, exact, normalized } = this.#texts;
       const share = (hits: number): Figure => figureOf(wilson(hits, of), 'no row could be compared');
-      const measures = { exact: share(exact), normalized: share(normalized) };
-      return { ...counted(of, { 'the prediction is no text': rows - of }), measures };
+      return { ...facts, measures: { exact: share(exact), normalized: share(normalized) } };
     }
-    const { n } = this.#numbers;
-    const others = { 'the label is no number': this.#labelsNoNumbers };
-    const left = rows - n - this.#labelsNoNumbers;
-    return {
-      ...counted(n, { ...others, 'the prediction is no number': left }),
-      measures: numberFigures(this.#numbers),
-    };
+    const columns = this.#settings.groups.map((name, at) => [name, this.#columns[at]?.figures() ?? []]);
+    const groups = columns.length === 0 ? {} : { groups: Object.fromEntries(columns) };
+    return { ...facts, ...this.#classes.figures(), ...groups };
   }
 }
 

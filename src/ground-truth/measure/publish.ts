@@ -80,7 +80,7 @@ async function publishObjective(objective: TrueObjective, end: string, deps: Ste
   const { SHADOW_VARIANTS: shadow } = environment;
   const from = hourOf(hourMs(end) - hours * HOUR_MS);
   const window = await labeledHours(storage, environment.WORK_BUCKET, { from, to: end });
-  const labeled = readLabeled(storage, environment.WORK_BUCKET, window);
+  const labeled = () => readLabeled(storage, environment.WORK_BUCKET, window);
   const { kind, groups } = await measureTruth(labeled, environment.GROUND_TRUTH, { variant, shadow });
   const [found] = groups;
   const figure = found?.measures[name];
@@ -115,7 +115,7 @@ async function publishDay(
   const { WORK_BUCKET: bucket, GROUND_TRUTH: settings, SHADOW_VARIANTS: shadow } = environment;
   const to = hourOf(hourMs(`${day}T00`) + 24 * HOUR_MS);
   const hours = await labeledHours(storage, bucket, { from: day, to });
-  const { kind, groups } = await measureTruth(readLabeled(storage, bucket, hours), settings, { shadow });
+  const { kind, groups } = await measureTruth(() => readLabeled(storage, bucket, hours), settings, { shadow });
   const [figures] = groups;
   const found = figures && modelMonitorFiles(kind, figures, objectives);
   if (found === undefined) return;

@@ -19,8 +19,8 @@ export class ScoreStore {
   /** Rows that are kept, and all that were added. */
   rows = 0;
   added = 0;
-  /** Rows that were not added, by label. */
-  readonly #others = new Map<number, number>();
+  /** Rows whose scores are of other classes than those of the first row, and cannot be compared with them. */
+  others = 0;
   readonly #budget: { left: number };
   readonly #random = new Random(1);
 
@@ -34,7 +34,7 @@ export class ScoreStore {
     const isSame = names.length === this.names.length && names.every((name, at) => name === this.names[at]);
     const order = isSame ? undefined : this.names.map((name) => names.indexOf(name));
     if (order !== undefined && (names.length !== order.length || order.includes(-1))) {
-      this.#others.set(label, (this.#others.get(label) ?? 0) + 1);
+      this.others += 1;
       return;
     }
     this.added += 1;
@@ -46,27 +46,6 @@ export class ScoreStore {
     for (let column = 0; column < width; column += 1) {
       this.values[at * width + column] = scores[order?.[column] ?? column] as number;
     }
-  }
-
-  /** Rows whose scores are of other classes than those of the first row, and cannot be compared with them. */
-  get others(): number {
-    return [...this.#others.values()].reduce((sum, count) => sum + count, 0);
-  }
-
-  /** Removes rows, by the class of their label, for good. */
-  leaveOut(isOdd: (label: number) => boolean): void {
-    const width = this.names.length;
-    for (const label of this.#others.keys()) if (isOdd(label)) this.#others.delete(label);
-    let kept = 0;
-    for (let row = 0; row < this.rows; row += 1) {
-      if (isOdd(this.labels[row] as number)) continue;
-      this.labels.copyWithin(kept, row, row + 1);
-      this.values.copyWithin(kept * width, row * width, (row + 1) * width);
-      kept += 1;
-    }
-    // Of a sample, as many as it tells.
-    if (this.rows > 0) this.added = Math.round((this.added * kept) / this.rows);
-    this.rows = kept;
   }
 
   #grow(): void {

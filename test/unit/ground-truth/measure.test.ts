@@ -24,7 +24,7 @@ async function measured(rows: Iterable<LabeledRow>, settings: object = {}, optio
   async function* stream() {
     yield* rows;
   }
-  return measureTruth(stream(), groundTruthSchema.parse(settings), options);
+  return measureTruth(stream, groundTruthSchema.parse(settings), options);
 }
 const only = async (...args: Parameters<typeof measured>): Promise<TruthGroup> =>
   (await measured(...args)).groups[0] as TruthGroup;

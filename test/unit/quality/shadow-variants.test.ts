@@ -156,7 +156,7 @@ describe('ground truth', () => {
     async function* stream() {
       yield* some;
     }
-    return measureTruth(stream(), groundTruthSchema.parse({}), { shadow, ...options });
+    return measureTruth(stream, groundTruthSchema.parse({}), { shadow, ...options });
   };
   const accuracies = ({ groups }: Awaited<ReturnType<typeof measured>>) =>
     groups.map(({ group, shadow: isShadow = false, rows: count, measures }) => [
