@@ -1,10 +1,10 @@
 /** Feeds a run to the detectors of the stack, whose state is in the work bucket, and sends what they announce. */
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Storage } from '../core/aws/storage.ts';
+import { untilWritten } from '../core/aws/until-written.ts';
 import type { ObservedFailure } from '../core/contract/quality.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
-import { RetryableError, toNamedError } from '../core/errors/errors.ts';
+import { toNamedError } from '../core/errors/errors.ts';
 import { logger } from '../core/process/logging.ts';
 import { wilson } from '../core/statistics/share.ts';
 import { singleLine } from '../core/text/terminal-text.ts';
@@ -150,9 +150,6 @@ interface WatchDependencies {
   nowMs?: number;
 }
 
-/** Runs of a stack end a few at a time. Each write takes some 50 ms. */
-const ATTEMPTS = 25;
-const LONGEST_WAIT_MS = 400;
 /** By then, the run that made an announcement has sent it, or was killed. */
 const OTHERS_MS = 60_000;
 /** An older message would be read as news. */
@@ -207,13 +204,13 @@ async function send(announced: Announcement, { detectors, context, publish }: Wa
  * @param change returns `undefined` to leave it
  * @returns the state as it is now
  */
-async function update(
+function update(
   { storage, workBucket }: Pick<WatchDependencies, 'storage' | 'workBucket'>,
   change: (before: DetectorsState | undefined) => DetectorsState | undefined,
 ): Promise<DetectorsState | undefined> {
   const key = workKeys.detectors;
   const where = `s3://${workBucket}/${key}`;
-  for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+  return untilWritten(where, async () => {
     const stored = await storage.getText(workBucket, key);
     const before = stored && parseState(stored.text);
     if (stored !== undefined && before === undefined) {
@@ -225,9 +222,8 @@ async function update(
       });
     }
     const after = change(before);
-    if (after === undefined) return before;
-    if ((await storage.putJsonIf(workBucket, key, after, stored?.etag)) !== undefined) return after;
-    await sleep(Math.random() * LONGEST_WAIT_MS);
-  }
-  throw new RetryableError('StorageUnavailable', 'Other runs write the state of the detectors all the time', { where });
+    if (after === undefined) return { result: before };
+    const etag = await storage.putJsonIf(workBucket, key, after, stored?.etag);
+    return etag === undefined ? undefined : { result: after };
+  });
 }

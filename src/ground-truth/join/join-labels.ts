@@ -9,16 +9,7 @@ import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts'
 import { hourOf } from '../../quality/tally.ts';
 import { type IndexHour, listHours, mergeHours, readHour } from '../index/index-store.ts';
 import { STEP_RESERVE_MS, type StepDependencies, type StepResult } from '../types.ts';
-import {
-  applyLabel,
-  HourOutcomes,
-  isAboutSame,
-  LabelGroup,
-  labeledRow,
-  OUTCOMES,
-  rowKey,
-  type Waiting,
-} from './label-group.ts';
+import { applyLabel, HourOutcomes, isAboutSame, LabelGroup, labeledRow, rowKey, type Waiting } from './label-group.ts';
 import { type HourDraft, rewriteHour } from './labeled-store.ts';
 import { listParts, readPart, settlePart, type WaitingPart } from './waiting.ts';
 
@@ -111,7 +102,7 @@ async function joinHour(
         for (const [key, [first, ...labels]] of fresh) {
           if (first === undefined || done.has(key)) continue;
           done.add(key);
-          outcomes.set(first, OUTCOMES.joined);
+          outcomes.set(first, 'joined');
           draft.changed = true;
           yield applied(labeledRow(prediction, first), labels, outcomes);
         }

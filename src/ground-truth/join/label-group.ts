@@ -4,7 +4,7 @@ import { cut } from '../../captures/trace/text.ts';
 import type { Label, LabeledRow, LabelValue, PredictionRow } from '../../core/contract/ground-truth.ts';
 import { sameLabel } from '../label-value.ts';
 import type { Settled } from './labeled-store.ts';
-import type { JoinOutcome, LabelOutcome, WaitingPart } from './waiting.ts';
+import { type JoinOutcome, type LabelOutcome, outcomeName, type WaitingPart } from './waiting.ts';
 
 // --------------------------------------------------------------------------------------------------------- a label
 // What it does to its prediction. The later label counts, in whatever order labels come.
@@ -23,13 +23,6 @@ export const labeledRow = (prediction: PredictionRow, { value, timeMs, line, sco
   ...(by !== undefined && { by }),
 });
 
-/** One object for all labels of which there is nothing more to say: a group has hundreds of thousands. */
-export const OUTCOMES = {
-  joined: { name: 'joined' },
-  repeated: { name: 'repeated' },
-  outdated: { name: 'outdated' },
-} as const satisfies Record<string, JoinOutcome>;
-
 /** Of a text, its beginning is kept for the report, beside the row: an hour has one line with those of all labels. */
 const MAX_SHOWN_CHARS = 100;
 /** Copies it, since a part of a text keeps the whole in memory. */
@@ -41,13 +34,13 @@ const shown = (label: LabelValue): LabelValue =>
 /** Applies another label to a row: the later one counts, whichever comes first. Applied again, it changes nothing. */
 export function applyLabel(row: LabeledRow, label: Label): { row: LabeledRow; outcome: JoinOutcome } {
   const isSame = sameLabel(row.label, label.value);
-  if (!isLater(label, row)) return { row, outcome: isSame ? OUTCOMES.repeated : OUTCOMES.outdated };
+  if (!isLater(label, row)) return { row, outcome: isSame ? 'repeated' : 'outdated' };
   const { timeMs, line } = label;
-  if (isSame) return { row: { ...row, timeMs, line }, outcome: OUTCOMES.repeated };
+  if (isSame) return { row: { ...row, timeMs, line }, outcome: 'repeated' };
   const { notNoted: _, ...kept } = row;
   const noted = row.noted === undefined ? undefined : { noted: false };
   const replaced = { ...kept, label: label.value, timeMs, line, was: row.label, ...noted };
-  return { row: replaced, outcome: { name: 'replaced', from: shown(row.label) } };
+  return { row: replaced, outcome: { replaced: shown(row.label) } };
 }
 
 /** S3 has the time of a file in seconds, so the lines of two files may compare as equal: then the value decides, as it never changes. */
@@ -58,9 +51,6 @@ function isLater(label: Label, row: LabeledRow): boolean {
 }
 
 // ------------------------------------------------------------------------------------------------------- the group
-
-const AMBIGUOUS: LabelOutcome = { name: 'ambiguous' };
-const UNKNOWN: LabelOutcome = { name: 'unknown' };
 
 /** A label that waits. */
 export interface Waiting extends Label {
@@ -74,9 +64,10 @@ export interface Waiting extends Label {
 }
 
 /** Of several predictions with the id of a label, the first of these outcomes counts. */
-const ORDER: readonly JoinOutcome['name'][] = ['joined', 'replaced', 'repeated', 'outdated'];
+const ORDER = ['joined', 'replaced', 'repeated', 'outdated'];
+const rankOf = (outcome: JoinOutcome): number => ORDER.indexOf(outcomeName(outcome));
 const better = (a: JoinOutcome | undefined, b: JoinOutcome): JoinOutcome =>
-  a === undefined || ORDER.indexOf(b.name) < ORDER.indexOf(a.name) ? b : a;
+  a === undefined || rankOf(b) < rankOf(a) ? b : a;
 
 /** The labels of some parts, by the id that they name, with their outcomes so far. */
 export class LabelGroup {
@@ -113,10 +104,10 @@ export class LabelGroup {
   outcomes(done: number | undefined, untilMs: number): Map<string, Map<number, LabelOutcome>> {
     const found = new Map(this.#parts.map(({ name }) => [name, new Map<number, LabelOutcome>()]));
     for (const { part, line, outcome, of, lastHour = Number.NEGATIVE_INFINITY, timeMs } of this.labels) {
-      if (of === null) found.get(part)?.set(line, AMBIGUOUS);
+      if (of === null) found.get(part)?.set(line, 'ambiguous');
       // A label whose id is in a later hour as well would miss that one.
       else if (outcome !== undefined && (done === undefined || lastHour <= done)) found.get(part)?.set(line, outcome);
-      else if (outcome === undefined && done === undefined && timeMs < untilMs) found.get(part)?.set(line, UNKNOWN);
+      else if (outcome === undefined && done === undefined && timeMs < untilMs) found.get(part)?.set(line, 'unknown');
     }
     return found;
   }
@@ -129,17 +120,10 @@ const byTime = (a: Label, b: Label): number =>
 export class HourOutcomes {
   readonly #found = new Map<Waiting, JoinOutcome>();
   readonly #settled: Settled;
-  readonly #recorded = new Map<string, Map<number, JoinOutcome>>();
 
   /** @param settled what the hour says of labels that it has had before */
   constructor(settled: Settled) {
     this.#settled = settled;
-    for (const [part, { replaced, ...lists }] of Object.entries(settled)) {
-      const lines = new Map<number, JoinOutcome>(replaced.map(([line, from]) => [line, { name: 'replaced', from }]));
-      for (const name of ['joined', 'repeated', 'outdated'] as const)
-        for (const line of lists[name]) lines.set(line, OUTCOMES[name]);
-      this.#recorded.set(part, lines);
-    }
   }
 
   set(label: Waiting, outcome: JoinOutcome): void {
@@ -150,17 +134,12 @@ export class HourOutcomes {
   record(): boolean {
     let isNew = false;
     for (const [label, outcome] of this.#found) {
-      const { part, line } = label;
-      const known = this.#recorded.get(part)?.get(line);
-      if (known !== undefined) {
-        this.#found.set(label, known);
-        continue;
-      }
-      isNew = true;
-      this.#settled[part] ??= { joined: [], repeated: [], outdated: [], replaced: [] };
-      const lists = this.#settled[part];
-      if (outcome.name === 'replaced') lists.replaced.push([line, outcome.from]);
-      else lists[outcome.name].push(line);
+      this.#settled[label.part] ??= {};
+      const lines = this.#settled[label.part] as Settled[string];
+      const known = lines[label.line];
+      this.#found.set(label, known ?? outcome);
+      lines[label.line] ??= outcome;
+      isNew ||= known === undefined;
     }
     return isNew;
   }

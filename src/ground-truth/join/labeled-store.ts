@@ -2,24 +2,19 @@
  * The labeled predictions in the work bucket: an object for each hour (UTC) of the inferences. Its first line says which labels
  * the hour has had, and the others are rows. The two change together, so no label counts twice, whatever is killed or repeated.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { scanPieces } from '../../captures/lines/scan-lines.ts';
 import type { Storage } from '../../core/aws/storage.ts';
 import { parseStored } from '../../core/aws/storage-errors.ts';
-import type { LabeledRow, LabelValue } from '../../core/contract/ground-truth.ts';
+import { untilWritten } from '../../core/aws/until-written.ts';
+import type { LabeledRow } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
 import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts';
 import { gunzipped, gzipped } from '../../core/values/gzip.ts';
+import type { JoinOutcome } from './waiting.ts';
 
-/**
- * The labels that an hour has had: by part of a label file (see `waiting.ts`), their lines by outcome (see
- * `LabelCounts`). Those that replaced another have its value too.
- */
-export type Settled = Record<
-  string,
-  { joined: number[]; repeated: number[]; outdated: number[]; replaced: [line: number, from: LabelValue][] }
->;
+/** The labels that an hour has had: by part of a label file (see `waiting.ts`), then by line, with their outcomes. */
+export type Settled = Record<string, Record<number, JoinOutcome>>;
 
 /** An hour as it is before a change. */
 export interface HourDraft {
@@ -30,9 +25,8 @@ export interface HourDraft {
   changed: boolean;
 }
 
-/** Others rewrite the same hour. Each of them needs some seconds for a large one. */
+/** Reads of an hour that others rewrite. */
 const ATTEMPTS = 10;
-const LONGEST_WAIT_MS = 250;
 const AT_ONCE = 16;
 /** Hours whose objects are requested while the one before is read. */
 const OPEN_AT_ONCE = 4;
@@ -70,26 +64,24 @@ export async function* readLabeled(
  * @param change yields the rows that the hour has from now on; it is called again if the hour was changed meanwhile
  * @returns the ETag of the hour as it is now, `undefined` if it has no object
  */
-export async function rewriteHour(
+export function rewriteHour(
   storage: Storage,
   bucket: string,
   hour: string,
   change: (draft: HourDraft) => AsyncIterable<LabeledRow>,
 ): Promise<string | undefined> {
-  for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
+  const key = truthKeys.labeled(hour);
+  return untilWritten(`s3://${bucket}/${key}`, async () => {
     const { etag, ...draft } = await openHour(storage, bucket, hour);
     const known = new Set(Object.keys(draft.settled));
     const rows = await gzipped(change(draft));
-    if (!draft.changed) return etag;
+    if (!draft.changed) return { result: etag };
     await forgetDone(storage, bucket, draft.settled, known);
     // Members of gzip can follow each other, and `settled` is known when all rows are.
     const body = Buffer.concat([await gzipped([{ settled: draft.settled }]), rows]);
-    const written = await storage.putIf(bucket, truthKeys.labeled(hour), { body, type: 'application/gzip' }, etag);
-    if (written !== undefined) return written;
-    await sleep(Math.random() * LONGEST_WAIT_MS);
-  }
-  const where = `s3://${bucket}/${truthKeys.labeled(hour)}`;
-  throw new RetryableError('StorageUnavailable', `Others changed the hour ${ATTEMPTS} times in a row`, { where });
+    const result = await storage.putIf(bucket, key, { body, type: 'application/gzip' }, etag);
+    return result === undefined ? undefined : { result };
+  });
 }
 
 /** Removes from `settled` the parts that no label waits in any more: nothing of them will be joined again. */

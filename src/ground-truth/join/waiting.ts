@@ -6,16 +6,17 @@ import { hash } from 'node:crypto';
 import { removeObject } from '../../core/aws/remove-object.ts';
 import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
 import { parseStored } from '../../core/aws/storage-errors.ts';
+import { untilWritten } from '../../core/aws/until-written.ts';
 import type { Label, LabelCounts, LabelFault, LabelFileReport, LabelValue } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
-import { RetryableError } from '../../core/errors/errors.ts';
 import { gzipped } from '../../core/values/gzip.ts';
 import { labelCounts } from '../types.ts';
 import { storedLines } from './labeled-store.ts';
 
 /** The outcomes of a label that met its prediction, and of any label; see `LabelCounts`. */
-export type JoinOutcome = { name: 'joined' | 'repeated' | 'outdated' } | { name: 'replaced'; from: LabelValue };
-export type LabelOutcome = JoinOutcome | { name: 'unknown' | 'ambiguous' };
+export type JoinOutcome = 'joined' | 'repeated' | 'outdated' | { replaced: LabelValue };
+export type LabelOutcome = JoinOutcome | 'unknown' | 'ambiguous';
+export const outcomeName = (outcome: LabelOutcome) => (typeof outcome === 'string' ? outcome : 'replaced');
 
 /** The first line of a part. */
 export interface PartState extends Pick<LabelFileReport, 'counts' | 'faults' | 'replacedLabels'> {
@@ -36,8 +37,6 @@ export const MAX_FAULTS = 100;
 const MAX_REPLACED = 100;
 const DIGEST_CHARS = 20;
 const PART_DIGITS = 4;
-/** Others change the same report, if the file has many parts. */
-const ATTEMPTS = 50;
 
 /** A file that is written again, even with the same content, is another one: its labels are the latest. */
 export const fileDigest = ({ bucket, key, etag, lastModifiedMs }: ObjectFacts): string =>
@@ -116,25 +115,27 @@ async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
  * @param outcomes by line
  * @param comparedMs see `PartState`; `undefined` if not all predictions were
  */
-export async function settlePart(
+export function settlePart(
   storage: Storage,
   bucket: string,
   name: string,
   outcomes: ReadonlyMap<number, LabelOutcome>,
   comparedMs: number | undefined,
 ): Promise<void> {
-  for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
+  const key = truthKeys.waiting(name);
+  return untilWritten(`s3://${bucket}/${key}`, async () => {
     const part = await readPart(storage, bucket, name);
-    if (part === undefined) return;
+    if (part === undefined) return DONE;
     const { state, changed } = settled(part, outcomes, comparedMs);
     const labels = part.labels.filter(({ line }) => !outcomes.has(line));
-    if (changed && (await putPart(storage, bucket, { name, state, labels }, part.etag)) === undefined) continue;
+    if (changed && (await putPart(storage, bucket, { name, state, labels }, part.etag)) === undefined) return undefined;
     await report(storage, bucket, name, state);
-    if (labels.length === 0) await removeObject(storage, bucket, truthKeys.waiting(name));
-    return;
-  }
-  throw contended(bucket, truthKeys.waiting(name));
+    if (labels.length === 0) await removeObject(storage, bucket, key);
+    return DONE;
+  });
 }
+
+const DONE = { result: undefined };
 
 /** How long the time of the last comparison may be in the past before a part is written for it alone. */
 const COMPARED_AGAIN_MS = 3_600_000;
@@ -149,10 +150,10 @@ function settled(
   for (const { id, line, value } of labels) {
     const outcome = outcomes.get(line);
     if (outcome === undefined) continue;
-    counts[outcome.name] += 1;
+    counts[outcomeName(outcome)] += 1;
     counts.waiting -= 1;
-    if (outcome.name === 'ambiguous') faults.push(ambiguous(line));
-    if (outcome.name === 'replaced') replacedLabels.push({ line, id, from: outcome.from, to: value });
+    if (outcome === 'ambiguous') faults.push(ambiguous(line));
+    if (typeof outcome === 'object') replacedLabels.push({ line, id, from: outcome.replaced, to: value });
   }
   const changed = counts.waiting < state.counts.waiting || comparedMs > state.comparedMs + COMPARED_AGAIN_MS;
   return {
@@ -177,15 +178,16 @@ const first = <T extends { line: number }>(items: T[], most: number): T[] =>
   [...new Map(items.map((item) => [item.line, item])).values()].toSorted((a, b) => a.line - b.line).slice(0, most);
 
 /** Puts the outcome of a part into the report of its file. */
-async function report(storage: Storage, bucket: string, name: string, { counts, ...state }: PartState): Promise<void> {
+function report(storage: Storage, bucket: string, name: string, { counts, ...state }: PartState): Promise<void> {
   const key = truthKeys.file(digestOf(name));
   const part = numberOfPart(name);
-  for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
+  const where = `s3://${bucket}/${key}`;
+  return untilWritten(where, async () => {
     const stored = await storage.getText(bucket, key);
-    if (stored === undefined) return;
-    const old = parseStored<LabelFileReport>(stored.text, `s3://${bucket}/${key}`);
+    if (stored === undefined) return DONE;
+    const old = parseStored<LabelFileReport>(stored.text, where);
     // Another run has settled more of it, or all.
-    if ((old.parts[part]?.waiting ?? 0) <= counts.waiting) return;
+    if ((old.parts[part]?.waiting ?? 0) <= counts.waiting) return DONE;
     const parts = old.parts.with(part, counts);
     const sums = labelCounts(parts, old.counts.invalid);
     const next: LabelFileReport = {
@@ -196,12 +198,6 @@ async function report(storage: Storage, bucket: string, name: string, { counts, 
       faults: first([...old.faults, ...state.faults], MAX_FAULTS),
       replacedLabels: first([...old.replacedLabels, ...state.replacedLabels], MAX_REPLACED),
     };
-    if ((await storage.putJsonIf(bucket, key, next, stored.etag)) !== undefined) return;
-  }
-  throw contended(bucket, key);
-}
-
-const contended = (bucket: string, key: string): RetryableError =>
-  new RetryableError('StorageUnavailable', `Others changed the object ${ATTEMPTS} times in a row`, {
-    where: `s3://${bucket}/${key}`,
+    return (await storage.putJsonIf(bucket, key, next, stored.etag)) === undefined ? undefined : DONE;
   });
+}

@@ -12,7 +12,6 @@ import {
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 
 const HOUR = '2026-11-20T10';
-const NONE = { joined: [], repeated: [], outdated: [], replaced: [] };
 const row = (id: string, more: Partial<LabeledRow> = {}): LabeledRow => ({
   id,
   endpoint: 'e',
@@ -73,8 +72,8 @@ test('which labels of a part were settled is kept while labels of the part wait'
   const settling = async function* (draft: HourDraft) {
     seen = structuredClone(draft.settled);
     yield* draft.rows;
-    draft.settled['d-1'] ??= { ...NONE, joined: [3] };
-    draft.settled['d-2'] ??= { ...NONE, outdated: [4] };
+    draft.settled['d-1'] ??= { 3: 'joined' };
+    draft.settled['d-2'] ??= { 4: 'outdated' };
     draft.changed = true;
   };
   await rewriteHour(memory.storage, 'w', HOUR, settling);
@@ -82,7 +81,7 @@ test('which labels of a part were settled is kept while labels of the part wait'
   await rewriteHour(memory.storage, 'w', HOUR, adding());
   expect(seen).toEqual({});
   await rewriteHour(memory.storage, 'w', HOUR, settling);
-  expect(seen).toEqual({ 'd-2': { ...NONE, outdated: [4] } });
+  expect(seen).toEqual({ 'd-2': { 4: 'outdated' } });
 });
 
 test('a window of hours or of days', async () => {

@@ -1,0 +1,22 @@
+/** Changes an object that others change too. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { RetryableError } from '../errors/errors.ts';
+
+/** Others need up to some seconds for a change. */
+const ATTEMPTS = 25;
+const LONGEST_WAIT_MS = 400;
+
+/**
+ * Repeats a change until it is written, or need not be.
+ *
+ * @param change reads the object, and writes it on condition that nobody has in between; `undefined`: somebody has
+ * @throws RetryableError `StorageUnavailable` if others write it all the time; what `change` throws
+ */
+export async function untilWritten<T>(where: string, change: () => Promise<{ result: T } | undefined>): Promise<T> {
+  for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+    const done = await change();
+    if (done !== undefined) return done.result;
+    await sleep(Math.random() * LONGEST_WAIT_MS);
+  }
+  throw new RetryableError('StorageUnavailable', `Others changed the object ${ATTEMPTS} times in a row`, { where });
+}
