@@ -1,8 +1,7 @@
 /** Forwards a Converse request to the real Bedrock, signed with the user's own credentials. */
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
-import { SignatureV4 } from '@smithy/signature-v4';
 import { awsUrl } from '../../src/core/aws/aws-url.ts';
-import { SHA256, signPost } from '../../src/core/aws/signing.ts';
+import { signPost } from '../../src/core/aws/signing.ts';
 import type { HttpAnswer } from './http-answer.ts';
 
 export interface ForwardTarget {
@@ -18,10 +17,10 @@ const PASSED_HEADERS = ['content-type', 'x-amzn-errortype', 'x-amzn-requestid', 
 
 export function createForwarder({ region, endpoint }: ForwardTarget): Forwarder {
   const base = new URL(endpoint ?? awsUrl('bedrock-runtime', region));
-  const signer = new SignatureV4({ credentials: defaultProvider(), region, service: 'bedrock', sha256: SHA256 });
+  const signing = { credentials: defaultProvider(), region, service: 'bedrock' };
   return async (path, body) => {
     const url = new URL(path, base);
-    const signed = await signPost(signer, url, { 'content-type': 'application/json' }, body);
+    const signed = await signPost(signing, url, { 'content-type': 'application/json' }, body);
     const { host: _, ...headers } = signed.headers;
     const response = await fetch(url, { method: 'POST', headers, body });
     const passed = PASSED_HEADERS.flatMap((name) => {

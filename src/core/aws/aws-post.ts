@@ -4,11 +4,10 @@ import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LambdaClient } from '@aws-sdk/client-lambda';
 import type { SFNClient } from '@aws-sdk/client-sfn';
-import { SignatureV4 } from '@smithy/signature-v4';
 import { type RetryPolicy, waitAfter } from '../process/retry.ts';
 import { singleLine } from '../text/terminal-text.ts';
 import { awsUrl } from './aws-url.ts';
-import { SHA256, signPost } from './signing.ts';
+import { signPost } from './signing.ts';
 
 /** A client whose region, credentials and endpoint are used. */
 export type AwsClient = Pick<LambdaClient | SFNClient, 'config'>;
@@ -62,9 +61,8 @@ async function postOnce({ config }: AwsClient, service: string, { headers, body 
   const custom = config.isCustomEndpoint ? await config.endpoint?.() : undefined;
   const own = custom && `${custom.protocol}//${custom.hostname}${custom.port ? `:${custom.port}` : ''}`;
   const url = new URL('/', own ?? (AWS_ENDPOINT_URL || awsUrl(service, region)));
-  const signingName = service.replace('api.', '');
-  const signer = new SignatureV4({ credentials: config.credentials, region, service: signingName, sha256: SHA256 });
-  const signed = await signPost(signer, url, headers, body);
+  const signing = { credentials: config.credentials, region, service: service.replace('api.', '') };
+  const signed = await signPost(signing, url, headers, body);
   const abortSignal = AbortSignal.timeout(limitMs);
   try {
     const request = signed as Parameters<typeof config.requestHandler.handle>[0];

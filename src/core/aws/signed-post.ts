@@ -4,10 +4,9 @@
  */
 
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
-import { SignatureV4 } from '@smithy/signature-v4';
 import { PermanentError, type RetryableError, saidBy, shownOf, Words } from '../errors/errors.ts';
 import { awsUrl } from './aws-url.ts';
-import { SHA256, signPost } from './signing.ts';
+import { signPost } from './signing.ts';
 
 const TIMEOUT_MS = 10_000;
 
@@ -27,8 +26,7 @@ export async function signedPost(
   const send = async (): Promise<{ ok: boolean; status: number; text: string }> => {
     const { AWS_ENDPOINT_URL, [`AWS_ENDPOINT_URL_${service.toUpperCase()}`]: own } = process.env;
     const root = new URL('/', own || AWS_ENDPOINT_URL || url);
-    const signer = new SignatureV4({ credentials: defaultProvider(), region, service, sha256: SHA256 });
-    const { headers } = await signPost(signer, root, given, body);
+    const { headers } = await signPost({ credentials: defaultProvider(), region, service }, root, given, body);
     const signal = AbortSignal.timeout(TIMEOUT_MS);
     const reply = await fetch(root, { method: 'POST', headers, body, signal });
     return { ok: reply.ok, status: reply.status, text: await reply.text() };

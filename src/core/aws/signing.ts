@@ -1,12 +1,14 @@
 /** Signs requests to AWS services whose clients are not at hand. */
 import { Hash } from '@smithy/core/serde';
-import type { SignatureV4 } from '@smithy/signature-v4';
+import { SignatureV4 } from '@smithy/signature-v4';
 
 /** Node's SHA-256, as the signer takes it. */
 export const SHA256 = Hash.bind(null, 'sha256');
 
-export const signPost = (signer: SignatureV4, url: URL, headers: Record<string, string>, body: string) =>
-  signer.sign({
+type Signing = Pick<ConstructorParameters<typeof SignatureV4>[0], 'credentials' | 'region' | 'service'>;
+
+export const signPost = (signing: Signing, url: URL, headers: Record<string, string>, body: string) =>
+  new SignatureV4({ ...signing, sha256: SHA256 }).sign({
     method: 'POST',
     protocol: url.protocol,
     hostname: url.hostname,

@@ -44,7 +44,7 @@ test('a call is reported with its outcome, and throttling is counted', async () 
   );
   await judge.judge(chatCapture(), YES_NO_SCORERS);
   expect(breaker.reports).toEqual(['throttled', 'other', 'answered']);
-  expect(takeThrottles()).toEqual({ judge: 1, mlflow: 0, table: 0, storage: 0 });
+  expect(takeThrottles()).toEqual({ judge: 1, mlflow: 0, table: 0, storage: 0, chunks: 0 });
 });
 
 test('an open breaker stops the judging at once, without a call', async () => {

@@ -37,7 +37,7 @@ test('each request takes its turn in the rate limit of the stack, and throttled 
   const rate = { take: jest.fn(async () => {}), give: () => {} };
   await connect({ limits: { rate } }).getExperiment('7');
   expect(rate.take.mock.calls).toEqual([[1], [1], [1]]);
-  expect(takeThrottles()).toEqual({ judge: 0, mlflow: 1, storage: 0, table: 0 });
+  expect(takeThrottles()).toEqual({ judge: 0, mlflow: 1, storage: 0, table: 0, chunks: 0 });
 });
 
 describe('retries transient failures', () => {
