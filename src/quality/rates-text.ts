@@ -1,6 +1,6 @@
 /** Rates as text: tables for terminals of any width, and CSV. */
 import type { Measured } from '../core/statistics/sampled-mean.ts';
-import { singleLine, wrapped } from '../core/text/terminal-text.ts';
+import { singleLine, tableLines, wrapped } from '../core/text/terminal-text.ts';
 import type { TimeWindow } from './counts-store.ts';
 import { ERROR_REPLIES } from './objectives.ts';
 import type { GroupRates, Rate, RateDifference } from './rates.ts';
@@ -61,17 +61,6 @@ function cellsOf(rate: Rate): string[] {
 
 const HEAD = ['scorer', 'n', 'sampled', 'rate', '95% interval', 'corrected', 'trend'];
 
-/** Columns that are aligned to the right. */
-const RIGHT = new Set([1, 2, 3]);
-
-/** Returns the lines of a table with the first columns. */
-function table(rows: readonly string[][], columns: number): string[] {
-  const widths = HEAD.map((_, column) => Math.max(...rows.map((row) => [...(row[column] ?? '')].length)));
-  const padded = (cell: string, column: number): string =>
-    RIGHT.has(column) ? cell.padStart(widths[column] ?? 0) : cell.padEnd(widths[column] ?? 0);
-  return rows.map((row) => row.slice(0, columns).map(padded).join('  ').trimEnd());
-}
-
 /** A rate in lines of its own, for narrow terminals. */
 const stacked = ([name = '', n, sampled, rate, interval, corrected, trend]: string[], style: Style): string[] => [
   style('bold', name),
@@ -101,7 +90,7 @@ export function ratesTable(groups: readonly GroupRates[], by: string | undefined
     const rows = group.rates.map(cellsOf);
     const fits = (lines: readonly string[]): boolean => lines.every((line) => [...line].length <= width);
     // Without the trend if there is no room for it.
-    const lined = [HEAD.length, HEAD.length - 1].map((count) => table([HEAD, ...rows], count)).find(fits);
+    const lined = [HEAD.length, HEAD.length - 1].map((count) => tableLines(HEAD.slice(0, count), rows)).find(fits);
     const [head = '', ...body] = lined ?? [];
     const mark = group.shadow ? ' (shadow: not in the rates of the endpoint)' : '';
     const title = by === undefined ? [] : [style('bold', `${by} ${singleLine(group.group)}${mark}`)];

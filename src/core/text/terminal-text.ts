@@ -49,7 +49,7 @@ export interface TableOptions {
 }
 
 /** Figures, which are aligned to the right. */
-const FIGURE = /^\$?[\d,.]*%?$/;
+const FIGURE = /^(?:\$?[\d,.]*%?|–)$/;
 
 /** Returns the lines of a table, the first of which is its head. @param rows texts of one line each */
 export function tableLines(head: readonly string[], rows: readonly (readonly string[])[]): string[] {

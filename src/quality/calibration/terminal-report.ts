@@ -1,6 +1,6 @@
 /** Formats a calibration report for a terminal. */
 import type { Estimate } from '../../core/statistics/share.ts';
-import { tableText } from '../../core/text/terminal-text.ts';
+import { tableLines } from '../../core/text/terminal-text.ts';
 import { countBy } from './report.ts';
 import type { CalibrationReport, Drift, LabeledVerdict, ScorerReport } from './types.ts';
 
@@ -47,19 +47,13 @@ const DRIFT_WORDS: Record<Drift['verdict'], string> = {
   drifted: 'The judge has drifted: figures from before and after cannot be compared.',
 };
 
-/** Returns the lines of a table. */
-const columns = (head: readonly string[], rows: readonly (readonly string[])[]): string[] =>
-  tableText(head, rows, { width: Infinity, style: (_, text) => text })
-    .trimEnd()
-    .split('\n');
-
 function confusionLines({ confusion, name }: ScorerReport): string[] {
   if (confusion === null) return [];
   const { values, counts } = confusion;
   const head = ['people ↓  judge →', ...values];
   return [
     name,
-    ...columns(
+    ...tableLines(
       head,
       values.map((value, i) => [value, ...(counts[i] ?? []).map(String)]),
     ),
@@ -119,7 +113,7 @@ export function terminalReport(report: CalibrationReport): string {
   const disagreements = pairs.filter(({ agrees }) => !agrees);
   const blocks: string[][] = [
     [titleOf(report), ...Object.entries(report.judges).map(([judge, count]) => `  ${judge}: ${count} verdicts`)],
-    [...columns(head, [...rows, all]), '95% intervals are in parentheses.'],
+    [...tableLines(head, [...rows, all]), '95% intervals are in parentheses.'],
     ...scorers.filter(({ n }) => n > 0).map(confusionLines),
     sharedNotes(scorers),
     [leftOutText(report) ?? ''].filter(Boolean),
