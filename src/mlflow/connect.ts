@@ -3,7 +3,6 @@
 import type { S3Client } from '@aws-sdk/client-s3';
 import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
-import * as z from 'zod';
 import { isObject } from '../captures/json.ts';
 import { loadSecret } from '../core/aws/secret.ts';
 import { PermanentError } from '../core/errors/errors.ts';
@@ -50,12 +49,8 @@ export function mlflowOf(
       expected: 'MLFLOW_TRACKING_URI in the environment or .env, or --tracking-uri',
     });
   }
-  const {
-    MLFLOW_TRACKING_USERNAME: username,
-    MLFLOW_TRACKING_PASSWORD: password,
-    MLFLOW_TRACKING_TOKEN: token,
-  } = settings;
-  const login = username && password ? { username, password } : token ? { token } : undefined;
+  const { MLFLOW_TRACKING_USERNAME: username, MLFLOW_TRACKING_PASSWORD: password } = settings;
+  const login = loginOf(username, password, settings.MLFLOW_TRACKING_TOKEN);
   return createMlflowClient({
     trackingUri,
     customEndpoint: settings.SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT,
@@ -66,30 +61,22 @@ export function mlflowOf(
   });
 }
 
-/** Keys in lower case, or named like MLflow's environment variables. */
-const secretSchema = z
-  .object({
-    username: z.string().min(1).optional(),
-    password: z.string().min(1).optional(),
-    token: z.string().min(1).optional(),
-    MLFLOW_TRACKING_USERNAME: z.string().min(1).optional(),
-    MLFLOW_TRACKING_PASSWORD: z.string().min(1).optional(),
-    MLFLOW_TRACKING_TOKEN: z.string().min(1).optional(),
-  })
-  .transform((keys): MlflowSecret | undefined => {
-    const username = keys.username ?? keys.MLFLOW_TRACKING_USERNAME;
-    const password = keys.password ?? keys.MLFLOW_TRACKING_PASSWORD;
-    // As in MLflow's Python client, user and password take precedence over a token.
-    if (username !== undefined && password !== undefined) return { username, password };
-    const token = keys.token ?? keys.MLFLOW_TRACKING_TOKEN;
-    return token === undefined ? undefined : { token };
-  });
+/** As in MLflow's Python client, user and password take precedence over a token. */
+function loginOf(username?: string, password?: string, token?: string): MlflowSecret | undefined {
+  if (username && password) return { username, password };
+  return token ? { token } : undefined;
+}
 
 /** @throws PermanentError `MlflowSecretInvalid`; the message contains the keys of the secret, never their values */
 export function parseMlflowSecret(text: string, where: string): MlflowSecret {
   const json = jsonIn(text);
-  const parsed = secretSchema.safeParse(json);
-  if (parsed.success && parsed.data) return parsed.data;
+  const member = (name: string): string | undefined => {
+    const keys = Object(json);
+    const value = keys[name] ?? keys[`MLFLOW_TRACKING_${name.toUpperCase()}`];
+    return typeof value === 'string' ? value : undefined;
+  };
+  const login = loginOf(member('username'), member('password'), member('token'));
+  if (login !== undefined) return login;
   throw new PermanentError('MlflowSecretInvalid', 'The MLflow secret is invalid', {
     got: isObject(json) ? `a JSON object with the keys ${Object.keys(json).join(', ')}` : 'not a JSON object',
     expected:

@@ -31,13 +31,16 @@ import {
 /** More would together raise false alarms more often than once a year: see detector.ts. */
 const MAX_OBJECTIVES = 20;
 
-/** The shares that may fail. Below and above, a change cannot be told within thousands of captures. */
-const [LEAST_FAILING, MOST_FAILING] = [0.0001, 0.95];
-
 const MAX_DAYS = 7;
 
 /** CloudWatch takes no other characters in a dimension, and `is` is in the name of the alarm. */
 const DIMENSION = /^[\x21-\x7e]([\x20-\x7e]{0,98}[\x21-\x7e])?$/;
+
+/** A share. Below and above, a change cannot be told within thousands of captures. */
+const shareFrom = (least: number, most: number) => {
+  const range = `it is from ${least} to ${most}, since others can never be met, or never be missed`;
+  return z.number().min(least, range).max(most, range);
+};
 
 const common = {
   /** The window of the rate that is shown, at most 7 days. The detector has none. */
@@ -54,10 +57,10 @@ const scorerSchema = z.strictObject({
   is: z.union([z.string().regex(DIMENSION, '1 to 100 characters of ASCII'), z.boolean()]).optional(),
   valueOver: z.number().optional(),
   valueUnder: z.number().optional(),
-  atLeast: z.number(),
+  atLeast: shareFrom(0.05, 0.9999),
   ...common,
 });
-const errorsSchema = z.strictObject({ errorReplies: z.strictObject({ atMost: z.number() }), ...common });
+const errorsSchema = z.strictObject({ errorReplies: z.strictObject({ atMost: shareFrom(0.0001, 0.95) }), ...common });
 
 type ScorerEntry = z.infer<typeof scorerSchema>;
 
@@ -142,27 +145,12 @@ function readObjective(entry: unknown, sampling: Sampling): Objective {
   });
   if ('errorReplies' in parsed) {
     const { atMost } = parsed.errorReplies;
-    const never = atMost >= 1 ? ', which can never be missed' : atMost <= 0 ? ', which can never be met' : '';
-    checkShare('errorReplies', atMost, `"atMost" is ${atMost}${never}: it is from ${LEAST_FAILING} to ${MOST_FAILING}`);
     return { ...of({ name: ERROR_REPLIES, passes: () => true }), ...about, failing: atMost, bound: { atMost } };
   }
-  const { scorer: name, atLeast } = parsed;
-  const failing = passing(atLeast);
-  const never = atLeast >= 1 ? ', which can never be met' : atLeast <= 0 ? ', which can never be missed' : '';
-  checkShare(
-    name,
-    failing,
-    `"atLeast" is ${atLeast}${never}: it is from ${passing(MOST_FAILING)} to ${passing(LEAST_FAILING)}`,
-  );
-  const measure = measureOf(parsed, sampling);
-  return { ...of(measure), ...about, failing, bound: { atLeast } };
-}
-
-/** 1 - 0.95 has an error in its last digit. */
-const passing = (failing: number): number => Number((1 - failing).toFixed(9));
-
-function checkShare(name: string, failing: number, problem: string): void {
-  if (failing < LEAST_FAILING || failing > MOST_FAILING) throw invalid(`${name}: ${problem}`);
+  const { atLeast } = parsed;
+  // 1 - 0.95 has an error in its last digit.
+  const failing = Number((1 - atLeast).toFixed(9));
+  return { ...of(measureOf(parsed, sampling)), ...about, failing, bound: { atLeast } };
 }
 
 function measureOf(entry: ScorerEntry, { scorers, sampleRate }: Sampling): Measure {

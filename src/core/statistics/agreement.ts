@@ -5,7 +5,7 @@
 
 import { sum } from '../values/sum.ts';
 import { Z_95 } from './distributions.ts';
-import { type Estimate, type Share, scoreInterval, wilson } from './share.ts';
+import { type Estimate, scoreInterval, wilson } from './share.ts';
 
 /** Rows are people's values and columns the judge's values, in the order of `values`. */
 export interface Confusion {
@@ -67,37 +67,6 @@ export function cohensKappa({ values, counts }: Confusion, weights: KappaWeights
   const variance = Math.max(0, spread - (kappa - expected * (1 - kappa)) ** 2) / (n * (1 - expected) ** 2);
   const half = Z_95 * Math.sqrt(variance);
   return { value: kappa, low: Math.max(-1, kappa - half), high: Math.min(1, kappa + half) };
-}
-
-export interface ClassFigures {
-  value: string;
-  /** Number of people's labels with this value. */
-  support: number;
-  /** Share of people's labels with this value on which the judge agrees (recall). */
-  sensitivity: Share | null;
-  /** Share of people's other labels for which the judge also gave another value. */
-  specificity: Share | null;
-  /** Share of the judge's verdicts with this value on which people agree. */
-  precision: Share | null;
-  f1: number | null;
-}
-
-/** Computes the figures of each value against all others. */
-export function classFigures({ values, counts }: Confusion): ClassFigures[] {
-  const n = sum(counts.map(sum));
-  return values.map((value, i) => {
-    const both = counts[i]?.[i] ?? 0;
-    const support = sum(counts[i] ?? []);
-    const given = sum(counts.map((row) => row[i] ?? 0));
-    return {
-      value,
-      support,
-      sensitivity: wilson(both, support),
-      specificity: wilson(n - support - given + both, n - support),
-      precision: wilson(both, given),
-      f1: support + given === 0 ? null : (2 * both) / (support + given),
-    };
-  });
 }
 
 /** The distance between the numbers of two raters. */

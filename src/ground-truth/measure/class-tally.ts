@@ -1,15 +1,10 @@
 /** Adds up labels and predicted classes, and computes the figures of classification from the sums. */
 import type { LabeledRow } from '../../core/contract/ground-truth.ts';
 import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
-import {
-  type ClassMeasure,
-  type Confusion,
-  classAverages,
-  classFigures,
-  f1Estimate,
-} from '../../core/statistics/agreement.ts';
+import { type ClassMeasure, type Confusion, classAverages, f1Estimate } from '../../core/statistics/agreement.ts';
 import { rocAuc } from '../../core/statistics/roc-auc.ts';
 import { wilson } from '../../core/statistics/share.ts';
+import { sum } from '../../core/values/sum.ts';
 import { areProbabilities } from '../index/reply-values.ts';
 import { classOf, sameLabel } from '../label-value.ts';
 import { calibrationCurve } from './calibration-curve.ts';
@@ -130,16 +125,17 @@ export class ClassTally {
     }
     const isBinary = names.length <= 2 && names.includes(positive);
     const auc = this.#areas(isBinary ? positive : null, names.length);
-    const each = classFigures(table).map((one, k): FiguresOfClass => {
-      const predicted = table.counts.reduce((total, row) => total + (row[k] ?? 0), 0);
+    const each = names.map((name, k): FiguresOfClass => {
+      const predicted = sum(table.counts.map((row) => row[k] ?? 0));
+      const [support, both] = [sum(table.counts[k] ?? []), table.counts[k]?.[k] ?? 0];
       return {
-        class: one.value,
-        support: one.support,
+        class: name,
+        support,
         predicted,
-        precision: figureOf(one.precision, `no prediction is ${one.value}`),
-        recall: figureOf(one.sensitivity, `no label is ${one.value}`),
-        f1: figureOf(f1Estimate(table.counts[k]?.[k] ?? 0, one.support, predicted), `no row is ${one.value}`),
-        auc: auc.of(one.value),
+        precision: figureOf(wilson(both, predicted), `no prediction is ${name}`),
+        recall: figureOf(wilson(both, support), `no label is ${name}`),
+        f1: figureOf(f1Estimate(both, support, predicted), `no row is ${name}`),
+        auc: auc.of(name),
       };
     });
     const averages = classAverages(table);

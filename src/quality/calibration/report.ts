@@ -1,12 +1,19 @@
 /** Computes the figures of each scorer from labels and verdicts. */
 
-import { classFigures, cohensKappa, confusion, numberFigures } from '../../core/statistics/agreement.ts';
+import { cohensKappa, confusion, numberFigures } from '../../core/statistics/agreement.ts';
 import { type Share, scoreInterval, weightedShare, wilson } from '../../core/statistics/share.ts';
 import type { ScorerValues } from '../../core/values/scorer-values.ts';
 import { goodValue } from '../../judge/scorers/values.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
-import type { CalibrationReport, CoveredPart, LabeledVerdict, ScorerReport, Unanswered } from './types.ts';
+import type {
+  CalibrationReport,
+  ClassFigures,
+  CoveredPart,
+  LabeledVerdict,
+  ScorerReport,
+  Unanswered,
+} from './types.ts';
 
 /** With fewer labels the intervals are too wide to decide much: ±18 points at 30. */
 const MIN_LABELS = 30;
@@ -76,17 +83,23 @@ function shareOf(words: readonly Word[], isHit: (word: Word) => boolean, largest
   return { ...scoreInterval(share, of), hits: Number((share * of).toFixed(9)), of };
 }
 
-/** Returns the shares of a value among the pairs, of which each has its own weight. */
-function sharesOf(value: string, words: readonly Word[]) {
+/** Returns the figures of a value among the pairs, of which each has its own weight. */
+function classFigures(value: string, words: readonly Word[]): ClassFigures {
   // Of a label that people gave, each verdict has its own weight. One that did not occur might have, with the largest.
   const byVerdict = [...Map.groupBy(words, ({ verdict }) => verdict).values()];
   const largest = Math.max(...byVerdict.map((own) => weightOf(own) / own.length));
   const part = (side: 'label' | 'verdict', is: boolean): Word[] =>
     words.filter((word) => (word[side] === value) === is);
+  const [people, judge] = [part('label', true), part('verdict', true)];
+  const support = weightOf(people);
+  const all = support + weightOf(judge);
   return {
-    sensitivity: shareOf(part('label', true), ({ verdict }) => verdict === value, largest),
+    value,
+    support,
+    sensitivity: shareOf(people, ({ verdict }) => verdict === value, largest),
     specificity: shareOf(part('label', false), ({ verdict }) => verdict !== value, largest),
-    precision: shareOf(part('verdict', true), ({ label }) => label === value),
+    precision: shareOf(judge, ({ label }) => label === value),
+    f1: all === 0 ? null : (2 * weightOf(people.filter(({ verdict }) => verdict === value))) / all,
   };
 }
 
@@ -125,8 +138,7 @@ function scorerReport(
   const table = list.length === 0 ? null : confusion(list, words);
   const shareWith = (isHit: (word: Word) => boolean) => shareOf(words, isHit);
   const positive = isNumber ? undefined : list[0];
-  const classes =
-    table === null || isNumber ? [] : classFigures(table).map((one) => ({ ...one, ...sharesOf(one.value, words) }));
+  const classes = isNumber ? [] : list.map((value) => classFigures(value, words));
   const n = pairs.length;
   const ordered = isNumber ? 'quadratic' : values.kind === 'categories' && list.length > 2 ? 'linear' : undefined;
   const shareOfPositive = (side: 'label' | 'verdict') =>

@@ -1,7 +1,7 @@
 /** Types of calibration: labeled items, verdicts, and the report. */
 
 import type { ChatMessage } from '../../captures/types.ts';
-import type { ClassFigures, Confusion, NumberFigures } from '../../core/statistics/agreement.ts';
+import type { Confusion, NumberFigures } from '../../core/statistics/agreement.ts';
 import type { Estimate, Share } from '../../core/statistics/share.ts';
 import type { ScorerValues } from '../../core/values/scorer-values.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
@@ -66,6 +66,20 @@ export interface Unanswered {
   /** `notJudgeable`, `held`, `shownAsExample`, `peopleDisagree`, `notPicked`, …, or the error's code. */
   reason: string;
   message: string;
+}
+
+/** The figures of a value against all others. */
+export interface ClassFigures {
+  value: string;
+  /** Number of people's labels with this value. */
+  support: number;
+  /** Share of people's labels with this value on which the judge agrees (recall). */
+  sensitivity: Share | null;
+  /** Share of people's other labels for which the judge also gave another value. */
+  specificity: Share | null;
+  /** Share of the judge's verdicts with this value on which people agree. */
+  precision: Share | null;
+  f1: number | null;
 }
 
 export interface ScorerReport {

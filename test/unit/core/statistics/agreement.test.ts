@@ -1,5 +1,5 @@
 /** The agreement of two raters: kappa, confusion tables and the figures of classes and numbers. */
-import { classFigures, cohensKappa, confusion, numberFigures } from '../../../../src/core/statistics/agreement.ts';
+import { cohensKappa, confusion, numberFigures } from '../../../../src/core/statistics/agreement.ts';
 
 const table = (...counts: number[][]) => ({ values: counts.map((_, index) => `v${index}`), counts });
 
@@ -35,14 +35,6 @@ test('puts people in rows and the judge in columns of the confusion table', () =
     [0, 1],
   ]);
   expect(() => confusion(['yes'], pairs)).toThrow('not in the table');
-});
-
-test('computes the figures of each value', () => {
-  const [yes] = classFigures(table([8, 2], [3, 7]));
-  expect(yes?.sensitivity?.value).toBeCloseTo(0.8, 12);
-  expect(yes?.specificity?.value).toBeCloseTo(0.7, 12);
-  expect(yes?.precision?.value).toBeCloseTo(8 / 11, 12);
-  expect(yes?.f1).toBeCloseTo(16 / 21, 12);
 });
 
 test('computes the figures of numbers', () => {
