@@ -11,49 +11,36 @@ const IDS_AT_ONCE = 100;
 
 type Read = (traceIds: readonly string[]) => Promise<ReadonlyMap<string, StoredTrace>>;
 
-export class RecentReads {
-  readonly #read: Read;
-  readonly #ids: readonly string[];
-  readonly #position: ReadonlyMap<string, number>;
-  readonly #readAtMs = new Map<string, number>();
-  readonly #found = new Map<string, StoredTrace>();
-  #reading: Promise<void> | undefined;
-
-  /**
-   * @param traceIds in the order in which they are written
-   * @param areAbsent whether the caller has just read them, and found none
-   */
-  constructor(read: Read, traceIds: readonly string[], areAbsent: boolean) {
-    this.#read = read;
-    this.#ids = traceIds;
-    this.#position = new Map(traceIds.map((id, position) => [id, position]));
-    if (areAbsent) for (const id of traceIds) this.#readAtMs.set(id, Date.now());
-  }
-
-  /** Returns those of the traces that existed at most 5 s ago; `now`: those that exist now. */
-  async of(traceIds: readonly string[], now: boolean): Promise<StoredTrace[]> {
-    if (now) await this.#readAll(traceIds);
-    for (let outdated = this.#outdated(traceIds); outdated !== undefined; outdated = this.#outdated(traceIds)) {
-      const from = this.#position.get(outdated) ?? 0;
-      this.#reading ??= this.#readAll(this.#ids.slice(from, from + IDS_AT_ONCE)).finally(() => {
-        this.#reading = undefined;
+/**
+ * Returns a function that returns those of some traces that existed at most 5 s ago; `now`: those that exist now.
+ *
+ * @param traceIds in the order in which they are written
+ * @param areAbsent whether the caller has just read them, and found none
+ */
+export function recentReads(read: Read, traceIds: readonly string[], areAbsent: boolean) {
+  const position = new Map(traceIds.map((id, at) => [id, at]));
+  const readAtMs = new Map<string, number>(areAbsent ? traceIds.map((id) => [id, Date.now()]) : []);
+  const found = new Map<string, StoredTrace>();
+  let reading: Promise<void> | undefined;
+  const isOutdated = (id: string): boolean => !(Date.now() - (readAtMs.get(id) ?? 0) < RECENT_MS);
+  const readAll = async (ids: readonly string[]): Promise<void> => {
+    const stored = await read(ids);
+    for (const id of ids) {
+      const trace = stored.get(id);
+      if (trace === undefined) found.delete(id);
+      else found.set(id, trace);
+      readAtMs.set(id, Date.now());
+    }
+  };
+  return async (ids: readonly string[], now: boolean): Promise<StoredTrace[]> => {
+    if (now) await readAll(ids);
+    for (let outdated = ids.find(isOutdated); outdated !== undefined; outdated = ids.find(isOutdated)) {
+      const from = position.get(outdated) ?? 0;
+      reading ??= readAll(traceIds.slice(from, from + IDS_AT_ONCE)).finally(() => {
+        reading = undefined;
       });
-      await this.#reading;
+      await reading;
     }
-    return traceIds.flatMap((id) => this.#found.get(id) ?? []);
-  }
-
-  #outdated(traceIds: readonly string[]): string | undefined {
-    return traceIds.find((id) => !(Date.now() - (this.#readAtMs.get(id) ?? 0) < RECENT_MS));
-  }
-
-  async #readAll(traceIds: readonly string[]): Promise<void> {
-    const found = await this.#read(traceIds);
-    for (const id of traceIds) {
-      const stored = found.get(id);
-      if (stored === undefined) this.#found.delete(id);
-      else this.#found.set(id, stored);
-      this.#readAtMs.set(id, Date.now());
-    }
-  }
+    return ids.flatMap((id) => found.get(id) ?? []);
+  };
 }

@@ -15,7 +15,7 @@ import type { SpansForm } from './encode-spans.ts';
 import { MlflowRefusedError, notStored } from './errors.ts';
 import { lacksSpans, readTraces } from './existing-traces.ts';
 import { otlpTrace } from './otlp.ts';
-import { RecentReads } from './recent-reads.ts';
+import { recentReads } from './recent-reads.ts';
 import type { MlflowRest } from './rest.ts';
 import {
   type AssessmentsOf,
@@ -237,10 +237,10 @@ export class TraceWriter {
   /** Adds how the outcome of existing traces is told, from reads that are recent enough. */
   #sending({ experiment, traces, areAbsent, assertHeld }: Task): Sending {
     const { rest, probe } = this.#options;
-    const reads = new RecentReads((ids) => readTraces(rest, probe, experiment.id, ids), idsOf(traces), areAbsent);
+    const existingOf = recentReads((ids) => readTraces(rest, probe, experiment.id, ids), idsOf(traces), areAbsent);
     const ours = new Map(traces.map((trace) => [trace.traceId, trace]));
     const existing: ExistingOf = async (batch, sent) => {
-      const stored = await reads.of(idsOf(batch), sent);
+      const stored = await existingOf(idsOf(batch), sent);
       return new Map(stored.map((found) => [found.traceId, outcomeOf(found, ours.get(found.traceId), sent)]));
     };
     return { experiment, traces, existing, assertHeld };

@@ -3,7 +3,7 @@
 import { childSpanIdOf } from '../../src/captures/trace/ids.ts';
 import type { TraceRecord } from '../../src/captures/trace/types.ts';
 import type { LabeledRow } from '../../src/core/contract/ground-truth.ts';
-import { LabelWriter, type NoteOutcome } from '../../src/ground-truth/note/label-writer.ts';
+import { type NoteOutcome, writeLabels } from '../../src/ground-truth/note/label-writer.ts';
 import { labelScorers } from '../../src/judge/scorers/label-scorers.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
@@ -40,10 +40,10 @@ export function testLabels(setup: () => LabelSetup): void {
     return { experiment, ids: written.map(({ traceId }) => traceId) };
   }
 
-  const writer = (experiment: Experiment, store = setup().client) =>
-    new LabelWriter({ store, experimentId: experiment.id, scorers: labelScorers(scorersFor()), mayGoOn: () => true });
+  const written = (experiment: Experiment, rows: LabeledRow[], store = setup().client) =>
+    writeLabels(rows, { store, experimentId: experiment.id, scorers: labelScorers(scorersFor()), mayGoOn: () => true });
   const note = async (experiment: Experiment, rows: LabeledRow[], store?: MlflowClient): Promise<NoteOutcome[]> => {
-    const outcomes = await writer(experiment, store).write(rows);
+    const { outcomes } = await written(experiment, rows, store);
     return rows.map((row) => outcomes.get(row) as NoteOutcome);
   };
   const expectations = (traceId: string, spanId?: string) =>
@@ -211,22 +211,20 @@ export function testLabels(setup: () => LabelSetup): void {
     let requests = 0;
     proxy.rule((request) => {
       if (isPost(request) && request.path.includes(ids[3] as string)) return { kind: 'reply', status: 400, body: '{}' };
-      if (isPost(request) && request.path.includes(ids[7] as string)) return { kind: 'reply', status: 500 };
+      if (isPost(request) && request.path.includes(ids[0] as string)) return { kind: 'reply', status: 500 };
       requests += 1;
       return faults[requests % faults.length];
     });
-    const labels = writer(experiment, client);
-    const outcomes = await labels.write(rows.slice(0, 11));
-    // Whether one of them is at fault, or the server, shows when it takes the next one.
-    for (const [row, outcome] of await labels.write(rows.slice(11))) outcomes.set(row, outcome);
-    expect(labels.failure).toBeUndefined();
+    // Whether the first one is at fault, or the server, shows when it takes others.
+    const { outcomes, failure } = await written(experiment, rows, client);
+    expect(failure).toBeUndefined();
     expect(rows.map((row) => outcomes.get(row))).toEqual(
-      ids.map((_, n) => (n === 3 ? 'MlflowRefused' : n === 7 ? 'MlflowFailed' : 'noted')),
+      ids.map((_, n) => (n === 3 ? 'MlflowRefused' : n === 0 ? 'MlflowFailed' : 'noted')),
     );
     proxy.rule(() => undefined);
     const stored = await setup().client.getTraces(experiment.id, ids);
     expect(ids.map((id) => stored.get(id)?.assessments.filter(({ name }) => name === NAME).length)).toEqual(
-      ids.map((_, n) => (n === 3 || n === 7 ? 0 : 1)),
+      ids.map((_, n) => (n === 3 || n === 0 ? 0 : 1)),
     );
     // A server that refuses or fails on everything is not a fault of the labels.
     const fails = (status: number) => {

@@ -3,7 +3,7 @@
 import { projectPath } from '../../local/project-root.ts';
 import { DEFAULT_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
-import { LabelWriter } from '../../src/ground-truth/note/label-writer.ts';
+import { writeLabels } from '../../src/ground-truth/note/label-writer.ts';
 import { labelScorers } from '../../src/judge/scorers/label-scorers.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
@@ -230,18 +230,17 @@ export function testPeopleAndJudge(version: string, setup: () => Calibration): v
         traces,
         new Map(traces.map(({ traceId }, n) => [traceId, verdicts[n] ?? []])),
       );
-      const labels = new LabelWriter({
-        store: client,
-        experimentId: experiment.id,
-        scorers: labelScorers(scorersFor()),
-        mayGoOn: () => true,
-      });
       // People say yes to the first eight. Every second answer is right.
       const rows = traces.flatMap(({ traceId }, n) => [
         labeled(traceId, n < 8 ? 1 : 0, { scorer: 'safety', by: 'ann@example.com' }),
         labeled(traceId, n % 2 === 0 ? 'cat' : 'dog', { prediction: { value: 'cat' } }),
       ]);
-      await labels.write(rows);
+      await writeLabels(rows, {
+        store: client,
+        experimentId: experiment.id,
+        scorers: labelScorers(scorersFor()),
+        mayGoOn: () => true,
+      });
       client.close();
       const env = { MLFLOW_TRACKING_URI: mlflow.url };
       const people = await setup().calibrate(['--experiment', 'label-files'], env);

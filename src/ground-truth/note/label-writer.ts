@@ -3,11 +3,12 @@
 import { assessmentIdOf, childSpanIdOf } from '../../captures/trace/ids.ts';
 import type { LabeledRow, LabelScorer } from '../../core/contract/ground-truth.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
+import { batches } from '../../core/values/batches.ts';
 import { readLabel } from '../../core/values/scorer-values.ts';
 import { MlflowRefusedError, MlflowRetryableError } from '../../mlflow/errors.ts';
 import { CONCURRENT_WRITES } from '../../mlflow/existing-traces.ts';
 import { GROUND_TRUTH, labelMetadata } from '../../mlflow/plan-assessments.ts';
-import { RecentReads } from '../../mlflow/recent-reads.ts';
+import { recentReads } from '../../mlflow/recent-reads.ts';
 import {
   type LabelLeft,
   type NewAssessment,
@@ -84,11 +85,13 @@ function rightness({ row, label, prediction: { text, value } }: LabeledRow): Rec
 /** The outcome of a label in MLflow. */
 export type NoteOutcome = 'noted' | NotNoted;
 
-type Outcomes = Map<LabeledRow, NoteOutcome>;
 type OnFailure = (row: LabeledRow, error: Error) => void;
+type Wanted = { row: LabeledRow; assessment: NewAssessment };
 
 /** If MLflow refuses this many labels in a row, the fault is not in the labels. */
 const FAILURES_IN_A_ROW = 5;
+/** A label is a row of a trace, so these are at most as many traces, which one request reads. */
+const LABELS_PER_BATCH = 100;
 
 interface Options {
   store: Pick<TraceStore, 'getTraces' | 'getExperiment' | 'writeAssessments'>;
@@ -98,88 +101,70 @@ interface Options {
   mayGoOn(): boolean;
 }
 
-export class LabelWriter {
-  readonly #options: Options;
-  readonly #scorers: ReadonlyMap<string, LabelScorer>;
-  #failedInARow = 0;
+/**
+ * Writes labels, and returns the outcome of each. Those for which there was no time are left out, and so are those on which the
+ * server failed, if it takes no other one after them; `failure` is then the reason.
+ *
+ * @throws the errors of an outage, of denied access, of a deleted experiment
+ */
+export async function writeLabels(
+  rows: readonly LabeledRow[],
+  { store, experimentId, scorers, mayGoOn }: Options,
+): Promise<{ outcomes: Map<LabeledRow, NoteOutcome>; failure: Error | undefined }> {
+  const byName = new Map(scorers.map((scorer) => [scorer.name, scorer]));
+  const outcomes = new Map<LabeledRow, NoteOutcome>();
   /** The server failed on these (500), and has taken no label since. It may be the server's fault. */
-  readonly #suspects = new Map<LabeledRow, Error>();
+  const suspects = new Map<LabeledRow, Error>();
+  let failedInARow = 0;
 
-  constructor(options: Options) {
-    this.#options = options;
-    this.#scorers = new Map(options.scorers.map((scorer) => [scorer.name, scorer]));
-  }
-
-  /**
-   * Writes labels, and returns the outcome of each. Those for which there was no time are left out, and so are those on
-   * which the server failed, until it takes another one; `failure` is then the reason.
-   *
-   * @param rows of at most 100 traces, which are then read in one request
-   * @throws the errors of an outage, of denied access, of a deleted experiment
-   */
-  async write(rows: readonly LabeledRow[]): Promise<Outcomes> {
-    const outcomes: Outcomes = new Map();
-    await this.#write(rows, outcomes, (row, error) => this.#suspects.set(row, error));
-    if (this.#failedInARow > 0) return outcomes;
-    // The server works. What it fails on again is at fault itself.
-    const suspects = [...this.#suspects.keys()];
-    this.#suspects.clear();
-    await this.#write(suspects, outcomes, (row) => outcomes.set(row, 'MlflowFailed'));
-    return outcomes;
-  }
-
-  async #write(rows: readonly LabeledRow[], outcomes: Outcomes, onFailure: OnFailure): Promise<void> {
-    const wanted = new Map<string, { row: LabeledRow; assessment: NewAssessment }[]>();
-    for (const row of rows) {
-      const assessment = labelAssessment(row, this.#scorers);
-      if ('notNoted' in assessment) outcomes.set(row, assessment.notNoted);
-      else wanted.set(row.traceId, [...(wanted.get(row.traceId) ?? []), { row, assessment }]);
-    }
-    const { store, experimentId, mayGoOn } = this.#options;
-    const reads = new RecentReads((ids) => store.getTraces(experimentId, ids), [...wanted.keys()], false);
-    await forEachConcurrently(CONCURRENT_WRITES, wanted, async ([traceId, labels]) => {
-      if (!mayGoOn()) return;
-      const [trace] = await reads.of([traceId], false);
-      if (trace === undefined) for (const { row } of labels) outcomes.set(row, 'TraceMissing');
-      else await this.#writeTo(trace, labels, outcomes, onFailure);
-    });
-  }
-
-  /** Why labels are neither written nor given up. */
-  get failure(): Error | undefined {
-    return [...this.#suspects.values()][0];
-  }
-
-  async #writeTo(
-    trace: StoredTrace,
-    labels: readonly { row: LabeledRow; assessment: NewAssessment }[],
-    outcomes: Outcomes,
-    onFailure: OnFailure,
-  ): Promise<void> {
+  /** @throws the error, if it may be that of every label */
+  const isRefused = async (error: Error): Promise<boolean> => {
+    failedInARow += 1;
+    if (failedInARow >= FAILURES_IN_A_ROW) throw error;
+    if (error instanceof MlflowRefusedError) await store.getExperiment(experimentId);
+    return error instanceof MlflowRefusedError;
+  };
+  const writeTo = async (trace: StoredTrace, labels: readonly Wanted[], onFailure: OnFailure): Promise<void> => {
     const [only, ...others] = labels;
     if (only === undefined) return;
     try {
       const assessments = labels.map(({ assessment }) => assessment);
-      const result = await this.#options.store.writeAssessments(trace, assessments);
+      const result = await store.writeAssessments(trace, assessments);
       for (const { row, assessment } of labels) outcomes.set(row, outcomeOf(result, assessment));
-      this.#failedInARow = 0;
+      failedInARow = 0;
     } catch (error) {
       if (!mayBeTheLabel(error)) throw error;
       // One by one, only the label at fault is left out.
-      if (others.length > 0) for (const one of labels) await this.#writeTo(trace, [one], outcomes, onFailure);
-      else if (await this.#isRefused(error)) outcomes.set(only.row, 'MlflowRefused');
+      if (others.length > 0) for (const one of labels) await writeTo(trace, [one], onFailure);
+      else if (await isRefused(error)) outcomes.set(only.row, 'MlflowRefused');
       else onFailure(only.row, error);
     }
+  };
+  const writeAll = async (some: readonly LabeledRow[], onFailure: OnFailure): Promise<void> => {
+    const wanted = new Map<string, Wanted[]>();
+    for (const row of some) {
+      const assessment = labelAssessment(row, byName);
+      if ('notNoted' in assessment) outcomes.set(row, assessment.notNoted);
+      else wanted.set(row.traceId, [...(wanted.get(row.traceId) ?? []), { row, assessment }]);
+    }
+    const existing = recentReads((ids) => store.getTraces(experimentId, ids), [...wanted.keys()], false);
+    await forEachConcurrently(CONCURRENT_WRITES, wanted, async ([traceId, labels]) => {
+      if (!mayGoOn()) return;
+      const [trace] = await existing([traceId], false);
+      if (trace === undefined) for (const { row } of labels) outcomes.set(row, 'TraceMissing');
+      else await writeTo(trace, labels, onFailure);
+    });
+  };
+  for (const batch of batches(rows, LABELS_PER_BATCH)) {
+    if (!mayGoOn()) break;
+    await writeAll(batch, (row, error) => suspects.set(row, error));
+    if (failedInARow > 0) continue;
+    // The server works. What it fails on again is at fault itself.
+    const again = [...suspects.keys()];
+    suspects.clear();
+    await writeAll(again, (row) => outcomes.set(row, 'MlflowFailed'));
   }
-
-  /** @throws the error, if it may be that of every label */
-  async #isRefused(error: Error): Promise<boolean> {
-    this.#failedInARow += 1;
-    if (this.#failedInARow >= FAILURES_IN_A_ROW) throw error;
-    const isRefused = error instanceof MlflowRefusedError;
-    if (isRefused) await this.#options.store.getExperiment(this.#options.experimentId);
-    return isRefused;
-  }
+  return { outcomes, failure: [...suspects.values()][0] };
 }
 
 /** MLflow refuses what it cannot store, and some of its versions fail on it. Other failures are the server's. */

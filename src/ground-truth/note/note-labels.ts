@@ -8,10 +8,9 @@ import type { Storage } from '../../core/aws/storage.ts';
 import type { LabeledRow } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
-import { batches } from '../../core/values/batches.ts';
 import { readLabeled, rewriteHour } from '../join/labeled-store.ts';
 import { type NoteResult, STEP_RESERVE_MS, type StepDependencies } from '../types.ts';
-import { LabelWriter, type NoteOutcome } from './label-writer.ts';
+import { type NoteOutcome, writeLabels } from './label-writer.ts';
 
 /** For the labels that are being written when the time is over, and for the hours. */
 const RESERVE_MS = 2 * STEP_RESERVE_MS;
@@ -19,8 +18,6 @@ const RESERVE_MS = 2 * STEP_RESERVE_MS;
 const MAX_LABELS = 20_000;
 const MAX_CHARS = 32 * 1024 * 1024;
 const MAX_HOURS = 200;
-/** A label is a row of a trace, so these are at most as many traces, which one request reads. */
-const LABELS_PER_BATCH = 100;
 const HOURS_AT_ONCE = 4;
 
 /** An hour with labels that MLflow does not have. */
@@ -45,17 +42,12 @@ export async function noteLabels(_cursor: string | null, deps: StepDependencies)
   const mlflow = await deps.mlflow();
   const { id: experimentId } = await mlflow.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
   const mayGoOn = (): boolean => remainingMs() > RESERVE_MS;
-  const writer = new LabelWriter({ store: mlflow, experimentId, scorers, mayGoOn });
   const rows = hours.flatMap((one) => one.rows);
-  const outcomes = new Map<LabeledRow, NoteOutcome>();
-  for (const batch of batches(rows, LABELS_PER_BATCH)) {
-    if (!mayGoOn()) break;
-    for (const [row, outcome] of await writer.write(batch)) outcomes.set(row, outcome);
-  }
+  const { outcomes, failure } = await writeLabels(rows, { store: mlflow, experimentId, scorers, mayGoOn });
   await forEachConcurrently(HOURS_AT_ONCE, hours, (hour) =>
     keepOutcomes(storage, environment.WORK_BUCKET, hour, outcomes),
   );
-  if (writer.failure !== undefined) throw writer.failure;
+  if (failure !== undefined) throw failure;
   const isDone = isAll && outcomes.size === rows.length;
   return { cursor: isDone ? null : 'more', ...countsOf(outcomes) };
 }
