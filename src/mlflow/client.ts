@@ -1,7 +1,7 @@
 /** Assembles the MLflow client, which implements the pipeline's port `TraceStore`. */
 import type { S3Client } from '@aws-sdk/client-s3';
+import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import type { AwsCredentialIdentityProvider } from '@smithy/types';
-import { PermanentError } from '../core/errors/errors.ts';
 import type { RetryPolicy } from '../core/process/retry.ts';
 import type { MlflowLimits } from '../limits/limits.ts';
 import { type Authorizer, anonymous, type MlflowSecretSource, secretAuthorizer, sigV4Authorizer } from './auth.ts';
@@ -27,7 +27,7 @@ export interface MlflowClientOptions {
   customEndpoint?: string;
   /** For a URL. A function is called on first use, and again when the server stops accepting the secret. */
   secret?: MlflowSecretSource;
-  /** Signs requests to an ARN. */
+  /** Signs requests to an ARN. Default: those of the environment. */
   credentials?: AwsCredentialIdentityProvider;
   /** Puts spans into the S3 bucket of the experiment, if the server does not accept spans. */
   s3?: S3Client;
@@ -40,7 +40,7 @@ export interface MlflowClientOptions {
 
 export type MlflowClient = ReturnType<typeof createMlflowClient>;
 
-/** @throws PermanentError `MlflowTrackingUriInvalid`, `MlflowCredentialsMissing` */
+/** @throws PermanentError `MlflowTrackingUriInvalid` */
 export function createMlflowClient(options: MlflowClientOptions) {
   const target = parseTrackingUri(options.trackingUri, options.customEndpoint);
   const transport = createHttpTransport();
@@ -88,9 +88,5 @@ export function createMlflowClient(options: MlflowClientOptions) {
 
 function authorizerFor(target: TrackingTarget, options: MlflowClientOptions): Authorizer {
   if (target.kind === 'url') return options.secret ? secretAuthorizer(options.secret) : anonymous;
-  if (options.credentials) return sigV4Authorizer(target, options.credentials);
-  throw new PermanentError('MlflowCredentialsMissing', 'SageMaker MLflow requires signed requests', {
-    expected: 'AWS credentials among the options of the MLflow client',
-    where: target.arn,
-  });
+  return sigV4Authorizer(target, options.credentials ?? defaultProvider());
 }

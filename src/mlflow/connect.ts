@@ -2,7 +2,6 @@
 
 import type { S3Client } from '@aws-sdk/client-s3';
 import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
-import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { isObject } from '../captures/json.ts';
 import { loadSecret } from '../core/aws/secret.ts';
 import { PermanentError } from '../core/errors/errors.ts';
@@ -54,7 +53,6 @@ export function mlflowOf(
   return createMlflowClient({
     trackingUri,
     customEndpoint: settings.SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT,
-    credentials: defaultProvider(),
     secret: login ?? (secretArn === undefined ? undefined : () => loadMlflowSecret(undefined, secretArn)),
     s3,
     ...limits,

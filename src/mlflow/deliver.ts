@@ -63,35 +63,44 @@ export class Deliveries<T extends { traceId: string }> {
    * @throws failures that must stop the writing: an outage, denied access, a deleted experiment, a missing route
    */
   async deliver(batch: readonly T[]): Promise<void> {
-    let rest = batch;
+    const open = { batch };
     let unknown = false;
     for (let attempt = 1; ; attempt += 1) {
       try {
-        const { before, inTurn, send } = this.#delivery;
-        if (before) {
-          rest = await this.#absent(rest, unknown);
-          if (rest.length > 0) await before(rest);
-        }
-        const wasSent = unknown && !before;
-        const lookAndSend = async (): Promise<void> => {
-          rest = await this.#absent(rest, wasSent);
-          if (rest.length > 0) await send(rest);
-        };
-        if (rest.length > 0) await inTurn(lookAndSend);
+        await this.#send(open, unknown);
         this.#failedInARow = 0;
-        this.#result.written.push(...rest.map(({ traceId }) => traceId));
         return;
       } catch (error) {
-        if (error instanceof MlflowRefusedError) return this.#refused(rest, error);
+        if (error instanceof MlflowRefusedError) return this.#refused(open.batch, error);
         if (!(error instanceof MlflowRetryableError)) throw error;
         unknown ||= error.outcome === 'unknown';
-        if (attempt >= SENDS_BEFORE_HALVING && mayBeTheContent(error)) return this.#failed(rest, error);
+        if (attempt >= SENDS_BEFORE_HALVING && mayBeTheContent(error)) return this.#failed(open.batch, error);
         const wait = waitAfter(this.#delivery.retry, attempt, error.retryAfterMs);
         if (wait === undefined) throw error;
         // The server may still process a timed-out request. The longest wait lets it finish before the next read.
         await sleep(error.mayBeInProgress ? Math.max(wait, this.#delivery.retry.capMs) : wait);
       }
     }
+  }
+
+  /**
+   * Sends once what does not exist of a batch.
+   *
+   * @param open traces that are found to exist leave its batch
+   * @param unknown an attempt before may have written them
+   */
+  async #send(open: { batch: readonly T[] }, unknown: boolean): Promise<void> {
+    const { before, inTurn, send } = this.#delivery;
+    const look = async (sent: boolean): Promise<boolean> => {
+      open.batch = await this.#absent(open.batch, sent);
+      return open.batch.length > 0;
+    };
+    if (before && (await look(unknown))) await before(open.batch);
+    if (open.batch.length === 0) return;
+    await inTurn(async () => {
+      if (await look(unknown && !before)) await send(open.batch);
+    });
+    this.#result.written.push(...open.batch.map(({ traceId }) => traceId));
   }
 
   /**
@@ -131,20 +140,17 @@ export class Deliveries<T extends { traceId: string }> {
    * @throws MlflowRetryableError if suspects remain after all rounds; and failures that must stop the writing
    */
   async #trySuspects(): Promise<void> {
-    const { retry, control, existing } = this.#delivery;
+    const { retry, control } = this.#delivery;
     let open = this.#suspects.map((suspect) => ({ ...suspect, proofs: 0 }));
     for (let round = 0; round < MAX_ROUNDS && open.length > 0; round += 1) {
       await sleep(Math.random() * Math.min(retry.capMs, retry.baseMs * MAX_WAIT_FACTOR));
       const isHealthy = await succeeds(control);
-      const traces = open.map(({ trace }) => trace);
-      // Each suspect has failed with an unknown outcome, so it may exist.
-      const found = await existing(traces, true);
       const undecided: typeof open = [];
       for (const suspect of open) {
         const { trace } = suspect;
         try {
-          const outcome = found.get(trace.traceId) ?? (await this.#sendAlone(trace));
-          this.#result[outcome].push(trace.traceId);
+          // It has failed with an unknown outcome, so it may exist.
+          await this.#send({ batch: [trace] }, true);
         } catch (error) {
           if (error instanceof MlflowRefusedError) {
             await this.#refused([trace], error);
@@ -159,17 +165,6 @@ export class Deliveries<T extends { traceId: string }> {
       open = undecided;
     }
     if (open[0]) throw open[0].error;
-  }
-
-  /** Sends a trace, unless it exists by now. Returns its outcome. */
-  async #sendAlone(trace: T): Promise<'written' | 'alreadyThere'> {
-    const { before, inTurn, existing, send } = this.#delivery;
-    await before?.([trace]);
-    return inTurn(async () => {
-      const outcome = (await existing([trace], false)).get(trace.traceId);
-      if (outcome === undefined) await send([trace]);
-      return outcome ?? 'written';
-    });
   }
 
   /** Settles the traces that exist, and returns the others. */

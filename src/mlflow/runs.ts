@@ -2,12 +2,12 @@
 import * as z from 'zod';
 import { withRetries } from '../core/process/retry.ts';
 import { batches } from '../core/values/batches.ts';
+import { doesNotExist } from './errors.ts';
 import { anyReply } from './replies.ts';
 import type { MlflowRest } from './rest.ts';
 
 const runSchema = z.object({
   info: z.object({ run_id: z.string(), artifact_uri: z.string(), status: z.string() }),
-  data: z.object({ tags: z.array(z.object({ key: z.string(), value: z.string() })).default([]) }).default({ tags: [] }),
 });
 const runReply = z.object({ run: runSchema });
 const runsReply = z.object({ runs: z.array(runSchema).default([]) });
@@ -176,11 +176,9 @@ export async function tellFailure(
     await rest.repeat(post('set-tag', json), anyReply);
     return;
   }
-  // MLflow refuses to delete a missing tag, so each attempt first checks whether it exists.
-  await withRetries(rest.retry, async () => {
-    const { tags } = (await rest.once(get(runId), runReply)).run.data;
-    if (!tags.some(({ key }) => key === FAILURE_TAG)) return;
-    const json = { run_id: runId, key: FAILURE_TAG };
-    await rest.once(post('delete-tag', json), anyReply);
+  const json = { run_id: runId, key: FAILURE_TAG };
+  // Most runs do not have it.
+  await rest.repeat(post('delete-tag', json), anyReply).catch((error: unknown) => {
+    if (!doesNotExist(error)) throw error;
   });
 }

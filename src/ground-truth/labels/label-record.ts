@@ -48,9 +48,11 @@ export function labelOfJson(text: string, at: Pick<Label, 'line' | 'timeMs'>, se
   const isModelMonitors = data !== undefined;
   const fields = isModelMonitors ? { ...rest, ...(isObject(metadata) ? metadata : {}) } : parsed.value;
   const places = placesOf(Object.keys(fields).map((name) => [name, name] as const));
+  const own = isModelMonitors ? modelMonitorData(data) : undefined;
+  if (own !== undefined && 'problem' in own) return own.problem;
   return labelOf(
     (field) => {
-      if (field === 'value' && isModelMonitors) return modelMonitorData(data);
+      if (field === 'value' && isModelMonitors) return own?.value;
       return places[field]
         .map((name) => (fields as JsonObject)[name])
         .find((value) => value !== undefined && value !== null);
@@ -60,30 +62,22 @@ export function labelOfJson(text: string, at: Pick<Label, 'line' | 'timeMs'>, se
   );
 }
 
-/** A value that a record has no text for: why there is none. */
-class Unreadable {
-  readonly problem: LabelProblem;
-
-  constructor(found: LabelProblem) {
-    this.problem = found;
-  }
-}
-
-/** Returns the label in Model Monitor's `groundTruthData`. */
-function modelMonitorData(side: unknown): unknown {
+/** Returns the label in Model Monitor's `groundTruthData`, or why it cannot be read. */
+function modelMonitorData(side: unknown): { value?: unknown } | { problem: LabelProblem } {
   const data = capturedData(side);
-  if (data === undefined) return undefined;
-  if ('problem' in data) return new Unreadable(problem('UnknownEncoding', `its data is ${data.problem}`));
+  if (data === undefined) return {};
+  if ('problem' in data) return { problem: problem('UnknownEncoding', `its data is ${data.problem}`) };
   const text = 'text' in data ? data.text : data.bytes.toString();
   if (isObject(side) && String(side.encoding).toUpperCase() === 'JSON') {
     const parsed = parseJson(text);
-    const value = parsed.ok ? parsed.value : new Unreadable(impossible(`of its data, ${parsed.problem}`));
-    return Array.isArray(value) && value.length === 1 ? value[0] : value;
+    if (!parsed.ok) return { problem: impossible(`of its data, ${parsed.problem}`) };
+    const { value } = parsed;
+    return { value: Array.isArray(value) && value.length === 1 ? value[0] : value };
   }
   const csv = parseCsvReply(text);
   const cells = 'rows' in csv ? csv.rows.flat() : [];
-  if (cells.length > 1) return new Unreadable(impossible(`its data has ${cells.length} values; expected: one`));
-  return cells[0];
+  if (cells.length > 1) return { problem: impossible(`its data has ${cells.length} values; expected: one`) };
+  return { value: cells[0] };
 }
 
 /**
@@ -108,7 +102,6 @@ export function labelOf(
     if (field !== 'by' || names.scorer !== undefined) names[field] = name;
   }
   const raw = get('value');
-  if (raw instanceof Unreadable) return raw.problem;
   const value = isExactNumber(raw) ? raw.rawJSON : raw;
   const wrong = whyImpossible(value, names.scorer === undefined ? settings : undefined);
   return wrong === undefined ? { id, value: value as LabelValue, ...names, line, timeMs } : impossible(wrong);

@@ -17,16 +17,18 @@ const SHOWN_NAMES = 10;
 
 /** Errors of one file. The other files are still read. */
 const OF_THE_FILE = ['NoIdColumn', 'NoLabelColumn', 'NotJsonLines', 'NotUtf8', 'NotGzip', 'LabelFileTooLarge'];
-/** What the storage says of a file, in the words for captures. */
-const OF_CAPTURES: Record<string, string | undefined> = {
-  CaptureChanged: 'LabelFileChanged',
-  CaptureMissing: 'LabelFileMissing',
-  CaptureArchived: 'LabelFileArchived',
-};
-const SAID_OF_CAPTURES: Record<string, string | undefined> = {
-  LabelFileChanged: 'The label file was overwritten while it was read; read it again',
-  LabelFileMissing: 'The label file was deleted before it was read',
-  LabelFileArchived: 'S3 has archived the label file; restore it, and read it again',
+const MISSING = { name: 'LabelFileMissing', message: 'The label file was deleted before it was read' };
+/** What the storage says of a file in the words for captures. */
+const SAID_OF_CAPTURES: Record<string, LabelFileReport['error']> = {
+  CaptureChanged: {
+    name: 'LabelFileChanged',
+    message: 'The label file was overwritten while it was read; read it again',
+  },
+  CaptureMissing: MISSING,
+  CaptureArchived: {
+    name: 'LabelFileArchived',
+    message: 'S3 has archived the label file; restore it, and read it again',
+  },
 };
 
 /**
@@ -108,7 +110,7 @@ async function readFile(
   const workBucket = deps.environment.WORK_BUCKET;
   if ((await storage.head(workBucket, reportKey)) !== undefined) return reportKey;
   const fileLog = new FileLog(digest, deps);
-  const error = facts === undefined ? missing() : await readInto(fileLog, facts, deps);
+  const error = facts === undefined ? MISSING : await readInto(fileLog, facts, deps);
   if (error === 'noTime' && !isFirst) return undefined;
   const report: LabelFileReport = {
     bucket,
@@ -122,8 +124,6 @@ async function readFile(
   logger.info('A label file was read', { bucket, key, counts: report.counts, reasons: report.reasons, error });
   return reportKey;
 }
-
-const missing = () => ({ name: 'LabelFileMissing', message: SAID_OF_CAPTURES.LabelFileMissing as string });
 
 const tooSlow = () => ({
   name: 'LabelFileTooLarge',
@@ -146,10 +146,10 @@ async function readInto(
     await fileLog.flush();
     return undefined;
   } catch (error) {
-    const { name, message } = toNamedError(error);
-    const known = OF_THE_FILE.includes(name) ? name : OF_CAPTURES[name];
+    const named = toNamedError(error);
+    const known = OF_THE_FILE.includes(named.name) ? named : SAID_OF_CAPTURES[named.name];
     if (known === undefined || !(error instanceof PermanentError)) throw error;
-    return { name: known, message: SAID_OF_CAPTURES[known] ?? message };
+    return known;
   }
 }
 

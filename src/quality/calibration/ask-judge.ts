@@ -31,19 +31,15 @@ function labeledVerdict(
   { value, rationale }: Pick<Extract<Verdict, { outcome: 'verdict' }>, 'value' | 'rationale'>,
   judge: string,
 ): LabeledVerdict {
-  const { id, scorer, label, labelRationale, traceId } = item;
+  const { messages: _, tools: __, ...facts } = item;
+  const texts = { request: lastUserText(item), reply: replyText(item) };
   return {
-    id,
-    scorer,
-    label,
-    labelRationale,
+    ...facts,
+    ...texts,
     verdict: value,
     verdictRationale: rationale || undefined,
-    agrees: label === value,
-    traceId,
     judge,
-    request: lastUserText(item),
-    reply: replyText(item),
+    agrees: item.label === value,
   };
 }
 

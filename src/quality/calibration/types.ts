@@ -25,21 +25,14 @@ export interface LabeledItem {
 }
 
 /** An item with its label and the judge's verdict. */
-export interface LabeledVerdict {
-  id: string;
-  scorer: string;
-  label: AssessmentValue;
-  labelRationale?: string;
+export interface LabeledVerdict extends Omit<LabeledItem, 'messages' | 'tools' | 'reply' | 'verdict'> {
   verdict: AssessmentValue;
-  verdictRationale?: string;
   agrees: boolean;
   /** Captures that it stands for. Absent: as many as any other. */
   weight?: number;
-  traceId?: string;
   /** Time of the inference, epoch milliseconds. */
   inferenceMs?: number;
   variant?: string;
-  judge?: string;
   /** The user's last message and the reply, as text. */
   request: string;
   reply: string;

@@ -235,12 +235,6 @@ describe('credentials', () => {
     const { client } = managed({ ...FAST, attempts: 2 } as typeof FAST);
     await expect(client.getExperiment('7')).rejects.toMatchObject({ name: 'CredentialsExpired' });
   });
-
-  test('are required for an ARN', () => {
-    expect(() => createMlflowClient({ trackingUri: MANAGED_ARNS.app })).toThrow(
-      expect.objectContaining({ name: 'MlflowCredentialsMissing' }),
-    );
-  });
 });
 
 describe('the capabilities of the server', () => {
