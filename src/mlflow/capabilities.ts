@@ -9,13 +9,10 @@ export interface ServerCapabilities {
   version: string | undefined;
   /** Accepts many traces in one OTLP request, with tags and sessions. */
   otlp: boolean;
-  /** Reads traces by `batchGetInfos`, otherwise by search. */
-  batchRead: boolean;
 }
 
 /** Earlier servers have no routes for the traces and assessments that are written: 3.0.0 and 3.1.4 were read. */
 const OLDEST = '3.2';
-const BATCH_READ_SINCE = '3.11';
 /**
  * Before 3.13, `/v1/traces` drops tags. 3.13 gives all traces of a request the tags of the last one, and puts quotes
  * around sessions. Until 3.16, the tokens of a span that arrives twice are counted twice. Overlapping runs, or a request
@@ -35,19 +32,15 @@ export function capabilitiesOf(version: string | undefined): ServerCapabilities 
       expected: `version ${OLDEST} or newer, such as a SageMaker mlflow-app; AWS’s tracking servers run 3.0 at most`,
     });
   }
-  return {
-    version,
-    otlp: isSince(OTLP_SINCE),
-    batchRead: isSince(BATCH_READ_SINCE),
-  };
+  return { version, otlp: isSince(OTLP_SINCE) };
 }
 
 export class CapabilityProbe {
   readonly #rest: MlflowRest;
   #known: Promise<ServerCapabilities> | undefined;
   #checkedAtMs = 0;
-  /** Capabilities of the version that turned out missing, for example behind a gateway with fewer routes. */
-  readonly #missing = new Set<'otlp' | 'batchRead'>();
+  /** OTLP turned out missing, for example behind a gateway with fewer routes. */
+  #lacksOtlp = false;
 
   constructor(rest: MlflowRest) {
     this.#rest = rest;
@@ -65,17 +58,16 @@ export class CapabilityProbe {
     return this.#known;
   }
 
-  /** Notes that a capability turned out missing, and asks again, because the server may have been replaced. */
-  async lacks(capability: 'otlp' | 'batchRead'): Promise<ServerCapabilities> {
-    this.#missing.add(capability);
+  /** Notes that OTLP turned out missing, and asks again, because the server may have been replaced. */
+  async lacksOtlp(): Promise<void> {
+    this.#lacksOtlp = true;
     this.#known = undefined;
-    return this.get();
+    await this.get();
   }
 
   async #probe(): Promise<ServerCapabilities> {
     const can = capabilitiesOf(await this.#version());
-    for (const capability of this.#missing) can[capability] = false;
-    return can;
+    return { ...can, otlp: can.otlp && !this.#lacksOtlp };
   }
 
   async #version(): Promise<string | undefined> {

@@ -9,14 +9,7 @@ import { batches } from '../core/values/batches.ts';
 import type { CapabilityProbe } from './capabilities.ts';
 import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
 import { planAssessments } from './plan-assessments.ts';
-import {
-  type AssessmentReply,
-  anyReply,
-  assessmentReply,
-  searchReply,
-  type TraceInfoReply,
-  traceInfosReply,
-} from './replies.ts';
+import { type AssessmentReply, anyReply, assessmentReply, searchReply, type TraceInfoReply } from './replies.ts';
 import type { Call, MlflowRest } from './rest.ts';
 import { assessmentJson, assessmentUpdateJson } from './trace-json.ts';
 import {
@@ -42,37 +35,14 @@ export async function readTraces(
   const ids = [...new Set(traceIds)];
   const found = new Map<string, StoredTrace>();
   await forEachConcurrently(CONCURRENT_READS, batches(ids, IDS_PER_READ), async (part) => {
-    const infos = await readPart(rest, probe, experimentId, part);
     const { otlp } = await probe.get();
-    for (const stored of infos.map(storedTrace)) {
-      found.set(stored.traceId, otlp && lacksSpans(stored) ? { ...stored, lacksSpans: true } : stored);
+    const filter = `request_id IN (${part.map((id) => `'${id}'`).join(',')})`;
+    for await (const page of searchTraces(rest, experimentId, { filter })) {
+      for (const stored of page.map(storedTrace)) {
+        found.set(stored.traceId, otlp && lacksSpans(stored) ? { ...stored, lacksSpans: true } : stored);
+      }
     }
   });
-  return found;
-}
-
-async function readPart(
-  rest: MlflowRest,
-  probe: CapabilityProbe,
-  experimentId: string,
-  ids: string[],
-): Promise<TraceInfoReply[]> {
-  if ((await probe.get()).batchRead) {
-    try {
-      const call = { method: 'POST', path: '/api/3.0/mlflow/traces/batchGetInfos', json: { trace_ids: ids } } as const;
-      return (await rest.repeat(call, traceInfosReply)).trace_infos;
-    } catch (error) {
-      if (!(error instanceof MlflowRefusedError) || !error.routeMissing) throw error;
-      await probe.lacks('batchRead');
-    }
-  }
-  return search(rest, experimentId, ids);
-}
-
-async function search(rest: MlflowRest, experimentId: string, ids: string[]): Promise<TraceInfoReply[]> {
-  const found: TraceInfoReply[] = [];
-  const filter = `request_id IN (${ids.map((id) => `'${id}'`).join(',')})`;
-  for await (const page of searchTraces(rest, experimentId, { filter })) found.push(...page);
   return found;
 }
 

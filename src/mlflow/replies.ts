@@ -53,7 +53,6 @@ const traceInfo = z.object({
 export type AssessmentReply = z.infer<typeof assessment>;
 export type TraceInfoReply = z.infer<typeof traceInfo>;
 
-export const traceInfosReply = z.object({ trace_infos: z.array(traceInfo).default([]) });
 export const searchReply = z.object({ traces: z.array(traceInfo).default([]), next_page_token: z.string().optional() });
 export const anyReply = z.unknown();
 

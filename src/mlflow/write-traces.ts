@@ -219,7 +219,7 @@ export class TraceWriter {
       return { result: await work() };
     } catch (error) {
       if (!this.#lacksOtlp(error)) throw error;
-      await probe.lacks('otlp');
+      await probe.lacksOtlp();
       return undefined;
     }
   }

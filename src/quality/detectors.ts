@@ -15,6 +15,7 @@ import type {
   QualityObservations,
 } from '../core/contract/quality.ts';
 import { worstFirst } from '../core/values/gravity.ts';
+import { jsonIn } from '../core/values/json-in.ts';
 import {
   createDetector,
   type Detector,
@@ -74,14 +75,10 @@ export interface DetectorsState {
 
 /** @returns `undefined` if the text is not a state */
 export function parseState(text: string): DetectorsState | undefined {
-  try {
-    const { settledUntil, horizonMs, outbox, objectives, tail, applied } = JSON.parse(text);
-    const isTree = [objectives, tail, applied].every((tree) => typeof tree === 'object' && tree !== null);
-    const isState = isTree && Number.isFinite(settledUntil) && Number.isFinite(horizonMs) && Array.isArray(outbox);
-    return isState ? { settledUntil, horizonMs, outbox, objectives, tail, applied } : undefined;
-  } catch {
-    return undefined;
-  }
+  const { settledUntil, horizonMs, outbox, objectives, tail, applied } = Object(jsonIn(text));
+  const isTree = [objectives, tail, applied].every((tree) => typeof tree === 'object' && tree !== null);
+  const isState = isTree && Number.isFinite(settledUntil) && Number.isFinite(horizonMs) && Array.isArray(outbox);
+  return isState ? { settledUntil, horizonMs, outbox, objectives, tail, applied } : undefined;
 }
 
 /** How long runs may differ in their duration, without being fed in another order than that of the inferences. */

@@ -16,20 +16,15 @@ const MAX_CELLS = 20_000;
 /** Days of one run, each of which is an object. */
 const MAX_DAYS = 1_100;
 
-export interface RunSumsState {
-  counts: QualityCounts;
-  /** Captures that are in no counts, because they would add more hours than a run may have. */
-  beyond: number;
-  failures: QualityFailures;
-  experimentId: string;
-}
+export type RunSumsState = Pick<RunSums, 'counts' | 'beyond' | 'failures' | 'experimentId'>;
 
 export class RunSums {
   readonly counts: QualityCounts = {};
-  readonly #failures: QualityFailures = {};
+  readonly failures: QualityFailures = {};
   /** That of the traces. */
   experimentId = '';
-  #beyond = 0;
+  /** Captures that are in no counts, because they would add more hours than a run may have. */
+  beyond = 0;
   #cells = 0;
   readonly #days = new Set<string>();
 
@@ -37,20 +32,20 @@ export class RunSums {
   restore({ counts, beyond, failures, experimentId }: RunSumsState): void {
     this.add(counts);
     this.fail(failures);
-    this.#beyond += beyond;
+    this.beyond += beyond;
     this.experimentId = experimentId;
   }
 
   /** Adds captures that failed an objective. */
   fail(failures: QualityFailures): void {
-    addFailures(this.#failures, failures);
+    addFailures(this.failures, failures);
   }
 
   add(counts: QualityCounts): void {
     for (const [hour, variants] of Object.entries(counts)) {
       for (const [variant, cell] of Object.entries(variants)) {
         if (this.#hasRoom(hour, variant)) addCell(branch(branch(this.counts, hour), variant), cell);
-        else this.#beyond += cell.captures ?? 0;
+        else this.beyond += cell.captures ?? 0;
       }
     }
   }
@@ -65,8 +60,8 @@ export class RunSums {
   }
 
   state(): RunSumsState {
-    const { counts, experimentId } = this;
-    return { counts, beyond: this.#beyond, failures: this.#failures, experimentId };
+    const { counts, beyond, failures, experimentId } = this;
+    return { counts, beyond, failures, experimentId };
   }
 
   /** Returns what the captures showed about the objectives; `undefined` if nothing was observed. */
@@ -83,29 +78,25 @@ export class RunSums {
         Object.fromEntries(variants.map(([variant, own]) => [variant, own.flatMap((one) => one.seconds)])),
       ];
     });
-    return { series: Object.fromEntries(series), failures: this.#failures };
+    return { series: Object.fromEntries(series), failures: this.failures };
   }
 
   /** Returns what the run has counted, by variant, and the hour of its first capture. */
   counted(): { first?: string; variants: Record<string, QualityCell> } {
-    const cells = cellsOf(this.counts).map(({ hour, variant, cell: { seconds: _, ...cell } }) => ({
-      hour,
-      variant,
-      cell,
-    }));
-    const variants = [...Map.groupBy(cells, ({ variant }) => variant)].map(([variant, own]) => [
-      variant,
-      sumOfCells(own),
-    ]);
+    const cells = cellsOf(this.counts);
+    const variants = [...Map.groupBy(cells, ({ variant }) => variant)].map(([variant, own]) => {
+      const { seconds: _, ...sum } = sumOfCells(own);
+      return [variant, sum];
+    });
     return { ...(cells[0] && { first: cells[0].hour }), variants: Object.fromEntries(variants) };
   }
 
   /** Returns a warning for the summary if counts are missing. */
   warnings(): string[] {
-    if (this.#beyond === 0) return [];
+    if (this.beyond === 0) return [];
     const most = `${MAX_CELLS} hours of variants on ${MAX_DAYS} days`;
     return [
-      `${this.#beyond} captures are in no counts, so \`rates\` does not know them: a run counts at most ${most}. Run such a backfill in several parts, or look at the captures' times`,
+      `${this.beyond} captures are in no counts, so \`rates\` does not know them: a run counts at most ${most}. Run such a backfill in several parts, or look at the captures' times`,
     ];
   }
 }

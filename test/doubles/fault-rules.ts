@@ -2,7 +2,7 @@
 import type { Fault, ProxiedRequest } from './fault-proxy.ts';
 
 export const isWrite = ({ method, path }: ProxiedRequest): boolean =>
-  method !== 'GET' && !/\/(search|batchGetInfos|experiments\/)/.test(path);
+  method !== 'GET' && !/\/(search|experiments\/)/.test(path);
 export const isTraceWrite = ({ method, path }: ProxiedRequest): boolean =>
   (method === 'POST' && /^\/(v1\/traces|api\/3\.0\/mlflow\/traces)$/.test(path)) || method === 'PUT';
 export const isVerdictWrite = ({ method, path, body }: ProxiedRequest): boolean =>

@@ -130,10 +130,6 @@ export async function startScriptedMlflow(
       return body === undefined ? { kind: 'reply', status: 404 } : { kind: 'reply', status: 200, body };
     }
     if (path.includes('/assessments')) return json(assessed(request));
-    if (path.endsWith('/batchGetInfos')) {
-      const { trace_ids: ids } = JSON.parse(request.body.toString()) as { trace_ids: string[] };
-      return json({ trace_infos: ids.filter((id) => taken.has(id)).map(info) });
-    }
     if (path.endsWith('/traces/search')) {
       const { filter } = JSON.parse(request.body.toString()) as { filter: string };
       return json({ traces: [...taken.keys()].filter((id) => filter.includes(id)).map(info) });

@@ -106,9 +106,10 @@ export class FunctionMemory {
         trace_location: { mlflow_experiment: { experiment_id: '7' } },
         tags: this.#stored.has(id) ? { 'mlflow.trace.spansLocation': 'TRACKING_STORE' } : {},
       });
-      if (path.endsWith('/batchGetInfos')) {
-        const { trace_ids: ids } = JSON.parse(body.toString()) as { trace_ids: string[] };
-        return json({ trace_infos: ids.filter((id) => this.#stored.has(id) || this.#posted.has(id)).map(info) });
+      if (path.endsWith('/traces/search')) {
+        const { filter } = JSON.parse(body.toString()) as { filter: string };
+        const ids = filter.match(/tr-[0-9a-f]+/g) ?? [];
+        return json({ traces: ids.filter((id) => this.#stored.has(id) || this.#posted.has(id)).map(info) });
       }
       if (path === '/api/3.0/mlflow/traces') {
         const { trace } = JSON.parse(body.toString()) as { trace: { trace_info: { trace_id: string } } };

@@ -9,7 +9,6 @@ import type {
   TruthInput,
 } from '../../src/core/contract/ground-truth.ts';
 import { truthKeys } from '../../src/core/contract/work-keys.ts';
-import { putIndex } from '../../src/ground-truth/index/index-store.ts';
 import { HourFile } from '../../src/ground-truth/index/prediction-index.ts';
 import { joinLabels } from '../../src/ground-truth/join/join-labels.ts';
 import { labeledHours, readLabeled } from '../../src/ground-truth/join/labeled-store.ts';
@@ -40,7 +39,7 @@ export async function index(storage: Storage, rows: readonly PredictionRow[], bu
     const file = new HourFile();
     for (const row of ofHour) file.add(row);
     const { body, digest } = file.end() ?? { body: Buffer.alloc(0), digest: '' };
-    await putIndex(storage, bucket, truthKeys.chunkIndex(hour, digest), body);
+    await storage.putBytes(bucket, truthKeys.chunkIndex(hour, digest), { body, type: 'application/gzip' });
   }
 }
 

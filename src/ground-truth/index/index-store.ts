@@ -35,10 +35,6 @@ const AT_ONCE = 8;
 const ID_AT = '{"id":"'.length;
 const QUOTE = 0x22;
 
-/** Writes a file that is named by its content. */
-export const putIndex = (storage: Storage, bucket: string, key: string, body: Buffer): Promise<void> =>
-  storage.putBytes(bucket, key, { body, type: 'application/gzip' });
-
 /** Yields the hours that have predictions, in order. */
 export async function* listHours(storage: Storage, bucket: string): AsyncGenerator<IndexHour> {
   let open: IndexHour | undefined;
@@ -151,6 +147,6 @@ async function mergeFiles(storage: Storage, bucket: string, hour: string, files:
   // Files in gzip can follow each other.
   const body = Buffer.concat(contents);
   const digest = hash('sha256', body).slice(0, DIGEST_CHARS);
-  await putIndex(storage, bucket, truthKeys.mergedIndex(hour, digest), body);
+  await storage.putBytes(bucket, truthKeys.mergedIndex(hour, digest), { body, type: 'application/gzip' });
   await forEachConcurrently(AT_ONCE, files, ({ key }) => removeObject(storage, bucket, key));
 }

@@ -15,7 +15,6 @@ import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
 import { addCell, nameOf, numberCounts } from '../../quality/cell.ts';
 import { hourOf } from '../../quality/tally.ts';
-import { putIndex } from './index-store.ts';
 import { predictionRows } from './predictions.ts';
 
 /** A file consists of gzip members, each of so much text. Characters. */
@@ -144,7 +143,8 @@ export class PredictionIndex {
     await forEachConcurrently(WRITES_AT_ONCE, this.#hours, async ([hour, all]) => {
       const file = (refused.size > 0 ? all.without(refused) : all).end();
       if (file === undefined) return;
-      await putIndex(storage, bucket, truthKeys.chunkIndex(hourOf(hour * HOUR_MS), file.digest), file.body);
+      const key = truthKeys.chunkIndex(hourOf(hour * HOUR_MS), file.digest);
+      await storage.putBytes(bucket, key, { body: file.body, type: 'application/gzip' });
     });
   }
 }

@@ -95,8 +95,8 @@ test('verdicts wait for the rate limit of the stack before the read that they de
   const steps: string[] = [];
   server.fault(({ path }) => {
     steps.push(path.replace(/.*\//, ''));
-    const body = JSON.stringify({ trace_infos: [INFO] });
-    return path.endsWith('/batchGetInfos') ? { kind: 'reply', status: 200, body } : undefined;
+    const body = JSON.stringify({ traces: [INFO] });
+    return path.endsWith('/traces/search') ? { kind: 'reply', status: 200, body } : undefined;
   });
   const take = async () => {
     steps.push('turn');
@@ -106,7 +106,7 @@ test('verdicts wait for the rate limit of the stack before the read that they de
     await paced.writeAssessments({ ...trace, readAtMs: 0 }, verdicts.slice(0, 2));
     const [probe, read] = [
       ['turn', 'version'],
-      ['turn', 'batchGetInfos'],
+      ['turn', 'search'],
     ];
     expect(steps).toEqual(['turn', 'turn', ...probe, ...read, 'assessments', 'assessments']);
     steps.length = 0;
@@ -144,14 +144,14 @@ test.each([
   server.fault(({ path }) => {
     seen.push(path);
     const reply = (body: object) => ({ kind: 'reply' as const, status: 200, body: JSON.stringify(body) });
-    if (path.endsWith('/batchGetInfos')) return reply({ trace_infos: [INFO] });
+    if (path.endsWith('/traces/search')) return reply({ traces: [INFO] });
     return undefined;
   });
   const client = createMlflowClient({ trackingUri: server.url, retry: { baseMs: 1, capMs: 2 }, timeoutMs: 5_000 });
   try {
     const { written } = await client.writeAssessments({ ...trace, readAtMs: Date.now() - ageMs }, verdicts.slice(0, 2));
     expect(written).toHaveLength(2);
-    expect(seen.filter((path) => /batchGetInfos|search/.test(path))).toHaveLength(reads);
+    expect(seen.filter((path) => /search/.test(path))).toHaveLength(reads);
     // A post of the trace could overwrite what people have changed in it.
     expect(seen).not.toContain('/api/3.0/mlflow/traces');
   } finally {

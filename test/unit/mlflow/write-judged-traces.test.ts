@@ -36,7 +36,7 @@ function write(records: TraceRecord[], assessmentsOf = judged(records)) {
   server.expect(idsOf(records));
   return client.writeTraces(experiment, records, assessmentsOf);
 }
-const isRead = ({ path }: SeenRequest) => /batchGetInfos|traces\/search/.test(path);
+const isRead = ({ path }: SeenRequest) => /traces\/search/.test(path);
 const posted = (): string[] =>
   server.to(POST).map(({ body }) => JSON.parse(body.toString()).trace.trace_info.trace_id as string);
 const storedVerdicts = (traceId: string) => server.stored.get(traceId)?.assessments.map(({ assessment_id: id }) => id);

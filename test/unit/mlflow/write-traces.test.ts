@@ -550,25 +550,6 @@ describe('reading', () => {
     server.requests.length = 0;
     const found = await client.getTraces('7', [...ids(records), 'tr-0', ...ids(records)]);
     expect([...found.keys()].sort()).toEqual(ids(records));
-    expect(server.requests.filter(({ path }) => path.endsWith('batchGetInfos'))).toHaveLength(3);
-  });
-
-  test('fails if the server refuses the ids, and does not search instead', async () => {
-    server.fault(({ path }) =>
-      path.endsWith('batchGetInfos') ? { kind: 'reply', status: 400, body: '{}' } : undefined,
-    );
-    await expect(client.getTraces('7', ['tr-0'])).rejects.toMatchObject({ name: 'MlflowRefused' });
-    expect(server.requests.filter(({ path }) => path.endsWith('traces/search'))).toEqual([]);
-  });
-
-  test('uses search if batchGetInfos is missing', async () => {
-    const records = traces(3);
-    await write(records);
-    server.requests.length = 0;
-    server.fault(({ path }) => (path.endsWith('batchGetInfos') ? { kind: 'reply', status: 405 } : undefined));
-    for (let times = 0; times < 2; times += 1) {
-      expect([...(await client.getTraces('7', ids(records))).keys()].sort()).toEqual(ids(records));
-    }
-    expect(server.requests.filter(({ path }) => path.endsWith('batchGetInfos'))).toHaveLength(1);
+    expect(server.requests.filter(({ path }) => path.endsWith('traces/search'))).toHaveLength(3);
   });
 });
