@@ -1,7 +1,6 @@
 /** The MLflow client that the settings describe, for the functions and for the command line. */
 
 import type { S3Client } from '@aws-sdk/client-s3';
-import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { isObject } from '../captures/json.ts';
 import { loadSecret } from '../core/aws/secret.ts';
 import { PermanentError } from '../core/errors/errors.ts';
@@ -53,7 +52,7 @@ export function mlflowOf(
   return createMlflowClient({
     trackingUri,
     customEndpoint: settings.SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT,
-    secret: login ?? (secretArn === undefined ? undefined : () => loadMlflowSecret(undefined, secretArn)),
+    secret: login ?? (secretArn === undefined ? undefined : () => loadMlflowSecret(secretArn)),
     s3,
     ...limits,
   });
@@ -84,11 +83,10 @@ export function parseMlflowSecret(text: string, where: string): MlflowSecret {
 }
 
 /**
- * @param client default: a client with the credentials and region of the environment
  * @throws PermanentError `MlflowSecretUnreadable` if the secret is missing or access is denied; RetryableError
  *   `MlflowUnavailable` if Secrets Manager fails temporarily
  */
-async function loadMlflowSecret(client: SecretsManagerClient | undefined, secretArn: string): Promise<MlflowSecret> {
+async function loadMlflowSecret(secretArn: string): Promise<MlflowSecret> {
   const names = { unreadable: 'MlflowSecretUnreadable', unavailable: 'MlflowUnavailable' } as const;
-  return parseMlflowSecret(await loadSecret(client, secretArn, names, 'The MLflow secret'), secretArn);
+  return parseMlflowSecret(await loadSecret(undefined, secretArn, names, 'The MLflow secret'), secretArn);
 }

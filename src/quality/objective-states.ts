@@ -79,8 +79,6 @@ export type ObjectiveStatus = Pick<KeptTurn, 'isMissed' | 'since'>;
 export async function readDetectors(storage: Storage, bucket: string): Promise<Map<string, ObjectiveStatus>> {
   const stored = await storage.getText(bucket, workKeys.detectors);
   const { objectives = {} } = (stored && parseState(stored.text)) ?? {};
-  const statusOf = ({ said }: (typeof objectives)[string]): ObjectiveStatus => {
-    return { isMissed: said.isMissed, since: said.since ?? said.second };
-  };
-  return new Map(Object.entries(objectives).map(([id, state]) => [id, statusOf(state)]));
+  const states = Object.entries(objectives);
+  return new Map(states.map(([id, { said }]) => [id, { isMissed: said.isMissed, since: said.since ?? said.second }]));
 }

@@ -93,14 +93,12 @@ async function publishObjective(objective: TrueObjective, end: string, deps: Ste
   }
   const missed = isMissed(objective, figure.low, figure.high);
   logger[missed ? 'warn' : 'info']('An objective for true answers was measured', { ...facts, missed });
-  const { rows } = facts;
-  await keepMeasurement(storage, environment.WORK_BUCKET, {
-    ...{ objective: id, from, end, rows, missed },
-    ...{ value: figure.value, low: figure.low, high: figure.high },
-  });
+  const { value, low, high } = figure;
+  const measurement = { objective: id, from, end, rows: facts.rows, missed, value, low, high };
+  await keepMeasurement(storage, environment.WORK_BUCKET, measurement);
   const metrics = createMetrics(environment.STACK_PREFIX);
   metrics.addDimensions({ [QUALITY_DIMENSIONS.objective]: id });
-  metrics.addMetric('TrueValue' satisfies QualityMetric, MetricUnit.NoUnit, figure.value);
+  metrics.addMetric('TrueValue' satisfies QualityMetric, MetricUnit.NoUnit, value);
   if (missed) metrics.addMetric('QualityMissed' satisfies QualityMetric, MetricUnit.Count, 1);
   metrics.publishStoredMetrics();
 }

@@ -100,9 +100,7 @@ const isExample = (examples: readonly ScorerExample[] | undefined, item: Labeled
     ({ request = lastUserText(item), reply }) => reply === replyText(item) && request === lastUserText(item),
   ) === true;
 
-const leftOut = ({ id, scorer }: LabeledItem, reason: string, message: string): Unanswered => {
-  return { id, scorer, reason, message };
-};
+const leftOut = ({ id, scorer }: LabeledItem, reason: string, message: string) => ({ id, scorer, reason, message });
 
 /** Returns why an item cannot show how the judge judges. */
 function whyLeftOut(capture: Capture, item: LabeledItem, scorer: JudgeScorer): Unanswered | undefined {

@@ -35,10 +35,10 @@ const sharedNotes = (scorers: readonly ScorerReport[]): string[] => {
   );
 };
 
-/** The items without a verdict by reason; `undefined` if every item has one. */
-const leftOutText = ({ unanswered }: CalibrationReport): string | undefined => {
+/** The items without a verdict by reason. */
+const leftOutLines = ({ unanswered }: CalibrationReport): string[] => {
   const reasons = Object.entries(countBy(unanswered, ({ reason }) => reason));
-  return reasons.length === 0 ? undefined : `Left out: ${reasons.map(([name, n]) => `${name} ${n}`).join(', ')}`;
+  return reasons.length === 0 ? [] : [`Left out: ${reasons.map(([name, n]) => `${name} ${n}`).join(', ')}`];
 };
 
 const DRIFT_WORDS: Record<Drift['verdict'], string> = {
@@ -116,7 +116,7 @@ export function terminalReport(report: CalibrationReport): string {
     [...tableLines(head, [...rows, all]), '95% intervals are in parentheses.'],
     ...scorers.filter(({ n }) => n > 0).map(confusionLines),
     sharedNotes(scorers),
-    [leftOutText(report) ?? ''].filter(Boolean),
+    leftOutLines(report),
     disagreementsTitle(disagreements.length, pairs.length),
     ...disagreements.slice(0, MAX_SHOWN).map(disagreementLines),
     drift === undefined ? [] : driftLines(drift),
