@@ -5,14 +5,12 @@ import type { Settings } from '../src/core/settings/schema.ts';
 import { monitor } from './monitor.ts';
 
 interface MonitoringStackProps extends StackProps {
-  /** Or makes them of parameters of the stack. */
-  settings: Settings | ((stack: Stack) => Settings);
+  settings: Settings;
 }
 
 export class MonitoringStack extends Stack {
-  constructor(scope: Construct, id: string, props: MonitoringStackProps) {
+  constructor(scope: Construct, id: string, { settings, ...props }: MonitoringStackProps) {
     super(scope, id, { description: 'Logs and judges the replies of a SageMaker endpoint, in MLflow', ...props });
-    const settings = typeof props.settings === 'function' ? props.settings(this) : props.settings;
     // The CDK leaves this id out of logical ids: they are those of deployed stacks, from before the construct.
     const { outputs } = monitor(new Construct(this, 'Default'), settings);
     const output = (name: string, value: string, description: string) =>

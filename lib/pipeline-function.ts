@@ -100,9 +100,6 @@ export class PipelineFunction extends Construct {
 // ------------------------------------------------------------------------------------------------------------ code
 // As assets of a stack.
 
-/** The key of a function in the context of a stack that has the code elsewhere: from the handler's folder to the code. */
-export const FUNCTION_CODE = 'sagemaker-inference-monitor:code';
-
 /** Output folders that already contain the bundles, so that the functions of an app are bundled once. */
 const bundled = new Set<string>();
 
@@ -113,8 +110,6 @@ const bundled = new Set<string>();
  * @param folder the handler's folder under `lambda/`
  */
 export function functionCode(scope: Construct, folder: string): Code {
-  const elsewhere = scope.node.tryGetContext(FUNCTION_CODE) as ((folder: string) => Code) | undefined;
-  if (elsewhere) return elsewhere(folder);
   if (!existsSync(LAMBDA)) return Code.fromAsset(packagePath('dist', 'functions', `${folder}.zip`));
   if (!Stack.of(scope).bundlingRequired) return Code.fromAsset(join(LAMBDA, folder));
   const made = process.env.FUNCTION_BUNDLES;

@@ -7,7 +7,6 @@ import { existsSync, readFileSync } from 'node:fs';
 import { parse as parseDotenv } from 'dotenv';
 import {
   type CheckedSettings,
-  mlflowKind,
   requiredSettings,
   type Settings,
   settingsSchema,
@@ -42,7 +41,6 @@ export function examineSettings(
     ...known,
     DATA_CAPTURE_S3_PREFIX: known.DATA_CAPTURE_S3_PREFIX ?? `${known.SAGEMAKER_ENDPOINT_NAME}/`,
     MLFLOW_EXPERIMENT_NAME: known.MLFLOW_EXPERIMENT_NAME ?? known.SAGEMAKER_ENDPOINT_NAME,
-    mlflowKind: mlflowKind(values.MLFLOW_TRACKING_URI),
   };
   const tooLong = wrongInLength(settings);
   return tooLong.length > 0 ? { wrong: tooLong } : { settings, wrong };
@@ -64,31 +62,15 @@ interface ReadSettings {
   warnings: string[];
 }
 
-/**
- * Reads the settings as variables, from `.env`, if it exists, and the environment, which takes precedence.
- *
- * @returns with a sentence for each variable that looks like a setting but is not read
- */
-export function settingVariables(
-  environment: NodeJS.ProcessEnv = process.env,
-  dotenvFile = '.env',
-): { variables: Record<string, string | undefined>; slips: string[] } {
+/** Reads and checks the settings of `.env`, if it exists, and the environment, which takes precedence. */
+export function readSettings(environment: NodeJS.ProcessEnv = process.env, dotenvFile = '.env'): ReadSettings {
   const dotenv = existsSync(dotenvFile) ? parseDotenv(readFileSync(dotenvFile)) : {};
   const ofEnvironment = Object.fromEntries(
     SETTING_NAMES.map((name) => [name, environment[name]]).filter(([, value]) => value?.trim()),
   );
   const { CDK_DEFAULT_REGION } = environment;
-  return {
-    variables: { ...dotenv, ...ofEnvironment, CDK_DEFAULT_REGION },
-    slips: slips(SETTING_NAMES, dotenv, environment),
-  };
-}
-
-/** Reads and checks the settings of `.env` and the environment. */
-export function readSettings(environment?: NodeJS.ProcessEnv, dotenvFile?: string): ReadSettings {
-  const { variables, slips: found } = settingVariables(environment, dotenvFile);
-  const settings = parseSettings(variables);
-  return { settings, warnings: [...found, ...doubtsAbout(settings)] };
+  const settings = parseSettings({ ...dotenv, ...ofEnvironment, CDK_DEFAULT_REGION });
+  return { settings, warnings: [...slips(SETTING_NAMES, dotenv, environment), ...doubtsAbout(settings)] };
 }
 
 // ------------------------------------------------------------------------------------------------ misspelled names

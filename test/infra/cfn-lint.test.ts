@@ -1,28 +1,12 @@
 /** The templates of the most different settings in each partition. `npm run test:slow` has every variant in every region. */
-import { readdirSync } from 'node:fs';
-import { releasedTemplate } from '../../lib/released-stack.ts';
-import { type Sample, samplesOf, testTemplates } from '../helpers/cfn-lint.ts';
+import { samplesOf, testTemplates } from '../helpers/cfn-lint.ts';
 import { PLACES } from '../helpers/settings-variants.ts';
-import { REQUIRED_SETTINGS, templateOf } from '../helpers/synth.ts';
+import { templateOf } from '../helpers/synth.ts';
 
 const [east, central, government, china] = PLACES;
 
-/** The template with parameters. */
-function releaseSample(): Sample {
-  const region = east?.region ?? '';
-  const zips = Object.fromEntries(readdirSync('lambda').map((folder) => [folder, `${folder}.zip`]));
-  const settings = {
-    ...REQUIRED_SETTINGS,
-    MLFLOW_TRACKING_URI: `arn:aws:sagemaker:${region}:123456789012:mlflow-app/app-1`,
-    ALARM_EMAIL: 'oncall@example.com',
-    WORK_KMS_KEY_ARN: `arn:aws:kms:${region}:123456789012:key/a`,
-  };
-  return { variant: 'a release', template: releasedTemplate(settings, zips), regions: [region] };
-}
-
-testTemplates(() => [
-  releaseSample(),
-  ...(
+testTemplates(() =>
+  (
     [
       ['the required settings', east],
       ['keys of a person', central],
@@ -34,7 +18,7 @@ testTemplates(() => [
     if (samples.length === 0) throw new Error(`${variant} is no variant in ${place?.region}`);
     return samples;
   }),
-]);
+);
 
 it.each([
   ['MLflow apps in China', 'MLFLOW_TRACKING_URI', 3, 'arn:aws-cn:sagemaker:cn-north-1:123456789012:mlflow-app/app-1'],

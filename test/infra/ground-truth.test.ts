@@ -1,7 +1,6 @@
 /** The stack of labels: what is there always, and what the place of label files adds. */
 
 import { build } from 'esbuild';
-import { releasedTemplate } from '../../lib/released-stack.ts';
 import { CONTRACT } from '../../src/core/contract/contract.ts';
 import {
   definitionOf,
@@ -74,30 +73,6 @@ describe('new label files', () => {
     const switched = Object.values(resourcesOfType(of, 'Custom::CaptureNotifications'));
     expect(switched.map(({ Properties }) => Properties.BucketName)).toEqual(buckets);
     expect(policiesOf(of).CapturesNotificationsRole?.[0]?.[1]).toEqual(buckets.map((name) => `arn:aws:s3:::${name}`));
-  });
-
-  it('have a bucket and a prefix of the deployment in a released template', () => {
-    const { Parameters, Resources } = releasedTemplate(
-      {
-        STACK_PREFIX: 'test',
-        MLFLOW_TRACKING_URI: 'http://mlflow.internal:5000',
-        SAGEMAKER_ENDPOINT_NAME: 'my-endpoint',
-        DATA_CAPTURE_S3_BUCKET: 'captures',
-        ...PLACE,
-        GROUND_TRUTH_S3_PREFIX: 's3://labels/true/',
-      },
-      {},
-    ) as { Parameters: Record<string, { Default: string }>; Resources: Record<string, { Properties: object }> };
-    expect(Parameters.LabelBucket?.Default).toBe('labels');
-    expect(Parameters.LabelPrefix?.Default).toBe('true');
-    const prefix = { 'Fn::Join': ['', [{ Ref: 'LabelPrefix' }, '/']] };
-    const rule = Object.entries(Resources).find(([id]) => id.startsWith('GroundTruthFilesRule'))?.[1];
-    expect(rule?.Properties).toMatchObject({
-      EventPattern: {
-        detail: { bucket: { name: [{ Ref: 'LabelBucket' }] }, object: { key: [{ prefix }] } },
-      },
-    });
-    expect(JSON.stringify(Resources)).not.toContain('labels/true');
   });
 });
 

@@ -7,13 +7,13 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type BuildOptions, build } from 'esbuild';
+import { zipSync } from 'fflate';
 import * as z from 'zod';
-import { REQUIRE } from '../../lib/bundle-functions.ts';
+import { bundleFunctions, REQUIRE } from '../../lib/bundle-functions.ts';
 import { asProps, propName } from '../../lib/monitor-props.ts';
 import { runGuarded } from '../../local/machine/guarded-process.ts';
 import { projectPath } from '../../local/project-root.ts';
 import { requiredSettings, settingsSchema } from '../../src/core/settings/schema.ts';
-import { withBundles, zipBundles } from './make-release.ts';
 
 // -------------------------------------------------------------------------------------------------------- licenses
 // Of the packages that are bundled, which ask to be passed on with the code.
@@ -203,11 +203,23 @@ async function buildCommonJs(): Promise<void> {
   });
 }
 
+/** In the fields of a zip, which have no time zone. The same sources give the same bytes: the CDK does not deploy them again. */
+const SAME_TIME = new Date(1980, 0, 1);
+/** A regular file that everybody may read, as on Unix: Lambda refuses a file that it may not. */
+const READABLE = { os: 3, attrs: 0o100644 << 16 };
+
+/** Bundles the functions, and puts each in a zip. @returns the files that went into them */
+function zipFunctions(): string[] {
+  const { folders, inputs } = bundleFunctions(join(DIST, 'functions'));
+  for (const folder of folders.map((name) => join(DIST, 'functions', name))) {
+    const files = readdirSync(folder).map((file) => [file, readFileSync(join(folder, file))]);
+    writeFileSync(`${folder}.zip`, zipSync(Object.fromEntries(files), { ...READABLE, level: 9, mtime: SAME_TIME }));
+    rmSync(folder, { recursive: true });
+  }
+  return inputs;
+}
+
 rmSync(DIST, { recursive: true, force: true });
 await Promise.all([buildCommonJs(), writeTypes(join(DIST, 'types'))]);
-const zipped = withBundles((bundles, inputs) => {
-  zipBundles(bundles, join(DIST, 'functions'));
-  return inputs;
-});
-const inputs = [...(await buildPrograms()), ...zipped];
+const inputs = [...(await buildPrograms()), ...zipFunctions()];
 writeFileSync(join(DIST, 'THIRD-PARTY-NOTICES'), thirdPartyNotices(inputs));

@@ -25,18 +25,8 @@ import { defaultJudgeModel } from './variables.ts';
 /** A role name has at most 64 characters, and the longest name around the prefix has 34. */
 export const MAX_PREFIX = 30;
 
-/** The ARNs of MLflow that AWS manages. Each kind has permissions of its own. */
-export const MLFLOW_ARNS = {
-  'mlflow-app': /^arn:aws[\w-]*:sagemaker:[a-z0-9-]+:\d{12}:mlflow-app\/[\w-]+$/,
-  'mlflow-tracking-server': /^arn:aws[\w-]*:sagemaker:[a-z0-9-]+:\d{12}:mlflow-tracking-server\/[\w-]+$/,
-} as const;
-export type MlflowKind = keyof typeof MLFLOW_ARNS | 'url';
-
-/** Returns the kind of the MLflow at a tracking URI. */
-export function mlflowKind(uri: string): MlflowKind {
-  const kinds = Object.keys(MLFLOW_ARNS) as (keyof typeof MLFLOW_ARNS)[];
-  return kinds.find((kind) => MLFLOW_ARNS[kind].test(uri)) ?? 'url';
-}
+/** The ARN of an MLflow that AWS manages. Each kind has permissions of its own. */
+const MLFLOW_ARN = /^arn:aws[\w-]*:sagemaker:[a-z0-9-]+:\d{12}:mlflow-(?:app|tracking-server)\/[\w-]+$/;
 
 const BUCKET_NAME = /^(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
 const BUCKET_WITH_PREFIX = /^(s3:\/\/)?(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/.*)?$/;
@@ -106,7 +96,7 @@ export const requiredSettings = {
       // AWS's own client of MLflow apps has no address for them there.
       if (/^arn:aws-cn:.*:mlflow-app\//.test(uri))
         return 'SageMaker has no MLflow apps in China: use the URL of a server';
-      return mlflowKind(uri) === 'url' ? '' : undefined;
+      return MLFLOW_ARN.test(uri) ? undefined : '';
     }),
   ),
   SAGEMAKER_ENDPOINT_NAME: setting(
@@ -296,8 +286,6 @@ export type CheckedSettings = z.infer<typeof settingsSchema>;
 
 /** The settings of a stack. */
 export interface Settings extends CheckedSettings {
-  /** Of MLFLOW_TRACKING_URI, which in a released template only the deployment knows. */
-  mlflowKind: MlflowKind;
   /** Ends with `/`, so that `my-endpoint` does not match `my-endpoint-v2`. */
   DATA_CAPTURE_S3_PREFIX: string;
   MLFLOW_EXPERIMENT_NAME: string;
