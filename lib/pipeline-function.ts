@@ -58,6 +58,7 @@ export interface PipelineFunctionProps {
 export class PipelineFunction extends Construct {
   readonly function: LambdaFunction;
   readonly role: Role;
+  readonly timeout: Duration;
 
   constructor(scope: Construct, id: string, props: PipelineFunctionProps) {
     super(scope, id);
@@ -72,6 +73,7 @@ export class PipelineFunction extends Construct {
       assumedBy: new ServicePrincipal('lambda.amazonaws.com'),
     });
     logGroup.grantWrite(this.role);
+    this.timeout = Duration.seconds(props.timeoutSeconds ?? settings.LAMBDA_TIMEOUT_SECONDS);
     const memorySize = props.memoryMb ?? settings.LAMBDA_MEMORY_MB;
     this.function = new LambdaFunction(this, 'Function', {
       functionName,
@@ -84,7 +86,7 @@ export class PipelineFunction extends Construct {
       // A fifth cheaper than x86_64. The bundles contain no native code.
       architecture: Architecture.ARM_64,
       memorySize,
-      timeout: Duration.seconds(props.timeoutSeconds ?? settings.LAMBDA_TIMEOUT_SECONDS),
+      timeout: this.timeout,
       ephemeralStorageSize: props.diskMib === undefined ? undefined : Size.mebibytes(props.diskMib),
       retryAttempts: props.asyncRetries,
       environment: {

@@ -4,7 +4,6 @@
  * An execution may have 25,000 events. Each invocation takes seven, and an invocation does what its time allows: 3,500 of 15
  * minutes are five weeks, or at the shortest timeout two days. That is 4 million labels at the pace of a managed MLflow.
  */
-import { Duration } from 'aws-cdk-lib';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import {
   Choice,
@@ -14,7 +13,6 @@ import {
   type StateMachine,
   Succeed,
   TaskInput,
-  Timeout,
   Wait,
   WaitTime,
 } from 'aws-cdk-lib/aws-stepfunctions';
@@ -47,8 +45,6 @@ export function groundTruthStateMachine(
       'state.$': '$.state',
     }),
     retries: STORE_RETRIES,
-    // Longer than the function's own timeout, so that the function's is reported.
-    taskTimeout: Timeout.duration(Duration.seconds(settings.LAMBDA_TIMEOUT_SECONDS + 60)),
   });
   const wait = new Wait(scope, 'WaitForCaptures', { time: WaitTime.secondsPath('$.waitSeconds') });
   const next = new Choice(scope, 'MoreToDo')

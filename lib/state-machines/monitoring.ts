@@ -4,7 +4,6 @@
  *
  * It uses JSONPath throughout. The state stays small, since it contains no results of children and no payloads.
  */
-import { Duration } from 'aws-cdk-lib';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import {
   Choice,
@@ -13,13 +12,13 @@ import {
   Fail,
   type IChainable,
   JsonPath,
+  Parallel,
   Pass,
   type State,
   type StateMachine,
   Succeed,
   TaskInput,
   type TaskStateBase,
-  Timeout,
   Wait,
   WaitTime,
 } from 'aws-cdk-lib/aws-stepfunctions';
@@ -33,7 +32,7 @@ import type { MonitoringFunctions } from '../monitoring-functions.ts';
 import { batchStates } from './batch.ts';
 import { pipelineStateMachine, RUN } from './pipeline.ts';
 import { EVALUATE_CHUNK_RETRIES, LAMBDA_ENDED_ERRORS, LOG_CHUNK_RETRIES, STORE_RETRIES } from './retries.ts';
-import { invoke, type MAPS, meanwhile, overManifest } from './states.ts';
+import { invoke, type MAPS, overManifest } from './states.ts';
 
 interface MonitoringStateMachineProps extends MonitoringFunctions {
   settings: Settings;
@@ -50,8 +49,9 @@ interface ChunkPlace {
   options: string;
 }
 
-/** A child of the Map; its input is that of the Map's item selector. */
-const CHILD: ChunkPlace = { isChild: true, ending: '', run: '$.run', chunk: '$.chunk', options: '$.options' };
+/** A child of a Map; its input is that of the Map's item selector. */
+const childOf = <Ending extends string>(ending: Ending) =>
+  ({ isChild: true, ending, run: '$.run', chunk: '$.chunk', options: '$.options' }) as const;
 
 /** The only chunk of a run. */
 const ALONE: ChunkPlace = {
@@ -67,9 +67,11 @@ const isInBatch = ({ options }: ChunkPlace): Condition => Condition.stringEquals
 
 export class MonitoringStateMachine extends Construct {
   readonly stateMachine: StateMachine;
+  readonly #props: MonitoringStateMachineProps;
 
   constructor(scope: Construct, id: string, props: MonitoringStateMachineProps) {
     super(scope, id);
+    this.#props = props;
     this.stateMachine = pipelineStateMachine(this, {
       settings: props.settings,
       name: 'stateMachine',
@@ -78,11 +80,11 @@ export class MonitoringStateMachine extends Construct {
       functions: [props.planner, props.processor, props.evaluator, props.batcher, props.summarizer],
       manifests: ['manifest', 'batchManifest'],
       mapResults: ['mapResult', 'batchMapResult'],
-      definition: this.#definition(props),
+      definition: this.#definition(),
     });
   }
 
-  #definition(props: MonitoringStateMachineProps): IChainable {
+  #definition(): IChainable {
     const start = new Pass(this, 'Start', {
       comment: 'PlanCaptures reads the input from the execution itself',
       parameters: {
@@ -92,26 +94,22 @@ export class MonitoringStateMachine extends Construct {
         progress: { kills: 0 },
       },
     });
-    const plan = this.#plan(props);
+    const plan = this.#plan('');
     const summarize = invoke(this, 'SummarizeRun', {
-      lambda: props.summarizer,
+      lambda: this.#props.summarizer,
       comment: 'Makes summary.json and metrics from the receipts of all chunks',
       payload: TaskInput.fromObject({ run: RUN, 'error.$': '$.error', 'part.$': '$.result.part' }),
       resultPath: '$.result',
       retries: STORE_RETRIES,
     });
 
-    const map = this.#distributedMap(props, 'ForEachChunk', {
-      comment: 'Runs one child execution per chunk of capture lines',
-      manifestKey: '$.plan.manifest.key',
-      results: workKeys.mapResultPrefix('{}'),
-    }).itemProcessor(this.#child(props));
+    const map = this.#chunks('');
     const wantsBatch = Condition.and(
       Condition.stringEquals('$.plan.options.judge', 'batch'),
       Condition.booleanEquals('$.plan.options.evaluate', true),
       Condition.booleanEquals('$.plan.options.dryRun', false),
     );
-    const batch = this.#batch(props, summarize);
+    const batch = this.#batch(summarize);
     // The state machine ends in one place: errors of planning or the Map go to the summary, which fails the execution. What
     // was prepared before is asked and traced first.
     const stopped = new Choice(this, 'PartsFailed', { comment: 'The plan of an earlier part has the options' })
@@ -126,9 +124,9 @@ export class MonitoringStateMachine extends Construct {
       .otherwise(summarize);
     map.next(more);
     // The only chunk of a run needs no Map. What it lacks if it fails is missing in the work bucket, and the summary finds it.
-    const alone = this.#chunk(props, ALONE, { traced: summarize, prepared: batch });
+    const alone = this.#chunk(ALONE, { traced: summarize, prepared: batch });
     const isAlone = Condition.isPresent(ALONE.chunk);
-    const andPlan = meanwhile(this, 'RunAndPlan', map, plan);
+    const andPlan = this.#runAndPlan();
     const planned = new Choice(this, 'AnythingPlanned')
       .when(Condition.and(isAlone, isOnlyTraced(ALONE)), alone.log)
       .when(Condition.and(isAlone, isInBatch(ALONE)), alone.prepare)
@@ -149,9 +147,9 @@ export class MonitoringStateMachine extends Construct {
     return start.next(plan);
   }
 
-  #plan(props: MonitoringStateMachineProps): LambdaInvoke {
-    return invoke(this, 'PlanCaptures', {
-      lambda: props.planner,
+  #plan(ending: '' | 'OfPart'): LambdaInvoke {
+    return invoke(this, `PlanCaptures${ending}`, {
+      lambda: this.#props.planner,
       comment: 'Makes a manifest of byte ranges from the input; one part of a long backfill at a time',
       payload: TaskInput.fromObject({
         'input.$': '$$.Execution.Input',
@@ -166,25 +164,45 @@ export class MonitoringStateMachine extends Construct {
     });
   }
 
-  #batch(props: MonitoringStateMachineProps, summarize: TaskStateBase): TaskStateBase {
+  #chunks(ending: '' | 'OfPart'): DistributedMap {
+    return this.#distributedMap(`ForEachChunk${ending}`, {
+      comment: 'Runs one child execution per chunk of capture lines',
+      manifestKey: '$.plan.manifest.key',
+      results: workKeys.mapResultPrefix('{}'),
+    }).itemProcessor(this.#child(childOf(ending)));
+  }
+
+  /**
+   * Continues with the result of planning when both have ended. If the Map fails, so does this state. If planning fails, the Map
+   * continues, and `$.error` of the output is the failure.
+   */
+  #runAndPlan(): Parallel {
+    const plan = this.#plan('OfPart');
+    plan.addCatch(new Pass(this, 'PlanCapturesFailedOfPart'), { resultPath: '$.error' });
+    return new Parallel(this, 'RunAndPlan', {
+      comment: 'Runs the chunks of a part while the next part is planned',
+      outputPath: '$[1]',
+    }).branch(this.#chunks('OfPart'), plan);
+  }
+
+  #batch(summarize: TaskStateBase): TaskStateBase {
     const applied = new Succeed(this, 'AnswersApplied');
-    const answered = this.#distributedMap(props, 'ForEachAnsweredChunk', {
+    const answered = this.#distributedMap('ForEachAnsweredChunk', {
       comment: 'Makes traces with assessments from the answers of the batch jobs',
       manifestKey: '$.batch.manifest.key',
       results: workKeys.batchMapResultPrefix('{}'),
-    }).itemProcessor(this.#evaluation(props, 'ApplyBatch', CHILD, applied, 'apply'));
-    return batchStates(this, props, answered, summarize);
+    }).itemProcessor(this.#evaluation('ApplyBatch', childOf(''), applied, 'apply'));
+    return batchStates(this, this.#props, answered, summarize);
   }
 
   #distributedMap(
-    { settings, workBucket }: MonitoringStateMachineProps,
     id: (typeof MAPS.monitoring)[number],
     manifest: { comment: string; manifestKey: string; results: string },
   ): DistributedMap {
     return overManifest(this, id, {
       ...manifest,
-      workBucket,
-      maxConcurrency: settings.MAX_CONCURRENCY,
+      workBucket: this.#props.workBucket,
+      maxConcurrency: this.#props.settings.MAX_CONCURRENCY,
       itemSelector: {
         'run.$': '$$.Execution.Name',
         'options.$': '$.plan.options',
@@ -195,46 +213,40 @@ export class MonitoringStateMachine extends Construct {
   }
 
   /** The states of a child of the Map. */
-  #child(props: MonitoringStateMachineProps): IChainable {
-    const done = new Succeed(this, 'ChunkDone');
-    const { log, prepare, evaluate } = this.#chunk(props, CHILD, { traced: done, prepared: done });
-    return new Choice(this, 'EvaluationWanted')
-      .when(isOnlyTraced(CHILD), log)
-      .when(isInBatch(CHILD), prepare)
+  #child(place: ChunkPlace): IChainable {
+    const done = new Succeed(this, `ChunkDone${place.ending}`);
+    const { log, prepare, evaluate } = this.#chunk(place, { traced: done, prepared: done });
+    return new Choice(this, `EvaluationWanted${place.ending}`)
+      .when(isOnlyTraced(place), log)
+      .when(isInBatch(place), prepare)
       .otherwise(evaluate);
   }
 
   /** The first states of what may become of a chunk. @param done what follows */
-  #chunk(props: MonitoringStateMachineProps, place: ChunkPlace, done: { traced: State; prepared: State }) {
+  #chunk(place: ChunkPlace, done: { traced: State; prepared: State }) {
     const log = invoke(this, `LogTraces${place.ending}`, {
-      lambda: props.processor,
+      lambda: this.#props.processor,
       comment: 'Makes traces from capture lines, and quarantines lines that are not capture records',
-      ...this.#chunkTask(props, place),
+      ...this.#chunkTask(place),
       retries: LOG_CHUNK_RETRIES,
     });
     return {
       log: this.#untilDone(log, place, done.traced),
-      prepare: this.#evaluation(props, 'PrepareBatch', place, done.prepared, 'prepare'),
-      evaluate: this.#evaluation(props, 'EvaluateTraces', place, done.traced),
+      prepare: this.#evaluation('PrepareBatch', place, done.prepared, 'prepare'),
+      evaluate: this.#evaluation('EvaluateTraces', place, done.traced),
     };
   }
 
   /** The evaluator: completely, or one phase of batch inference. */
-  #evaluation(
-    props: MonitoringStateMachineProps,
-    id: string,
-    place: ChunkPlace,
-    done: State,
-    phase?: BatchPhase,
-  ): IChainable {
+  #evaluation(id: string, place: ChunkPlace, done: State, phase?: BatchPhase): IChainable {
     const comments = {
       prepare: 'Writes the judge’s requests to the input of a batch job',
       apply: 'Makes traces with assessments from the answers of the batch jobs',
     };
     const evaluate = invoke(this, `${id}${place.ending}`, {
-      lambda: props.evaluator,
+      lambda: this.#props.evaluator,
       comment: phase ? comments[phase] : 'Has captures judged, and makes traces with their assessments',
-      ...this.#chunkTask(props, place, { phase }),
+      ...this.#chunkTask(place, { phase }),
       retries: EVALUATE_CHUNK_RETRIES,
     });
     return this.#untilDone(evaluate, place, done);
@@ -271,7 +283,7 @@ export class MonitoringStateMachine extends Construct {
   }
 
   /** The task of a function that processes one chunk. */
-  #chunkTask({ settings }: MonitoringStateMachineProps, place: ChunkPlace, evaluation: object = {}) {
+  #chunkTask(place: ChunkPlace, evaluation: object = {}) {
     return {
       payload: TaskInput.fromObject({
         'run.$': place.run,
@@ -282,8 +294,6 @@ export class MonitoringStateMachine extends Construct {
         ...evaluation,
       }),
       resultPath: '$.progress',
-      // Longer than the function's own timeout, so that the function's is reported.
-      taskTimeout: Timeout.duration(Duration.seconds(settings.LAMBDA_TIMEOUT_SECONDS + 60)),
     };
   }
 }

@@ -4,7 +4,6 @@
  *
  * A child of the Map waits until shortly before its shard is due; the shard itself follows the common clock.
  */
-import { Duration } from 'aws-cdk-lib';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import {
   Choice,
@@ -18,12 +17,11 @@ import {
   Succeed,
   TaskInput,
   type TaskStateBase,
-  Timeout,
   Wait,
   WaitTime,
 } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
-import { MAX_SHARDS, REPLAYER_TIMEOUT_SECONDS } from '../../src/core/contract/replay.ts';
+import { MAX_SHARDS } from '../../src/core/contract/replay.ts';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import type { ReplayFunctions } from '../replay-functions.ts';
@@ -35,9 +33,6 @@ interface ReplayStateMachineProps extends Omit<ReplayFunctions, 'stopper'> {
   settings: Settings;
   workBucket: IBucket;
 }
-
-/** Longer than the function's own timeout, so that the function's is reported. */
-const TASK_TIMEOUT = Duration.seconds(REPLAYER_TIMEOUT_SECONDS + 60);
 
 export class ReplayStateMachine extends Construct {
   readonly stateMachine: StateMachine;
@@ -130,7 +125,6 @@ export class ReplayStateMachine extends Construct {
       lambda: props.replayer,
       comment: 'Sends the requests of one shard, each at its time on the common clock',
       payload: TaskInput.fromObject({ 'run.$': '$.run', 'shard.$': '$.shard' }),
-      taskTimeout: Timeout.duration(TASK_TIMEOUT),
       retries: SHARD_RETRIES,
     });
     return overManifest(this, 'ForEachShard', {
@@ -149,7 +143,6 @@ export class ReplayStateMachine extends Construct {
       lambda: publisher,
       comment: 'Adds figures and files to the MLflow run, and ends it',
       payload: TaskInput.fromObject({ run: RUN }),
-      taskTimeout: Timeout.duration(TASK_TIMEOUT),
       resultPath: '$.result.mlflow',
       retries: STORE_RETRIES,
     });
@@ -166,7 +159,6 @@ export class ReplayStateMachine extends Construct {
         // If there is no plan, the run is found by the input.
         'input.$': '$$.Execution.Input',
       }),
-      taskTimeout: Timeout.duration(TASK_TIMEOUT),
       resultPath: JsonPath.DISCARD,
       retries: STORE_RETRIES,
     });

@@ -1,16 +1,15 @@
 /** The kinds of states that both state machines use. */
-import { Token } from 'aws-cdk-lib';
+import { Duration } from 'aws-cdk-lib';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import {
-  CustomState,
   DistributedMap,
   type DistributedMapProps,
   JsonPath,
   ResultWriterV2,
   type RetryProps,
   S3JsonLItemReader,
-  type State,
   StateMachineType,
+  Timeout,
 } from 'aws-cdk-lib/aws-stepfunctions';
 import { LambdaInvoke, type LambdaInvokeProps } from 'aws-cdk-lib/aws-stepfunctions-tasks';
 import type { Construct } from 'constructs';
@@ -27,11 +26,12 @@ export function invoke(
     ...props
   }: Omit<LambdaInvokeProps, 'lambdaFunction'> & { lambda: PipelineFunction; retries: readonly RetryProps[] },
 ): LambdaInvoke {
-  const lambdaFunction = lambda.function;
   const task = new LambdaInvoke(scope, id, {
-    lambdaFunction,
+    lambdaFunction: lambda.function,
     payloadResponseOnly: true,
     retryOnServiceExceptions: false,
+    // Longer than the function's own timeout, so that the function's is reported.
+    taskTimeout: Timeout.duration(lambda.timeout.plus(Duration.minutes(1))),
     ...props,
   });
   for (const retry of [NOT_READY_RETRY, ...retries]) task.addRetry(retry);
@@ -74,43 +74,3 @@ export const overManifest = (
     resultPath: JsonPath.DISCARD,
     ...props,
   });
-
-/** The fields in which a state names another. */
-const REFERENCES = new Set(['StartAt', 'Next', 'Default']);
-
-/** Returns states with another ending of all their names, since a name is used once in a state machine. */
-function renamed(value: unknown, ending: string, key = ''): unknown {
-  if (typeof value === 'string') return REFERENCES.has(key) ? `${value}${ending}` : value;
-  if (Array.isArray(value)) return value.map((each) => renamed(each, ending));
-  if (typeof value !== 'object' || value === null || Token.isUnresolved(value)) return value;
-  const entries = Object.entries(value).map(([name, each]) => [
-    key === 'States' ? `${name}${ending}` : name,
-    renamed(each, ending, name),
-  ]);
-  return Object.fromEntries(entries);
-}
-
-/**
- * Runs the Map of a part and, at the same time, the task that plans the next part. Continues with the result of the task when both
- * have ended. If the Map fails, so does this state. If the task fails, the Map continues, and `$.error` of the output is the failure.
- */
-export function meanwhile(scope: Construct, id: string, map: DistributedMap, task: LambdaInvoke): CustomState {
-  const ending = 'OfPart';
-  const failed = `${task.id}Failed`;
-  const branch = (state: State, own: object, others: object = {}): unknown => {
-    const { Next: _next, Catch: _catch, ...json } = state.toStateJson() as Record<string, unknown>;
-    return renamed({ StartAt: state.id, States: { [state.id]: { ...json, ...own }, ...others } }, ending);
-  };
-  const caught = { Catch: [{ ErrorEquals: ['States.ALL'], ResultPath: '$.error', Next: failed }], End: true };
-  return new CustomState(scope, id, {
-    stateJson: {
-      Type: 'Parallel',
-      Comment: 'Runs the chunks of a part while the next part is planned',
-      Branches: [
-        branch(map, { Label: `${map.id}${ending}`, End: true }),
-        branch(task, caught, { [failed]: { Type: 'Pass', End: true } }),
-      ],
-      OutputPath: '$[1]',
-    },
-  });
-}
