@@ -75,39 +75,38 @@ export function monitoringDashboard(scope: Construct, props: MonitoringDashboard
   });
 }
 
+/** Metrics of ours. @param labels by the metrics' names */
+const own = (prefix: string, period: Duration, labels: Partial<Record<RunMetric | LabelMetric, string>>): IMetric[] =>
+  Object.entries(labels).map(([name, label]) => runMetric(prefix, name as RunMetric, period).with({ label }));
+
 function today(prefix: string): IWidget {
-  const total = (name: RunMetric, label: string): IMetric => runMetric(prefix, name, DAY).with({ label });
   return new SingleValueWidget({
     title: 'Today (UTC)',
     width: FULL_WIDTH,
     height: 3,
-    metrics: [
-      total('TracedLines', 'Traced lines'),
-      total('QuarantinedLines', 'Quarantined lines'),
-      total('NewVerdicts', 'Verdicts'),
-      total('FailedVerdicts', 'Failed verdicts'),
-      total('HeldVerdicts', 'Held by the budget'),
-      total('JudgeUsd', 'Judge, US dollars'),
-    ],
+    metrics: own(prefix, DAY, {
+      TracedLines: 'Traced lines',
+      QuarantinedLines: 'Quarantined lines',
+      NewVerdicts: 'Verdicts',
+      FailedVerdicts: 'Failed verdicts',
+      HeldVerdicts: 'Held by the budget',
+      JudgeUsd: 'Judge, US dollars',
+    }),
   });
 }
 
 function results(prefix: string): IWidget[] {
-  const own = (name: RunMetric, label: string): IMetric => runMetric(prefix, name, PERIOD).with({ label });
-  return [
-    graph('Capture lines', [
-      own('TracedLines', 'traced'),
-      own('QuarantinedLines', 'quarantined'),
-      own('LostLines', 'lost'),
-    ]),
-    graph('Verdicts', [
-      own('NewVerdicts', 'new'),
-      own('FailedVerdicts', 'failed'),
-      own('HeldVerdicts', 'held by the budget'),
-      own('LostVerdicts', 'lost'),
-    ]),
-    graph('Judge', [own('JudgeUsd', 'US dollars'), own('JudgeCacheMissed', 'runs without a cache hit')]),
-  ];
+  const graphs = {
+    'Capture lines': { TracedLines: 'traced', QuarantinedLines: 'quarantined', LostLines: 'lost' },
+    Verdicts: {
+      NewVerdicts: 'new',
+      FailedVerdicts: 'failed',
+      HeldVerdicts: 'held by the budget',
+      LostVerdicts: 'lost',
+    },
+    Judge: { JudgeUsd: 'US dollars', JudgeCacheMissed: 'runs without a cache hit' },
+  };
+  return Object.entries(graphs).map(([title, labels]) => graph(title, own(prefix, PERIOD, labels)));
 }
 
 /** A row for the objectives, if there are any: search expressions find the variants. */
@@ -146,14 +145,10 @@ function quality(settings: Settings): IWidget[][] {
 /** A row for labels, if label files are read. */
 function labels(prefix: string, { files, stateMachine, joiner }: GroundTruth): IWidget[][] {
   if (files === undefined) return [];
-  const own = (name: LabelMetric, label: string): IMetric => runMetric(prefix, name, HOUR).with({ label });
+  const counts = { LabelsRead: 'read', LabelsJoined: 'joined', LabelsInvalid: 'invalid' };
   return [
     [
-      graph('Labels, per hour', [
-        own('LabelsRead', 'read'),
-        own('LabelsJoined', 'joined'),
-        own('LabelsInvalid', 'invalid'),
-      ]),
+      graph('Labels, per hour', own(prefix, HOUR, counts)),
       graph('Runs over labels', [
         ...executions(stateMachine),
         files.rule.events.metricApproximateNumberOfMessagesVisible({ ...LONGEST, label: 'files that wait' }),
@@ -209,13 +204,11 @@ const executions = (stateMachine: IStateMachine): IMetric[] => [
 
 /** The children of Maps: one per chunk or shard. Failed ones are not retried by the Map. */
 function children(title: string, stateMachine: IStateMachine, maps: readonly string[]): IWidget {
-  const total = (name: Parameters<typeof childrenMetrics>[2], label: string): IMetric =>
-    sumOf(childrenMetrics(stateMachine, maps, name, SUM), label, PERIOD, label);
-  return graph(title, [
-    total('ExecutionsStarted', 'started'),
-    total('ExecutionsFailed', 'failed'),
-    total('ExecutionThrottled', 'throttled'),
-  ]);
+  const totals = { started: 'ExecutionsStarted', failed: 'ExecutionsFailed', throttled: 'ExecutionThrottled' } as const;
+  const sums = Object.entries(totals).map(([label, name]) =>
+    sumOf(childrenMetrics(stateMachine, maps, name, SUM), label, PERIOD, label),
+  );
+  return graph(title, sums);
 }
 
 const graph = (title: string, left: IMetric[]): GraphWidget =>

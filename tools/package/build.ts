@@ -3,15 +3,14 @@
  * plain JavaScript for Node 20, the functions as zips, and the licenses of what is in them.
  */
 
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type BuildOptions, build } from 'esbuild';
 import { zipSync } from 'fflate';
 import * as z from 'zod';
 import { bundleFunctions, REQUIRE } from '../../lib/bundle-functions.ts';
 import { asProps, propName } from '../../lib/monitor-props.ts';
-import { runGuarded } from '../../local/machine/guarded-process.ts';
 import { projectPath } from '../../local/project-root.ts';
 import { requiredSettings, settingsSchema } from '../../src/core/settings/schema.ts';
 
@@ -56,6 +55,7 @@ function thirdPartyNotices(inputs: readonly string[]): string {
 // ----------------------------------------------------------------------------------------------------------- types
 // Of the construct: as the compiler declares them, with the props written out and documented.
 
+const CONSTRUCT = 'lib/inference-monitor.ts';
 /** The files that declare what an app sees. The props are not among them: their types need packages that it does not have. */
 const DECLARED = ['lib/inference-monitor.d.ts', 'src/core/contract/names.d.ts'];
 const PROPS = 'lib/monitor-props.d.ts';
@@ -64,40 +64,22 @@ const OPTIONS = [
   ...['--ignoreConfig', '--noCheck', '--declaration', '--emitDeclarationOnly', '--skipLibCheck'],
   ...['--target', 'es2024', '--module', 'nodenext', '--rewriteRelativeImportExtensions', '--rootDir', '.'],
 ];
-const LIMIT_MS = 240_000;
-
 /** Writes the declarations, for ES modules to `<folder>/esm` and for CommonJS to `<folder>/cjs`. */
-async function writeTypes(folder: string): Promise<void> {
-  const made = mkdtempSync(join(tmpdir(), 'types-'));
-  try {
-    const tsc = projectPath('node_modules', 'typescript', 'bin', 'tsc');
-    const { end, tail } = await runGuarded(
-      process.execPath,
-      [tsc, ...OPTIONS, '--outDir', made, 'lib/inference-monitor.ts'],
-      {
-        cwd: projectPath(),
-        logFile: join(made, 'tsc.log'),
-        env: { ...process.env } as Record<string, string>,
-        limitMs: LIMIT_MS,
-      },
-    );
-    if (end !== 'exit code 0')
-      throw new Error(`The types were not made; got: ${end}; expected: exit code 0; output:\n${tail}`);
-    for (const [kind, type] of [
-      ['esm', 'module'],
-      ['cjs', 'commonjs'],
-    ] as const) {
-      for (const file of DECLARED) {
-        mkdirSync(join(folder, kind, dirname(file)), { recursive: true });
-        // The files are there without their sources.
-        writeFileSync(join(folder, kind, file), readFileSync(join(made, file), 'utf8').replace(/\.ts';$/gm, ".js';"));
-      }
-      writeFileSync(join(folder, kind, PROPS), propsDeclaration());
-      writeFileSync(join(folder, kind, 'package.json'), JSON.stringify({ type }));
+function writeTypes(folder: string): void {
+  const made = join(folder, 'made');
+  const tsc = projectPath('node_modules', 'typescript', 'bin', 'tsc');
+  const words = [tsc, ...OPTIONS, '--outDir', made, CONSTRUCT];
+  execFileSync(process.execPath, words, { cwd: projectPath(), stdio: 'inherit' });
+  for (const [kind, type] of Object.entries({ esm: 'module', cjs: 'commonjs' })) {
+    for (const file of DECLARED) {
+      mkdirSync(join(folder, kind, dirname(file)), { recursive: true });
+      // The files are there without their sources.
+      writeFileSync(join(folder, kind, file), readFileSync(join(made, file), 'utf8').replace(/\.ts';$/gm, ".js';"));
     }
-  } finally {
-    rmSync(made, { recursive: true });
+    writeFileSync(join(folder, kind, PROPS), propsDeclaration());
+    writeFileSync(join(folder, kind, 'package.json'), JSON.stringify({ type }));
   }
+  rmSync(made, { recursive: true });
 }
 
 const ABOUT =
@@ -157,8 +139,6 @@ function typeText(schema: z.core.JSONSchema._JSONSchema): string {
 // ----------------------------------------------------------------------------------------------------- the package
 
 const DIST = projectPath('dist');
-
-const CONSTRUCT = 'lib/inference-monitor.ts';
 
 const COMMON = {
   absWorkingDir: projectPath(),
@@ -220,6 +200,7 @@ function zipFunctions(): string[] {
 }
 
 rmSync(DIST, { recursive: true, force: true });
-await Promise.all([buildCommonJs(), writeTypes(join(DIST, 'types'))]);
+writeTypes(join(DIST, 'types'));
+await buildCommonJs();
 const inputs = [...(await buildPrograms()), ...zipFunctions()];
 writeFileSync(join(DIST, 'THIRD-PARTY-NOTICES'), thirdPartyNotices(inputs));
