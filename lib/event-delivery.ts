@@ -26,10 +26,6 @@ export function eventQueue(scope: Construct, id: string, settings: Settings, mor
   });
 }
 
-/** Creates the dead-letter queue of a scope, as its child `DeadLetters`. */
-export const deadLetterQueue = (scope: Construct, settings: Settings): Queue =>
-  eventQueue(scope, 'DeadLetters', settings);
-
 /** Returns a queue as the target of a rule. The CDK's own would let every rule of every account send to a queue with a key. */
 export const toQueue = (queue: Queue, deadLetters: Queue): IRuleTarget => ({
   bind: (rule) => {

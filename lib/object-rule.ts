@@ -15,7 +15,7 @@ import { labelPlace } from '../src/core/settings/ground-truth-setting.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { allow, grantKey } from './access/allow.ts';
 import { acknowledge } from './acknowledge.ts';
-import { DELIVERY, deadLetterQueue, eventQueue, toQueue } from './event-delivery.ts';
+import { DELIVERY, eventQueue, toQueue } from './event-delivery.ts';
 import { STARTER_TIMEOUT_SECONDS } from './monitoring-functions.ts';
 import { connectToVpc, logsOf, type PipelineFunction } from './pipeline-function.ts';
 
@@ -53,7 +53,7 @@ export class ObjectEvents extends Construct {
   constructor(scope: Construct, id: string, props: ObjectEventsProps) {
     super(scope, id);
     const { settings, bucket, keys: key, queueName, hidden, receives } = props;
-    this.deadLetters = deadLetterQueue(this, settings);
+    this.deadLetters = eventQueue(this, 'DeadLetters', settings);
     this.events = eventQueue(this, 'Events', settings, {
       queueName,
       visibilityTimeout: hidden,

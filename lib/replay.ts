@@ -8,7 +8,7 @@ import { resourceNames } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { allow, grantKey } from './access/allow.ts';
 import { acknowledge } from './acknowledge.ts';
-import { DELIVERY, deadLetterQueue } from './event-delivery.ts';
+import { DELIVERY, eventQueue } from './event-delivery.ts';
 import type { StackParts } from './pipeline-function.ts';
 import { type ReplayFunctions, replayFunctions } from './replay-functions.ts';
 import { ReplayStateMachine } from './state-machines/replay.ts';
@@ -39,7 +39,7 @@ function endStopped(
   replay: IStateMachine,
   { stopper, summarizer, publisher }: ReplayFunctions,
 ): Queue {
-  const deadLetters = deadLetterQueue(scope, settings);
+  const deadLetters = eventQueue(scope, 'DeadLetters', settings);
   // No queue names it as its dead-letter queue, which is how the rule recognizes one.
   acknowledge(deadLetters, { 'AwsSolutions-SQS3': 'This queue is the dead-letter queue.' });
   new Rule(scope, 'Rule', {

@@ -1,6 +1,6 @@
 /**
- * `npm run prices`: writes `src/judge/pricing/price-table.json` from the model catalog of the MLflow that `npm start` runs. A test
- * fails if the two differ.
+ * `npm run prices`: writes `src/judge/pricing/price-table.json`, which Biome then formats, from the model catalog of the MLflow that
+ * `npm start` runs. A test fails if the two differ.
  */
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
@@ -89,21 +89,8 @@ export function buildTable({ version, files }: Catalog): PriceTable {
 
 export const TABLE_FILE = join('src', 'judge', 'pricing', 'price-table.json');
 
-/** Formats the table with one line per rate, to keep it readable and its changes visible. */
-function formatTable({ models, ...head }: PriceTable): string {
-  const lines = Object.entries(models).map(([model, rows]) => {
-    const places = Object.entries(rows).map(([place, row]) => `      ${JSON.stringify(place)}: [${row.join(', ')}]`);
-    return `    ${JSON.stringify(model)}: {\n${places.join(',\n')}\n    }`;
-  });
-  const fields = Object.entries(head).map(([name, value]) => {
-    const text = Array.isArray(value) ? `[${value.map((v) => JSON.stringify(v)).join(', ')}]` : JSON.stringify(value);
-    return `  ${JSON.stringify(name)}: ${text}`;
-  });
-  return `{\n${fields.join(',\n')},\n  "models": {\n${lines.join(',\n')}\n  }\n}\n`;
-}
-
 if (process.argv[1]?.endsWith('refresh-prices.ts')) {
   const table = buildTable(readCatalog((await defaultPythonEnvironment(console.log)).python));
-  writeFileSync(projectPath(TABLE_FILE), formatTable(table));
+  writeFileSync(projectPath(TABLE_FILE), JSON.stringify(table, null, 2));
   console.log(`${TABLE_FILE}: ${Object.keys(table.models).length} models, ${table.date}`);
 }

@@ -83,8 +83,8 @@ export class ReplayStateMachine extends Construct {
     return start.next(plan);
   }
 
-  /** The states after the summary: the MLflow run is published, or ended without results. */
-  #end(summarize: TaskStateBase, props: ReplayStateMachineProps): void {
+  /** The states after the summary: the MLflow run is published, or ended without results if a step before failed permanently. */
+  #end(summarize: TaskStateBase, { publisher }: ReplayStateMachineProps): void {
     const isWhole = Condition.booleanEquals('$.result.ok', true);
     const failed = new Fail(this, 'ReplayFailed', { errorPath: '$.result.error', causePath: '$.result.cause' });
     const succeeded = new Succeed(this, 'ReplaySucceeded', { outputPath: '$.result' });
@@ -95,10 +95,24 @@ export class ReplayStateMachine extends Construct {
       .otherwise(
         new Fail(this, 'ReplayUnfinished', { errorPath: '$.unfinished.Error', causePath: '$.unfinished.Cause' }),
       );
-    const end = this.#endOfRun(props);
+    const end = invoke(this, 'EndReplayRun', {
+      lambda: publisher,
+      comment: 'Ends the MLflow run as failed, or as killed if the replay was stopped, with the reason',
+      // If there is no plan, the run is found by the input.
+      payload: TaskInput.fromObject({ run: RUN, 'unfinished.$': '$.unfinished', 'input.$': '$$.Execution.Input' }),
+      resultPath: JsonPath.DISCARD,
+      retries: STORE_RETRIES,
+    });
     end.addCatch(unfinished, { resultPath: '$.unended' }).next(unfinished);
     summarize.addCatch(end, { resultPath: '$.unfinished' });
-    const publication = this.#publication(props);
+    // A failure fails the execution, but its results exist.
+    const publication = invoke(this, 'PublishReplay', {
+      lambda: publisher,
+      comment: 'Adds figures and files to the MLflow run, and ends it',
+      payload: TaskInput.fromObject({ run: RUN }),
+      resultPath: '$.result.mlflow',
+      retries: STORE_RETRIES,
+    });
     publication
       .addCatch(end, { resultPath: '$.unfinished' })
       .next(new Choice(this, 'NothingMissing').when(isWhole, succeeded).otherwise(failed));
@@ -135,32 +149,5 @@ export class ReplayStateMachine extends Construct {
       maxConcurrency: MAX_SHARDS,
       results: replayKeys.mapResultPrefix('{}'),
     }).itemProcessor(wait.next(shard));
-  }
-
-  /** Adds figures and files to the MLflow run and ends it. A failure fails the execution, but its results exist. */
-  #publication({ publisher }: ReplayStateMachineProps): TaskStateBase {
-    return invoke(this, 'PublishReplay', {
-      lambda: publisher,
-      comment: 'Adds figures and files to the MLflow run, and ends it',
-      payload: TaskInput.fromObject({ run: RUN }),
-      resultPath: '$.result.mlflow',
-      retries: STORE_RETRIES,
-    });
-  }
-
-  /** Ends the MLflow run if a step before its end failed permanently. */
-  #endOfRun({ publisher }: ReplayStateMachineProps): TaskStateBase {
-    return invoke(this, 'EndReplayRun', {
-      lambda: publisher,
-      comment: 'Ends the MLflow run as failed, or as killed if the replay was stopped, with the reason',
-      payload: TaskInput.fromObject({
-        run: RUN,
-        'unfinished.$': '$.unfinished',
-        // If there is no plan, the run is found by the input.
-        'input.$': '$$.Execution.Input',
-      }),
-      resultPath: JsonPath.DISCARD,
-      retries: STORE_RETRIES,
-    });
   }
 }
