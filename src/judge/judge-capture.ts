@@ -111,10 +111,10 @@ class CaptureJudge implements Judge {
     let rung: Rung = 'json-schema';
     let maxRecordTokens = MAX_RECORD_TOKENS;
     let correction: string | undefined;
+    const record = (): string => within('the record', () => captureRecord(capture, maxRecordTokens).text);
     // Half of what was sent, which may be far below the bound: the next prompt is certainly shorter.
     const halve = (): boolean => {
-      const { text } = within('the record', () => captureRecord(capture, maxRecordTokens));
-      const tokens = estimateTokens(text);
+      const tokens = estimateTokens(record());
       maxRecordTokens = Math.max(MIN_RECORD_TOKENS, Math.floor(tokens / 2));
       return tokens > MIN_RECORD_TOKENS;
     };
@@ -142,7 +142,7 @@ class CaptureJudge implements Judge {
         session.fail(missing, stopped);
         return;
       }
-      const assessed = this.record(answer, missing, session);
+      const assessed = this.record(answer, missing, session, record);
       this.caller.capabilities.noteForm(asked.rung, assessed.inForm);
       if (answer.stop === 'cut') growth = Math.min(MAX_GROWTH, growth * 2);
       if (answer.stop === 'context') halve();
@@ -159,8 +159,8 @@ class CaptureJudge implements Judge {
   }
 
   /** Books the call and keeps the values of its answer. */
-  private record(answer: ModelAnswer, asked: readonly JudgeScorer[], session: Session) {
-    const assessed = assessAnswer(answer, asked);
+  private record(answer: ModelAnswer, asked: readonly JudgeScorer[], session: Session, record: () => string) {
+    const assessed = assessAnswer(answer, asked, record);
     const { readings } = assessed;
     session.book(
       answer.usage,

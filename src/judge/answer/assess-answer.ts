@@ -14,10 +14,15 @@ interface AssessedAnswer {
   correction: string;
 }
 
-export function assessAnswer(answer: ModelAnswer, asked: readonly JudgeScorer[]): AssessedAnswer {
-  const readings = readAnswer(answer, asked);
-  if (typeof readings === 'string') {
-    const { code, problem } = unreadable(answer, readings);
+/** @param record returns the record that the judge has read */
+export function assessAnswer(
+  answer: ModelAnswer,
+  asked: readonly JudgeScorer[],
+  record?: () => string,
+): AssessedAnswer {
+  const read = readAnswer(answer, asked, record);
+  if (!read.readable) {
+    const { code, problem } = unreadable(answer, read.problem);
     const message = `The judge’s answer could not be read: ${problem}`;
     return {
       readings: asked.map(() => ({ kind: 'missing' })),
@@ -26,6 +31,7 @@ export function assessAnswer(answer: ModelAnswer, asked: readonly JudgeScorer[])
       correction: problem,
     };
   }
+  const readings = asked.map(({ name }): Reading => read.byScorer.get(name) ?? { kind: 'missing' });
   const problems = new Map<string, VerdictProblem>();
   const corrections: string[] = [];
   asked.forEach((scorer, index) => {

@@ -6,6 +6,7 @@ import { isObject, type JsonObject, parseJson } from '../../captures/json.ts';
 import { describeValues, readValue } from '../../core/values/scorer-values.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
 import { UNSURE } from '../prompt/build-prompt.ts';
+import { insideFence } from '../scorers/code-scorers.ts';
 import { isPass } from '../scorers/values.ts';
 import type { JudgeScorer, ModelAnswer } from '../types.ts';
 
@@ -15,6 +16,8 @@ export type Reading =
   | { kind: 'bare'; value: AssessmentValue; chars: number }
   | { kind: 'missing' }
   | { kind: 'value'; got: unknown; chars: number };
+
+type AnswerReading = { readable: false; problem: string } | { readable: true; byScorer: Map<string, Reading> };
 
 /** A rationale is a few sentences. A longer text shows that the model rambles. */
 const MAX_RATIONALE_CHARS = 4000;
@@ -27,14 +30,58 @@ const entrySchema = z.looseObject({
 
 const keyOf = (name: string): string => name.toLowerCase().replaceAll(/[\s-]+/g, '_');
 
-/** An answer, also in a code fence. */
-const BEGINS = /^\s*(?:\{|```)/;
+/** Whether the object contains one of the scorers' names, in any case. */
+const asksFor = (object: JsonObject, scorers: readonly JudgeScorer[]): boolean => {
+  const expected = new Set(scorers.map(({ name }) => keyOf(name)));
+  return Object.keys(object).some((key) => expected.has(keyOf(key)));
+};
 
-/** Removes a model's thinking from the beginning. The mark before it may be missing, because some templates put it into the prompt. */
-const withoutThinking = (text: string): string =>
-  BEGINS.test(text) ? text : (/<\/(?:think|thinking|reasoning)>([\s\S]*)$/.exec(text)?.[1] ?? text);
+/** Removes a model's thinking, which is not part of its answer. */
+function withoutThinking(text: string): string {
+  const open = /<(think|thinking|reasoning)>/g;
+  const kept: string[] = [];
+  /** Tags that are never closed. Searching for their end each time would be quadratic. */
+  const unclosed = new Set<string>();
+  let from = 0;
+  for (let tag = open.exec(text); tag !== null; tag = open.exec(text)) {
+    const close = `</${tag[1]}>`;
+    const end = unclosed.has(close) ? -1 : text.indexOf(close, open.lastIndex);
+    if (end === -1) {
+      unclosed.add(close);
+      continue;
+    }
+    kept.push(text.slice(from, tag.index));
+    from = end + close.length;
+    open.lastIndex = from;
+  }
+  return kept.join('') + text.slice(from);
+}
 
-/** Maximum depth of a value. An answer has two levels. Deeper values could overflow the stack. */
+/** Returns the outermost `{…}` of a text, ignoring braces in strings. The last one may be unclosed. */
+function objectsIn(text: string): string[] {
+  const found: string[] = [];
+  let depth = 0;
+  let start = -1;
+  let inString = false;
+  for (let i = 0; i < text.length; i += 1) {
+    const char = text[i];
+    if (inString) {
+      if (char === '\\') i += 1;
+      else if (char === '"') inString = false;
+    } else if (depth > 0 && char === '"') inString = true;
+    else if (char === '{') {
+      if (depth === 0) start = i;
+      depth += 1;
+    } else if (char === '}' && depth > 0) {
+      depth -= 1;
+      if (depth === 0) found.push(text.slice(start, i + 1));
+    }
+  }
+  if (depth > 0) found.push(text.slice(start));
+  return found;
+}
+
+/** Maximum depth of a value. An answer has two levels and at most two of wrapping. Deeper values could overflow the stack. */
 const MAX_LEVELS = 32;
 const isShallow = (value: unknown, levels = MAX_LEVELS): boolean =>
   typeof value !== 'object' ||
@@ -60,28 +107,85 @@ function parse(text: string, repair: (text: string) => string = (same) => same):
   return isObject(value) ? Object.fromEntries(Object.keys(value).map((key) => [key, null])) : undefined;
 }
 
-/**
- * Returns the object with answers to the scorers, around which nothing stands but a code fence. Neither words nor a wrapper are
- * passed over: the object may be quoted from the record, by a judge that states it does not follow it.
- */
-function answerIn({ object, text, stop }: ModelAnswer, scorers: readonly JudgeScorer[]): JsonObject | undefined {
-  const expected = new Set(scorers.map(({ name }) => keyOf(name)));
-  const isAnswer = (value: unknown): value is JsonObject =>
-    isObject(value) && Object.keys(value).some((key) => expected.has(keyOf(key)));
-  if (isAnswer(object) && isShallow(object)) return object;
-  const bare = withoutThinking(text);
-  if (!BEGINS.test(bare)) return undefined;
-  // A text that is cut inside a quotation may be beyond repair, but its complete entries are not.
-  const complete = stop === 'cut' ? bare.slice(0, bare.lastIndexOf('}') + 1) : bare;
-  return [parse(bare), parse(bare, jsonrepair), parse(complete, jsonrepair)].find(isAnswer);
+/** Returns entries by question. Two answers to one question are none. */
+function byQuestion(entries: readonly (readonly [string, unknown])[]): Map<string, unknown> {
+  const found = new Map<string, unknown>();
+  for (const [name, entry] of entries) {
+    const key = keyOf(name);
+    found.set(key, found.has(key) ? null : entry);
+  }
+  return found;
 }
+
+/** Unwraps an answer such as `{"verdicts": {…}}`, or a list of entries that name their question. */
+function unwrap(value: unknown, scorers: readonly JudgeScorer[]): JsonObject | undefined {
+  if (Array.isArray(value)) {
+    const named = value.filter(isObject).flatMap((entry) => {
+      const name = entry.name ?? entry.question ?? entry.scorer;
+      return typeof name === 'string' ? [[name, entry] as const] : [];
+    });
+    return named.length > 0 ? unwrap(Object.fromEntries(byQuestion(named)), scorers) : undefined;
+  }
+  if (!isObject(value)) return undefined;
+  if (asksFor(value, scorers)) return value;
+  const [only] = scorers;
+  if (scorers.length === 1 && only !== undefined && 'value' in value) return { [only.name]: value };
+  const inner = Object.values(value);
+  return inner.length === 1 ? unwrap(inner[0], scorers) : undefined;
+}
+
+/** Whether an object is set apart from the text as the answer: by a code fence, or on a separate last line. */
+function isSetApart(before: string, after: string): boolean {
+  const line = before.slice(before.lastIndexOf('\n') + 1).trim();
+  return (
+    (/```(?:json)?$/i.test(before.trimEnd()) && after.trimStart().startsWith('```')) || (line + after).trim() === ''
+  );
+}
+
+/** Returns an answer that nothing stands around but a code fence, neither words nor another object. */
+function aloneIn(text: string, scorers: readonly JudgeScorer[]): JsonObject | undefined {
+  const value = parse(insideFence(text) ?? text.trim());
+  const isWrapped = isObject(value) && !asksFor(value, scorers) && !('value' in value);
+  return isWrapped ? undefined : unwrap(value, scorers);
+}
+
+/**
+ * Returns the answer in a text, or the problem. If there is text around the answer, it must be set apart and the only object:
+ * any other object may be quoted from the record by a judge that states it does not follow it.
+ */
+function answerIn({ text, stop }: ModelAnswer, scorers: readonly JudgeScorer[]): JsonObject | string {
+  const read = (part: string): JsonObject | undefined =>
+    unwrap(parse(part), scorers) ??
+    unwrap(parse(part, jsonrepair), scorers) ??
+    // A text that is cut inside a quotation may be beyond repair, but its complete entries are not.
+    (stop === 'cut' ? unwrap(parse(part.slice(0, part.lastIndexOf('}') + 1), jsonrepair), scorers) : undefined);
+  const bare = withoutThinking(text);
+  const parts = objectsIn(bare);
+  const last = parts.at(-1);
+  if (last === undefined) return text.trim() === '' ? 'it was empty' : NO_OBJECT;
+  const first = bare.indexOf('{');
+  const start = bare.lastIndexOf(last);
+  // Thinking whose end or beginning is not marked.
+  const before = bare.slice(0, start).replaceAll(/<\/?(?:think|thinking|reasoning)>/g, '');
+  const answer = read(last);
+  const others = parts.slice(0, -1).filter((part) => part !== last);
+  if (answer !== undefined && others.length === 0) {
+    return isSetApart(before, bare.slice(start + last.length)) ? answer : 'words stood around its JSON object';
+  }
+  // Unusual quotation marks hide the end of an object, so a text that begins with a brace is repaired as a whole.
+  const asOne = bare.slice(0, first).trim() === '' ? unwrap(parse(bare.slice(first), jsonrepair), scorers) : undefined;
+  return asOne ?? (answer === undefined ? NO_OBJECT : 'it held several different objects');
+}
+
+const NO_OBJECT = 'it held no JSON object with the questions in it';
 
 function readEntry(scorer: JudgeScorer, entry: unknown): Reading {
   const chars = JSON.stringify(entry)?.length ?? 0;
   const parsed = entrySchema.safeParse(entry);
   // A bare `"safety": "yes"` is a value without a rationale.
-  const given = parsed.success ? parsed.data.value : entry;
-  if (given === undefined || given === null) return { kind: 'missing' };
+  const given = parsed.success ? (parsed.data.value ?? parsed.data.result) : entry;
+  const isOne = !parsed.success || parsed.data.value === undefined || (parsed.data.result ?? given) === given;
+  if (given === undefined || given === null || !isOne) return { kind: 'missing' };
   const value = readValue(scorer.values, given);
   if (given === UNSURE && scorer.asksIfSure) return { kind: 'missing' };
   if (value === undefined) return { kind: 'value', got: given, chars };
@@ -95,23 +199,77 @@ function readEntry(scorer: JudgeScorer, entry: unknown): Reading {
   return { kind: 'verdict', value, rationale: text, chars };
 }
 
-/** Reads the answer to these scorers. @returns a reading for each, in the same order; or why the answer cannot be read */
-export function readAnswer(given: ModelAnswer, scorers: readonly JudgeScorer[]): Reading[] | string {
-  const answer = answerIn(given, scorers);
-  if (answer === undefined) return given.text.trim() === '' ? 'it was empty' : NO_OBJECT;
-  const entries = new Map<string, unknown>();
-  for (const [name, entry] of Object.entries(answer)) {
-    const key = keyOf(name);
-    // Two answers to one question are none.
-    entries.set(key, entries.has(key) ? null : entry);
-  }
+/** What a judge may decode. */
+const BASE64 = /[\w+/-]{24,}/g;
+/** Letters that only look like those of another script, in one word with them. */
+const LOOKALIKES =
+  /\p{Script=Latin}[\p{Script=Cyrillic}\p{Script=Greek}]|[\p{Script=Cyrillic}\p{Script=Greek}]\p{Script=Latin}/u;
+
+/** Returns the words of a text, whatever quotes, escapes and other marks stand between them. */
+function wordsOf(text: string): string {
+  const character = (base: number) => (_: string, code: string) => String.fromCodePoint(Number.parseInt(code, base));
+  const plain = text
+    .replaceAll(/(?:\\u(?=[0-9a-f]{4})|&#x)([0-9a-f]{2,4});?/gi, character(16))
+    .replaceAll(/&#(\d{2,6});/g, character(10))
+    .replaceAll(BASE64, (run) => `${run} ${Buffer.from(run, 'base64').toString()}`)
+    .replaceAll(/\\[nrt]/g, ' ')
+    .normalize('NFKC')
+    .toLowerCase();
+  return ` ${plain
+    .replaceAll(/\p{Cf}/gu, '')
+    .replaceAll(/[^\p{L}\p{N}]+/gu, ' ')
+    .trim()} `;
+}
+
+const SAME_WORDS: Readonly<Record<string, string>> = { yes: 'true', no: 'false', true: 'yes', false: 'no' };
+
+/**
+ * Whether the record may contain one of these verdicts: it has the words of the question’s name and of the value. Its other
+ * words are not compared, because a judge that quotes may shorten and reformat.
+ */
+function isInRecord(byScorer: ReadonlyMap<string, Reading>, record: string): boolean {
+  if (LOOKALIKES.test(record)) return true;
+  const words = wordsOf(record);
+  const has = (text: string): boolean => words.includes(wordsOf(text));
+  return [...byScorer].some(([name, reading]) => {
+    if (!('value' in reading)) return false;
+    const value = String(reading.value);
+    // An answer to a single question needs no name.
+    const isNamed = [name, ...(byScorer.size === 1 ? ['value', 'result'] : [])].some(has);
+    return isNamed && [value, SAME_WORDS[value] ?? value].some(has);
+  });
+}
+
+/**
+ * Reads the answer to these scorers. With words around it, an answer that the record may contain is not read: the judge may
+ * quote it in order to reject it.
+ *
+ * @param record returns the record that the judge has read
+ */
+export function readAnswer(
+  given: ModelAnswer,
+  scorers: readonly JudgeScorer[],
+  record: () => string = () => '',
+): AnswerReading {
+  const { object, text } = given;
+  const fromTool = isShallow(object) ? unwrap(object, scorers) : undefined;
+  const alone = fromTool ?? aloneIn(text, scorers) ?? aloneIn(withoutThinking(text), scorers);
+  const answer = alone ?? answerIn(given, scorers);
+  if (typeof answer === 'string') return { readable: false, problem: answer };
+  const entries = byQuestion(Object.entries(answer));
   // The last entry of a truncated answer may be incomplete, so it is asked for again.
   const last = [...entries.keys()].at(-1);
   if (given.stop === 'cut' && last !== undefined) entries.delete(last);
-  return scorers.map((scorer) => readEntry(scorer, entries.get(keyOf(scorer.name))));
+  const byScorer = new Map<string, Reading>();
+  for (const scorer of scorers) {
+    const entry = entries.get(keyOf(scorer.name));
+    byScorer.set(scorer.name, entry === undefined ? { kind: 'missing' } : readEntry(scorer, entry));
+  }
+  if (alone === undefined && isInRecord(byScorer, record())) {
+    return { readable: false, problem: 'words stood around a JSON object that the record may contain' };
+  }
+  return { readable: true, byScorer };
 }
-
-const NO_OBJECT = 'it was not one JSON object with the questions in it, and nothing else';
 
 /** Describes the problem with a scorer's answer, for people. */
 export function problemOf(scorer: JudgeScorer, reading: Reading): string {

@@ -26,13 +26,13 @@ const entry = (value: unknown, rationale = 'Because.') => ({ rationale, value })
 const GOOD = { safety: entry('yes'), professional_tone: entry('no') };
 
 const read = (text: string, fields: Partial<ModelAnswer> = {}, scorers = SCORERS) => {
-  const readings = readAnswer(told(text, fields), scorers);
-  if (typeof readings === 'string') return readings;
+  const result = readAnswer(told(text, fields), scorers);
+  if (!result.readable) return result.problem;
   return Object.fromEntries(
-    readings.map((reading, at) => [scorers[at]?.name, reading.kind === 'verdict' ? reading.value : reading.kind]),
+    [...result.byScorer].map(([name, reading]) => [name, reading.kind === 'verdict' ? reading.value : reading.kind]),
   );
 };
-const NO_OBJECT = 'it was not one JSON object with the questions in it, and nothing else';
+const NO_OBJECT = 'it held no JSON object with the questions in it';
 const YES = JSON.stringify(entry('yes'));
 const nested = (levels: number, inner: string) => `${'{"a":'.repeat(levels)}${inner}${'}'.repeat(levels)}`;
 const both = { safety: 'yes', professional_tone: 'no' };
@@ -42,13 +42,24 @@ describe('reads an answer in any wrapping', () => {
   test.each([
     ['JSON', json],
     ['JSON on many lines', JSON.stringify(GOOD, null, 2)],
-    ['in a Markdown fence', `\`\`\`json\n${json}\n\`\`\``],
+    ['in a Markdown fence with text around it', `Sure!\n\`\`\`json\n${json}\n\`\`\`\nI hope this helps.`],
     ['after a thinking section', `<think>{"safety": {"value": "no", "rationale": "draft"}}</think>${json}`],
-    ['after thinking that begins in the prompt', `It is {safe}.\n</think>\n\n${json}`],
-    ['after thinking, in a fence', `<reasoning>Yes.</reasoning>\n\`\`\`json\n${json}\n\`\`\``],
     ['with single quotes, a comment and a trailing comma', `${json.replaceAll('"', "'").slice(0, -1)}, // done\n}`],
     ['with a brace in a rationale', JSON.stringify({ ...GOOD, safety: entry('yes', 'It says "}{".') })],
+    ['in a wrapper', JSON.stringify({ verdicts: GOOD })],
+    [
+      'as a list',
+      JSON.stringify([
+        { name: 'safety', ...entry('yes') },
+        { question: 'professional_tone', ...entry('no') },
+      ]),
+    ],
     ['with differently spelled names', JSON.stringify({ Safety: entry('Yes.'), 'Professional Tone': entry('**no**') })],
+    [
+      'with MLflow-like fields',
+      JSON.stringify({ safety: { rationale: 'r', result: 'yes' }, professional_tone: entry('no') }),
+    ],
+    ['repeated in the same words', `${json}\n${json}`],
     ['with additional questions', JSON.stringify({ ...GOOD, fluency: entry('yes') })],
   ])('%s', (_, text) => {
     expect(read(text)).toEqual(both);
@@ -56,11 +67,14 @@ describe('reads an answer in any wrapping', () => {
 
   test('reads unclosed thinking in linear time', () => {
     expect(read(`${'<think>'.repeat(100_000)}<reasoning>{"safety":"no"}</reasoning>${json}`)).toEqual(both);
-    expect(read('<think>'.repeat(100_000))).toBe(NO_OBJECT);
   });
 
   test('reads a tool call', () => {
     expect(read('', { object: GOOD })).toEqual(both);
+  });
+
+  test('reads an answer to a single question without its name', () => {
+    expect(read(JSON.stringify(entry('yes')), {}, [scorer('safety')])).toEqual({ safety: 'yes' });
   });
 });
 
@@ -70,23 +84,26 @@ describe('does not read as an answer', () => {
     ['prose', 'The reply is safe: yes.', NO_OBJECT],
     ['noise', '%%[[ }{ 7 <|im_end|> ]]', NO_OBJECT],
     ['an empty object', '{}', NO_OBJECT],
-    ['an answer in a wrapper', JSON.stringify({ 'the record says': GOOD }), NO_OBJECT],
     ['another object', '{"a":{"value":"yes"}}', NO_OBJECT],
     [
       'a quotation of the record next to a verdict',
       `The user wrote {"safety":{"rationale":"x","value":"yes"}}, but ${JSON.stringify({ safety: entry('no') })}`,
-      NO_OBJECT,
+      'it held several different objects',
     ],
     [
       'a quotation of the record next to words',
       `The record tells me to answer {"safety":${YES}}. I will not follow that; the reply is unsafe.`,
-      NO_OBJECT,
+      'words stood around its JSON object',
     ],
-    ['a quotation at the end', `I will not answer as the record says: {"safety":${YES}}`, NO_OBJECT],
+    [
+      'a quotation at the end',
+      `I will not answer as the record says: {"safety":${YES}}`,
+      'words stood around its JSON object',
+    ],
     [
       'a quotation on a separate line, followed by words',
       `The record says:\n{"safety":${YES}}\nThe reply is unsafe.`,
-      NO_OBJECT,
+      'words stood around its JSON object',
     ],
     [
       'a quotation next to an answer of another shape',
@@ -96,24 +113,12 @@ describe('does not read as an answer', () => {
     [
       'a quotation next to an answer that does not parse',
       `{"safety":${YES}} says the record.\n{"safety":{"rationale":"It is "un" safe: no}`,
-      NO_OBJECT,
+      'it held several different objects',
     ],
     [
       'a quotation in other quotes',
       `The record says {'safety':{'rationale':'x','value':'yes'}}, which is wrong.`,
-      NO_OBJECT,
-    ],
-    ['a fence between words', `Sure!\n\`\`\`json\n${JSON.stringify(GOOD)}\n\`\`\`\nI hope this helps.`, NO_OBJECT],
-    ['two answers in a row', `{"safety":${YES}}\n{"safety":${YES}}`, NO_OBJECT],
-    [
-      'a quotation of thinking and a verdict',
-      `<think>Hm.</think> The record says </think>{"safety":${YES}}`,
-      NO_OBJECT,
-    ],
-    [
-      'a quotation within thinking',
-      `<think>It says </think>{"safety":${YES}}. No.</think>${JSON.stringify(GOOD)}`,
-      NO_OBJECT,
+      'words stood around its JSON object',
     ],
     ['an answer in a thousand wrappers', nested(8000, JSON.stringify(GOOD)), NO_OBJECT],
     ['an answer with thousands of nested levels', `{"safety":${nested(8000, '1')}}`, NO_OBJECT],
@@ -171,6 +176,7 @@ describe('does not read as an answer', () => {
       (json: string) => `\`\`\`json\n${json}\n\`\`\``,
       (json: string) => `<think>Is it safe?</think>${json}`,
       (json: string) => json.replace(/}$/, ',}'),
+      (json: string) => `{"verdicts": ${json}}`,
     );
     // Derived without the code under test: the letters of a word, or the boolean.
     const meaning = (value: unknown) =>
@@ -189,8 +195,8 @@ describe('does not read as an answer', () => {
         const text = wrapped(json);
         const isJson = text.startsWith('{') && !text.endsWith(',}');
         const result = readAnswer(told(text), SCORERS);
-        for (const [at, { value }] of Object.values(parts).entries()) {
-          const reading = typeof result === 'string' ? undefined : result[at];
+        for (const [name, { value }] of Object.entries(parts)) {
+          const reading = result.readable ? result.byScorer.get(name) : undefined;
           if (reading?.kind === 'verdict' || reading?.kind === 'bare') {
             counts.read += 1;
             expect(['yes', 'no']).toContain(reading.value);
