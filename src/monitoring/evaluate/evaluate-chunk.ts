@@ -4,7 +4,7 @@
  */
 import { capturePathOf } from '../../captures/files/capture-path.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
-import type { EvaluateReceipt, JudgeSpend } from '../../core/contract/receipts.ts';
+import type { EvaluateReceipt, JudgeSpend, LogReceipt } from '../../core/contract/receipts.ts';
 import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
@@ -14,7 +14,6 @@ import { captureFacts, QualityTally } from '../../quality/tally.ts';
 import { isRepeated } from '../chunk/attempt.ts';
 import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts';
 import { KILLED, LineAtWork } from '../chunk/line-at-work.ts';
-import { traceEach } from '../log/log-chunk.ts';
 import { attemptFacts, withReceipt } from '../receipts.ts';
 import { LineLog } from '../write/line-log.ts';
 import { createsTraces } from '../write/sent-traces.ts';
@@ -23,6 +22,7 @@ import { CaptureAssessor, type CaptureOutcome } from './assess-capture.ts';
 import { MemoryBudget } from './held-captures.ts';
 import { NO_TRACE_YET, type PendingVerdicts, pendingVerdicts } from './pending-verdicts.ts';
 import { type HeavyLine, type ReadCapture, readCaptures } from './read-captures.ts';
+import { traceEach } from './trace-each.ts';
 import type { EvaluateDependencies } from './types.ts';
 import { VerdictTally } from './verdict-tally.ts';
 
@@ -46,7 +46,8 @@ export async function evaluateChunk(request: ChunkRequest, deps: EvaluateDepende
   return withReceipt(storage, environment.WORK_BUCKET, new EvaluateChunk(request, deps));
 }
 
-class EvaluateChunk {
+/** One attempt at a chunk. Without scorers, it only writes traces. */
+export class EvaluateChunk {
   readonly #request: ChunkRequest;
   readonly #deps: EvaluateDependencies;
   readonly #startedAt = new Date().toISOString();
@@ -66,13 +67,19 @@ class EvaluateChunk {
   #withoutAnswer: unknown;
   /** Whether every line is settled. */
   #isLogged = false;
+  /** Whether absent traces are written. */
+  readonly #mayCreate: boolean;
+  readonly #judges: boolean;
 
-  constructor(request: ChunkRequest, deps: EvaluateDependencies) {
+  constructor(request: ChunkRequest, deps: EvaluateDependencies, mayCreate = createsTraces(request)) {
     this.#request = request;
     this.#deps = deps;
+    this.#mayCreate = mayCreate;
     const { environment, scorers } = deps;
+    this.#judges = scorers.length > 0;
     const { sampleRate, replay } = request.options;
-    this.#quality = new QualityTally(replay ? undefined : observerOf(environment, sampleRate, scorers));
+    const observer = () => observerOf(environment, sampleRate, this.#judges ? scorers : undefined);
+    this.#quality = new QualityTally(replay ? undefined : observer());
     this.#index = new PredictionIndex(environment);
     this.#tally = new VerdictTally(request.chunk.ranges.length);
     this.#assessor = new CaptureAssessor(request.run, deps);
@@ -82,6 +89,7 @@ class EvaluateChunk {
       quality: this.#quality,
       memory: this.#memory,
       log: this.#log,
+      areJudged: this.#judges,
     });
   }
 
@@ -111,7 +119,9 @@ class EvaluateChunk {
     if (atWork.isTracing) await traceEach(this.#request, this.#deps, { atWork, heavy }, this.#mayCreate);
     const all = await readCaptures(this.#request, this.#deps, { heavy, atWork, log: this.#log });
     const { duplicates, faulty } = all;
-    const ids = [...all.captures, ...faulty, ...all.heavy].map(({ traceId }) => traceId);
+    // What is only traced is looked up when it is written.
+    const judged = this.#judges ? [...all.captures, ...all.heavy] : [];
+    const ids = [...judged, ...faulty].map(({ traceId }) => traceId);
     const stored = await store.getTraces(this.#request.chunk.experimentId, ids);
     const signal = AbortSignal.timeout(Math.max(1, remainingMs() - FINISH_RESERVE_MS));
     const beforeHeavy = async ({ raw }: HeavyLine): Promise<void> => {
@@ -122,7 +132,7 @@ class EvaluateChunk {
     try {
       for await (const captures of all.portions(beforeHeavy)) {
         for (const line of faulty.splice(0)) await this.#settleFaulty(line, stored.get(line.traceId));
-        await this.#assessAll(this.#planned(captures, stored), signal, atWork);
+        await this.#assessAll(this.#planned(captures, stored, atWork), signal, atWork);
       }
     } finally {
       await this.#writer.end();
@@ -182,8 +192,15 @@ class EvaluateChunk {
    * Plans each capture when it is asked for, so that the judge has the first ones at once. Takes them from the list: those that are
    * written must not stay in memory, where the index grows.
    */
-  *#planned(captures: ReadCapture[], stored: ReadonlyMap<string, StoredTrace>): Generator<PlannedWork> {
-    for (let next = captures.shift(); next !== undefined; next = captures.shift()) yield* this.#plan(next, stored);
+  *#planned(
+    captures: ReadCapture[],
+    stored: ReadonlyMap<string, StoredTrace>,
+    atWork: LineAtWork,
+  ): Generator<PlannedWork> {
+    for (let next = captures.shift(); next !== undefined; next = captures.shift()) {
+      if (!this.#judges) atWork.checkTime();
+      yield* this.#plan(next, stored);
+    }
   }
 
   /** Decides what a capture still needs. What needs neither judge nor scorer nor trace is settled here. */
@@ -209,11 +226,6 @@ class EvaluateChunk {
     if (isAbsent || stored !== undefined) return [{ ...line, pending, stored, facts, question }];
     this.#settle(line.range, pending);
     return [];
-  }
-
-  /** Whether absent traces are written. */
-  get #mayCreate(): boolean {
-    return createsTraces(this.#request);
   }
 
   /** Settles a line whose trace a person has deleted. */
@@ -254,12 +266,21 @@ class EvaluateChunk {
       scorers: this.#deps.scorers.length,
       evaluatedTraces: this.#writer.evaluated.size,
       ...this.#tally.receipt(),
-      ...(this.#request.options.replay ? {} : this.#quality.counts(this.#log.quarantinedFirst)),
+      ...this.#qualityCounts(),
       spend,
       ...(Object.keys(this.#paidByOthers).length === 0 ? {} : { paidByOthers: this.#paidByOthers }),
       ...(batch === undefined ? {} : { batchSpend: batch.spend }),
       log: this.#log.receipt(this.#isLogged ? undefined : failure),
     };
+  }
+
+  /** Returns the receipt of an attempt that only writes traces. */
+  logReceipt(failure: unknown): LogReceipt {
+    return { ...this.#log.receipt(failure), ...this.#qualityCounts() };
+  }
+
+  #qualityCounts(): Pick<LogReceipt, 'quality' | 'failures'> {
+    return this.#request.options.replay ? {} : this.#quality.counts(this.#log.quarantinedFirst);
   }
 }
 

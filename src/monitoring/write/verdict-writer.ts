@@ -24,7 +24,6 @@ import type { ReadCapture } from '../evaluate/read-captures.ts';
 import type { VerdictTally } from '../evaluate/verdict-tally.ts';
 import { ChunkWriter, type WriteDependencies, type WriteItem, type WriteOutcome } from './chunk-writer.ts';
 import type { LineLog } from './line-log.ts';
-import { WriteBatch } from './write-batch.ts';
 
 /** A capture, and what is to be done about it. */
 export interface PlannedWork extends ReadCapture {
@@ -49,6 +48,12 @@ type FinishedItem = WriteItem & Finished;
  * slower than most judges and is to work from the judge's first answers on. More batches would cost requests, and larger ones memory.
  */
 const AT_ONCE = { first: 12, growth: 3, most: 50 };
+/** Those of an OTLP request, where no judge is slower. */
+const ONLY_TRACED_AT_ONCE = 100;
+/** The least memory that a span takes. A short record may contain thousands of rows, and each is a span. */
+const SPAN_BYTES = 1000;
+/** The most memory that traces may take before they are written; less in a small function. */
+const BATCH_WEIGHT = 64 * 1024 * 1024;
 /** While one batch waits for MLflow, the next is read and built. */
 const BATCHES_AT_ONCE = 2;
 
@@ -57,6 +62,8 @@ interface Parts {
   quality: QualityTally;
   memory: MemoryBudget;
   log: LineLog;
+  /** Whether the captures are judged before they are written. */
+  areJudged: boolean;
 }
 
 export class VerdictWriter {
@@ -69,13 +76,14 @@ export class VerdictWriter {
   readonly #parts: Parts;
   #waiting: Finished[] = [];
   #weight = 0;
-  #atOnce = AT_ONCE.first;
+  #atOnce: number;
   readonly #writing: Promise<void>[] = [];
 
   constructor(request: ChunkRequest, deps: WriteDependencies, parts: Parts) {
     this.#run = request.run;
     this.#writer = new ChunkWriter(request, deps, parts.log);
     this.#parts = parts;
+    this.#atOnce = parts.areJudged ? AT_ONCE.first : ONLY_TRACED_AT_ONCE;
   }
 
   /**
@@ -87,7 +95,7 @@ export class VerdictWriter {
     this.#weight += work.weight;
     if (this.#waiting.length >= this.#atOnce || this.#weight >= weightAtOnce()) {
       this.#start();
-      this.#atOnce = Math.min(AT_ONCE.most, AT_ONCE.growth * this.#atOnce);
+      if (this.#parts.areJudged) this.#atOnce = Math.min(AT_ONCE.most, AT_ONCE.growth * this.#atOnce);
     }
     await this.#writing.at(-BATCHES_AT_ONCE - 1);
   }
@@ -130,16 +138,24 @@ export class VerdictWriter {
     const isTraced = ({ stored, traceId }: PlannedWork): boolean => stored === undefined || incomplete.has(traceId);
     const weight = batch.reduce((sum, { work }) => sum + (isTraced(work) ? work.weight : 0), 0);
     await this.#parts.memory.pass(weight, async () => {
-      const items = new WriteBatch<FinishedItem>(this.#writer, (item, written) => this.#count(item, written));
+      let items: FinishedItem[] = [];
+      let traced = 0;
+      const flush = async (): Promise<void> => {
+        for (const [item, written] of await this.#writer.write(items)) this.#count(item, written);
+        items = [];
+        traced = 0;
+      };
       for (const { work, outcome } of batch) {
         await yieldToEventLoop();
         const trace = isTraced(work) ? log.trace({ ...work, capture: work.read() }) : undefined;
         if (log.refused.has(work.traceId)) continue;
+        const more = trace === undefined ? 0 : Math.max(work.weight, trace.spans.length * SPAN_BYTES);
+        if (traced + more > Math.min(BATCH_WEIGHT, weightAtOnce())) await flush();
         const { traceId, range, raw, stored } = work;
-        const { assessments } = outcome;
-        await items.add({ traceId, range, raw, stored, trace, assessments, work, outcome }, work.weight);
+        items.push({ traceId, range, raw, stored, trace, assessments: outcome.assessments, work, outcome });
+        traced += more;
       }
-      await items.flush();
+      await flush();
     });
   }
 

@@ -1,0 +1,40 @@
+/** The search for a line that kills the function. */
+import type { LinePlace } from '../../captures/types.ts';
+import type { Storage } from '../../core/aws/storage.ts';
+import type { ChunkRequest } from '../../core/contract/payloads.ts';
+import type { LambdaEnvironment } from '../../core/settings/environment.ts';
+import { readChunk } from '../chunk/chunk-reader.ts';
+import type { HeavyCaptures } from '../chunk/heavy-captures.ts';
+import type { LineAtWork } from '../chunk/line-at-work.ts';
+import { ChunkWriter, type WriteDependencies } from '../write/chunk-writer.ts';
+import { LineLog } from '../write/line-log.ts';
+
+/**
+ * Traces the lines of a chunk one after the other, to find a line that kills the function: notes each line, decodes it
+ * and writes its trace before the next one is noted. Counts nothing: the whole chunk is processed as usual afterwards,
+ * and finds the traces.
+ *
+ * @param mayCreate whether absent traces are to be written; else the lines are only decoded
+ * @throws RetryableError `ChunkOutOfTime`: the next attempt continues with the same line
+ */
+export async function traceEach(
+  request: ChunkRequest,
+  deps: WriteDependencies & { storage: Storage; environment: LambdaEnvironment },
+  { atWork, heavy }: { atWork: LineAtWork; heavy: HeavyCaptures },
+  mayCreate: boolean,
+): Promise<void> {
+  const { storage, environment } = deps;
+  const log = new LineLog(request, deps);
+  const writer = new ChunkWriter(request, deps, log);
+  const leaveOut = (place: LinePlace) => atWork.pass(place);
+  const { chunk, options } = request;
+  for await (const read of readChunk(storage, chunk, environment, options, { leaveOut, heavy })) {
+    const line = read.kind === 'heavy' ? await read.read() : read;
+    if (line.kind !== 'capture' || line.duplicate || !mayCreate) continue;
+    const { range } = read;
+    const { traceId, raw } = line;
+    const trace = log.trace({ ...line, range });
+    if (trace !== undefined) await writer.write([{ traceId, range, raw, trace, assessments: [] }]);
+  }
+  await atWork.traced();
+}
