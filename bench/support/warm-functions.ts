@@ -94,7 +94,9 @@ export class WarmFunctions {
     const planned = await this.#plan.invoke(plan);
     const { chunk: only, options } = planned.result as unknown as PlanResult;
     const chunks: ManifestLine[] = only ? [only] : [];
-    if (!only) for await (const line of readManifest(work.storage, work.bucket, name)) chunks.push(line);
+    if (!only)
+      for await (const line of readManifest({ storage: work.storage, workBucket: work.bucket }, name))
+        chunks.push(line);
     const judged: SideReport[] = [];
     const startedAt = performance.now();
     await forEachConcurrently(maxConcurrency, chunks, async (chunk) => {

@@ -17,7 +17,7 @@ export async function rebuild({ from, to, dryRun = false, json, stack }: RatesFl
   const isInside = (one: string): boolean =>
     (first === undefined || one >= first) && (last === undefined || one <= last);
   await withStack({ stack }, async ({ storage, outputs }) => {
-    const result = await rebuildCounts(storage, outputs.workBucket, isInside, !dryRun);
+    const result = await rebuildCounts({ storage, workBucket: outputs.workBucket }, isInside, !dryRun);
     print('rates', result, json, () => rebuiltText(result, dryRun));
   });
 }

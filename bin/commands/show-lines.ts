@@ -50,7 +50,7 @@ export async function showLines(
 async function collect(storage: Storage, workBucket: string, run: string, file?: NewFile, only?: string) {
   const found: Quarantined = { run, lines: 0, out: null, withoutBytes: [], reasons: [] };
   const byReason = new Map<string, Quarantined['reasons'][number]>();
-  for await (const { entry } of quarantinedEntries(storage, workBucket, run)) {
+  for await (const { entry } of quarantinedEntries({ storage, workBucket }, run)) {
     const { key, line, reason } = entry;
     if (only !== undefined && reason.name !== only) continue;
     found.lines += 1;

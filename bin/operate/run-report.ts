@@ -3,7 +3,7 @@
  * newest of a stack.
  */
 import { DescribeExecutionCommand, type ExecutionListItem, type ExecutionStatus } from '@aws-sdk/client-sfn';
-import { Storage } from '../../src/core/aws/storage.ts';
+import { Storage, type Work } from '../../src/core/aws/storage.ts';
 import type { BatchReport, PlanReceipt } from '../../src/core/contract/receipts.ts';
 import { replayKeys, workKeys } from '../../src/core/contract/work-keys.ts';
 import { inOrder } from '../../src/core/process/concurrency.ts';
@@ -72,7 +72,7 @@ export async function readRunReport(clients: Pick<AwsClients, 's3'>, workBucket:
   const storage = new Storage(clients.s3);
   const written = await storage.getJson<RunSummary>(workBucket, workKeys.summary(name));
   const isRunning = statusOfRun(status) === 'running' && executionArn !== undefined;
-  const soFar = written === undefined ? await summarySoFar(storage, workBucket, found, isRunning) : undefined;
+  const soFar = written === undefined ? await summarySoFar({ storage, workBucket }, found, isRunning) : undefined;
   const summary = written ?? soFar?.summary;
   const asked: unknown = input === undefined ? (summary?.input ?? null) : JSON.parse(input);
   return {
@@ -113,23 +113,22 @@ type PlanOutcome = Pick<RunReport, 'status' | 'summary' | 'input' | 'isPartlyPla
 
 /** Adds up the receipts of a run that has not written its summary. Of one that is running, only what is complete. */
 export async function summarySoFar(
-  storage: Storage,
-  workBucket: string,
+  work: Work,
   { name, startDate }: FoundRun,
   isRunning: boolean,
 ): Promise<{ summary: RunSummary; isPartlyPlanned: boolean } | undefined> {
   const builder = new SummaryBuilder({ name, startTime: startDate?.toISOString() ?? '' });
   let last: PlanReceipt | undefined;
-  for await (const plan of readPlanReceipts(storage, workBucket, name)) {
+  for await (const plan of readPlanReceipts(work, name)) {
     builder.addPlan(plan);
     last = plan;
   }
   if (last === undefined) return undefined;
-  for await (const { line, state } of readChunks(storage, workBucket, name)) {
+  for await (const { line, state } of readChunks(work, name)) {
     builder.addSpend(state);
     if (line === undefined) continue;
     const { done } = last.options.evaluate ? state.evaluate : state.log;
-    if (done !== undefined || !isRunning) builder.addChunk(await withRanges(storage, workBucket, line), state);
+    if (done !== undefined || !isRunning) builder.addChunk(await withRanges(work, line), state);
     // Nobody writes the reports of its files.
     builder.files.forget();
   }

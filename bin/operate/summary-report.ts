@@ -147,7 +147,7 @@ export async function readReasons(
       all.count += count;
     }
     if (isDone()) continue;
-    for await (const { entry } of quarantinedEntries(storage, workBucket, summary.run)) {
+    for await (const { entry } of quarantinedEntries({ storage, workBucket }, summary.run)) {
       const { key, line, reason } = entry;
       const lines = found.get(reason.name)?.lines ?? [];
       if (lines.length < MAX_LINES_SHOWN) lines.push({ key, line, reason });

@@ -26,6 +26,7 @@ import { withinLimits } from '../../src/monitoring/within-limits.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
+const work = { storage, workBucket: environment.WORK_BUCKET };
 const limiter = new AdaptiveLimiter();
 const limits = connectLimits(environment, limiter);
 const settings = { ...environment, shared: { limiter, limits: limits.judge } };
@@ -38,7 +39,7 @@ const pairs = () => {
   return { judge: pairJudge, scorers: [PAIRWISE_SCORER], always: () => undefined };
 };
 const budget = connectBudget(environment);
-const answersOf = connectAnswers(environment.ANSWERS_TABLE, storage, environment.WORK_BUCKET);
+const answersOf = connectAnswers(environment.ANSWERS_TABLE, work);
 const table = limitsTable(environment);
 let batchJudging: BatchJudging | undefined;
 const batchJudge = (): BatchJudging => {
@@ -49,7 +50,7 @@ const batchJudge = (): BatchJudging => {
 type Result = ReturnType<typeof sumEvaluations> | ChunkProgress;
 
 const handle = async (event: unknown, context: Context): Promise<Result> => {
-  const invocation = await readInvocation(event, storage, environment.WORK_BUCKET);
+  const invocation = await readInvocation(event, work);
   const deps = {
     storage,
     store: await mlflow(),
@@ -68,7 +69,7 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
     if (request.phase !== 'apply') return evaluateChunk(request, limited);
     const { batchScorers: scorers, ...batch } = batchJudge();
     const { limit } = limited;
-    const openBatch = () => batchAnswers(request, { storage, workBucket: environment.WORK_BUCKET, limit, ...batch });
+    const openBatch = () => batchAnswers(request, { ...work, limit, ...batch });
     return evaluateChunk(request, { ...limited, scorers, openBatch });
   };
   const prepare = (request: ChunkRequest): Promise<PreparedChunk> => {

@@ -23,7 +23,7 @@ const table = limitsTable(environment);
 type Result = LogCounts | ChunkProgress;
 
 const handle = async (event: unknown, context: Context): Promise<Result> => {
-  const invocation = await readInvocation(event, storage, environment.WORK_BUCKET);
+  const invocation = await readInvocation(event, { storage, workBucket: environment.WORK_BUCKET });
   const deps = {
     storage,
     store: await mlflow(),

@@ -33,12 +33,13 @@ const PAGE_MS = 60_000;
 
 const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Context): Promise<SummarizeResult> => {
   const bucket = environment.WORK_BUCKET;
+  const work = { storage, workBucket: bucket };
   // The state machine starts with an empty error.
   const failure = !error?.Error ? undefined : { name: error.Error, message: causeOf(error.Cause) };
   const time = { part, remainingMs: () => context.getRemainingTimeInMillis() };
   const quality = new RunSums();
-  const summary = await summarizeRun(storage, bucket, run, failure, time, quality).catch(async (refused: Error) => {
-    if (refused.name === 'ContractChanged') await keepCounts(storage, bucket, run.name);
+  const summary = await summarizeRun(work, run, failure, time, quality).catch(async (refused: Error) => {
+    if (refused.name === 'ContractChanged') await keepCounts(work, run.name);
     throw refused;
   });
   const key = workKeys.summary(run.name);

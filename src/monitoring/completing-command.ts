@@ -1,5 +1,5 @@
 /** Names the command that completes a run which an upgrade has ended: its captures once more, since what is done is left as it is. */
-import type { Storage } from '../core/aws/storage.ts';
+import type { Work } from '../core/aws/storage.ts';
 import {
   type BackfillInput,
   backfillInputSchema,
@@ -17,24 +17,20 @@ import { shellWord } from '../core/text/shell-word.ts';
 const MOST_RETRIES = 20;
 
 /** @returns `undefined` where the captures of the run are not known any more */
-export async function completingCommand(
-  storage: Storage,
-  workBucket: string,
-  input: unknown,
-): Promise<string | undefined> {
+export async function completingCommand(work: Work, input: unknown): Promise<string | undefined> {
   let first = input;
   for (let retries = 0; retries < MOST_RETRIES; retries += 1) {
     const { data } = retryInputSchema.safeParse(first);
     if (data === undefined) break;
-    first = (await storage.getJson<PlanReceipt>(workBucket, workKeys.plan(data.retry.run, 0)))?.input;
+    first = (await work.storage.getJson<PlanReceipt>(work.workBucket, workKeys.plan(data.retry.run, 0)))?.input;
   }
-  const source = await sourceOf(storage, workBucket, first);
+  const source = await sourceOf(work, first);
   if (source === undefined) return undefined;
   const words = ['process', ...source, ...flagsOf(input as Partial<ExecutionInput>)];
   return `inference-monitor ${words.map(shellWord).join(' ')}`;
 }
 
-async function sourceOf(storage: Storage, workBucket: string, input: unknown): Promise<string[] | undefined> {
+async function sourceOf({ storage, workBucket }: Work, input: unknown): Promise<string[] | undefined> {
   const object = objectInputSchema.safeParse(input).data?.detail;
   if (object !== undefined) return [`s3://${object.bucket.name}/${object.object.key}`];
   const backfill = backfillInputSchema.safeParse(input).data;

@@ -3,7 +3,7 @@
  */
 
 import type { LineChunk } from '../captures/lines/chunks.ts';
-import type { Storage } from '../core/aws/storage.ts';
+import type { Work } from '../core/aws/storage.ts';
 import type { ObjectPlace } from '../core/contract/execution.ts';
 import type { CaptureRange, ManifestLine } from '../core/contract/payloads.ts';
 import {
@@ -112,7 +112,7 @@ export class FileReports {
   }
 
   /** Writes the closed files if they fill an object. With `how`, writes them in any case; with `all`, it closes all before. */
-  async write(storage: Storage, workBucket: string, run: string, how?: 'closed' | 'all'): Promise<void> {
+  async write({ storage, workBucket }: Work, run: string, how?: 'closed' | 'all'): Promise<void> {
     while (how === 'all' && this.#open.size > 0) this.#closeOldest();
     if (this.#text.length < (how === undefined ? OBJECT_CHARACTERS : 1)) return;
     await storage.putText(workBucket, workKeys.files(run, this.#objects), this.#text, 'application/jsonlines');

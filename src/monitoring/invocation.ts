@@ -1,7 +1,7 @@
 /** Handles direct invocations of the processor and the evaluator: whole capture files, without the state machine. */
 import * as z from 'zod';
 import { capturedObject } from '../captures/files/capture-objects.ts';
-import type { Storage } from '../core/aws/storage.ts';
+import type { Storage, Work } from '../core/aws/storage.ts';
 import { assertContract } from '../core/contract/contract.ts';
 import type { RunOptions } from '../core/contract/input.ts';
 import { type ChunkRequest, chunkRequestSchema } from '../core/contract/payloads.ts';
@@ -78,10 +78,10 @@ const invalid = (event: unknown, problem: string): PermanentError =>
   });
 
 /** Parses the event, and reads the ranges of a chunk whose line of the manifest only refers to them. */
-export async function readInvocation(event: unknown, storage: Storage, workBucket: string): Promise<Invocation> {
+export async function readInvocation(event: unknown, work: Work): Promise<Invocation> {
   const invocation = parseInvocation(event);
   if (invocation.kind === 'files') return invocation;
-  const chunk = await withRanges(storage, workBucket, invocation.request.chunk);
+  const chunk = await withRanges(work, invocation.request.chunk);
   return { kind: 'chunk', request: { ...invocation.request, chunk } };
 }
 

@@ -1,6 +1,6 @@
 /** Adds up runs from their receipts, and writes their counts. */
 
-import type { Storage } from '../core/aws/storage.ts';
+import type { Work } from '../core/aws/storage.ts';
 import type { QualityCounts, QualityFailures } from '../core/contract/quality.ts';
 import type { Receipt } from '../core/contract/receipts.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
@@ -27,11 +27,11 @@ export interface RebuiltCounts {
  * @param writes `false`: only says which runs would be added up again
  */
 export async function rebuildCounts(
-  storage: Storage,
-  bucket: string,
+  work: Work,
   isInside: (day: string) => boolean,
   writes = true,
 ): Promise<RebuiltCounts> {
+  const { storage, workBucket: bucket } = work;
   const daysOfRuns = new Map<string, string[]>();
   const days = (await daysWithCounts(storage, bucket)).map(({ day }) => day).filter(isInside);
   for await (const { run, day, hours } of readCounts(storage, bucket, days)) {
@@ -39,11 +39,11 @@ export async function rebuildCounts(
   }
   const rebuilt: string[] = [];
   const kept = new Map([...daysOfRuns.keys()].map((run) => [run, 'its receipts are gone']));
-  await forEachConcurrently(RUNS_AT_ONCE, runsIn(storage, bucket), async (run) => {
+  await forEachConcurrently(RUNS_AT_ONCE, runsIn(work), async (run) => {
     const before = daysOfRuns.get(run) ?? [];
     // A run that ends from now on knows more, and its own counts are the later ones.
     const readMs = Date.now();
-    const { counts, missing } = await countsOf(storage, bucket, run);
+    const { counts, missing } = await countsOf(work, run);
     if (missing !== undefined) {
       if (before.length > 0) kept.set(run, missing);
       return;
@@ -58,9 +58,9 @@ export async function rebuildCounts(
 }
 
 /** Lists the runs that have left objects. */
-async function* runsIn(storage: Storage, bucket: string): AsyncGenerator<string> {
+async function* runsIn({ storage, workBucket }: Work): AsyncGenerator<string> {
   const all = workKeys.runPrefix('').slice(0, -1);
-  const objects = storage.list(bucket, all);
+  const objects = storage.list(workBucket, all);
   let last: string | undefined;
   for (let next = await objects.next(); !next.done; ) {
     const [run = ''] = next.value.key.slice(all.length).split('/');
@@ -71,16 +71,12 @@ async function* runsIn(storage: Storage, bucket: string): AsyncGenerator<string>
 }
 
 /** @returns `missing`: why the receipts do not tell all that the run has done */
-async function countsOf(
-  storage: Storage,
-  bucket: string,
-  run: string,
-): Promise<{ counts: QualityCounts; missing?: string }> {
+async function countsOf(work: Work, run: string): Promise<{ counts: QualityCounts; missing?: string }> {
   const sums = new RunSums();
   const { counts } = sums;
   let [chunks, planned, without] = [0, 0, 0];
   try {
-    for await (const { line, state } of readChunks(storage, bucket, run)) {
+    for await (const { line, state } of readChunks(work, run)) {
       chunks += 1;
       if (line !== undefined) planned += 1;
       if (state.receipts.length === 0) without += 1;
@@ -93,7 +89,7 @@ async function countsOf(
   }
   if (chunks === without) return { counts, missing: 'its receipts are gone' };
   if (without > 0) return { counts, missing: `${without} of its ${chunks} chunks have no receipt` };
-  const isOrphaned = planned === 0 && (await storage.head(bucket, workKeys.summary(run))) !== undefined;
+  const isOrphaned = planned === 0 && (await work.storage.head(work.workBucket, workKeys.summary(run))) !== undefined;
   return isOrphaned ? { counts, missing: 'its plan is gone' } : { counts };
 }
 
@@ -101,10 +97,10 @@ async function countsOf(
  * Counts what a run has done that an upgrade has ended: what is in its receipts, whose other fields an earlier version may have written
  * in another form.
  */
-export async function keepCounts(storage: Storage, workBucket: string, run: string): Promise<void> {
+export async function keepCounts(work: Work, run: string): Promise<void> {
   const sums = new RunSums();
-  for await (const { state } of readStates(storage, workBucket, run)) sums.add(qualityOfChunk(state));
-  await writeCounts(storage, workBucket, run, sums.counts);
+  for await (const { state } of readStates(work, run)) sums.add(qualityOfChunk(state));
+  await writeCounts(work.storage, work.workBucket, run, sums.counts);
 }
 
 // --------------------------------------------------------------------------------------------------------- a chunk

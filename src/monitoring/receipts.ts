@@ -1,6 +1,6 @@
 /** The receipts of a run: each attempt writes one; the summary and a retry read them. */
 
-import type { Storage } from '../core/aws/storage.ts';
+import type { Work } from '../core/aws/storage.ts';
 import { parseStored } from '../core/aws/storage-errors.ts';
 import { assertContract, CONTRACT } from '../core/contract/contract.ts';
 import type { ChunkRequest, ManifestLine } from '../core/contract/payloads.ts';
@@ -33,8 +33,7 @@ export function attemptFacts(request: ChunkRequest, requestId: string, startedAt
  * @throws the failure of the attempt, after its receipt is written
  */
 export async function withReceipt<R extends Receipt>(
-  storage: Storage,
-  workBucket: string,
+  { storage, workBucket }: Work,
   attempt: { run(): Promise<void>; receipt(failure: unknown): R },
 ): Promise<R> {
   let failure: unknown;
@@ -60,18 +59,14 @@ export async function withReceipt<R extends Receipt>(
 const READS_AT_ONCE = 32;
 
 /** Reads the receipts of the parts of a plan. @throws PermanentError `ContractChanged` */
-export async function* readPlanReceipts(
-  storage: Storage,
-  workBucket: string,
-  run: string,
-): AsyncGenerator<PlanReceipt> {
+export async function* readPlanReceipts(work: Work, run: string): AsyncGenerator<PlanReceipt> {
   for (let part = 0, more = true; more; part += 1) {
     const key = workKeys.plan(run, part);
-    const receipt = await storage.getJson<PlanReceipt>(workBucket, key);
+    const receipt = await work.storage.getJson<PlanReceipt>(work.workBucket, key);
     if (receipt === undefined) return;
     const isOld = receipt.contract !== CONTRACT;
-    const command = isOld ? await completingCommand(storage, workBucket, receipt.input) : undefined;
-    assertContract(receipt, `s3://${workBucket}/${key}`, command);
+    const command = isOld ? await completingCommand(work, receipt.input) : undefined;
+    assertContract(receipt, `s3://${work.workBucket}/${key}`, command);
     yield receipt;
     more = receipt.more;
   }
@@ -82,8 +77,8 @@ export async function* readPlanReceipts(
  *
  * @throws PermanentError `ContractChanged`
  */
-export async function* readManifest(storage: Storage, workBucket: string, run: string): AsyncGenerator<ManifestLine> {
-  for await (const { chunk, manifest } of readPlanReceipts(storage, workBucket, run)) {
+export async function* readManifest({ storage, workBucket }: Work, run: string): AsyncGenerator<ManifestLine> {
+  for await (const { chunk, manifest } of readPlanReceipts({ storage, workBucket }, run)) {
     if (chunk !== undefined) yield chunk;
     if (manifest === undefined) continue;
     const text = (await storage.getText(workBucket, manifest))?.text ?? '';
@@ -178,8 +173,7 @@ export function unreportedAttempts(state: ChunkState): number {
  * @param from the ordinal of the first chunk
  */
 export async function* readStates(
-  storage: Storage,
-  workBucket: string,
+  { storage, workBucket }: Work,
   run: string,
   from = 0,
 ): AsyncGenerator<{ chunk: number; state: ChunkState }, void, undefined> {
@@ -206,15 +200,14 @@ export async function* readStates(
  * @returns `line` is absent for receipts of a chunk that is in no manifest
  */
 export async function* readChunks(
-  storage: Storage,
-  workBucket: string,
+  work: Work,
   run: string,
   from = 0,
 ): AsyncGenerator<{ line?: ManifestLine; state: ChunkState }> {
-  const states = readStates(storage, workBucket, run, from);
+  const states = readStates(work, run, from);
   try {
     let next = await states.next();
-    for await (const line of readManifest(storage, workBucket, run)) {
+    for await (const line of readManifest(work, run)) {
       if (line.chunk < from) continue;
       for (; next.value && next.value.chunk < line.chunk; next = await states.next()) yield { state: next.value.state };
       const isOfLine = next.value?.chunk === line.chunk;

@@ -1,7 +1,7 @@
 /** Starts one execution for the capture files that arrive in a window. The rule's events reach it through a queue. */
 import { hash } from 'node:crypto';
 import { fileOf } from '../captures/files/capture-objects.ts';
-import type { Storage } from '../core/aws/storage.ts';
+import type { Work } from '../core/aws/storage.ts';
 import { type FilesInput, type ListedFile, objectInputSchema } from '../core/contract/input.ts';
 import { EVENT_RUN_PREFIX } from '../core/contract/names.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
@@ -21,9 +21,7 @@ export interface FailedEvents {
   batchItemFailures: { itemIdentifier: string }[];
 }
 
-interface StartDependencies {
-  storage: Storage;
-  workBucket: string;
+interface StartDependencies extends Work {
   /** Whether a file is none of the stack's. */
   excludes?(key: string): boolean;
   /** Starts an execution, or finds that one of that name was started. */

@@ -1,6 +1,6 @@
 /** Makes the summary of a run, chunk by chunk: memory does not grow with the run, and one invocation need not be enough. */
 
-import type { Storage } from '../core/aws/storage.ts';
+import type { Work } from '../core/aws/storage.ts';
 import type { BatchReport, NamedError } from '../core/contract/receipts.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
 import { inOrder } from '../core/process/concurrency.ts';
@@ -34,24 +34,24 @@ interface SummaryState extends SummarySums {
  * @returns a summary with the status `unfinished` if another part follows
  */
 export async function summarizeRun(
-  storage: Storage,
-  workBucket: string,
+  work: Work,
   run: { name: string; startTime: string },
   error?: NamedError,
   { part, remainingMs }: { part: number; remainingMs(): number } = { part: 0, remainingMs: () => Infinity },
   quality = new RunSums(),
 ): Promise<RunSummary> {
+  const { storage, workBucket } = work;
   const { name } = run;
   const key = (next: number): string => workKeys.summaryState(name, next);
   const earlier = part === 0 ? undefined : await storage.getJson<SummaryState>(workBucket, key(part));
   const summary = new SummaryBuilder(run, error, earlier);
   if (earlier !== undefined) quality.restore(earlier.quality);
   if (earlier === undefined) {
-    for await (const plan of readPlanReceipts(storage, workBucket, name)) summary.addPlan(plan);
+    for await (const plan of readPlanReceipts(work, name)) summary.addPlan(plan);
   }
-  const chunks = readChunks(storage, workBucket, name, earlier?.next);
+  const chunks = readChunks(work, name, earlier?.next);
   const withPlaces = inOrder(CHUNKS_AT_ONCE, chunks, async ({ line, state }) => ({
-    line: line && (await withRanges(storage, workBucket, line)),
+    line: line && (await withRanges(work, line)),
     state,
   }));
   for await (const { line, state } of withPlaces) {
@@ -61,14 +61,14 @@ export async function summarizeRun(
     quality.add(qualityOfChunk(state));
     quality.experimentId = line.experimentId;
     for (const failures of failuresOfChunk(state)) quality.fail(failures);
-    await summary.files.write(storage, workBucket, name);
+    await summary.files.write(work, name);
     if (remainingMs() > FINISH_RESERVE_MS) continue;
-    await summary.files.write(storage, workBucket, name, 'closed');
+    await summary.files.write(work, name, 'closed');
     const sums = { ...summary.sums(), files: summary.files.state(), quality: quality.state(), next: line.chunk + 1 };
     await storage.putJson(workBucket, key(part + 1), sums satisfies SummaryState);
     return { ...sums.summary, status: 'unfinished' };
   }
-  await summary.files.write(storage, workBucket, name, 'all');
+  await summary.files.write(work, name, 'all');
   summary.addBatch(await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(name)));
   summary.warn(quality.warnings());
   await writeCounts(storage, workBucket, name, quality.counts);

@@ -368,7 +368,7 @@ export class FaultCase {
     }
     const times = { name: run, startTime: new Date().toISOString() };
     try {
-      const summary = await this.#retried(errors, () => summarizeRun(storage, WORK, times, failure));
+      const summary = await this.#retried(errors, () => summarizeRun({ storage, workBucket: WORK }, times, failure));
       const equations = await reader.do<Equations>({ do: 'equations', workBucket: WORK, run });
       return { run, summary, equations, errors, ...(plan === undefined ? {} : { plan }) };
     } finally {
@@ -377,9 +377,9 @@ export class FaultCase {
   }
 
   async #chunks(run: string, { options }: PlanResult, errors: string[], hooks: RunHooks): Promise<void> {
-    const { storage } = this.#pipeline;
-    for await (const line of readManifest(storage, WORK, run)) {
-      const chunk = await withRanges(storage, WORK, line);
+    const work = { storage: this.#pipeline.storage, workBucket: WORK };
+    for await (const line of readManifest(work, run)) {
+      const chunk = await withRanges(work, line);
       try {
         if (!options.evaluate) {
           await this.#untilDone(errors, { run, chunk, options, attempt: 0 }, async (request) => {

@@ -187,7 +187,7 @@ export class EvaluatedReplays {
       });
     }
     let error: Error | undefined;
-    for await (const chunk of readManifest(storage, WORK, name)) {
+    for await (const chunk of readManifest({ storage, workBucket: WORK }, name)) {
       const options = runOptions(input, { sampleRate: 0 });
       const request: ChunkRequest = { run: name, chunk, options, attempt };
       const requestId = randomUUID();
@@ -206,7 +206,7 @@ export class EvaluatedReplays {
         error ??= failure;
       });
     }
-    const summary = await summarizeRun(storage, WORK, execution);
+    const summary = await summarizeRun({ storage, workBucket: WORK }, execution);
     return { ...(error ? { error } : {}), summary };
   }
 

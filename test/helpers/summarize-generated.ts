@@ -4,7 +4,7 @@
  */
 
 import { workKeys } from '../../src/core/contract/work-keys.ts';
-import { retriedUnits } from '../../src/monitoring/plan/retry-source.ts';
+import { unitsOfRetry } from '../../src/monitoring/plan/retry-source.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
 import type { RunCounts } from '../../src/quality/day-objects.ts';
 import { countedCaptures, GeneratedRun } from './generated-run.ts';
@@ -26,7 +26,7 @@ async function summary(): Promise<object> {
   for (let part = 0; ; part += 1) {
     let left = chunksOfPart;
     const remainingMs = (): number => (--left > 0 ? 900_000 : 0);
-    const made = await summarizeRun(storage, 'work', run, undefined, { part, remainingMs });
+    const made = await summarizeRun({ storage, workBucket: 'work' }, run, undefined, { part, remainingMs });
     if (made.status === 'unfinished') continue;
     const days = [...generated.written].filter(([key]) => key.startsWith(workKeys.newCountsPrefix));
     const hours = Object.assign({}, ...days.map(([, text]) => (JSON.parse(text) as RunCounts).hours));
@@ -40,9 +40,10 @@ async function retry(): Promise<object> {
   const input = { retry: { run: run.name, what: 'failed' as const } };
   let retried = 0;
   let seen = 0;
-  for await (const unit of retriedUnits(storage, 'work', input, options, 0)) {
+  const limits = { deadlineMs: () => 900_000 };
+  for await (const unit of unitsOfRetry({ storage, workBucket: 'work' }, input, options, undefined, limits)) {
     if (!unit.passedOver) retried += 1;
-    seen = unit.seen;
+    seen = Number(unit.cursor);
   }
   return { retried, seen };
 }

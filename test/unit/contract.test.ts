@@ -77,7 +77,7 @@ const plan = (input: object, part: number) =>
 it.each<[string, () => Promise<unknown>]>([
   ['the next part of a backfill', () => plan({ bucket: 'b', prefix: 'e/' }, 1)],
   ['a retry', () => plan({ retry: { run: RUN, what: 'failed' } }, 0)],
-  ['the summary of a run', () => summarizeRun(memory.storage, 'w', run)],
+  ['the summary of a run', () => summarizeRun({ storage: memory.storage, workBucket: 'w' }, run)],
   ['the plan of a replay', () => readPlan(memory.storage, 'w', 'replay')],
   ['the plan of a shard', () => readShardPlan(memory.storage, 'w', { run: 'replay', shard: 0 })],
 ])('refuses %s, and writes nothing', async (_, work) => {

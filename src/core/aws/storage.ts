@@ -47,6 +47,12 @@ interface Content {
   type: string;
 }
 
+/** The bucket that a stack keeps its own objects in. */
+export interface Work {
+  storage: Storage;
+  workBucket: string;
+}
+
 /** Reads and writes objects. Every failure is a named error, see `namedStorageError`. */
 export class Storage {
   readonly s3: S3Client;

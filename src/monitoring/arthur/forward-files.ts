@@ -6,7 +6,7 @@
 import { hash } from 'node:crypto';
 import { type CaptureScope, capturedObject } from '../../captures/files/capture-objects.ts';
 import { scanLines } from '../../captures/lines/scan-lines.ts';
-import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
+import type { ObjectFacts, Work } from '../../core/aws/storage.ts';
 import { parseStored } from '../../core/aws/storage-errors.ts';
 import type { ListedFile } from '../../core/contract/input.ts';
 import type { ForwardMetric } from '../../core/contract/names.ts';
@@ -32,9 +32,7 @@ export interface OpenFile {
   open(): Promise<AsyncIterable<Buffer>>;
 }
 
-interface ForwardDependencies {
-  storage: Storage;
-  workBucket: string;
+interface ForwardDependencies extends Work {
   /** Where files may come from. */
   scope: CaptureScope;
   /** Posts a file once; see `postToArthur`. */
@@ -164,7 +162,7 @@ async function forwardOnce(listed: ListedFile, deps: ForwardDependencies): Promi
 
 /** Posts a file, and counts what Arthur took of it. @param receipt gets Arthur's answer */
 async function upload(file: ListedFile & { etag: string }, receipt: Receipt, deps: ForwardDependencies): Promise<void> {
-  const { storage, workBucket, scope, count } = deps;
+  const { storage, scope, count } = deps;
   const facts = await capturedObject(storage, scope, file.bucket, file.key, file.versionId);
   const { key } = facts;
   if (facts.etag !== file.etag) {
@@ -174,7 +172,7 @@ async function upload(file: ListedFile & { etag: string }, receipt: Receipt, dep
       where: `s3://${file.bucket}/${key}`,
     });
   }
-  const { size, open } = await withoutReplays(storage, workBucket, facts);
+  const { size, open } = await withoutReplays(deps, facts);
   if (size === 0 && facts.size > 0) return;
   let lines = 0;
   const openCounted = async () => {
@@ -223,7 +221,7 @@ interface Content {
 }
 
 /** Returns what is to be forwarded of a file. It is read once more where the stack has registered a replay: uploads need their size. */
-async function withoutReplays(storage: Storage, workBucket: string, file: ObjectFacts): Promise<Content> {
+async function withoutReplays({ storage, workBucket }: Work, file: ObjectFacts): Promise<Content> {
   const whole: Content = { size: file.size, open: () => storage.read(file) };
   const marks = new Marks(storage, workBucket);
   if ((await marks.firstMs()) === undefined) return whole;

@@ -1,6 +1,6 @@
 /** The last phase of a chunk in batch inference: reads the answers of the jobs, and accounts for their cost. */
 
-import type { Storage } from '../../core/aws/storage.ts';
+import type { Work } from '../../core/aws/storage.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { BatchReport, JudgeSpend } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
@@ -27,9 +27,7 @@ const ADVICE = 'retry the failed chunks of the run';
 /** A job with this status may lack single records. A job with any other status has no answers at all. */
 const ENDED_WITH_ANSWERS = new Set(['Completed', 'PartiallyCompleted']);
 
-interface AnswerDependencies {
-  storage: Storage;
-  workBucket: string;
+interface AnswerDependencies extends Work {
   limit: Budget | undefined;
   judge: Judge;
   priceOf: BatchJudging['priceOf'];
@@ -54,7 +52,7 @@ export async function batchAnswers({ run, chunk }: ChunkRequest, deps: AnswerDep
   const { storage, workBucket, judge, limit, priceOf } = deps;
   const prepared = await storage.getJson<PreparedChunk>(workBucket, workKeys.batchPrepared(run, chunk.chunk));
   const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run));
-  const answersOf = readJobs(storage, workBucket);
+  const answersOf = readJobs(deps);
   const own = prepared?.records ? await answersOf(run, chunk.chunk) : NO_ANSWERS;
   const spendOf = (answer: ModelAnswer): JudgeSpend => ({
     calls: 1,
@@ -97,26 +95,18 @@ function failureOf(
 }
 
 /** Returns a function that reads, once, what the job of a run has answered to the requests of a chunk. */
-export function readJobs(
-  storage: Storage,
-  workBucket: string,
-): (run: string, chunk: number) => Promise<Answered | undefined> {
+export function readJobs(work: Work): (run: string, chunk: number) => Promise<Answered | undefined> {
   const outputs = new Map<string, Promise<Answered | undefined>>();
   return (run, chunk) => {
     const key = workKeys.chunkOfRun(run, chunk);
-    const output = outputs.get(key) ?? readOutput(run, chunk, storage, workBucket);
+    const output = outputs.get(key) ?? readOutput(work, run, chunk);
     outputs.set(key, output);
     return output;
   };
 }
 
 /** @returns the answers by question; `undefined` when the job ended without answers */
-async function readOutput(
-  run: string,
-  chunk: number,
-  storage: Storage,
-  workBucket: string,
-): Promise<Answered | undefined> {
+async function readOutput({ storage, workBucket }: Work, run: string, chunk: number): Promise<Answered | undefined> {
   const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run));
   const job = jobOf(report, chunk);
   // What is too little for a job is asked on demand.

@@ -5,7 +5,7 @@ import {
   CreateModelInvocationJobCommand,
   GetModelInvocationJobCommand,
 } from '@aws-sdk/client-bedrock';
-import type { Storage } from '../../core/aws/storage.ts';
+import type { Work } from '../../core/aws/storage.ts';
 import { noteThrottle } from '../../core/aws/throttles.ts';
 import type { JudgeBatchResult } from '../../core/contract/payloads.ts';
 import type { BatchReport } from '../../core/contract/receipts.ts';
@@ -43,9 +43,7 @@ const isActive = (job: BatchJob): boolean => job.status !== WAITING_JOB && !isEn
 
 type BatchJob = BatchReport['jobs'][number];
 
-interface BatchDependencies {
-  storage: Storage;
-  workBucket: string;
+interface BatchDependencies extends Work {
   bedrock: BedrockClient;
   modelId: string;
   /** The role that Bedrock assumes to read the input and write the output. */
@@ -78,16 +76,16 @@ export async function checkBatch(run: string, deps: BatchDependencies): Promise<
   return result(report.jobs.every(isEnded) ? 'ready' : 'waiting', run, report, deps);
 }
 
-async function hasChunks(run: string, { storage, workBucket }: BatchDependencies): Promise<boolean> {
-  for await (const _ of readManifest(storage, workBucket, run)) return true;
+async function hasChunks(run: string, work: Work): Promise<boolean> {
+  for await (const _ of readManifest(work, run)) return true;
   return false;
 }
 
 /** Counts the requests of each job. What is too little for a job is left to Converse. */
-async function newReport(run: string, { storage, workBucket }: BatchDependencies): Promise<BatchReport> {
+async function newReport(run: string, work: Work): Promise<BatchReport> {
   const startedAt = new Date().toISOString();
-  const counted = inOrder(READS_AT_ONCE, readManifest(storage, workBucket, run), async ({ chunk }) => {
-    const prepared = await storage.getJson<PreparedChunk>(workBucket, workKeys.batchPrepared(run, chunk));
+  const counted = inOrder(READS_AT_ONCE, readManifest(work, run), async ({ chunk }) => {
+    const prepared = await work.storage.getJson<PreparedChunk>(work.workBucket, workKeys.batchPrepared(run, chunk));
     return { group: groupOf(chunk), records: prepared?.records ?? 0 };
   });
   const byGroup = new Map<number, number>();

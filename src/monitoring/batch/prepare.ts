@@ -101,7 +101,7 @@ async function findRequests(
   await atWork.traced();
   const traceIds = [...all.captures, ...all.heavy].map(({ traceId }) => traceId);
   const stored = await store.getTraces(request.chunk.experimentId, traceIds);
-  const answersOf = readJobs(deps.storage, deps.environment.WORK_BUCKET);
+  const answersOf = readJobs({ storage: deps.storage, workBucket: deps.environment.WORK_BUCKET });
   const isAnswered = async (question: string, job: AskedJob): Promise<boolean> =>
     (await answersOf(job.run, job.chunk))?.has(question) ?? false;
   const requests = new Map<string, JobRequest>();

@@ -25,11 +25,12 @@ export async function* readChunk(
   { window, replay }: Pick<RunOptions, 'window' | 'replay'>,
   how: LineReading,
 ): AsyncGenerator<ChunkLine> {
+  const work = { storage, workBucket: environment.WORK_BUCKET };
   const areExchanges = replay !== undefined;
   const decoder = new LineDecoder(environment, { experimentId: chunk.experimentId, window, areExchanges }, how);
   // In a run over a replay its requests are what is judged.
   const marks = areExchanges ? undefined : new Marks(storage, environment.WORK_BUCKET);
-  for await (const opened of openRanges(storage, chunk, environment.WORK_BUCKET)) {
+  for await (const opened of openRanges(work, chunk)) {
     const { index: range } = opened;
     if (opened.fault !== undefined) {
       yield { kind: 'unread', range, lines: opened.range.lines, fault: opened.fault };

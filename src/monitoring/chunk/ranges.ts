@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream';
 
 import { isOfOneFile } from '../../captures/files/capture-objects.ts';
-import type { Storage } from '../../core/aws/storage.ts';
+import type { Work } from '../../core/aws/storage.ts';
 import type { CaptureRange, ManifestLine } from '../../core/contract/payloads.ts';
 import type { QuarantineEntry } from '../../core/contract/receipts.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
@@ -27,8 +27,7 @@ export const isInside = (
 
 /** Returns the chunk with its ranges, which a long line of the manifest only refers to. */
 export async function withRanges<Chunk extends UnnumberedChunk>(
-  storage: Storage,
-  workBucket: string,
+  { storage, workBucket }: Work,
   chunk: Chunk,
 ): Promise<Chunk> {
   if (chunk.rangesIn === undefined) return chunk;
@@ -53,21 +52,17 @@ export const RANGES_AT_ONCE = 16;
  *
  * @throws the errors of `Storage.read`; of one file only if the chunk has no other range
  */
-export async function* openRanges(
-  storage: Storage,
-  { ranges }: Pick<ManifestLine, 'ranges'>,
-  workBucket: string,
-): AsyncGenerator<OpenRange> {
+export async function* openRanges(work: Work, { ranges }: Pick<ManifestLine, 'ranges'>): AsyncGenerator<OpenRange> {
   const [only] = ranges;
   if (only !== undefined && ranges.length === 1) {
-    if (only.lines > 0) yield { index: 0, range: only, bytes: await openRange(storage, only, workBucket) };
+    if (only.lines > 0) yield { index: 0, range: only, bytes: await openRange(work, only) };
     return;
   }
   const present = [...ranges.entries()].filter(([, { lines }]) => lines > 0);
   yield* inOrder(RANGES_AT_ONCE, present, async ([index, range]): Promise<OpenRange> => {
     try {
       const pieces: Uint8Array[] = [];
-      for await (const piece of await openRange(storage, range, workBucket)) pieces.push(piece);
+      for await (const piece of await openRange(work, range)) pieces.push(piece);
       return { index, range, bytes: Readable.from(pieces) };
     } catch (error) {
       if (!isOfOneFile(error)) throw error;
@@ -82,11 +77,7 @@ export async function* openRanges(
  *
  * @throws the errors of `Storage.read`
  */
-async function openRange(
-  storage: Storage,
-  range: CaptureRange,
-  workBucket: string,
-): Promise<AsyncIterable<Uint8Array>> {
+async function openRange({ storage, workBucket }: Work, range: CaptureRange): Promise<AsyncIterable<Uint8Array>> {
   try {
     return await storage.read(range, { start: range.start, end: range.end });
   } catch (error) {

@@ -5,7 +5,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
-import type { Storage } from '../../core/aws/storage.ts';
+import type { Work } from '../../core/aws/storage.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { JudgeSpend } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
@@ -29,10 +29,8 @@ const MAX_POLL_MS = 15_000;
 
 type Change = Pick<ItemChange, 'expression' | 'condition' | 'values'>;
 
-interface AnswerPlace {
+interface AnswerPlace extends Work {
   table: LimitsTable;
-  storage: Storage;
-  workBucket: string;
 }
 
 /** The attempt that asks. */
@@ -185,10 +183,9 @@ const expiry = (): number => Math.ceil(Date.now() / 1000) + KEPT_SECONDS;
  */
 export function connectAnswers(
   tableName: string | undefined,
-  storage: Storage,
-  workBucket: string,
+  work: Work,
 ): (request: ChunkRequest, asker: Asker) => AnswerTable | undefined {
   if (tableName === undefined) return () => undefined;
-  const place = { table: new LimitsTable(tableClient(), tableName), storage, workBucket };
+  const place = { table: new LimitsTable(tableClient(), tableName), ...work };
   return (request, asker) => new AnswerTable(place, request, asker);
 }

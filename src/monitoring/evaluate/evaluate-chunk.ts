@@ -43,7 +43,7 @@ const FINISH_RESERVE_MS = 60_000;
  */
 export async function evaluateChunk(request: ChunkRequest, deps: EvaluateDependencies): Promise<EvaluateReceipt> {
   const { storage, environment } = deps;
-  return withReceipt(storage, environment.WORK_BUCKET, new EvaluateChunk(request, deps));
+  return withReceipt({ storage, workBucket: environment.WORK_BUCKET }, new EvaluateChunk(request, deps));
 }
 
 /** One attempt at a chunk. Without scorers, it only writes traces. */

@@ -22,8 +22,11 @@ const NO_JUDGE = { judge: { sourceId: '', judge: unasked, maxCostUsd: unasked },
 export function logChunk(request: ChunkRequest, deps: LogDependencies): Promise<LogReceipt> {
   const { storage, environment } = deps;
   const chunk = new EvaluateChunk(request, { ...deps, ...NO_JUDGE }, true);
-  return withReceipt(storage, environment.WORK_BUCKET, {
-    run: () => chunk.run(),
-    receipt: (failure) => chunk.logReceipt(failure),
-  });
+  return withReceipt(
+    { storage, workBucket: environment.WORK_BUCKET },
+    {
+      run: () => chunk.run(),
+      receipt: (failure) => chunk.logReceipt(failure),
+    },
+  );
 }

@@ -3,7 +3,7 @@
  * execution runs, a second one with the same request ends as its duplicate.
  */
 import { hash } from 'node:crypto';
-import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
+import type { ObjectFacts, Work } from '../../core/aws/storage.ts';
 import { parseStored } from '../../core/aws/storage-errors.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
@@ -25,8 +25,7 @@ const CLAIM_ROUNDS = 5;
  * @returns the run that owns the claim, if it is still running; `undefined` when this run owns it
  */
 export async function claimObject(
-  storage: Storage,
-  workBucket: string,
+  { storage, workBucket }: Work,
   object: ObjectFacts,
   run: RunIdentity,
   options: RunOptions,

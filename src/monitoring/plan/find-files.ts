@@ -59,7 +59,13 @@ export function fileFinder(
     const overwritten = overwrittenSince(file, object);
     if (overwritten !== undefined && warnings.length < MOST_WARNINGS) warnings.push(overwritten);
     if (!claims) return object;
-    const owner = await claimObject(storage, environment.WORK_BUCKET, object, run, options, isRunningOnce);
+    const owner = await claimObject(
+      { storage, workBucket: environment.WORK_BUCKET },
+      object,
+      run,
+      options,
+      isRunningOnce,
+    );
     return owner === undefined ? object : { duplicateOf: owner.name };
   };
 }

@@ -25,9 +25,9 @@ import {
   MAX_PART_CHUNKS,
   MAX_UNAVAILABLE_FILES,
 } from './part-bounds.ts';
-import { failedFiles, retriedUnits } from './retry-source.ts';
+import { unitsOfRetry } from './retry-source.ts';
 import type { PlannerDependencies } from './types.ts';
-import { type PlannedUnit, unitsOfFiles, unitsOfObjects, unitsOfRetry } from './units.ts';
+import { type PlannedUnit, unitsOfFiles, unitsOfObjects } from './units.ts';
 
 /** Warnings about the run. */
 interface Notices {
@@ -157,10 +157,7 @@ export class PartPlan {
       return unitsOfObjects(storage, backfillObjects(storage, scope, input, this.#options.window, cursor), limits);
     }
     if (parsed.kind === 'retry') {
-      const { retry } = parsed.input;
-      const earlier = (done: number) => retriedUnits(storage, workBucket, parsed.input, this.#options, done);
-      const files = retry.what === 'failed' ? failedFiles(storage, workBucket, retry.run) : [];
-      return unitsOfRetry(storage, earlier, files, cursor, limits);
+      return unitsOfRetry({ storage, workBucket }, parsed.input, this.#options, cursor, limits);
     }
     const find = fileFinder(this.#deps, this.#request.run, this.#options, claim, this.#notices.warnings);
     const files = parsed.kind === 'files' ? await listedFiles(parsed.input, this.#deps) : [fileOf(parsed.input)];

@@ -52,7 +52,7 @@ export async function planCaptures(request: PlanRequest, deps: PlannerDependenci
 async function writeBatchManifest(run: string, { storage, environment }: PlannerDependencies): Promise<void> {
   const { WORK_BUCKET: bucket } = environment;
   const manifest = new TextUpload(storage, bucket, workKeys.batchManifest(run));
-  for await (const line of readManifest(storage, bucket, run)) await manifest.writeLine(line);
+  for await (const line of readManifest({ storage, workBucket: bucket }, run)) await manifest.writeLine(line);
   await manifest.close();
 }
 
@@ -81,7 +81,7 @@ async function optionsFor(parsed: ParsedInput, deps: PlannerDependencies, warnin
     budgetUsd,
     continues = [],
     ...original
-  } = await optionsOfRun(deps.storage, deps.environment.WORK_BUCKET, retry);
+  } = await optionsOfRun({ storage: deps.storage, workBucket: deps.environment.WORK_BUCKET }, retry);
   const given = Object.fromEntries(
     Object.entries(parsed.input).filter(([name, value]) => name !== 'retry' && value !== undefined),
   ) as Partial<RunOptions>;

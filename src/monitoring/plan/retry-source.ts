@@ -1,7 +1,7 @@
 /** Finds what a retry runs again: chunks of an earlier run, by its receipts, or lines, by its quarantine. */
 import { isOfOneFile } from '../../captures/files/capture-objects.ts';
 import { readLines } from '../../captures/lines/read-lines.ts';
-import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
+import type { ObjectFacts, Storage, Work } from '../../core/aws/storage.ts';
 import type { RetryInput, RetryWhat, RunOptions } from '../../core/contract/input.ts';
 import type { CaptureRange } from '../../core/contract/payloads.ts';
 import type { FailedFile, PlanReceipt, QuarantineEntry } from '../../core/contract/receipts.ts';
@@ -11,7 +11,7 @@ import { inOrder } from '../../core/process/concurrency.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 import { withRanges } from '../chunk/ranges.ts';
 import { type ChunkState, readChunks, readPlanReceipts } from '../receipts.ts';
-import type { RetriedUnit } from './units.ts';
+import { emptyUnit, failedUnit, type PlannedUnit, scanObject, type UnitLimits } from './units.ts';
 
 /**
  * Returns the options of the earlier run, which a retry keeps unless its input overrides them. Quarantined lines contain
@@ -19,30 +19,26 @@ import type { RetriedUnit } from './units.ts';
  *
  * @throws PermanentError `RunUnknown` when the work bucket contains nothing of that run
  */
-export async function optionsOfRun(
-  storage: Storage,
-  workBucket: string,
-  { run, what }: RetryInput['retry'],
-): Promise<RunOptions> {
+export async function optionsOfRun(work: Work, { run, what }: RetryInput['retry']): Promise<RunOptions> {
   if (what === 'quarantined') {
-    for await (const { entry } of quarantinedEntries(storage, workBucket, run)) {
+    for await (const { entry } of quarantinedEntries(work, run)) {
       if (entry.options !== undefined) return entry.options;
     }
   }
   let last: PlanReceipt | undefined;
-  for await (const receipt of readPlanReceipts(storage, workBucket, run)) last = receipt;
+  for await (const receipt of readPlanReceipts(work, run)) last = receipt;
   if (last === undefined) {
     throw new PermanentError('RunUnknown', 'The work bucket contains no plan of a run of that name', {
       got: run,
       expected: 'the name of an execution of this state machine, within the lifecycle of runs/',
-      where: `s3://${workBucket}/${workKeys.planPrefix(run)}`,
+      where: `s3://${work.workBucket}/${workKeys.planPrefix(run)}`,
     });
   }
   return last.options;
 }
 
 /** Returns whether the retry must run a chunk again. */
-function isUndone({ log, evaluate }: ChunkState, what: Exclude<RetryWhat, 'quarantined'>, evaluated: boolean): boolean {
+function isUndone({ log, evaluate }: ChunkState, what: RetryWhat, evaluated: boolean): boolean {
   const { counts } = evaluate.done ?? {};
   if (what === 'held') return counts !== undefined && counts.heldByBudget > 0;
   if (log.done === undefined) return true;
@@ -52,46 +48,80 @@ function isUndone({ log, evaluate }: ChunkState, what: Exclude<RetryWhat, 'quara
 /** Chunks that need no retry, after which planning may stop. */
 const PASSED_OVER = 1_000;
 
+/** Begins the cursor of a retry that has planned all chunks or lines, and this many files. */
+const FILES_DONE = 'files ';
+
 /**
- * Yields the chunks or the lines that a retry runs again, in the order of the earlier run.
- *
- * @param done how many were examined before: chunks of the earlier run, or ranges of quarantined lines
+ * Yields the units of a retry: the chunks or the lines of the earlier run, in its order, then the files that it could not plan, in their
+ * current state.
  */
-export async function* retriedUnits(
-  storage: Storage,
-  workBucket: string,
+export async function* unitsOfRetry(
+  work: Work,
   { retry }: RetryInput,
   original: RunOptions,
-  done: number,
-): AsyncGenerator<RetriedUnit> {
-  if (retry.what === 'quarantined') {
-    let ranges = 0;
-    for await (const unit of quarantinedRanges(storage, workBucket, retry.run)) {
-      ranges += 1;
-      if (ranges > done) yield { ...unit, seen: ranges };
-    }
-    return;
+  cursor: string | undefined,
+  limits: UnitLimits,
+): AsyncGenerator<PlannedUnit> {
+  const filesDone = cursor?.startsWith(FILES_DONE) ? Number(cursor.slice(FILES_DONE.length)) : undefined;
+  if (filesDone === undefined) {
+    const done = Number(cursor ?? 0);
+    if (retry.what === 'quarantined') yield* quarantinedRanges(work, retry.run, done);
+    else yield* retriedChunks(work, retry, original, done, limits);
   }
+  if (retry.what !== 'failed') return;
+  let seen = 0;
+  for await (const file of failedFiles(work, retry.run)) {
+    seen += 1;
+    if (seen > (filesDone ?? 0))
+      yield { ...(await scanAgain(work.storage, file, limits)), cursor: `${FILES_DONE}${seen}` };
+  }
+}
+
+/** @param done how many chunks of the earlier run were examined before, which is the cursor */
+async function* retriedChunks(
+  work: Work,
+  { run, what }: RetryInput['retry'],
+  original: RunOptions,
+  done: number,
+  limits: UnitLimits,
+): AsyncGenerator<PlannedUnit> {
+  const { storage } = work;
   const scanned = new Set<string>();
-  for await (const { line, state } of readChunks(storage, workBucket, retry.run, done)) {
+  for await (const { line, state } of readChunks(work, run, done)) {
     if (line === undefined) continue;
-    const seen = line.chunk + 1;
+    const unit = emptyUnit(String(line.chunk + 1));
     const unread = unreadRanges(state);
-    const isWhole = isUndone(state, retry.what, original.evaluate);
-    if (!isWhole && (retry.what === 'held' || unread.size === 0)) {
-      if (seen % PASSED_OVER === 0) yield { seen, passedOver: true };
+    const isWhole = isUndone(state, what, original.evaluate);
+    if (!isWhole && (what === 'held' || unread.size === 0)) {
+      if ((line.chunk + 1) % PASSED_OVER === 0) yield { ...unit, passedOver: true };
       continue;
     }
-    const { chunk: _, ...rest } = await withRanges(storage, workBucket, line);
+    const { chunk, ...rest } = await withRanges(work, line);
+    const { experimentId } = rest;
     const { done: logged } = state.log;
     const isTraced = rest.traced ?? (unread.size === 0 && logged !== undefined && logged.refused === undefined);
     const grown = await grownFiles(storage, state, rest.ranges);
+    for (const object of grown.values()) {
+      if (scanned.has(object.key)) continue;
+      scanned.add(object.key);
+      // A part that ends between them examines the chunk again.
+      yield { ...(await scanObject(storage, object, limits)), experimentId, cursor: String(chunk) };
+    }
     const ranges = rest.ranges.filter((range, index) => (isWhole || unread.has(index)) && !grown.has(range));
-    const files = [...grown.values()].filter(({ key }) => !scanned.has(key));
-    for (const { key } of files) scanned.add(key);
     const lines = ranges.reduce((total, range) => total + range.lines, 0);
     const retried = { ...rest, lines, ranges, ...(isTraced ? { traced: true as const } : {}) };
-    yield { seen, files, experimentId: rest.experimentId, ...(ranges.length === 0 ? {} : { chunk: retried }) };
+    yield { ...unit, experimentId, ...(ranges.length === 0 ? {} : { chunk: retried }) };
+  }
+}
+
+async function scanAgain(storage: Storage, file: FailedFile, limits: UnitLimits): Promise<PlannedUnit> {
+  try {
+    const object = await storage.head(file.bucket, file.key, file.versionId);
+    if (object !== undefined) return await scanObject(storage, object, limits);
+    const where = `s3://${file.bucket}/${file.key}`;
+    throw new PermanentError('CaptureMissing', 'The capture file no longer exists', { where });
+  } catch (error) {
+    return failedUnit(file, error);
   }
 }
 
@@ -115,8 +145,8 @@ const unreadRanges = ({ log }: ChunkState): ReadonlySet<number> =>
   new Set((log.done?.unread ?? []).map(({ range }) => range));
 
 /** Yields the capture files that the earlier run could not plan. */
-export async function* failedFiles(storage: Storage, workBucket: string, run: string): AsyncGenerator<FailedFile> {
-  for await (const plan of readPlanReceipts(storage, workBucket, run)) yield* plan.failedFiles ?? [];
+async function* failedFiles(work: Work, run: string): AsyncGenerator<FailedFile> {
+  for await (const plan of readPlanReceipts(work, run)) yield* plan.failedFiles ?? [];
 }
 
 /** Quarantine objects that are read at the same time. They contain the bytes of their lines. */
@@ -124,8 +154,7 @@ const QUARANTINE_READS = 4;
 
 /** Yields the quarantined lines of a run, each with the key of its quarantine object, in the order of the chunks. */
 export async function* quarantinedEntries(
-  storage: Storage,
-  workBucket: string,
+  { storage, workBucket }: Work,
   run: string,
 ): AsyncGenerator<{ key: string; entry: QuarantineEntry }> {
   const objects = storage.list(workBucket, workKeys.quarantinePrefix(run));
@@ -137,14 +166,21 @@ export async function* quarantinedEntries(
   }
 }
 
-/** Yields quarantined lines as ranges. Adjacent lines of a file share one. */
-async function* quarantinedRanges(
-  storage: Storage,
-  workBucket: string,
-  run: string,
-): AsyncGenerator<Omit<RetriedUnit, 'seen'>> {
+/**
+ * Yields quarantined lines as ranges. Adjacent lines of a file share one.
+ *
+ * @param done how many ranges were examined before, which is the cursor
+ */
+async function* quarantinedRanges(work: Work, run: string, done: number): AsyncGenerator<PlannedUnit> {
+  let seen = 0;
   let open: { range: CaptureRange; experimentId: string } | undefined;
-  for await (const { key: object, entry } of quarantinedEntries(storage, workBucket, run)) {
+  const closed = (): PlannedUnit[] => {
+    if (open === undefined) return [];
+    seen += 1;
+    const { range, experimentId } = open;
+    return seen > done ? [{ ...emptyUnit(String(seen)), ranges: [range], experimentId }] : [];
+  };
+  for await (const { key: object, entry } of quarantinedEntries(work, run)) {
     const { bucket, key, versionId, etag, line, start, end, cutAt, experimentId, objectTimeMs } = entry;
     const keptIn = entry.base64 === undefined ? undefined : object;
     if (open !== undefined && open.range.keptIn === keptIn && isNext(open.range, entry)) {
@@ -152,17 +188,12 @@ async function* quarantinedRanges(
       open.range.lines += 1;
       continue;
     }
-    if (open !== undefined) yield unitOf(open);
+    yield* closed();
     const place = { bucket, key, versionId, etag, start, end, cutAt, firstLine: line, lines: 1 };
     open = { range: { ...place, objectTimeMs, keptIn }, experimentId };
   }
-  if (open !== undefined) yield unitOf(open);
+  yield* closed();
 }
-
-const unitOf = ({ range, experimentId }: { range: CaptureRange; experimentId: string }): Omit<RetriedUnit, 'seen'> => ({
-  ranges: [range],
-  experimentId,
-});
 
 /** A line ending has one or two bytes, so a line is adjacent to the range if it starts that far after its end. */
 const LONGEST_LINE_ENDING = 2;

@@ -31,15 +31,7 @@ export interface PlannedUnit {
   passedOver?: true;
 }
 
-/**
- * What a retry runs again: a chunk, or quarantined lines. `seen`: what was examined so far, this included. `files`: those of the chunk
- * that grew, as they are now.
- */
-export type RetriedUnit = { seen: number; files?: readonly ObjectFacts[] } & Partial<
-  Pick<PlannedUnit, 'chunk' | 'ranges' | 'experimentId' | 'passedOver'>
->;
-
-interface UnitLimits {
+export interface UnitLimits {
   /** Returns the milliseconds left for reading. */
   deadlineMs(): number;
 }
@@ -47,7 +39,7 @@ interface UnitLimits {
 /** Objects that are read at the same time: 300,000 small ones at 40 ms each take 6 minutes. */
 export const OBJECTS_AT_ONCE = 32;
 
-const emptyUnit = (cursor: string): PlannedUnit => ({ cursor, ranges: [], experimentId: '', outOfTime: false });
+export const emptyUnit = (cursor: string): PlannedUnit => ({ cursor, ranges: [], experimentId: '', outOfTime: false });
 
 /** Yields one unit per object, in the given order, and reads ahead. */
 export const unitsOfObjects = (
@@ -83,7 +75,7 @@ export async function* unitsOfFiles(
   }
 }
 
-async function scanObject(storage: Storage, object: ObjectFacts, limits: UnitLimits): Promise<PlannedUnit> {
+export async function scanObject(storage: Storage, object: ObjectFacts, limits: UnitLimits): Promise<PlannedUnit> {
   const unit = emptyUnit(object.key);
   if (object.size === 0) return unit;
   const { bucket, key, versionId, etag, lastModifiedMs } = object;
@@ -113,53 +105,10 @@ async function scanObject(storage: Storage, object: ObjectFacts, limits: UnitLim
 }
 
 /** @throws an error that is not the file’s fault. S3 throttles whole prefixes, so planning waits for it as chunks do */
-function failedUnit({ bucket, key, versionId, etag }: Omit<FailedFile, 'error'>, error: unknown): PlannedUnit {
+export function failedUnit({ bucket, key, versionId, etag }: Omit<FailedFile, 'error'>, error: unknown): PlannedUnit {
   const isUnavailable = error instanceof RetryableError && error.name === 'StorageUnavailable';
   const unavailable = isUnavailable ? error : undefined;
   if (unavailable === undefined && !(error instanceof PermanentError)) throw error;
   const failed = { bucket, key, versionId, etag, error: toNamedError(error) };
   return { ...emptyUnit(key), failed, ...(unavailable === undefined ? {} : { unavailable }) };
-}
-
-/** Begins the cursor of a retry that has planned all chunks or lines, and this many files. */
-const FILES_DONE = 'files ';
-
-/**
- * Yields the units of earlier chunks or lines, then one per file in its current state.
- *
- * @param earlier returns the units after this many that were examined, which is their cursor
- */
-export async function* unitsOfRetry(
-  storage: Storage,
-  earlier: (done: number) => AsyncIterable<RetriedUnit>,
-  files: AsyncIterable<FailedFile> | Iterable<FailedFile>,
-  cursor: string | undefined,
-  limits: UnitLimits,
-): AsyncGenerator<PlannedUnit> {
-  const isInFiles = cursor?.startsWith(FILES_DONE) ?? false;
-  if (!isInFiles) {
-    for await (const { seen, files: grown = [], ...unit } of earlier(Number(cursor ?? 0))) {
-      // A part that ends between them examines the chunk again.
-      const before = { experimentId: unit.experimentId ?? '', cursor: String(seen - 1) };
-      for (const object of grown) yield { ...(await scanObject(storage, object, limits)), ...before };
-      yield { ...emptyUnit(String(seen)), ...unit };
-    }
-  }
-  const done = isInFiles ? Number(cursor?.slice(FILES_DONE.length)) : 0;
-  let seen = 0;
-  for await (const file of files) {
-    seen += 1;
-    if (seen > done) yield { ...(await scanAgain(storage, file, limits)), cursor: `${FILES_DONE}${seen}` };
-  }
-}
-
-async function scanAgain(storage: Storage, file: FailedFile, limits: UnitLimits): Promise<PlannedUnit> {
-  try {
-    const object = await storage.head(file.bucket, file.key, file.versionId);
-    if (object !== undefined) return await scanObject(storage, object, limits);
-    const where = `s3://${file.bucket}/${file.key}`;
-    throw new PermanentError('CaptureMissing', 'The capture file no longer exists', { where });
-  } catch (error) {
-    return failedUnit(file, error);
-  }
 }

@@ -141,7 +141,9 @@ test('the other program’s message is kept in an object next to the receipt, an
   const error = new RetryableError('MlflowUnavailable', 'failed', {}, new Error('wrapped', { cause: new Words(MARK) }));
   const names = { run: 'r', chunk: 0, step: 'log', attempt: 1, requestId: 'id' };
   const receipt = (failure: unknown) => ({ ...names, error: toNamedError(failure) }) as never;
-  await expect(withReceipt(storage.storage, 'w', { run: () => Promise.reject(error), receipt })).rejects.toBe(error);
+  await expect(
+    withReceipt({ storage: storage.storage, workBucket: 'w' }, { run: () => Promise.reject(error), receipt }),
+  ).rejects.toBe(error);
   const [kept, ...others] = [...storage.objects].filter(([, bytes]) => MARKED.test(bytes.toString()));
   expect([kept?.[0], JSON.parse(String(kept?.[1])), others]).toEqual([
     'runs/r/words/00000000/log-001-id.json',

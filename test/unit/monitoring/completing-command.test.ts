@@ -29,14 +29,14 @@ test.each([
   [{ retry: { run: 'again', what: 'held' }, reevaluate: true }, `s3://b/${KEY} --reevaluate`],
 ])('%j is completed by its captures', async (input, args) => {
   memory.put(workKeys.plan('run', 0), { contract: 2, input });
-  await expect(readPlanReceipts(memory.storage, 'work', 'run').next()).rejects.toThrow(
+  await expect(readPlanReceipts({ storage: memory.storage, workBucket: 'work' }, 'run').next()).rejects.toThrow(
     `complete it with "inference-monitor process ${args}"`,
   );
 });
 
 test('a run whose captures are not known any more is started again with its own input', async () => {
   memory.put(workKeys.plan('run', 0), { contract: 2, input: { retry: { run: 'gone', what: 'held' } } });
-  await expect(readPlanReceipts(memory.storage, 'work', 'run').next()).rejects.toThrow(
+  await expect(readPlanReceipts({ storage: memory.storage, workBucket: 'work' }, 'run').next()).rejects.toThrow(
     'start it again with its own input',
   );
 });

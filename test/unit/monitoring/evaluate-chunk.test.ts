@@ -95,7 +95,10 @@ class Rig {
 
   /** Returns the spend that all receipts of the run report. */
   async spent(): Promise<{ calls: number; usd: number | null }> {
-    const { spend } = await summarizeRun(this.storage.storage, 'work', { name: 'run', startTime: '' });
+    const { spend } = await summarizeRun(
+      { storage: this.storage.storage, workBucket: 'work' },
+      { name: 'run', startTime: '' },
+    );
     return { calls: spend.calls, usd: spend.usd };
   }
 

@@ -142,10 +142,10 @@ async function run(name: string, input: Record<string, unknown>, planned?: () =>
   planned?.();
   const manifest = manifestOf(name);
   for (const line of result.outcome === 'planned' ? manifest : []) {
-    const chunk = await withRanges(wire.storage, WORK, line);
+    const chunk = await withRanges({ storage: wire.storage, workBucket: WORK }, line);
     await logChunk({ run: name, chunk, options: result.options, attempt: 0 }, logDependencies()).catch(() => undefined);
   }
-  return summarizeRun(wire.storage, WORK, { name, startTime: '' });
+  return summarizeRun({ storage: wire.storage, workBucket: WORK }, { name, startTime: '' });
 }
 
 const backfill = { bucket: CAPTURES, prefix: 'e/' };
@@ -236,7 +236,8 @@ describe('a file of a backfill', () => {
     const lost = plan('twice', backfill, null, { store: { resolveExperiment } });
     while (!hasBegun) await new Promise((resolve) => setTimeout(resolve, 5));
     const counted = await plan('twice', backfill, null, {}, { attempt: 1 });
-    const read = async () => Promise.all(manifestOf('twice').map((line) => withRanges(storage, WORK, line)));
+    const read = async () =>
+      Promise.all(manifestOf('twice').map((line) => withRanges({ storage, workBucket: WORK }, line)));
     const planned = await read();
     wire.put(CAPTURES, `${HOUR}/e.jsonl`, lines('more', 9));
     wire.remove(CAPTURES, `${HOUR}/d7.jsonl`);
@@ -309,7 +310,7 @@ describe('a file of a backfill', () => {
     const { cursor, more } = await plan('huge', backfill);
     expect({ more, failed: planOf('huge')?.failedFiles?.length }).toEqual({ more: true, failed: 1_000 });
     expect(await plan('huge', backfill, cursor)).toMatchObject({ more: false });
-    const summary = await summarizeRun(wire.storage, WORK, { name: 'huge', startTime: '' });
+    const summary = await summarizeRun({ storage: wire.storage, workBucket: WORK }, { name: 'huge', startTime: '' });
     expect(summary).toMatchObject({ objects: 1_103, failedFiles: { count: 1_100 }, lines: { planned: 9 } });
     expect(describeFailure(summary)).toMatchObject({ cause: expect.stringContaining('CaptureArchived') });
   });
@@ -544,7 +545,7 @@ describe('a dry run', () => {
     const more = { checkJudgeModel: async () => gone };
     const input = event(`${HOUR}/a.jsonl`);
     await plan('run', input, null, more);
-    const summary = await summarizeRun(wire.storage, WORK, { name: 'run', startTime: '' });
+    const summary = await summarizeRun({ storage: wire.storage, workBucket: WORK }, { name: 'run', startTime: '' });
     expect(describeFailure(summary)).toMatchObject({
       error: 'JudgeModelGone',
       cause: expect.stringMatching(/^JudgeModelGone: m was retired.*BEDROCK_MODEL_ID.*Retry with/s),

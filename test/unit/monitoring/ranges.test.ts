@@ -155,8 +155,10 @@ describe('a chunk of several files', () => {
   test('may have its ranges in an object of their own', async () => {
     memory.put('ranges', chunk.ranges);
     const line = { ...chunk, ranges: [], rangesIn: 'ranges' };
-    expect((await withRanges(memory.storage, 'work', line)).ranges).toEqual(chunk.ranges);
-    await expect(withRanges(memory.storage, 'work', { ...line, rangesIn: 'gone' })).rejects.toMatchObject({
+    expect((await withRanges({ storage: memory.storage, workBucket: 'work' }, line)).ranges).toEqual(chunk.ranges);
+    await expect(
+      withRanges({ storage: memory.storage, workBucket: 'work' }, { ...line, rangesIn: 'gone' }),
+    ).rejects.toMatchObject({
       name: 'RangesMissing',
     });
   });

@@ -14,7 +14,7 @@ import {
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { emptyLogCounts, emptyVerdictCounts } from '../../../src/monitoring/counts.ts';
 import { FileReports } from '../../../src/monitoring/file-reports.ts';
-import { retriedUnits } from '../../../src/monitoring/plan/retry-source.ts';
+import { unitsOfRetry } from '../../../src/monitoring/plan/retry-source.ts';
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { GeneratedRun } from '../../helpers/generated-run.ts';
@@ -89,7 +89,10 @@ class FinishedRun {
     for (let part = 0; part < 10; part += 1) {
       let left = chunksOfPart;
       const remainingMs = (): number => (--left > 0 ? 900_000 : 1_000);
-      const summary = await summarizeRun(this.memory.storage, 'work', run, undefined, { part, remainingMs });
+      const summary = await summarizeRun({ storage: this.memory.storage, workBucket: 'work' }, run, undefined, {
+        part,
+        remainingMs,
+      });
       if (summary.status === 'unfinished') continue;
       const { endedAt: _, ...rest } = summary;
       return { summary: JSON.parse(JSON.stringify(rest)), files: this.files(), parts: part + 1 };
@@ -177,7 +180,10 @@ test.each([1, 2, 3])('is the same in parts of %i chunks as in one', async (chunk
   expect(files).toEqual(whole.files);
   // A repeated last part changes nothing.
   const { storage } = finished.memory;
-  const again = await summarizeRun(storage, 'work', run, undefined, { part: parts - 1, remainingMs: () => 900_000 });
+  const again = await summarizeRun({ storage, workBucket: 'work' }, run, undefined, {
+    part: parts - 1,
+    remainingMs: () => 900_000,
+  });
   expect(again).toMatchObject({ lines: whole.summary.lines, spend: whole.summary.spend });
   expect(finished.files()).toEqual(whole.files);
 });
@@ -194,17 +200,19 @@ test('the money of a chunk that is in no manifest counts', async () => {
 test('a retry of a large run may stop where nothing is to be retried, and continues behind it', async () => {
   const generated = new GeneratedRun(5_500);
   const input = { retry: { run: RUN, what: 'failed' as const } };
+  const work = { storage: generated.storage, workBucket: 'work' };
+  const limits = { deadlineMs: () => 900_000 };
   const seen: string[] = [];
-  for await (const unit of retriedUnits(generated.storage, 'work', input, options, 1_000)) {
-    seen.push(`${unit.seen} ${unit.chunk?.ranges.length ?? 'passed over'}`);
+  for await (const unit of unitsOfRetry(work, input, options, '1000', limits)) {
+    seen.push(`${unit.cursor} ${unit.chunk?.ranges.length ?? 'passed over'}`);
   }
   expect(seen).toEqual(['2000 1', '3000 1', '4000 1', '5000 1']);
   expect(generated.reads).toBeLessThan(2 * 4_500 + 10);
   const held = { retry: { run: RUN, what: 'held' as const } };
   const passed: number[] = [];
-  for await (const unit of retriedUnits(generated.storage, 'work', held, options, 0)) {
+  for await (const unit of unitsOfRetry(work, held, options, undefined, limits)) {
     expect(unit.passedOver).toBe(true);
-    passed.push(unit.seen);
+    passed.push(Number(unit.cursor));
   }
   expect(passed).toEqual([1_000, 2_000, 3_000, 4_000, 5_000]);
 });

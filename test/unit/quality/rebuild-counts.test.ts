@@ -38,7 +38,8 @@ class Bucket extends MemoryStorage {
     return found;
   }
 
-  rebuild = (isInside = (_: string) => true, writes = true) => rebuildCounts(this.storage, 'w', isInside, writes);
+  rebuild = (isInside = (_: string) => true, writes = true) =>
+    rebuildCounts({ storage: this.storage, workBucket: 'w' }, isInside, writes);
 }
 
 async function bucketOfRuns(): Promise<Bucket> {
