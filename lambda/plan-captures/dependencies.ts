@@ -3,12 +3,9 @@ import { DescribeExecutionCommand, ExecutionDoesNotExist, SFNClient } from '@aws
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import { RetryableError, saidBy } from '../../src/core/errors/errors.ts';
 import type { LambdaEnvironment } from '../../src/core/settings/environment.ts';
-import { activeScorers, uncachedWarning } from '../../src/judge/active-scorers.ts';
-import { assertBatchPossible, firstModel, judgeModels } from '../../src/judge/judge-id.ts';
+import { activeScorers } from '../../src/judge/active-scorers.ts';
+import { judgeModels } from '../../src/judge/judge-id.ts';
 import { watchJudgeModels } from '../../src/judge/model-watch.ts';
-import { assertJudgeAffordable, createCostEstimator, estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
-import { createAlwaysRule } from '../../src/judge/scorers/always-rules.ts';
-import { isCodeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import type { PlannerDependencies } from '../../src/monitoring/plan/types.ts';
 
@@ -16,23 +13,12 @@ export function plannerDependencies(environment: LambdaEnvironment): Omit<Planne
   const storage = new Storage(createS3Client());
   const stepFunctions = new SFNClient({});
   const mlflow = connectMlflow(environment, storage.s3);
-  const scorers = activeScorers(environment);
-  const always = createAlwaysRule(environment.EVALUATION_ALWAYS, scorers.filter(isCodeScorer));
   return {
     storage,
     environment,
-    scorers: scorers.length,
+    scorers: activeScorers(environment).length,
     store: { resolveExperiment: async (...given) => (await mlflow()).resolveExperiment(...given) },
-    assertBatchPossible: ({ judge }) => {
-      if (judge === 'batch') assertBatchPossible(firstModel(environment));
-    },
-    assertJudgeAffordable: (options) => assertJudgeAffordable(environment, options),
     checkJudgeModel: watchJudgeModels(judgeModels(environment)),
-    judgeWarning: (options) => uncachedWarning(environment, options),
-    createEstimator: (options) =>
-      createCostEstimator(environment, activeScorers(environment, options.judge), options, always),
-    estimateSizes: (options, sizes) =>
-      estimateFromSizes(environment, activeScorers(environment, options.judge), options, sizes),
     isRunning: (executionArn, claimedMs) => isRunning(stepFunctions, executionArn, claimedMs),
   };
 }

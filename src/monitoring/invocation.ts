@@ -1,15 +1,24 @@
 /** Handles direct invocations of the processor and the evaluator: whole capture files, without the state machine. */
+import type { Context } from 'aws-lambda';
 import * as z from 'zod';
 import { capturedObject } from '../captures/files/capture-objects.ts';
-import type { Storage, Work } from '../core/aws/storage.ts';
 import { assertContract } from '../core/contract/contract.ts';
 import type { RunOptions } from '../core/contract/input.ts';
-import { type ChunkRequest, chunkRequestSchema } from '../core/contract/payloads.ts';
+import {
+  type ChunkProgress,
+  type ChunkRequest,
+  chunkRequestSchema,
+  type ManifestLine,
+} from '../core/contract/payloads.ts';
 import { PermanentError, RetryableError, recordedError } from '../core/errors/errors.ts';
-import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { captureScope } from '../judge/capture-scope.ts';
+import type { Limits } from '../limits/limits.ts';
+import type { connectMlflow } from '../mlflow/connect.ts';
 import { withRanges } from './chunk/ranges.ts';
 import { unitsOfObjects } from './plan/units.ts';
+import { stackExperiment } from './stack-experiment.ts';
+import { withinLimits } from './within-limits.ts';
+import type { WriteDependencies } from './write/chunk-writer.ts';
 
 const fileSchema = z.strictObject({
   bucket: z.string().min(1),
@@ -77,12 +86,40 @@ const invalid = (event: unknown, problem: string): PermanentError =>
     expected: '{"bucket":…,"key":…}; an S3 notification event; or a chunk from the state machine',
   });
 
-/** Parses the event, and reads the ranges of a chunk whose line of the manifest only refers to them. */
-export async function readInvocation(event: unknown, work: Work): Promise<Invocation> {
+/** What a function that processes chunks connects once. */
+interface ChunkFunction extends Pick<WriteDependencies, 'storage' | 'environment' | 'table'> {
+  limits: Limits;
+  mlflow: ReturnType<typeof connectMlflow>;
+}
+
+/**
+ * Handles an event of a function that processes chunks: a chunk within the limits of the stack, or each chunk of whole files.
+ *
+ * @param sum adds up the results of the files
+ * @param chunkOfFile what their chunks have besides
+ */
+export async function handleChunks<Result, Sum>(
+  event: unknown,
+  context: Context,
+  { limits, mlflow, ...connected }: ChunkFunction,
+  process: (request: ChunkRequest, deps: WriteDependencies) => Promise<Result>,
+  sum: (results: Result[]) => Sum,
+  chunkOfFile: Pick<ManifestLine, 'traced'> = {},
+): Promise<Sum | ChunkProgress> {
   const invocation = parseInvocation(event);
-  if (invocation.kind === 'files') return invocation;
-  const chunk = await withRanges(work, invocation.request.chunk);
-  return { kind: 'chunk', request: { ...invocation.request, chunk } };
+  const remainingMs = () => context.getRemainingTimeInMillis();
+  const deps = { ...connected, store: await mlflow(), requestId: context.awsRequestId, remainingMs };
+  const { storage, environment } = deps;
+  if (invocation.kind === 'files') {
+    const { id } = await stackExperiment(deps.store, environment);
+    const handle = (request: ChunkRequest): Promise<Result> =>
+      process({ ...request, chunk: { ...request.chunk, ...chunkOfFile } }, deps);
+    return sum(await forEachChunkOf(invocation.files, deps, id, handle));
+  }
+  // The ranges of a chunk whose line of the manifest only refers to them.
+  const chunk = await withRanges({ storage, workBucket: environment.WORK_BUCKET }, invocation.request.chunk);
+  const request = { ...invocation.request, chunk };
+  return withinLimits(limits, request, () => process(request, deps));
 }
 
 /** Time reserved so that a chunk that was started can end. */
@@ -95,7 +132,7 @@ const CHUNK_RESERVE_MS = 60_000;
  */
 export async function forEachChunkOf<Result>(
   files: readonly CaptureFile[],
-  deps: { storage: Storage; environment: LambdaEnvironment; requestId: string; remainingMs(): number },
+  deps: Pick<WriteDependencies, 'storage' | 'environment' | 'requestId' | 'remainingMs'>,
   experimentId: string,
   handle: (request: ChunkRequest) => Promise<Result>,
 ): Promise<Result[]> {

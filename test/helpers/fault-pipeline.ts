@@ -14,14 +14,12 @@ import { projectPath } from '../../local/project-root.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
-import type { RunOptions } from '../../src/core/contract/input.ts';
 import type { ChunkRequest, PlanResult } from '../../src/core/contract/payloads.ts';
 import type { EvaluateReceipt, NamedError } from '../../src/core/contract/receipts.ts';
 import { RETRYABLE_ERRORS } from '../../src/core/errors/error-table.ts';
 import { toNamedError } from '../../src/core/errors/errors.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { createJudge } from '../../src/judge/connect.ts';
-import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { priceCall } from '../../src/judge/pricing/prices.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { createBedrockClient } from '../../src/judge/transports/bedrock.ts';
@@ -469,15 +467,7 @@ export class FaultCase {
       ...this.#dependencies(),
       isRunning: async (arn: string) => this.#pipeline.running.has(arn),
       scorers: this.scorers.length,
-      assertBatchPossible: () => undefined,
-      judgeWarning: () => undefined,
-      assertJudgeAffordable: () => undefined,
       checkJudgeModel: async () => undefined,
-      estimateSizes: (options: RunOptions, sizes: { captures: number; bytes: number }) =>
-        estimateFromSizes(readEnvironment(this.#variables), this.scorers, options, sizes),
-      createEstimator: () => {
-        throw new Error('No fault test makes a dry run');
-      },
       remainingMs: () => LAMBDA_MS,
     };
   }

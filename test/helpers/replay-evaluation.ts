@@ -30,9 +30,6 @@ import { CAPTURES, CloudReplays, type CloudRun, PREFIX, WORK } from './replay-cl
 import { readSpending } from './spending.ts';
 
 const TABLE = 'budget';
-const unasked = (): never => {
-  throw new Error('The cost of pairs is not estimated');
-};
 const JUDGE = 'openai:/stand-in';
 /** US dollars per million tokens. */
 export const JUDGE_PRICES = JSON.stringify({ [JUDGE]: { input: 1, output: 5 } });
@@ -178,12 +175,7 @@ export class EvaluatedReplays {
       await planCaptures(request, {
         ...{ storage, environment, remainingMs, store: this.client, scorers: 9 },
         isRunning: async () => false,
-        assertBatchPossible: () => {},
-        assertJudgeAffordable: () => {},
         checkJudgeModel: async () => undefined,
-        judgeWarning: () => undefined,
-        createEstimator: unasked,
-        estimateSizes: unasked,
       });
     }
     let error: Error | undefined;

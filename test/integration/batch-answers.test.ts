@@ -113,9 +113,16 @@ function storeThat(takes: (assessments: NewAssessment[]) => void) {
 test('a job asks nothing at a price that is unknown while there is a budget', async () => {
   const request = await requestOf('unpriced');
   const batch = { ...connectBatchJudge(environment), maxCostUsd: () => null };
-  const common = { storage, store: storeThat(() => undefined), scorers, environment, always: () => undefined };
-  const prepare = (limit?: Budget) =>
-    prepareChunk(request, { ...common, ...batch, requestId: 'r', ...(limit && { limit }) });
+  const remainingMs = () => 900_000;
+  const common = {
+    storage,
+    store: storeThat(() => undefined),
+    scorers,
+    environment,
+    remainingMs,
+    always: () => undefined,
+  };
+  const prepare = (limit?: Budget) => prepareChunk(request, { ...common, ...batch, ...(limit && { limit }) });
   const limit = new Budget({ table: new LimitsTable(dynamo, TABLE), run: 'unpriced', runUsd: 1 });
   expect(await prepare(limit)).toMatchObject({ records: 0, held: [] });
   expect(await prepare()).toMatchObject({ records: 1 });
@@ -127,7 +134,8 @@ test('holds the verdicts that the job did not answer while the budget has no roo
   const budgetOf = (runUsd: number) => new Budget({ table: new LimitsTable(dynamo, TABLE), run: RUN, runUsd });
   let written: NewAssessment[] = [];
   const store = storeThat((assessments) => (written = assessments));
-  const common = { storage, store, scorers, environment, always: () => undefined, requestId: 'prepared' };
+  const remainingMs = () => 900_000;
+  const common = { storage, store, scorers, environment, remainingMs, always: () => undefined, requestId: 'prepared' };
 
   // Room for the answer of a batch job, which costs half as much as a call.
   const limit = budgetOf(0.02);
@@ -224,7 +232,7 @@ test('writes the requests of a chunk only after its money is reserved and its st
     scorers,
     environment,
     always: () => undefined,
-    requestId: 'prepared',
+    remainingMs: () => 900_000,
   };
   const failing = prepareChunk(request, { ...common, ...connectBatchJudge(environment), limit });
   await expect(failing).rejects.toThrow('S3 is away');

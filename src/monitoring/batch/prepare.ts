@@ -33,15 +33,11 @@ export interface PreparedChunk {
 }
 
 interface PrepareDependencies
-  extends Pick<
-      EvaluateDependencies,
-      'storage' | 'scorers' | 'environment' | 'always' | 'judge' | 'answers' | 'requestId'
-    >,
+  extends Omit<EvaluateDependencies, 'store' | 'limit' | 'table' | 'requestId'>,
     Pick<BatchJudging, 'record' | 'maxCostUsd'> {
   store: Pick<TraceStore, 'getTraces'>;
   /** Absent when no budget is set. */
   limit?: Budget;
-  remainingMs?(): number;
 }
 
 /** A line of the input of a job. */

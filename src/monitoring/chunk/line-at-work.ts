@@ -4,10 +4,10 @@
  * itself, such as before its time is over, notes that it did: only a kill counts against a line.
  */
 import type { LinePlace, QuarantineCause } from '../../captures/types.ts';
-import type { Storage } from '../../core/aws/storage.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
+import type { WriteDependencies } from '../write/chunk-writer.ts';
 import { lineId } from './ranges.ts';
 
 /** The reason for a line that killed the function while no other was at work. */
@@ -41,15 +41,7 @@ interface Note {
   asked?: string[];
 }
 
-interface NoteDependencies {
-  storage: Storage;
-  environment: { WORK_BUCKET: string };
-  /** Returns the milliseconds until the Lambda is ended. Absent: it has plenty. */
-  remainingMs?(): number;
-}
-
-/** Lambda's longest time, for a function that does not know its own. */
-const PLENTY_MS = 900_000;
+type NoteDependencies = Pick<WriteDependencies, 'storage' | 'environment' | 'remainingMs'>;
 
 type Step = 'evaluate' | 'prepare';
 
@@ -88,7 +80,7 @@ export class LineAtWork {
     if (isKilled && question !== undefined) asked.push(question);
     if (killers.length > MOST_KILLERS) throw tooManyKillers(whereOf(request));
     const next = isKilled && at === undefined && stage === 'together' ? 'each' : stage;
-    const ends = Date.now() + (deps.remainingMs?.() ?? PLENTY_MS);
+    const ends = Date.now() + deps.remainingMs();
     const note: Note = { stage: next, at: next === 'tracing' ? at : undefined, untilMs: ends, killers, asked };
     const opened = new LineAtWork(deps, request, [...prepared, ...killers], note);
     // Until a line is noted, a kill must not look like the end of the attempt before.
@@ -147,7 +139,7 @@ export class LineAtWork {
 
   /** @throws RetryableError `ChunkOutOfTime` if the function should end itself, before it is ended */
   checkTime(): void {
-    if ((this.#deps.remainingMs?.() ?? PLENTY_MS) >= LINE_MS) return;
+    if (this.#deps.remainingMs() >= LINE_MS) return;
     throw new RetryableError('ChunkOutOfTime', 'The chunk takes longer than this Lambda has', { where: this.#where });
   }
 

@@ -9,8 +9,7 @@ import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
-import { observerOf } from '../../quality/observations.ts';
-import { captureFacts, QualityTally } from '../../quality/tally.ts';
+import { captureFacts } from '../../quality/tally.ts';
 import { isRepeated } from '../chunk/attempt.ts';
 import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts';
 import { KILLED, LineAtWork } from '../chunk/line-at-work.ts';
@@ -19,12 +18,10 @@ import { LineLog } from '../write/line-log.ts';
 import { createsTraces } from '../write/sent-traces.ts';
 import { type PlannedWork, VerdictWriter } from '../write/verdict-writer.ts';
 import { CaptureAssessor, type CaptureOutcome } from './assess-capture.ts';
-import { MemoryBudget } from './held-captures.ts';
 import { NO_TRACE_YET, type PendingVerdicts, pendingVerdicts } from './pending-verdicts.ts';
 import { type HeavyLine, type ReadCapture, readCaptures } from './read-captures.ts';
 import { traceEach } from './trace-each.ts';
 import type { EvaluateDependencies } from './types.ts';
-import { VerdictTally } from './verdict-tally.ts';
 
 /**
  * Captures in progress at the same time. The judge’s own limiter decides how many calls are in flight; this number keeps
@@ -51,10 +48,7 @@ export class EvaluateChunk {
   readonly #request: ChunkRequest;
   readonly #deps: EvaluateDependencies;
   readonly #startedAt = new Date().toISOString();
-  readonly #tally: VerdictTally;
-  readonly #quality: QualityTally;
   readonly #index: PredictionIndex;
-  readonly #memory = new MemoryBudget();
   readonly #assessor: CaptureAssessor;
   readonly #writer: VerdictWriter;
   readonly #log: LineLog;
@@ -75,22 +69,11 @@ export class EvaluateChunk {
     this.#request = request;
     this.#deps = deps;
     this.#mayCreate = mayCreate;
-    const { environment, scorers } = deps;
-    this.#judges = scorers.length > 0;
-    const { sampleRate, replay } = request.options;
-    const observer = () => observerOf(environment, sampleRate, this.#judges ? scorers : undefined);
-    this.#quality = new QualityTally(replay ? undefined : observer());
-    this.#index = new PredictionIndex(environment);
-    this.#tally = new VerdictTally(request.chunk.ranges.length);
+    this.#judges = deps.scorers.length > 0;
+    this.#index = new PredictionIndex(deps.environment);
     this.#assessor = new CaptureAssessor(request.run, deps);
     this.#log = new LineLog(request, deps);
-    this.#writer = new VerdictWriter(request, deps, {
-      tally: this.#tally,
-      quality: this.#quality,
-      memory: this.#memory,
-      log: this.#log,
-      areJudged: this.#judges,
-    });
+    this.#writer = new VerdictWriter(request, deps, this.#log);
   }
 
   async run(): Promise<void> {
@@ -141,7 +124,7 @@ export class EvaluateChunk {
     for (const line of duplicates) {
       this.#log.duplicate(line.traceId, line);
       if (this.#log.refused.has(line.traceId)) continue;
-      this.#tally.settle(line.range, 'duplicateLine', scorers.length);
+      this.#writer.tally.settle(line.range, 'duplicateLine', scorers.length);
     }
     await this.#log.close();
     this.#isLogged = true;
@@ -168,7 +151,7 @@ export class EvaluateChunk {
     const { weight, onlyTraced } = item;
     if (onlyTraced !== undefined) return this.#assessor.errors(item, onlyTraced.message, onlyTraced.name);
     const assess = (until?: AbortSignal) =>
-      this.#memory.pass(weight, () => this.#assessor.assess({ ...item, capture: item.read() }, until));
+      this.#writer.memory.pass(weight, () => this.#assessor.assess({ ...item, capture: item.read() }, until));
     if (this.#stop === undefined && this.#writer.failure === undefined) {
       try {
         signal.throwIfAborted();
@@ -231,7 +214,7 @@ export class EvaluateChunk {
   /** Settles a line whose trace a person has deleted. */
   #settle(range: number, pending: PendingVerdicts): void {
     this.#log.traced(range, 'missing');
-    this.#tally.settled(range, pending);
+    this.#writer.tally.settled(range, pending);
   }
 
   /**
@@ -265,7 +248,7 @@ export class EvaluateChunk {
       ...attemptFacts(this.#request, this.#deps.requestId, this.#startedAt, failure),
       scorers: this.#deps.scorers.length,
       evaluatedTraces: this.#writer.evaluated.size,
-      ...this.#tally.receipt(),
+      ...this.#writer.tally.receipt(),
       ...this.#qualityCounts(),
       spend,
       ...(Object.keys(this.#paidByOthers).length === 0 ? {} : { paidByOthers: this.#paidByOthers }),
@@ -280,7 +263,7 @@ export class EvaluateChunk {
   }
 
   #qualityCounts(): Pick<LogReceipt, 'quality' | 'failures'> {
-    return this.#request.options.replay ? {} : this.#quality.counts(this.#log.quarantinedFirst);
+    return this.#request.options.replay ? {} : this.#writer.quality.counts(this.#log.quarantinedFirst);
   }
 }
 

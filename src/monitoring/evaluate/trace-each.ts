@@ -1,8 +1,6 @@
 /** The search for a line that kills the function. */
 import type { LinePlace } from '../../captures/types.ts';
-import type { Storage } from '../../core/aws/storage.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
-import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { readChunk } from '../chunk/chunk-reader.ts';
 import type { HeavyCaptures } from '../chunk/heavy-captures.ts';
 import type { LineAtWork } from '../chunk/line-at-work.ts';
@@ -19,7 +17,7 @@ import { LineLog } from '../write/line-log.ts';
  */
 export async function traceEach(
   request: ChunkRequest,
-  deps: WriteDependencies & { storage: Storage; environment: LambdaEnvironment },
+  deps: WriteDependencies,
   { atWork, heavy }: { atWork: LineAtWork; heavy: HeavyCaptures },
   mayCreate: boolean,
 ): Promise<void> {

@@ -1,8 +1,6 @@
 /** The dependencies of the evaluation of a chunk. */
 
-import type { Storage } from '../../core/aws/storage.ts';
 import type { JudgeSpend } from '../../core/contract/receipts.ts';
-import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import type { AlwaysRule } from '../../judge/scorers/always-rules.ts';
 import type { Judge, JudgeMoney, Scorer } from '../../judge/types.ts';
 import type { SpendingLimit } from '../../limits/spending-limit.ts';
@@ -10,10 +8,8 @@ import type { WriteDependencies } from '../write/chunk-writer.ts';
 import type { Answers } from './answers.ts';
 
 export interface EvaluateDependencies extends WriteDependencies {
-  storage: Storage;
   judge: Judge;
   scorers: readonly Scorer[];
-  environment: LambdaEnvironment;
   always: AlwaysRule;
   /** Absent when no budget is set. */
   limit?: SpendingLimit;

@@ -2,11 +2,8 @@
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { LogReceipt } from '../../core/contract/receipts.ts';
 import { EvaluateChunk } from '../evaluate/evaluate-chunk.ts';
-import type { EvaluateDependencies } from '../evaluate/types.ts';
 import { withReceipt } from '../receipts.ts';
 import type { WriteDependencies } from '../write/chunk-writer.ts';
-
-type LogDependencies = WriteDependencies & Pick<EvaluateDependencies, 'storage' | 'environment'>;
 
 const unasked = (): never => {
   throw new Error('A chunk that is only traced was judged');
@@ -19,7 +16,7 @@ const NO_JUDGE = { judge: { sourceId: '', judge: unasked, maxCostUsd: unasked },
  *
  * @throws the error that stopped the chunk, by name, after the receipt is written
  */
-export function logChunk(request: ChunkRequest, deps: LogDependencies): Promise<LogReceipt> {
+export function logChunk(request: ChunkRequest, deps: WriteDependencies): Promise<LogReceipt> {
   const { storage, environment } = deps;
   const chunk = new EvaluateChunk(request, { ...deps, ...NO_JUDGE }, true);
   return withReceipt(

@@ -1,7 +1,6 @@
-/** Estimates the cost of the judge from the captures, without a call to the judge. */
+/** Estimates the cost of the judge, without a call to the judge. */
 
 import { capturePathOf } from '../../captures/files/capture-path.ts';
-import type { Capture } from '../../captures/types.ts';
 import type { Storage } from '../../core/aws/storage.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
 import type { CaptureRange } from '../../core/contract/payloads.ts';
@@ -11,15 +10,44 @@ import { ownFault } from '../../core/errors/own-fault.ts';
 import { timeOf, withinTime } from '../../core/process/within-time.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { activeScorers } from '../../judge/active-scorers.ts';
+import { createCostEstimator, estimateFromSizes } from '../../judge/pricing/estimate.ts';
+import { createAlwaysRule } from '../../judge/scorers/always-rules.ts';
+import { isCodeScorer } from '../../judge/scorers/scorer-set.ts';
+import type { Scorer } from '../../judge/types.ts';
 import { readChunk } from '../chunk/chunk-reader.ts';
 import { heavyCapturesOf } from '../chunk/heavy-captures.ts';
 import type { UnnumberedChunk } from '../chunk/ranges.ts';
+import { addEstimates } from '../counts.ts';
+import { FINISH_RESERVE_MS } from './part-bounds.ts';
+import type { PlannerDependencies } from './types.ts';
 
-/** Sums the cost of judging captures. Each part of a run has its own. */
-export interface CostEstimator {
-  add(capture: Capture, traceId: string, context: { variant?: string | undefined }): void;
-  result(): CostEstimate;
+/** Returns what estimates a part of a run from the captures of its chunks. */
+export function dryRunOf({ storage, environment, remainingMs }: PlannerDependencies, options: RunOptions) {
+  const scorers = activeScorers(environment, options.judge);
+  const always = createAlwaysRule(environment.EVALUATION_ALWAYS, scorers.filter(isCodeScorer));
+  const estimator = createCostEstimator(environment, scorers, options, always);
+  // The chunks of a long file that there is no time to decode.
+  const rest = { captures: 0, bytes: 0 };
+  return {
+    /** @returns the ranges whose file cannot be read, each with the reason */
+    async add(chunk: UnnumberedChunk): Promise<{ range: CaptureRange; error: NamedError }[]> {
+      if (remainingMs() >= FINISH_RESERVE_MS)
+        return estimateChunk(storage, chunk, environment, options, scorers, estimator);
+      rest.captures += chunk.lines;
+      rest.bytes += bytesOf(chunk);
+      return [];
+    },
+    result(): CostEstimate {
+      const decoded = estimator.result();
+      if (rest.captures === 0) return decoded;
+      const basis = `${decoded.basis}; for lack of time, ${rest.captures} lines by their size alone`;
+      return { ...addEstimates(estimateFromSizes(environment, scorers, options, rest), decoded), basis };
+    },
+  };
 }
+
+export const bytesOf = ({ ranges }: UnnumberedChunk): number =>
+  ranges.reduce((total, { start, end }) => total + end - start + 1, 0);
 
 /**
  * Adds every capture of a chunk that would be traced. Identical lines count once.
@@ -31,10 +59,11 @@ export async function estimateChunk(
   chunk: UnnumberedChunk,
   environment: LambdaEnvironment,
   options: RunOptions,
-  estimator: CostEstimator,
+  scorers: readonly Scorer[],
+  estimator: ReturnType<typeof createCostEstimator>,
 ): Promise<{ range: CaptureRange; error: NamedError }[]> {
   const failed: { range: CaptureRange; error: NamedError }[] = [];
-  const heavy = heavyCapturesOf({ run: '', chunk }, { environment }, activeScorers(environment, options.judge));
+  const heavy = heavyCapturesOf({ run: '', chunk }, { environment }, scorers);
   try {
     for await (const read of readChunk(storage, chunk, environment, options, { heavy })) {
       const range = chunk.ranges[read.range];

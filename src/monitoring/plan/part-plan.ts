@@ -3,15 +3,16 @@ import { randomUUID } from 'node:crypto';
 import { backfillObjects, fileOf, isOfOneFile } from '../../captures/files/capture-objects.ts';
 import { CONTRACT } from '../../core/contract/contract.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
-import type { CaptureRange, ManifestLine, PlanRequest, PlanResult } from '../../core/contract/payloads.ts';
-import type { FailedFile, NamedError, PlanReceipt } from '../../core/contract/receipts.ts';
+import type { ManifestLine, PlanRequest, PlanResult } from '../../core/contract/payloads.ts';
+import type { FailedFile, PlanReceipt } from '../../core/contract/receipts.ts';
 import { replayKeys, workKeys } from '../../core/contract/work-keys.ts';
 import { RetryableError, recordedError } from '../../core/errors/errors.ts';
+import { activeScorers } from '../../judge/active-scorers.ts';
 import { captureScope } from '../../judge/capture-scope.ts';
+import { estimateFromSizes } from '../../judge/pricing/estimate.ts';
 import type { UnnumberedChunk } from '../chunk/ranges.ts';
-import { addEstimates } from '../counts.ts';
 import { stackExperiment } from '../stack-experiment.ts';
-import { estimateChunk } from './dry-run.ts';
+import { bytesOf, dryRunOf } from './dry-run.ts';
 import { fileFinder, listedFiles } from './find-files.ts';
 import type { ParsedInput } from './input.ts';
 import { ChunkPacker } from './pack-chunks.ts';
@@ -29,12 +30,8 @@ import { unitsOfRetry } from './retry-source.ts';
 import type { PlannerDependencies } from './types.ts';
 import { type PlannedUnit, unitsOfFiles, unitsOfObjects } from './units.ts';
 
-/** Warnings about the run. */
-interface Notices {
-  warnings: string[];
-  judgeModelEnding: boolean;
-  judgeError: NamedError | undefined;
-}
+/** Notices about the run. */
+type Notices = Pick<PlanReceipt, 'judgeModelEnding' | 'judgeError'> & { warnings: string[] };
 
 export class PartPlan {
   readonly #request: PlanRequest;
@@ -61,7 +58,7 @@ export class PartPlan {
 
   /** Writes the manifest of this part. The only chunk of a run is in the receipt alone, since it needs no Map. */
   async write(parsed: ParsedInput): Promise<PlanResult> {
-    const { storage, environment, store, estimateSizes } = this.#deps;
+    const { storage, environment, store } = this.#deps;
     const { run, part, nextChunk } = this.#request;
     const id = this.#options.replay?.experimentId ?? (await stackExperiment(store, environment)).id;
     const manifest: ManifestLine[] = [];
@@ -70,10 +67,16 @@ export class PartPlan {
     });
     const { lines, bytes } = this.#totals;
     const [first] = manifest;
-    if (first === undefined) return this.#finish(this.#isDuplicate(cursor) ? 'duplicate' : 'empty', cursor);
+    if (first === undefined) {
+      // Running executions process all files of the run.
+      const isDuplicate = this.#isNothing(cursor) && this.#duplicates.duplicates !== undefined;
+      return this.#finish(isDuplicate ? 'duplicate' : 'empty', cursor);
+    }
     const more: Partial<PlanReceipt> = { experimentId: first.experimentId };
-    if (this.#options.evaluate && !this.#options.replay)
-      more.estimate = estimateSizes(this.#options, { captures: lines, bytes });
+    if (this.#options.evaluate && !this.#options.replay) {
+      const scorers = activeScorers(environment, this.#options.judge);
+      more.estimate = estimateFromSizes(environment, scorers, this.#options, { captures: lines, bytes });
+    }
     if (nextChunk === 0 && manifest.length === 1 && cursor === null) {
       return this.#finish('planned', cursor, { ...more, chunk: first });
     }
@@ -117,25 +120,12 @@ export class PartPlan {
 
   /** Counts the lines, and estimates the cost of the judge. Writes nothing but the receipt of the plan. */
   async estimate(parsed: ParsedInput): Promise<PlanResult> {
-    const { storage, environment, createEstimator, estimateSizes } = this.#deps;
-    const estimator = createEstimator(this.#options);
-    // The chunks of a long file that there is no time to decode.
-    const rest = { captures: 0, bytes: 0 };
+    const dryRun = dryRunOf(this.#deps, this.#options);
     const cursor = await this.#packed(await this.#units(parsed, false), 'none', async (chunk) => {
       if (!this.#options.evaluate) return;
-      if (this.#deps.remainingMs() < FINISH_RESERVE_MS) {
-        rest.captures += chunk.lines;
-        rest.bytes += bytesOf(chunk);
-        return;
-      }
-      const failed = await estimateChunk(storage, chunk, environment, this.#options, estimator);
-      for (const { range, error } of failed) this.#fail({ ...range, error });
+      for (const { range, error } of await dryRun.add(chunk)) this.#fail({ ...range, error });
     });
-    const decoded = estimator.result();
-    if (rest.captures === 0) return this.#finish('dryRun', cursor, { estimate: decoded });
-    const estimate = addEstimates(estimateSizes(this.#options, rest), decoded);
-    estimate.basis = `${decoded.basis}; for lack of time, ${rest.captures} lines by their size alone`;
-    return this.#finish('dryRun', cursor, { estimate });
+    return this.#finish('dryRun', cursor, { estimate: dryRun.result() });
   }
 
   #count(chunk: UnnumberedChunk): void {
@@ -203,21 +193,8 @@ export class PartPlan {
     if (!isLast || this.#unavailable > MAX_UNAVAILABLE_FILES) throw failure;
   }
 
-  /** Whether running executions process all files of the run. */
-  #isDuplicate(cursor: string | null): boolean {
-    return (
-      this.#request.part === 0 &&
-      cursor === null &&
-      this.#totals.objects === 0 &&
-      this.#duplicates.duplicates !== undefined
-    );
-  }
-
-  /** Returns a warning for an input that matches nothing, which is probably a mistake. */
-  #nothingFound(outcome: PlanResult['outcome'], cursor: string | null): string[] {
-    const { part, input } = this.#request;
-    if (part > 0 || cursor !== null || outcome === 'duplicate' || this.#totals.objects > 0) return [];
-    return [`The input matches no capture file and nothing to retry: ${JSON.stringify(input)}`];
+  #isNothing(cursor: string | null): boolean {
+    return this.#request.part === 0 && cursor === null && this.#totals.objects === 0;
   }
 
   #isFull(): boolean {
@@ -241,7 +218,10 @@ export class PartPlan {
     more: Partial<PlanReceipt> = {},
   ): Promise<PlanResult> {
     const { part, nextChunk, input } = this.#request;
-    const warnings = [...this.#notices.warnings, ...this.#nothingFound(outcome, cursor)];
+    const { warnings, ...notices } = this.#notices;
+    // Probably a mistake.
+    if (this.#isNothing(cursor) && outcome !== 'duplicate')
+      warnings.push(`The input matches no capture file and nothing to retry: ${JSON.stringify(input)}`);
     const receipt = await this.#agreed({
       contract: CONTRACT,
       part,
@@ -254,8 +234,7 @@ export class PartPlan {
       input,
       ...this.#duplicates,
       ...(warnings.length === 0 ? {} : { warnings }),
-      ...(this.#notices.judgeModelEnding ? { judgeModelEnding: true as const } : {}),
-      ...(this.#notices.judgeError && { judgeError: this.#notices.judgeError }),
+      ...notices,
       ...(this.#failed.length === 0 ? {} : { failedFiles: this.#failed }),
       ...more,
     });
@@ -288,6 +267,3 @@ export class PartPlan {
     throw new RetryableError('StorageUnavailable', 'Another attempt is writing the plan of this part', { where });
   }
 }
-
-const bytesOf = ({ ranges }: UnnumberedChunk): number =>
-  ranges.reduce((total, { start, end }: CaptureRange) => total + end - start + 1, 0);

@@ -13,7 +13,11 @@ import type { PlanRequest, PlanResult } from '../../core/contract/payloads.ts';
 import type { NamedError, PlanReceipt } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError, toNamedError } from '../../core/errors/errors.ts';
+import type { LambdaEnvironment } from '../../core/settings/environment.ts';
+import { uncachedWarning } from '../../judge/active-scorers.ts';
+import { assertBatchPossible, firstModel } from '../../judge/judge-id.ts';
 import { assertModelLives, type ModelCheck } from '../../judge/model-check.ts';
+import { assertJudgeAffordable } from '../../judge/pricing/estimate.ts';
 import { mayJudge } from '../../judge/scorers/always-rules.ts';
 import { readManifest } from '../receipts.ts';
 import { type ParsedInput, parseInput, runOptions } from './input.ts';
@@ -33,15 +37,17 @@ export async function planCaptures(request: PlanRequest, deps: PlannerDependenci
   if (request.part > 0) await assertSameContract(request, deps);
   // The names that the starter makes contain a time and a digest, and do not come again.
   else if (!request.run.name.startsWith(EVENT_RUN_PREFIX)) await assertNameUnused(request, deps);
-  if (options.evaluate && !options.dryRun) deps.assertBatchPossible(options);
-  const isAsked = options.evaluate && mayJudge(options.sampleRate, deps.environment.EVALUATION_ALWAYS);
-  const check = isAsked && request.part === 0 ? await deps.checkJudgeModel() : undefined;
-  if (check !== undefined) warnings.push(check.message);
-  const warning = isAsked && request.part === 0 ? deps.judgeWarning(options) : undefined;
-  if (warning !== undefined) warnings.push(warning);
+  const { environment } = deps;
+  if (options.judge === 'batch' && options.evaluate && !options.dryRun) assertBatchPossible(firstModel(environment));
+  const mayAsk = options.evaluate && mayJudge(options.sampleRate, environment.EVALUATION_ALWAYS);
+  const isAsked = mayAsk && request.part === 0;
+  const check = isAsked ? await deps.checkJudgeModel() : undefined;
+  const warning = isAsked ? uncachedWarning(environment, options) : undefined;
+  for (const message of [check?.message, warning]) if (message !== undefined) warnings.push(message);
   // A dry run does not ask the judge. It reports what a run would meet.
-  const judgeError = isAsked && request.part === 0 && !options.dryRun ? judgeErrorOf(options, check, deps) : undefined;
-  const plan = new PartPlan(request, deps, options, { warnings, judgeModelEnding: check !== undefined, judgeError });
+  const judgeError = isAsked && !options.dryRun ? judgeErrorOf(options, check, environment) : undefined;
+  const notices = { warnings, ...(check && { judgeModelEnding: true as const }), ...(judgeError && { judgeError }) };
+  const plan = new PartPlan(request, deps, options, notices);
   if (options.dryRun) return plan.estimate(parsed);
   const planned = await plan.write(parsed);
   if (options.evaluate && options.judge === 'batch') await writeBatchManifest(request.run.name, deps);
@@ -60,10 +66,10 @@ async function writeBatchManifest(run: string, { storage, environment }: Planner
 function judgeErrorOf(
   options: RunOptions,
   check: ModelCheck | undefined,
-  { assertJudgeAffordable }: PlannerDependencies,
+  environment: LambdaEnvironment,
 ): NamedError | undefined {
   try {
-    assertJudgeAffordable(options);
+    assertJudgeAffordable(environment, options);
     assertModelLives(check);
   } catch (error) {
     if (error instanceof PermanentError) return toNamedError(error);

@@ -5,11 +5,13 @@
 import { createHash } from 'node:crypto';
 import type { TraceRecord } from '../../captures/trace/types.ts';
 import type { RawLine } from '../../captures/types.ts';
+import type { Storage } from '../../core/aws/storage.ts';
 import type { CaptureRange, ChunkRequest } from '../../core/contract/payloads.ts';
 import type { NamedError } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { ownFault } from '../../core/errors/own-fault.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
+import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { Lock } from '../../limits/lock.ts';
 import type { LimitsTable } from '../../limits/table.ts';
 import { MlflowRefusedError } from '../../mlflow/errors.ts';
@@ -32,6 +34,8 @@ const WRITE_RESERVE_MS = 30_000;
 const RECORDED_AT_ONCE = 8;
 
 export interface WriteDependencies {
+  storage: Storage;
+  environment: LambdaEnvironment;
   store: Pick<
     TraceStore,
     'getExperiment' | 'getTraces' | 'writeTraces' | 'mendTraces' | 'writeAssessments' | 'spansForm'

@@ -4,7 +4,6 @@ import { decodeLine } from '../../captures/decode.ts';
 import { buildTrace, traceNotBuilt } from '../../captures/trace/build.ts';
 import type { TraceRecord } from '../../captures/trace/types.ts';
 import type { Capture, LinePlace, RawLine } from '../../captures/types.ts';
-import type { Storage } from '../../core/aws/storage.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import {
   LOG_TERMS,
@@ -17,12 +16,12 @@ import {
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { isOutOfTime, timeOf, withinTime } from '../../core/process/within-time.ts';
-import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { addCounts } from '../../core/values/counts.ts';
 import { isRepeated } from '../chunk/attempt.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 import { emptyLogCounts, sumLogCounts } from '../counts.ts';
 import { attemptFacts } from '../receipts.ts';
+import type { WriteDependencies } from './chunk-writer.ts';
 
 /** A chunk of more than one line has no more bytes than this. */
 const MAX_KEPT_BYTES = CHUNK_BOUNDS.maxBytes;
@@ -51,15 +50,11 @@ interface KeptPlace {
   bytes?: Buffer | undefined;
 }
 
-interface BookDependencies {
-  storage: Storage;
-  environment: LambdaEnvironment;
-  requestId: string;
-}
+type LogDependencies = Pick<WriteDependencies, 'storage' | 'environment' | 'requestId'>;
 
 export class LineLog {
   readonly #request: ChunkRequest;
-  readonly #deps: BookDependencies;
+  readonly #deps: LogDependencies;
   readonly #startedAt = new Date().toISOString();
   /** By range. */
   readonly #counts: LogCounts[];
@@ -72,7 +67,7 @@ export class LineLog {
   /** The reasons of traces that could not be built or that MLflow refused. They apply to identical lines too. */
   readonly #refused = new Map<string, NamedError>();
 
-  constructor(request: ChunkRequest, deps: BookDependencies) {
+  constructor(request: ChunkRequest, deps: LogDependencies) {
     this.#request = request;
     this.#deps = deps;
     this.#counts = request.chunk.ranges.map(emptyLogCounts);

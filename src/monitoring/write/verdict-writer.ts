@@ -6,7 +6,9 @@
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import { yieldToEventLoop } from '../../core/process/concurrency.ts';
 import { weightAtOnce } from '../../core/process/memory.ts';
+import type { Scorer } from '../../judge/types.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
+import { observerOf } from '../../quality/observations.ts';
 import { scorerSample } from '../../quality/sample.ts';
 import {
   type CaptureFacts,
@@ -14,14 +16,14 @@ import {
   isFirstToEvaluate,
   judgedLater,
   ownVerdicts,
-  type QualityTally,
+  QualityTally,
   verdictsOfRun,
 } from '../../quality/tally.ts';
 import type { CaptureOutcome } from '../evaluate/assess-capture.ts';
-import type { MemoryBudget } from '../evaluate/held-captures.ts';
+import { MemoryBudget } from '../evaluate/held-captures.ts';
 import type { PendingVerdicts } from '../evaluate/pending-verdicts.ts';
 import type { ReadCapture } from '../evaluate/read-captures.ts';
-import type { VerdictTally } from '../evaluate/verdict-tally.ts';
+import { VerdictTally } from '../evaluate/verdict-tally.ts';
 import { ChunkWriter, type WriteDependencies, type WriteItem, type WriteOutcome } from './chunk-writer.ts';
 import type { LineLog } from './line-log.ts';
 
@@ -57,15 +59,6 @@ const BATCH_WEIGHT = 64 * 1024 * 1024;
 /** While one batch waits for MLflow, the next is read and built. */
 const BATCHES_AT_ONCE = 2;
 
-interface Parts {
-  tally: VerdictTally;
-  quality: QualityTally;
-  memory: MemoryBudget;
-  log: LineLog;
-  /** Whether the captures are judged before they are written. */
-  areJudged: boolean;
-}
-
 export class VerdictWriter {
   /** The first failure. After it nothing is written any more. */
   failure: unknown;
@@ -73,17 +66,28 @@ export class VerdictWriter {
   readonly evaluated = new Set<string>();
   readonly #writer: ChunkWriter;
   readonly #run: string;
-  readonly #parts: Parts;
+  readonly #log: LineLog;
+  /** Whether the captures are judged before they are written. */
+  readonly #areJudged: boolean;
+  readonly tally: VerdictTally;
+  readonly quality: QualityTally;
+  readonly memory = new MemoryBudget();
   #waiting: Finished[] = [];
   #weight = 0;
   #atOnce: number;
   readonly #writing: Promise<void>[] = [];
 
-  constructor(request: ChunkRequest, deps: WriteDependencies, parts: Parts) {
+  constructor(request: ChunkRequest, deps: WriteDependencies & { scorers: readonly Scorer[] }, log: LineLog) {
+    const { environment, scorers } = deps;
+    const { replay, sampleRate } = request.options;
     this.#run = request.run;
-    this.#writer = new ChunkWriter(request, deps, parts.log);
-    this.#parts = parts;
-    this.#atOnce = parts.areJudged ? AT_ONCE.first : ONLY_TRACED_AT_ONCE;
+    this.#log = log;
+    this.#writer = new ChunkWriter(request, deps, log);
+    this.#areJudged = scorers.length > 0;
+    this.#atOnce = this.#areJudged ? AT_ONCE.first : ONLY_TRACED_AT_ONCE;
+    this.tally = new VerdictTally(request.chunk.ranges.length);
+    const observer = () => observerOf(environment, sampleRate, this.#areJudged ? scorers : undefined);
+    this.quality = new QualityTally(replay ? undefined : observer());
   }
 
   /**
@@ -95,7 +99,7 @@ export class VerdictWriter {
     this.#weight += work.weight;
     if (this.#waiting.length >= this.#atOnce || this.#weight >= weightAtOnce()) {
       this.#start();
-      if (this.#parts.areJudged) this.#atOnce = Math.min(AT_ONCE.most, AT_ONCE.growth * this.#atOnce);
+      if (this.#areJudged) this.#atOnce = Math.min(AT_ONCE.most, AT_ONCE.growth * this.#atOnce);
     }
     await this.#writing.at(-BATCHES_AT_ONCE - 1);
   }
@@ -132,12 +136,12 @@ export class VerdictWriter {
   }
 
   async #write(batch: readonly Finished[]): Promise<void> {
-    const { log } = this.#parts;
+    const log = this.#log;
     const existing = batch.flatMap(({ work }) => (work.isFaulty ? [] : (work.stored ?? [])));
     const incomplete = await this.#writer.incomplete(existing);
     const isTraced = ({ stored, traceId }: PlannedWork): boolean => stored === undefined || incomplete.has(traceId);
     const weight = batch.reduce((sum, { work }) => sum + (isTraced(work) ? work.weight : 0), 0);
-    await this.#parts.memory.pass(weight, async () => {
+    await this.memory.pass(weight, async () => {
       let items: FinishedItem[] = [];
       let traced = 0;
       const flush = async (): Promise<void> => {
@@ -162,7 +166,7 @@ export class VerdictWriter {
   #count({ work, outcome, trace }: FinishedItem, result: WriteOutcome): void {
     if (result.trace === 'refused') return;
     const { range, pending, traceId } = work;
-    const { tally } = this.#parts;
+    const { tally } = this;
     tally.settled(range, pending);
     for (const reason of outcome.notJudgeable) tally.notJudgeable(range, reason);
     tally.held(range, outcome.held, outcome.heldFor);
@@ -183,7 +187,7 @@ export class VerdictWriter {
     { range, pending }: PlannedWork,
     { stored, assessments, written, isOfOtherChunk }: WriteOutcome,
   ): void {
-    const { tally } = this.#parts;
+    const { tally } = this;
     const before = isOfOtherChunk ? [] : ownVerdicts(this.#run, stored?.assessments ?? []);
     const own = new Map(before.map((verdict) => [verdict.name, verdict]));
     for (const name of pending.there) {
@@ -214,7 +218,7 @@ export class VerdictWriter {
     const judges = new Set(pending.judge.map(({ name }) => name));
     const answered = assessments.filter(({ name, error }) => judges.has(name) && error === undefined).length;
     const failed = pending.judge.length + pending.failed.length - answered - held;
-    this.#parts.quality.add({
+    this.quality.add({
       traceId,
       facts,
       exchange: built && exchangeDigest(built),

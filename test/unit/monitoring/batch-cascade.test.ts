@@ -59,7 +59,7 @@ function rig(...chunks: string[][]) {
   const depsOf = (phase: string, request: ChunkRequest, runUsd: number) => {
     const requestId = `${phase}-${request.chunk.chunk}-${request.attempt}`;
     return {
-      ...{ storage, store, scorers, environment, always: () => undefined, requestId },
+      ...{ storage, store, scorers, environment, always: () => undefined, requestId, remainingMs: () => 900_000 },
       ...batch,
       answers: new AnswerTable(place, request, { requestId, untilMs: Date.now() + 9e5 }),
       limit: new Budget({ table: new LimitsTable(table.client, 'table'), run: 'run', runUsd }),

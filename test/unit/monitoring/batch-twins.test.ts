@@ -47,7 +47,8 @@ function rig(chunks: string[][]) {
   const depsOf = (phase: string, request: ChunkRequest) => {
     const requestId = `${phase}-${request.run}-${request.chunk.chunk}`;
     const answers = new AnswerTable(place, request, { requestId, untilMs: Date.now() + 900_000 });
-    return { storage, store, scorers, environment, always: () => undefined, ...batch, requestId, answers };
+    const remainingMs = () => 900_000;
+    return { storage, store, scorers, environment, always: () => undefined, ...batch, requestId, answers, remainingMs };
   };
   const prepare = (request: ChunkRequest, more: Partial<typeof batch> = {}) =>
     prepareChunk({ ...request, phase: 'prepare' }, { ...depsOf('prepare', request), ...more });
@@ -147,7 +148,7 @@ test('a dry run counts a line once, and no line that is not a capture', async ()
     add: (capture: unknown, traceId: string) => void seen.push([traceId, typeof capture]),
     result: () => undefined as never,
   };
-  await estimateChunk(memory.storage, request.chunk, environment, request.options, estimator);
+  await estimateChunk(memory.storage, request.chunk, environment, request.options, [], estimator);
   expect(seen).toEqual([a, b].map((line) => [idOf(line), 'object']));
 });
 
@@ -168,7 +169,7 @@ test('a capture that provokes a fault in its request stops neither its chunk nor
     },
     result: () => undefined as never,
   };
-  await estimateChunk(memory.storage, request.chunk, environment, request.options, estimator);
+  await estimateChunk(memory.storage, request.chunk, environment, request.options, [], estimator);
   expect(seen).toEqual([lines[0], lines[2]].map((line) => idOf(line ?? '')));
 });
 
