@@ -61,7 +61,7 @@ export function runWatcher(
     plan = plans.at(-1) ?? plan;
     const receipts = await newReceipts((chunk) => whole.has(chunk));
     for (const receipt of receipts) take(receipt);
-    const { lines, chunks, spend, estimate } = builder.sums().summary;
+    const { lines, chunks, spend, estimate } = builder.sums();
     const { status = 'RUNNING', startDate, error, cause, output } = execution;
     return {
       name,

@@ -58,10 +58,10 @@ function processChunk(request: ChunkRequest, deps: WriteDependencies) {
     answers: answersOf(request, { requestId: deps.requestId, untilMs: Date.now() + deps.remainingMs() }),
   };
   if (phase === undefined) return evaluateChunk(request, limited);
-  const { batchScorers: scorers, ...batch } = batchJudging();
-  if (phase === 'prepare') return prepareChunk(request, { ...limited, ...batch, scorers });
+  const { batchScorers: scorers, judge, ...batch } = batchJudging();
+  if (phase === 'prepare') return prepareChunk(request, { ...limited, ...batch, judge, scorers });
   const openBatch = () => batchAnswers(request, { ...work, limit: limited.limit, ...batch });
-  return evaluateChunk(request, { ...limited, scorers, openBatch });
+  return evaluateChunk(request, { ...limited, judge, scorers, openBatch });
 }
 
 // A direct invocation evaluates traces that exist. It has no phase, so that each result is a receipt.

@@ -1,5 +1,6 @@
 /** ForwardCaptures: the queued events of new capture files → each file to Arthur, once. */
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
+import type { SQSBatchResponse } from 'aws-lambda';
 import { hideMessage, sendToQueue } from '../../src/core/aws/queue.ts';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import { createMetrics, logged } from '../../src/core/process/logging.ts';
@@ -9,7 +10,6 @@ import { createHttpTransport } from '../../src/mlflow/transport.ts';
 import { postToArthur } from '../../src/monitoring/arthur/arthur.ts';
 import { type ForwardMessage, forwardFiles } from '../../src/monitoring/arthur/forward-files.ts';
 import { loadToken, withToken } from '../../src/monitoring/arthur/token.ts';
-import type { FailedEvents } from '../../src/monitoring/start-run.ts';
 
 const environment = readForwardEnvironment();
 const { FORWARD_QUEUE: queue, FORWARD_DEAD_LETTERS: deadLetters } = environment;
@@ -18,7 +18,7 @@ const storage = new Storage(createS3Client());
 const metrics = createMetrics(environment.STACK_PREFIX);
 const authorized = withToken(() => loadToken(environment.ARTHUR_SECRET_ARN));
 
-export const handler = logged<{ Records: ForwardMessage[] }, FailedEvents>(async ({ Records }, context) => {
+export const handler = logged<{ Records: ForwardMessage[] }, SQSBatchResponse>(async ({ Records }, context) => {
   // A connection that outlives the invocation breaks while the function is frozen: then it is unknown whether the upload arrived.
   const transport = createHttpTransport();
   try {

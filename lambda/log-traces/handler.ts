@@ -6,8 +6,8 @@ import { connectLimits } from '../../src/limits/limits.ts';
 import { limitsTable } from '../../src/limits/table.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { sumLogCounts } from '../../src/monitoring/counts.ts';
+import { logChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { handleChunks } from '../../src/monitoring/invocation.ts';
-import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());

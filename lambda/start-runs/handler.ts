@@ -1,17 +1,18 @@
 /** StartRuns: the queued events of new capture files, or of new label files → one execution for all of them. */
 import { SFNClient } from '@aws-sdk/client-sfn';
+import type { SQSBatchResponse } from 'aws-lambda';
 import { startOnce } from '../../src/core/aws/start-once.ts';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import { logged } from '../../src/core/process/logging.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { captureScope } from '../../src/judge/capture-scope.ts';
-import { type FailedEvents, type QueuedEvent, startRun } from '../../src/monitoring/start-run.ts';
+import { type QueuedEvent, startRun } from '../../src/monitoring/start-run.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
 const stepFunctions = new SFNClient({});
 
-export const handler = logged<{ Records: QueuedEvent[] }, FailedEvents>(({ Records }) =>
+export const handler = logged<{ Records: QueuedEvent[] }, SQSBatchResponse>(({ Records }) =>
   startRun(Records, {
     storage,
     workBucket: environment.WORK_BUCKET,

@@ -25,6 +25,7 @@ import { RunSums } from '../../src/quality/run-sums.ts';
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
 const metrics = createMetrics(environment.STACK_PREFIX);
+const scorers = scorersFor({ guidelines: environment.JUDGE_GUIDELINES });
 const watchRun = connectQuality(environment, storage);
 const stepFunctions = new SFNClient({});
 
@@ -45,7 +46,7 @@ const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Conte
   const key = workKeys.summary(run.name);
   const result = { summary: { bucket, key }, more: summary.status === 'unfinished', part: part + 1 };
   if (result.more) return { ...result, ok: true, error: '', cause: '' };
-  summary.good = goodVerdicts(summary.verdictsByScorer, scorersFor({ guidelines: environment.JUDGE_GUIDELINES }));
+  summary.good = goodVerdicts(summary.verdictsByScorer, scorers);
   summary.counted = quality.counted();
   const text = JSON.stringify(summary, null, 2);
   await storage.putText(bucket, key, text);

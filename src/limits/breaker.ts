@@ -36,7 +36,6 @@ const CLOSED: State = { until: 0, level: 0, forDay: 0 };
 
 export class TableBreaker {
   readonly #table: LimitsTable;
-  readonly #scope: string;
   readonly #name: string;
   readonly #clock: Clock;
   readonly #opensAfter: typeof REQUESTS_REFUSED;
@@ -51,7 +50,6 @@ export class TableBreaker {
   constructor(table: LimitsTable, name: string, clock: Clock = realClock, opensAfter = REQUESTS_REFUSED) {
     this.#table = table;
     this.#name = name;
-    this.#scope = `breaker#${name}`;
     this.#clock = clock;
     this.#opensAfter = opensAfter;
   }
@@ -129,7 +127,7 @@ export class TableBreaker {
 
   async #read(): Promise<void> {
     this.#readAt = this.#clock.now();
-    const item = await this.#table.get(this.#scope).catch((error: unknown) => {
+    const item = await this.#table.get(scopeOf(this.#name)).catch((error: unknown) => {
       warnOnce(`The breaker ${this.#name} is unknown`, error);
       return undefined;
     });
@@ -150,7 +148,7 @@ export class TableBreaker {
   async #write(next: State, condition?: string, before?: number): Promise<boolean> {
     const ttl = Math.ceil(this.#clock.now() / 1000) + TTL_SECONDS;
     const change: ItemChange = {
-      scope: this.#scope,
+      scope: scopeOf(this.#name),
       expression: 'SET #until = :until, #level = :level, #forDay = :forDay, #ttl = :ttl',
       condition,
       values: { ...next, ttl, ...(before === undefined ? {} : { before }) },
@@ -164,3 +162,5 @@ export class TableBreaker {
     return written !== undefined;
   }
 }
+
+const scopeOf = (name: string): string => `breaker#${name}`;

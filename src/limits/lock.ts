@@ -86,8 +86,8 @@ export class Lock {
   }
 
   /** @returns false when another owner has taken the lock */
-  renew(name: string, holdMs = HOLD_MS): Promise<boolean> {
-    return this.#write(name, holdMs, '#owner = :owner');
+  renew(name: string): Promise<boolean> {
+    return this.#write(name, HOLD_MS, '#owner = :owner');
   }
 
   /** Gives the lock back, if it is ours. */

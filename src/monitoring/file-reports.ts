@@ -46,20 +46,18 @@ export interface FilesState {
 
 export class FileReports {
   readonly #open: Map<string, FileReport>;
-  #objects: number;
-  #files: number;
+  readonly #written: Omit<FilesState, 'open'>;
   /** The files that are closed and not written. */
   #text = '';
 
-  constructor({ open, objects, files }: FilesState = { objects: 0, files: 0, open: [] }) {
+  constructor({ open, ...written }: FilesState = { objects: 0, files: 0, open: [] }) {
     this.#open = new Map(open.map((file) => [idOf(file), file]));
-    this.#objects = objects;
-    this.#files = files;
+    this.#written = { ...written };
   }
 
   /** Returns what the next invocation continues with, when the closed files are written. */
   state(): FilesState {
-    return { objects: this.#objects, files: this.#files, open: [...this.#open.values()] };
+    return { ...this.#written, open: [...this.#open.values()] };
   }
 
   /**
@@ -91,10 +89,7 @@ export class FileReports {
   /** Returns the report of the range’s file, and makes it the last to be closed. */
   #fileOf({ bucket, key, versionId, etag }: ManifestLine['ranges'][number]): FileReport {
     const id = idOf({ bucket, key, versionId, etag });
-    const file = this.#open.get(id) ?? {
-      ...{ bucket, key, versionId, etag },
-      ...noSums(),
-    };
+    const file = this.#open.get(id) ?? { bucket, key, versionId, etag, ...noSums() };
     this.#open.delete(id);
     this.#open.set(id, file);
     if (this.#open.size > OPEN_FILES) this.#closeOldest();
@@ -106,7 +101,7 @@ export class FileReports {
     for (const [id, file] of this.#open) {
       this.#open.delete(id);
       this.#text += `${JSON.stringify(file)}\n`;
-      this.#files += 1;
+      this.#written.files += 1;
       return;
     }
   }
@@ -115,14 +110,14 @@ export class FileReports {
   async write({ storage, workBucket }: Work, run: string, how?: 'closed' | 'all'): Promise<void> {
     while (how === 'all' && this.#open.size > 0) this.#closeOldest();
     if (this.#text.length < (how === undefined ? OBJECT_CHARACTERS : 1)) return;
-    await storage.putText(workBucket, workKeys.files(run, this.#objects), this.#text, 'application/jsonlines');
-    this.#objects += 1;
+    await storage.putText(workBucket, workKeys.files(run, this.#written.objects), this.#text, 'application/jsonlines');
+    this.#written.objects += 1;
     this.#text = '';
   }
 
   /** Forgets the closed files, where no reports are written: those of a large run would be longer than a string can be. */
   forget(): void {
-    this.#files = 0;
+    this.#written.files = 0;
     this.#text = '';
   }
 }

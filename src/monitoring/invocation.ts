@@ -20,23 +20,10 @@ import { stackExperiment } from './stack-experiment.ts';
 import { withinLimits } from './within-limits.ts';
 import type { WriteDependencies } from './write/chunk-writer.ts';
 
-const fileSchema = z.strictObject({
-  bucket: z.string().min(1),
-  key: z.string().min(1),
-});
-
-const notificationSchema = z.looseObject({
-  Records: z
-    .array(
-      z.looseObject({
-        s3: z.looseObject({
-          bucket: z.looseObject({ name: z.string().min(1) }),
-          object: z.looseObject({ key: z.string().min(1) }),
-        }),
-      }),
-    )
-    .min(1),
-});
+const text = z.string().min(1);
+const fileSchema = z.strictObject({ bucket: text, key: text });
+const recordSchema = z.object({ s3: z.object({ bucket: z.object({ name: text }), object: z.object({ key: text }) }) });
+const notificationSchema = z.object({ Records: z.array(recordSchema).min(1) });
 
 /** The key is raw, not URL-encoded. */
 type CaptureFile = z.infer<typeof fileSchema>;

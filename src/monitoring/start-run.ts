@@ -1,5 +1,6 @@
 /** Starts one execution for the capture files that arrive in a window. The rule's events reach it through a queue. */
 import { hash } from 'node:crypto';
+import type { SQSBatchResponse, SQSRecord, SQSRecordAttributes } from 'aws-lambda';
 import { fileOf } from '../captures/files/capture-objects.ts';
 import type { Work } from '../core/aws/storage.ts';
 import { type FilesInput, type ListedFile, objectInputSchema } from '../core/contract/input.ts';
@@ -7,19 +8,10 @@ import { EVENT_RUN_PREFIX } from '../core/contract/names.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
 import { logger } from '../core/process/logging.ts';
 
-/** A message of the queue, as Lambda passes it on. */
-export interface QueuedEvent {
-  messageId: string;
-  /** An "Object Created" event as JSON. */
-  body: string;
-  /** Epoch milliseconds, as text. */
-  attributes: { SentTimestamp: string };
-}
-
-/** What Lambda puts back into the queue. */
-export interface FailedEvents {
-  batchItemFailures: { itemIdentifier: string }[];
-}
+/** A message of the queue, as Lambda passes it on: an "Object Created" event as JSON. */
+export type QueuedEvent = Pick<SQSRecord, 'messageId' | 'body'> & {
+  attributes: Pick<SQSRecordAttributes, 'SentTimestamp'>;
+};
 
 interface StartDependencies extends Work {
   /** Whether a file is none of the stack's. */
@@ -38,10 +30,10 @@ interface StartDependencies extends Work {
 export async function startRun(
   messages: readonly QueuedEvent[],
   { storage, workBucket, excludes, start }: StartDependencies,
-): Promise<FailedEvents> {
+): Promise<SQSBatchResponse> {
   const files = new Map<string, ListedFile>();
   const taken: QueuedEvent[] = [];
-  const failed: FailedEvents = { batchItemFailures: [] };
+  const failed: SQSBatchResponse = { batchItemFailures: [] };
   for (const message of messages) {
     const file = fileIn(message.body);
     if (file === undefined) {

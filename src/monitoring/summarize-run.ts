@@ -10,7 +10,7 @@ import { withRanges } from './chunk/ranges.ts';
 import type { FilesState } from './file-reports.ts';
 import { failuresOfChunk, qualityOfChunk } from './rebuild-counts.ts';
 import { readChunks, readPlanReceipts } from './receipts.ts';
-import { type RunSummary, SummaryBuilder, type SummarySums } from './summary.ts';
+import { type RunSummary, SummaryBuilder } from './summary.ts';
 
 /** Time reserved to write the sums of a part, or the whole summary. */
 const FINISH_RESERVE_MS = 60_000;
@@ -19,7 +19,8 @@ const FINISH_RESERVE_MS = 60_000;
 const CHUNKS_AT_ONCE = 16;
 
 /** What the parts of a summary have added up so far. */
-interface SummaryState extends SummarySums {
+interface SummaryState {
+  summary: RunSummary;
   files: FilesState;
   quality: RunSumsState;
   /** The chunk to continue with. */
@@ -64,7 +65,12 @@ export async function summarizeRun(
     await summary.files.write(work, name);
     if (remainingMs() > FINISH_RESERVE_MS) continue;
     await summary.files.write(work, name, 'closed');
-    const sums = { ...summary.sums(), files: summary.files.state(), quality: quality.state(), next: line.chunk + 1 };
+    const sums = {
+      summary: summary.sums(),
+      files: summary.files.state(),
+      quality: quality.state(),
+      next: line.chunk + 1,
+    };
     await storage.putJson(workBucket, key(part + 1), sums satisfies SummaryState);
     return { ...sums.summary, status: 'unfinished' };
   }

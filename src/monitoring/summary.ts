@@ -85,12 +85,6 @@ export interface RunSummary {
 /** The most failed chunks, failed files and batch jobs that the summary lists. A person reads a few; the receipts have all of them. */
 const MAX_FAILURES = 100;
 
-/** What the parts of a summary have added up so far. */
-export interface SummarySums {
-  summary: RunSummary;
-  planComplete: boolean;
-}
-
 function emptySummary(run: { name: string; startTime: string }): RunSummary {
   const { lines: _, ...lines } = emptyLogCounts();
   return {
@@ -118,23 +112,21 @@ function emptySummary(run: { name: string; startTime: string }): RunSummary {
 export class SummaryBuilder {
   readonly #summary: RunSummary;
   readonly files: FileReports;
-  #planComplete: boolean;
 
   /** @param earlier the sums of the parts before */
   constructor(
     run: { name: string; startTime: string },
     error?: NamedError,
-    earlier?: SummarySums & { files: FilesState },
+    earlier?: { summary: RunSummary; files: FilesState },
   ) {
     this.files = new FileReports(earlier?.files);
-    this.#planComplete = earlier?.planComplete ?? false;
     this.#summary = earlier?.summary ?? emptySummary(run);
     this.#summary.error = error;
   }
 
   /** Returns what was added up so far. */
-  sums(): SummarySums {
-    return { summary: this.#summary, planComplete: this.#planComplete };
+  sums(): RunSummary {
+    return this.#summary;
   }
 
   addPlan(plan: PlanReceipt): void {
@@ -146,7 +138,8 @@ export class SummaryBuilder {
     summary.chunks.planned += plan.chunks;
     summary.lines.planned += plan.lines;
     summary.verdicts.scorers = plan.scorers;
-    this.#planComplete = !plan.more;
+    if (plan.more) summary.partlyPlanned = true;
+    else delete summary.partlyPlanned;
     if (plan.outcome === 'duplicate' || plan.outcome === 'dryRun') summary.status = plan.outcome;
     summary.duplicateOf ??= plan.duplicateOf;
     if (plan.duplicates !== undefined) summary.duplicates = (summary.duplicates ?? 0) + plan.duplicates;
@@ -240,7 +233,6 @@ export class SummaryBuilder {
     const { files: count } = this.files.state();
     if (count > 0) summary.files = { prefix: workKeys.filesPrefix(summary.run), count };
     const { lines, verdicts } = summary;
-    if (!this.#planComplete && summary.chunks.planned > 0) summary.partlyPlanned = true;
     if (isCacheMissed(summary.spend)) summary.warnings = [...(summary.warnings ?? []), cacheMissedText(summary.spend)];
     if (summary.options?.reevaluate) this.warn(absentTraces(summary.reasons, verdicts.scorers));
     if (summary.status === 'succeeded') {
@@ -248,7 +240,8 @@ export class SummaryBuilder {
         lines: lines.planned === lines.traced + lines.quarantined + lines.outsideWindow,
         verdicts: verdicts.expected === verdictTotal(verdicts),
       };
-      const isWhole = summary.equations.lines && summary.equations.verdicts && this.#planComplete;
+      const isPlanned = summary.options !== null && !summary.partlyPlanned;
+      const isWhole = summary.equations.lines && summary.equations.verdicts && isPlanned;
       if (!isWhole || lines.lost > 0 || verdicts.lost > 0) summary.status = 'failed';
     } else {
       summary.equations = { lines: null, verdicts: null };

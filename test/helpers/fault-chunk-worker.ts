@@ -10,8 +10,7 @@ import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { createBedrockClient } from '../../src/judge/transports/bedrock.ts';
 import { LimitsTable } from '../../src/limits/table.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
-import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
-import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
+import { evaluateChunk, logChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { answersIn } from './answers-in.ts';
 
 export type ChunkStep = 'log' | 'evaluate';

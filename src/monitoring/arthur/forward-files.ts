@@ -4,6 +4,7 @@
  */
 
 import { hash } from 'node:crypto';
+import type { SQSBatchResponse, SQSRecord, SQSRecordAttributes } from 'aws-lambda';
 import { type CaptureScope, capturedObject } from '../../captures/files/capture-objects.ts';
 import { scanLines } from '../../captures/lines/scan-lines.ts';
 import type { ObjectFacts, Work } from '../../core/aws/storage.ts';
@@ -17,13 +18,12 @@ import { DEFAULT_MAX_LINE_BYTES } from '../../core/values/line-bound.ts';
 import type { HttpReply } from '../../mlflow/transport.ts';
 import { Marks, REPLAY_ID_PREFIX } from '../../replay/marks/believe.ts';
 import { peekAt } from '../../replay/source/index-captures.ts';
-import { type FailedEvents, fileIn, type QueuedEvent } from '../start-run.ts';
+import { fileIn } from '../start-run.ts';
 import { countsIn } from './arthur.ts';
 
-export interface ForwardMessage extends QueuedEvent {
-  receiptHandle: string;
-  attributes: QueuedEvent['attributes'] & { ApproximateReceiveCount: string };
-}
+export type ForwardMessage = Pick<SQSRecord, 'messageId' | 'body' | 'receiptHandle'> & {
+  attributes: Pick<SQSRecordAttributes, 'SentTimestamp' | 'ApproximateReceiveCount'>;
+};
 
 /** A file with its bytes, which a second post reads again. */
 export interface OpenFile {
@@ -74,8 +74,8 @@ const ANSWER_BYTES = 4096;
 export async function forwardFiles(
   messages: readonly ForwardMessage[],
   deps: ForwardDependencies,
-): Promise<FailedEvents> {
-  const batchItemFailures: FailedEvents['batchItemFailures'] = [];
+): Promise<SQSBatchResponse> {
+  const batchItemFailures: SQSBatchResponse['batchItemFailures'] = [];
   await Promise.all(
     messages.map(async (message) => {
       const error = await forwardMessage(message, deps);

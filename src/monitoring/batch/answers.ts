@@ -9,7 +9,7 @@ import { readBatchAnswers } from '../../judge/batch/answers.ts';
 import type { BatchJudging } from '../../judge/connect.ts';
 import { allInputTokens } from '../../judge/pricing/call-amounts.ts';
 import { addSpend, emptySpend } from '../../judge/spend.ts';
-import type { Judge, JudgeMoney, ModelAnswer } from '../../judge/types.ts';
+import type { JudgeMoney, ModelAnswer } from '../../judge/types.ts';
 import type { Budget } from '../../limits/budget.ts';
 import type { BatchAnswers } from '../evaluate/types.ts';
 import { groupOf } from './groups.ts';
@@ -29,7 +29,6 @@ const ENDED_WITH_ANSWERS = new Set(['Completed', 'PartiallyCompleted']);
 
 interface AnswerDependencies extends Work {
   limit: Budget | undefined;
-  judge: Judge;
   priceOf: BatchJudging['priceOf'];
 }
 
@@ -41,7 +40,7 @@ const NO_ANSWERS: Answered = new Map();
 const HELD: JudgeMoney = { limit: { reserve: async () => 'held' } };
 
 /**
- * Returns the judge and the limit of the last phase for each question of a chunk. The judge uses the answers of the batch jobs
+ * Returns the limit of the last phase for each question of a chunk. The judge of batches uses the answers of the batch jobs
  * where they exist, and otherwise a call at the usual price, as for what the first model of a cascade leaves open. The deposits
  * of the chunk are settled at the cost of the answers, even without answers.
  *
@@ -49,7 +48,7 @@ const HELD: JudgeMoney = { limit: { reserve: async () => 'held' } };
  *   requests were never prepared
  */
 export async function batchAnswers({ run, chunk }: ChunkRequest, deps: AnswerDependencies): Promise<BatchAnswers> {
-  const { storage, workBucket, judge, limit, priceOf } = deps;
+  const { storage, workBucket, limit, priceOf } = deps;
   const prepared = await storage.getJson<PreparedChunk>(workBucket, workKeys.batchPrepared(run, chunk.chunk));
   const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run));
   const answersOf = readJobs(deps);
@@ -69,10 +68,10 @@ export async function batchAnswers({ run, chunk }: ChunkRequest, deps: AnswerDep
     spend,
     async of(question, { run: asking = run, chunk: asker = chunk.chunk, isRead }) {
       if (failure !== undefined) throw failure;
-      if (held.has(question)) return { judge, money: HELD };
+      if (held.has(question)) return { money: HELD };
       const answer = isRead ? undefined : (await answersOf(asking, asker))?.get(question);
-      if (answer === undefined) return { judge, money: { limit } };
-      return { judge, money: { limit, answer }, paid: spendOf(answer) };
+      if (answer === undefined) return { money: { limit } };
+      return { money: { limit, answer }, paid: spendOf(answer) };
     },
   };
 }

@@ -96,8 +96,7 @@ export class LineDecoder {
   readonly #settings: ReadSettings;
   readonly #options: DecodeOptions;
   readonly #how: LineReading;
-  readonly #of: LinesOf;
-  readonly #seen: SeenIds;
+  readonly #of: LinesOf & { seen: SeenIds };
   /** What heavy lines turned out to be, by trace id, without their traces. */
   readonly #heavy = new Map<string, DecodedLine>();
   #heavyMs = 0;
@@ -105,8 +104,7 @@ export class LineDecoder {
   constructor(settings: ReadSettings, of: LinesOf, how: LineReading) {
     this.#settings = settings;
     this.#options = { ...decodeOptions(settings, of.areExchanges), ...(how.maxWeight && { maxWeight: how.maxWeight }) };
-    this.#of = of;
-    this.#seen = of.seen ?? new Set();
+    this.#of = { seen: new Set(), ...of };
     this.#how = how;
   }
 
@@ -135,8 +133,8 @@ export class LineDecoder {
     }
     const { capture } = read;
     if (isOutside(capture, this.#of.window)) return { kind: 'outsideWindow' };
-    const duplicate = this.#seen.has(traceId);
-    this.#seen.add(traceId);
+    const duplicate = this.#of.seen.has(traceId);
+    this.#of.seen.add(traceId);
     const onlyTraced = read.isCut && tooHeavyFor(raw);
     // The captured reply is decoded beside the one that is compared with it.
     const { start = 0, end = -1 } = capture.exchange?.captured ?? {};

@@ -47,8 +47,7 @@ type Step = 'evaluate' | 'prepare';
 
 export class LineAtWork {
   readonly #deps: NoteDependencies;
-  readonly #key: string;
-  readonly #where: string;
+  readonly #request: ChunkRequest;
   /** Absent: the function was not killed on the chunk. */
   #note: Note | undefined;
   readonly #killers: Set<string>;
@@ -56,8 +55,7 @@ export class LineAtWork {
 
   private constructor(deps: NoteDependencies, request: ChunkRequest, killers: readonly string[], note?: Note) {
     this.#deps = deps;
-    this.#where = whereOf(request);
-    this.#key = keyOf(request, stepOf(request));
+    this.#request = request;
     this.#note = note;
     this.#killers = new Set(killers);
     this.#passing = note?.stage === 'tracing' ? note.at : undefined;
@@ -70,11 +68,11 @@ export class LineAtWork {
    */
   static async open(request: ChunkRequest, deps: NoteDependencies): Promise<LineAtWork> {
     const { phase, progress } = request;
-    const read = (of: Step) => deps.storage.getJson<Note>(deps.environment.WORK_BUCKET, keyOf(request, of));
+    const read = (of?: Step) => deps.storage.getJson<Note>(deps.environment.WORK_BUCKET, keyOf(request, of));
     const prepared = phase === 'apply' ? ((await read('prepare'))?.killers ?? []) : [];
     if ((progress?.kills ?? 0) === 0) return new LineAtWork(deps, request, prepared);
     const first: Note = { stage: 'tracing', untilMs: 0, killers: [] };
-    const { stage, at, question, untilMs, killers, asked = [] } = (await read(stepOf(request))) ?? first;
+    const { stage, at, question, untilMs, killers, asked = [] } = (await read()) ?? first;
     const isKilled = Date.now() < untilMs;
     if (isKilled && at !== undefined) killers.push(at);
     if (isKilled && question !== undefined) asked.push(question);
@@ -140,7 +138,9 @@ export class LineAtWork {
   /** @throws RetryableError `ChunkOutOfTime` if the function should end itself, before it is ended */
   checkTime(): void {
     if (this.#deps.remainingMs() >= LINE_MS) return;
-    throw new RetryableError('ChunkOutOfTime', 'The chunk takes longer than this Lambda has', { where: this.#where });
+    throw new RetryableError('ChunkOutOfTime', 'The chunk takes longer than this Lambda has', {
+      where: whereOf(this.#request),
+    });
   }
 
   /** Notes that all lines are traced, or where none is to be, decoded. */
@@ -161,13 +161,14 @@ export class LineAtWork {
   async #save(changes: Partial<Note>): Promise<void> {
     if (this.#note === undefined) return;
     this.#note = { ...this.#note, ...changes };
-    await this.#deps.storage.putJson(this.#deps.environment.WORK_BUCKET, this.#key, this.#note);
+    await this.#deps.storage.putJson(this.#deps.environment.WORK_BUCKET, keyOf(this.#request), this.#note);
   }
 }
 
 const stepOf = ({ phase }: ChunkRequest): Step => (phase === 'prepare' ? phase : 'evaluate');
 
-const keyOf = ({ run, chunk }: ChunkRequest, step: Step): string => workKeys.lineAtWork(run, chunk.chunk, step);
+const keyOf = (request: ChunkRequest, step = stepOf(request)): string =>
+  workKeys.lineAtWork(request.run, request.chunk.chunk, step);
 
 const whereOf = ({ run, chunk }: ChunkRequest): string => `chunk ${chunk.chunk} of run ${run}`;
 

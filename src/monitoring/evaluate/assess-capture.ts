@@ -166,7 +166,7 @@ export class CaptureAssessor {
       // What an attempt has read of a job, it has kept.
       const isRead = kept.answers.some(({ run }) => run === (kept.job?.run ?? this.#run));
       const from = await this.batch?.of(question, { ...kept.job, isRead });
-      const { judge } = from ?? this.#deps;
+      const { judge } = this.#deps;
       let failure: unknown;
       const known = kept.answers.map(({ verdict }) => verdict);
       const money = { leftOpen: leftToJudge(kept, open), known, ...(from?.money ?? { limit: this.#deps.limit }) };

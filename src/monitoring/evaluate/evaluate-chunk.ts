@@ -14,6 +14,7 @@ import { isRepeated } from '../chunk/attempt.ts';
 import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts';
 import { KILLED, LineAtWork } from '../chunk/line-at-work.ts';
 import { attemptFacts, withReceipt } from '../receipts.ts';
+import type { WriteDependencies } from '../write/chunk-writer.ts';
 import { LineLog } from '../write/line-log.ts';
 import { createsTraces } from '../write/sent-traces.ts';
 import { type PlannedWork, VerdictWriter } from '../write/verdict-writer.ts';
@@ -44,7 +45,7 @@ export async function evaluateChunk(request: ChunkRequest, deps: EvaluateDepende
 }
 
 /** One attempt at a chunk. Without scorers, it only writes traces. */
-export class EvaluateChunk {
+class EvaluateChunk {
   readonly #request: ChunkRequest;
   readonly #deps: EvaluateDependencies;
   readonly #startedAt = new Date().toISOString();
@@ -274,3 +275,22 @@ const WITHOUT_ANSWER = new Set(['JudgeBatchFailed', 'JudgeBatchRefused']);
 
 /** A capture that is in MLflow waits for the next attempt. */
 const NOT_JUDGED: CaptureOutcome = { assessments: [], notJudgeable: [], held: 0 };
+
+const unasked = (): never => {
+  throw new Error('A chunk that is only traced was judged');
+};
+
+const NO_JUDGE = { judge: { sourceId: '', judge: unasked, maxCostUsd: unasked }, scorers: [], always: () => undefined };
+
+/** Only writes the traces that are missing, and a receipt whether it succeeds or fails. @throws the error that stopped the chunk */
+export function logChunk(request: ChunkRequest, deps: WriteDependencies): Promise<LogReceipt> {
+  const { storage, environment } = deps;
+  const chunk = new EvaluateChunk(request, { ...deps, ...NO_JUDGE }, true);
+  return withReceipt(
+    { storage, workBucket: environment.WORK_BUCKET },
+    {
+      run: () => chunk.run(),
+      receipt: (failure) => chunk.logReceipt(failure),
+    },
+  );
+}

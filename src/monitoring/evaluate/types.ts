@@ -29,8 +29,7 @@ export interface BatchAnswers {
   /** The cost of all of them. */
   spend: JudgeSpend;
   /**
-   * Returns the judge for a question, and its limit with the answer, which replace those of the chunk. `paid` is the cost of the
-   * answer.
+   * Returns the limit for a question with the answer, which replaces that of the chunk. `paid` is the cost of the answer.
    *
    * @param job.chunk the chunk whose job was asked, with its run; by default this one
    * @param job.isRead the answer was read before
@@ -38,5 +37,5 @@ export interface BatchAnswers {
   of(
     question: string,
     job: { run?: string; chunk?: number; isRead: boolean },
-  ): Promise<{ judge: Judge; money: JudgeMoney; paid?: JudgeSpend }>;
+  ): Promise<{ money: JudgeMoney; paid?: JudgeSpend }>;
 }

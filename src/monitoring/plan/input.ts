@@ -1,5 +1,6 @@
 /** Parses the input of an execution, which has one of five shapes. */
 
+import type * as z from 'zod';
 import { isObject } from '../../captures/json.ts';
 import {
   type BackfillInput,
@@ -7,11 +8,8 @@ import {
   type ExchangesInput,
   type ExecutionInput,
   exchangesInputSchema,
-  type FilesInput,
   filesInputSchema,
-  type ObjectInput,
   objectInputSchema,
-  type RetryInput,
   type RunOptions,
   retryInputSchema,
 } from '../../core/contract/input.ts';
@@ -25,12 +23,16 @@ const ALLOWED =
   '{"retry":{"run":"<execution name>","what":"failed"|"quarantined"|"held"}}; each may have ' +
   '"evaluate", "reevaluate", "dryRun" (true or false), "sampleRate" (0 to 1), "budgetUsd" (over 0), "judge" ("converse" or "batch"); a replay neither "dryRun" nor "judge"';
 
-export type ParsedInput =
-  | { kind: 'object'; input: ObjectInput }
-  | { kind: 'files'; input: FilesInput }
-  | { kind: 'backfill'; input: BackfillInput }
-  | { kind: 'replay'; input: ExchangesInput }
-  | { kind: 'retry'; input: RetryInput };
+const SCHEMAS = {
+  retry: retryInputSchema,
+  object: objectInputSchema,
+  files: filesInputSchema,
+  replay: exchangesInputSchema,
+  backfill: backfillInputSchema,
+};
+
+type Kind = keyof typeof SCHEMAS;
+export type ParsedInput = { [K in Kind]: { kind: K; input: z.infer<(typeof SCHEMAS)[K]> } }[Kind];
 
 /** @throws PermanentError `InvalidInput`, with the input and the allowed shapes */
 export function parseInput(raw: unknown): ParsedInput {
@@ -41,17 +43,9 @@ export function parseInput(raw: unknown): ParsedInput {
     });
   if (!isObject(raw)) throw invalid('it is not an object');
   // The one key that only this shape has selects it, so that the error is about the shape that was meant.
-  const [kind, schema] =
-    'retry' in raw
-      ? (['retry', retryInputSchema] as const)
-      : 'detail' in raw
-        ? (['object', objectInputSchema] as const)
-        : 'files' in raw
-          ? (['files', filesInputSchema] as const)
-          : 'replay' in raw
-            ? (['replay', exchangesInputSchema] as const)
-            : (['backfill', backfillInputSchema] as const);
-  const result = schema.safeParse(raw);
+  const named = (['retry', 'files', 'replay'] as const).find((key) => key in raw);
+  const kind: Kind = named ?? ('detail' in raw ? 'object' : 'backfill');
+  const result = SCHEMAS[kind].safeParse(raw);
   if (!result.success) {
     throw invalid(
       result.error.issues.map((issue) => `${issue.path.join('.') || 'input'}: ${issue.message}`).join('; '),

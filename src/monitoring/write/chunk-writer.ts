@@ -92,7 +92,6 @@ export class ChunkWriter {
   readonly #log: LineLog;
   readonly #sent: SentTraces;
   readonly #lock: Lock;
-  readonly #self: string;
   #experiment: Promise<Experiment> | undefined;
 
   /** @param log counts the lines */
@@ -102,7 +101,6 @@ export class ChunkWriter {
     this.#log = log;
     this.#sent = new SentTraces(deps.table, request);
     this.#lock = new Lock({ table: deps.table, owner: deps.requestId });
-    this.#self = workKeys.chunkOfRun(request.run, request.chunk.chunk);
   }
 
   /**
@@ -237,9 +235,10 @@ export class ChunkWriter {
   /** Returns what a trace is without any writing. */
   #found(stored: StoredTrace | undefined): WriteOutcome {
     if (stored === undefined) return { ...NOTHING, trace: 'missing', isOfOtherChunk: false };
-    const isOfRun = stored.info?.run === this.#request.run;
-    const by = this.#sent.writtenBy(stored.traceId);
-    const isOfOtherChunk = isOfRun && by !== undefined && by !== this.#self && by.startsWith(`${this.#request.run}/`);
+    const { run, chunk } = this.#request;
+    const isOfRun = stored.info?.run === run;
+    const by = this.#sent.writtenBy(stored.traceId) ?? workKeys.chunkOfRun(run, chunk.chunk);
+    const isOfOtherChunk = isOfRun && by !== workKeys.chunkOfRun(run, chunk.chunk) && by.startsWith(`${run}/`);
     return { ...NOTHING, trace: isOfRun && !isOfOtherChunk ? 'written' : 'alreadyThere', stored, isOfOtherChunk };
   }
 

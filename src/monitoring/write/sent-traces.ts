@@ -37,7 +37,6 @@ export const createsTraces = ({ chunk, options }: Pick<ChunkRequest, 'chunk' | '
 export class SentTraces {
   readonly #table: LimitsTable;
   readonly #request: ChunkRequest;
-  readonly #chain: string;
   readonly #sinceMs: number;
   readonly #sent = new Map<string, Sent>();
 
@@ -50,7 +49,6 @@ export class SentTraces {
   constructor(table: LimitsTable, request: ChunkRequest, startedAtMs = Date.now()) {
     this.#table = table;
     this.#request = request;
-    this.#chain = chainOf(request);
     const isAnew = request.options.continues === undefined && !request.run.startsWith(EVENT_RUN_PREFIX);
     this.#sinceMs = isAnew ? startedAtMs - (isRepeated(request) ? ATTEMPTS_MS : 0) : 0;
   }
@@ -70,12 +68,12 @@ export class SentTraces {
   /** Returns whether a trace, if it is absent, was deleted by a person. */
   isWritten(traceId: string): boolean {
     const sent = this.#sent.get(traceId);
-    return sent !== undefined && (sent.chain === this.#chain || sent.atMs >= this.#sinceMs);
+    return sent !== undefined && (sent.chain === chainOf(this.#request) || sent.atMs >= this.#sinceMs);
   }
 
   /** Returns whether a run of this chain has saved the trace. Of what another run saved, a killed attempt may have sent a part later. */
   isOfChain(traceId: string): boolean {
-    return this.#sent.get(traceId)?.chain === this.#chain;
+    return this.#sent.get(traceId)?.chain === chainOf(this.#request);
   }
 
   /** Returns the chunk of a run that wrote the trace or its assessments last; see `workKeys.chunkOfRun`. */
@@ -93,7 +91,7 @@ export class SentTraces {
   async save(assessmentsOf: ReadonlyMap<string, readonly string[]>): Promise<void> {
     const now = Date.now();
     const { run, chunk } = this.#request;
-    const mine = { chain: this.#chain, by: workKeys.chunkOfRun(run, chunk.chunk), atMs: now };
+    const mine = { chain: chainOf(this.#request), by: workKeys.chunkOfRun(run, chunk.chunk), atMs: now };
     for (const [traceId, news] of assessmentsOf) {
       const ids = new Set([...(this.#sent.get(traceId)?.ids ?? []), ...news]);
       this.#sent.set(traceId, { ...mine, ids: [...ids] });

@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { replayKeys } from '../../../src/core/contract/work-keys.ts';
-import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
+import { logChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { JudgedReply } from '../../../src/replay/compare/judge-replies.ts';
 import { memoryWriting } from '../../doubles/memory-table.ts';
 import { chunkOf } from '../../helpers/chunk-request.ts';

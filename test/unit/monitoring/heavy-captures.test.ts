@@ -2,8 +2,7 @@
 import type { TraceRecord } from '../../../src/captures/trace/types.ts';
 import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { encodeSpans } from '../../../src/mlflow/encode-spans.ts';
-import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
-import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
+import { evaluateChunk, logChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { memoryWriting } from '../../doubles/memory-table.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';

@@ -4,7 +4,7 @@ import type { CaptureRange } from '../../../src/core/contract/payloads.ts';
 import type { QuarantineEntry } from '../../../src/core/contract/receipts.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { collectGarbage } from '../../../src/core/process/memory.ts';
-import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
+import { logChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { memoryWriting } from '../../doubles/memory-table.ts';
 import { chunkOf, chunkRequest } from '../../helpers/chunk-request.ts';

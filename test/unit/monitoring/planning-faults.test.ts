@@ -7,8 +7,8 @@ import type { PlanReceipt, QuarantineEntry } from '../../../src/core/contract/re
 import { replayKeys, workKeys } from '../../../src/core/contract/work-keys.ts';
 import { withRanges } from '../../../src/monitoring/chunk/ranges.ts';
 import { emptyVerdictCounts } from '../../../src/monitoring/counts.ts';
+import { logChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { forEachChunkOf } from '../../../src/monitoring/invocation.ts';
-import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { planCaptures } from '../../../src/monitoring/plan/planner.ts';
 import type { PlannerDependencies } from '../../../src/monitoring/plan/types.ts';
 import { describeFailure } from '../../../src/monitoring/run-failure.ts';

@@ -5,8 +5,8 @@ import { LOG_TERMS, type QuarantineEntry } from '../../../src/core/contract/rece
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { CHUNK_BOUNDS } from '../../../src/monitoring/chunk/chunk-bounds.ts';
 import { withRanges } from '../../../src/monitoring/chunk/ranges.ts';
+import { logChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { FileReports } from '../../../src/monitoring/file-reports.ts';
-import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { ChunkPacker } from '../../../src/monitoring/plan/pack-chunks.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { memoryWriting } from '../../doubles/memory-table.ts';
