@@ -22,31 +22,37 @@ export const numberCounts = (number: number, times = 1): NumberCounts =>
     ? { bins: { [binOf(number)]: times }, sum: times * number, squares: times * number * number }
     : {};
 
-/** Adds counts to those of an hour and a variant. */
-export function addCell(total: QualityCell, more: QualityCell): void {
+/** Adds counts to those of an hour and a variant. @param mostNames that are kept of each kind */
+export function addCell(total: QualityCell, more: QualityCell, mostNames = MAX_NAMES): void {
   addTree(total, more);
-  bound(total);
+  bound(total, mostNames);
 }
 
-function bound({
-  errorKinds,
-  quarantined,
-  predictions,
-  replyTokens,
-  replyCharacters,
-  scorers = {},
-}: QualityCell): void {
-  const samples = Object.values(scorers).flatMap((own) => Object.values(own));
-  const numbers = [replyTokens, replyCharacters, predictions?.numbers, ...samples.map((sample) => sample.numbers)];
+const samplesOf = ({ scorers = {} }: QualityCell) => Object.values(scorers).flatMap((own) => Object.values(own));
+
+/** Returns the counts by names that captures made up. */
+const namedIn = (cell: QualityCell) => [
+  cell.errorKinds,
+  cell.quarantined,
+  cell.predictions?.classes,
+  ...samplesOf(cell).map(({ values }) => values),
+];
+
+/** Returns how many names are in a cell. */
+export const namesIn = (cell: QualityCell): number =>
+  namedIn(cell).reduce((total, counts = {}) => total + Object.keys(counts).length, 0);
+
+function bound(cell: QualityCell, mostNames = MAX_NAMES): void {
+  const { predictions, replyTokens, replyCharacters } = cell;
+  const numbers = [replyTokens, replyCharacters, predictions?.numbers, ...samplesOf(cell).map((one) => one.numbers)];
   for (const counts of numbers) if (counts?.bins !== undefined) boundBins(counts.bins);
-  const names = [errorKinds, quarantined, predictions?.classes, ...samples.map(({ values }) => values)];
-  for (const counts of names) boundNames(counts);
+  for (const counts of namedIn(cell)) boundNames(counts, mostNames);
 }
 
-function boundNames(counts: Record<string, number> = {}): void {
+function boundNames(counts: Record<string, number> = {}, most: number): void {
   const names = Object.keys(counts);
-  if (names.length <= MAX_NAMES) return;
-  for (const name of names.slice(MAX_NAMES - 1)) {
+  if (names.length <= most) return;
+  for (const name of names.slice(most - 1)) {
     if (name === OTHER) continue;
     const count = counts[name] ?? 0;
     delete counts[name];

@@ -6,13 +6,15 @@ import type {
   QualityFailures,
   QualityObservations,
 } from '../core/contract/quality.ts';
-import { addCell } from './cell.ts';
+import { addCell, namesIn } from './cell.ts';
 import { branch } from './count-tree.ts';
 import { cellsOf, dayOf, sumOfCells } from './counts-store.ts';
 import { addFailures } from './detectors.ts';
 
 /** Hours × variants of one run: more than a year of two variants. With a dozen scorers, they take about 100 MB. */
 const MAX_CELLS = 20_000;
+/** Names in all of them, of some 100 bytes each. From then on, an hour and variant keeps few of each kind: captures make them up. */
+const [MAX_NAMES, FEW_NAMES] = [500_000, 10];
 /** Days of one run, each of which is an object. */
 const MAX_DAYS = 1_100;
 
@@ -26,6 +28,7 @@ export class RunSums {
   /** Captures that are in no counts, because they would add more hours than a run may have. */
   beyond = 0;
   #cells = 0;
+  #names = 0;
   readonly #days = new Set<string>();
 
   /** Adds what an earlier invocation has added up. */
@@ -44,10 +47,16 @@ export class RunSums {
   add(counts: QualityCounts): void {
     for (const [hour, variants] of Object.entries(counts)) {
       for (const [variant, cell] of Object.entries(variants)) {
-        if (this.#hasRoom(hour, variant)) addCell(branch(branch(this.counts, hour), variant), cell);
+        if (this.#hasRoom(hour, variant)) this.#addCell(branch(branch(this.counts, hour), variant), cell);
         else this.beyond += cell.captures ?? 0;
       }
     }
+  }
+
+  #addCell(total: QualityCell, more: QualityCell): void {
+    const before = namesIn(total);
+    addCell(total, more, this.#names < MAX_NAMES ? undefined : FEW_NAMES);
+    this.#names += namesIn(total) - before;
   }
 
   #hasRoom(hour: string, variant: string): boolean {

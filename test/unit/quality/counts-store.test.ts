@@ -275,3 +275,17 @@ test('adds cells up to a sum that is bounded, whatever captures say in each hour
   expect(Object.keys(errorKinds)).toHaveLength(50);
   expect(errorKinds['(other)']).toBe(48 * 50 - 49);
 });
+
+test('a run whose captures make up very many names keeps few of each kind from then on, and loses no count', () => {
+  const sums = new RunSums();
+  const hourAt = (index: number): string => new Date(index * 3_600_000).toISOString().slice(0, 13);
+  const namesOf = (index: number) =>
+    Object.fromEntries(Array.from({ length: 50 }, (_, name) => [`${index}-${name}`, 1]));
+  for (let index = 0; index < 10_100; index += 1) {
+    sums.add({ [hourAt(index)]: { A: { captures: 50, errorKinds: namesOf(index) } } });
+  }
+  const kindsAt = (index: number) => Object.values(sums.counts[hourAt(index)]?.A?.errorKinds ?? {});
+  expect(kindsAt(0)).toHaveLength(50);
+  expect(kindsAt(10_099)).toHaveLength(10);
+  expect(kindsAt(10_099).reduce((total, count) => total + count, 0)).toBe(50);
+});
