@@ -7,7 +7,6 @@ export const GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> 
     init: 'write .env: ask a few questions, look up what the account has, and check the answers',
     doctor: 'check what a deployment needs, and the deployed stack, and say what to repair',
     deploy: 'deploy the stack with the CDK, by the settings of .env',
-    completion: 'print a script that completes commands, options and choices in a shell',
     forward: 'forward older capture files to Arthur, or put back what failed',
   },
   'Without a stack:': {
@@ -43,7 +42,6 @@ export const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   init: async () => (await import('../commands/init.ts')).initCommand(),
   doctor: async () => (await import('../commands/doctor.ts')).doctorCommand(),
   deploy: async () => (await import('../commands/deploy.ts')).deployCommand(),
-  completion: async () => (await import('../commands/completion.ts')).completionCommand(),
   forward: async () => (await import('../commands/forward.ts')).forwardCommand(),
   inspect: async () => (await import('../commands/inspect.ts')).inspectCommand(),
   judge: async () => (await import('../commands/judge.ts')).judgeCommand(),

@@ -24,9 +24,8 @@ export async function runProgram(given: readonly string[], version: string): Pro
 
 /** Makes the program. @param words the arguments of the command line, without Node and script */
 export async function programFor(words: readonly string[], version: string): Promise<Command> {
-  const [first, second, third] = words.filter((word) => !word.startsWith('-'));
-  // `completion` is asked by a shell for what may follow a command.
-  const asked = first === 'help' ? [second] : first === 'completion' ? [first, third] : [first];
+  const [first, second] = words.filter((word) => !word.startsWith('-'));
+  const asked = first === 'help' ? second : first;
   const program = new Command('inference-monitor')
     .description('Traces, judges and replays what an Amazon SageMaker endpoint answers.')
     .version(version, '--version', 'print the version')
@@ -45,7 +44,7 @@ export async function programFor(words: readonly string[], version: string): Pro
     .addHelpText('after', HELP);
   for (const [heading, entries] of Object.entries(GROUPS)) {
     for (const [name, summary] of Object.entries(entries)) {
-      const command = (asked.includes(name) ? await COMMANDS[name]?.() : undefined) ?? new Command(name);
+      const command = (name === asked ? await COMMANDS[name]?.() : undefined) ?? new Command(name);
       command.copyInheritedSettings(program);
       program.addCommand(command.description(summary).helpGroup(heading));
     }

@@ -54,7 +54,6 @@ test('prints the same on all of them', async () => {
     ['replay', 'captures.jsonl', '--dry-run', '--json'],
     ['inspect', 'captures.jsonl', '--json'],
     ['inspect', 'captures.jsonl', '--line', '1', '--json'],
-    ['completion', 'bash'],
     // They end with an error, which is the same, too.
     ['rates', '--stack', 'none'],
     ['calibrate', '--anchors', '--judge-model', 'vendor.new-model'],

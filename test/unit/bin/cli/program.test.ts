@@ -1,5 +1,4 @@
 /** The command line's table, help, exit codes and errors. */
-import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import { COMMANDS, GROUPS } from '../../../../bin/cli/commands.ts';
@@ -116,35 +115,6 @@ test('a global option is accepted before and after the command', async () => {
   await run('rates', '--no-color');
   loaded.mockRestore();
   expect(seen).toMatchObject([{ debug: true, color: true }, { color: false }]);
-});
-
-describe('completion', () => {
-  const candidates = async (shell: string, ...words: string[]): Promise<string[]> =>
-    (await runHere(['completion', shell, '--', ...words])).stdout.split('\n').slice(0, -1);
-
-  test('offers commands, options and choices', async () => {
-    expect(await candidates('bash', 're')).toEqual(['retry', 'report', 'replay']);
-    expect(await candidates('bash', 'help', 'ra')).toEqual(['rates']);
-    expect(await candidates('bash', 'rates', '--by', '')).toEqual(['variant', 'hour', 'day']);
-    expect(await candidates('bash', 'rates', '--debug', '--com')).toEqual(['--compare-from', '--compare-to']);
-    // A choice with a space is one word.
-    expect(await candidates('bash', 'runs', '--status', 't')).toEqual(['timed\\ out']);
-    expect(await candidates('bash', 'completion', 'z')).toEqual(['zsh']);
-    expect(await candidates('bash', 'replay', 'captures')).toEqual([]);
-    expect(await candidates('zsh', 'rates', '--by', 'h')).toEqual(['hour:a table for each']);
-    expect(await candidates('fish', 'rates', '--cs')).toEqual(['--csv\tprint a row for each rate']);
-  });
-
-  test('the script for bash asks for them', async () => {
-    const { stdout: script } = await runHere(['completion', 'bash']);
-    const entry = `${process.execPath} --import ${projectPath('bin', 'ready.js')} ${projectPath('bin', 'inference-monitor.ts')}`;
-    const found = execFileSync('bash', [
-      '-c',
-      `inference-monitor() { ${entry} "$@"; }\n${script}\nCOMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _inference_monitor "$1"; echo "\${COMPREPLY[*]}"`,
-      ...['bash', 'inference-monitor', 'rates', '--by', ''],
-    ]).toString();
-    expect(found).toBe('variant hour day\n');
-  });
 });
 
 test('the documentation lists the exit codes', () => {
