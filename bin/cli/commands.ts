@@ -37,28 +37,9 @@ export const GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> 
   },
 };
 
-/** How all commands are loaded, by name. */
-export const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
-  init: async () => (await import('../commands/init.ts')).initCommand(),
-  doctor: async () => (await import('../commands/doctor.ts')).doctorCommand(),
-  deploy: async () => (await import('../commands/deploy.ts')).deployCommand(),
-  forward: async () => (await import('../commands/forward.ts')).forwardCommand(),
-  inspect: async () => (await import('../commands/inspect.ts')).inspectCommand(),
-  judge: async () => (await import('../commands/judge.ts')).judgeCommand(),
-  process: async () => (await import('../commands/process.ts')).processCommand(),
-  runs: async () => (await import('../commands/runs.ts')).runsCommand(),
-  show: async () => (await import('../commands/show.ts')).showCommand(),
-  retry: async () => (await import('../commands/retry.ts')).retryCommand(),
-  stop: async () => (await import('../commands/stop.ts')).stopCommand(),
-  status: async () => (await import('../commands/status.ts')).statusCommand(),
-  report: async () => (await import('../commands/report.ts')).reportCommand(),
-  open: async () => (await import('../commands/open.ts')).openCommand(),
-  rates: async () => (await import('../commands/rates.ts')).ratesCommand(),
-  'ground-truth': async () => (await import('../commands/ground-truth.ts')).groundTruthCommand(),
-  worst: async () => (await import('../commands/worst.ts')).worstCommand(),
-  dataset: async () => (await import('../commands/dataset.ts')).datasetCommand(),
-  label: async () => (await import('../commands/label.ts')).labelCommand(),
-  calibrate: async () => (await import('../commands/calibrate.ts')).calibrateCommand(),
-  replay: async () => (await import('../commands/replay.ts')).replayCommand(),
-  compare: async () => (await import('../commands/compare.ts')).compareCommand(),
-};
+/** How all commands are loaded, by name: each is what the file of its name exports. */
+export const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = Object.fromEntries(
+  Object.values(GROUPS)
+    .flatMap(Object.keys)
+    .map((name) => [name, async () => (await import(`../commands/${name}.ts`)).default()]),
+);

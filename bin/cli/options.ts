@@ -1,5 +1,5 @@
-/** Declares commands. The types of a command's flags follow from the declarations of its options. */
-import { Command, InvalidArgumentError, Option } from 'commander';
+/** Declares commands. The types of what a command is given follow from the declarations of its arguments and options. */
+import { Argument, Command, InvalidArgumentError, Option } from 'commander';
 import { columnsOf, wrappedText } from '../../src/core/text/terminal-text.ts';
 import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/options.ts';
 
@@ -15,11 +15,12 @@ type Given<F extends string> = F extends `${string}...>`
       ? string | true
       : boolean;
 
-/** An option, with the flag that it gives. */
-interface Declared<Flag> extends Option {
-  /** Of the type alone. */
+/** The flag that an option or an argument gives. It is of the type alone. */
+interface Gives<Flag> {
   readonly gives?: Flag;
 }
+type Declared<Flag> = Option & Gives<Flag>;
+type Part = Option | Argument;
 
 /** Of an option that may be repeated, with what is there. */
 type Parse<V> = (text: string, before: V | undefined) => V;
@@ -66,19 +67,38 @@ export const parsed = <V>(parse: Parse<V>, initial: NoInfer<V>) => ({
 /** The values that an option may have, one of which is there from the beginning. */
 export const oneOf = <const V>(choices: readonly V[], initial: NoInfer<V>) => ({ choices, initial });
 
+type ArgumentOf<F extends string> = F extends `[${infer Name}...]`
+  ? { [K in Name]: string[] }
+  : F extends `<${infer Name}>`
+    ? { [K in Name]: string }
+    : F extends `[${infer Name}]`
+      ? { [K in Name]: string | undefined }
+      : never;
+
+/** Declares an argument: `<name>`, or `[name]`, which may be absent. Its value is among the flags, by its name. */
+export const argument = <const F extends `<${string}>` | `[${string}]`>(
+  name: F,
+  text: string,
+): Argument & Gives<ArgumentOf<F>> => new Argument(name, text);
+
 /** Keeps the types of the single options. */
-export const options = <O extends readonly Option[]>(...all: O): O => all;
+export const options = <O extends readonly Part[]>(...all: O): O => all;
 
-type Taking<O> = O extends Declared<infer Flag> ? (flag: Flag) => void : never;
-/** The flags of a command, by its options. */
-export type FlagsOf<O extends readonly Option[]> = Taking<O[number]> extends (flag: infer All) => void ? All : never;
+type Taking<O> = O extends Gives<infer Flag> ? (flag: Flag) => void : never;
+/** The flags of a command, by its options and arguments. */
+export type FlagsOf<O extends readonly Part[]> = Taking<O[number]> extends (flag: infer All) => void ? All : never;
 
-/** Makes a command. @param help paragraphs, and examples */
-export function command(name: string, all: readonly Option[], help: string): Command {
-  const made = new Command(name);
-  for (const each of all) made.addOption(each);
-  return made.addHelpText('after', ({ error }) => helpText(help, columnsOf(error ? process.stderr : process.stdout)));
-}
+/** Declares a command. @param help paragraphs, and examples */
+export const command =
+  <const O extends readonly Part[]>(name: string, all: O, help: string, run: (flags: FlagsOf<O>) => Promise<void>) =>
+  (): Command => {
+    const made = new Command(name);
+    for (const each of all) each instanceof Option ? made.addOption(each) : made.addArgument(each);
+    const given = () => made.registeredArguments.map((one, index) => [one.name(), made.processedArgs[index]]);
+    return made
+      .action(() => run({ ...made.opts(), ...Object.fromEntries(given()) } as FlagsOf<O>))
+      .addHelpText('after', ({ error }) => helpText(help, columnsOf(error ? process.stderr : process.stdout)));
+  };
 
 /** Breaks help at a width. What is indented stays as it is, line by line. */
 const helpText = (help: string, width: number): string =>

@@ -8,7 +8,7 @@ import { destroyClients, environmentClients } from '../operate/aws-clients.ts';
 import type { StateMachines } from '../operate/executions.ts';
 import { type FoundRun, findStackRun } from '../operate/run-report.ts';
 import { readStackOutputs, stackPrefix } from '../operate/stack-outputs.ts';
-import { type FlagsOf, option, options } from './options.ts';
+import { argument, type FlagsOf, option, options } from './options.ts';
 import { jsonOption } from './output.ts';
 
 /** A stack, with clients of its services. `prefix`: its STACK_PREFIX. */
@@ -17,6 +17,8 @@ export type DeployedStack = Awaited<ReturnType<typeof openStack>>;
 /** The option of every command that needs a stack. */
 export const stackOption = () =>
   option('--stack <prefix>', "the stack's STACK_PREFIX (default: from the environment or .env)");
+
+export const runArgument = () => argument('<run>', 'name or ARN of the execution');
 
 /** The options of a command that prints data of a stack. */
 export const stackOptions = (json?: string) => options(jsonOption(json), stackOption());

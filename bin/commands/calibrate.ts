@@ -1,7 +1,6 @@
 /** `inference-monitor calibrate`: measures how often the judge agrees with people. */
 import { existsSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { Command } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { readText } from '../../src/core/errors/read-text.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
@@ -74,9 +73,7 @@ Examples:
   inference-monitor calibrate --labels labels.jsonl --scorer safety refusal
   inference-monitor calibrate --anchors --baseline anchors-baseline.json`;
 
-export const calibrateCommand = (): Command => command('calibrate', OPTIONS, HELP).action(calibrate);
-
-async function calibrate(options: CalibrateFlags): Promise<void> {
+export default command('calibrate', OPTIONS, HELP, async (options) => {
   const settings = commandSettings({ BEDROCK_MODEL_ID: options.judgeModel, ...mlflowSettings(options) });
   // Before the judge costs money.
   if (options.addExamples !== undefined) requireClone(process.cwd());
@@ -95,7 +92,7 @@ async function calibrate(options: CalibrateFlags): Promise<void> {
   if (options.addExamples !== undefined) writeExamples(report, settings, options.addExamples);
   for (const file of [jsonFile, options.saveBaseline]) if (file !== undefined) notice(`Wrote ${file}`);
   setExitCode(report, options.minAgreement);
-}
+});
 
 /** @throws PermanentError `NoClone` */
 function requireClone(folder: string): void {

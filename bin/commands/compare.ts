@@ -1,6 +1,6 @@
 /** `inference-monitor compare`: compares two replays of the same captures, and can gate a release. */
 import { join } from 'node:path';
-import { type Command, InvalidArgumentError } from 'commander';
+import { InvalidArgumentError } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { compareRuns, metricRows, type RunFacts, type RunsComparison } from '../../src/replay/compare/compare-runs.ts';
 import { repliesData } from '../../src/replay/compare/compared-data.ts';
@@ -14,7 +14,7 @@ import { parseThreshold, SHARES, type Threshold } from '../../src/replay/gate/th
 import type { GateResult } from '../../src/replay/gate/types.ts';
 import { gateText, signed } from '../../src/replay/gate/words.ts';
 import { COMPARISON_FILES, writeComparison } from '../../src/replay/report/write-comparison.ts';
-import { command, type FlagsOf, judgingOptions, numbers, option, options, parsed } from '../cli/options.ts';
+import { argument, command, type FlagsOf, judgingOptions, numbers, option, options, parsed } from '../cli/options.ts';
 import { EXIT, jsonOption, notice, Page, print, type TextOptions } from '../cli/output.ts';
 import { type CommandStopping, stopCommandOnSignals } from '../cli/stop-signals.ts';
 import { openStorage } from '../cli/storage.ts';
@@ -26,6 +26,8 @@ import { addQuality } from './replay-text.ts';
 const addThreshold = (text: string, all: Threshold[] = []): Threshold[] => [...all, parseThreshold(text)];
 
 const OPTIONS = options(
+  argument('[before]', 'results of a replay: a directory, or s3://bucket/replays/<execution> for a cloud replay'),
+  argument('[after]', 'results of another replay'),
   option('--threshold <bound>', 'the second run may be worse by this much; repeatable', parsed(addThreshold, [])),
   option('--gate <file>', 'read thresholds and settings from a YAML file (docs/replay.md)'),
   option(
@@ -73,11 +75,7 @@ Examples:
   inference-monitor compare --plan replays/before --captures captures/ \
     --threshold request_latency:p95:10%`;
 
-export const compareCommand = (): Command =>
-  command('compare', OPTIONS, HELP)
-    .argument('[before]', 'results of a replay: a directory, or s3://bucket/replays/<execution> for a cloud replay')
-    .argument('[after]', 'results of another replay')
-    .action(compare);
+export default command('compare', OPTIONS, HELP, compare);
 
 function tolerance(text: string): number {
   const percent = numbers.amount(text);
@@ -98,8 +96,8 @@ function checkPlan(locations: readonly string[], { plan, captures }: CompareFlag
   }
 }
 
-async function compare(beforeLocation: string | undefined, afterLocation: string | undefined, given: CompareFlags) {
-  const locations = [beforeLocation, afterLocation].filter((one) => one !== undefined);
+async function compare(given: CompareFlags): Promise<void> {
+  const locations = [given.before, given.after].filter((one) => one !== undefined);
   checkPlan(locations, given);
   const flags = await withGateFile(given);
   await checkOutputs(flags);

@@ -1,5 +1,4 @@
 /** `inference-monitor dataset`: the captures of chosen traces as a file that replays, and as MLflow's evaluation dataset. */
-import type { Command } from 'commander';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
@@ -64,17 +63,15 @@ export interface DatasetReport {
   dataset?: { id: string; name: string; inserted: number; updated: number };
 }
 
-export const datasetCommand = (): Command => command('dataset', OPTIONS, HELP).action(dataset);
-
-async function dataset(flags: DatasetFlags): Promise<void> {
-  await withMlflow(flags, async (opened) => {
+export default command('dataset', OPTIONS, HELP, (flags) =>
+  withMlflow(flags, async (opened) => {
     const report = await makeDataset(flags, opened);
     for (const { traceId, reason } of report.missing) notice(`${singleLine(traceId)}: ${singleLine(reason)}`);
     if (report.more) notice(`Only the newest ${flags.limit} were selected. For older ones, use --limit or --to.`);
     print('dataset', report, flags.json, () => datasetText(report));
     if (report.missing.length > 0) process.exitCode = EXIT.found;
-  });
-}
+  }),
+);
 
 /** @throws PermanentError `NothingSelected`, `FileExists`, `MlflowDatasetsMissing`, `UnknownName`, `InvalidTime` */
 async function makeDataset(flags: DatasetFlags, opened: OpenedMlflow): Promise<DatasetReport> {

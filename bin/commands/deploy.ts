@@ -4,11 +4,10 @@ import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import type { Command } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { assertOneEnvironment } from '../../src/core/settings/dotenv-file.ts';
-import { command } from '../cli/options.ts';
+import { argument, command, type FlagsOf, options } from '../cli/options.ts';
 import { EXIT } from '../cli/output.ts';
 
 const HELP = `
@@ -21,8 +20,9 @@ The CDK is not a part of this package. Install it beside it:
 Examples:
   inference-monitor deploy --require-approval never`;
 
-export const deployCommand = (): Command =>
-  command('deploy', [], HELP).argument('[options...]', 'options of cdk deploy').allowUnknownOption().action(deploy);
+const OPTIONS = options(argument('[options...]', 'options of cdk deploy'));
+
+export default () => command('deploy', OPTIONS, HELP, deploy)().allowUnknownOption();
 
 /** Where packages are looked for: beside this package, then in the project of the working directory. */
 const PLACES = [packagePath('package.json'), join(process.cwd(), 'package.json')];
@@ -47,7 +47,7 @@ function deployFile(file: string, places: readonly string[] = PLACES): string {
 /** The CDK takes off quotes that are around the whole text. */
 const quoted = (word: string): string => (/\s/.test(word) ? `"${word}"` : word);
 
-async function deploy(options: readonly string[]): Promise<void> {
+async function deploy({ options: passedOn }: FlagsOf<typeof OPTIONS>): Promise<void> {
   assertOneEnvironment();
   const cdk = deployFile('aws-cdk/bin/cdk');
   // The app imports these from where it is.
@@ -60,7 +60,7 @@ async function deploy(options: readonly string[]): Promise<void> {
   const args = [
     ...['deploy', '--app', [process.execPath, ...app].map(quoted).join(' ')],
     ...Object.entries(context).flatMap(([name, value]) => ['--context', `${name}=${value}`]),
-    ...options,
+    ...passedOn,
   ];
   // Ctrl-C reaches the CDK, too: it ends the deployment, and then this command ends.
   process.on('SIGINT', () => {});

@@ -3,9 +3,8 @@
  * nothing.
  */
 
-import type { Command } from 'commander';
 import { singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
-import { command, type FlagsOf, option, options } from '../cli/options.ts';
+import { command, option, options } from '../cli/options.ts';
 import { EXIT, jsonOption, print, some, type TextOptions } from '../cli/output.ts';
 import { stackOption } from '../cli/stack.ts';
 import { type Diagnosis, diagnose } from '../doctor/diagnose.ts';
@@ -27,12 +26,11 @@ Examples:
   inference-monitor doctor --judge-model eu.anthropic.claude-haiku-4-5-20251001-v1:0
   inference-monitor doctor --json | jq '.findings[] | select(.level == "error")'`;
 
-export const doctorCommand = (): Command =>
-  command('doctor', OPTIONS, HELP).action(async ({ json, ...flags }: FlagsOf<typeof OPTIONS>) => {
-    const diagnosis = await diagnose(flags);
-    print('doctor', diagnosis, json, (out) => diagnosisText(diagnosis, out));
-    if (!diagnosis.healthy) process.exitCode = EXIT.found;
-  });
+export default command('doctor', OPTIONS, HELP, async ({ json, ...flags }) => {
+  const diagnosis = await diagnose(flags);
+  print('doctor', diagnosis, json, (out) => diagnosisText(diagnosis, out));
+  if (!diagnosis.healthy) process.exitCode = EXIT.found;
+});
 
 // ------------------------------------------------------------------------------------------------------------ text
 // The findings: grouped for a terminal of any width, a line each for a pipe.

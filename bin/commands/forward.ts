@@ -1,5 +1,4 @@
 /** `inference-monitor forward`: puts files that are there already, or those that failed, into the queue. */
-import type { Command } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { command, type FlagsOf, option, options } from '../cli/options.ts';
 import { print, some } from '../cli/output.ts';
@@ -37,9 +36,7 @@ Examples:
   inference-monitor forward --from 2026-11-01 --to 2026-11-08 --dry-run
   inference-monitor forward --failed`;
 
-export const forwardCommand = (): Command => command('forward', OPTIONS, HELP).action(forward);
-
-async function forward(flags: ForwardFlags): Promise<void> {
+export default command('forward', OPTIONS, HELP, async (flags) => {
   const given = flags.from !== undefined || flags.to !== undefined || flags.prefix !== undefined;
   if (flags.failed ? given : flags.from === undefined) {
     const facts = { expected: '--from (with --to and --prefix), or --failed alone' };
@@ -54,7 +51,7 @@ async function forward(flags: ForwardFlags): Promise<void> {
     const report = { files, bytes, queued: !flags.dryRun };
     print('forward', report, flags.json, () => reportText(report, flags));
   });
-}
+});
 
 async function queueFiles(
   { clients: { lambda }, outputs, storage }: DeployedStack,

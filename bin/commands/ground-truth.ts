@@ -1,11 +1,10 @@
 /** `inference-monitor ground-truth`: joins labels to predictions, and prints how good the predictions were. */
-import type { Command } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { labeledHours } from '../../src/ground-truth/join/labeled-store.ts';
 import { type TruthFigures, truthTable } from '../../src/ground-truth/measure/figures.ts';
 import { TRUTH_PERIODS, type TruthBy, type TruthQuery } from '../../src/ground-truth/measure/measure.ts';
 import { unlessInterrupted } from '../cli/follow-and-report.ts';
-import { command, type FlagsOf, option, options } from '../cli/options.ts';
+import { argument, command, type FlagsOf, option, options } from '../cli/options.ts';
 import { EXIT, notice, print, some } from '../cli/output.ts';
 import { startProgress } from '../cli/progress.ts';
 import { commandText } from '../cli/run-text.ts';
@@ -28,6 +27,7 @@ import {
 import { truthSettings } from './settings.ts';
 
 const OPTIONS = options(
+  argument('[labels]', 'a file, a folder, s3://bucket/key or s3://bucket/prefix/'),
   ...windowOptions(),
   option('--by <what>', 'figures for each', { choices: TRUTH_PERIODS }),
   option('--variant <name>', 'only predictions of this variant'),
@@ -57,12 +57,8 @@ Examples:
   inference-monitor ground-truth labels.csv
   inference-monitor ground-truth --from 30d --by day --variant green`;
 
-export const groundTruthCommand = (): Command =>
-  command('ground-truth', OPTIONS, HELP)
-    .argument('[labels]', 'a file, a folder, s3://bucket/key or s3://bucket/prefix/')
-    .action(groundTruth);
-
-async function groundTruth(source: string | undefined, flags: TruthFlags): Promise<void> {
+export default command('ground-truth', OPTIONS, HELP, async (flags) => {
+  const { labels: source } = flags;
   if (source === '' || (source !== undefined && flags.run !== undefined)) {
     const got = source === '' ? 'an empty name' : 'labels and --run';
     const expected = 'a file, a folder or s3://…; or --run alone, for a run that was started before';
@@ -76,7 +72,7 @@ async function groundTruth(source: string | undefined, flags: TruthFlags): Promi
     const report = run && (await readTruthReport(stack.clients, stack.outputs.workBucket, run.arn));
     await printTruth(stack, report || undefined, query, flags);
   });
-}
+});
 
 async function start({ storage, clients, outputs }: DeployedStack, source: string): Promise<StartedExecution> {
   const watched = truthSettings().GROUND_TRUTH_S3_PREFIX;

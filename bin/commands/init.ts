@@ -1,12 +1,12 @@
 /** `inference-monitor init`: writes a new `.env`, by asking or by flags. */
 import { existsSync, readFileSync } from 'node:fs';
-import { type Command, InvalidArgumentError } from 'commander';
+import { InvalidArgumentError } from 'commander';
 import { doubtsAbout } from '../../lib/settings/checks.ts';
 import { parseSettings, SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { dotenvExists, dotenvText, writeNewFile } from '../../src/core/settings/dotenv-file.ts';
 import { checkNames } from '../../src/core/values/nearest.ts';
-import { command, type FlagsOf, option, options } from '../cli/options.ts';
+import { command, option, options } from '../cli/options.ts';
 import { EXIT, notice } from '../cli/output.ts';
 import { Stopped } from '../cli/stop-signals.ts';
 import { quickClients } from '../doctor/finding.ts';
@@ -56,9 +56,7 @@ Examples:
   inference-monitor init --yes --stack prod --endpoint my-endpoint \\
     --mlflow https://mlflow.example.com --set EVALUATION_SAMPLE_RATE=0.05`;
 
-export const initCommand = (): Command => command('init', OPTIONS, HELP).action(init);
-
-async function init({ set, region, out, yes, ...flags }: FlagsOf<typeof OPTIONS>): Promise<void> {
+export default command('init', OPTIONS, HELP, async ({ set, region, out, yes, ...flags }) => {
   const file = out ?? (process.env.DOTENV_CONFIG_PATH || '.env');
   if (existsSync(file)) throw dotenvExists(file);
   checkNames('setting', Object.keys(set), SETTING_NAMES);
@@ -86,4 +84,4 @@ async function init({ set, region, out, yes, ...flags }: FlagsOf<typeof OPTIONS>
     prompt?.close();
     for (const client of Object.values(clients)) client.destroy();
   }
-}
+});

@@ -3,7 +3,6 @@
  * would cost, offline.
  */
 
-import type { Command } from 'commander';
 import { capturePathOf, hourPathOf } from '../../src/captures/files/capture-path.ts';
 import { buildTrace } from '../../src/captures/trace/build.ts';
 import type { TraceRecord } from '../../src/captures/trace/types.ts';
@@ -20,7 +19,7 @@ import type { Scorer } from '../../src/judge/types.ts';
 import { eachWithin } from '../../src/monitoring/evaluate/each-within.ts';
 import { localFiles } from '../../src/replay/source/open-source.ts';
 import type { SourceFile } from '../../src/replay/source/types.ts';
-import { command, type FlagsOf, numbers, option, options } from '../cli/options.ts';
+import { argument, command, numbers, option, options } from '../cli/options.ts';
 import { EXIT, jsonOption, megabytes, print } from '../cli/output.ts';
 import { startProgress } from '../cli/progress.ts';
 import { type OfflineLine, offlineLines, type Place, parseLocation } from '../offline/capture-files.ts';
@@ -31,6 +30,7 @@ import { type CaptureSettings, captureSettings } from './settings.ts';
 const LONG_BYTES = 20e6;
 
 const OPTIONS = options(
+  argument('<captures>', 'a capture file, file:line, or a folder'),
   option('--line <number>', 'show what this line of the file becomes', numbers.count),
   jsonOption(),
 );
@@ -44,11 +44,8 @@ Examples:
   inference-monitor inspect captures/
   inference-monitor inspect captures.jsonl:17 --json`;
 
-export const inspectCommand = (): Command =>
-  command('inspect', OPTIONS, HELP).argument('<captures>', 'a capture file, file:line, or a folder').action(inspect);
-
-async function inspect(given: string, { json, ...flags }: FlagsOf<typeof OPTIONS>): Promise<void> {
-  const location = parseLocation(given);
+export default command('inspect', OPTIONS, HELP, async ({ json, captures, ...flags }) => {
+  const location = parseLocation(captures);
   const settings = captureSettings({});
   const line = flags.line ?? location.line;
   if (line !== undefined) {
@@ -61,7 +58,7 @@ async function inspect(given: string, { json, ...flags }: FlagsOf<typeof OPTIONS
   print('inspect', report, json, (out) => inspectText(report, out));
   const isClean = report.captures > 0 && report.quarantined.length === 0 && report.unreadable.length === 0;
   if (!isClean) process.exitCode = EXIT.found;
-}
+});
 
 export type InspectReport = ReturnType<Inspection['report']>;
 

@@ -1,6 +1,7 @@
 /** `inference-monitor judge`: verdicts on the captures of files, on this machine, to write guidelines and scorers. */
-import { type Command, InvalidArgumentError } from 'commander';
+import { InvalidArgumentError } from 'commander';
 import {
+  argument,
   command,
   type FlagsOf,
   JUDGE_BUDGET,
@@ -22,6 +23,7 @@ const DEFAULT_LIMIT = 50;
 const DEFAULT_BUDGET_USD = 1;
 
 const OPTIONS = options(
+  argument('<captures>', 'a capture file, file:line, or a folder'),
   option('--scorer <names...>', 'only these scorers'),
   option('--guideline <name=sentence>', 'a sentence that the reply must comply with (may be repeated)', addGuideline),
   option(
@@ -38,7 +40,7 @@ const OPTIONS = options(
   option('--yes', 'do not ask before more than a dollar is spent'),
   jsonOption(),
 );
-export type JudgeFlags = Omit<FlagsOf<typeof OPTIONS>, 'all' | 'json'>;
+export type JudgeFlags = Omit<FlagsOf<typeof OPTIONS>, 'captures' | 'all' | 'json'>;
 
 const HELP = `
 With --guideline alone only the guidelines are asked, with --scorer only these scorers, else all. The exit code is 1 if a share of
@@ -50,8 +52,7 @@ Examples:
   inference-monitor judge captures.jsonl:17 --judge stand-in --scorer safety
   inference-monitor judge captures/ --scorer safety --at-least safety:0.95 --json`;
 
-export const judgeCommand = (): Command =>
-  command('judge', OPTIONS, HELP).argument('<captures>', 'a capture file, file:line, or a folder').action(judge);
+export default command('judge', OPTIONS, HELP, judge);
 
 function addGuideline(text: string, before: Record<string, string> = {}): Record<string, string> {
   const at = text.indexOf('=');
@@ -70,8 +71,8 @@ function addObjective(text: string, before: Objective[] = []): Objective[] {
   throw new InvalidArgumentError('expected a scorer and a share from 0 to 1, such as safety:0.95');
 }
 
-async function judge(given: string, flags: FlagsOf<typeof OPTIONS>): Promise<void> {
-  const { path, line } = parseLocation(given);
+async function judge(flags: FlagsOf<typeof OPTIONS>): Promise<void> {
+  const { path, line } = parseLocation(flags.captures);
   const stopping = stopOnSignals(() => notice('Stopping. Press Ctrl-C again to leave immediately.'));
   try {
     const report = await judgeFiles(path, { line, ...flags }, stopping.signal);

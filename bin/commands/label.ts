@@ -1,5 +1,4 @@
 /** `inference-monitor label`: picks the traces whose labels tell most about the true rate, and puts them before people. */
-import type { Command } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { checkNames } from '../../src/core/values/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
@@ -8,7 +7,7 @@ import type { JudgeScorer } from '../../src/judge/types.ts';
 import { type LabelPicks, pickedFilter, pickLabels } from '../../src/quality/calibration/pick-labels.ts';
 import { queueName } from '../../src/quality/calibration/review-queue.ts';
 import { experimentOptions, filterOption, mlflowSettings } from '../cli/mlflow.ts';
-import { command, type FlagsOf, numbers, option, options, parsed } from '../cli/options.ts';
+import { command, numbers, option, options, parsed } from '../cli/options.ts';
 import { jsonOption, Page, percent, print, type TextOptions } from '../cli/output.ts';
 import { windowFrom, windowOfFlags } from '../cli/window.ts';
 import { progress, sayLeftOut, withExperiment } from './calibration-data.ts';
@@ -34,9 +33,7 @@ again, it replaces those that have got a label. docs/labels.md says how to label
 Examples:
   inference-monitor label --next 50 --scorer safety refusal --from 2026-11-20`;
 
-export const labelCommand = (): Command => command('label', OPTIONS, HELP).action(label);
-
-async function label(flags: FlagsOf<typeof OPTIONS>): Promise<void> {
+export default command('label', OPTIONS, HELP, async (flags) => {
   const settings = commandSettings(mlflowSettings(flags));
   const scorers = activeScorers(settings).filter(isJudgeScorer);
   const names = scorers.map(({ name }) => name);
@@ -54,7 +51,7 @@ async function label(flags: FlagsOf<typeof OPTIONS>): Promise<void> {
     sayLeftOut({ filter: flags.filter, shadow: settings.SHADOW_VARIANTS });
     print('label', all, flags.json, (out) => all.map((picks) => picksText(picks, out)).join('\n'));
   });
-}
+});
 
 /** @throws PermanentError `ScorerWithoutPass` */
 function withPass(scorer: JudgeScorer): JudgeScorer {

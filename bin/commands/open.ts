@@ -2,20 +2,20 @@
 
 import { spawn } from 'node:child_process';
 import { LambdaClient } from '@aws-sdk/client-lambda';
-import type { Command } from 'commander';
 import { type ConsoleLinks, consoleLinks } from '../../src/core/aws/console-links.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { tracesUrl, traceUrl } from '../../src/mlflow/trace-url.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import { mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
-import { command, type FlagsOf, option, options } from '../cli/options.ts';
+import { argument, command, type FlagsOf, option, options } from '../cli/options.ts';
 import { notice, print } from '../cli/output.ts';
 import { type DeployedStack, machinesOf, withStack } from '../cli/stack.ts';
 import { LOGIN_SECONDS, presignedMlflowUrl } from '../operate/aws-calls.ts';
 import { findExecution } from '../operate/executions.ts';
 
 const OPTIONS = options(
+  argument('[what]', 'the id of a trace, or the name of a run'),
   option('--dashboard', 'the dashboard of the stack in CloudWatch'),
   option('--print', 'print the address, and open no browser'),
   ...mlflowOptions('print the address as JSON, and open no browser'),
@@ -40,21 +40,18 @@ export interface OpenedPage {
   expiresInSeconds?: number;
 }
 
-export const openCommand = (): Command =>
-  command('open', OPTIONS, HELP).argument('[what]', 'the id of a trace, or the name of a run').action(open);
-
-async function open(what: string | undefined, flags: OpenFlags): Promise<void> {
-  const page = await pageOf(what, flags);
+export default command('open', OPTIONS, HELP, async (flags) => {
+  const page = await pageOf(flags);
   print('open', page, flags.json, () => `${page.url}\n`);
   if (flags.json) return;
   const minutes = (page.expiresInSeconds ?? 0) / 60;
   if (minutes > 0) notice(`This address contains a login: it works once, within ${minutes} minutes. Do not share it.`);
   if (flags.print || !hasBrowser()) return;
   if (!(await openInBrowser(page.url))) notice('No browser could be started: open the address yourself.');
-}
+});
 
 /** @throws PermanentError `TwoPages`, and those of the page */
-async function pageOf(what: string | undefined, flags: OpenFlags): Promise<OpenedPage> {
+async function pageOf({ what, ...flags }: OpenFlags): Promise<OpenedPage> {
   if (what !== undefined && flags.dashboard) {
     const facts = { got: `${what} and --dashboard`, expected: 'one of them' };
     throw new PermanentError('TwoPages', 'Only one page can be opened', facts);

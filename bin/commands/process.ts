@@ -3,7 +3,6 @@
  * runs.
  */
 
-import type { Command } from 'commander';
 import type { BackfillInput } from '../../src/core/contract/input.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
@@ -17,7 +16,7 @@ import {
   unlessInterrupted,
 } from '../cli/follow-and-report.ts';
 import { followDisplay } from '../cli/follow-display.ts';
-import { command, type FlagsOf, option, options } from '../cli/options.ts';
+import { argument, command, type FlagsOf, option, options } from '../cli/options.ts';
 import { megabytes, notice, print, some } from '../cli/output.ts';
 import { commandText } from '../cli/run-text.ts';
 import { type DeployedStack, stackOptions, withStack } from '../cli/stack.ts';
@@ -27,6 +26,7 @@ import { processFiles, putCaptures } from '../operate/process-files.ts';
 import type { RunProgress } from '../operate/run-progress.ts';
 
 const OPTIONS = options(
+  argument('[source]', 'captures in S3, or a file or a folder'),
   option('--from <time>', 'captures from this time on'),
   option('--to <time>', 'captures before this time'),
   ...runOptions(),
@@ -47,12 +47,8 @@ Examples:
   inference-monitor process --from 2026-11-20 --to 2026-11-21 --dry-run
   inference-monitor process ./captures`;
 
-export const processCommand = (): Command =>
-  command('process', OPTIONS, HELP)
-    .argument('[source]', 'captures in S3, or a file or a folder')
-    .action(processCaptures);
-
-async function processCaptures(source: string | undefined, flags: ProcessFlags): Promise<void> {
+export default command('process', OPTIONS, HELP, async (flags) => {
+  const { source } = flags;
   const range = rangeOf(flags);
   // An empty source is a variable of the shell that is not set, and would mean all captures.
   if (source === '' || (source === undefined && range.from === undefined)) {
@@ -68,7 +64,7 @@ async function processCaptures(source: string | undefined, flags: ProcessFlags):
     notice(`${more ? 'more than ' : ''}${some(files, 'capture file')}, ${megabytes(bytes)}`);
     await startAndFollow(stack, { ...found.input, ...inputOptions(flags) }, flags);
   });
-}
+});
 
 /** @throws PermanentError `InvalidTime` */
 function rangeOf(flags: ProcessFlags): Pick<BackfillInput, 'from' | 'to'> {

@@ -1,5 +1,4 @@
 /** `inference-monitor rates`: how good the endpoint is, how sure that is, and what has changed. */
-import type { Command } from 'commander';
 import type { Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { checkNames } from '../../src/core/values/nearest.ts';
@@ -56,9 +55,7 @@ Examples:
   inference-monitor rates --from 1d --compare-from 8d --scorer safety
   inference-monitor rates --rebuild --dry-run`;
 
-export const ratesCommand = (): Command => command('rates', OPTIONS, HELP).action(rates);
-
-async function rates(flags: FlagsOf<typeof OPTIONS>): Promise<void> {
+export default command('rates', OPTIONS, HELP, async (flags) => {
   if (flags.dryRun && !flags.rebuild) {
     const facts = { got: '--dry-run', expected: '--dry-run with --rebuild' };
     throw new PermanentError('OptionsContradict', '--dry-run has no effect without --rebuild', facts);
@@ -75,7 +72,7 @@ async function rates(flags: FlagsOf<typeof OPTIONS>): Promise<void> {
     for (const warning of report.warnings) notice(warning);
     process.stdout.write(textOf(report, flags));
   });
-}
+});
 
 export type RatesReport = Awaited<ReturnType<typeof ratesReport>>;
 

@@ -1,8 +1,9 @@
 /** `inference-monitor replay`: sends captured requests to another endpoint and measures the replies. */
-import { type Command, InvalidArgumentError } from 'commander';
+import { InvalidArgumentError } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { DEFAULT_OPTIONS as D, type ReplayOptions } from '../../src/replay/options.ts';
 import {
+  argument,
   collected,
   command,
   type FlagsOf,
@@ -28,18 +29,10 @@ Examples:
   inference-monitor replay s3://bucket/my-endpoint --endpoint my-endpoint-v2 \\
     --from 2026-11-20T09:00:00Z --to 2026-11-20T10:00:00Z --speedup 2`;
 
-export const replayCommand = (): Command =>
-  command('replay', [...OPTIONS, ...TARGET], HELP)
-    .argument('[captures]', 'a capture file, a directory, or s3://bucket/prefix')
-    .action(async (source: string | undefined, flags: ReplayFlags) => {
-      checkCombinations(flags);
-      await performReplay(sourceOf(source, flags.inputFile), flags, optionsOf(flags));
-    });
-
 /** @throws PermanentError `InvalidReplayOptions` unless exactly one is given */
-function sourceOf(argument: string | undefined, inputFile: string | undefined): string {
-  const source = argument ?? inputFile;
-  if (source !== undefined && (argument === undefined || inputFile === undefined)) return source;
+function sourceOf({ captures, inputFile }: ReplayFlags): string {
+  const source = captures ?? inputFile;
+  if (source !== undefined && (captures === undefined || inputFile === undefined)) return source;
   const facts = { got: source === undefined ? 'neither' : 'both', expected: 'the argument, or --input-file' };
   throw new PermanentError('InvalidReplayOptions', 'A replay needs the captures once', facts);
 }
@@ -114,6 +107,7 @@ const TARGET = options(
 export type TargetFlags = FlagsOf<typeof TARGET>;
 
 const OPTIONS = options(
+  argument('[captures]', 'a capture file, a directory, or s3://bucket/prefix'),
   option('--input-file <source>', 'the captures, in place of the argument, as AIPerf names them'),
   option('--custom-dataset-type <type>', 'AIPerf’s name for captures, the only kind of input', {
     choices: ['sagemaker_data_capture'],
@@ -157,3 +151,8 @@ const OPTIONS = options(
   option('-y, --yes', 'start a schedule of more than an hour without asking'),
 );
 export type ReplayFlags = FlagsOf<typeof OPTIONS> & TargetFlags;
+
+export default command('replay', [...OPTIONS, ...TARGET], HELP, async (flags) => {
+  checkCombinations(flags);
+  await performReplay(sourceOf(flags), flags, optionsOf(flags));
+});

@@ -1,5 +1,4 @@
 /** `inference-monitor report`: a page about the endpoint. */
-import type { Command } from 'commander';
 import { escapeHtml, isolated } from '../../src/core/text/html-page.ts';
 import { makePage, type PageQuery } from '../../src/health/make-page.ts';
 import { sheet } from '../../src/health/page-parts.ts';
@@ -34,10 +33,8 @@ Examples:
   inference-monitor report
   inference-monitor report --from 7d --compare-from 14d --worst --out week.html`;
 
-export const reportCommand = (): Command => command('report', OPTIONS, HELP).action(report);
-
-async function report(flags: ReportFlags): Promise<void> {
-  await withStack(flags, async (stack) => {
+export default command('report', OPTIONS, HELP, (flags) =>
+  withStack(flags, async (stack) => {
     const nowMs = Date.now();
     const window = hoursOf(flags.from, flags.to, nowMs);
     const length = window.toMs - window.fromMs;
@@ -50,8 +47,8 @@ async function report(flags: ReportFlags): Promise<void> {
     await writeWhole(flags.out, html);
     const { width, style } = terminal();
     process.stdout.write(`${[...stateLines(health, width, style), `Page: ${flags.out}`].join('\n')}\n`);
-  });
-}
+  }),
+);
 
 /** Traces on the page. */
 const MOST_WORST = 20;

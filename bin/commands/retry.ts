@@ -1,14 +1,14 @@
 /** `inference-monitor retry`: processes again what a run left unfinished, and follows that run. */
-import type { Command } from 'commander';
 import { type ExecutionInput, RETRY_WHAT, type RetryWhat } from '../../src/core/contract/input.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { inputOptions, reportOf, runOptions, startAndFollow } from '../cli/follow-and-report.ts';
-import { command, type FlagsOf, option, options } from '../cli/options.ts';
+import { command, option, options } from '../cli/options.ts';
 import { notice } from '../cli/output.ts';
-import { stackOptions, withStack } from '../cli/stack.ts';
+import { runArgument, stackOptions, withStack } from '../cli/stack.ts';
 import { isPlanned, type RunReport } from '../operate/run-report.ts';
 
 const OPTIONS = options(
+  runArgument(),
   option('--what <what>', 'what to process again (default: what the run has)', { choices: RETRY_WHAT }),
   ...runOptions(),
   ...stackOptions(),
@@ -24,12 +24,9 @@ Examples:
   inference-monitor retry last-week
   inference-monitor retry last-week --what held --budget 20`;
 
-export const retryCommand = (): Command =>
-  command('retry', OPTIONS, HELP).argument('<run>', 'name or ARN of the execution').action(retry);
-
-async function retry(run: string, flags: FlagsOf<typeof OPTIONS>): Promise<void> {
-  await withStack(flags, async (stack) => {
-    const report = await reportOf(stack, run);
+export default command('retry', OPTIONS, HELP, (flags) =>
+  withStack(flags, async (stack) => {
+    const report = await reportOf(stack, flags.run);
     const options = inputOptions(flags);
     // A retry of chunks knows only of those that were planned.
     if ((flags.what ?? 'failed') === 'failed' && !isPlanned(report)) {
@@ -38,8 +35,8 @@ async function retry(run: string, flags: FlagsOf<typeof OPTIONS>): Promise<void>
     }
     const what = whatToRetry(report, flags.what);
     return startAndFollow(stack, { retry: { run: report.run, what }, ...options }, flags);
-  });
-}
+  }),
+);
 
 /** Decides what to retry. @throws PermanentError `RunGoesOn`, `NothingToRetry`, `RetryUnclear` */
 function whatToRetry(report: Pick<RunReport, 'run' | 'status' | 'summary'>, asked: RetryWhat | undefined): RetryWhat {

@@ -1,7 +1,6 @@
 /** `inference-monitor runs`: the newest runs, or cloud replays. */
-import type { Command } from 'commander';
 import { durationText, singleLine, tableLines } from '../../src/core/text/terminal-text.ts';
-import { command, type FlagsOf, numbers, option, options, parsed } from '../cli/options.ts';
+import { command, numbers, option, options, parsed } from '../cli/options.ts';
 import { instantText, notice, Page, print, type TextOptions, whole } from '../cli/output.ts';
 import { stackOptions, withStack } from '../cli/stack.ts';
 import { windowOfFlags } from '../cli/window.ts';
@@ -32,9 +31,7 @@ export interface RunsOutput {
   more: boolean;
 }
 
-export const runsCommand = (): Command => command('runs', OPTIONS, HELP).action(runs);
-
-async function runs(flags: FlagsOf<typeof OPTIONS>): Promise<void> {
+export default command('runs', OPTIONS, HELP, async (flags) => {
   // One more tells whether there are more.
   const query = { ...windowOfFlags(flags), status: flags.status, limit: flags.limit + 1 };
   await withStack(flags, async ({ clients, outputs }) => {
@@ -46,7 +43,7 @@ async function runs(flags: FlagsOf<typeof OPTIONS>): Promise<void> {
     print('runs', { runs: found.map(asJson), more }, flags.json, (out) => listText(found, out));
     if (more) notice(`These are the newest ${flags.limit}, and there are more: --limit, --from, --to.`);
   });
-}
+});
 
 function asJson(one: ListedRun | ListedReplay) {
   const summary = 'summary' in one ? one.summary : undefined;

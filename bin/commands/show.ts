@@ -1,12 +1,12 @@
 /** `inference-monitor show`: what a run did, running or ended; it follows it, or writes its quarantined lines, on request. */
-import type { Command } from 'commander';
 import { followAndReport, printReports } from '../cli/follow-and-report.ts';
 import { command, type FlagsOf, option, options } from '../cli/options.ts';
-import { monitoringRun, stackOptions, withStack } from '../cli/stack.ts';
+import { monitoringRun, runArgument, stackOptions, withStack } from '../cli/stack.ts';
 import { readRunReport } from '../operate/run-report.ts';
 import { showLines } from './show-lines.ts';
 
 const OPTIONS = options(
+  runArgument(),
   option('--follow', 'follow the run to its end first').conflicts(['lines', 'out', 'reason']),
   option('--lines', 'only count the quarantined lines, by reason'),
   option('-o, --out <file>', 'write the quarantined lines to this new file, as they were captured'),
@@ -26,16 +26,13 @@ Examples:
   inference-monitor show last-week --follow
   inference-monitor show last-week --reason NotJson --out not-json.jsonl`;
 
-export const showCommand = (): Command =>
-  command('show', OPTIONS, HELP).argument('<run>', 'name or ARN of the execution').action(show);
-
-async function show(run: string, flags: ShowFlags): Promise<void> {
-  await withStack(flags, async (stack) => {
-    const found = await monitoringRun(stack, run);
+export default command('show', OPTIONS, HELP, (flags) =>
+  withStack(flags, async (stack) => {
+    const found = await monitoringRun(stack, flags.run);
     const { name, executionArn: arn } = found;
     if (flags.lines || flags.out !== undefined || flags.reason !== undefined) await showLines(stack, found, flags);
     else if (flags.follow && arn !== undefined) await followAndReport(stack, [{ name, arn }], flags);
     else
       await printReports('show', stack, [await readRunReport(stack.clients, stack.outputs.workBucket, found)], flags);
-  });
-}
+  }),
+);

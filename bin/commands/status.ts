@@ -1,12 +1,11 @@
 /** `inference-monitor status`: is the endpoint healthy, and if not, why. */
-import type { Command } from 'commander';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { wrapped } from '../../src/core/text/terminal-text.ts';
 import { EXIT_CODES, type Health, healthOf } from '../../src/health/findings.ts';
 import { type AskedStack, readFacts } from '../../src/health/gather.ts';
 import { findingLines, nextLines, stateLines } from '../../src/health/text.ts';
 import { windowText } from '../../src/quality/rates-text.ts';
-import { command, type FlagsOf, options } from '../cli/options.ts';
+import { command, options } from '../cli/options.ts';
 import { print } from '../cli/output.ts';
 import { type DeployedStack, deployedSettings, type StackFlags, stackOptions, withStack } from '../cli/stack.ts';
 import { hoursOf, windowFrom } from '../cli/window.ts';
@@ -31,10 +30,8 @@ Examples:
   inference-monitor status --from 7d
   inference-monitor status --json | jq -r '.findings[] | select(.state == "bad") | .command'`;
 
-export const statusCommand = (): Command => command('status', OPTIONS, HELP).action(status);
-
-async function status(flags: FlagsOf<typeof OPTIONS>): Promise<void> {
-  await withStack(flags, async (stack) => {
+export default command('status', OPTIONS, HELP, (flags) =>
+  withStack(flags, async (stack) => {
     const nowMs = Date.now();
     const window = hoursOf(flags.from, flags.to, nowMs);
     const before = { fromMs: 2 * window.fromMs - window.toMs, toMs: window.fromMs };
@@ -50,8 +47,8 @@ async function status(flags: FlagsOf<typeof OPTIONS>): Promise<void> {
       const lines = [...stateLines(health, width, style), '', ...about, ...found, ...nextLines(health, style)];
       return `${lines.join('\n')}\n`;
     });
-  });
-}
+  }),
+);
 
 /** Returns what is asked about a deployed stack. Its functions know its settings. */
 export async function askedStack(stack: DeployedStack, flags: StackFlags): Promise<AskedStack> {

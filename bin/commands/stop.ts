@@ -3,16 +3,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { InvokeCommand } from '@aws-sdk/client-lambda';
 import { StopExecutionCommand } from '@aws-sdk/client-sfn';
-import type { Command } from 'commander';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import type { EndedExecution } from '../../src/core/contract/replay.ts';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { putStopMark } from '../../src/replay/cloud/stop/order.ts';
 import { replayState } from '../../src/replay/cloud/stop/stop-replay.ts';
-import { command } from '../cli/options.ts';
+import { command, options } from '../cli/options.ts';
 import { EXIT, notice, print } from '../cli/output.ts';
 import { nextSteps } from '../cli/run-text.ts';
-import { type DeployedStack, machinesOf, type StackFlags, stackOptions, withStack } from '../cli/stack.ts';
+import { type DeployedStack, machinesOf, runArgument, type StackFlags, stackOptions, withStack } from '../cli/stack.ts';
 import { type FoundExecution, findExecution } from '../operate/executions.ts';
 import { type RunReport, readRunReport } from '../operate/run-report.ts';
 
@@ -27,19 +26,19 @@ minutes, and 2 if the replay does not exist or could not be stopped. It is safe 
 Examples:
   inference-monitor stop last-week`;
 
-export const stopCommand = (): Command =>
-  command('stop', stackOptions('print what was stopped as JSON, and the rest on standard error'), HELP)
-    .argument('<run>', 'name or ARN of the execution')
-    .action(stop);
+const OPTIONS = options(
+  runArgument(),
+  ...stackOptions('print what was stopped as JSON, and the rest on standard error'),
+);
 
-async function stop(asked: string, flags: StackFlags): Promise<void> {
+export default command('stop', OPTIONS, HELP, async (flags) => {
   const say = flags.json ? notice : console.log;
   await withStack(flags, async (stack) => {
-    const found = await findExecution(stack.clients.sfn, machinesOf(stack), asked);
+    const found = await findExecution(stack.clients.sfn, machinesOf(stack), flags.run);
     const stopped = await (found.kind === 'replay' ? stopReplay(stack, found, say) : stopRun(stack, found, flags, say));
     if (flags.json) print('stop', stopped, true, () => '');
   });
-}
+});
 
 type Say = (line: string) => void;
 const CAUSE = 'inference-monitor stop';

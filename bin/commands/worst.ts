@@ -1,10 +1,9 @@
 /** `inference-monitor worst`: the traces with the worst verdicts, with the judge's words and links. */
-import type { Command } from 'commander';
 import { checkNames } from '../../src/core/values/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import { mlflowOptions, withMlflow } from '../cli/mlflow.ts';
-import { command, type FlagsOf, numbers, option, options, parsed } from '../cli/options.ts';
+import { command, numbers, option, options, parsed } from '../cli/options.ts';
 import { print, type TextOptions } from '../cli/output.ts';
 import { windowFrom, windowOfFlags } from '../cli/window.ts';
 import { readWorst, type WorstTraces, worstLines } from '../operate/worst.ts';
@@ -35,10 +34,8 @@ Examples:
   inference-monitor worst --from 24h --scorer safety no_harmful_advice --limit 20
   inference-monitor worst --stack prod --json`;
 
-export const worstCommand = (): Command => command('worst', OPTIONS, HELP).action(worst);
-
-async function worst(flags: FlagsOf<typeof OPTIONS>): Promise<void> {
-  await withMlflow(flags, async ({ mlflow, experiment, settings }) => {
+export default command('worst', OPTIONS, HELP, (flags) =>
+  withMlflow(flags, async ({ mlflow, experiment, settings }) => {
     const scorers = activeScorers(settings);
     const names = scorers.map(({ name }) => name);
     checkNames('scorer', flags.scorer, names);
@@ -57,8 +54,8 @@ async function worst(flags: FlagsOf<typeof OPTIONS>): Promise<void> {
     progress('');
     sayLeftOut(chosen);
     print('worst', found, flags.json, (out) => worstText(found, out));
-  });
-}
+  }),
+);
 
 /** Returns the text of the report. */
 function worstText({ traces, judged, failing, worst: found }: WorstTraces, out: TextOptions): string {

@@ -7,7 +7,7 @@ import { PassThrough, Readable } from 'node:stream';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { parse } from 'dotenv';
 import { Stopped } from '../../bin/cli/stop-signals.ts';
-import { initCommand } from '../../bin/commands/init.ts';
+import initCommand from '../../bin/commands/init.ts';
 import { quickClients } from '../../bin/doctor/finding.ts';
 import { collect, foundAccount } from '../../bin/init/collect.ts';
 import { Prompt } from '../../bin/init/prompt.ts';

@@ -2,7 +2,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { PutBucketNotificationConfigurationCommand } from '@aws-sdk/client-s3';
-import { doctorCommand } from '../../../bin/commands/doctor.ts';
+import doctorCommand from '../../../bin/commands/doctor.ts';
 import type { Diagnosis } from '../../../bin/doctor/diagnose.ts';
 import { callAws } from '../../../src/core/aws/aws-json.ts';
 import { CONTRACT } from '../../../src/core/contract/contract.ts';

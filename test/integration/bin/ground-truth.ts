@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PutObjectCommand } from '@aws-sdk/client-s3';
-import { groundTruthCommand } from '../../../bin/commands/ground-truth.ts';
+import groundTruthCommand from '../../../bin/commands/ground-truth.ts';
 import { expectPublished } from '../../helpers/published-json.ts';
 import { environment, HOUR, pipeline, run } from './stack.ts';
 

@@ -2,8 +2,8 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { processCommand } from '../../../bin/commands/process.ts';
-import { showCommand } from '../../../bin/commands/show.ts';
+import processCommand from '../../../bin/commands/process.ts';
+import showCommand from '../../../bin/commands/show.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
 import { expectPublished } from '../../helpers/published-json.ts';
 import { startCli } from '../../helpers/replay.ts';

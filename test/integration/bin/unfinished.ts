@@ -2,11 +2,11 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { processCommand } from '../../../bin/commands/process.ts';
-import { retryCommand } from '../../../bin/commands/retry.ts';
-import { runsCommand } from '../../../bin/commands/runs.ts';
-import { showCommand } from '../../../bin/commands/show.ts';
-import { stopCommand } from '../../../bin/commands/stop.ts';
+import processCommand from '../../../bin/commands/process.ts';
+import retryCommand from '../../../bin/commands/retry.ts';
+import runsCommand from '../../../bin/commands/runs.ts';
+import showCommand from '../../../bin/commands/show.ts';
+import stopCommand from '../../../bin/commands/stop.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
 import { expectPublished } from '../../helpers/published-json.ts';
 import { environment, HOUR, PROCESSED_LINES, pipeline, processed, putChats, run } from './stack.ts';

@@ -1,5 +1,5 @@
 /** The options of a replay. */
-import { replayCommand } from '../../../bin/commands/replay.ts';
+import replayCommand from '../../../bin/commands/replay.ts';
 import { REPLIES_FILE } from '../../../src/replay/compare/replies-file.ts';
 import { COMPARE_FILE, JUDGED_FILE } from '../../../src/replay/compare/with-captured.ts';
 import { replayInferenceId } from '../../../src/replay/marks/believe.ts';

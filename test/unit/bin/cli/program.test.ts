@@ -35,10 +35,6 @@ test('--help lists every command without loading one', async () => {
   expect(await run('--version')).toMatchObject({ text: '1.2.3\n' });
 });
 
-test('every command of the tables has a line of help, and can be loaded', () => {
-  expect(names.toSorted()).toEqual(Object.keys(COMMANDS).sort());
-});
-
 test.each(names)(
   '%s: its help has the line of the table, options and examples, and a section in the documentation',
   async (name) => {

@@ -1,8 +1,8 @@
 /** The examples for CI: their commands are real, and all three outcomes of the gate are handled. */
 import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
-import { compareCommand } from '../../../../bin/commands/compare.ts';
-import { replayCommand } from '../../../../bin/commands/replay.ts';
+import compareCommand from '../../../../bin/commands/compare.ts';
+import replayCommand from '../../../../bin/commands/replay.ts';
 import { parseGateFile, readGateFile } from '../../../../src/replay/gate/gate-file.ts';
 import { GATE_EXIT_CODES } from '../../../../src/replay/gate/types.ts';
 
