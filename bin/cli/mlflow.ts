@@ -3,7 +3,7 @@ import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import type { Experiment } from '../../src/mlflow/types.ts';
 import { withExperiment } from '../commands/calibration-data.ts';
-import { type CaptureSettings, captureSettings } from '../commands/settings.ts';
+import { type CommandSettings, commandSettings } from '../commands/settings.ts';
 import { type FlagsOf, option, options } from './options.ts';
 import { jsonOption } from './output.ts';
 import { deployedSettings, withStack } from './stack.ts';
@@ -37,7 +37,7 @@ export type MlflowFlags = FlagsOf<ReturnType<typeof mlflowOptions>>;
 export interface OpenedMlflow {
   mlflow: MlflowClient;
   experiment: Experiment;
-  settings: CaptureSettings;
+  settings: CommandSettings;
 }
 
 /** Opens the experiment, does the work and closes the client. @throws PermanentError `MlflowExperimentMissing`, … */
@@ -45,6 +45,6 @@ export async function withMlflow<T>(flags: MlflowFlags, work: (opened: OpenedMlf
   const own = { ...dotenvOfCommand(), ...process.env };
   const isDeployed = flags.stack !== undefined || !(flags.trackingUri || own.MLFLOW_TRACKING_URI);
   const deployed = isDeployed ? await withStack(flags, deployedSettings) : {};
-  const settings = captureSettings(mlflowSettings(flags), { ...own, ...deployed });
+  const settings = commandSettings(mlflowSettings(flags), { ...own, ...deployed });
   return withExperiment(settings, (mlflow, experiment) => work({ mlflow, settings, experiment }));
 }

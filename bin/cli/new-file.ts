@@ -1,61 +1,45 @@
 /** A file that a command writes: new, and under its name only once it is complete. */
 import { existsSync, rmSync } from 'node:fs';
-import { type FileHandle, open, rename, rm } from 'node:fs/promises';
+import { open, rename, rm } from 'node:fs/promises';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { INTERRUPTED, type Stopping, stopOnSignals } from './stop-signals.ts';
+import { INTERRUPTED, stopOnSignals } from './stop-signals.ts';
 
 const NEWLINE = Buffer.from('\n');
 
-/** The lines of a new file. Ctrl-C removes what is not complete, and ends the process. */
-export class NewFile {
-  lines = 0;
-  readonly #path: string;
-  readonly #part: FileHandle;
-  readonly #stopping: Stopping;
+/** Adds a line to a file. */
+export type WriteLine = (line: Uint8Array) => Promise<void>;
 
-  private constructor(path: string, part: FileHandle) {
-    this.#path = path;
-    this.#part = part;
-    this.#stopping = stopOnSignals(() => {
-      rmSync(partOf(path), { force: true });
-      process.exit(INTERRUPTED);
-    });
-  }
-
-  /** @throws PermanentError `FileExists`, `FileUnwritable` */
-  static async open(path: string): Promise<NewFile> {
+/**
+ * Does work that writes the lines of a new file, which stays if it has a line and the work succeeds. Ctrl-C removes it, and ends the
+ * process.
+ *
+ * @throws PermanentError `FileExists`, also if another takes the name meanwhile; `FileUnwritable`
+ */
+export async function withNewFile<T>(path: string, work: (write: WriteLine) => Promise<T>): Promise<T> {
+  assertNew(path);
+  const part = `${path}.part`;
+  const file = await open(part, 'wx').catch((error: Error) => {
+    assertNew(part);
+    const facts = { got: error.message, expected: 'a file in a folder that exists', where: path };
+    throw new PermanentError('FileUnwritable', 'The file cannot be written', facts, error);
+  });
+  const stopping = stopOnSignals(() => {
+    rmSync(part, { force: true });
+    process.exit(INTERRUPTED);
+  });
+  try {
+    const done = await work((line) => file.writeFile(Buffer.concat([line, NEWLINE])));
+    const { size } = await file.stat();
+    await file.close();
     assertNew(path);
-    try {
-      return new NewFile(path, await open(partOf(path), 'wx'));
-    } catch (error) {
-      assertNew(partOf(path));
-      const facts = { got: (error as Error).message, expected: 'a file in a folder that exists', where: path };
-      throw new PermanentError('FileUnwritable', 'The file cannot be written', facts, error);
-    }
-  }
-
-  async write(line: Uint8Array): Promise<void> {
-    await this.#part.writeFile(Buffer.concat([line, NEWLINE]));
-    this.lines += 1;
-  }
-
-  /** Gives the complete file its name. @throws PermanentError `FileExists` if another has taken it meanwhile */
-  async keep(): Promise<void> {
-    await this.#part.close();
-    assertNew(this.#path);
-    await rename(partOf(this.#path), this.#path);
-    this.#stopping.dispose();
-  }
-
-  /** Removes what is not complete. */
-  async discard(): Promise<void> {
-    await this.#part.close();
-    await rm(partOf(this.#path), { force: true });
-    this.#stopping.dispose();
+    if (size > 0) await rename(part, path);
+    return done;
+  } finally {
+    await file.close();
+    await rm(part, { force: true });
+    stopping.dispose();
   }
 }
-
-const partOf = (path: string): string => `${path}.part`;
 
 /** @throws PermanentError `FileExists` */
 export function assertNew(path: string): void {

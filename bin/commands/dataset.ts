@@ -7,7 +7,7 @@ import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { type DatasetRecord, fillDataset, resolveDataset } from '../../src/mlflow/evaluation-datasets.ts';
 import { decodeOptions } from '../../src/monitoring/chunk/decode-lines.ts';
 import { filterOption, mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
-import { assertNew, NewFile } from '../cli/new-file.ts';
+import { assertNew, withNewFile } from '../cli/new-file.ts';
 import { command, type FlagsOf, numbers, option, options, parsed } from '../cli/options.ts';
 import { EXIT, notice, print, some } from '../cli/output.ts';
 import { windowFrom, windowOfFlags } from '../cli/window.ts';
@@ -95,15 +95,14 @@ async function makeDataset(flags: DatasetFlags, opened: OpenedMlflow): Promise<D
     filled.updated += updated;
   };
   const options = { experimentId: experiment.id, ...decodeOptions(settings) };
-  const file = await NewFile.open(out);
-  try {
-    const missing = await readDatasetCaptures(selected, {
+  const missing = await withNewFile(out, async (write) => {
+    const without = await readDatasetCaptures(selected, {
       storage: new Storage(createS3Client()),
       experimentId: experiment.id,
       maxLineBytes: settings.MAX_LINE_BYTES,
       onFile: (done, total) => progress(`${done} of ${total} capture files read`),
       take: async (raw, one) => {
-        await file.write(raw.bytes);
+        await write(raw.bytes);
         const record = datasetId === undefined ? undefined : datasetRecord(raw, one, options);
         if (record !== undefined) waiting.push(record);
         await fill(RECORDS_PER_REQUEST);
@@ -111,13 +110,11 @@ async function makeDataset(flags: DatasetFlags, opened: OpenedMlflow): Promise<D
     });
     progress('');
     await fill(1);
-    await file.keep();
-    const dataset = datasetId === undefined ? undefined : { id: datasetId, ...filled, name: name ?? '' };
-    return { file: out, captures: file.lines, more: found.length > selected.length, missing, dataset };
-  } catch (error) {
-    await file.discard();
-    throw error;
-  }
+    return without;
+  });
+  const dataset = datasetId === undefined ? undefined : { id: datasetId, ...filled, name: name ?? '' };
+  const captures = selected.length - missing.length;
+  return { file: out, captures, more: found.length > selected.length, missing, dataset };
 }
 
 /** Records may have megabytes, and MLflow reads a request as a whole. */

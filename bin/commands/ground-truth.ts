@@ -24,7 +24,7 @@ import {
   waitingLabels,
   waitingText,
 } from '../operate/truth-run.ts';
-import { truthSettings } from './settings.ts';
+import { commandSettings } from './settings.ts';
 
 const OPTIONS = options(
   argument('[labels]', 'a file, a folder, s3://bucket/key or s3://bucket/prefix/'),
@@ -75,7 +75,7 @@ export default command('ground-truth', OPTIONS, HELP, async (flags) => {
 });
 
 async function start({ storage, clients, outputs }: DeployedStack, source: string): Promise<StartedExecution> {
-  const watched = truthSettings().GROUND_TRUTH_S3_PREFIX;
+  const watched = commandSettings().GROUND_TRUTH_S3_PREFIX;
   const { input, files, bytes } = await placeLabels(storage, outputs.workBucket, source, watched);
   notice(`${some(files, 'label file')}, ${some(bytes, 'byte')}`);
   const run = await startNamed(clients.sfn, outputs.groundTruthStateMachineArn, input);
@@ -118,7 +118,7 @@ async function printTruth(
   { json }: TruthFlags,
 ): Promise<void> {
   const { storage, outputs } = stack;
-  const { GROUND_TRUTH: settings } = truthSettings();
+  const { GROUND_TRUTH: settings } = commandSettings();
   const shadow = await shadowVariantsOf(stack);
   const figures = await truthFigures(storage, outputs.workBucket, settings, { ...query, shadow });
   if (figures === undefined && report === undefined) return noLabels(stack, query);

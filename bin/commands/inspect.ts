@@ -24,7 +24,7 @@ import { EXIT, jsonOption, megabytes, print } from '../cli/output.ts';
 import { startProgress } from '../cli/progress.ts';
 import { type OfflineLine, offlineLines, type Place, parseLocation } from '../offline/capture-files.ts';
 import { inspectText, lineText } from './inspect-text.ts';
-import { type CaptureSettings, captureSettings } from './settings.ts';
+import { type CommandSettings, commandSettings } from './settings.ts';
 
 /** Reading more than this takes seconds. */
 const LONG_BYTES = 20e6;
@@ -46,7 +46,7 @@ Examples:
 
 export default command('inspect', OPTIONS, HELP, async ({ json, captures, ...flags }) => {
   const location = parseLocation(captures);
-  const settings = captureSettings({});
+  const settings = commandSettings();
   const line = flags.line ?? location.line;
   if (line !== undefined) {
     const report = await inspectLine(location.path, line, settings);
@@ -62,7 +62,7 @@ export default command('inspect', OPTIONS, HELP, async ({ json, captures, ...fla
 
 export type InspectReport = ReturnType<Inspection['report']>;
 
-export async function inspectAll(path: string, settings: CaptureSettings): Promise<InspectReport> {
+export async function inspectAll(path: string, settings: CommandSettings): Promise<InspectReport> {
   const inspection = new Inspection(settings);
   const progress = startProgress(process.stderr);
   let bytes = 0;
@@ -80,7 +80,7 @@ export async function inspectAll(path: string, settings: CaptureSettings): Promi
 const placeOf = (line: OfflineLine) => (line.kind === 'capture' ? line.raw.place : line.place);
 
 /** @throws PermanentError `LineMissing` */
-export async function inspectLine(path: string, number: number, settings: CaptureSettings): Promise<LineReport> {
+export async function inspectLine(path: string, number: number, settings: CommandSettings): Promise<LineReport> {
   const [file, ...others] = await localFiles(path);
   if (file === undefined || others.length > 0) {
     throw new PermanentError('LineMissing', '--line needs one file', { got: path, expected: 'a file, not a folder' });
@@ -133,7 +133,7 @@ class Inspection {
   #firstMs = Number.POSITIVE_INFINITY;
   #lastMs = Number.NEGATIVE_INFINITY;
 
-  constructor(settings: CaptureSettings) {
+  constructor(settings: CommandSettings) {
     const scorers = activeScorers(settings);
     const always = createAlwaysRule(settings.EVALUATION_ALWAYS, scorers.filter(isCodeScorer));
     const options = { judge: 'converse', sampleRate: settings.EVALUATION_SAMPLE_RATE, asListed: true } as const;
@@ -273,7 +273,7 @@ export interface LineReport extends Place {
 /** The name of the endpoint in SageMaker's layout of keys. */
 const endpointIn = (key: string): string | undefined => hourPathOf(key)?.base.split('/').at(-3);
 
-function describeLine(line: OfflineLine, settings: CaptureSettings, scorers: readonly Scorer[]): LineReport {
+function describeLine(line: OfflineLine, settings: CommandSettings, scorers: readonly Scorer[]): LineReport {
   const { key, line: number } = placeOf(line);
   const facts = { file: key, line: number };
   if (line.kind === 'quarantine') return { ...facts, quarantined: line.reason };

@@ -22,7 +22,7 @@ import { bar, startProgress } from '../cli/progress.ts';
 import { type OfflineLine, offlineLines, openCaptures } from '../offline/capture-files.ts';
 import { judgeCaptures, type SelectedCapture, selectCaptures, unsampled } from '../offline/judge-captures.ts';
 import type { JudgeFlags } from './judge.ts';
-import { type CaptureSettings, captureSettings } from './settings.ts';
+import { type CommandSettings, commandSettings } from './settings.ts';
 
 const QUIET_MS = 1_000;
 
@@ -84,13 +84,13 @@ async function judgeOpened(files: JudgedFiles, flags: JudgeFlags, signal: AbortS
 
 export type JudgeReport = NonNullable<Awaited<ReturnType<typeof judgeFiles>>>;
 
-function settingsOf({ judgeModel, guideline }: JudgeFlags, variables?: NodeJS.ProcessEnv): CaptureSettings {
-  const settings = captureSettings({ BEDROCK_MODEL_ID: judgeModel }, variables);
+function settingsOf({ judgeModel, guideline }: JudgeFlags, variables?: NodeJS.ProcessEnv): CommandSettings {
+  const settings = commandSettings({ BEDROCK_MODEL_ID: judgeModel }, variables);
   return { ...settings, JUDGE_GUIDELINES: { ...settings.JUDGE_GUIDELINES, ...guideline } };
 }
 
 /** Those that are named; else the guidelines that are given; else all. */
-function chosenScorers({ scorer, guideline, judge, atLeast = [] }: JudgeFlags, settings: CaptureSettings): Scorer[] {
+function chosenScorers({ scorer, guideline, judge, atLeast = [] }: JudgeFlags, settings: CommandSettings): Scorer[] {
   const all = unsampled(activeScorers(settings));
   const known = all.map(({ name }) => name);
   checkNames('scorer', scorer, known);
@@ -107,7 +107,7 @@ function chosenScorers({ scorer, guideline, judge, atLeast = [] }: JudgeFlags, s
   return chosen;
 }
 
-const standIn = ({ JUDGE_CALLS: calls }: CaptureSettings): Judge =>
+const standIn = ({ JUDGE_CALLS: calls }: CommandSettings): Judge =>
   createJudgeOver(standInTransport(), { calls, price: () => 0 });
 
 /** The captures to judge, read as often as they are needed. */
@@ -116,13 +116,13 @@ class JudgedFiles {
   found = 0;
   /** Files of a folder that cannot be read, or not to their end. */
   unreadable: { file: string; message: string }[] = [];
-  readonly settings: CaptureSettings;
+  readonly settings: CommandSettings;
   readonly scorers: readonly Scorer[];
   readonly #files: readonly SourceFile[];
   readonly #flags: JudgeFlags;
   #counts = { quarantined: 0, selected: 0, isEnd: false };
 
-  constructor(files: readonly SourceFile[], flags: JudgeFlags, settings: CaptureSettings, scorers: readonly Scorer[]) {
+  constructor(files: readonly SourceFile[], flags: JudgeFlags, settings: CommandSettings, scorers: readonly Scorer[]) {
     this.#files = files;
     this.#flags = flags;
     this.settings = settings;

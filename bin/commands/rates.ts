@@ -61,7 +61,7 @@ export default command('rates', OPTIONS, HELP, async (flags) => {
     throw new PermanentError('OptionsContradict', '--dry-run has no effect without --rebuild', facts);
   }
   if (flags.rebuild) return (await import('./rebuild-counts.ts')).rebuild(flags);
-  const settings = commandSettings({});
+  const settings = commandSettings();
   await withStack(flags, async (stack) => {
     const { storage, outputs } = stack;
     const active = activeScorers(settings);

@@ -4,7 +4,7 @@ import type { Storage } from '../../src/core/aws/storage.ts';
 import type { QuarantineEntry } from '../../src/core/contract/receipts.ts';
 import { checkNames } from '../../src/core/values/nearest.ts';
 import { quarantinedEntries } from '../../src/monitoring/plan/retry-source.ts';
-import { NewFile } from '../cli/new-file.ts';
+import { type WriteLine, withNewFile } from '../cli/new-file.ts';
 import { EXIT, notice, Page, print, some, type TextOptions, whole } from '../cli/output.ts';
 import type { DeployedStack } from '../cli/stack.ts';
 import { type FoundRun, statusOfRun } from '../operate/run-report.ts';
@@ -27,13 +27,9 @@ export async function showLines(
   { name: run, status }: FoundRun,
   { out, reason, json }: ShowFlags,
 ): Promise<void> {
-  const file = out === undefined ? undefined : await NewFile.open(out);
-  const found = await collect(storage, workBucket, run, file, reason).catch(async (error: unknown) => {
-    await file?.discard();
-    throw error;
-  });
-  await (file?.lines ? file.keep() : file?.discard());
-  if (file?.lines) found.out = out ?? null;
+  const collected = (write?: WriteLine) => collect(storage, workBucket, run, write, reason);
+  const found = await (out === undefined ? collected() : withNewFile(out, collected));
+  if (out !== undefined && found.lines > found.withoutBytes.length) found.out = out;
   if (found.lines === 0 && reason !== undefined) {
     const { reasons } = await collect(storage, workBucket, run);
     const names = reasons.map((one) => one.reason);
@@ -42,12 +38,12 @@ export async function showLines(
   if (status !== undefined && statusOfRun(status) === 'running') {
     notice('The run has not ended: these are the lines that it has quarantined so far.');
   }
-  if (file && found.withoutBytes.length > 0) process.exitCode = EXIT.found;
+  if (out !== undefined && found.withoutBytes.length > 0) process.exitCode = EXIT.found;
   print('show', found, json, (shape) => quarantineText(found, shape));
 }
 
-/** Counts the lines by reason, in the order of the run's chunks. @param file gets their bytes. @param only the reason */
-async function collect(storage: Storage, workBucket: string, run: string, file?: NewFile, only?: string) {
+/** Counts the lines by reason, in the order of the run's chunks. @param write gets their bytes. @param only the reason */
+async function collect(storage: Storage, workBucket: string, run: string, write?: WriteLine, only?: string) {
   const found: Quarantined = { run, lines: 0, out: null, withoutBytes: [], reasons: [] };
   const byReason = new Map<string, Quarantined['reasons'][number]>();
   for await (const { entry } of quarantinedEntries({ storage, workBucket }, run)) {
@@ -60,7 +56,7 @@ async function collect(storage: Storage, workBucket: string, run: string, file?:
     byReason.set(reason.name, one);
     const bytes = await bytesOf(storage, entry);
     if (bytes === undefined) found.withoutBytes.push({ key, line });
-    else await file?.write(bytes);
+    else await write?.(bytes);
   }
   found.reasons = [...byReason.values()].sort((a, b) => b.lines - a.lines);
   return found;

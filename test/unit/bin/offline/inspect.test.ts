@@ -4,14 +4,14 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { inspectAll, inspectLine } from '../../../../bin/commands/inspect.ts';
 import { inspectText, lineText } from '../../../../bin/commands/inspect-text.ts';
-import { captureSettings } from '../../../../bin/commands/settings.ts';
+import { commandSettings } from '../../../../bin/commands/settings.ts';
 import { parseLocation } from '../../../../bin/offline/capture-files.ts';
 import { projectPath } from '../../../../local/project-root.ts';
 import { Storer } from '../../../../src/captures/trace/storable.ts';
 import { PLAIN } from '../../../../src/quality/rates-text.ts';
 import { expectPublished } from '../../../helpers/published-json.ts';
 
-const settings = captureSettings({}, {});
+const settings = commandSettings({}, {});
 const EXAMPLES = projectPath('examples', 'captures');
 const CORPUS = projectPath('test', 'corpus');
 const DAY = join(EXAMPLES, 'garden-helpdesk/AllTraffic/2026/11/18');
@@ -77,11 +77,11 @@ test('finds in the corpus the quarantined lines that the corpus names, each with
 
 test('reads as the settings say', async () => {
   const path = fileOf('long.jsonl', chat.replace('{', `{${' '.repeat(1024)}`));
-  const { captures, quarantined } = await inspectAll(path, captureSettings({}, { MAX_LINE_BYTES: '1024' }));
+  const { captures, quarantined } = await inspectAll(path, commandSettings({}, { MAX_LINE_BYTES: '1024' }));
   expect([captures, quarantined[0]?.name]).toEqual([0, 'LineTooLong']);
   const csv = join(CORPUS, 'tabular-csv.jsonl');
   const features = JSON.stringify(['first', 'second', 'third']);
-  const [plain, named] = [settings, captureSettings({}, { FEATURE_NAMES: features })].map((how) =>
+  const [plain, named] = [settings, commandSettings({}, { FEATURE_NAMES: features })].map((how) =>
     inspectLine(csv, 1, how),
   );
   expect(JSON.stringify((await named)?.trace)).toContain('"first"');
