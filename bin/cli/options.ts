@@ -1,5 +1,6 @@
 /** Declares commands. The types of what a command is given follow from the declarations of its arguments and options. */
 import { Argument, Command, InvalidArgumentError, Option } from 'commander';
+import { PermanentError } from '../../src/core/errors/errors.ts';
 import { columnsOf, wrappedText } from '../../src/core/text/terminal-text.ts';
 import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/options.ts';
 
@@ -99,6 +100,28 @@ export const command =
       .action(() => run({ ...made.opts(), ...Object.fromEntries(given()) } as FlagsOf<O>))
       .addHelpText('after', ({ error }) => helpText(help, columnsOf(error ? process.stderr : process.stdout)));
   };
+
+/** The words of an option, by its flag: `--dry-run` of `dryRun`. */
+const wordsOf = (flag: string): string => `--${flag.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+
+const isGiven = (value: unknown): boolean =>
+  Array.isArray(value) ? value.length > 0 : value !== undefined && value !== false;
+
+/**
+ * Refuses options that have no effect: to use them is a mistake that would otherwise go unnoticed.
+ *
+ * @param needs by option, the others of which it needs one
+ * @throws PermanentError `OptionsContradict`
+ */
+export function refuseUseless<F extends object>(flags: F, needs: Partial<Record<keyof F, readonly (keyof F)[]>>): void {
+  for (const [flag, others] of Object.entries(needs) as [keyof F, readonly (keyof F)[]][]) {
+    if (!isGiven(flags[flag]) || others.some((one) => isGiven(flags[one]))) continue;
+    const needed = others.map((one) => wordsOf(String(one))).join(' or ');
+    const word = wordsOf(String(flag));
+    const facts = { got: word, expected: `${word} with ${needed}` };
+    throw new PermanentError('OptionsContradict', `${word} has no effect without ${needed}`, facts);
+  }
+}
 
 /** Breaks help at a width. What is indented stays as it is, line by line. */
 const helpText = (help: string, width: number): string =>

@@ -1,5 +1,5 @@
 /** `inference-monitor compare`: compares two replays of the same captures, and can gate a release. */
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { InvalidArgumentError } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { compareRuns, metricRows, type RunFacts, type RunsComparison } from '../../src/replay/compare/compare-runs.ts';
@@ -14,12 +14,22 @@ import { parseThreshold, SHARES, type Threshold } from '../../src/replay/gate/th
 import type { GateResult } from '../../src/replay/gate/types.ts';
 import { gateText, signed } from '../../src/replay/gate/words.ts';
 import { COMPARISON_FILES, writeComparison } from '../../src/replay/report/write-comparison.ts';
-import { argument, command, type FlagsOf, judgingOptions, numbers, option, options, parsed } from '../cli/options.ts';
+import {
+  argument,
+  command,
+  type FlagsOf,
+  judgingOptions,
+  numbers,
+  option,
+  options,
+  parsed,
+  refuseUseless,
+} from '../cli/options.ts';
 import { EXIT, jsonOption, notice, Page, print, type TextOptions } from '../cli/output.ts';
 import { type CommandStopping, stopCommandOnSignals } from '../cli/stop-signals.ts';
 import { openStorage } from '../cli/storage.ts';
 import { isJudgedWorse, printPlan } from './compare-plan.ts';
-import { checkOutputs, withGateFile, writeOutputs } from './gate-flags.ts';
+import { withGateFile, writeOutputs } from './gate-flags.ts';
 import { writableDirectory } from './replay-directory.ts';
 import { addQuality } from './replay-text.ts';
 
@@ -83,24 +93,18 @@ function tolerance(text: string): number {
   return percent;
 }
 
-/** @throws PermanentError `InvalidGateOptions` */
-function checkPlan(locations: readonly string[], { plan, captures }: CompareFlags): void {
-  if (plan) return;
-  if (captures !== undefined) {
-    const facts = { got: '--captures', expected: '--captures with --plan' };
-    throw new PermanentError('InvalidGateOptions', '--captures has no effect without --plan', facts);
-  }
-  if (locations.length < 2) {
-    const facts = { got: locations.length, expected: 'the results of two replays, or --plan' };
-    throw new PermanentError('InvalidGateOptions', 'A comparison needs two replays', facts);
-  }
-}
+const GATE = ['threshold', 'gate'] as const;
 
 async function compare(given: CompareFlags): Promise<void> {
   const locations = [given.before, given.after].filter((one) => one !== undefined);
-  checkPlan(locations, given);
+  refuseUseless(given, { captures: ['plan'], junit: GATE, markdown: GATE });
+  if (locations.length < 2 && !given.plan) {
+    const facts = { got: locations.length, expected: 'the results of two replays, or --plan' };
+    throw new PermanentError('OptionsContradict', 'A comparison needs two replays', facts);
+  }
   const flags = await withGateFile(given);
-  await checkOutputs(flags);
+  // Before anything costs time or money.
+  for (const path of [flags.junit, flags.markdown]) if (path !== undefined) await writableDirectory(dirname(path));
   const opened: OpenedRun[] = [];
   const stopping = stopCommandOnSignals();
   try {

@@ -1,12 +1,9 @@
 /** The flags of a gate: a file with thresholds and settings, and files for CI servers. */
 import { appendFile, writeFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
-import { PermanentError } from '../../src/core/errors/errors.ts';
 import type { RunsComparison } from '../../src/replay/compare/compare-runs.ts';
 import type { GateResult } from '../../src/replay/gate/types.ts';
 import { notice } from '../cli/output.ts';
 import type { CompareFlags } from './compare.ts';
-import { writableDirectory } from './replay-directory.ts';
 
 /**
  * Adds what the gate file says. The thresholds of both count. Other flags take precedence over the file.
@@ -25,22 +22,6 @@ export async function withGateFile(flags: CompareFlags): Promise<CompareFlags> {
     judgeModel: flags.judgeModel ?? judge?.model,
     budget: flags.budget ?? judge?.budgetUsd,
   };
-}
-
-/**
- * Checks the paths of the outputs before anything costs time or money.
- *
- * @throws PermanentError `InvalidGateOptions`, `OutputUnusable`
- */
-export async function checkOutputs({ junit, markdown, threshold }: CompareFlags): Promise<void> {
-  for (const [option, path] of Object.entries({ '--junit': junit, '--markdown': markdown })) {
-    if (path === undefined) continue;
-    if (threshold.length === 0) {
-      const facts = { got: option, expected: `${option} with --threshold or --gate` };
-      throw new PermanentError('InvalidGateOptions', `${option} has no effect without a threshold`, facts);
-    }
-    await writableDirectory(dirname(path));
-  }
 }
 
 /**

@@ -19,7 +19,7 @@ import {
   scorersIn,
 } from '../../src/quality/rates.ts';
 import { differencesText, ratesCsv, ratesTable, windowText } from '../../src/quality/rates-text.ts';
-import { command, type FlagsOf, option, options } from '../cli/options.ts';
+import { command, type FlagsOf, option, options, refuseUseless } from '../cli/options.ts';
 import { jsonOption, jsonText, notice, type TextOptions, terminal } from '../cli/output.ts';
 import { deployedSettings, stackOption, withStack } from '../cli/stack.ts';
 import { hourBefore, hoursOf } from '../cli/window.ts';
@@ -56,10 +56,7 @@ Examples:
   inference-monitor rates --rebuild --dry-run`;
 
 export default command('rates', OPTIONS, HELP, async (flags) => {
-  if (flags.dryRun && !flags.rebuild) {
-    const facts = { got: '--dry-run', expected: '--dry-run with --rebuild' };
-    throw new PermanentError('OptionsContradict', '--dry-run has no effect without --rebuild', facts);
-  }
+  refuseUseless(flags, { dryRun: ['rebuild'] });
   if (flags.rebuild) return (await import('./rebuild-counts.ts')).rebuild(flags);
   const settings = commandSettings();
   await withStack(flags, async (stack) => {

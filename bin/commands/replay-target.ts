@@ -15,7 +15,6 @@ export async function targetOf(flags: TargetFlags, mark: { id?: string }): Promi
     const facts = { got, expected: '--url or --endpoint' };
     throw new PermanentError('InvalidTarget', 'A replay needs exactly one target', facts);
   }
-  refuseUnused(flags);
   if (flags.url !== undefined) {
     const { urlTarget } = await import('../../src/replay/targets/url-target.ts');
     return urlTarget(urlOf(flags.url, flags.endpointType), await headersOf(flags));
@@ -45,28 +44,6 @@ function urlOf(given: string, type: TargetFlags['endpointType']): string {
   const parsed = new URL(url);
   if (parsed.pathname === '/') parsed.pathname = CHATS;
   return parsed.href;
-}
-
-const URL_ONLY = {
-  endpointType: '--endpoint-type',
-  header: '--header',
-  headersFile: '--headers-file',
-  headersSecret: '--headers-secret',
-} as const;
-const ENDPOINT_ONLY = { variant: '--variant', inferenceComponent: '--inference-component' } as const;
-
-/** Using an option that the target ignores is a mistake that would otherwise go unnoticed. */
-function refuseUnused(flags: TargetFlags): void {
-  const isUrl = flags.url !== undefined;
-  const unused = Object.entries(isUrl ? ENDPOINT_ONLY : URL_ONLY)
-    .filter(([key]) => (flags[key as keyof TargetFlags]?.length ?? 0) > 0)
-    .map(([, name]) => name);
-  if (unused.length === 0) return;
-  const message = isUrl
-    ? 'Only a SageMaker endpoint has variants and inference components'
-    : 'SageMaker does not forward headers to the endpoint';
-  const expected = `these options only with ${isUrl ? '--endpoint' : '--url'}`;
-  throw new PermanentError('InvalidTarget', message, { got: unused.join(', '), expected });
 }
 
 /** Merges the headers of the file, the secret and the command line. A later header replaces an earlier one of the same name. */

@@ -13,6 +13,7 @@ import {
   option,
   options,
   parsed,
+  refuseUseless,
 } from '../cli/options.ts';
 import { jsonOption } from '../cli/output.ts';
 import { windowOptions } from '../cli/window.ts';
@@ -37,27 +38,18 @@ function sourceOf({ captures, inputFile }: ReplayFlags): string {
   throw new PermanentError('InvalidReplayOptions', 'A replay needs the captures once', facts);
 }
 
-/** Options that have no effect without another one: using them alone is a mistake that would otherwise go unnoticed. */
-const NEEDED = [
-  ['experiment', '--experiment', 'mlflow'],
-  ['trackingUri', '--tracking-uri', 'mlflow'],
-  ['judgeModel', '--judge-model', 'judge'],
-] as const;
-
-/** @throws PermanentError `InvalidReplayOptions` */
-function checkCombinations(flags: ReplayFlags): void {
-  for (const [flag, got, needed] of NEEDED) {
-    if (flags[flag] === undefined || flags[needed]) continue;
-    const facts = { got, expected: `${got} with --${needed}` };
-    throw new PermanentError('InvalidReplayOptions', `${got} has no effect without --${needed}`, facts);
-  }
-  const { fixedSchedule, concurrency, requestRate } = flags;
-  if (fixedSchedule && (concurrency !== undefined || requestRate !== undefined)) {
-    const expected = 'one kind of timing; --max-concurrency limits the requests in flight of a schedule';
-    const message = 'A schedule cannot be combined with --concurrency or --request-rate';
-    throw new PermanentError('InvalidReplayOptions', message, { got: 'both', expected });
-  }
-}
+/** Options by those without which they have no effect. SageMaker forwards no headers. */
+const NEEDS = {
+  experiment: ['mlflow'],
+  trackingUri: ['mlflow'],
+  judgeModel: ['judge'],
+  endpointType: ['url'],
+  header: ['url'],
+  headersFile: ['url'],
+  headersSecret: ['url'],
+  variant: ['endpoint'],
+  inferenceComponent: ['endpoint'],
+} as const;
 
 /** Some names differ between AIPerf's command line and a replay. */
 function optionsOf(flags: ReplayFlags): ReplayOptions {
@@ -117,7 +109,7 @@ const OPTIONS = options(
   option('--model <name>', 'set "model" in JSON bodies'),
   option('--set <key=value>', 'set a value in JSON bodies; use dots for inner keys; repeatable', parsed(collected, [])),
   option('--stream', 'request streamed replies'),
-  option('--fixed-schedule', 'send by the captured times (the default)'),
+  option('--fixed-schedule', 'send by the captured times (the default)').conflicts(['concurrency', 'requestRate']),
   option('--fixed-schedule-auto-offset', 'send the first request immediately'),
   option('--fixed-schedule-start-offset <ms>', 'start this long after the first record', numbers.any),
   option('--fixed-schedule-end-offset <ms>', 'end this long after the first record, inclusive', numbers.any),
@@ -153,6 +145,6 @@ const OPTIONS = options(
 export type ReplayFlags = FlagsOf<typeof OPTIONS> & TargetFlags;
 
 export default command('replay', [...OPTIONS, ...TARGET], HELP, async (flags) => {
-  checkCombinations(flags);
+  refuseUseless(flags, NEEDS);
   await performReplay(sourceOf(flags), flags, optionsOf(flags));
 });
