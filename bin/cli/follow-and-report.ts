@@ -9,12 +9,12 @@ import { startNamed } from '../operate/executions.ts';
 import { expectedSeconds, followRuns, runWatcher } from '../operate/run-progress.ts';
 import { listRuns, type RunReport, readRunReport } from '../operate/run-report.ts';
 import { followDisplay } from './follow-display.ts';
+import { unlessInterrupted } from './interruption.ts';
 import { type FlagsOf, numbers, option, options } from './options.ts';
 import { EXIT, notice, print } from './output.ts';
 import { runAsJson } from './run-json.ts';
 import { commandText, nextSteps, runLinks, runsText } from './run-text.ts';
 import { type DeployedStack, deployedSettings, monitoringRun, type StackFlags } from './stack.ts';
-import { Stopped, stopOnSignals } from './stop-signals.ts';
 
 interface NamedRun {
   name: string;
@@ -40,7 +40,7 @@ export async function followAndReport(stack: DeployedStack, runs: readonly Named
   const watchers = runs.map((run) => runWatcher(clients, outputs.workBucket, run));
   const display = followDisplay(process.stderr);
   const followed = await unlessInterrupted(
-    (signal) => followRuns(watchers, display.look, signal),
+    ({ signal }) => followRuns(watchers, display.look, signal),
     () => comeBack(runs, flags.stack),
   );
   display.end();
@@ -52,29 +52,6 @@ export const comeBack = (runs: readonly Pick<NamedRun, 'name'>[], stack?: string
   runs.length === 1 ? 'The run continues. To follow it again:' : 'The runs continue. To follow them again:',
   ...runs.map(({ name }) => `  ${commandText(['show', name, '--follow'], stack)}`),
 ];
-
-/**
- * Does work that may be left to itself: Ctrl-C ends the command with its own exit code, and says how to come back.
- *
- * @returns `undefined` if it was interrupted
- */
-export async function unlessInterrupted<T>(
-  work: (signal: AbortSignal) => Promise<T>,
-  explain: () => readonly string[],
-): Promise<T | undefined> {
-  const stopping = stopOnSignals();
-  try {
-    return await work(stopping.signal);
-  } catch (error) {
-    if (!(error instanceof Stopped)) throw error;
-    process.stderr.write('\n');
-    for (const line of explain()) notice(line);
-    process.exitCode = EXIT.interrupted;
-    return undefined;
-  } finally {
-    stopping.dispose();
-  }
-}
 
 /** Prints what runs did, or how far they are. The exit code is 1 if one failed or was stopped. */
 export async function reportRuns(stack: DeployedStack, runs: readonly NamedRun[], flags: StackFlags): Promise<void> {

@@ -14,6 +14,7 @@ import { parseThreshold, SHARES, type Threshold } from '../../src/replay/gate/th
 import type { GateResult } from '../../src/replay/gate/types.ts';
 import { gateText, signed } from '../../src/replay/gate/words.ts';
 import { COMPARISON_FILES, writeComparison } from '../../src/replay/report/write-comparison.ts';
+import { type Interruption, unlessInterrupted } from '../cli/interruption.ts';
 import {
   argument,
   command,
@@ -26,7 +27,6 @@ import {
   refuseUseless,
 } from '../cli/options.ts';
 import { EXIT, jsonOption, notice, Page, print, type TextOptions } from '../cli/output.ts';
-import { type CommandStopping, stopCommandOnSignals } from '../cli/stop-signals.ts';
 import { openStorage } from '../cli/storage.ts';
 import { isJudgedWorse, printPlan } from './compare-plan.ts';
 import { withGateFile, writeOutputs } from './gate-flags.ts';
@@ -106,22 +106,20 @@ async function compare(given: CompareFlags): Promise<void> {
   // Before anything costs time or money.
   for (const path of [flags.junit, flags.markdown]) if (path !== undefined) await writableDirectory(dirname(path));
   const opened: OpenedRun[] = [];
-  const stopping = stopCommandOnSignals();
-  try {
+  const compared = async (interruption: Interruption): Promise<void> => {
     const runs: RunData[] = [];
     for (const location of locations) {
       const run = await openRun(location, openStorage);
       opened.push(run);
       runs.push(await readRun(run.directory, location));
     }
-    if (flags.plan) await printPlan(runs, flags, (flags.zeroTolerance ?? 100 * ZERO_TOLERANCE) / 100, stopping.signal);
-    else await compareOpened(runs as [RunData, RunData], flags, stopping);
-  } catch (error) {
-    if (stopping.started || !stopping.signal.aborted) throw error;
-    notice('Stopped before the runs were compared.');
-    process.exitCode = EXIT.interrupted;
+    const tolerated = (flags.zeroTolerance ?? 100 * ZERO_TOLERANCE) / 100;
+    if (flags.plan) await printPlan(runs, flags, tolerated, interruption.signal);
+    else await compareOpened(runs as [RunData, RunData], flags, tolerated, interruption);
+  };
+  try {
+    await unlessInterrupted(compared, () => ['Stopped before the runs were compared.']);
   } finally {
-    stopping.dispose();
     for (const { dispose } of opened) await dispose();
   }
 }
@@ -129,14 +127,15 @@ async function compare(given: CompareFlags): Promise<void> {
 async function compareOpened(
   [before, after]: readonly [RunData, RunData],
   flags: CompareFlags,
-  stopping: CommandStopping,
+  zeroTolerance: number,
+  interruption: Interruption,
 ): Promise<void> {
-  const { signal } = stopping;
+  const { signal } = interruption;
   const judging = flags.judge ? await (await import('./replay-services.ts')).connectPairwiseJudge(flags) : undefined;
   signal.throwIfAborted();
   const captured = judging ? undefined : await capturedVerdicts(after, flags.threshold, signal);
-  stopping.started = true;
-  stopping.say(
+  interruption.started = true;
+  interruption.say(
     `${judging ? 'Stopping the judge and writing' : 'Writing'} the comparison. Press Ctrl-C again to exit immediately.`,
   );
   const directory = flags.out ?? (after.location === after.directory ? after.directory : join('replays', after.run));
@@ -151,8 +150,7 @@ async function compareOpened(
     data.replies.judged = captured.judged;
     comparison.notes.push(captured.note);
   }
-  const tolerated = flags.zeroTolerance === undefined ? {} : { zeroTolerance: flags.zeroTolerance / 100 };
-  const gate = flags.threshold.length > 0 ? decideGate(flags.threshold, data, tolerated) : undefined;
+  const gate = flags.threshold.length > 0 ? decideGate(flags.threshold, data, { zeroTolerance }) : undefined;
   await writeComparison(directory, { comparison, gate, runs: [before, after] }, flags.report);
   const report = flags.report ? join(directory, COMPARISON_FILES.page) : undefined;
   const written = [join(directory, COMPARISON_FILES.json), ...(report === undefined ? [] : [`to read: ${report}`])];

@@ -3,7 +3,7 @@ import { PermanentError } from '../../src/core/errors/errors.ts';
 import { labeledHours } from '../../src/ground-truth/join/labeled-store.ts';
 import { type TruthFigures, truthTable } from '../../src/ground-truth/measure/figures.ts';
 import { TRUTH_PERIODS, type TruthBy, type TruthQuery } from '../../src/ground-truth/measure/measure.ts';
-import { unlessInterrupted } from '../cli/follow-and-report.ts';
+import { unlessInterrupted } from '../cli/interruption.ts';
 import { argument, command, type FlagsOf, option, options } from '../cli/options.ts';
 import { EXIT, notice, print, some } from '../cli/output.ts';
 import { startProgress } from '../cli/progress.ts';
@@ -101,7 +101,7 @@ async function follow({ clients, outputs }: DeployedStack, run: StartedExecution
   };
   const watchers = [truthWatcher(clients, outputs.workBucket, run)];
   const ended = await unlessInterrupted(
-    (signal) => followRuns(watchers, onLook, signal),
+    ({ signal }) => followRuns(watchers, onLook, signal),
     () => {
       progress.end();
       return ['The run continues. To follow it again:', `  ${comeBack(run, flags)}`];

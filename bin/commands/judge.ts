@@ -1,5 +1,6 @@
 /** `inference-monitor judge`: verdicts on the captures of files, on this machine, to write guidelines and scorers. */
 import { InvalidArgumentError } from 'commander';
+import { type Interruption, unlessInterrupted } from '../cli/interruption.ts';
 import {
   argument,
   command,
@@ -13,7 +14,6 @@ import {
   parsed,
 } from '../cli/options.ts';
 import { EXIT, jsonOption, notice, print } from '../cli/output.ts';
-import { stopOnSignals } from '../cli/stop-signals.ts';
 import { parseLocation } from '../offline/capture-files.ts';
 import { type JudgeReport, judgeFiles } from './judge-run.ts';
 import { judgeText } from './judge-text.ts';
@@ -73,15 +73,13 @@ function addObjective(text: string, before: Objective[] = []): Objective[] {
 
 async function judge(flags: FlagsOf<typeof OPTIONS>): Promise<void> {
   const { path, line } = parseLocation(flags.captures);
-  const stopping = stopOnSignals(() => notice('Stopping. Press Ctrl-C again to leave immediately.'));
-  try {
-    const report = await judgeFiles(path, { line, ...flags }, stopping.signal);
-    process.exitCode = stopping.signal.aborted ? EXIT.interrupted : exitCodeOf(report);
+  const judged = async ({ signal }: Interruption): Promise<void> => {
+    const report = await judgeFiles(path, { line, ...flags }, signal);
+    process.exitCode = signal.aborted ? EXIT.interrupted : exitCodeOf(report);
     if (report === undefined) notice('Nothing was asked.');
     else print('judge', report, flags.json, (out) => judgeText(report, flags.all, out));
-  } finally {
-    stopping.dispose();
-  }
+  };
+  await unlessInterrupted(judged, () => ['Nothing was asked.']);
 }
 
 export function exitCodeOf(report: JudgeReport | undefined): number {

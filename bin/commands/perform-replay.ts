@@ -15,8 +15,8 @@ import type { SkippedLine, SourceFile } from '../../src/replay/source/types.ts';
 import type { Target } from '../../src/replay/targets/target.ts';
 import { type ReplayResult, replayToDirectory } from '../../src/replay/to-directory.ts';
 import { confirmed } from '../cli/confirm.ts';
+import { type Interruption, unlessInterrupted } from '../cli/interruption.ts';
 import { EXIT, notice, print } from '../cli/output.ts';
-import { type CommandStopping, stopCommandOnSignals } from '../cli/stop-signals.ts';
 import { openStorage } from '../cli/storage.ts';
 import { windowOfFlags } from '../cli/window.ts';
 import type { ReplayFlags } from './replay.ts';
@@ -63,18 +63,13 @@ export async function performReplay(source: string, given: ReplayFlags, options:
     ? await targetOf(flags.dryRun ? { ...flags, headersSecret: undefined } : flags, stack.mark)
     : undefined;
   const target = flags.dryRun ? undefined : found;
-  const stopping = stopCommandOnSignals();
-  try {
-    await withCaptures(source, flags, stack, stopping.signal, (captures) =>
-      target ? replayAndReport(captures, target, flags, stack, stopping) : planOnly(captures, flags, stopping.signal),
+  const performed = (interruption: Interruption): Promise<void> =>
+    withCaptures(source, flags, stack, interruption.signal, (captures) =>
+      target
+        ? replayAndReport(captures, target, flags, stack, interruption)
+        : planOnly(captures, flags, interruption.signal),
     );
-  } catch (error) {
-    if (stopping.started || !stopping.signal.aborted) throw error;
-    notice('Stopped before anything was sent.');
-    process.exitCode = EXIT.interrupted;
-  } finally {
-    stopping.dispose();
-  }
+  await unlessInterrupted(performed, () => ['Stopped before anything was sent.']);
 }
 
 /** Opens and indexes the captures for the duration of the work. */
@@ -123,7 +118,7 @@ async function replayAndReport(
   target: Target,
   flags: Asked,
   stack: ReplayStack,
-  stopping: CommandStopping,
+  interruption: Interruption,
 ): Promise<void> {
   const { options } = flags;
   const { index } = captures;
@@ -137,12 +132,12 @@ async function replayAndReport(
   let prepared = false;
   try {
     await pool.open();
-    stopping.signal.throwIfAborted();
+    interruption.signal.throwIfAborted();
     // Only after everything has been reached: a replay that cannot run must not remove earlier results.
     await prepareDirectory(directory);
     prepared = true;
     if (target.description.kind === 'sagemaker') await stack.register(run);
-    stopping.started = true;
+    interruption.started = true;
     const place = { run, directory };
     const { report, compare, inputs } = flags;
     const followUps = await openFollowUps({ ...place, target: target.description, report, compare, judge, mlflow });
@@ -156,10 +151,10 @@ async function replayAndReport(
       keepCaptured: followUps.keepCaptured,
       traceIdOf: mlflow?.traceIdOf,
       mlflow,
-      signal: stopping.signal,
+      signal: interruption.signal,
       read: (measured, clock) => followUps.read(measured, clock),
       onStarted: (progress, stats) => {
-        stopping.say('Stopping: writing what was measured. Press Ctrl-C again to leave immediately.');
+        interruption.say('Stopping: writing what was measured. Press Ctrl-C again to leave immediately.');
         const total = () =>
           Math.min(options.requestCount ?? Number.POSITIVE_INFINITY, index.total * options.repeat - progress.skipped());
         const whole = isWholeSchedule(options) ? seconds : undefined;
@@ -170,7 +165,7 @@ async function replayAndReport(
       throw error;
     });
     endDisplay();
-    await followUp(followUps, result, flags, stopping, { directory, experiment: mlflow?.experiment.name ?? '' });
+    await followUp(followUps, result, flags, interruption, { directory, experiment: mlflow?.experiment.name ?? '' });
   } finally {
     endDisplay();
     pool.close();
@@ -215,15 +210,15 @@ async function followUp(
   followUps: FollowUps,
   result: ReplayResult,
   flags: Asked,
-  stopping: CommandStopping,
+  interruption: Interruption,
   { directory, experiment }: { directory: string; experiment: string },
 ): Promise<void> {
   const judging = flags.judge && !result.wasCancelled;
-  stopping.say(
+  interruption.say(
     `${judging ? 'The judge is not asked any more. ' : ''}The results are being written. Press Ctrl-C again to leave immediately.`,
   );
   process.exitCode = exitCodeOf(result, flags.options);
-  const followed = await followUps.finish(result, process.exitCode === EXIT.found, stopping.signal);
+  const followed = await followUps.finish(result, process.exitCode === EXIT.found, interruption.signal);
   const place = { directory, experiment, report: flags.report ? join(directory, FILES.report) : undefined };
   print('replay', replayAsJson(result, followed, place), flags.json, (out) => resultText(result, followed, place, out));
   for (const failure of followed.failures) notice(failure);

@@ -7,15 +7,9 @@ import type { BackfillInput } from '../../src/core/contract/input.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
-import {
-  comeBack,
-  inputOptions,
-  reportRuns,
-  runOptions,
-  startAndFollow,
-  unlessInterrupted,
-} from '../cli/follow-and-report.ts';
+import { comeBack, inputOptions, reportRuns, runOptions, startAndFollow } from '../cli/follow-and-report.ts';
 import { followDisplay } from '../cli/follow-display.ts';
+import { unlessInterrupted } from '../cli/interruption.ts';
 import { argument, command, type FlagsOf, option, options } from '../cli/options.ts';
 import { megabytes, notice, print, some } from '../cli/output.ts';
 import { commandText } from '../cli/run-text.ts';
@@ -159,7 +153,7 @@ async function followFiles(stack: DeployedStack, { fresh }: UploadPlan, flags: P
     display.look(next);
   };
   const runs = await unlessInterrupted(
-    (signal) => processFiles({ clients, ...outputs, files: fresh, onWait: display.wait, onLook, signal }),
+    ({ signal }) => processFiles({ clients, ...outputs, files: fresh, onWait: display.wait, onLook, signal }),
     () => {
       const rest = 'What is in the bucket is processed without this command. To see it:';
       return looks.length > 0 ? comeBack(looks, flags.stack) : [rest, `  ${commandText(['runs'], flags.stack)}`];

@@ -1,0 +1,38 @@
+/** Work that the first Ctrl-C interrupts. The second one ends the process. */
+import { EXIT, notice } from './output.ts';
+import { type Stopping, stopOnSignals } from './stop-signals.ts';
+
+export interface Interruption extends Pick<Stopping, 'signal'> {
+  /** Whether there are results to write. From then on the work ends by itself after a signal. */
+  started: boolean;
+  /** Sets the text that is printed on the signal. */
+  say(text: string): void;
+}
+
+/**
+ * Does work that Ctrl-C interrupts, which has an exit code of its own.
+ *
+ * @param explain what is printed then
+ * @returns `undefined` if it was interrupted before it started to write results
+ */
+export async function unlessInterrupted<T>(
+  work: (interruption: Interruption) => Promise<T>,
+  explain: () => readonly string[],
+): Promise<T | undefined> {
+  let text = 'Press Ctrl-C again to leave immediately.';
+  const { signal, dispose } = stopOnSignals(() => process.stderr.write(`\n${text}\n`));
+  const say = (next: string): void => {
+    text = next;
+  };
+  const interruption = { signal, started: false, say };
+  try {
+    return await work(interruption);
+  } catch (error) {
+    if (interruption.started || !signal.aborted) throw error;
+    for (const line of explain()) notice(line);
+    process.exitCode = EXIT.interrupted;
+    return undefined;
+  } finally {
+    dispose();
+  }
+}
