@@ -10,11 +10,11 @@ const COMMANDS = new Map([
 
 const REPLAYS: Names = { '--judge-budget-usd': '--budget', '--output': '--out' };
 const OPTIONS: Readonly<Record<string, Names>> = {
-  calibrate: { '--budget-usd': '--budget', '--model': '--judge-model' },
+  calibrate: { '--budget-usd': '--budget', '--judge': '--judged-by', '--model': '--judge-model' },
   compare: REPLAYS,
   dataset: { '--where': '--filter' },
   doctor: { '--model': '--judge-model' },
-  judge: { '--model': '--judge-model', '--threshold': '--at-least' },
+  judge: { '--judge': '--judge-model', '--model': '--judge-model', '--threshold': '--at-least' },
   replay: REPLAYS,
 };
 
@@ -28,6 +28,9 @@ export function withNewNames(given: readonly string[]): { words: string[]; notes
   const at = given.findIndex((word) => !word.startsWith('-'));
   const names = OPTIONS[given[at] ?? ''];
   const words = given.flatMap((word, index) => {
+    // `judge --judge real` said what is the default.
+    const isReal = (one: number): boolean => given[one] === '--judge' && given[one + 1] === 'real';
+    if (names === OPTIONS.judge && (word === '--judge=real' || isReal(index) || isReal(index - 1))) return [];
     if (index === at) return renamed(word, COMMANDS.get(word)).split(' ');
     const [name = '', ...value] = word.split('=');
     return [renamed(name, names?.[name]), ...value].join('=');

@@ -42,7 +42,7 @@ const OPTIONS = options(
   ]),
   ...experimentOptions(),
   filterOption(),
-  option('--judge <source>', 'from MLflow, only verdicts of this judge, e.g. bedrock:/<model id>'),
+  option('--judged-by <source>', 'from MLflow, only verdicts of this judge, e.g. bedrock:/<model id>'),
   judgeModelOption(),
   option('--scorer <names...>', 'only these scorers'),
   option(

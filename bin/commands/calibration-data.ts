@@ -124,7 +124,7 @@ function readFromMlflow(options: CalibrateFlags, settings: CommandSettings, all:
       experimentId: experiment.id,
       filter: options.filter,
       only: options.scorer,
-      judge: options.judge,
+      judge: options.judgedBy,
       progress: (traces: number) => progress(`${traces} traces read`),
     };
     const whereIn = (traces: number): string => `experiment ${experiment.name} (${traces} traces)`;

@@ -29,6 +29,9 @@ const QUIET_MS = 1_000;
 /** Spending more than this needs a person's consent, in US dollars. */
 const CONFIRM_USD = 1;
 
+/** In place of a model there may be the stand-in, which follows simple rules, or no judge. */
+const isReal = ({ judgeModel = '' }: JudgeFlags): boolean => !['stand-in', 'none'].includes(judgeModel);
+
 /**
  * Judges the captures at a path.
  *
@@ -37,34 +40,47 @@ const CONFIRM_USD = 1;
  *   before the first verdict
  */
 export async function judgeFiles(path: string, flags: JudgeFlags, signal: AbortSignal, variables?: NodeJS.ProcessEnv) {
-  const settings = settingsOf(flags, variables);
-  const scorers = chosenScorers(flags, settings);
+  const model = isReal(flags) ? flags.judgeModel : undefined;
+  const own = commandSettings({ BEDROCK_MODEL_ID: model }, variables);
+  const settings = { ...own, JUDGE_GUIDELINES: { ...own.JUDGE_GUIDELINES, ...flags.guideline } };
+  const asked = { settings, flags, scorers: chosenScorers(flags, settings) };
   const opened = await openCaptures(path);
   try {
-    return await judgeOpened(new JudgedFiles(opened.files, flags, settings, scorers), flags, signal);
+    return await judgeOpened(opened.files, asked, signal);
   } finally {
     await opened.dispose();
   }
 }
 
-async function judgeOpened(files: JudgedFiles, flags: JudgeFlags, signal: AbortSignal) {
-  const { settings, scorers } = files;
-  const judge = flags.judge === 'real' ? cascadeOf(settings) : standIn(settings);
-  const isAsked = flags.judge === 'real' && scorers.some(({ kind }) => kind === 'judge');
-  if (isAsked && !(await agreed(files, judge, flags))) return undefined;
-  const limit = flags.judge !== 'real' || flags.budget === 0 ? undefined : new OwnLimit(flags.budget);
+interface Asked {
+  settings: CommandSettings;
+  flags: JudgeFlags;
+  scorers: readonly Scorer[];
+}
+
+async function judgeOpened(files: readonly SourceFile[], asked: Asked, signal: AbortSignal) {
+  const { flags, settings, scorers } = asked;
+  const isPaid = isReal(flags);
+  const standIn = () => createJudgeOver(standInTransport(), { calls: settings.JUDGE_CALLS, price: () => 0 });
+  const judge = isPaid ? cascadeOf(settings) : standIn();
+  const isAsked = isPaid && scorers.some(({ kind }) => kind === 'judge');
+  const found = isAsked ? await agreed(capturesOf(files, asked, nothingSeen()), asked, judge) : 0;
+  if (found === undefined) return undefined;
+  const limit = !isPaid || flags.budget === 0 ? undefined : new OwnLimit(flags.budget);
   const progress = startProgress(process.stderr);
   const startedAt = Date.now();
+  const seen = nothingSeen();
   const onCapture = (done: number): void => {
     // What ends at once needs no progress.
     if (Date.now() - startedAt < QUIET_MS) return;
-    const of = Math.max(done, files.found);
+    const of = Math.max(found, seen.selected);
     progress.show(`judged ${process.stderr.isTTY ? bar(done, of) : `${done} of ${of}`}`);
   };
-  const { report, failure } = await judgeCaptures(files.captures(), { judge, limit, scorers, signal, onCapture });
+  const captures = capturesOf(files, asked, seen);
+  const { report, failure } = await judgeCaptures(captures, { judge, limit, scorers, signal, onCapture });
   progress.end();
   if (failure !== undefined && report.verdicts.length === 0 && !signal.aborted) throw failure;
-  for (const remark of files.remarks()) notice(remark);
+  for (const remark of remarks(seen, flags.limit)) notice(remark);
   const thresholds = (flags.atLeast ?? []).map(({ scorer, atLeast }) => {
     const share = report.scorers.find(({ name }) => name === scorer)?.passes;
     return { scorer, atLeast, holds: share !== null && share !== undefined && share.value >= atLeast };
@@ -72,10 +88,10 @@ async function judgeOpened(files: JudgedFiles, flags: JudgeFlags, signal: AbortS
   const named = failure === undefined || signal.aborted ? undefined : (awsFailure(failure) ?? toNamedError(failure));
   return {
     /** The id of the judge; absent if only code scorers ran. */
-    judge: flags.judge === 'none' ? undefined : judge.sourceId,
+    judge: flags.judgeModel === 'none' ? undefined : judge.sourceId,
     ...report,
     /** Files that cannot be read, or not to their end. */
-    unreadable: files.unreadable,
+    unreadable: seen.unreadable,
     thresholds,
     /** What ended the judging early. */
     failure: named,
@@ -84,21 +100,19 @@ async function judgeOpened(files: JudgedFiles, flags: JudgeFlags, signal: AbortS
 
 export type JudgeReport = NonNullable<Awaited<ReturnType<typeof judgeFiles>>>;
 
-function settingsOf({ judgeModel, guideline }: JudgeFlags, variables?: NodeJS.ProcessEnv): CommandSettings {
-  const settings = commandSettings({ BEDROCK_MODEL_ID: judgeModel }, variables);
-  return { ...settings, JUDGE_GUIDELINES: { ...settings.JUDGE_GUIDELINES, ...guideline } };
-}
-
 /** Those that are named; else the guidelines that are given; else all. */
-function chosenScorers({ scorer, guideline, judge, atLeast = [] }: JudgeFlags, settings: CommandSettings): Scorer[] {
+function chosenScorers(
+  { scorer, guideline, judgeModel, atLeast = [] }: JudgeFlags,
+  settings: CommandSettings,
+): Scorer[] {
   const all = unsampled(activeScorers(settings));
   const known = all.map(({ name }) => name);
   checkNames('scorer', scorer, known);
   const given = Object.keys(guideline ?? {});
   const names = scorer === undefined ? (guideline === undefined ? known : given) : [...scorer, ...given];
-  const chosen = all.filter((one) => names.includes(one.name) && (judge !== 'none' || isCodeScorer(one)));
+  const chosen = all.filter((one) => names.includes(one.name) && (judgeModel !== 'none' || isCodeScorer(one)));
   if (chosen.length === 0) {
-    const facts = { got: names.join(', '), expected: 'a code scorer, or --judge real or stand-in' };
+    const facts = { got: names.join(', '), expected: 'a code scorer, or a judge: --judge-model' };
     throw new PermanentError('NoScorer', 'Without a judge there is no scorer to run', facts);
   }
   const passing = chosen.filter(canFail).map(({ name }) => name);
@@ -107,66 +121,53 @@ function chosenScorers({ scorer, guideline, judge, atLeast = [] }: JudgeFlags, s
   return chosen;
 }
 
-const standIn = ({ JUDGE_CALLS: calls }: CommandSettings): Judge =>
-  createJudgeOver(standInTransport(), { calls, price: () => 0 });
+const nothingSeen = () => ({
+  quarantined: 0,
+  selected: 0,
+  isEnd: false,
+  unreadable: [] as { file: string; message: string }[],
+});
+type Seen = ReturnType<typeof nothingSeen>;
 
-/** The captures to judge, read as often as they are needed. */
-class JudgedFiles {
-  /** Captures that a scorer applies to, as far as they were counted. */
-  found = 0;
-  /** Files of a folder that cannot be read, or not to their end. */
-  unreadable: { file: string; message: string }[] = [];
-  readonly settings: CommandSettings;
-  readonly scorers: readonly Scorer[];
-  readonly #files: readonly SourceFile[];
-  readonly #flags: JudgeFlags;
-  #counts = { quarantined: 0, selected: 0, isEnd: false };
-
-  constructor(files: readonly SourceFile[], flags: JudgeFlags, settings: CommandSettings, scorers: readonly Scorer[]) {
-    this.#files = files;
-    this.#flags = flags;
-    this.settings = settings;
-    this.scorers = scorers;
-  }
-
-  async *captures(): AsyncGenerator<SelectedCapture> {
-    this.#counts = { quarantined: 0, selected: 0, isEnd: false };
-    for await (const selected of selectCaptures(this.#lines(), this.scorers, this.#flags.limit)) {
-      this.#counts.selected += 1;
-      this.found = Math.max(this.found, this.#counts.selected);
-      yield selected;
-    }
-  }
-
-  async *#lines(): AsyncGenerator<OfflineLine> {
-    this.unreadable = [];
-    const addUnreadable = (file: string, message: string) => void this.unreadable.push({ file, message });
-    const lines = offlineLines(this.#files, this.settings, { addUnreadable }, this.#flags.line);
-    for await (const line of lines) {
-      if (line.kind === 'quarantine') this.#counts.quarantined += 1;
+/** Yields the captures to judge. @param seen gets what was seen on the way */
+async function* capturesOf(
+  files: readonly SourceFile[],
+  { settings, flags, scorers }: Asked,
+  seen: Seen,
+): AsyncGenerator<SelectedCapture> {
+  const addUnreadable = (file: string, message: string) => void seen.unreadable.push({ file, message });
+  async function* lines(): AsyncGenerator<OfflineLine> {
+    for await (const line of offlineLines(files, settings, { addUnreadable }, flags.line)) {
+      if (line.kind === 'quarantine') seen.quarantined += 1;
       yield line;
     }
-    this.#counts.isEnd = true;
+    seen.isEnd = true;
   }
-
-  remarks(): string[] {
-    const { quarantined, selected, isEnd } = this.#counts;
-    return [
-      ...(isEnd ? [] : [`Only the first ${selected} captures were judged: --limit ${this.#flags.limit}.`]),
-      ...(quarantined === 0 ? [] : [`Lines that are no captures: ${quarantined}. inference-monitor inspect says why.`]),
-      ...(selected > 0 || quarantined === 0 ? [] : [`Expected: ${CAPTURE_FILES}.`]),
-    ];
+  for await (const selected of selectCaptures(lines(), scorers, flags.limit)) {
+    seen.selected += 1;
+    yield selected;
   }
 }
 
-/** Says what the real judge will cost, and asks if that is much. */
-async function agreed(files: JudgedFiles, judge: Judge, { budget, yes }: JudgeFlags): Promise<boolean> {
-  const { settings } = files;
+const remarks = ({ quarantined, selected, isEnd }: Seen, limit: number): string[] => [
+  ...(isEnd ? [] : [`Only the first ${selected} captures were judged: --limit ${limit}.`]),
+  ...(quarantined === 0 ? [] : [`Lines that are no captures: ${quarantined}. inference-monitor inspect says why.`]),
+  ...(selected > 0 || quarantined === 0 ? [] : [`Expected: ${CAPTURE_FILES}.`]),
+];
+
+/** Says what the real judge will cost, and asks if that is much. @returns the captures; `undefined` if the person does not agree */
+async function agreed(
+  captures: AsyncIterable<SelectedCapture>,
+  { settings, flags: { budget, yes } }: Asked,
+  judge: Judge,
+): Promise<number | undefined> {
   const models = judgeModels(settings);
   for (const model of models) requireKnownPrice(model, budget, priceOptions(settings), '--budget 0');
+  let found = 0;
   let likely: number | null = 0;
   let most: number | null = 0;
-  for await (const { pending, read } of files.captures()) {
+  for await (const { pending, read } of captures) {
+    found += 1;
     if (pending.judge.length === 0) continue;
     const { usd } = expectedCalls(settings, read(), pending.judge);
     const worst = judge.maxCostUsd(read(), pending.judge);
@@ -176,7 +177,7 @@ async function agreed(files: JudgedFiles, judge: Judge, { budget, yes }: JudgeFl
   const cap = budget === 0 ? most : Math.min(budget, most ?? budget);
   const limit = budget === 0 ? 'without a limit (--budget 0)' : `and never more than ${dollars(budget)} (--budget)`;
   const cost = most === 0 ? 'it costs nothing' : `about ${dollars(likely)}, ${limit}`;
-  notice(`Asking ${models.map(judgeName).join(' behind ')} about ${some(files.found, 'capture')}: ${cost}.`);
-  if (cap !== null && cap <= CONFIRM_USD) return true;
-  return confirmed(`This may cost ${cap === null ? 'an unknown amount' : `up to ${dollars(cap)}`}. Go on?`, yes);
+  notice(`Asking ${models.map(judgeName).join(' behind ')} about ${some(found, 'capture')}: ${cost}.`);
+  const ask = `This may cost ${cap === null ? 'an unknown amount' : `up to ${dollars(cap)}`}. Go on?`;
+  return (cap !== null && cap <= CONFIRM_USD) || (await confirmed(ask, yes)) ? found : undefined;
 }

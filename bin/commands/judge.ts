@@ -1,18 +1,7 @@
 /** `inference-monitor judge`: verdicts on the captures of files, on this machine, to write guidelines and scorers. */
 import { InvalidArgumentError } from 'commander';
 import { type Interruption, unlessInterrupted } from '../cli/interruption.ts';
-import {
-  argument,
-  command,
-  type FlagsOf,
-  JUDGE_BUDGET,
-  judgeModelOption,
-  numbers,
-  oneOf,
-  option,
-  options,
-  parsed,
-} from '../cli/options.ts';
+import { argument, command, type FlagsOf, JUDGE_BUDGET, numbers, option, options, parsed } from '../cli/options.ts';
 import { EXIT, jsonOption, notice, print } from '../cli/output.ts';
 import { parseLocation } from '../offline/capture-files.ts';
 import { type JudgeReport, judgeFiles } from './judge-run.ts';
@@ -26,12 +15,7 @@ const OPTIONS = options(
   argument('<captures>', 'a capture file, file:line, or a folder'),
   option('--scorer <names...>', 'only these scorers'),
   option('--guideline <name=sentence>', 'a sentence that the reply must comply with (may be repeated)', addGuideline),
-  option(
-    '--judge <kind>',
-    'the judge of the settings, the stand-in, or none',
-    oneOf(['real', 'stand-in', 'none'], 'real'),
-  ),
-  judgeModelOption(),
+  option('--judge-model <id>', 'the judge to ask (default: BEDROCK_MODEL_ID); stand-in: simple rules; none'),
   option('--limit <count>', 'judge at most this many captures', parsed(numbers.count, DEFAULT_LIMIT)),
   option('--line <number>', 'only this line of the file', numbers.count),
   option('--budget <dollars>', JUDGE_BUDGET, parsed(numbers.amount, DEFAULT_BUDGET_USD)),
@@ -49,7 +33,7 @@ With --guideline alone only the guidelines are asked, with --scorer only these s
 Examples:
   inference-monitor judge captures.jsonl \\
     --guideline no_legal_advice="The reply gives no legal advice."
-  inference-monitor judge captures.jsonl:17 --judge stand-in --scorer safety
+  inference-monitor judge captures.jsonl:17 --judge-model stand-in --scorer safety
   inference-monitor judge captures/ --scorer safety --at-least safety:0.95 --json`;
 
 export default command('judge', OPTIONS, HELP, judge);

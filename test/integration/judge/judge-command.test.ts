@@ -50,7 +50,7 @@ afterAll(async () => {
 async function judged(flags: Partial<JudgeFlags>, behavior: BehaviorInput = {}, path = CHATS): Promise<JudgeReport> {
   standIn.behave(behavior);
   standIn.forget();
-  const all = { judge: 'real', limit: 50, budget: 1, ...flags } as const;
+  const all = { limit: 50, budget: 1, ...flags } as const;
   const report = await judgeFiles(path, all, new AbortController().signal, { AWS_REGION: 'us-east-1' });
   return expectPublished('judge', JSON.stringify(report));
 }
@@ -81,7 +81,7 @@ test('asks only the guideline that is given, and tells verdicts, words and dolla
 test('gives the verdicts of the stand-in in this process as over HTTP, for nothing', async () => {
   const [real, here] = [
     await judged({ scorer: ['safety', 'fluency'] }),
-    await judged({ scorer: ['safety', 'fluency'], judge: 'stand-in' }),
+    await judged({ scorer: ['safety', 'fluency'], judgeModel: 'stand-in' }),
   ];
   const words = ({ verdicts }: JudgeReport) => verdicts.map(({ usd: _, ...verdict }) => verdict);
   expect(words(here)).toEqual(words(real));
@@ -131,7 +131,7 @@ test('names a damaged file of a folder, judges the others, and exits with 1', as
 });
 
 test('a threshold may be of a code scorer with a value that fails, and of no other', async () => {
-  const threshold = (scorer: string) => ({ judge: 'none' as const, atLeast: [{ scorer, atLeast: 0.9 }] });
+  const threshold = (scorer: string) => ({ judgeModel: 'none', atLeast: [{ scorer, atLeast: 0.9 }] });
   const report = await judged(threshold('pii_detected'));
   const found = report.verdicts.filter(({ scorer, value }) => scorer === 'pii_detected' && value === true).length;
   const { passes } = report.scorers.find(({ name }) => name === 'pii_detected') ?? {};
@@ -165,7 +165,7 @@ test('asks a judge of OpenAI’s kind at the address of the settings', async () 
     JUDGE_BASE_URL: `${standIn.url}/v1`,
     JUDGE_PRICES: '{"openai:/any-model":{"input":1,"output":2}}',
   };
-  const flags: JudgeFlags = { judge: 'real', limit: 2, budget: 1, scorer: ['safety'] };
+  const flags: JudgeFlags = { limit: 2, budget: 1, scorer: ['safety'] };
   const report = await judgeFiles(CHATS, flags, new AbortController().signal, variables);
   expect(report).toMatchObject({ judge: 'openai:/any-model', captures: 2, missing: {} });
 });
@@ -178,7 +178,7 @@ test.each([40, 80, 200])('shows what fails first, with the judge’s words, in %
   });
   const path = join(folder, 'control.jsonl');
   writeFileSync(path, `${readFileSync(CHATS, 'utf8').split('\n')[1]}\n${JSON.stringify(record)}\n`);
-  const report = await judged({ judge: 'stand-in', scorer: ['professional_tone'] }, {}, path);
+  const report = await judged({ judgeModel: 'stand-in', scorer: ['professional_tone'] }, {}, path);
   const text = judgeText(report, false, { width, style: PLAIN });
   // biome-ignore lint/suspicious/noControlCharactersInRegex: a terminal must not get these
   expect(text).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f]/);
@@ -195,7 +195,7 @@ test('the command prints JSON to standard output alone, and its exit code is tha
     'bin/inference-monitor.ts',
     'judge',
     `${CHATS}:7`,
-    '--judge',
+    '--judge-model',
     'stand-in',
     '--guideline',
     'no_bleach=The reply never says "bleach".',
@@ -237,7 +237,7 @@ test('reads a pipe, although the captures are read twice', async () => {
 });
 
 test('code scorers need no judge', async () => {
-  const report = await judged({ judge: 'none' }, {}, EXAMPLES);
+  const report = await judged({ judgeModel: 'none' }, {}, EXAMPLES);
   expect(report.judge).toBeUndefined();
   expect(report.scorers.every(({ kind }) => kind === 'code')).toBe(true);
   expect(

@@ -81,6 +81,8 @@ test.each([
     ['judge', 'f', '--threshold', 'safety:1'],
     '--threshold is now --at-least',
   ],
+  [['judge', 'f', '--judge-model', 'none'], ['judge', 'f', '--judge', 'none'], '--judge is now --judge-model'],
+  [['judge', 'f', '--all'], ['judge', 'f', '--judge', 'real', '--all'], ''],
   // Of another command.
   [['compare', 'a', 'b', '--threshold', 'error_rate:1'], ['compare', 'a', 'b', '--threshold', 'error_rate:1'], ''],
 ])('%j has another name of the version before', async (now, before, note) => {
