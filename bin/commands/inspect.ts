@@ -10,6 +10,7 @@ import type { Capture } from '../../src/captures/types.ts';
 import type { NamedError } from '../../src/core/contract/receipts.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { timeOf } from '../../src/core/process/within-time.ts';
+import { addCounts, noCounts } from '../../src/core/values/counts.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { createCostEstimator, expectedCalls } from '../../src/judge/pricing/estimate.ts';
 import { createAlwaysRule } from '../../src/judge/scorers/always-rules.ts';
@@ -60,23 +61,6 @@ export default command('inspect', OPTIONS, HELP, async ({ json, captures, ...fla
   if (!isClean) process.exitCode = EXIT.found;
 });
 
-export type InspectReport = ReturnType<Inspection['report']>;
-
-export async function inspectAll(path: string, settings: CommandSettings): Promise<InspectReport> {
-  const inspection = new Inspection(settings);
-  const progress = startProgress(process.stderr);
-  let bytes = 0;
-  for await (const line of offlineLines(await localFiles(path), settings, inspection)) {
-    inspection.add(line);
-    const { end, start } = placeOf(line);
-    bytes += end - start + 1;
-    // A small file is read before anybody could read about it.
-    if (bytes > LONG_BYTES) progress.show(`${megabytes(bytes)} read`);
-  }
-  progress.end();
-  return inspection.report();
-}
-
 const placeOf = (line: OfflineLine) => (line.kind === 'capture' ? line.raw.place : line.place);
 
 /** @throws PermanentError `LineMissing` */
@@ -119,110 +103,97 @@ class Tally<At extends Place = Place> {
   }
 }
 
-class Inspection {
-  readonly #active: readonly Scorer[];
-  readonly #estimator: ReturnType<typeof createCostEstimator>;
-  readonly #quarantined = new Tally<Place & { message: string }>();
-  readonly #unreadable: { file: string; message: string }[] = [];
-  readonly #notes = new Tally();
-  readonly #models = new Tally();
-  readonly #formats = new Map<string, ReturnType<typeof formatOf>>();
-  readonly #scorers: { name: string; kind: Scorer['kind']; captures: number; not: Record<string, number> }[];
-  readonly #usage = { captures: 0, inputTokens: 0, outputTokens: 0 };
-  readonly #sums = { files: 0, gzip: 0, bytes: 0, lines: 0, captures: 0, duplicates: 0 };
-  #firstMs = Number.POSITIVE_INFINITY;
-  #lastMs = Number.NEGATIVE_INFINITY;
+export type InspectReport = Awaited<ReturnType<typeof inspectAll>>;
 
-  constructor(settings: CommandSettings) {
-    const scorers = activeScorers(settings);
-    const always = createAlwaysRule(settings.EVALUATION_ALWAYS, scorers.filter(isCodeScorer));
-    const options = { judge: 'converse', sampleRate: settings.EVALUATION_SAMPLE_RATE, asListed: true } as const;
-    this.#active = scorers;
-    this.#estimator = createCostEstimator(settings, scorers, options, always);
-    this.#scorers = scorers.map(({ name, kind }) => ({ name, kind, captures: 0, not: {} }));
-  }
-
-  /** @param isGzip the content is compressed */
-  addFile({ name, size }: Pick<SourceFile, 'name' | 'size'>, isGzip: boolean): void {
-    this.#sums.files += 1;
-    this.#sums.bytes += size;
-    if (isGzip || name.endsWith('.gz')) this.#sums.gzip += 1;
-  }
-
-  addUnreadable(file: string, message: string): void {
-    this.#unreadable.push({ file, message });
-  }
-
-  add(line: OfflineLine): void {
-    this.#sums.lines += 1;
-    const { key: file, line: number } = placeOf(line);
+export async function inspectAll(path: string, settings: CommandSettings) {
+  const sums = { files: 0, gzip: 0, bytes: 0, lines: 0, captures: 0, duplicates: 0 };
+  const quarantined = new Tally<Place & { message: string }>();
+  const unreadable: { file: string; message: string }[] = [];
+  const content = contentTally(settings);
+  const told = {
+    addFile: ({ name, size }: SourceFile, isGzip: boolean) =>
+      addCounts(sums, { files: 1, bytes: size, gzip: Number(isGzip || name.endsWith('.gz')) }),
+    addUnreadable: (file: string, message: string) => void unreadable.push({ file, message }),
+  };
+  const progress = startProgress(process.stderr);
+  let bytes = 0;
+  for await (const line of offlineLines(await localFiles(path), settings, told)) {
+    const { key: file, line: number, start, end } = placeOf(line);
     const place = { file, line: number };
-    if (line.kind === 'quarantine') {
-      this.#quarantined.add(line.reason.name, { ...place, message: line.reason.message });
-    } else if (line.duplicate) {
-      this.#sums.duplicates += 1;
-    } else {
-      this.#sums.captures += 1;
-      this.#addCapture(line.capture, line.traceId, place);
+    sums.lines += 1;
+    bytes += end - start + 1;
+    // A small file is read before anybody could read about it.
+    if (bytes > LONG_BYTES) progress.show(`${megabytes(bytes)} read`);
+    if (line.kind === 'quarantine') quarantined.add(line.reason.name, { ...place, message: line.reason.message });
+    else if (line.duplicate) sums.duplicates += 1;
+    else {
+      sums.captures += 1;
+      content.add(line.capture, line.traceId, place);
     }
   }
+  progress.end();
+  return {
+    /** `gzip`: compressed files, or named *.gz, which the stack does not read. `lines`: that are not blank. */
+    ...sums,
+    /** By reason, with the first lines and what is wrong with each. */
+    quarantined: quarantined.sorted(),
+    /** Files that cannot be read, or not to their end. */
+    unreadable,
+    ...content.report(),
+  };
+}
 
-  #addCapture(capture: Capture, traceId: string, place: Place): void {
-    const { inferenceTimeMs, timeSource, usage, model, notes } = capture;
-    this.#addFormat(capture);
-    if (timeSource === 'inferenceTime') {
-      this.#firstMs = Math.min(this.#firstMs, inferenceTimeMs);
-      this.#lastMs = Math.max(this.#lastMs, inferenceTimeMs);
-    }
-    if (usage !== undefined) {
-      this.#usage.captures += 1;
-      this.#usage.inputTokens += usage.inputTokens ?? 0;
-      this.#usage.outputTokens += usage.outputTokens ?? 0;
-    }
-    if (model !== undefined) this.#models.add(model, place);
-    for (const note of new Set(notes)) this.#notes.add(note, place);
-    const { variant } = capturePathOf(place.file);
-    const estimate = { name: 'the estimate', of: () => void this.#estimator.add(capture, traceId, { variant }) };
-    const reasons = eachOn(capture, [...reasonsOf(capture, this.#active), estimate]);
-    for (const [index, scorer] of this.#scorers.entries()) {
-      const reason = reasons[index];
-      if (typeof reason === 'string') scorer.not[reason] = (scorer.not[reason] ?? 0) + 1;
-      else scorer.captures += 1;
-    }
-  }
-
-  #addFormat({ format, wireFormat, streamed, error }: Capture): void {
+/** Counts what captures contain, and what can be judged of them. */
+function contentTally(settings: CommandSettings) {
+  const active = activeScorers(settings);
+  const always = createAlwaysRule(settings.EVALUATION_ALWAYS, active.filter(isCodeScorer));
+  const options = { judge: 'converse', sampleRate: settings.EVALUATION_SAMPLE_RATE, asListed: true } as const;
+  const estimator = createCostEstimator(settings, active, options, always);
+  const usage = { captures: 0, inputTokens: 0, outputTokens: 0 };
+  const [models, notes] = [new Tally(), new Tally()];
+  const formats = new Map<string, ReturnType<typeof formatOf>>();
+  const scorers = active.map(({ name, kind }) => ({ name, kind, captures: 0, not: noCounts() }));
+  let [firstMs, lastMs] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  const add = (capture: Capture, traceId: string, place: Place): void => {
+    const { format, wireFormat, inferenceTimeMs, timeSource } = capture;
     const id = `${format} ${wireFormat}`;
-    const entry = this.#formats.get(id) ?? formatOf(format, wireFormat);
+    const entry = formats.get(id) ?? formatOf(format, wireFormat);
+    formats.set(id, entry);
     entry.captures += 1;
-    if (streamed) entry.streamed += 1;
-    if (error !== undefined) entry.errorReplies += 1;
-    this.#formats.set(id, entry);
-  }
-
-  report() {
-    const iso = (ms: number): string => new Date(ms).toISOString();
-    return {
-      /** `gzip`: compressed files, or named *.gz, which the stack does not read. `lines`: that are not blank. */
-      ...this.#sums,
-      /** By reason, with the first lines and what is wrong with each. */
-      quarantined: this.#quarantined.sorted(),
-      /** Files that cannot be read, or not to their end. */
-      unreadable: this.#unreadable,
-      /** Captured times, ISO 8601. */
-      times: this.#firstMs > this.#lastMs ? undefined : { first: iso(this.#firstMs), last: iso(this.#lastMs) },
-      formats: [...this.#formats.values()].sort((a, b) => b.captures - a.captures),
-      /** Captures by the model that they name. */
-      models: Object.fromEntries(this.#models.sorted().map(({ name, count }) => [name, count])),
-      /** Captures whose endpoint reported tokens, and their sums. */
-      usage: this.#usage,
-      /** With the first places. */
-      notes: this.#notes.sorted().map(({ name, ...counted }) => ({ note: name, ...counted })),
-      /** By scorer, the captures that it applies to, and the others by the reason. */
-      scorers: this.#scorers,
-      cost: this.#estimator.result(),
-    };
-  }
+    if (capture.streamed) entry.streamed += 1;
+    if (capture.error !== undefined) entry.errorReplies += 1;
+    if (timeSource === 'inferenceTime') {
+      [firstMs, lastMs] = [Math.min(firstMs, inferenceTimeMs), Math.max(lastMs, inferenceTimeMs)];
+    }
+    const { inputTokens = 0, outputTokens = 0 } = capture.usage ?? {};
+    if (capture.usage !== undefined) addCounts(usage, { captures: 1, inputTokens, outputTokens });
+    if (capture.model !== undefined) models.add(capture.model, place);
+    for (const note of new Set(capture.notes)) notes.add(note, place);
+    const { variant } = capturePathOf(place.file);
+    const estimate = { name: 'the estimate', of: () => void estimator.add(capture, traceId, { variant }) };
+    const reasons = reasonsOf(capture, active, estimate);
+    for (const [index, scorer] of scorers.entries()) {
+      const reason = reasons[index];
+      if (reason === undefined) scorer.captures += 1;
+      else addCounts(scorer.not, { [reason]: 1 });
+    }
+  };
+  const iso = (ms: number): string => new Date(ms).toISOString();
+  const report = () => ({
+    /** Captured times, ISO 8601. */
+    times: firstMs > lastMs ? undefined : { first: iso(firstMs), last: iso(lastMs) },
+    formats: [...formats.values()].sort((a, b) => b.captures - a.captures),
+    /** Captures by the model that they name. */
+    models: Object.fromEntries(models.sorted().map(({ name, count }) => [name, count])),
+    /** Captures whose endpoint reported tokens, and their sums. */
+    usage,
+    /** With the first places. */
+    notes: notes.sorted().map(({ name, ...counted }) => ({ note: name, ...counted })),
+    /** By scorer, the captures that it applies to, and the others by the reason. */
+    scorers,
+    cost: estimator.result(),
+  });
+  return { add, report };
 }
 
 const formatOf = (format: string, wireFormat: string | undefined) => ({
@@ -230,29 +201,31 @@ const formatOf = (format: string, wireFormat: string | undefined) => ({
   ...{ captures: 0, streamed: 0, errorReplies: 0 },
 });
 
+/** What is done about a capture. */
 interface Work {
   name: string;
   of(): string | undefined;
 }
 
-/** Why a scorer does not apply to the capture, or `undefined`, for each of them. */
-const reasonsOf = (capture: Capture, scorers: readonly Scorer[]): Work[] =>
-  scorers.map((scorer) => ({
-    name: scorer.name,
-    of: () => {
+/**
+ * Says why each scorer does not apply to a capture, or `undefined`. All is done within the time of one capture: to watch the time
+ * takes longer than most of the work.
+ */
+function reasonsOf(capture: Capture, scorers: readonly Scorer[], ...more: Work[]): ReturnType<Work['of']>[] {
+  const work = scorers.map((scorer): Work => {
+    const of = (): string | undefined => {
       const scored = scorer.kind === 'code' ? scorer.score(capture) : applicability(capture, scorer);
       return 'notJudgeable' in scored ? scored.notJudgeable : undefined;
-    },
-  }));
-
-/** Does all of it within the time of one capture: to watch the time takes longer than most of the work. */
-const eachOn = (capture: Capture, work: readonly Work[]): ReturnType<Work['of']>[] =>
-  eachWithin(
+    };
+    return { name: scorer.name, of };
+  });
+  return eachWithin(
     timeOf(capture),
-    work,
+    [...work, ...more],
     ({ of }) => of(),
     (_, fault) => fault,
   );
+}
 
 // -------------------------------------------------------------------------------------------------------- one line
 // Its trace, or the reason why it is quarantined.
@@ -280,7 +253,7 @@ function describeLine(line: OfflineLine, settings: CommandSettings, scorers: rea
   const { capture, raw } = line;
   const endpointName = settings.SAGEMAKER_ENDPOINT_NAME ?? (endpointIn(key) || 'my-endpoint');
   const { traceId: _, ...trace } = buildTrace(capture, raw, { experimentId: '', endpointName });
-  const reasons = eachOn(capture, reasonsOf(capture, scorers));
+  const reasons = reasonsOf(capture, scorers);
   const asked = scorers.filter((scorer, index) => isJudgeScorer(scorer) && reasons[index] === undefined);
   return {
     ...facts,
