@@ -2,7 +2,7 @@
 
 import { columnsOf, durationText, singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
 import { hasEnded, type RunProgress } from '../operate/run-progress.ts';
-import { some, whole } from './output.ts';
+import { dollars, some, whole } from './output.ts';
 import { joinFitting, shareBar, startProgress } from './progress.ts';
 
 /** Shows what is followed on a stream. */
@@ -40,8 +40,6 @@ export class FollowPace {
 
 const sum = (runs: readonly RunProgress[], of: (run: RunProgress) => number): number =>
   runs.reduce((total, run) => total + of(run), 0);
-
-const dollars = (usd: number): string => `$${usd.toFixed(usd < 10 ? 4 : 2)}`;
 
 const MAX_BAR = 20;
 

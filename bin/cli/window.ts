@@ -54,9 +54,6 @@ export const hourBefore = (text: string, nowMs: number): number =>
 
 /** Returns a window of whole hours. @throws PermanentError `InvalidTime` */
 export function hoursOf(from: string, to: string | undefined, nowMs: number): TimeWindow {
-  const fromMs = hourBefore(from, nowMs);
-  const toMs = Math.ceil((to === undefined ? nowMs : instantMs(to, nowMs)) / HOUR_MS) * HOUR_MS;
-  if (fromMs < toMs) return { fromMs, toMs };
-  const facts = { got: `${from} to ${to ?? 'now'}`, expected: 'a window that ends after it starts' };
-  throw new PermanentError('InvalidTime', 'The window is empty', facts);
+  const { fromMs = nowMs, toMs = nowMs } = windowOfFlags({ from, to }, nowMs);
+  return { fromMs: Math.floor(fromMs / HOUR_MS) * HOUR_MS, toMs: Math.ceil(toMs / HOUR_MS) * HOUR_MS };
 }

@@ -18,7 +18,7 @@ import {
 import { type GatePlan, planGate } from '../../src/replay/gate/plan.ts';
 import type { Threshold } from '../../src/replay/gate/thresholds.ts';
 import type { Pilot } from '../../src/replay/gate/unchanged.ts';
-import { Page, print, type TextOptions } from '../cli/output.ts';
+import { dollars, Page, print, type TextOptions } from '../cli/output.ts';
 import { openStorage } from '../cli/storage.ts';
 import type { CompareFlags } from './compare.ts';
 import { commandSettings } from './settings.ts';
@@ -153,8 +153,6 @@ async function costOf(
   return judgeCost(commandSettings({ BEDROCK_MODEL_ID: model }), asked, await sizedPairs(run, tokens));
 }
 
-const usd = (amount: number): string => `$${amount < 0.1 ? amount.toPrecision(2) : amount.toFixed(2)}`;
-
 function planText({ thresholds, requests, captures }: GatePlan, judge: JudgeCost | undefined, out: TextOptions) {
   const page = new Page(out);
   page.add(
@@ -183,7 +181,7 @@ function judgeText({ pairs, usdPerPair, usd: total, model, basis }: JudgeCost): 
     usdPerPair === null
       ? 'the price is unknown'
       : pairs === null || total === null
-        ? `${usd(usdPerPair)} per pair`
-        : `${pairs} pairs × ${usd(usdPerPair)} = ${usd(total)}`;
+        ? `${dollars(usdPerPair)} per pair`
+        : `${pairs} pairs × ${dollars(usdPerPair)} = ${dollars(total)}`;
   return `The judge would cost: ${cost}. ${model}: ${basis}.`;
 }

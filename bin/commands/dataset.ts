@@ -13,7 +13,6 @@ import { EXIT, notice, print, some } from '../cli/output.ts';
 import { windowFrom, windowOfFlags } from '../cli/window.ts';
 import {
   datasetRecord,
-  type MissingCapture,
   readDatasetCaptures,
   type Selection,
   selectTraces,
@@ -51,17 +50,7 @@ Examples:
   inference-monitor dataset --tag status_code=503 --out errors.jsonl`;
 
 /** What `--json` prints. */
-export interface DatasetReport {
-  file: string;
-  /** Lines in the file. */
-  captures: number;
-  /** Older traces meet the conditions, too, which `--limit` leaves out. */
-  more: boolean;
-  /** Selected traces that have no line in it. */
-  missing: MissingCapture[];
-  /** MLflow's evaluation dataset, with `--name`. */
-  dataset?: { id: string; name: string; inserted: number; updated: number };
-}
+export type DatasetReport = Awaited<ReturnType<typeof makeDataset>>;
 
 export default command('dataset', OPTIONS, HELP, (flags) =>
   withMlflow(flags, async (opened) => {
@@ -74,7 +63,7 @@ export default command('dataset', OPTIONS, HELP, (flags) =>
 );
 
 /** @throws PermanentError `NothingSelected`, `FileExists`, `MlflowDatasetsMissing`, `UnknownName`, `InvalidTime` */
-async function makeDataset(flags: DatasetFlags, opened: OpenedMlflow): Promise<DatasetReport> {
+async function makeDataset(flags: DatasetFlags, opened: OpenedMlflow) {
   const { out, name } = flags;
   const { mlflow, experiment, settings } = opened;
   const selection = selectionOf(flags, opened);
@@ -112,9 +101,17 @@ async function makeDataset(flags: DatasetFlags, opened: OpenedMlflow): Promise<D
     await fill(1);
     return without;
   });
-  const dataset = datasetId === undefined ? undefined : { id: datasetId, ...filled, name: name ?? '' };
-  const captures = selected.length - missing.length;
-  return { file: out, captures, more: found.length > selected.length, missing, dataset };
+  return {
+    file: out,
+    /** Lines in the file. */
+    captures: selected.length - missing.length,
+    /** Older traces meet the conditions, too, which `--limit` leaves out. */
+    more: found.length > selected.length,
+    /** Selected traces that have no line in it. */
+    missing,
+    /** MLflow's evaluation dataset, with `--name`. */
+    dataset: datasetId === undefined ? undefined : { id: datasetId, name: name ?? '', ...filled },
+  };
 }
 
 /** Records may have megabytes, and MLflow reads a request as a whole. */

@@ -6,12 +6,11 @@ import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer } from '../../src/judge/types.ts';
 import { type LabelPicks, pickedFilter, pickLabels } from '../../src/quality/calibration/pick-labels.ts';
 import { queueName } from '../../src/quality/calibration/review-queue.ts';
-import { experimentOptions, filterOption, mlflowSettings } from '../cli/mlflow.ts';
+import { filterOption, mlflowOptions, withMlflow } from '../cli/mlflow.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
-import { jsonOption, Page, percent, print, type TextOptions } from '../cli/output.ts';
+import { Page, percent, print, type TextOptions } from '../cli/output.ts';
 import { windowFrom, windowOfFlags } from '../cli/window.ts';
-import { progress, sayLeftOut, withExperiment } from './calibration-data.ts';
-import { commandSettings } from './settings.ts';
+import { progress, sayLeftOut } from './calibration-data.ts';
 
 /** One of each verdict at least; more than this are not labelled before the next call. */
 const [FEWEST, MOST] = [2, 5000];
@@ -21,8 +20,7 @@ const OPTIONS = options(
   option('--next <count>', 'traces that are to wait for a label, per scorer', parsed(numbers.from(FEWEST, MOST), 50)),
   ...windowFrom('7d'),
   filterOption(),
-  ...experimentOptions(),
-  jsonOption('print what was picked as JSON'),
+  ...mlflowOptions('print what was picked as JSON'),
 );
 
 const HELP = `
@@ -34,13 +32,12 @@ Examples:
   inference-monitor label --next 50 --scorer safety refusal --from 2026-11-20`;
 
 export default command('label', OPTIONS, HELP, async (flags) => {
-  const settings = commandSettings(mlflowSettings(flags));
-  const scorers = activeScorers(settings).filter(isJudgeScorer);
-  const names = scorers.map(({ name }) => name);
-  checkNames('LLM scorer', flags.scorer, names);
-  const chosen = scorers.filter(({ name }) => flags.scorer.includes(name)).map(withPass);
   const window = windowOfFlags(flags);
-  await withExperiment(settings, async (mlflow, experiment) => {
+  await withMlflow(flags, async ({ mlflow, experiment, settings }) => {
+    const scorers = activeScorers(settings).filter(isJudgeScorer);
+    const names = scorers.map(({ name }) => name);
+    checkNames('LLM scorer', flags.scorer, names);
+    const chosen = scorers.filter(({ name }) => flags.scorer.includes(name)).map(withPass);
     const all: LabelPicks[] = [];
     for (const scorer of chosen) {
       const query = { experimentId: experiment.id, filter: flags.filter, shadow: settings.SHADOW_VARIANTS, ...window };

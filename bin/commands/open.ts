@@ -109,14 +109,15 @@ const OPENERS: Partial<Record<NodeJS.Platform, [string, ...string[]]>> = {
 };
 
 /** Whether a person is at the terminal, on a machine that can show a browser. */
-const hasBrowser = (env: NodeJS.ProcessEnv = process.env): boolean =>
-  process.stdout.isTTY === true &&
-  process.platform in OPENERS &&
-  (process.platform !== 'linux' || Boolean(env.DISPLAY || env.WAYLAND_DISPLAY || env.WSL_DISTRO_NAME));
+const hasBrowser = (): boolean => {
+  const { DISPLAY, WAYLAND_DISPLAY, WSL_DISTRO_NAME } = process.env;
+  const isShown = process.platform !== 'linux' || Boolean(DISPLAY || WAYLAND_DISPLAY || WSL_DISTRO_NAME);
+  return process.stdout.isTTY === true && isShown;
+};
 
 /** Starts the browser and does not wait for it. @returns whether it could be started */
-async function openInBrowser(url: string, openers = OPENERS): Promise<boolean> {
-  const [program, ...args] = openers[process.platform] ?? [];
+async function openInBrowser(url: string): Promise<boolean> {
+  const [program, ...args] = OPENERS[process.platform] ?? [];
   if (program === undefined) return false;
   const browser = spawn(program, [...args, url], { detached: true, stdio: 'ignore' });
   browser.unref();

@@ -21,7 +21,7 @@ import { openStorage } from '../cli/storage.ts';
 import { windowOfFlags } from '../cli/window.ts';
 import type { ReplayFlags } from './replay.ts';
 import { prepareDirectory, releaseDirectory } from './replay-directory.ts';
-import { ReplayStack } from './replay-stack.ts';
+import { type ReplayStack, replayStack } from './replay-stack.ts';
 import { targetOf } from './replay-target.ts';
 import { dryRunText, longWarning, replayAsJson, resultText, showReplay } from './replay-text.ts';
 
@@ -58,7 +58,7 @@ export async function performReplay(source: string, given: ReplayFlags, options:
   const flags = { ...given, options };
   // A dry run checks the URL as well, without reading the secret.
   const named = !flags.dryRun || flags.url !== undefined;
-  const stack = new ReplayStack(flags);
+  const stack = replayStack(flags);
   const found = named
     ? await targetOf(flags.dryRun ? { ...flags, headersSecret: undefined } : flags, stack.mark)
     : undefined;

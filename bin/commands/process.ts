@@ -10,19 +10,18 @@ import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { comeBack, inputOptions, reportRuns, runOptions, startAndFollow } from '../cli/follow-and-report.ts';
 import { followDisplay } from '../cli/follow-display.ts';
 import { unlessInterrupted } from '../cli/interruption.ts';
-import { argument, command, type FlagsOf, option, options } from '../cli/options.ts';
+import { argument, command, type FlagsOf, options } from '../cli/options.ts';
 import { megabytes, notice, print, some } from '../cli/output.ts';
 import { commandText } from '../cli/run-text.ts';
 import { type DeployedStack, stackOptions, withStack } from '../cli/stack.ts';
-import { windowOfFlags } from '../cli/window.ts';
+import { windowOfFlags, windowOptions } from '../cli/window.ts';
 import { captureSource, planUpload, type StackCaptures, type UploadPlan } from '../operate/capture-source.ts';
 import { processFiles, putCaptures } from '../operate/process-files.ts';
 import type { RunProgress } from '../operate/run-progress.ts';
 
 const OPTIONS = options(
   argument('[source]', 'captures in S3, or a file or a folder'),
-  option('--from <time>', 'captures from this time on'),
-  option('--to <time>', 'captures before this time'),
+  ...windowOptions(),
   ...runOptions(),
   ...stackOptions(),
 );

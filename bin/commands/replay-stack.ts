@@ -2,56 +2,53 @@
 import type { Marks } from '../../src/replay/marks/believe.ts';
 import type { DeployedStack, StackFlags } from '../cli/stack.ts';
 
-export class ReplayStack {
-  /** The registration of this replay; without an id, its requests count as traffic. */
-  readonly mark: { id?: string } = {};
-  readonly #flags: StackFlags;
-  #opened: Promise<DeployedStack> | undefined;
-  #hasWarned = false;
+export type ReplayStack = ReturnType<typeof replayStack>;
 
-  constructor(flags: StackFlags) {
-    this.#flags = flags;
-  }
+export function replayStack(flags: StackFlags) {
+  /** The registration of this replay; without an id, its requests count as traffic. */
+  const mark: { id?: string } = {};
+  let opened: Promise<DeployedStack> | undefined;
+  const open = (): Promise<DeployedStack> => {
+    opened ??= import('../cli/stack.ts').then(({ openStack }) => openStack(flags));
+    return opened;
+  };
 
   /** Registers the run, and again each day. If that is not possible, it says so on standard error. */
-  async register(run: string): Promise<void> {
+  async function register(run: string): Promise<void> {
     const { MARK_MS, registerReplay } = await import('../../src/replay/marks/register.ts');
-    const register = async (): Promise<void> => {
+    const registered = async (): Promise<void> => {
       try {
-        const { storage, outputs } = await this.#open();
-        this.mark.id = (await registerReplay(storage, outputs.workBucket, { run, atMs: Date.now() })).id;
+        const { storage, outputs } = await open();
+        mark.id = (await registerReplay(storage, outputs.workBucket, { run, atMs: Date.now() })).id;
       } catch (error) {
         console.error(`The requests of this replay count as traffic of the endpoint: ${(error as Error).message}`);
       }
     };
-    await register();
-    setInterval(register, MARK_MS).unref();
+    await registered();
+    setInterval(registered, MARK_MS).unref();
   }
 
   /** Returns what tells the requests of earlier replays in a file. What cannot be looked up counts as traffic. */
-  marks(): Pick<Marks, 'isLeftOut'> {
-    let marks: Promise<Marks> | undefined;
-    const open = async (): Promise<Marks> => {
+  function marks(): Pick<Marks, 'isLeftOut'> {
+    let found: Promise<Marks> | undefined;
+    const find = async (): Promise<Marks> => {
       const { Marks } = await import('../../src/replay/marks/believe.ts');
-      const { storage, outputs } = await this.#open();
+      const { storage, outputs } = await open();
       return new Marks(storage, outputs.workBucket);
     };
     return {
       isLeftOut: async (claim) => {
-        marks ??= open();
-        return marks.then((known) => known.isLeftOut(claim)).catch((error: Error) => this.#warn(error));
+        found ??= find();
+        return found.then((known) => known.isLeftOut(claim)).catch((error: Error) => warn(error));
       },
     };
   }
 
-  #open(): Promise<DeployedStack> {
-    this.#opened ??= import('../cli/stack.ts').then(({ openStack }) => openStack(this.#flags));
-    return this.#opened;
-  }
-
-  #warn({ message }: Error): false {
-    if (!this.#hasWarned) console.error(`Captures that claim to be requests of replays are replayed too: ${message}`);
-    this.#hasWarned = true;
+  let hasWarned = false;
+  function warn({ message }: Error): false {
+    if (!hasWarned) console.error(`Captures that claim to be requests of replays are replayed too: ${message}`);
+    hasWarned = true;
     return false;
   }
+  return { mark, register, marks };
 }

@@ -1,6 +1,6 @@
 /** Creates the target from the options of the command line. */
-import { readFile } from 'node:fs/promises';
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { readText } from '../../src/core/errors/read-text.ts';
 import { parseHeaders, secretHeaders } from '../../src/replay/targets/headers.ts';
 import { CHATS, type Target } from '../../src/replay/targets/target.ts';
 import type { TargetFlags } from './replay.ts';
@@ -53,19 +53,9 @@ async function headersOf(flags: TargetFlags): Promise<Record<string, string>> {
     // Header names are case-insensitive.
     for (const [name, value] of Object.entries(more)) headers.set(name.toLowerCase(), [name, value]);
   };
-  if (flags.headersFile !== undefined) {
-    add(parseHeaders(await readHeadersFile(flags.headersFile), flags.headersFile));
-  }
+  const { headersFile: file } = flags;
+  if (file !== undefined) add(parseHeaders(readText(file, 'The headers file'), file));
   if (flags.headersSecret !== undefined) add(await secretHeaders(flags.headersSecret));
   add(parseHeaders(flags.header.join('\n'), '--header'));
   return Object.fromEntries(headers.values());
-}
-
-async function readHeadersFile(path: string): Promise<string> {
-  try {
-    return await readFile(path, 'utf8');
-  } catch (error) {
-    const facts = { got: (error as Error).message, expected: 'a readable file with headers (--headers-file)' };
-    throw new PermanentError('InvalidHeader', 'The headers file cannot be read', facts, error);
-  }
 }

@@ -3,12 +3,11 @@ import { durationText, singleLine, tableLines } from '../../src/core/text/termin
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
 import { instantText, notice, Page, print, type TextOptions, whole } from '../cli/output.ts';
 import { stackOptions, withStack } from '../cli/stack.ts';
-import { windowOfFlags } from '../cli/window.ts';
+import { windowOfFlags, windowOptions } from '../cli/window.ts';
 import { LISTED_STATUSES, type ListedReplay, type ListedRun, listReplays, listRuns } from '../operate/run-report.ts';
 
 const OPTIONS = options(
-  option('--from <time>', 'runs that started from this time on'),
-  option('--to <time>', 'runs that started before this time'),
+  ...windowOptions(),
   option('--status <status>', 'only these', { choices: LISTED_STATUSES }),
   option('--limit <count>', 'how many to list', parsed(numbers.count, 20)),
   option('--replays', 'cloud replays instead of monitoring runs'),

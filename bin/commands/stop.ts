@@ -13,6 +13,7 @@ import { EXIT, notice, print } from '../cli/output.ts';
 import { nextSteps } from '../cli/run-text.ts';
 import { type DeployedStack, machinesOf, runArgument, type StackFlags, stackOptions, withStack } from '../cli/stack.ts';
 import { type FoundExecution, findExecution } from '../operate/executions.ts';
+import { hasEnded } from '../operate/run-progress.ts';
 import { type RunReport, readRunReport } from '../operate/run-report.ts';
 
 /** What `--json` prints. `status` is that of the execution, as Step Functions names it. */
@@ -45,16 +46,14 @@ const CAUSE = 'inference-monitor stop';
 
 // ----------------------------------------------------------------------------------------------------------- a run
 
-async function stopRun(stack: DeployedStack, { executionArn }: FoundExecution, flags: StackFlags, say: Say) {
+async function stopRun(stack: DeployedStack, { executionArn, status }: FoundExecution, flags: StackFlags, say: Say) {
   const { clients, outputs } = stack;
-  const find = (): Promise<FoundExecution> => findExecution(clients.sfn, machinesOf(stack), executionArn);
-  const before = await find();
-  const isRunning = before.status === 'RUNNING' || before.status === 'PENDING_REDRIVE';
+  const isRunning = !hasEnded({ status });
   if (isRunning) {
     await clients.sfn.send(new StopExecutionCommand({ executionArn, error: 'RunStopped', cause: CAUSE }));
   }
   // It may have ended just before.
-  const found = await find();
+  const found = await findExecution(clients.sfn, machinesOf(stack), executionArn);
   const report = await readRunReport(clients, outputs.workBucket, found);
   const why = report.error ? ` (${report.error.name})` : '';
   if (found.status === 'ABORTED' && isRunning) for (const line of stoppedLines(report)) say(line);

@@ -31,7 +31,7 @@ describe('progressText', () => {
   test('has all facts in a pipe, and no bar', () => {
     expect(progressText([progress()], 40, 100_000)).toBe(
       'files-2026-11-20T10-00-00-0a1b2c3d4e5f6071: 4,000 of 12,000 lines, 1 chunk failing, about 3 min 20 s left, 1 min 40 s, ' +
-        '$1.2500 of about $3.7500, 40 lines/s, 10 of 30 chunks',
+        '$1.25 of about $3.75, 40 lines/s, 10 of 30 chunks',
     );
   });
 
