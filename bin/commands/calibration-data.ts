@@ -9,7 +9,6 @@ import { packagePath } from '../../src/core/process/package-folder.ts';
 import { checkNames } from '../../src/core/values/nearest.ts';
 import { cascadeOf } from '../../src/judge/connect.ts';
 import { judgeModels, judgeName } from '../../src/judge/judge-id.ts';
-import { priceOptions, requireKnownPrice } from '../../src/judge/pricing/prices.ts';
 import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer, Scorer } from '../../src/judge/types.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
@@ -30,6 +29,7 @@ import {
   type WindowLabels,
 } from '../../src/quality/calibration/window-labels.ts';
 import type { TimeWindow } from '../../src/quality/counts-store.ts';
+import { requireJudge } from '../cli/judge-access.ts';
 import { notice, some } from '../cli/output.ts';
 import type { CalibrateFlags } from './calibrate.ts';
 import type { CommandSettings } from './settings.ts';
@@ -78,7 +78,7 @@ async function judgeItems(
   if (open.length === 0) return calibrationReport({ source, scorers, pairs: given, unanswered: [] });
   const budgetUsd = budget === 0 ? undefined : budget;
   const models = judgeModels(settings);
-  for (const model of models) requireKnownPrice(model, budgetUsd, priceOptions(settings));
+  await requireJudge(settings, budget);
   const judge = cascadeOf(settings);
   // If production asks scorers one by one, verdicts do not depend on other scorers, so asking the labeled ones is enough.
   const ask = settings.JUDGE_CALLS === 'separate' ? 'labelled' : asking;

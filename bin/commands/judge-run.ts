@@ -8,7 +8,6 @@ import { cascadeOf } from '../../src/judge/connect.ts';
 import { createJudgeOver } from '../../src/judge/judge-capture.ts';
 import { judgeModels, judgeName } from '../../src/judge/judge-id.ts';
 import { expectedCalls } from '../../src/judge/pricing/estimate.ts';
-import { priceOptions, requireKnownPrice } from '../../src/judge/pricing/prices.ts';
 import { isCodeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import { canFail } from '../../src/judge/scorers/values.ts';
 import { standInTransport } from '../../src/judge/stand-in/transport.ts';
@@ -17,6 +16,7 @@ import { OwnLimit } from '../../src/limits/spending-limit.ts';
 import { CAPTURE_FILES } from '../../src/replay/source/open-source.ts';
 import type { SourceFile } from '../../src/replay/source/types.ts';
 import { confirmed } from '../cli/confirm.ts';
+import { requireJudge } from '../cli/judge-access.ts';
 import { dollars, notice, some } from '../cli/output.ts';
 import { bar, startProgress } from '../cli/progress.ts';
 import { type OfflineLine, offlineLines, openCaptures } from '../offline/capture-files.ts';
@@ -161,8 +161,7 @@ async function agreed(
   { settings, flags: { budget, yes } }: Asked,
   judge: Judge,
 ): Promise<number | undefined> {
-  const models = judgeModels(settings);
-  for (const model of models) requireKnownPrice(model, budget, priceOptions(settings), '--budget 0');
+  await requireJudge(settings, budget);
   let found = 0;
   let likely: number | null = 0;
   let most: number | null = 0;
@@ -177,7 +176,7 @@ async function agreed(
   const cap = budget === 0 ? most : Math.min(budget, most ?? budget);
   const limit = budget === 0 ? 'without a limit (--budget 0)' : `and never more than ${dollars(budget)} (--budget)`;
   const cost = most === 0 ? 'it costs nothing' : `about ${dollars(likely)}, ${limit}`;
-  notice(`Asking ${models.map(judgeName).join(' behind ')} about ${some(found, 'capture')}: ${cost}.`);
+  notice(`Asking ${judgeModels(settings).map(judgeName).join(' behind ')} about ${some(found, 'capture')}: ${cost}.`);
   const ask = `This may cost ${cap === null ? 'an unknown amount' : `up to ${dollars(cap)}`}. Go on?`;
   return (cap !== null && cap <= CONFIRM_USD) || (await confirmed(ask, yes)) ? found : undefined;
 }

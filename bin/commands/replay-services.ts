@@ -1,44 +1,28 @@
 /** Connects replays and comparisons to the judge and to MLflow, with the same settings as the pipeline. */
-import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { traceIdOf } from '../../src/captures/trace/ids.ts';
-import { PermanentError, toNamedError } from '../../src/core/errors/errors.ts';
 import { judgeOf } from '../../src/judge/connect.ts';
-import { parseJudgeId } from '../../src/judge/judge-id.ts';
-import { priceOptions, requireKnownPrice } from '../../src/judge/pricing/prices.ts';
 import { OwnLimit } from '../../src/limits/spending-limit.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { findExperiment } from '../../src/mlflow/experiments.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import type { JudgeSettings } from '../../src/replay/compare/judge-replies.ts';
 import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/options.ts';
+import { requireJudge } from '../cli/judge-access.ts';
 import type { ReplayFlags } from './replay.ts';
 import { commandSettings } from './settings.ts';
 
 /**
  * Connects to the judge that compares replies. `--judge-model` overrules BEDROCK_MODEL_ID.
  *
- * @throws PermanentError `InvalidSettings`, `InvalidJudge`, `JudgePriceUnknown`, `JudgeCredentialsMissing`
+ * @throws PermanentError `InvalidSettings`, and those of `requireJudge`
  */
 export async function connectPairwiseJudge({
   judgeModel,
-  budget: most = DEFAULT_JUDGE_BUDGET_USD,
+  budget = DEFAULT_JUDGE_BUDGET_USD,
 }: Partial<Pick<ReplayFlags, 'judgeModel' | 'budget'>>): Promise<JudgeSettings> {
   const settings = commandSettings({ BEDROCK_MODEL_ID: judgeModel });
-  const budget = most === 0 ? undefined : most;
-  requireKnownPrice(settings.BEDROCK_MODEL_ID, budget, priceOptions(settings));
-  await requireCredentials(settings.BEDROCK_MODEL_ID);
-  return { judge: judgeOf(settings), ...(budget !== undefined && { limit: new OwnLimit(budget) }) };
-}
-
-/** Fails before anything is sent, rather than when the first pair is judged. */
-async function requireCredentials(model: string): Promise<void> {
-  if (parseJudgeId(model).scheme === 'openai' || process.env.AWS_BEARER_TOKEN_BEDROCK) return;
-  try {
-    await defaultProvider()();
-  } catch (error) {
-    const facts = { got: toNamedError(error).name, expected: 'AWS credentials, or another judge (--judge-model)' };
-    throw new PermanentError('JudgeCredentialsMissing', 'There are no AWS credentials for the judge', facts, error);
-  }
+  await requireJudge(settings, budget, [settings.BEDROCK_MODEL_ID]);
+  return { judge: judgeOf(settings), ...(budget > 0 && { limit: new OwnLimit(budget) }) };
 }
 
 /** Connects to MLflow. Default of the experiment: that of the captures, with the suffix `-replays`. @throws errors of the server */

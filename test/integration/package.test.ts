@@ -39,7 +39,8 @@ test('is small, needs no other package, and has no sources', () => {
   expect(globSync('{*,@*/*}/package.json', { cwd: modules })).toEqual(['sagemaker-inference-monitor/package.json']);
   const names = files.map(({ parentPath, name }) => join(parentPath, name));
   expect(names.filter((name) => /\.ts$|ministack|stand-in/.test(name) && !name.endsWith('.d.ts'))).toEqual([]);
-  for (const file of ['LICENSE', 'README.md', '.env.example', 'dist/THIRD-PARTY-NOTICES', 'docs/commands.md']) {
+  const others = ['docs/commands.md', 'examples/captures/README.md', 'examples/rollback/deployment-config.json'];
+  for (const file of ['LICENSE', 'README.md', '.env.example', 'dist/THIRD-PARTY-NOTICES', ...others]) {
     expect(existsSync(join(own, file))).toBe(true);
   }
 });

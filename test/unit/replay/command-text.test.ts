@@ -1,6 +1,7 @@
 /** The output of the replay command. */
 import { connectPairwiseJudge } from '../../../bin/commands/replay-services.ts';
 import { clock, dryRunText, longWarning } from '../../../bin/commands/replay-text.ts';
+import { awsFailure } from '../../../src/core/errors/aws-failures.ts';
 import { durationText } from '../../../src/core/text/terminal-text.ts';
 import { PLAIN } from '../../../src/quality/rates-text.ts';
 
@@ -38,15 +39,16 @@ test('a dry run without captures explains the expected files', () => {
   );
 });
 
-test('rejects a judge without credentials before anything is sent', async () => {
+test('rejects a judge without a region or credentials before anything is sent', async () => {
   const before = { ...process.env };
   for (const name of Object.keys(process.env)) if (name.startsWith('AWS_')) delete process.env[name];
   const none = { AWS_EC2_METADATA_DISABLED: 'true', AWS_CONFIG_FILE: '/none', AWS_SHARED_CREDENTIALS_FILE: '/none' };
   Object.assign(process.env, none, { AWS_REGION: 'eu-west-1', DOTENV_CONFIG_PATH: '/none' });
   try {
-    await expect(connectPairwiseJudge({ budget: 20 })).rejects.toMatchObject({
-      name: 'JudgeCredentialsMissing',
-    });
+    const connected = (): Promise<unknown> => connectPairwiseJudge({ budget: 20 }).catch(awsFailure);
+    expect(await connected()).toMatchObject({ name: 'AwsCredentialsMissing' });
+    delete process.env.AWS_REGION;
+    expect(await connected()).toMatchObject({ name: 'AwsRegionMissing' });
   } finally {
     process.env = before;
   }
