@@ -7,7 +7,7 @@ import { joinFitting, shareBar, startProgress } from './progress.ts';
 
 /** Shows what is followed on a stream. */
 export function followDisplay(output: NodeJS.WriteStream, progress = startProgress(output)) {
-  const pace = new FollowPace();
+  const pace = followPace();
   const isTerminal = output.isTTY === true;
   const log = (line: string): void => {
     const width = isTerminal ? columnsOf(output) : Number.POSITIVE_INFINITY;
@@ -19,23 +19,21 @@ export function followDisplay(output: NodeJS.WriteStream, progress = startProgre
     look(runs: readonly RunProgress[]) {
       for (const { name, news } of runs) for (const line of news) log(runs.length > 1 ? `${name}: ${line}` : line);
       const width = isTerminal ? columnsOf(output) - 1 : undefined;
-      progress.show(progressText(runs, pace.add(runs, Date.now()), Date.now(), width));
+      progress.show(progressText(runs, pace(runs, Date.now()), Date.now(), width));
     },
     end: () => progress.end(),
   };
 }
 
-/** Lines a second since the first ones were done: the time before them was the functions' start. */
-export class FollowPace {
-  #base: { atMs: number; lines: number } | undefined;
-
-  /** @returns `undefined` until it is known */
-  add(runs: readonly RunProgress[], nowMs: number): number | undefined {
+/** Tells lines a second since the first ones were done: the time before them was the functions' start. */
+export function followPace() {
+  let base: { atMs: number; lines: number } | undefined;
+  return (runs: readonly RunProgress[], nowMs: number): number | undefined => {
     const lines = sum(runs, (run) => run.lines);
-    if (lines > 0) this.#base ??= { atMs: nowMs, lines };
-    if (this.#base === undefined || lines === this.#base.lines) return undefined;
-    return (lines - this.#base.lines) / ((nowMs - this.#base.atMs) / 1_000);
-  }
+    if (lines > 0) base ??= { atMs: nowMs, lines };
+    if (base === undefined || lines === base.lines) return undefined;
+    return (lines - base.lines) / ((nowMs - base.atMs) / 1_000);
+  };
 }
 
 const sum = (runs: readonly RunProgress[], of: (run: RunProgress) => number): number =>

@@ -199,10 +199,10 @@ const isWholeSchedule = (options: ReplayOptions): boolean =>
 
 /** Connects to the judge and MLflow before the first request, so that an unreachable one costs nothing. */
 async function connectServices(flags: ReplayFlags) {
-  const services = flags.judge || flags.mlflow ? await import('./replay-services.ts') : undefined;
-  const judge = flags.judge ? await services?.connectPairwiseJudge(flags) : undefined;
-  const mlflow = flags.mlflow ? await services?.connectReplayMlflow(flags) : undefined;
-  return { judge, mlflow };
+  if (!flags.judge && !flags.mlflow) return {};
+  const { connectPairwiseJudge, connectReplayMlflow } = await import('./replay-services.ts');
+  const judge = flags.judge ? await connectPairwiseJudge(flags) : undefined;
+  return { judge, mlflow: flags.mlflow ? await connectReplayMlflow(flags) : undefined };
 }
 
 /** Compares, reports and publishes, prints the figures, and sets the exit code. */
