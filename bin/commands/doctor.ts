@@ -80,12 +80,8 @@ export function diagnosisText({ findings, counts }: Diagnosis, options: TextOpti
     if (own.length === 0) return [];
     return [options.style('bold', heading), ...own.flatMap((each) => block(each, options)), ''];
   });
-  const { ok, warning, error, unknown } = counts;
-  const sums = [
-    ok > 0 && `${ok} ok`,
-    warning > 0 && some(warning, 'warning'),
-    error > 0 && some(error, 'error'),
-    unknown > 0 && `${unknown} unknown`,
-  ].filter(Boolean);
+  const sums = Object.entries(counts)
+    .filter(([, count]) => count > 0)
+    .map(([level, count]) => (level === 'ok' || level === 'unknown' ? `${count} ${level}` : some(count, level)));
   return `${[...groups, sums.join(', ')].join('\n')}\n`;
 }

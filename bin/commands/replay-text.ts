@@ -13,7 +13,7 @@ import { durationSeconds } from '../../src/replay/results/summary.ts';
 import type { SendProgress } from '../../src/replay/send/job.ts';
 import { CAPTURE_FILES } from '../../src/replay/source/open-source.ts';
 import { type ReplayResult, unsentWarning } from '../../src/replay/to-directory.ts';
-import { Page, type TextOptions, whole } from '../cli/output.ts';
+import { dollars, Page, type TextOptions, whole } from '../cli/output.ts';
 import { joinFitting, shareBar, startProgress } from '../cli/progress.ts';
 
 /** The captured lines that are not sent, by reason. */
@@ -131,9 +131,7 @@ function addFigures(page: Page, { results: { stats, skippedReasons }, outcome }:
 /** @param judgeUsd cost of the judge; `null`: its price is unknown; `undefined`: it was not asked */
 export function addQuality(page: Page, quality: Quality, judgeUsd: number | null | undefined): void {
   for (const [name, value] of qualityLines(quality)) page.add(`${name}: ${value}`);
-  if (judgeUsd !== undefined) {
-    page.add(`judge: ${judgeUsd === null ? 'unknown price' : `${judgeUsd.toFixed(4)} dollars`}`);
-  }
+  if (judgeUsd !== undefined) page.add(`judge: ${dollars(judgeUsd)}`);
 }
 
 function addPublished(page: Page, experiment: string, published: Published): void {
@@ -201,14 +199,6 @@ const BAR = 20;
 const ms = (value: number | undefined): string =>
   value === undefined ? '–' : `${value.toFixed(value < 10 ? 1 : 0)} ms`;
 
-/** Formats a duration as `00:05`, from one hour on as `02:36:00`, and from one day on as `274 d 08:30:00`. */
-export function clock(seconds: number): string {
-  const whole = Math.max(0, Math.floor(seconds));
-  const [days, hours] = [Math.floor(whole / 86_400), Math.floor(whole / 3_600) % 24];
-  const parts = [...(whole < 3_600 ? [] : [hours]), Math.floor(whole / 60) % 60, whole % 60];
-  return `${days > 0 ? `${days} d ` : ''}${parts.map((part) => String(part).padStart(2, '0')).join(':')}`;
-}
-
 interface Shown {
   progress: SendProgress;
   stats: RunStats;
@@ -238,7 +228,7 @@ function replayFacts({ progress, stats, total, seconds }: Shown, isTerminal: boo
     ms(stats.distributions.get(metric)?.percentile(percentile));
   const { succeeded, failed, cancelled, errorsByCount } = stats;
   const done = seconds ? elapsed / seconds : all ? sent / all : 0;
-  const time = `${clock(elapsed)}${seconds ? ` / ${clock(seconds)}` : ''}`;
+  const time = `${durationText(elapsed)}${seconds ? ` / ${durationText(seconds)}` : ''}`;
   const [worst] = errorsByCount;
   return [
     `${isTerminal ? `${shareBar(done, BAR)} ` : ''}${time} sent ${sent}${all ? `/${all}` : ''}`,

@@ -1,6 +1,6 @@
 /** The output of the replay command. */
 import { connectPairwiseJudge } from '../../../bin/commands/replay-services.ts';
-import { clock, dryRunText, longWarning } from '../../../bin/commands/replay-text.ts';
+import { dryRunText, longWarning } from '../../../bin/commands/replay-text.ts';
 import { awsFailure } from '../../../src/core/errors/aws-failures.ts';
 import { durationText } from '../../../src/core/text/terminal-text.ts';
 import { PLAIN } from '../../../src/quality/rates-text.ts';
@@ -8,15 +8,14 @@ import { PLAIN } from '../../../src/quality/rates-text.ts';
 const PIPE = { width: Number.POSITIVE_INFINITY, style: PLAIN };
 
 test.each([
-  [0, '0.0 s', '00:00'],
-  [59.94, '59.9 s', '00:59'],
-  [61, '1 min 1 s', '01:01'],
-  [9_366, '2 h 36 min', '02:36:06'],
-  [7_200, '2 h', '02:00:00'],
-  [23_704_230, '274 d 8 h', '274 d 08:30:30'],
-])('formats %d seconds as %s', (seconds, text, live) => {
+  [0, '0.0 s'],
+  [59.94, '59.9 s'],
+  [61, '1 min 1 s'],
+  [9_366, '2 h 36 min'],
+  [7_200, '2 h'],
+  [23_704_230, '274 d 8 h'],
+])('formats %d seconds as %s', (seconds, text) => {
   expect(durationText(seconds)).toBe(text);
-  expect(clock(seconds)).toBe(live);
 });
 
 test('announces a schedule of half an hour or more, and explains how to shorten it', () => {
