@@ -21,7 +21,7 @@ import type { DryRunOutput } from './commands/perform-replay.ts';
 import type { RatesOutput } from './commands/rates.ts';
 import type { ReplayOutput } from './commands/replay-text.ts';
 import type { RunsOutput } from './commands/runs.ts';
-import type { Quarantined } from './commands/show-lines.ts';
+import type { Quarantined } from './commands/show.ts';
 import type { StatusOutput } from './commands/status.ts';
 import type { StopResult } from './commands/stop.ts';
 import type { Diagnosis } from './doctor/diagnose.ts';

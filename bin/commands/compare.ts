@@ -1,4 +1,5 @@
 /** `inference-monitor compare`: compares two replays of the same captures, and can gate a release. */
+import { appendFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { InvalidArgumentError } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
@@ -29,7 +30,6 @@ import {
 import { EXIT, jsonOption, notice, Page, print, type TextOptions } from '../cli/output.ts';
 import { openStorage } from '../cli/storage.ts';
 import { isJudgedWorse, printPlan } from './compare-plan.ts';
-import { withGateFile, writeOutputs } from './gate-flags.ts';
 import { writableDirectory } from './replay-directory.ts';
 import { addQuality } from './replay-text.ts';
 
@@ -233,4 +233,58 @@ function comparisonText(
   for (const line of gate ? gateText(gate) : []) page.add(line);
   page.add(`written: ${written.join('; ')}`);
   return page.text();
+}
+
+// -------------------------------------------------------------------------------------------------------------- gate
+
+/**
+ * Adds what the gate file says. The thresholds of both count. Other flags take precedence over the file.
+ *
+ * @throws PermanentError `GateFileUnreadable`, `InvalidGateFile`
+ */
+async function withGateFile(flags: CompareFlags): Promise<CompareFlags> {
+  if (flags.gate === undefined) return flags;
+  const { readGateFile } = await import('../../src/replay/gate/gate-file.ts');
+  const { thresholds, zeroTolerance, judge } = await readGateFile(flags.gate);
+  return {
+    ...flags,
+    threshold: [...thresholds, ...flags.threshold],
+    zeroTolerance: flags.zeroTolerance ?? zeroTolerance,
+    judge: flags.judge ?? judge !== undefined,
+    judgeModel: flags.judgeModel ?? judge?.model,
+    budget: flags.budget ?? judge?.budgetUsd,
+  };
+}
+
+/**
+ * Writes the outputs. In GitHub Actions the summary is also added to that of the job.
+ *
+ * @param report path of the HTML comparison, if it was written
+ */
+async function writeOutputs(
+  { junit, markdown }: CompareFlags,
+  gate: GateResult,
+  comparison: RunsComparison,
+  report: string | undefined,
+): Promise<void> {
+  const { before, after } = comparison;
+  if (junit !== undefined) {
+    const { junitXml } = await import('../../src/replay/gate/outputs/junit.ts');
+    await writeFile(junit, junitXml(gate, { before: before.run, after: after.run }));
+  }
+  // GitHub Actions sets it to the file of the step's summary.
+  const jobSummary = process.env.GITHUB_STEP_SUMMARY;
+  if (markdown === undefined && !jobSummary) return;
+  const { markdownSummary } = await import('../../src/replay/gate/outputs/markdown.ts');
+  const { replayTraceUrl } = await import('../../src/replay/gate/outputs/junit.ts');
+  const text = markdownSummary(comparison, gate, {
+    traceUrl: ({ requestId }) => replayTraceUrl(after, requestId),
+    report,
+  });
+  if (markdown !== undefined) await writeFile(markdown, text);
+  if (!jobSummary) return;
+  await appendFile(jobSummary, text).catch((error: Error) => {
+    // The gate is decided: a missing summary must not decide it otherwise.
+    notice(`The summary was not added to GITHUB_STEP_SUMMARY: ${error.message}`);
+  });
 }

@@ -74,7 +74,10 @@ async function makeDataset(flags: DatasetFlags, opened: OpenedMlflow) {
   const found = await selectTraces(mlflow.rest, { ...selection, limit: flags.limit + 1 });
   const selected = found.slice(0, flags.limit);
   progress('');
-  checkSelected(selected);
+  if (selected.length === 0) {
+    const expected = 'conditions that a trace of the window meets; MLflow’s page shows what there is';
+    throw new PermanentError('NothingSelected', 'No trace meets the conditions', { got: '0 traces', expected });
+  }
   const filled = { inserted: 0, updated: 0 };
   const waiting: DatasetRecord[] = [];
   const fill = async (least: number): Promise<void> => {
@@ -128,13 +131,6 @@ function selectionOf(flags: DatasetFlags, { mlflow, experiment, settings }: Open
   sayLeftOut({ shadow, filter });
   const query = { experimentId: experiment.id, ...windowOfFlags(flags), shadow, progress: read };
   return { ...query, scorers, verdicts: flags.scorer, limit: flags.limit, ...(filter ? { filter } : {}) };
-}
-
-/** @throws PermanentError `NothingSelected` */
-function checkSelected(selected: readonly unknown[]): void {
-  if (selected.length > 0) return;
-  const expected = 'conditions that a trace of the window meets; MLflow’s page shows what there is';
-  throw new PermanentError('NothingSelected', 'No trace meets the conditions', { got: '0 traces', expected });
 }
 
 /** MLflow's filter has no escape for a quote. @throws PermanentError `InvalidTag` */

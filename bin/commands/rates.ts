@@ -1,11 +1,13 @@
 /** `inference-monitor rates`: how good the endpoint is, how sure that is, and what has changed. */
 import type { Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { checkNames } from '../../src/core/values/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
+import { type RebuiltCounts, rebuildCounts } from '../../src/monitoring/rebuild-counts.ts';
 import type { CoveredPart } from '../../src/quality/calibration/types.ts';
 import { labelsByCell, type WindowLabel } from '../../src/quality/calibration/window-labels.ts';
-import { type CountedCell, cellsOf, readWindow, type TimeWindow } from '../../src/quality/counts-store.ts';
+import { type CountedCell, cellsOf, dayOf, readWindow, type TimeWindow } from '../../src/quality/counts-store.ts';
 import { type CountedDay, daysWithCounts } from '../../src/quality/day-objects.ts';
 import { type ObjectiveSettings, objectiveRates, objectiveSettings } from '../../src/quality/objective-rates.ts';
 import {
@@ -20,9 +22,9 @@ import {
 } from '../../src/quality/rates.ts';
 import { differencesText, ratesCsv, ratesTable, windowText } from '../../src/quality/rates-text.ts';
 import { command, type FlagsOf, option, options, refuseUseless } from '../cli/options.ts';
-import { jsonOption, jsonText, notice, type TextOptions, terminal } from '../cli/output.ts';
+import { jsonOption, jsonText, notice, print, type TextOptions, terminal } from '../cli/output.ts';
 import { deployedSettings, stackOption, withStack } from '../cli/stack.ts';
-import { hourBefore, hoursOf } from '../cli/window.ts';
+import { hourBefore, hoursOf, instantMs } from '../cli/window.ts';
 import { type LabelReader, labelReader } from './calibration-data.ts';
 import { commandSettings } from './settings.ts';
 
@@ -57,7 +59,7 @@ Examples:
 
 export default command('rates', OPTIONS, HELP, async (flags) => {
   refuseUseless(flags, { dryRun: ['rebuild'] });
-  if (flags.rebuild) return (await import('./rebuild-counts.ts')).rebuild(flags);
+  if (flags.rebuild) return rebuild(flags);
   const settings = commandSettings();
   await withStack(flags, async (stack) => {
     const { storage, outputs } = stack;
@@ -202,3 +204,29 @@ const isoWindow = ({ fromMs, toMs }: TimeWindow) => ({
   from: new Date(fromMs).toISOString(),
   to: new Date(toMs).toISOString(),
 });
+
+// ---------------------------------------------------------------------------------------------------------- --rebuild
+
+/** Adds up the runs of whole days (UTC) of inference again; of all days by default. */
+async function rebuild({ from, to, dryRun = false, json, stack }: RatesFlags): Promise<void> {
+  const nowMs = Date.now();
+  const day = (text: string, afterMs = 0): string => dayOf(new Date(instantMs(text, nowMs) + afterMs).toISOString());
+  const first = from === undefined ? undefined : day(from);
+  // The day that contains the last millisecond before the end.
+  const last = to === undefined ? undefined : day(to, -1);
+  const isInside = (one: string): boolean =>
+    (first === undefined || one >= first) && (last === undefined || one <= last);
+  await withStack({ stack }, async ({ storage, outputs }) => {
+    const result = await rebuildCounts({ storage, workBucket: outputs.workBucket }, isInside, !dryRun);
+    print('rates', result, json, () => rebuiltText(result, dryRun));
+  });
+}
+
+export function rebuiltText({ rebuilt, kept }: RebuiltCounts, dryRun: boolean): string {
+  const lines = [
+    ...rebuilt.map((run) => `${dryRun ? 'would be added up again' : 'added up again'}: ${run}`),
+    ...Object.entries(kept).map(([run, why]) => `kept: ${run}: ${why}`),
+    `${rebuilt.length} runs ${dryRun ? 'would be added up again' : 'were added up again'}; ${Object.keys(kept).length} runs kept as they were`,
+  ];
+  return lines.map((line) => `${singleLine(line)}\n`).join('');
+}

@@ -20,17 +20,13 @@ export async function targetOf(flags: TargetFlags, mark: { id?: string }): Promi
     return urlTarget(urlOf(flags.url, flags.endpointType), await headersOf(flags));
   }
   const { sageMakerTarget } = await import('../../src/replay/targets/sagemaker-target.ts');
-  const { defaultProvider } = await import('@aws-sdk/credential-provider-node');
-  const region = flags.region ?? process.env.AWS_REGION ?? process.env.AWS_DEFAULT_REGION;
-  if (region === undefined) {
-    const facts = { got: flags.endpoint, expected: '--region, or AWS_REGION' };
-    throw new PermanentError('InvalidTarget', 'The region of the endpoint is unknown', facts);
-  }
+  const { SageMakerRuntimeClient } = await import('@aws-sdk/client-sagemaker-runtime');
+  const { config } = new SageMakerRuntimeClient(flags.region ? { region: flags.region } : {});
   return sageMakerTarget({
     endpoint: flags.endpoint ?? '',
     mark,
-    region,
-    credentials: defaultProvider(),
+    region: await config.region(),
+    credentials: config.credentials,
     variant: flags.variant,
     inferenceComponent: flags.inferenceComponent,
     url: process.env.AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME ?? process.env.AWS_ENDPOINT_URL,

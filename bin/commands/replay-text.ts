@@ -194,7 +194,6 @@ export function replayAsJson(result: ReplayResult, followed: FollowedUp, { direc
 // -------------------------------------------------------------------------------------------------------- progress
 
 const DRAW_MS = 500;
-const BAR = 20;
 
 const ms = (value: number | undefined): string =>
   value === undefined ? '–' : `${value.toFixed(value < 10 ? 1 : 0)} ms`;
@@ -231,7 +230,7 @@ function replayFacts({ progress, stats, total, seconds }: Shown, isTerminal: boo
   const time = `${durationText(elapsed)}${seconds ? ` / ${durationText(seconds)}` : ''}`;
   const [worst] = errorsByCount;
   return [
-    `${isTerminal ? `${shareBar(done, BAR)} ` : ''}${time} sent ${sent}${all ? `/${all}` : ''}`,
+    `${isTerminal ? `${shareBar(done)} ` : ''}${time} sent ${sent}${all ? `/${all}` : ''}`,
     `ok ${succeeded}`,
     `failed ${failed}${cancelled ? ` (cancelled ${cancelled})` : ''}`,
     `latency p50 ${at('request_latency', 50)}`,

@@ -1,9 +1,15 @@
 /** `inference-monitor show`: what a run did, running or ended; it follows it, or writes its quarantined lines, on request. */
+import { isOfOneFile } from '../../src/captures/files/capture-objects.ts';
+import type { Storage } from '../../src/core/aws/storage.ts';
+import type { QuarantineEntry } from '../../src/core/contract/receipts.ts';
+import { checkNames } from '../../src/core/values/nearest.ts';
+import { quarantinedEntries } from '../../src/monitoring/plan/retry-source.ts';
 import { followAndReport, printReports } from '../cli/follow-and-report.ts';
+import { type WriteLine, withNewFile } from '../cli/new-file.ts';
 import { command, type FlagsOf, option, options } from '../cli/options.ts';
-import { monitoringRun, runArgument, stackOptions, withStack } from '../cli/stack.ts';
-import { readRunReport } from '../operate/run-report.ts';
-import { showLines } from './show-lines.ts';
+import { EXIT, notice, Page, print, some, type TextOptions, whole } from '../cli/output.ts';
+import { type DeployedStack, monitoringRun, runArgument, stackOptions, withStack } from '../cli/stack.ts';
+import { type FoundRun, readRunReport, statusOfRun } from '../operate/run-report.ts';
 
 const OPTIONS = options(
   runArgument(),
@@ -13,7 +19,7 @@ const OPTIONS = options(
   option('--reason <name>', 'only quarantined lines of this reason'),
   ...stackOptions(),
 );
-export type ShowFlags = FlagsOf<typeof OPTIONS>;
+type ShowFlags = FlagsOf<typeof OPTIONS>;
 
 const HELP = `
 Shows what was lost, held back or quarantined, why, and which lines; failed chunks with their error; what to do next; links. While
@@ -36,3 +42,98 @@ export default command('show', OPTIONS, HELP, (flags) =>
       await printReports('show', stack, [await readRunReport(stack.clients, stack.outputs.workBucket, found)], flags);
   }),
 );
+
+// ------------------------------------------------------------------------------------------------- quarantined lines
+// Those that could not become traces, with their bytes as they were captured.
+
+/** What `--json` prints. */
+export interface Quarantined {
+  run: string;
+  lines: number;
+  /** `null`: nothing was written. */
+  out: string | null;
+  /** Lines of which only the place is known: they are over the size bound, and their file is gone. */
+  withoutBytes: { key: string; line: number }[];
+  reasons: { reason: string; lines: number; first: { key: string; line: number; message: string } }[];
+}
+
+/** @throws PermanentError `FileExists`, `FileUnwritable`; `UnknownName` of a reason that the run does not have */
+async function showLines(
+  { outputs: { workBucket }, storage }: DeployedStack,
+  { name: run, status }: FoundRun,
+  { out, reason, json }: ShowFlags,
+): Promise<void> {
+  const collected = (write?: WriteLine) => collect(storage, workBucket, run, write, reason);
+  const found = await (out === undefined ? collected() : withNewFile(out, collected));
+  if (out !== undefined && found.lines > found.withoutBytes.length) found.out = out;
+  if (found.lines === 0 && reason !== undefined) {
+    const { reasons } = await collect(storage, workBucket, run);
+    const names = reasons.map((one) => one.reason);
+    if (names.length > 0) checkNames('reason in the quarantine of this run', [reason], names);
+  }
+  if (status !== undefined && statusOfRun(status) === 'running') {
+    notice('The run has not ended: these are the lines that it has quarantined so far.');
+  }
+  if (out !== undefined && found.withoutBytes.length > 0) process.exitCode = EXIT.found;
+  print('show', found, json, (shape) => quarantineText(found, shape));
+}
+
+/** Counts the lines by reason, in the order of the run's chunks. @param write gets their bytes. @param only the reason */
+async function collect(storage: Storage, workBucket: string, run: string, write?: WriteLine, only?: string) {
+  const found: Quarantined = { run, lines: 0, out: null, withoutBytes: [], reasons: [] };
+  const byReason = new Map<string, Quarantined['reasons'][number]>();
+  for await (const { entry } of quarantinedEntries({ storage, workBucket }, run)) {
+    const { key, line, reason } = entry;
+    if (only !== undefined && reason.name !== only) continue;
+    found.lines += 1;
+    const first = { key, line, message: reason.message };
+    const one = byReason.get(reason.name) ?? { reason: reason.name, lines: 0, first };
+    one.lines += 1;
+    byReason.set(reason.name, one);
+    const bytes = await bytesOf(storage, entry);
+    if (bytes === undefined) found.withoutBytes.push({ key, line });
+    else await write?.(bytes);
+  }
+  found.reasons = [...byReason.values()].sort((a, b) => b.lines - a.lines);
+  return found;
+}
+
+/** Of a line over the bound only the place is kept: it is read from the capture file. @returns `undefined` if that is gone */
+async function bytesOf(storage: Storage, entry: QuarantineEntry): Promise<Buffer | undefined> {
+  const { bucket, key, etag, versionId, start, end, base64 } = entry;
+  if (base64 !== undefined) return Buffer.from(base64, 'base64');
+  try {
+    const object = { bucket, key, etag, ...(versionId ? { versionId } : {}) };
+    const pieces: Buffer[] = [];
+    for await (const piece of await storage.read(object, { start, end })) pieces.push(piece);
+    return Buffer.concat(pieces);
+  } catch (error) {
+    if (isOfOneFile(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Places without bytes that the text lists. */
+const MAX_PLACES = 5;
+
+function quarantineText({ run, lines, out, reasons, withoutBytes }: Quarantined, shape: TextOptions): string {
+  const page = new Page(shape);
+  if (lines === 0) page.add(`Nothing of ${run} is in quarantine.`);
+  page.table(
+    ['reason', 'lines', 'first', 'why'],
+    reasons.map(({ reason, lines: count, first: { key, line, message } }) => [
+      reason,
+      whole(count),
+      `${key}:${line}`,
+      message,
+    ]),
+  );
+  if (out !== null) page.add(`${some(lines - withoutBytes.length, 'line')} written to ${out}.`);
+  const places = withoutBytes.slice(0, MAX_PLACES).map(({ key, line }) => `${key}:${line}`);
+  if (withoutBytes.length > MAX_PLACES) places.push('…');
+  if (places.length > 0) {
+    const gone = 'are too long to be kept, and their file is gone or has changed';
+    page.add(`${withoutBytes.length} ${gone}: ${places.join(', ')}`);
+  }
+  return page.text();
+}

@@ -4,9 +4,9 @@ import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import { mlflowOptions, withMlflow } from '../cli/mlflow.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
-import { print, type TextOptions } from '../cli/output.ts';
+import { print } from '../cli/output.ts';
 import { windowFrom, windowOfFlags } from '../cli/window.ts';
-import { readWorst, type WorstTraces, worstLines } from '../operate/worst.ts';
+import { readWorst, type WorstTrace, worstLines } from '../operate/worst.ts';
 import { progress, sayLeftOut } from './calibration-data.ts';
 import { tagFilter } from './dataset.ts';
 
@@ -53,13 +53,8 @@ export default command('worst', OPTIONS, HELP, (flags) =>
     });
     progress('');
     sayLeftOut(chosen);
-    print('worst', found, flags.json, (out) => worstText(found, out));
+    const total = `${found.traces} traces, ${found.judged} of them judged, ${found.failing} with a failing verdict\n`;
+    const linkOf = ({ url, traceId }: WorstTrace): string => url ?? `inference-monitor open ${traceId}`;
+    print('worst', found, flags.json, (out) => [...worstLines(found.worst, linkOf, out), total].join('\n'));
   }),
 );
-
-/** Returns the text of the report. */
-function worstText({ traces, judged, failing, worst: found }: WorstTraces, out: TextOptions): string {
-  const total = `${traces} traces, ${judged} of them judged, ${failing} with a failing verdict`;
-  const lines = worstLines(found, ({ url, traceId }) => url ?? `inference-monitor open ${traceId}`, out);
-  return `${[...lines, total].join('\n')}\n`;
-}

@@ -1,6 +1,6 @@
 /** Counts that are made anew from receipts: what differs is written and told, what cannot be known is kept. */
 import { setTimeout } from 'node:timers/promises';
-import { rebuiltText } from '../../../bin/commands/rebuild-counts.ts';
+import { rebuiltText } from '../../../bin/commands/rates.ts';
 import type { QualityCounts } from '../../../src/core/contract/quality.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { rebuildCounts } from '../../../src/monitoring/rebuild-counts.ts';
