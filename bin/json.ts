@@ -3,6 +3,7 @@
  * descriptions: `UPDATE_SCHEMAS=1 npx jest test/unit/bin/cli/schemas --selectProjects unit`.
  */
 
+import type { Health } from '../src/health/findings.ts';
 import type { RebuiltCounts } from '../src/monitoring/rebuild-counts.ts';
 import type { LabelPicks } from '../src/quality/calibration/pick-labels.ts';
 import type { CalibrationReport } from '../src/quality/calibration/types.ts';
@@ -11,6 +12,7 @@ import type { JudgeCost } from '../src/replay/gate/judge-cost.ts';
 import type { GatePlan } from '../src/replay/gate/plan.ts';
 import type { GateResult } from '../src/replay/gate/types.ts';
 import type { ProcessOutput, RunsFollowed } from './cli/run-json.ts';
+import type { isoWindow } from './cli/window.ts';
 import type { DatasetReport } from './commands/dataset.ts';
 import type { ForwardReport } from './commands/forward.ts';
 import type { GroundTruthOutput } from './commands/ground-truth.ts';
@@ -22,7 +24,6 @@ import type { RatesOutput } from './commands/rates.ts';
 import type { ReplayOutput } from './commands/replay-text.ts';
 import type { RunsOutput } from './commands/runs.ts';
 import type { Quarantined } from './commands/show.ts';
-import type { StatusOutput } from './commands/status.ts';
 import type { StopResult } from './commands/stop.ts';
 import type { Diagnosis } from './doctor/diagnose.ts';
 import type { WorstTraces } from './operate/worst.ts';
@@ -51,7 +52,7 @@ export interface JsonOutputs {
   runs: RunsOutput;
   /** With `--lines`, `--out` or `--reason` the quarantined lines. */
   show: RunsFollowed | Quarantined;
-  status: StatusOutput;
+  status: Health & { endpoint: string; window: ReturnType<typeof isoWindow> };
   stop: StopResult;
   worst: WorstTraces;
 }

@@ -5,7 +5,7 @@ import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { parseInput } from '../../src/monitoring/plan/input.ts';
 import { healthOfRuns } from '../../src/monitoring/run-health.ts';
 import { objectiveSettings } from '../../src/quality/objective-rates.ts';
-import { startNamed } from '../operate/executions.ts';
+import { type StartedExecution, startNamed } from '../operate/executions.ts';
 import { expectedSeconds, followRuns, runWatcher } from '../operate/run-progress.ts';
 import { listRuns, type RunReport, readRunReport } from '../operate/run-report.ts';
 import { followDisplay } from './follow-display.ts';
@@ -15,11 +15,6 @@ import { EXIT, notice, print } from './output.ts';
 import { runAsJson } from './run-json.ts';
 import { commandText, nextSteps, runLinks, runsText } from './run-text.ts';
 import { type DeployedStack, deployedSettings, monitoringRun, type StackFlags } from './stack.ts';
-
-interface NamedRun {
-  name: string;
-  arn: string;
-}
 
 /** Starts a run, and follows it unless it is detached. */
 export async function startAndFollow(stack: DeployedStack, input: ExecutionInput, flags: RunFlags & StackFlags) {
@@ -34,8 +29,8 @@ export async function startAndFollow(stack: DeployedStack, input: ExecutionInput
   else process.stdout.write(`${run.name}\n`);
 }
 
-/** Follows runs to their end, and prints what they did. Ctrl-C leaves them running. */
-export async function followAndReport(stack: DeployedStack, runs: readonly NamedRun[], flags: StackFlags) {
+/** Follows runs to their end, and prints what they did. Ctrl-C leaves them running. The exit code is 1 if one failed or was stopped. */
+export async function followAndReport(stack: DeployedStack, runs: readonly StartedExecution[], flags: StackFlags) {
   const { clients, outputs } = stack;
   const watchers = runs.map((run) => runWatcher(clients, outputs.workBucket, run));
   const display = followDisplay(process.stderr);
@@ -48,13 +43,13 @@ export async function followAndReport(stack: DeployedStack, runs: readonly Named
 }
 
 /** Says how to come back to runs. */
-export const comeBack = (runs: readonly Pick<NamedRun, 'name'>[], stack?: string): string[] => [
+export const comeBack = (runs: readonly Pick<StartedExecution, 'name'>[], stack?: string): string[] => [
   runs.length === 1 ? 'The run continues. To follow it again:' : 'The runs continue. To follow them again:',
   ...runs.map(({ name }) => `  ${commandText(['show', name, '--follow'], stack)}`),
 ];
 
 /** Prints what runs did, or how far they are. The exit code is 1 if one failed or was stopped. */
-export async function reportRuns(stack: DeployedStack, runs: readonly NamedRun[], flags: StackFlags): Promise<void> {
+export async function reportRuns(stack: DeployedStack, runs: readonly StartedExecution[], flags: StackFlags): Promise<void> {
   const reports: RunReport[] = [];
   for (const { arn } of runs) reports.push(await reportOf(stack, arn));
   await printReports('process', stack, reports, flags);

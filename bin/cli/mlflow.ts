@@ -1,8 +1,11 @@
 /** The MLflow experiment that a command reads: that of the settings, or of a deployed stack. */
+
+import { PermanentError } from '../../src/core/errors/errors.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
+import { mlflowOf } from '../../src/mlflow/connect.ts';
+import { findExperiment } from '../../src/mlflow/experiments.ts';
 import type { Experiment } from '../../src/mlflow/types.ts';
-import { withExperiment } from '../commands/calibration-data.ts';
 import { type CommandSettings, commandSettings } from '../commands/settings.ts';
 import { type FlagsOf, option, options } from './options.ts';
 import { jsonOption } from './output.ts';
@@ -47,4 +50,27 @@ export async function withMlflow<T>(flags: MlflowFlags, work: (opened: OpenedMlf
   const deployed = isDeployed ? await withStack(flags, deployedSettings) : {};
   const settings = commandSettings(mlflowSettings(flags), { ...own, ...deployed });
   return withExperiment(settings, (mlflow, experiment) => work({ mlflow, settings, experiment }));
+}
+
+const EXPERIMENT_NAMES =
+  '--experiment, MLFLOW_EXPERIMENT_NAME or SAGEMAKER_ENDPOINT_NAME; for calibrate also --labels FILE or --anchors';
+
+/** Opens the experiment of the settings, does the work and closes the client. @throws PermanentError `MlflowExperimentMissing`, … */
+export async function withExperiment<T>(
+  settings: CommandSettings,
+  work: (mlflow: MlflowClient, experiment: Experiment) => Promise<T>,
+): Promise<T> {
+  const mlflow = mlflowOf(settings);
+  try {
+    const name = settings.MLFLOW_EXPERIMENT_NAME ?? settings.SAGEMAKER_ENDPOINT_NAME;
+    const experiment = name === undefined ? undefined : await findExperiment(mlflow.rest, name);
+    if (experiment !== undefined) return await work(mlflow, experiment);
+    const [message, expected] =
+      name === undefined
+        ? ['No MLflow experiment is named', EXPERIMENT_NAMES]
+        : ['The experiment does not exist', 'the name of an experiment with assessed traces'];
+    throw new PermanentError('MlflowExperimentMissing', message, { got: name, expected });
+  } finally {
+    mlflow.close();
+  }
 }

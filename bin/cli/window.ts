@@ -48,6 +48,12 @@ export function instantMs(text: string, nowMs: number): number {
   throw new PermanentError('InvalidTime', 'A time cannot be read', { got: text, expected });
 }
 
+/** A window in ISO 8601. */
+export const isoWindow = ({ fromMs, toMs }: TimeWindow) => ({
+  from: new Date(fromMs).toISOString(),
+  to: new Date(toMs).toISOString(),
+});
+
 /** Returns the start of the hour of an instant. @throws PermanentError `InvalidTime` */
 export const hourBefore = (text: string, nowMs: number): number =>
   Math.floor(instantMs(text, nowMs) / HOUR_MS) * HOUR_MS;

@@ -3,7 +3,6 @@
  * judge now; for `rates` the labels of a window.
  */
 
-import { PermanentError } from '../../src/core/errors/errors.ts';
 import { readText } from '../../src/core/errors/read-text.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { checkNames } from '../../src/core/values/nearest.ts';
@@ -11,11 +10,6 @@ import { cascadeOf } from '../../src/judge/connect.ts';
 import { judgeModels, judgeName } from '../../src/judge/judge-id.ts';
 import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer, Scorer } from '../../src/judge/types.ts';
-import type { MlflowClient } from '../../src/mlflow/client.ts';
-import { mlflowOf } from '../../src/mlflow/connect.ts';
-import { findExperiment } from '../../src/mlflow/experiments.ts';
-import type { MlflowRest } from '../../src/mlflow/rest.ts';
-import type { Experiment } from '../../src/mlflow/types.ts';
 import { askAll, givenPairs, mostUsd } from '../../src/quality/calibration/ask-judge.ts';
 import { shadowLeftOut, type TraceQuery } from '../../src/quality/calibration/assessed-traces.ts';
 import { parseLabels, readAnchors } from '../../src/quality/calibration/labels-file.ts';
@@ -30,6 +24,7 @@ import {
 } from '../../src/quality/calibration/window-labels.ts';
 import type { TimeWindow } from '../../src/quality/counts-store.ts';
 import { requireJudge } from '../cli/judge-access.ts';
+import { withExperiment } from '../cli/mlflow.ts';
 import { notice, some } from '../cli/output.ts';
 import type { CalibrateFlags } from './calibrate.ts';
 import type { CommandSettings } from './settings.ts';
@@ -89,33 +84,6 @@ async function judgeItems(
   const { pairs, ...asked } = await askAll(open, { judge, scorers, ask, budgetUsd, progress: told });
   progress('');
   return calibrationReport({ source, scorers, pairs: [...given, ...pairs], ...asked });
-}
-
-/** Opens the experiment of the settings, does the work and closes the client. @throws PermanentError `MlflowExperimentMissing`, … */
-export async function withExperiment<T>(
-  settings: CommandSettings,
-  work: (mlflow: MlflowClient, experiment: Experiment) => Promise<T>,
-): Promise<T> {
-  const mlflow = mlflowOf(settings);
-  try {
-    return await work(mlflow, await experimentOf(mlflow.rest, settings));
-  } finally {
-    mlflow.close();
-  }
-}
-
-/** @throws PermanentError `MlflowExperimentMissing` */
-async function experimentOf(rest: MlflowRest, settings: CommandSettings): Promise<Experiment> {
-  const name = settings.MLFLOW_EXPERIMENT_NAME ?? settings.SAGEMAKER_ENDPOINT_NAME;
-  if (name === undefined) {
-    const expected =
-      '--experiment, MLFLOW_EXPERIMENT_NAME or SAGEMAKER_ENDPOINT_NAME; for calibrate also --labels FILE or --anchors';
-    throw new PermanentError('MlflowExperimentMissing', 'No MLflow experiment is named', { expected });
-  }
-  const experiment = await findExperiment(rest, name);
-  if (experiment !== undefined) return experiment;
-  const facts = { got: name, expected: 'the name of an experiment with assessed traces' };
-  throw new PermanentError('MlflowExperimentMissing', 'The experiment does not exist', facts);
 }
 
 function readFromMlflow(options: CalibrateFlags, settings: CommandSettings, all: readonly Scorer[]) {

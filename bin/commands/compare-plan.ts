@@ -1,7 +1,6 @@
 /** `inference-monitor compare --plan`: how many requests a gate needs, and what its judge would cost. Nothing is sent. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { PermanentError } from '../../src/core/errors/errors.ts';
 import { compareRuns } from '../../src/replay/compare/compare-runs.ts';
 import { repliesData } from '../../src/replay/compare/compared-data.ts';
 import type { Quality } from '../../src/replay/compare/quality.ts';
@@ -40,10 +39,6 @@ export async function printPlan(
   tolerated: number,
   signal: AbortSignal,
 ): Promise<void> {
-  if (thresholds.length === 0) {
-    const facts = { got: 'none', expected: '--threshold or a gate file' };
-    throw new PermanentError('InvalidThreshold', 'A plan needs at least one threshold', facts);
-  }
   const earlier = await readEarlier(runs);
   const found = given === undefined ? undefined : await countCaptures(given, signal);
   const captures = found?.requests ?? earlier.requests;

@@ -97,7 +97,7 @@ const GATE = ['threshold', 'gate'] as const;
 
 async function compare(given: CompareFlags): Promise<void> {
   const locations = [given.before, given.after].filter((one) => one !== undefined);
-  refuseUseless(given, { captures: ['plan'], junit: GATE, markdown: GATE });
+  refuseUseless(given, { captures: ['plan'], plan: GATE, junit: GATE, markdown: GATE });
   if (locations.length < 2 && !given.plan) {
     const facts = { got: locations.length, expected: 'the results of two replays, or --plan' };
     throw new PermanentError('OptionsContradict', 'A comparison needs two replays', facts);

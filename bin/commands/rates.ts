@@ -24,7 +24,7 @@ import { differencesText, ratesCsv, ratesTable, windowText } from '../../src/qua
 import { command, type FlagsOf, option, options, refuseUseless } from '../cli/options.ts';
 import { jsonOption, jsonText, notice, print, type TextOptions, terminal } from '../cli/output.ts';
 import { deployedSettings, stackOption, withStack } from '../cli/stack.ts';
-import { hourBefore, hoursOf, instantMs } from '../cli/window.ts';
+import { hourBefore, hoursOf, instantMs, isoWindow } from '../cli/window.ts';
 import { type LabelReader, labelReader } from './calibration-data.ts';
 import { commandSettings } from './settings.ts';
 
@@ -77,7 +77,7 @@ export type RatesReport = Awaited<ReturnType<typeof ratesReport>>;
 
 /** What `--json` prints. */
 export interface RatesOutput extends Omit<RatesReport, 'window'> {
-  window: { from: string; to: string };
+  window: ReturnType<typeof isoWindow>;
 }
 
 type ReportQuery = Pick<RatesQuery, 'active' | 'shadow'> & {
@@ -199,11 +199,6 @@ export function textOf(report: RatesReport, { json, csv }: RatesFlags, out: Text
   const beside = ratesTable(shadow, 'variant', out.width, out.style);
   return `${windowText(window)}\n\n${ratesTable(groups, by, out.width, out.style)}${beside}${differences}`;
 }
-
-const isoWindow = ({ fromMs, toMs }: TimeWindow) => ({
-  from: new Date(fromMs).toISOString(),
-  to: new Date(toMs).toISOString(),
-});
 
 // ---------------------------------------------------------------------------------------------------------- --rebuild
 

@@ -1,20 +1,14 @@
 /** `inference-monitor status`: is the endpoint healthy, and if not, why. */
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { wrapped } from '../../src/core/text/terminal-text.ts';
-import { EXIT_CODES, type Health, healthOf } from '../../src/health/findings.ts';
+import { EXIT_CODES, healthOf } from '../../src/health/findings.ts';
 import { type AskedStack, readFacts } from '../../src/health/gather.ts';
 import { findingLines, nextLines, stateLines } from '../../src/health/text.ts';
 import { windowText } from '../../src/quality/rates-text.ts';
 import { command, options } from '../cli/options.ts';
 import { print } from '../cli/output.ts';
 import { type DeployedStack, deployedSettings, type StackFlags, stackOptions, withStack } from '../cli/stack.ts';
-import { hoursOf, windowFrom } from '../cli/window.ts';
-
-/** What `--json` prints. */
-export interface StatusOutput extends Health {
-  endpoint: string;
-  window: { from: string; to: string };
-}
+import { hoursOf, isoWindow, windowFrom } from '../cli/window.ts';
 
 const OPTIONS = options(...windowFrom('24h'), ...stackOptions());
 
@@ -39,8 +33,7 @@ export default command('status', OPTIONS, HELP, (flags) =>
     const health = healthOf(facts);
     const { endpoint } = stack.outputs;
     process.exitCode = EXIT_CODES[health.state];
-    const iso = (ms: number): string => new Date(ms).toISOString();
-    const result = { ...health, endpoint, window: { from: iso(window.fromMs), to: iso(window.toMs) } };
+    const result = { ...health, endpoint, window: isoWindow(window) };
     print('status', result, flags.json, ({ width, style }) => {
       const about = wrapped(`${endpoint}, ${windowText(window)}`, width).map((line) => style('dim', line));
       const found = findingLines(health.findings, width, style, nowMs);
