@@ -128,7 +128,10 @@ test('reads a gate file, and writes JUnit XML and summaries', async () => {
   expect(text('gate.md')).not.toContain('comparison.html');
 
   const withoutGate = await runHere(['compare', before, after, '--junit', file('x.xml')]);
-  expect(withoutGate).toMatchObject({ code: 2, stderr: expect.stringContaining('no effect without a threshold') });
+  expect(withoutGate).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('no effect without --threshold or --gate'),
+  });
   writeFileSync(file('gate.yaml'), 'thresholds:\n  - eror_rate:2\n');
   const misspelled = await runHere(['compare', before, after, ...outputs]);
   expect(misspelled.code).toBe(2);
@@ -183,7 +186,7 @@ test('plans how many requests a gate needs, from no, one or two earlier runs, an
   expect(table.stdout).toMatch(/^judged_worse:5 +286 {2}2% of the pairs \(assumed\)$/m);
   expect(table.stdout).toMatch(/more than the 290 at hand[\s\S]*The judge would cost: 286 pairs × \$/);
   for (const [args, message] of [
-    [['--plan'], 'at least one threshold'],
+    [['--plan'], '--plan has no effect without --threshold or --gate'],
     [[before], 'needs two replays'],
     [[before, again, '--captures', '5'], 'no effect without --plan'],
   ] as const) {
