@@ -49,7 +49,11 @@ export const comeBack = (runs: readonly Pick<StartedExecution, 'name'>[], stack?
 ];
 
 /** Prints what runs did, or how far they are. The exit code is 1 if one failed or was stopped. */
-export async function reportRuns(stack: DeployedStack, runs: readonly StartedExecution[], flags: StackFlags): Promise<void> {
+export async function reportRuns(
+  stack: DeployedStack,
+  runs: readonly StartedExecution[],
+  flags: StackFlags,
+): Promise<void> {
   const reports: RunReport[] = [];
   for (const { arn } of runs) reports.push(await reportOf(stack, arn));
   await printReports('process', stack, reports, flags);
