@@ -20,10 +20,7 @@ export interface AskReport {
 setFlagsFromString('--semi-space-growth-factor=1');
 const [bucket = '', what, from, to] = process.argv.slice(2);
 const [fromMs, toMs] = [Number(from), Number(to)];
-const [window, before] = [
-  { fromMs, toMs },
-  { fromMs: 2 * fromMs - toMs, toMs: fromMs },
-];
+const query = { window: { fromMs, toMs }, nowMs: toMs };
 const stack = {
   storage: new Storage(createS3Client()),
   sfn: new SFNClient({}),
@@ -31,9 +28,9 @@ const stack = {
   environment: testEnvironment({ WORK_BUCKET: bucket }),
 };
 const beganAt = performance.now();
-const facts = what === 'page' ? undefined : await readFacts(stack, window, before, toMs);
+const facts = what === 'page' ? undefined : await readFacts(stack, query);
 const health = facts && healthOf(facts);
-const page = what === 'page' ? await makePage(stack, { window, before, nowMs: toMs }) : undefined;
+const page = what === 'page' ? await makePage(stack, query) : undefined;
 const report: AskReport = {
   seconds: (performance.now() - beganAt) / 1000,
   captures: (facts?.cells ?? []).reduce((sum, { cell }) => sum + (cell.captures ?? 0), 0),

@@ -1,11 +1,12 @@
 /** `inference-monitor report`: a page about the endpoint. */
 import { escapeHtml, isolated } from '../../src/core/text/html-page.ts';
-import { makePage, type PageQuery } from '../../src/health/make-page.ts';
+import { makePage } from '../../src/health/make-page.ts';
 import { sheet } from '../../src/health/page-parts.ts';
 import { stateLines } from '../../src/health/text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import { labelsByCell } from '../../src/quality/calibration/window-labels.ts';
+import type { TimeWindow } from '../../src/quality/counts-store.ts';
 import { writeWhole } from '../../src/replay/results/whole-file.ts';
 import { withMlflow } from '../cli/mlflow.ts';
 import { command, type FlagsOf, option, options } from '../cli/options.ts';
@@ -38,7 +39,7 @@ export default command('report', OPTIONS, HELP, (flags) =>
     const nowMs = Date.now();
     const window = hoursOf(flags.from, flags.to, nowMs);
     const length = window.toMs - window.fromMs;
-    const fromMs = flags.compareFrom ? hoursOf(flags.compareFrom, undefined, nowMs).fromMs : window.fromMs - length;
+    const fromMs = flags.compareFrom ? hoursOf(flags.compareFrom, flags.from, nowMs).fromMs : window.fromMs - length;
     const query = { window, before: { fromMs, toMs: Math.min(fromMs + length, window.fromMs) }, nowMs };
     const { html, health } = await makePage(await askedStack(stack, flags), {
       ...query,
@@ -54,7 +55,7 @@ export default command('report', OPTIONS, HELP, (flags) =>
 const MOST_WORST = 20;
 
 /** Reads the worst replies of the window, and people's labels. */
-const fromMlflow = (flags: ReportFlags, { window, before }: PageQuery): Promise<Partial<PageQuery>> =>
+const fromMlflow = (flags: ReportFlags, { window, before }: Record<'window' | 'before', TimeWindow>) =>
   withMlflow(flags, async ({ mlflow, experiment: { id: experimentId }, settings }) => {
     const scorers = activeScorers(settings);
     const about = { experimentId, ...window, shadow: settings.SHADOW_VARIANTS, server: webPageOf(mlflow.target) };

@@ -3,7 +3,7 @@ import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { wrapped } from '../../src/core/text/terminal-text.ts';
 import { EXIT_CODES, healthOf } from '../../src/health/findings.ts';
 import { type AskedStack, readFacts } from '../../src/health/gather.ts';
-import { findingLines, nextLines, stateLines } from '../../src/health/text.ts';
+import { healthLines } from '../../src/health/text.ts';
 import { windowText } from '../../src/quality/rates-text.ts';
 import { command, options } from '../cli/options.ts';
 import { print } from '../cli/output.ts';
@@ -28,17 +28,13 @@ export default command('status', OPTIONS, HELP, (flags) =>
   withStack(flags, async (stack) => {
     const nowMs = Date.now();
     const window = hoursOf(flags.from, flags.to, nowMs);
-    const before = { fromMs: 2 * window.fromMs - window.toMs, toMs: window.fromMs };
-    const facts = await readFacts(await askedStack(stack, flags), window, before, nowMs);
-    const health = healthOf(facts);
+    const health = healthOf(await readFacts(await askedStack(stack, flags), { window, nowMs }));
     const { endpoint } = stack.outputs;
     process.exitCode = EXIT_CODES[health.state];
     const result = { ...health, endpoint, window: isoWindow(window) };
-    print('status', result, flags.json, ({ width, style }) => {
-      const about = wrapped(`${endpoint}, ${windowText(window)}`, width).map((line) => style('dim', line));
-      const found = findingLines(health.findings, width, style, nowMs);
-      const lines = [...stateLines(health, width, style), '', ...about, ...found, ...nextLines(health, style)];
-      return `${lines.join('\n')}\n`;
+    print('status', result, flags.json, (out) => {
+      const about = wrapped(`${endpoint}, ${windowText(window)}`, out.width).map((line) => out.style('dim', line));
+      return `${healthLines(health, out, ['', ...about], nowMs).join('\n')}\n`;
     });
   }),
 );

@@ -11,7 +11,7 @@ import {
   type S3ServiceException,
 } from '@aws-sdk/client-s3';
 import { httpStatusOf } from '../../src/core/aws/storage-errors.ts';
-import { invocations } from '../../src/health/gather.ts';
+import { invocations } from '../../src/core/aws/cloudwatch.ts';
 import { broken, type CheckContext, checked, type Found, ok, unknown, warning } from './finding.ts';
 import { isInUse } from './stack.ts';
 

@@ -7,7 +7,7 @@ import { SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { callAws } from '../../src/core/aws/aws-json.ts';
 import { CONTRACT } from '../../src/core/contract/contract.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
-import { ringingAlarms } from '../../src/health/gather.ts';
+import { ringingAlarms } from '../../src/core/aws/cloudwatch.ts';
 import { orMissing } from '../operate/aws-calls.ts';
 import {
   broken,

@@ -11,7 +11,7 @@ import { singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
 import { addCounts, noCounts } from '../../src/core/values/counts.ts';
 import { sum } from '../../src/core/values/sum.ts';
 import type { Health } from '../../src/health/findings.ts';
-import { findingLines, nextLines, stateLines } from '../../src/health/text.ts';
+import { healthLines } from '../../src/health/text.ts';
 import { quarantinedEntries } from '../../src/monitoring/plan/retry-source.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import type { TextOptions } from '../cli/output.ts';
@@ -66,16 +66,10 @@ export function totalsLine(summaries: readonly RunSummary[]): string {
 export const summaryLines = (
   summaries: readonly RunSummary[],
   health: Health | undefined,
-  { width, style }: TextOptions,
+  out: TextOptions,
 ): string[] => [
-  ...(health === undefined
-    ? []
-    : [
-        ...stateLines(health, width, style),
-        ...findingLines(health.findings, width, style),
-        ...nextLines(health, style),
-      ]),
-  ...wrapped(totalsLine(summaries), width),
+  ...(health === undefined ? [] : healthLines(health, out)),
+  ...wrapped(totalsLine(summaries), out.width),
 ];
 
 /** Returns a line per scorer: the share that is good, else each value with its count, or the mean of a numeric scorer. */

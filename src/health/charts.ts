@@ -2,6 +2,7 @@
 
 import { axis, BLUE, GREEN, INK, ORANGE, PURPLE, RED, svg } from '../core/text/charts.ts';
 import { escapeHtml } from '../core/text/html-page.ts';
+import type { Shown } from './page-parts.ts';
 
 /** Three of them fit the page beside each other, and one fits a telephone. */
 const [WIDTH, HEIGHT] = [340, 180];
@@ -10,19 +11,17 @@ const LOOKS = [
   { color: ORANGE, symbol: 'triangle', type: 'dashed' },
   { color: GREEN, symbol: 'rect', type: 'dotted' },
   { color: PURPLE, symbol: 'diamond', type: 'solid' },
-] as const;
+];
 const TEXT = { color: INK, fontSize: 11 };
-
-type Values = readonly (number | null)[];
 
 export interface Curve {
   name: string;
-  values: Values;
-  /** The ends of the 95% interval of each value. */
-  band?: { low: Values; high: Values } | undefined;
+  values: readonly (number | null)[];
+  /** The 95% interval of each value. */
+  band?: readonly (Pick<Shown, 'low' | 'high'> | null)[] | undefined;
 }
 
-export interface TimeChart {
+interface Chart {
   title: string;
   /** What the values are of. */
   unit: string;
@@ -43,28 +42,16 @@ const short = (value: number): string => value.toLocaleString('en-US', { notatio
 const share = (value: number): string => `${Number((100 * value).toFixed(1))}%`;
 
 /** Returns a chart with its title as HTML; nothing without values. */
-export function timeChart({ title, unit, labels, curves, isStacked, isShare, bound, marks = [] }: TimeChart): string {
+export function chart({ title, unit, labels, curves, isStacked, isShare, bound, marks = [] }: Chart): string {
   if (!curves.some(({ values }) => values.some((value) => value !== null && value !== 0))) return '';
   const isOne = curves.length === 1;
-  const lines = [
-    ...(bound === undefined
-      ? []
-      : [{ yAxis: bound, ...lineOf(`objective ${share(bound)}`, RED, 'insideStartBottom') }]),
-    ...marks.map(({ at, text }) => ({ xAxis: at, ...lineOf(text, INK, 'end') })),
-  ];
-  const markLine = { silent: true, symbol: 'none', data: lines };
-  const chart = svg(
+  const lines = marks.map(({ at, text }) => ({ xAxis: at, ...lineOf(text, INK, 'end') }));
+  const objective = { yAxis: bound, ...lineOf(`objective ${share(bound ?? 0)}`, RED, 'insideStartBottom') };
+  const markLine = { silent: true, symbol: 'none', data: bound === undefined ? lines : [objective, ...lines] };
+  const drawn = svg(
     {
       grid: { left: 48, right: 12, top: isOne ? 24 : 44, bottom: 28 },
-      legend: {
-        show: !isOne,
-        top: 0,
-        left: 0,
-        itemWidth: 24,
-        itemGap: 18,
-        textStyle: TEXT,
-        data: curves.map(({ name }) => name),
-      },
+      legend: { show: !isOne, top: 0, left: 0, itemWidth: 24, itemGap: 18, textStyle: TEXT },
       xAxis: { type: 'category', data: [...labels], axisLabel: TEXT, axisTick: { show: false } },
       yAxis: {
         ...axis(''),
@@ -77,11 +64,11 @@ export function timeChart({ title, unit, labels, curves, isStacked, isShare, bou
         return [...bandOf(curve), n === 0 ? { ...own, markLine } : own];
       }),
     },
-    `${title}: ${unit} over time`,
+    `${title}: ${unit}`,
     HEIGHT,
     WIDTH,
   );
-  return `<div class="chart"><h3>${escapeHtml(title)}</h3><p class="soft">${escapeHtml(unit)}</p>${chart}</div>`;
+  return `<div class="chart"><h3>${escapeHtml(title)}</h3><p class="soft">${escapeHtml(unit)}</p>${drawn}</div>`;
 }
 
 const lineOf = (text: string, color: string, position: string) => ({
@@ -89,37 +76,26 @@ const lineOf = (text: string, color: string, position: string) => ({
   label: { formatter: text, position, rotate: 0, ...TEXT },
 });
 
-const lookOf = (n: number) => LOOKS[n % LOOKS.length] ?? LOOKS[0];
-
 function lineSeries({ name, values }: Curve, n: number): object {
-  const { color, symbol, type } = lookOf(n);
-  return {
-    type: 'line',
-    name,
-    data: values,
-    symbol,
-    symbolSize: 5,
-    itemStyle: { color },
-    lineStyle: { color, type, width: 2 },
-    z: 3,
-  };
+  const { color, symbol, type } = LOOKS[n % LOOKS.length] ?? {};
+  const [itemStyle, lineStyle] = [{ color }, { color, type, width: 2 }];
+  return { type: 'line', name, data: values, symbol, symbolSize: 5, itemStyle, lineStyle, z: 3 };
 }
 
 /** Stripes tell bars apart without color. */
 function barsOf({ name, values }: Curve, n: number): object {
   const stripes = { symbol: 'rect', color: '#ffffff70', dashArrayX: [1, 0], dashArrayY: [2, 2 + n], rotation: n * 0.8 };
-  const itemStyle = { color: lookOf(n).color, ...(n > 0 && { decal: stripes }) };
+  const itemStyle = { color: LOOKS[n % LOOKS.length]?.color, ...(n > 0 && { decal: stripes }) };
   return { type: 'bar', name, data: values, stack: 'all', itemStyle };
 }
 
 /** The interval: its low end without color, and its height on top of that. */
 function bandOf({ name, band }: Curve): object[] {
   if (band === undefined) return [];
-  const { low, high } = band;
-  const height = high.map((end, at) => (end === null ? null : end - (low[at] ?? 0)));
+  const height = band.map((one) => (one?.high == null ? null : one.high - (one.low ?? 0)));
   const part = { type: 'line', stack: `band ${name}`, symbol: 'none', lineStyle: { opacity: 0 }, silent: true };
   return [
-    { ...part, data: low },
+    { ...part, data: band.map((one) => one?.low ?? null) },
     { ...part, data: height, areaStyle: { color: BLUE, opacity: 0.18 } },
   ];
 }

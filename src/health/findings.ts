@@ -2,17 +2,17 @@
 
 import { HOUR_MS } from '../captures/files/capture-path.ts';
 import { wilson } from '../core/statistics/share.ts';
+import { shellWord } from '../core/text/shell-word.ts';
 import { singleLine } from '../core/text/terminal-text.ts';
 import { sum } from '../core/values/sum.ts';
 import { goodValue } from '../judge/scorers/values.ts';
 import { hourMs } from '../quality/counts-store.ts';
 import { ERROR_REPLIES } from '../quality/objectives.ts';
 import {
-  type Asked,
-  type GoodDifference,
+  endOf,
+  type Figures,
+  figuresOf,
   type HealthFacts,
-  type Known,
-  knownOf,
   many,
   objectiveText,
   percent,
@@ -31,17 +31,22 @@ export const EXIT_CODES = {
 export type HealthState = keyof typeof EXIT_CODES;
 const STATES = Object.keys(EXIT_CODES) as HealthState[];
 
-export interface Finding {
-  /** The rule. Names do not change between versions. */
-  name: keyof typeof RULES;
+/** What a rule finds. Without a time of its own, it is of the counts. */
+interface Found {
   /** The objective, scorer, variant, run or alarm that it is about. */
   subject?: string | undefined;
   state: HealthState;
   message: string;
   /** When this was true, ISO 8601. */
-  asOf: string;
+  asOf?: string;
   /** What shows more of it, or repairs it. */
   command?: string | undefined;
+}
+
+export interface Finding extends Found {
+  /** The rule. Names do not change between versions. */
+  name: keyof typeof RULES;
+  asOf: string;
 }
 
 export interface Health {
@@ -58,8 +63,10 @@ const FEWEST = 30;
 const [HIGH_ERRORS, BAD_ERRORS] = [0.05, 0.2];
 /** Harm is bad if the interval of the share that fails is above this. A single reply needs a look. */
 const BAD_HARM = 0.02;
-/** The part of the lines in quarantine that is bad, and the part of the budget from which on it needs a look. */
-const [BAD_QUARANTINE, MUCH_SPENT] = [0.1, 0.8];
+/** Quarantine is bad if the interval of its share of the lines is above this. */
+const BAD_QUARANTINE = 0.1;
+/** The part of the budget from which on it needs a look. */
+const MUCH_SPENT = 0.8;
 /** True answers that were measured longer ago tell nothing about now. */
 const OLD_MS = 30 * 24 * HOUR_MS;
 /** Captures of longer ago do not tell how an endpoint is that nobody calls. A night is shorter. */
@@ -73,34 +80,185 @@ const WIDER = 3 / 1.96;
 const [MAX_REASONS, MAX_LISTED] = [3, 5];
 /** Alarms about captures that are lost. */
 const LOSSES = ['CapturesMissing', 'EventLost', 'EventNotDelivered'];
+const DOCTOR = 'inference-monitor doctor';
+/** Rules about what is asked, and what that is. The others are of the counts. */
+const ASKED: Readonly<Record<string, string>> = {
+  'run-failed': 'failed runs',
+  alarm: 'alarms',
+  budget: "today's budget",
+};
 
-/** What a rule finds: without a time of its own, it is of the counts. */
-type Found = Omit<Finding, 'name' | 'asOf'> & { asOf?: string };
-type Rule = (known: Known) => Found[];
+type Known = ReturnType<typeof knownOf>;
+
+function knownOf(facts: HealthFacts) {
+  const { cells, window, active, objectives, nowMs, stack } = facts;
+  const flags = stack === undefined ? [] : ['--stack', stack];
+  /** Returns a command to copy. */
+  const command = (...words: string[]): string => ['inference-monitor', ...words, ...flags].map(shellWord).join(' ');
+  return {
+    ...facts,
+    ...figuresOf(facts),
+    asOf: new Date(Math.min(endOf(cells) ?? nowMs, nowMs)).toISOString(),
+    now: new Date(nowMs).toISOString(),
+    command,
+    /** The same for the window, which ends now. */
+    since: (...words: string[]) =>
+      command(...words, '--from', `${new Date(window.fromMs).toISOString().slice(0, 16)}Z`),
+    /** The command that lists runs. Of a run, it is known which. */
+    whichRuns: facts.isOfRun ? undefined : command('runs'),
+    /** Scorers that an objective for all variants watches have no other finding. */
+    watched: objectives
+      .filter(({ variant, missed }) => variant === undefined && missed !== null)
+      .map(({ measure }) => scorerOf(measure, active)),
+  };
+}
 
 const RULES = {
-  captures,
-  objective,
-  harm,
-  'error-replies': errorReplies,
-  'run-failed': failedRuns,
-  'scorer-fell': fallen,
-  'variant-differs': variants,
-  quarantine,
-  'not-judged': notJudged,
-  judged,
-  alarm: alarms,
-  budget,
-} satisfies Record<string, Rule>;
+  captures({ quiet, isOfRun, nowMs, now: asOf, totals: { captures: all = 0 }, command }) {
+    const arrived = many(all, isOfRun ? 'new capture' : 'capture');
+    const state = all < FEWEST ? 'too little to tell' : 'healthy';
+    if (quiet === undefined) return [{ state, message: all < FEWEST ? `${arrived}, of at least ${FEWEST}` : arrived }];
+    const { since, invocations } = quiet;
+    const gap = `no captures since ${time(since)}`;
+    const message = `${gap}, although the endpoint had ${many(invocations, 'invocation')}`;
+    if (invocations > 0) return [{ state: 'bad', asOf, message, command: command('doctor') }];
+    const isOld = nowMs - Date.parse(since) > QUIET_MS;
+    const none = `${arrived}, ${gap}: the endpoint had no invocations`;
+    return [{ state: isOld ? 'too little to tell' : state, asOf, message: none }];
+  },
+
+  objective({ objectives, nowMs, active, isOfRun, asOf: counted, command, since: worstSince }) {
+    return objectives.map((rate) => {
+      const { objective: subject, missed, since, measured, measure, value } = rate;
+      const asOf = measured === undefined ? counted : new Date(hourMs(measured.end)).toISOString();
+      const isOld = !isOfRun && nowMs - Date.parse(asOf) > OLD_MS;
+      const text = `${objectiveText(rate)}${isOld ? `; stale, nothing newer than ${time(asOf)} is measured` : ''}`;
+      const state = missed === null || value === null || isOld ? 'too little to tell' : 'healthy';
+      if (!missed) return { subject, asOf, state, message: `${subject}: ${text}` };
+      const message = `${subject} ${isOld ? 'was' : 'is'} missed${since === null ? '' : ` since ${time(since)}`}: ${text}`;
+      const scorer = scorerOf(measure, active);
+      const worst = worstSince('worst', ...(active.some(({ name }) => name === scorer) ? ['--scorer', scorer] : []));
+      const show = measured === undefined ? worst : command('ground-truth', '--by', 'variant');
+      return { subject, asOf, state: isOld ? 'needs a look' : 'bad', message, command: show };
+    });
+  },
+
+  harm({ rates, active, watched, since }) {
+    return rates.flatMap(({ scorer, good, n, values }): Found[] => {
+      const grave = active.find(({ name, gravity }) => name === scorer && gravity === 'harm');
+      if (good === null || grave === undefined || watched.includes(scorer)) return [];
+      // The estimate gives a reply of a rare kind little weight.
+      const failing = n - Math.max(0, values[String(goodValue(grave))] ?? 0);
+      const message = `${scorer}: ${failing} of ${many(n, 'judged reply', 'judged replies')} ${failing === 1 ? 'fails' : 'fail'}`;
+      if (failing === 0) return [{ subject: scorer, state: 'healthy', message }];
+      const state = 1 - (good.high ?? 1) > BAD_HARM ? 'bad' : 'needs a look';
+      return [{ subject: scorer, state, message, command: since('worst', '--scorer', scorer) }];
+    });
+  },
+
+  'error-replies'({ totals: { captures: all = 0, errorReplies: errors = 0, errorKinds }, watched, since }) {
+    const found = wilson(Math.min(errors, all), all);
+    if (found === null || watched.includes(ERROR_REPLIES)) return [];
+    const { value, low, high } = found;
+    const state = low > BAD_ERRORS ? 'bad' : low > HIGH_ERRORS ? 'needs a look' : 'healthy';
+    const share = `${percent(value)} (${percent(low)} to ${percent(high)})`;
+    const message = `${share} of the captures are error replies${listed(errorKinds)}`;
+    return [{ state, message, command: since('rates', '--by', 'hour') }];
+  },
+
+  'run-failed'({ failedRuns, isOfRun, command }) {
+    const { runs, hasMore = false } = failedRuns ?? { runs: [] };
+    const shown = runs.slice(0, MAX_LISTED).map(({ run, error }): Found => {
+      const message = `run ${singleLine(run)} failed (${singleLine(error)})${isOfRun ? '' : ', and no retry has made it whole'}`;
+      return { subject: run, state: 'bad', message, command: command('show', run) };
+    });
+    const all = hasMore ? `${runs.length} or more runs` : many(runs.length, 'run');
+    if (hasMore || runs.length > shown.length)
+      return [...shown, { state: 'bad', message: `${all} failed in all`, command: command('runs') }];
+    return shown.length > 0 ? shown : [{ state: 'healthy', message: 'no run lacks lines or verdicts' }];
+  },
+
+  'scorer-fell'({ fell, since }) {
+    return clear(fell).map((one) => ({
+      subject: one.scorer,
+      state: 'needs a look',
+      message: `${one.scorer}: ${pointsOf(one)} fewer replies are good than in the window before`,
+      command: since('report'),
+    }));
+  },
+
+  'variant-differs'({ apart, reference, since }) {
+    return apart.flatMap(({ variant, differences }): Found[] => {
+      const worse = clear(differences).map((one) => `${one.scorer} ${pointsOf(one)}`);
+      const message = `variant ${singleLine(variant)} is worse than ${singleLine(reference)}: ${worse.join(', ')}`;
+      const command = since('rates', '--by', 'variant');
+      return worse.length === 0 ? [] : [{ subject: variant, state: 'needs a look', message, command }];
+    });
+  },
+
+  quarantine({ lines, totals, whichRuns }) {
+    const { quarantined = {} } = lines ?? totals;
+    const count = sum(Object.values(quarantined));
+    if (count <= 0) return [{ state: 'healthy', message: 'no line is in quarantine' }];
+    const all = lines?.all ?? count + (totals.captures ?? 0);
+    const state = (wilson(Math.min(count, all), all)?.low ?? 1) > BAD_QUARANTINE ? 'bad' : 'needs a look';
+    return [{ state, message: `${many(count, 'line')} in quarantine${listed(quarantined)}`, command: whichRuns }];
+  },
+
+  'not-judged'({ totals: { notJudged: { held = 0, failed = 0, retried = 0 } = {} }, whichRuns }) {
+    const missing = held + failed + retried;
+    const why = listed({
+      'held by the budget': held,
+      'the judge could not answer': failed,
+      'given in a retry': retried,
+    });
+    const message = `${many(missing, 'verdict')} ${missing === 1 ? 'is' : 'are'} missing${why}`;
+    return missing <= 0 ? [] : [{ state: 'needs a look', message, command: whichRuns }];
+  },
+
+  /** Says if the sample is too small to tell anything, where replies can be judged. */
+  judged({ rates, active }) {
+    const judges = active.filter(({ kind }) => kind === 'judge').map(({ name }) => name);
+    const asked = rates.filter(({ scorer, captures }) => captures > 0 && judges.includes(scorer));
+    if (asked.length === 0) return [];
+    const most = Math.max(...asked.map(({ n }) => n));
+    const message = `${many(most, 'capture')} judged`;
+    if (most >= FEWEST) return [{ state: 'healthy', message }];
+    return [{ state: 'too little to tell', message: `${message}, of at least ${FEWEST}` }];
+  },
+
+  alarm({ alarms }) {
+    if (alarms?.length === 0) return [{ state: 'healthy', message: 'no alarm is on' }];
+    return (alarms ?? []).map(({ id, what, since }) => ({
+      subject: id,
+      state: LOSSES.includes(id) ? 'bad' : 'needs a look',
+      message: `alarm ${id}: ${singleLine(what)}${since === undefined ? '' : `, since ${time(since)}`}`,
+      command: DOCTOR,
+    }));
+  },
+
+  budget({ budget, totals: { judgeUsd = 0 } }) {
+    if (budget === undefined) return [];
+    const { usd, limit } = budget;
+    const without = `$${judgeUsd.toFixed(2)} for the judge in the window; there is no daily budget`;
+    if (limit === 0) return [{ state: 'healthy', message: without }];
+    const message = `$${usd.toFixed(2)} of today's budget of $${limit.toFixed(2)} (UTC)`;
+    return [{ state: usd >= MUCH_SPENT * limit ? 'needs a look' : 'healthy', message }];
+  },
+} satisfies Record<string, (known: Known) => Found[]>;
 
 export const FINDING_NAMES = Object.keys(RULES);
 
 /** Returns what all rules find, the worst first, and the state of the endpoint. */
 export function healthOf(facts: HealthFacts): Health {
   const known = knownOf(facts);
-  const found = Object.entries(RULES).flatMap(([name, rule]) =>
-    rule(known).map((one) => ({ name, asOf: known.asOf, ...one }) as Finding),
-  );
+  const found = Object.entries(RULES).flatMap(([name, rule]) => {
+    const [why, what] = [facts.unasked?.[name], ASKED[name]];
+    const asOf = what === undefined ? known.asOf : known.now;
+    const message = `could not ask about ${what ?? name}: ${singleLine(why ?? '')}`;
+    const own: Found[] = why === undefined ? rule(known) : [{ state: 'could not ask', message, command: DOCTOR }];
+    return own.map((one) => ({ name, asOf, ...one }) as Finding);
+  });
   const findings = STATES.flatMap((state) => found.filter((one) => one.state === state));
   const state = findings[0]?.state ?? 'too little to tell';
   // What is bad comes first, and then what needs a look, in one line.
@@ -110,174 +268,14 @@ export function healthOf(facts: HealthFacts): Health {
   return { state, words: `${state}: ${words.join('; ')}`, findings };
 }
 
-/** Returns what is found in an answer, or that there is none. */
-function answered<T>(what: string, asked: Asked<T> | undefined, of: (value: T) => Found[]): Found[] {
-  if (asked === undefined) return [];
-  const { asOf } = asked;
-  if ('value' in asked) return of(asked.value).map((one) => ({ asOf, ...one }));
-  const message = `could not ask about ${what}: ${singleLine(asked.failed)}`;
-  return [{ state: 'could not ask', message, asOf, command: 'inference-monitor doctor' }];
-}
-
 /** The most frequent of some counts, in brackets. */
 function listed(counts: Readonly<Record<string, number>> = {}): string {
-  const some = Object.entries(counts).filter(([, n]) => n > 0);
+  const some = Object.entries(counts).filter(([, n]) => n !== 0);
   const most = some.toSorted(([, a], [, b]) => b - a).slice(0, MAX_LISTED);
   return most.length === 0 ? '' : ` (${most.map(([name, n]) => `${singleLine(name)} ${n}`).join(', ')})`;
 }
 
-function captures({ facts: { quiet, isOfRun, nowMs }, totals: { captures: all = 0 }, command }: Known): Found[] {
-  const arrived = many(all, isOfRun ? 'new capture' : 'capture');
-  const state = all < FEWEST ? 'too little to tell' : 'healthy';
-  if (quiet === undefined) return [{ state, message: all < FEWEST ? `${arrived}, of at least ${FEWEST}` : arrived }];
-  return answered('captures', quiet, ({ since, invocations }) => {
-    const gap = `no captures since ${time(since)}`;
-    const none = `${arrived}, ${gap}: the endpoint had no invocations`;
-    const isOld = nowMs - Date.parse(since) > QUIET_MS;
-    if (invocations === 0) return [{ state: isOld ? 'too little to tell' : state, message: none }];
-    const message = `${gap}, although the endpoint had ${many(invocations, 'invocation')}`;
-    return [{ state: 'bad', message, command: command('doctor') }];
-  });
-}
-
-function objective({ facts: { objectives, nowMs, active, isOfRun }, asOf: counted, from, command }: Known): Found[] {
-  return objectives.map((rate) => {
-    const { objective: subject, missed, since, measured, measure } = rate;
-    const asOf = measured === undefined ? counted : new Date(hourMs(measured.end)).toISOString();
-    const isUnknown = missed === null || rate.value === null || (!isOfRun && nowMs - Date.parse(asOf) > OLD_MS);
-    const text = objectiveText(rate);
-    const state = isUnknown ? 'too little to tell' : 'healthy';
-    if (missed !== true) return { subject, asOf, state, message: `${subject}: ${text}` };
-    const message = `${subject} is missed${since === null ? '' : ` since ${time(since)}`}: ${text}`;
-    const scorer = scorerOf(measure, active);
-    const worst = ['worst', ...(scorer === undefined ? [] : ['--scorer', scorer]), '--from', from];
-    const show = measured === undefined ? worst : ['ground-truth', '--by', 'variant'];
-    return { subject, asOf, state: 'bad', message, command: command(...show) };
-  });
-}
-
-/** Scorers that an objective for all variants watches have no other finding. */
-const isWatched = ({ facts: { objectives, active } }: Known, name: string): boolean =>
-  objectives
-    .filter(({ variant, missed }) => variant === undefined && missed !== null)
-    .some(({ measure }) => (scorerOf(measure, active) ?? measure) === name);
-
-function harm(known: Known): Found[] {
-  const { rates, facts, from, command } = known;
-  return rates.flatMap(({ scorer, good, n, values }): Found[] => {
-    const grave = facts.active.find(({ name, gravity }) => name === scorer && gravity === 'harm');
-    if (good === null || grave === undefined || isWatched(known, scorer)) return [];
-    // The estimate gives a reply of a rare kind little weight.
-    const failing = n - Math.max(0, values[String(goodValue(grave))] ?? 0);
-    const message = `${scorer}: ${failing} of ${many(n, 'judged reply', 'judged replies')} ${failing === 1 ? 'fails' : 'fail'}`;
-    if (failing === 0) return [{ subject: scorer, state: 'healthy', message }];
-    const state = 1 - (good.high ?? 1) > BAD_HARM ? 'bad' : 'needs a look';
-    return [{ subject: scorer, state, message, command: command('worst', '--scorer', scorer, '--from', from) }];
-  });
-}
-
-function errorReplies(known: Known): Found[] {
-  const { captures: all = 0, errorReplies: errors = 0, errorKinds } = known.totals;
-  const found = wilson(Math.min(errors, all), all);
-  if (found === null || isWatched(known, ERROR_REPLIES)) return [];
-  const state = found.low > BAD_ERRORS ? 'bad' : found.low > HIGH_ERRORS ? 'needs a look' : 'healthy';
-  const message = `${percent(found.value)} of the captures are error replies${listed(errorKinds)}`;
-  return [{ state, message, command: known.command('rates', '--from', known.from, '--by', 'hour') }];
-}
-
-function failedRuns({ facts: { failedRuns: asked, isOfRun }, command }: Known): Found[] {
-  return answered('failed runs', asked, (runs) => {
-    if (runs.length === 0) return [{ state: 'healthy', message: 'no run lacks lines or verdicts' }];
-    const shown = runs.slice(0, MAX_LISTED).map(({ run, error }): Found => {
-      const message = `run ${singleLine(run)} failed (${singleLine(error)})${isOfRun ? '' : ', and no retry has made it whole'}`;
-      return { subject: run, state: 'bad', message, command: command('show', run) };
-    });
-    const more = many(runs.length - shown.length, 'more run');
-    const rest: Found = { state: 'bad', message: `${more} failed`, command: command('runs') };
-    return runs.length === shown.length ? shown : [...shown, rest];
-  });
-}
-
-const isClear = ({ value, high }: GoodDifference): boolean => value + (high - value) * WIDER < 0;
-const pointsOf = ({ value }: GoodDifference): string => `${Math.abs(100 * value).toFixed(1)} points`;
-
-function fallen({ fell, from, command }: Known): Found[] {
-  return fell
-    .filter(isClear)
-    .slice(0, MAX_LISTED)
-    .map((one) => ({
-      subject: one.scorer,
-      state: 'needs a look',
-      message: `${one.scorer}: ${pointsOf(one)} fewer replies are good than in the window before`,
-      command: command('report', '--from', from),
-    }));
-}
-
-function variants({ apart, from, command }: Known): Found[] {
-  return apart.flatMap(({ variant, reference, differences }): Found[] => {
-    const worse = differences
-      .filter(isClear)
-      .slice(0, MAX_LISTED)
-      .map((one) => `${one.scorer} ${pointsOf(one)}`);
-    if (worse.length === 0) return [];
-    const message = `variant ${singleLine(variant)} is worse than ${singleLine(reference)}: ${worse.join(', ')}`;
-    return [
-      {
-        subject: variant,
-        state: 'needs a look',
-        message,
-        command: command('rates', '--from', from, '--by', 'variant'),
-      },
-    ];
-  });
-}
-
-function quarantine({ facts, totals, whichRuns }: Known): Found[] {
-  const { quarantined = {} } = facts.lines ?? totals;
-  const lines = sum(Object.values(quarantined));
-  if (lines <= 0) return [{ state: 'healthy', message: 'no line is in quarantine' }];
-  const state = lines / (facts.lines?.all ?? lines + (totals.captures ?? 0)) > BAD_QUARANTINE ? 'bad' : 'needs a look';
-  return [{ state, message: `${many(lines, 'line')} in quarantine${listed(quarantined)}`, command: whichRuns }];
-}
-
-const WHY_NOT_JUDGED = { held: 'are held by the budget', failed: 'are missing, since the judge could not answer' };
-
-function notJudged({ totals: { notJudged: counts = {} }, whichRuns }: Known): Found[] {
-  return Object.entries(WHY_NOT_JUDGED).flatMap(([subject, why]): Found[] => {
-    const verdicts = counts[subject] ?? 0;
-    const message = `${many(verdicts, 'verdict')} ${why}`;
-    return verdicts <= 0 ? [] : [{ subject, state: 'needs a look', message, command: whichRuns }];
-  });
-}
-
-/** Says if the sample is too small to tell anything, where replies can be judged. */
-function judged({ rates, facts: { active } }: Known): Found[] {
-  const judges = new Set(active.filter(({ kind }) => kind === 'judge').map(({ name }) => name));
-  const asked = rates.filter(({ scorer, captures: all }) => all > 0 && judges.has(scorer));
-  if (asked.length === 0) return [];
-  const most = Math.max(...asked.map(({ n }) => n));
-  const message = `${many(most, 'capture')} judged`;
-  if (most >= FEWEST) return [{ state: 'healthy', message }];
-  return [{ state: 'too little to tell', message: `${message}, of at least ${FEWEST}` }];
-}
-
-function alarms({ facts }: Known): Found[] {
-  return answered('alarms', facts.alarms, (ringing) => {
-    if (ringing.length === 0) return [{ state: 'healthy', message: 'no alarm is on' }];
-    return ringing.map(({ id, what, since }) => ({
-      subject: id,
-      state: LOSSES.includes(id) ? 'bad' : 'needs a look',
-      message: `alarm ${id}: ${singleLine(what)}${since === undefined ? '' : `, since ${time(since)}`}`,
-      command: 'inference-monitor doctor',
-    }));
-  });
-}
-
-function budget({ facts, totals: { judgeUsd = 0 } }: Known): Found[] {
-  return answered("today's budget", facts.budget, ({ usd, limit }) => {
-    const message = `$${usd.toFixed(2)} of today's budget of $${limit.toFixed(2)} (UTC)`;
-    const without = `$${judgeUsd.toFixed(2)} for the judge in the window; there is no daily budget`;
-    if (limit === 0) return [{ state: 'healthy', message: without }];
-    return [{ state: usd >= MUCH_SPENT * limit ? 'needs a look' : 'healthy', message }];
-  });
-}
+/** Returns the largest falls that are clear. */
+const clear = (differences: Figures['fell']): Figures['fell'] =>
+  differences.filter(({ value, high }) => value + (high - value) * WIDER < 0).slice(0, MAX_LISTED);
+const pointsOf = ({ value }: Figures['fell'][number]): string => `${Math.abs(100 * value).toFixed(1)} points`;

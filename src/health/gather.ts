@@ -2,36 +2,28 @@
 
 import {
   DescribeExecutionCommand,
+  type ExecutionListItem,
   type ExecutionStatus,
   ListExecutionsCommand,
   type SFNClient,
 } from '@aws-sdk/client-sfn';
 import { HOUR_MS } from '../captures/files/capture-path.ts';
 import { callAws } from '../core/aws/aws-json.ts';
-import type { AwsClient } from '../core/aws/aws-post.ts';
+import { invocations, ringingAlarms } from '../core/aws/cloudwatch.ts';
 import type { Storage } from '../core/aws/storage.ts';
 import type { RetryInput } from '../core/contract/input.ts';
 import { budgetTable, EVENT_RUN_PREFIX } from '../core/contract/names.ts';
 import { saidBy } from '../core/errors/errors.ts';
 import { inOrder } from '../core/process/concurrency.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
-import { sum } from '../core/values/sum.ts';
 import { activeScorers } from '../judge/active-scorers.ts';
 import { dayScope, usedUsd } from '../limits/budget.ts';
 import type { Item } from '../limits/table.ts';
-import { type CountedCell, cellsOf, dayOf, readWindow, type TimeWindow } from '../quality/counts-store.ts';
-import { daysWithCounts } from '../quality/day-objects.ts';
+import { type CountedCell, cellsOf, hourMs, readWindow, type TimeWindow } from '../quality/counts-store.ts';
+import { type CountedDay, daysWithCounts } from '../quality/day-objects.ts';
 import { objectiveRates } from '../quality/objective-rates.ts';
 import { hourOf } from '../quality/tally.ts';
-import {
-  type Asked,
-  addedUp,
-  endOf,
-  type FailedRun,
-  type HealthFacts,
-  type QuietTime,
-  type RingingAlarm,
-} from './facts.ts';
+import { addedUp, endOf, type HealthFacts } from './facts.ts';
 
 /** The stack that is asked about. */
 export interface AskedStack {
@@ -42,6 +34,8 @@ export interface AskedStack {
   environment: LambdaEnvironment;
   /** `--stack` of the command at hand. */
   stack?: string | undefined;
+  /** Replaces names in counts that captures have made up. */
+  named?: (<T>(counts: T) => T) | undefined;
 }
 
 /** A person waits for everything for five seconds. A network without a route would take longer for one answer. */
@@ -53,52 +47,56 @@ const IN_FLIGHT_MS = 15 * 60_000;
 /** Executions of a page, and those of a list that are looked at. */
 const [PAGE_SIZE, MAX_DESCRIBED] = [1_000, 100];
 const AT_ONCE = 16;
-/** From two days on, hours before the window need not be told apart. */
-const LONG_MS = 48 * HOUR_MS;
+/** Hours with many names take much memory. */
+const READ_AT_ONCE_MS = 48 * HOUR_MS;
 
-/**
- * Reads the facts of a window that ends now, or of one that is over.
- *
- * @param before the window to compare with
- * @param ended when runs ended that failed
- */
-export async function readFacts(
-  of: AskedStack,
-  window: TimeWindow,
-  before: TimeWindow,
-  nowMs: number,
-  ended = window,
-): Promise<HealthFacts> {
-  const { environment, stack } = of;
-  const asOf = new Date(nowMs).toISOString();
-  const asked = <T>(question: Promise<T>): Promise<Asked<T>> =>
-    question.then(
-      (value) => ({ value, asOf }),
-      (error: unknown) => ({ failed: saidBy(error), asOf }),
-    );
-  const soon = <T>(question: Promise<T>): Promise<Asked<T>> => asked(inTime(question));
+/** Returns the hour that an hour is added up with others in. */
+export type StartOf = (hour: string) => string;
+
+export interface FactsQuery {
+  /** It ends now, or is over. */
+  window: TimeWindow;
+  /** To compare with. Default: the one right before. */
+  before?: TimeWindow | undefined;
+  nowMs: number;
+  /** When runs ended that failed. */
+  ended?: TimeWindow;
+  /** By default, the hours of the window to compare with are added up. */
+  startOf?: StartOf;
+}
+
+/** Reads the facts of a window. */
+export async function readFacts(of: AskedStack, query: FactsQuery): Promise<HealthFacts> {
+  const { window, nowMs, ended = window } = query;
+  const { before = { fromMs: 2 * window.fromMs - window.toMs, toMs: window.fromMs } } = query;
+  const { startOf = (hour) => (hourMs(hour) < window.fromMs ? hourOf(before.fromMs) : hour) } = query;
+  const { sfn, storage, environment, stack } = of;
+  const { STACK_PREFIX: prefix, WORK_BUCKET: bucket, SHADOW_VARIANTS: shadow } = environment;
+  const unasked: Record<string, string> = {};
+  const asked = <T>(rule: string, question: Promise<T>): Promise<T | undefined> =>
+    question.catch((error: unknown) => {
+      unasked[rule] = saidBy(error);
+      return undefined;
+    });
+  const soon = <T>(rule: string, question: Promise<T>) => asked(rule, inTime(question));
   const isNow = window.toMs >= nowMs;
   const others = Promise.all([
-    soon(failedRunsOf(of, ended)),
-    isNow ? soon(ringingAlarms(of.sfn, environment.STACK_PREFIX)) : undefined,
-    isNow ? soon(usedToday(of, nowMs)) : undefined,
+    soon('run-failed', failedRunsOf(of, ended)),
+    isNow ? soon('alarm', ringingAlarms(sfn, prefix)) : undefined,
+    isNow ? soon('budget', usedToday(of, nowMs)) : undefined,
   ]);
-  const counts = await asked(readCounts(of, window, before));
-  const read = 'value' in counts ? counts.value : { cells: [], before: [], objectives: [] };
-  const quiet = 'failed' in counts ? counts : isNow ? await soon(quietTime(of, read.cells, window, nowMs)) : undefined;
-  const [failedRuns, alarms, budget] = await others;
-  return {
-    ...read,
-    window,
-    active: activeScorers(environment),
-    shadow: environment.SHADOW_VARIANTS,
-    quiet: quiet && 'value' in quiet && quiet.value === undefined ? undefined : (quiet as Asked<QuietTime>),
-    failedRuns,
-    alarms,
-    budget,
-    nowMs,
-    stack,
+  const readCounts = async () => {
+    const days = await daysWithCounts(storage, bucket);
+    const earlier = await readCells(of, days, before, startOf);
+    const cells = await readCells(of, days, window, startOf);
+    return { cells, before: earlier, objectives: await objectiveRates(storage, bucket, environment, cells) };
   };
+  const counts = await asked('captures', readCounts());
+  const quiet = counts && isNow ? await soon('captures', quietTime(of, counts.cells, window, nowMs)) : undefined;
+  const [failedRuns, alarms, budget] = await others;
+  const active = activeScorers(environment);
+  const read = counts ?? { cells: [], objectives: [] };
+  return { ...read, window, active, shadow, quiet, failedRuns, alarms, budget, unasked, nowMs, stack };
 }
 
 /** Rejects if there is no answer within a limit. The question is not stopped. */
@@ -108,74 +106,70 @@ export const inTime = <T>(question: Promise<T>, ms = LIMIT_MS): Promise<T> =>
     question.then(resolve, reject);
   });
 
-async function readCounts({ storage, environment }: AskedStack, window: TimeWindow, earlier: TimeWindow) {
-  const { WORK_BUCKET: bucket } = environment;
-  const days = await daysWithCounts(storage, bucket);
-  const isLong = window.toMs - window.fromMs >= LONG_MS;
-  const cellsIn = async (of: TimeWindow) => cellsOf(await readWindow(storage, bucket, days, of));
-  const before: CountedCell[] = [];
-  for (let { fromMs } = earlier; fromMs < earlier.toMs; fromMs += LONG_MS) {
-    const some = await cellsIn({ fromMs, toMs: Math.min(fromMs + LONG_MS, earlier.toMs) });
-    // Of a longer window, the last day is compared with the day before, and not with an earlier one.
-    before.push(...(isLong ? addedUp(some, (ms) => `${dayOf(hourOf(ms))}T00`) : some));
+async function readCells(
+  { storage, environment, named }: AskedStack,
+  days: readonly CountedDay[],
+  { fromMs, toMs }: TimeWindow,
+  startOf: StartOf,
+): Promise<CountedCell[]> {
+  const cells: CountedCell[] = [];
+  for (let ms = fromMs; ms < toMs; ms += READ_AT_ONCE_MS) {
+    const part = { fromMs: ms, toMs: Math.min(ms + READ_AT_ONCE_MS, toMs) };
+    cells.push(...addedUp(cellsOf(await readWindow(storage, environment.WORK_BUCKET, days, part)), startOf));
   }
-  const cells = await cellsIn(window);
-  return { cells, before, objectives: await objectiveRates(storage, bucket, environment, cells) };
+  return named?.(cells) ?? cells;
 }
 
 // ------------------------------------------------------------------------------------------------------ executions
 
-/** An execution, and what it was asked to do. */
-interface Execution extends FailedRun {
-  startMs: number;
-  /** What it does again, of which run. */
-  retry?: RetryInput['retry'] | undefined;
-}
-
 /** Lists executions, the newest first. @param sinceMs of the earliest one; without it, the newest thousand */
-async function executions({ sfn: client, stateMachineArn }: AskedStack, status?: ExecutionStatus, sinceMs = Infinity) {
-  const found: (Pick<Execution, 'startMs'> & { name: string; executionArn: string | undefined; endMs: number })[] = [];
-  const request = { stateMachineArn, statusFilter: status, maxResults: PAGE_SIZE };
+async function executions({ sfn, stateMachineArn }: AskedStack, statusFilter?: ExecutionStatus, sinceMs = Infinity) {
+  const found: ExecutionListItem[] = [];
   let nextToken: string | undefined;
   do {
-    const page = await client.send(new ListExecutionsCommand({ ...request, nextToken }));
-    for (const { name = '', executionArn, startDate, stopDate = startDate } of page.executions ?? [])
-      found.push({ name, executionArn, startMs: Number(startDate ?? 0), endMs: Number(stopDate ?? 0) });
-    nextToken = (found.at(-1)?.startMs ?? 0) < sinceMs ? undefined : page.nextToken;
+    const request = { stateMachineArn, statusFilter, maxResults: PAGE_SIZE, nextToken };
+    const page = await sfn.send(new ListExecutionsCommand(request));
+    found.push(...(page.executions ?? []));
+    nextToken = Number(found.at(-1)?.startDate ?? 0) < sinceMs ? undefined : page.nextToken;
   } while (nextToken !== undefined);
   return found;
 }
 
+const isOfEvents = ({ name = '' }: ExecutionListItem): boolean => name.startsWith(EVENT_RUN_PREFIX);
+
 /** Returns the runs of the window that failed or were stopped, and that no retry has made whole. */
-async function failedRunsOf(of: AskedStack, { fromMs, toMs }: TimeWindow): Promise<FailedRun[]> {
+async function failedRunsOf(of: AskedStack, { fromMs, toMs }: TimeWindow) {
   const statuses = ['FAILED', 'TIMED_OUT', 'ABORTED'] as const;
   const ended = (await Promise.all(statuses.map((status) => executions(of, status)))).flat();
-  const within = ended.filter(({ endMs }) => endMs >= fromMs && endMs < toMs);
+  const within = ended.filter(({ stopDate }) => Number(stopDate) >= fromMs && Number(stopDate) < toMs);
   const failed = await described(of, within);
-  if (failed.length === 0) return [];
+  if (failed.length === 0) return { runs: [] };
   // New files start runs by themselves; what a person starts has another name.
   const sinceMs = Math.min(...failed.map(({ startMs }) => startMs));
-  const others = (await executions(of, 'SUCCEEDED', sinceMs)).filter(({ name }) => !name.startsWith(EVENT_RUN_PREFIX));
-  const later = others.filter(({ startMs }) => startMs > sinceMs);
-  const whole = await described(of, later);
-  const isWhole = ({ run, startMs, error, retry: own }: Execution): boolean => {
+  const later = (await executions(of, 'SUCCEEDED', sinceMs)).filter(({ startDate }) => Number(startDate) > sinceMs);
+  const whole = await described(
+    of,
+    later.filter((one) => !isOfEvents(one)),
+  );
+  const isWhole = ({ run, startMs, error, retry: own }: (typeof failed)[number]): boolean => {
     // Of the run, or again of the one that it retried.
     const wanted = [{ run, what: error === 'VerdictsStillHeld' ? 'held' : 'failed' }, ...(own ? [own] : [])];
-    const isOf = ({ retry, startMs: laterMs }: Execution): boolean =>
+    const isOf = ({ retry, startMs: laterMs }: (typeof failed)[number]): boolean =>
       laterMs > startMs && wanted.some((one) => one.run === retry?.run && one.what === retry.what);
     return whole.some(isOf) || failed.some((one) => isOf(one) && isWhole(one));
   };
-  return failed.filter((run) => !isWhole(run)).map(({ run, endedAt, error }) => ({ run, endedAt, error }));
+  return { runs: failed.filter((run) => !isWhole(run)), hasMore: within.length > MAX_DESCRIBED };
 }
 
-async function described({ sfn }: AskedStack, some: Awaited<ReturnType<typeof executions>>): Promise<Execution[]> {
-  const all: Execution[] = [];
-  const describe = async ({ executionArn, startMs, name: run }: (typeof some)[number]): Promise<Execution> => {
-    const { status, stopDate, error, input } = await sfn.send(new DescribeExecutionCommand({ executionArn }));
+/** Returns what the first of some executions were asked to do. */
+async function described({ sfn }: AskedStack, some: readonly ExecutionListItem[]) {
+  const describe = async ({ executionArn, startDate, name: run = '' }: ExecutionListItem) => {
+    const { status, error, input } = await sfn.send(new DescribeExecutionCommand({ executionArn }));
     const { retry, dryRun } = (JSON.parse(input ?? 'null') ?? {}) as Partial<RetryInput>;
     const why = status === 'ABORTED' ? 'it was stopped' : (error ?? 'it took too long');
-    return { run, startMs, endedAt: stopDate?.toISOString() ?? '', error: why, retry: dryRun ? undefined : retry };
+    return { run, startMs: Number(startDate), error: why, retry: dryRun ? undefined : retry };
   };
+  const all: Awaited<ReturnType<typeof describe>>[] = [];
   for await (const one of inOrder(AT_ONCE, some.slice(0, MAX_DESCRIBED), describe)) all.push(one);
   return all;
 }
@@ -185,46 +179,15 @@ async function quietTime(of: AskedStack, cells: readonly CountedCell[], { fromMs
   const lastMs = endOf(cells) ?? fromMs;
   if (nowMs - lastMs < QUIET_MS) return undefined;
   // The newest captures are in no counts while their run continues.
-  const newest = (await executions(of)).find(({ name }) => name.startsWith(EVENT_RUN_PREFIX));
-  const sinceMs = Math.max(lastMs, newest?.startMs ?? 0);
+  const newest = (await executions(of)).find(isOfEvents);
+  const sinceMs = Math.max(lastMs, Number(newest?.startDate ?? 0));
   if (nowMs - sinceMs < QUIET_MS) return undefined;
   const calls = await invocations(of.sfn, of.environment.SAGEMAKER_ENDPOINT_NAME, sinceMs, nowMs - IN_FLIGHT_MS);
   return { since: new Date(sinceMs).toISOString(), invocations: calls };
 }
 
-// ------------------------------------------------------------------------------------------ CloudWatch and DynamoDB
-
-const PERIOD_S = 300;
-
-/** Counts the invocations of all variants, whatever they are called. */
-export async function invocations(client: AwsClient, endpoint: string, fromMs: number, toMs: number): Promise<number> {
-  const metric = `MetricName="Invocations" EndpointName="${endpoint}"`;
-  const search = `SEARCH('{AWS/SageMaker,EndpointName,VariantName} ${metric}', 'Sum', ${PERIOD_S})`;
-  type Reply = { MetricDataResults?: { Values?: number[] }[] };
-  const { MetricDataResults = [] } = await callAws<Reply>(client, 'monitoring', 'GetMetricData', {
-    StartTime: Math.ceil(fromMs / 1000 / PERIOD_S) * PERIOD_S,
-    EndTime: Math.floor(toMs / 1000 / PERIOD_S) * PERIOD_S,
-    MetricDataQueries: [{ Id: 'calls', Expression: search, Period: PERIOD_S }],
-  });
-  return sum(MetricDataResults.flatMap(({ Values = [] }) => Values));
-}
-
-/** Returns the alarms of a stack that are on. */
-export async function ringingAlarms(client: AwsClient, prefix: string): Promise<RingingAlarm[]> {
-  const AlarmNamePrefix = `sagemaker-monitoring-${prefix}-`;
-  const input = { AlarmNamePrefix, StateValue: 'ALARM' };
-  type Reply = { MetricAlarms?: { AlarmName: string; AlarmDescription?: string; StateUpdatedTimestamp?: number }[] };
-  const reply = await callAws<Reply>(client, 'monitoring', 'DescribeAlarms', input);
-  return (reply.MetricAlarms ?? []).flatMap(({ AlarmName, AlarmDescription = '', StateUpdatedTimestamp: at }) => {
-    const id = AlarmName.slice(AlarmNamePrefix.length);
-    const [what = ''] = AlarmDescription.split(/\. (?:What to do|Section)/);
-    // A longer prefix may begin with this one.
-    if (!/^(?:Quality-|[A-Za-z]+$)/.test(id)) return [];
-    return [{ id, name: AlarmName, what, since: at === undefined ? undefined : new Date(at * 1000).toISOString() }];
-  });
-}
-
-async function usedToday({ sfn, environment }: AskedStack, nowMs: number): Promise<{ usd: number; limit: number }> {
+/** Returns what the judge has spent today, and the daily budget. */
+async function usedToday({ sfn, environment }: AskedStack, nowMs: number) {
   const { BUDGET_TABLE: TableName, EVALUATION_BUDGET_USD: limit } = environment;
   if (TableName === undefined || limit === 0) return { usd: 0, limit: 0 };
   const input = { TableName, Key: { [budgetTable.partitionKey]: { S: dayScope(nowMs) } } };

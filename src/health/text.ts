@@ -2,7 +2,7 @@
 
 import { singleLine, wrapped } from '../core/text/terminal-text.ts';
 import type { Style } from '../quality/rates-text.ts';
-import type { Finding, Health, HealthState } from './findings.ts';
+import type { Health, HealthState } from './findings.ts';
 
 /** A sign for each state, so that nothing depends on color. */
 export const SIGNS: Readonly<Record<HealthState, string>> = {
@@ -24,19 +24,20 @@ export const stateLines = ({ state, words }: Pick<Health, 'state' | 'words'>, wi
     style('bold', COLORS[state] === undefined ? line : style(COLORS[state], line)),
   );
 
-/** A line for each finding. @param nowMs absent: without the time that it is of */
-export function findingLines(findings: readonly Finding[], width: number, style: Style, nowMs?: number): string[] {
-  return findings.flatMap(({ state, message, asOf }) => {
+/** The state, a line for each finding, and the command of the worst one that has one. @param nowMs absent: without the time that each is of */
+export function healthLines(
+  health: Health,
+  { width, style }: { width: number; style: Style },
+  about: readonly string[] = [],
+  nowMs?: number,
+): string[] {
+  const found = health.findings.flatMap(({ state, message, asOf }) => {
     const when = nowMs === undefined ? '' : ` (as of ${asOfText(asOf, nowMs)})`;
-    const color = COLORS[state];
     const lines = wrapped(`${SIGNS[state]} ${singleLine(message)}${when}`, width);
-    return color === 'red' ? lines.map((line) => style(color, line)) : lines;
+    return state === 'bad' ? lines.map((line) => style('red', line)) : lines;
   });
-}
-
-/** The command of the worst finding that has one. */
-export function nextLines({ findings }: Health, style: Style): string[] {
-  const next = findings.find(({ command }) => command !== undefined);
+  const next = health.findings.find(({ command }) => command !== undefined)?.command;
   // A command is not wrapped, so that it can be copied.
-  return next?.command === undefined ? [] : ['', `Next: ${style('bold', next.command)}`];
+  const last = next === undefined ? [] : ['', `Next: ${style('bold', next)}`];
+  return [...stateLines(health, width, style), ...about, ...found, ...last];
 }

@@ -29,19 +29,11 @@ export function healthOfRuns(
   const quarantined = noCounts();
   for (const { quarantineReasons } of summaries) addCounts(quarantined, quarantineReasons);
   const failed = summaries.filter(({ status }) => status === 'failed');
+  const runs = failed.map(({ run, error }) => ({ run, error: error?.name ?? 'RunIncomplete' }));
   return healthOf({
     isOfRun: true,
     window: { fromMs: Math.min(...hours), toMs: Math.max(...hours) + HOUR_MS },
     lines: { all: sum(summaries.map(({ lines }) => lines.planned)), quarantined },
-    cells,
-    active,
-    shadow,
-    objectives: [],
-    failedRuns: {
-      value: failed.map(({ run, endedAt, error }) => ({ run, endedAt, error: error?.name ?? 'RunIncomplete' })),
-      asOf: new Date(nowMs).toISOString(),
-    },
-    nowMs,
-    stack,
+    ...{ cells, active, shadow, objectives: [], failedRuns: { runs }, nowMs, stack },
   });
 }

@@ -38,10 +38,8 @@ export async function writePage(hasTurned: boolean, deps: PageDependencies): Pro
     const [, partition, , region, account] = functionArn.split(':');
     const stateMachineArn = `arn:${partition}:states:${region}:${account}:stateMachine:${resourceNames(prefix).stateMachine}`;
     const toMs = Math.ceil(nowMs / HOUR_MS) * HOUR_MS;
-    const window = { fromMs: toMs - WINDOW_MS, toMs };
-    const before = { fromMs: toMs - 2 * WINDOW_MS, toMs: window.fromMs };
-    const stack = { storage, sfn, environment, stateMachineArn };
-    const { html: body } = await inTime(makePage(stack, { window, before, nowMs, withQuotes }), limitMs);
+    const query = { window: { fromMs: toMs - WINDOW_MS, toMs }, nowMs, withQuotes };
+    const { html: body } = await inTime(makePage({ storage, sfn, environment, stateMachineArn }, query), limitMs);
     const content = { body, type: 'text/html; charset=utf-8' };
     if ((await storage.putIf(bucket, workKeys.report('latest'), content, latest?.etag)) === undefined) return;
     await storage.putBytes(bucket, workKeys.report(new Date(nowMs).toISOString().slice(0, 10)), content);

@@ -208,14 +208,17 @@ function addCost(cell: QualityCell, { value, metadata }: CountedVerdict): void {
 export const isFirstToEvaluate = (run: string, stored: readonly StoredAssessment[]): boolean =>
   stored.every(({ metadata }) => metadata[SAMPLE_METADATA] === undefined || metadata[RUN_METADATA] === run);
 
-/** Returns the reasons of a capture that another run was the first to evaluate: its first verdicts are missing no longer. */
-export function judgedLater({
-  verdicts,
-  replaced,
-}: Pick<CountedCapture, 'verdicts' | 'replaced'>): Record<string, number> {
+/**
+ * Returns the reasons of a capture that another run was the first to evaluate: its first verdicts are missing no longer. A retry gives only
+ * those that were held or that failed.
+ */
+export function judgedLater(
+  { verdicts, replaced }: Pick<CountedCapture, 'verdicts' | 'replaced'>,
+  isRetry: boolean,
+): Record<string, number> {
   const before = new Set(replaced.filter(({ value }) => value !== undefined).map(({ name }) => name));
   const news = verdicts.filter(({ name, sourceType }) => sourceType !== 'CODE' && !before.has(name));
-  return news.length === 0 ? {} : { judgedLater: -news.length };
+  return news.length === 0 ? {} : { [isRetry ? 'retried' : 'judgedLater']: -news.length };
 }
 
 /**

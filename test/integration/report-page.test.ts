@@ -45,7 +45,7 @@ beforeAll(async () => {
   await writeMonth(memory.storage, 35);
   await storage.join(labels(new Random(7)));
   const odd = {
-    ...{ captures: 3, errorReplies: 3, errorKinds: { [HOSTILE]: 3 } },
+    ...{ captures: 3, errorReplies: 3, errorKinds: { [HOSTILE]: 2, [`${HOSTILE}2`]: 1 } },
     predictions: { classes: { [HOSTILE]: 9 } },
   };
   const stack = {
@@ -65,7 +65,8 @@ if (executablePath === undefined)
 test('the page of 35 days is small, and without words it has none of the captures', () => {
   expect(html.length).toBeLessThan(1_500_000);
   expect(html).toContain('onerror=&#34;');
-  expect(hidden).toContain('(text)');
+  for (const name of ['(text 1)', '(text 2)']) expect(hidden).toContain(name);
+  expect(hidden.match(/\(text 2\)<\/bdi><\/td><td[^>]*><data value="(\d+)"/)?.[1]).toBe('1');
   expect(hidden).not.toContain('onerror');
 });
 
@@ -231,6 +232,38 @@ inBrowser('in a browser', () => {
     ]);
     expect(curve).toEqual(total?.classes?.calibration?.map(({ found, rows }) => [...ends(found), rows]));
     expect(curve.length).toBeGreaterThan(8);
+  });
+
+  test('a point of a chart is where its value is', async () => {
+    const truth = await truthFigures(memory.storage, 'work', environment.GROUND_TRUTH, window);
+    const points = truth?.groups[0]?.classes?.calibration ?? [];
+    const drawn = await page
+      .locator('section', { has: page.getByRole('heading', { name: 'Calibration', exact: true }) })
+      .evaluate((section) => {
+        const middle = (element: Element): number => {
+          const { top, height } = element.getBoundingClientRect();
+          return top + height / 2;
+        };
+        const texts = [...section.querySelectorAll('svg text')].map((text) => ({
+          share: Number(/^([\d.]+)%$/.exec(text.textContent ?? '')?.[1] ?? Number.NaN) / 100,
+          left: text.getBoundingClientRect().right,
+          y: middle(text),
+        }));
+        // The labels of the axis stand above each other; the symbols of the first curve are circles of its color.
+        const axis = texts.filter(({ share, left }) => !Number.isNaN(share) && left < (texts[0]?.left ?? 0) + 1e9);
+        const symbols = [...section.querySelectorAll('svg path[fill="#3b82d6"][transform]')].map(middle);
+        return { axis, symbols };
+      });
+    const column = Map.groupBy(drawn.axis, ({ left }) => Math.round(left));
+    const axis = [...column.values()].toSorted((a, b) => b.length - a.length)[0] ?? [];
+    const [low, high] = [axis[0], axis.at(-1)];
+    const valueAt = (y: number): number => {
+      if (low === undefined || high === undefined) throw new Error('no axis');
+      return low.share + ((y - low.y) / (high.y - low.y)) * (high.share - low.share);
+    };
+    expect(drawn.symbols.length).toBeGreaterThanOrEqual(points.length);
+    for (const [n, { found }] of points.entries())
+      expect(Math.abs(valueAt(drawn.symbols[n] ?? 0) - (found.value ?? 0))).toBeLessThan(0.02);
   });
 
   test.each([

@@ -35,7 +35,10 @@ export interface QualityCell {
   predictions?: { numbers?: NumberCounts; classes?: Record<string, number> };
   /** US dollars of the judge, as they are apportioned to the verdicts. Verdicts of unknown price are left out. */
   judgeUsd?: number;
-  /** LLM scorers × captures without a verdict, by reason. `judgedLater` is negative: verdicts that followed in a later run. */
+  /**
+   * LLM scorers × captures without a verdict, by reason. Negative are verdicts that followed: `retried` in a retry of what was held or failed,
+   * `judgedLater` in another run.
+   */
   notJudged?: Record<string, number>;
   /** By scorer, then by the part of the sample; see `sampleOf`. Code scorers run on everything and have the part `all`. */
   scorers?: Record<string, Record<string, SampleCounts>>;

@@ -66,6 +66,7 @@ export class VerdictWriter {
   readonly evaluated = new Set<string>();
   readonly #writer: ChunkWriter;
   readonly #run: string;
+  readonly #isRetry: boolean;
   readonly #log: LineLog;
   /** Whether the captures are judged before they are written. */
   readonly #areJudged: boolean;
@@ -81,6 +82,7 @@ export class VerdictWriter {
     const { environment, scorers } = deps;
     const { replay, sampleRate } = request.options;
     this.#run = request.run;
+    this.#isRetry = (request.options.continues ?? []).length > 0;
     this.#log = log;
     this.#writer = new ChunkWriter(request, deps, log);
     this.#areJudged = scorers.length > 0;
@@ -229,7 +231,7 @@ export class VerdictWriter {
         : [],
       notJudged: isFirst
         ? { ...pending.reasons, ...(held > 0 ? { held } : {}), ...(failed > 0 ? { failed } : {}) }
-        : judgedLater(own),
+        : judgedLater(own, this.#isRetry),
     });
   }
 }

@@ -5,8 +5,9 @@ import type { QualityCell } from '../../../src/core/contract/quality.ts';
 import type { HealthFacts } from '../../../src/health/facts.ts';
 import { EXIT_CODES, FINDING_NAMES, type Health, healthOf } from '../../../src/health/findings.ts';
 import { readFacts } from '../../../src/health/gather.ts';
-import { findingLines, nextLines, stateLines } from '../../../src/health/text.ts';
+import { healthLines } from '../../../src/health/text.ts';
 import { PLAIN } from '../../../src/quality/rates-text.ts';
+import { hourOf } from '../../../src/quality/tally.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { askedStackIn, GOOD, type Ran, type Situation, useAskedStack } from '../../helpers/asked-stack.ts';
 import { NO_ANSWER } from '../../helpers/aws-answers.ts';
@@ -16,10 +17,9 @@ useAskedStack();
 
 const toMs = Math.ceil(NOW_MS / HOUR_MS) * HOUR_MS;
 const DAY = { fromMs: toMs - 24 * HOUR_MS, toMs };
-const BEFORE = { fromMs: toMs - 48 * HOUR_MS, toMs: DAY.fromMs };
 
 async function statusOf(situation: Situation): Promise<Health> {
-  return healthOf(await readFacts(await askedStackIn(situation), DAY, BEFORE, NOW_MS));
+  return healthOf(await readFacts(await askedStackIn(situation), { window: DAY, nowMs: NOW_MS }));
 }
 
 const with_ = (more: QualityCell): Situation => ({
@@ -144,14 +144,21 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
     { hour: () => ({ blue: { ...GOOD, errorReplies: 4, errorKinds: { 503: 4 } } }) },
     1,
     'error-replies',
-    /^needs a look: 10.0% of the captures are error replies \(503 96\)/,
+    /^needs a look: 10.0% \(8.3% to 12.1%\) of the captures are error replies \(503 96\)/,
+  ],
+  [
+    'one of few replies is an error, and of few lines in quarantine',
+    { hour: (ago) => (ago === 1 ? { blue: { captures: 10, errorReplies: 1, quarantined: { NotJson: 2 } } } : {}) },
+    1,
+    'quarantine',
+    /^needs a look: 2 lines in quarantine \(NotJson 2\)$/,
   ],
   [
     'most replies are errors',
     { hour: () => ({ blue: { ...GOOD, errorReplies: 30 } }) },
     1,
     'error-replies',
-    /^bad: 75.0% of the captures/,
+    /^bad: 75.0% \(.*\) of the captures/,
   ],
   [
     'a scorer fell',
@@ -179,7 +186,7 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
     with_({ quarantined: { NotJson: 3, retried: -1 } }),
     1,
     'quarantine',
-    /^needs a look: 2 lines in quarantine \(NotJson 3\)/,
+    /^needs a look: 2 lines in quarantine \(NotJson 3, retried -1\)/,
   ],
   [
     'most lines are in quarantine',
@@ -193,14 +200,22 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
     with_({ notJudged: { held: 12, notSampled: 500 } }),
     1,
     'not-judged',
-    /^needs a look: 12 verdicts are held by the budget/,
+    /^needs a look: 12 verdicts are missing \(held by the budget 12\)/,
   ],
   [
     'the judge could not answer',
     with_({ notJudged: { failed: 2 } }),
     1,
     'not-judged',
-    /^needs a look: 2 verdicts are missing/,
+    /^needs a look: 2 verdicts are missing \(the judge could not answer 2\)/,
+  ],
+  ['a retry has judged what was held', with_({ notJudged: { held: 12, retried: -12 } }), 0, undefined, /^healthy/],
+  [
+    'another run judged what was not drawn',
+    with_({ notJudged: { held: 12, notSampled: 9, judgedLater: -9 } }),
+    1,
+    'not-judged',
+    /^needs a look: 12 verdicts/,
   ],
   ['a run failed', { ran: [FAILED] }, 1, 'run-failed', /^bad: run files-7 failed \(RunIncomplete\)/],
   ['a retry has made it whole', { ran: [FAILED, retryOf('again', 'files-7')] }, 0, undefined, /^healthy/],
@@ -291,7 +306,7 @@ test('a bucket that cannot be read leaves the rest of the answers', async () => 
   storage.list = () => {
     throw new Error('no');
   };
-  const health = healthOf(await readFacts(stack, DAY, BEFORE, NOW_MS));
+  const health = healthOf(await readFacts(stack, { window: DAY, nowMs: NOW_MS }));
   expect(health.words).toMatch(/^bad: run files-7/);
   expect(health.findings).toContainEqual(expect.objectContaining({ name: 'captures', state: 'could not ask' }));
 });
@@ -299,7 +314,7 @@ test('a bucket that cannot be read leaves the rest of the answers', async () => 
 test('a service that does not answer is not waited for', async () => {
   const stack = await askedStackIn({ answers: { DescribeAlarms: NO_ANSWER } });
   const began = performance.now();
-  const health = healthOf(await readFacts(stack, DAY, BEFORE, NOW_MS));
+  const health = healthOf(await readFacts(stack, { window: DAY, nowMs: NOW_MS }));
   expect(health.state).toBe('could not ask');
   expect(performance.now() - began).toBeLessThan(6_000);
 });
@@ -308,7 +323,7 @@ test('a missed objective is bad, with the moment since when', async () => {
   const storage = new MemoryStorage();
   await writeMonth(storage.storage, 8);
   const stack = { ...(await askedStackIn({ hour: () => ({}), storage })), environment };
-  const { findings, words } = healthOf(await readFacts(stack, DAY, BEFORE, NOW_MS));
+  const { findings, words } = healthOf(await readFacts(stack, { window: DAY, nowMs: NOW_MS }));
   expect(words).toMatch(
     /^bad: fluency is missed since 2026-11-24 0\d:00 UTC: 8\d\.\d% \(.*\) of \d+, wanted at least 90.0%/,
   );
@@ -318,13 +333,19 @@ test('a missed objective is bad, with the moment since when', async () => {
   expect(findings.find(({ subject }) => subject === 'relevance_to_query')?.state).toBe('healthy');
 });
 
+test('failed runs that are not looked at are counted as more', async () => {
+  const failed = (length: number) => Array.from({ length }, (_, n) => ({ ...FAILED, name: `files-${n}` }));
+  const lastOf = async (ran: Ran[]) =>
+    (await statusOf({ ran })).findings.findLast(({ name }) => name === 'run-failed')?.message;
+  expect(await lastOf(failed(7))).toBe('7 runs failed in all');
+  expect(await lastOf(failed(101))).toBe('100 or more runs failed in all');
+});
+
 test('nothing is healthy by what is old, not measured, or of another variant', async () => {
-  const facts = await readFacts(
-    await askedStackIn({ hour: () => ({ blue: GOOD, green: WORST }) }),
-    DAY,
-    BEFORE,
-    NOW_MS,
-  );
+  const facts = await readFacts(await askedStackIn({ hour: () => ({ blue: GOOD, green: WORST }) }), {
+    window: DAY,
+    nowMs: NOW_MS,
+  });
   const rate = {
     objective: 'safety',
     measure: 'safety',
@@ -342,9 +363,22 @@ test('nothing is healthy by what is old, not measured, or of another variant', a
   expect(named({ objectives: [{ ...met, value: null }] }, 'objective')).toBe('too little to tell');
   expect(named({ objectives: [{ ...met, variant: 'blue' }] }, 'harm')).toBe('bad');
   expect(named({ objectives: [{ ...met, missed: null }] }, 'harm')).toBe('bad');
+  const truth = (hours: number, missed: boolean) => {
+    const end = hourOf(NOW_MS - hours * HOUR_MS);
+    const old = { ...met, value: 0.5, missed, measured: { from: end, end } };
+    return healthOf({ ...facts, objectives: [old] }).findings.find(({ name }) => name === 'objective');
+  };
+  expect([truth(24, true), truth(24, false)].map((one) => one?.state)).toEqual(['bad', 'healthy']);
+  expect([truth(31 * 24, true), truth(31 * 24, false)].map((one) => one?.state)).toEqual([
+    'needs a look',
+    'too little to tell',
+  ]);
+  expect(truth(31 * 24, true)?.message).toMatch(
+    /^safety was missed: .*; stale, nothing newer than 2026-10-30 12:00 UTC/,
+  );
   const quietFor = (hours: number) => {
     const since = new Date(NOW_MS - hours * HOUR_MS).toISOString();
-    return named({ quiet: { value: { since, invocations: 0 }, asOf: since } }, 'captures');
+    return named({ quiet: { since, invocations: 0 } }, 'captures');
   };
   expect([quietFor(12), quietFor(25)]).toEqual(['healthy', 'too little to tell']);
 });
@@ -356,11 +390,12 @@ test.each([40, 80, 200])(
     const health = await statusOf({
       hour: () => ({ [odd]: { ...GOOD, ...scored('fluency', 1, 9) }, blue: GOOD, green: GOOD }),
     });
-    const lines = [...stateLines(health, width, PLAIN), ...findingLines(health.findings, width, PLAIN, NOW_MS)];
+    const all = healthLines(health, { width, style: PLAIN }, [], NOW_MS);
+    const lines = all.slice(0, -2);
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(width);
     for (const mark of ['\u001b', '\u202e']) expect(lines.join()).not.toContain(mark);
     expect(lines.join(' ').match(/\(as\s+of/g)?.length).toBe(health.findings.length);
-    expect(nextLines(health, PLAIN).join()).toMatch(/Next: inference-monitor /);
+    expect(all.at(-1)).toMatch(/^Next: inference-monitor /);
   },
 );
 
@@ -368,4 +403,21 @@ test('the table of the rules names each finding', () => {
   const text = readFileSync(projectPath('docs', 'status.md'), 'utf8');
   const named = [...text.matchAll(/^\| `([a-z-]+)` \|/gm)].map(([, name]) => name);
   expect(named).toEqual(FINDING_NAMES);
+});
+
+test('a month of names that captures made up takes seconds', async () => {
+  const hour = (n: number): QualityCell => {
+    const names = Object.fromEntries(Array.from({ length: 50 }, (_, k) => [`${n}-${k} ${'x'.repeat(50)}`, 1]));
+    const bins = Object.fromEntries(Array.from({ length: 256 }, (_, k) => [k - n, 1]));
+    const values = Object.fromEntries(Array.from({ length: 9 }, (_, k) => [`code_${k}`, { all: { values: names } }]));
+    const numbers = { bins, sum: 1, squares: 1 };
+    return { ...GOOD, ...{ errorKinds: names, quarantined: names, replyTokens: numbers }, scorers: values };
+  };
+  const cells = Array.from({ length: 30 * 24 }, (_, n) => hourOf(NOW_MS - n * HOUR_MS)).flatMap((at, n) =>
+    ['blue', 'green', 'next'].map((variant) => ({ hour: at, variant, cell: hour(n) })),
+  );
+  const facts = await readFacts(await askedStackIn({}), { window: DAY, nowMs: NOW_MS });
+  const began = process.cpuUsage().user;
+  expect(healthOf({ ...facts, cells, before: cells }).findings.length).toBeGreaterThan(5);
+  expect(process.cpuUsage().user - began).toBeLessThan(4_000_000);
 });

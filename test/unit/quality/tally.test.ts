@@ -1,22 +1,13 @@
 /** What runs count of the same captures: whatever happens to an attempt, the sum over all runs is what MLflow has. */
 
 import { inSample, traceIdOf } from '../../../src/captures/trace/ids.ts';
-import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
 import type { QualityCell, QualityCounts } from '../../../src/core/contract/quality.ts';
 import { binOf } from '../../../src/core/statistics/log-bins.ts';
-import { CallFailure } from '../../../src/judge/errors.ts';
-import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { type NewAssessment, RUN_METADATA, type StoredAssessment } from '../../../src/mlflow/types.ts';
-import { evaluateChunk, logChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
-import type { EvaluateDependencies } from '../../../src/monitoring/evaluate/types.ts';
 import { addTree, maxByMagnitude } from '../../../src/quality/count-tree.ts';
 import { chanceOf, laterSample, partOf, partOfTrace, scorerSample } from '../../../src/quality/sample.ts';
 import { type CountedCapture, captureFacts, QualityTally, verdictsOfRun } from '../../../src/quality/tally.ts';
-import { MemoryStorage } from '../../doubles/memory-storage.ts';
-import { memoryWriting } from '../../doubles/memory-table.ts';
-import { MemoryTraces } from '../../doubles/memory-traces.ts';
-import { scriptedJudge, told } from '../../doubles/scripted-judge.ts';
-import { chunkOf, rangeOf } from '../../helpers/chunk-request.ts';
+import { ChunkRig, HOUR, JUDGED, LINES } from '../../helpers/chunk-rig.ts';
 import {
   captureLine,
   chatLine,
@@ -26,77 +17,13 @@ import {
   json,
   type Side,
 } from '../../helpers/deployed-captures.ts';
-import { testEnvironment } from '../../helpers/test-environment.ts';
-
-const LLM = scorersFor().filter(isJudgeScorer).slice(0, 1);
-const CODE = scorersFor().filter(({ name }) => name === 'cut_off' || name === 'response_words');
-const [{ name: JUDGED } = { name: '' }] = LLM;
-const LINES = Array.from({ length: 8 }, (_, n) => chatLine(`line ${n}`));
-const HOUR = '2026-11-20T10';
-
-class Rig {
-  readonly storage = new MemoryStorage();
-  readonly store = new MemoryTraces();
-  readonly total: QualityCounts = {};
-  /** What the judge answers. */
-  value = 'yes';
-  isAway = false;
-  #requests = 0;
-
-  readonly writing = memoryWriting();
-
-  request(run: string, options: Partial<ChunkRequest['options']> = {}, attempt = 0, lines = LINES): ChunkRequest {
-    const range = rangeOf(this.storage, `e/Blue/2026/11/20/10/a.jsonl`, lines);
-    const all = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
-    return { run, chunk: chunkOf([range]), options: { ...all, ...options }, attempt };
-  }
-
-  #deps(): EvaluateDependencies {
-    this.#requests += 1;
-    const { judge } = scriptedJudge(() => {
-      if (this.isAway) throw new CallFailure('unavailable', 'away');
-      return told(JSON.stringify({ [JUDGED]: { value: this.value, rationale: 'because' } }));
-    });
-    const parts = { storage: this.storage.storage, store: this.store, judge, scorers: [...LLM, ...CODE] };
-    const rest = { environment: testEnvironment(), always: () => undefined };
-    return { ...parts, ...rest, requestId: `r${this.#requests}`, ...this.writing };
-  }
-
-  /** An attempt that is killed after it has written everything, and before its receipt. */
-  async killed(request: ChunkRequest): Promise<void> {
-    const put = this.storage.putJson;
-    this.storage.putJson = async (bucket, key, value) => {
-      if (key.includes('/receipts/')) throw new Error('killed');
-      await put.call(this.storage, bucket, key, value);
-    };
-    await expect(evaluateChunk(request, this.#deps())).rejects.toThrow('killed');
-    Reflect.deleteProperty(this.storage, 'putJson');
-  }
-
-  /** @returns what the run counts */
-  async evaluate(request: ChunkRequest, more: Partial<EvaluateDependencies> = {}): Promise<QualityCell> {
-    const { quality = {} } = await evaluateChunk(request, { ...this.#deps(), ...more });
-    addTree(this.total, quality);
-    return quality[HOUR]?.Blue ?? {};
-  }
-
-  async log(request: ChunkRequest): Promise<QualityCell> {
-    const { quality = {} } = await logChunk(request, this.#deps());
-    addTree(this.total, quality);
-    return quality[HOUR]?.Blue ?? {};
-  }
-
-  get cell(): QualityCell {
-    return JSON.parse(JSON.stringify(this.total[HOUR]?.Blue ?? {}));
-  }
-}
 
 const judged = (yes: number, no = 0, sample = '1', captures = LINES.length) => ({
   [sample]: { captures, values: { ...(yes === 0 ? {} : { yes }), ...(no === 0 ? {} : { no }) } },
 });
 
 test('a second run over the same captures counts nothing, and neither does the repetition of the first', async () => {
-  const rig = new Rig();
+  const rig = new ChunkRig();
   const first = await rig.evaluate(rig.request('one'));
   expect(first).toMatchObject({ captures: 8, scorers: { [JUDGED]: judged(8) } });
   expect(first.scorers?.cut_off).toEqual({ all: { values: { false: 8 } } });
@@ -109,7 +36,7 @@ test('a second run over the same captures counts nothing, and neither does the r
 });
 
 test('what a killed attempt has written is counted by the next one', async () => {
-  const rig = new Rig();
+  const rig = new ChunkRig();
   await rig.killed(rig.request('one'));
   expect(await rig.evaluate(rig.request('one', {}, 1))).toMatchObject({
     captures: 8,
@@ -118,7 +45,7 @@ test('what a killed attempt has written is counted by the next one', async () =>
 });
 
 test('a re-evaluation replaces: −1 for the old value, also if its first attempt was killed', async () => {
-  const rig = new Rig();
+  const rig = new ChunkRig();
   await rig.evaluate(rig.request('one'));
   rig.value = 'no';
   await rig.killed(rig.request('two', { reevaluate: true }));
@@ -131,8 +58,11 @@ test('a re-evaluation replaces: −1 for the old value, also if its first attemp
   });
 });
 
-test('verdicts that follow in a retry add to the part of the sample that the capture belongs to', async () => {
-  const rig = new Rig();
+test.each([
+  ['a retry', 'retried', { continues: ['one'] }],
+  ['another run', 'judgedLater', {}],
+])('verdicts that follow in %s add to the part of the sample that the capture belongs to', async (_, reason, more) => {
+  const rig = new ChunkRig();
   rig.isAway = true;
   await expect(rig.evaluate(rig.request('one', { sampleRate: 0.5 }))).rejects.toThrow();
   const [key = ''] = [...rig.storage.objects.keys()].filter((name) => name.includes('/receipts/'));
@@ -146,9 +76,9 @@ test('verdicts that follow in a retry add to the part of the sample that the cap
     scorers: { [JUDGED]: { '0.5': { captures: 8 } } },
   });
   rig.isAway = false;
-  const retry = await rig.evaluate(rig.request('two', { sampleRate: 1 }));
+  const retry = await rig.evaluate(rig.request('two', { sampleRate: 1, ...more }));
   expect(retry).toMatchObject({
-    notJudged: { judgedLater: -8 },
+    notJudged: { [reason]: -8 },
     scorers: { [JUDGED]: { '0.5': { values: { yes: 8 } } } },
   });
   expect(rig.cell.scorers?.[JUDGED]).toEqual(judged(8, 0, '0.5'));
@@ -161,14 +91,14 @@ test('verdicts that follow in a retry add to the part of the sample that the cap
 });
 
 test('captures that an always rule chooses are a part of their own', async () => {
-  const rig = new Rig();
+  const rig = new ChunkRig();
   const always = () => 'rule';
   const cell = await rig.evaluate(rig.request('one', { sampleRate: 0 }), { always });
   expect(cell.scorers?.[JUDGED]).toEqual(judged(8, 0, 'always'));
 });
 
 test('captures that were only traced are judged later, by the run that evaluates them', async () => {
-  const rig = new Rig();
+  const rig = new ChunkRig();
   const replyTokens = { bins: { [binOf(12)]: 8 }, sum: 96, squares: 8 * 144 };
   const traced = { captures: 8, inputTokens: 240, outputTokens: 96, replyTokens };
   expect(await rig.log(rig.request('one', { evaluate: false }))).toEqual(traced);
@@ -206,15 +136,15 @@ test('errors by kind, quarantine by reason, the length of replies, and predictio
     replyCharacters: numbers(4),
     predictions: { numbers: numbers(0.5, 0.25, 0.25), classes: { cat: 1, dog: 1 } },
   };
-  const rig = new Rig();
+  const rig = new ChunkRig();
   expect(await rig.evaluate(rig.request('one', {}, 0, lines))).toMatchObject(expected);
   expect(await rig.evaluate(rig.request('one', {}, 1, lines))).toMatchObject(expected);
-  const traced = new Rig();
+  const traced = new ChunkRig();
   expect(await traced.log(traced.request('one', { evaluate: false }, 0, lines))).toMatchObject(expected);
 });
 
 test('a line that a retry traces is in quarantine no more, and one that it quarantines again counts once', async () => {
-  const rig = new Rig();
+  const rig = new ChunkRig();
   const { chunk, ...request } = rig.request('retry', { evaluate: false }, 0, [chatLine('mended'), '{"no": "capture"}']);
   const ranges = chunk.ranges.map((range) => ({ ...range, keptIn: 'quarantine/one/00000000.jsonl' }));
   expect((await rig.log({ ...request, chunk: { ...chunk, ranges } })).quarantined).toEqual({ retried: -1 });

@@ -1,0 +1,80 @@
+/** Runs the chunks of a run over the same captures, with everything in memory. */
+
+import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
+import type { QualityCell, QualityCounts } from '../../src/core/contract/quality.ts';
+import { CallFailure } from '../../src/judge/errors.ts';
+import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
+import { evaluateChunk, logChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
+import type { EvaluateDependencies } from '../../src/monitoring/evaluate/types.ts';
+import { addTree } from '../../src/quality/count-tree.ts';
+import { MemoryStorage } from '../doubles/memory-storage.ts';
+import { memoryWriting } from '../doubles/memory-table.ts';
+import { MemoryTraces } from '../doubles/memory-traces.ts';
+import { scriptedJudge, told } from '../doubles/scripted-judge.ts';
+import { chunkOf, rangeOf } from './chunk-request.ts';
+import { chatLine } from './deployed-captures.ts';
+import { testEnvironment } from './test-environment.ts';
+
+export const LLM = scorersFor().filter(isJudgeScorer).slice(0, 1);
+export const CODE = scorersFor().filter(({ name }) => name === 'cut_off' || name === 'response_words');
+export const [{ name: JUDGED } = { name: '' }] = LLM;
+export const LINES = Array.from({ length: 8 }, (_, n) => chatLine(`line ${n}`));
+export const HOUR = '2026-11-20T10';
+
+/** Chunks that are evaluated in memory, by a judge that answers what it is told. */
+export class ChunkRig {
+  readonly storage = new MemoryStorage();
+  readonly store = new MemoryTraces();
+  readonly total: QualityCounts = {};
+  /** What the judge answers. */
+  value = 'yes';
+  isAway = false;
+  #requests = 0;
+
+  readonly writing = memoryWriting();
+
+  request(run: string, options: Partial<ChunkRequest['options']> = {}, attempt = 0, lines = LINES): ChunkRequest {
+    const range = rangeOf(this.storage, `e/Blue/2026/11/20/10/a.jsonl`, lines);
+    const all = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
+    return { run, chunk: chunkOf([range]), options: { ...all, ...options }, attempt };
+  }
+
+  #deps(): EvaluateDependencies {
+    this.#requests += 1;
+    const { judge } = scriptedJudge(() => {
+      if (this.isAway) throw new CallFailure('unavailable', 'away');
+      return told(JSON.stringify({ [JUDGED]: { value: this.value, rationale: 'because' } }));
+    });
+    const parts = { storage: this.storage.storage, store: this.store, judge, scorers: [...LLM, ...CODE] };
+    const rest = { environment: testEnvironment(), always: () => undefined };
+    return { ...parts, ...rest, requestId: `r${this.#requests}`, ...this.writing };
+  }
+
+  /** An attempt that is killed after it has written everything, and before its receipt. */
+  async killed(request: ChunkRequest): Promise<void> {
+    const put = this.storage.putJson;
+    this.storage.putJson = async (bucket, key, value) => {
+      if (key.includes('/receipts/')) throw new Error('killed');
+      await put.call(this.storage, bucket, key, value);
+    };
+    await expect(evaluateChunk(request, this.#deps())).rejects.toThrow('killed');
+    Reflect.deleteProperty(this.storage, 'putJson');
+  }
+
+  /** @returns what the run counts */
+  async evaluate(request: ChunkRequest, more: Partial<EvaluateDependencies> = {}): Promise<QualityCell> {
+    const { quality = {} } = await evaluateChunk(request, { ...this.#deps(), ...more });
+    addTree(this.total, quality);
+    return quality[HOUR]?.Blue ?? {};
+  }
+
+  async log(request: ChunkRequest): Promise<QualityCell> {
+    const { quality = {} } = await logChunk(request, this.#deps());
+    addTree(this.total, quality);
+    return quality[HOUR]?.Blue ?? {};
+  }
+
+  get cell(): QualityCell {
+    return JSON.parse(JSON.stringify(this.total[HOUR]?.Blue ?? {}));
+  }
+}
