@@ -31,7 +31,7 @@ export interface PageFacts extends HealthFacts {
 }
 
 const STYLE = `
-h3 { font-size: 14px; margin: 0; } .chart p { margin: 0; font-size: 12px; } svg text { fill: var(--soft); }
+h3 { font-size: 14px; margin: 0; } .chart { max-width: 460px; } .chart p { margin: 0; font-size: 12px; } svg text { fill: var(--soft); }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(300px, 1fr)); gap: 22px; } .small svg { min-width: 0; }
 .state { border-left: 8px solid var(--line); padding: 8px 14px; background: var(--card); font-size: 18px; margin: 12px 0; }
 .state.bad, .state.good { color: var(--ink); border-color: currentColor; } .state.bad { border-color: var(--bad); } .state.good { border-color: var(--good); }
@@ -69,7 +69,7 @@ export async function healthPage(page: PageFacts): Promise<string> {
       `Of ${windowText(day)}, as inference-monitor status says it.`,
       ['state', 'finding', 'as of', 'next'],
       health.findings.map((one) => [
-        `<span class="${LOOKS[one.state] ?? ''}">${SIGNS[one.state]} ${one.state}</span>`,
+        `<span class="time ${LOOKS[one.state] ?? ''}">${SIGNS[one.state]} ${one.state}</span>`,
         isolated(one.message),
         `<span class="time">${time(one.asOf)}</span>`,
         one.command === undefined ? '' : `<code>${escapeHtml(one.command)}</code>`,
