@@ -6,6 +6,7 @@ import type { Scorer } from '../judge/types.ts';
 import { type CountedCell, hourMs, sumOfCells, type TimeWindow } from '../quality/counts-store.ts';
 import type { ObjectiveRate } from '../quality/objective-rates.ts';
 import { differencesOf, groupRates, type LabelsOf, type RatesQuery } from '../quality/rates.ts';
+import { percent } from '../quality/rates-text.ts';
 
 /** What runs have counted in a window. */
 export interface Counted {
@@ -44,7 +45,6 @@ export interface HealthFacts extends Counted {
 
 export const many = (n: number, noun: string, plural = `${noun}s`): string =>
   `${n.toLocaleString('en-US')} ${n === 1 ? noun : plural}`;
-export const percent = (share: number): string => `${(100 * share).toFixed(1)}%`;
 export const time = (at: string | number): string => `${new Date(at).toISOString().slice(0, 16).replace('T', ' ')} UTC`;
 
 /** Returns how a measure is written: a share, or a figure in the unit of the label. */

@@ -8,17 +8,8 @@ import { sum } from '../core/values/sum.ts';
 import { goodValue } from '../judge/scorers/values.ts';
 import { hourMs } from '../quality/counts-store.ts';
 import { ERROR_REPLIES } from '../quality/objectives.ts';
-import {
-  endOf,
-  type Figures,
-  figuresOf,
-  type HealthFacts,
-  many,
-  objectiveText,
-  percent,
-  scorerOf,
-  time,
-} from './facts.ts';
+import { percent } from '../quality/rates-text.ts';
+import { endOf, type Figures, figuresOf, type HealthFacts, many, objectiveText, scorerOf, time } from './facts.ts';
 
 /** In the order of precedence: the state of an endpoint is the first that a finding has. The codes are those of `status`. */
 export const EXIT_CODES = {
@@ -127,11 +118,11 @@ const RULES = {
     return [{ state: isOld ? 'too little to tell' : state, asOf, message: none }];
   },
 
-  objective({ objectives, nowMs, active, isOfRun, asOf: counted, command, since: worstSince }) {
+  objective({ objectives, nowMs, active, asOf: counted, command, since: worstSince }) {
     return objectives.map((rate) => {
       const { objective: subject, missed, since, measured, measure, value } = rate;
       const asOf = measured === undefined ? counted : new Date(hourMs(measured.end)).toISOString();
-      const isOld = !isOfRun && nowMs - Date.parse(asOf) > OLD_MS;
+      const isOld = nowMs - Date.parse(asOf) > OLD_MS;
       const text = `${objectiveText(rate)}${isOld ? `; stale, nothing newer than ${time(asOf)} is measured` : ''}`;
       const state = missed === null || value === null || isOld ? 'too little to tell' : 'healthy';
       if (!missed) return { subject, asOf, state, message: `${subject}: ${text}` };

@@ -54,10 +54,9 @@ export function overTime(
   const cells = addedUp(counted, points.startOf);
   const served = cells.filter(({ variant }) => !shadow.includes(variant));
   const totals = hours.map((at) => sumOfCells(served.filter(({ hour }) => hour === at)));
-  const captures = hours.map((at) => {
-    const own = cells.filter(({ hour }) => hour === at);
-    return Object.fromEntries(own.map(({ variant, cell }) => [variant, cell.captures ?? 0]));
-  });
+  const captures = hours.map((at) =>
+    Object.fromEntries(cells.filter(({ hour }) => hour === at).map((one) => [one.variant, one.cell.captures ?? 0])),
+  );
   const bars = (title: string, unit: string, counts: readonly (Counts | undefined)[]): string =>
     chart({ title, unit, labels, curves: stackOf(counts), isStacked: true });
   const traffic = [

@@ -3,7 +3,7 @@
 import type { Estimate } from '../core/statistics/share.ts';
 import { type Column, escapeHtml, section, table } from '../core/text/html-page.ts';
 import { ERROR_REPLIES } from '../quality/objectives.ts';
-import { percent } from './facts.ts';
+import { percent, points } from '../quality/rates-text.ts';
 
 /**
  * Returns a section with a table; nothing without rows.
@@ -38,8 +38,6 @@ export function measured(of: Shown | null | undefined, text = percent): string {
   const ends = low === null || high === null ? '' : `${figure(low, text(low))} to ${figure(high, text(high))}`;
   return figure(value, text(value)) + (ends && ` <span class="soft">(${ends})</span>`);
 }
-
-const points = (value: number): string => `${value > 0 ? '+' : ''}${(100 * value).toFixed(1)}`;
 
 /** A difference in points, and whether its interval excludes 0, by a sign and in words. */
 export function difference(of: Shown | undefined, words?: readonly [less: string, more: string]): string {

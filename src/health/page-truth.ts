@@ -2,8 +2,9 @@
 
 import { isolated } from '../core/text/html-page.ts';
 import { type GroupFigures, measureName, type TruthFigures, type TruthGroup } from '../ground-truth/measure/figures.ts';
+import { percent } from '../quality/rates-text.ts';
 import { chart } from './charts.ts';
-import { percent, textOf } from './facts.ts';
+import { textOf } from './facts.ts';
 import { difference, measured, sheet, whole } from './page-parts.ts';
 
 /** Classes with a row of their own, as on the terminal. */

@@ -4,15 +4,12 @@ import { HOUR_MS } from '../captures/files/capture-path.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { addCounts, noCounts } from '../core/values/counts.ts';
 import { sum } from '../core/values/sum.ts';
+import type { HealthFacts } from '../health/facts.ts';
 import { type Health, healthOf } from '../health/findings.ts';
-import type { Scorer } from '../judge/types.ts';
 import { hourMs } from '../quality/counts-store.ts';
 import type { RunSummary } from './summary.ts';
 
-interface Judging extends Partial<Pick<LambdaEnvironment, 'SHADOW_VARIANTS'>> {
-  active: readonly Scorer[];
-  stack?: string | undefined;
-}
+type Judging = Pick<HealthFacts, 'active' | 'stack'> & Partial<Pick<LambdaEnvironment, 'SHADOW_VARIANTS'>>;
 
 /** @returns `undefined` if a run has not counted what it did: it is under way, or an earlier version has summarized it */
 export function healthOfRuns(

@@ -1,22 +1,16 @@
 /** Writes the page about the endpoint to the work bucket, at most once an hour, and when an objective becomes missed or met. */
 
-import type { SFNClient } from '@aws-sdk/client-sfn';
 import { HOUR_MS } from '../captures/files/capture-path.ts';
-import type { Storage } from '../core/aws/storage.ts';
 import { resourceNames } from '../core/contract/names.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
 import { toNamedError } from '../core/errors/errors.ts';
 import { logger } from '../core/process/logging.ts';
-import type { LambdaEnvironment } from '../core/settings/environment.ts';
-import { inTime } from '../health/gather.ts';
+import { type AskedStack, inTime } from '../health/gather.ts';
 import { makePage } from '../health/make-page.ts';
 
 const WINDOW_MS = 30 * 24 * HOUR_MS;
 
-interface PageDependencies {
-  storage: Storage;
-  sfn: SFNClient;
-  environment: LambdaEnvironment;
+interface PageDependencies extends Omit<AskedStack, 'stateMachineArn'> {
   /** The ARN of the function at work: it tells partition, region and account. */
   functionArn: string;
   nowMs?: number;

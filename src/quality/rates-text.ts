@@ -21,8 +21,8 @@ export function sparkline(values: readonly (number | null)[]): string {
   return values.map((value) => (value === null ? NO_BAR : bar(value))).join('');
 }
 
-const percent = (share: number): string => `${(share * 100).toFixed(1)}%`;
-const points = (share: number): string => `${share > 0 ? '+' : ''}${(share * 100).toFixed(1)}`;
+export const percent = (share: number): string => `${(share * 100).toFixed(1)}%`;
+export const points = (share: number): string => `${share > 0 ? '+' : ''}${(share * 100).toFixed(1)}`;
 const whole = (count: number): string => Math.round(count).toLocaleString('en-US');
 
 /** Whether the figure is a mean and no share. */

@@ -1,6 +1,7 @@
 /** The figures of the page are those of the summaries of the runs that it is made of. */
 import { makePage } from '../../../src/health/make-page.ts';
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
+import type { RunSummary } from '../../../src/monitoring/summary.ts';
 import { sumOfCells } from '../../../src/quality/counts-store.ts';
 import { RunSums } from '../../../src/quality/run-sums.ts';
 import { askedStackIn, useAskedStack } from '../../helpers/asked-stack.ts';
@@ -27,7 +28,7 @@ function figuresOf(html: string, title: string): Record<string, number[]> {
 test('every figure of the page is that of the summaries', async () => {
   const rig = new ChunkRig();
   const lines = [...LINES, 'not JSON'];
-  const summaries = [];
+  const summaries: (RunSummary & { counted: ReturnType<RunSums['counted']> })[] = [];
   for (const [name, value] of [
     ['one', 'yes'],
     ['two', 'no'],
