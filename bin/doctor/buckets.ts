@@ -10,8 +10,8 @@ import {
   type S3Client,
   type S3ServiceException,
 } from '@aws-sdk/client-s3';
-import { httpStatusOf } from '../../src/core/aws/storage-errors.ts';
 import { invocations } from '../../src/core/aws/cloudwatch.ts';
+import { httpStatusOf } from '../../src/core/aws/storage-errors.ts';
 import { broken, type CheckContext, checked, type Found, ok, unknown, warning } from './finding.ts';
 import { isInUse } from './stack.ts';
 

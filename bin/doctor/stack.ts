@@ -5,9 +5,9 @@ import { GetFunctionConfigurationCommand, ListEventSourceMappingsCommand } from 
 import { functionEnvironment, replayEnvironment } from '../../lib/settings/function-environment.ts';
 import { SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { callAws } from '../../src/core/aws/aws-json.ts';
+import { ringingAlarms } from '../../src/core/aws/cloudwatch.ts';
 import { CONTRACT } from '../../src/core/contract/contract.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
-import { ringingAlarms } from '../../src/core/aws/cloudwatch.ts';
 import { orMissing } from '../operate/aws-calls.ts';
 import {
   broken,
