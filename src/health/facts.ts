@@ -14,6 +14,7 @@ export interface Counted {
   cells: readonly CountedCell[];
   /** Those of a window before, to compare with. */
   before?: readonly CountedCell[];
+  compared?: TimeWindow;
   /** People's labels, if they were read. */
   labelsOf?: LabelsOf | undefined;
   active: readonly Scorer[];

@@ -94,9 +94,8 @@ export async function readFacts(of: AskedStack, query: FactsQuery): Promise<Heal
   const counts = await asked('captures', readCounts());
   const quiet = counts && isNow ? await soon('captures', quietTime(of, counts.cells, window, nowMs)) : undefined;
   const [failedRuns, alarms, budget] = await others;
-  const active = activeScorers(environment);
-  const read = counts ?? { cells: [], objectives: [] };
-  return { ...read, window, active, shadow, quiet, failedRuns, alarms, budget, unasked, nowMs, stack };
+  const about = { window, compared: before, active: activeScorers(environment), shadow, nowMs, stack };
+  return { ...(counts ?? { cells: [], objectives: [] }), ...about, quiet, failedRuns, alarms, budget, unasked };
 }
 
 /** Rejects if there is no answer within a limit. The question is not stopped. */
@@ -141,7 +140,9 @@ const isOfEvents = ({ name = '' }: ExecutionListItem): boolean => name.startsWit
 async function failedRunsOf(of: AskedStack, { fromMs, toMs }: TimeWindow) {
   const statuses = ['FAILED', 'TIMED_OUT', 'ABORTED'] as const;
   const ended = (await Promise.all(statuses.map((status) => executions(of, status)))).flat();
-  const within = ended.filter(({ stopDate }) => Number(stopDate) >= fromMs && Number(stopDate) < toMs);
+  const within = ended
+    .filter(({ stopDate }) => Number(stopDate) >= fromMs && Number(stopDate) < toMs)
+    .toSorted((a, b) => Number(b.stopDate) - Number(a.stopDate));
   const failed = await described(of, within);
   if (failed.length === 0) return { runs: [] };
   // New files start runs by themselves; what a person starts has another name.

@@ -104,13 +104,13 @@ export async function healthPage(page: PageFacts): Promise<string> {
   return htmlPage(`${endpoint}: ${state}`, body.join('\n'), { style: STYLE });
 }
 
-function scorerSection({ objectives, active }: PageFacts, { rates, fell }: Figures): string {
+function scorerSection({ objectives, active, compared }: PageFacts, { rates, fell }: Figures): string {
   const gravity = (scorer: string) => active.find(({ name }) => name === scorer)?.gravity;
   const met = ({ missed, since }: ObjectiveRate): string =>
     missed === null ? '·' : `${missed ? MISSED : MET}${missed && since !== null ? ` since ${time(since)}` : ''}:`;
   const seen = rates.filter(({ n }) => n > 0).toSorted((a, b) => gravestFirst(gravity(a.scorer), gravity(b.scorer)));
-  const note =
-    'The share of judged replies that are good, compared with the window before. In brackets: 95% intervals.';
+  const than = compared === undefined ? '' : `, compared with ${windowText(compared)}`;
+  const note = `The share of judged replies that are good${than}. In brackets: 95% intervals.`;
   const rows = seen.map(({ scorer, good, n, labels, is, judge }) => {
     const name = good !== null ? goodName(scorer) : is === undefined ? `${scorer} (mean)` : `${scorer} = ${is}`;
     const about = good === null ? 'neither good nor bad' : (gravity(scorer) ?? '');

@@ -252,7 +252,7 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
     { ran: [FAILED, retryOf('again', 'files-7', 'FAILED')] },
     1,
     'run-failed',
-    /^bad: run files-7 .*; run again failed/,
+    /^bad: run again failed .*; run files-7 failed/,
   ],
   [
     'an alarm is on',
