@@ -47,8 +47,8 @@ const IN_FLIGHT_MS = 15 * 60_000;
 /** Executions of a page, and those of a list that are looked at. */
 const [PAGE_SIZE, MAX_DESCRIBED] = [1_000, 100];
 const AT_ONCE = 16;
-/** Hours with many names take much memory. */
-const READ_AT_ONCE_MS = 48 * HOUR_MS;
+/** Hours with many names take much memory until they are added up. Fewer days would often wait for each other. */
+const READ_AT_ONCE_MS = 10 * 24 * HOUR_MS;
 
 /** Returns the hour that an hour is added up with others in. */
 export type StartOf = (hour: string) => string;
