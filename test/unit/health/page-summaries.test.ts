@@ -44,8 +44,9 @@ test('every figure of the page is that of the summaries', async () => {
     await rig.log(request);
     await rig.evaluate(request);
     const run = { name, startTime: `${HOUR}:00:00Z` };
+    const work = { storage: rig.storage.storage, workBucket: 'work' };
     const [part, quality] = [{ part: 0, remainingMs: () => Infinity }, new RunSums()];
-    const summary = await summarizeRun(rig.storage.storage, 'work', run, undefined, part, quality);
+    const summary = await summarizeRun(work, run, undefined, part, quality);
     summaries.push({ ...summary, counted: quality.counted() });
   }
   const stack = { ...(await askedStackIn({ storage: rig.storage, hour: () => ({}) })), environment };
