@@ -9,6 +9,7 @@ import { decodePayload } from './payload/decode-payload.ts';
 import { type Envelope, openEnvelope } from './record/envelope.ts';
 import { identityOf } from './record/identity.ts';
 import { inferenceTimeOf } from './record/inference-time.ts';
+import { redacted } from './redact.ts';
 import type { ExchangeFacts } from './trace/exchange.ts';
 import type { Capture, DecodedLine, DecodeOptions, Payload, RawLine, RecordFacts } from './types.ts';
 import { BYTES_A_CHARACTER, Scale, TooHeavy } from './weight.ts';
@@ -68,12 +69,19 @@ function captureOf(envelope: Envelope, raw: RawLine, options: DecodeOptions, sca
   const response = decodePayload('reply', captureData.endpointOutput, notes, scale);
   if (request?.problem !== undefined) notes.push(`request: ${request.problem}`);
   if (response?.problem !== undefined) notes.push(`reply: ${response.problem}`);
+  const identity = identityOf(
+    envelope.record,
+    envelope.eventMetadata,
+    request?.kind === 'json' ? request.value : undefined,
+  );
+  const record = redacted({ facts, identity, request, response, notes }, options);
   return {
-    ...facts,
-    ...interpret(request, response, facts.inferenceId, options, notes),
-    ...(request === undefined ? {} : { request }),
-    ...identityOf(envelope.record, envelope.eventMetadata, request?.kind === 'json' ? request.value : undefined),
-    notes,
+    ...record.facts,
+    ...interpret(record.request, record.response, record.facts.inferenceId, options, record.notes),
+    ...(record.request === undefined ? {} : { request: record.request }),
+    ...record.identity,
+    ...record.how,
+    notes: record.notes,
   };
 }
 
@@ -105,7 +113,9 @@ function factsOf(envelope: Envelope, raw: RawLine, { areExchanges }: DecodeOptio
 function undecodedCapture(envelope: Envelope, raw: RawLine, options: DecodeOptions, error: unknown): Capture {
   const notes = [...envelope.notes];
   const facts = factsOf(envelope, raw, options, notes);
-  notes.push(`the payloads could not be decoded (${why(error)}) and are kept as captured`);
+  notes.push(
+    `the payloads could not be decoded (${why(error)}) and are ${options.redaction ? 'not kept' : 'kept as captured'}`,
+  );
   const keep = (side: unknown): Payload | undefined => {
     if (side === undefined || side === null) return undefined;
     const { data } = isObject(side) ? side : {};
@@ -115,12 +125,14 @@ function undecodedCapture(envelope: Envelope, raw: RawLine, options: DecodeOptio
   };
   const request = keep(envelope.captureData.endpointInput);
   const response = keep(envelope.captureData.endpointOutput);
+  const record = redacted({ facts, identity: { attributes: {} }, request, response, notes }, options);
   return {
-    ...facts,
+    ...record.facts,
     format: 'text',
-    ...(request === undefined ? {} : { request }),
-    ...(response === undefined ? {} : { response }),
+    ...(record.request === undefined ? {} : { request: record.request }),
+    ...(record.response === undefined ? {} : { response: record.response }),
     attributes: {},
-    notes,
+    ...record.how,
+    notes: record.notes,
   };
 }

@@ -1,5 +1,6 @@
 /** The types that decoding works with. Field names follow SageMaker Data Capture and the OpenAI message form. */
 import type { ObjectVersion } from '../core/contract/execution.ts';
+import type { Redaction } from '../redact/mask.ts';
 import type { ExchangeFacts } from './trace/exchange.ts';
 
 /** The location of a line: everything needed to read it again. */
@@ -176,6 +177,12 @@ export interface Capture extends RecordFacts, Meaning, Identity {
   results?: Map<string, unknown> | undefined;
   /** The content is in another process, and here are its results alone. */
   isApart?: true;
+  /** Items that were masked, by kind, field or pattern. */
+  masked?: Readonly<Record<string, number>>;
+  /** The content could not be masked, and is not there. */
+  isWithheld?: true;
+  /** Returns a masked text as it was captured, for what only counts. */
+  unmask?(text: string): string;
 }
 
 export interface QuarantineCause {
@@ -205,4 +212,6 @@ export interface DecodeOptions {
   keepRaw?: string;
   /** The lines are the exchanges of a replay; see `trace/exchange.ts`. */
   areExchanges?: boolean;
+  /** What is masked in captures. Absent: nothing. */
+  redaction?: Redaction;
 }

@@ -1,5 +1,6 @@
 /** The code scorer that finds personal data. */
-import { findPii, isIban, passesLuhn } from '../../../src/judge/scorers/code/pii.ts';
+import { findPii } from '../../../src/judge/scorers/code/pii.ts';
+import { isIban, passesLuhn } from '../../../src/redact/kinds.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { chatCapture, errorCapture, tabularCapture, textCapture } from '../../helpers/captures.ts';
 

@@ -1,0 +1,67 @@
+/** The step after decoding that masks personal data and secrets in a capture, before anything is understood or written. */
+
+import { Masker, NOT_MASKED } from '../redact/mask.ts';
+import { toJson } from './json.ts';
+import type { Capture, DecodeOptions, Identity, Payload, RecordFacts } from './types.ts';
+
+/** All of a record that callers can write. */
+interface Captured {
+  facts: RecordFacts;
+  identity: Identity;
+  request: Payload | undefined;
+  response: Payload | undefined;
+  /** May quote what was captured. */
+  notes: string[];
+}
+
+type How = Pick<Capture, 'masked' | 'isWithheld' | 'unmask'>;
+
+/** Masks a record as `REDACT` says. Without it, the record stays as it is. */
+export function redacted(captured: Captured, options: DecodeOptions): Captured & { how: How } {
+  if (options.redaction === undefined) return { ...captured, how: {} };
+  const masker = new Masker({ ...options.redaction, columns: options.featureNames });
+  const { facts, identity, request, response, notes } = captured;
+  const isWithheld = [request, response].some((payload) => payload?.kind === 'raw');
+  return {
+    facts: maskedFacts(masker, facts),
+    identity: masker.value({ ...identity, attributes: { ...identity.attributes } }, true) as Identity,
+    request: request && maskedPayload(masker, request, true, options),
+    response: response && maskedPayload(masker, response, false, options),
+    notes: notes.map((note) => masker.text(note)),
+    how: {
+      ...(Object.keys(masker.counts).length > 0 ? { masked: masker.counts } : {}),
+      ...(isWithheld ? { isWithheld } : {}),
+      unmask: (text) => masker.unmask(text),
+    },
+  };
+}
+
+/** @returns the payload without its text as captured, which may contain more than its value */
+function maskedPayload(masker: Masker, payload: Payload, isRequest: boolean, options: DecodeOptions): Payload {
+  const { text: _text, keepText: _keepText, ...rest } = payload;
+  const { kind, contentType, problem } = payload;
+  const about = {
+    ...rest,
+    contentType: contentType === null ? null : masker.text(contentType),
+    encoding: masker.text(payload.encoding),
+    ...(problem === undefined ? {} : { problem: masker.text(problem) }),
+  };
+  if (kind === 'binary' || kind === 'empty') return about;
+  // What cannot be read may be anything, in any encoding.
+  if (kind === 'raw') return { ...about, value: NOT_MASKED, text: NOT_MASKED };
+  if (kind === 'csv' && isRequest) {
+    const rows = payload.value as unknown[][];
+    const [header = []] = rows;
+    if (options.csvHeader) masker.columns(rows.slice(1), header.map(String));
+    else masker.columns(rows, options.featureNames);
+  }
+  const value = masker.value(payload.value, isRequest || kind === 'text');
+  if (kind === 'csv') return { ...about, value, text: (value as unknown[][]).map((row) => row.join(',')).join('\n') };
+  return { ...about, value, text: typeof value === 'string' ? value : (toJson(value) ?? NOT_MASKED) };
+}
+
+function maskedFacts(masker: Masker, facts: RecordFacts): RecordFacts {
+  const { eventId, capturedInferenceId, inferenceId, capturedInferenceTime, eventVersion, extraFields } = facts;
+  const own = { eventId, capturedInferenceId, inferenceId, capturedInferenceTime, eventVersion, extraFields };
+  return { ...facts, ...(masker.value(own, true) as typeof own) };
+}

@@ -1,0 +1,81 @@
+/** Finds personal data and secrets in a text. */
+
+import { type Form, KINDS, type Kind } from './kinds.ts';
+
+/** A part of a text, from `start` to before `end`. */
+export interface Range {
+  start: number;
+  end: number;
+}
+
+/** An item in a text. */
+export interface Found extends Range {
+  kind: Kind;
+  /** The normalised value. It is the personal data itself: never log it. */
+  value: string;
+}
+
+/**
+ * Returns every item of the kinds, kind by kind. The time is linear in the length: the patterns are bounded and anchored by
+ * look-behinds.
+ */
+export function find(whole: string, kinds: readonly Kind[]): Found[] {
+  const found: Found[] = [];
+  // A match is hidden from the next patterns by a blank: the digits of an IBAN are not a telephone number.
+  let text = whole;
+  let hidden: Range[] = [];
+  for (const kind of kinds) {
+    for (const form of KINDS[kind] as readonly Form[]) {
+      if (!form.hint.test(text)) continue;
+      const place = placeIn(hidden);
+      const matches: Range[] = [];
+      for (const match of text.matchAll(form.pattern)) {
+        const [all] = match;
+        // The only numbered group, if there is one: a separator has a name, and so a number, but does not end the match.
+        const item = match.groups === undefined ? (match.at(-1) ?? all) : all;
+        const value = form.read(item);
+        if (value === undefined) continue;
+        const end = match.index + all.length;
+        const start = place(match.index);
+        const ofItem = place(end - item.length);
+        const endOfItem = place(end - item.length + (form.cut?.(item) ?? item).length - 1) + 1;
+        found.push({ kind, start: ofItem, end: endOfItem, value });
+        matches.push({ start, end: place(end - 1) + 1 });
+      }
+      if (matches.length === 0) continue;
+      hidden = merged([...hidden, ...matches]);
+      text = withBlanks(whole, hidden);
+    }
+  }
+  return found;
+}
+
+function withBlanks(whole: string, hidden: readonly Range[]): string {
+  const kept = hidden.map(({ start }, index) => whole.slice(hidden[index - 1]?.end ?? 0, start));
+  return [...kept, whole.slice(hidden.at(-1)?.end ?? 0)].join(' ');
+}
+
+/** Returns the function from positions in the text with blanks, which must ascend, to those in the whole text. */
+function placeIn(hidden: readonly Range[]): (position: number) => number {
+  let next = 0;
+  let shift = 0;
+  return (position) => {
+    for (let range = hidden[next]; range !== undefined && range.start - shift < position; range = hidden[next]) {
+      shift += range.end - range.start - 1;
+      next += 1;
+    }
+    return position + shift;
+  };
+}
+
+/** Returns the ranges in order, without those within another. */
+export function merged<R extends Range>(ranges: readonly R[]): R[] {
+  const kept: R[] = [];
+  for (const range of ranges.toSorted((a, b) => a.start - b.start || b.end - a.end)) {
+    const last = kept.at(-1);
+    if (last === undefined || range.start >= last.end) kept.push(range);
+    // Ranges overlap in part only if a match spans a blank; then the longer one begins first, or both are masked as one.
+    else if (range.end > last.end) last.end = range.end;
+  }
+  return kept;
+}

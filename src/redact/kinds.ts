@@ -1,0 +1,261 @@
+/** The kinds of personal data and secrets that are found by their form, and verified by checksums or ranges where they have any. */
+
+import { hash } from 'node:crypto';
+import { isIP } from 'node:net';
+import type { RedactKind } from '../core/settings/redact-setting.ts';
+
+/** One form of a kind. */
+export interface Form {
+  /** Global. Its last group ends the match and is the item; without a group the match is. */
+  pattern: RegExp;
+  /** A text without it has no match. Tested first, since most texts have none. */
+  hint: RegExp;
+  /** Returns the normalised value, by which items are compared; `undefined` if the match is none. */
+  read(item: string): string | undefined;
+  /** Returns the beginning of the item that is really one. Default: all of it. */
+  cut?(item: string): string;
+}
+
+const digitsOf = (text: string): string => text.replace(/\D/g, '');
+const lower = (text: string): string => text.toLowerCase();
+const asIs = (text: string): string => text;
+
+const SOME_DIGITS = /\d(?:[ ./()-]{0,3}\d){5}/;
+
+// --------------------------------------------------------------------------------------------------------- contact
+
+const EMAIL =
+  /(?<![\p{L}\p{N}._%+-])[\p{L}\p{N}][\p{L}\p{N}._%+-]{0,63}@(?:[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?\.){1,8}\p{L}{2,24}(?![\p{L}\p{N}@-])/gu;
+
+/** `+`, or `00` and a separated country code, then digits in groups. */
+const PHONE_INTERNATIONAL =
+  /(?<![\p{L}\d+]|\d[ -])(?:\+[1-9]|00[1-9]\d{0,2}[ .(/-]{1,2}\d)(?:[ .()/-]{0,3}\d){6,14}(?![\p{L}\d])/gu;
+/** The North American form. In numbers in use, area and exchange begin with 2 to 9; examples use 555 and 1xx. */
+const PHONE_NORTH_AMERICAN =
+  /(?<![\p{L}\d+]|\d[ .-])(?:1[ .-])?(?:\([2-9]\d{2}\) ?\d{3}[ .-]\d{4}|[2-9]\d{2}(?<separator>[ .-])\d{3}\k<separator>\d{4})(?![\p{L}\d]|[ .-]\d)/gu;
+/** Any number of 7 to 15 digits after a word that announces a telephone number. */
+const PHONE_NAMED =
+  /\b(?:phone|telephone|tel|mobile|cell|call|whatsapp|fax|telefon|handy|mobil|téléphone|tél|portable|teléfono|móvil|celular|telefone|telefono|cellulare|telefoon|mobiel)\b\.?(?:[ \t]{1,3}(?:number|no|nummer|numéro|número|numero|is|me|us|at|on|ist|unter|am|au|al)\b\.?){0,3}[ \t]{0,3}[:=]?[ \t]{0,3}((?:\(?\d){1}(?:[ ./()-]{0,3}\d){6,14})(?!\d)/giu;
+/** A date may follow the word "call". */
+const DATE = /^(?:\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2\d{4})$/;
+
+/** E.164: 15 digits at most, and 11 in the plans of North America (1) and of Russia and Kazakhstan (7). */
+const isInternational = (digits: string): boolean =>
+  /^[17]/.test(digits) ? digits.length === 11 : digits.length >= 8 && digits.length <= 15;
+
+const phone = (digits: string): string | undefined => (/^(\d)\1+$/.test(digits) ? undefined : digits);
+
+// ------------------------------------------------------------------------------------------------------- accounts
+
+/** 13 to 19 digits, with single spaces or hyphens between them. */
+const CARD = /(?<![\p{L}\d+-]|\d[ .,-])\d(?:[ -]?\d){12,18}(?![\p{L}\d]|[ -]\d|[.,]\d)/gu;
+/** First digits and lengths of Visa, Mastercard, American Express, Discover, Diners, JCB, UnionPay and Maestro. */
+const CARD_ISSUERS =
+  /^(?:4\d{12}(?:\d{3}){0,2}|(?:5[1-5]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}|3[47]\d{13}|6(?:011|5\d\d|4[4-9]\d)\d{12}|3(?:0[0-5]|[68]\d)\d{11}|(?:352[89]|35[3-8]\d)\d{12}|62\d{14,17}|(?:5018|5020|5038|5893|6304|6759|676[1-3])\d{8,15})$/;
+
+/** Verifies the check digit of a card number (ISO/IEC 7812-1). */
+export function passesLuhn(digits: string): boolean {
+  let sum = 0;
+  for (let index = 0; index < digits.length; index += 1) {
+    const digit = Number(digits[digits.length - 1 - index]);
+    const doubled = index % 2 === 1 ? digit * 2 : digit;
+    sum += doubled > 9 ? doubled - 9 : doubled;
+  }
+  return sum % 10 === 0;
+}
+
+/** Without spaces, or in groups of four. */
+const IBAN =
+  /(?<![\p{L}\p{N}])[A-Z]{2}\d{2}(?:[A-Z0-9]{11,30}|(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,4})?)(?![\p{L}\p{N}])/gu;
+/** Length of an IBAN by country, as registered with SWIFT. */
+const IBAN_LENGTHS: Readonly<Record<string, number>> = Object.fromEntries(
+  (
+    'AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 EG29 ES24 ' +
+    'FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HN28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 LB28 LC32 ' +
+    'LI21 LT20 LU20 LV21 LY25 MC27 MD24 ME22 MK19 MN20 MR27 MT31 MU30 NI28 NL18 NO15 OM23 PK24 PL28 PS29 PT25 QA29 RO24 ' +
+    'RS22 RU33 SA24 SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20 YE30'
+  )
+    .split(' ')
+    .map((entry) => [entry.slice(0, 2), Number(entry.slice(2))]),
+);
+
+/** Verifies the check digits of an IBAN (ISO 7064 MOD 97-10) and the length for its country. */
+export function isIban(text: string): boolean {
+  const iban = text.replaceAll(' ', '');
+  if (IBAN_LENGTHS[iban.slice(0, 2)] !== iban.length) return false;
+  let remainder = 0;
+  for (const character of iban.slice(4) + iban.slice(0, 4)) {
+    for (const digit of String(Number.parseInt(character, 36))) remainder = (remainder * 10 + Number(digit)) % 97;
+  }
+  return remainder === 1;
+}
+
+/** A word in capitals may follow an IBAN ("DE89… BIC …"). The country's registered length determines its end. */
+function cutIban(match: string): string {
+  let left = IBAN_LENGTHS[match.slice(0, 2)] ?? 0;
+  let end = 0;
+  for (; left > 0 && end < match.length; end += 1) if (match[end] !== ' ') left -= 1;
+  return match.slice(0, end);
+}
+
+function readIban(match: string): string | undefined {
+  const iban = cutIban(match);
+  return /^( |$)/.test(match.slice(iban.length)) && isIban(iban) ? iban.replaceAll(' ', '') : undefined;
+}
+
+/** Area 000, 666 and 900 to 999, group 00 and serial 0000 were never assigned. */
+const SSN =
+  /(?<![\p{L}\d-]|\d[ .])(?!000|666|9\d\d)\d{3}(?<separator>[- ])(?!00)\d{2}\k<separator>(?!0000)\d{4}(?![\p{L}\d-]|[ .]\d)/gu;
+/** Without separators only after a word that announces the number. */
+const SSN_NAMED =
+  /\b(?:ssn|social security(?: number| no\.?)?)\b[^\p{L}\d]{0,12}((?!000|666|9\d\d)\d{3}(?!00)\d{2}(?!0000)\d{4})(?!\d)/giu;
+
+const BASE58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
+const sha256 = (bytes: Buffer): Buffer => hash('sha256', bytes, 'buffer');
+
+/** Verifies the checksum of an address in Base58Check, as Bitcoin's legacy addresses have it. */
+function isBase58Check(text: string): boolean {
+  let value = 0n;
+  for (const character of text) value = value * 58n + BigInt(BASE58.indexOf(character));
+  const hex = value.toString(16);
+  const bytes = Buffer.from(hex.padStart(50, '0'), 'hex');
+  return (
+    bytes.length === 25 &&
+    sha256(sha256(bytes.subarray(0, 21)))
+      .subarray(0, 4)
+      .equals(bytes.subarray(21))
+  );
+}
+
+const BECH32 = 'qpzry9x8gf2tvdw0s3jn54khce6mua7l';
+const BECH32_GENERATOR = [0x3b6a57b2, 0x26508e6d, 0x1ea119fa, 0x3d4233dd, 0x2a1462b3];
+
+/** Verifies the checksum of a segwit address (BIP 173, and BIP 350 from version 1 on). */
+function isBech32(text: string): boolean {
+  const values = [3, 3, 0, 2, 3, ...[...text.slice(3)].map((character) => BECH32.indexOf(character))];
+  let sum = 1;
+  for (const value of values) {
+    const top = sum >>> 25;
+    sum = ((sum & 0x1ffffff) << 5) ^ value;
+    for (const [bit, term] of BECH32_GENERATOR.entries()) if ((top >>> bit) & 1) sum ^= term;
+  }
+  return sum === 1 || sum === 0x2bc830a3;
+}
+
+// -------------------------------------------------------------------------------------------------------- networks
+
+const IPV4 = /(?<![\p{L}\d_.])(?:\d{1,3}\.){3}\d{1,3}(?![\p{L}\d_]|\.\d)/gu;
+const IPV6 = /(?<![\p{L}\d_:.])(?:[0-9a-f]{0,4}:){2,7}(?:[0-9a-f]{1,4}|(?:\d{1,3}\.){3}\d{1,3})?(?![\p{L}\d_:])/giu;
+/** Of `ab::cd`, which code has too, only forms with a digit count. */
+const address = (text: string): string | undefined => (isIP(text) > 0 && /\d/.test(text) ? lower(text) : undefined);
+
+const MAC =
+  /(?<![\p{L}\d_:-])(?:[0-9a-f]{2}(?<separator>[:-])(?:[0-9a-f]{2}\k<separator>){4}[0-9a-f]{2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4})(?![\p{L}\d_:-])/giu;
+
+// --------------------------------------------------------------------------------------------------------- secrets
+
+/** User and password of a URL. */
+const URL_USER = /\b[a-z][a-z0-9+.-]{1,20}:\/\/([^\s/?#@:"'<>]{0,200}:[^\s/?#@"'<>]{1,200})(?=@)/giu;
+/** A parameter of a URL that grants access. */
+const URL_TOKEN =
+  /[?&](?:access_token|auth|auth_token|token|api_?key|key|sig|signature|password|passwd|pwd|secret|x-amz-signature|x-amz-security-token|x-goog-signature)=([^&#\s"'<>\\]{6,2000})/giu;
+
+/** Keys that begin with what their issuer writes in front of them. */
+const KEY_ISSUED =
+  /(?<![\p{L}\d_-])(?:(?:AKIA|ASIA)[A-Z2-7]{16}|gh[opsur]_[A-Za-z0-9]{36,251}|github_pat_\w{22,251}|glpat-[\w-]{20,100}|sk-[\w-]{20,251}|[prs]k_(?:live|test)_[A-Za-z0-9]{16,251}|xox[a-z]-[A-Za-z0-9-]{10,251}|AIza[\w-]{35}|ya29\.[\w-]{20,251}|hf_[A-Za-z0-9]{30,100}|npm_[A-Za-z0-9]{36}|pypi-[\w-]{50,251}|SG\.[\w-]{16,32}\.[\w-]{16,64}|shp(?:at|ca|pa|ss)_[a-f0-9]{32}|dop_v1_[a-f0-9]{64}|nvapi-[\w-]{40,100}|gsk_[A-Za-z0-9]{40,100})(?![\p{L}\d_-])/gu;
+const KEY_HINT =
+  /AKIA|ASIA|gh[opsur]_|github_pat_|glpat-|sk-|[prs]k_|xox|AIza|ya29|hf_|npm_|pypi-|SG\.|shp|dop_v1_|nvapi-|gsk_/;
+/** A value after a word that announces a secret. */
+const KEY_NAMED =
+  /(?:api|secret|access|auth|client|private)[ _-]?(?:access[ _-]?)?(?:key|token|secret)(?:[ _-]?id)?["']?[ \t]{0,3}(?:is|[:=]|=>)?[ \t]{0,3}["']?([\w+/.~-]{16,251}={0,2})(?![\w+/.~-])/giu;
+const BEARER = /\bbearer[ \t]{1,3}([\w+/.~-]{16,2000}={0,2})(?![\w+/.~-])/giu;
+const PRIVATE_KEY =
+  /-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----[\sA-Za-z0-9+/=,:\\-]{0,12000}?-----END [A-Z ]{0,20}PRIVATE KEY-----/gu;
+/** A word is no key. */
+const secret = (text: string): string | undefined => (/\d/.test(text) && /[a-z]/i.test(text) ? text : undefined);
+
+const JWT = /(?<![\w.-])eyJ[\w-]{8,4000}\.eyJ[\w-]{8,8000}\.[\w-]{0,2000}(?![\w-])/gu;
+
+// ----------------------------------------------------------------------------------------------------------- birth
+
+const MONTHS =
+  'jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|jän|mär|mai|okt|dez|fév|fev|avr|juin|juil|aoû|aou|déc|ene|abr|ago|dic|gen|mag|giu|lug|set|ott|out|mrt|mei';
+/** A date of birth after a word that announces it. */
+const BORN = new RegExp(
+  '(?<!\\p{L})(?:date[ _-]?of[ _-]?birth|birth[ _-]?da(?:te|y)|d\\.?o\\.?b|born|geboren|geburtsdatum|geb\\.?|geboortedatum|née?|naissance|nacid[oa]|nacimiento|nat[oa]|nascita|nascid[oa]|nascimento)' +
+    '(?!\\p{L})[^\\p{L}\\d]{0,5}(?:(?:is|was|on|in|the|am|op|le|el|il|em|ist|est|es)(?!\\p{L})[^\\p{L}\\d]{0,3}){0,3}' +
+    `(\\d{4}[-/.]\\d{1,2}[-/.]\\d{1,2}|\\d{1,2}[-/.] ?\\d{1,2}[-/.] ?\\d{2}(?:\\d\\d)?|\\d{1,2}(?:st|nd|rd|th|er|\\.|º)?(?: of| de)? (?:${MONTHS})\\p{L}{0,8}\\.?,?(?: de)? \\d{4}|(?:${MONTHS})\\p{L}{0,8}\\.? \\d{1,2}(?:st|nd|rd|th)?,? \\d{4})(?!\\d)`,
+  'giu',
+);
+const BORN_HINT = /birth|born|gebor|geburt|geb|d\.?o\.?b|né|nacid|nacim|nat[oa]|nasc|naiss/i;
+
+/**
+ * The kinds by their names in `REDACT`, each with its forms. A kind that may contain another stands before it: the mail address
+ * in a URL's password is a part of the password.
+ */
+export const KINDS = {
+  jwt: [{ pattern: JWT, hint: /eyJ/, read: asIs }],
+  url_credentials: [
+    { pattern: URL_USER, hint: /:\/\//, read: asIs },
+    { pattern: URL_TOKEN, hint: /[?&]\w+=/, read: asIs },
+  ],
+  api_key: [
+    { pattern: PRIVATE_KEY, hint: /PRIVATE KEY-/, read: asIs },
+    { pattern: KEY_ISSUED, hint: KEY_HINT, read: asIs },
+    { pattern: KEY_NAMED, hint: /key|token|secret/i, read: secret },
+    { pattern: BEARER, hint: /bearer/i, read: secret },
+  ],
+  crypto_wallet: [
+    { pattern: /(?<![\p{L}\d])0x[0-9a-f]{40}(?![\p{L}\d])/giu, hint: /0x/i, read: lower },
+    {
+      pattern: /(?<![\p{L}\d])bc1[02-9ac-hj-np-z]{11,71}(?![\p{L}\d])/gu,
+      hint: /bc1/,
+      read: (text) => (isBech32(text) ? text : undefined),
+    },
+    {
+      pattern: /(?<![\p{L}\d])[13][1-9A-HJ-NP-Za-km-z]{25,34}(?![\p{L}\d])/gu,
+      hint: /[13][1-9A-HJ-NP-Za-km-z]{25}/,
+      read: (text) => (isBase58Check(text) ? text : undefined),
+    },
+  ],
+  email: [{ pattern: EMAIL, hint: /@/, read: lower }],
+  iban: [{ pattern: IBAN, hint: /[A-Z]{2}\d{2}/, read: readIban, cut: cutIban }],
+  card: [
+    {
+      pattern: CARD,
+      hint: SOME_DIGITS,
+      read(item) {
+        const digits = digitsOf(item);
+        return CARD_ISSUERS.test(digits) && passesLuhn(digits) ? digits : undefined;
+      },
+    },
+  ],
+  ssn: [
+    { pattern: SSN, hint: SOME_DIGITS, read: digitsOf },
+    { pattern: SSN_NAMED, hint: SOME_DIGITS, read: digitsOf },
+  ],
+  mac: [{ pattern: MAC, hint: /[0-9a-f][:.-][0-9a-f]/i, read: lower }],
+  ip: [
+    { pattern: IPV4, hint: /\d\.\d/, read: address },
+    { pattern: IPV6, hint: /:[0-9a-f]{0,4}:/i, read: address },
+  ],
+  date_of_birth: [{ pattern: BORN, hint: BORN_HINT, read: lower }],
+  phone: [
+    {
+      pattern: PHONE_INTERNATIONAL,
+      hint: SOME_DIGITS,
+      read(item) {
+        const digits = digitsOf(item).replace(/^00/, '');
+        return isInternational(digits) ? phone(digits) : undefined;
+      },
+    },
+    { pattern: PHONE_NORTH_AMERICAN, hint: SOME_DIGITS, read: (item) => phone(digitsOf(item)) },
+    {
+      pattern: PHONE_NAMED,
+      hint: SOME_DIGITS,
+      read: (item) => (DATE.test(item) ? undefined : phone(digitsOf(item))),
+    },
+  ],
+} satisfies Readonly<Record<RedactKind, readonly Form[]>>;
+
+export type Kind = RedactKind;
