@@ -19,7 +19,7 @@ type How = Pick<Capture, 'masked' | 'isWithheld' | 'unmask'>;
 /** Masks a record as `REDACT` says. Without it, the record stays as it is. */
 export function redacted(captured: Captured, options: DecodeOptions): Captured & { how: How } {
   if (options.redaction === undefined) return { ...captured, how: {} };
-  const masker = new Masker({ ...options.redaction, columns: options.featureNames });
+  const masker = new Masker(options.redaction, options.featureNames);
   const { facts, identity, request, response, notes } = captured;
   const isWithheld = [request, response].some((payload) => payload?.kind === 'raw');
   return {
@@ -53,7 +53,7 @@ function maskedPayload(masker: Masker, payload: Payload, isRequest: boolean, opt
     const rows = payload.value as unknown[][];
     const [header = []] = rows;
     if (options.csvHeader) masker.columns(rows.slice(1), header.map(String));
-    else masker.columns(rows, options.featureNames);
+    else masker.columns(rows);
   }
   const value = masker.value(payload.value, isRequest || kind === 'text');
   if (kind === 'csv') return { ...about, value, text: (value as unknown[][]).map((row) => row.join(',')).join('\n') };

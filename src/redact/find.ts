@@ -16,7 +16,7 @@ export interface Found extends Range {
 }
 
 /**
- * Returns every item of the kinds, kind by kind. The time is linear in the length: the patterns are bounded and anchored by
+ * Returns every item of the kinds, kind by kind in the order of `KINDS`. The time is linear in the length: the patterns are bounded and anchored by
  * look-behinds.
  */
 export function find(whole: string, kinds: readonly Kind[]): Found[] {
@@ -24,30 +24,59 @@ export function find(whole: string, kinds: readonly Kind[]): Found[] {
   // A match is hidden from the next patterns by a blank: the digits of an IBAN are not a telephone number.
   let text = whole;
   let hidden: Range[] = [];
-  for (const kind of kinds) {
-    for (const form of KINDS[kind] as readonly Form[]) {
-      if (!form.hint.test(text)) continue;
-      const place = placeIn(hidden);
-      const matches: Range[] = [];
-      for (const match of text.matchAll(form.pattern)) {
-        const [all] = match;
-        // The only numbered group, if there is one: a separator has a name, and so a number, but does not end the match.
-        const item = match.groups === undefined ? (match.at(-1) ?? all) : all;
-        const value = form.read(item);
-        if (value === undefined) continue;
-        const end = match.index + all.length;
-        const start = place(match.index);
-        const ofItem = place(end - item.length);
-        const endOfItem = place(end - item.length + (form.cut?.(item) ?? item).length - 1) + 1;
-        found.push({ kind, start: ofItem, end: endOfItem, value });
-        matches.push({ start, end: place(end - 1) + 1 });
-      }
-      if (matches.length === 0) continue;
-      hidden = merged([...hidden, ...matches]);
-      text = withBlanks(whole, hidden);
+  for (const [kind, form] of formsOf(kinds)) {
+    if (text.search(form.hint) < 0) continue;
+    const place = placeIn(hidden);
+    const matches: Range[] = [];
+    for (const [offset, match] of matchesOf(form, text)) {
+      const [all] = match;
+      // The only numbered group, if there is one: a separator has a name, and so a number, but does not end the match.
+      const item = match.groups === undefined ? (match.at(-1) ?? all) : all;
+      const value = form.read(item);
+      if (value === undefined) continue;
+      const end = offset + match.index + all.length;
+      const start = place(offset + match.index);
+      const ofItem = place(end - item.length);
+      const endOfItem = place(end - item.length + (form.cut?.(item) ?? item).length - 1) + 1;
+      found.push({ kind, start: ofItem, end: endOfItem, value });
+      matches.push({ start, end: place(end - 1) + 1 });
     }
+    if (matches.length === 0) continue;
+    hidden = merged([...hidden, ...matches]);
+    text = withBlanks(whole, hidden);
   }
   return found;
+}
+
+const prepared = new WeakMap<readonly Kind[], (readonly [Kind, Form])[]>();
+
+/** Returns the forms of kinds, in the order of `KINDS`. */
+function formsOf(kinds: readonly Kind[]): (readonly [Kind, Form])[] {
+  const known = prepared.get(kinds);
+  if (known !== undefined) return known;
+  const all = Object.entries(KINDS) as [Kind, readonly Form[]][];
+  const forms = all.flatMap(([kind, list]) => (kinds.includes(kind) ? list.map((form) => [kind, form] as const) : []));
+  prepared.set(kinds, forms);
+  return forms;
+}
+
+/** Yields the matches of a form, each with the place of the text that its index counts from. */
+function* matchesOf(
+  { pattern, hint, reach }: Form,
+  text: string,
+): Generator<[offset: number, RegExpMatchArray & { index: number }]> {
+  if (reach === undefined) {
+    for (const match of text.matchAll(pattern)) yield [0, match];
+    return;
+  }
+  const [before, after] = reach;
+  const near = [...text.matchAll(hint)].map(({ index }) => ({
+    start: Math.max(0, index - before),
+    end: index + after,
+  }));
+  for (const { start, end } of merged(near)) {
+    for (const match of text.slice(start, end).matchAll(pattern)) yield [start, match];
+  }
 }
 
 function withBlanks(whole: string, hidden: readonly Range[]): string {

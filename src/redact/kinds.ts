@@ -8,8 +8,10 @@ import type { RedactKind } from '../core/settings/redact-setting.ts';
 export interface Form {
   /** Global. Its last group ends the match and is the item; without a group the match is. */
   pattern: RegExp;
-  /** A text without it has no match. Tested first, since most texts have none. */
+  /** A text without it has no match. Tested first, since most texts have none. Global if the form has a `reach`. */
   hint: RegExp;
+  /** A match begins at most so many characters before a hint, and ends, with the character behind it, so many after its beginning. */
+  reach?: [before: number, after: number];
   /** Returns the normalised value, by which items are compared; `undefined` if the match is none. */
   read(item: string): string | undefined;
   /** Returns the beginning of the item that is really one. Default: all of it. */
@@ -152,6 +154,8 @@ const address = (text: string): string | undefined => (isIP(text) > 0 && /\d/.te
 const MAC =
   /(?<![\p{L}\d_:-])(?:[0-9a-f]{2}(?<separator>[:-])(?:[0-9a-f]{2}\k<separator>){4}[0-9a-f]{2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4})(?![\p{L}\d_:-])/giu;
 
+const MAC_HINT = /[0-9a-f]{2}([:-])[0-9a-f]{2}\1[0-9a-f]{2}\1|[0-9a-f]{4}\.[0-9a-f]{4}\./gi;
+
 // --------------------------------------------------------------------------------------------------------- secrets
 
 /** User and password of a URL. */
@@ -164,7 +168,7 @@ const URL_TOKEN =
 const KEY_ISSUED =
   /(?<![\p{L}\d_-])(?:(?:AKIA|ASIA)[A-Z2-7]{16}|gh[opsur]_[A-Za-z0-9]{36,251}|github_pat_\w{22,251}|glpat-[\w-]{20,100}|sk-[\w-]{20,251}|[prs]k_(?:live|test)_[A-Za-z0-9]{16,251}|xox[a-z]-[A-Za-z0-9-]{10,251}|AIza[\w-]{35}|ya29\.[\w-]{20,251}|hf_[A-Za-z0-9]{30,100}|npm_[A-Za-z0-9]{36}|pypi-[\w-]{50,251}|SG\.[\w-]{16,32}\.[\w-]{16,64}|shp(?:at|ca|pa|ss)_[a-f0-9]{32}|dop_v1_[a-f0-9]{64}|nvapi-[\w-]{40,100}|gsk_[A-Za-z0-9]{40,100})(?![\p{L}\d_-])/gu;
 const KEY_HINT =
-  /AKIA|ASIA|gh[opsur]_|github_pat_|glpat-|sk-|[prs]k_|xox|AIza|ya29|hf_|npm_|pypi-|SG\.|shp|dop_v1_|nvapi-|gsk_/;
+  /AKIA|ASIA|gh[opsur]_|github_pat_|glpat-|sk-|[prs]k_|xox|AIza|ya29|hf_|npm_|pypi-|SG\.|shp|dop_v1_|nvapi-|gsk_/g;
 /** A value after a word that announces a secret. */
 const KEY_NAMED =
   /(?:api|secret|access|auth|client|private)[ _-]?(?:access[ _-]?)?(?:key|token|secret)(?:[ _-]?id)?["']?[ \t]{0,3}(?:is|[:=]|=>)?[ \t]{0,3}["']?([\w+/.~-]{16,251}={0,2})(?![\w+/.~-])/giu;
@@ -196,12 +200,12 @@ const BORN_HINT = /birth|born|gebor|geburt|geb|d\.?o\.?b|né|nacid|nacim|nat[oa]
 export const KINDS = {
   jwt: [{ pattern: JWT, hint: /eyJ/, read: asIs }],
   url_credentials: [
-    { pattern: URL_USER, hint: /:\/\//, read: asIs },
+    { pattern: URL_USER, hint: /:\/\/[^\s/?#@"'<>]{2,401}@/g, reach: [22, 410], read: asIs },
     { pattern: URL_TOKEN, hint: /[?&]\w+=/, read: asIs },
   ],
   api_key: [
     { pattern: PRIVATE_KEY, hint: /PRIVATE KEY-/, read: asIs },
-    { pattern: KEY_ISSUED, hint: KEY_HINT, read: asIs },
+    { pattern: KEY_ISSUED, hint: KEY_HINT, reach: [1, 300], read: asIs },
     { pattern: KEY_NAMED, hint: /key|token|secret/i, read: secret },
     { pattern: BEARER, hint: /bearer/i, read: secret },
   ],
@@ -218,7 +222,7 @@ export const KINDS = {
       read: (text) => (isBase58Check(text) ? text : undefined),
     },
   ],
-  email: [{ pattern: EMAIL, hint: /@/, read: lower }],
+  email: [{ pattern: EMAIL, hint: /@/g, reach: [66, 560], read: lower }],
   iban: [{ pattern: IBAN, hint: /[A-Z]{2}\d{2}/, read: readIban, cut: cutIban }],
   card: [
     {
@@ -234,10 +238,10 @@ export const KINDS = {
     { pattern: SSN, hint: SOME_DIGITS, read: digitsOf },
     { pattern: SSN_NAMED, hint: SOME_DIGITS, read: digitsOf },
   ],
-  mac: [{ pattern: MAC, hint: /[0-9a-f][:.-][0-9a-f]/i, read: lower }],
+  mac: [{ pattern: MAC, hint: MAC_HINT, reach: [1, 20], read: lower }],
   ip: [
     { pattern: IPV4, hint: /\d\.\d/, read: address },
-    { pattern: IPV6, hint: /:[0-9a-f]{0,4}:/i, read: address },
+    { pattern: IPV6, hint: /:[0-9a-f]{0,4}:/gi, reach: [41, 56], read: address },
   ],
   date_of_birth: [{ pattern: BORN, hint: BORN_HINT, read: lower }],
   phone: [

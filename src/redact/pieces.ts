@@ -1,0 +1,87 @@
+/** Finds items in texts that lists cut into pieces: the deltas of a stream, the tokens of `logprobs`. */
+
+import { merged, type Range } from './find.ts';
+
+/** An object or a list, by whose keys texts are replaced. */
+export type Holder = Record<string | number, unknown>;
+
+/** A masked part of a text. */
+export interface Item extends Range {
+  /** Of the kind, the field or the pattern. */
+  name: string;
+  value: string;
+  /** Of an item in several pieces: all of it at the first one, nothing at the others. */
+  captured?: string;
+}
+
+/** The parts of items by the holder and the key of each piece. */
+export type Pieces = Map<Holder, Map<string | number, Item[]>>;
+
+/** A text in a list, with the place where it stands. */
+interface Leaf {
+  holder: Holder;
+  key: string | number;
+  text: string;
+}
+
+/** Texts that are longer on average are no pieces. */
+const PIECE_CHARS = 64;
+
+/** @param itemsIn finds the items of a text */
+export function findPieces(value: unknown, itemsIn: (text: string) => Item[]): Pieces {
+  const pieces: Pieces = new Map();
+  const lists = new Map<string, Leaf[]>();
+  collectLeaves({ value }, 'value', '', false, lists);
+  for (const leaves of lists.values()) {
+    const whole = leaves.length > 1 ? leaves.map(({ text }) => text).join('') : '';
+    if (whole === '' || whole.length > leaves.length * PIECE_CHARS) continue;
+    let next = 0;
+    let from = 0;
+    for (const item of merged(itemsIn(whole))) {
+      // The piece with the beginning of the item.
+      for (let leaf = leaves[next]; leaf && from + leaf.text.length <= item.start; leaf = leaves[next]) {
+        from += leaf.text.length;
+        next += 1;
+      }
+      addParts(pieces, { ...item, captured: whole.slice(item.start, item.end) }, leaves, next, from);
+    }
+  }
+  return pieces;
+}
+
+/** Adds the parts of an item at its pieces, the first of which is `leaves[at]`. @param from its place in the joined text */
+function addParts(pieces: Pieces, item: Item, leaves: readonly Leaf[], at: number, from: number): void {
+  let start = from;
+  for (let next = at; start < item.end; next += 1) {
+    const { holder, key, text } = leaves[next] as Leaf;
+    const part = { ...item, start: Math.max(0, item.start - start), end: Math.min(text.length, item.end - start) };
+    const ofHolder = pieces.get(holder) ?? new Map<string | number, Item[]>();
+    pieces.set(holder, ofHolder);
+    const parts = ofHolder.get(key) ?? [];
+    ofHolder.set(key, parts);
+    if (part.end > part.start) parts.push(next === at ? part : { ...part, captured: '' });
+    start += text.length;
+  }
+}
+
+/** Collects the texts within lists by their path, without the places in the lists. The cells of tables are no pieces. */
+function collectLeaves(
+  holder: Holder,
+  key: string | number,
+  path: string,
+  isListed: boolean,
+  lists: Map<string, Leaf[]>,
+): void {
+  const inner = holder[key];
+  if (typeof inner === 'string') {
+    if (!isListed) return;
+    const leaves = lists.get(path) ?? [];
+    lists.set(path, leaves);
+    leaves.push({ holder, key, text: inner });
+  } else if (Array.isArray(inner)) {
+    if (inner.some(Array.isArray)) return;
+    for (let at = 0; at < inner.length; at += 1) collectLeaves(inner as never, at, `${path}[]`, true, lists);
+  } else if (typeof inner === 'object' && inner !== null) {
+    for (const name of Object.keys(inner)) collectLeaves(inner as Holder, name, `${path}.${name}`, isListed, lists);
+  }
+}
