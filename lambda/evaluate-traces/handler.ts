@@ -21,6 +21,7 @@ import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { pairReader } from '../../src/monitoring/evaluate/reply-pair.ts';
 import { handleChunks } from '../../src/monitoring/invocation.ts';
 import type { WriteDependencies } from '../../src/monitoring/write/chunk-writer.ts';
+import { connectRedaction } from '../../src/redact/redaction.ts';
 
 /** Returns a function that makes something when it is first asked for. */
 const lazily = <T>(make: () => T): (() => T) => {
@@ -39,21 +40,23 @@ const limits = connectLimits(environment, limiter);
 const settings = { ...environment, shared: { limiter, limits: limits.judge } };
 const mlflow = connectMlflow(environment, storage.s3, limits.mlflow);
 const judging = connectJudge(settings);
+const judgeOfPairs = lazily(() => judgeOf(settings));
 /** No preference between two replies fails, so a cascade would ask both models. */
-const pairs = lazily(() => ({
-  judge: pairwiseJudge(judgeOf(settings), pairReader(storage, environment)),
+const pairs = ({ environment: redacted }: WriteDependencies) => ({
+  judge: pairwiseJudge(judgeOfPairs(), pairReader(storage, redacted)),
   scorers: [PAIRWISE_SCORER],
   always: () => undefined,
-}));
+});
 const budget = connectBudget(environment);
 const answersOf = connectAnswers(environment.ANSWERS_TABLE, work);
-const connected = { storage, environment, limits, mlflow, table: limitsTable(environment) };
+const redacted = connectRedaction(environment);
+const connected = { storage, redacted, limits, mlflow, table: limitsTable(environment) };
 const batchJudging = lazily(() => connectBatchJudge(settings));
 
 function processChunk(request: ChunkRequest, deps: WriteDependencies) {
   const { options, phase } = request;
   const limited = {
-    ...{ ...deps, ...(options.replay ? pairs() : judging()) },
+    ...{ ...deps, ...(options.replay ? pairs(deps) : judging()) },
     limit: budget(request.run, options.budgetUsd),
     answers: answersOf(request, { requestId: deps.requestId, untilMs: Date.now() + deps.remainingMs() }),
   };

@@ -8,12 +8,14 @@ import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { sumLogCounts } from '../../src/monitoring/counts.ts';
 import { logChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { handleChunks } from '../../src/monitoring/invocation.ts';
+import { connectRedaction } from '../../src/redact/redaction.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
 const limits = connectLimits(environment);
 const mlflow = connectMlflow(environment, storage.s3, limits.mlflow);
-const connected = { storage, environment, limits, mlflow, table: limitsTable(environment) };
+const redacted = connectRedaction(environment);
+const connected = { storage, redacted, limits, mlflow, table: limitsTable(environment) };
 
 export const handler = logged<unknown, unknown>(
   countingThrottles(environment.STACK_PREFIX, (event, context) =>

@@ -8,17 +8,20 @@ import { judgeModels } from '../../src/judge/judge-id.ts';
 import { watchJudgeModels } from '../../src/judge/model-watch.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import type { PlannerDependencies } from '../../src/monitoring/plan/types.ts';
+import { connectRedaction } from '../../src/redact/redaction.ts';
 
 export function plannerDependencies(environment: LambdaEnvironment): Omit<PlannerDependencies, 'remainingMs'> {
   const storage = new Storage(createS3Client());
   const stepFunctions = new SFNClient({});
   const mlflow = connectMlflow(environment, storage.s3);
+  const redacted = connectRedaction(environment);
   return {
     storage,
     environment,
     scorers: activeScorers(environment).length,
     store: { resolveExperiment: async (...given) => (await mlflow()).resolveExperiment(...given) },
     checkJudgeModel: watchJudgeModels(judgeModels(environment)),
+    pseudonymKey: async () => (await redacted()).redaction?.keyVersion,
     isRunning: (executionArn, claimedMs) => isRunning(stepFunctions, executionArn, claimedMs),
   };
 }

@@ -18,6 +18,7 @@ const COMMAS = new Set<string>([
   'VPC_SECURITY_GROUP_IDS',
   'ENDPOINT_VARIANTS',
   'SHADOW_VARIANTS',
+  'REDACT_ALLOW',
 ] satisfies (keyof CheckedSettings)[]);
 
 /** Returns the value of a setting as it is in `.env`. */

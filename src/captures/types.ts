@@ -1,6 +1,6 @@
 /** The types that decoding works with. Field names follow SageMaker Data Capture and the OpenAI message form. */
 import type { ObjectVersion } from '../core/contract/execution.ts';
-import type { Redaction } from '../redact/mask.ts';
+import type { Redaction } from '../core/settings/redact-setting.ts';
 import type { ExchangeFacts } from './trace/exchange.ts';
 
 /** The location of a line: everything needed to read it again. */

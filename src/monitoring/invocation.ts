@@ -15,6 +15,7 @@ import { captureScope } from '../judge/capture-scope.ts';
 import type { Limits } from '../limits/limits.ts';
 import type { connectMlflow } from '../mlflow/connect.ts';
 import { withRanges } from './chunk/ranges.ts';
+import type { connectRedaction } from '../redact/redaction.ts';
 import { unitsOfObjects } from './plan/units.ts';
 import { stackExperiment } from './stack-experiment.ts';
 import { withinLimits } from './within-limits.ts';
@@ -74,7 +75,8 @@ const invalid = (event: unknown, problem: string): PermanentError =>
   });
 
 /** What a function that processes chunks connects once. */
-interface ChunkFunction extends Pick<WriteDependencies, 'storage' | 'environment' | 'table'> {
+interface ChunkFunction extends Pick<WriteDependencies, 'storage' | 'table'> {
+  redacted: ReturnType<typeof connectRedaction>;
   limits: Limits;
   mlflow: ReturnType<typeof connectMlflow>;
 }
@@ -88,15 +90,16 @@ interface ChunkFunction extends Pick<WriteDependencies, 'storage' | 'environment
 export async function handleChunks<Result, Sum>(
   event: unknown,
   context: Context,
-  { limits, mlflow, ...connected }: ChunkFunction,
+  { limits, mlflow, redacted, ...connected }: ChunkFunction,
   process: (request: ChunkRequest, deps: WriteDependencies) => Promise<Result>,
   sum: (results: Result[]) => Sum,
   chunkOfFile: Pick<ManifestLine, 'traced'> = {},
 ): Promise<Sum | ChunkProgress> {
   const invocation = parseInvocation(event);
   const remainingMs = () => context.getRemainingTimeInMillis();
-  const deps = { ...connected, store: await mlflow(), requestId: context.awsRequestId, remainingMs };
-  const { storage, environment } = deps;
+  const environment = await redacted(invocation.kind === 'chunk' ? invocation.request.options.redactKey : undefined);
+  const deps = { ...connected, environment, store: await mlflow(), requestId: context.awsRequestId, remainingMs };
+  const { storage } = deps;
   if (invocation.kind === 'files') {
     const { id } = await stackExperiment(deps.store, environment);
     const handle = (request: ChunkRequest): Promise<Result> =>

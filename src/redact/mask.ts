@@ -2,19 +2,11 @@
 
 import { createHmac } from 'node:crypto';
 import { RE2JS } from 're2js';
-import type { RedactRules } from '../core/settings/redact-setting.ts';
+import type { Redaction } from '../core/settings/redact-setting.ts';
 import { jsonIn } from '../core/values/json-in.ts';
 import { find, merged } from './find.ts';
 import type { Kind } from './kinds.ts';
 import { findPieces, type Holder, type Item, type Pieces } from './pieces.ts';
-
-/** What is masked, and how. */
-export interface Redaction extends RedactRules {
-  /** Addresses and numbers of one's own; `@example.com` is a domain. */
-  allow: readonly string[];
-  /** The key of the pseudonyms. Without one equal values cannot be recognised: `<email>`. */
-  key?: string;
-}
 
 /** What stands in place of a text that could not be masked. */
 export const NOT_MASKED = '<not masked>';

@@ -22,6 +22,11 @@ export function wordOf(text: string, member: string): string | undefined {
 
 const TRANSIENT = /Throttl|TooManyRequests|ExpiredToken/;
 
+interface SecretErrors {
+  unreadable: PermanentErrorName;
+  unavailable: RetryableErrorName;
+}
+
 /**
  * Returns the text of a secret; empty if the secret is binary.
  *
@@ -33,7 +38,7 @@ const TRANSIENT = /Throttl|TooManyRequests|ExpiredToken/;
 export async function loadSecret(
   client: SecretsManagerClient | undefined,
   secretArn: string,
-  names: { unreadable: PermanentErrorName; unavailable: RetryableErrorName },
+  names: SecretErrors,
   what: string,
 ): Promise<string> {
   // Loaded on first use: most functions read no secret.
@@ -43,12 +48,17 @@ export async function loadSecret(
       (await (client ?? new Client({})).send(new GetSecretValueCommand({ SecretId: secretArn }))).SecretString ?? ''
     );
   } catch (error) {
-    const { name, $metadata } = error as Error & { $metadata?: { httpStatusCode?: number } };
-    const facts = { got: saidBy(error), where: secretArn };
-    const status = $metadata?.httpStatusCode;
-    if (status !== undefined && status >= 400 && status < 500 && status !== 429 && !TRANSIENT.test(name)) {
-      throw new PermanentError(names.unreadable, `${what} could not be read`, facts, error);
-    }
-    throw new RetryableError(names.unavailable, `${what} could not be read`, facts, error);
+    throw secretError(error, secretArn, names, what);
   }
+}
+
+/** Returns the named error of a call that failed. The parameters are those of `loadSecret`. */
+export function secretError(error: unknown, where: string, names: SecretErrors, what: string): Error {
+  const { name, $metadata } = error as Error & { $metadata?: { httpStatusCode?: number } };
+  const facts = { got: saidBy(error), where };
+  const status = $metadata?.httpStatusCode;
+  if (status !== undefined && status >= 400 && status < 500 && status !== 429 && !TRANSIENT.test(name)) {
+    return new PermanentError(names.unreadable, `${what} could not be read`, facts, error);
+  }
+  return new RetryableError(names.unavailable, `${what} could not be read`, facts, error);
 }

@@ -91,6 +91,8 @@ export const runOptionsSchema = switches.extend({
   budgetUsd,
   /** Backfill window as epoch milliseconds, `fromMs` inclusive, `toMs` exclusive. */
   window: z.object({ fromMs: z.number().optional(), toMs: z.number().optional() }).optional(),
+  /** The version of the key of the run's pseudonyms, which its retries keep. */
+  redactKey: z.string().optional(),
   /** In a retry: the runs that it continues, the first one first. What they have judged is not judged again. */
   continues: z.array(z.string()).optional(),
   /** The lines are the exchanges of this replay. They count in no rate, objective, metric, or prediction. */

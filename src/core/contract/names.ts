@@ -51,6 +51,9 @@ export const resourceNames = (prefix: string) => ({
   forwardQueue: `sagemaker-forward-${prefix}`,
 });
 
+/** The secret with the key of a stack's pseudonyms. It survives the stack, so that a later one of that prefix finds it. */
+export const pseudonymKeyName = (prefix: string): string => `sagemaker-inference-monitor/${prefix}/pseudonyms`;
+
 /** Begins the names of the runs that the events of new files start. */
 export const EVENT_RUN_PREFIX = 'files-';
 

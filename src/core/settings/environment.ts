@@ -1,6 +1,7 @@
 /** The environment variables of the functions: set by `lib/`, read and checked once per cold start. */
 import * as z from 'zod';
 import { PermanentError } from '../errors/errors.ts';
+import type { Redaction } from './redact-setting.ts';
 import { functionSettings, replaySettings } from './schema.ts';
 import { readVariables } from './variables.ts';
 
@@ -39,7 +40,10 @@ const environmentSchema = z.object({
   ANSWERS_TABLE: z.string().optional(),
 });
 
-export type LambdaEnvironment = z.infer<typeof environmentSchema>;
+export interface LambdaEnvironment extends z.infer<typeof environmentSchema> {
+  /** What is masked in captures, with the key of the run's pseudonyms; see `src/redact/redaction.ts`. */
+  redaction?: Redaction;
+}
 
 const replayEnvironmentSchema = z.object({
   ...names,

@@ -1,7 +1,7 @@
-/** The setting `REDACT`: which personal data and secrets of captures are masked. */
+/** The settings by which personal data and secrets of captures are masked, or texts not written at all. */
 
 import * as z from 'zod';
-import { setting } from './kinds.ts';
+import { nameList, setting, textWithout } from './kinds.ts';
 
 /** The kinds that are found by their form, which docs/redaction.md describes. */
 export const REDACT_KINDS = [
@@ -28,34 +28,55 @@ export interface RedactRules {
   patterns: { name: string; pattern: string }[];
 }
 
-const NAME = /^[\w.-]{1,60}$/;
 const FIELD = /^(?:[^,<>]{1,100}|#[1-9]\d{0,4})$/;
 
 /** A comma within a pattern is a part of it, unless an entry follows. */
 const SEPARATOR = new RegExp(`,(?=\\s*(?:(?:${REDACT_KINDS.join('|')})\\s*(?:,|$)|field:|pattern:))`);
 
-/** @param wrong is told what is wrong with an entry */
-function rulesOf(text: string, wrong: (message: string) => void): RedactRules {
+/**
+ * Reads the setting.
+ *
+ * @param wrong is told of each entry that is wrong
+ */
+export function redactRules(text: string, wrong: (message: string) => void = () => {}): RedactRules {
   const rules: RedactRules = { kinds: [], fields: [], patterns: [] };
   for (const entry of text.split(SEPARATOR).map((part) => part.trim())) {
     const [, form, rest = ''] = /^(field|pattern):(.*)$/s.exec(entry) ?? [];
-    const at = rest.indexOf('=');
+    const [, name, pattern] = /^([\w.-]{1,60})=(.+)$/s.exec(form === 'pattern' ? rest : '') ?? [];
     const kind = REDACT_KINDS.find((known) => known === entry);
     if (kind !== undefined) rules.kinds.push(kind);
     else if (form === 'field' && FIELD.test(rest)) rules.fields.push(rest);
-    else if (form === 'pattern' && NAME.test(rest.slice(0, Math.max(0, at))) && rest.length > at + 1) {
-      rules.patterns.push({ name: rest.slice(0, at), pattern: rest.slice(at + 1) });
-    } else wrong(`${JSON.stringify(entry.slice(0, 60))} is none of them`);
+    else if (name !== undefined && pattern !== undefined) rules.patterns.push({ name, pattern });
+    else if (entry !== '') wrong(`not ${JSON.stringify(entry.slice(0, 60))}`);
   }
   return rules;
 }
 
-export const NO_RULES: RedactRules = { kinds: [], fields: [], patterns: [] };
+/** What is masked, and how. */
+export interface Redaction extends RedactRules {
+  /** Addresses and numbers of one's own; `@example.com` is a domain. */
+  allow: readonly string[];
+  /** `none`: traces and verdicts have no texts. */
+  content: 'all' | 'none';
+  /** The key of the pseudonyms, and its version. Without one equal values cannot be recognised: `<email>`. */
+  key?: string;
+  keyVersion?: string;
+}
 
-export const redactSetting = setting(
-  `a list, separated by commas, of ${REDACT_KINDS.join(', ')}, field:<name>, field:#<column> and pattern:<name>=<regular expression>`,
-  z
-    .string()
-    .transform((text, context) => rulesOf(text, (message) => context.addIssue({ code: 'custom', message })))
-    .default(NO_RULES),
-);
+export const redactSettings = {
+  REDACT: setting(
+    `a list, separated by commas, of ${REDACT_KINDS.join(', ')}, field:<name>, field:#<column> and pattern:<name>=<regular expression>`,
+    textWithout((text) => {
+      const wrong: string[] = [];
+      redactRules(text, (message) => wrong.push(message));
+      return wrong[0];
+    }).optional(),
+  ),
+  /** Addresses and numbers of one's own, which stay. `@example.com` is a domain. */
+  REDACT_ALLOW: setting(
+    'values separated by commas, such as help@example.com,@example.org',
+    nameList(/^.{3,200}$/).default([]),
+  ),
+  /** `none`: traces and verdicts without texts. */
+  CONTENT: setting('all or none', z.enum(['all', 'none']).default('all')),
+};

@@ -20,6 +20,7 @@ import {
   urlFault,
   wholeNumber,
 } from './kinds.ts';
+import { redactSettings } from './redact-setting.ts';
 import { defaultJudgeModel } from './variables.ts';
 
 /** A role name has at most 64 characters, and the longest name around the prefix has 34. */
@@ -207,6 +208,7 @@ export const functionSettings = {
   CSV_HEADER: flag(false),
   FEATURE_NAMES: setting('a JSON list of names, such as ["age","income"]', jsonOf(z.array(z.string())).default([])),
   /** Longer lines are quarantined by reference. */
+  ...redactSettings,
   MAX_LINE_BYTES: wholeNumber(1024, 256 * 1024 * 1024, DEFAULT_MAX_LINE_BYTES),
 };
 

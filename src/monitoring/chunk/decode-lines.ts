@@ -50,14 +50,22 @@ export interface HeavyLine {
 }
 
 /** The settings that decide how a line is read. */
-export type ReadSettings = Pick<LambdaEnvironment, 'CSV_HEADER' | 'FEATURE_NAMES' | 'MAX_LINE_BYTES'>;
+export type ReadSettings = Pick<LambdaEnvironment, 'CSV_HEADER' | 'FEATURE_NAMES' | 'MAX_LINE_BYTES'> &
+  Partial<Pick<LambdaEnvironment, 'REDACT' | 'CONTENT' | 'redaction'>>;
 
 /** How the stack's functions decode lines with these settings. */
-export const decodeOptions = (environment: ReadSettings, areExchanges = false): DecodeOptions => ({
-  csvHeader: environment.CSV_HEADER,
-  ...(areExchanges ? { areExchanges } : {}),
-  ...(environment.FEATURE_NAMES.length > 0 ? { featureNames: environment.FEATURE_NAMES } : {}),
-});
+export function decodeOptions(environment: ReadSettings, areExchanges = false): DecodeOptions {
+  const { REDACT, CONTENT, redaction } = environment;
+  if (redaction === undefined && (REDACT !== undefined || CONTENT === 'none')) {
+    throw new Error('Captures were to be decoded without the masking that REDACT or CONTENT asks for');
+  }
+  return {
+    csvHeader: environment.CSV_HEADER,
+    ...(areExchanges ? { areExchanges } : {}),
+    ...(environment.FEATURE_NAMES.length > 0 ? { featureNames: environment.FEATURE_NAMES } : {}),
+    ...(redaction === undefined ? {} : { redaction }),
+  };
+}
 
 const isOutside = (capture: Capture, window: RunOptions['window']): boolean =>
   window !== undefined &&

@@ -80,7 +80,11 @@ function judgeErrorOf(
 
 /** Returns the options of the run. A retry keeps the options of the earlier run that its input does not set. */
 async function optionsFor(parsed: ParsedInput, deps: PlannerDependencies, warnings: string[]): Promise<RunOptions> {
-  const options = runOptions(parsed.input, { sampleRate: deps.environment.EVALUATION_SAMPLE_RATE });
+  const redactKey = await deps.pseudonymKey?.();
+  const options = {
+    ...runOptions(parsed.input, { sampleRate: deps.environment.EVALUATION_SAMPLE_RATE }),
+    ...(redactKey === undefined ? {} : { redactKey }),
+  };
   if (parsed.kind !== 'retry') return options;
   const { retry } = parsed.input;
   const {
@@ -101,6 +105,7 @@ async function optionsFor(parsed: ParsedInput, deps: PlannerDependencies, warnin
   // A new re-evaluation judges everything again.
   const isNewChain = given.reevaluate === true && !original.reevaluate;
   return {
+    ...(redactKey === undefined ? {} : { redactKey }),
     ...original,
     dryRun: false,
     ...(isNewBudget || budgetUsd === undefined ? {} : { budgetUsd }),

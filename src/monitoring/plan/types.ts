@@ -10,6 +10,8 @@ export interface PlannerDependencies {
   storage: Storage;
   store: Pick<TraceStore, 'resolveExperiment'>;
   environment: LambdaEnvironment;
+  /** Returns the version of the key of pseudonyms; `undefined` if nothing is masked. */
+  pseudonymKey?(): Promise<string | undefined>;
   isRunning: IsRunning;
   /** The number of scorers in force. */
   scorers: number;

@@ -19,6 +19,7 @@ import { isOutOfTime, timeOf, withinTime } from '../../core/process/within-time.
 import { addCounts } from '../../core/values/counts.ts';
 import { isRepeated } from '../chunk/attempt.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
+import { decodeOptions } from '../chunk/decode-lines.ts';
 import { emptyLogCounts, sumLogCounts } from '../counts.ts';
 import { attemptFacts } from '../receipts.ts';
 import type { WriteDependencies } from './chunk-writer.ts';
@@ -133,7 +134,11 @@ export class LineLog {
       return build(capture);
     } catch (error) {
       if (!isOutOfTime(error)) throw error;
-      const kept = decodeLine(raw, { keepRaw: error.message, maxWeight: Number.MAX_VALUE });
+      const kept = decodeLine(raw, {
+        ...decodeOptions(environment),
+        keepRaw: error.message,
+        maxWeight: Number.MAX_VALUE,
+      });
       if (kept.kind !== 'capture') throw error;
       return build(kept.capture);
     }

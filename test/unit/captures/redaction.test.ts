@@ -11,7 +11,14 @@ import { find } from '../../../src/redact/find.ts';
 import { CORPUS_ENDPOINT, corpusFiles, expectationsOf, linesOf } from '../../helpers/corpus.ts';
 import { type Planted, plantedItems } from '../../helpers/planted.ts';
 
-const redaction = { kinds: [...REDACT_KINDS], fields: [], patterns: [], allow: [], key: 'a key' };
+const redaction = {
+  kinds: [...REDACT_KINDS],
+  fields: [],
+  patterns: [],
+  allow: [],
+  content: 'all' as const,
+  key: 'a key',
+};
 const OPTIONS = { experimentId: '1', endpointName: CORPUS_ENDPOINT };
 const ITEMS = plantedItems(6000, 1);
 
