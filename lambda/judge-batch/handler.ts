@@ -6,6 +6,7 @@ import { countingThrottles, logged } from '../../src/core/process/logging.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { firstModel, parseJudgeId } from '../../src/judge/judge-id.ts';
 import { checkBatch } from '../../src/monitoring/batch/jobs.ts';
+import { isRedacted } from '../../src/redact/redaction.ts';
 
 const environment = readEnvironment();
 const dependencies = {
@@ -15,6 +16,7 @@ const dependencies = {
   modelId: parseJudgeId(firstModel(environment)).name,
   roleArn: environment.BATCH_ROLE_ARN ?? '',
   pollSeconds: environment.BATCH_POLL_SECONDS,
+  isRedacted: isRedacted(environment),
 };
 
 const handle = ({ run: { name } }: JudgeBatchRequest): Promise<JudgeBatchResult> => checkBatch(name, dependencies);

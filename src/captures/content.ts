@@ -28,10 +28,11 @@ export function ofContent<T>({ results, isApart }: Capture, name: string, work: 
 
 /** Returns what is known of a capture without its content, with the results of the work on it. */
 export function apart(capture: Capture): Capture {
-  const { inferenceTimeMs, timeSource, capturedInferenceId, exchange, format, usage, error, results } = capture;
+  const { inferenceTimeMs, timeSource, capturedInferenceId, exchange, format, usage, error, results, masked } = capture;
   return {
     ...{ inferenceTimeMs, timeSource, capturedInferenceId, format, usage, results },
     ...(exchange && { exchange }),
+    ...(masked && { masked }),
     ...(error && { error: { statusCode: error.statusCode, message: '' } }),
     attributes: {},
     notes: [],

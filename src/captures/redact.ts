@@ -1,5 +1,6 @@
 /** The step after decoding that masks personal data and secrets in a capture, before anything is understood or written. */
 
+import type { Redaction } from '../core/settings/redact-setting.ts';
 import { Masker, NOT_MASKED } from '../redact/mask.ts';
 import { toJson } from './json.ts';
 import type { Capture, DecodeOptions, Identity, Payload, RecordFacts } from './types.ts';
@@ -14,25 +15,42 @@ interface Captured {
   notes: string[];
 }
 
-type How = Pick<Capture, 'masked' | 'isWithheld' | 'unmask'>;
+type How = Pick<Capture, 'masked' | 'content' | 'unmask'>;
 
 /** Masks a record as `REDACT` says. Without it, the record stays as it is. */
 export function redacted(captured: Captured, options: DecodeOptions): Captured & { how: How } {
-  if (options.redaction === undefined) return { ...captured, how: {} };
-  const masker = new Masker(options.redaction, options.featureNames);
+  const { redaction, featureNames } = options;
+  if (redaction === undefined) return { ...captured, how: {} };
+  const masker = new Masker(redaction, featureNames);
   const { facts, identity, request, response, notes } = captured;
-  const isWithheld = [request, response].some((payload) => payload?.kind === 'raw');
-  return {
+  const masked = {
     facts: maskedFacts(masker, facts),
-    identity: masker.value({ ...identity, attributes: { ...identity.attributes } }, true) as Identity,
+    identity: maskedIdentity(masker, identity, redaction),
     request: request && maskedPayload(masker, request, true, options),
     response: response && maskedPayload(masker, response, false, options),
     notes: notes.map((note) => masker.text(note)),
+  };
+  const isWithheld = [request, response].some((payload) => payload?.kind === 'raw');
+  const counts = { ...masker.counts, ...(isWithheld ? { 'not masked': 1 } : {}) };
+  return {
+    ...masked,
     how: {
-      ...(Object.keys(masker.counts).length > 0 ? { masked: masker.counts } : {}),
-      ...(isWithheld ? { isWithheld } : {}),
+      ...(Object.keys(counts).length > 0 ? { masked: counts } : {}),
+      ...(redaction.content === 'none' ? { content: 'none' } : {}),
       unmask: (text) => masker.unmask(text),
     },
+  };
+}
+
+/** Without texts, the caller and the session are pseudonyms. */
+function maskedIdentity(masker: Masker, identity: Identity, { content }: Redaction): Identity {
+  const { attributes, sessionId, userId } = identity;
+  if (content === 'all') return masker.value({ ...identity, attributes: { ...attributes } }, true) as Identity;
+  return {
+    ...identity,
+    attributes: {},
+    ...(sessionId && { sessionId: masker.whole('session', sessionId) }),
+    ...(userId && { userId: masker.whole('user', userId) }),
   };
 }
 

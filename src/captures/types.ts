@@ -179,8 +179,8 @@ export interface Capture extends RecordFacts, Meaning, Identity {
   isApart?: true;
   /** Items that were masked, by kind, field or pattern. */
   masked?: Readonly<Record<string, number>>;
-  /** The content could not be masked, and is not there. */
-  isWithheld?: true;
+  /** `none`: its trace has no texts. */
+  content?: 'none';
   /** Returns a masked text as it was captured, for what only counts. */
   unmask?(text: string): string;
 }

@@ -14,8 +14,8 @@ import { PermanentError, RetryableError, recordedError } from '../core/errors/er
 import { captureScope } from '../judge/capture-scope.ts';
 import type { Limits } from '../limits/limits.ts';
 import type { connectMlflow } from '../mlflow/connect.ts';
-import { withRanges } from './chunk/ranges.ts';
 import type { connectRedaction } from '../redact/redaction.ts';
+import { withRanges } from './chunk/ranges.ts';
 import { unitsOfObjects } from './plan/units.ts';
 import { stackExperiment } from './stack-experiment.ts';
 import { withinLimits } from './within-limits.ts';

@@ -9,7 +9,9 @@ import { workKeys } from '../core/contract/work-keys.ts';
 import { toNamedError, wordsIn } from '../core/errors/errors.ts';
 import { inOrder } from '../core/process/concurrency.ts';
 import { addSpend } from '../judge/spend.ts';
+import { isRedacted } from '../redact/redaction.ts';
 import { completingCommand } from './completing-command.ts';
+import type { WriteDependencies } from './write/chunk-writer.ts';
 
 /** Returns the fields that the receipts of both steps have in common, for an attempt that ends now. */
 export function attemptFacts(request: ChunkRequest, requestId: string, startedAt: string, failure: unknown) {
@@ -33,7 +35,7 @@ export function attemptFacts(request: ChunkRequest, requestId: string, startedAt
  * @throws the failure of the attempt, after its receipt is written
  */
 export async function withReceipt<R extends Receipt>(
-  { storage, workBucket }: Work,
+  { storage, environment }: Pick<WriteDependencies, 'storage' | 'environment'>,
   attempt: { run(): Promise<void>; receipt(failure: unknown): R },
 ): Promise<R> {
   let failure: unknown;
@@ -44,8 +46,9 @@ export async function withReceipt<R extends Receipt>(
   }
   const receipt = attempt.receipt(failure);
   const names = [receipt.run, receipt.chunk, receipt.step, receipt.attempt, receipt.requestId] as const;
+  const { WORK_BUCKET: workBucket } = environment;
   await storage.putJson(workBucket, workKeys.receipt(...names), receipt);
-  const words = wordsIn(failure);
+  const words = isRedacted(environment) ? [] : wordsIn(failure);
   // They can quote captures, so that the receipt and the log do not have them. A run can do without.
   if (words.length > 0) await storage.putJson(workBucket, workKeys.words(...names), { words }).catch(() => undefined);
   if (failure !== undefined) throw failure;

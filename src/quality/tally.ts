@@ -34,7 +34,7 @@ export interface CaptureFacts {
   inputTokens?: number | undefined;
   outputTokens?: number | undefined;
   /** What else its trace adds to the counts. */
-  more?: Pick<QualityCell, 'errorKinds' | 'quarantined' | 'replyTokens' | 'replyCharacters' | 'predictions'>;
+  more?: Pick<QualityCell, 'errorKinds' | 'quarantined' | 'masked' | 'replyTokens' | 'replyCharacters' | 'predictions'>;
   /** The run of the replay that sent the request, which is not counted. */
   replay?: string | undefined;
 }
@@ -85,6 +85,7 @@ export function captureFacts(
     more: {
       ...(capture && replyCounts(capture)),
       ...(predictions && { predictions }),
+      ...(capture?.masked && { masked: { ...capture.masked } }),
       ...(isRetried && { quarantined: { retried: -1 } }),
     },
     replay,

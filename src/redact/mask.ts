@@ -53,6 +53,11 @@ export class Masker {
     return this.#replaced(text, this.#itemsIn(text, field));
   }
 
+  /** Masks a whole value. @param name of its field */
+  whole(name: string, value: string): string {
+    return this.#pseudonym({ name, value }, value);
+  }
+
   /**
    * Masks a JSON value in place.
    *

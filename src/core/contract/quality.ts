@@ -25,6 +25,8 @@ export interface QualityCell {
    * traced.
    */
   quarantined?: Record<string, number>;
+  /** Items that were masked, by kind, field or pattern; `not masked`: captures whose content was left out instead. */
+  masked?: Record<string, number>;
   /** Tokens of the endpoint, as it reported them. */
   inputTokens?: number;
   outputTokens?: number;

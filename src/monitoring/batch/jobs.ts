@@ -49,6 +49,8 @@ interface BatchDependencies extends Work {
   /** The role that Bedrock assumes to read the input and write the output. */
   roleArn: string;
   pollSeconds: number;
+  /** Captures are masked: what other programs said of them is not kept. */
+  isRedacted?: boolean;
 }
 
 /**
@@ -148,7 +150,9 @@ async function createJob(run: string, group: number, deps: BatchDependencies): P
   } catch (error) {
     if (!(error instanceof PermanentError)) throw error;
     // Such a job has no page in the console.
-    await storage.putJson(workBucket, workKeys.batchWords(run, group), { words: wordsIn(error) });
+    if (!deps.isRedacted) {
+      await storage.putJson(workBucket, workKeys.batchWords(run, group), { words: wordsIn(error) });
+    }
     return { status: REFUSED_JOB, message: error.message };
   }
 }

@@ -40,8 +40,7 @@ const FINISH_RESERVE_MS = 60_000;
  *   writing failed, and the next attempt does not ask again for verdicts that were answered.
  */
 export async function evaluateChunk(request: ChunkRequest, deps: EvaluateDependencies): Promise<EvaluateReceipt> {
-  const { storage, environment } = deps;
-  return withReceipt({ storage, workBucket: environment.WORK_BUCKET }, new EvaluateChunk(request, deps));
+  return withReceipt(deps, new EvaluateChunk(request, deps));
 }
 
 /** One attempt at a chunk. Without scorers, it only writes traces. */
@@ -284,13 +283,9 @@ const NO_JUDGE = { judge: { sourceId: '', judge: unasked, maxCostUsd: unasked },
 
 /** Only writes the traces that are missing, and a receipt whether it succeeds or fails. @throws the error that stopped the chunk */
 export function logChunk(request: ChunkRequest, deps: WriteDependencies): Promise<LogReceipt> {
-  const { storage, environment } = deps;
   const chunk = new EvaluateChunk(request, { ...deps, ...NO_JUDGE }, true);
-  return withReceipt(
-    { storage, workBucket: environment.WORK_BUCKET },
-    {
-      run: () => chunk.run(),
-      receipt: (failure) => chunk.logReceipt(failure),
-    },
-  );
+  return withReceipt(deps, {
+    run: () => chunk.run(),
+    receipt: (failure) => chunk.logReceipt(failure),
+  });
 }

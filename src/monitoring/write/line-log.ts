@@ -17,6 +17,7 @@ import { workKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { isOutOfTime, timeOf, withinTime } from '../../core/process/within-time.ts';
 import { addCounts } from '../../core/values/counts.ts';
+import { isRedacted } from '../../redact/redaction.ts';
 import { isRepeated } from '../chunk/attempt.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 import { decodeOptions } from '../chunk/decode-lines.ts';
@@ -182,14 +183,16 @@ export class LineLog {
 
   #quarantineOne({ range, place, bytes }: KeptPlace, reason: NamedError): void {
     const { objectTimeMs, ...where } = place;
+    const isMasked = isRedacted(this.#deps.environment);
     const cut = this.#request.chunk.ranges[range];
     this.#count(range, 'quarantined');
     const entry = {
       ...where,
       ...(cut === undefined ? {} : { cutAt: cut.cutAt ?? cut.start }),
-      reason,
+      // Its message may quote the line.
+      reason: isMasked ? { name: reason.name, message: 'not kept, since captures are masked' } : reason,
       // A long line is kept by its place alone: to write its bytes, they would be in memory three times.
-      ...(bytes === undefined || bytes.length > MAX_KEPT_BYTES ? {} : { base64: bytes.toString('base64') }),
+      ...(bytes === undefined || bytes.length > MAX_KEPT_BYTES || isMasked ? {} : { base64: bytes.toString('base64') }),
       quarantinedAt: new Date().toISOString(),
       experimentId: this.#request.chunk.experimentId,
       objectTimeMs,

@@ -142,7 +142,10 @@ test('the other program’s message is kept in an object next to the receipt, an
   const names = { run: 'r', chunk: 0, step: 'log', attempt: 1, requestId: 'id' };
   const receipt = (failure: unknown) => ({ ...names, error: toNamedError(failure) }) as never;
   await expect(
-    withReceipt({ storage: storage.storage, workBucket: 'w' }, { run: () => Promise.reject(error), receipt }),
+    withReceipt(
+      { storage: storage.storage, environment: { WORK_BUCKET: 'w' } as never },
+      { run: () => Promise.reject(error), receipt },
+    ),
   ).rejects.toBe(error);
   const [kept, ...others] = [...storage.objects].filter(([, bytes]) => MARKED.test(bytes.toString()));
   expect([kept?.[0], JSON.parse(String(kept?.[1])), others]).toEqual([
