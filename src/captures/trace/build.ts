@@ -13,6 +13,7 @@ import { type SpanContent, spanContentOf, spanTypeOf } from './span-content.ts';
 import { CHANGES, Storer } from './storable.ts';
 import { cleanText, cut, fitted, fittedTags } from './text.ts';
 import type { SpanRecord, TraceRecord } from './types.ts';
+import { withoutTexts } from './without-texts.ts';
 
 interface TraceOptions {
   experimentId: string;
@@ -35,7 +36,10 @@ const MAX_STATUS_CHARS = 2000;
  * @param raw the line of the capture; the id of the trace is derived from its bytes
  */
 export function buildTrace(capture: Capture, raw: RawLine, options: TraceOptions): TraceRecord {
-  const trace = ofContent(capture, 'trace', () => traceOf(capture, raw, options));
+  const trace = ofContent(capture, 'trace', () => {
+    const whole = traceOf(capture, raw, options);
+    return capture.content === 'none' ? withoutTexts(whole) : whole;
+  });
   // Whether a replay is believed to have sent the request is known later than the content.
   const { replay = capture.replayRun } = options;
   const sent = { replay_run: replay, [REPLAY_TAG]: options.replay === undefined ? undefined : 'true' };

@@ -11,7 +11,14 @@ import { addSpend, emptySpend } from '../../judge/spend.ts';
 import type { JudgeScorer, Verdict } from '../../judge/types.ts';
 import type { NewAssessment } from '../../mlflow/types.ts';
 import { Answers, type Kept, knownVerdicts, leftToJudge, paidElsewhere, withResult } from './answers.ts';
-import { codeAssessments, failedAssessment, type VerdictContext, verdictAssessment } from './assessments.ts';
+import {
+  codeAssessments,
+  failedAssessment,
+  type VerdictContext,
+  verdictAssessment,
+  verdictWithoutWords,
+  withoutWords,
+} from './assessments.ts';
 import type { PendingVerdicts } from './pending-verdicts.ts';
 import type { AssessDependencies, BatchAnswers } from './types.ts';
 
@@ -80,11 +87,9 @@ export class CaptureAssessor {
    * @param signal ends the asking; `undefined`: only the scorers without a judge assess the capture
    */
   async assess(work: Work, signal: AbortSignal | undefined): Promise<CaptureOutcome> {
-    try {
-      return await this.#outcome(work, signal);
-    } catch (error) {
-      return this.#failed(work, error);
-    }
+    const outcome = await this.#outcome(work, signal).catch((error: unknown) => this.#failed(work, error));
+    if (work.capture.content !== 'none') return outcome;
+    return { ...outcome, assessments: outcome.assessments.map(withoutWords) };
   }
 
   /** Returns an error assessment for each scorer without a verdict. */
@@ -170,10 +175,12 @@ export class CaptureAssessor {
       let failure: unknown;
       const known = kept.answers.map(({ verdict }) => verdict);
       const money = { leftOpen: leftToJudge(kept, open), known, ...(from?.money ?? { limit: this.#deps.limit }) };
-      const result = await judge.judge(capture, open, signal, money).catch((error: unknown) => {
+      const answered = await judge.judge(capture, open, signal, money).catch((error: unknown) => {
         failure = error;
         return answeredBefore(error);
       });
+      const isBare = capture.content === 'none';
+      const result = isBare ? { ...answered, verdicts: answered.verdicts.map(verdictWithoutWords) } : answered;
       const spend = spendBeyond(result.spend, from?.paid);
       addSpend(this.spend, spend);
       // A job answers about the trace that it was given.

@@ -79,6 +79,16 @@ export function failedAssessment(
   return { ...common(scorer, judge, context), error: { code, message: fault } };
 }
 
+/** Returns an assessment for `CONTENT=none`, and a verdict: neither the judge's nor the stack's words quote a capture. */
+export const withoutWords = ({ rationale: _, error, ...rest }: NewAssessment): NewAssessment => ({
+  ...rest,
+  ...(error === undefined ? {} : { error: { code: error.code, message: '' } }),
+});
+export const verdictWithoutWords = (verdict: Verdict): Verdict =>
+  verdict.outcome === 'verdict'
+    ? { ...verdict, rationale: '' }
+    : { ...verdict, error: { ...verdict.error, message: '' } };
+
 /** Returns an error assessment in place of one that MLflow refuses. */
 export function refusedAssessment({ value: _, rationale: __, ...rest }: NewAssessment, fault: string): NewAssessment {
   return { ...rest, error: { code: ASSESSMENT_REFUSED, message: fault } };

@@ -1,0 +1,33 @@
+/** Takes everything out of a trace that can quote a capture: ids, times, sizes, tokens and variants stay. */
+
+import type { SpanRecord, TraceRecord } from './types.ts';
+
+/** The attributes whose values the stack makes. */
+const KEPT = new Set([
+  'mlflow.message.format',
+  'capture.format',
+  'capture.wire_format',
+  'capture.streamed',
+  'capture.latency',
+  'capture.time_source',
+  'capture.place',
+  'capture.inference_count',
+  'capture.inference_mismatch',
+  'inference.index',
+]);
+
+/** Returns the trace for `CONTENT=none`. */
+export function withoutTexts(trace: TraceRecord): TraceRecord {
+  const { capture_notes: _, ...tags } = trace.tags;
+  return { ...trace, requestPreview: '', responsePreview: '', tags, spans: trace.spans.map(spanWithoutTexts) };
+}
+
+function spanWithoutTexts({ inputs: _, outputs: __, ...span }: SpanRecord): SpanRecord {
+  const attributes: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(span.attributes)) if (KEPT.has(name)) attributes[name] = value;
+  for (const name of ['capture.request', 'capture.response']) {
+    const { bytes, kind } = Object(span.attributes[name]);
+    if (bytes !== undefined) attributes[name] = { bytes, kind };
+  }
+  return { ...span, attributes, status: { code: span.status.code } };
+}
