@@ -56,7 +56,7 @@ function maskedIdentity(masker: Masker, identity: Identity, { content }: Redacti
 
 /** @returns the payload without its text as captured, which may contain more than its value */
 function maskedPayload(masker: Masker, payload: Payload, isRequest: boolean, options: DecodeOptions): Payload {
-  const { text: _text, keepText: _keepText, ...rest } = payload;
+  const { text: captured, keepText: _keepText, ...rest } = payload;
   const { kind, contentType, problem } = payload;
   const about = {
     ...rest,
@@ -73,9 +73,10 @@ function maskedPayload(masker: Masker, payload: Payload, isRequest: boolean, opt
     if (options.csvHeader) masker.columns(rows.slice(1), header.map(String));
     else masker.columns(rows);
   }
-  const value = masker.value(payload.value, isRequest || kind === 'text');
-  if (kind === 'csv') return { ...about, value, text: (value as unknown[][]).map((row) => row.join(',')).join('\n') };
-  return { ...about, value, text: typeof value === 'string' ? value : (toJson(value) ?? NOT_MASKED) };
+  const value = masker.value(payload.value, isRequest || kind === 'text', kind === 'event-stream' || kind === 'csv');
+  let text = typeof value === 'string' ? value : (toJson(value) ?? NOT_MASKED);
+  if (kind === 'csv') text = (value as unknown[][]).map((row) => row.join(',')).join('\n');
+  return { ...about, value, text: masker.keep(text, captured) };
 }
 
 function maskedFacts(masker: Masker, facts: RecordFacts): RecordFacts {

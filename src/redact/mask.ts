@@ -32,7 +32,7 @@ export class Masker {
   readonly #redaction: Redaction;
   readonly #names: readonly string[];
   readonly #ready: Ready;
-  /** The captured text by its pseudonym. */
+  /** The captured text by its pseudonym or its masked form. */
   readonly #captured = new Map<string, string>();
   #pieces: Pieces = new Map();
   #changes = 0;
@@ -62,11 +62,12 @@ export class Masker {
    * Masks a JSON value in place.
    *
    * @param hasNumbers whether numbers are masked too, as texts. Those of a reply are predictions
+   * @param isCut whether the texts of lists are pieces, whatever their length, as in a stream and in CSV
    * @returns the value; another one if it is a text or a number itself
    */
-  value(value: unknown, hasNumbers: boolean): unknown {
+  value(value: unknown, hasNumbers: boolean, isCut = false): unknown {
     const holder = { value };
-    this.#pieces = findPieces(value, (text) => this.#itemsIn(text, ''));
+    this.#pieces = findPieces(value, (text) => this.#itemsIn(text, ''), isCut);
     this.#walk(holder, 'value', '', hasNumbers);
     return holder.value;
   }
@@ -82,8 +83,16 @@ export class Masker {
     }
   }
 
+  /** Keeps what a whole text was, from which its masked form may be made only in part. */
+  keep(masked: string, captured: string | undefined): string {
+    if (captured !== undefined) this.#captured.set(masked, captured);
+    return masked;
+  }
+
   /** Returns a masked text as it was captured. */
   unmask(text: string): string {
+    const whole = this.#captured.get(text);
+    if (whole !== undefined) return whole;
     return text.replace(this.#ready.form, (all, escapes: string, rest: string) =>
       escapes === '' ? (this.#captured.get(all) ?? all) : `<${escapes.slice(1)}${rest}`,
     );

@@ -24,17 +24,20 @@ interface Leaf {
   text: string;
 }
 
-/** Texts that are longer on average are no pieces. */
+/** Outside of streams and CSV, texts that are longer on average are no pieces. */
 const PIECE_CHARS = 64;
 
-/** @param itemsIn finds the items of a text */
-export function findPieces(value: unknown, itemsIn: (text: string) => Item[]): Pieces {
+/**
+ * @param itemsIn finds the items of a text
+ * @param isCut whether the texts of lists are pieces, whatever their length
+ */
+export function findPieces(value: unknown, itemsIn: (text: string) => Item[], isCut: boolean): Pieces {
   const pieces: Pieces = new Map();
   const lists = new Map<string, Leaf[]>();
   collectLeaves({ value }, 'value', '', false, lists);
   for (const leaves of lists.values()) {
     const whole = leaves.length > 1 ? leaves.map(({ text }) => text).join('') : '';
-    if (whole === '' || whole.length > leaves.length * PIECE_CHARS) continue;
+    if (whole === '' || (!isCut && whole.length > leaves.length * PIECE_CHARS)) continue;
     let next = 0;
     let from = 0;
     for (const item of merged(itemsIn(whole))) {
@@ -64,7 +67,11 @@ function addParts(pieces: Pieces, item: Item, leaves: readonly Leaf[], at: numbe
   }
 }
 
-/** Collects the texts within lists by their path, without the places in the lists. The cells of tables are no pieces. */
+/** Whether the cells of a row are text that commas cut. */
+const hasWords = (row: unknown): boolean =>
+  Array.isArray(row) && row.some((cell) => typeof cell === 'string' && cell.includes(' '));
+
+/** Collects the texts within lists by their path, without the places in the lists, but for the rows of a table. */
 function collectLeaves(
   holder: Holder,
   key: string | number,
@@ -79,8 +86,11 @@ function collectLeaves(
     lists.set(path, leaves);
     leaves.push({ holder, key, text: inner });
   } else if (Array.isArray(inner)) {
-    if (inner.some(Array.isArray)) return;
-    for (let at = 0; at < inner.length; at += 1) collectLeaves(inner as never, at, `${path}[]`, true, lists);
+    const isTable = inner.some(Array.isArray);
+    for (let at = 0; at < inner.length; at += 1) {
+      if (isTable && !hasWords(inner[at])) continue;
+      collectLeaves(inner as never, at, isTable ? `${path}[${at}]` : `${path}[]`, true, lists);
+    }
   } else if (typeof inner === 'object' && inner !== null) {
     for (const name of Object.keys(inner)) collectLeaves(inner as Holder, name, `${path}.${name}`, isListed, lists);
   }

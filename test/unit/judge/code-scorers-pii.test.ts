@@ -1,7 +1,7 @@
 /** The code scorer that finds personal data. */
 import { findPii } from '../../../src/judge/scorers/code/pii.ts';
-import { isIban, passesLuhn } from '../../../src/redact/kinds.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
+import { isIban, passesLuhn } from '../../../src/redact/kinds.ts';
 import { chatCapture, errorCapture, tabularCapture, textCapture } from '../../helpers/captures.ts';
 
 const { score } = codeScorers.find(({ name }) => name === 'pii_detected') as (typeof codeScorers)[0];
