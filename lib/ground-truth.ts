@@ -10,7 +10,7 @@ import { Construct } from 'constructs';
 import { resourceNames } from '../src/core/contract/names.ts';
 import { labelPlace } from '../src/core/settings/ground-truth-setting.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
-import { allow } from './access/allow.ts';
+import { allow, grantPseudonymKey } from './access/allow.ts';
 import { grantObjectRead } from './access/capture.ts';
 import { grantMlflow } from './access/mlflow.ts';
 import { grantWork, type WorkPart } from './access/work.ts';
@@ -86,6 +86,7 @@ export class GroundTruth extends Construct {
       remove: ['truthIndex', 'truthWaiting', 'truthToNote'],
     });
     grantMlflow(role, settings);
+    grantPseudonymKey(role, settings);
     grantItems(role, budget, settings);
   }
 

@@ -6,7 +6,7 @@ import type { Construct } from 'constructs';
 import { resourceNames } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { firstModel, judgeModels, parseJudgeId } from '../src/judge/judge-id.ts';
-import { allow, grantKey } from './access/allow.ts';
+import { allow, grantKey, grantPseudonymKey } from './access/allow.ts';
 import { grantCaptureRead } from './access/capture.ts';
 import { grantBatchModel, grantJudge, grantModelLookUp } from './access/judge.ts';
 import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
@@ -52,6 +52,7 @@ export function monitoringFunctions(scope: Construct, props: StackParts): Monito
   for (const { role } of [planner, processor, evaluator]) {
     grantCaptureRead(role, settings);
     grantMlflow(role, settings);
+    grantPseudonymKey(role, settings, role === planner.role);
   }
   for (const { role } of [processor, evaluator]) grantArtifacts(role, settings);
   grantWorkBucket(functions, props.workBucket);

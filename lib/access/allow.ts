@@ -3,7 +3,9 @@ import { Stack, Token } from 'aws-cdk-lib';
 import { PolicyStatement, type Role } from 'aws-cdk-lib/aws-iam';
 import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
 import type { Construct } from 'constructs';
+import { pseudonymKeyName } from '../../src/core/contract/names.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
+import { isRedacted } from '../../src/redact/redaction.ts';
 import { acknowledge } from '../acknowledge.ts';
 
 interface Permission {
@@ -83,6 +85,22 @@ export function grantSecret(role: Role, secretArn: string | undefined, settings:
   if (secretArn === undefined) return;
   allow(role, { actions: ['secretsmanager:GetSecretValue'], resources: [secretArn] });
   grantKey(role, settings.SECRETS_KMS_KEY_ARN, 'secretsmanager', 'read');
+}
+
+/**
+ * Grants reading the key of the pseudonyms, where captures are masked.
+ *
+ * @param make whether the key may be made, too. It is no resource of the stack, since it survives the stack
+ */
+export function grantPseudonymKey(role: Role, settings: Settings, make = false): void {
+  if (!isRedacted(settings)) return;
+  const { partition, region, account } = Stack.of(role);
+  const name = pseudonymKeyName(settings.STACK_PREFIX);
+  allow(role, {
+    actions: ['secretsmanager:GetSecretValue', ...(make ? ['secretsmanager:CreateSecret'] : [])],
+    resources: [`arn:${partition}:secretsmanager:${region}:${account}:secret:${name}-??????`],
+    why: 'Secrets Manager adds six characters to the name of a secret.',
+  });
 }
 
 /** The person's key for everything that the stack stores; `undefined`: the services' own keys. */

@@ -1,6 +1,7 @@
 /** Checks of the stack's settings beyond the form of each: by the judge's own rules, in combination, and in length. */
 
 import { labelPlace } from '../../src/core/settings/ground-truth-setting.ts';
+import { redactRules } from '../../src/core/settings/redact-setting.ts';
 import { type CheckedSettings, type Settings, settingsSchema } from '../../src/core/settings/schema.ts';
 import { defaultJudgeModel, type WrongSetting, wrongValue } from '../../src/core/settings/variables.ts';
 import { judgeEndpoints, judgeModels } from '../../src/judge/judge-id.ts';
@@ -10,6 +11,8 @@ import { isCodeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts'
 import { readParameters } from '../../src/judge/transports/parameters.ts';
 import { readObjectives } from '../../src/quality/objectives.ts';
 import { readTrueObjectives } from '../../src/quality/true-objectives.ts';
+import { compiled } from '../../src/redact/mask.ts';
+import { isRedacted } from '../../src/redact/redaction.ts';
 import { functionEnvironment, nodeOptions, replayEnvironment } from './function-environment.ts';
 
 const isOpenAi = (settings: CheckedSettings): boolean => judgeModels(settings).some((id) => id.startsWith('openai:/'));
@@ -21,6 +24,7 @@ const OWN_RULES = {
   MLFLOW_EVALUATION_MODEL_PARAM: (settings) =>
     readParameters(settings.MLFLOW_EVALUATION_MODEL_PARAM, judgeModels(settings).filter(Boolean)),
   EVALUATION_ALWAYS: (settings) => createAlwaysRule(settings.EVALUATION_ALWAYS, scorersFor().filter(isCodeScorer)),
+  REDACT: (settings) => redactRules(settings.REDACT ?? '').patterns.map(({ pattern }) => compiled(pattern)),
   JUDGE_GUIDELINES: (settings) => scorersFor({ guidelines: settings.JUDGE_GUIDELINES }),
 } as const satisfies Partial<Record<keyof CheckedSettings, (settings: CheckedSettings) => unknown>>;
 
@@ -106,6 +110,16 @@ export function wrongTogether(
   needs('VPC_SECURITY_GROUP_IDS', 'VPC_SUBNET_IDS', 'at least one id');
   needs('ARTHUR_HOST', 'ARTHUR_MODEL_ID', 'the id of the model in Arthur');
   needs('ARTHUR_HOST', 'ARTHUR_SECRET_ARN', 'the secret with the token of Arthur');
+  check(['ARTHUR_HOST', 'REDACT', 'CONTENT'], () => {
+    if (!isSet(settings.ARTHUR_HOST) || !isRedacted(settings)) return undefined;
+    const expected = 'no ARTHUR_HOST with REDACT or CONTENT=none: Arthur gets the capture files themselves';
+    return { name: 'ARTHUR_HOST', got: settings.ARTHUR_HOST ?? '', expected };
+  });
+  check(['ALARM_QUOTES', 'CONTENT'], () => {
+    if (!settings.ALARM_QUOTES || settings.CONTENT !== 'none') return undefined;
+    const expected = 'false, since CONTENT=none: the judge’s words are not kept';
+    return { name: 'ALARM_QUOTES', got: 'true', expected };
+  });
   check(['SHADOW_VARIANTS', 'ENDPOINT_VARIANTS'], () => {
     const both = settings.SHADOW_VARIANTS.filter((name) => settings.ENDPOINT_VARIANTS.includes(name));
     const expected = 'variants whose replies no user sees, which are not in ENDPOINT_VARIANTS';

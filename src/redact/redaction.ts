@@ -16,7 +16,7 @@ export const isRedacted = ({ REDACT, CONTENT }: Omit<RedactSettings, 'REDACT_ALL
 /** Returns what is masked without a key, as on a machine without a stack; `undefined` if nothing is. */
 export const redactionOf = (settings: RedactSettings): Redaction | undefined =>
   isRedacted(settings)
-    ? { ...redactRules(settings.REDACT ?? ''), allow: settings.REDACT_ALLOW, content: settings.CONTENT }
+    ? { ...redactRules(settings.REDACT ?? ''), allow: settings.REDACT_ALLOW ?? [], content: settings.CONTENT }
     : undefined;
 
 interface PseudonymKey {

@@ -52,6 +52,17 @@ describe('the settings as a whole', () => {
     ]);
   });
 
+  it.each([
+    ['ARTHUR_HOST', { REDACT: 'email' }],
+    ['ARTHUR_HOST', { CONTENT: 'none' }],
+    ['ALARM_QUOTES', { CONTENT: 'none' }],
+  ])('rejects %s with %j', (name, masking) => {
+    const arthur = { ARTHUR_HOST: 'https://app.arthur.ai', ARTHUR_MODEL_ID: 'a-model', ARTHUR_SECRET_ARN: SECRET };
+    const other = name === 'ARTHUR_HOST' ? arthur : { ALARM_QUOTES: 'true' };
+    expect(parse(other)).toHaveProperty(name);
+    expect(refusal({ ...required, ...other, ...masking })[0]).toContain(`${name}: got `);
+  });
+
   describe('label files', () => {
     const refused = (more: Record<string, string>) => refusal({ ...required, ...more });
     const OVERLAP =

@@ -1,7 +1,7 @@
 /** The environment variables of the functions: set by `lib/`, read and checked once per cold start. */
 import * as z from 'zod';
 import { PermanentError } from '../errors/errors.ts';
-import type { Redaction } from './redact-setting.ts';
+import { type Redaction, redactSettings } from './redact-setting.ts';
 import { functionSettings, replaySettings } from './schema.ts';
 import { readVariables } from './variables.ts';
 
@@ -48,6 +48,7 @@ export interface LambdaEnvironment extends z.infer<typeof environmentSchema> {
 const replayEnvironmentSchema = z.object({
   ...names,
   ...replaySettings,
+  ...redactSettings,
   /** The state machine of the monitoring, for the function that starts a run over the exchanges of a replay. */
   STATE_MACHINE_ARN: z.string().optional(),
   /** Set by Lambda itself. */

@@ -40,7 +40,8 @@ const SEPARATOR = new RegExp(`,(?=\\s*(?:(?:${REDACT_KINDS.join('|')})\\s*(?:,|$
  */
 export function redactRules(text: string, wrong: (message: string) => void = () => {}): RedactRules {
   const rules: RedactRules = { kinds: [], fields: [], patterns: [] };
-  for (const entry of text.split(SEPARATOR).map((part) => part.trim())) {
+  const parts = text.split(SEPARATOR).flatMap((part) => (/^\s*pattern:/.test(part) ? [part] : part.split(',')));
+  for (const entry of parts.map((part) => part.trim())) {
     const [, form, rest = ''] = /^(field|pattern):(.*)$/s.exec(entry) ?? [];
     const [, name, pattern] = /^([\w.-]{1,60})=(.+)$/s.exec(form === 'pattern' ? rest : '') ?? [];
     const kind = REDACT_KINDS.find((known) => known === entry);
@@ -57,7 +58,7 @@ export interface Redaction extends RedactRules {
   /** Addresses and numbers of one's own; `@example.com` is a domain. */
   allow: readonly string[];
   /** `none`: traces and verdicts have no texts. */
-  content: 'all' | 'none';
+  content: 'all' | 'none' | undefined;
   /** The key of the pseudonyms, and its version. Without one equal values cannot be recognised: `<email>`. */
   key?: string;
   keyVersion?: string;
@@ -75,8 +76,8 @@ export const redactSettings = {
   /** Addresses and numbers of one's own, which stay. `@example.com` is a domain. */
   REDACT_ALLOW: setting(
     'values separated by commas, such as help@example.com,@example.org',
-    nameList(/^.{3,200}$/).default([]),
+    nameList(/^.{3,200}$/).optional(),
   ),
   /** `none`: traces and verdicts without texts. */
-  CONTENT: setting('all or none', z.enum(['all', 'none']).default('all')),
+  CONTENT: setting('all or none', z.enum(['all', 'none']).optional()),
 };

@@ -207,8 +207,8 @@ export const functionSettings = {
   SHADOW_VARIANTS: setting('names of variants separated by commas', nameList(ENDPOINT_NAME).default([])),
   CSV_HEADER: flag(false),
   FEATURE_NAMES: setting('a JSON list of names, such as ["age","income"]', jsonOf(z.array(z.string())).default([])),
-  /** Longer lines are quarantined by reference. */
   ...redactSettings,
+  /** Longer lines are quarantined by reference. */
   MAX_LINE_BYTES: wholeNumber(1024, 256 * 1024 * 1024, DEFAULT_MAX_LINE_BYTES),
 };
 
