@@ -13,18 +13,20 @@ import { connectLimits } from '../../src/limits/limits.ts';
 import { Lock } from '../../src/limits/lock.ts';
 import { limitsTable } from '../../src/limits/table.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
+import { connectRedaction } from '../../src/redact/redaction.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
 const limits = connectLimits(environment);
 const mlflow = connectMlflow(environment, storage.s3, limits.mlflow);
 const table = limitsTable(environment);
+const redacted = connectRedaction(environment, true);
 const steps = { read: readLabelFiles, join: joinLabels, measure: measureLabels, note: noteLabels };
 
-const handle = (request: TruthRequest, context: Context): Promise<TruthResult> =>
+const handle = async (request: TruthRequest, context: Context): Promise<TruthResult> =>
   runGroundTruth(request, {
     storage,
-    environment,
+    environment: await redacted(),
     run: request.run,
     scorers: request.scorers,
     remainingMs: () => context.getRemainingTimeInMillis(),

@@ -53,12 +53,18 @@ export class PseudonymKeys {
     return read;
   }
 
+  /** Returns the key before the present one, if it was rotated. */
+  async previous(): Promise<Redaction['previous']> {
+    const read = await this.#read(undefined, 'AWSPREVIOUS');
+    return read && { key: read.key, keyVersion: read.version };
+  }
+
   /** @returns `undefined` if there is no such secret or version */
-  async #read(version?: string): Promise<PseudonymKey | undefined> {
+  async #read(version?: string, stage?: string): Promise<PseudonymKey | undefined> {
     const { GetSecretValueCommand, SecretsManagerClient: Client } = await sdk();
     this.#client ??= new Client({});
     try {
-      const which = { SecretId: this.#secret, ...(version && { VersionId: version }) };
+      const which = { SecretId: this.#secret, VersionId: version, VersionStage: stage };
       const secret = await this.#client.send(new GetSecretValueCommand(which));
       return { version: secret.VersionId ?? '', key: secret.SecretString ?? '' };
     } catch (error) {
@@ -89,8 +95,15 @@ export class PseudonymKeys {
   }
 }
 
-/** Returns a function that adds to the settings of a function what a run masks. */
-export function connectRedaction<E extends LambdaEnvironment>(environment: E): (keyVersion?: string) => Promise<E> {
+/**
+ * Returns a function that adds to the settings of a function what a run masks.
+ *
+ * @param withPrevious also the key before, for what is compared with what was kept under it
+ */
+export function connectRedaction<E extends LambdaEnvironment>(
+  environment: E,
+  withPrevious = false,
+): (keyVersion?: string) => Promise<E> {
   const keys = new PseudonymKeys(environment.STACK_PREFIX);
   const rules = redactionOf(environment);
   const known = new Map<string, E>();
@@ -98,7 +111,10 @@ export function connectRedaction<E extends LambdaEnvironment>(environment: E): (
     if (rules === undefined) return environment;
     const { key, version } = await keys.get(keyVersion);
     // The same object for the same key: what is derived from it is kept with it.
-    const made = known.get(version) ?? { ...environment, redaction: { ...rules, key, keyVersion: version } };
+    const made = known.get(version) ?? {
+      ...environment,
+      redaction: { ...rules, key, keyVersion: version, ...(withPrevious && { previous: await keys.previous() }) },
+    };
     known.set(version, made);
     return made;
   };

@@ -32,6 +32,8 @@ export interface PredictionRow {
   prediction: Prediction;
   /** The values of the columns that the settings name (`groups`), in their order; `null` where the row has none. */
   groups?: (string | null)[];
+  /** The version of the key of its pseudonyms and hashes, if its capture was masked. */
+  key?: string;
 }
 
 export type LabelValue = string | number | boolean;
@@ -53,11 +55,17 @@ export interface Label {
    * was written.
    */
   timeMs: number;
+  /** The version of the key under which it is masked, empty for none; absent if nothing of it is. */
+  key?: string;
+  /** Of a masked label, the hashes of its text. */
+  text?: Prediction['text'];
 }
 
 /** A prediction with its label: a line of an hour of the joined store. */
 export interface LabeledRow extends PredictionRow, Pick<Label, 'timeMs' | 'line' | 'scorer' | 'by'> {
   label: LabelValue;
+  /** The hashes of the label under the key of the prediction. */
+  labelText?: Prediction['text'];
   /** The value that was replaced last. */
   was?: LabelValue;
   /** MLflow has the label (`true`), or the one that it replaced (`false`). Absent: neither, so it cannot have been deleted there. */

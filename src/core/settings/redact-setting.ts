@@ -62,6 +62,8 @@ export interface Redaction extends RedactRules {
   /** The key of the pseudonyms, and its version. Without one equal values cannot be recognised: `<email>`. */
   key?: string;
   keyVersion?: string;
+  /** The key before, where what was kept under it is compared. */
+  previous?: { key: string; keyVersion: string };
 }
 
 export const redactSettings = {

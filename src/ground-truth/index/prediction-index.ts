@@ -15,6 +15,7 @@ import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
 import { addCell, nameOf, numberCounts } from '../../quality/cell.ts';
 import { hourOf } from '../../quality/tally.ts';
+import { type MaskSettings, maskedPrediction } from '../masked.ts';
 import { predictionRows } from './predictions.ts';
 
 /** A file consists of gzip members, each of so much text. Characters. */
@@ -80,6 +81,8 @@ function predictionCounts(rows: readonly PredictionRow[], { kind }: GroundTruthS
   return cell.predictions;
 }
 
+type IndexSettings = MaskSettings & Pick<LambdaEnvironment, 'SAGEMAKER_ENDPOINT_NAME'>;
+
 /** A capture may claim any time. Those of further hours are kept in the hour of their file. */
 const MAX_HOURS = 24;
 const WRITES_AT_ONCE = 8;
@@ -89,11 +92,11 @@ const WRITES_AT_ONCE = 8;
  * again, and nothing is there twice. Memory is that of the compressed rows, some 60 bytes each.
  */
 export class PredictionIndex {
-  readonly #environment: Pick<LambdaEnvironment, 'GROUND_TRUTH' | 'SAGEMAKER_ENDPOINT_NAME'>;
+  readonly #environment: IndexSettings;
   /** By hours since 1970. */
   readonly #hours = new Map<number, HourFile>();
 
-  constructor(environment: Pick<LambdaEnvironment, 'GROUND_TRUTH' | 'SAGEMAKER_ENDPOINT_NAME'>) {
+  constructor(environment: IndexSettings) {
     this.#environment = environment;
   }
 
@@ -106,7 +109,10 @@ export class PredictionIndex {
     const { GROUND_TRUTH: settings, SAGEMAKER_ENDPOINT_NAME: endpointName } = this.#environment;
     const isCounted = WITHOUT_WORDS.has(capture.format);
     if (settings.days === 0 && (!isCounted || capture.isApart)) return undefined;
-    const rowsOf = () => predictionRows(capture, traceId, { key: place.key, endpointName }, settings);
+    const rowsOf = () =>
+      predictionRows(capture, traceId, { key: place.key, endpointName }, settings).map((row) =>
+        maskedPrediction(row, this.#environment),
+      );
     try {
       const rows = withinTime(timeOf(capture), rowsOf);
       const file = rows.length === 0 || settings.days === 0 ? undefined : this.#fileOf(capture, place);

@@ -2,15 +2,17 @@
 
 import type { Storage } from '../../core/aws/storage.ts';
 import { parseStored } from '../../core/aws/storage-errors.ts';
-import type { LabeledRow } from '../../core/contract/ground-truth.ts';
+import type { LabeledRow, PredictionRow } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts';
 import { hourOf } from '../../quality/tally.ts';
 import { type IndexHour, listHours, mergeHours, readHour } from '../index/index-store.ts';
+import { isSameForm, type MaskSettings } from '../masked.ts';
 import { STEP_RESERVE_MS, type StepDependencies, type StepResult } from '../types.ts';
 import { applyLabel, HourOutcomes, isAboutSame, LabelGroup, labeledRow, rowKey, type Waiting } from './label-group.ts';
 import { type HourDraft, rewriteHour } from './labeled-store.ts';
+import { formsOfPart } from './read-again.ts';
 import { listParts, readPart, settlePart, type WaitingPart } from './waiting.ts';
 
 // --------------------------------------------------------------------------------------------------------- a group
@@ -19,6 +21,7 @@ import { listParts, readPart, settlePart, type WaitingPart } from './waiting.ts'
 interface JoinDependencies {
   storage: Storage;
   bucket: string;
+  settings: MaskSettings;
   /** Whether there is time for more. */
   hasTime(): boolean;
 }
@@ -60,11 +63,11 @@ async function findPredictions(
   for await (const indexHour of listHours(storage, bucket)) {
     if (!hasTime()) return undefined;
     const newer = { hour: indexHour.hour, files: indexHour.files.filter((file) => file.lastModifiedMs >= sinceMs) };
-    for await (const { id, endpoint, second } of readHour(storage, bucket, newer, group.has)) {
+    for await (const { id, endpoint, second, key } of readHour(storage, bucket, newer, group.has)) {
       if (!hasTime()) return undefined;
       const hour = hourAt(second);
       for (const label of group.of(id)) {
-        if (label.endpoint !== undefined && label.endpoint !== endpoint) continue;
+        if ((label.endpoint !== undefined && label.endpoint !== endpoint) || !isSameForm(label, { key })) continue;
         label.of = label.of === undefined || label.of === endpoint ? endpoint : null;
         if (label.lastHour === undefined || label.lastHour < hour) label.lastHour = hour;
         const sources = targets.get(hour) ?? new Set();
@@ -79,7 +82,7 @@ async function joinHour(
   at: number,
   sources: ReadonlySet<IndexHour>,
   group: LabelGroup,
-  { storage, bucket }: JoinDependencies,
+  { storage, bucket, settings }: JoinDependencies,
 ): Promise<void> {
   const hour = hourOf(at * HOUR_SECONDS * 1000);
   let outcomes = new HourOutcomes({});
@@ -88,7 +91,7 @@ async function joinHour(
     const done = new Set<string>();
     for await (const row of draft.rows) {
       const labels = labelsFor(group, row).filter((label) => isAboutSame(label, row));
-      const now = applied(row, labels, outcomes);
+      const now = applied(row, labels, outcomes, settings);
       if (labels.length > 0) done.add(rowKey(row));
       draft.changed ||= now !== row;
       yield now;
@@ -104,7 +107,7 @@ async function joinHour(
           done.add(key);
           outcomes.set(first, 'joined');
           draft.changed = true;
-          yield applied(labeledRow(prediction, first), labels, outcomes);
+          yield applied(labeledRow(prediction, first, settings), labels, outcomes, settings);
         }
       }
     }
@@ -118,13 +121,18 @@ async function joinHour(
 
 const questionOf = ({ scorer, by }: Waiting) => ({ scorer, by });
 
-const labelsFor = (group: LabelGroup, { id, endpoint }: { id: string; endpoint: string }): Waiting[] =>
-  group.of(id).filter((label) => label.of === endpoint);
+const labelsFor = (group: LabelGroup, row: Pick<PredictionRow, 'id' | 'endpoint' | 'key'>): Waiting[] =>
+  group.of(row.id).filter((label) => label.of === row.endpoint && isSameForm(label, row));
 
-function applied(row: LabeledRow, labels: readonly Waiting[], outcomes: HourOutcomes): LabeledRow {
+function applied(
+  row: LabeledRow,
+  labels: readonly Waiting[],
+  outcomes: HourOutcomes,
+  settings: MaskSettings,
+): LabeledRow {
   let now = row;
   for (const label of labels) {
-    const next = applyLabel(now, label);
+    const next = applyLabel(now, label, settings);
     now = next.row;
     outcomes.set(label, next.outcome);
   }
@@ -169,7 +177,7 @@ export async function joinLabels(cursor: string | null, deps: StepDependencies):
     const last = parts.at(-1);
     if (last === undefined) return { cursor: null };
     const group = new LabelGroup(parts.filter(({ labels }) => labels.length > 0));
-    const done = await joinGroup(group, { storage, bucket, hasTime });
+    const done = await joinGroup(group, { storage, bucket, settings: environment, hasTime });
     const isDone = done === undefined;
     const outcomes = group.outcomes(done, startMs - environment.GROUND_TRUTH.days * DAY_MS);
     await forEachConcurrently(AT_ONCE, parts, ({ name }) =>
@@ -194,7 +202,10 @@ async function nextGroup({ storage, environment }: StepDependencies, after: stri
   const bucket = environment.WORK_BUCKET;
   const parts: WaitingPart[] = [];
   let [labels, chars] = [0, 0];
-  const read = (name: string) => readPart(storage, bucket, name);
+  const read = async (name: string) => {
+    const part = await readPart(storage, bucket, name);
+    return part && { ...part, labels: await formsOfPart(part, { storage, environment }) };
+  };
   for await (const part of inOrder(AT_ONCE, listParts(storage, bucket, after), read)) {
     if (part === undefined) continue;
     parts.push(part);

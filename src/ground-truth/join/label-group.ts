@@ -3,6 +3,7 @@
 import { cut } from '../../captures/trace/text.ts';
 import type { Label, LabeledRow, LabelValue, PredictionRow } from '../../core/contract/ground-truth.ts';
 import { sameLabel } from '../label-value.ts';
+import { hashesFor, type MaskSettings } from '../masked.ts';
 import type { Settled } from './labeled-store.ts';
 import { type JoinOutcome, type LabelOutcome, outcomeName, type WaitingPart } from './waiting.ts';
 
@@ -14,14 +15,24 @@ export const isAboutSame = (label: Label, row: LabeledRow): boolean =>
   label.scorer === row.scorer && (label.scorer === undefined || label.by === row.by);
 
 /** Returns a prediction with its first label. */
-export const labeledRow = (prediction: PredictionRow, { value, timeMs, line, scorer, by }: Label): LabeledRow => ({
-  ...prediction,
-  label: value,
-  timeMs,
-  line,
-  ...(scorer !== undefined && { scorer }),
-  ...(by !== undefined && { by }),
-});
+export function labeledRow(prediction: PredictionRow, label: Label, settings: MaskSettings): LabeledRow {
+  const { value, timeMs, line, scorer, by } = label;
+  return {
+    ...prediction,
+    ...textOf(label, prediction, settings),
+    label: value,
+    timeMs,
+    line,
+    ...(scorer !== undefined && { scorer }),
+    ...(by !== undefined && { by }),
+  };
+}
+
+/** Returns the hashes of a label whose value is not its whole text, or is compared with hashes under a key. */
+function textOf(label: Label, row: PredictionRow, settings: MaskSettings): Pick<LabeledRow, 'labelText'> {
+  const labelText = row.prediction.text && (row.key ?? label.text) !== undefined && hashesFor(label, row, settings);
+  return labelText ? { labelText } : {};
+}
 
 /** Of a text, its beginning is kept for the report, beside the row: an hour has one line with those of all labels. */
 const MAX_SHOWN_CHARS = 100;
@@ -32,14 +43,26 @@ const shown = (label: LabelValue): LabelValue =>
     : label;
 
 /** Applies another label to a row: the later one counts, whichever comes first. Applied again, it changes nothing. */
-export function applyLabel(row: LabeledRow, label: Label): { row: LabeledRow; outcome: JoinOutcome } {
+export function applyLabel(
+  row: LabeledRow,
+  label: Label,
+  settings: MaskSettings,
+): { row: LabeledRow; outcome: JoinOutcome } {
   const isSame = sameLabel(row.label, label.value);
   if (!isLater(label, row)) return { row, outcome: isSame ? 'repeated' : 'outdated' };
   const { timeMs, line } = label;
   if (isSame) return { row: { ...row, timeMs, line }, outcome: 'repeated' };
-  const { notNoted: _, ...kept } = row;
+  const { notNoted: _, labelText: __, ...kept } = row;
   const noted = row.noted === undefined ? undefined : { noted: false };
-  const replaced = { ...kept, label: label.value, timeMs, line, was: row.label, ...noted };
+  const replaced = {
+    ...kept,
+    ...textOf(label, row, settings),
+    label: label.value,
+    timeMs,
+    line,
+    was: row.label,
+    ...noted,
+  };
   return { row: replaced, outcome: { replaced: shown(row.label) } };
 }
 
@@ -107,7 +130,9 @@ export class LabelGroup {
       if (of === null) found.get(part)?.set(line, 'ambiguous');
       // A label whose id is in a later hour as well would miss that one.
       else if (outcome !== undefined && (done === undefined || lastHour <= done)) found.get(part)?.set(line, outcome);
-      else if (outcome === undefined && done === undefined && timeMs < untilMs) found.get(part)?.set(line, 'unknown');
+      else if (outcome === undefined && done === undefined && timeMs < untilMs && !found.get(part)?.has(line)) {
+        found.get(part)?.set(line, 'unknown');
+      }
     }
     return found;
   }

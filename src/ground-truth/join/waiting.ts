@@ -45,7 +45,7 @@ export const fileDigest = ({ bucket, key, etag, lastModifiedMs }: ObjectFacts): 
 export const partName = (digest: string, part: number): string =>
   `${digest}-${String(part).padStart(PART_DIGITS, '0')}`;
 
-const digestOf = (name: string): string => name.slice(0, DIGEST_CHARS);
+export const digestOf = (name: string): string => name.slice(0, DIGEST_CHARS);
 const numberOfPart = (name: string): number => Number(name.slice(DIGEST_CHARS + 1));
 
 /** Returns the names of the parts that have labels, in order. */

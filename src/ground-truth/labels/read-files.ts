@@ -7,6 +7,7 @@ import { truthKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError, toNamedError } from '../../core/errors/errors.ts';
 import { logger } from '../../core/process/logging.ts';
 import { fileDigest, MAX_FAULTS, PART_LABELS, partName, writePart } from '../join/waiting.ts';
+import { maskedFault, maskedLabel } from '../masked.ts';
 import { labelCounts, type ReadResult, STEP_RESERVE_MS, type StepDependencies } from '../types.ts';
 import { isLabelFile, readLabels } from './read-labels.ts';
 
@@ -141,7 +142,7 @@ async function readInto(
     const file = { name: facts.key, timeMs: facts.lastModifiedMs };
     for await (const item of readLabels(bytes, file, environment.GROUND_TRUTH)) {
       if (remainingMs() < STEP_RESERVE_MS) return 'noTime';
-      await fileLog.add(item);
+      await fileLog.add('id' in item ? maskedLabel(item, environment) : maskedFault(item, environment));
     }
     await fileLog.flush();
     return undefined;

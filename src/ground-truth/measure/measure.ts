@@ -10,6 +10,7 @@ import { dayOf } from '../../quality/counts-store.ts';
 import { hourOf } from '../../quality/tally.ts';
 import { textHashes } from '../index/texts.ts';
 import { classOf, numberOf } from '../label-value.ts';
+import { hashesOf } from '../masked.ts';
 import { ClassTally, type Predicted, predictedClass } from './class-tally.ts';
 import { type Figure, figureOf, type GroupFigures, type TruthFigures, type TruthGroup, unknown } from './figures.ts';
 import { type FoundKind, KindFacts } from './kind.ts';
@@ -182,11 +183,14 @@ class Tally {
     return undefined;
   }
 
-  #addText({ label, prediction: { text, value } }: LabeledRow): string | undefined {
+  #addText(row: LabeledRow): string | undefined {
+    const { text, value } = row.prediction;
     const isText = text !== undefined || this.#settings.kind === 'texts';
     const reply = text ?? (isText && value !== undefined ? textHashes(String(value)) : undefined);
     if (reply === undefined) return 'the prediction is no text';
-    const [exact, normalized] = textHashes(String(label));
+    const truth = hashesOf(row);
+    if (truth === undefined) return 'the key of its pseudonyms is not known';
+    const [exact, normalized] = truth;
     this.#texts.rows += 1;
     if (reply[0] === exact) this.#texts.exact += 1;
     if (reply[1] === normalized) this.#texts.normalized += 1;

@@ -17,8 +17,8 @@ import {
   type TraceStore,
   type WriteAssessmentsResult,
 } from '../../mlflow/types.ts';
-import { textHashes } from '../index/texts.ts';
 import { sameLabel } from '../label-value.ts';
+import { hashesOf } from '../masked.ts';
 
 // -------------------------------------------------------------------------------------- a label as MLflow keeps it
 // The true answer as an expectation, a label for a scorer as a person's assessment.
@@ -73,10 +73,12 @@ export function labelAssessment(
  * Whether the answer was right, as far as it shows without the other answers: texts by their normalized form, and classes that have
  * a name. A number may be a class, a value or a probability. A scorer assesses the whole call, so rows of a call have none.
  */
-function rightness({ row, label, prediction: { text, value } }: LabeledRow): Record<string, string> {
+function rightness(labeled: LabeledRow): Record<string, string> {
+  const { row, label, prediction } = labeled;
+  const { text, value } = prediction;
   const isText = text !== undefined;
   if (row !== undefined || !(isText || typeof value === 'string')) return {};
-  const isRight = isText ? text[1] === textHashes(String(label))[1] : value !== undefined && sameLabel(value, label);
+  const isRight = isText ? text[1] === hashesOf(labeled)?.[1] : value !== undefined && sameLabel(value, label);
   return { [RIGHT_METADATA]: isRight ? 'yes' : 'no' };
 }
 

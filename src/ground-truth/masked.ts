@@ -1,0 +1,106 @@
+/**
+ * Predictions and labels where captures are masked. Both are kept as the masker writes them, with the version of its key; texts by
+ * hashes under that key; with `CONTENT=none`, words by pseudonyms.
+ */
+
+import { createHmac } from 'node:crypto';
+import type { Label, LabeledRow, LabelFault, LabelValue, PredictionRow } from '../core/contract/ground-truth.ts';
+import type { LambdaEnvironment } from '../core/settings/environment.ts';
+import type { Redaction } from '../core/settings/redact-setting.ts';
+import { Masker } from '../redact/mask.ts';
+import { textHashes } from './index/texts.ts';
+import { classOf } from './label-value.ts';
+
+export type MaskSettings = Pick<LambdaEnvironment, 'GROUND_TRUTH' | 'redaction'>;
+
+type Hashes = [exact: string, normalized: string];
+
+/** A hash that only the key leads to, of the same length. */
+const keyed = (key: string, hash: string): string =>
+  createHmac('sha256', key).update(hash).digest('base64url').slice(0, hash.length);
+const keyedBoth = (key: string, [exact, normalized]: Hashes): Hashes => [keyed(key, exact), keyed(key, normalized)];
+
+/** With `CONTENT=none` words become pseudonyms, but for those of the settings. */
+function withoutWords<Value extends LabelValue | null>(value: Value, redaction: Redaction, settings: MaskSettings) {
+  const { classes = [], positive } = settings.GROUND_TRUTH;
+  if (redaction.content !== 'none' || typeof value !== 'string') return value;
+  const isOwn = [...classes, positive].some((name) => classOf(name) === classOf(value));
+  return isOwn ? value : new Masker(redaction).whole('class', classOf(value));
+}
+
+/** Returns a prediction of a masked capture as the index keeps it. */
+export function maskedPrediction(row: PredictionRow, settings: MaskSettings): PredictionRow {
+  const { redaction } = settings;
+  if (redaction?.key === undefined) return row;
+  const { key, keyVersion } = redaction;
+  const { value, classes, text, ...numbers } = row.prediction;
+  const bare = <Value extends LabelValue | null>(word: Value) => withoutWords(word, redaction, settings) as Value;
+  return {
+    ...row,
+    ...(keyVersion === undefined ? {} : { key: keyVersion }),
+    prediction: {
+      ...numbers,
+      ...(value === undefined ? {} : { value: bare(value) }),
+      ...(classes && { classes: classes.map(bare) }),
+      ...(text && { text: keyedBoth(key, text) }),
+    },
+    ...(row.groups && { groups: row.groups.map(bare) }),
+  };
+}
+
+/** Returns a label as it is kept; the same label if nothing of it is masked, and so under any key. */
+export function maskedLabel(label: Label, settings: MaskSettings): Label {
+  const { redaction } = settings;
+  if (redaction?.key === undefined) return label;
+  const masker = new Masker(redaction);
+  const [id, by] = [masker.text(label.id), label.by && masker.text(label.by)];
+  const words = typeof label.value === 'string' ? masker.text(label.value) : label.value;
+  const value = withoutWords(words, redaction, settings);
+  if (id === label.id && by === label.by && value === label.value) return label;
+  const { keyVersion = '', key } = redaction;
+  return { ...label, id, value, ...(by && { by }), key: keyVersion, text: keyedBoth(key, textHashes(String(words))) };
+}
+
+/** What is wrong with a line may quote it. */
+export const maskedFault = (fault: LabelFault, { redaction }: MaskSettings): LabelFault =>
+  redaction === undefined ? fault : { ...fault, message: new Masker(redaction).text(fault.message) };
+
+/** A class; longer texts are compared by their hashes. */
+const MAX_CLASS_CHARS = 64;
+
+/**
+ * Returns a captured label in each of the forms in which predictions may be kept: under the present key, under the one before, and
+ * as it is, where predictions were written without a key. Even then it is kept masked, unless it is a class without a finding.
+ */
+export function formsOf(label: Label, settings: MaskSettings): Label[] {
+  const { redaction } = settings;
+  if (redaction === undefined) return [label];
+  const present = maskedLabel(label, settings);
+  const earlier = redaction.previous && { ...redaction, ...redaction.previous };
+  const isClass = String(label.value).length <= MAX_CLASS_CHARS;
+  const { value } = maskedLabel(
+    label,
+    isClass ? { ...settings, redaction: { ...redaction, content: 'all' } } : settings,
+  );
+  return [
+    present,
+    ...(earlier ? [maskedLabel(label, { ...settings, redaction: earlier })] : []),
+    { ...label, value, key: '', text: textHashes(String(label.value)) },
+  ];
+}
+
+/** Whether the label is in the form of the prediction. */
+export const isSameForm = ({ key }: Pick<Label, 'key'>, row: Pick<PredictionRow, 'key'>): boolean =>
+  key === undefined || key === (row.key ?? '');
+
+/** Returns the hashes of a label under the key of its prediction, if it was kept with one; `undefined`: the key is not known. */
+export function hashesFor(label: Label, row: PredictionRow, { redaction }: MaskSettings): Hashes | undefined {
+  if (label.text !== undefined) return label.text;
+  const { previous, key, keyVersion } = redaction ?? {};
+  const known = row.key === keyVersion ? key : row.key === previous?.keyVersion ? previous?.key : undefined;
+  return known === undefined ? undefined : keyedBoth(known, textHashes(String(label.value)));
+}
+
+/** Returns the hashes of a row's label, to be compared with those of its prediction. */
+export const hashesOf = ({ key, label, labelText }: LabeledRow): Hashes | undefined =>
+  labelText ?? (key === undefined ? textHashes(String(label)) : undefined);
