@@ -56,6 +56,11 @@ export function monitoringFunctions(scope: Construct, props: StackParts): Monito
   }
   for (const { role } of [processor, evaluator]) grantArtifacts(role, settings);
   grantWorkBucket(functions, props.workBucket);
+  if (settings.CONTENT === 'none') {
+    grantWork(props.workBucket, functions.summarizer.role, {
+      remove: ['batchInput', 'batchOutput', 'replayExchanges'],
+    });
+  }
   grantExecutionStatus(planner, settings);
   grantStatus(functions.summarizer, props);
   grantJudge(evaluator.role, settings, { cascade: true });

@@ -1,4 +1,6 @@
 /** `inference-monitor dataset`: the captures of chosen traces as a file that replays, and as MLflow's evaluation dataset. */
+
+import { maskedLine } from '../../src/captures/redact.ts';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
@@ -19,6 +21,7 @@ import {
   type VerdictCondition,
 } from '../operate/dataset.ts';
 import { progress, sayLeftOut } from './calibration-data.ts';
+import { assertHasTexts } from './settings.ts';
 
 const [DEFAULT_LIMIT, MOST] = [1000, 10_000];
 
@@ -34,6 +37,7 @@ const OPTIONS = options(
   filterOption(),
   ...windowFrom('7d'),
   option('--limit <count>', 'at most this many of the newest', parsed(numbers.from(1, MOST), DEFAULT_LIMIT)),
+  option('--raw', 'the lines as they were captured, also where captures are masked'),
   option('--name <name>', "also write MLflow's evaluation dataset of this name"),
   ...mlflowOptions(),
 );
@@ -42,7 +46,8 @@ type DatasetFlags = FlagsOf<typeof OPTIONS>;
 const HELP = `
 Selects traces, the newest first, and writes their original capture lines from S3 to a file that replay reads. Of several conditions
 of --scorer, one is enough; a trace needs all of --tag, --filter, --from and --to. With --name, they are also written to MLflow's
-evaluation dataset of this name (MLflow 3.4 and newer). The file and MLflow keep them until you delete them. A trace whose capture is
+evaluation dataset of this name (MLflow 3.4 and newer). The file and MLflow keep them until you delete them. Where captures are
+masked, so are the lines, unless --raw is given. A trace whose capture is
 gone from S3 is named, and the exit code is 1.
 
 Examples:
@@ -66,6 +71,7 @@ export default command('dataset', OPTIONS, HELP, (flags) =>
 async function makeDataset(flags: DatasetFlags, opened: OpenedMlflow) {
   const { out, name } = flags;
   const { mlflow, experiment, settings } = opened;
+  if (name !== undefined) assertHasTexts(settings, 'dataset --name');
   const selection = selectionOf(flags, opened);
   assertNew(out);
   // Before hours of reading, so that a server without datasets is named at once.
@@ -87,6 +93,7 @@ async function makeDataset(flags: DatasetFlags, opened: OpenedMlflow) {
     filled.updated += updated;
   };
   const options = { experimentId: experiment.id, ...decodeOptions(settings) };
+  const masks = options.redaction !== undefined && !flags.raw;
   const missing = await withNewFile(out, async (write) => {
     const without = await readDatasetCaptures(selected, {
       storage: new Storage(createS3Client()),
@@ -94,7 +101,8 @@ async function makeDataset(flags: DatasetFlags, opened: OpenedMlflow) {
       maxLineBytes: settings.MAX_LINE_BYTES,
       onFile: (done, total) => progress(`${done} of ${total} capture files read`),
       take: async (raw, one) => {
-        await write(raw.bytes);
+        const line = masks ? maskedLine(raw.bytes, options) : raw.bytes;
+        await write(Buffer.from(line ?? ''));
         const record = datasetId === undefined ? undefined : datasetRecord(raw, one, options);
         if (record !== undefined) waiting.push(record);
         await fill(RECORDS_PER_REQUEST);

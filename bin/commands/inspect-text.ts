@@ -32,9 +32,17 @@ export function inspectText(report: InspectReport, out: TextOptions): string {
     for (const place of at) page.add(`    ${placeText(place)}: ${place.message}`);
     if (count > at.length) page.add(`    … and ${whole(count - at.length)} more`);
   }
+  addRedacted(page, report);
   addContent(page, report);
   addJudging(page, report);
   return page.text();
+}
+
+function addRedacted(page: Page, { redacted }: InspectReport): void {
+  if (redacted === undefined) return;
+  const { captures, items, lines } = redacted;
+  page.section(`Masked in ${some(captures, 'capture')}${captures > 0 ? `: ${countsText(items)}` : ''}`);
+  for (const line of lines) page.add(`  ${placeText(line)}: … ${singleLine(line.text)} …`);
 }
 
 function addContent(page: Page, { formats, models, usage, notes }: InspectReport): void {

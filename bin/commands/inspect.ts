@@ -10,6 +10,7 @@ import type { Capture } from '../../src/captures/types.ts';
 import type { NamedError } from '../../src/core/contract/receipts.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { timeOf } from '../../src/core/process/within-time.ts';
+import { REDACT_KINDS, type Redaction } from '../../src/core/settings/redact-setting.ts';
 import { addCounts, noCounts } from '../../src/core/values/counts.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { createCostEstimator, expectedCalls } from '../../src/judge/pricing/estimate.ts';
@@ -33,6 +34,7 @@ const LONG_BYTES = 20e6;
 const OPTIONS = options(
   argument('<captures>', 'a capture file, file:line, or a folder'),
   option('--line <number>', 'show what this line of the file becomes', numbers.count),
+  option('--redact', 'show what REDACT would mask: counts, and ten masked lines'),
   jsonOption(),
 );
 
@@ -41,13 +43,18 @@ Reads *.jsonl and *.jsonl.gz with the stack's own reader. It needs no AWS, no ne
 are read and judged are taken from .env. The exit code is 1 if a line would be quarantined, if there is no capture, or if a file of a
 folder cannot be read; 2 if nothing can be read.
 
+With --redact, what the captures contain is shown as REDACT of .env masks it, or by every kind if it is not set. Only a stack has the key
+of the pseudonyms, so that an item is shown as <email> here.
+
 Examples:
   inference-monitor inspect captures/
+  inference-monitor inspect captures/ --redact
   inference-monitor inspect captures.jsonl:17 --json`;
 
 export default command('inspect', OPTIONS, HELP, async ({ json, captures, ...flags }) => {
   const location = parseLocation(captures);
-  const settings = commandSettings();
+  const own = commandSettings();
+  const settings = flags.redact ? { ...own, redaction: own.redaction ?? everyKind() } : own;
   const line = flags.line ?? location.line;
   if (line !== undefined) {
     const report = await inspectLine(location.path, line, settings);
@@ -105,11 +112,33 @@ class Tally<At extends Place = Place> {
 
 export type InspectReport = Awaited<ReturnType<typeof inspectAll>>;
 
+/** Characters before and behind the first masked item of a line. */
+const AROUND = 100;
+const MASKED_LINES = 10;
+
+const everyKind = (): Redaction => ({ kinds: [...REDACT_KINDS], fields: [], patterns: [], allow: [], content: 'all' });
+
+/** Counts what was masked, and keeps the first lines that have some of it. */
+function maskedTally() {
+  const masked = { captures: 0, items: noCounts(), lines: [] as (Place & { text: string })[] };
+  const add = (capture: Capture, place: Place): void => {
+    if (capture.masked === undefined) return;
+    masked.captures += 1;
+    addCounts(masked.items, capture.masked);
+    const text = [capture.request?.text, capture.response?.text].join('\n');
+    const at = text.search(/<[^<>\s]{1,100}>/);
+    if (masked.lines.length < MASKED_LINES && at >= 0)
+      masked.lines.push({ ...place, text: text.slice(Math.max(0, at - AROUND), at + AROUND) });
+  };
+  return { masked, add };
+}
+
 export async function inspectAll(path: string, settings: CommandSettings) {
   const sums = { files: 0, gzip: 0, bytes: 0, lines: 0, captures: 0, duplicates: 0 };
   const quarantined = new Tally<Place & { message: string }>();
   const unreadable: { file: string; message: string }[] = [];
   const content = contentTally(settings);
+  const redacted = maskedTally();
   const told = {
     addFile: ({ name, size }: SourceFile, isGzip: boolean) =>
       addCounts(sums, { files: 1, bytes: size, gzip: Number(isGzip || name.endsWith('.gz')) }),
@@ -129,6 +158,7 @@ export async function inspectAll(path: string, settings: CommandSettings) {
     else {
       sums.captures += 1;
       content.add(line.capture, line.traceId, place);
+      redacted.add(line.capture, place);
     }
   }
   progress.end();
@@ -139,6 +169,8 @@ export async function inspectAll(path: string, settings: CommandSettings) {
     quarantined: quarantined.sorted(),
     /** Files that cannot be read, or not to their end. */
     unreadable,
+    /** By kind, field and pattern, if anything is to be masked, with the first masked lines. */
+    redacted: settings.redaction && redacted.masked,
     ...content.report(),
   };
 }

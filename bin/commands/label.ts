@@ -11,6 +11,7 @@ import { command, numbers, option, options, parsed } from '../cli/options.ts';
 import { Page, percent, print, type TextOptions } from '../cli/output.ts';
 import { windowFrom, windowOfFlags } from '../cli/window.ts';
 import { progress, sayLeftOut } from './calibration-data.ts';
+import { assertHasTexts } from './settings.ts';
 
 /** One of each verdict at least; more than this are not labelled before the next call. */
 const [FEWEST, MOST] = [2, 5000];
@@ -34,6 +35,7 @@ Examples:
 export default command('label', OPTIONS, HELP, async (flags) => {
   const window = windowOfFlags(flags);
   await withMlflow(flags, async ({ mlflow, experiment, settings }) => {
+    assertHasTexts(settings, 'label');
     const scorers = activeScorers(settings).filter(isJudgeScorer);
     const names = scorers.map(({ name }) => name);
     checkNames('LLM scorer', flags.scorer, names);

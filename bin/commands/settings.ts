@@ -2,8 +2,10 @@
 import * as z from 'zod';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
+import type { Redaction } from '../../src/core/settings/redact-setting.ts';
 import { functionSettings } from '../../src/core/settings/schema.ts';
 import { readVariables, withDefaultJudge } from '../../src/core/settings/variables.ts';
+import { redactionOf } from '../../src/redact/redaction.ts';
 
 const text = z.string().optional();
 
@@ -20,7 +22,8 @@ const settingsSchema = z.object({
   MLFLOW_TRACKING_TOKEN: text,
 });
 
-export type CommandSettings = z.infer<typeof settingsSchema>;
+/** With what is masked; without a key, since only the functions may read it. */
+export type CommandSettings = z.infer<typeof settingsSchema> & { redaction?: Redaction | undefined };
 
 /**
  * Reads the settings from the environment, which takes precedence over `.env`.
@@ -33,9 +36,19 @@ export function commandSettings(
   variables: NodeJS.ProcessEnv = { ...dotenvOfCommand(), ...process.env },
 ): CommandSettings {
   const given = Object.fromEntries(Object.entries(flags).filter(([, value]) => value !== undefined));
-  return readVariables(
+  const settings = readVariables(
     settingsSchema,
     withDefaultJudge({ ...variables, ...given }, variables.AWS_REGION ?? variables.AWS_DEFAULT_REGION),
     (wrong) => new PermanentError('InvalidSettings', `Some settings are invalid: ${wrong}`),
   );
+  return { ...settings, redaction: redactionOf(settings) };
+}
+
+export const HOW_TO_READ =
+  '“inference-monitor dataset --out FILE --raw” reads their captures from S3, with your own rights.';
+
+/** Refuses a command that needs the words of traces. @throws PermanentError `NoContent` */
+export function assertHasTexts({ CONTENT }: CommandSettings, command: string): void {
+  if (CONTENT !== 'none') return;
+  throw new PermanentError('NoContent', `Traces have no texts, since CONTENT=none. ${HOW_TO_READ}`, { got: command });
 }

@@ -1,21 +1,32 @@
 /** `inference-monitor show`: what a run did, running or ended; it follows it, or writes its quarantined lines, on request. */
 import { isOfOneFile } from '../../src/captures/files/capture-objects.ts';
+import { maskedLine } from '../../src/captures/redact.ts';
 import type { Storage } from '../../src/core/aws/storage.ts';
 import type { QuarantineEntry } from '../../src/core/contract/receipts.ts';
 import { checkNames } from '../../src/core/values/nearest.ts';
+import { decodeOptions } from '../../src/monitoring/chunk/decode-lines.ts';
 import { quarantinedEntries } from '../../src/monitoring/plan/retry-source.ts';
 import { followAndReport, printReports } from '../cli/follow-and-report.ts';
 import { type WriteLine, withNewFile } from '../cli/new-file.ts';
 import { command, type FlagsOf, option, options } from '../cli/options.ts';
 import { EXIT, notice, Page, print, some, type TextOptions, whole } from '../cli/output.ts';
-import { type DeployedStack, monitoringRun, runArgument, stackOptions, withStack } from '../cli/stack.ts';
+import {
+  type DeployedStack,
+  deployedSettings,
+  monitoringRun,
+  runArgument,
+  stackOptions,
+  withStack,
+} from '../cli/stack.ts';
 import { type FoundRun, readRunReport, statusOfRun } from '../operate/run-report.ts';
+import { commandSettings } from './settings.ts';
 
 const OPTIONS = options(
   runArgument(),
   option('--follow', 'follow the run to its end first').conflicts(['lines', 'out', 'reason']),
   option('--lines', 'only count the quarantined lines, by reason'),
-  option('-o, --out <file>', 'write the quarantined lines to this new file, as they were captured'),
+  option('-o, --out <file>', 'write the quarantined lines to this new file, masked as the stack masks captures'),
+  option('--raw', 'with --out: the lines as they were captured, also where captures are masked'),
   option('--reason <name>', 'only quarantined lines of this reason'),
   ...stackOptions(),
 );
@@ -59,11 +70,15 @@ export interface Quarantined {
 
 /** @throws PermanentError `FileExists`, `FileUnwritable`; `UnknownName` of a reason that the run does not have */
 async function showLines(
-  { outputs: { workBucket }, storage }: DeployedStack,
+  stack: DeployedStack,
   { name: run, status }: FoundRun,
-  { out, reason, json }: ShowFlags,
+  { out, reason, raw, json }: ShowFlags,
 ): Promise<void> {
-  const collected = (write?: WriteLine) => collect(storage, workBucket, run, write, reason);
+  const { outputs, storage } = stack;
+  const { workBucket } = outputs;
+  const settings = raw || out === undefined ? undefined : commandSettings({}, await deployedSettings(stack));
+  const shown = settings?.redaction && ((bytes: Buffer) => maskedLine(bytes, decodeOptions(settings)));
+  const collected = (write?: WriteLine) => collect(storage, workBucket, run, write, reason, shown);
   const found = await (out === undefined ? collected() : withNewFile(out, collected));
   if (out !== undefined && found.lines > found.withoutBytes.length) found.out = out;
   if (found.lines === 0 && reason !== undefined) {
@@ -78,8 +93,21 @@ async function showLines(
   print('show', found, json, (shape) => quarantineText(found, shape));
 }
 
-/** Counts the lines by reason, in the order of the run's chunks. @param write gets their bytes. @param only the reason */
-async function collect(storage: Storage, workBucket: string, run: string, write?: WriteLine, only?: string) {
+/**
+ * Counts the lines by reason, in the order of the run's chunks.
+ *
+ * @param write gets their bytes
+ * @param only the reason
+ * @param shown what of the bytes is written; `undefined` if they cannot be masked
+ */
+async function collect(
+  storage: Storage,
+  workBucket: string,
+  run: string,
+  write?: WriteLine,
+  only?: string,
+  shown: (bytes: Buffer) => Buffer | string | undefined = (bytes) => bytes,
+) {
   const found: Quarantined = { run, lines: 0, out: null, withoutBytes: [], reasons: [] };
   const byReason = new Map<string, Quarantined['reasons'][number]>();
   for await (const { entry } of quarantinedEntries({ storage, workBucket }, run)) {
@@ -90,9 +118,10 @@ async function collect(storage: Storage, workBucket: string, run: string, write?
     const one = byReason.get(reason.name) ?? { reason: reason.name, lines: 0, first };
     one.lines += 1;
     byReason.set(reason.name, one);
-    const bytes = await bytesOf(storage, entry);
+    const captured = await bytesOf(storage, entry);
+    const bytes = captured && shown(captured);
     if (bytes === undefined) found.withoutBytes.push({ key, line });
-    else await write?.(bytes);
+    else await write?.(Buffer.from(bytes));
   }
   found.reasons = [...byReason.values()].sort((a, b) => b.lines - a.lines);
   return found;
@@ -132,7 +161,7 @@ function quarantineText({ run, lines, out, reasons, withoutBytes }: Quarantined,
   const places = withoutBytes.slice(0, MAX_PLACES).map(({ key, line }) => `${key}:${line}`);
   if (withoutBytes.length > MAX_PLACES) places.push('…');
   if (places.length > 0) {
-    const gone = 'are too long to be kept, and their file is gone or has changed';
+    const gone = 'cannot be written: they are masked and not readable (--raw), or their file is gone or has changed';
     page.add(`${withoutBytes.length} ${gone}: ${places.join(', ')}`);
   }
   return page.text();

@@ -4,11 +4,12 @@ import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import { mlflowOptions, withMlflow } from '../cli/mlflow.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
-import { print } from '../cli/output.ts';
+import { notice, print } from '../cli/output.ts';
 import { windowFrom, windowOfFlags } from '../cli/window.ts';
 import { readWorst, type WorstTrace, worstLines } from '../operate/worst.ts';
 import { progress, sayLeftOut } from './calibration-data.ts';
 import { tagFilter } from './dataset.ts';
+import { HOW_TO_READ } from './settings.ts';
 
 const MOST = 1000;
 
@@ -53,6 +54,7 @@ export default command('worst', OPTIONS, HELP, (flags) =>
     });
     progress('');
     sayLeftOut(chosen);
+    if (settings.CONTENT === 'none') notice(`Traces have no texts, since CONTENT=none. ${HOW_TO_READ}`);
     const total = `${found.traces} traces, ${found.judged} of them judged, ${found.failing} with a failing verdict\n`;
     const linkOf = ({ url, traceId }: WorstTrace): string => url ?? `inference-monitor open ${traceId}`;
     print('worst', found, flags.json, (out) => [...worstLines(found.worst, linkOf, out), total].join('\n'));

@@ -15,6 +15,7 @@ import { startForWaiting } from '../../src/ground-truth/start-waiting.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { isCacheKnown, isCacheMissed } from '../../src/monitoring/cache-missed.ts';
 import { keepCounts } from '../../src/monitoring/rebuild-counts.ts';
+import { removeTexts } from '../../src/monitoring/remove-texts.ts';
 import { describeFailure } from '../../src/monitoring/run-failure.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
 import { goodVerdicts, type RunSummary } from '../../src/monitoring/summary.ts';
@@ -51,6 +52,7 @@ const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Conte
   const text = JSON.stringify(summary, null, 2);
   await storage.putText(bucket, key, text);
   const { replay } = summary.options ?? {};
+  if (environment.CONTENT === 'none') await removeTexts(work, run.name, replay?.run);
   if (replay !== undefined) {
     // The exchanges of a replay are no traffic.
     await storage.putText(bucket, replayKeys.verdicts(replay.run, run.name), text);

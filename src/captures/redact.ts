@@ -2,8 +2,11 @@
 
 import type { Redaction } from '../core/settings/redact-setting.ts';
 import { Masker, NOT_MASKED } from '../redact/mask.ts';
-import { toJson } from './json.ts';
+import { type JsonObject, toJson } from './json.ts';
+import { decodePayload } from './payload/decode-payload.ts';
+import { openEnvelope } from './record/envelope.ts';
 import type { Capture, DecodeOptions, Identity, Payload, RecordFacts } from './types.ts';
+import { Scale } from './weight.ts';
 
 /** All of a record that callers can write. */
 interface Captured {
@@ -52,6 +55,27 @@ function maskedIdentity(masker: Masker, identity: Identity, { content }: Redacti
     ...(sessionId && { sessionId: masker.whole('session', sessionId) }),
     ...(userId && { userId: masker.whole('user', userId) }),
   };
+}
+
+/** Returns a decoded capture line as a line of its own, masked: a stream is the document that it makes. Bytes are left out. */
+export function maskedLine(bytes: Buffer, options: DecodeOptions): string | undefined {
+  const { redaction } = options;
+  const opened = openEnvelope(bytes, new Scale());
+  if (redaction === undefined || 'reason' in opened) return undefined;
+  const { captureData, ...rest } = opened.envelope.record as JsonObject & { captureData: JsonObject };
+  const masker = new Masker(redaction, options.featureNames);
+  const sideOf = (side: 'request' | 'reply', mode: string, captured: unknown) => {
+    const payload = decodePayload(side, captured, [], new Scale());
+    if (payload === undefined) return undefined;
+    const { kind, contentType, text = '' } = maskedPayload(masker, payload, side === 'request', options);
+    const observedContentType = kind === 'event-stream' || kind === 'jsonlines' ? 'application/json' : contentType;
+    return { observedContentType, mode, data: Buffer.from(text).toString('base64'), encoding: 'BASE64' };
+  };
+  const masked = {
+    endpointInput: sideOf('request', 'INPUT', captureData.endpointInput),
+    endpointOutput: sideOf('reply', 'OUTPUT', captureData.endpointOutput),
+  };
+  return JSON.stringify({ ...(masker.value(rest, true) as JsonObject), captureData: masked });
 }
 
 /** @returns the payload without its text as captured, which may contain more than its value */

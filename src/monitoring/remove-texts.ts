@@ -1,0 +1,22 @@
+/** With `CONTENT=none`, what a run kept of texts while it needed them goes when it ends. */
+
+import { removeObject } from '../core/aws/remove-object.ts';
+import type { Work } from '../core/aws/storage.ts';
+import { replayKeys, workKeys } from '../core/contract/work-keys.ts';
+import { forEachConcurrently } from '../core/process/concurrency.ts';
+
+const AT_ONCE = 32;
+
+/**
+ * Deletes the requests and the answers of batch inference.
+ *
+ * @param replay whose exchanges the run judged, which are deleted too
+ */
+export async function removeTexts({ storage, workBucket }: Work, run: string, replay: string | undefined) {
+  const prefixes = [workKeys.batchInputsPrefix(run), workKeys.batchOutputPrefix(run)];
+  for (const prefix of replay === undefined ? prefixes : [...prefixes, replayKeys.exchangesPrefix(replay)]) {
+    const keys = [];
+    for await (const { key } of storage.list(workBucket, prefix)) keys.push(key);
+    await forEachConcurrently(AT_ONCE, keys, (key) => removeObject(storage, workBucket, key));
+  }
+}
