@@ -6,8 +6,12 @@ import { functionEnvironment, replayEnvironment } from '../../lib/settings/funct
 import { SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { callAws } from '../../src/core/aws/aws-json.ts';
 import { ringingAlarms } from '../../src/core/aws/cloudwatch.ts';
+import { Storage } from '../../src/core/aws/storage.ts';
 import { CONTRACT } from '../../src/core/contract/contract.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
+import { redactRules } from '../../src/core/settings/redact-setting.ts';
+import { cellsOf, readWindow, sumOfCells } from '../../src/quality/counts-store.ts';
+import { daysWithCounts } from '../../src/quality/day-objects.ts';
 import { orMissing } from '../operate/aws-calls.ts';
 import {
   broken,
@@ -29,11 +33,14 @@ interface StackContext extends CheckContext {
   prefix: string;
 }
 
+const WEEK_MS = 7 * 86_400_000;
+
 /** What is deployed. */
 const DEPLOYED: readonly Check<StackContext>[] = [
   ['deployed', 'lambda:GetFunctionConfiguration', checkDeployed],
   ['delivery', 'events:DescribeRule and lambda:ListEventSourceMappings', checkDelivery],
   ['alarms', 'cloudwatch:DescribeAlarms', checkAlarms],
+  ['redact', 's3:GetObject on the work bucket', checkFields],
 ];
 
 export async function checkStack(context: CheckContext, prefix: string): Promise<Found> {
@@ -126,6 +133,21 @@ async function checkDeployed({ lambda, prefix, complete: settings }: StackContex
   });
   const same = ok("The functions' settings are those of .env and the environment.");
   return [version, different.length > 0 ? different : same];
+}
+
+/** A field of REDACT that no capture has is probably misspelled. */
+async function checkFields({ lambda, s3, prefix }: StackContext): Promise<Found> {
+  const { processor: FunctionName } = resourceNames(prefix);
+  const { Environment } = await lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
+  const { REDACT = '', WORK_BUCKET: bucket = '' } = Environment?.Variables ?? {};
+  const { fields } = redactRules(REDACT);
+  if (fields.length === 0) return undefined;
+  const window = { fromMs: Date.now() - WEEK_MS, toMs: Date.now() };
+  const storage = new Storage(s3);
+  const counts = await readWindow(storage, bucket, await daysWithCounts(storage, bucket), window);
+  const { captures = 0, masked = {} } = sumOfCells(cellsOf(counts));
+  const absent = fields.filter((name) => captures > 0 && masked[name.toLowerCase()] === undefined);
+  return absent.map((name) => warning(`No capture of a week had field:${name} of REDACT.`, 'correct its name'));
 }
 
 /** The way of a new capture to its run: the rule and the queue's mapping are on. Alarms tell of events that were left over. */

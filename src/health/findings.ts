@@ -196,6 +196,18 @@ const RULES = {
     return [{ state, message: `${many(count, 'line')} in quarantine${listed(quarantined)}`, command: whichRuns }];
   },
 
+  /** Items that were masked, by kind, field and pattern. */
+  masked({ totals: { masked: { 'not masked': withheld = 0, ...items } = {} } }) {
+    const count = sum(Object.values(items));
+    if (count + withheld === 0) return [];
+    const left =
+      withheld > 0
+        ? `; ${many(withheld, 'capture')} could not be masked and ${withheld === 1 ? 'has' : 'have'} no text`
+        : '';
+    const message = `${many(count, 'item')} masked${listed(items)}${left}`;
+    return [{ state: withheld > 0 ? 'needs a look' : 'healthy', message }];
+  },
+
   'not-judged'({ totals: { notJudged: { held = 0, failed = 0, retried = 0 } = {} }, whichRuns }) {
     const missing = held + failed + retried;
     const why = listed({

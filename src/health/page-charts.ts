@@ -37,6 +37,7 @@ const STACKS: readonly [title: string, unit: string, of: (cell: QualityCell) => 
   ['Dollars', 'US dollars for the judge', ({ judgeUsd = 0 }) => ({ judge: judgeUsd })],
   ['Not judged', 'verdicts not given, by reason', ({ notJudged }) => notJudged],
   ['Quarantine', 'lines by reason', ({ quarantined }) => quarantined],
+  ['Masked', 'items by kind, field and pattern', ({ masked }) => masked],
   ['Predicted classes', 'predictions', ({ predictions }) => predictions?.classes],
 ];
 

@@ -97,6 +97,7 @@ export async function healthPage(page: PageFacts): Promise<string> {
     countSection('Error replies by kind', '', counts.errorKinds),
     countSection('Not judged, and why', 'Verdicts that were not given: scorers × captures.', counts.notJudged),
     countSection('Lines in quarantine', '', counts.quarantined),
+    countSection('Masked', 'Items by kind, field and pattern.', counts.masked),
     truth === undefined ? '' : truthSections(truth),
     more,
     '</main>',

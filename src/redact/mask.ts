@@ -34,6 +34,8 @@ export class Masker {
   readonly #ready: Ready;
   /** The captured text by its pseudonym or its masked form. */
   readonly #captured = new Map<string, string>();
+  /** What was masked as a whole, by the object or row and the key. It is read no more. */
+  readonly #written = new Map<Holder, Set<string | number>>();
   #pieces: Pieces = new Map();
   #changes = 0;
 
@@ -74,11 +76,13 @@ export class Masker {
 
   /** Masks the columns of rows, by their places or their names. */
   columns(rows: readonly unknown[], names: readonly string[] = this.#names): void {
-    const named = names.flatMap((name, at) => (this.#ready.fields.has(name.toLowerCase()) ? [at] : []));
+    const named = names.flatMap((name, at) =>
+      this.#ready.fields.has(name.toLowerCase()) ? [[at, name] as const] : [],
+    );
     for (const row of rows) {
       if (!Array.isArray(row)) continue;
-      for (const at of [...this.#ready.columns, ...named]) {
-        if (at < row.length) this.#whole(row as unknown as Holder, at, names[at] ?? `#${at + 1}`);
+      for (const [at, name] of [...this.#ready.columns.map((at) => [at, `#${at + 1}`] as const), ...named]) {
+        if (at < row.length) this.#whole(row as unknown as Holder, at, name);
       }
     }
   }
@@ -155,6 +159,7 @@ export class Masker {
   // ------------------------------------------------------------------------------------------------------ values
 
   #walk(holder: Holder, key: string | number, field: string, hasNumbers: boolean, nested = 0): void {
+    if (this.#written.get(holder)?.has(key)) return;
     const value = holder[key];
     if (typeof value === 'string') {
       if (value.length < MIN_CHARS && this.#redaction.patterns.length === 0) return;
@@ -202,14 +207,16 @@ export class Masker {
   /** Masks every text, number and boolean of a field's value. */
   #whole(holder: Holder, key: string | number, field: string): void {
     const value = holder[key];
-    if (value === null || value === undefined) return;
+    const written = this.#written.get(holder) ?? new Set();
+    if (value === null || value === undefined || written.has(key)) return;
     if (typeof value === 'object' && !isRawNumber(value)) {
       for (const inner of Object.keys(value)) this.#whole(value as Holder, inner, field);
       return;
     }
     const text = isRawNumber(value) ? value.rawJSON : String(value);
     this.#changes += 1;
-    holder[key] = this.#pseudonym({ name: field, value: text }, text);
+    this.#written.set(holder, written.add(key));
+    holder[key] = this.#pseudonym({ name: field.toLowerCase(), value: text }, text);
   }
 
   /** Masks a text, or the values of the JSON that it is. */
@@ -241,7 +248,12 @@ function readyOf(redaction: Redaction): Ready {
   const known = ready.get(redaction);
   if (known !== undefined) return known;
   const { kinds, fields, patterns: ofPatterns, allow } = redaction;
-  const names = [...kinds, ...fields, ...ofPatterns.map(({ name }) => name), NOT_MASKED.slice(1, -1)];
+  const names = [
+    ...kinds,
+    ...fields.map((name) => name.toLowerCase()),
+    ...ofPatterns.map(({ name }) => name),
+    NOT_MASKED.slice(1, -1),
+  ];
   const escaped = names.map((name) => name.replace(/\W/g, '\\$&')).join('|');
   const made = {
     fields: new Set(fields.map((name) => name.toLowerCase())),

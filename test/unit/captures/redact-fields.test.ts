@@ -1,0 +1,86 @@
+/** Fields by name and by column, patterns, what callers allow, and what only looks like a pseudonym. */
+
+import { decodeLine } from '../../../src/captures/decode.ts';
+import { maskedLine } from '../../../src/captures/redact.ts';
+import type { Capture, DecodeOptions } from '../../../src/captures/types.ts';
+import { type Redaction, redactRules } from '../../../src/core/settings/redact-setting.ts';
+import { captureOf, jsonSide, lineOf, sideOf } from './arbitraries.ts';
+
+const redaction = (rules: string, more: Partial<Redaction> = {}): Redaction => ({
+  ...redactRules(rules),
+  ...{ allow: [], content: 'all', key: 'a key', keyVersion: '1' },
+  ...more,
+});
+
+function decoded(record: object, rules: string, more: DecodeOptions = {}): Capture {
+  const line = decodeLine(lineOf(record), { ...more, redaction: redaction(rules) });
+  if (line.kind !== 'capture') throw new Error(line.reason.message);
+  return line.capture;
+}
+const csv = (request: string, reply = '0.1\n'): object =>
+  captureOf(sideOf('INPUT', request, 'text/csv', 'plain'), sideOf('OUTPUT', reply, 'text/csv', 'plain'));
+const json = (request: unknown, reply: unknown = { ok: 1 }): object =>
+  captureOf(jsonSide('INPUT', request, 'plain'), jsonSide('OUTPUT', reply, 'plain'));
+
+const SOME = /^<[^\\:]+:[0-9a-f]{12}>$/;
+
+test.each([
+  ['field:#2', {}, '1,Jane Doe,3\n'],
+  ['field:Name', { featureNames: ['id', 'name', 'age'] }, '1,Jane Doe,3\n'],
+  ['field:name', { csvHeader: true }, 'id,Name,age\n1,Jane Doe,3\n'],
+  ['field:name,field:#2', { featureNames: ['id', 'name', 'age'] }, '1,Jane Doe,3\n'],
+])('%s masks a column once, with options %j', (rules, options, request) => {
+  const { request: masked, masked: counts } = decoded(csv(request), rules, options);
+  const cell = (masked?.value as unknown[][] | undefined)?.at(-1)?.[1];
+  expect(cell).toMatch(SOME);
+  expect(Object.values(counts ?? {})).toEqual([1]);
+});
+
+test('a field is masked whatever it holds, and a number that is a prediction only by a field', () => {
+  const body = { name: 'Jane', list: [{ NAME: ['a', 2, true, null] }], other: 'Jane' };
+  const { request, response } = decoded(json(body, { score: 4111111111111111, name: 3 }), 'card,field:name');
+  const { name, list, other } = (request as { value: unknown }).value as {
+    name: string;
+    list: [{ NAME: unknown[] }];
+    other: string;
+  };
+  expect([name, ...list[0].NAME.slice(0, 3)].every((one) => SOME.test(String(one)))).toBe(true);
+  expect([list[0].NAME[3], other]).toEqual([null, 'Jane']);
+  expect(response?.value).toEqual({ score: 4111111111111111, name: expect.stringMatching(SOME) });
+});
+
+test('a pattern masks what it matches, and what is allowed stays', () => {
+  const text = 'TCK-123456 of help@example.com, jo@example.org and jo@example.net';
+  const options = {
+    redaction: redaction('email,pattern:ticket=TCK-\\d{6}', { allow: ['help@example.com', '@example.org'] }),
+  };
+  const line = decodeLine(lineOf(json({ text })), options);
+  const value = line.kind === 'capture' ? (line.capture.request?.value as { text: string }) : { text: '' };
+  expect(value.text).toMatch(/^<ticket:[0-9a-f]{12}> of help@example\.com, jo@example\.org and <email:[0-9a-f]{12}>$/);
+});
+
+test('text that looks like a pseudonym is escaped', () => {
+  const { request } = decoded(json({ text: '<email:3f2a9c01d4be> and <\\email:3f2a9c01d4be>' }), 'email');
+  expect(request?.value).toEqual({ text: '<\\email:3f2a9c01d4be> and <\\\\email:3f2a9c01d4be>' });
+});
+
+test('equal values have equal pseudonyms, in any form, and other ones under another key', () => {
+  const of = (text: string, key = 'a key'): unknown => {
+    const line = decodeLine(lineOf(json({ text })), { redaction: redaction('phone,email', { key }) });
+    return line.kind === 'capture' && line.capture.request?.value;
+  };
+  expect(of('Jo@Example.com')).toEqual(of('jo@example.com'));
+  expect(of('+49 30 1234567')).toEqual(of('+49-30-1234567'));
+  expect(of('jo@example.com', 'other')).not.toEqual(of('jo@example.com'));
+});
+
+test('a masked line is read like the captured one', () => {
+  const options = { redaction: redaction('email') };
+  const line = maskedLine(lineOf(json({ text: 'jo@example.com' })).bytes, options) ?? '';
+  expect(line).not.toContain('jo@');
+  const read = decodeLine(lineOf(JSON.parse(line)), {});
+  const masked = decodeLine(lineOf(json({ text: 'jo@example.com' })), options);
+  if (read.kind !== 'capture' || masked.kind !== 'capture') throw new Error('no capture');
+  expect(read.capture.request?.value).toEqual(masked.capture.request?.value);
+  expect(read.capture.eventId).toBe(masked.capture.eventId);
+});
