@@ -4,7 +4,7 @@ import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { Construct } from 'constructs';
 import { REPLAY_DISK_MIB, REPLAYER_TIMEOUT_SECONDS, SUMMARY_DISK_MIB } from '../src/core/contract/replay.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
-import { allow, grantSecret } from './access/allow.ts';
+import { allow, grantPseudonymKey, grantSecret } from './access/allow.ts';
 import { grantCaptureRead } from './access/capture.ts';
 import { grantModelLookUp } from './access/judge.ts';
 import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
@@ -88,6 +88,7 @@ function grant(
     write: ['replayClaims'],
     upload: ['replayShards', 'replayExchanges'],
   });
+  grantPseudonymKey(replayer.role, settings, true);
   grantReplayTargets(replayer.role, settings);
   grantWork(workBucket, summarizer.role, {
     read: ['replayPlan', 'replaySchedule', 'replayClaims', 'replayShards', 'replayStop'],

@@ -24,6 +24,7 @@ import { prepareDirectory, releaseDirectory } from './replay-directory.ts';
 import { type ReplayStack, replayStack } from './replay-stack.ts';
 import { targetOf } from './replay-target.ts';
 import { dryRunText, longWarning, replayAsJson, resultText, showReplay } from './replay-text.ts';
+import { commandSettings } from './settings.ts';
 
 /** What `--dry-run --json` prints. */
 export interface DryRunOutput extends DryRun {
@@ -148,6 +149,7 @@ async function replayAndReport(
       pool,
       options,
       inputs,
+      redaction: commandSettings().redaction,
       keepCaptured: followUps.keepCaptured,
       traceIdOf: mlflow?.traceIdOf,
       mlflow,

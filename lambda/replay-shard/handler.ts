@@ -4,15 +4,18 @@ import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import { type ReplayShardRequest, replayShardRequestSchema } from '../../src/core/contract/replay.ts';
 import { logged } from '../../src/core/process/logging.ts';
 import { readReplayEnvironment } from '../../src/core/settings/environment.ts';
+import { connectRedaction } from '../../src/redact/redaction.ts';
 import { replayShard, type ShardCounts } from '../../src/replay/cloud/shard/shard.ts';
 
 const environment = readReplayEnvironment();
 const storage = new Storage(createS3Client());
 
-export const handler = logged<ReplayShardRequest, ShardCounts>((event, context: Context) =>
+const redacted = connectRedaction(environment);
+
+export const handler = logged<ReplayShardRequest, ShardCounts>(async (event, context: Context) =>
   replayShard(replayShardRequestSchema.parse(event), {
     storage,
-    environment,
+    environment: await redacted(),
     remainingMs: () => context.getRemainingTimeInMillis(),
   }),
 );

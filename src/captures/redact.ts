@@ -23,7 +23,9 @@ type How = Pick<Capture, 'masked' | 'content' | 'unmask'>;
 /** Masks a record as `REDACT` says. Without it, the record stays as it is. */
 export function redacted(captured: Captured, options: DecodeOptions): Captured & { how: How } {
   const { redaction, featureNames } = options;
-  if (redaction === undefined) return { ...captured, how: {} };
+  const { masked: known } = captured.facts.exchange ?? {};
+  const content = (known ?? redaction?.content) === 'none' ? { content: 'none' as const } : {};
+  if (redaction === undefined || known !== undefined) return { ...captured, how: content };
   const masker = new Masker(redaction, featureNames);
   const { facts, identity, request, response, notes } = captured;
   const masked = {
@@ -39,7 +41,7 @@ export function redacted(captured: Captured, options: DecodeOptions): Captured &
     ...masked,
     how: {
       ...(Object.keys(counts).length > 0 ? { masked: counts } : {}),
-      ...(redaction.content === 'none' ? { content: 'none' } : {}),
+      ...content,
       unmask: (text) => masker.unmask(text),
     },
   };

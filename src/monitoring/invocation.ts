@@ -76,7 +76,7 @@ const invalid = (event: unknown, problem: string): PermanentError =>
 
 /** What a function that processes chunks connects once. */
 interface ChunkFunction extends Pick<WriteDependencies, 'storage' | 'table'> {
-  redacted: ReturnType<typeof connectRedaction>;
+  redacted: ReturnType<typeof connectRedaction<WriteDependencies['environment']>>;
   limits: Limits;
   mlflow: ReturnType<typeof connectMlflow>;
 }

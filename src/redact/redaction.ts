@@ -100,7 +100,7 @@ export class PseudonymKeys {
  *
  * @param withPrevious also the key before, for what is compared with what was kept under it
  */
-export function connectRedaction<E extends LambdaEnvironment>(
+export function connectRedaction<E extends RedactSettings & { STACK_PREFIX: string; redaction?: Redaction }>(
   environment: E,
   withPrevious = false,
 ): (keyVersion?: string) => Promise<E> {

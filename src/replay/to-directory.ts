@@ -20,7 +20,7 @@ import type { SortedIndex } from './source/sorted-index.ts';
 import type { SkippedLine } from './source/types.ts';
 
 export interface ReplayRequest
-  extends Pick<PreparerOptions, 'run' | 'files' | 'target' | 'keepCaptured' | 'traceIdOf'> {
+  extends Pick<PreparerOptions, 'run' | 'files' | 'target' | 'keepCaptured' | 'traceIdOf' | 'redaction'> {
   source: string;
   index: SortedIndex;
   options: ReplayOptions;
@@ -86,7 +86,7 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
 }
 
 function send(request: ReplayRequest, results: ResultSet, signal: AbortSignal): Promise<SendOutcome> {
-  const { run, files, index, target, options, keepCaptured, traceIdOf, pool } = request;
+  const { run, files, index, target, options, keepCaptured, traceIdOf, redaction, pool } = request;
   return sendSchedule(
     {
       run,
@@ -96,6 +96,7 @@ function send(request: ReplayRequest, results: ResultSet, signal: AbortSignal): 
       ...sendingOf(options),
       maxConcurrency: maxConcurrencyOf(options),
       keepCaptured,
+      redaction,
       traceIdOf,
       endGracefully: true,
       pool,

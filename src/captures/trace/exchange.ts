@@ -4,6 +4,7 @@
  * written them.
  */
 import type { ObjectVersion } from '../../core/contract/execution.ts';
+import type { Redaction } from '../../core/settings/redact-setting.ts';
 import type { Capture } from '../types.ts';
 import { REPLAY_TAG, traceIdOf } from './ids.ts';
 import { cleanText, cut, fittedTags, MAX_METADATA_CHARS } from './text.ts';
@@ -29,6 +30,8 @@ export interface ExchangeFacts {
   line: number;
   conversationId: string;
   turnIndex: number;
+  /** The sender has masked its record, whose trace has all texts or none. */
+  masked?: Redaction['content'];
   /** The captured line, if its reply differs and a judge can compare the two. `start` and `end` are inclusive. */
   captured?: (ObjectVersion & { start: number; end: number }) | undefined;
 }

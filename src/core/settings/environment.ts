@@ -58,7 +58,7 @@ const replayEnvironmentSchema = z.object({
   AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: z.string().optional(),
 });
 
-export type ReplayEnvironment = z.infer<typeof replayEnvironmentSchema>;
+export type ReplayEnvironment = z.infer<typeof replayEnvironmentSchema> & Pick<LambdaEnvironment, 'redaction'>;
 
 const forwardEnvironmentSchema = z.object({
   ...names,

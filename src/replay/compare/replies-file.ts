@@ -47,6 +47,7 @@ export function storedReply(
 ): StoredReply {
   const { request } = measured;
   const messages = readMessages(sentBody(request));
+  const texts = request.keep?.texts ?? (<T>(value: T): T => value);
   return {
     key: requestKey(request.eventId, request.file, request.line, request.pass),
     event_id: request.eventId,
@@ -54,11 +55,11 @@ export function storedReply(
     ...(request.capturedTraceId ? { captured_trace_id: request.capturedTraceId } : {}),
     file: request.file,
     line: request.line,
-    input: bodyPreview(request.wire.subarray(request.bodyAt)),
-    ...(messages ? { messages } : {}),
-    reply: cut(reply),
-    ...(captured ? { captured: cut(captured) } : {}),
-    ...(comparison ? { comparison } : {}),
+    input: bodyPreview(request.wire.subarray(request.bodyAt), request.keep),
+    ...(messages ? { messages: texts(messages) } : {}),
+    reply: cut(texts(reply)),
+    ...(captured ? { captured: cut(texts(captured)) } : {}),
+    ...(comparison ? { comparison: texts(comparison) } : {}),
   };
 }
 

@@ -119,6 +119,8 @@ function replyError(exchange: Exchange, content: ReplyContent): ExchangeError | 
   return problem === undefined ? undefined : { type: INVALID_REPLY, message: `Invalid inference result: ${problem}` };
 }
 
+const textsOf = ({ keep }: PreparedRequest) => keep?.texts ?? ((text: string): string => text);
+
 /** Reads the reply and computes the request's metrics. */
 export function measure(done: Completion, objectives: Objectives): Measured {
   const { request, exchange } = done;
@@ -129,7 +131,8 @@ export function measure(done: Completion, objectives: Objectives): Measured {
     // A reply that breaks its reader affects its own request only.
     content = { text: '', problem: `it cannot be read: ${toNamedError(thrown).name}` };
   }
-  const measured = measuredAs(done, content, exchange.error ?? replyError(exchange, content));
+  const error = exchange.error ?? replyError(exchange, content);
+  const measured = measuredAs(done, content, error && { ...error, message: textsOf(request)(error.message) });
   if (!measured.error) fillMetrics(measured, streamOf(exchange), objectives);
   // A number that JSON cannot represent would make the result files unreadable.
   for (const tag of Object.keys(measured.metrics) as RequestMetric[])

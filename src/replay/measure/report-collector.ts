@@ -210,7 +210,7 @@ function joinInto(buckets: Map<number, TimeBucket>, index: number, bucket: TimeB
 
 function rowOf(measured: Measured, startAt: number): RequestRow {
   const { request, exchange, error, scheduledAt, content } = measured;
-  const { eventId, file, line, requestId, inferenceId } = request;
+  const { eventId, file, line, requestId, inferenceId, keep } = request;
   return {
     eventId,
     file,
@@ -223,7 +223,7 @@ function rowOf(measured: Measured, startAt: number): RequestRow {
     lagMs: exchange.startedAt - scheduledAt,
     status: exchange.status,
     error,
-    input: bodyPreview(request.wire.subarray(request.bodyAt)),
-    output: content.text === '' ? bodyPreview(repliedBody(exchange).bytes) : bodyPreview(Buffer.from(content.text)),
+    input: bodyPreview(request.wire.subarray(request.bodyAt), keep),
+    output: bodyPreview(content.text === '' ? repliedBody(exchange).bytes : Buffer.from(content.text), keep),
   };
 }

@@ -59,8 +59,9 @@ export function exchangeOf(
     turnIndex: request.turn.turnIndex,
     ...(captured ? { captured } : {}),
   };
-  return exchangeLine(facts, {
-    captureData: { endpointInput: side('INPUT', sentBody(request)), endpointOutput: outputSide(measured) },
+  const output = { endpointOutput: outputSide(measured) };
+  const record = {
+    captureData: { endpointInput: side('INPUT', sentBody(request)), ...output },
     eventMetadata: {
       eventId: request.eventId,
       inferenceId: request.inferenceId,
@@ -68,7 +69,12 @@ export function exchangeOf(
       customAttributes: [`replay_run=${sender.run}`],
     },
     eventVersion: '0',
-  });
+  };
+  if (request.keep === undefined) return exchangeLine(facts, record);
+  const masked = request.keep.record(record);
+  // The message of an error is masked already.
+  const captureData = { ...masked.captureData, ...(error && output) };
+  return exchangeLine({ ...facts, masked: request.keep.content }, { ...masked, captureData });
 }
 
 /** Keeps the exchanges on disk until the replay ends: writing traces meanwhile would slow it down. */

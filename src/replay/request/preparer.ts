@@ -3,11 +3,13 @@
 import { randomUUID } from 'node:crypto';
 import type { ChatMessage } from '../../captures/types.ts';
 import { PipelineError } from '../../core/errors/errors.ts';
+import type { Redaction } from '../../core/settings/redact-setting.ts';
 import type { Random } from '../../core/values/random.ts';
 import { bytesIn, type ReplyContent, readReplyContent, timed } from '../reply/content.ts';
 import type { ScheduledEntry } from '../schedule/timing.ts';
 import type { LineReader, OnSkipped, SourceFile } from '../source/types.ts';
 import type { Encoded, RequestIdentity, Target } from '../targets/target.ts';
+import { type Keep, keepMasked } from './keep.ts';
 import { type LiteralRequest, literalRequest, type Overrides, unreadable } from './literal.ts';
 import { SessionLinker, type Turn } from './sessions.ts';
 
@@ -54,6 +56,8 @@ export interface PreparedRequest extends Pick<LiteralRequest, 'contentType' | 's
   capturedTraceId?: string;
   /** The captured endpoint's reply, kept for comparing replies, or because it says nothing. */
   captured?: ReplyContent;
+  /** Set where captures are masked. */
+  keep?: Keep | undefined;
 }
 
 export interface PreparerOptions {
@@ -70,6 +74,8 @@ export interface PreparerOptions {
   /** Returns MLflow's trace id of a captured line, if replays are linked to it. */
   traceIdOf?: (line: Buffer) => string;
   onSkipped: OnSkipped;
+  /** What is masked in what is kept. */
+  redaction?: Redaction | undefined;
 }
 
 /** A longer captured reply is taken to say something: reading all of them would slow the sender down. */
@@ -78,12 +84,14 @@ const MAX_BLANK_BYTES = 16 * 1024;
 /** Turns places in capture files into requests that are ready to send. */
 export class Preparer {
   readonly #options: PreparerOptions;
+  readonly #keep: Keep | undefined;
   #linker = new SessionLinker();
   #pass = 0;
   #ordinal = 0;
 
   constructor(options: PreparerOptions) {
     this.#options = options;
+    this.#keep = options.redaction && keepMasked(options.redaction);
   }
 
   /** @returns `undefined` for a record that cannot be sent, which is reported. */
@@ -139,6 +147,7 @@ export class Preparer {
       outputLimit: outputLimit(request),
       capturedTraceId: this.#options.traceIdOf?.(line),
       captured: this.#options.keepCaptured || captured?.blank ? captured : undefined,
+      keep: this.#keep,
     };
   }
 

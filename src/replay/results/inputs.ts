@@ -3,6 +3,7 @@ import { isUtf8 } from 'node:buffer';
 import { createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
+import { jsonIn } from '../../core/values/json-in.ts';
 import type { PreparedRequest } from '../request/preparer.ts';
 import type { Turn } from '../request/sessions.ts';
 import { scanFile } from '../source/lines.ts';
@@ -22,9 +23,10 @@ export function payloadJson(request: PreparedRequest): string {
   const body = request.wire.subarray(request.bodyAt);
   const text = body.toString('utf8');
   // Line breaks in JSON occur only between tokens, so they can be replaced.
+  if (request.isJson && request.keep) return JSON.stringify(request.keep.texts(jsonIn(text)));
   if (request.isJson) return text.replace(/[\r\n]+/g, ' ');
   const wrapped = isUtf8(body) ? { text } : { base64: body.toString('base64') };
-  return JSON.stringify({ content_type: request.contentType, ...wrapped });
+  return JSON.stringify({ content_type: request.contentType, ...(request.keep?.texts(wrapped) ?? wrapped) });
 }
 
 /** Spools the payloads when they are prepared, and groups the turns of each conversation at the end. */

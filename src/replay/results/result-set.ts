@@ -255,5 +255,7 @@ function metricsJson(measured: Measured): string {
 /** Returns the line without its line ending. */
 export function recordLine(measured: Measured, context: RecordContext): string {
   const error = measured.error ? `,"error":${errorJson(measured.error)}` : '';
-  return `{"metadata":${metadataJson(measured, context)},"metrics":${metricsJson(measured)}${error}}`;
+  const metadata = metadataJson(measured, context);
+  const { keep } = measured.request;
+  return `{"metadata":${keep?.ids(metadata) ?? metadata},"metrics":${metricsJson(measured)}${error}}`;
 }

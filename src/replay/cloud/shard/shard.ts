@@ -140,6 +140,7 @@ async function send(
         target: await cloudTarget(plan.target, environment, markOf(plan)),
         maxConcurrency: Math.min(shard.maxConcurrency ?? MAX_CONNECTIONS, MAX_CONNECTIONS),
         keepCaptured: plan.compare,
+        redaction: environment.redaction,
         ...(capturesId === undefined ? {} : { traceIdOf: (line: Buffer) => traceIdOf(capturesId, line) }),
         onSkipped: (line) => results.set.skipped(line),
         onPrepared: (request) => results.prepared(request),

@@ -1,0 +1,116 @@
+/** A replay sends the captured bytes, and keeps nothing of them that is to be masked. */
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { decodeLine } from '../../../src/captures/decode.ts';
+import { buildTrace } from '../../../src/captures/trace/build.ts';
+import { type Redaction, redactRules } from '../../../src/core/settings/redact-setting.ts';
+import { capturedReplies } from '../../../src/replay/compare/with-captured.ts';
+import { EXCHANGES_FILE, exchangeFile } from '../../../src/replay/publish/exchanges.ts';
+import { captureLine, chatBody, chatLine, chatReply, ReplayFolder, replay } from '../../helpers/replay.ts';
+
+const MAIL = 'jane.doe@example.com';
+const SAID = `Hello\n${MAIL}`;
+const redaction = (content: 'all' | 'none'): Redaction => ({
+  ...redactRules('email'),
+  ...{ allow: [], content, key: 'a key', keyVersion: '1' },
+});
+
+let server: Server;
+let folder: ReplayFolder;
+const received: string[] = [];
+beforeEach(async () => {
+  folder = new ReplayFolder();
+  received.length = 0;
+  server = createServer(async (request, response) => {
+    const body = (await buffer(request)).toString();
+    received.push(body);
+    const status = body.includes('fail') ? 500 : 200;
+    response.writeHead(status, { 'content-type': 'application/json' });
+    response.end(status === 500 ? JSON.stringify({ error: { message: `no ${SAID}` } }) : chatReply(`New ${SAID}`));
+  });
+  await new Promise<void>((resolve) => server.listen(0, resolve));
+});
+afterEach(() => {
+  server.close();
+  folder.delete();
+});
+
+/** Replays, and returns the content of all files. */
+async function kept(content: 'all' | 'none' | undefined): Promise<{ files: string; exchanges: string[] }> {
+  const source = folder.write('a.jsonl', [
+    chatLine('a', 0, SAID, `Old ${SAID}`),
+    chatLine('b', 0, `fail ${SAID}`),
+    captureLine(
+      'c',
+      0,
+      { data: `a text of ${MAIL}`, encoding: 'CSV', contentType: 'text/plain' },
+      { data: chatBody(SAID) },
+    ),
+  ]);
+  const directory = join(folder.path, 'out');
+  const replies = capturedReplies(join(folder.path));
+  const exchanges = exchangeFile(folder.path, { run: 'r', target: 't' });
+  const { port } = server.address() as AddressInfo;
+  const { results } = await replay(
+    source,
+    `http://127.0.0.1:${port}/x`,
+    directory,
+    {},
+    {
+      keepCaptured: true,
+      ...(content && { redaction: redaction(content) }),
+      read: (measured, clock) => {
+        const both = [replies.read(measured), exchanges.read(measured, clock)];
+        return () => both.forEach((keep) => void keep());
+      },
+    },
+  );
+  await replies.finish();
+  await exchanges.close();
+  const lines = readFileSync(join(folder.path, EXCHANGES_FILE), 'utf8').trim().split('\n');
+  const all = [directory, folder.path].flatMap((path) =>
+    readdirSync(path, { withFileTypes: true })
+      .filter((entry) => entry.isFile() && !['a.jsonl', EXCHANGES_FILE].includes(entry.name))
+      .map(({ name }) => readFileSync(join(path, name), 'utf8')),
+  );
+  return { files: [...all, JSON.stringify(results.report.toJSON())].join('\n'), exchanges: lines };
+}
+
+const tracesOf = (lines: readonly string[]) =>
+  lines.map((line) => {
+    const raw = {
+      bytes: Buffer.from(line),
+      place: { bucket: '', key: '', etag: '', line: 1, start: 0, end: 1, objectTimeMs: 0 },
+    };
+    const decoded = decodeLine(raw, { areExchanges: true });
+    if (decoded.kind !== 'capture') throw new Error(decoded.reason.message);
+    return buildTrace(decoded.capture, raw, { experimentId: '1', endpointName: 'e' });
+  });
+
+test('without masking, the files have the texts', async () => {
+  const { files, exchanges } = await kept(undefined);
+  expect(files.split(MAIL).length).toBeGreaterThan(8);
+  expect(JSON.stringify(tracesOf(exchanges))).toContain(MAIL);
+});
+
+test('the captured bytes are sent, and masked texts kept', async () => {
+  const { files, exchanges } = await kept('all');
+  expect(received).toHaveLength(3);
+  for (const body of received) expect(body).toContain(MAIL);
+  expect(files).not.toMatch(/jane|doe@/);
+  expect(files).toContain('<email:');
+  expect(exchanges.map((line) => Buffer.from(line).toString())).not.toContain(MAIL);
+  const traces = JSON.stringify(tracesOf(exchanges));
+  expect(traces).not.toMatch(/jane|doe@|<\\\\/);
+  expect(traces).toMatch(/New Hello\\+n<email:/);
+});
+
+test('with CONTENT=none no texts are kept', async () => {
+  const { files, exchanges } = await kept('none');
+  expect(files).not.toMatch(/jane|Hello|fail |a text/);
+  expect(JSON.stringify(tracesOf(exchanges))).not.toMatch(/jane|Hello/);
+});
