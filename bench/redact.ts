@@ -1,0 +1,165 @@
+/**
+ * Measures what masking finds beside Presidio's pattern recognizers, on the same texts, and the time that it takes beside that of
+ * `pii_detected` as it was before, and of decoding.
+ *
+ * `--texts N` plants fewer items.
+ */
+import { spawn } from 'node:child_process';
+import { buffer } from 'node:stream/consumers';
+import { projectPath } from '../local/project-root.ts';
+import { ensurePythonEnvironment, type Log } from '../local/python/python-environment.ts';
+import { decodeLine } from '../src/captures/decode.ts';
+import type { Capture, DecodeOptions, RawLine } from '../src/captures/types.ts';
+import { REDACT_KINDS, type RedactKind } from '../src/core/settings/redact-setting.ts';
+import { piiDetected } from '../src/judge/scorers/code/pii.ts';
+import { find } from '../src/redact/find.ts';
+import { type Planted, plantedItems } from '../test/helpers/planted.ts';
+import { captureLine, chatBody, chatReply } from '../test/helpers/replay.ts';
+import { piiDetected as before } from './redact-support/pii-before.ts';
+import { harmlessTexts } from './redact-support/texts.ts';
+import { numberFlag } from './support/flags.ts';
+import { atLeast, atMost, type BenchResult, machine, median, round } from './support/result.ts';
+
+const PRESIDIO = '2.2.366';
+/** Presidio's own default shows all; services that use it leave out what is below. */
+const SCORES = [0, 0.4];
+const TEXTS = 6000;
+
+type Spans = [kind: string, start: number, end: number][];
+
+const oursIn = (text: string): Spans => find(text, REDACT_KINDS).map(({ kind, start, end }) => [kind, start, end]);
+
+async function presidioIn(python: string, texts: readonly string[], least: number): Promise<Spans[]> {
+  const child = spawn(python, [projectPath('bench', 'peer', 'presidio.py'), String(least)], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  child.stdin.end(texts.map((text) => `${JSON.stringify(text)}\n`).join(''));
+  const lines = (await buffer(child.stdout)).toString().trim().split('\n');
+  return lines.map((line) => JSON.parse(line) as Spans);
+}
+
+/** Of planted items, those of which all is in spans; of spans, those that touch an item of their text. */
+function figuresOf(items: readonly Planted[], spans: readonly Spans[]) {
+  const byKind = new Map<RedactKind, { items: number; found: number }>();
+  let [all, right] = [0, 0];
+  for (const [at, found] of spans.entries()) {
+    const one = items[at];
+    const start = one?.sentence.indexOf(one.item) ?? -1;
+    const end = start + (one?.item.length ?? 0);
+    all += found.length;
+    right += one === undefined ? 0 : found.filter(([, from, to]) => from < end && to > start).length;
+    if (one === undefined) continue;
+    const sums = byKind.get(one.kind) ?? { items: 0, found: 0 };
+    byKind.set(one.kind, sums);
+    sums.items += 1;
+    if (found.some(([, from, to]) => from <= start && to >= end)) sums.found += 1;
+  }
+  const sums = [...byKind.values()];
+  const recalls = Object.fromEntries([...byKind].map(([kind, { items: n, found }]) => [kind, round(found / n, 3)]));
+  const sum = (of: 'items' | 'found'): number => sums.reduce((total, one) => total + one[of], 0);
+  return { recall: sum('found') / sum('items'), precision: all === 0 ? 1 : right / all, wrong: all - right, recalls };
+}
+
+// ------------------------------------------------------------------------------------------------------------ time
+
+const ROUNDS = 5;
+const LENGTHS = [1_000, 10_000, 100_000, 2_000_000];
+const redaction = { kinds: [...REDACT_KINDS], fields: [], patterns: [], allow: [], content: 'all' as const, key: 'k' };
+
+const rawOf = (line: string): RawLine => ({
+  bytes: Buffer.from(line),
+  place: { bucket: 'b', key: 'k', etag: 'e', line: 1, start: 0, end: 1, objectTimeMs: 0 },
+});
+
+function decoded(raw: RawLine, options: DecodeOptions = {}): Capture {
+  const line = decodeLine(raw, options);
+  if (line.kind !== 'capture') throw new Error(line.reason.message);
+  return line.capture;
+}
+
+function millisecondsOf(times: number, work: () => void): number {
+  const rounds = Array.from({ length: ROUNDS }, () => {
+    const started = performance.now();
+    for (let n = 0; n < times; n += 1) work();
+    return (performance.now() - started) / times;
+  });
+  return median(rounds);
+}
+
+/** A chat of prose with an item in every third sentence, or in none. */
+function chat(length: number, texts: readonly string[], items: readonly Planted[] | undefined): RawLine {
+  let text = '';
+  for (let at = 0; text.length < length; at += 1) {
+    text += ` ${texts[at % texts.length]}`;
+    if (items && at % 3 === 0) text += ` ${items[at % items.length]?.sentence}`;
+  }
+  return rawOf(captureLine('a', 0, { data: chatBody(text) }, { data: chatReply(text.slice(0, length / 2)) }));
+}
+
+function chatTimes(raw: RawLine, times: number) {
+  const [plain, masked] = [decoded(raw), decoded(raw, { redaction })];
+  const decoding = millisecondsOf(times, () => decoded(raw));
+  const masking = millisecondsOf(times, () => decoded(raw, { redaction })) - decoding;
+  const scored = millisecondsOf(times, () => void piiDetected.score(masked));
+  return { masking, scored, before: millisecondsOf(times, () => void before.score(plain)) };
+}
+
+function tableShare(): number {
+  const row = (at: number): string => Array.from({ length: 20 }, (_, n) => ((at * 31 + n * 17) % 1009) / 7).join(',');
+  const data = Array.from({ length: 5000 }, (_, at) => row(at)).join('\n');
+  const raw = rawOf(
+    captureLine('a', 0, { data, encoding: 'CSV', contentType: 'text/csv' }, { data: '{"predictions":[1]}' }),
+  );
+  const decoding = millisecondsOf(3, () => decoded(raw));
+  return millisecondsOf(3, () => decoded(raw, { redaction })) / decoding - 1;
+}
+
+export default async function bench(log: Log, flags: string[] = []): Promise<BenchResult> {
+  const count = numberFlag(flags, 'texts', TEXTS);
+  const items = plantedItems(count, 11);
+  const harmless = harmlessTexts(count);
+  const texts = [...items.map(({ sentence }) => sentence), ...harmless];
+  log(`${count} planted items and ${count} harmless texts`);
+  const ours = figuresOf(items, texts.map(oursIn));
+  const packages = { 'presidio-analyzer': PRESIDIO };
+  const { python } = await ensurePythonEnvironment({ name: 'bench-presidio', packages, log });
+  const peers = [];
+  for (const least of SCORES) peers.push({ least, ...figuresOf(items, await presidioIn(python, texts, least)) });
+  const best = Math.max(...peers.map(({ precision }) => precision));
+  const shares: Record<string, number> = {};
+  for (const length of LENGTHS) {
+    for (const planted of [undefined, items]) {
+      const times = Math.max(1, Math.round(300_000 / length));
+      const { masking, scored, before: was } = chatTimes(chat(length, harmless, planted), times);
+      shares[`${length} characters${planted ? ' with items' : ''}`] = round((masking + scored) / was);
+    }
+  }
+  const table = tableShare();
+  return {
+    name: 'redact',
+    ratio: ours.recall / Math.max(...peers.map(({ recall }) => recall)),
+    ours: { recall: round(ours.recall, 4), precision: round(ours.precision, 4), wrong: ours.wrong, ...ours.recalls },
+    peer: Object.fromEntries(
+      peers.flatMap(({ least, recall, precision, wrong }) => [
+        [`recall from score ${least}`, round(recall, 4)],
+        [`precision from score ${least}`, round(precision, 4)],
+        [`wrong from score ${least}`, wrong],
+      ]),
+    ),
+    machine: machine(),
+    versions: packages,
+    checks: [
+      atLeast('recall over the kinds', ours.recall, 0.98),
+      ...Object.entries(ours.recalls).map(([kind, recall]) => atLeast(`recall of ${kind}`, recall, 0.98)),
+      atLeast('precision over that of Presidio', ours.precision / best, 1),
+      ...Object.entries(shares).map(([what, share]) =>
+        atMost(`masking and pii_detected over pii_detected, ${what}`, share, 2),
+      ),
+      atMost('masking of a table over its decoding', table, 0.5),
+    ],
+    notes: [
+      'An item is found if all of it is in what is found. Presidio has no recognizer of API keys and JSON Web Tokens; of dates it finds any.',
+      `Presidio's recalls by kind: ${JSON.stringify(peers[0]?.recalls)}`,
+    ],
+  };
+}
