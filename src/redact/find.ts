@@ -60,23 +60,22 @@ function formsOf(kinds: readonly Kind[]): (readonly [Kind, Form])[] {
   return forms;
 }
 
-/** Yields the matches of a form, each with the place of the text that its index counts from. */
-function* matchesOf(
-  { pattern, hint, reach }: Form,
-  text: string,
-): Generator<[offset: number, RegExpMatchArray & { index: number }]> {
-  if (reach === undefined) {
-    for (const match of text.matchAll(pattern)) yield [0, match];
-    return;
-  }
+/** Returns the matches of a form, each with the place of the text that its index counts from. */
+function matchesOf({ pattern, hint, reach }: Form, text: string): [offset: number, RegExpExecArray][] {
+  if (reach === undefined) return allIn(text, pattern).map((match) => [0, match]);
   const [before, after] = reach;
-  const near = [...text.matchAll(hint)].map(({ index }) => ({
-    start: Math.max(0, index - before),
-    end: index + after,
-  }));
-  for (const { start, end } of merged(near)) {
-    for (const match of text.slice(start, end).matchAll(pattern)) yield [start, match];
-  }
+  const near = allIn(text, hint).map(({ index }) => ({ start: Math.max(0, index - before), end: index + after }));
+  return merged(near).flatMap(({ start, end }) =>
+    allIn(text.slice(start, end), pattern).map((match): [number, RegExpExecArray] => [start, match]),
+  );
+}
+
+/** The same as `matchAll`, which copies the pattern each time. */
+function allIn(text: string, pattern: RegExp): RegExpExecArray[] {
+  const matches: RegExpExecArray[] = [];
+  pattern.lastIndex = 0;
+  for (let match = pattern.exec(text); match !== null; match = pattern.exec(text)) matches.push(match);
+  return matches;
 }
 
 function withBlanks(whole: string, hidden: readonly Range[]): string {

@@ -154,7 +154,7 @@ const address = (text: string): string | undefined => (isIP(text) > 0 && /\d/.te
 const MAC =
   /(?<![\p{L}\d_:-])(?:[0-9a-f]{2}(?<separator>[:-])(?:[0-9a-f]{2}\k<separator>){4}[0-9a-f]{2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4})(?![\p{L}\d_:-])/giu;
 
-const MAC_HINT = /[0-9a-f]{2}([:-])[0-9a-f]{2}\1[0-9a-f]{2}\1|[0-9a-f]{4}\.[0-9a-f]{4}\./gi;
+const MAC_HINT = /([:-])[0-9a-f]{2}\1[0-9a-f]{2}\1|\.[0-9a-f]{4}\./gi;
 
 // --------------------------------------------------------------------------------------------------------- secrets
 
@@ -238,7 +238,7 @@ export const KINDS = {
     { pattern: SSN, hint: SOME_DIGITS, read: digitsOf },
     { pattern: SSN_NAMED, hint: SOME_DIGITS, read: digitsOf },
   ],
-  mac: [{ pattern: MAC, hint: MAC_HINT, reach: [1, 20], read: lower }],
+  mac: [{ pattern: MAC, hint: MAC_HINT, reach: [5, 20], read: lower }],
   ip: [
     { pattern: IPV4, hint: /\d\.\d/, read: address },
     { pattern: IPV6, hint: /:[0-9a-f]{0,4}:/gi, reach: [41, 56], read: address },

@@ -22,8 +22,8 @@ const MIN_NUMBER = 1e6;
 /** Names of fields that announce what their value is. */
 const TELLING = /phone|tel|mobil|cell|fax|handy|ssn|social|birth|born|dob|geb|nac|nasc|naiss|key|token|secret/i;
 
-/** A name that is no item. */
-const PLAIN_NAME = /^[A-Za-z_]{1,15}$/;
+/** A name or a word that is no item. */
+const PLAIN_NAME = /^[A-Za-z_/]{1,20}$/;
 
 /** Masks the values of one capture. */
 export class Masker {
@@ -32,7 +32,8 @@ export class Masker {
   readonly #redaction: Redaction;
   readonly #names: readonly string[];
   readonly #ready: Ready;
-  /** The captured text by its pseudonym or its masked form. */
+  readonly #kept: { masked: string; captured: string }[] = [];
+  /** The captured text by its pseudonym. */
   readonly #captured = new Map<string, string>();
   /** What was masked as a whole, by the object or row and the key. It is read no more. */
   readonly #written = new Map<Holder, Set<string | number>>();
@@ -52,7 +53,8 @@ export class Masker {
    * @param field its name, which may announce what the text is
    */
   text(text: string, field = ''): string {
-    return this.#replaced(text, this.#itemsIn(text, field));
+    const isPlain = PLAIN_NAME.test(text) && this.#redaction.patterns.length === 0 && !TELLING.test(field);
+    return isPlain ? text : this.#replaced(text, this.#itemsIn(text, field));
   }
 
   /** Masks a whole value. @param name of its field */
@@ -89,14 +91,14 @@ export class Masker {
 
   /** Keeps what a whole text was, from which its masked form may be made only in part. */
   keep(masked: string, captured: string | undefined): string {
-    if (captured !== undefined) this.#captured.set(masked, captured);
+    if (captured !== undefined) this.#kept.push({ masked, captured });
     return masked;
   }
 
   /** Returns a masked text as it was captured. */
   unmask(text: string): string {
-    const whole = this.#captured.get(text);
-    if (whole !== undefined) return whole;
+    const kept = this.#kept.find(({ masked }) => masked === text);
+    if (kept !== undefined) return kept.captured;
     return text.replace(this.#ready.form, (all, escapes: string, rest: string) =>
       escapes === '' ? (this.#captured.get(all) ?? all) : `<${escapes.slice(1)}${rest}`,
     );
@@ -134,7 +136,7 @@ export class Masker {
     let masked = '';
     let from = 0;
     const escaped = (part: string): string =>
-      part.replace(this.#ready.form, (_, escapes, rest) => `<\\${escapes}${rest}`);
+      part.includes('<') ? part.replace(this.#ready.form, (_, escapes, rest) => `<\\${escapes}${rest}`) : part;
     for (const item of merged(items)) {
       const { start, end } = item;
       masked +=
