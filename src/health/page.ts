@@ -36,6 +36,7 @@ h3 { font-size: 14px; margin: 0; } .chart { max-width: 460px; } .chart p { margi
 .state { border-left: 8px solid var(--line); padding: 8px 14px; background: var(--card); font-size: 18px; margin: 12px 0; }
 .state.bad, .state.good { color: var(--ink); border-color: currentColor; } .state.bad { border-color: var(--bad); } .state.good { border-color: var(--good); }
 .time { white-space: nowrap; } code { font-size: 12px; overflow-wrap: anywhere; } td, h1 { overflow-wrap: anywhere; } td:not(.n) { min-width: 0; }
+@media (min-width: 641px) { td:first-child { min-width: 10em; } }
 @media (max-width: 640px) {
   body { padding: 16px 12px 48px; } table.cards, .cards tbody, .cards tr, .cards td { display: block; }
   .cards thead { display: none; } .cards tr { border-bottom: 1px solid var(--line); padding: 6px 0; }

@@ -22,7 +22,11 @@ export function sparkline(values: readonly (number | null)[]): string {
 }
 
 export const percent = (share: number): string => `${(share * 100).toFixed(1)}%`;
-export const points = (share: number): string => `${share > 0 ? '+' : ''}${(share * 100).toFixed(1)}`;
+export function points(share: number): string {
+  // Neither +0.0 nor -0.0.
+  const rounded = Number((share * 100).toFixed(1)) || 0;
+  return `${rounded > 0 ? '+' : ''}${rounded.toFixed(1)}`;
+}
 const whole = (count: number): string => Math.round(count).toLocaleString('en-US');
 
 /** Whether the figure is a mean and no share. */
