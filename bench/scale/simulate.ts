@@ -57,7 +57,7 @@ export interface Load {
   seconds: number;
   /** Three times the average for ten minutes, every two hours. */
   bursts: boolean;
-  /** How long the simulation goes on after the last file. Default: until the backfill has ended. */
+  /** How long the simulation continues after the last file. Default: until the backfill has ended. */
   drainSeconds?: number;
   /** Files that are there at the beginning and are processed by one execution. */
   backfillFiles: number;
@@ -241,7 +241,7 @@ class Simulation {
     this.#clock.at(second + 1, () => this.#arrive(second + 1, have - files * load.capturesPerFile));
   }
 
-  /** Every poller hands over what it collected, at most so many files at once. */
+  /** Every poller hands over what it collected, at most this number of files at once. */
   #closeWindow(): void {
     const { load, choices } = this.#scenario;
     const groups = this.#waiting;
@@ -644,7 +644,7 @@ function divide(groups: readonly Group[], parts: number): Group[][] {
   return divided;
 }
 
-/** Packs captures into chunks of at most so many lines, over the files. */
+/** Packs captures into chunks of at most this number of lines, over the files. */
 function chunksOf(groups: readonly Group[]): Chunk[] {
   const chunks: Chunk[] = [];
   let chunk: Chunk = { claims: false, groups: [], files: 0, captures: 0 };

@@ -1,4 +1,4 @@
-/** Label files and predictions in a storage, the steps that join them, and what has become of both. */
+/** Label files and predictions in a storage, the steps that join them, and the outcome of both. */
 
 import type { Storage } from '../../src/core/aws/storage.ts';
 import type {

@@ -434,7 +434,7 @@ describe('the index', () => {
 
 describe('time', () => {
   const manyHours = Array.from({ length: 6 }, (_, n) => prediction(`id-${n}`, { second: LATE_SECOND + n * HOUR_S }));
-  /** Time for so many questions whether there is some, in each invocation. */
+  /** How often each invocation may ask for its remaining time before there is none. */
   const invocations = (asks: number) => {
     let left = asks;
     return { begin: () => (left = asks), remainingMs: () => (left-- > 0 ? 900_000 : 0) };
@@ -482,7 +482,7 @@ describe('time', () => {
   });
 });
 
-/** S3 that a function can reach so many times more, until it is killed. */
+/** S3 that a function can reach this number of times, until it is killed. */
 class Killed extends DatedStorage {
   left = Number.POSITIVE_INFINITY;
   calls = 0;

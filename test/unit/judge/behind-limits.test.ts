@@ -133,7 +133,7 @@ describe('a chunk', () => {
   test('is left as it is for later when there is none, or when the judge is paused', async () => {
     const permits = permitsThat({ waitSeconds: 17 });
     const later = { kills: 1 };
-    // Without a permit nothing was attempted, and Step Functions counts anew after the wait.
+    // Without a permit nothing was attempted, and Step Functions counts again after the wait.
     expect(await withinLimits({ permits }, request, work)).toEqual({ ...later, attempts: 4, waitSeconds: 17 });
     expect(permits.release).not.toHaveBeenCalled();
     const again = { progress: { kills: 0, waitSeconds: 9 } } as never;

@@ -92,7 +92,7 @@ describe.each(VERSIONS)('MLflow %s', (version) => {
       });
       await write(records);
       expect(ages.length).toBeGreaterThan(records.length);
-      // The clock goes on while a read and a post are on their way, by the three other posts that may arrive meanwhile.
+      // The clock advances while a read and a post are on their way, by the three other posts that may arrive meanwhile.
       expect(Math.max(...ages)).toBeLessThanOrEqual(5_000 + 2 * 3 * STEP_MS);
       expect(server.requests.filter(isRead).length).toBeGreaterThan(5);
     } finally {

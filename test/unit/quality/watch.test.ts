@@ -1,4 +1,4 @@
-/** What becomes of runs at the detectors: in any order, twice, at the same time, and killed between two writes. */
+/** Runs at the detectors: in any order, twice, at the same time, and killed between two writes. */
 import type { ObservedFailure, ObservedSecond, QualityObservations } from '../../../src/core/contract/quality.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { logger } from '../../../src/core/process/logging.ts';
