@@ -228,7 +228,9 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
   const detector = detectorOf(0.95);
   objectivesTable(log);
   ratesTable(log);
-  log('\nAn objective of 0.95, simulated (false alarms a year of 20 objectives; captures until a drop to 0.85 alarms):');
+  log(
+    '\nAn objective of 0.95, simulated (false alarms a year of 20 objectives; captures until a drop to 0.85 alarms):',
+  );
   log(`${'captures'.padEnd(52)}${row(['at 0.95', 'at 0.97', 'at 0.99', 'median', 'p95'])}`);
   const cells = KINDS.map(({ name, kind, restart, together }) => {
     const own = detectorOf(0.95, together);
