@@ -82,7 +82,7 @@ export class GroundTruth extends Construct {
     const own: WorkPart[] = ['truthWaiting', 'truthFiles', 'truthLabeled', 'truthToNote', 'truthRuns', 'truthReports'];
     grantWork(workBucket, role, {
       read: ['starts', 'truthUploads', 'truthIndex', 'measured', ...own],
-      write: ['truthIndex', 'measured', 'turns', ...own],
+      write: ['truthIndex', 'measured', 'objectiveChanges', ...own],
       remove: ['truthIndex', 'truthWaiting', 'truthToNote'],
     });
     grantMlflow(role, settings);

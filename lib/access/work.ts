@@ -24,7 +24,7 @@ export const workPatterns = {
   quarantine: `${workKeys.quarantinePrefix(ANY_RUN)}*`,
   claims: workKeys.claim('*'),
   counts: `${workKeys.countsPrefix}*`,
-  turns: `${workKeys.turnsPrefix}*`,
+  objectiveChanges: `${workKeys.objectiveChangesPrefix}*`,
   measured: `${workKeys.measuredPrefix}*`,
   newCounts: `${workKeys.newCountsPrefix}*`,
   daySums: `${workKeys.daySumsPrefix}*`,

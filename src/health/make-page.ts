@@ -7,7 +7,7 @@ import { measureTruth } from '../ground-truth/measure/measure.ts';
 import { activeScorers } from '../judge/active-scorers.ts';
 import { type CountedCell, hourMs, type TimeWindow } from '../quality/counts-store.ts';
 import { objectiveRates } from '../quality/objective-rates.ts';
-import { readTurns } from '../quality/objective-states.ts';
+import { readChanges } from '../quality/objective-states.ts';
 import type { LabelsOf } from '../quality/rates.ts';
 import { hourOf } from '../quality/tally.ts';
 import { type Health, healthOf } from './findings.ts';
@@ -44,8 +44,11 @@ export async function makePage(stack: AskedStack, query: PageQuery): Promise<{ h
   const ofDay = day.fromMs === fromMs ? facts : { ...facts, ...cellsOfDay, window: day };
   const health = healthOf({ ...ofDay, objectives: await objectiveRates(storage, bucket, environment, ofDay.cells) });
   const truth = await truthOf(of, window);
-  const turns = await readTurns(storage, bucket, window);
-  return { html: await healthPage({ ...facts, labelsOf, endpoint, points, health, day, turns, truth, more }), health };
+  const changes = await readChanges(storage, bucket, window);
+  return {
+    html: await healthPage({ ...facts, labelsOf, endpoint, points, health, day, changes, truth, more }),
+    health,
+  };
 }
 
 async function truthOf({ storage, environment, named }: AskedStack, { fromMs, toMs }: TimeWindow) {

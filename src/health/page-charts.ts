@@ -47,7 +47,7 @@ const SPREADS: readonly [title: string, unit: string, of: (cell: QualityCell) =>
 ];
 
 export function overTime(
-  { points, cells: counted, window, active, shadow, objectives, turns }: PageFacts,
+  { points, cells: counted, window, active, shadow, objectives, changes }: PageFacts,
   { rates, reference, apart }: Figures,
 ): string {
   const { hours, labels } = points;
@@ -81,7 +81,7 @@ export function overTime(
       return { name, values: figures.map((one) => one?.value ?? null), band: hasBand ? figures : undefined };
     });
     const own = objectives.find(({ measure }) => scorerOf(measure, active) === scorer);
-    const marks = turns.flatMap(({ objective, isMissed, since }) => {
+    const marks = changes.flatMap(({ objective, isMissed, since }) => {
       const at = hours.findLastIndex((hour) => hourMs(hour) <= since * 1000);
       return objective === own?.objective && at >= 0 ? [{ at, text: isMissed ? '✗ missed' : '✓ met' }] : [];
     });

@@ -6,7 +6,7 @@ import { gravestFirst } from '../core/values/gravity.ts';
 import type { TruthFigures } from '../ground-truth/measure/figures.ts';
 import type { TimeWindow } from '../quality/counts-store.ts';
 import type { ObjectiveRate } from '../quality/objective-rates.ts';
-import type { KeptTurn } from '../quality/objective-states.ts';
+import type { KeptChange } from '../quality/objective-states.ts';
 import { groupRates } from '../quality/rates.ts';
 import { percent, windowText } from '../quality/rates-text.ts';
 import { type Figures, figuresOf, type HealthFacts, objectiveText, scorerOf, time } from './facts.ts';
@@ -23,7 +23,7 @@ export interface PageFacts extends HealthFacts {
   /** Of the window's last day if it ends now, as `status` says it. */
   health: Health;
   day: TimeWindow;
-  turns: readonly KeptTurn[];
+  changes: readonly KeptChange[];
   /** Absent without labels. */
   truth?: { all: TruthFigures; byVariant: TruthFigures } | undefined;
   /** Further sections as HTML, such as the worst replies. */
@@ -53,7 +53,7 @@ const [MISSED, MET] = ['<span class="bad">✗ missed</span>', '<span class="good
 /** Returns the page. */
 export async function healthPage(page: PageFacts): Promise<string> {
   await loadCharts();
-  const { endpoint, window, day, health, turns, truth, nowMs, more } = page;
+  const { endpoint, window, day, health, changes, truth, nowMs, more } = page;
   const figures = figuresOf(page);
   const { captures, errorReplies, inputTokens, outputTokens, judgeUsd = 0, ...counts } = figures.totals;
   const totals = [
@@ -87,7 +87,7 @@ export async function healthPage(page: PageFacts): Promise<string> {
       'Objectives',
       'When each became missed, or was met again.',
       ['objective', 'became', 'since'],
-      turns.map(({ objective, isMissed, since }) => [
+      changes.map(({ objective, isMissed, since }) => [
         escapeHtml(objective),
         isMissed ? MISSED : MET,
         time(since * 1000),

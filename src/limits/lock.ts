@@ -132,7 +132,7 @@ export class Lock {
   async #takeAll(names: readonly string[]): Promise<RetryableError | undefined> {
     for (const name of names) this.#useOf(name).count += 1;
     try {
-      await forEachConcurrently(NAMES_AT_ONCE, names, (name) => this.#inTurn(name, () => this.#takeOne(name)));
+      await forEachConcurrently(NAMES_AT_ONCE, names, (name) => this.#serialized(name, () => this.#takeOne(name)));
       return undefined;
     } catch (error) {
       await this.#giveBack(names);
@@ -179,7 +179,7 @@ export class Lock {
     await forEachConcurrently(NAMES_AT_ONCE, names, (name) => {
       const use = this.#useOf(name);
       use.count -= 1;
-      return this.#inTurn(name, async () => {
+      return this.#serialized(name, async () => {
         if (use.count > 0) return;
         if (use.untilMs > 0) await this.release(name).catch(() => undefined);
         use.untilMs = 0;
@@ -194,7 +194,7 @@ export class Lock {
     return use;
   }
 
-  #inTurn<T>(name: string, work: () => Promise<T>): Promise<T> {
+  #serialized<T>(name: string, work: () => Promise<T>): Promise<T> {
     const use = this.#useOf(name);
     const done = use.queue.then(work);
     use.queue = done.catch(() => undefined);

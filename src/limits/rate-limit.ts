@@ -1,7 +1,7 @@
 /**
  * A rate limit of requests or tokens, over all functions of the stack. An item of the table has the time at which the next unit is
  * due. A function that needs units moves that time on and gets the interval before it, in which it spaces its units evenly. So
- * whoever asks is served in turn, nothing is refused, and together they never exceed the rate. A function asks about once a
+ * whoever asks is served in order, nothing is refused, and together they never exceed the rate. A function asks about once a
  * second, for as many units as it used in the last one. One that crashes loses at most such a share.
  */
 import { asNumber, type Clock, type LimitsTable, realClock, warnOnce } from './table.ts';

@@ -28,7 +28,7 @@ export interface Delivery<T extends { traceId: string }> {
   /** Work on traces that were absent when it began, before the last look: it may take long. */
   before?(batch: readonly T[]): Promise<void>;
   /** Does the work, which is the last look and `send`, when that may make a request at once. */
-  inTurn<R>(work: () => Promise<R>): Promise<R>;
+  limited<R>(work: () => Promise<R>): Promise<R>;
   /** Writes the whole batch or nothing. */
   send(batch: readonly T[]): Promise<void>;
   /** Writes a control trace, once. */
@@ -90,14 +90,14 @@ export class Deliveries<T extends { traceId: string }> {
    * @param unknown an attempt before may have written them
    */
   async #send(open: { batch: readonly T[] }, unknown: boolean): Promise<void> {
-    const { before, inTurn, send } = this.#delivery;
+    const { before, limited, send } = this.#delivery;
     const look = async (sent: boolean): Promise<boolean> => {
       open.batch = await this.#absent(open.batch, sent);
       return open.batch.length > 0;
     };
     if (before && (await look(unknown))) await before(open.batch);
     if (open.batch.length === 0) return;
-    await inTurn(async () => {
+    await limited(async () => {
       if (await look(unknown && !before)) await send(open.batch);
     });
     this.#result.written.push(...open.batch.map(({ traceId }) => traceId));

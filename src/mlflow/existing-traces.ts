@@ -208,7 +208,7 @@ export class AssessmentWriter {
     const { sent, accepted, assertHeld } = progress;
     const open = assessments.filter(({ assessmentId }) => !accepted.has(assessmentId));
     const reads = again || isOutdated(trace, assessments);
-    // The turns come first, so that the read is not old when the verdicts are sent.
+    // The waiting comes first, so that the read is not old when the verdicts are sent.
     for (const _read of reads ? open : []) await this.#rest.waitForRate();
     const known = await this.#withoutDoubles(reads ? await this.#read(trace) : trace, open, progress);
     if (known === undefined) return { written: [], alreadyThere: [], traceMissing: true };

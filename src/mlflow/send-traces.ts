@@ -50,7 +50,7 @@ interface PostedTrace {
   info: Record<string, unknown>;
 }
 
-type Way<T extends { traceId: string }> = Omit<Delivery<T>, 'retry' | 'inTurn' | 'control' | 'checkRefusal'> & {
+type Way<T extends { traceId: string }> = Omit<Delivery<T>, 'retry' | 'limited' | 'control' | 'checkRefusal'> & {
   prepare(trace: TraceRecord): T;
   /** Bounds the requests of all calls together. */
   slots?: Semaphore;
@@ -94,7 +94,7 @@ export class TraceSender {
     );
   }
 
-  /** The caller has waited for its turn. */
+  /** The caller has waited for the rate limit. */
   async sendOtlp(experiment: Experiment, batch: readonly OtlpTrace[]): Promise<void> {
     const reply = await this.#rest.bytes({
       method: 'POST',
@@ -156,7 +156,7 @@ export class TraceSender {
     );
   }
 
-  /** Delivers the traces by `work`, preparing each one when its turn comes, and returns their outcome. */
+  /** Delivers the traces by `work`, preparing each one just before, and returns their outcome. */
   async #deliver<T extends { traceId: string }>(
     { experiment, traces, assertHeld }: Sending,
     way: Way<T>,
@@ -175,7 +175,7 @@ export class TraceSender {
       await getExperiment(this.#rest, experiment.id);
     };
     const { slots = new Semaphore(CONCURRENT_OTLP) } = way;
-    const inTurn = <R>(request: () => Promise<R>): Promise<R> =>
+    const limited = <R>(request: () => Promise<R>): Promise<R> =>
       slots.run(async () => {
         await this.#rest.waitForRate();
         assertHeld?.();
@@ -185,13 +185,13 @@ export class TraceSender {
       try {
         const trace = way.prepare(controls.make());
         await way.before?.([trace]);
-        await inTurn(() => way.send([trace]));
+        await limited(() => way.send([trace]));
       } catch (error) {
         if (error instanceof MlflowRefusedError && !error.routeMissing) await checkRefusal();
         throw error;
       }
     };
-    const deliveries = new Deliveries<T>({ ...way, retry: this.#rest.retry, inTurn, control, checkRefusal });
+    const deliveries = new Deliveries<T>({ ...way, retry: this.#rest.retry, limited, control, checkRefusal });
     try {
       await work(deliveries, prepared());
       const result = await deliveries.result();

@@ -19,7 +19,7 @@ import {
   parseState,
   SHOWN_FAILURES,
 } from './detectors.ts';
-import { keepTurn } from './objective-states.ts';
+import { keepChange } from './objective-states.ts';
 import type { Objective } from './objectives.ts';
 
 // --------------------------------------------------------------------------------------------------------- message
@@ -91,8 +91,12 @@ function failureLines(failure: ObservedFailure, context: MessageContext): string
 }
 
 /** Returns the paragraphs of the message. */
-function paragraphs({ turn, window, failures }: Announcement, objective: Objective, context: MessageContext): string[] {
-  const { evidence, before, isMissed } = turn;
+function paragraphs(
+  { change, window, failures }: Announcement,
+  objective: Objective,
+  context: MessageContext,
+): string[] {
+  const { evidence, before, isMissed } = change;
   const verb = verbOf(objective);
   const figures = [
     `Since ${timeOf(evidence.since)}: ${rate(evidence)} ${verb}.`,
@@ -114,7 +118,7 @@ function paragraphs({ turn, window, failures }: Announcement, objective: Objecti
 
 /** Writes the message about an objective that is missed or met again: text for mail, Amazon Q's form for chats. */
 export function messageOf(announced: Announcement, objective: Objective, context: MessageContext): Message {
-  const { isMissed } = announced.turn;
+  const { isMissed } = announced.change;
   const { stackPrefix, endpointName } = context;
   const name =
     objective.variant === undefined ? objective.measure.name : `${objective.measure.name} (${objective.variant})`;
@@ -158,7 +162,7 @@ const STALE_MS = 24 * 3_600_000;
 const SENDING_MS = 30_000;
 
 /**
- * Feeds the run, once, and sends the messages of what turned. A message is sent again if the function is killed before it has
+ * Feeds the run, once, and sends the messages of what changed. A message is sent again if the function is killed before it has
  * noted that it was sent. One that cannot be sent now is sent by a later run.
  *
  * @returns the ids of the objectives that are missed
@@ -173,9 +177,9 @@ export async function watchQuality(run: ObservedRun, deps: WatchDependencies): P
   const untilMs = Date.now() + SENDING_MS;
   for (const announced of due) {
     if (Date.now() >= untilMs) break;
-    const { objective, second, turn } = announced;
-    const kept = { objective, second, isMissed: turn.isMissed, since: turn.evidence.since };
-    await keepTurn(deps.storage, deps.workBucket, kept);
+    const { objective, second, change } = announced;
+    const kept = { objective, second, isMissed: change.isMissed, since: change.evidence.since };
+    await keepChange(deps.storage, deps.workBucket, kept);
     if (await send(announced, deps, nowMs)) done.add(announced.id);
   }
   if (done.size > 0) {

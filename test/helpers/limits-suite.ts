@@ -84,8 +84,8 @@ export function limitsSuite(newTable: () => Promise<TestTable>): void {
       await ended(
         Promise.all(
           owners.map(async ({ lock, first }) => {
-            for (let turn = 0; turn < 3; turn += 1) {
-              const wanted = [names[first], names[(first + 1 + turn) % 4]] as string[];
+            for (let step = 0; step < 3; step += 1) {
+              const wanted = [names[first], names[(first + 1 + step) % 4]] as string[];
               await lock.during(wanted, async (assertHeld) => {
                 for (const name of new Set(wanted)) {
                   expect(inside.has(name)).toBe(false);

@@ -80,8 +80,9 @@ export const workKeys = {
   /** The state of the detectors of all objectives. */
   detectors: 'counts/detectors.json',
   /** An objective became missed or met, epoch seconds. `digest` is that of the objective and of which. */
-  turn: (second: number, digest: string) => `${workKeys.turnsPrefix}${padded(second, 11)}-${digest}.json`,
-  turnsPrefix: 'counts/turns/',
+  objectiveChange: (second: number, digest: string) =>
+    `${workKeys.objectiveChangesPrefix}${padded(second, 11)}-${digest}.json`,
+  objectiveChangesPrefix: 'counts/turns/',
   /** The newest measurement of an objective for true answers. */
   measured: (objective: string) => `${workKeys.measuredPrefix}${objective}.json`,
   measuredPrefix: 'counts/measured/',

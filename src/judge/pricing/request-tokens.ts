@@ -131,7 +131,7 @@ export function uncachedReason(scorers: readonly Scorer[], modelId: string): str
 }
 
 /**
- * Adds examples to the scorers, one for each in turn, until the model caches the prefix.
+ * Adds examples to the scorers, one for each by round, until the model caches the prefix.
  *
  * @param examples by scorer name
  * @param rates of the model
@@ -150,11 +150,11 @@ export function cachedPrefix(
   const judges = commonJudges(scorers);
   const short = prefixTokens(judges);
   if (minimum === undefined || rates?.cacheRead === undefined || short >= minimum) return scorers;
-  const inTurn = Object.entries(examples)
-    .flatMap(([name, list]) => list.map((example, turn) => ({ name, example, turn })))
-    .toSorted((one, other) => one.turn - other.turn);
-  for (let count = 1; count <= inTurn.length; count += 1) {
-    const added = Map.groupBy(inTurn.slice(0, count), ({ name }) => name);
+  const byRound = Object.entries(examples)
+    .flatMap(([name, list]) => list.map((example, round) => ({ name, example, round })))
+    .toSorted((one, other) => one.round - other.round);
+  for (let count = 1; count <= byRound.length; count += 1) {
+    const added = Map.groupBy(byRound.slice(0, count), ({ name }) => name);
     const filled = judges.map((scorer) => {
       const more = added.get(scorer.name)?.map(({ example }) => example);
       return more === undefined ? scorer : withExamples(scorer, [...(scorer.examples ?? []), ...more]);

@@ -99,19 +99,19 @@ test('verdicts wait for the rate limit of the stack before the read that they de
     return path.endsWith('/traces/search') ? { kind: 'reply', status: 200, body } : undefined;
   });
   const take = async () => {
-    steps.push('turn');
+    steps.push('wait');
   };
   const paced = createMlflowClient({ trackingUri: server.url, limits: { rate: { take, give: () => {} } } });
   try {
     await paced.writeAssessments({ ...trace, readAtMs: 0 }, verdicts.slice(0, 2));
     const [probe, read] = [
-      ['turn', 'version'],
-      ['turn', 'search'],
+      ['wait', 'version'],
+      ['wait', 'search'],
     ];
-    expect(steps).toEqual(['turn', 'turn', ...probe, ...read, 'assessments', 'assessments']);
+    expect(steps).toEqual(['wait', 'wait', ...probe, ...read, 'assessments', 'assessments']);
     steps.length = 0;
     await paced.writeAssessments({ ...trace, readAtMs: Date.now() }, verdicts.slice(0, 2));
-    expect(steps).toEqual(['turn', 'assessments', 'turn', 'assessments']);
+    expect(steps).toEqual(['wait', 'assessments', 'wait', 'assessments']);
   } finally {
     paced.close();
     await server.stop();

@@ -31,7 +31,7 @@ const first = (...statuses: number[]) =>
     return status === undefined ? undefined : { kind: 'reply', status };
   });
 
-test('each request takes its turn in the rate limit of the stack, and throttled ones are counted', async () => {
+test('each request waits for the rate limit of the stack, and throttled ones are counted', async () => {
   takeThrottles();
   first(429, 503);
   const rate = { take: jest.fn(async () => {}), give: () => {} };

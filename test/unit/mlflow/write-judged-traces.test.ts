@@ -193,7 +193,7 @@ test('a trace that another run writes while a post waits for the rate limit of t
   let taken = 0;
   const take = async () => {
     taken += 1;
-    // After the file of spans was read back, it is the post's turn.
+    // After the file of spans was read back, it is that of the post.
     const last = server.requests.at(-1);
     if (last?.method !== 'GET' || !last.path.includes(one.traceId)) return;
     now += 6_000;
@@ -206,7 +206,7 @@ test('a trace that another run writes while a post waits for the rate limit of t
     const result = await paced.writeTraces(experiment, [one], judged([one]));
     expect(result).toMatchObject({ written: [], alreadyThere: [one.traceId] });
     expect(posted()).toEqual([]);
-    // One more than the requests: the turn of the post that was not made.
+    // One more than the requests: the wait of the post that was not made.
     expect(taken).toBe(server.requests.length + 1);
   } finally {
     clock.mockRestore();
@@ -236,7 +236,7 @@ test('files are put into S3 while three other traces are posted, so MLflow does 
   expect((await writing).written.sort()).toEqual(idsOf(records));
 });
 
-test('every request takes one turn of the rate limit', async () => {
+test('every request waits once for the rate limit', async () => {
   await start('3.17.2');
   let taken = 0;
   const take = async () => {
