@@ -125,7 +125,7 @@ const FINISH_RESERVE_SECONDS = 60;
 const PLAN_RESERVE_SECONDS = 30;
 /** A backfill is given so long. */
 const MOST_SECONDS = 7 * 86_400;
-const LOOK_SECONDS = 60;
+const SAMPLE_SECONDS = 60;
 
 /** Captures that arrived together. */
 interface Group {
@@ -208,7 +208,7 @@ class Simulation {
     } else {
       this.#arrive(0, 0);
       if (choices.windowSeconds > 0) this.#clock.at(choices.windowSeconds, () => this.#closeWindow());
-      this.#look();
+      this.#sample();
     }
     this.#clock.run(load.drainSeconds === undefined ? MOST_SECONDS : load.seconds + load.drainSeconds);
   }
@@ -550,7 +550,7 @@ class Simulation {
   }
 
   /** Looks at the backlog, and at how it recovers from bursts. */
-  #look(): void {
+  #sample(): void {
     const { now } = this.#clock;
     const { load } = this.#scenario;
     const backlog = this.#arrived - this.#done;
@@ -564,7 +564,7 @@ class Simulation {
       const isBack = backlog <= burst.before * 1.2 + 1;
       if (now >= burst.end && Number.isNaN(burst.recovered) && isBack) burst.recovered = now;
     }
-    if (now < load.seconds || backlog > 0) this.#clock.after(LOOK_SECONDS, () => this.#look());
+    if (now < load.seconds || backlog > 0) this.#clock.after(SAMPLE_SECONDS, () => this.#sample());
   }
 
   outcome(): Outcome {

@@ -35,7 +35,7 @@ export async function followAndReport(stack: DeployedStack, runs: readonly Start
   const watchers = runs.map((run) => runWatcher(clients, outputs.workBucket, run));
   const display = followDisplay(process.stderr);
   const followed = await unlessInterrupted(
-    ({ signal }) => followRuns(watchers, display.look, signal),
+    ({ signal }) => followRuns(watchers, display.show, signal),
     () => comeBack(runs, flags.stack),
   );
   display.end();

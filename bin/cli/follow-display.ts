@@ -16,7 +16,7 @@ export function followDisplay(output: NodeJS.WriteStream, progress = startProgre
   return {
     /** Shows that nothing has begun yet. */
     wait: (text: string) => progress.show(text),
-    look(runs: readonly RunProgress[]) {
+    show(runs: readonly RunProgress[]) {
       for (const { name, news } of runs) for (const line of news) log(runs.length > 1 ? `${name}: ${line}` : line);
       const width = isTerminal ? columnsOf(output) - 1 : undefined;
       progress.show(progressText(runs, pace(runs, Date.now()), Date.now(), width));

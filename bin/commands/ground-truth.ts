@@ -15,7 +15,7 @@ import { LABEL_FILES, placeLabels } from '../operate/place-labels.ts';
 import { followRuns } from '../operate/run-progress.ts';
 import {
   readTruthReport,
-  type TruthLook,
+  type TruthProgress,
   type TruthReport,
   truthFigures,
   truthReportText,
@@ -95,13 +95,13 @@ const comeBack = ({ name }: StartedExecution, { stack }: TruthFlags): string =>
 /** @returns `false` if it was interrupted */
 async function follow({ clients, outputs }: DeployedStack, run: StartedExecution, flags: TruthFlags): Promise<boolean> {
   const progress = startProgress(process.stderr);
-  const onLook = ([look]: readonly TruthLook[]): void => {
-    const read = look?.files ? `${look.files} label files read` : 'reading labels';
-    progress.show(`${read}${look?.noted ? `, ${look.noted} labels in MLflow` : ''} …`);
+  const onPoll = ([found]: readonly TruthProgress[]): void => {
+    const read = found?.files ? `${found.files} label files read` : 'reading labels';
+    progress.show(`${read}${found?.noted ? `, ${found.noted} labels in MLflow` : ''} …`);
   };
   const watchers = [truthWatcher(clients, outputs.workBucket, run)];
   const ended = await unlessInterrupted(
-    ({ signal }) => followRuns(watchers, onLook, signal),
+    ({ signal }) => followRuns(watchers, onPoll, signal),
     () => {
       progress.end();
       return ['The run continues. To follow it again:', `  ${comeBack(run, flags)}`];

@@ -146,16 +146,16 @@ async function processPresent(
 async function followFiles(stack: DeployedStack, { fresh }: UploadPlan, flags: ProcessFlags): Promise<void> {
   const { clients, outputs } = stack;
   const display = followDisplay(process.stderr);
-  let looks: readonly RunProgress[] = [];
-  const onLook = (next: readonly RunProgress[]): void => {
-    looks = next;
-    display.look(next);
+  let latest: readonly RunProgress[] = [];
+  const onPoll = (next: readonly RunProgress[]): void => {
+    latest = next;
+    display.show(next);
   };
   const runs = await unlessInterrupted(
-    ({ signal }) => processFiles({ clients, ...outputs, files: fresh, onWait: display.wait, onLook, signal }),
+    ({ signal }) => processFiles({ clients, ...outputs, files: fresh, onWait: display.wait, onPoll, signal }),
     () => {
       const rest = 'What is in the bucket is processed without this command. To see it:';
-      return looks.length > 0 ? comeBack(looks, flags.stack) : [rest, `  ${commandText(['runs'], flags.stack)}`];
+      return latest.length > 0 ? comeBack(latest, flags.stack) : [rest, `  ${commandText(['runs'], flags.stack)}`];
     },
   );
   display.end();

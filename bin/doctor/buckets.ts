@@ -16,7 +16,7 @@ import { broken, type CheckContext, checked, type Found, ok, unknown, warning } 
 import { isInUse } from './stack.ts';
 
 /** S3 tells the region of a bucket even to those who may not look at it. @param ExpectedBucketOwner any other makes it 403 */
-async function look(s3: S3Client, Bucket: string, ExpectedBucketOwner?: string) {
+async function headBucket(s3: S3Client, Bucket: string, ExpectedBucketOwner?: string) {
   try {
     const { BucketRegion: region } = await s3.send(new HeadBucketCommand({ Bucket, ExpectedBucketOwner }));
     return { region, status: 200 };
@@ -40,7 +40,7 @@ interface Place {
 /** What is wrong with the existence, the region or the owner of a bucket. */
 async function placeFault({ s3, region: ours }: CheckContext, bucket: string, place: Place) {
   const { setting, why, remedy, owner, ownerRemedy } = place;
-  const { region = ours, status } = await look(s3, bucket);
+  const { region = ours, status } = await headBucket(s3, bucket);
   if (status === 404) return broken(`The bucket ${bucket} does not exist.`, `create it, or correct ${setting}`);
   if (region !== ours) {
     return broken(`The bucket ${bucket} is in ${region}, and the stack in ${ours}: ${why}.`, remedy);
@@ -49,7 +49,7 @@ async function placeFault({ s3, region: ours }: CheckContext, bucket: string, pl
     const repair = `needs s3:ListBucket; or correct ${setting} if the bucket belongs to another account`;
     return unknown(`S3 denies you the bucket ${bucket}.`, repair);
   }
-  const isForeign = (await look(s3, bucket, owner)).status === 403;
+  const isForeign = (await headBucket(s3, bucket, owner)).status === 403;
   return isForeign ? broken(`The bucket ${bucket} belongs to another account.`, ownerRemedy) : undefined;
 }
 

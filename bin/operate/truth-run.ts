@@ -23,7 +23,7 @@ import { statusOfRun } from './run-report.ts';
 type Clients = Pick<AwsClients, 's3' | 'sfn'>;
 type Part = Pick<TruthRunSummary, 'files' | 'noted'>;
 
-/** Looks at one run, again and again. */
+/** Polls one run. */
 export function truthWatcher(clients: Clients, workBucket: string, { name, arn }: { name: string; arn: string }) {
   const parts: Part[] = [];
   return async () => {
@@ -44,7 +44,7 @@ export function truthWatcher(clients: Clients, workBucket: string, { name, arn }
   };
 }
 
-export type TruthLook = Awaited<ReturnType<ReturnType<typeof truthWatcher>>>;
+export type TruthProgress = Awaited<ReturnType<ReturnType<typeof truthWatcher>>>;
 
 const describe = ({ sfn }: Pick<Clients, 'sfn'>, executionArn: string): Promise<DescribeExecutionCommandOutput> =>
   sfn.send(new DescribeExecutionCommand({ executionArn }));

@@ -121,8 +121,8 @@ async function processAll(environment: LocalEnvironment, deployed: DeployedEndpo
   for (const captures of deployed) {
     const { endpoint, files, outputs } = captures;
     const { captureBucket, stateMachineArn, workBucket } = outputs;
-    const { wait: onWait, look: onLook } = followDisplay(process.stderr, progress);
-    const common = { clients, captureBucket, workBucket, stateMachineArn, signal, onWait, onLook };
+    const { wait: onWait, show: onPoll } = followDisplay(process.stderr, progress);
+    const common = { clients, captureBucket, workBucket, stateMachineArn, signal, onWait, onPoll };
     const own = await (isBackfill(captures)
       ? runBackfill({ ...common, prefix: `${endpoint}/` })
       : processFiles({ ...common, files, startLimitMs: START_LIMIT_MS }));

@@ -6,7 +6,7 @@ import type { Shown } from './page-parts.ts';
 
 /** Three of them fit the page beside each other, and one fits a telephone. */
 const [WIDTH, HEIGHT] = [340, 180];
-const LOOKS = [
+const STYLES = [
   { color: BLUE, symbol: 'circle', type: 'solid' },
   { color: ORANGE, symbol: 'triangle', type: 'dashed' },
   { color: GREEN, symbol: 'rect', type: 'dotted' },
@@ -77,7 +77,7 @@ const lineOf = (text: string, color: string, position: string) => ({
 });
 
 function lineSeries({ name, values }: Curve, n: number): object {
-  const { color, symbol, type } = LOOKS[n % LOOKS.length] ?? {};
+  const { color, symbol, type } = STYLES[n % STYLES.length] ?? {};
   const [itemStyle, lineStyle] = [{ color }, { color, type, width: 2 }];
   return { type: 'line', name, data: values, symbol, symbolSize: 5, itemStyle, lineStyle, z: 3 };
 }
@@ -85,7 +85,7 @@ function lineSeries({ name, values }: Curve, n: number): object {
 /** Stripes tell bars apart without color. */
 function barsOf({ name, values }: Curve, n: number): object {
   const stripes = { symbol: 'rect', color: '#ffffff70', dashArrayX: [1, 0], dashArrayY: [2, 2 + n], rotation: n * 0.8 };
-  const itemStyle = { color: LOOKS[n % LOOKS.length]?.color, ...(n > 0 && { decal: stripes }) };
+  const itemStyle = { color: STYLES[n % STYLES.length]?.color, ...(n > 0 && { decal: stripes }) };
   return { type: 'bar', name, data: values, stack: 'all', itemStyle };
 }
 

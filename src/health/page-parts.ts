@@ -45,8 +45,8 @@ export function difference(of: Shown | undefined, words?: readonly [less: string
   if (low == null || high == null) return '–';
   const [less, more] = words ?? ['worse', 'better'];
   const said = high < 0 ? `▼ ${less}` : low > 0 ? `▲ ${more}` : '= no clear difference';
-  const look = words !== undefined || (low <= 0 && high >= 0) ? 'soft' : high < 0 ? 'bad' : 'good';
-  return `${measured(of, points)} <span class="${look}">${said}</span>`;
+  const className = words !== undefined || (low <= 0 && high >= 0) ? 'soft' : high < 0 ? 'bad' : 'good';
+  return `${measured(of, points)} <span class="${className}">${said}</span>`;
 }
 
 /** What a rate is called where the share that is good is shown. */

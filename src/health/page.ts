@@ -47,7 +47,7 @@ h3 { font-size: 14px; margin: 0; } .chart { max-width: 460px; } .chart p { margi
 @media print { body { max-width: none; padding: 0; } .chart, tr { break-inside: avoid; } .wide { overflow: visible; } }
 `;
 
-const LOOKS: Partial<Record<HealthState, string>> = { bad: 'bad', healthy: 'good' };
+const CLASSES: Partial<Record<HealthState, string>> = { bad: 'bad', healthy: 'good' };
 const [MISSED, MET] = ['<span class="bad">✗ missed</span>', '<span class="good">✓ met</span>'];
 
 /** Returns the page. */
@@ -64,13 +64,13 @@ export async function healthPage(page: PageFacts): Promise<string> {
   const body = [
     `<main><h1>${escapeHtml(endpoint)}</h1>`,
     `<p class="soft">${windowText(window)}. Written ${time(nowMs)}.</p>`,
-    `<p class="state ${LOOKS[state] ?? ''}">${SIGNS[state]} ${isolated(health.words)}</p>`,
+    `<p class="state ${CLASSES[state] ?? ''}">${SIGNS[state]} ${isolated(health.words)}</p>`,
     sheet(
       'Findings',
       `Of ${windowText(day)}, as inference-monitor status says it.`,
       ['state', 'finding', 'as of', 'next'],
       health.findings.map((one) => [
-        `<span class="time ${LOOKS[one.state] ?? ''}">${SIGNS[one.state]} ${one.state}</span>`,
+        `<span class="time ${CLASSES[one.state] ?? ''}">${SIGNS[one.state]} ${one.state}</span>`,
         isolated(one.message),
         `<span class="time">${time(one.asOf)}</span>`,
         one.command === undefined ? '' : `<code>${escapeHtml(one.command)}</code>`,

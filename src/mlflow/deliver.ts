@@ -25,9 +25,9 @@ export type Existing = ReadonlyMap<string, 'written' | 'alreadyThere'>;
 
 export interface Delivery<T extends { traceId: string }> {
   retry: RetryPolicy;
-  /** Work on traces that were absent when it began, before the last look: it may take long. */
+  /** Work on traces that were absent when it began, before the last check: it may take long. */
   before?(batch: readonly T[]): Promise<void>;
-  /** Does the work, which is the last look and `send`, when that may make a request at once. */
+  /** Does the work, which is the last check and `send`, when that may make a request at once. */
   limited<R>(work: () => Promise<R>): Promise<R>;
   /** Writes the whole batch or nothing. */
   send(batch: readonly T[]): Promise<void>;
@@ -91,14 +91,14 @@ export class Deliveries<T extends { traceId: string }> {
    */
   async #send(open: { batch: readonly T[] }, unknown: boolean): Promise<void> {
     const { before, limited, send } = this.#delivery;
-    const look = async (sent: boolean): Promise<boolean> => {
+    const check = async (sent: boolean): Promise<boolean> => {
       open.batch = await this.#absent(open.batch, sent);
       return open.batch.length > 0;
     };
-    if (before && (await look(unknown))) await before(open.batch);
+    if (before && (await check(unknown))) await before(open.batch);
     if (open.batch.length === 0) return;
     await limited(async () => {
-      if (await look(unknown && !before)) await send(open.batch);
+      if (await check(unknown && !before)) await send(open.batch);
     });
     this.#result.written.push(...open.batch.map(({ traceId }) => traceId));
   }

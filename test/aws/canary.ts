@@ -119,11 +119,11 @@ export class Canary {
   }
 
   /** @throws Error after the time limit, which names what did not happen */
-  async until<T>(what: string, limitMs: number, look: () => Promise<T | undefined>): Promise<T> {
+  async until<T>(what: string, limitMs: number, probe: () => Promise<T | undefined>): Promise<T> {
     const deadline = Date.now() + limitMs;
     for (;;) {
       this.signal.throwIfAborted();
-      const found = await look();
+      const found = await probe();
       if (found !== undefined) return found;
       if (Date.now() > deadline) throw new Error(`waited ${Math.round(limitMs / 1000)} s for ${what}`);
       await sleep(this.emulated ? POLL_MS / 4 : POLL_MS * 3, undefined, { signal: this.signal }).catch(() => {});

@@ -173,8 +173,8 @@ inBrowser('in a browser', () => {
       async () => (await row('By age', '60+'))['true positive rate']?.text,
       /^\d\d\.\d%/,
     ],
-  ])('%s', async (_, look, answer) => {
-    expect(await look()).toMatch(answer);
+  ])('%s', async (_, find, answer) => {
+    expect(await find()).toMatch(answer);
   });
 
   test('every figure is that of rates --json and ground-truth --json', async () => {

@@ -32,7 +32,7 @@ let endpoint: StandInEndpoint;
 beforeAll(async () => {
   rmSync(statePath(PREFIX), { force: true });
   endpoint = await startStandInEndpoint();
-  // The wait for a batch job is a minute between two looks.
+  // The wait for a batch job is a minute between two polls.
   environment = await startEnvironment({ awsEnv: { SFN_WAIT_SCALE: '0.01' } });
   await environment.mlflow;
   const { cloudFormation } = environment.clients;

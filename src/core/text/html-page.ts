@@ -59,15 +59,15 @@ export interface Column<T> {
 }
 
 /** @param look `cards`: a narrow screen shows each row as a card, its cells below each other with their names */
-export function table<T>(columns: readonly Column<T>[], rows: readonly T[], look?: 'cards'): string {
+export function table<T>(columns: readonly Column<T>[], rows: readonly T[], layout?: 'cards'): string {
   const kind = (column: Column<T>): string => (column.numeric ? ' class="n"' : '');
-  const name = (column: Column<T>): string => (look === undefined ? '' : ` data-name="${escapeHtml(column.name)}"`);
+  const name = (column: Column<T>): string => (layout === undefined ? '' : ` data-name="${escapeHtml(column.name)}"`);
   const head = columns.map((column) => `<th${kind(column)}>${escapeHtml(column.name)}</th>`).join('');
   const body = rows.map(
     (row) =>
       `<tr>${columns.map((column) => `<td${kind(column)}${name(column)}>${column.cell(row)}</td>`).join('')}</tr>`,
   );
-  return `<div class="wide"${look === undefined ? ' tabindex="0"' : ''}><table${look === undefined ? '' : ' class="cards"'}><thead><tr>${head}</tr></thead><tbody>${body.join('\n')}</tbody></table></div>`;
+  return `<div class="wide"${layout === undefined ? ' tabindex="0"' : ''}><table${layout === undefined ? '' : ' class="cards"'}><thead><tr>${head}</tr></thead><tbody>${body.join('\n')}</tbody></table></div>`;
 }
 
 /** Tiles with large values. Those without a value are left out. */
@@ -87,8 +87,8 @@ export const tableSection = <T>(
   columns: readonly Column<T>[],
   rows: readonly T[],
   note = '',
-  look?: 'cards',
-): string => (rows.length === 0 ? '' : section(title, table(columns, rows, look), note));
+  layout?: 'cards',
+): string => (rows.length === 0 ? '' : section(title, table(columns, rows, layout), note));
 
 export const folded = (summary: string, text: string): string =>
   text === '' ? '' : `<details><summary>${escapeHtml(summary)}</summary><pre>${escapeHtml(text)}</pre></details>`;

@@ -81,11 +81,11 @@ export class KindFacts {
   }
 
   decide({ kind, positive }: GroundTruthSettings): FoundKind {
-    const found = kind === undefined ? this.#look(classOf(positive)) : { kind, why: 'GROUND_TRUTH says so' };
+    const found = kind === undefined ? this.#decide(classOf(positive)) : { kind, why: 'GROUND_TRUTH says so' };
     return { ...found, probabilities: found.kind === 'classes' ? this.#probabilities(classOf(positive)) : undefined };
   }
 
-  #look(positive: string): { kind: Kind; why: string } {
+  #decide(positive: string): { kind: Kind; why: string } {
     const { size } = this.#labels;
     const different = `${size > MAX_NUMBERED_CLASSES ? `more than ${MAX_NUMBERED_CLASSES}` : size} different`;
     if (this.#texts > this.rows / 2) return { kind: 'texts', why: 'the replies are texts' };

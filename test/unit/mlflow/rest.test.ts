@@ -269,9 +269,9 @@ describe('experiments', () => {
   const missing = reply(404, { error_code: 'RESOURCE_DOES_NOT_EXIST', message: 'no' });
 
   test('finds an experiment that another client creates at the same time', async () => {
-    let looks = 0;
+    let reads = 0;
     server.fault(({ path }) => {
-      if (path.includes('get-by-name')) return looks++ === 0 ? missing : reply(200, experiment('active'));
+      if (path.includes('get-by-name')) return reads++ === 0 ? missing : reply(200, experiment('active'));
       return reply(400, { error_code: 'RESOURCE_ALREADY_EXISTS', message: 'taken' });
     });
     await expect(connect().resolveExperiment('e')).resolves.toMatchObject({ id: '7' });
