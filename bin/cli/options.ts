@@ -101,8 +101,8 @@ export const command =
       .addHelpText('after', ({ error }) => helpText(help, columnsOf(error ? process.stderr : process.stdout)));
   };
 
-/** The words of an option, by its flag: `--dry-run` of `dryRun`. */
-const wordsOf = (flag: string): string => `--${flag.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+/** The text of an option, by its flag: `--dry-run` of `dryRun`. */
+const flagText = (flag: string): string => `--${flag.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 
 const isGiven = (value: unknown): boolean =>
   Array.isArray(value) ? value.length > 0 : value !== undefined && value !== false;
@@ -116,10 +116,10 @@ const isGiven = (value: unknown): boolean =>
 export function refuseUseless<F extends object>(flags: F, needs: Partial<Record<keyof F, readonly (keyof F)[]>>): void {
   for (const [flag, others] of Object.entries(needs) as [keyof F, readonly (keyof F)[]][]) {
     if (!isGiven(flags[flag]) || others.some((one) => isGiven(flags[one]))) continue;
-    const needed = others.map((one) => wordsOf(String(one))).join(' or ');
-    const word = wordsOf(String(flag));
-    const facts = { got: word, expected: `${word} with ${needed}` };
-    throw new PermanentError('OptionsContradict', `${word} has no effect without ${needed}`, facts);
+    const needed = others.map((one) => flagText(String(one))).join(' or ');
+    const text = flagText(String(flag));
+    const facts = { got: text, expected: `${text} with ${needed}` };
+    throw new PermanentError('OptionsContradict', `${text} has no effect without ${needed}`, facts);
   }
 }
 

@@ -21,7 +21,7 @@ export function runAsJson({ report, next, links, expectedSeconds }: RunPage) {
     status,
     startedAt: startedAt ?? null,
     endedAt: endedAt ?? null,
-    /** In words. */
+    /** As text. */
     asked,
     error: error ?? null,
     /** Whether the run has written its summary. If not, the figures are those of the receipts so far. */

@@ -162,13 +162,13 @@ interface Hint {
 }
 
 /** Formats a command to copy. @param stack `--stack` of the command at hand */
-export const commandText = (words: readonly string[], stack?: string): string =>
-  ['inference-monitor', ...words, ...(stack === undefined ? [] : ['--stack', stack])].map(shellWord).join(' ');
+export const commandText = (args: readonly string[], stack?: string): string =>
+  ['inference-monitor', ...args, ...(stack === undefined ? [] : ['--stack', stack])].map(shellWord).join(' ');
 
 /** Returns the commands that a person may want after a run. */
 export function nextSteps(report: HintedRun, stack?: string): Hint[] {
   const { run, status, summary } = report;
-  const hint = (why: string, ...words: string[]): Hint => ({ why, command: commandText(words, stack) });
+  const hint = (why: string, ...args: string[]): Hint => ({ why, command: commandText(args, stack) });
   if (status === 'running') return [hint('follow it', 'show', run, '--follow'), hint('stop it', 'stop', run)];
   const { lines, verdicts, failedFiles } = summary ?? {};
   const failed = (lines?.lost ?? 0) + (verdicts?.failed ?? 0) + (failedFiles?.count ?? 0);

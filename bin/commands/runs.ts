@@ -52,7 +52,7 @@ function asJson(one: ListedRun | ListedReplay) {
     status: one.status,
     startedAt: one.startedAt,
     endedAt: one.endedAt ?? null,
-    /** In words. */
+    /** As text. */
     asked: one.asked,
     /** `null`: the run has not written a summary. */
     figures: summary

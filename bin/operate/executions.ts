@@ -1,5 +1,5 @@
 /**
- * Starts executions of a stack's state machines, says in words what they were asked to do, and finds the one that a
+ * Starts executions of a stack's state machines, says as text what they were asked to do, and finds the one that a
  * person means.
  */
 
@@ -52,8 +52,8 @@ export async function startNamed(
   }
 }
 
-/** Options whose values are part of the words, in their order. */
-const OPTIONS: readonly [name: string, words: (value: unknown) => string | undefined][] = [
+/** Options whose values are part of the text, in their order. */
+const OPTIONS: readonly [name: string, text: (value: unknown) => string | undefined][] = [
   ['dryRun', (value) => (value ? 'dry run' : undefined)],
   ['evaluate', (value) => (value === false ? 'no evaluation' : undefined)],
   ['reevaluate', (value) => (value ? 'judged again' : undefined)],
@@ -67,10 +67,10 @@ const OPTIONS: readonly [name: string, words: (value: unknown) => string | undef
  *
  * @param count of the files, if it is known
  */
-export function inputWords(raw: unknown, count?: number): string {
+export function inputText(raw: unknown, count?: number): string {
   const input = (typeof raw === 'object' && raw !== null ? raw : {}) as Record<string, unknown>;
-  const options = OPTIONS.map(([name, words]) => (input[name] === undefined ? undefined : words(input[name])));
-  return [capturesOf(input, count), ...options.filter((words) => words !== undefined)].join(', ');
+  const options = OPTIONS.map(([name, text]) => (input[name] === undefined ? undefined : text(input[name])));
+  return [capturesOf(input, count), ...options.filter((text) => text !== undefined)].join(', ');
 }
 
 function capturesOf(input: Record<string, unknown>, count: number | undefined): string {

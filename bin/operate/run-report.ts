@@ -15,7 +15,7 @@ import type { AwsClients } from './aws-clients.ts';
 import {
   type FoundExecution,
   findExecution,
-  inputWords,
+  inputText,
   type ListedExecutions,
   listedExecutions,
   type StateMachines,
@@ -84,8 +84,8 @@ export async function readRunReport(clients: Pick<AwsClients, 's3'>, workBucket:
     startedAt: startDate?.toISOString() ?? summary?.startedAt,
     endedAt: stopDate?.toISOString() ?? written?.endedAt,
     error: error === undefined ? undefined : { name: error, message: cause ?? '' },
-    /** In words. */
-    asked: inputWords(asked, summary?.objects),
+    /** As text. */
+    asked: inputText(asked, summary?.objects),
     input: asked,
     /** Absent if nothing of the run is in the work bucket any more. */
     summary,
@@ -171,7 +171,7 @@ export const listRuns = (clients: Clients, stateMachineArn: string, workBucket: 
     // The summary of a run that planned nothing has none.
     const asked = summary?.input ?? (await inputOf(clients, facts.arn));
     // Without a summary if the run has not written one.
-    return { ...facts, asked: inputWords(asked, summary?.objects), summary };
+    return { ...facts, asked: inputText(asked, summary?.objects), summary };
   });
 
 /** Lists the cloud replays of the last 90 days, the newest first. */

@@ -85,7 +85,7 @@ function knownOf(facts: HealthFacts) {
   const { cells, window, active, objectives, nowMs, stack } = facts;
   const flags = stack === undefined ? [] : ['--stack', stack];
   /** Returns a command to copy. */
-  const command = (...words: string[]): string => ['inference-monitor', ...words, ...flags].map(shellWord).join(' ');
+  const command = (...texts: string[]): string => ['inference-monitor', ...texts, ...flags].map(shellWord).join(' ');
   return {
     ...facts,
     ...figuresOf(facts),
@@ -93,8 +93,8 @@ function knownOf(facts: HealthFacts) {
     now: new Date(nowMs).toISOString(),
     command,
     /** The same for the window, which ends now. */
-    since: (...words: string[]) =>
-      command(...words, '--from', `${new Date(window.fromMs).toISOString().slice(0, 16)}Z`),
+    since: (...texts: string[]) =>
+      command(...texts, '--from', `${new Date(window.fromMs).toISOString().slice(0, 16)}Z`),
     /** The command that lists runs. Of a run, it is known which. */
     whichRuns: facts.isOfRun ? undefined : command('runs'),
     /** Scorers that an objective for all variants watches have no other finding. */
@@ -254,9 +254,9 @@ export function healthOf(facts: HealthFacts): Health {
   const state = findings[0]?.state ?? 'too little to tell';
   // What is bad comes first, and then what needs a look, in one line.
   const reasons = findings.filter((one) => one.state === state || (state === 'bad' && one.state === 'needs a look'));
-  const words = reasons.slice(0, MAX_REASONS).map(({ message }) => message);
-  if (reasons.length > words.length) words.push(`${reasons.length - words.length} more`);
-  return { state, words: `${state}: ${words.join('; ')}`, findings };
+  const texts = reasons.slice(0, MAX_REASONS).map(({ message }) => message);
+  if (reasons.length > texts.length) texts.push(`${reasons.length - texts.length} more`);
+  return { state, words: `${state}: ${texts.join('; ')}`, findings };
 }
 
 /** The most frequent of some counts, in brackets. */

@@ -39,13 +39,13 @@ export function measured(of: Shown | null | undefined, text = percent): string {
   return figure(value, text(value)) + (ends && ` <span class="soft">(${ends})</span>`);
 }
 
-/** A difference in points, and whether its interval excludes 0, by a sign and in words. */
-export function difference(of: Shown | undefined, words?: readonly [less: string, more: string]): string {
+/** A difference in points, and whether its interval excludes 0, by a sign and as text. */
+export function difference(of: Shown | undefined, names?: readonly [less: string, more: string]): string {
   const { low, high } = of ?? {};
   if (low == null || high == null) return '–';
-  const [less, more] = words ?? ['worse', 'better'];
+  const [less, more] = names ?? ['worse', 'better'];
   const said = high < 0 ? `▼ ${less}` : low > 0 ? `▲ ${more}` : '= no clear difference';
-  const className = words !== undefined || (low <= 0 && high >= 0) ? 'soft' : high < 0 ? 'bad' : 'good';
+  const className = names !== undefined || (low <= 0 && high >= 0) ? 'soft' : high < 0 ? 'bad' : 'good';
   return `${measured(of, points)} <span class="${className}">${said}</span>`;
 }
 

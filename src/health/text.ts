@@ -18,7 +18,7 @@ const COLORS: Partial<Record<HealthState, 'red' | 'green'>> = { bad: 'red', heal
 const asOfText = (asOf: string, nowMs: number): string =>
   asOf.slice(asOf.slice(0, 10) === new Date(nowMs).toISOString().slice(0, 10) ? 11 : 0, 16).replace('T', ' ');
 
-/** The state in words, and why. */
+/** The state as text, and why. */
 export const stateLines = ({ state, words }: Pick<Health, 'state' | 'words'>, width: number, style: Style): string[] =>
   wrapped(`${SIGNS[state]} ${singleLine(words)}`, width).map((line) =>
     style('bold', COLORS[state] === undefined ? line : style(COLORS[state], line)),

@@ -59,9 +59,9 @@ function rate({ cases, failed }: Span): string {
   return `${percent(found.value)} of ${cases} captures (95% interval ${percent(found.low)} to ${percent(found.high)})`;
 }
 
-/** Foreign text, such as a variant's name in a key or the judge's words, without what a chat would take for a command. */
+/** Foreign text, such as a variant's name in a key or a rationale, without what a chat would take for a command. */
 const harmless = (text: string): string =>
-  // Words that were cut may end in half a character, which is no JSON for others.
+  // Text that was cut may end in half a character, which is no JSON for others.
   singleLine(text.toWellFormed())
     .replaceAll(/[<>@*_~`[\]()#|\\]|:\/\//g, ' ')
     // Mail and chats make a link of every `name.domain`.

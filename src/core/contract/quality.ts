@@ -99,6 +99,6 @@ export interface ObservedFailure {
   exchange?: string;
   /** How many captures with this digest failed, as far as they were kept; absent instead of 1. */
   count?: number;
-  /** The judge's words, cut; only with `ALARM_QUOTES`. */
+  /** The rationale, cut; only with `ALARM_QUOTES`. */
   said?: string;
 }

@@ -64,7 +64,7 @@ export class HourFile {
 }
 
 /** The formats of tabular endpoints. */
-const WITHOUT_WORDS: ReadonlySet<CaptureFormat> = new Set(['tabular-csv', 'tabular-json', 'jsonlines', 'json']);
+const WITHOUT_TEXT: ReadonlySet<CaptureFormat> = new Set(['tabular-csv', 'tabular-json', 'jsonlines', 'json']);
 
 function predictionCounts(rows: readonly PredictionRow[], { kind }: GroundTruthSettings): QualityCell['predictions'] {
   const cell: QualityCell = {};
@@ -100,11 +100,11 @@ export class PredictionIndex {
   /**
    * Adds what a label could be compared with. A capture that this fails for has a trace nevertheless.
    *
-   * @returns the predictions of a capture without words, as the counts have them
+   * @returns the predictions of a capture without text, as the counts have them
    */
   add(capture: Capture, traceId: string, place: LinePlace): QualityCell['predictions'] | undefined {
     const { GROUND_TRUTH: settings, SAGEMAKER_ENDPOINT_NAME: endpointName } = this.#environment;
-    const isCounted = WITHOUT_WORDS.has(capture.format);
+    const isCounted = WITHOUT_TEXT.has(capture.format);
     if (settings.days === 0 && (!isCounted || capture.isApart)) return undefined;
     const rowsOf = () => predictionRows(capture, traceId, { key: place.key, endpointName }, settings);
     try {

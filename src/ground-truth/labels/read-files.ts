@@ -18,7 +18,7 @@ const SHOWN_NAMES = 10;
 /** Errors of one file. The other files are still read. */
 const OF_THE_FILE = ['NoIdColumn', 'NoLabelColumn', 'NotJsonLines', 'NotUtf8', 'NotGzip', 'LabelFileTooLarge'];
 const MISSING = { name: 'LabelFileMissing', message: 'The label file was deleted before it was read' };
-/** What the storage says of a file in the words for captures. */
+/** What the storage says of a file as it does of captures. */
 const SAID_OF_CAPTURES: Record<string, LabelFileReport['error']> = {
   CaptureChanged: {
     name: 'LabelFileChanged',

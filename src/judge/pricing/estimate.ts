@@ -199,5 +199,5 @@ export function expectedCalls(
   return asked === fewer ? some : addSpend(some, again(fewer + 1), share * (asked - fewer));
 }
 
-/** What fails has words. */
+/** What fails has a rationale. */
 const withRationale = memoByScorer((scorer) => ({ ...scorer, isTerse: false }));

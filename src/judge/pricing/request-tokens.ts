@@ -22,13 +22,13 @@ const TOKENS_AROUND = 100;
 /** The average share of the bound that an answer takes. */
 const LIKELY_SHARE = 0.6;
 
-/** The share of the verdicts that is assumed to fail, and so to need words or a second model. */
+/** The share of the verdicts that is assumed to fail, and so to need a rationale or a second model. */
 export const FAILING_SHARE = 0.1;
 
 /** Returns the bound on the answer to this number of scorers, in tokens. */
 export const answerTokens = (scorers: number): number => TOKENS_AROUND + TOKENS_PER_SCORER * scorers;
 
-/** Words around the record in the user turn. */
+/** The text around the record in the user turn. */
 const TOKENS_AROUND_RECORD = 40;
 
 /** The likely length of the answer, in tokens. A terse question takes its name and a word, unless it fails. */
@@ -40,8 +40,8 @@ const likelyTokens = memoByScorers((scorers): number => {
   const bare = scorers.filter(({ isTerse }) => isTerse).map(({ name }) => [name, 'yes']);
   const bareShare = scorers.some(({ asksIfSure }) => asksIfSure) ? 1 : 1 - FAILING_SHARE;
   const bareTokens = bare.length === 0 ? 0 : estimateTokens(JSON.stringify(Object.fromEntries(bare))) * bareShare;
-  const words = (answerTokens(scorers.length) * LIKELY_SHARE * withRationale) / Math.max(1, scorers.length);
-  return Math.round(words + bareTokens);
+  const rationaleTokens = (answerTokens(scorers.length) * LIKELY_SHARE * withRationale) / Math.max(1, scorers.length);
+  return Math.round(rationaleTokens + bareTokens);
 });
 
 export interface AskSize {

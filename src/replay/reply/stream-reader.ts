@@ -22,7 +22,7 @@ export class StreamReader implements BodyReader {
   usage: Usage | undefined;
   /** When the first piece that is not reasoning arrived. NaN before that. */
   firstOutputAt = Number.NaN;
-  /** Why the stream is broken, in words. */
+  /** Why the stream is broken, as text. */
   problem: string | undefined;
   readonly #framing: StreamFraming;
   readonly #read = noEvents();
