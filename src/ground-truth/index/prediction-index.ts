@@ -80,7 +80,7 @@ function predictionCounts(rows: readonly PredictionRow[], { kind }: GroundTruthS
   return cell.predictions;
 }
 
-/** A capture may claim any time. Those of further hours are kept in the hour of their file. */
+/** A capture may name any time. Those of further hours are kept in the hour of their file. */
 const MAX_HOURS = 24;
 const WRITES_AT_ONCE = 8;
 
@@ -121,9 +121,9 @@ export class PredictionIndex {
   }
 
   #fileOf(capture: Capture, place: LinePlace): HourFile {
-    const claimed = Math.floor(capture.inferenceTimeMs / HOUR_MS);
-    const hasRoom = this.#hours.has(claimed) || this.#hours.size < MAX_HOURS;
-    const hour = hasRoom ? claimed : Math.floor((capturePathOf(place.key).hourMs ?? place.objectTimeMs) / HOUR_MS);
+    const own = Math.floor(capture.inferenceTimeMs / HOUR_MS);
+    const hasRoom = this.#hours.has(own) || this.#hours.size < MAX_HOURS;
+    const hour = hasRoom ? own : Math.floor((capturePathOf(place.key).hourMs ?? place.objectTimeMs) / HOUR_MS);
     const file = this.#hours.get(hour) ?? new HourFile();
     this.#hours.set(hour, file);
     return file;

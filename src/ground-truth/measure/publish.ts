@@ -56,7 +56,7 @@ export async function measureLabels(cursor: string | null, deps: StepDependencie
 
 /**
  * Returns the hours with new labels, in order: those that were written since the run began, and those that wait to be noted, for
- * example since an earlier run was killed. Inferences that claim to be of the future are not among them.
+ * example since an earlier run was killed. Inferences that are dated in the future are not among them.
  */
 async function changedHours({ storage, environment, run }: StepDependencies): Promise<string[]> {
   const bucket = environment.WORK_BUCKET;
