@@ -64,7 +64,7 @@ export async function reportRuns(
 export const reportOf = async (stack: DeployedStack, run: string): Promise<RunReport> =>
   readRunReport(stack.clients, stack.outputs.workBucket, await monitoringRun(stack, run));
 
-/** Earlier runs whose pace tells how long one takes. */
+/** Earlier runs whose speed tells how long one takes. */
 const MAX_EARLIER = 20;
 
 /** Prints reports as text or JSON. */

@@ -7,7 +7,7 @@ import { joinFitting, shareBar, startProgress } from './progress.ts';
 
 /** Shows what is followed on a stream. */
 export function followDisplay(output: NodeJS.WriteStream, progress = startProgress(output)) {
-  const pace = followPace();
+  const speed = followSpeed();
   const isTerminal = output.isTTY === true;
   const log = (line: string): void => {
     const width = isTerminal ? columnsOf(output) : Number.POSITIVE_INFINITY;
@@ -19,14 +19,14 @@ export function followDisplay(output: NodeJS.WriteStream, progress = startProgre
     show(runs: readonly RunProgress[]) {
       for (const { name, news } of runs) for (const line of news) log(runs.length > 1 ? `${name}: ${line}` : line);
       const width = isTerminal ? columnsOf(output) - 1 : undefined;
-      progress.show(progressText(runs, pace(runs, Date.now()), Date.now(), width));
+      progress.show(progressText(runs, speed(runs, Date.now()), Date.now(), width));
     },
     end: () => progress.end(),
   };
 }
 
 /** Tells lines a second since the first ones were done: the time before them was the functions' start. */
-export function followPace() {
+export function followSpeed() {
   let base: { atMs: number; lines: number } | undefined;
   return (runs: readonly RunProgress[], nowMs: number): number | undefined => {
     const lines = sum(runs, (run) => run.lines);

@@ -51,7 +51,7 @@ const figuresOf = (summary: RunSummary, expectedSeconds: number | undefined) => 
   reasons: summary.reasons,
   judge: summary.spend,
   estimate: summary.estimate ?? null,
-  /** Of a dry run, by the pace of earlier runs. */
+  /** Of a dry run, by the speed of earlier runs. */
   expectedSeconds: expectedSeconds ?? null,
   /** The first of them. */
   failedChunks: summary.failedChunks,

@@ -93,7 +93,7 @@ async function makeDataset(flags: DatasetFlags, opened: OpenedMlflow) {
       experimentId: experiment.id,
       maxLineBytes: settings.MAX_LINE_BYTES,
       onFile: (done, total) => progress(`${done} of ${total} capture files read`),
-      take: async (raw, one) => {
+      consume: async (raw, one) => {
         await write(raw.bytes);
         const record = datasetId === undefined ? undefined : datasetRecord(raw, one, options);
         if (record !== undefined) waiting.push(record);

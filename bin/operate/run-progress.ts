@@ -42,7 +42,7 @@ export function runWatcher(
   const told = new Set<string>();
   let plan: PlanReceipt | undefined;
 
-  function take(receipt: Receipt): void {
+  function add(receipt: Receipt): void {
     const state = emptyChunkState();
     foldReceipt(state, receipt);
     builder.addSpend(state);
@@ -60,7 +60,7 @@ export function runWatcher(
     for (const one of plans) builder.addPlan(one);
     plan = plans.at(-1) ?? plan;
     const receipts = await newReceipts((chunk) => whole.has(chunk));
-    for (const receipt of receipts) take(receipt);
+    for (const receipt of receipts) add(receipt);
     const { lines, chunks, spend, estimate } = builder.sums();
     const { status = 'RUNNING', startDate, error, cause, output } = execution;
     return {
@@ -214,8 +214,8 @@ export const hasEnded = ({ status }: Pick<PollResult, 'status'>): boolean =>
 // --------------------------------------------------------------------------------------------------- expected time
 
 /**
- * Returns the seconds that a run would take at the pace of the longest of the earlier runs, since short ones are mostly start; the
- * pace of what takes long: calls of the judge, or lines if the judge is not asked.
+ * Returns the seconds that a run would take at the speed of the longest of the earlier runs, since short ones are mostly start; the
+ * speed of what takes long: calls of the judge, or lines if the judge is not asked.
  *
  * @param earlier summaries of runs of the stack
  * @returns `undefined` if no earlier run tells

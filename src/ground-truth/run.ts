@@ -45,7 +45,7 @@ export interface TruthSteps {
 export interface TruthRunDependencies extends StepDependencies {
   steps: TruthSteps;
   /** Its owner is the run. Absent without a table, as in a test. */
-  lock?: Pick<Lock, 'take' | 'release'> | undefined;
+  lock?: Pick<Lock, 'acquire' | 'release'> | undefined;
 }
 
 /** What an invocation did. */
@@ -109,7 +109,7 @@ async function doStep(
     return after(read);
   }
   if (step === 'join' || step === 'measure') return after(await steps[step](cursor, deps));
-  const other = await deps.lock?.take(NOTES, deps.remainingMs());
+  const other = await deps.lock?.acquire(NOTES, deps.remainingMs());
   if (other !== undefined) {
     part.notedBy = other.owner;
     return after({ cursor: null });

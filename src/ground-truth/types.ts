@@ -25,7 +25,7 @@ export interface StepDependencies {
   scorers: readonly LabelScorer[];
   /** Milliseconds until the function is killed. */
   remainingMs(): number;
-  /** The client keeps to the pace that all functions of the stack share. */
+  /** The client keeps to the rate limit that all functions of the stack share. */
   mlflow(): Promise<MlflowClient>;
 }
 

@@ -116,7 +116,7 @@ async function findRequests(
     const { judge } = pendingVerdicts(traceId, view, trace, scorers, options, run);
     const question = judge.length === 0 ? undefined : digestOf(capture, deps);
     if (question === undefined || requests.has(question)) continue;
-    const kept = await answers.takeForJob(question, traceId, (job) => isAnswered(question, job));
+    const kept = await answers.acquireForJob(question, traceId, (job) => isAnswered(question, job));
     if (kept === 'claimed') continue;
     const known = new Set(knownVerdicts(kept, { run, traceId }, judge).map(({ scorer }) => scorer));
     const open = judge.filter(({ name }) => !known.has(name));

@@ -151,7 +151,7 @@ export class CaptureAssessor {
     const about = { run: this.#run, traceId };
     const knownOf = (kept: Kept): Verdict[] => knownVerdicts(kept, about, pending.judge);
     const isEnough = (so: Kept): boolean => knownOf(so).length === pending.judge.length;
-    const kept = await this.#answers.take(question, isEnough, signal);
+    const kept = await this.#answers.acquire(question, isEnough, signal);
     const known = knownOf(kept);
     const open = pending.judge.filter(({ name }) => !known.some(({ scorer }) => scorer === name));
     if (open.length === 0) return { verdicts: known, held: 0 };

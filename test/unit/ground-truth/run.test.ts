@@ -188,18 +188,18 @@ describe('the lock to note', () => {
       return { cursor: null, noted: 1, notNoted: {} };
     };
     expect(await invoke({}, 'first')).toMatchObject({ more: true, state: { step: 'note', cursor: null, part: 1 } });
-    expect(await lockOf('other').take(NOTES)).toBeUndefined();
+    expect(await lockOf('other').acquire(NOTES)).toBeUndefined();
   });
 
   it('is held for as long as the function can run, and free after a failure', async () => {
     steps.note = async () => {
-      const untilMs = (await lockOf('other').take(NOTES))?.untilMs ?? 0;
+      const untilMs = (await lockOf('other').acquire(NOTES))?.untilMs ?? 0;
       expect(untilMs).toBeGreaterThan(Date.now() + LAMBDA_MS - 10_000);
       expect(untilMs).toBeLessThanOrEqual(Date.now() + LAMBDA_MS);
       throw new Error('down');
     };
     await expect(invoke({}, 'failed')).rejects.toThrow('down');
-    expect(await lockOf('other').take(NOTES)).toBeUndefined();
+    expect(await lockOf('other').acquire(NOTES)).toBeUndefined();
   });
 });
 

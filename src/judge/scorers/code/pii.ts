@@ -108,7 +108,7 @@ export function findPii(whole: string): Finding[] {
   const found = new Map<string, Finding>();
   let text = whole.slice(0, MAX_CHARS);
   // A match is hidden from the next patterns: the digits of an IBAN are not a telephone number.
-  const take = (pattern: RegExp, read: (match: RegExpMatchArray) => Finding | undefined) => {
+  const search = (pattern: RegExp, read: (match: RegExpMatchArray) => Finding | undefined) => {
     text = text.replace(pattern, (...parts) => {
       const groups = parts.slice(
         0,
@@ -121,16 +121,16 @@ export function findPii(whole: string): Finding[] {
     });
   };
 
-  take(EMAIL, ([match]) => ({
+  search(EMAIL, ([match]) => ({
     kind: 'e-mail address',
     match: (match as string).toLowerCase(),
     masked: `***@***${(match as string).slice((match as string).lastIndexOf('.'))}`,
   }));
-  take(IBAN, ([match]) => {
+  search(IBAN, ([match]) => {
     const iban = ibanIn(match as string)?.replaceAll(' ', '');
     return iban === undefined ? undefined : { kind: 'IBAN', match: iban, masked: `${iban.slice(0, 2)}***` };
   });
-  take(CARD, ([match]) => {
+  search(CARD, ([match]) => {
     const digits = digitsOf(match as string);
     if (!CARD_ISSUERS.test(digits) || !passesLuhn(digits)) return undefined;
     return { kind: 'card number', match: digits, masked: `***${digits.slice(-4)}` };
@@ -140,16 +140,16 @@ export function findPii(whole: string): Finding[] {
     match: digitsOf(match),
     masked: '***-**-****',
   });
-  take(SSN, ([match]) => ssn(match as string));
-  take(SSN_NAMED, ([, number]) => ssn(number as string));
+  search(SSN, ([match]) => ssn(match as string));
+  search(SSN_NAMED, ([, number]) => ssn(number as string));
   const phone = (digits: string): Finding | undefined =>
     /^(\d)\1+$/.test(digits) ? undefined : { kind: 'phone number', match: digits, masked: `***${digits.slice(-2)}` };
-  take(PHONE_INTERNATIONAL, ([match]) => {
+  search(PHONE_INTERNATIONAL, ([match]) => {
     const digits = digitsOf(match as string).replace(/^00/, '');
     return isInternational(digits) ? phone(digits) : undefined;
   });
-  take(PHONE_NORTH_AMERICAN, ([match]) => phone(digitsOf(match as string)));
-  take(PHONE_NAMED, ([, number]) => (DATE.test(number as string) ? undefined : phone(digitsOf(number as string))));
+  search(PHONE_NORTH_AMERICAN, ([match]) => phone(digitsOf(match as string)));
+  search(PHONE_NAMED, ([, number]) => (DATE.test(number as string) ? undefined : phone(digitsOf(number as string))));
   return [...found.values()];
 }
 

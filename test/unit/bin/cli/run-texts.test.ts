@@ -1,5 +1,5 @@
 /** The texts of the commands about runs, in pipes and on terminals of several widths. */
-import { followPace, progressText } from '../../../../bin/cli/follow-display.ts';
+import { followSpeed, progressText } from '../../../../bin/cli/follow-display.ts';
 import { nextSteps, type RunPage, runsText } from '../../../../bin/cli/run-text.ts';
 import { inputText } from '../../../../bin/operate/executions.ts';
 import { expectedSeconds, type RunProgress } from '../../../../bin/operate/run-progress.ts';
@@ -50,7 +50,7 @@ describe('progressText', () => {
   });
 
   test('a pace is measured from the first lines that were done', () => {
-    const pace = followPace();
+    const pace = followSpeed();
     expect(pace([progress({ lines: 0 })], 0)).toBeUndefined();
     expect(pace([progress({ lines: 100 })], 50_000)).toBeUndefined();
     expect(pace([progress({ lines: 300 })], 60_000)).toBe(20);
