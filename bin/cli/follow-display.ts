@@ -11,7 +11,7 @@ export function followDisplay(output: NodeJS.WriteStream, progress = startProgre
   const isTerminal = output.isTTY === true;
   const log = (line: string): void => {
     const width = isTerminal ? columnsOf(output) : Number.POSITIVE_INFINITY;
-    for (const part of wrapped(singleLine(line), width)) progress.log(part);
+    for (const row of wrapped(singleLine(line), width)) progress.log(row);
   };
   return {
     /** Shows that nothing has begun yet. */

@@ -21,7 +21,7 @@ interface Gives<Flag> {
   readonly gives?: Flag;
 }
 type Declared<Flag> = Option & Gives<Flag>;
-type Part = Option | Argument;
+type Parameter = Option | Argument;
 
 /** Of an option that may be repeated, with what is there. */
 type Parse<V> = (text: string, before: V | undefined) => V;
@@ -83,15 +83,20 @@ export const argument = <const F extends `<${string}>` | `[${string}]`>(
 ): Argument & Gives<ArgumentOf<F>> => new Argument(name, text);
 
 /** Keeps the types of the single options. */
-export const options = <O extends readonly Part[]>(...all: O): O => all;
+export const options = <O extends readonly Parameter[]>(...all: O): O => all;
 
 type Taking<O> = O extends Gives<infer Flag> ? (flag: Flag) => void : never;
 /** The flags of a command, by its options and arguments. */
-export type FlagsOf<O extends readonly Part[]> = Taking<O[number]> extends (flag: infer All) => void ? All : never;
+export type FlagsOf<O extends readonly Parameter[]> = Taking<O[number]> extends (flag: infer All) => void ? All : never;
 
 /** Declares a command. @param help paragraphs, and examples */
 export const command =
-  <const O extends readonly Part[]>(name: string, all: O, help: string, run: (flags: FlagsOf<O>) => Promise<void>) =>
+  <const O extends readonly Parameter[]>(
+    name: string,
+    all: O,
+    help: string,
+    run: (flags: FlagsOf<O>) => Promise<void>,
+  ) =>
   (): Command => {
     const made = new Command(name);
     for (const each of all) each instanceof Option ? made.addOption(each) : made.addArgument(each);
@@ -127,10 +132,14 @@ export function refuseUseless<F extends object>(flags: F, needs: Partial<Record<
 const helpText = (help: string, width: number): string =>
   help
     .split('\n\n')
-    .map((part) =>
-      wrappedText(part.includes('\n  ') ? part.split('\n') : [part.trim().replaceAll('\n', ' ')], width, 0),
+    .map((paragraph) =>
+      wrappedText(
+        paragraph.includes('\n  ') ? paragraph.split('\n') : [paragraph.trim().replaceAll('\n', ' ')],
+        width,
+        0,
+      ),
     )
-    .map((part, index) => (index === 0 ? `\n${part.trimStart()}` : part))
+    .map((paragraph, index) => (index === 0 ? `\n${paragraph.trimStart()}` : paragraph))
     .join('\n')
     .trimEnd();
 

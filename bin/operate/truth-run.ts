@@ -12,7 +12,7 @@ import type { GroundTruthSettings } from '../../src/core/settings/ground-truth-s
 import { singleLine, wrappedText } from '../../src/core/text/terminal-text.ts';
 import { sum } from '../../src/core/values/sum.ts';
 import { labeledHours, readLabeled } from '../../src/ground-truth/join/labeled-store.ts';
-import { listParts } from '../../src/ground-truth/join/waiting.ts';
+import { listSegments } from '../../src/ground-truth/join/waiting.ts';
 import type { TruthFigures } from '../../src/ground-truth/measure/figures.ts';
 import { measureTruth, type TruthQuery } from '../../src/ground-truth/measure/measure.ts';
 import { hourOf } from '../../src/quality/tally.ts';
@@ -21,24 +21,24 @@ import type { AwsClients } from './aws-clients.ts';
 import { statusOfRun } from './run-report.ts';
 
 type Clients = Pick<AwsClients, 's3' | 'sfn'>;
-type Part = Pick<TruthRunSummary, 'files' | 'noted'>;
+type InvocationReport = Pick<TruthRunSummary, 'files' | 'noted'>;
 
 /** Polls one run. */
 export function truthWatcher(clients: Clients, workBucket: string, { name, arn }: { name: string; arn: string }) {
-  const parts: Part[] = [];
+  const reports: InvocationReport[] = [];
   return async () => {
     const { status = 'RUNNING' } = await describe(clients, arn);
     const storage = new Storage(clients.s3);
     for (;;) {
-      const part = await storage.getJson<Part>(workBucket, truthKeys.part(name, parts.length));
-      if (part === undefined) break;
-      parts.push(part);
+      const report = await storage.getJson<InvocationReport>(workBucket, truthKeys.invocation(name, reports.length));
+      if (report === undefined) break;
+      reports.push(report);
     }
     return {
       status,
       /** Label files that have been read, and labels that were written to MLflow. */
-      files: new Set(parts.flatMap(({ files }) => files)).size,
-      noted: sum(parts.map(({ noted }) => noted)),
+      files: new Set(reports.flatMap(({ files }) => files)).size,
+      noted: sum(reports.map(({ noted }) => noted)),
       news: [] as string[],
     };
   };
@@ -95,8 +95,8 @@ const MAX_FILES = 1_000;
 /** Counts the labels that wait. It costs a request for each file with such labels. */
 export async function waitingLabels(storage: Storage, bucket: string) {
   const digests = new Set<string>();
-  for await (const part of listParts(storage, bucket, '')) {
-    digests.add(part.slice(0, part.lastIndexOf('-')));
+  for await (const segment of listSegments(storage, bucket, '')) {
+    digests.add(segment.slice(0, segment.lastIndexOf('-')));
     if (digests.size > MAX_FILES) break;
   }
   const keys = [...digests].slice(0, MAX_FILES).map(truthKeys.file);

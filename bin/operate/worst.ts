@@ -128,7 +128,7 @@ function traceLines(trace: WorstTrace, place: number, link: string, { width, sty
     text === '' ? [] : [`   ${what}: ${shortened(text, MAX_PREVIEW)}`];
   return [
     ...wrapped(title, width).map((line) => style('bold', line)),
-    ...failing.map(verdictLine).flatMap((line) => wrapped(line, width).map((part) => style('red', part))),
+    ...failing.map(verdictLine).flatMap((line) => wrapped(line, width).map((row) => style('red', row))),
     ...[...about('request', request), ...about('reply', reply)].flatMap((line) => wrapped(line, width)),
     // A link is not wrapped: a terminal opens it whole.
     style('dim', `   ${link}`),

@@ -2,7 +2,7 @@
 
 import { axis, BLUE, GREEN, INK, ORANGE, PURPLE, RED, svg } from '../core/text/charts.ts';
 import { escapeHtml } from '../core/text/html-page.ts';
-import type { Shown } from './page-parts.ts';
+import type { Shown } from './page-elements.ts';
 
 /** Three of them fit the page beside each other, and one fits a telephone. */
 const [WIDTH, HEIGHT] = [340, 180];
@@ -93,9 +93,9 @@ function barsOf({ name, values }: Curve, n: number): object {
 function bandOf({ name, band }: Curve): object[] {
   if (band === undefined) return [];
   const height = band.map((one) => (one?.high == null ? null : one.high - (one.low ?? 0)));
-  const part = { type: 'line', stack: `band ${name}`, symbol: 'none', lineStyle: { opacity: 0 }, silent: true };
+  const edge = { type: 'line', stack: `band ${name}`, symbol: 'none', lineStyle: { opacity: 0 }, silent: true };
   return [
-    { ...part, data: band.map((one) => one?.low ?? null) },
-    { ...part, data: height, areaStyle: { color: BLUE, opacity: 0.18 } },
+    { ...edge, data: band.map((one) => one?.low ?? null) },
+    { ...edge, data: height, areaStyle: { color: BLUE, opacity: 0.18 } },
   ];
 }

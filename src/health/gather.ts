@@ -113,8 +113,8 @@ async function readCells(
 ): Promise<CountedCell[]> {
   const cells: CountedCell[] = [];
   for (let ms = fromMs; ms < toMs; ms += READ_AT_ONCE_MS) {
-    const part = { fromMs: ms, toMs: Math.min(ms + READ_AT_ONCE_MS, toMs) };
-    cells.push(...addedUp(cellsOf(await readWindow(storage, environment.WORK_BUCKET, days, part)), startOf));
+    const range = { fromMs: ms, toMs: Math.min(ms + READ_AT_ONCE_MS, toMs) };
+    cells.push(...addedUp(cellsOf(await readWindow(storage, environment.WORK_BUCKET, days, range)), startOf));
   }
   return named?.(cells) ?? cells;
 }

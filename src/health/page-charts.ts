@@ -11,7 +11,7 @@ import { hourOf } from '../quality/tally.ts';
 import { type Curve, chart } from './charts.ts';
 import { addedUp, type Figures, scorerOf } from './facts.ts';
 import type { PageFacts } from './page.ts';
-import { goodName } from './page-parts.ts';
+import { goodName } from './page-elements.ts';
 
 /** Curves of a chart: the most frequent names, and the others together. */
 const MAX_CURVES = 4;

@@ -5,7 +5,7 @@ import { type GroupFigures, measureName, type TruthFigures, type TruthGroup } fr
 import { percent } from '../quality/rates-text.ts';
 import { chart } from './charts.ts';
 import { textOf } from './facts.ts';
-import { difference, measured, sheet, whole } from './page-parts.ts';
+import { difference, measured, sheet, whole } from './page-elements.ts';
 
 /** Classes with a row of their own, as on the terminal. */
 const MAX_CLASSES = 10;

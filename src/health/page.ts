@@ -12,7 +12,7 @@ import { percent, windowText } from '../quality/rates-text.ts';
 import { type Figures, figuresOf, type HealthFacts, objectiveText, scorerOf, time } from './facts.ts';
 import type { Health, HealthState } from './findings.ts';
 import { overTime, type pointsOf } from './page-charts.ts';
-import { difference, figure, goodName, measured, sheet, whole } from './page-parts.ts';
+import { difference, figure, goodName, measured, sheet, whole } from './page-elements.ts';
 import { truthSections } from './page-truth.ts';
 import { SIGNS } from './text.ts';
 

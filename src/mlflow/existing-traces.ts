@@ -34,9 +34,9 @@ export async function readTraces(
 ): Promise<Map<string, StoredTrace>> {
   const ids = [...new Set(traceIds)];
   const found = new Map<string, StoredTrace>();
-  await forEachConcurrently(CONCURRENT_READS, batches(ids, IDS_PER_READ), async (part) => {
+  await forEachConcurrently(CONCURRENT_READS, batches(ids, IDS_PER_READ), async (batch) => {
     const { otlp } = await probe.get();
-    const filter = `request_id IN (${part.map((id) => `'${id}'`).join(',')})`;
+    const filter = `request_id IN (${batch.map((id) => `'${id}'`).join(',')})`;
     for await (const page of searchTraces(rest, experimentId, { filter })) {
       for (const stored of page.map(storedTrace)) {
         found.set(stored.traceId, otlp && lacksSpans(stored) ? { ...stored, lacksSpans: true } : stored);

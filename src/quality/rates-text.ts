@@ -13,7 +13,7 @@ const BARS = '▁▂▃▄▅▆▇█';
 /** In a trend: no verdicts. */
 const NO_BAR = '·';
 
-/** Returns a bar for each part, from the lowest value to the highest. One that never changes is in the middle. */
+/** Returns a bar for each step, from the lowest value to the highest. One that never changes is in the middle. */
 export function sparkline(values: readonly (number | null)[]): string {
   const known = values.filter((value) => value !== null);
   const [low, high] = [Math.min(...known), Math.max(...known)];
@@ -38,7 +38,7 @@ function intervalOf(rate: Rate, { low, high }: Measured): string {
 }
 
 /** Names the captures that labels speak for, if it is not all. */
-const partText = (covered: number | null): string =>
+const coveredText = (covered: number | null): string =>
   covered === null ? '' : `, of ${whole(covered)} captures picked from`;
 
 /** What a figure is of: what is good, if something is. */
@@ -59,7 +59,7 @@ function cellsOf(rate: Rate): string[] {
   const corrected =
     share === null || low === null || high === null
       ? method
-      : `${percent(share)}  (${percent(low)} – ${percent(high)}) ${method}, ${whole(labels)} labels${partText(covered)}`;
+      : `${percent(share)}  (${percent(low)} – ${percent(high)}) ${method}, ${whole(labels)} labels${coveredText(covered)}`;
   return [singleLine(name), whole(n), sampled, seen, ofJudge, corrected, sparkline(good?.trend ?? trend)];
 }
 
@@ -115,7 +115,7 @@ export function differencesText(
   const lines = differences.flatMap((difference) => {
     const { good, judge, share, method, covered } = difference;
     const { value, low, high } = good ?? { ...difference, value: share ?? judge.value };
-    const text = `  ${nameOf(difference)} ${points(value)} points (${points(low)} to ${points(high)}), ${method}${partText(covered)}`;
+    const text = `  ${nameOf(difference)} ${points(value)} points (${points(low)} to ${points(high)}), ${method}${coveredText(covered)}`;
     const color = good === null ? undefined : high < 0 ? 'red' : low > 0 ? 'green' : undefined;
     return wrapped(text, width).map((line) => (color === undefined ? line : style(color, line)));
   });

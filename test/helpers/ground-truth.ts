@@ -12,7 +12,7 @@ import { truthKeys } from '../../src/core/contract/work-keys.ts';
 import { HourFile } from '../../src/ground-truth/index/prediction-index.ts';
 import { joinLabels } from '../../src/ground-truth/join/join-labels.ts';
 import { labeledHours, readLabeled } from '../../src/ground-truth/join/labeled-store.ts';
-import { listParts, readPart } from '../../src/ground-truth/join/waiting.ts';
+import { listSegments, readSegment } from '../../src/ground-truth/join/waiting.ts';
 import { readLabelFiles } from '../../src/ground-truth/labels/read-files.ts';
 import type { StepDependencies } from '../../src/ground-truth/types.ts';
 import { labelScorers } from '../../src/judge/scorers/label-scorers.ts';
@@ -88,8 +88,8 @@ export async function truthFacts(storage: Storage, bucket = 'work'): Promise<Tru
     const { readAt, ...report } = (await storage.getJson<LabelFileReport>(bucket, key)) as LabelFileReport;
     facts.reports.push(report);
   }
-  for await (const name of listParts(storage, bucket, '')) {
-    facts.waiting.push(...((await readPart(storage, bucket, name))?.labels ?? []));
+  for await (const name of listSegments(storage, bucket, '')) {
+    facts.waiting.push(...((await readSegment(storage, bucket, name))?.labels ?? []));
   }
   facts.rows.sort(byText);
   facts.waiting.sort(byText);

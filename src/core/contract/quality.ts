@@ -40,7 +40,7 @@ export interface QualityCell {
    * `judgedLater` in another run.
    */
   notJudged?: Record<string, number>;
-  /** By scorer, then by the part of the sample; see `sampleOf`. Code scorers run on everything and have the part `all`. */
+  /** By scorer, then by stratum; see `stratumOf`. Code scorers run on everything and have the stratum `all`. */
   scorers?: Record<string, Record<string, SampleCounts>>;
   /**
    * What recent captures showed about the objectives, which the counts of a day do not have: by measure, then by the second of

@@ -107,12 +107,12 @@ export const truthKeys = {
   upload: (name: string) => `${truthKeys.uploadsPrefix}${name}`,
   uploadsPrefix: 'ground-truth/uploads/',
   /**
-   * Labels of a file that have no prediction yet. `part` is the digest of the file's place, ETag and time, a hyphen, and a number:
-   * a part has as many labels as are in memory at a time.
+   * Labels of a file that have no prediction yet. `segment` is the digest of the file's place, ETag and time, a hyphen, and a number:
+   * a segment has as many labels as are in memory at a time.
    */
-  waiting: (part: string) => `${truthKeys.waitingPrefix}${part}.jsonl.gz`,
+  waiting: (segment: string) => `${truthKeys.waitingPrefix}${segment}.jsonl.gz`,
   waitingPrefix: 'ground-truth/waiting/',
-  /** The report on a label file. It is written when all parts are, so that nothing is joined of a file that is half read. */
+  /** The report on a label file. It is written when all segments are, so that nothing is joined of a file that is half read. */
   file: (digest: string) => `${truthKeys.filesPrefix}${digest}.json`,
   filesPrefix: 'ground-truth/files/',
   /** The labeled predictions of an hour. */
@@ -126,7 +126,7 @@ export const truthKeys = {
   toNoteOf: (hour: string) => `${truthKeys.toNotePrefix}${hour}/`,
   toNotePrefix: 'ground-truth/to-note/',
   /** What an invocation of a run did. */
-  part: (run: string, part: number) => `${truthKeys.runsPrefix}${run}/parts/${padded(part)}.json`,
+  invocation: (run: string, invocation: number) => `${truthKeys.runsPrefix}${run}/parts/${padded(invocation)}.json`,
   summary: (run: string) => `${truthKeys.runsPrefix}${run}/summary.json`,
   runsPrefix: 'ground-truth/runs/',
   /** Files in the form of SageMaker Model Monitor. */

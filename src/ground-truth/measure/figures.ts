@@ -213,13 +213,13 @@ function details(figures: TruthGroup, by: string | undefined, options: TableOpti
   const list = classes?.each.find(({ class: name }) => name.startsWith('['));
   if (list !== undefined) whys.push(`The class ${singleLine(list.class)} may be a part of a list that was not read`);
   const left = Object.entries(notCompared).map(([why, count]) => `${whole(count)} not compared: ${why}`);
-  const parts = [
+  const sections = [
     lined([...left, ...whys], options),
     ...(classes === undefined ? [] : [classesText(classes, options)]),
     ...Object.entries(groups).map(([column, values]) => groupsText(column, values, options)),
   ].filter(Boolean);
-  if (parts.length === 0) return '';
-  return `${by === undefined ? '' : `${options.style('bold', `${by} ${titleOf(figures, by)}`)}\n`}${parts.join('\n')}`;
+  if (sections.length === 0) return '';
+  return `${by === undefined ? '' : `${options.style('bold', `${by} ${titleOf(figures, by)}`)}\n`}${sections.join('\n')}`;
 }
 
 function classesText(

@@ -78,9 +78,9 @@ export function divideBound(shares: readonly Share[], bound: number): number[] {
   let left = bound;
   let weights = shares.reduce((sum, { weight }) => sum + weight, 0);
   for (const { index, tokens, weight } of wanting.toSorted((a, b) => a.need - b.need)) {
-    const part = Math.min(tokens, Math.floor((left * weight) / weights) || 0);
-    granted[index] = part;
-    left -= part;
+    const own = Math.min(tokens, Math.floor((left * weight) / weights) || 0);
+    granted[index] = own;
+    left -= own;
     weights -= weight;
   }
   return granted;

@@ -70,8 +70,8 @@ export class CaptureAssessor {
   }
 
   contextOf({ traceId, pending }: Pick<Work, 'traceId' | 'pending'>): VerdictContext {
-    const { part, sample, replaces } = pending;
-    return { traceId, run: this.#run, part, sample, replaces };
+    const { stratum, sample, replaces } = pending;
+    return { traceId, run: this.#run, stratum, sample, replaces };
   }
 
   /**

@@ -9,7 +9,7 @@ import { applicability } from '../../judge/scorers/applicability.ts';
 import type { CodeScorer, JudgeScorer, Scorer } from '../../judge/types.ts';
 import { isByPerson } from '../../mlflow/plan-assessments.ts';
 import { RUN_METADATA, type StoredTrace } from '../../mlflow/types.ts';
-import { captureSample, laterSample, partOfTrace } from '../../quality/sample.ts';
+import { captureSample, laterSample, stratumOfTrace } from '../../quality/sample.ts';
 import { emptyVerdictCounts } from '../counts.ts';
 import { eachWithin } from './each-within.ts';
 
@@ -26,8 +26,8 @@ export interface PendingVerdicts {
   replaces: Set<string>;
   /** The scorers of `settled.alreadyThere`, by name. */
   there: string[];
-  /** The part of the sample that the capture belongs to; see src/quality. */
-  part: string;
+  /** The stratum of the sample that the capture belongs to; see src/quality. */
+  stratum: string;
   /** The sample that it is judged with, which differs if a later run judges more. */
   sample: string;
   /** The LLM scorers that it could be judged by. */
@@ -65,10 +65,10 @@ export function pendingVerdicts(
 ): PendingVerdicts {
   const settled = emptyVerdictCounts();
   const now = sampleOfView(view, options);
-  const part = (stored && partOfTrace(stored.assessments)) ?? now;
+  const stratum = (stored && stratumOfTrace(stored.assessments)) ?? now;
   const lists = { judge: [], code: [], failed: [], judgeable: [], there: [] };
-  const sample = laterSample(part, now);
-  const pending: PendingVerdicts = { ...lists, settled, reasons: {}, replaces: new Set(), part, sample };
+  const sample = laterSample(stratum, now);
+  const pending: PendingVerdicts = { ...lists, settled, reasons: {}, replaces: new Set(), stratum, sample };
   if (stored === undefined || view?.replay !== undefined) {
     settled.notJudgeable = scorers.length;
     pending.reasons[stored === undefined ? 'traceMissing' : 'sentByReplay'] = scorers.length;

@@ -9,7 +9,7 @@ import type { AssessmentValue } from '../../mlflow/types.ts';
 import type {
   CalibrationReport,
   ClassFigures,
-  CoveredPart,
+  CoveredStratum,
   LabeledVerdict,
   ScorerReport,
   Unanswered,
@@ -125,7 +125,7 @@ function scorerReport(
   values: ScorerValues,
   pairs: readonly LabeledVerdict[],
   unanswered: readonly Unanswered[],
-  { scorer, covered }: { scorer: ReportedScorer | undefined; covered: readonly CoveredPart[] | undefined },
+  { scorer, covered }: { scorer: ReportedScorer | undefined; covered: readonly CoveredStratum[] | undefined },
 ): ScorerReport {
   const isNumber = values.kind === 'number';
   const counts = countsOf(pairs);
@@ -172,7 +172,7 @@ function scorerReport(
   return { ...report, notes: [...notesOn(report), ...coverageNote(covered)] };
 }
 
-function coverageNote(covered: readonly CoveredPart[] | undefined): string[] {
+function coverageNote(covered: readonly CoveredStratum[] | undefined): string[] {
   if (covered === undefined) return [];
   const sum = (field: 'judged' | 'all'): string =>
     covered.reduce((total, stratum) => total + stratum[field], 0).toLocaleString('en-US');
@@ -188,8 +188,8 @@ export function calibrationReport(input: {
   scorers: readonly ReportedScorer[];
   pairs: readonly LabeledVerdict[];
   unanswered: readonly Unanswered[];
-  /** By scorer whose labels speak for a part of its judged traces: which part. */
-  covered?: ReadonlyMap<string, CoveredPart[]>;
+  /** By scorer whose labels speak for some of its judged traces: which strata. */
+  covered?: ReadonlyMap<string, CoveredStratum[]>;
   spend?: CalibrationReport['spend'];
   now?: Date;
 }): CalibrationReport {

@@ -35,7 +35,7 @@ const hour = (n: number, day = '2026-11-20') => `${day}T${String(n).padStart(2, 
 const rateIn = ({ groups }: Awaited<ReturnType<typeof report>>, scorer = 'safety', group = 0) =>
   groups[group]?.rates.find((rate) => rate.scorer === scorer);
 
-test('a sampled rate is weighed by the captures that each part of the sample stands for', async () => {
+test('a sampled rate is weighed by the captures that each stratum stands for', async () => {
   // Of 1,000 captures one in twenty is judged: 48 of 50 pass. A rule has 100 others judged: 50 of them pass.
   const made = await report({ [hour(3)]: { Blue: cell({ '0.05': yesNo(1000, 48, 2), always: yesNo(100, 50, 50) }) } });
   const rate = rateIn(made);
