@@ -10,7 +10,7 @@ import { startMlflowServer } from '../local/servers/mlflow-server.ts';
 import type { LabeledRow } from '../src/core/contract/ground-truth.ts';
 import { forEachConcurrently } from '../src/core/process/concurrency.ts';
 import { batches } from '../src/core/values/batches.ts';
-import { noteLabels } from '../src/ground-truth/note/note-labels.ts';
+import { publishLabels } from '../src/ground-truth/publish/publish-labels.ts';
 import { createMlflowClient } from '../src/mlflow/client.ts';
 import { assessmentJson } from '../src/mlflow/trace-json.ts';
 import type { Experiment } from '../src/mlflow/types.ts';
@@ -41,13 +41,14 @@ async function ours({ url, experiment, rows }: Side): Promise<number> {
   await hours.join(rows);
   const client = createMlflowClient({ trackingUri: url });
   const startedAt = performance.now();
-  const { noted, notNoted } = await noteLabels(null, {
+  const { published, notPublished } = await publishLabels(null, {
     ...stepsOn(hours.memory.storage, { MLFLOW_EXPERIMENT_NAME: experiment.name }),
     mlflow: async () => client,
   });
   const seconds = secondsSince(startedAt);
   client.close();
-  if (noted !== rows.length) throw new Error(`Labels are missing; got: ${noted}, ${JSON.stringify(notNoted)}`);
+  if (published !== rows.length)
+    throw new Error(`Labels are missing; got: ${published}, ${JSON.stringify(notPublished)}`);
   return seconds;
 }
 
@@ -115,7 +116,7 @@ async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
       ],
       notes: [
         `ours is ${round(best)} of the server’s ceiling, at the best concurrency of bare clients`,
-        `each trace has ${VERDICTS} verdicts; reading the hours and keeping what was noted is counted`,
+        `each trace has ${VERDICTS} verdicts; reading the hours and keeping what was published is counted`,
       ],
     };
   } finally {

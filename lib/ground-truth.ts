@@ -40,7 +40,7 @@ export class GroundTruth extends Construct {
       environment,
       folder: 'ground-truth',
       name: 'joiner',
-      description: 'Joins labels to predictions, measures quality, and notes the labels in MLflow',
+      description: 'Joins labels to predictions, measures quality, and writes the labels to MLflow',
     });
     this.#grant(props);
     this.stateMachine = groundTruthStateMachine(new Construct(this, 'Machine'), this.joiner, workBucket, settings);
@@ -79,11 +79,18 @@ export class GroundTruth extends Construct {
       const why = 'Label files have names of their own.';
       grantObjectRead(role, { ...place, key: settings.GROUND_TRUTH_KMS_KEY_ARN, why });
     }
-    const own: WorkArea[] = ['truthWaiting', 'truthFiles', 'truthLabeled', 'truthToNote', 'truthRuns', 'truthReports'];
+    const own: WorkArea[] = [
+      'truthWaiting',
+      'truthFiles',
+      'truthLabeled',
+      'truthToPublish',
+      'truthRuns',
+      'truthReports',
+    ];
     grantWork(workBucket, role, {
       read: ['starts', 'truthUploads', 'truthIndex', 'measured', ...own],
       write: ['truthIndex', 'measured', 'objectiveChanges', ...own],
-      remove: ['truthIndex', 'truthWaiting', 'truthToNote'],
+      remove: ['truthIndex', 'truthWaiting', 'truthToPublish'],
     });
     grantMlflow(role, settings);
     grantItems(role, budget, settings);

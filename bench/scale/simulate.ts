@@ -427,7 +427,7 @@ class Simulation {
         leave(() => refused(from));
         return;
       }
-      const noted = this.#write({
+      const traced = this.#write({
         runs: 0,
         chunks: from === 0 ? 1 : 0,
         files: (chunk.files * many) / chunk.captures,
@@ -437,8 +437,8 @@ class Simulation {
       });
       const asked =
         judged > 0
-          ? Math.max(noted, this.#judgeCalls.take(judged), this.#judgeTokens.take(judged * this.#tokens))
-          : noted;
+          ? Math.max(traced, this.#judgeCalls.take(judged), this.#judgeTokens.take(judged * this.#tokens))
+          : traced;
       const answered = asked + (judged > 0 ? choices.judgeSeconds : 0);
       // The function's own work on these answers runs beside the next calls, but not beside its work on others.
       computed = Math.max(computed, answered) + (work * many) / chunk.captures;

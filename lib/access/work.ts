@@ -39,7 +39,7 @@ export const workPatterns = {
   truthWaiting: `${truthKeys.waitingPrefix}*`,
   truthFiles: `${truthKeys.filesPrefix}*`,
   truthLabeled: `${truthKeys.labeledPrefix}*`,
-  truthToNote: `${truthKeys.toNotePrefix}*`,
+  truthToPublish: `${truthKeys.toPublishPrefix}*`,
   truthRuns: `${truthKeys.runsPrefix}*`,
   truthReports: `${truthKeys.reportsPrefix}*`,
   replayMarks: `${markKeys.prefix}*`,

@@ -35,7 +35,7 @@ export function groundTruthStateMachine(
 ): StateMachine {
   const join = invoke(scope, 'JoinLabels', {
     lambda: joiner,
-    comment: 'Reads label files, joins them to predictions, measures quality and notes the labels in MLflow',
+    comment: 'Reads label files, joins them to predictions, measures quality and writes the labels to MLflow',
     payload: TaskInput.fromObject({
       contract: CONTRACT,
       'input.$': '$$.Execution.Input',

@@ -27,7 +27,7 @@ import { addCounts, noCounts } from '../core/values/counts.ts';
 import type { Lock } from '../limits/lock.ts';
 import {
   labelCounts,
-  type NoteResult,
+  type PublishResult,
   type ReadResult,
   STEP_RESERVE_MS,
   type StepDependencies,
@@ -39,7 +39,7 @@ export interface TruthSteps {
   read(input: TruthInput, cursor: string | null, deps: StepDependencies): Promise<ReadResult>;
   join(cursor: string | null, deps: StepDependencies): Promise<StepResult>;
   measure(cursor: string | null, deps: StepDependencies): Promise<StepResult>;
-  note(cursor: string | null, deps: StepDependencies): Promise<NoteResult>;
+  note(cursor: string | null, deps: StepDependencies): Promise<PublishResult>;
 }
 
 export interface TruthRunDependencies extends StepDependencies {
@@ -53,8 +53,8 @@ type InvocationReport = Pick<TruthRunSummary, 'files' | 'noted' | 'notNoted' | '
 
 /** A step is begun with at least this much time, of which it uses all but the reserve. */
 const LEAST_MS = 2 * STEP_RESERVE_MS;
-/** One run notes labels at a time, since MLflow cannot write an assessment only if it is absent. */
-const NOTES = 'ground-truth-notes';
+/** One run publishes labels at a time, since MLflow cannot write an assessment only if it is absent. */
+const PUBLISHING = 'ground-truth-notes';
 /** Objects that are read at the same time. */
 const READS_AT_ONCE = 16;
 
@@ -109,18 +109,18 @@ async function doStep(
     return after(read);
   }
   if (step === 'join' || step === 'measure') return after(await steps[step](cursor, deps));
-  const other = await deps.lock?.acquire(NOTES, deps.remainingMs());
+  const other = await deps.lock?.acquire(PUBLISHING, deps.remainingMs());
   if (other !== undefined) {
     report.notedBy = other.owner;
     return after({ cursor: null });
   }
   // A lock that cannot be given back ends by itself.
-  const release = () => deps.lock?.release(NOTES).catch(() => undefined);
+  const release = () => deps.lock?.release(PUBLISHING).catch(() => undefined);
   const done = await steps.note(cursor, deps).finally(release);
-  report.noted += done.noted;
-  addCounts(report.notNoted, done.notNoted);
+  report.noted += done.published;
+  addCounts(report.notNoted, done.notPublished);
   // Another run leaves its labels to the one that has the lock, after it has marked their hours.
-  const hasMore = () => deps.storage.hasAny(deps.environment.WORK_BUCKET, truthKeys.toNotePrefix);
+  const hasMore = () => deps.storage.hasAny(deps.environment.WORK_BUCKET, truthKeys.toPublishPrefix);
   return done.cursor === null && (await hasMore()) ? { step, cursor: null } : after(done);
 }
 

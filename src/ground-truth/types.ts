@@ -40,9 +40,9 @@ export interface ReadResult extends StepResult {
   files: string[];
 }
 
-export interface NoteResult extends StepResult {
+export interface PublishResult extends StepResult {
   /** Labels that were written to MLflow since the cursor before. */
-  noted: number;
+  published: number;
   /** Labels that will not be, by the reason. */
-  notNoted: Record<string, number>;
+  notPublished: Record<string, number>;
 }

@@ -134,7 +134,7 @@ export class Deliveries<T extends { traceId: string }> {
 
   /**
    * Distinguishes a trace that MLflow cannot store from one that met a server with intermittent failures. Repeated 5xx
-   * alone prove nothing. So the suspects are sent in rounds, until each is accepted or found guilty. A guilty one fails
+   * alone prove nothing. So the suspects are sent in rounds, until each is accepted or found faulty. A faulty one fails
    * again and again while the server accepts other traces in between.
    *
    * @throws MlflowRetryableError if suspects remain after all rounds; and failures that must stop the writing
@@ -224,7 +224,7 @@ const mayBeTheContent = (error: MlflowRetryableError): boolean => error.status =
 /**
  * A trace is at fault after failing in this many rounds in which the server accepted a control trace at the first attempt.
  * If a server returns 500 for a share p of all requests, a good trace that has already failed three times is wrongly found
- * guilty in 3 of 10^9 cases at p = 0.5, and in 1 of 10^7 at p = 0.7, the worst case.
+ * faulty in 3 of 10^9 cases at p = 0.5, and in 1 of 10^7 at p = 0.7, the worst case.
  */
 const PROOFS = 16;
 /** Without a decision after this many rounds, the server is unhealthy and the state machine retries the chunk. */

@@ -54,7 +54,7 @@ export const stepsOn = (
   run: { arn: 'arn:run', name: 'run', startTime: '2026-11-25T00:00:00Z' },
   scorers: labelScorers(scorersFor()),
   remainingMs,
-  mlflow: () => Promise.reject(new Error('nothing is noted')),
+  mlflow: () => Promise.reject(new Error('nothing is published')),
 });
 
 /** Does the first two steps of a run, whatever number of invocations they take. @returns the keys of the reports */

@@ -122,9 +122,9 @@ export const truthKeys = {
    * Marks an hour with labels that MLflow does not have yet. It is written after `labeled`, and `etag` is the one that `labeled` got:
    * the function that writes the labels to MLflow removes only marks that it saw before it read the hour, so none of a later change.
    */
-  toNote: (hour: string, etag: string) => `${truthKeys.toNoteOf(hour)}${etag}`,
-  toNoteOf: (hour: string) => `${truthKeys.toNotePrefix}${hour}/`,
-  toNotePrefix: 'ground-truth/to-note/',
+  toPublish: (hour: string, etag: string) => `${truthKeys.toPublishOf(hour)}${etag}`,
+  toPublishOf: (hour: string) => `${truthKeys.toPublishPrefix}${hour}/`,
+  toPublishPrefix: 'ground-truth/to-note/',
   /** What an invocation of a run did. */
   invocation: (run: string, invocation: number) => `${truthKeys.runsPrefix}${run}/parts/${padded(invocation)}.json`,
   summary: (run: string) => `${truthKeys.runsPrefix}${run}/summary.json`,

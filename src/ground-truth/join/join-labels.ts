@@ -112,7 +112,7 @@ async function joinHour(
   };
   const etag = await rewriteHour(storage, bucket, hour, change);
   // Also if the hour had all labels already: this may have been what a killed function did last.
-  if (etag !== undefined) await storage.putJson(bucket, truthKeys.toNote(hour, etag), {});
+  if (etag !== undefined) await storage.putJson(bucket, truthKeys.toPublish(hour, etag), {});
   outcomes.pass();
 }
 

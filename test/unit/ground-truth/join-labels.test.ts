@@ -187,7 +187,7 @@ describe('a label', () => {
     expect(new Set(facts.rows.map(({ was }) => was))).toEqual(new Set([page, undefined]));
   });
 
-  test('that replaces one which MLflow has is to be noted again', async () => {
+  test('that replaces one which MLflow has is to be published again', async () => {
     const memory = new MemoryStorage();
     await put(memory, [prediction('a')]);
     putLabels(memory, '1', [{ id: 'a', label: 1 }], 60);
@@ -546,13 +546,13 @@ async function happen(
   return { facts: await truthFacts(memory.storage), memory };
 }
 
-/** Every hour is marked, for as long as its labels are not noted. */
+/** Every hour is marked, for as long as its labels are not published. */
 async function unmarked(memory: MemoryStorage): Promise<string[]> {
   const hours = await labeledHours(memory.storage, 'work');
   const etags = await Promise.all(
     hours.map(async (hour) => (await memory.head('work', truthKeys.labeled(hour)))?.etag),
   );
-  return hours.filter((hour, at) => !memory.objects.has(truthKeys.toNote(hour, etags[at] ?? '')));
+  return hours.filter((hour, at) => !memory.objects.has(truthKeys.toPublish(hour, etags[at] ?? '')));
 }
 
 const twoDays: Act[] = [

@@ -150,7 +150,7 @@ test('only changed windows are measured: a later change of an old day ends the w
   ]);
   // An earlier run was killed after its join.
   published = [];
-  memory.put(truthKeys.toNote('2026-11-20T10', 'etag'), {});
+  memory.put(truthKeys.toPublish('2026-11-20T10', 'etag'), {});
   await run(memory, [{ accuracy: { atLeast: 0.9 } }]);
   expect(shown()).toMatchObject([{ QualityMissed: 1 }]);
 });
