@@ -79,18 +79,11 @@ export class GroundTruth extends Construct {
       const why = 'Label files have names of their own.';
       grantObjectRead(role, { ...place, key: settings.GROUND_TRUTH_KMS_KEY_ARN, why });
     }
-    const own: WorkArea[] = [
-      'truthWaiting',
-      'truthFiles',
-      'truthLabeled',
-      'truthToPublish',
-      'truthRuns',
-      'truthReports',
-    ];
+    const own: WorkArea[] = ['truthWaiting', 'truthFiles', 'truthLabeled', 'truthOpen', 'truthRuns', 'truthReports'];
     grantWork(workBucket, role, {
       read: ['starts', 'truthUploads', 'truthIndex', 'measured', ...own],
       write: ['truthIndex', 'measured', 'objectiveChanges', ...own],
-      remove: ['truthIndex', 'truthWaiting', 'truthToPublish'],
+      remove: ['truthIndex', 'truthWaiting', 'truthOpen'],
     });
     grantMlflow(role, settings);
     grantItems(role, budget, settings);

@@ -21,7 +21,7 @@ interface Gives<Flag> {
   readonly gives?: Flag;
 }
 type Declared<Flag> = Option & Gives<Flag>;
-type Parameter = Option | Argument;
+type Param = Option | Argument;
 
 /** Of an option that may be repeated, with what is there. */
 type Parse<V> = (text: string, before: V | undefined) => V;
@@ -83,20 +83,15 @@ export const argument = <const F extends `<${string}>` | `[${string}]`>(
 ): Argument & Gives<ArgumentOf<F>> => new Argument(name, text);
 
 /** Keeps the types of the single options. */
-export const options = <O extends readonly Parameter[]>(...all: O): O => all;
+export const options = <O extends readonly Param[]>(...all: O): O => all;
 
 type Taking<O> = O extends Gives<infer Flag> ? (flag: Flag) => void : never;
 /** The flags of a command, by its options and arguments. */
-export type FlagsOf<O extends readonly Parameter[]> = Taking<O[number]> extends (flag: infer All) => void ? All : never;
+export type FlagsOf<O extends readonly Param[]> = Taking<O[number]> extends (flag: infer All) => void ? All : never;
 
 /** Declares a command. @param help paragraphs, and examples */
 export const command =
-  <const O extends readonly Parameter[]>(
-    name: string,
-    all: O,
-    help: string,
-    run: (flags: FlagsOf<O>) => Promise<void>,
-  ) =>
+  <const O extends readonly Param[]>(name: string, all: O, help: string, run: (flags: FlagsOf<O>) => Promise<void>) =>
   (): Command => {
     const made = new Command(name);
     for (const each of all) each instanceof Option ? made.addOption(each) : made.addArgument(each);
@@ -132,14 +127,10 @@ export function refuseUseless<F extends object>(flags: F, needs: Partial<Record<
 const helpText = (help: string, width: number): string =>
   help
     .split('\n\n')
-    .map((paragraph) =>
-      wrappedText(
-        paragraph.includes('\n  ') ? paragraph.split('\n') : [paragraph.trim().replaceAll('\n', ' ')],
-        width,
-        0,
-      ),
+    .map((block) =>
+      wrappedText(block.includes('\n  ') ? block.split('\n') : [block.trim().replaceAll('\n', ' ')], width, 0),
     )
-    .map((paragraph, index) => (index === 0 ? `\n${paragraph.trimStart()}` : paragraph))
+    .map((block, index) => (index === 0 ? `\n${block.trimStart()}` : block))
     .join('\n')
     .trimEnd();
 

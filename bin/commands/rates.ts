@@ -5,7 +5,7 @@ import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { checkNames } from '../../src/core/values/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { type RebuiltCounts, rebuildCounts } from '../../src/monitoring/rebuild-counts.ts';
-import type { CoveredStratum } from '../../src/quality/calibration/types.ts';
+import type { Coverage } from '../../src/quality/calibration/types.ts';
 import { labelsByCell, type WindowLabel } from '../../src/quality/calibration/window-labels.ts';
 import { type CountedCell, cellsOf, dayOf, readWindow, type TimeWindow } from '../../src/quality/counts-store.ts';
 import { type CountedDay, daysWithCounts } from '../../src/quality/day-objects.ts';
@@ -98,7 +98,7 @@ export async function ratesReport(
   const isAsked = flags.by === 'variant' || (flags.variant?.every((variant) => shadow.includes(variant)) ?? false);
   const isBeside = (cell: CountedCell): boolean => !isAsked && isShadow(cell);
   const labels: WindowLabel[] = [];
-  const covered = new Map<string, CoveredStratum[]>();
+  const covered = new Map<string, Coverage[]>();
   const warnings: string[] = [];
   const days = await daysWithCounts(storage, bucket);
   const read = async (of: TimeWindow): Promise<CountedCell[]> => {
@@ -108,8 +108,7 @@ export async function ratesReport(
     checkNames('variant', flags.variant, known);
     const found = await readLabels?.(of);
     for (const label of found?.labels ?? []) labels.push(label);
-    for (const [scorer, strata] of found?.covered ?? [])
-      covered.set(scorer, [...(covered.get(scorer) ?? []), ...strata]);
+    for (const [scorer, own] of found?.covered ?? []) covered.set(scorer, [...(covered.get(scorer) ?? []), ...own]);
     warnings.push(...(found?.warnings ?? []));
     return cells;
   };

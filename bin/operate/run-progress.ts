@@ -185,7 +185,7 @@ export async function untilNextPoll(sinceMs: number, signal?: AbortSignal): Prom
 /**
  * Polls executions until all have ended.
  *
- * @param onLook called after each poll, with every execution
+ * @param onPoll called after each poll, with every execution
  * @returns the last result of each
  * @throws what the signal was aborted with. The executions continue.
  */

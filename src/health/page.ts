@@ -6,7 +6,7 @@ import { gravestFirst } from '../core/values/gravity.ts';
 import type { TruthFigures } from '../ground-truth/measure/figures.ts';
 import type { TimeWindow } from '../quality/counts-store.ts';
 import type { ObjectiveRate } from '../quality/objective-rates.ts';
-import type { KeptChange } from '../quality/objective-states.ts';
+import type { Change } from '../quality/objective-states.ts';
 import { groupRates } from '../quality/rates.ts';
 import { percent, windowText } from '../quality/rates-text.ts';
 import { type Figures, figuresOf, type HealthFacts, objectiveText, scorerOf, time } from './facts.ts';
@@ -23,7 +23,7 @@ export interface PageFacts extends HealthFacts {
   /** Of the window's last day if it ends now, as `status` says it. */
   health: Health;
   day: TimeWindow;
-  changes: readonly KeptChange[];
+  changes: readonly Change[];
   /** Absent without labels. */
   truth?: { all: TruthFigures; byVariant: TruthFigures } | undefined;
   /** Further sections as HTML, such as the worst replies. */

@@ -23,12 +23,12 @@ interface PageDependencies extends Omit<AskedStack, 'stateMachineArn'> {
  *
  * @param hasTurned an objective has become missed, or met again
  */
-export async function writePage(hasChanged: boolean, deps: PageDependencies): Promise<void> {
+export async function writePage(changed: boolean, deps: PageDependencies): Promise<void> {
   const { storage, sfn, environment, functionArn, nowMs = Date.now(), limitMs = 30_000 } = deps;
   const { WORK_BUCKET: bucket, STACK_PREFIX: prefix, ALARM_QUOTES: withQuotes } = environment;
   try {
     const latest = await storage.head(bucket, workKeys.report('latest'));
-    if (!hasChanged && latest !== undefined && nowMs - latest.lastModifiedMs < HOUR_MS) return;
+    if (!changed && latest !== undefined && nowMs - latest.lastModifiedMs < HOUR_MS) return;
     const [, partition, , region, account] = functionArn.split(':');
     const stateMachineArn = `arn:${partition}:states:${region}:${account}:stateMachine:${resourceNames(prefix).stateMachine}`;
     const toMs = Math.ceil(nowMs / HOUR_MS) * HOUR_MS;

@@ -7,7 +7,7 @@ import type { TimeWindow } from './counts-store.ts';
 import { parseState } from './detectors.ts';
 
 /** An objective became missed, or met again. It is kept as long as the counts. */
-export interface KeptChange {
+export interface Change {
   /** The objective's id. */
   objective: string;
   isMissed: boolean;
@@ -22,25 +22,21 @@ const READS_AT_ONCE = 16;
 const MAX_CHANGES = 1_000;
 
 /** Keeps a change. The same again changes nothing. */
-export async function keepChange(storage: Storage, bucket: string, change: KeptChange): Promise<void> {
+export async function keepChange(storage: Storage, bucket: string, change: Change): Promise<void> {
   const digest = hash('sha256', `${change.objective} ${change.isMissed}`).slice(0, DIGEST_CHARS);
-  await storage.putJson(bucket, workKeys.objectiveChange(change.second, digest), change);
+  await storage.putJson(bucket, workKeys.change(change.second, digest), change);
 }
 
 /** Returns the changes that were noticed by inferences of a window, in their order. */
-export async function readChanges(
-  storage: Storage,
-  bucket: string,
-  { fromMs, toMs }: TimeWindow,
-): Promise<KeptChange[]> {
-  const [from, to] = [fromMs, toMs].map((ms) => workKeys.objectiveChange(Math.ceil(ms / 1000), '')) as [string, string];
+export async function readChanges(storage: Storage, bucket: string, { fromMs, toMs }: TimeWindow): Promise<Change[]> {
+  const [from, to] = [fromMs, toMs].map((ms) => workKeys.change(Math.ceil(ms / 1000), '')) as [string, string];
   const keys: string[] = [];
-  for await (const { key } of storage.list(bucket, workKeys.objectiveChangesPrefix, from)) {
+  for await (const { key } of storage.list(bucket, workKeys.changesPrefix, from)) {
     if (key >= to) break;
     keys.push(key);
   }
-  const read = (key: string) => storage.getJson<KeptChange>(bucket, key);
-  const changes: KeptChange[] = [];
+  const read = (key: string) => storage.getJson<Change>(bucket, key);
+  const changes: Change[] = [];
   for await (const change of inOrder(READS_AT_ONCE, keys.slice(-MAX_CHANGES), read))
     if (change !== undefined) changes.push(change);
   return changes;
@@ -77,7 +73,7 @@ export const readMeasurement = (storage: Storage, bucket: string, objective: str
   storage.getJson<TrueMeasurement>(bucket, workKeys.measured(objective));
 
 /** Whether an objective is missed, and since when, epoch seconds. */
-export type ObjectiveStatus = Pick<KeptChange, 'isMissed' | 'since'>;
+export type ObjectiveStatus = Pick<Change, 'isMissed' | 'since'>;
 
 /** Returns what the detectors say of the objectives that they have seen captures of, by id. */
 export async function readDetectors(storage: Storage, bucket: string): Promise<Map<string, ObjectiveStatus>> {

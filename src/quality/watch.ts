@@ -91,11 +91,7 @@ function failureLines(failure: ObservedFailure, context: MessageContext): string
 }
 
 /** Returns the paragraphs of the message. */
-function paragraphs(
-  { change, window, failures }: Announcement,
-  objective: Objective,
-  context: MessageContext,
-): string[] {
+function bodyOf({ change, window, failures }: Announcement, objective: Objective, context: MessageContext): string[] {
   const { evidence, before, isMissed } = change;
   const verb = verbOf(objective);
   const figures = [
@@ -123,7 +119,7 @@ export function messageOf(announced: Announcement, objective: Objective, context
   const name =
     objective.variant === undefined ? objective.measure.name : `${objective.measure.name} (${objective.variant})`;
   const title = `${isMissed ? 'ALARM: quality' : 'OK: quality again'}: ${name} of ${endpointName}`;
-  const text = paragraphs(announced, objective, context).join('\n\n');
+  const text = bodyOf(announced, objective, context).join('\n\n');
   const chat = {
     version: '1.0',
     source: 'custom',

@@ -3,7 +3,7 @@
 import { childSpanIdOf } from '../../src/captures/trace/ids.ts';
 import type { TraceRecord } from '../../src/captures/trace/types.ts';
 import type { LabeledRow } from '../../src/core/contract/ground-truth.ts';
-import { type PublishOutcome, writeLabels } from '../../src/ground-truth/publish/label-writer.ts';
+import { type Outcome, writeLabels } from '../../src/ground-truth/publish/label-writer.ts';
 import { labelScorers } from '../../src/judge/scorers/label-scorers.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
@@ -42,13 +42,9 @@ export function testLabels(setup: () => LabelSetup): void {
 
   const written = (experiment: Experiment, rows: LabeledRow[], store = setup().client) =>
     writeLabels(rows, { store, experimentId: experiment.id, scorers: labelScorers(scorersFor()), mayGoOn: () => true });
-  const publish = async (
-    experiment: Experiment,
-    rows: LabeledRow[],
-    store?: MlflowClient,
-  ): Promise<PublishOutcome[]> => {
+  const publish = async (experiment: Experiment, rows: LabeledRow[], store?: MlflowClient): Promise<Outcome[]> => {
     const { outcomes } = await written(experiment, rows, store);
-    return rows.map((row) => outcomes.get(row) as PublishOutcome);
+    return rows.map((row) => outcomes.get(row) as Outcome);
   };
   const expectations = (traceId: string, spanId?: string) =>
     setup().reader.do<ReadAssessment[]>({ do: 'expectations', traceId, name: NAME, spanId });

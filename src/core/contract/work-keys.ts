@@ -80,9 +80,8 @@ export const workKeys = {
   /** The state of the detectors of all objectives. */
   detectors: 'counts/detectors.json',
   /** An objective became missed or met, epoch seconds. `digest` is that of the objective and of which. */
-  objectiveChange: (second: number, digest: string) =>
-    `${workKeys.objectiveChangesPrefix}${padded(second, 11)}-${digest}.json`,
-  objectiveChangesPrefix: 'counts/turns/',
+  change: (second: number, digest: string) => `${workKeys.changesPrefix}${padded(second, 11)}-${digest}.json`,
+  changesPrefix: 'counts/turns/',
   /** The newest measurement of an objective for true answers. */
   measured: (objective: string) => `${workKeys.measuredPrefix}${objective}.json`,
   measuredPrefix: 'counts/measured/',

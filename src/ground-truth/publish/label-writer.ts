@@ -83,7 +83,7 @@ function rightness({ row, label, prediction: { text, value } }: LabeledRow): Rec
 // ------------------------------------------------------------------------------------------------------ the writer
 
 /** The outcome of a label in MLflow. */
-export type PublishOutcome = 'published' | NotPublished;
+export type Outcome = 'published' | NotPublished;
 
 type OnFailure = (row: LabeledRow, error: Error) => void;
 type Wanted = { row: LabeledRow; assessment: NewAssessment };
@@ -110,9 +110,9 @@ interface Options {
 export async function writeLabels(
   rows: readonly LabeledRow[],
   { store, experimentId, scorers, mayGoOn }: Options,
-): Promise<{ outcomes: Map<LabeledRow, PublishOutcome>; failure: Error | undefined }> {
+): Promise<{ outcomes: Map<LabeledRow, Outcome>; failure: Error | undefined }> {
   const byName = new Map(scorers.map((scorer) => [scorer.name, scorer]));
-  const outcomes = new Map<LabeledRow, PublishOutcome>();
+  const outcomes = new Map<LabeledRow, Outcome>();
   /** The server failed on these (500), and has taken no label since. It may be the server's fault. */
   const suspects = new Map<LabeledRow, Error>();
   let failedInARow = 0;
@@ -172,10 +172,7 @@ const mayBeTheLabel = (error: unknown): error is Error =>
   (error instanceof MlflowRefusedError && !error.routeMissing) ||
   (error instanceof MlflowRetryableError && error.status === 500);
 
-function outcomeOf(
-  { traceMissing, left = [] }: WriteAssessmentsResult,
-  { assessmentId }: NewAssessment,
-): PublishOutcome {
+function outcomeOf({ traceMissing, left = [] }: WriteAssessmentsResult, { assessmentId }: NewAssessment): Outcome {
   if (traceMissing) return 'TraceMissing';
   return left.find((one) => one.assessmentId === assessmentId)?.because ?? 'published';
 }

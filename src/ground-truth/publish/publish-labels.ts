@@ -10,7 +10,7 @@ import { truthKeys } from '../../core/contract/work-keys.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { readLabeled, rewriteHour } from '../join/labeled-store.ts';
 import { type PublishResult, STEP_RESERVE_MS, type StepDependencies } from '../types.ts';
-import { type PublishOutcome, writeLabels } from './label-writer.ts';
+import { type Outcome, writeLabels } from './label-writer.ts';
 
 /** For the labels that are being written when the time is over, and for the hours. */
 const RESERVE_MS = 2 * STEP_RESERVE_MS;
@@ -97,9 +97,9 @@ async function keepOutcomes(
   storage: Storage,
   bucket: string,
   { hour, marks, rows, isWhole }: OpenHour,
-  outcomes: ReadonlyMap<LabeledRow, PublishOutcome>,
+  outcomes: ReadonlyMap<LabeledRow, Outcome>,
 ): Promise<void> {
-  const settled = new Map<string, { of: LabeledRow; outcome: PublishOutcome }>();
+  const settled = new Map<string, { of: LabeledRow; outcome: Outcome }>();
   for (const row of rows) {
     const outcome = outcomes.get(row);
     if (outcome !== undefined) settled.set(keyOf(row), { of: row, outcome });
@@ -119,7 +119,7 @@ async function keepOutcomes(
   if (left === 0) await forEachConcurrently(HOURS_AT_ONCE, marks, (key) => removeObject(storage, bucket, key));
 }
 
-function afterOutcome(row: LabeledRow, settled: { of: LabeledRow; outcome: PublishOutcome } | undefined): LabeledRow {
+function afterOutcome(row: LabeledRow, settled: { of: LabeledRow; outcome: Outcome } | undefined): LabeledRow {
   if (settled === undefined) return row;
   const { of, outcome } = settled;
   if (of.label === row.label) {
@@ -129,9 +129,7 @@ function afterOutcome(row: LabeledRow, settled: { of: LabeledRow; outcome: Publi
   return outcome === 'published' && row.noted === undefined ? { ...row, noted: false } : row;
 }
 
-function countsOf(
-  outcomes: ReadonlyMap<LabeledRow, PublishOutcome>,
-): Pick<PublishResult, 'published' | 'notPublished'> {
+function countsOf(outcomes: ReadonlyMap<LabeledRow, Outcome>): Pick<PublishResult, 'published' | 'notPublished'> {
   const counts: Record<string, number> = {};
   for (const outcome of outcomes.values()) counts[outcome] = (counts[outcome] ?? 0) + 1;
   const { published = 0, ...notPublished } = counts;

@@ -24,7 +24,7 @@ import {
 import { type JudgedTrace, weighPicked } from './label-weights.ts';
 import { pickOf } from './pick-labels.ts';
 import { guessValues } from './report.ts';
-import type { CoveredStratum, LabeledVerdict, Unanswered } from './types.ts';
+import type { Coverage, LabeledVerdict, Unanswered } from './types.ts';
 
 export interface MlflowLabels {
   pairs: LabeledVerdict[];
@@ -32,7 +32,7 @@ export interface MlflowLabels {
   /** Number of traces that were read. */
   traces: number;
   /** By scorer whose labels speak for some of its judged traces: which strata. */
-  covered: Map<string, CoveredStratum[]>;
+  covered: Map<string, Coverage[]>;
 }
 
 interface ReadOptions extends VerdictQuery {
@@ -130,7 +130,7 @@ async function compare(
     if (own !== undefined) all.pairs.push({ ...pair, weight: own });
     else all.unanswered.push({ id: pair.id, scorer: name, reason: why, message: LEFT_OUT[why] });
   }
-  if (isByPick && covered.size < traces.length) all.covered.set(name, coveredStrata(traces, covered));
+  if (isByPick && covered.size < traces.length) all.covered.set(name, coverageOf(traces, covered));
 }
 
 /** Returns the traces that match the filter of a pick; `undefined` if MLflow does not take it. */
@@ -146,10 +146,7 @@ async function matching(rest: Rest, { experimentId, filter, fromMs, toMs }: Trac
 }
 
 /** Counts judged traces by hour, variant and stratum, and those of them that labels speak for. */
-function coveredStrata(
-  judged: readonly (Judged & { passed: boolean })[],
-  covered: ReadonlySet<string>,
-): CoveredStratum[] {
+function coverageOf(judged: readonly (Judged & { passed: boolean })[], covered: ReadonlySet<string>): Coverage[] {
   const dated = judged.filter(({ inferenceMs }) => !Number.isNaN(inferenceMs));
   const groups = Map.groupBy(dated, (one) => JSON.stringify([hourOf(one.inferenceMs), one.variant, one.stratum]));
   return [...groups].map(([key, members]) => {

@@ -6,14 +6,7 @@ import type { ScorerValues } from '../../core/values/scorer-values.ts';
 import { goodValue } from '../../judge/scorers/values.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
-import type {
-  CalibrationReport,
-  ClassFigures,
-  CoveredStratum,
-  LabeledVerdict,
-  ScorerReport,
-  Unanswered,
-} from './types.ts';
+import type { CalibrationReport, ClassFigures, Coverage, LabeledVerdict, ScorerReport, Unanswered } from './types.ts';
 
 /** With fewer labels the intervals are too wide to decide much: ±18 points at 30. */
 const MIN_LABELS = 30;
@@ -125,7 +118,7 @@ function scorerReport(
   values: ScorerValues,
   pairs: readonly LabeledVerdict[],
   unanswered: readonly Unanswered[],
-  { scorer, covered }: { scorer: ReportedScorer | undefined; covered: readonly CoveredStratum[] | undefined },
+  { scorer, covered }: { scorer: ReportedScorer | undefined; covered: readonly Coverage[] | undefined },
 ): ScorerReport {
   const isNumber = values.kind === 'number';
   const counts = countsOf(pairs);
@@ -172,7 +165,7 @@ function scorerReport(
   return { ...report, notes: [...notesOn(report), ...coverageNote(covered)] };
 }
 
-function coverageNote(covered: readonly CoveredStratum[] | undefined): string[] {
+function coverageNote(covered: readonly Coverage[] | undefined): string[] {
   if (covered === undefined) return [];
   const sum = (field: 'judged' | 'all'): string =>
     covered.reduce((total, stratum) => total + stratum[field], 0).toLocaleString('en-US');
@@ -189,7 +182,7 @@ export function calibrationReport(input: {
   pairs: readonly LabeledVerdict[];
   unanswered: readonly Unanswered[];
   /** By scorer whose labels speak for some of its judged traces: which strata. */
-  covered?: ReadonlyMap<string, CoveredStratum[]>;
+  covered?: ReadonlyMap<string, Coverage[]>;
   spend?: CalibrationReport['spend'];
   now?: Date;
 }): CalibrationReport {

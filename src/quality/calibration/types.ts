@@ -39,7 +39,7 @@ export interface LabeledVerdict extends Omit<LabeledItem, 'messages' | 'tools' |
 }
 
 /** The judged traces of a scorer in an hour of a variant and a stratum that labels speak for. */
-export interface CoveredStratum {
+export interface Coverage {
   hour: string;
   variant: string;
   sample: string;

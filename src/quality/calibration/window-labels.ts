@@ -17,7 +17,7 @@ import {
   type VerdictQuery,
 } from './assessed-traces.ts';
 import { aboutVerdict, type MlflowLabels, readMlflowLabels } from './mlflow-labels.ts';
-import type { CoveredStratum, LabeledVerdict } from './types.ts';
+import type { Coverage, LabeledVerdict } from './types.ts';
 
 /** A label with what its capture is counted by. */
 export interface WindowLabel extends LabeledPair {
@@ -75,10 +75,7 @@ interface CellLabels {
  * Returns a function that divides the labels of a scorer into those of some hours and variants, and the others. If several
  * judges gave the verdicts, there are no others: one judge's errors say nothing of another's.
  */
-export function labelsByCell(
-  labels: readonly WindowLabel[],
-  covered: ReadonlyMap<string, CoveredStratum[]> = new Map(),
-) {
+export function labelsByCell(labels: readonly WindowLabel[], covered: ReadonlyMap<string, Coverage[]> = new Map()) {
   const byScorer = Map.groupBy(labels, ({ scorer }) => scorer);
   return (scorer: string, cells: readonly { hour: string; variant: string }[]): CellLabels => {
     const all = byScorer.get(scorer) ?? [];
@@ -95,7 +92,7 @@ export function labelsByCell(
   };
 }
 
-const strataOf = (strata: readonly CoveredStratum[]): JudgedStratum[] =>
+const strataOf = (strata: readonly Coverage[]): JudgedStratum[] =>
   [...Map.groupBy(strata, ({ sample }) => sample).values()].map((group) => {
     const sum = (field: 'captures' | 'judged' | 'passed'): number =>
       group.reduce((all, stratum) => all + stratum[field], 0);

@@ -13,9 +13,9 @@ const functionArn = 'arn:aws:lambda:us-east-1:000000000000:function:summarizer';
 test('is written once an hour, and when an objective changes, by one of several runs', async () => {
   const memory = new MemoryStorage();
   const stack = await askedStackIn({ storage: memory });
-  const write = async (afterMs: number, hasChanged = false) => {
+  const write = async (afterMs: number, changed = false) => {
     const nowMs = NOW_MS + afterMs;
-    await writePage(hasChanged, { ...stack, functionArn, nowMs });
+    await writePage(changed, { ...stack, functionArn, nowMs });
     return memory.objects.get(LATEST)?.toString() ?? '';
   };
   const [one, other] = await Promise.all([write(0), write(0)]);
