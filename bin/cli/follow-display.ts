@@ -1,8 +1,9 @@
 /** The progress of runs: a bar on a terminal, a line of facts now and then in a pipe. */
 
+import { many, whole } from '../../src/core/text/figure-text.ts';
 import { columnsOf, durationText, singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
 import { hasEnded, type RunProgress } from '../operate/run-progress.ts';
-import { dollars, some, whole } from './output.ts';
+import { dollars } from './output.ts';
 import { joinFitting, shareBar, startProgress } from './progress.ts';
 
 /** Shows what is followed on a stream. */
@@ -72,7 +73,7 @@ export function progressText(
   const left = perSecond === undefined || isPlanning || done >= planned ? undefined : (planned - done) / perSecond;
   const facts = [
     `${whole(done)} of ${of(planned)} lines`,
-    ...(failing > 0 ? [`${some(failing, 'chunk')} failing`] : []),
+    ...(failing > 0 ? [`${many(failing, 'chunk')} failing`] : []),
     ...(left === undefined ? [] : [`about ${durationText(left)} left`]),
     ...elapsed(runs, nowMs),
     ...spent(runs),

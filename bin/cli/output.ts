@@ -87,10 +87,6 @@ export class Page {
   }
 }
 
-/** A count in words: `1 file`, `1,200 files`. */
-export const some = (count: number, noun: string): string => `${whole(count)} ${noun}${count === 1 ? '' : 's'}`;
-export const whole = (count: number): string => Math.round(count).toLocaleString('en-US');
-
 /** An instant in ISO 8601 as people read it, to the second. */
 export const instantText = (iso: string): string => iso.slice(0, 19).replace('T', ' ');
 

@@ -1,11 +1,13 @@
 /** `inference-monitor ground-truth`: joins labels to predictions, and prints how good the predictions were. */
+
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { many } from '../../src/core/text/figure-text.ts';
 import { labeledHours } from '../../src/ground-truth/join/labeled-store.ts';
 import { type TruthFigures, truthTable } from '../../src/ground-truth/measure/figures.ts';
 import { TRUTH_PERIODS, type TruthBy, type TruthQuery } from '../../src/ground-truth/measure/measure.ts';
 import { unlessInterrupted } from '../cli/interruption.ts';
 import { argument, command, type FlagsOf, option, options } from '../cli/options.ts';
-import { EXIT, notice, print, some } from '../cli/output.ts';
+import { EXIT, notice, print } from '../cli/output.ts';
 import { startProgress } from '../cli/progress.ts';
 import { commandText } from '../cli/run-text.ts';
 import { type DeployedStack, shadowVariantsOf, stackOptions, withStack } from '../cli/stack.ts';
@@ -77,7 +79,7 @@ export default command('ground-truth', OPTIONS, HELP, async (flags) => {
 async function start({ storage, clients, outputs }: DeployedStack, source: string): Promise<StartedExecution> {
   const watched = commandSettings().GROUND_TRUTH_S3_PREFIX;
   const { input, files, bytes } = await placeLabels(storage, outputs.workBucket, source, watched);
-  notice(`${some(files, 'label file')}, ${some(bytes, 'byte')}`);
+  notice(`${many(files, 'label file')}, ${many(bytes, 'byte')}`);
   const run = await startNamed(clients.sfn, outputs.groundTruthStateMachineArn, input);
   notice(`run: ${run.name}`);
   return run;

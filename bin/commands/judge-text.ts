@@ -1,7 +1,8 @@
 /** The report of `judge` as text, for terminals of any width: what fails first, with the rationales. */
 
+import { many } from '../../src/core/text/figure-text.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
-import { dollars, Page, percent, some, type TextOptions } from '../cli/output.ts';
+import { dollars, Page, percent, type TextOptions } from '../cli/output.ts';
 import { countsText, placeText } from './inspect-text.ts';
 import type { JudgeReport } from './judge-run.ts';
 
@@ -79,7 +80,7 @@ function valuesText({ passes, values, numbers }: Sum): string {
 }
 
 function addSums(page: Page, { captures, judge, scorers, spend }: JudgeReport): void {
-  page.section(`${some(captures, 'capture')}, judge ${judge ?? 'none'}, ${dollars(spend.usd)}`);
+  page.section(`${many(captures, 'capture')}, judge ${judge ?? 'none'}, ${dollars(spend.usd)}`);
   const width = Math.max(...scorers.map(({ name }) => name.length));
   for (const scorer of captures === 0 ? [] : scorers) {
     const { name, verdicts, missing, usd, kind } = scorer;

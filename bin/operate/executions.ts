@@ -9,12 +9,11 @@ import {
   ExecutionAlreadyExists,
   ExecutionDoesNotExist,
   type ExecutionListItem,
-  type ExecutionStatus,
   InvalidArn,
-  paginateListExecutions,
   type SFNClient,
   StartExecutionCommand,
 } from '@aws-sdk/client-sfn';
+import { listedExecutions } from '../../src/core/aws/executions.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { nearest } from '../../src/core/values/nearest.ts';
 
@@ -157,32 +156,4 @@ async function noSuchRun(sfn: SFNClient, machines: string[], run: string): Promi
   const which = newest.length === 0 ? '; there is none yet' : ` of the last 90 days, such as ${such}${near}`;
   const facts = { got: run, expected: `the name or the ARN of an execution${which}`, where: machines.join(', ') };
   return new PermanentError('NoSuchRun', 'There is no run of that name', facts);
-}
-
-// ------------------------------------------------------------------------------------------------------------ lists
-
-export interface ListedExecutions {
-  /** Of the start, epoch milliseconds; `fromMs` is inclusive, `toMs` exclusive. */
-  fromMs?: number | undefined;
-  toMs?: number | undefined;
-  status?: ExecutionStatus | undefined;
-  limit?: number;
-}
-
-/** Lists the executions of the last 90 days, the newest first. */
-export async function* listedExecutions(
-  sfn: SFNClient,
-  stateMachineArn: string,
-  { fromMs = 0, toMs = Infinity, status: statusFilter, limit = Infinity }: ListedExecutions,
-): AsyncGenerator<ExecutionListItem> {
-  let found = 0;
-  for await (const page of paginateListExecutions({ client: sfn }, { stateMachineArn, statusFilter })) {
-    for (const item of page.executions ?? []) {
-      const startedMs = item.startDate?.getTime() ?? 0;
-      if (startedMs >= toMs) continue;
-      if (startedMs < fromMs || found === limit) return;
-      found += 1;
-      yield item;
-    }
-  }
 }

@@ -1,11 +1,11 @@
 /** Puts capture files into the capture bucket and follows the executions that process them. */
 import { DescribeExecutionCommand } from '@aws-sdk/client-sfn';
+import { listedExecutions } from '../../src/core/aws/executions.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import { putFile } from '../../src/core/aws/uploads.ts';
 import type { FilesInput, ListedFile } from '../../src/core/contract/input.ts';
 import { forEachConcurrently } from '../../src/core/process/concurrency.ts';
 import type { AwsClients } from './aws-clients.ts';
-import { listedExecutions } from './executions.ts';
 import { followRuns, type RunProgress, runWatcher, untilNextPoll } from './run-progress.ts';
 
 /** A file to put: its path, and its key in the capture bucket. */

@@ -3,6 +3,7 @@
  * newest of a stack.
  */
 import { DescribeExecutionCommand, type ExecutionListItem, type ExecutionStatus } from '@aws-sdk/client-sfn';
+import { type ListedExecutions, listedExecutions } from '../../src/core/aws/executions.ts';
 import { Storage, type Work } from '../../src/core/aws/storage.ts';
 import type { ManifestLine } from '../../src/core/contract/payloads.ts';
 import type { BatchReport, PlanReceipt } from '../../src/core/contract/receipts.ts';
@@ -12,14 +13,7 @@ import { withRanges } from '../../src/monitoring/chunk/ranges.ts';
 import { readChunks, readPlanReceipts } from '../../src/monitoring/receipts.ts';
 import { type RunSummary, SummaryBuilder } from '../../src/monitoring/summary.ts';
 import type { AwsClients } from './aws-clients.ts';
-import {
-  type FoundExecution,
-  findExecution,
-  inputText,
-  type ListedExecutions,
-  listedExecutions,
-  type StateMachines,
-} from './executions.ts';
+import { type FoundExecution, findExecution, inputText, type StateMachines } from './executions.ts';
 import { readReasons } from './summary-report.ts';
 
 /** By which runs can be listed, with Step Functions' names. */

@@ -9,6 +9,7 @@ import type { LabelCounts, LabelFileReport, TruthRunSummary } from '../../src/co
 import { truthKeys } from '../../src/core/contract/work-keys.ts';
 import { inOrder } from '../../src/core/process/concurrency.ts';
 import type { GroundTruthSettings } from '../../src/core/settings/ground-truth-setting.ts';
+import { many, whole } from '../../src/core/text/figure-text.ts';
 import { singleLine, wrappedText } from '../../src/core/text/terminal-text.ts';
 import { sum } from '../../src/core/values/sum.ts';
 import { labeledHours, readLabeled } from '../../src/ground-truth/join/labeled-store.ts';
@@ -16,7 +17,7 @@ import { listSegments } from '../../src/ground-truth/join/waiting.ts';
 import type { TruthFigures } from '../../src/ground-truth/measure/figures.ts';
 import { measureTruth, type TruthQuery } from '../../src/ground-truth/measure/measure.ts';
 import { hourOf } from '../../src/quality/tally.ts';
-import { Page, some, type TextOptions, whole } from '../cli/output.ts';
+import { Page, type TextOptions } from '../cli/output.ts';
 import type { AwsClients } from './aws-clients.ts';
 import { statusOfRun } from './run-report.ts';
 
@@ -153,7 +154,7 @@ export function truthReportText(report: TruthReport, out: TextOptions): string {
   if (error !== undefined) page.add(`${error.name}: ${error.message}`);
   if (status === 'running') page.add('Its counts come when it has ended.');
   addLabelFiles(page, files);
-  if (noted > 0) page.add(`${some(noted, 'label')} ${noted === 1 ? 'was' : 'were'} written to MLflow.`);
+  if (noted > 0) page.add(`${many(noted, 'label')} ${noted === 1 ? 'was' : 'were'} written to MLflow.`);
   const not = Object.entries(notNoted).map(([reason, count]) => `${reason} ${whole(count)}`);
   if (not.length > 0) page.add(`Not written to MLflow: ${not.join(', ')}.`);
   if (notedBy !== undefined) page.add(`The run ${notedBy} writes these labels to MLflow.`);
@@ -197,7 +198,7 @@ function addLabelFiles(page: Page, files: readonly LabelFileState[], nameOf = la
 /** Says how many labels wait for their predictions; nothing if none does. */
 export function waitingText({ labels, files, since, more }: WaitingLabels, { width }: TextOptions): string {
   if (labels === 0) return '';
-  const count = `${more ? 'More than ' : ''}${some(labels, 'label')} of ${some(files, 'file')}`;
+  const count = `${more ? 'More than ' : ''}${many(labels, 'label')} of ${many(files, 'file')}`;
   const time = since?.slice(0, '2026-11-20T10:00'.length).replace('T', ' ');
   const text = `${count} ${labels === 1 ? 'has' : 'have'} no matching prediction yet (waiting since ${time} UTC).`;
   return wrappedText([text], width);

@@ -2,14 +2,14 @@
 
 import { HOUR_MS } from '../captures/files/capture-path.ts';
 import { wilson } from '../core/statistics/share.ts';
+import { many, percent, time } from '../core/text/figure-text.ts';
 import { shellWord } from '../core/text/shell-word.ts';
 import { singleLine } from '../core/text/terminal-text.ts';
 import { sum } from '../core/values/sum.ts';
 import { goodValue } from '../judge/scorers/values.ts';
 import { hourMs } from '../quality/counts-store.ts';
 import { ERROR_REPLIES } from '../quality/objectives.ts';
-import { percent } from '../quality/rates-text.ts';
-import { endOf, type Figures, figuresOf, type HealthFacts, many, objectiveText, scorerOf, time } from './facts.ts';
+import { endOf, type Figures, figuresOf, type HealthFacts, objectiveText, scorerOf } from './facts.ts';
 
 /** In the order of precedence: the state of an endpoint is the first that a finding has. The codes are those of `status`. */
 export const EXIT_CODES = {

@@ -4,11 +4,11 @@ import { HOUR_MS } from '../captures/files/capture-path.ts';
 import type { QualityCell } from '../core/contract/quality.ts';
 import { type LogBins, quantileOf } from '../core/statistics/log-bins.ts';
 import { section } from '../core/text/html-page.ts';
+import { type Curve, chart } from '../core/text/small-chart.ts';
 import { sum } from '../core/values/sum.ts';
 import { hourMs, sumOfCells, type TimeWindow } from '../quality/counts-store.ts';
 import { groupRates, type RatesQuery } from '../quality/rates.ts';
 import { hourOf } from '../quality/tally.ts';
-import { type Curve, chart } from './charts.ts';
 import { addedUp, type Figures, scorerOf } from './facts.ts';
 import type { PageFacts } from './page.ts';
 import { goodName } from './page-elements.ts';
@@ -16,12 +16,11 @@ import { goodName } from './page-elements.ts';
 /** Curves of a chart: the most frequent names, and the others together. */
 const MAX_CURVES = 4;
 const MAX_POINTS = 31;
-const POINT_HOURS = [1, 2, 3, 6, 12, 24];
 
 /** Returns the hours at which the points of a chart start: equal parts of a window, days if it is longer than a day or two. */
 export function pointsOf({ fromMs, toMs }: TimeWindow) {
   const all = (toMs - fromMs) / HOUR_MS;
-  const size = POINT_HOURS.find((hours) => all / hours <= MAX_POINTS) ?? 24 * Math.ceil(all / 24 / MAX_POINTS);
+  const size = [1, 3, 6, 12].find((hours) => all / hours <= MAX_POINTS) ?? 24 * Math.ceil(all / 24 / MAX_POINTS);
   const startOf = (hour: string): string => hourOf(Math.floor(hourMs(hour) / HOUR_MS / size) * size * HOUR_MS);
   const hours: string[] = [];
   for (let ms = hourMs(startOf(hourOf(fromMs))); ms < toMs; ms += size * HOUR_MS) hours.push(hourOf(ms));

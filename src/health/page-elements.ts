@@ -1,9 +1,9 @@
 /** Tables of the page, and its figures. Each figure has its exact value beside its text, for programs that read the page. */
 
 import type { Estimate } from '../core/statistics/share.ts';
+import { percent, points } from '../core/text/figure-text.ts';
 import { type Column, escapeHtml, section, table } from '../core/text/html-page.ts';
 import { ERROR_REPLIES } from '../quality/objectives.ts';
-import { percent, points } from '../quality/rates-text.ts';
 
 /**
  * Returns a section with a table; nothing without rows.

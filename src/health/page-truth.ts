@@ -1,9 +1,9 @@
 /** True answers on the page: figures by variant, errors by class, calibration, and what differs between groups. */
 
+import { percent } from '../core/text/figure-text.ts';
 import { isolated } from '../core/text/html-page.ts';
+import { chart } from '../core/text/small-chart.ts';
 import { type GroupFigures, measureName, type TruthFigures, type TruthGroup } from '../ground-truth/measure/figures.ts';
-import { percent } from '../quality/rates-text.ts';
-import { chart } from './charts.ts';
 import { textOf } from './facts.ts';
 import { difference, measured, sheet, whole } from './page-elements.ts';
 

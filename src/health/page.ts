@@ -1,6 +1,7 @@
 /** The page about an endpoint: its state, what is bad, since when and for which variant. Self-contained, and of counts alone. */
 
 import { loadCharts } from '../core/text/charts.ts';
+import { percent, time } from '../core/text/figure-text.ts';
 import { escapeHtml, htmlPage, isolated } from '../core/text/html-page.ts';
 import { gravestFirst } from '../core/values/gravity.ts';
 import type { TruthFigures } from '../ground-truth/measure/figures.ts';
@@ -8,8 +9,8 @@ import type { TimeWindow } from '../quality/counts-store.ts';
 import type { ObjectiveRate } from '../quality/objective-rates.ts';
 import type { Change } from '../quality/objective-states.ts';
 import { groupRates } from '../quality/rates.ts';
-import { percent, windowText } from '../quality/rates-text.ts';
-import { type Figures, figuresOf, type HealthFacts, objectiveText, scorerOf, time } from './facts.ts';
+import { windowText } from '../quality/rates-text.ts';
+import { type Figures, figuresOf, type HealthFacts, objectiveText, scorerOf } from './facts.ts';
 import type { Health, HealthState } from './findings.ts';
 import { overTime, type pointsOf } from './page-charts.ts';
 import { difference, figure, goodName, measured, sheet, whole } from './page-elements.ts';
@@ -37,13 +38,6 @@ h3 { font-size: 14px; margin: 0; } .chart { max-width: 460px; } .chart p { margi
 .state.bad, .state.good { color: var(--ink); border-color: currentColor; } .state.bad { border-color: var(--bad); } .state.good { border-color: var(--good); }
 .time { white-space: nowrap; } code { font-size: 12px; overflow-wrap: anywhere; } td, h1 { overflow-wrap: anywhere; } td:not(.n) { min-width: 0; }
 @media (min-width: 641px) { td:first-child { min-width: 10em; } }
-@media (max-width: 640px) {
-  body { padding: 16px 12px 48px; } table.cards, .cards tbody, .cards tr, .cards td { display: block; }
-  .cards thead { display: none; } .cards tr { border-bottom: 1px solid var(--line); padding: 6px 0; }
-  .cards td, .cards td.n { border: 0; padding: 1px 0; text-align: left; white-space: normal; }
-  .cards td:not(:first-child)::before { content: attr(data-name) ": "; color: var(--soft); } .cards td:empty { display: none; }
-  .cards td:first-child { font-weight: 600; }
-}
 @media print { body { max-width: none; padding: 0; } .chart, tr { break-inside: avoid; } .wide { overflow: visible; } }
 `;
 

@@ -4,8 +4,9 @@ import { HOUR_MS } from '../captures/files/capture-path.ts';
 import { resourceNames } from '../core/contract/names.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
 import { toNamedError } from '../core/errors/errors.ts';
+import { inTime } from '../core/process/concurrency.ts';
 import { logger } from '../core/process/logging.ts';
-import { type AskedStack, inTime } from '../health/gather.ts';
+import type { AskedStack } from '../health/gather.ts';
 import { makePage } from '../health/make-page.ts';
 
 const WINDOW_MS = 30 * 24 * HOUR_MS;

@@ -1,5 +1,7 @@
 /** Rates as text: tables for terminals of any width, and CSV. */
+
 import type { Measured } from '../core/statistics/sampled-mean.ts';
+import { percent, points, time, whole } from '../core/text/figure-text.ts';
 import { singleLine, tableLines, wrapped } from '../core/text/terminal-text.ts';
 import type { TimeWindow } from './counts-store.ts';
 import { ERROR_REPLIES } from './objectives.ts';
@@ -20,14 +22,6 @@ export function sparkline(values: readonly (number | null)[]): string {
   const bar = (value: number): string => BARS[high === low ? 3 : Math.round(((value - low) / (high - low)) * 7)] ?? '';
   return values.map((value) => (value === null ? NO_BAR : bar(value))).join('');
 }
-
-export const percent = (share: number): string => `${(share * 100).toFixed(1)}%`;
-export function points(share: number): string {
-  // Neither +0.0 nor -0.0.
-  const rounded = Number((share * 100).toFixed(1)) || 0;
-  return `${rounded > 0 ? '+' : ''}${rounded.toFixed(1)}`;
-}
-const whole = (count: number): string => Math.round(count).toLocaleString('en-US');
 
 /** Whether the figure is a mean and no share. */
 const isMean = ({ is, scorer }: Pick<Rate, 'is' | 'scorer'>): boolean => is === undefined && scorer !== ERROR_REPLIES;
@@ -85,8 +79,8 @@ function totalsLines({ totals, rates }: GroupRates): string[] {
   ];
 }
 
-const time = (ms: number): string => `${new Date(ms).toISOString().slice(0, 16).replace('T', ' ')}`;
-export const windowText = ({ fromMs, toMs }: TimeWindow): string => `${time(fromMs)} to ${time(toMs)} UTC`;
+export const windowText = ({ fromMs, toMs }: TimeWindow): string =>
+  `${time(fromMs).replace(' UTC', '')} to ${time(toMs)}`;
 
 /** @param width of the terminal; `Infinity` for none */
 export function ratesTable(groups: readonly GroupRates[], by: string | undefined, width: number, style: Style): string {

@@ -7,6 +7,7 @@ import { workKeys } from '../core/contract/work-keys.ts';
 import { toNamedError } from '../core/errors/errors.ts';
 import { logger } from '../core/process/logging.ts';
 import { wilson } from '../core/statistics/share.ts';
+import { percent, time } from '../core/text/figure-text.ts';
 import { singleLine } from '../core/text/terminal-text.ts';
 import { traceUrl } from '../mlflow/trace-url.ts';
 import type { Span } from './detector.ts';
@@ -46,11 +47,9 @@ export interface Message {
 /** SNS accepts ASCII of less than 100 characters, and no line breaks. */
 const MAX_SUBJECT = 99;
 
-const percent = (share: number): string => `${(100 * share).toFixed(1)}%`;
 const bound = (share: number): string => `${Number((100 * share).toFixed(2))}%`;
 
-const timeOf = (second: number): string =>
-  `${new Date(second * 1000).toISOString().slice(0, 16).replace('T', ' ')} UTC`;
+const timeOf = (second: number): string => time(second * 1000);
 
 /** The rate of a span with its interval, of captures that pass, or that are no error replies. */
 function rate({ cases, failed }: Span): string {

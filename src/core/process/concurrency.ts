@@ -85,3 +85,10 @@ export function yieldToEventLoop(): Promise<void> {
   lastYield = lastYield.then(() => setImmediate());
   return lastYield;
 }
+
+/** Rejects if there is no answer within a limit. The question is not stopped. */
+export const inTime = <T>(question: Promise<T>, ms: number): Promise<T> =>
+  new Promise((resolve, reject) => {
+    setTimeout(() => reject(new Error(`no answer within ${ms / 1000} s`)), ms).unref();
+    question.then(resolve, reject);
+  });

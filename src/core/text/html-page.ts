@@ -23,6 +23,13 @@ th, td { text-align: left; padding: 5px 8px; border-bottom: 1px solid var(--line
 th { color: var(--soft); font-weight: 600; } td.n, th.n { text-align: right; white-space: nowrap; } td:not(.n) { min-width: 150px; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 6px 0; padding: 8px; background: var(--card); border-radius: 6px; font-size: 12px; max-height: 320px; overflow-y: auto; }
 summary { cursor: pointer; color: var(--soft); } details { display: inline-block; margin-right: 14px; vertical-align: top; } details[open] { display: block; } svg { width: 100%; min-width: 680px; height: auto; display: block; }
+@media (max-width: 640px) {
+  body { padding: 16px 12px 48px; } table.cards, .cards tbody, .cards tr, .cards td { display: block; }
+  .cards thead { display: none; } .cards tr { border-bottom: 1px solid var(--line); padding: 6px 0; }
+  .cards td, .cards td.n { border: 0; padding: 1px 0; text-align: left; white-space: normal; }
+  .cards td:not(:first-child)::before { content: attr(data-name) ": "; color: var(--soft); } .cards td:empty { display: none; }
+  .cards td:first-child { font-weight: 600; }
+}
 `;
 
 /** What a page has beside its body. */

@@ -4,6 +4,7 @@
  */
 
 import type { Estimate } from '../../core/statistics/share.ts';
+import { whole } from '../../core/text/figure-text.ts';
 import { singleLine, type TableOptions, tableText, wrapped } from '../../core/text/terminal-text.ts';
 
 /** A figure with its 95% interval. What is not defined, or not known, is `null`, and `why` says why. */
@@ -136,7 +137,6 @@ const titleOf = ({ group, shadow }: TruthGroup, by: string | undefined): string 
   by === undefined ? 'all' : `${singleLine(group)}${shadow ? ' (shadow)' : ''}`;
 /** Of hours and days, what matters is how the figures change. */
 const isOfTime = (by: string | undefined): boolean => by === 'hour' || by === 'day';
-const whole = (count: number): string => count.toLocaleString('en-US');
 const percent = (share: number): string => (share * 100).toFixed(1);
 
 /** `78.0% (72.3–82.8)`, or a dash. */

@@ -1,8 +1,7 @@
-/** The small charts of the page. Curves differ by line and symbol as well as by color. */
+/** Small charts, some of which fit a page beside each other. Curves differ by line and symbol as well as by color. */
 
-import { axis, BLUE, GREEN, INK, ORANGE, PURPLE, RED, svg } from '../core/text/charts.ts';
-import { escapeHtml } from '../core/text/html-page.ts';
-import type { Shown } from './page-elements.ts';
+import { axis, BLUE, GREEN, INK, ORANGE, PURPLE, RED, svg } from './charts.ts';
+import { escapeHtml } from './html-page.ts';
 
 /** Three of them fit the page beside each other, and one fits a telephone. */
 const [WIDTH, HEIGHT] = [340, 180];
@@ -18,7 +17,7 @@ export interface Curve {
   name: string;
   values: readonly (number | null)[];
   /** The 95% interval of each value. */
-  band?: readonly (Pick<Shown, 'low' | 'high'> | null)[] | undefined;
+  band?: readonly ({ low: number | null; high: number | null } | null)[] | undefined;
 }
 
 interface Chart {
