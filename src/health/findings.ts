@@ -71,7 +71,6 @@ const WIDER = 3 / 1.96;
 const [MAX_REASONS, MAX_LISTED] = [3, 5];
 /** Alarms about captures that are lost. */
 const LOSSES = ['CapturesMissing', 'EventLost', 'EventNotDelivered'];
-const DOCTOR = 'inference-monitor doctor';
 /** Rules about what is asked, and what that is. The others are of the counts. */
 const ASKED: Readonly<Record<string, string>> = {
   'run-failed': 'failed runs',
@@ -218,13 +217,13 @@ const RULES = {
     return [{ state: 'too little to tell', message: `${message}, of at least ${FEWEST}` }];
   },
 
-  alarm({ alarms }) {
+  alarm({ alarms, command }) {
     if (alarms?.length === 0) return [{ state: 'healthy', message: 'no alarm is on' }];
     return (alarms ?? []).map(({ id, what, since }) => ({
       subject: id,
       state: LOSSES.includes(id) ? 'bad' : 'needs a look',
       message: `alarm ${id}: ${singleLine(what)}${since === undefined ? '' : `, since ${time(since)}`}`,
-      command: DOCTOR,
+      command: command('doctor'),
     }));
   },
 
@@ -247,7 +246,8 @@ export function healthOf(facts: HealthFacts): Health {
     const [why, what] = [facts.unasked?.[name], ASKED[name]];
     const asOf = what === undefined ? known.asOf : known.now;
     const message = `could not ask about ${what ?? name}: ${singleLine(why ?? '')}`;
-    const own: Found[] = why === undefined ? rule(known) : [{ state: 'could not ask', message, command: DOCTOR }];
+    const doctor = { state: 'could not ask', message, command: known.command('doctor') } as const;
+    const own: Found[] = why === undefined ? rule(known) : [doctor];
     return own.map((one) => ({ name, asOf, ...one }) as Finding);
   });
   const findings = STATES.flatMap((state) => found.filter((one) => one.state === state));

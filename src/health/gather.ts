@@ -46,7 +46,6 @@ const QUIET_MS = HOUR_MS;
 const IN_FLIGHT_MS = 15 * 60_000;
 /** Executions of a list that are looked at. */
 const MAX_DESCRIBED = 100;
-const AT_ONCE = 16;
 /** Hours with many names take much memory until they are added up. Fewer days would often wait for each other. */
 const READ_AT_ONCE_MS = 10 * 24 * HOUR_MS;
 
@@ -159,7 +158,7 @@ async function described({ sfn }: AskedStack, some: readonly ExecutionListItem[]
     return { run, startMs: Number(startDate), error: why, retry: dryRun ? undefined : retry };
   };
   const all: Awaited<ReturnType<typeof describe>>[] = [];
-  for await (const one of inOrder(AT_ONCE, some.slice(0, MAX_DESCRIBED), describe)) all.push(one);
+  for await (const one of inOrder(16, some.slice(0, MAX_DESCRIBED), describe)) all.push(one);
   return all;
 }
 
