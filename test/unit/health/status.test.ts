@@ -105,6 +105,17 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
   ],
   ['a run over new captures continues', { hour: until(4), answers: CALLED }, 0, undefined, /^healthy/],
   [
+  [
+    'CloudWatch cannot count its calls',
+    {
+      hour: until(4),
+      ran: [OLD_RUN],
+      answers: { GetMetricData: [200, { MetricDataResults: [{ Values: [], StatusCode: 'InternalError' }] }] },
+    },
+    2,
+    'captures',
+    /^could not ask: could not ask about captures: CloudWatchInternalError$/,
+  ],
     'there are few captures',
     { hour: (ago) => (ago === 1 ? { blue: { captures: 29 } } : {}) },
     3,
