@@ -38,6 +38,8 @@ export interface Report {
   summaries: ReadonlyMap<string, RunSummary>;
   /** The scorers of the settings. */
   active: readonly Scorer[];
+  /** Their replies count only where variants are compared. */
+  SHADOW_VARIANTS: readonly string[];
   /** The judge's model, if it was the real one. */
   realJudge?: string;
   experiments: readonly { name: string; id: string }[];

@@ -177,10 +177,11 @@ const RULES = {
     }));
   },
 
-  'variant-differs'({ apart, reference, since }) {
+  'variant-differs'({ apart, reference, shadow, since }) {
     return apart.flatMap(({ variant, differences }): Found[] => {
       const worse = clear(differences).map((one) => `${one.scorer} ${pointsOf(one)}`);
-      const message = `variant ${singleLine(variant)} is worse than ${singleLine(reference)}: ${worse.join(', ')}`;
+      const kind = shadow.includes(variant) ? 'shadow variant' : 'variant';
+      const message = `${kind} ${singleLine(variant)} is worse than ${singleLine(reference)}: ${worse.join(', ')}`;
       const command = since('rates', '--by', 'variant');
       return worse.length === 0 ? [] : [{ subject: variant, state: 'needs a look', message, command }];
     });

@@ -190,7 +190,7 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
     { hour: worseVariant('next') },
     1,
     'variant-differs',
-    /^needs a look: variant next is worse than blue/,
+    /^needs a look: shadow variant next is worse than blue/,
   ],
   [
     'lines are in quarantine',
