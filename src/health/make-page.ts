@@ -34,13 +34,15 @@ export async function makePage(stack: AskedStack, query: PageQuery): Promise<{ h
   const of = withQuotes ? stack : { ...stack, named: numberedTexts(environment) };
   const { fromMs, toMs } = window;
   const points = pointsOf(window);
+  const dayBefore = Math.floor((nowMs - DAY_MS) / HOUR_MS) * HOUR_MS;
+  const day = { fromMs: toMs < nowMs ? fromMs : Math.max(fromMs, dayBefore), toMs };
+  const length = toMs - day.fromMs;
   // Hours of the last two days, and those with labels, are not added up: the state is that of the last day, as `status` says it.
-  const startOf: StartOf = (hour) => (labelsOf || hourMs(hour) >= toMs - 2 * DAY_MS ? hour : points.startOf(hour));
-  const day = { fromMs: toMs < nowMs ? fromMs : Math.max(fromMs, toMs - DAY_MS), toMs };
+  const startOf: StartOf = (hour) => (labelsOf || hourMs(hour) >= toMs - 2 * length ? hour : points.startOf(hour));
   const facts = await readFacts(of, { window, before, nowMs, ended: day, startOf });
   const cellsFrom = (ms: number): CountedCell[] =>
-    [...(facts.before ?? []), ...facts.cells].filter(({ hour }) => hourMs(hour) >= ms && hourMs(hour) < ms + DAY_MS);
-  const cellsOfDay = { cells: cellsFrom(day.fromMs), before: cellsFrom(day.fromMs - DAY_MS) };
+    [...(facts.before ?? []), ...facts.cells].filter(({ hour }) => hourMs(hour) >= ms && hourMs(hour) < ms + length);
+  const cellsOfDay = { cells: cellsFrom(day.fromMs), before: cellsFrom(day.fromMs - length) };
   const ofDay = day.fromMs === fromMs ? facts : { ...facts, ...cellsOfDay, window: day };
   const health = healthOf({ ...ofDay, objectives: await objectiveRates(storage, bucket, environment, ofDay.cells) });
   const truth = await truthOf(of, window);

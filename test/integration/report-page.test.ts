@@ -143,7 +143,7 @@ inBrowser('in a browser', () => {
     [
       'What next?',
       async () => (await first('Findings'))[1]?.next?.text,
-      /^inference-monitor worst --scorer fluency --from 2026-11-29T13:00Z$/,
+      /^inference-monitor worst --scorer fluency --from 2026-11-29T12:00Z$/,
     ],
     [
       'Since when is fluency worse?',

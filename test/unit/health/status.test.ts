@@ -1,10 +1,12 @@
 /** The rules of docs/status.md: what each makes of a stack, and the exit code of `status`. */
 import { readFileSync } from 'node:fs';
+import { hoursOf } from '../../../bin/cli/window.ts';
 import { projectPath } from '../../../local/project-root.ts';
 import type { QualityCell } from '../../../src/core/contract/quality.ts';
 import type { HealthFacts } from '../../../src/health/facts.ts';
 import { EXIT_CODES, FINDING_NAMES, type Health, healthOf } from '../../../src/health/findings.ts';
 import { readFacts } from '../../../src/health/gather.ts';
+import { makePage } from '../../../src/health/make-page.ts';
 import { healthLines } from '../../../src/health/text.ts';
 import { PLAIN } from '../../../src/quality/rates-text.ts';
 import { hourOf } from '../../../src/quality/tally.ts';
@@ -312,6 +314,13 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
 });
 
 test('a bucket that cannot be read leaves the rest of the answers', async () => {
+test('the page says the same, at any minute', async () => {
+  const stack = await askedStackIn(with_(scored('safety', 9, 1)));
+  const status = healthOf(await readFacts(stack, { window: hoursOf('24h', undefined, NOW_MS), nowMs: NOW_MS }));
+  const { health } = await makePage(stack, { window: hoursOf('7d', undefined, NOW_MS), nowMs: NOW_MS });
+  expect(health).toEqual(status);
+});
+
   const storage = new MemoryStorage();
   const stack = await askedStackIn({ storage, ran: [FAILED] });
   storage.list = () => {
