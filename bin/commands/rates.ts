@@ -1,4 +1,5 @@
 /** `inference-monitor rates`: how good the endpoint is, how sure that is, and what has changed. */
+import { HOUR_MS } from '../../src/captures/files/capture-path.ts';
 import type { Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
@@ -164,6 +165,8 @@ async function compare(
     const shifted = (text: string, ms: number): string => new Date(hourBefore(text, nowMs) + ms).toISOString();
     const from = compareFrom ?? shifted(compareTo ?? '', -length);
     const earlier = hoursOf(from, compareTo ?? shifted(from, length), nowMs);
+    // A window that begins at an age is up to an hour longer than that.
+    if (compareTo === undefined && earlier.toMs - window.fromMs === HOUR_MS) earlier.toMs = window.fromMs;
     if (earlier.fromMs < window.toMs && window.fromMs < earlier.toMs) {
       const facts = {
         got: `${windowText(earlier)}, and ${windowText(window)}`,

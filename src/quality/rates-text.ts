@@ -74,8 +74,8 @@ function totalsLines({ totals, rates }: GroupRates): string[] {
   const open = why.map(([reason, count]) => `${singleLine(reason)} ${whole(count)}`).join(', ');
   const usd = rates.length === 0 || judgeUsd === 0 ? '' : `, judge $${judgeUsd.toFixed(2)}`;
   return [
-    `${whole(captures)} captures, ${whole(errorReplies)} error replies, ${whole(inputTokens)} + ${whole(outputTokens)} tokens${usd}`,
-    ...(open === '' ? [] : [`not judged: ${open}`]),
+    `${whole(captures)} ${captures === 1 ? 'capture' : 'captures'}, ${whole(errorReplies)} error ${errorReplies === 1 ? 'reply' : 'replies'}, ${whole(inputTokens)} + ${whole(outputTokens)} tokens${usd}`,
+    ...(open === '' ? [] : [`verdicts not given: ${open}`]),
   ];
 }
 
