@@ -122,7 +122,8 @@ const RULES = {
       const { objective: subject, missed, since, measured, measure, value } = rate;
       const asOf = measured === undefined ? counted : new Date(hourMs(measured.end)).toISOString();
       const isOld = nowMs - Date.parse(asOf) > OLD_MS;
-      const text = `${objectiveText(rate)}${isOld ? `; stale, nothing newer than ${time(asOf)} is measured` : ''}`;
+      const unseen = missed === null && value !== null ? '; its detector has had no new captures yet' : '';
+      const text = `${objectiveText(rate)}${unseen}${isOld ? `; stale, nothing newer than ${time(asOf)} is measured` : ''}`;
       const state = missed === null || value === null || isOld ? 'too little to tell' : 'healthy';
       if (!missed) return { subject, asOf, state, message: `${subject}: ${text}` };
       const message = `${subject} ${isOld ? 'was' : 'is'} missed${since === null ? '' : ` since ${time(since)}`}: ${text}`;

@@ -384,6 +384,10 @@ test('nothing is healthy by what is old, not measured, or of another variant', a
   expect(named({ objectives: [{ ...met, variant: 'blue' }] }, 'harm')).toBe('bad');
   expect(named({ objectives: [{ ...met, missed: null }] }, 'harm')).toBe('bad');
   const truth = (hours: number, missed: boolean) => {
+  const unseen = healthOf({ ...facts, objectives: [{ ...met, missed: null }] }).findings;
+  expect(unseen.find(({ name }) => name === 'objective')?.message).toMatch(
+    /; its detector has had no new captures yet$/,
+  );
     const end = hourOf(NOW_MS - hours * HOUR_MS);
     const old = { ...met, value: 0.5, missed, measured: { from: end, end } };
     return healthOf({ ...facts, objectives: [old] }).findings.find(({ name }) => name === 'objective');
