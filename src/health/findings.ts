@@ -224,7 +224,7 @@ const RULES = {
     return (alarms ?? []).map(({ id, what, since }) => ({
       subject: id,
       state: LOSSES.includes(id) ? 'bad' : 'needs a look',
-      message: `alarm ${id}: ${singleLine(what)}${since === undefined ? '' : `, since ${time(since)}`}`,
+      message: `alarm ${id} is on${since === undefined ? '' : ` since ${time(since)}`}: ${singleLine(what)}`,
       command: command('doctor'),
     }));
   },

@@ -272,9 +272,9 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
     { answers: alarm('JudgeThrottled') },
     1,
     'alarm',
-    /^needs a look: alarm JudgeThrottled: Something, since 2026-11-30 12:20 UTC$/,
+    /^needs a look: alarm JudgeThrottled is on since 2026-11-30 12:20 UTC: Something$/,
   ],
-  ['events are lost', { answers: alarm('EventLost') }, 1, 'alarm', /^bad: alarm EventLost/],
+  ['events are lost', { answers: alarm('EventLost') }, 1, 'alarm', /^bad: alarm EventLost is on/],
   [
     'the budget is used up',
     { answers: { GetItem: [200, { Item: { committed: { N: '16000000000' } } }] } },
