@@ -105,8 +105,6 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
     undefined,
     /^healthy: 800 captures, no captures since 2026-11-30 09:00 UTC: the endpoint had no inv/,
   ],
-  ['a run over new captures continues', { hour: until(4), answers: CALLED }, 0, undefined, /^healthy/],
-  [
   [
     'CloudWatch cannot count its calls',
     {
@@ -118,6 +116,8 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
     'captures',
     /^could not ask: could not ask about captures: CloudWatchInternalError$/,
   ],
+  ['a run over new captures continues', { hour: until(4), answers: CALLED }, 0, undefined, /^healthy/],
+  [
     'there are few captures',
     { hour: (ago) => (ago === 1 ? { blue: { captures: 29 } } : {}) },
     3,
@@ -310,6 +310,7 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
   const [first] = health.findings;
   expect(first?.state).toBe(health.state);
   if (name !== undefined) expect(first?.name).toBe(name);
+  for (const { state, command } of health.findings) if (state === 'healthy') expect(command).toBeUndefined();
   for (const { asOf } of health.findings) expect(asOf).toMatch(/^2026-11-(29|30)T/);
 });
 
@@ -412,7 +413,7 @@ test.each([40, 80, 200])(
   async (width) => {
     const odd = 'x\u001b[31m\u202e';
     const health = await statusOf({
-      hour: () => ({ [odd]: { ...GOOD, ...scored('fluency', 1, 9) }, blue: GOOD, green: GOOD }),
+      hour: () => ({ [odd]: { ...GOOD, captures: 30, ...scored('fluency', 1, 9) }, blue: GOOD, green: GOOD }),
     });
     const all = healthLines(health, { width, style: PLAIN }, [], NOW_MS);
     const lines = all.slice(0, -2);
