@@ -60,7 +60,8 @@ async function truthOf({ storage, environment, named }: AskedStack, { fromMs, to
   const read = () => readLabeled(storage, bucket, hours);
   const measured = (by?: 'variant') => measureTruth(read, settings, { by, shadow });
   const truth = { all: await measured(), byVariant: await measured('variant') };
-  return named?.(truth) ?? truth;
+  const labeled = { fromMs: hourMs(hours[0] ?? ''), toMs: hourMs(hours.at(-1) ?? '') + HOUR_MS };
+  return { ...(named?.(truth) ?? truth), labeled };
 }
 
 // ------------------------------------------------------------------------------------------------- without quotes

@@ -26,7 +26,7 @@ export interface PageFacts extends HealthFacts {
   day: TimeWindow;
   changes: readonly Change[];
   /** Absent without labels. */
-  truth?: { all: TruthFigures; byVariant: TruthFigures } | undefined;
+  truth?: ({ labeled: TimeWindow } & Record<'all' | 'byVariant', TruthFigures>) | undefined;
   /** Further sections as HTML, such as the worst replies. */
   more: string;
 }

@@ -230,6 +230,7 @@ inBrowser('in a browser', () => {
     const truth = await truthFigures(memory.storage, 'work', environment.GROUND_TRUTH, window);
     const [total] = truth?.groups ?? [];
     const cells = await row('True answers', 'all');
+    expect(html).toContain('Labels of the predictions of 2026-11-26 09:00 to 2026-11-30 13:00 UTC.');
     const ends = (figure: Figure | undefined) => [figure?.value, figure?.low, figure?.high];
     expect(cells.accuracy?.values).toEqual(ends(total?.measures.accuracy));
     expect(cells.AUC?.values).toEqual(ends(total?.measures.auc));
