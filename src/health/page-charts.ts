@@ -11,7 +11,7 @@ import { groupRates, type RatesQuery } from '../quality/rates.ts';
 import { hourOf } from '../quality/tally.ts';
 import { addedUp, type Figures, scorerOf } from './facts.ts';
 import type { PageFacts } from './page.ts';
-import { goodName } from './page-elements.ts';
+import { goodName, titled } from './page-elements.ts';
 
 /** Curves of a chart: the most frequent names, and the others together. */
 const MAX_CURVES = 4;
@@ -54,7 +54,9 @@ export function overTime(
   const served = cells.filter(({ variant }) => !shadow.includes(variant));
   const totals = hours.map((at) => sumOfCells(served.filter(({ hour }) => hour === at)));
   const captures = hours.map((at) =>
-    Object.fromEntries(cells.filter(({ hour }) => hour === at).map((one) => [one.variant, one.cell.captures ?? 0])),
+    Object.fromEntries(
+      cells.filter(({ hour }) => hour === at).map((one) => [titled(one.variant, shadow), one.cell.captures ?? 0]),
+    ),
   );
   const bars = (title: string, unit: string, counts: readonly (Counts | undefined)[]): string =>
     chart({ title, unit, labels, curves: stackOf(counts), isStacked: true });

@@ -51,3 +51,7 @@ export function difference(of: Shown | undefined, names?: readonly [less: string
 
 /** What a rate is called where the share that is good is shown. */
 export const goodName = (scorer: string): string => (scorer === ERROR_REPLIES ? 'without error' : scorer);
+
+/** A variant, and whether no user sees its replies. */
+export const titled = (variant: string, shadow: readonly string[]): string =>
+  `${variant}${shadow.includes(variant) ? ' (shadow)' : ''}`;

@@ -1,9 +1,10 @@
 /** True answers on the page: figures by variant, errors by class, calibration, and what differs between groups. */
 
-import { percent, windowText } from '../core/text/figure-text.ts';
+import { percent } from '../core/text/figure-text.ts';
 import { isolated } from '../core/text/html-page.ts';
 import { chart } from '../core/text/small-chart.ts';
 import { type GroupFigures, measureName, type TruthGroup } from '../ground-truth/measure/figures.ts';
+import { windowText } from '../quality/rates-text.ts';
 import { textOf } from './facts.ts';
 import type { PageFacts } from './page.ts';
 import { difference, measured, sheet, whole } from './page-elements.ts';

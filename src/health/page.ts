@@ -13,7 +13,7 @@ import { windowText } from '../quality/rates-text.ts';
 import { type Figures, figuresOf, type HealthFacts, objectiveText, scorerOf } from './facts.ts';
 import type { Health, HealthState } from './findings.ts';
 import { overTime, type pointsOf } from './page-charts.ts';
-import { difference, figure, goodName, measured, sheet, whole } from './page-elements.ts';
+import { difference, figure, goodName, measured, sheet, titled, whole } from './page-elements.ts';
 import { truthSections } from './page-truth.ts';
 import { SIGNS } from './text.ts';
 
@@ -132,7 +132,6 @@ function variantSection(
     const own = groups.find(({ group }) => group === variant)?.rates.find((rate) => rate.scorer === scorer);
     return own?.good ? `${measured(own.good)} of ${whole(own.n)}` : '–';
   };
-  const titled = (variant: string): string => `${variant}${shadow.includes(variant) ? ' (shadow)' : ''}`;
   const rows = rates.flatMap(({ scorer, good }) => {
     const others = apart.flatMap(({ variant, differences }) => [
       shown(variant, scorer),
@@ -143,7 +142,11 @@ function variantSection(
   return sheet(
     'Variants',
     'The share of replies that are good, and how it differs in points. In brackets: 95% intervals.',
-    ['scorer', titled(reference), ...apart.flatMap(({ variant }) => [titled(variant), `${variant} − ${reference}`])],
+    [
+      'scorer',
+      titled(reference, shadow),
+      ...apart.flatMap(({ variant }) => [titled(variant, shadow), `${variant} − ${reference}`]),
+    ],
     apart.length === 0 ? [] : rows,
   );
 }
