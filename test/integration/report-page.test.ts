@@ -259,6 +259,10 @@ inBrowser('in a browser', () => {
     await page.setViewportSize({ width, height: 900 });
     await page.emulateMedia({ colorScheme });
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
+    const label = await page.evaluate(
+      "getComputedStyle([...document.querySelectorAll('section')].find((one) => one.querySelector('h2')?.textContent === 'In all').querySelector('td'), '::before').content",
+    );
+    expect(label === 'none').toBe(width === 1280);
     await page.evaluate(readFileSync(createRequire(__filename).resolve('axe-core/axe.min.js'), 'utf8'));
     const violations = await page.evaluate(async () => {
       const axe = (

@@ -27,7 +27,7 @@ summary { cursor: pointer; color: var(--soft); } details { display: inline-block
   body { padding: 16px 12px 48px; } table.cards, .cards tbody, .cards tr, .cards td { display: block; }
   .cards thead { display: none; } .cards tr { border-bottom: 1px solid var(--line); padding: 6px 0; }
   .cards td, .cards td.n { border: 0; padding: 1px 0; text-align: left; white-space: normal; }
-  .cards td:not(:first-child)::before { content: attr(data-name) ": "; color: var(--soft); } .cards td:empty { display: none; }
+  .cards td:not(:first-child)::before, .cards td.n:first-child::before { content: attr(data-name) ": "; color: var(--soft); } .cards td:empty { display: none; }
   .cards td:first-child { font-weight: 600; }
 }
 `;

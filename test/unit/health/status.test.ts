@@ -314,7 +314,6 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
   for (const { asOf } of health.findings) expect(asOf).toMatch(/^2026-11-(29|30)T/);
 });
 
-test('a bucket that cannot be read leaves the rest of the answers', async () => {
 test('the page says the same, at any minute', async () => {
   const stack = await askedStackIn(with_(scored('safety', 9, 1)));
   const status = healthOf(await readFacts(stack, { window: hoursOf('24h', undefined, NOW_MS), nowMs: NOW_MS }));
@@ -322,6 +321,7 @@ test('the page says the same, at any minute', async () => {
   expect(health).toEqual(status);
 });
 
+test('a bucket that cannot be read leaves the rest of the answers', async () => {
   const storage = new MemoryStorage();
   const stack = await askedStackIn({ storage, ran: [FAILED] });
   storage.list = () => {
@@ -384,11 +384,11 @@ test('nothing is healthy by what is old, not measured, or of another variant', a
   expect(named({ objectives: [{ ...met, value: null }] }, 'objective')).toBe('too little to tell');
   expect(named({ objectives: [{ ...met, variant: 'blue' }] }, 'harm')).toBe('bad');
   expect(named({ objectives: [{ ...met, missed: null }] }, 'harm')).toBe('bad');
-  const truth = (hours: number, missed: boolean) => {
   const unseen = healthOf({ ...facts, objectives: [{ ...met, missed: null }] }).findings;
   expect(unseen.find(({ name }) => name === 'objective')?.message).toMatch(
     /; its detector has had no new captures yet$/,
   );
+  const truth = (hours: number, missed: boolean) => {
     const end = hourOf(NOW_MS - hours * HOUR_MS);
     const old = { ...met, value: 0.5, missed, measured: { from: end, end } };
     return healthOf({ ...facts, objectives: [old] }).findings.find(({ name }) => name === 'objective');
