@@ -154,7 +154,6 @@ const RULES = {
     const state = low > BAD_ERRORS ? 'bad' : low > HIGH_ERRORS ? 'needs a look' : 'healthy';
     const share = `${percent(value)} (${percent(low)} to ${percent(high)})`;
     const message = `${share} of the captures are error replies${listed(errorKinds)}`;
-    // What is healthy needs no command.
     return [{ state, message, command: state === 'healthy' ? undefined : since('rates', '--by', 'hour') }];
   },
 
