@@ -91,27 +91,25 @@ export function figuresOf({ cells, before = [], window, active, shadow, labelsOf
   const isServed = ({ variant }: { variant: string }): boolean => !shadow.includes(variant);
   const served = all.filter(isServed);
   const variants = [...byVariant(all)]
-    .map(([variant, own]) => ({ variant, own, captures: sumOfCells(own).captures ?? 0 }))
-    .toSorted((a, b) => b.captures - a.captures);
+    .map(([variant, own]) => ({ variant, own, totals: sumOfCells(own) }))
+    .toSorted((a, b) => (b.totals.captures ?? 0) - (a.totals.captures ?? 0));
   const reference = variants.find(isServed);
   const others = reference === undefined ? [] : variants.filter((one) => one !== reference);
   return {
     totals: sumOfCells(served),
+    served: variants.filter(isServed),
     rates: groupRates(served, query)[0]?.rates ?? [],
     /** Differences of what is good to the window before, the largest fall first. */
-    fell: goodDifferences(summed(before.filter(isServed)), served, query),
+    fell: changesOf(summed(before.filter(isServed)), served, query),
     /** The served variant with the most captures. */
     reference: reference?.variant ?? '',
     /** The others, and how what is good differs from it. */
-    apart: others.map(({ variant, own }) => ({
-      variant,
-      differences: goodDifferences(reference?.own ?? [], own, query),
-    })),
+    apart: others.map(({ variant, own }) => ({ variant, differences: changesOf(reference?.own ?? [], own, query) })),
   };
 }
 
 /** Returns how much larger the shares that are good have become, the largest fall first. */
-const goodDifferences = (before: readonly CountedCell[], after: readonly CountedCell[], query: RatesQuery) =>
+const changesOf = (before: readonly CountedCell[], after: readonly CountedCell[], query: RatesQuery) =>
   (before.length === 0 || after.length === 0 ? [] : differencesOf(before, after, query))
     .flatMap(({ scorer, good }) => (good === null ? [] : [{ scorer, ...good }]))
     .toSorted((a, b) => a.high - b.high);

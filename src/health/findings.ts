@@ -72,11 +72,7 @@ const [MAX_REASONS, MAX_LISTED] = [3, 5];
 /** Alarms about captures that are lost. */
 const LOSSES = ['CapturesMissing', 'EventLost', 'EventNotDelivered'];
 /** Rules about what is asked, and what that is. The others are of the counts. */
-const ASKED: Readonly<Record<string, string>> = {
-  'run-failed': 'failed runs',
-  alarm: 'alarms',
-  budget: "today's budget",
-};
+const ASKED: Record<string, string> = { 'run-failed': 'failed runs', alarm: 'alarms', budget: "today's budget" };
 
 type Known = ReturnType<typeof knownOf>;
 
@@ -147,14 +143,22 @@ const RULES = {
     });
   },
 
-  'error-replies'({ totals: { captures: all = 0, errorReplies: errors = 0, errorKinds }, watched, since }) {
-    const found = wilson(Math.min(errors, all), all);
-    if (found === null || watched.includes(ERROR_REPLIES)) return [];
-    const { value, low, high } = found;
-    const state = low > BAD_ERRORS ? 'bad' : low > HIGH_ERRORS ? 'needs a look' : 'healthy';
-    const share = `${percent(value)} (${percent(low)} to ${percent(high)})`;
-    const message = `${share} of the captures are error replies${listed(errorKinds)}`;
-    return [{ state, message, command: state === 'healthy' ? undefined : since('rates', '--by', 'hour') }];
+  'error-replies'({ totals, served, watched, since }) {
+    const all = [{ variant: undefined, totals }, ...(served.length > 1 ? served : [])];
+    return all.flatMap(({ variant, totals: { captures = 0, errorReplies: errors = 0, errorKinds } }): Found[] => {
+      const found = wilson(Math.min(errors, captures), captures);
+      if (found === null || (variant === undefined && watched.includes(ERROR_REPLIES))) return [];
+      const { value, low, high } = found;
+      const state = low > BAD_ERRORS ? 'bad' : low > HIGH_ERRORS ? 'needs a look' : 'healthy';
+      // A variant that answers somewhat worse is among those that differ.
+      if (variant !== undefined && state !== 'bad') return [];
+      const share = `${percent(value)} (${percent(low)} to ${percent(high)})`;
+      const of = variant === undefined ? '' : ` of variant ${singleLine(variant)}`;
+      const message = `${share} of the captures${of} are error replies${listed(errorKinds)}`;
+      const command =
+        state === 'healthy' ? undefined : since('rates', '--by', variant === undefined ? 'hour' : 'variant');
+      return [{ subject: variant, state, message, command }];
+    });
   },
 
   'run-failed'({ failedRuns, isOfRun, command }) {
@@ -199,11 +203,7 @@ const RULES = {
 
   'not-judged'({ totals: { notJudged: { held = 0, failed = 0, retried = 0 } = {} }, whichRuns }) {
     const missing = held + failed + retried;
-    const why = listed({
-      'held by the budget': held,
-      'the judge could not answer': failed,
-      'given in a retry': retried,
-    });
+    const why = listed({ 'held by the budget': held, 'the judge failed': failed, 'given in a retry': retried });
     const message = `${many(missing, 'verdict')} ${missing === 1 ? 'is' : 'are'} missing${why}`;
     return missing <= 0 ? [] : [{ state: 'needs a look', message, command: whichRuns }];
   },

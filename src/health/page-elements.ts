@@ -12,17 +12,11 @@ import { ERROR_REPLIES } from '../quality/objectives.ts';
  * @param rows HTML
  * @param above HTML above the table
  */
-export function sheet(
-  title: string,
-  note: string,
-  head: readonly string[],
-  rows: readonly (readonly string[])[],
-  above = '',
-): string {
-  const columns = head.map((name, at): Column<readonly string[]> => {
+export function sheet(title: string, note: string, head: string[], rows: readonly string[][], above = ''): string {
+  const cell = (name: string, at: number): Column<string[]> => {
     return { name: name.replace(/^#/, ''), numeric: name.startsWith('#'), cell: (row) => row[at] ?? '' };
-  });
-  return rows.length === 0 ? '' : section(title, above + table(columns, rows, 'cards'), note);
+  };
+  return rows.length === 0 ? '' : section(title, above + table(head.map(cell), rows, 'cards'), note);
 }
 
 export const figure = (value: number, text: string): string => `<data value="${value}">${escapeHtml(text)}</data>`;

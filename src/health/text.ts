@@ -5,13 +5,7 @@ import type { Style } from '../quality/rates-text.ts';
 import type { Health, HealthState } from './findings.ts';
 
 /** A sign for each state, so that nothing depends on color. */
-export const SIGNS: Readonly<Record<HealthState, string>> = {
-  bad: '✗',
-  'needs a look': '!',
-  'could not ask': '?',
-  'too little to tell': '·',
-  healthy: '✓',
-};
+export const SIGNS = { bad: '✗', 'needs a look': '!', 'could not ask': '?', 'too little to tell': '·', healthy: '✓' };
 const COLORS: Partial<Record<HealthState, 'red' | 'green'>> = { bad: 'red', healthy: 'green' };
 
 /** Returns when a finding was true: the time, with its day unless that is today (UTC). */

@@ -174,6 +174,13 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
     /^bad: 75.0% \(.*\) of the captures/,
   ],
   [
+    'most replies of a variant are errors',
+    { hour: () => ({ blue: { ...GOOD, captures: 400 }, green: { ...GOOD, errorReplies: 20 } }) },
+    1,
+    'error-replies',
+    /^bad: 50.0% \(.*\) of the captures of variant green are error replies/,
+  ],
+  [
     'a scorer fell',
     { hour: (ago) => ({ blue: ago < 24 ? { ...GOOD, ...scored('fluency', 7, 3) } : GOOD }) },
     1,
@@ -216,11 +223,11 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
     /^needs a look: 12 verdicts are missing \(held by the budget 12\)/,
   ],
   [
-    'the judge could not answer',
+    'the judge failed',
     with_({ notJudged: { failed: 2 } }),
     1,
     'not-judged',
-    /^needs a look: 2 verdicts are missing \(the judge could not answer 2\)/,
+    /^needs a look: 2 verdicts are missing \(the judge failed 2\)/,
   ],
   ['a retry has judged what was held', with_({ notJudged: { held: 12, retried: -12 } }), 0, undefined, /^healthy/],
   [
