@@ -12,6 +12,7 @@ import {
 } from '@aws-sdk/client-s3';
 import { invocations } from '../../src/core/aws/cloudwatch.ts';
 import { httpStatusOf } from '../../src/core/aws/storage-errors.ts';
+import { whole } from '../../src/core/text/figure-text.ts';
 import { broken, type CheckContext, checked, type Found, ok, unknown, warning } from './finding.ts';
 import { isInUse } from './stack.ts';
 
@@ -128,8 +129,7 @@ async function checkArrivals(context: CheckContext, bucket: string): Promise<Fou
   const { SAGEMAKER_ENDPOINT_NAME: name = '' } = context.settings;
   const calls = await invocations(context.lambda, name, Date.now() - DAY_MS, Date.now()).catch(() => undefined);
   if (calls === 0) return warning(`${message} Nobody called the endpoint in the last 24 hours.`, 'call it');
-  const used =
-    calls === undefined ? '' : ` The endpoint had ${calls.toLocaleString('en-US')} invocations in the last 24 hours.`;
+  const used = calls === undefined ? '' : ` The endpoint had ${whole(calls)} invocations in the last 24 hours.`;
   const repair =
     'check that Data Capture is on, and that the disk of its instances is less than 75% full (CapturesMissing in docs/runbook.md)';
   return warning(`${message}${used}`, repair);

@@ -2,6 +2,7 @@
 
 import { cohensKappa, confusion, numberFigures } from '../../core/statistics/agreement.ts';
 import { type Share, scoreInterval, weightedShare, wilson } from '../../core/statistics/share.ts';
+import { whole } from '../../core/text/figure-text.ts';
 import type { ScorerValues } from '../../core/values/scorer-values.ts';
 import { goodValue } from '../../judge/scorers/values.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
@@ -167,8 +168,7 @@ function scorerReport(
 
 function coverageNote(covered: readonly Coverage[] | undefined): string[] {
   if (covered === undefined) return [];
-  const sum = (field: 'judged' | 'all'): string =>
-    covered.reduce((total, stratum) => total + stratum[field], 0).toLocaleString('en-US');
+  const sum = (field: 'judged' | 'all'): string => whole(covered.reduce((total, stratum) => total + stratum[field], 0));
   return [
     `the figures are of ${sum('judged')} of the ${sum('all')} judged traces: none of the picked traces of the others has a label`,
   ];
