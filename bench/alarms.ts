@@ -1,5 +1,5 @@
 /**
- * Simulates captures and feeds them to the product's detector of an objective: how often it rings falsely, and how soon after
+ * Simulates captures and feeds them to the product's detector of an objective: how often it alarms falsely, and how soon after
  * a real change. The peer is what people build from CloudWatch alone: an alarm on the hourly rate, three hours out of four.
  *
  * `--years N` simulates N years of 20 objectives, `--drops N` as many drops of each kind.
@@ -79,7 +79,7 @@ const late: Captures = (share, random) => {
   };
 };
 
-/** Feeds `captures` captures. @returns how many it took until the first ring; `undefined` if there was none */
+/** Feeds `captures` captures. @returns how many it took until the first alarm; `undefined` if there was none */
 function untilRing(
   detector: Detector,
   state: DetectorState,
@@ -135,7 +135,7 @@ function afterDrop(
   return { median: median(sorted), p95: sorted[Math.ceil(0.95 * drops) - 1] ?? Number.NaN };
 }
 
-/** An alarm on the rate of each hour: it rings when three of four are below the objective, and ends when they are not. */
+/** An alarm on the rate of each hour: it alarms when three of four are below the objective, and ends when they are not. */
 function hourlyAlarms(atLeast: number, share: number, captures: number): number {
   const random = new Random(3);
   const perHour = Math.round(PER_DAY / 24);
@@ -144,9 +144,9 @@ function hourlyAlarms(atLeast: number, share: number, captures: number): number 
   for (let hour = 0; hour < captures / perHour; hour += 1) {
     recent.push(random.binomial(perHour, share) / perHour > 1 - atLeast);
     if (recent.length > 4) recent.shift();
-    const rings = recent.filter(Boolean).length >= 3;
-    if (rings && !isOn) alarms += 1;
-    isOn = rings;
+    const isMissed = recent.filter(Boolean).length >= 3;
+    if (isMissed && !isOn) alarms += 1;
+    isOn = isMissed;
   }
   return alarms;
 }
@@ -160,7 +160,7 @@ const row = (cells: readonly (string | number)[]): string => cells.map((cell) =>
 
 /** What an objective's figure means: rates at, above and below it. */
 function objectivesTable(log: Log): void {
-  log('\nBy objective, exact (false alarms a year of 20 such objectives; captures until it rings):');
+  log('\nBy objective, exact (false alarms a year of 20 such objectives; captures until it alarms):');
   log(row(['atLeast', 'up, down', 'limit', 'at it', 'half as bad', 'drops to', 'median', 'p95', 'met: median']));
   for (const atLeast of [0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999]) {
     const { missed, met, objective } = detectorOf(atLeast);
@@ -228,7 +228,9 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
   const detector = detectorOf(0.95);
   objectivesTable(log);
   ratesTable(log);
-  log('\nAn objective of 0.95, simulated (false alarms a year of 20 objectives; captures until a drop to 0.85 rings):');
+  log(
+    '\nAn objective of 0.95, simulated (false alarms a year of 20 objectives; captures until a drop to 0.85 alarms):',
+  );
   log(`${'captures'.padEnd(52)}${row(['at 0.95', 'at 0.97', 'at 0.99', 'median', 'p95'])}`);
   const cells = KINDS.map(({ name, kind, restart, together }) => {
     const own = detectorOf(0.95, together);
@@ -256,12 +258,12 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
     checks: [
       atMost('false alarms a year, 20 objectives that are met exactly, exact', exact, TARGETS.falseAlarms),
       atMost('the same, simulated, within three standard errors', simulated, round(most)),
-      atMost('0.95 to 0.85: captures until it rings, median', first?.drop.median ?? Number.NaN, TARGETS.median),
-      atMost('0.95 to 0.85: captures until it rings, p95', first?.drop.p95 ?? Number.NaN, TARGETS.p95),
+      atMost('0.95 to 0.85: captures until it alarms, median', first?.drop.median ?? Number.NaN, TARGETS.median),
+      atMost('0.95 to 0.85: captures until it alarms, p95', first?.drop.p95 ?? Number.NaN, TARGETS.p95),
     ],
     notes: [
       `${years} years of 20 objectives at ${PER_DAY} judged captures a day, ${drops} drops of each kind; the tables are on standard error`,
-      'the peer rings if the rate of three of four hours is below the objective',
+      'the peer alarms if the rate of three of four hours is below the objective',
     ],
   };
 }

@@ -27,9 +27,9 @@ const FEWEST_ALIKE: [RegExp, number][] = [
 ];
 /** Percent of the unchanged releases of the planned size; 80 is nominal. */
 const UNCHANGED = { fewest: 75, most: 97 };
-/** A third of the largest planned size is too few for so many percent, but for what chance adds. */
+/** At a third of the largest planned size at most this percentage passes, but for what chance adds. */
 const MOST_OF_A_THIRD = 83;
-/** Plans are made from as many earlier replays of so many pairs, since each shows another spread. */
+/** The number of earlier replays that plans are made from, and of their pairs: each shows another spread. */
 const PILOTS = 10;
 const PILOT_PAIRS = 1000;
 

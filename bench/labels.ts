@@ -10,7 +10,7 @@ import { startMlflowServer } from '../local/servers/mlflow-server.ts';
 import type { LabeledRow } from '../src/core/contract/ground-truth.ts';
 import { forEachConcurrently } from '../src/core/process/concurrency.ts';
 import { batches } from '../src/core/values/batches.ts';
-import { noteLabels } from '../src/ground-truth/note/note-labels.ts';
+import { publishLabels } from '../src/ground-truth/publish/publish-labels.ts';
 import { createMlflowClient } from '../src/mlflow/client.ts';
 import { assessmentJson } from '../src/mlflow/trace-json.ts';
 import type { Experiment } from '../src/mlflow/types.ts';
@@ -27,7 +27,7 @@ const REQUESTS_PER_LABEL = 1.1;
 const AT_ONCE = [2, 4, 8];
 const VERDICTS = 12;
 /** The sides take turns, since others may use the machine too. */
-const A_TURN = 100;
+const A_ROUND = 100;
 
 interface Side {
   url: string;
@@ -41,13 +41,14 @@ async function ours({ url, experiment, rows }: Side): Promise<number> {
   await hours.join(rows);
   const client = createMlflowClient({ trackingUri: url });
   const startedAt = performance.now();
-  const { noted, notNoted } = await noteLabels(null, {
+  const { published, notPublished } = await publishLabels(null, {
     ...stepsOn(hours.memory.storage, { MLFLOW_EXPERIMENT_NAME: experiment.name }),
     mlflow: async () => client,
   });
   const seconds = secondsSince(startedAt);
   client.close();
-  if (noted !== rows.length) throw new Error(`Labels are missing; got: ${noted}, ${JSON.stringify(notNoted)}`);
+  if (published !== rows.length)
+    throw new Error(`Labels are missing; got: ${published}, ${JSON.stringify(notPublished)}`);
   return seconds;
 }
 
@@ -85,18 +86,20 @@ async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
   const server = await startMlflowServer({ version });
   const counting = await startMisbehavingServer({ upstream: server.url });
   try {
-    const side = await traced(server.url, labels + 2 * A_TURN);
-    const [counted = [], warm = [], ...turns] = batches(side.rows, A_TURN);
+    const side = await traced(server.url, labels + 2 * A_ROUND);
+    const [counted = [], warm = [], ...rounds] = batches(side.rows, A_ROUND);
     await ours({ ...side, url: counting.url, rows: counted });
     const requests = counting.requests.length / counted.length;
     await ours({ ...side, rows: warm });
     let seconds = 0;
     const ofBare = AT_ONCE.map(() => 0);
-    for (const [turn, rows] of turns.entries()) {
+    for (const [number, rows] of rounds.entries()) {
       seconds += await ours({ ...side, rows });
       for (const [at, atOnce] of AT_ONCE.entries())
         ofBare[at] = (ofBare[at] ?? 0) + (await bare({ ...side, rows }, atOnce));
-      log(`${(turn + 1) * A_TURN} labels: ours ${seconds.toFixed(1)} s, bare ${ofBare.map((one) => one.toFixed(1))}`);
+      log(
+        `${(number + 1) * A_ROUND} labels: ours ${seconds.toFixed(1)} s, bare ${ofBare.map((one) => one.toFixed(1))}`,
+      );
     }
     const rate = (of: number): number => round(labels / of, 1);
     const [ratio, best] = [(ofBare[0] ?? 0) / seconds, Math.min(...ofBare) / seconds];
@@ -113,7 +116,7 @@ async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
       ],
       notes: [
         `ours is ${round(best)} of the server’s ceiling, at the best concurrency of bare clients`,
-        `each trace has ${VERDICTS} verdicts; reading the hours and keeping what was noted is counted`,
+        `each trace has ${VERDICTS} verdicts; reading the hours and keeping what was published is counted`,
       ],
     };
   } finally {

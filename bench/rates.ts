@@ -29,7 +29,7 @@ import { numberFlag } from './support/flags.ts';
 import { atLeast, atMost, type BenchResult, machine, round } from './support/result.ts';
 
 const SIMULATIONS = 10_000;
-/** ppi-python computes at most so many samples per cell, since it takes longer than the rest. */
+/** ppi-python computes at most this number of samples per cell, since it takes longer than the rest. */
 const MOST_PEER = 2000;
 /** Picking is slower, and the mean width needs fewer. */
 const PICKED = 5;

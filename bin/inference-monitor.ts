@@ -11,15 +11,15 @@ import { EXIT } from './cli/output.ts';
 /** The same directory as Node's default. */
 const COMPILE_CACHE = join(tmpdir(), 'node-compile-cache');
 
-const words = process.argv.slice(2);
+const args = process.argv.slice(2);
 
 async function main(): Promise<void> {
   // A replay produces garbage at the rate of its requests, and a month of counts at once. With V8's defaults either uses 320 MB; with
   // a young generation that does not grow, and for a replay an old one that is collected earlier, 170 MB (docs/decisions/0041).
   setFlagsFromString('--semi-space-growth-factor=1');
-  if (words.includes('replay')) setFlagsFromString('--heap-growing-percent=30');
+  if (args.includes('replay')) setFlagsFromString('--heap-growing-percent=30');
   // Before anything asks whether the terminal has colors.
-  if (words.includes('--no-color')) {
+  if (args.includes('--no-color')) {
     process.env.NO_COLOR = '1';
     delete process.env.FORCE_COLOR;
   }
@@ -30,7 +30,7 @@ async function main(): Promise<void> {
   if (!('withResolvers' in Promise)) await import('./cli/node20.ts');
   const { runProgram } = await import('./cli/program.ts');
   const { version } = JSON.parse(readFileSync(packagePath('package.json'), 'utf8'));
-  await runProgram(words, version);
+  await runProgram(args, version);
 }
 
 // `… | head` closes the pipe: what is left to print is not wanted, but the work may be.
@@ -55,7 +55,7 @@ main()
     const { failureText, isHelp } = await import('./cli/program.ts');
     const { notice } = await import('./cli/output.ts');
     process.exitCode = isHelp(error) ? EXIT.done : EXIT.notDone;
-    const how = { debug: words.includes('--debug'), json: words.includes('--json') };
+    const how = { debug: args.includes('--debug'), json: args.includes('--json') };
     const text = failureText(error, how);
     if (how.json || how.debug) console.error(text);
     else for (const line of text.split('\n').filter(Boolean)) notice(line);

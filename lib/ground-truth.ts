@@ -13,13 +13,13 @@ import type { Settings } from '../src/core/settings/schema.ts';
 import { allow, grantPseudonymKey } from './access/allow.ts';
 import { grantObjectRead } from './access/capture.ts';
 import { grantMlflow } from './access/mlflow.ts';
-import { grantWork, type WorkPart } from './access/work.ts';
+import { grantWork, type WorkArea } from './access/work.ts';
 import { type Alarms, lateOrLost } from './alarms.ts';
 import { grantItems } from './item-table.ts';
 import { runMetric } from './metrics.ts';
 import { STARTER } from './monitoring-functions.ts';
 import { ObjectRule } from './object-rule.ts';
-import { PipelineFunction, type StackParts } from './pipeline-function.ts';
+import { PipelineFunction, type StackContext } from './pipeline-function.ts';
 import { groundTruthStateMachine } from './state-machines/ground-truth.ts';
 
 const PERIOD = Duration.minutes(5);
@@ -32,7 +32,7 @@ export class GroundTruth extends Construct {
   /** Absent if the settings do not say where label files are written. */
   readonly files: { starter: PipelineFunction; rule: ObjectRule } | undefined;
 
-  constructor(scope: Construct, id: string, props: StackParts) {
+  constructor(scope: Construct, id: string, props: StackContext) {
     super(scope, id);
     const { settings, workBucket, environment } = props;
     this.joiner = new PipelineFunction(this, 'JoinLabels', {
@@ -40,7 +40,7 @@ export class GroundTruth extends Construct {
       environment,
       folder: 'ground-truth',
       name: 'joiner',
-      description: 'Joins labels to predictions, measures quality, and notes the labels in MLflow',
+      description: 'Joins labels to predictions, measures quality, and writes the labels to MLflow',
     });
     this.#grant(props);
     this.stateMachine = groundTruthStateMachine(new Construct(this, 'Machine'), this.joiner, workBucket, settings);
@@ -72,18 +72,18 @@ export class GroundTruth extends Construct {
     return this.files === undefined ? [] : [this.joiner, this.files.starter];
   }
 
-  #grant({ settings, workBucket, budget }: StackParts): void {
+  #grant({ settings, workBucket, budget }: StackContext): void {
     const { role } = this.joiner;
     const place = labelPlace(settings.GROUND_TRUTH_S3_PREFIX);
     if (place !== undefined) {
       const why = 'Label files have names of their own.';
       grantObjectRead(role, { ...place, key: settings.GROUND_TRUTH_KMS_KEY_ARN, why });
     }
-    const own: WorkPart[] = ['truthWaiting', 'truthFiles', 'truthLabeled', 'truthToNote', 'truthRuns', 'truthReports'];
+    const own: WorkArea[] = ['truthWaiting', 'truthFiles', 'truthLabeled', 'truthOpen', 'truthRuns', 'truthReports'];
     grantWork(workBucket, role, {
       read: ['starts', 'truthUploads', 'truthIndex', 'measured', ...own],
-      write: ['truthIndex', 'measured', 'turns', ...own],
-      remove: ['truthIndex', 'truthWaiting', 'truthToNote'],
+      write: ['truthIndex', 'measured', 'objectiveChanges', ...own],
+      remove: ['truthIndex', 'truthWaiting', 'truthOpen'],
     });
     grantMlflow(role, settings);
     grantPseudonymKey(role, settings);

@@ -10,9 +10,9 @@ import { allow, grantKey, grantPseudonymKey } from './access/allow.ts';
 import { grantCaptureRead } from './access/capture.ts';
 import { grantBatchModel, grantJudge, grantModelLookUp } from './access/judge.ts';
 import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
-import { grantWork, WHY_WORK_PART, type WorkPart, workPatterns } from './access/work.ts';
+import { grantWork, WHY_WORK_AREA, type WorkArea, workPatterns } from './access/work.ts';
 import { grantItems, grantSentTraces, itemTable } from './item-table.ts';
-import { PipelineFunction, type PipelineFunctionProps, type StackParts } from './pipeline-function.ts';
+import { PipelineFunction, type PipelineFunctionProps, type StackContext } from './pipeline-function.ts';
 
 export type MonitoringFunctions = Record<
   'starter' | 'planner' | 'processor' | 'evaluator' | 'batcher' | 'summarizer',
@@ -26,7 +26,7 @@ export const STARTER_TIMEOUT_SECONDS = 60;
 export const STARTER = { memoryMb: 512, timeoutSeconds: STARTER_TIMEOUT_SECONDS };
 
 /** Creates the functions in a scope, and grants them what they need. */
-export function monitoringFunctions(scope: Construct, props: StackParts): MonitoringFunctions {
+export function monitoringFunctions(scope: Construct, props: StackContext): MonitoringFunctions {
   const { settings, environment } = props;
   const make = (
     id: string,
@@ -73,10 +73,10 @@ export function monitoringFunctions(scope: Construct, props: StackParts): Monito
 }
 
 /** What a run has planned, and its outcome; with the list of its files, for a run that an upgrade has ended. */
-const RECORDS: WorkPart[] = ['starts', 'plan', 'manifest', 'ranges', 'receipts'];
+const RECORDS: WorkArea[] = ['starts', 'plan', 'manifest', 'ranges', 'receipts'];
 
 /** What a function that processes a chunk reads, besides its captures. */
-const CHUNK: WorkPart[] = ['ranges', 'quarantine', 'replayMarks', 'replayExchanges', 'lineAtWork'];
+const CHUNK: WorkArea[] = ['ranges', 'quarantine', 'replayMarks', 'replayExchanges', 'lineAtWork'];
 
 function grantWorkBucket(
   { starter, planner, processor, evaluator, batcher, summarizer }: MonitoringFunctions,
@@ -126,7 +126,7 @@ function grantExecutionStatus({ role }: PipelineFunction, { STACK_PREFIX }: Sett
 }
 
 /** What the page about the endpoint says of runs, alarms, invocations and today's budget. */
-function grantStatus(summarizer: PipelineFunction, { settings, budget }: StackParts): void {
+function grantStatus(summarizer: PipelineFunction, { settings, budget }: StackContext): void {
   const { role } = summarizer;
   grantExecutionStatus(summarizer, settings);
   const { partition, region, account } = Stack.of(role);
@@ -169,7 +169,7 @@ export function allowBatchInference(
     }),
   });
   const objects = (keys: string): string => workBucket.arnForObjects(keys);
-  const why = WHY_WORK_PART;
+  const why = WHY_WORK_AREA;
   allow(serviceRole, { actions: ['s3:GetObject'], resources: [objects(workPatterns.batchInput)], why });
   allow(serviceRole, { actions: ['s3:PutObject'], resources: [objects(workPatterns.batchOutput)], why });
   allow(serviceRole, { actions: ['s3:ListBucket'], resources: [workBucket.bucketArn] });

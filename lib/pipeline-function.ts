@@ -21,7 +21,7 @@ type Names = ReturnType<typeof resourceNames>;
 type FunctionName = { [N in keyof Names]: `${N}Role` extends keyof Names ? N : never }[keyof Names];
 
 /** What constructs need that have functions of their own. */
-export interface StackParts {
+export interface StackContext {
   settings: Settings;
   workBucket: IBucket;
   /** The table of the judge's budget, in which locks and limits have their items too. */

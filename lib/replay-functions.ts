@@ -9,7 +9,7 @@ import { grantCaptureRead } from './access/capture.ts';
 import { grantModelLookUp } from './access/judge.ts';
 import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
 import { grantWork } from './access/work.ts';
-import { PipelineFunction, type PipelineFunctionProps, type StackParts } from './pipeline-function.ts';
+import { PipelineFunction, type PipelineFunctionProps, type StackContext } from './pipeline-function.ts';
 import { replayEnvironment } from './settings/function-environment.ts';
 
 /**
@@ -26,7 +26,7 @@ type Limits = Pick<PipelineFunctionProps, 'memoryMb' | 'diskMib' | 'asyncRetries
 export type ReplayFunctions = Record<'planner' | 'replayer' | 'summarizer' | 'publisher' | 'stopper', PipelineFunction>;
 
 /** Creates the functions in a scope, and grants them what they need. */
-export function replayFunctions(scope: Construct, props: StackParts): ReplayFunctions {
+export function replayFunctions(scope: Construct, props: StackContext): ReplayFunctions {
   const { settings, environment } = props;
   const make = (id: string, folder: string, more: Pick<PipelineFunctionProps, 'name' | 'description'> & Limits) =>
     new PipelineFunction(scope, id, {
@@ -72,7 +72,7 @@ export function replayFunctions(scope: Construct, props: StackParts): ReplayFunc
 
 function grant(
   { planner, replayer, summarizer, publisher, stopper }: ReplayFunctions,
-  { settings, workBucket }: StackParts,
+  { settings, workBucket }: StackContext,
 ): void {
   for (const { role } of [planner, replayer]) grantCaptureRead(role, settings);
   for (const { role } of [planner, publisher]) grantMlflow(role, settings);

@@ -9,14 +9,14 @@ import type { Settings } from '../src/core/settings/schema.ts';
 import { allow, grantKey } from './access/allow.ts';
 import { acknowledge } from './acknowledge.ts';
 import { DELIVERY, eventQueue } from './event-delivery.ts';
-import type { StackParts } from './pipeline-function.ts';
+import type { StackContext } from './pipeline-function.ts';
 import { type ReplayFunctions, replayFunctions } from './replay-functions.ts';
 import { ReplayStateMachine } from './state-machines/replay.ts';
 
 /** @returns also the dead letters of replays that were stopped but could not be brought to their end */
-export function cloudReplay(scope: Construct, parts: StackParts, monitoring: IStateMachine) {
-  const { settings, workBucket } = parts;
-  const functions = replayFunctions(scope, parts);
+export function cloudReplay(scope: Construct, context: StackContext, monitoring: IStateMachine) {
+  const { settings, workBucket } = context;
+  const functions = replayFunctions(scope, context);
   // The exchanges are traced and judged by a run of the monitoring.
   const { stateMachineArn } = monitoring;
   allow(functions.summarizer.role, { actions: ['states:StartExecution'], resources: [stateMachineArn] });

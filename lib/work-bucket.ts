@@ -57,7 +57,7 @@ export function workBucketOf(parent: Construct, id: string, settings: Settings):
       // Labeled predictions and what was said about them, to compare with the same season.
       { id: 'label-files', prefix: truthKeys.filesPrefix, expiration: Duration.days(COUNTS_DAYS) },
       { id: 'labeled', prefix: truthKeys.labeledPrefix, expiration: Duration.days(COUNTS_DAYS) },
-      { id: 'labels-to-note', prefix: truthKeys.toNotePrefix, expiration: Duration.days(COUNTS_DAYS) },
+      { id: 'labels-to-note', prefix: truthKeys.toPublishPrefix, expiration: Duration.days(COUNTS_DAYS) },
       { id: 'label-reports', prefix: truthKeys.reportsPrefix, expiration: Duration.days(COUNTS_DAYS) },
       // Runs remove what has waited for longer than GROUND_TRUTH allows, and count it. Without captures there are none.
       { id: 'labels-waiting', prefix: truthKeys.waitingPrefix, expiration: Duration.days(COUNTS_DAYS) },

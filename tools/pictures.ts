@@ -16,8 +16,8 @@ const FROM = ['--from', '2026-11-18'];
 /** MLflow's page draws a trace in a second or two. */
 const SETTLE_MS = 4_000;
 
-const monitor = (...words: string[]): string =>
-  execFileSync(process.execPath, ['--import', './bin/ready.js', 'bin/inference-monitor.ts', ...words], {
+const monitor = (...args: string[]): string =>
+  execFileSync(process.execPath, ['--import', './bin/ready.js', 'bin/inference-monitor.ts', ...args], {
     cwd: projectPath(),
     encoding: 'utf8',
   });

@@ -12,7 +12,7 @@ type Draw = (pairs: number, random: Random) => [before: Float64Array, after: Flo
 const WARM_UP = 3000;
 const SIGMA = 0.6;
 
-/** Times in a queue with so many workers: of requests that arrive at the same times in both runs, served independently. */
+/** Times in a queue with this number of workers: of requests that arrive at the same times in both runs, served independently. */
 export const queue =
   (load: number, workers = 4, sigma = SIGMA): Draw =>
   (pairs, random) => {
@@ -71,7 +71,7 @@ const shape = (name: string, draw: Draw): Shape => {
   };
 };
 
-/** Errors of the second run alone, so many in a row, of a share of all requests in the long run. */
+/** Errors of the second run alone, in rows of this length, as a share of all requests in the long run. */
 const errorsInRows = (size: number): Shape => {
   const data = (pairs: number, random: Random, share: number): ComparedData => {
     const changes = new Float64Array(pairs);

@@ -55,14 +55,14 @@ function findProcess(pid: number): Found | undefined {
 class ProcessTree {
   readonly #root: number;
   #members: number[] = [];
-  #looks = 0;
+  #samples = 0;
 
   constructor(root: number) {
     this.#root = root;
   }
 
-  look(): Usage {
-    if (this.#looks++ % SCAN_EVERY === 0) this.#members = this.#scan();
+  sample(): Usage {
+    if (this.#samples++ % SCAN_EVERY === 0) this.#members = this.#scan();
     const sum: Usage = { bytes: 0, ticks: 0 };
     for (const pid of this.#members) {
       const found = findProcess(pid);
@@ -138,7 +138,7 @@ export async function measureRun(
   let ticks = 0;
   const tree = new ProcessTree(child.pid ?? 0);
   const poll = setInterval(() => {
-    const usage = tree.look();
+    const usage = tree.sample();
     bytes = Math.max(bytes, usage.bytes, highWaterMark(child.pid ?? 0));
     ticks = Math.max(ticks, usage.ticks);
   }, POLL_MS);

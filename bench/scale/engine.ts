@@ -108,7 +108,7 @@ export class Places {
   }
 }
 
-/** A quota of so many a second, shared by all who ask for it, in the order in which they ask. */
+/** A quota a second, shared by all callers in the order of their requests. */
 export class Rate {
   readonly perSecond: number;
   readonly #clock: Clock;

@@ -67,7 +67,7 @@ export const THROTTLED_RETRY: Required<Pick<RetryProps, 'maxAttempts'>> & { seco
  */
 export const TABLE_REFUSED_SECONDS = (REFUSED_WAIT_MS * REFUSED_ATTEMPTS * (REFUSED_ATTEMPTS - 1)) / 4 / 1000;
 
-/** How long a chunk then waits, after it has waited so many seconds before. */
+/** How long a chunk then waits, after it has waited for these seconds before. */
 export const tableWait = (waited: number, random: () => number): number =>
   secondsOf(Math.max(2000 * waited, THROTTLED_WAIT_MS), random);
 

@@ -35,10 +35,10 @@ const roundUp = (value: number, digits = 2): number => {
   return Math.ceil(value / unit) * unit;
 };
 
-/** A function has so many calls in flight (product.ts) for JUDGE_SECONDS each, and waits for MLflow as long again at worst. */
+/** A function has this number of calls in flight (product.ts) for JUDGE_SECONDS each, and waits for MLflow as long again at worst. */
 export const FUNCTION_SECONDS = (JUDGE_SECONDS / 32) * 2;
 
-/** The account's quotas with those raised that judging so many captures a second needs. */
+/** The account's quotas with those raised that judging this number of captures a second needs. */
 export function grownFor(perSecond: number, perCapture: { mlflow: number; tableWrites: number }): Quotas {
   const calls = perSecond * 60 * HEADROOM * JUDGED_CAPTURE.calls;
   const functions = perSecond * FUNCTION_SECONDS * HEADROOM + 10;

@@ -57,7 +57,7 @@ export interface Load {
   seconds: number;
   /** Three times the average for ten minutes, every two hours. */
   bursts: boolean;
-  /** How long the simulation goes on after the last file. Default: until the backfill has ended. */
+  /** How long the simulation continues after the last file. Default: until the backfill has ended. */
   drainSeconds?: number;
   /** Files that are there at the beginning and are processed by one execution. */
   backfillFiles: number;
@@ -125,7 +125,7 @@ const FINISH_RESERVE_SECONDS = 60;
 const PLAN_RESERVE_SECONDS = 30;
 /** A backfill is given so long. */
 const MOST_SECONDS = 7 * 86_400;
-const LOOK_SECONDS = 60;
+const SAMPLE_SECONDS = 60;
 
 /** Captures that arrived together. */
 interface Group {
@@ -208,7 +208,7 @@ class Simulation {
     } else {
       this.#arrive(0, 0);
       if (choices.windowSeconds > 0) this.#clock.at(choices.windowSeconds, () => this.#closeWindow());
-      this.#look();
+      this.#sample();
     }
     this.#clock.run(load.drainSeconds === undefined ? MOST_SECONDS : load.seconds + load.drainSeconds);
   }
@@ -241,7 +241,7 @@ class Simulation {
     this.#clock.at(second + 1, () => this.#arrive(second + 1, have - files * load.capturesPerFile));
   }
 
-  /** Every poller hands over what it collected, at most so many files at once. */
+  /** Every poller hands over what it collected, at most this number of files at once. */
   #closeWindow(): void {
     const { load, choices } = this.#scenario;
     const groups = this.#waiting;
@@ -427,7 +427,7 @@ class Simulation {
         leave(() => refused(from));
         return;
       }
-      const noted = this.#write({
+      const traced = this.#write({
         runs: 0,
         chunks: from === 0 ? 1 : 0,
         files: (chunk.files * many) / chunk.captures,
@@ -437,8 +437,8 @@ class Simulation {
       });
       const asked =
         judged > 0
-          ? Math.max(noted, this.#judgeCalls.take(judged), this.#judgeTokens.take(judged * this.#tokens))
-          : noted;
+          ? Math.max(traced, this.#judgeCalls.take(judged), this.#judgeTokens.take(judged * this.#tokens))
+          : traced;
       const answered = asked + (judged > 0 ? choices.judgeSeconds : 0);
       // The function's own work on these answers runs beside the next calls, but not beside its work on others.
       computed = Math.max(computed, answered) + (work * many) / chunk.captures;
@@ -550,7 +550,7 @@ class Simulation {
   }
 
   /** Looks at the backlog, and at how it recovers from bursts. */
-  #look(): void {
+  #sample(): void {
     const { now } = this.#clock;
     const { load } = this.#scenario;
     const backlog = this.#arrived - this.#done;
@@ -564,7 +564,7 @@ class Simulation {
       const isBack = backlog <= burst.before * 1.2 + 1;
       if (now >= burst.end && Number.isNaN(burst.recovered) && isBack) burst.recovered = now;
     }
-    if (now < load.seconds || backlog > 0) this.#clock.after(LOOK_SECONDS, () => this.#look());
+    if (now < load.seconds || backlog > 0) this.#clock.after(SAMPLE_SECONDS, () => this.#sample());
   }
 
   outcome(): Outcome {
@@ -644,7 +644,7 @@ function divide(groups: readonly Group[], parts: number): Group[][] {
   return divided;
 }
 
-/** Packs captures into chunks of at most so many lines, over the files. */
+/** Packs captures into chunks of at most this number of lines, over the files. */
 function chunksOf(groups: readonly Group[]): Chunk[] {
   const chunks: Chunk[] = [];
   let chunk: Chunk = { claims: false, groups: [], files: 0, captures: 0 };

@@ -40,9 +40,9 @@ export async function sayPlaces(command: Command): Promise<void> {
 }
 
 /** The profile among the options that `deploy` passes on to the CDK. */
-function profileIn(words: readonly string[]): string | undefined {
-  const at = words.findIndex((word) => /^--profile(=|$)/.test(word));
-  return at === -1 ? undefined : (words[at]?.split('=')[1] ?? words[at + 1]);
+function profileIn(args: readonly string[]): string | undefined {
+  const at = args.findIndex((arg) => /^--profile(=|$)/.test(arg));
+  return at === -1 ? undefined : (args[at]?.split('=')[1] ?? args[at + 1]);
 }
 
 async function awsOf(region: string | undefined, profile: string | undefined): Promise<string> {

@@ -35,7 +35,7 @@ export async function followAndReport(stack: DeployedStack, runs: readonly Start
   const watchers = runs.map((run) => runWatcher(clients, outputs.workBucket, run));
   const display = followDisplay(process.stderr);
   const followed = await unlessInterrupted(
-    ({ signal }) => followRuns(watchers, display.look, signal),
+    ({ signal }) => followRuns(watchers, display.show, signal),
     () => comeBack(runs, flags.stack),
   );
   display.end();
@@ -64,7 +64,7 @@ export async function reportRuns(
 export const reportOf = async (stack: DeployedStack, run: string): Promise<RunReport> =>
   readRunReport(stack.clients, stack.outputs.workBucket, await monitoringRun(stack, run));
 
-/** Earlier runs whose pace tells how long one takes. */
+/** Earlier runs whose speed tells how long one takes. */
 const MAX_EARLIER = 20;
 
 /** Prints reports as text or JSON. */

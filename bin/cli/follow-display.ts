@@ -1,32 +1,33 @@
 /** The progress of runs: a bar on a terminal, a line of facts now and then in a pipe. */
 
+import { many, whole } from '../../src/core/text/figure-text.ts';
 import { columnsOf, durationText, singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
 import { hasEnded, type RunProgress } from '../operate/run-progress.ts';
-import { dollars, some, whole } from './output.ts';
+import { dollars } from './output.ts';
 import { joinFitting, shareBar, startProgress } from './progress.ts';
 
 /** Shows what is followed on a stream. */
 export function followDisplay(output: NodeJS.WriteStream, progress = startProgress(output)) {
-  const pace = followPace();
+  const speed = followSpeed();
   const isTerminal = output.isTTY === true;
   const log = (line: string): void => {
     const width = isTerminal ? columnsOf(output) : Number.POSITIVE_INFINITY;
-    for (const part of wrapped(singleLine(line), width)) progress.log(part);
+    for (const row of wrapped(singleLine(line), width)) progress.log(row);
   };
   return {
     /** Shows that nothing has begun yet. */
     wait: (text: string) => progress.show(text),
-    look(runs: readonly RunProgress[]) {
+    show(runs: readonly RunProgress[]) {
       for (const { name, news } of runs) for (const line of news) log(runs.length > 1 ? `${name}: ${line}` : line);
       const width = isTerminal ? columnsOf(output) - 1 : undefined;
-      progress.show(progressText(runs, pace(runs, Date.now()), Date.now(), width));
+      progress.show(progressText(runs, speed(runs, Date.now()), Date.now(), width));
     },
     end: () => progress.end(),
   };
 }
 
 /** Tells lines a second since the first ones were done: the time before them was the functions' start. */
-export function followPace() {
+export function followSpeed() {
   let base: { atMs: number; lines: number } | undefined;
   return (runs: readonly RunProgress[], nowMs: number): number | undefined => {
     const lines = sum(runs, (run) => run.lines);
@@ -72,7 +73,7 @@ export function progressText(
   const left = perSecond === undefined || isPlanning || done >= planned ? undefined : (planned - done) / perSecond;
   const facts = [
     `${whole(done)} of ${of(planned)} lines`,
-    ...(failing > 0 ? [`${some(failing, 'chunk')} failing`] : []),
+    ...(failing > 0 ? [`${many(failing, 'chunk')} failing`] : []),
     ...(left === undefined ? [] : [`about ${durationText(left)} left`]),
     ...elapsed(runs, nowMs),
     ...spent(runs),

@@ -21,7 +21,7 @@ interface Gives<Flag> {
   readonly gives?: Flag;
 }
 type Declared<Flag> = Option & Gives<Flag>;
-type Part = Option | Argument;
+type Param = Option | Argument;
 
 /** Of an option that may be repeated, with what is there. */
 type Parse<V> = (text: string, before: V | undefined) => V;
@@ -83,15 +83,15 @@ export const argument = <const F extends `<${string}>` | `[${string}]`>(
 ): Argument & Gives<ArgumentOf<F>> => new Argument(name, text);
 
 /** Keeps the types of the single options. */
-export const options = <O extends readonly Part[]>(...all: O): O => all;
+export const options = <O extends readonly Param[]>(...all: O): O => all;
 
 type Taking<O> = O extends Gives<infer Flag> ? (flag: Flag) => void : never;
 /** The flags of a command, by its options and arguments. */
-export type FlagsOf<O extends readonly Part[]> = Taking<O[number]> extends (flag: infer All) => void ? All : never;
+export type FlagsOf<O extends readonly Param[]> = Taking<O[number]> extends (flag: infer All) => void ? All : never;
 
 /** Declares a command. @param help paragraphs, and examples */
 export const command =
-  <const O extends readonly Part[]>(name: string, all: O, help: string, run: (flags: FlagsOf<O>) => Promise<void>) =>
+  <const O extends readonly Param[]>(name: string, all: O, help: string, run: (flags: FlagsOf<O>) => Promise<void>) =>
   (): Command => {
     const made = new Command(name);
     for (const each of all) each instanceof Option ? made.addOption(each) : made.addArgument(each);
@@ -101,8 +101,8 @@ export const command =
       .addHelpText('after', ({ error }) => helpText(help, columnsOf(error ? process.stderr : process.stdout)));
   };
 
-/** The words of an option, by its flag: `--dry-run` of `dryRun`. */
-const wordsOf = (flag: string): string => `--${flag.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+/** The text of an option, by its flag: `--dry-run` of `dryRun`. */
+const flagText = (flag: string): string => `--${flag.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 
 const isGiven = (value: unknown): boolean =>
   Array.isArray(value) ? value.length > 0 : value !== undefined && value !== false;
@@ -116,10 +116,10 @@ const isGiven = (value: unknown): boolean =>
 export function refuseUseless<F extends object>(flags: F, needs: Partial<Record<keyof F, readonly (keyof F)[]>>): void {
   for (const [flag, others] of Object.entries(needs) as [keyof F, readonly (keyof F)[]][]) {
     if (!isGiven(flags[flag]) || others.some((one) => isGiven(flags[one]))) continue;
-    const needed = others.map((one) => wordsOf(String(one))).join(' or ');
-    const word = wordsOf(String(flag));
-    const facts = { got: word, expected: `${word} with ${needed}` };
-    throw new PermanentError('OptionsContradict', `${word} has no effect without ${needed}`, facts);
+    const needed = others.map((one) => flagText(String(one))).join(' or ');
+    const text = flagText(String(flag));
+    const facts = { got: text, expected: `${text} with ${needed}` };
+    throw new PermanentError('OptionsContradict', `${text} has no effect without ${needed}`, facts);
   }
 }
 
@@ -127,10 +127,10 @@ export function refuseUseless<F extends object>(flags: F, needs: Partial<Record<
 const helpText = (help: string, width: number): string =>
   help
     .split('\n\n')
-    .map((part) =>
-      wrappedText(part.includes('\n  ') ? part.split('\n') : [part.trim().replaceAll('\n', ' ')], width, 0),
+    .map((block) =>
+      wrappedText(block.includes('\n  ') ? block.split('\n') : [block.trim().replaceAll('\n', ' ')], width, 0),
     )
-    .map((part, index) => (index === 0 ? `\n${part.trimStart()}` : part))
+    .map((block, index) => (index === 0 ? `\n${block.trimStart()}` : block))
     .join('\n')
     .trimEnd();
 

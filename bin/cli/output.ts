@@ -87,10 +87,6 @@ export class Page {
   }
 }
 
-/** A count in words: `1 file`, `1,200 files`. */
-export const some = (count: number, noun: string): string => `${whole(count)} ${noun}${count === 1 ? '' : 's'}`;
-export const whole = (count: number): string => Math.round(count).toLocaleString('en-US');
-
 /** An instant in ISO 8601 as people read it, to the second. */
 export const instantText = (iso: string): string => iso.slice(0, 19).replace('T', ' ');
 
@@ -98,7 +94,7 @@ export const instantText = (iso: string): string => iso.slice(0, 19).replace('T'
 export const dollars = (usd: number | null): string =>
   usd === null ? 'an unknown amount' : `$${usd.toFixed(usd !== 0 && usd < 1 ? 4 : 2)}`;
 
-export const percent = (part: number, digits = 1): string => `${(100 * part).toFixed(digits)}%`;
+export const percent = (share: number, digits = 1): string => `${(100 * share).toFixed(digits)}%`;
 
 const MB = 1e6;
 export const megabytes = (bytes: number): string =>

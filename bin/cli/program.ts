@@ -15,16 +15,16 @@ const HELP = `
 inference-monitor <command> --help shows a command's options and examples.
 Settings are read from the environment and .env.`;
 
-/** Does what the words of a command line say. @param version of the package */
+/** Runs a command line. @param version of the package */
 export async function runProgram(given: readonly string[], version: string): Promise<void> {
-  const { words, notes } = withNewNames(given);
+  const { args, notes } = withNewNames(given);
   for (const note of notes) notice(note);
-  await (await programFor(words, version)).parseAsync(words, { from: 'user' });
+  await (await programFor(args, version)).parseAsync(args, { from: 'user' });
 }
 
-/** Makes the program. @param words the arguments of the command line, without Node and script */
-export async function programFor(words: readonly string[], version: string): Promise<Command> {
-  const [first, second] = words.filter((word) => !word.startsWith('-'));
+/** Makes the program. @param args the arguments of the command line, without Node and script */
+export async function programFor(args: readonly string[], version: string): Promise<Command> {
+  const [first, second] = args.filter((arg) => !arg.startsWith('-'));
   const asked = first === 'help' ? second : first;
   const program = new Command('inference-monitor')
     .description('Traces, judges and replays what an Amazon SageMaker endpoint answers.')
@@ -61,7 +61,7 @@ const CONTROLS = /[\x00-\x08\x0b-\x1f\x7f-\x9f]/g;
 /** Describes why a command could not do what was asked; empty for help and the version, which end the program too. */
 export function failureText(thrown: unknown, { debug, json }: { debug: boolean; json: boolean }): string {
   if (thrown instanceof CommanderError && /^commander\.(?:help|version)/.test(thrown.code)) return '';
-  const error = thrown instanceof CommanderError ? wrongWords(thrown) : thrown;
+  const error = thrown instanceof CommanderError ? wrongArguments(thrown) : thrown;
   const { name, message } = awsFailure(error) ?? (error instanceof Error ? error : new Error(String(error)));
   const trace = debug ? inspect(error) : undefined;
   if (json) return JSON.stringify({ error: { name, message, trace } } satisfies JsonOutputs['error']);
@@ -69,7 +69,7 @@ export function failureText(thrown: unknown, { debug, json }: { debug: boolean; 
 }
 
 /** The parser's own error, such as `error: unknown option '--form'`, with a line `(Did you mean --from?)`. */
-function wrongWords({ message }: CommanderError): PermanentError {
+function wrongArguments({ message }: CommanderError): PermanentError {
   const [what = '', ...hints] = message.replace(/^error: /, '').split('\n');
   return new PermanentError('InvalidCommandLine', [what, ...hints].join(' '));
 }

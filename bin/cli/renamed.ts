@@ -18,22 +18,22 @@ const OPTIONS: Readonly<Record<string, Names>> = {
   replay: REPLAYS,
 };
 
-/** Replaces old names in the words of a command line. @returns a note for each, too */
-export function withNewNames(given: readonly string[]): { words: string[]; notes: string[] } {
+/** Replaces old names in the arguments of a command line. @returns a note for each, too */
+export function withNewNames(given: readonly string[]): { args: string[]; notes: string[] } {
   const notes: string[] = [];
   const renamed = (old: string, now: string | undefined): string => {
     if (now !== undefined) notes.push(`${old} is now ${now}; the old name works until the next version`);
     return now ?? old;
   };
-  const at = given.findIndex((word) => !word.startsWith('-'));
+  const at = given.findIndex((arg) => !arg.startsWith('-'));
   const names = OPTIONS[given[at] ?? ''];
-  const words = given.flatMap((word, index) => {
+  const args = given.flatMap((arg, index) => {
     // `judge --judge real` said what is the default.
     const isReal = (one: number): boolean => given[one] === '--judge' && given[one + 1] === 'real';
-    if (names === OPTIONS.judge && (word === '--judge=real' || isReal(index) || isReal(index - 1))) return [];
-    if (index === at) return renamed(word, COMMANDS.get(word)).split(' ');
-    const [name = '', ...value] = word.split('=');
+    if (names === OPTIONS.judge && (arg === '--judge=real' || isReal(index) || isReal(index - 1))) return [];
+    if (index === at) return renamed(arg, COMMANDS.get(arg)).split(' ');
+    const [name = '', ...value] = arg.split('=');
     return [renamed(name, names?.[name]), ...value].join('=');
   });
-  return { words, notes };
+  return { args, notes };
 }

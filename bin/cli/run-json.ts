@@ -21,7 +21,7 @@ export function runAsJson({ report, next, links, expectedSeconds }: RunPage) {
     status,
     startedAt: startedAt ?? null,
     endedAt: endedAt ?? null,
-    /** In words. */
+    /** As text. */
     asked,
     error: error ?? null,
     /** Whether the run has written its summary. If not, the figures are those of the receipts so far. */
@@ -51,7 +51,7 @@ const figuresOf = (summary: RunSummary, expectedSeconds: number | undefined) => 
   reasons: summary.reasons,
   judge: summary.spend,
   estimate: summary.estimate ?? null,
-  /** Of a dry run, by the pace of earlier runs. */
+  /** Of a dry run, by the speed of earlier runs. */
   expectedSeconds: expectedSeconds ?? null,
   /** The first of them. */
   failedChunks: summary.failedChunks,

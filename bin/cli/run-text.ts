@@ -84,13 +84,13 @@ function dryRunLines({ report: { summary }, expectedSeconds }: RunPage): string[
   const { estimate, objects, lines, options } = summary ?? {};
   const counted = [`files: ${objects}`, `lines: ${lines?.planned}`];
   if (estimate === undefined) return counted;
-  const pace = expectedSeconds && `about ${durationText(expectedSeconds)}, at the pace of the longest of the last runs`;
+  const time = expectedSeconds && `about ${durationText(expectedSeconds)}, at the pace of the longest of the last runs`;
   return [
     ...counted,
     `captures: ${estimate.captures}`,
     `to be judged: ${estimate.judgedCaptures}, in ${estimate.judgeCalls} calls of ${estimate.model}`,
     `dollars for the judge: ${estimate.usd === null ? 'unknown' : `about ${estimate.usd.toFixed(4)}`}`,
-    `time: ${options?.judge === 'batch' ? 'hours, a day at most for each job' : pace || 'unknown, since no earlier run tells'}`,
+    `time: ${options?.judge === 'batch' ? 'hours, a day at most for each job' : time || 'unknown, since no earlier run tells'}`,
     estimate.basis,
     'Nothing was written to MLflow, and nothing was paid for the judge.',
   ];
@@ -162,13 +162,13 @@ interface Hint {
 }
 
 /** Formats a command to copy. @param stack `--stack` of the command at hand */
-export const commandText = (words: readonly string[], stack?: string): string =>
-  ['inference-monitor', ...words, ...(stack === undefined ? [] : ['--stack', stack])].map(shellWord).join(' ');
+export const commandText = (args: readonly string[], stack?: string): string =>
+  ['inference-monitor', ...args, ...(stack === undefined ? [] : ['--stack', stack])].map(shellWord).join(' ');
 
 /** Returns the commands that a person may want after a run. */
 export function nextSteps(report: HintedRun, stack?: string): Hint[] {
   const { run, status, summary } = report;
-  const hint = (why: string, ...words: string[]): Hint => ({ why, command: commandText(words, stack) });
+  const hint = (why: string, ...args: string[]): Hint => ({ why, command: commandText(args, stack) });
   if (status === 'running') return [hint('follow it', 'show', run, '--follow'), hint('stop it', 'stop', run)];
   const { lines, verdicts, failedFiles } = summary ?? {};
   const failed = (lines?.lost ?? 0) + (verdicts?.failed ?? 0) + (failedFiles?.count ?? 0);

@@ -1,8 +1,10 @@
 /** `inference-monitor calibrate`: measures how often the judge agrees with people. */
+
 import { existsSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { readText } from '../../src/core/errors/read-text.ts';
+import { many } from '../../src/core/text/figure-text.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { scorerExamples, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
@@ -22,7 +24,7 @@ import {
   options,
   parsed,
 } from '../cli/options.ts';
-import { EXIT, jsonText, notice, percent, some } from '../cli/output.ts';
+import { EXIT, jsonText, notice, percent } from '../cli/output.ts';
 import { compareWithPeople } from './calibration-data.ts';
 import { type CommandSettings, commandSettings } from './settings.ts';
 
@@ -136,7 +138,7 @@ function writeExamples(report: CalibrationReport, settings: CommandSettings, cou
   for (const [name, { length }] of Object.entries(added)) {
     const version = scorers.find((scorer) => scorer.name === name)?.version;
     const suffix = version === undefined ? '' : `, version ${version}`;
-    notice(`${name}: ${some(length, 'example')} added${suffix}`);
+    notice(`${name}: ${many(length, 'example')} added${suffix}`);
   }
   notice(`Wrote ${EXAMPLES_FILE}; deploy the stack to judge with these examples`);
 }

@@ -5,6 +5,7 @@
 
 import { readText } from '../../src/core/errors/read-text.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
+import { many } from '../../src/core/text/figure-text.ts';
 import { checkNames } from '../../src/core/values/nearest.ts';
 import { cascadeOf } from '../../src/judge/connect.ts';
 import { judgeModels, judgeName } from '../../src/judge/judge-id.ts';
@@ -25,7 +26,7 @@ import {
 import type { TimeWindow } from '../../src/quality/counts-store.ts';
 import { requireJudge } from '../cli/judge-access.ts';
 import { withExperiment } from '../cli/mlflow.ts';
-import { notice, some } from '../cli/output.ts';
+import { notice } from '../cli/output.ts';
 import type { CalibrateFlags } from './calibrate.ts';
 import type { CommandSettings } from './settings.ts';
 
@@ -79,7 +80,7 @@ async function judgeItems(
   const ask = settings.JUDGE_CALLS === 'separate' ? 'labelled' : asking;
   const most = mostUsd(open, { judge, scorers, ask });
   const cost = most === null ? 'an unknown amount' : most === 0 ? 'nothing' : `${most.toFixed(2)} dollars at most`;
-  notice(`Asking ${models.map(judgeName).join(' behind ')} about ${some(open.length, 'label')}, which costs ${cost}.`);
+  notice(`Asking ${models.map(judgeName).join(' behind ')} about ${many(open.length, 'label')}, which costs ${cost}.`);
   const told = (done: number, of: number): void => progress(`${done} of ${of} exchanges judged`);
   const { pairs, ...asked } = await askAll(open, { judge, scorers, ask, budgetUsd, progress: told });
   progress('');

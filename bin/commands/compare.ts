@@ -11,9 +11,9 @@ import { type OpenedRun, openRun } from '../../src/replay/compare/open-run.ts';
 import { COMPARED_METRICS, METRIC_TAGS, type RunData, readJson, readRun } from '../../src/replay/compare/run-data.ts';
 import { type CapturedComparison, COMPARE_FILE } from '../../src/replay/compare/with-captured.ts';
 import { decideGate, ZERO_TOLERANCE } from '../../src/replay/gate/gate.ts';
+import { gateText, signed } from '../../src/replay/gate/texts.ts';
 import { parseThreshold, SHARES, type Threshold } from '../../src/replay/gate/thresholds.ts';
 import type { GateResult } from '../../src/replay/gate/types.ts';
-import { gateText, signed } from '../../src/replay/gate/words.ts';
 import { COMPARISON_FILES, writeComparison } from '../../src/replay/report/write-comparison.ts';
 import { type Interruption, unlessInterrupted } from '../cli/interruption.ts';
 import {

@@ -3,6 +3,7 @@
 import { maskedLine } from '../../src/captures/redact.ts';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { many } from '../../src/core/text/figure-text.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { checkNames } from '../../src/core/values/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
@@ -11,7 +12,7 @@ import { decodeOptions } from '../../src/monitoring/chunk/decode-lines.ts';
 import { filterOption, mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
 import { assertNew, withNewFile } from '../cli/new-file.ts';
 import { command, type FlagsOf, numbers, option, options, parsed } from '../cli/options.ts';
-import { EXIT, notice, print, some } from '../cli/output.ts';
+import { EXIT, notice, print } from '../cli/output.ts';
 import { windowFrom, windowOfFlags } from '../cli/window.ts';
 import {
   datasetRecord,
@@ -100,7 +101,7 @@ async function makeDataset(flags: DatasetFlags, opened: OpenedMlflow) {
       experimentId: experiment.id,
       maxLineBytes: settings.MAX_LINE_BYTES,
       onFile: (done, total) => progress(`${done} of ${total} capture files read`),
-      take: async (raw, one) => {
+      consume: async (raw, one) => {
         const line = masks ? maskedLine(raw.bytes, options) : raw.bytes;
         await write(Buffer.from(line ?? ''));
         const record = datasetId === undefined ? undefined : datasetRecord(raw, one, options);
@@ -153,8 +154,8 @@ export function tagFilter(text: string): string {
 }
 
 function datasetText({ file, captures, missing, dataset: filled }: DatasetReport): string {
-  const lost = missing.length === 0 ? '' : `; ${some(missing.length, 'trace')} without a capture`;
-  const written = `${singleLine(file)}: ${some(captures, 'capture')}${lost}\n`;
+  const lost = missing.length === 0 ? '' : `; ${many(missing.length, 'trace')} without a capture`;
+  const written = `${singleLine(file)}: ${many(captures, 'capture')}${lost}\n`;
   if (filled === undefined) return written;
   const { name, id, inserted, updated } = filled;
   return `${written}evaluation dataset ${singleLine(name)} (${id}): ${inserted} new records, ${updated} with the inputs of another\n`;

@@ -3,9 +3,10 @@
  * nothing.
  */
 
+import { many } from '../../src/core/text/figure-text.ts';
 import { singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
 import { command, option, options } from '../cli/options.ts';
-import { EXIT, jsonOption, print, some, type TextOptions } from '../cli/output.ts';
+import { EXIT, jsonOption, print, type TextOptions } from '../cli/output.ts';
 import { stackOption } from '../cli/stack.ts';
 import { type Diagnosis, diagnose } from '../doctor/diagnose.ts';
 import type { Finding } from '../doctor/finding.ts';
@@ -82,6 +83,6 @@ export function diagnosisText({ findings, counts }: Diagnosis, options: TextOpti
   });
   const sums = Object.entries(counts)
     .filter(([, count]) => count > 0)
-    .map(([level, count]) => (level === 'ok' || level === 'unknown' ? `${count} ${level}` : some(count, level)));
+    .map(([level, count]) => (level === 'ok' || level === 'unknown' ? `${count} ${level}` : many(count, level)));
   return `${[...groups, sums.join(', ')].join('\n')}\n`;
 }

@@ -1,7 +1,9 @@
 /** `inference-monitor forward`: puts files that are there already, or those that failed, into the queue. */
+
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { many } from '../../src/core/text/figure-text.ts';
 import { command, type FlagsOf, option, options } from '../cli/options.ts';
-import { print, some } from '../cli/output.ts';
+import { print } from '../cli/output.ts';
 import { startProgress } from '../cli/progress.ts';
 import { type DeployedStack, stackOptions, withStack } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
@@ -62,12 +64,12 @@ async function queueFiles(
   const found = filesToForward(storage, outputs.captureBucket, forwarding, window);
   const progress = startProgress(process.stderr);
   const queue = flags.dryRun ? undefined : forwarding.queue;
-  const sum = await sendEvents(lambda, queue, found, (files) => progress.show(some(files, 'file')));
+  const sum = await sendEvents(lambda, queue, found, (files) => progress.show(many(files, 'file')));
   progress.end();
   return sum;
 }
 
 function reportText({ files, bytes, queued }: ForwardReport, { failed }: ForwardFlags): string {
-  if (failed) return `About ${some(files, 'dead letter')}${queued ? ': SQS is putting them back' : ''}.\n`;
-  return `${some(files, 'file')}, ${some(bytes, 'byte')}${queued ? ': their events are in the queue' : ''}.\n`;
+  if (failed) return `About ${many(files, 'dead letter')}${queued ? ': SQS is putting them back' : ''}.\n`;
+  return `${many(files, 'file')}, ${many(bytes, 'byte')}${queued ? ': their events are in the queue' : ''}.\n`;
 }

@@ -1,11 +1,13 @@
 /** `inference-monitor ground-truth`: joins labels to predictions, and prints how good the predictions were. */
+
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { many } from '../../src/core/text/figure-text.ts';
 import { labeledHours } from '../../src/ground-truth/join/labeled-store.ts';
 import { type TruthFigures, truthTable } from '../../src/ground-truth/measure/figures.ts';
 import { TRUTH_PERIODS, type TruthBy, type TruthQuery } from '../../src/ground-truth/measure/measure.ts';
 import { unlessInterrupted } from '../cli/interruption.ts';
 import { argument, command, type FlagsOf, option, options } from '../cli/options.ts';
-import { EXIT, notice, print, some } from '../cli/output.ts';
+import { EXIT, notice, print } from '../cli/output.ts';
 import { startProgress } from '../cli/progress.ts';
 import { commandText } from '../cli/run-text.ts';
 import { type DeployedStack, shadowVariantsOf, stackOptions, withStack } from '../cli/stack.ts';
@@ -15,7 +17,7 @@ import { LABEL_FILES, placeLabels } from '../operate/place-labels.ts';
 import { followRuns } from '../operate/run-progress.ts';
 import {
   readTruthReport,
-  type TruthLook,
+  type TruthProgress,
   type TruthReport,
   truthFigures,
   truthReportText,
@@ -77,7 +79,7 @@ export default command('ground-truth', OPTIONS, HELP, async (flags) => {
 async function start({ storage, clients, outputs }: DeployedStack, source: string): Promise<StartedExecution> {
   const watched = commandSettings().GROUND_TRUTH_S3_PREFIX;
   const { input, files, bytes } = await placeLabels(storage, outputs.workBucket, source, watched);
-  notice(`${some(files, 'label file')}, ${some(bytes, 'byte')}`);
+  notice(`${many(files, 'label file')}, ${many(bytes, 'byte')}`);
   const run = await startNamed(clients.sfn, outputs.groundTruthStateMachineArn, input);
   notice(`run: ${run.name}`);
   return run;
@@ -95,13 +97,13 @@ const comeBack = ({ name }: StartedExecution, { stack }: TruthFlags): string =>
 /** @returns `false` if it was interrupted */
 async function follow({ clients, outputs }: DeployedStack, run: StartedExecution, flags: TruthFlags): Promise<boolean> {
   const progress = startProgress(process.stderr);
-  const onLook = ([look]: readonly TruthLook[]): void => {
-    const read = look?.files ? `${look.files} label files read` : 'reading labels';
-    progress.show(`${read}${look?.noted ? `, ${look.noted} labels in MLflow` : ''} …`);
+  const onPoll = ([found]: readonly TruthProgress[]): void => {
+    const read = found?.files ? `${found.files} label files read` : 'reading labels';
+    progress.show(`${read}${found?.noted ? `, ${found.noted} labels in MLflow` : ''} …`);
   };
   const watchers = [truthWatcher(clients, outputs.workBucket, run)];
   const ended = await unlessInterrupted(
-    ({ signal }) => followRuns(watchers, onLook, signal),
+    ({ signal }) => followRuns(watchers, onPoll, signal),
     () => {
       progress.end();
       return ['The run continues. To follow it again:', `  ${comeBack(run, flags)}`];

@@ -1,8 +1,10 @@
 /** The reports of `inspect` as text, for terminals of any width. */
+
 import { stringify } from 'yaml';
+import { many, whole } from '../../src/core/text/figure-text.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { CAPTURE_FILES } from '../../src/replay/source/open-source.ts';
-import { dollars, instantText, megabytes, Page, some, type TextOptions, whole } from '../cli/output.ts';
+import { dollars, instantText, megabytes, Page, type TextOptions } from '../cli/output.ts';
 import type { Place } from '../offline/capture-files.ts';
 import type { InspectReport, LineReport } from './inspect.ts';
 
@@ -19,11 +21,11 @@ export function inspectText(report: InspectReport, out: TextOptions): string {
   const page = new Page(out);
   const { files, bytes, gzip, lines, captures, duplicates, times } = report;
   const quarantined = report.quarantined.reduce((sum, { count }) => sum + count, 0);
-  page.add(`${some(files, 'file')}, ${megabytes(bytes)}, ${some(lines, 'line')}`, 'bold');
-  page.add(`${some(captures, 'capture')}, ${some(duplicates, 'duplicate')}, ${whole(quarantined)} quarantined`);
+  page.add(`${many(files, 'file')}, ${megabytes(bytes)}, ${many(lines, 'line')}`, 'bold');
+  page.add(`${many(captures, 'capture')}, ${many(duplicates, 'duplicate')}, ${whole(quarantined)} quarantined`);
   if (times) page.add(`captured ${instantText(times.first)} to ${instantText(times.last)} UTC`);
   if (gzip > 0)
-    page.add(`${some(gzip, 'file')} compressed or named *.gz: the stack reads only uncompressed *.jsonl`, 'red');
+    page.add(`${many(gzip, 'file')} compressed or named *.gz: the stack reads only uncompressed *.jsonl`, 'red');
   if (captures === 0) page.add(`No line is a capture. Expected: ${CAPTURE_FILES}.`, 'red');
   for (const { file, message } of report.unreadable) page.add(`${file}: ${message}`, 'red');
   if (quarantined > 0) page.section('Quarantined');
@@ -41,15 +43,15 @@ export function inspectText(report: InspectReport, out: TextOptions): string {
 function addRedacted(page: Page, { redacted }: InspectReport): void {
   if (redacted === undefined) return;
   const { captures, items, lines } = redacted;
-  page.section(`Masked in ${some(captures, 'capture')}${captures > 0 ? `: ${countsText(items)}` : ''}`);
+  page.section(`Masked in ${many(captures, 'capture')}${captures > 0 ? `: ${countsText(items)}` : ''}`);
   for (const line of lines) page.add(`  ${placeText(line)}: … ${singleLine(line.text)} …`);
 }
 
 function addContent(page: Page, { formats, models, usage, notes }: InspectReport): void {
   if (formats.length > 0) page.section('Formats');
   for (const { format, wireFormat, captures, streamed, errorReplies } of formats) {
-    const facts = [some(captures, 'capture'), streamed > 0 && `${whole(streamed)} streamed`];
-    if (errorReplies > 0 && format !== 'error') facts.push(some(errorReplies, 'error'));
+    const facts = [many(captures, 'capture'), streamed > 0 && `${whole(streamed)} streamed`];
+    if (errorReplies > 0 && format !== 'error') facts.push(many(errorReplies, 'error'));
     page.add(`  ${format}${wireFormat === undefined ? '' : ` (${wireFormat})`}: ${facts.filter(Boolean).join(', ')}`);
   }
   const named = countsText(models);
@@ -57,7 +59,7 @@ function addContent(page: Page, { formats, models, usage, notes }: InspectReport
   const { captures, inputTokens, outputTokens } = usage;
   if (captures > 0) {
     page.add(
-      `  tokens: ${whole(inputTokens)} in, ${whole(outputTokens)} out, as ${some(captures, 'capture')} report them`,
+      `  tokens: ${whole(inputTokens)} in, ${whole(outputTokens)} out, as ${many(captures, 'capture')} report them`,
     );
   }
   if (notes.length > 0) page.section('Notes on the traces');
@@ -76,7 +78,7 @@ function addJudging(page: Page, { captures, scorers, cost }: InspectReport): voi
   }
   page.section(`Judging costs about ${dollars(cost.usd)}`);
   page.add(
-    `  ${whole(cost.judgedCaptures)} of ${some(cost.captures, 'capture')}, ${some(cost.judgeCalls, 'call')}, ${whole(cost.inputTokens)} tokens in, ${whole(cost.outputTokens)} out`,
+    `  ${whole(cost.judgedCaptures)} of ${many(cost.captures, 'capture')}, ${many(cost.judgeCalls, 'call')}, ${whole(cost.inputTokens)} tokens in, ${whole(cost.outputTokens)} out`,
   );
   page.add(`  ${cost.basis}`);
 }
@@ -131,7 +133,7 @@ export function lineText(report: LineReport, out: TextOptions): string {
   if (children.length > 0) {
     addValue(
       page,
-      `${some(children.length, 'child span')}`,
+      `${many(children.length, 'child span')}`,
       children.map(({ name: child, inputs, outputs }) => ({ name: child, inputs, outputs })),
     );
   }
@@ -142,7 +144,7 @@ export function lineText(report: LineReport, out: TextOptions): string {
 function addScorers(page: Page, { scorers = {}, judgeUsd = 0 }: LineReport): void {
   const all = Object.entries(scorers);
   const can = all.filter(([, reason]) => reason === null).map(([name]) => name);
-  page.section(`Can be judged by ${some(can.length, 'scorer')}, for about ${dollars(judgeUsd)}`);
+  page.section(`Can be judged by ${many(can.length, 'scorer')}, for about ${dollars(judgeUsd)}`);
   if (can.length > 0) page.add(`  ${can.join(', ')}`);
   for (const reason of new Set(all.flatMap(([, why]) => why ?? []))) {
     const names = all.filter(([, why]) => why === reason).map(([name]) => name);

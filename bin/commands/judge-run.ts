@@ -2,6 +2,7 @@
 
 import { awsFailure } from '../../src/core/errors/aws-failures.ts';
 import { PermanentError, toNamedError } from '../../src/core/errors/errors.ts';
+import { many } from '../../src/core/text/figure-text.ts';
 import { checkNames } from '../../src/core/values/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { cascadeOf } from '../../src/judge/connect.ts';
@@ -17,7 +18,7 @@ import { CAPTURE_FILES } from '../../src/replay/source/open-source.ts';
 import type { SourceFile } from '../../src/replay/source/types.ts';
 import { confirmed } from '../cli/confirm.ts';
 import { requireJudge } from '../cli/judge-access.ts';
-import { dollars, notice, some } from '../cli/output.ts';
+import { dollars, notice } from '../cli/output.ts';
 import { bar, startProgress } from '../cli/progress.ts';
 import { type OfflineLine, offlineLines, openCaptures } from '../offline/capture-files.ts';
 import { judgeCaptures, type SelectedCapture, selectCaptures, unsampled } from '../offline/judge-captures.ts';
@@ -176,7 +177,7 @@ async function agreed(
   const cap = budget === 0 ? most : Math.min(budget, most ?? budget);
   const limit = budget === 0 ? 'without a limit (--budget 0)' : `and never more than ${dollars(budget)} (--budget)`;
   const cost = most === 0 ? 'it costs nothing' : `about ${dollars(likely)}, ${limit}`;
-  notice(`Asking ${judgeModels(settings).map(judgeName).join(' behind ')} about ${some(found, 'capture')}: ${cost}.`);
+  notice(`Asking ${judgeModels(settings).map(judgeName).join(' behind ')} about ${many(found, 'capture')}: ${cost}.`);
   const ask = `This may cost ${cap === null ? 'an unknown amount' : `up to ${dollars(cap)}`}. Go on?`;
   return (cap !== null && cap <= CONFIRM_USD) || (await confirmed(ask, yes)) ? found : undefined;
 }

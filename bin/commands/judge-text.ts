@@ -1,7 +1,8 @@
-/** The report of `judge` as text, for terminals of any width: what fails first, with the judge's words. */
+/** The report of `judge` as text, for terminals of any width: what fails first, with the rationales. */
 
+import { many } from '../../src/core/text/figure-text.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
-import { dollars, Page, percent, some, type TextOptions } from '../cli/output.ts';
+import { dollars, Page, percent, type TextOptions } from '../cli/output.ts';
 import { countsText, placeText } from './inspect-text.ts';
 import type { JudgeReport } from './judge-run.ts';
 
@@ -9,10 +10,10 @@ type Row = JudgeReport['verdicts'][number];
 type Sum = JudgeReport['scorers'][number];
 
 /** The outcome of a row. */
-const wordOf = ({ passes, error }: Row): string =>
+const outcomeOf = ({ passes, error }: Row): string =>
   error !== undefined ? 'error' : passes === undefined ? 'value' : passes ? 'pass' : 'fail';
 
-const wordsOf = ({ value, rationale, error }: Row): string =>
+const reasonOf = ({ value, rationale, error }: Row): string =>
   singleLine(
     error === undefined
       ? [value, rationale].filter((part) => part !== undefined && part !== '').join(': ')
@@ -38,12 +39,12 @@ export function judgeText(report: JudgeReport, all: boolean | undefined, out: Te
   return page.text();
 }
 
-const rankOf = (row: Row): number => RANKS.indexOf(wordOf(row));
+const rankOf = (row: Row): number => RANKS.indexOf(outcomeOf(row));
 const ranked = (rows: readonly Row[]): Row[] => rows.toSorted((a, b) => rankOf(a) - rankOf(b));
 
 /** One line for each verdict, for pipes. */
 function addLines(page: Page, rows: readonly Row[]): void {
-  for (const row of ranked(rows)) page.add(`${wordOf(row)}  ${placeText(row)}  ${row.scorer}  ${wordsOf(row)}`);
+  for (const row of ranked(rows)) page.add(`${outcomeOf(row)}  ${placeText(row)}  ${row.scorer}  ${reasonOf(row)}`);
 }
 
 /** Lines of the request and of the reply that are shown. The judge has read all of both. */
@@ -63,9 +64,9 @@ function addCaptures(page: Page, rows: readonly Row[], width: number): void {
     if (first.request !== '') page.add(`  asked   ${preview(first.request, width)}`, 'dim');
     if (first.reply !== '') page.add(`  reply   ${preview(first.reply, width)}`, 'dim');
     for (const row of [first, ...others]) {
-      const word = wordOf(row);
-      const style = word === 'fail' || word === 'error' ? 'red' : word === 'pass' ? 'green' : undefined;
-      page.add(`  ${word}${' '.repeat(6 - word.length)}  ${row.scorer}: ${wordsOf(row)}`, style);
+      const outcome = outcomeOf(row);
+      const style = outcome === 'fail' || outcome === 'error' ? 'red' : outcome === 'pass' ? 'green' : undefined;
+      page.add(`  ${outcome}${' '.repeat(6 - outcome.length)}  ${row.scorer}: ${reasonOf(row)}`, style);
     }
   }
 }
@@ -79,7 +80,7 @@ function valuesText({ passes, values, numbers }: Sum): string {
 }
 
 function addSums(page: Page, { captures, judge, scorers, spend }: JudgeReport): void {
-  page.section(`${some(captures, 'capture')}, judge ${judge ?? 'none'}, ${dollars(spend.usd)}`);
+  page.section(`${many(captures, 'capture')}, judge ${judge ?? 'none'}, ${dollars(spend.usd)}`);
   const width = Math.max(...scorers.map(({ name }) => name.length));
   for (const scorer of captures === 0 ? [] : scorers) {
     const { name, verdicts, missing, usd, kind } = scorer;

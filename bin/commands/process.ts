@@ -6,12 +6,13 @@
 import type { BackfillInput } from '../../src/core/contract/input.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { many } from '../../src/core/text/figure-text.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { comeBack, inputOptions, reportRuns, runOptions, startAndFollow } from '../cli/follow-and-report.ts';
 import { followDisplay } from '../cli/follow-display.ts';
 import { unlessInterrupted } from '../cli/interruption.ts';
 import { argument, command, type FlagsOf, options } from '../cli/options.ts';
-import { megabytes, notice, print, some } from '../cli/output.ts';
+import { megabytes, notice, print } from '../cli/output.ts';
 import { commandText } from '../cli/run-text.ts';
 import { type DeployedStack, stackOptions, withStack } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
@@ -54,7 +55,7 @@ export default command('process', OPTIONS, HELP, async (flags) => {
     const found = await captureSource(stack.storage, captures, source, range);
     if ('local' in found) return processLocal(stack, captures, found.local, flags);
     const { files, bytes, more } = found.measured;
-    notice(`${more ? 'more than ' : ''}${some(files, 'capture file')}, ${megabytes(bytes)}`);
+    notice(`${more ? 'more than ' : ''}${many(files, 'capture file')}, ${megabytes(bytes)}`);
     await startAndFollow(stack, { ...found.input, ...inputOptions(flags) }, flags);
   });
 });
@@ -83,7 +84,7 @@ async function processLocal(stack: DeployedStack, captures: StackCaptures, path:
   if (present.length > 0) {
     notice(`${areFiles(present)} in the bucket already, with the same content, and left out.`);
   }
-  const put = `${some(fresh.length, 'file')}, ${some(bytes, 'byte')}, into s3://${captures.bucket}/${captures.prefix}`;
+  const put = `${many(fresh.length, 'file')}, ${many(bytes, 'byte')}, into s3://${captures.bucket}/${captures.prefix}`;
   notice(`${flags.dryRun ? 'would put' : 'putting'} ${put}`);
   if (flags.dryRun) {
     printFiles(captures.bucket, fresh, flags);
@@ -106,7 +107,7 @@ function printFiles(bucket: string, fresh: UploadPlan['fresh'], { json }: Proces
   print('process', { runs: [], files }, json, () => lines.join(''));
 }
 
-const areFiles = ({ length }: readonly unknown[]): string => `${some(length, 'file')} ${length === 1 ? 'is' : 'are'}`;
+const areFiles = ({ length }: readonly unknown[]): string => `${many(length, 'file')} ${length === 1 ? 'is' : 'are'}`;
 
 /**
  * Options cannot reach the runs that the rule starts, which have the settings of the stack.
@@ -146,16 +147,16 @@ async function processPresent(
 async function followFiles(stack: DeployedStack, { fresh }: UploadPlan, flags: ProcessFlags): Promise<void> {
   const { clients, outputs } = stack;
   const display = followDisplay(process.stderr);
-  let looks: readonly RunProgress[] = [];
-  const onLook = (next: readonly RunProgress[]): void => {
-    looks = next;
-    display.look(next);
+  let latest: readonly RunProgress[] = [];
+  const onPoll = (next: readonly RunProgress[]): void => {
+    latest = next;
+    display.show(next);
   };
   const runs = await unlessInterrupted(
-    ({ signal }) => processFiles({ clients, ...outputs, files: fresh, onWait: display.wait, onLook, signal }),
+    ({ signal }) => processFiles({ clients, ...outputs, files: fresh, onWait: display.wait, onPoll, signal }),
     () => {
       const rest = 'What is in the bucket is processed without this command. To see it:';
-      return looks.length > 0 ? comeBack(looks, flags.stack) : [rest, `  ${commandText(['runs'], flags.stack)}`];
+      return latest.length > 0 ? comeBack(latest, flags.stack) : [rest, `  ${commandText(['runs'], flags.stack)}`];
     },
   );
   display.end();

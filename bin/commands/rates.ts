@@ -1,11 +1,12 @@
 /** `inference-monitor rates`: how good the endpoint is, how sure that is, and what has changed. */
+import { HOUR_MS } from '../../src/captures/files/capture-path.ts';
 import type { Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { checkNames } from '../../src/core/values/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { type RebuiltCounts, rebuildCounts } from '../../src/monitoring/rebuild-counts.ts';
-import type { CoveredPart } from '../../src/quality/calibration/types.ts';
+import type { Coverage } from '../../src/quality/calibration/types.ts';
 import { labelsByCell, type WindowLabel } from '../../src/quality/calibration/window-labels.ts';
 import { type CountedCell, cellsOf, dayOf, readWindow, type TimeWindow } from '../../src/quality/counts-store.ts';
 import { type CountedDay, daysWithCounts } from '../../src/quality/day-objects.ts';
@@ -98,7 +99,7 @@ export async function ratesReport(
   const isAsked = flags.by === 'variant' || (flags.variant?.every((variant) => shadow.includes(variant)) ?? false);
   const isBeside = (cell: CountedCell): boolean => !isAsked && isShadow(cell);
   const labels: WindowLabel[] = [];
-  const covered = new Map<string, CoveredPart[]>();
+  const covered = new Map<string, Coverage[]>();
   const warnings: string[] = [];
   const days = await daysWithCounts(storage, bucket);
   const read = async (of: TimeWindow): Promise<CountedCell[]> => {
@@ -108,7 +109,7 @@ export async function ratesReport(
     checkNames('variant', flags.variant, known);
     const found = await readLabels?.(of);
     for (const label of found?.labels ?? []) labels.push(label);
-    for (const [scorer, parts] of found?.covered ?? []) covered.set(scorer, [...(covered.get(scorer) ?? []), ...parts]);
+    for (const [scorer, own] of found?.covered ?? []) covered.set(scorer, [...(covered.get(scorer) ?? []), ...own]);
     warnings.push(...(found?.warnings ?? []));
     return cells;
   };
@@ -164,6 +165,8 @@ async function compare(
     const shifted = (text: string, ms: number): string => new Date(hourBefore(text, nowMs) + ms).toISOString();
     const from = compareFrom ?? shifted(compareTo ?? '', -length);
     const earlier = hoursOf(from, compareTo ?? shifted(from, length), nowMs);
+    // A window that begins at an age is up to an hour longer than that.
+    if (compareTo === undefined && earlier.toMs - window.fromMs === HOUR_MS) earlier.toMs = window.fromMs;
     if (earlier.fromMs < window.toMs && window.fromMs < earlier.toMs) {
       const facts = {
         got: `${windowText(earlier)}, and ${windowText(window)}`,

@@ -46,7 +46,7 @@ export function replayStack(flags: StackFlags) {
 
   let hasWarned = false;
   function warn({ message }: Error): false {
-    if (!hasWarned) console.error(`Captures that claim to be requests of replays are replayed too: ${message}`);
+    if (!hasWarned) console.error(`Captures that are marked as requests of replays are replayed too: ${message}`);
     hasWarned = true;
     return false;
   }

@@ -1,7 +1,7 @@
 /** `inference-monitor report`: a page about the endpoint. */
 import { escapeHtml, isolated } from '../../src/core/text/html-page.ts';
 import { makePage } from '../../src/health/make-page.ts';
-import { sheet } from '../../src/health/page-parts.ts';
+import { sheet } from '../../src/health/page-elements.ts';
 import { stateLines } from '../../src/health/text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';

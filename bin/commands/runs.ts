@@ -1,7 +1,8 @@
 /** `inference-monitor runs`: the newest runs, or cloud replays. */
+import { whole } from '../../src/core/text/figure-text.ts';
 import { durationText, singleLine, tableLines } from '../../src/core/text/terminal-text.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
-import { instantText, notice, Page, print, type TextOptions, whole } from '../cli/output.ts';
+import { instantText, notice, Page, print, type TextOptions } from '../cli/output.ts';
 import { stackOptions, withStack } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
 import { LISTED_STATUSES, type ListedReplay, type ListedRun, listReplays, listRuns } from '../operate/run-report.ts';
@@ -52,7 +53,7 @@ function asJson(one: ListedRun | ListedReplay) {
     status: one.status,
     startedAt: one.startedAt,
     endedAt: one.endedAt ?? null,
-    /** In words. */
+    /** As text. */
     asked: one.asked,
     /** `null`: the run has not written a summary. */
     figures: summary

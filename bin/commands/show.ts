@@ -1,15 +1,17 @@
 /** `inference-monitor show`: what a run did, running or ended; it follows it, or writes its quarantined lines, on request. */
+
 import { isOfOneFile } from '../../src/captures/files/capture-objects.ts';
 import { maskedLine } from '../../src/captures/redact.ts';
 import type { Storage } from '../../src/core/aws/storage.ts';
 import type { QuarantineEntry } from '../../src/core/contract/receipts.ts';
+import { many, whole } from '../../src/core/text/figure-text.ts';
 import { checkNames } from '../../src/core/values/nearest.ts';
 import { decodeOptions } from '../../src/monitoring/chunk/decode-lines.ts';
 import { quarantinedEntries } from '../../src/monitoring/plan/retry-source.ts';
 import { followAndReport, printReports } from '../cli/follow-and-report.ts';
 import { type WriteLine, withNewFile } from '../cli/new-file.ts';
 import { command, type FlagsOf, option, options } from '../cli/options.ts';
-import { EXIT, notice, Page, print, some, type TextOptions, whole } from '../cli/output.ts';
+import { EXIT, notice, Page, print, type TextOptions } from '../cli/output.ts';
 import {
   type DeployedStack,
   deployedSettings,
@@ -157,7 +159,7 @@ function quarantineText({ run, lines, out, reasons, withoutBytes }: Quarantined,
       message,
     ]),
   );
-  if (out !== null) page.add(`${some(lines - withoutBytes.length, 'line')} written to ${out}.`);
+  if (out !== null) page.add(`${many(lines - withoutBytes.length, 'line')} written to ${out}.`);
   const places = withoutBytes.slice(0, MAX_PLACES).map(({ key, line }) => `${key}:${line}`);
   if (withoutBytes.length > MAX_PLACES) places.push('…');
   if (places.length > 0) {

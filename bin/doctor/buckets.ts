@@ -12,11 +12,12 @@ import {
 } from '@aws-sdk/client-s3';
 import { invocations } from '../../src/core/aws/cloudwatch.ts';
 import { httpStatusOf } from '../../src/core/aws/storage-errors.ts';
+import { whole } from '../../src/core/text/figure-text.ts';
 import { broken, type CheckContext, checked, type Found, ok, unknown, warning } from './finding.ts';
 import { isInUse } from './stack.ts';
 
 /** S3 tells the region of a bucket even to those who may not look at it. @param ExpectedBucketOwner any other makes it 403 */
-async function look(s3: S3Client, Bucket: string, ExpectedBucketOwner?: string) {
+async function headBucket(s3: S3Client, Bucket: string, ExpectedBucketOwner?: string) {
   try {
     const { BucketRegion: region } = await s3.send(new HeadBucketCommand({ Bucket, ExpectedBucketOwner }));
     return { region, status: 200 };
@@ -40,7 +41,7 @@ interface Place {
 /** What is wrong with the existence, the region or the owner of a bucket. */
 async function placeFault({ s3, region: ours }: CheckContext, bucket: string, place: Place) {
   const { setting, why, remedy, owner, ownerRemedy } = place;
-  const { region = ours, status } = await look(s3, bucket);
+  const { region = ours, status } = await headBucket(s3, bucket);
   if (status === 404) return broken(`The bucket ${bucket} does not exist.`, `create it, or correct ${setting}`);
   if (region !== ours) {
     return broken(`The bucket ${bucket} is in ${region}, and the stack in ${ours}: ${why}.`, remedy);
@@ -49,7 +50,7 @@ async function placeFault({ s3, region: ours }: CheckContext, bucket: string, pl
     const repair = `needs s3:ListBucket; or correct ${setting} if the bucket belongs to another account`;
     return unknown(`S3 denies you the bucket ${bucket}.`, repair);
   }
-  const isForeign = (await look(s3, bucket, owner)).status === 403;
+  const isForeign = (await headBucket(s3, bucket, owner)).status === 403;
   return isForeign ? broken(`The bucket ${bucket} belongs to another account.`, ownerRemedy) : undefined;
 }
 
@@ -128,8 +129,7 @@ async function checkArrivals(context: CheckContext, bucket: string): Promise<Fou
   const { SAGEMAKER_ENDPOINT_NAME: name = '' } = context.settings;
   const calls = await invocations(context.lambda, name, Date.now() - DAY_MS, Date.now()).catch(() => undefined);
   if (calls === 0) return warning(`${message} Nobody called the endpoint in the last 24 hours.`, 'call it');
-  const used =
-    calls === undefined ? '' : ` The endpoint had ${calls.toLocaleString('en-US')} invocations in the last 24 hours.`;
+  const used = calls === undefined ? '' : ` The endpoint had ${whole(calls)} invocations in the last 24 hours.`;
   const repair =
     'check that Data Capture is on, and that the disk of its instances is less than 75% full (CapturesMissing in docs/runbook.md)';
   return warning(`${message}${used}`, repair);

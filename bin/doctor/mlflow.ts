@@ -1,4 +1,4 @@
-/** Checks that MLflow can be reached, and stores traces in the ways in which they are written. */
+/** Checks that MLflow can be reached, and stores traces by the methods by which they are written. */
 
 import { toNamedError } from '../../src/core/errors/errors.ts';
 import { isAccessDenied } from '../../src/mlflow/capabilities.ts';
@@ -28,7 +28,7 @@ const OTLP: Call = {
 
 type Writable = 'yes' | 'no route' | 'denied';
 
-/** Whether a way of writing is open, without writing: the server looks at the permission and then refuses an empty trace. */
+/** Whether a method of writing is open, without writing: the server looks at the permission and then refuses an empty trace. */
 async function isOpen({ rest }: MlflowClient, call: Call): Promise<Writable> {
   try {
     await rest.bytes(call);
@@ -77,8 +77,8 @@ async function checkServer(settings: CheckContext['settings']): Promise<Found> {
   const client = mlflowOf({ ...settings, ...login }, undefined, QUICK);
   try {
     const { version, otlp } = await client.capabilities();
-    const ways = [['the REST API', REST], ...(otlp ? [['OTLP', OTLP] as const] : [])] as const;
-    const open = await Promise.all(ways.map(async ([name, call]) => [name, await isOpen(client, call)] as const));
+    const methods = [['the REST API', REST], ...(otlp ? [['OTLP', OTLP] as const] : [])] as const;
+    const open = await Promise.all(methods.map(async ([name, call]) => [name, await isOpen(client, call)] as const));
     const { origin } = client.target.baseUrl;
     const shut = open.filter(([, state]) => state !== 'yes');
     const found = `Version ${version ?? 'unknown, used like 3.2'} answers at ${origin}`;

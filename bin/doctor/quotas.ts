@@ -33,8 +33,8 @@ interface ServiceQuota {
   Value?: number;
 }
 
-/** The parts of a model's id, or of its name in a quota, in no order: ids put the version before or after the family. */
-const partsOf = (name: string): string => (name.toLowerCase().match(/[a-z]+|\d+/g) ?? []).toSorted().join(' ');
+/** The tokens of a model's id, or of its name in a quota, in no order: ids put the version before or after the family. */
+const tokensOf = (name: string): string => (name.toLowerCase().match(/[a-z]+|\d+/g) ?? []).toSorted().join(' ');
 
 /** What a quota counts, and the model it is for, from its name. */
 const QUOTA =
@@ -53,10 +53,10 @@ export function quotasOf(
   const kind = profile === undefined ? 'on-demand' : profile === 'global' ? 'global cross-region' : 'cross-region';
   // Without `-20251001-v1:0`, the date and version that names in quotas do not have.
   const [plain = ''] = id.split(':');
-  const parts = partsOf(plain.replace(/-v\d$/, '').replace(/-\d{8}$/, ''));
+  const tokens = tokensOf(plain.replace(/-v\d$/, '').replace(/-\d{8}$/, ''));
   return quotas.flatMap(({ QuotaName: name = '', Value: value = 0 }) => {
     const { kind: its = '', unit = '', per = '', model: named = '' } = QUOTA.exec(name)?.groups ?? {};
-    if (its.toLowerCase() !== kind || partsOf(named.replace(/ v\d+$/i, '')) !== parts) return [];
+    if (its.toLowerCase() !== kind || tokensOf(named.replace(/ v\d+$/i, '')) !== tokens) return [];
     const perDay = per.toLowerCase() === 'minute' ? value * MINUTES_PER_DAY : value;
     return [{ unit: unit.toLowerCase(), perDay, name: `${number(value)} ${unit} per ${per}` }];
   });

@@ -70,11 +70,11 @@ export async function collect(
   prompt?: Prompt,
 ): Promise<Values> {
   const values: Values = { ...given };
-  const ask = async (name: string, more: Partial<InitQuestion> = {}, look?: () => Promise<Choice[]>) => {
+  const ask = async (name: string, more: Partial<InitQuestion> = {}, lookUp?: () => Promise<Choice[]>) => {
     const text = `${name}  ${TEXTS[name] ?? settingsSchema.shape[name as Name].description ?? ''}`;
     const question = { text, fault: (value: string) => faultOf(name, value), ...more };
     if (prompt === undefined) values[name] ??= more.initial ?? '';
-    else values[name] ??= await prompt.ask({ ...question, choices: (await look?.()) ?? [] });
+    else values[name] ??= await prompt.ask({ ...question, choices: (await lookUp?.()) ?? [] });
     return values[name];
   };
   const endpoint = await ask('SAGEMAKER_ENDPOINT_NAME', {}, () => account.endpoints());
@@ -114,16 +114,16 @@ export async function collect(
 /** More would hide the question. Other names can be typed. */
 const MAX_CHOICES = 20;
 
-type Find = <T>(what: string, look: () => Promise<T>) => Promise<T | undefined>;
+type Find = <T>(what: string, lookUp: () => Promise<T>) => Promise<T | undefined>;
 type Say = (line: string) => void;
 export type FoundAccount = ReturnType<typeof foundAccount>;
 
 /** @param say is told why something could not be looked up, once for each reason */
 export function foundAccount({ lambda, s3 }: Clients, say: Say) {
   const said = new Set<string>();
-  const find: Find = async (what, look) => {
+  const find: Find = async (what, lookUp) => {
     try {
-      return await look();
+      return await lookUp();
     } catch (error) {
       const { name, message } = awsFailure(error) ?? (error as Error);
       if (!said.has(name)) say(`Not looked up in the account: ${what} (${name}: ${message.split('\n')[0]}).`);

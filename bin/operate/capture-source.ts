@@ -10,7 +10,7 @@ import { PermanentError } from '../../src/core/errors/errors.ts';
 import { nearest } from '../../src/core/values/nearest.ts';
 import { parseS3Location } from '../../src/replay/source/open-source.ts';
 import { type CaptureFile, findCaptures, firstLines } from './capture-files.ts';
-import { inputWords } from './executions.ts';
+import { inputText } from './executions.ts';
 
 /** Where the stack looks for captures, and of which endpoint. */
 export interface StackCaptures extends CaptureScope {
@@ -118,7 +118,7 @@ async function measure(storage: Storage, scope: CaptureScope, input: BackfillInp
     near = `, such as ${S3}${bucket}/${key}`;
     break;
   }
-  const facts = { got: inputWords(input), expected: `capture files${near}` };
+  const facts = { got: inputText(input), expected: `capture files${near}` };
   throw new PermanentError('NoCaptures', 'There are no captures', facts);
 }
 

@@ -66,7 +66,7 @@ interface Captures {
   experimentId: string;
   maxLineBytes: number;
   /** Takes each line that was found, by file and in the order of its lines. */
-  take(raw: RawLine, selected: SelectedTrace): Promise<void>;
+  consume(raw: RawLine, selected: SelectedTrace): Promise<void>;
   onFile?(done: number, total: number): void;
 }
 
@@ -96,7 +96,7 @@ export async function readDatasetCaptures(
 async function readFile(
   wanted: Map<string, SelectedTrace>,
   { s3_bucket_name: bucket, s3_file_key: key }: AssessedTrace['tags'],
-  { storage, experimentId, maxLineBytes, take }: Captures,
+  { storage, experimentId, maxLineBytes, consume }: Captures,
 ): Promise<string> {
   if (!bucket || !key) return 'the trace does not name a capture file';
   const where = `s3://${bucket}/${key}`;
@@ -110,7 +110,7 @@ async function readFile(
       const selected = wanted.get(traceId);
       if (selected === undefined) continue;
       wanted.delete(traceId);
-      await take(read.raw, selected);
+      await consume(read.raw, selected);
       if (wanted.size === 0) break;
     }
   } catch (error) {

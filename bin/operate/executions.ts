@@ -1,5 +1,5 @@
 /**
- * Starts executions of a stack's state machines, says in words what they were asked to do, and finds the one that a
+ * Starts executions of a stack's state machines, says as text what they were asked to do, and finds the one that a
  * person means.
  */
 
@@ -9,12 +9,11 @@ import {
   ExecutionAlreadyExists,
   ExecutionDoesNotExist,
   type ExecutionListItem,
-  type ExecutionStatus,
   InvalidArn,
-  paginateListExecutions,
   type SFNClient,
   StartExecutionCommand,
 } from '@aws-sdk/client-sfn';
+import { listedExecutions } from '../../src/core/aws/executions.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { nearest } from '../../src/core/values/nearest.ts';
 
@@ -52,8 +51,8 @@ export async function startNamed(
   }
 }
 
-/** Options whose values are part of the words, in their order. */
-const OPTIONS: readonly [name: string, words: (value: unknown) => string | undefined][] = [
+/** Options whose values are part of the text, in their order. */
+const OPTIONS: readonly [name: string, text: (value: unknown) => string | undefined][] = [
   ['dryRun', (value) => (value ? 'dry run' : undefined)],
   ['evaluate', (value) => (value === false ? 'no evaluation' : undefined)],
   ['reevaluate', (value) => (value ? 'judged again' : undefined)],
@@ -67,10 +66,10 @@ const OPTIONS: readonly [name: string, words: (value: unknown) => string | undef
  *
  * @param count of the files, if it is known
  */
-export function inputWords(raw: unknown, count?: number): string {
+export function inputText(raw: unknown, count?: number): string {
   const input = (typeof raw === 'object' && raw !== null ? raw : {}) as Record<string, unknown>;
-  const options = OPTIONS.map(([name, words]) => (input[name] === undefined ? undefined : words(input[name])));
-  return [capturesOf(input, count), ...options.filter((words) => words !== undefined)].join(', ');
+  const options = OPTIONS.map(([name, text]) => (input[name] === undefined ? undefined : text(input[name])));
+  return [capturesOf(input, count), ...options.filter((text) => text !== undefined)].join(', ');
 }
 
 function capturesOf(input: Record<string, unknown>, count: number | undefined): string {
@@ -157,32 +156,4 @@ async function noSuchRun(sfn: SFNClient, machines: string[], run: string): Promi
   const which = newest.length === 0 ? '; there is none yet' : ` of the last 90 days, such as ${such}${near}`;
   const facts = { got: run, expected: `the name or the ARN of an execution${which}`, where: machines.join(', ') };
   return new PermanentError('NoSuchRun', 'There is no run of that name', facts);
-}
-
-// ------------------------------------------------------------------------------------------------------------ lists
-
-export interface ListedExecutions {
-  /** Of the start, epoch milliseconds; `fromMs` is inclusive, `toMs` exclusive. */
-  fromMs?: number | undefined;
-  toMs?: number | undefined;
-  status?: ExecutionStatus | undefined;
-  limit?: number;
-}
-
-/** Lists the executions of the last 90 days, the newest first. */
-export async function* listedExecutions(
-  sfn: SFNClient,
-  stateMachineArn: string,
-  { fromMs = 0, toMs = Infinity, status: statusFilter, limit = Infinity }: ListedExecutions,
-): AsyncGenerator<ExecutionListItem> {
-  let found = 0;
-  for await (const page of paginateListExecutions({ client: sfn }, { stateMachineArn, statusFilter })) {
-    for (const item of page.executions ?? []) {
-      const startedMs = item.startDate?.getTime() ?? 0;
-      if (startedMs >= toMs) continue;
-      if (startedMs < fromMs || found === limit) return;
-      found += 1;
-      yield item;
-    }
-  }
 }

@@ -1,12 +1,12 @@
 /** Puts capture files into the capture bucket and follows the executions that process them. */
 import { DescribeExecutionCommand } from '@aws-sdk/client-sfn';
+import { listedExecutions } from '../../src/core/aws/executions.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import { putFile } from '../../src/core/aws/uploads.ts';
 import type { FilesInput, ListedFile } from '../../src/core/contract/input.ts';
 import { forEachConcurrently } from '../../src/core/process/concurrency.ts';
 import type { AwsClients } from './aws-clients.ts';
-import { listedExecutions } from './executions.ts';
-import { followRuns, type RunProgress, runWatcher, untilNextLook } from './run-progress.ts';
+import { followRuns, type RunProgress, runWatcher, untilNextPoll } from './run-progress.ts';
 
 /** A file to put: its path, and its key in the capture bucket. */
 interface FileToPut {
@@ -15,7 +15,7 @@ interface FileToPut {
   bytes: number;
 }
 
-/** The last look at a run, and the objects that started it, or the prefix of a backfill. */
+/** The last poll of a run, and the objects that started it, or the prefix of a backfill. */
 export type Run = Pick<RunProgress, 'name' | 'arn' | 'status'> &
   Partial<Pick<RunProgress, 'error' | 'cause' | 'output'>> & { keys: readonly string[] };
 
@@ -27,8 +27,8 @@ export interface ProcessFilesOptions {
   files: readonly FileToPut[];
   /** Called while a file has no run yet. */
   onWait?(text: string): void;
-  /** Called after each look at the runs. */
-  onLook?(looks: readonly RunProgress[]): void;
+  /** Called after each poll of the runs. */
+  onPoll?(results: readonly RunProgress[]): void;
   signal?: AbortSignal;
   /** Time in which an execution must start after a file was put. */
   startLimitMs?: number;
@@ -52,16 +52,16 @@ const CLOCK_SLACK_MS = 60_000;
  * @throws Error if no execution starts for a file in time
  */
 export async function processFiles(options: ProcessFilesOptions): Promise<Run[]> {
-  const { clients, workBucket, files, signal, onLook = () => {} } = options;
+  const { clients, workBucket, files, signal, onPoll = () => {} } = options;
   const since = Date.now() - CLOCK_SLACK_MS;
   await putCaptures(clients, options.captureBucket, files, signal);
   const found = await startedRuns(options, since);
-  const looks = await followRuns(
+  const results = await followRuns(
     found.map((run) => runWatcher(clients, workBucket, run)),
-    onLook,
+    onPoll,
     signal,
   );
-  return looks.map((look, index) => ({ ...look, keys: found[index]?.keys ?? [] }));
+  return results.map((result, index) => ({ ...result, keys: found[index]?.keys ?? [] }));
 }
 
 /** Waits until each file has a run that started since a time. */
@@ -70,13 +70,13 @@ async function startedRuns(options: ProcessFilesOptions, since: number) {
   const putAt = Date.now();
   const own = new Set(files.map(({ key }) => key));
   const waiting = new Set(own);
-  const looked = new Set<string>();
+  const described = new Set<string>();
   const found: { name: string; arn: string; keys: string[] }[] = [];
   for (;;) {
     const started = listedExecutions(clients.sfn, stateMachineArn, { fromMs: since });
     for await (const { executionArn: arn = '', name = '' } of started) {
-      if (looked.has(arn)) continue;
-      looked.add(arn);
+      if (described.has(arn)) continue;
+      described.add(arn);
       const { input } = await clients.sfn.send(new DescribeExecutionCommand({ executionArn: arn }));
       const keys = (await keysOf(input, options)).filter((key) => own.has(key));
       for (const key of keys) waiting.delete(key);
@@ -90,7 +90,7 @@ async function startedRuns(options: ProcessFilesOptions, since: number) {
       );
     }
     options.onWait?.("waiting for the stack's rule to start runs, a minute or two …");
-    await untilNextLook(putAt, signal);
+    await untilNextPoll(putAt, signal);
   }
 }
 

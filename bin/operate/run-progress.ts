@@ -13,15 +13,15 @@ import type { AwsClients } from './aws-clients.ts';
 
 export type RunProgress = Awaited<ReturnType<ReturnType<typeof runWatcher>>>;
 
-/** Receipts that one look reads at most. The rest follows with the next look, and the summary has all of them. */
+/** Receipts that one poll reads at most. The rest follows with the next poll, and the summary has all of them. */
 const MAX_RECEIPTS = 256;
-/** Pages of a thousand that one look lists at most. */
+/** Pages of a thousand that one poll lists at most. */
 const MAX_LISTED = 10_000;
 const READS_AT_ONCE = 8;
 const MAX_MESSAGE_CHARS = 300;
 
 /**
- * Returns a function that looks how far a run is. Each look makes one request of Step Functions, a few of S3, and those for new
+ * Returns a function that asks how far a run is. Each poll makes one request of Step Functions, a few of S3, and those for new
  * receipts, however long the run is; the history of the execution is never read.
  *
  * @param run its name, and the ARN of its execution
@@ -42,7 +42,7 @@ export function runWatcher(
   const told = new Set<string>();
   let plan: PlanReceipt | undefined;
 
-  function take(receipt: Receipt): void {
+  function add(receipt: Receipt): void {
     const state = emptyChunkState();
     foldReceipt(state, receipt);
     builder.addSpend(state);
@@ -60,7 +60,7 @@ export function runWatcher(
     for (const one of plans) builder.addPlan(one);
     plan = plans.at(-1) ?? plan;
     const receipts = await newReceipts((chunk) => whole.has(chunk));
-    for (const receipt of receipts) take(receipt);
+    for (const receipt of receipts) add(receipt);
     const { lines, chunks, spend, estimate } = builder.sums();
     const { status = 'RUNNING', startDate, error, cause, output } = execution;
     return {
@@ -89,7 +89,7 @@ export function runWatcher(
       expectedUsd: estimate?.usd,
       /** By status, if there are any. */
       batchJobs: plan?.options.judge === 'batch' ? await batchJobs(storage, workBucket, name) : undefined,
-      /** What is new for a person since the last look: warnings, and the first attempt that failed with each error. */
+      /** What is new for a person since the last poll: warnings, and the first attempt that failed with each error. */
       news: [...plans.flatMap(newsOfPlan), ...receipts.flatMap(newsOfReceipt)]
         .filter(([key]) => !told.has(key) && told.add(key))
         .map(([, line]) => line),
@@ -128,11 +128,11 @@ function planReader(storage: Storage, workBucket: string, run: string) {
 
 /**
  * Returns a function that reads the receipts that are new since its last call. Chunks end in any order, so the listing begins with
- * the first chunk that is not complete; if those behind it fill a look, the next one starts behind the last receipt.
+ * the first chunk that is not complete; if those behind it fill a poll, the next one starts behind the last receipt.
  */
 function receiptReader(storage: Storage, workBucket: string, run: string) {
   const read = new Set<string>();
-  /** The receipt behind which the next look starts; empty: at the beginning. */
+  /** The receipt behind which the next poll starts; empty: at the beginning. */
   let resume = '';
   return async (isWhole: (chunk: number) => boolean): Promise<Receipt[]> => {
     let open = 0;
@@ -165,57 +165,57 @@ async function batchJobs(storage: Storage, workBucket: string, run: string): Pro
 
 // ------------------------------------------------------------------------------------- following runs to their end
 
-interface Look {
+interface PollResult {
   /** Of the execution. */
   status: string;
-  /** What is new since the last look. */
+  /** What is new since the last poll. */
   news: string[];
 }
 
-/** Bounds of the time between two looks, which is a fiftieth of the time so far. */
+/** Bounds of the time between two polls, which is a fiftieth of the time so far. */
 const POLL_MS = { least: 400, most: 10_000 };
 const POLL_SHARE = 0.02;
 
-/** Waits until it is time for another look. @param sinceMs when the first one was. @throws what the signal was aborted with */
-export async function untilNextLook(sinceMs: number, signal?: AbortSignal): Promise<void> {
+/** Waits until it is time for another poll. @param sinceMs when the first one was. @throws what the signal was aborted with */
+export async function untilNextPoll(sinceMs: number, signal?: AbortSignal): Promise<void> {
   const pause = Math.min(POLL_MS.most, Math.max(POLL_MS.least, (Date.now() - sinceMs) * POLL_SHARE));
   await sleep(pause, undefined, { signal }).catch(() => signal?.throwIfAborted());
 }
 
 /**
- * Looks at executions until all have ended.
+ * Polls executions until all have ended.
  *
- * @param onLook called after each look, with every execution
- * @returns the last look at each
+ * @param onPoll called after each poll, with every execution
+ * @returns the last result of each
  * @throws what the signal was aborted with. The executions continue.
  */
-export async function followRuns<T extends Look>(
+export async function followRuns<T extends PollResult>(
   watchers: readonly (() => Promise<T>)[],
-  onLook: (looks: readonly T[]) => void,
+  onPoll: (results: readonly T[]) => void,
   signal?: AbortSignal,
 ): Promise<T[]> {
   const startedMs = Date.now();
-  const looks: T[] = [];
+  const results: T[] = [];
   for (;;) {
-    for (const [index, look] of watchers.entries()) {
+    for (const [index, poll] of watchers.entries()) {
       signal?.throwIfAborted();
-      const last = looks[index];
-      looks[index] = last && hasEnded(last) ? { ...last, news: [] } : await look();
+      const last = results[index];
+      results[index] = last && hasEnded(last) ? { ...last, news: [] } : await poll();
     }
-    onLook(looks);
-    if (looks.every(hasEnded)) return looks;
-    await untilNextLook(startedMs, signal);
+    onPoll(results);
+    if (results.every(hasEnded)) return results;
+    await untilNextPoll(startedMs, signal);
   }
 }
 
-export const hasEnded = ({ status }: Pick<Look, 'status'>): boolean =>
+export const hasEnded = ({ status }: Pick<PollResult, 'status'>): boolean =>
   status !== 'RUNNING' && status !== 'PENDING_REDRIVE';
 
 // --------------------------------------------------------------------------------------------------- expected time
 
 /**
- * Returns the seconds that a run would take at the pace of the longest of the earlier runs, since short ones are mostly start; the
- * pace of what takes long: calls of the judge, or lines if the judge is not asked.
+ * Returns the seconds that a run would take at the speed of the longest of the earlier runs, since short ones are mostly start; the
+ * speed of what takes long: calls of the judge, or lines if the judge is not asked.
  *
  * @param earlier summaries of runs of the stack
  * @returns `undefined` if no earlier run tells

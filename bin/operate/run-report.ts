@@ -3,7 +3,9 @@
  * newest of a stack.
  */
 import { DescribeExecutionCommand, type ExecutionListItem, type ExecutionStatus } from '@aws-sdk/client-sfn';
+import { type ListedExecutions, listedExecutions } from '../../src/core/aws/executions.ts';
 import { Storage, type Work } from '../../src/core/aws/storage.ts';
+import type { ManifestLine } from '../../src/core/contract/payloads.ts';
 import type { BatchReport, PlanReceipt } from '../../src/core/contract/receipts.ts';
 import { replayKeys, workKeys } from '../../src/core/contract/work-keys.ts';
 import { inOrder } from '../../src/core/process/concurrency.ts';
@@ -11,14 +13,7 @@ import { withRanges } from '../../src/monitoring/chunk/ranges.ts';
 import { readChunks, readPlanReceipts } from '../../src/monitoring/receipts.ts';
 import { type RunSummary, SummaryBuilder } from '../../src/monitoring/summary.ts';
 import type { AwsClients } from './aws-clients.ts';
-import {
-  type FoundExecution,
-  findExecution,
-  inputWords,
-  type ListedExecutions,
-  listedExecutions,
-  type StateMachines,
-} from './executions.ts';
+import { type FoundExecution, findExecution, inputText, type StateMachines } from './executions.ts';
 import { readReasons } from './summary-report.ts';
 
 /** By which runs can be listed, with Step Functions' names. */
@@ -83,8 +78,8 @@ export async function readRunReport(clients: Pick<AwsClients, 's3'>, workBucket:
     startedAt: startDate?.toISOString() ?? summary?.startedAt,
     endedAt: stopDate?.toISOString() ?? written?.endedAt,
     error: error === undefined ? undefined : { name: error, message: cause ?? '' },
-    /** In words. */
-    asked: inputWords(asked, summary?.objects),
+    /** As text. */
+    asked: inputText(asked, summary?.objects),
     input: asked,
     /** Absent if nothing of the run is in the work bucket any more. */
     summary,
@@ -93,10 +88,20 @@ export async function readRunReport(clients: Pick<AwsClients, 's3'>, workBucket:
     /** Planning has not finished: a retry knows only of what was planned. */
     isPartlyPlanned: written?.partlyPlanned ?? soFar?.isPartlyPlanned ?? false,
     quarantined: summary === undefined ? [] : await readReasons(clients.s3, [{ workBucket, summary }]),
-    experimentId: (await storage.getJson<PlanReceipt>(workBucket, workKeys.plan(name, 0)))?.experimentId,
+    experimentId: await experimentOf({ storage, workBucket }, name),
     /** Jobs of batch inference that had not ended when the run last looked. They continue without it, and cost money. */
     openBatchJobs: await openJobs(storage, workBucket, name),
   };
+}
+
+/** A plan of an earlier version names it in its manifest alone. */
+async function experimentOf({ storage, workBucket }: Work, run: string): Promise<string | undefined> {
+  const plan = await storage.getJson<PlanReceipt>(workBucket, workKeys.plan(run, 0));
+  if (plan === undefined || plan.experimentId !== undefined) return plan?.experimentId;
+  for await (const { key } of storage.list(workBucket, workKeys.manifestPrefix(run))) {
+    return (await storage.getJsonLines<ManifestLine>(workBucket, key))[0]?.experimentId;
+  }
+  return undefined;
 }
 
 /**
@@ -160,7 +165,7 @@ export const listRuns = (clients: Clients, stateMachineArn: string, workBucket: 
     // The summary of a run that planned nothing has none.
     const asked = summary?.input ?? (await inputOf(clients, facts.arn));
     // Without a summary if the run has not written one.
-    return { ...facts, asked: inputWords(asked, summary?.objects), summary };
+    return { ...facts, asked: inputText(asked, summary?.objects), summary };
   });
 
 /** Lists the cloud replays of the last 90 days, the newest first. */

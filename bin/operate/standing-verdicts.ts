@@ -19,7 +19,7 @@ export interface StandingVerdict {
   by: 'person' | 'judge' | 'code';
   /** The person, the judge's model, or the code scorer. */
   source: string;
-  /** Empty: without words. */
+  /** Empty: without a rationale. */
   rationale: string;
   failed: boolean;
   /** The contrary of `failed`; `null` where no value of the scorer is good or bad, or the settings do not know it. */

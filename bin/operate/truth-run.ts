@@ -9,42 +9,43 @@ import type { LabelCounts, LabelFileReport, TruthRunSummary } from '../../src/co
 import { truthKeys } from '../../src/core/contract/work-keys.ts';
 import { inOrder } from '../../src/core/process/concurrency.ts';
 import type { GroundTruthSettings } from '../../src/core/settings/ground-truth-setting.ts';
+import { many, whole } from '../../src/core/text/figure-text.ts';
 import { singleLine, wrappedText } from '../../src/core/text/terminal-text.ts';
 import { sum } from '../../src/core/values/sum.ts';
 import { labeledHours, readLabeled } from '../../src/ground-truth/join/labeled-store.ts';
-import { listParts } from '../../src/ground-truth/join/waiting.ts';
+import { listSegments } from '../../src/ground-truth/join/waiting.ts';
 import type { TruthFigures } from '../../src/ground-truth/measure/figures.ts';
 import { measureTruth, type TruthQuery } from '../../src/ground-truth/measure/measure.ts';
 import { hourOf } from '../../src/quality/tally.ts';
-import { Page, some, type TextOptions, whole } from '../cli/output.ts';
+import { Page, type TextOptions } from '../cli/output.ts';
 import type { AwsClients } from './aws-clients.ts';
 import { statusOfRun } from './run-report.ts';
 
 type Clients = Pick<AwsClients, 's3' | 'sfn'>;
-type Part = Pick<TruthRunSummary, 'files' | 'noted'>;
+type InvocationReport = Pick<TruthRunSummary, 'files' | 'noted'>;
 
-/** Looks at one run, again and again. */
+/** Polls one run. */
 export function truthWatcher(clients: Clients, workBucket: string, { name, arn }: { name: string; arn: string }) {
-  const parts: Part[] = [];
+  const reports: InvocationReport[] = [];
   return async () => {
     const { status = 'RUNNING' } = await describe(clients, arn);
     const storage = new Storage(clients.s3);
     for (;;) {
-      const part = await storage.getJson<Part>(workBucket, truthKeys.part(name, parts.length));
-      if (part === undefined) break;
-      parts.push(part);
+      const report = await storage.getJson<InvocationReport>(workBucket, truthKeys.invocation(name, reports.length));
+      if (report === undefined) break;
+      reports.push(report);
     }
     return {
       status,
       /** Label files that have been read, and labels that were written to MLflow. */
-      files: new Set(parts.flatMap(({ files }) => files)).size,
-      noted: sum(parts.map(({ noted }) => noted)),
+      files: new Set(reports.flatMap(({ files }) => files)).size,
+      noted: sum(reports.map(({ noted }) => noted)),
       news: [] as string[],
     };
   };
 }
 
-export type TruthLook = Awaited<ReturnType<ReturnType<typeof truthWatcher>>>;
+export type TruthProgress = Awaited<ReturnType<ReturnType<typeof truthWatcher>>>;
 
 const describe = ({ sfn }: Pick<Clients, 'sfn'>, executionArn: string): Promise<DescribeExecutionCommandOutput> =>
   sfn.send(new DescribeExecutionCommand({ executionArn }));
@@ -95,8 +96,8 @@ const MAX_FILES = 1_000;
 /** Counts the labels that wait. It costs a request for each file with such labels. */
 export async function waitingLabels(storage: Storage, bucket: string) {
   const digests = new Set<string>();
-  for await (const part of listParts(storage, bucket, '')) {
-    digests.add(part.slice(0, part.lastIndexOf('-')));
+  for await (const segment of listSegments(storage, bucket, '')) {
+    digests.add(segment.slice(0, segment.lastIndexOf('-')));
     if (digests.size > MAX_FILES) break;
   }
   const keys = [...digests].slice(0, MAX_FILES).map(truthKeys.file);
@@ -153,7 +154,7 @@ export function truthReportText(report: TruthReport, out: TextOptions): string {
   if (error !== undefined) page.add(`${error.name}: ${error.message}`);
   if (status === 'running') page.add('Its counts come when it has ended.');
   addLabelFiles(page, files);
-  if (noted > 0) page.add(`${some(noted, 'label')} ${noted === 1 ? 'was' : 'were'} written to MLflow.`);
+  if (noted > 0) page.add(`${many(noted, 'label')} ${noted === 1 ? 'was' : 'were'} written to MLflow.`);
   const not = Object.entries(notNoted).map(([reason, count]) => `${reason} ${whole(count)}`);
   if (not.length > 0) page.add(`Not written to MLflow: ${not.join(', ')}.`);
   if (notedBy !== undefined) page.add(`The run ${notedBy} writes these labels to MLflow.`);
@@ -197,7 +198,7 @@ function addLabelFiles(page: Page, files: readonly LabelFileState[], nameOf = la
 /** Says how many labels wait for their predictions; nothing if none does. */
 export function waitingText({ labels, files, since, more }: WaitingLabels, { width }: TextOptions): string {
   if (labels === 0) return '';
-  const count = `${more ? 'More than ' : ''}${some(labels, 'label')} of ${some(files, 'file')}`;
+  const count = `${more ? 'More than ' : ''}${many(labels, 'label')} of ${many(files, 'file')}`;
   const time = since?.slice(0, '2026-11-20T10:00'.length).replace('T', ' ');
   const text = `${count} ${labels === 1 ? 'has' : 'have'} no matching prediction yet (waiting since ${time} UTC).`;
   return wrappedText([text], width);

@@ -109,8 +109,8 @@ export const worstTraceFirst = (a: WorstTrace, b: WorstTrace): number =>
 
 // ------------------------------------------------------------------------------------------------------------ text
 
-/** Characters of the judge's words, and of a request or a reply. `--json` has all of them. */
-const MAX_WORDS = 300;
+/** Characters of the rationale, and of a request or a reply. `--json` has all of them. */
+const MAX_RATIONALE = 300;
 const MAX_PREVIEW = 120;
 
 const shortened = (text: string, most: number): string => {
@@ -128,7 +128,7 @@ function traceLines(trace: WorstTrace, place: number, link: string, { width, sty
     text === '' ? [] : [`   ${what}: ${shortened(text, MAX_PREVIEW)}`];
   return [
     ...wrapped(title, width).map((line) => style('bold', line)),
-    ...failing.map(verdictLine).flatMap((line) => wrapped(line, width).map((part) => style('red', part))),
+    ...failing.map(verdictLine).flatMap((line) => wrapped(line, width).map((row) => style('red', row))),
     ...[...about('request', request), ...about('reply', reply)].flatMap((line) => wrapped(line, width)),
     // A link is not wrapped: a terminal opens it whole.
     style('dim', `   ${link}`),
@@ -139,8 +139,8 @@ function traceLines(trace: WorstTrace, place: number, link: string, { width, sty
 function verdictLine({ scorer, value, severity, by, source, rationale }: StandingVerdict): string {
   const person = by === 'person' ? ` (${singleLine(source)})` : '';
   const degree = severity < 1 ? ` in part (${singleLine(String(value))})` : '';
-  const words = rationale === '' ? '' : `: ${shortened(rationale, MAX_WORDS)}`;
-  return `   ${singleLine(scorer)} fails${degree}${person}${words}`;
+  const why = rationale === '' ? '' : `: ${shortened(rationale, MAX_RATIONALE)}`;
+  return `   ${singleLine(scorer)} fails${degree}${person}${why}`;
 }
 
 /** Returns the lines of the traces, in their order, each followed by an empty line. */

@@ -7,7 +7,7 @@ import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { joinLabels } from '../../src/ground-truth/join/join-labels.ts';
 import { readLabelFiles } from '../../src/ground-truth/labels/read-files.ts';
 import { measureLabels } from '../../src/ground-truth/measure/publish.ts';
-import { noteLabels } from '../../src/ground-truth/note/note-labels.ts';
+import { publishLabels } from '../../src/ground-truth/publish/publish-labels.ts';
 import { runGroundTruth } from '../../src/ground-truth/run.ts';
 import { connectLimits } from '../../src/limits/limits.ts';
 import { Lock } from '../../src/limits/lock.ts';
@@ -21,7 +21,7 @@ const limits = connectLimits(environment);
 const mlflow = connectMlflow(environment, storage.s3, limits.mlflow);
 const table = limitsTable(environment);
 const redacted = connectRedaction(environment, true);
-const steps = { read: readLabelFiles, join: joinLabels, measure: measureLabels, note: noteLabels };
+const steps = { read: readLabelFiles, join: joinLabels, measure: measureLabels, note: publishLabels };
 
 const handle = async (request: TruthRequest, context: Context): Promise<TruthResult> =>
   runGroundTruth(request, {

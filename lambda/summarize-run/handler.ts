@@ -57,12 +57,12 @@ const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Conte
     // The exchanges of a replay are no traffic.
     await storage.putText(bucket, replayKeys.verdicts(replay.run, run.name), text);
   } else {
-    const hasTurned = await watchRun(summary, quality);
+    const changed = await watchRun(summary, quality);
     await startLabels(summary);
     // Last, since a retry of what failed before would count everything twice.
     publish(summary);
     if (context.getRemainingTimeInMillis() > PAGE_MS)
-      await writePage(hasTurned, { storage, sfn: stepFunctions, environment, functionArn: context.invokedFunctionArn });
+      await writePage(changed, { storage, sfn: stepFunctions, environment, functionArn: context.invokedFunctionArn });
   }
   const ok = summary.status !== 'failed';
   const { error: name, cause } = ok ? { error: '', cause: '' } : describeFailure(summary);

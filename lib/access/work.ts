@@ -1,4 +1,4 @@
-/** Permission to use parts of the work bucket. */
+/** Permission to use areas of the work bucket. */
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { markKeys, replayKeys, truthKeys, workKeys } from '../../src/core/contract/work-keys.ts';
@@ -6,7 +6,7 @@ import { allow, grantKey } from './allow.ts';
 
 const ANY_RUN = '*';
 
-/** The parts of the work bucket by their content, as key patterns of a policy. */
+/** The areas of the work bucket by their content, as key patterns of a policy. */
 export const workPatterns = {
   starts: `${workKeys.startsPrefix}*`,
   manifest: `${workKeys.manifestPrefix(ANY_RUN)}*`,
@@ -24,7 +24,7 @@ export const workPatterns = {
   quarantine: `${workKeys.quarantinePrefix(ANY_RUN)}*`,
   claims: workKeys.claim('*'),
   counts: `${workKeys.countsPrefix}*`,
-  turns: `${workKeys.turnsPrefix}*`,
+  objectiveChanges: `${workKeys.changesPrefix}*`,
   measured: `${workKeys.measuredPrefix}*`,
   newCounts: `${workKeys.newCountsPrefix}*`,
   daySums: `${workKeys.daySumsPrefix}*`,
@@ -39,7 +39,7 @@ export const workPatterns = {
   truthWaiting: `${truthKeys.waitingPrefix}*`,
   truthFiles: `${truthKeys.filesPrefix}*`,
   truthLabeled: `${truthKeys.labeledPrefix}*`,
-  truthToNote: `${truthKeys.toNotePrefix}*`,
+  truthOpen: `${truthKeys.toPublishPrefix}*`,
   truthRuns: `${truthKeys.runsPrefix}*`,
   truthReports: `${truthKeys.reportsPrefix}*`,
   replayMarks: `${markKeys.prefix}*`,
@@ -58,28 +58,28 @@ export const workPatterns = {
   replayResults: `${replayKeys.resultPrefix(ANY_RUN)}*`,
 };
 
-export type WorkPart = keyof typeof workPatterns;
+export type WorkArea = keyof typeof workPatterns;
 
 /** The reason for the wildcards in these patterns. */
-export const WHY_WORK_PART =
+export const WHY_WORK_AREA =
   "Objects of the stack's own work bucket are named by run, chunk and attempt; this is one kind of object.";
 
 /**
- * Grants a role access to parts of the work bucket.
+ * Grants a role access to areas of the work bucket.
  *
- * @param access.read parts that are read and listed
- * @param access.write parts that are written
- * @param access.remove parts whose objects are deleted
- * @param access.upload parts that are written by multipart upload, since the length is unknown in advance
+ * @param access.read areas that are read and listed
+ * @param access.write areas that are written
+ * @param access.remove areas whose objects are deleted
+ * @param access.upload areas that are written by multipart upload, since the length is unknown in advance
  */
 export function grantWork(
   bucket: IBucket,
   role: Role,
-  access: { read?: WorkPart[]; write?: WorkPart[]; upload?: WorkPart[]; remove?: WorkPart[] },
+  access: { read?: WorkArea[]; write?: WorkArea[]; upload?: WorkArea[]; remove?: WorkArea[] },
 ): void {
-  const add = (actions: string[], parts: WorkPart[] = []): void => {
-    const resources = parts.map((part) => bucket.arnForObjects(workPatterns[part]));
-    if (resources.length > 0) allow(role, { actions, resources, why: WHY_WORK_PART });
+  const add = (actions: string[], areas: WorkArea[] = []): void => {
+    const resources = areas.map((area) => bucket.arnForObjects(workPatterns[area]));
+    if (resources.length > 0) allow(role, { actions, resources, why: WHY_WORK_AREA });
   };
   add(['s3:GetObject'], access.read);
   add(['s3:PutObject'], [...(access.write ?? []), ...(access.upload ?? [])]);

@@ -62,7 +62,7 @@ export const ARN_NAMES = Object.keys(settingsSchema.shape).filter((name) => name
 
 /**
  * A call takes its worst case of about 5,000 tokens. If functions wait for longer than some minutes for one, their time ends before
- * their turn comes, and the turn is lost.
+ * they get it, and the tokens are lost.
  */
 const LEAST_TOKENS_PER_FUNCTION = 1000;
 

@@ -2,7 +2,7 @@
  * The state machine of labels: one function, which is invoked until it has done all steps.
  *
  * An execution may have 25,000 events. Each invocation takes seven, and an invocation does what its time allows: 3,500 of 15
- * minutes are five weeks, or at the shortest timeout two days. That is 4 million labels at the pace of a managed MLflow.
+ * minutes are five weeks, or at the shortest timeout two days. That is 4 million labels at the speed of a managed MLflow.
  */
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import {
@@ -35,7 +35,7 @@ export function groundTruthStateMachine(
 ): StateMachine {
   const join = invoke(scope, 'JoinLabels', {
     lambda: joiner,
-    comment: 'Reads label files, joins them to predictions, measures quality and notes the labels in MLflow',
+    comment: 'Reads label files, joins them to predictions, measures quality and writes the labels to MLflow',
     payload: TaskInput.fromObject({
       contract: CONTRACT,
       'input.$': '$$.Execution.Input',

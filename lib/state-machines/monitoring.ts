@@ -222,7 +222,7 @@ export class MonitoringStateMachine extends Construct {
       .otherwise(evaluate);
   }
 
-  /** The first states of what may become of a chunk. @param done what follows */
+  /** The first states of each outcome of a chunk. @param done what follows */
   #chunk(place: ChunkPlace, done: { traced: State; prepared: State }) {
     const log = invoke(this, `LogTraces${place.ending}`, {
       lambda: this.#props.processor,

@@ -13,7 +13,7 @@ import type { Construct } from 'constructs';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import { allow, grantKey } from '../access/allow.ts';
-import { WHY_WORK_PART, type WorkPart, workPatterns } from '../access/work.ts';
+import { WHY_WORK_AREA, type WorkArea, workPatterns } from '../access/work.ts';
 import { acknowledge } from '../acknowledge.ts';
 import { logsOf, type PipelineFunction } from '../pipeline-function.ts';
 
@@ -24,9 +24,9 @@ interface PipelineStateMachineProps {
   comment: string;
   workBucket: IBucket;
   functions: readonly PipelineFunction[];
-  /** Parts of the work bucket that its Maps read, and that they write results to. Without a Map there are none. */
-  manifests: readonly WorkPart[];
-  mapResults: readonly WorkPart[];
+  /** Areas of the work bucket that its Maps read, and that they write results to. Without a Map there are none. */
+  manifests: readonly WorkArea[];
+  mapResults: readonly WorkArea[];
   definition: IChainable;
 }
 
@@ -65,7 +65,7 @@ export function pipelineStateMachine(scope: Construct, props: PipelineStateMachi
   return stateMachine;
 }
 
-/** The role of a state machine: it invokes its functions, runs its Maps, and uses their parts of the work bucket. */
+/** The role of a state machine: it invokes its functions, runs its Maps, and uses their areas of the work bucket. */
 function roleOf(scope: Construct, stateMachineName: string, props: PipelineStateMachineProps): Role {
   const role = new Role(scope, 'Role', {
     description: `Role of the state machine ${stateMachineName}`,
@@ -83,14 +83,14 @@ function roleOf(scope: Construct, stateMachineName: string, props: PipelineState
 
 function allowMaps(role: Role, name: string, { workBucket, manifests, mapResults }: PipelineStateMachineProps): void {
   const { partition, region, account } = Stack.of(role);
-  const objects = (parts: readonly WorkPart[]) => parts.map((part) => workBucket.arnForObjects(workPatterns[part]));
+  const objects = (areas: readonly WorkArea[]) => areas.map((area) => workBucket.arnForObjects(workPatterns[area]));
   const states = `arn:${partition}:states:${region}:${account}`;
-  allow(role, { actions: ['s3:GetObject'], resources: objects(manifests), why: WHY_WORK_PART });
+  allow(role, { actions: ['s3:GetObject'], resources: objects(manifests), why: WHY_WORK_AREA });
   allow(role, {
     // The results of many children are combined in one multipart upload.
     actions: ['s3:PutObject', 's3:GetObject', 's3:ListMultipartUploadParts', 's3:AbortMultipartUpload'],
     resources: objects(mapResults),
-    why: WHY_WORK_PART,
+    why: WHY_WORK_AREA,
   });
   grantKey(role, workBucket.encryptionKey?.keyArn, 's3', 'both');
   allow(role, { actions: ['states:StartExecution'], resources: [`${states}:stateMachine:${name}`] });

@@ -33,7 +33,7 @@ const LAYOUT = 1;
 /** The uv that is installed if the machine has none. */
 const UV_VERSION = '0.13.9';
 
-/** Names tried in turn if uv is not installed: the Pythons that MLflow 3 has wheels for. */
+/** Names tried one after the other if uv is not installed: the Pythons that MLflow 3 has wheels for. */
 const PYTHON_NAMES = ['python3', 'python3.12', 'python3.13', 'python3.11', 'python3.10'];
 const OLDEST_PYTHON = [3, 10];
 const NEWEST_PYTHON = [3, 13];

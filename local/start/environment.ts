@@ -81,19 +81,19 @@ export async function startEnvironment<Judge extends StandInJudge = StandInJudge
   // Ports are checked before the time that a first Python environment takes, and again after it.
   await freePorts(options);
   const directory = makeOwnFolder('environment');
-  const parts = new Parts(options.signal);
-  const { signal } = parts;
-  const stop = () => parts.stop().finally(() => removeFolder(directory));
+  const services = new Services(options.signal);
+  const { signal } = services;
+  const stop = () => services.stop().finally(() => removeFolder(directory));
   try {
     const { FUNCTION_BUNDLES: made } = process.env;
-    const bundles = parts.background(made ? Promise.resolve(made) : makeBundles({ directory, log, signal }));
+    const bundles = services.background(made ? Promise.resolve(made) : makeBundles({ directory, log, signal }));
     await defaultPythonEnvironment(log, signal);
     const [awsPort, mlflowPort, judgePort] = await freePorts(options);
     const { startJudge = startStandInJudge as (given: StandInOptions) => Promise<Judge> } = options;
     const judge = await startJudge({ ...options.judge, port: judgePort });
-    parts.add({ stop: () => judge.close() });
+    services.add({ stop: () => judge.close() });
     const mlflowDirectory = options.mlflowDirectory ?? join(directory, 'mlflow');
-    const mlflow = parts.background(
+    const mlflow = services.background(
       startMlflowServer({ port: mlflowPort, directory: mlflowDirectory, log, signal }),
       (server) => server.stop(),
     );
@@ -104,23 +104,23 @@ export async function startEnvironment<Judge extends StandInJudge = StandInJudge
     const { enforcePolicies } = options;
     const env = { ...judgeEndpoints(judge.url), ...options.awsEnv };
     const ministack = await startMiniStack({ port: awsPort, log, enforcePolicies, signal, env });
-    parts.add(ministack);
+    services.add(ministack);
     log(`emulated AWS: ${ministack.url}`);
     log(`${options.judge?.forward ? 'judge, forwarding to Bedrock' : 'stand-in judge'}: ${judge.url}`);
     const clients = emulatedClients(ministack);
-    parts.add({ stop: async () => destroyClients(clients) });
+    services.add({ stop: async () => destroyClients(clients) });
     judge.batch.useStorage(clients.s3);
-    const bootstrapped = parts.background(bootstrap(clients.cloudFormation, signal));
+    const bootstrapped = services.background(bootstrap(clients.cloudFormation, signal));
     const mlflowUrl = `http://127.0.0.1:${mlflowPort}`;
     const deployStack: LocalEnvironment['deployStack'] = async (own, fill) => {
       const settings = { MLFLOW_TRACKING_URI: mlflowUrl, DATA_CAPTURE_S3_BUCKET: CAPTURE_BUCKET, ...own };
       const target = { aws: ministack, directory, log, signal, settings };
       const [assembly] = await Promise.all([
-        parts.background(bundles.then((functions) => synthesize({ ...target, functions }))),
+        services.background(bundles.then((functions) => synthesize({ ...target, functions }))),
         makeBucket(clients, settings.DATA_CAPTURE_S3_BUCKET).then(fill),
         bootstrapped,
       ]);
-      await parts.background(deploy(target, assembly));
+      await services.background(deploy(target, assembly));
       return readStackOutputs(clients, own.STACK_PREFIX);
     };
     return { ministack, clients, judge, mlflow, mlflowUrl, directory, stop, deployStack };
@@ -130,18 +130,18 @@ export async function startEnvironment<Judge extends StandInJudge = StandInJudge
   }
 }
 
-/** The parts of an environment, which stop together. */
-class Parts {
+/** The services of an environment, which stop together. */
+class Services {
   readonly signal: AbortSignal;
   readonly #stopping = new AbortController();
-  readonly #parts: { stop(): Promise<void> }[] = [];
+  readonly #services: { stop(): Promise<void> }[] = [];
 
   constructor(signal?: AbortSignal) {
     this.signal = signal ? AbortSignal.any([signal, this.#stopping.signal]) : this.#stopping.signal;
   }
 
-  add(part: { stop(): Promise<void> }): void {
-    this.#parts.push(part);
+  add(service: { stop(): Promise<void> }): void {
+    this.#services.push(service);
   }
 
   /** Starts work that is awaited later, and always before its folder is deleted. Its failure is reported there. */
@@ -154,7 +154,7 @@ class Parts {
 
   async stop(): Promise<void> {
     this.#stopping.abort(new Error('The environment was stopped'));
-    await Promise.allSettled(this.#parts.map((part) => part.stop()));
+    await Promise.allSettled(this.#services.map((service) => service.stop()));
   }
 }
 

@@ -7,8 +7,8 @@ import { followRuns, runWatcher } from '../../bin/operate/run-progress.ts';
 export async function runBackfill(
   options: Omit<ProcessFilesOptions, 'files' | 'startLimitMs'> & { prefix: string },
 ): Promise<Run[]> {
-  const { clients, captureBucket: bucket, workBucket, stateMachineArn, prefix, signal, onLook = () => {} } = options;
+  const { clients, captureBucket: bucket, workBucket, stateMachineArn, prefix, signal, onPoll = () => {} } = options;
   const started = await startNamed(clients.sfn, stateMachineArn, { bucket, prefix });
-  const looks = await followRuns([runWatcher(clients, workBucket, started)], onLook, signal);
-  return looks.map((look) => ({ ...look, keys: [prefix] }));
+  const results = await followRuns([runWatcher(clients, workBucket, started)], onPoll, signal);
+  return results.map((result) => ({ ...result, keys: [prefix] }));
 }

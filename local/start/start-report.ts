@@ -16,6 +16,7 @@ import { resourceNames } from '../../src/core/contract/names.ts';
 import { VERDICT_TERMS } from '../../src/core/contract/receipts.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
+import { many, whole } from '../../src/core/text/figure-text.ts';
 import { sum } from '../../src/core/values/sum.ts';
 import { truthTable } from '../../src/ground-truth/measure/figures.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
@@ -37,6 +38,8 @@ export interface Report {
   summaries: ReadonlyMap<string, RunSummary>;
   /** The scorers of the settings. */
   active: readonly Scorer[];
+  /** Their replies count only where variants are compared. */
+  SHADOW_VARIANTS: readonly string[];
   /** The judge's model, if it was the real one. */
   realJudge?: string;
   experiments: readonly { name: string; id: string }[];
@@ -199,14 +202,9 @@ export async function measureFiles(files: readonly Pick<CaptureFile, 'path' | 'b
   return sizes;
 }
 
-const number = (value: number): string => value.toLocaleString('en-US');
-const counted = (count: number, noun: string): string => `${number(count)} ${noun}${count === 1 ? '' : 's'}`;
-
 /** Returns the lines to print. @param isReal whether the real judge is used, which costs money */
 export function forecastLines(sizes: CaptureSizes, settings: Settings, isReal: boolean): string[] {
-  const lines = [
-    `captures: ${counted(sizes.files, 'file')}, ${counted(sizes.lines, 'line')}, ${number(sizes.bytes)} bytes`,
-  ];
+  const lines = [`captures: ${many(sizes.files, 'file')}, ${many(sizes.lines, 'line')}, ${whole(sizes.bytes)} bytes`];
   if (!isReal || sizes.lines === 0) return lines;
   const environment = readEnvironment(functionEnvironment(settings, 'work', 'budget'));
   const { judgeCalls, usd, model } = estimateFromSizes(
@@ -218,7 +216,7 @@ export function forecastLines(sizes: CaptureSizes, settings: Settings, isReal: b
   const { EVALUATION_BUDGET_USD: budget } = environment;
   const most = budget === 0 ? 'with no limit' : `and no more than ${budget} dollars`;
   lines.push(
-    `--bedrock costs money: about ${counted(judgeCalls, 'call')} of ${model}, an estimated ${usd === null ? 'unknown number of' : usd.toFixed(2)} dollars from the sizes of the lines, ${most} (EVALUATION_BUDGET_USD). Ctrl-C stops it`,
+    `--bedrock costs money: about ${many(judgeCalls, 'call')} of ${model}, an estimated ${usd === null ? 'unknown number of' : usd.toFixed(2)} dollars from the sizes of the lines, ${most} (EVALUATION_BUDGET_USD). Ctrl-C stops it`,
   );
   return lines;
 }

@@ -121,8 +121,8 @@ async function processAll(environment: LocalEnvironment, deployed: DeployedEndpo
   for (const captures of deployed) {
     const { endpoint, files, outputs } = captures;
     const { captureBucket, stateMachineArn, workBucket } = outputs;
-    const { wait: onWait, look: onLook } = followDisplay(process.stderr, progress);
-    const common = { clients, captureBucket, workBucket, stateMachineArn, signal, onWait, onLook };
+    const { wait: onWait, show: onPoll } = followDisplay(process.stderr, progress);
+    const common = { clients, captureBucket, workBucket, stateMachineArn, signal, onWait, onPoll };
     const own = await (isBackfill(captures)
       ? runBackfill({ ...common, prefix: `${endpoint}/` })
       : processFiles({ ...common, files, startLimitMs: START_LIMIT_MS }));
@@ -137,11 +137,12 @@ async function processAll(environment: LocalEnvironment, deployed: DeployedEndpo
   const labels = first && files.length > 0 ? await processLabels(environment, first, files, limits) : undefined;
   runs.push(...(labels?.runs ?? []));
   const quarantine = await readReasons(clients.s3, withBucket);
-  const ofMlflow = await inMlflow(environment.mlflowUrl, deployed, scorers, settings.SHADOW_VARIANTS);
+  const { SHADOW_VARIANTS } = settings;
+  const ofMlflow = await inMlflow(environment.mlflowUrl, deployed, scorers, SHADOW_VARIANTS);
   progress.end();
   const seconds = (Date.now() - startedAt) / 1000;
   const width = process.stdout.isTTY ? columnsOf(process.stdout) : Number.POSITIVE_INFINITY;
-  const found = { runs, summaries, active: scorers, quarantine, ...ofMlflow, labels, seconds, width };
+  const found = { runs, summaries, active: scorers, SHADOW_VARIANTS, quarantine, ...ofMlflow, labels, seconds, width };
   const report = { ...facts, ...found, environment, deployed };
   for (const line of reportLines(report)) console.log(line);
   return exitCode(runs, [...summaries.values()]);

@@ -51,7 +51,7 @@ export interface Payload {
   text?: string;
   /** Decoded size. */
   bytes: number;
-  /** Why the payload is not what its content type or encoding announces, in words. `undefined` when it is. */
+  /** Why the payload is not what its content type or encoding announces, as text. `undefined` when it is. */
   problem?: string;
   /** The text contains something that `value` does not, such as duplicate keys or the events of a stream. Keep both. */
   keepText?: boolean;
@@ -171,7 +171,7 @@ export interface Identity {
 
 export interface Capture extends RecordFacts, Meaning, Identity {
   request?: Payload;
-  /** Facts that a reader should know, in words: a fallback that was used, a payload that did not parse. */
+  /** Facts that a reader should know, as text: a fallback that was used, a payload that did not parse. */
   notes: string[];
   /** Results of work on the content, by the name of the work; see `ofContent`. */
   results?: Map<string, unknown> | undefined;

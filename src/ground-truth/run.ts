@@ -27,7 +27,7 @@ import { addCounts, noCounts } from '../core/values/counts.ts';
 import type { Lock } from '../limits/lock.ts';
 import {
   labelCounts,
-  type NoteResult,
+  type PublishResult,
   type ReadResult,
   STEP_RESERVE_MS,
   type StepDependencies,
@@ -39,22 +39,22 @@ export interface TruthSteps {
   read(input: TruthInput, cursor: string | null, deps: StepDependencies): Promise<ReadResult>;
   join(cursor: string | null, deps: StepDependencies): Promise<StepResult>;
   measure(cursor: string | null, deps: StepDependencies): Promise<StepResult>;
-  note(cursor: string | null, deps: StepDependencies): Promise<NoteResult>;
+  note(cursor: string | null, deps: StepDependencies): Promise<PublishResult>;
 }
 
 export interface TruthRunDependencies extends StepDependencies {
   steps: TruthSteps;
   /** Its owner is the run. Absent without a table, as in a test. */
-  lock?: Pick<Lock, 'take' | 'release'> | undefined;
+  lock?: Pick<Lock, 'acquire' | 'release'> | undefined;
 }
 
 /** What an invocation did. */
-type Part = Pick<TruthRunSummary, 'files' | 'noted' | 'notNoted' | 'notedBy'>;
+type InvocationReport = Pick<TruthRunSummary, 'files' | 'noted' | 'notNoted' | 'notedBy'>;
 
 /** A step is begun with at least this much time, of which it uses all but the reserve. */
 const LEAST_MS = 2 * STEP_RESERVE_MS;
-/** One run notes labels at a time, since MLflow cannot write an assessment only if it is absent. */
-const NOTES = 'ground-truth-notes';
+/** One run publishes labels at a time, since MLflow cannot write an assessment only if it is absent. */
+const PUBLISHING = 'ground-truth-notes';
 /** Objects that are read at the same time. */
 const READS_AT_ONCE = 16;
 
@@ -67,15 +67,15 @@ export async function runGroundTruth(request: TruthRequest, deps: TruthRunDepend
   const { state } = request;
   const waitSeconds = secondsUntil(input);
   if (waitSeconds > 0) return { more: true, waitSeconds, state };
-  const part: Part = { files: [], noted: 0, notNoted: noCounts() };
+  const report: InvocationReport = { files: [], noted: 0, notNoted: noCounts() };
   let place: Place = state;
   do {
     if (place.step === 'sum') break;
-    place = await doStep(place, input, part, deps);
-    // What a part of the notes counts is kept before the next one: a function that is killed then does not lose it.
+    place = await doStep(place, input, report, deps);
+    // What an invocation publishes is kept before the next one: a function that is killed then does not lose it.
   } while (deps.remainingMs() > LEAST_MS && !(place.step === 'note' && place.cursor !== null));
   const bucket = deps.environment.WORK_BUCKET;
-  await deps.storage.putJson(bucket, truthKeys.part(deps.run.name, state.part), part);
+  await deps.storage.putJson(bucket, truthKeys.invocation(deps.run.name, state.part), report);
   const result = { waitSeconds: 0, state: { ...place, part: state.part + 1 } };
   if (place.step !== 'sum' || deps.remainingMs() < STEP_RESERVE_MS) return { ...result, more: true };
   const key = truthKeys.summary(deps.run.name);
@@ -95,7 +95,7 @@ const secondsUntil = (input: TruthInput): number =>
 async function doStep(
   { step, cursor }: Place,
   input: TruthInput,
-  part: Part,
+  report: InvocationReport,
   deps: TruthRunDependencies,
 ): Promise<Place> {
   const { steps } = deps;
@@ -105,40 +105,40 @@ async function doStep(
       : { step, cursor: next };
   if (step === 'read') {
     const read = await steps.read(input, cursor, deps);
-    part.files.push(...read.files);
+    report.files.push(...read.files);
     return after(read);
   }
   if (step === 'join' || step === 'measure') return after(await steps[step](cursor, deps));
-  const other = await deps.lock?.take(NOTES, deps.remainingMs());
+  const other = await deps.lock?.acquire(PUBLISHING, deps.remainingMs());
   if (other !== undefined) {
-    part.notedBy = other.owner;
+    report.notedBy = other.owner;
     return after({ cursor: null });
   }
   // A lock that cannot be given back ends by itself.
-  const release = () => deps.lock?.release(NOTES).catch(() => undefined);
+  const release = () => deps.lock?.release(PUBLISHING).catch(() => undefined);
   const done = await steps.note(cursor, deps).finally(release);
-  part.noted += done.noted;
-  addCounts(part.notNoted, done.notNoted);
+  report.noted += done.published;
+  addCounts(report.notNoted, done.notPublished);
   // Another run leaves its labels to the one that has the lock, after it has marked their hours.
-  const hasMore = () => deps.storage.hasAny(deps.environment.WORK_BUCKET, truthKeys.toNotePrefix);
+  const hasMore = () => deps.storage.hasAny(deps.environment.WORK_BUCKET, truthKeys.toPublishPrefix);
   return done.cursor === null && (await hasMore()) ? { step, cursor: null } : after(done);
 }
 
-/** Returns the summary of a run from its parts and the reports of its files. */
+/** Returns the summary of a run from its invocations and the reports of its files. */
 async function sumUp(
   last: number,
   { storage, environment, run }: TruthRunDependencies,
 ): Promise<{ summary: TruthRunSummary; unusable: number }> {
   const bucket = environment.WORK_BUCKET;
-  const parts = inOrder(READS_AT_ONCE, Array(last + 1).keys(), (part) =>
-    storage.getJson<Part>(bucket, truthKeys.part(run.name, part)),
+  const invocations = inOrder(READS_AT_ONCE, Array(last + 1).keys(), (invocation) =>
+    storage.getJson<InvocationReport>(bucket, truthKeys.invocation(run.name, invocation)),
   );
   const summary: TruthRunSummary = { run: run.name, counts: labelCounts(), files: [], noted: 0, notNoted: noCounts() };
-  for await (const part of parts) {
-    summary.files.push(...(part?.files ?? []));
-    summary.noted += part?.noted ?? 0;
-    addCounts(summary.notNoted, part?.notNoted ?? {});
-    if (part?.notedBy !== undefined) summary.notedBy = part.notedBy;
+  for await (const report of invocations) {
+    summary.files.push(...(report?.files ?? []));
+    summary.noted += report?.noted ?? 0;
+    addCounts(summary.notNoted, report?.notNoted ?? {});
+    if (report?.notedBy !== undefined) summary.notedBy = report.notedBy;
   }
   summary.files = [...new Set(summary.files)];
   let unusable = 0;

@@ -30,7 +30,7 @@ export async function startForWaiting(
   { storage, workBucket, windowSeconds, start }: WaitingDependencies,
   nowMs = Date.now(),
 ): Promise<string | undefined> {
-  const prefixes = [truthKeys.waitingPrefix, truthKeys.toNotePrefix];
+  const prefixes = [truthKeys.waitingPrefix, truthKeys.toPublishPrefix];
   const found = await Promise.all(prefixes.map((prefix) => storage.hasAny(workBucket, prefix)));
   if (!found.includes(true)) return undefined;
   const windowMs = windowSeconds * 1000;

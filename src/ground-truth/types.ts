@@ -25,7 +25,7 @@ export interface StepDependencies {
   scorers: readonly LabelScorer[];
   /** Milliseconds until the function is killed. */
   remainingMs(): number;
-  /** The client keeps to the pace that all functions of the stack share. */
+  /** The client keeps to the rate limit that all functions of the stack share. */
   mlflow(): Promise<MlflowClient>;
 }
 
@@ -40,9 +40,9 @@ export interface ReadResult extends StepResult {
   files: string[];
 }
 
-export interface NoteResult extends StepResult {
+export interface PublishResult extends StepResult {
   /** Labels that were written to MLflow since the cursor before. */
-  noted: number;
+  published: number;
   /** Labels that will not be, by the reason. */
-  notNoted: Record<string, number>;
+  notPublished: Record<string, number>;
 }

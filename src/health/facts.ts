@@ -1,12 +1,12 @@
 /** What is known about the health of an endpoint, and the figures that findings and the page are made of. */
 
 import { HOUR_MS } from '../captures/files/capture-path.ts';
+import { percent, whole } from '../core/text/figure-text.ts';
 import { NUMBERS } from '../ground-truth/measure/figures.ts';
 import type { Scorer } from '../judge/types.ts';
 import { type CountedCell, hourMs, sumOfCells, type TimeWindow } from '../quality/counts-store.ts';
 import type { ObjectiveRate } from '../quality/objective-rates.ts';
 import { differencesOf, groupRates, type LabelsOf, type RatesQuery } from '../quality/rates.ts';
-import { percent } from '../quality/rates-text.ts';
 
 /** What runs have counted in a window. */
 export interface Counted {
@@ -44,10 +44,6 @@ export interface HealthFacts extends Counted {
 
 // ------------------------------------------------------------------------------------------------------------ text
 
-export const many = (n: number, noun: string, plural = `${noun}s`): string =>
-  `${n.toLocaleString('en-US')} ${n === 1 ? noun : plural}`;
-export const time = (at: string | number): string => `${new Date(at).toISOString().slice(0, 16).replace('T', ' ')} UTC`;
-
 /** Returns how a measure is written: a share, or a figure in the unit of the label. */
 export const textOf = (measure: string): ((value: number) => string) =>
   NUMBERS.includes(measure) ? (value) => value.toPrecision(4) : percent;
@@ -58,7 +54,7 @@ export function objectiveText({ measure, value, low, high, n, bound }: Objective
   const wanted = 'atLeast' in bound ? `at least ${text(bound.atLeast)}` : `at most ${text(bound.atMost)}`;
   if (value === null) return `nothing measured, wanted ${wanted}`;
   const between = low === null || high === null ? '' : ` (${text(low)} to ${text(high)})`;
-  return `${text(value)}${between} of ${n.toLocaleString('en-US')}, wanted ${wanted}`;
+  return `${text(value)}${between} of ${whole(n)}, wanted ${wanted}`;
 }
 
 // --------------------------------------------------------------------------------------------------------- figures
@@ -95,27 +91,25 @@ export function figuresOf({ cells, before = [], window, active, shadow, labelsOf
   const isServed = ({ variant }: { variant: string }): boolean => !shadow.includes(variant);
   const served = all.filter(isServed);
   const variants = [...byVariant(all)]
-    .map(([variant, own]) => ({ variant, own, captures: sumOfCells(own).captures ?? 0 }))
-    .toSorted((a, b) => b.captures - a.captures);
+    .map(([variant, own]) => ({ variant, own, totals: sumOfCells(own) }))
+    .toSorted((a, b) => (b.totals.captures ?? 0) - (a.totals.captures ?? 0));
   const reference = variants.find(isServed);
   const others = reference === undefined ? [] : variants.filter((one) => one !== reference);
   return {
     totals: sumOfCells(served),
+    served: variants.filter(isServed),
     rates: groupRates(served, query)[0]?.rates ?? [],
     /** Differences of what is good to the window before, the largest fall first. */
-    fell: goodDifferences(summed(before.filter(isServed)), served, query),
+    fell: changesOf(summed(before.filter(isServed)), served, query),
     /** The served variant with the most captures. */
     reference: reference?.variant ?? '',
     /** The others, and how what is good differs from it. */
-    apart: others.map(({ variant, own }) => ({
-      variant,
-      differences: goodDifferences(reference?.own ?? [], own, query),
-    })),
+    apart: others.map(({ variant, own }) => ({ variant, differences: changesOf(reference?.own ?? [], own, query) })),
   };
 }
 
 /** Returns how much larger the shares that are good have become, the largest fall first. */
-const goodDifferences = (before: readonly CountedCell[], after: readonly CountedCell[], query: RatesQuery) =>
+const changesOf = (before: readonly CountedCell[], after: readonly CountedCell[], query: RatesQuery) =>
   (before.length === 0 || after.length === 0 ? [] : differencesOf(before, after, query))
     .flatMap(({ scorer, good }) => (good === null ? [] : [{ scorer, ...good }]))
     .toSorted((a, b) => a.high - b.high);

@@ -2,14 +2,14 @@
 
 import { HOUR_MS } from '../captures/files/capture-path.ts';
 import { wilson } from '../core/statistics/share.ts';
+import { many, percent, time } from '../core/text/figure-text.ts';
 import { shellWord } from '../core/text/shell-word.ts';
 import { singleLine } from '../core/text/terminal-text.ts';
 import { sum } from '../core/values/sum.ts';
 import { goodValue } from '../judge/scorers/values.ts';
 import { hourMs } from '../quality/counts-store.ts';
 import { ERROR_REPLIES } from '../quality/objectives.ts';
-import { percent } from '../quality/rates-text.ts';
-import { endOf, type Figures, figuresOf, type HealthFacts, many, objectiveText, scorerOf, time } from './facts.ts';
+import { endOf, type Figures, figuresOf, type HealthFacts, objectiveText, scorerOf } from './facts.ts';
 
 /** In the order of precedence: the state of an endpoint is the first that a finding has. The codes are those of `status`. */
 export const EXIT_CODES = {
@@ -71,13 +71,8 @@ const WIDER = 3 / 1.96;
 const [MAX_REASONS, MAX_LISTED] = [3, 5];
 /** Alarms about captures that are lost. */
 const LOSSES = ['CapturesMissing', 'EventLost', 'EventNotDelivered'];
-const DOCTOR = 'inference-monitor doctor';
 /** Rules about what is asked, and what that is. The others are of the counts. */
-const ASKED: Readonly<Record<string, string>> = {
-  'run-failed': 'failed runs',
-  alarm: 'alarms',
-  budget: "today's budget",
-};
+const ASKED: Record<string, string> = { 'run-failed': 'failed runs', alarm: 'alarms', budget: "today's budget" };
 
 type Known = ReturnType<typeof knownOf>;
 
@@ -85,7 +80,7 @@ function knownOf(facts: HealthFacts) {
   const { cells, window, active, objectives, nowMs, stack } = facts;
   const flags = stack === undefined ? [] : ['--stack', stack];
   /** Returns a command to copy. */
-  const command = (...words: string[]): string => ['inference-monitor', ...words, ...flags].map(shellWord).join(' ');
+  const command = (...texts: string[]): string => ['inference-monitor', ...texts, ...flags].map(shellWord).join(' ');
   return {
     ...facts,
     ...figuresOf(facts),
@@ -93,8 +88,8 @@ function knownOf(facts: HealthFacts) {
     now: new Date(nowMs).toISOString(),
     command,
     /** The same for the window, which ends now. */
-    since: (...words: string[]) =>
-      command(...words, '--from', `${new Date(window.fromMs).toISOString().slice(0, 16)}Z`),
+    since: (...texts: string[]) =>
+      command(...texts, '--from', `${new Date(window.fromMs).toISOString().slice(0, 16)}Z`),
     /** The command that lists runs. Of a run, it is known which. */
     whichRuns: facts.isOfRun ? undefined : command('runs'),
     /** Scorers that an objective for all variants watches have no other finding. */
@@ -123,7 +118,8 @@ const RULES = {
       const { objective: subject, missed, since, measured, measure, value } = rate;
       const asOf = measured === undefined ? counted : new Date(hourMs(measured.end)).toISOString();
       const isOld = nowMs - Date.parse(asOf) > OLD_MS;
-      const text = `${objectiveText(rate)}${isOld ? `; stale, nothing newer than ${time(asOf)} is measured` : ''}`;
+      const unseen = missed === null && value !== null ? '; its detector has had no new captures yet' : '';
+      const text = `${objectiveText(rate)}${unseen}${isOld ? `; stale, nothing newer than ${time(asOf)} is measured` : ''}`;
       const state = missed === null || value === null || isOld ? 'too little to tell' : 'healthy';
       if (!missed) return { subject, asOf, state, message: `${subject}: ${text}` };
       const message = `${subject} ${isOld ? 'was' : 'is'} missed${since === null ? '' : ` since ${time(since)}`}: ${text}`;
@@ -147,14 +143,22 @@ const RULES = {
     });
   },
 
-  'error-replies'({ totals: { captures: all = 0, errorReplies: errors = 0, errorKinds }, watched, since }) {
-    const found = wilson(Math.min(errors, all), all);
-    if (found === null || watched.includes(ERROR_REPLIES)) return [];
-    const { value, low, high } = found;
-    const state = low > BAD_ERRORS ? 'bad' : low > HIGH_ERRORS ? 'needs a look' : 'healthy';
-    const share = `${percent(value)} (${percent(low)} to ${percent(high)})`;
-    const message = `${share} of the captures are error replies${listed(errorKinds)}`;
-    return [{ state, message, command: since('rates', '--by', 'hour') }];
+  'error-replies'({ totals, served, watched, since }) {
+    const all = [{ variant: undefined, totals }, ...(served.length > 1 ? served : [])];
+    return all.flatMap(({ variant, totals: { captures = 0, errorReplies: errors = 0, errorKinds } }): Found[] => {
+      const found = wilson(Math.min(errors, captures), captures);
+      if (found === null || (variant === undefined && watched.includes(ERROR_REPLIES))) return [];
+      const { value, low, high } = found;
+      const state = low > BAD_ERRORS ? 'bad' : low > HIGH_ERRORS ? 'needs a look' : 'healthy';
+      // A variant that answers somewhat worse is among those that differ.
+      if (variant !== undefined && state !== 'bad') return [];
+      const share = `${percent(value)} (${percent(low)} to ${percent(high)})`;
+      const of = variant === undefined ? '' : ` of variant ${singleLine(variant)}`;
+      const message = `${share} of the captures${of} are error replies${listed(errorKinds)}`;
+      const command =
+        state === 'healthy' ? undefined : since('rates', '--by', variant === undefined ? 'hour' : 'variant');
+      return [{ subject: variant, state, message, command }];
+    });
   },
 
   'run-failed'({ failedRuns, isOfRun, command }) {
@@ -178,10 +182,11 @@ const RULES = {
     }));
   },
 
-  'variant-differs'({ apart, reference, since }) {
+  'variant-differs'({ apart, reference, shadow, since }) {
     return apart.flatMap(({ variant, differences }): Found[] => {
       const worse = clear(differences).map((one) => `${one.scorer} ${pointsOf(one)}`);
-      const message = `variant ${singleLine(variant)} is worse than ${singleLine(reference)}: ${worse.join(', ')}`;
+      const kind = shadow.includes(variant) ? 'shadow variant' : 'variant';
+      const message = `${kind} ${singleLine(variant)} is worse than ${singleLine(reference)}: ${worse.join(', ')}`;
       const command = since('rates', '--by', 'variant');
       return worse.length === 0 ? [] : [{ subject: variant, state: 'needs a look', message, command }];
     });
@@ -210,11 +215,7 @@ const RULES = {
 
   'not-judged'({ totals: { notJudged: { held = 0, failed = 0, retried = 0 } = {} }, whichRuns }) {
     const missing = held + failed + retried;
-    const why = listed({
-      'held by the budget': held,
-      'the judge could not answer': failed,
-      'given in a retry': retried,
-    });
+    const why = listed({ 'held by the budget': held, 'the judge failed': failed, 'given in a retry': retried });
     const message = `${many(missing, 'verdict')} ${missing === 1 ? 'is' : 'are'} missing${why}`;
     return missing <= 0 ? [] : [{ state: 'needs a look', message, command: whichRuns }];
   },
@@ -230,13 +231,13 @@ const RULES = {
     return [{ state: 'too little to tell', message: `${message}, of at least ${FEWEST}` }];
   },
 
-  alarm({ alarms }) {
+  alarm({ alarms, command }) {
     if (alarms?.length === 0) return [{ state: 'healthy', message: 'no alarm is on' }];
     return (alarms ?? []).map(({ id, what, since }) => ({
       subject: id,
       state: LOSSES.includes(id) ? 'bad' : 'needs a look',
-      message: `alarm ${id}: ${singleLine(what)}${since === undefined ? '' : `, since ${time(since)}`}`,
-      command: DOCTOR,
+      message: `alarm ${id} is on${since === undefined ? '' : ` since ${time(since)}`}: ${singleLine(what)}`,
+      command: command('doctor'),
     }));
   },
 
@@ -259,16 +260,17 @@ export function healthOf(facts: HealthFacts): Health {
     const [why, what] = [facts.unasked?.[name], ASKED[name]];
     const asOf = what === undefined ? known.asOf : known.now;
     const message = `could not ask about ${what ?? name}: ${singleLine(why ?? '')}`;
-    const own: Found[] = why === undefined ? rule(known) : [{ state: 'could not ask', message, command: DOCTOR }];
+    const doctor = { state: 'could not ask', message, command: known.command('doctor') } as const;
+    const own: Found[] = why === undefined ? rule(known) : [doctor];
     return own.map((one) => ({ name, asOf, ...one }) as Finding);
   });
   const findings = STATES.flatMap((state) => found.filter((one) => one.state === state));
   const state = findings[0]?.state ?? 'too little to tell';
   // What is bad comes first, and then what needs a look, in one line.
   const reasons = findings.filter((one) => one.state === state || (state === 'bad' && one.state === 'needs a look'));
-  const words = reasons.slice(0, MAX_REASONS).map(({ message }) => message);
-  if (reasons.length > words.length) words.push(`${reasons.length - words.length} more`);
-  return { state, words: `${state}: ${words.join('; ')}`, findings };
+  const texts = reasons.slice(0, MAX_REASONS).map(({ message }) => message);
+  if (reasons.length > texts.length) texts.push(`${reasons.length - texts.length} more`);
+  return { state, words: `${state}: ${texts.join('; ')}`, findings };
 }
 
 /** The most frequent of some counts, in brackets. */

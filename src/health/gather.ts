@@ -4,17 +4,17 @@ import {
   DescribeExecutionCommand,
   type ExecutionListItem,
   type ExecutionStatus,
-  ListExecutionsCommand,
   type SFNClient,
 } from '@aws-sdk/client-sfn';
 import { HOUR_MS } from '../captures/files/capture-path.ts';
 import { callAws } from '../core/aws/aws-json.ts';
 import { invocations, ringingAlarms } from '../core/aws/cloudwatch.ts';
+import { listedExecutions } from '../core/aws/executions.ts';
 import type { Storage } from '../core/aws/storage.ts';
 import type { RetryInput } from '../core/contract/input.ts';
 import { budgetTable, EVENT_RUN_PREFIX } from '../core/contract/names.ts';
 import { saidBy } from '../core/errors/errors.ts';
-import { inOrder } from '../core/process/concurrency.ts';
+import { inOrder, inTime } from '../core/process/concurrency.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { activeScorers } from '../judge/active-scorers.ts';
 import { dayScope, usedUsd } from '../limits/budget.ts';
@@ -44,9 +44,8 @@ const LIMIT_MS = 4_000;
 const QUIET_MS = HOUR_MS;
 /** CloudWatch has the invocations of the last minutes before their captures are written. */
 const IN_FLIGHT_MS = 15 * 60_000;
-/** Executions of a page, and those of a list that are looked at. */
-const [PAGE_SIZE, MAX_DESCRIBED] = [1_000, 100];
-const AT_ONCE = 16;
+/** Executions of a list that are looked at. */
+const MAX_DESCRIBED = 100;
 /** Hours with many names take much memory until they are added up. Fewer days would often wait for each other. */
 const READ_AT_ONCE_MS = 10 * 24 * HOUR_MS;
 
@@ -78,7 +77,7 @@ export async function readFacts(of: AskedStack, query: FactsQuery): Promise<Heal
       unasked[rule] = saidBy(error);
       return undefined;
     });
-  const soon = <T>(rule: string, question: Promise<T>) => asked(rule, inTime(question));
+  const soon = <T>(rule: string, question: Promise<T>) => asked(rule, inTime(question, LIMIT_MS));
   const isNow = window.toMs >= nowMs;
   const others = Promise.all([
     soon('run-failed', failedRunsOf(of, ended)),
@@ -98,13 +97,6 @@ export async function readFacts(of: AskedStack, query: FactsQuery): Promise<Heal
   return { ...(counts ?? { cells: [], objectives: [] }), ...about, quiet, failedRuns, alarms, budget, unasked };
 }
 
-/** Rejects if there is no answer within a limit. The question is not stopped. */
-export const inTime = <T>(question: Promise<T>, ms = LIMIT_MS): Promise<T> =>
-  new Promise((resolve, reject) => {
-    setTimeout(() => reject(new Error(`no answer within ${ms / 1000} s`)), ms).unref();
-    question.then(resolve, reject);
-  });
-
 async function readCells(
   { storage, environment, named }: AskedStack,
   days: readonly CountedDay[],
@@ -113,24 +105,19 @@ async function readCells(
 ): Promise<CountedCell[]> {
   const cells: CountedCell[] = [];
   for (let ms = fromMs; ms < toMs; ms += READ_AT_ONCE_MS) {
-    const part = { fromMs: ms, toMs: Math.min(ms + READ_AT_ONCE_MS, toMs) };
-    cells.push(...addedUp(cellsOf(await readWindow(storage, environment.WORK_BUCKET, days, part)), startOf));
+    const range = { fromMs: ms, toMs: Math.min(ms + READ_AT_ONCE_MS, toMs) };
+    cells.push(...addedUp(cellsOf(await readWindow(storage, environment.WORK_BUCKET, days, range)), startOf));
   }
   return named?.(cells) ?? cells;
 }
 
 // ------------------------------------------------------------------------------------------------------ executions
 
-/** Lists executions, the newest first. @param sinceMs of the earliest one; without it, the newest thousand */
-async function executions({ sfn, stateMachineArn }: AskedStack, statusFilter?: ExecutionStatus, sinceMs = Infinity) {
+/** The newest executions with a status. @param fromMs of the earliest one; without it, the newest thousand */
+async function newest({ sfn, stateMachineArn }: AskedStack, status?: ExecutionStatus, fromMs?: number) {
   const found: ExecutionListItem[] = [];
-  let nextToken: string | undefined;
-  do {
-    const request = { stateMachineArn, statusFilter, maxResults: PAGE_SIZE, nextToken };
-    const page = await sfn.send(new ListExecutionsCommand(request));
-    found.push(...(page.executions ?? []));
-    nextToken = Number(found.at(-1)?.startDate ?? 0) < sinceMs ? undefined : page.nextToken;
-  } while (nextToken !== undefined);
+  const limit = fromMs === undefined ? 1_000 : Infinity;
+  for await (const one of listedExecutions(sfn, stateMachineArn, { status, fromMs, limit })) found.push(one);
   return found;
 }
 
@@ -139,7 +126,7 @@ const isOfEvents = ({ name = '' }: ExecutionListItem): boolean => name.startsWit
 /** Returns the runs of the window that failed or were stopped, and that no retry has made whole. */
 async function failedRunsOf(of: AskedStack, { fromMs, toMs }: TimeWindow) {
   const statuses = ['FAILED', 'TIMED_OUT', 'ABORTED'] as const;
-  const ended = (await Promise.all(statuses.map((status) => executions(of, status)))).flat();
+  const ended = (await Promise.all(statuses.map((status) => newest(of, status)))).flat();
   const within = ended
     .filter(({ stopDate }) => Number(stopDate) >= fromMs && Number(stopDate) < toMs)
     .toSorted((a, b) => Number(b.stopDate) - Number(a.stopDate));
@@ -147,7 +134,7 @@ async function failedRunsOf(of: AskedStack, { fromMs, toMs }: TimeWindow) {
   if (failed.length === 0) return { runs: [] };
   // New files start runs by themselves; what a person starts has another name.
   const sinceMs = Math.min(...failed.map(({ startMs }) => startMs));
-  const later = (await executions(of, 'SUCCEEDED', sinceMs)).filter(({ startDate }) => Number(startDate) > sinceMs);
+  const later = (await newest(of, 'SUCCEEDED', sinceMs)).filter(({ startDate }) => Number(startDate) > sinceMs);
   const whole = await described(
     of,
     later.filter((one) => !isOfEvents(one)),
@@ -171,7 +158,7 @@ async function described({ sfn }: AskedStack, some: readonly ExecutionListItem[]
     return { run, startMs: Number(startDate), error: why, retry: dryRun ? undefined : retry };
   };
   const all: Awaited<ReturnType<typeof describe>>[] = [];
-  for await (const one of inOrder(AT_ONCE, some.slice(0, MAX_DESCRIBED), describe)) all.push(one);
+  for await (const one of inOrder(16, some.slice(0, MAX_DESCRIBED), describe)) all.push(one);
   return all;
 }
 
@@ -180,8 +167,8 @@ async function quietTime(of: AskedStack, cells: readonly CountedCell[], { fromMs
   const lastMs = endOf(cells) ?? fromMs;
   if (nowMs - lastMs < QUIET_MS) return undefined;
   // The newest captures are in no counts while their run continues.
-  const newest = (await executions(of)).find(isOfEvents);
-  const sinceMs = Math.max(lastMs, Number(newest?.startDate ?? 0));
+  const latest = (await newest(of)).find(isOfEvents);
+  const sinceMs = Math.max(lastMs, Number(latest?.startDate ?? 0));
   if (nowMs - sinceMs < QUIET_MS) return undefined;
   const calls = await invocations(of.sfn, of.environment.SAGEMAKER_ENDPOINT_NAME, sinceMs, nowMs - IN_FLIGHT_MS);
   return { since: new Date(sinceMs).toISOString(), invocations: calls };

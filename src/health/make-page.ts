@@ -7,7 +7,7 @@ import { measureTruth } from '../ground-truth/measure/measure.ts';
 import { activeScorers } from '../judge/active-scorers.ts';
 import { type CountedCell, hourMs, type TimeWindow } from '../quality/counts-store.ts';
 import { objectiveRates } from '../quality/objective-rates.ts';
-import { readTurns } from '../quality/objective-states.ts';
+import { readChanges } from '../quality/objective-states.ts';
 import type { LabelsOf } from '../quality/rates.ts';
 import { hourOf } from '../quality/tally.ts';
 import { type Health, healthOf } from './findings.ts';
@@ -34,18 +34,23 @@ export async function makePage(stack: AskedStack, query: PageQuery): Promise<{ h
   const of = withQuotes ? stack : { ...stack, named: numberedTexts(environment) };
   const { fromMs, toMs } = window;
   const points = pointsOf(window);
+  const dayBefore = Math.floor((nowMs - DAY_MS) / HOUR_MS) * HOUR_MS;
+  const day = { fromMs: toMs < nowMs ? fromMs : Math.max(fromMs, dayBefore), toMs };
+  const length = toMs - day.fromMs;
   // Hours of the last two days, and those with labels, are not added up: the state is that of the last day, as `status` says it.
-  const startOf: StartOf = (hour) => (labelsOf || hourMs(hour) >= toMs - 2 * DAY_MS ? hour : points.startOf(hour));
-  const day = { fromMs: toMs < nowMs ? fromMs : Math.max(fromMs, toMs - DAY_MS), toMs };
+  const startOf: StartOf = (hour) => (labelsOf || hourMs(hour) >= toMs - 2 * length ? hour : points.startOf(hour));
   const facts = await readFacts(of, { window, before, nowMs, ended: day, startOf });
   const cellsFrom = (ms: number): CountedCell[] =>
-    [...(facts.before ?? []), ...facts.cells].filter(({ hour }) => hourMs(hour) >= ms && hourMs(hour) < ms + DAY_MS);
-  const cellsOfDay = { cells: cellsFrom(day.fromMs), before: cellsFrom(day.fromMs - DAY_MS) };
+    [...(facts.before ?? []), ...facts.cells].filter(({ hour }) => hourMs(hour) >= ms && hourMs(hour) < ms + length);
+  const cellsOfDay = { cells: cellsFrom(day.fromMs), before: cellsFrom(day.fromMs - length) };
   const ofDay = day.fromMs === fromMs ? facts : { ...facts, ...cellsOfDay, window: day };
   const health = healthOf({ ...ofDay, objectives: await objectiveRates(storage, bucket, environment, ofDay.cells) });
   const truth = await truthOf(of, window);
-  const turns = await readTurns(storage, bucket, window);
-  return { html: await healthPage({ ...facts, labelsOf, endpoint, points, health, day, turns, truth, more }), health };
+  const changes = await readChanges(storage, bucket, window);
+  return {
+    html: await healthPage({ ...facts, labelsOf, endpoint, points, health, day, changes, truth, more }),
+    health,
+  };
 }
 
 async function truthOf({ storage, environment, named }: AskedStack, { fromMs, toMs }: TimeWindow) {
@@ -55,7 +60,8 @@ async function truthOf({ storage, environment, named }: AskedStack, { fromMs, to
   const read = () => readLabeled(storage, bucket, hours);
   const measured = (by?: 'variant') => measureTruth(read, settings, { by, shadow });
   const truth = { all: await measured(), byVariant: await measured('variant') };
-  return named?.(truth) ?? truth;
+  const labeled = { fromMs: hourMs(hours[0] ?? ''), toMs: hourMs(hours.at(-1) ?? '') + HOUR_MS };
+  return { ...(named?.(truth) ?? truth), labeled };
 }
 
 // ------------------------------------------------------------------------------------------------- without quotes

@@ -4,24 +4,23 @@ import { HOUR_MS } from '../captures/files/capture-path.ts';
 import type { QualityCell } from '../core/contract/quality.ts';
 import { type LogBins, quantileOf } from '../core/statistics/log-bins.ts';
 import { section } from '../core/text/html-page.ts';
+import { type Curve, chart } from '../core/text/small-chart.ts';
 import { sum } from '../core/values/sum.ts';
 import { hourMs, sumOfCells, type TimeWindow } from '../quality/counts-store.ts';
 import { groupRates, type RatesQuery } from '../quality/rates.ts';
 import { hourOf } from '../quality/tally.ts';
-import { type Curve, chart } from './charts.ts';
 import { addedUp, type Figures, scorerOf } from './facts.ts';
 import type { PageFacts } from './page.ts';
-import { goodName } from './page-parts.ts';
+import { goodName, titled } from './page-elements.ts';
 
 /** Curves of a chart: the most frequent names, and the others together. */
 const MAX_CURVES = 4;
 const MAX_POINTS = 31;
-const POINT_HOURS = [1, 2, 3, 6, 12, 24];
 
 /** Returns the hours at which the points of a chart start: equal parts of a window, days if it is longer than a day or two. */
 export function pointsOf({ fromMs, toMs }: TimeWindow) {
   const all = (toMs - fromMs) / HOUR_MS;
-  const size = POINT_HOURS.find((hours) => all / hours <= MAX_POINTS) ?? 24 * Math.ceil(all / 24 / MAX_POINTS);
+  const size = [1, 3, 6, 12].find((hours) => all / hours <= MAX_POINTS) ?? 24 * Math.ceil(all / 24 / MAX_POINTS);
   const startOf = (hour: string): string => hourOf(Math.floor(hourMs(hour) / HOUR_MS / size) * size * HOUR_MS);
   const hours: string[] = [];
   for (let ms = hourMs(startOf(hourOf(fromMs))); ms < toMs; ms += size * HOUR_MS) hours.push(hourOf(ms));
@@ -48,7 +47,7 @@ const SPREADS: readonly [title: string, unit: string, of: (cell: QualityCell) =>
 ];
 
 export function overTime(
-  { points, cells: counted, window, active, shadow, objectives, turns }: PageFacts,
+  { points, cells: counted, window, active, shadow, objectives, changes }: PageFacts,
   { rates, reference, apart }: Figures,
 ): string {
   const { hours, labels } = points;
@@ -56,7 +55,9 @@ export function overTime(
   const served = cells.filter(({ variant }) => !shadow.includes(variant));
   const totals = hours.map((at) => sumOfCells(served.filter(({ hour }) => hour === at)));
   const captures = hours.map((at) =>
-    Object.fromEntries(cells.filter(({ hour }) => hour === at).map((one) => [one.variant, one.cell.captures ?? 0])),
+    Object.fromEntries(
+      cells.filter(({ hour }) => hour === at).map((one) => [titled(one.variant, shadow), one.cell.captures ?? 0]),
+    ),
   );
   const bars = (title: string, unit: string, counts: readonly (Counts | undefined)[]): string =>
     chart({ title, unit, labels, curves: stackOf(counts), isStacked: true });
@@ -82,7 +83,7 @@ export function overTime(
       return { name, values: figures.map((one) => one?.value ?? null), band: hasBand ? figures : undefined };
     });
     const own = objectives.find(({ measure }) => scorerOf(measure, active) === scorer);
-    const marks = turns.flatMap(({ objective, isMissed, since }) => {
+    const marks = changes.flatMap(({ objective, isMissed, since }) => {
       const at = hours.findLastIndex((hour) => hourMs(hour) <= since * 1000);
       return objective === own?.objective && at >= 0 ? [{ at, text: isMissed ? '✗ missed' : '✓ met' }] : [];
     });

@@ -1,16 +1,18 @@
 /** True answers on the page: figures by variant, errors by class, calibration, and what differs between groups. */
 
+import { percent } from '../core/text/figure-text.ts';
 import { isolated } from '../core/text/html-page.ts';
-import { type GroupFigures, measureName, type TruthFigures, type TruthGroup } from '../ground-truth/measure/figures.ts';
-import { percent } from '../quality/rates-text.ts';
-import { chart } from './charts.ts';
+import { chart } from '../core/text/small-chart.ts';
+import { type GroupFigures, measureName, type TruthGroup } from '../ground-truth/measure/figures.ts';
+import { windowText } from '../quality/rates-text.ts';
 import { textOf } from './facts.ts';
-import { difference, measured, sheet, whole } from './page-parts.ts';
+import type { PageFacts } from './page.ts';
+import { difference, measured, sheet, whole } from './page-elements.ts';
 
 /** Classes with a row of their own, as on the terminal. */
 const MAX_CLASSES = 10;
 
-export function truthSections({ all, byVariant }: { all: TruthFigures; byVariant: TruthFigures }): string {
+export function truthSections({ all, byVariant, labeled }: NonNullable<PageFacts['truth']>): string {
   const [total] = all.groups;
   if (total === undefined) return '';
   const names = Object.keys(total.measures);
@@ -20,7 +22,8 @@ export function truthSections({ all, byVariant }: { all: TruthFigures; byVariant
     ...names.map((name) => measured(group.measures[name], textOf(name))),
   ]);
   const head = ['variant', '#labels', ...names.map((name) => measureName(name))];
-  const note = `The model predicts ${all.kind}: ${all.why}. In brackets: 95% intervals.`;
+  const of = `Labels of the predictions of ${windowText(labeled)}.`;
+  const note = `${of} The model predicts ${all.kind}: ${all.why}. In brackets: 95% intervals.`;
   return [
     sheet('True answers', note, head, rows),
     ...(total.classes ? classSections(total.classes) : []),

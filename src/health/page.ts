@@ -1,18 +1,19 @@
 /** The page about an endpoint: its state, what is bad, since when and for which variant. Self-contained, and of counts alone. */
 
 import { loadCharts } from '../core/text/charts.ts';
+import { percent, time } from '../core/text/figure-text.ts';
 import { escapeHtml, htmlPage, isolated } from '../core/text/html-page.ts';
 import { gravestFirst } from '../core/values/gravity.ts';
 import type { TruthFigures } from '../ground-truth/measure/figures.ts';
 import type { TimeWindow } from '../quality/counts-store.ts';
 import type { ObjectiveRate } from '../quality/objective-rates.ts';
-import type { KeptTurn } from '../quality/objective-states.ts';
+import type { Change } from '../quality/objective-states.ts';
 import { groupRates } from '../quality/rates.ts';
-import { percent, windowText } from '../quality/rates-text.ts';
-import { type Figures, figuresOf, type HealthFacts, objectiveText, scorerOf, time } from './facts.ts';
+import { windowText } from '../quality/rates-text.ts';
+import { type Figures, figuresOf, type HealthFacts, objectiveText, scorerOf } from './facts.ts';
 import type { Health, HealthState } from './findings.ts';
 import { overTime, type pointsOf } from './page-charts.ts';
-import { difference, figure, goodName, measured, sheet, whole } from './page-parts.ts';
+import { difference, figure, goodName, measured, sheet, titled, whole } from './page-elements.ts';
 import { truthSections } from './page-truth.ts';
 import { SIGNS } from './text.ts';
 
@@ -23,9 +24,9 @@ export interface PageFacts extends HealthFacts {
   /** Of the window's last day if it ends now, as `status` says it. */
   health: Health;
   day: TimeWindow;
-  turns: readonly KeptTurn[];
+  changes: readonly Change[];
   /** Absent without labels. */
-  truth?: { all: TruthFigures; byVariant: TruthFigures } | undefined;
+  truth?: ({ labeled: TimeWindow } & Record<'all' | 'byVariant', TruthFigures>) | undefined;
   /** Further sections as HTML, such as the worst replies. */
   more: string;
 }
@@ -36,23 +37,17 @@ h3 { font-size: 14px; margin: 0; } .chart { max-width: 460px; } .chart p { margi
 .state { border-left: 8px solid var(--line); padding: 8px 14px; background: var(--card); font-size: 18px; margin: 12px 0; }
 .state.bad, .state.good { color: var(--ink); border-color: currentColor; } .state.bad { border-color: var(--bad); } .state.good { border-color: var(--good); }
 .time { white-space: nowrap; } code { font-size: 12px; overflow-wrap: anywhere; } td, h1 { overflow-wrap: anywhere; } td:not(.n) { min-width: 0; }
-@media (max-width: 640px) {
-  body { padding: 16px 12px 48px; } table.cards, .cards tbody, .cards tr, .cards td { display: block; }
-  .cards thead { display: none; } .cards tr { border-bottom: 1px solid var(--line); padding: 6px 0; }
-  .cards td, .cards td.n { border: 0; padding: 1px 0; text-align: left; white-space: normal; }
-  .cards td:not(:first-child)::before { content: attr(data-name) ": "; color: var(--soft); } .cards td:empty { display: none; }
-  .cards td:first-child { font-weight: 600; }
-}
+@media (min-width: 641px) { td:first-child { min-width: 10em; } }
 @media print { body { max-width: none; padding: 0; } .chart, tr { break-inside: avoid; } .wide { overflow: visible; } }
 `;
 
-const LOOKS: Partial<Record<HealthState, string>> = { bad: 'bad', healthy: 'good' };
+const CLASSES: Partial<Record<HealthState, string>> = { bad: 'bad', healthy: 'good' };
 const [MISSED, MET] = ['<span class="bad">✗ missed</span>', '<span class="good">✓ met</span>'];
 
 /** Returns the page. */
 export async function healthPage(page: PageFacts): Promise<string> {
   await loadCharts();
-  const { endpoint, window, day, health, turns, truth, nowMs, more } = page;
+  const { endpoint, window, day, health, changes, truth, nowMs, more } = page;
   const figures = figuresOf(page);
   const { captures, errorReplies, inputTokens, outputTokens, judgeUsd = 0, ...counts } = figures.totals;
   const totals = [
@@ -63,13 +58,13 @@ export async function healthPage(page: PageFacts): Promise<string> {
   const body = [
     `<main><h1>${escapeHtml(endpoint)}</h1>`,
     `<p class="soft">${windowText(window)}. Written ${time(nowMs)}.</p>`,
-    `<p class="state ${LOOKS[state] ?? ''}">${SIGNS[state]} ${isolated(health.words)}</p>`,
+    `<p class="state ${CLASSES[state] ?? ''}">${SIGNS[state]} ${isolated(health.words)}</p>`,
     sheet(
       'Findings',
       `Of ${windowText(day)}, as inference-monitor status says it.`,
       ['state', 'finding', 'as of', 'next'],
       health.findings.map((one) => [
-        `<span class="time ${LOOKS[one.state] ?? ''}">${SIGNS[one.state]} ${one.state}</span>`,
+        `<span class="time ${CLASSES[one.state] ?? ''}">${SIGNS[one.state]} ${one.state}</span>`,
         isolated(one.message),
         `<span class="time">${time(one.asOf)}</span>`,
         one.command === undefined ? '' : `<code>${escapeHtml(one.command)}</code>`,
@@ -86,7 +81,7 @@ export async function healthPage(page: PageFacts): Promise<string> {
       'Objectives',
       'When each became missed, or was met again.',
       ['objective', 'became', 'since'],
-      turns.map(({ objective, isMissed, since }) => [
+      changes.map(({ objective, isMissed, since }) => [
         escapeHtml(objective),
         isMissed ? MISSED : MET,
         time(since * 1000),
@@ -138,7 +133,6 @@ function variantSection(
     const own = groups.find(({ group }) => group === variant)?.rates.find((rate) => rate.scorer === scorer);
     return own?.good ? `${measured(own.good)} of ${whole(own.n)}` : '–';
   };
-  const titled = (variant: string): string => `${variant}${shadow.includes(variant) ? ' (shadow)' : ''}`;
   const rows = rates.flatMap(({ scorer, good }) => {
     const others = apart.flatMap(({ variant, differences }) => [
       shown(variant, scorer),
@@ -149,7 +143,11 @@ function variantSection(
   return sheet(
     'Variants',
     'The share of replies that are good, and how it differs in points. In brackets: 95% intervals.',
-    ['scorer', titled(reference), ...apart.flatMap(({ variant }) => [titled(variant), `${variant} − ${reference}`])],
+    [
+      'scorer',
+      titled(reference, shadow),
+      ...apart.flatMap(({ variant }) => [titled(variant, shadow), `${variant} − ${reference}`]),
+    ],
     apart.length === 0 ? [] : rows,
   );
 }

@@ -5,20 +5,14 @@ import type { Style } from '../quality/rates-text.ts';
 import type { Health, HealthState } from './findings.ts';
 
 /** A sign for each state, so that nothing depends on color. */
-export const SIGNS: Readonly<Record<HealthState, string>> = {
-  bad: '✗',
-  'needs a look': '!',
-  'could not ask': '?',
-  'too little to tell': '·',
-  healthy: '✓',
-};
+export const SIGNS = { bad: '✗', 'needs a look': '!', 'could not ask': '?', 'too little to tell': '·', healthy: '✓' };
 const COLORS: Partial<Record<HealthState, 'red' | 'green'>> = { bad: 'red', healthy: 'green' };
 
 /** Returns when a finding was true: the time, with its day unless that is today (UTC). */
 const asOfText = (asOf: string, nowMs: number): string =>
   asOf.slice(asOf.slice(0, 10) === new Date(nowMs).toISOString().slice(0, 10) ? 11 : 0, 16).replace('T', ' ');
 
-/** The state in words, and why. */
+/** The state as text, and why. */
 export const stateLines = ({ state, words }: Pick<Health, 'state' | 'words'>, width: number, style: Style): string[] =>
   wrapped(`${SIGNS[state]} ${singleLine(words)}`, width).map((line) =>
     style('bold', COLORS[state] === undefined ? line : style(COLORS[state], line)),

@@ -46,7 +46,7 @@ export class CallFailure extends PipelineError {
   readonly mayBePaid: boolean;
   /** What would help, if the service's own words do not say it. */
   readonly remedy: string | undefined;
-  /** The usage that is booked if the call may have been billed. */
+  /** The usage that is charged if the call may have been billed. */
   usage: CallUsage | undefined;
 
   constructor(

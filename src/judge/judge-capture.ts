@@ -138,12 +138,12 @@ class CaptureJudge implements Judge {
       const { answer } = asked;
       const stopped = finalStop(answer);
       if (stopped !== undefined) {
-        session.book(answer.usage, missing);
+        session.charge(answer.usage, missing);
         session.fail(missing, stopped);
         return;
       }
       const assessed = this.record(answer, missing, session, record);
-      this.caller.capabilities.noteForm(asked.rung, assessed.inForm);
+      this.caller.capabilities.recordForm(asked.rung, assessed.inForm);
       if (answer.stop === 'cut') growth = Math.min(MAX_GROWTH, growth * 2);
       if (answer.stop === 'context') halve();
       // An answer in no recognizable form is asked for again in a looser form.
@@ -158,11 +158,11 @@ class CaptureJudge implements Judge {
     }
   }
 
-  /** Books the call and keeps the values of its answer. */
+  /** Charges the call and keeps the values of its answer. */
   private record(answer: ModelAnswer, asked: readonly JudgeScorer[], session: Session, record: () => string) {
     const assessed = assessAnswer(answer, asked, record);
     const { readings } = assessed;
-    session.book(
+    session.charge(
       answer.usage,
       asked,
       readings.map((reading) => ('chars' in reading ? reading.chars : 0)),
@@ -220,7 +220,7 @@ class CaptureJudge implements Judge {
         prompt: {},
       };
       const { answer } = await this.paid.ask(question, session, signal);
-      session.book(answer.usage, scorers);
+      session.charge(answer.usage, scorers);
       return undefined;
     } catch (error) {
       // Any other failure decides nothing: the next refusal sends another canary.

@@ -33,7 +33,7 @@ export function watchJudgeModels(
   };
 }
 
-/** A run goes on without the check. */
+/** A run continues without the check. */
 function logFailure(error: Error): undefined {
   logger.warn('The judge’s model could not be checked', error);
 }

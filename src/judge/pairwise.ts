@@ -36,8 +36,8 @@ const EQUAL = 'equally good';
 
 /** Where each order shows the new reply, and how its answer is named. The judge speaks of "reply 1" and "reply 2". */
 const ORDERS = [
-  { newIsFirst: false, words: 'Reply 1 captured, reply 2 new' },
-  { newIsFirst: true, words: 'Reply 1 new, reply 2 captured' },
+  { newIsFirst: false, text: 'Reply 1 captured, reply 2 new' },
+  { newIsFirst: true, text: 'Reply 1 new, reply 2 captured' },
 ] as const;
 type Order = (typeof ORDERS)[number];
 
@@ -48,7 +48,7 @@ export const ORDER_SCORER: JudgeScorer = {
 };
 
 /** The name under which the answer to one order is kept until the other is known, too. */
-const nameOf = ({ words }: Order): string => `${PAIRWISE_SCORER.name} ${PAIRWISE_SCORER.version}: ${words}`;
+const nameOf = ({ text }: Order): string => `${PAIRWISE_SCORER.name} ${PAIRWISE_SCORER.version}: ${text}`;
 
 /** A record with both replies, as the judge reads it. */
 const recordOf = ({ messages, before, after }: ReplyPair, { newIsFirst }: Order): Capture =>
@@ -106,7 +106,7 @@ function together(verdicts: readonly Verdict[]): Verdict {
     }
     const newOne = order.newIsFirst ? FIRST : SECOND;
     preferences.push(verdict.value === EQUAL ? 'same' : verdict.value === newOne ? 'better' : 'worse');
-    rationales.push(`${order.words}: ${verdict.rationale}`);
+    rationales.push(`${order.text}: ${verdict.rationale}`);
   }
   const [first, second] = preferences as [Preference, Preference];
   const value = first === second ? first : first === 'same' || second === 'same' ? 'same' : 'undecided';

@@ -25,8 +25,8 @@ export class Session {
     this.money = money;
   }
 
-  /** Books a call on the scorers that it asked, in proportion to the length of their answers. */
-  book(usage: CallUsage, asked: readonly JudgeScorer[], answerChars: readonly number[] = asked.map(() => 0)): void {
+  /** Charges a call to the scorers that it asked, in proportion to the length of their answers. */
+  charge(usage: CallUsage, asked: readonly JudgeScorer[], answerChars: readonly number[] = asked.map(() => 0)): void {
     const parts = divideCall(usage, this.price, answerChars);
     addSpend(this.spend, { calls: 1, ...parts.reduce(sumUsage, NO_USAGE), ...cacheUseOf(usage) });
     for (const [index, { name }] of asked.entries()) {

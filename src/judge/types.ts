@@ -14,7 +14,7 @@ export type Scorer = JudgeScorer | CodeScorer;
 
 /** One scorer's outcome on one capture. */
 export type Verdict =
-  | (ScorerVerdict & { outcome: 'verdict'; value: AssessmentValue /** Empty: without words. */; rationale: string })
+  | (ScorerVerdict & { outcome: 'verdict'; value: AssessmentValue /** May be empty. */; rationale: string })
   | (ScorerVerdict & { outcome: 'error'; error: { code: string; message: string } });
 
 interface ScorerVerdict {

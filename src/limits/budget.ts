@@ -16,7 +16,7 @@
  * Money is committed before a deposit has it, and the deposit is ended before its money is given back.
  */
 import { RetryableError } from '../core/errors/errors.ts';
-import { bookable, type SpendingLimit } from './spending-limit.ts';
+import { chargeOf, type SpendingLimit } from './spending-limit.ts';
 import { asNumber, type Item, type LimitsTable } from './table.ts';
 
 const NANOS_PER_USD = 1e9;
@@ -106,7 +106,7 @@ class Account {
 
   /** Ends the reservation of a call that cost `paid`. */
   async settle(amount: Nanos, paid: Nanos): Promise<void> {
-    // Calls that were in flight when the budget was closed are booked at their maximum.
+    // Calls that were in flight when the budget was closed are charged at their maximum.
     if (this.#isClosed) return;
     this.#reserved -= amount;
     this.#free += amount - paid;
@@ -129,20 +129,20 @@ class Account {
       const left = isFresh ? await this.left() : this.cap - (this.#committed ?? 0);
       const block = Math.max(amount, Math.min(Math.floor(left * SHARE_OF_REST), amount * CALLS_IN_BLOCK));
       if (this.#reserved + amount > block) return false;
-      const take = block - this.#reserved - this.#free;
-      if (take <= left && (await this.#write(take, this.cap - take))) return true;
-      if (!isFresh || take <= left) continue;
+      const more = block - this.#reserved - this.#free;
+      if (more <= left && (await this.#write(more, this.cap - more))) return true;
+      if (!isFresh || more <= left) continue;
       this.#full = { amount, until: this.#now() + FULL_MS * (0.5 + Math.random()) };
       return false;
     }
   }
 
   /** Adds to the block, or gives of it back, and counts what was paid. @returns whether no more than `limit` was committed before */
-  async #write(take: Nanos, limit?: Nanos): Promise<boolean> {
+  async #write(amount: Nanos, limit?: Nanos): Promise<boolean> {
     const paid = this.#paid;
-    if (!(await this.add(take, paid, limit))) return false;
+    if (!(await this.add(amount, paid, limit))) return false;
     this.#paid -= paid;
-    this.#free += take;
+    this.#free += amount;
     return true;
   }
 
@@ -196,16 +196,16 @@ class Account {
 const noAnswer = (where: string): RetryableError =>
   new RetryableError('BudgetTableUnavailable', 'DynamoDB did not answer', { where });
 
-/** Takes money from every account, or from none. @returns whether all have room */
+/** Reserves money of every account, or from none. @returns whether all have room */
 async function inEach(
   accounts: readonly Account[],
-  take: (account: Account) => Promise<boolean>,
+  reserve: (account: Account) => Promise<boolean>,
   giveBack: (account: Account) => Promise<unknown>,
 ): Promise<boolean> {
   for (const [index, account] of accounts.entries()) {
     let isTaken = false;
     try {
-      isTaken = await take(account);
+      isTaken = await reserve(account);
     } finally {
       if (!isTaken) await Promise.all(accounts.slice(0, index).map(giveBack));
     }
@@ -230,7 +230,7 @@ export class Budget implements SpendingLimit {
 
   /**
    * @param maxUsd the worst case of the call
-   * @returns `held` if a cap has no room for it; otherwise what books the cost of the call, 0 if it was not made
+   * @returns `held` if a cap has no room for it; otherwise what charges the cost of the call, 0 if it was not made
    */
   async reserve(maxUsd: number): Promise<{ settle(actualUsd: number): Promise<void> } | 'held'> {
     const amount = toNanos(maxUsd);
@@ -248,7 +248,7 @@ export class Budget implements SpendingLimit {
     }
   }
 
-  /** Gives back what was committed and not used. Calls in flight are booked at their worst case. */
+  /** Gives back what was committed and not used. Calls in flight are charged at their worst case. */
   async close(): Promise<void> {
     await this.#queue;
     const closed = [...this.#accounts.values()].map((account) => account.close());
@@ -288,11 +288,11 @@ export class Budget implements SpendingLimit {
   }
 
   /**
-   * Ends a deposit: books the cost of its answers and gives the rest back.
-   * @returns false if it had ended before. Nothing is booked then, because the cost was booked when it ended
+   * Ends a deposit: charges the cost of its answers and gives the rest back.
+   * @returns false if it had ended before. Nothing is charged then, because the cost was charged when it ended
    */
   async settleDeposit({ name, scopes }: Deposit, paidUsd: number): Promise<boolean> {
-    const paid = toNanos(bookable(paidUsd));
+    const paid = toNanos(chargeOf(paidUsd));
     const ended = scopes.map((scope) => new Account(this.#options, scope).settleDeposit(name, paid));
     return (await Promise.all(ended)).some(Boolean);
   }
@@ -311,7 +311,7 @@ export class Budget implements SpendingLimit {
   }
 
   async #settle(accounts: readonly Account[], amount: Nanos, actualUsd: number): Promise<void> {
-    const paid = toNanos(bookable(actualUsd));
+    const paid = toNanos(chargeOf(actualUsd));
     const settled = accounts.map((account) => account.settle(amount, paid));
     this.#wake();
     await Promise.all(settled);

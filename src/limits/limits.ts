@@ -46,7 +46,7 @@ const MANAGED_REQUESTS_PER_SECOND = 25;
 
 /** Each function writes to an item of a rate about once a second, and DynamoDB takes 1,000 writes a second to an item. */
 const FUNCTIONS_PER_SHARD = 250;
-/** A shard below this rate would make single requests wait for its turn. */
+/** A shard below this rate would make single requests wait long. */
 const LEAST_PER_SHARD = 50;
 
 /** A server that is asked for a second's requests at once, after a pause, would throttle them. */

@@ -12,7 +12,7 @@
  * A function makes one `Lock`, with an owner that no other attempt has: two attempts with one owner would both have the lock. Pieces
  * of work of one function share it, and it is given back after the last of them.
  *
- * For work that continues in another function, use `take`, `renew` and `release`, with an owner that those functions share. A run may leave
+ * For work that continues in another function, use `acquire`, `renew` and `release`, with an owner that those functions share. A run may leave
  * its work to the one that has the lock: it writes down the work, then tries to take the lock; the other one looks for work again
  * after it has released the lock.
  */
@@ -51,7 +51,7 @@ interface Use {
   count: number;
   /** Until when it is ours for certain, epoch milliseconds. */
   untilMs: number;
-  /** Serializes its requests, so that no release comes after a later `take`. */
+  /** Serializes its requests, so that no release comes after a later `acquire`. */
   queue: Promise<unknown>;
 }
 
@@ -73,7 +73,7 @@ export class Lock {
    * @param name up to 1,000 bytes
    * @returns the other owner that has it; `undefined` when it is ours
    */
-  async take(name: string, holdMs = HOLD_MS): Promise<Holder | undefined> {
+  async acquire(name: string, holdMs = HOLD_MS): Promise<Holder | undefined> {
     for (;;) {
       const now = this.#clock.now();
       const most = now + LONGEST_MS;
@@ -111,7 +111,7 @@ export class Lock {
   ): Promise<T> {
     const all = [...new Set(names)].sort();
     for (;;) {
-      const other = await this.#takeAll(all);
+      const other = await this.#acquireAll(all);
       if (other === undefined) break;
       const pauseMs = Math.random() * LONGEST_PAUSE_MS;
       if (this.#clock.now() + pauseMs > beginBy) throw other;
@@ -129,10 +129,10 @@ export class Lock {
   }
 
   /** Takes all of the locks, or keeps none. @returns the error that names a lock of another owner */
-  async #takeAll(names: readonly string[]): Promise<RetryableError | undefined> {
+  async #acquireAll(names: readonly string[]): Promise<RetryableError | undefined> {
     for (const name of names) this.#useOf(name).count += 1;
     try {
-      await forEachConcurrently(NAMES_AT_ONCE, names, (name) => this.#inTurn(name, () => this.#takeOne(name)));
+      await forEachConcurrently(NAMES_AT_ONCE, names, (name) => this.#serialized(name, () => this.#acquireOne(name)));
       return undefined;
     } catch (error) {
       await this.#giveBack(names);
@@ -141,12 +141,12 @@ export class Lock {
     }
   }
 
-  async #takeOne(name: string): Promise<void> {
+  async #acquireOne(name: string): Promise<void> {
     const use = this.#useOf(name);
     const now = this.#clock.now();
     // Another piece of work has it. The first renewal here comes after a third of the time, and a third must be left then.
     if (use.untilMs - now > 0.75 * HOLD_MS) return;
-    const other = await this.take(name);
+    const other = await this.acquire(name);
     if (other === undefined) use.untilMs = now + HOLD_MS;
     else {
       const facts = { got: `taken by ${other.owner} until ${new Date(other.untilMs).toISOString()}`, where: name };
@@ -179,7 +179,7 @@ export class Lock {
     await forEachConcurrently(NAMES_AT_ONCE, names, (name) => {
       const use = this.#useOf(name);
       use.count -= 1;
-      return this.#inTurn(name, async () => {
+      return this.#serialized(name, async () => {
         if (use.count > 0) return;
         if (use.untilMs > 0) await this.release(name).catch(() => undefined);
         use.untilMs = 0;
@@ -194,7 +194,7 @@ export class Lock {
     return use;
   }
 
-  #inTurn<T>(name: string, work: () => Promise<T>): Promise<T> {
+  #serialized<T>(name: string, work: () => Promise<T>): Promise<T> {
     const use = this.#useOf(name);
     const done = use.queue.then(work);
     use.queue = done.catch(() => undefined);

@@ -1,7 +1,7 @@
 /**
  * A rate limit of requests or tokens, over all functions of the stack. An item of the table has the time at which the next unit is
  * due. A function that needs units moves that time on and gets the interval before it, in which it spaces its units evenly. So
- * whoever asks is served in turn, nothing is refused, and together they never exceed the rate. A function asks about once a
+ * whoever asks is served in order, nothing is refused, and together they never exceed the rate. A function asks about once a
  * second, for as many units as it used in the last one. One that crashes loses at most such a share.
  */
 import { asNumber, type Clock, type LimitsTable, realClock, warnOnce } from './table.ts';
@@ -27,7 +27,7 @@ const TTL_SECONDS = 3_600;
 
 export class TableRateLimit {
   readonly #options: Required<RateLimitOptions>;
-  /** Units that were assigned and not used. Negative if more were used than taken. */
+  /** Units that were assigned and not used. Negative if more were used than acquired. */
   #left = 0;
   /** Epoch milliseconds at which the next of them is due. */
   #dueAt = 0;
@@ -45,18 +45,18 @@ export class TableRateLimit {
   }
 
   /** Waits until `n` units may be used. @throws the signal's reason when it is aborted first */
-  take(n: number, signal?: AbortSignal): Promise<void> {
-    const taken = this.#queue.then(() => this.#take(n, signal));
-    this.#queue = taken.catch(() => {});
-    return taken;
+  acquire(n: number, signal?: AbortSignal): Promise<void> {
+    const acquired = this.#queue.then(() => this.#acquire(n, signal));
+    this.#queue = acquired.catch(() => {});
+    return acquired;
   }
 
-  /** Returns units that were taken and not used. A negative number: more were used. */
+  /** Returns units that were acquired and not used. A negative number: more were used. */
   give(n: number): void {
     this.#advance(-n);
   }
 
-  async #take(n: number, signal: AbortSignal | undefined): Promise<void> {
+  async #acquire(n: number, signal: AbortSignal | undefined): Promise<void> {
     const { clock, perSecond, keepMs } = this.#options;
     signal?.throwIfAborted();
     const lost = Math.min(this.#left, Math.floor(((clock.now() - keepMs - this.#dueAt) * perSecond) / 1000));

@@ -83,7 +83,7 @@ export class TableSemaphore {
     const most = Math.min(functions || Number.MAX_SAFE_INTEGER, (limit && calls) || Number.MAX_SAFE_INTEGER);
     const counted = await this.#add(window, { functions: 1 }, { functions: most - 1 });
     if (counted === undefined) return { waitSeconds: await this.#refuse(window, waited) };
-    const taken = await this.#takeCalls(window, this.#share(counted));
+    const taken = await this.#acquireCalls(window, this.#share(counted));
     this.#held.set(window, taken);
     this.#allow(taken);
     this.#released = new AbortController();
@@ -137,7 +137,7 @@ export class TableSemaphore {
     const free = Math.max(0, most - asNumber(running.calls));
     const wanted = Math.max(Math.min(share, own + free), limit?.active ?? 0);
     await this.#add(window + 1, { functions: 1 });
-    const taken = await this.#takeCalls(window + 1, wanted);
+    const taken = await this.#acquireCalls(window + 1, wanted);
     this.#held = new Map([
       [window, own],
       [window + 1, taken],
@@ -153,7 +153,7 @@ export class TableSemaphore {
   }
 
   /** Takes permits for calls, or as many as there are. @returns how many it got */
-  async #takeCalls(window: number, atMost: number): Promise<number> {
+  async #acquireCalls(window: number, atMost: number): Promise<number> {
     const { calls: most, limit } = this.#options;
     if (most === 0 || limit === undefined) return this.#most;
     for (let wanted = Math.min(this.#most, atMost); wanted > 0; ) {

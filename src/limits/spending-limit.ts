@@ -7,8 +7,8 @@ export interface SpendingLimit {
   close(): Promise<void>;
 }
 
-/** Returns the cost to book for a call. A negative cost is booked as 0, so that it gives no money back. */
-export const bookable = (actualUsd: number): number => (actualUsd > 0 ? actualUsd : 0);
+/** Returns the cost to charge for a call. A negative cost is charged as 0, so that it gives no money back. */
+export const chargeOf = (actualUsd: number): number => (actualUsd > 0 ? actualUsd : 0);
 
 /** A limit for one process, for the command line. Lambdas share a `Budget`. */
 export class OwnLimit implements SpendingLimit {
@@ -35,7 +35,7 @@ export class OwnLimit implements SpendingLimit {
     return {
       settle: async (actualUsd) => {
         this.#reserved -= maxUsd;
-        this.#spent += bookable(actualUsd);
+        this.#spent += chargeOf(actualUsd);
         this.#inFlight--;
         for (const wake of this.#waiting.splice(0)) wake();
       },

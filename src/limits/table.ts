@@ -13,7 +13,7 @@ import {
   type Update,
   UpdateItemCommand,
 } from '@aws-sdk/client-dynamodb';
-import { noteThrottle } from '../core/aws/throttles.ts';
+import { countThrottle } from '../core/aws/throttles.ts';
 import { budgetTable } from '../core/contract/names.ts';
 import { PermanentError, RetryableError, saidBy } from '../core/errors/errors.ts';
 import { logger } from '../core/process/logging.ts';
@@ -138,7 +138,7 @@ export class LimitsTable {
       } catch (error) {
         if (error instanceof ConditionalCheckFailedException) return undefined;
         const throttled = isThrottled(error);
-        if (throttled) noteThrottle('table');
+        if (throttled) countThrottle('table');
         if (!throttled || attempt >= REFUSED_ATTEMPTS) {
           throw namedTableError(error, this.name, scope);
         }

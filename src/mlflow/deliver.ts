@@ -25,10 +25,10 @@ export type Existing = ReadonlyMap<string, 'written' | 'alreadyThere'>;
 
 export interface Delivery<T extends { traceId: string }> {
   retry: RetryPolicy;
-  /** Work on traces that were absent when it began, before the last look: it may take long. */
+  /** Work on traces that were absent when it began, before the last check: it may take long. */
   before?(batch: readonly T[]): Promise<void>;
-  /** Does the work, which is the last look and `send`, when that may make a request at once. */
-  inTurn<R>(work: () => Promise<R>): Promise<R>;
+  /** Does the work, which is the last check and `send`, when that may make a request at once. */
+  limited<R>(work: () => Promise<R>): Promise<R>;
   /** Writes the whole batch or nothing. */
   send(batch: readonly T[]): Promise<void>;
   /** Writes a control trace, once. */
@@ -90,15 +90,15 @@ export class Deliveries<T extends { traceId: string }> {
    * @param unknown an attempt before may have written them
    */
   async #send(open: { batch: readonly T[] }, unknown: boolean): Promise<void> {
-    const { before, inTurn, send } = this.#delivery;
-    const look = async (sent: boolean): Promise<boolean> => {
+    const { before, limited, send } = this.#delivery;
+    const check = async (sent: boolean): Promise<boolean> => {
       open.batch = await this.#absent(open.batch, sent);
       return open.batch.length > 0;
     };
-    if (before && (await look(unknown))) await before(open.batch);
+    if (before && (await check(unknown))) await before(open.batch);
     if (open.batch.length === 0) return;
-    await inTurn(async () => {
-      if (await look(unknown && !before)) await send(open.batch);
+    await limited(async () => {
+      if (await check(unknown && !before)) await send(open.batch);
     });
     this.#result.written.push(...open.batch.map(({ traceId }) => traceId));
   }
@@ -134,7 +134,7 @@ export class Deliveries<T extends { traceId: string }> {
 
   /**
    * Distinguishes a trace that MLflow cannot store from one that met a server with intermittent failures. Repeated 5xx
-   * alone prove nothing. So the suspects are sent in rounds, until each is accepted or found guilty. A guilty one fails
+   * alone prove nothing. So the suspects are sent in rounds, until each is accepted or found faulty. A faulty one fails
    * again and again while the server accepts other traces in between.
    *
    * @throws MlflowRetryableError if suspects remain after all rounds; and failures that must stop the writing
@@ -224,7 +224,7 @@ const mayBeTheContent = (error: MlflowRetryableError): boolean => error.status =
 /**
  * A trace is at fault after failing in this many rounds in which the server accepted a control trace at the first attempt.
  * If a server returns 500 for a share p of all requests, a good trace that has already failed three times is wrongly found
- * guilty in 3 of 10^9 cases at p = 0.5, and in 1 of 10^7 at p = 0.7, the worst case.
+ * faulty in 3 of 10^9 cases at p = 0.5, and in 1 of 10^7 at p = 0.7, the worst case.
  */
 const PROOFS = 16;
 /** Without a decision after this many rounds, the server is unhealthy and the state machine retries the chunk. */

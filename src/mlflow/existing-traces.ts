@@ -34,9 +34,9 @@ export async function readTraces(
 ): Promise<Map<string, StoredTrace>> {
   const ids = [...new Set(traceIds)];
   const found = new Map<string, StoredTrace>();
-  await forEachConcurrently(CONCURRENT_READS, batches(ids, IDS_PER_READ), async (part) => {
+  await forEachConcurrently(CONCURRENT_READS, batches(ids, IDS_PER_READ), async (batch) => {
     const { otlp } = await probe.get();
-    const filter = `request_id IN (${part.map((id) => `'${id}'`).join(',')})`;
+    const filter = `request_id IN (${batch.map((id) => `'${id}'`).join(',')})`;
     for await (const page of searchTraces(rest, experimentId, { filter })) {
       for (const stored of page.map(storedTrace)) {
         found.set(stored.traceId, otlp && lacksSpans(stored) ? { ...stored, lacksSpans: true } : stored);
@@ -208,7 +208,7 @@ export class AssessmentWriter {
     const { sent, accepted, assertHeld } = progress;
     const open = assessments.filter(({ assessmentId }) => !accepted.has(assessmentId));
     const reads = again || isOutdated(trace, assessments);
-    // The turns come first, so that the read is not old when the verdicts are sent.
+    // The waiting comes first, so that the read is not old when the verdicts are sent.
     for (const _read of reads ? open : []) await this.#rest.waitForRate();
     const known = await this.#withoutDoubles(reads ? await this.#read(trace) : trace, open, progress);
     if (known === undefined) return { written: [], alreadyThere: [], traceMissing: true };

@@ -1,7 +1,7 @@
 /** Calls MLflow's REST API: authenticates requests, limits their time, and names their failures. */
 
 import type { z } from 'zod';
-import { noteThrottle } from '../core/aws/throttles.ts';
+import { countThrottle } from '../core/aws/throttles.ts';
 import { PermanentError, type RetryableErrorName, shownOf, Words } from '../core/errors/errors.ts';
 import { type RetryPolicy, readRetryAfter, withRetries } from '../core/process/retry.ts';
 import { jsonIn } from '../core/values/json-in.ts';
@@ -22,7 +22,7 @@ export interface Call {
   headers?: Record<string, string>;
   /** See `HttpRequest`. */
   receive?: (piece: Buffer) => void;
-  /** The caller has waited for the pace by `waitForRate`. */
+  /** The caller has waited for the rate limit by `waitForRate`. */
   hasWaited?: boolean;
 }
 
@@ -91,7 +91,7 @@ export class MlflowRest {
 
   /** Waits for the rate limit, before a call that depends on something that may change during the wait. */
   async waitForRate(): Promise<void> {
-    await this.#options.limits?.rate?.take(1);
+    await this.#options.limits?.rate?.acquire(1);
   }
 
   /** Makes a call once, and returns the body of the reply. */
@@ -100,7 +100,7 @@ export class MlflowRest {
       if (!call.hasWaited || renewals > 0) await this.waitForRate();
       const { reply, sent } = await this.#send(call);
       const isThrottled = saysThrottled(reply);
-      if (isThrottled) noteThrottle('mlflow');
+      if (isThrottled) countThrottle('mlflow');
       // A server that fails says nothing about its limit.
       if (reply.status < 500) await this.#options.limits?.breaker?.report(isThrottled ? 'throttled' : 'answered');
       if (reply.status >= 200 && reply.status < 300) return reply.body;

@@ -50,7 +50,7 @@ interface PostedTrace {
   info: Record<string, unknown>;
 }
 
-type Way<T extends { traceId: string }> = Omit<Delivery<T>, 'retry' | 'inTurn' | 'control' | 'checkRefusal'> & {
+type Method<T extends { traceId: string }> = Omit<Delivery<T>, 'retry' | 'limited' | 'control' | 'checkRefusal'> & {
   prepare(trace: TraceRecord): T;
   /** Bounds the requests of all calls together. */
   slots?: Semaphore;
@@ -77,7 +77,7 @@ export class TraceSender {
     prepare: (trace: TraceRecord) => OtlpTrace,
     confirm: (batch: readonly OtlpTrace[]) => Promise<void>,
   ): Promise<WriteOutcome> {
-    const way: Way<OtlpTrace> = {
+    const method: Method<OtlpTrace> = {
       prepare,
       send: async (batch) => {
         await this.sendOtlp(sending.experiment, batch);
@@ -89,12 +89,12 @@ export class TraceSender {
         this.#sizePerRequest = Math.min(this.#sizePerRequest, size / 2);
       },
     };
-    return this.#deliver(sending, way, (deliveries, prepared) =>
+    return this.#deliver(sending, method, (deliveries, prepared) =>
       forEachConcurrently(CONCURRENT_OTLP, this.#batches(prepared), (batch) => deliveries.deliver(batch)),
     );
   }
 
-  /** The caller has waited for its turn. */
+  /** The caller has waited for the rate limit. */
   async sendOtlp(experiment: Experiment, batch: readonly OtlpTrace[]): Promise<void> {
     const reply = await this.#rest.bytes({
       method: 'POST',
@@ -118,7 +118,7 @@ export class TraceSender {
     const facts = spans ? traceInfo : factsBeforeSpans;
     const put = new Set<string>();
     const atOnce = spans?.served === false ? CONCURRENT_WITH_STORE : CONCURRENT_REST;
-    const way: Way<PostedTrace> = {
+    const method: Method<PostedTrace> = {
       slots: this.#posts,
       prepare: (trace) => {
         const assessments = (assessmentsOf.get(trace.traceId) ?? []).map((one) => assessmentJson(one));
@@ -151,21 +151,21 @@ export class TraceSender {
         return found;
       },
     };
-    return this.#deliver(sending, way, (deliveries, prepared) =>
+    return this.#deliver(sending, method, (deliveries, prepared) =>
       forEachConcurrently(atOnce, prepared, (trace) => deliveries.deliver([trace])),
     );
   }
 
-  /** Delivers the traces by `work`, preparing each one when its turn comes, and returns their outcome. */
+  /** Delivers the traces by `work`, preparing each one just before, and returns their outcome. */
   async #deliver<T extends { traceId: string }>(
     { experiment, traces, assertHeld }: Sending,
-    way: Way<T>,
+    method: Method<T>,
     work: (deliveries: Deliveries<T>, prepared: Generator<T>) => Promise<void>,
   ): Promise<WriteOutcome> {
     const unwritable: WriteTracesResult['refused'] = [];
     const prepared = function* (): Generator<T> {
       for (const trace of traces) {
-        const item = preparedOr(trace, way.prepare);
+        const item = preparedOr(trace, method.prepare);
         if ('reason' in item) unwritable.push({ traceId: trace.traceId, reason: item.reason });
         else yield item.prepared;
       }
@@ -174,8 +174,8 @@ export class TraceSender {
     const checkRefusal = async () => {
       await getExperiment(this.#rest, experiment.id);
     };
-    const { slots = new Semaphore(CONCURRENT_OTLP) } = way;
-    const inTurn = <R>(request: () => Promise<R>): Promise<R> =>
+    const { slots = new Semaphore(CONCURRENT_OTLP) } = method;
+    const limited = <R>(request: () => Promise<R>): Promise<R> =>
       slots.run(async () => {
         await this.#rest.waitForRate();
         assertHeld?.();
@@ -183,15 +183,15 @@ export class TraceSender {
       });
     const control = async () => {
       try {
-        const trace = way.prepare(controls.make());
-        await way.before?.([trace]);
-        await inTurn(() => way.send([trace]));
+        const trace = method.prepare(controls.make());
+        await method.before?.([trace]);
+        await limited(() => method.send([trace]));
       } catch (error) {
         if (error instanceof MlflowRefusedError && !error.routeMissing) await checkRefusal();
         throw error;
       }
     };
-    const deliveries = new Deliveries<T>({ ...way, retry: this.#rest.retry, inTurn, control, checkRefusal });
+    const deliveries = new Deliveries<T>({ ...method, retry: this.#rest.retry, limited, control, checkRefusal });
     try {
       await work(deliveries, prepared());
       const result = await deliveries.result();

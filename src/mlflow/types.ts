@@ -122,5 +122,5 @@ export const JUDGE_OUTPUT_TOKENS = 'mlflow.assessment.judgeOutputTokens';
 export const RUN_METADATA = 'monitoring.run';
 /** The chance with which the capture was judged; see src/quality/sample.ts. Absent on verdicts that are in no counts. */
 export const SAMPLE_METADATA = 'monitoring.sample';
-/** The part of the sample that the verdict is counted in, where a later run has judged the capture with another chance. */
-export const PART_METADATA = 'monitoring.part';
+/** The stratum that the verdict is counted in, where a later run has judged the capture with another chance. */
+export const STRATUM_METADATA = 'monitoring.part';

@@ -127,8 +127,8 @@ export class TraceWriter {
     };
     const written = await this.#unlessLacking(async () => {
       const results = [await this.#sender.byOtlp(this.#sending(bySpans), (trace) => otlpTrace(trace), confirm)];
-      for (const part of batches(traces.filter(isPosted), TRACES_PER_REQUEST)) {
-        results.push(await this.#byPostAndOtlp({ ...task, traces: part }));
+      for (const batch of batches(traces.filter(isPosted), TRACES_PER_REQUEST)) {
+        results.push(await this.#byPostAndOtlp({ ...task, traces: batch }));
       }
       return joined(results);
     });

@@ -26,8 +26,8 @@ export async function completingCommand(work: Work, input: unknown): Promise<str
   }
   const source = await sourceOf(work, first);
   if (source === undefined) return undefined;
-  const words = ['process', ...source, ...flagsOf(input as Partial<ExecutionInput>)];
-  return `inference-monitor ${words.map(shellWord).join(' ')}`;
+  const args = ['process', ...source, ...flagsOf(input as Partial<ExecutionInput>)];
+  return `inference-monitor ${args.map(shellWord).join(' ')}`;
 }
 
 async function sourceOf({ storage, workBucket }: Work, input: unknown): Promise<string[] | undefined> {

@@ -116,7 +116,7 @@ export async function handleChunks<Result, Sum>(
 const CHUNK_RESERVE_MS = 60_000;
 
 /**
- * Processes every chunk of the files in turn.
+ * Processes every chunk of the files, one after the other.
  *
  * @throws RetryableError `ChunkOutOfTime` when the Lambda’s time runs out. Finished chunks stay finished.
  */

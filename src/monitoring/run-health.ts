@@ -1,7 +1,6 @@
 /** The state of an endpoint by the captures that runs have processed, whatever their age. */
 
 import { HOUR_MS } from '../captures/files/capture-path.ts';
-import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { addCounts, noCounts } from '../core/values/counts.ts';
 import { sum } from '../core/values/sum.ts';
 import type { HealthFacts } from '../health/facts.ts';
@@ -9,12 +8,12 @@ import { type Health, healthOf } from '../health/findings.ts';
 import { hourMs } from '../quality/counts-store.ts';
 import type { RunSummary } from './summary.ts';
 
-type Judging = Pick<HealthFacts, 'active' | 'stack'> & Partial<Pick<LambdaEnvironment, 'SHADOW_VARIANTS'>>;
+type Judging = Pick<HealthFacts, 'active' | 'stack'> & { SHADOW_VARIANTS: readonly string[] };
 
 /** @returns `undefined` if a run has not counted what it did: it is under way, or an earlier version has summarized it */
 export function healthOfRuns(
   summaries: readonly RunSummary[],
-  { active, SHADOW_VARIANTS: shadow = [], stack }: Judging,
+  { active, SHADOW_VARIANTS: shadow, stack }: Judging,
 ): Health | undefined {
   if (summaries.length === 0 || summaries.some(({ counted }) => counted === undefined)) return undefined;
   const nowMs = Math.max(...summaries.map(({ endedAt }) => Date.parse(endedAt)));

@@ -43,20 +43,20 @@ export function connectQuality(environment: LambdaEnvironment, storage: Storage)
       page: pageAddress(environment.WORK_BUCKET),
     };
     const observedRun = { name: run, startedMs: Date.parse(startedAt), observations };
-    let hasTurned = false;
+    let changed = false;
     const missed = await watchQuality(observedRun, {
       storage,
       workBucket: environment.WORK_BUCKET,
       detectors,
       context,
       publish: async (message) => {
-        hasTurned = true;
+        changed = true;
         if (topic !== undefined) await publishToTopic(topic, message);
         logger.info('A message about quality was sent', { subject: message.subject });
       },
     });
     publishQuality(environment.STACK_PREFIX, observations, missed, Date.now());
-    return hasTurned;
+    return changed;
   };
 }
 

@@ -3,7 +3,7 @@
  * three state transitions and an invocation, and not by the second: three cents a day for a chunk that waits as long as it may.
  */
 
-import { noteThrottle } from '../core/aws/throttles.ts';
+import { countThrottle } from '../core/aws/throttles.ts';
 import type { ChunkProgress, ChunkRequest } from '../core/contract/payloads.ts';
 import { isRetryable, isThrottled, PermanentError, saidBy } from '../core/errors/errors.ts';
 import { JudgePaused } from '../judge/errors.ts';
@@ -23,7 +23,7 @@ const MOST_ATTEMPTS = 1000;
 
 /** Returns the progress of a chunk that was not processed now, and is to be processed after a while. */
 function waiting({ progress }: ChunkRequest, attempts: number, waitSeconds: number): ChunkProgress {
-  noteThrottle('chunks', waitSeconds);
+  countThrottle('chunks', waitSeconds);
   return { kills: progress?.kills ?? 0, attempts, waitSeconds };
 }
 
@@ -51,7 +51,7 @@ export async function withinLimits(
     const openUntil = await breaker?.check();
     if (openUntil !== undefined) {
       // The alarm stays on while no call is made.
-      noteThrottle('mlflow');
+      countThrottle('mlflow');
       return waiting(request, request.attempt, secondsOf(openUntil - Date.now()));
     }
     await work();

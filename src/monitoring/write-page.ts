@@ -4,8 +4,9 @@ import { HOUR_MS } from '../captures/files/capture-path.ts';
 import { resourceNames } from '../core/contract/names.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
 import { toNamedError } from '../core/errors/errors.ts';
+import { inTime } from '../core/process/concurrency.ts';
 import { logger } from '../core/process/logging.ts';
-import { type AskedStack, inTime } from '../health/gather.ts';
+import type { AskedStack } from '../health/gather.ts';
 import { makePage } from '../health/make-page.ts';
 
 const WINDOW_MS = 30 * 24 * HOUR_MS;
@@ -23,12 +24,12 @@ interface PageDependencies extends Omit<AskedStack, 'stateMachineArn'> {
  *
  * @param hasTurned an objective has become missed, or met again
  */
-export async function writePage(hasTurned: boolean, deps: PageDependencies): Promise<void> {
+export async function writePage(changed: boolean, deps: PageDependencies): Promise<void> {
   const { storage, sfn, environment, functionArn, nowMs = Date.now(), limitMs = 30_000 } = deps;
   const { WORK_BUCKET: bucket, STACK_PREFIX: prefix, ALARM_QUOTES: withQuotes } = environment;
   try {
     const latest = await storage.head(bucket, workKeys.report('latest'));
-    if (!hasTurned && latest !== undefined && nowMs - latest.lastModifiedMs < HOUR_MS) return;
+    if (!changed && latest !== undefined && nowMs - latest.lastModifiedMs < HOUR_MS) return;
     const [, partition, , region, account] = functionArn.split(':');
     const stateMachineArn = `arn:${partition}:states:${region}:${account}:stateMachine:${resourceNames(prefix).stateMachine}`;
     const toMs = Math.ceil(nowMs / HOUR_MS) * HOUR_MS;

@@ -12,7 +12,7 @@ export const OTHER = '(other)';
 /** Returns a name that a capture made up, as it is counted. */
 export const nameOf = (text: string): string => text.slice(0, MAX_NAME_CHARS).replace('__proto__', OTHER);
 
-/** A capture may claim any number. Beyond this, squares and sums would lose their small terms. */
+/** A capture may name any number. Beyond this, squares and sums would lose their small terms. */
 const MAX_NUMBER = 1e12;
 export const isCountable = (number: number): boolean => Math.abs(number) <= MAX_NUMBER;
 

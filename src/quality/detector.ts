@@ -24,7 +24,7 @@ export interface DetectorState {
 }
 
 /** When an objective began to be missed, or to be met again. */
-export interface ObjectiveTurn {
+export interface ObjectiveChange {
   isMissed: boolean;
   /** The captures that show it, and those of the window before them. */
   evidence: Span;
@@ -79,14 +79,14 @@ export function feed(
   second: number,
   cases: number,
   failed: number,
-): ObjectiveTurn[] {
-  const turns: ObjectiveTurn[] = [];
+): ObjectiveChange[] {
+  const changes: ObjectiveChange[] = [];
   for (let index = 0; index < cases; index += 1) {
     const isFailed = Math.floor(((index + 1) * failed) / cases) > Math.floor((index * failed) / cases);
     count(state, detector.objective.hours, second, isFailed);
-    if (step(detector, state, second, isFailed)) turns.push(turn(detector, state));
+    if (step(detector, state, second, isFailed)) changes.push(changeOf(detector, state));
   }
-  return turns;
+  return changes;
 }
 
 /** @returns whether the sum has reached its limit */
@@ -104,7 +104,7 @@ function step({ missed, met }: Detector, state: DetectorState, second: number, i
   return state.sum >= cusum.limit;
 }
 
-function turn({ objective }: Detector, state: DetectorState): ObjectiveTurn {
+function changeOf({ objective }: Detector, state: DetectorState): ObjectiveChange {
   const { evidence, missed } = state;
   state.sum = 0;
   if (missed !== undefined) {

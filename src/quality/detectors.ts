@@ -22,7 +22,7 @@ import {
   type DetectorState,
   feed,
   newState,
-  type ObjectiveTurn,
+  type ObjectiveChange,
   rateOf,
   type Span,
 } from './detector.ts';
@@ -40,7 +40,7 @@ interface ObjectiveState {
   design: string;
   /** After all captures before `settledUntil`. */
   settled: DetectorState;
-  /** The last turn that was announced, the second of its last capture, and of the first that showed it. */
+  /** The last change that was announced, the second of its last capture, and of the first that showed it. */
   said: { isMissed: boolean; second: number; since?: number };
   failures: ObservedFailure[];
 }
@@ -54,7 +54,7 @@ export interface Announcement {
   /** The last capture that shows it, epoch seconds. */
   second: number;
   objective: string;
-  turn: ObjectiveTurn;
+  change: ObjectiveChange;
   /** The rate in the objective's own window. */
   window: Span;
   failures: ObservedFailure[];
@@ -180,17 +180,17 @@ export class Detectors {
     if (own === undefined) return;
     const seconds = Object.values(state.tail).flatMap(({ series }) => ownOf(series, id) ?? []);
     seconds.sort(([a], [b]) => a - b);
-    const announce = (second: number, turn: ObjectiveTurn, now: DetectorState): void => {
-      if (turn.isMissed === own.said.isMissed || second < own.said.second) return;
-      own.said = { isMissed: turn.isMissed, second, since: turn.evidence.since };
-      const failures = worst(own.failures.filter((one) => one.second >= turn.evidence.since));
+    const announce = (second: number, change: ObjectiveChange, now: DetectorState): void => {
+      if (change.isMissed === own.said.isMissed || second < own.said.second) return;
+      own.said = { isMissed: change.isMissed, second, since: change.evidence.since };
+      const failures = worst(own.failures.filter((one) => one.second >= change.evidence.since));
       const window = rateOf(now, detector.objective);
       const announced = {
-        id: `${id} ${second} ${turn.isMissed}`,
+        id: `${id} ${second} ${change.isMissed}`,
         ...by,
         second,
         objective: id,
-        turn,
+        change,
         window,
         failures,
       };
@@ -198,7 +198,7 @@ export class Detectors {
     };
     const feedAll = (into: DetectorState, some: readonly ObservedSecond[]): void => {
       for (const [second, cases, failed] of some) {
-        for (const turn of feed(detector, into, second, cases, failed)) announce(second, turn, into);
+        for (const change of feed(detector, into, second, cases, failed)) announce(second, change, into);
       }
     };
     const later = seconds.findIndex(([second]) => second >= until);
@@ -217,7 +217,7 @@ export class Detectors {
 /** Returns the ids of the objectives that are missed, or were for a time within the run. */
 export function missedObjectives({ objectives, outbox }: DetectorsState, run: string): string[] {
   const missed = Object.entries(objectives).filter(([, { said }]) => said.isMissed);
-  const lately = outbox.filter(({ turn, run: by }) => turn.isMissed && by === run);
+  const lately = outbox.filter(({ change, run: by }) => change.isMissed && by === run);
   return [...new Set([...missed.map(([id]) => id), ...lately.map(({ objective }) => objective)])];
 }
 

@@ -7,7 +7,7 @@ import type { TimeWindow } from './counts-store.ts';
 import { parseState } from './detectors.ts';
 
 /** An objective became missed, or met again. It is kept as long as the counts. */
-export interface KeptTurn {
+export interface Change {
   /** The objective's id. */
   objective: string;
   isMissed: boolean;
@@ -19,27 +19,27 @@ export interface KeptTurn {
 const DIGEST_CHARS = 12;
 const READS_AT_ONCE = 16;
 /** More than a person looks at. The latest ones of a window are read. */
-const MAX_TURNS = 1_000;
+const MAX_CHANGES = 1_000;
 
-/** Keeps a turn. The same again changes nothing. */
-export async function keepTurn(storage: Storage, bucket: string, turn: KeptTurn): Promise<void> {
-  const digest = hash('sha256', `${turn.objective} ${turn.isMissed}`).slice(0, DIGEST_CHARS);
-  await storage.putJson(bucket, workKeys.turn(turn.second, digest), turn);
+/** Keeps a change. The same again changes nothing. */
+export async function keepChange(storage: Storage, bucket: string, change: Change): Promise<void> {
+  const digest = hash('sha256', `${change.objective} ${change.isMissed}`).slice(0, DIGEST_CHARS);
+  await storage.putJson(bucket, workKeys.change(change.second, digest), change);
 }
 
-/** Returns the turns that were noticed by inferences of a window, in their order. */
-export async function readTurns(storage: Storage, bucket: string, { fromMs, toMs }: TimeWindow): Promise<KeptTurn[]> {
-  const [from, to] = [fromMs, toMs].map((ms) => workKeys.turn(Math.ceil(ms / 1000), '')) as [string, string];
+/** Returns the changes that were noticed by inferences of a window, in their order. */
+export async function readChanges(storage: Storage, bucket: string, { fromMs, toMs }: TimeWindow): Promise<Change[]> {
+  const [from, to] = [fromMs, toMs].map((ms) => workKeys.change(Math.ceil(ms / 1000), '')) as [string, string];
   const keys: string[] = [];
-  for await (const { key } of storage.list(bucket, workKeys.turnsPrefix, from)) {
+  for await (const { key } of storage.list(bucket, workKeys.changesPrefix, from)) {
     if (key >= to) break;
     keys.push(key);
   }
-  const read = (key: string) => storage.getJson<KeptTurn>(bucket, key);
-  const turns: KeptTurn[] = [];
-  for await (const turn of inOrder(READS_AT_ONCE, keys.slice(-MAX_TURNS), read))
-    if (turn !== undefined) turns.push(turn);
-  return turns;
+  const read = (key: string) => storage.getJson<Change>(bucket, key);
+  const changes: Change[] = [];
+  for await (const change of inOrder(READS_AT_ONCE, keys.slice(-MAX_CHANGES), read))
+    if (change !== undefined) changes.push(change);
+  return changes;
 }
 
 /** The newest measurement of an objective for true answers. */
@@ -58,22 +58,22 @@ export interface TrueMeasurement {
   since: number;
 }
 
-/** Keeps a measurement in place of the one before, and the turn if there is one. */
+/** Keeps a measurement in place of the one before, and the change if there is one. */
 export async function keepMeasurement(storage: Storage, bucket: string, measured: Omit<TrueMeasurement, 'since'>) {
   const { objective, missed, end } = measured;
   const key = workKeys.measured(objective);
   const before = await storage.getJson<TrueMeasurement>(bucket, key);
   const second = Date.parse(`${end}:00:00Z`) / 1000;
-  const isTurn = missed !== (before?.missed ?? false);
-  if (isTurn) await keepTurn(storage, bucket, { objective, isMissed: missed, since: second, second });
-  await storage.putJson(bucket, key, { ...measured, since: isTurn ? second : (before?.since ?? second) });
+  const isChange = missed !== (before?.missed ?? false);
+  if (isChange) await keepChange(storage, bucket, { objective, isMissed: missed, since: second, second });
+  await storage.putJson(bucket, key, { ...measured, since: isChange ? second : (before?.since ?? second) });
 }
 
 export const readMeasurement = (storage: Storage, bucket: string, objective: string) =>
   storage.getJson<TrueMeasurement>(bucket, workKeys.measured(objective));
 
 /** Whether an objective is missed, and since when, epoch seconds. */
-export type ObjectiveStatus = Pick<KeptTurn, 'isMissed' | 'since'>;
+export type ObjectiveStatus = Pick<Change, 'isMissed' | 'since'>;
 
 /** Returns what the detectors say of the objectives that they have seen captures of, by id. */
 export async function readDetectors(storage: Storage, bucket: string): Promise<Map<string, ObjectiveStatus>> {

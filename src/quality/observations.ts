@@ -19,7 +19,7 @@ const [LATEST_S, OLDEST_S] = [600, 86_400];
 /** Captures older than this are kept by the minute, so that what a run keeps does not grow with a backlog. */
 const PRECISE_S = 3600;
 const MINUTE_S = 60;
-const MAX_WORDS = 300;
+const MAX_RATIONALE = 300;
 
 type Settings = Pick<LambdaEnvironment, 'QUALITY_OBJECTIVES' | 'EVALUATION_SAMPLE_RATE' | 'ALARM_QUOTES'>;
 
@@ -56,7 +56,7 @@ export function observerOf(settings: Settings, sampleRate: number, scorers?: rea
     return {
       seconds: byMeasure(seen, ({ passed }) => ({ [second]: { cases: 1, ...(passed ? {} : { failed: 1 }) } })),
       failures: byMeasure(failed, ({ rationale }) => {
-        return [withQuotes && rationale ? { ...failure, said: rationale.slice(0, MAX_WORDS) } : failure];
+        return [withQuotes && rationale ? { ...failure, said: rationale.slice(0, MAX_RATIONALE) } : failure];
       }),
     };
   };

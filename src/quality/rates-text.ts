@@ -1,5 +1,7 @@
 /** Rates as text: tables for terminals of any width, and CSV. */
+
 import type { Measured } from '../core/statistics/sampled-mean.ts';
+import { percent, points, time, whole } from '../core/text/figure-text.ts';
 import { singleLine, tableLines, wrapped } from '../core/text/terminal-text.ts';
 import type { TimeWindow } from './counts-store.ts';
 import { ERROR_REPLIES } from './objectives.ts';
@@ -13,17 +15,13 @@ const BARS = '▁▂▃▄▅▆▇█';
 /** In a trend: no verdicts. */
 const NO_BAR = '·';
 
-/** Returns a bar for each part, from the lowest value to the highest. One that never changes is in the middle. */
+/** Returns a bar for each step, from the lowest value to the highest. One that never changes is in the middle. */
 export function sparkline(values: readonly (number | null)[]): string {
   const known = values.filter((value) => value !== null);
   const [low, high] = [Math.min(...known), Math.max(...known)];
   const bar = (value: number): string => BARS[high === low ? 3 : Math.round(((value - low) / (high - low)) * 7)] ?? '';
   return values.map((value) => (value === null ? NO_BAR : bar(value))).join('');
 }
-
-export const percent = (share: number): string => `${(share * 100).toFixed(1)}%`;
-export const points = (share: number): string => `${share > 0 ? '+' : ''}${(share * 100).toFixed(1)}`;
-const whole = (count: number): string => Math.round(count).toLocaleString('en-US');
 
 /** Whether the figure is a mean and no share. */
 const isMean = ({ is, scorer }: Pick<Rate, 'is' | 'scorer'>): boolean => is === undefined && scorer !== ERROR_REPLIES;
@@ -34,7 +32,7 @@ function intervalOf(rate: Rate, { low, high }: Measured): string {
 }
 
 /** Names the captures that labels speak for, if it is not all. */
-const partText = (covered: number | null): string =>
+const coveredText = (covered: number | null): string =>
   covered === null ? '' : `, of ${whole(covered)} captures picked from`;
 
 /** What a figure is of: what is good, if something is. */
@@ -55,7 +53,7 @@ function cellsOf(rate: Rate): string[] {
   const corrected =
     share === null || low === null || high === null
       ? method
-      : `${percent(share)}  (${percent(low)} – ${percent(high)}) ${method}, ${whole(labels)} labels${partText(covered)}`;
+      : `${percent(share)}  (${percent(low)} – ${percent(high)}) ${method}, ${whole(labels)} labels${coveredText(covered)}`;
   return [singleLine(name), whole(n), sampled, seen, ofJudge, corrected, sparkline(good?.trend ?? trend)];
 }
 
@@ -76,13 +74,13 @@ function totalsLines({ totals, rates }: GroupRates): string[] {
   const open = why.map(([reason, count]) => `${singleLine(reason)} ${whole(count)}`).join(', ');
   const usd = rates.length === 0 || judgeUsd === 0 ? '' : `, judge $${judgeUsd.toFixed(2)}`;
   return [
-    `${whole(captures)} captures, ${whole(errorReplies)} error replies, ${whole(inputTokens)} + ${whole(outputTokens)} tokens${usd}`,
-    ...(open === '' ? [] : [`not judged: ${open}`]),
+    `${whole(captures)} ${captures === 1 ? 'capture' : 'captures'}, ${whole(errorReplies)} error ${errorReplies === 1 ? 'reply' : 'replies'}, ${whole(inputTokens)} + ${whole(outputTokens)} tokens${usd}`,
+    ...(open === '' ? [] : [`verdicts not given: ${open}`]),
   ];
 }
 
-const time = (ms: number): string => `${new Date(ms).toISOString().slice(0, 16).replace('T', ' ')}`;
-export const windowText = ({ fromMs, toMs }: TimeWindow): string => `${time(fromMs)} to ${time(toMs)} UTC`;
+export const windowText = ({ fromMs, toMs }: TimeWindow): string =>
+  `${time(fromMs).replace(' UTC', '')} to ${time(toMs)}`;
 
 /** @param width of the terminal; `Infinity` for none */
 export function ratesTable(groups: readonly GroupRates[], by: string | undefined, width: number, style: Style): string {
@@ -111,7 +109,7 @@ export function differencesText(
   const lines = differences.flatMap((difference) => {
     const { good, judge, share, method, covered } = difference;
     const { value, low, high } = good ?? { ...difference, value: share ?? judge.value };
-    const text = `  ${nameOf(difference)} ${points(value)} points (${points(low)} to ${points(high)}), ${method}${partText(covered)}`;
+    const text = `  ${nameOf(difference)} ${points(value)} points (${points(low)} to ${points(high)}), ${method}${coveredText(covered)}`;
     const color = good === null ? undefined : high < 0 ? 'red' : low > 0 ? 'green' : undefined;
     return wrapped(text, width).map((line) => (color === undefined ? line : style(color, line)));
   });

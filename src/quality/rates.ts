@@ -38,9 +38,9 @@ export interface Rate {
   /** `computed`: no judge was asked. */
   method: string;
   labels: number;
-  /** Captures that the corrected share is of, if labels speak for a part of them; else `null`. */
+  /** Captures that the corrected share is of, if labels speak for some of them; else `null`. */
   covered: number | null;
-  /** The judge's share in consecutive parts of the window; `null` without verdicts. */
+  /** The judge's share in consecutive steps of the window; `null` without verdicts. */
   trend: (number | null)[];
   /** The share that is good, corrected where labels tell it; `null` where nothing is good or bad, and without verdicts. */
   good: (Measured & Pick<Rate, 'trend'>) | null;
@@ -72,8 +72,8 @@ export interface RatesQuery {
   labelsOf?: LabelsOf;
 }
 
-/** Parts of a window in a trend. */
-const TREND_PARTS = 24;
+/** Steps of a window in a trend. */
+const TREND_STEPS = 24;
 
 /** Returns the names of all scorers of the cells, LLM scorers first, with `error replies` at the end. */
 export function scorersIn(cells: readonly CountedCell[]): string[] {
@@ -95,13 +95,13 @@ export function groupRates(cells: readonly CountedCell[], query: RatesQuery): Gr
   // A trend is the judge's own.
   const unlabelled = { ...query, labelsOf: NO_LABELS };
   return groups.map(([group, members]) => {
-    const partOf = partsOf(query, group);
+    const stepOf = stepsOf(query, group);
     const totals = sumOfCells(members.map(({ cell: { scorers: _, ...cell }, ...rest }) => ({ ...rest, cell })));
     const rates = names.map((name) => {
-      const parts = Map.groupBy(members, ({ hour }) => partOf(hour));
+      const bySteps = Map.groupBy(members, ({ hour }) => stepOf(hour));
       const trend = Array.from(
-        { length: partOf.count },
-        (_part, n) => rateOf(name, parts.get(n) ?? [], unlabelled).judge,
+        { length: stepOf.count },
+        (_step, n) => rateOf(name, bySteps.get(n) ?? [], unlabelled).judge,
       );
       return withGood({ ...rateOf(name, members, query), trend: trend.map((one) => one?.value ?? null) }, query);
     });
@@ -110,17 +110,17 @@ export function groupRates(cells: readonly CountedCell[], query: RatesQuery): Gr
   });
 }
 
-/** Returns which part of the trend an hour is in, and how many there are. An hour has no trend, and a day its own. */
-function partsOf({ by, window }: RatesQuery, group: string): ((hour: string) => number) & { count: number } {
+/** Returns which step of the trend an hour is in, and how many there are. An hour has no trend, and a day its own. */
+function stepsOf({ by, window }: RatesQuery, group: string): ((hour: string) => number) & { count: number } {
   if (by === 'hour') return Object.assign(() => 0, { count: 0 });
   const { fromMs, toMs } =
     by === 'day' ? { fromMs: hourMs(`${group}T00`), toMs: hourMs(`${group}T23`) + HOUR_MS } : window;
-  const hours = Math.ceil((toMs - fromMs) / HOUR_MS / TREND_PARTS);
+  const hours = Math.ceil((toMs - fromMs) / HOUR_MS / TREND_STEPS);
   const count = Math.ceil((toMs - fromMs) / HOUR_MS / hours);
   return Object.assign((hour: string) => Math.floor((hourMs(hour) - fromMs) / HOUR_MS / hours), { count });
 }
 
-/** The verdicts of a scorer on some captures, by part of the sample. */
+/** The verdicts of a scorer on some captures, by stratum. */
 interface ScorerCounts {
   /** The value that counts as passed; absent for error replies. */
   is?: string;
@@ -208,7 +208,7 @@ function stratumOf(
   return { captures: Math.round(few), judged, passed };
 }
 
-/** Returns the mean of numbers over the parts of the sample, each with the weight of its captures. */
+/** Returns the mean of numbers over the strata, each with the weight of its captures. */
 function meanOf(scorer: string, samples: readonly [string, SampleCounts][], active: readonly Scorer[]): Rate {
   const strata = samples.flatMap(([, { captures, numbers = {} }]): SampledNumbers[] => {
     const { bins = {}, sum: total = 0, squares = 0 } = numbers;

@@ -1,8 +1,8 @@
 /** The sample that a capture or a verdict belongs to, as text: on assessments in MLflow, and as a key of the counts. */
 import type { JudgeScorer } from '../judge/types.ts';
-import { PART_METADATA, SAMPLE_METADATA } from '../mlflow/types.ts';
+import { SAMPLE_METADATA, STRATUM_METADATA } from '../mlflow/types.ts';
 
-/** The part of the sample of code scorers. */
+/** The stratum of code scorers. */
 export const EVERY_CAPTURE = 'all';
 
 /** An always rule has the capture judged. */
@@ -31,12 +31,12 @@ export function laterSample(first: string, now: string): string {
   return Number(now) > Number(first) ? now : first;
 }
 
-/** Returns the part of the sample that an assessment is counted in; `undefined` if it is in no counts. */
-export const partOf = (metadata: Readonly<Record<string, string>>): string | undefined =>
-  metadata[PART_METADATA] ?? metadata[SAMPLE_METADATA];
+/** Returns the stratum that an assessment is counted in; `undefined` if it is in no counts. */
+export const stratumOf = (metadata: Readonly<Record<string, string>>): string | undefined =>
+  metadata[STRATUM_METADATA] ?? metadata[SAMPLE_METADATA];
 
-/** Returns the part of the sample that a trace belongs to; `undefined` if nothing of it was counted. */
-export function partOfTrace(assessments: readonly { metadata: Record<string, string> }[]): string | undefined {
-  const samples = assessments.map(({ metadata }) => partOf(metadata)?.split('*')[0]);
+/** Returns the stratum that a trace belongs to; `undefined` if nothing of it was counted. */
+export function stratumOfTrace(assessments: readonly { metadata: Record<string, string> }[]): string | undefined {
+  const samples = assessments.map(({ metadata }) => stratumOf(metadata)?.split('*')[0]);
   return samples.find((sample) => sample === ALWAYS || (sample !== undefined && isShare(Number(sample))));
 }

@@ -19,7 +19,7 @@ import { addCell, isCountable, nameOf, numberCounts, OTHER } from './cell.ts';
 import { addTree, branch } from './count-tree.ts';
 import { addFailures } from './detectors.ts';
 import type { Measure } from './objectives.ts';
-import { EVERY_CAPTURE, partOf } from './sample.ts';
+import { EVERY_CAPTURE, stratumOf } from './sample.ts';
 
 /** SageMaker's endpoints have at most 10 variants. More names were made up, and would make more counts than captures. */
 const MAX_VARIANTS = 20;
@@ -64,7 +64,7 @@ export interface CountedCapture {
   verdicts: readonly CountedVerdict[];
   /** Older verdicts that those replace, and how often each is in the counts. */
   replaced: readonly (CountedVerdict & { times: number })[];
-  /** This run was the first to evaluate the capture. By LLM scorer that could judge it, the part of the sample. */
+  /** This run was the first to evaluate the capture. By LLM scorer that could judge it, the stratum. */
   judgeable: readonly { scorer: string; sample: string }[];
   notJudged: Record<string, number>;
 }
@@ -156,7 +156,7 @@ export class QualityTally {
 
   /** Adds a verdict, or takes it away. A verdict of a time before the counts is not in them, and is not taken away. */
   #addVerdict(cell: QualityCell, { name, value, metadata, sourceType }: CountedVerdict, times: number): void {
-    const sample = partOf(metadata);
+    const sample = stratumOf(metadata);
     if (sample === undefined || value === undefined) return;
     const counts: SampleCounts = {};
     if (typeof value !== 'number') counts.values = { [nameOf(String(value))]: times };
@@ -200,7 +200,7 @@ const counted = (counts: Record<string, number>): Record<string, number> =>
 /** Adds what a verdict has cost, which is spent also if the verdict is replaced. */
 function addCost(cell: QualityCell, { value, metadata }: CountedVerdict): void {
   const usd = Number(metadata[JUDGE_COST] ?? 0);
-  if (partOf(metadata) !== undefined && value !== undefined && usd > 0 && isCountable(usd)) {
+  if (stratumOf(metadata) !== undefined && value !== undefined && usd > 0 && isCountable(usd)) {
     addTree(cell, { judgeUsd: usd });
   }
 }

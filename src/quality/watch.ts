@@ -7,6 +7,7 @@ import { workKeys } from '../core/contract/work-keys.ts';
 import { toNamedError } from '../core/errors/errors.ts';
 import { logger } from '../core/process/logging.ts';
 import { wilson } from '../core/statistics/share.ts';
+import { percent, time } from '../core/text/figure-text.ts';
 import { singleLine } from '../core/text/terminal-text.ts';
 import { traceUrl } from '../mlflow/trace-url.ts';
 import type { Span } from './detector.ts';
@@ -19,7 +20,7 @@ import {
   parseState,
   SHOWN_FAILURES,
 } from './detectors.ts';
-import { keepTurn } from './objective-states.ts';
+import { keepChange } from './objective-states.ts';
 import type { Objective } from './objectives.ts';
 
 // --------------------------------------------------------------------------------------------------------- message
@@ -46,11 +47,9 @@ export interface Message {
 /** SNS accepts ASCII of less than 100 characters, and no line breaks. */
 const MAX_SUBJECT = 99;
 
-const percent = (share: number): string => `${(100 * share).toFixed(1)}%`;
 const bound = (share: number): string => `${Number((100 * share).toFixed(2))}%`;
 
-const timeOf = (second: number): string =>
-  `${new Date(second * 1000).toISOString().slice(0, 16).replace('T', ' ')} UTC`;
+const timeOf = (second: number): string => time(second * 1000);
 
 /** The rate of a span with its interval, of captures that pass, or that are no error replies. */
 function rate({ cases, failed }: Span): string {
@@ -59,9 +58,9 @@ function rate({ cases, failed }: Span): string {
   return `${percent(found.value)} of ${cases} captures (95% interval ${percent(found.low)} to ${percent(found.high)})`;
 }
 
-/** Foreign text, such as a variant's name in a key or the judge's words, without what a chat would take for a command. */
+/** Foreign text, such as a variant's name in a key or a rationale, without what a chat would take for a command. */
 const harmless = (text: string): string =>
-  // Words that were cut may end in half a character, which is no JSON for others.
+  // Text that was cut may end in half a character, which is no JSON for others.
   singleLine(text.toWellFormed())
     .replaceAll(/[<>@*_~`[\]()#|\\]|:\/\//g, ' ')
     // Mail and chats make a link of every `name.domain`.
@@ -91,8 +90,8 @@ function failureLines(failure: ObservedFailure, context: MessageContext): string
 }
 
 /** Returns the paragraphs of the message. */
-function paragraphs({ turn, window, failures }: Announcement, objective: Objective, context: MessageContext): string[] {
-  const { evidence, before, isMissed } = turn;
+function bodyOf({ change, window, failures }: Announcement, objective: Objective, context: MessageContext): string[] {
+  const { evidence, before, isMissed } = change;
   const verb = verbOf(objective);
   const figures = [
     `Since ${timeOf(evidence.since)}: ${rate(evidence)} ${verb}.`,
@@ -114,12 +113,12 @@ function paragraphs({ turn, window, failures }: Announcement, objective: Objecti
 
 /** Writes the message about an objective that is missed or met again: text for mail, Amazon Q's form for chats. */
 export function messageOf(announced: Announcement, objective: Objective, context: MessageContext): Message {
-  const { isMissed } = announced.turn;
+  const { isMissed } = announced.change;
   const { stackPrefix, endpointName } = context;
   const name =
     objective.variant === undefined ? objective.measure.name : `${objective.measure.name} (${objective.variant})`;
   const title = `${isMissed ? 'ALARM: quality' : 'OK: quality again'}: ${name} of ${endpointName}`;
-  const text = paragraphs(announced, objective, context).join('\n\n');
+  const text = bodyOf(announced, objective, context).join('\n\n');
   const chat = {
     version: '1.0',
     source: 'custom',
@@ -158,7 +157,7 @@ const STALE_MS = 24 * 3_600_000;
 const SENDING_MS = 30_000;
 
 /**
- * Feeds the run, once, and sends the messages of what turned. A message is sent again if the function is killed before it has
+ * Feeds the run, once, and sends the messages of what changed. A message is sent again if the function is killed before it has
  * noted that it was sent. One that cannot be sent now is sent by a later run.
  *
  * @returns the ids of the objectives that are missed
@@ -173,9 +172,9 @@ export async function watchQuality(run: ObservedRun, deps: WatchDependencies): P
   const untilMs = Date.now() + SENDING_MS;
   for (const announced of due) {
     if (Date.now() >= untilMs) break;
-    const { objective, second, turn } = announced;
-    const kept = { objective, second, isMissed: turn.isMissed, since: turn.evidence.since };
-    await keepTurn(deps.storage, deps.workBucket, kept);
+    const { objective, second, change } = announced;
+    const kept = { objective, second, isMissed: change.isMissed, since: change.evidence.since };
+    await keepChange(deps.storage, deps.workBucket, kept);
     if (await send(announced, deps, nowMs)) done.add(announced.id);
   }
   if (done.size > 0) {

@@ -8,7 +8,7 @@ import { readRunSummaries } from '../../bin/operate/summary-report.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { StackOutputs } from '../../src/core/contract/names.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
-import { CLAIM_IDS, type ClaimId, claimOf, type StepName } from './claims.ts';
+import { ASSERTION_IDS, type AssertionId, assertionOf, type StepName } from './assertions.ts';
 import { type CanaryFinding, type CanaryState, saveState } from './state.ts';
 
 const POLL_MS = 1_000;
@@ -30,7 +30,7 @@ export class Canary {
   readonly storage = new Storage(this.clients.s3);
   readonly progress: ProgressLine;
   readonly signal: AbortSignal;
-  /** Whether AWS is an emulator. Claims that it cannot show are skipped. */
+  /** Whether AWS is an emulator. Assertions that it cannot show are skipped. */
   readonly emulated = Boolean(process.env.AWS_ENDPOINT_URL);
   #outputs: Promise<StackOutputs> | undefined;
 
@@ -49,33 +49,33 @@ export class Canary {
     return (await this.outputs())[which];
   }
 
-  /** Records whether a claim was seen, with the figures that show it. */
-  note(id: ClaimId, seen: boolean, detail: string): void {
+  /** Records whether an assertion was seen, with the figures that show it. */
+  note(id: AssertionId, seen: boolean, detail: string): void {
     if (!this.cannotSee(id)) this.#find(id, { outcome: seen ? 'seen' : 'failed', detail });
   }
 
-  skip(id: ClaimId, reason: string): void {
+  skip(id: AssertionId, reason: string): void {
     this.#find(id, { outcome: 'skipped', detail: reason });
   }
 
-  /** Whether the emulator cannot show the claims, which are then skipped. */
-  cannotSee(...ids: ClaimId[]): boolean {
-    const reasons = ids.flatMap((id) => claimOf(id).emulator ?? []);
+  /** Whether the emulator cannot show the assertions, which are then skipped. */
+  cannotSee(...ids: AssertionId[]): boolean {
+    const reasons = ids.flatMap((id) => assertionOf(id).emulator ?? []);
     if (!this.emulated || reasons.length === 0) return false;
     for (const [index, id] of ids.entries()) this.skip(id, reasons[index] ?? '');
     return true;
   }
 
-  /** Gives every claim of a step that has no finding yet the same one. */
+  /** Gives every assertion of a step that has no finding yet the same one. */
   rest(step: StepName, finding: CanaryFinding): void {
-    for (const id of CLAIM_IDS) {
-      if (claimOf(id).step === step && this.state.findings[id] === undefined) this.#find(id, finding);
+    for (const id of ASSERTION_IDS) {
+      if (assertionOf(id).step === step && this.state.findings[id] === undefined) this.#find(id, finding);
     }
   }
 
-  #find(id: ClaimId, finding: CanaryFinding): void {
+  #find(id: AssertionId, finding: CanaryFinding): void {
     this.state.findings[id] = finding;
-    this.progress.log(`${finding.outcome.padEnd(7)}  ${claimOf(id).text}: ${finding.detail}`);
+    this.progress.log(`${finding.outcome.padEnd(7)}  ${assertionOf(id).text}: ${finding.detail}`);
     this.save();
   }
 
@@ -119,11 +119,11 @@ export class Canary {
   }
 
   /** @throws Error after the time limit, which names what did not happen */
-  async until<T>(what: string, limitMs: number, look: () => Promise<T | undefined>): Promise<T> {
+  async until<T>(what: string, limitMs: number, probe: () => Promise<T | undefined>): Promise<T> {
     const deadline = Date.now() + limitMs;
     for (;;) {
       this.signal.throwIfAborted();
-      const found = await look();
+      const found = await probe();
       if (found !== undefined) return found;
       if (Date.now() > deadline) throw new Error(`waited ${Math.round(limitMs / 1000)} s for ${what}`);
       await sleep(this.emulated ? POLL_MS / 4 : POLL_MS * 3, undefined, { signal: this.signal }).catch(() => {});

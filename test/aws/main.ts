@@ -7,8 +7,8 @@ import { destroyClients, environmentClients } from '../../bin/operate/aws-client
 import { removeFolder } from '../../local/machine/own-folder.ts';
 import { describeError } from '../../src/core/errors/describe-error.ts';
 import { useDotenvRegion } from '../../src/core/settings/dotenv-file.ts';
+import type { StepName } from './assertions.ts';
 import { Canary } from './canary.ts';
-import type { StepName } from './claims.ts';
 import { canaryForecast } from './forecast.ts';
 import { CANARY_HELP, type CanaryOptions, canarySettings, parseCanaryOptions } from './options.ts';
 import { countsOf, tableLines, writeCanaryReport } from './report.ts';
@@ -51,7 +51,7 @@ const LAST: Step = { name: 'destroy', run: destroyStep };
 /** Regions whose CloudFormation has no AWS::Lambda::Url: GovCloud and China. */
 const WITHOUT_FUNCTION_URLS = /^(us-gov|cn)-/;
 
-/** Runs a step unless it is done. A step that throws fails its claims. @returns whether it ended without an error */
+/** Runs a step unless it is done. A step that throws fails its assertions. @returns whether it ended without an error */
 async function runStep(canary: Canary, { name, run }: Step): Promise<boolean> {
   const { state, progress, signal } = canary;
   if (state.done.includes(name)) return true;

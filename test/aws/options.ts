@@ -8,7 +8,7 @@ export const CANARY_HELP = `Usage: npm run canary -- [options]
 
 Proves in your AWS account what no emulator can: deploys the stack under a prefix of its own, has 20 example captures
 judged, replays them, stops a replay, deploys again during a run, and deletes everything. Without --yes it only says what
-that will cost. Prints a table of claims, each seen, failed or skipped, and writes a report without account ids or names.
+that will cost. Prints a table of assertions, each seen, failed or skipped, and writes a report without account ids or names.
 It takes about half an hour. Needs AWS credentials that may deploy the stack, and an account with npx cdk bootstrap.
 
   --mlflow URI              the MLflow to write to (default: MLFLOW_TRACKING_URI from the environment or .env); the canary
@@ -25,7 +25,7 @@ It takes about half an hour. Needs AWS credentials that may deploy the stack, an
   --clean                   delete what a canary has left; needs --prefix
   --help                    this text
 
-Exit codes: 0 if every claim was seen or skipped, 1 if one failed or something is left, 130 if it was left with Ctrl-C.`;
+Exit codes: 0 if every assertion was seen or skipped, 1 if one failed or something is left, 130 if it was left with Ctrl-C.`;
 
 export interface CanaryOptions {
   prefix: string;

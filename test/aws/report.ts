@@ -1,21 +1,21 @@
 /** The canary's table, and its report without account ids, names of buckets, addresses and ARNs. */
 import { writeFileSync } from 'node:fs';
-import { CLAIM_IDS, claimOf } from './claims.ts';
+import { ASSERTION_IDS, assertionOf } from './assertions.ts';
 import { type CanaryFinding, type CanaryState, reportPath } from './state.ts';
 
 const NOT_REACHED: CanaryFinding = { outcome: 'skipped', detail: 'not reached' };
 
 const rowsOf = ({ findings }: CanaryState) =>
-  CLAIM_IDS.map((id) => ({ id, ...claimOf(id), ...(findings[id] ?? NOT_REACHED) }));
+  ASSERTION_IDS.map((id) => ({ id, ...assertionOf(id), ...(findings[id] ?? NOT_REACHED) }));
 
-/** @returns the number of claims by outcome */
+/** @returns the number of assertions by outcome */
 export function countsOf(state: CanaryState): Record<CanaryFinding['outcome'], number> {
   const counts = { seen: 0, failed: 0, skipped: 0 };
   for (const { outcome } of rowsOf(state)) counts[outcome] += 1;
   return counts;
 }
 
-/** Returns the table for the terminal: a line for each claim. */
+/** Returns the table for the terminal: a line for each assertion. */
 export const tableLines = (state: CanaryState): string[] =>
   rowsOf(state).map(({ outcome, text, detail, file }) => `${outcome.padEnd(8)} ${text}\n         ${detail} (${file})`);
 
@@ -48,9 +48,9 @@ export function writeCanaryReport(state: CanaryState): string {
     '# Canary',
     '',
     `${state.region}, begun ${state.startedAt}, judge ${cell(state.settings.BEDROCK_MODEL_ID ?? 'by default')}, ${process.env.AWS_ENDPOINT_URL ? 'in an emulator' : 'on AWS'}.`,
-    `${seen} claims seen, ${failed} failed, ${skipped} skipped. The judge has cost $${Number(state.facts.spentUsd || 0).toFixed(4)}.`,
+    `${seen} assertions seen, ${failed} failed, ${skipped} skipped. The judge has cost $${Number(state.facts.spentUsd || 0).toFixed(4)}.`,
     '',
-    '| | Claim | What was seen | Relied on by |',
+    '| | Assertion | What was seen | Relied on by |',
     '| --- | --- | --- | --- |',
     ...rowsOf(state).map(
       ({ outcome, text, detail, file }) => `| ${outcome} | ${text} | ${cell(detail)} | \`${file}\` |`,

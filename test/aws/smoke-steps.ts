@@ -69,10 +69,10 @@ export async function putAndFollow(
     writeFileSync(path, text);
     const files = [{ path, key, bytes: Buffer.byteLength(text) }];
     const onWait = more.onProgress;
-    const onLook = ([run]: readonly { name: string }[]): void => more.onProgress?.(`running ${run?.name}`);
+    const onPoll = ([run]: readonly { name: string }[]): void => more.onProgress?.(`running ${run?.name}`);
     const { signal } = more;
     const own = { clients, captureBucket, workBucket, stateMachineArn, files };
-    const runs = await processFiles({ ...own, onWait, onLook, signal });
+    const runs = await processFiles({ ...own, onWait, onPoll, signal });
     // A duplicate ends by itself; the other execution did the work.
     const run = runs.find((one) => !one.output?.includes('duplicate')) ?? runs[0];
     if (!run) throw new Error('No execution started for the capture');

@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { projectPath } from '../../local/project-root.ts';
-import type { ClaimId, StepName } from './claims.ts';
+import type { AssertionId, StepName } from './assertions.ts';
 
 export interface CanaryFinding {
   outcome: 'seen' | 'failed' | 'skipped';
@@ -21,7 +21,7 @@ export interface CanaryState {
   url?: string | undefined;
   batch: boolean;
   done: StepName[];
-  findings: Partial<Record<ClaimId, CanaryFinding>>;
+  findings: Partial<Record<AssertionId, CanaryFinding>>;
   /** What later steps need: names of resources and of executions. */
   facts: Record<string, string>;
 }

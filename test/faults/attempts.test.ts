@@ -306,7 +306,7 @@ describe.each(versions)('with MLflow %s', (version) => {
   );
 
   test('quarantines only the record that MLflow cannot process while MLflow fails on 0.2 of all requests', async () => {
-    const one = pipeline.case('poison-and-random');
+    const one = pipeline.case('faulty-and-random');
     const lines = [...linesOf('por', 20), chatLine('porpill', '2026-11-20T10:00:00Z')];
     await one.put(lines);
     const random = someOf(0.2, isAny, { kind: 'reply', status: 500, body: '{}' });

@@ -179,7 +179,7 @@ describe.each(versions)('with MLflow %s', (version) => {
     test.each([500, 400])(
       'answered with HTTP %i is the only line in quarantine, and a retry traces it',
       async (status) => {
-        const marker = `poisonous${status}`;
+        const marker = `faulty${status}`;
         const one = pipeline.case(marker);
         const lines = [...linesOf(marker), chatLine(`${marker}pill`, TIME)];
         await one.put(lines);

@@ -5,7 +5,7 @@
 import { DEFAULT_MLFLOW_VERSION, MANAGED_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
 import type { LabeledRow } from '../../src/core/contract/ground-truth.ts';
 import { RETRYABLE_ERRORS } from '../../src/core/errors/error-table.ts';
-import { noteLabels } from '../../src/ground-truth/note/note-labels.ts';
+import { publishLabels } from '../../src/ground-truth/publish/publish-labels.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
 import { countBy } from '../../src/quality/calibration/report.ts';
 import { pseudoRandom } from '../doubles/faulty-judge/behavior.ts';
@@ -73,11 +73,11 @@ describe.each(versions)('with MLflow %s', (version) => {
 
       const attempt = async (): Promise<boolean> => {
         try {
-          const { cursor, notNoted } = await noteLabels(null, {
+          const { cursor, notPublished } = await publishLabels(null, {
             ...stepsOn(memory.storage, { MLFLOW_EXPERIMENT_NAME: experiment.name }),
             mlflow: async () => client,
           });
-          expect([notNoted.MlflowRefused, notNoted.MlflowFailed]).toEqual([undefined, undefined]);
+          expect([notPublished.MlflowRefused, notPublished.MlflowFailed]).toEqual([undefined, undefined]);
           return cursor === null;
         } catch (error) {
           if ((error as Error).message !== 'killed') expect(RETRYABLE_ERRORS).toContain((error as Error).name);

@@ -35,7 +35,7 @@ beforeAll(async () => {
 
 afterAll(() => stack?.stop());
 
-/** Uploads a file of so many captures for each number, and then imposes the limits. @returns the keys */
+/** Uploads a file for each number, with that number of captures, and then imposes the limits. @returns the keys */
 async function upload(limits: QuotaLimits, sizes: readonly number[] = Array(FILES).fill(CAPTURES)): Promise<string[]> {
   const { pipeline, shim } = stack;
   round += 1;

@@ -310,10 +310,10 @@ export class DeployedPipeline {
     return resourceNames(this.prefix)[which];
   }
 
-  async until<T>(what: string, look: () => Promise<T | undefined>, limitMs = LIMIT_MS): Promise<T> {
+  async until<T>(what: string, probe: () => Promise<T | undefined>, limitMs = LIMIT_MS): Promise<T> {
     const deadline = Date.now() + limitMs;
     for (;;) {
-      const found = await look();
+      const found = await probe();
       if (found !== undefined) return found;
       if (Date.now() > deadline) throw new Error(`Waited ${limitMs / 1000} s for ${what}, which did not happen`);
       await new Promise((resolve) => setTimeout(resolve, POLL_MS));

@@ -170,13 +170,13 @@ export class FunctionMemory {
       stdio: ['ignore', 'ignore', 'inherit'],
     });
     let [peakMb, childMb] = [0, 0];
-    const look = setInterval(() => {
+    const timer = setInterval(() => {
       const children = childrenOf(child.pid).reduce((sum, pid) => sum + residentMb(pid), 0);
       childMb = Math.max(childMb, children);
       peakMb = Math.max(peakMb, children + residentMb(child.pid));
     }, SAMPLE_MS);
     await new Promise((resolve) => child.once('close', resolve));
-    clearInterval(look);
+    clearInterval(timer);
     // It is assigned while the function runs.
     const receipt = this.#receipt as Pick<LogReceipt, 'ok' | 'counts'> | undefined;
     return {

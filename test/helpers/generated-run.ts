@@ -12,7 +12,7 @@ const RUN = 'run';
 const LINES = 20;
 const SCORERS = 12;
 const PART_CHUNKS = 30_000;
-/** Of so many chunks, one failed in MLflow. */
+/** Of this number of chunks, one failed in MLflow. */
 const FAILED_EVERY = 1_000;
 /** Chunks of one file. */
 const FILE_CHUNKS = 2;
@@ -134,7 +134,7 @@ function logReceipt(chunk: number): LogReceipt {
   return isFailed(chunk) ? { ...receipt, ok: false, error } : receipt;
 }
 
-/** Captures of an hour are in so many chunks. */
+/** Captures of an hour are in this number of chunks. */
 const HOUR_CHUNKS = 1_000;
 
 /** The hours of the counts, and their captures. */

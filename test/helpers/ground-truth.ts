@@ -1,4 +1,4 @@
-/** Label files and predictions in a storage, the steps that join them, and what has become of both. */
+/** Label files and predictions in a storage, the steps that join them, and the outcome of both. */
 
 import type { Storage } from '../../src/core/aws/storage.ts';
 import type {
@@ -12,7 +12,7 @@ import { truthKeys } from '../../src/core/contract/work-keys.ts';
 import { HourFile } from '../../src/ground-truth/index/prediction-index.ts';
 import { joinLabels } from '../../src/ground-truth/join/join-labels.ts';
 import { labeledHours, readLabeled } from '../../src/ground-truth/join/labeled-store.ts';
-import { listParts, readPart } from '../../src/ground-truth/join/waiting.ts';
+import { listSegments, readSegment } from '../../src/ground-truth/join/waiting.ts';
 import { readLabelFiles } from '../../src/ground-truth/labels/read-files.ts';
 import type { StepDependencies } from '../../src/ground-truth/types.ts';
 import { labelScorers } from '../../src/judge/scorers/label-scorers.ts';
@@ -54,7 +54,7 @@ export const stepsOn = (
   run: { arn: 'arn:run', name: 'run', startTime: '2026-11-25T00:00:00Z' },
   scorers: labelScorers(scorersFor()),
   remainingMs,
-  mlflow: () => Promise.reject(new Error('nothing is noted')),
+  mlflow: () => Promise.reject(new Error('nothing is published')),
 });
 
 /** Does the first two steps of a run, whatever number of invocations they take. @returns the keys of the reports */
@@ -88,8 +88,8 @@ export async function truthFacts(storage: Storage, bucket = 'work'): Promise<Tru
     const { readAt, ...report } = (await storage.getJson<LabelFileReport>(bucket, key)) as LabelFileReport;
     facts.reports.push(report);
   }
-  for await (const name of listParts(storage, bucket, '')) {
-    facts.waiting.push(...((await readPart(storage, bucket, name))?.labels ?? []));
+  for await (const name of listSegments(storage, bucket, '')) {
+    facts.waiting.push(...((await readSegment(storage, bucket, name))?.labels ?? []));
   }
   facts.rows.sort(byText);
   facts.waiting.sort(byText);

@@ -40,7 +40,7 @@ export class LabeledHours {
         }
         yield* added.values();
       });
-      this.memory.put(truthKeys.toNote(hour, etag ?? ''), {});
+      this.memory.put(truthKeys.toPublish(hour, etag ?? ''), {});
     }
   }
 
@@ -53,6 +53,6 @@ export class LabeledHours {
   }
 
   marks(): number {
-    return [...this.memory.objects.keys()].filter((key) => key.startsWith(truthKeys.toNotePrefix)).length;
+    return [...this.memory.objects.keys()].filter((key) => key.startsWith(truthKeys.toPublishPrefix)).length;
   }
 }

@@ -61,20 +61,20 @@ export function limitsSuite(newTable: () => Promise<TestTable>): void {
 
     test('is taken if it is free, one’s own, released, or over, and renewed only by its owner', async () => {
       const [one, other] = [lockOf('one'), lockOf('other')];
-      expect(await one.take('a')).toBeUndefined();
-      expect(await one.take('a', 90_000)).toBeUndefined();
+      expect(await one.acquire('a')).toBeUndefined();
+      expect(await one.acquire('a', 90_000)).toBeUndefined();
       const held = { owner: 'one', untilMs: expect.any(Number) };
-      expect(await other.take('a')).toEqual(held);
+      expect(await other.acquire('a')).toEqual(held);
       await other.release('a');
       expect(await other.renew('a')).toBe(false);
-      expect(await other.take('a')).toEqual(held);
+      expect(await other.acquire('a')).toEqual(held);
       await one.release('a');
       expect(await one.renew('a')).toBe(false);
-      expect(await other.take('a')).toBeUndefined();
+      expect(await other.acquire('a')).toBeUndefined();
       await time.pass(61_000);
       expect(await other.renew('a')).toBe(true);
       await time.pass(61_000);
-      expect(await one.take('a')).toBeUndefined();
+      expect(await one.acquire('a')).toBeUndefined();
     });
 
     test('is held by one of many that need several, and each gets the locks in time', async () => {
@@ -84,8 +84,8 @@ export function limitsSuite(newTable: () => Promise<TestTable>): void {
       await ended(
         Promise.all(
           owners.map(async ({ lock, first }) => {
-            for (let turn = 0; turn < 3; turn += 1) {
-              const wanted = [names[first], names[(first + 1 + turn) % 4]] as string[];
+            for (let step = 0; step < 3; step += 1) {
+              const wanted = [names[first], names[(first + 1 + step) % 4]] as string[];
               await lock.during(wanted, async (assertHeld) => {
                 for (const name of new Set(wanted)) {
                   expect(inside.has(name)).toBe(false);
@@ -102,12 +102,12 @@ export function limitsSuite(newTable: () => Promise<TestTable>): void {
     });
 
     test('is not kept while another one is waited for', async () => {
-      await lockOf('one').take('b');
+      await lockOf('one').acquire('b');
       const waiting = lockOf('two').during(['a', 'b', 'c'], nothing);
       await ended(lockOf('three').during(['a', 'c'], nothing));
       await lockOf('one').release('b');
       await ended(waiting);
-      for (const name of 'abc') expect(await lockOf('four').take(name)).toBeUndefined();
+      for (const name of 'abc') expect(await lockOf('four').acquire(name)).toBeUndefined();
     });
 
     test('is renewed while the work lasts, shared by work of one function, and given back after the last', async () => {
@@ -120,9 +120,9 @@ export function limitsSuite(newTable: () => Promise<TestTable>): void {
         }),
       );
       await time.pass(150_000);
-      expect(await lockOf('two').take('a')).toMatchObject({ owner: 'one' });
+      expect(await lockOf('two').acquire('a')).toMatchObject({ owner: 'one' });
       await ended(Promise.all(works));
-      expect(await lockOf('two').take('a')).toBeUndefined();
+      expect(await lockOf('two').acquire('a')).toBeUndefined();
     });
 
     test('that may be lost is noticed right before a write', async () => {
@@ -136,9 +136,9 @@ export function limitsSuite(newTable: () => Promise<TestTable>): void {
       await time.pass(2_000);
       expect(assertHeld).toThrow(expect.objectContaining({ name: 'LockLost' }));
       await time.pass(20_000);
-      expect(await lockOf('other').take('a', 1_000_000)).toBeUndefined();
+      expect(await lockOf('other').acquire('a', 1_000_000)).toBeUndefined();
       await ended(late);
-      expect(await lockOf('third').take('a')).toMatchObject({ owner: 'other' });
+      expect(await lockOf('third').acquire('a')).toMatchObject({ owner: 'other' });
     });
 
     test('that another owner has taken is noticed by the renewal', async () => {
@@ -151,14 +151,14 @@ export function limitsSuite(newTable: () => Promise<TestTable>): void {
     });
 
     test('without it nothing is done, and the wait ends in time', async () => {
-      await lockOf('one').take('a');
+      await lockOf('one').acquire('a');
       const work = jest.fn(nothing);
       const inVain = lockOf('two').during(['a', 'b'], work, time.now() + 5_000);
       await expect(ended(inVain)).rejects.toMatchObject({ name: 'LockTaken', message: expect.stringContaining('one') });
       const gone = new Lock({ table: noTable, owner: 'x', clock: time });
       await expect(gone.during(['a'], work)).rejects.toMatchObject({ name: 'BudgetTableUnavailable' });
       expect(work).not.toHaveBeenCalled();
-      expect(await lockOf('three').take('b')).toBeUndefined();
+      expect(await lockOf('three').acquire('b')).toBeUndefined();
     });
 
     test('of a function that was killed is free after a minute', async () => {
@@ -481,7 +481,7 @@ export function limitsSuite(newTable: () => Promise<TestTable>): void {
     async function timesOf(rate: TableRateLimit, most: number, pauseMs = 0): Promise<number[]> {
       const times: number[] = [];
       for (let unit = 0; unit < most; unit += 1) {
-        await rate.take(1);
+        await rate.acquire(1);
         times.push(time.now());
         await time.sleep(pauseMs);
       }
@@ -516,9 +516,9 @@ export function limitsSuite(newTable: () => Promise<TestTable>): void {
     test('gives units back, and waits for more that were used', async () => {
       const rate = rateOf(10, 60_000);
       const start = time.now();
-      await rate.take(20);
+      await rate.acquire(20);
       rate.give(15);
-      await during(600, rate.take(15));
+      await during(600, rate.acquire(15));
       expect(time.now() - start).toBe(600);
       rate.give(-30);
       const [at = 0] = await during(20_000, timesOf(rate, 1));
@@ -528,8 +528,8 @@ export function limitsSuite(newTable: () => Promise<TestTable>): void {
     test('lets a request be canceled, and keeps each function to the rate without the table', async () => {
       const canceled = new AbortController();
       const rate = rateOf(1);
-      await rate.take(1);
-      const taken = expect(rate.take(5, canceled.signal)).rejects.toThrow('stopped');
+      await rate.acquire(1);
+      const taken = expect(rate.acquire(5, canceled.signal)).rejects.toThrow('stopped');
       await time.pass(100);
       canceled.abort(new Error('stopped'));
       await taken;

@@ -3,7 +3,7 @@
 import { childSpanIdOf } from '../../src/captures/trace/ids.ts';
 import type { TraceRecord } from '../../src/captures/trace/types.ts';
 import type { LabeledRow } from '../../src/core/contract/ground-truth.ts';
-import { type NoteOutcome, writeLabels } from '../../src/ground-truth/note/label-writer.ts';
+import { type Outcome, writeLabels } from '../../src/ground-truth/publish/label-writer.ts';
 import { labelScorers } from '../../src/judge/scorers/label-scorers.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
@@ -22,7 +22,7 @@ interface LabelSetup {
 
 const NAME = 'ground_truth';
 
-/** The same label with another value, after it was noted. */
+/** The same label with another value, after it was published. */
 const replaced = (row: LabeledRow, label: LabeledRow['label']): LabeledRow => ({ ...row, label, noted: false });
 
 export function testLabels(setup: () => LabelSetup): void {
@@ -42,9 +42,9 @@ export function testLabels(setup: () => LabelSetup): void {
 
   const written = (experiment: Experiment, rows: LabeledRow[], store = setup().client) =>
     writeLabels(rows, { store, experimentId: experiment.id, scorers: labelScorers(scorersFor()), mayGoOn: () => true });
-  const note = async (experiment: Experiment, rows: LabeledRow[], store?: MlflowClient): Promise<NoteOutcome[]> => {
+  const publish = async (experiment: Experiment, rows: LabeledRow[], store?: MlflowClient): Promise<Outcome[]> => {
     const { outcomes } = await written(experiment, rows, store);
-    return rows.map((row) => outcomes.get(row) as NoteOutcome);
+    return rows.map((row) => outcomes.get(row) as Outcome);
   };
   const expectations = (traceId: string, spanId?: string) =>
     setup().reader.do<ReadAssessment[]>({ do: 'expectations', traceId, name: NAME, spanId });
@@ -68,7 +68,7 @@ export function testLabels(setup: () => LabelSetup): void {
       labeled(b, 0.5, { row: 1 }),
       labeled(c, true),
     ];
-    expect(await note(experiment, rows)).toEqual(Array(4).fill('noted'));
+    expect(await publish(experiment, rows)).toEqual(Array(4).fill('published'));
     expect(await expectations(a)).toEqual([
       expect.objectContaining({
         value: 'it is “yes”, of course\n',
@@ -99,17 +99,17 @@ export function testLabels(setup: () => LabelSetup): void {
     const { client, proxy } = setup().faulty;
     await client.getTraces(experiment.id, []);
     const before = proxy.requests.length;
-    expect(new Set(await note(experiment, rows.slice(0, 99), client))).toEqual(new Set(['noted']));
+    expect(new Set(await publish(experiment, rows.slice(0, 99), client))).toEqual(new Set(['published']));
     expect(proxy.requests.length - before).toBeLessThanOrEqual(109);
     // The first reply is lost, and another run does the same.
     let times = 0;
     proxy.rule(({ path }) => (path.endsWith('/assessments') && times++ === 0 ? { kind: 'passThenCut' } : undefined));
-    const both = await Promise.all([note(experiment, rows.slice(99), client), note(experiment, rows.slice(99))]);
-    expect(both).toEqual([['noted'], ['noted']]);
+    const both = await Promise.all([publish(experiment, rows.slice(99), client), publish(experiment, rows.slice(99))]);
+    expect(both).toEqual([['published'], ['published']]);
     proxy.rule(() => undefined);
     // A killed run is repeated: nothing is sent.
     const sent = proxy.requests.length;
-    expect(new Set(await note(experiment, rows, client))).toEqual(new Set(['noted']));
+    expect(new Set(await publish(experiment, rows, client))).toEqual(new Set(['published']));
     expect(proxy.requests.slice(sent).filter(({ path }) => path.endsWith('/assessments'))).toEqual([]);
     const stored = await setup().client.getTraces(experiment.id, ids);
     expect(ids.map((id) => stored.get(id)?.assessments.filter(({ name }) => name === NAME))).toEqual(
@@ -123,8 +123,8 @@ export function testLabels(setup: () => LabelSetup): void {
     const [plain = '', own = '', edited = '', deleted = '', gone = '', late = ''] = ids;
     await reader.do({ do: 'expect', traceId: own, name: NAME, value: 'mine' });
     const rows = ids.map((id) => labeled(id, 'first'));
-    const first = await note(experiment, rows);
-    expect(first).toEqual(['noted', 'WrittenByPerson', 'noted', 'noted', 'noted', 'noted']);
+    const first = await publish(experiment, rows);
+    expect(first).toEqual(['published', 'WrittenByPerson', 'published', 'published', 'published', 'published']);
 
     const idOf = async (traceId: string) => (await expectations(traceId))[0]?.assessmentId;
     const edit = async (traceId: string) =>
@@ -132,18 +132,20 @@ export function testLabels(setup: () => LabelSetup): void {
     await edit(edited);
     await reader.do({ do: 'delete_assessment', traceId: deleted, assessmentId: await idOf(deleted) });
     await reader.do({ do: 'delete_traces', experimentId: experiment.id, traceIds: [gone] });
-    const second = rows.map((row, n) => (first[n] === 'noted' ? replaced(row, 'second') : { ...row, label: 'second' }));
-    const after = ['noted', 'WrittenByPerson', 'EditedByPerson', 'DeletedByPerson', 'TraceMissing'];
-    expect(await note(experiment, second)).toEqual([...after, 'noted']);
+    const second = rows.map((row, n) =>
+      first[n] === 'published' ? replaced(row, 'second') : { ...row, label: 'second' },
+    );
+    const after = ['published', 'WrittenByPerson', 'EditedByPerson', 'DeletedByPerson', 'TraceMissing'];
+    expect(await publish(experiment, second)).toEqual([...after, 'published']);
 
     // A person edits what has just been replaced.
     await edit(late);
     expect(
-      await note(
+      await publish(
         experiment,
         [rows[0], rows[5]].map((row) => replaced(row as LabeledRow, 'third')),
       ),
-    ).toEqual(['noted', 'EditedByPerson']);
+    ).toEqual(['published', 'EditedByPerson']);
     const found = await Promise.all([plain, own, edited, deleted, late].map(values));
     expect(found).toEqual([['third'], ['mine'], ['edited'], [], ['edited']]);
     expect([...(await setup().client.getTraces(experiment.id, ids)).keys()]).not.toContain(gone);
@@ -166,16 +168,16 @@ export function testLabels(setup: () => LabelSetup): void {
       labeled(c, 'yes', { scorer: 'safety', by: 'ann@example.com' }),
     ];
     const outcomes = [
-      'noted',
-      'noted',
+      'published',
+      'published',
       'NotAValue',
       'UnknownScorer',
       'LabelOfRow',
-      'noted',
+      'published',
       'WrittenByPerson',
-      'noted',
+      'published',
     ];
-    expect(await note(experiment, rows)).toEqual(outcomes);
+    expect(await publish(experiment, rows)).toEqual(outcomes);
     const people = async (traceId: string) => {
       const { assessments } = await reader.do<{ assessments: ReadAssessment[] }>({ do: 'get', traceId });
       const given = assessments.filter(({ sourceType }) => sourceType === 'HUMAN');
@@ -190,7 +192,7 @@ export function testLabels(setup: () => LabelSetup): void {
       ['safety', 'ann@example.com', 'yes', false],
       ['safety', 'person@example.com', 'no', false],
     ]);
-    expect(await note(experiment, [replaced(rows[5] as LabeledRow, 'yes')])).toEqual(['noted']);
+    expect(await publish(experiment, [replaced(rows[5] as LabeledRow, 'yes')])).toEqual(['published']);
     expect(await people(b)).toEqual([['safety', 'ground truth', 'yes', false]]);
   });
 
@@ -219,7 +221,7 @@ export function testLabels(setup: () => LabelSetup): void {
     const { outcomes, failure } = await written(experiment, rows, client);
     expect(failure).toBeUndefined();
     expect(rows.map((row) => outcomes.get(row))).toEqual(
-      ids.map((_, n) => (n === 3 ? 'MlflowRefused' : n === 0 ? 'MlflowFailed' : 'noted')),
+      ids.map((_, n) => (n === 3 ? 'MlflowRefused' : n === 0 ? 'MlflowFailed' : 'published')),
     );
     proxy.rule(() => undefined);
     const stored = await setup().client.getTraces(experiment.id, ids);
@@ -229,7 +231,7 @@ export function testLabels(setup: () => LabelSetup): void {
     // A server that refuses or fails on everything is not a fault of the labels.
     const fails = (status: number) => {
       proxy.rule((request) => (isPost(request) ? { kind: 'reply', status } : undefined));
-      return note(
+      return publish(
         experiment,
         ids.map((id, n) => labeled(id, `${status} ${n}`, { row: 1 })),
         client,

@@ -6,7 +6,7 @@ import type { Experiment } from '../../src/mlflow/types.ts';
 import type { MisbehavingServer } from '../doubles/misbehaving-server.ts';
 import { testJudgedTraces } from './mlflow-judged-suite.ts';
 import { testLabels } from './mlflow-label-suite.ts';
-import { testNotes } from './mlflow-note-suite.ts';
+import { testPublishing } from './mlflow-publish-suite.ts';
 import type { MlflowReader, ReadTrace } from './mlflow-reader.ts';
 import { chatTrace, verdict } from './mlflow-traces.ts';
 
@@ -415,5 +415,5 @@ export function testMlflow(setup: () => SuiteSetup): void {
 
   describe('traces with verdicts', () => testJudgedTraces(setup));
   describe('labels', () => testLabels(setup));
-  describe('labels of marked hours', () => testNotes(setup));
+  describe('labels of marked hours', () => testPublishing(setup));
 }

@@ -3,7 +3,7 @@
 import { projectPath } from '../../local/project-root.ts';
 import { DEFAULT_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
-import { writeLabels } from '../../src/ground-truth/note/label-writer.ts';
+import { writeLabels } from '../../src/ground-truth/publish/label-writer.ts';
 import { labelScorers } from '../../src/judge/scorers/label-scorers.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';

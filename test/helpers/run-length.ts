@@ -1,4 +1,4 @@
-/** How long a sum takes to ring, for the bench of alarms and as a check of the mean. */
+/** How long a sum takes to raise an alarm, for the bench of alarms and as a check of the mean. */
 import type { Cusum } from '../../src/core/statistics/cusum.ts';
 
 /**

@@ -1,4 +1,4 @@
-/** The alarms of the template, fed with series of data points, as CloudWatch evaluates them: when they ring, and how often. */
+/** The alarms of the template, fed with series of data points, as CloudWatch evaluates them: when they are raised, and how often. */
 import { resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 interface Alarm {

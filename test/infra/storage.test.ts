@@ -26,7 +26,7 @@ describe('the work bucket', () => {
     expect(days(workKeys.newCounts('2026-11-20', run, 'digest'))).toBe(731);
     expect(days(workKeys.dayCounts('2026-11-20'))).toBe(731);
     expect(days(truthKeys.labeled('2026-11-20T10'))).toBe(731);
-    expect(days(truthKeys.toNote('2026-11-20T10', 'etag'))).toBe(731);
+    expect(days(truthKeys.toPublish('2026-11-20T10', 'etag'))).toBe(731);
     expect(days(truthKeys.file('digest'))).toBe(731);
     expect(days(truthKeys.waiting('part'))).toBe(731);
     expect(days(truthKeys.reports('2026-11-20', 'statistics.json'))).toBe(731);

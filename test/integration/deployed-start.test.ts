@@ -132,8 +132,8 @@ describe('npm start', () => {
   test('one backfill processes files that reached no rule, and reports its progress', async () => {
     const { CAPTURE_BUCKET = '', WORK_BUCKET: workBucket = '', STATE_MACHINE_ARN: stateMachineArn = '' } = variables;
     const clients = emulatedClients({ url: variables.AWS_ENDPOINT_URL ?? '', region: 'us-east-1', env: variables });
-    const looks: RunProgress[] = [];
-    const onLook = (of: readonly RunProgress[]) => void looks.push(...of);
+    const seen: RunProgress[] = [];
+    const onPoll = (of: readonly RunProgress[]) => void seen.push(...of);
     try {
       const path = join(folder, 'downloads', 'weather-llm', 'blue', '2026', '11', '20', '10', 'a.jsonl');
       // Outside the prefix that the stack watches.
@@ -142,9 +142,9 @@ describe('npm start', () => {
       expect(put.ContentLength).toBe(statSync(path).size);
       const prefix = 'weather-llm/';
       const own = { clients, captureBucket: CAPTURE_BUCKET, workBucket, stateMachineArn };
-      const runs = await runBackfill({ ...own, prefix, onLook });
+      const runs = await runBackfill({ ...own, prefix, onPoll });
       expect(runs).toEqual([expect.objectContaining({ keys: [prefix], status: 'SUCCEEDED' })]);
-      expect(looks.at(-1)).toMatchObject({ planned: { chunks: 1 }, chunks: { done: 1, failing: 0 } });
+      expect(seen.at(-1)).toMatchObject({ planned: { chunks: 1 }, chunks: { done: 1, failing: 0 } });
     } finally {
       destroyClients(clients);
     }

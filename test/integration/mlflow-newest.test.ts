@@ -21,15 +21,15 @@ testMlflow(() => mlflow);
 testCorpus(() => mlflow, true);
 
 test('finds the one trace of a batch that MLflow refuses, and writes the others', async () => {
-  const experiment = await mlflow.client.resolveExperiment('poison');
+  const experiment = await mlflow.client.resolveExperiment('faulty');
   const traces = Array.from({ length: 8 }, (_, n) => chatTrace(experiment.id, `record ${n}`));
-  const poison = chatTrace(experiment.id, 'poison');
+  const faulty = chatTrace(experiment.id, 'faulty');
   // MLflow refuses a span without an id.
-  for (const span of poison.spans) span.spanId = '';
-  const batch = [...traces.slice(0, 5), poison, ...traces.slice(5)];
+  for (const span of faulty.spans) span.spanId = '';
+  const batch = [...traces.slice(0, 5), faulty, ...traces.slice(5)];
   expect((await mlflow.client.writeTraces(experiment, batch)).refused).toEqual([
     {
-      traceId: poison.traceId,
+      traceId: faulty.traceId,
       reason: { name: 'MlflowRefused', message: expect.stringContaining('HTTP 422'), words: expect.any(String) },
     },
   ]);

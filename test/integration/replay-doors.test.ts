@@ -247,7 +247,7 @@ describe('registrations', () => {
       const { code, stderr } = await sendWith([chatLine('a', 0, 'one'), JSON.stringify(claims)], {});
       expect(code).toBe(0);
       expect(stderr).toMatch(/The requests of this replay count as traffic of the endpoint: STACK_PREFIX is missing/);
-      expect(stderr.match(/Captures that claim to be requests of replays are replayed too/g)).toHaveLength(1);
+      expect(stderr.match(/Captures that are marked as requests of replays are replayed too/g)).toHaveLength(1);
       expect(sentIds()).toHaveLength(2);
       for (const id of sentIds()) expect(id).toMatch(/^replay-[0-9a-f]{32}$/);
     });

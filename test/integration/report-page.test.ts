@@ -143,7 +143,7 @@ inBrowser('in a browser', () => {
     [
       'What next?',
       async () => (await first('Findings'))[1]?.next?.text,
-      /^inference-monitor worst --scorer fluency --from 2026-11-29T13:00Z$/,
+      /^inference-monitor worst --scorer fluency --from 2026-11-29T12:00Z$/,
     ],
     [
       'Since when is fluency worse?',
@@ -173,8 +173,8 @@ inBrowser('in a browser', () => {
       async () => (await row('By age', '60+'))['true positive rate']?.text,
       /^\d\d\.\d%/,
     ],
-  ])('%s', async (_, look, answer) => {
-    expect(await look()).toMatch(answer);
+  ])('%s', async (_, find, answer) => {
+    expect(await find()).toMatch(answer);
   });
 
   test('every figure is that of rates --json and ground-truth --json', async () => {
@@ -230,6 +230,7 @@ inBrowser('in a browser', () => {
     const truth = await truthFigures(memory.storage, 'work', environment.GROUND_TRUTH, window);
     const [total] = truth?.groups ?? [];
     const cells = await row('True answers', 'all');
+    expect(html).toContain('Labels of the predictions of 2026-11-26 09:00 to 2026-11-30 13:00 UTC.');
     const ends = (figure: Figure | undefined) => [figure?.value, figure?.low, figure?.high];
     expect(cells.accuracy?.values).toEqual(ends(total?.measures.accuracy));
     expect(cells.AUC?.values).toEqual(ends(total?.measures.auc));
@@ -258,6 +259,10 @@ inBrowser('in a browser', () => {
     await page.setViewportSize({ width, height: 900 });
     await page.emulateMedia({ colorScheme });
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
+    const label = await page.evaluate(
+      "getComputedStyle([...document.querySelectorAll('section')].find((one) => one.querySelector('h2')?.textContent === 'In all').querySelector('td'), '::before').content",
+    );
+    expect(label === 'none').toBe(width === 1280);
     await page.evaluate(readFileSync(createRequire(__filename).resolve('axe-core/axe.min.js'), 'utf8'));
     const violations = await page.evaluate(async () => {
       const axe = (

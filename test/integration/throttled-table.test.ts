@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { projectPath } from '../../local/project-root.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
-import { takeThrottles } from '../../src/core/aws/throttles.ts';
+import { drainThrottles } from '../../src/core/aws/throttles.ts';
 import { LimitsTable } from '../../src/limits/table.ts';
 import { type QuotaShim, startQuotaShim } from '../doubles/quota-shim/quota-shim.ts';
 
@@ -45,9 +45,9 @@ test('and a table that is missing is not', async () => {
   const [table, missing] = [new LimitsTable(client, TABLE), new LimitsTable(client, 'missing')];
   const again = { scope: 'first', expression: 'ADD #spent :one', values: { one: 1 } };
   await table.update(again);
-  takeThrottles();
+  drainThrottles();
   const refused = await Promise.allSettled([table.update(again), missing.update(again)]);
   const names = refused.map((each) => each.status === 'rejected' && each.reason.name);
   expect(names).toEqual(['BudgetTableThrottled', 'BudgetRefused']);
-  expect(takeThrottles().table).toBe(10);
+  expect(drainThrottles().table).toBe(10);
 });

@@ -1,6 +1,6 @@
 /**
  * `npm run canary` against the emulated AWS, as a person runs it: it is left in the middle, resumed, and leaves nothing. The
- * claims that an emulator cannot show are skipped, each with its reason.
+ * assertions that an emulator cannot show are skipped, each with its reason.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
@@ -8,14 +8,14 @@ import { DescribeStacksCommand, ListStacksCommand } from '@aws-sdk/client-cloudf
 import { ListFunctionsCommand } from '@aws-sdk/client-lambda';
 import { ListBucketsCommand } from '@aws-sdk/client-s3';
 import { projectPath } from '../../local/project-root.ts';
-import { CLAIM_IDS, type ClaimId, claimOf } from '../aws/claims.ts';
+import { ASSERTION_IDS, type AssertionId, assertionOf } from '../aws/assertions.ts';
 import { reportPath, statePath } from '../aws/state.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { type LocalEnvironment, startEnvironment } from '../helpers/local-environment.ts';
 
 const PREFIX = 'canary-test';
-/** Claims that the emulator shows, too. */
-const SKIPPED: ClaimId[] = [
+/** Assertions that the emulator shows, too. */
+const SKIPPED: AssertionId[] = [
   'results-written',
   'mlflow-signature',
   'cache-read',
@@ -32,7 +32,7 @@ let endpoint: StandInEndpoint;
 beforeAll(async () => {
   rmSync(statePath(PREFIX), { force: true });
   endpoint = await startStandInEndpoint();
-  // The wait for a batch job is a minute between two looks.
+  // The wait for a batch job is a minute between two polls.
   environment = await startEnvironment({ awsEnv: { SFN_WAIT_SCALE: '0.01' } });
   await environment.mlflow;
   const { cloudFormation } = environment.clients;
@@ -91,7 +91,7 @@ describe('npm run canary', () => {
 
   test('can be interrupted and resumed, sees all that the emulator can show, and leaves nothing', async () => {
     const url = `${endpoint.url}/v1/chat/completions`;
-    const left = await canary(['--url', url, '--batch', '--yes'], claimOf('stack-deploys').text);
+    const left = await canary(['--url', url, '--batch', '--yes'], assertionOf('stack-deploys').text);
     expect(left.output).toMatch(/Continue: npm run canary -- --resume --prefix canary-test\nDelete them: .* --clean/);
     expect(left.code).toBe(130);
     const { code, output } = await canary(['--resume']);
@@ -101,18 +101,18 @@ describe('npm run canary', () => {
     expect(output.match(/outputs after/g)).toHaveLength(1);
 
     const report = readFileSync(reportPath(PREFIX), 'utf8');
-    const outcomes = CLAIM_IDS.map((id) => [
+    const outcomes = ASSERTION_IDS.map((id) => [
       id,
       report
         .split('\n')
-        .find((line) => line.includes(` ${claimOf(id).text} `))
+        .find((line) => line.includes(` ${assertionOf(id).text} `))
         ?.split('|')[1]
         ?.trim(),
     ]);
-    const expected = CLAIM_IDS.map((id) => [id, SKIPPED.includes(id) ? 'skipped' : 'seen']);
+    const expected = ASSERTION_IDS.map((id) => [id, SKIPPED.includes(id) ? 'skipped' : 'seen']);
     expect(Object.fromEntries(outcomes)).toEqual(Object.fromEntries(expected));
     for (const id of SKIPPED)
-      expect(report).toMatch(new RegExp(`skipped \\| ${claimOf(id).text.slice(0, 20)}.* \\| .{10,} \\| `));
+      expect(report).toMatch(new RegExp(`skipped \\| ${assertionOf(id).text.slice(0, 20)}.* \\| .{10,} \\| `));
     expect(report).not.toMatch(/arn:|\d{12}|sagemakerinference|inferencemonitorcanary|127\.0\.0\.1|canary-test/i);
 
     expect(await stacks()).toEqual(['CDKToolkit']);

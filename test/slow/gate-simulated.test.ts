@@ -4,7 +4,7 @@ import { SHAPES, type Shape } from '../../bench/gate-support/releases.ts';
 
 const RELEASES = 200;
 const SIZES = [20, 100, 300];
-/** What 5% may be in so many releases: four standard errors more. */
+/** What 5% may be in this number of releases: four standard errors more. */
 const MOST_WRONG = RELEASES * (0.05 + 4 * Math.sqrt((0.05 * 0.95) / RELEASES));
 
 const shapes = SHAPES.filter(({ name }) => !/two kinds|long tail/.test(name));

@@ -4,7 +4,7 @@ import { type Fault, type FaultRule, firstFault, mixOf } from '../doubles/fault-
 import { inBucket, isTraceWrite, slowDown } from '../doubles/fault-rules.ts';
 import { pseudoRandom } from '../doubles/faulty-judge/behavior.ts';
 import type { FaultyEnvironment } from '../helpers/faulty-environment.ts';
-import { POISON } from './records.ts';
+import { FAULTY_MARK } from './records.ts';
 
 /** Together 7% of the requests to MLflow. A stalled reply costs a minute, so there are few. */
 const MLFLOW_FAULTS = mixOf([
@@ -17,8 +17,8 @@ const MLFLOW_FAULTS = mixOf([
   [0.0001, { kind: 'stall' }],
 ]);
 
-const poison: FaultRule = (request) =>
-  isTraceWrite(request) && request.body.includes(POISON)
+const faultyTrace: FaultRule = (request) =>
+  isTraceWrite(request) && request.body.includes(FAULTY_MARK)
     ? { kind: 'reply', status: 400, body: '{"error_code":"INVALID_PARAMETER_VALUE"}' }
     : undefined;
 
@@ -63,7 +63,7 @@ export function startFaults(faulty: FaultyEnvironment): SoakFaults {
   };
   const writesCut = mixOf([[0.02, { kind: 'cutAfter' }]], 3);
   const isWorkPut = inBucket(faulty.pipeline.outputs.workBucket, 'PUT');
-  faulty.mlflowProxy.inject(firstFault(denied, poison, MLFLOW_FAULTS));
+  faulty.mlflowProxy.inject(firstFault(denied, faultyTrace, MLFLOW_FAULTS));
   faulty.s3Proxy.inject(firstFault((request) => (isWorkPut(request) ? writesCut(request) : undefined), S3_FAULTS));
   faulty.environment.judge.behave(JUDGE_FAULTS);
   const draw = pseudoRandom(4);

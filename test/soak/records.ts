@@ -11,7 +11,7 @@ import {
 } from '../helpers/deployed-captures.ts';
 
 /** Marks the records that MLflow refuses while the faults last. */
-export const POISON = 'soakpoisonpill';
+export const FAULTY_MARK = 'soakpoisonpill';
 
 const TIME = Date.UTC(2026, 10, 20, 10);
 const timeOf = (n: number): string => new Date(TIME + (n % 36_000) * 100).toISOString().replace(/\.\d+/, '');
@@ -124,7 +124,7 @@ export function soakLine(n: number): SoakLine {
   // Some repeat a line of the same file, others a line of a much earlier file.
   if (n % REPEATED_EVERY === 41) return { ...soakLine(n % 4 === 1 ? n - 3 : Math.floor(n / 2)), repeated: true };
   if (n % POISON_EVERY === 777) {
-    return good(record(n, json(chatRequest(`${POISON} ${n}`)), json(chatReply(`A reply to number ${n}.`))));
+    return good(record(n, json(chatRequest(`${FAULTY_MARK} ${n}`)), json(chatReply(`A reply to number ${n}.`))));
   }
   if (n % LONG_EVERY === 1_234) {
     const words = `number ${n} `.repeat(LONG_REPEATS);

@@ -93,14 +93,14 @@ async function soak({ pipeline }: FaultyEnvironment) {
   log(`${counts.lines} lines in ${seconds} s; injected: ${JSON.stringify(injected)}`);
 
   const healed = await retryFailed(pipeline, underFire);
-  const back = await inTurn(healed.filter(hasRefused), ({ name }) =>
+  const back = await oneByOne(healed.filter(hasRefused), ({ name }) =>
     pipeline.run({ retry: { run: name, what: 'quarantined' } }, RUN_LIMIT_MS),
   );
   log(`${back.length} retries of what MLflow refused have ended: ${statuses(back)}`);
   // A second run over the same files replaces error assessments by verdicts. After that, nothing is left to do.
   const events = keys.map((key) => pipeline.event(key));
-  const rejudged = await inTurn(events, (event) => pipeline.run(event, RUN_LIMIT_MS));
-  const settled = await inTurn([...events, backfillInput(pipeline, 0)], (input) => pipeline.run(input, RUN_LIMIT_MS));
+  const rejudged = await oneByOne(events, (event) => pipeline.run(event, RUN_LIMIT_MS));
+  const settled = await oneByOne([...events, backfillInput(pipeline, 0)], (input) => pipeline.run(input, RUN_LIMIT_MS));
   log(`the evaluated files and one hour once more: ${statuses([...rejudged, ...settled])}`);
 
   const found = await compare({
@@ -149,7 +149,7 @@ async function deliver(
     const started = new Set([...listed.values()].flat());
     return keys.every((key) => started.has(key)) ? all : undefined;
   });
-  return { keys, outcomes: await inTurn(arns, (arn) => pipeline.ended(arn, RUN_LIMIT_MS)) };
+  return { keys, outcomes: await oneByOne(arns, (arn) => pipeline.ended(arn, RUN_LIMIT_MS)) };
 }
 
 /** Processes all other files by backfills, the first hour by two concurrent ones. Restarts MLflow midway. */
@@ -162,7 +162,7 @@ async function backfill(pipeline: DeployedPipeline, counts: SoakCounts, faults: 
   log(`${counts.lines} lines are in the bucket`);
   const hours = [0, ...Array.from({ length: HOURS }, (_, hour) => hour)];
   let restarted: Promise<void> | undefined;
-  const outcomes = await inTurn(hours, async (hour) => {
+  const outcomes = await oneByOne(hours, async (hour) => {
     if (hour === HOURS / 2) restarted = faulty.restartMlflow();
     if (hour === 1) faults.denyNext(DENIALS);
     const outcome = await pipeline.run(backfillInput(pipeline, hour), RUN_LIMIT_MS);
@@ -189,7 +189,7 @@ async function retryFailed(pipeline: DeployedPipeline, outcomes: Outcome[]): Pro
     const failed = all.filter(({ status }) => status !== 'SUCCEEDED' && status !== RETRIED);
     if (failed.length === 0) break;
     for (const { name, error, cause } of failed) log(`${name} failed: ${error}: ${cause?.slice(0, 400)}`);
-    const retries = await inTurn(failed, ({ cause, input }) =>
+    const retries = await oneByOne(failed, ({ cause, input }) =>
       pipeline.run(JSON.parse(/\{"retry":.*\}\}/.exec(cause ?? '')?.[0] ?? JSON.stringify(input)), RUN_LIMIT_MS),
     );
     log(`round ${round} of retries: ${statuses(retries)}`);
@@ -229,7 +229,7 @@ async function executions(pipeline: DeployedPipeline): Promise<string[]> {
 }
 
 /** Works on the items, a few at the same time. @returns the results in the order of the items */
-async function inTurn<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
+async function oneByOne<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
   await forEachConcurrently(RUNS_AT_ONCE, items.entries(), async ([at, item]) => {
     results[at] = await work(item);

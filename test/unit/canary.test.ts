@@ -1,7 +1,7 @@
-/** The parts of the canary that need no AWS: its claims, its options, its report. */
+/** The parts of the canary that need no AWS: its assertions, its options, its report. */
 import { existsSync } from 'node:fs';
 import { projectPath } from '../../local/project-root.ts';
-import { CLAIM_IDS, claimOf } from '../aws/claims.ts';
+import { ASSERTION_IDS, assertionOf } from '../aws/assertions.ts';
 import { canarySettings, parseCanaryOptions } from '../aws/options.ts';
 import { redacted } from '../aws/report.ts';
 import type { CanaryState } from '../aws/state.ts';
@@ -22,11 +22,11 @@ const STATE: CanaryState = {
   facts: { captureBucket: 'ground-captures-x1', workBucket: 'ground-captures-x1-work' },
 };
 
-test('every claim names a file of the project that relies on it', () => {
-  expect(CLAIM_IDS.length).toBeGreaterThanOrEqual(25);
-  const missing = CLAIM_IDS.map((id) => claimOf(id).file).filter((file) => !existsSync(projectPath(file)));
+test('every assertion names a file of the project that relies on it', () => {
+  expect(ASSERTION_IDS.length).toBeGreaterThanOrEqual(25);
+  const missing = ASSERTION_IDS.map((id) => assertionOf(id).file).filter((file) => !existsSync(projectPath(file)));
   expect(missing).toEqual([]);
-  expect(new Set(CLAIM_IDS.map((id) => claimOf(id).text)).size).toBe(CLAIM_IDS.length);
+  expect(new Set(ASSERTION_IDS.map((id) => assertionOf(id).text)).size).toBe(ASSERTION_IDS.length);
 });
 
 test('the report names neither the account nor its resources', () => {

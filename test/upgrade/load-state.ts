@@ -46,7 +46,7 @@ export interface StackState {
   items: Record<string, AttributeValue>[];
   /** Executions, the one under way with the input of its Map. */
   runs: { name: string; input: string; atMap?: string }[];
-  /** Of the old state machine, with which an execution under way goes on. */
+  /** Of the old state machine, with which a running execution continues. */
   definition: string;
   /** Rows of MLflow's database, as statements. */
   sql: string;

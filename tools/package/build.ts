@@ -68,8 +68,8 @@ const OPTIONS = [
 function writeTypes(folder: string): void {
   const made = join(folder, 'made');
   const tsc = projectPath('node_modules', 'typescript', 'bin', 'tsc');
-  const words = [tsc, ...OPTIONS, '--outDir', made, CONSTRUCT];
-  execFileSync(process.execPath, words, { cwd: projectPath(), stdio: 'inherit' });
+  const args = [tsc, ...OPTIONS, '--outDir', made, CONSTRUCT];
+  execFileSync(process.execPath, args, { cwd: projectPath(), stdio: 'inherit' });
   for (const [kind, type] of Object.entries({ esm: 'module', cjs: 'commonjs' })) {
     for (const file of DECLARED) {
       mkdirSync(join(folder, kind, dirname(file)), { recursive: true });

@@ -56,19 +56,19 @@ export class StreamFraming {
 
   /** @param piece valid only during the call. */
   feed(piece: Buffer | string): void {
-    this.#take(typeof piece === 'string' ? piece : this.#decoder.decode(piece, { stream: true }));
+    this.#consume(typeof piece === 'string' ? piece : this.#decoder.decode(piece, { stream: true }));
   }
 
   /** Ends the stream. A last event without its blank line counts as well. */
   end(): void {
-    this.#take(this.#decoder.decode());
+    this.#consume(this.#decoder.decode());
     if (this.form === undefined && this.#held.trim() !== '') this.#begin(this.#announced ?? 'text');
     if (this.form === undefined || this.form === 'text') return;
     if (this.#held !== '') this.#line('');
     this.#dispatch();
   }
 
-  #take(text: string): void {
+  #consume(text: string): void {
     if (text === '') return;
     if (this.form === 'text') this.#options.onEvent(text, undefined);
     else if (this.form !== undefined) this.#split(text);
@@ -83,7 +83,7 @@ export class StreamFraming {
     const head = this.#held;
     this.#held = '';
     this.form = form;
-    this.#take(head);
+    this.#consume(head);
   }
 
   /** Lines end with a line feed, a carriage return, or both. Each ending is searched for once. */

@@ -5,7 +5,7 @@
 import { exactNumber, isExactNumber, isObject, toJson } from '../json.ts';
 import { cleanText } from './text.ts';
 
-/** The changes for storage, in words. */
+/** The changes for storage, as text. */
 export const CHANGES = {
   characters: 'NUL characters and unpaired surrogates are shown as U+FFFD',
   numbers: 'numbers beyond 64 bits are shown as text',

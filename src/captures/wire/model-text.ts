@@ -32,7 +32,7 @@ const isSetApart = (before: string, after: string): boolean =>
  * Takes the thinking from the beginning of a text, and the blocks that follow it. The opening mark may be in the prompt, as
  * DeepSeek's and Qwen's templates have it.
  */
-function takeThinking(text: string, reason: string | undefined, reasoning: string[]): string {
+function extractThinking(text: string, reason: string | undefined, reasoning: string[]): string {
   const pieces = text.split(THINKING);
   let content = '';
   let thought: { mark: string; text: string } | undefined;
@@ -89,7 +89,7 @@ function channelsIn(text: string): ModelText | undefined {
 const CALL = /(?:<\/tool_call>\s{0,20})?(?:<tool_call>|<\|python_tag\|>)/;
 
 /** Takes the tool calls from the end of a text, if each is JSON with a name and arguments. */
-function takeCalls(text: string): { content: string; calls: unknown[] } {
+function extractCalls(text: string): { content: string; calls: unknown[] } {
   const [content = '', ...pieces] = text.split(CALL);
   const calls = pieces.map((piece) => {
     const parsed = parseJson(piece.replace('</tool_call>', ''));
@@ -134,8 +134,8 @@ export function spokenReply(message: ChatMessage, reason?: string): ChatMessage 
   const text = isTexts ? given.map((part) => part.text).join('') : given;
   if (typeof text !== 'string') return message;
   const read = channelsIn(text) ?? { content: withoutMarks(text), reasoning: [], calls: [] };
-  const spoken = withoutMarks(takeThinking(read.content, reason, read.reasoning));
-  const { content, calls } = takeCalls(spoken);
+  const spoken = withoutMarks(extractThinking(read.content, reason, read.reasoning));
+  const { content, calls } = extractCalls(spoken);
   if (content === text) return message;
   const own = Array.isArray(message.tool_calls) ? message.tool_calls : [];
   const all = own.concat(toolCalls(read.calls), toolCalls(calls));

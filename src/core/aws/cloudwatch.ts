@@ -10,12 +10,19 @@ const PERIOD_S = 300;
 export async function invocations(client: AwsClient, endpoint: string, fromMs: number, toMs: number) {
   const metric = `MetricName="Invocations" EndpointName="${endpoint}"`;
   const search = `SEARCH('{AWS/SageMaker,EndpointName,VariantName} ${metric}', 'Sum', ${PERIOD_S})`;
-  type Reply = { MetricDataResults?: { Values?: number[] }[] };
+  type Reply = { MetricDataResults?: { Values?: number[]; StatusCode?: string }[] };
   const { MetricDataResults = [] } = await callAws<Reply>(client, 'monitoring', 'GetMetricData', {
     StartTime: Math.ceil(fromMs / 1000 / PERIOD_S) * PERIOD_S,
     EndTime: Math.floor(toMs / 1000 / PERIOD_S) * PERIOD_S,
     MetricDataQueries: [{ Id: 'calls', Expression: search, Period: PERIOD_S }],
   });
+  // CloudWatch answers 200 for a question that it could not answer, without values.
+  const failed = MetricDataResults.find(({ StatusCode = '' }) => ['InternalError', 'Forbidden'].includes(StatusCode));
+  if (failed) {
+    const error = new Error('GetMetricData gave no values');
+    error.name = `CloudWatch${failed.StatusCode}`;
+    throw error;
+  }
   return sum(MetricDataResults.flatMap(({ Values = [] }) => Values));
 }
 

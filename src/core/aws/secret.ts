@@ -14,7 +14,7 @@ import { jsonIn } from '../values/json-in.ts';
 const WORD = /^[\x21-\x7e]+$/;
 
 /** Returns a secret of one word: the text, or that member of it if the text is a JSON object; `undefined` if it has none. */
-export function wordOf(text: string, member: string): string | undefined {
+export function secretOf(text: string, member: string): string | undefined {
   let word: unknown = text.trim();
   if (text.trimStart().startsWith('{')) word = Object(jsonIn(text))[member];
   return typeof word === 'string' && WORD.test(word) ? word : undefined;

@@ -13,7 +13,7 @@ import type { ObjectVersion } from '../contract/execution.ts';
 import { PermanentError } from '../errors/errors.ts';
 import { objectBytes, requestObject, unquote } from './object-stream.ts';
 import { httpStatusOf, isMissing, isThrottled, namedStorageError, notS3, parseStored } from './storage-errors.ts';
-import { noteThrottle } from './throttles.ts';
+import { countThrottle } from './throttles.ts';
 
 /** S3 asks clients to back off when it returns SlowDown: 6 attempts have 5 waits of up to 1, 2, … 16 s. */
 const S3_ATTEMPTS = 6;
@@ -28,7 +28,7 @@ export function createS3Client(config: S3ClientConfig = {}): S3Client {
       try {
         return await next(args);
       } catch (error) {
-        if (isThrottled(error)) noteThrottle('storage');
+        if (isThrottled(error)) countThrottle('storage');
         throw error;
       }
     },

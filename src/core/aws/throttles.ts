@@ -4,12 +4,12 @@ const noCounts = () => ({ judge: 0, mlflow: 0, table: 0, storage: 0, chunks: 0 }
 let counts = noCounts();
 
 /** @param times of `chunks`: seconds */
-export function noteThrottle(by: keyof typeof counts, times = 1): void {
+export function countThrottle(by: keyof typeof counts, times = 1): void {
   counts[by] += times;
 }
 
 /** Returns the counts since the last call. */
-export function takeThrottles(): typeof counts {
+export function drainThrottles(): typeof counts {
   const taken = counts;
   counts = noCounts();
   return taken;

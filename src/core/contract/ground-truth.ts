@@ -119,7 +119,7 @@ export interface LabelFileReport {
   faults: LabelFault[];
   /** The first labels that replaced another, by line. `from` is cut if it is a long text; the row has the whole (`was`). */
   replacedLabels: { line: number; id: string; from: LabelValue; to: LabelValue }[];
-  /** The counts by part of the file (see `truthKeys.waiting`), whose sum `counts` is, with `invalid`. */
+  /** The counts by segment of the file (see `truthKeys.waiting`), whose sum `counts` is, with `invalid`. */
   parts: LabelCounts[];
   /** Why nothing of the file could be used, for example a CSV without an id column. */
   error?: { name: string; message: string };

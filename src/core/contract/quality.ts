@@ -42,7 +42,7 @@ export interface QualityCell {
    * `judgedLater` in another run.
    */
   notJudged?: Record<string, number>;
-  /** By scorer, then by the part of the sample; see `sampleOf`. Code scorers run on everything and have the part `all`. */
+  /** By scorer, then by stratum; see `stratumOf`. Code scorers run on everything and have the stratum `all`. */
   scorers?: Record<string, Record<string, SampleCounts>>;
   /**
    * What recent captures showed about the objectives, which the counts of a day do not have: by measure, then by the second of
@@ -101,6 +101,6 @@ export interface ObservedFailure {
   exchange?: string;
   /** How many captures with this digest failed, as far as they were kept; absent instead of 1. */
   count?: number;
-  /** The judge's words, cut; only with `ALARM_QUOTES`. */
+  /** The rationale, cut; only with `ALARM_QUOTES`. */
   said?: string;
 }

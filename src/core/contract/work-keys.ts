@@ -80,8 +80,8 @@ export const workKeys = {
   /** The state of the detectors of all objectives. */
   detectors: 'counts/detectors.json',
   /** An objective became missed or met, epoch seconds. `digest` is that of the objective and of which. */
-  turn: (second: number, digest: string) => `${workKeys.turnsPrefix}${padded(second, 11)}-${digest}.json`,
-  turnsPrefix: 'counts/turns/',
+  change: (second: number, digest: string) => `${workKeys.changesPrefix}${padded(second, 11)}-${digest}.json`,
+  changesPrefix: 'counts/turns/',
   /** The newest measurement of an objective for true answers. */
   measured: (objective: string) => `${workKeys.measuredPrefix}${objective}.json`,
   measuredPrefix: 'counts/measured/',
@@ -106,12 +106,12 @@ export const truthKeys = {
   upload: (name: string) => `${truthKeys.uploadsPrefix}${name}`,
   uploadsPrefix: 'ground-truth/uploads/',
   /**
-   * Labels of a file that have no prediction yet. `part` is the digest of the file's place, ETag and time, a hyphen, and a number:
-   * a part has as many labels as are in memory at a time.
+   * Labels of a file that have no prediction yet. `segment` is the digest of the file's place, ETag and time, a hyphen, and a number:
+   * a segment has as many labels as are in memory at a time.
    */
-  waiting: (part: string) => `${truthKeys.waitingPrefix}${part}.jsonl.gz`,
+  waiting: (segment: string) => `${truthKeys.waitingPrefix}${segment}.jsonl.gz`,
   waitingPrefix: 'ground-truth/waiting/',
-  /** The report on a label file. It is written when all parts are, so that nothing is joined of a file that is half read. */
+  /** The report on a label file. It is written when all segments are, so that nothing is joined of a file that is half read. */
   file: (digest: string) => `${truthKeys.filesPrefix}${digest}.json`,
   filesPrefix: 'ground-truth/files/',
   /** The labeled predictions of an hour. */
@@ -121,11 +121,11 @@ export const truthKeys = {
    * Marks an hour with labels that MLflow does not have yet. It is written after `labeled`, and `etag` is the one that `labeled` got:
    * the function that writes the labels to MLflow removes only marks that it saw before it read the hour, so none of a later change.
    */
-  toNote: (hour: string, etag: string) => `${truthKeys.toNoteOf(hour)}${etag}`,
-  toNoteOf: (hour: string) => `${truthKeys.toNotePrefix}${hour}/`,
-  toNotePrefix: 'ground-truth/to-note/',
+  toPublish: (hour: string, etag: string) => `${truthKeys.toPublishOf(hour)}${etag}`,
+  toPublishOf: (hour: string) => `${truthKeys.toPublishPrefix}${hour}/`,
+  toPublishPrefix: 'ground-truth/to-note/',
   /** What an invocation of a run did. */
-  part: (run: string, part: number) => `${truthKeys.runsPrefix}${run}/parts/${padded(part)}.json`,
+  invocation: (run: string, invocation: number) => `${truthKeys.runsPrefix}${run}/parts/${padded(invocation)}.json`,
   summary: (run: string) => `${truthKeys.runsPrefix}${run}/summary.json`,
   runsPrefix: 'ground-truth/runs/',
   /** Files in the form of SageMaker Model Monitor. */

@@ -139,9 +139,9 @@ const KINDS: readonly Kind[] = [
 function gotOf({ name, message, code, hostname, address, port, operation }: SdkError): string {
   const place = hostname ?? (address && (port ? `${address}:${port}` : address));
   // Of several addresses that refused, Node names none.
-  const words = message || [code, place].filter(Boolean).join(' ');
-  const plain = name === 'Error' || name === 'AggregateError' || words.startsWith(name);
-  return `${operation ? `${operation}: ` : ''}${plain ? '' : `${name}: `}${words}`;
+  const text = message || [code, place].filter(Boolean).join(' ');
+  const plain = name === 'Error' || name === 'AggregateError' || text.startsWith(name);
+  return `${operation ? `${operation}: ` : ''}${plain ? '' : `${name}: `}${text}`;
 }
 
 /** The longest chain of causes that is looked at. */

@@ -40,7 +40,7 @@ export function withFacts(message: string, facts: ErrorFacts): string {
 /**
  * The base of all named errors. Step Functions matches a Lambda error by its `name`, which each error sets explicitly,
  * because a bundler may rename classes. Its message goes into logs, receipts, summaries and causes. It contains names,
- * counts, ids and places, and never captured content, a judge's words, or a secret. What it says of another program's
+ * counts, ids and places, and never captured content, a rationale, or a secret. What it says of another program's
  * failure comes from `saidBy` or `shownOf`; that program's own words are among its causes.
  */
 export class PipelineError<Name extends ErrorName = ErrorName> extends Error {

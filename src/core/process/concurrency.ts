@@ -1,4 +1,4 @@
-/** Bounded concurrency: loops over items, a semaphore for tasks that arrive one by one, and turns of the event loop. */
+/** Bounded concurrency: loops over items, a semaphore for tasks that arrive one by one, and rounds of the event loop. */
 import { setImmediate } from 'node:timers/promises';
 
 /**
@@ -30,7 +30,7 @@ export async function forEachConcurrently<T>(
 /**
  * Yields the results of the work in the order of the items, with up to `limit` of them in progress.
  *
- * @throws what the work on an item throws, in that item’s turn and after everything that was started has ended
+ * @throws what the work on an item throws, in the order of the items and after everything that was started has ended
  */
 export async function* inOrder<T, R>(
   limit: number,
@@ -41,7 +41,7 @@ export async function* inOrder<T, R>(
   try {
     for await (const item of items) {
       const result = work(item);
-      // Awaited in its turn; until then a failure must not count as unhandled.
+      // Awaited in order; until then a failure must not count as unhandled.
       result.catch(() => undefined);
       started.push(result);
       if (started.length >= limit) yield await (started.shift() as Promise<R>);
@@ -75,13 +75,20 @@ export class Semaphore {
   }
 }
 
-let lastTurn: Promise<void> = Promise.resolve();
+let lastYield: Promise<void> = Promise.resolve();
 
 /**
  * Waits for a round of the event loop that no other caller has. Many tasks that continue at the same moment would keep it from reading
  * replies, and a server without further requests, for as long as all of them compute.
  */
 export function yieldToEventLoop(): Promise<void> {
-  lastTurn = lastTurn.then(() => setImmediate());
-  return lastTurn;
+  lastYield = lastYield.then(() => setImmediate());
+  return lastYield;
 }
+
+/** Rejects if there is no answer within a limit. The question is not stopped. */
+export const inTime = <T>(question: Promise<T>, ms: number): Promise<T> =>
+  new Promise((resolve, reject) => {
+    setTimeout(() => reject(new Error(`no answer within ${ms / 1000} s`)), ms).unref();
+    question.then(resolve, reject);
+  });

@@ -2,7 +2,7 @@
 import { Logger } from '@aws-lambda-powertools/logger';
 import { Metrics, MetricUnit } from '@aws-lambda-powertools/metrics';
 import type { Context } from 'aws-lambda';
-import { takeThrottles } from '../aws/throttles.ts';
+import { drainThrottles } from '../aws/throttles.ts';
 import { RESOURCE_METRICS, THROTTLE_METRICS } from '../contract/names.ts';
 import { bareError, toNamedError } from '../errors/errors.ts';
 import { heapFigures } from './heap.ts';
@@ -69,7 +69,7 @@ export function countingThrottles<Request, Context, Result>(
     try {
       return await handle(request, context);
     } finally {
-      const counts = Object.entries(takeThrottles()).filter(([, count]) => count > 0);
+      const counts = Object.entries(drainThrottles()).filter(([, count]) => count > 0);
       for (const [by, count] of counts) {
         metrics.addMetric(THROTTLE_METRICS[by as keyof typeof THROTTLE_METRICS], MetricUnit.Count, count);
       }

@@ -36,7 +36,7 @@ export interface CorrectedShare {
   low: number;
   high: number;
   method: CorrectionMethod;
-  /** Captures that `share` is of, if the labels speak for a part of them; else `null`. */
+  /** Captures that `share` is of, if the labels speak for some of them; else `null`. */
   covered: number | null;
 }
 
@@ -80,8 +80,8 @@ function labelCells(labels: readonly LabeledPair[]): LabelCells {
   );
   const [passed, failed] = cells as [SampledShare, SampledShare];
   // Rounding would take a class of 10 for a smaller one.
-  const labelled = (part: (share: number) => number): number =>
-    Number(sum(cells.map(({ share, of }) => (of > 0 ? part(share) * of : 0))).toFixed(9));
+  const labelled = (figure: (share: number) => number): number =>
+    Number(sum(cells.map(({ share, of }) => (of > 0 ? figure(share) * of : 0))).toFixed(9));
   const rarer = Math.min(
     labelled((share) => share),
     labelled((share) => 1 - share),
@@ -127,9 +127,9 @@ export function correctedShare(
     if (errors !== undefined) return { ...known, ...shareOf(plugIn(weighed, errors)), method: 'plug-in' };
   }
   if (labels.length === 0) return { ...known, ...shareOf(judge), share: null, method: 'judge only' };
-  const part = covered && weigh(covered);
-  if (!part) return { ...known, ...correctedBy(weighed, cells) };
-  const made = correctedBy(part, cells);
+  const coveredShare = covered && weigh(covered);
+  if (!coveredShare) return { ...known, ...correctedBy(weighed, cells) };
+  const made = correctedBy(coveredShare, cells);
   return { ...known, ...made, covered: made.share === null ? null : sum(covered.map(({ captures }) => captures)) };
 }
 
@@ -169,7 +169,7 @@ export interface CorrectedDifference {
   high: number;
   /** The weaker one of the two. */
   method: CorrectionMethod;
-  /** Captures of both that the difference is of, if the labels of one speak for a part of them; else `null`. */
+  /** Captures of both that the difference is of, if the labels of one speak for some of them; else `null`. */
   covered: number | null;
 }
 

@@ -70,11 +70,11 @@ function areaOf({ values, width, labels }: Scores, at: number, influence: Float6
   const [ofInside, ofOutside] = [scale(positives), scale(negatives)];
   for (let row = 0; row < labels.length; row += 1) {
     const score = values[row * width + at] as number;
-    const part =
+    const term =
       labels[row] === at
         ? (shareBelow(outside, score) - area) * ofInside
         : (1 - shareBelow(inside, score) - area) * ofOutside;
-    influence[row] = (influence[row] as number) + part;
+    influence[row] = (influence[row] as number) + term;
   }
   return { area, positives, negatives };
 }

@@ -1,4 +1,4 @@
-/** The mean of numbers of a sample with parts, from their sums, with its 95% interval. */
+/** The mean of numbers of a sample with strata, from their sums, with its 95% interval. */
 import { sum } from '../values/sum.ts';
 import { studentQuantile } from './distributions.ts';
 
@@ -9,9 +9,9 @@ export interface Measured {
   high: number | null;
 }
 
-/** Sums of the numbers of one part of the sample. */
+/** Sums of the numbers of one stratum of the sample. */
 export interface SampledNumbers {
-  /** Captures that the part stands for. */
+  /** Captures that the stratum stands for. */
   weight: number;
   count: number;
   sum: number;
@@ -25,7 +25,7 @@ const FEWEST_WITHOUT_SCALE = 200;
 const UNSEEN = 3;
 
 /**
- * Returns the mean, each part with the weight of its captures. Its interval is Student's t with Welch's degrees of freedom. On a known
+ * Returns the mean, each stratum with the weight of its captures. Its interval is Student's t with Welch's degrees of freedom. On a known
  * scale it has room for scores at the ends that the sample has not seen, as many as the rule of three allows: among 30 scores of 5, none may
  * be a 1 although one in ten is.
  *
@@ -35,23 +35,23 @@ const UNSEEN = 3;
 export function sampledMean(strata: readonly SampledNumbers[], scale?: { min: number; max: number }): Measured {
   const all = sum(strata.map(({ weight }) => weight));
   const n = sum(strata.map(({ count }) => count));
-  const parts = strata.map((stratum) => {
+  const weighted = strata.map((stratum) => {
     const mean = stratum.sum / stratum.count;
     const spread = Math.max(0, stratum.squares - stratum.count * mean * mean) / (stratum.count - 1);
     // One number has no spread; on a scale, none is larger than that of the ends.
     const most = scale === undefined ? Number.NaN : (scale.max - scale.min) ** 2 / 4;
     const variance = (stratum.count > 1 ? spread : most) / stratum.count;
-    return { part: stratum.weight / all, count: stratum.count, mean, variance };
+    return { share: stratum.weight / all, count: stratum.count, mean, variance };
   });
-  const value = sum(parts.map(({ part, mean }) => part * mean));
-  const terms = parts.map(({ part, variance }) => part * part * variance);
+  const value = sum(weighted.map(({ share, mean }) => share * mean));
+  const terms = weighted.map(({ share, variance }) => share * share * variance);
   const variance = sum(terms);
   const isKnown = scale === undefined ? n >= FEWEST_WITHOUT_SCALE && variance > 0 : n > 1;
   if (!isKnown) return { value, low: null, high: null };
-  const degrees = variance ** 2 / sum(terms.map((term, at) => term ** 2 / Math.max(1, (parts[at]?.count ?? 0) - 1)));
+  const degrees = variance ** 2 / sum(terms.map((term, at) => term ** 2 / Math.max(1, (weighted[at]?.count ?? 0) - 1)));
   const half = variance > 0 ? -studentQuantile(0.025, degrees) * Math.sqrt(variance) : 0;
   if (scale === undefined) return { value, low: value - half, high: value + half };
-  const unseen = sum(parts.map(({ part, count }) => part * Math.min(1, UNSEEN / count)));
+  const unseen = sum(weighted.map(({ share, count }) => share * Math.min(1, UNSEEN / count)));
   const low = value - half - unseen * (value - scale.min);
   const high = value + half + unseen * (scale.max - value);
   return { value, low: Math.max(scale.min, low), high: Math.min(scale.max, high) };

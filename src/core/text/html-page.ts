@@ -23,6 +23,13 @@ th, td { text-align: left; padding: 5px 8px; border-bottom: 1px solid var(--line
 th { color: var(--soft); font-weight: 600; } td.n, th.n { text-align: right; white-space: nowrap; } td:not(.n) { min-width: 150px; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 6px 0; padding: 8px; background: var(--card); border-radius: 6px; font-size: 12px; max-height: 320px; overflow-y: auto; }
 summary { cursor: pointer; color: var(--soft); } details { display: inline-block; margin-right: 14px; vertical-align: top; } details[open] { display: block; } svg { width: 100%; min-width: 680px; height: auto; display: block; }
+@media (max-width: 640px) {
+  body { padding: 16px 12px 48px; } table.cards, .cards tbody, .cards tr, .cards td { display: block; }
+  .cards thead { display: none; } .cards tr { border-bottom: 1px solid var(--line); padding: 6px 0; }
+  .cards td, .cards td.n { border: 0; padding: 1px 0; text-align: left; white-space: normal; }
+  .cards td:not(:first-child)::before, .cards td.n:first-child::before { content: attr(data-name) ": "; color: var(--soft); } .cards td:empty { display: none; }
+  .cards td:first-child { font-weight: 600; }
+}
 `;
 
 /** What a page has beside its body. */
@@ -59,15 +66,15 @@ export interface Column<T> {
 }
 
 /** @param look `cards`: a narrow screen shows each row as a card, its cells below each other with their names */
-export function table<T>(columns: readonly Column<T>[], rows: readonly T[], look?: 'cards'): string {
+export function table<T>(columns: readonly Column<T>[], rows: readonly T[], layout?: 'cards'): string {
   const kind = (column: Column<T>): string => (column.numeric ? ' class="n"' : '');
-  const name = (column: Column<T>): string => (look === undefined ? '' : ` data-name="${escapeHtml(column.name)}"`);
+  const name = (column: Column<T>): string => (layout === undefined ? '' : ` data-name="${escapeHtml(column.name)}"`);
   const head = columns.map((column) => `<th${kind(column)}>${escapeHtml(column.name)}</th>`).join('');
   const body = rows.map(
     (row) =>
       `<tr>${columns.map((column) => `<td${kind(column)}${name(column)}>${column.cell(row)}</td>`).join('')}</tr>`,
   );
-  return `<div class="wide"${look === undefined ? ' tabindex="0"' : ''}><table${look === undefined ? '' : ' class="cards"'}><thead><tr>${head}</tr></thead><tbody>${body.join('\n')}</tbody></table></div>`;
+  return `<div class="wide"${layout === undefined ? ' tabindex="0"' : ''}><table${layout === undefined ? '' : ' class="cards"'}><thead><tr>${head}</tr></thead><tbody>${body.join('\n')}</tbody></table></div>`;
 }
 
 /** Tiles with large values. Those without a value are left out. */
@@ -87,8 +94,8 @@ export const tableSection = <T>(
   columns: readonly Column<T>[],
   rows: readonly T[],
   note = '',
-  look?: 'cards',
-): string => (rows.length === 0 ? '' : section(title, table(columns, rows, look), note));
+  layout?: 'cards',
+): string => (rows.length === 0 ? '' : section(title, table(columns, rows, layout), note));
 
 export const folded = (summary: string, text: string): string =>
   text === '' ? '' : `<details><summary>${escapeHtml(summary)}</summary><pre>${escapeHtml(text)}</pre></details>`;

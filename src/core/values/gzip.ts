@@ -6,7 +6,7 @@ import { PermanentError } from '../errors/errors.ts';
 
 /** A third of the time of zlib's default, for a tenth more bytes. */
 const LEVEL = 3;
-/** Lines are passed on in pieces of this many characters: each piece costs a turn of the event loop. */
+/** Lines are passed on in pieces of this many characters: each piece costs a round of the event loop. */
 const PIECE_CHARS = 65_536;
 
 /** Yields what gzip contains. @throws PermanentError `NotGzip`, after the bytes before the fault; and what `bytes` throws */

@@ -65,7 +65,7 @@ export class HourFile {
 }
 
 /** The formats of tabular endpoints. */
-const WITHOUT_WORDS: ReadonlySet<CaptureFormat> = new Set(['tabular-csv', 'tabular-json', 'jsonlines', 'json']);
+const WITHOUT_TEXT: ReadonlySet<CaptureFormat> = new Set(['tabular-csv', 'tabular-json', 'jsonlines', 'json']);
 
 function predictionCounts(rows: readonly PredictionRow[], { kind }: GroundTruthSettings): QualityCell['predictions'] {
   const cell: QualityCell = {};
@@ -83,7 +83,7 @@ function predictionCounts(rows: readonly PredictionRow[], { kind }: GroundTruthS
 
 type IndexSettings = MaskSettings & Pick<LambdaEnvironment, 'SAGEMAKER_ENDPOINT_NAME'>;
 
-/** A capture may claim any time. Those of further hours are kept in the hour of their file. */
+/** A capture may name any time. Those of further hours are kept in the hour of their file. */
 const MAX_HOURS = 24;
 const WRITES_AT_ONCE = 8;
 
@@ -103,11 +103,11 @@ export class PredictionIndex {
   /**
    * Adds what a label could be compared with. A capture that this fails for has a trace nevertheless.
    *
-   * @returns the predictions of a capture without words, as the counts have them
+   * @returns the predictions of a capture without text, as the counts have them
    */
   add(capture: Capture, traceId: string, place: LinePlace): QualityCell['predictions'] | undefined {
     const { GROUND_TRUTH: settings, SAGEMAKER_ENDPOINT_NAME: endpointName } = this.#environment;
-    const isCounted = WITHOUT_WORDS.has(capture.format);
+    const isCounted = WITHOUT_TEXT.has(capture.format);
     if (settings.days === 0 && (!isCounted || capture.isApart)) return undefined;
     const rowsOf = () =>
       predictionRows(capture, traceId, { key: place.key, endpointName }, settings).map((row) =>
@@ -127,9 +127,9 @@ export class PredictionIndex {
   }
 
   #fileOf(capture: Capture, place: LinePlace): HourFile {
-    const claimed = Math.floor(capture.inferenceTimeMs / HOUR_MS);
-    const hasRoom = this.#hours.has(claimed) || this.#hours.size < MAX_HOURS;
-    const hour = hasRoom ? claimed : Math.floor((capturePathOf(place.key).hourMs ?? place.objectTimeMs) / HOUR_MS);
+    const own = Math.floor(capture.inferenceTimeMs / HOUR_MS);
+    const hasRoom = this.#hours.has(own) || this.#hours.size < MAX_HOURS;
+    const hour = hasRoom ? own : Math.floor((capturePathOf(place.key).hourMs ?? place.objectTimeMs) / HOUR_MS);
     const file = this.#hours.get(hour) ?? new HourFile();
     this.#hours.set(hour, file);
     return file;

@@ -16,7 +16,7 @@ import { textHashes } from './texts.ts';
 
 const MAX_GROUP_CHARS = 64;
 const LAST_MS = Date.UTC(9999, 11, 31);
-/** A longer reply in words is no document with a prediction in it. */
+/** A longer reply in text is no document with a prediction in it. */
 const MAX_DOCUMENT_CHARS = 64 * 1024;
 
 /**
@@ -55,7 +55,7 @@ function rowsOf(
   const rows: PredictionRow[] = [];
   for (const { inferenceId, index, features, prediction: reply } of inferences) {
     const prediction = isText
-      ? ofWords(Array.isArray(reply) ? reply[0] : reply, settings)
+      ? ofText(Array.isArray(reply) ? reply[0] : reply, settings)
       : predictionOf(reply, settings);
     if (prediction === undefined) continue;
     const row: PredictionRow = { id: inferenceId, ...call, prediction, ...groupsOf(features, settings) };
@@ -70,17 +70,17 @@ function ofReply(capture: Capture, settings: GroundTruthSettings): Prediction | 
   if (!isThere(response) || response.kind === 'binary') return undefined;
   if (conversation !== undefined) {
     const [reply] = conversation.replies;
-    const words = reply && ofWords(messageText(reply) || (toJson(reply.tool_calls) ?? ''), settings);
-    if (wireFormat !== questionAnswering.name) return words;
+    const fromText = reply && ofText(messageText(reply) || (toJson(reply.tool_calls) ?? ''), settings);
+    if (wireFormat !== questionAnswering.name) return fromText;
     // A short answer is also a class with its score.
-    return { ...predictionOf(documentOf(response), settings), ...words };
+    return { ...predictionOf(documentOf(response), settings), ...fromText };
   }
   const document = documentOf(response);
-  return document === undefined ? ofWords(response.text, settings) : predictionOf(document, settings, response.text);
+  return document === undefined ? ofText(response.text, settings) : predictionOf(document, settings, response.text);
 }
 
-/** A reply in words is compared as a text, unless the settings ask for a class or a number, or for a field of its JSON. */
-function ofWords(text: unknown, settings: GroundTruthSettings): Prediction | undefined {
+/** A reply that is text is compared as a text, unless the settings ask for a class or a number, or for a field of its JSON. */
+function ofText(text: unknown, settings: GroundTruthSettings): Prediction | undefined {
   if (typeof text !== 'string') return undefined;
   const { kind, prediction, probability } = settings;
   if (

@@ -130,8 +130,8 @@ export function areProbabilities(scores: readonly unknown[]): boolean {
 const isFinding = (reply: Record<string, unknown>): boolean =>
   reply.answer === undefined && FINDINGS.some((name) => reply[name] !== undefined);
 
-/** Whether an object says in words what its score is of. */
-const hasWords = (reply: Record<string, unknown>): boolean =>
+/** Whether an object names what its score is of. */
+const namesClass = (reply: Record<string, unknown>): boolean =>
   Object.entries(reply).some(
     ([name, value]) => typeof value === 'string' && finite(value) === undefined && !FACTS.test(name),
   );
@@ -149,7 +149,7 @@ function ofObject(reply: Record<string, unknown>, settings: Settings, depth: num
   const label = scalarOf(value);
   const isSingle = !Array.isArray(scores) && !isObject(scores) && listOf(scores) === undefined;
   // The score of a class that is too long, or of something else.
-  if (isSingle && label === undefined && (value !== undefined || hasWords(reply))) return undefined;
+  if (isSingle && label === undefined && (value !== undefined || namesClass(reply))) return undefined;
   const isOwn = predicted === undefined && label !== undefined && isSingle;
   return scored(label, scores, settings, isOwn ? [label] : classes);
 }

@@ -12,8 +12,8 @@ import { isSameForm, type MaskSettings } from '../masked.ts';
 import { STEP_RESERVE_MS, type StepDependencies, type StepResult } from '../types.ts';
 import { applyLabel, HourOutcomes, isAboutSame, LabelGroup, labeledRow, rowKey, type Waiting } from './label-group.ts';
 import { type HourDraft, rewriteHour } from './labeled-store.ts';
-import { formsOfPart } from './read-again.ts';
-import { listParts, readPart, settlePart, type WaitingPart } from './waiting.ts';
+import { formsOfSegment } from './read-again.ts';
+import { listSegments, readSegment, settleSegment, type WaitingSegment } from './waiting.ts';
 
 // --------------------------------------------------------------------------------------------------------- a group
 // First finds all predictions of its ids in the index, then rewrites their hours.
@@ -115,7 +115,7 @@ async function joinHour(
   };
   const etag = await rewriteHour(storage, bucket, hour, change);
   // Also if the hour had all labels already: this may have been what a killed function did last.
-  if (etag !== undefined) await storage.putJson(bucket, truthKeys.toNote(hour, etag), {});
+  if (etag !== undefined) await storage.putJson(bucket, truthKeys.toPublish(hour, etag), {});
   outcomes.pass();
 }
 
@@ -144,15 +144,15 @@ function applied(
 /** A group is in memory: with short ids, some 60 MB. */
 const GROUP_LABELS = 200_000;
 const GROUP_CHARS = 32 * 1024 * 1024;
-const GROUP_PARTS = 1_000;
-/** Parts that are read or written at the same time; the labels of as many more are in memory. */
+const GROUP_SEGMENTS = 1_000;
+/** Segments that are read or written at the same time; the labels of as many more are in memory. */
 const AT_ONCE = 4;
 const DAY_MS = 86_400_000;
 /** The first attempt at a group may have begun late. */
 const MOST_ATTEMPTS = 2;
 
 interface Cursor {
-  /** The last part of the groups that are done. */
+  /** The last segment of the groups that are done. */
   after: string;
   /** Attempts at the next group that settled nothing. */
   attempts: number;
@@ -173,15 +173,15 @@ export async function joinLabels(cursor: string | null, deps: StepDependencies):
   if (!(await mergeHours(storage, bucket, hasTime))) return { cursor: JSON.stringify(at) };
   for (;;) {
     const startMs = Date.now();
-    const parts = await nextGroup(deps, at.after);
-    const last = parts.at(-1);
+    const segments = await nextGroup(deps, at.after);
+    const last = segments.at(-1);
     if (last === undefined) return { cursor: null };
-    const group = new LabelGroup(parts.filter(({ labels }) => labels.length > 0));
+    const group = new LabelGroup(segments.filter(({ labels }) => labels.length > 0));
     const done = await joinGroup(group, { storage, bucket, settings: environment, hasTime });
     const isDone = done === undefined;
     const outcomes = group.outcomes(done, startMs - environment.GROUND_TRUTH.days * DAY_MS);
-    await forEachConcurrently(AT_ONCE, parts, ({ name }) =>
-      settlePart(storage, bucket, name, outcomes.get(name) ?? new Map(), isDone ? startMs : undefined),
+    await forEachConcurrently(AT_ONCE, segments, ({ name }) =>
+      settleSegment(storage, bucket, name, outcomes.get(name) ?? new Map(), isDone ? startMs : undefined),
     );
     const settled = [...outcomes.values()].some(({ size }) => size > 0);
     if (isDone) at = { after: last.name, attempts: 0 };
@@ -198,20 +198,20 @@ export async function joinLabels(cursor: string | null, deps: StepDependencies):
   }
 }
 
-async function nextGroup({ storage, environment }: StepDependencies, after: string): Promise<WaitingPart[]> {
+async function nextGroup({ storage, environment }: StepDependencies, after: string): Promise<WaitingSegment[]> {
   const bucket = environment.WORK_BUCKET;
-  const parts: WaitingPart[] = [];
+  const segments: WaitingSegment[] = [];
   let [labels, chars] = [0, 0];
   const read = async (name: string) => {
-    const part = await readPart(storage, bucket, name);
-    return part && { ...part, labels: await formsOfPart(part, { storage, environment }) };
+    const segment = await readSegment(storage, bucket, name);
+    return segment && { ...segment, labels: await formsOfSegment(segment, { storage, environment }) };
   };
-  for await (const part of inOrder(AT_ONCE, listParts(storage, bucket, after), read)) {
-    if (part === undefined) continue;
-    parts.push(part);
-    labels += part.labels.length;
-    for (const { id, value } of part.labels) chars += id.length + String(value).length;
-    if (labels >= GROUP_LABELS || chars >= GROUP_CHARS || parts.length >= GROUP_PARTS) break;
+  for await (const segment of inOrder(AT_ONCE, listSegments(storage, bucket, after), read)) {
+    if (segment === undefined) continue;
+    segments.push(segment);
+    labels += segment.labels.length;
+    for (const { id, value } of segment.labels) chars += id.length + String(value).length;
+    if (labels >= GROUP_LABELS || chars >= GROUP_CHARS || segments.length >= GROUP_SEGMENTS) break;
   }
-  return parts;
+  return segments;
 }

@@ -1,11 +1,11 @@
-/** Labels that are joined together: those of some parts, by the id that they name, with their outcomes so far. */
+/** Labels that are joined together: those of some segments, by the id that they name, with their outcomes so far. */
 
 import { cut } from '../../captures/trace/text.ts';
 import type { Label, LabeledRow, LabelValue, PredictionRow } from '../../core/contract/ground-truth.ts';
 import { sameLabel } from '../label-value.ts';
 import { hashesFor, type MaskSettings } from '../masked.ts';
 import type { Settled } from './labeled-store.ts';
-import { type JoinOutcome, type LabelOutcome, outcomeName, type WaitingPart } from './waiting.ts';
+import { type JoinOutcome, type LabelOutcome, outcomeName, type WaitingSegment } from './waiting.ts';
 
 // --------------------------------------------------------------------------------------------------------- a label
 // What it does to its prediction. The later label counts, in whatever order labels come.
@@ -77,7 +77,7 @@ function isLater(label: Label, row: LabeledRow): boolean {
 
 /** A label that waits. */
 export interface Waiting extends Label {
-  part: string;
+  segment: string;
   /** The endpoint whose predictions have its id; `null` if those of several have. */
   of?: string | null;
   /** The last hour with such a prediction, since 1970. */
@@ -92,15 +92,17 @@ const rankOf = (outcome: JoinOutcome): number => ORDER.indexOf(outcomeName(outco
 const better = (a: JoinOutcome | undefined, b: JoinOutcome): JoinOutcome =>
   a === undefined || rankOf(b) < rankOf(a) ? b : a;
 
-/** The labels of some parts, by the id that they name, with their outcomes so far. */
+/** The labels of some segments, by the id that they name, with their outcomes so far. */
 export class LabelGroup {
   readonly labels: readonly Waiting[];
-  readonly #parts: WaitingPart[];
+  readonly #segments: WaitingSegment[];
   readonly #byId: ReadonlyMap<string, Waiting[]>;
 
-  constructor(parts: WaitingPart[]) {
-    this.#parts = parts;
-    this.labels = parts.flatMap(({ name, labels }) => labels.map((label) => Object.assign(label, { part: name })));
+  constructor(segments: WaitingSegment[]) {
+    this.#segments = segments;
+    this.labels = segments.flatMap(({ name, labels }) =>
+      labels.map((label) => Object.assign(label, { segment: name })),
+    );
     this.#byId = Map.groupBy(this.labels, ({ id }) => id);
     for (const list of this.#byId.values()) list.sort(byTime);
   }
@@ -115,24 +117,24 @@ export class LabelGroup {
 
   /** Until when all predictions have been compared with all of these labels, epoch milliseconds. */
   get comparedMs(): number {
-    return Math.min(...this.#parts.map(({ state }) => state.comparedMs));
+    return Math.min(...this.#segments.map(({ state }) => state.comparedMs));
   }
 
   /**
-   * Returns the outcomes by part and line.
+   * Returns the outcomes by segment and line.
    *
    * @param done the hour up to which predictions were labeled; `undefined`: all were
    * @param untilMs older labels without a prediction are unknown, once all predictions were compared; epoch milliseconds
    */
   outcomes(done: number | undefined, untilMs: number): Map<string, Map<number, LabelOutcome>> {
-    const found = new Map(this.#parts.map(({ name }) => [name, new Map<number, LabelOutcome>()]));
-    for (const { part, line, outcome, of, lastHour = Number.NEGATIVE_INFINITY, timeMs } of this.labels) {
-      if (of === null) found.get(part)?.set(line, 'ambiguous');
+    const found = new Map(this.#segments.map(({ name }) => [name, new Map<number, LabelOutcome>()]));
+    for (const { segment, line, outcome, of, lastHour = Number.NEGATIVE_INFINITY, timeMs } of this.labels) {
+      if (of === null) found.get(segment)?.set(line, 'ambiguous');
       // A label whose id is in a later hour as well would miss that one.
-      else if (outcome !== undefined && (done === undefined || lastHour <= done)) found.get(part)?.set(line, outcome);
-      else if (outcome === undefined && done === undefined && timeMs < untilMs && !found.get(part)?.has(line)) {
-        found.get(part)?.set(line, 'unknown');
-      }
+      else if (outcome !== undefined && (done === undefined || lastHour <= done))
+        found.get(segment)?.set(line, outcome);
+      else if (outcome === undefined && done === undefined && timeMs < untilMs && !found.get(segment)?.has(line))
+        found.get(segment)?.set(line, 'unknown');
     }
     return found;
   }
@@ -159,8 +161,8 @@ export class HourOutcomes {
   record(): boolean {
     let isNew = false;
     for (const [label, outcome] of this.#found) {
-      this.#settled[label.part] ??= {};
-      const lines = this.#settled[label.part] as Settled[string];
+      this.#settled[label.segment] ??= {};
+      const lines = this.#settled[label.segment] as Settled[string];
       const known = lines[label.line];
       this.#found.set(label, known ?? outcome);
       lines[label.line] ??= outcome;

@@ -13,7 +13,7 @@ import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts'
 import { gunzipped, gzipped } from '../../core/values/gzip.ts';
 import type { JoinOutcome } from './waiting.ts';
 
-/** The labels that an hour has had: by part of a label file (see `waiting.ts`), then by line, with their outcomes. */
+/** The labels that an hour has had: by segment of a label file (see `waiting.ts`), then by line, with their outcomes. */
 export type Settled = Record<string, Record<number, JoinOutcome>>;
 
 /** An hour as it is before a change. */
@@ -84,10 +84,10 @@ export function rewriteHour(
   });
 }
 
-/** Removes from `settled` the parts that no label waits in any more: nothing of them will be joined again. */
+/** Removes from `settled` the segments that no label waits in any more: nothing of them will be joined again. */
 async function forgetDone(storage: Storage, bucket: string, settled: Settled, known: Iterable<string>): Promise<void> {
-  await forEachConcurrently(AT_ONCE, known, async (part) => {
-    if ((await storage.head(bucket, truthKeys.waiting(part))) === undefined) delete settled[part];
+  await forEachConcurrently(AT_ONCE, known, async (segment) => {
+    if ((await storage.head(bucket, truthKeys.waiting(segment))) === undefined) delete settled[segment];
   });
 }
 

@@ -1,18 +1,18 @@
-/** Reads the labels of a part again from their file: a masked label is compared with predictions under other keys, or under none. */
+/** Reads the labels of a segment again from their file: a masked label is compared with predictions under other keys, or under none. */
 
 import type { Label, LabelFileReport } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { readLabels } from '../labels/read-labels.ts';
 import { formsOf } from '../masked.ts';
 import type { StepDependencies } from '../types.ts';
-import { digestOf, type WaitingPart } from './waiting.ts';
+import { digestOf, type WaitingSegment } from './waiting.ts';
 
 /**
- * Returns the labels of a part, the masked ones in each form of predictions. A label whose file was deleted or written again keeps
+ * Returns the labels of a segment, the masked ones in each form of predictions. A label whose file was deleted or written again keeps
  * the form that it has.
  */
-export async function formsOfPart(
-  { name, labels }: WaitingPart,
+export async function formsOfSegment(
+  { name, labels }: WaitingSegment,
   { storage, environment }: Pick<StepDependencies, 'storage' | 'environment'>,
 ): Promise<Label[]> {
   const masked = new Set(labels.flatMap(({ key, line }) => (key === undefined ? [] : [line])));

@@ -1,6 +1,6 @@
 /**
- * Label files in the work bucket. The labels of a file wait for their predictions in parts, each an object that only becomes
- * smaller. The report has the outcomes of all lines, and makes the file count: parts without it are not joined.
+ * Label files in the work bucket. The labels of a file wait for their predictions in segments, each an object that only becomes
+ * smaller. The report has the outcomes of all lines, and makes the file count: segments without it are not joined.
  */
 import { hash } from 'node:crypto';
 import { removeObject } from '../../core/aws/remove-object.ts';
@@ -18,38 +18,38 @@ export type JoinOutcome = 'joined' | 'repeated' | 'outdated' | { replaced: Label
 export type LabelOutcome = JoinOutcome | 'unknown' | 'ambiguous';
 export const outcomeName = (outcome: LabelOutcome) => (typeof outcome === 'string' ? outcome : 'replaced');
 
-/** The first line of a part. */
-export interface PartState extends Pick<LabelFileReport, 'counts' | 'faults' | 'replacedLabels'> {
+/** The first line of a segment. */
+export interface SegmentState extends Pick<LabelFileReport, 'counts' | 'faults' | 'replacedLabels'> {
   /** Epoch milliseconds: all predictions that were written until then have been compared with these labels. */
   comparedMs: number;
 }
 
-export interface WaitingPart {
+export interface WaitingSegment {
   name: string;
-  state: PartState;
+  state: SegmentState;
   labels: Label[];
 }
 
-/** Labels of a part. Some parts are in memory beside a group of labels, where they are read and written. */
-export const PART_LABELS = 25_000;
+/** Labels of a segment. Some segments are in memory beside a group of labels, where they are read and written. */
+export const SEGMENT_LABELS = 25_000;
 /** Of each file; the counts are of all. */
 export const MAX_FAULTS = 100;
 const MAX_REPLACED = 100;
 const DIGEST_CHARS = 20;
-const PART_DIGITS = 4;
+const SEGMENT_DIGITS = 4;
 
 /** A file that is written again, even with the same content, is another one: its labels are the latest. */
 export const fileDigest = ({ bucket, key, etag, lastModifiedMs }: ObjectFacts): string =>
   hash('sha256', JSON.stringify([bucket, key, etag, lastModifiedMs])).slice(0, DIGEST_CHARS);
 
-export const partName = (digest: string, part: number): string =>
-  `${digest}-${String(part).padStart(PART_DIGITS, '0')}`;
+export const segmentName = (digest: string, segment: number): string =>
+  `${digest}-${String(segment).padStart(SEGMENT_DIGITS, '0')}`;
 
 export const digestOf = (name: string): string => name.slice(0, DIGEST_CHARS);
-const numberOfPart = (name: string): number => Number(name.slice(DIGEST_CHARS + 1));
+const numberOfSegment = (name: string): number => Number(name.slice(DIGEST_CHARS + 1));
 
-/** Returns the names of the parts that have labels, in order. */
-export async function* listParts(storage: Storage, bucket: string, after: string): AsyncGenerator<string> {
+/** Returns the names of the segments that have labels, in order. */
+export async function* listSegments(storage: Storage, bucket: string, after: string): AsyncGenerator<string> {
   const { waitingPrefix } = truthKeys;
   const from = after === '' ? waitingPrefix : truthKeys.waiting(after);
   for await (const { key } of storage.list(bucket, waitingPrefix, from)) {
@@ -57,23 +57,23 @@ export async function* listParts(storage: Storage, bucket: string, after: string
   }
 }
 
-/** Writes the labels of a part as they were read, unless a read of the same file has done so before. */
-export async function writePart(
+/** Writes the labels of a segment as they were read, unless a read of the same file has done so before. */
+export async function writeSegment(
   storage: Storage,
   bucket: string,
   name: string,
   labels: readonly Label[],
 ): Promise<LabelCounts> {
   const counts = { ...labelCounts(), lines: labels.length, waiting: labels.length };
-  await putPart(storage, bucket, { name, state: { counts, faults: [], replacedLabels: [], comparedMs: 0 }, labels });
+  await putSegment(storage, bucket, { name, state: { counts, faults: [], replacedLabels: [], comparedMs: 0 }, labels });
   return counts;
 }
 
-/** @returns the new ETag, `undefined` if the part was changed meanwhile */
-async function putPart(
+/** @returns the new ETag, `undefined` if the segment was changed meanwhile */
+async function putSegment(
   storage: Storage,
   bucket: string,
-  { name, state, labels }: { name: string; state: PartState; labels: readonly Label[] },
+  { name, state, labels }: { name: string; state: SegmentState; labels: readonly Label[] },
   replaces?: string,
 ): Promise<string | undefined> {
   const body = await gzipped([state, ...labels]);
@@ -81,23 +81,23 @@ async function putPart(
 }
 
 /**
- * Reads a part. One that must not be joined is `undefined`: of a file that is still being read; and one that a slow second read of
- * the file wrote, after labels of the part had found their predictions. The latter is deleted.
+ * Reads a segment. One that must not be joined is `undefined`: of a file that is still being read; and one that a slow second read of
+ * the file wrote, after labels of the segment had found their predictions. The latter is deleted.
  */
-export async function readPart(
+export async function readSegment(
   storage: Storage,
   bucket: string,
   name: string,
-): Promise<(WaitingPart & { etag: string }) | undefined> {
-  // Before the part: neither the part nor what the report says of it ever grows.
+): Promise<(WaitingSegment & { etag: string }) | undefined> {
+  // Before the segment: neither the segment nor what the report says of it ever grows.
   const report = await storage.getJson<LabelFileReport>(bucket, truthKeys.file(digestOf(name)));
   const key = truthKeys.waiting(name);
   const stored = report && (await storage.getBytes(bucket, key));
   if (report === undefined || stored === undefined) return undefined;
   const [state, ...labels] = await all(storedLines([stored.bytes], `s3://${bucket}/${key}`));
-  const part = { name, state: state as PartState, labels: labels as Label[], etag: stored.etag };
-  const known = report.parts[numberOfPart(name)]?.waiting ?? -1;
-  if (part.labels.length <= known) return part;
+  const segment = { name, state: state as SegmentState, labels: labels as Label[], etag: stored.etag };
+  const known = report.parts[numberOfSegment(name)]?.waiting ?? -1;
+  if (segment.labels.length <= known) return segment;
   await removeObject(storage, bucket, key);
   return undefined;
 }
@@ -109,13 +109,13 @@ async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
 }
 
 /**
- * Takes the labels that have an outcome out of a part, counts them, and brings the report up to date. A part without labels is then
+ * Takes the labels that have an outcome out of a segment, counts them, and brings the report up to date. A segment without labels is then
  * deleted. What was done before a function was killed is not done again.
  *
  * @param outcomes by line
  * @param comparedMs see `PartState`; `undefined` if not all predictions were
  */
-export function settlePart(
+export function settleSegment(
   storage: Storage,
   bucket: string,
   name: string,
@@ -124,11 +124,12 @@ export function settlePart(
 ): Promise<void> {
   const key = truthKeys.waiting(name);
   return untilWritten(`s3://${bucket}/${key}`, async () => {
-    const part = await readPart(storage, bucket, name);
-    if (part === undefined) return DONE;
-    const { state, changed } = settled(part, outcomes, comparedMs);
-    const labels = part.labels.filter(({ line }) => !outcomes.has(line));
-    if (changed && (await putPart(storage, bucket, { name, state, labels }, part.etag)) === undefined) return undefined;
+    const segment = await readSegment(storage, bucket, name);
+    if (segment === undefined) return DONE;
+    const { state, changed } = settled(segment, outcomes, comparedMs);
+    const labels = segment.labels.filter(({ line }) => !outcomes.has(line));
+    if (changed && (await putSegment(storage, bucket, { name, state, labels }, segment.etag)) === undefined)
+      return undefined;
     await report(storage, bucket, name, state);
     if (labels.length === 0) await removeObject(storage, bucket, key);
     return DONE;
@@ -137,14 +138,14 @@ export function settlePart(
 
 const DONE = { result: undefined };
 
-/** How long the time of the last comparison may be in the past before a part is written for it alone. */
+/** How long the time of the last comparison may be in the past before a segment is written for it alone. */
 const COMPARED_AGAIN_MS = 3_600_000;
 
 function settled(
-  { state, labels }: WaitingPart,
+  { state, labels }: WaitingSegment,
   outcomes: ReadonlyMap<number, LabelOutcome>,
   comparedMs = state.comparedMs,
-): { state: PartState; changed: boolean } {
+): { state: SegmentState; changed: boolean } {
   const counts = { ...state.counts };
   const [faults, replacedLabels] = [[...state.faults], [...state.replacedLabels]];
   for (const { id, line, value } of labels) {
@@ -177,18 +178,18 @@ const ambiguous = (line: number): LabelFault => ({
 const first = <T extends { line: number }>(items: T[], most: number): T[] =>
   [...new Map(items.map((item) => [item.line, item])).values()].toSorted((a, b) => a.line - b.line).slice(0, most);
 
-/** Puts the outcome of a part into the report of its file. */
-function report(storage: Storage, bucket: string, name: string, { counts, ...state }: PartState): Promise<void> {
+/** Puts the outcome of a segment into the report of its file. */
+function report(storage: Storage, bucket: string, name: string, { counts, ...state }: SegmentState): Promise<void> {
   const key = truthKeys.file(digestOf(name));
-  const part = numberOfPart(name);
+  const segment = numberOfSegment(name);
   const where = `s3://${bucket}/${key}`;
   return untilWritten(where, async () => {
     const stored = await storage.getText(bucket, key);
     if (stored === undefined) return DONE;
     const old = parseStored<LabelFileReport>(stored.text, where);
     // Another run has settled more of it, or all.
-    if ((old.parts[part]?.waiting ?? 0) <= counts.waiting) return DONE;
-    const parts = old.parts.with(part, counts);
+    if ((old.parts[segment]?.waiting ?? 0) <= counts.waiting) return DONE;
+    const parts = old.parts.with(segment, counts);
     const sums = labelCounts(parts, old.counts.invalid);
     const next: LabelFileReport = {
       ...old,

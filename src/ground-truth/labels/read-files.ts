@@ -6,20 +6,20 @@ import { type ListedFile, listedFileSchema } from '../../core/contract/input.ts'
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError, toNamedError } from '../../core/errors/errors.ts';
 import { logger } from '../../core/process/logging.ts';
-import { fileDigest, MAX_FAULTS, PART_LABELS, partName, writePart } from '../join/waiting.ts';
+import { fileDigest, MAX_FAULTS, SEGMENT_LABELS, segmentName, writeSegment } from '../join/waiting.ts';
 import { maskedFault, maskedLabel } from '../masked.ts';
 import { labelCounts, type ReadResult, STEP_RESERVE_MS, type StepDependencies } from '../types.ts';
 import { isLabelFile, readLabels } from './read-labels.ts';
 
-/** Characters of the labels of a part: some pages each are few labels. */
-const PART_CHARS = 8 * 1024 * 1024;
+/** Characters of the labels of a segment: some pages each are few labels. */
+const SEGMENT_CHARS = 8 * 1024 * 1024;
 /** Names of files that were left out, in the log of an invocation. */
 const SHOWN_NAMES = 10;
 
 /** Errors of one file. The other files are still read. */
 const OF_THE_FILE = ['NoIdColumn', 'NoLabelColumn', 'NotJsonLines', 'NotUtf8', 'NotGzip', 'LabelFileTooLarge'];
 const MISSING = { name: 'LabelFileMissing', message: 'The label file was deleted before it was read' };
-/** What the storage says of a file in the words for captures. */
+/** What the storage says of a file as it does of captures. */
 const SAID_OF_CAPTURES: Record<string, LabelFileReport['error']> = {
   CaptureChanged: {
     name: 'LabelFileChanged',
@@ -120,7 +120,7 @@ async function readFile(
     readAt: new Date().toISOString(),
     ...fileLog.result(error === 'noTime' ? tooSlow() : error),
   };
-  // Only the first report counts: labels of another one's parts may have been joined already.
+  // Only the first report counts: labels of another one's segments may have been joined already.
   await storage.putJsonIf(workBucket, reportKey, report);
   logger.info('A label file was read', { bucket, key, counts: report.counts, reasons: report.reasons, error });
   return reportKey;
@@ -154,13 +154,13 @@ async function readInto(
   }
 }
 
-/** What a file contains: labels are written in parts as they come, faults are counted. */
+/** What a file contains: labels are written in segments as they come, faults are counted. */
 class FileLog {
   readonly #digest: string;
   readonly #deps: StepDependencies;
   readonly #reasons = new Map<string, number>();
   readonly #faults: LabelFault[] = [];
-  readonly #parts: LabelCounts[] = [];
+  readonly #segments: LabelCounts[] = [];
   #labels: Label[] = [];
   #chars = 0;
 
@@ -173,7 +173,7 @@ class FileLog {
     if ('id' in item) {
       this.#labels.push(item);
       this.#chars += item.id.length + String(item.value).length;
-      if (this.#labels.length >= PART_LABELS || this.#chars >= PART_CHARS) await this.flush();
+      if (this.#labels.length >= SEGMENT_LABELS || this.#chars >= SEGMENT_CHARS) await this.flush();
       return;
     }
     this.#reasons.set(item.name, (this.#reasons.get(item.name) ?? 0) + 1);
@@ -183,8 +183,8 @@ class FileLog {
   async flush(): Promise<void> {
     if (this.#labels.length === 0) return;
     const { storage, environment } = this.#deps;
-    const name = partName(this.#digest, this.#parts.length);
-    this.#parts.push(await writePart(storage, environment.WORK_BUCKET, name, this.#labels));
+    const name = segmentName(this.#digest, this.#segments.length);
+    this.#segments.push(await writeSegment(storage, environment.WORK_BUCKET, name, this.#labels));
     this.#labels = [];
     this.#chars = 0;
   }
@@ -194,8 +194,8 @@ class FileLog {
     const none = { counts: labelCounts(), reasons: {}, faults: [], replacedLabels: [], parts: [] };
     if (error !== undefined) return { ...none, error };
     const invalid = [...this.#reasons.values()].reduce((sum, count) => sum + count, 0);
-    const counts = labelCounts(this.#parts, invalid);
+    const counts = labelCounts(this.#segments, invalid);
     const reasons = Object.fromEntries(this.#reasons);
-    return { ...none, counts, reasons, faults: this.#faults, parts: this.#parts };
+    return { ...none, counts, reasons, faults: this.#faults, parts: this.#segments };
   }
 }

@@ -4,7 +4,7 @@ import { wilson } from '../../core/statistics/share.ts';
 import { type CalibrationPoint, figureOf } from './figures.ts';
 
 /** Tenths, as in most reliability diagrams. */
-const PARTS = 10;
+const BINS = 10;
 
 /**
  * Returns a point for each tenth that has rows.
@@ -13,17 +13,17 @@ const PARTS = 10;
  * @param isPositive whether the label of the row is the positive class
  */
 export function calibrationCurve(scores: ArrayLike<number>, isPositive: (row: number) => boolean): CalibrationPoint[] {
-  const parts = Array.from({ length: PARTS }, () => ({ rows: 0, sum: 0, positives: 0 }));
+  const bins = Array.from({ length: BINS }, () => ({ rows: 0, sum: 0, positives: 0 }));
   for (let row = 0; row < scores.length; row += 1) {
     const score = scores[row] ?? 0;
-    const part = parts[Math.min(PARTS - 1, Math.floor(score * PARTS))];
+    const bin = bins[Math.min(BINS - 1, Math.floor(score * BINS))];
     // A score that is no probability tells nothing here.
-    if (part === undefined || score > 1) return [];
-    part.rows += 1;
-    part.sum += score;
-    if (isPositive(row)) part.positives += 1;
+    if (bin === undefined || score > 1) return [];
+    bin.rows += 1;
+    bin.sum += score;
+    if (isPositive(row)) bin.positives += 1;
   }
-  return parts.flatMap(({ rows, sum, positives }) =>
+  return bins.flatMap(({ rows, sum, positives }) =>
     rows === 0 ? [] : [{ rows, predicted: sum / rows, found: figureOf(wilson(positives, rows), 'no rows') }],
   );
 }

@@ -4,6 +4,7 @@
  */
 
 import type { Estimate } from '../../core/statistics/share.ts';
+import { whole } from '../../core/text/figure-text.ts';
 import { singleLine, type TableOptions, tableText, wrapped } from '../../core/text/terminal-text.ts';
 
 /** A figure with its 95% interval. What is not defined, or not known, is `null`, and `why` says why. */
@@ -136,7 +137,6 @@ const titleOf = ({ group, shadow }: TruthGroup, by: string | undefined): string 
   by === undefined ? 'all' : `${singleLine(group)}${shadow ? ' (shadow)' : ''}`;
 /** Of hours and days, what matters is how the figures change. */
 const isOfTime = (by: string | undefined): boolean => by === 'hour' || by === 'day';
-const whole = (count: number): string => count.toLocaleString('en-US');
 const percent = (share: number): string => (share * 100).toFixed(1);
 
 /** `78.0% (72.3–82.8)`, or a dash. */
@@ -213,13 +213,13 @@ function details(figures: TruthGroup, by: string | undefined, options: TableOpti
   const list = classes?.each.find(({ class: name }) => name.startsWith('['));
   if (list !== undefined) whys.push(`The class ${singleLine(list.class)} may be a part of a list that was not read`);
   const left = Object.entries(notCompared).map(([why, count]) => `${whole(count)} not compared: ${why}`);
-  const parts = [
+  const sections = [
     lined([...left, ...whys], options),
     ...(classes === undefined ? [] : [classesText(classes, options)]),
     ...Object.entries(groups).map(([column, values]) => groupsText(column, values, options)),
   ].filter(Boolean);
-  if (parts.length === 0) return '';
-  return `${by === undefined ? '' : `${options.style('bold', `${by} ${titleOf(figures, by)}`)}\n`}${parts.join('\n')}`;
+  if (sections.length === 0) return '';
+  return `${by === undefined ? '' : `${options.style('bold', `${by} ${titleOf(figures, by)}`)}\n`}${sections.join('\n')}`;
 }
 
 function classesText(

@@ -63,29 +63,29 @@ export class KindFacts {
   /** Returns the labels without a few odd ones; `undefined` if more than two are left. A third whole number is a class, however rare. */
   #twoLabels(positive: string): ReadonlySet<string> | undefined {
     if (this.#labels.size <= 2) return new Set(this.#labels.keys());
-    const areWords = this.#notNumbers > this.rows / 2;
-    const usual = [...this.#labels].filter(([name]) => areWords || Number.isInteger(numberOf(name)));
+    const areNames = this.#notNumbers > this.rows / 2;
+    const usual = [...this.#labels].filter(([name]) => areNames || Number.isInteger(numberOf(name)));
     const two = usual
       .toSorted(([a, x], [b, y]) => Number(b === positive) - Number(a === positive) || y - x)
       .slice(0, 2);
     const rows = two.reduce((sum, [, count]) => sum + count, 0);
-    const isMost = rows >= this.rows * (1 - MOST_ODD) && (areWords || usual.length <= 2);
+    const isMost = rows >= this.rows * (1 - MOST_ODD) && (areNames || usual.length <= 2);
     return isMost ? new Set(two.map(([name]) => name)) : undefined;
   }
 
   /** @returns the two classes that bare numbers are probabilities of; `undefined` if they are something else */
   #probabilities(positive: string): ReadonlySet<string> | undefined {
-    const areWords = this.#notNumbers > this.rows / 2;
+    const areNames = this.#notNumbers > this.rows / 2;
     const isMost = (count: number): boolean => count > 0 && count >= this.#bare / 2;
-    return isMost(this.#maybeUnit) && (this.#unit > 0 || areWords) ? this.#twoLabels(positive) : undefined;
+    return isMost(this.#maybeUnit) && (this.#unit > 0 || areNames) ? this.#twoLabels(positive) : undefined;
   }
 
   decide({ kind, positive }: GroundTruthSettings): FoundKind {
-    const found = kind === undefined ? this.#look(classOf(positive)) : { kind, why: 'GROUND_TRUTH says so' };
+    const found = kind === undefined ? this.#decide(classOf(positive)) : { kind, why: 'GROUND_TRUTH says so' };
     return { ...found, probabilities: found.kind === 'classes' ? this.#probabilities(classOf(positive)) : undefined };
   }
 
-  #look(positive: string): { kind: Kind; why: string } {
+  #decide(positive: string): { kind: Kind; why: string } {
     const { size } = this.#labels;
     const different = `${size > MAX_NUMBERED_CLASSES ? `more than ${MAX_NUMBERED_CLASSES}` : size} different`;
     if (this.#texts > this.rows / 2) return { kind: 'texts', why: 'the replies are texts' };

@@ -55,14 +55,14 @@ export async function measureLabels(cursor: string | null, deps: StepDependencie
 }
 
 /**
- * Returns the hours with new labels, in order: those that were written since the run began, and those that wait to be noted, for
- * example since an earlier run was killed. Inferences that claim to be of the future are not among them.
+ * Returns the hours with new labels, in order: those that were written since the run began, and those that wait to be published, for
+ * example since an earlier run was killed. Inferences that are dated in the future are not among them.
  */
 async function changedHours({ storage, environment, run }: StepDependencies): Promise<string[]> {
   const bucket = environment.WORK_BUCKET;
   const changed = new Set<string>();
-  for await (const { key } of storage.list(bucket, truthKeys.toNotePrefix))
-    changed.add(key.slice(truthKeys.toNotePrefix.length).split('/')[0] ?? '');
+  for await (const { key } of storage.list(bucket, truthKeys.toPublishPrefix))
+    changed.add(key.slice(truthKeys.toPublishPrefix.length).split('/')[0] ?? '');
   // S3 lists whole seconds.
   const began = Date.parse(run.startTime) - 1000;
   for await (const { key, lastModifiedMs } of storage.list(bucket, truthKeys.labeledPrefix)) {

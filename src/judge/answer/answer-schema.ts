@@ -34,7 +34,7 @@ const objectSchema = (properties: Record<string, JsonSchema>, required = Object.
 const reasoned = (value: JsonSchema, required?: string[]): JsonSchema =>
   objectSchema({ rationale: { type: 'string' }, value }, required);
 
-/** Either the passing value alone, or any value with words. */
+/** Either the passing value alone, or any value with a rationale. */
 const passOrRationale = (pass: string): JsonSchema => ({
   anyOf: [{ type: 'string', enum: [pass] }, { $ref: '#/$defs/words' }],
 });

@@ -15,7 +15,7 @@ const lineSchema = z.looseObject({
   error: z.looseObject({ errorCode: z.unknown(), errorMessage: z.unknown() }).optional(),
 });
 
-/** Booked for an answer with an impossible usage: the maximum of captured text, and an answer of the same length. */
+/** Charged for an answer with an impossible usage: the maximum of captured text, and an answer of the same length. */
 const LONGEST = { inputTokens: MAX_RECORD_TOKENS * INPUT_MARGIN, outputTokens: MAX_RECORD_TOKENS };
 
 /** Returns the answers of an output file by record id. Failed records and unreadable lines are left out. */

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Capture } from '../../captures/types.ts';
-import { noteThrottle } from '../../core/aws/throttles.ts';
+import { countThrottle } from '../../core/aws/throttles.ts';
 import { type RetryPolicy, waitAfter } from '../../core/process/retry.ts';
 import type { Within } from '../../core/process/within-time.ts';
 import type { JudgeLimits } from '../../limits/limits.ts';
@@ -170,7 +170,7 @@ export class ModelCaller {
       if (error.mayBePaid && ask !== undefined) error.usage = worstCase(ask);
       const { kind, retryAfterMs = 0 } = error;
       if (outcome !== undefined && (kind === 'throttled' || kind === 'day')) {
-        noteThrottle('judge');
+        countThrottle('judge');
         outcome = kind === 'day' ? 'perDay' : 'throttled';
       }
       if (kind === 'throttled' && retryAfterMs <= this.retry.longestRetryAfterMs) this.limiter.pause(retryAfterMs);
@@ -189,7 +189,7 @@ export class ModelCaller {
     const openUntil = await breaker?.check();
     if (breaker === undefined || openUntil === undefined) return;
     // The alarm stays on while no call is made.
-    noteThrottle('judge');
+    countThrottle('judge');
     const until = `no call until ${new Date(openUntil).toISOString()}`;
     throw new CallFailure(breaker.forDay ? 'day' : 'paused', until, { retryAfterMs: openUntil - Date.now() });
   }
@@ -198,8 +198,8 @@ export class ModelCaller {
   private async send(ask: Ask, signal: AbortSignal | undefined): Promise<ModelAnswer> {
     const tokens = this.limits?.tokens;
     const most = worstCase(ask);
-    const taken = most.inputTokens + most.outputTokens;
-    await tokens?.take(taken, signal).catch(canceledBeforeCall);
+    const acquired = most.inputTokens + most.outputTokens;
+    await tokens?.acquire(acquired, signal).catch(canceledBeforeCall);
     let used = 0;
     try {
       const answer = await this.transport.send(ask, signal);
@@ -207,7 +207,7 @@ export class ModelCaller {
       used = quotaTokens(this.transport.sourceId, usage);
       return { ...answer, usage };
     } finally {
-      tokens?.give(taken - used);
+      tokens?.give(acquired - used);
     }
   }
 

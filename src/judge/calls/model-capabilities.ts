@@ -67,7 +67,7 @@ export class ModelCapabilities {
   }
 
   /** Records whether an answer had the form of the rung. */
-  noteForm(rung: Rung, kept: boolean): void {
+  recordForm(rung: Rung, kept: boolean): void {
     if (this.rung !== rung) return;
     this.ignored = kept ? 0 : this.ignored + 1;
     if (this.ignored >= MAX_IGNORED) this.refuseRung(rung);

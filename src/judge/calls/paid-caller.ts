@@ -1,5 +1,5 @@
 /** Asks the model within a spending limit: reserves a question's worst case first, and settles what it cost. */
-import { bookable } from '../../limits/spending-limit.ts';
+import { chargeOf } from '../../limits/spending-limit.ts';
 import { CallFailure } from '../errors.ts';
 import type { PriceOfCall } from '../pricing/call-amounts.ts';
 import { priceUnknown } from '../pricing/prices.ts';
@@ -17,7 +17,7 @@ export class PaidCaller {
     this.caller = caller;
     this.price = (usage) => {
       const usd = price(usage);
-      return usd === null ? null : bookable(usd);
+      return usd === null ? null : chargeOf(usd);
     };
   }
 
@@ -32,7 +32,7 @@ export class PaidCaller {
 
   /**
    * Asks the question if the limit has room for its worst case, regardless of what was paid for other questions. An attempt
-   * that may have been billed without an answer is booked at the worst case, and the next attempt needs room again.
+   * that may have been billed without an answer is charged at the worst case, and the next attempt needs room again.
    * @throws PermanentError `JudgePriceUnknown` if there is a limit; CallFailure of any kind but `unsupported`, or an exception that the capture triggers
    */
   async ask(question: Question, session: Session, signal: AbortSignal | undefined): Promise<Answered> {
@@ -57,7 +57,7 @@ export class PaidCaller {
     };
     try {
       const answered = await this.caller.ask(question, signal, async (usage) => {
-        session.book(usage, scorers);
+        session.charge(usage, scorers);
         await settle(usage);
         reservation = await reserve();
       });
@@ -65,7 +65,7 @@ export class PaidCaller {
       return answered;
     } catch (error) {
       const usage = error instanceof CallFailure ? error.usage : undefined;
-      if (usage !== undefined) session.book(usage, scorers);
+      if (usage !== undefined) session.charge(usage, scorers);
       await settle(usage);
       throw error;
     }

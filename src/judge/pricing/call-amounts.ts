@@ -22,7 +22,7 @@ export const allInputTokens = (usage: CallUsage): number =>
 const ABSURD_TIMES = 10;
 
 /**
- * Returns the usage that is booked for a call: the reported one, or the worst case if the report is impossible (fractions,
+ * Returns the usage that is charged for a call: the reported one, or the worst case if the report is impossible (fractions,
  * negative counts, more cached tokens than input tokens, an empty prompt, absurdly high counts). Thus no report can exhaust
  * a budget.
  */

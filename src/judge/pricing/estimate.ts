@@ -154,7 +154,7 @@ export type PricedSettings = Pick<
 > &
   Partial<Pick<LambdaEnvironment, 'JUDGE_CASCADE' | 'JUDGE_PREFIX'>>;
 
-interface Way {
+interface Assumed {
   judge?: RunOptions['judge'];
   /** Whether a prefix that is long enough is read from the cache. Default: if `JUDGE_PREFIX` is `cached`. */
   cacheHits?: boolean;
@@ -170,14 +170,14 @@ export function expectedCalls(
   settings: PricedSettings,
   capture: Capture,
   scorers: readonly JudgeScorer[],
-  way: Way = {},
+  assumed: Assumed = {},
 ): JudgeSpend {
   const { JUDGE_CALLS: calls, JUDGE_CASCADE, BEDROCK_MODEL_ID: main } = settings;
   const sized = (asked: readonly JudgeScorer[], parameters: Record<string, unknown>): AskSize =>
     askSize(capture, asked, { calls, ...answerBounds(readParameters(parameters)) });
-  const { judge: judging = 'converse' } = way;
+  const { judge: judging = 'converse' } = assumed;
   const priced = (model: string, size: AskSize, judge: RunOptions['judge']): JudgeSpend => {
-    const { cacheHits = settings.JUDGE_PREFIX === 'cached' && calls !== 'separate' } = way;
+    const { cacheHits = settings.JUDGE_PREFIX === 'cached' && calls !== 'separate' } = assumed;
     const isCached = cacheHits && judge !== 'batch' && size.prefixTokens >= (cacheMinimum(model) ?? Infinity);
     const cacheReadInputTokens = isCached ? size.prefixTokens : 0;
     const { inputTokens, outputTokens } = size;
@@ -187,7 +187,7 @@ export function expectedCalls(
   };
   if (JUDGE_CASCADE === undefined) return priced(main, sized(scorers, settings.MLFLOW_EVALUATION_MODEL_PARAM), judging);
   const first = priced(firstModel(settings), sized(scorers.map(askedFirst), {}), judging);
-  const { failingCaptures: share = 1 - (1 - FAILING_SHARE) ** scorers.length } = way;
+  const { failingCaptures: share = 1 - (1 - FAILING_SHARE) ** scorers.length } = assumed;
   const asked = Math.min(scorers.length, Math.max(1, (FAILING_SHARE * scorers.length) / share));
   const fewer = Math.floor(asked);
   const again = (count: number): JudgeSpend => {
@@ -199,5 +199,5 @@ export function expectedCalls(
   return asked === fewer ? some : addSpend(some, again(fewer + 1), share * (asked - fewer));
 }
 
-/** What fails has words. */
+/** What fails has a rationale. */
 const withRationale = memoByScorer((scorer) => ({ ...scorer, isTerse: false }));

@@ -22,13 +22,13 @@ const TOKENS_AROUND = 100;
 /** The average share of the bound that an answer takes. */
 const LIKELY_SHARE = 0.6;
 
-/** The share of the verdicts that is assumed to fail, and so to need words or a second model. */
+/** The share of the verdicts that is assumed to fail, and so to need a rationale or a second model. */
 export const FAILING_SHARE = 0.1;
 
 /** Returns the bound on the answer to this number of scorers, in tokens. */
 export const answerTokens = (scorers: number): number => TOKENS_AROUND + TOKENS_PER_SCORER * scorers;
 
-/** Words around the record in the user turn. */
+/** The text around the record in the user turn. */
 const TOKENS_AROUND_RECORD = 40;
 
 /** The likely length of the answer, in tokens. A terse question takes its name and a word, unless it fails. */
@@ -40,8 +40,8 @@ const likelyTokens = memoByScorers((scorers): number => {
   const bare = scorers.filter(({ isTerse }) => isTerse).map(({ name }) => [name, 'yes']);
   const bareShare = scorers.some(({ asksIfSure }) => asksIfSure) ? 1 : 1 - FAILING_SHARE;
   const bareTokens = bare.length === 0 ? 0 : estimateTokens(JSON.stringify(Object.fromEntries(bare))) * bareShare;
-  const words = (answerTokens(scorers.length) * LIKELY_SHARE * withRationale) / Math.max(1, scorers.length);
-  return Math.round(words + bareTokens);
+  const rationaleTokens = (answerTokens(scorers.length) * LIKELY_SHARE * withRationale) / Math.max(1, scorers.length);
+  return Math.round(rationaleTokens + bareTokens);
 });
 
 export interface AskSize {
@@ -131,7 +131,7 @@ export function uncachedReason(scorers: readonly Scorer[], modelId: string): str
 }
 
 /**
- * Adds examples to the scorers, one for each in turn, until the model caches the prefix.
+ * Adds examples to the scorers, one for each by round, until the model caches the prefix.
  *
  * @param examples by scorer name
  * @param rates of the model
@@ -150,11 +150,11 @@ export function cachedPrefix(
   const judges = commonJudges(scorers);
   const short = prefixTokens(judges);
   if (minimum === undefined || rates?.cacheRead === undefined || short >= minimum) return scorers;
-  const inTurn = Object.entries(examples)
-    .flatMap(([name, list]) => list.map((example, turn) => ({ name, example, turn })))
-    .toSorted((one, other) => one.turn - other.turn);
-  for (let count = 1; count <= inTurn.length; count += 1) {
-    const added = Map.groupBy(inTurn.slice(0, count), ({ name }) => name);
+  const byRound = Object.entries(examples)
+    .flatMap(([name, list]) => list.map((example, round) => ({ name, example, round })))
+    .toSorted((one, other) => one.round - other.round);
+  for (let count = 1; count <= byRound.length; count += 1) {
+    const added = Map.groupBy(byRound.slice(0, count), ({ name }) => name);
     const filled = judges.map((scorer) => {
       const more = added.get(scorer.name)?.map(({ example }) => example);
       return more === undefined ? scorer : withExamples(scorer, [...(scorer.examples ?? []), ...more]);

@@ -40,7 +40,7 @@ How to judge
 const exampleLines = ({ request, reply, value, rationale }: ScorerExample): string =>
   `Example: ${JSON.stringify({ request, reply, rationale, value })}`;
 
-/** How to answer without words, and how to say that an answer is not sure, if any of the questions asks for it. */
+/** How to answer without a rationale, and how to say that an answer is not sure, if any of the questions asks for it. */
 function furtherRules(scorers: readonly JudgeScorer[]): string {
   const rules: string[] = [];
   const terse = scorers.filter(({ isTerse }) => isTerse);

@@ -64,7 +64,7 @@ export function cutMiddle(text: string, maxTokens: number, tokens = estimateToke
 
 interface Share {
   tokens: number;
-  /** Its claim to a scarce bound, relative to the others. */
+  /** Its share of a scarce bound, relative to the others. */
   weight: number;
 }
 
@@ -74,13 +74,13 @@ interface Share {
  */
 export function divideBound(shares: readonly Share[], bound: number): number[] {
   const granted = shares.map(() => 0);
-  const claims = shares.map((share, index) => ({ ...share, index, need: share.tokens / share.weight || 0 }));
+  const wanting = shares.map((share, index) => ({ ...share, index, need: share.tokens / share.weight || 0 }));
   let left = bound;
   let weights = shares.reduce((sum, { weight }) => sum + weight, 0);
-  for (const { index, tokens, weight } of claims.toSorted((a, b) => a.need - b.need)) {
-    const part = Math.min(tokens, Math.floor((left * weight) / weights) || 0);
-    granted[index] = part;
-    left -= part;
+  for (const { index, tokens, weight } of wanting.toSorted((a, b) => a.need - b.need)) {
+    const own = Math.min(tokens, Math.floor((left * weight) / weights) || 0);
+    granted[index] = own;
+    left -= own;
     weights -= weight;
   }
   return granted;

@@ -68,7 +68,7 @@ export const judgeScorerSchema = z
     /** The value of a yes/no question that is no failure. Default: `yes`. */
     passes: z.enum(['yes', 'no']).optional(),
     gravity,
-    /** The passing value of a yes/no question is answered without words (`JUDGE_RATIONALES=failures`). */
+    /** The passing value of a yes/no question is answered without a rationale (`JUDGE_RATIONALES=failures`). */
     isTerse: z.boolean().optional(),
     /** The judge says of its answer whether it is sure: the question is asked of the first model of a cascade. */
     asksIfSure: z.boolean().optional(),

@@ -27,12 +27,12 @@ export interface ReadExchange {
 export interface RecognizedPrompt {
   asked: AskedQuestion[];
   exchange: ReadExchange;
-  /** What the prompt says about answers without words, and about saying whether an answer is sure. */
+  /** What the prompt says about answers without a rationale, and about saying whether an answer is sure. */
   brevity?: Brevity;
 }
 
 interface Brevity {
-  /** The value that needs no words, by question. */
+  /** The value that needs no rationale, by question. */
   bare: Record<string, string>;
   /** Yes/no questions get one word: `yes`, `no` or `unsure`. */
   marks: boolean;
@@ -65,11 +65,11 @@ export const emptyExchange = (): ReadExchange => ({
   tools: '',
 });
 
-function readAllowed(words: string): AllowedValues {
-  if (words === 'true or false') return { kind: 'boolean' };
-  const range = /^a number from (-?[\d.]+) to (-?[\d.]+)$/.exec(words);
+function readAllowed(text: string): AllowedValues {
+  if (text === 'true or false') return { kind: 'boolean' };
+  const range = /^a number from (-?[\d.]+) to (-?[\d.]+)$/.exec(text);
   if (range) return { kind: 'number', min: Number(range[1]), max: Number(range[2]) };
-  return { kind: 'strings', values: [...words.matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, value]) => value ?? '') };
+  return { kind: 'strings', values: [...text.matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, value]) => value ?? '') };
 }
 
 const splitCall = (text: string): { name: string; arguments: string } => {

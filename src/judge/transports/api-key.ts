@@ -1,6 +1,6 @@
 /** Reads the API key of a judge outside AWS. */
 import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
-import { loadSecret, wordOf } from '../../core/aws/secret.ts';
+import { loadSecret, secretOf } from '../../core/aws/secret.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 
 /**
@@ -8,7 +8,7 @@ import { PermanentError } from '../../core/errors/errors.ts';
  * @throws PermanentError `JudgeSecretUnreadable`. Its message never contains the text.
  */
 export function parseApiKey(text: string, where: string): string {
-  const key = wordOf(text, 'api_key');
+  const key = secretOf(text, 'api_key');
   if (key !== undefined) return key;
   throw new PermanentError('JudgeSecretUnreadable', 'The judge’s secret contains no API key', {
     expected: 'the key as plain text, one word of ASCII characters, or JSON {"api_key":"…"}, and not a binary secret',

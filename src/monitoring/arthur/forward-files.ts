@@ -228,8 +228,8 @@ async function withoutReplays({ storage, workBucket }: Work, file: ObjectFacts):
   const left: (typeof NONE)[] = [];
   for await (const { bytes, start, end } of scanLines(await whole.open(), DEFAULT_MAX_LINE_BYTES)) {
     const peek = bytes?.includes(REPLAY_ID_PREFIX) ? peekAt(bytes, false) : undefined;
-    if (peek?.kind !== 'record' || peek.claim === undefined) continue;
-    if ((await marks.runOf(peek.claim)) !== undefined) left.push({ start, end });
+    if (peek?.kind !== 'record' || peek.marked === undefined) continue;
+    if ((await marks.runOf(peek.marked)) !== undefined) left.push({ start, end });
   }
   if (left.length === 0) return whole;
   const size = left.reduce((rest, { start, end }) => rest - (end - start), file.size);

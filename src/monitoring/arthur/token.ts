@@ -1,5 +1,5 @@
 /** Arthur's token, from Secrets Manager. */
-import { loadSecret, wordOf } from '../../core/aws/secret.ts';
+import { loadSecret, secretOf } from '../../core/aws/secret.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import type { HttpReply } from '../../mlflow/transport.ts';
 import { isUnauthorized } from './arthur.ts';
@@ -7,7 +7,7 @@ import { isUnauthorized } from './arthur.ts';
 /** @throws PermanentError `ArthurSecretUnreadable` without the text, RetryableError `ArthurUnavailable` while Secrets Manager fails */
 export async function loadToken(secretArn: string): Promise<string> {
   const names = { unreadable: 'ArthurSecretUnreadable', unavailable: 'ArthurUnavailable' } as const;
-  const token = wordOf(await loadSecret(undefined, secretArn, names, 'Arthur’s token'), 'token');
+  const token = secretOf(await loadSecret(undefined, secretArn, names, 'Arthur’s token'), 'token');
   if (token !== undefined) return token;
   throw new PermanentError('ArthurSecretUnreadable', 'Arthur’s secret contains no token', {
     expected: 'the token as plain text, one word of ASCII characters, or JSON {"token":"…"}, and not a binary secret',

@@ -6,7 +6,7 @@ import {
   GetModelInvocationJobCommand,
 } from '@aws-sdk/client-bedrock';
 import type { Work } from '../../core/aws/storage.ts';
-import { noteThrottle } from '../../core/aws/throttles.ts';
+import { countThrottle } from '../../core/aws/throttles.ts';
 import type { JudgeBatchResult } from '../../core/contract/payloads.ts';
 import type { BatchReport } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
@@ -165,7 +165,7 @@ async function send<T>(where: string, call: () => Promise<T>): Promise<T> {
     const facts = { got: saidBy(error), where };
     const status = $metadata?.httpStatusCode;
     if (name === 'ThrottlingException' || name === QUOTA_USED_UP || status === 429) {
-      noteThrottle('judge');
+      countThrottle('judge');
       throw new RetryableError('JudgeThrottled', 'Bedrock has no room for a request about batch jobs', facts, error);
     }
     if (status !== undefined && status >= 400 && status < 500) {

@@ -110,13 +110,13 @@ async function findRequests(
     const capture = read();
     const { variant } = capturePathOf(raw.place.key);
     const isAlways = (): boolean => always(capture, { variant }) !== undefined;
-    const look = { capture, timeMs: timeOf(capture), isAlways, replay };
+    const view = { capture, timeMs: timeOf(capture), isAlways, replay };
     // An absent trace is written with the answers of the job.
     const trace = stored.get(traceId) ?? (createsTraces(request) ? NO_TRACE_YET : undefined);
-    const { judge } = pendingVerdicts(traceId, look, trace, scorers, options, run);
+    const { judge } = pendingVerdicts(traceId, view, trace, scorers, options, run);
     const question = judge.length === 0 ? undefined : digestOf(capture, deps);
     if (question === undefined || requests.has(question)) continue;
-    const kept = await answers.takeForJob(question, traceId, (job) => isAnswered(question, job));
+    const kept = await answers.acquireForJob(question, traceId, (job) => isAnswered(question, job));
     if (kept === 'claimed') continue;
     const known = new Set(knownVerdicts(kept, { run, traceId }, judge).map(({ scorer }) => scorer));
     const open = judge.filter(({ name }) => !known.has(name));

@@ -28,9 +28,9 @@ const PROGRAM = new URL(
   import.meta.url,
 );
 
-/** The time to start, added to the time of the work. The work has about three parts of `captureTimeMs` each. */
+/** The time to start, added to the time of the work. The work has about three steps of `captureTimeMs` each. */
 const START_MS = 10_000;
-const PARTS = 3;
+const STEPS = 3;
 /** How often the memory of the process is checked, and what it may take between two checks. */
 const CHECK_MS = 10;
 const BETWEEN_CHECKS_MB = 25;
@@ -71,7 +71,7 @@ export class HeavyCaptures {
     try {
       writeFileSync(files.line, raw.bytes);
       const job = { files, place: raw.place, options, work };
-      const line = await this.#send(job, START_MS + PARTS * captureTimeMs(raw.bytes.length));
+      const line = await this.#send(job, START_MS + STEPS * captureTimeMs(raw.bytes.length));
       const trace = line?.kind === 'capture' ? line.capture.results?.get('trace') : undefined;
       if (trace !== undefined) (trace as TraceRecord).encoded = readFileSync(files.spans);
       return line;

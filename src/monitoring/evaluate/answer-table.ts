@@ -55,7 +55,7 @@ export class AnswerTable extends Answers {
     this.#chunk = workKeys.chunkOfRun(request.run, request.chunk.chunk);
   }
 
-  override async take(question: string, isEnough: (kept: Kept) => boolean, signal: AbortSignal): Promise<Kept> {
+  override async acquire(question: string, isEnough: (kept: Kept) => boolean, signal: AbortSignal): Promise<Kept> {
     for (let pollMs = POLL_MS; ; pollMs = Math.min(MAX_POLL_MS, 2 * pollMs)) {
       const kept = await this.#claim(question, isEnough);
       if (kept !== undefined) return kept;
@@ -104,7 +104,7 @@ export class AnswerTable extends Answers {
     await this.#change(question, { expression, condition, values: { by: this.#chunk } }).catch(() => undefined);
   }
 
-  override async takeForJob(
+  override async acquireForJob(
     question: string,
     trace: string,
     isAnswered: (job: AskedJob) => Promise<boolean>,

@@ -42,11 +42,11 @@ export class Answers {
    * @returns what is kept
    * @throws RetryableError `ChunkOutOfTime` if the wait is aborted
    */
-  async take(question: string, _isEnough: (kept: Kept) => boolean, _signal: AbortSignal): Promise<Kept> {
+  async acquire(question: string, _isEnough: (kept: Kept) => boolean, _signal: AbortSignal): Promise<Kept> {
     return this.#kept.get(question) ?? NOTHING_KEPT;
   }
 
-  /** Keeps answers in place of what `take` returned, and ends the claim. @param _spend what this attempt has paid for them */
+  /** Keeps answers in place of what `acquire` returned, and ends the claim. @param _spend what this attempt has paid for them */
   async keep(question: string, kept: Kept, _spend: JudgeSpend): Promise<void> {
     this.#kept.set(question, kept);
   }
@@ -60,7 +60,7 @@ export class Answers {
    * @param _isAnswered whether a job of an earlier run has answered
    * @returns what is kept; `claimed` if another chunk of the run has done so, or an earlier run and its job has answered
    */
-  async takeForJob(
+  async acquireForJob(
     question: string,
     _trace: string,
     _isAnswered: (job: AskedJob) => Promise<boolean>,

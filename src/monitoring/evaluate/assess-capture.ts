@@ -77,8 +77,8 @@ export class CaptureAssessor {
   }
 
   contextOf({ traceId, pending }: Pick<Work, 'traceId' | 'pending'>): VerdictContext {
-    const { part, sample, replaces } = pending;
-    return { traceId, run: this.#run, part, sample, replaces };
+    const { stratum, sample, replaces } = pending;
+    return { traceId, run: this.#run, stratum, sample, replaces };
   }
 
   /**
@@ -156,7 +156,7 @@ export class CaptureAssessor {
     const about = { run: this.#run, traceId };
     const knownOf = (kept: Kept): Verdict[] => knownVerdicts(kept, about, pending.judge);
     const isEnough = (so: Kept): boolean => knownOf(so).length === pending.judge.length;
-    const kept = await this.#answers.take(question, isEnough, signal);
+    const kept = await this.#answers.acquire(question, isEnough, signal);
     const known = knownOf(kept);
     const open = pending.judge.filter(({ name }) => !known.some(({ scorer }) => scorer === name));
     if (open.length === 0) return { verdicts: known, held: 0 };

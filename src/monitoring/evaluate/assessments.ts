@@ -10,11 +10,11 @@ import {
   JUDGE_INPUT_TOKENS,
   JUDGE_OUTPUT_TOKENS,
   type NewAssessment,
-  PART_METADATA,
   RUN_METADATA,
   SAMPLE_METADATA,
   SCORER_NAME,
   SCORER_VERSION,
+  STRATUM_METADATA,
 } from '../../mlflow/types.ts';
 import { scorerSample } from '../../quality/sample.ts';
 import { eachWithin } from './each-within.ts';
@@ -22,8 +22,8 @@ import { eachWithin } from './each-within.ts';
 export interface VerdictContext {
   traceId: string;
   run: string;
-  /** The part of the sample that the capture is counted in, and the sample that it is judged with. */
-  part: string;
+  /** The stratum that the capture is counted in, and the sample that it is judged with. */
+  stratum: string;
   sample: string;
   /** The scorers whose verdict in force new ones override, by name. */
   replaces: ReadonlySet<string>;
@@ -54,10 +54,10 @@ function common(scorer: Scorer, judge: string, context: VerdictContext) {
   };
 }
 
-function sampleMetadata(scorer: Scorer, { part, sample }: VerdictContext): Record<string, string> {
-  if (scorer.kind === 'code') return { [SAMPLE_METADATA]: part };
+function sampleMetadata(scorer: Scorer, { stratum, sample }: VerdictContext): Record<string, string> {
+  if (scorer.kind === 'code') return { [SAMPLE_METADATA]: stratum };
   const own = { [SAMPLE_METADATA]: scorerSample(sample, scorer) };
-  return part === sample ? own : { ...own, [PART_METADATA]: scorerSample(part, scorer) };
+  return stratum === sample ? own : { ...own, [STRATUM_METADATA]: scorerSample(stratum, scorer) };
 }
 
 /** Error codes of this step, in addition to those of the judge. */

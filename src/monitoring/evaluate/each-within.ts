@@ -3,7 +3,7 @@ import { ownFault } from '../../core/errors/own-fault.ts';
 import { isOutOfTime, withinTime } from '../../core/process/within-time.ts';
 
 /**
- * Does the work on each item in turn.
+ * Does the work on one item after the other.
  *
  * @param failed gives the result of an item whose work throws, or that the time runs out for, and why
  * @throws a named error of the work, which affects every item

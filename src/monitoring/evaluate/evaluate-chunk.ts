@@ -199,8 +199,8 @@ class EvaluateChunk {
     const isAbsent = stored === undefined && this.#mayCreate;
     const { variant } = capturePathOf(line.raw.place.key);
     const isAlways = (): boolean => always(capture, { variant }) !== undefined;
-    const look = { capture, timeMs: this.#assessor.timeMsOf(capture), isAlways, replay };
-    const pending = pendingVerdicts(traceId, look, isAbsent ? NO_TRACE_YET : stored, scorers, options, run);
+    const view = { capture, timeMs: this.#assessor.timeMsOf(capture), isAlways, replay };
+    const pending = pendingVerdicts(traceId, view, isAbsent ? NO_TRACE_YET : stored, scorers, options, run);
     // Captures are planned in the order of their lines, as the index wants them.
     const isIndexed = replay === undefined && !options.replay && (stored !== undefined || !this.#request.chunk.traced);
     const predictions = isIndexed ? this.#index.add(capture, traceId, line.raw.place) : undefined;

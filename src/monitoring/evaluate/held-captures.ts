@@ -3,7 +3,7 @@ import type { Capture } from '../../captures/types.ts';
 import { weightAtOnce } from '../../core/process/memory.ts';
 import type { CaptureLine } from '../chunk/decode-lines.ts';
 
-/** Captures of a chunk that wait for their turn. They stay decoded while there is room; the others are decoded again. */
+/** Captures of a chunk that wait to be judged. They stay decoded while there is room; the others are decoded again. */
 export class HeldCaptures {
   #room = weightAtOnce();
 

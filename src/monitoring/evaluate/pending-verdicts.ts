@@ -9,7 +9,7 @@ import { applicability } from '../../judge/scorers/applicability.ts';
 import type { CodeScorer, JudgeScorer, Scorer } from '../../judge/types.ts';
 import { isByPerson } from '../../mlflow/plan-assessments.ts';
 import { RUN_METADATA, type StoredTrace } from '../../mlflow/types.ts';
-import { captureSample, laterSample, partOfTrace } from '../../quality/sample.ts';
+import { captureSample, laterSample, stratumOfTrace } from '../../quality/sample.ts';
 import { emptyVerdictCounts } from '../counts.ts';
 import { eachWithin } from './each-within.ts';
 
@@ -26,8 +26,8 @@ export interface PendingVerdicts {
   replaces: Set<string>;
   /** The scorers of `settled.alreadyThere`, by name. */
   there: string[];
-  /** The part of the sample that the capture belongs to; see src/quality. */
-  part: string;
+  /** The stratum of the sample that the capture belongs to; see src/quality. */
+  stratum: string;
   /** The sample that it is judged with, which differs if a later run judges more. */
   sample: string;
   /** The LLM scorers that it could be judged by. */
@@ -40,7 +40,7 @@ export const NO_TRACE_YET: Pick<StoredTrace, 'assessments'> = { assessments: [] 
 type Decision = 'judge' | { term: 'notJudgeable' | 'notSampled'; reason: string } | { fault: string };
 
 /** The capture, which decides whether scorers apply to it, and the time for that. */
-interface Look {
+interface CaptureView {
   capture: Capture;
   timeMs: number;
   /** The run of the replay that sent the request, which is not judged. */
@@ -57,27 +57,27 @@ interface Look {
  */
 export function pendingVerdicts(
   traceId: string,
-  look: Look | undefined,
+  view: CaptureView | undefined,
   stored: Pick<StoredTrace, 'assessments'> | undefined,
   scorers: readonly Scorer[],
   options: Pick<RunOptions, 'reevaluate' | 'sampleRate' | 'continues'>,
   run: string,
 ): PendingVerdicts {
   const settled = emptyVerdictCounts();
-  const now = sampleOfLook(look, options);
-  const part = (stored && partOfTrace(stored.assessments)) ?? now;
+  const now = sampleOfView(view, options);
+  const stratum = (stored && stratumOfTrace(stored.assessments)) ?? now;
   const lists = { judge: [], code: [], failed: [], judgeable: [], there: [] };
-  const sample = laterSample(part, now);
-  const pending: PendingVerdicts = { ...lists, settled, reasons: {}, replaces: new Set(), part, sample };
-  if (stored === undefined || look?.replay !== undefined) {
+  const sample = laterSample(stratum, now);
+  const pending: PendingVerdicts = { ...lists, settled, reasons: {}, replaces: new Set(), stratum, sample };
+  if (stored === undefined || view?.replay !== undefined) {
     settled.notJudgeable = scorers.length;
     pending.reasons[stored === undefined ? 'traceMissing' : 'sentByReplay'] = scorers.length;
     return pending;
   }
   const open = withoutVerdict(stored, scorers, options, run, pending);
-  const decide = decider(traceId, look, options);
-  const decisions = look
-    ? eachWithin(look.timeMs, open, decide, (_, fault): Decision => ({ fault }))
+  const decide = decider(traceId, view, options);
+  const decisions = view
+    ? eachWithin(view.timeMs, open, decide, (_, fault): Decision => ({ fault }))
     : open.map(decide);
   open.forEach((scorer, index) => {
     const decision = decisions[index] as Decision;
@@ -96,12 +96,12 @@ export function pendingVerdicts(
 }
 
 /** Returns the sample of a capture in this run. */
-function sampleOfLook(look: Look | undefined, { sampleRate }: Pick<RunOptions, 'sampleRate'>): string {
-  const rules = look === undefined ? [] : [{ name: 'the always rules' }];
+function sampleOfView(view: CaptureView | undefined, { sampleRate }: Pick<RunOptions, 'sampleRate'>): string {
+  const rules = view === undefined ? [] : [{ name: 'the always rules' }];
   const [isAlways = false] = eachWithin(
-    look?.timeMs ?? 0,
+    view?.timeMs ?? 0,
     rules,
-    () => look?.isAlways() ?? false,
+    () => view?.isAlways() ?? false,
     () => false,
   );
   return captureSample(isAlways, sampleRate);
@@ -137,16 +137,16 @@ function withoutVerdict(
 }
 
 /** Returns a function that decides whether to ask the judge about a scorer. */
-function decider(traceId: string, look: Look | undefined, options: Pick<RunOptions, 'sampleRate'>) {
+function decider(traceId: string, view: CaptureView | undefined, options: Pick<RunOptions, 'sampleRate'>) {
   let isAlways: boolean | undefined;
   // A rule is for captures that matter: it overrides the sample of the scorer and of the run.
   const isSampled = ({ name, sampleRate = 1 }: JudgeScorer): boolean => {
     if (inSample(traceId, options.sampleRate) && inSample(traceId, sampleRate, name)) return true;
-    isAlways ??= look?.isAlways() ?? false;
+    isAlways ??= view?.isAlways() ?? false;
     return isAlways;
   };
   return (scorer: JudgeScorer): Decision => {
-    const applies = look === undefined ? ({ judge: true } as const) : applicability(look.capture, scorer);
+    const applies = view === undefined ? ({ judge: true } as const) : applicability(view.capture, scorer);
     if ('notJudgeable' in applies) return { term: 'notJudgeable', reason: applies.notJudgeable };
     return isSampled(scorer) ? 'judge' : { term: 'notSampled', reason: 'notSampled' };
   };

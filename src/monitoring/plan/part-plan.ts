@@ -90,12 +90,12 @@ export class PartPlan {
   async #packed(
     units: AsyncIterable<PlannedUnit>,
     experimentId: string,
-    take: (chunk: UnnumberedChunk) => Promise<void>,
+    consume: (chunk: UnnumberedChunk) => Promise<void>,
   ): Promise<string | null> {
     const packer = new ChunkPacker();
     const add = async (chunk: UnnumberedChunk | undefined): Promise<void> => {
       if (chunk === undefined) return;
-      await take(chunk);
+      await consume(chunk);
       this.#count(chunk);
     };
     const cursor = await this.#consume(units, async (unit) => {
@@ -157,7 +157,7 @@ export class PartPlan {
   /** @returns the cursor of the next part; `null` when the input is exhausted */
   async #consume(
     units: AsyncIterable<PlannedUnit>,
-    take: (unit: PlannedUnit) => Promise<void>,
+    consume: (unit: PlannedUnit) => Promise<void>,
   ): Promise<string | null> {
     let cursor: string | null = null;
     for await (const unit of units) {
@@ -174,7 +174,7 @@ export class PartPlan {
       }
       if (unit.unavailable !== undefined) this.#doWithout(unit.unavailable);
       if (unit.failed !== undefined) this.#fail(unit.failed);
-      else await take(unit);
+      else await consume(unit);
       this.#totals.objects += 1;
     }
     return null;

@@ -227,7 +227,7 @@ export class VerdictWriter {
       isWritten,
       ...own,
       judgeable: isFirst
-        ? pending.judgeable.map((scorer) => ({ scorer: scorer.name, sample: scorerSample(pending.part, scorer) }))
+        ? pending.judgeable.map((scorer) => ({ scorer: scorer.name, sample: scorerSample(pending.stratum, scorer) }))
         : [],
       notJudged: isFirst
         ? { ...pending.reasons, ...(held > 0 ? { held } : {}), ...(failed > 0 ? { failed } : {}) }

@@ -4,7 +4,7 @@ import { searchTraces } from '../../mlflow/existing-traces.ts';
 import type { AssessmentReply, TraceInfoReply } from '../../mlflow/replies.ts';
 import type { MlflowRest } from '../../mlflow/rest.ts';
 import { REPLACED_AT, SAMPLE_METADATA } from '../../mlflow/types.ts';
-import { ALWAYS, chanceOf, partOf } from '../sample.ts';
+import { ALWAYS, chanceOf, stratumOf } from '../sample.ts';
 
 export type ReadAssessment = AssessmentReply;
 export type AssessedTrace = TraceInfoReply;
@@ -95,12 +95,12 @@ export const firstVerdictMs = (own: readonly ReadAssessment[]): number =>
     .map(({ metadata, create_time }) => Date.parse(metadata[REPLACED_AT] ?? create_time) || 0)
     .reduce((first, ms) => Math.min(first, ms), Infinity);
 
-/** Counts verdicts by their part of the sample, to know how many captures a judged one stands for. */
-export class JudgedParts {
+/** Counts verdicts by their stratum, to know how many captures a judged one stands for. */
+export class JudgedStrata {
   readonly #chances = new Map<string, number>();
 
   /**
-   * Adds a verdict. A part is a random sample however it grew: where a later run has judged more of the captures of an hour, all of them count
+   * Adds a verdict. A stratum is a random sample however it grew: where a later run has judged more of the captures of an hour, all of them count
    * with its chance.
    *
    * @returns a function that returns 1 ÷ the chance to be judged; call it after all verdicts are added
@@ -108,8 +108,8 @@ export class JudgedParts {
   add({ request_time: time, tags }: AssessedTrace, scorer: string, { metadata }: ReadAssessment): () => number {
     const sample = metadata[SAMPLE_METADATA] ?? '';
     if (sample === ALWAYS) return () => 1;
-    const part = partOf(metadata) ?? '';
-    const key = JSON.stringify([scorer, time.slice(0, 'yyyy-mm-ddThh'.length), tags.sagemaker_variant_name, part]);
+    const stratum = stratumOf(metadata) ?? '';
+    const key = JSON.stringify([scorer, time.slice(0, 'yyyy-mm-ddThh'.length), tags.sagemaker_variant_name, stratum]);
     this.#chances.set(key, Math.max(this.#chances.get(key) ?? 0, chanceOf(sample)));
     return () => 1 / (this.#chances.get(key) || 1);
   }

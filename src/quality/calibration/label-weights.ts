@@ -80,7 +80,7 @@ async function labelledWindows(judged: readonly JudgedTrace[], matches: Matches)
   for (const [key, members] of Map.groupBy(picked, ({ pick }) => keyOf(pick))) {
     const byVerdict = [...Map.groupBy(members, ({ pick }) => pick.verdict).values()];
     const [first] = members;
-    if (first === undefined || !byVerdict.every((part) => part.some(({ isLabelled }) => isLabelled))) continue;
+    if (first === undefined || !byVerdict.every((group) => group.some(({ isLabelled }) => isLabelled))) continue;
     const { from, to, seen, filter } = first.pick;
     if (filter !== undefined && !found.has(filter)) found.set(filter, matches(filter));
     const ids = await found.get(filter ?? '');

@@ -7,14 +7,14 @@ import type { JudgeScorer } from '../../judge/types.ts';
 import { MlflowRefusedError } from '../../mlflow/errors.ts';
 import type { MlflowRest } from '../../mlflow/rest.ts';
 import { type AssessmentValue, SCORER_VERSION } from '../../mlflow/types.ts';
-import { partOf } from '../sample.ts';
+import { stratumOf } from '../sample.ts';
 import { hourOf } from '../tally.ts';
 import {
   type AssessedTrace,
   assessedTraces,
   firstVerdictMs,
   givenBy,
-  JudgedParts,
+  JudgedStrata,
   latestByPerson,
   latestVerdict,
   type ReadAssessment,
@@ -24,15 +24,15 @@ import {
 import { type JudgedTrace, weighPicked } from './label-weights.ts';
 import { pickOf } from './pick-labels.ts';
 import { guessValues } from './report.ts';
-import type { CoveredPart, LabeledVerdict, Unanswered } from './types.ts';
+import type { Coverage, LabeledVerdict, Unanswered } from './types.ts';
 
 export interface MlflowLabels {
   pairs: LabeledVerdict[];
   unanswered: Unanswered[];
   /** Number of traces that were read. */
   traces: number;
-  /** By scorer whose labels speak for a part of its judged traces: which part. */
-  covered: Map<string, CoveredPart[]>;
+  /** By scorer whose labels speak for some of its judged traces: which strata. */
+  covered: Map<string, Coverage[]>;
 }
 
 interface ReadOptions extends VerdictQuery {
@@ -52,14 +52,14 @@ interface Labelled {
 interface Judged extends Omit<JudgedTrace, 'passed' | 'isLabelled'> {
   value: unknown;
   variant: string;
-  part: string;
+  stratum: string;
   labelled: Labelled | undefined;
 }
 
 /** Reads all traces of the experiment that match the query. */
 export async function readMlflowLabels(rest: Rest, options: ReadOptions): Promise<MlflowLabels> {
   const { only, judge } = options;
-  const parts = new JudgedParts();
+  const strata = new JudgedStrata();
   const judged = new Map<string, Judged[]>();
   const all: MlflowLabels = { pairs: [], unanswered: [], traces: 0, covered: new Map() };
   for await (const trace of assessedTraces(rest, options)) {
@@ -76,8 +76,8 @@ export async function readMlflowLabels(rest: Rest, options: ReadOptions): Promis
         seenMs: firstVerdictMs(own),
         value: givenBy(verdict),
         variant: trace.tags.sagemaker_variant_name ?? '',
-        part: partOf(verdict.metadata) ?? '',
-        weight: parts.add(trace, scorer, verdict),
+        stratum: stratumOf(verdict.metadata) ?? '',
+        weight: strata.add(trace, scorer, verdict),
         pick: pickOf(trace.tags, scorer),
         labelled: people.length > 0 ? { trace, people, verdict } : undefined,
       });
@@ -130,7 +130,7 @@ async function compare(
     if (own !== undefined) all.pairs.push({ ...pair, weight: own });
     else all.unanswered.push({ id: pair.id, scorer: name, reason: why, message: LEFT_OUT[why] });
   }
-  if (isByPick && covered.size < traces.length) all.covered.set(name, coveredParts(traces, covered));
+  if (isByPick && covered.size < traces.length) all.covered.set(name, coverageOf(traces, covered));
 }
 
 /** Returns the traces that match the filter of a pick; `undefined` if MLflow does not take it. */
@@ -145,10 +145,10 @@ async function matching(rest: Rest, { experimentId, filter, fromMs, toMs }: Trac
   }
 }
 
-/** Counts judged traces by hour, variant and part of the sample, and those of them that labels speak for. */
-function coveredParts(judged: readonly (Judged & { passed: boolean })[], covered: ReadonlySet<string>): CoveredPart[] {
+/** Counts judged traces by hour, variant and stratum, and those of them that labels speak for. */
+function coverageOf(judged: readonly (Judged & { passed: boolean })[], covered: ReadonlySet<string>): Coverage[] {
   const dated = judged.filter(({ inferenceMs }) => !Number.isNaN(inferenceMs));
-  const groups = Map.groupBy(dated, (one) => JSON.stringify([hourOf(one.inferenceMs), one.variant, one.part]));
+  const groups = Map.groupBy(dated, (one) => JSON.stringify([hourOf(one.inferenceMs), one.variant, one.stratum]));
   return [...groups].map(([key, members]) => {
     const [hour, variant, sample] = JSON.parse(key) as [string, string, string];
     const own = members.filter(({ traceId }) => covered.has(traceId));

@@ -2,18 +2,12 @@
 
 import { cohensKappa, confusion, numberFigures } from '../../core/statistics/agreement.ts';
 import { type Share, scoreInterval, weightedShare, wilson } from '../../core/statistics/share.ts';
+import { whole } from '../../core/text/figure-text.ts';
 import type { ScorerValues } from '../../core/values/scorer-values.ts';
 import { goodValue } from '../../judge/scorers/values.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
-import type {
-  CalibrationReport,
-  ClassFigures,
-  CoveredPart,
-  LabeledVerdict,
-  ScorerReport,
-  Unanswered,
-} from './types.ts';
+import type { CalibrationReport, ClassFigures, Coverage, LabeledVerdict, ScorerReport, Unanswered } from './types.ts';
 
 /** With fewer labels the intervals are too wide to decide much: ±18 points at 30. */
 const MIN_LABELS = 30;
@@ -49,9 +43,9 @@ export function guessValues(given: readonly AssessmentValue[]): ScorerValues {
     const numbers = given as number[];
     return { kind: 'number', min: Math.min(...numbers), max: Math.max(...numbers) };
   }
-  const words = [...new Set(given.map(String))].sort();
-  if (words.every((word) => word === 'yes' || word === 'no')) return { kind: 'yes-no' };
-  return { kind: 'categories', values: words };
+  const names = [...new Set(given.map(String))].sort();
+  if (names.every((name) => name === 'yes' || name === 'no')) return { kind: 'yes-no' };
+  return { kind: 'categories', values: names };
 }
 
 /**
@@ -67,37 +61,37 @@ function countsOf(pairs: readonly LabeledVerdict[]): number[] {
 }
 
 /** A label and its verdict as text, and what they count. */
-interface Word {
+interface Rating {
   label: string;
   verdict: string;
   weight: number;
 }
 
-const weightOf = (words: readonly Word[]): number => words.reduce((sum, { weight }) => sum + weight, 0);
+const weightOf = (ratings: readonly Rating[]): number => ratings.reduce((sum, { weight }) => sum + weight, 0);
 
 /** Returns a share with Wilson's interval at the number of pairs of equal weight that would tell as much. */
-function shareOf(words: readonly Word[], isHit: (word: Word) => boolean, largest = 0): Share | null {
-  if (words.length === 0) return null;
-  const sampled = weightedShare(words.map((word) => ({ hit: isHit(word), weight: word.weight })));
-  const { share, of } = { ...sampled, of: Math.min(sampled.of, weightOf(words) / largest) };
+function shareOf(ratings: readonly Rating[], isHit: (rating: Rating) => boolean, largest = 0): Share | null {
+  if (ratings.length === 0) return null;
+  const sampled = weightedShare(ratings.map((rating) => ({ hit: isHit(rating), weight: rating.weight })));
+  const { share, of } = { ...sampled, of: Math.min(sampled.of, weightOf(ratings) / largest) };
   return { ...scoreInterval(share, of), hits: Number((share * of).toFixed(9)), of };
 }
 
 /** Returns the figures of a value among the pairs, of which each has its own weight. */
-function classFigures(value: string, words: readonly Word[]): ClassFigures {
+function classFigures(value: string, ratings: readonly Rating[]): ClassFigures {
   // Of a label that people gave, each verdict has its own weight. One that did not occur might have, with the largest.
-  const byVerdict = [...Map.groupBy(words, ({ verdict }) => verdict).values()];
+  const byVerdict = [...Map.groupBy(ratings, ({ verdict }) => verdict).values()];
   const largest = Math.max(...byVerdict.map((own) => weightOf(own) / own.length));
-  const part = (side: 'label' | 'verdict', is: boolean): Word[] =>
-    words.filter((word) => (word[side] === value) === is);
-  const [people, judge] = [part('label', true), part('verdict', true)];
+  const rated = (side: 'label' | 'verdict', is: boolean): Rating[] =>
+    ratings.filter((rating) => (rating[side] === value) === is);
+  const [people, judge] = [rated('label', true), rated('verdict', true)];
   const support = weightOf(people);
   const all = support + weightOf(judge);
   return {
     value,
     support,
     sensitivity: shareOf(people, ({ verdict }) => verdict === value, largest),
-    specificity: shareOf(part('label', false), ({ verdict }) => verdict !== value, largest),
+    specificity: shareOf(rated('label', false), ({ verdict }) => verdict !== value, largest),
     precision: shareOf(judge, ({ label }) => label === value),
     f1: all === 0 ? null : (2 * weightOf(people.filter(({ verdict }) => verdict === value))) / all,
   };
@@ -125,24 +119,24 @@ function scorerReport(
   values: ScorerValues,
   pairs: readonly LabeledVerdict[],
   unanswered: readonly Unanswered[],
-  { scorer, covered }: { scorer: ReportedScorer | undefined; covered: readonly CoveredPart[] | undefined },
+  { scorer, covered }: { scorer: ReportedScorer | undefined; covered: readonly Coverage[] | undefined },
 ): ScorerReport {
   const isNumber = values.kind === 'number';
   const counts = countsOf(pairs);
-  const words = pairs.map(({ label, verdict }, index) => ({
+  const ratings = pairs.map(({ label, verdict }, index) => ({
     label: String(label),
     verdict: String(verdict),
     weight: counts[index] ?? 1,
   }));
   const list = valueList(values, pairs);
-  const table = list.length === 0 ? null : confusion(list, words);
-  const shareWith = (isHit: (word: Word) => boolean) => shareOf(words, isHit);
+  const table = list.length === 0 ? null : confusion(list, ratings);
+  const shareWith = (isHit: (rating: Rating) => boolean) => shareOf(ratings, isHit);
   const positive = isNumber ? undefined : list[0];
-  const classes = isNumber ? [] : list.map((value) => classFigures(value, words));
+  const classes = isNumber ? [] : list.map((value) => classFigures(value, ratings));
   const n = pairs.length;
   const ordered = isNumber ? 'quadratic' : values.kind === 'categories' && list.length > 2 ? 'linear' : undefined;
   const shareOfPositive = (side: 'label' | 'verdict') =>
-    positive === undefined ? null : shareWith((word) => word[side] === positive);
+    positive === undefined ? null : shareWith((rating) => rating[side] === positive);
   const report: Omit<ScorerReport, 'notes'> = {
     name,
     version: scorer?.version,
@@ -162,7 +156,7 @@ function scorerReport(
         ? null
         : confusion(
             list,
-            words.map(({ label, verdict }) => ({ label, verdict })),
+            ratings.map(({ label, verdict }) => ({ label, verdict })),
           ),
     numbers: isNumber
       ? numberFigures(pairs.map(({ label, verdict }) => ({ label: Number(label), verdict: Number(verdict) })))
@@ -172,10 +166,9 @@ function scorerReport(
   return { ...report, notes: [...notesOn(report), ...coverageNote(covered)] };
 }
 
-function coverageNote(covered: readonly CoveredPart[] | undefined): string[] {
+function coverageNote(covered: readonly Coverage[] | undefined): string[] {
   if (covered === undefined) return [];
-  const sum = (field: 'judged' | 'all'): string =>
-    covered.reduce((total, part) => total + part[field], 0).toLocaleString('en-US');
+  const sum = (field: 'judged' | 'all'): string => whole(covered.reduce((total, stratum) => total + stratum[field], 0));
   return [
     `the figures are of ${sum('judged')} of the ${sum('all')} judged traces: none of the picked traces of the others has a label`,
   ];
@@ -188,8 +181,8 @@ export function calibrationReport(input: {
   scorers: readonly ReportedScorer[];
   pairs: readonly LabeledVerdict[];
   unanswered: readonly Unanswered[];
-  /** By scorer whose labels speak for a part of its judged traces: which part. */
-  covered?: ReadonlyMap<string, CoveredPart[]>;
+  /** By scorer whose labels speak for some of its judged traces: which strata. */
+  covered?: ReadonlyMap<string, Coverage[]>;
   spend?: CalibrationReport['spend'];
   now?: Date;
 }): CalibrationReport {

@@ -135,8 +135,8 @@ export async function queueOf(rest: Rest, experimentId: string, scorer: JudgeSco
 
 /** Puts traces into the queue. Those that are in it stay as they are, reviewed or not. */
 export async function addToQueue(rest: Rest, queueId: string, traceIds: readonly string[]): Promise<void> {
-  for (const part of batches(traceIds, PAGE)) {
-    const json = { queue_id: queueId, item_type: 'TRACE', item_ids: part };
+  for (const batch of batches(traceIds, PAGE)) {
+    const json = { queue_id: queueId, item_type: 'TRACE', item_ids: batch };
     await rest.repeat({ method: 'POST', path: '/api/3.0/mlflow/review-queues/items/add', json }, anyReply);
   }
 }

@@ -41,7 +41,7 @@ const leftOutLines = ({ unanswered }: CalibrationReport): string[] => {
   return reasons.length === 0 ? [] : [`Left out: ${reasons.map(([name, n]) => `${name} ${n}`).join(', ')}`];
 };
 
-const DRIFT_WORDS: Record<Drift['verdict'], string> = {
+const DRIFT_TEXTS: Record<Drift['verdict'], string> = {
   none: 'No verdict has changed. A change in production is not caused by the judge.',
   changed: 'Some verdicts have changed, but no more than by chance.',
   drifted: 'The judge has drifted: figures from before and after cannot be compared.',
@@ -80,7 +80,7 @@ function driftLines(drift: Drift): string[] {
   const [before, now] = [drift.agreementBefore, drift.agreementNow].map(shareText);
   return [
     `Since the baseline of ${drift.baseline.generatedAt} (${Object.keys(drift.baseline.judges).join(', ')})`,
-    `  ${DRIFT_WORDS[drift.verdict]}`,
+    `  ${DRIFT_TEXTS[drift.verdict]}`,
     `  ${drift.changed.length} of ${drift.items} verdicts changed. Agreement with the labels was ${before} and is ${now} (McNemar’s exact test: p = ${drift.pValue.toFixed(3)}).`,
     ...(left === 0 ? [] : [`  not compared: ${drift.onlyInBaseline} only in the baseline, ${drift.onlyNow} only now`]),
     ...drift.changed.map(

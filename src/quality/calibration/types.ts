@@ -38,8 +38,8 @@ export interface LabeledVerdict extends Omit<LabeledItem, 'messages' | 'tools' |
   reply: string;
 }
 
-/** The judged traces of a scorer in an hour of a variant and a part of the sample that labels speak for. */
-export interface CoveredPart {
+/** The judged traces of a scorer in an hour of a variant and a stratum that labels speak for. */
+export interface Coverage {
   hour: string;
   variant: string;
   sample: string;
@@ -48,7 +48,7 @@ export interface CoveredPart {
   judged: number;
   /** Of `judged`, those that the judge passes. */
   passed: number;
-  /** All judged traces of the part. */
+  /** All judged traces of the stratum. */
   all: number;
 }
 

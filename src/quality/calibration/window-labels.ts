@@ -12,12 +12,12 @@ import {
   type AssessedTrace,
   assessedTraces,
   givenBy,
-  JudgedParts,
+  JudgedStrata,
   latestVerdict,
   type VerdictQuery,
 } from './assessed-traces.ts';
 import { aboutVerdict, type MlflowLabels, readMlflowLabels } from './mlflow-labels.ts';
-import type { CoveredPart, LabeledVerdict } from './types.ts';
+import type { Coverage, LabeledVerdict } from './types.ts';
 
 /** A label with what its capture is counted by. */
 export interface WindowLabel extends LabeledPair {
@@ -75,7 +75,7 @@ interface CellLabels {
  * Returns a function that divides the labels of a scorer into those of some hours and variants, and the others. If several
  * judges gave the verdicts, there are no others: one judge's errors say nothing of another's.
  */
-export function labelsByCell(labels: readonly WindowLabel[], covered: ReadonlyMap<string, CoveredPart[]> = new Map()) {
+export function labelsByCell(labels: readonly WindowLabel[], covered: ReadonlyMap<string, Coverage[]> = new Map()) {
   const byScorer = Map.groupBy(labels, ({ scorer }) => scorer);
   return (scorer: string, cells: readonly { hour: string; variant: string }[]): CellLabels => {
     const all = byScorer.get(scorer) ?? [];
@@ -83,18 +83,19 @@ export function labelsByCell(labels: readonly WindowLabel[], covered: ReadonlyMa
     const isOwn = ({ hour, variant }: Pick<WindowLabel, 'hour' | 'variant'>): boolean =>
       wanted.has(`${hour} ${variant}`);
     const isOneJudge = new Set(all.map(({ judge }) => judge)).size === 1;
-    const parts = covered.get(scorer)?.filter(isOwn) ?? [];
+    const strata = covered.get(scorer)?.filter(isOwn) ?? [];
     return {
       labels: all.filter(isOwn),
       others: isOneJudge ? all.filter((label) => !isOwn(label)) : [],
-      ...(parts.every(({ judged, all }) => judged === all) ? {} : { covered: strataOf(parts) }),
+      ...(strata.every(({ judged, all }) => judged === all) ? {} : { covered: strataOf(strata) }),
     };
   };
 }
 
-const strataOf = (parts: readonly CoveredPart[]): JudgedStratum[] =>
-  [...Map.groupBy(parts, ({ sample }) => sample).values()].map((group) => {
-    const sum = (field: 'captures' | 'judged' | 'passed'): number => group.reduce((all, part) => all + part[field], 0);
+const strataOf = (strata: readonly Coverage[]): JudgedStratum[] =>
+  [...Map.groupBy(strata, ({ sample }) => sample).values()].map((group) => {
+    const sum = (field: 'captures' | 'judged' | 'passed'): number =>
+      group.reduce((all, stratum) => all + stratum[field], 0);
     return { captures: Math.round(sum('captures')), judged: sum('judged'), passed: sum('passed') };
   });
 
@@ -111,7 +112,7 @@ export async function readTruthPairs(
 ): Promise<{ pairs: LabeledVerdict[]; traces: number }> {
   const scorers = options.scorers.filter(({ name }) => options.only?.includes(name) ?? true);
   const found: { pair: LabeledVerdict; weight: () => number }[] = [];
-  const parts = new JudgedParts();
+  const strata = new JudgedStrata();
   let traces = 0;
   for await (const trace of assessedTraces(rest, options)) {
     traces += 1;
@@ -122,7 +123,7 @@ export async function readTruthPairs(
         options.judge,
       );
       if (given === undefined || !canFail(scorer)) continue;
-      const weight = parts.add(trace, scorer.name, given);
+      const weight = strata.add(trace, scorer.name, given);
       const value = readLabel(scorer.kind === 'judge' ? scorer.values : { kind: 'boolean' }, givenBy(given));
       if (label === undefined || value === undefined) continue;
       const verdict = isFailure(scorer, value) ? 'no' : 'yes';

@@ -44,7 +44,7 @@ export interface JudgingResult {
 /** A verdict on the new reply; `failed`: the judge gave none. */
 export interface PairVerdict {
   verdict: Exclude<keyof Judged, 'overBudget' | 'errors'>;
-  /** The judge's words in both orders of the replies. */
+  /** the rationales in both orders of the replies. */
   rationale?: string;
   /** Why there is no verdict; only with `failed`. */
   error?: { code: string; message: string };

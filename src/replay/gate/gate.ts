@@ -3,9 +3,9 @@ import { FEWEST_FOR_ORDER } from '../../core/statistics/long-run.ts';
 import { LEVEL, zeroToleranceSize } from '../../core/statistics/power.ts';
 import type { ComparedData } from '../compare/compared-data.ts';
 import { CLUSTER, type Evidence, evidenceOf, isTooAlike, type Levels, requestsFor, sizeOf } from './evidence.ts';
+import { amountText } from './texts.ts';
 import { isZeroTolerance, type Threshold } from './thresholds.ts';
 import { GATE_EXIT_CODES, type GateOutcome, type GateResult, type ThresholdResult } from './types.ts';
-import { amountText } from './words.ts';
 
 /** Share of the pairs: a zero-tolerance rule passes once a larger share of cases is excluded. */
 export const ZERO_TOLERANCE = 0.01;

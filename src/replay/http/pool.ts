@@ -126,7 +126,7 @@ export class ConnectionPool implements ConnectionOwner {
   /** Sends a request on an idle connection, on one that is being opened, or on a new one. */
   send(exchange: Exchange): void {
     exchange.startedAt = performance.now();
-    const idle = this.#takeIdle(exchange.startedAt);
+    const idle = this.#acquireIdle(exchange.startedAt);
     if (idle) {
       idle.send(exchange);
       return;
@@ -211,7 +211,7 @@ export class ConnectionPool implements ConnectionOwner {
     this.unused++;
   }
 
-  #takeIdle(now: number): Connection | undefined {
+  #acquireIdle(now: number): Connection | undefined {
     for (let connection = this.#idle.at(-1); connection; connection = this.#idle.at(-1)) {
       this.#forgetIdle(connection);
       if (now - connection.idleSince <= this.idleLimitMs) return connection;

@@ -213,11 +213,11 @@ export class ResponseParser {
     const line = this.#joined(buffer, at, newline);
     this.#heldBytes = 0;
     const end = line.length > 0 && line[line.length - 1] === CR ? line.length - 1 : line.length;
-    this.#takeLine(line.toString('latin1', 0, end), sink);
+    this.#parseLine(line.toString('latin1', 0, end), sink);
     return newline + 1;
   }
 
-  #takeLine(line: string, sink: ResponseSink): void {
+  #parseLine(line: string, sink: ResponseSink): void {
     if (this.#state === 'chunk-end') {
       if (line !== '') throw new BadResponse('a chunk is longer than it announced');
       this.#state = 'chunk-size';

@@ -14,7 +14,7 @@ const BELIEVED_MS = 24 * 3_600_000;
 const MOST_LOOK_UPS = 10;
 
 /** A request that may be one of a replay. */
-export interface Claim {
+export interface MarkedRequest {
   capturedInferenceId?: string | undefined;
   /** Epoch ms; NaN if the capture has none. */
   inferenceTimeMs: number;
@@ -33,7 +33,7 @@ export class Marks {
   }
 
   /** Returns the run of the replay that sent the request, `undefined` if it counts as traffic. */
-  async runOf({ capturedInferenceId: inferenceId, inferenceTimeMs }: Claim): Promise<string | undefined> {
+  async runOf({ capturedInferenceId: inferenceId, inferenceTimeMs }: MarkedRequest): Promise<string | undefined> {
     const id = inferenceId === undefined ? undefined : markOf(inferenceId);
     if (id === undefined) return undefined;
     if (!this.#known.has(id)) {
@@ -44,10 +44,10 @@ export class Marks {
     return inferenceTimeMs <= atMs + BELIEVED_MS ? run : undefined;
   }
 
-  /** Whether a replay leaves out a request that claims to be one of an earlier replay: of a time without registrations, any. */
-  async isLeftOut(claim: Claim): Promise<boolean> {
+  /** Whether a replay leaves out a request that is marked as one of an earlier replay: of a time without registrations, any. */
+  async isLeftOut(request: MarkedRequest): Promise<boolean> {
     const first = await this.firstMs();
-    return first === undefined || claim.inferenceTimeMs < first || (await this.runOf(claim)) !== undefined;
+    return first === undefined || request.inferenceTimeMs < first || (await this.runOf(request)) !== undefined;
   }
 
   /** When the stack had its first registration, epoch ms. */
@@ -72,7 +72,7 @@ const FORM = new RegExp(`^${REPLAY_ID_PREFIX}(?<mark>[0-9a-f]{16})?[0-9a-f]{32}$
 export const replayInferenceId = (mark: string, run: string, eventKey: string, pass: number): string =>
   `${REPLAY_ID_PREFIX}${mark}${hash('sha256', pass === 0 ? `${run}\n${eventKey}` : `${run}\n${eventKey}\n${pass}`).slice(0, 32)}`;
 
-/** Whether an inference id claims to be a replay's. */
+/** Whether an inference id is marked as a replay’s. */
 export const isReplayId = (inferenceId: string): boolean => FORM.test(inferenceId);
 
 /** Returns the registration that an inference id names. */

@@ -57,9 +57,9 @@ export interface ReplyContent {
   blank?: 'message' | 'value';
   /** For a stream: it has an end marker. `undefined` where its wire format has none. */
   ended?: boolean;
-  /** How the reply differs from its content type, in words. */
+  /** How the reply differs from its content type, as text. */
   problem?: string;
-  /** Why the reply was not decoded, in words. */
+  /** Why the reply was not decoded, as text. */
   notRead?: string;
 }
 

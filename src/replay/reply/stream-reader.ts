@@ -22,7 +22,7 @@ export class StreamReader implements BodyReader {
   usage: Usage | undefined;
   /** When the first piece that is not reasoning arrived. NaN before that. */
   firstOutputAt = Number.NaN;
-  /** Why the stream is broken, in words. */
+  /** Why the stream is broken, as text. */
   problem: string | undefined;
   readonly #framing: StreamFraming;
   readonly #read = noEvents();
@@ -90,11 +90,11 @@ export class StreamReader implements BodyReader {
       this.#add(true);
       return;
     }
-    for (const event of addEvent(this.#read, data, name)) this.#take(unframed(event.data));
+    for (const event of addEvent(this.#read, data, name)) this.#consume(unframed(event.data));
     this.#read.events.length = 0;
   }
 
-  #take(document: unknown): void {
+  #consume(document: unknown): void {
     if (this.tooLarge) this.usage = usageIn(document) ?? this.usage;
     const delta = readDelta(document);
     if (delta === undefined) this.#otherAt.push(this.#at);

@@ -14,8 +14,8 @@ import {
 import { type MetricRow, metricRows, type RunsComparison, type SlowedRequest } from '../compare/compare-runs.ts';
 import { judgeWarning } from '../compare/judge-replies.ts';
 import { COMPARED_METRICS, isLargerBetter } from '../compare/run-data.ts';
+import { boundText, estimateText, intervalText, OUTCOME_TEXTS, pairsText, signed, whyText } from '../gate/texts.ts';
 import type { GateOutcome, GateResult, ThresholdResult } from '../gate/types.ts';
-import { boundText, estimateText, intervalText, OUTCOME_TEXTS, pairsText, signed, whyText } from '../gate/words.ts';
 import type { Distribution } from '../measure/distribution.ts';
 import { distributions } from './charts.ts';
 import { qualitySection } from './quality-sections.ts';

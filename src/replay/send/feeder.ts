@@ -3,7 +3,7 @@ import type { PreparedRequest } from '../request/preparer.ts';
 import type { Feeding, ScheduledEntry } from '../schedule/timing.ts';
 import type { LineReader } from '../source/types.ts';
 import type { Dispatcher } from './dispatcher.ts';
-import { SlicePace } from './slices.ts';
+import { TimeSlice } from './slices.ts';
 
 /** The most prepared requests that wait in memory: a burst of 2,500, or 8 MiB of large ones. */
 const MAX_WAITING = 2_560;
@@ -73,7 +73,7 @@ export class Feeder {
   async run(): Promise<void> {
     const { endGracefully, dispatcher, reader } = this.#options;
     try {
-      const pace = new SlicePace();
+      const slice = new TimeSlice();
       const feeding: Feeding = {
         skipped: () => this.skipped,
         stopped: () => this.stopped,
@@ -99,9 +99,9 @@ export class Feeder {
             this.unsent++;
             continue;
           }
-          if (pace.due) {
+          if (slice.isOver) {
             dispatcher.tick();
-            await pace.rest();
+            await slice.rest();
           }
         }
       }

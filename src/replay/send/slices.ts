@@ -52,11 +52,11 @@ export class SlicedQueue<T> extends Fifo<T> {
 }
 
 /** Lets loops that wait for I/O anyway yield when their slice is over. */
-export class SlicePace {
+export class TimeSlice {
   #until = performance.now() + SLICE_MS;
 
   /** Whether it is time for `rest`. */
-  get due(): boolean {
+  get isOver(): boolean {
     return performance.now() >= this.#until;
   }
 

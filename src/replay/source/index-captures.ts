@@ -75,7 +75,7 @@ async function addFile(index: SortedIndex, file: SourceFile, ordinal: number, op
       options.onSkipped({ file: file.name, line, reason: peek.reason, message: peek.message });
       continue;
     }
-    if (peek.claim !== undefined && (await marks?.isLeftOut(peek.claim))) {
+    if (peek.marked !== undefined && (await marks?.isLeftOut(peek.marked))) {
       const message = 'The request was sent by an earlier replay';
       options.onSkipped({ file: file.name, line, reason: 'SentByReplay', message });
       continue;

@@ -9,11 +9,11 @@ import { identityOf } from '../../captures/record/identity.ts';
 import { parseInferenceTime } from '../../captures/record/inference-time.ts';
 import type { QuarantineCause } from '../../captures/types.ts';
 import { Scale } from '../../captures/weight.ts';
-import { type Claim, isReplayId } from '../marks/believe.ts';
+import { isReplayId, type MarkedRequest } from '../marks/believe.ts';
 
 /** The facts about a line that the index needs. */
 export type Peek =
-  | { kind: 'record'; timeMs: number /** It claims to be a request of a replay. */; claim?: Claim }
+  | { kind: 'record'; timeMs: number /** It is marked as a request of a replay. */; marked?: MarkedRequest }
   | { kind: 'skipped'; reason: string; message: string };
 
 const METADATA_KEY = Buffer.from('"eventMetadata"');
@@ -32,10 +32,10 @@ function tailMetadata(line: Buffer): JsonObject | undefined {
 }
 
 /**
- * Whether the request claims to be a replay's, by its inference id or its custom attributes. A prompt that mentions replays
+ * Whether the request is marked as a replay's, by its inference id or its custom attributes. A prompt that mentions replays
  * does not count.
  */
-function claimsReplay(line: Buffer, metadata: JsonObject): boolean {
+function isMarked(line: Buffer, metadata: JsonObject): boolean {
   if (typeof metadata.inferenceId === 'string' && isReplayId(metadata.inferenceId)) return true;
   if (!line.includes(REPLAY_MARK)) return false;
   const opened = openEnvelope(line, new Scale());
@@ -70,6 +70,6 @@ export function peekLine(line: Buffer, needsTime: boolean): Peek {
       message: `The record has no readable inferenceTime, so it has no place in the schedule; got: ${toJson(inferenceTime)?.slice(0, 200) ?? 'nothing'}`,
     };
   }
-  if (!claimsReplay(line, metadata)) return { kind: 'record', timeMs };
-  return { kind: 'record', timeMs, claim: { capturedInferenceId: asText(inferenceId), inferenceTimeMs: timeMs } };
+  if (!isMarked(line, metadata)) return { kind: 'record', timeMs };
+  return { kind: 'record', timeMs, marked: { capturedInferenceId: asText(inferenceId), inferenceTimeMs: timeMs } };
 }

@@ -47,11 +47,11 @@ async function checkMetrics(canary: Canary): Promise<void> {
     return value >= enough ? value : undefined;
   };
   const own = { [RESOURCE_METRICS.dimension]: canary.state.prefix };
-  const looks = [
+  const checks = [
     ['run-metrics', 'TracedLines', JUDGED, () => sumOf(canary, RESOURCE_METRICS.namespace, 'TracedLines', own)],
     ['map-metrics', 'ExecutionsStarted of ForEachChunk', 1, () => startedChildren(canary)],
   ] as const;
-  for (const [id, name, enough, sum] of looks) {
+  for (const [id, name, enough, sum] of checks) {
     if (canary.cannotSee(id)) continue;
     const value = await canary.until(name, METRIC_LIMIT_MS, above(enough, sum)).catch((error: Error) => error.message);
     canary.note(id, typeof value === 'number', `${name}: ${value}`);

@@ -67,11 +67,11 @@ export async function stopStep(canary: Canary): Promise<void> {
   });
   const stoppedAt = Date.now();
   await canary.clients.sfn.send(new StopExecutionCommand({ executionArn: arn }));
-  const look = async () => {
+  const probe = async () => {
     const { end } = await replayState(canary.storage, workBucket, run, false);
     return end === 'summarized' ? true : undefined;
   };
-  await canary.until('the results of the stopped replay', RESULTS_LIMIT_MS, look);
+  await canary.until('the results of the stopped replay', RESULTS_LIMIT_MS, probe);
   const { figures, records } = await results(canary, run);
   const took = Math.round((Date.now() - stoppedAt) / 1000);
   canary.note(

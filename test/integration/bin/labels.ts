@@ -64,7 +64,7 @@ async function expectations(line: string): Promise<unknown[]> {
 }
 
 describe('a label file', () => {
-  test('is joined, measured and noted by the run that its rule starts, and its bad line is named', async () => {
+  test('is joined, measured and published by the run that its rule starts, and its bad line is named', async () => {
     const [right, wrong] = [call('label-right', 1), call('label-wrong', 1)] as const;
     await pipeline.process(`${HOUR}/labeled.jsonl`, [right, wrong]);
     const key = `${LABELS}late.jsonl`;
@@ -89,7 +89,7 @@ describe('a label file', () => {
       return report?.counts.joined === 1 ? report.counts : undefined;
     });
     expect(counts).toMatchObject({ lines: 1, waiting: 0 });
-    await labels.until('the label to be noted', async () =>
+    await labels.until('the label to be published', async () =>
       (await expectations(early)).length === 1 ? true : undefined,
     );
   });

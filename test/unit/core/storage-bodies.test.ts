@@ -1,6 +1,6 @@
 /** Bodies that break off, end early or are not from S3: the reader returns every byte, or a named error. */
 
-import { takeThrottles } from '../../../src/core/aws/throttles.ts';
+import { drainThrottles } from '../../../src/core/aws/throttles.ts';
 import { objectReader } from '../../../src/replay/cloud/work-bucket/object-lines.ts';
 import { S3Wire } from '../../doubles/s3-wire.ts';
 
@@ -102,15 +102,15 @@ test('reads the whole records of a replay over a connection that breaks', async 
 });
 
 test('each request that S3 throttles is counted, also where its repetition succeeds', async () => {
-  takeThrottles();
+  drainThrottles();
   wire.fault = () => (wire.requests.length < 2 ? { kind: 'error', status: 503, code: 'SlowDown' } : undefined);
   expect(await wire.storage.getJson('b', 'json')).toBeDefined();
-  expect(takeThrottles()).toMatchObject({ storage: 1 });
+  expect(drainThrottles()).toMatchObject({ storage: 1 });
   // The reply to HEAD has no body.
   wire.fault = () => ({ kind: 'error', status: 503, code: 'SlowDown' });
   await expect(wire.storage.head('b', 'json')).rejects.toMatchObject({ name: 'StorageThrottled' });
-  expect(takeThrottles()).toMatchObject({ storage: 2 });
+  expect(drainThrottles()).toMatchObject({ storage: 2 });
   wire.fault = () => ({ kind: 'error', status: 500, code: 'InternalError' });
   await expect(wire.storage.head('b', 'json')).rejects.toMatchObject({ name: 'StorageUnavailable' });
-  expect(takeThrottles()).toMatchObject({ storage: 0 });
+  expect(drainThrottles()).toMatchObject({ storage: 0 });
 });

@@ -1,12 +1,12 @@
 /** Throttling is published by service, by the function that met it. */
 import { readdirSync, readFileSync } from 'node:fs';
-import { noteThrottle, takeThrottles } from '../../../src/core/aws/throttles.ts';
+import { countThrottle, drainThrottles } from '../../../src/core/aws/throttles.ts';
 import { countingThrottles } from '../../../src/core/process/logging.ts';
 import { withinLimits } from '../../../src/monitoring/within-limits.ts';
 
 let published: Record<string, unknown>[];
 beforeEach(() => {
-  takeThrottles();
+  drainThrottles();
   published = [];
   jest.spyOn(process.stdout, 'write').mockImplementation((text) => {
     if (String(text).startsWith('{"_aws"')) published.push(JSON.parse(String(text)));
@@ -17,7 +17,7 @@ afterEach(() => jest.restoreAllMocks());
 
 test('counts by service, also of a failed invocation, and nothing where nothing was throttled', async () => {
   const handle = countingThrottles('prod', async (throttled: ('judge' | 'mlflow' | 'table')[]) => {
-    for (const by of throttled) noteThrottle(by);
+    for (const by of throttled) countThrottle(by);
     if (throttled.includes('table')) throw new Error('broken');
     return 'done';
   });

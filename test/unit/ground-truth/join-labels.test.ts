@@ -187,7 +187,7 @@ describe('a label', () => {
     expect(new Set(facts.rows.map(({ was }) => was))).toEqual(new Set([page, undefined]));
   });
 
-  test('that replaces one which MLflow has is to be noted again', async () => {
+  test('that replaces one which MLflow has is to be published again', async () => {
     const memory = new MemoryStorage();
     await put(memory, [prediction('a')]);
     putLabels(memory, '1', [{ id: 'a', label: 1 }], 60);
@@ -434,7 +434,7 @@ describe('the index', () => {
 
 describe('time', () => {
   const manyHours = Array.from({ length: 6 }, (_, n) => prediction(`id-${n}`, { second: LATE_SECOND + n * HOUR_S }));
-  /** Time for so many questions whether there is some, in each invocation. */
+  /** How often each invocation may ask for its remaining time before there is none. */
   const invocations = (asks: number) => {
     let left = asks;
     return { begin: () => (left = asks), remainingMs: () => (left-- > 0 ? 900_000 : 0) };
@@ -482,7 +482,7 @@ describe('time', () => {
   });
 });
 
-/** S3 that a function can reach so many times more, until it is killed. */
+/** S3 that a function can reach this number of times, until it is killed. */
 class Killed extends DatedStorage {
   left = Number.POSITIVE_INFINITY;
   calls = 0;
@@ -546,13 +546,13 @@ async function happen(
   return { facts: await truthFacts(memory.storage), memory };
 }
 
-/** Every hour is marked, for as long as its labels are not noted. */
+/** Every hour is marked, for as long as its labels are not published. */
 async function unmarked(memory: MemoryStorage): Promise<string[]> {
   const hours = await labeledHours(memory.storage, 'work');
   const etags = await Promise.all(
     hours.map(async (hour) => (await memory.head('work', truthKeys.labeled(hour)))?.etag),
   );
-  return hours.filter((hour, at) => !memory.objects.has(truthKeys.toNote(hour, etags[at] ?? '')));
+  return hours.filter((hour, at) => !memory.objects.has(truthKeys.toPublish(hour, etags[at] ?? '')));
 }
 
 const twoDays: Act[] = [

@@ -6,7 +6,7 @@ import { traceIdOf } from '../../../src/captures/trace/ids.ts';
 import type { LabeledRow, PredictionRow } from '../../../src/core/contract/ground-truth.ts';
 import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
 import { predictionRows } from '../../../src/ground-truth/index/predictions.ts';
-import { labelAssessment } from '../../../src/ground-truth/note/label-writer.ts';
+import { labelAssessment } from '../../../src/ground-truth/publish/label-writer.ts';
 import { labelScorers } from '../../../src/judge/scorers/label-scorers.ts';
 import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { NewAssessment } from '../../../src/mlflow/types.ts';
@@ -14,9 +14,9 @@ import { CORPUS_ENDPOINT, corpusFiles, linesOf } from '../../helpers/corpus.ts';
 import { labeled } from '../../helpers/labeled-rows.ts';
 
 const scorers = new Map(labelScorers(scorersFor()).map((scorer) => [scorer.name, scorer]));
-const noted = (row: LabeledRow): NewAssessment => {
+const published = (row: LabeledRow): NewAssessment => {
   const assessment = labelAssessment(row, scorers);
-  if ('notNoted' in assessment) throw new Error(assessment.notNoted);
+  if ('notPublished' in assessment) throw new Error(assessment.notPublished);
   return assessment;
 };
 
@@ -30,7 +30,7 @@ test('a label of a row is about the span that the trace of its capture has for i
       expect(traceId).toBe(traceIdOf('7', raw.bytes));
       const place = { key: raw.place.key, endpointName: CORPUS_ENDPOINT };
       const rows: PredictionRow[] = predictionRows(line.capture, traceId, place, groundTruthSchema.parse({}));
-      const labels = rows.map((row) => noted({ ...row, label: 1, timeMs: 1, line: 1 }));
+      const labels = rows.map((row) => published({ ...row, label: 1, timeMs: 1, line: 1 }));
       expect(new Set(labels.map(({ assessmentId }) => assessmentId)).size).toBe(rows.length);
       for (const [n, { spanId }] of labels.entries()) {
         if (spanId === undefined) {
@@ -59,8 +59,8 @@ test('ids are those of the question: of the trace, the row, the scorer and the p
     { ...b, by: 'Ada' },
     { ...b, scorer: 'fluency' },
   ];
-  expect(new Set(rows.map((row) => noted(row).assessmentId)).size).toBe(rows.length);
-  expect(noted({ ...a, label: 0, by: 'Ada', timeMs: 9 }).assessmentId).toBe(noted(a).assessmentId);
+  expect(new Set(rows.map((row) => published(row).assessmentId)).size).toBe(rows.length);
+  expect(published({ ...a, label: 0, by: 'Ada', timeMs: 9 }).assessmentId).toBe(published(a).assessmentId);
 });
 
 test.each([
@@ -71,7 +71,7 @@ test.each([
   ['response_words', 12, 12],
 ])('a label for %s that says %p is %p', (scorer, label, value) => {
   expect(scorers.has(scorer)).toBe(true);
-  expect(noted(labeled('tr-1', label, { scorer }))).toMatchObject({ name: scorer, value, sourceType: 'HUMAN' });
+  expect(published(labeled('tr-1', label, { scorer }))).toMatchObject({ name: scorer, value, sourceType: 'HUMAN' });
 });
 
 test.each([
@@ -79,6 +79,6 @@ test.each([
   ['pii_detected', 'some', undefined, 'NotAValue'],
   ['constructor', 'yes', undefined, 'UnknownScorer'],
   ['safety', 'yes', 0, 'LabelOfRow'],
-])('a label for %s that says %p, of row %p, is %s', (scorer, label, row, notNoted) => {
-  expect(labelAssessment(labeled('tr-1', label, { scorer, row }), scorers)).toEqual({ notNoted });
+])('a label for %s that says %p, of row %p, is %s', (scorer, label, row, notPublished) => {
+  expect(labelAssessment(labeled('tr-1', label, { scorer, row }), scorers)).toEqual({ notPublished });
 });

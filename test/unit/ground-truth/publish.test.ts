@@ -4,7 +4,7 @@ import type { LabeledRow } from '../../../src/core/contract/ground-truth.ts';
 import { truthKeys } from '../../../src/core/contract/work-keys.ts';
 import { rewriteHour } from '../../../src/ground-truth/join/labeled-store.ts';
 import { measureLabels } from '../../../src/ground-truth/measure/publish.ts';
-import { readMeasurement, readTurns } from '../../../src/quality/objective-states.ts';
+import { readChanges, readMeasurement } from '../../../src/quality/objective-states.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { stepsOn } from '../../helpers/ground-truth.ts';
 
@@ -115,7 +115,7 @@ test('the newest measurement of an objective is kept, and when it became missed 
     ...{ from: '2026-11-15T11', end: '2026-11-16T11', rows: 100, value: 0.95, missed: false, since: at(16) },
   });
   const window = { fromMs: 0, toMs: BEGAN };
-  expect(await readTurns(memory.storage, 'work', window)).toEqual([
+  expect(await readChanges(memory.storage, 'work', window)).toEqual([
     { objective: 'accuracy', isMissed: true, since: at(12), second: at(12) },
     { objective: 'accuracy', isMissed: false, since: at(16), second: at(16) },
   ]);
@@ -150,7 +150,7 @@ test('only changed windows are measured: a later change of an old day ends the w
   ]);
   // An earlier run was killed after its join.
   published = [];
-  memory.put(truthKeys.toNote('2026-11-20T10', 'etag'), {});
+  memory.put(truthKeys.toPublish('2026-11-20T10', 'etag'), {});
   await run(memory, [{ accuracy: { atLeast: 0.9 } }]);
   expect(shown()).toMatchObject([{ QualityMissed: 1 }]);
 });

@@ -3,7 +3,7 @@ import type { LabelFileReport, TruthInput } from '../../../src/core/contract/gro
 import { truthKeys } from '../../../src/core/contract/work-keys.ts';
 import { PermanentError } from '../../../src/core/errors/errors.ts';
 import { logger } from '../../../src/core/process/logging.ts';
-import { listParts } from '../../../src/ground-truth/join/waiting.ts';
+import { listSegments } from '../../../src/ground-truth/join/waiting.ts';
 import { readLabelFiles } from '../../../src/ground-truth/labels/read-files.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { index, prediction, readAndJoin, stepsOn, truthFacts } from '../../helpers/ground-truth.ts';
@@ -145,9 +145,9 @@ test('the labels of a large file are in parts, and their report counts all lines
   expect(report?.parts.map(({ lines: own }) => own)).toEqual([25_000, 25_000, 25_000, 25_000, 19_880]);
   expect(report?.reasons).toEqual({ NotALabel: 120 });
   expect(report?.faults).toHaveLength(100);
-  const parts: string[] = [];
-  for await (const name of listParts(memory.storage, 'work', '')) parts.push(name);
-  expect(parts).toHaveLength(5);
+  const segments: string[] = [];
+  for await (const name of listSegments(memory.storage, 'work', '')) segments.push(name);
+  expect(segments).toHaveLength(5);
 });
 
 test('a part that a slow second read writes after its labels were joined is no labels', async () => {

@@ -1,4 +1,4 @@
-/** Label files in all forms, and what is wrong in them: each line is a label or a named fault, and the rest goes on. */
+/** Label files in all forms, and what is wrong in them: each line is a label or a named fault, and the rest continues. */
 import { Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';

@@ -47,7 +47,7 @@ beforeEach(() => {
     read: async (input, cursor) => called(`read ${JSON.stringify(input)} ${cursor}`, { cursor: null, files: [] }),
     join: async (cursor) => called(`join ${cursor}`, { cursor: null }),
     measure: async (cursor) => called(`measure ${cursor}`, { cursor: null }),
-    note: async (cursor) => called(`note ${cursor}`, { cursor: null, noted: 0, notNoted: {} }),
+    note: async (cursor) => called(`note ${cursor}`, { cursor: null, published: 0, notPublished: {} }),
   };
   jest.spyOn(process.stdout, 'write').mockImplementation((text) => {
     if (String(text).startsWith('{"_aws"')) published.push(JSON.parse(String(text)));
@@ -84,7 +84,7 @@ it('does all steps in one invocation if there is time, and sums the reports of i
     cursor: null,
     files: [report('1', { lines: 5, joined: 3, waiting: 1, invalid: 1 }), report('2', {}, { name: 'NoIdColumn' })],
   });
-  steps.note = async () => ({ cursor: null, noted: 2, notNoted: { TraceDeleted: 1 } });
+  steps.note = async () => ({ cursor: null, published: 2, notPublished: { TraceDeleted: 1 } });
   const result = await invoke();
   expect(result).toMatchObject({ more: false, summary: { bucket: 'work', key: truthKeys.summary('r') } });
   expect(calls).toEqual(['join null', 'measure null']);
@@ -129,7 +129,7 @@ it('repeats an attempt that failed with the same state, and counts its labels on
   let fails = true;
   steps.note = async () => {
     if (fails) throw Object.assign(new Error('down'), { name: 'MlflowUnavailable' });
-    return { cursor: null, noted: 3, notNoted: {} };
+    return { cursor: null, published: 3, notPublished: {} };
   };
   await expect(invoke()).rejects.toThrow('down');
   expect(published).toEqual([]);
@@ -143,7 +143,7 @@ it('keeps what each part of the notes counts before the next one', async () => {
   let parts = 0;
   steps.note = async () => {
     parts += 1;
-    return { cursor: parts < 3 ? 'more' : null, noted: 2, notNoted: {} };
+    return { cursor: parts < 3 ? 'more' : null, published: 2, notPublished: {} };
   };
   let result = await invoke();
   expect([result.more, parts]).toEqual([true, 1]);
@@ -152,10 +152,10 @@ it('keeps what each part of the notes counts before the next one', async () => {
 });
 
 describe('the lock to note', () => {
-  const NOTES = 'ground-truth-notes';
+  const PUBLISHING = 'ground-truth-notes';
   /** Marks an hour, as the join of a run does. */
-  const mark = (): void => void memory.put(truthKeys.toNote('2026-11-20T10', 'e'), {});
-  const unmark = (): void => void memory.objects.delete(truthKeys.toNote('2026-11-20T10', 'e'));
+  const mark = (): void => void memory.put(truthKeys.toPublish('2026-11-20T10', 'e'), {});
+  const unmark = (): void => void memory.objects.delete(truthKeys.toPublish('2026-11-20T10', 'e'));
 
   it('is left to the run that has it, which then begins again', async () => {
     let isFirst = true;
@@ -167,7 +167,7 @@ describe('the lock to note', () => {
         mark();
         await invoke({}, 'second');
       }
-      return { cursor: null, noted: 1, notNoted: {} };
+      return { cursor: null, published: 1, notPublished: {} };
     };
     await invoke({}, 'first');
     expect(calls.filter((call) => call.startsWith('note'))).toEqual([
@@ -185,21 +185,21 @@ describe('the lock to note', () => {
     steps.note = async () => {
       mark();
       leftMs = 0;
-      return { cursor: null, noted: 1, notNoted: {} };
+      return { cursor: null, published: 1, notPublished: {} };
     };
     expect(await invoke({}, 'first')).toMatchObject({ more: true, state: { step: 'note', cursor: null, part: 1 } });
-    expect(await lockOf('other').take(NOTES)).toBeUndefined();
+    expect(await lockOf('other').acquire(PUBLISHING)).toBeUndefined();
   });
 
   it('is held for as long as the function can run, and free after a failure', async () => {
     steps.note = async () => {
-      const untilMs = (await lockOf('other').take(NOTES))?.untilMs ?? 0;
+      const untilMs = (await lockOf('other').acquire(PUBLISHING))?.untilMs ?? 0;
       expect(untilMs).toBeGreaterThan(Date.now() + LAMBDA_MS - 10_000);
       expect(untilMs).toBeLessThanOrEqual(Date.now() + LAMBDA_MS);
       throw new Error('down');
     };
     await expect(invoke({}, 'failed')).rejects.toThrow('down');
-    expect(await lockOf('other').take(NOTES)).toBeUndefined();
+    expect(await lockOf('other').acquire(PUBLISHING)).toBeUndefined();
   });
 });
 

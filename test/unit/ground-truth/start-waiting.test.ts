@@ -20,7 +20,7 @@ it('starts nothing if no label waits', async () => {
   expect(started.size).toBe(0);
 });
 
-it.each([[truthKeys.waiting('1')], [truthKeys.toNote('2026-11-20T10', 'e')]])('starts a run for %s', async (key) => {
+it.each([[truthKeys.waiting('1')], [truthKeys.toPublish('2026-11-20T10', 'e')]])('starts a run for %s', async (key) => {
   const { started, on } = starter(0, key);
   const name = await on('run');
   // A retry of SummarizeRun has the same name, and another run another one.

@@ -1,10 +1,12 @@
 /** The rules of docs/status.md: what each makes of a stack, and the exit code of `status`. */
 import { readFileSync } from 'node:fs';
+import { hoursOf } from '../../../bin/cli/window.ts';
 import { projectPath } from '../../../local/project-root.ts';
 import type { QualityCell } from '../../../src/core/contract/quality.ts';
 import type { HealthFacts } from '../../../src/health/facts.ts';
 import { EXIT_CODES, FINDING_NAMES, type Health, healthOf } from '../../../src/health/findings.ts';
 import { readFacts } from '../../../src/health/gather.ts';
+import { makePage } from '../../../src/health/make-page.ts';
 import { healthLines } from '../../../src/health/text.ts';
 import { PLAIN } from '../../../src/quality/rates-text.ts';
 import { hourOf } from '../../../src/quality/tally.ts';
@@ -103,6 +105,17 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
     undefined,
     /^healthy: 800 captures, no captures since 2026-11-30 09:00 UTC: the endpoint had no inv/,
   ],
+  [
+    'CloudWatch cannot count its calls',
+    {
+      hour: until(4),
+      ran: [OLD_RUN],
+      answers: { GetMetricData: [200, { MetricDataResults: [{ Values: [], StatusCode: 'InternalError' }] }] },
+    },
+    2,
+    'captures',
+    /^could not ask: could not ask about captures: CloudWatchInternalError$/,
+  ],
   ['a run over new captures continues', { hour: until(4), answers: CALLED }, 0, undefined, /^healthy/],
   [
     'there are few captures',
@@ -161,6 +174,13 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
     /^bad: 75.0% \(.*\) of the captures/,
   ],
   [
+    'most replies of a variant are errors',
+    { hour: () => ({ blue: { ...GOOD, captures: 400 }, green: { ...GOOD, errorReplies: 20 } }) },
+    1,
+    'error-replies',
+    /^bad: 50.0% \(.*\) of the captures of variant green are error replies/,
+  ],
+  [
     'a scorer fell',
     { hour: (ago) => ({ blue: ago < 24 ? { ...GOOD, ...scored('fluency', 7, 3) } : GOOD }) },
     1,
@@ -179,7 +199,7 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
     { hour: worseVariant('next') },
     1,
     'variant-differs',
-    /^needs a look: variant next is worse than blue/,
+    /^needs a look: shadow variant next is worse than blue/,
   ],
   [
     'lines are in quarantine',
@@ -203,11 +223,11 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
     /^needs a look: 12 verdicts are missing \(held by the budget 12\)/,
   ],
   [
-    'the judge could not answer',
+    'the judge failed',
     with_({ notJudged: { failed: 2 } }),
     1,
     'not-judged',
-    /^needs a look: 2 verdicts are missing \(the judge could not answer 2\)/,
+    /^needs a look: 2 verdicts are missing \(the judge failed 2\)/,
   ],
   ['a retry has judged what was held', with_({ notJudged: { held: 12, retried: -12 } }), 0, undefined, /^healthy/],
   [
@@ -259,9 +279,9 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
     { answers: alarm('JudgeThrottled') },
     1,
     'alarm',
-    /^needs a look: alarm JudgeThrottled: Something, since 2026-11-30 12:20 UTC$/,
+    /^needs a look: alarm JudgeThrottled is on since 2026-11-30 12:20 UTC: Something$/,
   ],
-  ['events are lost', { answers: alarm('EventLost') }, 1, 'alarm', /^bad: alarm EventLost/],
+  ['events are lost', { answers: alarm('EventLost') }, 1, 'alarm', /^bad: alarm EventLost is on/],
   [
     'the budget is used up',
     { answers: { GetItem: [200, { Item: { committed: { N: '16000000000' } } }] } },
@@ -297,7 +317,15 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
   const [first] = health.findings;
   expect(first?.state).toBe(health.state);
   if (name !== undefined) expect(first?.name).toBe(name);
+  for (const { state, command } of health.findings) if (state === 'healthy') expect(command).toBeUndefined();
   for (const { asOf } of health.findings) expect(asOf).toMatch(/^2026-11-(29|30)T/);
+});
+
+test('the page says the same, at any minute', async () => {
+  const stack = await askedStackIn(with_(scored('safety', 9, 1)));
+  const status = healthOf(await readFacts(stack, { window: hoursOf('24h', undefined, NOW_MS), nowMs: NOW_MS }));
+  const { health } = await makePage(stack, { window: hoursOf('7d', undefined, NOW_MS), nowMs: NOW_MS });
+  expect(health).toEqual(status);
 });
 
 test('a bucket that cannot be read leaves the rest of the answers', async () => {
@@ -363,6 +391,10 @@ test('nothing is healthy by what is old, not measured, or of another variant', a
   expect(named({ objectives: [{ ...met, value: null }] }, 'objective')).toBe('too little to tell');
   expect(named({ objectives: [{ ...met, variant: 'blue' }] }, 'harm')).toBe('bad');
   expect(named({ objectives: [{ ...met, missed: null }] }, 'harm')).toBe('bad');
+  const unseen = healthOf({ ...facts, objectives: [{ ...met, missed: null }] }).findings;
+  expect(unseen.find(({ name }) => name === 'objective')?.message).toMatch(
+    /; its detector has had no new captures yet$/,
+  );
   const truth = (hours: number, missed: boolean) => {
     const end = hourOf(NOW_MS - hours * HOUR_MS);
     const old = { ...met, value: 0.5, missed, measured: { from: end, end } };
@@ -388,7 +420,7 @@ test.each([40, 80, 200])(
   async (width) => {
     const odd = 'x\u001b[31m\u202e';
     const health = await statusOf({
-      hour: () => ({ [odd]: { ...GOOD, ...scored('fluency', 1, 9) }, blue: GOOD, green: GOOD }),
+      hour: () => ({ [odd]: { ...GOOD, captures: 30, ...scored('fluency', 1, 9) }, blue: GOOD, green: GOOD }),
     });
     const all = healthLines(health, { width, style: PLAIN }, [], NOW_MS);
     const lines = all.slice(0, -2);

@@ -1,6 +1,6 @@
 /** The judge behind the limits: the breaker and the tokens of all functions. */
 
-import { takeThrottles } from '../../../src/core/aws/throttles.ts';
+import { drainThrottles } from '../../../src/core/aws/throttles.ts';
 import { RetryableError } from '../../../src/core/errors/errors.ts';
 import { answeredBefore, CallFailure, JudgeHeld, JudgePaused } from '../../../src/judge/errors.ts';
 import { quotaTokens } from '../../../src/judge/pricing/quota-tokens.ts';
@@ -29,7 +29,7 @@ let limits: JudgeLimits;
 beforeEach(() => {
   breaker = new FakeBreaker();
   limits = { breaker };
-  takeThrottles();
+  drainThrottles();
 });
 
 test('a call is reported with its outcome, and throttling is counted', async () => {
@@ -44,7 +44,7 @@ test('a call is reported with its outcome, and throttling is counted', async () 
   );
   await judge.judge(chatCapture(), YES_NO_SCORERS);
   expect(breaker.reports).toEqual(['throttled', 'other', 'answered']);
-  expect(takeThrottles()).toEqual({ judge: 1, mlflow: 0, table: 0, storage: 0, chunks: 0 });
+  expect(drainThrottles()).toEqual({ judge: 1, mlflow: 0, table: 0, storage: 0, chunks: 0 });
 });
 
 test('an open breaker stops the judging at once, without a call', async () => {
@@ -61,7 +61,7 @@ test('an open breaker stops the judging at once, without a call', async () => {
   expect(asks).toEqual([]);
   clock.mockRestore();
   // The alarm stays on while no call is made.
-  expect(takeThrottles()).toMatchObject({ judge: 2 });
+  expect(drainThrottles()).toMatchObject({ judge: 2 });
   expect(breaker.reports).toEqual([]);
 });
 
@@ -82,7 +82,7 @@ test('a call takes the tokens of its worst case, and returns unused ones', async
   const taken: number[] = [];
   const given: number[] = [];
   limits.tokens = {
-    take: async (n) => {
+    acquire: async (n) => {
       taken.push(n);
     },
     give: (n) => {
@@ -133,7 +133,7 @@ describe('a chunk', () => {
   test('is left as it is for later when there is none, or when the judge is paused', async () => {
     const permits = permitsThat({ waitSeconds: 17 });
     const later = { kills: 1 };
-    // Without a permit nothing was attempted, and Step Functions counts anew after the wait.
+    // Without a permit nothing was attempted, and Step Functions counts again after the wait.
     expect(await withinLimits({ permits }, request, work)).toEqual({ ...later, attempts: 4, waitSeconds: 17 });
     expect(permits.release).not.toHaveBeenCalled();
     const again = { progress: { kills: 0, waitSeconds: 9 } } as never;
@@ -206,7 +206,7 @@ describe('a chunk', () => {
     expect(begun).not.toHaveBeenCalled();
     expect(permits.release).toHaveBeenCalledTimes(1);
     // The alarm stays on while no call is made.
-    expect(takeThrottles()).toMatchObject({ mlflow: 1 });
+    expect(drainThrottles()).toMatchObject({ mlflow: 1 });
   });
 
   test('continues its attempt numbers after a wait', () => {

@@ -41,7 +41,7 @@ test('what the first model passes and is sure of stands, under its name', async 
   expect(first.asks).toHaveLength(1);
   expect(verdicts.map(({ scorer, source }) => [scorer, source])).toEqual(NAMES.map((name) => [name, 'test:/cheap']));
   expect(spend.calls).toBe(1);
-  const context = { traceId: 'tr-1', run: 'run', part: '1', sample: '1', replaces: new Set<string>() };
+  const context = { traceId: 'tr-1', run: 'run', stratum: '1', sample: '1', replaces: new Set<string>() };
   const sources = scorers.map(
     (scorer, i) => verdictAssessment(scorer, verdicts[i] as never, judge.sourceId, context).sourceId,
   );

@@ -13,7 +13,7 @@ const scorers = scorersFor().filter(isJudgeScorer);
 const two = scorers.slice(0, 2);
 
 /** A limit that records reservations and settlements. */
-function noted(room = Number.POSITIVE_INFINITY) {
+function recordingLimit(room = Number.POSITIVE_INFINITY) {
   const log: [reserved: number, settled: number | undefined][] = [];
   let left = room;
   return {
@@ -65,7 +65,7 @@ describe('a cap', () => {
       const usage = { inputTokens: 100, outputTokens: maxTokens };
       return rounds < 3 ? told('{"saf', { stop: 'cut', usage }) : told(goodAnswer(prompt.scorers), { usage });
     });
-    const limit = noted();
+    const limit = recordingLimit();
     await judge.judge(chatCapture(), two, undefined, { limit });
     expect(limit.log).toHaveLength(3);
     limit.log.forEach(([reserved, settled], round) => {
@@ -79,7 +79,9 @@ describe('a cap', () => {
     const { judge, asks } = scriptedJudge(({ prompt }) => told(goodAnswer(prompt.scorers.slice(0, 1))));
     const { judge: unlimited } = scriptedJudge();
     const once = unlimited.maxCostUsd(chatCapture(), two) ?? 0;
-    const held = await judge.judge(chatCapture(), two, undefined, { limit: noted(once * 1.2) }).catch((error) => error);
+    const held = await judge
+      .judge(chatCapture(), two, undefined, { limit: recordingLimit(once * 1.2) })
+      .catch((error) => error);
     expect(held).toMatchObject({ name: 'JudgeHeld' });
     expect(answeredBefore(held).spend).toMatchObject({ calls: 1 });
     expect(answeredBefore(held).verdicts).toMatchObject([{ scorer: two[0]?.name, outcome: 'verdict' }]);
@@ -91,7 +93,7 @@ describe('a cap', () => {
       if (text.includes('capital of France')) return told(goodAnswer(ask.prompt.scorers));
       throw new CallFailure('rejected', 'no');
     });
-    const limit = noted();
+    const limit = recordingLimit();
     const { verdicts } = await judge.judge(chatCapture(), two, undefined, { limit });
     expect(verdicts).toMatchObject([{ error: { code: 'JudgeInputRejected' } }, { error: {} }]);
     expect(limit.log.map(([, settled]) => settled)).toEqual([0, priceOf({ inputTokens: 1000, outputTokens: 100 })]);
@@ -100,7 +102,7 @@ describe('a cap', () => {
   it('is not refunded when a judge reports a negative cost', async () => {
     const usage = { inputTokens: -5000, outputTokens: 10 };
     const { judge } = scriptedJudge(({ prompt }) => told(goodAnswer(prompt.scorers), { usage }));
-    const limit = noted();
+    const limit = recordingLimit();
     const { spend } = await judge.judge(chatCapture(), two, undefined, { limit });
     expect(spend.usd).toBeGreaterThan(0);
     expect(limit.log[0]?.[1]).toBe(spend.usd);
@@ -127,7 +129,7 @@ describe('a cap', () => {
 
   it('is not checked for the answer of a batch job', async () => {
     const { judge, asks } = scriptedJudge();
-    const limit = noted();
+    const limit = recordingLimit();
     const answer = told(goodAnswer(two.slice(0, 1)));
     const { verdicts, spend } = await judge.judge(chatCapture(), two, undefined, { limit, answer });
     expect(verdicts.map(({ outcome }) => outcome)).toEqual(['verdict', 'verdict']);

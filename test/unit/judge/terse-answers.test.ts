@@ -38,7 +38,7 @@ test('what passes is a verdict without words, in one call', async () => {
 
 test('a verdict without words is stored without a rationale', async () => {
   const { of } = await judgedWith(PASSING);
-  const context = { traceId: 'tr-1', run: 'run', part: '1', sample: '1', replaces: new Set<string>() };
+  const context = { traceId: 'tr-1', run: 'run', stratum: '1', sample: '1', replaces: new Set<string>() };
   const stored = some.map((scorer) => verdictAssessment(scorer, of[scorer.name] as never, 'judge', context));
   expect(stored.map((assessment) => ['rationale' in assessment, assessment.value])).toEqual([
     [false, 'yes'],

@@ -93,7 +93,7 @@ test('a thousand functions keep to a rate, and use it', async () => {
     await clock.sleep(10 * index);
     const rate = new TableRateLimit({ table, name: 'mlflow', perSecond: 1000, keepMs: 150, shards: 4, clock });
     for (; clock.now() < END; await clock.sleep(10)) {
-      await rate.take(1);
+      await rate.acquire(1);
       if (clock.now() < END) sent += 1;
     }
   });

@@ -11,6 +11,7 @@ const mine = {
   MLFLOW_TRACKING_URI: 'https://mlflow.example.com',
   BEDROCK_MODEL_ID: 'amazon.nova-lite-v1:0',
   EVALUATION_ALWAYS: '[{"name":"long","replyTokensOver":800}]',
+  QUALITY_OBJECTIVES: '[{"scorer":"safety","atLeast":0.9}]',
   EVALUATION_BUDGET_USD: '5',
   BEDROCK_GUARDRAIL_ID: 'gr1234',
   BEDROCK_GUARDRAIL_VERSION: '2',
@@ -33,10 +34,11 @@ describe('the user’s settings in a local run', () => {
     expect(settings).toEqual({
       BEDROCK_MODEL_ID: 'amazon.nova-lite-v1:0',
       EVALUATION_ALWAYS: '[{"name":"long","replyTokensOver":800}]',
+      QUALITY_OBJECTIVES: '[{"scorer":"safety","atLeast":0.9}]',
       EVALUATION_BUDGET_USD: '0',
     });
     expect(notes).toEqual([
-      'your settings that apply: BEDROCK_MODEL_ID, EVALUATION_ALWAYS',
+      'your settings that apply: BEDROCK_MODEL_ID, EVALUATION_ALWAYS, QUALITY_OBJECTIVES',
       'your settings that do not apply, since the stand-in judges and nothing is paid: JUDGE_BASE_URL, JUDGE_SECRET_ARN, EVALUATION_BUDGET_USD, BEDROCK_GUARDRAIL_ID, BEDROCK_GUARDRAIL_VERSION',
     ]);
   });
@@ -46,6 +48,7 @@ describe('the user’s settings in a local run', () => {
     expect(settings).toEqual({
       BEDROCK_MODEL_ID: 'amazon.nova-lite-v1:0',
       EVALUATION_ALWAYS: '[{"name":"long","replyTokensOver":800}]',
+      QUALITY_OBJECTIVES: '[{"scorer":"safety","atLeast":0.9}]',
       EVALUATION_BUDGET_USD: '5',
       BEDROCK_GUARDRAIL_ID: 'gr1234',
       BEDROCK_GUARDRAIL_VERSION: '2',

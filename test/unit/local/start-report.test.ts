@@ -40,6 +40,7 @@ function report(more: Partial<Report>): string {
     runs: [run],
     summaries: new Map([['run-1', summary({ planned: 3, traced: 2, quarantined: 1 })]]),
     active: [],
+    SHADOW_VARIANTS: [],
     experiments: [{ name: 'my-endpoint', id: '1' }],
     seconds: 1,
     width: Number.POSITIVE_INFINITY,
@@ -50,6 +51,16 @@ function report(more: Partial<Report>): string {
     ...more,
   }).join('\n');
 }
+
+test('shadow variants count only where variants are compared', () => {
+  const counted = summary({ planned: 80, traced: 80 });
+  const variants = { A: { captures: 40 }, Next: { captures: 40, errorReplies: 40 } };
+  Object.assign(counted, { status: 'succeeded', counted: { first: '2026-11-20T10', variants } });
+  const text = report({ summaries: new Map([['run-1', counted]]), SHADOW_VARIANTS: ['Next'] });
+  expect(text).toContain('✓ 40 new captures');
+  expect(text).toContain('! shadow variant Next is worse than A: error replies 100.0 points');
+  expect(text).toContain('✓ 0.0% (0.0% to 8.8%) of the captures are error replies');
+});
 
 test('captures that no scorer applies to are named, with the reason', () => {
   const tables = summary({ planned: 3, traced: 3 });

@@ -98,22 +98,22 @@ test('verdicts wait for the rate limit of the stack before the read that they de
     const body = JSON.stringify({ traces: [INFO] });
     return path.endsWith('/traces/search') ? { kind: 'reply', status: 200, body } : undefined;
   });
-  const take = async () => {
-    steps.push('turn');
+  const acquire = async () => {
+    steps.push('wait');
   };
-  const paced = createMlflowClient({ trackingUri: server.url, limits: { rate: { take, give: () => {} } } });
+  const limited = createMlflowClient({ trackingUri: server.url, limits: { rate: { acquire, give: () => {} } } });
   try {
-    await paced.writeAssessments({ ...trace, readAtMs: 0 }, verdicts.slice(0, 2));
+    await limited.writeAssessments({ ...trace, readAtMs: 0 }, verdicts.slice(0, 2));
     const [probe, read] = [
-      ['turn', 'version'],
-      ['turn', 'search'],
+      ['wait', 'version'],
+      ['wait', 'search'],
     ];
-    expect(steps).toEqual(['turn', 'turn', ...probe, ...read, 'assessments', 'assessments']);
+    expect(steps).toEqual(['wait', 'wait', ...probe, ...read, 'assessments', 'assessments']);
     steps.length = 0;
-    await paced.writeAssessments({ ...trace, readAtMs: Date.now() }, verdicts.slice(0, 2));
-    expect(steps).toEqual(['turn', 'assessments', 'turn', 'assessments']);
+    await limited.writeAssessments({ ...trace, readAtMs: Date.now() }, verdicts.slice(0, 2));
+    expect(steps).toEqual(['wait', 'assessments', 'wait', 'assessments']);
   } finally {
-    paced.close();
+    limited.close();
     await server.stop();
   }
 });

@@ -1,6 +1,6 @@
 /** Tests of single calls: retries, timeouts, connections, credentials, and named errors. */
 import { freePort } from '../../../local/machine/free-port.ts';
-import { takeThrottles } from '../../../src/core/aws/throttles.ts';
+import { drainThrottles } from '../../../src/core/aws/throttles.ts';
 import { createMlflowClient, type MlflowClient, type MlflowClientOptions } from '../../../src/mlflow/client.ts';
 import { type ScriptedMlflow, startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
 import { MANAGED_ARNS, MANAGED_CREDENTIALS } from '../../helpers/mlflow-managed.ts';
@@ -31,13 +31,13 @@ const first = (...statuses: number[]) =>
     return status === undefined ? undefined : { kind: 'reply', status };
   });
 
-test('each request takes its turn in the rate limit of the stack, and throttled ones are counted', async () => {
-  takeThrottles();
+test('each request waits for the rate limit of the stack, and throttled ones are counted', async () => {
+  drainThrottles();
   first(429, 503);
-  const rate = { take: jest.fn(async () => {}), give: () => {} };
+  const rate = { acquire: jest.fn(async () => {}), give: () => {} };
   await connect({ limits: { rate } }).getExperiment('7');
-  expect(rate.take.mock.calls).toEqual([[1], [1], [1]]);
-  expect(takeThrottles()).toEqual({ judge: 0, mlflow: 1, storage: 0, table: 0, chunks: 0 });
+  expect(rate.acquire.mock.calls).toEqual([[1], [1], [1]]);
+  expect(drainThrottles()).toEqual({ judge: 0, mlflow: 1, storage: 0, table: 0, chunks: 0 });
 });
 
 describe('retries transient failures', () => {
@@ -269,9 +269,9 @@ describe('experiments', () => {
   const missing = reply(404, { error_code: 'RESOURCE_DOES_NOT_EXIST', message: 'no' });
 
   test('finds an experiment that another client creates at the same time', async () => {
-    let looks = 0;
+    let reads = 0;
     server.fault(({ path }) => {
-      if (path.includes('get-by-name')) return looks++ === 0 ? missing : reply(200, experiment('active'));
+      if (path.includes('get-by-name')) return reads++ === 0 ? missing : reply(200, experiment('active'));
       return reply(400, { error_code: 'RESOURCE_ALREADY_EXISTS', message: 'taken' });
     });
     await expect(connect().resolveExperiment('e')).resolves.toMatchObject({ id: '7' });

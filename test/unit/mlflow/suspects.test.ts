@@ -14,7 +14,7 @@ test('ends with the round that decides about the last suspect', async () => {
   let controls = 0;
   const deliveries = new Deliveries<{ traceId: string }>({
     retry: { attempts: 5, baseMs: 0, capMs: 0, longestRetryAfterMs: 0 },
-    inTurn: (work) => work(),
+    limited: (work) => work(),
     control: async () => {
       controls += 1;
     },

@@ -92,7 +92,7 @@ describe.each(VERSIONS)('MLflow %s', (version) => {
       });
       await write(records);
       expect(ages.length).toBeGreaterThan(records.length);
-      // The clock goes on while a read and a post are on their way, by the three other posts that may arrive meanwhile.
+      // The clock advances while a read and a post are on their way, by the three other posts that may arrive meanwhile.
       expect(Math.max(...ages)).toBeLessThanOrEqual(5_000 + 2 * 3 * STEP_MS);
       expect(server.requests.filter(isRead).length).toBeGreaterThan(5);
     } finally {
@@ -191,26 +191,26 @@ test('a trace that another run writes while a post waits for the rate limit of t
   let now = 1_800_000_000_000;
   const [one] = traces(1) as [TraceRecord];
   let taken = 0;
-  const take = async () => {
+  const acquire = async () => {
     taken += 1;
-    // After the file of spans was read back, it is the post's turn.
+    // After the file of spans was read back, it is that of the post.
     const last = server.requests.at(-1);
     if (last?.method !== 'GET' || !last.path.includes(one.traceId)) return;
     now += 6_000;
     server.taken.set(one.traceId, 1);
   };
-  const paced = createMlflowClient({ trackingUri: server.url, limits: { rate: { take, give: () => {} } } });
+  const limited = createMlflowClient({ trackingUri: server.url, limits: { rate: { acquire, give: () => {} } } });
   try {
     clock.mockImplementation(() => now);
     server.expect([one.traceId]);
-    const result = await paced.writeTraces(experiment, [one], judged([one]));
+    const result = await limited.writeTraces(experiment, [one], judged([one]));
     expect(result).toMatchObject({ written: [], alreadyThere: [one.traceId] });
     expect(posted()).toEqual([]);
-    // One more than the requests: the turn of the post that was not made.
+    // One more than the requests: the wait of the post that was not made.
     expect(taken).toBe(server.requests.length + 1);
   } finally {
     clock.mockRestore();
-    paced.close();
+    limited.close();
   }
 });
 
@@ -236,20 +236,20 @@ test('files are put into S3 while three other traces are posted, so MLflow does 
   expect((await writing).written.sort()).toEqual(idsOf(records));
 });
 
-test('every request takes one turn of the rate limit', async () => {
+test('every request waits once for the rate limit', async () => {
   await start('3.17.2');
   let taken = 0;
-  const take = async () => {
+  const acquire = async () => {
     taken += 1;
   };
-  const paced = createMlflowClient({ trackingUri: server.url, limits: { rate: { take, give: () => {} } } });
+  const limited = createMlflowClient({ trackingUri: server.url, limits: { rate: { acquire, give: () => {} } } });
   try {
     const records = traces(5);
     server.expect(idsOf(records));
-    await paced.writeTraces(experiment, records, judged(records.slice(2)));
+    await limited.writeTraces(experiment, records, judged(records.slice(2)));
     expect(taken).toBe(server.requests.length);
   } finally {
-    paced.close();
+    limited.close();
   }
 });
 

@@ -152,9 +152,9 @@ describe.each([
   beforeEach(() => start(version));
   const posts = () => server.to(path);
   const records = traces(12);
-  const poison = records[7]?.traceId ?? '';
+  const faulty = records[7]?.traceId ?? '';
   const isPoisoned = (body: Buffer) =>
-    body.includes(poison) || body.includes(Buffer.from(poison.replace('tr-', ''), 'hex'));
+    body.includes(faulty) || body.includes(Buffer.from(faulty.replace('tr-', ''), 'hex'));
 
   test.each([400, 422])('finds the trace that is refused with %i, and writes the others once', async (status) => {
     server.fault((request) =>
@@ -163,7 +163,7 @@ describe.each([
     const { refused } = await write(records);
     expect(refused).toEqual([
       {
-        traceId: poison,
+        traceId: faulty,
         reason: { name: 'MlflowRefused', message: expect.stringContaining(`HTTP ${status}`), words: 'cannot convert' },
       },
     ]);
@@ -176,7 +176,7 @@ describe.each([
     const { refused } = await write(records);
     expect(refused).toEqual([
       {
-        traceId: poison,
+        traceId: faulty,
         reason: { name: 'MlflowFailsOnTrace', message: expect.not.stringContaining('oops'), words: 'oops' },
       },
     ]);
@@ -249,11 +249,11 @@ describe.each([
     server.expect(ids(records));
     server.fault((request) => {
       if (request.path !== path || !isPoisoned(request.body)) return undefined;
-      server.taken.set(poison, 1);
+      server.taken.set(faulty, 1);
       return { kind: 'reply', status: 400, body: 'UNIQUE constraint failed' };
     });
     const result = await client.writeTraces(experiment, records);
-    expect(result.alreadyThere).toEqual([poison]);
+    expect(result.alreadyThere).toEqual([faulty]);
     expect(result.refused).toEqual([]);
   });
 

@@ -4,7 +4,7 @@ import {
   type CreateModelInvocationJobCommand,
   GetModelInvocationJobCommand,
 } from '@aws-sdk/client-bedrock';
-import { takeThrottles } from '../../../src/core/aws/throttles.ts';
+import { drainThrottles } from '../../../src/core/aws/throttles.ts';
 import type { BatchReport } from '../../../src/core/contract/receipts.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { WAITING_JOB } from '../../../src/monitoring/batch/answers.ts';
@@ -123,7 +123,7 @@ test('of 23 jobs 20 are under way, and the others start as jobs end, fail or exp
 });
 
 test('a check is repeated while other runs use up the quota, and starts the next jobs when one of its own has ended', async () => {
-  takeThrottles();
+  drainThrottles();
   const { deps, statuses, counts, report, refused } = rig(chunksOf(101, 499), { quota: 1 });
   statuses.other = 'InProgress';
   await expect(checkBatch('run', deps)).rejects.toMatchObject({
@@ -142,7 +142,7 @@ test('a check is repeated while other runs use up the quota, and starts the next
   await checkBatch('run', deps);
   expect(Object.fromEntries(await counts())).toEqual({ Completed: 1, Submitted: 1 });
   // Bedrock said three times that there is no place, for the alarm.
-  expect(takeThrottles()).toMatchObject({ judge: 3 });
+  expect(drainThrottles()).toMatchObject({ judge: 3 });
 });
 
 test('the wait between two checks grows with the time so far', async () => {

@@ -195,10 +195,10 @@ test('a line that kills the preparation of a batch is left out there, and in qua
   const deadly = idOf(lines[1] ?? '');
   const prepare = (request: ChunkRequest, rig: Rig) => {
     const answers = new Answers();
-    const { takeForJob } = answers;
-    answers.takeForJob = async (question, traceId, isAnswered) => {
+    const { acquireForJob } = answers;
+    answers.acquireForJob = async (question, traceId, isAnswered) => {
       await rig.survive(traceId);
-      return takeForJob.call(answers, question, traceId, isAnswered);
+      return acquireForJob.call(answers, question, traceId, isAnswered);
     };
     const deps = { ...rig.deps, scorers, always: () => undefined, ...connectBatchJudge(environment), answers };
     return prepareChunk(request, deps as unknown as Parameters<typeof prepareChunk>[1]);

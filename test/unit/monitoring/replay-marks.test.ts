@@ -1,4 +1,4 @@
-/** Captures that claim to be requests of replays: believed where their registration is known, and traffic otherwise. */
+/** Captures that are marked as requests of replays: believed where their registration is known, and traffic otherwise. */
 import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
 import type { EvaluateReceipt, LogReceipt } from '../../../src/core/contract/receipts.ts';
 import { markKeys, truthKeys } from '../../../src/core/contract/work-keys.ts';
@@ -160,7 +160,7 @@ test('failed look-ups are not repeated for each capture', async () => {
   const id = await rig.mark();
   const getJson = jest.fn(async () => Promise.reject(new Error('denied')));
   const marks = new Marks(Object.assign(rig.memory.storage, { getJson }), 'work');
-  const claim = { capturedInferenceId: replayInferenceId(id, RUN, 'e', 0), inferenceTimeMs: AT_MS };
-  for (let i = 0; i < 3; i += 1) await expect(marks.runOf(claim)).rejects.toThrow('denied');
+  const request = { capturedInferenceId: replayInferenceId(id, RUN, 'e', 0), inferenceTimeMs: AT_MS };
+  for (let i = 0; i < 3; i += 1) await expect(marks.runOf(request)).rejects.toThrow('denied');
   expect(getJson).toHaveBeenCalledTimes(1);
 });

@@ -1,4 +1,4 @@
-/** The summary of a run in parts, what became of each file, and the memory that they take. */
+/** The summary of a run in parts, the outcome of each file, and the memory that they take. */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { projectPath } from '../../../local/project-root.ts';
@@ -84,7 +84,7 @@ class FinishedRun {
     if (evaluate) this.memory.put(workKeys.receipt(RUN, chunk, 'evaluate', 0, 'q'), evaluated);
   }
 
-  /** Summarizes in parts of so many chunks. */
+  /** Summarizes in parts of this number of chunks. */
   async summarize(chunksOfPart = Number.POSITIVE_INFINITY) {
     for (let part = 0; part < 10; part += 1) {
       let left = chunksOfPart;

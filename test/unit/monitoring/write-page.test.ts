@@ -10,16 +10,16 @@ useAskedStack();
 const LATEST = workKeys.report('latest');
 const functionArn = 'arn:aws:lambda:us-east-1:000000000000:function:summarizer';
 
-test('is written once an hour, and when an objective turns, by one of several runs', async () => {
+test('is written once an hour, and when an objective changes, by one of several runs', async () => {
   const memory = new MemoryStorage();
   const stack = await askedStackIn({ storage: memory });
-  const write = async (afterMs: number, hasTurned = false) => {
+  const write = async (afterMs: number, changed = false) => {
     const nowMs = NOW_MS + afterMs;
-    await writePage(hasTurned, { ...stack, functionArn, nowMs });
+    await writePage(changed, { ...stack, functionArn, nowMs });
     return memory.objects.get(LATEST)?.toString() ?? '';
   };
   const [one, other] = await Promise.all([write(0), write(0)]);
-  expect(one).toMatch(/<h1>garden-helpdesk<\/h1>.*✓ <bdi>healthy: 960 captures/s);
+  expect(one).toMatch(/<h1>garden-helpdesk<\/h1>.*✓ <bdi>healthy: 1,000 captures/s);
   expect(other).toBe(one);
   expect(memory.objects.get(workKeys.report('2026-11-30'))?.toString()).toBe(one);
   memory.writtenMs.set(LATEST, NOW_MS);

@@ -16,7 +16,7 @@ const DAY = '2026-11-20';
 const OTHER_DAY = '2026-11-21';
 const captures = (count: number, day = DAY): QualityCounts => ({ [`${day}T10`]: { Blue: { captures: count } } });
 
-/** S3 that is cut off after so many writes, as for a function that is killed. */
+/** S3 that is cut off after this number of writes, as for a function that is killed. */
 class Killed extends MemoryStorage {
   writesLeft = Number.POSITIVE_INFINITY;
   #write(): void {

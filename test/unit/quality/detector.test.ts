@@ -4,7 +4,7 @@ import {
   type DetectorState,
   feed,
   newState,
-  type ObjectiveTurn,
+  type ObjectiveChange,
   rateOf,
 } from '../../../src/quality/detector.ts';
 import { readObjectives } from '../../../src/quality/objectives.ts';
@@ -18,9 +18,9 @@ function feedAll(
   state: DetectorState,
   from: number,
   failing: readonly boolean[],
-): { minute: number; turn: ObjectiveTurn }[] {
+): { minute: number; change: ObjectiveChange }[] {
   return failing.flatMap((isFailed, index) =>
-    feed(detector, state, 60 * (from + index), 1, isFailed ? 1 : 0).map((turn) => ({ minute: from + index, turn })),
+    feed(detector, state, 60 * (from + index), 1, isFailed ? 1 : 0).map((change) => ({ minute: from + index, change })),
   );
 }
 
@@ -34,22 +34,22 @@ test('reports a drop, with the rate before, and the recovery', () => {
   const before = each(3000, 0.03, 1);
   const bad = each(400, 0.2, 2);
   const after = each(3000, 0.02, 3);
-  const turns = feedAll(state, 0, [...before, ...bad, ...after]);
-  expect(turns.map(({ turn }) => turn.isMissed)).toEqual([true, false]);
-  const [rang, ended] = turns;
+  const changes = feedAll(state, 0, [...before, ...bad, ...after]);
+  expect(changes.map(({ change }) => change.isMissed)).toEqual([true, false]);
+  const [rang, ended] = changes;
   expect(rang?.minute).toBeGreaterThan(3000);
   expect(rang?.minute).toBeLessThan(3200);
   // The change is dated within half an hour, and the rates are those of the captures.
-  expect(Math.abs((rang?.turn.evidence.since ?? 0) / 60 - 3000)).toBeLessThan(30);
-  const { evidence, before: window } = rang?.turn ??
-    ended?.turn ?? { evidence: newState().evidence, before: newState().evidence };
+  expect(Math.abs((rang?.change.evidence.since ?? 0) / 60 - 3000)).toBeLessThan(30);
+  const { evidence, before: window } = rang?.change ??
+    ended?.change ?? { evidence: newState().evidence, before: newState().evidence };
   expect(evidence.failed / evidence.cases).toBeGreaterThan(0.12);
   expect(window.cases).toBeGreaterThan(30);
   expect(window.cases).toBeLessThan(180);
   expect(window.failed / window.cases).toBeLessThan(0.1);
   expect(ended?.minute).toBeGreaterThan(3400);
   expect(ended?.minute).toBeLessThan(4000);
-  expect(ended?.turn.evidence.failed).toBeLessThan(20);
+  expect(ended?.change.evidence.failed).toBeLessThan(20);
   expect(state.missed).toBeUndefined();
 });
 

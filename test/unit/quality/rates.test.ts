@@ -1,6 +1,7 @@
 /** Rates from counts in a bucket, as the command reads and prints them. */
 import { instantMs } from '../../../bin/cli/window.ts';
 import { type RatesFlags, ratesReport, textOf } from '../../../bin/commands/rates.ts';
+import { HOUR_MS } from '../../../src/captures/files/capture-path.ts';
 import type { QualityCell, QualityCounts, SampleCounts } from '../../../src/core/contract/quality.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { wilson } from '../../../src/core/statistics/share.ts';
@@ -35,7 +36,7 @@ const hour = (n: number, day = '2026-11-20') => `${day}T${String(n).padStart(2, 
 const rateIn = ({ groups }: Awaited<ReturnType<typeof report>>, scorer = 'safety', group = 0) =>
   groups[group]?.rates.find((rate) => rate.scorer === scorer);
 
-test('a sampled rate is weighed by the captures that each part of the sample stands for', async () => {
+test('a sampled rate is weighed by the captures that each stratum stands for', async () => {
   // Of 1,000 captures one in twenty is judged: 48 of 50 pass. A rule has 100 others judged: 50 of them pass.
   const made = await report({ [hour(3)]: { Blue: cell({ '0.05': yesNo(1000, 48, 2), always: yesNo(100, 50, 50) }) } });
   const rate = rateIn(made);
@@ -201,6 +202,14 @@ test('groups, differences between variants and between windows', async () => {
   expect(windows.compared?.differences).toMatchObject([{ judge: { value: expect.closeTo(0.71 - 0.99, 10) } }]);
   const ages = { from: '46h', to: '43h', compareFrom: '70h' };
   expect((await report(counts, ages)).compared).toMatchObject({ before: '2026-11-19 02:00 to 2026-11-19 05:00 UTC' });
+  const memory = new MemoryStorage();
+  await writeCounts(memory.storage, 'w', 'run', counts);
+  const late = { active, nowMs: NOW + HOUR_MS / 2 };
+  const adjacent = await ratesReport(memory.storage, 'w', { from: '2d', compareFrom: '4d' }, late);
+  expect(adjacent.compared).toMatchObject({
+    before: '2026-11-18 00:00 to 2026-11-20 00:00 UTC',
+    after: '2026-11-20 00:00 to 2026-11-22 01:00 UTC',
+  });
   const hours = await report(counts, { by: 'hour' });
   expect(hours.groups.map(({ group, totals }) => [group, totals.captures])).toEqual([
     [hour(3), 200],
@@ -248,7 +257,7 @@ test('the table fits the terminal, and nothing of it is lost', async () => {
       '97.0%',
       '1,000',
       'judge only',
-      'not judged:',
+      'verdicts not given:',
       'judgedLater -3',
       '$0.50',
       ...trend,

@@ -1,4 +1,4 @@
-/** Counts that are made anew from receipts: what differs is written and told, what cannot be known is kept. */
+/** Counts that are made again from receipts: what differs is written and named, what cannot be known is kept. */
 import { setTimeout } from 'node:timers/promises';
 import { rebuiltText } from '../../../bin/commands/rates.ts';
 import type { QualityCounts } from '../../../src/core/contract/quality.ts';

@@ -5,7 +5,7 @@ import type { QualityCell, QualityCounts } from '../../../src/core/contract/qual
 import { binOf } from '../../../src/core/statistics/log-bins.ts';
 import { type NewAssessment, RUN_METADATA, type StoredAssessment } from '../../../src/mlflow/types.ts';
 import { addTree, maxByMagnitude } from '../../../src/quality/count-tree.ts';
-import { chanceOf, laterSample, partOf, partOfTrace, scorerSample } from '../../../src/quality/sample.ts';
+import { chanceOf, laterSample, scorerSample, stratumOf, stratumOfTrace } from '../../../src/quality/sample.ts';
 import { type CountedCapture, captureFacts, QualityTally, verdictsOfRun } from '../../../src/quality/tally.ts';
 import { ChunkRig, HOUR, JUDGED, LINES } from '../../helpers/chunk-rig.ts';
 import {
@@ -61,7 +61,7 @@ test('a re-evaluation replaces: −1 for the old value, also if its first attemp
 test.each([
   ['a retry', 'retried', { continues: ['one'] }],
   ['another run', 'judgedLater', {}],
-])('verdicts that follow in %s add to the part of the sample that the capture belongs to', async (_, reason, more) => {
+])('verdicts that follow in %s add to the stratum that the capture belongs to', async (_, reason, more) => {
   const rig = new ChunkRig();
   rig.isAway = true;
   await expect(rig.evaluate(rig.request('one', { sampleRate: 0.5 }))).rejects.toThrow();
@@ -211,10 +211,10 @@ test('the sample as text', () => {
   expect(scorerSample('0.05', { sampleRate: 0.5 })).toBe('0.05*0.5');
   expect([chanceOf('0.05*0.5'), chanceOf('always'), chanceOf('nonsense')]).toEqual([0.025, 1, 1]);
   const of = (...samples: string[]) =>
-    partOfTrace(samples.map((sample) => ({ metadata: { 'monitoring.sample': sample } })));
+    stratumOfTrace(samples.map((sample) => ({ metadata: { 'monitoring.sample': sample } })));
   expect([of('x', '0.05*0.5'), of('always'), of('7'), of()]).toEqual(['0.05', 'always', undefined, undefined]);
   const later = { 'monitoring.sample': '1', 'monitoring.part': '0.05*0.5' };
-  expect([partOf(later), partOfTrace([{ metadata: later }])]).toEqual(['0.05*0.5', '0.05']);
+  expect([stratumOf(later), stratumOfTrace([{ metadata: later }])]).toEqual(['0.05*0.5', '0.05']);
   expect([laterSample('0.05', '1'), laterSample('1', '0.05'), laterSample('0.05', 'always')]).toEqual([
     '1',
     '1',

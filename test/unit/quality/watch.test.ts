@@ -1,11 +1,11 @@
-/** What becomes of runs at the detectors: in any order, twice, at the same time, and killed between two writes. */
+/** Runs at the detectors: in any order, twice, at the same time, and killed between two writes. */
 import type { ObservedFailure, ObservedSecond, QualityObservations } from '../../../src/core/contract/quality.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { logger } from '../../../src/core/process/logging.ts';
 import { Random } from '../../../src/core/values/random.ts';
 import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { addFailures, Detectors, type DetectorsState, type ObservedRun } from '../../../src/quality/detectors.ts';
-import { readDetectors, readTurns } from '../../../src/quality/objective-states.ts';
+import { readChanges, readDetectors } from '../../../src/quality/objective-states.ts';
 import { readObjectives } from '../../../src/quality/objectives.ts';
 import { type Message, messageOf, watchQuality } from '../../../src/quality/watch.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
@@ -97,15 +97,20 @@ test('reports a change within minutes, and the recovery', async () => {
   expect(rig.state.outbox).toEqual([]);
   const { storage } = rig.storage;
   const day = { fromMs: NOW_S * 1000, toMs: NOW_S * 1000 + 86_400_000 };
-  const turns = await readTurns(storage, 'b', day);
-  expect(turns.map(({ objective, isMissed }) => [objective, isMissed])).toEqual([
+  const changes = await readChanges(storage, 'b', day);
+  expect(changes.map(({ objective, isMissed }) => [objective, isMissed])).toEqual([
     ['error replies', true],
     ['error replies', false],
   ]);
-  const [since = 0, until = 0] = turns.map((turn) => (turn.since - NOW_S) / RUN_S);
+  const [since = 0, until = 0] = changes.map((change) => (change.since - NOW_S) / RUN_S);
   expect([Math.round(since), Math.round(until / 10)]).toEqual([10, 2]);
-  expect(await readTurns(storage, 'b', { ...day, fromMs: (turns[1]?.second ?? 0) * 1000 })).toEqual(turns.slice(1));
-  expect((await readDetectors(storage, 'b')).get('error replies')).toEqual({ isMissed: false, since: turns[1]?.since });
+  expect(await readChanges(storage, 'b', { ...day, fromMs: (changes[1]?.second ?? 0) * 1000 })).toEqual(
+    changes.slice(1),
+  );
+  expect((await readDetectors(storage, 'b')).get('error replies')).toEqual({
+    isMissed: false,
+    since: changes[1]?.since,
+  });
   const [alarm, ok] = rig.sent;
   expect(alarm?.body.default).toMatch(
     /^Stack prod\. Since 2025-11-23 00:\d\d UTC: \d+\.\d% of \d+ captures \(95% interval /,

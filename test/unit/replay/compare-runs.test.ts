@@ -251,7 +251,7 @@ test('does not count requests canceled on purpose as failed, but those canceled 
 describe('the order of sending', () => {
   const COUNT = 400;
   const random = new Random(3);
-  /** Slow and fast requests by turns, so many in a row; the files have them in the order of completion. */
+  /** Slow and fast requests alternate in rows of this length; the files have them in the order of completion. */
   const waves = (inARow: number): Spec[] =>
     numbered(COUNT, (i) => ({ sent: i, ms: (Math.floor(i / inARow) % 2 ? 300 : 100) + 100 * random.next() })).sort(
       (a, b) => (a.ms ?? 0) - (b.ms ?? 0),

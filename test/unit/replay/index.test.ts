@@ -126,12 +126,12 @@ describe('peekLine', () => {
     [{ inferenceId: `replay-${'0a'.repeat(16)}` }, `replay-${'0a'.repeat(16)}`],
     [{ inferenceId: `replay-${'0a'.repeat(24)}` }, `replay-${'0a'.repeat(24)}`],
     [{ customAttributes: ['replay_run=r1;event_id=e'] }, undefined],
-  ])('notes the claim of %j to be a request of a replay', (metadata, capturedInferenceId) => {
+  ])('finds the mark of %j as a request of a replay', (metadata, capturedInferenceId) => {
     const inferenceTime = '2026-11-20T10:00:01Z';
-    const claim = { capturedInferenceId, inferenceTimeMs: Date.parse(inferenceTime) };
+    const marked = { capturedInferenceId, inferenceTimeMs: Date.parse(inferenceTime) };
     expect(peekLine(Buffer.from(record({ inferenceTime, ...metadata })), true)).toMatchObject({
       kind: 'record',
-      claim,
+      marked,
     });
   });
 

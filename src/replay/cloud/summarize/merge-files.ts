@@ -99,14 +99,14 @@ export async function mergeInputs(context: MergeContext, directory: string): Pro
   if (plan.requests > MAX_INPUTS) return 'more requests than inputs.json can contain';
   const shards = collected.files.get(SHARD_FILES.inputs) ?? [];
   const file = new InputsFile(join(directory, FILES.inputs));
-  const partOf = new Map(shards.map((part) => [part.shard, part]));
+  const fileOf = new Map(shards.map((file) => [file.shard, file]));
   for (const stripes of Map.groupBy(plan.shards, ({ window }) => window).values()) {
     // The requests of a window were dealt to its stripes in turn.
     const sources = stripes.flatMap(({ shard }) => {
-      const part = partOf.get(shard);
-      return part ? [{ object: part.object, leastKey: 0 }] : [];
+      const file = fileOf.get(shard);
+      return file ? [{ object: file.object, leastKey: 0 }] : [];
     });
-    const left = stripes.map(({ shard }) => partOf.get(shard)?.sent ?? 0);
+    const left = stripes.map(({ shard }) => fileOf.get(shard)?.sent ?? 0);
     for await (const line of mergeLines(storage, sources, (one) =>
       Number.parseInt(one.toString('latin1', 0, 20), 10),
     )) {

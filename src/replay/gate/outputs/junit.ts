@@ -4,8 +4,8 @@ import { cut } from '../../../captures/trace/text.ts';
 import { escapeHtml } from '../../../core/text/html-page.ts';
 import { traceUrl } from '../../../mlflow/trace-url.ts';
 import type { RunFacts } from '../../compare/compare-runs.ts';
+import { boundText, estimateText, intervalText, OUTCOME_TEXTS, pairsText, whyText } from '../texts.ts';
 import type { GateResult, ThresholdResult } from '../types.ts';
-import { boundText, estimateText, intervalText, OUTCOME_TEXTS, pairsText, whyText } from '../words.ts';
 
 /** Longer texts are cut: names of runs and reasons are sentences. */
 const MAX_CHARS = 2_000;

@@ -6,8 +6,8 @@
 import { cut } from '../../../captures/trace/text.ts';
 import type { RunFacts, RunsComparison } from '../../compare/compare-runs.ts';
 import { isRegressed, type RegressionRow } from '../../compare/quality.ts';
+import { boundText, estimateText, intervalText, OUTCOME_TEXTS, pairsText, whyText } from '../texts.ts';
 import type { GateOutcome, GateResult, ThresholdResult } from '../types.ts';
-import { boundText, estimateText, intervalText, OUTCOME_TEXTS, pairsText, whyText } from '../words.ts';
 
 /** GitHub accepts 1 MiB for the summary of a step. */
 const MAX_REPLIES = 5;

@@ -15,14 +15,14 @@ const summaries: Record<string, string> = Object.assign({}, ...Object.values(GRO
 const names = Object.keys(summaries);
 
 /** What the command line prints, and the error that ends it. */
-async function run(...words: string[]): Promise<{ text: string; error: unknown }> {
+async function run(...args: string[]): Promise<{ text: string; error: unknown }> {
   let text = '';
-  const program = await programFor(words, '1.2.3');
+  const program = await programFor(args, '1.2.3');
   const write = (part: string): void => {
     text += part;
   };
   for (const each of [program, ...program.commands]) each.configureOutput({ writeOut: write, writeErr: write });
-  const error = await program.parseAsync(words, { from: 'user' }).catch((thrown: unknown) => thrown);
+  const error = await program.parseAsync(args, { from: 'user' }).catch((thrown: unknown) => thrown);
   return { text, error };
 }
 
@@ -42,11 +42,11 @@ test.each(names)(
     expect(own?.name()).toBe(name);
     // The table has it.
     expect(own?.description()).toBe('');
-    for (const words of [
+    for (const args of [
       [name, '--help'],
       ['help', name],
     ]) {
-      const { text } = await run(...words);
+      const { text } = await run(...args);
       expect(text.replace(/\s+/g, ' ')).toContain(summaries[name]);
       expect(text).toMatch(/--debug +print the stack trace/);
     }
@@ -58,8 +58,8 @@ test.each([
   [['rats'], "unknown command 'rats' (Did you mean rates?)"],
   [['rates', '--form', '7d'], "unknown option '--form' (Did you mean --from?)"],
   [['judge'], "missing required argument 'captures'"],
-])('%j is refused as any other error, in JSON too', async (words, message) => {
-  const { text, error } = await run(...words);
+])('%j is refused as any other error, in JSON too', async (args, message) => {
+  const { text, error } = await run(...args);
   // It is printed with the others, when it has ended the program.
   expect(text).toBe('');
   expect(failureText(error, { debug: false, json: false })).toBe(`InvalidCommandLine: ${message}`);
@@ -86,8 +86,8 @@ test.each([
   // Of another command.
   [['compare', 'a', 'b', '--threshold', 'error_rate:1'], ['compare', 'a', 'b', '--threshold', 'error_rate:1'], ''],
 ])('%j has another name of the version before', async (now, before, note) => {
-  const { words, notes } = withNewNames(before);
-  expect(words.toSorted()).toEqual(now.toSorted());
+  const { args, notes } = withNewNames(before);
+  expect(args.toSorted()).toEqual(now.toSorted());
   expect(notes[0] ?? '').toBe(note === '' ? '' : `${note}; the old name works until the next version`);
 });
 

@@ -1,7 +1,7 @@
 /** The texts of the commands about runs, in pipes and on terminals of several widths. */
-import { followPace, progressText } from '../../../../bin/cli/follow-display.ts';
+import { followSpeed, progressText } from '../../../../bin/cli/follow-display.ts';
 import { nextSteps, type RunPage, runsText } from '../../../../bin/cli/run-text.ts';
-import { inputWords } from '../../../../bin/operate/executions.ts';
+import { inputText } from '../../../../bin/operate/executions.ts';
 import { expectedSeconds, type RunProgress } from '../../../../bin/operate/run-progress.ts';
 import { isPlanned, type RunReport } from '../../../../bin/operate/run-report.ts';
 import { tableText } from '../../../../src/core/text/terminal-text.ts';
@@ -50,7 +50,7 @@ describe('progressText', () => {
   });
 
   test('a pace is measured from the first lines that were done', () => {
-    const pace = followPace();
+    const pace = followSpeed();
     expect(pace([progress({ lines: 0 })], 0)).toBeUndefined();
     expect(pace([progress({ lines: 100 })], 50_000)).toBeUndefined();
     expect(pace([progress({ lines: 300 })], 60_000)).toBe(20);
@@ -193,5 +193,5 @@ test.each([
   [{ replay: { run: 'r', experimentId: '7' }, budgetUsd: 20 }, 'exchanges of r, at most $20'],
   [null, 'unknown input'],
 ])('%j in words', (input, words) => {
-  expect(inputWords(input)).toBe(words);
+  expect(inputText(input)).toBe(words);
 });

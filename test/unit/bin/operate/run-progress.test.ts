@@ -9,7 +9,7 @@ const PAGE = 1_000;
 
 const plan = { objects: 1, lines: CHUNKS, chunks: CHUNKS, more: false, options: { evaluate: false } };
 const counts = { lines: 1 };
-/** The first chunk never ends, so that it is the first open one of every look. */
+/** The first chunk never ends, so that it is the first open one of every poll. */
 const receipts = Array.from({ length: CHUNKS }, (_, chunk) => ({
   key: workKeys.receipt(RUN.name, chunk, 'log', 0, 'id'),
   receipt: { chunk, step: 'log', attempt: 0, ok: chunk > 0, counts, error: { name: 'E', message: 'm' } },
@@ -41,8 +41,8 @@ async function send(command: { input: Record<string, string> }) {
 }
 
 test('a chunk that never ends does not hide the receipts behind it, however many there are', async () => {
-  const look = runWatcher({ s3: { send }, sfn: { send } } as never, 'work', RUN);
+  const poll = runWatcher({ s3: { send }, sfn: { send } } as never, 'work', RUN);
   let lines = 0;
-  for (let i = 0; i < CHUNKS / 250 && lines < CHUNKS - 1; i += 1) ({ lines } = await look());
+  for (let i = 0; i < CHUNKS / 250 && lines < CHUNKS - 1; i += 1) ({ lines } = await poll());
   expect(lines).toBe(CHUNKS - 1);
 }, 60_000);

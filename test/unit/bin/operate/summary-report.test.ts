@@ -53,12 +53,12 @@ describe('the summary of several runs', () => {
         counted({ A: { captures: 20, scorers: { safety: { 1: { captures: 20, values: { yes: 19, no: 1 } } } } } }),
       ),
     ];
-    const health = healthOfRuns(runs, { active });
+    const health = healthOfRuns(runs, { active, SHADOW_VARIANTS: [] });
     const lines = summaryLines(runs, health, { width: 200, style: PLAIN });
     expect(lines[0]).toBe('! needs a look: safety: 1 of 40 judged replies fails');
     expect(lines).toContain('✓ 40 new captures');
     expect(lines).toContain('Next: inference-monitor worst --scorer safety --from 2026-11-18T10:00Z');
-    expect(healthOfRuns([first, ...runs], { active })).toBeUndefined();
+    expect(healthOfRuns([first, ...runs], { active, SHADOW_VARIANTS: [] })).toBeUndefined();
     expect(summaryLines([first], undefined, { width: 200, style: PLAIN })).toHaveLength(1);
   });
 
@@ -70,7 +70,8 @@ describe('the summary of several runs', () => {
         Object.assign(draft.lines, { planned, traced: planned - 1, quarantined: 1 });
         draft.quarantineReasons = { NotJson: 1 };
       });
-    const wordsOf = (planned: number) => healthOfRuns([again(planned)], { active: scorersFor() })?.words;
+    const wordsOf = (planned: number) =>
+      healthOfRuns([again(planned)], { active: scorersFor(), SHADOW_VARIANTS: [] })?.words;
     expect(wordsOf(35)).toBe('needs a look: 1 line in quarantine (NotJson 1)');
     expect(wordsOf(1)).toBe('bad: 1 line in quarantine (NotJson 1)');
   });

@@ -1,4 +1,4 @@
-/** What became of label files, in pipes and on terminals of several widths. */
+/** The outcome of label files, in pipes and on terminals of several widths. */
 
 import {
   type LabelFileState,

@@ -36,7 +36,7 @@ test('has Student’s interval, with room for scores at the ends of the scale', 
   expect(sampledMean([sumsOf([4, 4])], SCALE)).toEqual({ value: 4, low: 1, high: 5 });
 });
 
-test('weighs the parts of the sample by their captures', () => {
+test('weighs the strata by their captures', () => {
   const parts = [sumsOf([1, 5], 20), sumsOf([5], 80)];
   expect(sampledMean(parts, SCALE)).toMatchObject({ value: 0.2 * 3 + 0.8 * 5, high: 5 });
   expect(sampledMean(parts)).toMatchObject({ low: null });

@@ -125,10 +125,10 @@ describe('lines of objects', () => {
           .toSorted((a, b) => a.key - b.key || a.i - b.i)
           .map(({ key, i }) => `${key} of shard ${i}`);
         expect(merged).toEqual(expected);
-        const inTurn: string[] = [];
+        const read: string[] = [];
         const objects = sources.map(({ object: facts }) => facts);
-        for await (const line of linesOf(memory.storage, objects)) inTurn.push(line.toString());
-        expect(inTurn.sort()).toEqual(expected.sort());
+        for await (const line of linesOf(memory.storage, objects)) read.push(line.toString());
+        expect(read.sort()).toEqual(expected.sort());
       }),
       { numRuns: 60 },
     );

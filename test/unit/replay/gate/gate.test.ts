@@ -3,10 +3,10 @@
 import { Random } from '../../../../src/core/values/random.ts';
 import type { ComparedData } from '../../../../src/replay/compare/compared-data.ts';
 import { decideGate, type GateOptions } from '../../../../src/replay/gate/gate.ts';
+import { gateText } from '../../../../src/replay/gate/texts.ts';
 import { parseThreshold } from '../../../../src/replay/gate/thresholds.ts';
 import type { ThresholdResult } from '../../../../src/replay/gate/types.ts';
 import { noCases } from '../../../../src/replay/gate/unchanged.ts';
-import { gateText } from '../../../../src/replay/gate/words.ts';
 
 /** Two runs of `pairs` requests that all succeeded, with equal replies. */
 const unchanged = (pairs: number): ComparedData => ({

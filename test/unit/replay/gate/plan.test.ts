@@ -38,7 +38,7 @@ function latencies(pairs: number, spread: number, random = new Random(1)): Pick<
   return { metrics: { request_latency: { before, after, paired: true, of: pairs } } };
 }
 
-/** The share of unchanged releases of so many pairs that pass. */
+/** The share of unchanged releases of this number of pairs that pass. */
 function passing(threshold: string, draw: (pairs: number, random: Random) => ComparedData, pairs: number): number {
   const parsed = parseThreshold(threshold);
   const random = new Random(5);

@@ -1,4 +1,4 @@
-/** The results of a gate in words, the same in every output for people. */
+/** The results of a gate as text, the same in every output for people. */
 import type { GateOutcome, GateResult, GateUnit, ThresholdResult } from './types.ts';
 
 export const OUTCOME_TEXTS = {

@@ -27,7 +27,7 @@ import { hashesOf } from '../masked.ts';
 const SOURCE = 'ground truth';
 
 /** Why a label is not written. `LabelOfRow`: a scorer assesses the whole call, so a label of one row says nothing of its verdict. */
-type NotNoted =
+type NotPublished =
   | LabelLeft
   | 'TraceMissing'
   | 'UnknownScorer'
@@ -45,7 +45,7 @@ type NotNoted =
 export function labelAssessment(
   row: LabeledRow,
   scorers: ReadonlyMap<string, LabelScorer>,
-): NewAssessment | { notNoted: NotNoted } {
+): NewAssessment | { notPublished: NotPublished } {
   const { traceId, by: sourceId = SOURCE, row: position, timeMs: createTimeMs } = row;
   const base = { traceId, sourceType: 'HUMAN', sourceId, createTimeMs, wasWritten: row.noted === false } as const;
   if (row.scorer === undefined) {
@@ -59,11 +59,11 @@ export function labelAssessment(
       metadata: { ...labelMetadata(row.label), ...rightness(row) },
     };
   }
-  if (position !== undefined) return { notNoted: 'LabelOfRow' };
+  if (position !== undefined) return { notPublished: 'LabelOfRow' };
   const scorer = scorers.get(row.scorer);
-  if (scorer === undefined) return { notNoted: 'UnknownScorer' };
+  if (scorer === undefined) return { notPublished: 'UnknownScorer' };
   const value = scorer.values === undefined ? row.label : readLabel(scorer.values, row.label);
-  if (value === undefined) return { notNoted: 'NotAValue' };
+  if (value === undefined) return { notPublished: 'NotAValue' };
   const { name } = scorer;
   const assessmentId = assessmentIdOf(traceId, name, 'label', sourceId);
   return { ...base, assessmentId, name, value, metadata: labelMetadata(value) };
@@ -85,7 +85,7 @@ function rightness(labeled: LabeledRow): Record<string, string> {
 // ------------------------------------------------------------------------------------------------------ the writer
 
 /** The outcome of a label in MLflow. */
-export type NoteOutcome = 'noted' | NotNoted;
+export type Outcome = 'published' | NotPublished;
 
 type OnFailure = (row: LabeledRow, error: Error) => void;
 type Wanted = { row: LabeledRow; assessment: NewAssessment };
@@ -112,9 +112,9 @@ interface Options {
 export async function writeLabels(
   rows: readonly LabeledRow[],
   { store, experimentId, scorers, mayGoOn }: Options,
-): Promise<{ outcomes: Map<LabeledRow, NoteOutcome>; failure: Error | undefined }> {
+): Promise<{ outcomes: Map<LabeledRow, Outcome>; failure: Error | undefined }> {
   const byName = new Map(scorers.map((scorer) => [scorer.name, scorer]));
-  const outcomes = new Map<LabeledRow, NoteOutcome>();
+  const outcomes = new Map<LabeledRow, Outcome>();
   /** The server failed on these (500), and has taken no label since. It may be the server's fault. */
   const suspects = new Map<LabeledRow, Error>();
   let failedInARow = 0;
@@ -146,7 +146,7 @@ export async function writeLabels(
     const wanted = new Map<string, Wanted[]>();
     for (const row of some) {
       const assessment = labelAssessment(row, byName);
-      if ('notNoted' in assessment) outcomes.set(row, assessment.notNoted);
+      if ('notPublished' in assessment) outcomes.set(row, assessment.notPublished);
       else wanted.set(row.traceId, [...(wanted.get(row.traceId) ?? []), { row, assessment }]);
     }
     const existing = recentReads((ids) => store.getTraces(experimentId, ids), [...wanted.keys()], false);
@@ -174,7 +174,7 @@ const mayBeTheLabel = (error: unknown): error is Error =>
   (error instanceof MlflowRefusedError && !error.routeMissing) ||
   (error instanceof MlflowRetryableError && error.status === 500);
 
-function outcomeOf({ traceMissing, left = [] }: WriteAssessmentsResult, { assessmentId }: NewAssessment): NoteOutcome {
+function outcomeOf({ traceMissing, left = [] }: WriteAssessmentsResult, { assessmentId }: NewAssessment): Outcome {
   if (traceMissing) return 'TraceMissing';
-  return left.find((one) => one.assessmentId === assessmentId)?.because ?? 'noted';
+  return left.find((one) => one.assessmentId === assessmentId)?.because ?? 'published';
 }

@@ -1,9 +1,9 @@
 /** Tables of the page, and its figures. Each figure has its exact value beside its text, for programs that read the page. */
 
 import type { Estimate } from '../core/statistics/share.ts';
+import { whole as count, percent, points } from '../core/text/figure-text.ts';
 import { type Column, escapeHtml, section, table } from '../core/text/html-page.ts';
 import { ERROR_REPLIES } from '../quality/objectives.ts';
-import { percent, points } from '../quality/rates-text.ts';
 
 /**
  * Returns a section with a table; nothing without rows.
@@ -12,21 +12,15 @@ import { percent, points } from '../quality/rates-text.ts';
  * @param rows HTML
  * @param above HTML above the table
  */
-export function sheet(
-  title: string,
-  note: string,
-  head: readonly string[],
-  rows: readonly (readonly string[])[],
-  above = '',
-): string {
-  const columns = head.map((name, at): Column<readonly string[]> => {
+export function sheet(title: string, note: string, head: string[], rows: readonly string[][], above = ''): string {
+  const cell = (name: string, at: number): Column<string[]> => {
     return { name: name.replace(/^#/, ''), numeric: name.startsWith('#'), cell: (row) => row[at] ?? '' };
-  });
-  return rows.length === 0 ? '' : section(title, above + table(columns, rows, 'cards'), note);
+  };
+  return rows.length === 0 ? '' : section(title, above + table(head.map(cell), rows, 'cards'), note);
 }
 
 export const figure = (value: number, text: string): string => `<data value="${value}">${escapeHtml(text)}</data>`;
-export const whole = (value = 0): string => figure(value, Math.round(value).toLocaleString('en-US'));
+export const whole = (value = 0): string => figure(value, count(value));
 
 /** A figure that may be unknown, and may have an interval. */
 export type Shown = { [End in keyof Estimate]: number | null };
@@ -39,15 +33,19 @@ export function measured(of: Shown | null | undefined, text = percent): string {
   return figure(value, text(value)) + (ends && ` <span class="soft">(${ends})</span>`);
 }
 
-/** A difference in points, and whether its interval excludes 0, by a sign and in words. */
-export function difference(of: Shown | undefined, words?: readonly [less: string, more: string]): string {
+/** A difference in points, and whether its interval excludes 0, by a sign and as text. */
+export function difference(of: Shown | undefined, names?: readonly [less: string, more: string]): string {
   const { low, high } = of ?? {};
   if (low == null || high == null) return '–';
-  const [less, more] = words ?? ['worse', 'better'];
+  const [less, more] = names ?? ['worse', 'better'];
   const said = high < 0 ? `▼ ${less}` : low > 0 ? `▲ ${more}` : '= no clear difference';
-  const look = words !== undefined || (low <= 0 && high >= 0) ? 'soft' : high < 0 ? 'bad' : 'good';
-  return `${measured(of, points)} <span class="${look}">${said}</span>`;
+  const className = names !== undefined || (low <= 0 && high >= 0) ? 'soft' : high < 0 ? 'bad' : 'good';
+  return `${measured(of, points)} <span class="${className}">${said}</span>`;
 }
 
 /** What a rate is called where the share that is good is shown. */
 export const goodName = (scorer: string): string => (scorer === ERROR_REPLIES ? 'without error' : scorer);
+
+/** A variant, and whether no user sees its replies. */
+export const titled = (variant: string, shadow: readonly string[]): string =>
+  `${variant}${shadow.includes(variant) ? ' (shadow)' : ''}`;

@@ -1,12 +1,11 @@
-/** The small charts of the page. Curves differ by line and symbol as well as by color. */
+/** Small charts, some of which fit a page beside each other. Curves differ by line and symbol as well as by color. */
 
-import { axis, BLUE, GREEN, INK, ORANGE, PURPLE, RED, svg } from '../core/text/charts.ts';
-import { escapeHtml } from '../core/text/html-page.ts';
-import type { Shown } from './page-parts.ts';
+import { axis, BLUE, GREEN, INK, ORANGE, PURPLE, RED, svg } from './charts.ts';
+import { escapeHtml } from './html-page.ts';
 
 /** Three of them fit the page beside each other, and one fits a telephone. */
 const [WIDTH, HEIGHT] = [340, 180];
-const LOOKS = [
+const STYLES = [
   { color: BLUE, symbol: 'circle', type: 'solid' },
   { color: ORANGE, symbol: 'triangle', type: 'dashed' },
   { color: GREEN, symbol: 'rect', type: 'dotted' },
@@ -18,7 +17,7 @@ export interface Curve {
   name: string;
   values: readonly (number | null)[];
   /** The 95% interval of each value. */
-  band?: readonly (Pick<Shown, 'low' | 'high'> | null)[] | undefined;
+  band?: readonly ({ low: number | null; high: number | null } | null)[] | undefined;
 }
 
 interface Chart {
@@ -77,7 +76,7 @@ const lineOf = (text: string, color: string, position: string) => ({
 });
 
 function lineSeries({ name, values }: Curve, n: number): object {
-  const { color, symbol, type } = LOOKS[n % LOOKS.length] ?? {};
+  const { color, symbol, type } = STYLES[n % STYLES.length] ?? {};
   const [itemStyle, lineStyle] = [{ color }, { color, type, width: 2 }];
   return { type: 'line', name, data: values, symbol, symbolSize: 5, itemStyle, lineStyle, z: 3 };
 }
@@ -85,7 +84,7 @@ function lineSeries({ name, values }: Curve, n: number): object {
 /** Stripes tell bars apart without color. */
 function barsOf({ name, values }: Curve, n: number): object {
   const stripes = { symbol: 'rect', color: '#ffffff70', dashArrayX: [1, 0], dashArrayY: [2, 2 + n], rotation: n * 0.8 };
-  const itemStyle = { color: LOOKS[n % LOOKS.length]?.color, ...(n > 0 && { decal: stripes }) };
+  const itemStyle = { color: STYLES[n % STYLES.length]?.color, ...(n > 0 && { decal: stripes }) };
   return { type: 'bar', name, data: values, stack: 'all', itemStyle };
 }
 
@@ -93,9 +92,9 @@ function barsOf({ name, values }: Curve, n: number): object {
 function bandOf({ name, band }: Curve): object[] {
   if (band === undefined) return [];
   const height = band.map((one) => (one?.high == null ? null : one.high - (one.low ?? 0)));
-  const part = { type: 'line', stack: `band ${name}`, symbol: 'none', lineStyle: { opacity: 0 }, silent: true };
+  const edge = { type: 'line', stack: `band ${name}`, symbol: 'none', lineStyle: { opacity: 0 }, silent: true };
   return [
-    { ...part, data: band.map((one) => one?.low ?? null) },
-    { ...part, data: height, areaStyle: { color: BLUE, opacity: 0.18 } },
+    { ...edge, data: band.map((one) => one?.low ?? null) },
+    { ...edge, data: height, areaStyle: { color: BLUE, opacity: 0.18 } },
   ];
 }

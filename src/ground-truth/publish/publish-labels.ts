@@ -9,8 +9,8 @@ import type { LabeledRow } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { readLabeled, rewriteHour } from '../join/labeled-store.ts';
-import { type NoteResult, STEP_RESERVE_MS, type StepDependencies } from '../types.ts';
-import { type NoteOutcome, writeLabels } from './label-writer.ts';
+import { type PublishResult, STEP_RESERVE_MS, type StepDependencies } from '../types.ts';
+import { type Outcome, writeLabels } from './label-writer.ts';
 
 /** For the labels that are being written when the time is over, and for the hours. */
 const RESERVE_MS = 2 * STEP_RESERVE_MS;
@@ -35,10 +35,10 @@ interface OpenHour {
  *
  * @throws the errors of an outage, of denied access, of a deleted experiment, of the storage
  */
-export async function noteLabels(_cursor: string | null, deps: StepDependencies): Promise<NoteResult> {
+export async function publishLabels(_cursor: string | null, deps: StepDependencies): Promise<PublishResult> {
   const { storage, environment, scorers, remainingMs } = deps;
   const { hours, isAll } = await readOpen(deps);
-  if (hours.length === 0) return { cursor: null, noted: 0, notNoted: {} };
+  if (hours.length === 0) return { cursor: null, published: 0, notPublished: {} };
   const mlflow = await deps.mlflow();
   const { id: experimentId } = await mlflow.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
   const mayGoOn = (): boolean => remainingMs() > RESERVE_MS;
@@ -62,8 +62,8 @@ async function readOpen({
 }: StepDependencies): Promise<{ hours: OpenHour[]; isAll: boolean }> {
   const bucket = environment.WORK_BUCKET;
   const marks = new Map<string, string[]>();
-  for await (const { key } of storage.list(bucket, truthKeys.toNotePrefix)) {
-    const hour = key.slice(truthKeys.toNotePrefix.length).split('/')[0] ?? '';
+  for await (const { key } of storage.list(bucket, truthKeys.toPublishPrefix)) {
+    const hour = key.slice(truthKeys.toPublishPrefix.length).split('/')[0] ?? '';
     if (marks.size === MAX_HOURS && !marks.has(hour)) break;
     marks.set(hour, [...(marks.get(hour) ?? []), key]);
   }
@@ -97,9 +97,9 @@ async function keepOutcomes(
   storage: Storage,
   bucket: string,
   { hour, marks, rows, isWhole }: OpenHour,
-  outcomes: ReadonlyMap<LabeledRow, NoteOutcome>,
+  outcomes: ReadonlyMap<LabeledRow, Outcome>,
 ): Promise<void> {
-  const settled = new Map<string, { of: LabeledRow; outcome: NoteOutcome }>();
+  const settled = new Map<string, { of: LabeledRow; outcome: Outcome }>();
   for (const row of rows) {
     const outcome = outcomes.get(row);
     if (outcome !== undefined) settled.set(keyOf(row), { of: row, outcome });
@@ -119,19 +119,19 @@ async function keepOutcomes(
   if (left === 0) await forEachConcurrently(HOURS_AT_ONCE, marks, (key) => removeObject(storage, bucket, key));
 }
 
-function afterOutcome(row: LabeledRow, settled: { of: LabeledRow; outcome: NoteOutcome } | undefined): LabeledRow {
+function afterOutcome(row: LabeledRow, settled: { of: LabeledRow; outcome: Outcome } | undefined): LabeledRow {
   if (settled === undefined) return row;
   const { of, outcome } = settled;
   if (of.label === row.label) {
-    return outcome === 'noted' ? { ...row, noted: true } : { ...row, notNoted: outcome };
+    return outcome === 'published' ? { ...row, noted: true } : { ...row, notNoted: outcome };
   }
   // Another label has replaced it meanwhile.
-  return outcome === 'noted' && row.noted === undefined ? { ...row, noted: false } : row;
+  return outcome === 'published' && row.noted === undefined ? { ...row, noted: false } : row;
 }
 
-function countsOf(outcomes: ReadonlyMap<LabeledRow, NoteOutcome>): Pick<NoteResult, 'noted' | 'notNoted'> {
+function countsOf(outcomes: ReadonlyMap<LabeledRow, Outcome>): Pick<PublishResult, 'published' | 'notPublished'> {
   const counts: Record<string, number> = {};
   for (const outcome of outcomes.values()) counts[outcome] = (counts[outcome] ?? 0) + 1;
-  const { noted = 0, ...notNoted } = counts;
-  return { noted, notNoted };
+  const { published = 0, ...notPublished } = counts;
+  return { published, notPublished };
 }

@@ -3,7 +3,7 @@
 import { readWorst } from '../../bin/operate/worst.ts';
 import type { LabeledRow } from '../../src/core/contract/ground-truth.ts';
 import { textHashes } from '../../src/ground-truth/index/texts.ts';
-import { noteLabels } from '../../src/ground-truth/note/note-labels.ts';
+import { publishLabels } from '../../src/ground-truth/publish/publish-labels.ts';
 import type { StepDependencies } from '../../src/ground-truth/types.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
@@ -15,7 +15,7 @@ import { LabeledHours, labeled } from './labeled-rows.ts';
 import type { MlflowReader } from './mlflow-reader.ts';
 import { chatTrace, verdict } from './mlflow-traces.ts';
 
-interface NoteSetup {
+interface PublishSetup {
   client: MlflowClient;
   reader: MlflowReader;
   faulty: { client: MlflowClient; proxy: MisbehavingServer };
@@ -23,14 +23,14 @@ interface NoteSetup {
 
 const MINUTES_MS = 60_000;
 
-export function testNotes(setup: () => NoteSetup): void {
+export function testPublishing(setup: () => PublishSetup): void {
   let count = 0;
   afterEach(() => setup().faulty.proxy.rule(() => undefined));
 
   /** Traces of the last hours, some each, and what the step needs. */
   async function start(number: number, verdictOf: (n: number) => string = () => 'yes') {
     const { client, faulty } = setup();
-    const experiment = await client.resolveExperiment(`notes ${++count}`);
+    const experiment = await client.resolveExperiment(`publishing ${++count}`);
     const traces = Array.from({ length: number }, (_, n) => chatTrace(experiment.id, `record ${n}`));
     const judged = traces.map(({ traceId }, n) => [verdict(traceId, 'safety', { value: verdictOf(n) })]);
     await client.writeTraces(experiment, traces, new Map(traces.map(({ traceId }, n) => [traceId, judged[n] ?? []])));
@@ -57,17 +57,17 @@ export function testNotes(setup: () => NoteSetup): void {
     const { hours, rows, deps, labels } = await start(14);
     await hours.join(rows);
     expect(hours.marks()).toBe(3);
-    expect(await noteLabels(null, deps)).toEqual({ cursor: null, noted: 14, notNoted: {} });
+    expect(await publishLabels(null, deps)).toEqual({ cursor: null, published: 14, notPublished: {} });
     expect(await labels()).toEqual(rows.map(({ label }) => [label]));
     expect(await hours.rows()).toEqual(rows.map((row) => ({ ...row, noted: true })));
     expect(hours.marks()).toBe(0);
     // Without marks, MLflow is not asked for anything.
     const mlflow = () => Promise.reject(new Error('unexpected'));
-    expect(await noteLabels(null, { ...deps, mlflow })).toEqual({ cursor: null, noted: 0, notNoted: {} });
+    expect(await publishLabels(null, { ...deps, mlflow })).toEqual({ cursor: null, published: 0, notPublished: {} });
     // A label that replaces another one, and one that cannot be written.
     const later = [{ ...(rows[3] as LabeledRow), label: 'later', timeMs: 9e12 }, labeled('tr-none', 1, { id: 'none' })];
     await hours.join(later);
-    expect(await noteLabels(null, deps)).toEqual({ cursor: null, noted: 1, notNoted: { TraceMissing: 1 } });
+    expect(await publishLabels(null, deps)).toEqual({ cursor: null, published: 1, notPublished: { TraceMissing: 1 } });
     expect((await labels())[3]).toEqual(['later']);
     expect((await hours.rows()).filter(({ notNoted }) => notNoted !== undefined)).toEqual([
       { ...later[1], notNoted: 'TraceMissing' },
@@ -89,11 +89,11 @@ export function testNotes(setup: () => NoteSetup): void {
         return posts > after ? { kind: 'passThenReply', status: 403 } : undefined;
       });
       memory.putIf = () => Promise.reject(new Error('killed'));
-      await expect(noteLabels(null, deps)).rejects.toThrow(after < 12 ? 'MLflow denied access' : 'killed');
+      await expect(publishLabels(null, deps)).rejects.toThrow(after < 12 ? 'MLflow denied access' : 'killed');
     }
     memory.putIf = putIf;
     proxy.rule(() => undefined);
-    expect(await noteLabels(null, deps)).toEqual({ cursor: null, noted: 12, notNoted: {} });
+    expect(await publishLabels(null, deps)).toEqual({ cursor: null, published: 12, notPublished: {} });
     expect(await labels()).toEqual(rows.map(({ label }) => [label]));
   });
 
@@ -107,11 +107,11 @@ export function testNotes(setup: () => NoteSetup): void {
       return undefined;
     });
     const stopping = { ...deps, remainingMs: () => (posts < 3 ? 10 * MINUTES_MS : MINUTES_MS) };
-    const first = await noteLabels(null, stopping);
-    expect(first).toMatchObject({ cursor: 'more', notNoted: {} });
-    expect([3, 4]).toContain(first.noted);
+    const first = await publishLabels(null, stopping);
+    expect(first).toMatchObject({ cursor: 'more', notPublished: {} });
+    expect([3, 4]).toContain(first.published);
     expect(hours.marks()).toBe(1);
-    // While the others are written, one of them and one that is noted are replaced.
+    // While the others are written, one of them and one that is published are replaced.
     const replaced = [rows[0], rows[5]].map((row) => ({ ...(row as LabeledRow), label: 'later', timeMs: 9e12 }));
     let isJoined = false;
     proxy.rule(({ path }) => {
@@ -119,11 +119,11 @@ export function testNotes(setup: () => NoteSetup): void {
       isJoined = true;
       return { kind: 'after', work: () => hours.join(replaced), next: { kind: 'pass' } };
     });
-    const second = await noteLabels(first.cursor, deps);
-    expect(second).toEqual({ cursor: null, noted: 6 - first.noted, notNoted: {} });
+    const second = await publishLabels(first.cursor, deps);
+    expect(second).toEqual({ cursor: null, published: 6 - first.published, notPublished: {} });
     expect(hours.marks()).toBeGreaterThan(0);
     expect((await hours.rows()).map(({ noted }) => noted)).toEqual([false, true, true, true, true, false]);
-    expect(await noteLabels(null, deps)).toEqual({ cursor: null, noted: 2, notNoted: {} });
+    expect(await publishLabels(null, deps)).toEqual({ cursor: null, published: 2, notPublished: {} });
     expect(await labels()).toEqual(rows.map(({ label }, n) => [n === 0 || n === 5 ? 'later' : label]));
     expect(hours.marks()).toBe(0);
   });
@@ -135,7 +135,7 @@ export function testNotes(setup: () => NoteSetup): void {
     const labels = said.map((label, n) => ({ ...(rows[n] as LabeledRow), label, scorer: 'safety' }));
     const truths = rows.map((row, n) => ({ ...row, id: `truth ${n}`, label: n % 2 === 0 ? 'no' : 'yes' }));
     await hours.join([...labels, ...truths]);
-    expect(await noteLabels(null, deps)).toMatchObject({ noted: said.length + rows.length, notNoted: {} });
+    expect(await publishLabels(null, deps)).toMatchObject({ published: said.length + rows.length, notPublished: {} });
     const { rest } = setup().client;
     const scorers = scorersFor();
     const query = { experimentId: experiment.id, scorers: scorers.filter(isJudgeScorer) };
@@ -168,7 +168,7 @@ export function testNotes(setup: () => NoteSetup): void {
       { prediction: { text: textHashes('Paris') }, label: 'Paris' },
     ];
     await hours.join(labels.map((label, n) => ({ ...(rows[n] as LabeledRow), ...label })));
-    expect(await noteLabels(null, deps)).toMatchObject({ noted: 8, notNoted: {} });
+    expect(await publishLabels(null, deps)).toMatchObject({ published: 8, notPublished: {} });
     const edited = rows[7]?.traceId ?? '';
     const { client } = setup();
     const stored = (await client.getTraces(experiment.id, [edited])).get(edited);

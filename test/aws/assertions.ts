@@ -1,6 +1,6 @@
 /** What the product believes about AWS, and no emulator can prove: each belief with the file that relies on it. */
 
-/** The part of the canary that looks at a claim. */
+/** The part of the canary that checks an assertion. */
 export type StepName =
   | 'deploy'
   | 'judge'
@@ -13,7 +13,7 @@ export type StepName =
   | 'batch'
   | 'destroy';
 
-export interface Claim {
+export interface Assertion {
   step: StepName;
   /** What must be seen, as a sentence. */
   text: string;
@@ -26,7 +26,7 @@ export interface Claim {
 const NO_METRICS = 'the emulator makes no metrics';
 const NO_BEDROCK = 'a stand-in answers for Bedrock';
 
-export const CLAIMS = {
+export const ASSERTIONS = {
   'stack-deploys': {
     step: 'deploy',
     text: 'CloudFormation creates every resource of the template',
@@ -200,8 +200,8 @@ export const CLAIMS = {
     text: 'After the cleaning nothing with the canary’s prefix is left in the account',
     file: 'test/aws/steps/destroy.ts',
   },
-} satisfies Record<string, Claim>;
+} satisfies Record<string, Assertion>;
 
-export type ClaimId = keyof typeof CLAIMS;
-export const CLAIM_IDS = Object.keys(CLAIMS) as ClaimId[];
-export const claimOf = (id: ClaimId): Claim => CLAIMS[id];
+export type AssertionId = keyof typeof ASSERTIONS;
+export const ASSERTION_IDS = Object.keys(ASSERTIONS) as AssertionId[];
+export const assertionOf = (id: AssertionId): Assertion => ASSERTIONS[id];

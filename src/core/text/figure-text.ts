@@ -1,0 +1,17 @@
+/** Figures and times as people read them. */
+
+export const whole = (count: number): string => Math.round(count).toLocaleString('en-US');
+
+export const percent = (share: number): string => `${(share * 100).toFixed(1)}%`;
+
+export function points(share: number): string {
+  // Neither +0.0 nor -0.0.
+  const rounded = Number((share * 100).toFixed(1)) || 0;
+  return `${rounded > 0 ? '+' : ''}${rounded.toFixed(1)}`;
+}
+
+/** A count in words: `1 file`, `1,200 files`. */
+export const many = (count: number, noun: string, plural = `${noun}s`): string =>
+  `${whole(count)} ${count === 1 ? noun : plural}`;
+
+export const time = (at: string | number): string => `${new Date(at).toISOString().slice(0, 16).replace('T', ' ')} UTC`;
