@@ -13,6 +13,7 @@ import type { GatePlan } from '../src/replay/gate/plan.ts';
 import type { GateResult } from '../src/replay/gate/types.ts';
 import type { ProcessOutput, RunsFollowed } from './cli/run-json.ts';
 import type { isoWindow } from './cli/window.ts';
+import type { CaptureOutput } from './commands/capture.ts';
 import type { DatasetReport } from './commands/dataset.ts';
 import type { ForwardReport } from './commands/forward.ts';
 import type { GroundTruthOutput } from './commands/ground-truth.ts';
@@ -30,6 +31,8 @@ import type { WorstTraces } from './operate/worst.ts';
 
 export interface JsonOutputs {
   calibrate: CalibrationReport;
+  /** `on` and `off` tell of the update. */
+  capture: CaptureOutput;
   /** With `--plan` the sizes that the thresholds need. */
   compare: (RunsComparison & { gate?: GateResult | undefined }) | (GatePlan & { judge?: JudgeCost });
   dataset: DatasetReport;

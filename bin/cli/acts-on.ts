@@ -6,7 +6,7 @@ import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { notice } from './output.ts';
 
 /** Commands that always change something there, or say what will. */
-const ON_AWS = new Set(['init', 'doctor', 'deploy', 'process', 'retry', 'stop', 'forward']);
+const ON_AWS = new Set(['init', 'doctor', 'capture', 'deploy', 'process', 'retry', 'stop', 'forward']);
 const LOGINS = ['JUDGE_API_KEY', 'MLFLOW_TRACKING_USERNAME', 'MLFLOW_TRACKING_PASSWORD', 'MLFLOW_TRACKING_TOKEN'];
 const NAMES = [...Object.keys(settingsSchema.shape), 'AWS_REGION', ...LOGINS];
 const MAX_CHARS = 80;

@@ -6,6 +6,7 @@ export const GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> 
   'Set up:': {
     init: 'write .env: ask a few questions, look up what the account has, and check the answers',
     doctor: 'check what a deployment needs, and the deployed stack, and say what to repair',
+    capture: "show an endpoint's Data Capture, or switch it on or off; print the client's line for streams",
     deploy: 'deploy the stack with the CDK, by the settings of .env',
     forward: 'forward older capture files to Arthur, or put back what failed',
   },

@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import type { Redaction } from '../../src/core/settings/redact-setting.ts';
-import { functionSettings } from '../../src/core/settings/schema.ts';
+import { functionSettings, settingsSchema as stackSettings } from '../../src/core/settings/schema.ts';
 import { readVariables, withDefaultJudge } from '../../src/core/settings/variables.ts';
 import { redactionOf } from '../../src/redact/redaction.ts';
 
@@ -16,6 +16,7 @@ const settingsSchema = z.object({
   MLFLOW_TRACKING_URI: text,
   SAGEMAKER_ENDPOINT_NAME: text,
   DATA_CAPTURE_S3_BUCKET: text,
+  DATA_CAPTURE_KMS_KEY_ARN: stackSettings.shape.DATA_CAPTURE_KMS_KEY_ARN,
   JUDGE_API_KEY: text,
   MLFLOW_TRACKING_USERNAME: text,
   MLFLOW_TRACKING_PASSWORD: text,

@@ -8,6 +8,7 @@ import {
   describeEndpoint,
   describeEndpointConfig,
   type Endpoint,
+  isBelow,
   listEndpoints,
   shadowVariantsOf,
 } from '../operate/aws-calls.ts';
@@ -15,8 +16,7 @@ import { broken, type CheckContext, type Found, ok, under, warning } from './fin
 
 const BROKEN = new Set(['OutOfService', 'Failed', 'Deleting', 'UpdateRollbackFailed']);
 
-const ENABLE =
-  "update the endpoint to a configuration with DataCaptureConfig: EnableCapture true, CaptureOptions Input and Output (the SageMaker SDK's Predictor has update_data_capture_config)";
+const enable = (name: string): string => `inference-monitor capture on ${name}, once the stack is deployed`;
 
 /** The finding about an endpoint that a setting names, and the endpoint if it exists. */
 export async function checkServing(
@@ -72,11 +72,11 @@ async function checkShadow({ lambda, settings }: CheckContext, endpoint: Endpoin
 async function checkCapture(context: CheckContext, endpoint: Endpoint): Promise<Found> {
   const { EndpointName: name, DataCaptureConfig: summary } = endpoint;
   if (!summary?.EnableCapture) {
-    return broken(`Data Capture is off: the endpoint ${name} captures nothing.`, ENABLE);
+    return broken(`Data Capture is off: the endpoint ${name} captures nothing.`, enable(name));
   }
   const { CaptureStatus: status, CurrentSamplingPercentage: share, DestinationS3Uri: to } = summary;
   if (status === 'Stopped') {
-    return broken(`Data Capture of the endpoint ${name} is stopped.`, `start it again: ${ENABLE}`);
+    return broken(`Data Capture of the endpoint ${name} is stopped.`, `start it again: ${enable(name)}`);
   }
   const { DataCaptureConfig: config } = await describeEndpointConfig(context.lambda, endpoint);
   const faults = [
@@ -103,9 +103,7 @@ function placeFault({ settings, capturePrefix = '' }: CheckContext, to: string, 
   const place = captureLocation(to, name);
   const bucket = settings.DATA_CAPTURE_S3_BUCKET;
   if (place === undefined || bucket === undefined) return undefined;
-  // A setting that is longer selects a variant, a shorter one several endpoints.
-  const fits = place.prefix.startsWith(capturePrefix) || capturePrefix.startsWith(place.prefix);
-  if (place.bucket === bucket && fits) return undefined;
+  if (place.bucket === bucket && isBelow(place.prefix, capturePrefix)) return undefined;
   const message = `The captures go to s3://${place.bucket}/${place.prefix}, and the settings say s3://${bucket}/${capturePrefix}: no capture would be processed.`;
   const prefix = place.prefix === `${name}/` ? '' : ` and DATA_CAPTURE_S3_PREFIX=${place.prefix}`;
   return broken(message, `set DATA_CAPTURE_S3_BUCKET=${place.bucket}${prefix}`);
@@ -125,7 +123,8 @@ async function keyFault({ lambda, settings }: CheckContext, key: string | undefi
   return broken(message, "set DATA_CAPTURE_KMS_KEY_ARN to that key's ARN");
 }
 
-function contentTypes(config: CaptureConfig | undefined): string {
+/** How bodies are captured, by their content types. */
+export function contentTypes(config: CaptureConfig | undefined): string {
   const { JsonContentTypes = [], CsvContentTypes = [] } = config?.CaptureContentTypeHeader ?? {};
   const asText = [...JsonContentTypes, ...CsvContentTypes];
   const which = asText.length === 0 ? 'all bodies' : `${asText.join(', ')} as text, other bodies`;

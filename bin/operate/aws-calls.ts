@@ -68,15 +68,30 @@ export async function queryAws(
 
 // ------------------------------------------------------------------------------------------------------- SageMaker
 
+/** A variant as an endpoint or its configuration has it. */
+export interface Variant {
+  VariantName: string;
+  ModelName?: string;
+  InstanceType?: string;
+  InitialInstanceCount?: number;
+  ServerlessConfig?: object;
+  CurrentInstanceCount?: number;
+  CurrentWeight?: number;
+}
+
+interface Variants {
+  ProductionVariants?: Variant[];
+  /** Variants that get a copy of the requests, and whose replies no user sees. */
+  ShadowProductionVariants?: Variant[];
+}
+
 /** As DescribeEndpoint tells it. */
-export interface Endpoint {
+export interface Endpoint extends Variants {
   EndpointName: string;
+  EndpointArn: string;
   EndpointConfigName?: string;
   EndpointStatus: string;
   FailureReason?: string;
-  ProductionVariants?: { VariantName: string }[];
-  /** Variants that get a copy of the requests, and whose replies no user sees. */
-  ShadowProductionVariants?: { VariantName: string }[];
   /** Absent: nothing is captured. */
   DataCaptureConfig?: {
     EnableCapture: boolean;
@@ -89,18 +104,31 @@ export interface Endpoint {
 }
 
 export interface CaptureConfig {
+  EnableCapture?: boolean;
+  InitialSamplingPercentage?: number;
+  DestinationS3Uri?: string;
+  KmsKeyId?: string;
   CaptureOptions?: { CaptureMode: 'Input' | 'Output' | 'InputAndOutput' }[];
   CaptureContentTypeHeader?: { CsvContentTypes?: string[]; JsonContentTypes?: string[] };
 }
 
 const SERVICE = 'api.sagemaker';
 
+/** Calls an operation of SageMaker. @throws Error with the service's error type as its name */
+export const callSagemaker = <T>(client: LambdaClient, operation: string, input: object): Promise<T> =>
+  callAws<T>(client, SERVICE, operation, input);
+
 /** @returns `undefined` if there is no such endpoint */
 export const describeEndpoint = (client: LambdaClient, EndpointName: string): Promise<Endpoint | undefined> =>
   callAws<Endpoint>(client, SERVICE, 'DescribeEndpoint', { EndpointName }).catch(orMissing);
 
 /** As DescribeEndpointConfig tells it. Without data capture, nothing is captured. */
-type EndpointConfig = Pick<Endpoint, 'ShadowProductionVariants'> & { DataCaptureConfig?: CaptureConfig };
+export interface EndpointConfig extends Variants {
+  EndpointConfigArn?: string;
+  CreationTime?: number;
+  DataCaptureConfig?: CaptureConfig;
+  ExecutionRoleArn?: string;
+}
 
 export const describeEndpointConfig = async (
   client: LambdaClient,
@@ -194,4 +222,17 @@ export function captureLocation(
   if (!destination.startsWith('s3://')) return undefined;
   const [bucket = '', ...path] = destination.slice('s3://'.length).split('/').filter(Boolean);
   return { bucket, prefix: [...path, endpoint, ''].join('/') };
+}
+
+/** Whether captures below a prefix are among those below the prefix of a stack's settings. */
+export const isBelow = (prefix: string, watched: string): boolean =>
+  // A setting that is longer selects a variant, a shorter one several endpoints.
+  prefix.startsWith(watched) || watched.startsWith(prefix);
+
+/** The tags of an endpoint or of a configuration. */
+export async function tagsOf(client: LambdaClient, ResourceArn: string | undefined) {
+  type Page = { Tags?: { Key: string; Value: string }[] };
+  const tags: NonNullable<Page['Tags']> = [];
+  for await (const page of pagesOf<Page>(client, SERVICE, 'ListTags', { ResourceArn })) tags.push(...(page.Tags ?? []));
+  return tags;
 }

@@ -1,0 +1,350 @@
+/** `capture` against a stand-in for SageMaker. Every request is held against AWS's model; what SageMaker does with it is not known here. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { dirname } from 'node:path';
+import MEMBERS from '../../bin/capture/endpoint-config-members.json' with { type: 'json' };
+import { projectPath } from '../../local/project-root.ts';
+import { awsRequests } from '../aws-requests/aws-requests.ts';
+import { type ServiceModel, ServiceModels } from '../aws-requests/models.ts';
+import { CONFIG, ROLE, SagemakerEndpoint } from '../doubles/sagemaker-endpoint.ts';
+import { awsChecksEnvironment } from '../helpers/check-environments.ts';
+import { runHere } from '../helpers/command-here.ts';
+import { expectPublished } from '../helpers/published-json.ts';
+
+const KEY = 'arn:aws:kms:us-east-1:123456789012:key/11111111-2222-3333-4444-555555555555';
+const CAPTURE = {
+  EnableCapture: true,
+  InitialSamplingPercentage: 100,
+  DestinationS3Uri: 's3://my-captures/datacapture',
+  CaptureOptions: [{ CaptureMode: 'Input' }, { CaptureMode: 'Output' }],
+  CaptureContentTypeHeader: { CsvContentTypes: ['text/csv'], JsonContentTypes: ['application/json'] },
+};
+const RUNNING = {
+  EnableCapture: true,
+  CaptureStatus: 'Started',
+  CurrentSamplingPercentage: 100,
+  DestinationS3Uri: 's3://my-captures/datacapture',
+  KmsKeyId: '',
+};
+const CHANGES = ['CreateEndpointConfig', 'AddTags', 'UpdateEndpoint'];
+
+const STATUS = `garden is InService, with the configuration garden-1.
+Configured: 100% of the requests to s3://my-captures/datacapture, no KMS key, Input and Output, application/json, text/csv as text, other bodies as base64, which the stack decodes.
+Running: Started, 100% of the requests to s3://my-captures/datacapture, no KMS key.
+The stack reads what goes there.
+Captures for the stack go to s3://my-captures/datacapture.
+
+── Streams of an application in Node ──
+import { captureInvocations } from 'sagemaker-inference-monitor/capture-client';
+captureInvocations(client, { bucket: "my-captures", prefix: "datacapture" });
+
+── Streams of an application in Python ──
+from sagemaker_inference_monitor_capture import capture_invocations
+capture_invocations(client, bucket="my-captures", prefix="datacapture")
+
+── The policy of the application's role ──
+{
+  "Version": "2012-10-17",
+  "Statement": [
+    {
+      "Effect": "Allow",
+      "Action": "s3:PutObject",
+      "Resource": "arn:aws:s3:::my-captures/datacapture/garden/*"
+    }
+  ]
+}
+`;
+
+const sagemaker = new SagemakerEndpoint();
+beforeAll(() => sagemaker.aws.start());
+afterAll(() => sagemaker.aws.close());
+beforeEach(() => sagemaker.reset());
+
+const variables = (more = {}) => sagemaker.aws.variables({ STACK_PREFIX: 'prod', ...more });
+const capture = (...args: string[]) => runHere(['capture', ...args], variables());
+const changes = () => sagemaker.requests.map(([name]) => name).filter((name) => CHANGES.includes(name));
+const isOn = () => {
+  sagemaker.config.DataCaptureConfig = CAPTURE;
+  sagemaker.endpoint.DataCaptureConfig = RUNNING;
+};
+
+test('on copies the configuration, with what runs now, and updates the endpoint', async () => {
+  sagemaker.polls = 1;
+  const { stdout, stderr, code } = await runHere(
+    ['capture', 'on', 'garden', '--sampling', '20', '--yes', '--json'],
+    variables({ DATA_CAPTURE_KMS_KEY_ARN: KEY }),
+  );
+  expect({ stderr, code }).toMatchObject({ code: 0 });
+  expect(expectPublished('capture', stdout)).toEqual({ endpoint: 'garden', switched: 'on', differences: [] });
+  expect(changes()).toEqual(CHANGES);
+  const { EndpointConfigArn: _, CreationTime: _time, ...copied } = CONFIG;
+  const { EndpointConfigName, ...made } = sagemaker.inputOf('CreateEndpointConfig') ?? {};
+  expect(made).toEqual({
+    ...copied,
+    EndpointConfigName: undefined,
+    ProductionVariants: [{ ...CONFIG.ProductionVariants[0], InitialInstanceCount: 3, InitialVariantWeight: 0.5 }],
+    DataCaptureConfig: { ...CAPTURE, InitialSamplingPercentage: 20, KmsKeyId: KEY },
+    Tags: [{ Key: 'team', Value: 'chat' }],
+  });
+  expect(EndpointConfigName).toMatch(/^garden-capture-on-\d{17}$/);
+  expect(sagemaker.inputOf('UpdateEndpoint')).toEqual({
+    EndpointName: 'garden',
+    EndpointConfigName,
+    RetainAllVariantProperties: true,
+    RetainDeploymentConfig: true,
+  });
+  expect(sagemaker.inputOf('AddTags')).toMatchObject({ Tags: [{ Value: 'garden-1' }] });
+  expect(stderr).toContain('replaces the fleet: 3 × ml.g5.xlarge (AllTraffic)');
+  expect(stderr).toContain(ROLE);
+  expect(stderr).toContain('"Resource":"arn:aws:s3:::my-captures/datacapture/garden/*"');
+  expect(stderr).toContain(`"Action":"kms:GenerateDataKey","Resource":"${KEY}"`);
+  expect(stderr).toContain(
+    'The way back: aws sagemaker update-endpoint --endpoint-name garden --endpoint-config-name garden-1 ',
+  );
+  const counts = await awsRequests.counts();
+  for (const operation of [...CHANGES, 'ListTags', 'DescribeModel'])
+    expect(counts[`sagemaker:${operation}`]).toBe(operation === 'ListTags' ? 2 : 1);
+});
+
+test.each([
+  ['garden/', 's3://my-captures'],
+  ['a/garden/AllTraffic/', 's3://my-captures/a'],
+  ['all/endpoints/', 's3://my-captures/all/endpoints'],
+])('the stack that watches %s', async (prefix, place) => {
+  sagemaker.outputs['capture-prefix'] = prefix;
+  const { stdout } = await capture('status', 'garden', '--json');
+  expect(expectPublished('capture', stdout)).toMatchObject({ place });
+});
+
+test('a stack that watches another endpoint', async () => {
+  sagemaker.outputs.endpoint = 'other';
+  sagemaker.outputs['capture-prefix'] = 'datacapture/other/';
+  const { stderr, code } = await capture('on', 'garden', '--yes');
+  expect(stderr).toContain(
+    'EndpointNotSwitchable: The stack reads s3://my-captures/datacapture/other/; got: garden; expected: other, or --stack for the stack of garden',
+  );
+  expect(code).toBe(2);
+});
+
+test('off copies the configuration without capture', async () => {
+  isOn();
+  const { code } = await capture('off', 'garden', '--yes');
+  expect(code).toBe(0);
+  expect(sagemaker.inputOf('CreateEndpointConfig')).not.toHaveProperty('DataCaptureConfig');
+  expect(sagemaker.requests.map(([name]) => name)).not.toContain('GetParametersByPath');
+});
+
+test('an endpoint with several variants, scaled to zero or without counts', async () => {
+  const [variant] = CONFIG.ProductionVariants;
+  const { InitialInstanceCount: _, ...pooled } = { ...variant, VariantName: 'pooled' };
+  sagemaker.config.ProductionVariants = [variant, pooled];
+  sagemaker.endpoint.EndpointName = 'g'.repeat(63);
+  sagemaker.endpoint.ProductionVariants = [
+    { VariantName: 'pooled', CurrentWeight: 2, CurrentInstanceCount: 5 },
+    { VariantName: 'AllTraffic', CurrentWeight: 0, CurrentInstanceCount: 0 },
+  ];
+  const { stdout } = await capture('on', 'garden', '--dry-run', '--json');
+  const { requests } = expectPublished('capture', stdout) as unknown as {
+    requests: { CreateEndpointConfig: typeof CONFIG };
+  };
+  expect(requests.CreateEndpointConfig.ProductionVariants).toEqual([
+    { ...variant, InitialInstanceCount: 1, InitialVariantWeight: 0 },
+    { ...pooled, InitialVariantWeight: 2 },
+  ]);
+  expect(requests.CreateEndpointConfig.EndpointConfigName).toMatch(/^g{34}-capture-on-\d{17}$/);
+  expect(changes()).toEqual([]);
+});
+
+describe('SageMaker answers otherwise', () => {
+  test.each<[string, object, string]>([
+    ['keeps the capture of before', { DataCaptureConfig: undefined }, 'Data Capture is off'],
+    ['has not started', { DataCaptureConfig: { ...RUNNING, CaptureStatus: 'Stopped' } }, 'Data Capture is Stopped'],
+    ['samples less', { DataCaptureConfig: { ...RUNNING, CurrentSamplingPercentage: 5 } }, 'it samples 5%'],
+    [
+      'captures elsewhere',
+      { DataCaptureConfig: { ...RUNNING, DestinationS3Uri: 's3://b/x' } },
+      'it captures to s3://b/x',
+    ],
+    [
+      'rolls back',
+      { EndpointConfigName: 'garden-1', DataCaptureConfig: undefined, FailureReason: 'The role cannot write.' },
+      'its configuration is garden-1; Data Capture is off; SageMaker says: The role cannot write.',
+    ],
+    ['fails', { EndpointStatus: 'Failed' }, 'it is Failed'],
+  ])('%s', async (_, becomes, got) => {
+    sagemaker.becomes = () => becomes as Record<string, unknown>;
+    const { stderr, code } = await capture('on', 'garden', '--yes');
+    expect(stderr).toContain(
+      `CaptureNotSwitched: The endpoint does not capture as asked for; got: ${got}; expected: the way back: aws sagemaker update-endpoint --endpoint-name garden --endpoint-config-name garden-1 --retain-all-variant-properties --retain-deployment-config`,
+    );
+    expect(code).toBe(2);
+  });
+
+  test('with other counts and weights, which are shown', async () => {
+    sagemaker.becomes = () => ({
+      ProductionVariants: [{ VariantName: 'AllTraffic', CurrentWeight: 1, CurrentInstanceCount: 2 }],
+    });
+    const { stdout, code } = await capture('on', 'garden', '--yes');
+    expect(stdout).toBe(
+      'Data Capture is on.\nCurrentInstanceCount of AllTraffic was 3 and is 2\nCurrentWeight of AllTraffic was 0.5 and is 1\n',
+    );
+    expect(code).toBe(0);
+  });
+
+  test.each(CHANGES)('and refuses %s', async (operation) => {
+    sagemaker.refuses[operation] = [
+      400,
+      { __type: 'ValidationException', message: `User: me is not authorized to perform: sagemaker:${operation}` },
+    ];
+    const { stderr, code } = await capture('on', 'garden', '--yes');
+    expect(stderr).toContain(`CaptureRefused: SageMaker refused ${operation}; got: AWS denies access`);
+    expect(stderr.includes('delete-endpoint-config --endpoint-config-name garden-capture-on-')).toBe(
+      operation !== 'CreateEndpointConfig',
+    );
+    expect(code).toBe(2);
+  });
+});
+
+const shadow = { VariantName: 'next', ModelName: 'm', InitialInstanceCount: 1, InstanceType: 'ml.m5.large' };
+const stackTag = { Key: 'aws:cloudformation:stack-name', Value: 'my-app' };
+describe('nothing changes', () => {
+  test.each<[string, () => void, string]>([
+    [
+      'while it is updated',
+      () => Object.assign(sagemaker.endpoint, { EndpointStatus: 'SystemUpdating' }),
+      'got: SystemUpdating',
+    ],
+    [
+      'when it failed',
+      () => Object.assign(sagemaker.endpoint, { EndpointStatus: 'Failed', FailureReason: 'No image.' }),
+      'got: Failed (No image.)',
+    ],
+    [
+      'with shadow variants',
+      () => Object.assign(sagemaker.config, { ShadowProductionVariants: [shadow] }),
+      'It has shadow variants; got: next',
+    ],
+    ['with an unknown field', () => Object.assign(sagemaker.config, { NewConfig: {} }), 'got: NewConfig'],
+    [
+      'with an unknown field of a variant',
+      () =>
+        Object.assign(sagemaker.config, {
+          ProductionVariants: [{ ...CONFIG.ProductionVariants[0], RoutingConfig: { NewWay: 1 } }],
+        }),
+      'got: NewWay',
+    ],
+    [
+      'of a serverless endpoint',
+      () =>
+        Object.assign(sagemaker.config, {
+          ProductionVariants: [
+            {
+              VariantName: 'AllTraffic',
+              ModelName: 'm',
+              ServerlessConfig: { MaxConcurrency: 1, MemorySizeInMB: 1024 },
+            },
+          ],
+        }),
+      `got: garden; expected: in the application: captureInvocations(client, { bucket: "my-captures", prefix: "datacapture", calls: 'all' });`,
+    ],
+    [
+      'that CloudFormation made',
+      () => Object.assign(sagemaker.tags, { [`${sagemaker.endpoint.EndpointArn}`]: [stackTag] }),
+      'CloudFormation made the endpoint; got: my-app',
+    ],
+    [
+      'that does not exist',
+      () =>
+        Object.assign(sagemaker.refuses, {
+          DescribeEndpoint: [400, { __type: 'ValidationException', message: 'Could not find endpoint "garden".' }],
+        }),
+      'NoSuchEndpoint: There is no such endpoint; got: garden',
+    ],
+    ['that is unchanged', isOn, ''],
+  ])('%s', async (_, prepare, said) => {
+    prepare();
+    const { stderr, stdout, code } = await capture('on', 'garden', '--yes');
+    expect(stderr).toContain(said);
+    expect(code).toBe(said === '' ? 0 : 2);
+    expect(stdout).toBe(said === '' ? 'Capture is on already.\n' : '');
+    expect(changes()).toEqual([]);
+  });
+
+  test('without --yes in a pipe, and with options that have no effect', async () => {
+    expect((await capture('on', 'garden')).stderr).toContain(
+      'NotConfirmed: Switch Data Capture of garden on?; got: no terminal',
+    );
+    expect((await capture('off', 'garden', '--sampling', '5')).stderr).toContain('OptionsContradict');
+    expect(changes()).toEqual([]);
+  });
+});
+
+test('--force updates an endpoint of CloudFormation with shadow variants, and prints the lines of its template', async () => {
+  sagemaker.config.ShadowProductionVariants = [shadow];
+  sagemaker.endpoint.ShadowProductionVariants = [{ VariantName: 'next', CurrentInstanceCount: 2 }];
+  sagemaker.tags[`${sagemaker.endpoint.EndpointArn}`] = [stackTag];
+  const { stderr, code } = await capture('on', 'garden', '--yes', '--force');
+  expect({ stderr, code }).toMatchObject({ code: 0 });
+  expect(stderr).toContain('  DataCaptureConfig:\n    EnableCapture: true\n    InitialSamplingPercentage: 100\n');
+  expect(sagemaker.inputOf('CreateEndpointConfig')).toMatchObject({
+    ShadowProductionVariants: [{ ...shadow, InitialInstanceCount: 2 }],
+  });
+});
+
+test('Ctrl-C ends the wait, not the update', async () => {
+  sagemaker.polls = Number.POSITIVE_INFINITY;
+  const args = [
+    '--import',
+    projectPath('bin', 'ready.js'),
+    projectPath('bin', 'inference-monitor.ts'),
+    'capture',
+    'on',
+    'garden',
+    '--yes',
+  ];
+  const child = spawn(process.execPath, args, { env: variables() });
+  let text = '';
+  child.stderr.on('data', (data: Buffer) => {
+    text += data;
+    if (text.includes('SageMaker updates garden')) child.kill('SIGINT');
+  });
+  const [code] = await once(child, 'exit');
+  expect(code).toBe(130);
+  expect(text).toMatch(
+    /Stopped waiting\. The update continues\.\nTo see it: inference-monitor capture status garden\nThe way back: aws/,
+  );
+});
+
+test('status shows both, the application’s lines and policy', async () => {
+  isOn();
+  const { stdout } = await capture('status', 'garden');
+  expect(stdout).toBe(STATUS);
+  sagemaker.endpoint.DataCaptureConfig = { ...RUNNING, DestinationS3Uri: 's3://other/x' };
+  sagemaker.config.DataCaptureConfig = { ...CAPTURE, DestinationS3Uri: 's3://other/x' };
+  const elsewhere = await capture('status', 'garden', '--json');
+  expect(expectPublished('capture', elsewhere.stdout)).toMatchObject({
+    watched: false,
+    running: { CaptureStatus: 'Started' },
+  });
+  sagemaker.reset();
+  expect((await capture('status', 'garden')).stdout).toContain(
+    'Configured: no Data Capture.\nRunning: no Data Capture.\n',
+  );
+});
+
+test('a copy has all members of CreateEndpointConfig in AWS’s model', async () => {
+  const { bin } = await awsChecksEnvironment();
+  const { shapes, operations } = new ServiceModels(dirname(bin)).model('sagemaker') as ServiceModel;
+  const names = new Set<string>();
+  const visit = (name: string, above: readonly string[] = []): void => {
+    const { members = {}, member } = shapes[name] ?? {};
+    if (above.includes(name)) return;
+    for (const [own, { shape }] of Object.entries(members)) {
+      names.add(own);
+      visit(shape, [...above, name]);
+    }
+    if (member) visit(member.shape, [...above, name]);
+  };
+  visit(operations.CreateEndpointConfig?.input?.shape ?? '');
+  expect(MEMBERS).toEqual([...names].toSorted());
+});
