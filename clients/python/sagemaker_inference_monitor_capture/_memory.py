@@ -3,79 +3,63 @@
 import threading
 
 #: Memory of a call without its contents, and of a piece's time.
-_OVERHEAD = 4096
-_PIECE = 160
+_OVERHEAD, _PIECE = 4096, 160
 
 
 class Memory:
     def __init__(self, most):
-        self.most = most
-        self.used = 0
-        self.stripped = 0
+        self.most, self.used, self.without_content = most, 0, 0
         #: Never taken by what the garbage collector calls, which may run while it is held.
-        self.lock = threading.Lock()
-        self._sizes = {}
+        self._lock = threading.Lock()
+        self.sizes = {}
         #: Calls that have contents, by the binary logarithm of their size, so that a large one is found at once.
         self._by_size = [{} for _ in range(64)]
 
     def add(self, call, side, data):
         """Adds bytes to a side of a call."""
-        with self.lock:
+        with self._lock:
             side.total += len(data)
             if side.left is None and data:
-                if side.total > side.most:
-                    side.left, side.data = "too-large", b""
-                elif not side.data and isinstance(data, bytes):
+                if side.total > call.most:
+                    self._leave_out(side, "too-large")
+                elif not side.data:
                     side.data = data
                 else:
-                    if isinstance(side.data, bytes):
-                        side.data = bytearray(side.data)
+                    side.data = bytearray(side.data) if isinstance(side.data, bytes) else side.data
                     side.data += data
             self._count(call)
-            self._strip()
+            for calls in reversed(self._by_size):
+                while calls and self.is_over():
+                    largest = next(iter(calls))
+                    for each in (largest.request, largest.reply):
+                        if each.data:
+                            self._leave_out(each, "memory")
+                    self._count(largest)
 
-    def count(self, call):
-        with self.lock:
-            self._count(call)
-            self._strip()
-
-    def leave_out(self, call, side, why):
-        with self.lock:
-            side.left, side.data = why, b""
-            self._count(call)
-
-    def release(self, call):
-        with self.lock:
-            self._forget(call)
-
-    def hold(self, size):
-        """Counts other memory, such as a batch; less with a negative size."""
-        with self.lock:
+    def release(self, calls, size=0):
+        """Forgets calls that became a batch of this size; negative: of one that was sent."""
+        with self._lock:
+            for call in calls:
+                self._forget(call)
             self.used += size
 
     def is_over(self):
         return self.used > self.most
 
+    def _leave_out(self, side, why):
+        side.left, side.data = why, b""
+        self.without_content += 1
+
     def _count(self, call):
         self._forget(call)
         contents = len(call.request.data) + len(call.reply.data)
-        size = _OVERHEAD + _PIECE * len(call.pieces) + contents + (contents >> 3)
-        self._sizes[call] = size
+        # A bytearray has an eighth more than it needs.
+        size = self.sizes[call] = _OVERHEAD + _PIECE * len(call.pieces) + contents + contents // 8
         self.used += size
         if contents:
             self._by_size[size.bit_length()][call] = True
 
     def _forget(self, call):
-        size = self._sizes.pop(call, 0)
+        size = self.sizes.pop(call, 0)
         self.used -= size
         self._by_size[size.bit_length()].pop(call, None)
-
-    def _strip(self):
-        for calls in reversed(self._by_size):
-            while calls and self.is_over():
-                call = next(iter(calls))
-                for side in (call.request, call.reply):
-                    if side.data:
-                        side.left, side.data = "memory", b""
-                self.stripped += 1
-                self._count(call)
