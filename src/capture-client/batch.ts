@@ -12,9 +12,9 @@ export interface Batch {
 }
 
 /** The folder of a call's object: endpoint, variant, hour. */
-export function folderOf(prefix: string, { facts, variant, startMs }: Call): string {
+export function folderOf(prefix: string, { endpoint, variant, startMs }: Call): string {
   const hour = new Date(startMs).toISOString().slice(0, 13).replace(/[-T]/g, '/');
-  const names = [facts.endpoint, variant ?? facts.target ?? 'unknown'].map((name) => name.replace(/[^\w.-]/g, '_'));
+  const names = [endpoint, variant].map((name) => name.replace(/[^\w.-]/g, '_'));
   return [prefix, ...names, hour].filter((part) => part !== '').join('/');
 }
 

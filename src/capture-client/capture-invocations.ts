@@ -1,13 +1,14 @@
 /**
- * Captures what an application asks a SageMaker endpoint, and what it gets: `captureInvocations(client, {bucket, prefix})`.
- * The entry of its own, `sagemaker-inference-monitor/capture-client`. It imports nothing of the product.
+ * Captures what an application asks a SageMaker endpoint, and what it gets: `captureInvocations(client, { bucket, prefix })`. The entry
+ * of the package's `capture-client`, which imports nothing of the product.
  */
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import type { SageMakerRuntimeClient } from '@aws-sdk/client-sagemaker-runtime';
 import { Call } from './call.ts';
 import { errorOf } from './error.ts';
-import { type CaptureStats, Sender } from './sender.ts';
+import { Sender } from './sender.ts';
 import { unreferenced } from './sockets.ts';
+import type { CaptureStats } from './stats.ts';
 import { watchStream } from './watch-stream.ts';
 
 export type { CaptureStats };
@@ -21,22 +22,19 @@ export interface CaptureOptions {
   calls?: 'streams' | 'all';
   /** The share of the calls that is captured, over 0 and at most 1. Default 1. */
   sampling?: number;
-  /**
-   * The client for the bucket, or its settings. Default: the region and credentials of the SageMaker client. The sockets of a client
-   * that is passed are its own: while one of them writes, it keeps the process alive.
-   */
+  /** The client for the bucket, or its settings. Default: the region and credentials of the SageMaker client. */
   s3?: S3Client | S3ClientConfig;
   /** A longer request or reply is captured without its content. Default 1 MB. */
   maxBodyBytes?: number;
-  /** Bound on all captures in memory, those of open streams too. Default 32 MB. */
+  /** The bound on all captures in memory, those of open streams too. Default 32 MB. */
   memoryBytes?: number;
-  /** An object is written when so many bytes wait, or … Default 1 MB. */
+  /** An object is written when so much waits. Default 1 MB. */
   batchBytes?: number;
-  /** … after so many milliseconds. Default 5,000. */
+  /** An object is written after this time. Default 5 seconds. */
   batchMs?: number;
-  /** A folder for what cannot be written to S3. Default: none, and such captures stay in memory until they are over its bound. */
+  /** A folder for what cannot be written to S3. Default: none; such captures stay in memory, within its bound. */
   spoolFolder?: string;
-  /** Bound on the folder. Default 256 MB. */
+  /** The bound on the folder. Default 256 MB. */
   spoolBytes?: number;
 }
 
@@ -50,14 +48,13 @@ export interface Captures {
 }
 
 const MB = 1_000_000;
+const AMOUNTS = { maxBodyBytes: MB, memoryBytes: 32 * MB, batchBytes: MB, batchMs: 5_000, spoolBytes: 256 * MB };
 const FLUSH_MS = 10_000;
 const COMMANDS = ['InvokeEndpointCommand', 'InvokeEndpointWithResponseStreamCommand'];
-/** Errors of calls that a container may have seen: SageMaker captures the unstreamed ones. */
+/** Errors of calls that a container may have seen: SageMaker captures the unstreamed ones itself. */
 const CONTAINER_SAW = ['model', 'stream', 'aborted'];
 /** On the client, so that a second copy of this module finds the first one's work. */
 const CAPTURES = Symbol.for('sagemaker-inference-monitor.captures');
-
-type Watched = SageMakerRuntimeClient & { [CAPTURES]?: Captures };
 
 /**
  * Captures the calls of a client from now on. Requests and replies stay what they are. A second call changes nothing, and returns the
@@ -66,17 +63,16 @@ type Watched = SageMakerRuntimeClient & { [CAPTURES]?: Captures };
  * @throws TypeError about an option that is not allowed
  */
 export function captureInvocations(client: SageMakerRuntimeClient, options: CaptureOptions): Captures {
-  const watched: Watched = client;
+  const watched: SageMakerRuntimeClient & { [CAPTURES]?: Captures } = client;
   if (watched[CAPTURES] !== undefined) return watched[CAPTURES];
   const settings = settingsOf(options);
   const sender = new Sender(s3Of(client, options.s3), settings);
-  watch(client, sender, settings);
-  const stats = (): CaptureStats => sender.stats();
+  new Watch(sender, settings).add(client);
   const captures: Captures = {
-    stats,
+    stats: () => sender.stats(),
     flush: async (limitMs = FLUSH_MS) => {
       await sender.flush(limitMs);
-      return stats();
+      return sender.stats();
     },
   };
   Object.defineProperty(client, CAPTURES, { value: captures });
@@ -85,127 +81,111 @@ export function captureInvocations(client: SageMakerRuntimeClient, options: Capt
 
 type Settings = ReturnType<typeof settingsOf>;
 
-function settingsOf(options: CaptureOptions) {
+function settingsOf({ s3: _, ...options }: CaptureOptions) {
   const { bucket, prefix = '', calls = 'streams', sampling = 1, spoolFolder } = options;
-  const refuse = (name: string, got: unknown, expected: string): never => {
-    throw new TypeError(`captureInvocations: ${name} is not allowed; got: ${String(got)}; expected: ${expected}`);
+  const check = (isAllowed: boolean, name: string, got: unknown, expected: string): void => {
+    const text = `captureInvocations: ${name} is not allowed; got: ${String(got)}; expected: ${expected}`;
+    if (!isAllowed) throw new TypeError(text);
   };
-  if (typeof bucket !== 'string' || bucket === '' || bucket.includes('/'))
-    refuse('bucket', bucket, 'the name of a bucket');
-  if (calls !== 'streams' && calls !== 'all') refuse('calls', calls, 'streams or all');
-  if (!(sampling > 0 && sampling <= 1)) refuse('sampling', sampling, 'a number over 0, at most 1');
-  const numbers = { maxBodyBytes: MB, memoryBytes: 32 * MB, batchBytes: MB, batchMs: 5_000, spoolBytes: 256 * MB };
-  for (const name of Object.keys(numbers) as (keyof typeof numbers)[]) {
-    const value = options[name] ?? numbers[name];
-    if (!(Number.isSafeInteger(value) && value > 0)) refuse(name, value, 'a whole number over 0');
-    numbers[name] = value;
+  check(/^[^/]+$/.test(bucket ?? ''), 'bucket', bucket, 'the name of a bucket');
+  check(calls === 'streams' || calls === 'all', 'calls', calls, 'streams or all');
+  check(sampling > 0 && sampling <= 1, 'sampling', sampling, 'a number over 0, at most 1');
+  const amounts = { ...AMOUNTS };
+  for (const name of Object.keys(AMOUNTS) as (keyof typeof AMOUNTS)[]) {
+    amounts[name] = options[name] ?? AMOUNTS[name];
+    check(amounts[name] > 0, name, amounts[name], 'a number over 0');
   }
-  return { bucket, prefix: prefix.replace(/^\/+|\/+$/g, ''), calls, sampling, spoolFolder, ...numbers };
+  return { bucket, prefix: prefix.replace(/^\/+|\/+$/g, ''), calls, sampling, spoolFolder, ...amounts };
 }
 
 function s3Of({ config }: SageMakerRuntimeClient, given: CaptureOptions['s3'] = {}): S3Client {
-  if ('send' in given) return given as S3Client;
+  if ('send' in given) return given;
   const { region, credentials } = config;
   return new S3Client({ region, credentials, maxAttempts: 1, requestHandler: unreferenced(), ...given });
 }
 
-/** Adds the two middlewares. Nothing that goes wrong in them reaches the application. */
-function watch(client: SageMakerRuntimeClient, sender: Sender, settings: Settings): void {
-  const calls = new WeakMap<object, Call>();
-  const quietly = <T>(work: () => T): T | undefined => {
-    try {
-      return work();
-    } catch (error) {
-      sender.lose(1);
-      sender.failed(error);
-      return undefined;
-    }
-  };
-  client.middlewareStack.add(
-    (next, context) => async (args) => {
-      const call = quietly(() => callOf(args.input, context.commandName ?? '', settings));
-      if (call === undefined) return next(args);
-      calls.set(context, call);
-      try {
+/** The middlewares. Nothing that goes wrong in them reaches the application. */
+class Watch {
+  readonly #sender: Sender;
+  readonly #settings: Settings;
+  readonly #calls = new WeakMap<object, Call>();
+
+  constructor(sender: Sender, settings: Settings) {
+    this.#sender = sender;
+    this.#settings = settings;
+  }
+
+  add(client: SageMakerRuntimeClient): void {
+    client.middlewareStack.add(
+      (next, context) => async (args) => {
+        const call = this.#sender.quietly(() => this.#began(args.input, context.commandName ?? ''));
+        if (call === undefined) return next(args);
+        this.#calls.set(context, call);
+        try {
+          const result = await next(args);
+          this.#sender.quietly(() => this.#replied(call, result.output));
+          return result;
+        } catch (error) {
+          this.#sender.quietly(() => this.#failed(call, error));
+          throw error;
+        }
+      },
+      { step: 'initialize', priority: 'high', name: 'captureInvocations' },
+    );
+    client.middlewareStack.add(
+      (next, context) => async (args) => {
+        const call = this.#calls.get(context);
+        // Of an earlier attempt.
+        if (call !== undefined) call.client.status = undefined;
         const result = await next(args);
-        quietly(() => replied(call, result.output, sender, settings));
+        if (call !== undefined) this.#sender.quietly(() => headersCame(call, result.response));
         return result;
-      } catch (error) {
-        quietly(() => failed(call, error, sender, settings));
-        throw error;
-      }
-    },
-    { step: 'initialize', priority: 'high', name: 'captureInvocations' },
-  );
-  client.middlewareStack.add(
-    (next, context) => async (args) => {
-      const call = calls.get(context);
-      // Of an earlier attempt.
-      if (call !== undefined) call.status = undefined;
-      const result = await next(args);
-      if (call !== undefined) quietly(() => headersCame(call, result.response));
-      return result;
-    },
-    { step: 'deserialize', priority: 'low', name: 'captureFirstByte' },
-  );
+      },
+      { step: 'deserialize', priority: 'low', name: 'captureFirstByte' },
+    );
+  }
+
+  #began(input: object, command: string): Call | undefined {
+    const { sampling, maxBodyBytes } = this.#settings;
+    const isOne = COMMANDS.includes(command) && 'EndpointName' in input && Math.random() < sampling;
+    return isOne ? new Call({ ...input }, command === COMMANDS[1], maxBodyBytes) : undefined;
+  }
+
+  #replied(call: Call, output: { Body?: unknown; ContentType?: string; $metadata?: { attempts?: number } }): void {
+    if (!call.client.streamed && this.#settings.calls !== 'all') return;
+    call.client.attempts = output.$metadata?.attempts;
+    call.reply.contentType = output.ContentType ?? 'application/octet-stream';
+    if (!this.#sender.begin(call)) return;
+    if (call.client.streamed) {
+      watchStream(output.Body as AsyncIterable<object>, call, this.#sender);
+      return;
+    }
+    if (output.Body instanceof Uint8Array && output.Body.length > 0) {
+      call.client.firstContentMs = call.client.firstByteMs;
+      call.keepReply(output.Body);
+    }
+    this.#sender.end(call, 'whole');
+  }
+
+  #failed(call: Call, thrown: unknown): void {
+    const error = thrown as Error & Record<string, unknown> & { $metadata?: { attempts?: number } };
+    const told = errorOf(error, call.client.status);
+    if (!call.client.streamed && this.#settings.calls !== 'all' && CONTAINER_SAW.includes(told.kind)) return;
+    call.client.error = told;
+    call.client.attempts = error.$metadata?.attempts;
+    if (!this.#sender.begin(call)) return;
+    if (told.kind === 'model') {
+      call.client.originalStatus = error.OriginalStatusCode as number | undefined;
+      call.keepReply(Buffer.from(String(error.OriginalMessage ?? error.message)));
+    }
+    this.#sender.end(call, told.kind === 'stream' ? 'broke' : 'failed');
+  }
 }
 
-function callOf(input: object, command: string, { sampling, maxBodyBytes }: Settings): Call | undefined {
-  const { EndpointName, ...asked } = input as Record<string, unknown>;
-  if (!COMMANDS.includes(command) || typeof EndpointName !== 'string' || Math.random() >= sampling) return undefined;
-  const text = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
-  const facts = {
-    endpoint: EndpointName,
-    target: text(asked.TargetVariant) ?? text(asked.InferenceComponentName),
-    inferenceId: text(asked.InferenceId),
-    customAttributes: text(asked.CustomAttributes),
-    streamed: command === COMMANDS[1],
-  };
-  const call = new Call(facts, maxBodyBytes);
-  call.request.contentType = text(asked.ContentType) ?? null;
-  call.body = asked.Body;
-  return call;
-}
-
+/** Of the last attempt, if there are several. */
 function headersCame(call: Call, response: unknown): void {
   const { statusCode, headers = {} } = response as { statusCode?: number; headers?: Record<string, string> };
-  call.firstByteMs = call.now();
-  call.status = statusCode;
-  const variant = Object.keys(headers).find((name) => name.toLowerCase() === 'x-amzn-invoked-production-variant');
-  if (variant !== undefined) call.variant = headers[variant];
-}
-
-function replied(call: Call, output: object, sender: Sender, { calls }: Settings): void {
-  const { Body, ContentType, $metadata } = output as Record<string, unknown> & { $metadata?: { attempts?: number } };
-  call.attempts = $metadata?.attempts;
-  call.reply.contentType = typeof ContentType === 'string' ? ContentType : 'application/octet-stream';
-  if (call.facts.streamed) {
-    call.keepRequest();
-    watchStream(Body as AsyncIterable<object>, call, sender);
-    return;
-  }
-  if (calls !== 'all') return;
-  call.keepRequest();
-  call.end('whole');
-  if (Body instanceof Uint8Array) {
-    if (Body.byteLength > 0) call.firstContentMs = call.firstByteMs;
-    call.reply.add(Body);
-  }
-  sender.add(call);
-}
-
-function failed(call: Call, error: unknown, sender: Sender, { calls }: Settings): void {
-  const { OriginalMessage, OriginalStatusCode, $metadata } = (error ?? {}) as Record<string, unknown> & {
-    $metadata?: { attempts?: number };
-  };
-  call.error = errorOf(error, call.status);
-  if (calls !== 'all' && !call.facts.streamed && CONTAINER_SAW.includes(call.error.kind)) return;
-  call.keepRequest();
-  call.attempts = $metadata?.attempts;
-  call.end(call.error.kind === 'stream' ? 'broke' : 'failed');
-  if (call.error.kind === 'model') {
-    if (typeof OriginalStatusCode === 'number') call.originalStatus = OriginalStatusCode;
-    call.reply.add(Buffer.from(String(OriginalMessage ?? (error as Error).message)));
-  }
-  sender.add(call);
+  call.client.firstByteMs = call.now();
+  call.client.status = statusCode;
+  call.variant = headers['x-amzn-invoked-production-variant'] ?? call.variant;
 }

@@ -1,17 +1,15 @@
 /** Tells the kinds of errors of a call apart. */
-import type { Kind } from './call.ts';
-
 const MOST_CLASS_CHARS = 100;
 
 /** @param status of the last reply, or `undefined` if there was none */
-export function errorOf(error: unknown, status: number | undefined): { kind: Kind; class: string } {
+export function errorOf(error: unknown, status: number | undefined): { kind: string; class: string } {
   const { name = 'Error', code } = (error ?? {}) as { name?: string; code?: unknown };
   const isSystem = typeof code === 'string' && /^E[A-Z_]+$/.test(code);
   const kind = kindOf(name, isSystem ? String(code) : '', status);
   return { kind, class: (isSystem ? String(code) : String(name)).slice(0, MOST_CLASS_CHARS) };
 }
 
-function kindOf(name: string, code: string, status: number | undefined): Kind {
+function kindOf(name: string, code: string, status: number | undefined): string {
   if (name === 'AbortError') return 'aborted';
   if (name === 'ModelError') return 'model';
   // The reply had begun.

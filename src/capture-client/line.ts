@@ -14,70 +14,49 @@ export interface LineFacts {
 }
 
 /** Yields the line in pieces of bounded size and work, so that other work can run between two of them. */
-export function* lineOf(call: Call, facts: LineFacts): Generator<string> {
-  const { request, reply, startMs, id } = call;
-  const { inferenceId, customAttributes, streamed } = call.facts;
+export function* lineOf(call: Call, { calls, sampling, dropped }: LineFacts): Generator<string> {
+  const { request, reply, pieces, client } = call;
+  const hasFailed = client.ended === 'failed';
+  const hasReply = !hasFailed || reply.total > 0;
   yield '{"captureData":{"endpointInput":';
-  yield* sideOf(
-    request,
-    'INPUT',
-    isJson(request.contentType) ? 'JSON' : isText(request.contentType) ? 'CSV' : 'BASE64',
-  );
-  if (call.ended !== 'failed' || reply.total > 0) {
+  yield* sideOf(request, 'INPUT', encodingOf(request));
+  if (hasReply) {
     yield ',"endpointOutput":';
-    const isError = call.ended === 'failed';
-    const text = streamed ? 'CSV' : isJson(reply.contentType) ? 'JSON' : isText(reply.contentType) ? 'CSV' : 'BASE64';
-    yield* sideOf(reply, 'OUTPUT', isError ? 'BASE64' : text);
+    yield* sideOf(reply, 'OUTPUT', hasFailed ? 'BASE64' : client.streamed ? 'CSV' : encodingOf(reply));
   }
-  const eventMetadata = { eventId: id, inferenceId, inferenceTime: new Date(startMs).toISOString(), customAttributes };
-  yield `},"eventMetadata":${JSON.stringify(eventMetadata)},"eventVersion":"0","client":${JSON.stringify(clientOf(call, facts))}}\n`;
+  const { id: eventId, inferenceId, customAttributes, startMs } = call;
+  const inferenceTime = new Date(startMs).toISOString();
+  yield `},"eventMetadata":${JSON.stringify({ eventId, inferenceId, inferenceTime, customAttributes })},"eventVersion":"0","client":`;
+  const left = { request: request.left, reply: reply.left };
+  const fields = {
+    ...{ version: 1, writer: 'node', calls, sampling, ...client },
+    requestBytes: request.left === 'unreadable' ? undefined : request.total,
+    replyBytes: hasReply ? reply.total : undefined,
+    pieces: pieces.length > 0 ? pairsOf(pieces) : undefined,
+    left: left.request || left.reply ? left : undefined,
+    dropped: dropped || undefined,
+  };
+  yield `${JSON.stringify(fields)}}\n`;
 }
 
-const isJson = (type: string | null): boolean => /^[^;]*[/+]json\b/i.test(type ?? '');
-const isText = (type: string | null): boolean => /^text\//i.test(type ?? '');
+const pairsOf = (numbers: readonly number[]): number[][] =>
+  Array.from({ length: numbers.length / 2 }, (_, i) => numbers.slice(2 * i, 2 * i + 2));
 
-function* sideOf(side: Side, mode: string, wanted: string): Generator<string> {
-  const { bytes = Buffer.alloc(0) } = side;
-  const encoding = wanted === 'BASE64' || !isUtf8(bytes) ? 'BASE64' : wanted;
-  yield `{"observedContentType":${JSON.stringify(side.contentType)},"mode":"${mode}"`;
-  if (side.left === undefined) {
+function encodingOf({ contentType }: Side): string {
+  if (/^[^;]*[/+]json\b/i.test(contentType ?? '')) return 'JSON';
+  return /^text\//i.test(contentType ?? '') ? 'CSV' : 'BASE64';
+}
+
+function* sideOf({ bytes, left, contentType }: Side, mode: string, wanted: string): Generator<string> {
+  yield `{"observedContentType":${JSON.stringify(contentType)},"mode":"${mode}"`;
+  if (left === undefined) {
+    const encoding = isUtf8(bytes) ? wanted : 'BASE64';
+    const decoder = new StringDecoder(encoding === 'BASE64' ? 'base64' : 'utf8');
     yield ',"data":"';
-    const decoder = new StringDecoder('utf8');
     for (let at = 0; at < bytes.length; at += SLICE) {
-      const slice = bytes.subarray(at, at + SLICE);
-      yield encoding === 'BASE64' ? slice.toString('base64') : JSON.stringify(decoder.write(slice)).slice(1, -1);
+      yield JSON.stringify(decoder.write(bytes.subarray(at, at + SLICE))).slice(1, -1);
     }
-    yield `","encoding":"${encoding}"`;
+    yield `${decoder.end()}","encoding":"${encoding}"`;
   }
   yield '}';
-}
-
-function clientOf(call: Call, { calls, sampling, dropped }: LineFacts): object {
-  const { request, reply, pieces, error } = call;
-  const left = { request: request.left, reply: reply.left };
-  return {
-    version: 1,
-    writer: 'node',
-    calls,
-    sampling,
-    streamed: call.facts.streamed,
-    ended: call.ended,
-    status: call.status,
-    originalStatus: call.originalStatus,
-    error,
-    attempts: call.attempts,
-    firstByteMs: call.firstByteMs,
-    firstContentMs: call.firstContentMs,
-    endMs: call.endMs,
-    requestBytes: request.left === 'unreadable' ? undefined : request.total,
-    replyBytes: call.ended === 'failed' && reply.total === 0 ? undefined : reply.total,
-    ...(call.facts.streamed && call.pieceCount > 0
-      ? {
-          pieceCount: call.pieceCount,
-          pieces: Array.from({ length: pieces.length / 2 }, (_, i) => [pieces[2 * i], pieces[2 * i + 1]]),
-        }
-      : {}),
-    left: (left.request ?? left.reply) ? left : undefined,
-    dropped: dropped > 0 ? dropped : undefined,
-  };
 }

@@ -3,10 +3,11 @@ import { Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import { type Batch, batchOf, folderOf } from './batch.ts';
-import type { Call } from './call.ts';
+import type { Call, Ended } from './call.ts';
 import { type LineFacts, lineOf } from './line.ts';
 import { Memory } from './memory.ts';
 import { Spool } from './spool.ts';
+import type { CaptureStats } from './stats.ts';
 
 export interface SenderOptions extends Omit<LineFacts, 'dropped'> {
   bucket: string;
@@ -16,24 +17,6 @@ export interface SenderOptions extends Omit<LineFacts, 'dropped'> {
   memoryBytes: number;
   spoolFolder: string | undefined;
   spoolBytes: number;
-}
-
-/** What became of the captures since the process started. */
-export interface CaptureStats {
-  /** Streams that run now. */
-  open: number;
-  /** Captures that wait to be written. */
-  waiting: number;
-  /** Captures that are in S3. */
-  written: number;
-  /** Captures that went to the spool folder; those that left it for S3 are in `written` too. */
-  spooled: number;
-  /** Captures that are lost. */
-  dropped: number;
-  /** Captures without a content that was too large, not readable twice, or over the bound of the memory. */
-  withoutContent: number;
-  /** The last failure of the capture, such as S3's refusal. It is not one of the application's requests. */
-  lastError: string | undefined;
 }
 
 /** A PUT that takes longer is given up and made again. */
@@ -50,7 +33,7 @@ const senders = new Set<Sender>();
 
 export class Sender {
   readonly memory: Memory;
-  readonly open = new Set<Call>();
+  readonly #open = new Set<Call>();
   readonly #options: SenderOptions;
   readonly #s3: S3Client;
   readonly #spool: Spool | undefined;
@@ -88,38 +71,51 @@ export class Sender {
 
   stats(): CaptureStats {
     const waiting = this.#waiting.size + this.#encoding.length + (this.#batch?.lines ?? 0);
-    return { open: this.open.size, waiting, ...this.#sums };
+    const withoutContent = this.#sums.withoutContent + this.memory.stripped;
+    return { open: this.#open.size, waiting, ...this.#sums, withoutContent };
   }
 
-  /** Counts what an open call has read, and keeps all calls within the bound. */
-  grown(call: Call): void {
-    this.memory.count(call);
-    if (this.memory.isOver) this.#sums.withoutContent += this.memory.shrink();
-    for (const oldest of this.#waiting) {
-      if (!this.memory.isOver) return;
-      this.#take(oldest);
-      this.memory.release(oldest);
-      this.lose(1);
+  /** Takes a call whose request was sent. @returns whether there is memory for it */
+  begin(call: Call): boolean {
+    if (this.memory.isOver) {
+      this.#lose(1);
+      return false;
     }
+    call.keepRequest();
+    this.#open.add(call);
+    this.memory.count(call);
+    return true;
   }
 
-  /** Takes a finished call. */
-  add(call: Call): void {
-    this.open.delete(call);
-    if ((call.request.left ?? call.reply.left ?? 'memory') !== 'memory') this.#sums.withoutContent += 1;
+  /** Ends a call. Does nothing if it has ended. */
+  end(call: Call, ended: Ended): void {
+    if (!this.#open.delete(call)) return;
+    call.end(ended);
+    this.memory.count(call);
     this.#waiting.add(call);
     this.#waitingBytes += call.held;
-    this.grown(call);
+    for (const { left } of [call.request, call.reply]) if (left && left !== 'memory') this.#sums.withoutContent += 1;
     if (this.#failures === 0) this.#wake(this.#waitingBytes >= this.#options.batchBytes ? 0 : this.#options.batchMs);
   }
 
-  lose(count: number): void {
+  /** Runs work on a call. An error in it costs the capture, and nothing else. */
+  quietly<T>(work: () => T): T | undefined {
+    try {
+      return work();
+    } catch (error) {
+      this.#lose(1);
+      this.#failed(error);
+      return undefined;
+    }
+  }
+
+  #lose(count: number): void {
     this.#sums.dropped += count;
     this.#droppedSinceLine += count;
   }
 
   /** Keeps an error for `stats`, and warns of the first of its kind. */
-  failed(error: unknown): void {
+  #failed(error: unknown): void {
     const { name, message } = error instanceof Error ? error : new Error(String(error));
     this.#sums.lastError = `${name}: ${message}`.slice(0, 500);
     if (this.#warned.has(name)) return;
@@ -140,10 +136,7 @@ export class Sender {
 
   /** At the end of the process, when nothing asynchronous runs any more. */
   #end(): void {
-    for (const call of this.open) {
-      call.end('left');
-      this.add(call);
-    }
+    for (const call of this.#open) this.end(call, 'left');
     const batches = this.#batch === undefined ? [] : [this.#batch];
     const calls = [...this.#encoding, ...this.#waiting];
     for (const folder of new Set(calls.map((call) => this.#folderOf(call)))) {
@@ -154,22 +147,17 @@ export class Sender {
     for (const batch of batches) {
       try {
         this.#spool?.writeSync(batch);
-        if (this.#spool === undefined) this.lose(batch.lines);
+        if (this.#spool === undefined) this.#lose(batch.lines);
         else this.#sums.spooled += batch.lines;
       } catch (error) {
-        this.failed(error);
-        this.lose(batch.lines);
+        this.#failed(error);
+        this.#lose(batch.lines);
       }
     }
   }
 
   #folderOf(call: Call): string {
     return folderOf(this.#options.prefix, call);
-  }
-
-  #take(call: Call): void {
-    this.#waiting.delete(call);
-    this.#waitingBytes = this.#waiting.size === 0 ? 0 : Math.max(0, this.#waitingBytes - call.held);
   }
 
   #wake(afterMs: number): void {
@@ -194,7 +182,7 @@ export class Sender {
 
   #putFailed(error: unknown): void {
     this.#failures += 1;
-    this.failed(error);
+    this.#failed(error);
   }
 
   async #sendAll(): Promise<void> {
@@ -216,7 +204,8 @@ export class Sender {
     for (const call of this.#waiting) {
       if (bytes >= this.#options.batchBytes) break;
       if (this.#folderOf(call) !== folder) continue;
-      this.#take(call);
+      this.#waiting.delete(call);
+      this.#waitingBytes -= call.held;
       this.#encoding.push(call);
       let small = '';
       for (const part of lineOf(call, { ...this.#options, dropped: parts.length === 0 ? dropped : 0 })) {
@@ -229,6 +218,7 @@ export class Sender {
       push(small);
       if (this.#encoding.length % CALLS_AT_ONCE === 0) await turn();
     }
+    if (this.#waiting.size === 0) this.#waitingBytes = 0;
     this.#droppedSinceLine -= dropped;
     this.#batch = batchOf(this.#options.bucket, folder, this.#encoding, parts);
     for (const call of this.#encoding) this.memory.release(call);
@@ -249,8 +239,8 @@ export class Sender {
         this.#sums.spooled += batch.lines;
         this.#hasSpooled = true;
       } catch (full) {
-        this.failed(full);
-        this.lose(batch.lines);
+        this.#failed(full);
+        this.#lose(batch.lines);
       }
     }
     this.#batch = undefined;
