@@ -1,6 +1,6 @@
 /** Collects finished calls, and writes them to S3 in batches, off the path of the application's requests. */
 import { Readable } from 'node:stream';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as turn } from 'node:timers/promises';
 import { PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import { type Batch, batchOf, folderOf } from './batch.ts';
 import type { Call, Ended } from './call.ts';
@@ -26,8 +26,6 @@ const LONGEST_WAIT_MS = 30_000;
 /** Work on lines between two turns of the application: small parts that are joined, and small calls. */
 const JOINED_CHARS = 16 * 1024;
 const CALLS_AT_ONCE = 8;
-
-const turn = (): Promise<void> => nextTurn(undefined, { ref: false });
 
 const senders = new Set<Sender>();
 

@@ -24,7 +24,7 @@ class Call:
         #: Fields of the line's `client`.
         self.client = {"streamed": streamed}
         self.pieces, self._body = [], params.get("Body")
-        is_file = hasattr(self._body, "seekable") and self._body.seekable()
+        is_file = hasattr(self._body, "seek") and getattr(self._body, "seekable", lambda: True)()
         self._at = self._body.tell() if is_file else None
 
     @property
