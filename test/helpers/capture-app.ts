@@ -1,5 +1,6 @@
 /** An application in Node that calls an endpoint as a test asks, and prints what it saw: `node capture-app.ts <file with an AppSpec>`. */
 import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   InvokeEndpointCommand,
   InvokeEndpointWithResponseStreamCommand,
@@ -15,6 +16,7 @@ const client = new SageMakerRuntimeClient({
   region: 'eu-west-1',
   credentials,
   maxAttempts: 2,
+  requestHandler: { httpAgent: { maxSockets: 2000 } },
 });
 const { prefix, calls, sampling, maxBodyBytes, memoryBytes, batchSeconds = 5, spoolFolder } = spec.options;
 const captures = spec.bare
@@ -62,6 +64,11 @@ async function ask(call: AppCall): Promise<AppReply> {
 const replies: AppReply[] = [];
 if (spec.concurrent) replies.push(...(await Promise.all(spec.calls.map(ask))));
 else for (const call of spec.calls) replies.push(await ask(call));
+// Streams that were not read to the end have ended when they are collected.
+if (spec.flushSeconds !== undefined) {
+  globalThis.gc?.();
+  await sleep(100);
+}
 const before = captures?.stats();
 const stats = spec.flushSeconds === undefined ? before : await captures?.flush(1000 * spec.flushSeconds);
 console.log(JSON.stringify({ replies, stats, rssBytes: process.memoryUsage().rss }));

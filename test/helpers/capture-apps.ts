@@ -73,7 +73,7 @@ export async function runApp(language: Language, spec: AppSpec): Promise<AppResu
   const script = (name: string): string => projectPath('test', 'helpers', name);
   const [command, args] =
     language === 'node'
-      ? [process.execPath, ['--import', projectPath('bin', 'ready.js'), script('capture-app.ts'), file]]
+      ? [process.execPath, ['--expose-gc', '--import', projectPath('bin', 'ready.js'), script('capture-app.ts'), file]]
       : [(await defaultPythonEnvironment()).python, [script('capture_app.py'), file]];
   const started = performance.now();
   const { stdout } = await promisify(execFile)(command, args, { maxBuffer: MAX_OUTPUT });

@@ -2,6 +2,7 @@
 
 import base64
 import concurrent.futures
+import gc
 import io
 import json
 import os
@@ -71,6 +72,8 @@ if spec.get("concurrent"):
         replies = list(pool.map(ask, spec["calls"]))
 else:
     replies = [ask(call) for call in spec["calls"]]
+# Streams that were not read to the end have ended when they are collected.
+gc.collect()
 stats = None
 if captures is not None:
     stats = captures.stats() if spec.get("flushSeconds") is None else captures.flush(spec["flushSeconds"])
