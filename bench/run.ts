@@ -19,6 +19,7 @@ const BENCHMARKS: Record<string, FlagKinds> = {
   'replay-index': { records: 'number' },
   'prediction-index': { records: 'number' },
   'http-client': { rounds: 'number' },
+  'capture-client': { requests: 'number' },
   'ground-truth': { labels: 'number', hours: 'number' },
   'ground-truth-intervals': { simulations: 'number' },
   gate: { releases: 'number' },

@@ -22,7 +22,7 @@ export function* lineOf(call: Call, { calls, sampling, dropped }: LineFacts): Ge
   yield* sideOf(request, 'INPUT', encodingOf(request));
   if (hasReply) {
     yield ',"endpointOutput":';
-    yield* sideOf(reply, 'OUTPUT', hasFailed ? 'BASE64' : client.streamed ? 'CSV' : encodingOf(reply));
+    yield* sideOf(reply, 'OUTPUT', hasFailed ? 'BASE64' : encodingOf(reply, client.streamed));
   }
   const { id: eventId, inferenceId, customAttributes, startMs } = call;
   const inferenceTime = new Date(startMs).toISOString();
@@ -42,9 +42,12 @@ export function* lineOf(call: Call, { calls, sampling, dropped }: LineFacts): Ge
 const pairsOf = (numbers: readonly number[]): number[][] =>
   Array.from({ length: numbers.length / 2 }, (_, i) => numbers.slice(2 * i, 2 * i + 2));
 
-function encodingOf({ contentType }: Side): string {
-  if (/^[^;]*[/+]json\b/i.test(contentType ?? '')) return 'JSON';
-  return /^text\//i.test(contentType ?? '') ? 'CSV' : 'BASE64';
+/** The encoding that SageMaker gives to a content type by default; a stream is text, which AIPerf's loader passes over. */
+function encodingOf({ contentType }: Side, streamed = false): string {
+  const type = contentType ?? '';
+  if (/charset=(?!"?(?:utf-?8|us-ascii))/i.test(type)) return 'BASE64';
+  if (streamed || /^text\/csv\b/i.test(type)) return 'CSV';
+  return /^[^;]*[/+]json\b/i.test(type) ? 'JSON' : 'BASE64';
 }
 
 function* sideOf({ bytes, left, contentType }: Side, mode: string, wanted: string): Generator<string> {

@@ -23,7 +23,7 @@ export class CapturingEndpoint extends PlainEndpoint {
 
   protected override route(url: string, message: IncomingMessage, body: Buffer, response: ServerResponse): void {
     const id = String(message.headers['x-amzn-sagemaker-inference-id']);
-    const reply = this.replies.get(id.replace(/-again$/, ''));
+    const reply = this.replies.get(id);
     const [, , streamed] = SAGEMAKER_ROUTE.exec(url) ?? [];
     if (reply === undefined) {
       send(response, 400, 'application/json', '{"message":"no such reply"}');
