@@ -45,7 +45,6 @@ const pairsOf = (numbers: readonly number[]): number[][] =>
 /** The encoding that SageMaker gives to a content type by default; a stream is text, which AIPerf's loader passes over. */
 function encodingOf({ contentType }: Side, streamed = false): string {
   const type = contentType ?? '';
-  if (/charset=(?!"?(?:utf-?8|us-ascii))/i.test(type)) return 'BASE64';
   if (streamed || /^text\/csv\b/i.test(type)) return 'CSV';
   return /^[^;]*[/+]json\b/i.test(type) ? 'JSON' : 'BASE64';
 }

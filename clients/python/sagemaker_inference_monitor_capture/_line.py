@@ -42,8 +42,6 @@ def _json(fields):
 def _encoding(kind, streamed=False):
     """The encoding that SageMaker gives to a content type by default; a stream is text, which AIPerf's loader passes over."""
     kind = (kind or "").lower()
-    if re.search(r'charset=(?!"?(?:utf-?8|us-ascii))', kind):
-        return "BASE64"
     if streamed or re.match(r"text/csv\b", kind):
         return "CSV"
     return "JSON" if re.match(r"[^;]*[/+]json\b", kind) else "BASE64"
