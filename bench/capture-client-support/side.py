@@ -26,7 +26,7 @@ clients = {
 }
 if "captured" in names:
     s3 = boto3.client("s3", endpoint_url=options["s3"], config=short, **key)
-    capture_invocations(clients["captured"], bucket="b", batch_seconds=1, s3=s3)
+    capture_invocations(clients["captured"], bucket="b", s3=s3)
 
 
 def body_of(content):

@@ -9,7 +9,7 @@ const region = 'eu-west-1';
 const client = () => new SageMakerRuntimeClient({ endpoint, region, credentials, maxAttempts: 1 });
 const captured = client();
 if (series.includes('captured')) {
-  captureInvocations(captured, { bucket: 'b', batchMs: 1000, s3: { endpoint: s3, forcePathStyle: true } });
+  captureInvocations(captured, { bucket: 'b', s3: { endpoint: s3, forcePathStyle: true } });
 }
 const clients: Record<string, SageMakerRuntimeClient> = { bare: client(), again: client(), captured };
 const bodyOf = (content: string) => Buffer.from(JSON.stringify({ messages: [{ role: 'user', content }] }));

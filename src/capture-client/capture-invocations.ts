@@ -26,7 +26,7 @@ export interface CaptureOptions {
   s3?: S3Client | S3ClientConfig;
   /** A longer request or reply is captured without its content. Default 1 MB. */
   maxBodyBytes?: number;
-  /** The bound on all captures in memory, those of open streams too. Default 32 MB. */
+  /** The bound on all captures in memory, those of open streams too. Default 16 MB. */
   memoryBytes?: number;
   /** An object is written when so much waits. Default 1 MB. */
   batchBytes?: number;
@@ -48,7 +48,7 @@ export interface Captures {
 }
 
 const MB = 1_000_000;
-const AMOUNTS = { maxBodyBytes: MB, memoryBytes: 32 * MB, batchBytes: MB, batchMs: 5_000, spoolBytes: 256 * MB };
+const AMOUNTS = { maxBodyBytes: MB, memoryBytes: 16 * MB, batchBytes: MB, batchMs: 5_000, spoolBytes: 256 * MB };
 const FLUSH_MS = 10_000;
 const COMMANDS = ['InvokeEndpointCommand', 'InvokeEndpointWithResponseStreamCommand'];
 /** Errors of calls that a container may have seen: SageMaker captures the unstreamed ones itself. */

@@ -32,7 +32,7 @@ def capture_invocations(client, *, bucket, **options):
     sampling: the share of the calls that is captured, over 0 and at most 1. Default 1.
     s3: a boto3 client for the bucket. Default: one with the region and credentials of `client`.
     max_body_bytes: a longer request or reply is captured without its content. Default 1 MB.
-    memory_bytes: the bound on all captures in memory, those of open streams too. Default 32 MB.
+    memory_bytes: the bound on all captures in memory, those of open streams too. Default 16 MB.
     batch_bytes, batch_seconds: an object is written when so much waits, or after this time. Default 1 MB, 5 seconds.
     spool_folder, spool_bytes: a folder, and its bound, for what cannot be written to S3. Default: none, 256 MB.
 
@@ -58,7 +58,7 @@ def _settings(
     sampling=1,
     s3=None,
     max_body_bytes=_MB,
-    memory_bytes=32 * _MB,
+    memory_bytes=16 * _MB,
     batch_bytes=_MB,
     batch_seconds=5,
     spool_folder=None,
