@@ -29,7 +29,7 @@ class Memory:
                     side.data += data
             self._count(call)
             for calls in reversed(self._by_size):
-                while calls and self.is_over():
+                while calls and self._is_over():
                     largest = next(iter(calls))
                     for each in (largest.request, largest.reply):
                         if each.data:
@@ -43,7 +43,12 @@ class Memory:
                 self._forget(call)
             self.used += size
 
-    def is_over(self):
+    def is_full(self):
+        """Whether there is too much even without contents."""
+        with self._lock:
+            return self._is_over()
+
+    def _is_over(self):
         return self.used > self.most
 
     def _leave_out(self, side, why):

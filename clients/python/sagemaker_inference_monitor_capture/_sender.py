@@ -73,7 +73,7 @@ class Sender:
 
     def begin(self, call):
         """Takes a call whose request was sent. Returns whether there is memory for it."""
-        if self.memory.is_over():
+        if self.memory.is_full():
             self.lose(1)
             return False
         data = call.take_request()
