@@ -7,8 +7,6 @@ interface Unreferenced extends Duplex {
   unref?(): void;
 }
 
-const CONNECT_MS = 5_000;
-
 /** Settings of the S3 client's HTTP handler. */
 export function unreferenced() {
   const agents = { httpAgent: new Agent({ keepAlive: true }), httpsAgent: new TlsAgent({ keepAlive: true }) };
@@ -25,5 +23,5 @@ export function unreferenced() {
       socket.unref?.();
     };
   }
-  return { ...agents, connectionTimeout: CONNECT_MS };
+  return agents;
 }

@@ -1,5 +1,8 @@
 /** The capture clients in both languages: applications as processes, a server that speaks SageMaker's protocol, and S3. */
+import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
@@ -200,6 +203,21 @@ describe.each(LANGUAGES)('%s', (language) => {
     await runApp(language, app([], { options }));
     expect([...written().keys()].sort()).toEqual(['one', 'unread']);
     expect(written().get('unread')?.client).toMatchObject({ ended: 'left' });
+  });
+
+  test('an S3 that never answers neither delays requests nor keeps the process alive; its batch is spooled', async () => {
+    const hung = createServer(() => {}).listen(0, '127.0.0.1');
+    await once(hung, 'listening');
+    const options = { spoolFolder: join(folder, 'spool'), batchSeconds: 1 };
+    const calls = Array.from({ length: 40 }, (_, i) => ask(String(i)));
+    const url = `http://127.0.0.1:${(hung.address() as AddressInfo).port}`;
+    const { replies, processMs } = await runApp(language, app(calls, { s3: url, options, flushSeconds: undefined }));
+    hung.closeAllConnections();
+    hung.close();
+    expect(replies.filter(({ error }) => error)).toEqual([]);
+    expect(processMs).toBeLessThan(20_000);
+    await runApp(language, app([], { options }));
+    expect(written().size).toBe(40);
   });
 
   test('a share of the calls is captured', async () => {
