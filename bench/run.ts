@@ -20,6 +20,7 @@ const BENCHMARKS: Record<string, FlagKinds> = {
   'prediction-index': { records: 'number' },
   'http-client': { rounds: 'number' },
   redact: { texts: 'number' },
+  'capture-client': { requests: 'number' },
   'ground-truth': { labels: 'number', hours: 'number' },
   'ground-truth-intervals': { simulations: 'number' },
   gate: { releases: 'number' },

@@ -43,13 +43,17 @@ export class S3Wire {
     const wire = new S3Wire();
     await new Promise<void>((resolve) => wire.#server.listen(0, '127.0.0.1', resolve));
     wire.#s3 = createS3Client({
-      endpoint: `http://127.0.0.1:${(wire.#server.address() as AddressInfo).port}`,
+      endpoint: wire.url,
       region: 'us-east-1',
       credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
       forcePathStyle: true,
       maxAttempts: 2,
     });
     return wire;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
   get storage(): Storage {

@@ -2,6 +2,7 @@
 import {
   accessSync,
   constants,
+  copyFileSync,
   existsSync,
   globSync,
   mkdtempSync,
@@ -9,9 +10,12 @@ import {
   rmSync,
   statSync,
   symlinkSync,
+  writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
+import { build } from 'esbuild';
+import { REQUIRE } from '../../lib/bundle-functions.ts';
 import { projectPath } from '../../local/project-root.ts';
 import { RUNNABLE, synthApp, writeApps } from '../helpers/construct-app.ts';
 import { installPackage, run } from '../helpers/package.ts';
@@ -91,6 +95,35 @@ test('has the construct for apps that are ES modules or CommonJS, with the prebu
     (zip) => statSync(join(own, 'dist', 'functions', zip)).size,
   );
   expect(sizes.sort()).toEqual(built.sort());
+});
+
+test('has the capture client as an ES module and as CommonJS, which work when an application is bundled into one file', async () => {
+  symlinkSync(projectPath('node_modules', '@aws-sdk'), join(modules, '@aws-sdk'));
+  const source = `
+    import { SageMakerRuntimeClient } from '@aws-sdk/client-sagemaker-runtime';
+    import { captureInvocations } from 'sagemaker-inference-monitor/capture-client';
+    const client = new SageMakerRuntimeClient({ region: 'eu-west-1' });
+    const captures = captureInvocations(client, { bucket: 'b' });
+    console.log(captureInvocations(client, { bucket: 'b' }) === captures, captures.stats().dropped);`;
+  writeFileSync(join(folder, 'capture.mjs'), source);
+  for (const format of ['esm', 'cjs'] as const) {
+    const outfile = join(folder, `capture.${format}.${format === 'esm' ? 'mjs' : 'cjs'}`);
+    const banner = { js: format === 'esm' ? REQUIRE : '' };
+    // The symbolic link leads to the clone, which has all that the SDK imports.
+    await build({
+      entryPoints: [join(folder, 'capture.mjs')],
+      bundle: true,
+      platform: 'node',
+      format,
+      outfile,
+      banner,
+    });
+    expect(readFileSync(outfile, 'utf8')).not.toContain('aws-cdk-lib');
+    const alone = mkdtempSync(join(tmpdir(), 'bundled-'));
+    copyFileSync(outfile, join(alone, basename(outfile)));
+    expect((await run(process.execPath, [join(alone, basename(outfile))])).stdout).toBe('true 0\n');
+    rmSync(alone, { recursive: true });
+  }
 });
 
 test('a reader that has seen enough is no error', async () => {

@@ -53,11 +53,17 @@ function thirdPartyNotices(inputs: readonly string[]): string {
 }
 
 // ----------------------------------------------------------------------------------------------------------- types
-// Of the construct: as the compiler declares them, with the props written out and documented.
+// Of the construct and of the capture client: as the compiler declares them, with the props written out and documented.
 
 const CONSTRUCT = 'lib/inference-monitor.ts';
+const CAPTURE_CLIENT = 'src/capture-client/capture-invocations.ts';
 /** The files that declare what an app sees. The props are not among them: their types need packages that it does not have. */
-const DECLARED = ['lib/inference-monitor.d.ts', 'src/core/contract/names.d.ts'];
+const DECLARED = [
+  'lib/inference-monitor.d.ts',
+  'src/core/contract/names.d.ts',
+  'src/capture-client/capture-invocations.d.ts',
+  'src/capture-client/stats.d.ts',
+];
 const PROPS = 'lib/monitor-props.d.ts';
 
 const OPTIONS = [
@@ -68,7 +74,7 @@ const OPTIONS = [
 function writeTypes(folder: string): void {
   const made = join(folder, 'made');
   const tsc = projectPath('node_modules', 'typescript', 'bin', 'tsc');
-  const args = [tsc, ...OPTIONS, '--outDir', made, CONSTRUCT];
+  const args = [tsc, ...OPTIONS, '--outDir', made, CONSTRUCT, CAPTURE_CLIENT];
   execFileSync(process.execPath, args, { cwd: projectPath(), stdio: 'inherit' });
   for (const [kind, type] of Object.entries({ esm: 'module', cjs: 'commonjs' })) {
     for (const file of DECLARED) {
@@ -183,6 +189,19 @@ async function buildCommonJs(): Promise<void> {
   });
 }
 
+/** Bundles the capture client, which takes the application's own S3 client, as an ES module and as CommonJS. */
+async function buildCaptureClient(): Promise<void> {
+  for (const [format, extension] of [['esm', '.js'] as const, ['cjs', '.cjs'] as const]) {
+    await build({
+      ...COMMON,
+      entryPoints: { 'capture-client': CAPTURE_CLIENT },
+      external: ['@aws-sdk/*'],
+      format,
+      outExtension: { '.js': extension },
+    });
+  }
+}
+
 /** In the fields of a zip, which have no time zone. The same sources give the same bytes: the CDK does not deploy them again. */
 const SAME_TIME = new Date(1980, 0, 1);
 /** A regular file that everybody may read, as on Unix: Lambda refuses a file that it may not. */
@@ -202,5 +221,6 @@ function zipFunctions(): string[] {
 rmSync(DIST, { recursive: true, force: true });
 writeTypes(join(DIST, 'types'));
 await buildCommonJs();
+await buildCaptureClient();
 const inputs = [...(await buildPrograms()), ...zipFunctions()];
 writeFileSync(join(DIST, 'THIRD-PARTY-NOTICES'), thirdPartyNotices(inputs));

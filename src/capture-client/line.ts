@@ -1,0 +1,64 @@
+/** Writes a call as a line of SageMaker's Data Capture, with the object `client` beside it: docs/capture-client.md. */
+import { isUtf8 } from 'node:buffer';
+import { StringDecoder } from 'node:string_decoder';
+import type { Call, Side } from './call.ts';
+
+/** Bytes that are encoded at once. A multiple of 3, so that pieces of base64 can be joined. */
+const SLICE = 48 * 1024;
+
+export interface LineFacts {
+  calls: 'streams' | 'all';
+  sampling: number;
+  /** Captures that were lost since the last line. */
+  dropped: number;
+}
+
+/** Yields the line in pieces of bounded size and work, so that other work can run between two of them. */
+export function* lineOf(call: Call, { calls, sampling, dropped }: LineFacts): Generator<string> {
+  const { request, reply, pieces, client } = call;
+  const hasFailed = client.ended === 'failed';
+  const hasReply = !hasFailed || reply.total > 0;
+  yield '{"captureData":{"endpointInput":';
+  yield* sideOf(request, 'INPUT', encodingOf(request));
+  if (hasReply) {
+    yield ',"endpointOutput":';
+    yield* sideOf(reply, 'OUTPUT', hasFailed ? 'BASE64' : encodingOf(reply, client.streamed));
+  }
+  const { id: eventId, inferenceId, customAttributes, startMs } = call;
+  const inferenceTime = new Date(startMs).toISOString();
+  yield `},"eventMetadata":${JSON.stringify({ eventId, inferenceId, inferenceTime, customAttributes })},"eventVersion":"0","client":`;
+  const left = { request: request.left, reply: reply.left };
+  const fields = {
+    ...{ version: 1, writer: 'node', calls, sampling, ...client },
+    requestBytes: request.left === 'unreadable' ? undefined : request.total,
+    replyBytes: hasReply ? reply.total : undefined,
+    pieces: pieces.length > 0 ? pairsOf(pieces) : undefined,
+    left: left.request || left.reply ? left : undefined,
+    dropped: dropped || undefined,
+  };
+  yield `${JSON.stringify(fields)}}\n`;
+}
+
+const pairsOf = (numbers: readonly number[]): number[][] =>
+  Array.from({ length: numbers.length / 2 }, (_, i) => numbers.slice(2 * i, 2 * i + 2));
+
+/** The encoding that SageMaker gives to a content type by default; a stream is text, which AIPerf's loader passes over. */
+function encodingOf({ contentType }: Side, streamed = false): string {
+  const type = contentType ?? '';
+  if (streamed || /^text\/csv\b/i.test(type)) return 'CSV';
+  return /^[^;]*[/+]json\b/i.test(type) ? 'JSON' : 'BASE64';
+}
+
+function* sideOf({ bytes, left, contentType }: Side, mode: string, wanted: string): Generator<string> {
+  yield `{"observedContentType":${JSON.stringify(contentType)},"mode":"${mode}"`;
+  if (left === undefined) {
+    const encoding = isUtf8(bytes) ? wanted : 'BASE64';
+    const decoder = new StringDecoder(encoding === 'BASE64' ? 'base64' : 'utf8');
+    yield ',"data":"';
+    for (let at = 0; at < bytes.length; at += SLICE) {
+      yield JSON.stringify(decoder.write(bytes.subarray(at, at + SLICE))).slice(1, -1);
+    }
+    yield `${decoder.end()}","encoding":"${encoding}"`;
+  }
+  yield '}';
+}

@@ -1,0 +1,82 @@
+/** Applications that capture their calls, in both languages: processes of their own, which do what a test asks. */
+import { execFile } from 'node:child_process';
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { projectPath } from '../../local/project-root.ts';
+import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
+
+export interface AppCall {
+  streamed?: boolean;
+  /** In base64. */
+  body: string;
+  contentType?: string;
+  inferenceId?: string;
+  variant?: string;
+  /** Pieces that the application reads. Default: all. */
+  pieces?: number;
+  /** Python: the body as a file. */
+  file?: 'bytes' | 'own';
+}
+
+export interface AppSpec {
+  endpoint: string;
+  s3: string;
+  /** Without captures. */
+  bare?: boolean;
+  options: {
+    prefix?: string;
+    calls?: 'streams' | 'all';
+    sampling?: number;
+    maxBodyBytes?: number;
+    memoryBytes?: number;
+    batchSeconds?: number;
+    spoolFolder?: string;
+  };
+  calls: AppCall[];
+  concurrent?: boolean;
+  /** Python: ask again in a forked child. */
+  fork?: boolean;
+  /** Without it, the process ends as it is. */
+  flushSeconds?: number;
+}
+
+export interface AppReply {
+  reply: string;
+  error?: string | null;
+  pieceMs: number[];
+  endMs: number;
+}
+
+export interface AppResult {
+  replies: AppReply[];
+  stats: { open: number; waiting: number; written: number; spooled: number; dropped: number } & {
+    withoutContent: number;
+    lastError?: string | null;
+  };
+  rssBytes: number;
+  /** Lines that a forked child printed. */
+  printed: string[];
+  /** Time of the whole process. */
+  processMs: number;
+}
+
+export const LANGUAGES = ['node', 'python'] as const;
+export type Language = (typeof LANGUAGES)[number];
+
+const MAX_OUTPUT = 512 * 1024 * 1024;
+
+export async function runApp(language: Language, spec: AppSpec): Promise<AppResult> {
+  const file = join(mkdtempSync(join(tmpdir(), 'capture-app-')), 'spec.json');
+  writeFileSync(file, JSON.stringify(spec));
+  const script = (name: string): string => projectPath('test', 'helpers', name);
+  const [command, args] =
+    language === 'node'
+      ? [process.execPath, ['--expose-gc', '--import', projectPath('bin', 'ready.js'), script('capture-app.ts'), file]]
+      : [(await defaultPythonEnvironment()).python, [script('capture_app.py'), file]];
+  const started = performance.now();
+  const { stdout } = await promisify(execFile)(command, args, { maxBuffer: MAX_OUTPUT });
+  const printed = stdout.trim().split('\n');
+  return { ...JSON.parse(printed.pop() ?? ''), printed, processMs: performance.now() - started } as AppResult;
+}

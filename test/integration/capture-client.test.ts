@@ -1,0 +1,246 @@
+/** The capture clients in both languages: applications as processes, a server that speaks SageMaker's protocol, and S3. */
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
+import { S3Wire } from '../doubles/s3-wire.ts';
+import { type AppCall, type AppSpec, LANGUAGES, runApp } from '../helpers/capture-apps.ts';
+
+interface Line {
+  captureData: { endpointInput: LineSide; endpointOutput?: LineSide };
+  eventMetadata: { eventId: string; inferenceId?: string; inferenceTime: string };
+  client: Record<string, unknown> & { pieces?: [number, number][] };
+}
+interface LineSide {
+  observedContentType: string | null;
+  data?: string;
+  encoding?: string;
+}
+
+let endpoint: StandInEndpoint;
+let s3: S3Wire;
+let folder: string;
+
+beforeEach(async () => {
+  endpoint = await startStandInEndpoint({ latencyMs: 20, words: 4, interTokenMs: 20 });
+  s3 = await S3Wire.start();
+  folder = mkdtempSync(join(tmpdir(), 'capture-client-'));
+});
+afterEach(async () => {
+  await endpoint.close();
+  await s3.stop();
+  rmSync(folder, { recursive: true });
+});
+
+const ask = (content: string, more: Partial<AppCall> = {}): AppCall => ({
+  streamed: true,
+  body: Buffer.from(JSON.stringify({ messages: [{ role: 'user', content }] })).toString('base64'),
+  contentType: 'application/json',
+  inferenceId: content,
+  ...more,
+});
+const app = (calls: AppCall[], more: Partial<AppSpec> = {}): AppSpec => ({
+  ...{ endpoint: endpoint.url, s3: s3.url, options: { prefix: 'p' }, calls, flushSeconds: 10 },
+  ...more,
+});
+const written = (): Map<string, Line> =>
+  new Map(
+    s3
+      .keys('captures')
+      .flatMap((key) => s3.lines<Line>('captures', key))
+      .map((line) => [line.eventMetadata.inferenceId ?? '', line]),
+  );
+
+describe.each(LANGUAGES)('%s', (language) => {
+  test('streams, and calls that reached no container, are written; replies are what they were', async () => {
+    const calls = [
+      ask('whole'),
+      ask('half', { pieces: 2 }),
+      ask('unread', { pieces: 0 }),
+      ask('[[cut stream]]'),
+      ask('[[status 429]]'),
+      ask('[[status 500]]'),
+      ask('[[disconnect]]', { variant: 'green' }),
+      ask('unstreamed', { streamed: false }),
+      ask('[[status 503]] unstreamed', { streamed: false }),
+      ask('[[status 429]] unstreamed', { streamed: false }),
+      ask('binary', { body: Buffer.from([0xff, 0xfe, 0x00]).toString('base64'), contentType: 'application/x-image' }),
+    ];
+    const bare = await runApp(language, app(calls, { bare: true }));
+    const { replies, stats } = await runApp(language, app(calls));
+    expect(replies.map(({ reply, error }) => ({ reply, error }))).toEqual(
+      bare.replies.map(({ reply, error }) => ({ reply, error })),
+    );
+    expect(stats).toMatchObject({ open: 0, waiting: 0, dropped: 0, written: 9, withoutContent: 0 });
+    const lines = written();
+    expect(lines.has('unstreamed')).toBe(false);
+    // The model's own error, which SageMaker captures.
+    expect(lines.has('[[status 503]] unstreamed')).toBe(false);
+
+    const whole = lines.get('whole') as Line;
+    const [told] = replies;
+    expect(whole.captureData.endpointInput).toEqual({
+      ...{ observedContentType: 'application/json', mode: 'INPUT', encoding: 'JSON' },
+      data: Buffer.from(calls[0]?.body ?? '', 'base64').toString(),
+    });
+    expect(whole.captureData.endpointOutput).toMatchObject({
+      encoding: 'CSV',
+      data: Buffer.from(told?.reply ?? '', 'base64').toString(),
+    });
+    expect(whole.client).toMatchObject({
+      ended: 'whole',
+      streamed: true,
+      status: 200,
+      calls: 'streams',
+      writer: language,
+    });
+    expect(whole.client).toMatchObject({ version: 1, sampling: 1, attempts: 1, pieceCount: told?.pieceMs.length });
+    // Against the application's own clock, which begins a moment before.
+    const { pieces = [], firstByteMs = 0, firstContentMs, endMs = 0 } = whole.client as Record<string, never>;
+    expect(firstContentMs).toBe(pieces[0]?.[0]);
+    expect(firstByteMs).toBeLessThanOrEqual(Number(firstContentMs));
+    for (const [i, [ms]] of (pieces as [number, number][]).entries()) {
+      expect(Math.abs(ms - (told?.pieceMs[i] ?? 0))).toBeLessThan(15);
+    }
+    expect(Math.abs(endMs - (told?.endMs ?? 0))).toBeLessThan(15);
+    expect((pieces as [number, number][]).reduce((sum, [, bytes]) => sum + bytes, 0)).toBe(whole.client.replyBytes);
+
+    expect(lines.get('half')?.client).toMatchObject({ ended: 'left', pieceCount: 2 });
+    expect(lines.get('[[cut stream]]')?.client).toMatchObject({
+      ...{ ended: 'broke', status: 200, error: { kind: 'stream', class: 'ModelStreamError' } },
+    });
+    const throttled = lines.get('[[status 429]]') as Line;
+    expect(throttled.client).toMatchObject({ ended: 'failed', status: 429, attempts: 2, error: { kind: 'throttled' } });
+    expect(throttled.captureData.endpointOutput).toBeUndefined();
+    expect(lines.get('[[status 500]]')?.client).toMatchObject({ originalStatus: 500, error: { kind: 'model' } });
+    expect(lines.get('[[status 500]]')?.captureData.endpointOutput).toMatchObject({ observedContentType: null });
+    expect(lines.get('[[disconnect]]')?.client).toMatchObject({ ended: 'failed', error: { kind: 'no-connection' } });
+    expect(lines.get('[[status 429]] unstreamed')?.client).toMatchObject({ streamed: false, ended: 'failed' });
+    expect(lines.get('binary')?.captureData.endpointInput).toMatchObject({ data: '//4A', encoding: 'BASE64' });
+    for (const key of s3.keys('captures')) {
+      expect(key).toMatch(
+        /^p\/e\/(AllTraffic|green|unknown)\/\d{4}\/\d\d\/\d\d\/\d\d\/\d\d-\d\d-\d{3}-[0-9a-f-]{36}\.jsonl$/,
+      );
+    }
+    expect(s3.keys('captures').some((key) => key.startsWith('p/e/green/'))).toBe(true);
+  });
+
+  test('with calls: all, unstreamed calls and the model’s errors are written too', async () => {
+    const calls = [ask('unstreamed', { streamed: false }), ask('[[status 503]]', { streamed: false })];
+    const { replies } = await runApp(language, app(calls, { options: { calls: 'all' } }));
+    const line = written().get('unstreamed') as Line;
+    expect(line.captureData.endpointOutput).toMatchObject({
+      ...{ observedContentType: 'application/json', encoding: 'JSON' },
+      data: Buffer.from(replies[0]?.reply ?? '', 'base64').toString(),
+    });
+    expect(line.client).toMatchObject({ calls: 'all', streamed: false, ended: 'whole', status: 200 });
+    expect(line.client).not.toHaveProperty('pieces');
+    expect(written().get('[[status 503]]')?.client).toMatchObject({ ended: 'failed', error: { kind: 'model' } });
+  });
+
+  test('a content over the limit is left out and counted', async () => {
+    const calls = [ask('long '.repeat(100), { inferenceId: 'long' }), ask('short')];
+    const { stats, replies } = await runApp(language, app(calls, { options: { maxBodyBytes: 400 } }));
+    expect(replies[0]?.error).toBeFalsy();
+    expect(written().get('long')?.client).toMatchObject({ left: { request: 'too-large', reply: 'too-large' } });
+    expect(written().get('long')?.captureData.endpointInput).not.toHaveProperty('data');
+    expect(written().get('short')?.client).toMatchObject({ left: { reply: 'too-large' }, ended: 'whole' });
+    expect(stats.withoutContent).toBe(3);
+  });
+
+  test('a thousand streams at once stay within the bound: the largest lose their contents', async () => {
+    const large = 'x'.repeat(40_000);
+    const calls = Array.from({ length: 1000 }, (_, i) =>
+      ask(i % 5 === 0 ? large : 'small', { inferenceId: String(i), pieces: i % 7 === 0 ? 2 : undefined }),
+    );
+    const options = { memoryBytes: 6_500_000, batchSeconds: 60 };
+    const { replies, stats } = await runApp(language, app(calls, { options, concurrent: true, flushSeconds: 100 }));
+    expect(replies.filter(({ error }) => error)).toEqual([]);
+    expect(stats.written + stats.dropped).toBe(1000);
+    expect(stats.dropped).toBe(0);
+    const lines = [...written().values()];
+    const stripped = lines.filter(({ client }) => client.left !== undefined);
+    expect(stripped.length).toBeGreaterThan(0);
+    expect(stripped.every(({ client }) => Number(client.requestBytes ?? large.length) > 10_000)).toBe(true);
+  });
+
+  test.each([
+    ['refused', { kind: 'error', status: 403, code: 'AccessDenied' }],
+    ['in another region', { kind: 'error', status: 301, code: 'PermanentRedirect' }],
+  ] as const)('a bucket that is %s costs the application nothing, and is named', async (_, fault) => {
+    s3.fault = ({ method }) => (method === 'PUT' ? fault : undefined);
+    const calls = Array.from({ length: 20 }, (_, i) => ask(String(i)));
+    const { replies, stats } = await runApp(language, app(calls, { concurrent: true }));
+    expect(replies.filter(({ error }) => error)).toEqual([]);
+    expect(stats).toMatchObject({ written: 0, waiting: 20, dropped: 0 });
+    expect(stats.lastError).toMatch(/AccessDenied|PermanentRedirect|403|301|Forbidden/);
+  });
+
+  test('what cannot be written is spooled, for the user alone, and sent with the same key by the next process', async () => {
+    s3.fault = () => ({ kind: 'error', status: 503, code: 'SlowDown' });
+    const options = { spoolFolder: join(folder, 'spool') };
+    const first = await runApp(language, app([ask('one'), ask('two')], { options }));
+    expect(first.stats).toMatchObject({ written: 0, spooled: 2, dropped: 0 });
+    const [file = ''] = readdirSync(options.spoolFolder);
+    expect(statSync(join(options.spoolFolder, file)).mode & 0o777).toBe(0o600);
+    const tried = s3.requests.find(({ method }) => method === 'PUT')?.key;
+    s3.fault = () => undefined;
+    await runApp(language, app([], { options }));
+    expect(s3.keys('captures')).toEqual([tried]);
+    expect([...written().keys()].sort()).toEqual(['one', 'two']);
+    expect(readdirSync(options.spoolFolder)).toEqual([]);
+  });
+
+  test('at the end of the process what remains is spooled, open streams too; nothing keeps the process alive', async () => {
+    const options = { spoolFolder: join(folder, 'spool'), batchSeconds: 600 };
+    const spec = app([ask('one'), ask('unread', { pieces: 0 })], { options, flushSeconds: undefined });
+    const { processMs } = await runApp(language, spec);
+    expect(processMs).toBeLessThan(30_000);
+    expect(s3.keys('captures')).toEqual([]);
+    await runApp(language, app([], { options }));
+    expect([...written().keys()].sort()).toEqual(['one', 'unread']);
+    expect(written().get('unread')?.client).toMatchObject({ ended: 'left' });
+  });
+
+  test('an S3 that never answers neither delays requests nor keeps the process alive; its batch is spooled', async () => {
+    const hung = createServer(() => {}).listen(0, '127.0.0.1');
+    await once(hung, 'listening');
+    const options = { spoolFolder: join(folder, 'spool'), batchSeconds: 1 };
+    const calls = Array.from({ length: 40 }, (_, i) => ask(String(i)));
+    const url = `http://127.0.0.1:${(hung.address() as AddressInfo).port}`;
+    const { replies, processMs } = await runApp(language, app(calls, { s3: url, options, flushSeconds: undefined }));
+    hung.closeAllConnections();
+    hung.close();
+    expect(replies.filter(({ error }) => error)).toEqual([]);
+    expect(processMs).toBeLessThan(20_000);
+    await runApp(language, app([], { options }));
+    expect(written().size).toBe(40);
+  });
+
+  test('a share of the calls is captured', async () => {
+    const calls = Array.from({ length: 200 }, (_, i) => ask(String(i)));
+    const { stats } = await runApp(language, app(calls, { options: { sampling: 0.3 }, concurrent: true }));
+    expect(stats.written).toBeGreaterThan(25);
+    expect(stats.written).toBeLessThan(100);
+    expect([...written().values()][0]?.client.sampling).toBe(0.3);
+  });
+});
+
+test('python: a body that is a file is read and set back', async () => {
+  const calls = [ask('a', { file: 'bytes' }), ask('b', { file: 'own' })];
+  const { replies } = await runApp('python', app(calls));
+  expect(replies.map(({ error }) => error)).toEqual([null, null]);
+  for (const id of ['a', 'b']) {
+    expect(written().get(id)?.captureData.endpointInput.data).toContain(`"content":"${id}"`);
+  }
+});
+
+test('python: a forked child sends its own captures, and not those of its parent', async () => {
+  const { printed, stats } = await runApp('python', app([ask('one')], { fork: true }));
+  expect(printed).toEqual(['1']);
+  expect(stats.written).toBe(1);
+  expect(s3.keys('captures')).toHaveLength(2);
+});
