@@ -174,7 +174,7 @@ const KEY_NAMED =
   /(?:api|secret|access|auth|client|private)[ _-]?(?:access[ _-]?)?(?:key|token|secret)(?:[ _-]?id)?["']?[ \t]{0,3}(?:is|[:=]|=>)?[ \t]{0,3}["']?([\w+/.~-]{16,251}={0,2})(?![\w+/.~-])/giu;
 const BEARER = /\bbearer[ \t]{1,3}([\w+/.~-]{16,2000}={0,2})(?![\w+/.~-])/giu;
 const PRIVATE_KEY =
-  /-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----[\sA-Za-z0-9+/=,:\\-]{0,12000}?-----END [A-Z ]{0,20}PRIVATE KEY-----/gu;
+  /-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----(?:[\sA-Za-z0-9+/=,:\\]|-(?!----)){0,12000}?-----END [A-Z ]{0,20}PRIVATE KEY-----/gu;
 /** A word is no key. */
 const secret = (text: string): string | undefined => (/\d/.test(text) && /[a-z]/i.test(text) ? text : undefined);
 

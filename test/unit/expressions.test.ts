@@ -31,6 +31,8 @@ const READS_SETTINGS = new Set([
   'src/core/settings/variables.ts /(:\\/\\/[^?]*\\?).*$/s',
   'src/core/settings/variables.ts /\\/\\/.*@/s',
   'lib/access/work.ts /\\d+\\/$/',
+  // Reads SageMaker's own answer.
+  'bin/capture/switch.ts /\\/+$/',
   // Reads only paths on the disk.
   'bin/operate/capture-files.ts /([^/]+)\\/([^/]+)\\/\\d{4}\\/(?:0[1-9]|1[0-2])\\/(?:0[1-9]|[12]\\d|3[01])\\/(?:[01]\\d|2[0-3])\\/[^/]+\\.jsonl$/',
 ]);
@@ -38,6 +40,11 @@ const READS_SETTINGS = new Set([
 const PUT_TOGETHER: Record<string, RegExp[]> = {
   'src/judge/prompt/record.ts': [/0a1b2c3d4e5f/i],
   'src/replay/marks/believe.ts': [/^replay-(?<mark>[0-9a-f]{16})?[0-9a-f]{32}$/],
+  'src/core/settings/redact-setting.ts': [/,(?=\s*(?:(?:email|date_of_birth)\s*(?:,|$)|field:|pattern:))/],
+  'src/redact/kinds.ts': [
+    /(?<!\p{L})(?:date[ _-]?of[ _-]?birth|d\.?o\.?b|born|née?)(?!\p{L})[^\p{L}\d]{0,5}(?:(?:is|was|on)(?!\p{L})[^\p{L}\d]{0,3}){0,3}(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}(?:st|\.|º)?(?: of| de)? (?:jan|mei)\p{L}{0,8}\.?,?(?: de)? \d{4})(?!\d)/giu,
+  ],
+  'src/redact/mask.ts': [/<(\\*)((?:email|date_of_birth)(?::[0-9a-f]{12})?>)/g],
   'src/core/settings/schema.ts': [/^[a-zA-Z0-9-]{1,40}$/],
   'local/machine/own-folder.ts': [/^mlflow-(\d+)-/],
   'src/judge/stand-in/read-prompt.ts': [/^#0a1b2c3d4e5f /m],
