@@ -89,7 +89,7 @@ describe('npm start', () => {
   });
 
   test('names the judge of each verdict in MLflow as a stand-in, which costs nothing', async () => {
-    const worst = command('../bin/inference-monitor.ts', ['worst', '--json'], variables);
+    const worst = command('../bin/inference-monitor.ts', ['worst', '--from', '2026-11-01', '--json'], variables);
     await worst.code;
     const sources = [...worst.output().matchAll(/"source": "(.*)"/g)].map(([, source]) => source);
     expect(sources.filter((source) => source?.includes('claude'))).not.toEqual([]);
