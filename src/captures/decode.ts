@@ -6,6 +6,7 @@ import { asText, isObject } from './json.ts';
 import { interpret } from './meaning/interpret.ts';
 import { announcedBy } from './payload/captured-data.ts';
 import { decodePayload } from './payload/decode-payload.ts';
+import { takeClientCall } from './record/client-call.ts';
 import { type Envelope, openEnvelope } from './record/envelope.ts';
 import { identityOf } from './record/identity.ts';
 import { inferenceTimeOf } from './record/inference-time.ts';
@@ -89,7 +90,7 @@ function factsOf(envelope: Envelope, raw: RawLine, { areExchanges }: DecodeOptio
   const { record, eventMetadata } = envelope;
   const { exchange, ...others } = envelope.extraFields ?? {};
   const isExchange = areExchanges && isObject(exchange);
-  const extraFields = isExchange ? others : (envelope.extraFields ?? {});
+  const { call, fields: extraFields } = takeClientCall(isExchange ? others : (envelope.extraFields ?? {}), notes);
   const eventId = asText(eventMetadata.eventId);
   const capturedInferenceId = asText(eventMetadata.inferenceId);
   const inferenceId = capturedInferenceId ?? eventId;
@@ -104,6 +105,7 @@ function factsOf(envelope: Envelope, raw: RawLine, { areExchanges }: DecodeOptio
     inferenceId,
     ...inferenceTimeOf(eventMetadata.inferenceTime, raw.place, notes),
     ...(eventVersion === undefined ? {} : { eventVersion }),
+    ...(call === undefined ? {} : { call }),
     ...(isExchange ? { exchange: exchange as unknown as ExchangeFacts } : {}),
     ...(Object.keys(extraFields).length > 0 ? { extraFields } : {}),
   };

@@ -1,6 +1,7 @@
 /** The types that decoding works with. Field names follow SageMaker Data Capture and the OpenAI message form. */
 import type { ObjectVersion } from '../core/contract/execution.ts';
 import type { Redaction } from '../core/settings/redact-setting.ts';
+import type { ClientCall } from './record/client-call.ts';
 import type { ExchangeFacts } from './trace/exchange.ts';
 
 /** The location of a line: everything needed to read it again. */
@@ -127,6 +128,8 @@ export interface RecordFacts {
   eventVersion?: string;
   /** Fields of the record that Data Capture is not known to write, unchanged. */
   extraFields?: Record<string, unknown>;
+  /** Set if the capture client wrote the line. */
+  call?: ClientCall;
   /** Set if a replay sent the request, and the line is the sender's own. */
   exchange?: ExchangeFacts;
 }

@@ -7,7 +7,7 @@ import { projectPath } from '../../local/project-root.ts';
 const ROOMS = [...readFileSync(projectPath('docs', 'rooms.md'), 'utf8').matchAll(/^\| `([^`]+)` \|/gm)].map(
   ([, room = '']) => room,
 );
-const MOST_ROOMS = 16;
+const MOST_ROOMS = 17;
 const MOST_ARROWS = 85;
 
 /** The product's imports of its own files, types too. `dist` is what is built of them. */

@@ -31,7 +31,7 @@ const MAX_STATUS_CHARS = 2000;
 
 /**
  * Builds the trace of a capture. It does not throw for any capture that `decodeLine` returns. The trace starts and ends at
- * the inference time, because Data Capture records no latency.
+ * the inference time, because Data Capture records no latency; one of the capture client ends when the call ended.
  *
  * @param raw the line of the capture; the id of the trace is derived from its bytes
  */
@@ -49,14 +49,15 @@ export function buildTrace(capture: Capture, raw: RawLine, options: TraceOptions
 function traceOf(capture: Capture, raw: RawLine, options: TraceOptions): TraceRecord {
   const { exchange } = capture;
   const traceId = lineTraceId(options.experimentId, raw.bytes, exchange !== undefined);
-  const { startMs, endMs } = exchange ?? { startMs: capture.inferenceTimeMs, endMs: capture.inferenceTimeMs };
+  const { startMs, endMs } = exchange ?? timesOf(capture);
   const time = { startTimeMs: startMs, endTimeMs: Math.max(startMs, endMs) };
   const content = spanContentOf(capture);
   const storer = new Storer();
   const inputs = storer.store(content.inputs);
   const outputs = storer.store(content.outputs);
+  const error = capture.error ?? callErrorOf(capture);
   const status: SpanRecord['status'] =
-    capture.error === undefined ? { code: 'OK' } : { code: 'ERROR', message: statusMessage(capture.error) };
+    error === undefined ? { code: 'OK' } : { code: 'ERROR', message: statusMessage(error) };
   const name = cleanText(exchange?.target ?? options.endpointName);
   const attributes = rootAttributes(capture, raw, content, storer);
   const root: SpanRecord = {
@@ -91,6 +92,17 @@ export function traceNotBuilt(error: unknown): QuarantineCause {
   return { name: 'TraceNotBuilt', message: `The trace of the line could not be built: ${saidBy(error)}` };
 }
 
+function timesOf({ inferenceTimeMs, call }: Capture): { startMs: number; endMs: number } {
+  return { startMs: inferenceTimeMs, endMs: inferenceTimeMs + Math.round(call?.endMs ?? 0) };
+}
+
+/** Returns the error that only the caller saw: no reply came, or its stream broke. */
+function callErrorOf({ call }: Capture): Capture['error'] {
+  if (call?.error === undefined) return undefined;
+  const { status: statusCode, error } = call;
+  return { ...(statusCode === undefined ? {} : { statusCode }), type: error.class, message: error.kind };
+}
+
 function statusMessage({ statusCode, message, type }: NonNullable<Capture['error']>): string {
   const text = [statusCode === undefined ? undefined : String(statusCode), type, message].filter(
     (part) => part !== undefined,
@@ -116,7 +128,8 @@ function tokenUsageOf({ usage }: Capture): Pick<TraceRecord, 'tokenUsage'> {
  * `tag.status_code LIKE '4%'` and `= '200'` divide the traces. `unknown` is an error without a code. A capture without a
  * reply has no tag.
  */
-function statusCodeOf({ error, response }: Capture): string | undefined {
+function statusCodeOf({ call, error, response }: Capture): string | undefined {
+  if (call !== undefined) return call.status === undefined ? call.error?.kind : String(call.status);
   if (error !== undefined) return error.statusCode === undefined ? 'unknown' : String(error.statusCode);
   return response === undefined || response.kind === 'empty' ? undefined : '200';
 }
@@ -222,7 +235,8 @@ function rootAttributes(capture: Capture, raw: RawLine, content: SpanContent, st
     'capture.format': capture.format,
     'capture.wire_format': capture.wireFormat,
     'capture.streamed': capture.streamed,
-    'capture.latency': 'not captured: start and end are the inference time',
+    'capture.latency': capture.call ? undefined : 'not captured: start and end are the inference time',
+    'capture.call': capture.call,
     'capture.inference_time': capture.capturedInferenceTime,
     'capture.time_source': capture.timeSource,
     'capture.event_version': capture.eventVersion,

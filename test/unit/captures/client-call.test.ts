@@ -1,0 +1,81 @@
+/** The object that the capture client adds to a line: times and errors that only the caller saw, from anybody. */
+import { randomBytes } from 'node:crypto';
+import { decodeLine } from '../../../src/captures/decode.ts';
+import { buildTrace } from '../../../src/captures/trace/build.ts';
+import { captureOf, jsonSide, rawLine } from './arbitraries.ts';
+
+const chat = { messages: [{ role: 'user', content: 'Do ferns flower?' }] };
+const answer = { choices: [{ index: 0, message: { role: 'assistant', content: 'No.' } }] };
+const call = { streamed: true, ended: 'whole', status: 200, firstByteMs: 81.2, firstContentMs: 82, endMs: 430.6 };
+const failed = {
+  streamed: true,
+  ended: 'failed',
+  endMs: 812,
+  error: { kind: 'throttled', class: 'ThrottlingException' },
+};
+
+function read(client: unknown, options: Parameters<typeof decodeLine>[1] = {}) {
+  const reply = (client as typeof call).ended === 'failed' ? undefined : jsonSide('OUTPUT', answer, 'plain');
+  const record = captureOf(jsonSide('INPUT', chat, 'plain'), reply);
+  const raw = rawLine(Buffer.from(JSON.stringify({ ...record, client })));
+  const decoded = decodeLine(raw, options);
+  if (decoded.kind !== 'capture') throw new Error(decoded.reason.message);
+  const trace = buildTrace(decoded.capture, raw, { experimentId: '7', endpointName: 'fern-house' });
+  return { capture: decoded.capture, trace, root: trace.spans[0]?.attributes ?? {} };
+}
+
+test('a trace lasts as long as its call, and names when its first content came', () => {
+  const { capture, trace, root } = read({ version: 1, writer: 'node', ...call, pieces: [[82, 40]] });
+  expect(trace).toMatchObject({ state: 'OK', tags: { status_code: '200' } });
+  expect(trace.startTimeMs).toBe(capture.inferenceTimeMs);
+  expect(trace.endTimeMs - trace.startTimeMs).toBe(431);
+  expect(root['capture.call']).toEqual(call);
+  expect(root).not.toHaveProperty('capture.latency');
+  expect(capture).not.toHaveProperty('extraFields');
+});
+
+test.each([
+  ['a call without a reply', { ...failed, status: 429 }, '429', '429: ThrottlingException: throttled'],
+  [
+    'no connection',
+    { ...failed, error: { kind: 'no-connection', class: 'ECONNREFUSED' } },
+    'no-connection',
+    'ECONNREFUSED: no-connection',
+  ],
+  [
+    'a stream that broke',
+    { ...call, ended: 'broke', error: { kind: 'stream', class: 'ModelStreamError' } },
+    '200',
+    '200: ModelStreamError: stream',
+  ],
+])('%s is an error, by its kind', (_, client, status, message) => {
+  const { trace } = read(client);
+  expect(trace).toMatchObject({ state: 'ERROR', tags: { status_code: status } });
+  expect(trace.spans[0]?.status).toEqual({ code: 'ERROR', message });
+});
+
+test.each([
+  ['negative', { ...call, firstByteMs: -1 }],
+  ['huge', { ...call, endMs: 1e12 }],
+  ['disordered', { ...call, firstContentMs: 500 }],
+  ['no number', { ...call, endMs: '430' }],
+  ['missing', { ...call, endMs: undefined }],
+  ['of an unknown kind', { ...failed, error: { kind: 'kidnapped', class: 'X' } }],
+  ['with a text for a class', { ...failed, error: { kind: 'stream', class: '<b> jane@example.com' } }],
+  ['no object', 'client'],
+])('an object that is %s stays an extra field, with a note', (_, client) => {
+  const { capture, trace } = read(client);
+  expect(trace.endTimeMs).toBe(trace.startTimeMs);
+  expect(capture.extraFields).toEqual({ client: JSON.parse(JSON.stringify(client)) });
+  expect(capture.notes).toContain(
+    'the object “client” is not as the capture client writes it, and its times are not used',
+  );
+});
+
+test('the class of an error is masked like any text, and its times stay numbers', () => {
+  const redaction = { kinds: ['card'] as const, fields: [], patterns: [], allow: [], key: randomBytes(32) };
+  const client = { ...failed, error: { kind: 'stream', class: '4111111111111111' } };
+  const { capture, trace } = read(client, { redaction } as unknown as Parameters<typeof decodeLine>[1]);
+  expect(JSON.stringify(trace)).not.toContain('4111111111111111');
+  expect(capture.call).toMatchObject({ endMs: 812, error: { class: expect.stringMatching(/^<card/) } });
+});
