@@ -98,14 +98,15 @@ describe.each(LANGUAGES)('%s', (language) => {
       writer: language,
     });
     expect(whole.client).toMatchObject({ version: 1, sampling: 1, attempts: 1, pieceCount: told?.pieceMs.length });
-    // Against the application's own clock, which begins a moment before.
+    // Against the application's own clock, which begins a moment before. A busy machine pauses either.
+    const MAX_LAG_MS = 150;
     const { pieces = [], firstByteMs = 0, firstContentMs, endMs = 0 } = whole.client as Record<string, never>;
     expect(firstContentMs).toBe(pieces[0]?.[0]);
     expect(firstByteMs).toBeLessThanOrEqual(Number(firstContentMs));
     for (const [i, [ms]] of (pieces as [number, number][]).entries()) {
-      expect(Math.abs(ms - (told?.pieceMs[i] ?? 0))).toBeLessThan(15);
+      expect(Math.abs(ms - (told?.pieceMs[i] ?? 0))).toBeLessThan(MAX_LAG_MS);
     }
-    expect(Math.abs(endMs - (told?.endMs ?? 0))).toBeLessThan(15);
+    expect(Math.abs(endMs - (told?.endMs ?? 0))).toBeLessThan(MAX_LAG_MS);
     expect((pieces as [number, number][]).reduce((sum, [, bytes]) => sum + bytes, 0)).toBe(whole.client.replyBytes);
 
     expect(lines.get('half')?.client).toMatchObject({ ended: 'left', pieceCount: 2 });
