@@ -52,7 +52,7 @@ export function monitoringFunctions(scope: Construct, props: StackContext): Moni
   for (const { role } of [planner, processor, evaluator]) {
     grantCaptureRead(role, settings);
     grantMlflow(role, settings);
-    grantPseudonymKey(role, settings, role === planner.role);
+    grantPseudonymKey(role, settings);
   }
   for (const { role } of [processor, evaluator]) grantArtifacts(role, settings);
   grantWorkBucket(functions, props.workBucket);

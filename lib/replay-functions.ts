@@ -88,7 +88,7 @@ function grant(
     write: ['replayClaims'],
     upload: ['replayShards', 'replayExchanges'],
   });
-  grantPseudonymKey(replayer.role, settings, true);
+  grantPseudonymKey(replayer.role, settings);
   grantReplayTargets(replayer.role, settings);
   grantWork(workBucket, summarizer.role, {
     read: ['replayPlan', 'replaySchedule', 'replayClaims', 'replayShards', 'replayStop'],

@@ -88,16 +88,15 @@ export function grantSecret(role: Role, secretArn: string | undefined, settings:
 }
 
 /**
- * Grants reading the key of the pseudonyms, where captures are masked.
- *
- * @param make whether the key may be made, too. It is no resource of the stack, since it survives the stack
+ * Grants reading the key of the pseudonyms where captures are masked, and making it, by the first function that needs it. It is no resource
+ * of the stack, since it survives the stack.
  */
-export function grantPseudonymKey(role: Role, settings: Settings, make = false): void {
+export function grantPseudonymKey(role: Role, settings: Settings): void {
   if (!isRedacted(settings)) return;
   const { partition, region, account } = Stack.of(role);
   const name = pseudonymKeyName(settings.STACK_PREFIX);
   allow(role, {
-    actions: ['secretsmanager:GetSecretValue', ...(make ? ['secretsmanager:CreateSecret'] : [])],
+    actions: ['secretsmanager:GetSecretValue', 'secretsmanager:CreateSecret'],
     resources: [`arn:${partition}:secretsmanager:${region}:${account}:secret:${name}-??????`],
     why: 'Secrets Manager adds six characters to the name of a secret.',
   });

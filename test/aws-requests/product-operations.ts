@@ -21,7 +21,10 @@ const CHECKED_IN = {
   ],
   'deployed-replay': ['sagemaker-runtime:InvokeEndpoint', 'sagemaker-runtime:InvokeEndpointWithResponseStream'],
   // No deployed run has an object of more than 5 MiB, or a day with 50 runs: these are made on their own.
-  'aws-requests': ['s3:CompleteMultipartUpload', 's3:CreateMultipartUpload', 's3:DeleteObject', 's3:UploadPart'],
+  'aws-requests': [
+    ...['s3:CompleteMultipartUpload', 's3:CreateMultipartUpload', 's3:DeleteObject', 's3:UploadPart'],
+    'secretsmanager:CreateSecret',
+  ],
 };
 
 /** Operations of the product that no test makes. */

@@ -53,6 +53,7 @@ export function settingsVariants({ region, partition }: Place): Record<string, R
       MLFLOW_ARTIFACT_BUCKET: 'artifacts',
       BEDROCK_MODEL_ID: 'openai:/gpt-5-mini',
       JUDGE_SECRET_ARN: secret('judge'),
+      REDACT: 'email,field:customer_name',
       ...noBudget,
     },
     'keys of a person': {

@@ -12,6 +12,7 @@ import { DynamoDBClient, GetItemCommand } from '@aws-sdk/client-dynamodb';
 import { InvokeCommand } from '@aws-sdk/client-lambda';
 import { CreateBucketCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import { SageMakerRuntimeClient } from '@aws-sdk/client-sagemaker-runtime';
+import { PutSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { CreateStateMachineCommand, DescribeExecutionCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import { type AwsClients, destroyClients } from '../../bin/operate/aws-clients.ts';
 import { projectPath } from '../../local/project-root.ts';
@@ -20,6 +21,7 @@ import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts
 import { removeObject } from '../../src/core/aws/remove-object.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import { putFile, TextUpload } from '../../src/core/aws/uploads.ts';
+import { PseudonymKeys } from '../../src/redact/redaction.ts';
 import { awsRequests } from '../aws-requests/aws-requests.ts';
 import { wholeValue } from '../aws-requests/patterns.ts';
 import { uncheckedIn } from '../aws-requests/product-operations.ts';
@@ -220,6 +222,22 @@ test('an object is only replaced in the version that was read, and only made whe
   expect(await storage.putIf(BUCKET, 'once', content, `${etag.slice(1)}0`)).toBeUndefined();
   expect(await storage.putIf(BUCKET, 'once', content, etag)).toBeDefined();
   await removeObject(storage, BUCKET, 'once');
+});
+
+test('makes the key of the pseudonyms once, and reads a version that was rotated', async () => {
+  const client = new SecretsManagerClient({ endpoint: emulator.url, region: emulator.region, credentials });
+  const made = await new PseudonymKeys('prod', client).get();
+  expect(Buffer.from(made.key, 'base64')).toHaveLength(32);
+  expect(await new PseudonymKeys('prod', client).get()).toEqual(made);
+  const SecretId = 'sagemaker-inference-monitor/prod/pseudonyms';
+  await client.send(new PutSecretValueCommand({ SecretId, SecretString: 'another key' }));
+  const keys = new PseudonymKeys('prod', client);
+  const present = await keys.get();
+  expect(present.key).toBe('another key');
+  expect(await keys.get(made.version)).toEqual(made);
+  expect(await keys.previous()).toEqual({ key: made.key, keyVersion: made.version });
+  expect(await keys.get('00000000-0000-4000-8000-000000000000')).toEqual(present);
+  client.destroy();
 });
 
 test('the product’s uploads in parts are right', async () => {
