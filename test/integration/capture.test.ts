@@ -304,9 +304,11 @@ test('Ctrl-C ends the wait, not the update', async () => {
   ];
   const child = spawn(process.execPath, args, { env: variables() });
   let text = '';
+  let isSent = false;
   child.stderr.on('data', (data: Buffer) => {
     text += data;
-    if (text.includes('SageMaker updates garden')) child.kill('SIGINT');
+    // Once: the second Ctrl-C ends the process.
+    if (text.includes('SageMaker updates garden') && !isSent) isSent = child.kill('SIGINT');
   });
   const [code] = await once(child, 'exit');
   expect(code).toBe(130);
