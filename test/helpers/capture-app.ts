@@ -18,12 +18,13 @@ const client = new SageMakerRuntimeClient({
   maxAttempts: 2,
   requestHandler: { httpAgent: { maxSockets: 2000 } },
 });
-const { prefix, calls, sampling, maxBodyBytes, memoryBytes, batchSeconds = 5, spoolFolder } = spec.options;
+const { prefix, calls, sampling, maxBodyBytes, memoryBytes, batchSeconds = 5, batchBytes, spoolFolder } = spec.options;
 const captures = spec.bare
   ? undefined
   : captureInvocations(client, {
       ...{ bucket: 'captures', prefix, calls, sampling, maxBodyBytes, memoryBytes, spoolFolder },
       batchMs: 1000 * batchSeconds,
+      batchBytes,
       s3: { endpoint: spec.s3, forcePathStyle: true, credentials, region: 'eu-west-1' },
     });
 

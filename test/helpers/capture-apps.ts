@@ -32,6 +32,7 @@ export interface AppSpec {
     maxBodyBytes?: number;
     memoryBytes?: number;
     batchSeconds?: number;
+    batchBytes?: number;
     spoolFolder?: string;
   };
   calls: AppCall[];

@@ -29,6 +29,7 @@ given = {
     "maxBodyBytes": "max_body_bytes",
     "memoryBytes": "memory_bytes",
     "batchSeconds": "batch_seconds",
+    "batchBytes": "batch_bytes",
     "spoolFolder": "spool_folder",
 }
 options = {given[name]: value for name, value in spec["options"].items()}

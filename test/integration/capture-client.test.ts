@@ -157,7 +157,7 @@ describe.each(LANGUAGES)('%s', (language) => {
     const calls = Array.from({ length: 1000 }, (_, i) =>
       ask(i % 5 === 0 ? large : 'small', { inferenceId: String(i), pieces: i % 7 === 0 ? 2 : undefined }),
     );
-    const options = { memoryBytes: 6_500_000, batchSeconds: 60 };
+    const options = { memoryBytes: 6_500_000, batchSeconds: 60, batchBytes: 100_000_000 };
     const { replies, stats } = await runApp(language, app(calls, { options, concurrent: true, flushSeconds: 100 }));
     expect(replies.filter(({ error }) => error)).toEqual([]);
     expect(stats.written + stats.dropped).toBe(1000);
