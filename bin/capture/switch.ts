@@ -1,4 +1,4 @@
-/** Switches the Data Capture of a running endpoint: a copy of its configuration, an update, and a look at what became of it. */
+/** Switches the Data Capture of a running endpoint: copies its configuration, updates the endpoint, and reads it again. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { LambdaClient } from '@aws-sdk/client-lambda';

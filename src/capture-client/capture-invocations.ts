@@ -28,7 +28,7 @@ export interface CaptureOptions {
   maxBodyBytes?: number;
   /** The bound on all captures in memory, those of open streams too. Default 16 MB. */
   memoryBytes?: number;
-  /** An object is written when so much waits. Default 1 MB. */
+  /** An object is written when this many bytes wait. Default 1 MB. */
   batchBytes?: number;
   /** An object is written after this time. Default 5 seconds. */
   batchMs?: number;

@@ -1,4 +1,4 @@
-/** What became of the captures since the process started. */
+/** The numbers of captures since the process started, by their state. */
 export interface CaptureStats {
   /** Streams that run now. */
   open: number;
