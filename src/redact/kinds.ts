@@ -27,7 +27,7 @@ const SOME_DIGITS = /\d(?:[ ./()-]{0,3}\d){5}/;
 // --------------------------------------------------------------------------------------------------------- contact
 
 const EMAIL =
-  /(?<![\p{L}\p{N}._%+-])[\p{L}\p{N}][\p{L}\p{N}._%+-]{0,63}@(?:[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?\.){1,8}\p{L}{2,24}(?![\p{L}\p{N}@-])/gu;
+  /(?<![\p{L}\p{N}._%+-])[\p{L}\p{N}_][\p{L}\p{N}._%+'-]{0,63}(?:@|%40)(?:[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?\.){1,8}\p{L}{2,24}(?![\p{L}\p{N}@-])/gu;
 
 /** `+`, or `00` and a separated country code, then digits in groups. */
 const PHONE_INTERNATIONAL =
@@ -35,9 +35,17 @@ const PHONE_INTERNATIONAL =
 /** The North American form. In numbers in use, area and exchange begin with 2 to 9; examples use 555 and 1xx. */
 const PHONE_NORTH_AMERICAN =
   /(?<![\p{L}\d+]|\d[ .-])(?:1[ .-])?(?:\([2-9]\d{2}\) ?\d{3}[ .-]\d{4}|[2-9]\d{2}(?<separator>[ .-])\d{3}\k<separator>\d{4})(?![\p{L}\d]|[ .-]\d)/gu;
-/** Any number of 7 to 15 digits after a word that announces a telephone number. */
-const PHONE_NAMED =
-  /\b(?:phone|telephone|tel|mobile|cell|call|whatsapp|fax|telefon|handy|mobil|téléphone|tél|portable|teléfono|móvil|celular|telefone|telefono|cellulare|telefoon|mobiel)\b\.?(?:[ \t]{1,3}(?:number|no|nummer|numéro|número|numero|is|me|us|at|on|ist|unter|am|au|al)\b\.?){0,3}[ \t]{0,3}[:=]?[ \t]{0,3}((?:\(?\d){1}(?:[ ./()-]{0,3}\d){6,14})(?!\d)/giu;
+/** Words that announce a telephone number. Chinese, Japanese and Korean ones stand within others. */
+const PHONE_WORDS =
+  '(?<!\\p{L})(?:(?:tele|mobil|mobile|cell|handy|ruf)?(?:phone|fon|nummer|fax)(?:nummer|number|nr)?|tel|tlf|mobile?|cell|handy|call|whatsapp|fax|gsm|' +
+  'téléphone|tél|portable|telé?fono|telefone|telefoon|telepon|móvil|celular|cellulare|mobiel|komórka|cep|τηλέφωνο|телефон|тел|моб|мобильный|هاتف|جوال|טלפון|फ़ोन|फोन|मोबाइल|điện thoại)(?!\\p{L})|' +
+  '(?:電話|电话|手機|手机|携帯|전화|휴대폰)(?:番号|號碼|号码|号|번호)?';
+/** Any number of 7 to 15 digits after such a word. */
+const PHONE_NAMED = new RegExp(
+  `(?:${PHONE_WORDS})\\.?(?:[ \\t]{0,3}(?:number|no|nummer|numéro|número|numero|номер|is|me|us|at|on|ist|unter|am|au|al|は|是|为)(?![a-z])\\.?){0,3}` +
+    '[ \\t]{0,3}[:：=#]?[ \\t]{0,3}((?:\\(?\\d){1}(?:[ ./()-]{0,3}\\d){6,14})(?!\\d)',
+  'giu',
+);
 /** A date may follow the word "call". */
 const DATE = /^(?:\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2\d{4})$/;
 
@@ -66,9 +74,9 @@ export function passesLuhn(digits: string): boolean {
   return sum % 10 === 0;
 }
 
-/** Without spaces, or in groups of four. */
+/** As one word, or in groups of four. */
 const IBAN =
-  /(?<![\p{L}\p{N}])[A-Z]{2}\d{2}(?:[A-Z0-9]{11,30}|(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,4})?)(?![\p{L}\p{N}])/gu;
+  /(?<![\p{L}\p{N}])[A-Z]{2}\d{2}(?:[A-Z0-9]{11,30}|(?<separator>[ -])[A-Z0-9]{4}(?:\k<separator>[A-Z0-9]{4}){1,6}(?:\k<separator>[A-Z0-9]{1,4})?)(?![\p{L}\p{N}])/giu;
 /** Length of an IBAN by country, as registered with SWIFT. */
 const IBAN_LENGTHS: Readonly<Record<string, number>> = Object.fromEntries(
   (
@@ -83,7 +91,7 @@ const IBAN_LENGTHS: Readonly<Record<string, number>> = Object.fromEntries(
 
 /** Verifies the check digits of an IBAN (ISO 7064 MOD 97-10) and the length for its country. */
 export function isIban(text: string): boolean {
-  const iban = text.replaceAll(' ', '');
+  const iban = text.replace(/[ -]/g, '').toUpperCase();
   if (IBAN_LENGTHS[iban.slice(0, 2)] !== iban.length) return false;
   let remainder = 0;
   for (const character of iban.slice(4) + iban.slice(0, 4)) {
@@ -94,23 +102,24 @@ export function isIban(text: string): boolean {
 
 /** A word in capitals may follow an IBAN ("DE89… BIC …"). The country's registered length determines its end. */
 function cutIban(match: string): string {
-  let left = IBAN_LENGTHS[match.slice(0, 2)] ?? 0;
+  let left = IBAN_LENGTHS[match.slice(0, 2).toUpperCase()] ?? 0;
   let end = 0;
-  for (; left > 0 && end < match.length; end += 1) if (match[end] !== ' ') left -= 1;
+  for (; left > 0 && end < match.length; end += 1) if (/[^ -]/.test(match.charAt(end))) left -= 1;
   return match.slice(0, end);
 }
 
 function readIban(match: string): string | undefined {
   const iban = cutIban(match);
-  return /^( |$)/.test(match.slice(iban.length)) && isIban(iban) ? iban.replaceAll(' ', '') : undefined;
+  const isWhole = /^([ -]|$)/.test(match.slice(iban.length));
+  return isWhole && isIban(iban) ? iban.replace(/[ -]/g, '').toUpperCase() : undefined;
 }
 
 /** Area 000, 666 and 900 to 999, group 00 and serial 0000 were never assigned. */
 const SSN =
-  /(?<![\p{L}\d-]|\d[ .])(?!000|666|9\d\d)\d{3}(?<separator>[- ])(?!00)\d{2}\k<separator>(?!0000)\d{4}(?![\p{L}\d-]|[ .]\d)/gu;
+  /(?<![\p{L}\d-]|\d[ .])(?!000|666|9\d\d)\d{3}(?<separator>[- .])(?!00)\d{2}\k<separator>(?!0000)\d{4}(?![\p{L}\d-]|[ .]\d)/gu;
 /** Without separators only after a word that announces the number. */
 const SSN_NAMED =
-  /\b(?:ssn|social security(?: number| no\.?)?)\b[^\p{L}\d]{0,12}((?!000|666|9\d\d)\d{3}(?!00)\d{2}(?!0000)\d{4})(?!\d)/giu;
+  /\b(?:ssn|social security(?: number| no\.?)?)\b[^\p{L}\d]{0,12}(?:is[^\p{L}\d]{1,3})?((?!000|666|9\d\d)\d{3}(?!00)\d{2}(?!0000)\d{4})(?!\d)/giu;
 
 const BASE58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
 const sha256 = (bytes: Buffer): Buffer => hash('sha256', bytes, 'buffer');
@@ -162,36 +171,38 @@ const MAC_HINT = /([:-])[0-9a-f]{2}\1[0-9a-f]{2}\1|\.[0-9a-f]{4}\./gi;
 const URL_USER = /\b[a-z][a-z0-9+.-]{1,20}:\/\/([^\s/?#@:"'<>]{0,200}:[^\s/?#@"'<>]{1,200})(?=@)/giu;
 /** A parameter of a URL that grants access. */
 const URL_TOKEN =
-  /[?&](?:access_token|auth|auth_token|token|api_?key|key|sig|signature|password|passwd|pwd|secret|x-amz-signature|x-amz-security-token|x-goog-signature)=([^&#\s"'<>\\]{6,2000})/giu;
+  /[?&#](?:access_token|refresh_token|id_token|client_secret|auth|auth_token|token|api_?key|key|sig|signature|password|passwd|pwd|secret|x-amz-signature|x-amz-security-token|x-goog-signature)=([^&#\s"'<>\\]{6,2000})/giu;
 
 /** Keys that begin with what their issuer writes in front of them. */
 const KEY_ISSUED =
-  /(?<![\p{L}\d_-])(?:(?:AKIA|ASIA)[A-Z2-7]{16}|gh[opsur]_[A-Za-z0-9]{36,251}|github_pat_\w{22,251}|glpat-[\w-]{20,100}|sk-[\w-]{20,251}|[prs]k_(?:live|test)_[A-Za-z0-9]{16,251}|xox[a-z]-[A-Za-z0-9-]{10,251}|AIza[\w-]{35}|ya29\.[\w-]{20,251}|hf_[A-Za-z0-9]{30,100}|npm_[A-Za-z0-9]{36}|pypi-[\w-]{50,251}|SG\.[\w-]{16,32}\.[\w-]{16,64}|shp(?:at|ca|pa|ss)_[a-f0-9]{32}|dop_v1_[a-f0-9]{64}|nvapi-[\w-]{40,100}|gsk_[A-Za-z0-9]{40,100})(?![\p{L}\d_-])/gu;
+  /(?<![\p{L}\d_-])(?:(?:AKIA|ASIA)[A-Z2-7]{16}|gh[opsur]_[A-Za-z0-9]{36,251}|github_pat_\w{22,251}|glpat-[\w-]{20,100}|sk-[\w-]{20,251}|[prs]k_(?:live|test)_[A-Za-z0-9]{16,251}|xox[a-z]-[A-Za-z0-9-]{10,251}|AIza[\w-]{35}|ya29\.[\w-]{20,251}|hf_[A-Za-z0-9]{30,100}|npm_[A-Za-z0-9]{36}|pypi-[\w-]{50,251}|SG\.[\w-]{16,32}\.[\w-]{16,64}|shp(?:at|ca|pa|ss)_[a-f0-9]{32}|dop_v1_[a-f0-9]{64}|nvapi-[\w-]{40,100}|gsk_[A-Za-z0-9]{40,100}|GOCSPX-[\w-]{28}|dapi[0-9a-f]{32}|SK[0-9a-f]{32}|hooks\.slack\.com\/services\/[\w/]{20,100})(?![\p{L}\d_-])/gu;
 const KEY_HINT =
-  /AKIA|ASIA|gh[opsur]_|github_pat_|glpat-|sk-|[prs]k_|xox|AIza|ya29|hf_|npm_|pypi-|SG\.|shp|dop_v1_|nvapi-|gsk_/g;
+  /AKIA|ASIA|gh[opsur]_|github_pat_|glpat-|sk-|[prs]k_|xox|AIza|ya29|hf_|npm_|pypi-|SG\.|shp|dop_v1_|nvapi-|gsk_|GOCSPX-|dapi|SK[0-9a-f]{32}|hooks\.slack/g;
 /** A value after a word that announces a secret. */
 const KEY_NAMED =
-  /(?:api|secret|access|auth|client|private)[ _-]?(?:access[ _-]?)?(?:key|token|secret)(?:[ _-]?id)?["']?[ \t]{0,3}(?:is|[:=]|=>)?[ \t]{0,3}["']?([\w+/.~-]{16,251}={0,2})(?![\w+/.~-])/giu;
-const BEARER = /\bbearer[ \t]{1,3}([\w+/.~-]{16,2000}={0,2})(?![\w+/.~-])/giu;
+  /(?:api|secret|access|auth|client|private|account|shared|subscription|signing|encryption)[ _-]?(?:access[ _-]?)?(?:key|token|secret)(?:[ _-]?id)?["']?[ \t]{0,3}(?:is|[:=]|=>)?[ \t]{0,3}["']?([\w+/.~-]{16,251}={0,2})(?![\w+/.~-])/giu;
+const BEARER = /\b(?:bearer|basic)[ \t]{1,3}([\w+/.~-]{16,2000}={0,2})(?![\w+/.~-])/giu;
 const PRIVATE_KEY =
   /-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----(?:[\sA-Za-z0-9+/=,:\\]|-(?!----)){0,12000}?-----END [A-Z ]{0,20}PRIVATE KEY-----/gu;
 /** A word is no key. */
 const secret = (text: string): string | undefined => (/\d/.test(text) && /[a-z]/i.test(text) ? text : undefined);
 
-const JWT = /(?<![\w.-])eyJ[\w-]{8,4000}\.eyJ[\w-]{8,8000}\.[\w-]{0,2000}(?![\w-])/gu;
+const JWT =
+  /(?<![\w.-])eyJ[\w-]{8,4000}\.(?:eyJ[\w-]{8,8000}\.[\w-]{0,2000}|[\w-]{0,2000}(?:\.[\w-]{1,8000}){3})(?![\w-])/gu;
 
 // ----------------------------------------------------------------------------------------------------------- birth
 
 const MONTHS =
-  'jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|jän|mär|mai|okt|dez|fév|fev|avr|juin|juil|aoû|aou|déc|ene|abr|ago|dic|gen|mag|giu|lug|set|ott|out|mrt|mei';
+  'jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|jän|mär|mai|okt|dez|fév|fev|avr|juin|juil|aoû|aou|déc|ene|abr|ago|dic|gen|mag|giu|lug|set|ott|out|mrt|mei|янв|фев|мар|апр|мая|июн|июл|авг|сен|окт|ноя|дек|sty|lut|kwi|cze|lip|sie|wrz|paź|lis|gru';
 /** A date of birth after a word that announces it. */
 const BORN = new RegExp(
-  '(?<!\\p{L})(?:date[ _-]?of[ _-]?birth|birth[ _-]?da(?:te|y)|d\\.?o\\.?b|born|geboren|geburtsdatum|geb\\.?|geboortedatum|née?|naissance|nacid[oa]|nacimiento|nat[oa]|nascita|nascid[oa]|nascimento)' +
-    '(?!\\p{L})[^\\p{L}\\d]{0,5}(?:(?:is|was|on|in|the|am|op|le|el|il|em|ist|est|es)(?!\\p{L})[^\\p{L}\\d]{0,3}){0,3}' +
-    `(\\d{4}[-/.]\\d{1,2}[-/.]\\d{1,2}|\\d{1,2}[-/.] ?\\d{1,2}[-/.] ?\\d{2}(?:\\d\\d)?|\\d{1,2}(?:st|nd|rd|th|er|\\.|º)?(?: of| de)? (?:${MONTHS})\\p{L}{0,8}\\.?,?(?: de)? \\d{4}|(?:${MONTHS})\\p{L}{0,8}\\.? \\d{1,2}(?:st|nd|rd|th)?,? \\d{4})(?!\\d)`,
+  '(?:(?<!\\p{L})(?:date[ _-]?of[ _-]?birth|birth[ _-]?da(?:te|y)|d\\.?o\\.?b|born|geboren|geburtsdatum|geb\\.?|geboortedatum|née?|naissance|nacid[oa]|nacimiento|nat[oa]|nascita|nascid[oa]|nascimento|född|født|ur\\.|urodz\\p{L}{1,4}|született|doğum tarihi|дата рождения|родил(?:ся|ась))' +
+    '(?!\\p{L})|生年月日|出生(?:日期|年月日)?|생년월일)[^\\p{L}\\d]{0,5}(?:(?:is|was|on|in|the|am|op|le|el|il|em|ist|est|es|は|是|为|은)(?!\\p{L})[^\\p{L}\\d]{0,3}){0,3}' +
+    `(\\d{4}[-/.년年] ?\\d{1,2}[-/.월月] ?\\d{1,2}[일日]?|\\d{1,2}[-/.] ?\\d{1,2}[-/.] ?\\d{2}(?:\\d\\d)?|\\d{1,2}(?:st|nd|rd|th|er|\\.|º)?(?: of| de)? (?:${MONTHS})\\p{L}{0,8}\\.?,?(?: de)? \\d{4}|(?:${MONTHS})\\p{L}{0,8}\\.? \\d{1,2}(?:st|nd|rd|th)?,? \\d{4})(?!\\d)`,
   'giu',
 );
-const BORN_HINT = /birth|born|gebor|geburt|geb|d\.?o\.?b|né|nacid|nacim|nat[oa]|nasc|naiss/i;
+const BORN_HINT =
+  /birth|born|gebor|geburt|geb|d\.?o\.?b|né|nacid|nacim|nat[oa]|nasc|naiss|född|født|ur\.|urodz|szület|doğum|рожд|родил|生年|出生|생년/i;
 
 /**
  * The kinds by their names in `REDACT`, each with its forms. A kind that may contain another stands before it: the mail address
@@ -201,20 +212,20 @@ export const KINDS = {
   jwt: [{ pattern: JWT, hint: /eyJ/, read: asIs }],
   url_credentials: [
     { pattern: URL_USER, hint: /:\/\/[^\s/?#@"'<>]{2,401}@/g, reach: [22, 410], read: asIs },
-    { pattern: URL_TOKEN, hint: /[?&]\w+=/, read: asIs },
+    { pattern: URL_TOKEN, hint: /[?&#][\w-]+=/, read: asIs },
   ],
   api_key: [
     { pattern: PRIVATE_KEY, hint: /PRIVATE KEY-/, read: asIs },
     { pattern: KEY_ISSUED, hint: KEY_HINT, reach: [1, 300], read: asIs },
     { pattern: KEY_NAMED, hint: /key|token|secret/i, read: secret },
-    { pattern: BEARER, hint: /bearer/i, read: secret },
+    { pattern: BEARER, hint: /bearer|basic/i, read: secret },
   ],
   crypto_wallet: [
     { pattern: /(?<![\p{L}\d])0x[0-9a-f]{40}(?![\p{L}\d])/giu, hint: /0x/i, read: lower },
     {
-      pattern: /(?<![\p{L}\d])bc1[02-9ac-hj-np-z]{11,71}(?![\p{L}\d])/gu,
-      hint: /bc1/,
-      read: (text) => (isBech32(text) ? text : undefined),
+      pattern: /(?<![\p{L}\d])(?:bc1[02-9ac-hj-np-z]{11,71}|BC1[02-9AC-HJ-NP-Z]{11,71})(?![\p{L}\d])/gu,
+      hint: /bc1/i,
+      read: (text) => (isBech32(lower(text)) ? lower(text) : undefined),
     },
     {
       pattern: /(?<![\p{L}\d])[13][1-9A-HJ-NP-Za-km-z]{25,34}(?![\p{L}\d])/gu,
@@ -222,8 +233,8 @@ export const KINDS = {
       read: (text) => (isBase58Check(text) ? text : undefined),
     },
   ],
-  email: [{ pattern: EMAIL, hint: /@/g, reach: [66, 560], read: lower }],
-  iban: [{ pattern: IBAN, hint: /[A-Z]{2}\d{2}/, read: readIban, cut: cutIban }],
+  email: [{ pattern: EMAIL, hint: /@|%40/g, reach: [66, 560], read: (text) => lower(text).replace('%40', '@') }],
+  iban: [{ pattern: IBAN, hint: /[A-Z]{2}\d{2}[A-Z0-9 -]/i, read: readIban, cut: cutIban }],
   card: [
     {
       pattern: CARD,

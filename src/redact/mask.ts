@@ -108,7 +108,7 @@ export class Masker {
 
   #itemsIn(text: string, field: string): Item[] {
     const label = TELLING.test(field) ? `${field.replace(/(?<=[a-z])(?=[A-Z])|[_-]/g, ' ')}: ` : '';
-    const found = find(label + text, this.#redaction.kinds).filter(
+    const found = find(label + folded(text), this.#redaction.kinds).filter(
       (one) => one.start >= label.length && !this.#isAllowed(one),
     );
     const items: Item[] = found.map(({ kind, start, end, value }) => {
@@ -231,6 +231,21 @@ export class Masker {
     return this.#changes > before ? JSON.stringify(holder.inner) : this.text(text, field);
   }
 }
+
+/** Digits and signs as keyboards of other scripts, and word processors, write them. */
+const FOLDED =
+  /[\uff01-\uff5e\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\u00a0\u2000-\u200a\u202f\u3000\u2010-\u2015\u2212]/g;
+
+/** Returns the text with ASCII in their place, of the same length. */
+const folded = (text: string): string =>
+  text.replace(FOLDED, (sign) => {
+    const code = sign.charCodeAt(0);
+    if (code >= 0xff01) return String.fromCharCode(code - 0xfee0);
+    if (code >= 0x2010 && code <= 0x2212 && code !== 0x202f) return '-';
+    return code < 0x660 || code >= 0x2000
+      ? ' '
+      : String((code - (code < 0x6f0 ? 0x660 : code < 0x966 ? 0x6f0 : 0x966)) % 10);
+  });
 
 /** Whether this is a number that was kept as it was written. TypeScript does not know the function. */
 const isRawNumber = (value: unknown): value is { rawJSON: string } =>
