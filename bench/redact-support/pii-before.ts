@@ -2,6 +2,7 @@
 
 import { messageText, replyTexts, requestTexts } from '../../src/captures/reply-text.ts';
 import type { CodeScorer } from '../../src/judge/types.ts';
+import { passesLuhn, readIban } from '../../src/redact/kinds.ts';
 
 interface Finding {
   kind: 'e-mail address' | 'phone number' | 'card number' | 'IBAN' | 'US social security number';
@@ -29,18 +30,6 @@ const CARD_ISSUERS =
 /** Without spaces, or in groups of four. */
 const IBAN =
   /(?<![\p{L}\p{N}])[A-Z]{2}\d{2}(?:[A-Z0-9]{11,30}|(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,4})?)(?![\p{L}\p{N}])/gu;
-/** Length of an IBAN by country, as registered with SWIFT. */
-const IBAN_LENGTHS: Readonly<Record<string, number>> = Object.fromEntries(
-  (
-    'AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 EG29 ES24 ' +
-    'FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HN28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 LB28 LC32 ' +
-    'LI21 LT20 LU20 LV21 LY25 MC27 MD24 ME22 MK19 MN20 MR27 MT31 MU30 NI28 NL18 NO15 OM23 PK24 PL28 PS29 PT25 QA29 RO24 ' +
-    'RS22 RU33 SA24 SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20 YE30'
-  )
-    .split(' ')
-    .map((entry) => [entry.slice(0, 2), Number(entry.slice(2))]),
-);
-
 /** Area 000, 666 and 900 to 999, group 00 and serial 0000 were never assigned. */
 const SSN = /(?<![\p{L}\d-]|\d[ .])(?!000|666|9\d\d)\d{3}([- ])(?!00)\d{2}\1(?!0000)\d{4}(?![\p{L}\d-]|[ .]\d)/gu;
 /** Without separators only after a word that announces the number. */
@@ -61,43 +50,6 @@ const PHONE_NAMED =
 const DATE = /^(?:\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2\d{4})$/;
 
 const digitsOf = (text: string): string => text.replace(/\D/g, '');
-
-/** Verifies the check digit of a card number (ISO/IEC 7812-1). */
-export function passesLuhn(digits: string): boolean {
-  let sum = 0;
-  for (let index = 0; index < digits.length; index += 1) {
-    const digit = Number(digits[digits.length - 1 - index]);
-    const doubled = index % 2 === 1 ? digit * 2 : digit;
-    sum += doubled > 9 ? doubled - 9 : doubled;
-  }
-  return sum % 10 === 0;
-}
-
-/** Verifies the check digits of an IBAN (ISO 7064 MOD 97-10) and the length for its country. */
-export function isIban(text: string): boolean {
-  const iban = text.replaceAll(' ', '');
-  if (IBAN_LENGTHS[iban.slice(0, 2)] !== iban.length) return false;
-  let remainder = 0;
-  for (const character of iban.slice(4) + iban.slice(0, 4)) {
-    for (const digit of String(Number.parseInt(character, 36))) remainder = (remainder * 10 + Number(digit)) % 97;
-  }
-  return remainder === 1;
-}
-
-/** A word in capitals may follow an IBAN ("DE89… BIC …"). The country's registered length determines its end. */
-function ibanIn(match: string): string | undefined {
-  const length = IBAN_LENGTHS[match.slice(0, 2)];
-  if (length === undefined) return undefined;
-  let taken = '';
-  let seen = 0;
-  for (const character of match) {
-    if (seen === length) break;
-    taken += character;
-    if (character !== ' ') seen += 1;
-  }
-  const rest = match.slice(taken.length);
-  return (rest === '' || rest.startsWith(' ')) && isIban(taken) ? taken : undefined;
-}
 
 /** E.164: 15 digits at most, and 11 in the plans of North America (1) and of Russia and Kazakhstan (7). */
 const isInternational = (digits: string): boolean =>
@@ -127,7 +79,7 @@ export function findPii(whole: string): Finding[] {
     masked: `***@***${(match as string).slice((match as string).lastIndexOf('.'))}`,
   }));
   take(IBAN, ([match]) => {
-    const iban = ibanIn(match as string)?.replaceAll(' ', '');
+    const iban = readIban(match as string);
     return iban === undefined ? undefined : { kind: 'IBAN', match: iban, masked: `${iban.slice(0, 2)}***` };
   });
   take(CARD, ([match]) => {

@@ -24,14 +24,16 @@ export function find(whole: string, kinds: readonly Kind[]): Found[] {
   // A match is hidden from the next patterns by a blank: the digits of an IBAN are not a telephone number.
   let text = whole;
   let hidden: Range[] = [];
+  let hints: Hints = new Map();
   for (const [kind, form] of formsOf(kinds)) {
-    if (text.search(form.hint) < 0) continue;
+    const inText = matchesOf(form, text, hints);
+    if (inText.length === 0) continue;
     const place = placeIn(hidden);
     const matches: Range[] = [];
-    for (const [offset, match] of matchesOf(form, text)) {
+    for (const [offset, match] of inText) {
       const [all] = match;
-      // The only numbered group, if there is one: a separator has a name, and so a number, but does not end the match.
-      const item = match.groups === undefined ? (match.at(-1) ?? all) : all;
+      // The numbered groups, if there are any: a separator has a name, and so a number, but is no item.
+      const item = (match.groups === undefined && match.slice(1).join('')) || all;
       const value = form.read(item);
       if (value === undefined) continue;
       const end = offset + match.index + all.length;
@@ -44,6 +46,7 @@ export function find(whole: string, kinds: readonly Kind[]): Found[] {
     if (matches.length === 0) continue;
     hidden = merged([...hidden, ...matches]);
     text = withBlanks(whole, hidden);
+    hints = new Map();
   }
   return found;
 }
@@ -60,12 +63,18 @@ function formsOf(kinds: readonly Kind[]): (readonly [Kind, Form])[] {
   return forms;
 }
 
+/** The places of hints in a text: several forms have the same hint. */
+type Hints = Map<RegExp, number[]>;
+
 /** Returns the matches of a form, each with the place of the text that its index counts from. */
-function matchesOf({ pattern, hint, reach }: Form, text: string): [offset: number, RegExpExecArray][] {
-  if (reach === undefined) return allIn(text, pattern).map((match) => [0, match]);
+function matchesOf({ pattern, hint, reach }: Form, text: string, hints: Hints): [offset: number, RegExpExecArray][] {
+  if (reach === undefined) return text.search(hint) < 0 ? [] : allIn(text, pattern).map((match) => [0, match]);
+  const places = hints.get(hint) ?? allIn(text, hint).map(({ index }) => index);
+  hints.set(hint, places);
+  if (places.length === 0) return [];
   const [before, after] = reach;
-  const near = allIn(text, hint).map(({ index }) => ({ start: Math.max(0, index - before), end: index + after }));
-  return merged(near).flatMap(({ start, end }) =>
+  const near = merged(places.map((place) => ({ start: Math.max(0, place - before), end: place + after })));
+  return near.flatMap(({ start, end }) =>
     allIn(text.slice(start, end), pattern).map((match): [number, RegExpExecArray] => [start, match]),
   );
 }

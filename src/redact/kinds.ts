@@ -6,7 +6,7 @@ import type { RedactKind } from '../core/settings/redact-setting.ts';
 
 /** One form of a kind. */
 export interface Form {
-  /** Global. Its last group ends the match and is the item; without a group the match is. */
+  /** Global. Its groups, joined, end the match and are the item; without a group the match is. */
   pattern: RegExp;
   /** A text without it has no match. Tested first, since most texts have none. Global if the form has a `reach`. */
   hint: RegExp;
@@ -22,12 +22,14 @@ const digitsOf = (text: string): string => text.replace(/\D/g, '');
 const lower = (text: string): string => text.toLowerCase();
 const asIs = (text: string): string => text;
 
-const SOME_DIGITS = /\d(?:[ ./()-]{0,3}\d){5}/;
+/** Seven digits: less is no number of an account or a telephone. */
+const NUMBER = /\d(?:[ ./()-]{0,3}\d){6}/g;
 
 // --------------------------------------------------------------------------------------------------------- contact
 
+/** Begins with the sign, which is rare, and looks behind it. */
 const EMAIL =
-  /(?<![\p{L}\p{N}._%+-])[\p{L}\p{N}_][\p{L}\p{N}._%+'-]{0,63}(?:@|%40)(?:[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?\.){1,8}\p{L}{2,24}(?![\p{L}\p{N}@-])/gu;
+  /(?:@|%40)(?<=(?<![\p{L}\p{N}._%+-])([\p{L}\p{N}_][\p{L}\p{N}._%+'-]{0,63}(?:@|%40)))((?:[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?\.){1,8}\p{L}{2,24})(?![\p{L}\p{N}@-])/gu;
 
 /** `+`, or `00` and a separated country code, then digits in groups. */
 const PHONE_INTERNATIONAL =
@@ -37,13 +39,13 @@ const PHONE_NORTH_AMERICAN =
   /(?<![\p{L}\d+]|\d[ .-])(?:1[ .-])?(?:\([2-9]\d{2}\) ?\d{3}[ .-]\d{4}|[2-9]\d{2}(?<separator>[ .-])\d{3}\k<separator>\d{4})(?![\p{L}\d]|[ .-]\d)/gu;
 /** Words that announce a telephone number. Chinese, Japanese and Korean ones stand within others. */
 const PHONE_WORDS =
-  '(?<!\\p{L})(?:(?:tele|mobil|mobile|cell|handy|ruf)?(?:phone|fon|nummer|fax)(?:nummer|number|nr)?|tel|tlf|mobile?|cell|handy|call|whatsapp|fax|gsm|' +
+  '(?<!\\p{L})(?:(?:tele|mobil|mobile|cell|handy|ruf)(?:phone|fon|nummer|fax)(?:nummer|number|nr)?|phone|telefax|tel|tlf|mobile?|cell|handy|call|whatsapp|fax|gsm|' +
   'téléphone|tél|portable|telé?fono|telefone|telefoon|telepon|móvil|celular|cellulare|mobiel|komórka|cep|τηλέφωνο|телефон|тел|моб|мобильный|هاتف|جوال|טלפון|फ़ोन|फोन|मोबाइल|điện thoại)(?!\\p{L})|' +
   '(?:電話|电话|手機|手机|携帯|전화|휴대폰)(?:番号|號碼|号码|号|번호)?';
-/** Any number of 7 to 15 digits after such a word. */
+/** Any number of 7 to 15 digits after such a word. Begins with a digit, and looks behind it. */
 const PHONE_NAMED = new RegExp(
-  `(?:${PHONE_WORDS})\\.?(?:[ \\t]{0,3}(?:number|no|nummer|numéro|número|numero|номер|is|me|us|at|on|ist|unter|am|au|al|は|是|为)(?![a-z])\\.?){0,3}` +
-    '[ \\t]{0,3}[:：=#]?[ \\t]{0,3}((?:\\(?\\d){1}(?:[ ./()-]{0,3}\\d){6,14})(?!\\d)',
+  `(?<![\\d(])\\(?\\d(?<=(?:${PHONE_WORDS})\\.?(?:[ \\t]{0,3}(?:number|no|nummer|numéro|número|numero|номер|is|me|us|at|on|ist|unter|am|au|al|は|是|为)(?![a-z])\\.?){0,3}` +
+    '[ \\t]{0,3}[:：=#]?[ \\t]{0,3}\\(?\\d)(?:[ ./()-]{0,3}\\d){6,14}(?!\\d)',
   'giu',
 );
 /** A date may follow the word "call". */
@@ -108,7 +110,8 @@ function cutIban(match: string): string {
   return match.slice(0, end);
 }
 
-function readIban(match: string): string | undefined {
+/** Returns the IBAN at the beginning of a match, without separators; `undefined` if it is none. */
+export function readIban(match: string): string | undefined {
   const iban = cutIban(match);
   const isWhole = /^([ -]|$)/.test(match.slice(iban.length));
   return isWhole && isIban(iban) ? iban.replace(/[ -]/g, '').toUpperCase() : undefined;
@@ -119,7 +122,7 @@ const SSN =
   /(?<![\p{L}\d-]|\d[ .])(?!000|666|9\d\d)\d{3}(?<separator>[- .])(?!00)\d{2}\k<separator>(?!0000)\d{4}(?![\p{L}\d-]|[ .]\d)/gu;
 /** Without separators only after a word that announces the number. */
 const SSN_NAMED =
-  /\b(?:ssn|social security(?: number| no\.?)?)\b[^\p{L}\d]{0,12}(?:is[^\p{L}\d]{1,3})?((?!000|666|9\d\d)\d{3}(?!00)\d{2}(?!0000)\d{4})(?!\d)/giu;
+  /(?<!\d)(?!000|666|9\d\d)\d(?<=\b(?:ssn|social security(?: number| no\.?)?)\b[^\p{L}\d]{0,12}(?:is[^\p{L}\d]{1,3})?\d)\d{2}(?!00)\d{2}(?!0000)\d{4}(?!\d)/giu;
 
 const BASE58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
 const sha256 = (bytes: Buffer): Buffer => hash('sha256', bytes, 'buffer');
@@ -157,8 +160,9 @@ function isBech32(text: string): boolean {
 
 const IPV4 = /(?<![\p{L}\d_.])(?:\d{1,3}\.){3}\d{1,3}(?![\p{L}\d_]|\.\d)/gu;
 const IPV6 = /(?<![\p{L}\d_:.])(?:[0-9a-f]{0,4}:){2,7}(?:[0-9a-f]{1,4}|(?:\d{1,3}\.){3}\d{1,3})?(?![\p{L}\d_:])/giu;
-/** Of `ab::cd`, which code has too, only forms with a digit count. */
-const address = (text: string): string | undefined => (isIP(text) > 0 && /\d/.test(text) ? lower(text) : undefined);
+/** Of `ab::cd`, which code has too, only forms with a digit count; 6.8.7.7 is rather the number of a section. */
+const address = (text: string): string | undefined =>
+  isIP(text) > 0 && (text.includes(':') ? /\d/ : /\d\d/).test(text) ? lower(text) : undefined;
 
 const MAC =
   /(?<![\p{L}\d_:-])(?:[0-9a-f]{2}(?<separator>[:-])(?:[0-9a-f]{2}\k<separator>){4}[0-9a-f]{2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4})(?![\p{L}\d_:-])/giu;
@@ -201,8 +205,9 @@ const BORN = new RegExp(
     `(\\d{4}[-/.년年] ?\\d{1,2}[-/.월月] ?\\d{1,2}[일日]?|\\d{1,2}[-/.] ?\\d{1,2}[-/.] ?\\d{2}(?:\\d\\d)?|\\d{1,2}(?:st|nd|rd|th|er|\\.|º)?(?: of| de)? (?:${MONTHS})\\p{L}{0,8}\\.?,?(?: de)? \\d{4}|(?:${MONTHS})\\p{L}{0,8}\\.? \\d{1,2}(?:st|nd|rd|th)?,? \\d{4})(?!\\d)`,
   'giu',
 );
+/** A part of each such word. */
 const BORN_HINT =
-  /birth|born|gebor|geburt|geb|d\.?o\.?b|né|nacid|nacim|nat[oa]|nasc|naiss|född|født|ur\.|urodz|szület|doğum|рожд|родил|生年|出生|생년/i;
+  /birth|born|gebor|geburt|geb|d\.?o\.?b|né|naiss|nac|nat[oa]|nasc|född|født|ur\.|urodz|szület|doğum|рожд|родил|生年|出生|생년/gi;
 
 /**
  * The kinds by their names in `REDACT`, each with its forms. A kind that may contain another stands before it: the mail address
@@ -233,12 +238,13 @@ export const KINDS = {
       read: (text) => (isBase58Check(text) ? text : undefined),
     },
   ],
-  email: [{ pattern: EMAIL, hint: /@|%40/g, reach: [66, 560], read: (text) => lower(text).replace('%40', '@') }],
+  email: [{ pattern: EMAIL, hint: /@|%40/, read: (text) => lower(text).replace('%40', '@') }],
   iban: [{ pattern: IBAN, hint: /[A-Z]{2}\d{2}[A-Z0-9 -]/i, read: readIban, cut: cutIban }],
   card: [
     {
       pattern: CARD,
-      hint: SOME_DIGITS,
+      hint: NUMBER,
+      reach: [5, 65],
       read(item) {
         const digits = digitsOf(item);
         return CARD_ISSUERS.test(digits) && passesLuhn(digits) ? digits : undefined;
@@ -246,28 +252,30 @@ export const KINDS = {
     },
   ],
   ssn: [
-    { pattern: SSN, hint: SOME_DIGITS, read: digitsOf },
-    { pattern: SSN_NAMED, hint: SOME_DIGITS, read: digitsOf },
+    { pattern: SSN, hint: NUMBER, reach: [5, 40], read: digitsOf },
+    { pattern: SSN_NAMED, hint: NUMBER, reach: [50, 40], read: digitsOf },
   ],
   mac: [{ pattern: MAC, hint: MAC_HINT, reach: [5, 20], read: lower }],
   ip: [
-    { pattern: IPV4, hint: /\d\.\d/, read: address },
+    { pattern: IPV4, hint: /\d\.\d{1,3}\.\d{1,3}\./g, reach: [5, 18], read: address },
     { pattern: IPV6, hint: /:[0-9a-f]{0,4}:/gi, reach: [41, 56], read: address },
   ],
-  date_of_birth: [{ pattern: BORN, hint: BORN_HINT, read: lower }],
+  date_of_birth: [{ pattern: BORN, hint: BORN_HINT, reach: [12, 90], read: lower }],
   phone: [
     {
       pattern: PHONE_INTERNATIONAL,
-      hint: SOME_DIGITS,
+      hint: NUMBER,
+      reach: [8, 95],
       read(item) {
         const digits = digitsOf(item).replace(/^00/, '');
         return isInternational(digits) ? phone(digits) : undefined;
       },
     },
-    { pattern: PHONE_NORTH_AMERICAN, hint: SOME_DIGITS, read: (item) => phone(digitsOf(item)) },
+    { pattern: PHONE_NORTH_AMERICAN, hint: NUMBER, reach: [8, 50], read: (item) => phone(digitsOf(item)) },
     {
       pattern: PHONE_NAMED,
-      hint: SOME_DIGITS,
+      hint: NUMBER,
+      reach: [70, 95],
       read: (item) => (DATE.test(item) ? undefined : phone(digitsOf(item))),
     },
   ],

@@ -22,8 +22,8 @@ const MIN_NUMBER = 1e6;
 /** Names of fields that announce what their value is. */
 const TELLING = /phone|tel|mobil|cell|fax|handy|ssn|social|birth|born|dob|geb|nac|nasc|naiss|key|token|secret/i;
 
-/** A name or a word that is no item. */
-const PLAIN_NAME = /^[A-Za-z_/]{1,20}$/;
+/** A name, a word, a UUID or a time: none is an item. */
+const PLAIN = /^(?:[A-Za-z_/-]{1,15}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[\d:.]{1,18}Z)$/;
 
 /** Masks the values of one capture. */
 export class Masker {
@@ -35,6 +35,7 @@ export class Masker {
   readonly #kept: { masked: string; captured: string }[] = [];
   /** The captured text by its pseudonym. */
   readonly #captured = new Map<string, string>();
+  readonly #digests = new Map<string, string>();
   /** What was masked as a whole, by the object or row and the key. It is read no more. */
   readonly #written = new Map<Holder, Set<string | number>>();
   #pieces: Pieces = new Map();
@@ -53,7 +54,7 @@ export class Masker {
    * @param field its name, which may announce what the text is
    */
   text(text: string, field = ''): string {
-    const isPlain = PLAIN_NAME.test(text) && this.#redaction.patterns.length === 0 && !TELLING.test(field);
+    const isPlain = PLAIN.test(text) && this.#redaction.patterns.length === 0 && !TELLING.test(field);
     return isPlain ? text : this.#replaced(text, this.#itemsIn(text, field));
   }
 
@@ -151,7 +152,9 @@ export class Masker {
 
   #pseudonym({ name, value }: Pick<Item, 'name' | 'value'>, captured: string): string {
     const { key } = this.#redaction;
-    const digest = key && createHmac('sha256', key).update(`${name}\0${value}`).digest('hex');
+    const id = `${name}\0${value}`;
+    const digest = key && (this.#digests.get(id) ?? createHmac('sha256', key).update(id).digest('hex'));
+    if (digest) this.#digests.set(id, digest);
     const pseudonym = digest === undefined ? `<${name}>` : `<${name}:${digest.slice(0, 2 * PSEUDONYM_BYTES)}>`;
     this.#captured.set(pseudonym, captured);
     this.counts[name] = (this.counts[name] ?? 0) + 1;
@@ -197,7 +200,7 @@ export class Masker {
       if (this.#ready.fields.has(key.toLowerCase())) this.#whole(value, key, key);
       else if (named && (key === 'value' || key === 'data')) this.#whole(value, key, String(name ?? value.key));
       else this.#walk(value, key, key, hasNumbers, nested);
-      const masked = PLAIN_NAME.test(key) ? key : this.text(key);
+      const masked = PLAIN.test(key) ? key : this.text(key);
       if (masked === key) continue;
       let free = masked;
       for (let count = 2; free in value; count += 1) free = `${masked} ${count}`;
