@@ -28,11 +28,12 @@ export function ofContent<T>({ results, isApart }: Capture, name: string, work: 
 
 /** Returns what is known of a capture without its content, with the results of the work on it. */
 export function apart(capture: Capture): Capture {
-  const { inferenceTimeMs, timeSource, capturedInferenceId, exchange, format, usage, error, results, masked, content } =
-    capture;
+  const { inferenceTimeMs, timeSource, capturedInferenceId, exchange, call, format, usage } = capture;
+  const { error, results, masked, content } = capture;
   return {
     ...{ inferenceTimeMs, timeSource, capturedInferenceId, format, usage, results },
     ...(exchange && { exchange }),
+    ...(call && { call }),
     ...(masked && { masked }),
     ...(content && { content }),
     ...(error && { error: { statusCode: error.statusCode, message: '' } }),

@@ -83,7 +83,7 @@ function readableSpan(traceId: string, span: SpanRecord, attributes: Attributes)
     },
     attributes,
     links: [],
-    events: [],
+    events: (span.events ?? []).map(({ name, timeMs }) => ({ name, time: hrTime(timeMs), attributes: {} })),
     duration: [0, 0],
     ended: true,
     resource: RESOURCE,

@@ -21,6 +21,9 @@ const base64 = (hex: string): string => Buffer.from(hex, 'hex').toString('base64
 /** Writes nanoseconds as digits, because they exceed a JavaScript number. */
 const nanoseconds = (ms: number): string => `${BigInt(Math.round(ms * 1000))}000`;
 
+const eventJson = ({ name, timeMs }: NonNullable<SpanRecord['events']>[number]): string =>
+  `{"name":${JSON.stringify(name)},"time_unix_nano":${nanoseconds(timeMs)},"attributes":{}}`;
+
 function span(trace: TraceRecord, record: SpanRecord): string {
   const attributes: Record<string, string> = { 'mlflow.traceRequestId': JSON.stringify(trace.traceId) };
   for (const [key, value] of Object.entries(spanAttributes(trace, record))) attributes[key] = storableJson(value);
@@ -33,7 +36,7 @@ function span(trace: TraceRecord, record: SpanRecord): string {
     ['name', JSON.stringify(storableText(record.name, MAX_TAG_CHARS))],
     ['start_time_unix_nano', nanoseconds(record.startTimeMs)],
     ['end_time_unix_nano', nanoseconds(record.endTimeMs)],
-    ['events', '[]'],
+    ['events', `[${(record.events ?? []).map(eventJson).join(',')}]`],
     [
       'status',
       JSON.stringify({

@@ -9,6 +9,7 @@ const time = z.number().min(0).max(MAX_MS);
 const callSchema = z
   .object({
     streamed: z.boolean(),
+    calls: z.enum(['streams', 'all']).optional(),
     ended: z.enum(['whole', 'broke', 'left', 'failed']),
     firstByteMs: time.optional(),
     firstContentMs: time.optional(),
@@ -24,7 +25,8 @@ const callSchema = z
   .refine(
     ({ firstByteMs = 0, firstContentMs = firstByteMs, endMs }) =>
       firstByteMs <= firstContentMs && firstContentMs <= endMs,
-  );
+  )
+  .refine(({ ended, error }) => ended !== 'failed' || error !== undefined);
 
 /** A call as its caller saw it. Times are milliseconds since its start, the inference time. */
 export type ClientCall = z.infer<typeof callSchema>;

@@ -2,6 +2,7 @@
 
 import { saidBy } from '../../core/errors/errors.ts';
 import { ofContent } from '../content.ts';
+import { failureOf } from '../failure.ts';
 import { capturePathOf } from '../files/capture-path.ts';
 import { isObject } from '../json.ts';
 import type { Capture, Inference, Payload, QuarantineCause, RawLine } from '../types.ts';
@@ -55,7 +56,7 @@ function traceOf(capture: Capture, raw: RawLine, options: TraceOptions): TraceRe
   const storer = new Storer();
   const inputs = storer.store(content.inputs);
   const outputs = storer.store(content.outputs);
-  const error = capture.error ?? callErrorOf(capture);
+  const error = failureOf(capture);
   const status: SpanRecord['status'] =
     error === undefined ? { code: 'OK' } : { code: 'ERROR', message: statusMessage(error) };
   const name = cleanText(exchange?.target ?? options.endpointName);
@@ -69,6 +70,7 @@ function traceOf(capture: Capture, raw: RawLine, options: TraceOptions): TraceRe
     ...(outputs === undefined ? {} : { outputs }),
     attributes: exchange ? exchangeAttributes(attributes, exchange) : attributes,
     status,
+    ...eventsOf(capture),
   };
   return {
     traceId,
@@ -96,11 +98,13 @@ function timesOf({ inferenceTimeMs, call }: Capture): { startMs: number; endMs: 
   return { startMs: inferenceTimeMs, endMs: inferenceTimeMs + Math.round(call?.endMs ?? 0) };
 }
 
-/** Returns the error that only the caller saw: no reply came, or its stream broke. */
-function callErrorOf({ call }: Capture): Capture['error'] {
-  if (call?.error === undefined) return undefined;
-  const { status: statusCode, error } = call;
-  return { ...(statusCode === undefined ? {} : { statusCode }), type: error.class, message: error.kind };
+/** No convention defines an event for it; tracers use this name. */
+const FIRST_TOKEN = 'gen_ai.first_token';
+
+/** Returns the event of the first piece with content of a stream. */
+function eventsOf({ inferenceTimeMs, call }: Capture): Pick<SpanRecord, 'events'> {
+  if (!call?.streamed || call.firstContentMs === undefined) return {};
+  return { events: [{ name: FIRST_TOKEN, timeMs: inferenceTimeMs + Math.round(call.firstContentMs) }] };
 }
 
 function statusMessage({ statusCode, message, type }: NonNullable<Capture['error']>): string {

@@ -15,6 +15,7 @@ export interface SpanRecord {
   /** Further attributes, as JSON values. */
   attributes: Record<string, unknown>;
   status: { code: 'OK' | 'ERROR'; message?: string };
+  events?: { name: string; timeMs: number }[];
 }
 
 export interface TraceRecord {

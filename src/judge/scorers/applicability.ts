@@ -67,7 +67,8 @@ export const applicability = (capture: Capture, { needs }: Pick<JudgeScorer, 'ne
   ofContent(capture, `applicability ${needs.join()}`, () => applies(capture, new Set(needs)));
 
 function applies(capture: Capture, needs: ReadonlySet<JudgeScorer['needs'][number]>): Applicability {
-  if (capture.error !== undefined || capture.format === 'error') return { notJudgeable: 'errorReply' };
+  const isFailed = capture.error !== undefined || capture.call?.ended === 'failed';
+  if (isFailed || capture.format === 'error') return { notJudgeable: 'errorReply' };
   if (needs.has('captured-reply') && capture.exchange?.captured === undefined)
     return { notJudgeable: 'nothingToCompare' };
   if (isEmpty(capture.response)) return { notJudgeable: 'noResponse' };

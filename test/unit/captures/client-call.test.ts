@@ -32,6 +32,9 @@ test('a trace lasts as long as its call, and names when its first content came',
   expect(root['capture.call']).toEqual(call);
   expect(root).not.toHaveProperty('capture.latency');
   expect(capture).not.toHaveProperty('extraFields');
+  const event = { name: 'gen_ai.first_token', timeMs: trace.startTimeMs + 82 };
+  expect(trace.spans[0]?.events).toEqual([event]);
+  expect(read({ ...call, streamed: false }).trace.spans[0]).not.toHaveProperty('events');
 });
 
 test.each([
@@ -48,6 +51,7 @@ test.each([
     '200',
     '200: ModelStreamError: stream',
   ],
+  ['a bad status alone', { ...call, status: 502 }, '502', '502: the caller got an error'],
 ])('%s is an error, by its kind', (_, client, status, message) => {
   const { trace } = read(client);
   expect(trace).toMatchObject({ state: 'ERROR', tags: { status_code: status } });
@@ -60,6 +64,7 @@ test.each([
   ['disordered', { ...call, firstContentMs: 500 }],
   ['no number', { ...call, endMs: '430' }],
   ['missing', { ...call, endMs: undefined }],
+  ['of a failure without an error', { ...failed, error: undefined }],
   ['of an unknown kind', { ...failed, error: { kind: 'kidnapped', class: 'X' } }],
   ['with a text for a class', { ...failed, error: { kind: 'stream', class: '<b> jane@example.com' } }],
   ['no object', 'client'],
