@@ -7,6 +7,7 @@ import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import { labelsByCell } from '../../src/quality/calibration/window-labels.ts';
 import type { TimeWindow } from '../../src/quality/counts-store.ts';
+import { objectivesOf } from '../../src/quality/objectives.ts';
 import { writeWhole } from '../../src/replay/results/whole-file.ts';
 import { withMlflow } from '../cli/mlflow.ts';
 import { command, type FlagsOf, option, options } from '../cli/options.ts';
@@ -59,7 +60,12 @@ const fromMlflow = (flags: ReportFlags, { window, before }: Record<'window' | 'b
   withMlflow(flags, async ({ mlflow, experiment: { id: experimentId }, settings }) => {
     const scorers = activeScorers(settings);
     const about = { experimentId, ...window, shadow: settings.SHADOW_VARIANTS, server: webPageOf(mlflow.target) };
-    const { worst } = await readWorst(mlflow.rest, { ...about, scorers, limit: MOST_WORST });
+    const { worst } = await readWorst(mlflow.rest, {
+      ...about,
+      scorers,
+      objectives: objectivesOf(settings),
+      limit: MOST_WORST,
+    });
     const read = labelReader(settings, scorers, undefined);
     const found = [await read(before), await read(window)];
     const covered = new Map(found.flatMap((one) => [...one.covered]));

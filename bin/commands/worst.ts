@@ -2,6 +2,7 @@
 import { checkNames } from '../../src/core/values/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
+import { objectivesOf } from '../../src/quality/objectives.ts';
 import { mlflowOptions, withMlflow } from '../cli/mlflow.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
 import { notice, print } from '../cli/output.ts';
@@ -26,9 +27,9 @@ The gravest failure comes first: harm (safety, no_harmful_advice), then the task
 the reply with more causes comes first, then the newest. A reply that is cut off and therefore neither fluent nor complete has
 one cause. Traces with the same request and reply are one, with their number. JUDGE_GUIDELINES gives a guideline its gravity.
 What fails: the other value than the good one of a scorer of the judge, for example no for safety and yes for refusal; and of the
-code scorers cut_off, pii_detected and repeated_text true, valid_json false. A number never fails. What a person said counts in place
-of the judge. Error replies of the endpoint have few verdicts: find them by the tag status_code in MLflow, or with
-“inference-monitor dataset”. All traces of the window are read.
+code scorers cut_off, pii_detected and repeated_text true, valid_json false. A number and a language fail only by an objective that
+they miss (QUALITY_OBJECTIVES). What a person said counts in place of the judge. Error replies of the endpoint have few verdicts: find
+them by the tag status_code in MLflow, or with “inference-monitor dataset”. All traces of the window are read.
 
 Examples:
   inference-monitor worst
@@ -47,6 +48,7 @@ export default command('worst', OPTIONS, HELP, (flags) =>
       ...chosen,
       ...windowOfFlags(flags),
       scorers,
+      objectives: objectivesOf(settings),
       only: flags.scorer,
       limit: flags.limit,
       server: webPageOf(mlflow.target),

@@ -7,6 +7,7 @@ import type { Scorer } from '../../src/judge/types.ts';
 import type { MlflowRest } from '../../src/mlflow/rest.ts';
 import { traceUrl } from '../../src/mlflow/trace-url.ts';
 import { type AssessedTrace, assessedTraces, type TraceQuery } from '../../src/quality/calibration/assessed-traces.ts';
+import type { Objective } from '../../src/quality/objectives.ts';
 import { PLAIN } from '../../src/quality/rates-text.ts';
 import type { TextOptions } from '../cli/output.ts';
 import { type StandingVerdict, standingVerdicts } from './standing-verdicts.ts';
@@ -43,6 +44,8 @@ export interface WorstTraces {
 
 interface Query extends TraceQuery {
   scorers: readonly Scorer[];
+  /** Values of scorers that are neither good nor bad by themselves, such as times, fail by an objective that they miss. */
+  objectives?: readonly Objective[];
   /** Only verdicts of these scorers count. */
   only?: readonly string[] | undefined;
   limit: number;
@@ -59,7 +62,7 @@ const LEAST_KEPT = 200;
  * is bounded by `limit`.
  */
 export async function readWorst(rest: Pick<MlflowRest, 'repeat'>, query: Query): Promise<WorstTraces> {
-  const { scorers, only, limit, experimentId, server } = query;
+  const { scorers, objectives = [], only, limit, experimentId, server } = query;
   const known = new Map(scorers.map((scorer) => [scorer.name, scorer]));
   const most = Math.max(limit, LEAST_KEPT);
   const found = { traces: 0, judged: 0, failing: 0 };
@@ -67,7 +70,9 @@ export async function readWorst(rest: Pick<MlflowRest, 'repeat'>, query: Query):
   const sorted = () => [...kept].toSorted(([, a], [, b]) => worstTraceFirst(a, b));
   for await (const trace of assessedTraces(rest, { ...query, newestFirst: true })) {
     found.traces += 1;
-    const verdicts = standingVerdicts(trace, known).filter(({ scorer }) => only?.includes(scorer) ?? true);
+    const verdicts = standingVerdicts(trace, known)
+      .filter(({ scorer }) => only?.includes(scorer) ?? true)
+      .map((verdict) => (misses(verdict, trace, objectives) ? { ...verdict, failed: true, severity: 1 } : verdict));
     if (verdicts.length > 0) found.judged += 1;
     const failing = verdicts
       .filter(({ failed }) => failed)
@@ -93,6 +98,15 @@ export async function readWorst(rest: Pick<MlflowRest, 'repeat'>, query: Query):
   }
   const worst = sorted().slice(0, limit);
   return { ...found, worst: worst.map(([, one]) => one) };
+}
+
+function misses(
+  { scorer, good, value }: StandingVerdict,
+  { tags: { sagemaker_variant_name: own } }: AssessedTrace,
+  objectives: readonly Objective[],
+): boolean {
+  const watching = objectives.filter(({ measure, variant = own }) => measure.scorer === scorer && variant === own);
+  return good === null && watching.some(({ measure }) => !measure.passes(value));
 }
 
 const aboutTrace = ({ trace_id, request_time, tags, request_preview, response_preview }: AssessedTrace) => ({
@@ -135,10 +149,11 @@ function traceLines(trace: WorstTrace, place: number, link: string, { width, sty
   ];
 }
 
-/** Only of categories does the value say more than that the reply fails. */
+/** Only of categories and numbers does the value say more than that the reply fails. */
 function verdictLine({ scorer, value, severity, by, source, rationale }: StandingVerdict): string {
   const person = by === 'person' ? ` (${singleLine(source)})` : '';
-  const degree = severity < 1 ? ` in part (${singleLine(String(value))})` : '';
+  const part = severity < 1 ? ' in part' : '';
+  const degree = part !== '' || typeof value === 'number' ? `${part} (${singleLine(String(value))})` : '';
   const why = rationale === '' ? '' : `: ${shortened(rationale, MAX_RATIONALE)}`;
   return `   ${singleLine(scorer)} fails${degree}${person}${why}`;
 }
