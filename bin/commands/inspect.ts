@@ -3,6 +3,7 @@
  * would cost, offline.
  */
 
+import { failureOf } from '../../src/captures/failure.ts';
 import { capturePathOf, hourPathOf } from '../../src/captures/files/capture-path.ts';
 import { buildTrace } from '../../src/captures/trace/build.ts';
 import type { TraceRecord } from '../../src/captures/trace/types.ts';
@@ -16,7 +17,7 @@ import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { createCostEstimator, expectedCalls } from '../../src/judge/pricing/estimate.ts';
 import { createAlwaysRule } from '../../src/judge/scorers/always-rules.ts';
 import { applicability } from '../../src/judge/scorers/applicability.ts';
-import { isCodeScorer, isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
+import { askedOf, isCodeScorer, isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { Scorer } from '../../src/judge/types.ts';
 import { eachWithin } from '../../src/monitoring/evaluate/each-within.ts';
 import { localFiles } from '../../src/replay/source/open-source.ts';
@@ -77,7 +78,7 @@ export async function inspectLine(path: string, number: number, settings: Comman
     throw new PermanentError('LineMissing', '--line needs one file', { got: path, expected: 'a file, not a folder' });
   }
   for await (const line of offlineLines([file], settings, {}, number)) {
-    return describeLine(line, settings, activeScorers(settings));
+    return describeLine(line, settings);
   }
   const expected = 'the number of a line that is not blank, counted from 1';
   throw new PermanentError('LineMissing', 'The file has no such line', { got: String(number), expected, where: path });
@@ -184,7 +185,8 @@ function contentTally(settings: CommandSettings) {
   const usage = { captures: 0, inputTokens: 0, outputTokens: 0 };
   const [models, notes] = [new Tally(), new Tally()];
   const formats = new Map<string, ReturnType<typeof formatOf>>();
-  const scorers = active.map(({ name, kind }) => ({ name, kind, captures: 0, not: noCounts() }));
+  const entryOf = ({ name, kind }: Scorer) => ({ name, kind, captures: 0, not: noCounts() });
+  const scorers = new Map(askedOf(active).map((scorer) => [scorer.name, entryOf(scorer)]));
   let [firstMs, lastMs] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   const add = (capture: Capture, traceId: string, place: Place): void => {
     const { format, wireFormat, inferenceTimeMs, timeSource } = capture;
@@ -193,7 +195,7 @@ function contentTally(settings: CommandSettings) {
     formats.set(id, entry);
     entry.captures += 1;
     if (capture.streamed) entry.streamed += 1;
-    if (capture.error !== undefined) entry.errorReplies += 1;
+    if (failureOf(capture) !== undefined) entry.errorReplies += 1;
     if (timeSource === 'inferenceTime') {
       [firstMs, lastMs] = [Math.min(firstMs, inferenceTimeMs), Math.max(lastMs, inferenceTimeMs)];
     }
@@ -203,9 +205,12 @@ function contentTally(settings: CommandSettings) {
     for (const note of new Set(capture.notes)) notes.add(note, place);
     const { variant } = capturePathOf(place.file);
     const estimate = { name: 'the estimate', of: () => void estimator.add(capture, traceId, { variant }) };
-    const reasons = reasonsOf(capture, active, estimate);
-    for (const [index, scorer] of scorers.entries()) {
+    const asked = askedOf(active, capture);
+    const reasons = reasonsOf(capture, asked, estimate);
+    for (const [index, one] of asked.entries()) {
       const reason = reasons[index];
+      const scorer = scorers.get(one.name) ?? entryOf(one);
+      scorers.set(one.name, scorer);
       if (reason === undefined) scorer.captures += 1;
       else addCounts(scorer.not, { [reason]: 1 });
     }
@@ -222,7 +227,7 @@ function contentTally(settings: CommandSettings) {
     /** With the first places. */
     notes: notes.sorted().map(({ name, ...counted }) => ({ note: name, ...counted })),
     /** By scorer, the captures that it applies to, and the others by the reason. */
-    scorers,
+    scorers: [...scorers.values()],
     cost: estimator.result(),
   });
   return { add, report };
@@ -278,13 +283,14 @@ export interface LineReport extends Place {
 /** The name of the endpoint in SageMaker's layout of keys. */
 const endpointIn = (key: string): string | undefined => hourPathOf(key)?.base.split('/').at(-3);
 
-function describeLine(line: OfflineLine, settings: CommandSettings, scorers: readonly Scorer[]): LineReport {
+function describeLine(line: OfflineLine, settings: CommandSettings): LineReport {
   const { key, line: number } = placeOf(line);
   const facts = { file: key, line: number };
   if (line.kind === 'quarantine') return { ...facts, quarantined: line.reason };
   const { capture, raw } = line;
   const endpointName = settings.SAGEMAKER_ENDPOINT_NAME ?? (endpointIn(key) || 'my-endpoint');
   const { traceId: _, ...trace } = buildTrace(capture, raw, { experimentId: '', endpointName });
+  const scorers = askedOf(activeScorers(settings), capture);
   const reasons = reasonsOf(capture, scorers);
   const asked = scorers.filter((scorer, index) => isJudgeScorer(scorer) && reasons[index] === undefined);
   return {

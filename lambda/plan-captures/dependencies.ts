@@ -6,6 +6,7 @@ import type { LambdaEnvironment } from '../../src/core/settings/environment.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { judgeModels } from '../../src/judge/judge-id.ts';
 import { watchJudgeModels } from '../../src/judge/model-watch.ts';
+import { askedOf } from '../../src/judge/scorers/scorer-set.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import type { PlannerDependencies } from '../../src/monitoring/plan/types.ts';
 import { connectRedaction } from '../../src/redact/redaction.ts';
@@ -18,7 +19,7 @@ export function plannerDependencies(environment: LambdaEnvironment): Omit<Planne
   return {
     storage,
     environment,
-    scorers: activeScorers(environment).length,
+    scorers: askedOf(activeScorers(environment)).length,
     store: { resolveExperiment: async (...given) => (await mlflow()).resolveExperiment(...given) },
     checkJudgeModel: watchJudgeModels(judgeModels(environment)),
     pseudonymKey: async () => (await redacted()).redaction?.keyVersion,

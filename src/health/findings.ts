@@ -4,11 +4,12 @@ import { HOUR_MS } from '../captures/files/capture-path.ts';
 import { wilson } from '../core/statistics/share.ts';
 import { many, percent, time } from '../core/text/figure-text.ts';
 import { shellWord } from '../core/text/shell-word.ts';
-import { singleLine } from '../core/text/terminal-text.ts';
+import { namedCounts, singleLine } from '../core/text/terminal-text.ts';
 import { sum } from '../core/values/sum.ts';
 import { goodValue } from '../judge/scorers/values.ts';
 import { hourMs } from '../quality/counts-store.ts';
 import { ERROR_REPLIES } from '../quality/objectives.ts';
+import { quantilesText } from '../quality/quantiles.ts';
 import { endOf, type Figures, figuresOf, type HealthFacts, objectiveText, scorerOf } from './facts.ts';
 
 /** In the order of precedence: the state of an endpoint is the first that a finding has. The codes are those of `status`. */
@@ -161,6 +162,22 @@ const RULES = {
     });
   },
 
+  /** Nobody knows of how many they are. */
+  'failed-calls'({ totals: { failedCalls = {} } }) {
+    const count = sum(Object.values(failedCalls));
+    const message = `${many(count, 'call')} without a reply, in no rate${listed(failedCalls)}`;
+    return count <= 0 ? [] : [{ state: 'healthy', message }];
+  },
+
+  /** What callers measured. What is too slow, an objective says. */
+  times({ rates, active }) {
+    const timed = active.flatMap((one) => (one.kind === 'code' && one.isAsked ? [one.name] : []));
+    return rates.flatMap(({ scorer: subject, n, quantiles }): Found[] => {
+      const message = quantiles && `${subject}: ${quantilesText(quantiles)} of ${many(n, 'reply', 'replies')}`;
+      return message && timed.includes(subject) ? [{ subject, state: 'healthy', message }] : [];
+    });
+  },
+
   'run-failed'({ failedRuns, isOfRun, command }) {
     const { runs, hasMore = false } = failedRuns ?? { runs: [] };
     const shown = runs.slice(0, MAX_LISTED).map(({ run, error }): Found => {
@@ -274,10 +291,9 @@ export function healthOf(facts: HealthFacts): Health {
 }
 
 /** The most frequent of some counts, in brackets. */
-function listed(counts: Readonly<Record<string, number>> = {}): string {
-  const some = Object.entries(counts).filter(([, n]) => n !== 0);
-  const most = some.toSorted(([, a], [, b]) => b - a).slice(0, MAX_LISTED);
-  return most.length === 0 ? '' : ` (${most.map(([name, n]) => `${singleLine(name)} ${n}`).join(', ')})`;
+function listed(counts: Readonly<Record<string, number>> | undefined): string {
+  const text = namedCounts(counts, MAX_LISTED);
+  return text && ` (${text})`;
 }
 
 /** Returns the largest falls that are clear. */

@@ -1,7 +1,7 @@
 /** The page about an endpoint: its state, what is bad, since when and for which variant. Self-contained, and of counts alone. */
 
 import { loadCharts } from '../core/text/charts.ts';
-import { percent, time } from '../core/text/figure-text.ts';
+import { number, percent, time } from '../core/text/figure-text.ts';
 import { escapeHtml, htmlPage, isolated } from '../core/text/html-page.ts';
 import { gravestFirst } from '../core/values/gravity.ts';
 import type { TruthFigures } from '../ground-truth/measure/figures.ts';
@@ -90,6 +90,7 @@ export async function healthPage(page: PageFacts): Promise<string> {
     variantSection(page, figures),
     overTime(page, figures),
     countSection('Error replies by kind', '', counts.errorKinds),
+    countSection('Calls without a reply', 'They are in no rate.', counts.failedCalls),
     countSection('Not judged, and why', 'Verdicts that were not given: scorers × captures.', counts.notJudged),
     countSection('Lines in quarantine', '', counts.quarantined),
     countSection('Masked', 'Items by kind, field and pattern.', counts.masked),
@@ -107,15 +108,17 @@ function scorerSection({ objectives, active, compared }: PageFacts, { rates, fel
   const seen = rates.filter(({ n }) => n > 0).toSorted((a, b) => gravestFirst(gravity(a.scorer), gravity(b.scorer)));
   const than = compared === undefined ? '' : `, compared with ${windowText(compared)}`;
   const note = `The share of judged replies that are good${than}. In brackets: 95% intervals.`;
-  const rows = seen.map(({ scorer, good, n, labels, is, judge }) => {
+  const rows = seen.map(({ scorer, good, n, labels, is, judge, quantiles = {} }) => {
     const name = good !== null ? goodName(scorer) : is === undefined ? `${scorer} (mean)` : `${scorer} = ${is}`;
     const about = good === null ? 'neither good nor bad' : (gravity(scorer) ?? '');
-    const value = measured(good ?? judge, good === null && is === undefined ? (mean) => mean.toPrecision(4) : percent);
+    const spread = Object.entries(quantiles).map(([name, one]) => `<br>${name} ${figure(one, number(one))}`);
+    const value = measured(good ?? judge, good === null && is === undefined ? number : percent) + spread.join('');
     const judged = `${whole(n)}${labels > 0 ? ` <span class="soft">(${whole(labels)} labels)</span>` : ''}`;
     const cells = [`${isolated(name)} <span class="soft">${about}</span>`, value, judged];
     const own = objectives.filter(({ measure }) => scorerOf(measure, active) === scorer);
     const objective = own.map((one) => `${met(one)} ${isolated(objectiveText(one))}`).join('<br>');
-    return good === null ? cells : [...cells, difference(fell.find((one) => one.scorer === scorer)), objective];
+    const change = good === null ? '' : difference(fell.find((one) => one.scorer === scorer));
+    return [...cells, change, objective];
   });
   return sheet('Quality', note, ['scorer', 'good', '#judged', 'change in points', 'objective'], rows);
 }

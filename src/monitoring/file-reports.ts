@@ -28,7 +28,7 @@ const OPEN_FILES = 5_000;
 const OBJECT_CHARACTERS = 4_000_000;
 
 /** The verdicts of a chunk: absent if they are lost, `off` if the run does not evaluate. */
-type Evaluated = Pick<EvaluateReceipt, 'counts' | 'byRange'> | 'off' | undefined;
+type Evaluated = Pick<EvaluateReceipt, 'counts' | 'byRange' | 'beyond'> | 'off' | undefined;
 
 type Sums = Pick<FileReport, 'lines' | 'verdicts'>;
 
@@ -63,7 +63,7 @@ export class FileReports {
   /**
    * Adds a chunk, by its receipts that count.
    *
-   * @param scorers the number of verdicts that each traced line expects
+   * @param scorers the number of verdicts that each traced line expects, beyond those that the receipt names
    * @returns the sums of the chunk
    */
   add(
@@ -135,8 +135,9 @@ const rowOf = <Term extends string>(
     ? counts
     : (Object.fromEntries(terms.map((term, index) => [term, row[index] ?? 0])) as Record<Term, number>);
 
-function verdictsOf(receipt: Evaluated, range: number, expected: number): Partial<FileReport['verdicts']> {
-  if (receipt === 'off') return { expected, evaluationOff: expected };
+function verdictsOf(receipt: Evaluated, range: number, ofEach: number): Partial<FileReport['verdicts']> {
+  if (receipt === 'off') return { expected: ofEach, evaluationOff: ofEach };
+  const expected = ofEach + (receipt?.beyond?.[range] ?? 0);
   const row = receipt?.byRange?.[range];
   const total = receipt === undefined ? emptyVerdictCounts() : rowOf(VERDICT_TERMS, receipt.counts, row);
   const lost = Math.max(0, expected - verdictTotal(total));

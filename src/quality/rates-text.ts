@@ -1,10 +1,11 @@
 /** Rates as text: tables for terminals of any width, and CSV. */
 
 import type { Measured } from '../core/statistics/sampled-mean.ts';
-import { percent, points, time, whole } from '../core/text/figure-text.ts';
-import { singleLine, tableLines, wrapped } from '../core/text/terminal-text.ts';
+import { number, percent, points, time, whole } from '../core/text/figure-text.ts';
+import { namedCounts, singleLine, tableLines, wrapped } from '../core/text/terminal-text.ts';
 import type { TimeWindow } from './counts-store.ts';
 import { ERROR_REPLIES } from './objectives.ts';
+import { quantilesText } from './quantiles.ts';
 import type { GroupRates, Rate, RateDifference } from './rates.ts';
 
 /** Styles a text for a terminal, or returns it as it is. */
@@ -25,7 +26,7 @@ export function sparkline(values: readonly (number | null)[]): string {
 
 /** Whether the figure is a mean and no share. */
 const isMean = ({ is, scorer }: Pick<Rate, 'is' | 'scorer'>): boolean => is === undefined && scorer !== ERROR_REPLIES;
-const figure = (rate: Rate, value: number): string => (isMean(rate) ? value.toPrecision(4) : percent(value));
+const figure = (rate: Rate, value: number): string => (isMean(rate) ? number(value) : percent(value));
 
 function intervalOf(rate: Rate, { low, high }: Measured): string {
   return low === null || high === null ? 'too few' : `${figure(rate, low)} – ${figure(rate, high)}`;
@@ -43,7 +44,7 @@ function nameOf({ scorer, is, good }: Pick<Rate | RateDifference, 'scorer' | 'is
 
 /** The columns of a rate. */
 function cellsOf(rate: Rate): string[] {
-  const { scorer, n, captures, judge, good, share, low, high, method, labels, covered, trend } = rate;
+  const { scorer, n, captures, judge, good, share, low, high, method, labels, covered, trend, quantiles } = rate;
   const name = isMean(rate) ? `${scorer} (mean)` : judge === null ? scorer : nameOf(rate);
   const sampled = captures > 0 ? percent(n / captures) : '–';
   // Of a judge's verdicts, the value that is good is counted.
@@ -52,7 +53,7 @@ function cellsOf(rate: Rate): string[] {
   const ofJudge = shown === null ? '–' : intervalOf(rate, shown);
   const corrected =
     share === null || low === null || high === null
-      ? method
+      ? `${method}${quantiles ? `, ${quantilesText(quantiles)}` : ''}`
       : `${percent(share)}  (${percent(low)} – ${percent(high)}) ${method}, ${whole(labels)} labels${coveredText(covered)}`;
   return [singleLine(name), whole(n), sampled, seen, ofJudge, corrected, sparkline(good?.trend ?? trend)];
 }
@@ -70,11 +71,12 @@ const stacked = ([name = '', n, sampled, rate, interval, corrected, trend]: stri
 
 function totalsLines({ totals, rates }: GroupRates): string[] {
   const { captures = 0, errorReplies = 0, inputTokens = 0, outputTokens = 0, judgeUsd = 0, notJudged = {} } = totals;
-  const why = Object.entries(notJudged).filter(([, count]) => count !== 0);
-  const open = why.map(([reason, count]) => `${singleLine(reason)} ${whole(count)}`).join(', ');
+  const calls = namedCounts(totals.failedCalls);
+  const open = namedCounts(notJudged);
   const usd = rates.length === 0 || judgeUsd === 0 ? '' : `, judge $${judgeUsd.toFixed(2)}`;
   return [
     `${whole(captures)} ${captures === 1 ? 'capture' : 'captures'}, ${whole(errorReplies)} error ${errorReplies === 1 ? 'reply' : 'replies'}, ${whole(inputTokens)} + ${whole(outputTokens)} tokens${usd}`,
+    ...(calls === '' ? [] : [`calls without a reply, in no rate: ${calls}`]),
     ...(open === '' ? [] : [`verdicts not given: ${open}`]),
   ];
 }
@@ -125,16 +127,17 @@ const csvCell = (value: string | number | null | undefined): string => {
 };
 
 const CSV_HEAD =
-  'from,to,group,scorer,value,n,captures,rate,low,high,share,share_low,share_high,method,labels,covered,shadow,good';
+  'from,to,group,scorer,value,n,captures,rate,low,high,share,share_low,share_high,method,labels,covered,shadow,good,p50,p95,p99';
 
 /** One row for each rate. Shares are from 0 to 1; cells without a figure are empty. */
 export function ratesCsv(groups: readonly GroupRates[], { fromMs, toMs }: TimeWindow): string {
   const window = [fromMs, toMs].map((ms) => new Date(ms).toISOString());
   const rows = groups.flatMap(({ group, shadow = false, rates }) =>
-    rates.map(({ scorer, is, n, captures, judge, share, low, high, method, labels, covered, good }) => {
+    rates.map(({ scorer, is, n, captures, judge, share, low, high, method, labels, covered, good, quantiles }) => {
       const corrected = share === null ? [null, null, null] : [share, low, high];
       const seen = [judge?.value, judge?.low, judge?.high];
-      const rest = [method, labels, covered, String(shadow), good?.value];
+      const { p50, p95, p99 } = quantiles ?? {};
+      const rest = [method, labels, covered, String(shadow), good?.value, p50, p95, p99];
       return [...window, group, scorer, is, n, captures, ...seen, ...corrected, ...rest].map(csvCell).join(',');
     }),
   );

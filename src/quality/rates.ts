@@ -17,6 +17,7 @@ import type { Scorer } from '../judge/types.ts';
 import { addTree } from './count-tree.ts';
 import { type CountedCell, type GroupBy, groupOf, hourMs, sumOfCells, type TimeWindow } from './counts-store.ts';
 import { ERROR_REPLIES, type Measure } from './objectives.ts';
+import { type Quantiles, quantilesOf } from './quantiles.ts';
 import { chanceOf, EVERY_CAPTURE } from './sample.ts';
 
 /** A figure of a group of captures. */
@@ -45,6 +46,8 @@ export interface Rate {
   /** The share that is good, corrected where labels tell it; `null` where nothing is good or bad, and without verdicts. */
   good: (Measured & Pick<Rate, 'trend'>) | null;
   values: Record<string, number>;
+  /** Of numbers that no judge was asked for. */
+  quantiles?: Quantiles;
 }
 
 export interface GroupRates {
@@ -222,8 +225,10 @@ function meanOf(scorer: string, samples: readonly [string, SampleCounts][], acti
   const known = active.find(({ name }) => name === scorer);
   const scale = known?.kind === 'judge' && known.values.kind === 'number' ? known.values : undefined;
   const judge = sampledMean(strata, scale);
-  const method = samples.every(([sample]) => sample === EVERY_CAPTURE) ? 'computed' : 'judge only';
-  return { ...facts, n, judge, share: null, low: judge.low, high: judge.high, method, covered: null };
+  const isComputed = samples.every(([sample]) => sample === EVERY_CAPTURE);
+  const made = { ...facts, n, judge, share: null, low: judge.low, high: judge.high, covered: null };
+  if (!isComputed) return { ...made, method: 'judge only' };
+  return { ...made, method: 'computed', quantiles: quantilesOf(samples[0]?.[1].numbers?.bins) };
 }
 
 /** Whether the value that a rate is of is good or bad; `undefined` if it is neither. A scorer of other settings is good with `yes`. */

@@ -1,6 +1,7 @@
 /** Counts what a run does with the captures of a chunk, by hour of the inference and variant, for its receipt. */
 
 import { hash } from 'node:crypto';
+import { failureOf, kindBesideRates } from '../captures/failure.ts';
 import { capturePathOf, HOUR_MS } from '../captures/files/capture-path.ts';
 import { replyTexts } from '../captures/reply-text.ts';
 import type { TraceRecord } from '../captures/trace/types.ts';
@@ -31,10 +32,15 @@ export interface CaptureFacts {
   inferenceMs: number;
   variant: string;
   isError: boolean;
+  /** No reply came, and it counts beside the rates alone. */
+  isBeside?: boolean;
   inputTokens?: number | undefined;
   outputTokens?: number | undefined;
   /** What else its trace adds to the counts. */
-  more?: Pick<QualityCell, 'errorKinds' | 'quarantined' | 'masked' | 'replyTokens' | 'replyCharacters' | 'predictions'>;
+  more?: Pick<
+    QualityCell,
+    'errorKinds' | 'quarantined' | 'masked' | 'replyTokens' | 'replyCharacters' | 'predictions' | 'failedCalls'
+  >;
   /** The run of the replay that sent the request, which is not counted. */
   replay?: string | undefined;
 }
@@ -76,14 +82,16 @@ export function captureFacts(
   { replay, predictions, isRetried }: LineFacts = {},
 ): CaptureFacts {
   const { variant = NO_VARIANT, hourMs } = capturePathOf(place.key);
+  const beside = capture && kindBesideRates(capture);
   return {
     inferenceMs: capture?.inferenceTimeMs ?? hourMs ?? place.objectTimeMs,
     variant: nameOf(variant),
-    isError: capture?.error !== undefined,
+    isError: capture !== undefined && failureOf(capture) !== undefined,
+    isBeside: beside !== undefined,
     inputTokens: capture?.usage?.inputTokens,
     outputTokens: capture?.usage?.outputTokens,
     more: {
-      ...(capture && replyCounts(capture)),
+      ...(beside === undefined ? capture && replyCounts(capture) : { failedCalls: { [beside]: 1 } }),
       ...(predictions && { predictions }),
       ...(capture?.masked && { masked: { ...capture.masked } }),
       ...(isRetried && { quarantined: { retried: -1 } }),
@@ -94,8 +102,10 @@ export function captureFacts(
 
 /** Returns what the counts have of a reply: the kind of its error, or else its length. */
 function replyCounts(capture: Capture): CaptureFacts['more'] {
-  const { error, usage: { outputTokens } = {} } = capture;
-  if (error !== undefined) return { errorKinds: { [nameOf(String(error.statusCode ?? error.type ?? 'unnamed'))]: 1 } };
+  const { call, usage: { outputTokens } = {} } = capture;
+  const error = failureOf(capture);
+  const kind = call?.error?.kind ?? error?.statusCode ?? error?.type ?? 'unnamed';
+  if (error !== undefined) return { errorKinds: { [nameOf(String(kind))]: 1 } };
   if (outputTokens !== undefined) return { replyTokens: numberCounts(outputTokens) };
   const found = replyTexts(capture);
   return 'texts' in found ? { replyCharacters: numberCounts(sum(found.texts.map(({ length }) => length))) } : {};
@@ -131,6 +141,10 @@ export class QualityTally {
   /** Counts a capture. Call it once for each that has a trace. */
   add(capture: CountedCapture): void {
     if (capture.facts.replay !== undefined) return;
+    if (capture.facts.isBeside) {
+      if (capture.isWritten) this.#add(capture.facts, { ...capture.facts.more });
+      return;
+    }
     const { seconds = {}, failures = {} } = this.#observe?.(capture) ?? {};
     addFailures(this.#failures, failures);
     const { facts, isWritten, verdicts, replaced, judgeable, notJudged } = capture;

@@ -18,8 +18,13 @@ export interface QualityCell {
   captures?: number;
   /** The part of `captures` whose reply is an error. */
   errorReplies?: number;
-  /** `errorReplies` by kind: the HTTP status such as `503`, or else the error's own name. */
+  /** `errorReplies` by kind: the HTTP status such as `503`, or else the error's own name; `throttled` and others of calls. */
   errorKinds?: Record<string, number>;
+  /**
+   * Calls without a reply that are no captures, by kind such as `throttled`: their caller writes no others of the kind, or they did not
+   * reach the endpoint.
+   */
+  failedCalls?: Record<string, number>;
   /**
    * Lines in quarantine by the reason's name, in the hour and the variant of their key. `retried` is negative: lines that a retry has
    * traced.

@@ -105,13 +105,15 @@ export interface JudgeSpend {
 
 export interface EvaluateReceipt extends AttemptFacts {
   step: 'evaluate';
-  /** Number of scorers in force; with the number of lines that have a trace, its product is the sum of `counts`. */
+  /** Number of scorers that every capture is asked about: times the lines that have a trace, with `beyond`, the sum of `counts`. */
   scorers: number;
   /** Distinct traces with a verdict after this attempt, new or existing. */
   evaluatedTraces?: number;
   counts: VerdictCounts;
   /** `counts` of each range, in the order of `VERDICT_TERMS`; absent for a chunk of one range. */
   byRange?: number[][];
+  /** By range: what captures are asked about beyond that, such as times, scorers × captures. Absent if there is none. */
+  beyond?: number[];
   /** Part of `counts.failed` that is recorded in MLflow as error assessments. */
   failedRecorded: number;
   /**

@@ -11,8 +11,8 @@ const RELATIVE_ERROR = 0.02;
 const RATIO = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR);
 /** Smaller numbers are in the bin of zero. */
 const SMALLEST = 1e-6;
-/** Enough for numbers whose largest is 28,000 times the smallest, without a gap between them. */
-const MAX_BINS = 256;
+/** Enough for numbers whose largest is 750 million times the smallest, without a gap between them: a millisecond and a day, for example. */
+const MAX_BINS = 512;
 
 /** Returns the index of the bin that a number is in. */
 export function binOf(number: number): number {

@@ -2,6 +2,9 @@
 
 export const whole = (count: number): string => Math.round(count).toLocaleString('en-US');
 
+/** A number of any size. */
+export const number = (value: number): string => (Math.abs(value) < 10_000 ? value.toPrecision(4) : whole(value));
+
 export const percent = (share: number): string => `${(share * 100).toFixed(1)}%`;
 
 export function points(share: number): string {

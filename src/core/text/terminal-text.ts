@@ -1,10 +1,19 @@
 /** Text for terminals of any width: foreign text on one line, broken lines, tables, and durations. */
 
+import { whole } from './figure-text.ts';
+
 /**
  * Puts foreign text on one line, without what a terminal would interpret: control characters, and those that reverse the
  * direction of the text after them.
  */
 export const singleLine = (text: string): string => text.replace(/[\s\p{Cc}\u202a-\u202e\u2066-\u2069]+/gu, ' ');
+
+/** Counts by name, such as `throttled 3, timeout 1`. @param most names the most frequent ones, in their order */
+export function namedCounts(counts: Readonly<Record<string, number>> = {}, most?: number): string {
+  const some = Object.entries(counts).filter(([, count]) => count !== 0);
+  const named = most === undefined ? some : some.toSorted(([, a], [, b]) => b - a).slice(0, most);
+  return named.map(([name, count]) => `${singleLine(name)} ${whole(count)}`).join(', ');
+}
 
 const UNPRINTABLE = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069][ \p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]*/gu;
 

@@ -11,6 +11,7 @@ import type { CodeScorer } from '../types.ts';
 import { replyLanguage, requestLanguage } from './code/language.ts';
 import { piiDetected } from './code/pii.ts';
 import { repeatedText } from './code/repetition.ts';
+import { latency, timeToFirstToken, tokensPerSecond } from './code/times.ts';
 
 // ------------------------------------------------------------------------------------------------------------ JSON
 // Whether a reply is JSON if the request asked for JSON.
@@ -218,6 +219,9 @@ export const codeScorers: readonly CodeScorer[] = [
   replyLanguage,
   repeatedText,
   cutOff,
+  latency,
+  timeToFirstToken,
+  tokensPerSecond,
 ];
 
 /** Returns what a code scorer says of a capture, also of one whose content is in another process. */

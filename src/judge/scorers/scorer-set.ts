@@ -2,6 +2,7 @@
 
 import { hash } from 'node:crypto';
 import * as z from 'zod';
+import type { Capture } from '../../captures/types.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import type { Guidelines } from '../../core/settings/guidelines-setting.ts';
 import type { CodeScorer, JudgeScorer, Scorer, ScorerExample } from '../types.ts';
@@ -99,3 +100,10 @@ export function checkScorers(scorers: readonly Scorer[]): readonly Scorer[] {
 
 export const isJudgeScorer = (scorer: Scorer): scorer is JudgeScorer => scorer.kind === 'judge';
 export const isCodeScorer = (scorer: Scorer): scorer is CodeScorer => scorer.kind === 'code';
+
+/** Returns the scorers that a capture is asked about. @param capture absent: those that every capture is asked about */
+export const askedOf = <S extends Scorer>(scorers: readonly S[], capture?: Capture): S[] =>
+  scorers.filter(
+    (scorer) =>
+      scorer.kind === 'judge' || scorer.isAsked === undefined || (capture !== undefined && scorer.isAsked(capture)),
+  );

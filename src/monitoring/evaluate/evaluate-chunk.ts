@@ -8,6 +8,7 @@ import type { EvaluateReceipt, JudgeSpend, LogReceipt } from '../../core/contrac
 import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
+import { askedOf } from '../../judge/scorers/scorer-set.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
 import { captureFacts } from '../../quality/tally.ts';
 import { isRepeated } from '../chunk/attempt.ts';
@@ -124,7 +125,7 @@ class EvaluateChunk {
     for (const line of duplicates) {
       this.#log.duplicate(line.traceId, line);
       if (this.#log.refused.has(line.traceId)) continue;
-      this.#writer.tally.settle(line.range, 'duplicateLine', scorers.length);
+      this.#writer.tally.settle(line.range, 'duplicateLine', askedOf(scorers).length);
     }
     await this.#log.close();
     this.#isLogged = true;
@@ -246,7 +247,7 @@ class EvaluateChunk {
     return {
       step: 'evaluate',
       ...attemptFacts(this.#request, this.#deps.requestId, this.#startedAt, failure),
-      scorers: this.#deps.scorers.length,
+      scorers: askedOf(this.#deps.scorers).length,
       evaluatedTraces: this.#writer.evaluated.size,
       ...this.#writer.tally.receipt(),
       ...this.#qualityCounts(),

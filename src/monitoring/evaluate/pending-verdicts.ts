@@ -6,6 +6,7 @@ import type { RunOptions } from '../../core/contract/input.ts';
 import type { VerdictCounts } from '../../core/contract/receipts.ts';
 import { addCounts } from '../../core/values/counts.ts';
 import { applicability } from '../../judge/scorers/applicability.ts';
+import { askedOf } from '../../judge/scorers/scorer-set.ts';
 import type { CodeScorer, JudgeScorer, Scorer } from '../../judge/types.ts';
 import { isByPerson } from '../../mlflow/plan-assessments.ts';
 import { RUN_METADATA, type StoredTrace } from '../../mlflow/types.ts';
@@ -20,6 +21,8 @@ export interface PendingVerdicts {
   failed: { scorer: JudgeScorer; fault: string }[];
   /** The terms of the scorers that are not pending. */
   settled: VerdictCounts;
+  /** How many more scorers the capture is asked about than every capture is. */
+  beyond: number;
   /** The reasons behind `notJudgeable` and `notSampled`, each with its number of scorers. */
   reasons: Record<string, number>;
   /** The scorers whose verdict in force new ones override, by name. */
@@ -68,13 +71,17 @@ export function pendingVerdicts(
   const stratum = (stored && stratumOfTrace(stored.assessments)) ?? now;
   const lists = { judge: [], code: [], failed: [], judgeable: [], there: [] };
   const sample = laterSample(stratum, now);
-  const pending: PendingVerdicts = { ...lists, settled, reasons: {}, replaces: new Set(), stratum, sample };
+  const sums = { settled, beyond: 0, reasons: {} };
+  const pending: PendingVerdicts = { ...lists, ...sums, replaces: new Set(), stratum, sample };
+  const every = askedOf(scorers).length;
   if (stored === undefined || view?.replay !== undefined) {
-    settled.notJudgeable = scorers.length;
-    pending.reasons[stored === undefined ? 'traceMissing' : 'sentByReplay'] = scorers.length;
+    settled.notJudgeable = every;
+    pending.reasons[stored === undefined ? 'traceMissing' : 'sentByReplay'] = every;
     return pending;
   }
-  const open = withoutVerdict(stored, scorers, options, run, pending);
+  const asked = askedOf(scorers, view?.capture);
+  pending.beyond = asked.length - every;
+  const open = withoutVerdict(stored, asked, options, run, pending);
   const decide = decider(traceId, view, options);
   const decisions = view
     ? eachWithin(view.timeMs, open, decide, (_, fault): Decision => ({ fault }))

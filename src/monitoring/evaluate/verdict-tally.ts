@@ -9,6 +9,7 @@ import type { PendingVerdicts } from './pending-verdicts.ts';
 
 export class VerdictTally {
   readonly #byRange: VerdictCounts[];
+  readonly #beyond: number[];
   readonly #reasons = noCounts();
   readonly #verdicts: Record<string, Record<string, number>> = Object.create(null);
   #failedRecorded = 0;
@@ -16,6 +17,7 @@ export class VerdictTally {
   /** @param ranges the number of ranges of the chunk. The other methods are given the ordinal of one */
   constructor(ranges: number) {
     this.#byRange = Array.from({ length: ranges }, () => emptyVerdictCounts());
+    this.#beyond = this.#byRange.map(() => 0);
   }
 
   settle(range: number, term: keyof VerdictCounts, count = 1): void {
@@ -33,8 +35,9 @@ export class VerdictTally {
     if (heldFor === 'providerDay' && count > 0) addCounts(this.#reasons, { providerDay: count });
   }
 
-  /** Counts the scorers that are not pending. */
-  settled(range: number, { settled, reasons }: Pick<PendingVerdicts, 'settled' | 'reasons'>): void {
+  /** Counts the scorers that are not pending, and how many the capture has beyond those of every capture. */
+  settled(range: number, { settled, beyond, reasons }: Pick<PendingVerdicts, 'settled' | 'beyond' | 'reasons'>): void {
+    this.#beyond[range] = (this.#beyond[range] ?? 0) + beyond;
     for (const term of VERDICT_TERMS) this.settle(range, term, settled[term]);
     addCounts(this.#reasons, reasons);
   }
@@ -57,13 +60,14 @@ export class VerdictTally {
     this.recorded(range, verdict);
   }
 
-  receipt(): Pick<EvaluateReceipt, 'counts' | 'byRange' | 'failedRecorded' | 'reasons' | 'verdicts'> {
+  receipt(): Pick<EvaluateReceipt, 'counts' | 'byRange' | 'beyond' | 'failedRecorded' | 'reasons' | 'verdicts'> {
     const counts = emptyVerdictCounts();
     for (const one of this.#byRange) addCounts(counts, one);
     const rows = this.#byRange.map((one) => VERDICT_TERMS.map((term) => one[term]));
     return {
       counts,
       ...(rows.length === 1 ? {} : { byRange: rows }),
+      ...(this.#beyond.some((count) => count > 0) && { beyond: this.#beyond }),
       failedRecorded: this.#failedRecorded,
       reasons: this.#reasons,
       verdicts: this.#verdicts,

@@ -6,7 +6,7 @@ import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
 import type { EvaluateReceipt, LogReceipt, QuarantineEntry } from '../../../src/core/contract/receipts.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { connectBatchJudge } from '../../../src/judge/connect.ts';
-import { isCodeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
+import { askedOf, isCodeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { LimitsTable } from '../../../src/limits/table.ts';
 import { prepareChunk } from '../../../src/monitoring/batch/prepare.ts';
 import { MOST_KILLS } from '../../../src/monitoring/chunk/chunk-bounds.ts';
@@ -183,7 +183,7 @@ test('a line that was traced and kills the evaluation gets an error per scorer, 
   };
   rig.kills = (traceId) => traceId === deadly && !isLeftAlone;
   const receipt = await rig.run<EvaluateReceipt>();
-  const count = scorers.filter(isCodeScorer).length;
+  const count = askedOf(scorers.filter(isCodeScorer)).length;
   expect(rig.attempts).toBe(4);
   expect(receipt).toMatchObject({ log: { counts: { traced: 6 } }, counts: { failed: count }, failedRecorded: count });
   const errors = (rig.store.assessments.get(deadly) ?? []).map(({ error }) => error?.code);

@@ -87,7 +87,7 @@ test('without judged captures there is no rate, whatever else there is', async (
   expect(rateIn(made)).toMatchObject({ n: 0, captures: 1000, judge: null, low: null, method: 'no verdicts' });
   const text = textOf(made, DAY, { width: 200, style: PLAIN });
   expect(text).toMatch(/safety +0 +0\.0% +– +– +no verdicts/);
-  expect(textOf(made, { ...DAY, csv: true })).toContain(',all,safety,yes,0,1000,,,,,,,no verdicts,0,,false,\n');
+  expect(textOf(made, { ...DAY, csv: true })).toContain(',all,safety,yes,0,1000,,,,,,,no verdicts,0,,false,,,,\n');
 });
 
 test('numbers have a mean, code scorers a share of their own value, and a scorer that fails by yes is counted by no', async () => {
@@ -272,7 +272,7 @@ test('the table fits the terminal, and nothing of it is lost', async () => {
     { ...made, groups: [{ ...made.groups[0], group: '=1,"x"' } as never] },
     { ...DAY, csv: true },
   ).split('\n');
-  expect(head.split(',')).toHaveLength(18);
+  expect(head.split(',')).toHaveLength(21);
   expect(row).toContain(`,"'=1,""x""",safety,yes,1000,1000,0.97,`);
 });
 
