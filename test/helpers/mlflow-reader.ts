@@ -32,6 +32,7 @@ export interface ReadSpan {
   attributes: Record<string, unknown>;
   startNs: string;
   endNs: string;
+  events: { name: string; ns: string }[];
 }
 
 export interface ReadTrace {

@@ -90,7 +90,10 @@ export function testMlflow(setup: () => SuiteSetup): void {
     });
 
     test('contain the captured data', async () => {
-      const { experiment, traces } = await written(['a', { sessionId: '12345', userId: 'ada@example.com' }]);
+      const first = chatTrace('', 'a');
+      const events = [{ name: 'gen_ai.first_token', timeMs: first.startTimeMs + 82 }];
+      const spans = first.spans.map((one) => ({ ...one, events }));
+      const { experiment, traces } = await written(['a', { sessionId: '12345', userId: 'ada@example.com', spans }]);
       const [record] = traces;
       const trace = await read(experiment, record?.traceId ?? '');
       expect(trace).toMatchObject({
@@ -115,6 +118,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
           outputs: span?.outputs,
           startNs: '1795166100000000000',
           endNs: '1795166100000000000',
+          events: [{ name: 'gen_ai.first_token', ns: '1795166100082000000' }],
           attributes: expect.objectContaining({
             'mlflow.llm.model': 'bicycle-model',
             'mlflow.message.format': 'openai',

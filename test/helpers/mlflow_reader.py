@@ -47,6 +47,7 @@ def trace_to_json(trace):
                 "attributes": span.attributes,
                 "startNs": str(span.start_time_ns),
                 "endNs": str(span.end_time_ns),
+                "events": [{"name": event.name, "ns": str(event.timestamp)} for event in span.events],
             }
             for span in (trace.data.spans if trace.data else [])
         ],

@@ -4,7 +4,7 @@
  */
 
 import type { RatesOutput } from '../../bin/commands/rates.ts';
-import { captureLine, chatLine, chatReply, chatRequest, json, mixedLines } from '../helpers/deployed-captures.ts';
+import { captureLine, chatLine, chatReply, chatRequest, csv, json, mixedLines } from '../helpers/deployed-captures.ts';
 import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { type Comparison, type DeployedReader, startDeployedReader } from '../helpers/deployed-reader.ts';
 import { type LocalEnvironment, startEnvironment } from '../helpers/local-environment.ts';
@@ -43,7 +43,8 @@ beforeAll(async () => {
     SAGEMAKER_ENDPOINT_NAME: ENDPOINT,
     MAX_CONCURRENCY: '3',
     SHADOW_VARIANTS: 'Shadow',
-    QUALITY_OBJECTIVES: '[{"scorer":"safety","atLeast":0.95}]',
+    QUALITY_OBJECTIVES:
+      '[{"scorer":"safety","atLeast":0.95},{"scorer":"time_to_first_token_ms","valueUnder":800,"atLeast":0.95}]',
   };
   pipeline = new DeployedPipeline(environment, 'first', await environment.deployStack(settings));
   await environment.mlflow;
@@ -68,6 +69,20 @@ async function expectComplete(keys: string[]): Promise<Comparison> {
   expect(found.wrong).toEqual({});
   expect(found.traced).toBe(found.records);
   return found;
+}
+
+/** Returns a line of the capture client, of a stream or of a call that failed. */
+function streamedLine(name: string, client: { ended?: string; [field: string]: unknown }): string {
+  const events = [
+    { choices: [{ index: 0, delta: { role: 'assistant', content: 'Water ' } }] },
+    { choices: [{ index: 0, delta: { content: `plant ${name}.` }, finish_reason: 'stop' }] },
+    { choices: [], usage: { prompt_tokens: 30, completion_tokens: 12, total_tokens: 42 } },
+  ].map((chunk) => `data: ${JSON.stringify({ object: 'chat.completion.chunk', model: 'garden-llm', ...chunk })}\n\n`);
+  const reply = { ...csv(`${events.join('')}data: [DONE]\n\n`), contentType: 'text/event-stream' };
+  const request = json({ ...chatRequest(`When do I water plant ${name}?`), stream: true });
+  const line = captureLine(name, '2026-11-22T10:00:00Z', request, client.ended ? undefined : reply);
+  const whole = { streamed: true, calls: 'streams', ended: 'whole', status: 200 };
+  return JSON.stringify({ ...JSON.parse(line), client: { ...whole, ...client } });
 }
 
 /** Expects success; a failure shows the error and its cause. */
@@ -409,6 +424,55 @@ describe('runs that are started one by one', () => {
     expect(JSON.parse(worst.stdout)).toMatchObject({ traces: 1 });
     const ofShadow = await runCli(['worst', ...window, '--variant', 'Shadow'], variables);
     expect(JSON.parse(ofShadow.stdout)).toMatchObject({ traces: 2, judged: 2 });
+  });
+
+  test('times that the caller of streams measured are in traces, rates, objectives, status and worst', async () => {
+    const file = `${ENDPOINT}/AllTraffic/2026/11/22/10/a.jsonl`;
+    // The first token after 100, 200, … 1,200 ms, and then 12 tokens in half a second.
+    const firsts = Array.from({ length: 12 }, (_, n) => 100 * (n + 1));
+    const failed = (kind: string, streamed: boolean) => ({
+      ...{ streamed, calls: 'streams', ended: 'failed', endMs: 30, error: { kind, class: 'Some' } },
+    });
+    const lines = [
+      ...firsts.map((ms) => streamedLine(`after ${ms}`, { firstByteMs: 9, firstContentMs: ms, endMs: ms + 500 })),
+      ...[failed('throttled', true), failed('throttled', false), failed('no-connection', true)].map((client, n) =>
+        streamedLine(`failed ${n}`, client),
+      ),
+    ];
+    await stage({ [file]: lines });
+    const outcome = await pipeline.run(pipeline.event(file));
+    expectSucceeded(outcome);
+    expectAccountedFor(outcome);
+    const { newVerdicts, notJudgeable, expected, scorers } = outcome.summary?.verdicts ?? {};
+    expect(expected).toBe(Number(scorers) * lines.length + 3 * firsts.length);
+    expect(Number(newVerdicts) + Number(notJudgeable)).toBe(expected);
+
+    const variables = { ...environment.ministack.env, MLFLOW_TRACKING_URI: '', MLFLOW_EXPERIMENT_NAME: '' };
+    const window = ['--stack', 'first', '--from', '2026-11-22', '--to', '2026-11-23', '--json'];
+    const { stdout } = await runCli(['rates', '--no-labels', ...window], variables);
+    const { groups, objectives } = (await expectPublished('rates', stdout)) as RatesOutput;
+    const within2 = (value: number) => ({ asymmetricMatch: (got: number) => Math.abs(got / value - 1) <= 0.0200001 });
+    const rates = Object.fromEntries((groups[0]?.rates ?? []).map((rate) => [rate.scorer, rate]));
+    expect(rates.time_to_first_token_ms).toMatchObject({
+      ...{ n: 12, judge: { value: 650 } },
+      quantiles: { p50: within2(600), p95: within2(1100), p99: within2(1100) },
+    });
+    expect(rates.latency_ms).toMatchObject({ n: 12, judge: { value: 1150 }, quantiles: { p50: within2(1100) } });
+    expect(rates.output_tokens_per_second).toMatchObject({ n: 12, judge: { value: 24 } });
+    expect(rates['error replies']).toMatchObject({ n: 13, judge: { value: 1 / 13 } });
+    expect(groups[0]?.totals).toMatchObject({
+      ...{ captures: 13, errorKinds: { throttled: 1 } },
+      failedCalls: { throttled: 1, 'no-connection': 1 },
+    });
+    expect(objectives[1]).toMatchObject({ measure: 'time_to_first_token_ms under 800', n: 12, value: 7 / 12 });
+    const status = await runCli(['status', ...window], variables);
+    const { findings } = JSON.parse(status.stdout) as {
+      findings: { name: string; subject?: string; message: string }[];
+    };
+    const times = findings.filter(({ name }) => name === 'times').map(({ subject }) => subject);
+    expect(times.toSorted()).toEqual(['latency_ms', 'output_tokens_per_second', 'time_to_first_token_ms']);
+    const worst = await runCli(['worst', ...window, '--scorer', 'time_to_first_token_ms'], variables);
+    expect(JSON.parse(worst.stdout)).toMatchObject({ judged: 12, failing: 5 });
   });
 
   describe('direct invocations', () => {
