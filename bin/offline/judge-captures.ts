@@ -9,6 +9,7 @@ import { forEachConcurrently } from '../../src/core/process/concurrency.ts';
 import { timeOf } from '../../src/core/process/within-time.ts';
 import { wilson } from '../../src/core/statistics/share.ts';
 import { addCounts, noCounts } from '../../src/core/values/counts.ts';
+import { askedOf } from '../../src/judge/scorers/scorer-set.ts';
 import { canFail, isFailure } from '../../src/judge/scorers/values.ts';
 import type { Judge, JudgeScorer, Scorer } from '../../src/judge/types.ts';
 import type { SpendingLimit } from '../../src/limits/spending-limit.ts';
@@ -148,8 +149,11 @@ function reportOf(scorers: readonly Scorer[], rows: readonly VerdictRow[], missi
   );
   const reasons = noCounts();
   for (const { reason } of missing) addCounts(reasons, { [reason]: 1 });
-  const sums = scorers.map((scorer) => {
+  const every = askedOf(scorers);
+  const sums = scorers.flatMap((scorer) => {
     const own = verdicts.filter((verdict) => verdict.scorer === scorer.name);
+    // No capture had what the scorer is about.
+    if (own.length === 0 && !every.includes(scorer)) return [];
     return sumOf(scorer, own, missing.filter((one) => one.scorer === scorer.name).length);
   });
   return {

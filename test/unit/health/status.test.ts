@@ -8,6 +8,8 @@ import { EXIT_CODES, FINDING_NAMES, type Health, healthOf } from '../../../src/h
 import { readFacts } from '../../../src/health/gather.ts';
 import { makePage } from '../../../src/health/make-page.ts';
 import { healthLines } from '../../../src/health/text.ts';
+import { numberCounts } from '../../../src/quality/cell.ts';
+import { addTree } from '../../../src/quality/count-tree.ts';
 import { PLAIN } from '../../../src/quality/rates-text.ts';
 import { hourOf } from '../../../src/quality/tally.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
@@ -326,6 +328,26 @@ test('the page says the same, at any minute', async () => {
   const status = healthOf(await readFacts(stack, { window: hoursOf('24h', undefined, NOW_MS), nowMs: NOW_MS }));
   const { health } = await makePage(stack, { window: hoursOf('7d', undefined, NOW_MS), nowMs: NOW_MS });
   expect(health).toEqual(status);
+});
+
+test('times and calls without a reply are findings that are healthy, and on the page', async () => {
+  const of = (...all: number[]) => {
+    const numbers = {};
+    for (const one of all) addTree(numbers, numberCounts(one));
+    return { all: { numbers } };
+  };
+  const scorers = { ...GOOD.scorers, latency_ms: of(200, 400, 30_000), response_words: of(7) };
+  const stack = await askedStackIn(with_({ scorers, failedCalls: { throttled: 1200, timeout: 0 } }));
+  const { html, health } = await makePage(stack, { window: hoursOf('7d', undefined, NOW_MS), nowMs: NOW_MS });
+  const told = health.findings.filter(({ name }) => name === 'times' || name === 'failed-calls');
+  expect(told.map(({ state, message }) => `${state} ${message}`)).toEqual([
+    'healthy 1,200 calls without a reply, in no rate (throttled 1,200)',
+    expect.stringMatching(/^healthy latency_ms: p50 (39|40)\d\.\d, p95 (39|40)\d\.\d, p99 .* of 3 replies$/),
+  ]);
+  expect(html).toMatch(
+    /latency_ms \(mean\).*<data value="10200">10,200<\/data><br>p50 <data value="(39|40)\d[.\d]+">/s,
+  );
+  expect(html).toMatch(/Calls without a reply.*throttled.*<data value="1200">/s);
 });
 
 test('a bucket that cannot be read leaves the rest of the answers', async () => {

@@ -1,5 +1,7 @@
 /** Scorers of times, of lines as the capture client writes them and as anybody may. */
+import { apart } from '../../../src/captures/content.ts';
 import { decodeLine } from '../../../src/captures/decode.ts';
+import { failureOf, kindBesideRates } from '../../../src/captures/failure.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { askedOf } from '../../../src/judge/scorers/scorer-set.ts';
 import { captureOf, jsonSide, rawLine } from '../captures/arbitraries.ts';
@@ -76,4 +78,14 @@ test('a capture without times is asked what it was asked before, and all scorers
   expect(askedOf(codeScorers).map(({ name }) => name)).toEqual(asked);
   const others = codeScorers.filter(({ name }) => TIMES.includes(name));
   expect(others.map((scorer) => scorer.score(capture))).toEqual(others.map(() => ({ notJudgeable: 'notMeasured' })));
+});
+
+test('a capture whose content is in another process is asked the same, and is the same failure', () => {
+  const failed = { streamed: false, ended: 'failed', endMs: 9, error: { kind: 'timeout', class: 'T' } };
+  for (const client of [stream, failed, undefined]) {
+    const capture = decoded(client);
+    const kept = apart({ ...capture, results: new Map() });
+    expect(askedOf(codeScorers, kept)).toEqual(askedOf(codeScorers, capture));
+    expect([failureOf(kept), kindBesideRates(kept)]).toEqual([failureOf(capture), kindBesideRates(capture)]);
+  }
 });

@@ -50,6 +50,22 @@ test('tells what the examples contain, and what judging them would cost', async 
   expect(report.cost.usd).toBeGreaterThan(0.1);
 });
 
+test('names the scorers of times where captures have times, and only there', async () => {
+  const client = { streamed: true, ended: 'whole', status: 200, firstByteMs: 1, firstContentMs: 82, endMs: 430 };
+  const path = fileOf('times.jsonl', chat, JSON.stringify({ ...JSON.parse(chat), client }));
+  const named = async (line: number) => Object.keys((await inspectLine(path, line, settings)).scorers ?? {});
+  const times = ['latency_ms', 'time_to_first_token_ms'];
+  expect((await named(2)).filter((name) => times.includes(name))).toEqual(times);
+  expect((await named(1)).some((name) => times.includes(name))).toBe(false);
+  const { scorers } = await inspectAll(path, settings);
+  expect(scorers.find(({ name }) => name === 'latency_ms')).toEqual({
+    ...{ name: 'latency_ms', kind: 'code' },
+    captures: 1,
+    not: {},
+  });
+  expect((await inspectAll(EXAMPLES, settings)).scorers.some(({ name }) => times.includes(name))).toBe(false);
+});
+
 afterEach(() => jest.restoreAllMocks());
 
 test('quarantines a line whose trace cannot be built, as the stack does', async () => {
