@@ -149,11 +149,10 @@ function reportOf(scorers: readonly Scorer[], rows: readonly VerdictRow[], missi
   );
   const reasons = noCounts();
   for (const { reason } of missing) addCounts(reasons, { [reason]: 1 });
-  const every = askedOf(scorers);
   const sums = scorers.flatMap((scorer) => {
     const own = verdicts.filter((verdict) => verdict.scorer === scorer.name);
     // No capture had what the scorer is about.
-    if (own.length === 0 && !every.includes(scorer)) return [];
+    if (own.length === 0 && askedOf([scorer]).length === 0) return [];
     return sumOf(scorer, own, missing.filter((one) => one.scorer === scorer.name).length);
   });
   return {

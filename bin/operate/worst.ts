@@ -100,13 +100,11 @@ export async function readWorst(rest: Pick<MlflowRest, 'repeat'>, query: Query):
   return { ...found, worst: worst.map(([, one]) => one) };
 }
 
-function misses(
-  { scorer, good, value }: StandingVerdict,
-  { tags: { sagemaker_variant_name: own } }: AssessedTrace,
-  objectives: readonly Objective[],
-): boolean {
-  const watching = objectives.filter(({ measure, variant = own }) => measure.scorer === scorer && variant === own);
-  return good === null && watching.some(({ measure }) => !measure.passes(value));
+/** Whether the value of a scorer without good or bad ones misses an objective for the trace's variant. */
+function misses(verdict: StandingVerdict, { tags }: AssessedTrace, objectives: readonly Objective[]): boolean {
+  const own = tags.sagemaker_variant_name;
+  const isAbout = ({ measure, variant = own }: Objective) => measure.scorer === verdict.scorer && variant === own;
+  return verdict.good === null && objectives.some((one) => isAbout(one) && !one.measure.passes(verdict.value));
 }
 
 const aboutTrace = ({ trace_id, request_time, tags, request_preview, response_preview }: AssessedTrace) => ({

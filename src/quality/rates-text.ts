@@ -44,7 +44,7 @@ function nameOf({ scorer, is, good }: Pick<Rate | RateDifference, 'scorer' | 'is
 
 /** The columns of a rate. */
 function cellsOf(rate: Rate): string[] {
-  const { scorer, n, captures, judge, good, share, low, high, method, labels, covered, trend, quantiles } = rate;
+  const { scorer, n, captures, judge, good, share, low, high, method, labels, covered, trend } = rate;
   const name = isMean(rate) ? `${scorer} (mean)` : judge === null ? scorer : nameOf(rate);
   const sampled = captures > 0 ? percent(n / captures) : '–';
   // Of a judge's verdicts, the value that is good is counted.
@@ -53,7 +53,7 @@ function cellsOf(rate: Rate): string[] {
   const ofJudge = shown === null ? '–' : intervalOf(rate, shown);
   const corrected =
     share === null || low === null || high === null
-      ? `${method}${quantiles ? `, ${quantilesText(quantiles)}` : ''}`
+      ? method
       : `${percent(share)}  (${percent(low)} – ${percent(high)}) ${method}, ${whole(labels)} labels${coveredText(covered)}`;
   return [singleLine(name), whole(n), sampled, seen, ofJudge, corrected, sparkline(good?.trend ?? trend)];
 }
@@ -96,7 +96,11 @@ export function ratesTable(groups: readonly GroupRates[], by: string | undefined
     const title = by === undefined ? [] : [style('bold', `${by} ${singleLine(group.group)}${mark}`)];
     const wide = [style('dim', head), ...body.map((line, n) => (group.rates[n]?.judge ? line : style('dim', line)))];
     const narrow = rows.flatMap((row) => stacked(row, style));
-    return [...title, ...totalsLines(group).flatMap((line) => wrapped(line, width)), ...(lined ? wide : narrow), ''];
+    const spread = group.rates.flatMap(({ scorer, quantiles }) =>
+      quantiles === undefined ? [] : wrapped(`${singleLine(scorer)}: ${quantilesText(quantiles)}`, width),
+    );
+    const totals = totalsLines(group).flatMap((line) => wrapped(line, width));
+    return [...title, ...totals, ...(lined ? wide : narrow), ...spread, ''];
   });
   return `${lines.join('\n')}\n`;
 }

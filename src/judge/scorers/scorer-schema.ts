@@ -5,8 +5,6 @@ import { GRAVITIES } from '../../core/values/gravity.ts';
 import { describeValues, readValue } from '../../core/values/scorer-values.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
 
-/** Whether a capture has what the scorer is about. */
-type IsAsked = (capture: Capture) => boolean;
 type Score = (capture: Capture) => { value: AssessmentValue; rationale?: string } | { notJudgeable: string };
 
 /** The name is an assessment's name in MLflow and a property of the judge's JSON schema, where models accept 64 characters. */
@@ -97,7 +95,7 @@ export const codeScorerSchema = z.object({
   fails: z.boolean().optional(),
   gravity,
   /** Absent: the scorer is asked about every capture. Other captures do not count for it, and need no reason. */
-  isAsked: z.custom<IsAsked>((value) => typeof value === 'function', 'a function of the capture').optional(),
+  isAsked: z.custom<(capture: Capture) => boolean>((value) => typeof value === 'function').optional(),
   /** Returns the value, or the reason why the scorer does not apply to the capture. */
   score: z.custom<Score>((value) => typeof value === 'function', 'a function of the capture'),
 });
