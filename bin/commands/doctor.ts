@@ -46,7 +46,7 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
   Judge: ['judge', 'access', 'price', 'quota'],
   Limits: ['lambda'],
   'VPC, keys, secrets, replays': ['vpc', 'keys', 'secrets', 'replays'],
-  'Deployed stack': ['stack', 'version', 'deployed', 'delivery', 'alarms'],
+  'Deployed stack': ['stack', 'version', 'deployed', 'delivery', 'alarms', 'data'],
 };
 
 const COLORS = { ok: 'green', warning: 'bold', error: 'red', unknown: 'dim' } as const;

@@ -8,6 +8,7 @@ import { callAws } from '../../src/core/aws/aws-json.ts';
 import { ringingAlarms } from '../../src/core/aws/cloudwatch.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import { CONTRACT } from '../../src/core/contract/contract.ts';
+import { keptText } from '../../src/core/contract/kept.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { redactRules } from '../../src/core/settings/redact-setting.ts';
 import { cellsOf, readWindow, sumOfCells } from '../../src/quality/counts-store.ts';
@@ -40,7 +41,7 @@ const DEPLOYED: readonly Check<StackContext>[] = [
   ['deployed', 'lambda:GetFunctionConfiguration', checkDeployed],
   ['delivery', 'events:DescribeRule and lambda:ListEventSourceMappings', checkDelivery],
   ['alarms', 'cloudwatch:DescribeAlarms', checkAlarms],
-  ['redact', 's3:GetObject on the work bucket', checkFields],
+  ['data', 'lambda:GetFunctionConfiguration and s3:GetObject on the work bucket', checkData],
 ];
 
 export async function checkStack(context: CheckContext, prefix: string): Promise<Found> {
@@ -135,19 +136,21 @@ async function checkDeployed({ lambda, prefix, complete: settings }: StackContex
   return [version, different.length > 0 ? different : same];
 }
 
-/** A field of REDACT that no capture has is probably misspelled. */
-async function checkFields({ lambda, s3, prefix }: StackContext): Promise<Found> {
+/** Where captured words are kept. A field of REDACT that no capture has is probably misspelled. */
+async function checkData({ lambda, s3, prefix }: StackContext): Promise<Found> {
   const { processor: FunctionName } = resourceNames(prefix);
   const { Environment } = await lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
-  const { REDACT = '', WORK_BUCKET: bucket = '' } = Environment?.Variables ?? {};
-  const { fields } = redactRules(REDACT);
-  if (fields.length === 0) return undefined;
+  const { REDACT, CONTENT, WORK_BUCKET: bucket = '' } = Environment?.Variables ?? {};
+  const content = CONTENT === 'none' ? CONTENT : 'all';
+  const kept = ok(`Captures are kept ${keptText({ REDACT, CONTENT: content })}. See docs/your-data.md.`);
+  const { fields } = redactRules(REDACT ?? '');
+  if (fields.length === 0) return kept;
   const window = { fromMs: Date.now() - WEEK_MS, toMs: Date.now() };
   const storage = new Storage(s3);
   const counts = await readWindow(storage, bucket, await daysWithCounts(storage, bucket), window);
   const { captures = 0, masked = {} } = sumOfCells(cellsOf(counts));
   const absent = fields.filter((name) => captures > 0 && masked[name.toLowerCase()] === undefined);
-  return absent.map((name) => warning(`No capture of a week had field:${name} of REDACT.`, 'correct its name'));
+  return [kept, absent.map((name) => warning(`No capture of a week had field:${name} of REDACT.`, 'correct its name'))];
 }
 
 /** The way of a new capture to its run: the rule and the queue's mapping are on. Alarms tell of events that were left over. */

@@ -35,6 +35,8 @@ export interface HealthFacts extends Counted {
   alarms?: readonly { id: string; what: string; since?: string | undefined }[] | undefined;
   /** Dollars of the judge today (UTC), and the budget; 0: no limit. */
   budget?: { usd: number; limit: number } | undefined;
+  /** Where captured words are kept, in which form, and for how long. */
+  kept?: string;
   /** Why something could not be asked, by the rule that is about it. */
   unasked?: Readonly<Record<string, string>>;
   nowMs: number;

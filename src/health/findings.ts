@@ -266,6 +266,11 @@ const RULES = {
     const message = `$${usd.toFixed(2)} of today's budget of $${limit.toFixed(2)} (UTC)`;
     return [{ state: usd >= MUCH_SPENT * limit ? 'needs a look' : 'healthy', message }];
   },
+
+  /** docs/your-data.md has all places. */
+  kept({ kept }) {
+    return kept === undefined ? [] : [{ state: 'healthy', message: `captures are kept ${kept}` }];
+  },
 } satisfies Record<string, (known: Known) => Found[]>;
 
 export const FINDING_NAMES = Object.keys(RULES);

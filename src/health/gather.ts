@@ -12,6 +12,7 @@ import { invocations, ringingAlarms } from '../core/aws/cloudwatch.ts';
 import { listedExecutions } from '../core/aws/executions.ts';
 import type { Storage } from '../core/aws/storage.ts';
 import type { RetryInput } from '../core/contract/input.ts';
+import { keptText } from '../core/contract/kept.ts';
 import { budgetTable, EVENT_RUN_PREFIX } from '../core/contract/names.ts';
 import { saidBy } from '../core/errors/errors.ts';
 import { inOrder, inTime } from '../core/process/concurrency.ts';
@@ -93,7 +94,15 @@ export async function readFacts(of: AskedStack, query: FactsQuery): Promise<Heal
   const counts = await asked('captures', readCounts());
   const quiet = counts && isNow ? await soon('captures', quietTime(of, counts.cells, window, nowMs)) : undefined;
   const [failedRuns, alarms, budget] = await others;
-  const about = { window, compared: before, active: activeScorers(environment), shadow, nowMs, stack };
+  const about = {
+    window,
+    compared: before,
+    active: activeScorers(environment),
+    shadow,
+    nowMs,
+    stack,
+    kept: keptText(environment),
+  };
   return { ...(counts ?? { cells: [], objectives: [] }), ...about, quiet, failedRuns, alarms, budget, unasked };
 }
 

@@ -7,6 +7,7 @@ import type { Diagnosis } from '../../../bin/doctor/diagnose.ts';
 import { callAws } from '../../../src/core/aws/aws-json.ts';
 import { CONTRACT } from '../../../src/core/contract/contract.ts';
 import { resourceNames } from '../../../src/core/contract/names.ts';
+import { chatLine } from '../../helpers/deployed-captures.ts';
 import { ENDPOINT, environment, GROUND_TRUTH_S3_PREFIX, PREFIX, pipeline, run } from './stack.ts';
 
 const ENDPOINT_REPLY = {
@@ -104,6 +105,7 @@ describe('doctor', () => {
       /^deployed: The functions' settings are those of \.env and the environment\.$/,
       /^delivery: New captures start runs\.$/,
       /^alarms: No alarm is on\.$/,
+      /^data: Captures are kept as captured: traces until you delete them, quarantine 365 days, .*\. See docs\/your-data\.md\.$/,
     ]) {
       expect(ok).toContainEqual(expect.stringMatching(each));
     }
@@ -165,5 +167,20 @@ describe('doctor', () => {
     } finally {
       await Promise.all([notify(true), ring('OK'), pipeline.enableRule()]);
     }
+  });
+
+  test('says what is masked, and names a field that no capture had', async () => {
+    const now = new Date(Date.now() - 60_000).toISOString().slice(0, 19);
+    const key = `${ENDPOINT}/AllTraffic/${now.slice(0, 13).replaceAll(/[-T]/g, '/')}/fields.jsonl`;
+    await pipeline.process(key, [chatLine('fields', `${now}Z`)]);
+    await pipeline.setVariable('processor', 'REDACT', 'email,field:nobody');
+    const { lines, ok } = await doctor({ REDACT: 'email,field:nobody' });
+    await pipeline.setVariable('processor', 'REDACT', '');
+    expect(lines).toContain('warning data: No capture of a week had field:nobody of REDACT.');
+    expect(ok).toContainEqual(
+      expect.stringMatching(
+        /^data: Captures are kept masked \(email, field:nobody\): .*, quarantine \(places only\) 365 days,/,
+      ),
+    );
   });
 });
