@@ -267,10 +267,7 @@ const RULES = {
     return [{ state: usd >= MUCH_SPENT * limit ? 'needs a look' : 'healthy', message }];
   },
 
-  /** docs/your-data.md has all places. */
-  kept({ kept }) {
-    return kept === undefined ? [] : [{ state: 'healthy', message: `captures are kept ${kept}` }];
-  },
+  kept: ({ kept }) => (kept === undefined ? [] : [{ state: 'healthy', message: `captures are kept ${kept}` }]),
 } satisfies Record<string, (known: Known) => Found[]>;
 
 export const FINDING_NAMES = Object.keys(RULES);
