@@ -2,6 +2,7 @@
 
 import { HOUR_MS } from '../captures/files/capture-path.ts';
 import { percent, whole } from '../core/text/figure-text.ts';
+import { namedCounts } from '../core/text/terminal-text.ts';
 import { NUMBERS } from '../ground-truth/measure/figures.ts';
 import type { Scorer } from '../judge/types.ts';
 import { type CountedCell, hourMs, sumOfCells, type TimeWindow } from '../quality/counts-store.ts';
@@ -57,6 +58,15 @@ export function objectiveText({ measure, value, low, high, n, bound }: Objective
   if (value === null) return `nothing measured, wanted ${wanted}`;
   const between = low === null || high === null ? '' : ` (${text(low)} to ${text(high)})`;
   return `${text(value)}${between} of ${whole(n)}, wanted ${wanted}`;
+}
+
+/** Counts that are listed. */
+const MAX_COUNTS = 5;
+
+/** The most frequent of some counts, in brackets. */
+export function listed(counts: Readonly<Record<string, number>> | undefined): string {
+  const text = namedCounts(counts, MAX_COUNTS);
+  return text && ` (${text})`;
 }
 
 // --------------------------------------------------------------------------------------------------------- figures

@@ -4,13 +4,13 @@ import { HOUR_MS } from '../captures/files/capture-path.ts';
 import { wilson } from '../core/statistics/share.ts';
 import { many, percent, time } from '../core/text/figure-text.ts';
 import { shellWord } from '../core/text/shell-word.ts';
-import { namedCounts, singleLine } from '../core/text/terminal-text.ts';
+import { singleLine } from '../core/text/terminal-text.ts';
 import { sum } from '../core/values/sum.ts';
 import { goodValue } from '../judge/scorers/values.ts';
 import { hourMs } from '../quality/counts-store.ts';
 import { ERROR_REPLIES } from '../quality/objectives.ts';
 import { quantilesText } from '../quality/quantiles.ts';
-import { endOf, type Figures, figuresOf, type HealthFacts, objectiveText, scorerOf } from './facts.ts';
+import { endOf, type Figures, figuresOf, type HealthFacts, listed, objectiveText, scorerOf } from './facts.ts';
 
 /** In the order of precedence: the state of an endpoint is the first that a finding has. The codes are those of `status`. */
 export const EXIT_CODES = {
@@ -290,12 +290,6 @@ export function healthOf(facts: HealthFacts): Health {
   const texts = reasons.slice(0, MAX_REASONS).map(({ message }) => message);
   if (reasons.length > texts.length) texts.push(`${reasons.length - texts.length} more`);
   return { state, words: `${state}: ${texts.join('; ')}`, findings };
-}
-
-/** The most frequent of some counts, in brackets. */
-function listed(counts: Readonly<Record<string, number>> | undefined): string {
-  const text = namedCounts(counts, MAX_LISTED);
-  return text && ` (${text})`;
 }
 
 /** Returns the largest falls that are clear. */
