@@ -26,7 +26,7 @@ import {
 } from '../cli/options.ts';
 import { EXIT, jsonText, notice, percent } from '../cli/output.ts';
 import { compareWithPeople } from './calibration-data.ts';
-import { type CommandSettings, commandSettings } from './settings.ts';
+import { assertHasTexts, type CommandSettings, commandSettings } from './settings.ts';
 
 /** Default for the most that one calibration may spend. The anchor set costs about one dollar. */
 const DEFAULT_BUDGET_USD = 20;
@@ -78,7 +78,10 @@ Examples:
 export default command('calibrate', OPTIONS, HELP, async (options) => {
   const settings = commandSettings({ BEDROCK_MODEL_ID: options.judgeModel, ...mlflowSettings(options) });
   // Before the judge costs money.
-  if (options.addExamples !== undefined) requireClone(process.cwd());
+  if (options.addExamples !== undefined) {
+    assertHasTexts(settings, 'calibrate --add-examples');
+    requireClone(process.cwd());
+  }
   const report = await compareWithPeople(options, settings, activeScorers(settings));
   if (options.baseline !== undefined) {
     const baseline = parseBaseline(readText(options.baseline, 'The baseline'), options.baseline);

@@ -32,6 +32,7 @@ import { openStorage } from '../cli/storage.ts';
 import { isJudgedWorse, printPlan } from './compare-plan.ts';
 import { writableDirectory } from './replay-directory.ts';
 import { addQuality } from './replay-text.ts';
+import { assertHasTexts, commandSettings } from './settings.ts';
 
 const addThreshold = (text: string, all: Threshold[] = []): Threshold[] => [...all, parseThreshold(text)];
 
@@ -96,6 +97,7 @@ function tolerance(text: string): number {
 const GATE = ['threshold', 'gate'] as const;
 
 async function compare(given: CompareFlags): Promise<void> {
+  if (given.judge) assertHasTexts(commandSettings(), 'compare --judge');
   const locations = [given.before, given.after].filter((one) => one !== undefined);
   refuseUseless(given, { captures: ['plan'], plan: GATE, junit: GATE, markdown: GATE });
   if (locations.length < 2 && !given.plan) {
