@@ -73,8 +73,17 @@ export class RequestRecorder {
   }
 }
 
-const send = (target: string, { method, path, headers, body }: Recorded): Promise<Response> =>
-  fetch(`${target}${path}`, { method, headers, ...(method === 'GET' ? {} : { body: Buffer.from(body, 'latin1') }) });
+/** The server closes connections that were idle for some seconds, also when a request is on its way: that one is sent again. */
+async function send(target: string, recorded: Recorded, tries = MOST_SENDS): Promise<Response> {
+  const { method, path, headers, body } = recorded;
+  try {
+    const sent = method === 'GET' ? {} : { body: Buffer.from(body, 'latin1') };
+    return await fetch(`${target}${path}`, { method, headers, ...sent });
+  } catch (error) {
+    if (tries === 1) throw error;
+    return send(target, recorded, tries - 1);
+  }
+}
 
 /** Returns the requests about other traces and assessments, so that the server has none of them. `n`: from 1 to 15. */
 function renamed(requests: readonly Recorded[], n: number): Recorded[] {
