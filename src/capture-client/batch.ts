@@ -11,6 +11,11 @@ export interface Batch {
   lines: number;
 }
 
+const SLICE = 64 * 1024;
+
+export const slicesOf = (bytes: Buffer): Buffer[] =>
+  Array.from({ length: Math.ceil(bytes.length / SLICE) }, (_, i) => bytes.subarray(i * SLICE, (i + 1) * SLICE));
+
 /** The folder of a call's object: endpoint, variant, hour. */
 export function folderOf(prefix: string, { endpoint, variant, startMs }: Call): string {
   const hour = new Date(startMs).toISOString().slice(0, 13).replace(/[-T]/g, '/');
@@ -18,10 +23,8 @@ export function folderOf(prefix: string, { endpoint, variant, startMs }: Call): 
   return [prefix, ...names, hour].filter((part) => part !== '').join('/');
 }
 
-/** @param calls at least one; the first gives the object its time */
-export function batchOf(bucket: string, folder: string, calls: readonly Call[], body: Buffer[]): Batch {
-  const time = new Date(calls[0]?.startMs ?? Date.now()).toISOString();
-  const name = `${time.slice(14, 16)}-${time.slice(17, 19)}-${time.slice(20, 23)}-${randomUUID()}.jsonl`;
-  const bytes = body.reduce((sum, { length }) => sum + length, 0);
-  return { bucket, key: `${folder}/${name}`, body, bytes, lines: calls.length };
+/** Returns the key of an object. @param startMs of its first call */
+export function keyIn(folder: string, startMs: number): string {
+  const time = new Date(startMs).toISOString();
+  return `${folder}/${time.slice(14, 16)}-${time.slice(17, 19)}-${time.slice(20, 23)}-${randomUUID()}.jsonl`;
 }

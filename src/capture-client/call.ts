@@ -8,9 +8,7 @@ export interface ClientFields {
   streamed: boolean;
   ended?: Ended;
   status?: number;
-  originalStatus?: number;
   error?: { kind: string; class: string };
-  attempts?: number;
   firstByteMs?: number;
   firstContentMs?: number;
   endMs?: number;
@@ -18,48 +16,49 @@ export interface ClientFields {
 }
 
 const FIRST_ROOM = 4096;
-/** Pieces whose times are all kept, and the most times that are kept of a stream. */
-const SINGLE_PIECES = 128;
+const EMPTY = Buffer.alloc(0);
+/** Pieces of a stream whose times are kept. */
 const MOST_PIECES = 512;
 /** Memory of a call without its contents, in bytes. */
 const OVERHEAD = 2048;
+const PIECE = 56;
 
 /** The request or the reply. */
 export class Side {
   contentType: string | null = null;
   /** Bytes that came, also those that are not kept. */
   total = 0;
+  /** Why the content is not kept. */
   left: 'too-large' | 'memory' | 'unreadable' | undefined;
-  #buffer: Buffer | undefined;
+  #buffer = EMPTY;
 
   /** Copies bytes: the application may change its own afterwards. @param most bytes that are kept, all or none */
   add(bytes: Uint8Array, most: number): void {
     const start = this.total;
     this.total += bytes.byteLength;
+    if (this.total > most) this.leave('too-large');
     if (this.left !== undefined) return;
-    if (this.total > most) {
-      this.left = 'too-large';
-      this.forget();
-    } else if (this.total > this.held) {
+    if (this.total > this.held) {
       // Exact for the first bytes, which are all there is of most sides; then doubled.
       const room = start === 0 ? this.total : Math.min(most, Math.max(FIRST_ROOM, 2 * this.total));
       const grown = Buffer.allocUnsafeSlow(room);
-      this.#buffer?.copy(grown, 0, 0, start);
+      this.#buffer.copy(grown, 0, 0, start);
       this.#buffer = grown;
     }
-    this.#buffer?.set(bytes, start);
+    this.#buffer.set(bytes, start);
   }
 
-  forget(): void {
-    this.#buffer = undefined;
+  leave(why: NonNullable<Side['left']>): void {
+    this.left ??= why;
+    this.#buffer = EMPTY;
   }
 
   get bytes(): Buffer {
-    return this.#buffer?.subarray(0, this.total) ?? Buffer.alloc(0);
+    return this.#buffer.subarray(0, this.total);
   }
 
   get held(): number {
-    return this.#buffer?.length ?? 0;
+    return this.#buffer.length;
   }
 }
 
@@ -73,8 +72,8 @@ export class Call {
   variant: string;
   readonly inferenceId: unknown;
   readonly customAttributes: unknown;
-  /** Milliseconds and bytes, by turns. */
-  readonly pieces: number[] = [];
+  /** Milliseconds and bytes. */
+  readonly pieces: [number, number][] = [];
   #body: unknown;
   readonly #most: number;
   readonly #clock = performance.now();
@@ -107,7 +106,7 @@ export class Call {
     this.#body = undefined;
     if (typeof body === 'string') this.request.add(Buffer.from(body), this.#most);
     else if (body instanceof Uint8Array) this.request.add(body, this.#most);
-    else if (body !== undefined) this.request.left = 'unreadable';
+    else if (body !== undefined) this.request.leave('unreadable');
   }
 
   keepReply(bytes: Uint8Array): void {
@@ -118,11 +117,7 @@ export class Call {
     const ms = this.now();
     if (bytes.byteLength > 0) this.client.firstContentMs ??= ms;
     this.client.pieceCount = (this.client.pieceCount ?? 0) + 1;
-    this.pieces.push(ms, bytes.byteLength);
-    if (this.pieces.length === 2 * MOST_PIECES) {
-      const [...tail] = this.pieces.splice(2 * SINGLE_PIECES);
-      for (let i = 0; i < tail.length; i += 4) this.pieces.push(tail[i] ?? 0, (tail[i + 1] ?? 0) + (tail[i + 3] ?? 0));
-    }
+    if (this.pieces.length < MOST_PIECES) this.pieces.push([ms, bytes.byteLength]);
     this.keepReply(bytes);
   }
 
@@ -132,6 +127,6 @@ export class Call {
 
   /** Memory that the call takes, in bytes. */
   get held(): number {
-    return OVERHEAD + 8 * this.pieces.length + this.contents;
+    return OVERHEAD + PIECE * this.pieces.length + this.contents;
   }
 }

@@ -2,19 +2,13 @@
 import { isUtf8 } from 'node:buffer';
 import { StringDecoder } from 'node:string_decoder';
 import type { Call, Side } from './call.ts';
+import type { Settings } from './options.ts';
 
 /** Bytes that are encoded at once. A multiple of 3, so that pieces of base64 can be joined. */
 const SLICE = 48 * 1024;
 
-export interface LineFacts {
-  calls: 'streams' | 'all';
-  sampling: number;
-  /** Captures that were lost since the last line. */
-  dropped: number;
-}
-
-/** Yields the line in pieces of bounded size and work, so that other work can run between two of them. */
-export function* lineOf(call: Call, { calls, sampling, dropped }: LineFacts): Generator<string> {
+/** Yields the line in pieces of bounded size and work, so that other work can run between two of them. @param dropped captures since the last line */
+export function* lineOf(call: Call, { calls, sampling }: Settings, dropped: number): Generator<string> {
   const { request, reply, pieces, client } = call;
   const hasFailed = client.ended === 'failed';
   const hasReply = !hasFailed || reply.total > 0;
@@ -32,15 +26,12 @@ export function* lineOf(call: Call, { calls, sampling, dropped }: LineFacts): Ge
     ...{ version: 1, writer: 'node', calls, sampling, ...client },
     requestBytes: request.left === 'unreadable' ? undefined : request.total,
     replyBytes: hasReply ? reply.total : undefined,
-    pieces: pieces.length > 0 ? pairsOf(pieces) : undefined,
+    pieces: pieces.length > 0 ? pieces : undefined,
     left: left.request || left.reply ? left : undefined,
     dropped: dropped || undefined,
   };
   yield `${JSON.stringify(fields)}}\n`;
 }
-
-const pairsOf = (numbers: readonly number[]): number[][] =>
-  Array.from({ length: numbers.length / 2 }, (_, i) => numbers.slice(2 * i, 2 * i + 2));
 
 /** The encoding that SageMaker gives to a content type by default; a stream is text, which AIPerf's loader passes over. */
 function encodingOf({ contentType }: Side, streamed = false): string {

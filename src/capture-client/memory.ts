@@ -7,8 +7,6 @@ export class Memory {
   stripped = 0;
   readonly #most: number;
   readonly #sizes = new Map<Call, number>();
-  /** Calls that have contents, by the binary logarithm of their size, so that a large one is found at once. */
-  readonly #bySize: Set<Call>[] = Array.from({ length: 32 }, () => new Set());
 
   constructor(mostBytes: number) {
     this.#most = mostBytes;
@@ -18,41 +16,37 @@ export class Memory {
     return this.used > this.#most;
   }
 
+  /** Returns the calls that have ended, or those that run. */
+  calls(haveEnded: boolean): Call[] {
+    return [...this.#sizes.keys()].filter(({ client }) => (client.ended !== undefined) === haveEnded);
+  }
+
   /** Counts a call at its present size. */
   count(call: Call): void {
-    this.#measure(call);
-    for (let i = this.#bySize.length - 1; i >= 0 && this.isOver; i--) {
-      for (const large of this.#bySize[i] ?? []) {
-        if (!this.isOver) break;
-        for (const side of [large.request, large.reply]) {
-          if (side.held > 0) side.left = 'memory';
-          side.forget();
-        }
-        this.stripped += 1;
-        this.#measure(large);
-      }
+    this.#setSize(call, call.held);
+    for (let large = this.#largest(); this.isOver && large !== undefined; large = this.#largest()) {
+      for (const side of [large.request, large.reply]) if (side.held > 0) side.leave('memory');
+      this.stripped += 1;
+      this.#setSize(large, large.held);
     }
   }
 
-  /** Forgets a call, and its contents. */
+  /** Forgets a call. */
   release(call: Call): void {
-    this.#forget(call);
-    call.request.forget();
-    call.reply.forget();
-  }
-
-  #measure(call: Call): void {
-    this.#forget(call);
-    const size = call.held;
-    this.#sizes.set(call, size);
-    this.used += size;
-    if (call.contents > 0) this.#bySize[31 - Math.clz32(size)]?.add(call);
-  }
-
-  #forget(call: Call): void {
-    const size = this.#sizes.get(call) ?? 0;
+    this.#setSize(call, 0);
     this.#sizes.delete(call);
-    this.used -= size;
-    this.#bySize[31 - Math.clz32(size)]?.delete(call);
+  }
+
+  #setSize(call: Call, size: number): void {
+    this.used += size - (this.#sizes.get(call) ?? 0);
+    this.#sizes.set(call, size);
+  }
+
+  /** Returns the call with the largest contents, if there are any and the bound is passed. */
+  #largest(): Call | undefined {
+    if (!this.isOver) return undefined;
+    let largest: Call | undefined;
+    for (const call of this.#sizes.keys()) if (call.contents > (largest?.contents ?? 0)) largest = call;
+    return largest;
   }
 }

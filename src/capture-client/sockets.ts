@@ -1,27 +1,22 @@
 /** Connections to S3 that do not keep the application's process alive. */
 import { Agent, type ClientRequest } from 'node:http';
 import { Agent as TlsAgent } from 'node:https';
-import type { Duplex } from 'node:stream';
 
-interface Unreferenced extends Duplex {
-  unref?(): void;
+/** The method by which an agent gets each request, which Node's types leave out. */
+type Adding = { addRequest(request: ClientRequest, ...rest: unknown[]): void };
+
+function withoutReference<A extends Agent>(agent: A): A {
+  const adding = agent as unknown as Adding;
+  const add = adding.addRequest.bind(agent);
+  adding.addRequest = (request, ...rest) => {
+    request.once('socket', (socket) => socket.unref());
+    add(request, ...rest);
+  };
+  return agent;
 }
 
-/** Settings of the S3 client's HTTP handler. */
-export function unreferenced() {
-  const agents = { httpAgent: new Agent({ keepAlive: true }), httpsAgent: new TlsAgent({ keepAlive: true }) };
-  for (const agent of Object.values(agents) as Agent[]) {
-    const create = agent.createConnection.bind(agent);
-    agent.createConnection = (...args) => {
-      const socket = create(...args) as Unreferenced;
-      socket.unref?.();
-      return socket;
-    };
-    const reuse = agent.reuseSocket.bind(agent);
-    agent.reuseSocket = (socket: Unreferenced, request: ClientRequest) => {
-      reuse(socket, request);
-      socket.unref?.();
-    };
-  }
-  return agents;
-}
+/** Returns settings of the S3 client's HTTP handler. */
+export const unreferenced = () => ({
+  httpAgent: withoutReference(new Agent({ keepAlive: true })),
+  httpsAgent: withoutReference(new TlsAgent({ keepAlive: true })),
+});

@@ -4,7 +4,6 @@ import { errorOf } from './error.ts';
 import type { Sender } from './sender.ts';
 
 type Piece = { PayloadPart?: { Bytes?: Uint8Array } };
-type Pieces = AsyncIterator<Piece, unknown, unknown>;
 
 /** A stream that the application forgets, read or not, has ended. */
 const forgotten = new FinalizationRegistry<() => void>((end) => end());
@@ -19,49 +18,43 @@ export function watchStream(stream: AsyncIterable<object>, call: Call, sender: S
     configurable: true,
     writable: true,
     value(this: AsyncIterable<Piece>) {
-      return watched(iterate.call(this) as Pieces, this, call, sender);
+      return watched(this, iterate.call(this) as AsyncIterator<Piece, unknown>, call, sender);
     },
   });
   forgotten.register(stream, () => sender.end(call, 'left'));
 }
 
-function watched(inner: Pieces, stream: object, call: Call, sender: Sender) {
-  const saw = ({ done, value }: IteratorResult<Piece, unknown>): void => {
-    const bytes = done ? undefined : (value as Piece)?.PayloadPart?.Bytes;
-    if (done) sender.end(call, 'whole');
-    else if (bytes !== undefined && call.client.ended === undefined) {
-      call.piece(bytes);
-      sender.memory.count(call);
-    }
-  };
-  const broke = (error: unknown): void => {
-    if (call.client.ended !== undefined) return;
-    const told = errorOf(error, call.client.status);
-    if (told.kind !== 'aborted') call.client.error = told;
-    sender.end(call, told.kind === 'aborted' ? 'left' : 'broke');
-  };
-  const outer: Pieces & AsyncIterable<object> & { stream: object } = {
-    stream,
-    next: async (...args) => {
-      try {
-        const result = await inner.next(...args);
-        sender.quietly(() => saw(result));
-        return result;
-      } catch (error) {
-        sender.quietly(() => broke(error));
-        throw error;
+/** @param stream it lives as long as its iterator */
+async function* watched(_stream: object, inner: AsyncIterator<Piece, unknown>, call: Call, sender: Sender) {
+  let isOver = false;
+  try {
+    for (;;) {
+      const { done, value } = await inner.next();
+      if (done) {
+        isOver = true;
+        sender.end(call, 'whole');
+        return value;
       }
-    },
-    return: async (value) => {
+      const bytes = value.PayloadPart?.Bytes;
+      if (bytes !== undefined && call.client.ended === undefined) sender.quietly(() => sender.took(call, bytes));
+      yield value;
+    }
+  } catch (error) {
+    isOver = true;
+    sender.quietly(() => broke(call, error, sender));
+    throw error;
+  } finally {
+    // The application has left, with an error of its own or without one.
+    if (!isOver) {
       sender.end(call, 'left');
-      return inner.return ? inner.return(value) : { done: true, value };
-    },
-    throw: async (error) => {
-      sender.end(call, 'left');
-      if (inner.throw) return inner.throw(error);
-      throw error;
-    },
-    [Symbol.asyncIterator]: () => outer,
-  };
-  return outer;
+      await inner.return?.();
+    }
+  }
+}
+
+function broke(call: Call, error: unknown, sender: Sender): void {
+  if (call.client.ended !== undefined) return;
+  const told = errorOf(error, call.client.status);
+  if (told.kind !== 'aborted') call.client.error = told;
+  sender.end(call, told.kind === 'aborted' ? 'left' : 'broke');
 }

@@ -1,0 +1,50 @@
+/** The options of the capture, and their defaults. */
+import type { S3Client, S3ClientConfig } from '@aws-sdk/client-s3';
+
+export interface CaptureOptions {
+  /** The bucket that the monitor's stack watches. */
+  bucket: string;
+  /** The prefix above the endpoints' names, as in Data Capture's `DestinationS3Uri`. Default: none. */
+  prefix?: string;
+  /** `streams` (default): streams, and calls that reached no container. `all`: for endpoints without Data Capture. */
+  calls?: 'streams' | 'all';
+  /** The share of the calls that is captured, over 0 and at most 1. Default 1. */
+  sampling?: number;
+  /** The client for the bucket, or its settings. Default: the region and credentials of the SageMaker client. */
+  s3?: S3Client | S3ClientConfig;
+  /** A longer request or reply is captured without its content. Default 1 MB. */
+  maxBodyBytes?: number;
+  /** The bound on all captures in memory, those of open streams too. Default 16 MB. */
+  memoryBytes?: number;
+  /** An object is written when this many bytes wait. Default 1 MB. */
+  batchBytes?: number;
+  /** An object is written after this time. Default 5 seconds. */
+  batchMs?: number;
+  /** A folder for what cannot be written to S3. Default: none; such captures stay in memory, within its bound. */
+  spoolFolder?: string;
+  /** The bound on the folder. Default 256 MB. */
+  spoolBytes?: number;
+}
+
+const MB = 1_000_000;
+const AMOUNTS = { maxBodyBytes: MB, memoryBytes: 16 * MB, batchBytes: MB, batchMs: 5_000, spoolBytes: 256 * MB };
+const DEFAULTS = { prefix: '', calls: 'streams' as const, sampling: 1, ...AMOUNTS };
+
+export type Settings = Required<Omit<CaptureOptions, 's3' | 'spoolFolder'>> & Pick<CaptureOptions, 'spoolFolder'>;
+
+/** @throws TypeError about an option that is not allowed */
+export function settingsOf({ s3: _, ...options }: CaptureOptions): Settings {
+  const given = Object.entries(options).filter(([, value]) => value !== undefined);
+  const settings = { ...DEFAULTS, ...(Object.fromEntries(given) as unknown as CaptureOptions) };
+  const check = (name: keyof Settings, isAllowed: boolean, expected: string): void => {
+    const text = `captureInvocations: ${name} is not allowed; got: ${String(settings[name])}; expected: ${expected}`;
+    if (!isAllowed) throw new TypeError(text);
+  };
+  check('bucket', /^[^/]+$/.test(settings.bucket ?? ''), 'the name of a bucket');
+  check('calls', ['streams', 'all'].includes(settings.calls), 'streams or all');
+  check('sampling', settings.sampling > 0 && settings.sampling <= 1, 'a number over 0, at most 1');
+  for (const name of Object.keys(AMOUNTS) as (keyof typeof AMOUNTS)[]) {
+    check(name, settings[name] > 0, 'a number over 0');
+  }
+  return { ...settings, prefix: settings.prefix.replace(/^\/+|\/+$/g, '') };
+}
