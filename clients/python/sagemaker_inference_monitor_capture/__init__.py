@@ -123,7 +123,6 @@ class _Hooks:
             call.variant = response_dict["headers"].get("x-amzn-invoked-production-variant", call.variant)
 
     def _replied(self, call, _, http_response, parsed, **__):
-        call.client["attempts"] = parsed.get("ResponseMetadata", {}).get("RetryAttempts", 0) + 1
         status, error = http_response.status_code, parsed.get("Error", {})
         if status < 300:
             if call.streamed or self._is_all:
@@ -133,7 +132,6 @@ class _Hooks:
             return
         code = str(error.get("Code", "Unknown"))
         if code == "ModelError":
-            call.client["originalStatus"] = parsed.get("OriginalStatusCode")
             text = parsed.get("OriginalMessage") or error.get("Message") or ""
             # SageMaker captures the errors of unstreamed calls itself.
             if call.streamed or self._is_all:
@@ -143,8 +141,7 @@ class _Hooks:
         else:
             self._failed(call, "service" if status >= 500 else "refused", code)
 
-    def _raised(self, call, context, exception, **_):
-        call.client["attempts"] = context.get("retries", {}).get("attempt")
+    def _raised(self, call, _, exception, **__):
         is_late = isinstance(exception, (ReadTimeoutError, ConnectTimeoutError))
         self._failed(call, "timeout" if is_late else "no-connection", type(exception).__name__)
 

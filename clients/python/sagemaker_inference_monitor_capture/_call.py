@@ -3,8 +3,8 @@
 import time
 import uuid
 
-#: Pieces whose times are all kept, and the most times that are kept of a stream.
-_SINGLE_PIECES, _MOST_PIECES = 128, 512
+#: Pieces of a stream whose times are kept.
+_MOST_PIECES = 512
 
 
 class Side:
@@ -61,8 +61,5 @@ class Call:
         if size > 0:
             self.client.setdefault("firstContentMs", ms)
         self.client["pieceCount"] = self.client.get("pieceCount", 0) + 1
-        self.pieces.append((ms, size))
-        if len(self.pieces) == _MOST_PIECES:
-            tail = self.pieces[_SINGLE_PIECES:]
-            joined = [(ms, size + more) for (ms, size), (_, more) in zip(tail[::2], tail[1::2])]
-            self.pieces[_SINGLE_PIECES:] = joined
+        if len(self.pieces) < _MOST_PIECES:
+            self.pieces.append((ms, size))

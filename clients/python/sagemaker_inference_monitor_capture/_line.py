@@ -15,9 +15,10 @@ def iso(seconds):
     return f"{time:%Y-%m-%dT%H:%M:%S}.{time.microsecond // 1000:03d}Z"
 
 
-def line_of(call, facts):
+def line_of(call, settings, dropped):
     """Yields the line as bytes, in pieces of bounded size and work, so that other threads can run between two of them."""
-    has_failed, reply, client = call.ended == "failed", call.reply, {"version": 1, "writer": "python", **facts}
+    has_failed, reply = call.ended == "failed", call.reply
+    client = {"version": 1, "writer": "python", "calls": settings["calls"], "sampling": settings["sampling"]}
     yield b'{"captureData":{"endpointInput":'
     yield from _side(call.request, "INPUT", _encoding(call.request.kind))
     if reply.total or not has_failed:
@@ -25,6 +26,8 @@ def line_of(call, facts):
         yield b',"endpointOutput":'
         yield from _side(reply, "OUTPUT", encoding)
         client["replyBytes"] = reply.total
+    if dropped:
+        client["dropped"] = dropped
     if call.request.left is None:
         client["requestBytes"] = call.request.total
     if call.streamed and call.pieces:
@@ -50,26 +53,19 @@ def _encoding(kind, streamed=False):
 def _side(side, mode, wanted):
     yield f'{{"observedContentType":{json.dumps(side.kind)},"mode":"{mode}"'.encode()
     if side.left is None:
-        encoding = "BASE64" if wanted == "BASE64" or not _is_text(side.data) else wanted
+        slices = [side.data[at : at + _SLICE] for at in range(0, len(side.data), _SLICE)]
+        parts = None if wanted == "BASE64" else _texts(slices)
+        encoding = "BASE64" if parts is None else wanted
         yield b',"data":"'
-        decoder = codecs.getincrementaldecoder("utf-8")()
-        for part in _slices(side.data):
-            is_text = encoding != "BASE64"
-            yield json.dumps(decoder.decode(part), ensure_ascii=False)[1:-1].encode() if is_text else base64.b64encode(part)
+        for part in slices if parts is None else parts:
+            yield base64.b64encode(part) if parts is None else json.dumps(part, ensure_ascii=False)[1:-1].encode()
         yield f'","encoding":"{encoding}"'.encode()
     yield b"}"
 
 
-def _slices(data):
-    return (data[at : at + _SLICE] for at in range(0, len(data), _SLICE))
-
-
-def _is_text(data):
-    decoder = codecs.getincrementaldecoder("utf-8")()
+def _texts(slices):
+    """Decodes UTF-8; None for other bytes."""
     try:
-        for part in _slices(data):
-            decoder.decode(part)
-        decoder.decode(b"", final=True)
+        return list(codecs.iterdecode(slices, "utf-8"))
     except UnicodeDecodeError:
-        return False
-    return True
+        return None

@@ -44,7 +44,7 @@ class Sender:
         self._ended = queue.SimpleQueue()
         self._waiting, self._bytes, self._batch = [], 0, None
         self._failures = self._dropped_since_line = 0
-        self._has_spooled, self._warned = self._folder is not None, set()
+        self._warned = set()
         self._lock, self._encoding, self._thread = threading.Lock(), threading.Lock(), None
 
     def flush(self, seconds=10.0):
@@ -134,19 +134,22 @@ class Sender:
         return None
 
     def _send_all(self):
+        for _ in self._batches(_PAUSE):
+            self._send()
+        for path in self._spooled():
+            with open(path, "rb") as file:
+                batch = {**json.loads(file.readline()), "body": file.read()}
+            if batch["bucket"] == self._settings["bucket"]:
+                self._put(batch)
+                os.unlink(path)
+
+    def _batches(self, pause):
+        """Makes `_batch` of the calls that wait, again and again; first the one that could not be written."""
         if self._batch is not None:
-            self._send()
+            yield
         while self._waiting:
-            self._encode(_PAUSE)
-            self._send()
-        if self._has_spooled:
-            for path in self._spooled():
-                with open(path, "rb") as file:
-                    batch = {**json.loads(file.readline()), "body": file.read()}
-                if batch["bucket"] == self._settings["bucket"]:
-                    self._put(batch)
-                    os.unlink(path)
-            self._has_spooled = False
+            self._encode(pause)
+            yield
 
     def _encode(self, pause):
         """Makes a batch of the calls that wait for the place of the first, as many as fit in one."""
@@ -155,25 +158,22 @@ class Sender:
             dropped = self._dropped_since_line
             for call in self._waiting:
                 if self._place(call) == place and len(body) < self._settings["batch_bytes"]:
-                    facts = {name: self._settings[name] for name in ("calls", "sampling")}
-                    facts["dropped"] = dropped if dropped and not calls else None
-                    calls.append(call)
-                    for part in line_of(call, facts):
+                    for part in line_of(call, self._settings, dropped if not calls else 0):
                         body += part
                         worked += len(part)
                         if worked >= _WORK_BYTES:
                             time.sleep(pause)
                             worked = 0
+                    calls.append(call)
             at = iso(calls[0].start)
             key = f"{place}/{at[14:16]}-{at[17:19]}-{at[20:23]}-{uuid.uuid4()}.jsonl"
-            batch = {"bucket": self._settings["bucket"], "key": key, "body": bytes(body), "lines": len(calls)}
-            self._batch = batch
+            self._batch = {"bucket": self._settings["bucket"], "key": key, "body": bytes(body), "lines": len(calls)}
             done = set(calls)
             self._waiting = [call for call in self._waiting if call not in done]
-            self._bytes = sum(self.memory.sizes.get(call, 0) for call in self._waiting)
+            self._bytes = 0
+            self.memory.release(calls, len(body))
         with self._lock:
             self._dropped_since_line -= dropped
-        self.memory.release(calls, len(body))
 
     def _place(self, call):
         """SageMaker's layout: endpoint, variant, hour."""
@@ -189,7 +189,6 @@ class Sender:
                 raise
             self._put_failed(error)
             self._spool(self._batch)
-            self._has_spooled = True
         size, self._batch = len(self._batch["body"]), None
         self.memory.release((), -size)
 
@@ -205,8 +204,8 @@ class Sender:
         self.lose(0, error)
 
     def _spooled(self):
-        names = sorted(name for name in os.listdir(self._folder) if name.endswith(_SPOOLED))
-        return [os.path.join(self._folder, name) for name in names]
+        names = sorted(os.listdir(self._folder)) if self._folder else ()
+        return [os.path.join(self._folder, name) for name in names if name.endswith(_SPOOLED)]
 
     def _spool(self, batch):
         """Writes a batch to the folder, where it keeps the key of its object."""
@@ -232,11 +231,9 @@ class Sender:
         if self._folder is None:
             self.lose(self.stats()["waiting"])
             return
-        if self._batch is not None:
+        for _ in self._batches(0):
             self._spool(self._batch)
-        while self._waiting:
-            self._encode(0)
-            self._spool(self._batch)
+            self._batch = None
 
 
 def _at_end():
