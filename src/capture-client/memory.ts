@@ -7,6 +7,8 @@ export class Memory {
   stripped = 0;
   readonly #most: number;
   readonly #sizes = new Map<Call, number>();
+  /** Calls that have contents, by the binary logarithm of their size, so that a large one is found at once. */
+  readonly #bySize: Set<Call>[] = Array.from({ length: 33 }, () => new Set());
 
   constructor(mostBytes: number) {
     this.#most = mostBytes;
@@ -24,10 +26,13 @@ export class Memory {
   /** Counts a call at its present size. */
   count(call: Call): void {
     this.#setSize(call, call.held);
-    for (let large = this.#largest(); this.isOver && large !== undefined; large = this.#largest()) {
-      for (const side of [large.request, large.reply]) if (side.held > 0) side.leave('memory');
-      this.stripped += 1;
-      this.#setSize(large, large.held);
+    for (let i = this.#bySize.length - 1; i >= 0 && this.isOver; i -= 1) {
+      for (const large of this.#bySize[i] ?? []) {
+        if (!this.isOver) break;
+        for (const side of [large.request, large.reply]) if (side.held > 0) side.leave('memory');
+        this.stripped += 1;
+        this.#setSize(large, large.held);
+      }
     }
   }
 
@@ -38,15 +43,10 @@ export class Memory {
   }
 
   #setSize(call: Call, size: number): void {
-    this.used += size - (this.#sizes.get(call) ?? 0);
+    const before = this.#sizes.get(call) ?? 0;
+    this.used += size - before;
     this.#sizes.set(call, size);
-  }
-
-  /** Returns the call with the largest contents, if there are any and the bound is passed. */
-  #largest(): Call | undefined {
-    if (!this.isOver) return undefined;
-    let largest: Call | undefined;
-    for (const call of this.#sizes.keys()) if (call.contents > (largest?.contents ?? 0)) largest = call;
-    return largest;
+    this.#bySize[32 - Math.clz32(before)]?.delete(call);
+    if (size > 0 && call.contents > 0) this.#bySize[32 - Math.clz32(size)]?.add(call);
   }
 }
