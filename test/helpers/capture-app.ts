@@ -18,11 +18,21 @@ const client = new SageMakerRuntimeClient({
   maxAttempts: 2,
   requestHandler: { httpAgent: { maxSockets: 2000 } },
 });
-const { prefix, calls, sampling, maxBodyBytes, memoryBytes, batchSeconds = 5, batchBytes, spoolFolder } = spec.options;
+const {
+  prefix,
+  calls,
+  sampling,
+  maxBodyBytes,
+  memoryBytes,
+  batchSeconds = 5,
+  batchBytes,
+  spoolFolder,
+  spoolBytes,
+} = spec.options;
 const captures = spec.bare
   ? undefined
   : captureInvocations(client, {
-      ...{ bucket: 'captures', prefix, calls, sampling, maxBodyBytes, memoryBytes, spoolFolder },
+      ...{ bucket: 'captures', prefix, calls, sampling, maxBodyBytes, memoryBytes, spoolFolder, spoolBytes },
       batchMs: 1000 * batchSeconds,
       batchBytes,
       s3: { endpoint: spec.s3, forcePathStyle: true, credentials, region: 'eu-west-1' },
@@ -62,6 +72,12 @@ async function ask(call: AppCall): Promise<AppReply> {
   }
 }
 
+if (spec.clockBackAfterMs !== undefined) {
+  const now = Date.now;
+  setTimeout(() => {
+    Date.now = () => now() - 3_600_000;
+  }, spec.clockBackAfterMs);
+}
 const replies: AppReply[] = [];
 if (spec.concurrent) replies.push(...(await Promise.all(spec.calls.map(ask))));
 else for (const call of spec.calls) replies.push(await ask(call));

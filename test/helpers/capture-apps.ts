@@ -34,9 +34,12 @@ export interface AppSpec {
     batchSeconds?: number;
     batchBytes?: number;
     spoolFolder?: string;
+    spoolBytes?: number;
   };
   calls: AppCall[];
   concurrent?: boolean;
+  /** Sets the clock of the process an hour back after this time. */
+  clockBackAfterMs?: number;
   /** Python: ask again in a forked child. */
   fork?: boolean;
   /** Without it, the process ends as it is. */

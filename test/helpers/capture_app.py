@@ -8,6 +8,7 @@ import json
 import os
 import resource
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "clients", "python"))
@@ -31,6 +32,7 @@ given = {
     "batchSeconds": "batch_seconds",
     "batchBytes": "batch_bytes",
     "spoolFolder": "spool_folder",
+    "spoolBytes": "spool_bytes",
 }
 options = {given[name]: value for name, value in spec["options"].items()}
 s3 = boto3.client("s3", endpoint_url=spec["s3"], config=Config(retries={"total_max_attempts": 1}), **key)
@@ -54,7 +56,8 @@ def ask(call):
     asked = {"EndpointName": "e", "Body": body, **{names[name]: call[name] for name in names if name in call}}
     try:
         if not call.get("streamed"):
-            parts.append(client.invoke_endpoint(**asked)["Body"].read())
+            with client.invoke_endpoint(**asked)["Body"] as reply:
+                parts.append(reply.read())
         else:
             stream = client.invoke_endpoint_with_response_stream(**asked)["Body"]
             for event in stream if call.get("pieces") != 0 else []:
@@ -68,6 +71,12 @@ def ask(call):
     return {"reply": reply, "error": error, "pieceMs": times, "endMs": (time.perf_counter() - started) * 1000}
 
 
+def set_clock_back(now=time.time):
+    time.time = lambda: now() - 3600
+
+
+if spec.get("clockBackAfterMs") is not None:
+    threading.Timer(spec["clockBackAfterMs"] / 1000, set_clock_back).start()
 if spec.get("concurrent"):
     with concurrent.futures.ThreadPoolExecutor(1000) as pool:
         replies = list(pool.map(ask, spec["calls"]))

@@ -221,6 +221,27 @@ describe.each(LANGUAGES)('%s', (language) => {
     expect(written().size).toBe(40);
   });
 
+  test('what finds no room in the spool folder is dropped, counted and named', async () => {
+    s3.fault = () => ({ kind: 'error', status: 503, code: 'SlowDown' });
+    const options = { spoolFolder: join(folder, 'spool'), spoolBytes: 100 };
+    const { replies, stats } = await runApp(language, app([ask('one'), ask('two')], { options }));
+    expect(replies.filter(({ error }) => error)).toEqual([]);
+    expect(stats).toMatchObject({ written: 0, spooled: 0, dropped: 2, waiting: 0 });
+    expect(stats.lastError).toMatch(/spool.* full.* at most 100/);
+    expect(readdirSync(options.spoolFolder)).toEqual([]);
+  });
+
+  test('a clock that is set back while a stream runs changes none of its times', async () => {
+    const started = Date.now();
+    await runApp(language, app([ask('one')], { clockBackAfterMs: 50 }));
+    const { client, eventMetadata } = written().get('one') ?? {};
+    const { firstByteMs = -1, firstContentMs = -1, endMs = -1 } = client as Record<string, number>;
+    expect([0, firstByteMs, firstContentMs, endMs, 60_000].toSorted((a, b) => a - b)).toEqual([
+      ...[0, firstByteMs, firstContentMs, endMs, 60_000],
+    ]);
+    expect(Date.parse(eventMetadata?.inferenceTime ?? '')).toBeGreaterThanOrEqual(started);
+  });
+
   test('a share of the calls is captured', async () => {
     const calls = Array.from({ length: 200 }, (_, i) => ask(String(i)));
     const { stats } = await runApp(language, app(calls, { options: { sampling: 0.3 }, concurrent: true }));
