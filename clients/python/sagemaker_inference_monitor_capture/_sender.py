@@ -45,7 +45,8 @@ class Sender:
         self._waiting, self._bytes, self._batch = [], 0, None
         self._failures = self._dropped_since_line = 0
         self._warned = set()
-        self._lock, self._encoding, self._thread = threading.Lock(), threading.Lock(), None
+        #: Whoever makes batches has `_encoding`: the thread, and in the end the process itself.
+        self._lock, self._encoding, self._thread = threading.Lock(), threading.RLock(), None
 
     def flush(self, seconds=10.0):
         """Tries once to write all captures of calls that have ended, for at most so many seconds. Never raises.
@@ -134,8 +135,8 @@ class Sender:
         return None
 
     def _send_all(self):
-        for _ in self._batches(_PAUSE):
-            self._send()
+        for batch in self._batches(_PAUSE):
+            self._send(batch)
         for path in self._spooled():
             with open(path, "rb") as file:
                 batch = {**json.loads(file.readline()), "body": file.read()}
@@ -144,12 +145,11 @@ class Sender:
                 os.unlink(path)
 
     def _batches(self, pause):
-        """Makes `_batch` of the calls that wait, again and again; first the one that could not be written."""
-        if self._batch is not None:
-            yield
-        while self._waiting:
-            self._encode(pause)
-            yield
+        """Yields the batch that could not be written, and batches of the calls that wait."""
+        batch = self._batch
+        while batch is not None or self._waiting:
+            yield batch or self._encode(pause)
+            batch = None
 
     def _encode(self, pause):
         """Makes a batch of the calls that wait for the place of the first, as many as fit in one."""
@@ -167,13 +167,15 @@ class Sender:
                     calls.append(call)
             at = iso(calls[0].start)
             key = f"{place}/{at[14:16]}-{at[17:19]}-{at[20:23]}-{uuid.uuid4()}.jsonl"
-            self._batch = {"bucket": self._settings["bucket"], "key": key, "body": bytes(body), "lines": len(calls)}
+            batch = {"bucket": self._settings["bucket"], "key": key, "body": bytes(body), "lines": len(calls)}
             done = set(calls)
             self._waiting = [call for call in self._waiting if call not in done]
             self._bytes = 0
             self.memory.release(calls, len(body))
-        with self._lock:
-            self._dropped_since_line -= dropped
+            with self._lock:
+                self._dropped_since_line -= dropped
+            self._batch = batch
+            return batch
 
     def _place(self, call):
         """SageMaker's layout: endpoint, variant, hour."""
@@ -181,16 +183,16 @@ class Sender:
         hour = re.sub("[-T]", "/", iso(call.start)[:13])
         return "/".join(part for part in (self._settings["prefix"], *names, hour) if part)
 
-    def _send(self):
+    def _send(self, batch):
         try:
-            self._put(self._batch)
+            self._put(batch)
         except Exception as error:
             if self._folder is None:
                 raise
             self._put_failed(error)
-            self._spool(self._batch)
-        size, self._batch = len(self._batch["body"]), None
-        self.memory.release((), -size)
+            self._spool(batch)
+        self._batch = None
+        self.memory.release((), -len(batch["body"]))
 
     def _put(self, batch):
         if self._s3 is None:
@@ -226,14 +228,15 @@ class Sender:
         """At a normal end of the process: what remains is spooled, or dropped and counted."""
         for call in list(self.memory.sizes):
             self.end(call, "left")
-        self._failures = 1
-        self._collect(0)
-        if self._folder is None:
-            self.lose(self.stats()["waiting"])
-            return
-        for _ in self._batches(0):
-            self._spool(self._batch)
-            self._batch = None
+        # The thread may be about to make a batch, or to send one: then both write the same object.
+        with self._encoding:
+            self._failures = 1
+            self._collect(0)
+            if self._folder is None:
+                self.lose(self.stats()["waiting"])
+                return
+            for batch in self._batches(0):
+                self._spool(batch)
 
 
 def _at_end():
