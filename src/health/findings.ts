@@ -267,7 +267,8 @@ const RULES = {
     return [{ state: usd >= MUCH_SPENT * limit ? 'needs a look' : 'healthy', message }];
   },
 
-  kept: ({ kept }) => (kept === undefined ? [] : [{ state: 'healthy', message: `captures are kept ${kept}` }]),
+  kept: ({ kept, now: asOf }) =>
+    kept === undefined ? [] : [{ state: 'healthy', asOf, message: `captures are kept ${kept}` }],
 } satisfies Record<string, (known: Known) => Found[]>;
 
 export const FINDING_NAMES = Object.keys(RULES);
