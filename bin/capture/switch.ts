@@ -2,163 +2,154 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { LambdaClient } from '@aws-sdk/client-lambda';
+import { callAws } from '../../src/core/aws/aws-json.ts';
 import { awsFailure } from '../../src/core/errors/aws-failures.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import {
-  type CaptureConfig,
-  callSagemaker,
-  describeEndpoint,
-  describeEndpointConfig,
-  type Endpoint,
-  type EndpointConfig,
-  tagsOf,
-  type Variant,
-} from '../operate/aws-calls.ts';
+import * as aws from '../operate/aws-calls.ts';
 import MEMBERS from './endpoint-config-members.json' with { type: 'json' };
+import { clientLines, type WatchedCapture } from './place.ts';
 
 /** An endpoint and its configuration, as they are. */
-export interface Found {
-  endpoint: Endpoint;
-  config: EndpointConfig;
-}
-
-/** The error for an endpoint that must not be switched, or not from here. */
-export const notSwitchable = (message: string, got: string, expected: string): PermanentError =>
-  new PermanentError('EndpointNotSwitchable', message, { got, expected });
+export type Found = Awaited<ReturnType<typeof findEndpoint>>;
 
 /** @throws PermanentError `NoSuchEndpoint` */
-export async function findEndpoint(lambda: LambdaClient, name: string): Promise<Found> {
-  const endpoint = await describeEndpoint(lambda, name);
-  if (endpoint !== undefined) return { endpoint, config: await describeEndpointConfig(lambda, endpoint) };
+export async function findEndpoint(lambda: LambdaClient, name: string) {
+  const endpoint = await aws.describeEndpoint(lambda, name);
+  if (endpoint !== undefined) return { endpoint, config: await aws.describeEndpointConfig(lambda, endpoint) };
   const facts = { got: name, expected: `an endpoint of this account in ${await lambda.config.region()}` };
   throw new PermanentError('NoSuchEndpoint', 'There is no such endpoint', facts);
 }
 
 /** All variants, the shadow ones last. */
-export const variantsOf = (of: Partial<Endpoint> | EndpointConfig): Variant[] => [
-  ...(of.ProductionVariants ?? []),
-  ...(of.ShadowProductionVariants ?? []),
-];
+const variantsOf = (of: aws.Variants): aws.Variant[] =>
+  [of.ProductionVariants, of.ShadowProductionVariants].flatMap((some = []) => some);
 
-const namedAs = (name: string, variants: Variant[]) => variants.find(({ VariantName }) => VariantName === name);
-
-/** The instances of an endpoint, such as `2 × ml.g5.xlarge (AllTraffic)`. */
-export const fleetOf = ({ endpoint, config }: Found): string =>
-  variantsOf(config)
-    .map(({ VariantName: name, InstanceType: type = 'of its instance pools', InitialInstanceCount: initial = 1 }) => {
-      const count = namedAs(name, variantsOf(endpoint))?.CurrentInstanceCount ?? initial;
-      return `${count} × ${type} (${name})`;
-    })
-    .join(', ');
+export const isServerless = ({ config }: Found): boolean => variantsOf(config).some((one) => one.ServerlessConfig);
 
 /** The execution roles of the models, which write the captures. */
-export async function rolesOf(lambda: LambdaClient, config: EndpointConfig): Promise<string[]> {
-  const names = new Set(variantsOf(config).flatMap(({ ModelName = [] }) => ModelName));
-  const models = [...names].map((ModelName) => callSagemaker<EndpointConfig>(lambda, 'DescribeModel', { ModelName }));
-  return [
-    ...new Set([config, ...(await Promise.all(models))].flatMap(({ ExecutionRoleArn = [] }) => ExecutionRoleArn)),
-  ];
+export async function rolesOf(lambda: LambdaClient, config: aws.EndpointConfig): Promise<unknown[]> {
+  const names = new Set(variantsOf(config).flatMap(({ ModelName }) => ModelName ?? []));
+  const model = (ModelName: unknown) =>
+    callAws<aws.EndpointConfig>(lambda, aws.SERVICE, 'DescribeModel', { ModelName });
+  const models = await Promise.all([...names].map(model));
+  return [...new Set([config, ...models].flatMap(({ ExecutionRoleArn }) => ExecutionRoleArn ?? []))];
 }
 
-// ---------------------------------------------------------------------------------------------------- the requests
+const namesIn = (value: unknown): string[] =>
+  typeof value === 'object' && value !== null
+    ? [...(Array.isArray(value) ? [] : Object.keys(value)), ...Object.values(value).flatMap(namesIn)]
+    : [];
 
-const namesIn = (value: unknown): string[] => {
-  if (typeof value !== 'object' || value === null) return [];
-  const own = Array.isArray(value) ? [] : Object.keys(value);
-  return [...own, ...Object.values(value).flatMap(namesIn)];
-};
+/** What a configuration has of itself. */
+const OWN = ['EndpointConfigArn', 'CreationTime'];
+
+/**
+ * @param stack the CloudFormation stack that made the endpoint
+ * @param wanted `undefined`: no capture
+ * @param force also if others manage the endpoint
+ * @throws PermanentError `EndpointNotSwitchable` with the first reason not to update the endpoint
+ */
+export function refuseSwitch(found: Found, stack: string | undefined, wanted?: WatchedCapture, force = false): void {
+  const { EndpointName: name, EndpointStatus: status, FailureReason: reason = 'no reason given' } = found.endpoint;
+  const client = wanted && isServerless(found) && clientLines(wanted, true).node;
+  const unknown = namesIn(found.config).filter((member) => ![...MEMBERS, ...OWN].includes(member));
+  const shadow = (found.config.ShadowProductionVariants ?? []).map(({ VariantName }) => VariantName).join(', ');
+  const template = `its template with DataCaptureConfig: ${JSON.stringify(wanted) ?? 'none'}, or --force`;
+  const faults: [message: string, got: string | false | undefined, expected: string][] = [
+    ['SageMaker captures nothing of serverless variants', client && name, `in the application: ${client}`],
+    ['It cannot be updated now', status !== 'InService' && `${status} (${reason})`, 'InService, or another endpoint'],
+    ['This version does not know all of its configuration', unknown.join(', '), 'a version of the command that does'],
+    ['It has shadow variants', !force && shadow, 'the end of their test, or --force to copy them too'],
+    ['CloudFormation made the endpoint', !force && stack, template],
+  ];
+  for (const [message, got, expected] of faults)
+    if (got) throw new PermanentError('EndpointNotSwitchable', message, { got, expected });
+}
 
 /** The longest name of a configuration. */
 const MAX_NAME = 63;
-
-/**
- * Returns the input of CreateEndpointConfig for a copy with the present counts and weights.
- *
- * @param tags of the configuration
- * @param wanted `undefined`: without Data Capture
- * @throws PermanentError `EndpointNotSwitchable` for a member that CreateEndpointConfig does not have in AWS's model
- */
-function copiedConfig({ endpoint, config }: Found, tags: Awaited<ReturnType<typeof tagsOf>>, wanted?: CaptureConfig) {
-  const { EndpointConfigArn: _arn, CreationTime: _time, DataCaptureConfig: _capture, ...copied } = config;
-  const unknown = namesIn(copied).filter((name) => !MEMBERS.includes(name));
-  if (unknown.length > 0) {
-    const expected = 'a version of this command that knows it';
-    throw notSwitchable('The configuration has what this version does not know', unknown.join(', '), expected);
-  }
-  const asRunning = (variant: Variant) => {
-    const now = namedAs(variant.VariantName, variantsOf(endpoint));
-    const { CurrentInstanceCount: count = variant.InitialInstanceCount, CurrentWeight: weight } = now ?? {};
-    // An endpoint that has scaled to zero starts with one instance: AWS takes no less.
-    const counted = variant.InitialInstanceCount !== undefined && { InitialInstanceCount: Math.max(1, count ?? 1) };
-    return { ...variant, ...counted, ...(weight !== undefined && { InitialVariantWeight: weight }) };
-  };
-  const { ProductionVariants = [], ShadowProductionVariants: shadow } = config;
-  const end = `-capture-${wanted ? 'on' : 'off'}-${new Date().toISOString().replaceAll(/\D/g, '')}`;
-  // AWS keeps names that begin with aws: to itself.
-  const Tags = tags.filter(({ Key }) => !/^aws:/i.test(Key));
-  return {
-    ...copied,
-    EndpointConfigName: `${endpoint.EndpointName.slice(0, MAX_NAME - end.length)}${end}`,
-    ProductionVariants: ProductionVariants.map(asRunning),
-    ...(shadow?.length && { ShadowProductionVariants: shadow.map(asRunning) }),
-    ...(wanted && { DataCaptureConfig: wanted }),
-    ...(Tags.length > 0 && { Tags }),
-  };
-}
-
 /** The tag of an endpoint that names its configuration before the last switch. */
 const FORMER_TAG = 'inference-monitor:former-endpoint-config';
 
 /** The inputs of the operations that switch, by their names and in their order. */
-export type SwitchRequests = Awaited<ReturnType<typeof switchRequests>>;
+export type SwitchRequests = ReturnType<typeof switchRequests>;
 
-/** @param wanted `undefined`: no capture. @throws PermanentError `EndpointNotSwitchable` */
-export async function switchRequests(lambda: LambdaClient, found: Found, wanted?: CaptureConfig) {
-  const { EndpointName, EndpointArn: ResourceArn, EndpointConfigName: former = '' } = found.endpoint;
-  const copy = copiedConfig(found, await tagsOf(lambda, found.config.EndpointConfigArn), wanted);
-  const retained = { RetainAllVariantProperties: true, RetainDeploymentConfig: true };
+/** @param tags of the configuration. @param wanted `undefined`: no capture */
+export function switchRequests({ endpoint, config }: Found, tags: readonly aws.Tag[], wanted?: WatchedCapture) {
+  const { EndpointName, EndpointArn: ResourceArn, EndpointConfigName: former = '' } = endpoint;
+  const { EndpointConfigArn: _arn, CreationTime: _time, ...copied } = config;
+  const asRunning = (variant: aws.Variant): aws.Variant => {
+    const { VariantName: name, InitialInstanceCount: initial, InitialVariantWeight: weight } = variant;
+    const now = variantsOf(endpoint).find(({ VariantName }) => VariantName === name);
+    // An endpoint that has scaled to zero starts with one instance: AWS takes no less.
+    const count = initial && Math.max(1, Number(now?.CurrentInstanceCount ?? initial));
+    return { ...variant, InitialInstanceCount: count, InitialVariantWeight: now?.CurrentWeight ?? weight };
+  };
+  const end = `-capture-${wanted ? 'on' : 'off'}-${new Date().toISOString().replaceAll(/\D/g, '')}`;
+  const EndpointConfigName = `${EndpointName.slice(0, MAX_NAME - end.length)}${end}`;
   return {
-    CreateEndpointConfig: copy,
+    CreateEndpointConfig: {
+      ...copied,
+      EndpointConfigName,
+      ProductionVariants: config.ProductionVariants?.map(asRunning),
+      ShadowProductionVariants: config.ShadowProductionVariants?.map(asRunning),
+      DataCaptureConfig: wanted,
+      // AWS keeps names that begin with aws: to itself.
+      Tags: tags.filter(({ Key }) => !/^aws:/i.test(Key)),
+    },
     AddTags: { ResourceArn, Tags: [{ Key: FORMER_TAG, Value: former }] },
-    UpdateEndpoint: { EndpointName, EndpointConfigName: copy.EndpointConfigName, ...retained },
+    UpdateEndpoint: { EndpointName, EndpointConfigName, ...RETAINED },
   };
 }
 
+/** Scaling goes on, and so does the way of deploying. */
+const RETAINED = { RetainAllVariantProperties: true, RetainDeploymentConfig: true };
+
+/** The instances that the new configuration starts, such as `2 × ml.g5.xlarge (AllTraffic)`. */
+export const fleetOf = ({ CreateEndpointConfig: asked }: SwitchRequests): string =>
+  variantsOf(asked).map(instancesText).join(', ');
+const instancesText = ({ VariantName, InstanceType: type, InitialInstanceCount: count }: aws.Variant): string =>
+  type === undefined ? `the instance pools of ${VariantName}` : `${count} × ${type} (${VariantName})`;
+
 /** Makes the requests. @throws PermanentError `CaptureRefused` */
 export async function startUpdate(lambda: LambdaClient, requests: SwitchRequests): Promise<void> {
-  let left = '';
   for (const [operation, input] of Object.entries(requests)) {
-    await callSagemaker(lambda, operation, input).catch((error: Error) => {
+    await callAws(lambda, aws.SERVICE, operation, input).catch((error: Error) => {
+      const cleanUp = `; to clean up: aws sagemaker delete-endpoint-config --endpoint-config-name ${requests.UpdateEndpoint.EndpointConfigName}`;
+      const left = operation === 'CreateEndpointConfig' ? '' : cleanUp;
       const got = awsFailure(error)?.message ?? error.message;
       const facts = { got, expected: `a request that SageMaker takes. The endpoint is as it was${left}` };
       throw new PermanentError('CaptureRefused', `SageMaker refused ${operation}`, facts, error);
     });
-    left = `; to clean up: aws sagemaker delete-endpoint-config --endpoint-config-name ${requests.UpdateEndpoint.EndpointConfigName}`;
   }
 }
 
-// ---------------------------------------------------------------------------------------------------- what came out
-
-/** How an endpoint captures otherwise than is wanted. @param wanted `undefined`: not at all */
-function captureFaults({ DataCaptureConfig: now }: Endpoint, wanted: CaptureConfig | undefined): string[] {
-  const isOn = now?.EnableCapture === true;
-  if (!wanted || !isOn) return isOn === Boolean(wanted) ? [] : [`Data Capture is ${isOn ? 'on' : 'off'}`];
-  const { CaptureStatus: status, CurrentSamplingPercentage: share, DestinationS3Uri: to } = now;
-  return [
-    status !== 'Started' && `Data Capture is ${status}`,
-    to.replace(/\/+$/, '') !== wanted.DestinationS3Uri && `it captures to ${to}`,
-    share !== wanted.InitialSamplingPercentage && `it samples ${share}%`,
-  ].filter((fault) => fault !== false);
-}
+/** Data Capture as it is wanted, or as it runs. */
+const captureText = (of: Partial<WatchedCapture & aws.Endpoint['DataCaptureConfig']> = {}): string => {
+  const { CaptureStatus = 'Started', CurrentSamplingPercentage: share = of.InitialSamplingPercentage } = of;
+  return of.EnableCapture ? `${CaptureStatus}, ${share}% to ${of.DestinationS3Uri?.replace(/\/+$/, '')}` : 'off';
+};
 
 /** Whether there is nothing to do. */
-export function isAsWanted({ endpoint, config }: Found, wanted: CaptureConfig | undefined): boolean {
+export function isAsWanted({ endpoint, config }: Found, wanted: WatchedCapture | undefined): boolean {
   const has: object = config.DataCaptureConfig ?? {};
-  return captureFaults(endpoint, wanted).length === 0 && isDeepStrictEqual({ ...has, ...wanted }, has);
+  const runs = captureText(endpoint.DataCaptureConfig) === captureText(wanted);
+  // An update that is under way may end otherwise.
+  return endpoint.EndpointStatus === 'InService' && runs && isDeepStrictEqual({ ...has, ...wanted }, has);
 }
 
+/** What is compared of an endpoint before and after an update. */
+const factsOf = (endpoint: Partial<aws.Endpoint>): Record<string, string | undefined> => ({
+  status: endpoint.EndpointStatus,
+  configuration: endpoint.EndpointConfigName,
+  'Data Capture': captureText(endpoint.DataCaptureConfig),
+  instances: variantsOf(endpoint).map(countText).join(', '),
+});
+const countText = ({ VariantName: name, CurrentInstanceCount: count, CurrentWeight: weight }: aws.Variant): string =>
+  `${name} ${count} × weight ${weight}`;
+
 /** The command that gives an endpoint the configuration that it had. */
-export const wayBack = ({ EndpointName: name, EndpointConfigName: config }: Endpoint): string =>
+export const wayBack = ({ EndpointName: name, EndpointConfigName: config }: aws.Endpoint): string =>
   `aws sagemaker update-endpoint --endpoint-name ${name} --endpoint-config-name ${config} --retain-all-variant-properties --retain-deployment-config`;
 
 const POLL_MS = 2_000;
@@ -170,30 +161,19 @@ const POLL_MS = 2_000;
  * @returns counts and weights that differ from those before
  * @throws PermanentError `CaptureNotSwitched` if it does not capture as wanted
  */
-export async function updated(
-  lambda: LambdaClient,
-  before: Endpoint,
-  { CreateEndpointConfig: asked }: SwitchRequests,
-  signal: AbortSignal,
-): Promise<string[]> {
-  let now: Endpoint | undefined;
+export async function updated(lambda: LambdaClient, before: aws.Endpoint, asked: SwitchRequests, signal: AbortSignal) {
+  const { EndpointConfigName: configuration, DataCaptureConfig: wanted } = asked.CreateEndpointConfig;
+  let now: Partial<aws.Endpoint>;
   do {
     await sleep(POLL_MS, undefined, { signal });
-    now = await describeEndpoint(lambda, before.EndpointName);
-  } while (/Updating|RollingBack$/.test(now?.EndpointStatus ?? ''));
-  const { EndpointStatus: status = 'gone', EndpointConfigName: config, FailureReason: reason } = now ?? {};
-  const differences = variantsOf(before).flatMap((was) => {
-    const is = namedAs(was.VariantName, variantsOf(now ?? {}));
-    const fields = (['CurrentInstanceCount', 'CurrentWeight'] as const).filter((one) => was[one] !== is?.[one]);
-    return fields.map((one) => `${one} of ${was.VariantName} was ${was[one]} and is ${is?.[one]}`);
-  });
-  const faults = [
-    status !== 'InService' && `it is ${status}`,
-    config !== asked.EndpointConfigName && `its configuration is ${config}`,
-    ...(now ? captureFaults(now, asked.DataCaptureConfig) : []),
-    reason !== undefined && `SageMaker says: ${reason}`,
-  ].filter((fault) => fault !== false);
-  if (faults.length === 0) return differences;
-  const facts = { got: [...faults, ...differences].join('; '), expected: `the way back: ${wayBack(before)}` };
+    now = (await aws.describeEndpoint(lambda, before.EndpointName)) ?? { EndpointStatus: 'gone' };
+  } while (/Updating|RollingBack$/.test(now.EndpointStatus ?? ''));
+  const is = factsOf(now);
+  const expected = { ...factsOf(before), status: 'InService', configuration, 'Data Capture': captureText(wanted) };
+  const changed = Object.entries(expected).filter(([name, value]) => is[name] !== value);
+  const differences = changed.map(([name, value]) => `${name}: ${is[name]}, not ${value}`);
+  if (changed.every(([name]) => name === 'instances')) return differences;
+  const got = [...differences, `FailureReason: ${now.FailureReason ?? 'none'}`].join('; ');
+  const facts = { got, expected: `the way back: ${wayBack(before)}` };
   throw new PermanentError('CaptureNotSwitched', 'The endpoint does not capture as asked for', facts);
 }

@@ -8,7 +8,6 @@ import {
   describeEndpoint,
   describeEndpointConfig,
   type Endpoint,
-  isBelow,
   listEndpoints,
   shadowVariantsOf,
 } from '../operate/aws-calls.ts';
@@ -98,6 +97,11 @@ function sideFault(config: CaptureConfig | undefined): Found {
     : ['replies', 'the judge does not see what was asked, and nothing can be replayed'];
   return warning(`Only ${only} are captured: ${lost}.`, 'capture Input and Output');
 }
+
+/** Whether captures below a prefix are among those below the prefix of a stack's settings. */
+const isBelow = (prefix: string, watched: string): boolean =>
+  // A setting that is longer selects a variant, a shorter one several endpoints.
+  prefix.startsWith(watched) || watched.startsWith(prefix);
 
 function placeFault({ settings, capturePrefix = '' }: CheckContext, to: string, name: string): Found {
   const place = captureLocation(to, name);

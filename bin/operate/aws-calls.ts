@@ -68,21 +68,13 @@ export async function queryAws(
 
 // ------------------------------------------------------------------------------------------------------- SageMaker
 
-/** A variant as an endpoint or its configuration has it. */
-export interface Variant {
-  VariantName: string;
-  ModelName?: string;
-  InstanceType?: string;
-  InitialInstanceCount?: number;
-  ServerlessConfig?: object;
-  CurrentInstanceCount?: number;
-  CurrentWeight?: number;
-}
+/** A variant as an endpoint or its configuration has it, with counts and more by AWS's names. */
+export type Variant = { VariantName: string; [member: string]: unknown };
 
-interface Variants {
-  ProductionVariants?: Variant[];
+export interface Variants {
+  ProductionVariants?: Variant[] | undefined;
   /** Variants that get a copy of the requests, and whose replies no user sees. */
-  ShadowProductionVariants?: Variant[];
+  ShadowProductionVariants?: Variant[] | undefined;
 }
 
 /** As DescribeEndpoint tells it. */
@@ -104,19 +96,12 @@ export interface Endpoint extends Variants {
 }
 
 export interface CaptureConfig {
-  EnableCapture?: boolean;
-  InitialSamplingPercentage?: number;
-  DestinationS3Uri?: string;
-  KmsKeyId?: string;
   CaptureOptions?: { CaptureMode: 'Input' | 'Output' | 'InputAndOutput' }[];
   CaptureContentTypeHeader?: { CsvContentTypes?: string[]; JsonContentTypes?: string[] };
 }
 
-const SERVICE = 'api.sagemaker';
-
-/** Calls an operation of SageMaker. @throws Error with the service's error type as its name */
-export const callSagemaker = <T>(client: LambdaClient, operation: string, input: object): Promise<T> =>
-  callAws<T>(client, SERVICE, operation, input);
+/** SageMaker, as `callAws` names it. */
+export const SERVICE = 'api.sagemaker';
 
 /** @returns `undefined` if there is no such endpoint */
 export const describeEndpoint = (client: LambdaClient, EndpointName: string): Promise<Endpoint | undefined> =>
@@ -124,10 +109,8 @@ export const describeEndpoint = (client: LambdaClient, EndpointName: string): Pr
 
 /** As DescribeEndpointConfig tells it. Without data capture, nothing is captured. */
 export interface EndpointConfig extends Variants {
-  EndpointConfigArn?: string;
-  CreationTime?: number;
   DataCaptureConfig?: CaptureConfig;
-  ExecutionRoleArn?: string;
+  [member: string]: unknown;
 }
 
 export const describeEndpointConfig = async (
@@ -224,15 +207,12 @@ export function captureLocation(
   return { bucket, prefix: [...path, endpoint, ''].join('/') };
 }
 
-/** Whether captures below a prefix are among those below the prefix of a stack's settings. */
-export const isBelow = (prefix: string, watched: string): boolean =>
-  // A setting that is longer selects a variant, a shorter one several endpoints.
-  prefix.startsWith(watched) || watched.startsWith(prefix);
+export type Tag = { Key: string; Value: string };
 
 /** The tags of an endpoint or of a configuration. */
-export async function tagsOf(client: LambdaClient, ResourceArn: string | undefined) {
-  type Page = { Tags?: { Key: string; Value: string }[] };
-  const tags: NonNullable<Page['Tags']> = [];
-  for await (const page of pagesOf<Page>(client, SERVICE, 'ListTags', { ResourceArn })) tags.push(...(page.Tags ?? []));
+export async function tagsOf(client: LambdaClient, ResourceArn: unknown): Promise<Tag[]> {
+  const tags: Tag[] = [];
+  const pages = pagesOf<{ Tags?: Tag[] }>(client, SERVICE, 'ListTags', { ResourceArn });
+  for await (const { Tags = [] } of pages) tags.push(...Tags);
   return tags;
 }

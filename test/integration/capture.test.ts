@@ -26,23 +26,24 @@ const RUNNING = {
   DestinationS3Uri: 's3://my-captures/datacapture',
   KmsKeyId: '',
 };
+const WANTED = 'Started, 100% to s3://my-captures/datacapture';
 const CHANGES = ['CreateEndpointConfig', 'AddTags', 'UpdateEndpoint'];
 
-const STATUS = `garden is InService, with the configuration garden-1.
-Configured: 100% of the requests to s3://my-captures/datacapture, no KMS key, Input and Output, application/json, text/csv as text, other bodies as base64, which the stack decodes.
-Running: Started, 100% of the requests to s3://my-captures/datacapture, no KMS key.
-The stack reads what goes there.
-Captures for the stack go to s3://my-captures/datacapture.
+const STATUS = `endpoint: garden
+status: InService
+configuration: garden-1
+place: s3://my-captures/datacapture
+serverless: false
+node: captureInvocations(client, { bucket: "my-captures", prefix: "datacapture" });
+python: capture_invocations(client, bucket="my-captures", prefix="datacapture")
 
-── Streams of an application in Node ──
-import { captureInvocations } from 'sagemaker-inference-monitor/capture-client';
-captureInvocations(client, { bucket: "my-captures", prefix: "datacapture" });
+── configured ──
+${JSON.stringify(CAPTURE, null, 2)}
 
-── Streams of an application in Python ──
-from sagemaker_inference_monitor_capture import capture_invocations
-capture_invocations(client, bucket="my-captures", prefix="datacapture")
+── running ──
+${JSON.stringify(RUNNING, null, 2)}
 
-── The policy of the application's role ──
+── policy ──
 {
   "Version": "2012-10-17",
   "Statement": [
@@ -157,25 +158,35 @@ test('an endpoint with several variants, scaled to zero or without counts', asyn
 
 describe('SageMaker answers otherwise', () => {
   test.each<[string, object, string]>([
-    ['keeps the capture of before', { DataCaptureConfig: undefined }, 'Data Capture is off'],
-    ['has not started', { DataCaptureConfig: { ...RUNNING, CaptureStatus: 'Stopped' } }, 'Data Capture is Stopped'],
-    ['samples less', { DataCaptureConfig: { ...RUNNING, CurrentSamplingPercentage: 5 } }, 'it samples 5%'],
+    ['keeps the capture of before', { DataCaptureConfig: undefined }, `Data Capture: off, not ${WANTED}`],
+    [
+      'has not started',
+      { DataCaptureConfig: { ...RUNNING, CaptureStatus: 'Stopped' } },
+      'Data Capture: Stopped, 100% to s3://my-captures/datacapture, not',
+    ],
+    [
+      'samples less',
+      { DataCaptureConfig: { ...RUNNING, CurrentSamplingPercentage: 5 } },
+      'Data Capture: Started, 5% to s3://my-captures/datacapture, not',
+    ],
     [
       'captures elsewhere',
       { DataCaptureConfig: { ...RUNNING, DestinationS3Uri: 's3://b/x' } },
-      'it captures to s3://b/x',
+      'Data Capture: Started, 100% to s3://b/x, not',
     ],
     [
       'rolls back',
       { EndpointConfigName: 'garden-1', DataCaptureConfig: undefined, FailureReason: 'The role cannot write.' },
-      'its configuration is garden-1; Data Capture is off; SageMaker says: The role cannot write.',
+      'configuration: garden-1, not garden-capture-on-',
     ],
-    ['fails', { EndpointStatus: 'Failed' }, 'it is Failed'],
+    ['fails', { EndpointStatus: 'Failed' }, 'status: Failed, not InService'],
   ])('%s', async (_, becomes, got) => {
     sagemaker.becomes = () => becomes as Record<string, unknown>;
     const { stderr, code } = await capture('on', 'garden', '--yes');
+    expect(stderr).toContain(`CaptureNotSwitched: The endpoint does not capture as asked for; got: ${got}`);
+    const { FailureReason = 'none' } = becomes as { FailureReason?: string };
     expect(stderr).toContain(
-      `CaptureNotSwitched: The endpoint does not capture as asked for; got: ${got}; expected: the way back: aws sagemaker update-endpoint --endpoint-name garden --endpoint-config-name garden-1 --retain-all-variant-properties --retain-deployment-config`,
+      `; FailureReason: ${FailureReason}; expected: the way back: aws sagemaker update-endpoint --endpoint-name garden --endpoint-config-name garden-1 --retain-all-variant-properties --retain-deployment-config`,
     );
     expect(code).toBe(2);
   });
@@ -186,7 +197,7 @@ describe('SageMaker answers otherwise', () => {
     });
     const { stdout, code } = await capture('on', 'garden', '--yes');
     expect(stdout).toBe(
-      'Data Capture is on.\nCurrentInstanceCount of AllTraffic was 3 and is 2\nCurrentWeight of AllTraffic was 0.5 and is 1\n',
+      'endpoint: garden\nswitched: on\n\n── differences ──\n[\n  "instances: AllTraffic 2 × weight 1, not AllTraffic 3 × weight 0.5"\n]\n',
     );
     expect(code).toBe(0);
   });
@@ -250,7 +261,7 @@ describe('nothing changes', () => {
     [
       'that CloudFormation made',
       () => Object.assign(sagemaker.tags, { [`${sagemaker.endpoint.EndpointArn}`]: [stackTag] }),
-      'CloudFormation made the endpoint; got: my-app',
+      `CloudFormation made the endpoint; got: my-app; expected: its template with DataCaptureConfig: ${JSON.stringify(CAPTURE)}, or --force`,
     ],
     [
       'that does not exist',
@@ -266,7 +277,7 @@ describe('nothing changes', () => {
     const { stderr, stdout, code } = await capture('on', 'garden', '--yes');
     expect(stderr).toContain(said);
     expect(code).toBe(said === '' ? 0 : 2);
-    expect(stdout).toBe(said === '' ? 'Capture is on already.\n' : '');
+    expect(stdout).toBe(said === '' ? 'endpoint: garden\nswitched: unchanged\n' : '');
     expect(changes()).toEqual([]);
   });
 
@@ -279,13 +290,12 @@ describe('nothing changes', () => {
   });
 });
 
-test('--force updates an endpoint of CloudFormation with shadow variants, and prints the lines of its template', async () => {
+test('--force updates an endpoint of CloudFormation with shadow variants', async () => {
   sagemaker.config.ShadowProductionVariants = [shadow];
   sagemaker.endpoint.ShadowProductionVariants = [{ VariantName: 'next', CurrentInstanceCount: 2 }];
   sagemaker.tags[`${sagemaker.endpoint.EndpointArn}`] = [stackTag];
   const { stderr, code } = await capture('on', 'garden', '--yes', '--force');
   expect({ stderr, code }).toMatchObject({ code: 0 });
-  expect(stderr).toContain('  DataCaptureConfig:\n    EnableCapture: true\n    InitialSamplingPercentage: 100\n');
   expect(sagemaker.inputOf('CreateEndpointConfig')).toMatchObject({
     ShadowProductionVariants: [{ ...shadow, InitialInstanceCount: 2 }],
   });
@@ -313,7 +323,7 @@ test('Ctrl-C ends the wait, not the update', async () => {
   const [code] = await once(child, 'exit');
   expect(code).toBe(130);
   expect(text).toMatch(
-    /Stopped waiting\. The update continues\.\nTo see it: inference-monitor capture status garden\nThe way back: aws/,
+    /The way back: aws [^\n]*\nSageMaker updates garden [^\n]*\n+Press [^\n]*\nStopped waiting\. The update continues: inference-monitor capture status garden\n/,
   );
 });
 
@@ -325,13 +335,11 @@ test('status shows both, the application’s lines and policy', async () => {
   sagemaker.config.DataCaptureConfig = { ...CAPTURE, DestinationS3Uri: 's3://other/x' };
   const elsewhere = await capture('status', 'garden', '--json');
   expect(expectPublished('capture', elsewhere.stdout)).toMatchObject({
-    watched: false,
-    running: { CaptureStatus: 'Started' },
+    configured: { DestinationS3Uri: 's3://other/x' },
+    running: { DestinationS3Uri: 's3://other/x', CaptureStatus: 'Started' },
   });
   sagemaker.reset();
-  expect((await capture('status', 'garden')).stdout).toContain(
-    'Configured: no Data Capture.\nRunning: no Data Capture.\n',
-  );
+  expect((await capture('status', 'garden')).stdout).toContain('configured: none\nrunning: none\n');
 });
 
 test('a copy has all members of CreateEndpointConfig in AWS’s model', async () => {
