@@ -13,6 +13,7 @@ import { resourceNames } from '../../src/core/contract/names.ts';
 import { redactRules } from '../../src/core/settings/redact-setting.ts';
 import { cellsOf, readWindow, sumOfCells } from '../../src/quality/counts-store.ts';
 import { daysWithCounts } from '../../src/quality/day-objects.ts';
+import { twoSources } from '../../src/quality/two-sources.ts';
 import { orMissing } from '../operate/aws-calls.ts';
 import {
   broken,
@@ -41,7 +42,7 @@ const DEPLOYED: readonly Check<StackContext>[] = [
   ['deployed', 'lambda:GetFunctionConfiguration', checkDeployed],
   ['delivery', 'events:DescribeRule and lambda:ListEventSourceMappings', checkDelivery],
   ['alarms', 'cloudwatch:DescribeAlarms', checkAlarms],
-  ['data', 'lambda:GetFunctionConfiguration and s3:GetObject on the work bucket', checkData],
+  ['data', 'lambda:GetFunctionConfiguration, and s3:ListBucket and s3:GetObject on the work bucket', checkData],
 ];
 
 export async function checkStack(context: CheckContext, prefix: string): Promise<Found> {
@@ -136,7 +137,10 @@ async function checkDeployed({ lambda, prefix, complete: settings }: StackContex
   return [version, different.length > 0 ? different : same];
 }
 
-/** Where captured words are kept. A field of REDACT that no capture has is probably misspelled. */
+const ONE_SOURCE =
+  "leave out calls: 'all' in the application, or switch Data Capture off: inference-monitor capture off";
+
+/** Where captured words are kept, and what is wrong with the captures of a week. A field of REDACT that none has is probably misspelled. */
 async function checkData({ lambda, s3, prefix }: StackContext): Promise<Found> {
   const { processor: FunctionName } = resourceNames(prefix);
   const { Environment } = await lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
@@ -144,13 +148,16 @@ async function checkData({ lambda, s3, prefix }: StackContext): Promise<Found> {
   const content = CONTENT === 'none' ? CONTENT : 'all';
   const kept = ok(`Captures are kept ${keptText({ REDACT, CONTENT: content })}. See docs/your-data.md.`);
   const { fields } = redactRules(REDACT ?? '');
-  if (fields.length === 0) return kept;
   const window = { fromMs: Date.now() - WEEK_MS, toMs: Date.now() };
   const storage = new Storage(s3);
   const counts = await readWindow(storage, bucket, await daysWithCounts(storage, bucket), window);
   const { captures = 0, masked = {} } = sumOfCells(cellsOf(counts));
   const absent = fields.filter((name) => captures > 0 && masked[name.toLowerCase()] === undefined);
-  return [kept, absent.map((name) => warning(`No capture of a week had field:${name} of REDACT.`, 'correct its name'))];
+  return [
+    kept,
+    absent.map((name) => warning(`No capture of a week had field:${name} of REDACT.`, 'correct its name')),
+    twoSources(cellsOf(counts)).map((message) => warning(`In a week, ${message}.`, ONE_SOURCE)),
+  ];
 }
 
 /** The way of a new capture to its run: the rule and the queue's mapping are on. Alarms tell of events that were left over. */

@@ -10,6 +10,7 @@ import { goodValue } from '../judge/scorers/values.ts';
 import { hourMs } from '../quality/counts-store.ts';
 import { ERROR_REPLIES } from '../quality/objectives.ts';
 import { quantilesText } from '../quality/quantiles.ts';
+import { twoSources } from '../quality/two-sources.ts';
 import { endOf, type Figures, figuresOf, type HealthFacts, listed, objectiveText, scorerOf } from './facts.ts';
 
 /** In the order of precedence: the state of an endpoint is the first that a finding has. The codes are those of `status`. */
@@ -169,6 +170,9 @@ const RULES = {
     return count <= 0 ? [] : [{ state: 'healthy', message }];
   },
 
+  'two-sources': ({ cells, command }) =>
+    twoSources(cells).map((message) => ({ state: 'needs a look', message, command: command('doctor') })),
+
   /** What callers measured. What is too slow, an objective says. */
   times({ rates, active }) {
     const timed = active.flatMap((one) => (one.kind === 'code' && one.isAsked ? [one.name] : []));
@@ -222,10 +226,8 @@ const RULES = {
   masked({ totals: { masked: { 'not masked': withheld = 0, ...items } = {} } }) {
     const count = sum(Object.values(items));
     if (count + withheld === 0) return [];
-    const left =
-      withheld > 0
-        ? `; ${many(withheld, 'capture')} could not be masked and ${withheld === 1 ? 'has' : 'have'} no text`
-        : '';
+    const have = withheld === 1 ? 'has' : 'have';
+    const left = withheld > 0 ? `; ${many(withheld, 'capture')} could not be masked and ${have} no text` : '';
     const message = `${many(count, 'item')} masked${listed(items)}${left}`;
     return [{ state: withheld > 0 ? 'needs a look' : 'healthy', message }];
   },

@@ -39,7 +39,14 @@ export interface CaptureFacts {
   /** What else its trace adds to the counts. */
   more?: Pick<
     QualityCell,
-    'errorKinds' | 'quarantined' | 'masked' | 'replyTokens' | 'replyCharacters' | 'predictions' | 'failedCalls'
+    | 'errorKinds'
+    | 'quarantined'
+    | 'masked'
+    | 'replyTokens'
+    | 'replyCharacters'
+    | 'predictions'
+    | 'failedCalls'
+    | 'byClient'
   >;
   /** The run of the replay that sent the request, which is not counted. */
   replay?: string | undefined;
@@ -92,6 +99,7 @@ export function captureFacts(
     outputTokens: capture?.usage?.outputTokens,
     more: {
       ...(beside === undefined ? capture && replyCounts(capture) : { failedCalls: { [beside]: 1 } }),
+      ...(beside === undefined && capture?.call && { byClient: { [capture.call.streamed ? 'streams' : 'calls']: 1 } }),
       ...(predictions && { predictions }),
       ...(capture?.masked && { masked: { ...capture.masked } }),
       ...(isRetried && { quarantined: { retried: -1 } }),

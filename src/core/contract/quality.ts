@@ -25,6 +25,8 @@ export interface QualityCell {
    * reach the endpoint.
    */
   failedCalls?: Record<string, number>;
+  /** The part of `captures` that the capture client wrote. The others are of Data Capture. */
+  byClient?: { streams?: number; calls?: number };
   /**
    * Lines in quarantine by the reason's name, in the hour and the variant of their key. `retried` is negative: lines that a retry has
    * traced.

@@ -169,14 +169,17 @@ describe('doctor', () => {
     }
   });
 
-  test('says what is masked, and names a field that no capture had', async () => {
+  test('says what is masked, and names a field that no capture had and an endpoint with two sources', async () => {
     const now = new Date(Date.now() - 60_000).toISOString().slice(0, 19);
     const key = `${ENDPOINT}/AllTraffic/${now.slice(0, 13).replaceAll(/[-T]/g, '/')}/fields.jsonl`;
-    await pipeline.process(key, [chatLine('fields', `${now}Z`)]);
+    const client = { streamed: false, calls: 'all', ended: 'whole', status: 200, endMs: 9 };
+    const byClient = JSON.stringify({ ...JSON.parse(chatLine('by client', `${now}Z`)), client });
+    await pipeline.process(key, [chatLine('fields', `${now}Z`), byClient]);
     await pipeline.setVariable('processor', 'REDACT', 'email,field:nobody');
     const { lines, ok } = await doctor({ REDACT: 'email,field:nobody' });
     await pipeline.setVariable('processor', 'REDACT', '');
     expect(lines).toContain('warning data: No capture of a week had field:nobody of REDACT.');
+    expect(lines).toContainEqual(expect.stringMatching(/^warning data: In a week, the endpoint has two sources, /));
     expect(ok).toContainEqual(
       expect.stringMatching(
         /^data: Captures are kept masked \(email, field:nobody\): .*, quarantine \(places only\) 365 days,/,

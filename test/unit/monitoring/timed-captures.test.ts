@@ -102,6 +102,7 @@ test('calls without a reply are errors only where the caller writes the successe
     errorReplies: 3 + 1,
     errorKinds: { throttled: 1, timeout: 2, stream: 1 },
     failedCalls: { throttled: 1, 'no-connection': 2, aborted: 1 },
+    byClient: { streams: 23, calls: 1 },
   });
   expect(receipt.reasons.errorReply).toBeGreaterThanOrEqual(FAILED.length * LLM.length);
   // What stands beside the rates is in none of them, not even by what its request has.
@@ -198,4 +199,31 @@ test('only by an objective are they among the worst', async () => {
   expect(await worstBy(objective)).toMatchObject([
     { traceId: 'tr-1', failing: [{ scorer: 'time_to_first_token_ms', value: 900 }] },
   ]);
+});
+
+test.each([
+  ['calls of the client and of Data Capture', true, [true, false, undefined]],
+  ['streams of the client beside Data Capture', false, [true, undefined]],
+  ['a client that writes all', false, [true, false]],
+  ['Data Capture alone', false, [undefined]],
+])('%s are two sources: %s', async (_, isFound, sources) => {
+  const lines = sources.map((streamed, n) =>
+    streamed === undefined
+      ? chatLine(`d${n}`)
+      : timed(`c${n}`, { ...stream, streamed, calls: 'all', endMs: 9 } as never),
+  );
+  const { rig } = await evaluated(lines);
+  const cells = [{ hour: HOUR, variant: 'Blue', cell: rig.cell }];
+  const facts = { cells, window: { fromMs: 0, toMs: 1 }, active: [], shadow: [], objectives: [], nowMs: Date.now() };
+  const found = healthOf({ ...facts, isOfRun: true }).findings.filter(({ name }) => name === 'two-sources');
+  expect(found.map(({ state, message }) => ({ state, message }))).toEqual(
+    isFound
+      ? [
+          {
+            state: 'needs a look',
+            message: expect.stringMatching(/two sources.* last in the hour of 2026-11-20 \d\d:00/),
+          },
+        ]
+      : [],
+  );
 });
