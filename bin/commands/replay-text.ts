@@ -68,9 +68,11 @@ export function dryRunText(plan: DryRun, skipped: ReadonlyMap<string, number>, o
 /** The metrics of the table, as thresholds name them. The lag of the schedule has a name of its own. */
 const ROWS: readonly [DistributionMetric, string][] = [
   ['request_latency', 'request latency'],
+  ['captured_latency', 'captured latency, measured elsewhere'],
   ['effective_latency', 'effective latency'],
   ['credit_to_start_latency', 'schedule lag'],
   ['time_to_first_token', 'time to first token'],
+  ['captured_time_to_first_token', 'captured time to first token, measured elsewhere'],
   ['inter_token_latency', 'inter-token latency'],
 ];
 const COLUMNS = ['avg', 'p50', 'p90', 'p95', 'p99', 'max'] as const;

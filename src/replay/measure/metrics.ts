@@ -71,6 +71,9 @@ const RUN_METRICS = {
   credit_to_start_latency: ms('Credit-to-Start Latency'),
   /** Not in AIPerf: the part of the lag that the client causes, without waiting for the concurrency cap. */
   replay_client_lag: ms('Replay Client Lag'),
+  /** Not in AIPerf: what the capture client measured of the same requests. No threshold compares with it. */
+  captured_latency: ms('Captured Latency, measured elsewhere'),
+  captured_time_to_first_token: ms('Captured Time to First Token, measured elsewhere'),
 } as const satisfies Record<string, MetricDefinition>;
 
 type RunMetric = keyof typeof RUN_METRICS;

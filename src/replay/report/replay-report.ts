@@ -41,8 +41,10 @@ const ms = (value: number | undefined): string => (value === undefined ? '–' :
 
 const TABLE_METRICS: readonly DistributionMetric[] = [
   'request_latency',
+  'captured_latency',
   'effective_latency',
   'time_to_first_token',
+  'captured_time_to_first_token',
   'inter_token_latency',
   'inter_chunk_latency',
   'output_token_throughput_per_user',

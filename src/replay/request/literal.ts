@@ -2,6 +2,7 @@
 
 import { asText, isObject, type JsonObject, parseJson } from '../../captures/json.ts';
 import { payloadBytes } from '../../captures/payload/captured-data.ts';
+import { type ClientCall, takeClientCall } from '../../captures/record/client-call.ts';
 import { openEnvelope } from '../../captures/record/envelope.ts';
 import { Scale } from '../../captures/weight.ts';
 import { readWirePrompt } from '../../captures/wire/registry.ts';
@@ -35,6 +36,8 @@ export interface LiteralRequest {
   /** The two sides of the record, not decoded. */
   capturedRequest?: unknown;
   capturedReply?: unknown;
+  /** As the capture client measured it. */
+  capturedCall?: ClientCall | undefined;
 }
 
 interface SkippedRequest {
@@ -96,7 +99,7 @@ function override(body: Buffer, json: JsonObject, overrides: Overrides): Buffer 
 export function literalRequest(line: Buffer, overrides: Overrides): LiteralOrSkip {
   const opened = openEnvelope(line, new Scale());
   if ('reason' in opened) return skippedAs(opened.reason);
-  const { captureData, eventMetadata } = opened.envelope;
+  const { captureData, eventMetadata, extraFields = {} } = opened.envelope;
   const { endpointInput: side, endpointOutput } = captureData;
   if (!isObject(side)) return skip('NoRequest', 'The record has no captured request');
   let body = payloadBytes(side);
@@ -128,6 +131,7 @@ export function literalRequest(line: Buffer, overrides: Overrides): LiteralOrSki
       inferenceId: asText(eventMetadata.inferenceId),
       capturedRequest: side,
       capturedReply: endpointOutput,
+      capturedCall: takeClientCall(extraFields, []).call,
     },
   };
 }
