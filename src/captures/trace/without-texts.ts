@@ -29,5 +29,8 @@ function spanWithoutTexts({ inputs: _, outputs: __, ...span }: SpanRecord): Span
     const { bytes, kind } = Object(span.attributes[name]);
     if (bytes !== undefined) attributes[name] = { bytes, kind };
   }
+  // The class of an error is a word of the caller.
+  const { error, ...call } = Object(span.attributes['capture.call']);
+  if (call.endMs !== undefined) attributes['capture.call'] = { ...call, ...(error && { error: { kind: error.kind } }) };
   return { ...span, attributes, status: { code: span.status.code } };
 }

@@ -58,6 +58,14 @@ test.each([
   expect(trace.spans[0]?.status).toEqual({ code: 'ERROR', message });
 });
 
+test('without texts, the times stay, and of an error its kind', () => {
+  const redaction = { kinds: [], fields: [], patterns: [], allow: [], content: 'none' as const, key: 'a key' };
+  expect(read(call, { redaction }).root['capture.call']).toEqual(call);
+  const { root, trace } = read(failed, { redaction });
+  expect(root['capture.call']).toEqual({ streamed: true, ended: 'failed', endMs: 812, error: { kind: 'throttled' } });
+  expect(JSON.stringify(trace)).not.toContain('ThrottlingException');
+});
+
 test.each([
   ['negative', { ...call, firstByteMs: -1 }],
   ['huge', { ...call, endMs: 1e12 }],
