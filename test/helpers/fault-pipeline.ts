@@ -21,7 +21,7 @@ import { toNamedError } from '../../src/core/errors/errors.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { createJudge } from '../../src/judge/connect.ts';
 import { priceCall } from '../../src/judge/pricing/prices.ts';
-import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
+import { askedOf, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { createBedrockClient } from '../../src/judge/transports/bedrock.ts';
 import type { Judge } from '../../src/judge/types.ts';
 import { LimitsTable } from '../../src/limits/table.ts';
@@ -465,7 +465,7 @@ export class FaultCase {
     return {
       ...this.#dependencies(),
       isRunning: async (arn: string) => this.#pipeline.running.has(arn),
-      scorers: this.scorers.length,
+      scorers: askedOf(this.scorers).length,
       checkJudgeModel: async () => undefined,
       remainingMs: () => LAMBDA_MS,
     };

@@ -2,7 +2,7 @@
  * Planted personal data is nowhere but in the captures and in the requests of replays: two deployed stacks, one that masks and one that
  * writes no texts, process, fail, are stopped, retry, judge again, replay, and compare with labels; then everything is read.
  */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { REDACT_KINDS } from '../../src/core/settings/redact-setting.ts';
@@ -97,6 +97,7 @@ function capturesOf(prefix: string, part: string): string[] {
 }
 
 const folder = mkdtempSync(join(tmpdir(), 'places-'));
+const rawFolder = mkdtempSync(join(tmpdir(), 'captured-'));
 let environment: LocalEnvironment;
 let endpoint: StandInEndpoint;
 
@@ -111,16 +112,13 @@ beforeAll(async () => {
 afterAll(async () => {
   await environment?.stop();
   await endpoint?.close();
-  rmSync(folder, { recursive: true });
+  for (const one of [folder, rawFolder]) rmSync(one, { recursive: true });
 });
 
 const printed: Written[] = [];
 
 /** Does to a stack all that may go wrong, and what people do then. */
-async function live(
-  prefix: string,
-  settings: Record<string, string>,
-): Promise<{ pipeline: DeployedPipeline; hour: string }> {
+async function live(prefix: string, settings: Record<string, string>) {
   const name = `${prefix}-endpoint`;
   const hour = `${name}/AllTraffic/${HOUR.replaceAll(/[-T]/g, '/')}`;
   const outputs = await environment.deployStack({
@@ -231,7 +229,14 @@ async function live(
     if (code === 2) printed.push([`${prefix}: ${args.join(' ')} said`, Buffer.from(stderr)]);
   }
   printed.push([`${prefix}: messages`, Buffer.from(JSON.stringify(await messages()))]);
-  return { pipeline, hour };
+  /** Captured bytes, which only the captures' bucket has, with the rights of the caller. */
+  const raw = async (...args: string[]): Promise<string> => {
+    const file = join(rawFolder, `${prefix}-${args[0]}`);
+    const { code, stderr } = await runCli([...args, '--out', file, '--raw'], variables);
+    expect({ code, stderr }).toMatchObject({ code: 0 });
+    return readFileSync(file, 'utf8');
+  };
+  return { pipeline, raw, run: first.name };
 }
 
 /** All that was written since the start, without the captures themselves. */
@@ -246,7 +251,7 @@ async function everything(pipeline: DeployedPipeline): Promise<Written[]> {
 }
 
 test('with REDACT, nothing that was planted is anywhere else', async () => {
-  const { pipeline } = await live('masked', {
+  const { pipeline, raw, run } = await live('masked', {
     REDACT: `${REDACT_KINDS.join(',')},field:customer`,
     ALARM_QUOTES: 'true',
   });
@@ -270,6 +275,9 @@ test('with REDACT, nothing that was planted is anywhere else', async () => {
     expect({ place, isThere }).toEqual({ place, isThere: true });
   }
   expect(foundIn(written, texts)).toEqual([]);
+  // The places of quarantined lines are kept, and the lines are read again from their file.
+  expect(await raw('show', run)).toContain(`"${wordsOf('masked')[3]} `);
+  expect(await raw('dataset', '--from', '1d')).toContain(SECRET_FIELD);
 });
 
 test('with CONTENT=none, no word of a capture is anywhere else', async () => {
