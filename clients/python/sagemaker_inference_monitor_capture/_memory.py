@@ -12,6 +12,8 @@ class Memory:
         #: Never taken by what the garbage collector calls, which may run while it is held.
         self._lock = threading.Lock()
         self.sizes = {}
+        #: Calls that have contents, by the binary logarithm of their size, so that a large one is found at once.
+        self._by_size = [{} for _ in range(64)]
 
     def add(self, call, side, data):
         """Adds bytes to a side of a call."""
@@ -25,42 +27,44 @@ class Memory:
                 else:
                     side.data = bytearray(side.data) if isinstance(side.data, bytes) else side.data
                     side.data += data
-            self._set_size(call, _size_of(call))
-            while self.used > self.most:
-                largest = max(self.sizes, key=_contents_of, default=call)
-                if _contents_of(largest) == 0:
-                    break
-                for each in (largest.request, largest.reply):
-                    if each.data:
-                        self._leave_out(each, "memory")
-                self._set_size(largest, _size_of(largest))
+            self._count(call)
+            for calls in reversed(self._by_size):
+                while calls and self._is_over():
+                    largest = next(iter(calls))
+                    for each in (largest.request, largest.reply):
+                        if each.data:
+                            self._leave_out(each, "memory")
+                    self._count(largest)
 
     def release(self, calls, size=0):
         """Forgets calls that became a batch of this size; negative: of one that was sent."""
         with self._lock:
             for call in calls:
-                self._set_size(call, 0)
-                del self.sizes[call]
+                self._forget(call)
             self.used += size
 
     def is_full(self):
         """Whether there is too much even without contents."""
         with self._lock:
-            return self.used > self.most
+            return self._is_over()
+
+    def _is_over(self):
+        return self.used > self.most
 
     def _leave_out(self, side, why):
         side.left, side.data = why, b""
         self.without_content += 1
 
-    def _set_size(self, call, size):
-        self.used += size - self.sizes.get(call, 0)
-        self.sizes[call] = size
+    def _count(self, call):
+        self._forget(call)
+        contents = len(call.request.data) + len(call.reply.data)
+        # A bytearray has an eighth more than it needs.
+        size = self.sizes[call] = _OVERHEAD + _PIECE * len(call.pieces) + contents + contents // 8
+        self.used += size
+        if contents:
+            self._by_size[size.bit_length()][call] = True
 
-
-def _contents_of(call):
-    return len(call.request.data) + len(call.reply.data)
-
-
-def _size_of(call):
-    # A bytearray has an eighth more than it needs.
-    return _OVERHEAD + _PIECE * len(call.pieces) + _contents_of(call) * 9 // 8
+    def _forget(self, call):
+        size = self.sizes.pop(call, 0)
+        self.used -= size
+        self._by_size[size.bit_length()].pop(call, None)
