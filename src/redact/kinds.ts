@@ -40,7 +40,7 @@ const PHONE_NORTH_AMERICAN =
 /** Words that announce a telephone number. Chinese, Japanese and Korean ones stand within others. */
 const PHONE_WORDS =
   '(?<!\\p{L})(?:(?:tele|mobil|mobile|cell|handy|ruf)(?:phone|fon|nummer|fax)(?:nummer|number|nr)?|phone|telefax|tel|tlf|mobile?|cell|handy|call|whatsapp|fax|gsm|' +
-  'téléphone|tél|portable|telé?fono|telefone|telefoon|telepon|móvil|celular|cellulare|mobiel|komórka|cep|τηλέφωνο|телефон|тел|моб|мобильный|هاتف|جوال|טלפון|फ़ोन|फोन|मोबाइल|điện thoại)(?!\\p{L})|' +
+  'téléphone|tél|portable|tel[eé]fono|telefone|telefoon|telepon|móvil|celular|cellulare|mobiel|komórka|cep|τηλέφωνο|телефон|тел|моб|мобильный|هاتف|جوال|טלפון|फ़ोन|फोन|मोबाइल|điện thoại)(?!\\p{L})|' +
   '(?:電話|电话|手機|手机|携帯|전화|휴대폰)(?:番号|號碼|号码|号|번호)?';
 /** Any number of 7 to 15 digits after such a word. Begins with a digit, and looks behind it. */
 const PHONE_NAMED = new RegExp(
@@ -158,11 +158,11 @@ function isBech32(text: string): boolean {
 
 // -------------------------------------------------------------------------------------------------------- networks
 
-const IPV4 = /(?<![\p{L}\d_.])(?:\d{1,3}\.){3}\d{1,3}(?![\p{L}\d_]|\.\d)/gu;
+/** After such a word, four numbers are those of a section or a version. */
+const IPV4 = /(?<![\p{L}\d_.]|\b(?:section|chapter|version|release) |§ ?)(?:\d{1,3}\.){3}\d{1,3}(?![\p{L}\d_]|\.\d)/giu;
 const IPV6 = /(?<![\p{L}\d_:.])(?:[0-9a-f]{0,4}:){2,7}(?:[0-9a-f]{1,4}|(?:\d{1,3}\.){3}\d{1,3})?(?![\p{L}\d_:])/giu;
-/** Of `ab::cd`, which code has too, only forms with a digit count; 6.8.7.7 is rather the number of a section. */
-const address = (text: string): string | undefined =>
-  isIP(text) > 0 && (text.includes(':') ? /\d/ : /\d\d/).test(text) ? lower(text) : undefined;
+/** Of `ab::cd`, which code has too, only forms with a digit count. */
+const address = (text: string): string | undefined => (isIP(text) > 0 && /\d/.test(text) ? lower(text) : undefined);
 
 const MAC =
   /(?<![\p{L}\d_:-])(?:[0-9a-f]{2}(?<separator>[:-])(?:[0-9a-f]{2}\k<separator>){4}[0-9a-f]{2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4})(?![\p{L}\d_:-])/giu;
@@ -257,7 +257,7 @@ export const KINDS = {
   ],
   mac: [{ pattern: MAC, hint: MAC_HINT, reach: [5, 20], read: lower }],
   ip: [
-    { pattern: IPV4, hint: /\d\.\d{1,3}\.\d{1,3}\./g, reach: [5, 18], read: address },
+    { pattern: IPV4, hint: /\d\.\d{1,3}\.\d{1,3}\./g, reach: [16, 18], read: address },
     { pattern: IPV6, hint: /:[0-9a-f]{0,4}:/gi, reach: [41, 56], read: address },
   ],
   date_of_birth: [{ pattern: BORN, hint: BORN_HINT, reach: [12, 90], read: lower }],

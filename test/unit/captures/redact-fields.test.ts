@@ -64,6 +64,8 @@ test.each([
   ['電話番号は090-1234-5678です', 'phone'],
   ['手机号13812345678', 'phone'],
   ['Mobilnummer 0171 2345678', 'phone'],
+  ['telefono 06 1234 5678', 'phone'],
+  ['teléfono 912 345 678', 'phone'],
   ['Tel. 030\u20131234567', 'phone'],
   ['+49\u202f30\u202f1234567', 'phone'],
   ['هاتف: ٠٥٠١٢٣٤٥٦٧', 'phone'],
@@ -77,6 +79,14 @@ test.each([
 ])('%s holds a %s, whatever the script', (text, kind) => {
   const { request } = decoded(json({ text }), 'email,phone,card,iban,date_of_birth');
   expect(request?.value).toEqual({ text: expect.stringContaining(`<${kind}:`) });
+});
+
+test('four numbers are an address, but for those of a section or a version', () => {
+  const text = 'from 1.2.3.4 and 8.8.8.8, section 6.8.7.7, Version 10.0.0.1';
+  const { request } = decoded(json({ text }), 'ip');
+  expect(request?.value).toEqual({
+    text: expect.stringMatching(/^from <ip:\w+> and <ip:\w+>, section 6\.8\.7\.7, Version 10\.0\.0\.1$/),
+  });
 });
 
 test('text that looks like a pseudonym is escaped', () => {
