@@ -23,7 +23,6 @@ export interface Captures {
   stats(): CaptureStats;
 }
 
-const FLUSH_MS = 10_000;
 const COMMANDS = ['InvokeEndpointCommand', 'InvokeEndpointWithResponseStreamCommand'];
 /** Errors of calls that a container may have seen: SageMaker captures the unstreamed ones itself. */
 const CONTAINER_SAW = ['model', 'stream', 'aborted'];
@@ -42,12 +41,8 @@ export function captureInvocations(client: SageMakerRuntimeClient, options: Capt
   const settings = settingsOf(options);
   const sender = new Sender(s3Of(client, options.s3), settings);
   watch(client, sender, settings);
-  const captures: Captures = {
-    stats: () => sender.stats(),
-    flush: (limitMs = FLUSH_MS) => sender.flush(limitMs),
-  };
-  Object.defineProperty(client, CAPTURES, { value: captures });
-  return captures;
+  Object.defineProperty(client, CAPTURES, { value: sender });
+  return sender;
 }
 
 function s3Of({ config }: SageMakerRuntimeClient, given: CaptureOptions['s3'] = {}): S3Client {
@@ -88,9 +83,9 @@ function watch(client: SageMakerRuntimeClient, sender: Sender, settings: Setting
   );
 }
 
-function begun(input: object, command: string, { sampling, maxBodyBytes }: Settings): Call | undefined {
+function begun(input: object, command: string, { sampling }: Settings): Call | undefined {
   const isOne = COMMANDS.includes(command) && 'EndpointName' in input && Math.random() < sampling;
-  return isOne ? new Call({ ...input }, command === COMMANDS[1], maxBodyBytes) : undefined;
+  return isOne ? new Call({ ...input }, command === COMMANDS[1]) : undefined;
 }
 
 type HttpReply = { statusCode?: number; headers?: Record<string, string> };
@@ -115,7 +110,7 @@ function replied(call: Call, output: Output, sender: Sender, { calls }: Settings
   }
   if (output.Body instanceof Uint8Array && output.Body.length > 0) {
     call.client.firstContentMs = firstByteMs;
-    call.keepReply(output.Body);
+    sender.took(call, output.Body);
   }
   sender.end(call, 'whole');
 }
@@ -127,6 +122,6 @@ function failed(call: Call, error: SdkError, sender: Sender, { calls }: Settings
   if (!call.client.streamed && calls !== 'all' && CONTAINER_SAW.includes(told.kind)) return;
   call.client.error = told;
   if (!sender.begin(call)) return;
-  if (told.kind === 'model') call.keepReply(Buffer.from(String(error.OriginalMessage ?? error.message)));
+  if (told.kind === 'model') sender.took(call, Buffer.from(String(error.OriginalMessage ?? error.message)));
   sender.end(call, told.kind === 'stream' ? 'broke' : 'failed');
 }

@@ -18,16 +18,14 @@ export function* lineOf(call: Call, { calls, sampling }: Settings, dropped: numb
     yield ',"endpointOutput":';
     yield* sideOf(reply, 'OUTPUT', hasFailed ? 'BASE64' : encodingOf(reply, client.streamed));
   }
-  const { id: eventId, inferenceId, customAttributes, startMs } = call;
-  const inferenceTime = new Date(startMs).toISOString();
-  yield `},"eventMetadata":${JSON.stringify({ eventId, inferenceId, inferenceTime, customAttributes })},"eventVersion":"0","client":`;
-  const left = { request: request.left, reply: reply.left };
+  const metadata = { eventId: call.id, inferenceTime: new Date(call.startMs).toISOString(), ...call.about };
+  yield `},"eventMetadata":${JSON.stringify(metadata)},"eventVersion":"0","client":`;
   const fields = {
     ...{ version: 1, writer: 'node', calls, sampling, ...client },
     requestBytes: request.left === 'unreadable' ? undefined : request.total,
     replyBytes: hasReply ? reply.total : undefined,
     pieces: pieces.length > 0 ? pieces : undefined,
-    left: left.request || left.reply ? left : undefined,
+    left: request.left || reply.left ? { request: request.left, reply: reply.left } : undefined,
     dropped: dropped || undefined,
   };
   yield `${JSON.stringify(fields)}}\n`;
@@ -40,9 +38,10 @@ function encodingOf({ contentType }: Side, streamed = false): string {
   return /^[^;]*[/+]json\b/i.test(type) ? 'JSON' : 'BASE64';
 }
 
-function* sideOf({ bytes, left, contentType }: Side, mode: string, wanted: string): Generator<string> {
+function* sideOf({ kept, left, contentType }: Side, mode: string, wanted: string): Generator<string> {
   yield `{"observedContentType":${JSON.stringify(contentType)},"mode":"${mode}"`;
   if (left === undefined) {
+    const bytes = Buffer.concat(kept);
     const encoding = isUtf8(bytes) ? wanted : 'BASE64';
     const decoder = new StringDecoder(encoding === 'BASE64' ? 'base64' : 'utf8');
     yield ',"data":"';

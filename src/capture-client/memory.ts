@@ -1,52 +1,70 @@
 /** Bounds the memory of all calls that run or wait to be written: over the bound, the largest lose their contents. */
-import type { Call } from './call.ts';
+import type { Call, Side } from './call.ts';
+import type { Settings } from './options.ts';
+
+/** Memory of a call without its contents, of a piece's time, and of a kept piece beside its bytes. */
+const OVERHEAD = 2048;
+const TIME = 56;
+const PIECE = 200;
+/** Contents go until this share of the bound is free, so that the largest need not be looked for with each piece. */
+const FREED = 1 / 8;
 
 export class Memory {
   used = 0;
-  /** Calls that lost their contents. */
-  stripped = 0;
-  readonly #most: number;
-  readonly #sizes = new Map<Call, number>();
-  /** Calls that have contents, by the binary logarithm of their size, so that a large one is found at once. */
-  readonly #bySize: Set<Call>[] = Array.from({ length: 33 }, () => new Set());
+  readonly calls = new Set<Call>();
+  /** Contents that are not kept. */
+  withoutContent = 0;
+  readonly #settings: Settings;
 
-  constructor(mostBytes: number) {
-    this.#most = mostBytes;
+  constructor(settings: Settings) {
+    this.#settings = settings;
   }
 
-  get isOver(): boolean {
-    return this.used > this.#most;
+  get isFull(): boolean {
+    return this.used > this.#settings.memoryBytes;
   }
 
-  /** Returns the calls that have ended, or those that run. */
-  calls(haveEnded: boolean): Call[] {
-    return [...this.#sizes.keys()].filter(({ client }) => (client.ended !== undefined) === haveEnded);
-  }
-
-  /** Counts a call at its present size. */
-  count(call: Call): void {
-    this.#setSize(call, call.held);
-    for (let i = this.#bySize.length - 1; i >= 0 && this.isOver; i -= 1) {
-      for (const large of this.#bySize[i] ?? []) {
-        if (!this.isOver) break;
-        for (const side of [large.request, large.reply]) if (side.held > 0) side.leave('memory');
-        this.stripped += 1;
-        this.#setSize(large, large.held);
-      }
+  /** Copies bytes to a side of a call: the application may change its own afterwards. @param bytes `undefined` if they cannot be read */
+  add(call: Call, side: Side, bytes: Uint8Array | undefined): void {
+    side.total += bytes?.byteLength ?? 0;
+    if (bytes === undefined) this.#leaveOut(side, 'unreadable');
+    else if (side.total > this.#settings.maxBodyBytes) this.#leaveOut(side, 'too-large');
+    else if (side.left === undefined && bytes.byteLength > 0) {
+      const copy = Buffer.allocUnsafeSlow(bytes.byteLength);
+      copy.set(bytes);
+      side.kept.push(copy);
+      side.held += bytes.byteLength + PIECE;
     }
+    this.#count(call);
+    if (this.isFull) this.#free();
   }
 
   /** Forgets a call. */
   release(call: Call): void {
-    this.#setSize(call, 0);
-    this.#sizes.delete(call);
+    this.used -= call.size;
+    this.calls.delete(call);
   }
 
-  #setSize(call: Call, size: number): void {
-    const before = this.#sizes.get(call) ?? 0;
-    this.used += size - before;
-    this.#sizes.set(call, size);
-    this.#bySize[32 - Math.clz32(before)]?.delete(call);
-    if (size > 0 && call.contents > 0) this.#bySize[32 - Math.clz32(size)]?.add(call);
+  #free(): void {
+    for (const call of [...this.calls].sort((a, b) => b.size - a.size)) {
+      if (this.used <= this.#settings.memoryBytes * (1 - FREED)) break;
+      for (const side of [call.request, call.reply]) if (side.kept.length > 0) this.#leaveOut(side, 'memory');
+      this.#count(call);
+    }
+  }
+
+  #leaveOut(side: Side, why: NonNullable<Side['left']>): void {
+    if (side.left !== undefined) return;
+    side.left = why;
+    side.kept = [];
+    side.held = 0;
+    this.withoutContent += 1;
+  }
+
+  #count(call: Call): void {
+    const size = OVERHEAD + TIME * call.pieces.length + call.request.held + call.reply.held;
+    this.used += size - call.size;
+    call.size = size;
+    this.calls.add(call);
   }
 }

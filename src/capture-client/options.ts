@@ -14,7 +14,7 @@ export interface CaptureOptions {
   s3?: S3Client | S3ClientConfig;
   /** A longer request or reply is captured without its content. Default 1 MB. */
   maxBodyBytes?: number;
-  /** The bound on all captures in memory, those of open streams too. Default 16 MB. */
+  /** The bound on all captures in memory, those of open streams too. Default 8 MB. */
   memoryBytes?: number;
   /** An object is written when this many bytes wait. Default 1 MB. */
   batchBytes?: number;
@@ -27,7 +27,7 @@ export interface CaptureOptions {
 }
 
 const MB = 1_000_000;
-const AMOUNTS = { maxBodyBytes: MB, memoryBytes: 16 * MB, batchBytes: MB, batchMs: 5_000, spoolBytes: 256 * MB };
+const AMOUNTS = { maxBodyBytes: MB, memoryBytes: 8 * MB, batchBytes: MB, batchMs: 5_000, spoolBytes: 256 * MB };
 const DEFAULTS = { prefix: '', calls: 'streams' as const, sampling: 1, ...AMOUNTS };
 
 export type Settings = Required<Omit<CaptureOptions, 's3' | 'spoolFolder'>> & Pick<CaptureOptions, 'spoolFolder'>;

@@ -1,10 +1,9 @@
-/** Collects calls that have ended, and writes them to S3 in batches, off the path of the application's requests. */
+/** Writes calls that have ended to S3 in batches, off the path of the application's requests. */
 import { Readable } from 'node:stream';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import { PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
-import { type Batch, folderOf, keyIn } from './batch.ts';
+import { type Batch, encode } from './batch.ts';
 import type { Call, Ended } from './call.ts';
-import { lineOf } from './line.ts';
 import { Memory } from './memory.ts';
 import type { Settings } from './options.ts';
 import { Spool } from './spool.ts';
@@ -14,77 +13,84 @@ import type { CaptureStats } from './stats.ts';
 const PUT_LIMIT_MS = 30_000;
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 30_000;
-/** Text that is made between two turns of the application. */
-const CHARS_AT_ONCE = 16 * 1024;
+const FLUSH_MS = 10_000;
+/** The SDK hashes what it sends: so many bytes at a time, with other work in between. */
+const SLICE = 64 * 1024;
 
 const senders = new Set<Sender>();
 
 export class Sender {
-  readonly memory: Memory;
-  readonly #options: Settings;
+  readonly #settings: Settings;
   readonly #s3: S3Client;
   readonly #spool: Spool | undefined;
-  /** Of calls that have ended since the last batch. */
-  #waitingBytes = 0;
+  readonly #memory: Memory;
+  /** Of calls that have ended since the last round. */
+  #endedBytes = 0;
   /** It is being written, or could not be. */
   #batch: Batch | undefined;
   #timer: NodeJS.Timeout | undefined;
-  #running: Promise<void> | undefined;
+  #running = Promise.resolve();
   #failures = 0;
   #droppedSinceLine = 0;
   readonly #warned = new Set<string>();
-  readonly #sums = { written: 0, spooled: 0, dropped: 0, withoutContent: 0 };
+  readonly #sums = { written: 0, spooled: 0, dropped: 0 };
   #lastError: string | undefined;
 
   /** @throws Error if the spool folder cannot be made */
-  constructor(s3: S3Client, options: Settings) {
+  constructor(s3: S3Client, settings: Settings) {
     this.#s3 = s3;
-    this.#options = options;
-    this.memory = new Memory(options.memoryBytes);
-    this.#spool = options.spoolFolder === undefined ? undefined : new Spool(options.spoolFolder, options.spoolBytes);
-    if (senders.size === 0) process.once('exit', () => senders.forEach((sender) => void sender.#end()));
+    this.#settings = settings;
+    this.#memory = new Memory(settings);
+    this.#spool = settings.spoolFolder === undefined ? undefined : new Spool(settings.spoolFolder, settings.spoolBytes);
+    if (senders.size === 0) process.once('exit', () => senders.forEach((sender) => void sender.#finish()));
     senders.add(this);
-    // Of an earlier process.
-    if (this.#spool !== undefined) this.#wake(options.batchMs);
+    this.#wake(settings.batchMs);
   }
 
   stats(): CaptureStats {
-    const waiting = this.memory.calls(true).length + (this.#batch?.lines ?? 0);
-    const withoutContent = this.#sums.withoutContent + this.memory.stripped;
+    const waiting = this.#ended().length;
     return {
-      open: this.memory.calls(false).length,
-      waiting,
+      open: this.#memory.calls.size - waiting,
+      waiting: waiting + (this.#batch?.lines ?? 0),
       ...this.#sums,
-      withoutContent,
+      withoutContent: this.#memory.withoutContent,
       lastError: this.#lastError,
     };
   }
 
+  async flush(limitMs = FLUSH_MS): Promise<CaptureStats> {
+    const done = new AbortController();
+    // It also keeps the process alive, as nothing else here does.
+    const limit = sleep(limitMs, undefined, { signal: done.signal }).catch(() => {});
+    await Promise.race([this.#run(), limit]);
+    done.abort();
+    return this.stats();
+  }
+
   /** Takes a call whose request was sent. @returns whether there is memory for it */
   begin(call: Call): boolean {
-    if (this.memory.isOver) {
+    if (this.#memory.isFull) {
       this.#lose(1);
       return false;
     }
-    call.keepRequest();
-    this.memory.count(call);
+    this.#memory.add(call, call.request, call.takeRequest());
     return true;
   }
 
-  /** Takes a piece of a stream. */
+  /** Takes bytes of the reply. */
   took(call: Call, bytes: Uint8Array): void {
-    call.piece(bytes);
-    this.memory.count(call);
+    this.#memory.add(call, call.reply, bytes);
   }
 
   /** Ends a call. Does nothing if it has ended. */
   end(call: Call, ended: Ended): void {
     if (call.client.ended !== undefined) return;
-    call.end(ended);
-    this.memory.count(call);
-    this.#waitingBytes += call.held;
-    for (const { left } of [call.request, call.reply]) if (left && left !== 'memory') this.#sums.withoutContent += 1;
-    if (this.#failures === 0) this.#wake(this.#waitingBytes >= this.#options.batchBytes ? 0 : this.#options.batchMs);
+    call.client.ended = ended;
+    call.client.endMs = call.now();
+    this.#endedBytes += call.size;
+    if (this.#endedBytes < this.#settings.batchBytes || this.#failures > 0) return;
+    this.#endedBytes = 0;
+    this.#wake(0);
   }
 
   /** Runs work on a call. An error in it costs the capture, and nothing else. */
@@ -109,105 +115,64 @@ export class Sender {
     process.emitWarning(`Captures of SageMaker calls are not written: ${this.#lastError}`, 'CaptureWarning');
   }
 
-  /** Tries once to write everything that is finished now. Never throws. */
-  async flush(limitMs: number): Promise<CaptureStats> {
-    const done = new AbortController();
-    // It also keeps the process alive, as nothing else here does.
-    const limit = sleep(limitMs, undefined, { signal: done.signal }).catch(() => {});
-    await Promise.race([this.#running?.then(() => this.#run()) ?? this.#run(), limit]);
-    done.abort();
-    return this.stats();
-  }
-
-  /** At the end of the process, when nothing asynchronous runs any more. */
-  #end(): void {
-    for (const call of this.memory.calls(false)) this.end(call, 'left');
-    for (const batch of this.#batches()) if (batch !== undefined) this.#spoolOrLose(batch);
+  #ended(): Call[] {
+    return [...this.#memory.calls].filter(({ client }) => client.ended !== undefined);
   }
 
   #wake(afterMs: number): void {
-    if (this.#running !== undefined || (this.#timer !== undefined && afterMs > 0)) return;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => void this.#run(), afterMs).unref();
   }
 
+  /** Runs a round after the one that runs. */
   #run(): Promise<void> {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    this.#running ??= this.#sendAll()
-      .catch((error: unknown) => this.#putFailed(error))
-      .finally(() => {
-        this.#running = undefined;
-        const wait = this.#failures === 0 ? this.#options.batchMs : FIRST_WAIT_MS * 2 ** (this.#failures - 1);
-        const isMore = this.#batch !== undefined || this.memory.calls(true).length > 0 || this.#spool !== undefined;
-        if (isMore) this.#wake(Math.min(wait, LONGEST_WAIT_MS));
+    this.#running = this.#running
+      .then(() => this.#round())
+      .catch((error: unknown) => this.#lose(0, error))
+      .then(() => {
+        const wait = this.#failures === 0 ? this.#settings.batchMs : FIRST_WAIT_MS * 2 ** (this.#failures - 1);
+        this.#wake(Math.min(wait, LONGEST_WAIT_MS));
       });
     return this.#running;
   }
 
-  #putFailed(error: unknown): void {
-    this.#failures += 1;
-    this.#lose(0, error);
-  }
-
-  async #sendAll(): Promise<void> {
-    for (const batch of this.#batches()) await (batch === undefined ? turn() : this.#send(batch));
-    await this.#sendSpooled();
-  }
-
-  /** Yields the batch that could not be written, and batches of the calls that wait; `undefined` between pieces of the work. */
-  *#batches(): Generator<Batch | undefined> {
-    if (this.#batch !== undefined) yield this.#batch;
-    for (let calls = this.memory.calls(true); calls.length > 0; calls = this.memory.calls(true)) {
-      yield* this.#encode(calls);
-    }
-  }
-
-  /** Makes a batch of the calls with the folder of the first, as many as fit in one. */
-  *#encode([first, ...others]: Call[]): Generator<Batch | undefined> {
-    if (first === undefined) return;
-    const { bucket, batchBytes, prefix } = this.#options;
-    const folder = folderOf(prefix, first);
-    const dropped = this.#droppedSinceLine;
-    const calls: Call[] = [];
-    const body: Buffer[] = [];
-    let [bytes, text] = [0, ''];
-    const push = () => {
-      bytes += body[body.push(Buffer.from(text)) - 1]?.length ?? 0;
-      text = '';
-    };
-    for (const call of [first, ...others]) {
-      if (bytes >= batchBytes) break;
-      if (folderOf(prefix, call) !== folder) continue;
-      for (const part of lineOf(call, this.#options, call === first ? dropped : 0)) {
-        text += part;
-        if (text.length < CHARS_AT_ONCE) continue;
-        push();
-        yield undefined;
+  /** Writes everything that has ended. After a failure the rest is spooled; without a folder it waits in memory. */
+  async #round(): Promise<void> {
+    let isThere = true;
+    for (const batch of this.#batches()) {
+      if (batch === undefined) {
+        await turn();
+        continue;
       }
-      calls.push(call);
-    }
-    push();
-    // Until here the calls still wait: the end of the process would write them.
-    this.#batch = { bucket, key: keyIn(folder, first.startMs), body, bytes, lines: calls.length };
-    for (const call of calls) this.memory.release(call);
-    this.memory.used += bytes;
-    this.#waitingBytes = 0;
-    this.#droppedSinceLine -= dropped;
-    yield this.#batch;
-  }
-
-  /** @throws the error of S3 if there is no spool; the batch is kept */
-  async #send(batch: Batch): Promise<void> {
-    try {
-      await this.#put(batch);
-    } catch (error) {
-      if (this.#spool === undefined) throw error;
-      this.#putFailed(error);
+      isThere &&= await this.#put(batch);
+      if (isThere) continue;
+      if (this.#spool === undefined) return;
       this.#spoolOrLose(batch);
     }
-    this.#batch = undefined;
-    this.memory.used -= batch.bytes;
+    for (const batch of (isThere && this.#spool?.batches(this.#settings.bucket)) || []) {
+      if (!(await this.#put(batch))) return;
+    }
+  }
+
+  /** Yields batches of the calls that have ended; one that could not be written comes again. `undefined` between pieces of the work. */
+  *#batches(): Generator<Batch | undefined> {
+    for (let calls = this.#ended(); this.#batch !== undefined || calls.length > 0; calls = this.#ended()) {
+      const batch = this.#batch ?? (yield* this.#encode(calls as [Call, ...Call[]]));
+      yield batch;
+      this.#memory.used -= batch.body.length;
+      this.#batch = undefined;
+    }
+  }
+
+  *#encode(calls: [Call, ...Call[]]): Generator<undefined, Batch> {
+    const dropped = this.#droppedSinceLine;
+    const [batch, taken] = yield* encode(calls, this.#settings, dropped);
+    // Until here the calls still wait: the end of the process would write them.
+    this.#batch = batch;
+    for (const call of taken) this.#memory.release(call);
+    this.#memory.used += batch.body.length;
+    this.#droppedSinceLine -= dropped;
+    return batch;
   }
 
   #spoolOrLose(batch: Batch): void {
@@ -220,28 +185,32 @@ export class Sender {
     }
   }
 
-  async #sendSpooled(): Promise<void> {
-    for (const file of this.#spool?.list() ?? []) {
-      const batch = this.#spool?.read(file);
-      if (batch?.bucket !== this.#options.bucket) continue;
-      await this.#put(batch);
-      this.#spool?.remove(file);
-    }
+  /** At the end of the process, when nothing asynchronous runs any more. */
+  #finish(): void {
+    for (const call of this.#memory.calls) this.end(call, 'left');
+    for (const batch of this.#batches()) if (batch !== undefined) this.#spoolOrLose(batch);
   }
 
-  async #put({ bucket, key, body, bytes, lines }: Batch): Promise<void> {
+  /** @returns whether the batch is in S3 */
+  async #put({ bucket, key, lines, body }: Batch): Promise<boolean> {
     const Body = Readable.from(inTurns(body), { objectMode: false });
-    const put = new PutObjectCommand({ Bucket: bucket, Key: key, Body, ContentLength: bytes });
-    await this.#s3.send(put, { abortSignal: AbortSignal.timeout(PUT_LIMIT_MS) });
+    const put = new PutObjectCommand({ Bucket: bucket, Key: key, Body, ContentLength: body.length });
+    try {
+      await this.#s3.send(put, { abortSignal: AbortSignal.timeout(PUT_LIMIT_MS) });
+    } catch (error) {
+      this.#failures += 1;
+      this.#lose(0, error);
+      return false;
+    }
     this.#failures = 0;
     this.#sums.written += lines;
+    return true;
   }
 }
 
-/** The SDK hashes what it sends: a slice at a time, with other work in between. */
-async function* inTurns(body: readonly Buffer[]): AsyncGenerator<Buffer> {
-  for (const slice of body) {
-    yield slice;
+async function* inTurns(body: Buffer): AsyncGenerator<Buffer> {
+  for (let at = 0; at < body.length; at += SLICE) {
+    yield body.subarray(at, at + SLICE);
     await turn();
   }
 }

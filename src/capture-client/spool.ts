@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Batch, slicesOf } from './batch.ts';
+import type { Batch } from './batch.ts';
 
 const ENDING = '.capture-batch';
 
@@ -22,35 +22,31 @@ export class Spool {
 
   /** @throws Error if the folder is full, or the file cannot be written */
   write({ body, ...about }: Batch): void {
-    const used = this.list().reduce((sum, file) => sum + statSync(file).size, about.bytes);
+    const used = this.#paths().reduce((sum, file) => sum + statSync(file).size, body.length);
     if (used > this.#mostBytes) {
       throw new Error(`The spool is full; got: ${used} bytes; expected: at most ${this.#mostBytes}`);
     }
     const path = join(this.#folder, `${String(Date.now()).padStart(14, '0')}-${randomUUID()}${ENDING}`);
     // Requests and replies are personal: only the application's own user may read them.
-    const bytes = Buffer.concat([Buffer.from(`${JSON.stringify(about)}\n`), ...body]);
+    const bytes = Buffer.concat([Buffer.from(`${JSON.stringify(about)}\n`), body]);
     writeFileSync(`${path}.part`, bytes, { mode: 0o600, flag: 'wx' });
     renameSync(`${path}.part`, path);
   }
 
-  /** Returns the paths of the files, oldest first. */
-  list(): string[] {
-    const names = readdirSync(this.#folder).filter((name) => name.endsWith(ENDING));
-    return names.sort().map((name) => join(this.#folder, name));
-  }
-
-  /** Returns the batch of a file; `undefined` if another process has sent it. */
-  read(file: string): Batch | undefined {
-    try {
-      const bytes = readFileSync(file);
+  /** Yields the batches for a bucket, oldest first. A file goes when the next batch is asked for: until then its object may be missing. */
+  *batches(bucket: string): Generator<Batch> {
+    for (const path of this.#paths()) {
+      const bytes = readFileSync(path);
       const end = bytes.indexOf('\n');
-      return { ...JSON.parse(bytes.toString('utf8', 0, end)), body: slicesOf(bytes.subarray(end + 1)) };
-    } catch {
-      return undefined;
+      const batch: Batch = { ...JSON.parse(bytes.toString('utf8', 0, end)), body: bytes.subarray(end + 1) };
+      if (batch.bucket !== bucket) continue;
+      yield batch;
+      rmSync(path, { force: true });
     }
   }
 
-  remove(file: string): void {
-    rmSync(file, { force: true });
+  #paths(): string[] {
+    const names = readdirSync(this.#folder).filter((name) => name.endsWith(ENDING));
+    return names.sort().map((name) => join(this.#folder, name));
   }
 }

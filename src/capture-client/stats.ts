@@ -10,7 +10,7 @@ export interface CaptureStats {
   spooled: number;
   /** Captures that are lost. */
   dropped: number;
-  /** Captures without a content that was too large, not readable twice, or over the bound of the memory. */
+  /** Contents that were too large, not readable twice, or over the bound of the memory. */
   withoutContent: number;
   /** The last failure of the capture, such as S3's refusal. It is not one of the application's requests. */
   lastError: string | undefined;

@@ -26,29 +26,29 @@ export function watchStream(stream: AsyncIterable<object>, call: Call, sender: S
 
 /** @param stream it lives as long as its iterator */
 async function* watched(_stream: object, inner: AsyncIterator<Piece, unknown>, call: Call, sender: Sender) {
-  let isOver = false;
   try {
     for (;;) {
       const { done, value } = await inner.next();
       if (done) {
-        isOver = true;
         sender.end(call, 'whole');
         return value;
       }
       const bytes = value.PayloadPart?.Bytes;
-      if (bytes !== undefined && call.client.ended === undefined) sender.quietly(() => sender.took(call, bytes));
+      if (bytes !== undefined && call.client.ended === undefined) {
+        sender.quietly(() => {
+          call.piece(bytes.byteLength);
+          sender.took(call, bytes);
+        });
+      }
       yield value;
     }
   } catch (error) {
-    isOver = true;
     sender.quietly(() => broke(call, error, sender));
     throw error;
   } finally {
-    // The application has left, with an error of its own or without one.
-    if (!isOver) {
-      sender.end(call, 'left');
-      await inner.return?.();
-    }
+    // Does nothing but where the application has left.
+    sender.end(call, 'left');
+    await inner.return?.();
   }
 }
 

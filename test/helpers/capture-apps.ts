@@ -71,14 +71,15 @@ export type Language = (typeof LANGUAGES)[number];
 
 const MAX_OUTPUT = 512 * 1024 * 1024;
 
-export async function runApp(language: Language, spec: AppSpec): Promise<AppResult> {
+/** @param python in place of the default environment's */
+export async function runApp(language: Language, spec: AppSpec, python?: string): Promise<AppResult> {
   const file = join(mkdtempSync(join(tmpdir(), 'capture-app-')), 'spec.json');
   writeFileSync(file, JSON.stringify(spec));
   const script = (name: string): string => projectPath('test', 'helpers', name);
   const [command, args] =
     language === 'node'
       ? [process.execPath, ['--expose-gc', '--import', projectPath('bin', 'ready.js'), script('capture-app.ts'), file]]
-      : [(await defaultPythonEnvironment()).python, [script('capture_app.py'), file]];
+      : [python ?? (await defaultPythonEnvironment()).python, [script('capture_app.py'), file]];
   const started = performance.now();
   const { stdout } = await promisify(execFile)(command, args, { maxBuffer: MAX_OUTPUT });
   const printed = stdout.trim().split('\n');

@@ -5,6 +5,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { payloadPart } from '../../local/stand-in-endpoint/server.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { S3Wire } from '../doubles/s3-wire.ts';
 import { type AppCall, type AppSpec, LANGUAGES, runApp } from '../helpers/capture-apps.ts';
@@ -210,7 +211,8 @@ describe.each(LANGUAGES)('%s', (language) => {
     const hung = createServer(() => {}).listen(0, '127.0.0.1');
     await once(hung, 'listening');
     const options = { spoolFolder: join(folder, 'spool'), batchSeconds: 1 };
-    const calls = Array.from({ length: 40 }, (_, i) => ask(String(i)));
+    // The process ends while a batch is made.
+    const calls = Array.from({ length: 40 }, (_, i) => ask(String(i).padEnd(100_000), { inferenceId: String(i) }));
     const url = `http://127.0.0.1:${(hung.address() as AddressInfo).port}`;
     const { replies, processMs } = await runApp(language, app(calls, { s3: url, options, flushSeconds: undefined }));
     hung.closeAllConnections();
@@ -219,6 +221,33 @@ describe.each(LANGUAGES)('%s', (language) => {
     expect(processMs).toBeLessThan(20_000);
     await runApp(language, app([], { options }));
     expect(written().size).toBe(40);
+    expect(s3.keys('captures').flatMap((key) => s3.lines('captures', key))).toHaveLength(40);
+  });
+
+  test('a stream that never ends costs a bounded memory, and is captured when the application leaves it', async () => {
+    const endless = createServer((_, response) => {
+      response.writeHead(200, { 'content-type': 'application/vnd.amazon.eventstream' });
+      const more = (): void => {
+        while (response.write(payloadPart(Buffer.alloc(100, 'x'))));
+        response.once('drain', more);
+      };
+      more();
+    }).listen(0, '127.0.0.1');
+    await once(endless, 'listening');
+    const url = `http://127.0.0.1:${(endless.address() as AddressInfo).port}`;
+    const calls = [ask('endless', { pieces: 20_000 })];
+    const { stats } = await runApp(language, app(calls, { endpoint: url }));
+    endless.closeAllConnections();
+    endless.close();
+    expect(stats).toMatchObject({ open: 0, written: 1, withoutContent: 1 });
+    const { client } = written().get('endless') as Line;
+    expect(client).toMatchObject({
+      ended: 'left',
+      pieceCount: 20_000,
+      replyBytes: 2_000_000,
+      left: { reply: 'too-large' },
+    });
+    expect(client.pieces).toHaveLength(512);
   });
 
   test('what finds no room in the spool folder is dropped, counted and named', async () => {
@@ -229,6 +258,18 @@ describe.each(LANGUAGES)('%s', (language) => {
     expect(stats).toMatchObject({ written: 0, spooled: 0, dropped: 2, waiting: 0 });
     expect(stats.lastError).toMatch(/spool.* full.* at most 100/);
     expect(readdirSync(options.spoolFolder)).toEqual([]);
+  });
+
+  test('a spool folder that goes away costs the captures alone, counted and named', async () => {
+    const options = { spoolFolder: join(folder, 'spool') };
+    s3.fault = () => {
+      rmSync(options.spoolFolder, { recursive: true, force: true });
+      return { kind: 'error', status: 503, code: 'SlowDown' };
+    };
+    const { replies, stats } = await runApp(language, app([ask('one'), ask('two')], { options }));
+    expect(replies.filter(({ error }) => error)).toEqual([]);
+    expect(stats).toMatchObject({ written: 0, spooled: 0, dropped: 2, waiting: 0 });
+    expect(stats.lastError).toMatch(/ENOENT|No such file/);
   });
 
   test('a clock that is set back while a stream runs changes none of its times', async () => {

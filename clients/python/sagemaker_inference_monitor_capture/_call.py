@@ -10,20 +10,20 @@ _MOST_PIECES = 512
 class Side:
     """The request or the reply: its content type, its bytes, and why they were left out. Memory adds the bytes."""
 
-    def __init__(self, kind):
-        self.kind, self.total, self.left, self.data = kind, 0, None, b""
+    def __init__(self, kind=None):
+        self.kind, self.total, self.left, self.data = kind, 0, None, bytearray()
 
 
 class Call:
-    def __init__(self, params, streamed, most):
+    def __init__(self, params, streamed, sender):
         self.id, self.start, self._clock = str(uuid.uuid4()), time.time(), time.perf_counter()
-        self.endpoint, self.streamed, self.most = params["EndpointName"], streamed, most
+        self.endpoint, self.streamed, self._sender = params["EndpointName"], streamed, sender
         self.variant = params.get("TargetVariant") or params.get("InferenceComponentName") or "unknown"
         self.about = {"inferenceId": params.get("InferenceId"), "customAttributes": params.get("CustomAttributes")}
-        self.request, self.reply = Side(params.get("ContentType")), Side(None)
+        self.request, self.reply, self.pieces = Side(params.get("ContentType")), Side(), []
         #: Fields of the line's `client`.
         self.client = {"streamed": streamed}
-        self.pieces, self._body = [], params.get("Body")
+        self._body = params.get("Body")
         is_file = hasattr(self._body, "seek") and getattr(self._body, "seekable", lambda: True)()
         self._at = self._body.tell() if is_file else None
 
@@ -35,31 +35,43 @@ class Call:
         """Milliseconds since the start, by a clock that does not jump."""
         return round((time.perf_counter() - self._clock) * 1000, 3)
 
-    def end(self, ended):
-        if self.ended is None:
-            self.client.update(ended=ended, endMs=self.now())
-
-    def take_request(self):
+    def take_request(self, most):
         """Returns the bytes of the request. A file is read again and set back; None for what can be read only once."""
         body, self._body = self._body, None
         if self._at is not None:
-            there = body.tell()
+            file, there = body, body.tell()
             try:
-                body.seek(self._at)
+                file.seek(self._at)
                 # One more than is kept shows that there is too much.
-                content = body.read(self.most + 1)
+                body = file.read(most + 1)
             finally:
-                body.seek(there)
-            body = content
+                file.seek(there)
         if isinstance(body, str):
             return body.encode()
-        return bytes(body) if isinstance(body, (bytes, bytearray, memoryview)) else None if body else b""
+        return bytes(body or b"") if isinstance(body, (bytes, bytearray, memoryview, type(None))) else None
 
-    def piece(self, size):
-        """Keeps the time of a piece of the reply."""
-        ms = self.now()
-        if size > 0:
-            self.client.setdefault("firstContentMs", ms)
-        self.client["pieceCount"] = self.client.get("pieceCount", 0) + 1
-        if len(self.pieces) < _MOST_PIECES:
-            self.pieces.append((ms, size))
+    def saw(self, data):
+        """Takes a piece of the reply. Nothing that goes wrong reaches the application."""
+        if self.ended is None:
+            try:
+                ms = self.now()
+                if data:
+                    self.client.setdefault("firstContentMs", ms)
+                self.client["pieceCount"] = self.client.get("pieceCount", 0) + 1
+                if len(self.pieces) < _MOST_PIECES:
+                    self.pieces.append((ms, len(data)))
+                self._sender.memory.add(self, self.reply, bytes(data))
+            except Exception as error:
+                self._sender.lose(0, error)
+
+    def broke(self, error):
+        """Ends a call whose reply could not be read."""
+        name = getattr(error, "response", {}).get("Error", {}).get("Code") or type(error).__name__
+        self.end("broke", "stream", str(name))
+
+    def end(self, ended, kind=None, name=""):
+        """Ends the call, once: whole, broke, left or failed. The garbage collector may call it."""
+        if self.ended is None:
+            error = kind and {"kind": kind, "class": name[:100]}
+            self.client.update(ended=ended, endMs=self.now(), error=error)
+            self._sender.end(self)

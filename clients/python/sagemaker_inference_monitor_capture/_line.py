@@ -1,7 +1,7 @@
 """Writes a call as a line of SageMaker's Data Capture, with the object `client` beside it: docs/capture-client.md."""
 
 import base64
-import codecs
+import contextlib
 import datetime
 import json
 import re
@@ -18,7 +18,7 @@ def iso(seconds):
 def line_of(call, settings, dropped):
     """Yields the line as bytes, in pieces of bounded size and work, so that other threads can run between two of them."""
     has_failed, reply = call.ended == "failed", call.reply
-    client = {"version": 1, "writer": "python", "calls": settings["calls"], "sampling": settings["sampling"]}
+    client = {"version": 1, "writer": "python", "calls": settings.calls, "sampling": settings.sampling}
     yield b'{"captureData":{"endpointInput":'
     yield from _side(call.request, "INPUT", _encoding(call.request.kind))
     if reply.total or not has_failed:
@@ -53,19 +53,13 @@ def _encoding(kind, streamed=False):
 def _side(side, mode, wanted):
     yield f'{{"observedContentType":{json.dumps(side.kind)},"mode":"{mode}"'.encode()
     if side.left is None:
-        slices = [side.data[at : at + _SLICE] for at in range(0, len(side.data), _SLICE)]
-        parts = None if wanted == "BASE64" else _texts(slices)
-        encoding = "BASE64" if parts is None else wanted
+        content, encoding = side.data, "BASE64"
+        if wanted != encoding:
+            with contextlib.suppress(UnicodeDecodeError):
+                content, encoding = side.data.decode(), wanted
         yield b',"data":"'
-        for part in slices if parts is None else parts:
-            yield base64.b64encode(part) if parts is None else json.dumps(part, ensure_ascii=False)[1:-1].encode()
+        for at in range(0, len(content), _SLICE):
+            part = content[at : at + _SLICE]
+            yield base64.b64encode(part) if encoding == "BASE64" else json.dumps(part, ensure_ascii=False)[1:-1].encode()
         yield f'","encoding":"{encoding}"'.encode()
     yield b"}"
-
-
-def _texts(slices):
-    """Decodes UTF-8; None for other bytes."""
-    try:
-        return list(codecs.iterdecode(slices, "utf-8"))
-    except UnicodeDecodeError:
-        return None

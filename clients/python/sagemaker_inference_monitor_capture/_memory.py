@@ -4,67 +4,56 @@ import threading
 
 #: Memory of a call without its contents, and of a piece's time.
 _OVERHEAD, _PIECE = 4096, 160
+#: Contents go until this share of the bound is free, so that the largest need not be looked for with each piece.
+_FREED = 1 / 8
 
 
 class Memory:
-    def __init__(self, most):
-        self.most, self.used, self.without_content = most, 0, 0
+    def __init__(self, most, most_of_side):
+        self.most, self.used, self.without_content, self._most_of_side = most, 0, 0, most_of_side
         #: Never taken by what the garbage collector calls, which may run while it is held.
         self._lock = threading.Lock()
         self.sizes = {}
-        #: Calls that have contents, by the binary logarithm of their size, so that a large one is found at once.
-        self._by_size = [{} for _ in range(64)]
 
     def add(self, call, side, data):
-        """Adds bytes to a side of a call."""
+        """Adds bytes to a side of a call; None: bytes that cannot be read."""
         with self._lock:
-            side.total += len(data)
-            if side.left is None and data:
-                if side.total > call.most:
-                    self._leave_out(side, "too-large")
-                elif not side.data:
-                    side.data = data
-                else:
-                    side.data = bytearray(side.data) if isinstance(side.data, bytes) else side.data
-                    side.data += data
+            side.total += len(data or b"")
+            if data is None:
+                self._leave_out(side, "unreadable")
+            elif side.total > self._most_of_side:
+                self._leave_out(side, "too-large")
+            elif side.left is None:
+                side.data += data
             self._count(call)
-            for calls in reversed(self._by_size):
-                while calls and self._is_over():
-                    largest = next(iter(calls))
-                    for each in (largest.request, largest.reply):
-                        if each.data:
-                            self._leave_out(each, "memory")
-                    self._count(largest)
+            if self.is_full():
+                self._free()
 
     def release(self, calls, size=0):
         """Forgets calls that became a batch of this size; negative: of one that was sent."""
         with self._lock:
-            for call in calls:
-                self._forget(call)
-            self.used += size
+            self.used += size - sum(self.sizes.pop(call, 0) for call in calls)
 
     def is_full(self):
-        """Whether there is too much even without contents."""
-        with self._lock:
-            return self._is_over()
-
-    def _is_over(self):
         return self.used > self.most
 
+    def _free(self):
+        for call in sorted(self.sizes, key=self.sizes.get, reverse=True):
+            if self.used <= self.most * (1 - _FREED):
+                break
+            for side in (call.request, call.reply):
+                if side.data:
+                    self._leave_out(side, "memory")
+            self._count(call)
+
     def _leave_out(self, side, why):
-        side.left, side.data = why, b""
-        self.without_content += 1
+        if side.left is None:
+            side.left, side.data = why, bytearray()
+            self.without_content += 1
 
     def _count(self, call):
-        self._forget(call)
         contents = len(call.request.data) + len(call.reply.data)
         # A bytearray has an eighth more than it needs.
-        size = self.sizes[call] = _OVERHEAD + _PIECE * len(call.pieces) + contents + contents // 8
-        self.used += size
-        if contents:
-            self._by_size[size.bit_length()][call] = True
-
-    def _forget(self, call):
-        size = self.sizes.pop(call, 0)
-        self.used -= size
-        self._by_size[size.bit_length()].pop(call, None)
+        size = _OVERHEAD + _PIECE * len(call.pieces) + contents + contents // 8
+        self.used += size - self.sizes.get(call, 0)
+        self.sizes[call] = size
