@@ -111,15 +111,13 @@ export const fleetOf = ({ CreateEndpointConfig: asked }: SwitchRequests): string
 const instancesText = ({ VariantName, InstanceType: type, InitialInstanceCount: count }: aws.Variant): string =>
   type === undefined ? `the instance pools of ${VariantName}` : `${count} × ${type} (${VariantName})`;
 
-/** Makes the requests. @throws PermanentError `CaptureRefused` */
+/** Makes the requests, of which the last one changes the endpoint. @throws PermanentError `CaptureRefused` */
 export async function startUpdate(lambda: LambdaClient, requests: SwitchRequests): Promise<void> {
+  const left = `${requests.UpdateEndpoint.EndpointConfigName} may be left, and capture status tells how the endpoint is`;
   for (const [operation, input] of Object.entries(requests)) {
     await callAws(lambda, aws.SERVICE, operation, input).catch((error: Error) => {
-      const cleanUp = `; to clean up: aws sagemaker delete-endpoint-config --endpoint-config-name ${requests.UpdateEndpoint.EndpointConfigName}`;
-      const left = operation === 'CreateEndpointConfig' ? '' : cleanUp;
-      const got = awsFailure(error)?.message ?? error.message;
-      const facts = { got, expected: `a request that SageMaker takes. The endpoint is as it was${left}` };
-      throw new PermanentError('CaptureRefused', `SageMaker refused ${operation}`, facts, error);
+      const facts = { got: awsFailure(error)?.message ?? error.message, expected: `that it does. ${left}` };
+      throw new PermanentError('CaptureRefused', `SageMaker does not take ${operation}`, facts, error);
     });
   }
 }
@@ -138,13 +136,8 @@ export function isAsWanted({ endpoint, config }: Found, wanted: WatchedCapture |
   return endpoint.EndpointStatus === 'InService' && runs && isDeepStrictEqual({ ...has, ...wanted }, has);
 }
 
-/** What is compared of an endpoint before and after an update. */
-const factsOf = (endpoint: Partial<aws.Endpoint>): Record<string, string | undefined> => ({
-  status: endpoint.EndpointStatus,
-  configuration: endpoint.EndpointConfigName,
-  'Data Capture': captureText(endpoint.DataCaptureConfig),
-  instances: variantsOf(endpoint).map(countText).join(', '),
-});
+/** The counts and weights of an endpoint, such as `AllTraffic 2 × weight 1`. */
+const countsOf = (endpoint: aws.Variants): string => variantsOf(endpoint).map(countText).join(', ');
 const countText = ({ VariantName: name, CurrentInstanceCount: count, CurrentWeight: weight }: aws.Variant): string =>
   `${name} ${count} × weight ${weight}`;
 
@@ -157,23 +150,22 @@ const POLL_MS = 2_000;
 /**
  * Waits until the update is over, and reads the endpoint again.
  *
- * @param signal ends the wait with an error
  * @returns counts and weights that differ from those before
  * @throws PermanentError `CaptureNotSwitched` if it does not capture as wanted
  */
-export async function updated(lambda: LambdaClient, before: aws.Endpoint, asked: SwitchRequests, signal: AbortSignal) {
-  const { EndpointConfigName: configuration, DataCaptureConfig: wanted } = asked.CreateEndpointConfig;
-  let now: Partial<aws.Endpoint>;
+export async function updated(lambda: LambdaClient, before: aws.Endpoint, asked: SwitchRequests): Promise<string[]> {
+  const { EndpointConfigName, DataCaptureConfig } = asked.CreateEndpointConfig;
+  const expected = `InService with ${EndpointConfigName}, Data Capture ${captureText(DataCaptureConfig)}`;
+  let now: aws.Endpoint;
   do {
-    await sleep(POLL_MS, undefined, { signal });
-    now = (await aws.describeEndpoint(lambda, before.EndpointName)) ?? { EndpointStatus: 'gone' };
-  } while (/Updating|RollingBack$/.test(now.EndpointStatus ?? ''));
-  const is = factsOf(now);
-  const expected = { ...factsOf(before), status: 'InService', configuration, 'Data Capture': captureText(wanted) };
-  const changed = Object.entries(expected).filter(([name, value]) => is[name] !== value);
-  const differences = changed.map(([name, value]) => `${name}: ${is[name]}, not ${value}`);
-  if (changed.every(([name]) => name === 'instances')) return differences;
-  const got = [...differences, `FailureReason: ${now.FailureReason ?? 'none'}`].join('; ');
-  const facts = { got, expected: `the way back: ${wayBack(before)}` };
+    await sleep(POLL_MS);
+    now = (await aws.describeEndpoint(lambda, before.EndpointName)) ?? { ...before, EndpointStatus: 'gone' };
+  } while (/Updating|RollingBack$/.test(now.EndpointStatus));
+  const is = `${now.EndpointStatus} with ${now.EndpointConfigName}, Data Capture ${captureText(now.DataCaptureConfig)}`;
+  const [had, has] = [before, now].map(countsOf);
+  const differences = had === has ? [] : [`${has}, not ${had}`];
+  if (is === expected) return differences;
+  const got = [is, ...differences, `FailureReason: ${now.FailureReason ?? 'none'}`].join('; ');
+  const facts = { got, expected: `${expected}. The way back: ${wayBack(before)}` };
   throw new PermanentError('CaptureNotSwitched', 'The endpoint does not capture as asked for', facts);
 }

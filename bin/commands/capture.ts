@@ -4,7 +4,6 @@ import { PermanentError } from '../../src/core/errors/errors.ts';
 import { clientLines, policyFor, type WatchedCapture, watchedCapture } from '../capture/place.ts';
 import * as switching from '../capture/switch.ts';
 import { confirmed } from '../cli/confirm.ts';
-import { unlessInterrupted } from '../cli/interruption.ts';
 import { argument, command, type FlagsOf, numbers, option, options } from '../cli/options.ts';
 import { notice, Page, print, type TextOptions } from '../cli/output.ts';
 import { openStack, stackOptions } from '../cli/stack.ts';
@@ -36,7 +35,7 @@ type Flags = FlagsOf<typeof OPTIONS>;
 type Inputs = Record<string, unknown>;
 
 /** What `--json` prints. */
-export type CaptureOutput = ReturnType<typeof statusOf> | NonNullable<Awaited<ReturnType<typeof change>>>;
+export type CaptureOutput = ReturnType<typeof statusOf> | Awaited<ReturnType<typeof change>>;
 
 export default command('capture', OPTIONS, HELP, async (flags) => {
   const { action, endpoint, sampling } = flags;
@@ -49,7 +48,7 @@ export default command('capture', OPTIONS, HELP, async (flags) => {
     const stack = action === 'off' ? undefined : await openStack(flags, clients);
     const on = stack && watchedCapture(stack.outputs, endpoint, commandSettings().DATA_CAPTURE_KMS_KEY_ARN, sampling);
     const made = on && action === 'status' ? statusOf(found, on) : await change(clients.lambda, found, flags, on);
-    if (made) print('capture', made, flags.json, (out) => textOf(made, out));
+    print('capture', made, flags.json, (out) => textOf(made, out));
   } finally {
     destroyClients(clients);
   }
@@ -83,7 +82,6 @@ function textOf(output: CaptureOutput, out: TextOptions): string {
 
 /**
  * @param wanted `undefined`: off
- * @returns `undefined` if Ctrl-C ended the wait
  * @throws PermanentError `EndpointNotSwitchable`, `NotConfirmed`, `CaptureRefused`, `CaptureNotSwitched`
  */
 async function change(lambda: LambdaClient, found: switching.Found, flags: Flags, wanted?: WatchedCapture) {
@@ -104,12 +102,8 @@ async function change(lambda: LambdaClient, found: switching.Found, flags: Flags
     throw new PermanentError('NotConfirmed', 'Nothing was changed', { got: 'no', expected: 'y' });
   notice(`The way back: ${switching.wayBack(found.endpoint)}`);
   await switching.startUpdate(lambda, requests);
-  const differences = await unlessInterrupted(
-    ({ signal }) => {
-      notice(`SageMaker updates ${endpoint} to ${requests.UpdateEndpoint.EndpointConfigName}. This takes minutes.`);
-      return switching.updated(lambda, found.endpoint, requests, signal);
-    },
-    () => [`Stopped waiting. The update continues: inference-monitor capture status ${endpoint}`],
-  );
-  return differences && { endpoint, switched: flags.action, /** Of counts and weights. */ differences };
+  const { EndpointConfigName } = requests.UpdateEndpoint;
+  notice(`SageMaker updates ${endpoint} to ${EndpointConfigName}. This takes minutes; Ctrl-C ends only the wait.`);
+  const differences = await switching.updated(lambda, found.endpoint, requests);
+  return { endpoint, switched: flags.action, /** Of counts and weights. */ differences };
 }
