@@ -32,22 +32,10 @@ export interface CaptureFacts {
   inferenceMs: number;
   variant: string;
   isError: boolean;
-  /** No reply came, and it counts beside the rates alone. */
-  isBeside?: boolean;
   inputTokens?: number | undefined;
   outputTokens?: number | undefined;
   /** What else its trace adds to the counts. */
-  more?: Pick<
-    QualityCell,
-    | 'errorKinds'
-    | 'quarantined'
-    | 'masked'
-    | 'replyTokens'
-    | 'replyCharacters'
-    | 'predictions'
-    | 'failedCalls'
-    | 'byClient'
-  >;
+  more?: Omit<QualityCell, 'captures' | 'errorReplies'>;
   /** The run of the replay that sent the request, which is not counted. */
   replay?: string | undefined;
 }
@@ -94,7 +82,6 @@ export function captureFacts(
     inferenceMs: capture?.inferenceTimeMs ?? hourMs ?? place.objectTimeMs,
     variant: nameOf(variant),
     isError: capture !== undefined && failureOf(capture) !== undefined,
-    isBeside: beside !== undefined,
     inputTokens: capture?.usage?.inputTokens,
     outputTokens: capture?.usage?.outputTokens,
     more: {
@@ -149,13 +136,14 @@ export class QualityTally {
   /** Counts a capture. Call it once for each that has a trace. */
   add(capture: CountedCapture): void {
     if (capture.facts.replay !== undefined) return;
-    if (capture.facts.isBeside) {
-      if (capture.isWritten) this.#add(capture.facts, { ...capture.facts.more });
+    const { facts, isWritten, verdicts, replaced, judgeable, notJudged } = capture;
+    if (facts.more?.failedCalls !== undefined) {
+      // It is no capture of the rates.
+      if (isWritten) this.#add(facts, { ...facts.more });
       return;
     }
     const { seconds = {}, failures = {} } = this.#observe?.(capture) ?? {};
     addFailures(this.#failures, failures);
-    const { facts, isWritten, verdicts, replaced, judgeable, notJudged } = capture;
     const { inputTokens = 0, outputTokens = 0, isError } = facts;
     const cell: QualityCell = {};
     const written = { captures: 1, errorReplies: isError ? 1 : 0, inputTokens, outputTokens };

@@ -7,16 +7,14 @@ import { type CountedCell, hourMs, sumOfCells } from './counts-store.ts';
  * as they should be.
  */
 export function twoSources(cells: readonly CountedCell[]): string[] {
-  const hours = [...Map.groupBy(cells, ({ hour }) => hour)].filter(([, own]) => {
-    const { captures = 0, byClient: { calls = 0, streams = 0 } = {} } = sumOfCells(own);
+  const hours = Map.groupBy(cells, ({ hour }) => hour);
+  const last = [...hours.keys()].toSorted().findLast((hour) => {
+    const { captures = 0, byClient: { calls = 0, streams = 0 } = {} } = sumOfCells(hours.get(hour) ?? []);
     return calls > 0 && captures > calls + streams;
   });
-  const last = hours
-    .map(([hour]) => hour)
-    .toSorted()
-    .at(-1);
   if (last === undefined) return [];
+  const when = time(hourMs(last));
   return [
-    `the endpoint has two sources, Data Capture and the client with calls: 'all': calls count twice, last in the hour of ${time(hourMs(last))}`,
+    `the endpoint has two sources, Data Capture and the client with calls: 'all': calls count twice, last in the hour of ${when}`,
   ];
 }

@@ -22,11 +22,10 @@ const callSchema = z
       })
       .optional(),
   })
-  .refine(
-    ({ firstByteMs = 0, firstContentMs = firstByteMs, endMs }) =>
-      firstByteMs <= firstContentMs && firstContentMs <= endMs,
-  )
-  .refine(({ ended, error }) => ended !== 'failed' || error !== undefined);
+  .refine(({ firstByteMs = 0, firstContentMs = firstByteMs, endMs, ended, error }) => {
+    const isInOrder = firstByteMs <= firstContentMs && firstContentMs <= endMs;
+    return isInOrder && (ended !== 'failed' || error !== undefined);
+  });
 
 /** A call as its caller saw it. Times are milliseconds since its start, the inference time. */
 export type ClientCall = z.infer<typeof callSchema>;

@@ -11,7 +11,7 @@ import type { CodeScorer } from '../types.ts';
 import { replyLanguage, requestLanguage } from './code/language.ts';
 import { piiDetected } from './code/pii.ts';
 import { repeatedText } from './code/repetition.ts';
-import { latency, timeToFirstToken, tokensPerSecond } from './code/times.ts';
+import { timeScorers } from './code/times.ts';
 
 // ------------------------------------------------------------------------------------------------------------ JSON
 // Whether a reply is JSON if the request asked for JSON.
@@ -219,9 +219,7 @@ export const codeScorers: readonly CodeScorer[] = [
   replyLanguage,
   repeatedText,
   cutOff,
-  latency,
-  timeToFirstToken,
-  tokensPerSecond,
+  ...timeScorers,
 ];
 
 /** Returns what a code scorer says of a capture, also of one whose content is in another process. */

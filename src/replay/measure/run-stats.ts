@@ -1,7 +1,5 @@
 /** The statistics of a run: distributions and counts that can be merged across shards. */
-import { failureOf } from '../../captures/failure.ts';
 import type { ExchangeError } from '../http/exchange.ts';
-import type { PreparedRequest } from '../request/preparer.ts';
 import { Distribution, type DistributionJson } from './distribution.ts';
 import { isCancelledOnPurpose, type Measured } from './measure.ts';
 import {
@@ -133,16 +131,10 @@ export class RunStats implements Counts {
       this.withObjectives = true;
       this.good += metrics.good_request_count;
     }
-    this.#addCaptured(request.capturedCall);
+    const { latency_ms: latency, time_to_first_token_ms: firstToken } = request.capturedTimes ?? {};
+    if (latency !== undefined) this.distribution('captured_latency').add(latency);
+    if (firstToken !== undefined) this.distribution('captured_time_to_first_token').add(firstToken);
     if (measured.gaps) for (const gap of measured.gaps) this.distribution('inter_chunk_latency').add(gap);
-  }
-
-  /** Adds the times of a captured call whose reply came whole and without an error. */
-  #addCaptured(call: PreparedRequest['capturedCall']): void {
-    if (call?.ended !== 'whole' || failureOf({ call }) !== undefined) return;
-    this.distribution('captured_latency').add(call.endMs);
-    const { streamed, firstContentMs } = call;
-    if (streamed && firstContentMs !== undefined) this.distribution('captured_time_to_first_token').add(firstContentMs);
   }
 
   #countError(error: ExchangeError, count = 1): void {

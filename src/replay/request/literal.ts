@@ -1,8 +1,9 @@
 /** Reads a captured request as it will be sent: its body byte for byte, unless an override is set. */
 
+import { type CallTimes, callTimesOf } from '../../captures/call-times.ts';
 import { asText, isObject, type JsonObject, parseJson } from '../../captures/json.ts';
 import { payloadBytes } from '../../captures/payload/captured-data.ts';
-import { type ClientCall, takeClientCall } from '../../captures/record/client-call.ts';
+import { takeClientCall } from '../../captures/record/client-call.ts';
 import { openEnvelope } from '../../captures/record/envelope.ts';
 import { Scale } from '../../captures/weight.ts';
 import { readWirePrompt } from '../../captures/wire/registry.ts';
@@ -37,7 +38,7 @@ export interface LiteralRequest {
   capturedRequest?: unknown;
   capturedReply?: unknown;
   /** As the capture client measured it. */
-  capturedCall?: ClientCall | undefined;
+  capturedTimes?: CallTimes;
 }
 
 interface SkippedRequest {
@@ -131,7 +132,7 @@ export function literalRequest(line: Buffer, overrides: Overrides): LiteralOrSki
       inferenceId: asText(eventMetadata.inferenceId),
       capturedRequest: side,
       capturedReply: endpointOutput,
-      capturedCall: takeClientCall(extraFields, []).call,
+      capturedTimes: callTimesOf({ call: takeClientCall(extraFields, []).call }),
     },
   };
 }

@@ -18,7 +18,7 @@ export type TokenSource = 'server' | 'captured' | 'estimate' | 'chunks';
 
 /** A request that is ready to be written to a connection. */
 export interface PreparedRequest
-  extends Pick<LiteralRequest, 'contentType' | 'streaming' | 'eventId' | 'capturedCall'> {
+  extends Pick<LiteralRequest, 'contentType' | 'streaming' | 'eventId' | 'capturedTimes'> {
   /** Place in the schedule, from 0. */
   ordinal: number;
   /** Repetition of the captures, from 0. */
@@ -144,7 +144,7 @@ export class Preparer {
       line: entry.line,
       place: { source: file, start: entry.start, end: entry.start + entry.length - 1 },
       capturedMs: entry.timeMs,
-      capturedCall: request.capturedCall,
+      capturedTimes: request.capturedTimes,
       inputTokens: tokens,
       outputLimit: outputLimit(request),
       capturedTraceId: this.#options.traceIdOf?.(line),

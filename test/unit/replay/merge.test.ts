@@ -33,7 +33,7 @@ function request(i: number): PreparedRequest {
     line: i + 1,
     place: { source: { path: 'a.jsonl', name: 'a.jsonl', size: 1 }, start: 0, end: 0 },
     capturedMs: 0,
-    capturedCall: { streamed: true, ended: 'whole', firstContentMs: 10 + i, endMs: 100 + i },
+    capturedTimes: { time_to_first_token_ms: 10 + i, latency_ms: 100 + i },
     inputTokens: { count: 10, source: 'estimate' },
   };
 }
