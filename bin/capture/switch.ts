@@ -68,8 +68,6 @@ export function refuseSwitch(found: Found, stack: string | undefined, wanted?: W
 
 /** The longest name of a configuration. */
 const MAX_NAME = 63;
-/** The tag of an endpoint that names its configuration before the last switch. */
-const FORMER_TAG = 'inference-monitor:former-endpoint-config';
 
 /** The inputs of the operations that switch, by their names and in their order. */
 export type SwitchRequests = ReturnType<typeof switchRequests>;
@@ -97,7 +95,7 @@ export function switchRequests({ endpoint, config }: Found, tags: readonly aws.T
       // AWS keeps names that begin with aws: to itself.
       Tags: tags.filter(({ Key }) => !/^aws:/i.test(Key)),
     },
-    AddTags: { ResourceArn, Tags: [{ Key: FORMER_TAG, Value: former }] },
+    AddTags: { ResourceArn, Tags: [{ Key: 'inference-monitor:former-endpoint-config', Value: former }] },
     UpdateEndpoint: { EndpointName, EndpointConfigName, ...RETAINED },
   };
 }
@@ -105,18 +103,21 @@ export function switchRequests({ endpoint, config }: Found, tags: readonly aws.T
 /** Scaling goes on, and so does the way of deploying. */
 const RETAINED = { RetainAllVariantProperties: true, RetainDeploymentConfig: true };
 
-/** The instances that the new configuration starts, such as `2 × ml.g5.xlarge (AllTraffic)`. */
-export const fleetOf = ({ CreateEndpointConfig: asked }: SwitchRequests): string =>
-  variantsOf(asked).map(instancesText).join(', ');
-const instancesText = ({ VariantName, InstanceType: type, InitialInstanceCount: count }: aws.Variant): string =>
-  type === undefined ? `the instance pools of ${VariantName}` : `${count} × ${type} (${VariantName})`;
+/** The variants of a configuration or of an endpoint, such as `AllTraffic 2 × ml.g5.xlarge, weight 1`. */
+export const fleetOf = (of: aws.Variants): string => variantsOf(of).map(variantText).join(', ');
+
+function variantText(variant: aws.Variant): string {
+  const { CurrentInstanceCount, InitialInstanceCount: count = CurrentInstanceCount ?? 'some' } = variant;
+  const { CurrentWeight, InitialVariantWeight: weight = CurrentWeight } = variant;
+  const { InstancePools: pools, InstanceType: type = pools ? JSON.stringify(pools) : 'instances' } = variant;
+  return `${variant.VariantName} ${count} × ${type}, weight ${weight}`;
+}
 
 /** Makes the requests, of which the last one changes the endpoint. @throws PermanentError `CaptureRefused` */
 export async function startUpdate(lambda: LambdaClient, requests: SwitchRequests): Promise<void> {
-  const left = `${requests.UpdateEndpoint.EndpointConfigName} may be left, and capture status tells how the endpoint is`;
   for (const [operation, input] of Object.entries(requests)) {
     await callAws(lambda, aws.SERVICE, operation, input).catch((error: Error) => {
-      const facts = { got: awsFailure(error)?.message ?? error.message, expected: `that it does. ${left}` };
+      const facts = { got: awsFailure(error)?.message ?? error.message, expected: 'that it does; see capture status' };
       throw new PermanentError('CaptureRefused', `SageMaker does not take ${operation}`, facts, error);
     });
   }
@@ -128,18 +129,11 @@ const captureText = (of: Partial<WatchedCapture & aws.Endpoint['DataCaptureConfi
   return of.EnableCapture ? `${CaptureStatus}, ${share}% to ${of.DestinationS3Uri?.replace(/\/+$/, '')}` : 'off';
 };
 
-/** Whether there is nothing to do. */
-export function isAsWanted({ endpoint, config }: Found, wanted: WatchedCapture | undefined): boolean {
-  const has: object = config.DataCaptureConfig ?? {};
-  const runs = captureText(endpoint.DataCaptureConfig) === captureText(wanted);
-  // An update that is under way may end otherwise.
-  return endpoint.EndpointStatus === 'InService' && runs && isDeepStrictEqual({ ...has, ...wanted }, has);
-}
-
-/** The counts and weights of an endpoint, such as `AllTraffic 2 × weight 1`. */
-const countsOf = (endpoint: aws.Variants): string => variantsOf(endpoint).map(countText).join(', ');
-const countText = ({ VariantName: name, CurrentInstanceCount: count, CurrentWeight: weight }: aws.Variant): string =>
-  `${name} ${count} × weight ${weight}`;
+/** Whether there is nothing to do. An update that is under way may end otherwise. */
+export const isAsWanted = ({ endpoint, config: { DataCaptureConfig: has = {} } }: Found, wanted?: WatchedCapture) =>
+  endpoint.EndpointStatus === 'InService' &&
+  captureText(endpoint.DataCaptureConfig) === captureText(wanted) &&
+  isDeepStrictEqual({ ...has, ...wanted }, has);
 
 /** The command that gives an endpoint the configuration that it had. */
 export const wayBack = ({ EndpointName: name, EndpointConfigName: config }: aws.Endpoint): string =>
@@ -162,7 +156,7 @@ export async function updated(lambda: LambdaClient, before: aws.Endpoint, asked:
     now = (await aws.describeEndpoint(lambda, before.EndpointName)) ?? { ...before, EndpointStatus: 'gone' };
   } while (/Updating|RollingBack$/.test(now.EndpointStatus));
   const is = `${now.EndpointStatus} with ${now.EndpointConfigName}, Data Capture ${captureText(now.DataCaptureConfig)}`;
-  const [had, has] = [before, now].map(countsOf);
+  const [had, has] = [before, now].map(fleetOf);
   const differences = had === has ? [] : [`${has}, not ${had}`];
   if (is === expected) return differences;
   const got = [is, ...differences, `FailureReason: ${now.FailureReason ?? 'none'}`].join('; ');

@@ -24,8 +24,7 @@ const OPTIONS = options(
 const HELP = `
 status shows the Data Capture of an endpoint, and the line of code and the policy with which an application captures streams.
 
-on and off update the endpoint to a copy of its configuration, with the present counts and weights. SageMaker replaces the fleet;
-the endpoint serves meanwhile. They wait, read the endpoint again, and fail if it does not capture as asked for.
+on and off update the endpoint to a copy of its configuration: SageMaker replaces the fleet, and the endpoint serves meanwhile.
 
 Examples:
   inference-monitor capture status my-endpoint
@@ -90,7 +89,8 @@ async function change(lambda: LambdaClient, found: switching.Found, flags: Flags
   const stack = (await tagsOf(lambda, EndpointArn)).find(({ Key }) => Key === 'aws:cloudformation:stack-name')?.Value;
   switching.refuseSwitch(found, stack, wanted, flags.force);
   const requests = switching.switchRequests(found, await tagsOf(lambda, found.config.EndpointConfigArn), wanted);
-  notice(`SageMaker replaces the fleet: ${switching.fleetOf(requests)}. Until the new one serves, you pay for both.`);
+  const fleet = switching.fleetOf(requests.CreateEndpointConfig);
+  notice(`SageMaker replaces the fleet: ${fleet}. Until the new one serves, you pay for both.`);
   if (wanted) {
     const roles = (await switching.rolesOf(lambda, found.config)).join(', ') || 'The role of the inference components';
     const needed = JSON.stringify(policyFor(wanted, found.endpoint).Statement);
@@ -100,10 +100,9 @@ async function change(lambda: LambdaClient, found: switching.Found, flags: Flags
   if (flags.dryRun) return { endpoint, switched: 'planned', requests: requests as Record<string, Inputs> };
   if (!(await confirmed(`Switch Data Capture of ${endpoint} ${flags.action}?`, flags.yes)))
     throw new PermanentError('NotConfirmed', 'Nothing was changed', { got: 'no', expected: 'y' });
+  notice(`Updating to ${requests.UpdateEndpoint.EndpointConfigName} takes minutes. Ctrl-C ends only the wait.`);
   notice(`The way back: ${switching.wayBack(found.endpoint)}`);
   await switching.startUpdate(lambda, requests);
-  const { EndpointConfigName } = requests.UpdateEndpoint;
-  notice(`SageMaker updates ${endpoint} to ${EndpointConfigName}. This takes minutes; Ctrl-C ends only the wait.`);
   const differences = await switching.updated(lambda, found.endpoint, requests);
   return { endpoint, switched: flags.action, /** Of counts and weights. */ differences };
 }

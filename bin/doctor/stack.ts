@@ -137,8 +137,7 @@ async function checkDeployed({ lambda, prefix, complete: settings }: StackContex
   return [version, different.length > 0 ? different : same];
 }
 
-const ONE_SOURCE =
-  "leave out calls: 'all' in the application, or switch Data Capture off: inference-monitor capture off";
+const ONE_SOURCE = "leave out calls: 'all' in the application, or switch Data Capture off (inference-monitor capture)";
 
 /** Where captured words are kept, and what is wrong with the captures of a week. A field of REDACT that none has is probably misspelled. */
 async function checkData({ lambda, s3, prefix }: StackContext): Promise<Found> {

@@ -3,14 +3,10 @@ import type { Capture, CaptureError } from './types.ts';
 
 /** Returns the error of the reply, or the one that only the caller saw: no reply came, or its stream broke. */
 export function failureOf({ error, call }: Pick<Capture, 'error' | 'call'>): CaptureError | undefined {
-  const { status: statusCode, error: seen } = call ?? {};
-  const isBadStatus = statusCode !== undefined && statusCode >= 400;
-  if (error !== undefined || (seen === undefined && !isBadStatus)) return error;
-  return {
-    ...(statusCode === undefined ? {} : { statusCode }),
-    ...(seen === undefined ? {} : { type: seen.class }),
-    message: seen?.kind ?? 'the caller got an error',
-  };
+  const { status: statusCode = 0, error: seen } = call ?? {};
+  if (error !== undefined || (seen === undefined && statusCode < 400)) return error;
+  const message = seen?.kind ?? 'the caller got an error';
+  return { ...(statusCode > 0 && { statusCode }), ...(seen && { type: seen.class }), message };
 }
 
 /** Errors of the way to the endpoint, and of the caller itself. */

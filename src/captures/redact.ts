@@ -4,7 +4,6 @@ import type { Redaction } from '../core/settings/redact-setting.ts';
 import { Masker, NOT_MASKED } from '../redact/mask.ts';
 import { type JsonObject, toJson } from './json.ts';
 import { decodePayload } from './payload/decode-payload.ts';
-import type { ClientCall } from './record/client-call.ts';
 import { openEnvelope } from './record/envelope.ts';
 import type { Capture, DecodeOptions, Identity, Payload, RecordFacts } from './types.ts';
 import { Scale } from './weight.ts';
@@ -109,7 +108,7 @@ function maskedPayload(masker: Masker, payload: Payload, isRequest: boolean, opt
 function maskedFacts(masker: Masker, facts: RecordFacts): RecordFacts {
   const { eventId, capturedInferenceId, inferenceId, capturedInferenceTime, eventVersion, extraFields } = facts;
   const own = { eventId, capturedInferenceId, inferenceId, capturedInferenceTime, eventVersion, extraFields };
-  const { error, ...call } = facts.call ?? {};
-  const masked = error && { call: { ...call, error: { ...error, class: masker.text(error.class) } } as ClientCall };
-  return { ...facts, ...masked, ...(masker.value(own, true) as typeof own) };
+  const { call } = facts;
+  const error = call?.error && { ...call.error, class: masker.text(call.error.class) };
+  return { ...facts, ...(call && error && { call: { ...call, error } }), ...(masker.value(own, true) as typeof own) };
 }

@@ -48,9 +48,10 @@ export function buildTrace(capture: Capture, raw: RawLine, options: TraceOptions
 }
 
 function traceOf(capture: Capture, raw: RawLine, options: TraceOptions): TraceRecord {
-  const { exchange } = capture;
+  const { exchange, inferenceTimeMs, call } = capture;
   const traceId = lineTraceId(options.experimentId, raw.bytes, exchange !== undefined);
-  const { startMs, endMs } = exchange ?? timesOf(capture);
+  const seenMs = inferenceTimeMs + Math.round(call?.endMs ?? 0);
+  const { startMs, endMs } = exchange ?? { startMs: inferenceTimeMs, endMs: seenMs };
   const time = { startTimeMs: startMs, endTimeMs: Math.max(startMs, endMs) };
   const content = spanContentOf(capture);
   const storer = new Storer();
@@ -94,17 +95,10 @@ export function traceNotBuilt(error: unknown): QuarantineCause {
   return { name: 'TraceNotBuilt', message: `The trace of the line could not be built: ${saidBy(error)}` };
 }
 
-function timesOf({ inferenceTimeMs, call }: Capture): { startMs: number; endMs: number } {
-  return { startMs: inferenceTimeMs, endMs: inferenceTimeMs + Math.round(call?.endMs ?? 0) };
-}
-
-/** No convention defines an event for it; tracers use this name. */
-const FIRST_TOKEN = 'gen_ai.first_token';
-
-/** Returns the event of the first piece with content of a stream. */
+/** Returns the event of the first piece with content of a stream. No convention has a name for it; tracers use this one. */
 function eventsOf({ inferenceTimeMs, call }: Capture): Pick<SpanRecord, 'events'> {
   if (!call?.streamed || call.firstContentMs === undefined) return {};
-  return { events: [{ name: FIRST_TOKEN, timeMs: inferenceTimeMs + Math.round(call.firstContentMs) }] };
+  return { events: [{ name: 'gen_ai.first_token', timeMs: inferenceTimeMs + Math.round(call.firstContentMs) }] };
 }
 
 function statusMessage({ statusCode, message, type }: NonNullable<Capture['error']>): string {

@@ -71,8 +71,7 @@ export function pendingVerdicts(
   const stratum = (stored && stratumOfTrace(stored.assessments)) ?? now;
   const lists = { judge: [], code: [], failed: [], judgeable: [], there: [] };
   const sample = laterSample(stratum, now);
-  const sums = { settled, beyond: 0, reasons: {} };
-  const pending: PendingVerdicts = { ...lists, ...sums, replaces: new Set(), stratum, sample };
+  const pending: PendingVerdicts = { ...lists, settled, beyond: 0, reasons: {}, replaces: new Set(), stratum, sample };
   const every = askedOf(scorers).length;
   if (stored === undefined || view?.replay !== undefined) {
     settled.notJudgeable = every;
