@@ -50,20 +50,20 @@ test('deletes the files of an earlier run', async () => {
   expect(readFileSync(join(out, 'profile_export.jsonl'), 'utf8').trim().split('\n')).toHaveLength(2);
 });
 
-test('captured times of replies that came whole stand beside those of the replay, and no threshold has them', async () => {
+test('captured times of replies that came whole, and first tokens of broken streams, stand beside those of the replay, and no threshold has them', async () => {
   const timed = (client: object, n: number) =>
     JSON.stringify({ ...JSON.parse(lines(4)[n] ?? ''), client: { status: 200, firstByteMs: 1, ...client } });
   const captures = [
     timed({ streamed: true, ended: 'whole', firstContentMs: 111, endMs: 2222 }, 0),
     timed({ streamed: false, ended: 'whole', endMs: 4444 }, 1),
-    timed({ streamed: true, ended: 'broke', firstContentMs: 9, endMs: 9 }, 2),
+    timed({ streamed: true, ended: 'broke', firstContentMs: 9, endMs: 9, error: { kind: 'stream', class: 'E' } }, 2),
     timed({ streamed: true, ended: 'whole', firstContentMs: 9, endMs: -9 }, 3),
   ];
   const file = folder.write('a.jsonl', captures);
   const { stdout, code } = await runHere(['replay', file, '--url', endpoint.url, '--quiet', '-o', out]);
   expect(code).toBe(0);
   expect(stdout).toMatch(/^request latency .*\ncaptured latency, measured elsewhere +3333\.00 .* 4444\.00 *$/m);
-  expect(stdout).toMatch(/^captured time to first token, measured elsewhere +111\.00 /m);
+  expect(stdout).toMatch(/^captured time to first token, measured elsewhere +60\.00 /m);
   const { captured_latency: latency } = JSON.parse(readFileSync(join(out, 'profile_export_aiperf.json'), 'utf8'));
   expect(latency).toMatchObject({ unit: 'ms', min: 2222, max: 4444 });
   expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain('Captured Latency, measured elsewhere (ms)');

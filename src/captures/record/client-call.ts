@@ -24,7 +24,7 @@ const callSchema = z
   })
   .refine(({ firstByteMs = 0, firstContentMs = firstByteMs, endMs, ended, error }) => {
     const isInOrder = firstByteMs <= firstContentMs && firstContentMs <= endMs;
-    return isInOrder && (ended !== 'failed' || error !== undefined);
+    return isInOrder && (error !== undefined || ended === 'whole' || ended === 'left');
   });
 
 /** A call as its caller saw it. Times are milliseconds since its start, the inference time. */

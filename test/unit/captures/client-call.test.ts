@@ -73,6 +73,7 @@ test.each([
   ['no number', { ...call, endMs: '430' }],
   ['missing', { ...call, endMs: undefined }],
   ['of a failure without an error', { ...failed, error: undefined }],
+  ['of a broken stream without an error', { ...call, ended: 'broke' }],
   ['of an unknown kind', { ...failed, error: { kind: 'kidnapped', class: 'X' } }],
   ['with a text for a class', { ...failed, error: { kind: 'stream', class: '<b> jane@example.com' } }],
   ['no object', 'client'],
