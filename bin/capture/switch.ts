@@ -80,7 +80,7 @@ export function switchRequests({ endpoint, config }: Found, tags: readonly aws.T
     const { VariantName: name, InitialInstanceCount: initial, InitialVariantWeight: weight } = variant;
     const now = variantsOf(endpoint).find(({ VariantName }) => VariantName === name);
     // An endpoint that has scaled to zero starts with one instance: AWS takes no less.
-    const count = initial && Math.max(1, Number(now?.CurrentInstanceCount ?? initial));
+    const count = initial === undefined ? undefined : Math.max(1, Number(now?.CurrentInstanceCount ?? initial));
     return { ...variant, InitialInstanceCount: count, InitialVariantWeight: now?.CurrentWeight ?? weight };
   };
   const end = `-capture-${wanted ? 'on' : 'off'}-${new Date().toISOString().replaceAll(/\D/g, '')}`;

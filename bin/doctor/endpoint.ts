@@ -98,16 +98,13 @@ function sideFault(config: CaptureConfig | undefined): Found {
   return warning(`Only ${only} are captured: ${lost}.`, 'capture Input and Output');
 }
 
-/** Whether captures below a prefix are among those below the prefix of a stack's settings. */
-const isBelow = (prefix: string, watched: string): boolean =>
-  // A setting that is longer selects a variant, a shorter one several endpoints.
-  prefix.startsWith(watched) || watched.startsWith(prefix);
-
 function placeFault({ settings, capturePrefix = '' }: CheckContext, to: string, name: string): Found {
   const place = captureLocation(to, name);
   const bucket = settings.DATA_CAPTURE_S3_BUCKET;
   if (place === undefined || bucket === undefined) return undefined;
-  if (place.bucket === bucket && isBelow(place.prefix, capturePrefix)) return undefined;
+  // A setting that is longer selects a variant, a shorter one several endpoints.
+  const fits = place.prefix.startsWith(capturePrefix) || capturePrefix.startsWith(place.prefix);
+  if (place.bucket === bucket && fits) return undefined;
   const message = `The captures go to s3://${place.bucket}/${place.prefix}, and the settings say s3://${bucket}/${capturePrefix}: no capture would be processed.`;
   const prefix = place.prefix === `${name}/` ? '' : ` and DATA_CAPTURE_S3_PREFIX=${place.prefix}`;
   return broken(message, `set DATA_CAPTURE_S3_BUCKET=${place.bucket}${prefix}`);
@@ -127,8 +124,7 @@ async function keyFault({ lambda, settings }: CheckContext, key: string | undefi
   return broken(message, "set DATA_CAPTURE_KMS_KEY_ARN to that key's ARN");
 }
 
-/** How bodies are captured, by their content types. */
-export function contentTypes(config: CaptureConfig | undefined): string {
+function contentTypes(config: CaptureConfig | undefined): string {
   const { JsonContentTypes = [], CsvContentTypes = [] } = config?.CaptureContentTypeHeader ?? {};
   const asText = [...JsonContentTypes, ...CsvContentTypes];
   const which = asText.length === 0 ? 'all bodies' : `${asText.join(', ')} as text, other bodies`;

@@ -91,7 +91,9 @@ test('on copies the configuration, with what runs now, and updates the endpoint'
     RetainAllVariantProperties: true,
     RetainDeploymentConfig: true,
   });
-  expect(sagemaker.inputOf('AddTags')).toMatchObject({ Tags: [{ Value: 'garden-1' }] });
+  expect(sagemaker.inputOf('AddTags')).toMatchObject({
+    Tags: [{ Key: 'inference-monitor:former-endpoint-config', Value: 'garden-1' }],
+  });
   expect(stderr).toContain('replaces the fleet: AllTraffic 3 × ml.g5.xlarge, weight 0.5.');
   expect(stderr).toContain(ROLE);
   expect(stderr).toContain('"Resource":"arn:aws:s3:::my-captures/datacapture/garden/*"');
@@ -138,7 +140,7 @@ test('an endpoint with several variants, scaled to zero or without counts', asyn
   const InstancePools = [{ InstanceType: 'ml.g6.xlarge' }];
   const { InitialInstanceCount: _, InstanceType: _type, ...named } = { ...variant, VariantName: 'pooled' };
   const pooled = { ...named, InstancePools };
-  sagemaker.config.ProductionVariants = [variant, pooled];
+  sagemaker.config.ProductionVariants = [{ ...variant, InitialInstanceCount: 0 }, pooled];
   sagemaker.endpoint.EndpointName = 'g'.repeat(63);
   sagemaker.endpoint.ProductionVariants = [
     { VariantName: 'pooled', CurrentWeight: 2, CurrentInstanceCount: 5 },
