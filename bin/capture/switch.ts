@@ -66,9 +66,6 @@ export function refuseSwitch(found: Found, stack: string | undefined, wanted?: W
     if (got) throw new PermanentError('EndpointNotSwitchable', message, { got, expected });
 }
 
-/** The longest name of a configuration. */
-const MAX_NAME = 63;
-
 /** The inputs of the operations that switch, by their names and in their order. */
 export type SwitchRequests = ReturnType<typeof switchRequests>;
 
@@ -84,7 +81,8 @@ export function switchRequests({ endpoint, config }: Found, tags: readonly aws.T
     return { ...variant, InitialInstanceCount: count, InitialVariantWeight: now?.CurrentWeight ?? weight };
   };
   const end = `-capture-${wanted ? 'on' : 'off'}-${new Date().toISOString().replaceAll(/\D/g, '')}`;
-  const EndpointConfigName = `${EndpointName.slice(0, MAX_NAME - end.length)}${end}`;
+  // A name has at most 63 characters.
+  const EndpointConfigName = `${EndpointName.slice(0, 63 - end.length)}${end}`;
   return {
     CreateEndpointConfig: {
       ...copied,
@@ -115,12 +113,11 @@ function variantText(variant: aws.Variant): string {
 
 /** Makes the requests, of which the last one changes the endpoint. @throws PermanentError `CaptureRefused` */
 export async function startUpdate(lambda: LambdaClient, requests: SwitchRequests): Promise<void> {
-  for (const [operation, input] of Object.entries(requests)) {
+  for (const [operation, input] of Object.entries(requests))
     await callAws(lambda, aws.SERVICE, operation, input).catch((error: Error) => {
       const facts = { got: awsFailure(error)?.message ?? error.message, expected: 'that it does; see capture status' };
       throw new PermanentError('CaptureRefused', `SageMaker does not take ${operation}`, facts, error);
     });
-  }
 }
 
 /** Data Capture as it is wanted, or as it runs. */

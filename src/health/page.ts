@@ -114,11 +114,10 @@ function scorerSection({ objectives, active, compared }: PageFacts, { rates, fel
     const spread = Object.entries(quantiles).map(([name, one]) => `<br>${name} ${figure(one, number(one))}`);
     const value = measured(good ?? judge, good === null && is === undefined ? number : percent) + spread.join('');
     const judged = `${whole(n)}${labels > 0 ? ` <span class="soft">(${whole(labels)} labels)</span>` : ''}`;
-    const cells = [`${isolated(name)} <span class="soft">${about}</span>`, value, judged];
     const own = objectives.filter(({ measure }) => scorerOf(measure, active) === scorer);
     const objective = own.map((one) => `${met(one)} ${isolated(objectiveText(one))}`).join('<br>');
     const change = good === null ? '' : difference(fell.find((one) => one.scorer === scorer));
-    return [...cells, change, objective];
+    return [`${isolated(name)} <span class="soft">${about}</span>`, value, judged, change, objective];
   });
   return sheet('Quality', note, ['scorer', 'good', '#judged', 'change in points', 'objective'], rows);
 }

@@ -132,7 +132,7 @@ export function literalRequest(line: Buffer, overrides: Overrides): LiteralOrSki
       inferenceId: asText(eventMetadata.inferenceId),
       capturedRequest: side,
       capturedReply: endpointOutput,
-      capturedTimes: callTimesOf({ call: takeClientCall(extraFields, []).call }),
+      capturedTimes: callTimesOf(takeClientCall(extraFields, [])),
     },
   };
 }
