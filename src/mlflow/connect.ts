@@ -88,5 +88,6 @@ export function parseMlflowSecret(text: string, where: string): MlflowSecret {
  */
 async function loadMlflowSecret(secretArn: string): Promise<MlflowSecret> {
   const names = { unreadable: 'MlflowSecretUnreadable', unavailable: 'MlflowUnavailable' } as const;
-  return parseMlflowSecret(await loadSecret(undefined, secretArn, names, 'The MLflow secret'), secretArn);
+  const { text } = await loadSecret(undefined, secretArn, names, 'The MLflow secret');
+  return parseMlflowSecret(text, secretArn);
 }

@@ -2,7 +2,7 @@
 
 import { randomBytes } from 'node:crypto';
 import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
-import { secretError } from '../core/aws/secret.ts';
+import { loadSecret, secretError } from '../core/aws/secret.ts';
 import { pseudonymKeyName } from '../core/contract/names.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { type Redaction, redactRules } from '../core/settings/redact-setting.ts';
@@ -19,79 +19,56 @@ export const redactionOf = (settings: RedactSettings): Redaction | undefined =>
     ? { ...redactRules(settings.REDACT ?? ''), allow: settings.REDACT_ALLOW ?? [], content: settings.CONTENT }
     : undefined;
 
-interface PseudonymKey {
-  version: string;
-  key: string;
-}
-
-/** Loaded on first use: a stack that masks nothing reads no key. */
-const sdk = () => import('@aws-sdk/client-secrets-manager');
+type PseudonymKey = NonNullable<Redaction['previous']>;
 
 const ERRORS = { unreadable: 'PseudonymKeyUnreadable', unavailable: 'PseudonymKeyUnavailable' } as const;
+const WHAT = 'The key of the pseudonyms';
 
-/** Reads the key of a stack, and makes it if there is none. */
-export class PseudonymKeys {
-  readonly #secret: string;
-  readonly #known = new Map<string, PseudonymKey>();
-  #client: SecretsManagerClient | undefined;
+/**
+ * Returns the key of a stack, and makes it if there is none.
+ *
+ * @param version of the run; `undefined`: the present one. One that Secrets Manager no longer has is replaced by the present one
+ * @throws PermanentError `PseudonymKeyUnreadable`, RetryableError `PseudonymKeyUnavailable`
+ */
+export async function pseudonymKey(
+  prefix: string,
+  version?: string,
+  client?: SecretsManagerClient,
+): Promise<PseudonymKey> {
+  const ofRun = version && (await readKey(prefix, { VersionId: version }, client));
+  return ofRun || (await readKey(prefix, {}, client)) || makeKey(prefix, client);
+}
 
-  /** @param client default: one with the credentials and the region of the environment */
-  constructor(prefix: string, client?: SecretsManagerClient) {
-    this.#secret = pseudonymKeyName(prefix);
-    this.#client = client;
+/** @returns `undefined` if there is no such secret, version or stage */
+export async function readKey(
+  prefix: string,
+  which: { VersionId?: string; VersionStage?: 'AWSPREVIOUS' },
+  client?: SecretsManagerClient,
+): Promise<PseudonymKey | undefined> {
+  try {
+    const { text, version } = await loadSecret(client, pseudonymKeyName(prefix), ERRORS, WHAT, which);
+    return { key: text, keyVersion: version };
+  } catch (error) {
+    if (((error as Error).cause as Error).name === 'ResourceNotFoundException') return undefined;
+    throw error;
   }
+}
 
-  /**
-   * @param version of the run; `undefined`: the present one. One that Secrets Manager no longer has is replaced by the present one
-   * @throws PermanentError `PseudonymKeyUnreadable`, RetryableError `PseudonymKeyUnavailable`
-   */
-  async get(version?: string): Promise<PseudonymKey> {
-    const known = version && this.#known.get(version);
-    if (known) return known;
-    const read = (version && (await this.#read(version))) || (await this.#read()) || (await this.#make());
-    this.#known.set(version ?? read.version, read);
-    return read;
-  }
-
-  /** Returns the key before the present one, if it was rotated. */
-  async previous(): Promise<Redaction['previous']> {
-    const read = await this.#read(undefined, 'AWSPREVIOUS');
-    return read && { key: read.key, keyVersion: read.version };
-  }
-
-  /** @returns `undefined` if there is no such secret or version */
-  async #read(version?: string, stage?: string): Promise<PseudonymKey | undefined> {
-    const { GetSecretValueCommand, SecretsManagerClient: Client } = await sdk();
-    this.#client ??= new Client({});
-    try {
-      const which = { SecretId: this.#secret, VersionId: version, VersionStage: stage };
-      const secret = await this.#client.send(new GetSecretValueCommand(which));
-      return { version: secret.VersionId ?? '', key: secret.SecretString ?? '' };
-    } catch (error) {
-      if ((error as Error).name === 'ResourceNotFoundException') return undefined;
-      throw this.#named(error);
-    }
-  }
-
-  async #make(): Promise<PseudonymKey> {
-    const { CreateSecretCommand, SecretsManagerClient: Client } = await sdk();
-    this.#client ??= new Client({});
-    const key = randomBytes(32).toString('base64');
-    const Description =
-      'Key of the pseudonyms in traces of captures. Without it, no new pseudonym equals an earlier one.';
-    try {
-      const secret = new CreateSecretCommand({ Name: this.#secret, Description, SecretString: key });
-      return { version: (await this.#client.send(secret)).VersionId ?? '', key };
-    } catch (error) {
-      // Another run has made it.
-      const made = (error as Error).name === 'ResourceExistsException' ? await this.#read() : undefined;
-      if (made === undefined) throw this.#named(error);
-      return made;
-    }
-  }
-
-  #named(error: unknown): Error {
-    return secretError(error, this.#secret, ERRORS, 'The key of the pseudonyms');
+async function makeKey(prefix: string, client?: SecretsManagerClient): Promise<PseudonymKey> {
+  // Loaded on first use: a stack that masks nothing makes no key.
+  const { CreateSecretCommand, SecretsManagerClient: Client } = await import('@aws-sdk/client-secrets-manager');
+  const Name = pseudonymKeyName(prefix);
+  const key = randomBytes(32).toString('base64');
+  const Description =
+    'Key of the pseudonyms in traces of captures. Without it, no new pseudonym equals an earlier one.';
+  try {
+    const command = new CreateSecretCommand({ Name, Description, SecretString: key });
+    return { key, keyVersion: (await (client ?? new Client({})).send(command)).VersionId ?? '' };
+  } catch (error) {
+    // Another run has made it.
+    const made = (error as Error).name === 'ResourceExistsException' ? await readKey(prefix, {}, client) : undefined;
+    if (made === undefined) throw secretError(error, Name, ERRORS, WHAT);
+    return made;
   }
 }
 
@@ -104,18 +81,21 @@ export function connectRedaction<E extends RedactSettings & { STACK_PREFIX: stri
   environment: E,
   withPrevious = false,
 ): (keyVersion?: string) => Promise<E> {
-  const keys = new PseudonymKeys(environment.STACK_PREFIX);
+  const { STACK_PREFIX: prefix } = environment;
   const rules = redactionOf(environment);
   const known = new Map<string, E>();
   return async (keyVersion) => {
     if (rules === undefined) return environment;
-    const { key, version } = await keys.get(keyVersion);
+    const ofRun = keyVersion && known.get(keyVersion);
+    if (ofRun) return ofRun;
+    const key = await pseudonymKey(prefix, keyVersion);
     // The same object for the same key: what is derived from it is kept with it.
-    const made = known.get(version) ?? {
-      ...environment,
-      redaction: { ...rules, key, keyVersion: version, ...(withPrevious && { previous: await keys.previous() }) },
-    };
-    known.set(version, made);
+    let made = known.get(key.keyVersion);
+    if (made === undefined) {
+      const previous = withPrevious ? await readKey(prefix, { VersionStage: 'AWSPREVIOUS' }) : undefined;
+      made = { ...environment, redaction: { ...rules, ...key, previous } };
+    }
+    known.set(key.keyVersion, made).set(keyVersion ?? key.keyVersion, made);
     return made;
   };
 }

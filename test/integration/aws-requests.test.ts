@@ -21,7 +21,7 @@ import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts
 import { removeObject } from '../../src/core/aws/remove-object.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import { putFile, TextUpload } from '../../src/core/aws/uploads.ts';
-import { PseudonymKeys } from '../../src/redact/redaction.ts';
+import { pseudonymKey, readKey } from '../../src/redact/redaction.ts';
 import { awsRequests } from '../aws-requests/aws-requests.ts';
 import { wholeValue } from '../aws-requests/patterns.ts';
 import { uncheckedIn } from '../aws-requests/product-operations.ts';
@@ -226,17 +226,16 @@ test('an object is only replaced in the version that was read, and only made whe
 
 test('makes the key of the pseudonyms once, and reads a version that was rotated', async () => {
   const client = new SecretsManagerClient({ endpoint: emulator.url, region: emulator.region, credentials });
-  const made = await new PseudonymKeys('prod', client).get();
+  const made = await pseudonymKey('prod', undefined, client);
   expect(Buffer.from(made.key, 'base64')).toHaveLength(32);
-  expect(await new PseudonymKeys('prod', client).get()).toEqual(made);
+  expect(await pseudonymKey('prod', undefined, client)).toEqual(made);
   const SecretId = 'sagemaker-inference-monitor/prod/pseudonyms';
   await client.send(new PutSecretValueCommand({ SecretId, SecretString: 'another key' }));
-  const keys = new PseudonymKeys('prod', client);
-  const present = await keys.get();
+  const present = await pseudonymKey('prod', undefined, client);
   expect(present.key).toBe('another key');
-  expect(await keys.get(made.version)).toEqual(made);
-  expect(await keys.previous()).toEqual({ key: made.key, keyVersion: made.version });
-  expect(await keys.get('00000000-0000-4000-8000-000000000000')).toEqual(present);
+  expect(await pseudonymKey('prod', made.keyVersion, client)).toEqual(made);
+  expect(await readKey('prod', { VersionStage: 'AWSPREVIOUS' }, client)).toEqual(made);
+  expect(await pseudonymKey('prod', '00000000-0000-4000-8000-000000000000', client)).toEqual(present);
   client.destroy();
 });
 

@@ -1,6 +1,6 @@
 /** Reads secrets from Secrets Manager. Every failure is a named error that does not contain the secret. */
 
-import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import type { GetSecretValueRequest, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import {
   PermanentError,
   type PermanentErrorName,
@@ -28,25 +28,27 @@ interface SecretErrors {
 }
 
 /**
- * Returns the text of a secret; empty if the secret is binary.
+ * Returns the text of a secret, empty if the secret is binary, and its version.
  *
  * @param client default: a client with the credentials and region of the environment
  * @param names the error names: `unreadable` if the secret is missing or access is denied, `unavailable` if Secrets
  *   Manager fails temporarily
  * @param what the secret, as error messages call it
+ * @param which version or stage. Default: the present version
  */
 export async function loadSecret(
   client: SecretsManagerClient | undefined,
   secretArn: string,
   names: SecretErrors,
   what: string,
-): Promise<string> {
+  which: Pick<GetSecretValueRequest, 'VersionId' | 'VersionStage'> = {},
+): Promise<{ text: string; version: string }> {
   // Loaded on first use: most functions read no secret.
   const { GetSecretValueCommand, SecretsManagerClient: Client } = await import('@aws-sdk/client-secrets-manager');
   try {
-    return (
-      (await (client ?? new Client({})).send(new GetSecretValueCommand({ SecretId: secretArn }))).SecretString ?? ''
-    );
+    const command = new GetSecretValueCommand({ SecretId: secretArn, ...which });
+    const { SecretString: text = '', VersionId: version = '' } = await (client ?? new Client({})).send(command);
+    return { text, version };
   } catch (error) {
     throw secretError(error, secretArn, names, what);
   }

@@ -63,7 +63,7 @@ export interface Redaction extends RedactRules {
   key?: string;
   keyVersion?: string;
   /** The key before, where what was kept under it is compared. */
-  previous?: { key: string; keyVersion: string };
+  previous?: { key: string; keyVersion: string } | undefined;
 }
 
 export const redactSettings = {

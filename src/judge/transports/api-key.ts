@@ -19,5 +19,6 @@ export function parseApiKey(text: string, where: string): string {
 /** @throws PermanentError `JudgeSecretUnreadable`, RetryableError `JudgeUnavailable` while Secrets Manager fails */
 export async function loadApiKey(client: SecretsManagerClient | undefined, secretArn: string): Promise<string> {
   const names = { unreadable: 'JudgeSecretUnreadable', unavailable: 'JudgeUnavailable' } as const;
-  return parseApiKey(await loadSecret(client, secretArn, names, 'The judge’s API key'), secretArn);
+  const { text } = await loadSecret(client, secretArn, names, 'The judge’s API key');
+  return parseApiKey(text, secretArn);
 }

@@ -7,7 +7,8 @@ import { isUnauthorized } from './arthur.ts';
 /** @throws PermanentError `ArthurSecretUnreadable` without the text, RetryableError `ArthurUnavailable` while Secrets Manager fails */
 export async function loadToken(secretArn: string): Promise<string> {
   const names = { unreadable: 'ArthurSecretUnreadable', unavailable: 'ArthurUnavailable' } as const;
-  const token = secretOf(await loadSecret(undefined, secretArn, names, 'Arthur’s token'), 'token');
+  const { text } = await loadSecret(undefined, secretArn, names, 'Arthur’s token');
+  const token = secretOf(text, 'token');
   if (token !== undefined) return token;
   throw new PermanentError('ArthurSecretUnreadable', 'Arthur’s secret contains no token', {
     expected: 'the token as plain text, one word of ASCII characters, or JSON {"token":"…"}, and not a binary secret',
