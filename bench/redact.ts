@@ -12,7 +12,7 @@ import { decodeLine } from '../src/captures/decode.ts';
 import type { Capture, DecodeOptions, RawLine } from '../src/captures/types.ts';
 import { REDACT_KINDS, type RedactKind } from '../src/core/settings/redact-setting.ts';
 import { piiDetected } from '../src/judge/scorers/code/pii.ts';
-import { find } from '../src/redact/find.ts';
+import { find, formsOf } from '../src/redact/find.ts';
 import { type Planted, plantedItems } from '../test/helpers/planted.ts';
 import { captureLine, chatBody, chatReply } from '../test/helpers/replay.ts';
 import { piiDetected as before } from './redact-support/pii-before.ts';
@@ -27,7 +27,8 @@ const TEXTS = 6000;
 
 type Spans = [kind: string, start: number, end: number][];
 
-const oursIn = (text: string): Spans => find(text, REDACT_KINDS).map(({ kind, start, end }) => [kind, start, end]);
+const FORMS = formsOf(REDACT_KINDS);
+const oursIn = (text: string): Spans => find(text, FORMS).map(({ kind, start, end }) => [kind, start, end]);
 
 async function presidioIn(python: string, texts: readonly string[], least: number): Promise<Spans[]> {
   const child = spawn(python, [projectPath('bench', 'peer', 'presidio.py'), String(least)], {

@@ -1,5 +1,6 @@
 /** Checks of the stack's settings beyond the form of each: by the judge's own rules, in combination, and in length. */
 
+import { RE2JS } from 're2js';
 import { labelPlace } from '../../src/core/settings/ground-truth-setting.ts';
 import { redactRules } from '../../src/core/settings/redact-setting.ts';
 import { type CheckedSettings, type Settings, settingsSchema } from '../../src/core/settings/schema.ts';
@@ -11,7 +12,6 @@ import { isCodeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts'
 import { readParameters } from '../../src/judge/transports/parameters.ts';
 import { readObjectives } from '../../src/quality/objectives.ts';
 import { readTrueObjectives } from '../../src/quality/true-objectives.ts';
-import { compiled } from '../../src/redact/mask.ts';
 import { isRedacted } from '../../src/redact/redaction.ts';
 import { functionEnvironment, nodeOptions, replayEnvironment } from './function-environment.ts';
 
@@ -24,7 +24,7 @@ const OWN_RULES = {
   MLFLOW_EVALUATION_MODEL_PARAM: (settings) =>
     readParameters(settings.MLFLOW_EVALUATION_MODEL_PARAM, judgeModels(settings).filter(Boolean)),
   EVALUATION_ALWAYS: (settings) => createAlwaysRule(settings.EVALUATION_ALWAYS, scorersFor().filter(isCodeScorer)),
-  REDACT: (settings) => redactRules(settings.REDACT ?? '').patterns.map(({ pattern }) => compiled(pattern)),
+  REDACT: (settings) => redactRules(settings.REDACT ?? '').patterns.map(({ pattern }) => RE2JS.compile(pattern)),
   JUDGE_GUIDELINES: (settings) => scorersFor({ guidelines: settings.JUDGE_GUIDELINES }),
 } as const satisfies Partial<Record<keyof CheckedSettings, (settings: CheckedSettings) => unknown>>;
 

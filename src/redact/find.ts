@@ -15,17 +15,27 @@ export interface Found extends Range {
   value: string;
 }
 
+interface FormOfKind extends Form {
+  kind: Kind;
+}
+
+/** Returns the forms of kinds, in the order of `KINDS`. */
+export const formsOf = (kinds: readonly Kind[]): FormOfKind[] =>
+  (Object.entries(KINDS) as [Kind, readonly Form[]][]).flatMap(([kind, forms]) =>
+    kinds.includes(kind) ? forms.map((form) => ({ ...form, kind })) : [],
+  );
+
 /**
- * Returns every item of the kinds, kind by kind in the order of `KINDS`. The time is linear in the length: the patterns are bounded and anchored by
+ * Returns every item in the order of the forms. The time is linear in the length: the patterns are bounded and anchored by
  * look-behinds.
  */
-export function find(whole: string, kinds: readonly Kind[]): Found[] {
+export function find(whole: string, forms: readonly FormOfKind[]): Found[] {
   const found: Found[] = [];
   // A match is hidden from the next patterns by a blank: the digits of an IBAN are not a telephone number.
   let text = whole;
   let hidden: Range[] = [];
   let hints: Hints = new Map();
-  for (const [kind, form] of formsOf(kinds)) {
+  for (const form of forms) {
     const inText = matchesOf(form, text, hints);
     if (inText.length === 0) continue;
     const place = placeIn(hidden);
@@ -40,7 +50,7 @@ export function find(whole: string, kinds: readonly Kind[]): Found[] {
       const start = place(offset + match.index);
       const ofItem = place(end - item.length);
       const endOfItem = place(end - item.length + (form.cut?.(item) ?? item).length - 1) + 1;
-      found.push({ kind, start: ofItem, end: endOfItem, value });
+      found.push({ kind: form.kind, start: ofItem, end: endOfItem, value });
       matches.push({ start, end: place(end - 1) + 1 });
     }
     if (matches.length === 0) continue;
@@ -51,24 +61,12 @@ export function find(whole: string, kinds: readonly Kind[]): Found[] {
   return found;
 }
 
-const prepared = new WeakMap<readonly Kind[], (readonly [Kind, Form])[]>();
-
-/** Returns the forms of kinds, in the order of `KINDS`. */
-function formsOf(kinds: readonly Kind[]): (readonly [Kind, Form])[] {
-  const known = prepared.get(kinds);
-  if (known !== undefined) return known;
-  const all = Object.entries(KINDS) as [Kind, readonly Form[]][];
-  const forms = all.flatMap(([kind, list]) => (kinds.includes(kind) ? list.map((form) => [kind, form] as const) : []));
-  prepared.set(kinds, forms);
-  return forms;
-}
-
 /** The places of hints in a text: several forms have the same hint. */
 type Hints = Map<RegExp, number[]>;
 
 /** Returns the matches of a form, each with the place of the text that its index counts from. */
 function matchesOf({ pattern, hint, reach }: Form, text: string, hints: Hints): [offset: number, RegExpExecArray][] {
-  if (reach === undefined) return text.search(hint) < 0 ? [] : allIn(text, pattern).map((match) => [0, match]);
+  if (reach === undefined) return hint.test(text) ? allIn(text, pattern).map((match) => [0, match]) : [];
   const places = hints.get(hint) ?? allIn(text, hint).map(({ index }) => index);
   hints.set(hint, places);
   if (places.length === 0) return [];

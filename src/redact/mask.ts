@@ -4,7 +4,7 @@ import { createHmac } from 'node:crypto';
 import { RE2JS } from 're2js';
 import type { Redaction } from '../core/settings/redact-setting.ts';
 import { jsonIn } from '../core/values/json-in.ts';
-import { find, merged } from './find.ts';
+import { find, formsOf, merged } from './find.ts';
 import type { Kind } from './kinds.ts';
 import { findPieces, type Holder, type Item, type Pieces } from './pieces.ts';
 
@@ -22,8 +22,9 @@ const MIN_NUMBER = 1e6;
 /** Names of fields that announce what their value is. */
 const TELLING = /phone|tel|mobil|cell|fax|handy|ssn|social|birth|born|dob|geb|nac|nasc|naiss|key|token|secret/i;
 
-/** A name, a word, a UUID or a time: none is an item. */
-const PLAIN = /^(?:[A-Za-z_/-]{1,15}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[\d:.]{1,18}Z)$/;
+/** A name, a word, a UUID or a time: none is an item. The shortest items without a digit are keys of 15 characters with hyphens, and of 20. */
+const PLAIN =
+  /^(?:[A-Za-z_/-]{1,14}|[A-Za-z_/]{1,19}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[\d:.]{1,18}Z)$/;
 
 /** Masks the values of one capture. */
 export class Masker {
@@ -32,10 +33,8 @@ export class Masker {
   readonly #redaction: Redaction;
   readonly #names: readonly string[];
   readonly #ready: Ready;
-  readonly #kept: { masked: string; captured: string }[] = [];
-  /** The captured text by its pseudonym. */
+  /** The captured text by its pseudonym, and whole texts by their masked form. */
   readonly #captured = new Map<string, string>();
-  readonly #digests = new Map<string, string>();
   /** What was masked as a whole, by the object or row and the key. It is read no more. */
   readonly #written = new Map<Holder, Set<string | number>>();
   #pieces: Pieces = new Map();
@@ -92,14 +91,14 @@ export class Masker {
 
   /** Keeps what a whole text was, from which its masked form may be made only in part. */
   keep(masked: string, captured: string | undefined): string {
-    if (captured !== undefined) this.#kept.push({ masked, captured });
+    if (captured !== undefined) this.#captured.set(masked, captured);
     return masked;
   }
 
   /** Returns a masked text as it was captured. */
   unmask(text: string): string {
-    const kept = this.#kept.find(({ masked }) => masked === text);
-    if (kept !== undefined) return kept.captured;
+    const captured = this.#captured.get(text);
+    if (captured !== undefined) return captured;
     return text.replace(this.#ready.form, (all, escapes: string, rest: string) =>
       escapes === '' ? (this.#captured.get(all) ?? all) : `<${escapes.slice(1)}${rest}`,
     );
@@ -109,14 +108,14 @@ export class Masker {
 
   #itemsIn(text: string, field: string): Item[] {
     const label = TELLING.test(field) ? `${field.replace(/(?<=[a-z])(?=[A-Z])|[_-]/g, ' ')}: ` : '';
-    const found = find(label + folded(text), this.#redaction.kinds).filter(
+    const found = find(label + folded(text), this.#ready.forms).filter(
       (one) => one.start >= label.length && !this.#isAllowed(one),
     );
     const items: Item[] = found.map(({ kind, start, end, value }) => {
       return { name: kind, value, start: start - label.length, end: end - label.length };
     });
-    for (const { name, pattern } of this.#redaction.patterns) {
-      const matcher = compiled(pattern).matcher(text);
+    for (const { name, pattern } of this.#ready.patterns) {
+      const matcher = pattern.matcher(text);
       while (matcher.find()) {
         const [start, end] = [matcher.start(), matcher.end()];
         if (end > start) items.push({ name, value: text.slice(start, end), start, end });
@@ -152,10 +151,8 @@ export class Masker {
 
   #pseudonym({ name, value }: Pick<Item, 'name' | 'value'>, captured: string): string {
     const { key } = this.#redaction;
-    const id = `${name}\0${value}`;
-    const digest = key && (this.#digests.get(id) ?? createHmac('sha256', key).update(id).digest('hex'));
-    if (digest) this.#digests.set(id, digest);
-    const pseudonym = digest === undefined ? `<${name}>` : `<${name}:${digest.slice(0, 2 * PSEUDONYM_BYTES)}>`;
+    const digest = key && createHmac('sha256', key).update(`${name}\0${value}`).digest('hex');
+    const pseudonym = digest ? `<${name}:${digest.slice(0, 2 * PSEUDONYM_BYTES)}>` : `<${name}>`;
     this.#captured.set(pseudonym, captured);
     this.counts[name] = (this.counts[name] ?? 0) + 1;
     return pseudonym;
@@ -256,9 +253,11 @@ const isRawNumber = (value: unknown): value is { rawJSON: string } =>
 
 /** What is derived from a redaction once, for all captures. */
 interface Ready {
+  forms: ReturnType<typeof formsOf>;
   fields: ReadonlySet<string>;
   columns: readonly number[];
   allowed: ReadonlySet<string>;
+  patterns: readonly { name: string; pattern: RE2JS }[];
   /** A pseudonym, or a captured text of its form. */
   form: RegExp;
 }
@@ -267,29 +266,22 @@ const ready = new WeakMap<Redaction, Ready>();
 function readyOf(redaction: Redaction): Ready {
   const known = ready.get(redaction);
   if (known !== undefined) return known;
-  const { kinds, fields, patterns: ofPatterns, allow } = redaction;
+  const { kinds, fields, patterns, allow } = redaction;
   const names = [
     ...kinds,
     ...fields.map((name) => name.toLowerCase()),
-    ...ofPatterns.map(({ name }) => name),
+    ...patterns.map(({ name }) => name),
     NOT_MASKED.slice(1, -1),
   ];
   const escaped = names.map((name) => name.replace(/\W/g, '\\$&')).join('|');
   const made = {
+    forms: formsOf(kinds),
     fields: new Set(fields.map((name) => name.toLowerCase())),
     columns: fields.flatMap((name) => (/^#\d+$/.test(name) ? [Number(name.slice(1)) - 1] : [])),
     allowed: new Set(allow.flatMap((text) => [text.toLowerCase(), text.replace(/\D/g, '') || text])),
+    patterns: patterns.map(({ name, pattern }) => ({ name, pattern: RE2JS.compile(pattern) })),
     form: new RegExp(`<(\\\\*)((?:${escaped})(?::[0-9a-f]{${2 * PSEUDONYM_BYTES}})?>)`, 'g'),
   };
   ready.set(redaction, made);
   return made;
-}
-
-const patterns = new Map<string, RE2JS>();
-
-/** @throws if RE2 refuses the pattern */
-export function compiled(pattern: string): RE2JS {
-  const known = patterns.get(pattern) ?? RE2JS.compile(pattern);
-  patterns.set(pattern, known);
-  return known;
 }

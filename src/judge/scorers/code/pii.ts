@@ -1,7 +1,7 @@
 /** Whether a request or a reply has personal data. */
 
 import { messageText, replyTexts, requestTexts } from '../../../captures/reply-text.ts';
-import { find } from '../../../redact/find.ts';
+import { find, formsOf } from '../../../redact/find.ts';
 import type { Kind } from '../../../redact/kinds.ts';
 import type { CodeScorer } from '../../types.ts';
 
@@ -24,12 +24,12 @@ const NAMES = {
   ssn: ['US social security number', () => '***-**-****'],
   phone: ['phone number', (value) => `***${value.slice(-2)}`],
 } satisfies Partial<Record<Kind, [Finding['kind'], (value: string) => string]>>;
-const KINDS = Object.keys(NAMES) as (keyof typeof NAMES)[];
+const FORMS = formsOf(Object.keys(NAMES) as (keyof typeof NAMES)[]);
 
 /** Returns every piece of personal data in the text once, in the order of kinds. */
 export function findPii(whole: string): Finding[] {
   const found = new Map<string, Finding>();
-  for (const { kind, value } of find(whole.slice(0, MAX_CHARS), KINDS)) {
+  for (const { kind, value } of find(whole.slice(0, MAX_CHARS), FORMS)) {
     const [name, mask] = NAMES[kind as keyof typeof NAMES];
     found.set(`${kind} ${value}`, { kind: name, match: value, masked: mask(value) });
   }
