@@ -28,7 +28,7 @@ const TEXTS = 6000;
 type Spans = [kind: string, start: number, end: number][];
 
 const FORMS = formsOf(REDACT_KINDS);
-const oursIn = (text: string): Spans => find(text, FORMS).map(({ kind, start, end }) => [kind, start, end]);
+const oursIn = (text: string): Spans => find(text, FORMS).map(({ name, start, end }) => [name, start, end]);
 
 async function presidioIn(python: string, texts: readonly string[], least: number): Promise<Spans[]> {
   const child = spawn(python, [projectPath('bench', 'peer', 'presidio.py'), String(least)], {

@@ -9,28 +9,29 @@ export interface Range {
 }
 
 /** An item in a text. */
-export interface Found extends Range {
-  kind: Kind;
+export interface Item extends Range {
+  /** Of the kind, the field or the pattern. */
+  name: string;
   /** The normalised value. It is the personal data itself: never log it. */
   value: string;
 }
 
 interface FormOfKind extends Form {
-  kind: Kind;
+  name: Kind;
 }
 
 /** Returns the forms of kinds, in the order of `KINDS`. */
 export const formsOf = (kinds: readonly Kind[]): FormOfKind[] =>
-  (Object.entries(KINDS) as [Kind, readonly Form[]][]).flatMap(([kind, forms]) =>
-    kinds.includes(kind) ? forms.map((form) => ({ ...form, kind })) : [],
+  (Object.entries(KINDS) as [Kind, readonly Form[]][]).flatMap(([name, forms]) =>
+    kinds.includes(name) ? forms.map((form) => ({ ...form, name })) : [],
   );
 
 /**
  * Returns every item in the order of the forms. The time is linear in the length: the patterns are bounded and anchored by
  * look-behinds.
  */
-export function find(whole: string, forms: readonly FormOfKind[]): Found[] {
-  const found: Found[] = [];
+export function find(whole: string, forms: readonly FormOfKind[]): Item[] {
+  const found: Item[] = [];
   // A match is hidden from the next patterns by a blank: the digits of an IBAN are not a telephone number.
   let text = whole;
   let hidden: Range[] = [];
@@ -50,7 +51,7 @@ export function find(whole: string, forms: readonly FormOfKind[]): Found[] {
       const start = place(offset + match.index);
       const ofItem = place(end - item.length);
       const endOfItem = place(end - item.length + (form.cut?.(item) ?? item).length - 1) + 1;
-      found.push({ kind: form.kind, start: ofItem, end: endOfItem, value });
+      found.push({ name: form.name, start: ofItem, end: endOfItem, value });
       matches.push({ start, end: place(end - 1) + 1 });
     }
     if (matches.length === 0) continue;

@@ -91,17 +91,6 @@ const IBAN_LENGTHS: Readonly<Record<string, number>> = Object.fromEntries(
     .map((entry) => [entry.slice(0, 2), Number(entry.slice(2))]),
 );
 
-/** Verifies the check digits of an IBAN (ISO 7064 MOD 97-10) and the length for its country. */
-export function isIban(text: string): boolean {
-  const iban = text.replace(/[ -]/g, '').toUpperCase();
-  if (IBAN_LENGTHS[iban.slice(0, 2)] !== iban.length) return false;
-  let remainder = 0;
-  for (const character of iban.slice(4) + iban.slice(0, 4)) {
-    for (const digit of String(Number.parseInt(character, 36))) remainder = (remainder * 10 + Number(digit)) % 97;
-  }
-  return remainder === 1;
-}
-
 /** A word in capitals may follow an IBAN ("DE89… BIC …"). The country's registered length determines its end. */
 function cutIban(match: string): string {
   let left = IBAN_LENGTHS[match.slice(0, 2).toUpperCase()] ?? 0;
@@ -110,11 +99,20 @@ function cutIban(match: string): string {
   return match.slice(0, end);
 }
 
-/** Returns the IBAN at the beginning of a match, without separators; `undefined` if it is none. */
+/**
+ * Returns the IBAN at the beginning of a match, without separators; `undefined` if its length is not that of its country, or its check
+ * digits are wrong (ISO 7064 MOD 97-10).
+ */
 export function readIban(match: string): string | undefined {
-  const iban = cutIban(match);
-  const isWhole = /^([ -]|$)/.test(match.slice(iban.length));
-  return isWhole && isIban(iban) ? iban.replace(/[ -]/g, '').toUpperCase() : undefined;
+  const start = cutIban(match);
+  const iban = start.replace(/[ -]/g, '').toUpperCase();
+  const isWhole = /^([ -]|$)/.test(match.slice(start.length)) && IBAN_LENGTHS[iban.slice(0, 2)] === iban.length;
+  if (!isWhole) return undefined;
+  let remainder = 0;
+  for (const character of iban.slice(4) + iban.slice(0, 4)) {
+    for (const digit of String(Number.parseInt(character, 36))) remainder = (remainder * 10 + Number(digit)) % 97;
+  }
+  return remainder === 1 ? iban : undefined;
 }
 
 /** Area 000, 666 and 900 to 999, group 00 and serial 0000 were never assigned. */
@@ -131,14 +129,9 @@ const sha256 = (bytes: Buffer): Buffer => hash('sha256', bytes, 'buffer');
 function isBase58Check(text: string): boolean {
   let value = 0n;
   for (const character of text) value = value * 58n + BigInt(BASE58.indexOf(character));
-  const hex = value.toString(16);
-  const bytes = Buffer.from(hex.padStart(50, '0'), 'hex');
-  return (
-    bytes.length === 25 &&
-    sha256(sha256(bytes.subarray(0, 21)))
-      .subarray(0, 4)
-      .equals(bytes.subarray(21))
-  );
+  const bytes = Buffer.from(value.toString(16).padStart(50, '0'), 'hex');
+  const checksum = sha256(sha256(bytes.subarray(0, 21))).subarray(0, 4);
+  return checksum.equals(bytes.subarray(21));
 }
 
 const BECH32 = 'qpzry9x8gf2tvdw0s3jn54khce6mua7l';
@@ -184,8 +177,7 @@ const KEY_HINT =
   /AKIA|ASIA|gh[opsur]_|github_pat_|glpat-|sk-|[prs]k_|xox|AIza|ya29|hf_|npm_|pypi-|SG\.|shp|dop_v1_|nvapi-|gsk_|GOCSPX-|dapi|SK[0-9a-f]{32}|hooks\.slack/g;
 /** A value after a word that announces a secret. */
 const KEY_NAMED =
-  /(?:api|secret|access|auth|client|private|account|shared|subscription|signing|encryption)[ _-]?(?:access[ _-]?)?(?:key|token|secret)(?:[ _-]?id)?["']?[ \t]{0,3}(?:is|[:=]|=>)?[ \t]{0,3}["']?([\w+/.~-]{16,251}={0,2})(?![\w+/.~-])/giu;
-const BEARER = /\b(?:bearer|basic)[ \t]{1,3}([\w+/.~-]{16,2000}={0,2})(?![\w+/.~-])/giu;
+  /(?:(?:api|secret|access|auth|client|private|account|shared|subscription|signing|encryption)[ _-]?(?:access[ _-]?)?(?:key|token|secret)(?:[ _-]?id)?["']?[ \t]{0,3}(?:is|[:=]|=>)?[ \t]{0,3}["']?|\b(?:bearer|basic)[ \t]{1,3})([\w+/.~-]{16}[\w+/.~-]*={0,2})/giu;
 const PRIVATE_KEY =
   /-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----(?:[\sA-Za-z0-9+/=,:\\]|-(?!----)){0,12000}?-----END [A-Z ]{0,20}PRIVATE KEY-----/gu;
 /** A word is no key. */
@@ -222,8 +214,7 @@ export const KINDS = {
   api_key: [
     { pattern: PRIVATE_KEY, hint: /PRIVATE KEY-/, read: asIs },
     { pattern: KEY_ISSUED, hint: KEY_HINT, reach: [1, 300], read: asIs },
-    { pattern: KEY_NAMED, hint: /key|token|secret/i, read: secret },
-    { pattern: BEARER, hint: /bearer|basic/i, read: secret },
+    { pattern: KEY_NAMED, hint: /key|token|secret|bearer|basic/i, read: secret },
   ],
   crypto_wallet: [
     { pattern: /(?<![\p{L}\d])0x[0-9a-f]{40}(?![\p{L}\d])/giu, hint: /0x/i, read: lower },

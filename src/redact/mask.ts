@@ -4,9 +4,8 @@ import { createHmac } from 'node:crypto';
 import { RE2JS } from 're2js';
 import type { Redaction } from '../core/settings/redact-setting.ts';
 import { jsonIn } from '../core/values/json-in.ts';
-import { find, formsOf, merged } from './find.ts';
-import type { Kind } from './kinds.ts';
-import { findPieces, type Holder, type Item, type Pieces } from './pieces.ts';
+import { find, formsOf, type Item, merged } from './find.ts';
+import { findPieces, type Holder, type Part, type Pieces } from './pieces.ts';
 
 /** What stands in place of a text that could not be masked. */
 export const NOT_MASKED = '<not masked>';
@@ -57,11 +56,6 @@ export class Masker {
     return isPlain ? text : this.#replaced(text, this.#itemsIn(text, field));
   }
 
-  /** Masks a whole value. @param name of its field */
-  whole(name: string, value: string): string {
-    return this.#pseudonym({ name, value }, value);
-  }
-
   /**
    * Masks a JSON value in place.
    *
@@ -109,11 +103,9 @@ export class Masker {
   #itemsIn(text: string, field: string): Item[] {
     const label = TELLING.test(field) ? `${field.replace(/(?<=[a-z])(?=[A-Z])|[_-]/g, ' ')}: ` : '';
     const found = find(label + folded(text), this.#ready.forms).filter(
-      (one) => one.start >= label.length && !this.#isAllowed(one),
+      ({ start, value }) => start >= label.length && !this.#isAllowed(value),
     );
-    const items: Item[] = found.map(({ kind, start, end, value }) => {
-      return { name: kind, value, start: start - label.length, end: end - label.length };
-    });
+    const items = found.map((one) => ({ ...one, start: one.start - label.length, end: one.end - label.length }));
     for (const { name, pattern } of this.#ready.patterns) {
       const matcher = pattern.matcher(text);
       while (matcher.find()) {
@@ -124,15 +116,13 @@ export class Masker {
     return items;
   }
 
-  #isAllowed({ kind, value }: { kind: Kind; value: string }): boolean {
-    return (
-      this.#ready.allowed.has(value) ||
-      (kind === 'email' && this.#ready.allowed.has(value.slice(value.lastIndexOf('@'))))
-    );
+  #isAllowed(value: string): boolean {
+    const { allowed } = this.#ready;
+    return allowed.has(value) || allowed.has(value.slice(value.lastIndexOf('@')));
   }
 
   /** Writes the text with its items masked, and escapes what only looks masked. */
-  #replaced(text: string, items: readonly Item[]): string {
+  #replaced(text: string, items: readonly Part[]): string {
     let masked = '';
     let from = 0;
     const escaped = (part: string): string =>
@@ -141,7 +131,7 @@ export class Masker {
       const { start, end } = item;
       masked +=
         escaped(text.slice(from, start)) +
-        (item.captured === '' ? '' : this.#pseudonym(item, item.captured ?? text.slice(start, end)));
+        (item.captured === '' ? '' : this.whole(item.name, item.value, item.captured ?? text.slice(start, end)));
       from = end;
     }
     masked += escaped(text.slice(from));
@@ -149,7 +139,8 @@ export class Masker {
     return masked;
   }
 
-  #pseudonym({ name, value }: Pick<Item, 'name' | 'value'>, captured: string): string {
+  /** Masks a whole value. @param name of its kind or field */
+  whole(name: string, value: string, captured = value): string {
     const { key } = this.#redaction;
     const digest = key && createHmac('sha256', key).update(`${name}\0${value}`).digest('hex');
     const pseudonym = digest ? `<${name}:${digest.slice(0, 2 * PSEUDONYM_BYTES)}>` : `<${name}>`;
@@ -218,7 +209,7 @@ export class Masker {
     const text = isRawNumber(value) ? value.rawJSON : String(value);
     this.#changes += 1;
     this.#written.set(holder, written.add(key));
-    holder[key] = this.#pseudonym({ name: field.toLowerCase(), value: text }, text);
+    holder[key] = this.whole(field.toLowerCase(), text);
   }
 
   /** Masks a text, or the values of the JSON that it is. */

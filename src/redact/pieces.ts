@@ -1,21 +1,17 @@
 /** Finds items in texts that lists cut into pieces: the deltas of a stream, the tokens of `logprobs`. */
 
-import { merged, type Range } from './find.ts';
+import { type Item, merged } from './find.ts';
 
 /** An object or a list, by whose keys texts are replaced. */
 export type Holder = Record<string | number, unknown>;
 
-/** A masked part of a text. */
-export interface Item extends Range {
-  /** Of the kind, the field or the pattern. */
-  name: string;
-  value: string;
-  /** Of an item in several pieces: all of it at the first one, nothing at the others. */
+/** An item in several pieces: at the first one all of what was captured, nothing at the others. */
+export interface Part extends Item {
   captured?: string;
 }
 
 /** The parts of items by the holder and the key of each piece. */
-export type Pieces = Map<Holder, Map<string | number, Item[]>>;
+export type Pieces = Map<Holder, Map<string | number, Part[]>>;
 
 /** A text in a list, with the place where it stands. */
 interface Leaf {
@@ -53,12 +49,12 @@ export function findPieces(value: unknown, itemsIn: (text: string) => Item[], is
 }
 
 /** Adds the parts of an item at its pieces, the first of which is `leaves[at]`. @param from its place in the joined text */
-function addParts(pieces: Pieces, item: Item, leaves: readonly Leaf[], at: number, from: number): void {
+function addParts(pieces: Pieces, item: Part, leaves: readonly Leaf[], at: number, from: number): void {
   let start = from;
   for (let next = at; start < item.end; next += 1) {
     const { holder, key, text } = leaves[next] as Leaf;
     const part = { ...item, start: Math.max(0, item.start - start), end: Math.min(text.length, item.end - start) };
-    const ofHolder = pieces.get(holder) ?? new Map<string | number, Item[]>();
+    const ofHolder = pieces.get(holder) ?? new Map<string | number, Part[]>();
     pieces.set(holder, ofHolder);
     const parts = ofHolder.get(key) ?? [];
     ofHolder.set(key, parts);

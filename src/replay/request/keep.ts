@@ -1,19 +1,13 @@
 /** What a replay keeps of requests and replies, where captures are masked. It sends the requests as they were captured. */
 
-import { isObject } from '../../captures/json.ts';
 import { maskedLine } from '../../captures/redact.ts';
 import type { Redaction } from '../../core/settings/redact-setting.ts';
 import { jsonIn } from '../../core/values/json-in.ts';
 import { Masker } from '../../redact/mask.ts';
 
 /** The same without texts. */
-function withoutTexts(value: unknown): unknown {
-  if (typeof value === 'string') return '';
-  if (Array.isArray(value)) return value.map(withoutTexts);
-  return isObject(value)
-    ? Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, withoutTexts(inner)]))
-    : value;
-}
+const withoutTexts = (value: unknown): unknown =>
+  JSON.parse(JSON.stringify(value, (_, inner) => (typeof inner === 'string' ? '' : inner)));
 
 export type Keep = ReturnType<typeof keepMasked>;
 

@@ -114,3 +114,8 @@ test('a masked line is read like the captured one', () => {
   expect(read.capture.request?.value).toEqual(masked.capture.request?.value);
   expect(read.capture.eventId).toBe(masked.capture.eventId);
 });
+
+test('a secret after its name is masked whole, however long it is', () => {
+  const { request } = decoded(json({ text: `api_key=${'a1'.repeat(5000)}, ok` }), 'api_key');
+  expect(request?.text).toMatch(/^\{"text":"api_key=<api_key:[0-9a-f]{12}>, ok"\}$/);
+});

@@ -1,7 +1,7 @@
 /** The code scorer that finds personal data. */
 import { findPii } from '../../../src/judge/scorers/code/pii.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
-import { isIban, passesLuhn } from '../../../src/redact/kinds.ts';
+import { passesLuhn, readIban } from '../../../src/redact/kinds.ts';
 import { chatCapture, errorCapture, tabularCapture, textCapture } from '../../helpers/captures.ts';
 
 const { score } = codeScorers.find(({ name }) => name === 'pii_detected') as (typeof codeScorers)[0];
@@ -61,8 +61,8 @@ describe('does not find', () => {
 test('verifies checksums', () => {
   expect(passesLuhn('79927398713')).toBe(true);
   expect(passesLuhn('79927398710')).toBe(false);
-  expect(isIban('MT84 MALT 0110 0001 2345 MTLC AST0 01S')).toBe(true);
-  expect(isIban('MT84 MALT 0110 0001 2345 MTLC AST0 02S')).toBe(false);
+  expect(readIban('MT84 MALT 0110 0001 2345 MTLC AST0 01S')).toBe('MT84MALT011000012345MTLCAST001S');
+  expect(readIban('MT84 MALT 0110 0001 2345 MTLC AST0 02S')).toBeUndefined();
 });
 
 test('names kinds, sides and masks in the rationale, but never the data', () => {

@@ -29,9 +29,9 @@ const FORMS = formsOf(Object.keys(NAMES) as (keyof typeof NAMES)[]);
 /** Returns every piece of personal data in the text once, in the order of kinds. */
 export function findPii(whole: string): Finding[] {
   const found = new Map<string, Finding>();
-  for (const { kind, value } of find(whole.slice(0, MAX_CHARS), FORMS)) {
-    const [name, mask] = NAMES[kind as keyof typeof NAMES];
-    found.set(`${kind} ${value}`, { kind: name, match: value, masked: mask(value) });
+  for (const { name, value } of find(whole.slice(0, MAX_CHARS), FORMS)) {
+    const [kind, mask] = NAMES[name as keyof typeof NAMES];
+    found.set(`${kind} ${value}`, { kind, match: value, masked: mask(value) });
   }
   return [...found.values()];
 }
