@@ -94,7 +94,6 @@ async function makeDataset(flags: DatasetFlags, opened: OpenedMlflow) {
     filled.updated += updated;
   };
   const options = { experimentId: experiment.id, ...decodeOptions(settings) };
-  const masks = options.redaction !== undefined && !flags.raw;
   const missing = await withNewFile(out, async (write) => {
     const without = await readDatasetCaptures(selected, {
       storage: new Storage(createS3Client()),
@@ -102,8 +101,7 @@ async function makeDataset(flags: DatasetFlags, opened: OpenedMlflow) {
       maxLineBytes: settings.MAX_LINE_BYTES,
       onFile: (done, total) => progress(`${done} of ${total} capture files read`),
       consume: async (raw, one) => {
-        const line = masks ? maskedLine(raw.bytes, options) : raw.bytes;
-        await write(Buffer.from(line ?? ''));
+        await write((flags.raw ? raw.bytes : maskedLine(raw.bytes, options)) ?? Buffer.of());
         const record = datasetId === undefined ? undefined : datasetRecord(raw, one, options);
         if (record !== undefined) waiting.push(record);
         await fill(RECORDS_PER_REQUEST);

@@ -2,6 +2,7 @@
 
 import { isOfOneFile } from '../../src/captures/files/capture-objects.ts';
 import { maskedLine } from '../../src/captures/redact.ts';
+import type { DecodeOptions } from '../../src/captures/types.ts';
 import type { Storage } from '../../src/core/aws/storage.ts';
 import type { QuarantineEntry } from '../../src/core/contract/receipts.ts';
 import { many, whole } from '../../src/core/text/figure-text.ts';
@@ -78,9 +79,8 @@ async function showLines(
 ): Promise<void> {
   const { outputs, storage } = stack;
   const { workBucket } = outputs;
-  const settings = raw || out === undefined ? undefined : commandSettings({}, await deployedSettings(stack));
-  const shown = settings?.redaction && ((bytes: Buffer) => maskedLine(bytes, decodeOptions(settings)));
-  const collected = (write?: WriteLine) => collect(storage, workBucket, run, write, reason, shown);
+  const options = raw || out === undefined ? {} : decodeOptions(commandSettings({}, await deployedSettings(stack)));
+  const collected = (write?: WriteLine) => collect(storage, workBucket, run, write, reason, options);
   const found = await (out === undefined ? collected() : withNewFile(out, collected));
   if (out !== undefined && found.lines > found.withoutBytes.length) found.out = out;
   if (found.lines === 0 && reason !== undefined) {
@@ -100,7 +100,7 @@ async function showLines(
  *
  * @param write gets their bytes
  * @param only the reason
- * @param shown what of the bytes is written; `undefined` if they cannot be masked
+ * @param options with what is masked in the bytes
  */
 async function collect(
   storage: Storage,
@@ -108,7 +108,7 @@ async function collect(
   run: string,
   write?: WriteLine,
   only?: string,
-  shown: (bytes: Buffer) => Buffer | string | undefined = (bytes) => bytes,
+  options: DecodeOptions = {},
 ) {
   const found: Quarantined = { run, lines: 0, out: null, withoutBytes: [], reasons: [] };
   const byReason = new Map<string, Quarantined['reasons'][number]>();
@@ -121,9 +121,9 @@ async function collect(
     one.lines += 1;
     byReason.set(reason.name, one);
     const captured = await bytesOf(storage, entry);
-    const bytes = captured && shown(captured);
+    const bytes = captured && maskedLine(captured, options);
     if (bytes === undefined) found.withoutBytes.push({ key, line });
-    else await write?.(Buffer.from(bytes));
+    else await write?.(bytes);
   }
   found.reasons = [...byReason.values()].sort((a, b) => b.lines - a.lines);
   return found;

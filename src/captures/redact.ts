@@ -59,11 +59,15 @@ function maskedIdentity(masker: Masker, identity: Identity, { content }: Redacti
   };
 }
 
-/** Returns a decoded capture line as a line of its own, masked: a stream is the document that it makes. Bytes are left out. */
-export function maskedLine(bytes: Buffer, options: DecodeOptions): string | undefined {
+/**
+ * Returns a capture line as `REDACT` says: masked, a line of its own in which a stream is the document that it makes, and bytes are left
+ * out. `undefined` if it cannot be read, and so not masked.
+ */
+export function maskedLine(bytes: Buffer, options: DecodeOptions): Buffer | undefined {
   const { redaction } = options;
+  if (redaction === undefined) return bytes;
   const opened = openEnvelope(bytes, new Scale());
-  if (redaction === undefined || 'reason' in opened) return undefined;
+  if ('reason' in opened) return undefined;
   const { captureData, ...rest } = opened.envelope.record as JsonObject & { captureData: JsonObject };
   const masker = new Masker(redaction, options.featureNames);
   const sideOf = (side: 'request' | 'reply', mode: string, captured: unknown) => {
@@ -77,19 +81,15 @@ export function maskedLine(bytes: Buffer, options: DecodeOptions): string | unde
     endpointInput: sideOf('request', 'INPUT', captureData.endpointInput),
     endpointOutput: sideOf('reply', 'OUTPUT', captureData.endpointOutput),
   };
-  return JSON.stringify({ ...(masker.value(rest, true) as JsonObject), captureData: masked });
+  return Buffer.from(JSON.stringify({ ...(masker.value(rest, true) as JsonObject), captureData: masked }));
 }
 
 /** @returns the payload without its text as captured, which may contain more than its value */
 function maskedPayload(masker: Masker, payload: Payload, isRequest: boolean, options: DecodeOptions): Payload {
   const { text: captured, keepText: _keepText, ...rest } = payload;
-  const { kind, contentType, problem } = payload;
-  const about = {
-    ...rest,
-    contentType: contentType === null ? null : masker.text(contentType),
-    encoding: masker.text(payload.encoding),
-    ...(problem === undefined ? {} : { problem: masker.text(problem) }),
-  };
+  const { kind, contentType, encoding, problem } = payload;
+  const announced = { contentType, encoding, ...(problem === undefined ? {} : { problem }) };
+  const about = { ...rest, ...(masker.value(announced, false) as typeof announced) };
   if (kind === 'binary' || kind === 'empty') return about;
   // What cannot be read may be anything, in any encoding.
   if (kind === 'raw') return { ...about, value: NOT_MASKED, text: NOT_MASKED };
@@ -106,9 +106,7 @@ function maskedPayload(masker: Masker, payload: Payload, isRequest: boolean, opt
 }
 
 function maskedFacts(masker: Masker, facts: RecordFacts): RecordFacts {
-  const { eventId, capturedInferenceId, inferenceId, capturedInferenceTime, eventVersion, extraFields } = facts;
-  const own = { eventId, capturedInferenceId, inferenceId, capturedInferenceTime, eventVersion, extraFields };
-  const { call } = facts;
+  const { call, exchange: _, inferenceTimeMs: __, timeSource: ___, ...own } = facts;
   const error = call?.error && { ...call.error, class: masker.text(call.error.class) };
   return { ...facts, ...(call && error && { call: { ...call, error } }), ...(masker.value(own, true) as typeof own) };
 }

@@ -77,11 +77,8 @@ export function formsOf(label: Label, settings: MaskSettings): Label[] {
   if (redaction === undefined) return [label];
   const present = maskedLabel(label, settings);
   const earlier = redaction.previous && { ...redaction, ...redaction.previous };
-  const isClass = String(label.value).length <= MAX_CLASS_CHARS;
-  const { value } = maskedLabel(
-    label,
-    isClass ? { ...settings, redaction: { ...redaction, content: 'all' } } : settings,
-  );
+  const isClass = typeof label.value === 'string' && label.value.length <= MAX_CLASS_CHARS;
+  const value = isClass ? new Masker(redaction).text(String(label.value)) : present.value;
   return [
     present,
     ...(earlier ? [maskedLabel(label, { ...settings, redaction: earlier })] : []),
@@ -96,8 +93,7 @@ export const isSameForm = ({ key }: Pick<Label, 'key'>, row: Pick<PredictionRow,
 /** Returns the hashes of a label under the key of its prediction, if it was kept with one; `undefined`: the key is not known. */
 export function hashesFor(label: Label, row: PredictionRow, { redaction }: MaskSettings): Hashes | undefined {
   if (label.text !== undefined) return label.text;
-  const { previous, key, keyVersion } = redaction ?? {};
-  const known = row.key === keyVersion ? key : row.key === previous?.keyVersion ? previous?.key : undefined;
+  const known = [redaction, redaction?.previous].find((one) => one?.keyVersion === row.key)?.key;
   return known === undefined ? undefined : keyedBoth(known, textHashes(String(label.value)));
 }
 

@@ -226,8 +226,7 @@ const RULES = {
   masked({ totals: { masked: { 'not masked': withheld = 0, ...items } = {} } }) {
     const count = sum(Object.values(items));
     if (count + withheld === 0) return [];
-    const have = withheld === 1 ? 'has' : 'have';
-    const left = withheld > 0 ? `; ${many(withheld, 'capture')} could not be masked and ${have} no text` : '';
+    const left = withheld > 0 ? `; ${many(withheld, 'capture')} without text, since masking failed` : '';
     const message = `${many(count, 'item')} masked${listed(items)}${left}`;
     return [{ state: withheld > 0 ? 'needs a look' : 'healthy', message }];
   },

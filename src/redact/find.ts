@@ -16,12 +16,10 @@ export interface Item extends Range {
   value: string;
 }
 
-interface FormOfKind extends Form {
-  name: Kind;
-}
+type NamedForm = Form & { name: Kind };
 
 /** Returns the forms of kinds, in the order of `KINDS`. */
-export const formsOf = (kinds: readonly Kind[]): FormOfKind[] =>
+export const formsOf = (kinds: readonly Kind[]): NamedForm[] =>
   (Object.entries(KINDS) as [Kind, readonly Form[]][]).flatMap(([name, forms]) =>
     kinds.includes(name) ? forms.map((form) => ({ ...form, name })) : [],
   );
@@ -30,7 +28,7 @@ export const formsOf = (kinds: readonly Kind[]): FormOfKind[] =>
  * Returns every item in the order of the forms. The time is linear in the length: the patterns are bounded and anchored by
  * look-behinds.
  */
-export function find(whole: string, forms: readonly FormOfKind[]): Item[] {
+export function find(whole: string, forms: readonly NamedForm[]): Item[] {
   const found: Item[] = [];
   // A match is hidden from the next patterns by a blank: the digits of an IBAN are not a telephone number.
   let text = whole;

@@ -51,11 +51,15 @@ const PHONE_NAMED = new RegExp(
 /** A date may follow the word "call". */
 const DATE = /^(?:\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2\d{4})$/;
 
-/** E.164: 15 digits at most, and 11 in the plans of North America (1) and of Russia and Kazakhstan (7). */
-const isInternational = (digits: string): boolean =>
-  /^[17]/.test(digits) ? digits.length === 11 : digits.length >= 8 && digits.length <= 15;
-
 const phone = (digits: string): string | undefined => (/^(\d)\1+$/.test(digits) ? undefined : digits);
+const readNamedPhone = (item: string): string | undefined => (DATE.test(item) ? undefined : phone(digitsOf(item)));
+
+/** E.164: 15 digits at most, and 11 in the plans of North America (1) and of Russia and Kazakhstan (7). */
+function readInternationalPhone(item: string): string | undefined {
+  const digits = digitsOf(item).replace(/^00/, '');
+  const [least, most] = /^[17]/.test(digits) ? [11, 11] : [8, 15];
+  return digits.length >= least && digits.length <= most ? phone(digits) : undefined;
+}
 
 // ------------------------------------------------------------------------------------------------------- accounts
 
@@ -74,6 +78,11 @@ export function passesLuhn(digits: string): boolean {
     sum += doubled > 9 ? doubled - 9 : doubled;
   }
   return sum % 10 === 0;
+}
+
+function readCard(item: string): string | undefined {
+  const digits = digitsOf(item);
+  return CARD_ISSUERS.test(digits) && passesLuhn(digits) ? digits : undefined;
 }
 
 /** As one word, or in groups of four. */
@@ -122,31 +131,36 @@ const SSN =
 const SSN_NAMED =
   /(?<!\d)(?!000|666|9\d\d)\d(?<=\b(?:ssn|social security(?: number| no\.?)?)\b[^\p{L}\d]{0,12}(?:is[^\p{L}\d]{1,3})?\d)\d{2}(?!00)\d{2}(?!0000)\d{4}(?!\d)/giu;
 
+const ETHEREUM = /(?<![\p{L}\d])0x[0-9a-f]{40}(?![\p{L}\d])/giu;
+const SEGWIT = /(?<![\p{L}\d])(?:bc1[02-9ac-hj-np-z]{11,71}|BC1[02-9AC-HJ-NP-Z]{11,71})(?![\p{L}\d])/gu;
+const LEGACY_BITCOIN = /(?<![\p{L}\d])[13][1-9A-HJ-NP-Za-km-z]{25,34}(?![\p{L}\d])/gu;
+
 const BASE58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
 const sha256 = (bytes: Buffer): Buffer => hash('sha256', bytes, 'buffer');
 
-/** Verifies the checksum of an address in Base58Check, as Bitcoin's legacy addresses have it. */
-function isBase58Check(text: string): boolean {
+/** Verifies the checksum (Base58Check). */
+function readLegacyBitcoin(text: string): string | undefined {
   let value = 0n;
   for (const character of text) value = value * 58n + BigInt(BASE58.indexOf(character));
   const bytes = Buffer.from(value.toString(16).padStart(50, '0'), 'hex');
   const checksum = sha256(sha256(bytes.subarray(0, 21))).subarray(0, 4);
-  return checksum.equals(bytes.subarray(21));
+  return checksum.equals(bytes.subarray(21)) ? text : undefined;
 }
 
 const BECH32 = 'qpzry9x8gf2tvdw0s3jn54khce6mua7l';
 const BECH32_GENERATOR = [0x3b6a57b2, 0x26508e6d, 0x1ea119fa, 0x3d4233dd, 0x2a1462b3];
 
 /** Verifies the checksum of a segwit address (BIP 173, and BIP 350 from version 1 on). */
-function isBech32(text: string): boolean {
-  const values = [3, 3, 0, 2, 3, ...[...text.slice(3)].map((character) => BECH32.indexOf(character))];
+function readSegwit(text: string): string | undefined {
+  const address = lower(text);
+  const values = [3, 3, 0, 2, 3, ...[...address.slice(3)].map((character) => BECH32.indexOf(character))];
   let sum = 1;
   for (const value of values) {
     const top = sum >>> 25;
     sum = ((sum & 0x1ffffff) << 5) ^ value;
     for (const [bit, term] of BECH32_GENERATOR.entries()) if ((top >>> bit) & 1) sum ^= term;
   }
-  return sum === 1 || sum === 0x2bc830a3;
+  return sum === 1 || sum === 0x2bc830a3 ? address : undefined;
 }
 
 // -------------------------------------------------------------------------------------------------------- networks
@@ -159,8 +173,6 @@ const address = (text: string): string | undefined => (isIP(text) > 0 && /\d/.te
 
 const MAC =
   /(?<![\p{L}\d_:-])(?:[0-9a-f]{2}(?<separator>[:-])(?:[0-9a-f]{2}\k<separator>){4}[0-9a-f]{2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4})(?![\p{L}\d_:-])/giu;
-
-const MAC_HINT = /([:-])[0-9a-f]{2}\1[0-9a-f]{2}\1|\.[0-9a-f]{4}\./gi;
 
 // --------------------------------------------------------------------------------------------------------- secrets
 
@@ -217,58 +229,27 @@ export const KINDS = {
     { pattern: KEY_NAMED, hint: /key|token|secret|bearer|basic/i, read: secret },
   ],
   crypto_wallet: [
-    { pattern: /(?<![\p{L}\d])0x[0-9a-f]{40}(?![\p{L}\d])/giu, hint: /0x/i, read: lower },
-    {
-      pattern: /(?<![\p{L}\d])(?:bc1[02-9ac-hj-np-z]{11,71}|BC1[02-9AC-HJ-NP-Z]{11,71})(?![\p{L}\d])/gu,
-      hint: /bc1/i,
-      read: (text) => (isBech32(lower(text)) ? lower(text) : undefined),
-    },
-    {
-      pattern: /(?<![\p{L}\d])[13][1-9A-HJ-NP-Za-km-z]{25,34}(?![\p{L}\d])/gu,
-      hint: /[13][1-9A-HJ-NP-Za-km-z]{25}/,
-      read: (text) => (isBase58Check(text) ? text : undefined),
-    },
+    { pattern: ETHEREUM, hint: /0x/i, read: lower },
+    { pattern: SEGWIT, hint: /bc1/i, read: readSegwit },
+    { pattern: LEGACY_BITCOIN, hint: /[13][1-9A-HJ-NP-Za-km-z]{25}/, read: readLegacyBitcoin },
   ],
   email: [{ pattern: EMAIL, hint: /@|%40/, read: (text) => lower(text).replace('%40', '@') }],
   iban: [{ pattern: IBAN, hint: /[A-Z]{2}\d{2}[A-Z0-9 -]/i, read: readIban, cut: cutIban }],
-  card: [
-    {
-      pattern: CARD,
-      hint: NUMBER,
-      reach: [5, 65],
-      read(item) {
-        const digits = digitsOf(item);
-        return CARD_ISSUERS.test(digits) && passesLuhn(digits) ? digits : undefined;
-      },
-    },
-  ],
+  card: [{ pattern: CARD, hint: NUMBER, reach: [5, 65], read: readCard }],
   ssn: [
     { pattern: SSN, hint: NUMBER, reach: [5, 40], read: digitsOf },
     { pattern: SSN_NAMED, hint: NUMBER, reach: [50, 40], read: digitsOf },
   ],
-  mac: [{ pattern: MAC, hint: MAC_HINT, reach: [5, 20], read: lower }],
+  mac: [{ pattern: MAC, hint: /([:-])[0-9a-f]{2}\1[0-9a-f]{2}\1|\.[0-9a-f]{4}\./gi, reach: [5, 20], read: lower }],
   ip: [
     { pattern: IPV4, hint: /\d\.\d{1,3}\.\d{1,3}\./g, reach: [16, 18], read: address },
     { pattern: IPV6, hint: /:[0-9a-f]{0,4}:/gi, reach: [41, 56], read: address },
   ],
   date_of_birth: [{ pattern: BORN, hint: BORN_HINT, reach: [12, 90], read: lower }],
   phone: [
-    {
-      pattern: PHONE_INTERNATIONAL,
-      hint: NUMBER,
-      reach: [8, 95],
-      read(item) {
-        const digits = digitsOf(item).replace(/^00/, '');
-        return isInternational(digits) ? phone(digits) : undefined;
-      },
-    },
+    { pattern: PHONE_INTERNATIONAL, hint: NUMBER, reach: [8, 95], read: readInternationalPhone },
     { pattern: PHONE_NORTH_AMERICAN, hint: NUMBER, reach: [8, 50], read: (item) => phone(digitsOf(item)) },
-    {
-      pattern: PHONE_NAMED,
-      hint: NUMBER,
-      reach: [70, 95],
-      read: (item) => (DATE.test(item) ? undefined : phone(digitsOf(item))),
-    },
+    { pattern: PHONE_NAMED, hint: NUMBER, reach: [70, 95], read: readNamedPhone },
   ],
 } satisfies Readonly<Record<RedactKind, readonly Form[]>>;
 

@@ -242,37 +242,27 @@ const folded = (text: string): string =>
 const isRawNumber = (value: unknown): value is { rawJSON: string } =>
   (JSON as unknown as { isRawJSON(value: unknown): boolean }).isRawJSON(value);
 
-/** What is derived from a redaction once, for all captures. */
-interface Ready {
-  forms: ReturnType<typeof formsOf>;
-  fields: ReadonlySet<string>;
-  columns: readonly number[];
-  allowed: ReadonlySet<string>;
-  patterns: readonly { name: string; pattern: RE2JS }[];
-  /** A pseudonym, or a captured text of its form. */
-  form: RegExp;
-}
+type Ready = ReturnType<typeof prepared>;
 const ready = new WeakMap<Redaction, Ready>();
 
+/** What is derived from a redaction once, for all captures. */
 function readyOf(redaction: Redaction): Ready {
-  const known = ready.get(redaction);
-  if (known !== undefined) return known;
-  const { kinds, fields, patterns, allow } = redaction;
-  const names = [
-    ...kinds,
-    ...fields.map((name) => name.toLowerCase()),
-    ...patterns.map(({ name }) => name),
-    NOT_MASKED.slice(1, -1),
-  ];
+  const made = ready.get(redaction) ?? prepared(redaction);
+  ready.set(redaction, made);
+  return made;
+}
+
+function prepared({ kinds, fields, patterns, allow }: Redaction) {
+  const lowered = fields.map((name) => name.toLowerCase());
+  const names = [...kinds, ...lowered, ...patterns.map(({ name }) => name), NOT_MASKED.slice(1, -1)];
   const escaped = names.map((name) => name.replace(/\W/g, '\\$&')).join('|');
-  const made = {
+  return {
     forms: formsOf(kinds),
-    fields: new Set(fields.map((name) => name.toLowerCase())),
+    fields: new Set(lowered),
     columns: fields.flatMap((name) => (/^#\d+$/.test(name) ? [Number(name.slice(1)) - 1] : [])),
     allowed: new Set(allow.flatMap((text) => [text.toLowerCase(), text.replace(/\D/g, '') || text])),
     patterns: patterns.map(({ name, pattern }) => ({ name, pattern: RE2JS.compile(pattern) })),
+    /** A pseudonym, or a captured text of its form. */
     form: new RegExp(`<(\\\\*)((?:${escaped})(?::[0-9a-f]{${2 * PSEUDONYM_BYTES}})?>)`, 'g'),
   };
-  ready.set(redaction, made);
-  return made;
 }

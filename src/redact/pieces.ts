@@ -29,9 +29,7 @@ const PIECE_CHARS = 64;
  */
 export function findPieces(value: unknown, itemsIn: (text: string) => Item[], isCut: boolean): Pieces {
   const pieces: Pieces = new Map();
-  const lists = new Map<string, Leaf[]>();
-  collectLeaves({ value }, 'value', '', false, lists);
-  for (const leaves of lists.values()) {
+  for (const leaves of leavesIn(value)) {
     const whole = leaves.length > 1 ? leaves.map(({ text }) => text).join('') : '';
     if (whole === '' || (!isCut && whole.length > leaves.length * PIECE_CHARS)) continue;
     let next = 0;
@@ -67,27 +65,26 @@ function addParts(pieces: Pieces, item: Part, leaves: readonly Leaf[], at: numbe
 const hasWords = (row: unknown): boolean =>
   Array.isArray(row) && row.some((cell) => typeof cell === 'string' && cell.includes(' '));
 
-/** Collects the texts within lists by their path, without the places in the lists, but for the rows of a table. */
-function collectLeaves(
-  holder: Holder,
-  key: string | number,
-  path: string,
-  isListed: boolean,
-  lists: Map<string, Leaf[]>,
-): void {
-  const inner = holder[key];
-  if (typeof inner === 'string') {
-    if (!isListed) return;
-    const leaves = lists.get(path) ?? [];
-    lists.set(path, leaves);
-    leaves.push({ holder, key, text: inner });
-  } else if (Array.isArray(inner)) {
-    const isTable = inner.some(Array.isArray);
-    for (let at = 0; at < inner.length; at += 1) {
-      if (isTable && !hasWords(inner[at])) continue;
-      collectLeaves(inner as never, at, isTable ? `${path}[${at}]` : `${path}[]`, true, lists);
+/** Returns the texts within lists by their path, without the places in the lists, but for the rows of a table. */
+function leavesIn(value: unknown): Iterable<Leaf[]> {
+  const lists = new Map<string, Leaf[]>();
+  const collect = (holder: Holder, key: string | number, path: string, isListed: boolean): void => {
+    const inner = holder[key];
+    if (typeof inner === 'string') {
+      if (!isListed) return;
+      const leaves = lists.get(path) ?? [];
+      lists.set(path, leaves);
+      leaves.push({ holder, key, text: inner });
+    } else if (Array.isArray(inner)) {
+      const isTable = inner.some(Array.isArray);
+      for (let at = 0; at < inner.length; at += 1) {
+        if (isTable && !hasWords(inner[at])) continue;
+        collect(inner as never, at, isTable ? `${path}[${at}]` : `${path}[]`, true);
+      }
+    } else if (typeof inner === 'object' && inner !== null) {
+      for (const name of Object.keys(inner)) collect(inner as Holder, name, `${path}.${name}`, isListed);
     }
-  } else if (typeof inner === 'object' && inner !== null) {
-    for (const name of Object.keys(inner)) collectLeaves(inner as Holder, name, `${path}.${name}`, isListed, lists);
-  }
+  };
+  collect({ value }, 'value', '', false);
+  return lists.values();
 }

@@ -28,27 +28,21 @@ export interface RedactRules {
   patterns: { name: string; pattern: string }[];
 }
 
-const FIELD = /^(?:[^,<>]{1,100}|#[1-9]\d{0,4})$/;
-
 /** A comma within a pattern is a part of it, unless an entry follows. */
 const SEPARATOR = new RegExp(`,(?=\\s*(?:(?:${REDACT_KINDS.join('|')})\\s*(?:,|$)|field:|pattern:))`);
 
-/**
- * Reads the setting.
- *
- * @param wrong is told of each entry that is wrong
- */
-export function redactRules(text: string, wrong: (message: string) => void = () => {}): RedactRules {
-  const rules: RedactRules = { kinds: [], fields: [], patterns: [] };
+/** Reads the setting. `wrong`: what is wrong with its entries. */
+export function redactRules(text: string): RedactRules & { wrong: string[] } {
+  const rules: ReturnType<typeof redactRules> = { kinds: [], fields: [], patterns: [], wrong: [] };
   const parts = text.split(SEPARATOR).flatMap((part) => (/^\s*pattern:/.test(part) ? [part] : part.split(',')));
   for (const entry of parts.map((part) => part.trim())) {
-    const [, form, rest = ''] = /^(field|pattern):(.*)$/s.exec(entry) ?? [];
-    const [, name, pattern] = /^([\w.-]{1,60})=(.+)$/s.exec(form === 'pattern' ? rest : '') ?? [];
+    const [, field] = /^field:([^,<>]{1,100})$/.exec(entry) ?? [];
+    const [, name, pattern] = /^pattern:([\w.-]{1,60})=(.+)$/s.exec(entry) ?? [];
     const kind = REDACT_KINDS.find((known) => known === entry);
     if (kind !== undefined) rules.kinds.push(kind);
-    else if (form === 'field' && FIELD.test(rest)) rules.fields.push(rest);
+    else if (field !== undefined) rules.fields.push(field);
     else if (name !== undefined && pattern !== undefined) rules.patterns.push({ name, pattern });
-    else if (entry !== '') wrong(`not ${JSON.stringify(entry.slice(0, 60))}`);
+    else if (entry !== '') rules.wrong.push(`not ${JSON.stringify(entry.slice(0, 60))}`);
   }
   return rules;
 }
@@ -69,11 +63,7 @@ export interface Redaction extends RedactRules {
 export const redactSettings = {
   REDACT: setting(
     `a list, separated by commas, of ${REDACT_KINDS.join(', ')}, field:<name>, field:#<column> and pattern:<name>=<regular expression>`,
-    textWithout((text) => {
-      const wrong: string[] = [];
-      redactRules(text, (message) => wrong.push(message));
-      return wrong[0];
-    }).optional(),
+    textWithout((text) => redactRules(text).wrong[0]).optional(),
   ),
   /** Addresses and numbers of one's own, which stay. `@example.com` is a domain. */
   REDACT_ALLOW: setting(
