@@ -1,6 +1,6 @@
 /**
  * Measures what masking finds beside Presidio's pattern recognizers, on the same texts, and the time that it takes beside that of
- * `pii_detected` as it was before, and of decoding.
+ * `pii_detected` as it was before, and of decoding; and that of hostile text by its length.
  *
  * `--texts N` plants fewer items.
  */
@@ -13,6 +13,7 @@ import type { Capture, DecodeOptions, RawLine } from '../src/captures/types.ts';
 import { REDACT_KINDS, type RedactKind } from '../src/core/settings/redact-setting.ts';
 import { piiDetected } from '../src/judge/scorers/code/pii.ts';
 import { find, formsOf } from '../src/redact/find.ts';
+import { Masker } from '../src/redact/mask.ts';
 import { type Planted, plantedItems } from '../test/helpers/planted.ts';
 import { captureLine, chatBody, chatReply } from '../test/helpers/replay.ts';
 import { piiDetected as before } from './redact-support/pii-before.ts';
@@ -117,6 +118,37 @@ function tableShare(): number {
   return millisecondsOf(3, () => decoded(raw, { redaction })) / decoding - 1;
 }
 
+/** Repeated, each makes some pattern begin everywhere and end nowhere, or find an item in every word. */
+const HOSTILE: Record<string, string> = {
+  digits: '1234567890',
+  'dotted digits': '1.1.1.',
+  ats: 'a@',
+  hyphens: '-',
+  'one letter': 'a',
+  colons: ':',
+  'beginnings of URLs': 'a://b:',
+  'beginnings of keys': '-----BEGIN PRIVATE KEY-----',
+  'names of keys': 'api_key1',
+  'mail addresses': 'jane.doe@example.com ',
+  base64: Buffer.from(Array.from({ length: 3000 }, (_, at) => (at * at * 31 + at) >> 3)).toString('base64'),
+  // JSON in strings of a list, each of which is read as JSON again.
+  'JSON in strings': `${JSON.stringify(JSON.stringify({ a: JSON.stringify({ b: '+49 30 901820' }) }))},`,
+};
+const [SMALL, LARGE] = [5e6, 25e6];
+
+/** Returns milliseconds per megabyte of masking hostile text, and how many times that of the smaller text it is in the larger one. */
+function hostileTimes(part: string): { each: number; growth: number } {
+  const [small = 0, large = 0] = [SMALL, LARGE].map((length) => {
+    const text = part.repeat(length / part.length);
+    const value = part.startsWith('"') ? JSON.parse(`[${text}""]`) : { text };
+    const masker = new Masker(redaction);
+    const started = process.cpuUsage();
+    masker.value(value, true);
+    return process.cpuUsage(started).user / 1000 / (length / 1e6);
+  });
+  return { each: round(large), growth: large / small };
+}
+
 export default async function bench(log: Log, flags: string[] = []): Promise<BenchResult> {
   const count = numberFlag(flags, 'texts', TEXTS);
   const items = plantedItems(count, 11);
@@ -138,6 +170,7 @@ export default async function bench(log: Log, flags: string[] = []): Promise<Ben
     }
   }
   const table = tableShare();
+  const hostile = Object.entries(HOSTILE).map(([what, part]) => ({ what, ...hostileTimes(part) }));
   return {
     name: 'redact',
     ratio: ours.recall / Math.max(...peers.map(({ recall }) => recall)),
@@ -159,9 +192,11 @@ export default async function bench(log: Log, flags: string[] = []): Promise<Ben
         atMost(`masking and pii_detected over pii_detected, ${what}`, share, 2),
       ),
       atMost('masking of a table over its decoding', table, 0.5),
+      ...hostile.map(({ what, growth }) => atMost(`time per MB of 25 MB of ${what} over that of 5 MB`, growth, 2)),
     ],
     notes: [
       'An item is found if all of it is in what is found. Presidio has no recognizer of API keys and JSON Web Tokens; of dates it finds any.',
+      `Milliseconds per MB of hostile text: ${hostile.map(({ what, each }) => `${what} ${each}`).join(', ')}`,
       `Presidio's recalls by kind: ${JSON.stringify(peers[0]?.recalls)}`,
     ],
   };

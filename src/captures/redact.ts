@@ -87,9 +87,13 @@ export function maskedLine(bytes: Buffer, options: DecodeOptions): Buffer | unde
 /** @returns the payload without its text as captured, which may contain more than its value */
 function maskedPayload(masker: Masker, payload: Payload, isRequest: boolean, options: DecodeOptions): Payload {
   const { text: captured, keepText: _keepText, ...rest } = payload;
-  const { kind, contentType, encoding, problem } = payload;
-  const announced = { contentType, encoding, ...(problem === undefined ? {} : { problem }) };
-  const about = { ...rest, ...(masker.value(announced, false) as typeof announced) };
+  const { kind, contentType, problem } = payload;
+  const about = {
+    ...rest,
+    contentType: contentType === null ? null : masker.text(contentType),
+    encoding: masker.text(payload.encoding),
+    ...(problem === undefined ? {} : { problem: masker.text(problem) }),
+  };
   if (kind === 'binary' || kind === 'empty') return about;
   // What cannot be read may be anything, in any encoding.
   if (kind === 'raw') return { ...about, value: NOT_MASKED, text: NOT_MASKED };

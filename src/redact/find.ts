@@ -35,23 +35,21 @@ export function find(whole: string, forms: readonly NamedForm[]): Item[] {
   let hidden: Range[] = [];
   let hints: Hints = new Map();
   for (const form of forms) {
-    const inText = matchesOf(form, text, hints);
-    if (inText.length === 0) continue;
     const place = placeIn(hidden);
     const matches: Range[] = [];
-    for (const [offset, match] of inText) {
+    eachMatch(form, text, hints, (match, offset) => {
       const [all] = match;
       // The numbered groups, if there are any: a separator has a name, and so a number, but is no item.
       const item = (match.groups === undefined && match.slice(1).join('')) || all;
       const value = form.read(item);
-      if (value === undefined) continue;
+      if (value === undefined) return;
       const end = offset + match.index + all.length;
       const start = place(offset + match.index);
       const ofItem = place(end - item.length);
       const endOfItem = place(end - item.length + (form.cut?.(item) ?? item).length - 1) + 1;
       found.push({ name: form.name, start: ofItem, end: endOfItem, value });
       matches.push({ start, end: place(end - 1) + 1 });
-    }
+    });
     if (matches.length === 0) continue;
     hidden = merged([...hidden, ...matches]);
     text = withBlanks(whole, hidden);
@@ -63,25 +61,36 @@ export function find(whole: string, forms: readonly NamedForm[]): Item[] {
 /** The places of hints in a text: several forms have the same hint. */
 type Hints = Map<RegExp, number[]>;
 
-/** Returns the matches of a form, each with the place of the text that its index counts from. */
-function matchesOf({ pattern, hint, reach }: Form, text: string, hints: Hints): [offset: number, RegExpExecArray][] {
-  if (reach === undefined) return hint.test(text) ? allIn(text, pattern).map((match) => [0, match]) : [];
-  const places = hints.get(hint) ?? allIn(text, hint).map(({ index }) => index);
+type Use = (match: RegExpExecArray, offset: number) => void;
+
+/** @param use gets each match of a form, with the place of the text that its index counts from */
+function eachMatch({ pattern, hint, reach }: Form, text: string, hints: Hints, use: Use): void {
+  if (reach === undefined) {
+    if (hint.test(text)) eachIn(text, 0, pattern, use);
+    return;
+  }
+  const places = hints.get(hint) ?? [];
+  if (!hints.has(hint)) eachIn(text, 0, hint, ({ index }) => places.push(index));
   hints.set(hint, places);
-  if (places.length === 0) return [];
-  const [before, after] = reach;
-  const near = merged(places.map((place) => ({ start: Math.max(0, place - before), end: place + after })));
-  return near.flatMap(({ start, end }) =>
-    allIn(text.slice(start, end), pattern).map((match): [number, RegExpExecArray] => [start, match]),
-  );
+  for (const { start, end } of around(places, reach)) eachIn(text.slice(start, end), start, pattern, use);
 }
 
-/** The same as `matchAll`, which copies the pattern each time. */
-function allIn(text: string, pattern: RegExp): RegExpExecArray[] {
-  const matches: RegExpExecArray[] = [];
+/** Returns the parts of the text around places, those that touch as one: a hostile text has millions of places. */
+function around(places: readonly number[], [before, after]: NonNullable<Form['reach']>): Range[] {
+  const parts: Range[] = [];
+  for (const place of places) {
+    const last = parts.at(-1);
+    const start = Math.max(0, place - before);
+    if (last !== undefined && start < last.end) last.end = place + after;
+    else parts.push({ start, end: place + after });
+  }
+  return parts;
+}
+
+/** The same as `matchAll`, which copies the pattern each time. A list of all matches in hostile text would be larger than the memory. */
+function eachIn(text: string, offset: number, pattern: RegExp, use: Use): void {
   pattern.lastIndex = 0;
-  for (let match = pattern.exec(text); match !== null; match = pattern.exec(text)) matches.push(match);
-  return matches;
+  for (let match = pattern.exec(text); match !== null; match = pattern.exec(text)) use(match, offset);
 }
 
 function withBlanks(whole: string, hidden: readonly Range[]): string {
