@@ -44,7 +44,7 @@ const PHONE_WORDS =
   '(?:電話|电话|手機|手机|携帯|전화|휴대폰)(?:番号|號碼|号码|号|번호)?';
 /** Any number of 7 to 15 digits after such a word. Begins with a digit, and looks behind it. */
 const PHONE_NAMED = new RegExp(
-  `(?<![\\d(])\\(?\\d(?<=(?:${PHONE_WORDS})\\.?(?:[ \\t]{0,3}(?:number|no|nummer|numéro|número|numero|номер|is|me|us|at|on|ist|unter|am|au|al|は|是|为)(?![a-z])\\.?){0,3}` +
+  `(?<![\\d(])\\(?\\d(?=(?:[ ./()-]{0,3}\\d){6})(?<=(?:${PHONE_WORDS})\\.?(?:[ \\t]{0,3}(?:number|no|nummer|numéro|número|numero|номер|is|me|us|at|on|ist|unter|am|au|al|は|是|为)(?![a-z])\\.?){0,3}` +
     '[ \\t]{0,3}[:：=#]?[ \\t]{0,3}\\(?\\d)(?:[ ./()-]{0,3}\\d){6,14}(?!\\d)',
   'giu',
 );
@@ -115,13 +115,10 @@ function cutIban(match: string): string {
 export function readIban(match: string): string | undefined {
   const start = cutIban(match);
   const iban = start.replace(/[ -]/g, '').toUpperCase();
-  const isWhole = /^([ -]|$)/.test(match.slice(start.length)) && IBAN_LENGTHS[iban.slice(0, 2)] === iban.length;
-  if (!isWhole) return undefined;
-  let remainder = 0;
-  for (const character of iban.slice(4) + iban.slice(0, 4)) {
-    for (const digit of String(Number.parseInt(character, 36))) remainder = (remainder * 10 + Number(digit)) % 97;
-  }
-  return remainder === 1 ? iban : undefined;
+  const isWhole = /^([ -]|$)/.test(match.slice(start.length)) && /^[A-Z0-9]+$/.test(iban);
+  if (!isWhole || IBAN_LENGTHS[iban.slice(0, 2)] !== iban.length) return undefined;
+  const digits = (iban.slice(4) + iban.slice(0, 4)).replace(/[A-Z]/g, (letter) => String(Number.parseInt(letter, 36)));
+  return BigInt(digits) % 97n === 1n ? iban : undefined;
 }
 
 /** Area 000, 666 and 900 to 999, group 00 and serial 0000 were never assigned. */
@@ -186,7 +183,7 @@ const URL_TOKEN =
 const KEY_ISSUED =
   /(?<![\p{L}\d_-])(?:(?:AKIA|ASIA)[A-Z2-7]{16}|gh[opsur]_[A-Za-z0-9]{36,251}|github_pat_\w{22,251}|glpat-[\w-]{20,100}|sk-[\w-]{20,251}|[prs]k_(?:live|test)_[A-Za-z0-9]{16,251}|xox[a-z]-[A-Za-z0-9-]{10,251}|AIza[\w-]{35}|ya29\.[\w-]{20,251}|hf_[A-Za-z0-9]{30,100}|npm_[A-Za-z0-9]{36}|pypi-[\w-]{50,251}|SG\.[\w-]{16,32}\.[\w-]{16,64}|shp(?:at|ca|pa|ss)_[a-f0-9]{32}|dop_v1_[a-f0-9]{64}|nvapi-[\w-]{40,100}|gsk_[A-Za-z0-9]{40,100}|GOCSPX-[\w-]{28}|dapi[0-9a-f]{32}|SK[0-9a-f]{32}|hooks\.slack\.com\/services\/[\w/]{20,100})(?![\p{L}\d_-])/gu;
 const KEY_HINT =
-  /AKIA|ASIA|gh[opsur]_|github_pat_|glpat-|sk-|[prs]k_|xox|AIza|ya29|hf_|npm_|pypi-|SG\.|shp|dop_v1_|nvapi-|gsk_|GOCSPX-|dapi|SK[0-9a-f]{32}|hooks\.slack/g;
+  /\b(?:AKIA|ASIA|gh[opsur]_|github_pat_|glpat-|sk-|[prs]k_|xox|AIza|ya29|hf_|npm_|pypi-|SG\.|shp|dop_v1_|nvapi-|gsk_|GOCSPX-|dapi|SK[0-9a-f]{32}|hooks\.slack)/g;
 /** A value after a word that announces a secret. */
 const KEY_NAMED =
   /(?:(?:api|secret|access|auth|client|private|account|shared|subscription|signing|encryption)[ _-]?(?:access[ _-]?)?(?:key|token|secret)(?:[ _-]?id)?["']?[ \t]{0,3}(?:is|[:=]|=>)?[ \t]{0,3}["']?|\b(?:bearer|basic)[ \t]{1,3})([\w+/.~-]{16}[\w+/.~-]*={0,2})/giu;
