@@ -113,12 +113,17 @@ export class BenchStack {
   /**
    * Runs the deployed bundle of a handler on a whole capture file, in a separate process.
    *
-   * @param mlflowUrl address of MLflow; default: the server itself
+   * @param more variables of its environment
    */
-  async ours(handler: Handler, experiment: string, key: string, mlflowUrl?: string): Promise<SideReport> {
+  async ours(
+    handler: Handler,
+    experiment: string,
+    key: string,
+    { mlflowUrl, ...more }: { mlflowUrl?: string; REDACT?: string } = {},
+  ): Promise<SideReport> {
     const event = JSON.stringify({ bucket: CAPTURES, key });
     const args = [projectPath('bench', 'support', 'invoke.js'), this.bundle(handler), event];
-    return runSide(process.execPath, args, this.handlerEnvironment(experiment, mlflowUrl));
+    return runSide(process.execPath, args, { ...this.handlerEnvironment(experiment, mlflowUrl), ...more });
   }
 
   /**
