@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto';
 import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { loadSecret, secretError } from '../core/aws/secret.ts';
 import { pseudonymKeyName } from '../core/contract/names.ts';
+import { PermanentError } from '../core/errors/errors.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { type Redaction, redactRules } from '../core/settings/redact-setting.ts';
 
@@ -39,17 +40,19 @@ export async function pseudonymKey(
   return ofRun || (await readKey(prefix, {}, client)) || makeKey(prefix, client);
 }
 
-/** @returns `undefined` if there is no such secret, version or stage */
+/** @returns `undefined` if there is no such secret, version or stage. @throws as `pseudonymKey` */
 export async function readKey(
   prefix: string,
   which: { VersionId?: string; VersionStage?: 'AWSPREVIOUS' },
   client?: SecretsManagerClient,
 ): Promise<PseudonymKey | undefined> {
+  const where = pseudonymKeyName(prefix);
   try {
-    const { text, version } = await loadSecret(client, pseudonymKeyName(prefix), ERRORS, WHAT, which);
+    const { text, version } = await loadSecret(client, where, ERRORS, WHAT, which);
+    if (text === '') throw new PermanentError(ERRORS.unreadable, `${WHAT} is no text`, { where, expected: 'a text' });
     return { key: text, keyVersion: version };
   } catch (error) {
-    if (((error as Error).cause as Error).name === 'ResourceNotFoundException') return undefined;
+    if (((error as Error).cause as Error | undefined)?.name === 'ResourceNotFoundException') return undefined;
     throw error;
   }
 }

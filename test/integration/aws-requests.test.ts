@@ -236,6 +236,8 @@ test('makes the key of the pseudonyms once, and reads a version that was rotated
   expect(await pseudonymKey('prod', made.keyVersion, client)).toEqual(made);
   expect(await readKey('prod', { VersionStage: 'AWSPREVIOUS' }, client)).toEqual(made);
   expect(await pseudonymKey('prod', '00000000-0000-4000-8000-000000000000', client)).toEqual(present);
+  await client.send(new PutSecretValueCommand({ SecretId, SecretBinary: Buffer.from('bytes') }));
+  await expect(pseudonymKey('prod', undefined, client)).rejects.toMatchObject({ name: 'PseudonymKeyUnreadable' });
   client.destroy();
 });
 
