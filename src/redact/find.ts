@@ -30,12 +30,10 @@ export const formsOf = (kinds: readonly Kind[]): NamedForm[] =>
  */
 export function find(whole: string, forms: readonly NamedForm[]): Item[] {
   const found: Item[] = [];
-  // A match is hidden from the next patterns by a blank: the digits of an IBAN are not a telephone number.
+  // A match is hidden from the next patterns by blanks: the digits of an IBAN are not a telephone number.
   let text = whole;
-  let hidden: Range[] = [];
-  let hints: Hints = new Map();
+  const hints: Hints = new Map();
   for (const form of forms) {
-    const place = placeIn(hidden);
     const matches: Range[] = [];
     eachMatch(form, text, hints, (match, offset) => {
       const [all] = match;
@@ -44,16 +42,11 @@ export function find(whole: string, forms: readonly NamedForm[]): Item[] {
       const value = form.read(item);
       if (value === undefined) return;
       const end = offset + match.index + all.length;
-      const start = place(offset + match.index);
-      const ofItem = place(end - item.length);
-      const endOfItem = place(end - item.length + (form.cut?.(item) ?? item).length - 1) + 1;
-      found.push({ name: form.name, start: ofItem, end: endOfItem, value });
-      matches.push({ start, end: place(end - 1) + 1 });
+      const start = end - item.length;
+      found.push({ name: form.name, start, end: start + (form.cut?.(item) ?? item).length, value });
+      matches.push({ start: end - all.length, end });
     });
-    if (matches.length === 0) continue;
-    hidden = merged([...hidden, ...matches]);
-    text = withBlanks(whole, hidden);
-    hints = new Map();
+    text = withBlanks(text, matches);
   }
   return found;
 }
@@ -93,22 +86,12 @@ function eachIn(text: string, offset: number, pattern: RegExp, use: Use): void {
   for (let match = pattern.exec(text); match !== null; match = pattern.exec(text)) use(match, offset);
 }
 
-function withBlanks(whole: string, hidden: readonly Range[]): string {
-  const kept = hidden.map(({ start }, index) => whole.slice(hidden[index - 1]?.end ?? 0, start));
-  return [...kept, whole.slice(hidden.at(-1)?.end ?? 0)].join(' ');
-}
-
-/** Returns the function from positions in the text with blanks, which must ascend, to those in the whole text. */
-function placeIn(hidden: readonly Range[]): (position: number) => number {
-  let next = 0;
-  let shift = 0;
-  return (position) => {
-    for (let range = hidden[next]; range !== undefined && range.start - shift < position; range = hidden[next]) {
-      shift += range.end - range.start - 1;
-      next += 1;
-    }
-    return position + shift;
-  };
+function withBlanks(text: string, hidden: readonly Range[]): string {
+  if (hidden.length === 0) return text;
+  const parts = hidden.map(
+    ({ start, end }, at) => text.slice(hidden[at - 1]?.end ?? 0, start) + ' '.repeat(end - start),
+  );
+  return parts.join('') + text.slice(hidden.at(-1)?.end);
 }
 
 /** Returns the ranges in order, without those within another. */
