@@ -36,12 +36,16 @@ export class Spool {
   /** Yields the batches for a bucket, oldest first. A file goes when the next batch is asked for: until then its object may be missing. */
   *batches(bucket: string): Generator<Batch> {
     for (const path of this.#paths()) {
-      const bytes = readFileSync(path);
-      const end = bytes.indexOf('\n');
-      const batch: Batch = { ...JSON.parse(bytes.toString('utf8', 0, end)), body: bytes.subarray(end + 1) };
-      if (batch.bucket !== bucket) continue;
-      yield batch;
-      rmSync(path, { force: true });
+      try {
+        const bytes = readFileSync(path);
+        const end = bytes.indexOf('\n');
+        const batch: Batch = { ...JSON.parse(bytes.toString('utf8', 0, end)), body: bytes.subarray(end + 1) };
+        if (batch.bucket !== bucket) continue;
+        yield batch;
+        rmSync(path, { force: true });
+      } catch {
+        // Another process has sent it, or it is damaged.
+      }
     }
   }
 

@@ -25,8 +25,8 @@ export const formsOf = (kinds: readonly Kind[]): NamedForm[] =>
   );
 
 /**
- * Returns every item in the order of the forms. The time is linear in the length: the patterns are bounded and anchored by
- * look-behinds.
+ * Returns every item in the order of the forms. The time is linear in the length: look-behinds keep a pattern from beginning within a
+ * run of characters that it has read.
  */
 export function find(whole: string, forms: readonly NamedForm[]): Item[] {
   const found: Item[] = [];

@@ -1,6 +1,6 @@
 /** The capture clients in both languages: applications as processes, a server that speaks SageMaker's protocol, and S3. */
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -190,10 +190,12 @@ describe.each(LANGUAGES)('%s', (language) => {
     expect(statSync(join(options.spoolFolder, file)).mode & 0o777).toBe(0o600);
     const tried = s3.requests.find(({ method }) => method === 'PUT')?.key;
     s3.fault = () => undefined;
-    await runApp(language, app([], { options }));
+    const damaged = '0.capture-batch';
+    writeFileSync(join(options.spoolFolder, damaged), 'no batch');
+    await Promise.all([1, 2].map(() => runApp(language, app([], { options }))));
     expect(s3.keys('captures')).toEqual([tried]);
     expect([...written().keys()].sort()).toEqual(['one', 'two']);
-    expect(readdirSync(options.spoolFolder)).toEqual([]);
+    expect(readdirSync(options.spoolFolder)).toEqual([damaged]);
   });
 
   test('at the end of the process what remains is spooled, open streams too; nothing keeps the process alive', async () => {

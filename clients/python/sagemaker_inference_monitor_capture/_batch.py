@@ -1,5 +1,6 @@
 """Lines that become one object, in S3 or, while the bucket is away, as a file of a folder."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -60,11 +61,13 @@ class Spool:
     def batches(self, bucket):
         """Yields what waits for a bucket. A file goes when the next is asked for: until then its object may be missing."""
         for path in self._paths():
-            about, body = path.read_bytes().split(b"\n", 1)
-            batch = Batch(*json.loads(about), body)
-            if batch.bucket == bucket:
-                yield batch
-                path.unlink()
+            # Another process may have sent it, or it is damaged.
+            with contextlib.suppress(OSError, ValueError, TypeError):
+                about, body = path.read_bytes().split(b"\n", 1)
+                batch = Batch(*json.loads(about), body)
+                if batch.bucket == bucket:
+                    yield batch
+                    path.unlink()
 
     def _paths(self):
         return sorted(self._folder.glob("*" + _SPOOLED))
