@@ -39,12 +39,16 @@ const PHONE_NORTH_AMERICAN =
   /(?<![\p{L}\d+]|\d[ .-])(?:1[ .-])?(?:\([2-9]\d{2}\) ?\d{3}[ .-]\d{4}|[2-9]\d{2}(?<separator>[ .-])\d{3}\k<separator>\d{4})(?![\p{L}\d]|[ .-]\d)/gu;
 /** Words that announce a telephone number. Chinese, Japanese and Korean ones stand within others. */
 const PHONE_WORDS =
-  '(?<!\\p{L})(?:(?:tele|mobil|mobile|cell|handy|ruf)(?:phone|fon|nummer|fax)(?:nummer|number|nr)?|phone|telefax|tel|tlf|mobile?|cell|handy|call|whatsapp|fax|gsm|' +
-  'téléphone|tél|portable|tel[eé]fono|telefone|telefoon|telepon|móvil|celular|cellulare|mobiel|komórka|cep|τηλέφωνο|телефон|тел|моб|мобильный|هاتف|جوال|טלפון|फ़ोन|फोन|मोबाइल|điện thoại)(?!\\p{L})|' +
+  '(?<!\\p{L})(?:t[eé]l[eé](?:ph|f)oo?n(?:[aeou]m?|nummer|number|nr)?|(?:mobile?|cell|handy|ruf)(?:phone|fon|nummer|nr|fax)(?:nummer|number|nr)?|(?:tele)?fax(?:nummer|nr)?|phone|tel|tlf|tél|mobile?|cell|handy|call|whatsapp|gsm|' +
+  'portable|telepon|móvil|celular|cellulare|mobiel|komórk[ai]|cep|rufen? (?:sie )?(?:mich|uns) an|appele[rz]|appelle|llám[ae](?:me|nos)|' +
+  'τηλέφωνο|телефон[ауе]?|тел|моб|мобильный|(?:ال)?(?:هاتف|جوال)|טלפון|फ़ोन|फोन|मोबाइल|điện thoại)(?!\\p{L})|' +
   '(?:電話|电话|手機|手机|携帯|전화|휴대폰)(?:番号|號碼|号码|号|번호)?';
+/** Words between those and the number. */
+const PHONE_LINKS =
+  'number|no|nr|nummer|numéro|número|numero|numer|numara(?:m|sı)?|номер|नंबर|is|me|moi|us|at|on|ist|lautet|unter|am|au|al|est|le|es|el|é|è|il|to|jest|on|это|は|是|为|為|는|은';
 /** Any number of 7 to 15 digits after such a word. Begins with a digit, and looks behind it. */
 const PHONE_NAMED = new RegExp(
-  `(?<![\\d(])\\(?\\d(?=(?:[ ./()-]{0,3}\\d){6})(?<=(?:${PHONE_WORDS})\\.?(?:[ \\t]{0,3}(?:number|no|nummer|numéro|número|numero|номер|is|me|us|at|on|ist|unter|am|au|al|は|是|为)(?![a-z])\\.?){0,3}` +
+  `(?<![\\d(])\\(?\\d(?=(?:[ ./()-]{0,3}\\d){6})(?<=(?:${PHONE_WORDS})\\.?(?:[ \\t]{0,3}(?:${PHONE_LINKS})(?![a-z])\\.?){0,3}` +
     '[ \\t]{0,3}[:：=#]?[ \\t]{0,3}\\(?\\d)(?:[ ./()-]{0,3}\\d){6,14}(?!\\d)',
   'giu',
 );
@@ -198,16 +202,19 @@ const JWT = /(?<![\w.-])eyJ[\w-]{8,}\.(?:eyJ[\w-]{8,}\.[\w-]*|[\w-]*(?:\.[\w-]+)
 
 const MONTHS =
   'jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|jän|mär|mai|okt|dez|fév|fev|avr|juin|juil|aoû|aou|déc|ene|abr|ago|dic|gen|mag|giu|lug|set|ott|out|mrt|mei|янв|фев|мар|апр|мая|июн|июл|авг|сен|окт|ноя|дек|sty|lut|kwi|cze|lip|sie|wrz|paź|lis|gru';
+const DATES = `\\d{4}[-/.년年] ?\\d{1,2}[-/.월月] ?\\d{1,2}[일日]?|\\d{1,2}[-/.] ?\\d{1,2}[-/.] ?\\d{2}(?:\\d\\d)?|\\d{1,2}(?:st|nd|rd|th|er|\\.|º)?(?: of| de)? (?:${MONTHS})\\p{L}{0,8}\\.?,?(?: de)? \\d{4}|(?:${MONTHS})\\p{L}{0,8}\\.? \\d{1,2}(?:st|nd|rd|th)?,? \\d{4}`;
 /** A date of birth after a word that announces it. */
 const BORN = new RegExp(
-  '(?:(?<!\\p{L})(?:date[ _-]?of[ _-]?birth|birth[ _-]?da(?:te|y)|d\\.?o\\.?b|born|geboren|geburtsdatum|geb\\.?|geboortedatum|née?|naissance|nacid[oa]|nacimiento|nat[oa]|nascita|nascid[oa]|nascimento|född|født|ur\\.|urodz\\p{L}{1,4}|született|doğum tarihi|дата рождения|родил(?:ся|ась))' +
+  '(?:(?<!\\p{L})(?:date[ _-]?of[ _-]?birth|birth[ _-]?da(?:te|y)|d\\.?o\\.?b|born|geboren|geburtsdatum|geb\\.?|geboortedatum|née?|naissance|nacid[oa]|nací|nacimiento|nat[oa]|nascita|nascid[oa]|nascimento|född|født|ur\\.|urodz\\p{L}{1,4}|született|doğum tarihi|дата рождения|родил(?:ся|ась))' +
     '(?!\\p{L})|生年月日|出生(?:日期|年月日)?|생년월일)[^\\p{L}\\d]{0,5}(?:(?:is|was|on|in|the|am|op|le|el|il|em|ist|est|es|は|是|为|은)(?!\\p{L})[^\\p{L}\\d]{0,3}){0,3}' +
-    `(\\d{4}[-/.년年] ?\\d{1,2}[-/.월月] ?\\d{1,2}[일日]?|\\d{1,2}[-/.] ?\\d{1,2}[-/.] ?\\d{2}(?:\\d\\d)?|\\d{1,2}(?:st|nd|rd|th|er|\\.|º)?(?: of| de)? (?:${MONTHS})\\p{L}{0,8}\\.?,?(?: de)? \\d{4}|(?:${MONTHS})\\p{L}{0,8}\\.? \\d{1,2}(?:st|nd|rd|th)?,? \\d{4})(?!\\d)`,
+    `(${DATES})(?!\\d)`,
   'giu',
 );
+/** A date before such a word. */
+const BORN_BEFORE = new RegExp(`(?<!\\d)(?:${DATES})(?=[ ,]{0,2}(?:gebore|生まれ|出生|출생|태어))`, 'giu');
 /** A part of each such word. */
 const BORN_HINT =
-  /birth|born|gebor|geburt|geb|d\.?o\.?b|né|naiss|nac|nat[oa]|nasc|född|født|ur\.|urodz|szület|doğum|рожд|родил|生年|出生|생년/gi;
+  /birth|born|gebor|geburt|geb|d\.?o\.?b|né|naiss|nac|nat[oa]|nasc|född|født|ur\.|urodz|szület|doğum|рожд|родил|生年|出生|생년|生まれ|출생|태어/gi;
 
 /**
  * The kinds by their names in `REDACT`, each with its forms. A kind that may contain another stands before it: the mail address
@@ -241,7 +248,10 @@ export const KINDS = {
     { pattern: IPV4, hint: /\d\.\d{1,3}\.\d{1,3}\./g, reach: [16, 18], read: address },
     { pattern: IPV6, hint: /:[0-9a-f]{0,4}:/gi, reach: [41, 56], read: address },
   ],
-  date_of_birth: [{ pattern: BORN, hint: BORN_HINT, reach: [12, 90], read: lower }],
+  date_of_birth: [
+    { pattern: BORN, hint: BORN_HINT, reach: [12, 90], read: lower },
+    { pattern: BORN_BEFORE, hint: /gebore|生まれ|出生|출생|태어/gi, reach: [40, 90], read: lower },
+  ],
   phone: [
     { pattern: PHONE_INTERNATIONAL, hint: NUMBER, reach: [8, 95], read: readInternationalPhone },
     { pattern: PHONE_NORTH_AMERICAN, hint: NUMBER, reach: [8, 50], read: (item) => phone(digitsOf(item)) },

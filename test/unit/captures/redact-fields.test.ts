@@ -132,3 +132,25 @@ test.each([
   expect(request?.text).toContain(' , ok');
   expect(request?.text).toContain(`<${kind}`);
 });
+
+test.each([
+  'Meine Telefonnummer lautet <030 9018201>.',
+  'Rufen Sie mich an: <0171 2345678>',
+  'Handynr.: <0171 2345678>',
+  'Mon numéro de téléphone est le <06 12 34 56 78>',
+  'Mi teléfono es <612 34 56 78>',
+  'Meu celular é <(11) 91234-5678>',
+  'Mijn telefoonnummer is <06-12345678>',
+  'Mój numer telefonu to <501 234 567>',
+  'Telefon numaram <0532 123 45 67>',
+  '제 전화번호는 <010-1234-5678> 입니다',
+  'मेरा फ़ोन नंबर <98765 43210> है',
+  'رقم الهاتف <0501234567>',
+  'Ich bin am <12.03.1985> geboren',
+  'Nací el <12 de marzo de 1985>',
+  '<1985年3月12日>生まれ',
+])('%s is masked', (marked) => {
+  const { request } = decoded(json({ text: marked.replace(/[<>]/g, '') }), 'phone,date_of_birth');
+  const masked = marked.replace(/<.*>/, '<>');
+  expect(request?.text?.replace(/<(?:phone|date_of_birth):[0-9a-f]{12}>/, '<>')).toBe(JSON.stringify({ text: masked }));
+});
