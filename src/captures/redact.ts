@@ -97,6 +97,7 @@ function maskedPayload(masker: Masker, payload: Payload, isRequest: boolean, opt
   if (kind === 'binary' || kind === 'empty') return about;
   // What cannot be read may be anything, in any encoding.
   if (kind === 'raw') return { ...about, value: NOT_MASKED, text: NOT_MASKED };
+  const before = masker.changes;
   if (kind === 'csv' && isRequest) {
     const rows = payload.value as unknown[][];
     const [header = []] = rows;
@@ -106,6 +107,8 @@ function maskedPayload(masker: Masker, payload: Payload, isRequest: boolean, opt
   const value = masker.value(payload.value, isRequest || kind === 'text', kind === 'event-stream' || kind === 'csv');
   let text = typeof value === 'string' ? value : (toJson(value) ?? NOT_MASKED);
   if (kind === 'csv') text = (value as unknown[][]).map((row) => row.join(',')).join('\n');
+  // Without a finding, a reply keeps blank lines and quotes: its length is a verdict.
+  if (kind === 'csv' && !isRequest && masker.changes === before) text = masker.text(captured ?? text);
   return { ...about, value, text: masker.keep(text, captured) };
 }
 

@@ -86,6 +86,34 @@ export function formsOf(label: Label, settings: MaskSettings): Label[] {
   ];
 }
 
+/** Returns a row that was written without a key, with its words masked as those of labels are, with which they are compared. */
+export function comparable<Row extends PredictionRow & Partial<LabeledRow>>(
+  row: Row,
+  { redaction }: MaskSettings,
+): Row {
+  if (redaction?.key === undefined || row.key !== undefined || row.masked) return row;
+  const masker = new Masker(redaction);
+  const bare = <Value>(word: Value): Value => (typeof word === 'string' ? (masker.text(word) as Value) : word);
+  const { prediction, groups, label, was } = row;
+  const { value, classes, text } = prediction;
+  const masked = {
+    ...row,
+    prediction: {
+      ...prediction,
+      ...(value !== undefined && { value: bare(value) }),
+      ...(classes && { classes: classes.map(bare) }),
+    },
+    ...(groups && { groups: groups.map(bare) }),
+    ...(label !== undefined && {
+      label: bare(label),
+      ...(text && { labelText: row.labelText ?? textHashes(String(label)) }),
+    }),
+    ...(was !== undefined && { was: bare(was) }),
+    masked: true as const,
+  };
+  return masker.changes > 0 ? masked : row;
+}
+
 /** Whether the label is in the form of the prediction. */
 export const isSameForm = ({ key }: Pick<Label, 'key'>, row: Pick<PredictionRow, 'key'>): boolean =>
   key === undefined || key === (row.key ?? '');

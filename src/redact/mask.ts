@@ -37,7 +37,8 @@ export class Masker {
   /** What was masked as a whole, by the object or row and the key. It is read no more. */
   readonly #written = new Map<Holder, Set<string | number>>();
   #pieces: Pieces = new Map();
-  #changes = 0;
+  /** Texts, numbers and booleans that were masked or escaped. */
+  changes = 0;
 
   /** @param names of the columns of rows without names */
   constructor(redaction: Redaction, names: readonly string[] = []) {
@@ -135,7 +136,7 @@ export class Masker {
       from = end;
     }
     masked += escaped(text.slice(from));
-    if (masked !== text) this.#changes += 1;
+    if (masked !== text) this.changes += 1;
     return masked;
   }
 
@@ -207,7 +208,7 @@ export class Masker {
       return;
     }
     const text = isRawNumber(value) ? value.rawJSON : String(value);
-    this.#changes += 1;
+    this.changes += 1;
     this.#written.set(holder, written.add(key));
     holder[key] = this.whole(field.toLowerCase(), text);
   }
@@ -216,10 +217,10 @@ export class Masker {
   #textOrJson(text: string, field: string, nested: number): string {
     const inner = nested < MAX_NESTED && /^\s*[[{]/.test(text) ? jsonIn(text) : undefined;
     if (typeof inner !== 'object' || inner === null) return this.text(text, field);
-    const before = this.#changes;
+    const before = this.changes;
     const holder = { inner };
     this.#walk(holder, 'inner', field, true, nested + 1);
-    return this.#changes > before ? JSON.stringify(holder.inner) : this.text(text, field);
+    return this.changes > before ? JSON.stringify(holder.inner) : this.text(text, field);
   }
 }
 

@@ -1,137 +1,181 @@
 /**
- * Masking that is switched on over what was written without it changes no id, no verdict and no figure: a deployed stack with the same
- * captures and labels before and after.
+ * Masking changes texts, and no figure: the same captures and labels go through a stack that does not mask and one that does, and then
+ * again through the first one, after it was told to mask.
  */
+import type { GroundTruthOutput } from '../../bin/commands/ground-truth.ts';
+import type { RatesOutput } from '../../bin/commands/rates.ts';
+import { traceIdOf } from '../../src/captures/trace/ids.ts';
+import type { TruthRunSummary } from '../../src/core/contract/ground-truth.ts';
 import { REDACT_KINDS } from '../../src/core/settings/redact-setting.ts';
-import { captureLine, chatReply, chatRequest, json } from '../helpers/deployed-captures.ts';
+import { captureLine, chatReply, chatRequest, csv, json } from '../helpers/deployed-captures.ts';
 import { DeployedPipeline } from '../helpers/deployed-pipeline.ts';
 import { type DeployedReader, startDeployedReader } from '../helpers/deployed-reader.ts';
+import { experimentId } from '../helpers/experiment-id.ts';
 import { CAPTURE_BUCKET, type LocalEnvironment, startEnvironment } from '../helpers/local-environment.ts';
 import { plantedItems } from '../helpers/planted.ts';
 import { runCli } from '../helpers/replay.ts';
 
-const ENDPOINT = 'figures-endpoint';
-const PLANTED = plantedItems(48, 31);
-const DAY = new Date(Date.now() - 24 * 3_600_000).toISOString().slice(0, 10);
-/** Of the captures before and after, a window each. */
-const HOURS = { before: `${DAY}T10`, after: `${DAY}T12` } as const;
-/** Scorers of lengths, and of a language that needs a length: of a capture with items, they read the masked text. */
-const LENGTHS = /^(?:response_length|response_words|reply_language)$/;
-type Name = keyof typeof HOURS;
+const MASKED = { REDACT: `${REDACT_KINDS.join(',')},field:customer` };
+const HOUR = new Date(Date.now() - 10 * 60_000).toISOString().slice(0, 13);
+const time = (at: number): string => `${HOUR}:00:${String(at).padStart(2, '0')}Z`;
 
-/** Chats with items in the request, the reply or neither, and predictions, which are numbers or a mail address. */
-function capturesOf(name: Name): string[] {
-  const sentence = (at: number): string => PLANTED[at % PLANTED.length]?.sentence ?? '';
-  const time = (at: number): string => `${HOURS[name]}:00:${String(at).padStart(2, '0')}Z`;
-  const chats = Array.from({ length: 48 }, (_, at) => {
-    const [request, reply] = [at % 3 === 0 ? sentence(at) : '', at % 4 === 0 ? sentence(at + 1) : ''];
-    const input = json(chatRequest(`When do roses bloom? ${request}`));
-    return captureLine(`${name}-${at}`, time(at), input, json(chatReply(`In June, I think. ${reply}`)));
-  });
-  const predictions = ['1', '0', '1', '"jane@example.com"', '"jane@example.com"'].map((prediction, at) => {
-    const line = captureLine(`${name}-p${at}`, time(50 + at), json({ inputs: sentence(at) }), {
-      ...json(null),
-      data: `{"predictions":[${prediction}]}`,
-    });
-    const record = JSON.parse(line);
-    record.eventMetadata.inferenceId = `${name}${at}@example.com`;
-    return JSON.stringify(record);
-  });
-  return [...chats, ...predictions];
-}
+const WITH_ITEMS = REDACT_KINDS.length * 2;
 
-/** Right, wrong, right, right and wrong, by ids that are mail addresses. */
-const labelsOf = (name: Name): string[] =>
-  ['1', '1', '1', 'jane@example.com', 'joe@example.com'].map((data, at) => {
-    const eventMetadata = { eventId: `${name}${at}@example.com` };
-    return JSON.stringify({ groundTruthData: { data, encoding: 'CSV' }, eventMetadata, eventVersion: '0' });
-  });
+/** Replies that the judge double finds good, rude, refusing, or cut off, for words that are no personal data. */
+const REPLIES = [
+  'Roses grow in sun.',
+  'Roses grow in sun, you idiot.',
+  "Roses? I can't help.",
+  'Roses grow where it is',
+];
+const CHATS = [...plantedItems(WITH_ITEMS, 31), { sentence: 'Thanks a lot, dear gardeners.' }, { sentence: '' }].map(
+  ({ sentence }, at) => {
+    const request = { ...chatRequest(`Where do roses grow? ${at % 2 ? sentence : ''}`), customer: 'Zaphodia' };
+    const reply = chatReply(`${at % 2 ? '' : `${sentence} `}${REPLIES[at % REPLIES.length]}`);
+    const [first = '', second = ''] = [sentence.slice(0, 9), `${sentence.slice(9)} Roses grow in sun.`];
+    const pieces = [first, second].map((content) => ({ choices: [{ index: 0, delta: { content } }] }));
+    const stream = csv(`${pieces.map((piece) => `data: ${JSON.stringify(piece)}\n\n`).join('')}data: [DONE]\n\n`);
+    return captureLine(
+      `chat-${at}`,
+      time(at),
+      json(request),
+      at % 5 === 4 ? { ...stream, contentType: at % 2 ? 'text/event-stream' : 'text/csv' } : json(reply),
+    );
+  },
+);
+
+/** A model that chooses who answers a letter: classes, and ids of callers, are addresses or plain words. */
+const CLASSES = ['ann@example.com', 'bob@example.com', 'desk'];
+const ROWS = Array.from({ length: 40 }, (_, at) => ({
+  id: [`writer${at}@example.org`, `192.0.2.${at + 1}`, `letter-${at}`, `+49 30 12345${at + 10}`][at % 4] ?? '',
+  predicted: CLASSES[at % 3],
+  label: CLASSES[(at % 7 === 0 ? at + 1 : at) % 3],
+}));
+const LETTERS = ROWS.map(({ id, predicted }, at) => {
+  const reply = json({ predicted_label: predicted, score: 0.9 });
+  const record = JSON.parse(captureLine(`letter-${at}`, time(at), json({ features: [at, at * 2] }), reply));
+  record.eventMetadata.inferenceId = id;
+  return JSON.stringify(record);
+});
+const LINES = [...CHATS, ...LETTERS];
+
+const labelOf = ({ id, label }: { id: string; label: string | undefined }): string => JSON.stringify({ id, label });
+const EARLY = [
+  ...ROWS.slice(0, 25).map(labelOf),
+  // One is replaced, one is repeated, one waits, and one is no label.
+  labelOf({ id: ROWS[4]?.id ?? '', label: CLASSES[2] }),
+  ...ROWS.slice(8, 9).map(labelOf),
+  labelOf({ id: 'nobody@example.org', label: CLASSES[0] }),
+  '{"id": "writer0@example.org", "label": ["ann@example.com"]}',
+];
+const LATE = ['inference_id;label', ...ROWS.slice(20).map(({ id, label }) => `${id};${label}`)];
 
 let environment: LocalEnvironment;
 let reader: DeployedReader;
+
 beforeAll(async () => {
-  environment = await startEnvironment({ awsEnv: { SFN_WAIT_SCALE: '0.05' } });
+  environment = await startEnvironment();
+  await environment.mlflow;
+  reader = await startDeployedReader(environment.ministack.env, environment.mlflowUrl);
 });
 afterAll(async () => {
   reader?.stop();
   await environment?.stop();
 });
 
-test('masking changes no id, no verdict and no figure', async () => {
-  const settings = {
-    STACK_PREFIX: 'figures',
-    SAGEMAKER_ENDPOINT_NAME: ENDPOINT,
+/** Addresses and what stands for them are the same, in any order. */
+const bare = (value: unknown): unknown =>
+  sorted(JSON.parse(JSON.stringify(value).replaceAll(/<email:\w+>|(?:ann|bob)@example\.com/g, '<email>')));
+const sorted = (value: unknown): unknown =>
+  Array.isArray(value)
+    ? value.map(sorted).toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1))
+    : typeof value === 'object' && value !== null
+      ? Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, sorted(inner)]))
+      : value;
+
+/** What these measure is the text itself. */
+const OF_TEXT = ['response_length', 'response_words', 'request_language', 'reply_language'];
+const isFigure = ({ scorer }: { scorer: string }): boolean => !OF_TEXT.includes(scorer);
+
+async function stackOf(prefix: string, settings: Record<string, string>) {
+  const name = `${prefix}-endpoint`;
+  const outputs = await environment.deployStack({
+    STACK_PREFIX: prefix,
+    SAGEMAKER_ENDPOINT_NAME: name,
     BATCH_WINDOW_SECONDS: '0',
-    GROUND_TRUTH_S3_PREFIX: `s3://${CAPTURE_BUCKET}/figures-labels/`,
-  };
-  const deployed = async (more: Record<string, string>) => {
-    const outputs = await environment.deployStack({ ...settings, ...more });
-    const { groundTruthStateMachineArn: stateMachineArn } = outputs;
-    const pipeline = new DeployedPipeline(environment, 'figures', outputs);
-    return { pipeline, labels: new DeployedPipeline(environment, 'figures', { ...outputs, stateMachineArn }) };
-  };
-  const keyOf = (name: Name): string => `${ENDPOINT}/AllTraffic/${HOURS[name].replaceAll(/[-T]/g, '/')}/${name}.jsonl`;
-  const stacks = { before: await deployed({}), after: undefined as Awaited<ReturnType<typeof deployed>> | undefined };
-  await environment.mlflow;
-  reader = await startDeployedReader(environment.ministack.env, environment.mlflowUrl);
-  const { captureBucket } = stacks.before.pipeline.outputs;
-
-  /** What is measured of the captures of a name. */
-  const figures = async (name: Name, more: Record<string, string>) => {
-    const cli = async (...args: string[]) => {
-      const variables = { ...environment.ministack.env, ...settings, ...more, DATA_CAPTURE_S3_BUCKET: captureBucket };
-      const window = [
-        '--from',
-        `${HOURS[name]}:00:00Z`,
-        '--to',
-        `${HOURS[name].slice(0, -1)}${name === 'before' ? 1 : 3}:00:00Z`,
-      ];
-      const { stdout, stderr, code } = await runCli([...args, ...window, '--json'], {
-        ...variables,
-        MLFLOW_TRACKING_URI: environment.mlflowUrl,
-        MLFLOW_EXPERIMENT_NAME: ENDPOINT,
-      });
-      expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' });
-      return JSON.parse(stdout);
-    };
-    const found = await reader.compare(captureBucket, ENDPOINT, [keyOf(name)]);
-    expect(found).toMatchObject({ records: 53, traced: 53, missing: [] });
-    // Until others are processed, there are no more.
-    if (name === 'before') expect(found.extra).toEqual([]);
-    const verdicts = Object.entries(found.assessments).map(([trace, all]) => {
-      const told = all
-        .filter(({ name: scorer, valid }) => valid && !LENGTHS.test(scorer))
-        .map((one) => `${one.name} ${JSON.stringify(one.value)} ${one.error}`);
-      return [trace, told.toSorted()] as const;
-    });
-    const rates: { scorer: string }[] = (await cli('rates')).groups[0].rates;
-    const { groups, leftOut } = (await cli('ground-truth')).quality;
-    return { verdicts, rates: rates.filter(({ scorer }) => !LENGTHS.test(scorer)), truth: { groups, leftOut } };
-  };
-
-  const before = stacks.before;
-  expect(await before.pipeline.process(keyOf('before'), capturesOf('before'))).toMatchObject({ status: 'SUCCEEDED' });
-  expect(await before.labels.process('figures-labels/before.jsonl', labelsOf('before'))).toMatchObject({
-    status: 'SUCCEEDED',
+    GROUND_TRUTH_S3_PREFIX: `s3://${CAPTURE_BUCKET}/${prefix}-labels/`,
+    ...settings,
   });
-  const plain = await figures('before', {});
-  expect(plain.truth.groups[0]).toMatchObject({ rows: 5, compared: 3 });
-  expect(plain.rates.length).toBeGreaterThan(8);
-
-  const more = { REDACT: REDACT_KINDS.join(',') };
-  const after = await deployed(more);
-  const again = await after.pipeline.run(after.pipeline.event(keyOf('before'), { reevaluate: true }));
-  expect(again).toMatchObject({ status: 'SUCCEEDED' });
-  expect(await after.labels.process('figures-labels/again.jsonl', labelsOf('before'))).toMatchObject({
-    status: 'SUCCEEDED',
+  const pipeline = new DeployedPipeline(environment, prefix, outputs);
+  const truth = new DeployedPipeline(environment, prefix, {
+    ...outputs,
+    stateMachineArn: outputs.groundTruthStateMachineArn,
   });
-  expect(await figures('before', more)).toEqual(plain);
+  const key = `${name}/AllTraffic/${HOUR.replaceAll(/[-T]/g, '/')}/first.jsonl`;
+  const variables = { ...environment.ministack.env, STACK_PREFIX: prefix, ...settings };
+  const printed = async (...args: string[]): Promise<Record<string, unknown>> => {
+    const { stdout, stderr, code } = await runCli([...args, '--from', '1d', '--json'], variables);
+    expect({ args, code, stderr }).toMatchObject({ code: 0 });
+    return JSON.parse(stdout);
+  };
+  return {
+    captures: async () => expect(await pipeline.process(key, LINES)).toMatchObject({ status: 'SUCCEEDED' }),
+    labels: async (file: string, lines: readonly string[]) => {
+      const run = await truth.process(`${prefix}-labels/${file}`, lines);
+      expect({ status: run.status, cause: run.cause }).toMatchObject({ status: 'SUCCEEDED' });
+      const [summary] = await truth.readWork<TruthRunSummary>(`ground-truth/runs/${run.name}/summary.json`);
+      const { quality, waiting } = (await printed('ground-truth')) as unknown as GroundTruthOutput;
+      const joined = { waiting: waiting.labels, labels: summary?.counts, noted: summary?.noted };
+      const [group] = quality?.groups ?? [];
+      const accuracy = group?.measures && 'accuracy' in group.measures ? group.measures.accuracy : undefined;
+      return { joined, accuracy, groups: bare(quality?.groups) };
+    },
+    /** What MLflow has, by the captures' places in the file, and the rates. */
+    figures: async () => {
+      const { assessments, wrong: _, ...counts } = await reader.compare(CAPTURE_BUCKET, name, [key]);
+      const experiment = (await experimentId(environment.mlflowUrl, name)) ?? '';
+      const ids = LINES.map((line) => traceIdOf(experiment, Buffer.from(line)));
+      expect(Object.keys(assessments).toSorted()).toEqual(ids.toSorted());
+      const verdicts = ids.map((id, at) =>
+        (assessments[id] ?? [])
+          .map(({ name: scorer, value, error, source }) => ({ scorer, value, error, source }))
+          .filter((verdict) => at >= WITH_ITEMS || isFigure(verdict)),
+      );
+      const { groups } = (await printed('rates')) as unknown as RatesOutput;
+      return { ids, counts, verdicts: sorted(verdicts), rates: groups.map(({ rates }) => rates.filter(isFigure)) };
+    },
+  };
+}
 
-  expect(await after.pipeline.process(keyOf('after'), capturesOf('after'))).toMatchObject({ status: 'SUCCEEDED' });
-  expect(await after.labels.process('figures-labels/after.jsonl', labelsOf('after'))).toMatchObject({
-    status: 'SUCCEEDED',
+test('verdicts, joins and figures are the same with and without masking, and after switching on', async () => {
+  const [plain, masked] = [await stackOf('plain', {}), await stackOf('hidden', MASKED)];
+  await Promise.all([plain.captures(), masked.captures()]);
+  const early = await plain.labels('early.jsonl', EARLY);
+  expect(early.joined).toMatchObject({
+    waiting: 1,
+    labels: { lines: 29, joined: 25, replaced: 1, repeated: 1, invalid: 1 },
   });
-  const masked = await figures('after', more);
-  expect({ rates: masked.rates, truth: masked.truth }).toEqual({ rates: plain.rates, truth: plain.truth });
-  expect(masked.verdicts.map(([, all]) => all).toSorted()).toEqual(plain.verdicts.map(([, all]) => all).toSorted());
+  expect(await masked.labels('early.jsonl', EARLY)).toEqual(early);
+  const { ids, ...figures } = await plain.figures();
+  expect(figures.counts).toMatchObject({ lines: LINES.length, traced: LINES.length, missing: [], extra: [] });
+  const values = (scorer: string): Set<unknown> =>
+    new Set(
+      (figures.verdicts as { scorer: string; value: unknown }[][])
+        .flat()
+        .filter((one) => one.scorer === scorer)
+        .map(({ value }) => value),
+    );
+  for (const scorer of ['pii_detected', 'refusal', 'professional_tone']) expect(values(scorer).size).toBe(2);
+  const { ids: _, ...beside } = await masked.figures();
+  expect(beside).toEqual(figures);
+
+  const switched = await stackOf('plain', MASKED);
+  await switched.captures();
+  expect(await switched.figures()).toEqual({ ids, ...figures });
+  // Predictions that were written in words are joined, and are right, by labels that are kept masked. A class that labels named
+  // before and after has two names.
+  const late = await masked.labels('late.csv', LATE);
+  expect(late.joined).toMatchObject({ waiting: 1, labels: { joined: 15, repeated: 5, replaced: 0 } });
+  const { groups: __, ...same } = late;
+  expect(await switched.labels('late.csv', LATE)).toMatchObject(same);
 });

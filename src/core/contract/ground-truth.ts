@@ -34,6 +34,8 @@ export interface PredictionRow {
   groups?: (string | null)[];
   /** The version of the key of its pseudonyms and hashes, if its capture was masked. */
   key?: string;
+  /** Its capture was not masked, but it got a label that is, and so its values are as well. */
+  masked?: true;
 }
 
 export type LabelValue = string | number | boolean;

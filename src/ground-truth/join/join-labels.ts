@@ -8,7 +8,7 @@ import { PermanentError } from '../../core/errors/errors.ts';
 import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts';
 import { hourOf } from '../../quality/tally.ts';
 import { type IndexHour, listHours, mergeHours, readHour } from '../index/index-store.ts';
-import { isSameForm, type MaskSettings } from '../masked.ts';
+import { comparable, isSameForm, type MaskSettings } from '../masked.ts';
 import { STEP_RESERVE_MS, type StepDependencies, type StepResult } from '../types.ts';
 import { applyLabel, HourOutcomes, isAboutSame, LabelGroup, labeledRow, rowKey, type Waiting } from './label-group.ts';
 import { type HourDraft, rewriteHour } from './labeled-store.ts';
@@ -91,7 +91,7 @@ async function joinHour(
     const done = new Set<string>();
     for await (const row of draft.rows) {
       const labels = labelsFor(group, row).filter((label) => isAboutSame(label, row));
-      const now = applied(row, labels, outcomes, settings);
+      const now = labels.length > 0 ? applied(comparable(row, settings), labels, outcomes, settings) : row;
       if (labels.length > 0) done.add(rowKey(row));
       draft.changed ||= now !== row;
       yield now;
@@ -107,7 +107,7 @@ async function joinHour(
           done.add(key);
           outcomes.set(first, 'joined');
           draft.changed = true;
-          yield applied(labeledRow(prediction, first, settings), labels, outcomes, settings);
+          yield applied(labeledRow(comparable(prediction, settings), first, settings), labels, outcomes, settings);
         }
       }
     }
