@@ -92,26 +92,23 @@ export function comparable<Row extends PredictionRow & Partial<LabeledRow>>(
   { redaction }: MaskSettings,
 ): Row {
   if (redaction?.key === undefined || row.key !== undefined || row.masked) return row;
+  const { prediction } = row;
+  const words = [prediction.value, prediction.classes, row.groups, row.label, row.was] as const;
   const masker = new Masker(redaction);
-  const bare = <Value>(word: Value): Value => (typeof word === 'string' ? (masker.text(word) as Value) : word);
-  const { prediction, groups, label, was } = row;
-  const { value, classes, text } = prediction;
-  const masked = {
+  const [value, classes, groups, label, was] = masker.value(structuredClone(words), false) as typeof words;
+  if (masker.changes === 0) return row;
+  // Texts are compared by their hashes, which are of the words as they were.
+  const hashed = prediction.text && row.label !== undefined;
+  const labelText = hashed ? { labelText: row.labelText ?? textHashes(String(row.label)) } : {};
+  return {
     ...row,
-    prediction: {
-      ...prediction,
-      ...(value !== undefined && { value: bare(value) }),
-      ...(classes && { classes: classes.map(bare) }),
-    },
-    ...(groups && { groups: groups.map(bare) }),
-    ...(label !== undefined && {
-      label: bare(label),
-      ...(text && { labelText: row.labelText ?? textHashes(String(label)) }),
-    }),
-    ...(was !== undefined && { was: bare(was) }),
-    masked: true as const,
-  };
-  return masker.changes > 0 ? masked : row;
+    prediction: { ...prediction, value, classes },
+    groups,
+    label,
+    was,
+    ...labelText,
+    masked: true,
+  } as Row;
 }
 
 /** Whether the label is in the form of the prediction. */
