@@ -40,12 +40,12 @@ const PHONE_NORTH_AMERICAN =
 /** Words that announce a telephone number. Chinese, Japanese and Korean ones stand within others. */
 const PHONE_WORDS =
   '(?<!\\p{L})(?:t[eé]l[eé](?:ph|f)oo?n(?:[aeou]m?|nummer|number|nr)?|(?:mobile?|cell|handy|ruf)(?:phone|fon|nummer|nr|fax)(?:nummer|number|nr)?|(?:tele)?fax(?:nummer|nr)?|phone|tel|tlf|tél|mobile?|cell|handy|call|whatsapp|gsm|' +
-  'portable|telepon|móvil|celular|cellulare|mobiel|komórk[ai]|cep|rufen? (?:sie )?(?:mich|uns) an|appele[rz]|appelle|llám[ae](?:me|nos)|' +
+  'portable|telepon|móvil|celular|cellulare|mobiel|komórk[ai]|cep|rufen? (?:sie )?(?:mich|uns)(?: an)?|appele[rz](?:[ -]moi)?|appelle|llám[ae](?:me|nos)|telem[oó]vel|chiam[ai](?:mi|ci)|bel (?:me|mij)|' +
   'τηλέφωνο|телефон[ауе]?|тел|моб|мобильный|(?:ال)?(?:هاتف|جوال)|טלפון|फ़ोन|फोन|मोबाइल|điện thoại)(?!\\p{L})|' +
   '(?:電話|电话|手機|手机|携帯|전화|휴대폰)(?:番号|號碼|号码|号|번호)?';
 /** Words between those and the number. */
 const PHONE_LINKS =
-  'number|no|nr|nummer|numéro|número|numero|numer|numara(?:m|sı)?|номер|नंबर|is|me|moi|us|at|on|ist|lautet|unter|am|au|al|est|le|es|el|é|è|il|to|jest|on|это|は|是|为|為|는|은';
+  'number|no|nr|nummer|numéro|número|numero|numer|numara(?:m|sı)?|номер|नंबर|is|me|moi|us|at|on|ist|lautet|unter|am|au|al|ao|op|pod|est|le|es|el|é|è|il|to|jest|on|это|は|是|为|為|는|은';
 /** Any number of 7 to 15 digits after such a word. Begins with a digit, and looks behind it. */
 const PHONE_NAMED = new RegExp(
   `(?<![\\d(])\\(?\\d(?=(?:[ ./()-]{0,3}\\d){6})(?<=(?:${PHONE_WORDS})\\.?(?:[ \\t]{0,3}(?:${PHONE_LINKS})(?![a-z])\\.?){0,3}` +
@@ -201,12 +201,12 @@ const JWT = /(?<![\w.-])eyJ[\w-]{8,}\.(?:eyJ[\w-]{8,}\.[\w-]*|[\w-]*(?:\.[\w-]+)
 // ----------------------------------------------------------------------------------------------------------- birth
 
 const MONTHS =
-  'jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|jän|mär|mai|okt|dez|fév|fev|avr|juin|juil|aoû|aou|déc|ene|abr|ago|dic|gen|mag|giu|lug|set|ott|out|mrt|mei|янв|фев|мар|апр|мая|июн|июл|авг|сен|окт|ноя|дек|sty|lut|kwi|cze|lip|sie|wrz|paź|lis|gru';
+  'jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|jän|mär|mai|okt|dez|fév|fev|avr|juin|juil|aoû|aou|déc|ene|abr|ago|dic|gen|mag|giu|lug|set|ott|out|mrt|mei|янв|фев|мар|апр|мая|июн|июл|авг|сен|окт|ноя|дек|sty|lut|kwi|maj|cze|lip|sie|wrz|paź|lis|gru';
 const DATES = `\\d{4}[-/.년年] ?\\d{1,2}[-/.월月] ?\\d{1,2}[일日]?|\\d{1,2}[-/.] ?\\d{1,2}[-/.] ?\\d{2}(?:\\d\\d)?|\\d{1,2}(?:st|nd|rd|th|er|\\.|º)?(?: of| de)? (?:${MONTHS})\\p{L}{0,8}\\.?,?(?: de)? \\d{4}|(?:${MONTHS})\\p{L}{0,8}\\.? \\d{1,2}(?:st|nd|rd|th)?,? \\d{4}`;
 /** A date of birth after a word that announces it. */
 const BORN = new RegExp(
-  '(?:(?<!\\p{L})(?:date[ _-]?of[ _-]?birth|birth[ _-]?da(?:te|y)|d\\.?o\\.?b|born|geboren|geburtsdatum|geb\\.?|geboortedatum|née?|naissance|nacid[oa]|nací|nacimiento|nat[oa]|nascita|nascid[oa]|nascimento|född|født|ur\\.|urodz\\p{L}{1,4}|született|doğum tarihi|дата рождения|родил(?:ся|ась))' +
-    '(?!\\p{L})|生年月日|出生(?:日期|年月日)?|생년월일)[^\\p{L}\\d]{0,5}(?:(?:is|was|on|in|the|am|op|le|el|il|em|ist|est|es|は|是|为|은)(?!\\p{L})[^\\p{L}\\d]{0,3}){0,3}' +
+  '(?:(?<!\\p{L})(?:date[ _-]?of[ _-]?birth|birth[ _-]?da(?:te|y)|d\\.?o\\.?b|born|geboren|geburts(?:datum|tag)|geb\\.?|geboortedatum|née?|naissance|nacid[oa]|nací|nacimiento|nat[oa]|nascita|nascid[oa]|nasci|nascimento|född|født|ur\\.|urodz\\p{L}{1,4}|született|doğum tarihi[mn]?|дата рождения|родил(?:ся|ась))' +
+    '(?!\\p{L})|生年月日|出生(?:日期|年月日)?|생년월일)[^\\p{L}\\d]{0,5}(?:(?:is|was|on|in|the|am|op|le|el|il|em|ist|est|es|się|dnia|は|是|为|은)(?!\\p{L})[^\\p{L}\\d]{0,3}){0,3}' +
     `(${DATES})(?!\\d)`,
   'giu',
 );

@@ -18,8 +18,15 @@ const MAX_NESTED = 4;
 const MIN_CHARS = 4;
 /** No card, phone or security number is smaller. */
 const MIN_NUMBER = 1e6;
-/** Names of fields that announce what their value is. */
-const TELLING = /phone|tel|mobil|cell|fax|handy|ssn|social|birth|born|dob|geb|nac|nasc|naiss|key|token|secret/i;
+/** Names of fields that announce what their value is, and the words by which sentences announce it. */
+const TELLING: readonly [RegExp, string][] = [
+  [
+    /phone|(?:^|[^a-z])tel(?:[^a-z]|$)|t[eé]l[eé]fo|telem|(?<!auto)mobi|cell|celular|fax|handy|r(?:ü|ue)ckruf|rufnummer|portable|m[oó]vil|kom[oó]rk|cep|телефон|電話|电话|携帯|手机|手機|전화|휴대폰/i,
+    'phone: ',
+  ],
+  [/birth|born|dob|geb|naiss|nacim|nasc|f[øo]dsel|urodz|do[gğ]um|рожд|誕生|生年|生日|생년/i, 'born: '],
+  [/ssn|social/i, 'ssn: '],
+];
 
 /** A name, a word, a UUID or a time: none is an item. The shortest items without a digit are keys of 15 characters with hyphens, and of 20. */
 const PLAIN =
@@ -53,7 +60,7 @@ export class Masker {
    * @param field its name, which may announce what the text is
    */
   text(text: string, field = ''): string {
-    const isPlain = PLAIN.test(text) && this.#redaction.patterns.length === 0 && !TELLING.test(field);
+    const isPlain = PLAIN.test(text) && this.#redaction.patterns.length === 0 && announced(field) === '';
     return isPlain ? text : this.#replaced(text, this.#itemsIn(text, field));
   }
 
@@ -102,7 +109,7 @@ export class Masker {
   // ------------------------------------------------------------------------------------------------------- texts
 
   #itemsIn(text: string, field: string): Item[] {
-    const label = TELLING.test(field) ? `${field.replace(/(?<=[a-z])(?=[A-Z])|[_-]/g, ' ')}: ` : '';
+    const label = announced(field);
     const found = find(label + folded(text), this.#ready.forms).filter(
       ({ start, value }) => start >= label.length && !this.#isAllowed(value),
     );
@@ -222,6 +229,12 @@ export class Masker {
     this.#walk(holder, 'inner', field, true, nested + 1);
     return this.changes > before ? JSON.stringify(holder.inner) : this.text(text, field);
   }
+}
+
+/** Returns what a field's name says of its value, as a sentence says it; of a key it says which. */
+function announced(field: string): string {
+  const word = TELLING.find(([name]) => name.test(field))?.[1];
+  return word ?? (/key|token|secret/i.test(field) ? `${field.replace(/(?<=[a-z])(?=[A-Z])|[_-]/g, ' ')}: ` : '');
 }
 
 /** Digits and signs as keyboards of other scripts, and word processors, write them. */

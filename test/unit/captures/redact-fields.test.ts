@@ -137,6 +137,13 @@ test.each([
   'Meine Telefonnummer lautet <030 9018201>.',
   'Rufen Sie mich an: <0171 2345678>',
   'Handynr.: <0171 2345678>',
+  'Appelez-moi au <06 12 34 56 78>',
+  'Llámame al <612 34 56 78>',
+  'O meu telemóvel é <912 345 678>',
+  'Bel me op <06-12345678>',
+  'Geburtstag: <12.03.1985>',
+  'Nasci em <12 de março de 1985>',
+  'Urodziłem się <3 maja 1985>',
   'Mon numéro de téléphone est le <06 12 34 56 78>',
   'Mi teléfono es <612 34 56 78>',
   'Meu celular é <(11) 91234-5678>',
@@ -153,4 +160,41 @@ test.each([
   const { request } = decoded(json({ text: marked.replace(/[<>]/g, '') }), 'phone,date_of_birth');
   const masked = marked.replace(/<.*>/, '<>');
   expect(request?.text?.replace(/<(?:phone|date_of_birth):[0-9a-f]{12}>/, '<>')).toBe(JSON.stringify({ text: masked }));
+});
+
+test('names of fields announce telephones and births in many languages, and no more', () => {
+  const phones = [
+    'phoneNumber',
+    'telefon_privat',
+    'Rückrufnummer',
+    'telemóvel',
+    'mobielNummer',
+    'celular',
+    'номер_телефона',
+    '電話番号',
+  ];
+  const births = [
+    'dob',
+    'birthDate',
+    'geburtstag',
+    'dateNaissance',
+    'data_nascimento',
+    'doğumTarihi',
+    '誕生日',
+    'дата_рождения',
+  ];
+  for (const [names, value] of [
+    [phones, '030 9018201'],
+    [births, '12.03.1985'],
+  ] as const) {
+    const { request } = decoded(json(Object.fromEntries(names.map((name) => [name, value]))), 'phone,date_of_birth');
+    expect(request?.text).not.toContain(value);
+  }
+  const others = {
+    hotel: '12345678',
+    automobile_id: '12345678',
+    tokenizer: 'meta-llama/Llama-3.1-8B',
+    keyword: 'word12',
+  };
+  expect(decoded(json(others), 'phone,api_key').request?.text).toBe(JSON.stringify(others));
 });
