@@ -110,9 +110,11 @@ export class Masker {
 
   #itemsIn(text: string, field: string): Item[] {
     const label = announced(field);
-    const found = find(label + folded(text), this.#ready.forms).filter(
-      ({ start, value }) => start >= label.length && !this.#isAllowed(value),
-    );
+    const read = label + folded(text);
+    const apart = read.replace(UNSPACED, ' ');
+    const found = [read, ...(apart === read ? [] : [apart])]
+      .flatMap((each) => find(each, this.#ready.forms))
+      .filter(({ start, value }) => start >= label.length && !this.#isAllowed(value));
     const items = found.map((one) => ({ ...one, start: one.start - label.length, end: one.end - label.length }));
     for (const { name, pattern } of this.#ready.patterns) {
       const matcher = pattern.matcher(text);
@@ -240,6 +242,9 @@ function announced(field: string): string {
 /** Digits and signs as keyboards of other scripts, and word processors, write them. */
 const FOLDED =
   /[\uff01-\uff5e\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\u00a0\u2000-\u200a\u202f\u3000\u2010-\u2015\u2212]/g;
+
+/** Letters of scripts that put no space before a number. */
+const UNSPACED = /[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\u0e00-\u0e4f]/g;
 
 /** Returns the text with ASCII in their place, of the same length. */
 const folded = (text: string): string =>

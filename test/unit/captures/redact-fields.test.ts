@@ -72,12 +72,16 @@ test.each([
   ['４１１１１１１１１１１１１１１１', 'card'],
   ['taro＠example.co.jp', 'email'],
   ['/?user=jane%40example.com', 'email'],
+  ['カード番号4111111111111111です', 'card'],
+  ['口座DE89370400440532013000です', 'iban'],
+  ['サーバー192.168.17.4が', 'ip'],
+  ['地址00:1B:44:11:3A:B7是', 'mac'],
   ['de89 3704 0044 0532 0130 00', 'iban'],
   ['GB82-WEST-1234-5698-7654-32', 'iban'],
   ['生年月日: 1980年3月12日', 'date_of_birth'],
   ['дата рождения 12.03.1980', 'date_of_birth'],
 ])('%s holds a %s, whatever the script', (text, kind) => {
-  const { request } = decoded(json({ text }), 'email,phone,card,iban,date_of_birth');
+  const { request } = decoded(json({ text }), 'email,phone,card,iban,ip,mac,date_of_birth');
   expect(request?.value).toEqual({ text: expect.stringContaining(`<${kind}:`) });
 });
 
