@@ -15,9 +15,6 @@ interface ClientFields {
   pieceCount?: number;
 }
 
-/** Pieces of a stream whose times are kept. */
-const MOST_PIECES = 512;
-
 /** The request or the reply. Memory adds the bytes. */
 export class Side {
   contentType: string | null = null;
@@ -38,9 +35,14 @@ export class Call {
   readonly client: ClientFields;
   readonly endpoint: string;
   variant: string;
-  readonly about: { inferenceId: unknown; customAttributes: unknown };
+  /** Fields of the line's `eventMetadata`, as JSON: what cannot be written fails here, and not in a batch of others. */
+  readonly about: string;
   /** Milliseconds and bytes. */
   readonly pieces: [number, number][] = [];
+  /** Pieces whose times are kept: fewer where the memory is over its bound. */
+  mostPieces = 512;
+  /** Of the reply, until the call ends: where the application aborts it, it has neither an error nor an end. */
+  socket: { errored?: Error | null; readableEnded?: boolean } | undefined;
   /** Memory of all, in bytes, as it was counted last. */
   size = 0;
   #body: unknown;
@@ -51,7 +53,8 @@ export class Call {
     this.client = { streamed };
     this.endpoint = String(input.EndpointName);
     this.variant = String(input.TargetVariant ?? input.InferenceComponentName ?? 'unknown');
-    this.about = { inferenceId: input.InferenceId, customAttributes: input.CustomAttributes };
+    const about = { inferenceId: input.InferenceId, customAttributes: input.CustomAttributes };
+    this.about = JSON.stringify({ eventId: this.id, inferenceTime: new Date(this.startMs).toISOString(), ...about });
     if (typeof input.ContentType === 'string') this.request.contentType = input.ContentType;
     this.#body = input.Body ?? '';
   }
@@ -74,6 +77,6 @@ export class Call {
     const ms = this.now();
     if (size > 0) this.client.firstContentMs ??= ms;
     this.client.pieceCount = (this.client.pieceCount ?? 0) + 1;
-    if (this.pieces.length < MOST_PIECES) this.pieces.push([ms, size]);
+    if (this.pieces.length < this.mostPieces) this.pieces.push([ms, size]);
   }
 }

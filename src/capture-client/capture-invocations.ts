@@ -26,6 +26,8 @@ export interface Captures {
 const COMMANDS = ['InvokeEndpointCommand', 'InvokeEndpointWithResponseStreamCommand'];
 /** Errors of calls that a container may have seen: SageMaker captures the unstreamed ones itself. */
 const CONTAINER_SAW = ['model', 'stream', 'aborted'];
+/** The SDK writes its own warnings to the console, if it has no logger. */
+const SILENT = { debug() {}, info() {}, warn() {}, error() {} };
 /** On the client, so that a second copy of this module finds the first one's work. */
 const CAPTURES = Symbol.for('sagemaker-inference-monitor.captures');
 
@@ -48,7 +50,14 @@ export function captureInvocations(client: SageMakerRuntimeClient, options: Capt
 function s3Of({ config }: SageMakerRuntimeClient, given: CaptureOptions['s3'] = {}): S3Client {
   if ('send' in given) return given;
   const { region, credentials } = config;
-  return new S3Client({ region, credentials, maxAttempts: 1, requestHandler: unreferenced(), ...given });
+  return new S3Client({
+    region,
+    credentials,
+    maxAttempts: 1,
+    requestHandler: unreferenced(),
+    logger: SILENT,
+    ...given,
+  });
 }
 
 /** Adds the middlewares. Nothing that goes wrong in them reaches the application. */
@@ -74,7 +83,7 @@ function watch(client: SageMakerRuntimeClient, sender: Sender, settings: Setting
     (next, context) => async (args) => {
       const call = calls.get(context);
       // Of an earlier attempt.
-      if (call !== undefined) call.client.status = undefined;
+      if (call !== undefined) Object.assign(call.client, { status: undefined, firstByteMs: undefined });
       const result = await next(args);
       if (call !== undefined) sender.quietly(() => headersCame(call, result.response as HttpReply));
       return result;
@@ -88,12 +97,13 @@ function begun(input: object, command: string, { sampling }: Settings): Call | u
   return isOne ? new Call({ ...input }, command === COMMANDS[1]) : undefined;
 }
 
-type HttpReply = { statusCode?: number; headers?: Record<string, string> };
+type HttpReply = { statusCode?: number; headers?: Record<string, string>; body?: Pick<Call, 'socket'> };
 
 /** Of the last attempt, if there are several. */
-function headersCame(call: Call, { statusCode, headers = {} }: HttpReply): void {
+function headersCame(call: Call, { statusCode, headers = {}, body }: HttpReply): void {
   call.client.firstByteMs = call.now();
   call.client.status = statusCode;
+  call.socket = body?.socket;
   call.variant = headers['x-amzn-invoked-production-variant'] ?? call.variant;
 }
 

@@ -18,8 +18,7 @@ export function* lineOf(call: Call, { calls, sampling }: Settings, dropped: numb
     yield ',"endpointOutput":';
     yield* sideOf(reply, 'OUTPUT', hasFailed ? 'BASE64' : encodingOf(reply, client.streamed));
   }
-  const metadata = { eventId: call.id, inferenceTime: new Date(call.startMs).toISOString(), ...call.about };
-  yield `},"eventMetadata":${JSON.stringify(metadata)},"eventVersion":"0","client":`;
+  yield `},"eventMetadata":${call.about},"eventVersion":"0","client":`;
   const fields = {
     ...{ version: 1, writer: 'node', calls, sampling, ...client },
     requestBytes: request.left === 'unreadable' ? undefined : request.total,

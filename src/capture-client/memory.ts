@@ -36,11 +36,12 @@ export class Memory {
       side.held += bytes.byteLength + PIECE;
     }
     this.#count(call);
-    if (this.isFull) this.#free();
+    if (this.isFull && side.kept.length > 0) this.#free();
   }
 
-  /** Forgets a call. */
+  /** Forgets a call, whose stream the application may hold for long. */
   release(call: Call): void {
+    call.request.kept = call.reply.kept = [];
     this.used -= call.size;
     this.calls.delete(call);
   }
@@ -49,6 +50,7 @@ export class Memory {
     for (const call of [...this.calls].sort((a, b) => b.size - a.size)) {
       if (this.used <= this.#settings.memoryBytes * (1 - FREED)) break;
       for (const side of [call.request, call.reply]) if (side.kept.length > 0) this.#leaveOut(side, 'memory');
+      call.mostPieces = call.pieces.length;
       this.#count(call);
     }
   }

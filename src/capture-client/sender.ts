@@ -14,6 +14,8 @@ const PUT_LIMIT_MS = 30_000;
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 30_000;
 const FLUSH_MS = 10_000;
+/** Node takes a longer time for 1 ms. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
 /** The SDK hashes what it sends: so many bytes at a time, with other work in between. */
 const SLICE = 64 * 1024;
 
@@ -42,7 +44,8 @@ export class Sender {
     this.#settings = settings;
     this.#memory = new Memory(settings);
     this.#spool = settings.spoolFolder === undefined ? undefined : new Spool(settings.spoolFolder, settings.spoolBytes);
-    if (senders.size === 0) process.once('exit', () => senders.forEach((sender) => void sender.#finish()));
+    if (senders.size === 0)
+      process.once('exit', () => senders.forEach((sender) => void sender.quietly(() => sender.#finish())));
     senders.add(this);
     this.#wake(settings.batchMs);
   }
@@ -61,7 +64,7 @@ export class Sender {
   async flush(limitMs = FLUSH_MS): Promise<CaptureStats> {
     const done = new AbortController();
     // It also keeps the process alive, as nothing else here does.
-    const limit = sleep(limitMs, undefined, { signal: done.signal }).catch(() => {});
+    const limit = sleep(Math.min(limitMs, LONGEST_TIMER_MS), undefined, { signal: done.signal }).catch(() => {});
     await Promise.race([this.#run(), limit]);
     done.abort();
     return this.stats();
@@ -87,6 +90,7 @@ export class Sender {
     if (call.client.ended !== undefined) return;
     call.client.ended = ended;
     call.client.endMs = call.now();
+    call.socket = undefined;
     this.#endedBytes += call.size;
     if (this.#endedBytes < this.#settings.batchBytes || this.#failures > 0) return;
     this.#endedBytes = 0;
@@ -121,7 +125,7 @@ export class Sender {
 
   #wake(afterMs: number): void {
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => void this.#run(), afterMs).unref();
+    this.#timer = setTimeout(() => void this.#run(), Math.min(afterMs, LONGEST_TIMER_MS)).unref();
   }
 
   /** Runs a round after the one that runs. */
@@ -130,14 +134,23 @@ export class Sender {
       .then(() => this.#round())
       .catch((error: unknown) => this.#lose(0, error))
       .then(() => {
-        const wait = this.#failures === 0 ? this.#settings.batchMs : FIRST_WAIT_MS * 2 ** (this.#failures - 1);
-        this.#wake(Math.min(wait, LONGEST_WAIT_MS));
+        const wait = Math.min(FIRST_WAIT_MS * 2 ** (this.#failures - 1), LONGEST_WAIT_MS);
+        this.#wake(this.#failures === 0 ? this.#settings.batchMs : wait);
       });
     return this.#running;
   }
 
-  /** Writes everything that has ended. After a failure the rest is spooled; without a folder it waits in memory. */
+  /** Writes everything that has ended, then what was spooled, and between two files of it what has ended since. */
   async #round(): Promise<void> {
+    if (!(await this.#writeEnded())) return;
+    for (const batch of this.#spool?.batches(this.#settings.bucket) ?? []) {
+      if (!(await this.#writeEnded()) || !(await this.#put(batch))) return;
+    }
+  }
+
+  /** After a failure the rest is spooled; without a folder it waits in memory. @returns whether none failed */
+  async #writeEnded(): Promise<boolean> {
+    this.#endedBytes = 0;
     let isThere = true;
     for (const batch of this.#batches()) {
       if (batch === undefined) {
@@ -146,12 +159,10 @@ export class Sender {
       }
       isThere &&= await this.#put(batch);
       if (isThere) continue;
-      if (this.#spool === undefined) return;
+      if (this.#spool === undefined) break;
       this.#spoolOrLose(batch);
     }
-    for (const batch of (isThere && this.#spool?.batches(this.#settings.bucket)) || []) {
-      if (!(await this.#put(batch))) return;
-    }
+    return isThere;
   }
 
   /** Yields batches of the calls that have ended; one that could not be written comes again. `undefined` between pieces of the work. */

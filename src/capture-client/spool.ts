@@ -8,6 +8,8 @@ import { join } from 'node:path';
 import type { Batch } from './batch.ts';
 
 const ENDING = '.capture-batch';
+/** Another process may send a file at any time. */
+const ABSENT = { throwIfNoEntry: false } as const;
 
 export class Spool {
   readonly #folder: string;
@@ -22,7 +24,7 @@ export class Spool {
 
   /** @throws Error if the folder is full, or the file cannot be written */
   write({ body, ...about }: Batch): void {
-    const used = this.#paths().reduce((sum, file) => sum + statSync(file).size, body.length);
+    const used = this.#paths().reduce((sum, file) => sum + (statSync(file, ABSENT)?.size ?? 0), body.length);
     if (used > this.#mostBytes) {
       throw new Error(`The spool is full; got: ${used} bytes; expected: at most ${this.#mostBytes}`);
     }

@@ -55,6 +55,8 @@ async function* watched(_stream: object, inner: AsyncIterator<Piece, unknown>, c
 function broke(call: Call, error: unknown, sender: Sender): void {
   if (call.client.ended !== undefined) return;
   const told = errorOf(error, call.client.status);
-  if (told.kind !== 'aborted') call.client.error = told;
-  sender.end(call, told.kind === 'aborted' ? 'left' : 'broke');
+  const { errored, readableEnded } = call.socket ?? { readableEnded: true };
+  const isLeft = told.kind === 'aborted' || (told.class === 'ECONNRESET' && !errored && !readableEnded);
+  if (!isLeft) call.client.error = told;
+  sender.end(call, isLeft ? 'left' : 'broke');
 }
