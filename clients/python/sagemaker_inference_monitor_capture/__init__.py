@@ -34,15 +34,17 @@ def capture_invocations(client, *, bucket, **options):
     """
     if not hasattr(client, _NAME):
         settings = Settings(bucket, **options)
-        sender = Sender(settings, lambda: settings.s3 or _s3_like(client))
+        sender = Sender(settings, lambda: _s3_like(settings.s3 or client, settings.s3))
         Hooks(sender).register(client.meta.events)
         setattr(client, _NAME, sender)
     return getattr(client, _NAME)
 
 
-def _s3_like(client):
+def _s3_like(client, s3):
+    """Makes a client for S3, with the settings of another if there is one."""
     session = botocore.session.get_session()
     # A session cannot be given credentials that renew themselves in another way.
     session._credentials = getattr(getattr(client, "_request_signer", None), "_credentials", None)
-    config = Config(connect_timeout=5, read_timeout=15, retries={"total_max_attempts": 1})
-    return session.create_client("s3", region_name=client.meta.region_name, config=config)
+    config = s3.meta.config if s3 else Config(connect_timeout=5, read_timeout=15, retries={"total_max_attempts": 1})
+    url = s3.meta.endpoint_url if s3 else None
+    return session.create_client("s3", region_name=client.meta.region_name, endpoint_url=url, config=config)

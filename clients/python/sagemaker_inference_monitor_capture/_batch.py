@@ -49,7 +49,11 @@ class Spool:
 
     def write(self, batch):
         """Raises OSError if the folder is full, or cannot be written."""
-        used = sum(path.stat().st_size for path in self._paths()) + len(batch.body)
+        used = len(batch.body)
+        for path in self._paths():
+            # Another process may send it at any time.
+            with contextlib.suppress(FileNotFoundError):
+                used += path.stat().st_size
         if used > self._most:
             raise OSError(f"the spool folder is full; got: {used} bytes; expected: at most {self._most}")
         path = self._folder / f"{int(time.time() * 1000):014d}-{uuid.uuid4()}.part"

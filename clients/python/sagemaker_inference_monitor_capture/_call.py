@@ -3,9 +3,6 @@
 import time
 import uuid
 
-#: Pieces of a stream whose times are kept.
-_MOST_PIECES = 512
-
 
 class Side:
     """The request or the reply: its content type, its bytes, and why they were left out. Memory adds the bytes."""
@@ -21,6 +18,8 @@ class Call:
         self.variant = params.get("TargetVariant") or params.get("InferenceComponentName") or "unknown"
         self.about = {"inferenceId": params.get("InferenceId"), "customAttributes": params.get("CustomAttributes")}
         self.request, self.reply, self.pieces = Side(params.get("ContentType")), Side(), []
+        #: Pieces of a stream whose times are kept: fewer where the memory is over its bound.
+        self.most_pieces = 512
         #: Fields of the line's `client`.
         self.client = {"streamed": streamed}
         self._body = params.get("Body")
@@ -58,7 +57,7 @@ class Call:
                 if data:
                     self.client.setdefault("firstContentMs", ms)
                 self.client["pieceCount"] = self.client.get("pieceCount", 0) + 1
-                if len(self.pieces) < _MOST_PIECES:
+                if len(self.pieces) < self.most_pieces:
                     self.pieces.append((ms, len(data)))
                 self._sender.memory.add(self, self.reply, bytes(data))
             except Exception as error:

@@ -34,6 +34,7 @@ class Hooks:
             elif _CALL in context:
                 handle(context[_CALL], **event)
         except Exception as error:
+            self._sender.memory.release([context[_CALL]] if _CALL in context else [])
             self._sender.lose(1, error)
 
     def _began(self, context, params, model, **_):
@@ -42,9 +43,9 @@ class Hooks:
 
     def _headers_came(self, call, response_dict=None, **_):
         # Of the last attempt, if there are several.
-        call.client["status"] = response_dict and response_dict["status_code"]
+        call.client.update(status=None, firstByteMs=None)
         if response_dict:
-            call.client["firstByteMs"] = call.now()
+            call.client.update(status=response_dict["status_code"], firstByteMs=call.now())
             call.variant = response_dict["headers"].get("x-amzn-invoked-production-variant", call.variant)
 
     def _replied(self, call, http_response, parsed, **_):

@@ -18,6 +18,9 @@ class Memory:
     def add(self, call, side, data):
         """Adds bytes to a side of a call; None: bytes that cannot be read."""
         with self._lock:
+            if call.ended:
+                # Another thread closed the stream: the call may be written.
+                return
             side.total += len(data or b"")
             if data is None:
                 self._leave_out(side, "unreadable")
@@ -26,13 +29,16 @@ class Memory:
             elif side.left is None:
                 side.data += data
             self._count(call)
-            if self.is_full():
+            if self.is_full() and side.data:
                 self._free()
 
     def release(self, calls, size=0):
         """Forgets calls that became a batch of this size; negative: of one that was sent."""
         with self._lock:
             self.used += size - sum(self.sizes.pop(call, 0) for call in calls)
+            for call in calls:
+                # The application may hold its stream for long.
+                call.request.data = call.reply.data = b""
 
     def is_full(self):
         return self.used > self.most
@@ -44,6 +50,7 @@ class Memory:
             for side in (call.request, call.reply):
                 if side.data:
                     self._leave_out(side, "memory")
+            call.most_pieces = len(call.pieces)
             self._count(call)
 
     def _leave_out(self, side, why):

@@ -20,8 +20,8 @@ class Sender:
         self.settings, self._make_s3 = settings, make_s3
         self._spool = settings.spool_folder and Spool(settings.spool_folder, settings.spool_bytes)
         self._start_anew()
-        # Here, since making it takes long: not while requests run.
-        self._s3 = make_s3()
+        # Here, since making it takes long: not while requests run. A forked child must not use its parent's connections.
+        self._s3 = settings.s3 or make_s3()
         atexit.register(self._finish)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._start_anew)
@@ -45,8 +45,8 @@ class Sender:
         """
         done = threading.Event()
         self._wake.put(done)
-        self._start()
-        done.wait(seconds)
+        if self._start():
+            done.wait(seconds and min(seconds, threading.TIMEOUT_MAX))
         return self.stats()
 
     def stats(self):
@@ -96,22 +96,29 @@ class Sender:
         return [call for call in list(self.memory.sizes) if call.ended]
 
     def _start(self):
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="sagemaker-captures", daemon=True)
-                self._thread.start()
+        """Returns whether the thread runs: there may be too many, or the interpreter ends."""
+        try:
+            with self._lock:
+                if self._thread is None:
+                    thread = threading.Thread(target=self._run, name="sagemaker-captures", daemon=True)
+                    thread.start()
+                    self._thread = thread
+        except RuntimeError as error:
+            self.lose(0, error)
+        return self._thread is not None
 
     def _run(self):
         while True:
             wait = min(_FIRST_WAIT * 2 ** min(self._failures - 1, 9), _LONGEST_WAIT)
+            wait = wait if self._failures else min(self.settings.batch_seconds, threading.TIMEOUT_MAX)
             try:
-                done = self._wake.get(timeout=wait if self._failures else self.settings.batch_seconds)
+                done = self._wake.get(timeout=wait)
             except queue.Empty:
                 done = None
             try:
-                for batch in self._batches():
-                    self._put(batch)
+                self._write_ended()
                 for batch in self._spool.batches(self.settings.bucket) if self._spool else ():
+                    self._write_ended()
                     self._put(batch)
             except Exception as error:
                 self._failures += 1
@@ -119,6 +126,11 @@ class Sender:
                 self._spool_all()
             if done is not None:
                 done.set()
+
+    def _write_ended(self):
+        self._ended_bytes = 0
+        for batch in self._batches():
+            self._put(batch)
 
     def _put(self, batch):
         self._s3 = self._s3 or self._make_s3()
@@ -128,12 +140,16 @@ class Sender:
 
     def _batches(self):
         """Yields batches of the calls that have ended. One that could not be written comes again."""
-        while self._batch or self._ended():
+        while True:
             with self._encoding:
-                batch = self._batch = self._batch or self._encode()
+                # At the end of the process, the other one may have taken what waited.
+                batch = self._batch = self._batch or (self._ended() and self._encode())
+            if not batch:
+                break
             yield batch
-            self.memory.release((), -len(batch.body))
-            self._batch = None
+            if self._batch is batch:
+                self.memory.release((), -len(batch.body))
+                self._batch = None
 
     def _encode(self):
         dropped = self._dropped_since_line

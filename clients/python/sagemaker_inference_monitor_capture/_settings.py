@@ -22,7 +22,7 @@ class Settings:
 
     def __post_init__(self):
         amounts = (self.max_body_bytes, self.memory_bytes, self.batch_bytes, self.batch_seconds, self.spool_bytes)
-        is_allowed = isinstance(self.bucket, str) and self.bucket and "/" not in self.bucket
+        is_allowed = isinstance(self.prefix, str) and isinstance(self.bucket, str) and self.bucket and "/" not in self.bucket
         if not (is_allowed and self.calls in ("streams", "all") and 0 < self.sampling <= 1 and min(amounts) > 0):
             expected = "the name of a bucket; calls streams or all; sampling over 0, at most 1; bytes and seconds over 0"
             raise ValueError(f"capture_invocations: an option is not allowed; got: {self}; expected: {expected}")

@@ -25,7 +25,7 @@ def _watch(stream, watching, call):
 
 @functools.lru_cache(maxsize=None)
 def _class_of(watching, replied):
-    return type(replied.__name__, (watching, replied), {})
+    return type(replied.__name__, (watching, replied), {"__module__": replied.__module__})
 
 
 class _Watched:
