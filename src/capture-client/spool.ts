@@ -31,8 +31,12 @@ export class Spool {
     const path = join(this.#folder, `${String(Date.now()).padStart(14, '0')}-${randomUUID()}${ENDING}`);
     // Requests and replies are personal: only the application's own user may read them.
     const bytes = Buffer.concat([Buffer.from(`${JSON.stringify(about)}\n`), body]);
-    writeFileSync(`${path}.part`, bytes, { mode: 0o600, flag: 'wx' });
-    renameSync(`${path}.part`, path);
+    try {
+      writeFileSync(`${path}.part`, bytes, { mode: 0o600, flag: 'wx' });
+      renameSync(`${path}.part`, path);
+    } finally {
+      rmSync(`${path}.part`, { force: true });
+    }
   }
 
   /** Yields the batches for a bucket, oldest first. A file goes when the next batch is asked for: until then its object may be missing. */

@@ -58,9 +58,12 @@ class Spool:
             raise OSError(f"the spool folder is full; got: {used} bytes; expected: at most {self._most}")
         path = self._folder / f"{int(time.time() * 1000):014d}-{uuid.uuid4()}.part"
         # Requests and replies are personal: only the application's own user may read them.
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(json.dumps([batch.bucket, batch.key, batch.lines]).encode() + b"\n" + batch.body)
-        path.rename(path.with_suffix(_SPOOLED))
+        try:
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(json.dumps([batch.bucket, batch.key, batch.lines]).encode() + b"\n" + batch.body)
+            path.rename(path.with_suffix(_SPOOLED))
+        finally:
+            path.unlink(missing_ok=True)
 
     def batches(self, bucket):
         """Yields what waits for a bucket. A file goes when the next is asked for: until then its object may be missing."""
