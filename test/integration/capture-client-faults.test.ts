@@ -128,6 +128,13 @@ os.waitpid(child, 0)`;
   expect(await python(code)).toBe('1 False');
 });
 
+test('python: many clients share one model of S3, which is 10 MB', async () => {
+  const code = `
+captures = capture_invocations(client, bucket="captures")
+print(captures._s3._loader is client._loader)`;
+  expect(await python(code)).toBe('True');
+});
+
 test('python: without another thread the application goes on, and its captures wait', async () => {
   const code = `
 captures = capture_invocations(client, bucket="captures", s3=s3)

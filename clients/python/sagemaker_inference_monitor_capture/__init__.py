@@ -43,6 +43,8 @@ def capture_invocations(client, *, bucket, **options):
 def _s3_like(client, s3):
     """Makes a client for S3, with the settings of another if there is one."""
     session = botocore.session.get_session()
+    # Each loader would keep S3's model, of 10 MB, for itself.
+    session.register_component("data_loader", client._loader)
     # A session cannot be given credentials that renew themselves in another way.
     session._credentials = getattr(getattr(client, "_request_signer", None), "_credentials", None)
     config = s3.meta.config if s3 else Config(connect_timeout=5, read_timeout=15, retries={"total_max_attempts": 1})
