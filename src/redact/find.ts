@@ -100,7 +100,7 @@ export function merged<R extends Range>(ranges: readonly R[]): R[] {
   for (const range of ranges.toSorted((a, b) => a.start - b.start || b.end - a.end)) {
     const last = kept.at(-1);
     if (last === undefined || range.start >= last.end) kept.push(range);
-    // Ranges overlap in part only if a match spans a blank; then the longer one begins first, or both are masked as one.
+    // Ranges that overlap in part, such as an item and what a pattern of REDACT matches, are masked as one.
     else if (range.end > last.end) last.end = range.end;
   }
   return kept;

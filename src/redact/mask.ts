@@ -21,10 +21,13 @@ const MIN_NUMBER = 1e6;
 /** Names of fields that announce what their value is, and the words by which sentences announce it. */
 const TELLING: readonly [RegExp, string][] = [
   [
-    /phone|(?:^|[^a-z])tel(?:[^a-z]|$)|t[eé]l[eé]fo|telem|(?<!auto)mobi|cell|celular|fax|handy|r(?:ü|ue)ckruf|rufnummer|portable|m[oó]vil|kom[oó]rk|cep|телефон|電話|电话|携帯|手机|手機|전화|휴대폰/i,
+    /phone|(?<![a-z])(?:(?:tel|cell|cep)(?![a-z])|mobi|fax|handy|portable|rufnummer)|t[eé]l[eé]fo|telem|cellular|celular|r(?:ü|ue)ckruf|m[oó]vil|kom[oó]rk|телефон|電話|电话|携帯|手机|手機|전화|휴대폰/i,
     'phone: ',
   ],
-  [/birth|born|dob|geb|naiss|nacim|nasc|f[øo]dsel|urodz|do[gğ]um|рожд|誕生|生年|生日|생년/i, 'born: '],
+  [
+    /birth|born|(?<![a-z])(?:dob(?![a-z])|geb)|naiss|nacim|nasc|f[øo]dsel|urodz|do[gğ]um|рожд|誕生|生年|生日|생년/i,
+    'born: ',
+  ],
   [/ssn|social/i, 'ssn: '],
 ];
 
@@ -235,8 +238,8 @@ export class Masker {
 
 /** Returns what a field's name says of its value, as a sentence says it; of a key it says which. */
 function announced(field: string): string {
-  const word = TELLING.find(([name]) => name.test(field))?.[1];
-  return word ?? (/key|token|secret/i.test(field) ? `${field.replace(/(?<=[a-z])(?=[A-Z])|[_-]/g, ' ')}: ` : '');
+  const words = field.replace(/(?<=[a-z])(?=[A-Z])|[_-]/g, ' ');
+  return TELLING.find(([name]) => name.test(words))?.[1] ?? (/key|token|secret/i.test(words) ? `${words}: ` : '');
 }
 
 /** Digits and signs as keyboards of other scripts, and word processors, write them. */

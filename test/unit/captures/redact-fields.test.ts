@@ -169,6 +169,7 @@ test.each([
 test('names of fields announce telephones and births in many languages, and no more', () => {
   const phones = [
     'phoneNumber',
+    'userCell',
     'telefon_privat',
     'Rückrufnummer',
     'telemóvel',
@@ -197,6 +198,8 @@ test('names of fields announce telephones and births in many languages, and no m
   const others = {
     hotel: '12345678',
     automobile_id: '12345678',
+    exception_id: '12345678',
+    cancelledOrder: '12345678',
     tokenizer: 'meta-llama/Llama-3.1-8B',
     keyword: 'word12',
   };
