@@ -34,19 +34,21 @@ export function find(whole: string, forms: readonly NamedForm[]): Item[] {
   let text = whole;
   const hints: Hints = new Map();
   for (const form of forms) {
-    const matches: Range[] = [];
-    eachMatch(form, text, hints, (match, offset) => {
-      const [all] = match;
-      // The numbered groups, if there are any: a separator has a name, and so a number, but is no item.
-      const item = (match.groups === undefined && match.slice(1).join('')) || all;
-      const value = form.read(item);
-      if (value === undefined) return;
-      const end = offset + match.index + all.length;
-      const start = end - item.length;
-      found.push({ name: form.name, start, end: start + (form.cut?.(item) ?? item).length, value });
-      matches.push({ start: end - all.length, end });
-    });
-    text = withBlanks(text, matches);
+    const hidden: Range[] = [];
+    for (const part of partsOf(form, text, hints)) {
+      eachMatch(form.pattern, text.slice(part.start, part.end), (match) => {
+        const [all] = match;
+        // The numbered groups, if there are any: a separator has a name, and so a number, but is no item.
+        const item = (match.groups === undefined && match.slice(1).join('')) || all;
+        const value = form.read(item);
+        if (value === undefined) return;
+        const end = part.start + match.index + all.length;
+        const start = end - item.length;
+        found.push({ name: form.name, start, end: start + (form.cut?.(item) ?? item).length, value });
+        hidden.push({ start: end - all.length, end });
+      });
+    }
+    text = withBlanks(text, hidden);
   }
   return found;
 }
@@ -54,18 +56,13 @@ export function find(whole: string, forms: readonly NamedForm[]): Item[] {
 /** The places of hints in a text: several forms have the same hint. */
 type Hints = Map<RegExp, number[]>;
 
-type Use = (match: RegExpExecArray, offset: number) => void;
-
-/** @param use gets each match of a form, with the place of the text that its index counts from */
-function eachMatch({ pattern, hint, reach }: Form, text: string, hints: Hints, use: Use): void {
-  if (reach === undefined) {
-    if (hint.test(text)) eachIn(text, 0, pattern, use);
-    return;
-  }
+/** Returns the parts of a text that may have matches of a form. */
+function partsOf({ hint, reach }: Form, text: string, hints: Hints): Range[] {
+  if (reach === undefined) return hint.test(text) ? [{ start: 0, end: text.length }] : [];
   const places = hints.get(hint) ?? [];
-  if (!hints.has(hint)) eachIn(text, 0, hint, ({ index }) => places.push(index));
+  if (!hints.has(hint)) eachMatch(hint, text, ({ index }) => places.push(index));
   hints.set(hint, places);
-  for (const { start, end } of around(places, reach)) eachIn(text.slice(start, end), start, pattern, use);
+  return around(places, reach);
 }
 
 /** Returns the parts of the text around places, those that touch as one: a hostile text has millions of places. */
@@ -81,9 +78,9 @@ function around(places: readonly number[], [before, after]: NonNullable<Form['re
 }
 
 /** The same as `matchAll`, which copies the pattern each time. A list of all matches in hostile text would be larger than the memory. */
-function eachIn(text: string, offset: number, pattern: RegExp, use: Use): void {
+function eachMatch(pattern: RegExp, text: string, use: (match: RegExpExecArray) => void): void {
   pattern.lastIndex = 0;
-  for (let match = pattern.exec(text); match !== null; match = pattern.exec(text)) use(match, offset);
+  for (let match = pattern.exec(text); match !== null; match = pattern.exec(text)) use(match);
 }
 
 function withBlanks(text: string, hidden: readonly Range[]): string {
