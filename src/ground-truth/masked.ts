@@ -15,10 +15,9 @@ export type MaskSettings = Pick<LambdaEnvironment, 'GROUND_TRUTH' | 'redaction'>
 
 type Hashes = [exact: string, normalized: string];
 
-/** A hash that only the key leads to, of the same length. */
-const keyed = (key: string, hash: string): string =>
-  createHmac('sha256', key).update(hash).digest('base64url').slice(0, hash.length);
-const keyedBoth = (key: string, [exact, normalized]: Hashes): Hashes => [keyed(key, exact), keyed(key, normalized)];
+/** Hashes that only the key leads to, of the same length. */
+const keyed = (key: string, hashes: Hashes): Hashes =>
+  hashes.map((hash) => createHmac('sha256', key).update(hash).digest('base64url').slice(0, hash.length)) as Hashes;
 
 /** With `CONTENT=none` words become pseudonyms, but for those of the settings. */
 function withoutWords<Value extends LabelValue | null>(value: Value, redaction: Redaction, settings: MaskSettings) {
@@ -42,7 +41,7 @@ export function maskedPrediction(row: PredictionRow, settings: MaskSettings): Pr
       ...numbers,
       ...(value === undefined ? {} : { value: bare(value) }),
       ...(classes && { classes: classes.map(bare) }),
-      ...(text && { text: keyedBoth(key, text) }),
+      ...(text && { text: keyed(key, text) }),
     },
     ...(row.groups && { groups: row.groups.map(bare) }),
   };
@@ -58,7 +57,7 @@ export function maskedLabel(label: Label, settings: MaskSettings): Label {
   const value = withoutWords(words, redaction, settings);
   if (id === label.id && by === label.by && value === label.value) return label;
   const { keyVersion = '', key } = redaction;
-  return { ...label, id, value, ...(by && { by }), key: keyVersion, text: keyedBoth(key, textHashes(String(words))) };
+  return { ...label, id, value, ...(by && { by }), key: keyVersion, text: keyed(key, textHashes(String(words))) };
 }
 
 /** What is wrong with a line may quote it. */
@@ -72,7 +71,7 @@ const MAX_CLASS_CHARS = 64;
  * Returns a captured label in each of the forms in which predictions may be kept: under the present key, under the one before, and
  * as it is, where predictions were written without a key. Even then it is kept masked, unless it is a class without a finding.
  */
-export function formsOf(label: Label, settings: MaskSettings): Label[] {
+export function labelForms(label: Label, settings: MaskSettings): Label[] {
   const { redaction } = settings;
   if (redaction === undefined) return [label];
   const present = maskedLabel(label, settings);
@@ -97,18 +96,10 @@ export function comparable<Row extends PredictionRow & Partial<LabeledRow>>(
   const masker = new Masker(redaction);
   const [value, classes, groups, label, was] = masker.value(structuredClone(words), false) as typeof words;
   if (masker.changes === 0) return row;
+  const masked = { ...row, prediction: { ...prediction, value, classes }, groups, label, was, masked: true } as Row;
   // Texts are compared by their hashes, which are of the words as they were.
-  const hashed = prediction.text && row.label !== undefined;
-  const labelText = hashed ? { labelText: row.labelText ?? textHashes(String(row.label)) } : {};
-  return {
-    ...row,
-    prediction: { ...prediction, value, classes },
-    groups,
-    label,
-    was,
-    ...labelText,
-    masked: true,
-  } as Row;
+  if (prediction.text && row.label !== undefined) masked.labelText ??= textHashes(String(row.label));
+  return masked;
 }
 
 /** Whether the label is in the form of the prediction. */
@@ -119,7 +110,7 @@ export const isSameForm = ({ key }: Pick<Label, 'key'>, row: Pick<PredictionRow,
 export function hashesFor(label: Label, row: PredictionRow, { redaction }: MaskSettings): Hashes | undefined {
   if (label.text !== undefined) return label.text;
   const known = [redaction, redaction?.previous].find((one) => one?.keyVersion === row.key)?.key;
-  return known === undefined ? undefined : keyedBoth(known, textHashes(String(label.value)));
+  return known === undefined ? undefined : keyed(known, textHashes(String(label.value)));
 }
 
 /** Returns the hashes of a row's label, to be compared with those of its prediction. */

@@ -87,17 +87,14 @@ export function connectRedaction<E extends RedactSettings & { STACK_PREFIX: stri
   const { STACK_PREFIX: prefix } = environment;
   const rules = redactionOf(environment);
   const known = new Map<string, E>();
+  const before = async () => withPrevious && { previous: await readKey(prefix, { VersionStage: 'AWSPREVIOUS' }) };
   return async (keyVersion) => {
     if (rules === undefined) return environment;
     const ofRun = keyVersion && known.get(keyVersion);
     if (ofRun) return ofRun;
     const key = await pseudonymKey(prefix, keyVersion);
     // The same object for the same key: what is derived from it is kept with it.
-    let made = known.get(key.keyVersion);
-    if (made === undefined) {
-      const previous = withPrevious ? await readKey(prefix, { VersionStage: 'AWSPREVIOUS' }) : undefined;
-      made = { ...environment, redaction: { ...rules, ...key, previous } };
-    }
+    const made = known.get(key.keyVersion) ?? { ...environment, redaction: { ...rules, ...key, ...(await before()) } };
     known.set(key.keyVersion, made).set(keyVersion ?? key.keyVersion, made);
     return made;
   };

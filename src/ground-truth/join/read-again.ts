@@ -3,7 +3,7 @@
 import type { Label, LabelFileReport } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { readLabels } from '../labels/read-labels.ts';
-import { formsOf } from '../masked.ts';
+import { labelForms } from '../masked.ts';
 import type { StepDependencies } from '../types.ts';
 import { digestOf, type WaitingSegment } from './waiting.ts';
 
@@ -23,7 +23,7 @@ export async function formsOfSegment(
   const forms: Label[] = labels.filter(({ line }) => !masked.has(line));
   const file = { name: facts.key, timeMs: facts.lastModifiedMs };
   for await (const item of readLabels(await storage.read(facts), file, environment.GROUND_TRUTH)) {
-    if ('id' in item && masked.has(item.line)) forms.push(...formsOf(item, environment));
+    if ('id' in item && masked.has(item.line)) forms.push(...labelForms(item, environment));
   }
   return forms;
 }
