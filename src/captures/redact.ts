@@ -18,7 +18,7 @@ interface Captured {
   notes: string[];
 }
 
-type How = Pick<Capture, 'masked' | 'content' | 'unmask'>;
+type How = Pick<Capture, 'masked' | 'content' | 'unmask' | 'known'>;
 
 /** Masks a record as `REDACT` says. Without it, the record stays as it is. */
 export function redacted(captured: Captured, options: DecodeOptions): Captured & { how: How } {
@@ -43,6 +43,7 @@ export function redacted(captured: Captured, options: DecodeOptions): Captured &
       ...(Object.keys(counts).length > 0 ? { masked: counts } : {}),
       ...content,
       unmask: (text) => masker.unmask(text),
+      known: (text, kinds) => masker.known(text, kinds),
     },
   };
 }
@@ -109,7 +110,8 @@ function maskedPayload(masker: Masker, payload: Payload, isRequest: boolean, opt
   if (kind === 'csv') text = (value as unknown[][]).map((row) => row.join(',')).join('\n');
   // Without a finding, a reply keeps blank lines and quotes: its length is a verdict.
   if (kind === 'csv' && !isRequest && masker.changes === before) text = masker.text(captured ?? text);
-  return { ...about, value, text: masker.keep(text, captured) };
+  if (captured !== undefined && captured !== text) masker.captured.set(text, captured);
+  return { ...about, value, text };
 }
 
 function maskedFacts(masker: Masker, facts: RecordFacts): RecordFacts {

@@ -1,6 +1,6 @@
 /** Replaces personal data and secrets by pseudonyms, in texts and in JSON values. */
 
-import { createHmac } from 'node:crypto';
+import { createHmac, createSecretKey } from 'node:crypto';
 import { RE2JS } from 're2js';
 import type { Redaction } from '../core/settings/redact-setting.ts';
 import { jsonIn } from '../core/values/json-in.ts';
@@ -16,6 +16,8 @@ const PSEUDONYM_BYTES = 6;
 const MAX_NESTED = 4;
 /** No item is shorter, nor a pseudonym, but for pieces of them. */
 const MIN_CHARS = 4;
+/** Shorter texts are sooner searched again. */
+const MIN_KNOWN = 200;
 /** No card, phone or security number is smaller. */
 const MIN_NUMBER = 1e6;
 /** Names of fields that announce what their value is, and the words by which sentences announce it. */
@@ -31,9 +33,10 @@ const TELLING: readonly [RegExp, string][] = [
   [/ssn|social/i, 'ssn: '],
 ];
 
-/** A name, a word, a UUID or a time: none is an item. The shortest items without a digit are keys of 15 characters with hyphens, and of 20. */
-const PLAIN =
-  /^(?:[A-Za-z_/-]{1,14}|[A-Za-z_/]{1,19}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[\d:.]{1,18}Z)$/;
+/** A name or a word, which is no item. The shortest items without a digit are keys: 15 characters with hyphens, those of AWS, and 24. */
+const WORD = /^(?:[A-Za-z_/-]{1,14}|[A-Za-z_/]{1,19}|(?!A[KS]IA)[A-Za-z_]{20,23})$/;
+/** A UUID or a time, which is no item if no name says so. */
+const STAMP = /^(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[\d:.]{1,18}Z)$/;
 
 /** Masks the values of one capture. */
 export class Masker {
@@ -41,11 +44,13 @@ export class Masker {
   readonly counts: Record<string, number> = {};
   readonly #redaction: Redaction;
   readonly #names: readonly string[];
-  readonly #ready: Ready;
-  /** The captured text by its pseudonym, and whole texts by their masked form. */
-  readonly #captured = new Map<string, string>();
+  readonly #ready: ReturnType<typeof prepared>;
+  /** The captured text by its pseudonym, and by the masked form of a whole text, which may be made of only a part of it. */
+  readonly captured = new Map<string, string>();
   /** What was masked as a whole, by the object or row and the key. It is read no more. */
   readonly #written = new Map<Holder, Set<string | number>>();
+  /** What was found in texts that were read as they are. */
+  readonly #found = new Map<string, Item[]>();
   #pieces: Pieces = new Map();
   /** Texts, numbers and booleans that were masked or escaped. */
   changes = 0;
@@ -54,7 +59,8 @@ export class Masker {
   constructor(redaction: Redaction, names: readonly string[] = []) {
     this.#redaction = redaction;
     this.#names = names;
-    this.#ready = readyOf(redaction);
+    this.#ready = ready.get(redaction) ?? prepared(redaction);
+    ready.set(redaction, this.#ready);
   }
 
   /**
@@ -63,7 +69,8 @@ export class Masker {
    * @param field its name, which may announce what the text is
    */
   text(text: string, field = ''): string {
-    const isPlain = PLAIN.test(text) && this.#redaction.patterns.length === 0 && announced(field) === '';
+    const isPlain =
+      this.#ready.patterns.length === 0 && (WORD.test(text) || (STAMP.test(text) && announced(field) === ''));
     return isPlain ? text : this.#replaced(text, this.#itemsIn(text, field));
   }
 
@@ -83,42 +90,35 @@ export class Masker {
 
   /** Masks the columns of rows, by their places or their names. */
   columns(rows: readonly unknown[], names: readonly string[] = this.#names): void {
-    const named = names.flatMap((name, at) =>
-      this.#ready.fields.has(name.toLowerCase()) ? [[at, name] as const] : [],
-    );
+    const { columns, fields } = this.#ready;
+    const named = names.flatMap((name, at) => (fields.has(name.toLowerCase()) ? [{ at, name }] : []));
     for (const row of rows) {
-      if (!Array.isArray(row)) continue;
-      for (const [at, name] of [...this.#ready.columns.map((at) => [at, `#${at + 1}`] as const), ...named]) {
-        if (at < row.length) this.#whole(row as unknown as Holder, at, name);
+      for (const { at, name } of Array.isArray(row) ? [...columns, ...named] : []) {
+        if (at < (row as unknown[]).length) this.#whole(row as Holder, at, name);
       }
     }
   }
 
-  /** Keeps what a whole text was, from which its masked form may be made only in part. */
-  keep(masked: string, captured: string | undefined): string {
-    if (captured !== undefined) this.#captured.set(masked, captured);
-    return masked;
-  }
-
   /** Returns a masked text as it was captured. */
   unmask(text: string): string {
-    const captured = this.#captured.get(text);
-    if (captured !== undefined) return captured;
-    return text.replace(this.#ready.form, (all, escapes: string, rest: string) =>
-      escapes === '' ? (this.#captured.get(all) ?? all) : `<${escapes.slice(1)}${rest}`,
-    );
+    const part = (all: string, escapes: string, rest: string): string =>
+      escapes === '' ? (this.captured.get(all) ?? all) : `<${escapes.slice(1)}${rest}`;
+    return this.captured.get(text) ?? text.replace(this.#ready.form, part);
+  }
+
+  /** Returns the items of some kinds in a captured text, if its masking has found no others: those may have hidden some of these. */
+  known(text: string, kinds: readonly string[]): Item[] | undefined {
+    const items = this.#found.get(text);
+    const isSearched = kinds.every((kind) => this.#ready.kinds.has(kind));
+    return isSearched && items?.every(({ name }) => kinds.includes(name)) ? items : undefined;
   }
 
   // ------------------------------------------------------------------------------------------------------- texts
 
   #itemsIn(text: string, field: string): Item[] {
-    const label = announced(field);
-    const read = label + folded(text);
-    const apart = read.replace(UNSPACED, ' ');
-    const found = [read, ...(apart === read ? [] : [apart])]
-      .flatMap((each) => find(each, this.#ready.forms))
-      .filter(({ start, value }) => start >= label.length && !this.#isAllowed(value));
-    const items = found.map((one) => ({ ...one, start: one.start - label.length, end: one.end - label.length }));
+    const { allowed } = this.#ready;
+    const isAllowed = (value: string) => allowed.has(value) || allowed.has(value.slice(value.lastIndexOf('@')));
+    const items = this.#find(text, announced(field)).filter(({ value }) => !isAllowed(value));
     for (const { name, pattern } of this.#ready.patterns) {
       const matcher = pattern.matcher(text);
       while (matcher.find()) {
@@ -129,9 +129,17 @@ export class Masker {
     return items;
   }
 
-  #isAllowed(value: string): boolean {
-    const { allowed } = this.#ready;
-    return allowed.has(value) || allowed.has(value.slice(value.lastIndexOf('@')));
+  #find(text: string, label: string): Item[] {
+    const read = label + folded(text);
+    const found = find(read, this.#ready.forms);
+    const apart = read.replace(UNSPACED, ' ');
+    if (apart !== read) found.push(...find(apart, this.#ready.forms));
+    if (label !== '') {
+      const placed = found.map((one) => ({ ...one, start: one.start - label.length, end: one.end - label.length }));
+      return placed.filter(({ start }) => start >= 0);
+    }
+    if (apart === text && text.length >= MIN_KNOWN) this.#found.set(text, found);
+    return found;
   }
 
   /** Writes the text with its items masked, and escapes what only looks masked. */
@@ -154,10 +162,10 @@ export class Masker {
 
   /** Masks a whole value. @param name of its kind or field */
   whole(name: string, value: string, captured = value): string {
-    const { key } = this.#redaction;
+    const { key } = this.#ready;
     const digest = key && createHmac('sha256', key).update(`${name}\0${value}`).digest('hex');
     const pseudonym = digest ? `<${name}:${digest.slice(0, 2 * PSEUDONYM_BYTES)}>` : `<${name}>`;
-    this.#captured.set(pseudonym, captured);
+    this.captured.set(pseudonym, captured);
     this.counts[name] = (this.counts[name] ?? 0) + 1;
     return pseudonym;
   }
@@ -176,8 +184,8 @@ export class Masker {
           : this.#replaced(value, [...pieces, ...this.#itemsIn(value, field)]);
     } else if (typeof value === 'number' || isRawNumber(value)) {
       const text = typeof value === 'number' ? String(value) : value.rawJSON;
-      if (!hasNumbers || !(Number(text) >= MIN_NUMBER) || this.#itemsIn(text, field).length === 0) return;
-      holder[key] = this.text(text, field);
+      const items = hasNumbers && Number(text) >= MIN_NUMBER ? this.#itemsIn(text, field) : [];
+      if (items.length > 0) holder[key] = this.#replaced(text, items);
     } else if (Array.isArray(value)) {
       if (hasNumbers && Array.isArray(value[0])) this.columns(value);
       if (hasNumbers && field === 'features') this.columns([value]);
@@ -192,16 +200,17 @@ export class Masker {
   }
 
   #walkObject(value: Holder, hasNumbers: boolean, nested: number): void {
-    const { columns, data, name } = value;
+    const { fields } = this.#ready;
+    const { columns, data } = value;
     if (Array.isArray(columns) && Array.isArray(data)) this.columns(data, columns.map(String));
     // A tensor, or an entry such as {"name": "customer", "value": "Jane"}.
-    const named =
-      typeof (name ?? value.key) === 'string' && this.#ready.fields.has(String(name ?? value.key).toLowerCase());
+    const name = value.name ?? value.key;
+    const isEntry = typeof name === 'string' && fields.has(name.toLowerCase());
     for (const key of Object.keys(value)) {
-      if (this.#ready.fields.has(key.toLowerCase())) this.#whole(value, key, key);
-      else if (named && (key === 'value' || key === 'data')) this.#whole(value, key, String(name ?? value.key));
+      if (fields.has(key.toLowerCase())) this.#whole(value, key, key);
+      else if (isEntry && /^(?:value|data)$/.test(key)) this.#whole(value, key, name);
       else this.#walk(value, key, key, hasNumbers, nested);
-      const masked = PLAIN.test(key) ? key : this.text(key);
+      const masked = WORD.test(key) ? key : this.text(key);
       if (masked === key) continue;
       let free = masked;
       for (let count = 2; free in value; count += 1) free = `${masked} ${count}`;
@@ -264,24 +273,19 @@ const folded = (text: string): string =>
 const isRawNumber = (value: unknown): value is { rawJSON: string } =>
   (JSON as unknown as { isRawJSON(value: unknown): boolean }).isRawJSON(value);
 
-type Ready = ReturnType<typeof prepared>;
-const ready = new WeakMap<Redaction, Ready>();
-
 /** What is derived from a redaction once, for all captures. */
-function readyOf(redaction: Redaction): Ready {
-  const made = ready.get(redaction) ?? prepared(redaction);
-  ready.set(redaction, made);
-  return made;
-}
+const ready = new WeakMap<Redaction, ReturnType<typeof prepared>>();
 
-function prepared({ kinds, fields, patterns, allow }: Redaction) {
+function prepared({ kinds, fields, patterns, allow, key }: Redaction) {
   const lowered = fields.map((name) => name.toLowerCase());
   const names = [...kinds, ...lowered, ...patterns.map(({ name }) => name), NOT_MASKED.slice(1, -1)];
   const escaped = names.map((name) => name.replace(/\W/g, '\\$&')).join('|');
   return {
+    kinds: new Set<string>(kinds),
     forms: formsOf(kinds),
+    key: key && createSecretKey(key, 'utf8'),
     fields: new Set(lowered),
-    columns: fields.flatMap((name) => (/^#\d+$/.test(name) ? [Number(name.slice(1)) - 1] : [])),
+    columns: fields.flatMap((name) => (/^#\d+$/.test(name) ? [{ at: Number(name.slice(1)) - 1, name }] : [])),
     allowed: new Set(allow.flatMap((text) => [text.toLowerCase(), text.replace(/\D/g, '') || text])),
     patterns: patterns.map(({ name, pattern }) => ({ name, pattern: RE2JS.compile(pattern) })),
     /** A pseudonym, or a captured text of its form. */
