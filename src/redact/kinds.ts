@@ -49,7 +49,7 @@ const PHONE_LINKS =
 /** Any number of 7 to 15 digits after such a word. Begins with a digit, and looks behind it. */
 const PHONE_NAMED = new RegExp(
   `(?<![\\d(])\\(?\\d(?=(?:[ ./()-]{0,3}\\d){6})(?<=(?:${PHONE_WORDS})\\.?(?:[ \\t]{0,3}(?:${PHONE_LINKS})(?![a-z])\\.?){0,3}` +
-    '[ \\t]{0,3}[:：=#]?[ \\t]{0,3}\\(?\\d)(?:[ ./()-]{0,3}\\d){6,14}(?!\\d)',
+    '(?:[ \\t]{0,3}[:：=#][ \\t]{0,3}|[ \\t]{0,6})\\(?\\d)(?:[ ./()-]{0,3}\\d){6,14}(?!\\d)',
   'giu',
 );
 /** A date may follow the word "call". */
@@ -76,9 +76,8 @@ const CARD_ISSUERS =
 /** Verifies the check digit of a card number (ISO/IEC 7812-1). */
 export function passesLuhn(digits: string): boolean {
   let sum = 0;
-  for (let index = 0; index < digits.length; index += 1) {
-    const digit = Number(digits[digits.length - 1 - index]);
-    const doubled = index % 2 === 1 ? digit * 2 : digit;
+  for (const [index, digit] of [...digits].toReversed().entries()) {
+    const doubled = Number(digit) * (1 + (index % 2));
     sum += doubled > 9 ? doubled - 9 : doubled;
   }
   return sum % 10 === 0;
@@ -106,9 +105,8 @@ const IBAN_LENGTHS: Readonly<Record<string, number>> = Object.fromEntries(
 
 /** A word in capitals may follow an IBAN ("DE89… BIC …"). The country's registered length determines its end. */
 function cutIban(match: string): string {
-  let left = IBAN_LENGTHS[match.slice(0, 2).toUpperCase()] ?? 0;
-  let end = 0;
-  for (; left > 0 && end < match.length; end += 1) if (/[^ -]/.test(match.charAt(end))) left -= 1;
+  let end = IBAN_LENGTHS[match.slice(0, 2).toUpperCase()] ?? 0;
+  for (let at = 0; at < end && at < match.length; at += 1) if (match[at] === ' ' || match[at] === '-') end += 1;
   return match.slice(0, end);
 }
 
@@ -221,7 +219,7 @@ const BORN_HINT =
  * in a URL's password is a part of the password.
  */
 export const KINDS = {
-  jwt: [{ pattern: JWT, hint: /eyJ/, read: asIs }],
+  jwt: [{ pattern: JWT, hint: /eyJ[\w-]/, read: asIs }],
   url_credentials: [
     { pattern: URL_USER, hint: /:\/\/[^\s/?#@"'<>]+@/, read: asIs },
     { pattern: URL_TOKEN, hint: /[?&#][\w-]+=/, read: asIs },
@@ -243,7 +241,7 @@ export const KINDS = {
     { pattern: SSN, hint: NUMBER, reach: [5, 40], read: digitsOf },
     { pattern: SSN_NAMED, hint: NUMBER, reach: [50, 40], read: digitsOf },
   ],
-  mac: [{ pattern: MAC, hint: /([:-])[0-9a-f]{2}\1[0-9a-f]{2}\1|\.[0-9a-f]{4}\./gi, reach: [5, 20], read: lower }],
+  mac: [{ pattern: MAC, hint: /[:-][0-9a-f]{2}[:-][0-9a-f]{2}[:-]|\.[0-9a-f]{4}\./gi, reach: [5, 20], read: lower }],
   ip: [
     { pattern: IPV4, hint: /\d\.\d{1,3}\.\d{1,3}\./g, reach: [16, 18], read: address },
     { pattern: IPV6, hint: /:[0-9a-f]{0,4}:/gi, reach: [41, 56], read: address },
