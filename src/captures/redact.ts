@@ -91,9 +91,9 @@ function maskedPayload(masker: Masker, payload: Payload, isRequest: boolean, opt
   const { kind, contentType, problem } = payload;
   const about = {
     ...rest,
-    contentType: contentType === null ? null : masker.text(contentType),
+    contentType: contentType && masker.text(contentType),
     encoding: masker.text(payload.encoding),
-    ...(problem === undefined ? {} : { problem: masker.text(problem) }),
+    ...(problem && { problem: masker.text(problem) }),
   };
   if (kind === 'binary' || kind === 'empty') return about;
   // What cannot be read may be anything, in any encoding.

@@ -42,7 +42,6 @@ const STAMP = /^(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[
 export class Masker {
   /** Masked items by kind, field or pattern. */
   readonly counts: Record<string, number> = {};
-  readonly #redaction: Redaction;
   readonly #names: readonly string[];
   readonly #ready: ReturnType<typeof prepared>;
   /** The captured text by its pseudonym, and by the masked form of a whole text, which may be made of only a part of it. */
@@ -57,7 +56,6 @@ export class Masker {
 
   /** @param names of the columns of rows without names */
   constructor(redaction: Redaction, names: readonly string[] = []) {
-    this.#redaction = redaction;
     this.#names = names;
     this.#ready = ready.get(redaction) ?? prepared(redaction);
     ready.set(redaction, this.#ready);
@@ -116,10 +114,20 @@ export class Masker {
   // ------------------------------------------------------------------------------------------------------- texts
 
   #itemsIn(text: string, field: string): Item[] {
-    const { allowed } = this.#ready;
-    const isAllowed = (value: string) => allowed.has(value) || allowed.has(value.slice(value.lastIndexOf('@')));
-    const items = this.#find(text, announced(field)).filter(({ value }) => !isAllowed(value));
-    for (const { name, pattern } of this.#ready.patterns) {
+    const { forms, allowed, patterns } = this.#ready;
+    const label = announced(field);
+    const read = label + folded(text);
+    const apart = read.replace(UNSPACED, ' ');
+    const found = find(read, forms);
+    if (apart !== read) found.push(...find(apart, forms));
+    if (apart === text && text.length >= MIN_KNOWN) this.#found.set(text, found);
+    const items: Item[] = [];
+    for (const { name, value, ...item } of found) {
+      const [start, end] = [item.start - label.length, item.end - label.length];
+      const isAllowed = allowed.has(value) || allowed.has(value.slice(value.lastIndexOf('@')));
+      if (start >= 0 && !isAllowed) items.push({ name, value, start, end });
+    }
+    for (const { name, pattern } of patterns) {
       const matcher = pattern.matcher(text);
       while (matcher.find()) {
         const [start, end] = [matcher.start(), matcher.end()];
@@ -129,19 +137,6 @@ export class Masker {
     return items;
   }
 
-  #find(text: string, label: string): Item[] {
-    const read = label + folded(text);
-    const found = find(read, this.#ready.forms);
-    const apart = read.replace(UNSPACED, ' ');
-    if (apart !== read) found.push(...find(apart, this.#ready.forms));
-    if (label !== '') {
-      const placed = found.map((one) => ({ ...one, start: one.start - label.length, end: one.end - label.length }));
-      return placed.filter(({ start }) => start >= 0);
-    }
-    if (apart === text && text.length >= MIN_KNOWN) this.#found.set(text, found);
-    return found;
-  }
-
   /** Writes the text with its items masked, and escapes what only looks masked. */
   #replaced(text: string, items: readonly Part[]): string {
     let masked = '';
@@ -149,10 +144,9 @@ export class Masker {
     const escaped = (part: string): string =>
       part.includes('<') ? part.replace(this.#ready.form, (_, escapes, rest) => `<\\${escapes}${rest}`) : part;
     for (const item of merged(items)) {
-      const { start, end } = item;
-      masked +=
-        escaped(text.slice(from, start)) +
-        (item.captured === '' ? '' : this.whole(item.name, item.value, item.captured ?? text.slice(start, end)));
+      const { name, value, start, end, captured = text.slice(start, end) } = item;
+      masked += escaped(text.slice(from, start));
+      if (captured !== '') masked += this.whole(name, value, captured);
       from = end;
     }
     masked += escaped(text.slice(from));
@@ -176,7 +170,7 @@ export class Masker {
     if (this.#written.get(holder)?.has(key)) return;
     const value = holder[key];
     if (typeof value === 'string') {
-      if (value.length < MIN_CHARS && this.#redaction.patterns.length === 0) return;
+      if (value.length < MIN_CHARS && this.#ready.patterns.length === 0) return;
       const pieces = this.#pieces.get(holder)?.get(key);
       holder[key] =
         pieces === undefined
@@ -224,24 +218,21 @@ export class Masker {
     const value = holder[key];
     const written = this.#written.get(holder) ?? new Set();
     if (value === null || value === undefined || written.has(key)) return;
+    this.#written.set(holder, written.add(key));
     if (typeof value === 'object' && !isRawNumber(value)) {
       for (const inner of Object.keys(value)) this.#whole(value as Holder, inner, field);
-      return;
+    } else {
+      this.changes += 1;
+      holder[key] = this.whole(field.toLowerCase(), isRawNumber(value) ? value.rawJSON : String(value));
     }
-    const text = isRawNumber(value) ? value.rawJSON : String(value);
-    this.changes += 1;
-    this.#written.set(holder, written.add(key));
-    holder[key] = this.whole(field.toLowerCase(), text);
   }
 
   /** Masks a text, or the values of the JSON that it is. */
   #textOrJson(text: string, field: string, nested: number): string {
     const inner = nested < MAX_NESTED && /^\s*[[{]/.test(text) ? jsonIn(text) : undefined;
-    if (typeof inner !== 'object' || inner === null) return this.text(text, field);
     const before = this.changes;
-    const holder = { inner };
-    this.#walk(holder, 'inner', field, true, nested + 1);
-    return this.changes > before ? JSON.stringify(holder.inner) : this.text(text, field);
+    this.#walk({ inner }, 'inner', field, true, nested + 1);
+    return this.changes > before ? JSON.stringify(inner) : this.text(text, field);
   }
 }
 
@@ -262,11 +253,9 @@ const UNSPACED = /[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\u0e00-\u0e4f]/g;
 const folded = (text: string): string =>
   text.replace(FOLDED, (sign) => {
     const code = sign.charCodeAt(0);
-    if (code >= 0xff01) return String.fromCharCode(code - 0xfee0);
-    if (code >= 0x2010 && code <= 0x2212 && code !== 0x202f) return '-';
-    return code < 0x660 || code >= 0x2000
-      ? ' '
-      : String((code - (code < 0x6f0 ? 0x660 : code < 0x966 ? 0x6f0 : 0x966)) % 10);
+    // The digits of three scripts begin at 0x660, 0x6f0 and 0x966.
+    if (code >= 0x660 && code <= 0x96f) return String((code < 0x966 ? code : code - 6) % 16);
+    return /[\u2010-\u2015\u2212]/.test(sign) ? '-' : sign.normalize('NFKC');
   });
 
 /** Whether this is a number that was kept as it was written. TypeScript does not know the function. */

@@ -32,33 +32,24 @@ export function findPieces(value: unknown, itemsIn: (text: string) => Item[], is
   for (const leaves of leavesIn(value)) {
     const whole = leaves.length > 1 ? leaves.map(({ text }) => text).join('') : '';
     if (whole === '' || (!isCut && whole.length > leaves.length * PIECE_CHARS)) continue;
+    const items = merged(itemsIn(whole));
     let next = 0;
     let from = 0;
-    for (const item of merged(itemsIn(whole))) {
-      // The piece with the beginning of the item.
-      for (let leaf = leaves[next]; leaf && from + leaf.text.length <= item.start; leaf = leaves[next]) {
-        from += leaf.text.length;
+    for (const { holder, key, text } of leaves) {
+      const to = from + text.length;
+      const parts: Part[] = [];
+      for (let item = items[next]; item !== undefined && item.start < to; item = items[next]) {
+        const captured = item.start < from ? '' : whole.slice(item.start, item.end);
+        parts.push({ ...item, start: Math.max(0, item.start - from), end: Math.min(to, item.end) - from, captured });
+        // The next piece has the rest of it.
+        if (item.end > to) break;
         next += 1;
       }
-      addParts(pieces, { ...item, captured: whole.slice(item.start, item.end) }, leaves, next, from);
+      if (parts.length > 0) pieces.set(holder, (pieces.get(holder) ?? new Map()).set(key, parts));
+      from = to;
     }
   }
   return pieces;
-}
-
-/** Adds the parts of an item at its pieces, the first of which is `leaves[at]`. @param from its place in the joined text */
-function addParts(pieces: Pieces, item: Part, leaves: readonly Leaf[], at: number, from: number): void {
-  let start = from;
-  for (let next = at; start < item.end; next += 1) {
-    const { holder, key, text } = leaves[next] as Leaf;
-    const part = { ...item, start: Math.max(0, item.start - start), end: Math.min(text.length, item.end - start) };
-    const ofHolder = pieces.get(holder) ?? new Map<string | number, Part[]>();
-    pieces.set(holder, ofHolder);
-    const parts = ofHolder.get(key) ?? [];
-    ofHolder.set(key, parts);
-    if (part.end > part.start) parts.push(next === at ? part : { ...part, captured: '' });
-    start += text.length;
-  }
 }
 
 /** Whether the cells of a row are text that commas cut. */
