@@ -85,9 +85,9 @@ export function maskedLine(bytes: Buffer, options: DecodeOptions): Buffer | unde
   return Buffer.from(JSON.stringify({ ...(masker.value(rest, true) as JsonObject), captureData: masked }));
 }
 
-/** @returns the payload without its text as captured, which may contain more than its value */
+/** @returns the payload; its text as captured only if nothing was found and it contains no more than the value */
 function maskedPayload(masker: Masker, payload: Payload, isRequest: boolean, options: DecodeOptions): Payload {
-  const { text: captured, keepText: _keepText, ...rest } = payload;
+  const { text: captured = '', keepText, ...rest } = payload;
   const { kind, contentType, problem } = payload;
   const about = {
     ...rest,
@@ -106,11 +106,13 @@ function maskedPayload(masker: Masker, payload: Payload, isRequest: boolean, opt
     else masker.columns(rows);
   }
   const value = masker.value(payload.value, isRequest || kind === 'text', kind === 'event-stream' || kind === 'csv');
-  let text = typeof value === 'string' ? value : (toJson(value) ?? NOT_MASKED);
+  const isSame = masker.changes === before;
+  if (isSame && kind === 'json' && !keepText) return { ...about, value, text: captured };
+  let text = kind === 'text' ? String(value) : (toJson(value) ?? NOT_MASKED);
   if (kind === 'csv') text = (value as unknown[][]).map((row) => row.join(',')).join('\n');
-  // Without a finding, a reply keeps blank lines and quotes: its length is a verdict.
-  if (kind === 'csv' && !isRequest && masker.changes === before) text = masker.text(captured ?? text);
-  if (captured !== undefined && captured !== text) masker.captured.set(text, captured);
+  // A reply keeps blank lines and quotes: its length is a verdict.
+  if (kind === 'csv' && !isRequest && isSame) text = masker.text(captured);
+  if (captured !== text) masker.captured.set(text, captured);
   return { ...about, value, text };
 }
 

@@ -49,7 +49,7 @@ export class Masker {
   /** What was masked as a whole, by the object or row and the key. It is read no more. */
   readonly #written = new Map<Holder, Set<string | number>>();
   /** What was found in texts that were read as they are. */
-  readonly #found = new Map<string, Item[]>();
+  readonly #found: [text: string, items: Item[]][] = [];
   #pieces: Pieces = new Map();
   /** Texts, numbers and booleans that were masked or escaped. */
   changes = 0;
@@ -106,7 +106,7 @@ export class Masker {
 
   /** Returns the items of some kinds in a captured text, if its masking has found no others: those may have hidden some of these. */
   known(text: string, kinds: readonly string[]): Item[] | undefined {
-    const items = this.#found.get(text);
+    const [, items] = this.#found.find(([known]) => known === text) ?? [];
     const isSearched = kinds.every((kind) => this.#ready.kinds.has(kind));
     return isSearched && items?.every(({ name }) => kinds.includes(name)) ? items : undefined;
   }
@@ -120,7 +120,7 @@ export class Masker {
     const apart = read.replace(UNSPACED, ' ');
     const found = find(read, forms);
     if (apart !== read) found.push(...find(apart, forms));
-    if (apart === text && text.length >= MIN_KNOWN) this.#found.set(text, found);
+    if (apart === text && text.length >= MIN_KNOWN) this.#found.push([text, found]);
     const items: Item[] = [];
     for (const { name, value, ...item } of found) {
       const [start, end] = [item.start - label.length, item.end - label.length];

@@ -205,3 +205,14 @@ test('names of fields announce telephones and births in many languages, and no m
   };
   expect(decoded(json(others), 'phone,api_key').request?.text).toBe(JSON.stringify(others));
 });
+
+test('JSON without a finding keeps its text, unless that has more than the value; a JSON text keeps its quotes', () => {
+  const textOf = (body: string): string | undefined => {
+    const side = sideOf('INPUT', body, 'application/json', 'plain');
+    return decoded(captureOf(side, jsonSide('OUTPUT', {}, 'plain')), 'email').request?.text;
+  };
+  expect(textOf('{ "a": [1.0, "b"] }')).toBe('{ "a": [1.0, "b"] }');
+  expect(textOf('{ "a": "jane@example.com", "a": "b" }')).toBe('{"a":"b"}');
+  expect(textOf('"Call Jane.\\n"')).toBe('"Call Jane.\\n"');
+  expect(textOf('"Mail jane@example.com"')).toMatch(/^"Mail <email:[0-9a-f]{12}>"$/);
+});
