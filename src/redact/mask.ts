@@ -20,18 +20,13 @@ const MIN_CHARS = 4;
 const MIN_KNOWN = 200;
 /** No card, phone or security number is smaller. */
 const MIN_NUMBER = 1e6;
-/** Names of fields that announce what their value is, and the words by which sentences announce it. */
-const TELLING: readonly [RegExp, string][] = [
-  [
+/** Words by which sentences announce what a value is, with the names of fields that do. */
+const TELLING = Object.entries({
+  phone:
     /phone|(?<![a-z])(?:(?:tel|cell|cep)(?![a-z])|mobi|fax|handy|portable|rufnummer)|t[eé]l[eé]fo|telem|cellular|celular|r(?:ü|ue)ckruf|m[oó]vil|kom[oó]rk|телефон|電話|电话|携帯|手机|手機|전화|휴대폰/i,
-    'phone: ',
-  ],
-  [
-    /birth|born|(?<![a-z])(?:dob(?![a-z])|geb)|naiss|nacim|nasc|f[øo]dsel|urodz|do[gğ]um|рожд|誕生|生年|生日|생년/i,
-    'born: ',
-  ],
-  [/ssn|social/i, 'ssn: '],
-];
+  born: /birth|born|(?<![a-z])(?:dob(?![a-z])|geb)|naiss|nacim|nasc|f[øo]dsel|urodz|do[gğ]um|рожд|誕生|生年|生日|생년/i,
+  ssn: /ssn|social/i,
+});
 
 /** A name or a word, which is no item. The shortest items without a digit are keys: 15 characters with hyphens, those of AWS, and 24. */
 const WORD = /^(?:[A-Za-z_/-]{1,14}|[A-Za-z_/]{1,19}|(?!A[KS]IA)[A-Za-z_]{20,23})$/;
@@ -239,7 +234,8 @@ export class Masker {
 /** Returns what a field's name says of its value, as a sentence says it; of a key it says which. */
 function announced(field: string): string {
   const words = field.replace(/(?<=[a-z])(?=[A-Z])|[_-]/g, ' ');
-  return TELLING.find(([name]) => name.test(words))?.[1] ?? (/key|token|secret/i.test(words) ? `${words}: ` : '');
+  const [word = /key|token|secret/i.test(words) ? words : ''] = TELLING.find(([, names]) => names.test(words)) ?? [];
+  return word && `${word}: `;
 }
 
 /** Digits and signs as keyboards of other scripts, and word processors, write them. */
