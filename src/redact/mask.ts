@@ -45,6 +45,8 @@ export class Masker {
   readonly #written = new Map<Holder, Set<string | number>>();
   /** What was found in texts that were read as they are. */
   readonly #found: [text: string, items: Item[]][] = [];
+  /** The names of a row's columns. */
+  readonly #named = new Map<unknown, readonly string[]>();
   #pieces: Pieces = new Map();
   /** Texts, numbers and booleans that were masked or escaped. */
   changes = 0;
@@ -81,11 +83,12 @@ export class Masker {
     return holder.value;
   }
 
-  /** Masks the columns of rows, by their places or their names. */
+  /** Masks the columns of rows, by their places or their names. The names announce the values of the others. */
   columns(rows: readonly unknown[], names: readonly string[] = this.#names): void {
     const { columns, fields } = this.#ready;
     const named = names.flatMap((name, at) => (fields.has(name.toLowerCase()) ? [{ at, name }] : []));
     for (const row of rows) {
+      if (names.length > 0 && !this.#named.has(row)) this.#named.set(row, names);
       for (const { at, name } of Array.isArray(row) ? [...columns, ...named] : []) {
         if (at < (row as unknown[]).length) this.#whole(row as Holder, at, name);
       }
@@ -178,10 +181,11 @@ export class Masker {
     } else if (Array.isArray(value)) {
       if (hasNumbers && Array.isArray(value[0])) this.columns(value);
       if (hasNumbers && field === 'features') this.columns([value]);
+      const names = this.#named.get(value) ?? [];
       for (let at = 0; at < value.length; at += 1) {
         const item = value[at];
         if (typeof item === 'number' && (!hasNumbers || item < MIN_NUMBER)) continue;
-        this.#walk(value as never, at, field, hasNumbers, nested);
+        this.#walk(value as never, at, names[at] ?? field, hasNumbers, nested);
       }
     } else if (typeof value === 'object' && value !== null) {
       this.#walkObject(value as Holder, hasNumbers, nested);

@@ -216,3 +216,22 @@ test('JSON without a finding keeps its text, unless that has more than the value
   expect(textOf('"Call Jane.\\n"')).toBe('"Call Jane.\\n"');
   expect(textOf('"Mail jane@example.com"')).toMatch(/^"Mail <email:[0-9a-f]{12}>"$/);
 });
+
+test('names of columns announce the values of a request, whether a header, a table or the settings have them', () => {
+  const names = ['id', 'phone', 'birth_date'];
+  const row = ['17', '030 9018201', '12.03.1985'];
+  const table = `${row}\n`;
+  const captures = [
+    decoded(csv(`${names}\n${table}`), 'phone,date_of_birth', { csvHeader: true }),
+    decoded(csv(table), 'phone,date_of_birth', { featureNames: names }),
+    decoded(json({ dataframe_split: { columns: names, data: [row] } }), 'phone,date_of_birth'),
+    decoded(json({ instances: [{ features: row }] }), 'phone,date_of_birth', { featureNames: names }),
+  ];
+  for (const { request, masked } of captures) {
+    expect(masked).toEqual({ phone: 1, date_of_birth: 1 });
+    expect(request?.text).toMatch(/17.*<phone:[0-9a-f]{12}>.*<date_of_birth:[0-9a-f]{12}>/s);
+  }
+  // A number of a reply is a prediction.
+  const reply = { columns: ['phone'], data: [[309018201]] };
+  expect(decoded(json({}, reply), 'phone').masked).toBeUndefined();
+});
