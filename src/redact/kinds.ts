@@ -179,7 +179,7 @@ const MAC =
 const URL_USER = /:\/\/(?<=\b[a-z][a-z0-9+.-]{1,20}:\/\/)([^\s/?#@:"'<>]*:[^\s/?#@"'<>]+)(?=@)/giu;
 /** A parameter of a URL that grants access. */
 const URL_TOKEN =
-  /[?&#](?:access_token|refresh_token|id_token|client_secret|auth|auth_token|token|api_?key|key|sig|signature|password|passwd|pwd|secret|x-amz-signature|x-amz-security-token|x-goog-signature)=([^&#\s"'<>\\]{6,})/giu;
+  /[?&#](?:access_token|refresh_token|id_token|client_secret|auth|auth_token|token|api_?key|key|sig|signature|password|passwd|pwd|passwort|kennwort|contrasena|clave|senha|motdepasse|mdp|wachtwoord|haslo|heslo|passord|secret|x-amz-signature|x-amz-security-token|x-goog-signature)=([^&#\s"'<>\\]{6,})/giu;
 
 /** Keys that begin with what their issuer writes in front of them. */
 const KEY_ISSUED =

@@ -235,3 +235,12 @@ test('names of columns announce the values of a request, whether a header, a tab
   const reply = { columns: ['phone'], data: [[309018201]] };
   expect(decoded(json({}, reply), 'phone').masked).toBeUndefined();
 });
+
+test('parameters of URLs that grant access have names of several languages', () => {
+  for (const name of ['passwort', 'contrasena', 'senha', 'motdepasse', 'wachtwoord']) {
+    const { request } = decoded(json({ url: `https://h.example/x?a=1&${name}=geheim42&b=2` }), 'url_credentials');
+    expect(request?.text).toMatch(/&[a-z]+=<url_credentials:[0-9a-f]{12}>&b=2"/);
+  }
+  const others = { url: 'https://h.example/x?clavier=azerty1&senhas=listagem&mdpx=abcdefg' };
+  expect(decoded(json(others), 'url_credentials').request?.text).toBe(JSON.stringify(others));
+});
