@@ -168,12 +168,11 @@ export class Masker {
     if (this.#written.get(holder)?.has(key)) return;
     const value = holder[key];
     if (typeof value === 'string') {
-      if (value.length < MIN_CHARS && this.#ready.patterns.length === 0) return;
       const pieces = this.#pieces.get(holder)?.get(key);
-      holder[key] =
-        pieces === undefined
-          ? this.#textOrJson(value, field, nested)
-          : this.#replaced(value, [...pieces, ...this.#itemsIn(value, field)]);
+      if (pieces !== undefined) holder[key] = this.#replaced(value, [...pieces, ...this.#itemsIn(value, field)]);
+      else if (value.length >= MIN_CHARS || this.#ready.patterns.length > 0) {
+        holder[key] = this.#textOrJson(value, field, nested);
+      }
     } else if (typeof value === 'number' || isRawNumber(value)) {
       const text = typeof value === 'number' ? String(value) : value.rawJSON;
       const items = hasNumbers && Number(text) >= MIN_NUMBER ? this.#itemsIn(text, field) : [];
@@ -200,9 +199,13 @@ export class Masker {
     const name = value.name ?? value.key;
     const isEntry = typeof name === 'string' && fields.has(name.toLowerCase());
     for (const key of Object.keys(value)) {
+      const before = this.changes;
       if (fields.has(key.toLowerCase())) this.#whole(value, key, key);
       else if (isEntry && /^(?:value|data)$/.test(key)) this.#whole(value, key, name);
       else this.#walk(value, key, key, hasNumbers, nested);
+      // The bytes of tokens, and those that the model considered beside them, say what they were.
+      const twins = /^tokens?$/.test(key) && this.changes > before ? ['bytes', 'top_logprobs', 'top_tokens'] : [];
+      for (const twin of twins) delete value[twin];
       const masked = WORD.test(key) ? key : this.text(key);
       if (masked === key) continue;
       let free = masked;

@@ -244,3 +244,31 @@ test('parameters of URLs that grant access have names of several languages', () 
   const others = { url: 'https://h.example/x?clavier=azerty1&senhas=listagem&mdpx=abcdefg' };
   expect(decoded(json(others), 'url_credentials').request?.text).toBe(JSON.stringify(others));
 });
+
+test.each([1, 2, 3])(
+  'an item in tokens of %i characters is masked, with their bytes and what the model considered',
+  (size) => {
+    const tokens = 'Mail jane.doe@example.com now'.match(new RegExp(`.{1,${size}}`, 'g')) as string[];
+    const reply = {
+      content: tokens.map((token) => ({
+        token,
+        bytes: [...Buffer.from(token)],
+        top_logprobs: [{ token, logprob: -0.1 }, { token: 'x' }],
+      })),
+      tokens,
+      top_logprobs: tokens.map((token) => ({ [token]: -0.1, x: -2 })),
+      details: {
+        tokens: tokens.map((text) => ({ text })),
+        top_tokens: tokens.map((text) => [{ text }, { text: 'x' }]),
+      },
+    };
+    const { response } = decoded(json({}, reply), 'email');
+    const { content, tokens: listed, details, ...rest } = (response as { value: typeof reply }).value;
+    const texts = [content.map(({ token }) => token), listed, details.tokens.map(({ text }) => text)];
+    for (const one of texts) expect(one.join('')).toMatch(/^Mail <email:[0-9a-f]{12}> now$/);
+    expect(rest).toEqual({});
+    expect(details).not.toHaveProperty('top_tokens');
+    const bytes = content.flatMap((token) => token.bytes ?? []);
+    expect(Buffer.from(bytes).toString()).not.toContain('doe@');
+  },
+);
