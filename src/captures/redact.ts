@@ -18,10 +18,8 @@ interface Captured {
   notes: string[];
 }
 
-type How = Pick<Capture, 'masked' | 'content' | 'unmask' | 'known'>;
-
 /** Masks a record as `REDACT` says. Without it, the record stays as it is. */
-export function redacted(captured: Captured, options: DecodeOptions): Captured & { how: How } {
+export function redacted(captured: Captured, options: DecodeOptions): Captured & { how: Partial<Capture> } {
   const { redaction, featureNames } = options;
   const { masked: known } = captured.facts.exchange ?? {};
   const content = (known ?? redaction?.content) === 'none' ? { content: 'none' as const } : {};

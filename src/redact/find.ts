@@ -32,7 +32,7 @@ export function find(whole: string, forms: readonly NamedForm[]): Item[] {
   const found: Item[] = [];
   // A match is hidden from the next patterns by blanks: the digits of an IBAN are not a telephone number.
   let text = whole;
-  const hints: Hints = new Map();
+  const hints = new Map<RegExp, number[]>();
   for (const form of forms) {
     const hidden: Range[] = [];
     for (const part of partsOf(form, text, hints)) {
@@ -53,11 +53,8 @@ export function find(whole: string, forms: readonly NamedForm[]): Item[] {
   return found;
 }
 
-/** The places of hints in a text: several forms have the same hint. */
-type Hints = Map<RegExp, number[]>;
-
-/** Returns the parts of a text that may have matches of a form. */
-function partsOf({ hint, reach }: Form, text: string, hints: Hints): Range[] {
+/** Returns the parts of a text that may have matches of a form. @param hints their places: several forms have the same hint */
+function partsOf({ hint, reach }: Form, text: string, hints: Map<RegExp, number[]>): Range[] {
   if (reach === undefined) return hint.test(text) ? [{ start: 0, end: text.length }] : [];
   const places = hints.get(hint) ?? [];
   if (!hints.has(hint)) eachMatch(hint, text, ({ index }) => places.push(index));

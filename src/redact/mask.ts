@@ -41,6 +41,8 @@ export class Masker {
   readonly #ready: ReturnType<typeof prepared>;
   /** The captured text by its pseudonym, and by the masked form of a whole text, which may be made of only a part of it. */
   readonly captured = new Map<string, string>();
+  /** Of names and values: each costs as much as the search of a short text. */
+  readonly #digests = new Map<string, string>();
   /** What was masked as a whole, by the object or row and the key. It is read no more. */
   readonly #written = new Map<Holder, Set<string | number>>();
   /** What was found in texts that were read as they are. */
@@ -155,7 +157,9 @@ export class Masker {
   /** Masks a whole value. @param name of its kind or field */
   whole(name: string, value: string, captured = value): string {
     const { key } = this.#ready;
-    const digest = key && createHmac('sha256', key).update(`${name}\0${value}`).digest('hex');
+    const item = `${name}\0${value}`;
+    const digest = this.#digests.get(item) ?? (key && createHmac('sha256', key).update(item).digest('hex'));
+    if (digest) this.#digests.set(item, digest);
     const pseudonym = digest ? `<${name}:${digest.slice(0, 2 * PSEUDONYM_BYTES)}>` : `<${name}>`;
     this.captured.set(pseudonym, captured);
     this.counts[name] = (this.counts[name] ?? 0) + 1;
