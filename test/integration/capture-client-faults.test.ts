@@ -95,7 +95,7 @@ async function python(code: string): Promise<string> {
 import atexit, os, sys, tempfile, threading, time
 sys.path.insert(0, ${JSON.stringify(projectPath('clients', 'python'))})
 import boto3
-from sagemaker_inference_monitor_capture import capture_invocations, _call, _sender, _settings
+from sagemaker_inference_monitor_capture import capture_invocations, _call
 key = {"region_name": "eu-west-1", "aws_access_key_id": "AKIDTEST", "aws_secret_access_key": "a-secret"}
 client = boto3.client("sagemaker-runtime", endpoint_url="${endpoint.url}", **key)
 s3 = boto3.client("s3", endpoint_url="${s3.url}", **key)
@@ -156,8 +156,8 @@ class Down:
         raise OSError("down")
 for n in range(40):
     folder = tempfile.mkdtemp()
-    settings = _settings.Settings("b", s3=Down(), spool_folder=folder, batch_bytes=20000, batch_seconds=60)
-    sender = _sender.Sender(settings, Down)
+    runtime = boto3.client("sagemaker-runtime", **key)
+    sender = capture_invocations(runtime, bucket="b", s3=Down(), spool_folder=folder, batch_bytes=20000, batch_seconds=60)
     atexit.unregister(sender._finish)
     for _ in range(12):
         call = _call.Call({"EndpointName": "e", "Body": b"x" * 9000}, True, sender)

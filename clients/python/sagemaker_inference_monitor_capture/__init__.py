@@ -4,19 +4,24 @@
     captures.stats()
 """
 
+import types
+
 import botocore.session
 from botocore.config import Config
 
-from ._hooks import Hooks
+from ._hooks import register
 from ._sender import Sender
-from ._settings import Settings
 
 __all__ = ["capture_invocations"]
 
 _NAME = "_sagemaker_inference_monitor_captures"
+_MB = 1_000_000
 
 
-def capture_invocations(client, *, bucket, **options):
+def capture_invocations(
+    client, *, bucket, prefix="", calls="streams", sampling=1, s3=None, max_body_bytes=_MB, memory_bytes=8 * _MB,
+    batch_bytes=_MB, batch_seconds=5, spool_folder=None, spool_bytes=256 * _MB
+):  # fmt: skip
     """Captures the calls of a boto3 client of SageMaker's runtime from now on, and returns the captures.
 
     Requests and replies stay what they are. A second call changes nothing, and returns the captures of the first.
@@ -30,13 +35,17 @@ def capture_invocations(client, *, bucket, **options):
     batch_bytes, batch_seconds: an object is written when so much waits, or after this time. Default 1 MB, 5 seconds.
     spool_folder, spool_bytes: a folder, and its bound, for what cannot be written to S3. Default: none, 256 MB.
 
-    Raises TypeError about an option that is unknown, and ValueError about one that is not allowed.
+    Raises ValueError about an option that is not allowed.
     """
+    settings = types.SimpleNamespace(**locals())
     if not hasattr(client, _NAME):
-        settings = Settings(bucket, **options)
-        sender = Sender(settings, lambda: _s3_like(settings.s3 or client, settings.s3))
-        Hooks(sender).register(client.meta.events)
-        setattr(client, _NAME, sender)
+        amounts = (max_body_bytes, memory_bytes, batch_bytes, batch_seconds, spool_bytes)
+        is_place = isinstance(prefix, str) and isinstance(bucket, str) and bucket and "/" not in bucket
+        if not (is_place and calls in ("streams", "all") and 0 < sampling <= 1 and min(amounts) > 0):
+            expected = "the name of a bucket; calls streams or all; sampling over 0, at most 1; bytes and seconds over 0"
+            raise ValueError(f"capture_invocations: an option is not allowed; got: {settings}; expected: {expected}")
+        setattr(client, _NAME, Sender(settings, lambda: _s3_like(s3 or client, s3)))
+        register(client.meta.events, getattr(client, _NAME))
     return getattr(client, _NAME)
 
 

@@ -14,21 +14,17 @@ class Side:
 class Call:
     def __init__(self, params, streamed, sender):
         self.id, self.start, self._clock = str(uuid.uuid4()), time.time(), time.perf_counter()
-        self.endpoint, self.streamed, self._sender = params["EndpointName"], streamed, sender
+        self.endpoint, self.streamed, self._sender = params.get("EndpointName"), streamed, sender
         self.variant = params.get("TargetVariant") or params.get("InferenceComponentName") or "unknown"
         self.about = {"inferenceId": params.get("InferenceId"), "customAttributes": params.get("CustomAttributes")}
-        self.request, self.reply, self.pieces = Side(params.get("ContentType")), Side(), []
-        #: Pieces of a stream whose times are kept: fewer where the memory is over its bound.
-        self.most_pieces = 512
+        self.request, self.reply, self.ended = Side(params.get("ContentType")), Side(), None
+        #: Times and sizes of the first pieces of a stream: fewer of them where the memory is over its bound.
+        self.pieces, self.most_pieces = [], 512
         #: Fields of the line's `client`.
         self.client = {"streamed": streamed}
         self._body = params.get("Body")
         is_file = hasattr(self._body, "seek") and getattr(self._body, "seekable", lambda: True)()
         self._at = self._body.tell() if is_file else None
-
-    @property
-    def ended(self):
-        return self.client.get("ended")
 
     def now(self):
         """Milliseconds since the start, by a clock that does not jump."""
@@ -68,9 +64,15 @@ class Call:
         name = getattr(error, "response", {}).get("Error", {}).get("Code") or type(error).__name__
         self.end("broke", "stream", str(name))
 
+    def fail(self, kind, name, reply=b""):
+        """Ends a call without a reply, or with an error."""
+        if self._sender.begin(self):
+            self._sender.memory.add(self, self.reply, reply)
+            self.end("failed", kind, name)
+
     def end(self, ended, kind=None, name=""):
         """Ends the call, once: whole, broke, left or failed. The garbage collector may call it."""
         if self.ended is None:
-            error = kind and {"kind": kind, "class": name[:100]}
-            self.client.update(ended=ended, endMs=self.now(), error=error)
+            self.client.update(ended=ended, endMs=self.now(), error=kind and {"kind": kind, "class": name[:100]})
+            self.ended = ended
             self._sender.end(self)

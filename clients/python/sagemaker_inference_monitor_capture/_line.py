@@ -12,30 +12,29 @@ _SLICE = 24 * 1024
 
 def iso(seconds):
     time = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
-    return f"{time:%Y-%m-%dT%H:%M:%S}.{time.microsecond // 1000:03d}Z"
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def line_of(call, settings, dropped):
     """Yields the line as bytes, in pieces of bounded size and work, so that other threads can run between two of them."""
-    has_failed, reply = call.ended == "failed", call.reply
-    client = {"version": 1, "writer": "python", "calls": settings.calls, "sampling": settings.sampling}
+    request, reply, has_failed = call.request, call.reply, call.ended == "failed"
+    has_reply = reply.total > 0 or not has_failed
     yield b'{"captureData":{"endpointInput":'
-    yield from _side(call.request, "INPUT", _encoding(call.request.kind))
-    if reply.total or not has_failed:
-        encoding = "BASE64" if has_failed else _encoding(reply.kind, call.streamed)
+    yield from _side(request, "INPUT", _encoding(request.kind))
+    if has_reply:
         yield b',"endpointOutput":'
-        yield from _side(reply, "OUTPUT", encoding)
-        client["replyBytes"] = reply.total
-    if dropped:
-        client["dropped"] = dropped
-    if call.request.left is None:
-        client["requestBytes"] = call.request.total
-    if call.streamed and call.pieces:
-        client["pieces"] = call.pieces
-    left = {name: side.left for name, side in (("request", call.request), ("reply", reply)) if side.left}
-    metadata = _json({"eventId": call.id, "inferenceTime": iso(call.start), **call.about})
-    client = _json({**client, **call.client, "left": left or None})
-    yield f'}},"eventMetadata":{metadata},"eventVersion":"0","client":{client}}}\n'.encode()
+        yield from _side(reply, "OUTPUT", "BASE64" if has_failed else _encoding(reply.kind, call.streamed))
+    left = {name: side.left for name, side in (("request", request), ("reply", reply)) if side.left}
+    client = {
+        **{"version": 1, "writer": "python", "calls": settings.calls, "sampling": settings.sampling, **call.client},
+        "requestBytes": None if request.left else request.total,
+        "replyBytes": reply.total if has_reply else None,
+        "pieces": call.streamed and call.pieces or None,
+        "left": left or None,
+        "dropped": dropped or None,
+    }
+    metadata = {"eventId": call.id, "inferenceTime": iso(call.start), **call.about}
+    yield f'}},"eventMetadata":{_json(metadata)},"eventVersion":"0","client":{_json(client)}}}\n'.encode()
 
 
 def _json(fields):

@@ -9,28 +9,27 @@ _FREED = 1 / 8
 
 
 class Memory:
-    def __init__(self, most, most_of_side):
-        self.most, self.used, self.without_content, self._most_of_side = most, 0, 0, most_of_side
+    def __init__(self, settings):
+        self._settings, self.used, self.without_content, self.sizes = settings, 0, 0, {}
         #: Never taken by what the garbage collector calls, which may run while it is held.
         self._lock = threading.Lock()
-        self.sizes = {}
+
+    def is_full(self):
+        return self.used > self._settings.memory_bytes
 
     def add(self, call, side, data):
         """Adds bytes to a side of a call; None: bytes that cannot be read."""
         with self._lock:
-            if call.ended:
-                # Another thread closed the stream: the call may be written.
-                return
-            side.total += len(data or b"")
-            if data is None:
-                self._leave_out(side, "unreadable")
-            elif side.total > self._most_of_side:
-                self._leave_out(side, "too-large")
-            elif side.left is None:
-                side.data += data
-            self._count(call)
-            if self.is_full() and side.data:
-                self._free()
+            # Another thread may have closed the stream: then the call may be written.
+            if not call.ended:
+                side.total += len(data or b"")
+                if data is None or side.total > self._settings.max_body_bytes:
+                    self._leave_out(side, "unreadable" if data is None else "too-large")
+                elif side.left is None:
+                    side.data += data
+                self._count(call)
+                if self.is_full() and side.data:
+                    self._free()
 
     def release(self, calls, size=0):
         """Forgets calls that became a batch of this size; negative: of one that was sent."""
@@ -40,18 +39,14 @@ class Memory:
                 # The application may hold its stream for long.
                 call.request.data = call.reply.data = b""
 
-    def is_full(self):
-        return self.used > self.most
-
     def _free(self):
         for call in sorted(self.sizes, key=self.sizes.get, reverse=True):
-            if self.used <= self.most * (1 - _FREED):
-                break
-            for side in (call.request, call.reply):
-                if side.data:
-                    self._leave_out(side, "memory")
-            call.most_pieces = len(call.pieces)
-            self._count(call)
+            if self.used > self._settings.memory_bytes * (1 - _FREED):
+                for side in (call.request, call.reply):
+                    if side.data:
+                        self._leave_out(side, "memory")
+                call.most_pieces = len(call.pieces)
+                self._count(call)
 
     def _leave_out(self, side, why):
         if side.left is None:

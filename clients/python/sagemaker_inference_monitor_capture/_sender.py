@@ -1,13 +1,15 @@
 """Writes calls that have ended to S3 in batches: a thread, which lets others run between slices of its work."""
 
 import atexit
+import contextlib
 import logging
 import os
 import queue
 import threading
 
-from ._batch import Spool, encode
+from ._batch import encode
 from ._memory import Memory
+from ._spool import Spool
 
 _log = logging.getLogger("sagemaker_inference_monitor_capture")
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
@@ -20,19 +22,18 @@ class Sender:
         self.settings, self._make_s3 = settings, make_s3
         self._spool = settings.spool_folder and Spool(settings.spool_folder, settings.spool_bytes)
         self._start_anew()
-        # Here, since making it takes long: not while requests run. A forked child must not use its parent's connections.
+        # Here, since making it takes long: not while requests run.
         self._s3 = settings.s3 or make_s3()
         atexit.register(self._finish)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._start_anew)
 
     def _start_anew(self):
-        """Also in a forked child, without its parent's captures and connections: the parent writes them itself."""
-        self.memory = Memory(self.settings.memory_bytes, self.settings.max_body_bytes)
+        """Also in a forked child, without its parent's connections, and its captures, which the parent writes itself."""
+        self.memory = Memory(self.settings)
         self._sums = {"written": 0, "spooled": 0, "dropped": 0, "last_error": None}
         self._s3 = self._batch = self._thread = None
         self._ended_bytes = self._failures = self._dropped_since_line = 0
-        self._warned = set()
         #: Whoever makes batches has `_encoding`: the thread, and in the end the process itself.
         self._lock, self._encoding = threading.Lock(), threading.Lock()
         #: Wakes the thread; an event is set when it is done. What the garbage collector calls may put something.
@@ -56,13 +57,10 @@ class Sender:
         without_content: contents that were too large, not readable twice, or over the memory's bound.
         last_error: the last failure of the capture, which is not one of the application's requests.
         """
-        batch, waiting = self._batch, len(self._ended())
-        return {
-            "open": len(self.memory.sizes) - waiting,
-            "waiting": waiting + (batch.lines if batch else 0),
-            "without_content": self.memory.without_content,
-            **self._sums,
-        }
+        batch, ended = self._batch, len(self._ended())
+        waiting = ended + (batch.lines if batch else 0)
+        counts = {"open": len(self.memory.sizes) - ended, "waiting": waiting, "without_content": self.memory.without_content}
+        return {**counts, **self._sums}
 
     def begin(self, call):
         """Takes a call whose request was sent. Returns whether there is memory for it."""
@@ -81,16 +79,15 @@ class Sender:
             self._wake.put(None)
 
     def lose(self, count, error=None):
-        """Counts captures that are lost, and warns of the first error of its kind."""
+        """Counts captures that are lost, and warns of the first error."""
         with self._lock:
             self._sums["dropped"] += count
             self._dropped_since_line += count
-        name = type(error).__name__
         if error is not None:
-            self._sums["last_error"] = f"{name}: {error}"[:500]
-            if name not in self._warned:
-                self._warned.add(name)
-                _log.warning("Captures of SageMaker calls are not written: %s", self._sums["last_error"])
+            is_first, told = self._sums["last_error"] is None, f"{type(error).__name__}: {error}"[:500]
+            self._sums["last_error"] = told
+            if is_first:
+                _log.warning("Captures of SageMaker calls are not written: %s", told)
 
     def _ended(self):
         return [call for call in list(self.memory.sizes) if call.ended]
@@ -111,26 +108,21 @@ class Sender:
         while True:
             wait = min(_FIRST_WAIT * 2 ** min(self._failures - 1, 9), _LONGEST_WAIT)
             wait = wait if self._failures else min(self.settings.batch_seconds, threading.TIMEOUT_MAX)
-            try:
+            done = None
+            with contextlib.suppress(queue.Empty):
                 done = self._wake.get(timeout=wait)
-            except queue.Empty:
-                done = None
             try:
-                self._write_ended()
+                self._write_ended(self._put)
                 for batch in self._spool.batches(self.settings.bucket) if self._spool else ():
-                    self._write_ended()
+                    self._write_ended(self._put)
                     self._put(batch)
             except Exception as error:
                 self._failures += 1
                 self.lose(0, error)
-                self._spool_all()
+                if self._spool:
+                    self._write_ended(self._keep)
             if done is not None:
                 done.set()
-
-    def _write_ended(self):
-        self._ended_bytes = 0
-        for batch in self._batches():
-            self._put(batch)
 
     def _put(self, batch):
         self._s3 = self._s3 or self._make_s3()
@@ -138,40 +130,41 @@ class Sender:
         self._failures = 0
         self._sums["written"] += batch.lines
 
-    def _batches(self):
-        """Yields batches of the calls that have ended. One that could not be written comes again."""
+    def _write_ended(self, write):
+        """Makes batches of the calls that have ended, and writes them. One that could not be written comes again."""
+        self._ended_bytes = 0
         while True:
             with self._encoding:
                 # At the end of the process, the other one may have taken what waited.
-                batch = self._batch = self._batch or (self._ended() and self._encode())
-            if not batch:
-                break
-            yield batch
+                batch = self._batch = self._batch or self._encode()
+            if batch is None:
+                return
+            write(batch)
             if self._batch is batch:
                 self.memory.release((), -len(batch.body))
                 self._batch = None
 
     def _encode(self):
-        dropped = self._dropped_since_line
-        batch = encode(self._ended(), self.settings, dropped)
-        self.memory.release(batch.calls, len(batch.body))
-        with self._lock:
-            self._dropped_since_line -= dropped
+        calls, dropped = self._ended(), self._dropped_since_line
+        batch = encode(calls, self.settings, dropped) if calls else None
+        if batch:
+            self.memory.release(batch.calls, len(batch.body))
+            with self._lock:
+                self._dropped_since_line -= dropped
         return batch
 
-    def _spool_all(self):
-        """Without a folder, captures wait in memory."""
-        for batch in self._batches() if self._spool else ():
-            try:
-                self._spool.write(batch)
-                self._sums["spooled"] += batch.lines
-            except OSError as error:
-                self.lose(batch.lines, error)
+    def _keep(self, batch):
+        """Spools a batch. Without a folder, or with one that takes no more, it is lost."""
+        try:
+            if not self._spool:
+                raise OSError("captures remained at the end of the process, and there is no spool folder")
+            self._spool.write(batch)
+            self._sums["spooled"] += batch.lines
+        except OSError as error:
+            self.lose(batch.lines, error)
 
     def _finish(self):
-        """At a normal end of the process: what remains is spooled, or dropped and counted."""
+        """At a normal end of the process. The thread may be sending a batch: then both write the same object."""
         for call in list(self.memory.sizes):
             call.end("left")
-        # The thread may be sending a batch: then both write the same object.
-        self._spool_all()
-        self.lose(self.stats()["waiting"])
+        self._write_ended(self._keep)

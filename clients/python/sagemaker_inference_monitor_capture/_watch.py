@@ -4,20 +4,10 @@ import functools
 import weakref
 
 
-def watch_events(stream, call):
-    """Watches the events of a streamed reply."""
-    _watch(stream, _Events, call)
-
-
-def watch_body(body, call):
-    """Watches a reply that is not streamed, which boto3 reads when the application does."""
-    length = body._content_length
-    body._raw_stream._captured_length = None if length is None else int(length)
-    _watch(body._raw_stream, _Body, call)
-
-
-def _watch(stream, watching, call):
-    stream._captured = call
+def watch(body, call):
+    """Watches the events of a streamed reply; or a reply that is not streamed, which boto3 reads when the application does."""
+    stream, watching = (body, _Events) if call.streamed else (body._raw_stream, _Body)
+    stream._captured, stream._captured_length = call, int(getattr(body, "_content_length", None) or -1)
     stream.__class__ = _class_of(watching, type(stream))
     # A reply that the application forgets has ended. At the end of the process, the sender ends the open ones.
     weakref.finalize(stream, call.end, "left").atexit = False
