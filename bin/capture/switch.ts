@@ -115,8 +115,8 @@ function variantText(variant: aws.Variant): string {
 export async function startUpdate(lambda: LambdaClient, requests: SwitchRequests): Promise<void> {
   for (const [operation, input] of Object.entries(requests))
     await callAws(lambda, aws.SERVICE, operation, input).catch((error: Error) => {
-      const facts = { got: awsFailure(error)?.message ?? error.message, expected: 'that it does; see capture status' };
-      throw new PermanentError('CaptureRefused', `SageMaker does not take ${operation}`, facts, error);
+      const facts = { got: awsFailure(error)?.message ?? error.message, expected: 'a request that it accepts' };
+      throw new PermanentError('CaptureRefused', `SageMaker refused ${operation}`, facts, error);
     });
 }
 

@@ -34,9 +34,7 @@ export class Sender {
   #running = Promise.resolve();
   #failures = 0;
   #droppedSinceLine = 0;
-  readonly #warned = new Set<string>();
-  readonly #sums = { written: 0, spooled: 0, dropped: 0 };
-  #lastError: string | undefined;
+  readonly #sums = { written: 0, spooled: 0, dropped: 0, lastError: undefined as string | undefined };
 
   /** @throws Error if the spool folder cannot be made */
   constructor(s3: S3Client, settings: Settings) {
@@ -57,7 +55,6 @@ export class Sender {
       waiting: waiting + (this.#batch?.lines ?? 0),
       ...this.#sums,
       withoutContent: this.#memory.withoutContent,
-      lastError: this.#lastError,
     };
   }
 
@@ -107,16 +104,15 @@ export class Sender {
     }
   }
 
-  /** Counts captures that are lost. Keeps an error for `stats`, and warns of the first of its kind. */
+  /** Counts captures that are lost. Keeps an error for `stats`, and warns of the first. */
   #lose(count: number, error?: unknown): void {
     this.#sums.dropped += count;
     this.#droppedSinceLine += count;
     if (error === undefined) return;
-    const { name, message } = error instanceof Error ? error : new Error(String(error));
-    this.#lastError = `${name}: ${message}`.slice(0, 500);
-    if (this.#warned.has(name)) return;
-    this.#warned.add(name);
-    process.emitWarning(`Captures of SageMaker calls are not written: ${this.#lastError}`, 'CaptureWarning');
+    const isFirst = this.#sums.lastError === undefined;
+    this.#sums.lastError = String(error).slice(0, 500);
+    const text = `Captures of SageMaker calls are not written: ${this.#sums.lastError}`;
+    if (isFirst) process.emitWarning(text, 'CaptureWarning');
   }
 
   #ended(): Call[] {
@@ -130,39 +126,31 @@ export class Sender {
 
   /** Runs a round after the one that runs. */
   #run(): Promise<void> {
-    this.#running = this.#running
-      .then(() => this.#round())
-      .catch((error: unknown) => this.#lose(0, error))
-      .then(() => {
-        const wait = Math.min(FIRST_WAIT_MS * 2 ** (this.#failures - 1), LONGEST_WAIT_MS);
-        this.#wake(this.#failures === 0 ? this.#settings.batchMs : wait);
-      });
+    this.#running = this.#running.then(() => this.#round()).catch((error: unknown) => this.#lose(0, error));
     return this.#running;
   }
 
-  /** Writes everything that has ended, then what was spooled, and between two files of it what has ended since. */
+  /** Writes everything that has ended, then what was spooled. After a failure the rest is spooled; without a folder it waits in memory. */
   async #round(): Promise<void> {
-    if (!(await this.#writeEnded())) return;
-    for (const batch of this.#spool?.batches(this.#settings.bucket) ?? []) {
-      if (!(await this.#writeEnded()) || !(await this.#put(batch))) return;
+    try {
+      await this.#writeEnded((batch) => this.#put(batch));
+      for (const batch of this.#spool?.batches(this.#settings.bucket) ?? []) {
+        await this.#put(batch);
+        await this.#writeEnded((ended) => this.#put(ended));
+      }
+    } catch (error) {
+      this.#failures += 1;
+      this.#lose(0, error);
+      if (this.#spool !== undefined) await this.#writeEnded((batch) => this.#keep(batch));
+    } finally {
+      const wait = Math.min(FIRST_WAIT_MS * 2 ** (this.#failures - 1), LONGEST_WAIT_MS);
+      this.#wake(this.#failures === 0 ? this.#settings.batchMs : wait);
     }
   }
 
-  /** After a failure the rest is spooled; without a folder it waits in memory. @returns whether none failed */
-  async #writeEnded(): Promise<boolean> {
+  async #writeEnded(write: (batch: Batch) => void | Promise<void>): Promise<void> {
     this.#endedBytes = 0;
-    let isThere = true;
-    for (const batch of this.#batches()) {
-      if (batch === undefined) {
-        await turn();
-        continue;
-      }
-      isThere &&= await this.#put(batch);
-      if (isThere) continue;
-      if (this.#spool === undefined) break;
-      this.#spoolOrLose(batch);
-    }
-    return isThere;
+    for (const batch of this.#batches()) await (batch === undefined ? turn() : write(batch));
   }
 
   /** Yields batches of the calls that have ended; one that could not be written comes again. `undefined` between pieces of the work. */
@@ -186,11 +174,13 @@ export class Sender {
     return batch;
   }
 
-  #spoolOrLose(batch: Batch): void {
+  /** Spools a batch. Without a folder, or with one that takes no more, it is lost. */
+  #keep(batch: Batch): void {
     try {
-      this.#spool?.write(batch);
-      if (this.#spool === undefined) this.#lose(batch.lines);
-      else this.#sums.spooled += batch.lines;
+      if (this.#spool === undefined)
+        throw new Error('captures remained at the end of the process; there is no spool folder');
+      this.#spool.write(batch);
+      this.#sums.spooled += batch.lines;
     } catch (error) {
       this.#lose(batch.lines, error);
     }
@@ -199,23 +189,15 @@ export class Sender {
   /** At the end of the process, when nothing asynchronous runs any more. */
   #finish(): void {
     for (const call of this.#memory.calls) this.end(call, 'left');
-    for (const batch of this.#batches()) if (batch !== undefined) this.#spoolOrLose(batch);
+    for (const batch of this.#batches()) if (batch !== undefined) this.#keep(batch);
   }
 
-  /** @returns whether the batch is in S3 */
-  async #put({ bucket, key, lines, body }: Batch): Promise<boolean> {
+  async #put({ bucket, key, lines, body }: Batch): Promise<void> {
     const Body = Readable.from(inTurns(body), { objectMode: false });
     const put = new PutObjectCommand({ Bucket: bucket, Key: key, Body, ContentLength: body.length });
-    try {
-      await this.#s3.send(put, { abortSignal: AbortSignal.timeout(PUT_LIMIT_MS) });
-    } catch (error) {
-      this.#failures += 1;
-      this.#lose(0, error);
-      return false;
-    }
+    await this.#s3.send(put, { abortSignal: AbortSignal.timeout(PUT_LIMIT_MS) });
     this.#failures = 0;
     this.#sums.written += lines;
-    return true;
   }
 }
 

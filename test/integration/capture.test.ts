@@ -221,8 +221,8 @@ describe('SageMaker answers otherwise', () => {
       { __type: 'ValidationException', message: `User: me is not authorized to perform: sagemaker:${operation}` },
     ];
     const { stderr, code } = await capture('on', 'garden', '--yes');
-    expect(stderr).toContain(`CaptureRefused: SageMaker does not take ${operation}; got: AWS denies access`);
-    expect(stderr).toContain('expected: that it does; see capture status');
+    expect(stderr).toContain(`CaptureRefused: SageMaker refused ${operation}; got: AWS denies access`);
+    expect(stderr).toContain('expected: a request that it accepts');
     expect(code).toBe(2);
   });
 });
