@@ -21,6 +21,8 @@ const deps = stepsOn(storage, dotenvSettings(join(EXAMPLE, 'settings.env')));
 const { environment } = deps;
 
 beforeAll(async () => {
+  // A label waits for 30 days.
+  jest.spyOn(Date, 'now').mockReturnValue(Date.parse('2026-12-06'));
   const index = new PredictionIndex(environment);
   for (const { path } of await localFiles(EXAMPLE)) {
     for (const [n, text] of readFileSync(path, 'utf8').trimEnd().split('\n').entries()) {
