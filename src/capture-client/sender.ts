@@ -135,8 +135,8 @@ export class Sender {
     try {
       await this.#writeEnded((batch) => this.#put(batch));
       for (const batch of this.#spool?.batches(this.#settings.bucket) ?? []) {
-        await this.#put(batch);
         await this.#writeEnded((ended) => this.#put(ended));
+        await this.#put(batch);
       }
     } catch (error) {
       this.#failures += 1;
