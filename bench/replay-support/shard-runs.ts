@@ -114,7 +114,8 @@ function figuresOf(
   ShardRun,
   'lagP99' | 'ownLagP99' | 'bottleneck' | 'latencyP50' | 'failed' | 'megabytes' | 'connections' | 'lateMs'
 > {
-  const stats = RunStats.fromJSON(result.stats);
+  const stats = new RunStats();
+  stats.merge(result.stats);
   return {
     lagP99: stats.distribution('credit_to_start_latency').percentile(99),
     ownLagP99: stats.distribution('replay_client_lag').percentile(99),

@@ -117,18 +117,18 @@ export class Distribution {
     return { avg, ...percentiles, min, max, std, count, sum } as Summary;
   }
 
-  /** Adds the values of another distribution. */
-  merge(other: Distribution): void {
+  /** Adds the values of another distribution of the same scale. */
+  merge(other: DistributionJson): void {
     if (other.count === 0) return;
     const count = this.count + other.count;
     const distance = other.mean - this.mean;
-    this.#squares += other.#squares + (distance * distance * this.count * other.count) / count;
+    this.#squares += other.squares + (distance * distance * this.count * other.count) / count;
     this.mean += (distance * other.count) / count;
     this.count = count;
     this.sum += other.sum;
     this.min = Math.min(this.min, other.min);
     this.max = Math.max(this.max, other.max);
-    for (const [bucket, times] of other.#counts) this.#record(bucket, times);
+    for (let i = 0; i < other.buckets.length; i += 2) this.#record(other.buckets[i] ?? 0, other.buckets[i + 1] ?? 0);
   }
 
   /** Returns `[from, to, count]` of the non-empty buckets, with at most `most` buckets of equal width on a logarithmic axis. */
@@ -152,18 +152,5 @@ export class Distribution {
   toJSON(): DistributionJson {
     const { count, sum, mean, min, max } = this;
     return { count, sum, mean, squares: this.#squares, min, max, buckets: this.#sorted().flat() };
-  }
-
-  static fromJSON(json: DistributionJson, scale: number, lowest = 0): Distribution {
-    const distribution = new Distribution(scale, lowest);
-    distribution.count = json.count;
-    distribution.sum = json.sum;
-    distribution.mean = json.mean;
-    distribution.#squares = json.squares;
-    distribution.min = json.min;
-    distribution.max = json.max;
-    for (let i = 0; i < json.buckets.length; i += 2)
-      distribution.#record(json.buckets[i] ?? 0, json.buckets[i + 1] ?? 0);
-    return distribution;
   }
 }

@@ -25,31 +25,42 @@ export class TimeBucket {
   sent = 0;
   completed = 0;
   failed = 0;
-  tokens = 0;
   /** Maximum schedule lag, ms. */
   maxLag = 0;
   /** Maximum latency from the scheduled time, ms, of the requests that were scheduled in this bucket. */
   maxEffective = 0;
   readonly latency = new Distribution(LATENCY_SCALE);
+
+  add(other: BucketJson): void {
+    this.sent += other.sent;
+    this.completed += other.completed;
+    this.failed += other.failed;
+    this.maxLag = Math.max(this.maxLag, other.maxLag);
+    this.maxEffective = Math.max(this.maxEffective, other.maxEffective);
+    this.latency.merge(other.latency);
+  }
+
+  toJSON(): BucketJson {
+    return { ...this, latency: this.latency.toJSON() };
+  }
+}
+
+interface BucketJson extends Record<'sent' | 'completed' | 'failed' | 'maxLag' | 'maxEffective', number> {
+  latency: DistributionJson;
 }
 
 /** Seconds after the start, latency in ms, and whether the request failed. */
 type Point = [seconds: number, latencyMs: number, failed: boolean];
 
-export interface RequestRow extends Pick<PreparedRequest, 'eventId' | 'file' | 'line' | 'requestId' | 'inferenceId'> {
+export interface RequestRow extends Pick<PreparedRequest, 'eventId' | 'file' | 'line' | 'requestId'> {
   /** Seconds after the start. */
   at: number;
   latencyMs: number;
   effectiveMs: number;
   lagMs: number;
-  status: number;
   error?: { code?: number; type: string; message: string };
   input: string;
   output: string;
-}
-
-interface BucketJson extends Omit<TimeBucket, 'latency'> {
-  latency: DistributionJson;
 }
 
 export interface CollectorJson {
@@ -86,7 +97,6 @@ export class ReportCollector {
     if (!error) sent.latency.add(latency);
     const done = this.#bucket(exchange.endAt - startAt);
     done.completed++;
-    done.tokens += metrics.output_sequence_length ?? 0;
     if (error) done.failed++;
     this.#addPoint([Math.round(at) / 1000, Math.round(latency * 100) / 100, error !== undefined]);
     if (error) {
@@ -105,19 +115,20 @@ export class ReportCollector {
       this.#joinPairs();
       index = Math.max(0, Math.floor(atMs / this.bucketMs));
     }
-    let bucket = this.buckets.get(index);
-    if (!bucket) {
-      bucket = new TimeBucket();
-      this.buckets.set(index, bucket);
-    }
+    return this.#bucketAt(index);
+  }
+
+  #bucketAt(index: number): TimeBucket {
+    const bucket = this.buckets.get(index) ?? new TimeBucket();
+    this.buckets.set(index, bucket);
     return bucket;
   }
 
   #joinPairs(): void {
-    const joined = new Map<number, TimeBucket>();
-    for (const [index, bucket] of this.buckets) joinInto(joined, Math.floor(index / 2), bucket);
-    this.buckets = joined;
+    const pairs = this.buckets;
+    this.buckets = new Map();
     this.bucketMs *= 2;
+    for (const [index, bucket] of pairs) this.#bucketAt(Math.floor(index / 2)).add(bucket.toJSON());
   }
 
   /** Draws a uniform sample of the requests that succeeded. The first failed ones are all kept. */
@@ -159,10 +170,8 @@ export class ReportCollector {
   /** Adds what another process collected with the same clock. */
   merge(json: CollectorJson): void {
     while (this.bucketMs < json.bucketMs) this.#joinPairs();
-    for (const [index, { latency, ...counts }] of Object.entries(json.buckets)) {
-      const bucket = { ...counts, latency: Distribution.fromJSON(latency, LATENCY_SCALE) };
-      joinInto(this.buckets, Math.floor((Number(index) * json.bucketMs) / this.bucketMs), bucket);
-    }
+    for (const [index, bucket] of Object.entries(json.buckets))
+      this.#bucketAt(Math.floor((Number(index) * json.bucketMs) / this.bucketMs)).add(bucket);
     while (Math.max(...this.buckets.keys()) >= MAX_BUCKETS) this.#joinPairs();
     this.#mergeSample(json.points, json.seen);
     for (const point of json.errorPoints) this.#addPoint(point);
@@ -185,43 +194,23 @@ export class ReportCollector {
 
   toJSON(): CollectorJson {
     const { bucketMs, points, errorPoints, slowest, failed } = this;
-    const buckets = [...this.buckets].map(([index, bucket]) => [
-      index,
-      { ...bucket, latency: bucket.latency.toJSON() },
-    ]);
+    const buckets = [...this.buckets].map(([index, bucket]) => [index, bucket.toJSON()]);
     return { bucketMs, buckets: Object.fromEntries(buckets), points, errorPoints, slowest, failed, seen: this.#seen };
   }
 }
 
-function joinInto(buckets: Map<number, TimeBucket>, index: number, bucket: TimeBucket): void {
-  const into = buckets.get(index);
-  if (!into) {
-    buckets.set(index, bucket);
-    return;
-  }
-  into.sent += bucket.sent;
-  into.completed += bucket.completed;
-  into.failed += bucket.failed;
-  into.tokens += bucket.tokens;
-  into.maxLag = Math.max(into.maxLag, bucket.maxLag);
-  into.maxEffective = Math.max(into.maxEffective, bucket.maxEffective);
-  into.latency.merge(bucket.latency);
-}
-
 function rowOf(measured: Measured, startAt: number): RequestRow {
   const { request, exchange, error, scheduledAt, content } = measured;
-  const { eventId, file, line, requestId, inferenceId, keep } = request;
+  const { eventId, file, line, requestId, keep } = request;
   return {
     eventId,
     file,
     line,
     requestId,
-    inferenceId,
     at: (exchange.startedAt - startAt) / 1000,
     latencyMs: exchange.endAt - exchange.startedAt,
     effectiveMs: exchange.endAt - scheduledAt,
     lagMs: exchange.startedAt - scheduledAt,
-    status: exchange.status,
     error,
     input: bodyPreview(request.wire.subarray(request.bodyAt), keep),
     output: bodyPreview(content.text === '' ? repliedBody(exchange).bytes : Buffer.from(content.text), keep),

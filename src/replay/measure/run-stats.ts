@@ -106,7 +106,7 @@ export class RunStats implements Counts {
     this.distribution('replay_client_lag').add(exchange.startedAt - measured.roomAt);
     this.busyMs += exchange.endAt - exchange.startedAt;
     const status = String(error?.code ?? (exchange.status || error?.type));
-    this.statuses.set(status, (this.statuses.get(status) ?? 0) + 1);
+    this.#countStatus(status);
     if (error) {
       this.failed++;
       if (measured.cancelled) this.cancelled++;
@@ -137,6 +137,10 @@ export class RunStats implements Counts {
     if (measured.gaps) for (const gap of measured.gaps) this.distribution('inter_chunk_latency').add(gap);
   }
 
+  #countStatus(status: string, count = 1): void {
+    this.statuses.set(status, (this.statuses.get(status) ?? 0) + count);
+  }
+
   #countError(error: ExchangeError, count = 1): void {
     let key = `${error.code ?? ''}|${error.type}|${error.message}`;
     let kept = error;
@@ -149,14 +153,17 @@ export class RunStats implements Counts {
     else this.errors.set(key, { error: kept, count });
   }
 
-  merge(other: RunStats): void {
-    for (const [metric, distribution] of other.distributions) this.distribution(metric).merge(distribution);
-    for (const count of COUNTS) this[count] += other[count];
+  /** Adds the statistics of another process. */
+  merge(other: RunStatsJson): void {
+    for (const [metric, distribution] of Object.entries(other.distributions))
+      this.distribution(metric as DistributionMetric).merge(distribution);
+    // Results of earlier versions lack some.
+    for (const count of COUNTS) this[count] += other[count] ?? 0;
     this.withObjectives ||= other.withObjectives;
-    for (const { error, count } of other.errors.values()) this.#countError(error, count);
-    for (const [status, count] of other.statuses) this.statuses.set(status, (this.statuses.get(status) ?? 0) + count);
-    this.firstStartMs = Math.min(this.firstStartMs, other.firstStartMs);
-    this.lastEndMs = Math.max(this.lastEndMs, other.lastEndMs);
+    for (const { error, count } of other.errors) this.#countError(error, count);
+    for (const [status, count] of Object.entries(other.statuses)) this.#countStatus(status, count);
+    this.firstStartMs = Math.min(this.firstStartMs, other.firstStartMs ?? Infinity);
+    this.lastEndMs = Math.max(this.lastEndMs, other.lastEndMs ?? -Infinity);
   }
 
   toJSON(): RunStatsJson {
@@ -169,22 +176,5 @@ export class RunStats implements Counts {
       firstStartMs: Number.isFinite(this.firstStartMs) ? this.firstStartMs : null,
       lastEndMs: Number.isFinite(this.lastEndMs) ? this.lastEndMs : null,
     };
-  }
-
-  static fromJSON(json: RunStatsJson): RunStats {
-    const stats = new RunStats();
-    for (const [metric, distribution] of Object.entries(json.distributions)) {
-      const tag = metric as DistributionMetric;
-      const { scale, lowest }: MetricDefinition = DISTRIBUTION_METRICS[tag];
-      stats.distributions.set(tag, Distribution.fromJSON(distribution, scale, lowest));
-    }
-    // Results of earlier versions lack some.
-    for (const count of COUNTS) stats[count] = json[count] ?? 0;
-    stats.withObjectives = json.withObjectives;
-    for (const { error, count } of json.errors) stats.#countError(error, count);
-    for (const [status, count] of Object.entries(json.statuses)) stats.statuses.set(status, count);
-    stats.firstStartMs = json.firstStartMs ?? Number.POSITIVE_INFINITY;
-    stats.lastEndMs = json.lastEndMs ?? Number.NEGATIVE_INFINITY;
-    return stats;
   }
 }

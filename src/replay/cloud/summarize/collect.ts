@@ -126,8 +126,8 @@ function addResult(
   files: ReadonlyMap<string, ObjectFacts>,
 ): void {
   const { shard, sent, unsent, unread, lateMs, stopped } = result;
-  collected.stats.merge(RunStats.fromJSON(result.stats));
-  collected.warmup.merge(RunStats.fromJSON(result.warmup));
+  collected.stats.merge(result.stats);
+  collected.warmup.merge(result.warmup);
   collected.report.merge(result.report);
   collected.sent += sent;
   collected.unsent += unsent;
