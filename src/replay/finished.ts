@@ -1,5 +1,5 @@
 /** A replay that has ended, on the command line or in the cloud, and whether the client limited it. */
-
+import type { Experiment } from '../mlflow/types.ts';
 import { isScheduled } from './derived-options.ts';
 import { neverSent } from './measure/error-rate.ts';
 import type { RunStats } from './measure/run-stats.ts';
@@ -38,6 +38,13 @@ export const capturesOf = (files: readonly SourceFile[], { total, firstMs, lastM
   records: total,
   firstMs: finite(firstMs),
   lastMs: finite(lastMs),
+});
+
+/** Where the run is logged in MLflow, for links to its traces. @param url of the server's web page */
+export const mlflowFactsOf = ({ experiment, url }: { experiment: Experiment; url?: string }) => ({
+  experiment: experiment.name,
+  experiment_id: experiment.id,
+  ...(url === undefined ? {} : { url }),
 });
 
 /** The first keys of `replay.json`, without secrets. */

@@ -3,7 +3,6 @@ import { saidBy } from '../core/errors/errors.ts';
 import type { RunClock } from './clock.ts';
 import { type JudgeSettings, judgeWarning, stoppedBy } from './compare/judge-replies.ts';
 import type { CapturedComparison } from './compare/with-captured.ts';
-import { runContentOf, writeReport } from './finish.ts';
 import type { Measured } from './measure/measure.ts';
 import type { MlflowPorts, Published } from './publish/publish.ts';
 import { type ReplayResult, unsentWarning } from './to-directory.ts';
@@ -46,11 +45,13 @@ export async function openFollowUps(options: FollowUpOptions) {
     comparison: CapturedComparison | undefined,
   ): Promise<Published | undefined> => {
     if (!mlflow) return undefined;
-    await exchanges?.close();
-    const { publish } = await import('./publish/publish.ts');
-    const content = await runContentOf(result, status, result.endMs, comparison?.quality);
-    const judged = comparison?.quality.judged !== undefined;
-    return publish(mlflow, { run, directory, startMs: result.startMs, content, judged });
+    try {
+      await exchanges?.close();
+      const { publish } = await import('./publish/publish.ts');
+      return await publish(mlflow, directory, result, status, comparison?.quality);
+    } finally {
+      await exchanges?.discard();
+    }
   };
 
   return {
@@ -83,7 +84,11 @@ export async function openFollowUps(options: FollowUpOptions) {
       const warnings = comparison?.judgeFailure ? [judgeWarning(comparison.judgeFailure)] : [];
       failures.push(...warnings);
       const unsent = unsentWarning(result);
-      if (report) await writeReport(directory, result, [...(unsent ? [unsent] : []), ...warnings], comparison);
+      if (report) {
+        // Loaded when the replay has ended: the charting library is larger than everything else.
+        const { writeReport } = await import('./report/replay-report.ts');
+        await writeReport(directory, result, [...(unsent ? [unsent] : []), ...warnings], comparison);
+      }
       const judgeStopped = signal.aborted && comparison?.judgeFailure !== undefined;
       const status = result.wasCancelled || judgeStopped ? 'KILLED' : failed ? 'FAILED' : 'FINISHED';
       const notInMlflow = failing('Not all of the replay is in MLflow');
@@ -94,7 +99,7 @@ export async function openFollowUps(options: FollowUpOptions) {
 
     /** Leaves whole lines in the files of a replay that has failed. Its own error matters more than another one here. */
     abandon: async (): Promise<void> => {
-      await Promise.allSettled([captured?.close(), exchanges?.abandon()]);
+      await Promise.allSettled([captured?.close(), exchanges?.discard()]);
     },
   };
 }

@@ -90,7 +90,7 @@ export function exchangeFile(directory: string, sender: SenderFacts) {
     },
     close: () => writer.close(),
     /** Deletes the file, which nothing else needs. */
-    abandon: async (): Promise<void> => {
+    discard: async (): Promise<void> => {
       await writer.close().catch(() => {});
       await rm(writer.path, { force: true });
     },

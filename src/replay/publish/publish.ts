@@ -1,24 +1,16 @@
 /** Publishes a finished replay of one process in MLflow: a run with metrics, parameters and files, and a trace per request. */
-import { readdir, readFile, rm, stat } from 'node:fs/promises';
+import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { S3Client } from '@aws-sdk/client-s3';
 import type { MlflowClient } from '../../mlflow/client.ts';
 import { putRunFiles, type ResultFile } from '../../mlflow/run-files.ts';
 import { createRun, endRun, logRun } from '../../mlflow/runs.ts';
 import type { Experiment } from '../../mlflow/types.ts';
-import type { ReplayRunContent } from '../finish.ts';
+import type { Quality } from '../compare/quality.ts';
 import { RESULT_FILES } from '../results/result-set.ts';
-import { EXCHANGES_FILE } from './exchanges.ts';
+import type { ReplayResult } from '../to-directory.ts';
+import { runContentOf } from './run-content.ts';
 import { exchangeTraces, type WrittenTraces } from './write-traces.ts';
-
-export interface Publication {
-  run: string;
-  directory: string;
-  startMs: number;
-  content: ReplayRunContent;
-  /** Whether the judge was asked: then its verdicts are in the directory. */
-  judged: boolean;
-}
 
 export interface Published extends WrittenTraces {
   runId: string;
@@ -37,21 +29,18 @@ export interface MlflowPorts {
 /**
  * Continues with the next step if one fails: a trace that cannot be written must not prevent the upload of the files.
  *
+ * @param quality of the replies, if they were compared. If they were judged, the verdicts are in the directory
  * @throws errors of MLflow's client if the run cannot be created
  */
-export async function publish(ports: MlflowPorts, publication: Publication): Promise<Published> {
-  try {
-    return await publishAll(ports, publication);
-  } finally {
-    // Nothing else needs the exchanges.
-    await rm(join(publication.directory, EXCHANGES_FILE), { force: true });
-  }
-}
-
-async function publishAll(
+export async function publish(
   { client, experiment, s3 }: MlflowPorts,
-  { run: name, directory, startMs, content, judged }: Publication,
+  directory: string,
+  result: ReplayResult,
+  status: 'KILLED' | 'FAILED' | 'FINISHED',
+  quality: Quality | undefined,
 ): Promise<Published> {
+  const { run: name, startMs } = result;
+  const content = runContentOf(result, status, result.endMs, quality);
   const tags = { replay_run: name, 'mlflow.source.name': 'inference-monitor replay', 'mlflow.source.type': 'LOCAL' };
   const run = await createRun(client.rest, experiment.id, { name, startMs, tags });
   const failures: unknown[] = [];
@@ -61,13 +50,13 @@ async function publishAll(
     });
   await attempt(() => logRun(client.rest, run, content));
   const traces = exchangeTraces({ client, experiment, runId: run.runId }, name, directory);
-  await attempt(() => traces.write(judged));
+  await attempt(() => traces.write(quality?.judged !== undefined));
   let leftOut: string[] = [];
   await attempt(async () => {
     leftOut = await putRunFiles(client.rest, run, await filesOf(directory), s3);
   });
-  const status = failures.length > 0 ? 'FAILED' : content.status;
-  await attempt(() => endRun(client.rest, run, { ...content, status }));
+  const end = failures.length > 0 ? 'FAILED' : status;
+  await attempt(() => endRun(client.rest, run, { ...content, status: end }));
   return { runId: run.runId, ...traces.result, leftOut, failures };
 }
 

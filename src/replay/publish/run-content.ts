@@ -1,13 +1,31 @@
 /** The content of a replay's MLflow run: metrics, and the target and options as parameters. */
+import type { RunContent } from '../../mlflow/runs.ts';
 import type { Quality } from '../compare/quality.ts';
-import type { RunStats } from '../measure/run-stats.ts';
+import { isScheduled } from '../derived-options.ts';
+import type { FinishedReplay } from '../finished.ts';
 import { DEFAULT_OPTIONS, type ReplayOptions } from '../options.ts';
 import { figures } from '../results/summary.ts';
 
+export type ReplayRunContent = Pick<RunContent, 'endMs' | 'atMs' | 'status' | 'metrics' | 'params'>;
+
+/** @param atMs time of the figures, epoch ms: MLflow shows the newest value of a metric */
+export const runContentOf = (
+  replay: FinishedReplay,
+  status: RunContent['status'],
+  atMs: number,
+  quality: Quality | undefined,
+): ReplayRunContent => ({
+  endMs: replay.endMs,
+  atMs,
+  status,
+  metrics: metricsOf(replay, quality),
+  params: paramsOf(replay.target, replay.options),
+});
+
 /** Returns `request_latency_p99`, `request_throughput`, …, and the metrics of the comparison. */
-export function metricsOf(stats: RunStats, scheduled: boolean, quality?: Quality): Record<string, number> {
+function metricsOf({ results: { stats }, options }: FinishedReplay, quality?: Quality): Record<string, number> {
   const metrics: Record<string, number> = {};
-  for (const [tag, result] of figures(stats, { scheduled }).results) {
+  for (const [tag, result] of figures(stats, { scheduled: isScheduled(options) }).results) {
     const single = result.p50 === undefined;
     for (const statistic of single ? ['avg'] : ['avg', 'p50', 'p90', 'p95', 'p99', 'min', 'max']) {
       const value = result[statistic];
@@ -41,7 +59,7 @@ export function metricsOf(stats: RunStats, scheduled: boolean, quality?: Quality
 }
 
 /** Returns the target and the options that differ from their defaults. */
-export function paramsOf(target: Record<string, string>, options: ReplayOptions): Record<string, string> {
+function paramsOf(target: Record<string, string>, options: ReplayOptions): Record<string, string> {
   const own = Object.entries(options).filter(
     ([key, value]) =>
       value !== undefined && JSON.stringify(value) !== JSON.stringify(DEFAULT_OPTIONS[key as keyof ReplayOptions]),

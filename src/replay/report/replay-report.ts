@@ -1,5 +1,5 @@
 /** The HTML report of one replay. */
-
+import { join } from 'node:path';
 import { loadCharts } from '../../core/text/charts.ts';
 import {
   type Column,
@@ -12,28 +12,20 @@ import {
   tableSection,
   tiles,
 } from '../../core/text/html-page.ts';
+import { sum } from '../../core/values/sum.ts';
+import type { CapturedComparison } from '../compare/with-captured.ts';
+import { isScheduled } from '../derived-options.ts';
+import { bottleneckOf, type FinishedReplay } from '../finished.ts';
 import type { ExchangeError } from '../http/exchange.ts';
 import { DISTRIBUTION_METRICS, type DistributionMetric } from '../measure/metrics.ts';
 import type { ReportCollector, RequestRow } from '../measure/report-collector.ts';
 import type { RunStats } from '../measure/run-stats.ts';
+import { FILES } from '../results/result-set.ts';
 import { durationSeconds } from '../results/summary.ts';
+import { writeWhole } from '../results/whole-file.ts';
 import { distributions, latencyOverTime, scheduleLag, throughput } from './charts.ts';
-import { FILTER_SCRIPT, REPLIES_STYLE } from './replies-section.ts';
-
-interface ReportFacts {
-  run: string;
-  target: Record<string, string>;
-  startMs: number;
-  scheduled: boolean;
-  wasCancelled: boolean;
-  unsent: number;
-  bottleneck?: string | undefined;
-  skipped: ReadonlyMap<string, number>;
-  /** Further warnings above the figures, e.g. about lost shards. */
-  warnings?: readonly string[];
-  /** Further sections, as HTML. */
-  extra?: string;
-}
+import { qualitySection } from './quality-sections.ts';
+import { FILTER_SCRIPT, REPLIES_STYLE, regressionsSection } from './replies-section.ts';
 
 const fixed = (value: number, digits = 1): string =>
   value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits });
@@ -111,28 +103,40 @@ const SKIPPED_COLUMNS: readonly Column<[string, number]>[] = [
   { name: 'lines', numeric: true, cell: ([, count]) => fixed(count, 0) },
 ];
 
-/** Returns the page, complete and self-contained. */
-export async function replayReport(stats: RunStats, report: ReportCollector, facts: ReportFacts): Promise<string> {
+/**
+ * Writes `report.html`, complete and self-contained.
+ *
+ * @param more warnings above the figures, e.g. about lost shards, in addition to those about a stop or a bottleneck
+ */
+export async function writeReport(
+  directory: string,
+  replay: FinishedReplay,
+  more: readonly string[],
+  comparison: CapturedComparison | undefined,
+): Promise<void> {
   await loadCharts();
+  const { stats, report, skippedReasons } = replay.results;
+  const scheduled = isScheduled(replay.options);
+  const bottleneck = bottleneckOf(replay);
   const seconds = durationSeconds(stats);
   const rate = (value: number): string => (seconds > 0 ? fixed(value / seconds, 2) : '–');
   const latency = stats.distributions.get('request_latency');
   const effective = stats.distributions.get('effective_latency');
   const output = stats.distributions.get('output_sequence_length')?.sum;
-  const skipped = [...facts.skipped.values()].reduce((sum, count) => sum + count, 0);
+  const skipped = sum([...skippedReasons.values()]);
   const warnings = [
-    ...(facts.wasCancelled ? [`The replay was stopped: ${facts.unsent} requests were not sent.`] : []),
+    ...(replay.wasCancelled ? [`The replay was stopped: ${replay.unsent} requests were not sent.`] : []),
     ...(stats.completed === 0 ? ['These results have no requests.'] : []),
-    ...(facts.bottleneck ? [`The client was the bottleneck: ${facts.bottleneck}.`] : []),
-    ...(facts.warnings ?? []),
+    ...(bottleneck ? [`The client was the bottleneck: ${bottleneck}.`] : []),
+    ...more,
   ];
-  const target = Object.entries(facts.target)
+  const target = Object.entries(replay.target)
     .map(([key, value]) => `${key}: ${value}`)
     .join(', ');
   const failedShare = stats.completed === 0 ? 0 : (100 * stats.failed) / stats.completed;
   const parts = [
-    `<h1>Replay ${escapeHtml(facts.run)}</h1>`,
-    `<p class="soft">${escapeHtml(target)} · started ${new Date(facts.startMs).toISOString()} · ${fixed(seconds)} s</p>`,
+    `<h1>Replay ${escapeHtml(replay.run)}</h1>`,
+    `<p class="soft">${escapeHtml(target)} · started ${new Date(replay.startMs).toISOString()} · ${fixed(seconds)} s</p>`,
     ...warnings.map((warning) => `<p class="warn">${escapeHtml(warning)}</p>`),
     tiles([
       ['requests completed', fixed(stats.completed, 0)],
@@ -148,8 +152,8 @@ export async function replayReport(stats: RunStats, report: ReportCollector, fac
       ],
       ['lines skipped', skipped > 0 ? fixed(skipped, 0) : undefined],
     ]),
-    ...(stats.completed > 0 ? chartSections(stats, report, facts) : []),
-    facts.extra ?? '',
+    ...(stats.completed > 0 ? chartSections(stats, report, scheduled) : []),
+    ...(comparison ? comparisonSections(comparison) : []),
     tableSection('Errors', ERROR_COLUMNS, stats.errorsByCount),
     tableSection(
       'Failed requests',
@@ -158,21 +162,27 @@ export async function replayReport(stats: RunStats, report: ReportCollector, fac
       `The first of each kind; ${fixed(stats.failed, 0)} failed in all.`,
     ),
     tableSection('Slowest requests', COLUMNS, report.slowest, 'By effective latency.'),
-    tableSection('Skipped lines', SKIPPED_COLUMNS, [...facts.skipped], 'skipped.jsonl lists their places.'),
+    tableSection('Skipped lines', SKIPPED_COLUMNS, [...skippedReasons], 'skipped.jsonl lists their places.'),
   ];
-  return htmlPage(`Replay ${facts.run}`, parts.join('\n'), { style: REPLIES_STYLE, script: FILTER_SCRIPT });
+  const scripted = { style: REPLIES_STYLE, script: FILTER_SCRIPT };
+  await writeWhole(join(directory, FILES.report), htmlPage(`Replay ${replay.run}`, parts.join('\n'), scripted));
 }
 
+const comparisonSections = ({ quality, regressions }: CapturedComparison): string[] => [
+  qualitySection(quality, 'Replies compared with the captured replies'),
+  regressionsSection(regressions, quality.regressed),
+];
+
 /** The run over time, its distributions, and its figures. */
-function chartSections(stats: RunStats, report: ReportCollector, facts: ReportFacts): string[] {
+function chartSections(stats: RunStats, report: ReportCollector, scheduled: boolean): string[] {
   const latency = stats.distributions.get('request_latency');
   const effective = stats.distributions.get('effective_latency');
   return [
     section(
       'Latency over time',
-      latencyOverTime(report, facts.scheduled),
+      latencyOverTime(report, scheduled),
       `Each point is a request at the time it was sent (a sample of them in long runs); crosses are failures.${
-        facts.scheduled
+        scheduled
           ? ' The violet line uses scheduled times: it rises when the server stalls, even if few requests are sent then.'
           : ''
       }`,
@@ -182,11 +192,11 @@ function chartSections(stats: RunStats, report: ReportCollector, facts: ReportFa
       distributions(
         [
           { name: 'request latency', distribution: latency },
-          ...(facts.scheduled ? [{ name: 'effective latency', distribution: effective }] : []),
+          ...(scheduled ? [{ name: 'effective latency', distribution: effective }] : []),
         ],
         'Distribution of the latency',
       ),
-      facts.scheduled
+      scheduled
         ? 'The effective latency counts from the scheduled time: it shows a slow server even behind a slow client or a full concurrency cap.'
         : '',
     ),
@@ -204,7 +214,7 @@ function chartSections(stats: RunStats, report: ReportCollector, facts: ReportFa
         )
       : '',
     section('Throughput', throughput(report)),
-    facts.scheduled
+    scheduled
       ? section(
           'Schedule lag',
           scheduleLag(report),

@@ -8,7 +8,7 @@ import { PermanentError } from '../../../core/errors/errors.ts';
 import type { MlflowClient } from '../../../mlflow/client.ts';
 import { putRunFiles, type ResultFile } from '../../../mlflow/run-files.ts';
 import { endRun, getRun, logRun, tellFailure } from '../../../mlflow/runs.ts';
-import type { ReplayRunContent } from '../../finish.ts';
+import type { ReplayRunContent } from '../../publish/run-content.ts';
 import { RESULT_FILES } from '../../results/result-set.ts';
 import type { PlannedMlflow } from '../work-bucket/stored-plan.ts';
 

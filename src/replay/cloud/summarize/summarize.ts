@@ -13,8 +13,8 @@ import { toNamedError } from '../../../core/errors/errors.ts';
 import { REPLIES_FILE } from '../../compare/replies-file.ts';
 import type { MonitoringRun } from '../../compare/run-data.ts';
 import { type CapturedComparison, COMPARE_FILE } from '../../compare/with-captured.ts';
-import { mlflowFactsOf, runContentOf, writeReport } from '../../finish.ts';
-import type { FinishedReplay } from '../../finished.ts';
+import { type FinishedReplay, mlflowFactsOf } from '../../finished.ts';
+import { runContentOf } from '../../publish/run-content.ts';
 import { FILES, writeFigures } from '../../results/result-set.ts';
 import { FIGURES_RESERVE_MS, MERGED_BYTES_PER_MS } from '../limits.ts';
 import type { ReplayPublication } from '../publish/publish-replay.ts';
@@ -68,7 +68,7 @@ export async function summarizeReplay(
   const comparison = await writeResults(context, remainingMs);
   const raised = failed && { Error: failed.error, Cause: failed.cause };
   const failure = failureOf(plan, collected, raised) ?? (notStarted && notMonitored(notStarted));
-  const publication = await publicationOf(context, comparison, failure);
+  const publication = publicationOf(context, comparison, failure);
   if (publication) await storage.putJson(bucket, replayKeys.publication(run.name), publication);
   return {
     ...answer(failure, results, publication !== undefined),
@@ -104,16 +104,16 @@ const notMonitored = ({ name, message }: { name: string; message: string }): Fai
 });
 
 /** Returns the content of the replay’s MLflow run, also for a replay without results, so that no run stays open. */
-async function publicationOf(
+function publicationOf(
   { plan, collected }: MergeContext,
   comparison: CapturedComparison | undefined,
   failure: Failure | undefined,
-): Promise<ReplayPublication | undefined> {
+): ReplayPublication | undefined {
   if (!plan.mlflow) return undefined;
   const status = wasStopped(collected) ? 'KILLED' : failure ? 'FAILED' : 'FINISHED';
   return {
     mlflow: plan.mlflow,
-    content: await runContentOf(finishedReplay(plan, collected), status, Date.now(), comparison?.quality),
+    content: runContentOf(finishedReplay(plan, collected), status, Date.now(), comparison?.quality),
     failure: failure && raisedText({ Error: failure.error, Cause: failure.cause }),
   };
 }
@@ -159,6 +159,7 @@ async function writeResults(context: MergeContext, remainingMs: () => number): P
     const finished = finishedReplay(plan, collected);
     await writeFigures(directory, finished, ownFacts(context, leftOut));
     const warnings = [...missing(collected), ...remarks(plan, collected)];
+    const { writeReport } = await import('../../report/replay-report.ts');
     await writeReport(directory, finished, warnings, comparison);
     for (const [name, contentType] of Object.entries(CONTENT_TYPES)) {
       const path = join(directory, name);
