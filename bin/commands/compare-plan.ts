@@ -17,6 +17,7 @@ import {
 import { type GatePlan, planGate } from '../../src/replay/gate/plan.ts';
 import type { Threshold } from '../../src/replay/gate/thresholds.ts';
 import type { Pilot } from '../../src/replay/gate/unchanged.ts';
+import { DEFAULT_OPTIONS } from '../../src/replay/options.ts';
 import { dollars, Page, print, type TextOptions } from '../cli/output.ts';
 import { openStorage } from '../cli/storage.ts';
 import type { CompareFlags } from './compare.ts';
@@ -95,16 +96,9 @@ async function countCaptures(captures: string, signal: AbortSignal) {
   const { files, dispose } = await openSource(captures, { storage: openStorage, signal });
   try {
     const index = await indexCaptures(files, { needsTime: false, onSkipped: skip, signal });
-    const once = { timing: { kind: 'concurrency' }, repeat: 1, seed: 0 } as const;
-    const overrides = { set: [], stream: false };
-    const sizes = await dryRun({
-      files,
-      index,
-      schedule: once,
-      overrides,
-      onSkipped: skip,
-      onBatch: () => signal.throwIfAborted(),
-    });
+    const options = { ...DEFAULT_OPTIONS, concurrency: 1 };
+    const onBatch = (): void => signal.throwIfAborted();
+    const sizes = await dryRun({ files, index, options, onSkipped: skip, onBatch });
     const { requests, inputTokens, outputTokens } = sizes;
     /** Of an average request and reply. */
     const tokens: [number, number] = [inputTokens.total / requests, outputTokens.total / requests];

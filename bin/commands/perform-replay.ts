@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { indexFor, overridesOf, scheduleOf, scheduleSeconds, timingOf } from '../../src/replay/derived-options.ts';
+import { indexFor, isByCapturedTimes, isScheduled, scheduleSeconds } from '../../src/replay/derived-options.ts';
 import type { DryRun } from '../../src/replay/dry-run.ts';
 import { type FollowUps, openFollowUps } from '../../src/replay/follow-ups.ts';
 import { ConnectionPool } from '../../src/replay/http/pool.ts';
@@ -107,8 +107,8 @@ async function planOnly({ files, index, skipped }: Captures, { options, json }: 
   const reasons = new Map<string, number>();
   const count = ({ reason }: SkippedLine): void => void reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
   for (const line of skipped) count(line);
-  const job = { files, index, schedule: scheduleOf(options), overrides: overridesOf(options), onSkipped: count };
-  const plan = await dryRun({ ...job, onBatch: () => signal.throwIfAborted() });
+  const onBatch = (): void => signal.throwIfAborted();
+  const plan = await dryRun({ files, index, options, onSkipped: count, onBatch });
   print('replay', { ...plan, skipped: Object.fromEntries(reasons) }, json, (out) => dryRunText(plan, reasons, out));
   // A replay without requests ends with the same code.
   if (plan.requests === 0) process.exitCode = EXIT.found;
@@ -191,12 +191,12 @@ async function confirmLong(seconds: number, yes: boolean | undefined): Promise<v
 /** Length of the schedule; 0 without one. */
 function plannedSeconds(index: SortedIndex, options: ReplayOptions): number {
   const spanMs = index.total > 0 ? index.lastMs - index.firstMs : 0;
-  return timingOf(options).kind === 'concurrency' ? 0 : scheduleSeconds(options, spanMs, index.total);
+  return isScheduled(options) ? scheduleSeconds(options, spanMs, index.total) : 0;
 }
 
 /** Whether the length of the schedule is that of the replay. */
 const isWholeSchedule = (options: ReplayOptions): boolean =>
-  timingOf(options).kind === 'fixed' &&
+  isByCapturedTimes(options) &&
   [options.startOffsetMs, options.endOffsetMs, options.requestCount].every((limit) => limit === undefined);
 
 /** Connects to the judge and MLflow before the first request, so that an unreachable one costs nothing. */

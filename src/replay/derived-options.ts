@@ -1,8 +1,6 @@
-/** Derives the schedule and the request settings of a replay from its options. */
-import { parseGoodput, parseSetting, type ReplayOptions } from './options.ts';
+/** What follows from the options of a replay: how it is timed, what changes in its requests, and which captures it reads. */
+import { parseSetting, type ReplayOptions } from './options.ts';
 import type { Overrides } from './request/literal.ts';
-import type { ScheduleOptions, Timing } from './schedule/timing.ts';
-import type { SendJob } from './send/job.ts';
 import { type IndexOptions, indexCaptures } from './source/index-captures.ts';
 import type { SortedIndex } from './source/sorted-index.ts';
 import type { OnSkipped, SourceFile } from './source/types.ts';
@@ -13,42 +11,13 @@ export const overridesOf = (options: ReplayOptions): Overrides => ({
   stream: options.stream,
 });
 
-export function timingOf(options: ReplayOptions): Timing {
-  const { requestRate, concurrency } = options;
-  if (requestRate !== undefined) return { kind: 'rate', perSecond: requestRate, arrivals: options.arrivalPattern };
-  if (concurrency !== undefined) return { kind: 'concurrency' };
-  return {
-    kind: 'fixed',
-    autoOffset: options.autoOffset,
-    startOffsetMs: options.startOffsetMs,
-    endOffsetMs: options.endOffsetMs,
-    speedup: options.speedup,
-    spread: options.spreadSameSecond,
-  };
-}
+/** Whether requests have scheduled times. Otherwise each is sent as soon as there is room under `concurrency`. */
+export const isScheduled = ({ requestRate, concurrency }: ReplayOptions): boolean =>
+  requestRate !== undefined || concurrency === undefined;
 
-/** Whether requests have scheduled times. */
-export const isScheduled = (options: ReplayOptions): boolean => timingOf(options).kind !== 'concurrency';
-
-export const scheduleOf = (options: ReplayOptions): ScheduleOptions => ({
-  timing: timingOf(options),
-  repeat: options.repeat,
-  count: options.requestCount,
-  seed: options.randomSeed,
-});
-
-/** The part of a send job that follows from the options alone. */
-export const sendingOf = (
-  options: ReplayOptions,
-): Pick<SendJob, 'seed' | 'overrides' | 'timeoutMs' | 'cancellation' | 'objectives'> => ({
-  seed: options.randomSeed,
-  overrides: overridesOf(options),
-  timeoutMs: options.timeout * 1000,
-  ...(options.cancellationRate > 0
-    ? { cancellation: { percent: options.cancellationRate, afterMs: options.cancellationDelay * 1000 } }
-    : {}),
-  objectives: parseGoodput(options.goodput),
-});
+/** Whether requests are sent by their captured times. */
+export const isByCapturedTimes = ({ requestRate, concurrency }: ReplayOptions): boolean =>
+  requestRate === undefined && concurrency === undefined;
 
 /** Together with `--request-rate`, `--concurrency` is a cap, as in AIPerf. */
 export const maxConcurrencyOf = (options: ReplayOptions): number =>
@@ -67,7 +36,7 @@ export const indexFor = (
   onSkipped: OnSkipped,
   more: Pick<IndexOptions, 'scan' | 'onRecord' | 'marks' | 'signal'> = {},
 ): Promise<SortedIndex> =>
-  indexCaptures(files, { ...window, ...more, needsTime: timingOf(options).kind === 'fixed', onSkipped });
+  indexCaptures(files, { ...window, ...more, needsTime: isByCapturedTimes(options), onSkipped });
 
 /**
  * Returns an upper bound of the schedule's length, in seconds.

@@ -1,4 +1,6 @@
 /** Computes what a replay would send, without sending it: the requests, their times and kinds, and their tokens. */
+import { overridesOf } from './derived-options.ts';
+import type { ReplayOptions } from './options.ts';
 import {
   type LiteralOrSkip,
   type LiteralRequest,
@@ -7,7 +9,7 @@ import {
   unreadable,
 } from './request/literal.ts';
 import { capturedReply, estimateInputTokens, estimateTextTokens } from './request/preparer.ts';
-import { type EntrySource, type ScheduleOptions, schedule } from './schedule/timing.ts';
+import { type EntrySource, schedule } from './schedule/timing.ts';
 import { localReader } from './source/range-reader.ts';
 import type { LineReader, OnSkipped, SourceFile } from './source/types.ts';
 
@@ -34,8 +36,7 @@ export interface DryRun {
 interface DryRunJob {
   files: readonly SourceFile[];
   index: EntrySource;
-  schedule: ScheduleOptions;
-  overrides: Overrides;
+  options: ReplayOptions;
   onSkipped: OnSkipped;
   /** Default: from the local disk. */
   reader?: LineReader;
@@ -44,7 +45,8 @@ interface DryRunJob {
 }
 
 export async function dryRun(job: DryRunJob): Promise<DryRun> {
-  const { files, overrides, reader = localReader(files) } = job;
+  const { files, options, reader = localReader(files) } = job;
+  const overrides = overridesOf(options);
   const found: DryRun = {
     requests: 0,
     seconds: 0,
@@ -60,7 +62,7 @@ export async function dryRun(job: DryRunJob): Promise<DryRun> {
   const perSecond = new SecondCounts();
   let skipped = 0;
   try {
-    for await (const batch of schedule(job.index, job.schedule, { skipped: () => skipped })) {
+    for await (const batch of schedule(job.index, options, { skipped: () => skipped })) {
       job.onBatch(found.requests);
       reader.expect(batch.map(({ entry }) => entry));
       for (const { entry, dueMs, pass } of batch) {

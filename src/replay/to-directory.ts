@@ -3,7 +3,7 @@
 import { saidBy } from '../core/errors/errors.ts';
 import type { Experiment } from '../mlflow/types.ts';
 import type { RunClock } from './clock.ts';
-import { maxConcurrencyOf, scheduleOf, sendingOf } from './derived-options.ts';
+import { maxConcurrencyOf } from './derived-options.ts';
 import { bottleneckOf, capturesOf, type FinishedReplay, mlflowFactsOf } from './finished.ts';
 import type { ConnectionPool } from './http/pool.ts';
 import { neverSent } from './measure/error-rate.ts';
@@ -90,9 +90,9 @@ function send(request: ReplayRequest, results: ResultSet, signal: AbortSignal): 
     {
       run,
       files,
-      schedule: scheduleFromIndex(index, scheduleOf(options), options.warmup),
+      schedule: scheduleFromIndex(index, options),
       target,
-      ...sendingOf(options),
+      options,
       maxConcurrency: maxConcurrencyOf(options),
       keepCaptured,
       redaction,

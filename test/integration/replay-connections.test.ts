@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import { indexFor, scheduleOf, sendingOf } from '../../src/replay/derived-options.ts';
+import { indexFor } from '../../src/replay/derived-options.ts';
 import type { Measured } from '../../src/replay/measure/measure.ts';
 import { DEFAULT_OPTIONS, type ReplayOptions } from '../../src/replay/options.ts';
 import { scheduleFromIndex } from '../../src/replay/schedule/timing.ts';
@@ -122,9 +122,9 @@ async function startAt(
     {
       run: 'test-run',
       files,
-      schedule: scheduleFromIndex(index, scheduleOf(options), options.warmup),
+      schedule: scheduleFromIndex(index, options),
       target: urlTarget(url),
-      ...sendingOf(options),
+      options,
       maxConcurrency: Number.POSITIVE_INFINITY,
       keepCaptured: false,
       onSkipped: () => {},
@@ -267,8 +267,8 @@ test.each<[string, (socket: Socket) => void]>([
 });
 
 test('clears the cancellation timer when the reply arrives', async () => {
-  const cancellation = { percent: 100, afterMs: 60_000 };
-  await startAt(bursts(0), Date.now(), undefined, { cancellation });
+  const options = { cancellationRate: 100, cancellationDelay: 60 };
+  await startAt(bursts(0), Date.now(), undefined, {}, options);
   expect(process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length).toBeLessThan(BURST);
 });
 

@@ -4,7 +4,9 @@ import { randomUUID } from 'node:crypto';
 import type { ChatMessage } from '../../captures/types.ts';
 import { PipelineError } from '../../core/errors/errors.ts';
 import type { Redaction } from '../../core/settings/redact-setting.ts';
-import type { Random } from '../../core/values/random.ts';
+import { Random } from '../../core/values/random.ts';
+import { overridesOf } from '../derived-options.ts';
+import type { ReplayOptions } from '../options.ts';
 import { bytesIn, type ReplyContent, readReplyContent, timed } from '../reply/content.ts';
 import type { ScheduledEntry } from '../schedule/timing.ts';
 import type { LineReader, OnSkipped, SourceFile } from '../source/types.ts';
@@ -66,10 +68,7 @@ export interface PreparerOptions {
   files: readonly SourceFile[];
   reader: LineReader;
   target: Target;
-  overrides: Overrides;
-  /** Percentage of the requests to cancel, and after what time. */
-  cancellation?: { percent: number; afterMs: number };
-  random: Random;
+  options: ReplayOptions;
   /** Keep the captured replies for a comparison. */
   keepCaptured: boolean;
   /** Returns MLflow's trace id of a captured line, if replays are linked to it. */
@@ -86,6 +85,8 @@ const MAX_BLANK_BYTES = 16 * 1024;
 export class Preparer {
   readonly #options: PreparerOptions;
   readonly #keep: Keep | undefined;
+  readonly #overrides: Overrides;
+  readonly #random: Random;
   #linker = new SessionLinker();
   #pass = 0;
   #ordinal = 0;
@@ -93,6 +94,8 @@ export class Preparer {
   constructor(options: PreparerOptions) {
     this.#options = options;
     this.#keep = options.redaction && keepMasked(options.redaction);
+    this.#overrides = overridesOf(options.options);
+    this.#random = new Random(options.options.randomSeed);
   }
 
   /** @returns `undefined` for a record that cannot be sent, which is reported. */
@@ -163,7 +166,7 @@ export class Preparer {
   }
 
   #readLine(line: Buffer, { entry, pass, turn: planned }: ScheduledEntry, file: SourceFile) {
-    const literal = literalRequest(line, this.#options.overrides);
+    const literal = literalRequest(line, this.#overrides);
     if (literal.kind === 'skipped') return literal;
     const { request } = literal;
     if (pass !== this.#pass) {
@@ -192,9 +195,9 @@ export class Preparer {
   }
 
   #cancelAfter(phase: PreparedRequest['phase']): number | undefined {
-    const { cancellation, random } = this.#options;
-    if (!cancellation || phase === 'warmup') return undefined;
-    return random.next() * 100 < cancellation.percent ? cancellation.afterMs : undefined;
+    const { cancellationRate, cancellationDelay } = this.#options.options;
+    if (cancellationRate === 0 || phase === 'warmup') return undefined;
+    return this.#random.next() * 100 < cancellationRate ? cancellationDelay * 1000 : undefined;
   }
 }
 

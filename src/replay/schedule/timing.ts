@@ -1,35 +1,8 @@
 /** Decides when each captured request is sent. */
 import { Random } from '../../core/values/random.ts';
+import { isByCapturedTimes, isScheduled } from '../derived-options.ts';
+import type { ReplayOptions } from '../options.ts';
 import type { IndexEntry } from '../source/types.ts';
-
-export type SpreadKind = 'none' | 'even' | 'poisson';
-
-/** A schedule from the captured times. Offsets are milliseconds after the first record, inclusive. */
-export interface FixedSchedule {
-  kind: 'fixed';
-  /** The first request in the window is sent immediately, regardless of its distance from the first record. */
-  autoOffset: boolean;
-  startOffsetMs?: number;
-  endOffsetMs?: number;
-  /** 2 replays one hour in half an hour. */
-  speedup: number;
-  /** How requests of the same second are distributed: captured times have whole seconds. */
-  spread: SpreadKind;
-}
-
-/** A constant number of requests in flight. */
-interface ConstantConcurrency {
-  kind: 'concurrency';
-}
-
-/** A constant number of requests per second. */
-interface ConstantRate {
-  kind: 'rate';
-  perSecond: number;
-  arrivals: 'poisson' | 'constant';
-}
-
-export type Timing = FixedSchedule | ConstantConcurrency | ConstantRate;
 
 export interface ScheduledEntry {
   entry: IndexEntry;
@@ -38,15 +11,6 @@ export interface ScheduledEntry {
   pass: number;
   /** The conversation, if it is known beforehand. Without an id, it is named after its first request. */
   turn?: { session: number; turnIndex: number; conversationId?: string };
-}
-
-export interface ScheduleOptions {
-  timing: Timing;
-  /** Number of passes over the captures; at least 1. */
-  repeat: number;
-  /** Maximum number of requests, over all passes. */
-  count?: number;
-  seed: number;
 }
 
 /** The captures in the order of their times. They can be read several times. */
@@ -62,7 +26,7 @@ const PASS_GAP_MS = SECOND_MS;
 
 /** Feedback from the consumer of the entries. */
 export interface Feeding {
-  /** Entries so far that could not be sent. They do not count towards `ScheduleOptions.count`. */
+  /** Entries so far that could not be sent. They do not count towards `requestCount`. */
   skipped(): number;
   /** Whether the run was stopped. Then passes that have not started are only counted, with `passOver`. */
   stopped(): boolean;
@@ -81,27 +45,26 @@ export interface SendSchedule {
   closedLoop: boolean;
 }
 
-/** Computes the schedule from the index of the captures while it is sent. @param warmup requests sent beforehand */
-export const scheduleFromIndex = (source: EntrySource, options: ScheduleOptions, warmup: number): SendSchedule => ({
-  entries: (feeding) => schedule(source, options, feeding),
-  ...(warmup > 0
-    ? {
-        warmup: (feeding: Partial<Feeding>) =>
-          schedule(source, { ...options, timing: { kind: 'concurrency' }, count: warmup }, feeding),
-      }
-    : {}),
-  firstDueMs: 0,
-  closedLoop: options.timing.kind === 'concurrency',
-});
+/** Computes the schedule from the index of the captures while it is sent. */
+export function scheduleFromIndex(source: EntrySource, options: ReplayOptions): SendSchedule {
+  const first = { ...options, requestRate: undefined, concurrency: 1, requestCount: options.warmup };
+  return {
+    entries: (feeding) => schedule(source, options, feeding),
+    ...(options.warmup > 0 ? { warmup: (feeding: Partial<Feeding>) => schedule(source, first, feeding) } : {}),
+    firstDueMs: 0,
+    closedLoop: !isScheduled(options),
+  };
+}
 
 /** Yields the schedule in batches, in the order of the due times. */
 export async function* schedule(
   source: EntrySource,
-  options: ScheduleOptions,
+  options: ReplayOptions,
   { skipped = () => 0, stopped = () => false, passOver }: Partial<Feeding> = {},
 ): AsyncGenerator<ScheduledEntry[]> {
-  const { timing, repeat, count = Number.POSITIVE_INFINITY } = options;
-  const random = new Random(options.seed);
+  const { requestRate, arrivalPattern, speedup, repeat, requestCount: count = Number.POSITIVE_INFINITY } = options;
+  const isFixed = isByCapturedTimes(options);
+  const random = new Random(options.randomSeed);
   let given = 0;
   let rateDue = 0;
   let passStart = 0;
@@ -114,7 +77,7 @@ export async function* schedule(
     }
     let any = false;
     let lastDue = passStart;
-    for await (const kept of timing.kind === 'fixed' ? fixedBatches(source, timing, random) : plainBatches(source)) {
+    for await (const kept of isFixed ? fixedBatches(source, options, random) : plainBatches(source)) {
       let batch: ScheduledEntry[] = [];
       for (const { entry, offsetMs } of kept) {
         if (given - skipped() >= count && batch.length > 0) {
@@ -124,13 +87,13 @@ export async function* schedule(
         }
         if (given - skipped() >= count) return;
         let dueMs = Number.NaN;
-        if (timing.kind === 'fixed') {
+        if (isFixed) {
           dueMs = passStart + offsetMs;
           lastDue = Math.max(lastDue, dueMs);
-        } else if (timing.kind === 'rate') {
+        } else if (requestRate !== undefined) {
           dueMs = rateDue;
-          const mean = SECOND_MS / timing.perSecond;
-          rateDue += timing.arrivals === 'poisson' ? random.exponential(mean) : mean;
+          const mean = SECOND_MS / requestRate;
+          rateDue += arrivalPattern === 'poisson' ? random.exponential(mean) : mean;
         }
         batch.push({ entry, dueMs, pass });
         given++;
@@ -139,7 +102,7 @@ export async function* schedule(
       if (batch.length > 0) yield batch;
     }
     if (!any) return;
-    passStart = lastDue + (timing.kind === 'fixed' ? PASS_GAP_MS / timing.speedup : 0);
+    passStart = lastDue + (isFixed ? PASS_GAP_MS / speedup : 0);
   }
 }
 
@@ -153,17 +116,18 @@ function* plainBatches(source: EntrySource): Generator<Offset[]> {
 }
 
 /** Yields the entries in the window with their offset from the start of the schedule, after speedup and spread. */
-function* fixedBatches(source: EntrySource, timing: FixedSchedule, random: Random): Generator<Offset[]> {
-  const from = timing.startOffsetMs ?? Number.NEGATIVE_INFINITY;
-  const to = timing.endOffsetMs ?? Number.POSITIVE_INFINITY;
-  let zeroMs = timing.autoOffset ? undefined : (timing.startOffsetMs ?? 0);
+function* fixedBatches(source: EntrySource, options: ReplayOptions, random: Random): Generator<Offset[]> {
+  const { startOffsetMs, endOffsetMs, autoOffset, speedup, spreadSameSecond } = options;
+  const from = startOffsetMs ?? Number.NEGATIVE_INFINITY;
+  const to = endOffsetMs ?? Number.POSITIVE_INFINITY;
+  let zeroMs = autoOffset ? undefined : (startOffsetMs ?? 0);
   /** The requests of one second, kept until the second is complete. */
   let second: IndexEntry[] = [];
   const flush = (nextMs = Number.POSITIVE_INFINITY): Offset[] => {
-    const spread = spreadOffsets(second, nextMs, timing.spread, random);
+    const spread = spreadOffsets(second, nextMs, spreadSameSecond, random);
     const offsets = second.map((entry, i) => ({
       entry,
-      offsetMs: (entry.timeMs - source.firstMs - (zeroMs ?? 0) + (spread[i] ?? 0)) / timing.speedup,
+      offsetMs: (entry.timeMs - source.firstMs - (zeroMs ?? 0) + (spread[i] ?? 0)) / speedup,
     }));
     second = [];
     return offsets;
@@ -190,7 +154,12 @@ function* fixedBatches(source: EntrySource, timing: FixedSchedule, random: Rando
  * Returns the offsets within the second for the requests of one captured time, in ascending order. A time with a fraction
  * is used unchanged. If the next captured time is in the same second, the offsets stay before it.
  */
-function spreadOffsets(entries: IndexEntry[], nextMs: number, spread: SpreadKind, random: Random): number[] {
+function spreadOffsets(
+  entries: IndexEntry[],
+  nextMs: number,
+  spread: ReplayOptions['spreadSameSecond'],
+  random: Random,
+): number[] {
   const timeMs = entries[0]?.timeMs ?? 0;
   if (spread === 'none' || timeMs % SECOND_MS !== 0) return [];
   const room = Math.min(SECOND_MS, nextMs - timeMs);

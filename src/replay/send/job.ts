@@ -1,22 +1,18 @@
 /** The contract of the sender: the job that it is given, its live figures and its outcome. */
 import type { RunClock } from '../clock.ts';
 import type { ConnectionPool, Resolve } from '../http/pool.ts';
-import type { Measured, Objectives } from '../measure/measure.ts';
+import type { Measured } from '../measure/measure.ts';
 import type { PreparedRequest, PreparerOptions } from '../request/preparer.ts';
 import type { SendSchedule } from '../schedule/timing.ts';
 import type { LineReader } from '../source/types.ts';
 
 /** The part of a replay that one process sends: all of it, or a shard. */
-export interface SendJob extends Omit<PreparerOptions, 'reader' | 'random'> {
+export interface SendJob extends Omit<PreparerOptions, 'reader'> {
   /** Reads the captured lines; closed at the end. Default: from the local disk. */
   reader?: LineReader;
   schedule: SendSchedule;
-  /** Seed for everything that is random in the requests. */
-  seed: number;
   /** Most requests in flight: the number that is kept in flight where there is no schedule, otherwise a cap. */
   maxConcurrency: number;
-  timeoutMs: number;
-  objectives: Objectives;
   /**
    * Called at the end of each request. If it throws, it is called again with an error in place of the reply: it must not
    * have kept anything of the request by then.

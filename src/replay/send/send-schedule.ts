@@ -3,10 +3,17 @@
  * Lambda functions: `onMeasured` receives what happened to each request.
  */
 
-import { Random } from '../../core/values/random.ts';
 import { RunClock } from '../clock.ts';
 import { ConnectionPool } from '../http/pool.ts';
-import { CANCELLED_TYPE, type Completion, type Measured, measure, notRecorded } from '../measure/measure.ts';
+import {
+  CANCELLED_TYPE,
+  type Completion,
+  type Measured,
+  measure,
+  notRecorded,
+  type Objectives,
+} from '../measure/measure.ts';
+import { parseGoodput } from '../options.ts';
 import { unreadable } from '../request/literal.ts';
 import { type PreparedRequest, Preparer } from '../request/preparer.ts';
 import type { SendSchedule } from '../schedule/timing.ts';
@@ -55,6 +62,7 @@ const warmupJob = (job: SendJob, entries: SendSchedule['entries']): SendJob => (
 
 class Sender {
   readonly #job: SendJob;
+  readonly #objectives: Objectives;
   readonly #pool: ConnectionPool;
   readonly #clock: RunClock;
   readonly #dispatcher: Dispatcher;
@@ -75,6 +83,7 @@ class Sender {
     reader: LineReader,
   ) {
     this.#job = job;
+    this.#objectives = parseGoodput(job.options.goodput);
     this.#pool = pool;
     this.#clock = clock;
     this.#ended = new SlicedQueue<Completion>(
@@ -84,7 +93,7 @@ class Sender {
     this.#dispatcher = new Dispatcher({
       pool,
       maxConcurrency: job.maxConcurrency,
-      timeoutMs: job.timeoutMs,
+      timeoutMs: job.options.timeout * 1000,
       goodForMs: job.target.goodForMs,
       onDone: (done) => this.#ended.push(done),
     });
@@ -98,7 +107,6 @@ class Sender {
     const preparer = new Preparer({
       ...job,
       reader,
-      random: new Random(job.seed),
       // A request whose preparation was abandoned is already counted as unsent.
       onSkipped: (line, pass) => {
         if (!this.#feeder.stopped) job.onSkipped(line, pass);
@@ -140,7 +148,7 @@ class Sender {
   #measured(done: Completion): Measured {
     let measured: Measured;
     try {
-      measured = measure(done, this.#job.objectives);
+      measured = measure(done, this.#objectives);
       this.#job.onMeasured(measured, this.#clock);
     } catch (error) {
       measured = notRecorded(done, error);

@@ -1,10 +1,10 @@
 /** The due times of requests. */
 import fc from 'fast-check';
-import { type FixedSchedule, type ScheduleOptions, schedule } from '../../../src/replay/schedule/timing.ts';
+import { DEFAULT_OPTIONS, type ReplayOptions } from '../../../src/replay/options.ts';
+import { schedule } from '../../../src/replay/schedule/timing.ts';
 import type { IndexEntry } from '../../../src/replay/source/types.ts';
 
 const EPOCH = Date.parse('2026-11-20T10:00:00Z');
-const FIXED: FixedSchedule = { kind: 'fixed', autoOffset: false, speedup: 1, spread: 'none' };
 
 /** Captures at these times, in milliseconds after the first. */
 function source(offsets: number[], batch = 3) {
@@ -24,19 +24,17 @@ function source(offsets: number[], batch = 3) {
   };
 }
 
-async function dues(offsets: number[], options: Partial<ScheduleOptions> = {}): Promise<number[]> {
+async function dues(offsets: number[], options: Partial<ReplayOptions> = {}): Promise<number[]> {
   const all: number[] = [];
-  for await (const batch of schedule(source(offsets), { timing: FIXED, repeat: 1, seed: 1, ...options })) {
+  for await (const batch of schedule(source(offsets), { ...DEFAULT_OPTIONS, ...options })) {
     all.push(...batch.map(({ dueMs }) => dueMs));
   }
   return all;
 }
-const fixed = (offsets: number[], timing: Partial<FixedSchedule>, options: Partial<ScheduleOptions> = {}) =>
-  dues(offsets, { timing: { ...FIXED, ...timing }, ...options });
 
 describe('a fixed schedule', () => {
   test('follows the captured times', async () => {
-    expect(await fixed([0, 0, 1000, 5500], {})).toEqual([0, 0, 1000, 5500]);
+    expect(await dues([0, 0, 1000, 5500])).toEqual([0, 0, 1000, 5500]);
   });
 
   // As in AIPerf, the window is inclusive and the schedule starts with it.
@@ -47,22 +45,22 @@ describe('a fixed schedule', () => {
     [{ autoOffset: true, endOffsetMs: 1000 }, [0, 1000]],
     [{ startOffsetMs: 6000 }, []],
   ])('is limited to the window %j', async (timing, expected) => {
-    expect(await fixed([0, 1000, 2000, 5000], timing)).toEqual(expected);
+    expect(await dues([0, 1000, 2000, 5000], timing)).toEqual(expected);
   });
 
   test('can be faster or slower than the captures', async () => {
-    expect(await fixed([0, 1000, 4000], { speedup: 2 })).toEqual([0, 500, 2000]);
-    expect(await fixed([0, 1000, 4000], { speedup: 0.5 })).toEqual([0, 2000, 8000]);
+    expect(await dues([0, 1000, 4000], { speedup: 2 })).toEqual([0, 500, 2000]);
+    expect(await dues([0, 1000, 4000], { speedup: 0.5 })).toEqual([0, 2000, 8000]);
   });
 
   test('spreads a second evenly', async () => {
-    expect(await fixed([0, 0, 0, 0, 1000, 2000, 2000], { spread: 'even' })).toEqual([
+    expect(await dues([0, 0, 0, 0, 1000, 2000, 2000], { spreadSameSecond: 'even' })).toEqual([
       0, 250, 500, 750, 1000, 2000, 2500,
     ]);
   });
 
   test('keeps a time with a fraction, and spreads earlier requests before it', async () => {
-    expect(await fixed([0, 0, 500, 500], { spread: 'even' })).toEqual([0, 250, 500, 500]);
+    expect(await dues([0, 0, 500, 500], { spreadSameSecond: 'even' })).toEqual([0, 250, 500, 500]);
   });
 
   test('spreads randomly within the second, in ascending order, and reproducibly', async () => {
@@ -73,41 +71,41 @@ describe('a fixed schedule', () => {
         async (seconds, seed) => {
           const offsets = seconds.sort((a, b) => a - b).map((second) => second * 1000);
           const zero = offsets[0] ?? 0;
-          const found = await fixed(offsets, { spread: 'poisson' }, { seed });
+          const found = await dues(offsets, { spreadSameSecond: 'poisson', randomSeed: seed });
           for (const [i, due] of found.entries()) {
             const second = (offsets[i] ?? 0) - zero;
             expect(due).toBeGreaterThanOrEqual(second);
             expect(due).toBeLessThan(second + 1000);
             if (i > 0) expect(due).toBeGreaterThanOrEqual(found[i - 1] ?? 0);
           }
-          expect(await fixed(offsets, { spread: 'poisson' }, { seed })).toEqual(found);
+          expect(await dues(offsets, { spreadSameSecond: 'poisson', randomSeed: seed })).toEqual(found);
         },
       ),
     );
   });
 
   test('starts the next pass after the last second', async () => {
-    expect(await fixed([0, 2000], {}, { repeat: 3 })).toEqual([0, 2000, 3000, 5000, 6000, 8000]);
-    expect(await fixed([0, 2000], { speedup: 2 }, { repeat: 2 })).toEqual([0, 1000, 1500, 2500]);
+    expect(await dues([0, 2000], { repeat: 3 })).toEqual([0, 2000, 3000, 5000, 6000, 8000]);
+    expect(await dues([0, 2000], { speedup: 2, repeat: 2 })).toEqual([0, 1000, 1500, 2500]);
   });
 
   test('ends after the requested number of requests', async () => {
-    expect(await fixed([0, 1000, 2000], {}, { count: 2 })).toEqual([0, 1000]);
-    expect(await fixed([0, 1000], {}, { repeat: 5, count: 3 })).toEqual([0, 1000, 2000]);
+    expect(await dues([0, 1000, 2000], { requestCount: 2 })).toEqual([0, 1000]);
+    expect(await dues([0, 1000], { repeat: 5, requestCount: 3 })).toEqual([0, 1000, 2000]);
   });
 });
 
 describe('without a schedule', () => {
   test('sends at a constant rate', async () => {
-    const timing = { kind: 'rate', perSecond: 4, arrivals: 'constant' } as const;
-    expect(await dues([0, 0, 0], { timing, repeat: 2 })).toEqual([0, 250, 500, 750, 1000, 1250]);
+    expect(await dues([0, 0, 0], { requestRate: 4, arrivalPattern: 'constant', repeat: 2 })).toEqual([
+      0, 250, 500, 750, 1000, 1250,
+    ]);
   });
 
   test('sends at a Poisson rate with its mean and deviation', async () => {
-    const timing = { kind: 'rate', perSecond: 100, arrivals: 'poisson' } as const;
     const found = await dues(
       Array.from({ length: 5000 }, () => 0),
-      { timing },
+      { requestRate: 100 },
     );
     const gaps = found.slice(1).map((due, i) => due - (found[i] ?? 0));
     const mean = gaps.reduce((sum, gap) => sum + gap, 0) / gaps.length;
@@ -119,7 +117,7 @@ describe('without a schedule', () => {
   });
 
   test('assigns no times with a constant concurrency', async () => {
-    expect(await dues([0, 5000], { timing: { kind: 'concurrency' }, repeat: 2 })).toEqual([
+    expect(await dues([0, 5000], { concurrency: 1, repeat: 2 })).toEqual([
       Number.NaN,
       Number.NaN,
       Number.NaN,
@@ -130,10 +128,10 @@ describe('without a schedule', () => {
 
 describe('a limited number of requests', () => {
   /** Consumes the schedule like a sender that cannot send the `bad` lines. */
-  async function sent(bad: readonly number[], options: Partial<ScheduleOptions>): Promise<string[]> {
+  async function sent(bad: readonly number[], options: Partial<ReplayOptions>): Promise<string[]> {
     const found: string[] = [];
     let skipped = 0;
-    const all = { timing: FIXED, repeat: 1, seed: 1, ...options };
+    const all = { ...DEFAULT_OPTIONS, ...options };
     for await (const batch of schedule(source([0, 0, 0, 0, 1000, 1000, 2000]), all, { skipped: () => skipped })) {
       for (const { entry, pass } of batch) {
         if (bad.includes(entry.line)) skipped++;
@@ -153,8 +151,8 @@ describe('a limited number of requests', () => {
     [2, [1, 2, 3, 4, 5, 6, 7], 50, []],
     [100, [3], 1, ['1', '2', '4', '5', '6', '7']],
   ])('sends %j requests if lines %j cannot be sent, in %j passes', async (count, bad, repeat, expected) => {
-    for (const timing of [FIXED, { kind: 'concurrency' }] as const) {
-      expect(await sent(bad, { timing, count, repeat })).toEqual(expected);
+    for (const concurrency of [undefined, 1]) {
+      expect(await sent(bad, { concurrency, requestCount: count, repeat })).toEqual(expected);
     }
   });
 });

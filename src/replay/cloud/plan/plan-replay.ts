@@ -11,7 +11,7 @@ import { PermanentError, saidBy } from '../../../core/errors/errors.ts';
 import type { ReplayEnvironment } from '../../../core/settings/environment.ts';
 import { sum } from '../../../core/values/sum.ts';
 import { captureScope } from '../../../judge/capture-scope.ts';
-import { maxConcurrencyOf, overridesOf, scheduleOf, timingOf } from '../../derived-options.ts';
+import { isScheduled, maxConcurrencyOf } from '../../derived-options.ts';
 import { type DryRun, dryRun } from '../../dry-run.ts';
 import { capturesOf } from '../../finished.ts';
 import { MARK_MS, type Registration, registerReplay } from '../../marks/register.ts';
@@ -124,7 +124,7 @@ export async function planReplay(
 
 function concurrencyOf({ options }: ReplayJob): Concurrency | undefined {
   const requests = maxConcurrencyOf(options);
-  return Number.isFinite(requests) ? { requests, kept: timingOf(options).kind === 'concurrency' } : undefined;
+  return Number.isFinite(requests) ? { requests, kept: !isScheduled(options) } : undefined;
 }
 
 /** Writes the schedules. An error with advice is better than a timeout with two retries. Nothing has been sent yet. */
@@ -137,7 +137,7 @@ function writeSchedules(
 ): Promise<ShardPlan[]> {
   const inTime = async function* (): AsyncGenerator<ScheduledEntry[]> {
     let requests = 0;
-    for await (const batch of schedule(index, scheduleOf(job.options))) {
+    for await (const batch of schedule(index, job.options)) {
       if (remainingMs() < FINISH_RESERVE_MS) {
         throw replayTooLarge(
           `${requests} requests scheduled in the time left after reading ${index.total} records`,
@@ -163,8 +163,7 @@ const dryRunOf = (
   dryRun({
     files,
     index,
-    schedule: scheduleOf(options),
-    overrides: overridesOf(options),
+    options,
     onSkipped,
     reader: objectReader(storage, files),
     onBatch: (requests) => {

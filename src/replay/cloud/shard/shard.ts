@@ -6,7 +6,7 @@ import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { PermanentError, toNamedError } from '../../../core/errors/errors.ts';
 import type { ReplayEnvironment } from '../../../core/settings/environment.ts';
 import { Random } from '../../../core/values/random.ts';
-import { sendingOf, timingOf } from '../../derived-options.ts';
+import { isScheduled } from '../../derived-options.ts';
 import type { ScheduledEntry } from '../../schedule/timing.ts';
 import type { SendOutcome } from '../../send/job.ts';
 import { sendSchedule } from '../../send/send-schedule.ts';
@@ -128,14 +128,13 @@ async function send(
         run: plan.run,
         files: allFiles,
         reader,
-        ...sendingOf(options),
+        options: { ...options, randomSeed: shardSeed(options.randomSeed, shard.shard) },
         schedule: {
           entries: () => inBatches(entries),
           ...(warm.length > 0 ? { warmup: () => inBatches(warm) } : {}),
           firstDueMs: shard.firstDueMs ?? 0,
-          closedLoop: timingOf(options).kind === 'concurrency',
+          closedLoop: !isScheduled(options),
         },
-        seed: shardSeed(options.randomSeed, shard.shard),
         startAtEpochMs: plan.startAtEpochMs,
         target: await cloudTarget(plan.target, environment, markOf(plan)),
         maxConcurrency: Math.min(shard.maxConcurrency ?? MAX_CONNECTIONS, MAX_CONNECTIONS),
