@@ -97,7 +97,6 @@ function send(request: ReplayRequest, results: ResultSet, signal: AbortSignal): 
       keepCaptured,
       redaction,
       traceIdOf,
-      endGracefully: true,
       pool,
       // A line that cannot be sent counts once, in whichever pass over the captures it is met.
       onSkipped: (line, pass = 0) => {

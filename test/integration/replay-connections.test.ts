@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { indexFor } from '../../src/replay/derived-options.ts';
+import { ConnectionPool } from '../../src/replay/http/pool.ts';
 import type { Measured } from '../../src/replay/measure/measure.ts';
 import { DEFAULT_OPTIONS, type ReplayOptions } from '../../src/replay/options.ts';
 import { scheduleFromIndex } from '../../src/replay/schedule/timing.ts';
@@ -220,9 +221,11 @@ describe('the addresses of a target', () => {
     server.onConnection = (socket) => void socket.once('data', () => setTimeout(() => socket.end(), 200));
     const failed: unknown[] = [];
     const target = urlTarget(url.replace('127.0.0.1', 'some.name'));
+    const pool = new ConnectionPool(target.origin, resolve);
+    await pool.open();
     const outcome = await startAt(bursts(0, 1), Date.now(), undefined, {
       target,
-      resolve,
+      pool,
       onMeasured: ({ error }) => void (error && failed.push(error)),
     });
     expect([outcome.sent, failed]).toEqual([2 * BURST, []]);
@@ -315,7 +318,7 @@ describe('after a stop nothing is sent, and the run ends,', () => {
     };
     const stop = new AbortController();
     const reasons: string[] = [];
-    const more: Partial<SendJob> = { target, endGracefully: true, onSkipped: ({ reason }) => reasons.push(reason) };
+    const more: Partial<SendJob> = { target, onSkipped: ({ reason }) => reasons.push(reason) };
     // It would last for days: the remaining passes are counted without reading them.
     const running = startAt(bursts(0, 1, 2), Date.now(), stop.signal, more, { repeat: 1_000_000 });
     await until(() => encoded > BURST && server.numbers.length === BURST);

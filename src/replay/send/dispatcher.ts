@@ -4,7 +4,6 @@ import { Exchange, type ExchangeError } from '../http/exchange.ts';
 import type { ConnectionPool } from '../http/pool.ts';
 import { CANCELLED_TYPE, type Completion, openReader } from '../measure/measure.ts';
 import type { PreparedRequest } from '../request/preparer.ts';
-import { Fifo } from './fifo.ts';
 
 /** After this many consecutive sends, replies are read. Otherwise their arrival times would be those of the last send. */
 const SENDS_IN_A_ROW = 128;
@@ -113,8 +112,7 @@ export class Dispatcher {
   /** Returns the milliseconds until the next request is due: negative if it is late, infinite if none is waiting. */
   slack(now: number): number {
     const next = this.queue.peek();
-    if (!next || !this.#started) return Number.POSITIVE_INFINITY;
-    if (!this.#hasRoom) return Number.POSITIVE_INFINITY;
+    if (!next || !this.#started || !this.#hasRoom) return Number.POSITIVE_INFINITY;
     return this.#startAt + this.#shiftMs + (Number.isNaN(next.dueMs) ? 0 : next.dueMs) - now;
   }
 
@@ -216,31 +214,39 @@ export class Dispatcher {
 // ----------------------------------------------------------------------------------------------------------- queue
 // Prepared requests in the order of their due times.
 
-class RequestQueue extends Fifo<PreparedRequest> {
+class RequestQueue {
+  #requests: PreparedRequest[] = [];
   /** Total size of the waiting requests. */
   bytes = 0;
 
-  override push(request: PreparedRequest): void {
-    super.push(request);
+  get length(): number {
+    return this.#requests.length;
+  }
+
+  push(request: PreparedRequest): void {
+    this.#requests.push(request);
     this.bytes += request.wire.length;
   }
 
-  override shift(): PreparedRequest | undefined {
-    const request = super.shift();
+  peek(): PreparedRequest | undefined {
+    return this.#requests[0];
+  }
+
+  shift(): PreparedRequest | undefined {
+    const request = this.#requests.shift();
     if (request) this.bytes -= request.wire.length;
     return request;
   }
 
-  override clear(): void {
-    super.clear();
+  clear(): void {
+    this.#requests = [];
     this.bytes = 0;
   }
 
   /** Number of requests that are due until `untilMs`, including those without a time. */
   dueBefore(untilMs: number): number {
-    let at = this.head;
-    while (at < this.items.length && !((this.items[at]?.dueMs ?? 0) > untilMs)) at++;
-    return at - this.head;
+    const later = this.#requests.findIndex(({ dueMs }) => dueMs > untilMs);
+    return later === -1 ? this.length : later;
   }
 
   /**
@@ -249,11 +255,10 @@ class RequestQueue extends Fifo<PreparedRequest> {
    */
   peak(windowMs: number, untilMs: number): number {
     let most = 0;
-    let from = this.head;
-    for (let to = this.head; to < this.items.length; to++) {
-      const due = this.items[to]?.dueMs ?? 0;
-      if (due > untilMs) break;
-      while (due - (this.items[from]?.dueMs ?? 0) > windowMs) from++;
+    let from = 0;
+    for (const [to, { dueMs }] of this.#requests.entries()) {
+      if (dueMs > untilMs) break;
+      while (dueMs - (this.#requests[from]?.dueMs ?? 0) > windowMs) from++;
       most = Math.max(most, to - from + 1);
     }
     return most;

@@ -30,8 +30,6 @@ interface FeederOptions {
   elapsedMs(): number;
   /** Number of requests that have ended and are not recorded yet: without a schedule, sending may outrun the recording. */
   unrecorded(): number;
-  /** Keep a failure after the start in `failure` instead of throwing it. */
-  endGracefully?: boolean;
 }
 
 export class Feeder {
@@ -43,7 +41,7 @@ export class Feeder {
   #isStarted = false;
   /** Entries of the schedule that could not be sent. */
   skipped = 0;
-  /** Why feeding ended early, with `endGracefully`. */
+  /** Why feeding ended early, after the start. Before it, `run` throws. */
   failure: unknown;
   /** Requests of the schedule that were not sent because the run was stopped. */
   unsent = 0;
@@ -71,7 +69,7 @@ export class Feeder {
   }
 
   async run(): Promise<void> {
-    const { endGracefully, dispatcher, reader } = this.#options;
+    const { dispatcher, reader } = this.#options;
     try {
       const slice = new TimeSlice();
       const feeding: Feeding = {
@@ -93,7 +91,7 @@ export class Feeder {
             await this.#feed(scheduled);
           } catch (error) {
             // Before the start nothing is lost. After it, the remaining requests are counted and the results are kept.
-            if (!endGracefully || !this.#isStarted) throw error;
+            if (!this.#isStarted) throw error;
             this.failure = error;
             this.stopped = true;
             this.unsent++;
@@ -107,7 +105,7 @@ export class Feeder {
       }
       this.#isReady();
     } catch (error) {
-      if (endGracefully && this.#isStarted) {
+      if (this.#isStarted) {
         this.failure ??= error;
         return;
       }

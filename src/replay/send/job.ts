@@ -1,6 +1,6 @@
 /** The contract of the sender: the job that it is given, its live figures and its outcome. */
 import type { RunClock } from '../clock.ts';
-import type { ConnectionPool, Resolve } from '../http/pool.ts';
+import type { ConnectionPool } from '../http/pool.ts';
 import type { Measured } from '../measure/measure.ts';
 import type { PreparedRequest, PreparerOptions } from '../request/preparer.ts';
 import type { SendSchedule } from '../schedule/timing.ts';
@@ -21,14 +21,8 @@ export interface SendJob extends Omit<PreparerOptions, 'reader'> {
   /** Called when a request has been prepared, in schedule order. If it throws, the request is skipped. */
   onPrepared?(request: PreparedRequest): void;
   onStarted?(progress: SendProgress): void;
-  /**
-   * After the start, a failure (expired credentials, a deleted capture file) ends the run gracefully and is reported in
-   * the outcome. If this is not set, the failure is thrown.
-   */
-  endGracefully?: boolean;
   /** Common start of several processes. Default: as soon as everything is ready. */
   startAtEpochMs?: number;
-  resolve?: Resolve;
   /** Connections to the target that are already open; closed at the end. */
   pool?: ConnectionPool;
 }
@@ -52,7 +46,7 @@ export interface SendOutcome {
   /** Requests of the schedule that were not sent because the run was stopped, prepared or not. */
   unsent: number;
   stopped: boolean;
-  /** Why the rest of the schedule could not be sent. */
+  /** Why the rest of the schedule could not be sent after the start, such as expired credentials. */
   failure?: unknown;
   /** Requests that were sent but could not be recorded, and the reason for the first of them. */
   unrecorded?: { requests: number; why: unknown };

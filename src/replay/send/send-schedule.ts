@@ -35,11 +35,14 @@ const STOPPED = { code: 499, type: CANCELLED_TYPE, message: 'The replay was stop
 export async function sendSchedule(job: SendJob, signal?: AbortSignal): Promise<SendOutcome> {
   const clock = new RunClock();
   const reader = job.reader ?? localReader(job.files);
-  const pool = job.pool ?? new ConnectionPool(job.target.origin, job.resolve);
+  const pool = job.pool ?? new ConnectionPool(job.target.origin);
   const { warmup } = job.schedule;
   try {
     if (!job.pool) await pool.open();
-    if (warmup) await new Sender(warmupJob(job, warmup), 'warmup', pool, clock, reader).run(signal);
+    if (warmup) {
+      const { failure } = await new Sender(warmupJob(job, warmup), 'warmup', pool, clock, reader).run(signal);
+      if (failure !== undefined) throw failure;
+    }
     return await new Sender(job, 'profiling', pool, clock, reader).run(signal);
   } finally {
     pool.close();
@@ -54,7 +57,6 @@ const warmupJob = (job: SendJob, entries: SendSchedule['entries']): SendJob => (
   schedule: { entries, firstDueMs: 0, closedLoop: true },
   maxConcurrency: Math.min(job.maxConcurrency, WARMUP_CONCURRENCY),
   startAtEpochMs: undefined,
-  endGracefully: false,
   onSkipped: () => {},
   onPrepared: undefined,
   onStarted: undefined,
@@ -102,7 +104,7 @@ class Sender {
   }
 
   #feederOf(job: SendJob, phase: PreparedRequest['phase'], reader: LineReader): Feeder {
-    const { schedule, maxConcurrency, endGracefully } = job;
+    const { schedule, maxConcurrency } = job;
     const { firstDueMs } = schedule;
     const preparer = new Preparer({
       ...job,
@@ -124,7 +126,6 @@ class Sender {
       firstDueMs,
       elapsedMs: () => (this.#startAt === Number.POSITIVE_INFINITY ? firstDueMs : this.#elapsedMs()),
       unrecorded: () => this.#ended.length,
-      endGracefully,
     });
   }
 

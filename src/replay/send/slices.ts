@@ -1,24 +1,27 @@
 /** Runs work that must not delay a send in short slices between the sends. */
-import { Fifo } from './fifo.ts';
 
 /** The longest time that a slice occupies the event loop. */
 const SLICE_MS = 1;
 
 /** Handles items in order, one slice at a time. Due requests are sent before each slice. */
-export class SlicedQueue<T> extends Fifo<T> {
+export class SlicedQueue<T> {
+  readonly #items: T[] = [];
   readonly #handle: (item: T) => void;
   readonly #beforeSlice: () => void;
   #scheduled = false;
   #idle: (() => void)[] = [];
 
   constructor(handle: (item: T) => void, beforeSlice: () => void) {
-    super();
     this.#handle = handle;
     this.#beforeSlice = beforeSlice;
   }
 
-  override push(item: T): void {
-    super.push(item);
+  get length(): number {
+    return this.#items.length;
+  }
+
+  push(item: T): void {
+    this.#items.push(item);
     this.#schedule();
   }
 
@@ -39,14 +42,13 @@ export class SlicedQueue<T> extends Fifo<T> {
     this.#beforeSlice();
     const until = performance.now() + SLICE_MS;
     while (this.length > 0) {
-      this.#handle(this.shift() as T);
+      this.#handle(this.#items.shift() as T);
       if (performance.now() >= until) break;
     }
     if (this.length > 0) {
       this.#schedule();
       return;
     }
-    this.clear();
     for (const resolve of this.#idle.splice(0)) resolve();
   }
 }

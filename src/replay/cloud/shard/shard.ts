@@ -123,7 +123,7 @@ async function send(
   const deadline = setTimeout(() => stopping.abort(), Math.max(0, remainingMs() - WRITE_RESERVE_MS));
   stop.watch();
   try {
-    return await sendSchedule(
+    const outcome = await sendSchedule(
       {
         run: plan.run,
         files: allFiles,
@@ -149,6 +149,8 @@ async function send(
       // Requests whose results cannot be kept are not sent: they would load the target for nothing.
       AbortSignal.any([stopping.signal, stop.signal, results.unwritable.signal]),
     );
+    if (outcome.failure !== undefined) throw outcome.failure;
+    return outcome;
   } finally {
     clearTimeout(deadline);
     stop.close();
