@@ -152,7 +152,7 @@ async function compareOpened(
     data.replies.judged = captured.judged;
     comparison.notes.push(captured.note);
   }
-  const gate = flags.threshold.length > 0 ? decideGate(flags.threshold, data, { zeroTolerance }) : undefined;
+  const gate = flags.threshold.length > 0 ? decideGate(flags.threshold, data, zeroTolerance) : undefined;
   await writeComparison(directory, { comparison, gate, runs: [before, after] }, flags.report);
   const report = flags.report ? join(directory, COMPARISON_FILES.page) : undefined;
   const written = [join(directory, COMPARISON_FILES.json), ...(report === undefined ? [] : [`to read: ${report}`])];
@@ -278,11 +278,7 @@ async function writeOutputs(
   const jobSummary = process.env.GITHUB_STEP_SUMMARY;
   if (markdown === undefined && !jobSummary) return;
   const { markdownSummary } = await import('../../src/replay/gate/outputs/markdown.ts');
-  const { replayTraceUrl } = await import('../../src/replay/gate/outputs/junit.ts');
-  const text = markdownSummary(comparison, gate, {
-    traceUrl: ({ requestId }) => replayTraceUrl(after, requestId),
-    report,
-  });
+  const text = markdownSummary(comparison, gate, report);
   if (markdown !== undefined) await writeFile(markdown, text);
   if (!jobSummary) return;
   await appendFile(jobSummary, text).catch((error: Error) => {

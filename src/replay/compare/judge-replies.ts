@@ -9,15 +9,7 @@ import { judgePair, type ReplyPair } from '../../judge/pairwise.ts';
 import { addUsd } from '../../judge/spend.ts';
 import type { Judge, Verdict } from '../../judge/types.ts';
 import type { SpendingLimit } from '../../limits/spending-limit.ts';
-import {
-  addFailed,
-  type Judged,
-  nothingJudged,
-  type ReplyQualityTally,
-  replyRow,
-  type WorseReply,
-  withoutAnyVerdict,
-} from './quality.ts';
+import { errorsText, type Judged, nothingJudged, type ReplyQualityTally } from './quality.ts';
 import { pairOf, type StoredReply } from './replies-file.ts';
 
 /** Pairs that wait for the judge. The judge's own limiter bounds its concurrent calls. */
@@ -136,11 +128,13 @@ export async function judgeReplies(
     try {
       const verdict = await answers.of(pair);
       judged[verdict.verdict]++;
-      if (verdict.verdict === 'failed') addFailed(judged, verdict.error?.code ?? 'NO_VERDICT');
+      if (verdict.verdict === 'failed') {
+        const code = verdict.error?.code ?? 'NO_VERDICT';
+        judged.errors = { ...judged.errors, [code]: (judged.errors?.[code] ?? 0) + 1 };
+      }
       const { key, event_id, request_id, captured_trace_id } = stored;
       onVerdict({ key, event_id, request_id, captured_trace_id, judge: judging.judge.sourceId, ...verdict });
-      const worse = worseReply(stored, verdict);
-      if (worse) tally.addJudgedWorse(worse);
+      if (verdict.verdict === 'worse') tally.addJudgedWorse(stored, verdict.rationale);
     } catch (error) {
       if (!(error instanceof JudgeHeld)) throw judging.signal?.aborted ? JUDGING_STOPPED : error;
       judged.overBudget++;
@@ -150,16 +144,14 @@ export async function judgeReplies(
   try {
     // Pairs in progress are completed after a failure.
     await forEachConcurrently(CONCURRENT_PAIRS, replies, judgeOne);
-    const none = withoutAnyVerdict(judged);
-    if (none !== undefined) failure = { name: 'NoVerdict', message: none };
+    const { better, same, worse, undecided, failed } = judged;
+    // A judge that was asked but gave no verdict on any pair does not work.
+    if (failed > 0 && better + same + worse + undecided === 0) {
+      const message = `not one of ${failed} pairs has a verdict: ${errorsText(judged)}`;
+      failure = { name: 'NoVerdict', message };
+    }
   } catch (error) {
     failure = error === JUDGING_STOPPED ? JUDGING_STOPPED : toNamedError(error);
   }
   return { judgeUsd: answers.usd(), ...(failure ? { judgeFailure: failure } : {}) };
 }
-
-/** The reply, if the judge finds it worse. */
-const worseReply = (stored: StoredReply, { verdict, rationale }: PairVerdict): WorseReply | undefined =>
-  verdict === 'worse' && stored.comparison
-    ? { row: replyRow(stored), comparison: stored.comparison, ...(rationale ? { rationale } : {}) }
-    : undefined;

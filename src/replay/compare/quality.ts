@@ -13,24 +13,11 @@ export type Judged = Record<Preference | 'undecided' | 'failed' | 'overBudget', 
 
 export const nothingJudged = (): Judged => ({ better: 0, same: 0, worse: 0, undecided: 0, failed: 0, overBudget: 0 });
 
-/** Counts pairs without a verdict by their error code. `failed` itself stays as it is. */
-export function addFailed(judged: Judged, code: string, count = 1): void {
-  judged.errors ??= {};
-  judged.errors[code] = (judged.errors[code] ?? 0) + count;
-}
-
 /** The error codes with their counts; empty without errors. */
 export const errorsText = ({ errors = {} }: Judged): string =>
   Object.entries(errors)
     .map(([code, count]) => `${code} ${count}`)
     .join(', ');
-
-/** Describes a judge that was asked but gave no verdict on any pair: such a judge does not work. */
-export function withoutAnyVerdict(judged: Judged): string | undefined {
-  const { better, same, worse, undecided, failed } = judged;
-  if (failed === 0 || better + same + worse + undecided > 0) return undefined;
-  return `not one of ${failed} pairs has a verdict: ${errorsText(judged)}`;
-}
 
 /** A request whose reply got worse, with everything that a person needs to see why. */
 export interface RegressionRow extends Pick<PreparedRequest, 'eventId' | 'file' | 'line'> {
@@ -42,27 +29,6 @@ export interface RegressionRow extends Pick<PreparedRequest, 'eventId' | 'file' 
   input: string;
   before: string;
   after: string;
-  rationale?: string;
-}
-
-/** The part of a row that does not depend on how the replies differ. */
-type ReplyRow = Omit<RegressionRow, 'regressions' | 'overlap' | 'rationale'>;
-
-export const replyRow = (stored: StoredReply): ReplyRow => ({
-  key: stored.key,
-  eventId: stored.event_id,
-  requestId: stored.request_id,
-  file: stored.file,
-  line: stored.line,
-  input: stored.input,
-  before: stored.captured ? replyText(stored.captured) : '',
-  after: replyText(stored.reply),
-});
-
-/** A reply that the judge finds worse. */
-export interface WorseReply {
-  row: ReplyRow;
-  comparison: ReplyComparison;
   rationale?: string;
 }
 
@@ -150,17 +116,18 @@ export class ReplyQualityTally {
     if (regressions.length > 0) {
       if (isRegressed(regressions)) quality.regressed++;
       for (const name of regressions) quality.regressions[name]++;
-      this.#addRow({ ...replyRow(stored), regressions, overlap: comparison.overlap });
+      this.#addRow(stored, regressions);
     }
   }
 
-  addJudgedWorse({ row, comparison, rationale }: WorseReply): void {
-    const earlier = regressionsOf(comparison);
+  /** Adds that the judge finds a reply worse. */
+  addJudgedWorse(stored: StoredReply, rationale: string | undefined): void {
+    const earlier = stored.comparison ? regressionsOf(stored.comparison) : [];
     this.quality.regressions['judged-worse']++;
     if (!isRegressed(earlier)) this.quality.regressed++;
     // An earlier row of the reply is replaced. It may also have been dropped as a minor one.
-    this.#rows = this.#rows.filter(({ key }) => key !== row.key);
-    this.#addRow({ ...row, regressions: [...earlier, 'judged-worse'], overlap: comparison.overlap, rationale });
+    this.#rows = this.#rows.filter(({ key }) => key !== stored.key);
+    this.#addRow(stored, [...earlier, 'judged-worse'], rationale);
   }
 
   /** The sums so far, with the gravest regressions, worst first. */
@@ -169,8 +136,11 @@ export class ReplyQualityTally {
     return { quality: this.quality, withoutCaptured: this.#withoutCaptured, regressions: this.#rows };
   }
 
-  #addRow(row: RegressionRow): void {
-    this.#rows.push(row);
+  #addRow(stored: StoredReply, regressions: Regression[], rationale?: string): void {
+    const { key, event_id: eventId, request_id: requestId, file, line, input, captured, reply, comparison } = stored;
+    const [before, after] = [captured ? replyText(captured) : '', replyText(reply)];
+    const { overlap } = comparison ?? {};
+    this.#rows.push({ key, eventId, requestId, file, line, regressions, overlap, input, before, after, rationale });
     if (this.#rows.length > MAX_ROWS * 2) this.#trim();
   }
 

@@ -30,8 +30,6 @@ export function comparedReply(measured: Measured): StoredReply {
   return storedReply(measured, reply, before, before && compareReplies(before, reply));
 }
 
-export type CapturedReplies = ReturnType<typeof capturedReplies>;
-
 /** Writes `replies.jsonl` and `compare.json`, and with a judge `judged.jsonl`. */
 export function capturedReplies(directory: string) {
   const file = new LineWriter(join(directory, REPLIES_FILE));

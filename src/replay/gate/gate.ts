@@ -10,11 +10,6 @@ import { GATE_EXIT_CODES, type GateOutcome, type GateResult, type ThresholdResul
 /** Share of the pairs: a zero-tolerance rule passes once a larger share of cases is excluded. */
 export const ZERO_TOLERANCE = 0.01;
 
-export interface GateOptions {
-  /** As a share. */
-  zeroTolerance?: number;
-}
-
 interface Case {
   threshold: Threshold;
   evidence: Evidence;
@@ -31,11 +26,13 @@ interface Decision {
  * at 5% each, since all must pass. It fails if the lower bound is beyond the limit, by Holm's procedure over all
  * thresholds but the zero-tolerance rules, which a single case fails. If half of the requests or more are not in the data, it
  * cannot tell.
+ *
+ * @param zeroTolerance as a share
  */
 export function decideGate(
   thresholds: readonly Threshold[],
   data: ComparedData,
-  { zeroTolerance = ZERO_TOLERANCE }: GateOptions = {},
+  zeroTolerance = ZERO_TOLERANCE,
 ): GateResult {
   const cases = thresholds.map((threshold): Case => ({ threshold, evidence: evidenceOf(threshold, data) }));
   const { failed, failLevel } = beyond(cases);

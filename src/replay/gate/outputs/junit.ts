@@ -1,9 +1,6 @@
-/** A gate as JUnit XML, which CI servers show as a test report with a test case per threshold, and links to traces. */
-import { exchangeTraceId } from '../../../captures/trace/exchange.ts';
+/** A gate as JUnit XML, which CI servers show as a test report with a test case per threshold. */
 import { cut } from '../../../captures/trace/text.ts';
 import { escapeHtml } from '../../../core/text/html-page.ts';
-import { traceUrl } from '../../../mlflow/trace-url.ts';
-import type { RunFacts } from '../../compare/compare-runs.ts';
 import { boundText, estimateText, intervalText, OUTCOME_TEXTS, pairsText, whyText } from '../texts.ts';
 import type { GateResult, ThresholdResult } from '../types.ts';
 
@@ -64,14 +61,4 @@ export function junitXml({ thresholds }: GateResult, { before, after }: { before
     '</testsuites>',
     '',
   ].join('\n');
-}
-
-/**
- * Returns where a person can look at a replayed request in MLflow.
- *
- * @param requestId id of the request in the run
- */
-export function replayTraceUrl({ run, mlflow }: RunFacts, requestId: string | undefined): string | undefined {
-  if (mlflow === undefined || requestId === undefined) return undefined;
-  return traceUrl(mlflow.url, mlflow.experimentId, exchangeTraceId(mlflow.experimentId, run, requestId));
 }

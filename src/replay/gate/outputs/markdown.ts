@@ -3,7 +3,9 @@
  * Markdown or HTML, load an image, or mention a person: they stand in code spans and in `<pre>`, where GitHub and GitLab read
  * no syntax at all.
  */
+import { exchangeTraceId } from '../../../captures/trace/exchange.ts';
 import { cut } from '../../../captures/trace/text.ts';
+import { traceUrl } from '../../../mlflow/trace-url.ts';
 import type { RunFacts, RunsComparison } from '../../compare/compare-runs.ts';
 import { isRegressed, type RegressionRow } from '../../compare/quality.ts';
 import { boundText, estimateText, intervalText, OUTCOME_TEXTS, pairsText, whyText } from '../texts.ts';
@@ -86,11 +88,14 @@ function reply(found: RegressionRow, at: number, url: string | undefined): strin
   ];
 }
 
-export interface SummaryLinks {
-  /** Address of the trace of the second run's request; `undefined` if there is none. */
-  traceUrl?(row: RegressionRow): string | undefined;
-  /** Path of the HTML comparison, if it is written. */
-  report?: string;
+/**
+ * Returns where a person can look at a replayed request in MLflow.
+ *
+ * @param requestId id of the request in the run
+ */
+export function replayTraceUrl({ run, mlflow }: RunFacts, requestId: string | undefined): string | undefined {
+  if (mlflow === undefined || requestId === undefined) return undefined;
+  return traceUrl(mlflow.url, mlflow.experimentId, exchangeTraceId(mlflow.experimentId, run, requestId));
 }
 
 const runText = (name: string, { run, requests, failed }: RunFacts): string =>
@@ -100,8 +105,12 @@ const EXPLANATION =
   'A threshold passes if the second run is at most as much worse as allowed, and fails if it is more than that, each with 95% ' +
   'confidence. “At least” and “at most” are the ends of the one-sided 95% intervals. Negative means better.';
 
-/** Returns the summary: the outcome, the thresholds with their intervals, and the five gravest replies. */
-export function markdownSummary(comparison: RunsComparison, gate: GateResult, links: SummaryLinks = {}): string {
+/**
+ * Returns the summary: the outcome, the thresholds with their intervals, and the five gravest replies.
+ *
+ * @param report path of the HTML comparison, if it is written
+ */
+export function markdownSummary(comparison: RunsComparison, gate: GateResult, report?: string): string {
   const { before, after, paired, quality, notes, judgeFailure, regressions } = comparison;
   const worst = regressions.filter((found) => isRegressed(found.regressions)).slice(0, MAX_REPLIES);
   const lines = [
@@ -117,8 +126,9 @@ export function markdownSummary(comparison: RunsComparison, gate: GateResult, li
   ];
   if (worst.length > 0) {
     lines.push(`### The gravest ${worst.length} of ${quality?.regressed ?? worst.length} replies that got worse`, '');
-    for (const [i, found] of worst.entries()) lines.push(...reply(found, i + 1, links.traceUrl?.(found)));
-    if (links.report) lines.push(`All of them, side by side: ${codeSpan(links.report)}`, '');
+    for (const [i, found] of worst.entries())
+      lines.push(...reply(found, i + 1, replayTraceUrl(after, found.requestId)));
+    if (report) lines.push(`All of them, side by side: ${codeSpan(report)}`, '');
   }
   lines.push(...details('Notes', notes.slice(0, MAX_NOTES).join('\n')));
   return `${lines.join('\n').trimEnd()}\n`;

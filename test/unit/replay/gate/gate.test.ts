@@ -2,7 +2,7 @@
 
 import { Random } from '../../../../src/core/values/random.ts';
 import type { ComparedData } from '../../../../src/replay/compare/compared-data.ts';
-import { decideGate, type GateOptions } from '../../../../src/replay/gate/gate.ts';
+import { decideGate } from '../../../../src/replay/gate/gate.ts';
 import { gateText } from '../../../../src/replay/gate/texts.ts';
 import { parseThreshold } from '../../../../src/replay/gate/thresholds.ts';
 import type { ThresholdResult } from '../../../../src/replay/gate/types.ts';
@@ -50,11 +50,11 @@ const withReplies = (pairs: number, replies: Partial<NonNullable<ComparedData['r
 const judged = (pairs: number, worse: number, open = 0): ComparedData =>
   withReplies(pairs, { judged: { pairs, worse, open } });
 
-const decide = (texts: string | string[], data: ComparedData, options?: GateOptions) =>
-  decideGate([texts].flat().map(parseThreshold), data, options);
+const decide = (texts: string | string[], data: ComparedData, zeroTolerance?: number) =>
+  decideGate([texts].flat().map(parseThreshold), data, zeroTolerance);
 
-function first(texts: string, data: ComparedData, options?: GateOptions): ThresholdResult {
-  const [result] = decide(texts, data, options).thresholds;
+function first(texts: string, data: ComparedData, zeroTolerance?: number): ThresholdResult {
+  const [result] = decide(texts, data, zeroTolerance).thresholds;
   if (!result) throw new Error('no result');
   return result;
 }
@@ -179,7 +179,7 @@ describe('zero tolerance', () => {
 
   test('none passes it once the share that is excluded is at most the tolerance', () => {
     const at = (pairs: number, zeroTolerance?: number) =>
-      first('newly_failing:0', withFailures(pairs, 0), { zeroTolerance });
+      first('newly_failing:0', withFailures(pairs, 0), zeroTolerance);
     expect(at(299)).toMatchObject({ outcome: 'cannot-tell', moreRequests: 1 });
     expect(at(300)).toMatchObject({ outcome: 'passed' });
     expect(at(20)).toMatchObject({

@@ -2,8 +2,8 @@
 import { execFileSync } from 'node:child_process';
 import type { RunsComparison } from '../../../../src/replay/compare/compare-runs.ts';
 import type { RegressionRow } from '../../../../src/replay/compare/quality.ts';
-import { junitXml, replayTraceUrl } from '../../../../src/replay/gate/outputs/junit.ts';
-import { markdownSummary } from '../../../../src/replay/gate/outputs/markdown.ts';
+import { junitXml } from '../../../../src/replay/gate/outputs/junit.ts';
+import { markdownSummary, replayTraceUrl } from '../../../../src/replay/gate/outputs/markdown.ts';
 import type { GateResult, ThresholdResult } from '../../../../src/replay/gate/types.ts';
 
 const result = (over: Partial<ThresholdResult> = {}): ThresholdResult => ({
@@ -111,18 +111,15 @@ describe('Markdown', () => {
 
   test('shows the five gravest replies that got worse, with their trace or their place', () => {
     const regressions = [
-      row({ regressions: ['new-refusal', 'judged-worse'], rationale: 'It refuses.' }),
+      row({ requestId: 'r1', regressions: ['new-refusal', 'judged-worse'], rationale: 'It refuses.' }),
       ...Array.from({ length: 6 }, (_, i) => row({ key: `event-${i + 2}:1`, regressions: ['json-broken'] })),
       row({ key: 'only-different', regressions: ['little-in-common'] }),
     ];
-    const traceUrl = ({ key }: RegressionRow) => (key === 'event-1:4' ? 'https://mlflow.test/#/t?a=1' : undefined);
-    const text = markdownSummary(comparisonOf({ regressions }), gateOf(FAILED), {
-      traceUrl,
-      report: 'r/comparison.html',
-    });
+    const after = { ...comparisonOf().after, mlflow: { experimentId: '7', url: 'https://mlflow.test' } };
+    const text = markdownSummary(comparisonOf({ after, regressions }), gateOf(FAILED), 'r/comparison.html');
     expect(text).toContain('### The gravest 5 of 12 replies that got worse');
     expect(text).toContain(
-      '**1. new-refusal, judged-worse:** `event-1:4`, captured in `a.jsonl`, line 4, [trace in MLflow](<https://mlflow.test/#/t?a=1>)\n',
+      `**1. new-refusal, judged-worse:** \`event-1:4\`, captured in \`a.jsonl\`, line 4, [trace in MLflow](<${replayTraceUrl(after, 'r1')}>)\n`,
     );
     expect(text).toContain('**2. json-broken:** `event-2:1`, captured in `a.jsonl`, line 4\n');
     expect(text).toContain('<pre>\nI cannot help with that.\n</pre>');
@@ -147,7 +144,7 @@ describe('Markdown', () => {
           ...{ regressions: [row(foreign), row(foreign)], judgeFailure: { name: 'x', message: text } as never },
         }),
         gateOf(result({ reason: text }), result()),
-        { report: text },
+        text,
       );
       const syntax = syntaxOf(markdown);
       expect(syntax).not.toMatch(/!\[|\]\(|@\w|[^&]#\d|[^`\n#]# |https:\/\/|www\.|`|\$|^---|^>|^- /m);
