@@ -153,7 +153,7 @@ async function compareOpened(
     comparison.notes.push(captured.note);
   }
   const gate = flags.threshold.length > 0 ? decideGate(flags.threshold, data, zeroTolerance) : undefined;
-  await writeComparison(directory, { comparison, gate, runs: [before, after] }, flags.report);
+  await writeComparison(directory, comparison, gate, [before, after], flags.report);
   const report = flags.report ? join(directory, COMPARISON_FILES.page) : undefined;
   const written = [join(directory, COMPARISON_FILES.json), ...(report === undefined ? [] : [`to read: ${report}`])];
   print('compare', { ...comparison, gate }, flags.json, (out) => comparisonText(comparison, gate, written, out));

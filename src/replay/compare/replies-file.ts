@@ -5,9 +5,9 @@ import type { ReplyPair } from '../../judge/pairwise.ts';
 import { bodyPreview } from '../measure/body-preview.ts';
 import { type Measured, sentBody } from '../measure/measure.ts';
 import { readMessages } from '../reply/content.ts';
-import type { ReplyComparison } from './compare-replies.ts';
+import { compareReplies, type ReplyComparison } from './compare-replies.ts';
 import { jsonLines } from './json-lines.ts';
-import type { ComparableReply } from './reply.ts';
+import { type ComparableReply, capturedReplyOf, replayedReply } from './reply.ts';
 
 export const REPLIES_FILE = 'replies.jsonl';
 
@@ -31,35 +31,31 @@ export interface StoredReply {
 /** Longer texts are truncated: neither a judge nor a person reads more. */
 const MAX_TEXT = 64 * 1024;
 
-/** A key that is the same in all runs for the same captured request, whatever path its file was read from. */
-const requestKey = (eventId: string | undefined, file: string, line: number, pass: number): string =>
-  `${eventId ?? basename(file)}:${line}${pass === 0 ? '' : `#${pass}`}`;
-
 const cut = (reply: ComparableReply): ComparableReply =>
   reply.text.length > MAX_TEXT ? { ...reply, text: `${reply.text.slice(0, MAX_TEXT)} …` } : reply;
 
-/** The line of a reply, with the captured reply and how the two compare. */
-export function storedReply(
-  measured: Measured,
-  reply: ComparableReply,
-  captured?: ComparableReply,
-  comparison?: ReplyComparison,
-): StoredReply {
-  const { request } = measured;
+/** The line of the reply to a request, compared with the captured one if both are known. */
+export function comparedReply(measured: Measured): StoredReply {
+  const { request, content, cancelled, exchange } = measured;
+  const { eventId, file, line, pass } = request;
+  const reply = replayedReply(measured);
+  // Nothing is known about the reply to a canceled request, or about one that is too large.
+  const isKnown = !cancelled && !exchange.tooLarge;
+  const captured = request.captured && isKnown ? capturedReplyOf(request.captured, content) : undefined;
   const messages = readMessages(sentBody(request));
   const texts = request.keep?.texts ?? (<T>(value: T): T => value);
   return {
-    key: requestKey(request.eventId, request.file, request.line, request.pass),
-    event_id: request.eventId,
+    // The same in all runs for the same captured request, whatever path its file was read from.
+    key: `${eventId ?? basename(file)}:${line}${pass === 0 ? '' : `#${pass}`}`,
+    event_id: eventId,
     request_id: request.requestId,
     ...(request.capturedTraceId ? { captured_trace_id: request.capturedTraceId } : {}),
-    file: request.file,
-    line: request.line,
+    file,
+    line,
     input: bodyPreview(request.wire.subarray(request.bodyAt), request.keep),
     ...(messages ? { messages: texts(messages) } : {}),
     reply: cut(texts(reply)),
-    ...(captured ? { captured: cut(texts(captured)) } : {}),
-    ...(comparison ? { comparison: texts(comparison) } : {}),
+    ...(captured && { captured: cut(texts(captured)), comparison: texts(compareReplies(captured, reply)) }),
   };
 }
 

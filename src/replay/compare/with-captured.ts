@@ -3,11 +3,9 @@ import { join } from 'node:path';
 import type { Measured } from '../measure/measure.ts';
 import { LineWriter } from '../results/line-writer.ts';
 import { writeWhole } from '../results/whole-file.ts';
-import { compareReplies } from './compare-replies.ts';
 import { type JudgeSettings, type JudgingResult, judgeReplies } from './judge-replies.ts';
 import { type Quality, type RegressionRow, ReplyQualityTally } from './quality.ts';
-import { REPLIES_FILE, readReplies, type StoredReply, storedReply } from './replies-file.ts';
-import { capturedReplyOf, replayedReply } from './reply.ts';
+import { comparedReply, REPLIES_FILE, readReplies } from './replies-file.ts';
 
 export const COMPARE_FILE = 'compare.json';
 export const JUDGED_FILE = 'judged.jsonl';
@@ -18,16 +16,6 @@ export interface CapturedComparison extends JudgingResult {
   /** Number of requests whose capture has no reply to compare with. */
   withoutCaptured: number;
   regressions: RegressionRow[];
-}
-
-/** Compares the reply to a request with the captured one, if both are known. */
-export function comparedReply(measured: Measured): StoredReply {
-  const reply = replayedReply(measured);
-  const { captured } = measured.request;
-  // Nothing is known about the reply to a canceled request, or about one that is too large.
-  const isKnown = !measured.cancelled && !measured.exchange.tooLarge;
-  const before = captured && isKnown ? capturedReplyOf(captured, measured.content) : undefined;
-  return storedReply(measured, reply, before, before && compareReplies(before, reply));
 }
 
 /** Writes `replies.jsonl` and `compare.json`, and with a judge `judged.jsonl`. */

@@ -13,10 +13,10 @@ import {
 } from '../../core/text/html-page.ts';
 import { type MetricRow, metricRows, type RunsComparison, type SlowedRequest } from '../compare/compare-runs.ts';
 import { judgeWarning } from '../compare/judge-replies.ts';
-import { COMPARED_METRICS, isLargerBetter } from '../compare/run-data.ts';
+import { COMPARED_METRICS, isLargerBetter, METRIC_TAGS, type RunData } from '../compare/run-data.ts';
 import { boundText, estimateText, intervalText, OUTCOME_TEXTS, pairsText, signed, whyText } from '../gate/texts.ts';
 import type { GateOutcome, GateResult, ThresholdResult } from '../gate/types.ts';
-import type { Distribution } from '../measure/distribution.ts';
+import { Distribution } from '../measure/distribution.ts';
 import { distributions } from './charts.ts';
 import { qualitySection } from './quality-sections.ts';
 import { FILTER_SCRIPT, REPLIES_STYLE, regressionsSection } from './replies-section.ts';
@@ -57,18 +57,14 @@ const SLOWED_COLUMNS: readonly Column<SlowedRequest>[] = [
   { name: 'difference (ms)', numeric: true, cell: ({ before, after }) => signed(after - before, 1) },
 ];
 
-interface RunsReportFacts {
-  /** Absent: there are no thresholds. */
-  gate?: GateResult;
-  /** Latency distributions of the two runs, for the chart. */
-  latencies: readonly [Distribution, Distribution];
-}
-
-/** Returns the page, complete and self-contained. */
-export async function runsReport(comparison: RunsComparison, { gate, latencies }: RunsReportFacts): Promise<string> {
+/** Returns the page, complete and self-contained. @param gate absent if there are no thresholds */
+export async function runsReport(
+  comparison: RunsComparison,
+  gate: GateResult | undefined,
+  runs: readonly [before: RunData, after: RunData],
+): Promise<string> {
   await loadCharts();
   const { before, after, quality, regressions, slowed } = comparison;
-  const [latencyBefore, latencyAfter] = latencies;
   const parts = [
     '<h1>Comparison of two replays</h1>',
     ...(gate ? [gateSection(gate)] : []),
@@ -79,8 +75,8 @@ export async function runsReport(comparison: RunsComparison, { gate, latencies }
       'Latency distribution',
       distributions(
         [
-          { name: `before: ${before.run}`, distribution: latencyBefore },
-          { name: `after: ${after.run}`, distribution: latencyAfter },
+          { name: `before: ${before.run}`, distribution: latencies(runs[0]) },
+          { name: `after: ${after.run}`, distribution: latencies(runs[1]) },
         ],
         'Distribution of the latency in both runs',
       ),
@@ -94,6 +90,12 @@ export async function runsReport(comparison: RunsComparison, { gate, latencies }
     style: GATE_STYLE + REPLIES_STYLE,
     script: FILTER_SCRIPT,
   });
+}
+
+function latencies(run: RunData): Distribution {
+  const distribution = new Distribution(1000);
+  for (const value of run.requests.column(METRIC_TAGS.indexOf('request_latency'))) distribution.add(value);
+  return distribution;
 }
 
 /** Statistics that the requests are too few for are folded away: their differences say nothing. */
