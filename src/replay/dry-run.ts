@@ -10,8 +10,8 @@ import {
 } from './request/literal.ts';
 import { capturedReply, estimateInputTokens, estimateTextTokens } from './request/preparer.ts';
 import { type EntrySource, schedule } from './schedule/timing.ts';
-import { localReader } from './source/range-reader.ts';
-import type { LineReader, OnSkipped, SourceFile } from './source/types.ts';
+import { localReader, type RangeReader } from './source/range-reader.ts';
+import type { OnSkipped, SourceFile } from './source/types.ts';
 
 /** Number of steps of the shape over time. */
 const STEPS = 60;
@@ -39,7 +39,7 @@ interface DryRunJob {
   options: ReplayOptions;
   onSkipped: OnSkipped;
   /** Default: from the local disk. */
-  reader?: LineReader;
+  reader?: RangeReader;
   /** Called before each batch with the number of requests so far. If it throws, the dry run ends. */
   onBatch(requests: number): void;
 }

@@ -49,7 +49,7 @@ export async function publish(
       failures.push(error);
     });
   await attempt(() => logRun(client.rest, run, content));
-  const traces = exchangeTraces({ client, experiment, runId: run.runId }, name, directory);
+  const traces = exchangeTraces(client, experiment, run.runId, name, directory);
   await attempt(() => traces.write(quality?.judged !== undefined));
   let leftOut: string[] = [];
   await attempt(async () => {

@@ -24,13 +24,6 @@ const BATCH_LINES = 200;
 /** The traces of a batch are about six times as large as its lines. A single line may be larger than this. */
 const BATCH_BYTES = 8 * 1024 * 1024;
 
-export interface TracePorts {
-  client: Pick<MlflowClient, 'writeTraces'>;
-  experiment: Experiment;
-  /** MLflow's run that shows the traces. */
-  runId: string;
-}
-
 export interface WrittenTraces {
   traces: number;
   /** Traces that MLflow refused, listed in `refused-traces.jsonl`. */
@@ -45,8 +38,17 @@ interface Traced {
   facts: ExchangeFacts | undefined;
 }
 
-/** @param run name of the replay */
-export function exchangeTraces({ client, experiment, runId }: TracePorts, run: string, directory: string) {
+/**
+ * @param runId MLflow's run that shows the traces
+ * @param run name of the replay
+ */
+export function exchangeTraces(
+  client: Pick<MlflowClient, 'writeTraces'>,
+  experiment: Experiment,
+  runId: string,
+  run: string,
+  directory: string,
+) {
   /** What was written so far, also after an error. */
   const result: WrittenTraces = { traces: 0, refused: 0 };
   let refusedFile: LineWriter | undefined;

@@ -9,7 +9,8 @@ import { overridesOf } from '../derived-options.ts';
 import type { ReplayOptions } from '../options.ts';
 import { bytesIn, type ReplyContent, readReplyContent, timed } from '../reply/content.ts';
 import type { ScheduledEntry } from '../schedule/timing.ts';
-import type { LineReader, OnSkipped, SourceFile } from '../source/types.ts';
+import type { RangeReader } from '../source/range-reader.ts';
+import type { OnSkipped, SourceFile } from '../source/types.ts';
 import type { Encoded, RequestIdentity, Target } from '../targets/target.ts';
 import { type Keep, keepMasked } from './keep.ts';
 import { type LiteralRequest, literalRequest, type Overrides, unreadable } from './literal.ts';
@@ -66,7 +67,7 @@ export interface PreparedRequest
 export interface PreparerOptions {
   run: string;
   files: readonly SourceFile[];
-  reader: LineReader;
+  reader: RangeReader;
   target: Target;
   options: ReplayOptions;
   /** Keep the captured replies for a comparison. */

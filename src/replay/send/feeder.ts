@@ -1,7 +1,7 @@
 /** Prepares requests before they are due, as far as memory allows. */
 import type { PreparedRequest } from '../request/preparer.ts';
 import type { Feeding, ScheduledEntry } from '../schedule/timing.ts';
-import type { LineReader } from '../source/types.ts';
+import type { RangeReader } from '../source/range-reader.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import { TimeSlice } from './slices.ts';
 
@@ -18,7 +18,7 @@ const FULL_WAIT_MS = 5;
 
 interface FeederOptions {
   batches(feeding: Feeding): AsyncIterable<ScheduledEntry[]>;
-  reader: LineReader;
+  reader: RangeReader;
   /** @returns `undefined` for a record that cannot be sent, after reporting it */
   prepare(scheduled: ScheduledEntry): Promise<PreparedRequest | undefined>;
   dispatcher: Dispatcher;
@@ -35,6 +35,8 @@ interface FeederOptions {
 export class Feeder {
   readonly #options: FeederOptions;
   readonly #ready = Promise.withResolvers<void>();
+  /** Resolves when the first requests are ready to be sent. */
+  readonly ready = this.#ready.promise;
   stopped = false;
   /** Abandons the request that is being prepared. */
   #abandon: () => void = () => {};
@@ -49,12 +51,7 @@ export class Feeder {
   constructor(options: FeederOptions) {
     this.#options = options;
     // `run` throws the same error.
-    this.#ready.promise.catch(() => {});
-  }
-
-  /** Resolves when the first requests are ready to be sent. */
-  get ready(): Promise<void> {
-    return this.#ready.promise;
+    this.ready.catch(() => {});
   }
 
   #isReady(): void {

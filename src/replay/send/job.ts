@@ -4,12 +4,12 @@ import type { ConnectionPool } from '../http/pool.ts';
 import type { Measured } from '../measure/measure.ts';
 import type { PreparedRequest, PreparerOptions } from '../request/preparer.ts';
 import type { SendSchedule } from '../schedule/timing.ts';
-import type { LineReader } from '../source/types.ts';
+import type { RangeReader } from '../source/range-reader.ts';
 
 /** The part of a replay that one process sends: all of it, or a shard. */
 export interface SendJob extends Omit<PreparerOptions, 'reader'> {
   /** Reads the captured lines; closed at the end. Default: from the local disk. */
-  reader?: LineReader;
+  reader?: RangeReader;
   schedule: SendSchedule;
   /** Most requests in flight: the number that is kept in flight where there is no schedule, otherwise a cap. */
   maxConcurrency: number;
@@ -45,11 +45,13 @@ export interface SendOutcome {
   sent: number;
   /** Requests of the schedule that were not sent because the run was stopped, prepared or not. */
   unsent: number;
+  /** Whether the replay was stopped before everything was sent and answered. */
   stopped: boolean;
   /** Why the rest of the schedule could not be sent after the start, such as expired credentials. */
   failure?: unknown;
   /** Requests that were sent but could not be recorded, and the reason for the first of them. */
   unrecorded?: { requests: number; why: unknown };
+  /** Most simultaneous connections, and the number that could not be opened in advance. */
   maxConnections: number;
   warmFailures: number;
 }

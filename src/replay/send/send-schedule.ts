@@ -17,8 +17,7 @@ import { parseGoodput } from '../options.ts';
 import { unreadable } from '../request/literal.ts';
 import { type PreparedRequest, Preparer } from '../request/preparer.ts';
 import type { SendSchedule } from '../schedule/timing.ts';
-import { localReader } from '../source/range-reader.ts';
-import type { LineReader } from '../source/types.ts';
+import { localReader, type RangeReader } from '../source/range-reader.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { Feeder } from './feeder.ts';
 import type { SendJob, SendOutcome } from './job.ts';
@@ -82,7 +81,7 @@ class Sender {
     phase: PreparedRequest['phase'],
     pool: ConnectionPool,
     clock: RunClock,
-    reader: LineReader,
+    reader: RangeReader,
   ) {
     this.#job = job;
     this.#objectives = parseGoodput(job.options.goodput);
@@ -103,7 +102,7 @@ class Sender {
     this.#feeder = this.#feederOf(job, phase, reader);
   }
 
-  #feederOf(job: SendJob, phase: PreparedRequest['phase'], reader: LineReader): Feeder {
+  #feederOf(job: SendJob, phase: PreparedRequest['phase'], reader: RangeReader): Feeder {
     const { schedule, maxConcurrency } = job;
     const { firstDueMs } = schedule;
     const preparer = new Preparer({

@@ -15,8 +15,6 @@ export interface IndexOptions {
   fromMs?: number;
   toMs?: number;
   onSkipped: OnSkipped;
-  /** Maximum number of records to keep. */
-  maxRecords?: number;
   /** Yields the lines of a file that is not on the local disk. */
   scan?(file: SourceFile): AsyncIterable<ScannedLine>;
   /** Called for every record that is kept, in the order of file and line. `bytes` are valid during the call. */
@@ -41,7 +39,7 @@ export function peekAt(bytes: Buffer, needsTime: boolean): Peek {
  * @throws PermanentError `ReplayTooLarge`
  */
 export async function indexCaptures(files: readonly SourceFile[], options: IndexOptions): Promise<SortedIndex> {
-  const index = new SortedIndex(options.maxRecords);
+  const index = new SortedIndex();
   for (const [ordinal, file] of files.entries()) {
     try {
       await addFile(index, file, ordinal, options);

@@ -21,7 +21,6 @@ interface OpenSourceOptions {
   toMs?: number;
   /** Called only for a source in S3. */
   storage: () => Promise<Storage>;
-  onCopied?(object: ObjectFacts): void;
   signal?: AbortSignal;
 }
 
@@ -117,7 +116,6 @@ const copyFromS3 = (storage: Storage, location: S3Location, options: OpenSourceO
       const path = join(directory, `${files.length}.jsonl`);
       files.push({ path, name: object.key, bucket: object.bucket, size: object.size });
       await pipeline(await storage.read(object, undefined, signal), createWriteStream(path), { signal });
-      options.onCopied?.(object);
     });
     if (files.length > 0) return { files };
     throw new PermanentError('NoCaptureFiles', 'No capture files exist at that place and time', {

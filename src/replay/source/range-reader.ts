@@ -5,7 +5,7 @@
 import { open } from 'node:fs/promises';
 import { PermanentError, PipelineError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
-import type { IndexEntry, LineReader, SourceFile } from './types.ts';
+import type { IndexEntry, SourceFile } from './types.ts';
 
 /** Records that are read together. Two groups are in memory, so this is half of the records that wait. */
 const GROUP_RECORDS = 256;
@@ -30,11 +30,7 @@ interface ByteRange {
  *
  * @returns returns the bytes of a record in it, or throws if they are no longer those of the record
  */
-export type ReadRange<File> = (
-  file: File,
-  range: Pick<ByteRange, 'start' | 'end'>,
-  signal: AbortSignal,
-) => Promise<LineOf>;
+type ReadRange = (range: Omit<ByteRange, 'entries'>, signal: AbortSignal) => Promise<LineOf>;
 type LineOf = (entry: IndexEntry) => Buffer;
 
 /** Merges the records of a group into ranges, in the order of file and position. */
@@ -61,20 +57,21 @@ interface Group {
   lines?: Promise<Lines>;
 }
 
-/** Reads expected records in their order. */
-export class RangeReader<File extends SourceFile> implements LineReader {
-  readonly #files: readonly File[];
-  readonly #readRange: ReadRange<File>;
+/** Reads expected records in their order: directly when they are in memory, else by a promise. */
+export class RangeReader {
+  readonly #files: readonly SourceFile[];
+  readonly #readRange: ReadRange;
   /** Groups of expected records. The first is the current one. */
   #groups: Group[] = [];
   #current: Lines | undefined;
   readonly #abort = new AbortController();
 
-  constructor(files: readonly File[], readRange: ReadRange<File>) {
+  constructor(files: readonly SourceFile[], readRange: ReadRange) {
     this.#files = files;
     this.#readRange = readRange;
   }
 
+  /** Announces the next reads, in order. */
   expect(entries: readonly IndexEntry[]): void {
     let group: Group = { entries: [] };
     let bytes = 0;
@@ -111,8 +108,8 @@ export class RangeReader<File extends SourceFile> implements LineReader {
   async #load(entries: readonly IndexEntry[]): Promise<Lines> {
     const lines: Lines = new Map();
     await forEachConcurrently(RANGES_AT_ONCE, coalesce(entries), async (range) => {
-      const file = this.#files[range.file] as File;
-      const lineOf = await this.#readRange(file, range, this.#abort.signal).catch((error) => unreadable(file, error));
+      const failed = (error: Error): LineOf => unreadable(this.#files[range.file] as SourceFile, error);
+      const lineOf = await this.#readRange(range, this.#abort.signal).catch(failed);
       for (const entry of range.entries) lines.set(entry, lineOf);
     });
     return lines;
@@ -142,8 +139,9 @@ const CR = 0x0d;
 const BOM_BYTES = 3;
 
 /** Reads records of local files. Each must still be a line of its file, from one line ending to the next. */
-export const localReader = (files: readonly SourceFile[]): RangeReader<SourceFile> =>
-  new RangeReader(files, async ({ path, name }, range) => {
+export const localReader = (files: readonly SourceFile[]): RangeReader =>
+  new RangeReader(files, async (range) => {
+    const { path, name } = files[range.file] as SourceFile;
     // A file may begin with a byte order mark, and may lack the last line ending.
     const from = Math.max(0, range.start - BOM_BYTES);
     const block = Buffer.allocUnsafe(range.end + 1 - from);

@@ -33,14 +33,5 @@ export interface SkippedLine {
   message: string;
 }
 
-/** Reads the lines of records. */
-export interface LineReader {
-  /** Announces the next reads, in order. */
-  expect(entries: readonly IndexEntry[]): void;
-  /** Returns the line's bytes: directly when they are in memory, else as a promise. */
-  read(entry: IndexEntry): Buffer | Promise<Buffer>;
-  close(): Promise<void>;
-}
-
 /** @param pass repetition of the captures in which the line was found, from 0. */
 export type OnSkipped = (skipped: SkippedLine, pass?: number) => void;

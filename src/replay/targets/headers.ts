@@ -18,26 +18,27 @@ export async function secretHeaders(secretId: string): Promise<Record<string, st
   }
   const headers = parseHeaders(text ?? '', secretId);
   if (Object.keys(headers).length > 0) return headers;
-  throw new PermanentError('InvalidHeader', 'The secret contains no header', { expected: HEADERS, where: secretId });
+  return refuse('The secret contains no header', secretId);
 }
 
-const HEADERS = 'a JSON object of names and values, or lines of "Name: value"';
+/** Without the text: it may be a secret. */
+function refuse(message: string, where: string): never {
+  const expected = 'a JSON object of names and values, or lines of "Name: value"';
+  throw new PermanentError('InvalidHeader', message, { expected, where });
+}
 
 /**
  * Parses a JSON object of names and values, or lines of `Name: value`. Empty lines and lines that start with `#` are ignored.
  *
- * @throws PermanentError `InvalidHeader`, without the text: it may be a secret
+ * @throws PermanentError `InvalidHeader`
  */
 export function parseHeaders(text: string, where: string): Record<string, string> {
   if (text.trimStart().startsWith('{')) {
     const value = jsonIn(text);
-    if (value === undefined) {
-      throw new PermanentError('InvalidHeader', 'The headers are not valid JSON', { expected: HEADERS, where });
-    }
+    if (value === undefined) refuse('The headers are not valid JSON', where);
     const entries = Object.entries(value as Record<string, unknown>);
-    if (entries.some(([, header]) => typeof header !== 'string')) {
-      throw new PermanentError('InvalidHeader', 'The value of a header is not a string', { expected: HEADERS, where });
-    }
+    if (entries.some(([, header]) => typeof header !== 'string'))
+      refuse('The value of a header is not a string', where);
     return Object.fromEntries(entries) as Record<string, string>;
   }
   const headers: Record<string, string> = {};
@@ -45,12 +46,7 @@ export function parseHeaders(text: string, where: string): Record<string, string
     const line = raw.trim();
     if (line === '' || line.startsWith('#')) continue;
     const colon = line.indexOf(':');
-    if (colon <= 0) {
-      throw new PermanentError('InvalidHeader', 'A line is not a header', {
-        expected: HEADERS,
-        where: `${where}, line ${i + 1}`,
-      });
-    }
+    if (colon <= 0) refuse('A line is not a header', `${where}, line ${i + 1}`);
     headers[line.slice(0, colon).trim()] = line.slice(colon + 1).trim();
   }
   return headers;

@@ -57,7 +57,7 @@ async function written(names: readonly string[], verdicts?: readonly JudgedReply
       return memory.writeTraces(of, traces, assessments);
     },
   };
-  const traces = exchangeTraces({ client, experiment, runId: 'mlflow-run' }, RUN, directory);
+  const traces = exchangeTraces(client, experiment, 'mlflow-run', RUN, directory);
   const failure = await traces.write(verdicts !== undefined).catch((error: unknown) => error);
   return { result: traces.result, calls, memory, failure };
 }

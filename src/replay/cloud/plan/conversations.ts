@@ -24,8 +24,6 @@ export class ConversationFinder {
   readonly #bases: number[] = [];
   #file = '';
   #lines = 0;
-  /** Number of later turns that were not kept. */
-  dropped = 0;
 
   /** Starts a file. Call it before the records of the file, in the order of the files. */
   file(file: SourceFile): void {
@@ -46,7 +44,6 @@ export class ConversationFinder {
     }
     if (!turn || turn.turnIndex === 0) return;
     if (this.#later.size < MAX_LATER_TURNS) this.#later.set(place, turn);
-    else this.dropped++;
   }
 
   #link(bytes: Buffer, entry: IndexEntry, place: number): Turn | undefined {

@@ -17,8 +17,9 @@ const MERGE_BYTES = 128 * 1024 * 1024;
 const FILES_AHEAD = 16;
 
 /** Reads captured lines by their place. */
-export const objectReader = (storage: Storage, files: readonly CaptureObject[]): RangeReader<CaptureObject> =>
-  new RangeReader(files, async ({ bucket, name: key, etag, versionId }, { start, end }, signal) => {
+export const objectReader = (storage: Storage, files: readonly CaptureObject[]): RangeReader =>
+  new RangeReader(files, async ({ file, start, end }, signal) => {
+    const { bucket, name: key, etag, versionId } = files[file] as CaptureObject;
     const object = { bucket, key, etag, versionId };
     const bytes = await buffer(await storage.read(object, { start, end: end - 1 }, signal));
     return (entry) => bytes.subarray(entry.start - start, entry.start - start + entry.length);
