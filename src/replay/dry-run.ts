@@ -13,7 +13,7 @@ import { type EntrySource, schedule } from './schedule/timing.ts';
 import { localReader, type RangeReader } from './source/range-reader.ts';
 import type { OnSkipped, SourceFile } from './source/types.ts';
 
-/** Number of steps of the shape over time. */
+/** The most steps of the shape over time. */
 const STEPS = 60;
 
 export interface DryRun {
@@ -23,7 +23,7 @@ export interface DryRun {
   /** The most requests in any second; 0 without a schedule. */
   peakPerSecond: number;
   meanPerSecond: number;
-  /** Requests in each of 60 equal steps. */
+  /** Requests in each of at most 60 equal steps. */
   shape: number[];
   streaming: number;
   contentTypes: Record<string, number>;
@@ -84,7 +84,7 @@ export async function dryRun(job: DryRunJob): Promise<DryRun> {
   found.seconds = perSecond.lastMs / 1000;
   found.peakPerSecond = perSecond.peak;
   found.meanPerSecond = found.seconds > 0 ? found.requests / found.seconds : 0;
-  found.shape = perSecond.shape(STEPS);
+  found.shape = Array.from(perSecond.steps, (count) => count ?? 0);
   return found;
 }
 
@@ -116,7 +116,8 @@ function addTokens(tokens: DryRun['inputTokens'], captured: number | undefined, 
 
 /** Counts requests by second, and by steps whose width doubles so that their number is bounded. */
 class SecondCounts {
-  readonly #steps: number[] = [];
+  /** A step without requests may be missing. */
+  readonly steps: (number | undefined)[] = [];
   #stepMs = 1000;
   #second = -1;
   #inSecond = 0;
@@ -129,25 +130,13 @@ class SecondCounts {
     if (second !== this.#second) this.#inSecond = 0;
     this.#second = second;
     this.peak = Math.max(this.peak, ++this.#inSecond);
-    while (dueMs / this.#stepMs >= STEPS * 64) {
-      for (let i = 0; i * 2 < this.#steps.length; i++)
-        this.#steps[i] = (this.#steps[2 * i] ?? 0) + (this.#steps[2 * i + 1] ?? 0);
-      this.#steps.length = Math.ceil(this.#steps.length / 2);
+    const { steps } = this;
+    while (dueMs / this.#stepMs >= STEPS) {
+      for (let i = 0; i * 2 < steps.length; i++) steps[i] = (steps[2 * i] ?? 0) + (steps[2 * i + 1] ?? 0);
+      steps.length = Math.ceil(steps.length / 2);
       this.#stepMs *= 2;
     }
     const step = Math.floor(dueMs / this.#stepMs);
-    this.#steps[step] = (this.#steps[step] ?? 0) + 1;
-  }
-
-  /** Returns the counts in at most `count` equal steps. */
-  shape(count: number): number[] {
-    const length = this.#steps.length;
-    const steps = Math.min(count, length);
-    const shape = Array.from({ length: steps }, () => 0);
-    for (let i = 0; i < length; i++) {
-      const into = Math.floor((i * steps) / length);
-      shape[into] = (shape[into] ?? 0) + (this.#steps[i] ?? 0);
-    }
-    return shape;
+    steps[step] = (steps[step] ?? 0) + 1;
   }
 }
