@@ -25,16 +25,11 @@ export interface IndexedCaptures {
   conversations: ConversationFinder;
 }
 
-interface IndexLimits {
-  /** Remaining time for reading captures. */
-  remainingMs(): number;
-  /** Has the registrations of earlier replays. */
-  workBucket: string;
-}
-
 /**
  * Reads all captures of the job and returns their index and conversations.
  *
+ * @param workBucket has the registrations of earlier replays
+ * @param remainingMs time for reading captures
  * @throws PermanentError `NoCaptureFiles`, `OutsideCaptureScope`, `CaptureMissing`, `ReplayTooLarge`, and errors of the
  * storage
  */
@@ -43,7 +38,8 @@ export async function indexObjects(
   scope: CaptureScope,
   job: ReplayJob,
   onSkipped: OnSkipped,
-  limits: IndexLimits,
+  workBucket: string,
+  remainingMs: () => number,
 ): Promise<IndexedCaptures> {
   const objects: ObjectFacts[] = [];
   for await (const object of objectsOf(storage, scope, job)) objects.push(object);
@@ -61,7 +57,7 @@ export async function indexObjects(
   let opened = 0;
   let records = 0;
   const checkTime = (): void => {
-    if (limits.remainingMs() > 0) return;
+    if (remainingMs() > 0) return;
     const bytesOf = (some: readonly CaptureObject[]): number => sum(some.map(({ size }) => size));
     throw replayTooLarge(
       `${bytesOf(files)} bytes; the function had time for ${bytesOf(files.slice(0, opened))} of them (${opened} of ${files.length} files, ${records} records)`,
@@ -75,7 +71,7 @@ export async function indexObjects(
       opened++;
       return scanners.next().value;
     },
-    marks: () => new Marks(storage, limits.workBucket),
+    marks: () => new Marks(storage, workBucket),
     onRecord: (bytes, entry) => {
       if (records % RECORDS_BETWEEN_CHECKS === 0) checkTime();
       records++;

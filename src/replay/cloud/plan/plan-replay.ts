@@ -72,10 +72,10 @@ export async function planReplay(
   const directory = await mkdtemp(join(tmpdir(), 'replay-skipped-'));
   const skipped = skippedFile(directory);
   const scope = captureScope({ ...evaluation.settings, ...environment });
-  const limits = { remainingMs: () => remainingMs() - SCHEDULE_RESERVE_MS, workBucket: bucket };
+  const readingMs = (): number => remainingMs() - SCHEDULE_RESERVE_MS;
   let mlflow: PlannedMlflow | undefined;
   try {
-    const captures = await indexObjects(storage, scope, job, skipped.add, limits);
+    const captures = await indexObjects(storage, scope, job, skipped.add, bucket, readingMs);
     const dry = job.dryRun ? await dryRunOf(captures, job, skipped.add, storage, remainingMs) : undefined;
     const sink = { storage, bucket, run: run.name };
     const shards = dry ? [] : await writeSchedules(captures, job, bounds, sink, remainingMs);
@@ -108,7 +108,7 @@ export async function planReplay(
     await writeManifest(storage, manifest, plan);
     await storage.putJson(bucket, replayKeys.plan(run.name), plan);
     // StopReplay reads the plan after writing its order, so one of the two sees the other and ends the MLflow run.
-    if (await stopMark(storage, bucket, run.name)) {
+    if ((await stopMark(storage, bucket, run.name)) !== undefined) {
       throw new PermanentError('ReplayStopped', 'The replay was stopped during planning; nothing was sent');
     }
     return { outcome: plan.outcome, manifest, shards: shards.length };

@@ -80,7 +80,7 @@ async function claimAndRun(request: ReplayShardRequest, deps: ShardDependencies)
   const stop = stopWatch(storage, bucket, run);
   // A shard that is called after the stop order leaves neither a claim nor a result.
   if (await stop.check()) return { shard, sent: 0, failed: 0, unsent: own.requests, skipped: 0, lateMs: 0 };
-  await claimShard(storage, bucket, { run, shard, claimedAtMs: Date.now() });
+  await claimShard(storage, bucket, request);
   const results = new ShardResults(plan, own, deps.directory);
   try {
     const beganAtMs = Date.now();
@@ -170,23 +170,17 @@ async function* inBatches(entries: ScheduledEntry[]): AsyncGenerator<ScheduledEn
 export const shardSeed = (seed: number, shard: number): number =>
   shard === 0 ? seed : new Random((seed ^ Math.imul(shard, 0x9e3779b1)) >>> 0).below(2 ** 32);
 
-interface ShardClaim {
-  run: string;
-  shard: number;
-  claimedAtMs: number;
-}
-
 /**
  * Claims the shard before its first request. A second attempt is indistinguishable from a retry after a lost answer to the
  * conditional write. Both fail: a shard that is reported as lost is better than requests that are sent twice.
  *
  * @throws PermanentError `ShardAlreadyClaimed`
  */
-export async function claimShard(storage: Storage, bucket: string, claim: ShardClaim): Promise<void> {
-  const key = replayKeys.claim(claim.run, claim.shard);
-  if (await storage.putJsonIf(bucket, key, claim)) return;
+export async function claimShard(storage: Storage, bucket: string, { run, shard }: ReplayShardRequest): Promise<void> {
+  const key = replayKeys.claim(run, shard);
+  if (await storage.putJsonIf(bucket, key, { run, shard, claimedAtMs: Date.now() })) return;
   throw new PermanentError('ShardAlreadyClaimed', 'The shard was started before; its requests are not sent twice', {
-    got: `shard ${claim.shard} of ${claim.run}`,
+    got: `shard ${shard} of ${run}`,
     where: `s3://${bucket}/${key}`,
   });
 }

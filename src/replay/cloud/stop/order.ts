@@ -13,16 +13,9 @@ import { logger } from '../../../core/process/logging.ts';
  */
 const CHECK_EVERY_MS = 3_000;
 
-export interface StopMark {
-  /** Epoch ms, by S3's clock. */
-  atMs: number;
-}
-
-/** Reads the time of the stop order; `undefined` without one. */
-export async function stopMark(storage: Storage, bucket: string, run: string): Promise<StopMark | undefined> {
-  const facts = await storage.head(bucket, replayKeys.stop(run));
-  return facts && { atMs: facts.lastModifiedMs };
-}
+/** Reads the time of the stop order, epoch ms by S3's clock; `undefined` without one. */
+export const stopMark = async (storage: Storage, bucket: string, run: string): Promise<number | undefined> =>
+  (await storage.head(bucket, replayKeys.stop(run)))?.lastModifiedMs;
 
 /** Writes the order. An earlier one stays, because its time is when sending had to stop. */
 export async function putStopMark(storage: Storage, bucket: string, run: string, because: string): Promise<void> {
@@ -35,32 +28,22 @@ export function stopWatch(storage: Storage, bucket: string, run: string) {
   const stopped = new AbortController();
   const { signal } = stopped;
   let timer: NodeJS.Timeout | undefined;
-  let isWatching = false;
   /** @returns whether the replay has been stopped */
   const check = async (): Promise<boolean> => {
-    if (await stopMark(storage, bucket, run)) stopped.abort();
+    if ((await stopMark(storage, bucket, run)) !== undefined) stopped.abort();
     return signal.aborted;
   };
-  const next = (): void => {
-    if (!isWatching || signal.aborted) return;
-    timer = setTimeout(async () => {
-      // An outage of S3 is no reason to end a shard: the next check follows soon.
-      await check().catch((error: Error) => logger.warn('could not check for the stop order', { run, error }));
-      next();
-    }, CHECK_EVERY_MS);
-  };
+  // An outage of S3 is no reason to end a shard: the next check follows soon.
+  const checkAgain = () =>
+    check().catch((error: Error) => logger.warn('could not check for the stop order', { run, error }));
   return {
     /** Aborted once the stop order exists. */
     signal,
     check,
-    /** Checks repeatedly until the stop order exists or `close` is called. */
+    /** Checks repeatedly until `close` is called. */
     watch: (): void => {
-      isWatching = true;
-      next();
+      timer = setInterval(checkAgain, CHECK_EVERY_MS);
     },
-    close: (): void => {
-      isWatching = false;
-      clearTimeout(timer);
-    },
+    close: (): void => clearInterval(timer),
   };
 }

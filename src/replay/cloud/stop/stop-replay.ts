@@ -109,7 +109,7 @@ export async function replayState(
   // The summary writes this object last.
   const last = await storage.head(bucket, mlflow ? replayKeys.publication(run) : replayKeys.figures(run));
   const order = await stopMark(storage, bucket, run);
-  const isSummarized = last !== undefined && (order ? last.lastModifiedMs >= order.atMs : failed);
+  const isSummarized = last !== undefined && (order === undefined ? failed : last.lastModifiedMs >= order);
   return { end: isSummarized ? 'summarized' : 'open', shards: plan.shards.length, mlflow };
 }
 

@@ -8,7 +8,7 @@ import { ReportCollector } from '../../measure/report-collector.ts';
 import { RunStats } from '../../measure/run-stats.ts';
 import type { MeasuredRun } from '../../results/result-set.ts';
 import type { ShardResult } from '../shard/shard-result.ts';
-import { type StopMark, stopMark } from '../stop/order.ts';
+import { stopMark } from '../stop/order.ts';
 import { listClaims, listShardFiles } from '../work-bucket/shard-objects.ts';
 import { SHARD_FILES, type StoredPlan } from '../work-bucket/stored-plan.ts';
 
@@ -50,7 +50,8 @@ export class Collected implements MeasuredRun {
   sent = 0;
   unsent = 0;
   skippedByShards = 0;
-  readonly stop: StopMark | undefined;
+  /** Time of the stop order, epoch ms. */
+  readonly stop: number | undefined;
   /** Whether the stop order kept any request from being sent or answered. */
   wasCancelled = false;
   readonly lost: LostShard[] = [];
@@ -67,7 +68,7 @@ export class Collected implements MeasuredRun {
   /** The files of the shards with a result, by name, in the order of the shards. */
   readonly files = new Map<string, ShardFile[]>();
 
-  constructor({ skipped, startAtEpochMs }: StoredPlan, stop: StopMark | undefined) {
+  constructor({ skipped, startAtEpochMs }: StoredPlan, stop: number | undefined) {
     this.skippedReasons = new Map(Object.entries(skipped));
     this.stop = stop;
     this.endMs = startAtEpochMs;
@@ -110,7 +111,7 @@ function addMissing(
   claimed: boolean,
   failure: NamedError | undefined,
 ): void {
-  if (collected.stop && !failure && !claimed) {
+  if (collected.stop !== undefined && !failure && !claimed) {
     collected.notBegun.push({ shard, requests });
     collected.unsent += requests;
     collected.wasCancelled = true;

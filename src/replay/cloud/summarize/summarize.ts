@@ -66,8 +66,7 @@ export async function summarizeReplay(
   const monitoringRun = started && 'arn' in started ? started : undefined;
   const context = { storage, bucket, prefix: results.prefix, plan, collected, monitoringRun };
   const comparison = await writeResults(context, remainingMs);
-  const raised = failed && { Error: failed.error, Cause: failed.cause };
-  const failure = failureOf(plan, collected, raised) ?? (notStarted && notMonitored(notStarted));
+  const failure = failureOf(plan, collected, failed) ?? (notStarted && notMonitored(notStarted));
   const publication = publicationOf(context, comparison, failure);
   if (publication) await storage.putJson(bucket, replayKeys.publication(run.name), publication);
   return {
@@ -130,17 +129,14 @@ const answer = (
   publish,
 });
 
-/** A file that stays in its parts, under the shards' prefixes. */
-interface LeftOut {
-  file: string;
-  reason: string;
-}
+/** Files that stay in their parts, under the shards' prefixes. */
+type LeftOut = { file: string; reason: string }[];
 
 /** Writes all files for which there is time. @returns the comparison, if it is one of them */
 async function writeResults(context: MergeContext, remainingMs: () => number): Promise<CapturedComparison | undefined> {
   const directory = await mkdtemp(join(tmpdir(), 'replay-summary-'));
   const { storage, bucket, prefix, plan, collected } = context;
-  const leftOut: LeftOut[] = [];
+  const leftOut: LeftOut = [];
   /** Merges a file if there is time for it. */
   const merge = async <T>(file: string, parts: string, work: () => Promise<T>): Promise<T | undefined> => {
     const bytes = bytesOf(collected, parts);
@@ -192,10 +188,7 @@ function finishedReplay(plan: StoredPlan, collected: Collected): FinishedReplay 
 }
 
 /** What only a cloud replay has in `replay.json`. */
-function ownFacts(
-  { plan, collected, monitoringRun }: MergeContext,
-  leftOut: readonly LeftOut[],
-): Record<string, unknown> {
+function ownFacts({ plan, collected, monitoringRun }: MergeContext, leftOut: LeftOut): Record<string, unknown> {
   const { lost, notBegun, incomplete, late } = collected;
   return {
     source: plan.source,

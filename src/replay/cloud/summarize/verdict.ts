@@ -1,14 +1,12 @@
 /** Decides whether the execution of a replay fails, and describes what is missing. */
-import type { SummarizeReplayRequest } from '../../../core/contract/replay.ts';
+import type { SummarizeReplayResult } from '../../../core/contract/replay.ts';
+import { sum } from '../../../core/values/sum.ts';
 import { neverSent, tooManyFailed } from '../../measure/error-rate.ts';
 import { MAX_CONNECTIONS } from '../limits.ts';
 import type { StoredPlan } from '../work-bucket/stored-plan.ts';
 import type { Collected } from './collect.ts';
 
-export interface Failure {
-  error: string;
-  cause: string;
-}
+export type Failure = Pick<SummarizeReplayResult, 'error' | 'cause'>;
 
 /** Shards that a message names. */
 const MAX_NAMED = 10;
@@ -19,9 +17,6 @@ const named = (shards: readonly { shard: number }[]): string =>
     .map(({ shard }) => shard)
     .join(', ') + (shards.length > MAX_NAMED ? ' …' : '');
 
-const sumOf = <T>(items: readonly T[], value: (item: T) => number): number =>
-  items.reduce((sum, item) => sum + value(item), 0);
-
 const firstFailure = (shards: readonly { failure?: { name: string; message: string } }[]): string => {
   const failure = shards.find((shard) => shard.failure)?.failure;
   return failure ? `; first failure: ${failure.name}: ${failure.message}` : '';
@@ -31,7 +26,7 @@ const firstFailure = (shards: readonly { failure?: { name: string; message: stri
 export function missing({ lost, notBegun, incomplete, stats }: Collected): string[] {
   const lines: string[] = [];
   const shardsText = (shards: readonly { shard: number; requests: number }[]): string =>
-    `${shards.length} (${named(shards)}), with ${sumOf(shards, ({ requests }) => requests)} requests`;
+    `${shards.length} (${named(shards)}), with ${sum(shards.map(({ requests }) => requests))} requests`;
   if (notBegun.length > 0) lines.push(`shards not started: ${shardsText(notBegun)}`);
   if (lost.length > 0) {
     const started = lost.filter(({ claimed }) => claimed).length;
@@ -44,10 +39,10 @@ export function missing({ lost, notBegun, incomplete, stats }: Collected): strin
     [false, 'their shard ran out of time'],
   ] as const) {
     const cut = incomplete.filter((shard) => shard.unsent > 0 && shard.stopped === stopped);
-    const unsent = sumOf(cut, (shard) => shard.unsent);
+    const unsent = sum(cut.map((shard) => shard.unsent));
     if (unsent > 0) lines.push(`requests not sent because ${reason}: ${unsent} (shards ${named(cut)})`);
   }
-  const unread = sumOf(incomplete, (shard) => shard.unread);
+  const unread = sum(incomplete.map((shard) => shard.unread));
   if (unread > 0) lines.push(`requests not sent because their captures could no longer be read: ${unread}`);
   const own = neverSent(stats);
   return own === undefined ? lines : [...lines, own];
@@ -77,22 +72,17 @@ export function remarks(plan: StoredPlan, { late, maxConnectionsOfOne }: Collect
 export const wasStopped = ({ stop, wasCancelled }: Pick<Collected, 'stop' | 'wasCancelled'>): boolean =>
   stop !== undefined && wasCancelled;
 
-/** Returns why the execution fails; `undefined` if it succeeds. */
-export function failureOf(
-  plan: StoredPlan,
-  collected: Collected,
-  error: SummarizeReplayRequest['error'],
-): Failure | undefined {
+/** Returns why the execution fails; `undefined` if it succeeds. @param raised what stopped planning or the Map */
+export function failureOf(plan: StoredPlan, collected: Collected, raised: Failure | undefined): Failure | undefined {
   const gone = missing(collected);
-  const map = error?.Error ? `${error.Error}: ${error.Cause}` : undefined;
+  const rest = raised ? [...gone, `${raised.error}: ${raised.cause}`] : gone;
   const { stop } = collected;
-  if (stop && wasStopped(collected)) {
-    const stopped = `The replay was stopped at ${new Date(stop.atMs).toISOString()}`;
-    const rest = [...gone, ...(map ? [map] : [])];
+  if (stop !== undefined && wasStopped(collected)) {
+    const stopped = `The replay was stopped at ${new Date(stop).toISOString()}`;
     return { error: 'ReplayCancelled', cause: [stopped, ...rest].join('; ') };
   }
-  if (gone.length > 0) return { error: 'ReplayIncomplete', cause: [...gone, ...(map ? [map] : [])].join('; ') };
-  if (error?.Error) return { error: error.Error, cause: error.Cause };
+  if (gone.length > 0) return { error: 'ReplayIncomplete', cause: rest.join('; ') };
+  if (raised) return raised;
   if (collected.stats.completed === 0) {
     const reasons = [...collected.skippedReasons].map(([reason, count]) => `${reason}: ${count}`).join(', ');
     const cause = reasons === '' ? 'the window has no requests' : `no record could be sent (${reasons})`;

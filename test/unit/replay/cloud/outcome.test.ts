@@ -78,7 +78,7 @@ const store = (memory: MemoryStorage, one: ShardResult): void => {
 
 test('a shard can be claimed only once', async () => {
   const memory = new MemoryStorage();
-  const claim = (shard: number) => claimShard(memory.storage, 'w', { run: RUN, shard, claimedAtMs: 1 });
+  const claim = (shard: number) => claimShard(memory.storage, 'w', { run: RUN, shard });
   await claim(0);
   await claim(1);
   await expect(claim(0)).rejects.toMatchObject({
@@ -140,7 +140,7 @@ describe('missing requests', () => {
     expect(remarks(planned, collected)).toEqual([
       'Shards that started late: 1 (0), by at most 4000 ms. Their requests keep their intervals, and the delay counts as schedule lag',
     ]);
-    expect(failureOf(planned, collected, { Error: 'States.X', Cause: 'y' })).toEqual({
+    expect(failureOf(planned, collected, { error: 'States.X', cause: 'y' })).toEqual({
       error: 'ReplayIncomplete',
       cause: expect.stringMatching(/^shards lost: 2 .*; States\.X: y$/),
     });
@@ -181,13 +181,13 @@ describe('missing requests', () => {
     const planned = plan([10, 20, 30, 3]);
     const collected = await collect(memory, planned);
     expect(collected).toMatchObject({
-      stop: { atMs: START + 1000 },
+      stop: START + 1000,
       wasCancelled: true,
       lost: [{ shard: 1, requests: 20, claimed: true }],
       notBegun: [{ shard: 2, requests: 30 }],
     });
     expect(collected.sent + collected.unsent + 20).toBe(planned.requests);
-    expect(failureOf(planned, collected, { Error: 'States.X', Cause: 'y' })).toEqual({
+    expect(failureOf(planned, collected, { error: 'States.X', cause: 'y' })).toEqual({
       error: 'ReplayCancelled',
       cause: [
         `The replay was stopped at ${new Date(START + 1000).toISOString()}`,
@@ -230,7 +230,7 @@ describe('missing requests', () => {
     store(memory, result(0, statsOf([5])));
     const planned = plan([1]);
     const collected = await collect(memory, planned);
-    expect(failureOf(planned, collected, { Error: 'States.X', Cause: 'y' })).toEqual({
+    expect(failureOf(planned, collected, { error: 'States.X', cause: 'y' })).toEqual({
       error: 'States.X',
       cause: 'y',
     });
