@@ -4,6 +4,7 @@ import { durationText, singleLine } from '../../src/core/text/terminal-text.ts';
 import { sparkline } from '../../src/quality/rates-text.ts';
 import type { Quality } from '../../src/replay/compare/quality.ts';
 import type { DryRun } from '../../src/replay/dry-run.ts';
+import { bottleneckOf } from '../../src/replay/finished.ts';
 import type { FollowedUp } from '../../src/replay/follow-ups.ts';
 import type { DistributionMetric } from '../../src/replay/measure/metrics.ts';
 import type { RunStats } from '../../src/replay/measure/run-stats.ts';
@@ -100,9 +101,10 @@ export function resultText(result: ReplayResult, followed: FollowedUp, place: Re
     page.add(`  ${count} × ${[error.code, `${error.type}: ${said}`].filter(Boolean).join(' ')}`);
   }
   const unsent = unsentWarning(result);
+  const bottleneck = bottleneckOf(result);
   const remarks = [
-    result.bottleneck && `The client was the bottleneck: ${result.bottleneck}.`,
-    result.outcome.sent === 0 && `Nothing was sent: ${nothingToSend(skippedReasons)}`,
+    bottleneck && `The client was the bottleneck: ${bottleneck}.`,
+    result.sent === 0 && `Nothing was sent: ${nothingToSend(skippedReasons)}`,
     unsent,
     result.wasCancelled && 'The replay was stopped. The results until then have been written.',
     `results: ${place.directory}${place.report === undefined ? '' : `; to read: ${place.report}`}`,
@@ -115,17 +117,17 @@ export function resultText(result: ReplayResult, followed: FollowedUp, place: Re
   return page.text();
 }
 
-function addFigures(page: Page, { results: { stats, skippedReasons }, outcome }: ReplayResult): void {
+function addFigures(page: Page, { results: { stats, skippedReasons }, sent, unsent }: ReplayResult): void {
   const seconds = durationSeconds(stats);
   const perSecond = (value: number): string => (seconds === 0 ? '0' : (value / seconds).toFixed(2));
-  page.add(`sent: ${outcome.sent}`);
+  page.add(`sent: ${sent}`);
   page.add(`succeeded: ${stats.succeeded}`);
   page.add(`failed: ${stats.failed}`);
   page.add(`cancelled: ${stats.cancelled}`);
   addSkipped(page, skippedReasons);
   page.add(`duration: ${seconds < 60 ? `${seconds.toFixed(2)} s` : durationText(seconds)}`);
   page.add(`requests per second: ${perSecond(stats.succeeded)}`);
-  if (outcome.unsent > 0) page.add(`unsent: ${outcome.unsent}`);
+  if (unsent > 0) page.add(`unsent: ${unsent}`);
   const output = stats.distributions.get('output_sequence_length')?.sum;
   if (output !== undefined) page.add(`output tokens per second: ${perSecond(output)}`);
   if (stats.withObjectives) page.add(`good requests: ${stats.good} of ${stats.completed}`);
@@ -164,11 +166,11 @@ export function replayAsJson(result: ReplayResult, followed: FollowedUp, { direc
     run: result.run,
     /** Of the result files. */
     directory,
-    sent: result.outcome.sent,
+    sent: result.sent,
     succeeded: stats.succeeded,
     failed: stats.failed,
     cancelled: stats.cancelled,
-    unsent: result.outcome.unsent,
+    unsent: result.unsent,
     /** Captured lines that are not sent, by reason. */
     skipped: Object.fromEntries(skippedReasons),
     seconds: durationSeconds(stats),
@@ -177,7 +179,7 @@ export function replayAsJson(result: ReplayResult, followed: FollowedUp, { direc
     /** With `--goodput`. */
     goodRequests: stats.withObjectives ? stats.good : undefined,
     /** Why the client, and not the target, may be what was measured. */
-    bottleneck: result.bottleneck,
+    bottleneck: bottleneckOf(result),
     /** AIPerf's metrics, in ms and tokens. */
     metrics: Object.fromEntries(
       [...stats.distributions].flatMap(([metric, distribution]) => {

@@ -4,7 +4,7 @@ import { saidBy } from '../core/errors/errors.ts';
 import type { Experiment } from '../mlflow/types.ts';
 import type { RunClock } from './clock.ts';
 import { maxConcurrencyOf } from './derived-options.ts';
-import { bottleneckOf, capturesOf, type FinishedReplay, mlflowFactsOf } from './finished.ts';
+import { capturesOf, type FinishedReplay, mlflowFactsOf } from './finished.ts';
 import type { ConnectionPool } from './http/pool.ts';
 import { neverSent } from './measure/error-rate.ts';
 import type { Measured } from './measure/measure.ts';
@@ -38,9 +38,8 @@ export interface ReplayRequest
 }
 
 export interface ReplayResult extends FinishedReplay {
-  outcome: SendOutcome;
-  results: ResultSet;
-  bottleneck: string | undefined;
+  /** Why the rest of the schedule could not be sent. */
+  failure?: unknown;
 }
 
 /** @throws PermanentError `TargetUnreachable`, `ResultsNotWritten` */
@@ -81,7 +80,7 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
   };
   const mlflow = request.mlflow ? { mlflow: mlflowFactsOf(request.mlflow) } : {};
   await results.finish(finished, { incomplete: incomplete ?? null, ...mlflow });
-  return { ...finished, outcome, bottleneck: bottleneckOf(finished) };
+  return { ...finished, failure: outcome.failure };
 }
 
 function send(request: ReplayRequest, results: ResultSet, signal: AbortSignal): Promise<SendOutcome> {
@@ -136,7 +135,7 @@ function incompleteReason(outcome: SendOutcome, results: ResultSet, unwritten: u
 }
 
 /** Explains why a part was not sent; `undefined` if everything was sent, or if the user stopped the replay. */
-export function unsentWarning({ incomplete, wasCancelled, outcome }: ReplayResult): string | undefined {
-  if (incomplete === undefined || (wasCancelled && outcome.failure === undefined)) return undefined;
+export function unsentWarning({ incomplete, wasCancelled, failure }: ReplayResult): string | undefined {
+  if (incomplete === undefined || (wasCancelled && failure === undefined)) return undefined;
   return `A part of the schedule was not sent: ${incomplete}.`;
 }

@@ -194,9 +194,9 @@ test('ends gracefully when the credentials expire: writes the results and report
   const options = { speedup: 10 };
   const expiring = await target({ credentials });
   const result = await replay(file, expiring, out, options);
-  const { records, incomplete, outcome } = result;
+  const { records, incomplete, unsent } = result;
   expect(records).toHaveLength(5);
-  expect(outcome.unsent).toBe(3);
+  expect(unsent).toBe(3);
   expect(incomplete).toBe('Error: the session has expired; 3 requests unsent');
   const summary = JSON.parse(readFileSync(join(out, 'profile_export_aiperf.json'), 'utf8'));
   expect(summary).toMatchObject({
