@@ -5,7 +5,7 @@ import { pipeline } from 'node:stream/promises';
 import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { FILES } from '../results/result-set.ts';
-import { inCopies, parseS3Location } from '../source/open-source.ts';
+import { type Disposable, inCopies, parseS3Location } from '../source/open-source.ts';
 import { REPLIES_FILE } from './replies-file.ts';
 import { COMPARE_FILE } from './with-captured.ts';
 
@@ -14,11 +14,7 @@ const NEEDED = [FILES.records, FILES.replay, FILES.summaryJson, REPLIES_FILE, CO
 /** The folder with the results under an execution's prefix. */
 const RESULTS = 'results/';
 
-export interface OpenedRun {
-  directory: string;
-  /** Deletes the copy. */
-  dispose(): Promise<void>;
-}
+export type OpenedRun = Disposable & { directory: string };
 
 /** Finds the files of a run in S3 that a comparison reads, by name. */
 async function findResults(location: string, storage: Storage): Promise<Map<string, ObjectFacts>> {

@@ -14,14 +14,6 @@ import { type ComparedMetric, isLargerBetter } from '../compare/run-data.ts';
 import type { Threshold } from './thresholds.ts';
 import type { GateUnit } from './types.ts';
 
-interface Seen {
-  unit: GateUnit;
-  /** Pairs, or values of two independent samples, that the evidence stands on. */
-  seen: number;
-  /** Requests that were not canceled on purpose, or values, of the run with more of them. */
-  of: number;
-}
-
 /** A share of the pairs. */
 export interface Cases {
   hits: number;
@@ -32,7 +24,12 @@ export interface Cases {
 }
 
 /** How much worse the second run is, in the threshold's unit. Only shares of pairs have `cases`. */
-export interface Evidence extends Seen {
+export interface Evidence {
+  unit: GateUnit;
+  /** Pairs, or values of two independent samples, that the evidence stands on. */
+  seen: number;
+  /** Requests that were not canceled on purpose, or values, of the run with more of them. */
+  of: number;
   bounds?: Bounds;
   cases?: Cases;
   /**

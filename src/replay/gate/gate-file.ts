@@ -136,8 +136,8 @@ function plainValue(document: Document, fail: (mistakes: readonly Mistake[]) => 
 
 function mistakesOf(issue: z.core.$ZodIssue, document: Document): Mistake[] {
   const path = issue.path.map((part) => (typeof part === 'symbol' ? String(part) : part));
-  const node = path.length === 0 ? document.contents : document.getIn(path, true);
-  const offset = isNode(node) ? (node.range?.[0] ?? 0) : startOf(document, path);
+  const node = document.getIn(path, true);
+  const offset = startOf(document, path);
   if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => unknownKey(key, path, document));
   if (issue.code === 'custom' && issue.params?.complete) return [{ message: issue.message, offset }];
   const got = isNode(node) ? node.toJS(document) : undefined;
@@ -147,10 +147,11 @@ function mistakesOf(issue: z.core.$ZodIssue, document: Document): Mistake[] {
   return [{ message, got, expected: `${issue.message}${isThreshold ? separated(got) : ''}`, offset }];
 }
 
-/** Where the mapping starts that lacks a value. */
+/** Where a value starts, or else the mapping that lacks it. */
 function startOf(document: Document, path: readonly (string | number)[]): number {
-  const above = path.length > 1 ? document.getIn(path.slice(0, -1), true) : document.contents;
-  return isNode(above) ? (above.range?.[0] ?? 0) : 0;
+  const node = document.getIn(path, true);
+  if (isNode(node)) return node.range?.[0] ?? 0;
+  return path.length > 0 ? startOf(document, path.slice(0, -1)) : 0;
 }
 
 /** A space after a threshold's colon makes it a mapping. */
@@ -161,7 +162,7 @@ function separated(got: unknown): string {
 }
 
 function unknownKey(key: string, path: readonly (string | number)[], document: Document): Mistake {
-  const map = path.length === 0 ? document.contents : document.getIn(path, true);
+  const map = document.getIn(path, true);
   const pair = isMap(map)
     ? map.items.find((item) => isPair(item) && isScalar(item.key) && String(item.key.value) === key)
     : undefined;

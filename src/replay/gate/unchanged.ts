@@ -45,8 +45,8 @@ export const ASSUMED = {
 
 /** Fewest values that say more than the assumptions. */
 const FEWEST_VALUES = 20;
-/** Values that stand for a distribution that is assumed. */
-const ASSUMED_VALUES = 20_000;
+/** Enough values to be taken as they are, and those that stand for a distribution that is assumed. */
+const MANY_VALUES = 20_000;
 
 /** `1.25%` */
 export const percent = (share: number): string => `${Number((100 * share).toPrecision(3))}%`;
@@ -92,9 +92,6 @@ function smoothing(values: Float64Array): number {
   const quartiles = ((logs[Math.floor(0.75 * n)] ?? 0) - (logs[Math.floor(0.25 * n)] ?? 0)) / 1.34;
   return 0.9 * (quartiles > 0 ? Math.min(deviation, quartiles) : deviation) * n ** -0.2;
 }
-
-/** Enough values to be taken as they are. */
-const MANY_VALUES = 20_000;
 
 /**
  * Each pair in both orders, so that what differs is nothing. A few pairs are taken several times, each time a little moved, and in
@@ -157,10 +154,7 @@ function unchangedMetric({ metric, statistic, relative }: MetricThreshold, { run
   }
   const median = ASSUMED.medians[metric];
   const random = new Random(1);
-  const drawn = Float64Array.from(
-    { length: ASSUMED_VALUES },
-    () => median * Math.exp(ASSUMED.logSigma * random.normal()),
-  );
+  const drawn = Float64Array.from({ length: MANY_VALUES }, () => median * Math.exp(ASSUMED.logSigma * random.normal()));
   const basis = `log-normal, median ${median}, sigma ${ASSUMED.logSigma}, ${correlated}`;
   return shown({ before: drawn, after: runLike(drawn) }, drawn.length, basis);
 }

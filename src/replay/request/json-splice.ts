@@ -81,18 +81,15 @@ function findMember(text: string, at: number, key: string): Found {
  * Sets the value at `path` (keys from the outside in) to the JSON text `value`. Missing keys are added at the end of
  * their object.
  *
+ * @param at where the object begins
  * @throws NotSpliceable
  */
-export function setJsonValue(text: string, path: readonly string[], value: string): string {
-  return splice(text, 0, path, value);
-}
-
-function splice(text: string, at: number, path: readonly string[], value: string): string {
+export function setJsonValue(text: string, path: readonly string[], value: string, at = 0): string {
   const [key = '', ...rest] = path;
   const found = findMember(text, at, key);
   if (found.value) {
     const [start, end] = found.value;
-    if (rest.length > 0) return splice(text, start, rest, value);
+    if (rest.length > 0) return setJsonValue(text, rest, value, start);
     return text.slice(0, start) + value + text.slice(end);
   }
   const nested = rest.reduceRight((inner, name) => `{${JSON.stringify(name)}:${inner}}`, value);

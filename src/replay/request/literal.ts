@@ -10,6 +10,7 @@ import { readWirePrompt } from '../../captures/wire/registry.ts';
 import type { WirePrompt } from '../../captures/wire/wire-format.ts';
 import { saidBy } from '../../core/errors/errors.ts';
 import { skippedAs } from '../source/peek.ts';
+import type { Skipped } from '../source/types.ts';
 import { NotSpliceable, setJsonValue } from './json-splice.ts';
 
 /** Changes set on the command line. Each changes only the value it names. */
@@ -41,17 +42,12 @@ export interface LiteralRequest {
   capturedTimes?: CallTimes;
 }
 
-interface SkippedRequest {
-  kind: 'skipped';
-  reason: string;
-  message: string;
-}
-export type LiteralOrSkip = { kind: 'request'; request: LiteralRequest } | SkippedRequest;
+export type LiteralOrSkip = { kind: 'request'; request: LiteralRequest } | Skipped;
 
-const skip = (reason: string, message: string): SkippedRequest => ({ kind: 'skipped', reason, message });
+const skip = (reason: string, message: string): Skipped => ({ kind: 'skipped', reason, message });
 
 /** Skips a record that cannot be read, and no other record. */
-export function unreadable(error: unknown): SkippedRequest {
+export function unreadable(error: unknown): Skipped {
   return skip('UnreadableRequest', `The captured request cannot be read: ${saidBy(error)}`);
 }
 

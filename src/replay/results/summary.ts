@@ -170,16 +170,10 @@ const CAPTURED_MODEL = 'captured';
 
 /** How AIPerf names the way in which requests are timed. */
 function timing(options: ReplayOptions, sent: number): Record<string, unknown> {
-  const { requestRate, concurrency, startOffsetMs, endOffsetMs, requestCount } = options;
-  if (requestRate !== undefined)
-    return {
-      type: options.arrivalPattern,
-      rate: requestRate,
-      concurrency,
-      requests: requestCount ?? Math.max(1, sent),
-    };
-  if (concurrency !== undefined)
-    return { type: 'concurrency', concurrency, requests: requestCount ?? Math.max(1, sent) };
+  const { requestRate: rate, arrivalPattern, concurrency, startOffsetMs, endOffsetMs, requestCount } = options;
+  const requests = requestCount ?? Math.max(1, sent);
+  if (rate !== undefined) return { type: arrivalPattern, rate, concurrency, requests };
+  if (concurrency !== undefined) return { type: 'concurrency', concurrency, requests };
   return {
     type: 'fixed_schedule',
     auto_offset: options.autoOffset,

@@ -51,12 +51,7 @@ export class Dispatcher {
 
   /** Returns the number of requests in flight that were sent less than `ageMs` ago. */
   youngInFlight(now: number, ageMs: number): number {
-    let old = 0;
-    for (const exchange of this.#inFlight) {
-      if (now - exchange.startedAt < ageMs) break;
-      old++;
-    }
-    return this.#inFlight.size - old;
+    return [...this.#inFlight].filter(({ startedAt }) => now - startedAt < ageMs).length;
   }
 
   /**

@@ -24,7 +24,7 @@ interface OpenSourceOptions {
   signal?: AbortSignal;
 }
 
-interface Disposable {
+export interface Disposable {
   /** Deletes the copies. */
   dispose(): Promise<void>;
 }

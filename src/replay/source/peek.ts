@@ -10,11 +10,12 @@ import { parseInferenceTime } from '../../captures/record/inference-time.ts';
 import type { QuarantineCause } from '../../captures/types.ts';
 import { Scale } from '../../captures/weight.ts';
 import { isReplayId, type MarkedRequest } from '../marks/believe.ts';
+import type { Skipped } from './types.ts';
 
 /** The facts about a line that the index needs. */
 export type Peek =
   | { kind: 'record'; timeMs: number /** It is marked as a request of a replay. */; marked?: MarkedRequest }
-  | { kind: 'skipped'; reason: string; message: string };
+  | Skipped;
 
 const METADATA_KEY = Buffer.from('"eventMetadata"');
 /** The attribute that a replay puts on its requests, with its run. */
@@ -45,7 +46,11 @@ function isMarked(line: Buffer, metadata: JsonObject): boolean {
   );
 }
 
-export const skippedAs = ({ name, message }: QuarantineCause) => ({ kind: 'skipped', reason: name, message }) as const;
+export const skippedAs = ({ name: reason, message }: QuarantineCause): Skipped => ({
+  kind: 'skipped',
+  reason,
+  message,
+});
 
 /**
  * Returns the captured time of one line.

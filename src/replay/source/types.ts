@@ -33,5 +33,8 @@ export interface SkippedLine {
   message: string;
 }
 
+/** Why a line cannot be replayed. */
+export type Skipped = { kind: 'skipped' } & Pick<SkippedLine, 'reason' | 'message'>;
+
 /** @param pass repetition of the captures in which the line was found, from 0. */
 export type OnSkipped = (skipped: SkippedLine, pass?: number) => void;
