@@ -2,7 +2,7 @@
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { compareReplies } from './compare-replies.ts';
-import { type JsonLine, jsonLines, parseLine } from './json-lines.ts';
+import { jsonLines } from './json-lines.ts';
 import { REPLIES_FILE, type StoredReply } from './replies-file.ts';
 import type { RunData } from './run-data.ts';
 
@@ -12,9 +12,9 @@ import type { RunData } from './run-data.ts';
  */
 export async function earlierReplies({ directory, requests, cutLines }: RunData) {
   const path = join(directory, REPLIES_FILE);
-  const places = new Map<string, Omit<JsonLine, 'value'>>();
-  for await (const { value, line, start, length } of jsonLines(path, (where) => void cutLines.push(where))) {
-    places.set(requests.nameOf(value as StoredReply), { line, start, length });
+  const places = new Map<string, { start: number; length: number }>();
+  for await (const { value, start, length } of jsonLines(path, (where) => void cutLines.push(where))) {
+    places.set(requests.nameOf(value as StoredReply), { start, length });
   }
   const file = await open(path);
   return {
@@ -29,7 +29,7 @@ export async function earlierReplies({ directory, requests, cutLines }: RunData)
       if (!place) return undefined;
       const bytes = Buffer.allocUnsafe(place.length);
       await file.read(bytes, 0, place.length, place.start);
-      const old = parseLine(bytes, `${path}, line ${place.line}`) as StoredReply;
+      const old = JSON.parse(bytes.toString('utf8')) as StoredReply;
       const replies = [old.reply, stored.reply] as const;
       // Nothing is known about a canceled reply, and only the length of one that was not kept.
       if (replies.some(({ cancelled, notKeptBytes }) => cancelled || notKeptBytes !== undefined)) return undefined;

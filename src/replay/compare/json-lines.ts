@@ -1,9 +1,10 @@
 /** Reads files of results that have a JSON value on each line. */
 import { stat } from 'node:fs/promises';
 import { PermanentError } from '../../core/errors/errors.ts';
+import { jsonIn } from '../../core/values/json-in.ts';
 import { scanFile } from '../source/lines.ts';
 
-export interface JsonLine {
+interface JsonLine {
   value: unknown;
   /** From 1. */
   line: number;
@@ -24,23 +25,13 @@ export async function* jsonLines(path: string, onCut?: (where: string) => void):
   for await (const { bytes, line, start, length } of scanFile(path)) {
     const where = `${path}, line ${line}`;
     if (!bytes) throw new PermanentError('NotAReplay', 'A line of the results is too long', { got: length, where });
-    let value: unknown;
-    try {
-      value = parseLine(bytes, where);
-    } catch (error) {
-      if (line === 1 || start + length < (await stat(path)).size) throw error;
+    const value = jsonIn(bytes.toString('utf8'));
+    if (value === undefined) {
+      const isLast = line > 1 && start + length >= (await stat(path)).size;
+      if (!isLast) throw new PermanentError('NotAReplay', 'A line of the results is not JSON', { where });
       onCut?.(where);
       return;
     }
     yield { value, line, start, length };
-  }
-}
-
-/** @throws PermanentError `NotAReplay` */
-export function parseLine(bytes: Buffer, where: string): unknown {
-  try {
-    return JSON.parse(bytes.toString('utf8'));
-  } catch (error) {
-    throw new PermanentError('NotAReplay', 'A line of the results is not JSON', { where }, error);
   }
 }

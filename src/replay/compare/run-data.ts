@@ -5,6 +5,7 @@ import { basename, join } from 'node:path';
 import { z } from 'zod';
 import { isObject } from '../../captures/json.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
+import { jsonIn } from '../../core/values/json-in.ts';
 import { FILES } from '../results/result-set.ts';
 import { jsonLines } from './json-lines.ts';
 import { REPLIES_FILE } from './replies-file.ts';
@@ -132,12 +133,8 @@ function outcomeOf({ metadata, error }: RecordJson): Outcome {
 /** Reads a file of the run; `undefined` if it is missing. */
 export async function readJson(path: string): Promise<Record<string, unknown> | undefined> {
   if (!existsSync(path)) return undefined;
-  try {
-    const value: unknown = JSON.parse(await readFile(path, 'utf8'));
-    if (isObject(value)) return value;
-  } catch (error) {
-    throw new PermanentError('NotAReplay', 'A file of the results is not JSON', { where: path }, error);
-  }
+  const value = jsonIn(await readFile(path, 'utf8'));
+  if (isObject(value)) return value;
   throw new PermanentError('NotAReplay', 'A file of the results is not a JSON object', { where: path });
 }
 

@@ -171,7 +171,7 @@ describe('names the place of a damaged file', () => {
   test.each([
     ['profile_export.jsonl', '{"metadata":{}}\n{"broken', /is not JSON|not the record/, 'profile_export.jsonl, line 1'],
     ['profile_export.jsonl', '[]\n', /not the record of a request/, 'profile_export.jsonl, line 1'],
-    ['replay.json', '{"broken', /not JSON/, 'replay.json'],
+    ['replay.json', '{"broken', /not a JSON object/, 'replay.json'],
     ['replay.json', '[]', /not a JSON object/, 'replay.json'],
     [
       'replies.jsonl',
