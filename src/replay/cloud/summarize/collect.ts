@@ -40,6 +40,9 @@ interface ShardFile {
   sent: number;
 }
 
+/** A shard that starts later than this is named. Smaller delays are only in the figures of the schedule lag. */
+const LATE_MS = 100;
+
 /** What the shards have measured, added up. */
 export class Collected implements MeasuredRun {
   readonly stats = new RunStats();
@@ -73,13 +76,45 @@ export class Collected implements MeasuredRun {
     this.stop = stop;
     this.endMs = startAtEpochMs;
   }
+
+  addMissing({ shard, requests }: MissingShard, claimed: boolean, failure: NamedError | undefined): void {
+    if (this.stop !== undefined && !failure && !claimed) {
+      this.notBegun.push({ shard, requests });
+      this.unsent += requests;
+      this.wasCancelled = true;
+    } else {
+      this.lost.push({ shard, requests, claimed, ...(failure ? { failure } : {}) });
+    }
+  }
+
+  /** @param requests of the plan */
+  addResult(result: ShardResult, requests: number, files: ReadonlyMap<string, ObjectFacts>): void {
+    const { shard, sent, unsent, unread, lateMs, stopped } = result;
+    this.stats.merge(result.stats);
+    this.warmup.merge(result.warmup);
+    this.report.merge(result.report);
+    this.sent += sent;
+    this.unsent += unsent;
+    this.endMs = Math.max(this.endMs, result.endedAtMs);
+    this.maxConnections += result.maxConnections;
+    this.maxConnectionsOfOne = Math.max(this.maxConnectionsOfOne, result.maxConnections);
+    this.warmFailures += result.warmFailures;
+    for (const [reason, count] of Object.entries(result.skipped)) {
+      this.skippedReasons.set(reason, (this.skippedReasons.get(reason) ?? 0) + count);
+      this.skippedByShards += count;
+    }
+    this.wasCancelled ||= stopped;
+    if (unsent > 0 || unread > 0) this.incomplete.push({ shard, requests, unsent, stopped, unread });
+    if (lateMs > LATE_MS) this.late.push({ shard, lateMs });
+    for (const [name, object] of files) {
+      const file = { shard, object, firstStartMs: result.stats.firstStartMs ?? 0, sent };
+      this.files.set(name, [...(this.files.get(name) ?? []), file]);
+    }
+  }
 }
 
 /** Results of half a megabyte that are read concurrently. One by one, a thousand would take a minute. */
 const CONCURRENT_READS = 8;
-
-/** A shard that starts later than this is named. Smaller delays are only in the figures of the schedule lag. */
-const LATE_MS = 100;
 
 export async function collectShards(storage: Storage, bucket: string, plan: StoredPlan): Promise<Collected> {
   const { run, shards } = plan;
@@ -98,53 +133,9 @@ export async function collectShards(storage: Storage, bucket: string, plan: Stor
     const results = await Promise.all(some.map(({ shard }) => resultOf(shard)));
     for (const [j, { shard, requests }] of some.entries()) {
       const result = results[j];
-      if (result && 'stats' in result) addResult(collected, result, requests, files.get(shard) ?? new Map());
-      else addMissing(collected, { shard, requests }, claims.has(shard), result);
+      if (result && 'stats' in result) collected.addResult(result, requests, files.get(shard) ?? new Map());
+      else collected.addMissing({ shard, requests }, claims.has(shard), result);
     }
   }
   return collected;
-}
-
-function addMissing(
-  collected: Collected,
-  { shard, requests }: MissingShard,
-  claimed: boolean,
-  failure: NamedError | undefined,
-): void {
-  if (collected.stop !== undefined && !failure && !claimed) {
-    collected.notBegun.push({ shard, requests });
-    collected.unsent += requests;
-    collected.wasCancelled = true;
-  } else {
-    collected.lost.push({ shard, requests, claimed, ...(failure ? { failure } : {}) });
-  }
-}
-
-function addResult(
-  collected: Collected,
-  result: ShardResult,
-  requests: number,
-  files: ReadonlyMap<string, ObjectFacts>,
-): void {
-  const { shard, sent, unsent, unread, lateMs, stopped } = result;
-  collected.stats.merge(result.stats);
-  collected.warmup.merge(result.warmup);
-  collected.report.merge(result.report);
-  collected.sent += sent;
-  collected.unsent += unsent;
-  collected.endMs = Math.max(collected.endMs, result.endedAtMs);
-  collected.maxConnections += result.maxConnections;
-  collected.maxConnectionsOfOne = Math.max(collected.maxConnectionsOfOne, result.maxConnections);
-  collected.warmFailures += result.warmFailures;
-  for (const [reason, count] of Object.entries(result.skipped)) {
-    collected.skippedReasons.set(reason, (collected.skippedReasons.get(reason) ?? 0) + count);
-    collected.skippedByShards += count;
-  }
-  collected.wasCancelled ||= stopped;
-  if (unsent > 0 || unread > 0) collected.incomplete.push({ shard, requests, unsent, stopped, unread });
-  if (lateMs > LATE_MS) collected.late.push({ shard, lateMs });
-  for (const [name, object] of files) {
-    const file = { shard, object, firstStartMs: result.stats.firstStartMs ?? 0, sent };
-    collected.files.set(name, [...(collected.files.get(name) ?? []), file]);
-  }
 }

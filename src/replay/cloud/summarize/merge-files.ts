@@ -13,10 +13,7 @@ import { linesOf, type MergeSource, mergeLines } from '../work-bucket/object-lin
 import { plannedSkippedKey, SHARD_FILES, type StoredPlan } from '../work-bucket/stored-plan.ts';
 import type { Collected } from './collect.ts';
 
-const LINES = 'application/jsonlines';
 const LINE_END = Buffer.from('\n');
-/** Lines are uploaded in pieces of about this size. */
-const WRITE_BYTES = 256 * 1024;
 const NS_PER_MS = 1e6;
 const END_KEY = Buffer.from('"request_end_ns":');
 
@@ -49,18 +46,8 @@ export async function mergeRecords(context: MergeContext): Promise<void> {
 
 async function uploadLines(context: MergeContext, name: string, lines: AsyncIterable<Buffer>): Promise<void> {
   const { storage, bucket, prefix } = context;
-  const upload = new TextUpload(storage, bucket, `${prefix}${name}`, LINES);
-  let held: Buffer[] = [];
-  let bytes = 0;
-  for await (const line of lines) {
-    held.push(line, LINE_END);
-    bytes += line.length + 1;
-    if (bytes < WRITE_BYTES) continue;
-    await upload.write(Buffer.concat(held));
-    held = [];
-    bytes = 0;
-  }
-  await upload.write(Buffer.concat(held));
+  const upload = new TextUpload(storage, bucket, `${prefix}${name}`);
+  for await (const line of lines) await upload.write(Buffer.concat([line, LINE_END]));
   await upload.close();
 }
 

@@ -61,12 +61,11 @@ export async function summarizeReplay(
     return answer(failed, results);
   }
   const collected = await collectShards(storage, bucket, plan);
-  const started = await monitorExchanges(plan, collected, startMonitoring, bucket).catch(toNamedError);
-  const notStarted = started && 'message' in started ? started : undefined;
+  const started = await monitorExchanges(plan, collected, startMonitoring, bucket).catch(notMonitored);
   const monitoringRun = started && 'arn' in started ? started : undefined;
   const context = { storage, bucket, prefix: results.prefix, plan, collected, monitoringRun };
   const comparison = await writeResults(context, remainingMs);
-  const failure = failureOf(plan, collected, failed) ?? (notStarted && notMonitored(notStarted));
+  const failure = failureOf(plan, collected, failed) ?? (started && 'error' in started ? started : undefined);
   const publication = publicationOf(context, comparison, failure);
   if (publication) await storage.putJson(bucket, replayKeys.publication(run.name), publication);
   return {
@@ -97,10 +96,10 @@ async function monitorExchanges(
 }
 
 /** The results are there. Another call of this function starts the run. */
-const notMonitored = ({ name, message }: { name: string; message: string }): Failure => ({
-  error: name,
-  cause: `No run traces and judges the exchanges: ${message}`,
-});
+function notMonitored(error: unknown): Failure {
+  const { name, message } = toNamedError(error);
+  return { error: name, cause: `No run traces and judges the exchanges: ${message}` };
+}
 
 /** Returns the content of the replay’s MLflow run, also for a replay without results, so that no run stays open. */
 function publicationOf(
@@ -189,6 +188,7 @@ function finishedReplay(plan: StoredPlan, collected: Collected): FinishedReplay 
 
 /** What only a cloud replay has in `replay.json`. */
 function ownFacts({ plan, collected, monitoringRun }: MergeContext, leftOut: LeftOut): Record<string, unknown> {
+  const { judge, mlflow } = plan;
   const { lost, notBegun, incomplete, late } = collected;
   return {
     source: plan.source,
@@ -202,15 +202,10 @@ function ownFacts({ plan, collected, monitoringRun }: MergeContext, leftOut: Lef
       incomplete,
       late,
     },
-    ...evaluationFacts(plan),
+    ...(judge ? { judge: { model: judge.model, budget_usd: judge.budgetUsd } } : {}),
+    ...(mlflow ? { mlflow: { ...mlflowFactsOf(mlflow), run_id: mlflow.runId } } : {}),
     ...(monitoringRun ? { monitoring_run: monitoringRun } : {}),
     remarks: remarks(plan, collected),
     ...(leftOut.length > 0 ? { left_out: leftOut } : {}),
   };
 }
-
-/** The judge and MLflow in `replay.json`. */
-const evaluationFacts = ({ judge, mlflow }: StoredPlan): Record<string, unknown> => ({
-  ...(judge ? { judge: { model: judge.model, budget_usd: judge.budgetUsd } } : {}),
-  ...(mlflow ? { mlflow: { ...mlflowFactsOf(mlflow), run_id: mlflow.runId } } : {}),
-});
