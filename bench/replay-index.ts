@@ -32,7 +32,6 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
       length: 2000,
     });
   }
-  index.seal();
   let seen = 0;
   let lastMs = 0;
   for (const batch of index.batches()) {

@@ -2,13 +2,14 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { indexFor, isByCapturedTimes, isScheduled, scheduleSeconds } from '../../src/replay/derived-options.ts';
+import { isByCapturedTimes, isScheduled, scheduleSeconds } from '../../src/replay/derived-options.ts';
 import type { DryRun } from '../../src/replay/dry-run.ts';
 import { type FollowUps, openFollowUps } from '../../src/replay/follow-ups.ts';
 import { ConnectionPool } from '../../src/replay/http/pool.ts';
 import { tooManyFailed } from '../../src/replay/measure/error-rate.ts';
 import { checkOptions, type ReplayOptions } from '../../src/replay/options.ts';
 import { FILES } from '../../src/replay/results/result-set.ts';
+import { indexCaptures } from '../../src/replay/source/index-captures.ts';
 import { openSource } from '../../src/replay/source/open-source.ts';
 import type { SortedIndex } from '../../src/replay/source/sorted-index.ts';
 import type { SkippedLine, SourceFile } from '../../src/replay/source/types.ts';
@@ -91,7 +92,8 @@ async function withCaptures(
       else dropped++;
     };
     const marks = () => stack.marks();
-    const index = await indexFor(files, options, window, skip, { marks, signal });
+    const needsTime = isByCapturedTimes(options);
+    const index = await indexCaptures(files, { ...window, needsTime, onSkipped: skip, marks, signal });
     if (dropped > 0) {
       const message = `${dropped} more lines were skipped before the replay started`;
       skipped.push({ file: source, line: 0, reason: 'FurtherLines', message });

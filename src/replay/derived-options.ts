@@ -1,9 +1,6 @@
-/** What follows from the options of a replay: how it is timed, what changes in its requests, and which captures it reads. */
+/** What follows from the options of a replay: how it is timed, and what changes in its requests. */
 import { parseSetting, type ReplayOptions } from './options.ts';
 import type { Overrides } from './request/literal.ts';
-import { type IndexOptions, indexCaptures } from './source/index-captures.ts';
-import type { SortedIndex } from './source/sorted-index.ts';
-import type { OnSkipped, SourceFile } from './source/types.ts';
 
 export const overridesOf = (options: ReplayOptions): Overrides => ({
   model: options.model,
@@ -15,28 +12,13 @@ export const overridesOf = (options: ReplayOptions): Overrides => ({
 export const isScheduled = ({ requestRate, concurrency }: ReplayOptions): boolean =>
   requestRate !== undefined || concurrency === undefined;
 
-/** Whether requests are sent by their captured times. */
+/** Whether requests are sent by their captured times: then every record needs one. */
 export const isByCapturedTimes = ({ requestRate, concurrency }: ReplayOptions): boolean =>
   requestRate === undefined && concurrency === undefined;
 
 /** Together with `--request-rate`, `--concurrency` is a cap, as in AIPerf. */
 export const maxConcurrencyOf = (options: ReplayOptions): number =>
   Math.min(options.maxConcurrency ?? Number.POSITIVE_INFINITY, options.concurrency ?? Number.POSITIVE_INFINITY);
-
-export interface CaptureWindow {
-  fromMs?: number;
-  toMs?: number;
-}
-
-/** Indexes the captures. A schedule from the captured times requires the time of every record. */
-export const indexFor = (
-  files: readonly SourceFile[],
-  options: ReplayOptions,
-  window: CaptureWindow,
-  onSkipped: OnSkipped,
-  more: Pick<IndexOptions, 'scan' | 'onRecord' | 'marks' | 'signal'> = {},
-): Promise<SortedIndex> =>
-  indexCaptures(files, { ...window, ...more, needsTime: isByCapturedTimes(options), onSkipped });
 
 /**
  * Returns an upper bound of the schedule's length, in seconds.

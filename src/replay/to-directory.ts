@@ -5,24 +5,21 @@ import type { Experiment } from '../mlflow/types.ts';
 import type { RunClock } from './clock.ts';
 import { maxConcurrencyOf } from './derived-options.ts';
 import { capturesOf, type FinishedReplay, mlflowFactsOf } from './finished.ts';
-import type { ConnectionPool } from './http/pool.ts';
 import { neverSent } from './measure/error-rate.ts';
 import type { Measured } from './measure/measure.ts';
 import type { RunStats } from './measure/run-stats.ts';
-import type { ReplayOptions } from './options.ts';
-import type { PreparerOptions } from './request/preparer.ts';
 import { ResultSet, unreadOf } from './results/result-set.ts';
 import { scheduleFromIndex } from './schedule/timing.ts';
-import type { SendOutcome, SendProgress } from './send/job.ts';
+import type { SendJob, SendOutcome, SendProgress } from './send/job.ts';
 import { sendSchedule } from './send/send-schedule.ts';
+import { localReader } from './source/range-reader.ts';
 import type { SortedIndex } from './source/sorted-index.ts';
 import type { SkippedLine } from './source/types.ts';
 
 export interface ReplayRequest
-  extends Pick<PreparerOptions, 'run' | 'files' | 'target' | 'keepCaptured' | 'traceIdOf' | 'redaction'> {
+  extends Pick<SendJob, 'run' | 'files' | 'target' | 'options' | 'keepCaptured' | 'traceIdOf' | 'redaction' | 'pool'> {
   source: string;
   index: SortedIndex;
-  options: ReplayOptions;
   directory: string;
   inputs: boolean;
   /** Where the replay will be logged, for `replay.json`. */
@@ -33,8 +30,6 @@ export interface ReplayRequest
   /** Reads what happened to a request and returns a function that keeps it. If it throws, nothing is kept. */
   read?(measured: Measured, clock: RunClock): () => void;
   signal?: AbortSignal;
-  /** Connections to the target that are already open: see `SendJob`. */
-  pool?: ConnectionPool;
 }
 
 export interface ReplayResult extends FinishedReplay {
@@ -84,19 +79,13 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
 }
 
 function send(request: ReplayRequest, results: ResultSet, signal: AbortSignal): Promise<SendOutcome> {
-  const { run, files, index, target, options, keepCaptured, traceIdOf, redaction, pool } = request;
+  const { files, index, options } = request;
   return sendSchedule(
     {
-      run,
-      files,
+      ...request,
+      reader: localReader(files),
       schedule: scheduleFromIndex(index, options),
-      target,
-      options,
       maxConcurrency: maxConcurrencyOf(options),
-      keepCaptured,
-      redaction,
-      traceIdOf,
-      pool,
       // A line that cannot be sent counts once, in whichever pass over the captures it is met.
       onSkipped: (line, pass = 0) => {
         if (pass === 0) results.skipped(line);

@@ -4,8 +4,9 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { projectPath } from '../../local/project-root.ts';
-import { indexFor } from '../../src/replay/derived-options.ts';
+import { isByCapturedTimes } from '../../src/replay/derived-options.ts';
 import { DEFAULT_OPTIONS, type ReplayOptions } from '../../src/replay/options.ts';
+import { indexCaptures } from '../../src/replay/source/index-captures.ts';
 import { localFiles } from '../../src/replay/source/open-source.ts';
 import type { SkippedLine } from '../../src/replay/source/types.ts';
 import type { Target } from '../../src/replay/targets/target.ts';
@@ -114,7 +115,8 @@ export async function replay(
   const all: ReplayOptions = { ...DEFAULT_OPTIONS, ...options };
   const files = await localFiles(source);
   const skipped: SkippedLine[] = [];
-  const index = await indexFor(files, all, {}, (line) => skipped.push(line));
+  const onSkipped = (line: SkippedLine) => skipped.push(line);
+  const index = await indexCaptures(files, { needsTime: isByCapturedTimes(all), onSkipped });
   const result = await replayToDirectory({
     run: 'test-run',
     source,

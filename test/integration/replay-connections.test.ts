@@ -3,14 +3,16 @@
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import { indexFor } from '../../src/replay/derived-options.ts';
+import { isByCapturedTimes } from '../../src/replay/derived-options.ts';
 import { ConnectionPool } from '../../src/replay/http/pool.ts';
 import type { Measured } from '../../src/replay/measure/measure.ts';
 import { DEFAULT_OPTIONS, type ReplayOptions } from '../../src/replay/options.ts';
 import { scheduleFromIndex } from '../../src/replay/schedule/timing.ts';
 import type { SendJob, SendOutcome, SendProgress } from '../../src/replay/send/job.ts';
 import { sendSchedule } from '../../src/replay/send/send-schedule.ts';
+import { indexCaptures } from '../../src/replay/source/index-captures.ts';
 import { localFiles } from '../../src/replay/source/open-source.ts';
+import { localReader } from '../../src/replay/source/range-reader.ts';
 import type { Target } from '../../src/replay/targets/target.ts';
 import { urlTarget } from '../../src/replay/targets/url-target.ts';
 import { chatLine, ReplayFolder, type ReplayRecord, replay } from '../helpers/replay.ts';
@@ -118,11 +120,12 @@ async function startAt(
 ): Promise<SendOutcome> {
   const options = { ...DEFAULT_OPTIONS, autoOffset: true, ...given };
   const files = await localFiles(captures);
-  const index = await indexFor(files, options, {}, () => {});
+  const index = await indexCaptures(files, { needsTime: isByCapturedTimes(options), onSkipped: () => {} });
   return sendSchedule(
     {
       run: 'test-run',
       files,
+      reader: localReader(files),
       schedule: scheduleFromIndex(index, options),
       target: urlTarget(url),
       options,

@@ -47,8 +47,9 @@ function metricsOf({ results: { stats }, options }: FinishedReplay, quality?: Qu
       replies_identical: identical,
       replies_same: same,
       replies_regressed: regressed,
+      replies_newly_failing: status['newly-failing'],
+      replies_new_refusals: refusals.new,
     });
-    Object.assign(metrics, { replies_newly_failing: status['newly-failing'], replies_new_refusals: refusals.new });
     if (meanOverlap !== null) metrics.replies_mean_overlap = meanOverlap;
     if (judged) {
       const { errors: _, ...counts } = judged;

@@ -67,6 +67,7 @@ export interface PreparedRequest
 export interface PreparerOptions {
   run: string;
   files: readonly SourceFile[];
+  /** Reads the captured lines; closed at the end. */
   reader: RangeReader;
   target: Target;
   options: ReplayOptions;

@@ -100,7 +100,6 @@ export class InputsFile {
       const session = this.#multiTurn ? Number.parseInt(bytes?.toString('latin1', 0, 20) ?? '', 10) : 0;
       index.add({ timeMs: session, file: 0, line, start, length });
     }
-    index.seal();
     const reader = localReader([{ path, name: path, size: 0 }]);
     let last = '';
     yield '{"data":[';

@@ -4,12 +4,9 @@ import type { ConnectionPool } from '../http/pool.ts';
 import type { Measured } from '../measure/measure.ts';
 import type { PreparedRequest, PreparerOptions } from '../request/preparer.ts';
 import type { SendSchedule } from '../schedule/timing.ts';
-import type { RangeReader } from '../source/range-reader.ts';
 
 /** The part of a replay that one process sends: all of it, or a shard. */
-export interface SendJob extends Omit<PreparerOptions, 'reader'> {
-  /** Reads the captured lines; closed at the end. Default: from the local disk. */
-  reader?: RangeReader;
+export interface SendJob extends PreparerOptions {
   schedule: SendSchedule;
   /** Most requests in flight: the number that is kept in flight where there is no schedule, otherwise a cap. */
   maxConcurrency: number;

@@ -17,7 +17,6 @@ import { parseGoodput } from '../options.ts';
 import { unreadable } from '../request/literal.ts';
 import { type PreparedRequest, Preparer } from '../request/preparer.ts';
 import type { SendSchedule } from '../schedule/timing.ts';
-import { localReader, type RangeReader } from '../source/range-reader.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { Feeder } from './feeder.ts';
 import type { SendJob, SendOutcome } from './job.ts';
@@ -33,19 +32,18 @@ const STOPPED = { code: 499, type: CANCELLED_TYPE, message: 'The replay was stop
 /** @throws PermanentError `TargetUnreachable` before anything is sent */
 export async function sendSchedule(job: SendJob, signal?: AbortSignal): Promise<SendOutcome> {
   const clock = new RunClock();
-  const reader = job.reader ?? localReader(job.files);
   const pool = job.pool ?? new ConnectionPool(job.target.origin);
   const { warmup } = job.schedule;
   try {
     if (!job.pool) await pool.open();
     if (warmup) {
-      const { failure } = await new Sender(warmupJob(job, warmup), 'warmup', pool, clock, reader).run(signal);
+      const { failure } = await new Sender(warmupJob(job, warmup), 'warmup', pool, clock).run(signal);
       if (failure !== undefined) throw failure;
     }
-    return await new Sender(job, 'profiling', pool, clock, reader).run(signal);
+    return await new Sender(job, 'profiling', pool, clock).run(signal);
   } finally {
     pool.close();
-    await reader.close();
+    await job.reader.close();
   }
 }
 
@@ -76,13 +74,7 @@ class Sender {
   #stopped = false;
   #unrecorded: SendOutcome['unrecorded'];
 
-  constructor(
-    job: SendJob,
-    phase: PreparedRequest['phase'],
-    pool: ConnectionPool,
-    clock: RunClock,
-    reader: RangeReader,
-  ) {
+  constructor(job: SendJob, phase: PreparedRequest['phase'], pool: ConnectionPool, clock: RunClock) {
     this.#job = job;
     this.#objectives = parseGoodput(job.options.goodput);
     this.#pool = pool;
@@ -99,15 +91,14 @@ class Sender {
       onDone: (done) => this.#ended.push(done),
     });
     this.#warmer = new Warmer(pool, this.#dispatcher, job.maxConcurrency);
-    this.#feeder = this.#feederOf(job, phase, reader);
+    this.#feeder = this.#feederOf(job, phase);
   }
 
-  #feederOf(job: SendJob, phase: PreparedRequest['phase'], reader: RangeReader): Feeder {
-    const { schedule, maxConcurrency } = job;
+  #feederOf(job: SendJob, phase: PreparedRequest['phase']): Feeder {
+    const { schedule, maxConcurrency, reader } = job;
     const { firstDueMs } = schedule;
     const preparer = new Preparer({
       ...job,
-      reader,
       // A request whose preparation was abandoned is already counted as unsent.
       onSkipped: (line, pass) => {
         if (!this.#feeder.stopped) job.onSkipped(line, pass);

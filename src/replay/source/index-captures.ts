@@ -6,14 +6,11 @@ import { unreadable } from '../request/literal.ts';
 import { scanFile } from './lines.ts';
 import { type Peek, peekLine } from './peek.ts';
 import { SortedIndex } from './sorted-index.ts';
-import type { IndexEntry, OnSkipped, SourceFile } from './types.ts';
+import type { CaptureWindow, IndexEntry, OnSkipped, SourceFile } from './types.ts';
 
-export interface IndexOptions {
+export interface IndexOptions extends CaptureWindow {
   /** Skip a record without a readable time, since it cannot be scheduled. Otherwise it follows the record before it. */
   needsTime: boolean;
-  /** Range of captured times to keep, epoch ms. `fromMs` is inclusive, `toMs` exclusive. */
-  fromMs?: number;
-  toMs?: number;
   onSkipped: OnSkipped;
   /** Yields the lines of a file that is not on the local disk. */
   scan?(file: SourceFile): AsyncIterable<ScannedLine>;
@@ -52,7 +49,6 @@ export async function indexCaptures(files: readonly SourceFile[], options: Index
       options.onSkipped({ file: file.name, line: 0, reason: 'CaptureUnreadable', message });
     }
   }
-  index.seal();
   return index;
 }
 
@@ -63,19 +59,19 @@ async function addFile(index: SortedIndex, file: SourceFile, ordinal: number, op
   const marks = options.marks?.();
   for await (const { bytes, line, start, length } of options.scan?.(file) ?? scanFile(file.path)) {
     options.signal?.throwIfAborted();
+    const skip = (reason: string, message: string): void =>
+      options.onSkipped({ file: file.name, line, reason, message });
     if (bytes === undefined) {
-      const message = `The line is too long; got: ${length} bytes; expected: at most ${DEFAULT_MAX_LINE_BYTES}`;
-      options.onSkipped({ file: file.name, line, reason: 'LineTooLong', message });
+      skip('LineTooLong', `The line is too long; got: ${length} bytes; expected: at most ${DEFAULT_MAX_LINE_BYTES}`);
       continue;
     }
     const peek = peekAt(bytes, options.needsTime);
     if (peek.kind === 'skipped') {
-      options.onSkipped({ file: file.name, line, reason: peek.reason, message: peek.message });
+      skip(peek.reason, peek.message);
       continue;
     }
     if (peek.marked !== undefined && (await marks?.isLeftOut(peek.marked))) {
-      const message = 'The request was sent by an earlier replay';
-      options.onSkipped({ file: file.name, line, reason: 'SentByReplay', message });
+      skip('SentByReplay', 'The request was sent by an earlier replay');
       continue;
     }
     const timeMs = Number.isNaN(peek.timeMs) ? lastMs : peek.timeMs;

@@ -10,15 +10,13 @@ import { backfillObjects } from '../../captures/files/capture-objects.ts';
 import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
-import type { SourceFile } from './types.ts';
+import type { CaptureWindow, SourceFile } from './types.ts';
 
 /** Maximum number of concurrent copies. */
 const COPIES = 8;
 
-interface OpenSourceOptions {
-  /** Range of captured times, epoch ms. Hour folders of S3 outside it are not read. */
-  fromMs?: number;
-  toMs?: number;
+/** Hour folders of S3 outside the window are not read. */
+interface OpenSourceOptions extends CaptureWindow {
   /** Called only for a source in S3. */
   storage: () => Promise<Storage>;
   signal?: AbortSignal;
@@ -77,7 +75,7 @@ async function unpacked(files: SourceFile[], { signal }: OpenSourceOptions): Pro
 async function* s3Objects(
   storage: Storage,
   { bucket, key }: S3Location,
-  window: { fromMs?: number; toMs?: number },
+  window: CaptureWindow,
 ): AsyncGenerator<ObjectFacts> {
   if (key.endsWith('.jsonl')) {
     const facts = await storage.head(bucket, key);

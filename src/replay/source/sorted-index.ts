@@ -29,10 +29,9 @@ const newBlock = () => ({
 export class SortedIndex {
   readonly #blocks: ReturnType<typeof newBlock>[] = [];
   readonly #most: number;
-  /** `undefined` while the entries are in order already. Those of one capture file nearly always are. */
+  /** `undefined` where the entries are in order already, as those of one capture file nearly always are, and before they are read. */
   #order: Uint32Array | undefined;
   #inOrder = true;
-  #sealed = false;
   /** Number of entries. */
   total = 0;
   firstMs = Number.POSITIVE_INFINITY;
@@ -64,15 +63,9 @@ export class SortedIndex {
     this.lastMs = Math.max(this.lastMs, timeMs);
   }
 
-  /** Sorts the entries. Call it once, after the last `add`. */
-  seal(): void {
-    this.#sealed = true;
-    if (!this.#inOrder) this.#order = this.#sorted();
-  }
-
-  /** Yields all entries in order, in batches. May be called again. */
+  /** Yields all entries in order, in batches. May be called again, but after it no entry may be added. */
   *batches(): Generator<IndexEntry[]> {
-    if (!this.#sealed) throw new Error('The index is read before it is sealed');
+    if (!this.#inOrder) this.#order ??= this.#sorted();
     for (let from = 0; from < this.total; from += OUTPUT_BATCH) {
       const count = Math.min(OUTPUT_BATCH, this.total - from);
       yield Array.from({ length: count }, (_, i) => this.#entry(this.#order?.[from + i] ?? from + i));

@@ -11,6 +11,12 @@ export interface SourceFile {
   size: number;
 }
 
+/** Range of captured times to read, epoch ms. `fromMs` is inclusive, `toMs` exclusive. */
+export interface CaptureWindow {
+  fromMs?: number;
+  toMs?: number;
+}
+
 /** The place of a record and its captured time: all that is kept of it until it is due. */
 export interface IndexEntry {
   /** Captured time, epoch ms. */

@@ -180,7 +180,6 @@ describe('the index', () => {
           }));
           const index = new SortedIndex();
           for (const row of rows) index.add(row);
-          index.seal();
           const expected = [...rows].sort((a, b) => a.timeMs - b.timeMs || a.file - b.file || a.line - b.line);
           expect(await entries(index)).toEqual(expected);
           // The second pass of `--repeat`.

@@ -4,8 +4,9 @@ import type { ObjectFacts, Storage } from '../../../core/aws/storage.ts';
 import { PermanentError } from '../../../core/errors/errors.ts';
 import { DEFAULT_MAX_LINE_BYTES } from '../../../core/values/line-bound.ts';
 import { sum } from '../../../core/values/sum.ts';
-import { indexFor } from '../../derived-options.ts';
+import { isByCapturedTimes } from '../../derived-options.ts';
 import { Marks } from '../../marks/believe.ts';
+import { indexCaptures } from '../../source/index-captures.ts';
 import type { SortedIndex } from '../../source/sorted-index.ts';
 import type { OnSkipped } from '../../source/types.ts';
 import { scannersOf } from '../work-bucket/object-lines.ts';
@@ -64,7 +65,10 @@ export async function indexObjects(
       `at most what one function can read: ${MOST_READ}`,
     );
   };
-  const index = await indexFor(files, job.options, job.window, onSkipped, {
+  const index = await indexCaptures(files, {
+    ...job.window,
+    needsTime: isByCapturedTimes(job.options),
+    onSkipped,
     scan: (file) => {
       checkTime();
       conversations.file(file);

@@ -3,8 +3,8 @@ import type * as z from 'zod';
 import { type ReplayInput, replayInputSchema } from '../../../core/contract/replay.ts';
 import { PermanentError, PipelineError } from '../../../core/errors/errors.ts';
 import type { ReplayEnvironment } from '../../../core/settings/environment.ts';
-import type { CaptureWindow } from '../../derived-options.ts';
 import { checkOptions, DEFAULT_JUDGE_BUDGET_USD, DEFAULT_OPTIONS, type ReplayOptions } from '../../options.ts';
+import type { CaptureWindow } from '../../source/types.ts';
 import { shownUrl } from '../../targets/target.ts';
 import { isLogged } from '../publish/replay-run.ts';
 import { assertAllowed } from '../target.ts';
@@ -56,11 +56,9 @@ export function parseReplayInput(raw: unknown, environment: ReplayEnvironment): 
   } catch (error) {
     throw invalid(error instanceof PipelineError ? error.message : String(error), error);
   }
-  const window: CaptureWindow = {
-    ...(source.from === undefined ? {} : { fromMs: Date.parse(source.from) }),
-    ...(source.to === undefined ? {} : { toMs: Date.parse(source.to) }),
-  };
-  if (window.fromMs !== undefined && window.toMs !== undefined && window.fromMs >= window.toMs) {
+  const msOf = (time: string | undefined) => (time === undefined ? undefined : Date.parse(time));
+  const window: CaptureWindow = { fromMs: msOf(source.from), toMs: msOf(source.to) };
+  if ((window.fromMs ?? -Infinity) >= (window.toMs ?? Infinity)) {
     throw invalid('source: "from" must be before "to" ("to" is exclusive)');
   }
   if ('url' in target && [...new URL(target.url).searchParams.keys()].some((name) => name !== 'api-version')) {

@@ -63,7 +63,6 @@ export async function findMlflowPlace(
   const experiment = await client.resolveExperiment(replaysExperiment(wanted.experiment, captures));
   const capturesExperimentId = (await findExperiment(rest, captures))?.id;
   return {
-    capturesExperimentId,
     /** Finds or creates the run, so that a retry of planning does not create a second one. */
     openRun: async (execution: Execution, startMs: number): Promise<PlannedMlflow> => {
       const { name } = execution;

@@ -8,7 +8,6 @@ export interface ShardFigures
   extends Pick<SendOutcome, 'lateMs' | 'sent' | 'unsent' | 'stopped' | 'maxConnections' | 'warmFailures'> {
   shard: number;
   /** Epoch ms. */
-  beganAtMs: number;
   endedAtMs: number;
 }
 

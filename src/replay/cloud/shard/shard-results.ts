@@ -62,21 +62,23 @@ export class ShardResults {
   }
 
   measured(measured: Measured, clock: RunClock): void {
-    const keep = measured.request.phase === 'profiling' ? this.#linesOf(measured, clock) : undefined;
     // Everything that can throw has run before any part of the request is written.
+    const keep = measured.request.phase === 'profiling' ? this.#read(measured, clock) : undefined;
     this.set.measured(measured, clock);
-    if (keep?.reply !== undefined) this.#replies?.write(keep.reply);
-    if (keep?.exchange !== undefined) this.#exchanges?.write(keep.exchange);
+    keep?.();
   }
 
-  #linesOf(measured: Measured, clock: RunClock): { reply?: string | undefined; exchange?: string | undefined } {
+  /** @returns writes the lines of the reply and of the exchange */
+  #read(measured: Measured, clock: RunClock): () => void {
     const { target, run, mlflow, judge } = this.#plan;
     const stored = this.#replies && comparedReply(measured);
     const captured = judge && stored && pairOf(stored) ? capturedPlace(measured) : undefined;
     const sender = { run, target: traceNameOf(targetFacts(target), run), mlflowRun: mlflow?.runId };
-    return {
-      reply: stored && JSON.stringify(stored),
-      exchange: this.#exchanges && exchangeOf(measured, clock, sender, captured),
+    const reply = stored && JSON.stringify(stored);
+    const exchange = this.#exchanges && exchangeOf(measured, clock, sender, captured);
+    return () => {
+      if (reply !== undefined) this.#replies?.write(reply);
+      if (exchange !== undefined) this.#exchanges?.write(exchange);
     };
   }
 

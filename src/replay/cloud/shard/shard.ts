@@ -83,7 +83,6 @@ async function claimAndRun(request: ReplayShardRequest, deps: ShardDependencies)
   await claimShard(storage, bucket, request);
   const results = new ShardResults(plan, own, deps.directory);
   try {
-    const beganAtMs = Date.now();
     // Checked again: StopReplay waits only for shards whose claim it sees, so a later claim must see its order.
     const outcome = (await stop.check())
       ? { lateMs: 0, sent: 0, unsent: schedule.entries.length, stopped: true, maxConnections: 0, warmFailures: 0 }
@@ -91,7 +90,7 @@ async function claimAndRun(request: ReplayShardRequest, deps: ShardDependencies)
     const { lateMs, sent, unsent, maxConnections, warmFailures } = outcome;
     const stopped = outcome.stopped && stop.signal.aborted;
     const endedAtMs = Date.now();
-    const figures = { shard, beganAtMs, endedAtMs, lateMs, sent, unsent, stopped, maxConnections, warmFailures };
+    const figures = { shard, endedAtMs, lateMs, sent, unsent, stopped, maxConnections, warmFailures };
     const result = await results.store(storage, bucket, replayKeys.shardPrefix(run, shard), figures);
     const skipped = Object.values(result.skipped).reduce((sum, count) => sum + count, 0);
     return { shard, sent, failed: result.stats.failed, unsent, skipped, lateMs };
@@ -118,7 +117,6 @@ async function send(
     entry: { ...one.entry, file: one.entry.file + files.length },
   }));
   const allFiles = [...files, ...(warmup?.files ?? [])];
-  const reader = objectReader(storage, allFiles);
   const stopping = new AbortController();
   const deadline = setTimeout(() => stopping.abort(), Math.max(0, remainingMs() - WRITE_RESERVE_MS));
   stop.watch();
@@ -127,7 +125,7 @@ async function send(
       {
         run: plan.run,
         files: allFiles,
-        reader,
+        reader: objectReader(storage, allFiles),
         options: { ...options, randomSeed: shardSeed(options.randomSeed, shard.shard) },
         schedule: {
           entries: () => inBatches(entries),
@@ -154,7 +152,6 @@ async function send(
   } finally {
     clearTimeout(deadline);
     stop.close();
-    await reader.close();
   }
 }
 

@@ -25,7 +25,6 @@ const plan = (requests: number[], options = {}): StoredPlan => ({
   source: { bucket: 'b', prefix: '', fromMs: null, toMs: null },
   captures: { files: 1, records: 10, firstMs: 0, lastMs: 0 },
   skipped: { NotJson: 2 },
-  plannedAtMs: START - 1000,
   startAtEpochMs: START,
   requests: requests.reduce((sum, one) => sum + one, 0),
   shards: requests.map((own, shard) => ({
@@ -56,7 +55,6 @@ function statsOf(latencies: readonly number[], failed = 0, cancelledOnPurpose = 
 
 const result = (shard: number, stats: RunStatsJson, more: Partial<ShardResult> = {}): ShardResult => ({
   shard,
-  beganAtMs: START,
   endedAtMs: START + 5000 + shard,
   lateMs: 0,
   sent: stats.succeeded + stats.failed,
