@@ -105,8 +105,8 @@ function countRequest(found: DryRun, request: LiteralRequest): void {
   found.bodyBytes += body.length;
   if (streaming) found.streaming++;
   found.contentTypes[contentType] = (found.contentTypes[contentType] ?? 0) + 1;
-  addTokens(found.inputTokens, reply?.usage?.input, estimateInputTokens(request) ?? 0);
-  addTokens(found.outputTokens, reply?.usage?.output, prompt && reply ? estimateTextTokens(reply.text) : 0);
+  addTokens(found.inputTokens, reply?.usage?.inputTokens, estimateInputTokens(request) ?? 0);
+  addTokens(found.outputTokens, reply?.usage?.outputTokens, prompt && reply ? estimateTextTokens(reply.text) : 0);
 }
 
 function addTokens(tokens: DryRun['inputTokens'], captured: number | undefined, estimate: number): void {

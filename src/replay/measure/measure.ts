@@ -181,18 +181,18 @@ function fillMetrics(measured: Measured, stream: StreamReader | undefined, objec
 function fillTokens(measured: Measured, stream: StreamReader | undefined): number | undefined {
   const { metrics, content, request } = measured;
   const { usage } = content;
-  if (usage?.input !== undefined) {
-    metrics.input_sequence_length = usage.input;
-    metrics.usage_prompt_tokens = usage.input;
+  if (usage?.inputTokens !== undefined) {
+    metrics.input_sequence_length = usage.inputTokens;
+    metrics.usage_prompt_tokens = usage.inputTokens;
     measured.inputSource = 'server';
   } else if (request.inputTokens) {
     metrics.input_sequence_length = request.inputTokens.count;
     measured.inputSource = request.inputTokens.source;
   }
-  if (usage?.total !== undefined) metrics.usage_total_tokens = usage.total;
+  if (usage?.totalTokens !== undefined) metrics.usage_total_tokens = usage.totalTokens;
   let output: number | undefined;
-  if (usage?.output !== undefined) {
-    output = usage.output;
+  if (usage?.outputTokens !== undefined) {
+    output = usage.outputTokens;
     metrics.usage_completion_tokens = output;
     measured.outputSource = 'server';
   } else if (stream) {
@@ -207,10 +207,10 @@ function fillTokens(measured: Measured, stream: StreamReader | undefined): numbe
   metrics.output_token_count = output;
   const limit = request.outputLimit;
   if (limit !== undefined) metrics.osl_mismatch_diff_pct = ((output - limit) / limit) * 100;
-  if (usage?.reasoning !== undefined) {
-    metrics.usage_reasoning_tokens = usage.reasoning;
-    metrics.reasoning_token_count = usage.reasoning;
-    metrics.output_token_count = Math.max(0, output - usage.reasoning);
+  if (usage?.reasoningTokens !== undefined) {
+    metrics.usage_reasoning_tokens = usage.reasoningTokens;
+    metrics.reasoning_token_count = usage.reasoningTokens;
+    metrics.output_token_count = Math.max(0, output - usage.reasoningTokens);
   }
   return output;
 }

@@ -13,21 +13,12 @@ import {
   documentOf,
   payloadOfBytes,
 } from '../../captures/payload/decode-payload.ts';
-import type { ChatMessage, Payload, ToolCall } from '../../captures/types.ts';
+import type { ChatMessage, Payload, TokenUsage, ToolCall } from '../../captures/types.ts';
 import { Scale } from '../../captures/weight.ts';
 import { readWireReply } from '../../captures/wire/registry.ts';
 import { toNamedError } from '../../core/errors/errors.ts';
 import { timeForContent, withinTime } from '../../core/process/within-time.ts';
 import { isBlankMessage, isBlankValue } from './blank.ts';
-
-/** Token counts from the server. */
-export interface Usage {
-  input?: number;
-  output?: number;
-  total?: number;
-  /** Output tokens that the model spent on reasoning. */
-  reasoning?: number;
-}
 
 /** `document`: JSON or a stream; `page`: HTML, which gateways write and models do not. */
 export type ReplyKind = 'document' | 'text' | 'page' | 'bytes';
@@ -39,7 +30,8 @@ export interface ReplyContent {
   further?: string[];
   toolCalls?: ToolCall[];
   finishReason?: string;
-  usage?: Usage;
+  /** Token counts from the server. */
+  usage?: TokenUsage;
   /** The reply is an error, whatever its HTTP status. */
   error?: { code?: number; type?: string; message: string };
   /** The value of a reply that is not text: a table, a vector, another document. For a blank reply: all of its JSON. */
@@ -120,7 +112,7 @@ function contentOf(reply: unknown, request: unknown): ReplyContent {
   const response = payloadOf('reply', reply, scale);
   if (response === undefined) return { text: '' };
   const document = documentOf(response);
-  const known = { usage: usageIn(document), kind: kindOf(response), ended: response.ended };
+  const known = { usage: tokenUsageOf(document), kind: kindOf(response), ended: response.ended };
   const found = errorReply(response);
   if (found !== undefined) {
     const { statusCode: code, type, message } = found;
@@ -196,17 +188,4 @@ function brokenPromise({ problem, kind, contentType, text = '' }: Payload): stri
   if (problem === undefined || kind !== 'text' || parseContentType(contentType).announces !== 'json') return undefined;
   const parsed = parseJson(text);
   return parsed.ok || parsed.tooDeep ? undefined : problem;
-}
-
-/** Returns the token counts of a reply's document. */
-export function usageIn(document: unknown): Usage | undefined {
-  const usage = tokenUsageOf(document);
-  return (
-    usage && {
-      input: usage.inputTokens,
-      output: usage.outputTokens,
-      total: usage.totalTokens,
-      reasoning: usage.reasoningTokens,
-    }
-  );
 }

@@ -1,10 +1,11 @@
 /** Records when each piece of a streamed reply arrives. The content is read at the end, like that of a captured reply. */
 import { parseContentType } from '../../captures/content-type.ts';
+import { tokenUsageOf } from '../../captures/meaning/interpret.ts';
 import { addEvent, noEvents, StreamFraming, unframed } from '../../captures/stream/framing.ts';
+import type { TokenUsage } from '../../captures/types.ts';
 import { readDelta } from '../../captures/wire/registry.ts';
 import { type BodyReader, MAX_KEPT_BYTES } from '../http/exchange.ts';
 import { EventStreamParser } from './aws-event-stream.ts';
-import { type Usage, usageIn } from './content.ts';
 
 /** Content types of streams other than JSON Lines. Server-sent events are recognized by their first characters. */
 const STREAM_TYPES = new Set<unknown>(['application/octet-stream', 'text/plain']);
@@ -19,7 +20,7 @@ export class StreamReader implements BodyReader {
   /** The reply exceeds the limit: its times and counts are known, its content is not kept. */
   tooLarge = false;
   /** Token usage of a reply that is too large, if one of its events has it. */
-  usage: Usage | undefined;
+  usage: TokenUsage | undefined;
   /** When the first piece that is not reasoning arrived. NaN before that. */
   firstOutputAt = Number.NaN;
   /** Why the stream is broken, as text. */
@@ -95,7 +96,7 @@ export class StreamReader implements BodyReader {
   }
 
   #consume(document: unknown): void {
-    if (this.tooLarge) this.usage = usageIn(document) ?? this.usage;
+    if (this.tooLarge) this.usage = tokenUsageOf(document) ?? this.usage;
     const delta = readDelta(document);
     if (delta === undefined) this.#otherAt.push(this.#at);
     else if (delta.output !== '' || delta.calls) this.#add(true);

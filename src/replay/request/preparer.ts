@@ -41,7 +41,6 @@ export interface PreparedRequest
   cancelAfterMs?: number;
   turn: Turn;
   requestId: string;
-  correlationId: string;
   capturedInferenceId?: string;
   /** Id that the request is sent with. SageMaker only. */
   inferenceId?: string;
@@ -140,7 +139,6 @@ export class Preparer {
       cancelAfterMs: this.#cancelAfter(phase),
       turn,
       requestId,
-      correlationId: turn.conversationId,
       eventId: request.eventId,
       capturedInferenceId: request.inferenceId,
       inferenceId,
@@ -214,7 +212,7 @@ export const replyMessage = (content: ReplyContent | undefined): ChatMessage | u
     : undefined;
 
 function inputTokens(request: LiteralRequest, captured: ReplyContent | undefined): PreparedRequest['inputTokens'] {
-  if (captured?.usage?.input !== undefined) return { count: captured.usage.input, source: 'captured' };
+  if (captured?.usage?.inputTokens !== undefined) return { count: captured.usage.inputTokens, source: 'captured' };
   const estimate = estimateInputTokens(request);
   return estimate === undefined ? undefined : { count: estimate, source: 'estimate' };
 }

@@ -106,9 +106,8 @@ export class ResultSet {
       this.warmup.add(measured, epoch);
       return;
     }
-    const context = { clock, workerId: this.#options.workerId };
     // Everything that may throw comes first, so that nothing of the request is kept in that case.
-    const record = recordLine(measured, context);
+    const record = recordLine(measured, clock, this.#options.workerId);
     this.stats.add(measured, epoch);
     this.report.add(measured, this.#startAt);
     this.#records.write(record);
@@ -199,19 +198,14 @@ const number = (value: number): string => {
 const text = (key: string, value: string | undefined): string =>
   value === undefined ? '' : `,${JSON.stringify(key)}:${JSON.stringify(value)}`;
 
-interface RecordContext {
-  clock: RunClock;
-  /** The process that sent the request. */
-  workerId: string;
-}
-
 /**
  * Returns the metadata of a record. `credit_issued_ns` is the scheduled time: AIPerf computes `effective_latency` from it,
  * the latency that coordinated omission cannot hide.
  */
-function metadataJson(measured: Measured, { clock, workerId }: RecordContext): string {
+function metadataJson(measured: Measured, clock: RunClock, workerId: string): string {
   const { request, exchange, scheduledAt } = measured;
   const { turn } = request;
+  const conversation = JSON.stringify(turn.conversationId);
   const scheduled = clock.epochNs(scheduledAt);
   const end = clock.epochNs(exchange.endAt);
   const ack = Number.isNaN(exchange.headAt) ? '' : `,"request_ack_ns":${clock.epochNs(exchange.headAt)}`;
@@ -220,7 +214,7 @@ function metadataJson(measured: Measured, { clock, workerId }: RecordContext): s
   const profiling = request.phase === 'profiling' ? ',"profiling_index":0' : '';
   return (
     `{"session_num":${turn.session},"x_request_id":${JSON.stringify(request.requestId)}` +
-    `,"x_correlation_id":${JSON.stringify(request.correlationId)},"conversation_id":${JSON.stringify(turn.conversationId)}` +
+    `,"x_correlation_id":${conversation},"conversation_id":${conversation}` +
     `,"turn_index":${turn.turnIndex},"credit_issued_ns":${scheduled}` +
     `,"request_start_ns":${clock.epochNs(exchange.startedAt)}${ack},"request_end_ns":${end}` +
     `,"worker_id":${JSON.stringify(workerId)},"record_processor_id":${JSON.stringify(workerId)}` +
@@ -252,10 +246,10 @@ function metricsJson(measured: Measured): string {
   return `{${json}}`;
 }
 
-/** Returns the line without its line ending. */
-export function recordLine(measured: Measured, context: RecordContext): string {
+/** Returns the line without its line ending. @param workerId the process that sent the request */
+export function recordLine(measured: Measured, clock: RunClock, workerId: string): string {
   const error = measured.error ? `,"error":${errorJson(measured.error)}` : '';
-  const metadata = metadataJson(measured, context);
+  const metadata = metadataJson(measured, clock, workerId);
   const { keep } = measured.request;
   return `{"metadata":${keep?.ids(metadata) ?? metadata},"metrics":${metricsJson(measured)}${error}}`;
 }

@@ -47,8 +47,8 @@ const saidByReplay = ({ text, toolCalls, finishReason, error, usage }: ReplyCont
   toolCalls,
   finishReason,
   error,
-  input: usage?.input,
-  output: usage?.output,
+  input: usage?.inputTokens,
+  output: usage?.outputTokens,
 });
 
 /** Measures a reply that arrives over the wire in pieces of `step` bytes. */

@@ -28,7 +28,6 @@ function request(i: number): PreparedRequest {
     streaming: false,
     turn: { conversationId: `c${i}`, turnIndex: 0, session: i },
     requestId: `00000000-0000-4000-8000-${String(i).padStart(12, '0')}`,
-    correlationId: `c${i}`,
     file: 'a.jsonl',
     line: i + 1,
     place: { source: { path: 'a.jsonl', name: 'a.jsonl', size: 1 }, start: 0, end: 0 },
@@ -207,7 +206,7 @@ test('computes the rate of requests that were sent in one second', () => {
 });
 
 test('writes the times of a record with nanosecond precision', () => {
-  const line = recordLine(exchanged(3, 50.123456), { clock, workerId: 'w' });
+  const line = recordLine(exchanged(3, 50.123456), clock, 'w');
   expect(line).toMatch(/"request_start_ns":1795000001031000000,/);
   expect(line).toMatch(/"request_end_ns":1795000001081123456,/);
   expect(line).toMatch(/"scheduled_ns":1795000001030000000/);

@@ -96,7 +96,7 @@ describe('a streamed reply', () => {
     expect(found).toMatchObject({
       contentAt: [20, 30],
       firstOutputAt: 20,
-      content: { text: 'Hello', finishReason: 'stop', usage: { input: 5, output: 2, total: 7 } },
+      content: { text: 'Hello', finishReason: 'stop', usage: { inputTokens: 5, outputTokens: 2, totalTokens: 7 } },
     });
   });
 
@@ -172,7 +172,10 @@ describe('a streamed reply', () => {
         event({ type: 'content_block_delta', delta: { text: 'hi' } }) +
         event({ type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 5 } }),
     );
-    expect(content).toMatchObject({ usage: { input: 7, output: 5, total: 12 }, finishReason: 'end_turn' });
+    expect(content).toMatchObject({
+      usage: { inputTokens: 7, outputTokens: 5, totalTokens: 12 },
+      finishReason: 'end_turn',
+    });
   });
 
   test('separates two choices, and counts the pieces of both', () => {
@@ -227,7 +230,7 @@ describe('a whole reply', () => {
         choices: [{ message: { content: 'hi' }, finish_reason: 'stop' }],
         usage: { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 },
       },
-      { text: 'hi', usage: { input: 1, output: 2, total: 3 } },
+      { text: 'hi', usage: { inputTokens: 1, outputTokens: 2, totalTokens: 3 } },
     ],
     [
       {
@@ -238,13 +241,13 @@ describe('a whole reply', () => {
     [{ choices: [{ text: 'hi' }] }, { text: 'hi' }],
     [
       { generated_text: 'hi', details: { generated_tokens: 4 } },
-      { text: 'hi', usage: { output: 4 } },
+      { text: 'hi', usage: { outputTokens: 4 } },
     ],
     [[{ generated_text: 'hi' }], { text: 'hi' }],
     [[[{ generated_text: 'hi' }]], { text: 'hi' }],
     [
       { type: 'message', content: [{ type: 'text', text: 'hi' }], usage: { input_tokens: 1, output_tokens: 2 } },
-      { text: 'hi', usage: { input: 1, output: 2, total: 3 } },
+      { text: 'hi', usage: { inputTokens: 1, outputTokens: 2, totalTokens: 3 } },
     ],
     [
       { object: 'error', message: 'too long', type: 'BadRequestError', code: 400 },
@@ -326,7 +329,7 @@ describe('a line that arrives in pieces', () => {
     reader.piece(Buffer.from('\n\ndata: {"choices":[{"delta":{"content":"b"},"finish_reason":"stop"}]}\n\n'), 3);
     reader.piece(Buffer.from('data: {"choices":[],"usage":{"completion_tokens":2}}\n\n'), 4);
     reader.end();
-    expect(reader).toMatchObject({ tooLarge: true, pieces: 3, usage: { output: 2 } });
+    expect(reader).toMatchObject({ tooLarge: true, pieces: 3, usage: { outputTokens: 2 } });
     expect(reader.body).toHaveLength(0);
     expect([reader.contentAt[0], reader.contentAt.at(-1)]).toEqual([1, 3]);
   });
