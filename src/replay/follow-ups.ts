@@ -2,12 +2,12 @@
 import { saidBy } from '../core/errors/errors.ts';
 import type { RunClock } from './clock.ts';
 import { type JudgeSettings, judgeWarning, stoppedBy } from './compare/judge-replies.ts';
-import type { CapturedComparison } from './compare/with-captured.ts';
+import type { Quality } from './compare/quality.ts';
 import type { Measured } from './measure/measure.ts';
-import type { MlflowPorts, Published } from './publish/publish.ts';
+import type { MlflowPorts } from './publish/publish.ts';
 import { type ReplayResult, unsentWarning } from './to-directory.ts';
 
-export interface FollowUpOptions {
+interface FollowUpOptions {
   /** Existing directory for the files. */
   directory: string;
   run: string;
@@ -20,16 +20,8 @@ export interface FollowUpOptions {
   mlflow?: MlflowPorts;
 }
 
-export interface FollowedUp {
-  comparison?: CapturedComparison;
-  published?: Published;
-  /** One sentence for each failure. */
-  failures: string[];
-  /** Whether the judge was stopped by the signal. */
-  judgeStopped: boolean;
-}
-
 export type FollowUps = Awaited<ReturnType<typeof openFollowUps>>;
+export type FollowedUp = Awaited<ReturnType<FollowUps['finish']>>;
 
 /** Starts the files that are written during the replay. */
 export async function openFollowUps(options: FollowUpOptions) {
@@ -39,16 +31,12 @@ export async function openFollowUps(options: FollowUpOptions) {
   const captured = comparing?.capturedReplies(directory);
   const exchanges = tracing?.exchangeFile(directory, { run, target: tracing.traceNameOf(target, run) });
 
-  const published = async (
-    result: ReplayResult,
-    status: 'KILLED' | 'FAILED' | 'FINISHED',
-    comparison: CapturedComparison | undefined,
-  ): Promise<Published | undefined> => {
+  const published = async (result: ReplayResult, status: 'KILLED' | 'FAILED' | 'FINISHED', quality?: Quality) => {
     if (!mlflow) return undefined;
     try {
       await exchanges?.close();
       const { publish } = await import('./publish/publish.ts');
-      return await publish(mlflow, directory, result, status, comparison?.quality);
+      return await publish(mlflow, directory, result, status, quality);
     } finally {
       await exchanges?.discard();
     }
@@ -72,15 +60,18 @@ export async function openFollowUps(options: FollowUpOptions) {
      *
      * @param failed whether the replay is a failure by its own measure
      * @param signal stops the judge
+     * @returns also a sentence for each failure, and whether the judge was stopped by the signal
      */
-    finish: async (result: ReplayResult, failed: boolean, signal: AbortSignal): Promise<FollowedUp> => {
+    finish: async (result: ReplayResult, failed: boolean, signal: AbortSignal) => {
       const failures: string[] = [];
       /** Notes the failure of a step. */
-      const failing = (what: string) => (error: unknown) => void failures.push(`${what}: ${saidBy(error)}`);
+      const failing = (what: string) => (error: unknown) => {
+        failures.push(`${what}: ${saidBy(error)}`);
+        return undefined;
+      };
       // A stopped replay is not judged: the user waits for it to end.
       const judging = result.wasCancelled || !judge ? undefined : stoppedBy(signal, judge);
-      const comparison =
-        (await captured?.finish(judging).catch(failing('The replies could not be compared'))) ?? undefined;
+      const comparison = await captured?.finish(judging).catch(failing('The replies could not be compared'));
       const warnings = comparison?.judgeFailure ? [judgeWarning(comparison.judgeFailure)] : [];
       failures.push(...warnings);
       const unsent = unsentWarning(result);
@@ -92,7 +83,7 @@ export async function openFollowUps(options: FollowUpOptions) {
       const judgeStopped = signal.aborted && comparison?.judgeFailure !== undefined;
       const status = result.wasCancelled || judgeStopped ? 'KILLED' : failed ? 'FAILED' : 'FINISHED';
       const notInMlflow = failing('Not all of the replay is in MLflow');
-      const done = (await published(result, status, comparison).catch(notInMlflow)) ?? undefined;
+      const done = await published(result, status, comparison?.quality).catch(notInMlflow);
       for (const failure of done?.failures ?? []) notInMlflow(failure);
       return { comparison, published: done, failures, judgeStopped };
     },
