@@ -89,7 +89,6 @@ async function sendAll(
     },
   });
   for (let i = 0; i < requests; i++) dispatcher.push(request(i, dueMs(i)));
-  dispatcher.close();
   dispatcher.start(performance.now() + LEAD_MS);
   await dispatcher.drained();
 }

@@ -16,10 +16,6 @@ export class RunClock {
     this.#originMs = originMs;
   }
 
-  now(): number {
-    return performance.now();
-  }
-
   /** Converts a time of `performance.now()` to epoch milliseconds with fractions. */
   epochMs(at: number): number {
     return this.#originMs + at;

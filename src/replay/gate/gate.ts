@@ -15,11 +15,7 @@ interface Case {
   evidence: Evidence;
 }
 
-interface Decision {
-  outcome: GateOutcome;
-  reason: string;
-  moreRequests?: number | null;
-}
+type Decision = Pick<ThresholdResult, 'outcome' | 'reason' | 'moreRequests'>;
 
 /**
  * Decides all thresholds on what two runs show. A threshold passes if the upper bound of "how much worse" is within its limit,

@@ -29,13 +29,11 @@ const DECODERS = new Map<string, Decoder | undefined>([
   ['zstd', zlib.zstdDecompressSync as Decoder | undefined],
 ]);
 
-const NO_CODINGS: readonly string[] = [];
-
 /** Returns the codings of a reply's body, in the order in which they were applied. */
 export function codingsOf(headers: ReadonlyMap<string, string>): readonly string[] {
   const content = headers.get('content-encoding');
   const transfer = headers.get('transfer-encoding');
-  if (content === undefined && (transfer === undefined || transfer === 'chunked')) return NO_CODINGS;
+  if (content === undefined && (transfer === undefined || transfer === 'chunked')) return [];
   const all = `${content ?? ''},${transfer ?? ''}`.toLowerCase().split(',');
   return all.map((one) => one.trim()).filter((one) => one !== '' && one !== 'identity' && one !== 'chunked');
 }

@@ -169,7 +169,7 @@ export class ConnectionPool implements ConnectionOwner {
    *
    * @param now a future time closes those that will have been idle for too long by then
    */
-  sweep(now: number = performance.now()): void {
+  sweep(now: number): void {
     for (const connection of [...this.#idle]) {
       if (now - connection.idleSince > this.idleLimitMs) connection.destroy();
     }

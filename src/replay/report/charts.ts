@@ -95,12 +95,10 @@ export function latencyOverTime(report: ReportCollector, scheduled: boolean): st
   return svg(option, 'Latency of requests over time');
 }
 
-interface NamedDistribution {
-  name: string;
-  distribution: Distribution | undefined;
-}
-
-export function distributions(named: readonly NamedDistribution[], title: string): string {
+export function distributions(
+  named: readonly { name: string; distribution: Distribution | undefined }[],
+  title: string,
+): string {
   const colors = [BLUE, ORANGE, PURPLE, GREEN];
   const shown = named.filter((one) => one.distribution !== undefined && one.distribution.count > 0);
   const bounds = shown.flatMap(({ distribution }) => [distribution?.min ?? 0, distribution?.max ?? 0]);

@@ -79,14 +79,9 @@ export class Dispatcher {
     return true;
   }
 
-  /** Declares that no more requests will be added. */
-  close(): void {
-    this.#closed = true;
-    if (this.#started) this.#arm();
-  }
-
-  /** Resolves when every request that was added has been sent and has ended. */
+  /** Resolves when every request that was added has been sent and has ended. No more are added. */
   drained(): Promise<void> {
+    this.#closed = true;
     return new Promise((resolve) => {
       this.#finish = resolve;
       this.#arm();
@@ -187,7 +182,9 @@ export class Dispatcher {
     if (this.#immediate) return;
     const wait = this.slack(performance.now());
     if (wait === Number.POSITIVE_INFINITY) {
-      if (this.#closed && this.queue.length === 0 && this.#inFlight.size + this.#renewing === 0) this.#end();
+      if (!this.#closed || this.queue.length + this.#inFlight.size + this.#renewing > 0) return;
+      clearInterval(this.#timeoutCheck);
+      this.#finish?.();
       return;
     }
     if (wait > 0) {
@@ -198,11 +195,6 @@ export class Dispatcher {
         this.tick();
       });
     }
-  }
-
-  #end(): void {
-    clearInterval(this.#timeoutCheck);
-    this.#finish?.();
   }
 }
 

@@ -184,19 +184,18 @@ class Sender {
   async #start(): Promise<void> {
     const { schedule, startAtEpochMs, onStarted } = this.#job;
     const { firstDueMs } = schedule;
-    const clock = this.#clock;
-    const commonStart = startAtEpochMs === undefined ? undefined : clock.at(startAtEpochMs);
+    const commonStart = startAtEpochMs === undefined ? undefined : this.#clock.at(startAtEpochMs);
     if (!this.#stopped) {
       await this.#warmer.beforeStart(
         firstDueMs,
-        commonStart === undefined ? 0 : commonStart + firstDueMs - clock.now(),
+        commonStart === undefined ? 0 : commonStart + firstDueMs - performance.now(),
         schedule.closedLoop ? this.#dispatcher.queue.length : undefined,
       );
     }
-    this.#startAt = commonStart ?? clock.now() + START_MARGIN_MS;
+    this.#startAt = commonStart ?? performance.now() + START_MARGIN_MS;
     // A late process keeps the distances between its requests: sending all overdue ones together would be a burst that was
     // never captured.
-    if (commonStart !== undefined) this.#lateMs = Math.max(0, clock.now() - (commonStart + firstDueMs));
+    if (commonStart !== undefined) this.#lateMs = Math.max(0, performance.now() - (commonStart + firstDueMs));
     this.#warmer.start(() => this.#elapsedMs(), firstDueMs);
     this.#dispatcher.start(this.#startAt, this.#lateMs);
     onStarted?.({
@@ -211,7 +210,6 @@ class Sender {
   async #finish(fed: Promise<void>): Promise<void> {
     try {
       await fed;
-      this.#dispatcher.close();
       await this.#dispatcher.drained();
       await this.#ended.drained();
     } catch (error) {

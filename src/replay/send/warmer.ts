@@ -97,18 +97,20 @@ export class Warmer {
    */
   start(elapsedMs: () => number, firstDueMs: number): void {
     this.#timer = setInterval(() => {
-      if (++this.#rounds % SWEEP_EVERY === 0) this.#sweep();
-      if (this.#isPaused(performance.now())) return;
+      const now = performance.now();
+      const { idleLimitMs } = this.#pool;
+      if (++this.#rounds % SWEEP_EVERY === 0) this.#pool.sweep(now + Math.min(SWEEP_AHEAD_MS, idleLimitMs / 4));
+      if (this.#isPaused(now)) return;
       const { inFlight, queue } = this.#dispatcher;
       const elapsed = elapsedMs();
       if (elapsed < firstDueMs - AHEAD_MS) return;
       // A target that soon closes idle connections must not get them long before they are needed.
-      const ahead = Math.min(AHEAD_MS, this.#pool.idleLimitMs / 2);
+      const ahead = Math.min(AHEAD_MS, idleLimitMs / 2);
       const needed = sparesNeeded({
         soon: queue.dueBefore(elapsed + Math.min(this.#latencyMs, ahead)),
         peak: queue.peak(this.#latencyMs, elapsed + ahead),
         inFlight,
-        young: this.#dispatcher.youngInFlight(performance.now(), Math.max(SLOW_MS, SLOW_LATENCIES * this.#latencyMs)),
+        young: this.#dispatcher.youngInFlight(now, Math.max(SLOW_MS, SLOW_LATENCIES * this.#latencyMs)),
         limit: this.#limit,
       });
       this.#pool.warm(needed, this.#atATime);
@@ -128,9 +130,5 @@ export class Warmer {
     }
     this.#lost = lost;
     return now < this.#pausedUntil;
-  }
-
-  #sweep(): void {
-    this.#pool.sweep(performance.now() + Math.min(SWEEP_AHEAD_MS, this.#pool.idleLimitMs / 4));
   }
 }

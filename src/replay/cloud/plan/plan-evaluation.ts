@@ -41,11 +41,8 @@ export async function planJudge(
   return { model: judgeName(model), ...judge, ...(check === undefined ? {} : { warning: check.message }) };
 }
 
-/** The experiment of a replay that is being planned. */
 /** Step Functions' limit. */
 const MAX_NAME_CHARS = 80;
-/** Of a longer name the end is cut, and a digest keeps different names different. */
-const monitoringRunOf = (replay: string): string => fitted(`replay-${replay}`, MAX_NAME_CHARS, '-');
 
 /** Finds the experiments. @throws PermanentError `RunNameTaken`, and the errors of MLflow's client */
 export async function findMlflowPlace(
@@ -54,7 +51,8 @@ export async function findMlflowPlace(
   { storage, workBucket, run }: { storage: Storage; workBucket: string; run: string },
 ) {
   if (!wanted) return undefined;
-  const monitoringRun = monitoringRunOf(run);
+  // Of a longer name the end is cut, and a digest keeps different names different.
+  const monitoringRun = fitted(`replay-${run}`, MAX_NAME_CHARS, '-');
   await assertNameFree(storage, workBucket, monitoringRun);
   const { MLFLOW_EXPERIMENT_NAME: captures } = settings;
   const client = await mlflow();
