@@ -81,7 +81,8 @@ export async function planReplay(
     const shards = dry ? [] : await writeSchedules(captures, job, bounds, sink, remainingMs);
     const listed = await skipped.close();
     if (listed) await putFile(storage, bucket, plannedSkippedKey(run.name), listed, 'application/jsonlines');
-    const startAtEpochMs = now() + startLeadMs(shards, job.options.warmup);
+    const plannedAtMs = now();
+    const startAtEpochMs = plannedAtMs + startLeadMs(shards, job.options.warmup);
     if (shards.length > 0) mlflow = await place?.openRun(run, startAtEpochMs);
     const { source, window, target, options, compare } = job;
     const plan: StoredPlan = {
@@ -96,6 +97,7 @@ export async function planReplay(
       source: { ...source, fromMs: window.fromMs ?? null, toMs: window.toMs ?? null },
       captures: capturesOf(captures.files, captures.index),
       skipped: Object.fromEntries(skipped.reasons),
+      plannedAtMs,
       startAtEpochMs,
       requests: sum(shards.map(({ requests }) => requests)),
       shards,

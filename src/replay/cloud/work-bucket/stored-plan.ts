@@ -61,6 +61,7 @@ export interface StoredPlan {
   captures: { files: number; records: number; firstMs: number | null; lastMs: number | null };
   /** Number of skipped lines by reason. */
   skipped: Record<string, number>;
+  plannedAtMs: number;
   /** When the clock that all shards share starts, epoch ms. */
   startAtEpochMs: number;
   /** Requests of all shards. */

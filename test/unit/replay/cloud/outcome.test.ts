@@ -25,6 +25,7 @@ const plan = (requests: number[], options = {}): StoredPlan => ({
   source: { bucket: 'b', prefix: '', fromMs: null, toMs: null },
   captures: { files: 1, records: 10, firstMs: 0, lastMs: 0 },
   skipped: { NotJson: 2 },
+  plannedAtMs: START - 1000,
   startAtEpochMs: START,
   requests: requests.reduce((sum, one) => sum + one, 0),
   shards: requests.map((own, shard) => ({
