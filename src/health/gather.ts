@@ -186,7 +186,7 @@ async function quietTime(of: AskedStack, cells: readonly CountedCell[], { fromMs
 /** Returns what the judge has spent today, and the daily budget. */
 async function usedToday({ sfn, environment }: AskedStack, nowMs: number) {
   const { BUDGET_TABLE: TableName, EVALUATION_BUDGET_USD: limit } = environment;
-  if (TableName === undefined || limit === 0) return { usd: 0, limit: 0 };
+  if (limit === 0) return { usd: 0, limit: 0 };
   const input = { TableName, Key: { [budgetTable.partitionKey]: { S: dayScope(nowMs) } } };
   const { Item } = await callAws<{ Item?: Item }>(sfn, 'dynamodb', 'GetItem', input);
   return { usd: usedUsd(Item), limit };

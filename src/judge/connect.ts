@@ -6,7 +6,7 @@ import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import type { sharedSettings } from '../core/settings/schema.ts';
 import { Budget } from '../limits/budget.ts';
 import type { Limits } from '../limits/limits.ts';
-import { LimitsTable, tableClient } from '../limits/table.ts';
+import { limitsTable } from '../limits/table.ts';
 import { activeScorers } from './active-scorers.ts';
 import { type BatchRecord, batchRecord } from './batch/record.ts';
 import type { CallerOptions } from './calls/model-caller.ts';
@@ -136,9 +136,8 @@ export function connectBatchJudge(environment: FunctionSettings): BatchJudging {
 
 /** Returns a function that creates the budget of one chunk; `undefined` if neither a daily nor a run budget is set. */
 export function connectBudget(environment: LambdaEnvironment): (run: string, runUsd?: number) => Budget | undefined {
-  const { BUDGET_TABLE: name, EVALUATION_BUDGET_USD: dailyUsd } = environment;
-  if (name === undefined) return () => undefined;
-  const table = new LimitsTable(tableClient(), name);
+  const { EVALUATION_BUDGET_USD: dailyUsd } = environment;
+  const table = limitsTable(environment);
   return (run, runUsd) =>
     dailyUsd === 0 && runUsd === undefined ? undefined : new Budget({ table, dailyUsd, runUsd, run });
 }

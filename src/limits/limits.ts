@@ -6,7 +6,7 @@ import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { type Breaker, TableBreaker } from './breaker.ts';
 import { type RateLimit, TableRateLimit } from './rate-limit.ts';
 import { type CallLimit, type Permits, TableSemaphore } from './semaphore.ts';
-import { LimitsTable, realClock, tableClient } from './table.ts';
+import { limitsTable, realClock } from './table.ts';
 
 /** What stands before the requests to MLflow. */
 export interface MlflowLimits {
@@ -59,9 +59,8 @@ const MLFLOW_REFUSED = { inRow: 5, forMs: 20_000 };
 
 /** @param limit the limiter of the judge's calls; absent in a function that does not judge */
 export function connectLimits(settings: LimitSettings, limit?: CallLimit): Limits {
-  const { BUDGET_TABLE: name, MAX_FUNCTIONS: functions, JUDGE_CONCURRENCY: calls } = settings;
-  if (name === undefined) return {};
-  const table = new LimitsTable(tableClient(), name);
+  const { MAX_FUNCTIONS: functions, JUDGE_CONCURRENCY: calls } = settings;
+  const table = limitsTable(settings);
   const rate = (of: string, perSecond: number, keepMs: number): RateLimit | undefined => {
     if (perSecond === 0) return undefined;
     const most = Math.max(1, Math.floor(perSecond / LEAST_PER_SHARD));

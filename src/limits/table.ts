@@ -17,6 +17,7 @@ import { countThrottle } from '../core/aws/throttles.ts';
 import { budgetTable } from '../core/contract/names.ts';
 import { PermanentError, RetryableError, saidBy } from '../core/errors/errors.ts';
 import { logger } from '../core/process/logging.ts';
+import type { LambdaEnvironment } from '../core/settings/environment.ts';
 
 /**
  * A write that is throttled is refused immediately and was not made. The waits are
@@ -61,13 +62,8 @@ export function tableClient(): DynamoDBClient {
   return client;
 }
 
-/** @throws PermanentError `InvalidEnvironment` without a table: nothing is written to MLflow without its locks */
-export function limitsTable({ BUDGET_TABLE: name }: { BUDGET_TABLE?: string | undefined }): LimitsTable {
-  if (name !== undefined) return new LimitsTable(tableClient(), name);
-  throw new PermanentError('InvalidEnvironment', 'The name of the table of locks is missing', {
-    expected: 'BUDGET_TABLE in the environment',
-  });
-}
+export const limitsTable = ({ BUDGET_TABLE }: Pick<LambdaEnvironment, 'BUDGET_TABLE'>): LimitsTable =>
+  new LimitsTable(tableClient(), BUDGET_TABLE);
 
 export class LimitsTable {
   readonly client: DynamoDBClient;

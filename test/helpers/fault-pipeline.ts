@@ -309,6 +309,7 @@ export class FaultCase {
     this.#variables = {
       STACK_PREFIX: 'faults',
       WORK_BUCKET: WORK,
+      BUDGET_TABLE: 'limits',
       SAGEMAKER_ENDPOINT_NAME: endpoint,
       DATA_CAPTURE_S3_BUCKET: CAPTURES,
       DATA_CAPTURE_S3_PREFIX: `${endpoint}/`,

@@ -79,6 +79,7 @@ export class EvaluatedReplays {
     const settings = readEnvironment({
       STACK_PREFIX: 'test',
       WORK_BUCKET: WORK,
+      BUDGET_TABLE: 'limits',
       SAGEMAKER_ENDPOINT_NAME: 'my-endpoint',
       DATA_CAPTURE_S3_BUCKET: CAPTURES,
       DATA_CAPTURE_S3_PREFIX: PREFIX,

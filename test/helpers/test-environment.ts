@@ -4,6 +4,7 @@ import { readEnvironment } from '../../src/core/settings/environment.ts';
 export const TEST_VARIABLES = {
   STACK_PREFIX: 'test',
   WORK_BUCKET: 'work',
+  BUDGET_TABLE: 'limits',
   SAGEMAKER_ENDPOINT_NAME: 'fern-house',
   DATA_CAPTURE_S3_BUCKET: 'b',
   DATA_CAPTURE_S3_PREFIX: 'p/',

@@ -34,8 +34,8 @@ const environmentSchema = z.object({
   TRUTH_WINDOW_SECONDS: z.coerce.number().int().min(0).default(0),
   /** How often the state machine checks a batch job. */
   BATCH_POLL_SECONDS: z.coerce.number().int().positive().default(60),
-  /** The DynamoDB table of the budget's reservations. */
-  BUDGET_TABLE: z.string().optional(),
+  /** The DynamoDB table of the limits: the budget's reservations, the rates, and the locks. */
+  BUDGET_TABLE: text,
   /** The DynamoDB table of the judge's answers, for the function that judges. */
   ANSWERS_TABLE: z.string().optional(),
 });
