@@ -22,7 +22,6 @@ export interface ModelCheck {
   state: ModelState;
   /** `error`: judging will fail; `warning`: it will fail at some point, or the check was inconclusive. */
   level: 'ok' | 'warning' | 'error';
-  endOfLife?: Date;
   /** The model behind an inference profile, or the model itself; `undefined` if it is not known. */
   foundationModel?: string | undefined;
   /** A sentence for people that names the remedy. */
@@ -59,11 +58,10 @@ export async function checkJudgeModel(
 ): Promise<ModelCheck> {
   const { scheme, name } = parseJudgeId(model);
   let foundationModel: string | undefined;
-  const result = (state: ModelState, message: string, endOfLife?: Date): ModelCheck => ({
+  const result = (state: ModelState, message: string): ModelCheck => ({
     model,
     state,
     level: LEVELS[state],
-    endOfLife,
     foundationModel,
     message,
   });
@@ -79,7 +77,6 @@ export async function checkJudgeModel(
       return result(
         'ended',
         `${foundationModel} was retired on ${day(endOfLifeTime)}: set BEDROCK_MODEL_ID to a newer model.`,
-        endOfLifeTime,
       );
     }
     if (status === 'LEGACY') {
@@ -87,10 +84,9 @@ export async function checkJudgeModel(
       return result(
         'legacy',
         `${foundationModel} is a legacy model and will be retired ${end}. Bedrock refuses it to accounts that have not used it recently. Plan a newer BEDROCK_MODEL_ID.`,
-        endOfLifeTime,
       );
     }
-    return result('active', `${foundationModel} is active.`, endOfLifeTime);
+    return result('active', `${foundationModel} is active.`);
   } catch (error) {
     const why = saidBy(error);
     if (nameOf(error) === 'ResourceNotFoundException' || nameOf(error) === 'ValidationException') {

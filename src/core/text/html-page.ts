@@ -89,13 +89,8 @@ export const section = (title: string, html: string, note = ''): string =>
   `<section><h2>${escapeHtml(title)}</h2>${note === '' ? '' : `<p class="soft">${escapeHtml(note)}</p>`}${html}</section>`;
 
 /** A section with a table; empty if there are no rows. */
-export const tableSection = <T>(
-  title: string,
-  columns: readonly Column<T>[],
-  rows: readonly T[],
-  note = '',
-  layout?: 'cards',
-): string => (rows.length === 0 ? '' : section(title, table(columns, rows, layout), note));
+export const tableSection = <T>(title: string, columns: readonly Column<T>[], rows: readonly T[], note = ''): string =>
+  rows.length === 0 ? '' : section(title, table(columns, rows), note);
 
 export const folded = (summary: string, text: string): string =>
   text === '' ? '' : `<details><summary>${escapeHtml(summary)}</summary><pre>${escapeHtml(text)}</pre></details>`;
