@@ -9,20 +9,13 @@ import { PermanentError } from '../../src/core/errors/errors.ts';
 import { orMissing, queueAttributes } from './aws-calls.ts';
 
 /** What the deployed function forwards, and where its events come from. */
-export interface Forwarding {
-  /** Of the keys. */
-  prefix: string;
-  suffix: string;
-  /** URLs. */
-  queue: string;
-  deadLetters: string;
-}
+export type Forwarding = Awaited<ReturnType<typeof findForwarding>>;
 
 /** SQS's maximum. */
 const MESSAGES_AT_ONCE = 10;
 
 /** @throws PermanentError `NothingForwarded` if the stack has no such function */
-export async function findForwarding(lambda: LambdaClient, stackPrefix: string): Promise<Forwarding> {
+export async function findForwarding(lambda: LambdaClient, stackPrefix: string) {
   const FunctionName = resourceNames(stackPrefix).forwarder;
   const found = await lambda.send(new GetFunctionConfigurationCommand({ FunctionName })).catch(orMissing);
   if (found === undefined) {
@@ -31,8 +24,10 @@ export async function findForwarding(lambda: LambdaClient, stackPrefix: string):
   }
   const variable = (name: string): string => found.Environment?.Variables?.[name] ?? '';
   return {
+    /** Of the keys. */
     prefix: variable('ARTHUR_S3_PREFIX'),
     suffix: variable('ARTHUR_S3_SUFFIX'),
+    /** URLs. */
     queue: variable('FORWARD_QUEUE'),
     deadLetters: variable('FORWARD_DEAD_LETTERS'),
   };

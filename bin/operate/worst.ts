@@ -32,15 +32,7 @@ export interface WorstTrace extends Badness {
   reply: string;
 }
 
-export interface WorstTraces {
-  /** Traces that were read. */
-  traces: number;
-  /** Those with a verdict. */
-  judged: number;
-  /** Those with a failing verdict. */
-  failing: number;
-  worst: WorstTrace[];
-}
+export type WorstTraces = Awaited<ReturnType<typeof readWorst>>;
 
 interface Query extends TraceQuery {
   scorers: readonly Scorer[];
@@ -61,11 +53,18 @@ const LEAST_KEPT = 200;
  * the same request and reply are one. What a person said counts in place of the judge. Memory
  * is bounded by `limit`.
  */
-export async function readWorst(rest: Pick<MlflowRest, 'repeat'>, query: Query): Promise<WorstTraces> {
+export async function readWorst(rest: Pick<MlflowRest, 'repeat'>, query: Query) {
   const { scorers, objectives = [], only, limit, experimentId, server } = query;
   const known = new Map(scorers.map((scorer) => [scorer.name, scorer]));
   const most = Math.max(limit, LEAST_KEPT);
-  const found = { traces: 0, judged: 0, failing: 0 };
+  const found = {
+    /** Traces that were read. */
+    traces: 0,
+    /** Those with a verdict. */
+    judged: 0,
+    /** Those with a failing verdict. */
+    failing: 0,
+  };
   let kept = new Map<string, WorstTrace>();
   const sorted = () => [...kept].toSorted(([, a], [, b]) => worstTraceFirst(a, b));
   for await (const trace of assessedTraces(rest, { ...query, newestFirst: true })) {

@@ -11,16 +11,10 @@ import { type LabelFileState, readTruthReport, truthFigures } from '../../bin/op
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import { isLabelFile } from '../../src/ground-truth/labels/read-labels.ts';
-import type { TruthFigures } from '../../src/ground-truth/measure/figures.ts';
 import { LABELS_FOLDER } from '../../src/replay/source/open-source.ts';
 import { CAPTURE_BUCKET, type DeployedEndpoint, type LocalEnvironment, labelPrefix } from './environment.ts';
 
-export interface LabelsReport {
-  runs: Run[];
-  files: LabelFileState[];
-  /** Absent if nothing was joined. */
-  figures?: TruthFigures | undefined;
-}
+export type LabelsReport = Awaited<ReturnType<typeof processLabels>>;
 
 /**
  * Returns the label files in the folder `labels` of the captures, in the order in which they come: that of their names.
@@ -49,19 +43,24 @@ export async function processLabels(
     signal: AbortSignal;
     show(text: string): void;
   },
-): Promise<LabelsReport> {
+) {
   const { groundTruthStateMachineArn: stateMachineArn, workBucket } = outputs;
   const { settings, show, ...limits } = options;
-  const report: LabelsReport = { runs: [], files: [] };
+  const runs: Run[] = [];
+  const files: LabelFileState[] = [];
   for (const path of labels) {
     show(`Labels of ${basename(path)} …`);
     const file = { path, key: labelPrefix(endpoint) + basename(path), bytes: statSync(path).size };
     const own = { clients, captureBucket: CAPTURE_BUCKET, workBucket, stateMachineArn, files: [file], ...limits };
-    const runs = await processFiles(own);
-    report.runs.push(...runs);
-    for (const { arn } of runs) report.files.push(...(await readTruthReport(clients, workBucket, arn)).files);
+    const ofFile = await processFiles(own);
+    runs.push(...ofFile);
+    for (const { arn } of ofFile) files.push(...(await readTruthReport(clients, workBucket, arn)).files);
   }
   const query = { by: 'variant', shadow: settings.SHADOW_VARIANTS } as const;
-  report.figures = await truthFigures(new Storage(clients.s3), workBucket, settings.GROUND_TRUTH, query);
-  return report;
+  /** `figures`: absent if nothing was joined. */
+  return {
+    runs,
+    files,
+    figures: await truthFigures(new Storage(clients.s3), workBucket, settings.GROUND_TRUTH, query),
+  };
 }

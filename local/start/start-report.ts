@@ -185,16 +185,9 @@ function logLines(deployed: readonly DeployedEndpoint[]): string[] {
 
 // -------------------------------------------------------------------------------------------------------- forecast
 
-interface CaptureSizes {
-  files: number;
-  /** Non-blank lines. */
-  lines: number;
-  bytes: number;
-}
-
-/** Counts the lines of the files in the same way as a run's planning. */
-export async function measureFiles(files: readonly Pick<CaptureFile, 'path' | 'bytes'>[]): Promise<CaptureSizes> {
-  const sizes: CaptureSizes = { files: files.length, lines: 0, bytes: 0 };
+/** Counts the lines of the files that are not blank, in the same way as a run's planning. */
+export async function measureFiles(files: readonly Pick<CaptureFile, 'path' | 'bytes'>[]) {
+  const sizes = { files: files.length, lines: 0, bytes: 0 };
   for (const { path, bytes } of files) {
     for await (const chunk of scanChunks(createReadStream(path), CHUNK_BOUNDS)) sizes.lines += chunk.lines;
     sizes.bytes += bytes;
@@ -203,7 +196,11 @@ export async function measureFiles(files: readonly Pick<CaptureFile, 'path' | 'b
 }
 
 /** Returns the lines to print. @param isReal whether the real judge is used, which costs money */
-export function forecastLines(sizes: CaptureSizes, settings: Settings, isReal: boolean): string[] {
+export function forecastLines(
+  sizes: Awaited<ReturnType<typeof measureFiles>>,
+  settings: Settings,
+  isReal: boolean,
+): string[] {
   const lines = [`captures: ${many(sizes.files, 'file')}, ${many(sizes.lines, 'line')}, ${whole(sizes.bytes)} bytes`];
   if (!isReal || sizes.lines === 0) return lines;
   const environment = readEnvironment(functionEnvironment(settings, 'work', 'budget'));

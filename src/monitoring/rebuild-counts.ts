@@ -15,22 +15,13 @@ import { type ChunkState, readChunks, readStates } from './receipts.ts';
 /** Runs that are read at the same time. Each has requests of its own in flight. */
 const RUNS_AT_ONCE = 4;
 
-export interface RebuiltCounts {
-  /** Runs that were added up again, in order. */
-  rebuilt: string[];
-  /** Runs that have counts, which are kept, but whose receipts are gone or incomplete: why, by run. */
-  kept: Record<string, string>;
-}
+export type RebuiltCounts = Awaited<ReturnType<typeof rebuildCounts>>;
 
 /**
  * @param isInside whether a day (UTC, such as `2026-11-20`) is to be rebuilt
  * @param writes `false`: only says which runs would be added up again
  */
-export async function rebuildCounts(
-  work: Work,
-  isInside: (day: string) => boolean,
-  writes = true,
-): Promise<RebuiltCounts> {
+export async function rebuildCounts(work: Work, isInside: (day: string) => boolean, writes = true) {
   const { storage, workBucket: bucket } = work;
   const daysOfRuns = new Map<string, string[]>();
   const days = (await daysWithCounts(storage, bucket)).map(({ day }) => day).filter(isInside);
@@ -54,7 +45,12 @@ export async function rebuildCounts(
     rebuilt.push(run);
     if (writes) await writeCounts(storage, bucket, run, Object.fromEntries(hours), before, readMs);
   });
-  return { rebuilt: rebuilt.toSorted(), kept: Object.fromEntries(kept) };
+  return {
+    /** Runs that were added up again, in order. */
+    rebuilt: rebuilt.toSorted(),
+    /** Runs that have counts, which are kept, but whose receipts are gone or incomplete: why, by run. */
+    kept: Object.fromEntries(kept),
+  };
 }
 
 /** Lists the runs that have left objects. */

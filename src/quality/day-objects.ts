@@ -37,7 +37,7 @@ export async function mergeDay(
   bucket: string,
   day: string,
   mergeFrom: number,
-): Promise<{ found: number; merged?: DayOfRuns }> {
+): Promise<{ found: number; merged?: Awaited<ReturnType<typeof readDay>> }> {
   const keys: string[] = [];
   for await (const { key } of storage.list(bucket, workKeys.newCountsOf(day))) keys.push(key);
   const found = keys.length;
@@ -53,20 +53,8 @@ export async function mergeDay(
   return { found, merged: { runs, etag } };
 }
 
-interface DayOfRuns {
-  /** Yields each run once. */
-  runs(): Generator<RunCounts>;
-  /** Of the merged object. */
-  etag: string | undefined;
-}
-
 /** Reads a day: the small objects first, since those that another run merges in between are then in the merged one. */
-async function readDay(
-  storage: Storage,
-  bucket: string,
-  day: string,
-  keys: Iterable<string> | AsyncIterable<string>,
-): Promise<DayOfRuns> {
+async function readDay(storage: Storage, bucket: string, day: string, keys: Iterable<string> | AsyncIterable<string>) {
   const small = new Map<string, RunCounts>();
   const read = (key: string) => storage.getJson<RunCounts>(bucket, key);
   for await (const one of inOrder(AT_ONCE, keys, read)) {
@@ -74,6 +62,7 @@ async function readDay(
   }
   const key = workKeys.dayCounts(day);
   const merged = await readPacked<RunCounts>(storage, bucket, key);
+  /** Yields each run once. */
   const runs = function* (): Generator<RunCounts> {
     const left = new Map(small);
     for (const one of merged?.lines() ?? []) {
@@ -84,6 +73,7 @@ async function readDay(
     }
     yield* left.values();
   };
+  /** `etag`: of the merged object. */
   return { runs, etag: merged?.etag };
 }
 

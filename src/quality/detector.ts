@@ -24,12 +24,7 @@ export interface DetectorState {
 }
 
 /** When an objective began to be missed, or to be met again. */
-export interface ObjectiveChange {
-  isMissed: boolean;
-  /** The captures that show it, and those of the window before them. */
-  evidence: Span;
-  before: Span;
-}
+export type ObjectiveChange = ReturnType<typeof changeOf>;
 
 /** One false alarm a year, over this many objectives whose true share is exactly what they allow. */
 const OBJECTIVES = 20;
@@ -104,7 +99,7 @@ function step({ missed, met }: Detector, state: DetectorState, second: number, i
   return state.sum >= cusum.limit;
 }
 
-function changeOf({ objective }: Detector, state: DetectorState): ObjectiveChange {
+function changeOf({ objective }: Detector, state: DetectorState) {
   const { evidence, missed } = state;
   state.sum = 0;
   if (missed !== undefined) {

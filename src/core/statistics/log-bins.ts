@@ -21,16 +21,11 @@ export function binOf(number: number): number {
   return Math.sign(number) * (Math.floor(Math.log(size / SMALLEST) / Math.log(RATIO)) + 1);
 }
 
-/** A bin: the numbers from `low` to `high`, the one that stands for them, and how many they are. */
-export interface Bin {
-  low: number;
-  high: number;
-  value: number;
-  count: number;
-}
-
-/** Returns the bins that have a count, in the order of their numbers. A count may be negative where counts of a run are gone. */
-export const binsIn = (bins: LogBins): Bin[] =>
+/**
+ * Returns the bins that have a count, in the order of their numbers: the numbers from `low` to `high`, the one that stands for them,
+ * and how many they are. A count may be negative where counts of a run are gone.
+ */
+export const binsIn = (bins: LogBins) =>
   indexesOf(bins).flatMap((index) => {
     const count = bins[index] ?? 0;
     if (count <= 0) return [];

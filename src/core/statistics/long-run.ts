@@ -25,21 +25,14 @@ export const INDEPENDENT: LongRun = { ratio: 1, degrees: Number.POSITIVE_INFINIT
 /** The 99% quantile of χ² ÷ its degrees of freedom (Wilson and Hilferty 1931). */
 const mostByChance = (degrees: number): number => (1 - 2 / (9 * degrees) + 2.3263 * Math.sqrt(2 / (9 * degrees))) ** 3;
 
-interface Autoregression {
-  /** Sum of the coefficients. */
-  sum: number;
-  order: number;
-  /** What it does not explain of each value by those before it, and by those after it. */
-  residuals: [Float64Array, Float64Array];
-}
-
 /** Fits an autoregression by Burg's method (1975), its order by the corrected criterion of Akaike (Hurvich and Tsai 1989). */
-function autoregression(values: Float64Array, variance: number): Autoregression {
+function autoregression(values: Float64Array, variance: number) {
   const n = values.length;
   const [forward, backward] = [values.slice(), values.slice()];
   let coefficients: number[] = [];
   let [left, sum, order] = [variance, 0, 0];
-  let residuals: Autoregression['residuals'] = [values, values];
+  /** What it does not explain of each value by those before it, and by those after it. */
+  let residuals: [Float64Array, Float64Array] = [values, values];
   let best = n * Math.log(variance) + 2;
   for (let p = 1; p <= Math.min(MOST_ORDER, n / 10); p++) {
     let [cross, power] = [0, 0];

@@ -18,11 +18,7 @@ export function bareNumber({ prediction: { value, scores } }: LabeledRow): numbe
 }
 
 /** The kind, why it is that, and if bare numbers are probabilities of the positive class, the labels of the two. */
-export interface FoundKind {
-  kind: Kind;
-  why: string;
-  probabilities: ReadonlySet<string> | undefined;
-}
+export type FoundKind = ReturnType<KindFacts['decide']>;
 
 /** Adds up what the kind follows from. Its size does not depend on the number of rows. */
 export class KindFacts {
@@ -80,7 +76,7 @@ export class KindFacts {
     return isMost(this.#maybeUnit) && (this.#unit > 0 || areNames) ? this.#twoLabels(positive) : undefined;
   }
 
-  decide({ kind, positive }: GroundTruthSettings): FoundKind {
+  decide({ kind, positive }: GroundTruthSettings) {
     const found = kind === undefined ? this.#decide(classOf(positive)) : { kind, why: 'GROUND_TRUTH says so' };
     return { ...found, probabilities: found.kind === 'classes' ? this.#probabilities(classOf(positive)) : undefined };
   }

@@ -19,19 +19,8 @@ const NAMESPACE = 'aws/sagemaker/Endpoints/model-metrics';
 
 type Section = 'binary_classification' | 'multiclass_classification' | 'regression';
 
-export interface ModelMonitorFiles {
-  /** The metrics by name, without the confusion matrix. */
-  metrics: Record<string, ModelMetric>;
-  /** By the name of the file. */
-  files: Record<string, unknown>;
-}
-
 /** @returns `undefined` for texts, which Model Monitor does not measure, and if no row could be compared */
-export function modelMonitorFiles(
-  kind: Kind,
-  figures: TruthGroup,
-  objectives: readonly TrueObjective[],
-): ModelMonitorFiles | undefined {
+export function modelMonitorFiles(kind: Kind, figures: TruthGroup, objectives: readonly TrueObjective[]) {
   const { classes, compared } = figures;
   if (kind === 'texts' || compared === 0 || (kind === 'classes' && classes === undefined)) return undefined;
   const isBinary = typeof classes?.positive === 'string';
@@ -46,7 +35,9 @@ export function modelMonitorFiles(
   const confusion = classes === undefined ? {} : { confusion_matrix: confusionMatrix(figures) };
   const constraints = constraintsOf(objectives, section);
   return {
+    /** By name, without the confusion matrix. */
     metrics,
+    /** By the name of the file. */
     files: {
       'statistics.json': {
         version: 0,

@@ -7,11 +7,7 @@ import { buildPrompt } from '../prompt/build-prompt.ts';
 import type { BedrockTransport } from '../transports/bedrock.ts';
 import type { JudgeScorer } from '../types.ts';
 
-export interface BatchRecord {
-  recordId: string;
-  /** Body of a Converse request (`modelInvocationType: Converse`). */
-  modelInput: Record<string, unknown>;
-}
+export type BatchRecord = ReturnType<typeof batchRecord>;
 
 /**
  * Models that AWS lists for structured outputs (Bedrock User Guide, "Get validated JSON results from models"), which a batch
@@ -31,7 +27,7 @@ export function batchRecord(
   capture: Capture,
   scorers: readonly JudgeScorer[],
   { maxTokens, thinkingTokens = 0 }: Pick<JudgeOptions, 'maxTokens' | 'thinkingTokens'> = {},
-): BatchRecord {
+) {
   const rung = TAKES_SCHEMA.test(transport.sourceId) ? 'json-schema' : 'prompt';
   const { modelId: _, ...modelInput } = transport.request({
     prompt: buildPrompt(capture, scorers, rung),
@@ -40,5 +36,6 @@ export function batchRecord(
     // Prompt caching helps only calls that follow each other.
     supports: (feature) => feature !== 'cache',
   });
+  /** `modelInput`: the body of a Converse request (`modelInvocationType: Converse`). */
   return { recordId, modelInput: modelInput as Record<string, unknown> };
 }

@@ -60,20 +60,11 @@ export const PRICE_SOURCE = `${table.source} (${table.date})`;
 /** Variants of a model by context length share its price, for example `amazon.nova-pro-v1:0:24k`. */
 const CONTEXT_VARIANT = /:\d+k$/;
 
-interface PricedModel {
-  /** As in the table, for example `anthropic.claude-sonnet-4-6`. */
-  model: string;
-  /** Geography of the inference profile, for example `us` or `global`. */
-  profile?: string;
-  /** Region of an ARN. */
-  region?: string;
-}
-
 /**
  * Returns the model behind a Bedrock model id, inference-profile id or ARN, with or without `bedrock:/`; `undefined` if the
  * name does not identify the model: application profiles, provisioned and imported models.
  */
-export function resolveModel(id: string): PricedModel | undefined {
+export function resolveModel(id: string) {
   let name = withoutScheme(id);
   let region: string | undefined;
   const arn = /^arn:aws[a-z-]*:bedrock:([a-z0-9-]*):\d*:(foundation-model|inference-profile)\/(.+)$/.exec(name);
@@ -85,7 +76,14 @@ export function resolveModel(id: string): PricedModel | undefined {
   }
   name = name.replace(CONTEXT_VARIANT, '');
   const profile = parseProfileId(name);
-  return { model: profile?.model ?? name, ...(profile === undefined ? {} : { profile: profile.geography }), region };
+  return {
+    /** As in the table, for example `anthropic.claude-sonnet-4-6`. */
+    model: profile?.model ?? name,
+    /** Geography of the inference profile, for example `us` or `global`. */
+    profile: profile?.geography,
+    /** Region of an ARN. */
+    region,
+  };
 }
 
 const toRates = ([input, output, cacheRead, cacheWrite]: TableRow): Rates => ({
@@ -99,7 +97,7 @@ const toRates = ([input, output, cacheRead, cacheWrite]: TableRow): Rates => ({
 const dearest = (rows: TableRow[]): TableRow | undefined =>
   rows.toSorted((a, b) => Number(b[1]) - Number(a[1]) || Number(b[0]) - Number(a[0]))[0];
 
-function tableRow({ model, profile, region }: PricedModel): TableRow | undefined {
+function tableRow({ model, profile, region }: NonNullable<ReturnType<typeof resolveModel>>): TableRow | undefined {
   const rows = MODELS.get(model);
   if (rows === undefined) return undefined;
   const all = Object.values(rows);

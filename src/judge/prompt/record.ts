@@ -203,12 +203,6 @@ function linesOf(fence: string, sections: readonly Section[]): string {
 
 const ANY_FENCE = '0'.repeat(2 * FENCE_BYTES);
 
-interface FencedRecord {
-  fence: string;
-  /** From the `BEGIN` line to the `END` line, both included. */
-  text: string;
-}
-
 function fitted(sections: Section[], maxTokens: number): Section[] {
   if (estimateTokens(linesOf(ANY_FENCE, sections)) <= maxTokens) return sections;
   const kept = lowestRanks(sections, Math.floor((maxTokens - FRAME_TOKENS) / SECTION_TOKENS));
@@ -218,9 +212,10 @@ function fitted(sections: Section[], maxTokens: number): Section[] {
   return cutToFit(kept, most);
 }
 
-function fenced(sections: readonly Section[], random?: (bytes: number) => Buffer): FencedRecord {
+function fenced(sections: readonly Section[], random?: (bytes: number) => Buffer) {
   const texts = sections.map(({ text }) => text);
   const fence = makeFence(texts, random);
+  /** `text`: from the `BEGIN` line to the `END` line, both included. */
   return { fence, text: linesOf(fence, sections) };
 }
 
@@ -230,7 +225,7 @@ function fenced(sections: readonly Section[], random?: (bytes: number) => Buffer
  *
  * @param maxTokens at least 500
  */
-export function captureRecord(capture: Capture, maxTokens: number, random?: (bytes: number) => Buffer): FencedRecord {
+export function captureRecord(capture: Capture, maxTokens: number, random?: (bytes: number) => Buffer) {
   const exchange = () => judgeableExchange(capture) ?? { messages: [], replies: [], tools: [] };
   const sections = ofContent(capture, 'record', () => fitted(sectionsOf(exchange()), maxTokens));
   // Another process has made the longest record.

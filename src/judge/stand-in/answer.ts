@@ -193,7 +193,7 @@ const UNSURE_CHARS = 8;
 /** The answer to one question, in the brevity that the prompt asks for. */
 function entryOf(asked: AskedQuestion, { rationale, value }: RuleVerdict, { brevity, exchange }: RecognizedPrompt) {
   const sure = exchange.reply.length > UNSURE_CHARS;
-  if (brevity?.marks && isYesNo(asked)) return sure ? value : 'unsure';
-  if (brevity?.bare[asked.name] === value) return value;
-  return { rationale, value, ...(brevity?.sure ? { sure } : {}) };
+  if (brevity.marks && isYesNo(asked)) return sure ? value : 'unsure';
+  if (brevity.bare[asked.name] === value) return value;
+  return { rationale, value, ...(brevity.sure ? { sure } : {}) };
 }

@@ -24,36 +24,25 @@ export interface ReadExchange {
   pairs?: ReadExchange[];
 }
 
-export interface RecognizedPrompt {
-  asked: AskedQuestion[];
-  exchange: ReadExchange;
-  /** What the prompt says about answers without a rationale, and about saying whether an answer is sure. */
-  brevity?: Brevity;
-}
-
-interface Brevity {
-  /** The value that needs no rationale, by question. */
-  bare: Record<string, string>;
-  /** Yes/no questions get one word: `yes`, `no` or `unsure`. */
-  marks: boolean;
-  /** Other answers end with `sure`. */
-  sure: boolean;
-}
+export type RecognizedPrompt = NonNullable<ReturnType<typeof readOwnPrompt>>;
 
 export const isYesNo = ({ allowed }: AskedQuestion): boolean =>
   allowed.kind === 'strings' && allowed.values[0] === 'yes';
 
 /** Reads the rules of this project's prompts for short answers and for the first model of a cascade. */
-function readBrevity(text: string, asked: readonly AskedQuestion[]): Brevity {
+function readBrevity(text: string, asked: readonly AskedQuestion[]) {
   const rule = /^- A "yes" needs no words: it stands alone, without a rationale(?:; for (.+?) that is the "no")?/m.exec(
     text,
   );
   const others = new Set((rule?.[1] ?? '').split(', '));
   return {
-    bare: Object.fromEntries(
+    /** The value that needs no rationale, by question. */
+    bare: Object.fromEntries<string>(
       rule ? asked.filter(isYesNo).map(({ name }) => [name, others.has(name) ? 'no' : 'yes']) : [],
     ),
+    /** Yes/no questions get one word: `yes`, `no` or `unsure`. */
     marks: /^- A question that is answered with "yes" or "no" gets that word alone/m.test(text),
+    /** Other answers end with `sure`. */
     sure: /^- Last comes "sure": false/m.test(text),
   };
 }
@@ -120,7 +109,7 @@ function readQuestions(system: string): AskedQuestion[] {
 }
 
 /** Reads a prompt of this project. @returns `undefined` if it contains no record */
-export function readOwnPrompt(system: string, user: string): RecognizedPrompt | undefined {
+export function readOwnPrompt(system: string, user: string) {
   const exchange = readRecord(user);
   if (exchange === undefined) return undefined;
   // For a model without system prompts, the user turn contains everything.

@@ -10,7 +10,7 @@ import { timeOf, withinTime } from '../../core/process/within-time.ts';
 import type { BatchJudging } from '../../judge/connect.ts';
 import { questionOf } from '../../judge/question.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
-import type { Budget, Deposit } from '../../limits/budget.ts';
+import type { Budget } from '../../limits/budget.ts';
 import type { TraceStore } from '../../mlflow/types.ts';
 import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts';
 import { LineAtWork } from '../chunk/line-at-work.ts';
@@ -23,14 +23,7 @@ import { readJobs } from './answers.ts';
 import { groupOf, MAX_INPUT_BYTES } from './groups.ts';
 
 /** The record that `prepareChunk` writes for the start of the jobs and for the second phase. */
-export interface PreparedChunk {
-  /** The number of requests. */
-  records: number;
-  /** The most that the answers for the chunk can cost; absent when no budget is set. */
-  deposit?: Deposit | undefined;
-  /** Questions that the budget had no room for. */
-  held: string[];
-}
+export type PreparedChunk = Awaited<ReturnType<typeof prepareChunk>>;
 
 interface PrepareDependencies
   extends Omit<EvaluateDependencies, 'store' | 'limit' | 'table' | 'requestId'>,
@@ -48,7 +41,7 @@ interface JobRequest {
 }
 
 /** Writes the judge’s requests for a chunk to the input of a batch job. Writes nothing to MLflow. */
-export async function prepareChunk(request: ChunkRequest, deps: PrepareDependencies): Promise<PreparedChunk> {
+export async function prepareChunk(request: ChunkRequest, deps: PrepareDependencies) {
   const { storage, environment, limit } = deps;
   const { run, chunk } = request;
   const deposit = `batch/${run}/${chunk.chunk}`;
@@ -68,7 +61,14 @@ export async function prepareChunk(request: ChunkRequest, deps: PrepareDependenc
     );
     const asked = requests.filter((_, index) => made?.hasRoom[index] !== false);
     const held = requests.filter((one) => !asked.includes(one)).map(({ question }) => question);
-    const prepared = { records: asked.length, deposit: made?.deposit, held };
+    const prepared = {
+      /** The number of requests. */
+      records: asked.length,
+      /** The most that the answers for the chunk can cost; absent when no budget is set. */
+      deposit: made?.deposit,
+      /** Questions that the budget had no room for. */
+      held,
+    };
     await storage.putJson(bucket, workKeys.batchPrepared(run, chunk.chunk), prepared);
     const text = asked.map(({ line }) => `${line}\n`).join('');
     // Last: now the money of all requests is reserved, and accounted for.

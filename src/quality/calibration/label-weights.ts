@@ -27,13 +27,6 @@ interface PickWindow extends LabelPick {
   ids?: Set<string> | undefined;
 }
 
-export interface PickedLabels {
-  /** By trace: the captures that its label stands for. */
-  weights: Map<string, number>;
-  /** The traces of windows that have labels of what was picked in them. */
-  covered: Set<string>;
-}
-
 /** Returns the ids of the traces that MLflow's filter finds; `undefined` if MLflow does not take the filter. */
 export type Matches = (filter: string) => Promise<Set<string> | undefined>;
 
@@ -46,7 +39,7 @@ const keyOf = ({ verdict: _, probability: __, picked: ___, ...window }: LabelPic
  *
  * A window without labels of what was picked in it says nothing yet, and is left out with its labels.
  */
-export async function weighPicked(judged: readonly JudgedTrace[], matches: Matches): Promise<PickedLabels> {
+export async function weighPicked(judged: readonly JudgedTrace[], matches: Matches) {
   const windows = await labelledWindows(judged, matches);
   const isCounted = ({ isLabelled, pick }: JudgedTrace): boolean =>
     isLabelled && pick !== undefined && windows.some(({ key }) => key === keyOf(pick));
@@ -55,6 +48,7 @@ export async function weighPicked(judged: readonly JudgedTrace[], matches: Match
     // A window with traces of a verdict of which none was picked speaks for neither.
     return VERDICTS.every((verdict) => own.some((window) => window[verdict] > 0)) ? [{ trace, own }] : [];
   });
+  /** By trace: the captures that its label stands for. */
   const weights = new Map<string, number>();
   for (const [verdict, members] of Map.groupBy(inside, ({ trace }) => verdictOf(trace.passed))) {
     const idOf = (window: PickWindow): string => (window[verdict] > 0 ? String(windows.indexOf(window)) : '');
@@ -69,6 +63,7 @@ export async function weighPicked(judged: readonly JudgedTrace[], matches: Match
       for (const [index, { trace }] of labels.entries()) weights.set(trace.traceId, (shares[index] ?? 0) * scale);
     }
   }
+  /** `covered`: the traces of windows that have labels of what was picked in them. */
   return { weights, covered: new Set(inside.map(({ trace }) => trace.traceId)) };
 }
 

@@ -38,27 +38,7 @@ interface Candidate {
   seenMs: number;
 }
 
-/** What was found and picked of one verdict. */
-export interface VerdictPicks {
-  name: 'passes' | 'fails';
-  judged: number;
-  labelled: number;
-  waiting: number;
-  picked: number;
-  /** The part that is picked by now, labelled or not. */
-  probability: number;
-}
-
-export interface LabelPicks {
-  scorer: string;
-  strata: VerdictPicks[];
-  /** Traces that wait for a label, those of earlier picks included. */
-  waiting: string[];
-  /** The part of `waiting` that was picked now. */
-  picked: number;
-  /** The id of MLflow's review queue; `null` if the server has no review queues. */
-  queue: string | null;
-}
+export type LabelPicks = Awaited<ReturnType<typeof pickLabels>>;
 
 interface Options extends TraceQuery {
   scorer: JudgeScorer;
@@ -79,7 +59,7 @@ const CONCURRENT_WRITES = 4;
  *
  * @throws PermanentError `NothingToLabel` without judged traces, `LabelSchemaUnfit`
  */
-export async function pickLabels(rest: Pick<MlflowRest, 'repeat'>, options: Options): Promise<LabelPicks> {
+export async function pickLabels(rest: Pick<MlflowRest, 'repeat'>, options: Options) {
   const { experimentId, scorer, next } = options;
   const found = await findQueue(rest, experimentId, scorer.name);
   const declined =
@@ -94,6 +74,7 @@ export async function pickLabels(rest: Pick<MlflowRest, 'repeat'>, options: Opti
   const missing = Math.max(0, next - waiting.length);
   const quotas = labelQuotas([countsOf(groups[0]), countsOf(groups[1])], missing);
   const drawn = groups.map((members, index) => draw(members, quotas[index] ?? 0));
+  /** What was found and picked of each verdict. */
   const strata = VERDICTS.map((name, index) => {
     const [members = [], { marked } = { marked: [] as Candidate[] }] = [groups[index], drawn[index]];
     return {
@@ -102,6 +83,7 @@ export async function pickLabels(rest: Pick<MlflowRest, 'repeat'>, options: Opti
       labelled: members.filter(({ isLabelled }) => isLabelled).length,
       waiting: members.filter(isWaiting).length,
       picked: marked.filter(isUndone).length,
+      /** The part that is picked by now, labelled or not. */
       probability: (members.filter(({ isPicked }) => isPicked).length + marked.length) / (members.length || 1),
     };
   }).filter(({ judged }) => judged > 0);
@@ -121,7 +103,16 @@ export async function pickLabels(rest: Pick<MlflowRest, 'repeat'>, options: Opti
   );
   const queue = found === 'no queues' ? null : await queueOf(rest, experimentId, scorer);
   if (queue !== null && all.length > 0) await addToQueue(rest, queue, all);
-  return { scorer: scorer.name, strata, waiting: all, picked: all.length - waiting.length, queue };
+  return {
+    scorer: scorer.name,
+    strata,
+    /** Traces that wait for a label, those of earlier picks included. */
+    waiting: all,
+    /** The part of `waiting` that was picked now. */
+    picked: all.length - waiting.length,
+    /** The id of MLflow's review queue; `null` if the server has no review queues. */
+    queue,
+  };
 }
 
 const isUndone = ({ isLabelled, isDeclined }: Candidate): boolean => !isLabelled && !isDeclined;

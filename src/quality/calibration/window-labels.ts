@@ -63,21 +63,13 @@ export async function readWindowLabels(
   return { labels, ...others };
 }
 
-/** The labels of some hours and variants, the others, and which judged captures of these hours the labels speak for. */
-interface CellLabels {
-  labels: LabeledPair[];
-  others: LabeledPair[];
-  /** Absent: for all. */
-  covered?: JudgedStratum[];
-}
-
 /**
  * Returns a function that divides the labels of a scorer into those of some hours and variants, and the others. If several
  * judges gave the verdicts, there are no others: one judge's errors say nothing of another's.
  */
 export function labelsByCell(labels: readonly WindowLabel[], covered: ReadonlyMap<string, Coverage[]> = new Map()) {
   const byScorer = Map.groupBy(labels, ({ scorer }) => scorer);
-  return (scorer: string, cells: readonly { hour: string; variant: string }[]): CellLabels => {
+  return (scorer: string, cells: readonly { hour: string; variant: string }[]) => {
     const all = byScorer.get(scorer) ?? [];
     const wanted = new Set(cells.map(({ hour, variant }) => `${hour} ${variant}`));
     const isOwn = ({ hour, variant }: Pick<WindowLabel, 'hour' | 'variant'>): boolean =>
