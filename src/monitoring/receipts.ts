@@ -1,7 +1,7 @@
 /** The receipts of a run: each attempt writes one; the summary and a retry read them. */
 
 import type { Work } from '../core/aws/storage.ts';
-import { parseStored } from '../core/aws/storage-errors.ts';
+import { parsedLines } from '../core/aws/storage-errors.ts';
 import { assertContract, CONTRACT } from '../core/contract/contract.ts';
 import type { ChunkRequest, ManifestLine } from '../core/contract/payloads.ts';
 import type { EvaluateReceipt, JudgeSpend, LogReceipt, PlanReceipt, Receipt } from '../core/contract/receipts.ts';
@@ -84,13 +84,9 @@ export async function* readManifest({ storage, workBucket }: Work, run: string):
   for await (const { chunk, manifest } of readPlanReceipts({ storage, workBucket }, run)) {
     if (chunk !== undefined) yield chunk;
     if (manifest === undefined) continue;
-    const text = (await storage.getText(workBucket, manifest))?.text ?? '';
-    // A part has up to 30,000 lines. Parsed all at once, they would take several times the memory of their text.
-    for (let start = 0, end = 0; start < text.length; start = end + 1) {
-      end = text.indexOf('\n', start);
-      if (end < 0) end = text.length;
-      if (end > start) yield parseStored<ManifestLine>(text.slice(start, end), `s3://${workBucket}/${manifest}`);
-    }
+    // A part has up to 30,000 lines.
+    const stored = await storage.getBytes(workBucket, manifest);
+    if (stored !== undefined) yield* parsedLines<ManifestLine>(stored.bytes, `s3://${workBucket}/${manifest}`);
   }
 }
 

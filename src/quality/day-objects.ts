@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
 import { removeObject } from '../core/aws/remove-object.ts';
 import type { Storage } from '../core/aws/storage.ts';
-import { notS3, parseStored } from '../core/aws/storage-errors.ts';
+import { notS3, parsedLines } from '../core/aws/storage-errors.ts';
 import type { QualityCounts } from '../core/contract/quality.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
 import { forEachConcurrently, inOrder } from '../core/process/concurrency.ts';
@@ -85,14 +85,7 @@ async function readPacked<T>(storage: Storage, bucket: string, key: string) {
   const text = await unpack(stored.bytes).catch(() => {
     throw notS3(`${stored.bytes.length} bytes that are not gzip`, where);
   });
-  const lines = function* (): Generator<T> {
-    for (let start = 0, end = 0; start < text.length; start = end + 1) {
-      end = text.indexOf('\n', start);
-      if (end < 0) end = text.length;
-      if (end > start) yield parseStored<T>(text.toString('utf8', start, end), where);
-    }
-  };
-  return { lines, etag: stored.etag };
+  return { lines: () => parsedLines<T>(text, where), etag: stored.etag };
 }
 
 /** The form of a day's name. */

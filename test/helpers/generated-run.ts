@@ -75,13 +75,13 @@ export class GeneratedRun {
     return JSON.parse(JSON.stringify(name.startsWith('log') ? logReceipt(chunk) : evaluateReceipt(chunk))) as T;
   }
 
-  async getText(_: string, key: string): Promise<{ text: string; etag: string } | undefined> {
+  async getBytes(_: string, key: string): Promise<{ bytes: Buffer; etag: string } | undefined> {
     if (!key.startsWith(workKeys.manifestPrefix(RUN))) return undefined;
     const part = Number.parseInt(key.slice(key.lastIndexOf('/') + 1), 10);
     const pieces: string[] = [];
     const end = Math.min(this.chunks, (part + 1) * PART_CHUNKS);
     for (let chunk = part * PART_CHUNKS; chunk < end; chunk += 1) pieces.push(`${JSON.stringify(lineOf(chunk))}\n`);
-    return { text: pieces.join(''), etag: '' };
+    return { bytes: Buffer.from(pieces.join('')), etag: '' };
   }
 
   async putText(_: string, key: string, text: string): Promise<void> {

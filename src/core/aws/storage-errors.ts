@@ -31,6 +31,15 @@ export function parseStored<T>(text: string, where: string): T {
   return value as T;
 }
 
+/** Yields the values of stored lines of JSON one after the other: parsed all at once, they would take several times the memory. */
+export function* parsedLines<T>(text: Buffer, where: string): Generator<T> {
+  for (let start = 0, end = 0; start < text.length; start = end + 1) {
+    end = text.indexOf('\n', start);
+    if (end < 0) end = text.length;
+    if (end > start) yield parseStored<T>(text.toString('utf8', start, end), where);
+  }
+}
+
 /** Whether S3 says SlowDown. The reply to HEAD has no body, so its error has no name. */
 export const isThrottled = (error: unknown): boolean => httpStatusOf(error) === 503;
 

@@ -76,7 +76,11 @@ export class LineAtWork {
     const isKilled = Date.now() < untilMs;
     if (isKilled && at !== undefined) killers.push(at);
     if (isKilled && question !== undefined) asked.push(question);
-    if (killers.length > MOST_KILLERS) throw tooManyKillers(whereOf(request));
+    if (killers.length > MOST_KILLERS) {
+      const facts = { expected: `at most ${MOST_KILLERS} lines`, where: whereOf(request) };
+      const message = 'More lines of the chunk kill the function than one attempt each can find';
+      throw new PermanentError('FunctionKilledTooOften', message, facts);
+    }
     const next = isKilled && at === undefined && stage === 'together' ? 'each' : stage;
     const ends = Date.now() + deps.remainingMs();
     const note: Note = { stage: next, at: next === 'tracing' ? at : undefined, untilMs: ends, killers, asked };
@@ -138,9 +142,7 @@ export class LineAtWork {
   /** @throws RetryableError `ChunkOutOfTime` if the function should end itself, before it is ended */
   checkTime(): void {
     if (this.#deps.remainingMs() >= LINE_MS) return;
-    throw new RetryableError('ChunkOutOfTime', 'The chunk takes longer than this Lambda has', {
-      where: whereOf(this.#request),
-    });
+    throw chunkOutOfTime(this.#request);
   }
 
   /** Notes that all lines are traced, or where none is to be, decoded. */
@@ -172,12 +174,10 @@ const keyOf = (request: ChunkRequest, step = stepOf(request)): string =>
 
 const whereOf = ({ run, chunk }: ChunkRequest): string => `chunk ${chunk.chunk} of run ${run}`;
 
-const tooManyKillers = (where: string): PermanentError =>
-  new PermanentError(
-    'FunctionKilledTooOften',
-    'More lines of the chunk kill the function than one attempt each can find',
-    {
-      expected: `at most ${MOST_KILLERS} lines`,
-      where,
-    },
+export const chunkOutOfTime = (request: ChunkRequest, cause?: unknown): RetryableError =>
+  new RetryableError(
+    'ChunkOutOfTime',
+    'The chunk takes longer than this Lambda has',
+    { where: whereOf(request) },
+    cause,
   );

@@ -5,7 +5,7 @@
 import { capturePathOf } from '../../captures/files/capture-path.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { EvaluateReceipt, JudgeSpend, LogReceipt } from '../../core/contract/receipts.ts';
-import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
 import { askedOf } from '../../judge/scorers/scorer-set.ts';
@@ -13,7 +13,7 @@ import type { StoredTrace } from '../../mlflow/types.ts';
 import { captureFacts } from '../../quality/tally.ts';
 import { isRepeated } from '../chunk/attempt.ts';
 import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts';
-import { KILLED, LineAtWork } from '../chunk/line-at-work.ts';
+import { chunkOutOfTime, KILLED, LineAtWork } from '../chunk/line-at-work.ts';
 import { attemptFacts, withReceipt } from '../receipts.ts';
 import type { WriteDependencies } from '../write/chunk-writer.ts';
 import { LineLog } from '../write/line-log.ts';
@@ -160,16 +160,11 @@ class EvaluateChunk {
         this.#note(outcome.failure);
         return outcome;
       } catch (error) {
-        this.#note(signal.aborted ? this.#outOfTime(error) : error);
+        this.#note(signal.aborted ? chunkOutOfTime(this.#request, error) : error);
       }
     }
     // Without a signal, it does not wait for the judge.
     return item.stored === undefined ? assess() : NOT_JUDGED;
-  }
-
-  #outOfTime(cause?: unknown): RetryableError {
-    const facts = { where: `chunk ${this.#request.chunk.chunk} of run ${this.#request.run}` };
-    return new RetryableError('ChunkOutOfTime', 'The chunk takes longer than this Lambda has', facts, cause);
   }
 
   /**

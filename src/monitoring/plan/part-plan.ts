@@ -7,6 +7,7 @@ import type { ManifestLine, PlanRequest, PlanResult } from '../../core/contract/
 import type { FailedFile, PlanReceipt } from '../../core/contract/receipts.ts';
 import { replayKeys, workKeys } from '../../core/contract/work-keys.ts';
 import { RetryableError, recordedError } from '../../core/errors/errors.ts';
+import { addCounts } from '../../core/values/counts.ts';
 import { activeScorers } from '../../judge/active-scorers.ts';
 import { captureScope } from '../../judge/capture-scope.ts';
 import { estimateFromSizes } from '../../judge/pricing/estimate.ts';
@@ -96,7 +97,7 @@ export class PartPlan {
     const add = async (chunk: UnnumberedChunk | undefined): Promise<void> => {
       if (chunk === undefined) return;
       await consume(chunk);
-      this.#count(chunk);
+      addCounts(this.#totals, { chunks: 1, lines: chunk.lines, bytes: bytesOf(chunk) });
     };
     const cursor = await this.#consume(units, async (unit) => {
       for (const range of unit.ranges) await add(packer.add(range, unit.experimentId || experimentId));
@@ -126,12 +127,6 @@ export class PartPlan {
       for (const { range, error } of await dryRun.add(chunk)) this.#fail({ ...range, error });
     });
     return this.#finish('dryRun', cursor, { estimate: dryRun.result() });
-  }
-
-  #count(chunk: UnnumberedChunk): void {
-    this.#totals.chunks += 1;
-    this.#totals.lines += chunk.lines;
-    this.#totals.bytes += bytesOf(chunk);
   }
 
   /** Finds the units of the input after the cursor. */

@@ -66,8 +66,8 @@ export class LineLog {
   readonly quarantinedFirst: QuarantineEntry[] = [];
   /** Lines identical to an earlier one, by trace id. */
   readonly #duplicates = new Map<string, KeptLine[]>();
-  /** The reasons of traces that could not be built or that MLflow refused. They apply to identical lines too. */
-  readonly #refused = new Map<string, NamedError>();
+  /** The traces that could not be built or that MLflow refused, by id, and why. The reasons apply to identical lines too. */
+  readonly refused = new Map<string, NamedError>();
 
   constructor(request: ChunkRequest, deps: LogDependencies) {
     this.#request = request;
@@ -101,13 +101,8 @@ export class LineLog {
 
   /** Quarantines a line whose trace MLflow refused. */
   refuse(traceId: string, line: KeptPlace, reason: NamedError): void {
-    this.#refused.set(traceId, reason);
+    this.refused.set(traceId, reason);
     this.quarantine(line, reason);
-  }
-
-  /** The traces that could not be written, by id, and why. */
-  get refused(): ReadonlyMap<string, NamedError> {
-    return this.#refused;
   }
 
   /** Builds the trace of a line, or quarantines it. */
@@ -153,7 +148,7 @@ export class LineLog {
   /** Settles the lines that are identical to others, and writes the quarantine object. */
   async close(): Promise<void> {
     for (const [traceId, duplicates] of this.#duplicates) {
-      const reason = this.#refused.get(traceId);
+      const reason = this.refused.get(traceId);
       for (const { range, raw } of duplicates) {
         if (reason !== undefined) this.#quarantineOne({ range, ...raw }, reason);
         else this.#count(range, 'traced', 'duplicateLine');
@@ -212,7 +207,7 @@ export class LineLog {
       counts: sumLogCounts(this.#counts.map((counts) => ({ counts }))),
       ...(this.#counts.length === 1 ? {} : { byRange: this.#counts.map((one) => LOG_TERMS.map((term) => one[term])) }),
       quarantineReasons,
-      ...(this.#refused.size === 0 ? {} : { refused: this.#refused.size }),
+      ...(this.refused.size === 0 ? {} : { refused: this.refused.size }),
     };
   }
 }
