@@ -68,7 +68,7 @@ export async function summarizeRun(
     const sums = {
       summary: summary.sums(),
       files: summary.files.state(),
-      quality: quality.state(),
+      quality,
       next: line.chunk + 1,
     };
     await storage.putJson(workBucket, key(part + 1), sums satisfies SummaryState);

@@ -102,23 +102,15 @@ function step({ missed, met }: Detector, state: DetectorState, second: number, i
 function changeOf({ objective }: Detector, state: DetectorState) {
   const { evidence, missed } = state;
   state.sum = 0;
-  if (missed !== undefined) {
-    delete state.missed;
-    const before = {
-      since: missed.since,
-      cases: missed.cases - evidence.cases,
-      failed: missed.failed - evidence.failed,
-    };
-    return { isMissed: false, evidence, before };
-  }
-  state.missed = { ...evidence };
-  const window = rateOf(state, objective);
+  const { since, cases, failed } = missed ?? rateOf(state, objective);
   const before = {
-    since: window.since,
-    cases: Math.max(0, window.cases - evidence.cases),
-    failed: Math.max(0, window.failed - evidence.failed),
+    since,
+    cases: Math.max(0, cases - evidence.cases),
+    failed: Math.max(0, failed - evidence.failed),
   };
-  return { isMissed: true, evidence, before };
+  if (missed === undefined) state.missed = { ...evidence };
+  else delete state.missed;
+  return { isMissed: missed === undefined, evidence, before };
 }
 
 /** Returns what was seen in the objective's window. */

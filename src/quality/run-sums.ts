@@ -68,11 +68,6 @@ export class RunSums {
     return true;
   }
 
-  state(): RunSumsState {
-    const { counts, beyond, failures, experimentId } = this;
-    return { counts, beyond, failures, experimentId };
-  }
-
   /** Returns what the captures showed about the objectives; `undefined` if nothing was observed. */
   observations(): QualityObservations | undefined {
     const seen = cellsOf(this.counts).flatMap(({ variant, cell }) =>

@@ -1,5 +1,6 @@
 /** Calls AWS services that speak JSON over POST, such as CloudWatch, SQS and SageMaker, and for which the project has no client. */
 
+import { jsonIn } from '../values/json-in.ts';
 import { type AwsClient, postToAws, strangeReply } from './aws-post.ts';
 
 /** Names and versions as in botocore's models. */
@@ -44,10 +45,6 @@ export async function callAws<T>(
 
 /** The object that a text is as JSON; `undefined` if it is none. */
 function objectOf<T>(text: string): T | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null ? (value as T) : undefined;
-  } catch {
-    return undefined;
-  }
+  const value = jsonIn(text);
+  return typeof value === 'object' && value !== null ? (value as T) : undefined;
 }

@@ -6,6 +6,7 @@
 import { ofContent } from '../../captures/content.ts';
 import { messageText, promptCount, replyTexts, UNSPACED_SCRIPT } from '../../captures/reply-text.ts';
 import type { Capture, ChatMessage } from '../../captures/types.ts';
+import { jsonIn } from '../../core/values/json-in.ts';
 import { sum } from '../../core/values/sum.ts';
 import type { CodeScorer } from '../types.ts';
 import { replyLanguage, requestLanguage } from './code/language.ts';
@@ -54,15 +55,6 @@ export function insideFence(text: string): string | undefined {
   return whole.slice(open + 1, -3);
 }
 
-function parses(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 function problemOf(text: string): string | undefined {
   try {
     JSON.parse(text);
@@ -70,7 +62,7 @@ function problemOf(text: string): string | undefined {
   } catch (error) {
     if (text.trim() === '') return 'it is empty';
     const fenced = insideFence(text);
-    if (fenced !== undefined && parses(fenced)) return 'it is JSON inside a Markdown code fence';
+    if (fenced !== undefined && jsonIn(fenced) !== undefined) return 'it is JSON inside a Markdown code fence';
     // V8's message quotes the text. Only the position is used, if the message contains one.
     const { message } = error as Error;
     const place = /position (\d+)/.exec(message)?.[1];

@@ -61,10 +61,7 @@ interface AskOptions {
   ask: 'production' | 'labelled';
   /** Maximum US dollars to spend. If `undefined`, there is no limit. */
   budgetUsd?: number | undefined;
-  /** Exchanges in flight. The judge's own limiter decides how many calls are made. */
-  concurrency?: number;
   progress?: (done: number, of: number) => void;
-  signal?: AbortSignal;
 }
 
 export interface Asked {
@@ -73,7 +70,8 @@ export interface Asked {
   spend: NonNullable<CalibrationReport['spend']>;
 }
 
-const DEFAULT_CONCURRENCY = 16;
+/** Exchanges in flight. The judge's own limiter decides how many calls are made. */
+const EXCHANGES_AT_ONCE = 16;
 
 interface Exchange {
   capture: Capture;
@@ -114,7 +112,7 @@ function whyLeftOut(capture: Capture, item: LabeledItem, scorer: JudgeScorer): U
 
 /** @throws the judge's error if it cannot be reached */
 export async function askAll(items: readonly LabeledItem[], options: AskOptions): Promise<Asked> {
-  const { judge, signal, budgetUsd } = options;
+  const { judge, budgetUsd } = options;
   const limit = budgetUsd === undefined ? undefined : new OwnLimit(budgetUsd);
   const total = emptySpend();
   const outcomes = new Map<LabeledItem, LabeledVerdict | Unanswered>();
@@ -138,7 +136,7 @@ export async function askAll(items: readonly LabeledItem[], options: AskOptions)
     if (open.length === 0) return;
     let isHeld = false;
     const scorers = scorersToAsk({ capture, items: open }, options);
-    const { verdicts, spend } = await judge.judge(capture, scorers, signal, { limit }).catch((error: unknown) => {
+    const { verdicts, spend } = await judge.judge(capture, scorers, undefined, { limit }).catch((error: unknown) => {
       if (!(error instanceof JudgeHeld)) throw error;
       isHeld = true;
       return answeredBefore(error);
@@ -151,7 +149,7 @@ export async function askAll(items: readonly LabeledItem[], options: AskOptions)
   };
   const exchanges = exchangesOf(items);
   let done = 0;
-  await forEachConcurrently(options.concurrency ?? DEFAULT_CONCURRENCY, exchanges, async (exchange) => {
+  await forEachConcurrently(EXCHANGES_AT_ONCE, exchanges, async (exchange) => {
     await ask(exchange);
     done += 1;
     options.progress?.(done, exchanges.length);

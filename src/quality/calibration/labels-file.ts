@@ -14,6 +14,7 @@ import { join } from 'node:path';
 import * as z from 'zod';
 import type { ChatMessage } from '../../captures/types.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
+import { jsonIn } from '../../core/values/json-in.ts';
 import { nearest } from '../../core/values/nearest.ts';
 import { describeValues, readLabel } from '../../core/values/scorer-values.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
@@ -97,12 +98,8 @@ export function parseLabels(
 }
 
 function parseLine(line: string, known: ReadonlyMap<string, Pick<JudgeScorer, 'name' | 'values'>>): LabeledItem {
-  let json: unknown;
-  try {
-    json = JSON.parse(line);
-  } catch {
-    throw new Error('not JSON');
-  }
+  const json = jsonIn(line);
+  if (json === undefined) throw new Error('not JSON');
   const parsed = lineSchema.safeParse(json);
   if (!parsed.success) {
     throw new Error(

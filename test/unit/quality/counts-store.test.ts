@@ -259,7 +259,7 @@ test('a run counts a bounded number of hours, continues where an invocation stop
   for (let n = 0; n < 50_000; n += 1) sums.add({ [hour(n)]: { Blue: { captures: 1 } } });
   expect(Object.keys(sums.counts)).toHaveLength(20_000);
   const next = new RunSums();
-  next.restore(JSON.parse(JSON.stringify(sums.state())));
+  next.restore(JSON.parse(JSON.stringify(sums)));
   next.add({ [hour(50_000)]: { Blue: { captures: 1 } }, [hour(0)]: { Blue: { captures: 1 } } });
   expect(next.counts[hour(0)]).toEqual({ Blue: { captures: 2 } });
   expect(next.warnings()).toEqual([expect.stringMatching(/^30001 captures are in no counts/)]);
