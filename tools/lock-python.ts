@@ -1,9 +1,15 @@
 /** Writes the lock files of the Python environments: `node tools/lock-python.ts`. Requires `uv`. */
 import { spawnSync } from 'node:child_process';
 import { projectPath } from '../local/project-root.ts';
-import { LOCKED_ENVIRONMENTS } from '../local/python/python-presets.ts';
+import { MLFLOW_ENVIRONMENTS } from '../local/python/python-presets.ts';
+import {
+  AWS_CHECKS_ENVIRONMENT,
+  PPI_ENVIRONMENT,
+  SAGEMAKER_PLUGIN_ENVIRONMENT,
+} from '../test/helpers/check-environments.ts';
 
-for (const { lockFile, packages, bounds } of LOCKED_ENVIRONMENTS) {
+const further = [SAGEMAKER_PLUGIN_ENVIRONMENT, AWS_CHECKS_ENVIRONMENT, PPI_ENVIRONMENT];
+for (const { lockFile, packages, bounds } of [...MLFLOW_ENVIRONMENTS.values(), ...further]) {
   const requirements = [...Object.entries(packages).map(([name, version]) => `${name}==${version}`), ...bounds];
   const result = spawnSync(
     'uv',

@@ -1,19 +1,12 @@
 /** Graceful shutdown of a command on Ctrl-C, on SIGTERM and when the terminal is closed. */
 
-export interface Stopping {
-  /** Aborted on the first signal, with a `Stopped`. */
-  signal: AbortSignal;
-  /** Resolves on the first signal. */
-  stopped: Promise<void>;
-  /** Removes the signal handlers. */
-  dispose(): void;
-}
+export type Stopping = ReturnType<typeof stopOnSignals>;
 
 /** Exit code of an interrupted program, as shells report it: 128 + the number of SIGINT. */
 export const INTERRUPTED = 130;
 
 /** Catches the first signal. A second one ends the process immediately. @param onStop called on the first signal */
-export function stopOnSignals(onStop: () => void = () => {}): Stopping {
+export function stopOnSignals(onStop: () => void = () => {}) {
   const controller = new AbortController();
   const { promise: stopped, resolve } = Promise.withResolvers<void>();
   const stop = (): void => {
@@ -34,10 +27,16 @@ export function stopOnSignals(onStop: () => void = () => {}): Stopping {
     ['SIGHUP', hangUp],
   ] as const;
   for (const [name, handler] of handlers) process.on(name, handler);
-  const dispose = (): void => {
-    for (const [name, handler] of handlers) process.off(name, handler);
+  return {
+    /** Aborted on the first signal, with a `Stopped`. */
+    signal: controller.signal,
+    /** Resolves on the first signal. */
+    stopped,
+    /** Removes the signal handlers. */
+    dispose: (): void => {
+      for (const [name, handler] of handlers) process.off(name, handler);
+    },
   };
-  return { signal: controller.signal, stopped, dispose };
 }
 
 /** Thrown out of work that a signal has ended. */

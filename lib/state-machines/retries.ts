@@ -1,7 +1,7 @@
 /** The retries of the state machines by error name: how often, and for how long. */
 import { Duration } from 'aws-cdk-lib';
 import { JitterType, type RetryProps } from 'aws-cdk-lib/aws-stepfunctions';
-import { ERROR_TABLE } from '../../src/core/errors/error-table.ts';
+import ERRORS from '../../src/core/errors/errors.json' with { type: 'json' };
 
 /**
  * Transient errors of Lambda or of the connection to it: all that Step Functions' best practices name. After
@@ -18,13 +18,13 @@ const LAMBDA_SERVICE_ERRORS = [
 const LAMBDA_THROTTLED = 'Lambda.TooManyRequestsException';
 
 /** Errors of a function that was killed: by its timeout, out of memory, or with its host. */
-export const LAMBDA_ENDED_ERRORS = Object.keys(ERROR_TABLE.killed);
+export const LAMBDA_ENDED_ERRORS = Object.keys(ERRORS.killed);
 
 // Full jitter waits between 0 and the figure, so the retries take half the sum on average.
 
 /** 2, 4, 8, 16, 32, 60 s: at most two minutes, in addition to the retries in the function, for MLflow or S3 to recover. */
 const TRANSIENT_RETRY: RetryProps = {
-  errors: [...Object.keys(ERROR_TABLE.transient), ...LAMBDA_SERVICE_ERRORS],
+  errors: [...Object.keys(ERRORS.transient), ...LAMBDA_SERVICE_ERRORS],
   interval: Duration.seconds(2),
   backoffRate: 2,
   maxAttempts: 6,
@@ -47,7 +47,7 @@ const JUDGE_RETRY: RetryProps = {
  */
 const THROTTLED_RETRY: RetryProps = {
   ...TRANSIENT_RETRY,
-  errors: [LAMBDA_THROTTLED, ...Object.keys(ERROR_TABLE.throttled)],
+  errors: [LAMBDA_THROTTLED, ...Object.keys(ERRORS.throttled)],
   maxAttempts: 1000,
   maxDelay: Duration.seconds(300),
 };

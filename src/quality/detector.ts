@@ -38,14 +38,10 @@ const DAYS_UNTIL_FALSELY_MET = 30;
 
 const SECONDS_PER_HOUR = 3600;
 
-export interface Detector {
-  objective: Objective;
-  missed: Cusum;
-  met: Cusum;
-}
+export type Detector = ReturnType<typeof createDetector>;
 
 /** Makes the detector of an objective. */
-export function createDetector(objective: Objective): Detector {
+export function createDetector(objective: Objective) {
   const { failing: good, perDay, together } = objective;
   const bad = Math.sin(Math.asin(Math.sqrt(good)) + DISTANCE) ** 2;
   // Captures that fail together are one case of as much more weight.

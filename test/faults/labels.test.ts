@@ -4,7 +4,7 @@
  */
 import { DEFAULT_MLFLOW_VERSION, MANAGED_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
 import type { LabeledRow } from '../../src/core/contract/ground-truth.ts';
-import { RETRYABLE_ERRORS } from '../../src/core/errors/error-table.ts';
+import errors from '../../src/core/errors/errors.json' with { type: 'json' };
 import { publishLabels } from '../../src/ground-truth/publish/publish-labels.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
 import { countBy } from '../../src/quality/calibration/report.ts';
@@ -80,7 +80,8 @@ describe.each(versions)('with MLflow %s', (version) => {
           expect([notPublished.MlflowRefused, notPublished.MlflowFailed]).toEqual([undefined, undefined]);
           return cursor === null;
         } catch (error) {
-          if ((error as Error).message !== 'killed') expect(RETRYABLE_ERRORS).toContain((error as Error).name);
+          if ((error as Error).message !== 'killed')
+            expect(Object.keys({ ...errors.transient, ...errors.throttled })).toContain((error as Error).name);
           return false;
         }
       };

@@ -16,7 +16,7 @@ import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { ChunkRequest, PlanResult } from '../../src/core/contract/payloads.ts';
 import type { EvaluateReceipt, NamedError } from '../../src/core/contract/receipts.ts';
-import { RETRYABLE_ERRORS } from '../../src/core/errors/error-table.ts';
+import errors from '../../src/core/errors/errors.json' with { type: 'json' };
 import { toNamedError } from '../../src/core/errors/errors.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { createJudge } from '../../src/judge/connect.ts';
@@ -50,7 +50,7 @@ const RETRY = { baseMs: 20, capMs: 300 };
 const MLFLOW_TIMEOUT_MS = 8_000;
 /** The attempts of the state machine: the first one and six retries. */
 const ATTEMPTS = 7;
-const RETRYABLE = new Set<string>(RETRYABLE_ERRORS);
+const RETRYABLE = new Set([...Object.keys(errors.transient), ...Object.keys(errors.throttled)]);
 /** The name that Step Functions gives to the end of a function’s process. */
 export const KILLED = 'Runtime.ExitError';
 const isFirst = (request: ChunkRequest): boolean => !isRepeated(request);

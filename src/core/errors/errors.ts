@@ -4,7 +4,7 @@
  * retried, and what to do.
  */
 import { types } from 'node:util';
-// The types alone: no function carries the texts. What needs them reads `error-table.ts`.
+// The types alone: no function carries the texts. What needs them reads `errors.json`.
 import type table from './errors.json';
 
 type Table = typeof table;

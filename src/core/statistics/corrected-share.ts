@@ -22,7 +22,9 @@ export interface LabeledPair {
   weight: number;
 }
 
-export type CorrectionMethod = 'judge only' | 'too few labels' | 'exact' | 'plug-in' | 'prediction-powered';
+/** From the weakest to the strongest. */
+const METHODS = ['judge only', 'too few labels', 'exact', 'plug-in', 'prediction-powered'] as const;
+type CorrectionMethod = (typeof METHODS)[number];
 
 export interface CorrectedShare {
   /** Judged captures. */
@@ -172,9 +174,6 @@ export interface CorrectedDifference {
   /** Captures of both that the difference is of, if the labels of one speak for some of them; else `null`. */
   covered: number | null;
 }
-
-/** From the weakest to the strongest. */
-const METHODS: readonly CorrectionMethod[] = ['judge only', 'too few labels', 'exact', 'plug-in', 'prediction-powered'];
 
 /**
  * Returns b − a with the 95% interval that combines those of both shares (Newcombe 1998; Zou and Donner 2008). The samples must

@@ -2,18 +2,18 @@
 
 import type { Storage } from '../../core/aws/storage.ts';
 import { parseStored } from '../../core/aws/storage-errors.ts';
-import type { LabeledRow, PredictionRow } from '../../core/contract/ground-truth.ts';
+import type { Label, LabeledRow, LabelFileReport, PredictionRow } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts';
 import { hourOf } from '../../quality/tally.ts';
 import { type IndexHour, listHours, mergeHours, readHour } from '../index/index-store.ts';
-import { comparable, isSameForm, type MaskSettings } from '../masked.ts';
+import { readLabels } from '../labels/read-labels.ts';
+import { comparable, labelForms, isSameForm, type MaskSettings } from '../masked.ts';
 import { STEP_RESERVE_MS, type StepDependencies, type StepResult } from '../types.ts';
 import { applyLabel, HourOutcomes, isAboutSame, LabelGroup, labeledRow, rowKey, type Waiting } from './label-group.ts';
 import { type HourDraft, rewriteHour } from './labeled-store.ts';
-import { formsOfSegment } from './read-again.ts';
-import { listSegments, readSegment, settleSegment, type WaitingSegment } from './waiting.ts';
+import { digestOf, listSegments, readSegment, settleSegment, type WaitingSegment } from './waiting.ts';
 
 // --------------------------------------------------------------------------------------------------------- a group
 // First finds all predictions of its ids in the index, then rewrites their hours.
@@ -214,4 +214,27 @@ async function nextGroup({ storage, environment }: StepDependencies, after: stri
     if (labels >= GROUP_LABELS || chars >= GROUP_CHARS || segments.length >= GROUP_SEGMENTS) break;
   }
   return segments;
+}
+
+/**
+ * Reads the labels of a segment again from their file: a masked label is compared with predictions under other keys, or under none. A label whose file was deleted or written again keeps
+ * the form that it has.
+ *
+ * @returns the labels, the masked ones in each form of predictions
+ */
+async function formsOfSegment(
+  { name, labels }: WaitingSegment,
+  { storage, environment }: Pick<StepDependencies, 'storage' | 'environment'>,
+): Promise<Label[]> {
+  const masked = new Set(labels.flatMap(({ key, line }) => (key === undefined ? [] : [line])));
+  if (masked.size === 0 || environment.redaction === undefined) return labels;
+  const report = await storage.getJson<LabelFileReport>(environment.WORK_BUCKET, truthKeys.file(digestOf(name)));
+  const facts = report && (await storage.head(report.bucket, report.key));
+  if (facts === undefined || facts.etag !== report?.etag) return labels;
+  const forms: Label[] = labels.filter(({ line }) => !masked.has(line));
+  const file = { name: facts.key, timeMs: facts.lastModifiedMs };
+  for await (const item of readLabels(await storage.read(facts), file, environment.GROUND_TRUTH)) {
+    if ('id' in item && masked.has(item.line)) forms.push(...labelForms(item, environment));
+  }
+  return forms;
 }

@@ -7,7 +7,6 @@ import { wilson } from '../../core/statistics/share.ts';
 import { sum } from '../../core/values/sum.ts';
 import { areProbabilities } from '../index/reply-values.ts';
 import { classOf, sameLabel } from '../label-value.ts';
-import { calibrationCurve } from './calibration-curve.ts';
 import {
   type AverageFigures,
   type CalibrationPoint,
@@ -251,4 +250,32 @@ function codeOf(names: Map<string, number>, name: string): number {
   const code = names.get(own) ?? names.size;
   names.set(own, code);
   return code;
+}
+
+// ---------------------------------------------------------------------------------------------- probabilities
+// Whether they are true: how often the positive class was found where it was predicted with which probability.
+
+/** Tenths, as in most reliability diagrams. */
+const BINS = 10;
+
+/**
+ * Returns a point for each tenth that has rows.
+ *
+ * @param scores probabilities of the positive class
+ * @param isPositive whether the label of the row is the positive class
+ */
+function calibrationCurve(scores: ArrayLike<number>, isPositive: (row: number) => boolean): CalibrationPoint[] {
+  const bins = Array.from({ length: BINS }, () => ({ rows: 0, sum: 0, positives: 0 }));
+  for (let row = 0; row < scores.length; row += 1) {
+    const score = scores[row] ?? 0;
+    const bin = bins[Math.min(BINS - 1, Math.floor(score * BINS))];
+    // A score that is no probability tells nothing here.
+    if (bin === undefined || score > 1) return [];
+    bin.rows += 1;
+    bin.sum += score;
+    if (isPositive(row)) bin.positives += 1;
+  }
+  return bins.flatMap(({ rows, sum, positives }) =>
+    rows === 0 ? [] : [{ rows, predicted: sum / rows, found: figureOf(wilson(positives, rows), 'no rows') }],
+  );
 }

@@ -3,7 +3,7 @@
  * `UPDATE_ERRORS=1 npx jest test/unit/core/error-table --selectProjects unit`.
  */
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
-import { ERROR_TABLE } from '../../../src/core/errors/error-table.ts';
+import ERROR_TABLE from '../../../src/core/errors/errors.json' with { type: 'json' };
 
 const PAGE = 'docs/errors.md';
 
