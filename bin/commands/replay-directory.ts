@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { access, constants, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { isRunning } from '../../src/core/process/is-running.ts';
 import { RESULT_FILES } from '../../src/replay/results/result-set.ts';
 
 /**
@@ -41,14 +42,6 @@ export async function writableDirectory(directory: string): Promise<void> {
 
 /** Holds the process that writes to the directory. */
 const IN_USE = '.replay-in-use';
-
-const isRunning = (pid: number): boolean => {
-  try {
-    return process.kill(pid, 0);
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
-  }
-};
 
 /** Refuses a directory to which another replay is writing. The mark of a process that has ended counts no more. */
 async function claim(directory: string): Promise<void> {

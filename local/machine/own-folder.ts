@@ -1,6 +1,7 @@
 /** Folders that are deleted with the process that made them. */
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { isRunning } from '../../src/core/process/is-running.ts';
 import { projectPath } from '../project-root.ts';
 
 /** A process may write for a moment after it was told to stop. */
@@ -15,7 +16,7 @@ export function makeOwnFolder(kind: string, parent = projectPath('.local')): str
   mkdirSync(parent, { recursive: true });
   for (const name of readdirSync(parent)) {
     const owner = new RegExp(`^${kind}-(\\d+)-`).exec(name)?.[1];
-    if (owner && !isAlive(Number(owner))) removeLeftOver(join(parent, name));
+    if (owner && !isRunning(Number(owner))) removeLeftOver(join(parent, name));
   }
   return mkdtempSync(join(parent, `${kind}-${process.pid}-`));
 }
@@ -31,14 +32,3 @@ function removeLeftOver(path: string): void {
 }
 
 export const removeFolder = (path: string): void => rmSync(path, REMOVAL);
-
-/** Whether the process exists. */
-export function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    // EPERM: it exists and belongs to another user.
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
-  }
-}

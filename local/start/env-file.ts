@@ -1,7 +1,7 @@
 /** The file with the variables that make all commands work on the local environment, for a shell to `source`. */
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { isAlive } from '../machine/own-folder.ts';
+import { isRunning } from '../../src/core/process/is-running.ts';
 import { projectPath } from '../project-root.ts';
 import { type DeployedEndpoint, type LocalEnvironment, labelPrefix, REPLAY_ENDPOINT } from './environment.ts';
 
@@ -22,7 +22,7 @@ const OWNER = '# npm start, process ';
 /** A second local environment beside one that runs gets a file of its own. */
 function freeFile(file: string): string {
   const owner = existsSync(file) ? ownerOf(file) : undefined;
-  return owner === undefined || owner === process.pid || !isAlive(owner) ? file : `${file}-${process.pid}`;
+  return owner === undefined || owner === process.pid || !isRunning(owner) ? file : `${file}-${process.pid}`;
 }
 
 const ownerOf = (file: string): number => Number(readFileSync(file, 'utf8').split('\n')[0]?.slice(OWNER.length));

@@ -4,12 +4,7 @@ import { withRetries } from '../core/process/retry.ts';
 import { MlflowRefusedError } from './errors.ts';
 import type { MlflowRest } from './rest.ts';
 
-export interface ServerCapabilities {
-  /** As the server reports it; `undefined` if it does not. */
-  version: string | undefined;
-  /** Accepts many traces in one OTLP request, with tags and sessions. */
-  otlp: boolean;
-}
+export type ServerCapabilities = ReturnType<typeof capabilitiesOf>;
 
 /** Earlier servers have no routes for the traces and assessments that are written: 3.0.0 and 3.1.4 were read. */
 const OLDEST = '3.2';
@@ -23,8 +18,11 @@ const OTLP_SINCE = '3.17';
 /** A server that was rolled back would accept OTLP and drop the tags. One small request per minute detects that. */
 const REFRESH_MS = 60_000;
 
-/** @throws PermanentError `MlflowTooOld` */
-export function capabilitiesOf(version: string | undefined): ServerCapabilities {
+/**
+ * @param version as the server reports it; `undefined` if it does not
+ * @throws PermanentError `MlflowTooOld`
+ */
+export function capabilitiesOf(version: string | undefined) {
   const isSince = (first: string): boolean => (version ?? OLDEST).localeCompare(first, 'en', { numeric: true }) >= 0;
   if (!isSince(OLDEST)) {
     throw new PermanentError('MlflowTooOld', 'This MLflow server is too old to store the traces', {
@@ -32,6 +30,7 @@ export function capabilitiesOf(version: string | undefined): ServerCapabilities 
       expected: `version ${OLDEST} or newer, such as a SageMaker mlflow-app; AWS’s tracking servers run 3.0 at most`,
     });
   }
+  /** `otlp`: accepts many traces in one OTLP request, with tags and sessions. */
   return { version, otlp: isSince(OTLP_SINCE) };
 }
 

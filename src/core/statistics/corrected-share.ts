@@ -148,11 +148,7 @@ export function correctedBy(
   return { ...powered, method: cells.rarer < MIN_RARER ? 'exact' : 'prediction-powered' };
 }
 
-const shareOf = ({ value, low, high }: Estimate): { share: number; low: number; high: number } => ({
-  share: value,
-  low,
-  high,
-});
+const shareOf = ({ value: share, low, high }: Estimate) => ({ share, low, high });
 
 /** One of two samples to be compared. */
 export interface JudgedSample {

@@ -1,7 +1,13 @@
 /** Adds up labels and predicted classes, and computes the figures of classification from the sums. */
 import type { LabeledRow } from '../../core/contract/ground-truth.ts';
 import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
-import { type ClassMeasure, type Confusion, classAverages, f1Estimate } from '../../core/statistics/agreement.ts';
+import {
+  type ClassMeasure,
+  type Confusion,
+  classAverages,
+  confusion,
+  f1Estimate,
+} from '../../core/statistics/agreement.ts';
 import { rocAuc } from '../../core/statistics/roc-auc.ts';
 import { wilson } from '../../core/statistics/share.ts';
 import { sum } from '../../core/values/sum.ts';
@@ -189,14 +195,10 @@ export class ClassTally {
     const names = [...new Set(cells.flatMap(({ label, predicted }) => [label, name(predicted)]))];
     if (names.length === 0 || names.length > MAX_CLASSES || names.includes(OTHER)) return null;
     const values = names.toSorted((a, b) => Number(a) - Number(b) || (a < b ? -1 : 1));
-    const index = new Map(values.map((value, at) => [value, at]));
-    const counts = values.map(() => values.map(() => 0));
-    for (const { label, predicted, count } of cells) {
-      const row = counts[index.get(label) ?? -1] as number[];
-      const column = index.get(name(predicted)) as number;
-      row[column] = (row[column] ?? 0) + count;
-    }
-    return { values, counts };
+    return confusion(
+      values,
+      cells.map(({ label, predicted, count }) => ({ label, verdict: name(predicted), weight: count })),
+    );
   }
 
   /** The areas under the ROC curve. */
