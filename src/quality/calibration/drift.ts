@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { wilson } from '../../core/statistics/share.ts';
 import { mcnemar } from '../../core/statistics/share-difference.ts';
-import type { CalibrationReport, Drift } from './types.ts';
+import type { CalibrationReport } from './types.ts';
 
 /** The judge has drifted if the probability that nothing changed is below this. */
 const SIGNIFICANT = 0.05;
@@ -36,7 +36,10 @@ export function parseBaseline(text: string, file: string): Baseline {
   }
 }
 
-export function compareWithBaseline(report: CalibrationReport, baseline: Baseline): Drift {
+/** A comparison of two runs on the same items. */
+export type Drift = ReturnType<typeof compareWithBaseline>;
+
+export function compareWithBaseline(report: CalibrationReport, baseline: Baseline) {
   const earlier = new Map(baseline.pairs.map((pair) => [`${pair.scorer} ${pair.id}`, pair]));
   const both = report.pairs.flatMap((pair) => {
     const before = earlier.get(`${pair.scorer} ${pair.id}`);
@@ -50,15 +53,19 @@ export function compareWithBaseline(report: CalibrationReport, baseline: Baselin
     isRight.filter(({ before, label }) => before !== label).length,
   );
   const drifted = pValue < SIGNIFICANT || changed.length > MAX_CHANGED_SHARE * both.length;
+  const verdict: 'none' | 'changed' | 'drifted' = drifted ? 'drifted' : changed.length > 0 ? 'changed' : 'none';
   return {
     baseline: { generatedAt: baseline.generatedAt, judges: baseline.judges },
+    /** Number of items in both runs. */
     items: both.length,
     changed: changed.map(({ id, scorer, label, before, verdict }) => ({ id, scorer, label, before, now: verdict })),
     agreementBefore: wilson(wasRight.length, both.length),
     agreementNow: wilson(isRight.length, both.length),
+    /** Result of McNemar's exact test on right and wrong verdicts. */
     pValue,
+    /** Number of items that have a verdict in only one of the runs. */
     onlyInBaseline: baseline.pairs.length - both.length,
     onlyNow: report.pairs.length - both.length,
-    verdict: drifted ? 'drifted' : changed.length > 0 ? 'changed' : 'none',
+    verdict,
   };
 }

@@ -7,7 +7,7 @@ import type { ScorerValues } from '../../core/values/scorer-values.ts';
 import { goodValue } from '../../judge/scorers/values.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
-import type { CalibrationReport, ClassFigures, Coverage, LabeledVerdict, ScorerReport, Unanswered } from './types.ts';
+import type { CalibrationReport, Coverage, LabeledVerdict, Unanswered } from './types.ts';
 
 /** With fewer labels the intervals are too wide to decide much: ±18 points at 30. */
 const MIN_LABELS = 30;
@@ -77,8 +77,8 @@ function shareOf(ratings: readonly Rating[], isHit: (rating: Rating) => boolean,
   return { ...scoreInterval(share, of), hits: Number((share * of).toFixed(9)), of };
 }
 
-/** Returns the figures of a value among the pairs, of which each has its own weight. */
-function classFigures(value: string, ratings: readonly Rating[]): ClassFigures {
+/** Returns the figures of a value against all others, among pairs of which each has its own weight. */
+function classFigures(value: string, ratings: readonly Rating[]) {
   // Of a label that people gave, each verdict has its own weight. One that did not occur might have, with the largest.
   const byVerdict = [...Map.groupBy(ratings, ({ verdict }) => verdict).values()];
   const largest = Math.max(...byVerdict.map((own) => weightOf(own) / own.length));
@@ -89,15 +89,19 @@ function classFigures(value: string, ratings: readonly Rating[]): ClassFigures {
   const all = support + weightOf(judge);
   return {
     value,
+    /** Number of people's labels with this value. */
     support,
+    /** Share of people's labels with this value on which the judge agrees (recall). */
     sensitivity: shareOf(people, ({ verdict }) => verdict === value, largest),
+    /** Share of people's other labels for which the judge also gave another value. */
     specificity: shareOf(rated('label', false), ({ verdict }) => verdict !== value, largest),
+    /** Share of the judge's verdicts with this value on which people agree. */
     precision: shareOf(judge, ({ label }) => label === value),
     f1: all === 0 ? null : (2 * weightOf(people.filter(({ verdict }) => verdict === value))) / all,
   };
 }
 
-function notesOn({ n, confusion: table, kappa, positive, tpr, tnr, agreement }: Omit<ScorerReport, 'notes'>): string[] {
+function notesOn({ n, confusion: table, kappa, positive, tpr, tnr, agreement }: ScorerFigures): string[] {
   const notes: string[] = [];
   if (agreement !== null && agreement.of !== n) notes.push(WEIGHTED);
   if (n === 0 || table === null) return notes;
@@ -114,13 +118,20 @@ function notesOn({ n, confusion: table, kappa, positive, tpr, tnr, agreement }: 
   return notes;
 }
 
-function scorerReport(
+type ScorerFigures = ReturnType<typeof scorerFigures>;
+
+export type ScorerReport = ScorerFigures & {
+  /** Limitations of the figures that a reader must know. */
+  notes: string[];
+};
+
+function scorerFigures(
   name: string,
   values: ScorerValues,
   pairs: readonly LabeledVerdict[],
   unanswered: readonly Unanswered[],
-  { scorer, covered }: { scorer: ReportedScorer | undefined; covered: readonly Coverage[] | undefined },
-): ScorerReport {
+  scorer: ReportedScorer | undefined,
+) {
   const isNumber = values.kind === 'number';
   const counts = countsOf(pairs);
   const ratings = pairs.map(({ label, verdict }, index) => ({
@@ -137,18 +148,25 @@ function scorerReport(
   const ordered = isNumber ? 'quadratic' : values.kind === 'categories' && list.length > 2 ? 'linear' : undefined;
   const shareOfPositive = (side: 'label' | 'verdict') =>
     positive === undefined ? null : shareWith((rating) => rating[side] === positive);
-  const report: Omit<ScorerReport, 'notes'> = {
+  return {
     name,
     version: scorer?.version,
     values,
+    /** Number of labels with a verdict. */
     n,
     agreement: shareWith(({ label, verdict }) => label === verdict),
     kappa: table === null ? null : cohensKappa(table),
+    /** Takes the distance of ordered values into account: linear for categories, quadratic for numbers. */
     weightedKappa: table === null || ordered === undefined || list.length < 2 ? null : cohensKappa(table, ordered),
+    /** The positive value of TPR: `yes`, `true` or the first category. Absent for numbers. */
     positive,
-    ...(scorer === undefined || isNumber ? {} : { good: String(goodValue(scorer)) }),
+    /** The value that is good. Absent for numbers and for scorers that are not active. */
+    good: scorer === undefined || isNumber ? undefined : String(goodValue(scorer)),
+    /** Share of people's positive labels on which the judge agrees. */
     tpr: classes[0]?.sensitivity ?? null,
+    /** Share of people's other labels on which the judge agrees. */
     tnr: classes[0]?.specificity ?? null,
+    /** Share of positive values by people and by the judge. */
     positiveShare: { people: shareOfPositive('label'), judge: shareOfPositive('verdict') },
     classes,
     confusion:
@@ -163,7 +181,6 @@ function scorerReport(
       : null,
     unanswered: countBy(unanswered, ({ reason }) => reason),
   };
-  return { ...report, notes: [...notesOn(report), ...coverageNote(covered)] };
 }
 
 function coverageNote(covered: readonly Coverage[] | undefined): string[] {
@@ -199,10 +216,8 @@ export function calibrationReport(input: {
     const ownUnanswered = unanswered.filter(({ scorer }) => scorer === name);
     const scorer = known.get(name);
     const values = scorer?.values ?? guessValues(own.flatMap(({ label, verdict }) => [label, verdict]));
-    return scorerReport(name, values, own, ownUnanswered, {
-      scorer,
-      covered: input.covered?.get(name),
-    });
+    const figures = scorerFigures(name, values, own, ownUnanswered, scorer);
+    return { ...figures, notes: [...notesOn(figures), ...coverageNote(input.covered?.get(name))] };
   });
   return {
     generatedAt: now.toISOString(),

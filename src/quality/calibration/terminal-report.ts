@@ -1,8 +1,10 @@
 /** Formats a calibration report for a terminal. */
 import type { Estimate } from '../../core/statistics/share.ts';
 import { tableLines } from '../../core/text/terminal-text.ts';
+import type { Drift } from './drift.ts';
+import type { ScorerReport } from './report.ts';
 import { countBy } from './report.ts';
-import type { CalibrationReport, Drift, LabeledVerdict, ScorerReport } from './types.ts';
+import type { CalibrationReport, LabeledVerdict } from './types.ts';
 
 /** Disagreements shown here. The JSON contains all of them. */
 const MAX_SHOWN = 20;

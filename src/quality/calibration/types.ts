@@ -1,10 +1,10 @@
 /** Types of calibration: labeled items, verdicts, and the report. */
 
 import type { ChatMessage } from '../../captures/types.ts';
-import type { Confusion, NumberFigures } from '../../core/statistics/agreement.ts';
-import type { Estimate, Share } from '../../core/statistics/share.ts';
-import type { ScorerValues } from '../../core/values/scorer-values.ts';
+import type { Share } from '../../core/statistics/share.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
+import type { Drift } from './drift.ts';
+import type { ScorerReport } from './report.ts';
 
 /** The answer of one person, or of a majority of people, to one scorer's question. */
 export interface LabeledItem {
@@ -61,48 +61,6 @@ export interface Unanswered {
   message: string;
 }
 
-/** The figures of a value against all others. */
-export interface ClassFigures {
-  value: string;
-  /** Number of people's labels with this value. */
-  support: number;
-  /** Share of people's labels with this value on which the judge agrees (recall). */
-  sensitivity: Share | null;
-  /** Share of people's other labels for which the judge also gave another value. */
-  specificity: Share | null;
-  /** Share of the judge's verdicts with this value on which people agree. */
-  precision: Share | null;
-  f1: number | null;
-}
-
-export interface ScorerReport {
-  name: string;
-  version?: string;
-  values: ScorerValues;
-  /** Number of labels with a verdict. */
-  n: number;
-  agreement: Share | null;
-  kappa: Estimate | null;
-  /** Takes the distance of ordered values into account: linear for categories, quadratic for numbers. */
-  weightedKappa: Estimate | null;
-  /** The positive value of TPR: `yes`, `true` or the first category. Absent for numbers. */
-  positive?: string;
-  /** The value that is good. Absent for numbers and for scorers that are not active. */
-  good?: string;
-  /** Share of people's positive labels on which the judge agrees. */
-  tpr: Share | null;
-  /** Share of people's other labels on which the judge agrees. */
-  tnr: Share | null;
-  /** Share of positive values by people and by the judge. */
-  positiveShare: { people: Share | null; judge: Share | null };
-  classes: ClassFigures[];
-  confusion: Confusion | null;
-  numbers: NumberFigures | null;
-  unanswered: Record<string, number>;
-  /** Limitations of the figures that a reader must know. */
-  notes: string[];
-}
-
 export interface CalibrationReport {
   generatedAt: string;
   source: { kind: 'mlflow' | 'labels' | 'anchors' | 'groundTruth'; where: string };
@@ -114,20 +72,4 @@ export interface CalibrationReport {
   unanswered: Unanswered[];
   spend?: { calls: number; inputTokens: number; outputTokens: number; usd: number | null };
   drift?: Drift;
-}
-
-/** A comparison of two runs on the same items. */
-export interface Drift {
-  baseline: { generatedAt: string; judges: Record<string, number> };
-  /** Number of items in both runs. */
-  items: number;
-  changed: { id: string; scorer: string; label: AssessmentValue; before: AssessmentValue; now: AssessmentValue }[];
-  agreementBefore: Share | null;
-  agreementNow: Share | null;
-  /** Result of McNemar's exact test on right and wrong verdicts. */
-  pValue: number;
-  /** Number of items that have a verdict in only one of the runs. */
-  onlyInBaseline: number;
-  onlyNow: number;
-  verdict: 'none' | 'changed' | 'drifted';
 }
