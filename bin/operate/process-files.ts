@@ -6,14 +6,10 @@ import { putFile } from '../../src/core/aws/uploads.ts';
 import type { FilesInput, ListedFile } from '../../src/core/contract/input.ts';
 import { forEachConcurrently } from '../../src/core/process/concurrency.ts';
 import type { AwsClients } from './aws-clients.ts';
+import type { CaptureFile } from './capture-files.ts';
 import { followRuns, type RunProgress, runWatcher, untilNextPoll } from './run-progress.ts';
 
-/** A file to put: its path, and its key in the capture bucket. */
-interface FileToPut {
-  path: string;
-  key: string;
-  bytes: number;
-}
+type FileToPut = Pick<CaptureFile, 'path' | 'key' | 'bytes'>;
 
 /** The last poll of a run, and the objects that started it, or the prefix of a backfill. */
 export type Run = Pick<RunProgress, 'name' | 'arn' | 'status'> &

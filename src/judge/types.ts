@@ -25,12 +25,7 @@ interface ScorerVerdict {
 }
 
 /** The scorer's share of the tokens and the cost of the calls that asked for it. */
-export interface VerdictUsage {
-  inputTokens: number;
-  outputTokens: number;
-  /** `null` if the model's price is unknown. */
-  usd: number | null;
-}
+export type VerdictUsage = Pick<JudgeSpend, 'inputTokens' | 'outputTokens' | 'usd'>;
 
 /** The use of the prompt cache, absent if no call asked for it. */
 export type CacheUse = Pick<JudgeSpend, 'cacheCalls' | 'cacheReadTokens' | 'cacheWriteTokens'>;

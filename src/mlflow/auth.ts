@@ -5,13 +5,9 @@ import type { AwsCredentialIdentityProvider } from '@smithy/types';
 import { SHA256 } from '../core/aws/signing.ts';
 import { PermanentError } from '../core/errors/errors.ts';
 import type { ManagedMlflowTarget } from './tracking-uri.ts';
+import type { HttpRequest } from './transport.ts';
 
-interface SignableRequest {
-  method: string;
-  url: URL;
-  headers: Record<string, string>;
-  body?: Uint8Array;
-}
+type SignableRequest = Pick<HttpRequest, 'method' | 'url' | 'headers' | 'body'>;
 
 export interface RefusedReply {
   status: number;

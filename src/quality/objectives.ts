@@ -24,6 +24,7 @@ import {
   isAboutTruth,
   parseObjective,
   readTrueObjectives,
+  type TrueObjective,
   variantSchema,
   windowSchema,
 } from './true-objectives.ts';
@@ -77,17 +78,10 @@ export interface Measure {
   passes(value: AssessmentValue): boolean;
 }
 
-export interface Objective {
-  /** Unique: the measure, and the variant if there is one. The dimension `Objective` of its metric. */
-  id: string;
+export interface Objective extends Omit<TrueObjective, 'measure'> {
   measure: Measure;
-  /** Absent: all variants together. */
-  variant?: string;
   /** The most that may fail. */
   failing: number;
-  /** The setting's own figure. */
-  bound: { atLeast: number } | { atMost: number };
-  hours: number;
   perDay: number;
   together: number;
 }

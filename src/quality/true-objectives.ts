@@ -37,6 +37,7 @@ export interface TrueObjective {
   measure: string;
   /** Absent: all variants together. */
   variant?: string;
+  /** The setting's own figure. */
   bound: { atLeast: number } | { atMost: number };
   hours: number;
 }

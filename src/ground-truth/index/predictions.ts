@@ -29,23 +29,22 @@ const MAX_DOCUMENT_CHARS = 64 * 1024;
 export const predictionRows = (
   capture: Capture,
   traceId: string,
-  place: Pick<LinePlace, 'key'> & { endpointName: string },
+  { key, endpointName }: Pick<LinePlace, 'key'> & { endpointName: string },
   settings: GroundTruthSettings,
-): PredictionRow[] => ofContent(capture, 'predictions', () => rowsOf(capture, traceId, place, settings));
+): PredictionRow[] => {
+  const { endpoint = endpointName, variant = '' } = capturePathOf(key);
+  const call = { endpoint, variant, second: Math.floor(capture.inferenceTimeMs / 1000), traceId };
+  return ofContent(capture, 'predictions', () => rowsOf(capture, call, settings));
+};
 
-function rowsOf(
-  capture: Capture,
-  traceId: string,
-  place: Pick<LinePlace, 'key'> & { endpointName: string },
-  settings: GroundTruthSettings,
-): PredictionRow[] {
+type Call = Pick<PredictionRow, 'endpoint' | 'variant' | 'second' | 'traceId'>;
+
+function rowsOf(capture: Capture, call: Call, settings: GroundTruthSettings): PredictionRow[] {
   const { inferenceId: id, inferences, inferenceCount = 1, error, format } = capture;
   if (capture.inferenceMismatch !== undefined || capture.unclear) return [];
   if (id === undefined || id.length > MAX_ID_CHARS || error !== undefined || format === 'embedding') return [];
   // An impossible time of the file, in place of the capture's.
   if (!(Math.abs(capture.inferenceTimeMs) <= LAST_MS)) return [];
-  const { endpoint = place.endpointName, variant = '' } = capturePathOf(place.key);
-  const call = { endpoint, variant, second: Math.floor(capture.inferenceTimeMs / 1000), traceId };
   if (inferences === undefined) {
     const prediction = ofReply(capture, settings);
     const request = documentOf(capture.request);

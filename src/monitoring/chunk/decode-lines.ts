@@ -17,7 +17,7 @@ export interface CaptureLine {
   traceId: string;
   /** The line is identical to an earlier line of the chunk. */
   duplicate: boolean;
-  /** The run of the replay that sent the request, if that is certain. */
+  /** The run of the replay that sent the request, if that is certain: it is traced, but neither judged nor counted. */
   replay?: string | undefined;
   /** The memory that the line takes when decoded, in bytes. */
   weight: number;

@@ -3,7 +3,7 @@
 import { decodeLine } from '../../captures/decode.ts';
 import { buildTrace, traceNotBuilt } from '../../captures/trace/build.ts';
 import type { TraceRecord } from '../../captures/trace/types.ts';
-import type { Capture, LinePlace, RawLine } from '../../captures/types.ts';
+import type { Capture, LinePlace } from '../../captures/types.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import {
   LOG_TERMS,
@@ -20,7 +20,7 @@ import { addCounts } from '../../core/values/counts.ts';
 import { isRedacted } from '../../redact/redaction.ts';
 import { isRepeated } from '../chunk/attempt.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
-import { decodeOptions } from '../chunk/decode-lines.ts';
+import { type CaptureLine, decodeOptions } from '../chunk/decode-lines.ts';
 import { emptyLogCounts, sumLogCounts } from '../counts.ts';
 import { attemptFacts } from '../receipts.ts';
 import type { WriteDependencies } from './chunk-writer.ts';
@@ -29,21 +29,13 @@ import type { WriteDependencies } from './chunk-writer.ts';
 const MAX_KEPT_BYTES = CHUNK_BOUNDS.maxBytes;
 
 /** A line whose bytes are kept until it is known whether it goes to quarantine. */
-export interface KeptLine {
+export interface KeptLine extends Pick<CaptureLine, 'raw' | 'replay'> {
   /** The ordinal of its range in the chunk. */
   range: number;
-  raw: RawLine;
-  /** The run of the replay that sent the request: it is traced, but neither judged nor counted. */
-  replay?: string | undefined;
 }
 
 /** A capture that is to be traced. */
-export interface TraceableLine extends KeptLine {
-  capture: Capture;
-  traceId: string;
-  /** The memory that it takes when decoded, in bytes. */
-  weight: number;
-}
+export type TraceableLine = KeptLine & Pick<CaptureLine, 'capture' | 'traceId' | 'weight'>;
 
 /** A line by its place, with its bytes unless it is long. */
 interface KeptPlace {

@@ -23,20 +23,7 @@ import {
 import { addToQueue, declinedIn, findQueue, queueOf } from './review-queue.ts';
 
 /** A judged trace. */
-interface Candidate {
-  traceId: string;
-  /** The judge's verdict passes. */
-  passed: boolean;
-  isLabelled: boolean;
-  /** Somebody has set it aside in the review queue. */
-  isDeclined: boolean;
-  isPicked: boolean;
-  /** Its number by which it is picked. */
-  draw: number;
-  inferenceMs: number;
-  /** When it was judged first. */
-  seenMs: number;
-}
+type Candidate = NonNullable<ReturnType<typeof candidateOf>>;
 
 export type LabelPicks = Awaited<ReturnType<typeof pickLabels>>;
 
@@ -176,7 +163,7 @@ async function readCandidates(
   });
 }
 
-function candidateOf(trace: AssessedTrace, scorer: JudgeScorer, declined: ReadonlySet<string>): Candidate | undefined {
+function candidateOf(trace: AssessedTrace, scorer: JudgeScorer, declined: ReadonlySet<string>) {
   const { trace_id: traceId, tags } = trace;
   const own = trace.assessments.filter(({ assessment_name: name }) => name === scorer.name);
   const verdict = latestVerdict(own);
@@ -184,12 +171,16 @@ function candidateOf(trace: AssessedTrace, scorer: JudgeScorer, declined: Readon
   if (value === undefined) return undefined;
   return {
     traceId,
+    /** The judge's verdict passes. */
     passed: isPass(scorer, value),
     isLabelled: latestByPerson(own).length > 0,
+    /** Somebody has set it aside in the review queue. */
     isDeclined: declined.has(traceId),
     isPicked: pickOf(tags, scorer.name) !== undefined,
+    /** Its number by which it is picked. */
     draw: drawOf(scorer.name, traceId),
     inferenceMs: Date.parse(trace.request_time) || 0,
+    /** When it was judged first. */
     seenMs: firstVerdictMs(own),
   };
 }

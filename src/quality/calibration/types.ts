@@ -1,6 +1,7 @@
 /** Types of calibration: labeled items, verdicts, and the report. */
 
 import type { ChatMessage } from '../../captures/types.ts';
+import type { JudgedStratum } from '../../core/statistics/corrected-share.ts';
 import type { Share } from '../../core/statistics/share.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
 import type { Drift } from './drift.ts';
@@ -38,16 +39,14 @@ export interface LabeledVerdict extends Omit<LabeledItem, 'messages' | 'tools' |
   reply: string;
 }
 
-/** The judged traces of a scorer in an hour of a variant and a stratum that labels speak for. */
-export interface Coverage {
+/**
+ * The judged traces of a scorer in an hour of a variant and a stratum that labels speak for, with the captures that they stand for,
+ * since not all are judged.
+ */
+export interface Coverage extends JudgedStratum {
   hour: string;
   variant: string;
   sample: string;
-  /** Captures that they stand for, since not all are judged. */
-  captures: number;
-  judged: number;
-  /** Of `judged`, those that the judge passes. */
-  passed: number;
   /** All judged traces of the stratum. */
   all: number;
 }
