@@ -161,15 +161,9 @@ export class Alarms extends Construct {
       metric: stateMachine.metricFailed(SUM),
       what: 'An execution failed: lines or verdicts are missing',
     });
+    const children = childrenMetrics(stateMachine, MAPS.monitoring, 'ExecutionThrottled', SUM);
     this.add('RunThrottled', {
-      metric: sumOf(
-        [
-          stateMachine.metricThrottled(SUM),
-          ...childrenMetrics(stateMachine, MAPS.monitoring, 'ExecutionThrottled', SUM),
-        ],
-        'Throttled state transitions',
-        PERIOD,
-      ),
+      metric: sumOf([stateMachine.metricThrottled(SUM), ...children], 'Throttled state transitions', PERIOD),
       what: 'Step Functions throttles this state machine or the children of its Maps',
       sustained: true,
     });

@@ -163,7 +163,7 @@ function labels(prefix: string, { files, stateMachine, joiner }: GroundTruth): I
 }
 
 function operations({ stateMachine, events, deadLetters, functions }: MonitoringDashboardProps): IWidget[] {
-  const all = Object.values(functions);
+  const throttled = Object.values(functions).map((each) => each.metricThrottles(SUM));
   return [
     graph('Runs', [
       ...executions(stateMachine),
@@ -181,11 +181,7 @@ function operations({ stateMachine, events, deadLetters, functions }: Monitoring
     }),
     graph('Errors', [
       ...Object.entries(functions).map(([label, each]) => each.metricErrors({ ...SUM, label })),
-      sumOf(
-        all.map((each) => each.metricThrottles(SUM)),
-        'throttles',
-        PERIOD,
-      ),
+      sumOf(throttled, 'throttles', PERIOD),
     ]),
   ];
 }

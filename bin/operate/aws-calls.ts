@@ -171,8 +171,6 @@ function callMlflow<T>(client: LambdaClient, arn: string, operation: (kind: stri
   return callAws<T>(client, SERVICE, operation(isApp ? 'MlflowApp' : 'MlflowTrackingServer'), { ...name, ...more });
 }
 
-export type ManagedMlflow = NonNullable<Awaited<ReturnType<typeof describeMlflow>>>;
-
 /** @param arn of an `mlflow-app` or an `mlflow-tracking-server`. @returns `undefined` if it does not exist */
 export async function describeMlflow(client: LambdaClient, arn: string) {
   const reply = await callMlflow<MlflowReply>(client, arn, (kind) => `Describe${kind}`).catch(orMissing);

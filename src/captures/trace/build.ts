@@ -23,8 +23,6 @@ interface TraceOptions {
   run?: string;
   /** The run of the replay that sent the request, if that is certain. */
   replay?: string | undefined;
-  /** Used if the S3 key does not contain it. */
-  variantName?: string;
 }
 
 /** The limit for the status message of a span, which MLflow shows on one line. */
@@ -137,7 +135,7 @@ function tagsOf(capture: Capture, raw: RawLine, options: TraceOptions): Record<s
   const mismatch = capture.inferenceMismatch;
   return fittedTags({
     sagemaker_endpoint_name: capture.exchange?.target ?? options.endpointName,
-    sagemaker_variant_name: capturePathOf(raw.place.key).variant ?? options.variantName,
+    sagemaker_variant_name: capturePathOf(raw.place.key).variant,
     event_id: capture.eventId,
     inference_id: capture.inferenceId,
     inference_time: isCaptured ? capture.capturedInferenceTime : new Date(capture.inferenceTimeMs).toISOString(),

@@ -56,12 +56,11 @@ test('an id that is too long is cut on each row, so that the trace does not grow
   expect(Math.max(...ids.map((id) => id.length))).toBeLessThanOrEqual(250);
 });
 
-test('takes the variant from the S3 path, or from the caller', () => {
-  const tag = (options: object, key?: string) => traceOf(record, options, key).tags.sagemaker_variant_name;
-  expect(tag({}, 'deep/prefix/fern-house/green/2026/01/02/03/f.jsonl')).toBe('green');
-  expect(tag({ variantName: 'given' }, 'loose.jsonl')).toBe('given');
-  expect(tag({}, 'loose.jsonl')).toBeUndefined();
-  expect(tag({}, 'fern-house/green/2026/13/02/03/f.jsonl')).toBeUndefined();
+test('takes the variant from the S3 path', () => {
+  const tag = (key: string) => traceOf(record, {}, key).tags.sagemaker_variant_name;
+  expect(tag('deep/prefix/fern-house/green/2026/01/02/03/f.jsonl')).toBe('green');
+  expect(tag('loose.jsonl')).toBeUndefined();
+  expect(tag('fern-house/green/2026/13/02/03/f.jsonl')).toBeUndefined();
 });
 
 test('cuts long tags with a mark', () => {
