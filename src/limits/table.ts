@@ -3,7 +3,7 @@
  * limits share.
  */
 
-import { setTimeout as sleep, setTimeout as wait } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type AttributeValue,
   ConditionalCheckFailedException,
@@ -33,23 +33,18 @@ export interface ItemChange {
   scope: string;
   expression: string;
   condition?: string | undefined;
-  /** Numbers, texts, bytes and maps of numbers by name, for `:name` in expressions. */
-  values: Record<string, number | string | object>;
+  /** By name, for `:name` in expressions. */
+  values: Record<string, number | string | Uint8Array>;
   /** Which attributes `update` returns: by default those that it changed, as they are now. */
   returns?: 'ALL_OLD';
 }
 
 export const asNumber = (value: AttributeValue | undefined): number => Number(value?.N ?? 0);
 
-const toAttribute = (value: unknown): AttributeValue =>
-  value instanceof Uint8Array ? { B: value } : toPlainAttribute(value);
-
-const toPlainAttribute = (value: unknown): AttributeValue =>
-  typeof value === 'object' && value !== null
-    ? { M: Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, toAttribute(inner)])) }
-    : typeof value === 'string'
-      ? { S: value }
-      : { N: String(value) };
+function toAttribute(value: ItemChange['values'][string]): AttributeValue {
+  if (typeof value === 'number') return { N: String(value) };
+  return typeof value === 'string' ? { S: value } : { B: value };
+}
 
 export const attributesOf = (values: ItemChange['values'], prefix = ''): Item =>
   Object.fromEntries(Object.entries(values).map(([name, value]) => [`${prefix}${name}`, toAttribute(value)]));
@@ -210,7 +205,7 @@ export interface Clock {
 export const realClock: Clock = {
   now: () => Date.now(),
   sleep: (ms, signal) =>
-    wait(Math.max(0, ms), undefined, signal && { signal }).catch((error: unknown) => {
+    sleep(Math.max(0, ms), undefined, signal && { signal }).catch((error: unknown) => {
       throw signal?.reason ?? error;
     }),
 };
