@@ -12,8 +12,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { projectPath } from '../local/project-root.ts';
 import { ensurePythonEnvironment, type Log } from '../local/python/python-environment.ts';
+import { PPI_ENVIRONMENT } from '../local/python/python-presets.ts';
 import { Random } from '../src/core/values/random.ts';
-import { PPI_ENVIRONMENT } from '../test/helpers/check-environments.ts';
 import {
   CELLS,
   type Cell,

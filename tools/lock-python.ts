@@ -1,15 +1,9 @@
 /** Writes the lock files of the Python environments: `node tools/lock-python.ts`. Requires `uv`. */
 import { spawnSync } from 'node:child_process';
 import { projectPath } from '../local/project-root.ts';
-import { MLFLOW_ENVIRONMENTS } from '../local/python/python-presets.ts';
-import {
-  AWS_CHECKS_ENVIRONMENT,
-  PPI_ENVIRONMENT,
-  SAGEMAKER_PLUGIN_ENVIRONMENT,
-} from '../test/helpers/check-environments.ts';
+import { LOCKED_ENVIRONMENTS } from '../local/python/python-presets.ts';
 
-const further = [SAGEMAKER_PLUGIN_ENVIRONMENT, AWS_CHECKS_ENVIRONMENT, PPI_ENVIRONMENT];
-for (const { lockFile, packages, bounds } of [...MLFLOW_ENVIRONMENTS.values(), ...further]) {
+for (const { lockFile, packages, bounds } of LOCKED_ENVIRONMENTS) {
   const requirements = [...Object.entries(packages).map(([name, version]) => `${name}==${version}`), ...bounds];
   const result = spawnSync(
     'uv',

