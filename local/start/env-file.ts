@@ -2,6 +2,7 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { isRunning } from '../../src/core/process/is-running.ts';
+import { shellWord } from '../../src/core/text/shell-word.ts';
 import { projectPath } from '../project-root.ts';
 import { type DeployedEndpoint, type LocalEnvironment, labelPrefix, REPLAY_ENDPOINT } from './environment.ts';
 
@@ -92,9 +93,7 @@ function exportLines({ environment, deployed, settings, endpointUrl }: LocalFact
   };
   return [
     `unset ${UNSET.join(' ')}`,
-    ...Object.entries(variables).map(([name, value = '']) => `export ${name}=${quoted(value)}`),
+    ...Object.entries(variables).map(([name, value = '']) => `export ${name}=${shellWord(value)}`),
     ...deployed.slice(1).map(({ endpoint, prefix }) => `# ${endpoint} has a separate stack: STACK_PREFIX=${prefix}`),
   ];
 }
-
-const quoted = (value: string): string => `'${value.replaceAll("'", "'\\''")}'`;

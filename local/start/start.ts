@@ -192,10 +192,7 @@ async function bedrockTarget(options: StartOptions): Promise<ForwardTarget> {
   }
   // The SDK's own variable for a VPC endpoint or a proxy.
   const endpoint = process.env.AWS_ENDPOINT_URL_BEDROCK_RUNTIME;
-  return {
-    region: bedrockRegion(options),
-    endpoint: endpoint || undefined,
-  };
+  return { region: bedrockRegion(options), endpoint: endpoint || undefined };
 }
 
 async function run(): Promise<number> {
