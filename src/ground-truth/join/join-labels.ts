@@ -9,7 +9,7 @@ import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts'
 import { hourOf } from '../../quality/tally.ts';
 import { type IndexHour, listHours, mergeHours, readHour } from '../index/index-store.ts';
 import { readLabels } from '../labels/read-labels.ts';
-import { comparable, labelForms, isSameForm, type MaskSettings } from '../masked.ts';
+import { comparable, isSameForm, labelForms, type MaskSettings } from '../masked.ts';
 import { STEP_RESERVE_MS, type StepDependencies, type StepResult } from '../types.ts';
 import { applyLabel, HourOutcomes, isAboutSame, LabelGroup, labeledRow, rowKey, type Waiting } from './label-group.ts';
 import { type HourDraft, rewriteHour } from './labeled-store.ts';
