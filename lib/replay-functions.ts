@@ -74,7 +74,10 @@ function grant(
   { planner, replayer, summarizer, publisher, stopper }: ReplayFunctions,
   { settings, workBucket }: StackContext,
 ): void {
-  for (const { role } of [planner, replayer]) grantCaptureRead(role, settings);
+  for (const { role } of [planner, replayer]) {
+    grantCaptureRead(role, settings);
+    grantPseudonymKey(role, settings);
+  }
   for (const { role } of [planner, publisher]) grantMlflow(role, settings);
   grantArtifacts(publisher.role, settings);
   grantWork(workBucket, planner.role, {
@@ -88,7 +91,6 @@ function grant(
     write: ['replayClaims'],
     upload: ['replayShards', 'replayExchanges'],
   });
-  grantPseudonymKey(replayer.role, settings);
   grantReplayTargets(replayer.role, settings);
   grantWork(workBucket, summarizer.role, {
     read: ['replayPlan', 'replaySchedule', 'replayClaims', 'replayShards', 'replayStop'],

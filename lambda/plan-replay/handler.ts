@@ -6,12 +6,14 @@ import { countingThrottles, logged } from '../../src/core/process/logging.ts';
 import { readEnvironment, readReplayEnvironment } from '../../src/core/settings/environment.ts';
 import { watchJudgeModels } from '../../src/judge/model-watch.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
+import { connectRedaction } from '../../src/redact/redaction.ts';
 import { planReplay } from '../../src/replay/cloud/plan/plan-replay.ts';
 
 const environment = readReplayEnvironment();
 const settings = readEnvironment();
 const storage = new Storage(createS3Client());
 const mlflow = connectMlflow(settings, storage.s3);
+const redacted = connectRedaction(environment);
 const checkJudgeModel = watchJudgeModels([settings.BEDROCK_MODEL_ID]);
 
 export const handler = logged<ReplayPlanRequest, ReplayPlanResult>(
@@ -20,6 +22,7 @@ export const handler = logged<ReplayPlanRequest, ReplayPlanResult>(
       storage,
       environment,
       evaluation: { settings, mlflow, checkJudgeModel },
+      pseudonymKey: async () => (await redacted()).redaction?.keyVersion,
       remainingMs: () => context.getRemainingTimeInMillis(),
     }),
   ),

@@ -9,13 +9,13 @@ import { replayShard, type ShardCounts } from '../../src/replay/cloud/shard/shar
 
 const environment = readReplayEnvironment();
 const storage = new Storage(createS3Client());
-
 const redacted = connectRedaction(environment);
 
 export const handler = logged<ReplayShardRequest, ShardCounts>(async (event, context: Context) =>
   replayShard(replayShardRequestSchema.parse(event), {
     storage,
-    environment: await redacted(),
+    environment,
+    redacted,
     remainingMs: () => context.getRemainingTimeInMillis(),
   }),
 );

@@ -144,6 +144,7 @@ export class CloudRun {
         storage,
         environment: this.#environment,
         evaluation: this.#cloud,
+        pseudonymKey: async () => this.#environment.redaction?.keyVersion,
         remainingMs: typeof remainingMs === 'number' ? () => remainingMs : remainingMs,
         now: () => Date.now() - START_LEAD_MS + startsInMs,
       },
@@ -163,6 +164,7 @@ export class CloudRun {
       {
         storage,
         environment: this.#environment,
+        redacted: async () => this.#environment,
         remainingMs: () => until - Date.now(),
         ...(directory === undefined ? {} : { directory }),
       },

@@ -3,6 +3,8 @@ import type { AddressInfo } from 'node:net';
 import { Storage } from '../../../src/core/aws/storage.ts';
 import type { ShardManifestLine } from '../../../src/core/contract/replay.ts';
 import { replayKeys } from '../../../src/core/contract/work-keys.ts';
+import { type Redaction, redactRules } from '../../../src/core/settings/redact-setting.ts';
+import { Masker } from '../../../src/redact/mask.ts';
 import { WRITE_RESERVE_MS } from '../../../src/replay/cloud/limits.ts';
 import { replayShard } from '../../../src/replay/cloud/shard/shard.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../doubles/recording-endpoint.ts';
@@ -377,6 +379,30 @@ describe('sends nothing', () => {
   });
 });
 
+test('after a rotation, a shard masks with the key that the replay was planned with', async () => {
+  const rules = { ...redactRules('email'), allow: [], content: 'all' as const };
+  const keys: Record<string, Redaction> = {
+    planned: { ...rules, key: 'a', keyVersion: 'planned' },
+    present: { ...rules, key: 'b', keyVersion: 'present' },
+  };
+  await cloud.put('rotated/00', [chatLine('r-0', 0, 'mail jane@example.com')]);
+  const target = { url: endpoint.url };
+  const run = cloud.run({ source: source('rotated'), target }, { redaction: keys.planned });
+  await run.plan(SOON_MS);
+  const doors = { REPLAY_URLS: [new URL(endpoint.url).origin], AWS_ENDPOINT_URL: cloud.aws.url };
+  const environment = { ...cloud.environment, ...doors };
+  await replayShard(
+    { run: run.name, shard: 0 },
+    {
+      ...{ storage: cloud.storage, environment, remainingMs: () => 900_000 },
+      redacted: async (version = 'present') => ({ ...environment, redaction: keys[version] }),
+    },
+  );
+  const inputs = await cloud.text(`${replayKeys.shardPrefix(run.name, 0)}inputs.jsonl`);
+  expect(inputs).toContain(new Masker(keys.planned as Redaction).text('jane@example.com'));
+  expect(inputs).not.toContain('jane@');
+});
+
 describe('a stop order', () => {
   const order = (run: CloudRun) => cloud.storage.putText(WORK, replayKeys.stop(run.name), 'enough');
 
@@ -401,6 +427,7 @@ describe('a stop order', () => {
     const dependencies = {
       storage: new Stopped(cloud.s3),
       environment: cloud.environment,
+      redacted: async () => cloud.environment,
       remainingMs: () => 900_000,
     };
     expect(await replayShard({ run: run.name, shard: 0 }, dependencies)).toMatchObject({ sent: 0, unsent: 2 });

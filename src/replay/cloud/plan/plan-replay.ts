@@ -39,6 +39,8 @@ interface PlanDependencies {
   storage: Storage;
   environment: ReplayEnvironment;
   evaluation: EvaluationPorts;
+  /** Returns the version of the key of the pseudonyms. */
+  pseudonymKey(): Promise<string | undefined>;
   remainingMs(): number;
   /** Epoch ms; for tests. */
   now?(): number;
@@ -58,7 +60,7 @@ const DRY_RUN_RESERVE_MS = 20_000;
  */
 export async function planReplay(
   { input, run }: ReplayPlanRequest,
-  { storage, environment, evaluation, remainingMs, now = Date.now }: PlanDependencies,
+  { storage, environment, evaluation, pseudonymKey, remainingMs, now = Date.now }: PlanDependencies,
 ): Promise<ReplayPlanResult> {
   const job = parseReplayInput(input, environment);
   const bounds = shardBounds(job.options, job.shard);
@@ -101,6 +103,7 @@ export async function planReplay(
       startAtEpochMs,
       requests: sum(shards.map(({ requests }) => requests)),
       shards,
+      redactKey: await pseudonymKey(),
       ...(dry ? { dryRun: dry } : {}),
     };
     if ('endpoint' in plan.target) plan.marks = await registerAll(storage, bucket, plan);

@@ -6,6 +6,7 @@ import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { PermanentError, toNamedError } from '../../../core/errors/errors.ts';
 import type { ReplayEnvironment } from '../../../core/settings/environment.ts';
 import { Random } from '../../../core/values/random.ts';
+import type { connectRedaction } from '../../../redact/redaction.ts';
 import { isScheduled } from '../../derived-options.ts';
 import type { ScheduledEntry } from '../../schedule/timing.ts';
 import type { SendOutcome } from '../../send/job.ts';
@@ -28,6 +29,8 @@ import { ShardResults } from './shard-results.ts';
 interface ShardDependencies {
   storage: Storage;
   environment: ReplayEnvironment;
+  /** Returns the settings with what the replay masks. */
+  redacted: ReturnType<typeof connectRedaction<ReplayEnvironment>>;
   remainingMs(): number;
   /** Of its files. Default: a new one; set by tests. */
   directory?: string;
@@ -107,7 +110,7 @@ async function send(
   warmup: ShardSchedule | undefined,
   results: ShardResults,
   stop: StopWatch,
-  { storage, environment, remainingMs }: ShardDependencies,
+  { storage, environment, redacted, remainingMs }: ShardDependencies,
 ): Promise<SendOutcome> {
   const { options } = plan;
   const capturesId = plan.mlflow?.capturesExperimentId;
@@ -137,7 +140,7 @@ async function send(
         target: await cloudTarget(plan.target, environment, markOf(plan)),
         maxConcurrency: Math.min(shard.maxConcurrency ?? MAX_CONNECTIONS, MAX_CONNECTIONS),
         keepCaptured: plan.compare,
-        redaction: environment.redaction,
+        redaction: (await redacted(plan.redactKey)).redaction,
         ...(capturesId === undefined ? {} : { traceIdOf: (line: Buffer) => traceIdOf(capturesId, line) }),
         onSkipped: (line) => results.set.skipped(line),
         onPrepared: (request) => results.prepared(request),

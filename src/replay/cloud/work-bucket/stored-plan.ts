@@ -70,6 +70,8 @@ export interface StoredPlan {
   /** Its registrations, in order: a long replay has several. None for a URL, which gets no inference ids. */
   marks?: Registration[];
   dryRun?: DryRun;
+  /** Version of the key of the pseudonyms, for all shards. Absent: nothing is masked. */
+  redactKey?: string | undefined;
 }
 
 /**
