@@ -217,8 +217,8 @@ async function nextGroup({ storage, environment }: StepDependencies, after: stri
 }
 
 /**
- * Reads the labels of a segment again from their file: a masked label is compared with predictions under other keys, or under none. A label whose file was deleted or written again keeps
- * the form that it has.
+ * Reads the labels of a segment again from their file: a masked label is compared with predictions under other keys, or under none.
+ * A label whose file was deleted or written again keeps the form that it has.
  *
  * @returns the labels, the masked ones in each form of predictions
  */

@@ -66,8 +66,9 @@ export async function planReplay(
   const bounds = shardBounds(job.options, job.shard);
   // Rejects an invalid target before hours of captures are read. Only the shards may read the secret.
   await cloudTarget('url' in job.target ? { url: job.target.url } : job.target, environment);
-  // The same for a judge or an MLflow server that is not available.
+  // The same for a judge, a key or an MLflow server that is not available.
   const judge = job.dryRun ? null : await planJudge(job, evaluation);
+  const redactKey = job.dryRun ? undefined : await pseudonymKey();
   const bucket = environment.WORK_BUCKET;
   const own = { storage, workBucket: bucket, run: run.name };
   const place = job.dryRun ? undefined : await findMlflowPlace(job, evaluation, own);
@@ -103,7 +104,7 @@ export async function planReplay(
       startAtEpochMs,
       requests: sum(shards.map(({ requests }) => requests)),
       shards,
-      redactKey: await pseudonymKey(),
+      redactKey,
       ...(dry ? { dryRun: dry } : {}),
     };
     if ('endpoint' in plan.target) plan.marks = await registerAll(storage, bucket, plan);
