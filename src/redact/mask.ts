@@ -5,7 +5,7 @@ import { RE2JS } from 're2js';
 import type { Redaction } from '../core/settings/redact-setting.ts';
 import { jsonIn } from '../core/values/json-in.ts';
 import { find, formsOf, type Item, merged } from './find.ts';
-import { findPieces, type Holder, type Part, type Pieces } from './pieces.ts';
+import { findPieces, type Holder, MAX_NAME_CHARS, type Part, type Pieces } from './pieces.ts';
 
 /** What stands in place of a text that could not be masked. */
 export const NOT_MASKED = '<not masked>';
@@ -244,7 +244,7 @@ export class Masker {
 
 /** Returns what a field's name says of its value, as a sentence says it; of a key it says which. */
 function announced(field: string): string {
-  const words = field.replace(/(?<=[a-z])(?=[A-Z])|[_-]/g, ' ');
+  const words = field.slice(-MAX_NAME_CHARS).replace(/(?<=[a-z])(?=[A-Z])|[_-]/g, ' ');
   const [word = /key|token|secret/i.test(words) ? words : ''] = TELLING.find(([, names]) => names.test(words)) ?? [];
   return word && `${word}: `;
 }

@@ -20,6 +20,8 @@ interface Leaf {
   text: string;
 }
 
+/** All that is read of a name, since it is read for each value: its end, as in `customer.contact.phone`. */
+export const MAX_NAME_CHARS = 100;
 /** Outside of streams and CSV, texts that are longer on average are no pieces. */
 const PIECE_CHARS = 64;
 
@@ -68,12 +70,15 @@ function leavesIn(value: unknown): Iterable<Leaf[]> {
       leaves.push({ holder, key, text: inner });
     } else if (Array.isArray(inner)) {
       const isTable = inner.some(Array.isArray);
+      const listed = `${path}[]`;
       for (let at = 0; at < inner.length; at += 1) {
         if (isTable && !hasWords(inner[at])) continue;
-        collect(inner as never, at, isTable ? `${path}[${at}]` : `${path}[]`, true);
+        collect(inner as never, at, isTable ? `${path}[${at}]` : listed, true);
       }
     } else if (typeof inner === 'object' && inner !== null) {
-      for (const name of Object.keys(inner)) collect(inner as Holder, name, `${path}.${name}`, isListed);
+      for (const name of Object.keys(inner)) {
+        collect(inner as Holder, name, `${path}.${name.slice(-MAX_NAME_CHARS)}`, isListed);
+      }
     }
   };
   collect({ value }, 'value', '', false);
