@@ -43,10 +43,10 @@ const indexesOf = (bins: LogBins): number[] =>
 /** Returns how many numbers there are. */
 export const countOf = (bins: LogBins): number => sum(Object.values(bins));
 
-/** Returns the number that a share of the others does not exceed, such as the median for 0.5; `undefined` without numbers. */
+/** Returns the smallest number that a share of all does not exceed, as replays do: the median for 0.5; `undefined` without numbers. */
 export function quantileOf(bins: LogBins, share: number): number | undefined {
   const known = binsIn(bins);
-  let left = share * (sum(known.map(({ count }) => count)) - 1);
+  let left = Math.ceil(share * sum(known.map(({ count }) => count))) - 1;
   for (const { value, count } of known) {
     if (left < count) return value;
     left -= count;

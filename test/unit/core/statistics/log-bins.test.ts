@@ -33,10 +33,15 @@ test('quantiles are those of the numbers, and numbers beyond a bounded number of
   const numbers = Array.from({ length: 5_000 }, () => 10 ** (12 * random.next() - 5)).toSorted((a, b) => a - b);
   const bins = binsOf(numbers);
   for (const share of [0, 0.05, 0.5, 0.95, 1]) {
-    const exact = numbers[Math.floor(share * (numbers.length - 1))] ?? 0;
+    const exact = numbers[Math.max(0, Math.ceil(share * numbers.length) - 1)] ?? 0;
     expect(Math.abs((quantileOf(bins, share) ?? 0) / exact - 1)).toBeLessThan(0.0200001);
   }
   expect(quantileOf({}, 0.5)).toBeUndefined();
+  // The nearest rank: the 81st of 85, not the 80th.
+  expect(quantileOf(binsOf([...Array.from({ length: 80 }, () => 1), 100, 100, 100, 100, 100]), 0.95)).toBeCloseTo(
+    100,
+    -1,
+  );
   expect(Object.keys(bins).length).toBeGreaterThan(600);
   const median = quantileOf(bins, 0.5);
   boundBins(bins);
