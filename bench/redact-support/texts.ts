@@ -4,7 +4,13 @@ import { globSync, readFileSync } from 'node:fs';
 import { projectPath } from '../../local/project-root.ts';
 import { seeded } from '../../test/helpers/planted.ts';
 
-/** Numbers, codes and ids as they are in support chats and logs. */
+/** Sentences of the docs. */
+export const proseTexts = (): string[] =>
+  globSync('docs/*.md', { cwd: projectPath() })
+    .flatMap((file) => readFileSync(projectPath(file), 'utf8').split(/(?<=[.:])\s+/))
+    .filter((text) => text.length > 30 && !/@|redact|\d{3}-\d{2}|https?:/i.test(text));
+
+/** Numbers, codes and ids as they are in support chats and logs, between such sentences. */
 export function harmlessTexts(count: number): string[] {
   const random = seeded(7);
   const below = (most: number): number => Math.floor(random() * most);
@@ -24,9 +30,7 @@ export function harmlessTexts(count: number): string[] {
     () => `Coordinates ${below(90)}.${digits(6)}, ${below(180)}.${digits(6)}; epoch ${1.7e12 + below(1e11)}.`,
     () => `See section ${below(9)}.${below(9)}.${below(9)}.${below(9)} of the manual, std::vector and a::b::c.`,
   ];
-  const prose = globSync('docs/*.md', { cwd: projectPath() })
-    .flatMap((file) => readFileSync(projectPath(file), 'utf8').split(/(?<=[.:])\s+/))
-    .filter((text) => text.length > 30 && !/@|redact|\d{3}-\d{2}|https?:/i.test(text));
+  const prose = proseTexts();
   return Array.from({ length: count }, (_, at) =>
     at % 2 === 0 ? (forms[(at / 2) % forms.length]?.() ?? '') : (prose[below(prose.length)] ?? ''),
   );

@@ -248,7 +248,7 @@ export const KINDS = {
   ],
   date_of_birth: [
     { pattern: BORN, hint: BORN_HINT, reach: [12, 90], read: lower },
-    { pattern: BORN_BEFORE, hint: /gebore|生まれ|出生|출생|태어/gi, reach: [40, 90], read: lower },
+    { pattern: BORN_BEFORE, hint: BORN_HINT, reach: [40, 90], read: lower },
   ],
   phone: [
     { pattern: PHONE_INTERNATIONAL, hint: NUMBER, reach: [8, 95], read: readInternationalPhone },
