@@ -7,7 +7,7 @@ import { parseJudgeId } from '../../src/judge/judge-id.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { resolveModel } from '../../src/judge/pricing/prices.ts';
 import { outputBurndown } from '../../src/judge/pricing/quota-tokens.ts';
-import { pagesOf } from '../operate/aws-calls.ts';
+import { listAll } from '../operate/aws-calls.ts';
 import { broken, type CheckContext, type Found, ok, warning } from './finding.ts';
 
 const MINUTES_PER_DAY = 1_440;
@@ -69,12 +69,8 @@ const LINE_BYTES = 3_000;
 export async function checkBedrock({ lambda, settings }: CheckContext, main: string): Promise<Found> {
   const { JUDGE_CASCADE: judge = main } = settings;
   if (parseJudgeId(judge).scheme !== 'bedrock') return undefined;
-  const all: ServiceQuota[] = [];
-  const pages = pagesOf<{ Quotas?: ServiceQuota[] }>(lambda, 'servicequotas', 'ListServiceQuotas', {
-    ServiceCode: 'bedrock',
-    MaxResults: 100,
-  });
-  for await (const { Quotas = [] } of pages) all.push(...Quotas);
+  const input = { ServiceCode: 'bedrock', MaxResults: 100 };
+  const all = await listAll<ServiceQuota>('Quotas', lambda, 'servicequotas', 'ListServiceQuotas', input);
   const found = quotasOf(judge, all);
   if (found.length === 0) {
     const message = `Service Quotas has no quota of ${judge} under its name.`;

@@ -19,14 +19,19 @@ export function orMissing(error: Error): undefined {
   if (!/NotFound/.test(error.name) && !/could not find|does not exist/i.test(error.message)) throw error;
 }
 
-/** Yields the pages of a list. */
-export async function* pagesOf<Page>(...[client, service, operation, input]: Parameters<typeof callAws>) {
-  let NextToken: string | undefined;
+/** Returns the items of all pages of a list. @param member of a page, which has them */
+export async function listAll<Item>(
+  member: string,
+  ...[client, service, operation, input]: Parameters<typeof callAws>
+): Promise<Item[]> {
+  const items: Item[] = [];
+  let NextToken: unknown;
   do {
-    const page = await callAws<Page & { NextToken?: string }>(client, service, operation, { ...input, NextToken });
-    yield page;
+    const page = await callAws<Record<string, unknown>>(client, service, operation, { ...input, NextToken });
+    items.push(...((page[member] ?? []) as Item[]));
     ({ NextToken } = page);
   } while (NextToken);
+  return items;
 }
 
 // ------------------------------------------------------------------------------------- services that answer in XML
@@ -208,9 +213,5 @@ export function captureLocation(
 export type Tag = { Key: string; Value: string };
 
 /** The tags of an endpoint or of a configuration. */
-export async function tagsOf(client: LambdaClient, ResourceArn: unknown): Promise<Tag[]> {
-  const tags: Tag[] = [];
-  const pages = pagesOf<{ Tags?: Tag[] }>(client, SERVICE, 'ListTags', { ResourceArn });
-  for await (const { Tags = [] } of pages) tags.push(...Tags);
-  return tags;
-}
+export const tagsOf = (client: LambdaClient, ResourceArn: unknown): Promise<Tag[]> =>
+  listAll('Tags', client, SERVICE, 'ListTags', { ResourceArn });

@@ -4,7 +4,7 @@ import type { LambdaClient } from '@aws-sdk/client-lambda';
 import { OUTPUT_PARAMETERS, outputPath, type StackOutputs } from '../../src/core/contract/names.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { nearest } from '../../src/core/values/nearest.ts';
-import { pagesOf } from './aws-calls.ts';
+import { listAll } from './aws-calls.ts';
 
 /** Returns the STACK_PREFIX that a command is for. @throws PermanentError `StackPrefixMissing` */
 export function stackPrefix(option: string | undefined, dotenv: Record<string, string>): string {
@@ -34,13 +34,10 @@ export async function readStackOutputs({ lambda }: { lambda: LambdaClient }, pre
 }
 
 async function readParameters(lambda: LambdaClient, path: string): Promise<Map<string, string>> {
-  const values = new Map<string, string>();
   const input = { Path: path.replace(/\/$/, ''), Recursive: true };
-  type Page = { Parameters?: { Name: string; Value: string }[] };
-  for await (const { Parameters = [] } of pagesOf<Page>(lambda, 'ssm', 'GetParametersByPath', input)) {
-    for (const { Name, Value } of Parameters) values.set(Name, Value);
-  }
-  return values;
+  type Parameter = { Name: string; Value: string };
+  const found = await listAll<Parameter>('Parameters', lambda, 'ssm', 'GetParametersByPath', input);
+  return new Map(found.map(({ Name, Value }) => [Name, Value]));
 }
 
 /** Returns the prefixes of the deployed stacks; none if reading the parameters of one stack is all that is allowed. */
