@@ -135,9 +135,7 @@ async function bytesOf(storage: Storage, entry: QuarantineEntry): Promise<Buffer
   if (base64 !== undefined) return Buffer.from(base64, 'base64');
   try {
     const object = { bucket, key, etag, ...(versionId ? { versionId } : {}) };
-    const pieces: Buffer[] = [];
-    for await (const piece of await storage.read(object, { start, end })) pieces.push(piece);
-    return Buffer.concat(pieces);
+    return Buffer.concat(await Array.fromAsync(await storage.read(object, { start, end })));
   } catch (error) {
     if (isOfOneFile(error)) return undefined;
     throw error;

@@ -8,7 +8,6 @@ import {
   type DescribeExecutionCommandOutput,
   ExecutionAlreadyExists,
   ExecutionDoesNotExist,
-  type ExecutionListItem,
   InvalidArn,
   type SFNClient,
   StartExecutionCommand,
@@ -144,10 +143,8 @@ async function describe(sfn: SFNClient, executionArn: string): Promise<DescribeE
 }
 
 async function noSuchRun(sfn: SFNClient, machines: string[], run: string): Promise<PermanentError> {
-  const found: ExecutionListItem[] = [];
-  for (const machine of machines) {
-    for await (const item of listedExecutions(sfn, machine, { limit: MAX_COMPARED })) found.push(item);
-  }
+  const lists = machines.map((machine) => Array.fromAsync(listedExecutions(sfn, machine, { limit: MAX_COMPARED })));
+  const found = (await Promise.all(lists)).flat();
   const newest = found.sort((a, b) => Number(b.startDate ?? 0) - Number(a.startDate ?? 0)).map(({ name = '' }) => name);
   const alike = nearest(run.split(':').at(-1) ?? '', newest);
   const others = newest.filter((name) => name !== alike).slice(0, MAX_NAMED);

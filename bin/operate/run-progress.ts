@@ -131,7 +131,7 @@ function planReader(storage: Storage, workBucket: string, run: string) {
  * the first chunk that is not complete; if those behind it fill a poll, the next one starts behind the last receipt.
  */
 function receiptReader(storage: Storage, workBucket: string, run: string) {
-  const read = new Set<string>();
+  const known = new Set<string>();
   /** The receipt behind which the next poll starts; empty: at the beginning. */
   let resume = '';
   return async (isWhole: (chunk: number) => boolean): Promise<Receipt[]> => {
@@ -143,16 +143,15 @@ function receiptReader(storage: Storage, workBucket: string, run: string) {
     let listed = 0;
     for await (const { key } of storage.list(workBucket, workKeys.receiptPrefix(run), after)) {
       listed += 1;
-      if (!read.has(key)) fresh.push(key);
+      if (!known.has(key)) fresh.push(key);
       if (fresh.length < MAX_RECEIPTS && listed < MAX_LISTED) continue;
       resume = key;
       break;
     }
-    const found: Receipt[] = [];
-    const receipts = inOrder(READS_AT_ONCE, fresh, (key) => storage.getJson<Receipt>(workBucket, key));
-    for await (const receipt of receipts) if (receipt !== undefined) found.push(receipt);
-    for (const key of fresh) read.add(key);
-    return found;
+    const read = (key: string) => storage.getJson<Receipt>(workBucket, key);
+    const receipts = await Array.fromAsync(inOrder(READS_AT_ONCE, fresh, read));
+    for (const key of fresh) known.add(key);
+    return receipts.filter((receipt) => receipt !== undefined);
   };
 }
 

@@ -192,10 +192,9 @@ async function list<T extends Facts>(
   read: (facts: Facts, storage: Storage) => Promise<T>,
 ): Promise<T[]> {
   const storage = new Storage(clients.s3);
-  const all: T[] = [];
   const { status: only, ...window } = options;
   const found = listedExecutions(clients.sfn, stateMachineArn, { ...window, status: only && STATUSES[only] });
-  for await (const one of inOrder(READS_AT_ONCE, found, (item) => read(factsOf(item), storage))) all.push(one);
+  const all = await Array.fromAsync(inOrder(READS_AT_ONCE, found, (item) => read(factsOf(item), storage)));
   // Step Functions has the newest first, but for those of the same moment.
   return all.sort((a, b) => (a.startedAt < b.startedAt ? 1 : -1));
 }

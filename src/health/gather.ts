@@ -123,11 +123,9 @@ async function readCells(
 // ------------------------------------------------------------------------------------------------------ executions
 
 /** The newest executions with a status. @param fromMs of the earliest one; without it, the newest thousand */
-async function newest({ sfn, stateMachineArn }: AskedStack, status?: ExecutionStatus, fromMs?: number) {
-  const found: ExecutionListItem[] = [];
+function newest({ sfn, stateMachineArn }: AskedStack, status?: ExecutionStatus, fromMs?: number) {
   const limit = fromMs === undefined ? 1_000 : Infinity;
-  for await (const one of listedExecutions(sfn, stateMachineArn, { status, fromMs, limit })) found.push(one);
-  return found;
+  return Array.fromAsync(listedExecutions(sfn, stateMachineArn, { status, fromMs, limit }));
 }
 
 const isOfEvents = ({ name = '' }: ExecutionListItem): boolean => name.startsWith(EVENT_RUN_PREFIX);
@@ -159,16 +157,14 @@ async function failedRunsOf(of: AskedStack, { fromMs, toMs }: TimeWindow) {
 }
 
 /** Returns what the first of some executions were asked to do. */
-async function described({ sfn }: AskedStack, some: readonly ExecutionListItem[]) {
+function described({ sfn }: AskedStack, some: readonly ExecutionListItem[]) {
   const describe = async ({ executionArn, startDate, name: run = '' }: ExecutionListItem) => {
     const { status, error, input } = await sfn.send(new DescribeExecutionCommand({ executionArn }));
     const { retry, dryRun } = (JSON.parse(input ?? 'null') ?? {}) as Partial<RetryInput>;
     const why = status === 'ABORTED' ? 'it was stopped' : (error ?? 'it took too long');
     return { run, startMs: Number(startDate), error: why, retry: dryRun ? undefined : retry };
   };
-  const all: Awaited<ReturnType<typeof describe>>[] = [];
-  for await (const one of inOrder(16, some.slice(0, MAX_DESCRIBED), describe)) all.push(one);
-  return all;
+  return Array.fromAsync(inOrder(16, some.slice(0, MAX_DESCRIBED), describe));
 }
 
 /** Returns since when no captures have come, and how often the endpoint was called since then; `undefined` if they have just come. */

@@ -15,8 +15,7 @@ const AT_ONCE = 32;
 export async function removeTexts({ storage, workBucket }: Work, run: string, replay: string | undefined) {
   const prefixes = [workKeys.batchInputsPrefix(run), workKeys.batchOutputPrefix(run)];
   for (const prefix of replay === undefined ? prefixes : [...prefixes, replayKeys.exchangesPrefix(replay)]) {
-    const keys = [];
-    for await (const { key } of storage.list(workBucket, prefix)) keys.push(key);
-    await forEachConcurrently(AT_ONCE, keys, (key) => removeObject(storage, workBucket, key));
+    const objects = await Array.fromAsync(storage.list(workBucket, prefix));
+    await forEachConcurrently(AT_ONCE, objects, ({ key }) => removeObject(storage, workBucket, key));
   }
 }

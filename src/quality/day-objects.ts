@@ -38,8 +38,7 @@ export async function mergeDay(
   day: string,
   mergeFrom: number,
 ): Promise<{ found: number; merged?: Awaited<ReturnType<typeof readDay>> }> {
-  const keys: string[] = [];
-  for await (const { key } of storage.list(bucket, workKeys.newCountsOf(day))) keys.push(key);
+  const keys = await Array.fromAsync(storage.list(bucket, workKeys.newCountsOf(day)), ({ key }) => key);
   const found = keys.length;
   if (found < mergeFrom) return { found };
   const { runs, etag: before } = await readDay(storage, bucket, day, keys);
@@ -115,8 +114,7 @@ export async function daysWithCounts(storage: Storage, bucket: string): Promise<
   const etags = new Map<string, string>();
   for await (const { key, etag } of storage.list(bucket, dayCountsPrefix))
     etags.set(nameOf(key, dayCountsPrefix), etag);
-  const sums = new Set<string>();
-  for await (const { key } of storage.list(bucket, daySumsPrefix)) sums.add(key);
+  const sums = new Set(await Array.fromAsync(storage.list(bucket, daySumsPrefix), ({ key }) => key));
   return [...new Set([...fresh, ...etags.keys()])].toSorted().map((day) => {
     const sum = workKeys.daySum(day, etags.get(day) ?? '');
     return { day, hasNew: fresh.has(day), sum: sums.has(sum) ? sum : undefined };

@@ -36,10 +36,8 @@ export async function readChanges(storage: Storage, bucket: string, { fromMs, to
     keys.push(key);
   }
   const read = (key: string) => storage.getJson<Change>(bucket, key);
-  const changes: Change[] = [];
-  for await (const change of inOrder(READS_AT_ONCE, keys.slice(-MAX_CHANGES), read))
-    if (change !== undefined) changes.push(change);
-  return changes;
+  const changes = await Array.fromAsync(inOrder(READS_AT_ONCE, keys.slice(-MAX_CHANGES), read));
+  return changes.filter((change) => change !== undefined);
 }
 
 /** The newest measurement of an objective for true answers. */

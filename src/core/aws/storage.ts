@@ -117,9 +117,7 @@ export class Storage {
     const request = { Bucket: bucket, Key: key };
     try {
       const reply = await this.s3.send(new GetObjectCommand(request));
-      const pieces: Buffer[] = [];
-      const same = { ...request, IfMatch: reply.ETag };
-      for await (const piece of objectBytes(this.s3, reply, same)) pieces.push(piece);
+      const pieces = await Array.fromAsync(objectBytes(this.s3, reply, { ...request, IfMatch: reply.ETag }));
       return { bytes: Buffer.concat(pieces), etag: unquote(reply.ETag) };
     } catch (error) {
       if (isMissing(error)) return undefined;

@@ -94,18 +94,12 @@ export async function readSegment(
   const key = truthKeys.waiting(name);
   const stored = report && (await storage.getBytes(bucket, key));
   if (report === undefined || stored === undefined) return undefined;
-  const [state, ...labels] = await all(storedLines([stored.bytes], `s3://${bucket}/${key}`));
+  const [state, ...labels] = await Array.fromAsync(storedLines([stored.bytes], `s3://${bucket}/${key}`));
   const segment = { name, state: state as SegmentState, labels: labels as Label[], etag: stored.etag };
   const known = report.parts[numberOfSegment(name)]?.waiting ?? -1;
   if (segment.labels.length <= known) return segment;
   await removeObject(storage, bucket, key);
   return undefined;
-}
-
-async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
-  const list: T[] = [];
-  for await (const item of items) list.push(item);
-  return list;
 }
 
 /**

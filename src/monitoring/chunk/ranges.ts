@@ -61,9 +61,7 @@ export async function* openRanges(work: Work, { ranges }: Pick<ManifestLine, 'ra
   const present = [...ranges.entries()].filter(([, { lines }]) => lines > 0);
   yield* inOrder(RANGES_AT_ONCE, present, async ([index, range]): Promise<OpenRange> => {
     try {
-      const pieces: Uint8Array[] = [];
-      for await (const piece of await openRange(work, range)) pieces.push(piece);
-      return { index, range, bytes: Readable.from(pieces) };
+      return { index, range, bytes: Readable.from(await Array.fromAsync(await openRange(work, range))) };
     } catch (error) {
       if (!isOfOneFile(error)) throw error;
       return { index, range, fault: error as Error };

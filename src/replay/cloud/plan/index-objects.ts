@@ -42,8 +42,7 @@ export async function indexObjects(
   workBucket: string,
   remainingMs: () => number,
 ): Promise<IndexedCaptures> {
-  const objects: ObjectFacts[] = [];
-  for await (const object of objectsOf(storage, scope, job)) objects.push(object);
+  const objects = await Array.fromAsync(objectsOf(storage, scope, job));
   if (objects.length === 0) {
     throw new PermanentError('NoCaptureFiles', 'There are no capture files under this prefix in this time window', {
       got: `s3://${job.source.bucket}/${job.source.prefix}`,
