@@ -42,9 +42,10 @@ export class MlflowRetryableError extends RetryableError {
 export const notStored = (message: string, got: string, where: string): MlflowRetryableError =>
   new MlflowRetryableError('MlflowNotStored', message, { got, where, outcome: 'unknown' });
 
-/** Whether MLflow says that what a call is about is not there. */
-export const doesNotExist = (error: unknown): boolean =>
-  error instanceof MlflowRefusedError && error.errorCode === 'RESOURCE_DOES_NOT_EXIST';
+/** Returns `undefined` where MLflow says that what a call is about is not there. @throws any other error */
+export function orAbsent(error: unknown): undefined {
+  if (!(error instanceof MlflowRefusedError) || error.errorCode !== 'RESOURCE_DOES_NOT_EXIST') throw error;
+}
 
 /** A call that MLflow refused with a 4xx status or 501. A retry would be refused again. */
 export class MlflowRefusedError extends PermanentError {

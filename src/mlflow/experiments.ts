@@ -1,6 +1,6 @@
 /** Finds and creates experiments. */
 import { PermanentError } from '../core/errors/errors.ts';
-import { doesNotExist, MlflowRefusedError } from './errors.ts';
+import { MlflowRefusedError, orAbsent } from './errors.ts';
 import { anyReply, createdExperimentReply, experimentReply } from './replies.ts';
 import type { MlflowRest } from './rest.ts';
 import type { Experiment, ExperimentOwner } from './types.ts';
@@ -91,20 +91,12 @@ export async function findExperiment(rest: MlflowRest, name: string): Promise<Ex
 }
 
 async function find(rest: MlflowRest, path: string, query: Record<string, string>): Promise<Experiment | undefined> {
-  try {
-    const { experiment } = await rest.repeat({ method: 'GET', path, query }, experimentReply);
-    if (experiment.lifecycle_stage === 'deleted') throw deleted(experiment.experiment_id, experiment.name);
-    const { experiment_id: id, name, artifact_location: artifactLocation } = experiment;
-    return {
-      id,
-      name,
-      artifactLocation,
-      tags: Object.fromEntries(experiment.tags.map(({ key, value }) => [key, value])),
-    };
-  } catch (error) {
-    if (doesNotExist(error)) return undefined;
-    throw error;
-  }
+  const reply = await rest.repeat({ method: 'GET', path, query }, experimentReply).catch(orAbsent);
+  if (reply === undefined) return undefined;
+  const { experiment_id: id, name, artifact_location: artifactLocation, lifecycle_stage: stage } = reply.experiment;
+  if (stage === 'deleted') throw deleted(id, name);
+  const tags = Object.fromEntries(reply.experiment.tags.map(({ key, value }) => [key, value]));
+  return { id, name, artifactLocation, tags };
 }
 
 const deleted = (id: string, name: string): PermanentError =>

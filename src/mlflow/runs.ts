@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import { withRetries } from '../core/process/retry.ts';
 import { batches } from '../core/values/batches.ts';
-import { doesNotExist } from './errors.ts';
+import { orAbsent } from './errors.ts';
 import { anyReply } from './replies.ts';
 import type { MlflowRest } from './rest.ts';
 
@@ -178,7 +178,5 @@ export async function tellFailure(
   }
   const json = { run_id: runId, key: FAILURE_TAG };
   // Most runs do not have it.
-  await rest.repeat(post('delete-tag', json), anyReply).catch((error: unknown) => {
-    if (!doesNotExist(error)) throw error;
-  });
+  await rest.repeat(post('delete-tag', json), anyReply).catch(orAbsent);
 }

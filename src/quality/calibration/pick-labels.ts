@@ -8,7 +8,7 @@ import { jsonIn } from '../../core/values/json-in.ts';
 import { readLabel } from '../../core/values/scorer-values.ts';
 import { isPass } from '../../judge/scorers/values.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
-import { doesNotExist } from '../../mlflow/errors.ts';
+import { orAbsent } from '../../mlflow/errors.ts';
 import { anyReply } from '../../mlflow/replies.ts';
 import type { MlflowRest } from '../../mlflow/rest.ts';
 import {
@@ -193,13 +193,9 @@ async function setTag(
   pick: LabelPick,
 ): Promise<boolean> {
   const json = { key: labelTag(scorer), value: JSON.stringify(pick) };
-  try {
-    await rest.repeat({ method: 'PATCH', path: `/api/3.0/mlflow/traces/${traceId}/tags`, json }, anyReply);
-    return true;
-  } catch (error) {
-    if (doesNotExist(error)) return false;
-    throw error;
-  }
+  const call = { method: 'PATCH', path: `/api/3.0/mlflow/traces/${traceId}/tags`, json } as const;
+  const isSet = await rest.repeat(call, anyReply).then(() => true, orAbsent);
+  return isSet ?? false;
 }
 
 // ------------------------------------------------------------------------------------------------------------- tag

@@ -5,7 +5,7 @@ import { PermanentError } from '../../core/errors/errors.ts';
 import { batches } from '../../core/values/batches.ts';
 import { describeValues, type ScorerValues } from '../../core/values/scorer-values.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
-import { doesNotExist, MlflowRefusedError } from '../../mlflow/errors.ts';
+import { MlflowRefusedError, orAbsent } from '../../mlflow/errors.ts';
 import { pagesOf } from '../../mlflow/existing-traces.ts';
 import { anyReply } from '../../mlflow/replies.ts';
 import type { Call, MlflowRest } from '../../mlflow/rest.ts';
@@ -45,21 +45,11 @@ const byName = (what: 'review-queues' | 'label-schemas', experimentId: string, n
   query: { experiment_id: experimentId, name },
 });
 
-/** Returns `undefined` for what does not exist. */
-async function orUndefined<T>(read: Promise<T>): Promise<T | undefined> {
-  try {
-    return await read;
-  } catch (error) {
-    if (doesNotExist(error)) return undefined;
-    throw error;
-  }
-}
-
 /** Asks the server whether it has review queues, and the one of the scorer. */
 export async function findQueue(rest: Rest, experimentId: string, scorer: string): Promise<FoundQueue> {
   try {
     const call = byName('review-queues', experimentId, queueName(scorer));
-    return { id: (await orUndefined(rest.repeat(call, queueReply)))?.review_queue.queue_id };
+    return { id: (await rest.repeat(call, queueReply).catch(orAbsent))?.review_queue.queue_id };
   } catch (error) {
     if (error instanceof MlflowRefusedError && error.routeMissing) return 'no queues';
     throw error;
@@ -91,7 +81,7 @@ async function schemaOf(rest: Rest, experimentId: string, scorer: JudgeScorer): 
     enable_comment: true,
   };
   const { label_schema: schema } = await createOnce(
-    () => orUndefined(rest.repeat(byName('label-schemas', experimentId, name), schemaReply)),
+    () => rest.repeat(byName('label-schemas', experimentId, name), schemaReply).catch(orAbsent),
     () => rest.repeat({ method: 'POST', path: '/api/3.0/mlflow/label-schemas/create', json }, schemaReply),
   );
   const { pass_fail: passFail, categorical } = schema.input;
@@ -127,7 +117,7 @@ export async function queueOf(rest: Rest, experimentId: string, scorer: JudgeSco
   const name = queueName(scorer.name);
   const json = { experiment_id: experimentId, name, queue_type: 'CUSTOM', schema_ids: [schemaId] };
   const { review_queue: queue } = await createOnce(
-    () => orUndefined(rest.repeat(byName('review-queues', experimentId, name), queueReply)),
+    () => rest.repeat(byName('review-queues', experimentId, name), queueReply).catch(orAbsent),
     () => rest.repeat({ method: 'POST', path: '/api/3.0/mlflow/review-queues/create', json }, queueReply),
   );
   return queue.queue_id;
