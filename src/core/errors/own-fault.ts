@@ -1,6 +1,6 @@
 /** Distinguishes the failure of one capture from failures that affect all. */
 
-import { isOutOfTime } from '../process/within-time.ts';
+import { isOutOfTime, withinTime } from '../process/within-time.ts';
 import { PipelineError } from './errors.ts';
 
 /**
@@ -18,4 +18,20 @@ export function ownFault(error: unknown): string | undefined {
   // A message can contain lines that look like stack frames.
   const place = stack.startsWith(head) ? /^\s+at (?:async )?([\w.#<>]+) \(/.exec(stack.slice(head.length)) : null;
   return place === null ? error.name : `${error.name} in ${place[1]}`;
+}
+
+/**
+ * Does synchronous work on one capture in the time for it.
+ *
+ * @param failed gives the result if the capture provokes a fault, or the time runs out, and why
+ * @throws a named error of the work
+ */
+export function unlessFaulty<T>(ms: number, work: () => T, failed: (fault: string) => T): T {
+  try {
+    return withinTime(ms, work);
+  } catch (error) {
+    const fault = ownFault(error);
+    if (fault === undefined) throw error;
+    return failed(fault);
+  }
 }

@@ -5,8 +5,8 @@ import type { Capture } from '../../captures/types.ts';
 import { removeObject } from '../../core/aws/remove-object.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
-import { ownFault } from '../../core/errors/own-fault.ts';
-import { timeOf, withinTime } from '../../core/process/within-time.ts';
+import { unlessFaulty } from '../../core/errors/own-fault.ts';
+import { timeOf } from '../../core/process/within-time.ts';
 import type { BatchJudging } from '../../judge/connect.ts';
 import { questionOf } from '../../judge/question.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
@@ -129,7 +129,11 @@ async function findRequests(
 
 /** @returns `undefined` when the capture provokes a fault. The second phase meets the same fault, and records the error. */
 const digestOf = (capture: Capture, { judge }: PrepareDependencies): string | undefined =>
-  unlessFaulty(capture, () => questionOf(judge.sourceId, capture));
+  unlessFaulty(
+    timeOf(capture),
+    () => questionOf(judge.sourceId, capture),
+    () => undefined,
+  );
 
 function requestOf(
   question: string,
@@ -137,20 +141,12 @@ function requestOf(
   scorers: readonly JudgeScorer[],
   { record, maxCostUsd, limit }: PrepareDependencies,
 ): JobRequest | undefined {
-  return unlessFaulty(capture, () => {
+  const made = () => {
     const maxUsd = maxCostUsd(capture, scorers);
     if (limit !== undefined && maxUsd === null) return undefined;
     return { question, line: JSON.stringify(record(question, capture, scorers)), maxUsd: maxUsd ?? 0 };
-  });
-}
-
-function unlessFaulty<T>(capture: Capture, work: () => T): T | undefined {
-  try {
-    return withinTime(timeOf(capture), work);
-  } catch (error) {
-    if (ownFault(error) === undefined) throw error;
-    return undefined;
-  }
+  };
+  return unlessFaulty(timeOf(capture), made, () => undefined);
 }
 
 async function* eachOf<T>(portions: AsyncIterable<T[]>): AsyncGenerator<T> {

@@ -2,9 +2,9 @@
 
 import type { Capture } from '../../captures/types.ts';
 import type { JudgeSpend } from '../../core/contract/receipts.ts';
-import { ownFault } from '../../core/errors/own-fault.ts';
+import { ownFault, unlessFaulty } from '../../core/errors/own-fault.ts';
 import { yieldToEventLoop } from '../../core/process/concurrency.ts';
-import { timeOf, withinTime } from '../../core/process/within-time.ts';
+import { timeOf } from '../../core/process/within-time.ts';
 import { answeredBefore, type HeldFor, JudgeHeld } from '../../judge/errors.ts';
 import { questionOf } from '../../judge/question.ts';
 import { addSpend, emptySpend } from '../../judge/spend.ts';
@@ -143,12 +143,8 @@ export class CaptureAssessor {
 
   /** Returns the digest of the question; the trace id if the capture provokes a fault, which the judge meets too. */
   questionOf({ traceId, capture }: Pick<Work, 'traceId' | 'capture'>): string {
-    try {
-      return withinTime(this.timeMsOf(capture), () => questionOf(this.#deps.judge.sourceId, capture));
-    } catch (error) {
-      if (ownFault(error) === undefined) throw error;
-      return traceId;
-    }
+    const digest = () => questionOf(this.#deps.judge.sourceId, capture);
+    return unlessFaulty(this.timeMsOf(capture), digest, () => traceId);
   }
 
   async #knownOrAsked(work: Work, question: string, signal: AbortSignal): Promise<Answered> {

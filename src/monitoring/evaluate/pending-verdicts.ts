@@ -4,6 +4,7 @@ import { inSample } from '../../captures/trace/ids.ts';
 import type { Capture } from '../../captures/types.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
 import type { VerdictCounts } from '../../core/contract/receipts.ts';
+import { unlessFaulty } from '../../core/errors/own-fault.ts';
 import { addCounts } from '../../core/values/counts.ts';
 import { applicability } from '../../judge/scorers/applicability.ts';
 import { askedOf } from '../../judge/scorers/scorer-set.ts';
@@ -103,13 +104,7 @@ export function pendingVerdicts(
 
 /** Returns the sample of a capture in this run. */
 function sampleOfView(view: CaptureView | undefined, { sampleRate }: Pick<RunOptions, 'sampleRate'>): string {
-  const rules = view === undefined ? [] : [{ name: 'the always rules' }];
-  const [isAlways = false] = eachWithin(
-    view?.timeMs ?? 0,
-    rules,
-    () => view?.isAlways() ?? false,
-    () => false,
-  );
+  const isAlways = view !== undefined && unlessFaulty(view.timeMs, view.isAlways, () => false);
   return captureSample(isAlways, sampleRate);
 }
 

@@ -6,8 +6,8 @@ import type { RunOptions } from '../../core/contract/input.ts';
 import type { CaptureRange } from '../../core/contract/payloads.ts';
 import type { CostEstimate, NamedError } from '../../core/contract/receipts.ts';
 import { PermanentError, toNamedError } from '../../core/errors/errors.ts';
-import { ownFault } from '../../core/errors/own-fault.ts';
-import { timeOf, withinTime } from '../../core/process/within-time.ts';
+import { unlessFaulty } from '../../core/errors/own-fault.ts';
+import { timeOf } from '../../core/process/within-time.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { activeScorers } from '../../judge/active-scorers.ts';
 import { createCostEstimator, estimateFromSizes } from '../../judge/pricing/estimate.ts';
@@ -72,12 +72,9 @@ export async function estimateChunk(
       if (line.kind !== 'capture' || line.duplicate || line.replay !== undefined) continue;
       const { capture, traceId, raw } = line;
       const { variant } = capturePathOf(raw.place.key);
-      try {
-        withinTime(timeOf(capture), () => estimator.add(capture, traceId, { variant }));
-      } catch (error) {
-        // A run records an error for such a capture, and pays nothing.
-        if (ownFault(error) === undefined) throw error;
-      }
+      const add = () => estimator.add(capture, traceId, { variant });
+      // A run records an error for a capture that provokes a fault, and pays nothing.
+      unlessFaulty(timeOf(capture), add, () => undefined);
     }
   } catch (error) {
     const [range] = chunk.ranges;
