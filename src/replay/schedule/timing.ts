@@ -13,6 +13,22 @@ export interface ScheduledEntry {
   turn?: { session: number; turnIndex: number; conversationId?: string };
 }
 
+/** Returns the most requests that are due within less than `windowMs` of each other, of those until `untilMs`. They are in the order of their times. */
+export function mostAtOnce(
+  requests: readonly Pick<ScheduledEntry, 'dueMs'>[],
+  windowMs: number,
+  untilMs = Number.POSITIVE_INFINITY,
+): number {
+  let most = 0;
+  let from = 0;
+  for (const [to, { dueMs }] of requests.entries()) {
+    if (dueMs > untilMs) break;
+    while (dueMs - (requests[from]?.dueMs ?? 0) >= windowMs) from++;
+    most = Math.max(most, to - from + 1);
+  }
+  return most;
+}
+
 /** The captures in the order of their times. They can be read several times. */
 export interface EntrySource {
   total: number;

@@ -4,6 +4,7 @@ import { Exchange, type ExchangeError } from '../http/exchange.ts';
 import type { ConnectionPool } from '../http/pool.ts';
 import { CANCELLED_TYPE, type Completion, openReader } from '../measure/measure.ts';
 import type { PreparedRequest } from '../request/preparer.ts';
+import { mostAtOnce } from '../schedule/timing.ts';
 
 /** After this many consecutive sends, replies are read. Otherwise their arrival times would be those of the last send. */
 const SENDS_IN_A_ROW = 128;
@@ -236,18 +237,8 @@ class RequestQueue {
     return later === -1 ? this.length : later;
   }
 
-  /**
-   * The largest number of requests that are due within any `windowMs`, among those due before `untilMs`: the number of
-   * connections that are busy at the same time if a reply takes that long.
-   */
-  peak(windowMs: number, untilMs: number): number {
-    let most = 0;
-    let from = 0;
-    for (const [to, { dueMs }] of this.#requests.entries()) {
-      if (dueMs > untilMs) break;
-      while (dueMs - (this.#requests[from]?.dueMs ?? 0) > windowMs) from++;
-      most = Math.max(most, to - from + 1);
-    }
-    return most;
+  /** Number of connections that are busy at the same time if a reply takes `replyMs`, for the requests due until `untilMs`. */
+  peak(replyMs: number, untilMs: number): number {
+    return mostAtOnce(this.#requests, replyMs, untilMs);
   }
 }

@@ -8,7 +8,7 @@ import { MAX_SHARDS } from '../../../core/contract/replay.ts';
 import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { PermanentError } from '../../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../../core/process/concurrency.ts';
-import type { ScheduledEntry } from '../../schedule/timing.ts';
+import { mostAtOnce, type ScheduledEntry } from '../../schedule/timing.ts';
 import type { ShardBounds } from '../limits.ts';
 import { type CaptureObject, scheduleText } from '../work-bucket/schedule-file.ts';
 import { type ShardPlan, warmupKey } from '../work-bucket/stored-plan.ts';
@@ -130,27 +130,16 @@ function assertFew(
   }
 }
 
-/** Returns the most requests that are due within any one second; 0 without a schedule. */
-function peakPerSecond(window: readonly ScheduledEntry[]): number {
-  let peak = 0;
-  let from = 0;
-  for (const [to, { dueMs }] of window.entries()) {
-    if (Number.isNaN(dueMs)) return 0;
-    while (dueMs - (window[from]?.dueMs ?? 0) >= SECOND_MS) from++;
-    peak = Math.max(peak, to - from + 1);
-  }
-  return peak;
-}
-
 /** Returns how many stripes a window needs for its requests, bytes, peak and concurrency. */
 function stripesOf(window: readonly ScheduledEntry[], bounds: ShardBounds, concurrency?: Concurrency): number {
   const requests = window.length;
   const bytes = window.reduce((sum, { entry }) => sum + entry.length, 0);
+  const isScheduled = !Number.isNaN(window[0]?.dueMs);
   const needed = Math.max(
     1,
     Math.ceil(requests / bounds.requests),
     Math.ceil(bytes / bounds.bytes),
-    Math.ceil(peakPerSecond(window) / bounds.perSecond),
+    isScheduled ? Math.ceil(mostAtOnce(window, SECOND_MS) / bounds.perSecond) : 1,
     concurrency?.kept ? Math.ceil(concurrency.requests / bounds.connections) : 1,
   );
   const stripes = Math.min(needed, requests, concurrency?.requests ?? needed);
