@@ -4,7 +4,8 @@ import type { ChatMessage } from '../../captures/types.ts';
 import type { ReplyPair } from '../../judge/pairwise.ts';
 import { bodyPreview } from '../measure/body-preview.ts';
 import { type Measured, sentBody } from '../measure/measure.ts';
-import { readMessages } from '../reply/content.ts';
+import { type ReplyContent, readMessages } from '../reply/content.ts';
+import { replyMessage } from '../request/preparer.ts';
 import { compareReplies, type ReplyComparison } from './compare-replies.ts';
 import { jsonLines } from './json-lines.ts';
 import { type ComparableReply, capturedReplyOf, replayedReply } from './reply.ts';
@@ -66,13 +67,7 @@ export async function* readReplies(path: string, onCut?: (where: string) => void
 
 /** A reply as a chat message for the judge; `undefined` if it has neither text nor tool calls. */
 export const replyMessageOf = (reply: ComparableReply): ChatMessage | undefined =>
-  reply.ok && (reply.text !== '' || reply.toolCalls)
-    ? {
-        role: 'assistant',
-        content: reply.text,
-        ...(reply.toolCalls ? { tool_calls: reply.toolCalls as ChatMessage['tool_calls'] } : {}),
-      }
-    : undefined;
+  reply.ok ? replyMessage(reply as ReplyContent) : undefined;
 
 /** Whether the new reply says nothing where a judge could read the earlier one. It is worse, without a judge. */
 export const isEmptied = ({ messages, captured, comparison }: StoredReply): boolean =>
