@@ -1,6 +1,6 @@
 /** Builds a conversation from an exchange of text, also where only one side has a known form. */
-import { isObject, toJson } from '../json.ts';
-import { documentOf, isThere } from '../payload/decode-payload.ts';
+import { isObject } from '../json.ts';
+import { documentOf, isThere, payloadText } from '../payload/decode-payload.ts';
 import type { CaptureFormat, ChatMessage, Inferences, Meaning, Payload } from '../types.ts';
 import { spokenReply } from '../wire/model-text.ts';
 import { readGenericPrompt, readGenericReply } from '../wire/registry.ts';
@@ -80,12 +80,9 @@ function promptFor(
 
 const isPlainText = (payload: Payload | undefined): payload is Payload => payload?.kind === 'text';
 
-/** Returns the content of a message for a payload: its text, its JSON, or a description of its bytes. */
-function textOf(payload: Payload): string {
-  if (payload.kind === 'binary') return `[${payload.contentType ?? 'binary'}, ${payload.bytes} bytes]`;
-  if (payload.kind === 'text' || payload.kind === 'raw' || payload.kind === 'csv') return payload.text ?? '';
-  return toJson(payload.value) ?? payload.text ?? '';
-}
+/** Returns the content of a message for a payload. */
+const textOf = (payload: Payload): string =>
+  payload.kind === 'binary' ? `[${payloadText(payload)}]` : payloadText(payload);
 
 /** Whether a request asks for an answer in words, whatever the answer looks like. */
 const asksForTalk = ({ format }: WirePrompt): boolean =>

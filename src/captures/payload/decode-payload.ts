@@ -158,6 +158,13 @@ function binary({ announced, type }: DecodingContext, bytes: Buffer): Payload {
 export const isThere = (payload: Payload | undefined): payload is Payload =>
   payload !== undefined && payload.kind !== 'empty';
 
+/** Returns a payload as people read it: its text, its JSON, or a description of its bytes. */
+export function payloadText({ kind, contentType, bytes, text = '', value }: Payload): string {
+  if (kind === 'binary') return `${contentType ?? 'binary'}, ${bytes} bytes`;
+  if (kind === 'text' || kind === 'raw' || kind === 'csv') return text;
+  return toJson(value) ?? text;
+}
+
 /** Kinds of payload whose value is JSON. */
 export const DOCUMENT_KINDS: ReadonlySet<Payload['kind']> = new Set(['json', 'event-stream', 'jsonlines']);
 

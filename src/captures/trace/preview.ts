@@ -1,5 +1,6 @@
 /** Builds the two short texts of a trace in MLflow's list: the request and the reply. */
 import { isObject, toJson } from '../json.ts';
+import { isThere, payloadText } from '../payload/decode-payload.ts';
 import { promptCount } from '../reply-text.ts';
 import type { Capture, ChatMessage, Payload } from '../types.ts';
 import { contentText } from './chat-view.ts';
@@ -32,14 +33,7 @@ function messagePreview(message: ChatMessage): string {
   return [text, ...written].filter((part) => part.trim() !== '').join('\n');
 }
 
-function payloadPreview(payload: Payload | undefined): string {
-  if (payload === undefined || payload.kind === 'empty') return '';
-  if (isObject(payload.value) && payload.value.binary === true) {
-    return `${payload.contentType ?? 'binary'}, ${payload.bytes} bytes`;
-  }
-  if (payload.kind === 'text' || payload.kind === 'raw' || payload.kind === 'csv') return payload.text ?? '';
-  return toJson(payload.value) ?? payload.text ?? '';
-}
+const payloadPreview = (payload: Payload | undefined): string => (isThere(payload) ? payloadText(payload) : '');
 
 /** A call with several prompts shows the first prompt and the first reply, and how many there are. */
 const ofSeveral = (count: number, text: string): string => (count > 1 ? `1 of ${count}: ${text}` : text);

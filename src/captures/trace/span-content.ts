@@ -1,5 +1,6 @@
 /** Builds the inputs and outputs of the root span. */
 import { isObject, type JsonObject } from '../json.ts';
+import { isThere } from '../payload/decode-payload.ts';
 import type { Capture, ChatMessage, Payload } from '../types.ts';
 import { viewMessage } from './chat-view.ts';
 
@@ -28,8 +29,6 @@ export function spanTypeOf({ format, conversation, wireFormat }: Capture): strin
   if (conversation === undefined) return 'UNKNOWN';
   return wireFormat === 'tgi' || wireFormat === 'openai-completion' ? 'LLM' : 'CHAT_MODEL';
 }
-
-const isThere = (payload: Payload | undefined): payload is Payload => payload !== undefined && payload.kind !== 'empty';
 
 /** Keeps chat payloads in OpenAI's format. Other conversations are converted to it, and the original is kept as well. */
 export function spanContentOf(capture: Capture): SpanContent {
