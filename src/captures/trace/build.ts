@@ -53,8 +53,7 @@ function traceOf(capture: Capture, raw: RawLine, options: TraceOptions): TraceRe
   const time = { startTimeMs: startMs, endTimeMs: Math.max(startMs, endMs) };
   const content = spanContentOf(capture);
   const storer = new Storer();
-  const inputs = storer.store(content.inputs);
-  const outputs = storer.store(content.outputs);
+  const values = stored(content, storer);
   const error = failureOf(capture);
   const status: SpanRecord['status'] =
     error === undefined ? { code: 'OK' } : { code: 'ERROR', message: statusMessage(error) };
@@ -65,8 +64,7 @@ function traceOf(capture: Capture, raw: RawLine, options: TraceOptions): TraceRe
     name,
     spanType: spanTypeOf(capture),
     ...time,
-    ...(inputs === undefined ? {} : { inputs }),
-    ...(outputs === undefined ? {} : { outputs }),
+    ...values,
     attributes: exchange ? exchangeAttributes(attributes, exchange) : attributes,
     status,
     ...eventsOf(capture),
