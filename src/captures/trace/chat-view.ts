@@ -5,6 +5,7 @@
  */
 import { isObject, type JsonObject, toJson } from '../json.ts';
 import type { ChatMessage } from '../types.ts';
+import { isToolCall } from '../wire/messages.ts';
 
 /** The roles of MLflow's page for those of the wire formats. */
 const PAGE_ROLES: Record<string, string> = {
@@ -58,13 +59,7 @@ export function contentText(content: ChatMessage['content'] | undefined): string
   return Array.isArray(content) ? content.map(partText).join('\n\n') : '';
 }
 
-const isViewableCall = (call: unknown): boolean =>
-  isObject(call) &&
-  typeof call.id === 'string' &&
-  call.id !== '' &&
-  isObject(call.function) &&
-  typeof call.function.name === 'string' &&
-  typeof call.function.arguments === 'string';
+const isViewableCall = (call: unknown): boolean => isToolCall(call) && typeof call.id === 'string' && call.id !== '';
 
 function viewCall(call: unknown, position: number): unknown {
   if (isViewableCall(call)) return call;

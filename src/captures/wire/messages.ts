@@ -110,7 +110,8 @@ function addBlock(blocks: Blocks, block: unknown): void {
 export const isTextPart = (part: unknown): part is { type: 'text'; text: string } =>
   isObject(part) && part.type === 'text' && typeof part.text === 'string';
 
-const isToolCall = (call: unknown): boolean =>
+/** Whether a call is in the OpenAI form. It may lack an id. */
+export const isToolCall = (call: unknown): call is ToolCall =>
   isObject(call) &&
   isObject(call.function) &&
   typeof call.function.name === 'string' &&
