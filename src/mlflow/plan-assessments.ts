@@ -33,16 +33,10 @@ type Step = 'create' | 'update' | 'alreadyThere' | { overrides: string; doubles?
 export function planAssessments(trace: StoredTrace, assessments: readonly NewAssessment[]): AssessmentPlan {
   const plan: AssessmentPlan = { create: [], override: [], update: [], alreadyThere: [], doubles: [], left: new Map() };
   for (const assessment of assessments) {
-    if (assessment.sourceType === 'HUMAN') {
-      const step = stepForLabel(trace, assessment);
-      if (step === 'alreadyThere') plan.alreadyThere.push(assessment.assessmentId);
-      else if (step === 'create' || step === 'update') plan[step].push(assessment);
-      else plan.left.set(assessment.assessmentId, step);
-      continue;
-    }
-    const step = stepFor(trace, assessment);
+    const step = assessment.sourceType === 'HUMAN' ? stepForLabel(trace, assessment) : stepFor(trace, assessment);
     if (step === 'alreadyThere') plan.alreadyThere.push(assessment.assessmentId);
-    else if (typeof step === 'string') plan[step].push(assessment);
+    else if (step === 'create' || step === 'update') plan[step].push(assessment);
+    else if (typeof step === 'string') plan.left.set(assessment.assessmentId, step);
     else {
       plan.override.push({ ...assessment, overrides: step.overrides });
       plan.doubles.push(...(step.doubles ?? []).map(({ assessmentId }) => assessmentId));
