@@ -11,6 +11,7 @@ import { judgeModels, judgeName } from '../../src/judge/judge-id.ts';
 import { expectedCalls } from '../../src/judge/pricing/estimate.ts';
 import { isCodeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import { canFail } from '../../src/judge/scorers/values.ts';
+import { addUsd } from '../../src/judge/spend.ts';
 import { standInTransport } from '../../src/judge/stand-in/transport.ts';
 import type { Judge, Scorer } from '../../src/judge/types.ts';
 import { OwnLimit } from '../../src/limits/spending-limit.ts';
@@ -171,8 +172,8 @@ async function agreed(
     if (pending.judge.length === 0) continue;
     const { usd } = expectedCalls(settings, read(), pending.judge);
     const worst = judge.maxCostUsd(read(), pending.judge);
-    likely = likely === null || usd === null ? null : likely + usd;
-    most = most === null || worst === null ? null : most + worst;
+    likely = addUsd(likely, usd);
+    most = addUsd(most, worst);
   }
   const cap = budget === 0 ? most : Math.min(budget, most ?? budget);
   const limit = budget === 0 ? 'without a limit (--budget 0)' : `and never more than ${dollars(budget)} (--budget)`;

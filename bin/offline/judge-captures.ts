@@ -11,6 +11,7 @@ import { wilson } from '../../src/core/statistics/share.ts';
 import { addCounts, noCounts } from '../../src/core/values/counts.ts';
 import { askedOf } from '../../src/judge/scorers/scorer-set.ts';
 import { canFail, isFailure } from '../../src/judge/scorers/values.ts';
+import { addUsd } from '../../src/judge/spend.ts';
 import type { Judge, JudgeScorer, Scorer } from '../../src/judge/types.ts';
 import type { SpendingLimit } from '../../src/limits/spending-limit.ts';
 import { JUDGE_COST, type NewAssessment } from '../../src/mlflow/types.ts';
@@ -203,7 +204,7 @@ function sumOf({ name, kind }: Scorer, rows: readonly VerdictRow[], missing: num
     /** Captures that the scorer applies to and that have no verdict of it. */
     missing,
     /** `null` if the price is unknown. */
-    usd: rows.reduce<number | null>((sum, { usd }) => (sum === null || usd === null ? null : sum + usd), 0),
+    usd: rows.reduce<number | null>((sum, { usd }) => addUsd(sum, usd), 0),
   };
 }
 

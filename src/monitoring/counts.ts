@@ -11,7 +11,7 @@ import {
   type VerdictCounts,
 } from '../core/contract/receipts.ts';
 import { addCounts } from '../core/values/counts.ts';
-import { addSpend, emptySpend } from '../judge/spend.ts';
+import { addSpend, emptySpend, sumUsage } from '../judge/spend.ts';
 
 const zeros = <Term extends string>(terms: readonly Term[]): Record<Term, number> =>
   Object.fromEntries(terms.map((term) => [term, 0])) as Record<Term, number>;
@@ -52,8 +52,6 @@ export function addEstimates(total: CostEstimate | undefined, more: CostEstimate
     captures: total.captures + more.captures,
     judgedCaptures: total.judgedCaptures + more.judgedCaptures,
     judgeCalls: total.judgeCalls + more.judgeCalls,
-    inputTokens: total.inputTokens + more.inputTokens,
-    outputTokens: total.outputTokens + more.outputTokens,
-    usd: total.usd === null || more.usd === null ? null : total.usd + more.usd,
+    ...sumUsage(total, more),
   };
 }

@@ -6,7 +6,7 @@ import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { chatCapture } from '../../judge/chat-capture.ts';
 import { answeredBefore, JudgeHeld } from '../../judge/errors.ts';
 import { applicability } from '../../judge/scorers/applicability.ts';
-import { addSpend, emptySpend } from '../../judge/spend.ts';
+import { addSpend, addUsd, emptySpend } from '../../judge/spend.ts';
 import type { Judge, JudgeScorer, ScorerExample, Verdict } from '../../judge/types.ts';
 import { OwnLimit } from '../../limits/spending-limit.ts';
 import type { CalibrationReport, LabeledItem, LabeledVerdict, Unanswered } from './types.ts';
@@ -173,5 +173,5 @@ export function mostUsd(
   const costs = exchangesOf(items).map((exchange) =>
     options.judge.maxCostUsd(exchange.capture, scorersToAsk(exchange, options)),
   );
-  return costs.reduce((sum, cost) => (sum === null || cost === null ? null : sum + cost), 0);
+  return costs.reduce(addUsd, 0);
 }
