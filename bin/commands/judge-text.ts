@@ -1,7 +1,7 @@
 /** The report of `judge` as text, for terminals of any width: what fails first, with the rationales. */
 
 import { many } from '../../src/core/text/figure-text.ts';
-import { singleLine } from '../../src/core/text/terminal-text.ts';
+import { excerpt, singleLine } from '../../src/core/text/terminal-text.ts';
 import { dollars, Page, percent, type TextOptions } from '../cli/output.ts';
 import { countsText, placeText } from './inspect-text.ts';
 import type { JudgeReport } from './judge-run.ts';
@@ -50,11 +50,7 @@ function addLines(page: Page, rows: readonly Row[]): void {
 /** Lines of the request and of the reply that are shown. The judge has read all of both. */
 const PREVIEW_LINES = 3;
 
-function preview(text: string, width: number): string {
-  const flat = singleLine(text).trim();
-  const most = PREVIEW_LINES * Math.max(20, width - 10);
-  return flat.length > most ? `${flat.slice(0, most)}…` : flat;
-}
+const preview = (text: string, width: number): string => excerpt(text, PREVIEW_LINES * Math.max(20, width - 10));
 
 /** The captures, those with failures first, each with its verdicts. */
 function addCaptures(page: Page, rows: readonly Row[], width: number): void {

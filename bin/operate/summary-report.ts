@@ -7,7 +7,7 @@ import type { S3Client } from '@aws-sdk/client-s3';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { QuarantineEntry } from '../../src/core/contract/receipts.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
-import { singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
+import { excerpt, singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
 import { addCounts, noCounts } from '../../src/core/values/counts.ts';
 import { sum } from '../../src/core/values/sum.ts';
 import type { Health } from '../../src/health/findings.ts';
@@ -155,10 +155,8 @@ export async function readReasons(
 export const quarantineLines = (reasons: readonly ReasonWithLines[], fileOf: (key: string) => string): string[] =>
   reasons.flatMap(({ reason, count, lines }) => [
     `${reason}: ${count}`,
-    ...lines.map((one) => {
-      const message = singleLine(one.reason.message);
-      const cut = message.length > MAX_MESSAGE_CHARS ? `${message.slice(0, MAX_MESSAGE_CHARS)}…` : message;
-      return `  ${singleLine(fileOf(one.key))}:${one.line}: ${cut}`;
-    }),
+    ...lines.map(
+      (one) => `  ${singleLine(fileOf(one.key))}:${one.line}: ${excerpt(one.reason.message, MAX_MESSAGE_CHARS)}`,
+    ),
     ...(count > lines.length ? [`  and ${count - lines.length} more`] : []),
   ]);

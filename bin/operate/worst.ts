@@ -1,6 +1,6 @@
 /** Finds the traces with the worst verdicts, and shows them as lines for a terminal of any width. */
 
-import { singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
+import { excerpt, singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
 import { type Badness, gravestFirst, worstFirst } from '../../src/core/values/gravity.ts';
 import { badnessOf } from '../../src/judge/scorers/badness.ts';
 import type { Scorer } from '../../src/judge/types.ts';
@@ -124,11 +124,6 @@ export const worstTraceFirst = (a: WorstTrace, b: WorstTrace): number =>
 const MAX_RATIONALE = 300;
 const MAX_PREVIEW = 120;
 
-const shortened = (text: string, most: number): string => {
-  const line = singleLine(text).trim();
-  return line.length > most ? `${line.slice(0, most)}…` : line;
-};
-
 /** @param link of the trace, or how to open it */
 function traceLines(trace: WorstTrace, place: number, link: string, { width, style }: TextOptions): string[] {
   const { failing, verdicts, time, variant, request, reply, gravity, count } = trace;
@@ -136,7 +131,7 @@ function traceLines(trace: WorstTrace, place: number, link: string, { width, sty
   const several = count > 1 ? `${count} × ` : '';
   const title = `${place}. ${several}${gravity}: ${failing.length} of ${verdicts} verdicts fail, ${when}, ${singleLine(variant)}`;
   const about = (what: string, text: string): string[] =>
-    text === '' ? [] : [`   ${what}: ${shortened(text, MAX_PREVIEW)}`];
+    text === '' ? [] : [`   ${what}: ${excerpt(text, MAX_PREVIEW)}`];
   return [
     ...wrapped(title, width).map((line) => style('bold', line)),
     ...failing.map(verdictLine).flatMap((line) => wrapped(line, width).map((row) => style('red', row))),
@@ -151,7 +146,7 @@ function verdictLine({ scorer, value, severity, by, source, rationale }: Standin
   const person = by === 'person' ? ` (${singleLine(source)})` : '';
   const part = severity < 1 ? ' in part' : '';
   const degree = part !== '' || typeof value === 'number' ? `${part} (${singleLine(String(value))})` : '';
-  const why = rationale === '' ? '' : `: ${shortened(rationale, MAX_RATIONALE)}`;
+  const why = rationale === '' ? '' : `: ${excerpt(rationale, MAX_RATIONALE)}`;
   return `   ${singleLine(scorer)} fails${degree}${person}${why}`;
 }
 

@@ -8,6 +8,12 @@ import { whole } from './figure-text.ts';
  */
 export const singleLine = (text: string): string => text.replace(/[\s\p{Cc}\u202a-\u202e\u2066-\u2069]+/gu, ' ');
 
+/** Returns the beginning of foreign text, on one line. */
+export function excerpt(text: string, most: number): string {
+  const line = singleLine(text).trim();
+  return line.length > most ? `${line.slice(0, most)}…` : line;
+}
+
 /** Counts by name, such as `throttled 3, timeout 1`. @param most names the most frequent ones, in their order */
 export function namedCounts(counts: Readonly<Record<string, number>> = {}, most?: number): string {
   const some = Object.entries(counts).filter(([, count]) => count !== 0);

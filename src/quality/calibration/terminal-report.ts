@@ -1,6 +1,6 @@
 /** Formats a calibration report for a terminal. */
 import type { Estimate } from '../../core/statistics/share.ts';
-import { tableLines } from '../../core/text/terminal-text.ts';
+import { excerpt, tableLines } from '../../core/text/terminal-text.ts';
 import type { Drift } from './drift.ts';
 import type { ScorerReport } from './report.ts';
 import { countBy } from './report.ts';
@@ -62,10 +62,7 @@ function confusionLines({ confusion, name }: ScorerReport): string[] {
   ];
 }
 
-const oneLine = (text: string): string => {
-  const flat = text.replace(/\s+/g, ' ').trim();
-  return flat.length > MAX_TEXT_CHARS ? `${flat.slice(0, MAX_TEXT_CHARS)}…` : flat;
-};
+const oneLine = (text: string): string => excerpt(text, MAX_TEXT_CHARS);
 
 function disagreementLines(pair: LabeledVerdict): string[] {
   return [
