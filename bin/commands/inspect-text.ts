@@ -2,7 +2,7 @@
 
 import { stringify } from 'yaml';
 import { many, whole } from '../../src/core/text/figure-text.ts';
-import { singleLine } from '../../src/core/text/terminal-text.ts';
+import { namedCounts, singleLine } from '../../src/core/text/terminal-text.ts';
 import { CAPTURE_FILES } from '../../src/replay/source/open-source.ts';
 import { dollars, instantText, megabytes, Page, type TextOptions } from '../cli/output.ts';
 import type { Place } from '../offline/capture-files.ts';
@@ -12,10 +12,7 @@ export const placeText = ({ file, line }: Place): string => `${singleLine(file)}
 
 /** Counts by name, the largest first. */
 export const countsText = (counts: Readonly<Record<string, number>>): string =>
-  Object.entries(counts)
-    .sort(([, a], [, b]) => b - a)
-    .map(([name, count]) => `${singleLine(name)} ${whole(count)}`)
-    .join(', ');
+  namedCounts(counts, Number.POSITIVE_INFINITY);
 
 export function inspectText(report: InspectReport, out: TextOptions): string {
   const page = new Page(out);

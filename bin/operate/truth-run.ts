@@ -10,7 +10,7 @@ import { truthKeys } from '../../src/core/contract/work-keys.ts';
 import { inOrder } from '../../src/core/process/concurrency.ts';
 import type { GroundTruthSettings } from '../../src/core/settings/ground-truth-setting.ts';
 import { many, whole } from '../../src/core/text/figure-text.ts';
-import { singleLine, wrappedText } from '../../src/core/text/terminal-text.ts';
+import { namedCounts, singleLine, wrappedText } from '../../src/core/text/terminal-text.ts';
 import { sum } from '../../src/core/values/sum.ts';
 import { labeledHours, readLabeled } from '../../src/ground-truth/join/labeled-store.ts';
 import { listSegments } from '../../src/ground-truth/join/waiting.ts';
@@ -155,8 +155,8 @@ export function truthReportText(report: TruthReport, out: TextOptions): string {
   if (status === 'running') page.add('Its counts come when it has ended.');
   addLabelFiles(page, files);
   if (noted > 0) page.add(`${many(noted, 'label')} ${noted === 1 ? 'was' : 'were'} written to MLflow.`);
-  const not = Object.entries(notNoted).map(([reason, count]) => `${reason} ${whole(count)}`);
-  if (not.length > 0) page.add(`Not written to MLflow: ${not.join(', ')}.`);
+  const not = namedCounts(notNoted);
+  if (not !== '') page.add(`Not written to MLflow: ${not}.`);
   if (notedBy !== undefined) page.add(`The run ${notedBy} writes these labels to MLflow.`);
   return page.text();
 }

@@ -1,6 +1,6 @@
 /** Formats a calibration report for a terminal. */
 import type { Estimate } from '../../core/statistics/share.ts';
-import { excerpt, tableLines } from '../../core/text/terminal-text.ts';
+import { excerpt, namedCounts, tableLines } from '../../core/text/terminal-text.ts';
 import type { Drift } from './drift.ts';
 import type { ScorerReport } from './report.ts';
 import { countBy } from './report.ts';
@@ -39,8 +39,8 @@ const sharedNotes = (scorers: readonly ScorerReport[]): string[] => {
 
 /** The items without a verdict by reason. */
 const leftOutLines = ({ unanswered }: CalibrationReport): string[] => {
-  const reasons = Object.entries(countBy(unanswered, ({ reason }) => reason));
-  return reasons.length === 0 ? [] : [`Left out: ${reasons.map(([name, n]) => `${name} ${n}`).join(', ')}`];
+  const reasons = namedCounts(countBy(unanswered, ({ reason }) => reason));
+  return reasons === '' ? [] : [`Left out: ${reasons}`];
 };
 
 const DRIFT_TEXTS: Record<Drift['verdict'], string> = {

@@ -1,5 +1,6 @@
 /** Adds up the comparisons of all replies of a run. */
 
+import { namedCounts } from '../../core/text/terminal-text.ts';
 import type { Preference } from '../../judge/pairwise.ts';
 import type { PreparedRequest } from '../request/preparer.ts';
 import { REGRESSIONS, type Regression, type ReplyComparison, regressionsOf } from './compare-replies.ts';
@@ -14,10 +15,7 @@ export type Judged = Record<Preference | 'undecided' | 'failed' | 'overBudget', 
 export const nothingJudged = (): Judged => ({ better: 0, same: 0, worse: 0, undecided: 0, failed: 0, overBudget: 0 });
 
 /** The error codes with their counts; empty without errors. */
-export const errorsText = ({ errors = {} }: Judged): string =>
-  Object.entries(errors)
-    .map(([code, count]) => `${code} ${count}`)
-    .join(', ');
+export const errorsText = ({ errors }: Judged): string => namedCounts(errors);
 
 /** A request whose reply got worse, with everything that a person needs to see why. */
 export interface RegressionRow extends Pick<PreparedRequest, 'eventId' | 'file' | 'line'> {
