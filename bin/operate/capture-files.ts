@@ -5,6 +5,8 @@ import { readdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join, relative, resolve, sep } from 'node:path';
 import { createInterface } from 'node:readline';
+import { formatHour } from '../../src/captures/files/capture-path.ts';
+import { parseInferenceTime } from '../../src/captures/record/inference-time.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { DEFAULT_MAX_LINE_BYTES } from '../../src/core/values/line-bound.ts';
 import { CAPTURE_FILES, isBesideLabels, unpack } from '../../src/replay/source/open-source.ts';
@@ -112,7 +114,7 @@ async function placeInBucket(file: string, plain: string, root: string, endpoint
   const owner = endpoint ?? DEFAULT_ENDPOINT;
   const hour = await hourOfFirstRecord(plain);
   const name = relative(root, named).split(sep).join('-');
-  return { endpoint: owner, key: `${owner}/${DEFAULT_VARIANT}/${hourPath(hour)}/${name || basename(named)}` };
+  return { endpoint: owner, key: `${owner}/${DEFAULT_VARIANT}/${hour}/${name || basename(named)}` };
 }
 
 /** Numbers a key that another file already has: files of different folders may have the same name. */
@@ -122,8 +124,6 @@ function unlessTaken(key: string, taken: Set<string>): string {
   taken.add(free);
   return free;
 }
-
-const hourPath = (time: Date): string => time.toISOString().slice(0, 13).replace(/[-T]/g, '/');
 
 /** Yields the first lines of a file. */
 export async function* firstLines(file: string): AsyncGenerator<string> {
@@ -142,19 +142,14 @@ export async function* firstLines(file: string): AsyncGenerator<string> {
   }
 }
 
-/** Returns the time of the first record that has one, else the file's modification time. */
-async function hourOfFirstRecord(file: string): Promise<Date> {
+/** Returns the hour of the first record that has a time, else that of the file's last change, as in a key. */
+async function hourOfFirstRecord(file: string): Promise<string> {
   for await (const line of firstLines(file)) {
-    const time = inferenceTime(line);
-    if (time) return time;
+    const ms = parseInferenceTime(INFERENCE_TIME.exec(line)?.[1]);
+    if (ms !== undefined) return formatHour(ms);
   }
-  return statSync(file).mtime;
+  return formatHour(statSync(file).mtimeMs);
 }
 
 /** In a body that was captured, the quotes of the name are escaped. */
 const INFERENCE_TIME = /"inferenceTime"\s*:\s*"([^"]{1,64})"/;
-
-function inferenceTime(line: string): Date | undefined {
-  const time = new Date(INFERENCE_TIME.exec(line)?.[1] ?? '');
-  return Number.isNaN(time.getTime()) ? undefined : time;
-}

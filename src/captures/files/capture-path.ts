@@ -27,8 +27,4 @@ export function capturePathOf(key: string): { endpoint?: string; variant?: strin
 }
 
 /** Formats an instant as `yyyy/mm/dd/hh` in UTC. */
-export function formatHour(ms: number): string {
-  const date = new Date(ms);
-  const two = (n: number): string => String(n).padStart(2, '0');
-  return `${date.getUTCFullYear()}/${two(date.getUTCMonth() + 1)}/${two(date.getUTCDate())}/${two(date.getUTCHours())}`;
-}
+export const formatHour = (ms: number): string => new Date(ms).toISOString().slice(0, 13).replace(/[-T]/g, '/');
