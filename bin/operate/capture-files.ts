@@ -1,14 +1,13 @@
 /** Finds the user's capture files on disk and derives the key of each in the capture bucket. */
 
-import { createReadStream, existsSync, mkdtempSync, realpathSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdtempSync, realpathSync, rmSync, statSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join, relative, resolve, sep } from 'node:path';
-import { createInterface } from 'node:readline';
 import { formatHour } from '../../src/captures/files/capture-path.ts';
 import { parseInferenceTime } from '../../src/captures/record/inference-time.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { DEFAULT_MAX_LINE_BYTES } from '../../src/core/values/line-bound.ts';
+import { scanFile } from '../../src/replay/source/lines.ts';
 import { CAPTURE_FILES, isBesideLabels, unpack } from '../../src/replay/source/open-source.ts';
 
 export interface CaptureFile {
@@ -125,20 +124,13 @@ function unlessTaken(key: string, taken: Set<string>): string {
   return free;
 }
 
-/** Yields the first lines of a file. */
+/** Yields the first lines of a file that are not blank. */
 export async function* firstLines(file: string): AsyncGenerator<string> {
-  const stream = createReadStream(file, { end: DEFAULT_MAX_LINE_BYTES });
-  const lines = createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY });
-  try {
-    let read = 0;
-    for await (const line of lines) {
-      yield line;
-      read += 1;
-      if (read >= LINES_READ) return;
-    }
-  } finally {
-    lines.close();
-    stream.destroy();
+  let read = 0;
+  for await (const { bytes = '' } of scanFile(file)) {
+    yield bytes.toString();
+    read += 1;
+    if (read >= LINES_READ) return;
   }
 }
 
