@@ -6,7 +6,6 @@
  */
 
 import { hash } from 'node:crypto';
-import { HOUR_MS } from '../captures/files/capture-path.ts';
 import type { Storage } from '../core/aws/storage.ts';
 import type { QualityCell, QualityCounts } from '../core/contract/quality.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
@@ -82,7 +81,7 @@ export async function* readCounts(
 
 // ------------------------------------------------------------------------------------------------ sums of a window
 
-/** A window of whole hours, epoch milliseconds: from inclusive, to exclusive. */
+/** A window of the hours that begin in it, epoch milliseconds: from inclusive, to exclusive. */
 export interface TimeWindow {
   fromMs: number;
   toMs: number;
@@ -100,7 +99,7 @@ export async function readWindow(
   days: readonly CountedDay[],
   window: TimeWindow,
 ): Promise<QualityCounts> {
-  const [first, last] = [dayOf(hourOf(window.fromMs)), dayOf(hourOf(window.toMs - HOUR_MS))];
+  const [first, last] = [dayOf(hourOf(window.fromMs)), dayOf(hourOf(window.toMs - 1))];
   const counts: QualityCounts = {};
   const touched = days.filter(({ day }) => day >= first && day <= last);
   const read = (day: CountedDay) => readHours(storage, bucket, day);

@@ -127,10 +127,10 @@ test('rates, status and objectives have the times, as arithmetic has them', asyn
   const made = await ratesReport(memory.storage, 'w', window, { active, objectives, nowMs: Date.parse('2026-11-22') });
   const rate = (name: string) => made.groups[0]?.rates.find(({ scorer }) => scorer === name);
   const near = (value: number) => ({ asymmetricMatch: (got: number) => Math.abs(got / value - 1) <= 0.0200001 });
-  // Of 20 numbers, 50% do not exceed the tenth, and 95 and 99% the nineteenth.
+  // Of 20 numbers, 50% do not exceed the tenth, 95% the nineteenth, and 99% the last.
   expect(rate('time_to_first_token_ms')).toMatchObject({
     ...{ n: 20, method: 'computed', judge: { value: 1050 } },
-    quantiles: { p50: near(1000), p95: near(1900), p99: near(1900) },
+    quantiles: { p50: near(1000), p95: near(1900), p99: near(2000) },
   });
   expect(rate('latency_ms')).toMatchObject({ n: 20, judge: { value: 1550 }, quantiles: { p50: near(1500) } });
   expect(rate('output_tokens_per_second')).toMatchObject({ n: 20, judge: { value: 24 }, quantiles: { p99: near(24) } });
@@ -141,7 +141,7 @@ test('rates, status and objectives have the times, as arithmetic has them', asyn
   expect(text).toMatch(/^latency_ms: p50 15\d\d, p95 2\d\d\d, p99 2\d\d\d$/m);
   const csv = textOf(made, { ...window, csv: true }).split('\n');
   const row = csv.find((line) => line.includes('time_to_first_token_ms')) ?? '';
-  expect(row.split(',').slice(-3).map(Number)).toEqual([near(1000), near(1900), near(1900)]);
+  expect(row.split(',').slice(-3).map(Number)).toEqual([near(1000), near(1900), near(2000)]);
 
   const cells = [{ hour: HOUR, variant: 'Blue', cell: rig.cell }];
   const facts = { cells, window: { fromMs: 0, toMs: 1 }, active, shadow: [], objectives: [], nowMs: Date.now() };

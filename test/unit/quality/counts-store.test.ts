@@ -81,6 +81,14 @@ const LATER = '2026-11-24';
 const later = (memory: MemoryStorage, run: string, counts: QualityCounts) =>
   writeCounts(memory.storage, 'w', run, counts, [], Date.parse(LATER) + nowMs - Date.parse(DAY));
 
+test('a window that ends in the first hour of a day has that hour', async () => {
+  const memory = new MemoryStorage();
+  await write(memory, 'one', { [`${DAY}T00`]: { Blue: { captures: 7 } } });
+  const window = { fromMs: Date.parse(DAY) - 7 * 86_400_000, toMs: Date.parse(DAY) + 60_000 };
+  const counts = await readWindow(memory.storage, 'w', await daysWithCounts(memory.storage, 'w'), window);
+  expect(counts).toEqual({ [`${DAY}T00`]: { Blue: { captures: 7 } } });
+});
+
 test('a day that has ended is read as one line, until a run of it is summarized again, and is then summed again', async () => {
   const memory = new Killed();
   for (let n = 0; n < 70; n += 1) await write(memory, `run-${n}`, captures(1));
