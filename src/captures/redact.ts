@@ -31,7 +31,8 @@ export function redacted(captured: Captured, options: DecodeOptions): Captured &
     identity: maskedIdentity(masker, identity, redaction),
     request: request && maskedPayload(masker, request, true, options),
     response: response && maskedPayload(masker, response, false, options),
-    notes: notes.map((note) => masker.text(note)),
+    // A quote that is cut off may end within an item.
+    notes: notes.map((note) => masker.text(note.replace(/“.{40,60}”/s, '“…”'))),
   };
   const isWithheld = [request, response].some((payload) => payload?.kind === 'raw');
   const counts = { ...masker.counts, ...(isWithheld ? { 'not masked': 1 } : {}) };
@@ -48,13 +49,14 @@ export function redacted(captured: Captured, options: DecodeOptions): Captured &
 
 /** Without texts, the caller and the session are pseudonyms. */
 function maskedIdentity(masker: Masker, identity: Identity, { content }: Redaction): Identity {
-  const { attributes, sessionId, userId } = identity;
+  const { attributes, sessionId, userId, replayRun } = identity;
   if (content === 'all') return masker.value({ ...identity, attributes: { ...attributes } }, true) as Identity;
   return {
     ...identity,
     attributes: {},
     ...(sessionId && { sessionId: masker.whole('session', sessionId) }),
     ...(userId && { userId: masker.whole('user', userId) }),
+    ...(replayRun && { replayRun: masker.whole('replay_run', replayRun) }),
   };
 }
 
@@ -93,7 +95,7 @@ function maskedPayload(masker: Masker, payload: Payload, isRequest: boolean, opt
     encoding: masker.text(payload.encoding),
     ...(problem && { problem: masker.text(problem) }),
   };
-  if (kind === 'binary' || kind === 'empty') return about;
+  if (kind === 'binary' || kind === 'empty') return { ...about, value: masker.value(payload.value, false) };
   // What cannot be read may be anything, in any encoding.
   if (kind === 'raw') return { ...about, value: NOT_MASKED, text: NOT_MASKED };
   const before = masker.changes;
@@ -103,7 +105,10 @@ function maskedPayload(masker: Masker, payload: Payload, isRequest: boolean, opt
     if (options.csvHeader) masker.columns(rows.slice(1), header.map(String));
     else masker.columns(rows);
   }
-  const value = masker.value(payload.value, isRequest || kind === 'text', kind === 'event-stream' || kind === 'csv');
+  // The events of a stream of no known form are pieces of its text.
+  const cut = kind === 'event-stream' && Array.isArray(payload.value) ? 'surely' : 'maybe';
+  const isCut = kind === 'event-stream' || kind === 'csv';
+  const value = masker.value(payload.value, isRequest || kind === 'text', isCut ? cut : undefined);
   const isSame = masker.changes === before;
   if (isSame && kind === 'json' && !keepText) return { ...about, value, text: captured };
   let text = kind === 'text' ? String(value) : (toJson(value) ?? NOT_MASKED);

@@ -41,11 +41,14 @@ export function find(whole: string, forms: readonly NamedForm[]): Item[] {
         // The numbered groups, if there are any: a separator has a name, and so a number, but is no item.
         const item = (match.groups === undefined && match.slice(1).join('')) || all;
         const value = form.read(item);
+        const first = part.start + match.index;
+        const start = first + all.length - item.length;
+        const end = start + (form.cut?.(item) ?? item).length;
+        // What is cut off may be another item, and what is none may have one in it.
+        if (form.cut) form.pattern.lastIndex = match.index + (value === undefined ? 1 : end - first);
         if (value === undefined) return;
-        const end = part.start + match.index + all.length;
-        const start = end - item.length;
-        found.push({ name: form.name, start, end: start + (form.cut?.(item) ?? item).length, value });
-        hidden.push({ start: end - all.length, end });
+        found.push({ name: form.name, start, end, value });
+        hidden.push({ start: first, end });
       });
     }
     text = withBlanks(text, hidden);
@@ -89,12 +92,14 @@ function withBlanks(text: string, hidden: readonly Range[]): string {
 }
 
 /** Returns the ranges in order, without those within another. */
-export function merged<R extends Range>(ranges: readonly R[]): R[] {
+export function merged<R extends Item>(ranges: readonly R[]): R[] {
   const kept: R[] = [];
   for (const range of ranges.toSorted((a, b) => a.start - b.start || b.end - a.end)) {
     const last = kept.at(-1);
     if (last === undefined || range.start >= last.end) kept.push(range);
-    // Ranges that overlap in part, such as an item and what a pattern of REDACT matches, are masked as one.
+    // Of two addresses that a letter joins, the second one goes on where the first one ends.
+    else if (range.end > last.end && range.name === last.name) kept.push({ ...range, start: last.end });
+    // Others that overlap in part, such as an item and what a pattern of REDACT matches, are masked as one.
     else if (range.end > last.end) last.end = range.end;
   }
   return kept;

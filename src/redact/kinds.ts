@@ -29,7 +29,15 @@ const NUMBER = /\d(?:[ ./()-]{0,3}\d){6}/g;
 
 /** Begins with the sign, which is rare, and looks behind it. */
 const EMAIL =
-  /(?:@|%40)(?<=(?<![\p{L}\p{N}._%+-])([\p{L}\p{N}_][\p{L}\p{N}._%+'-]{0,63}(?:@|%40)))((?:[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?\.){1,8}\p{L}{2,24})(?![\p{L}\p{N}@-])/gu;
+  /(?:@|%40)(?<=(?<![\p{L}\p{M}\p{N}._%+-])([\p{L}\p{N}_][\p{L}\p{M}\p{N}._%+'-]{0,63}(?:@|%40)))((?:[\p{L}\p{N}](?:[\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}])?\.){1,8}\p{L}[\p{L}\p{M}]{1,23})(?![\p{L}\p{M}\p{N}@-])/gu;
+/** Letters of scripts that put no space before a word of another one, and those of escapes such as `\n`. */
+export const UNSPACED =
+  /[\u0e00-\u0e4f\u0e80-\u0ecf\u1000-\u103f\u1780-\u17d3\u3005\u3040-\u30ff\u3105-\u318e\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff66-\uff9f]|(?<=\\)[nrtbf]/g;
+/** An address has the same value with and without such letters at its edges, which are of the sentence. */
+function readEmail(item: string): string {
+  const address = lower(item.normalize('NFKC')).replace('%40', '@');
+  return /\S{1,64}@\S+/.exec(address.replace(UNSPACED, ' '))?.[0] ?? address;
+}
 
 /** `+`, or `00` and a separated country code, then digits in groups. */
 const PHONE_INTERNATIONAL =
@@ -56,19 +64,24 @@ const PHONE_NAMED = new RegExp(
 const DATE = /^(?:\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2\d{4})$/;
 
 const phone = (digits: string): string | undefined => (/^(\d)\1+$/.test(digits) ? undefined : digits);
-const readNamedPhone = (item: string): string | undefined => (DATE.test(item) ? undefined : phone(digitsOf(item)));
+const readNamedPhone = (item: string): string | undefined =>
+  DATE.test(item) ? undefined : phone(digitsOf(item).replace(/^00/, ''));
+/** The same with and without the code of North America. */
+const readNorthAmericanPhone = (item: string): string | undefined => phone(digitsOf(item).replace(/^1/, ''));
 
 /** E.164: 15 digits at most, and 11 in the plans of North America (1) and of Russia and Kazakhstan (7). */
 function readInternationalPhone(item: string): string | undefined {
-  const digits = digitsOf(item).replace(/^00/, '');
+  // In "+49 (0)30" the zero is for callers within the country.
+  const digits = digitsOf(item.replace('(0)', '')).replace(/^00/, '');
   const [least, most] = /^[17]/.test(digits) ? [11, 11] : [8, 15];
-  return digits.length >= least && digits.length <= most ? phone(digits) : undefined;
+  if (digits.length < least || digits.length > most) return undefined;
+  return digits.startsWith('1') ? readNorthAmericanPhone(digits) : phone(digits);
 }
 
 // ------------------------------------------------------------------------------------------------------- accounts
 
-/** 13 to 19 digits, with single spaces or hyphens between them. */
-const CARD = /(?<![\p{L}\d+-]|\d[ .,-])\d(?:[ -]?\d){12,18}(?![\p{L}\d]|[ -]\d|[.,]\d)/gu;
+/** 13 to 19 digits, with single spaces or hyphens between them. The month of expiry may follow. */
+const CARD = /(?<![\p{L}\d+-]|\d[ .,-])\d(?:[ -]?\d){12,18}(?![\p{L}\d]|[ -]\d(?!\d?\/\d)|[.,]\d|(?<=[ -]\d\d?)\/\d)/gu;
 /** First digits and lengths of Visa, Mastercard, American Express, Discover, Diners, JCB, UnionPay and Maestro. */
 const CARD_ISSUERS =
   /^(?:4\d{12}(?:\d{3}){0,2}|(?:5[1-5]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}|3[47]\d{13}|6(?:011|5\d\d|4[4-9]\d)\d{12}|3(?:0[0-5]|[68]\d)\d{11}|(?:352[89]|35[3-8]\d)\d{12}|62\d{14,17}|(?:5018|5020|5038|5893|6304|6759|676[1-3])\d{8,15})$/;
@@ -167,8 +180,10 @@ function readSegwit(text: string): string | undefined {
 /** After such a word, four numbers are those of a section or a version. */
 const IPV4 = /(?<![\p{L}\d_.]|\b(?:section|chapter|version|release) |§ ?)(?:\d{1,3}\.){3}\d{1,3}(?![\p{L}\d_]|\.\d)/giu;
 const IPV6 = /(?<![\p{L}\d_:.])(?:[0-9a-f]{0,4}:){2,7}(?:[0-9a-f]{1,4}|(?:\d{1,3}\.){3}\d{1,3})?(?![\p{L}\d_:])/giu;
+/** A URL has the shortest form of an IPv6 address. */
+const shortest = (text: string): string => (isIP(text) === 6 ? new URL(`http://[${text}]`).hostname : text);
 /** Of `ab::cd`, which code has too, only forms with a digit count. */
-const address = (text: string): string | undefined => (isIP(text) > 0 && /\d/.test(text) ? lower(text) : undefined);
+const address = (text: string): string | undefined => (isIP(text) > 0 && /\d/.test(text) ? shortest(text) : undefined);
 
 const MAC =
   /(?<![\p{L}\d_:-])(?:[0-9a-f]{2}(?<separator>[:-])(?:[0-9a-f]{2}\k<separator>){4}[0-9a-f]{2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4})(?![\p{L}\d_:-])/giu;
@@ -210,6 +225,12 @@ const BORN = new RegExp(
 );
 /** A date before such a word. */
 const BORN_BEFORE = new RegExp(`(?<!\\d)(?:${DATES})(?=[ ,]{0,2}(?:gebore|生まれ|出生|출생|태어))`, 'giu');
+/** Returns a date as day, month and year, without zeros before them. One with a month in letters stays as it is. */
+const readDate = (text: string): string =>
+  lower(text)
+    .replace(/^(\d{4})\D+(\d+)\D+(\d+)\D?$/, '$3.$2.$1')
+    .replace(/(?<!\d)0/g, '')
+    .replace(/[-/.] ?/g, '.');
 /** A part of each such word. */
 const BORN_HINT =
   /birth|born|gebor|geburt|geb|d\.?o\.?b|né|naiss|nac|nat[oa]|nasc|född|født|ur\.|urodz|szület|doğum|рожд|родил|生年|出生|생년|生まれ|출생|태어/gi;
@@ -234,25 +255,32 @@ export const KINDS = {
     { pattern: SEGWIT, hint: /bc1/i, read: readSegwit },
     { pattern: LEGACY_BITCOIN, hint: /[13][1-9A-HJ-NP-Za-km-z]{25}/, read: readLegacyBitcoin },
   ],
-  email: [{ pattern: EMAIL, hint: /@|%40/, read: (text) => lower(text).replace('%40', '@') }],
+  email: [{ pattern: EMAIL, hint: /@|%40/, read: readEmail }],
   iban: [{ pattern: IBAN, hint: /[A-Z]{2}\d{2}[A-Z0-9 -]/i, read: readIban, cut: cutIban }],
   card: [{ pattern: CARD, hint: NUMBER, reach: [5, 65], read: readCard }],
   ssn: [
     { pattern: SSN, hint: NUMBER, reach: [5, 40], read: digitsOf },
     { pattern: SSN_NAMED, hint: NUMBER, reach: [50, 40], read: digitsOf },
   ],
-  mac: [{ pattern: MAC, hint: /[:-][0-9a-f]{2}[:-][0-9a-f]{2}[:-]|\.[0-9a-f]{4}\./gi, reach: [5, 20], read: lower }],
+  mac: [
+    {
+      pattern: MAC,
+      hint: /[:-][0-9a-f]{2}[:-][0-9a-f]{2}[:-]|\.[0-9a-f]{4}\./gi,
+      reach: [5, 20],
+      read: (text) => lower(text).replace(/[:.-]/g, ''),
+    },
+  ],
   ip: [
     { pattern: IPV4, hint: /\d\.\d{1,3}\.\d{1,3}\./g, reach: [16, 18], read: address },
     { pattern: IPV6, hint: /:[0-9a-f]{0,4}:/gi, reach: [41, 56], read: address },
   ],
   date_of_birth: [
-    { pattern: BORN, hint: BORN_HINT, reach: [12, 90], read: lower },
-    { pattern: BORN_BEFORE, hint: BORN_HINT, reach: [40, 90], read: lower },
+    { pattern: BORN, hint: BORN_HINT, reach: [12, 90], read: readDate },
+    { pattern: BORN_BEFORE, hint: BORN_HINT, reach: [40, 90], read: readDate },
   ],
   phone: [
     { pattern: PHONE_INTERNATIONAL, hint: NUMBER, reach: [8, 95], read: readInternationalPhone },
-    { pattern: PHONE_NORTH_AMERICAN, hint: NUMBER, reach: [8, 50], read: (item) => phone(digitsOf(item)) },
+    { pattern: PHONE_NORTH_AMERICAN, hint: NUMBER, reach: [8, 50], read: readNorthAmericanPhone },
     { pattern: PHONE_NAMED, hint: NUMBER, reach: [70, 95], read: readNamedPhone },
   ],
 } satisfies Readonly<Record<RedactKind, readonly Form[]>>;

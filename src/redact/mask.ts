@@ -5,6 +5,7 @@ import { RE2JS } from 're2js';
 import type { Redaction } from '../core/settings/redact-setting.ts';
 import { jsonIn } from '../core/values/json-in.ts';
 import { find, formsOf, type Item, merged } from './find.ts';
+import { UNSPACED } from './kinds.ts';
 import { findPieces, type Holder, MAX_NAME_CHARS, type Part, type Pieces } from './pieces.ts';
 
 /** What stands in place of a text that could not be masked. */
@@ -20,6 +21,8 @@ const MIN_CHARS = 4;
 const MIN_KNOWN = 200;
 /** No card, phone or security number is smaller. */
 const MIN_NUMBER = 1e6;
+/** Names of what a reply hands to a tool. */
+const ARGUMENTS = new Set(['input', 'arguments', 'args']);
 /** Words by which sentences announce what a value is, with the names of fields that do. */
 const TELLING = Object.entries({
   phone:
@@ -44,12 +47,12 @@ export class Masker {
   /** Of names and values: each costs as much as the search of a short text. */
   readonly #digests = new Map<string, string>();
   /** What was masked as a whole, by the object or row and the key. It is read no more. */
-  readonly #written = new Map<Holder, Set<string | number>>();
+  readonly #written = new Map<Holder, Set<string>>();
   /** What was found in texts that were read as they are. */
-  readonly #found: [text: string, items: Item[]][] = [];
+  readonly #found = new Map<string, Item[]>();
   /** The names of a row's columns. */
   readonly #named = new Map<unknown, readonly string[]>();
-  #pieces: Pieces = new Map();
+  readonly #pieces: Pieces = new Map();
   /** Texts, numbers and booleans that were masked or escaped. */
   changes = 0;
 
@@ -75,12 +78,12 @@ export class Masker {
    * Masks a JSON value in place.
    *
    * @param hasNumbers whether numbers are masked too, as texts. Those of a reply are predictions
-   * @param isCut whether the texts of lists are pieces, whatever their length, as in a stream and in CSV
+   * @param cut whether the texts of lists are pieces, whatever their length, as in a stream and in CSV
    * @returns the value; another one if it is a text or a number itself
    */
-  value(value: unknown, hasNumbers: boolean, isCut = false): unknown {
+  value(value: unknown, hasNumbers: boolean, cut?: 'surely' | 'maybe'): unknown {
     const holder = { value };
-    this.#pieces = findPieces(value, (text) => this.#itemsIn(text, ''), isCut);
+    findPieces(this.#pieces, value, (text) => this.#itemsIn(text, ''), cut);
     this.#walk(holder, 'value', '', hasNumbers);
     return holder.value;
   }
@@ -106,7 +109,7 @@ export class Masker {
 
   /** Returns the items of some kinds in a captured text, if its masking has found no others: those may have hidden some of these. */
   known(text: string, kinds: readonly string[]): Item[] | undefined {
-    const [, items] = this.#found.find(([known]) => known === text) ?? [];
+    const items = this.#found.get(text);
     const isSearched = kinds.every((kind) => this.#ready.kinds.has(kind));
     return isSearched && items?.every(({ name }) => kinds.includes(name)) ? items : undefined;
   }
@@ -116,16 +119,17 @@ export class Masker {
   #itemsIn(text: string, field: string): Item[] {
     const { forms, allowed, patterns } = this.#ready;
     const label = announced(field);
-    const read = label + folded(text);
-    const apart = read.replace(UNSPACED, ' ');
-    const found = find(read, forms);
-    if (apart !== read) found.push(...find(apart, forms));
-    if (apart === text && text.length >= MIN_KNOWN) this.#found.push([text, found]);
+    const read = folded(text);
     const items: Item[] = [];
-    for (const { name, value, ...item } of found) {
-      const [start, end] = [item.start - label.length, item.end - label.length];
-      const isAllowed = allowed.has(value) || allowed.has(value.slice(value.lastIndexOf('@')));
-      if (start >= 0 && !isAllowed) items.push({ name, value, start, end });
+    // In each form, since a sign that is folded may join an item to what stands beside it.
+    for (const one of new Set([read.replace(UNSPACED, ' '), read, text])) {
+      const found = find(label + one, forms);
+      if (label + one === text && text.length >= MIN_KNOWN) this.#found.set(text, found);
+      for (const { name, value, ...item } of found) {
+        const [start, end] = [item.start - label.length, item.end - label.length];
+        const isAllowed = allowed.has(value) || allowed.has(value.slice(value.lastIndexOf('@')));
+        if (start >= 0 && !isAllowed) items.push({ name, value, start, end });
+      }
     }
     for (const { name, pattern } of patterns) {
       const matcher = pattern.matcher(text);
@@ -169,13 +173,12 @@ export class Masker {
   // ------------------------------------------------------------------------------------------------------ values
 
   #walk(holder: Holder, key: string | number, field: string, hasNumbers: boolean, nested = 0): void {
-    if (this.#written.get(holder)?.has(key)) return;
     const value = holder[key];
     if (typeof value === 'string') {
+      if (this.#written.get(holder)?.has(String(key))) return;
       const pieces = this.#pieces.get(holder)?.get(key);
-      if (pieces !== undefined) holder[key] = this.#replaced(value, [...pieces, ...this.#itemsIn(value, field)]);
-      else if (value.length >= MIN_CHARS || this.#ready.patterns.length > 0) {
-        holder[key] = this.#textOrJson(value, field, nested);
+      if (pieces || value.length >= MIN_CHARS || this.#ready.patterns.length > 0) {
+        holder[key] = this.#textOrJson(value, field, nested, pieces);
       }
     } else if (typeof value === 'number' || isRawNumber(value)) {
       const text = typeof value === 'number' ? String(value) : value.rawJSON;
@@ -200,20 +203,23 @@ export class Masker {
     const { columns, data } = value;
     if (Array.isArray(columns) && Array.isArray(data)) this.columns(data, columns.map(String));
     // A tensor, or an entry such as {"name": "customer", "value": "Jane"}.
-    const name = value.name ?? value.key;
-    const isEntry = typeof name === 'string' && fields.has(name.toLowerCase());
-    for (const key of Object.keys(value)) {
+    const entry = value.name ?? value.key;
+    const keys = Object.keys(value);
+    for (const [at, key] of keys.entries()) {
       const before = this.changes;
-      if (fields.has(key.toLowerCase())) this.#whole(value, key, key);
-      else if (isEntry && /^(?:value|data)$/.test(key)) this.#whole(value, key, name);
-      else this.#walk(value, key, key, hasNumbers, nested);
+      const isField = fields.has(key.toLowerCase());
+      const name = !isField && typeof entry === 'string' && /^(?:value|data)$/.test(key) ? entry : key;
+      if (isField || fields.has(name.toLowerCase())) this.#whole(value, key, name);
+      // Of a field's value, the names are left. A number among the arguments of a tool is no prediction.
+      this.#walk(value, key, name, hasNumbers || ARGUMENTS.has(key), nested);
       // The bytes of tokens, and those that the model considered beside them, say what they were.
       const twins = /^tokens?$/.test(key) && this.changes > before ? ['bytes', 'top_logprobs', 'top_tokens'] : [];
       for (const twin of twins) delete value[twin];
       const masked = WORD.test(key) ? key : this.text(key);
       if (masked === key) continue;
       let free = masked;
-      for (let count = 2; free in value; count += 1) free = `${masked} ${count}`;
+      // Each key has numbers of its own, so that a million equal ones take no longer than others.
+      for (let count = at + 1; free in value; count += keys.length) free = `${masked} ${count}`;
       value[free] = value[key];
       delete value[key];
     }
@@ -223,8 +229,8 @@ export class Masker {
   #whole(holder: Holder, key: string | number, field: string): void {
     const value = holder[key];
     const written = this.#written.get(holder) ?? new Set();
-    if (value === null || value === undefined || written.has(key)) return;
-    this.#written.set(holder, written.add(key));
+    if (value === null || value === undefined || written.has(String(key))) return;
+    this.#written.set(holder, written.add(String(key)));
     if (typeof value === 'object' && !isRawNumber(value)) {
       for (const inner of Object.keys(value)) this.#whole(value as Holder, inner, field);
     } else {
@@ -234,11 +240,13 @@ export class Masker {
   }
 
   /** Masks a text, or the values of the JSON that it is. */
-  #textOrJson(text: string, field: string, nested: number): string {
+  #textOrJson(text: string, field: string, nested: number, pieces?: Part[]): string {
     const inner = nested < MAX_NESTED && /^\s*[[{]/.test(text) ? jsonIn(text) : undefined;
     const before = this.changes;
+    findPieces(this.#pieces, inner, (piece) => this.#itemsIn(piece, ''));
     this.#walk({ inner }, 'inner', field, true, nested + 1);
-    return this.changes > before ? JSON.stringify(inner) : this.text(text, field);
+    if (this.changes > before) return JSON.stringify(inner);
+    return pieces ? this.#replaced(text, [...pieces, ...this.#itemsIn(text, field)]) : this.text(text, field);
   }
 }
 
@@ -252,9 +260,6 @@ function announced(field: string): string {
 /** Digits and signs as keyboards of other scripts, and word processors, write them. */
 const FOLDED =
   /[\uff01-\uff5e\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\u00a0\u2000-\u200a\u202f\u3000\u2010-\u2015\u2212]/g;
-
-/** Letters of scripts that put no space before a number. */
-const UNSPACED = /[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\u0e00-\u0e4f]/g;
 
 /** Returns the text with ASCII in their place, of the same length. */
 const folded = (text: string): string =>
@@ -274,15 +279,22 @@ const ready = new WeakMap<Redaction, ReturnType<typeof prepared>>();
 
 function prepared({ kinds, fields, patterns, allow, key }: Redaction) {
   const lowered = fields.map((name) => name.toLowerCase());
+  const forms = formsOf(kinds);
   const names = [...kinds, ...lowered, ...patterns.map(({ name }) => name), NOT_MASKED.slice(1, -1)];
   const escaped = names.map((name) => name.replace(/\W/g, '\\$&')).join('|');
   return {
     kinds: new Set<string>(kinds),
-    forms: formsOf(kinds),
+    forms,
     key: key && createSecretKey(key, 'utf8'),
     fields: new Set(lowered),
     columns: fields.flatMap((name) => (/^#\d+$/.test(name) ? [{ at: Number(name.slice(1)) - 1, name }] : [])),
-    allowed: new Set(allow.flatMap((text) => [text.toLowerCase(), text.replace(/\D/g, '') || text])),
+    allowed: new Set(
+      allow.flatMap((text) => [
+        text.toLowerCase(),
+        ...find(text, forms).map(({ value }) => value),
+        text.replace(/\D/g, '') || text,
+      ]),
+    ),
     patterns: patterns.map(({ name, pattern }) => ({ name, pattern: RE2JS.compile(pattern) })),
     /** A pseudonym, or a captured text of its form. */
     form: new RegExp(`<(\\\\*)((?:${escaped})(?::[0-9a-f]{${2 * PSEUDONYM_BYTES}})?>)`, 'g'),

@@ -18,6 +18,8 @@ interface Leaf {
   holder: Holder;
   key: string | number;
   text: string;
+  /** Its own items, once they are asked for. */
+  own?: Item[];
 }
 
 /** All that is read of a name, since it is read for each value: its end, as in `customer.contact.phone`. */
@@ -26,32 +28,49 @@ export const MAX_NAME_CHARS = 100;
 const PIECE_CHARS = 64;
 
 /**
+ * @param pieces the items are added to them
  * @param itemsIn finds the items of a text
- * @param isCut whether the texts of lists are pieces, whatever their length
+ * @param cut whether the texts of lists are pieces, whatever their length; absent: only short ones may be
  */
-export function findPieces(value: unknown, itemsIn: (text: string) => Item[], isCut: boolean): Pieces {
-  const pieces: Pieces = new Map();
+export function findPieces(
+  pieces: Pieces,
+  value: unknown,
+  itemsIn: (text: string) => Item[],
+  cut?: 'surely' | 'maybe',
+): void {
+  const add = ([{ holder, key }, part]: [Leaf, Part]): void => {
+    const ofHolder = pieces.get(holder) ?? new Map<string | number, Part[]>();
+    const parts = ofHolder.get(key) ?? [];
+    parts.push(part);
+    pieces.set(holder, ofHolder.set(key, parts));
+  };
+  // Two addresses in a list are no pieces of a longer one.
+  const hasOwn = ([leaf, part]: [Leaf, Part]): boolean => {
+    leaf.own ??= itemsIn(leaf.text);
+    return leaf.own.some(({ start, end }) => start < part.end && end > part.start);
+  };
   for (const leaves of leavesIn(value)) {
     const whole = leaves.length > 1 ? leaves.map(({ text }) => text).join('') : '';
-    if (whole === '' || (!isCut && whole.length > leaves.length * PIECE_CHARS)) continue;
+    if (whole === '' || (cut === undefined && whole.length > leaves.length * PIECE_CHARS)) continue;
     const items = merged(itemsIn(whole));
     let next = 0;
     let from = 0;
-    for (const { holder, key, text } of leaves) {
-      const to = from + text.length;
-      const parts: Part[] = [];
+    let parts: [Leaf, Part][] = [];
+    for (const leaf of leaves) {
+      const to = from + leaf.text.length;
       for (let item = items[next]; item !== undefined && item.start < to; item = items[next]) {
         const captured = item.start < from ? '' : whole.slice(item.start, item.end);
-        parts.push({ ...item, start: Math.max(0, item.start - from), end: Math.min(to, item.end) - from, captured });
+        const [start, end] = [Math.max(0, item.start - from), Math.min(to, item.end) - from];
+        parts.push([leaf, { ...item, start, end, captured }]);
         // The next piece has the rest of it.
         if (item.end > to) break;
+        if (parts.length === 1 || cut === 'surely' || !parts.some(hasOwn)) parts.forEach(add);
+        parts = [];
         next += 1;
       }
-      if (parts.length > 0) pieces.set(holder, (pieces.get(holder) ?? new Map()).set(key, parts));
       from = to;
     }
   }
-  return pieces;
 }
 
 /** Whether the cells of a row are text that commas cut. */
@@ -60,8 +79,15 @@ const hasWords = (row: unknown): boolean =>
 
 /** Returns the texts within lists by their path, without the places in the lists, but for the rows of a table. */
 function leavesIn(value: unknown): Iterable<Leaf[]> {
-  const lists = new Map<string, Leaf[]>();
-  const collect = (holder: Holder, key: string | number, path: string, isListed: boolean): void => {
+  const lists = new Map<number, Leaf[]>();
+  const paths = new Map<string, number>();
+  // A number, since a path of long names would be read again for each value.
+  const pathOf = (path: number, name: string | number): number => {
+    const inner = `${path} ${name}`;
+    if (!paths.has(inner)) paths.set(inner, paths.size + 1);
+    return paths.get(inner) as number;
+  };
+  const collect = (holder: Holder, key: string | number, path: number, isListed: boolean): void => {
     const inner = holder[key];
     if (typeof inner === 'string') {
       if (!isListed) return;
@@ -70,17 +96,18 @@ function leavesIn(value: unknown): Iterable<Leaf[]> {
       leaves.push({ holder, key, text: inner });
     } else if (Array.isArray(inner)) {
       const isTable = inner.some(Array.isArray);
-      const listed = `${path}[]`;
+      const listed = pathOf(path, '[]');
       for (let at = 0; at < inner.length; at += 1) {
         if (isTable && !hasWords(inner[at])) continue;
-        collect(inner as never, at, isTable ? `${path}[${at}]` : listed, true);
+        collect(inner as never, at, isTable ? pathOf(path, at) : listed, true);
       }
     } else if (typeof inner === 'object' && inner !== null) {
       for (const name of Object.keys(inner)) {
-        collect(inner as Holder, name, `${path}.${name.slice(-MAX_NAME_CHARS)}`, isListed);
+        if (typeof (inner as Holder)[name] === 'number') continue;
+        collect(inner as Holder, name, pathOf(path, name.slice(-MAX_NAME_CHARS)), isListed);
       }
     }
   };
-  collect({ value }, 'value', '', false);
+  collect({ value }, 'value', 0, false);
   return lists.values();
 }

@@ -19,7 +19,8 @@ const KEPT = new Set([
 /** Returns the trace for `CONTENT=none`. */
 export function withoutTexts(trace: TraceRecord): TraceRecord {
   const { capture_notes: _, ...tags } = trace.tags;
-  return { ...trace, requestPreview: '', responsePreview: '', tags, spans: trace.spans.map(spanWithoutTexts) };
+  const { model: __, ...facts } = trace;
+  return { ...facts, requestPreview: '', responsePreview: '', tags, spans: trace.spans.map(spanWithoutTexts) };
 }
 
 function spanWithoutTexts({ inputs: _, outputs: __, ...span }: SpanRecord): SpanRecord {

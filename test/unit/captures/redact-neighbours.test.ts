@@ -1,0 +1,161 @@
+/** What stands beside an item, or how it is written, changes neither that it is masked nor its pseudonym. */
+
+import { decodeLine } from '../../../src/captures/decode.ts';
+import { buildTrace } from '../../../src/captures/trace/build.ts';
+import type { Capture, DecodeOptions } from '../../../src/captures/types.ts';
+import { type Redaction, redactRules } from '../../../src/core/settings/redact-setting.ts';
+import { piiDetected } from '../../../src/judge/scorers/code/pii.ts';
+import { captureOf, jsonSide, lineOf, sideOf } from './arbitraries.ts';
+
+const KINDS = 'email,phone,card,iban,ssn,ip,mac,api_key,date_of_birth';
+const redaction = (rules: string, more: Partial<Redaction> = {}): Redaction => ({
+  ...redactRules(rules),
+  ...{ allow: [], content: 'all', key: 'a key', keyVersion: '1' },
+  ...more,
+});
+
+function decoded(record: object, rules = KINDS, more: Partial<Redaction> = {}, options: DecodeOptions = {}): Capture {
+  const line = decodeLine(lineOf(record), { ...options, redaction: redaction(rules, more) });
+  if (line.kind !== 'capture') throw new Error(line.reason.message);
+  return line.capture;
+}
+const json = (request: unknown, reply: unknown = { ok: 1 }): object =>
+  captureOf(jsonSide('INPUT', request, 'plain'), jsonSide('OUTPUT', reply, 'plain'));
+const requestOf = (request: unknown, rules?: string, more?: Partial<Redaction>): unknown =>
+  decoded(json(request), rules, more).request?.value;
+const pseudonymIn = (text: string): string | undefined =>
+  /<\w+:[0-9a-f]{12}>/.exec((requestOf({ text }) as { text: string }).text)?.[0];
+
+const IBANS = ['ES91 2100 0418 4502 0005 1332', 'DE89 3704 0044 0532 0130 00'] as const;
+
+test.each([
+  ['4111 1111 1111 1111', 'Karte 4111 1111 1111 1111\u00a012/27'],
+  ['4111 1111 1111 1111', 'Karte 4111 1111 1111 1111 12/27 123'],
+  ['4111 1111 1111 1111', 'Karte 4111 1111 1111 1111\u201312'],
+  ['4111 1111 1111 1111', 'my card\u20144111 1111 1111 1111\u2014expired'],
+  ['536-22-1234', 'my SSN\u2014536-22-1234'],
+  ['AKIAABCDEFGHIJKLMNOP', 'the key\u2014AKIAABCDEFGHIJKLMNOP\u2014is old'],
+  ['jane@example.com', 'jane@example.com\uff20x'],
+  [IBANS[1], `${IBANS[0]} ${IBANS[1]}`],
+  [IBANS[1], `Kunde KD42 ${IBANS[1]}`],
+  ['4111 1111 1111 1111', `${IBANS[0]} 4111 1111 1111 1111`],
+  ['4111111111111111', 'Answer: {"note":"a\\n4111111111111111\\nb"}'],
+  ['+49 30 901820', "{'note': 'a\\t+49 30 901820'}"],
+  ['संपर्क@उदाहरण.भारत', 'मेरा ईमेल संपर्क@उदाहरण.भारत है'],
+])('%s is masked in %s', (item, text) => {
+  expect(JSON.stringify(requestOf({ text }))).not.toContain(item);
+});
+
+test.each([
+  ['jane@x.com', '联系jane@x.com', 'jane@x.comです', 'jane@x.com으로', 'ｊａｎｅ＠ｘ．ｃｏｍ', 'jane%40x.com'],
+  ['+49 30 901820', '电话是+49 30 901820', '0049 30 901820', '+49 (0)30 901820', 'Tel. 004930901820'],
+  ['(212) 555-0123', '+1 212 555 0123', '1-212-555-0123', 'Tel 2125550123'],
+  ['3C:DE:A5:1D:EF:59', '3c-de-a5-1d-ef-59', '3cde.a51d.ef59'],
+  ['2001:DB8::1', '2001:db8:0:0:0:0:0:1'],
+  ['born 1980-03-12', 'geboren am 12.3.1980', '生年月日: 1980年3月12日'],
+])('%s has the same pseudonym in other notations', (text, ...others) => {
+  expect(pseudonymIn(text)).toBeDefined();
+  expect(others.map(pseudonymIn)).toEqual(others.map(() => pseudonymIn(text)));
+});
+
+test('two addresses that a letter joins are two', () => {
+  const { text } = requestOf({ text: 'jane@x.com或bob@x.com' }) as { text: string };
+  expect(text).toBe(`${pseudonymIn('jane@x.com')}${pseudonymIn('bob@x.com')}`);
+});
+
+test('what is allowed stays in every notation', () => {
+  const text = '联系help@x.com, +1 212 555 0123 or (212) 555-0123, 3C-DE-A5-1D-EF-59';
+  const allow = ['help@x.com', '+1 212 555 0123', '3c:de:a5:1d:ef:59'];
+  expect(requestOf({ text }, KINDS, { allow })).toEqual({ text });
+});
+
+test('texts of a list are no pieces of one another where one has an item of its own', () => {
+  const [jane, bob] = ['jane@x.com', 'bob@y.org'].map(pseudonymIn);
+  expect(requestOf({ inputs: ['mail jane@x.com', 'bob is at bob@y.org', 'no mail'] })).toEqual({
+    inputs: [`mail ${jane}`, `bob is at ${bob}`, 'no mail'],
+  });
+  const messages = ['jane@x.com', 'or bob@y.org', 'or so'].map((content) => ({ role: 'user', content }));
+  const chat = decoded(json({ messages }, { choices: [{ message: { role: 'assistant', content: 'ok' } }] }));
+  expect(chat.conversation?.messages.map(({ content }) => content)).toEqual([`${jane}`, `or ${bob}`, 'or so']);
+  expect(piiDetected.score(chat)).toMatchObject({
+    rationale: 'request: 2 e-mail addresses (***@***.com, ***@***.org)',
+  });
+  const row = sideOf('INPUT', '1,Jane Doe,jane@x.com,bob@y.org,so\n', 'text/csv', 'plain');
+  const { request } = decoded(captureOf(row, jsonSide('OUTPUT', {}, 'plain')));
+  expect(request?.text).toBe(`1,Jane Doe,${jane},${bob},so`);
+  // JSON in such a text is read, and so are the pieces in JSON.
+  const lines = ['{"phone":"030 9018201","mail":"jane@x.com"}', '{"parts":["jane.","doe@exa","mple.com"]}'];
+  expect(JSON.stringify(requestOf({ lines }))).not.toMatch(/9018201|jane|doe@/);
+});
+
+test('names of entries announce their values, and a number that a tool is given is masked', () => {
+  const entries = [
+    { name: 'phone', datatype: 'BYTES', shape: [1], data: ['030 9018201'] },
+    { key: 'dob', value: '12.03.1985' },
+  ];
+  expect(JSON.stringify(requestOf({ inputs: entries }))).not.toMatch(/9018201|1985/);
+  const content = [{ type: 'tool_use', id: 't', name: 'pay', input: { card: 4111111111111111 } }];
+  const { response } = decoded(json({ messages: [] }, { type: 'message', role: 'assistant', content }));
+  expect(response?.text).toMatch(/"input":\{"card":"<card:[0-9a-f]{12}>"\}/);
+});
+
+test('items in names within a field, in types of bytes and in notes that are cut off are masked', () => {
+  const request = json({ customer: { 'jane@x.com': 1 } });
+  expect(JSON.stringify(requestOf({ customer: { 'jane@x.com': 1 } }, 'email,field:customer'))).not.toContain('jane');
+  const image = sideOf('INPUT', '\u0000\u0001', 'image/png; name=jane@x.com', 'base64');
+  const captured = captureOf(image, jsonSide('OUTPUT', {}, 'plain'));
+  expect(JSON.stringify(decoded(captured))).not.toContain('jane@');
+  const cut = decoded({ ...request, eventVersion: `${'x'.repeat(30)} jane.doe@example.com` });
+  expect(cut.notes.join()).not.toContain('jane');
+});
+
+test('with CONTENT=none a trace has neither the model nor the run that a caller names', () => {
+  const record = json({ model: 'xylotheque', messages: [{ role: 'user', content: 'Hi' }] });
+  Object.assign((record as { eventMetadata: object }).eventMetadata, { customAttributes: ['replay_run=jane@x.com'] });
+  const trace = buildTrace(decoded(record, KINDS, { content: 'none' }), lineOf(record), {
+    experimentId: '1',
+    endpointName: 'e',
+  });
+  expect(JSON.stringify(trace)).not.toMatch(/xylotheque|jane/);
+});
+
+/** Returns by how much the time of each value grows if there are four times as many. */
+function growthOf(count: number, make: (count: number) => unknown): number {
+  const timeOf = (values: number): number => {
+    const line = lineOf(json(make(values)));
+    const started = process.cpuUsage();
+    const read = decodeLine(line, { redaction: redaction(KINDS), timeMs: 600_000 });
+    if (read.kind === 'capture') piiDetected.score(read.capture);
+    return process.cpuUsage(started).user / values;
+  };
+  timeOf(count);
+  return timeOf(4 * count) / timeOf(count);
+}
+
+const manyOf = <T>(count: number, one: (at: number) => T): T[] => Array.from({ length: count }, (_, at) => one(at));
+
+/** An address in one of 2^17 notations. */
+const addressOf = (at: number): string =>
+  `${[...at.toString(2).padStart(17, '0')].map((bit) => (bit === '0' ? 'a' : 'A')).join('')}@example.com`;
+
+test.each<[string, number, (count: number) => unknown]>([
+  ['names of equal pseudonyms', 4_000, (count) => Object.fromEntries(manyOf(count, (at) => [addressOf(at), 1]))],
+  [
+    'texts of equal length',
+    10_000,
+    (count) => ({
+      messages: manyOf(count, (at) => ({ role: 'system', content: 'x'.repeat(200) + String(at).padStart(9, '0') })),
+    }),
+  ],
+  [
+    'values below as many names',
+    40_000,
+    (count) => {
+      let value: unknown = manyOf(count, () => ({ a: 'x y' }));
+      for (let at = 0; at < count / 1000; at += 1) value = { [`n${'a'.repeat(98)}`]: value };
+      return value;
+    },
+  ],
+])('the time for many %s is linear', (_, count, make) => {
+  expect(growthOf(count, make)).toBeLessThan(2.5);
+});
