@@ -53,11 +53,13 @@ export function maskedLabel(label: Label, settings: MaskSettings): Label {
   if (redaction?.key === undefined) return label;
   const masker = new Masker(redaction);
   const [id, by] = [masker.text(label.id), label.by && masker.text(label.by)];
-  const words = typeof label.value === 'string' ? masker.text(label.value) : label.value;
+  // As the reply's field is, whose name may say what it holds.
+  const field = settings.GROUND_TRUTH.prediction?.split('.').at(-1) ?? '';
+  const [words] = Object.values(masker.value({ [field]: label.value }, false) as object) as [LabelValue];
   const value = withoutWords(words, redaction, settings);
   if (id === label.id && by === label.by && value === label.value) return label;
   const { keyVersion = '', key } = redaction;
-  return { ...label, id, value, ...(by && { by }), key: keyVersion, text: keyed(key, textHashes(String(words))) };
+  return { ...label, id, value, ...(by && { by }), key: keyVersion, text: keyed(key, textHashes(String(label.value))) };
 }
 
 /** What is wrong with a line may quote it. */

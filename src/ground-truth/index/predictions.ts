@@ -34,12 +34,13 @@ export const predictionRows = (
 ): PredictionRow[] => {
   const { endpoint = endpointName, variant = '' } = capturePathOf(key);
   const call = { endpoint, variant, second: Math.floor(capture.inferenceTimeMs / 1000), traceId };
-  return ofContent(capture, 'predictions', () => rowsOf(capture, call, settings));
+  return ofContent(capture, 'predictions', () => rowsOf(capture, call, { ...settings, unmask: capture.unmask }));
 };
 
+type Settings = GroundTruthSettings & Pick<Capture, 'unmask'>;
 type Call = Pick<PredictionRow, 'endpoint' | 'variant' | 'second' | 'traceId'>;
 
-function rowsOf(capture: Capture, call: Call, settings: GroundTruthSettings): PredictionRow[] {
+function rowsOf(capture: Capture, call: Call, settings: Settings): PredictionRow[] {
   const { inferenceId: id, inferences, inferenceCount = 1, error, format } = capture;
   if (capture.inferenceMismatch !== undefined || capture.unclear) return [];
   if (id === undefined || id.length > MAX_ID_CHARS || error !== undefined || format === 'embedding') return [];
@@ -64,7 +65,7 @@ function rowsOf(capture: Capture, call: Call, settings: GroundTruthSettings): Pr
   return rows;
 }
 
-function ofReply(capture: Capture, settings: GroundTruthSettings): Prediction | undefined {
+function ofReply(capture: Capture, settings: Settings): Prediction | undefined {
   const { conversation, response, wireFormat } = capture;
   if (!isThere(response) || response.kind === 'binary') return undefined;
   if (conversation !== undefined) {
@@ -79,7 +80,7 @@ function ofReply(capture: Capture, settings: GroundTruthSettings): Prediction | 
 }
 
 /** A reply that is text is compared as a text, unless the settings ask for a class or a number, or for a field of its JSON. */
-function ofText(text: unknown, settings: GroundTruthSettings): Prediction | undefined {
+function ofText(text: unknown, settings: Settings): Prediction | undefined {
   if (typeof text !== 'string') return undefined;
   const { kind, prediction, probability } = settings;
   if (
@@ -91,7 +92,9 @@ function ofText(text: unknown, settings: GroundTruthSettings): Prediction | unde
     const found = parsed.ok ? predictionOf(parsed.value, settings) : undefined;
     if (found !== undefined && found.text === undefined) return found;
   }
-  return kind === 'classes' || kind === 'numbers' ? predictionOf(text, settings) : { text: textHashes(text) };
+  return kind === 'classes' || kind === 'numbers'
+    ? predictionOf(text, settings)
+    : { text: textHashes(text, settings.unmask) };
 }
 
 function groupsOf(features: unknown, { groups }: GroundTruthSettings): Pick<PredictionRow, 'groups'> {

@@ -2,6 +2,7 @@
 
 import { field, isExactNumber, isObject, toJson } from '../../captures/json.ts';
 import { cellOf, itemsOf } from '../../captures/payload/csv.ts';
+import type { Capture } from '../../captures/types.ts';
 import type { Prediction } from '../../core/contract/ground-truth.ts';
 import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
 import { classOrNumber } from '../label-value.ts';
@@ -37,7 +38,8 @@ const FINDINGS = ['box', 'bbox', 'mask', 'word', 'token_str', 'start'];
 const FACTS = /^(?:id$|object$|model|time)|(?:_id|version)$/i;
 
 type Value = Prediction['value'];
-type Settings = Pick<GroundTruthSettings, 'kind' | 'prediction' | 'probability' | 'positive' | 'classes'>;
+type Settings = Pick<GroundTruthSettings, 'kind' | 'prediction' | 'probability' | 'positive' | 'classes'> &
+  Pick<Capture, 'unmask'>;
 
 /**
  * Returns the prediction of one inference. Words are kept as a text; JSON of unknown form only if the settings say that the model
@@ -56,7 +58,7 @@ export function predictionOf(reply: unknown, settings: Settings, text?: string):
   const bare = only(reply);
   if (Array.isArray(bare) && likeliest(bare) !== undefined) return undefined;
   const written = isText ? reply : settings.kind === 'texts' ? (text ?? toJson(reply)) : undefined;
-  return written === undefined ? undefined : { text: textHashes(written) };
+  return written === undefined ? undefined : { text: textHashes(written, settings.unmask) };
 }
 
 /** Returns what the settings name. */
@@ -66,7 +68,7 @@ function chosen(reply: unknown, settings: Settings): Prediction | undefined {
   const own = prediction === undefined ? undefined : at(reply, prediction);
   const scores = probability === undefined ? undefined : at(reply, probability);
   if (scores === undefined) {
-    if (typeof own === 'string' && own.length > MAX_CLASS_CHARS) return { text: textHashes(own) };
+    if (typeof own === 'string' && own.length > MAX_CLASS_CHARS) return { text: textHashes(own, settings.unmask) };
     return own === undefined ? undefined : usual(own, settings, 1);
   }
   return scored(scalarOf(own), scores, settings);

@@ -29,8 +29,12 @@ function hashOf(text: string): string {
   return hash('sha256', compared, 'base64url').slice(0, HASH_CHARS);
 }
 
-/** Returns the hashes of a text as it is and of its normalized form. */
-export const textHashes = (text: string): [exact: string, normalized: string] => [
-  hashOf(text),
-  hashOf(normalizedText(text)),
-];
+/**
+ * Returns the hashes of a text as it is and of its normalized form.
+ *
+ * @param unmask returns a masked text as it was captured: notations of one item have one pseudonym, and are other texts
+ */
+export function textHashes(masked: string, unmask?: (text: string) => string): [exact: string, normalized: string] {
+  const text = unmask?.(masked) ?? masked;
+  return [hashOf(text), hashOf(normalizedText(text))];
+}

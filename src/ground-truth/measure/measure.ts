@@ -188,7 +188,8 @@ class Tally {
     const isText = text !== undefined || this.#settings.kind === 'texts';
     const reply = text ?? (isText && value !== undefined ? textHashes(String(value)) : undefined);
     if (reply === undefined) return 'the prediction is no text';
-    const truth = hashesOf(row);
+    // A short text is kept as a value, and masked as its label is.
+    const truth = text === undefined ? textHashes(String(row.label)) : hashesOf(row);
     if (truth === undefined) return 'the key of its pseudonyms is not known';
     const [exact, normalized] = truth;
     this.#texts.rows += 1;
