@@ -31,8 +31,7 @@ export function redacted(captured: Captured, options: DecodeOptions): Captured &
     identity: maskedIdentity(masker, identity, redaction),
     request: request && maskedPayload(masker, request, true, options),
     response: response && maskedPayload(masker, response, false, options),
-    // A quote that is cut off may end within an item.
-    notes: notes.map((note) => masker.text(note.replace(/“.{40,60}”/s, '“…”'))),
+    notes: notes.map((note) => maskedNote(masker, note)),
   };
   const isWithheld = [request, response].some((payload) => payload?.kind === 'raw');
   const counts = { ...masker.counts, ...(isWithheld ? { 'not masked': 1 } : {}) };
@@ -46,6 +45,9 @@ export function redacted(captured: Captured, options: DecodeOptions): Captured &
     },
   };
 }
+
+/** A quote that is cut off may end within an item. */
+const maskedNote = (masker: Masker, note: string): string => masker.text(note.replace(/“.{40,60}”/s, '“…”'));
 
 /** Without texts, the caller and the session are pseudonyms. */
 function maskedIdentity(masker: Masker, identity: Identity, { content }: Redaction): Identity {
@@ -93,7 +95,7 @@ function maskedPayload(masker: Masker, payload: Payload, isRequest: boolean, opt
     ...rest,
     contentType: contentType && masker.text(contentType),
     encoding: masker.text(payload.encoding),
-    ...(problem && { problem: masker.text(problem) }),
+    ...(problem && { problem: maskedNote(masker, problem) }),
   };
   if (kind === 'binary' || kind === 'empty') return { ...about, value: masker.value(payload.value, false) };
   // What cannot be read may be anything, in any encoding.

@@ -18,7 +18,7 @@ interface Leaf {
   holder: Holder;
   key: string | number;
   text: string;
-  /** Its own items, once they are asked for. */
+  /** Its own items that are still ahead, the next one last; once they are asked for. */
   own?: Item[];
 }
 
@@ -46,8 +46,9 @@ export function findPieces(
   };
   // Two addresses in a list are no pieces of a longer one.
   const hasOwn = ([leaf, part]: [Leaf, Part]): boolean => {
-    leaf.own ??= itemsIn(leaf.text);
-    return leaf.own.some(({ start, end }) => start < part.end && end > part.start);
+    leaf.own ??= merged(itemsIn(leaf.text)).reverse();
+    while ((leaf.own.at(-1)?.end ?? Number.POSITIVE_INFINITY) <= part.start) leaf.own.pop();
+    return (leaf.own.at(-1)?.start ?? Number.POSITIVE_INFINITY) < part.end;
   };
   for (const leaves of leavesIn(value)) {
     const whole = leaves.length > 1 ? leaves.map(({ text }) => text).join('') : '';
@@ -64,7 +65,7 @@ export function findPieces(
         parts.push([leaf, { ...item, start, end, captured }]);
         // The next piece has the rest of it.
         if (item.end > to) break;
-        if (parts.length === 1 || cut === 'surely' || !parts.some(hasOwn)) parts.forEach(add);
+        if (cut === 'surely' || !parts.some(hasOwn)) parts.forEach(add);
         parts = [];
         next += 1;
       }
