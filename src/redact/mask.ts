@@ -122,7 +122,7 @@ export class Masker {
     const read = folded(text);
     const items: Item[] = [];
     // In each form, since a sign that is folded may join an item to what stands beside it.
-    for (const one of new Set([read.replace(UNSPACED, ' '), read, text])) {
+    for (const one of new Set([read.replace(UNSPACED, (letters) => ' '.repeat(letters.length)), read, text])) {
       const found = find(label + one, forms);
       if (label + one === text && text.length >= MIN_KNOWN) this.#found.set(text, found);
       for (const { name, value, ...item } of found) {
@@ -257,9 +257,9 @@ function announced(field: string): string {
   return word && `${word}: `;
 }
 
-/** Digits and signs as keyboards of other scripts, and word processors, write them. */
+/** Digits and signs as keyboards of other scripts, and word processors, write them. Of hyphens, those within a number. */
 const FOLDED =
-  /[\uff01-\uff5e\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\u00a0\u2000-\u200a\u202f\u3000\u2010-\u2015\u2212]/g;
+  /[\uff01-\uff5e\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\u00a0\u2000-\u200a\u202f\u3000]|[\u2010-\u2015\u2212](?=[\dA-Z(])(?<=[\dA-Z)].)/g;
 
 /** Returns the text with ASCII in their place, of the same length. */
 const folded = (text: string): string =>
