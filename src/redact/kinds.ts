@@ -185,6 +185,8 @@ const shortest = (text: string): string => (isIP(text) === 6 ? new URL(`http://[
 /** Of `ab::cd`, which code has too, only forms with a digit count. */
 const address = (text: string): string | undefined => (isIP(text) > 0 && /\d/.test(text) ? shortest(text) : undefined);
 
+/** Without separators. */
+const bare = (text: string): string => lower(text).replace(/[:.-]/g, '');
 const MAC =
   /(?<![\p{L}\d_:-])(?:[0-9a-f]{2}(?<separator>[:-])(?:[0-9a-f]{2}\k<separator>){4}[0-9a-f]{2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4})(?![\p{L}\d_:-])/giu;
 
@@ -262,14 +264,7 @@ export const KINDS = {
     { pattern: SSN, hint: NUMBER, reach: [5, 40], read: digitsOf },
     { pattern: SSN_NAMED, hint: NUMBER, reach: [50, 40], read: digitsOf },
   ],
-  mac: [
-    {
-      pattern: MAC,
-      hint: /[:-][0-9a-f]{2}[:-][0-9a-f]{2}[:-]|\.[0-9a-f]{4}\./gi,
-      reach: [5, 20],
-      read: (text) => lower(text).replace(/[:.-]/g, ''),
-    },
-  ],
+  mac: [{ pattern: MAC, hint: /[:-][0-9a-f]{2}[:-][0-9a-f]{2}[:-]|\.[0-9a-f]{4}\./gi, reach: [5, 20], read: bare }],
   ip: [
     { pattern: IPV4, hint: /\d\.\d{1,3}\.\d{1,3}\./g, reach: [16, 18], read: address },
     { pattern: IPV6, hint: /:[0-9a-f]{0,4}:/gi, reach: [41, 56], read: address },

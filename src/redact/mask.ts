@@ -50,6 +50,8 @@ export class Masker {
   readonly #written = new Map<Holder, Set<string>>();
   /** What was found in texts that were read as they are. */
   readonly #found = new Map<string, Item[]>();
+  /** The columns to mask, by the names of all. */
+  readonly #masked = new Map<readonly string[], { at: number; name: string }[]>();
   /** The names of a row's columns. */
   readonly #named = new Map<unknown, readonly string[]>();
   readonly #pieces: Pieces = new Map();
@@ -91,10 +93,12 @@ export class Masker {
   /** Masks the columns of rows, by their places or their names. The names announce the values of the others. */
   columns(rows: readonly unknown[], names: readonly string[] = this.#names): void {
     const { columns, fields } = this.#ready;
-    const named = names.flatMap((name, at) => (fields.has(name.toLowerCase()) ? [{ at, name }] : []));
+    const isMasked = (name: string, at: number) => (fields.has(name.toLowerCase()) ? [{ at, name }] : []);
+    const masked = this.#masked.get(names) ?? [...columns, ...names.flatMap(isMasked)];
+    this.#masked.set(names, masked);
     for (const row of rows) {
       if (names.length > 0 && !this.#named.has(row)) this.#named.set(row, names);
-      for (const { at, name } of Array.isArray(row) ? [...columns, ...named] : []) {
+      for (const { at, name } of Array.isArray(row) ? masked : []) {
         if (at < (row as unknown[]).length) this.#whole(row as Holder, at, name);
       }
     }

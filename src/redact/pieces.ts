@@ -20,6 +20,7 @@ interface Leaf {
   text: string;
   /** Its own items that are still ahead, the next one last; once they are asked for. */
   own?: Item[];
+  parts: Part[];
 }
 
 /** All that is read of a name, since it is read for each value: its end, as in `customer.contact.phone`. */
@@ -38,12 +39,6 @@ export function findPieces(
   itemsIn: (text: string) => Item[],
   cut?: 'surely' | 'maybe',
 ): void {
-  const add = ([{ holder, key }, part]: [Leaf, Part]): void => {
-    const ofHolder = pieces.get(holder) ?? new Map<string | number, Part[]>();
-    const parts = ofHolder.get(key) ?? [];
-    parts.push(part);
-    pieces.set(holder, ofHolder.set(key, parts));
-  };
   // Two addresses in a list are no pieces of a longer one.
   const hasOwn = ([leaf, part]: [Leaf, Part]): boolean => {
     leaf.own ??= merged(itemsIn(leaf.text)).reverse();
@@ -65,11 +60,14 @@ export function findPieces(
         parts.push([leaf, { ...item, start, end, captured }]);
         // The next piece has the rest of it.
         if (item.end > to) break;
-        if (cut === 'surely' || !parts.some(hasOwn)) parts.forEach(add);
+        if (cut === 'surely' || !parts.some(hasOwn)) for (const [of, part] of parts) of.parts.push(part);
         parts = [];
         next += 1;
       }
       from = to;
+    }
+    for (const { holder, key, parts: ofLeaf } of leaves) {
+      if (ofLeaf.length > 0) pieces.set(holder, (pieces.get(holder) ?? new Map()).set(key, ofLeaf));
     }
   }
 }
@@ -94,7 +92,7 @@ function leavesIn(value: unknown): Iterable<Leaf[]> {
       if (!isListed) return;
       const leaves = lists.get(path) ?? [];
       lists.set(path, leaves);
-      leaves.push({ holder, key, text: inner });
+      leaves.push({ holder, key, text: inner, parts: [] });
     } else if (Array.isArray(inner)) {
       const isTable = inner.some(Array.isArray);
       const listed = pathOf(path, '[]');
