@@ -32,7 +32,7 @@ const EMAIL =
   /(?:@|%40)(?<=(?<![\p{L}\p{M}\p{N}._%+-])([\p{L}\p{N}_][\p{L}\p{M}\p{N}._%+'-]{0,63}(?:@|%40)))((?:[\p{L}\p{N}](?:[\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}])?\.){1,8}\p{L}[\p{L}\p{M}]{1,23})(?![\p{L}\p{M}\p{N}@-])/gu;
 /** Letters of scripts that put no space before a word of another one, and escapes such as `\n`. */
 export const UNSPACED =
-  /[\u0e00-\u0e4f\u0e80-\u0ecf\u1000-\u103f\u1780-\u17d3\u3005\u3040-\u30ff\u3105-\u318e\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff66-\uff9f]|\\[nrtbf]/g;
+  /[\u0e00-\u0e4f\u0e80-\u0ecf\u1000-\u103f\u1780-\u17d3\u3005\u3040-\u30ff\u3105-\u318e\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff66-\uff9f]|\\(?:[nrtbf]|u[\da-fA-F]{4})/g;
 /** An address has the same value with and without such letters at its edges, which are of the sentence. */
 function readEmail(item: string): string {
   const address = lower(item.normalize('NFKC')).replace('%40', '@');
