@@ -227,12 +227,6 @@ const BORN = new RegExp(
 );
 /** A date before such a word. */
 const BORN_BEFORE = new RegExp(`(?<!\\d)(?:${DATES})(?=[ ,]{0,2}(?:gebore|生まれ|出生|출생|태어))`, 'giu');
-/** Returns a date as day, month and year, without zeros before them. One with a month in letters stays as it is. */
-const readDate = (text: string): string =>
-  lower(text)
-    .replace(/^(\d{4})\D+(\d+)\D+(\d+)\D?$/, '$3.$2.$1')
-    .replace(/(?<!\d)0/g, '')
-    .replace(/[-/.] ?/g, '.');
 /** A part of each such word. */
 const BORN_HINT =
   /birth|born|gebor|geburt|geb|d\.?o\.?b|né|naiss|nac|nat[oa]|nasc|född|født|ur\.|urodz|szület|doğum|рожд|родил|生年|出生|생년|生まれ|출생|태어/gi;
@@ -270,8 +264,8 @@ export const KINDS = {
     { pattern: IPV6, hint: /:[0-9a-f]{0,4}:/gi, reach: [41, 56], read: address },
   ],
   date_of_birth: [
-    { pattern: BORN, hint: BORN_HINT, reach: [12, 90], read: readDate },
-    { pattern: BORN_BEFORE, hint: BORN_HINT, reach: [40, 90], read: readDate },
+    { pattern: BORN, hint: BORN_HINT, reach: [12, 90], read: lower },
+    { pattern: BORN_BEFORE, hint: BORN_HINT, reach: [40, 90], read: lower },
   ],
   phone: [
     { pattern: PHONE_INTERNATIONAL, hint: NUMBER, reach: [8, 95], read: readInternationalPhone },

@@ -211,6 +211,8 @@ export class Masker {
     const keys = Object.keys(value);
     for (const [at, key] of keys.entries()) {
       const before = this.changes;
+      // The prompt again, token by token.
+      if (key === 'prompt_logprobs' && before > 0) delete value[key];
       const isField = fields.has(key.toLowerCase());
       const name = !isField && typeof entry === 'string' && /^(?:value|data)$/.test(key) ? entry : key;
       if (isField || fields.has(name.toLowerCase())) this.#whole(value, key, name);
