@@ -39,6 +39,8 @@ export class Call {
   readonly about: string;
   /** Milliseconds and bytes. */
   readonly pieces: [number, number][] = [];
+  /** When the last piece came. */
+  seenMs: number | undefined;
   /** Pieces whose times are kept: fewer where the memory is over its bound. */
   mostPieces = 512;
   /** Of the reply, until the call ends: where the application aborts it, it has neither an error nor an end. */
@@ -74,9 +76,9 @@ export class Call {
 
   /** Keeps the time of a piece of the reply. */
   piece(size: number): void {
-    const ms = this.now();
-    if (size > 0) this.client.firstContentMs ??= ms;
+    this.seenMs = this.now();
+    if (size > 0) this.client.firstContentMs ??= this.seenMs;
     this.client.pieceCount = (this.client.pieceCount ?? 0) + 1;
-    if (this.pieces.length < this.mostPieces) this.pieces.push([ms, size]);
+    if (this.pieces.length < this.mostPieces) this.pieces.push([this.seenMs, size]);
   }
 }

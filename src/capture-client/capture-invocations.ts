@@ -50,14 +50,8 @@ export function captureInvocations(client: SageMakerRuntimeClient, options: Capt
 function s3Of({ config }: SageMakerRuntimeClient, given: CaptureOptions['s3'] = {}): S3Client {
   if ('send' in given) return given;
   const { region, credentials } = config;
-  return new S3Client({
-    region,
-    credentials,
-    maxAttempts: 1,
-    requestHandler: unreferenced(),
-    logger: SILENT,
-    ...given,
-  });
+  const defaults = { region, credentials, maxAttempts: 1, requestHandler: unreferenced(), logger: SILENT };
+  return new S3Client({ ...defaults, ...given });
 }
 
 /** Adds the middlewares. Nothing that goes wrong in them reaches the application. */
@@ -70,10 +64,10 @@ function watch(client: SageMakerRuntimeClient, sender: Sender, settings: Setting
       calls.set(context, call);
       try {
         const result = await next(args);
-        sender.quietly(() => replied(call, result.output as Output, sender, settings));
+        sender.quietly(() => replied(call, result.output as Output, sender, settings), call);
         return result;
       } catch (error) {
-        sender.quietly(() => failed(call, error as SdkError, sender, settings));
+        sender.quietly(() => failed(call, error as SdkError, sender, settings), call);
         throw error;
       }
     },
@@ -92,8 +86,8 @@ function watch(client: SageMakerRuntimeClient, sender: Sender, settings: Setting
   );
 }
 
-function begun(input: object, command: string, { sampling }: Settings): Call | undefined {
-  const isOne = COMMANDS.includes(command) && 'EndpointName' in input && Math.random() < sampling;
+function begun(input: { EndpointName?: unknown }, command: string, { sampling }: Settings): Call | undefined {
+  const isOne = COMMANDS.includes(command) && typeof input.EndpointName === 'string' && Math.random() < sampling;
   return isOne ? new Call({ ...input }, command === COMMANDS[1]) : undefined;
 }
 

@@ -4,9 +4,10 @@ const MOST_CLASS_CHARS = 100;
 /** @param status of the last reply, or `undefined` if there was none */
 export function errorOf(error: unknown, status: number | undefined): { kind: string; class: string } {
   const { name = 'Error', code } = (error ?? {}) as { name?: string; code?: unknown };
-  const isSystem = typeof code === 'string' && /^E[A-Z_]+$/.test(code);
-  const kind = kindOf(name, isSystem ? String(code) : '', status);
-  return { kind, class: (isSystem ? String(code) : String(name)).slice(0, MOST_CLASS_CHARS) };
+  const system = typeof code === 'string' && /^E[A-Z_]+$/.test(code) ? code : '';
+  // A server may name its errors in any way; the reader of the line takes no other characters.
+  const told = (system || String(name)).slice(0, MOST_CLASS_CHARS).replace(/[^\w.-]/g, '_');
+  return { kind: kindOf(name, system, status), class: told || 'Error' };
 }
 
 function kindOf(name: string, code: string, status: number | undefined): string {

@@ -82,11 +82,11 @@ export class Sender {
     this.#memory.add(call, call.reply, bytes);
   }
 
-  /** Ends a call. Does nothing if it has ended. */
-  end(call: Call, ended: Ended): void {
+  /** Ends a call. Does nothing if it has ended. @param atMs since its start */
+  end(call: Call, ended: Ended, atMs = call.now()): void {
     if (call.client.ended !== undefined) return;
     call.client.ended = ended;
-    call.client.endMs = call.now();
+    call.client.endMs = atMs;
     call.socket = undefined;
     this.#endedBytes += call.size;
     if (this.#endedBytes < this.#settings.batchBytes || this.#failures > 0) return;
@@ -94,11 +94,12 @@ export class Sender {
     this.#wake(0);
   }
 
-  /** Runs work on a call. An error in it costs the capture, and nothing else. */
-  quietly<T>(work: () => T): T | undefined {
+  /** Runs work on a call. An error in it costs the capture, and nothing else. @param call one that may be in the memory */
+  quietly<T>(work: () => T, call?: Call): T | undefined {
     try {
       return work();
     } catch (error) {
+      if (call !== undefined) this.#memory.release(call);
       this.#lose(1, error);
       return undefined;
     }

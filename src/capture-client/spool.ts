@@ -10,6 +10,8 @@ import type { Batch } from './batch.ts';
 const ENDING = '.capture-batch';
 /** Another process may send a file at any time. */
 const ABSENT = { throwIfNoEntry: false } as const;
+/** Sorts after those that are there. */
+const newName = () => `${String(Date.now()).padStart(14, '0')}-${randomUUID()}${ENDING}`;
 
 export class Spool {
   readonly #folder: string;
@@ -28,7 +30,7 @@ export class Spool {
     if (used > this.#mostBytes) {
       throw new Error(`The spool is full; got: ${used} bytes; expected: at most ${this.#mostBytes}`);
     }
-    const path = join(this.#folder, `${String(Date.now()).padStart(14, '0')}-${randomUUID()}${ENDING}`);
+    const path = join(this.#folder, newName());
     // Requests and replies are personal: only the application's own user may read them.
     const bytes = Buffer.concat([Buffer.from(`${JSON.stringify(about)}\n`), body]);
     try {
@@ -47,8 +49,11 @@ export class Spool {
         const end = bytes.indexOf('\n');
         const batch: Batch = { ...JSON.parse(bytes.toString('utf8', 0, end)), body: bytes.subarray(end + 1) };
         if (batch.bucket !== bucket) continue;
+        // What is refused, such as a key with a former prefix, is last the next time, and holds nothing back.
+        const last = join(this.#folder, newName());
+        renameSync(path, last);
         yield batch;
-        rmSync(path, { force: true });
+        rmSync(last, { force: true });
       } catch {
         // Another process has sent it, or it is damaged.
       }

@@ -21,7 +21,7 @@ export function watchStream(stream: AsyncIterable<object>, call: Call, sender: S
       return watched(this, iterate.call(this) as AsyncIterator<Piece, unknown>, call, sender);
     },
   });
-  forgotten.register(stream, () => sender.end(call, 'left'));
+  forgotten.register(stream, () => sender.end(call, 'left', call.seenMs ?? call.client.firstByteMs));
 }
 
 /** @param stream it lives as long as its iterator */

@@ -1,5 +1,11 @@
 /** What an application or its surroundings can do to the capture clients, and once did. */
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import {
   type InvokeEndpointWithResponseStreamCommandInput as Input,
@@ -14,8 +20,10 @@ import { S3Wire } from '../doubles/s3-wire.ts';
 
 let endpoint: StandInEndpoint;
 let s3: S3Wire;
+let folder: string;
 
 beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'capture-client-'));
   endpoint = await startStandInEndpoint({ latencyMs: 1, words: 4, interTokenMs: 5 });
   s3 = await S3Wire.start();
 });
@@ -23,11 +31,12 @@ afterEach(async () => {
   jest.restoreAllMocks();
   await endpoint.close();
   await s3.stop();
+  rmSync(folder, { recursive: true });
 });
 
-function start(options: Partial<CaptureOptions> = {}) {
+function start(options: Partial<CaptureOptions> = {}, url = endpoint.url) {
   const place = { region: 'eu-west-1', credentials: { accessKeyId: 'AKIDTEST', secretAccessKey: 'a-secret' } };
-  const client = new SageMakerRuntimeClient({ ...place, endpoint: endpoint.url });
+  const client = new SageMakerRuntimeClient({ ...place, endpoint: url });
   const wire = { ...place, endpoint: s3.url, forcePathStyle: true };
   const captures = captureInvocations(client, { bucket: 'captures', batchMs: 60_000, s3: wire, ...options });
   const ask = async (more: Partial<Input> = {}, abortSignal?: AbortSignal) => {
@@ -35,7 +44,7 @@ function start(options: Partial<CaptureOptions> = {}) {
     const { Body } = await client.send(new InvokeEndpointWithResponseStreamCommand(input), { abortSignal });
     return Body ?? [];
   };
-  return { captures, ask };
+  return { captures, ask, client };
 }
 const clients = () =>
   s3
@@ -44,6 +53,19 @@ const clients = () =>
 async function readAll(stream: AsyncIterable<unknown> | unknown[]): Promise<void> {
   for await (const _ of stream);
 }
+
+const REFUSED = { kind: 'error', status: 403, code: 'AccessDenied' } as const;
+/** A role that may write where captures go now, and no more where they went. */
+const refusesFormer = ({ key }: { key: string }) => (key.startsWith('former/') ? REFUSED : undefined);
+
+/** An endpoint that names its error in a way of its own. */
+async function startOddServer() {
+  const server = createServer((_, response) => response.writeHead(400, { 'x-amzn-errortype': 'Odd Type!' }).end('{}'));
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  return { server, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+}
+/** As the reader of the line takes it. */
+const ODD = { ended: 'failed', error: { kind: 'refused', class: 'Odd_Type_' } };
 
 test('node: a stream that the application aborts was left, and is no error of the endpoint; one that the server cuts is', async () => {
   const { captures, ask } = start();
@@ -88,6 +110,48 @@ test('node: a bucket that refuses writes nothing to the application’s console 
   expect(await captures.flush()).toMatchObject({ waiting: 1 });
   expect(warned).toHaveBeenCalledTimes(1);
   expect(printed).not.toHaveBeenCalled();
+});
+
+test('node: an error with a name of any form has a class that the reader takes', async () => {
+  const { server, url } = await startOddServer();
+  const { captures, ask } = start({}, url);
+  await expect(ask()).rejects.toThrow();
+  await captures.flush();
+  server.close();
+  expect(clients()[0]).toMatchObject(ODD);
+});
+
+test('node: a reply that another middleware has frozen is dropped once, and is not open', async () => {
+  jest.spyOn(process, 'emitWarning').mockImplementation(() => {});
+  const { captures, ask, client } = start();
+  const freeze = (next: (args: never) => Promise<object>) => async (args: never) => {
+    const result = (await next(args)) as { output: { Body: object } };
+    Object.freeze(result.output.Body);
+    return result;
+  };
+  client.middlewareStack.add(freeze as never, { step: 'deserialize', priority: 'high' });
+  await readAll(await ask());
+  expect(await captures.flush()).toMatchObject({ open: 0, waiting: 0, written: 0, dropped: 1 });
+});
+
+test('node: a request that names no endpoint is no call', async () => {
+  const { captures, ask } = start();
+  await expect(ask({ EndpointName: undefined })).rejects.toThrow('EndpointName');
+  expect(await captures.flush()).toMatchObject({ written: 0, dropped: 0 });
+});
+
+test('node: a spooled batch that is refused holds nothing back', async () => {
+  s3.fault = () => REFUSED;
+  jest.spyOn(process, 'emitWarning').mockImplementation(() => {});
+  const [former, present] = ['former', 'p'].map((prefix) => start({ prefix, spoolFolder: folder }));
+  for (const each of [former, present]) {
+    await readAll((await each?.ask()) ?? []);
+    await each?.captures.flush();
+  }
+  s3.fault = refusesFormer;
+  for (const _ of [1, 2]) await present?.captures.flush();
+  expect(s3.keys('captures')).toEqual([expect.stringMatching(/^p\//)]);
+  expect(readdirSync(folder)).toHaveLength(1);
 });
 
 async function python(code: string): Promise<string> {
@@ -167,4 +231,63 @@ for n in range(40):
     sender._finish()
 print("ended")`;
   expect(await python(code)).toBe('ended');
+});
+
+test('python: an error with a name of any form has a class that the reader takes', async () => {
+  const { server, url } = await startOddServer();
+  const code = `
+client = boto3.client("sagemaker-runtime", endpoint_url="${url}", **key)
+captures = capture_invocations(client, bucket="captures", s3=s3)
+try:
+    ask()
+except client.exceptions.ClientError:
+    print(captures.flush()["written"])`;
+  expect(await python(code)).toBe('1');
+  server.close();
+  expect(clients()[0]).toMatchObject(ODD);
+});
+
+test('python: a spooled batch that is refused holds nothing back', async () => {
+  s3.fault = () => REFUSED;
+  const spooling = (prefix: string) => `
+client = boto3.client("sagemaker-runtime", endpoint_url="${endpoint.url}", **key)
+captures = capture_invocations(client, bucket="captures", prefix="${prefix}", s3=s3, spool_folder="${folder}")`;
+  for (const prefix of ['former', 'p']) await python(`${spooling(prefix)}\nask()\ncaptures.flush()`);
+  s3.fault = refusesFormer;
+  await python(`${spooling('p')}\ncaptures.flush()\ncaptures.flush()`);
+  expect(s3.keys('captures')).toEqual([expect.stringMatching(/^p\//)]);
+  expect(readdirSync(folder)).toHaveLength(1);
+});
+
+test('python: a stream that was read in part ends with its last piece, whenever the garbage collector comes', async () => {
+  const code = `
+import gc
+gc.disable()
+captures = capture_invocations(client, bucket="captures", s3=s3)
+body = client.invoke_endpoint_with_response_stream(EndpointName="e", Body=b"{}")["Body"]
+for event in body:
+    break
+del body
+time.sleep(0.2)
+gc.collect()
+print(captures.flush()["written"])`;
+  expect(await python(code)).toBe('1');
+  const [{ ended, endMs, firstContentMs } = {}] = clients();
+  expect(ended).toBe('left');
+  expect(endMs).toBe(firstContentMs);
+});
+
+test('python: a stream that one thread closes while another reads it was left, and did not break', async () => {
+  const code = `
+captures = capture_invocations(client, bucket="captures", s3=s3)
+body = client.invoke_endpoint_with_response_stream(EndpointName="e", Body=b"{}")["Body"]
+close = body._raw_stream.close
+def close_under_a_reader():
+    close()
+    body._captured.broke(OSError("closed"))
+body._raw_stream.close = close_under_a_reader
+body.close()
+print(captures.flush()["written"])`;
+  expect(await python(code)).toBe('1');
+  expect(clients()[0]).toMatchObject({ ended: 'left' });
 });

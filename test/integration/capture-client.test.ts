@@ -111,6 +111,8 @@ describe.each(LANGUAGES)('%s', (language) => {
     expect((pieces as [number, number][]).reduce((sum, [, bytes]) => sum + bytes, 0)).toBe(whole.client.replyBytes);
 
     expect(lines.get('half')?.client).toMatchObject({ ended: 'left', pieceCount: 2 });
+    const unread = lines.get('unread')?.client;
+    expect(unread).toMatchObject({ ended: 'left', endMs: unread?.firstByteMs });
     expect(lines.get('[[cut stream]]')?.client).toMatchObject({
       ...{ ended: 'broke', status: 200, error: { kind: 'stream', class: 'ModelStreamError' } },
     });

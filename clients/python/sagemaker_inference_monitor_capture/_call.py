@@ -1,5 +1,6 @@
 """What is known of one call while it runs: its times, its bytes, and how it ended."""
 
+import re
 import time
 import uuid
 
@@ -19,7 +20,7 @@ class Call:
         self.about = {"inferenceId": params.get("InferenceId"), "customAttributes": params.get("CustomAttributes")}
         self.request, self.reply, self.ended = Side(params.get("ContentType")), Side(), None
         #: Times and sizes of the first pieces of a stream: fewer of them where the memory is over its bound.
-        self.pieces, self.most_pieces = [], 512
+        self.pieces, self.most_pieces, self._seen = [], 512, None
         #: Fields of the line's `client`.
         self.client = {"streamed": streamed}
         self._body = params.get("Body")
@@ -49,7 +50,7 @@ class Call:
         """Takes a piece of the reply. Nothing that goes wrong reaches the application."""
         if self.ended is None:
             try:
-                ms = self.now()
+                ms = self._seen = self.now()
                 if data:
                     self.client.setdefault("firstContentMs", ms)
                 self.client["pieceCount"] = self.client.get("pieceCount", 0) + 1
@@ -70,9 +71,15 @@ class Call:
             self._sender.memory.add(self, self.reply, reply)
             self.end("failed", kind, name)
 
-    def end(self, ended, kind=None, name=""):
+    def forget(self):
+        """Ends a call whose stream nobody holds: the application left it after what it read last."""
+        self.end("left", at=self._seen or self.client.get("firstByteMs"))
+
+    def end(self, ended, kind=None, name="", at=None):
         """Ends the call, once: whole, broke, left or failed. The garbage collector may call it."""
         if self.ended is None:
-            self.client.update(ended=ended, endMs=self.now(), error=kind and {"kind": kind, "class": name[:100]})
+            # A server may name its errors in any way; the reader of the line takes no others.
+            told = re.sub(r"[^\w.-]", "_", name[:100], flags=re.ASCII) or "Error"
+            self.client.update(ended=ended, endMs=at or self.now(), error=kind and {"kind": kind, "class": told})
             self.ended = ended
             self._sender.end(self)

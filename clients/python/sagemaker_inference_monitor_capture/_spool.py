@@ -26,7 +26,7 @@ class Spool:
                 used += path.stat().st_size
         if used > self._most:
             raise OSError(f"the spool folder is full; got: {used} bytes; expected: at most {self._most}")
-        path = self._folder / f"{int(time.time() * 1000):014d}-{uuid.uuid4()}.part"
+        path = self._new_path(".part")
         # Requests and replies are personal: only the application's own user may read them.
         try:
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -41,10 +41,15 @@ class Spool:
             # Another process may have sent it, or it is damaged.
             with contextlib.suppress(OSError, ValueError, TypeError):
                 about, body = path.read_bytes().split(b"\n", 1)
-                batch = Batch(*json.loads(about), body)
+                batch = Batch(*json.loads(about), body=body)
                 if batch.bucket == bucket:
+                    # What is refused, such as a key with a former prefix, is last the next time, and holds nothing back.
+                    path = path.rename(self._new_path(_ENDING))
                     yield batch
                     path.unlink()
+
+    def _new_path(self, ending):
+        return self._folder / f"{int(time.time() * 1000):014d}-{uuid.uuid4()}{ending}"
 
     def _paths(self):
         return sorted(self._folder.glob("*" + _ENDING))

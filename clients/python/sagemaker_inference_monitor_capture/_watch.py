@@ -10,7 +10,7 @@ def watch(body, call):
     stream._captured, stream._captured_length = call, int(getattr(body, "_content_length", None) or -1)
     stream.__class__ = _class_of(watching, type(stream))
     # A reply that the application forgets has ended. At the end of the process, the sender ends the open ones.
-    weakref.finalize(stream, call.end, "left").atexit = False
+    weakref.finalize(stream, call.forget).atexit = False
 
 
 @functools.lru_cache(maxsize=None)
@@ -20,8 +20,9 @@ def _class_of(watching, replied):
 
 class _Watched:
     def close(self):
-        super().close()
+        # Before: whoever reads in another thread gets an error from it.
         self._captured.end("left")
+        super().close()
 
 
 class _Events(_Watched):
