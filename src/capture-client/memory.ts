@@ -64,7 +64,7 @@ export class Memory {
   }
 
   #count(call: Call): void {
-    const size = OVERHEAD + TIME * call.pieces.length + call.request.held + call.reply.held;
+    const size = OVERHEAD + call.about.length + TIME * call.pieces.length + call.request.held + call.reply.held;
     this.used += size - call.size;
     call.size = size;
     this.calls.add(call);

@@ -18,6 +18,7 @@ class Call:
         self.endpoint, self.streamed, self._sender = params.get("EndpointName"), streamed, sender
         self.variant = params.get("TargetVariant") or params.get("InferenceComponentName") or "unknown"
         self.about = {"inferenceId": params.get("InferenceId"), "customAttributes": params.get("CustomAttributes")}
+        self.about_size = len(str(self.about))
         self.request, self.reply, self.ended = Side(params.get("ContentType")), Side(), None
         #: Times and sizes of the first pieces of a stream: fewer of them where the memory is over its bound.
         self.pieces, self.most_pieces, self._seen = [], 512, None

@@ -26,7 +26,7 @@ def line_of(call, settings, dropped):
         yield from _side(reply, "OUTPUT", "BASE64" if has_failed else _encoding(reply.kind, call.streamed))
     left = {name: side.left for name, side in (("request", request), ("reply", reply)) if side.left}
     client = {
-        **{"version": 1, "writer": "python", "calls": settings.calls, "sampling": settings.sampling, **call.client},
+        **{"version": 1, "writer": "python", "calls": settings.calls, "sampling": float(settings.sampling), **call.client},
         "requestBytes": None if request.left else request.total,
         "replyBytes": reply.total if has_reply else None,
         "pieces": call.streamed and call.pieces or None,

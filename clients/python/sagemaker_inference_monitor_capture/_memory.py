@@ -56,6 +56,6 @@ class Memory:
     def _count(self, call):
         contents = len(call.request.data) + len(call.reply.data)
         # A bytearray has an eighth more than it needs.
-        size = _OVERHEAD + _PIECE * len(call.pieces) + contents + contents // 8
+        size = _OVERHEAD + call.about_size + _PIECE * len(call.pieces) + contents + contents // 8
         self.used += size - self.sizes.get(call, 0)
         self.sizes[call] = size

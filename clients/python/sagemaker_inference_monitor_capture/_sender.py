@@ -46,7 +46,8 @@ class Sender:
         """
         done = threading.Event()
         self._wake.put(done)
-        if self._start():
+        with contextlib.suppress(RuntimeError):
+            self._start()
             done.wait(seconds and min(seconds, threading.TIMEOUT_MAX))
         return self.stats()
 
@@ -93,16 +94,12 @@ class Sender:
         return [call for call in list(self.memory.sizes) if call.ended]
 
     def _start(self):
-        """Returns whether the thread runs: there may be too many, or the interpreter ends."""
-        try:
-            with self._lock:
-                if self._thread is None:
-                    thread = threading.Thread(target=self._run, name="sagemaker-captures", daemon=True)
-                    thread.start()
-                    self._thread = thread
-        except RuntimeError as error:
-            self.lose(0, error)
-        return self._thread is not None
+        """Raises RuntimeError if there are too many threads, or the interpreter ends."""
+        with self._lock:
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name="sagemaker-captures", daemon=True)
+                thread.start()
+                self._thread = thread
 
     def _run(self):
         while True:

@@ -1,0 +1,45 @@
+/** What the tests of faults of the capture clients share: an endpoint, S3 and a folder, which last for a test. */
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
+import { S3Wire } from '../doubles/s3-wire.ts';
+
+/** Returns an object that has them while a test runs. */
+export function captureSurroundings() {
+  const here = {} as { endpoint: StandInEndpoint; s3: S3Wire; folder: string };
+  beforeEach(async () => {
+    here.folder = mkdtempSync(join(tmpdir(), 'capture-client-'));
+    here.endpoint = await startStandInEndpoint({ latencyMs: 1, words: 4, interTokenMs: 5 });
+    here.s3 = await S3Wire.start();
+  });
+  afterEach(async () => {
+    jest.restoreAllMocks();
+    await here.endpoint.close();
+    await here.s3.stop();
+    rmSync(here.folder, { recursive: true });
+  });
+  return here;
+}
+
+/** The objects `client` of the lines in S3. */
+export const clientsIn = (s3: S3Wire) =>
+  s3
+    .keys('captures')
+    .flatMap((key) => s3.lines<{ client: Record<string, unknown> }>('captures', key).map((l) => l.client));
+
+export const REFUSED = { kind: 'error', status: 403, code: 'AccessDenied' } as const;
+/** A role that may write where captures go now, and no more where they went. */
+export const refusesFormer = ({ key }: { key: string }) => (key.startsWith('former/') ? REFUSED : undefined);
+
+/** An endpoint that names its error in a way of its own. */
+export async function startOddServer() {
+  const server = createServer((_, response) => response.writeHead(400, { 'x-amzn-errortype': 'Odd Type!' }).end('{}'));
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  return { server, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+}
+/** As the reader of the line takes it. */
+export const ODD = { ended: 'failed', error: { kind: 'refused', class: 'Odd_Type_' } };

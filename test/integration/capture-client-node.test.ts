@@ -1,0 +1,127 @@
+/** What an application in Node or its surroundings can do to the capture client, and once did. */
+import { readdirSync } from 'node:fs';
+import {
+  type InvokeEndpointWithResponseStreamCommandInput as Input,
+  InvokeEndpointWithResponseStreamCommand,
+  SageMakerRuntimeClient,
+} from '@aws-sdk/client-sagemaker-runtime';
+import { type CaptureOptions, captureInvocations } from '../../src/capture-client/capture-invocations.ts';
+import {
+  captureSurroundings,
+  clientsIn,
+  ODD,
+  REFUSED,
+  refusesFormer,
+  startOddServer,
+} from '../helpers/capture-surroundings.ts';
+
+const here = captureSurroundings();
+
+function start(options: Partial<CaptureOptions> = {}, url = here.endpoint.url) {
+  const place = { region: 'eu-west-1', credentials: { accessKeyId: 'AKIDTEST', secretAccessKey: 'a-secret' } };
+  const client = new SageMakerRuntimeClient({ ...place, endpoint: url });
+  const wire = { ...place, endpoint: here.s3.url, forcePathStyle: true };
+  const captures = captureInvocations(client, { bucket: 'captures', batchMs: 60_000, s3: wire, ...options });
+  const ask = async (more: Partial<Input> = {}, abortSignal?: AbortSignal) => {
+    const input = { EndpointName: 'e', Body: Buffer.from('{"inputs":"a"}'), ContentType: 'application/json', ...more };
+    const { Body } = await client.send(new InvokeEndpointWithResponseStreamCommand(input), { abortSignal });
+    return Body ?? [];
+  };
+  return { captures, ask, client };
+}
+async function readAll(stream: AsyncIterable<unknown> | unknown[]): Promise<void> {
+  for await (const _ of stream);
+}
+
+test('a stream that the application aborts was left, and is no error of the endpoint; one that the server cuts is', async () => {
+  const { captures, ask } = start();
+  const stop = new AbortController();
+  const read = async () => {
+    for await (const _ of await ask({}, stop.signal)) stop.abort();
+  };
+  await expect(read()).rejects.toThrow('aborted');
+  const cut = async () => {
+    for await (const _ of await ask()) await here.endpoint.close();
+  };
+  await expect(cut()).rejects.toThrow('aborted');
+  await captures.flush();
+  expect(clientsIn(here.s3)[0]).toMatchObject({ ended: 'left', status: 200 });
+  expect(clientsIn(here.s3)[0]).not.toHaveProperty('error');
+  expect(clientsIn(here.s3)[1]).toMatchObject({ ended: 'broke', error: { kind: 'stream', class: 'ECONNRESET' } });
+});
+
+test('a call that cannot be written costs its own capture alone', async () => {
+  const { captures, ask } = start();
+  jest.spyOn(process, 'emitWarning').mockImplementation(() => {});
+  await readAll(await ask({ InferenceId: 5n as unknown as string }));
+  await readAll(await ask());
+  expect(await captures.flush()).toMatchObject({ open: 0, waiting: 0, written: 1, dropped: 1 });
+});
+
+test('times without an end are no times of a millisecond', async () => {
+  const warned = jest.spyOn(process, 'emitWarning').mockImplementation(() => {});
+  const { captures, ask } = start({ batchMs: Number.POSITIVE_INFINITY });
+  await readAll(await ask());
+  expect(await captures.flush(Number.POSITIVE_INFINITY)).toMatchObject({ written: 1 });
+  expect(warned).not.toHaveBeenCalled();
+});
+
+test('a bucket that refuses writes nothing to the application’s console but one warning', async () => {
+  here.s3.fault = () => ({ kind: 'error', status: 403, code: 'AccessDenied' });
+  const warned = jest.spyOn(process, 'emitWarning').mockImplementation(() => {});
+  const printed = jest.spyOn(console, 'warn').mockImplementation(() => {});
+  const { captures, ask } = start();
+  await readAll(await ask());
+  await captures.flush();
+  expect(await captures.flush()).toMatchObject({ waiting: 1 });
+  expect(warned).toHaveBeenCalledTimes(1);
+  expect(printed).not.toHaveBeenCalled();
+});
+
+test('an error with a name of any form has a class that the reader takes', async () => {
+  const { server, url } = await startOddServer();
+  const { captures, ask } = start({}, url);
+  await expect(ask()).rejects.toThrow();
+  await captures.flush();
+  server.close();
+  expect(clientsIn(here.s3)[0]).toMatchObject(ODD);
+});
+
+test('a reply that another middleware has frozen is dropped once, and is not open', async () => {
+  jest.spyOn(process, 'emitWarning').mockImplementation(() => {});
+  const { captures, ask, client } = start();
+  const freeze = (next: (args: never) => Promise<object>) => async (args: never) => {
+    const result = (await next(args)) as { output: { Body: object } };
+    Object.freeze(result.output.Body);
+    return result;
+  };
+  client.middlewareStack.add(freeze as never, { step: 'deserialize', priority: 'high' });
+  await readAll(await ask());
+  expect(await captures.flush()).toMatchObject({ open: 0, waiting: 0, written: 0, dropped: 1 });
+});
+
+test('a request that names no endpoint is no call', async () => {
+  const { captures, ask } = start();
+  await expect(ask({ EndpointName: undefined })).rejects.toThrow('EndpointName');
+  expect(await captures.flush()).toMatchObject({ written: 0, dropped: 0 });
+});
+
+test('an id of a megabyte counts in the memory', async () => {
+  const { captures, ask } = start({ memoryBytes: 1e6 });
+  for (const InferenceId of ['x'.repeat(1e6), 'short']) await ask({ InferenceId }).then(readAll, () => {});
+  expect(await captures.flush()).toMatchObject({ written: 1, dropped: 1 });
+});
+
+test('a spooled batch that is refused holds nothing back', async () => {
+  here.s3.fault = () => REFUSED;
+  jest.spyOn(process, 'emitWarning').mockImplementation(() => {});
+  const [former, present] = ['former', 'p'].map((prefix) => start({ prefix, spoolFolder: here.folder }));
+  for (const each of [former, present]) {
+    await readAll((await each?.ask()) ?? []);
+    await each?.captures.flush();
+  }
+  here.s3.fault = refusesFormer;
+  for (const _ of [1, 2]) await present?.captures.flush();
+  expect(here.s3.keys('captures')).toEqual([expect.stringMatching(/^p\//)]);
+  expect(readdirSync(here.folder)).toHaveLength(1);
+});
