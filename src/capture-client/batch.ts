@@ -5,6 +5,7 @@ import { lineOf } from './line.ts';
 import type { Settings } from './options.ts';
 
 export interface Batch {
+  endpoint: string;
   bucket: string;
   key: string;
   lines: number;
@@ -48,12 +49,14 @@ export function* encode(
   push();
   const time = new Date(calls[0].startMs).toISOString();
   const key = `${folder}/${time.slice(14, 16)}-${time.slice(17, 19)}-${time.slice(20, 23)}-${randomUUID()}.jsonl`;
-  return [{ bucket: settings.bucket, key, lines: taken.length, body: Buffer.concat(parts) }, taken];
+  const { endpoint } = calls[0];
+  return [{ endpoint, bucket: settings.bucket, key, lines: taken.length, body: Buffer.concat(parts) }, taken];
 }
 
 /** Endpoint, variant, hour. */
 function folderOf({ prefix }: Settings, { endpoint, variant, startMs }: Call): string {
   const hour = new Date(startMs).toISOString().slice(0, 13).replace(/[-T]/g, '/');
-  const names = [endpoint, variant].map((name) => name.replace(/[^\w.-]/g, '_'));
+  // SageMaker's names have no other characters. A key that S3 refuses would be tried for good.
+  const names = [endpoint, variant].map((name) => name.replace(/[^\w-]/g, '_').slice(0, 63));
   return [prefix, ...names, hour].filter((part) => part !== '').join('/');
 }

@@ -114,7 +114,7 @@ function replied(call: Call, output: Output, sender: Sender, { calls }: Settings
   }
   if (output.Body instanceof Uint8Array && output.Body.length > 0) {
     call.client.firstContentMs = firstByteMs;
-    sender.took(call, output.Body);
+    sender.memory.add(call, call.reply, output.Body);
   }
   sender.end(call, 'whole');
 }
@@ -126,6 +126,7 @@ function failed(call: Call, error: SdkError, sender: Sender, { calls }: Settings
   if (!call.client.streamed && calls !== 'all' && CONTAINER_SAW.includes(told.kind)) return;
   call.client.error = told;
   if (!sender.begin(call)) return;
-  if (told.kind === 'model') sender.took(call, Buffer.from(String(error.OriginalMessage ?? error.message)));
+  const said = Buffer.from(String(error.OriginalMessage ?? error.message));
+  if (told.kind === 'model') sender.memory.add(call, call.reply, said);
   sender.end(call, told.kind === 'stream' ? 'broke' : 'failed');
 }

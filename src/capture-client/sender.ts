@@ -25,11 +25,11 @@ export class Sender {
   readonly #settings: Settings;
   readonly #s3: S3Client;
   readonly #spool: Spool | undefined;
-  readonly #memory: Memory;
+  readonly memory: Memory;
   /** Of calls that have ended since the last round. */
   #endedBytes = 0;
-  /** It is being written, or could not be. */
-  #batch: Batch | undefined;
+  /** They are being written, or could not be: at most one of an endpoint, since what is refused for one holds up no other. */
+  readonly #batches: Batch[] = [];
   #timer: NodeJS.Timeout | undefined;
   #running = Promise.resolve();
   #failures = 0;
@@ -40,7 +40,7 @@ export class Sender {
   constructor(s3: S3Client, settings: Settings) {
     this.#s3 = s3;
     this.#settings = settings;
-    this.#memory = new Memory(settings);
+    this.memory = new Memory(settings);
     this.#spool = settings.spoolFolder === undefined ? undefined : new Spool(settings.spoolFolder, settings.spoolBytes);
     if (senders.size === 0)
       process.once('exit', () => senders.forEach((sender) => void sender.quietly(() => sender.#finish())));
@@ -51,10 +51,10 @@ export class Sender {
   stats(): CaptureStats {
     const waiting = this.#ended().length;
     return {
-      open: this.#memory.calls.size - waiting,
-      waiting: waiting + (this.#batch?.lines ?? 0),
+      open: this.memory.calls.size - waiting,
+      waiting: this.#batches.reduce((sum, { lines }) => sum + lines, waiting),
       ...this.#sums,
-      withoutContent: this.#memory.withoutContent,
+      withoutContent: this.memory.withoutContent,
     };
   }
 
@@ -69,17 +69,12 @@ export class Sender {
 
   /** Takes a call whose request was sent. @returns whether there is memory for it */
   begin(call: Call): boolean {
-    if (this.#memory.isFull) {
+    if (this.memory.isFull) {
       this.#lose(1);
       return false;
     }
-    this.#memory.add(call, call.request, call.takeRequest());
+    this.memory.add(call, call.request, call.takeRequest());
     return true;
-  }
-
-  /** Takes bytes of the reply. */
-  took(call: Call, bytes: Uint8Array): void {
-    this.#memory.add(call, call.reply, bytes);
   }
 
   /** Ends a call. Does nothing if it has ended. @param atMs since its start */
@@ -99,7 +94,7 @@ export class Sender {
     try {
       return work();
     } catch (error) {
-      if (call !== undefined) this.#memory.release(call);
+      if (call !== undefined) this.memory.release(call);
       this.#lose(1, error);
       return undefined;
     }
@@ -117,7 +112,7 @@ export class Sender {
   }
 
   #ended(): Call[] {
-    return [...this.#memory.calls].filter(({ client }) => client.ended !== undefined);
+    return [...this.memory.calls].filter(({ client }) => client.ended !== undefined);
   }
 
   #wake(afterMs: number): void {
@@ -151,16 +146,20 @@ export class Sender {
 
   async #writeEnded(write: (batch: Batch) => void | Promise<void>): Promise<void> {
     this.#endedBytes = 0;
-    for (const batch of this.#batches()) await (batch === undefined ? turn() : write(batch));
+    for (const batch of this.#made()) await (batch === undefined ? turn() : write(batch));
   }
 
   /** Yields batches of the calls that have ended; one that could not be written comes again. `undefined` between pieces of the work. */
-  *#batches(): Generator<Batch | undefined> {
-    for (let calls = this.#ended(); this.#batch !== undefined || calls.length > 0; calls = this.#ended()) {
-      const batch = this.#batch ?? (yield* this.#encode(calls as [Call, ...Call[]]));
+  *#made(): Generator<Batch | undefined> {
+    for (;;) {
+      const held = this.#batches.map(({ endpoint }) => endpoint);
+      const [first, ...calls] = this.#ended().filter(({ endpoint }) => !held.includes(endpoint));
+      const batch = first === undefined ? this.#batches.shift() : yield* this.#encode([first, ...calls]);
+      if (batch === undefined) return;
+      this.#batches.push(batch);
       yield batch;
-      this.#memory.used -= batch.body.length;
-      this.#batch = undefined;
+      this.#batches.pop();
+      this.memory.used -= batch.body.length;
     }
   }
 
@@ -168,9 +167,8 @@ export class Sender {
     const dropped = this.#droppedSinceLine;
     const [batch, taken] = yield* encode(calls, this.#settings, dropped);
     // Until here the calls still wait: the end of the process would write them.
-    this.#batch = batch;
-    for (const call of taken) this.#memory.release(call);
-    this.#memory.used += batch.body.length;
+    for (const call of taken) this.memory.release(call);
+    this.memory.used += batch.body.length;
     this.#droppedSinceLine -= dropped;
     return batch;
   }
@@ -189,8 +187,8 @@ export class Sender {
 
   /** At the end of the process, when nothing asynchronous runs any more. */
   #finish(): void {
-    for (const call of this.#memory.calls) this.end(call, 'left');
-    for (const batch of this.#batches()) if (batch !== undefined) this.#keep(batch);
+    for (const call of this.memory.calls) this.end(call, 'left');
+    for (const batch of this.#made()) if (batch !== undefined) this.#keep(batch);
   }
 
   async #put({ bucket, key, lines, body }: Batch): Promise<void> {

@@ -37,7 +37,7 @@ async function* watched(_stream: object, inner: AsyncIterator<Piece, unknown>, c
       if (bytes !== undefined && call.client.ended === undefined) {
         sender.quietly(() => {
           call.piece(bytes.byteLength);
-          sender.took(call, bytes);
+          sender.memory.add(call, call.reply, bytes);
         });
       }
       yield value;

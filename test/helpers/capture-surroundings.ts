@@ -41,5 +41,8 @@ export async function startOddServer() {
   await once(server.listen(0, '127.0.0.1'), 'listening');
   return { server, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
 }
+/** A name that no endpoint has, and its folder. */
+export const LONG_NAME = `..${'x'.repeat(2000)}`;
+export const LONG_FOLDER = /^__x{61}\/unknown\//;
 /** As the reader of the line takes it. */
 export const ODD = { ended: 'failed', error: { kind: 'refused', class: 'Odd_Type_' } };

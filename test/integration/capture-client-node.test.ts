@@ -9,6 +9,8 @@ import { type CaptureOptions, captureInvocations } from '../../src/capture-clien
 import {
   captureSurroundings,
   clientsIn,
+  LONG_FOLDER,
+  LONG_NAME,
   ODD,
   REFUSED,
   refusesFormer,
@@ -78,12 +80,13 @@ test('a bucket that refuses writes nothing to the application’s console but on
   expect(printed).not.toHaveBeenCalled();
 });
 
-test('an error with a name of any form has a class that the reader takes', async () => {
+test('an error with a name of any form has a class that the reader takes, and an endpoint a folder that S3 takes', async () => {
   const { server, url } = await startOddServer();
   const { captures, ask } = start({}, url);
-  await expect(ask()).rejects.toThrow();
+  await expect(ask({ EndpointName: LONG_NAME })).rejects.toThrow();
   await captures.flush();
   server.close();
+  expect(here.s3.keys('captures')).toEqual([expect.stringMatching(LONG_FOLDER)]);
   expect(clientsIn(here.s3)[0]).toMatchObject(ODD);
 });
 
@@ -110,6 +113,18 @@ test('an id of a megabyte counts in the memory', async () => {
   const { captures, ask } = start({ memoryBytes: 1e6 });
   for (const InferenceId of ['x'.repeat(1e6), 'short']) await ask({ InferenceId }).then(readAll, () => {});
   expect(await captures.flush()).toMatchObject({ written: 1, dropped: 1 });
+});
+
+test('what is refused for one endpoint holds up no other', async () => {
+  jest.spyOn(process, 'emitWarning').mockImplementation(() => {});
+  here.s3.fault = ({ key }) => (key.startsWith('e/') ? REFUSED : undefined);
+  const { captures, ask } = start();
+  for (const EndpointName of ['e', 'e', 'f']) await readAll(await ask({ EndpointName }));
+  await captures.flush();
+  expect(await captures.flush()).toMatchObject({ waiting: 2, written: 1, dropped: 0 });
+  expect(here.s3.keys('captures')).toEqual([expect.stringMatching(/^f\//)]);
+  here.s3.fault = () => undefined;
+  expect(await captures.flush()).toMatchObject({ waiting: 0, written: 3, dropped: 0 });
 });
 
 test('a spooled batch that is refused holds nothing back', async () => {

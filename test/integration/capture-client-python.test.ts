@@ -7,6 +7,8 @@ import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import {
   captureSurroundings,
   clientsIn,
+  LONG_FOLDER,
+  LONG_NAME,
   ODD,
   REFUSED,
   refusesFormer,
@@ -96,17 +98,18 @@ print("ended")`;
   expect(await python(code)).toBe('ended');
 });
 
-test('an error with a name of any form has a class that the reader takes', async () => {
+test('an error with a name of any form has a class that the reader takes, and an endpoint a folder that S3 takes', async () => {
   const { server, url } = await startOddServer();
   const code = `
 client = boto3.client("sagemaker-runtime", endpoint_url="${url}", **key)
 captures = capture_invocations(client, bucket="captures", s3=s3)
 try:
-    ask()
+    client.invoke_endpoint_with_response_stream(EndpointName="${LONG_NAME}", Body=b"{}")
 except client.exceptions.ClientError:
     print(captures.flush()["written"])`;
   expect(await python(code)).toBe('1');
   server.close();
+  expect(here.s3.keys('captures')).toEqual([expect.stringMatching(LONG_FOLDER)]);
   expect(clientsIn(here.s3)[0]).toMatchObject(ODD);
 });
 
@@ -123,6 +126,19 @@ stats = captures.flush()
 print(stats["written"], stats["dropped"])`;
   expect(await python(code)).toBe('1 1');
   expect(clientsIn(here.s3)[0]).toMatchObject({ sampling: 1 });
+});
+
+test('what is refused for one endpoint holds up no other', async () => {
+  here.s3.fault = ({ key }) => (key.startsWith('e/') ? REFUSED : undefined);
+  const code = `
+captures = capture_invocations(client, bucket="captures", s3=s3, batch_seconds=600)
+for name in ("e", "e", "f"):
+    list(client.invoke_endpoint_with_response_stream(EndpointName=name, Body=b"{}")["Body"])
+captures.flush()
+stats = captures.flush()
+print(stats["waiting"], stats["written"], stats["dropped"])`;
+  expect(await python(code)).toBe('2 1 0');
+  expect(here.s3.keys('captures')).toEqual([expect.stringMatching(/^f\//)]);
 });
 
 test('a spooled batch that is refused holds nothing back', async () => {

@@ -35,6 +35,7 @@ def encode(calls, settings, dropped):
 
 def _place_of(call, prefix):
     """SageMaker's layout: endpoint, variant, hour."""
-    names = (re.sub(r"[^\w.-]", "_", name) for name in (call.endpoint, call.variant))
+    # SageMaker's names have no other characters. A key that S3 refuses would be tried for good.
+    names = (re.sub(r"[^\w-]", "_", name, flags=re.ASCII)[:63] for name in (call.endpoint, call.variant))
     hour = re.sub("[-T]", "/", iso(call.start)[:13])
     return "/".join(part for part in (prefix.strip("/"), *names, hour) if part)

@@ -32,7 +32,9 @@ class Sender:
         """Also in a forked child, without its parent's connections, and its captures, which the parent writes itself."""
         self.memory = Memory(self.settings)
         self._sums = {"written": 0, "spooled": 0, "dropped": 0, "last_error": None}
-        self._s3 = self._batch = self._thread = None
+        self._s3 = self._thread = None
+        #: They are being written, or could not be: at most one of an endpoint, since what is refused for one holds up no other.
+        self._batches = []
         self._ended_bytes = self._failures = self._dropped_since_line = 0
         #: Whoever makes batches has `_encoding`: the thread, and in the end the process itself.
         self._lock, self._encoding = threading.Lock(), threading.Lock()
@@ -58,8 +60,8 @@ class Sender:
         without_content: contents that were too large, not readable twice, or over the memory's bound.
         last_error: the last failure of the capture, which is not one of the application's requests.
         """
-        batch, ended = self._batch, len(self._ended())
-        waiting = ended + (batch.lines if batch else 0)
+        ended = len(self._ended())
+        waiting = ended + sum(batch.lines for batch in list(self._batches))
         counts = {"open": len(self.memory.sizes) - ended, "waiting": waiting, "without_content": self.memory.without_content}
         return {**counts, **self._sums}
 
@@ -132,23 +134,29 @@ class Sender:
         self._ended_bytes = 0
         while True:
             with self._encoding:
-                # At the end of the process, the other one may have taken what waited.
-                batch = self._batch = self._batch or self._encode()
-            if batch is None:
-                return
+                self._encode()
+                if not self._batches:
+                    return
+                batch = self._batches[-1]
             write(batch)
-            if self._batch is batch:
-                self.memory.release((), -len(batch.body))
-                self._batch = None
+            with self._encoding:
+                # At the end of the process, the other one may have written it, too.
+                if batch in self._batches:
+                    self.memory.release((), -len(batch.body))
+                    self._batches.remove(batch)
 
     def _encode(self):
-        calls, dropped = self._ended(), self._dropped_since_line
-        batch = encode(calls, self.settings, dropped) if calls else None
-        if batch:
+        """Puts the batch that is next at the end of the list: a new one, or the one that could not be written first."""
+        held = [batch.calls[0].endpoint for batch in self._batches]
+        calls, dropped = [call for call in self._ended() if call.endpoint not in held], self._dropped_since_line
+        if calls:
+            batch = encode(calls, self.settings, dropped)
             self.memory.release(batch.calls, len(batch.body))
             with self._lock:
                 self._dropped_since_line -= dropped
-        return batch
+            self._batches.append(batch)
+        elif held:
+            self._batches.append(self._batches.pop(0))
 
     def _keep(self, batch):
         """Spools a batch. Without a folder, or with one that takes no more, it is lost."""
