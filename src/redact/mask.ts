@@ -6,7 +6,7 @@ import type { Redaction } from '../core/settings/redact-setting.ts';
 import { jsonIn } from '../core/values/json-in.ts';
 import { find, formsOf, type Item, merged } from './find.ts';
 import { UNSPACED } from './kinds.ts';
-import { findPieces, type Holder, MAX_NAME_CHARS, type Part, type Pieces } from './pieces.ts';
+import { type Cut, findPieces, type Holder, MAX_NAME_CHARS, type Part, type Pieces } from './pieces.ts';
 
 /** What stands in place of a text that could not be masked. */
 export const NOT_MASKED = '<not masked>';
@@ -83,7 +83,7 @@ export class Masker {
    * @param cut whether the texts of lists are pieces, whatever their length, as in a stream and in CSV
    * @returns the value; another one if it is a text or a number itself
    */
-  value(value: unknown, hasNumbers: boolean, cut?: 'surely' | 'maybe'): unknown {
+  value(value: unknown, hasNumbers: boolean, cut?: Cut): unknown {
     const holder = { value };
     findPieces(this.#pieces, value, (text) => this.#itemsIn(text, ''), cut);
     this.#walk(holder, 'value', '', hasNumbers);

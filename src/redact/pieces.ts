@@ -13,11 +13,15 @@ export interface Part extends Item {
 /** The parts of items by the holder and the key of each piece. */
 export type Pieces = Map<Holder, Map<string | number, Part[]>>;
 
+/** Whether the texts of lists are pieces of one, or only those without an item of their own. */
+export type Cut = 'surely' | 'maybe';
+
 /** A text in a list, with the place where it stands. */
 interface Leaf {
   holder: Holder;
   key: string | number;
   text: string;
+  cut: Cut;
   /** Its own items that are still ahead, the next one last; once they are asked for. */
   own?: Item[];
   parts: Part[];
@@ -31,21 +35,16 @@ const PIECE_CHARS = 64;
 /**
  * @param pieces the items are added to them
  * @param itemsIn finds the items of a text
- * @param cut whether the texts of lists are pieces, whatever their length; absent: only short ones may be
+ * @param cut of texts of any length; absent: only short ones may be pieces. Tokens surely are
  */
-export function findPieces(
-  pieces: Pieces,
-  value: unknown,
-  itemsIn: (text: string) => Item[],
-  cut?: 'surely' | 'maybe',
-): void {
+export function findPieces(pieces: Pieces, value: unknown, itemsIn: (text: string) => Item[], cut?: Cut): void {
   // Two addresses in a list are no pieces of a longer one.
   const hasOwn = ([leaf, part]: [Leaf, Part]): boolean => {
     leaf.own ??= merged(itemsIn(leaf.text)).reverse();
     while ((leaf.own.at(-1)?.end ?? Number.POSITIVE_INFINITY) <= part.start) leaf.own.pop();
     return (leaf.own.at(-1)?.start ?? Number.POSITIVE_INFINITY) < part.end;
   };
-  for (const leaves of leavesIn(value)) {
+  for (const leaves of leavesIn(value, cut)) {
     const whole = leaves.length > 1 ? leaves.map(({ text }) => text).join('') : '';
     if (whole === '' || (cut === undefined && whole.length > leaves.length * PIECE_CHARS)) continue;
     const items = merged(itemsIn(whole));
@@ -60,7 +59,7 @@ export function findPieces(
         parts.push([leaf, { ...item, start, end, captured }]);
         // The next piece has the rest of it.
         if (item.end > to) break;
-        if (cut === 'surely' || !parts.some(hasOwn)) for (const [of, part] of parts) of.parts.push(part);
+        if (leaf.cut === 'surely' || !parts.some(hasOwn)) for (const [of, part] of parts) of.parts.push(part);
         parts = [];
         next += 1;
       }
@@ -77,7 +76,7 @@ const hasWords = (row: unknown): boolean =>
   Array.isArray(row) && row.some((cell) => typeof cell === 'string' && cell.includes(' '));
 
 /** Returns the texts within lists by their path, without the places in the lists, but for the rows of a table. */
-function leavesIn(value: unknown): Iterable<Leaf[]> {
+function leavesIn(value: unknown, cut?: Cut): Iterable<Leaf[]> {
   const lists = new Map<number, Leaf[]>();
   const paths = new Map<string, number>();
   // A number, since a path of long names would be read again for each value.
@@ -86,27 +85,28 @@ function leavesIn(value: unknown): Iterable<Leaf[]> {
     if (!paths.has(inner)) paths.set(inner, paths.size + 1);
     return paths.get(inner) as number;
   };
-  const collect = (holder: Holder, key: string | number, path: number, isListed: boolean): void => {
+  const collect = (holder: Holder, key: string | number, path: number, listed?: Cut): void => {
     const inner = holder[key];
     if (typeof inner === 'string') {
-      if (!isListed) return;
+      if (listed === undefined) return;
       const leaves = lists.get(path) ?? [];
       lists.set(path, leaves);
-      leaves.push({ holder, key, text: inner, parts: [] });
+      leaves.push({ holder, key, text: inner, cut: listed, parts: [] });
     } else if (Array.isArray(inner)) {
       const isTable = inner.some(Array.isArray);
-      const listed = pathOf(path, '[]');
+      const items = pathOf(path, '[]');
       for (let at = 0; at < inner.length; at += 1) {
         if (isTable && !hasWords(inner[at])) continue;
-        collect(inner as never, at, isTable ? pathOf(path, at) : listed, true);
+        collect(inner as never, at, isTable ? pathOf(path, at) : items, listed ?? 'maybe');
       }
     } else if (typeof inner === 'object' && inner !== null) {
       for (const name of Object.keys(inner)) {
         if (typeof (inner as Holder)[name] === 'number') continue;
-        collect(inner as Holder, name, pathOf(path, name.slice(-MAX_NAME_CHARS)), isListed);
+        const inside = /^tokens?$/.test(name) ? 'surely' : listed;
+        collect(inner as Holder, name, pathOf(path, name.slice(-MAX_NAME_CHARS)), inside);
       }
     }
   };
-  collect({ value }, 'value', 0, false);
+  collect({ value }, 'value', 0, cut);
   return lists.values();
 }

@@ -167,3 +167,9 @@ test('the prompt of a masked request is not in the reply token by token', () => 
   expect(JSON.stringify(capture.response?.value)).not.toContain('doe@exam');
   expect(JSON.stringify(decoded(json({ prompt: 'mail' }, reply)).response?.value)).toContain('doe@exam');
 });
+
+test('an item in the tokens of a reply is masked, though one of them looks like an item itself', () => {
+  const content = [' 2001:', 'db8:1', '3a', '::5d1', ' is'].map((token) => ({ token, logprob: -1, bytes: [1] }));
+  const reply = { choices: [{ message: { role: 'assistant', content: 'ok' }, logprobs: { content } }] };
+  expect(decoded(json({ messages: [] }, reply)).response?.text).not.toMatch(/2001|db8|3a|5d1/);
+});
