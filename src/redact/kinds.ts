@@ -29,7 +29,7 @@ const NUMBER = /\d(?:[ ./()-]{0,3}\d){6}/g;
 
 /** Begins with the sign, which is rare, and looks behind it. */
 const EMAIL =
-  /(?:@|%40)(?<=(?<![\p{L}\p{M}\p{N}._%+-])([\p{L}\p{N}_][\p{L}\p{M}\p{N}._%+'-]{0,63}(?:@|%40)))((?:[\p{L}\p{N}](?:[\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}])?\.){1,8}\p{L}[\p{L}\p{M}]{1,23})(?![\p{L}\p{M}\p{N}@-])/gu;
+  /(?:@|%40)(?<=(?<![\p{L}\p{N}])([\p{L}\p{N}_][\p{L}\p{M}\p{N}._%+'-]{0,63}(?:@|%40)))((?:[\p{L}\p{N}](?:[\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}])?\.){1,8}\p{L}[\p{L}\p{M}]{1,23})(?![\p{L}\p{M}\p{N}@]|-\p{N})/gu;
 /** Letters of scripts that put no space before a word of another one, and escapes such as `\n`. */
 export const UNSPACED =
   /[\u0e00-\u0e4f\u0e80-\u0ecf\u1000-\u103f\u1780-\u17d3\u3005\u3040-\u30ff\u3105-\u318e\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff66-\uff9f]|\\(?:[nrtbf]|u[\da-fA-F]{4})/g;
@@ -205,7 +205,7 @@ const KEY_HINT =
   /\b(?:AKIA|ASIA|gh[opsur]_|github_pat_|glpat-|sk-|[prs]k_|xox|AIza|ya29|hf_|npm_|pypi-|SG\.|shp|dop_v1_|nvapi-|gsk_|GOCSPX-|dapi|SK[0-9a-f]{32}|hooks\.slack)/;
 /** A value after a word that announces a secret. */
 const KEY_NAMED =
-  /(?:(?:api|secret|access|auth|client|private|account|shared|subscription|signing|encryption)[ _-]?(?:access[ _-]?)?(?:key|token|secret)(?:[ _-]?id)?["']?[ \t]{0,3}(?:is|[:=]|=>)?[ \t]{0,3}["']?|\b(?:bearer|basic)[ \t]{1,3})([\w+/.~-]{16}[\w+/.~-]*={0,2})/giu;
+  /(?:(?:api|secret|access|auth|client|private|account|shared|subscription|signing|encryption)[ _-]?(?:access[ _-]?)?(?:key|token|secret)(?:[ _-]?id)?["']?[ \t]{0,3}(?:is|=>|[:=\u2010-\u2015]{1,2})?[ \t]{0,3}["']?|\b(?:bearer|basic)[ \t]{1,3}[\u2010-\u2015]?)([\w+/.~-]{16}[\w+/.~-]*={0,2})/giu;
 const PRIVATE_KEY =
   /-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----[\sA-Za-z0-9+/=,:\\]*(?:-(?!----)[\sA-Za-z0-9+/=,:\\]*)*-----END [A-Z ]{0,20}PRIVATE KEY-----/gu;
 /** A word is no key. */

@@ -263,9 +263,9 @@ function announced(field: string): string {
   return word && `${word}: `;
 }
 
-/** Digits and signs as keyboards of other scripts, and word processors, write them. Of hyphens, those within a number. */
+/** Digits and signs as keyboards of other scripts, and word processors, write them. Of dashes, those within a number. */
 const FOLDED =
-  /[\uff01-\uff5e\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\u00a0\u2000-\u200a\u202f\u3000]|[\u2010-\u2015\u2212](?=[\dA-Z(])(?<=[\dA-Z)].)/g;
+  /[\uff01-\uff5e\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\u00a0\u2000-\u200a\u202f\u3000\u2010\u2011]|[\u2012-\u2015\u2212](?= ?[\dA-Z(])(?<=[\dA-Z)] ?.)/g;
 
 /** Returns the text with ASCII in their place, of the same length. */
 const folded = (text: string): string =>
