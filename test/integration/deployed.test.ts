@@ -455,7 +455,7 @@ describe('runs that are started one by one', () => {
     const rates = Object.fromEntries((groups[0]?.rates ?? []).map((rate) => [rate.scorer, rate]));
     expect(rates.time_to_first_token_ms).toMatchObject({
       ...{ n: 12, judge: { value: 650 } },
-      quantiles: { p50: within2(600), p95: within2(1100), p99: within2(1100) },
+      quantiles: { p50: within2(600), p95: within2(1200), p99: within2(1200) },
     });
     expect(rates.latency_ms).toMatchObject({ n: 12, judge: { value: 1150 }, quantiles: { p50: within2(1100) } });
     expect(rates.output_tokens_per_second).toMatchObject({ n: 12, judge: { value: 24 } });
