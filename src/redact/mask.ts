@@ -248,10 +248,12 @@ export class Masker {
   /** Masks a text, or the values of the JSON that it is. */
   #textOrJson(text: string, field: string, nested: number, pieces?: Part[]): string {
     const inner = nested < MAX_NESTED && /^\s*[[{]/.test(text) ? jsonIn(text) : undefined;
-    const before = this.changes;
-    findPieces(this.#pieces, inner, (piece) => this.#itemsIn(piece, ''));
-    this.#walk({ inner }, 'inner', field, true, nested + 1);
-    if (this.changes > before) return JSON.stringify(inner);
+    if (inner !== undefined) {
+      const before = this.changes;
+      findPieces(this.#pieces, inner, (piece) => this.#itemsIn(piece, ''));
+      this.#walk({ inner }, 'inner', field, true, nested + 1);
+      if (this.changes > before) return JSON.stringify(inner);
+    }
     return pieces ? this.#replaced(text, [...pieces, ...this.#itemsIn(text, field)]) : this.text(text, field);
   }
 }
