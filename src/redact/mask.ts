@@ -44,6 +44,8 @@ export class Masker {
   readonly #ready: ReturnType<typeof prepared>;
   /** The captured text by its pseudonym, and by the masked form of a whole text, which may be made of only a part of it. */
   readonly captured = new Map<string, string>();
+  /** What the first piece had of an item, by its pseudonym. */
+  readonly #firsts = new Map<string, string>();
   /** Of names and values: each costs as much as the search of a short text. */
   readonly #digests = new Map<string, string>();
   /** What was masked as a whole, by the object or row and the key. It is read no more. */
@@ -106,8 +108,12 @@ export class Masker {
 
   /** Returns a masked text as it was captured. */
   unmask(text: string): string {
-    const part = (all: string, escapes: string, rest: string): string =>
-      escapes === '' ? (this.captured.get(all) ?? all) : `<${escapes.slice(1)}${rest}`;
+    const part = (all: string, escapes: string, rest: string, at: number): string => {
+      if (escapes !== '') return `<${escapes.slice(1)}${rest}`;
+      // Pieces that are read line by line make no item.
+      const first = text[at + all.length] === '\n' ? this.#firsts.get(all) : undefined;
+      return first ?? this.captured.get(all) ?? all;
+    };
     return this.captured.get(text) ?? text.replace(this.#ready.form, part);
   }
 
@@ -152,9 +158,10 @@ export class Masker {
     const escaped = (part: string): string =>
       part.includes('<') ? part.replace(this.#ready.form, (_, escapes, rest) => `<\\${escapes}${rest}`) : part;
     for (const item of merged(items)) {
-      const { name, value, start, end, captured = text.slice(start, end) } = item;
-      masked += escaped(text.slice(from, start));
-      if (captured !== '') masked += this.whole(name, value, captured);
+      const { name, value, start, end, first, captured = text.slice(start, end) } = item;
+      const pseudonym = captured === '' ? '' : this.whole(name, value, captured);
+      if (first) this.#firsts.set(pseudonym, first);
+      masked += escaped(text.slice(from, start)) + pseudonym;
       from = end;
     }
     masked += escaped(text.slice(from));

@@ -8,6 +8,8 @@ export type Holder = Record<string | number, unknown>;
 /** An item in several pieces: at the first one all of what was captured, nothing at the others. */
 export interface Part extends Item {
   captured?: string;
+  /** The captured text in the first piece, where the pieces may be texts of their own. */
+  first?: string | false;
 }
 
 /** The parts of items by the holder and the key of each piece. */
@@ -56,7 +58,8 @@ export function findPieces(pieces: Pieces, value: unknown, itemsIn: (text: strin
       for (let item = items[next]; item !== undefined && item.start < to; item = items[next]) {
         const captured = item.start < from ? '' : whole.slice(item.start, item.end);
         const [start, end] = [Math.max(0, item.start - from), Math.min(to, item.end) - from];
-        parts.push([leaf, { ...item, start, end, captured }]);
+        const first = leaf.cut === 'maybe' && captured !== '' && item.end > to && whole.slice(item.start, to);
+        parts.push([leaf, { ...item, start, end, captured, first }]);
         // The next piece has the rest of it.
         if (item.end > to) break;
         if (leaf.cut === 'surely' || !parts.some(hasOwn)) for (const [of, part] of parts) of.parts.push(part);

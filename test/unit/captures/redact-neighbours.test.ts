@@ -93,6 +93,18 @@ test('texts of a list are no pieces of one another where one has an item of its 
   expect(JSON.stringify(requestOf({ lines }))).not.toMatch(/9018201|jane|doe@/);
 });
 
+test.each([
+  ['parts of a message', (parts: object[]) => json({ messages: [{ role: 'user', content: parts }] })],
+  ['a reply in parts', (content: object[]) => json({}, { role: 'assistant', type: 'message', content })],
+])('an item that is cut into %s is masked, and has the verdict that it had', (_, made) => {
+  const cuts = ['Hi jane@exa', 'mple.com. Bye', 'jane@exa', 'm', 'ple.com or so'];
+  const record = made(cuts.map((text) => ({ type: 'text', text })));
+  const plain = decodeLine(lineOf(record), {});
+  const masked = decoded(record);
+  expect(JSON.stringify([masked.request, masked.response])).not.toMatch(/jane|mple/);
+  expect(plain.kind === 'capture' && piiDetected.score(plain.capture)).toEqual(piiDetected.score(masked));
+});
+
 test('names of entries announce their values, and a number that a tool is given is masked', () => {
   const entries = [
     { name: 'phone', datatype: 'BYTES', shape: [1], data: ['030 9018201'] },
