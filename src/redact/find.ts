@@ -104,3 +104,16 @@ export function merged<R extends Item>(ranges: readonly R[]): R[] {
   }
   return kept;
 }
+
+/** Digits and signs as keyboards of other scripts, and word processors, write them. Of dashes, those within a number. */
+const FOLDED =
+  /[\uff01-\uff5e\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\u00a0\u2000-\u200a\u202f\u3000\u2010\u2011]|[\u2012-\u2015\u2212](?= ?[\dA-Z(])(?<=[\dA-Z)] ?.)/g;
+
+/** Returns the text with ASCII in their place, of the same length. */
+export const folded = (text: string): string =>
+  text.replace(FOLDED, (sign) => {
+    const code = sign.charCodeAt(0);
+    // The digits of three scripts begin at 0x660, 0x6f0 and 0x966.
+    if (code >= 0x660 && code <= 0x96f) return String((code < 0x966 ? code : code - 6) % 16);
+    return /[\u2010-\u2015\u2212]/.test(sign) ? '-' : sign.normalize('NFKC');
+  });

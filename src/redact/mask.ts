@@ -4,7 +4,7 @@ import { createHmac, createSecretKey } from 'node:crypto';
 import { RE2JS } from 're2js';
 import type { Redaction } from '../core/settings/redact-setting.ts';
 import { jsonIn } from '../core/values/json-in.ts';
-import { find, formsOf, type Item, merged } from './find.ts';
+import { find, folded, formsOf, type Item, merged } from './find.ts';
 import { UNSPACED } from './kinds.ts';
 import { type Cut, findPieces, type Holder, MAX_NAME_CHARS, type Part, type Pieces } from './pieces.ts';
 
@@ -271,19 +271,6 @@ function announced(field: string): string {
   const [word = /key|token|secret/i.test(words) ? words : ''] = TELLING.find(([, names]) => names.test(words)) ?? [];
   return word && `${word}: `;
 }
-
-/** Digits and signs as keyboards of other scripts, and word processors, write them. Of dashes, those within a number. */
-const FOLDED =
-  /[\uff01-\uff5e\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\u00a0\u2000-\u200a\u202f\u3000\u2010\u2011]|[\u2012-\u2015\u2212](?= ?[\dA-Z(])(?<=[\dA-Z)] ?.)/g;
-
-/** Returns the text with ASCII in their place, of the same length. */
-const folded = (text: string): string =>
-  text.replace(FOLDED, (sign) => {
-    const code = sign.charCodeAt(0);
-    // The digits of three scripts begin at 0x660, 0x6f0 and 0x966.
-    if (code >= 0x660 && code <= 0x96f) return String((code < 0x966 ? code : code - 6) % 16);
-    return /[\u2010-\u2015\u2212]/.test(sign) ? '-' : sign.normalize('NFKC');
-  });
 
 /** Whether this is a number that was kept as it was written. TypeScript does not know the function. */
 const isRawNumber = (value: unknown): value is { rawJSON: string } =>
