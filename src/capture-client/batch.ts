@@ -5,12 +5,16 @@ import { lineOf } from './line.ts';
 import type { Settings } from './options.ts';
 
 export interface Batch {
-  endpoint: string;
-  bucket: string;
   key: string;
-  lines: number;
   /** Whole lines. */
   body: Buffer;
+}
+
+/** Returns the number of lines. */
+export function linesIn({ body }: Batch): number {
+  let count = 0;
+  for (let at = body.indexOf('\n'); at !== -1; at = body.indexOf('\n', at + 1)) count += 1;
+  return count;
 }
 
 /** Text that is made between two turns of the application. */
@@ -49,8 +53,7 @@ export function* encode(
   push();
   const time = new Date(calls[0].startMs).toISOString();
   const key = `${folder}/${time.slice(14, 16)}-${time.slice(17, 19)}-${time.slice(20, 23)}-${randomUUID()}.jsonl`;
-  const { endpoint } = calls[0];
-  return [{ endpoint, bucket: settings.bucket, key, lines: taken.length, body: Buffer.concat(parts) }, taken];
+  return [{ key, body: Buffer.concat(parts) }, taken];
 }
 
 /** Endpoint, variant, hour. */

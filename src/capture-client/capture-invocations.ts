@@ -107,7 +107,7 @@ function replied(call: Call, output: Output, sender: Sender, { calls }: Settings
   const { streamed, firstByteMs } = call.client;
   if (!streamed && calls !== 'all') return;
   call.reply.contentType = output.ContentType ?? 'application/octet-stream';
-  if (!sender.begin(call)) return;
+  sender.begin(call);
   if (streamed) {
     watchStream(output.Body as AsyncIterable<object>, call, sender);
     return;
@@ -125,7 +125,7 @@ function failed(call: Call, error: SdkError, sender: Sender, { calls }: Settings
   const told = errorOf(error, call.client.status);
   if (!call.client.streamed && calls !== 'all' && CONTAINER_SAW.includes(told.kind)) return;
   call.client.error = told;
-  if (!sender.begin(call)) return;
+  sender.begin(call);
   const said = Buffer.from(String(error.OriginalMessage ?? error.message));
   if (told.kind === 'model') sender.memory.add(call, call.reply, said);
   sender.end(call, told.kind === 'stream' ? 'broke' : 'failed');

@@ -20,12 +20,16 @@ export class Memory {
     this.#settings = settings;
   }
 
-  get isFull(): boolean {
-    return this.used > this.#settings.memoryBytes;
-  }
-
-  /** Copies bytes to a side of a call: the application may change its own afterwards. @param bytes `undefined` if they cannot be read */
+  /**
+   * Copies bytes to a side of a call: the application may change its own afterwards.
+   *
+   * @param bytes `undefined` if they cannot be read
+   * @throws RangeError if there is no room for a new call
+   */
   add(call: Call, side: Side, bytes: Uint8Array | undefined): void {
+    const most = this.#settings.memoryBytes;
+    if (this.used > most && !this.calls.has(call))
+      throw new RangeError(`Captures are over their bound; got: ${this.used} bytes; expected: at most ${most}`);
     side.total += bytes?.byteLength ?? 0;
     if (bytes === undefined) this.#leaveOut(side, 'unreadable');
     else if (side.total > this.#settings.maxBodyBytes) this.#leaveOut(side, 'too-large');
@@ -36,7 +40,7 @@ export class Memory {
       side.held += bytes.byteLength + PIECE;
     }
     this.#count(call);
-    if (this.isFull && side.kept.length > 0) this.#free();
+    if (this.used > most && side.kept.length > 0) this.#free(most * (1 - FREED));
   }
 
   /** Forgets a call, whose stream the application may hold for long. */
@@ -46,9 +50,9 @@ export class Memory {
     this.calls.delete(call);
   }
 
-  #free(): void {
+  #free(most: number): void {
     for (const call of [...this.calls].sort((a, b) => b.size - a.size)) {
-      if (this.used <= this.#settings.memoryBytes * (1 - FREED)) break;
+      if (this.used <= most) break;
       for (const side of [call.request, call.reply]) if (side.kept.length > 0) this.#leaveOut(side, 'memory');
       call.mostPieces = call.pieces.length;
       this.#count(call);

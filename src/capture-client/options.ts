@@ -1,4 +1,5 @@
 /** The options of the capture, and their defaults. */
+import { posix } from 'node:path';
 import type { S3Client, S3ClientConfig } from '@aws-sdk/client-s3';
 
 export interface CaptureOptions {
@@ -41,10 +42,13 @@ export function settingsOf({ s3: _, ...options }: CaptureOptions): Settings {
     if (!isAllowed) throw new TypeError(text);
   };
   check('bucket', /^[^/]+$/.test(settings.bucket ?? ''), 'the name of a bucket');
+  const prefix = settings.prefix.replace(/^\/+|\/+$/g, '');
+  // The key is a path in the spool folder.
+  check('prefix', posix.normalize(`/${prefix}`) === `/${prefix}`, 'names with / between them, and no dots alone');
   check('calls', ['streams', 'all'].includes(settings.calls), 'streams or all');
   check('sampling', settings.sampling > 0 && settings.sampling <= 1, 'a number over 0, at most 1');
   for (const name of Object.keys(AMOUNTS) as (keyof typeof AMOUNTS)[]) {
     check(name, settings[name] > 0, 'a number over 0');
   }
-  return { ...settings, prefix: settings.prefix.replace(/^\/+|\/+$/g, '') };
+  return { ...settings, prefix };
 }

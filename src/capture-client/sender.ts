@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import { PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
-import { type Batch, encode } from './batch.ts';
+import { type Batch, encode, linesIn } from './batch.ts';
 import type { Call, Ended } from './call.ts';
 import { Memory } from './memory.ts';
 import type { Settings } from './options.ts';
@@ -11,8 +11,6 @@ import type { CaptureStats } from './stats.ts';
 
 /** A PUT that takes longer is given up and made again. */
 const PUT_LIMIT_MS = 30_000;
-const FIRST_WAIT_MS = 500;
-const LONGEST_WAIT_MS = 30_000;
 const FLUSH_MS = 10_000;
 /** Node takes a longer time for 1 ms. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
@@ -29,11 +27,10 @@ export class Sender {
   /** Of calls that have ended since the last round. */
   #endedBytes = 0;
   /** They are being written, or could not be: at most one of an endpoint, since what is refused for one holds up no other. */
-  readonly #batches: Batch[] = [];
+  readonly #batches: (Batch & { endpoint: string })[] = [];
   #timer: NodeJS.Timeout | undefined;
   #running = Promise.resolve();
-  #failures = 0;
-  #droppedSinceLine = 0;
+  #toldDropped = 0;
   readonly #sums = { written: 0, spooled: 0, dropped: 0, lastError: undefined as string | undefined };
 
   /** @throws Error if the spool folder cannot be made */
@@ -41,7 +38,7 @@ export class Sender {
     this.#s3 = s3;
     this.#settings = settings;
     this.memory = new Memory(settings);
-    this.#spool = settings.spoolFolder === undefined ? undefined : new Spool(settings.spoolFolder, settings.spoolBytes);
+    this.#spool = settings.spoolFolder === undefined ? undefined : new Spool(settings.spoolFolder, settings);
     if (senders.size === 0)
       process.once('exit', () => senders.forEach((sender) => void sender.quietly(() => sender.#finish())));
     senders.add(this);
@@ -52,7 +49,7 @@ export class Sender {
     const waiting = this.#ended().length;
     return {
       open: this.memory.calls.size - waiting,
-      waiting: this.#batches.reduce((sum, { lines }) => sum + lines, waiting),
+      waiting: this.#batches.reduce((sum, batch) => sum + linesIn(batch), waiting),
       ...this.#sums,
       withoutContent: this.memory.withoutContent,
     };
@@ -67,14 +64,9 @@ export class Sender {
     return this.stats();
   }
 
-  /** Takes a call whose request was sent. @returns whether there is memory for it */
-  begin(call: Call): boolean {
-    if (this.memory.isFull) {
-      this.#lose(1);
-      return false;
-    }
+  /** Takes a call whose request was sent. @throws RangeError if there is no room for it */
+  begin(call: Call): void {
     this.memory.add(call, call.request, call.takeRequest());
-    return true;
   }
 
   /** Ends a call. Does nothing if it has ended. @param atMs since its start */
@@ -84,7 +76,8 @@ export class Sender {
     call.client.endMs = atMs;
     call.socket = undefined;
     this.#endedBytes += call.size;
-    if (this.#endedBytes < this.#settings.batchBytes || this.#failures > 0) return;
+    // A round that writes takes what ends meanwhile.
+    if (this.#endedBytes < this.#settings.batchBytes || this.#batches.length > 0) return;
     this.#endedBytes = 0;
     this.#wake(0);
   }
@@ -103,7 +96,6 @@ export class Sender {
   /** Counts captures that are lost. Keeps an error for `stats`, and warns of the first. */
   #lose(count: number, error?: unknown): void {
     this.#sums.dropped += count;
-    this.#droppedSinceLine += count;
     if (error === undefined) return;
     const isFirst = this.#sums.lastError === undefined;
     this.#sums.lastError = String(error).slice(0, 500);
@@ -130,17 +122,15 @@ export class Sender {
   async #round(): Promise<void> {
     try {
       await this.#writeEnded((batch) => this.#put(batch));
-      for (const batch of this.#spool?.batches(this.#settings.bucket) ?? []) {
+      for (const batch of this.#spool?.batches() ?? []) {
         await this.#writeEnded((ended) => this.#put(ended));
         await this.#put(batch);
       }
     } catch (error) {
-      this.#failures += 1;
       this.#lose(0, error);
       if (this.#spool !== undefined) await this.#writeEnded((batch) => this.#keep(batch));
     } finally {
-      const wait = Math.min(FIRST_WAIT_MS * 2 ** (this.#failures - 1), LONGEST_WAIT_MS);
-      this.#wake(this.#failures === 0 ? this.#settings.batchMs : wait);
+      this.#wake(this.#settings.batchMs);
     }
   }
 
@@ -154,7 +144,8 @@ export class Sender {
     for (;;) {
       const held = this.#batches.map(({ endpoint }) => endpoint);
       const [first, ...calls] = this.#ended().filter(({ endpoint }) => !held.includes(endpoint));
-      const batch = first === undefined ? this.#batches.shift() : yield* this.#encode([first, ...calls]);
+      const made = first && { endpoint: first.endpoint, ...(yield* this.#encode([first, ...calls])) };
+      const batch = made ?? this.#batches.shift();
       if (batch === undefined) return;
       this.#batches.push(batch);
       yield batch;
@@ -164,12 +155,12 @@ export class Sender {
   }
 
   *#encode(calls: [Call, ...Call[]]): Generator<undefined, Batch> {
-    const dropped = this.#droppedSinceLine;
-    const [batch, taken] = yield* encode(calls, this.#settings, dropped);
+    const { dropped } = this.#sums;
+    const [batch, taken] = yield* encode(calls, this.#settings, dropped - this.#toldDropped);
     // Until here the calls still wait: the end of the process would write them.
     for (const call of taken) this.memory.release(call);
     this.memory.used += batch.body.length;
-    this.#droppedSinceLine -= dropped;
+    this.#toldDropped = dropped;
     return batch;
   }
 
@@ -179,9 +170,9 @@ export class Sender {
       if (this.#spool === undefined)
         throw new Error('captures remained at the end of the process; there is no spool folder');
       this.#spool.write(batch);
-      this.#sums.spooled += batch.lines;
+      this.#sums.spooled += linesIn(batch);
     } catch (error) {
-      this.#lose(batch.lines, error);
+      this.#lose(linesIn(batch), error);
     }
   }
 
@@ -191,12 +182,12 @@ export class Sender {
     for (const batch of this.#made()) if (batch !== undefined) this.#keep(batch);
   }
 
-  async #put({ bucket, key, lines, body }: Batch): Promise<void> {
+  async #put(batch: Batch): Promise<void> {
+    const { key: Key, body } = batch;
     const Body = Readable.from(inTurns(body), { objectMode: false });
-    const put = new PutObjectCommand({ Bucket: bucket, Key: key, Body, ContentLength: body.length });
+    const put = new PutObjectCommand({ Bucket: this.#settings.bucket, Key, Body, ContentLength: body.length });
     await this.#s3.send(put, { abortSignal: AbortSignal.timeout(PUT_LIMIT_MS) });
-    this.#failures = 0;
-    this.#sums.written += lines;
+    this.#sums.written += linesIn(batch);
   }
 }
 

@@ -1,67 +1,58 @@
 /**
- * Batches in a folder, while the bucket is away: a file each, which keeps the key of the object that it becomes. All is synchronous, so that
- * it works at the end of the process, too: a batch is some megabyte, and goes to the system's memory.
+ * A folder for batches while the bucket is away: below the bucket's name, the path of a file is the key of its object. All is synchronous,
+ * so that it works at the end of the process, too: a batch is some megabyte, and goes to the system's memory.
  */
-import { randomUUID } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative, sep } from 'node:path';
 import type { Batch } from './batch.ts';
-
-const ENDING = '.capture-batch';
-/** Another process may send a file at any time. */
-const ABSENT = { throwIfNoEntry: false } as const;
-/** Sorts after those that are there. */
-const newName = () => `${String(Date.now()).padStart(14, '0')}-${randomUUID()}${ENDING}`;
+import type { Settings } from './options.ts';
 
 export class Spool {
   readonly #folder: string;
   readonly #mostBytes: number;
 
   /** @throws Error if the folder cannot be made */
-  constructor(folder: string, mostBytes: number) {
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
-    this.#folder = folder;
-    this.#mostBytes = mostBytes;
+  constructor(folder: string, { bucket, spoolBytes }: Settings) {
+    this.#folder = join(folder, bucket);
+    this.#mostBytes = spoolBytes;
+    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
   }
 
   /** @throws Error if the folder is full, or the file cannot be written */
-  write({ body, ...about }: Batch): void {
-    const used = this.#paths().reduce((sum, file) => sum + (statSync(file, ABSENT)?.size ?? 0), body.length);
+  write({ key, body }: Batch): void {
+    const used = this.#files().reduce((sum, { size }) => sum + size, body.length);
     if (used > this.#mostBytes) {
       throw new Error(`The spool is full; got: ${used} bytes; expected: at most ${this.#mostBytes}`);
     }
-    const path = join(this.#folder, newName());
+    const path = join(this.#folder, key);
+    mkdirSync(dirname(path), { recursive: true });
     // Requests and replies are personal: only the application's own user may read them.
-    const bytes = Buffer.concat([Buffer.from(`${JSON.stringify(about)}\n`), body]);
-    try {
-      writeFileSync(`${path}.part`, bytes, { mode: 0o600, flag: 'wx' });
-      renameSync(`${path}.part`, path);
-    } finally {
-      rmSync(`${path}.part`, { force: true });
-    }
+    writeFileSync(`${path}.part`, body, { mode: 0o600 });
+    renameSync(`${path}.part`, path);
   }
 
-  /** Yields the batches for a bucket, oldest first. A file goes when the next batch is asked for: until then its object may be missing. */
-  *batches(bucket: string): Generator<Batch> {
-    for (const path of this.#paths()) {
+  /** Yields batches, oldest first. A file goes when the next batch is asked for: until then its object may be missing. */
+  *batches(): Generator<Batch> {
+    for (const { path } of this.#files()) {
       try {
-        const bytes = readFileSync(path);
-        const end = bytes.indexOf('\n');
-        const batch: Batch = { ...JSON.parse(bytes.toString('utf8', 0, end)), body: bytes.subarray(end + 1) };
-        if (batch.bucket !== bucket) continue;
         // What is refused, such as a key with a former prefix, is last the next time, and holds nothing back.
-        const last = join(this.#folder, newName());
-        renameSync(path, last);
-        yield batch;
-        rmSync(last, { force: true });
+        utimesSync(path, new Date(), new Date());
+        yield { key: relative(this.#folder, path).replaceAll(sep, '/'), body: readFileSync(path) };
+        rmSync(path, { force: true });
       } catch {
-        // Another process has sent it, or it is damaged.
+        // Another process has sent it.
       }
     }
   }
 
-  #paths(): string[] {
-    const names = readdirSync(this.#folder).filter((name) => name.endsWith(ENDING));
-    return names.sort().map((name) => join(this.#folder, name));
+  #files(): { path: string; size: number; at: number }[] {
+    const names = readdirSync(this.#folder, { recursive: true, encoding: 'utf8' });
+    const files = names.flatMap((name) => {
+      const path = join(this.#folder, name);
+      // Another process may send a file at any time.
+      const about = name.endsWith('.jsonl') ? statSync(path, { throwIfNoEntry: false }) : undefined;
+      return about === undefined ? [] : [{ path, size: about.size, at: about.mtimeMs }];
+    });
+    return files.sort((a, b) => a.at - b.at);
   }
 }

@@ -1,5 +1,4 @@
 /** What an application in Node or its surroundings can do to the capture client, and once did. */
-import { readdirSync } from 'node:fs';
 import {
   type InvokeEndpointWithResponseStreamCommandInput as Input,
   InvokeEndpointWithResponseStreamCommand,
@@ -14,6 +13,7 @@ import {
   ODD,
   REFUSED,
   refusesFormer,
+  spooledIn,
   startOddServer,
 } from '../helpers/capture-surroundings.ts';
 
@@ -110,9 +110,14 @@ test('a request that names no endpoint is no call', async () => {
 });
 
 test('an id of a megabyte counts in the memory', async () => {
+  jest.spyOn(process, 'emitWarning').mockImplementation(() => {});
   const { captures, ask } = start({ memoryBytes: 1e6 });
   for (const InferenceId of ['x'.repeat(1e6), 'short']) await ask({ InferenceId }).then(readAll, () => {});
   expect(await captures.flush()).toMatchObject({ written: 1, dropped: 1 });
+});
+
+test.each(['a/../b', 'a//b', './a'])('the prefix %s, which is no path in the spool folder, is refused', (prefix) => {
+  expect(() => start({ prefix })).toThrow(/prefix is not allowed; got: .*; expected: names/);
 });
 
 test('what is refused for one endpoint holds up no other', async () => {
@@ -140,5 +145,5 @@ test('a spooled batch that is refused holds nothing back', async () => {
   for (let i = 0; i < 20 && here.s3.keys('captures').length === 0; i++) await present?.captures.flush();
   await former?.captures.flush();
   expect(here.s3.keys('captures')).toEqual([expect.stringMatching(/^p\//)]);
-  expect(readdirSync(here.folder)).toHaveLength(1);
+  expect(spooledIn(here.folder)).toHaveLength(1);
 });

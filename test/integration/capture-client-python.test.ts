@@ -1,6 +1,5 @@
 /** What an application in Python or its surroundings can do to the capture client, and once did. */
 import { execFile } from 'node:child_process';
-import { readdirSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
@@ -12,6 +11,7 @@ import {
   ODD,
   REFUSED,
   refusesFormer,
+  spooledIn,
   startOddServer,
 } from '../helpers/capture-surroundings.ts';
 
@@ -128,6 +128,18 @@ print(stats["written"], stats["dropped"])`;
   expect(clientsIn(here.s3)[0]).toMatchObject({ sampling: 1 });
 });
 
+test.each(['a/../b', 'a//b', './a'])(
+  'the prefix %s, which is no path in the spool folder, is refused',
+  async (prefix) => {
+    const code = `
+try:
+    capture_invocations(client, bucket="captures", prefix="${prefix}")
+except ValueError as error:
+    print(error)`;
+    expect(await python(code)).toMatch(/an option is not allowed; got: .*; expected: .* a prefix without empty parts/);
+  },
+);
+
 test('what is refused for one endpoint holds up no other', async () => {
   here.s3.fault = ({ key }) => (key.startsWith('e/') ? REFUSED : undefined);
   const code = `
@@ -150,7 +162,7 @@ captures = capture_invocations(client, bucket="captures", prefix="${prefix}", s3
   here.s3.fault = refusesFormer;
   await python(`${spooling('p')}\ncaptures.flush()\ncaptures.flush()`);
   expect(here.s3.keys('captures')).toEqual([expect.stringMatching(/^p\//)]);
-  expect(readdirSync(here.folder)).toHaveLength(1);
+  expect(spooledIn(here.folder)).toHaveLength(1);
 });
 
 test('a stream that was read in part ends with its last piece, whenever the garbage collector comes', async () => {

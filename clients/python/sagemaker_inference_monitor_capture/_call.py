@@ -1,5 +1,6 @@
 """What is known of one call while it runs: its times, its bytes, and how it ended."""
 
+import datetime
 import re
 import time
 import uuid
@@ -14,7 +15,8 @@ class Side:
 
 class Call:
     def __init__(self, params, streamed, sender):
-        self.id, self.start, self._clock = str(uuid.uuid4()), time.time(), time.perf_counter()
+        self.id, self._clock = str(uuid.uuid4()), time.perf_counter()
+        self.start = datetime.datetime.now(datetime.timezone.utc)
         self.endpoint, self.streamed, self._sender = params.get("EndpointName"), streamed, sender
         self.variant = params.get("TargetVariant") or params.get("InferenceComponentName") or "unknown"
         self.about = {"inferenceId": params.get("InferenceId"), "customAttributes": params.get("CustomAttributes")}
@@ -24,28 +26,12 @@ class Call:
         self.pieces, self.most_pieces, self._seen = [], 512, None
         #: Fields of the line's `client`.
         self.client = {"streamed": streamed}
-        self._body = params.get("Body")
-        is_file = hasattr(self._body, "seek") and getattr(self._body, "seekable", lambda: True)()
-        self._at = self._body.tell() if is_file else None
+        #: Of the request, until it was sent.
+        self.body = _content(params.get("Body") or b"", sender.settings.max_body_bytes)
 
     def now(self):
         """Milliseconds since the start, by a clock that does not jump."""
         return round((time.perf_counter() - self._clock) * 1000, 3)
-
-    def take_request(self, most):
-        """Returns the bytes of the request. A file is read again and set back; None for what can be read only once."""
-        body, self._body = self._body, None
-        if self._at is not None:
-            file, there = body, body.tell()
-            try:
-                file.seek(self._at)
-                # One more than is kept shows that there is too much.
-                body = file.read(most + 1)
-            finally:
-                file.seek(there)
-        if isinstance(body, str):
-            return body.encode()
-        return bytes(body or b"") if isinstance(body, (bytes, bytearray, memoryview, type(None))) else None
 
     def saw(self, data):
         """Takes a piece of the reply. Nothing that goes wrong reaches the application."""
@@ -68,9 +54,9 @@ class Call:
 
     def fail(self, kind, name, reply=b""):
         """Ends a call without a reply, or with an error."""
-        if self._sender.begin(self):
-            self._sender.memory.add(self, self.reply, reply)
-            self.end("failed", kind, name)
+        self._sender.begin(self)
+        self._sender.memory.add(self, self.reply, reply)
+        self.end("failed", kind, name)
 
     def forget(self):
         """Ends a call whose stream nobody holds: the application left it after what it read last."""
@@ -84,3 +70,16 @@ class Call:
             self.client.update(ended=ended, endMs=at or self.now(), error=kind and {"kind": kind, "class": told})
             self.ended = ended
             self._sender.end(self)
+
+
+def _content(body, most):
+    """Returns bytes, of a file one more than is kept; None for what can be read only once."""
+    if hasattr(body, "seek") and getattr(body, "seekable", lambda: True)():
+        file, at = body, body.tell()
+        try:
+            body = file.read(most + 1)
+        finally:
+            file.seek(at)
+    if isinstance(body, str):
+        return body.encode()
+    return bytes(body) if isinstance(body, (bytes, bytearray, memoryview)) else None

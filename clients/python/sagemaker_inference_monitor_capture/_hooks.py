@@ -46,7 +46,8 @@ def _replied(sender, call, http_response, parsed, **_):
     elif call.streamed or sender.settings.calls == "all":
         if kind == "model":
             call.fail(kind, code, str(parsed.get("OriginalMessage") or error.get("Message", "")).encode())
-        elif sender.begin(call):
+        else:
+            sender.begin(call)
             call.reply.kind = parsed.get("ContentType") or "application/octet-stream"
             watch(parsed["Body"], call)
 

@@ -1,22 +1,40 @@
-"""Writes a call as a line of SageMaker's Data Capture, with the object `client` beside it: docs/capture-client.md."""
+"""Writes calls as lines of SageMaker's Data Capture, with the object `client` beside it: docs/capture-client.md."""
 
 import base64
 import contextlib
-import datetime
 import json
 import re
+import time
+import uuid
 
 #: Bytes that are encoded at once. A multiple of 3, so that pieces of base64 can be joined.
 _SLICE = 24 * 1024
+#: Bytes that are encoded before a pause, and the pause in seconds: who waits for the interpreter gets it.
+_WORK_BYTES, _PAUSE = 8 * 1024, 0.0005
 
 
-def iso(seconds):
-    time = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
-    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def encode(calls, settings, dropped):
+    """Returns a key, its lines, and the calls in them: those with the place of the first, as many as fit in one object."""
+    place, start, lines, taken = _place_of(calls[0], settings.prefix), calls[0].start, bytearray(), []
+    for call in calls:
+        if len(lines) < settings.batch_bytes and _place_of(call, settings.prefix) == place:
+            for part in _line_of(call, settings, 0 if taken else dropped):
+                lines += part
+                if len(lines) % _WORK_BYTES < len(part):
+                    time.sleep(_PAUSE)
+            taken.append(call)
+    return f"{place}/{start:%M-%S}-{start.microsecond // 1000:03d}-{uuid.uuid4()}.jsonl", bytes(lines), taken
 
 
-def line_of(call, settings, dropped):
-    """Yields the line as bytes, in pieces of bounded size and work, so that other threads can run between two of them."""
+def _place_of(call, prefix):
+    """SageMaker's layout: endpoint, variant, hour."""
+    # SageMaker's names have no other characters. A key that S3 refuses would be tried for good.
+    names = (re.sub(r"[^\w-]", "_", name, flags=re.ASCII)[:63] for name in (call.endpoint, call.variant))
+    return "/".join(part for part in (prefix.strip("/"), *names, f"{call.start:%Y/%m/%d/%H}") if part)
+
+
+def _line_of(call, settings, dropped):
+    """Yields a line as bytes, in pieces of bounded size and work, so that other threads can run between two of them."""
     request, reply, has_failed = call.request, call.reply, call.ended == "failed"
     has_reply = reply.total > 0 or not has_failed
     yield b'{"captureData":{"endpointInput":'
@@ -33,7 +51,8 @@ def line_of(call, settings, dropped):
         "left": left or None,
         "dropped": dropped or None,
     }
-    metadata = {"eventId": call.id, "inferenceTime": iso(call.start), **call.about}
+    start = call.start.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    metadata = {"eventId": call.id, "inferenceTime": start, **call.about}
     yield f'}},"eventMetadata":{_json(metadata)},"eventVersion":"0","client":{_json(client)}}}\n'.encode()
 
 

@@ -14,12 +14,12 @@ class Memory:
         #: Never taken by what the garbage collector calls, which may run while it is held.
         self._lock = threading.Lock()
 
-    def is_full(self):
-        return self.used > self._settings.memory_bytes
-
     def add(self, call, side, data):
-        """Adds bytes to a side of a call; None: bytes that cannot be read."""
+        """Adds bytes to a side of a call; None: bytes that cannot be read. Raises MemoryError if there is no room for a new call."""
+        most = self._settings.memory_bytes
         with self._lock:
+            if self.used > most and call not in self.sizes:
+                raise MemoryError(f"captures are over their bound; got: {self.used} bytes; expected: at most {most}")
             # Another thread may have closed the stream: then the call may be written.
             if not call.ended:
                 side.total += len(data or b"")
@@ -28,8 +28,8 @@ class Memory:
                 elif side.left is None:
                     side.data += data
                 self._count(call)
-                if self.is_full() and side.data:
-                    self._free()
+                if self.used > most and side.data:
+                    self._free(most * (1 - _FREED))
 
     def release(self, calls, size=0):
         """Forgets calls that became a batch of this size; negative: of one that was sent."""
@@ -39,9 +39,9 @@ class Memory:
                 # The application may hold its stream for long.
                 call.request.data = call.reply.data = b""
 
-    def _free(self):
+    def _free(self, most):
         for call in sorted(self.sizes, key=self.sizes.get, reverse=True):
-            if self.used > self._settings.memory_bytes * (1 - _FREED):
+            if self.used > most:
                 for side in (call.request, call.reply):
                     if side.data:
                         self._leave_out(side, "memory")

@@ -7,12 +7,11 @@ import os
 import queue
 import threading
 
-from ._batch import encode
+from ._line import encode
 from ._memory import Memory
 from ._spool import Spool
 
 _log = logging.getLogger("sagemaker_inference_monitor_capture")
-_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
 
 
 class Sender:
@@ -20,7 +19,7 @@ class Sender:
 
     def __init__(self, settings, make_s3):
         self.settings, self._make_s3 = settings, make_s3
-        self._spool = settings.spool_folder and Spool(settings.spool_folder, settings.spool_bytes)
+        self._spool = settings.spool_folder and Spool(settings)
         self._start_anew()
         # Here, since making it takes long: not while requests run.
         self._s3 = settings.s3 or make_s3()
@@ -33,9 +32,9 @@ class Sender:
         self.memory = Memory(self.settings)
         self._sums = {"written": 0, "spooled": 0, "dropped": 0, "last_error": None}
         self._s3 = self._thread = None
-        #: They are being written, or could not be: at most one of an endpoint, since what is refused for one holds up no other.
+        #: Endpoint, key and lines of what is being written, or could not be: at most one of an endpoint, which holds up no other.
         self._batches = []
-        self._ended_bytes = self._failures = self._dropped_since_line = 0
+        self._ended_bytes = self._told_dropped = 0
         #: Whoever makes batches has `_encoding`: the thread, and in the end the process itself.
         self._lock, self._encoding = threading.Lock(), threading.Lock()
         #: Wakes the thread; an event is set when it is done. What the garbage collector calls may put something.
@@ -61,23 +60,21 @@ class Sender:
         last_error: the last failure of the capture, which is not one of the application's requests.
         """
         ended = len(self._ended())
-        waiting = ended + sum(batch.lines for batch in list(self._batches))
+        waiting = ended + sum(lines.count(b"\n") for _, _, lines in list(self._batches))
         counts = {"open": len(self.memory.sizes) - ended, "waiting": waiting, "without_content": self.memory.without_content}
         return {**counts, **self._sums}
 
     def begin(self, call):
-        """Takes a call whose request was sent. Returns whether there is memory for it."""
-        if self.memory.is_full():
-            self.lose(1)
-            return False
-        self.memory.add(call, call.request, call.take_request(self.settings.max_body_bytes))
+        """Takes a call whose request was sent. Raises MemoryError if there is no room for it."""
+        self.memory.add(call, call.request, call.body)
+        call.body = None
         self._start()
-        return True
 
     def end(self, call):
         """Writes a call, soon. The garbage collector may call it."""
         self._ended_bytes += self.memory.sizes.get(call, 0)
-        if self._ended_bytes >= self.settings.batch_bytes and not self._failures:
+        # A round that writes takes what ends meanwhile.
+        if self._ended_bytes >= self.settings.batch_bytes and not self._batches:
             self._ended_bytes = 0
             self._wake.put(None)
 
@@ -85,12 +82,11 @@ class Sender:
         """Counts captures that are lost, and warns of the first error."""
         with self._lock:
             self._sums["dropped"] += count
-            self._dropped_since_line += count
         if error is not None:
-            is_first, told = self._sums["last_error"] is None, f"{type(error).__name__}: {error}"[:500]
-            self._sums["last_error"] = told
-            if is_first:
+            told = f"{type(error).__name__}: {error}"[:500]
+            if self._sums["last_error"] is None:
                 _log.warning("Captures of SageMaker calls are not written: %s", told)
+            self._sums["last_error"] = told
 
     def _ended(self):
         return [call for call in list(self.memory.sizes) if call.ended]
@@ -105,29 +101,25 @@ class Sender:
 
     def _run(self):
         while True:
-            wait = min(_FIRST_WAIT * 2 ** min(self._failures - 1, 9), _LONGEST_WAIT)
-            wait = wait if self._failures else min(self.settings.batch_seconds, threading.TIMEOUT_MAX)
             done = None
             with contextlib.suppress(queue.Empty):
-                done = self._wake.get(timeout=wait)
+                done = self._wake.get(timeout=min(self.settings.batch_seconds, threading.TIMEOUT_MAX))
             try:
                 self._write_ended(self._put)
-                for batch in self._spool.batches(self.settings.bucket) if self._spool else ():
+                for key, lines in self._spool.batches() if self._spool else ():
                     self._write_ended(self._put)
-                    self._put(batch)
+                    self._put(key, lines)
             except Exception as error:
-                self._failures += 1
                 self.lose(0, error)
                 if self._spool:
                     self._write_ended(self._keep)
             if done is not None:
                 done.set()
 
-    def _put(self, batch):
+    def _put(self, key, lines):
         self._s3 = self._s3 or self._make_s3()
-        self._s3.put_object(Bucket=batch.bucket, Key=batch.key, Body=bytes(batch.body))
-        self._failures = 0
-        self._sums["written"] += batch.lines
+        self._s3.put_object(Bucket=self.settings.bucket, Key=key, Body=lines)
+        self._sums["written"] += lines.count(b"\n")
 
     def _write_ended(self, write):
         """Makes batches of the calls that have ended, and writes them. One that could not be written comes again."""
@@ -137,36 +129,36 @@ class Sender:
                 self._encode()
                 if not self._batches:
                     return
-                batch = self._batches[-1]
-            write(batch)
+                _, key, lines = batch = self._batches[-1]
+            write(key, lines)
             with self._encoding:
                 # At the end of the process, the other one may have written it, too.
                 if batch in self._batches:
-                    self.memory.release((), -len(batch.body))
+                    self.memory.release((), -len(lines))
                     self._batches.remove(batch)
 
     def _encode(self):
         """Puts the batch that is next at the end of the list: a new one, or the one that could not be written first."""
-        held = [batch.calls[0].endpoint for batch in self._batches]
-        calls, dropped = [call for call in self._ended() if call.endpoint not in held], self._dropped_since_line
+        held, dropped = [endpoint for endpoint, _, _ in self._batches], self._sums["dropped"]
+        calls = [call for call in self._ended() if call.endpoint not in held]
         if calls:
-            batch = encode(calls, self.settings, dropped)
-            self.memory.release(batch.calls, len(batch.body))
-            with self._lock:
-                self._dropped_since_line -= dropped
-            self._batches.append(batch)
+            key, lines, taken = encode(calls, self.settings, dropped - self._told_dropped)
+            self.memory.release(taken, len(lines))
+            self._told_dropped = dropped
+            self._batches.append((calls[0].endpoint, key, lines))
         elif held:
             self._batches.append(self._batches.pop(0))
 
-    def _keep(self, batch):
+    def _keep(self, key, lines):
         """Spools a batch. Without a folder, or with one that takes no more, it is lost."""
+        count = lines.count(b"\n")
         try:
             if not self._spool:
                 raise OSError("captures remained at the end of the process, and there is no spool folder")
-            self._spool.write(batch)
-            self._sums["spooled"] += batch.lines
+            self._spool.write(key, lines)
+            self._sums["spooled"] += count
         except OSError as error:
-            self.lose(batch.lines, error)
+            self.lose(count, error)
 
     def _finish(self):
         """At a normal end of the process. The thread may be sending a batch: then both write the same object."""

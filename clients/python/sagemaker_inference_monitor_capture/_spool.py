@@ -1,55 +1,39 @@
-"""Batches in a folder, while the bucket is away: a file each, which keeps the key of the object that it becomes."""
+"""A folder for batches while the bucket is away: below the bucket's name, the path of a file is the key of its object."""
 
 import contextlib
-import json
 import os
 import pathlib
-import time
-import uuid
-
-from ._batch import Batch
-
-_ENDING = ".capture-batch"
 
 
 class Spool:
-    def __init__(self, folder, most):
-        self._folder, self._most = pathlib.Path(folder), most
+    def __init__(self, settings):
+        self._folder, self._most = pathlib.Path(settings.spool_folder, settings.bucket), settings.spool_bytes
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def write(self, batch):
+    def write(self, key, lines):
         """Raises OSError if the folder is full, or cannot be written."""
-        used = len(batch.body)
-        for path in self._paths():
-            # Another process may send it at any time.
-            with contextlib.suppress(FileNotFoundError):
-                used += path.stat().st_size
+        used = len(lines) + sum(size for _, size, _ in self._files())
         if used > self._most:
             raise OSError(f"the spool folder is full; got: {used} bytes; expected: at most {self._most}")
-        path = self._new_path(".part")
+        path = self._folder / key
+        path.parent.mkdir(parents=True, exist_ok=True)
         # Requests and replies are personal: only the application's own user may read them.
-        try:
-            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(json.dumps([batch.bucket, batch.key]).encode() + b"\n" + batch.body)
-            path.rename(path.with_suffix(_ENDING))
-        finally:
-            path.unlink(missing_ok=True)
+        with open(os.open(f"{path}.part", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(lines)
+        os.replace(f"{path}.part", path)
 
-    def batches(self, bucket):
-        """Yields what waits for a bucket. A file goes when the next is asked for: until then its object may be missing."""
-        for path in self._paths():
-            # Another process may have sent it, or it is damaged.
-            with contextlib.suppress(OSError, ValueError, TypeError):
-                about, body = path.read_bytes().split(b"\n", 1)
-                batch = Batch(*json.loads(about), body=body)
-                if batch.bucket == bucket:
-                    # What is refused, such as a key with a former prefix, is last the next time, and holds nothing back.
-                    path = path.rename(self._new_path(_ENDING))
-                    yield batch
-                    path.unlink()
+    def batches(self):
+        """Yields keys and lines, the oldest first. A file goes when the next is asked for: until then its object may be missing."""
+        for _, _, path in sorted(self._files()):
+            # Another process may have sent it.
+            with contextlib.suppress(FileNotFoundError):
+                # What is refused, such as a key with a former prefix, is last the next time, and holds nothing back.
+                os.utime(path)
+                yield path.relative_to(self._folder).as_posix(), path.read_bytes()
+                path.unlink()
 
-    def _new_path(self, ending):
-        return self._folder / f"{int(time.time() * 1000):014d}-{uuid.uuid4()}{ending}"
-
-    def _paths(self):
-        return sorted(self._folder.glob("*" + _ENDING))
+    def _files(self):
+        for path in self._folder.rglob("*.jsonl"):
+            with contextlib.suppress(FileNotFoundError):
+                about = path.stat()
+                yield about.st_mtime, about.st_size, path
