@@ -130,7 +130,8 @@ const captureText = (of: Partial<WatchedCapture & aws.Endpoint['DataCaptureConfi
 export const isAsWanted = ({ endpoint, config: { DataCaptureConfig: has = {} } }: Found, wanted?: WatchedCapture) =>
   endpoint.EndpointStatus === 'InService' &&
   captureText(endpoint.DataCaptureConfig) === captureText(wanted) &&
-  isDeepStrictEqual({ ...has, ...wanted }, has);
+  // The place is compared above, where a slash at its end is none.
+  isDeepStrictEqual({ ...has, ...(wanted && { ...wanted, DestinationS3Uri: has.DestinationS3Uri }) }, has);
 
 /** The command that gives an endpoint the configuration that it had. */
 export const wayBack = ({ EndpointName: name, EndpointConfigName: config }: aws.Endpoint): string =>

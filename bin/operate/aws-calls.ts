@@ -101,6 +101,7 @@ export interface Endpoint extends Variants {
 }
 
 export interface CaptureConfig {
+  DestinationS3Uri?: string;
   CaptureOptions?: { CaptureMode: 'Input' | 'Output' | 'InputAndOutput' }[];
   CaptureContentTypeHeader?: { CsvContentTypes?: string[]; JsonContentTypes?: string[] };
 }

@@ -283,6 +283,16 @@ describe('nothing changes', () => {
       'NoSuchEndpoint: There is no such endpoint; got: garden',
     ],
     ['that is unchanged', isOn, ''],
+    [
+      'that is unchanged, with a slash behind the place',
+      () => {
+        isOn();
+        Object.assign(sagemaker.config, {
+          DataCaptureConfig: { ...CAPTURE, DestinationS3Uri: `${CAPTURE.DestinationS3Uri}/` },
+        });
+      },
+      '',
+    ],
   ])('%s', async (_, prepare, said) => {
     prepare();
     const { stderr, stdout, code } = await capture('on', 'garden', '--yes');
