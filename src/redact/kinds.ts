@@ -80,8 +80,12 @@ function readInternationalPhone(item: string): string | undefined {
 
 // ------------------------------------------------------------------------------------------------------- accounts
 
-/** 13 to 19 digits, with single spaces or hyphens between them. The month of expiry may follow. */
-const CARD = /(?<![\p{L}\d+-]|\d[ .,-])\d(?:[ -]?\d){12,18}(?![\p{L}\d]|[ -]\d(?!\d?\/\d)|[.,]\d|(?<=[ -]\d\d?)\/\d)/gu;
+/**
+ * 13 to 19 digits, with single spaces or hyphens between them. The month of expiry may follow. Digits before it are others of the same
+ * number, but for those of an international telephone number.
+ */
+const CARD =
+  /(?<![\p{L}\d+-]|\d[ .,-](?<!\+[1-9][\d ().-]{6,22}))\d(?:[ -]?\d){12,18}(?![\p{L}\d]|[ -]\d(?!\d?\/\d)|[.,]\d|(?<=[ -]\d\d?)\/\d)/gu;
 /** First digits and lengths of Visa, Mastercard, American Express, Discover, Diners, JCB, UnionPay and Maestro. */
 const CARD_ISSUERS =
   /^(?:4\d{12}(?:\d{3}){0,2}|(?:5[1-5]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}|3[47]\d{13}|6(?:011|5\d\d|4[4-9]\d)\d{12}|3(?:0[0-5]|[68]\d)\d{11}|(?:352[89]|35[3-8]\d)\d{12}|62\d{14,17}|(?:5018|5020|5038|5893|6304|6759|676[1-3])\d{8,15})$/;
