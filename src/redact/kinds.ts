@@ -224,8 +224,9 @@ const MONTHS =
 const DATES = `\\d{4}[-/.년年] ?\\d{1,2}[-/.월月] ?\\d{1,2}[일日]?|\\d{1,2}[-/.] ?\\d{1,2}[-/.] ?\\d{2}(?:\\d\\d)?|\\d{1,2}(?:st|nd|rd|th|er|\\.|º)?(?: of| de)? (?:${MONTHS})\\p{L}{0,8}\\.?,?(?: de)? \\d{4}|(?:${MONTHS})\\p{L}{0,8}\\.? \\d{1,2}(?:st|nd|rd|th)?,? \\d{4}`;
 /** A date of birth after a word that announces it. */
 const BORN = new RegExp(
-  '(?:(?<!\\p{L})(?:date[ _-]?of[ _-]?birth|birth[ _-]?da(?:te|y)|d\\.?o\\.?b|born|geboren|geburts(?:datum|tag)|geb\\.?|geboortedatum|née?|naissance|nacid[oa]|nací|nacimiento|nat[oa]|nascita|nascid[oa]|nasci|nascimento|född|født|ur\\.|urodz\\p{L}{1,4}|született|doğum tarihi[mn]?|дата рождения|родил(?:ся|ась))' +
-    '(?!\\p{L})|生年月日|出生(?:日期|年月日)?|생년월일)[^\\p{L}\\d]{0,5}(?:(?:is|was|on|in|the|am|op|le|el|il|em|ist|est|es|się|dnia|は|是|为|은)(?!\\p{L})[^\\p{L}\\d]{0,3}){0,3}' +
+  '(?:(?<!\\p{L})(?:date[ _-]?of[ _-]?birth|birth[ _-]?da(?:te|y)|d\\.?o\\.?b|born|geboren|geburts(?:datum|tag)|geb\\.?|geboortedatum|née?|naissance|nacid[oa]|nací|nacimiento|nat[oa]|nascita|nascid[oa]|nasci|nascimento|född|født|födelsedatum|fødselsdato|ur\\.|urodz\\p{L}{1,4}|naroz\\p{L}{2,4}|született|syntynyt|doğum tarihi[mn]?|' +
+    'дата (?:рождения|народження)|родил(?:ся|ась)|γεννήθηκ\\p{L}{1,3}|γέννησης|ngày sinh|tanggal lahir|تاريخ (?:ال)?ميلاد\\p{L}?|مواليد|תאריך לידה|जन्म(?: ?(?:तिथि|दिन))?)' +
+    '(?!\\p{L})|生年月日|出生(?:日期|年月日)?|생년월일)[^\\p{L}\\d]{0,5}(?:(?:is|was|on|in|the|am|op|le|el|il|em|ist|est|es|się|dnia|den|dne|στις|は|是|为|은)(?!\\p{L})[^\\p{L}\\d]{0,3}){0,3}' +
     `(${DATES})(?!\\d)`,
   'giu',
 );
@@ -233,7 +234,7 @@ const BORN = new RegExp(
 const BORN_BEFORE = new RegExp(`(?<!\\d)(?:${DATES})(?=[ ,]{0,2}(?:gebore|生まれ|出生|출생|태어))`, 'giu');
 /** A part of each such word. */
 const BORN_HINT =
-  /birth|born|gebor|geburt|geb|d\.?o\.?b|né|naiss|nac|nat[oa]|nasc|född|født|ur\.|urodz|szület|doğum|рожд|родил|生年|出生|생년|生まれ|출생|태어/gi;
+  /birth|born|gebor|geburt|geb|d\.?o\.?b|né|naiss|nac|nat[oa]|nasc|f[öø]d|ur\.|urodz|naroz|szület|synty|doğum|рожд|родил|народж|γ[εέ]νν|sinh|lahir|ميلاد|مواليد|לידה|जन्म|生年|出生|생년|生まれ|출생|태어/gi;
 
 /**
  * The kinds by their names in `REDACT`, each with its forms. A kind that may contain another stands before it: the mail address
