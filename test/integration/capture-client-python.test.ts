@@ -153,6 +153,18 @@ print(stats["waiting"], stats["written"], stats["dropped"])`;
   expect(here.s3.keys('captures')).toEqual([expect.stringMatching(/^f\//)]);
 });
 
+test('with a spool folder, what is refused for one endpoint goes there, and the others are written at once', async () => {
+  here.s3.fault = ({ key }) => (key.startsWith('e/') ? REFUSED : undefined);
+  const code = `
+captures = capture_invocations(client, bucket="captures", s3=s3, spool_folder="${here.folder}", batch_seconds=600)
+for name in ("e", "f"):
+    list(client.invoke_endpoint_with_response_stream(EndpointName=name, Body=b"{}")["Body"])
+stats = captures.flush()
+print(stats["waiting"], stats["written"], stats["spooled"], stats["dropped"])`;
+  expect(await python(code)).toBe('0 1 1 0');
+  expect(here.s3.keys('captures')).toEqual([expect.stringMatching(/^f\//)]);
+});
+
 test('a spooled batch that is refused holds nothing back', async () => {
   here.s3.fault = () => REFUSED;
   const spooling = (prefix: string) => `

@@ -7,6 +7,8 @@ import os
 import queue
 import threading
 
+from botocore.exceptions import ClientError
+
 from ._line import encode
 from ._memory import Memory
 from ._spool import Spool
@@ -105,9 +107,9 @@ class Sender:
             with contextlib.suppress(queue.Empty):
                 done = self._wake.get(timeout=min(self.settings.batch_seconds, threading.TIMEOUT_MAX))
             try:
-                self._write_ended(self._put)
+                self._write_ended(self._send)
                 for key, lines in self._spool.batches() if self._spool else ():
-                    self._write_ended(self._put)
+                    self._write_ended(self._send)
                     self._put(key, lines)
             except Exception as error:
                 self.lose(0, error)
@@ -115,6 +117,16 @@ class Sender:
                     self._write_ended(self._keep)
             if done is not None:
                 done.set()
+
+    def _send(self, key, lines):
+        """What S3 refuses goes to the folder, if there is one, and holds up no other."""
+        try:
+            self._put(key, lines)
+        except ClientError as error:
+            if not self._spool or error.response["ResponseMetadata"]["HTTPStatusCode"] >= 500:
+                raise
+            self.lose(0, error)
+            self._keep(key, lines)
 
     def _put(self, key, lines):
         self._s3 = self._s3 or self._make_s3()
