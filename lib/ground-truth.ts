@@ -5,11 +5,25 @@
 import { Duration } from 'aws-cdk-lib';
 import { ComparisonOperator, Stats, TreatMissingData } from 'aws-cdk-lib/aws-cloudwatch';
 import { Match } from 'aws-cdk-lib/aws-events';
-import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
+import {
+  Choice,
+  Condition,
+  Pass,
+  Result,
+  type StateMachine,
+  Succeed,
+  TaskInput,
+  Wait,
+  WaitTime,
+} from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
+import { CONTRACT } from '../src/core/contract/contract.ts';
+import { TRUTH_BEGINS } from '../src/core/contract/ground-truth.ts';
 import { resourceNames } from '../src/core/contract/names.ts';
 import { labelPlace } from '../src/core/settings/ground-truth-setting.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
+import { labelScorers } from '../src/judge/scorers/label-scorers.ts';
+import { scorersFor } from '../src/judge/scorers/scorer-set.ts';
 import { allow, grantPseudonymKey } from './access/allow.ts';
 import { grantObjectRead } from './access/capture.ts';
 import { grantMlflow } from './access/mlflow.ts';
@@ -20,7 +34,9 @@ import { runMetric } from './metrics.ts';
 import { STARTER } from './monitoring-functions.ts';
 import { ObjectRule } from './object-rule.ts';
 import { PipelineFunction, type StackContext } from './pipeline-function.ts';
-import { groundTruthStateMachine } from './state-machines/ground-truth.ts';
+import { pipelineStateMachine, RUN } from './state-machines/pipeline.ts';
+import { STORE_RETRIES } from './state-machines/retries.ts';
+import { invoke } from './state-machines/states.ts';
 
 const PERIOD = Duration.minutes(5);
 /** Runs of captures of ten times this share a run of the labels that wait for captures. */
@@ -43,7 +59,7 @@ export class GroundTruth extends Construct {
       description: 'Joins labels to predictions, measures quality, and writes the labels to MLflow',
     });
     this.#grant(props);
-    this.stateMachine = groundTruthStateMachine(new Construct(this, 'Machine'), this.joiner, workBucket, settings);
+    this.stateMachine = truthStateMachine(new Construct(this, 'Machine'), this.joiner, props);
     const place = labelPlace(settings.GROUND_TRUTH_S3_PREFIX);
     if (place === undefined) return;
     const starter = new PipelineFunction(this, 'StartRuns', {
@@ -124,4 +140,49 @@ export class GroundTruth extends Construct {
       treatMissingData: TreatMissingData.BREACHING,
     });
   }
+}
+
+/**
+ * The state machine of labels: one function, which is invoked until it has done all steps.
+ *
+ * An execution may have 25,000 events. Each invocation takes seven, and an invocation does what its time allows: 3,500 of 15
+ * minutes are five weeks, or at the shortest timeout two days. That is 4 million labels at the speed of a managed MLflow.
+ */
+function truthStateMachine(
+  scope: Construct,
+  joiner: PipelineFunction,
+  { settings, workBucket }: StackContext,
+): StateMachine {
+  const join = invoke(scope, 'JoinLabels', {
+    lambda: joiner,
+    comment: 'Reads label files, joins them to predictions, measures quality and writes the labels to MLflow',
+    payload: TaskInput.fromObject({
+      contract: CONTRACT,
+      'input.$': '$$.Execution.Input',
+      run: RUN,
+      // From here, so that the function does not contain the judge.
+      scorers: labelScorers(scorersFor({ guidelines: settings.JUDGE_GUIDELINES })),
+      'state.$': '$.state',
+    }),
+    retries: STORE_RETRIES,
+  });
+  const wait = new Wait(scope, 'WaitForCaptures', { time: WaitTime.secondsPath('$.waitSeconds') });
+  const next = new Choice(scope, 'MoreToDo')
+    .when(Condition.numberGreaterThan('$.waitSeconds', 0), wait.next(join))
+    .when(Condition.booleanEquals('$.more', true), join)
+    .otherwise(new Succeed(scope, 'LabelsJoined'));
+  const start = new Pass(scope, 'Start', {
+    comment: 'JoinLabels reads the input from the execution itself',
+    result: Result.fromObject({ state: TRUTH_BEGINS }),
+  });
+  return pipelineStateMachine(scope, {
+    settings,
+    name: 'truthStateMachine',
+    comment: 'Joins true answers to predictions',
+    workBucket,
+    functions: [joiner],
+    manifests: [],
+    mapResults: [],
+    definition: start.next(join.next(next)),
+  });
 }

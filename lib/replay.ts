@@ -1,17 +1,36 @@
 /** Cloud replays: the functions, the state machine that a person starts, and the rule that ends stopped replays. */
 import { Rule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
-import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
+import {
+  Choice,
+  Condition,
+  type DistributedMap,
+  Fail,
+  type IChainable,
+  type IStateMachine,
+  JsonPath,
+  Pass,
+  Succeed,
+  TaskInput,
+  type TaskStateBase,
+  Wait,
+  WaitTime,
+} from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { resourceNames } from '../src/core/contract/names.ts';
+import { MAX_SHARDS } from '../src/core/contract/replay.ts';
+import { replayKeys } from '../src/core/contract/work-keys.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { allow, grantKey } from './access/allow.ts';
 import { acknowledge } from './acknowledge.ts';
 import { DELIVERY, eventQueue } from './event-delivery.ts';
-import type { StackContext } from './pipeline-function.ts';
+import type { PipelineFunction, StackContext } from './pipeline-function.ts';
 import { type ReplayFunctions, replayFunctions } from './replay-functions.ts';
-import { ReplayStateMachine } from './state-machines/replay.ts';
+import { pipelineStateMachine, RUN } from './state-machines/pipeline.ts';
+import { SHARD_RETRIES, STORE_RETRIES } from './state-machines/retries.ts';
+import { invoke, overManifest } from './state-machines/states.ts';
 
 /** @returns also the dead letters of replays that were stopped but could not be brought to their end */
 export function cloudReplay(scope: Construct, context: StackContext, monitoring: IStateMachine) {
@@ -21,7 +40,17 @@ export function cloudReplay(scope: Construct, context: StackContext, monitoring:
   const { stateMachineArn } = monitoring;
   allow(functions.summarizer.role, { actions: ['states:StartExecution'], resources: [stateMachineArn] });
   functions.summarizer.function.addEnvironment('STATE_MACHINE_ARN', stateMachineArn);
-  const { stateMachine } = new ReplayStateMachine(scope, 'Machine', { settings, workBucket, ...functions });
+  const machine = new Construct(scope, 'Machine');
+  const stateMachine = pipelineStateMachine(machine, {
+    settings,
+    name: 'replayStateMachine',
+    comment: 'Sends captured traffic to another endpoint, with its captured timing',
+    workBucket,
+    functions: [functions.planner, functions.replayer, functions.summarizer, functions.publisher],
+    manifests: ['replayManifest'],
+    mapResults: ['replayMapResult'],
+    definition: replayStates(machine, functions, workBucket),
+  });
   const notEnded = endStopped(new Construct(scope, 'Stopping'), settings, stateMachine, functions);
   return { stateMachine, notEnded };
 }
@@ -67,4 +96,110 @@ function endStopped(
     resources: [summarizer.function.functionArn, publisher.function.functionArn],
   });
   return deadLetters;
+}
+
+/**
+ * The states of a replay: PlanReplay → a Distributed Map over the shards of the schedule → SummarizeReplay, which starts a run of
+ * the monitoring for the exchanges → PublishReplay.
+ *
+ * A child of the Map waits until shortly before its shard is due; the shard itself follows the common clock.
+ */
+function replayStates(scope: Construct, functions: ReplayFunctions, workBucket: IBucket): IChainable {
+  const start = new Pass(scope, 'Start', {
+    comment: 'PlanReplay reads the input from the execution itself',
+    // An error of planning or of a Map is added next to `run`.
+    parameters: { summarize: { run: RUN } },
+  });
+  const plan = invoke(scope, 'PlanReplay', {
+    lambda: functions.planner,
+    comment: 'Makes a schedule of the captures, split into shards for one function each',
+    payload: TaskInput.fromObject({ 'input.$': '$$.Execution.Input', run: RUN }),
+    resultPath: '$.plan',
+    retries: STORE_RETRIES,
+  });
+  const summarize = invoke(scope, 'SummarizeReplay', {
+    lambda: functions.summarizer,
+    comment: 'Merges the results of the shards into one result set, and names shards without a result',
+    inputPath: '$.summarize',
+    resultPath: '$.result',
+    retries: STORE_RETRIES,
+  });
+  const map = shardsMap(scope, functions.replayer, workBucket);
+  for (const state of [plan, map]) state.addCatch(summarize, { resultPath: '$.summarize.error' });
+  map.next(summarize);
+  plan.next(
+    new Choice(scope, 'AnythingToSend', { comment: 'A dry run or a window without captures sends nothing' })
+      .when(Condition.stringEquals('$.plan.outcome', 'planned'), map)
+      .otherwise(summarize),
+  );
+  addEnd(scope, summarize, functions);
+  return start.next(plan);
+}
+
+/** The states after the summary: the MLflow run is published, or ended without results if a step before failed permanently. */
+function addEnd(scope: Construct, summarize: TaskStateBase, { publisher }: ReplayFunctions): void {
+  const isWhole = Condition.booleanEquals('$.result.ok', true);
+  const failed = new Fail(scope, 'ReplayFailed', { errorPath: '$.result.error', causePath: '$.result.cause' });
+  const succeeded = new Succeed(scope, 'ReplaySucceeded', { outputPath: '$.result' });
+  const unfinished = new Choice(scope, 'NothingElseMissing', {
+    comment: 'Missing requests matter more than their MLflow run',
+  })
+    .when(Condition.and(Condition.isPresent('$.result.ok'), Condition.booleanEquals('$.result.ok', false)), failed)
+    .otherwise(
+      new Fail(scope, 'ReplayUnfinished', { errorPath: '$.unfinished.Error', causePath: '$.unfinished.Cause' }),
+    );
+  const end = invoke(scope, 'EndReplayRun', {
+    lambda: publisher,
+    comment: 'Ends the MLflow run as failed, or as killed if the replay was stopped, with the reason',
+    // If there is no plan, the run is found by the input.
+    payload: TaskInput.fromObject({ run: RUN, 'unfinished.$': '$.unfinished', 'input.$': '$$.Execution.Input' }),
+    resultPath: JsonPath.DISCARD,
+    retries: STORE_RETRIES,
+  });
+  end.addCatch(unfinished, { resultPath: '$.unended' }).next(unfinished);
+  summarize.addCatch(end, { resultPath: '$.unfinished' });
+  // A failure fails the execution, but its results exist.
+  const publication = invoke(scope, 'PublishReplay', {
+    lambda: publisher,
+    comment: 'Adds figures and files to the MLflow run, and ends it',
+    payload: TaskInput.fromObject({ run: RUN }),
+    resultPath: '$.result.mlflow',
+    retries: STORE_RETRIES,
+  });
+  publication
+    .addCatch(end, { resultPath: '$.unfinished' })
+    .next(new Choice(scope, 'NothingMissing').when(isWhole, succeeded).otherwise(failed));
+  summarize.next(
+    new Choice(scope, 'PublicationWanted', { comment: 'If planning has created an MLflow run, whatever the result' })
+      .when(Condition.booleanEquals('$.result.publish', true), publication)
+      .when(isWhole, succeeded)
+      .otherwise(
+        new Pass(scope, 'NothingToPublish', {
+          comment: 'Planning may have crashed after it created a run, or its plan may be missing',
+          parameters: { 'Error.$': '$.result.error', 'Cause.$': '$.result.cause' },
+          resultPath: '$.unfinished',
+        }).next(end),
+      ),
+  );
+}
+
+function shardsMap(scope: Construct, replayer: PipelineFunction, workBucket: IBucket): DistributedMap {
+  const wait = new Wait(scope, 'UntilShardIsDue', {
+    comment: 'However long it is, waiting is one state transition',
+    time: WaitTime.timestampPath('$.waitUntil'),
+  });
+  const shard = invoke(scope, 'ReplayShard', {
+    lambda: replayer,
+    comment: 'Sends the requests of one shard, each at its time on the common clock',
+    payload: TaskInput.fromObject({ 'run.$': '$.run', 'shard.$': '$.shard' }),
+    retries: SHARD_RETRIES,
+  });
+  return overManifest(scope, 'ForEachShard', {
+    workBucket,
+    manifestKey: '$.plan.manifest.key',
+    comment: 'Runs one child execution per shard; its input is its line of the manifest',
+    // A waiting child occupies a slot too: with fewer slots than shards the last shards would start late.
+    maxConcurrency: MAX_SHARDS,
+    results: replayKeys.mapResultPrefix('{}'),
+  }).itemProcessor(wait.next(shard));
 }
