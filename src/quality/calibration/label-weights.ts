@@ -17,15 +17,8 @@ export interface JudgedTrace {
   isLabelled: boolean;
 }
 
-/** A window that was picked from in one call. */
-interface PickWindow extends LabelPick {
-  key: string;
-  fromMs: number;
-  toMs: number;
-  seenMs: number;
-  /** The traces that its filter finds; absent without a filter. */
-  ids?: Set<string> | undefined;
-}
+/** A window that was picked from in one call, with the traces that its filter finds. */
+type PickWindow = Awaited<ReturnType<typeof labelledWindows>>[number];
 
 /** Returns the ids of the traces that MLflow's filter finds; `undefined` if MLflow does not take the filter. */
 export type Matches = (filter: string) => Promise<Set<string> | undefined>;
@@ -68,9 +61,9 @@ export async function weighPicked(judged: readonly JudgedTrace[], matches: Match
 }
 
 /** Returns the windows that have a label of each verdict that was picked in them, and whose filter MLflow takes. */
-async function labelledWindows(judged: readonly JudgedTrace[], matches: Matches): Promise<PickWindow[]> {
+async function labelledWindows(judged: readonly JudgedTrace[], matches: Matches) {
   const picked = judged.flatMap(({ pick, isLabelled }) => (pick === undefined ? [] : [{ pick, isLabelled }]));
-  const windows: PickWindow[] = [];
+  const windows = [];
   const found = new Map<string, Promise<Set<string> | undefined>>();
   for (const [key, members] of Map.groupBy(picked, ({ pick }) => keyOf(pick))) {
     const byVerdict = [...Map.groupBy(members, ({ pick }) => pick.verdict).values()];

@@ -36,34 +36,6 @@ const monitoringRunSchema = z.object({ name: z.string(), arn: z.string(), verdic
 /** As `replay.json` names it. `verdicts`: the address in S3 of its summary and those of its retries. */
 export type MonitoringRun = z.infer<typeof monitoringRunSchema>;
 
-export interface RunData {
-  /** Where the files are read. */
-  directory: string;
-  /** The location that the user named. */
-  location: string;
-  run: string;
-  target: Record<string, string>;
-  requests: RequestTable;
-  /** Number of failed requests, without those canceled on purpose. */
-  failed: number;
-  cancelledOnPurpose: number;
-  wasCancelled: boolean;
-  /** Places of truncated last lines, which are left out. */
-  cutLines: string[];
-  bottleneck?: string;
-  /** Requests and output tokens per second over the whole run. */
-  requestThroughput?: number;
-  tokenThroughput?: number;
-  /** The replay's options, as far as known. */
-  options: Record<string, unknown>;
-  /** Where the run was logged in MLflow. `url`: of the server's web page, if it has one. */
-  mlflow?: { experimentId: string; url?: string };
-  /** Of a cloud replay with the judge: the run of the monitoring that judges its replies. */
-  monitoringRun?: MonitoringRun;
-  /** Whether the run kept its replies. */
-  hasReplies: boolean;
-}
-
 /** The options that differ between two runs, each with both values. */
 export function differingOptions(before: RunData['options'], after: RunData['options']): string[] {
   const given = (options: RunData['options'], name: string): string => JSON.stringify(options[name]) ?? 'not given';
@@ -141,9 +113,7 @@ export async function readJson(path: string): Promise<Record<string, unknown> | 
 const averageOf = (summary: Record<string, unknown> | undefined, tag: string): number | undefined =>
   (summary?.[tag] as { avg?: number } | undefined)?.avg;
 
-async function readRequests(
-  path: string,
-): Promise<Pick<RunData, 'requests' | 'failed' | 'cancelledOnPurpose' | 'cutLines'>> {
+async function readRequests(path: string) {
   const requests = new RequestTable(METRIC_TAGS.length);
   let failed = 0;
   let cancelledOnPurpose = 0;
@@ -162,20 +132,30 @@ async function readRequests(
     const { request_start_ns: sentAt, scheduled_ns: scheduledAt, request_end_ns: endedAt } = data.metadata;
     requests.add(placeOf(data), outcome, valuesOf(data), sentAt ?? scheduledAt ?? endedAt);
   }
-  return { requests, failed, cancelledOnPurpose, cutLines };
+  return {
+    requests,
+    /** Number of failed requests, without those canceled on purpose. */
+    failed,
+    cancelledOnPurpose,
+    /** Places of truncated last lines, which are left out. */
+    cutLines,
+  };
 }
 
-function mlflowOf(facts: unknown): Pick<RunData, 'mlflow'> {
+function mlflowOf(facts: unknown) {
   if (!isObject(facts) || typeof facts.experiment_id !== 'string') return {};
   const { experiment_id: experimentId, url } = facts;
-  return { mlflow: { experimentId, ...(typeof url === 'string' ? { url } : {}) } };
+  return {
+    /** Where the run was logged in MLflow. `url`: of the server's web page, if it has one. */
+    mlflow: { experimentId, ...(typeof url === 'string' ? { url } : {}) },
+  };
 }
 
 /**
  * @param location where the files were copied from, if not the directory itself
  * @throws PermanentError `NotAReplay`
  */
-export async function readRun(directory: string, location = directory): Promise<RunData> {
+export async function readRun(directory: string, location = directory) {
   const records = join(directory, FILES.records);
   if (!existsSync(records)) {
     throw new PermanentError('NotAReplay', 'The directory has no results of a replay', {
@@ -187,18 +167,26 @@ export async function readRun(directory: string, location = directory): Promise<
   const summary = await readJson(join(directory, FILES.summaryJson));
   const bottleneck = own?.client_bottleneck;
   return {
+    /** Where the files are read. */
     directory,
+    /** The location that the user named. */
     location,
     run: String(own?.run ?? summary?.benchmark_id ?? basename(location)),
     target: (own?.target ?? {}) as Record<string, string>,
     ...(await readRequests(records)),
+    /** The replay's options, as far as known. */
     options: (own?.options ?? {}) as Record<string, unknown>,
     wasCancelled: summary?.was_cancelled === true,
     ...(typeof bottleneck === 'string' ? { bottleneck } : {}),
+    /** Requests and output tokens per second over the whole run. */
     requestThroughput: averageOf(summary, 'request_throughput'),
     tokenThroughput: averageOf(summary, 'output_token_throughput'),
     ...mlflowOf(own?.mlflow),
+    // Of a cloud replay with the judge: the run of the monitoring that judges its replies.
     ...(own?.judge ? { monitoringRun: monitoringRunSchema.safeParse(own.monitoring_run).data } : {}),
+    /** Whether the run kept its replies. */
     hasReplies: existsSync(join(directory, REPLIES_FILE)),
   };
 }
+
+export type RunData = Awaited<ReturnType<typeof readRun>>;

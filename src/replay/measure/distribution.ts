@@ -3,18 +3,6 @@
  * own implementation because a run has dozens of them and records into each for every request.
  */
 
-export interface DistributionJson {
-  count: number;
-  sum: number;
-  mean: number;
-  /** Sum of squared distances from the mean. */
-  squares: number;
-  min: number;
-  max: number;
-  /** Non-empty buckets of the histogram: index, count, index, count, … */
-  buckets: number[];
-}
-
 /** Whole numbers below this have a bucket each. */
 const EXACT = 2048;
 /** Of the buckets of larger numbers, on a logarithmic scale: what is read from the middle of one is off by at most 0.05%. */
@@ -149,8 +137,14 @@ export class Distribution {
     return buckets;
   }
 
-  toJSON(): DistributionJson {
+  /**
+   * @returns `squares`: the sum of squared distances from the mean; `buckets`: the non-empty ones of the histogram, as index, count,
+   *   index, count, …
+   */
+  toJSON() {
     const { count, sum, mean, min, max } = this;
     return { count, sum, mean, squares: this.#squares, min, max, buckets: this.#sorted().flat() };
   }
 }
+
+export type DistributionJson = ReturnType<Distribution['toJSON']>;

@@ -4,7 +4,6 @@
  */
 
 import { Random } from '../../core/values/random.ts';
-import type { PreparedRequest } from '../request/preparer.ts';
 import { bodyPreview } from './body-preview.ts';
 import { Distribution, type DistributionJson } from './distribution.ts';
 import { type Measured, repliedBody } from './measure.ts';
@@ -51,27 +50,6 @@ interface BucketJson extends Record<'sent' | 'completed' | 'failed' | 'maxLag' |
 
 /** Seconds after the start, latency in ms, and whether the request failed. */
 type Point = [seconds: number, latencyMs: number, failed: boolean];
-
-export interface RequestRow extends Pick<PreparedRequest, 'eventId' | 'file' | 'line' | 'requestId'> {
-  /** Seconds after the start. */
-  at: number;
-  latencyMs: number;
-  effectiveMs: number;
-  lagMs: number;
-  error?: { code?: number; type: string; message: string };
-  input: string;
-  output: string;
-}
-
-export interface CollectorJson {
-  bucketMs: number;
-  buckets: Record<string, BucketJson>;
-  points: Point[];
-  errorPoints: Point[];
-  slowest: RequestRow[];
-  failed: RequestRow[];
-  seen: number;
-}
 
 /** Collects the requests of one process. Collections of several processes can be merged. */
 export class ReportCollector {
@@ -192,14 +170,19 @@ export class ReportCollector {
     }
   }
 
-  toJSON(): CollectorJson {
+  toJSON() {
     const { bucketMs, points, errorPoints, slowest, failed } = this;
-    const buckets = [...this.buckets].map(([index, bucket]) => [index, bucket.toJSON()]);
+    const buckets = [...this.buckets].map(([index, bucket]) => [index, bucket.toJSON()] as const);
     return { bucketMs, buckets: Object.fromEntries(buckets), points, errorPoints, slowest, failed, seen: this.#seen };
   }
 }
 
-function rowOf(measured: Measured, startAt: number): RequestRow {
+export type CollectorJson = ReturnType<ReportCollector['toJSON']>;
+
+export type RequestRow = ReturnType<typeof rowOf>;
+
+/** @returns `at`: seconds after the start */
+function rowOf(measured: Measured, startAt: number) {
   const { request, exchange, error, scheduledAt, content } = measured;
   const { eventId, file, line, requestId, keep } = request;
   return {

@@ -1,6 +1,6 @@
 /** The statistics of a run: distributions and counts that can be merged across shards. */
 import type { ExchangeError } from '../http/exchange.ts';
-import { Distribution, type DistributionJson } from './distribution.ts';
+import { Distribution } from './distribution.ts';
 import { isCancelledOnPurpose, type Measured } from './measure.ts';
 import {
   DISTRIBUTION_METRICS,
@@ -39,16 +39,6 @@ const COUNTS = [
   'busyMs',
 ] as const;
 type Counts = Record<(typeof COUNTS)[number], number>;
-
-export interface RunStatsJson extends Counts {
-  distributions: Partial<Record<DistributionMetric, DistributionJson>>;
-  withObjectives: boolean;
-  errors: ErrorCount[];
-  statuses: Record<string, number>;
-  /** Start of the first request and end of the last reply, epoch ms; `null` without requests. */
-  firstStartMs: number | null;
-  lastEndMs: number | null;
-}
 
 const METRIC_TAGS = Object.keys(REQUEST_METRICS) as RequestMetric[];
 
@@ -166,9 +156,10 @@ export class RunStats implements Counts {
     this.lastEndMs = Math.max(this.lastEndMs, other.lastEndMs ?? -Infinity);
   }
 
-  toJSON(): RunStatsJson {
+  /** `firstStartMs`, `lastEndMs`: of the first request and of the last reply, epoch ms; `null` without requests. */
+  toJSON() {
     return {
-      distributions: Object.fromEntries([...this.distributions].map(([metric, d]) => [metric, d.toJSON()])),
+      distributions: Object.fromEntries([...this.distributions].map(([metric, d]) => [metric, d.toJSON()] as const)),
       ...(Object.fromEntries(COUNTS.map((count) => [count, this[count]])) as Counts),
       withObjectives: this.withObjectives,
       errors: [...this.errors.values()],
@@ -178,3 +169,5 @@ export class RunStats implements Counts {
     };
   }
 }
+
+export type RunStatsJson = ReturnType<RunStats['toJSON']>;

@@ -1,6 +1,6 @@
 /** Checks the input of a cloud replay. */
 import type * as z from 'zod';
-import { type ReplayInput, replayInputSchema } from '../../../core/contract/replay.ts';
+import { replayInputSchema } from '../../../core/contract/replay.ts';
 import { PermanentError, PipelineError } from '../../../core/errors/errors.ts';
 import type { ReplayEnvironment } from '../../../core/settings/environment.ts';
 import { checkOptions, DEFAULT_JUDGE_BUDGET_USD, DEFAULT_OPTIONS, type ReplayOptions } from '../../options.ts';
@@ -14,19 +14,7 @@ const ALLOWED =
   `line: ${Object.keys(replayInputSchema.omit({ source: true, target: true, gate: true }).shape).join(', ')}}`;
 
 /** A valid input with all defaults filled in. */
-export interface ReplayJob {
-  source: { bucket: string; prefix: string };
-  window: CaptureWindow;
-  target: ReplayInput['target'];
-  options: ReplayOptions;
-  compare: boolean;
-  /** `undefined`: no judge. 0 dollars: only the daily budget applies. */
-  judge?: { budgetUsd: number };
-  /** `undefined`: nothing is logged to MLflow. */
-  mlflow?: { experiment?: string };
-  dryRun: boolean;
-  shard: NonNullable<ReplayInput['shard']>;
-}
+export type ReplayJob = ReturnType<typeof parseReplayInput>;
 
 /**
  * Parses and checks the input.
@@ -34,7 +22,7 @@ export interface ReplayJob {
  * @throws PermanentError `InvalidReplayInput`, `EndpointNotAllowed`, `InferenceComponentNotAllowed`, `UrlNotAllowed`,
  * `SecretNotAllowed`
  */
-export function parseReplayInput(raw: unknown, environment: ReplayEnvironment): ReplayJob {
+export function parseReplayInput(raw: unknown, environment: ReplayEnvironment) {
   const invalid = (problem: string, cause?: unknown): PermanentError =>
     new PermanentError(
       'InvalidReplayInput',
@@ -77,6 +65,7 @@ export function parseReplayInput(raw: unknown, environment: ReplayEnvironment): 
     options,
     // The judge needs to know which replies differ.
     compare: (compare ?? false) || (judge ?? false),
+    // No judge: there is none. 0 dollars: only the daily budget applies.
     ...(judge ? { judge: { budgetUsd: judgeBudgetUsd ?? DEFAULT_JUDGE_BUDGET_USD } } : {}),
     ...(isLogged(input) ? { mlflow: experiment === undefined ? {} : { experiment } } : {}),
     dryRun: dryRun ?? false,

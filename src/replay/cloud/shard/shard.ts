@@ -36,23 +36,13 @@ interface ShardDependencies {
   directory?: string;
 }
 
-/** A shard's counts, returned to the Map. */
-export interface ShardCounts {
-  shard: number;
-  sent: number;
-  failed: number;
-  unsent: number;
-  skipped: number;
-  lateMs: number;
-}
-
 /**
  * Sends the shard at most once. The reason of a failure is also saved next to its files, for the summary.
  *
  * @throws PermanentError `ReplayNotPlanned`, `ShardAlreadyClaimed`, `TargetUnreachable`, `ResultsNotWritten`, and errors of the
  * target and of the storage
  */
-export async function replayShard(request: ReplayShardRequest, deps: ShardDependencies): Promise<ShardCounts> {
+export async function replayShard(request: ReplayShardRequest, deps: ShardDependencies) {
   const { run, shard } = request;
   const bucket = deps.environment.WORK_BUCKET;
   try {
@@ -68,7 +58,10 @@ export async function replayShard(request: ReplayShardRequest, deps: ShardDepend
   }
 }
 
-async function claimAndRun(request: ReplayShardRequest, deps: ShardDependencies): Promise<ShardCounts> {
+/** A shard's counts, returned to the Map. */
+export type ShardCounts = Awaited<ReturnType<typeof claimAndRun>>;
+
+async function claimAndRun(request: ReplayShardRequest, deps: ShardDependencies) {
   const { storage, environment } = deps;
   const { run, shard } = request;
   const bucket = environment.WORK_BUCKET;
