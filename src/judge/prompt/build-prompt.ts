@@ -88,15 +88,6 @@ export const systemPrompt = memoByScorers(
     `${INSTRUCTIONS}${furtherRules(scorers)}\n\nThe questions\n${scorers.map(questionLines).join('\n')}${answerForm(scorers, rung)}`,
 );
 
-export interface JudgePrompt {
-  system: string;
-  /** The text before the record, the fenced record, and the text after it. */
-  user: { before: string; record: string; after: string };
-  fence: string;
-  rung: Rung;
-  scorers: readonly JudgeScorer[];
-}
-
 export interface PromptOptions {
   maxRecordTokens?: number;
   /** The reason why an earlier answer to these questions could not be used. */
@@ -111,12 +102,13 @@ export function buildPrompt(
   scorers: readonly JudgeScorer[],
   rung: Rung,
   options: PromptOptions = {},
-): JudgePrompt {
+) {
   const { fence, text } = captureRecord(capture, options.maxRecordTokens ?? MAX_RECORD_TOKENS, options.random);
   const correction =
     options.correction === undefined ? '' : `An earlier answer could not be used: ${options.correction}. `;
   return {
     system: systemPrompt(scorers, rung),
+    // The text before the record, the fenced record, and the text after it.
     user: {
       before: `The code of this record is ${fence}.`,
       record: text,
@@ -129,4 +121,6 @@ export function buildPrompt(
 }
 
 /** Returns the user turn as one text. */
+export type JudgePrompt = ReturnType<typeof buildPrompt>;
+
 export const userText = ({ user }: JudgePrompt): string => `${user.before}\n${user.record}\n${user.after}`;

@@ -10,16 +10,7 @@ import { replyMessageOf, type StoredReply } from '../compare/replies-file.ts';
 type Settings = Pick<LambdaEnvironment, 'BEDROCK_MODEL_ID' | 'MLFLOW_EVALUATION_MODEL_PARAM'> &
   Partial<Pick<LambdaEnvironment, 'JUDGE_PRICES'>>;
 
-export interface JudgeCost {
-  /** Pairs that the judge would be asked about; `null`: no size suffices. */
-  pairs: number | null;
-  /** US dollars; `null`: the price is unknown. */
-  usdPerPair: number | null;
-  usd: number | null;
-  model: string;
-  /** What the sizes and the price were taken from. */
-  basis: string;
-}
+export type JudgeCost = ReturnType<typeof judgeCost>;
 
 /** Pairs to size, and where they are from. */
 export interface SizedPairs {
@@ -44,7 +35,7 @@ export function pairToSize({ messages, captured, reply }: StoredReply): ReplyPai
 /**
  * @param asked number of pairs that differ, which the judge would be asked about
  */
-export function judgeCost(settings: Settings, asked: number | null, { pairs, basis }: SizedPairs): JudgeCost {
+export function judgeCost(settings: Settings, asked: number | null, { pairs, basis }: SizedPairs) {
   const model = settings.BEDROCK_MODEL_ID;
   const bounds = answerBounds(readParameters(settings.MLFLOW_EVALUATION_MODEL_PARAM));
   const sizes = pairs.flatMap((pair) => pairRecords(pair).map((record) => askSize(record, [ORDER_SCORER], bounds)));
@@ -59,10 +50,13 @@ export function judgeCost(settings: Settings, asked: number | null, { pairs, bas
     ? `${rates.input} and ${rates.output} US dollars per million (${PRICE_SOURCE})`
     : 'the price is unknown';
   return {
+    /** Pairs that the judge would be asked about; `null`: no size suffices. */
     pairs: asked,
+    /** US dollars; `null`: the price is unknown. */
     usdPerPair,
     usd: asked === null || usdPerPair === null ? null : asked * usdPerPair,
     model,
+    /** What the sizes and the price were taken from. */
     basis: `${tokens}; ${price}`,
   };
 }
