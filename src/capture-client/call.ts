@@ -2,17 +2,19 @@
 import { randomUUID } from 'node:crypto';
 
 export type Ended = 'whole' | 'broke' | 'left' | 'failed';
+export type CallError = { kind: string; class: string };
 
 /** Fields of a line's `client`: docs/capture-client.md. Times in milliseconds since the start. */
 interface ClientFields {
   streamed: boolean;
   ended?: Ended;
   status?: number;
-  error?: { kind: string; class: string };
+  error?: CallError;
   firstByteMs?: number;
   firstContentMs?: number;
   endMs?: number;
   pieceCount?: number;
+  dropped?: number | undefined;
 }
 
 /** The request or the reply. Memory adds the bytes. */
@@ -47,7 +49,8 @@ export class Call {
   socket: { errored?: Error | null; readableEnded?: boolean } | undefined;
   /** Memory of all, in bytes, as it was counted last. */
   size = 0;
-  #body: unknown;
+  /** Of the request, until it is taken. */
+  body: unknown;
   readonly #clock = performance.now();
 
   /** @param input of the command, with an `EndpointName` */
@@ -58,20 +61,12 @@ export class Call {
     const about = { inferenceId: input.InferenceId, customAttributes: input.CustomAttributes };
     this.about = JSON.stringify({ eventId: this.id, inferenceTime: new Date(this.startMs).toISOString(), ...about });
     if (typeof input.ContentType === 'string') this.request.contentType = input.ContentType;
-    this.#body = input.Body ?? '';
+    this.body = input.Body ?? '';
   }
 
   /** Milliseconds since the start, by a clock that does not jump. */
   now(): number {
     return Math.round((performance.now() - this.#clock) * 1000) / 1000;
-  }
-
-  /** Returns the bytes of the request, once; `undefined` for a body that can be read only once, which is not touched. */
-  takeRequest(): Uint8Array | undefined {
-    const body = this.#body;
-    this.#body = undefined;
-    if (typeof body === 'string') return Buffer.from(body);
-    return body instanceof Uint8Array ? body : undefined;
   }
 
   /** Keeps the time of a piece of the reply. */
@@ -81,4 +76,27 @@ export class Call {
     this.client.pieceCount = (this.client.pieceCount ?? 0) + 1;
     if (this.pieces.length < this.mostPieces) this.pieces.push([this.seenMs, size]);
   }
+}
+
+const MOST_CLASS_CHARS = 100;
+
+/** @param status of the last reply, or `undefined` if there was none */
+export function errorOf(error: unknown, status: number | undefined): CallError {
+  const { name = 'Error', code } = (error ?? {}) as { name?: string; code?: unknown };
+  const system = typeof code === 'string' && /^E[A-Z_]+$/.test(code) ? code : '';
+  // A server may name its errors in any way; the reader of the line takes no other characters.
+  const told = (system || String(name)).slice(0, MOST_CLASS_CHARS).replace(/[^\w.-]/g, '_');
+  return { kind: kindOf(name, system, status), class: told || 'Error' };
+}
+
+function kindOf(name: string, code: string, status: number | undefined): string {
+  if (name === 'AbortError') return 'aborted';
+  if (name === 'ModelError') return 'model';
+  // The reply had begun.
+  if (status !== undefined && status < 400) return 'stream';
+  // The SDK calls other failures of a connection time-outs, too.
+  if (code === '' ? name === 'TimeoutError' : code === 'ETIMEDOUT') return 'timeout';
+  if (status === undefined) return 'no-connection';
+  if (status === 429 || status === 503 || /Throttl|TooManyRequests|ModelNotReady/.test(name)) return 'throttled';
+  return status >= 500 ? 'service' : 'refused';
 }

@@ -4,12 +4,10 @@
  */
 import { S3Client } from '@aws-sdk/client-s3';
 import type { SageMakerRuntimeClient } from '@aws-sdk/client-sagemaker-runtime';
-import { Call } from './call.ts';
-import { errorOf } from './error.ts';
-import { type CaptureOptions, type Settings, settingsOf } from './options.ts';
+import { Call, errorOf } from './call.ts';
+import { type CaptureOptions, type CaptureStats, type Settings, settingsOf } from './options.ts';
 import { Sender } from './sender.ts';
 import { unreferenced } from './sockets.ts';
-import type { CaptureStats } from './stats.ts';
 import { watchStream } from './watch-stream.ts';
 
 export type { CaptureOptions, CaptureStats };
@@ -124,9 +122,8 @@ type SdkError = Error & { OriginalMessage?: string };
 function failed(call: Call, error: SdkError, sender: Sender, { calls }: Settings): void {
   const told = errorOf(error, call.client.status);
   if (!call.client.streamed && calls !== 'all' && CONTAINER_SAW.includes(told.kind)) return;
-  call.client.error = told;
   sender.begin(call);
   const said = Buffer.from(String(error.OriginalMessage ?? error.message));
   if (told.kind === 'model') sender.memory.add(call, call.reply, said);
-  sender.end(call, told.kind === 'stream' ? 'broke' : 'failed');
+  sender.end(call, told.kind === 'stream' ? 'broke' : 'failed', told);
 }

@@ -1,5 +1,5 @@
-/** The options of the capture, and their defaults. */
-import { posix } from 'node:path';
+/** What the application gives and gets: the options of the capture with their defaults, and its numbers. */
+import { join, posix } from 'node:path';
 import type { S3Client, S3ClientConfig } from '@aws-sdk/client-s3';
 
 export interface CaptureOptions {
@@ -27,10 +27,29 @@ export interface CaptureOptions {
   spoolBytes?: number;
 }
 
+/** The numbers of captures since the process started, by their state. */
+export interface CaptureStats {
+  /** Streams that run now. */
+  open: number;
+  /** Captures that wait to be written. */
+  waiting: number;
+  /** Captures that are in S3. */
+  written: number;
+  /** Captures that went to the spool folder; those that left it for S3 are in `written` too. */
+  spooled: number;
+  /** Captures that are lost. */
+  dropped: number;
+  /** Contents that were too large, not readable twice, or over the bound of the memory. */
+  withoutContent: number;
+  /** The last failure of the capture, such as S3's refusal. It is not one of the application's requests. */
+  lastError: string | undefined;
+}
+
 const MB = 1_000_000;
 const AMOUNTS = { maxBodyBytes: MB, memoryBytes: 8 * MB, batchBytes: MB, batchMs: 5_000, spoolBytes: 256 * MB };
 const DEFAULTS = { prefix: '', calls: 'streams' as const, sampling: 1, ...AMOUNTS };
 
+/** Its `spoolFolder` is the one of the bucket. */
 export type Settings = Required<Omit<CaptureOptions, 's3' | 'spoolFolder'>> & Pick<CaptureOptions, 'spoolFolder'>;
 
 /** @throws TypeError about an option that is not allowed */
@@ -50,5 +69,5 @@ export function settingsOf({ s3: _, ...options }: CaptureOptions): Settings {
   for (const name of Object.keys(AMOUNTS) as (keyof typeof AMOUNTS)[]) {
     check(name, settings[name] > 0, 'a number over 0');
   }
-  return { ...settings, prefix };
+  return { ...settings, prefix, spoolFolder: settings.spoolFolder && join(settings.spoolFolder, settings.bucket) };
 }

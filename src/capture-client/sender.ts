@@ -3,11 +3,10 @@ import { Readable } from 'node:stream';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import { PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import { type Batch, encode, linesIn } from './batch.ts';
-import type { Call, Ended } from './call.ts';
+import type { Call, CallError, Ended } from './call.ts';
 import { Memory } from './memory.ts';
-import type { Settings } from './options.ts';
-import { Spool } from './spool.ts';
-import type { CaptureStats } from './stats.ts';
+import type { CaptureStats, Settings } from './options.ts';
+import { makeFolder, spool, spooled } from './spool.ts';
 
 /** A PUT that takes longer is given up and made again. */
 const PUT_LIMIT_MS = 30_000;
@@ -22,7 +21,6 @@ const senders = new Set<Sender>();
 export class Sender {
   readonly #settings: Settings;
   readonly #s3: S3Client;
-  readonly #spool: Spool | undefined;
   readonly memory: Memory;
   /** Of calls that have ended since the last round. */
   #endedBytes = 0;
@@ -38,7 +36,7 @@ export class Sender {
     this.#s3 = s3;
     this.#settings = settings;
     this.memory = new Memory(settings);
-    this.#spool = settings.spoolFolder === undefined ? undefined : new Spool(settings.spoolFolder, settings);
+    if (settings.spoolFolder !== undefined) makeFolder(settings.spoolFolder);
     if (senders.size === 0)
       process.once('exit', () => senders.forEach((sender) => void sender.quietly(() => sender.#finish())));
     senders.add(this);
@@ -66,14 +64,16 @@ export class Sender {
 
   /** Takes a call whose request was sent. @throws RangeError if there is no room for it */
   begin(call: Call): void {
-    this.memory.add(call, call.request, call.takeRequest());
+    const bytes = typeof call.body === 'string' ? Buffer.from(call.body) : call.body;
+    // Another body can be read only once.
+    this.memory.add(call, call.request, bytes instanceof Uint8Array ? bytes : undefined);
+    call.body = undefined;
   }
 
-  /** Ends a call. Does nothing if it has ended. @param atMs since its start */
-  end(call: Call, ended: Ended, atMs = call.now()): void {
+  /** Ends a call. Does nothing if it has ended. @param endMs since its start */
+  end(call: Call, ended: Ended, error?: CallError, endMs = call.now()): void {
     if (call.client.ended !== undefined) return;
-    call.client.ended = ended;
-    call.client.endMs = atMs;
+    Object.assign(call.client, { ended, error, endMs });
     call.socket = undefined;
     this.#endedBytes += call.size;
     // A round that writes takes what ends meanwhile.
@@ -94,9 +94,8 @@ export class Sender {
   }
 
   /** Counts captures that are lost. Keeps an error for `stats`, and warns of the first. */
-  #lose(count: number, error?: unknown): void {
+  #lose(count: number, error: unknown): void {
     this.#sums.dropped += count;
-    if (error === undefined) return;
     const isFirst = this.#sums.lastError === undefined;
     this.#sums.lastError = String(error).slice(0, 500);
     const text = `Captures of SageMaker calls are not written: ${this.#sums.lastError}`;
@@ -120,17 +119,18 @@ export class Sender {
 
   /** Writes everything that has ended, then what was spooled. After a failure the rest is spooled; without a folder it waits in memory. */
   async #round(): Promise<void> {
+    const { spoolFolder, batchMs } = this.#settings;
     try {
       await this.#writeEnded((batch) => this.#put(batch));
-      for (const batch of this.#spool?.batches() ?? []) {
+      for (const batch of spoolFolder === undefined ? [] : spooled(spoolFolder)) {
         await this.#writeEnded((ended) => this.#put(ended));
         await this.#put(batch);
       }
     } catch (error) {
       this.#lose(0, error);
-      if (this.#spool !== undefined) await this.#writeEnded((batch) => this.#keep(batch));
+      if (spoolFolder !== undefined) await this.#writeEnded((batch) => this.#keep(batch));
     } finally {
-      this.#wake(this.#settings.batchMs);
+      this.#wake(batchMs);
     }
   }
 
@@ -156,7 +156,8 @@ export class Sender {
 
   *#encode(calls: [Call, ...Call[]]): Generator<undefined, Batch> {
     const { dropped } = this.#sums;
-    const [batch, taken] = yield* encode(calls, this.#settings, dropped - this.#toldDropped);
+    calls[0].client.dropped = dropped - this.#toldDropped || undefined;
+    const [batch, taken] = yield* encode(calls, this.#settings);
     // Until here the calls still wait: the end of the process would write them.
     for (const call of taken) this.memory.release(call);
     this.memory.used += batch.body.length;
@@ -167,9 +168,7 @@ export class Sender {
   /** Spools a batch. Without a folder, or with one that takes no more, it is lost. */
   #keep(batch: Batch): void {
     try {
-      if (this.#spool === undefined)
-        throw new Error('captures remained at the end of the process; there is no spool folder');
-      this.#spool.write(batch);
+      spool(batch, this.#settings);
       this.#sums.spooled += linesIn(batch);
     } catch (error) {
       this.#lose(linesIn(batch), error);

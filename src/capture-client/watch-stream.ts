@@ -1,6 +1,5 @@
 /** Sees the pieces of a streamed reply as the application reads them. */
-import type { Call } from './call.ts';
-import { errorOf } from './error.ts';
+import { type Call, errorOf } from './call.ts';
 import type { Sender } from './sender.ts';
 
 type Piece = { PayloadPart?: { Bytes?: Uint8Array } };
@@ -21,7 +20,7 @@ export function watchStream(stream: AsyncIterable<object>, call: Call, sender: S
       return watched(this, iterate.call(this) as AsyncIterator<Piece, unknown>, call, sender);
     },
   });
-  forgotten.register(stream, () => sender.end(call, 'left', call.seenMs ?? call.client.firstByteMs));
+  forgotten.register(stream, () => sender.end(call, 'left', undefined, call.seenMs ?? call.client.firstByteMs));
 }
 
 /** @param stream it lives as long as its iterator */
@@ -53,10 +52,8 @@ async function* watched(_stream: object, inner: AsyncIterator<Piece, unknown>, c
 }
 
 function broke(call: Call, error: unknown, sender: Sender): void {
-  if (call.client.ended !== undefined) return;
   const told = errorOf(error, call.client.status);
   const { errored, readableEnded } = call.socket ?? { readableEnded: true };
   const isLeft = told.kind === 'aborted' || (told.class === 'ECONNRESET' && !errored && !readableEnded);
-  if (!isLeft) call.client.error = told;
-  sender.end(call, isLeft ? 'left' : 'broke');
+  sender.end(call, isLeft ? 'left' : 'broke', isLeft ? undefined : told);
 }

@@ -63,7 +63,6 @@ const DECLARED = [
   'src/core/contract/names.d.ts',
   'src/capture-client/capture-invocations.d.ts',
   'src/capture-client/options.d.ts',
-  'src/capture-client/stats.d.ts',
 ];
 const PROPS = 'lib/monitor-props.d.ts';
 
