@@ -1,7 +1,7 @@
 /** Writes calls that have ended to S3 in batches, off the path of the application's requests. */
 import { Readable } from 'node:stream';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
-import { PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
+import { PutObjectCommand, type S3Client, type S3ServiceException } from '@aws-sdk/client-s3';
 import { type Batch, encode, linesIn } from './batch.ts';
 import type { Call, CallError, Ended } from './call.ts';
 import { Memory } from './memory.ts';
@@ -15,6 +15,9 @@ const FLUSH_MS = 10_000;
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 /** The SDK hashes what it sends: so many bytes at a time, with other work in between. */
 const SLICE = 64 * 1024;
+
+/** Whether S3 answered, and would take others. */
+const isRefusal = (error: unknown) => ((error as S3ServiceException).$metadata?.httpStatusCode ?? 500) < 500;
 
 const senders = new Set<Sender>();
 
@@ -121,9 +124,9 @@ export class Sender {
   async #round(): Promise<void> {
     const { spoolFolder, batchMs } = this.#settings;
     try {
-      await this.#writeEnded((batch) => this.#put(batch));
+      await this.#writeEnded((batch) => this.#send(batch));
       for (const batch of spoolFolder === undefined ? [] : spooled(spoolFolder)) {
-        await this.#writeEnded((ended) => this.#put(ended));
+        await this.#writeEnded((ended) => this.#send(ended));
         await this.#put(batch);
       }
     } catch (error) {
@@ -179,6 +182,15 @@ export class Sender {
   #finish(): void {
     for (const call of this.memory.calls) this.end(call, 'left');
     for (const batch of this.#made()) if (batch !== undefined) this.#keep(batch);
+  }
+
+  /** What S3 refuses goes to the folder, if there is one, and holds up no other. */
+  async #send(batch: Batch): Promise<void> {
+    await this.#put(batch).catch((error: unknown) => {
+      if (this.#settings.spoolFolder === undefined || !isRefusal(error)) throw error;
+      this.#lose(0, error);
+      this.#keep(batch);
+    });
   }
 
   async #put(batch: Batch): Promise<void> {

@@ -132,6 +132,15 @@ test('what is refused for one endpoint holds up no other', async () => {
   expect(await captures.flush()).toMatchObject({ waiting: 0, written: 3, dropped: 0 });
 });
 
+test('with a spool folder, what is refused for one endpoint goes there, and the others are written at once', async () => {
+  jest.spyOn(process, 'emitWarning').mockImplementation(() => {});
+  here.s3.fault = ({ key }) => (key.startsWith('e/') ? REFUSED : undefined);
+  const { captures, ask } = start({ spoolFolder: here.folder });
+  for (const EndpointName of ['e', 'f']) await readAll(await ask({ EndpointName }));
+  expect(await captures.flush()).toMatchObject({ waiting: 0, written: 1, spooled: 1, dropped: 0 });
+  expect(here.s3.keys('captures')).toEqual([expect.stringMatching(/^f\//)]);
+});
+
 test('a spooled batch that is refused holds nothing back', async () => {
   here.s3.fault = () => REFUSED;
   jest.spyOn(process, 'emitWarning').mockImplementation(() => {});
