@@ -2,11 +2,9 @@
 import { failureOf } from './failure.ts';
 import type { Capture } from './types.ts';
 
-export interface CallTimes {
-  latency_ms?: number | undefined;
-  time_to_first_token_ms?: number | undefined;
-  output_tokens_per_second?: number | undefined;
-}
+export type CallTimes = {
+  [name in 'latency_ms' | 'time_to_first_token_ms' | 'output_tokens_per_second']?: number | undefined;
+};
 
 /** More was not measured, and would displace true values in the bins of the counts. */
 const MAX_TOKENS_PER_SECOND = 1e6;
