@@ -40,8 +40,8 @@ const namesIn = (value: unknown): string[] =>
     ? [...(Array.isArray(value) ? [] : Object.keys(value)), ...Object.values(value).flatMap(namesIn)]
     : [];
 
-/** What a configuration has of itself. */
-const OWN = ['EndpointConfigArn', 'CreationTime'];
+/** What a copy of a configuration has: all but what belongs to the one alone. */
+const copyOf = ({ EndpointConfigArn: _arn, CreationTime: _time, ...copied }: aws.EndpointConfig) => copied;
 
 /**
  * @param stack the CloudFormation stack that made the endpoint
@@ -52,7 +52,7 @@ const OWN = ['EndpointConfigArn', 'CreationTime'];
 export function refuseSwitch(found: Found, stack: string | undefined, wanted?: WatchedCapture, force = false): void {
   const { EndpointName: name, EndpointStatus: status, FailureReason: reason = 'no reason given' } = found.endpoint;
   const client = wanted && isServerless(found) && clientLines(wanted, true).node;
-  const unknown = namesIn(found.config).filter((member) => ![...MEMBERS, ...OWN].includes(member));
+  const unknown = namesIn(copyOf(found.config)).filter((member) => !MEMBERS.includes(member));
   const shadow = (found.config.ShadowProductionVariants ?? []).map(({ VariantName }) => VariantName).join(', ');
   const template = `its template with DataCaptureConfig: ${JSON.stringify(wanted) ?? 'none'}, or --force`;
   const faults: [message: string, got: string | false | undefined, expected: string][] = [
@@ -72,7 +72,6 @@ export type SwitchRequests = ReturnType<typeof switchRequests>;
 /** @param tags of the configuration. @param wanted `undefined`: no capture */
 export function switchRequests({ endpoint, config }: Found, tags: readonly aws.Tag[], wanted?: WatchedCapture) {
   const { EndpointName, EndpointArn: ResourceArn, EndpointConfigName: former = '' } = endpoint;
-  const { EndpointConfigArn: _arn, CreationTime: _time, ...copied } = config;
   const asRunning = (variant: aws.Variant): aws.Variant => {
     const { VariantName: name, InitialInstanceCount: initial, InitialVariantWeight: weight } = variant;
     const now = variantsOf(endpoint).find(({ VariantName }) => VariantName === name);
@@ -85,7 +84,7 @@ export function switchRequests({ endpoint, config }: Found, tags: readonly aws.T
   const EndpointConfigName = `${EndpointName.slice(0, 63 - end.length)}${end}`;
   return {
     CreateEndpointConfig: {
-      ...copied,
+      ...copyOf(config),
       EndpointConfigName,
       ProductionVariants: config.ProductionVariants?.map(asRunning),
       ShadowProductionVariants: config.ShadowProductionVariants?.map(asRunning),
