@@ -41,7 +41,6 @@ export function redacted(captured: Captured, options: DecodeOptions): Captured &
       ...(Object.keys(counts).length > 0 ? { masked: counts } : {}),
       ...content,
       unmask: (text) => masker.unmask(text),
-      known: (text, kinds) => masker.known(text, kinds),
     },
   };
 }

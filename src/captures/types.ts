@@ -186,8 +186,6 @@ export interface Capture extends RecordFacts, Meaning, Identity {
   content?: 'none';
   /** Returns a masked text as it was captured, for what only counts. */
   unmask?(text: string): string;
-  /** Returns the items of kinds in a captured text, if its masking has searched them. */
-  known?(text: string, kinds: readonly string[]): { name: string; value: string }[] | undefined;
 }
 
 export interface QuarantineCause {

@@ -17,8 +17,6 @@ const PSEUDONYM_BYTES = 6;
 const MAX_NESTED = 4;
 /** No item is shorter, nor a pseudonym, but for pieces of them. */
 const MIN_CHARS = 4;
-/** Shorter texts are sooner searched again. */
-const MIN_KNOWN = 200;
 /** No card, phone or security number is smaller. */
 const MIN_NUMBER = 1e6;
 /** Names of what a reply hands to a tool. */
@@ -50,8 +48,6 @@ export class Masker {
   readonly #digests = new Map<string, string>();
   /** What was masked as a whole, by the object or row and the key. It is read no more. */
   readonly #written = new Map<Holder, Set<string>>();
-  /** What was found in texts that were read as they are. */
-  readonly #found = new Map<string, Item[]>();
   /** The columns to mask, by the names of all. */
   readonly #masked = new Map<readonly string[], { at: number; name: string }[]>();
   /** The names of a row's columns. */
@@ -117,13 +113,6 @@ export class Masker {
     return this.captured.get(text) ?? text.replace(this.#ready.form, part);
   }
 
-  /** Returns the items of some kinds in a captured text, if its masking has found no others: those may have hidden some of these. */
-  known(text: string, kinds: readonly string[]): Item[] | undefined {
-    const items = this.#found.get(text);
-    const isSearched = kinds.every((kind) => this.#ready.kinds.has(kind));
-    return isSearched && items?.every(({ name }) => kinds.includes(name)) ? items : undefined;
-  }
-
   // ------------------------------------------------------------------------------------------------------- texts
 
   #itemsIn(text: string, field: string): Item[] {
@@ -133,9 +122,7 @@ export class Masker {
     const items: Item[] = [];
     // In each form, since a sign that is folded may join an item to what stands beside it.
     for (const one of new Set([read.replace(UNSPACED, (letters) => ' '.repeat(letters.length)), read, text])) {
-      const found = find(label + one, forms);
-      if (label + one === text && text.length >= MIN_KNOWN) this.#found.set(text, found);
-      for (const { name, value, ...item } of found) {
+      for (const { name, value, ...item } of find(label + one, forms)) {
         const [start, end] = [item.start - label.length, item.end - label.length];
         const isAllowed = allowed.has(value) || allowed.has(value.slice(value.lastIndexOf('@')));
         if (start >= 0 && !isAllowed) items.push({ name, value, start, end });
@@ -285,7 +272,6 @@ function prepared({ kinds, fields, patterns, allow, key }: Redaction) {
   const names = [...kinds, ...lowered, ...patterns.map(({ name }) => name), NOT_MASKED.slice(1, -1)];
   const escaped = names.map((name) => name.replace(/\W/g, '\\$&')).join('|');
   return {
-    kinds: new Set<string>(kinds),
     forms,
     key: key && createSecretKey(key, 'utf8'),
     fields: new Set(lowered),

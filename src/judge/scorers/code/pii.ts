@@ -1,7 +1,6 @@
 /** Whether a request or a reply has personal data. */
 
 import { messageText, replyTexts, requestTexts } from '../../../captures/reply-text.ts';
-import type { Capture } from '../../../captures/types.ts';
 import { find, formsOf } from '../../../redact/find.ts';
 import type { Kind } from '../../../redact/kinds.ts';
 import type { CodeScorer } from '../../types.ts';
@@ -25,14 +24,13 @@ const NAMES = {
   ssn: ['US social security number', () => '***-**-****'],
   phone: ['phone number', (value) => `***${value.slice(-2)}`],
 } satisfies Partial<Record<Kind, [Finding['kind'], (value: string) => string]>>;
-const KINDS = Object.keys(NAMES) as (keyof typeof NAMES)[];
-const FORMS = formsOf(KINDS);
+const FORMS = formsOf(Object.keys(NAMES) as (keyof typeof NAMES)[]);
 
 /** Returns every piece of personal data in the text once, in the order of kinds. */
-export function findPii(whole: string, known?: Capture['known']): Finding[] {
+export function findPii(whole: string): Finding[] {
   const text = whole.slice(0, MAX_CHARS);
   const found = new Map<string, Finding>();
-  for (const { name, value } of known?.(text, KINDS) ?? find(text, FORMS)) {
+  for (const { name, value } of find(text, FORMS)) {
     const [kind, mask] = NAMES[name as keyof typeof NAMES];
     found.set(`${kind} ${value}`, { kind, match: value, masked: mask(value) });
   }
@@ -62,7 +60,7 @@ export const piiDetected: CodeScorer = {
     'the form of a card passes the checksum by chance. The rationale never shows what was found, only masks.',
   score(capture) {
     const messages = capture.conversation?.messages ?? [];
-    const piiIn = (text: string): Finding[] => findPii(capture.unmask?.(text) ?? text, capture.known);
+    const piiIn = (text: string): Finding[] => findPii(capture.unmask?.(text) ?? text);
     const isSystem = (role: string) => role === 'system' || role === 'developer';
     const known = new Set(
       messages
