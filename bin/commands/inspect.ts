@@ -11,7 +11,7 @@ import type { Capture } from '../../src/captures/types.ts';
 import type { NamedError } from '../../src/core/contract/receipts.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { timeOf } from '../../src/core/process/within-time.ts';
-import { REDACT_KINDS, type Redaction } from '../../src/core/settings/redact-setting.ts';
+import { REDACT_KINDS } from '../../src/core/settings/redact-setting.ts';
 import { addCounts, noCounts } from '../../src/core/values/counts.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { createCostEstimator, expectedCalls } from '../../src/judge/pricing/estimate.ts';
@@ -20,6 +20,7 @@ import { applicability } from '../../src/judge/scorers/applicability.ts';
 import { askedOf, isCodeScorer, isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { Scorer } from '../../src/judge/types.ts';
 import { eachWithin } from '../../src/monitoring/evaluate/each-within.ts';
+import { redactionOf } from '../../src/redact/redaction.ts';
 import { localFiles } from '../../src/replay/source/open-source.ts';
 import type { SourceFile } from '../../src/replay/source/types.ts';
 import { argument, command, numbers, option, options } from '../cli/options.ts';
@@ -55,7 +56,8 @@ Examples:
 export default command('inspect', OPTIONS, HELP, async ({ json, captures, ...flags }) => {
   const location = parseLocation(captures);
   const own = commandSettings();
-  const settings = flags.redact ? { ...own, redaction: own.redaction ?? everyKind() } : own;
+  const redaction = redactionOf({ ...own, REDACT: own.REDACT ?? REDACT_KINDS.join(',') });
+  const settings = flags.redact ? { ...own, redaction } : own;
   const line = flags.line ?? location.line;
   if (line !== undefined) {
     const report = await inspectLine(location.path, line, settings);
@@ -116,8 +118,6 @@ export type InspectReport = Awaited<ReturnType<typeof inspectAll>>;
 /** Characters before and behind the first masked item of a line. */
 const AROUND = 100;
 const MASKED_LINES = 10;
-
-const everyKind = (): Redaction => ({ kinds: [...REDACT_KINDS], fields: [], patterns: [], allow: [], content: 'all' });
 
 /** Counts what was masked, and keeps the first lines that have some of it. */
 function maskedTally() {

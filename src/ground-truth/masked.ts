@@ -8,6 +8,7 @@ import type { Label, LabeledRow, LabelFault, LabelValue, PredictionRow } from '.
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import type { Redaction } from '../core/settings/redact-setting.ts';
 import { Masker } from '../redact/mask.ts';
+import { MAX_CLASS_CHARS } from './index/reply-values.ts';
 import { textHashes } from './index/texts.ts';
 import { classOf } from './label-value.ts';
 
@@ -65,9 +66,6 @@ export function maskedLabel(label: Label, settings: MaskSettings): Label {
 /** What is wrong with a line may quote it. */
 export const maskedFault = (fault: LabelFault, { redaction }: MaskSettings): LabelFault =>
   redaction === undefined ? fault : { ...fault, message: new Masker(redaction).text(fault.message) };
-
-/** A class; longer texts are compared by their hashes. */
-const MAX_CLASS_CHARS = 64;
 
 /**
  * Returns a captured label in each of the forms in which predictions may be kept: under the present key, under the one before, and

@@ -79,12 +79,13 @@ export class Masker {
    *
    * @param hasNumbers whether numbers are masked too, as texts. Those of a reply are predictions
    * @param cut whether the texts of lists are pieces, whatever their length, as in a stream and in CSV
+   * @param field the name of a value that was JSON in a string, and `nested` in how many
    * @returns the value; another one if it is a text or a number itself
    */
-  value(value: unknown, hasNumbers: boolean, cut?: Cut): unknown {
+  value(value: unknown, hasNumbers: boolean, cut?: Cut, field = '', nested = 0): unknown {
     const holder = { value };
     findPieces(this.#pieces, value, (text) => this.#itemsIn(text, ''), cut);
-    this.#walk(holder, 'value', '', hasNumbers);
+    this.#walk(holder, 'value', field, hasNumbers, nested);
     return holder.value;
   }
 
@@ -170,7 +171,7 @@ export class Masker {
 
   // ------------------------------------------------------------------------------------------------------ values
 
-  #walk(holder: Holder, key: string | number, field: string, hasNumbers: boolean, nested = 0): void {
+  #walk(holder: Holder, key: string | number, field: string, hasNumbers: boolean, nested: number): void {
     const value = holder[key];
     if (typeof value === 'string') {
       if (this.#written.get(holder)?.has(String(key))) return;
@@ -244,8 +245,7 @@ export class Masker {
     const inner = nested < MAX_NESTED && /^\s*[[{]/.test(text) ? jsonIn(text) : undefined;
     if (inner !== undefined) {
       const before = this.changes;
-      findPieces(this.#pieces, inner, (piece) => this.#itemsIn(piece, ''));
-      this.#walk({ inner }, 'inner', field, true, nested + 1);
+      this.value(inner, true, undefined, field, nested + 1);
       if (this.changes > before) return JSON.stringify(inner);
     }
     return pieces ? this.#replaced(text, [...pieces, ...this.#itemsIn(text, field)]) : this.text(text, field);

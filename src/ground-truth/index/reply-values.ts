@@ -9,7 +9,7 @@ import { classOrNumber } from '../label-value.ts';
 import { textHashes } from './texts.ts';
 
 /** A longer text is no class: the index keeps its hashes. */
-const MAX_CLASS_CHARS = 64;
+export const MAX_CLASS_CHARS = 64;
 /** How far each of rounded probabilities, and all together, may be from what they should be. */
 const ROUNDED = 0.005;
 const ROUNDED_TOGETHER = 0.05;
