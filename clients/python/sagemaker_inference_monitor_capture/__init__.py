@@ -42,10 +42,13 @@ def capture_invocations(
     if not hasattr(client, _NAME):
         amounts = (max_body_bytes, memory_bytes, batch_bytes, batch_seconds, spool_bytes)
         # The key is a path in the spool folder.
-        is_place = isinstance(prefix, str) and posixpath.normpath(f"/{prefix.strip('/')}") == f"/{prefix.strip('/')}"
-        is_place = is_place and isinstance(bucket, str) and bucket and "/" not in bucket
-        if not (is_place and calls in ("streams", "all") and 0 < sampling <= 1 and min(amounts) > 0):
-            expected = "the name of a bucket; a prefix without empty parts and dots; calls streams or all; sampling over 0, at most 1; bytes and seconds over 0"
+        is_path = isinstance(prefix, str) and posixpath.normpath(f"/{prefix.strip('/')}") == f"/{prefix.strip('/')}"
+        is_bucket = isinstance(bucket, str) and bucket and "/" not in bucket
+        if not (is_path and is_bucket and calls in ("streams", "all") and 0 < sampling <= 1 and min(amounts) > 0):
+            expected = (
+                "the name of a bucket; a prefix without empty parts and dots; calls streams or all; "
+                "sampling over 0, at most 1; bytes and seconds over 0"
+            )
             raise ValueError(f"capture_invocations: an option is not allowed; got: {settings}; expected: {expected}")
         setattr(client, _NAME, Sender(settings, lambda: _s3_like(s3 or client, s3)))
         register(client.meta.events, getattr(client, _NAME))

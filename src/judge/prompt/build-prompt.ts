@@ -120,7 +120,7 @@ export function buildPrompt(
   };
 }
 
-/** Returns the user turn as one text. */
 export type JudgePrompt = ReturnType<typeof buildPrompt>;
 
+/** Returns the user turn as one text. */
 export const userText = ({ user }: JudgePrompt): string => `${user.before}\n${user.record}\n${user.after}`;
