@@ -62,20 +62,18 @@ print(captures._s3._loader is client._loader)`;
   expect(await python(code)).toBe('True');
 });
 
-test('without another thread the application goes on, and its captures are counted as dropped', async () => {
+test('without another thread the application goes on, and its captures wait', async () => {
   const code = `
-captures = capture_invocations(client, bucket="captures", s3=s3)
 start = threading.Thread.start
 def refuse(self):
     raise RuntimeError("can't start new thread")
 threading.Thread.start = refuse
-ask()
-print(captures.flush()["dropped"])
+captures = capture_invocations(client, bucket="captures", s3=s3)
 threading.Thread.start = start
 ask()
-stats = captures.flush()
-print(stats["written"], stats["open"], stats["waiting"])`;
-  expect(await python(code)).toBe('1\n1 0 0');
+stats = captures.flush(0.1)
+print(stats["waiting"], stats["last_error"])`;
+  expect(await python(code)).toBe("1 RuntimeError: can't start new thread");
 });
 
 test('the process may end while its thread makes and spools a batch', async () => {
@@ -202,7 +200,7 @@ body = client.invoke_endpoint_with_response_stream(EndpointName="e", Body=b"{}")
 close = body._raw_stream.close
 def close_under_a_reader():
     close()
-    body._captured.broke(OSError("closed"))
+    body._captured.end("broke", "stream", OSError("closed"))
 body._raw_stream.close = close_under_a_reader
 body.close()
 print(captures.flush()["written"])`;

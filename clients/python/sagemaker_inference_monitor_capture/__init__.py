@@ -13,15 +13,10 @@ from botocore.config import Config
 from ._hooks import register
 from ._sender import Sender
 
-__all__ = ["capture_invocations"]
-
-_NAME = "_sagemaker_inference_monitor_captures"
-_MB = 1_000_000
-
 
 def capture_invocations(
-    client, *, bucket, prefix="", calls="streams", sampling=1, s3=None, max_body_bytes=_MB, memory_bytes=8 * _MB,
-    batch_bytes=_MB, batch_seconds=5, spool_folder=None, spool_bytes=256 * _MB
+    client, *, bucket, prefix="", calls="streams", sampling=1, s3=None, max_body_bytes=1_000_000, memory_bytes=8_000_000,
+    batch_bytes=1_000_000, batch_seconds=5, spool_folder=None, spool_bytes=256_000_000
 ):  # fmt: skip
     """Captures the calls of a boto3 client of SageMaker's runtime from now on, and returns the captures.
 
@@ -39,20 +34,17 @@ def capture_invocations(
     Raises ValueError about an option that is not allowed.
     """
     settings = types.SimpleNamespace(**locals())
-    if not hasattr(client, _NAME):
+    if not hasattr(client, "_inference_monitor_captures"):
         amounts = (max_body_bytes, memory_bytes, batch_bytes, batch_seconds, spool_bytes)
-        # The key is a path in the spool folder.
-        is_path = isinstance(prefix, str) and posixpath.normpath(f"/{prefix.strip('/')}") == f"/{prefix.strip('/')}"
-        is_bucket = isinstance(bucket, str) and bucket and "/" not in bucket
-        if not (is_path and is_bucket and calls in ("streams", "all") and 0 < sampling <= 1 and min(amounts) > 0):
-            expected = (
-                "the name of a bucket; a prefix without empty parts and dots; calls streams or all; "
-                "sampling over 0, at most 1; bytes and seconds over 0"
-            )
+        path = f"/{bucket}/{str(prefix).strip('/')}".rstrip("/")
+        # A path in the spool folder.
+        is_place = {type(bucket), type(prefix)} == {str} and bucket and "/" not in bucket and posixpath.normpath(path) == path
+        if not (is_place and calls in ("streams", "all") and 0 < sampling <= 1 and min(amounts) > 0):
+            expected = "a bucket's name; a prefix without empty parts and dots; streams or all; sampling to 1; the rest over 0"
             raise ValueError(f"capture_invocations: an option is not allowed; got: {settings}; expected: {expected}")
-        setattr(client, _NAME, Sender(settings, lambda: _s3_like(s3 or client, s3)))
-        register(client.meta.events, getattr(client, _NAME))
-    return getattr(client, _NAME)
+        client._inference_monitor_captures = Sender(settings, lambda: _s3_like(s3 or client, s3))
+        register(client.meta.events, client._inference_monitor_captures)
+    return client._inference_monitor_captures
 
 
 def _s3_like(client, s3):
@@ -61,7 +53,6 @@ def _s3_like(client, s3):
     # Each loader would keep S3's model, of 10 MB, for itself.
     session.register_component("data_loader", client._loader)
     # A session cannot be given credentials that renew themselves in another way.
-    session._credentials = getattr(getattr(client, "_request_signer", None), "_credentials", None)
+    session._credentials = client._request_signer._credentials
     config = s3.meta.config if s3 else Config(connect_timeout=5, read_timeout=15, retries={"total_max_attempts": 1})
-    url = s3.meta.endpoint_url if s3 else None
-    return session.create_client("s3", region_name=client.meta.region_name, endpoint_url=url, config=config)
+    return session.create_client("s3", client.meta.region_name, endpoint_url=s3 and s3.meta.endpoint_url, config=config)

@@ -5,29 +5,43 @@ import re
 import time
 import uuid
 
+#: Memory of a call without its contents.
+_OVERHEAD = 4096
 
-class Side:
-    """The request or the reply: its content type, its bytes, and why they were left out. Memory adds the bytes."""
 
-    def __init__(self, kind=None):
-        self.kind, self.total, self.left, self.data = kind, 0, None, bytearray()
+class Side(bytearray):
+    """Bytes of the request, the reply or the pieces' times, and why they were left out. Another thread may leave them out."""
+
+    def __init__(self, most, kind=None):
+        self.kind, self.total, self.left, self._most = kind, 0, None, most
+
+    def add(self, data):
+        """Adds bytes; None: bytes that cannot be read."""
+        self.total += len(data or b"")
+        if data is None or self.total > self._most:
+            self.leave_out("unreadable" if data is None else "too-large")
+        elif self.left is None:
+            self.extend(data)
+
+    def leave_out(self, why):
+        self.left = self.left or why
+        self.clear()
 
 
 class Call:
     def __init__(self, params, streamed, sender):
-        self.id, self._clock = str(uuid.uuid4()), time.perf_counter()
+        self.id, self._clock, self._sender = str(uuid.uuid4()), time.perf_counter(), sender
         self.start = datetime.datetime.now(datetime.timezone.utc)
-        self.endpoint, self.streamed, self._sender = params.get("EndpointName"), streamed, sender
+        self.endpoint, self.streamed, self.ended, self._seen = params.get("EndpointName"), streamed, None, None
         self.variant = params.get("TargetVariant") or params.get("InferenceComponentName") or "unknown"
         self.about = {"inferenceId": params.get("InferenceId"), "customAttributes": params.get("CustomAttributes")}
-        self.about_size = len(str(self.about))
-        self.request, self.reply, self.ended = Side(params.get("ContentType")), Side(), None
-        #: Times and sizes of the first pieces of a stream: fewer of them where the memory is over its bound.
-        self.pieces, self.most_pieces, self._seen = [], 512, None
+        self.overhead = _OVERHEAD + len(str(self.about))
+        most = sender.settings.max_body_bytes
+        #: The pieces are JSON: `[ms,bytes],` for each.
+        self.request, self.reply, self.pieces = self.sides = Side(most, params.get("ContentType")), Side(most), Side(most)
+        self.request.add(_content(params.get("Body") or b"", most))
         #: Fields of the line's `client`.
         self.client = {"streamed": streamed}
-        #: Of the request, until it was sent.
-        self.body = _content(params.get("Body") or b"", sender.settings.max_body_bytes)
 
     def now(self):
         """Milliseconds since the start, by a clock that does not jump."""
@@ -36,45 +50,36 @@ class Call:
     def saw(self, data):
         """Takes a piece of the reply. Nothing that goes wrong reaches the application."""
         if self.ended is None:
-            try:
+            with self._sender.losing(0):
                 ms = self._seen = self.now()
                 if data:
                     self.client.setdefault("firstContentMs", ms)
                 self.client["pieceCount"] = self.client.get("pieceCount", 0) + 1
-                if len(self.pieces) < self.most_pieces:
-                    self.pieces.append((ms, len(data)))
-                self._sender.memory.add(self, self.reply, bytes(data))
-            except Exception as error:
-                self._sender.lose(0, error)
+                # The first 512 take about 7 KB.
+                if self.streamed and self.client["pieceCount"] <= 512:
+                    self.pieces.add(b"[%.3f,%d]," % (ms, len(data)))
+                self.reply.add(data)
+                self._sender.grow(len(data))
 
-    def broke(self, error):
-        """Ends a call whose reply could not be read."""
-        name = getattr(error, "response", {}).get("Error", {}).get("Code") or type(error).__name__
-        self.end("broke", "stream", str(name))
-
-    def fail(self, kind, name, reply=b""):
-        """Ends a call without a reply, or with an error."""
-        self._sender.begin(self)
-        self._sender.memory.add(self, self.reply, reply)
-        self.end("failed", kind, name)
-
-    def forget(self):
-        """Ends a call whose stream nobody holds: the application left it after what it read last."""
-        self.end("left", at=self._seen or self.client.get("firstByteMs"))
-
-    def end(self, ended, kind=None, name="", at=None):
+    def end(self, ended, kind=None, error=None):
         """Ends the call, once: whole, broke, left or failed. The garbage collector may call it."""
         if self.ended is None:
-            # A server may name its errors in any way; the reader of the line takes no others.
-            told = re.sub(r"[^\w.-]", "_", name[:100], flags=re.ASCII) or "Error"
-            self.client.update(ended=ended, endMs=at or self.now(), error=kind and {"kind": kind, "class": told})
+            # The application left a stream after what it read last, whenever the garbage collector comes.
+            ms = (self._seen or self.client.get("firstByteMs")) if ended == "left" else self.now()
+            self.client.update(ended=ended, endMs=ms, error=kind and {"kind": kind, "class": _class_of(error)})
             self.ended = ended
-            self._sender.end(self)
+
+
+def _class_of(error):
+    """The code of AWS's error, or of a reply with one; the class of another. The reader of the line takes no other characters."""
+    reply = getattr(error, "response", error)
+    code = reply.get("Error", {}).get("Code") if isinstance(reply, dict) else type(error).__name__
+    return re.sub(r"[^\w.-]", "_", str(code or "Unknown")[:100], flags=re.ASCII)
 
 
 def _content(body, most):
     """Returns bytes, of a file one more than is kept; None for what can be read only once."""
-    if hasattr(body, "seek") and getattr(body, "seekable", lambda: True)():
+    if getattr(body, "seekable", lambda: hasattr(body, "seek"))():
         file, at = body, body.tell()
         try:
             body = file.read(most + 1)

@@ -5,7 +5,6 @@ import contextlib
 import json
 import re
 import time
-import uuid
 
 #: Bytes that are encoded at once. A multiple of 3, so that pieces of base64 can be joined.
 _SLICE = 24 * 1024
@@ -23,7 +22,7 @@ def encode(calls, settings, dropped):
                 if len(lines) % _WORK_BYTES < len(part):
                     time.sleep(_PAUSE)
             taken.append(call)
-    return f"{place}/{start:%M-%S}-{start.microsecond // 1000:03d}-{uuid.uuid4()}.jsonl", bytes(lines), taken
+    return f"{place}/{start:%M-%S}-{start.microsecond // 1000:03d}-{calls[0].id}.jsonl", bytes(lines), taken
 
 
 def _place_of(call, prefix):
@@ -35,24 +34,23 @@ def _place_of(call, prefix):
 
 def _line_of(call, settings, dropped):
     """Yields a line as bytes, in pieces of bounded size and work, so that other threads can run between two of them."""
-    request, reply, has_failed = call.request, call.reply, call.ended == "failed"
-    has_reply = reply.total > 0 or not has_failed
+    request, reply = call.request, call.reply
+    has_reply = reply.total > 0 or call.ended != "failed"
     yield b'{"captureData":{"endpointInput":'
     yield from _side(request, "INPUT", _encoding(request.kind))
     if has_reply:
         yield b',"endpointOutput":'
-        yield from _side(reply, "OUTPUT", "BASE64" if has_failed else _encoding(reply.kind, call.streamed))
-    left = {name: side.left for name, side in (("request", request), ("reply", reply)) if side.left}
+        yield from _side(reply, "OUTPUT", _encoding(reply.kind, call.streamed))
     client = {
         **{"version": 1, "writer": "python", "calls": settings.calls, "sampling": float(settings.sampling), **call.client},
         "requestBytes": None if request.left else request.total,
         "replyBytes": reply.total if has_reply else None,
-        "pieces": call.streamed and call.pieces or None,
-        "left": left or None,
+        "pieces": json.loads(b"[%s]" % call.pieces[:-1]) or None,
+        "left": {name: side.left for name, side in (("request", request), ("reply", reply)) if side.left} or None,
         "dropped": dropped or None,
     }
-    start = call.start.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    metadata = {"eventId": call.id, "inferenceTime": start, **call.about}
+    # Without the offset, +00:00.
+    metadata = {"eventId": call.id, "inferenceTime": call.start.isoformat(timespec="milliseconds")[:-6] + "Z", **call.about}
     yield f'}},"eventMetadata":{_json(metadata)},"eventVersion":"0","client":{_json(client)}}}\n'.encode()
 
 
@@ -62,19 +60,18 @@ def _json(fields):
 
 def _encoding(kind, streamed=False):
     """The encoding that SageMaker gives to a content type by default; a stream is text, which AIPerf's loader passes over."""
-    kind = (kind or "").lower()
-    if streamed or re.match(r"text/csv\b", kind):
+    if kind and (streamed or re.match(r"(?i)text/csv\b", kind)):
         return "CSV"
-    return "JSON" if re.match(r"[^;]*[/+]json\b", kind) else "BASE64"
+    return "JSON" if re.match(r"(?i)[^;]*[/+]json\b", kind or "") else "BASE64"
 
 
 def _side(side, mode, wanted):
     yield f'{{"observedContentType":{json.dumps(side.kind)},"mode":"{mode}"'.encode()
     if side.left is None:
-        content, encoding = side.data, "BASE64"
+        content, encoding = side, "BASE64"
         if wanted != encoding:
             with contextlib.suppress(UnicodeDecodeError):
-                content, encoding = side.data.decode(), wanted
+                content, encoding = side.decode(), wanted
         yield b',"data":"'
         for at in range(0, len(content), _SLICE):
             part = content[at : at + _SLICE]

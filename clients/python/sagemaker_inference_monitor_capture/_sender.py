@@ -4,16 +4,14 @@ import atexit
 import contextlib
 import logging
 import os
+import pathlib
 import queue
 import threading
 
 from botocore.exceptions import ClientError
 
 from ._line import encode
-from ._memory import Memory
-from ._spool import Spool
-
-_log = logging.getLogger("sagemaker_inference_monitor_capture")
+from ._spool import spool, spooled
 
 
 class Sender:
@@ -21,26 +19,26 @@ class Sender:
 
     def __init__(self, settings, make_s3):
         self.settings, self._make_s3 = settings, make_s3
-        self._spool = settings.spool_folder and Spool(settings)
-        self._start_anew()
-        # Here, since making it takes long: not while requests run.
-        self._s3 = settings.s3 or make_s3()
+        #: Without one, a path where no file can be.
+        self._folder = pathlib.Path(settings.spool_folder or f"{os.devnull}/no spool_folder is given", settings.bucket)
+        # A client takes long to make: not while requests run.
+        self._start_anew(settings.s3 or make_s3())
         atexit.register(self._finish)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._start_anew)
 
-    def _start_anew(self):
+    def _start_anew(self, s3=None):
         """Also in a forked child, without its parent's connections, and its captures, which the parent writes itself."""
-        self.memory = Memory(self.settings)
-        self._sums = {"written": 0, "spooled": 0, "dropped": 0, "last_error": None}
-        self._s3 = self._thread = None
-        #: Endpoint, key and lines of what is being written, or could not be: at most one of an endpoint, which holds up no other.
-        self._batches = []
-        self._ended_bytes = self._told_dropped = 0
-        #: Whoever makes batches has `_encoding`: the thread, and in the end the process itself.
-        self._lock, self._encoding = threading.Lock(), threading.Lock()
-        #: Wakes the thread; an event is set when it is done. What the garbage collector calls may put something.
+        #: Calls until they are in a batch; the lines of batches by their keys.
+        self._s3, self._calls, self._batches, self._is_full = s3, {}, {}, False
+        self._sums = {"written": 0, "spooled": 0, "dropped": 0, "without_content": 0, "last_error": None}
+        self._added_bytes = self._told_dropped = 0
+        #: Whoever makes or spools batches has `_batching`: the thread, and in the end the process itself.
+        self._losing, self._batching = threading.Lock(), threading.Lock()
+        #: Wakes the thread; an event is set when it is done.
         self._wake = queue.SimpleQueue()
+        with self.losing(0):
+            threading.Thread(target=self._run, name="sagemaker-captures", daemon=True).start()
 
     def flush(self, seconds=10.0):
         """Tries once to write all captures of calls that have ended, for at most so many seconds. Never raises.
@@ -49,9 +47,7 @@ class Sender:
         """
         done = threading.Event()
         self._wake.put(done)
-        with contextlib.suppress(RuntimeError):
-            self._start()
-            done.wait(seconds and min(seconds, threading.TIMEOUT_MAX))
+        done.wait(seconds and min(seconds, threading.TIMEOUT_MAX))
         return self.stats()
 
     def stats(self):
@@ -62,118 +58,113 @@ class Sender:
         last_error: the last failure of the capture, which is not one of the application's requests.
         """
         ended = len(self._ended())
-        waiting = ended + sum(lines.count(b"\n") for _, _, lines in list(self._batches))
-        counts = {"open": len(self.memory.sizes) - ended, "waiting": waiting, "without_content": self.memory.without_content}
-        return {**counts, **self._sums}
+        batched = sum(lines.count(b"\n") for lines in list(self._batches.values()))
+        return {"open": len(self._calls) - ended, "waiting": ended + batched, **self._sums}
 
     def begin(self, call):
         """Takes a call whose request was sent. Raises MemoryError if there is no room for it."""
-        self.memory.add(call, call.request, call.body)
-        call.body = None
-        self._start()
+        if self._is_full:
+            raise MemoryError(f"captures are over their bound; expected: at most {self.settings.memory_bytes} bytes")
+        self._calls[call] = True
+        self.grow(call.overhead + len(call.request))
 
-    def end(self, call):
-        """Writes a call, soon. The garbage collector may call it."""
-        self._ended_bytes += self.memory.sizes.get(call, 0)
-        # A round that writes takes what ends meanwhile.
-        if self._ended_bytes >= self.settings.batch_bytes and not self._batches:
-            self._ended_bytes = 0
-            self._wake.put(None)
+    def grow(self, size=float("inf")):
+        """Bounds the memory, and wakes the thread, when the sizes have added up, since both look at all calls.
 
-    def lose(self, count, error=None):
-        """Counts captures that are lost, and warns of the first error."""
-        with self._lock:
-            self._sums["dropped"] += count
-        if error is not None:
+        Threads that add at once may lose a size, but none that the bound counts.
+        """
+        most, self._added_bytes = self.settings.memory_bytes, self._added_bytes + size
+        if self._added_bytes > min(most / 32, self.settings.batch_bytes):
+            self._added_bytes, calls = 0, list(self._calls)
+            sides = sorted((side for call in calls for side in call.sides), key=len)
+            used = sum(map(len, [*sides, *list(self._batches.values())])) + sum(call.overhead for call in calls)
+            while used > most and sides and sides[-1]:
+                used -= len(sides[-1])
+                sides.pop().leave_out("memory")
+            self._is_full = used > most
+            ended = sum(call.overhead + sum(map(len, call.sides)) for call in calls if call.ended)
+            if ended >= self.settings.batch_bytes and self._wake.empty():
+                self._wake.put(threading.Event())
+
+    @contextlib.contextmanager
+    def losing(self, count, call=None, errors=Exception):
+        """No error of its block reaches the application. It costs these captures, and is told."""
+        try:
+            yield
+        except errors as error:
             told = f"{type(error).__name__}: {error}"[:500]
-            if self._sums["last_error"] is None:
-                _log.warning("Captures of SageMaker calls are not written: %s", told)
-            self._sums["last_error"] = told
+            self._calls.pop(call, None)
+            with self._losing:
+                self._sums["dropped"] += count
+                is_first, self._sums["last_error"] = self._sums["last_error"] is None, told
+            if is_first:
+                logging.getLogger(__name__).warning("Captures of SageMaker calls are not written: %s", told)
 
     def _ended(self):
-        return [call for call in list(self.memory.sizes) if call.ended]
-
-    def _start(self):
-        """Raises RuntimeError if there are too many threads, or the interpreter ends."""
-        with self._lock:
-            if self._thread is None:
-                thread = threading.Thread(target=self._run, name="sagemaker-captures", daemon=True)
-                thread.start()
-                self._thread = thread
+        return [call for call in list(self._calls) if call.ended]
 
     def _run(self):
         while True:
-            done = None
+            done = threading.Event()
             with contextlib.suppress(queue.Empty):
                 done = self._wake.get(timeout=min(self.settings.batch_seconds, threading.TIMEOUT_MAX))
-            try:
-                self._write_ended(self._send)
-                for key, lines in self._spool.batches() if self._spool else ():
-                    self._write_ended(self._send)
-                    self._put(key, lines)
-            except Exception as error:
-                self.lose(0, error)
-                if self._spool:
-                    self._write_ended(self._keep)
-            if done is not None:
-                done.set()
+            with self.losing(0):
+                self._write()
+            if self.settings.spool_folder:
+                self._keep()
+            done.set()
 
-    def _send(self, key, lines):
-        """What S3 refuses goes to the folder, if there is one, and holds up no other."""
-        try:
-            self._put(key, lines)
-        except ClientError as error:
-            if not self._spool or error.response["ResponseMetadata"]["HTTPStatusCode"] >= 500:
-                raise
-            self.lose(0, error)
-            self._keep(key, lines)
+    def _write(self):
+        """Tries once to write the calls that have ended, and what was spooled. Raises an error that is no answer of S3."""
+        refused = set()
+        for old in [None, *(key for key, _ in spooled(self._folder))]:
+            self._make_batches()
+            for key in filter(None, [*self._batches, old]):
+                # What S3 refuses of one endpoint and variant holds up no other.
+                place = key.rsplit("/", 6)[0]
+                if place not in refused:
+                    refused.add(place)
+                    with self.losing(0, errors=ClientError):
+                        self._put(key)
+                        refused.remove(place)
 
-    def _put(self, key, lines):
+    def _put(self, key):
         self._s3 = self._s3 or self._make_s3()
-        self._s3.put_object(Bucket=self.settings.bucket, Key=key, Body=lines)
-        self._sums["written"] += lines.count(b"\n")
+        # Another process may have sent a file. A batch may have become one at the end of the process.
+        with contextlib.suppress(FileNotFoundError):
+            lines = self._batches.get(key) or (self._folder / key).read_bytes()
+            self._s3.put_object(Bucket=self.settings.bucket, Key=key, Body=lines)
+            if not self._batches.pop(key, None):
+                (self._folder / key).unlink()
+            self._sums["written"] += lines.count(b"\n")
+        self.grow()
 
-    def _write_ended(self, write):
-        """Makes batches of the calls that have ended, and writes them. One that could not be written comes again."""
-        self._ended_bytes = 0
-        while True:
-            with self._encoding:
-                self._encode()
-                if not self._batches:
-                    return
-                _, key, lines = batch = self._batches[-1]
-            write(key, lines)
-            with self._encoding:
-                # At the end of the process, the other one may have written it, too.
-                if batch in self._batches:
-                    self.memory.release((), -len(lines))
-                    self._batches.remove(batch)
+    def _make_batches(self):
+        with self._batching:
+            while calls := self._ended():
+                dropped = self._sums["dropped"]
+                key, lines, taken = encode(calls, self.settings, dropped - self._told_dropped)
+                self._told_dropped, self._batches[key] = dropped, lines
+                for call in taken:
+                    self._sums["without_content"] += bool(call.request.left) + bool(call.reply.left)
+                    self._calls.pop(call, None)
+                    # The application may hold its stream for long.
+                    for side in call.sides:
+                        side.clear()
 
-    def _encode(self):
-        """Puts the batch that is next at the end of the list: a new one, or the one that could not be written first."""
-        held, dropped = [endpoint for endpoint, _, _ in self._batches], self._sums["dropped"]
-        calls = [call for call in self._ended() if call.endpoint not in held]
-        if calls:
-            key, lines, taken = encode(calls, self.settings, dropped - self._told_dropped)
-            self.memory.release(taken, len(lines))
-            self._told_dropped = dropped
-            self._batches.append((calls[0].endpoint, key, lines))
-        elif held:
-            self._batches.append(self._batches.pop(0))
-
-    def _keep(self, key, lines):
-        """Spools a batch. Without a folder, or with one that takes no more, it is lost."""
-        count = lines.count(b"\n")
-        try:
-            if not self._spool:
-                raise OSError("captures remained at the end of the process, and there is no spool folder")
-            self._spool.write(key, lines)
-            self._sums["spooled"] += count
-        except OSError as error:
-            self.lose(count, error)
+    def _keep(self):
+        """Moves batches to the folder. What finds no room in it is lost."""
+        with self._batching:
+            for key, lines in list(self._batches.items()):
+                with self.losing(lines.count(b"\n")):
+                    spool(self._folder, key, lines, self.settings.spool_bytes)
+                    self._sums["spooled"] += lines.count(b"\n")
+                self._batches.pop(key, None)
+        self.grow()
 
     def _finish(self):
         """At a normal end of the process. The thread may be sending a batch: then both write the same object."""
-        for call in list(self.memory.sizes):
+        for call in list(self._calls):
             call.end("left")
-        self._write_ended(self._keep)
+        self._make_batches()
+        self._keep()
