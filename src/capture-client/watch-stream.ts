@@ -5,7 +5,9 @@ import type { Sender } from './sender.ts';
 type Piece = { PayloadPart?: { Bytes?: Uint8Array } };
 
 /** A stream that the application forgets, read or not, has ended. */
-const forgotten = new FinalizationRegistry<() => void>((end) => end());
+const forgotten = new FinalizationRegistry<{ call: Call; sender: Sender }>(({ call, sender }) =>
+  sender.end(call, 'left', undefined, call.seenMs ?? call.client.firstByteMs),
+);
 
 /**
  * Makes the iterators of a stream tell what they yield. The stream is the same object as before, and each piece reaches the application
@@ -20,7 +22,8 @@ export function watchStream(stream: AsyncIterable<object>, call: Call, sender: S
       return watched(this, iterate.call(this) as AsyncIterator<Piece, unknown>, call, sender);
     },
   });
-  forgotten.register(stream, () => sender.end(call, 'left', undefined, call.seenMs ?? call.client.firstByteMs));
+  // No closure: it would hold `iterate`, and by it the reply's messages, until the garbage collector has told of the stream.
+  forgotten.register(stream, { call, sender });
 }
 
 /** @param stream it lives as long as its iterator */
