@@ -38,7 +38,7 @@ class Call:
         self.overhead = _OVERHEAD + len(str(self.about))
         most = sender.settings.max_body_bytes
         #: The pieces are JSON: `[ms,bytes],` for each.
-        self.request, self.reply, self.pieces = self.sides = Side(most, params.get("ContentType")), Side(most), Side(most)
+        self.request, self.reply, self.pieces = self.sides = Side(most, params.get("ContentType")), Side(most), Side(float("inf"))
         self.request.add(_content(params.get("Body") or b"", most))
         #: Fields of the line's `client`.
         self.client = {"streamed": streamed}

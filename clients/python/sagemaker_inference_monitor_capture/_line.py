@@ -34,19 +34,18 @@ def _place_of(call, prefix):
 
 def _line_of(call, settings, dropped):
     """Yields a line as bytes, in pieces of bounded size and work, so that other threads can run between two of them."""
-    request, reply = call.request, call.reply
-    has_reply = reply.total > 0 or call.ended != "failed"
+    has_reply = call.reply.total > 0 or call.ended != "failed"
     yield b'{"captureData":{"endpointInput":'
-    yield from _side(request, "INPUT", _encoding(request.kind))
+    yield from _side(call.request, "INPUT", _encoding(call.request.kind))
     if has_reply:
         yield b',"endpointOutput":'
-        yield from _side(reply, "OUTPUT", _encoding(reply.kind, call.streamed))
+        yield from _side(call.reply, "OUTPUT", _encoding(call.reply.kind, call.streamed))
     client = {
         **{"version": 1, "writer": "python", "calls": settings.calls, "sampling": float(settings.sampling), **call.client},
-        "requestBytes": None if request.left else request.total,
-        "replyBytes": reply.total if has_reply else None,
+        "requestBytes": None if call.request.left else call.request.total,
+        "replyBytes": call.reply.total if has_reply else None,
         "pieces": json.loads(b"[%s]" % call.pieces[:-1]) or None,
-        "left": {name: side.left for name, side in (("request", request), ("reply", reply)) if side.left} or None,
+        "left": {name: side.left for name, side in (("request", call.request), ("reply", call.reply)) if side.left} or None,
         "dropped": dropped or None,
     }
     # Without the offset, +00:00.

@@ -20,12 +20,12 @@ class Sender:
     def __init__(self, settings, make_s3):
         self.settings, self._make_s3 = settings, make_s3
         #: Without one, a path where no file can be.
-        self._folder = pathlib.Path(settings.spool_folder or f"{os.devnull}/no spool_folder is given", settings.bucket)
+        self._folder = pathlib.Path(settings.spool_folder or os.devnull, settings.bucket)
         # A client takes long to make: not while requests run.
         self._start_anew(settings.s3 or make_s3())
         atexit.register(self._finish)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._start_anew)
+        # Windows has no forks.
+        getattr(os, "register_at_fork", lambda **_: None)(after_in_child=self._start_anew)
 
     def _start_anew(self, s3=None):
         """Also in a forked child, without its parent's connections, and its captures, which the parent writes itself."""
@@ -157,6 +157,8 @@ class Sender:
         with self._batching:
             for key, lines in list(self._batches.items()):
                 with self.losing(lines.count(b"\n")):
+                    if not self.settings.spool_folder:
+                        raise OSError("captures remained at the end of the process, and there is no spool folder")
                     spool(self._folder, key, lines, self.settings.spool_bytes)
                     self._sums["spooled"] += lines.count(b"\n")
                 self._batches.pop(key, None)
