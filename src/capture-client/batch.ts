@@ -5,23 +5,14 @@ import { StringDecoder } from 'node:string_decoder';
 import type { Call, Side } from './call.ts';
 import type { Settings } from './options.ts';
 
-export interface Batch {
-  key: string;
-  /** Whole lines. */
-  body: Buffer;
-}
-
-/** Returns the number of lines. */
-export const linesIn = ({ body }: Batch): number => body.toString('latin1').split('\n').length - 1;
+/** Returns the number of lines of a batch. */
+export const linesIn = (body: Buffer): number => body.toString('latin1').split('\n').length - 1;
 
 /** Bytes that are encoded at once, or between two turns of the application. A multiple of 3, so that pieces of base64 can be joined. */
 const SLICE = 24 * 1024;
 
-/**
- * Makes a batch of the calls with the folder of the first, as many as fit in one, and returns it with them. Yields between pieces of
- * bounded work.
- */
-export function* encode(calls: [Call, ...Call[]], settings: Settings): Generator<undefined, [Batch, Call[]]> {
+/** Returns a key, its lines, and the calls in them: those with the folder of the first, as many as fit. Yields between pieces of bounded work. */
+export function* encode(calls: [Call, ...Call[]], settings: Settings): Generator<undefined, [string, Buffer, Call[]]> {
   const folder = folderOf(settings, calls[0]);
   const parts: Buffer[] = [];
   const taken: Call[] = [];
@@ -41,7 +32,7 @@ export function* encode(calls: [Call, ...Call[]], settings: Settings): Generator
   }
   const time = new Date(calls[0].startMs).toISOString();
   const key = `${folder}/${time.slice(14, 16)}-${time.slice(17, 19)}-${time.slice(20, 23)}-${randomUUID()}.jsonl`;
-  return [{ key, body: Buffer.concat(parts) }, taken];
+  return [key, Buffer.concat(parts), taken];
 }
 
 /** Endpoint, variant, hour. */

@@ -17,7 +17,12 @@ interface ClientFields {
   dropped?: number | undefined;
 }
 
-/** The request or the reply. Memory adds the bytes. */
+/** Memory of a call without its contents, of a piece's time, and of a kept piece beside its bytes. */
+const OVERHEAD = 2048;
+const TIME = 56;
+const PIECE = 200;
+
+/** The request or the reply. */
 export class Side {
   contentType: string | null = null;
   /** Bytes that came, also those that are not kept. */
@@ -27,6 +32,25 @@ export class Side {
   kept: Buffer[] = [];
   /** Memory of what is kept, in bytes. */
   held = 0;
+
+  /** Copies bytes: the application may change its own afterwards. @param bytes `undefined` if they cannot be read @param most that are kept */
+  add(bytes: Uint8Array | undefined, most: number): void {
+    this.total += bytes?.byteLength ?? 0;
+    if (bytes === undefined) this.leaveOut('unreadable');
+    else if (this.total > most) this.leaveOut('too-large');
+    else if (this.left === undefined && bytes.byteLength > 0) {
+      const copy = Buffer.allocUnsafeSlow(bytes.byteLength);
+      copy.set(bytes);
+      this.kept.push(copy);
+      this.held += bytes.byteLength + PIECE;
+    }
+  }
+
+  leaveOut(why: NonNullable<Side['left']>): void {
+    this.left ??= why;
+    this.kept = [];
+    this.held = 0;
+  }
 }
 
 export class Call {
@@ -47,8 +71,6 @@ export class Call {
   mostPieces = 512;
   /** Of the reply, until the call ends: where the application aborts it, it has neither an error nor an end. */
   socket: { errored?: Error | null; readableEnded?: boolean } | undefined;
-  /** Memory of all, in bytes, as it was counted last. */
-  size = 0;
   /** Of the request, until it is taken. */
   body: unknown;
   readonly #clock = performance.now();
@@ -62,6 +84,11 @@ export class Call {
     this.about = JSON.stringify({ eventId: this.id, inferenceTime: new Date(this.startMs).toISOString(), ...about });
     if (typeof input.ContentType === 'string') this.request.contentType = input.ContentType;
     this.body = input.Body ?? '';
+  }
+
+  /** Memory of all, in bytes. */
+  get size(): number {
+    return OVERHEAD + this.about.length + TIME * this.pieces.length + this.request.held + this.reply.held;
   }
 
   /** Milliseconds since the start, by a clock that does not jump. */

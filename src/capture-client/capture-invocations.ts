@@ -112,7 +112,7 @@ function replied(call: Call, output: Output, sender: Sender, { calls }: Settings
   }
   if (output.Body instanceof Uint8Array && output.Body.length > 0) {
     call.client.firstContentMs = firstByteMs;
-    sender.memory.add(call, call.reply, output.Body);
+    sender.add(call.reply, output.Body);
   }
   sender.end(call, 'whole');
 }
@@ -124,6 +124,6 @@ function failed(call: Call, error: SdkError, sender: Sender, { calls }: Settings
   if (!call.client.streamed && calls !== 'all' && CONTAINER_SAW.includes(told.kind)) return;
   sender.begin(call);
   const said = Buffer.from(String(error.OriginalMessage ?? error.message));
-  if (told.kind === 'model') sender.memory.add(call, call.reply, said);
+  if (told.kind === 'model') sender.add(call.reply, said);
   sender.end(call, told.kind === 'stream' ? 'broke' : 'failed', told);
 }

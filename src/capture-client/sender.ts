@@ -1,10 +1,12 @@
 /** Writes calls that have ended to S3 in batches, off the path of the application's requests. */
+import { readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import { PutObjectCommand, type S3Client, type S3ServiceException } from '@aws-sdk/client-s3';
-import { type Batch, encode, linesIn } from './batch.ts';
-import type { Call, CallError, Ended } from './call.ts';
-import { Memory } from './memory.ts';
+import { encode, linesIn } from './batch.ts';
+import type { Call, CallError, Ended, Side } from './call.ts';
+import { isOverBound } from './memory.ts';
 import type { CaptureStats, Settings } from './options.ts';
 import { makeFolder, spool, spooled } from './spool.ts';
 
@@ -16,44 +18,46 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 /** The SDK hashes what it sends: so many bytes at a time, with other work in between. */
 const SLICE = 64 * 1024;
 
-/** Whether S3 answered, and would take others. */
-const isRefusal = (error: unknown) => ((error as S3ServiceException).$metadata?.httpStatusCode ?? 500) < 500;
+/** Whether S3 answered: it may take others. */
+const isAnswer = (error: unknown) => (error as S3ServiceException).$metadata?.httpStatusCode !== undefined;
 
 const senders = new Set<Sender>();
 
 export class Sender {
   readonly #settings: Settings;
   readonly #s3: S3Client;
-  readonly memory: Memory;
-  /** Of calls that have ended since the last round. */
-  #endedBytes = 0;
-  /** They are being written, or could not be: at most one of an endpoint, since what is refused for one holds up no other. */
-  readonly #batches: (Batch & { endpoint: string })[] = [];
+  /** Until they are in a batch. */
+  readonly #calls = new Set<Call>();
+  /** Lines that are being written, or could not be, by their keys. */
+  readonly #batches = new Map<string, Buffer>();
+  #isFull = false;
+  #addedBytes = 0;
   #timer: NodeJS.Timeout | undefined;
   #running = Promise.resolve();
   #toldDropped = 0;
-  readonly #sums = { written: 0, spooled: 0, dropped: 0, lastError: undefined as string | undefined };
+  readonly #sums = {
+    written: 0,
+    spooled: 0,
+    dropped: 0,
+    withoutContent: 0,
+    lastError: undefined as string | undefined,
+  };
 
   /** @throws Error if the spool folder cannot be made */
   constructor(s3: S3Client, settings: Settings) {
     this.#s3 = s3;
     this.#settings = settings;
-    this.memory = new Memory(settings);
     if (settings.spoolFolder !== undefined) makeFolder(settings.spoolFolder);
     if (senders.size === 0)
       process.once('exit', () => senders.forEach((sender) => void sender.quietly(() => sender.#finish())));
     senders.add(this);
-    this.#wake(settings.batchMs);
+    this.#wait();
   }
 
   stats(): CaptureStats {
-    const waiting = this.#ended().length;
-    return {
-      open: this.memory.calls.size - waiting,
-      waiting: this.#batches.reduce((sum, batch) => sum + linesIn(batch), waiting),
-      ...this.#sums,
-      withoutContent: this.memory.withoutContent,
-    };
+    const ended = this.#ended().length;
+    const waiting = [...this.#batches.values()].reduce((sum, body) => sum + linesIn(body), ended);
+    return { open: this.#calls.size - ended, waiting, ...this.#sums };
   }
 
   async flush(limitMs = FLUSH_MS): Promise<CaptureStats> {
@@ -67,10 +71,20 @@ export class Sender {
 
   /** Takes a call whose request was sent. @throws RangeError if there is no room for it */
   begin(call: Call): void {
+    const { memoryBytes: most } = this.#settings;
+    if (this.#isFull) throw new RangeError(`Captures are over their bound; expected: at most ${most} bytes`);
+    this.#calls.add(call);
+    this.#grow(call.size);
     const bytes = typeof call.body === 'string' ? Buffer.from(call.body) : call.body;
-    // Another body can be read only once.
-    this.memory.add(call, call.request, bytes instanceof Uint8Array ? bytes : undefined);
     call.body = undefined;
+    // Another body can be read only once.
+    this.add(call.request, bytes instanceof Uint8Array ? bytes : undefined);
+  }
+
+  /** Adds bytes to a call that has begun. @param bytes `undefined` if they cannot be read */
+  add(side: Side, bytes: Uint8Array | undefined): void {
+    side.add(bytes, this.#settings.maxBodyBytes);
+    this.#grow(bytes?.byteLength ?? 0);
   }
 
   /** Ends a call. Does nothing if it has ended. @param endMs since its start */
@@ -78,11 +92,16 @@ export class Sender {
     if (call.client.ended !== undefined) return;
     Object.assign(call.client, { ended, error, endMs });
     call.socket = undefined;
-    this.#endedBytes += call.size;
-    // A round that writes takes what ends meanwhile.
-    if (this.#endedBytes < this.#settings.batchBytes || this.#batches.length > 0) return;
-    this.#endedBytes = 0;
-    this.#wake(0);
+  }
+
+  /** Bounds the memory, and wakes the round, when the sizes have added up, since both look at all calls. */
+  #grow(size = Number.POSITIVE_INFINITY): void {
+    const { memoryBytes: most, batchBytes } = this.#settings;
+    this.#addedBytes += size;
+    if (this.#addedBytes <= Math.min(most / 32, batchBytes)) return;
+    this.#addedBytes = 0;
+    this.#isFull = isOverBound(this.#calls, this.#batches.values(), most);
+    if (this.#timer !== undefined && this.#endedBytes() >= batchBytes) void this.#run();
   }
 
   /** Runs work on a call. An error in it costs the capture, and nothing else. @param call one that may be in the memory */
@@ -90,7 +109,7 @@ export class Sender {
     try {
       return work();
     } catch (error) {
-      if (call !== undefined) this.memory.release(call);
+      if (call !== undefined) this.#calls.delete(call);
       this.#lose(1, error);
       return undefined;
     }
@@ -106,99 +125,119 @@ export class Sender {
   }
 
   #ended(): Call[] {
-    return [...this.memory.calls].filter(({ client }) => client.ended !== undefined);
+    return [...this.#calls].filter(({ client }) => client.ended !== undefined);
   }
 
-  #wake(afterMs: number): void {
-    clearTimeout(this.#timer);
+  #endedBytes(): number {
+    return this.#ended().reduce((sum, { size }) => sum + size, 0);
+  }
+
+  /** Waits for the next round, unless what ended meanwhile fills an object. */
+  #wait(): void {
+    const { batchMs, batchBytes } = this.#settings;
+    const afterMs = this.#endedBytes() >= batchBytes ? 0 : batchMs;
     this.#timer = setTimeout(() => void this.#run(), Math.min(afterMs, LONGEST_TIMER_MS)).unref();
   }
 
   /** Runs a round after the one that runs. */
   #run(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
     this.#running = this.#running.then(() => this.#round()).catch((error: unknown) => this.#lose(0, error));
     return this.#running;
   }
 
-  /** Writes everything that has ended, then what was spooled. After a failure the rest is spooled; without a folder it waits in memory. */
+  /** Tries once to write what has ended, and what was spooled. What is not written is spooled; without a folder it waits in memory. */
   async #round(): Promise<void> {
-    const { spoolFolder, batchMs } = this.#settings;
+    const { spoolFolder } = this.#settings;
+    const refused = new Set<string>();
+    // Not before what the request that woke it does next.
+    await turn();
     try {
-      await this.#writeEnded((batch) => this.#send(batch));
-      for (const batch of spoolFolder === undefined ? [] : spooled(spoolFolder)) {
-        await this.#writeEnded((ended) => this.#send(ended));
-        await this.#put(batch);
+      for (const old of [undefined, ...(spoolFolder === undefined ? [] : spooled(spoolFolder))]) {
+        for (const _ of this.#makeBatches()) await turn();
+        for (const key of [...this.#batches.keys(), ...(old === undefined ? [] : [old.key])]) {
+          await this.#put(key, refused);
+        }
       }
     } catch (error) {
       this.#lose(0, error);
-      if (spoolFolder !== undefined) await this.#writeEnded((batch) => this.#keep(batch));
-    } finally {
-      this.#wake(batchMs);
     }
+    if (spoolFolder !== undefined) this.#keep();
+    this.#wait();
   }
 
-  async #writeEnded(write: (batch: Batch) => void | Promise<void>): Promise<void> {
-    this.#endedBytes = 0;
-    for (const batch of this.#made()) await (batch === undefined ? turn() : write(batch));
-  }
-
-  /** Yields batches of the calls that have ended; one that could not be written comes again. `undefined` between pieces of the work. */
-  *#made(): Generator<Batch | undefined> {
+  /** Makes batches of the calls that have ended. Yields between pieces of the work. */
+  *#makeBatches(): Generator<undefined> {
     for (;;) {
-      const held = this.#batches.map(({ endpoint }) => endpoint);
-      const [first, ...calls] = this.#ended().filter(({ endpoint }) => !held.includes(endpoint));
-      const made = first && { endpoint: first.endpoint, ...(yield* this.#encode([first, ...calls])) };
-      const batch = made ?? this.#batches.shift();
-      if (batch === undefined) return;
-      this.#batches.push(batch);
-      yield batch;
-      this.#batches.pop();
-      this.memory.used -= batch.body.length;
+      const [first, ...others] = this.#ended();
+      if (first === undefined) return;
+      const { dropped } = this.#sums;
+      first.client.dropped = dropped - this.#toldDropped || undefined;
+      const [key, body, taken] = yield* encode([first, ...others], this.#settings);
+      // Until here the calls still wait: the end of the process would write them.
+      this.#batches.set(key, body);
+      this.#toldDropped = dropped;
+      for (const call of taken) {
+        this.#calls.delete(call);
+        const sides = [call.request, call.reply];
+        this.#sums.withoutContent += sides.filter(({ left }) => left !== undefined).length;
+        // The application may hold its stream for long.
+        for (const side of sides) side.kept = [];
+      }
     }
   }
 
-  *#encode(calls: [Call, ...Call[]]): Generator<undefined, Batch> {
-    const { dropped } = this.#sums;
-    calls[0].client.dropped = dropped - this.#toldDropped || undefined;
-    const [batch, taken] = yield* encode(calls, this.#settings);
-    // Until here the calls still wait: the end of the process would write them.
-    for (const call of taken) this.memory.release(call);
-    this.memory.used += batch.body.length;
-    this.#toldDropped = dropped;
-    return batch;
-  }
-
-  /** Spools a batch. Without a folder, or with one that takes no more, it is lost. */
-  #keep(batch: Batch): void {
-    try {
-      spool(batch, this.#settings);
-      this.#sums.spooled += linesIn(batch);
-    } catch (error) {
-      this.#lose(linesIn(batch), error);
+  /** Moves batches to the folder. Those that find no room in it are lost. */
+  #keep(): void {
+    for (const [key, body] of this.#batches) {
+      try {
+        spool(key, body, this.#settings);
+        this.#sums.spooled += linesIn(body);
+      } catch (error) {
+        this.#lose(linesIn(body), error);
+      }
+      this.#batches.delete(key);
     }
+    this.#grow();
   }
 
   /** At the end of the process, when nothing asynchronous runs any more. */
   #finish(): void {
-    for (const call of this.memory.calls) this.end(call, 'left');
-    for (const batch of this.#made()) if (batch !== undefined) this.#keep(batch);
+    for (const call of this.#calls) this.end(call, 'left');
+    for (const _ of this.#makeBatches());
+    this.#keep();
   }
 
-  /** What S3 refuses goes to the folder, if there is one, and holds up no other. */
-  async #send(batch: Batch): Promise<void> {
-    await this.#put(batch).catch((error: unknown) => {
-      if (this.#settings.spoolFolder === undefined || !isRefusal(error)) throw error;
-      this.#lose(0, error);
-      this.#keep(batch);
-    });
-  }
-
-  async #put(batch: Batch): Promise<void> {
-    const { key: Key, body } = batch;
+  /** @param refused endpoints and variants whose batches S3 has refused in this round: they hold up no others */
+  async #put(key: string, refused: Set<string>): Promise<void> {
+    const place = key.split('/').slice(0, -5).join('/');
+    if (refused.has(place)) return;
+    const file = join(this.#settings.spoolFolder ?? '', key);
+    const body = this.#batches.get(key) ?? readIfThere(file);
+    if (body === undefined) return;
     const Body = Readable.from(inTurns(body), { objectMode: false });
-    const put = new PutObjectCommand({ Bucket: this.#settings.bucket, Key, Body, ContentLength: body.length });
-    await this.#s3.send(put, { abortSignal: AbortSignal.timeout(PUT_LIMIT_MS) });
-    this.#sums.written += linesIn(batch);
+    const put = new PutObjectCommand({ Bucket: this.#settings.bucket, Key: key, Body, ContentLength: body.length });
+    try {
+      await this.#s3.send(put, { abortSignal: AbortSignal.timeout(PUT_LIMIT_MS) });
+      if (!this.#batches.delete(key)) rmSync(file, { force: true });
+      this.#sums.written += linesIn(body);
+      this.#grow();
+    } catch (error) {
+      if (!isAnswer(error)) throw error;
+      refused.add(place);
+      this.#lose(0, error);
+    }
+  }
+}
+
+/** Another process may have sent a file. */
+function readIfThere(file: string): Buffer | undefined {
+  try {
+    return readFileSync(file);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
   }
 }
 

@@ -2,9 +2,8 @@
  * A folder for batches of a bucket that is away: the path of a file is the key of its object. All is synchronous, so that it works at
  * the end of the process, too: a batch is some megabyte, and goes to the system's memory.
  */
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
-import { dirname, join, relative, sep } from 'node:path';
-import type { Batch } from './batch.ts';
+import { mkdirSync, readdirSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join, sep } from 'node:path';
 import type { Settings } from './options.ts';
 
 /**
@@ -17,9 +16,9 @@ export function makeFolder(folder: string): void {
 }
 
 /** @throws Error if there is no folder, if it is full, or if the file cannot be written */
-export function spool({ key, body }: Batch, { spoolFolder: folder, spoolBytes: most }: Settings): void {
+export function spool(key: string, body: Buffer, { spoolFolder: folder, spoolBytes: most }: Settings): void {
   if (folder === undefined) throw new Error('captures remained at the end of the process; there is no spool folder');
-  const used = filesIn(folder).reduce((sum, { size }) => sum + size, body.length);
+  const used = spooled(folder).reduce((sum, { size }) => sum + size, body.length);
   if (used > most) throw new Error(`The spool is full; got: ${used} bytes; expected: at most ${most}`);
   const path = join(folder, key);
   makeFolder(dirname(path));
@@ -27,27 +26,11 @@ export function spool({ key, body }: Batch, { spoolFolder: folder, spoolBytes: m
   renameSync(`${path}.part`, path);
 }
 
-/** Yields batches, oldest first. A file goes when the next batch is asked for: until then its object may be missing. */
-export function* spooled(folder: string): Generator<Batch> {
-  for (const { path } of filesIn(folder)) {
-    try {
-      // What is refused, such as a key with a former prefix, is last the next time, and holds nothing back.
-      utimesSync(path, new Date(), new Date());
-      yield { key: relative(folder, path).replaceAll(sep, '/'), body: readFileSync(path) };
-      rmSync(path, { force: true });
-    } catch {
-      // Another process has sent it.
-    }
-  }
-}
-
-function filesIn(folder: string): { path: string; size: number; at: number }[] {
-  const names = readdirSync(folder, { recursive: true, encoding: 'utf8' });
-  const files = names.flatMap((name) => {
-    const path = join(folder, name);
+/** Returns the keys of batches, and their bytes. */
+export function spooled(folder: string): { key: string; size: number }[] {
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' }).flatMap((name) => {
     // Another process may send a file at any time.
-    const about = name.endsWith('.jsonl') ? statSync(path, { throwIfNoEntry: false }) : undefined;
-    return about === undefined ? [] : [{ path, size: about.size, at: about.mtimeMs }];
+    const about = name.endsWith('.jsonl') ? statSync(join(folder, name), { throwIfNoEntry: false }) : undefined;
+    return about === undefined ? [] : [{ key: name.replaceAll(sep, '/'), size: about.size }];
   });
-  return files.sort((a, b) => a.at - b.at);
 }

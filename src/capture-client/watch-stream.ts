@@ -39,7 +39,7 @@ async function* watched(_stream: object, inner: AsyncIterator<Piece, unknown>, c
       if (bytes !== undefined && call.client.ended === undefined) {
         sender.quietly(() => {
           call.piece(bytes.byteLength);
-          sender.memory.add(call, call.reply, bytes);
+          sender.add(call.reply, bytes);
         });
       }
       yield value;
