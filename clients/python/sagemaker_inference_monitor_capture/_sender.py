@@ -54,7 +54,7 @@ class Sender:
         """Returns what became of the captures since the process started.
 
         open: calls that run. waiting: ended, not written. written: in S3. spooled: went to the folder. dropped: lost.
-        without_content: contents that were too large, not readable twice, or over the memory's bound.
+        without_content: contents that were left out of captures: too large, not readable twice, or over the memory's bound.
         last_error: the last failure of the capture, which is not one of the application's requests.
         """
         ended = len(self._ended())
