@@ -35,12 +35,15 @@ export function* encode(calls: [Call, ...Call[]], settings: Settings): Generator
   return [key, Buffer.concat(parts), taken];
 }
 
-/** Endpoint, variant, hour. */
-function folderOf({ prefix }: Settings, { endpoint, variant, startMs }: Call): string {
-  const hour = new Date(startMs).toISOString().slice(0, 13).replace(/[-T]/g, '/');
+/** SageMaker's layout has the hour below it. */
+const folderOf = (settings: Settings, call: Call): string =>
+  `${placeOf(settings, call)}/${new Date(call.startMs).toISOString().slice(0, 13).replace(/[-T]/g, '/')}`;
+
+/** Endpoint and variant, below the prefix: a key has 5 names more. */
+export function placeOf({ prefix }: Settings, { endpoint, variant }: Call): string {
   // SageMaker's names have no other characters. A key that S3 refuses would be tried for good.
   const names = [endpoint, variant].map((name) => name.replace(/[^\w-]/g, '_').slice(0, 63));
-  return [prefix, ...names, hour].filter((part) => part !== '').join('/');
+  return [prefix, ...names].filter((part) => part !== '').join('/');
 }
 
 /** Yields the line in pieces of bounded size and work. */

@@ -18,7 +18,7 @@ interface ClientFields {
 }
 
 /** Memory of a call without its contents, of a piece's time, and of a kept piece beside its bytes. */
-const OVERHEAD = 2048;
+export const OVERHEAD = 4096;
 const TIME = 56;
 const PIECE = 200;
 
@@ -80,7 +80,7 @@ export class Call {
     this.client = { streamed };
     this.endpoint = String(input.EndpointName);
     this.variant = String(input.TargetVariant ?? input.InferenceComponentName ?? 'unknown');
-    const about = { inferenceId: input.InferenceId, customAttributes: input.CustomAttributes };
+    const about = { inferenceId: cut(input.InferenceId, 64), customAttributes: cut(input.CustomAttributes, 1024) };
     this.about = JSON.stringify({ eventId: this.id, inferenceTime: new Date(this.startMs).toISOString(), ...about });
     if (typeof input.ContentType === 'string') this.request.contentType = input.ContentType;
     this.body = input.Body ?? '';
@@ -88,7 +88,7 @@ export class Call {
 
   /** Memory of all, in bytes. */
   get size(): number {
-    return OVERHEAD + this.about.length + TIME * this.pieces.length + this.request.held + this.reply.held;
+    return OVERHEAD + TIME * this.pieces.length + this.request.held + this.reply.held;
   }
 
   /** Milliseconds since the start, by a clock that does not jump. */
@@ -104,6 +104,9 @@ export class Call {
     if (this.pieces.length < this.mostPieces) this.pieces.push([this.seenMs, size]);
   }
 }
+
+/** @param most characters that SageMaker takes */
+const cut = (value: unknown, most: number): unknown => (typeof value === 'string' ? value.slice(0, most) : value);
 
 const MOST_CLASS_CHARS = 100;
 

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import { PutObjectCommand, type S3Client, type S3ServiceException } from '@aws-sdk/client-s3';
-import { encode, linesIn } from './batch.ts';
-import type { Call, CallError, Ended, Side } from './call.ts';
-import { isOverBound } from './memory.ts';
+import { encode, linesIn, placeOf } from './batch.ts';
+import { type Call, type CallError, type Ended, OVERHEAD, type Side } from './call.ts';
+import { bound } from './memory.ts';
 import type { CaptureStats, Settings } from './options.ts';
 import { makeFolder, spool, spooled } from './spool.ts';
 
@@ -30,7 +30,6 @@ export class Sender {
   readonly #calls = new Set<Call>();
   /** Lines that are being written, or could not be, by their keys. */
   readonly #batches = new Map<string, Buffer>();
-  #isFull = false;
   #addedBytes = 0;
   #timer: NodeJS.Timeout | undefined;
   #running = Promise.resolve();
@@ -72,7 +71,8 @@ export class Sender {
   /** Takes a call whose request was sent. @throws RangeError if there is no room for it */
   begin(call: Call): void {
     const { memoryBytes: most } = this.#settings;
-    if (this.#isFull) throw new RangeError(`Captures are over their bound; expected: at most ${most} bytes`);
+    if (this.#calls.size * OVERHEAD > most)
+      throw new RangeError(`Captures are over their bound; expected: at most ${most} bytes`);
     this.#calls.add(call);
     this.#grow(call.size);
     const bytes = typeof call.body === 'string' ? Buffer.from(call.body) : call.body;
@@ -94,14 +94,14 @@ export class Sender {
     call.socket = undefined;
   }
 
-  /** Bounds the memory, and wakes the round, when the sizes have added up, since both look at all calls. */
-  #grow(size = Number.POSITIVE_INFINITY): void {
+  /** Bounds the memory, and starts a round, when the sizes have added up to an object's: both look at all calls. */
+  #grow(size: number): void {
     const { memoryBytes: most, batchBytes } = this.#settings;
     this.#addedBytes += size;
-    if (this.#addedBytes <= Math.min(most / 32, batchBytes)) return;
+    if (this.#addedBytes <= Math.min(most / 8, batchBytes)) return;
     this.#addedBytes = 0;
-    this.#isFull = isOverBound(this.#calls, this.#batches.values(), most);
-    if (this.#timer !== undefined && this.#endedBytes() >= batchBytes) void this.#run();
+    bound(this.#calls, this.#batches.values(), most);
+    if (this.#timer !== undefined) void this.#run();
   }
 
   /** Runs work on a call. An error in it costs the capture, and nothing else. @param call one that may be in the memory */
@@ -128,15 +128,8 @@ export class Sender {
     return [...this.#calls].filter(({ client }) => client.ended !== undefined);
   }
 
-  #endedBytes(): number {
-    return this.#ended().reduce((sum, { size }) => sum + size, 0);
-  }
-
-  /** Waits for the next round, unless what ended meanwhile fills an object. */
   #wait(): void {
-    const { batchMs, batchBytes } = this.#settings;
-    const afterMs = this.#endedBytes() >= batchBytes ? 0 : batchMs;
-    this.#timer = setTimeout(() => void this.#run(), Math.min(afterMs, LONGEST_TIMER_MS)).unref();
+    this.#timer = setTimeout(() => void this.#run(), Math.min(this.#settings.batchMs, LONGEST_TIMER_MS)).unref();
   }
 
   /** Runs a round after the one that runs. */
@@ -155,10 +148,8 @@ export class Sender {
     await turn();
     try {
       for (const old of [undefined, ...(spoolFolder === undefined ? [] : spooled(spoolFolder))]) {
-        for (const _ of this.#makeBatches()) await turn();
-        for (const key of [...this.#batches.keys(), ...(old === undefined ? [] : [old.key])]) {
-          await this.#put(key, refused);
-        }
+        for (const key of this.#keys(refused)) await (key === undefined ? turn() : this.#put(key, refused));
+        if (old !== undefined) await this.#put(old.key, refused);
       }
     } catch (error) {
       this.#lose(0, error);
@@ -167,10 +158,16 @@ export class Sender {
     this.#wait();
   }
 
-  /** Makes batches of the calls that have ended. Yields between pieces of the work. */
-  *#makeBatches(): Generator<undefined> {
+  /**
+   * Yields the keys of batches: those that wait, and new ones of the calls that have ended by now, each before the next is made, since a
+   * batch loses no contents any more. `undefined` between pieces of the work.
+   */
+  *#keys(refused: ReadonlySet<string>): Generator<string | undefined> {
+    yield* [...this.#batches.keys()];
+    const ended = this.#ended();
+    const isWaiting = (call: Call) => this.#calls.has(call) && !refused.has(placeOf(this.#settings, call));
     for (;;) {
-      const [first, ...others] = this.#ended();
+      const [first, ...others] = ended.filter(isWaiting);
       if (first === undefined) return;
       const { dropped } = this.#sums;
       first.client.dropped = dropped - this.#toldDropped || undefined;
@@ -185,12 +182,15 @@ export class Sender {
         // The application may hold its stream for long.
         for (const side of sides) side.kept = [];
       }
+      yield key;
     }
   }
 
-  /** Moves batches to the folder. Those that find no room in it are lost. */
+  /** Moves what has ended to the folder. What finds no room in it is lost. */
   #keep(): void {
-    for (const [key, body] of this.#batches) {
+    for (const key of this.#keys(new Set())) {
+      const body = key === undefined ? undefined : this.#batches.get(key);
+      if (key === undefined || body === undefined) continue;
       try {
         spool(key, body, this.#settings);
         this.#sums.spooled += linesIn(body);
@@ -199,13 +199,11 @@ export class Sender {
       }
       this.#batches.delete(key);
     }
-    this.#grow();
   }
 
   /** At the end of the process, when nothing asynchronous runs any more. */
   #finish(): void {
     for (const call of this.#calls) this.end(call, 'left');
-    for (const _ of this.#makeBatches());
     this.#keep();
   }
 
@@ -222,7 +220,6 @@ export class Sender {
       await this.#s3.send(put, { abortSignal: AbortSignal.timeout(PUT_LIMIT_MS) });
       if (!this.#batches.delete(key)) rmSync(file, { force: true });
       this.#sums.written += linesIn(body);
-      this.#grow();
     } catch (error) {
       if (!isAnswer(error)) throw error;
       refused.add(place);

@@ -1,6 +1,6 @@
 /** What the tests of faults of the capture clients share: an endpoint, S3 and a folder, which last for a test. */
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -33,7 +33,9 @@ export const clientsIn = (s3: S3Wire) =>
 
 /** The batches in a spool folder. */
 export const spooledIn = (folder: string): string[] =>
-  readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.includes('.jsonl'));
+  existsSync(folder)
+    ? readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.includes('.jsonl'))
+    : [];
 
 export const REFUSED = { kind: 'error', status: 403, code: 'AccessDenied' } as const;
 /** A role that may write where captures go now, and no more where they went. */

@@ -5,12 +5,13 @@ import re
 import time
 import uuid
 
-#: Memory of a call without its contents.
-_OVERHEAD = 4096
 
 
 class Side(bytearray):
-    """Bytes of the request, the reply or the pieces' times, and why they were left out. Another thread may leave them out."""
+    """Bytes of the request, the reply or the pieces' times.
+
+    left: None, why they were left out, or False once they were taken. Another thread may leave them out at any time.
+    """
 
     def __init__(self, most, kind=None):
         self.kind, self.total, self.left, self._most = kind, 0, None, most
@@ -24,7 +25,7 @@ class Side(bytearray):
             self.extend(data)
 
     def leave_out(self, why):
-        self.left = self.left or why
+        self.left = why if self.left is None else self.left
         self.clear()
 
 
@@ -34,12 +35,14 @@ class Call:
         self.start = datetime.datetime.now(datetime.timezone.utc)
         self.endpoint, self.streamed, self.ended, self._seen = params.get("EndpointName"), streamed, None, None
         self.variant = params.get("TargetVariant") or params.get("InferenceComponentName") or "unknown"
-        self.about = {"inferenceId": params.get("InferenceId"), "customAttributes": params.get("CustomAttributes")}
-        self.overhead = _OVERHEAD + len(str(self.about))
+        # SageMaker takes no longer ones.
+        about = (("inferenceId", "InferenceId", 64), ("customAttributes", "CustomAttributes", 1024))
+        self.about = {name: params[given][:most] for name, given, most in about if params.get(given)}
         most = sender.settings.max_body_bytes
         #: The pieces are JSON: `[ms,bytes],` for each.
         self.request, self.reply, self.pieces = self.sides = Side(most, params.get("ContentType")), Side(most), Side(float("inf"))
-        self.request.add(_content(params.get("Body") or b"", most))
+        #: Of the request, until it was sent: the application's own bytes, which take no memory.
+        self.body = _content(params.get("Body") or b"", most)
         #: Fields of the line's `client`.
         self.client = {"streamed": streamed}
 
@@ -81,10 +84,8 @@ def _content(body, most):
     """Returns bytes, of a file one more than is kept; None for what can be read only once."""
     if getattr(body, "seekable", lambda: hasattr(body, "seek"))():
         file, at = body, body.tell()
-        try:
-            body = file.read(most + 1)
-        finally:
-            file.seek(at)
+        body = file.read(most + 1)
+        file.seek(at)
     if isinstance(body, str):
         return body.encode()
     return bytes(body) if isinstance(body, (bytes, bytearray, memoryview)) else None

@@ -43,9 +43,8 @@ def _replied(sender, call, http_response, parsed, **_):
 
 
 def _kind_of(status, code):
-    if status in (429, 503) or any(word in code for word in ("Throttl", "TooManyRequests", "ModelNotReady")):
-        return "throttled"
-    return "service" if status >= 500 else "refused"
+    is_throttled = status in (429, 503) or any(word in code for word in ("Throttl", "TooManyRequests", "ModelNotReady"))
+    return "throttled" if is_throttled else "service" if status >= 500 else "refused"
 
 
 def _raised(sender, call, exception, **_):
@@ -95,6 +94,6 @@ class _Body(_Watched):
             self._captured.end("broke", "stream", error)
             raise
         self._captured.saw(data)
-        if amt is None or (amt > 0 and not data) or self.length_remaining == 0:
+        if amt is None or (amt > 0 and not data) or getattr(self, "length_remaining", None) == 0:
             self._captured.end("whole")
         return data

@@ -13,23 +13,23 @@ _WORK_BYTES, _PAUSE = 8 * 1024, 0.0005
 
 
 def encode(calls, settings, dropped):
-    """Returns a key, its lines, and the calls in them: those with the place of the first, as many as fit in one object."""
-    place, start, lines, taken = _place_of(calls[0], settings.prefix), calls[0].start, bytearray(), []
+    """Returns a key, its lines, and the calls in them: those with the place and hour of the first, as many as fit."""
+    place, start, lines, taken = place_of(calls[0], settings), calls[0].start, bytearray(), []
     for call in calls:
-        if len(lines) < settings.batch_bytes and _place_of(call, settings.prefix) == place:
+        if len(lines) < settings.batch_bytes and (place_of(call, settings), f"{call.start:%j%H}") == (place, f"{start:%j%H}"):
             for part in _line_of(call, settings, 0 if taken else dropped):
                 lines += part
                 if len(lines) % _WORK_BYTES < len(part):
                     time.sleep(_PAUSE)
             taken.append(call)
-    return f"{place}/{start:%M-%S}-{start.microsecond // 1000:03d}-{calls[0].id}.jsonl", bytes(lines), taken
+    return f"{place}/{start:%Y/%m/%d/%H/%M-%S}-{start.microsecond // 1000:03d}-{calls[0].id}.jsonl", bytes(lines), taken
 
 
-def _place_of(call, prefix):
-    """SageMaker's layout: endpoint, variant, hour."""
+def place_of(call, settings):
+    """Endpoint and variant, below the prefix: what SageMaker's layout has above the hour, which is 5 names of the key."""
     # SageMaker's names have no other characters. A key that S3 refuses would be tried for good.
     names = (re.sub(r"[^\w-]", "_", name, flags=re.ASCII)[:63] for name in (call.endpoint, call.variant))
-    return "/".join(part for part in (prefix.strip("/"), *names, f"{call.start:%Y/%m/%d/%H}") if part)
+    return "/".join(filter(None, (settings.prefix.strip("/"), *names)))
 
 
 def _line_of(call, settings, dropped):
@@ -48,13 +48,10 @@ def _line_of(call, settings, dropped):
         "left": {name: side.left for name, side in (("request", call.request), ("reply", call.reply)) if side.left} or None,
         "dropped": dropped or None,
     }
+    fields = json.dumps({name: value for name, value in client.items() if value is not None}, separators=(",", ":"))
     # Without the offset, +00:00.
     metadata = {"eventId": call.id, "inferenceTime": call.start.isoformat(timespec="milliseconds")[:-6] + "Z", **call.about}
-    yield f'}},"eventMetadata":{_json(metadata)},"eventVersion":"0","client":{_json(client)}}}\n'.encode()
-
-
-def _json(fields):
-    return json.dumps({name: value for name, value in fields.items() if value is not None}, separators=(",", ":"))
+    yield f'}},"eventMetadata":{json.dumps(metadata)},"eventVersion":"0","client":{fields}}}\n'.encode()
 
 
 def _encoding(kind, streamed=False):
@@ -66,11 +63,13 @@ def _encoding(kind, streamed=False):
 
 def _side(side, mode, wanted):
     yield f'{{"observedContentType":{json.dumps(side.kind)},"mode":"{mode}"'.encode()
-    if side.left is None:
-        content, encoding = side, "BASE64"
+    content, encoding = bytes(side), "BASE64"
+    # Only now: whoever leaves bytes out says so before.
+    side.left = side.left or False
+    if not side.left:
         if wanted != encoding:
             with contextlib.suppress(UnicodeDecodeError):
-                content, encoding = side.decode(), wanted
+                content, encoding = content.decode(), wanted
         yield b',"data":"'
         for at in range(0, len(content), _SLICE):
             part = content[at : at + _SLICE]

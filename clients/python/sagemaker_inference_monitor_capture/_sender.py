@@ -2,16 +2,19 @@
 
 import atexit
 import contextlib
+import itertools
 import logging
 import os
 import pathlib
-import queue
 import threading
 
 from botocore.exceptions import ClientError
 
-from ._line import encode
+from ._line import encode, place_of
 from ._spool import spool, spooled
+
+#: Memory of a call without its contents.
+_OVERHEAD = 4096
 
 
 class Sender:
@@ -19,8 +22,8 @@ class Sender:
 
     def __init__(self, settings, make_s3):
         self.settings, self._make_s3 = settings, make_s3
-        #: Without one, a path where no file can be.
-        self._folder = pathlib.Path(settings.spool_folder or os.devnull, settings.bucket)
+        #: Without one, nothing finds room.
+        self._folder = pathlib.Path(settings.spool_folder or "(none is given)", settings.bucket)
         # A client takes long to make: not while requests run.
         self._start_anew(settings.s3 or make_s3())
         atexit.register(self._finish)
@@ -30,24 +33,19 @@ class Sender:
     def _start_anew(self, s3=None):
         """Also in a forked child, without its parent's connections, and its captures, which the parent writes itself."""
         #: Calls until they are in a batch; the lines of batches by their keys.
-        self._s3, self._calls, self._batches, self._is_full = s3, {}, {}, False
+        self._s3, self._calls, self._batches, self._timer = s3, {}, {}, None
         self._sums = {"written": 0, "spooled": 0, "dropped": 0, "without_content": 0, "last_error": None}
         self._added_bytes = self._told_dropped = 0
-        #: Whoever makes or spools batches has `_batching`: the thread, and in the end the process itself.
-        self._losing, self._batching = threading.Lock(), threading.Lock()
-        #: Wakes the thread; an event is set when it is done.
-        self._wake = queue.SimpleQueue()
-        with self.losing(0):
-            threading.Thread(target=self._run, name="sagemaker-captures", daemon=True).start()
+        #: Rounds run one after another. Whoever makes or spools batches has `_batching`: a round, or the end of the process.
+        self._lock, self._rounds, self._batching = threading.Lock(), threading.Lock(), threading.RLock()
 
     def flush(self, seconds=10.0):
         """Tries once to write all captures of calls that have ended, for at most so many seconds. Never raises.
 
         AWS Lambda stops the process between invocations: call it before the handler returns.
         """
-        done = threading.Event()
-        self._wake.put(done)
-        done.wait(seconds and min(seconds, threading.TIMEOUT_MAX))
+        with contextlib.suppress(RuntimeError):
+            self._start().join(seconds and min(seconds, threading.TIMEOUT_MAX))
         return self.stats()
 
     def stats(self):
@@ -57,34 +55,38 @@ class Sender:
         without_content: contents that were left out of captures: too large, not readable twice, or over the memory's bound.
         last_error: the last failure of the capture, which is not one of the application's requests.
         """
-        ended = len(self._ended())
+        calls = list(self._calls)
+        ended = sum(call.ended is not None for call in calls)
         batched = sum(lines.count(b"\n") for lines in list(self._batches.values()))
-        return {"open": len(self._calls) - ended, "waiting": ended + batched, **self._sums}
+        return {"open": len(calls) - ended, "waiting": ended + batched, **self._sums}
 
     def begin(self, call):
-        """Takes a call whose request was sent. Raises MemoryError if there is no room for it."""
-        if self._is_full:
+        """Takes a call whose request was sent. Raises MemoryError or RuntimeError if there is no room for it, or for a thread."""
+        if len(self._calls) * _OVERHEAD > self.settings.memory_bytes:
             raise MemoryError(f"captures are over their bound; expected: at most {self.settings.memory_bytes} bytes")
+        if not (self._timer and self._timer.is_alive()):
+            self._timer = self._start(self.settings.batch_seconds)
         self._calls[call] = True
-        self.grow(call.overhead + len(call.request))
+        body, call.body = call.body, None
+        call.request.add(body)
+        self.grow(_OVERHEAD + len(call.request))
 
-    def grow(self, size=float("inf")):
-        """Bounds the memory, and wakes the thread, when the sizes have added up, since both look at all calls.
+    def grow(self, size):
+        """Bounds the memory, and starts a round, when the sizes have added up to an object's: both look at all calls.
 
         Threads that add at once may lose a size, but none that the bound counts.
         """
         most, self._added_bytes = self.settings.memory_bytes, self._added_bytes + size
-        if self._added_bytes > min(most / 32, self.settings.batch_bytes):
+        if self._added_bytes > min(most / 8, self.settings.batch_bytes):
             self._added_bytes, calls = 0, list(self._calls)
-            sides = sorted((side for call in calls for side in call.sides), key=len)
-            used = sum(map(len, [*sides, *list(self._batches.values())])) + sum(call.overhead for call in calls)
-            while used > most and sides and sides[-1]:
-                used -= len(sides[-1])
-                sides.pop().leave_out("memory")
-            self._is_full = used > most
-            ended = sum(call.overhead + sum(map(len, call.sides)) for call in calls if call.ended)
-            if ended >= self.settings.batch_bytes and self._wake.empty():
-                self._wake.put(threading.Event())
+            sides = [side for call in calls for side in call.sides]
+            used = _OVERHEAD * len(calls) + sum(map(len, [*sides, *list(self._batches.values())]))
+            for side in sorted(sides, key=len, reverse=True) if used > most else ():
+                if used > most:
+                    used -= len(side)
+                    side.leave_out("memory")
+            if not self._rounds.locked():
+                self._start()
 
     @contextlib.contextmanager
     def losing(self, count, call=None, errors=Exception):
@@ -94,34 +96,37 @@ class Sender:
         except errors as error:
             told = f"{type(error).__name__}: {error}"[:500]
             self._calls.pop(call, None)
-            with self._losing:
+            with self._lock:
                 self._sums["dropped"] += count
                 is_first, self._sums["last_error"] = self._sums["last_error"] is None, told
             if is_first:
                 logging.getLogger(__name__).warning("Captures of SageMaker calls are not written: %s", told)
 
-    def _ended(self):
-        return [call for call in list(self._calls) if call.ended]
+    def _start(self, seconds=0):
+        """Starts a round, in a thread that keeps no process alive. Raises RuntimeError if there is none to be had."""
+        timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), self._round)
+        timer.daemon = True
+        timer.start()
+        return timer
 
-    def _run(self):
-        while True:
-            done = threading.Event()
-            with contextlib.suppress(queue.Empty):
-                done = self._wake.get(timeout=min(self.settings.batch_seconds, threading.TIMEOUT_MAX))
+    def _round(self):
+        with self._rounds:
             with self.losing(0):
                 self._write()
-            if self.settings.spool_folder:
-                self._keep()
-            done.set()
+            with self.losing(0):
+                if self.settings.spool_folder:
+                    self._keep()
+                # Threads that began at once may have started others.
+                if threading.current_thread() is self._timer:
+                    self._timer = self._start(self.settings.batch_seconds)
 
     def _write(self):
         """Tries once to write the calls that have ended, and what was spooled. Raises an error that is no answer of S3."""
         refused = set()
         for old in [None, *(key for key, _ in spooled(self._folder))]:
-            self._make_batches()
-            for key in filter(None, [*self._batches, old]):
+            for key in itertools.chain(list(self._batches), self._made(refused), filter(None, [old])):
                 # What S3 refuses of one endpoint and variant holds up no other.
-                place = key.rsplit("/", 6)[0]
+                place = key.rsplit("/", 5)[0]
                 if place not in refused:
                     refused.add(place)
                     with self.losing(0, errors=ClientError):
@@ -130,18 +135,24 @@ class Sender:
 
     def _put(self, key):
         self._s3 = self._s3 or self._make_s3()
-        # Another process may have sent a file. A batch may have become one at the end of the process.
+        lines, file = self._batches.get(key), self._folder / key
+        # Another process may have sent it.
         with contextlib.suppress(FileNotFoundError):
-            lines = self._batches.get(key) or (self._folder / key).read_bytes()
+            lines = lines or file.read_bytes()
+        if lines:
             self._s3.put_object(Bucket=self.settings.bucket, Key=key, Body=lines)
-            if not self._batches.pop(key, None):
-                (self._folder / key).unlink()
             self._sums["written"] += lines.count(b"\n")
-        self.grow()
+            if not self._batches.pop(key, None):
+                file.unlink(missing_ok=True)
 
-    def _make_batches(self):
-        with self._batching:
-            while calls := self._ended():
+    def _made(self, refused):
+        """Makes batches of the calls that have ended by now. Yields each key before the next: a batch loses no contents any more."""
+        ended = [call for call in list(self._calls) if call.ended]
+        while True:
+            with self._batching:
+                calls = [call for call in ended if call in self._calls and place_of(call, self.settings) not in refused]
+                if not calls:
+                    return
                 dropped = self._sums["dropped"]
                 key, lines, taken = encode(calls, self.settings, dropped - self._told_dropped)
                 self._told_dropped, self._batches[key] = dropped, lines
@@ -151,22 +162,19 @@ class Sender:
                     # The application may hold its stream for long.
                     for side in call.sides:
                         side.clear()
+            yield key
 
     def _keep(self):
-        """Moves batches to the folder. What finds no room in it is lost."""
+        """Moves what has ended to the folder. What finds no room in it is lost."""
         with self._batching:
-            for key, lines in list(self._batches.items()):
+            for key in itertools.chain(list(self._batches), self._made(())):
+                lines = self._batches.pop(key)
                 with self.losing(lines.count(b"\n")):
-                    if not self.settings.spool_folder:
-                        raise OSError("captures remained at the end of the process, and there is no spool folder")
-                    spool(self._folder, key, lines, self.settings.spool_bytes)
+                    spool(self._folder, key, lines, self.settings.spool_bytes if self.settings.spool_folder else 0)
                     self._sums["spooled"] += lines.count(b"\n")
-                self._batches.pop(key, None)
-        self.grow()
 
     def _finish(self):
         """At a normal end of the process. The thread may be sending a batch: then both write the same object."""
         for call in list(self._calls):
             call.end("left")
-        self._make_batches()
         self._keep()

@@ -6,11 +6,11 @@ import os
 
 def spool(folder, key, lines, most):
     """Raises OSError if the folder is full, or cannot be written."""
-    path = folder / key
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     used = len(lines) + sum(size for _, size in spooled(folder))
     if used > most:
         raise OSError(f"the spool folder {folder} is full; got: {used} bytes; expected: at most {most}")
+    path = folder / key
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Requests and replies are personal: only the application's own user may read them.
     with open(os.open(f"{path}.part", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(lines)
