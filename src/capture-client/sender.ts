@@ -147,15 +147,21 @@ export class Sender {
     // Not before what the request that woke it does next.
     await turn();
     try {
-      for (const old of [undefined, ...(spoolFolder === undefined ? [] : spooled(spoolFolder))]) {
-        for (const key of this.#keys(refused)) await (key === undefined ? turn() : this.#put(key, refused));
-        if (old !== undefined) await this.#put(old.key, refused);
+      await this.#writeEnded(refused);
+      for (const { key } of spoolFolder === undefined ? [] : spooled(spoolFolder)) {
+        await this.#put(key, refused);
+        await this.#writeEnded(refused);
       }
     } catch (error) {
       this.#lose(0, error);
     }
     if (spoolFolder !== undefined) this.#keep();
     this.#wait();
+  }
+
+  async #writeEnded(refused: Set<string>): Promise<void> {
+    for (const key of this.#keys(refused)) await (key === undefined ? turn() : this.#put(key, refused));
+    if (refused.size > 0 && this.#settings.spoolFolder !== undefined) this.#keep();
   }
 
   /**
@@ -207,12 +213,22 @@ export class Sender {
     this.#keep();
   }
 
+  /** Another process may have sent a file. What cannot be read holds up no other. */
+  #read(file: string): Buffer | undefined {
+    try {
+      return readFileSync(file);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') this.#lose(0, error);
+      return undefined;
+    }
+  }
+
   /** @param refused endpoints and variants whose batches S3 has refused in this round: they hold up no others */
   async #put(key: string, refused: Set<string>): Promise<void> {
     const place = key.split('/').slice(0, -5).join('/');
     if (refused.has(place)) return;
     const file = join(this.#settings.spoolFolder ?? '', key);
-    const body = this.#batches.get(key) ?? readIfThere(file);
+    const body = this.#batches.get(key) ?? this.#read(file);
     if (body === undefined) return;
     const Body = Readable.from(inTurns(body), { objectMode: false });
     const put = new PutObjectCommand({ Bucket: this.#settings.bucket, Key: key, Body, ContentLength: body.length });
@@ -225,16 +241,6 @@ export class Sender {
       refused.add(place);
       this.#lose(0, error);
     }
-  }
-}
-
-/** Another process may have sent a file. */
-function readIfThere(file: string): Buffer | undefined {
-  try {
-    return readFileSync(file);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
   }
 }
 

@@ -39,7 +39,7 @@ def capture_invocations(
         path = f"/{bucket}/{str(prefix).strip('/')}".rstrip("/")
         # A path in the spool folder.
         is_place = {type(bucket), type(prefix)} == {str} and bucket and "/" not in bucket and posixpath.normpath(path) == path
-        if not (is_place and calls in ("streams", "all") and 0 < sampling <= 1 and min(amounts) > 0):
+        if not (is_place and calls in ("streams", "all") and 0 < sampling <= 1 and all(amount > 0 for amount in amounts)):
             expected = "a bucket's name; a prefix without empty parts and dots; streams or all; sampling to 1; the rest over 0"
             raise ValueError(f"capture_invocations: an option is not allowed; got: {settings}; expected: {expected}")
         client._inference_monitor_captures = Sender(settings, lambda: _s3_like(s3 or client, s3))

@@ -7,14 +7,14 @@ import uuid
 
 
 
-class Side(bytearray):
+class Side:
     """Bytes of the request, the reply or the pieces' times.
 
     left: None, why they were left out, or False once they were taken. Another thread may leave them out at any time.
     """
 
     def __init__(self, most, kind=None):
-        self.kind, self.total, self.left, self._most = kind, 0, None, most
+        self.kind, self.total, self.left, self.data, self._most = kind, 0, None, bytearray(), most
 
     def add(self, data):
         """Adds bytes; None: bytes that cannot be read."""
@@ -22,11 +22,11 @@ class Side(bytearray):
         if data is None or self.total > self._most:
             self.leave_out("unreadable" if data is None else "too-large")
         elif self.left is None:
-            self.extend(data)
+            self.data.extend(data)
 
     def leave_out(self, why):
-        self.left = why if self.left is None else self.left
-        self.clear()
+        # Another object: one that shrinks would leave holes in the process's memory.
+        self.left, self.data = why if self.left is None else self.left, bytearray()
 
 
 class Call:
@@ -84,8 +84,7 @@ def _content(body, most):
     """Returns bytes, of a file one more than is kept; None for what can be read only once."""
     if getattr(body, "seekable", lambda: hasattr(body, "seek"))():
         file, at = body, body.tell()
-        body = file.read(most + 1)
+        body = file.read(int(min(most, 2**40)) + 1)
         file.seek(at)
-    if isinstance(body, str):
-        return body.encode()
+    body = body.encode() if isinstance(body, str) else body
     return bytes(body) if isinstance(body, (bytes, bytearray, memoryview)) else None

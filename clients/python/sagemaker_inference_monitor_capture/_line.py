@@ -44,7 +44,7 @@ def _line_of(call, settings, dropped):
         **{"version": 1, "writer": "python", "calls": settings.calls, "sampling": float(settings.sampling), **call.client},
         "requestBytes": None if call.request.left else call.request.total,
         "replyBytes": call.reply.total if has_reply else None,
-        "pieces": json.loads(b"[%s]" % call.pieces[:-1]) or None,
+        "pieces": json.loads(b"[%s]" % call.pieces.data[:-1]) or None,
         "left": {name: side.left for name, side in (("request", call.request), ("reply", call.reply)) if side.left} or None,
         "dropped": dropped or None,
     }
@@ -63,7 +63,7 @@ def _encoding(kind, streamed=False):
 
 def _side(side, mode, wanted):
     yield f'{{"observedContentType":{json.dumps(side.kind)},"mode":"{mode}"'.encode()
-    content, encoding = bytes(side), "BASE64"
+    content, encoding = side.data, "BASE64"
     # Only now: whoever leaves bytes out says so before.
     side.left = side.left or False
     if not side.left:

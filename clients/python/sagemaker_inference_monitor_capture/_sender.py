@@ -23,7 +23,7 @@ class Sender:
     def __init__(self, settings, make_s3):
         self.settings, self._make_s3 = settings, make_s3
         #: Without one, nothing finds room.
-        self._folder = pathlib.Path(settings.spool_folder or "(none is given)", settings.bucket)
+        self._folder = pathlib.Path(settings.spool_folder or "(none is given)", settings.bucket).absolute()
         # A client takes long to make: not while requests run.
         self._start_anew(settings.s3 or make_s3())
         atexit.register(self._finish)
@@ -69,7 +69,7 @@ class Sender:
         self._calls[call] = True
         body, call.body = call.body, None
         call.request.add(body)
-        self.grow(_OVERHEAD + len(call.request))
+        self.grow(_OVERHEAD + len(call.request.data))
 
     def grow(self, size):
         """Bounds the memory, and starts a round, when the sizes have added up to an object's: both look at all calls.
@@ -80,10 +80,10 @@ class Sender:
         if self._added_bytes > min(most / 8, self.settings.batch_bytes):
             self._added_bytes, calls = 0, list(self._calls)
             sides = [side for call in calls for side in call.sides]
-            used = _OVERHEAD * len(calls) + sum(map(len, [*sides, *list(self._batches.values())]))
-            for side in sorted(sides, key=len, reverse=True) if used > most else ():
+            used = _OVERHEAD * len(calls) + sum(len(side.data) for side in sides) + sum(map(len, list(self._batches.values())))
+            for side in sorted(sides, key=lambda side: len(side.data), reverse=True) if used > most else ():
                 if used > most:
-                    used -= len(side)
+                    used -= len(side.data)
                     side.leave_out("memory")
             if not self._rounds.locked():
                 self._start()
@@ -123,7 +123,7 @@ class Sender:
     def _write(self):
         """Tries once to write the calls that have ended, and what was spooled. Raises an error that is no answer of S3."""
         refused = set()
-        for old in [None, *(key for key, _ in spooled(self._folder))]:
+        for old in itertools.chain([None], (key for key, _ in spooled(self._folder))):
             for key in itertools.chain(list(self._batches), self._made(refused), filter(None, [old])):
                 # What S3 refuses of one endpoint and variant holds up no other.
                 place = key.rsplit("/", 5)[0]
@@ -132,12 +132,14 @@ class Sender:
                     with self.losing(0, errors=ClientError):
                         self._put(key)
                         refused.remove(place)
+            if refused and self.settings.spool_folder:
+                self._keep()
 
     def _put(self, key):
         self._s3 = self._s3 or self._make_s3()
         lines, file = self._batches.get(key), self._folder / key
-        # Another process may have sent it.
-        with contextlib.suppress(FileNotFoundError):
+        # Another process may have sent it. What cannot be read holds up no other.
+        with contextlib.suppress(FileNotFoundError), self.losing(0, errors=(IsADirectoryError, PermissionError)):
             lines = lines or file.read_bytes()
         if lines:
             self._s3.put_object(Bucket=self.settings.bucket, Key=key, Body=lines)
@@ -161,7 +163,7 @@ class Sender:
                     self._calls.pop(call, None)
                     # The application may hold its stream for long.
                     for side in call.sides:
-                        side.clear()
+                        side.data = b""
             yield key
 
     def _keep(self):

@@ -19,7 +19,7 @@ def spool(folder, key, lines, most):
 
 def spooled(folder):
     """Yields the keys of batches, and their bytes."""
-    for path in sorted(folder.rglob("*.jsonl")):
+    for path in sorted(folder.rglob("*.jsonl"), key=str):
         # Another process may have sent it.
         with contextlib.suppress(FileNotFoundError):
             yield path.relative_to(folder).as_posix(), path.stat().st_size
