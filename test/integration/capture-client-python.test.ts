@@ -78,6 +78,41 @@ print(stats["written"], stats["open"], stats["waiting"])`;
   expect(await python(code)).toBe('1\n1 0 0');
 });
 
+test('calls that end without a pause do not keep their captures from being written', async () => {
+  const code = `
+captures = capture_invocations(client, bucket="captures", s3=s3, batch_seconds=0.1)
+end = time.time() + 3
+def work():
+    while time.time() < end:
+        client.invoke_endpoint_with_response_stream(EndpointName="e", Body=b"x" * 20000)["Body"].close()
+threads = [threading.Thread(target=work) for _ in range(12)]
+for thread in threads:
+    thread.start()
+time.sleep(2.5)
+print(captures.stats()["written"] > 0)
+for thread in threads:
+    thread.join()
+stats = captures.flush()
+print(stats["open"], stats["waiting"], stats["dropped"])`;
+  expect(await python(code)).toBe('True\n0 0 0');
+});
+
+test('a forked child that calls nothing has no thread, and an error of a missing file is told', async () => {
+  const code = `
+captures = capture_invocations(client, bucket="captures", s3=s3)
+child = os.fork()
+if child == 0:
+    print(threading.active_count(), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+def put_object(**_):
+    raise FileNotFoundError("a token")
+s3.put_object = put_object
+ask()
+print(captures.flush()["last_error"])`;
+  expect(await python(code)).toBe('1\nFileNotFoundError: a token');
+});
+
 test('the process may end while its thread makes and spools a batch', async () => {
   const code = `
 class Down:

@@ -1,6 +1,6 @@
 /** The capture clients in both languages: applications as processes, a server that speaks SageMaker's protocol, and S3. */
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -191,11 +191,12 @@ describe.each(LANGUAGES)('%s', (language) => {
     expect(first.stats).toMatchObject({ written: 0, spooled: 2, dropped: 0 });
     const tried = s3.requests.find(({ method }) => method === 'PUT')?.key ?? '';
     expect(statSync(join(options.spoolFolder, 'captures', tried)).mode & 0o777).toBe(0o600);
+    mkdirSync(join(options.spoolFolder, 'captures', 'a.jsonl'));
     s3.fault = () => undefined;
     await Promise.all([1, 2].map(() => runApp(language, app([], { options }))));
     expect(s3.keys('captures')).toEqual([tried]);
     expect([...written().keys()].sort()).toEqual(['one', 'two']);
-    expect(spooledIn(options.spoolFolder)).toEqual([]);
+    expect(spooledIn(options.spoolFolder)).toEqual(['captures/a.jsonl']);
   });
 
   test('at the end of the process what remains is spooled, open streams too; nothing keeps the process alive', async () => {
