@@ -55,10 +55,9 @@ class Sender:
         without_content: contents that were left out of captures: too large, not readable twice, or over the memory's bound.
         last_error: the last failure of the capture, which is not one of the application's requests.
         """
-        calls = list(self._calls)
-        ended = sum(call.ended is not None for call in calls)
+        ended = [call.ended is not None for call in list(self._calls)]
         batched = sum(lines.count(b"\n") for lines in list(self._batches.values()))
-        return {"open": len(calls) - ended, "waiting": ended + batched, **self._sums}
+        return {"open": len(ended) - sum(ended), "waiting": sum(ended) + batched, **self._sums}
 
     def begin(self, call):
         """Takes a call whose request was sent. Raises MemoryError or RuntimeError if there is no room for it, or for a thread."""
@@ -148,7 +147,7 @@ class Sender:
                 file.unlink(missing_ok=True)
 
     def _made(self, refused):
-        """Makes batches of the calls that have ended by now. Yields each key before the next: a batch loses no contents any more."""
+        """Makes batches of the calls that have ended by now. Yields each key before the next: a batch loses no contents."""
         ended = [call for call in list(self._calls) if call.ended]
         while True:
             with self._batching:
@@ -170,10 +169,11 @@ class Sender:
         """Moves what has ended to the folder. What finds no room in it is lost."""
         with self._batching:
             for key in itertools.chain(list(self._batches), self._made(())):
-                lines = self._batches.pop(key)
-                with self.losing(lines.count(b"\n")):
-                    spool(self._folder, key, lines, self.settings.spool_bytes if self.settings.spool_folder else 0)
-                    self._sums["spooled"] += lines.count(b"\n")
+                # At the end of the process, the thread may have written it meanwhile.
+                if lines := self._batches.pop(key, None):
+                    with self.losing(lines.count(b"\n")):
+                        spool(self._folder, key, lines, self.settings.spool_bytes if self.settings.spool_folder else 0)
+                        self._sums["spooled"] += lines.count(b"\n")
 
     def _finish(self):
         """At a normal end of the process. The thread may be sending a batch: then both write the same object."""
