@@ -171,9 +171,10 @@ export class Sender {
   *#keys(refused: ReadonlySet<string>): Generator<string | undefined> {
     yield* [...this.#batches.keys()];
     const ended = this.#ended();
-    const isWaiting = (call: Call) => this.#calls.has(call) && !refused.has(placeOf(this.#settings, call));
+    // A place takes long to make, for thousands of calls.
+    const isRefused = (call: Call) => refused.size > 0 && refused.has(placeOf(this.#settings, call));
     for (;;) {
-      const [first, ...others] = ended.filter(isWaiting);
+      const [first, ...others] = ended.filter((call) => this.#calls.has(call) && !isRefused(call));
       if (first === undefined) return;
       const { dropped } = this.#sums;
       first.client.dropped = dropped - this.#toldDropped || undefined;

@@ -161,8 +161,14 @@ describe.each(LANGUAGES)('%s', (language) => {
     const calls = Array.from({ length: 1000 }, (_, i) =>
       ask(i % 5 === 0 ? large : 'small', { inferenceId: String(i), pieces: i % 7 === 0 ? 2 : undefined }),
     );
-    const options = { memoryBytes: 6_500_000, batchSeconds: 60, batchBytes: 100_000_000 };
-    const { replies, stats } = await runApp(language, app(calls, { options, concurrent: true, flushSeconds: 100 }));
+    const options = { memoryBytes: 6_500_000, batchSeconds: 60 };
+    // Nothing leaves the memory before all have come.
+    const counting = await startStandInEndpoint({ latencyMs: 20, words: 4, interTokenMs: 20, record: true });
+    s3.fault = () =>
+      counting.requests.length < calls.length ? { kind: 'error', status: 503, code: 'SlowDown' } : undefined;
+    const spec = app(calls, { endpoint: counting.url, options, concurrent: true, flushSeconds: 100 });
+    const { replies, stats } = await runApp(language, spec);
+    await counting.close();
     expect(replies.filter(({ error }) => error)).toEqual([]);
     expect(stats.written + stats.dropped).toBe(1000);
     expect(stats.dropped).toBe(0);

@@ -151,7 +151,8 @@ class Sender:
         ended = [call for call in list(self._calls) if call.ended]
         while True:
             with self._batching:
-                calls = [call for call in ended if call in self._calls and place_of(call, self.settings) not in refused]
+                waiting = [call for call in ended if call in self._calls]
+                calls = [call for call in waiting if not (refused and place_of(call, self.settings) in refused)]
                 if not calls:
                     return
                 dropped = self._sums["dropped"]
