@@ -154,14 +154,15 @@ export class Sender {
       }
     } catch (error) {
       this.#lose(0, error);
+      if (spoolFolder !== undefined) for (const _ of this.#keep()) await turn();
+    } finally {
+      this.#wait();
     }
-    if (spoolFolder !== undefined) this.#keep();
-    this.#wait();
   }
 
   async #writeEnded(refused: Set<string>): Promise<void> {
     for (const key of this.#keys(refused)) await (key === undefined ? turn() : this.#put(key, refused));
-    if (refused.size > 0 && this.#settings.spoolFolder !== undefined) this.#keep();
+    if (refused.size > 0 && this.#settings.spoolFolder !== undefined) for (const _ of this.#keep()) await turn();
   }
 
   /**
@@ -193,25 +194,29 @@ export class Sender {
     }
   }
 
-  /** Moves what has ended to the folder. What finds no room in it is lost. */
-  #keep(): void {
+  /** Moves what has ended to the folder. What finds no room in it is lost. Yields between pieces of the work. */
+  *#keep(): Generator<undefined> {
     for (const key of this.#keys(new Set())) {
-      const body = key === undefined ? undefined : this.#batches.get(key);
-      if (key === undefined || body === undefined) continue;
-      try {
-        spool(key, body, this.#settings);
-        this.#sums.spooled += linesIn(body);
-      } catch (error) {
-        this.#lose(linesIn(body), error);
-      }
-      this.#batches.delete(key);
+      const body = this.#batches.get(key ?? '');
+      if (key !== undefined && body !== undefined) this.#spool(key, body);
+      yield undefined;
     }
+  }
+
+  #spool(key: string, body: Buffer): void {
+    try {
+      spool(key, body, this.#settings);
+      this.#sums.spooled += linesIn(body);
+    } catch (error) {
+      this.#lose(linesIn(body), error);
+    }
+    this.#batches.delete(key);
   }
 
   /** At the end of the process, when nothing asynchronous runs any more. */
   #finish(): void {
     for (const call of this.#calls) this.end(call, 'left');
-    this.#keep();
+    for (const _ of this.#keep());
   }
 
   /** Another process may have sent a file. What cannot be read holds up no other. */

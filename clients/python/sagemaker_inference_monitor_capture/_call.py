@@ -6,7 +6,6 @@ import time
 import uuid
 
 
-
 class Side:
     """Bytes of the request, the reply or the pieces' times.
 
