@@ -1,4 +1,13 @@
+import { spawnSync } from 'node:child_process';
 import { availableParallelism } from 'node:os';
+
+// An editor starts jest with the Node that it finds. The tests run on the one that npm ci installs, or on a newer one.
+if (!process.features.typescript) {
+  const node = `${import.meta.dirname}/node_modules/node/bin/node`;
+  const { status, error } = spawnSync(node, process.argv.slice(1), { stdio: 'inherit' });
+  if (error) throw error;
+  process.exit(status ?? 1);
+}
 
 const toCommonJs = [
   '@swc/jest',
@@ -11,7 +20,10 @@ const toCommonJs = [
 /** Packages that are published as ES modules alone, which jest cannot load as they are. */
 const esmOnly = '(?:franc|trigram-utils|n-gram|collapse-white-space)/';
 
-/** One jest project per level of test; a level is chosen with --selectProjects. */
+/**
+ * One jest project per level of test; a level is chosen with --selectProjects. In package.json, an option with `=` follows
+ * the levels: otherwise jest takes the paths that a developer adds for further levels.
+ */
 const common = {
   rootDir: import.meta.dirname,
   testEnvironment: '<rootDir>/test/aws-requests/environment.ts',
