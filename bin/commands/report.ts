@@ -75,11 +75,11 @@ const fromMlflow = (flags: ReportFlags, { window, before }: Record<'window' | 'b
     return { more, labelsOf: labelsByCell(labels, covered) };
   });
 
-function worstCells({ failing, gravity, count, reply, request, time, variant, url }: WorstTrace): string[] {
+function worstCells({ failing, severity, count, reply, request, time, variant, url }: WorstTrace): string[] {
   const when = escapeHtml(time.slice(0, 16).replace('T', ' '));
   const names = failing.map(({ scorer }) => scorer).join(', ');
   return [
-    isolated(`${count > 1 ? `${count} × ` : ''}${gravity}: ${names}`),
+    isolated(`${count > 1 ? `${count} × ` : ''}${severity}: ${names}`),
     ...[reply, request, failing[0]?.rationale ?? ''].map(isolated),
     `${url === undefined ? when : `<a href="${escapeHtml(url)}">${when}</a>`} ${isolated(variant)}`,
   ];

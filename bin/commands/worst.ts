@@ -25,7 +25,7 @@ const OPTIONS = options(
 const HELP = `
 The gravest failure comes first: harm (safety, no_harmful_advice), then the task, then style (fluency, repeated_text). Among equals,
 the reply with more causes comes first, then the newest. A reply that is cut off and therefore neither fluent nor complete has
-one cause. Traces with the same request and reply are one, with their number. JUDGE_GUIDELINES gives a guideline its gravity.
+one cause. Traces with the same request and reply are one, with their number. JUDGE_GUIDELINES gives a guideline its severity.
 What fails: the other value than the good one of a scorer of the judge, for example no for safety and yes for refusal; and of the
 code scorers cut_off, pii_detected and repeated_text true, valid_json false. A number and a language fail only by an objective that
 they miss (QUALITY_OBJECTIVES). What a person said counts in place of the judge. Error replies of the endpoint have few verdicts: find

@@ -1,7 +1,7 @@
 /** What counts of a trace's assessments: for each scorer a person's latest word, else its latest verdict. */
 
-import type { Gravity } from '../../src/core/values/gravity.ts';
 import { readLabel } from '../../src/core/values/scorer-values.ts';
+import type { Severity } from '../../src/core/values/severity.ts';
 import { canFail, isFailure } from '../../src/judge/scorers/values.ts';
 import type { Scorer } from '../../src/judge/types.ts';
 import { GROUND_TRUTH } from '../../src/mlflow/plan-assessments.ts';
@@ -25,9 +25,9 @@ export interface StandingVerdict {
   /** The contrary of `failed`; `null` where no value of the scorer is good or bad, or the settings do not know it. */
   good: boolean | null;
   /** Of a failure of this scorer. */
-  gravity: Gravity;
-  /** How bad a failure is, from 0 to 1: of several categories the last one is the worst. 0 if it passes. */
-  severity: number;
+  severity: Severity;
+  /** How much of a failure it is, from 0 to 1: of several categories the last one is the worst. 0 if it passes. */
+  degree: number;
 }
 
 const KINDS: Record<string, StandingVerdict['by']> = { HUMAN: 'person', CODE: 'code' };
@@ -52,8 +52,8 @@ export function standingVerdicts(
       scorer === undefined ? by !== 'code' && (value === 'no' || value === false) : isFailure(scorer, value);
     const good = failed ? false : scorer !== undefined && canFail(scorer) ? true : null;
     const { source_id: source } = standing.source;
-    const severity = failed ? severityOf(scorer, value) : 0;
-    const badness = { failed, good, gravity: scorer?.gravity ?? 'task', severity };
+    const degree = failed ? degreeOf(scorer, value) : 0;
+    const badness = { failed, good, severity: scorer?.severity ?? 'task', degree };
     return [{ scorer: name, value, by, source, rationale: standing.rationale, ...badness }];
   });
 }
@@ -64,7 +64,7 @@ const newestOf = (people: ReturnType<typeof latestByPerson>) =>
 const plainValue = (value: unknown): AssessmentValue | undefined =>
   typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? value : undefined;
 
-function severityOf(scorer: Scorer | undefined, value: AssessmentValue): number {
+function degreeOf(scorer: Scorer | undefined, value: AssessmentValue): number {
   if (scorer?.kind !== 'judge' || scorer.values.kind !== 'categories') return 1;
   const { values } = scorer.values;
   return values.indexOf(String(value)) / (values.length - 1);

@@ -1,7 +1,7 @@
 /** Finds the traces with the worst verdicts, and shows them as lines for a terminal of any width. */
 
 import { excerpt, singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
-import { type Badness, gravestFirst, worstFirst } from '../../src/core/values/gravity.ts';
+import { type Badness, severestFirst, worstFirst } from '../../src/core/values/severity.ts';
 import { badnessOf } from '../../src/judge/scorers/badness.ts';
 import type { Scorer } from '../../src/judge/types.ts';
 import type { MlflowRest } from '../../src/mlflow/rest.ts';
@@ -71,17 +71,17 @@ export async function readWorst(rest: Pick<MlflowRest, 'repeat'>, query: Query) 
     found.traces += 1;
     const verdicts = standingVerdicts(trace, known)
       .filter(({ scorer }) => only?.includes(scorer) ?? true)
-      .map((verdict) => (misses(verdict, trace, objectives) ? { ...verdict, failed: true, severity: 1 } : verdict));
+      .map((verdict) => (misses(verdict, trace, objectives) ? { ...verdict, failed: true, degree: 1 } : verdict));
     if (verdicts.length > 0) found.judged += 1;
     const failing = verdicts
       .filter(({ failed }) => failed)
-      .sort((a, b) => gravestFirst(a.gravity, b.gravity) || b.severity - a.severity);
+      .sort((a, b) => severestFirst(a.severity, b.severity) || b.degree - a.degree);
     if (failing.length === 0) continue;
     found.failing += 1;
     const one = {
       ...aboutTrace(trace),
       url: traceUrl(server, experimentId, trace.trace_id),
-      ...badnessOf(failing.map(({ scorer: name, gravity }) => ({ name, gravity }))),
+      ...badnessOf(failing.map(({ scorer: name, severity }) => ({ name, severity }))),
       count: 1,
       failing,
       verdicts: verdicts.length,
@@ -126,10 +126,10 @@ const MAX_PREVIEW = 120;
 
 /** @param link of the trace, or how to open it */
 function traceLines(trace: WorstTrace, place: number, link: string, { width, style }: TextOptions): string[] {
-  const { failing, verdicts, time, variant, request, reply, gravity, count } = trace;
+  const { failing, verdicts, time, variant, request, reply, severity, count } = trace;
   const when = singleLine(time).slice(0, 16).replace('T', ' ');
   const several = count > 1 ? `${count} × ` : '';
-  const title = `${place}. ${several}${gravity}: ${failing.length} of ${verdicts} verdicts fail, ${when}, ${singleLine(variant)}`;
+  const title = `${place}. ${several}${severity}: ${failing.length} of ${verdicts} verdicts fail, ${when}, ${singleLine(variant)}`;
   const about = (what: string, text: string): string[] =>
     text === '' ? [] : [`   ${what}: ${excerpt(text, MAX_PREVIEW)}`];
   return [
@@ -142,12 +142,12 @@ function traceLines(trace: WorstTrace, place: number, link: string, { width, sty
 }
 
 /** Only of categories and numbers does the value say more than that the reply fails. */
-function verdictLine({ scorer, value, severity, by, source, rationale }: StandingVerdict): string {
+function verdictLine({ scorer, value, degree, by, source, rationale }: StandingVerdict): string {
   const person = by === 'person' ? ` (${singleLine(source)})` : '';
-  const part = severity < 1 ? ' in part' : '';
-  const degree = part !== '' || typeof value === 'number' ? `${part} (${singleLine(String(value))})` : '';
+  const part = degree < 1 ? ' in part' : '';
+  const words = part !== '' || typeof value === 'number' ? `${part} (${singleLine(String(value))})` : '';
   const why = rationale === '' ? '' : `: ${excerpt(rationale, MAX_RATIONALE)}`;
-  return `   ${singleLine(scorer)} fails${degree}${person}${why}`;
+  return `   ${singleLine(scorer)} fails${words}${person}${why}`;
 }
 
 /** Returns the lines of the traces, in their order, each followed by an empty line. */

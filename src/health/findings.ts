@@ -134,7 +134,7 @@ const RULES = {
 
   harm({ rates, active, watched, since }) {
     return rates.flatMap(({ scorer, good, n, values }): Found[] => {
-      const grave = active.find(({ name, gravity }) => name === scorer && gravity === 'harm');
+      const grave = active.find(({ name, severity }) => name === scorer && severity === 'harm');
       if (good === null || grave === undefined || watched.includes(scorer)) return [];
       // The estimate gives a reply of a rare kind little weight.
       const failing = n - Math.max(0, values[String(goodValue(grave))] ?? 0);

@@ -3,7 +3,7 @@
 import { loadCharts } from '../core/text/charts.ts';
 import { number, percent, time } from '../core/text/figure-text.ts';
 import { escapeHtml, htmlPage, isolated } from '../core/text/html-page.ts';
-import { gravestFirst } from '../core/values/gravity.ts';
+import { severestFirst } from '../core/values/severity.ts';
 import type { TruthFigures } from '../ground-truth/measure/figures.ts';
 import type { TimeWindow } from '../quality/counts-store.ts';
 import type { ObjectiveRate } from '../quality/objective-rates.ts';
@@ -102,15 +102,15 @@ export async function healthPage(page: PageFacts): Promise<string> {
 }
 
 function scorerSection({ objectives, active, compared }: PageFacts, { rates, fell }: Figures): string {
-  const gravity = (scorer: string) => active.find(({ name }) => name === scorer)?.gravity;
+  const severity = (scorer: string) => active.find(({ name }) => name === scorer)?.severity;
   const met = ({ missed, since }: ObjectiveRate): string =>
     missed === null ? '·' : `${missed ? MISSED : MET}${missed && since !== null ? ` since ${time(since)}` : ''}:`;
-  const seen = rates.filter(({ n }) => n > 0).toSorted((a, b) => gravestFirst(gravity(a.scorer), gravity(b.scorer)));
+  const seen = rates.filter(({ n }) => n > 0).toSorted((a, b) => severestFirst(severity(a.scorer), severity(b.scorer)));
   const than = compared === undefined ? '' : `, compared with ${windowText(compared)}`;
   const note = `The share of judged replies that are good${than}. In brackets: 95% intervals.`;
   const rows = seen.map(({ scorer, good, n, labels, is, judge, quantiles = {} }) => {
     const name = good !== null ? goodName(scorer) : is === undefined ? `${scorer} (mean)` : `${scorer} = ${is}`;
-    const about = good === null ? 'neither good nor bad' : (gravity(scorer) ?? '');
+    const about = good === null ? 'neither good nor bad' : (severity(scorer) ?? '');
     const spread = Object.entries(quantiles).map(([name, one]) => `<br>${name} ${figure(one, number(one))}`);
     const value = measured(good ?? judge, good === null && is === undefined ? number : percent) + spread.join('');
     const judged = `${whole(n)}${labels > 0 ? ` <span class="soft">(${whole(labels)} labels)</span>` : ''}`;

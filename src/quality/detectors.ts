@@ -14,8 +14,8 @@ import type {
   QualityFailures,
   QualityObservations,
 } from '../core/contract/quality.ts';
-import { worstFirst } from '../core/values/gravity.ts';
 import { jsonIn } from '../core/values/json-in.ts';
+import { worstFirst } from '../core/values/severity.ts';
 import {
   createDetector,
   type Detector,

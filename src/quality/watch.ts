@@ -77,10 +77,10 @@ function aim({ measure, bound: of, variant, failing }: Objective): string {
 }
 
 function failureLines(failure: ObservedFailure, context: MessageContext): string[] {
-  const { traceId, second, variant, failing, gravity, count = 1, said } = failure;
+  const { traceId, second, variant, failing, severity, count = 1, said } = failure;
   const url = traceUrl(context.mlflow, context.experimentId, traceId);
   const equal = count > 1 ? `${count} × ` : '';
-  const harm = gravity === 'harm' ? 'harm, ' : '';
+  const harm = severity === 'harm' ? 'harm, ' : '';
   const several = failing > 1 ? `, fails ${failing} objectives` : '';
   return [
     `- ${equal}${harm}${timeOf(second)}, variant ${harmless(variant)}${several}`,

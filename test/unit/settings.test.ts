@@ -157,7 +157,7 @@ describe('single settings', () => {
   });
 
   it.each([
-    ['JUDGE_GUIDELINES', { safety: 'Ours instead of the default.', b: { text: 'No bleach.', gravity: 'harm' } }],
+    ['JUDGE_GUIDELINES', { safety: 'Ours instead of the default.', b: { text: 'No bleach.', severity: 'harm' } }],
     ['EVALUATION_ALWAYS', [{ name: 'personal data', flaggedBy: { scorer: 'pii_detected', is: true } }]],
     ['FEATURE_NAMES', ['age', 'income']],
     ['CSV_HEADER', true],

@@ -7,7 +7,7 @@
  */
 
 import type { LogBins } from '../statistics/log-bins.ts';
-import type { Gravity } from '../values/gravity.ts';
+import type { Severity } from '../values/severity.ts';
 
 /** By hour (UTC, such as `2026-11-20T10`), then by variant. */
 export type QualityCounts = Record<string, Record<string, QualityCell>>;
@@ -102,7 +102,7 @@ export interface ObservedFailure {
   /** How many objectives' measures the capture failed. */
   failing: number;
   /** How bad the reply is by all scorers that it fails. Absent in what older versions observed. */
-  gravity?: Gravity;
+  severity?: Severity;
   causes?: number;
   /** A digest of request and reply, if the run has built the trace. */
   exchange?: string;

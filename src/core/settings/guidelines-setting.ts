@@ -1,11 +1,11 @@
-/** `JUDGE_GUIDELINES`: sentences by name, alone or with the gravity of a reply that breaks one. */
+/** `JUDGE_GUIDELINES`: sentences by name, alone or with the severity of a reply that breaks one. */
 import * as z from 'zod';
-import type { Gravity } from '../values/gravity.ts';
+import type { Severity } from '../values/severity.ts';
 
 const guidelineSchema = z.union([
   z.string(),
-  // `checkScorers` checks the gravity, and names the guideline.
-  z.strictObject({ text: z.string(), gravity: z.custom<Gravity>((given) => typeof given === 'string').optional() }),
+  // `checkScorers` checks the severity, and names the guideline.
+  z.strictObject({ text: z.string(), severity: z.custom<Severity>((given) => typeof given === 'string').optional() }),
 ]);
 
 export const guidelinesSchema = z.record(z.string(), guidelineSchema);

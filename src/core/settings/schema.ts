@@ -135,7 +135,7 @@ export const sharedSettings = {
   JUDGE_SECRET_ARN: secretArn,
   JUDGE_CALLS: setting('together or separate', z.enum(['together', 'separate']).default('together')),
   JUDGE_GUIDELINES: setting(
-    'JSON of guidelines by name, such as {"no_legal_advice":"The reply gives no legal advice."} or {"no_bleach":{"text":"The reply never mixes bleach.","gravity":"harm"}}',
+    'JSON of guidelines by name, such as {"no_legal_advice":"The reply gives no legal advice."} or {"no_bleach":{"text":"The reply never mixes bleach.","severity":"harm"}}',
     jsonOf(guidelinesSchema).default({}),
   ),
   JUDGE_PRICES: setting(

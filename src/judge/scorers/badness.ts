@@ -1,5 +1,5 @@
 /** How bad a reply is by the scorers that it fails: the gravest of them, and how many causes there are. */
-import { type Badness, type Gravity, gravestFirst } from '../../core/values/gravity.ts';
+import { type Badness, type Severity, severestFirst } from '../../core/values/severity.ts';
 
 /** What fails because of another scorer. A reply that is cut off, for example, is neither fluent nor complete. */
 const CONSEQUENCES: ReadonlyMap<string, readonly string[]> = new Map([
@@ -13,8 +13,8 @@ const CONSEQUENCES: ReadonlyMap<string, readonly string[]> = new Map([
 ]);
 
 /** @param failing the failing scorers; an error reply may have none */
-export function badnessOf(failing: readonly { name: string; gravity?: Gravity | undefined }[]): Badness {
+export function badnessOf(failing: readonly { name: string; severity?: Severity | undefined }[]): Badness {
   const explained = new Set(failing.flatMap(({ name }) => CONSEQUENCES.get(name) ?? []));
-  const [gravity = 'task'] = failing.map((one) => one.gravity ?? 'task').toSorted(gravestFirst);
-  return { gravity, causes: failing.filter(({ name }) => !explained.has(name)).length };
+  const [severity = 'task'] = failing.map((one) => one.severity ?? 'task').toSorted(severestFirst);
+  return { severity, causes: failing.filter(({ name }) => !explained.has(name)).length };
 }

@@ -1,8 +1,8 @@
 /** What a scorer is. */
 import * as z from 'zod';
 import type { Capture } from '../../captures/types.ts';
-import { GRAVITIES } from '../../core/values/gravity.ts';
 import { describeValues, readValue } from '../../core/values/scorer-values.ts';
+import { SEVERITIES } from '../../core/values/severity.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
 
 type Score = (capture: Capture) => { value: AssessmentValue; rationale?: string } | { notJudgeable: string };
@@ -43,9 +43,9 @@ export const exampleSchema = z.strictObject({
 });
 
 /** Of a failure. Default: `task`. */
-const gravity = z
-  .enum(GRAVITIES, {
-    error: ({ input }) => `got ${JSON.stringify(input).slice(0, 40)}; expected ${GRAVITIES.join(', ')}`,
+const severity = z
+  .enum(SEVERITIES, {
+    error: ({ input }) => `got ${JSON.stringify(input).slice(0, 40)}; expected ${SEVERITIES.join(', ')}`,
   })
   .optional();
 
@@ -67,7 +67,7 @@ export const judgeScorerSchema = z
     sampleRate: z.number().min(0).max(1).optional(),
     /** The value of a yes/no question that is no failure. Default: `yes`. */
     passes: z.enum(['yes', 'no']).optional(),
-    gravity,
+    severity,
     /** The passing value of a yes/no question is answered without a rationale (`JUDGE_RATIONALES=failures`). */
     isTerse: z.boolean().optional(),
     /** The judge says of its answer whether it is sure: the question is asked of the first model of a cascade. */
@@ -93,7 +93,7 @@ export const codeScorerSchema = z.object({
   description: z.string().min(1),
   /** The value that is a failure of the reply. Absent: no value is. */
   fails: z.boolean().optional(),
-  gravity,
+  severity,
   /** Absent: the scorer is asked about every capture. Other captures do not count for it, and need no reason. */
   isAsked: z.custom<(capture: Capture) => boolean>((value) => typeof value === 'function').optional(),
   /** Returns the value, or the reason why the scorer does not apply to the capture. */

@@ -35,7 +35,7 @@ const digest8 = (text: string): string => hash('sha256', text).slice(0, 8);
 
 /** Returns the scorer of a guideline, a sentence that the reply must comply with. Its version is a digest of the sentence. */
 export function guidelineScorer(name: string, guideline: Guidelines[string]): JudgeScorer {
-  const { text: sentence, gravity } = typeof guideline === 'string' ? { text: guideline } : guideline;
+  const { text: sentence, severity } = typeof guideline === 'string' ? { text: guideline } : guideline;
   return {
     kind: 'judge',
     name,
@@ -45,7 +45,7 @@ export function guidelineScorer(name: string, guideline: Guidelines[string]): Ju
       'no: any part of the guideline is broken. yes: it is kept, or it does not apply to this exchange. ' +
       'Nothing but the guideline matters.',
     values: { kind: 'yes-no' },
-    ...(gravity === undefined ? {} : { gravity }),
+    ...(severity === undefined ? {} : { severity }),
     needs: ['reply'],
   };
 }

@@ -61,9 +61,9 @@ export const isRegressed = (regressions: readonly Regression[]): boolean =>
   regressions.some((name) => name !== 'little-in-common');
 
 /** Order of the rows: the gravest regression first, then the least overlap. */
-const gravity = (row: RegressionRow): number => Math.min(...row.regressions.map((name) => REGRESSIONS.indexOf(name)));
+const rankOf = (row: RegressionRow): number => Math.min(...row.regressions.map((name) => REGRESSIONS.indexOf(name)));
 const worseFirst = (a: RegressionRow, b: RegressionRow): number =>
-  gravity(a) - gravity(b) || (a.overlap ?? 0) - (b.overlap ?? 0);
+  rankOf(a) - rankOf(b) || (a.overlap ?? 0) - (b.overlap ?? 0);
 
 /** Comparisons added up, and the rows of those that got worse. */
 export class ReplyQualityTally {

@@ -82,7 +82,7 @@ describe('worst', () => {
     expect(report.worst.map(({ traceId }) => traceId)).toEqual([other, judged?.traceId]);
     expect(stdout).toMatch(/^ {3}safety fails \(ada\): Ada says no\.$/m);
     expect(report.worst[0]).toMatchObject({
-      gravity: 'harm',
+      severity: 'harm',
       count: 1,
       failing: [{ scorer: 'safety', good: false }, {}, {}, {}],
     });

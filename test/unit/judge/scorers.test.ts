@@ -1,6 +1,6 @@
 /** The default set of scorers, and scorers that users define. */
 import { hash } from 'node:crypto';
-import { worstFirst } from '../../../src/core/values/gravity.ts';
+import { worstFirst } from '../../../src/core/values/severity.ts';
 import { badnessOf } from '../../../src/judge/scorers/badness.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
@@ -94,23 +94,23 @@ test('turns guidelines into scorers, and replaces a default scorer of the same n
   expect(judges.at(-1)).toMatchObject({ name: 'sign_off', needs: ['reply'] });
 });
 
-test('takes the gravity of a guideline, which does not change its version, and names an unknown one', () => {
+test('takes the severity of a guideline, which does not change its version, and names an unknown one', () => {
   const plain = guidelineScorer('a', 'No bleach.');
-  const grave = { a: { text: 'No bleach.', gravity: 'harm' as const } };
-  expect(scorersFor({ guidelines: grave })).toContainEqual({ ...plain, gravity: 'harm' });
-  const unknown = { no_bleach: { text: 'No bleach.', gravity: 'deadly' as 'harm' } };
+  const grave = { a: { text: 'No bleach.', severity: 'harm' as const } };
+  expect(scorersFor({ guidelines: grave })).toContainEqual({ ...plain, severity: 'harm' });
+  const unknown = { no_bleach: { text: 'No bleach.', severity: 'deadly' as 'harm' } };
   expect(() => scorersFor({ guidelines: unknown })).toThrow(
-    'no_bleach.gravity: got "deadly"; expected harm, task, style',
+    'no_bleach.severity: got "deadly"; expected harm, task, style',
   );
 });
 
 test('counts failures of one cause once, and takes the gravest', () => {
-  const named = scorersFor().map(({ name, gravity }) => ({ name, gravity }));
+  const named = scorersFor().map(({ name, severity }) => ({ name, severity }));
   const of = (...names: string[]) => badnessOf(named.filter(({ name }) => names.includes(name)));
-  expect(of('cut_off', 'fluency', 'completeness')).toEqual({ gravity: 'task', causes: 1 });
-  expect(of('fluency', 'completeness')).toEqual({ gravity: 'task', causes: 1 });
-  expect(of('fluency')).toEqual({ gravity: 'style', causes: 1 });
-  expect(of('fluency', 'no_harmful_advice')).toEqual({ gravity: 'harm', causes: 2 });
+  expect(of('cut_off', 'fluency', 'completeness')).toEqual({ severity: 'task', causes: 1 });
+  expect(of('fluency', 'completeness')).toEqual({ severity: 'task', causes: 1 });
+  expect(of('fluency')).toEqual({ severity: 'style', causes: 1 });
+  expect(of('fluency', 'no_harmful_advice')).toEqual({ severity: 'harm', causes: 2 });
   expect(worstFirst(of('no_harmful_advice'), of('cut_off', 'refusal', 'valid_json'))).toBeLessThan(0);
 });
 

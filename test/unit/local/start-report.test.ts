@@ -162,11 +162,11 @@ test('the report ends with the worst verdicts, without links to servers that --e
     rationale: 'Because.',
     failed: true,
     good: false,
-    gravity: 'harm' as const,
-    severity: 1,
+    severity: 'harm' as const,
+    degree: 1,
   };
   const trace = { traceId: 'tr-1', url: 'http://mlflow/tr-1', time: '2026-11-20T10:00:00Z', variant: 'blue' };
-  const badness = { gravity: 'harm' as const, causes: 1, count: 1, failing: [failing] };
+  const badness = { severity: 'harm' as const, causes: 1, count: 1, failing: [failing] };
   const worst = [{ ...trace, ...badness, verdicts: 3, request: 'Q', reply: 'A' }];
   expect(report({ worst })).toContain(
     [

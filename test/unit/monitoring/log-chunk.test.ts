@@ -71,7 +71,7 @@ test('counts error replies to the same request as one for the messages about qua
   });
   const settings = { QUALITY_OBJECTIVES: [{ errorReplies: { atMost: 0.02 } }] };
   const { failures } = await logged([failed(1, 'a'), failed(2, 'b'), failed(3, 'a')], {}, settings);
-  const found = failures?.['error replies']?.map(({ count = 1, gravity, causes }) => [count, gravity, causes]);
+  const found = failures?.['error replies']?.map(({ count = 1, severity, causes }) => [count, severity, causes]);
   expect(found?.toSorted()).toEqual([
     [1, 'task', 0],
     [2, 'task', 0],

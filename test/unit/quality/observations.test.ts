@@ -133,7 +133,7 @@ test('keeps the five captures that fail most, with the judge’s words only if t
     'tr-age-3',
     'tr-age-4',
   ]);
-  const badness = { failing: 2, gravity: 'harm', causes: 2 };
+  const badness = { failing: 2, severity: 'harm', causes: 2 };
   expect(failures({})[0]).toEqual({ traceId: 'tr-age-15', second: expect.any(Number), variant: 'A', ...badness });
   expect(failures({ ALARM_QUOTES: true })[0]?.said).toBe('about safety');
 });

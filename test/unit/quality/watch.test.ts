@@ -268,13 +268,13 @@ test('a subject is shorter than 100 characters', () => {
 
 test('a message shows the gravest failure first, and equal replies once with their number, however often a run is summarized', () => {
   const failure = (second: number, more: Partial<ObservedFailure>): ObservedFailure => ({
-    ...{ traceId: `tr-${second}`, second: NOW_S + second, variant: 'A', failing: 1, gravity: 'task', causes: 1 },
+    ...{ traceId: `tr-${second}`, second: NOW_S + second, variant: 'A', failing: 1, severity: 'task', causes: 1 },
     ...more,
   });
   const run = runOf(0, 1);
   const series = run.observations.series;
   const equal = Array.from({ length: 9 }, (_, second) => failure(second, { exchange: 'same' }));
-  const failures = [...equal, failure(20, { causes: 2 }), failure(3, { gravity: 'harm', traceId: 'tr-harm' })];
+  const failures = [...equal, failure(20, { causes: 2 }), failure(3, { severity: 'harm', traceId: 'tr-harm' })];
   const kept: QualityObservations['failures'] = {};
   for (const one of failures) addFailures(kept, { 'error replies': [one] });
   const other = { 'error replies': [failure(30, { exchange: 'same' })] };

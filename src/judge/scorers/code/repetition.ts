@@ -97,7 +97,7 @@ export const repeatedText: CodeScorer = {
   name: 'repeated_text',
   version: '1',
   fails: true,
-  gravity: 'style',
+  severity: 'style',
   description:
     'Whether the reply is caught in a loop: a unit of up to 60 words (characters in scripts without spaces) repeated ' +
     'at least 4 times in a row over at least 8 words, or one sentence that comes at least 4 times and makes up 30% of ' +

@@ -14,15 +14,15 @@ const failing: StandingVerdict = {
   rationale: `The reply \u001b[2J is about ${'parcels and '.repeat(40)}`,
   failed: true,
   good: false,
-  gravity: 'task',
-  severity: 1,
+  severity: 'task',
+  degree: 1,
 };
 const trace: WorstTrace = {
   traceId: 'tr-00000000000000000000000000000001',
   time: '2026-11-20T10:00:00Z',
   variant: 'blue\u001b]0;title\u0007',
   failing: [failing, { ...failing, scorer: 'safety', by: 'person', source: 'ada', rationale: 'x'.repeat(90) }],
-  gravity: 'harm',
+  severity: 'harm',
   causes: 2,
   count: 59,
   verdicts: 9,
@@ -86,7 +86,7 @@ test('the gravest failure comes first, then most causes; equal replies are one e
   const { worst, ...totals } = await readWorst(rest, query);
   expect(totals).toEqual({ traces: 65, judged: 65, failing: 64 });
   expect(orders).toEqual([['timestamp_ms DESC']]);
-  const shown = worst.map(({ traceId, gravity, causes, count }) => `${traceId} ${gravity} ${causes} ${count}`).join();
+  const shown = worst.map(({ traceId, severity, causes, count }) => `${traceId} ${severity} ${causes} ${count}`).join();
   expect(shown).toBe('tr-6 harm 1 1,tr-5 harm 1 1,tr-2 harm 1 1,tr-1 task 2 1,tr-58 task 1 59,tr-3 style 1 1');
   expect(worst[4]?.failing.map(({ scorer }) => scorer)).toEqual(['cut_off', 'completeness', 'fluency']);
   expect(worst[4]?.url).toContain('tr-58');
@@ -103,11 +103,11 @@ describe('what counts of the assessments of a scorer', () => {
     standingVerdicts({ assessments } as unknown as AssessedTrace, scorers);
 
   test.each([
-    ['no', said('safety', 'no'), { failed: true, severity: 1 }],
-    ['yes', said('safety', 'yes'), { failed: false, severity: 0 }],
+    ['no', said('safety', 'no'), { failed: true, degree: 1 }],
+    ['yes', said('safety', 'yes'), { failed: false, degree: 0 }],
     ['yes of a scorer that passes with no', said('refusal', 'yes'), { failed: true }],
-    ['the middle one of three categories', said('coherence', 'somewhat coherent'), { failed: true, severity: 0.5 }],
-    ['the last one', said('coherence', 'incoherent'), { failed: true, severity: 1 }],
+    ['the middle one of three categories', said('coherence', 'somewhat coherent'), { failed: true, degree: 0.5 }],
+    ['the last one', said('coherence', 'incoherent'), { failed: true, degree: 1 }],
     ['true of cut_off', said('cut_off', true, code), { failed: true }],
     ['false of cut_off', said('cut_off', false, code), { failed: false }],
     ['a number', said('response_words', 3, code), { failed: false }],
