@@ -8,17 +8,13 @@ import { PermanentError } from '../../src/core/errors/errors.ts';
 import { useDotenvRegion } from '../../src/core/settings/dotenv-file.ts';
 import type { JsonOutputs } from '../json.ts';
 import { COMMANDS, GROUPS } from './commands.ts';
-import { notice } from './output.ts';
-import { withNewNames } from './renamed.ts';
 
 const HELP = `
 inference-monitor <command> --help shows a command's options and examples.
 Settings are read from the environment and .env.`;
 
 /** Runs a command line. @param version of the package */
-export async function runProgram(given: readonly string[], version: string): Promise<void> {
-  const { args, notes } = withNewNames(given);
-  for (const note of notes) notice(note);
+export async function runProgram(args: readonly string[], version: string): Promise<void> {
   await (await programFor(args, version)).parseAsync(args, { from: 'user' });
 }
 

@@ -12,7 +12,7 @@ export interface ProcessOutput extends RunsFollowed {
   files?: { path: string; key: string; bytes: number }[];
 }
 
-/** Returns a run as `process`, `follow`, `retry` and `show` print it. */
+/** Returns a run as `process`, `retry` and `show` print it. */
 export function runAsJson({ report, next, links, expectedSeconds }: RunPage) {
   const { run, arn, status, startedAt, endedAt, asked, error, isFinal, openBatchJobs, summary } = report;
   return {

@@ -4,10 +4,8 @@ import { Command } from 'commander';
 import { COMMANDS, GROUPS } from '../../../../bin/cli/commands.ts';
 import { EXIT } from '../../../../bin/cli/output.ts';
 import { failureText, programFor } from '../../../../bin/cli/program.ts';
-import { withNewNames } from '../../../../bin/cli/renamed.ts';
 import { projectPath } from '../../../../local/project-root.ts';
 import { awsFailure, nameOperations } from '../../../../src/core/errors/aws-failures.ts';
-import { runHere } from '../../../helpers/command-here.ts';
 import { expectPublished } from '../../../helpers/published-json.ts';
 
 const DOCS = readFileSync(projectPath('docs', 'commands.md'), 'utf8');
@@ -65,37 +63,6 @@ test.each([
   expect(failureText(error, { debug: false, json: false })).toBe(`InvalidCommandLine: ${message}`);
   const printed = failureText(error, { debug: false, json: true });
   expect(expectPublished('error', printed)).toEqual({ error: { name: 'InvalidCommandLine', message } });
-});
-
-test.each([
-  [['show', 'r', '--follow'], ['follow', 'r'], 'follow is now show --follow'],
-  [['show', '--lines', 'r', '--out', 'f'], ['quarantine', 'r', '--out', 'f'], 'quarantine is now show --lines'],
-  [['rates', '--rebuild', '--dry-run'], ['rebuild-counts', '--dry-run'], 'rebuild-counts is now rates --rebuild'],
-  [
-    ['compare', 'a', 'b', '--budget=3', '--out', 'd'],
-    ['compare', 'a', 'b', '--judge-budget-usd=3', '--output', 'd'],
-    '--judge-budget-usd is now --budget',
-  ],
-  [
-    ['judge', 'f', '--at-least', 'safety:1'],
-    ['judge', 'f', '--threshold', 'safety:1'],
-    '--threshold is now --at-least',
-  ],
-  [['judge', 'f', '--judge-model', 'none'], ['judge', 'f', '--judge', 'none'], '--judge is now --judge-model'],
-  [['judge', 'f', '--all'], ['judge', 'f', '--judge', 'real', '--all'], ''],
-  // Of another command.
-  [['compare', 'a', 'b', '--threshold', 'error_rate:1'], ['compare', 'a', 'b', '--threshold', 'error_rate:1'], ''],
-])('%j has another name of the version before', async (now, before, note) => {
-  const { args, notes } = withNewNames(before);
-  expect(args.toSorted()).toEqual(now.toSorted());
-  expect(notes[0] ?? '').toBe(note === '' ? '' : `${note}; the old name works until the next version`);
-});
-
-test('an old name works, and says the new one on standard error', async () => {
-  const { stderr, stdout, code } = await runHere(['follow', '--help']);
-  expect(stderr).toMatch(/^follow is now show --follow;/);
-  expect(stdout).toContain('Usage: inference-monitor show');
-  expect(code).toBe(0);
 });
 
 test.each(names)('the help of %s fits 80 columns', async (name) => {
