@@ -3,21 +3,17 @@
  * descriptions: `UPDATE_SCHEMAS=1 npx jest test/unit/bin/cli/schemas --selectProjects unit`.
  */
 
-import type { Health } from '../src/health/findings.ts';
 import type { RebuiltCounts } from '../src/monitoring/rebuild-counts.ts';
 import type { LabelPicks } from '../src/quality/calibration/pick-labels.ts';
 import type { CalibrationReport } from '../src/quality/calibration/types.ts';
-import type { RunsComparison } from '../src/replay/compare/compare-runs.ts';
-import type { JudgeCost } from '../src/replay/gate/judge-cost.ts';
-import type { GatePlan } from '../src/replay/gate/plan.ts';
-import type { GateResult } from '../src/replay/gate/types.ts';
+import type { ErrorOutput } from './cli/program.ts';
 import type { ProcessOutput, RunsFollowed } from './cli/run-json.ts';
-import type { isoWindow } from './cli/window.ts';
 import type { CaptureOutput } from './commands/capture.ts';
+import type { ComparisonOutput } from './commands/compare.ts';
+import type { PlanOutput } from './commands/compare-plan.ts';
 import type { DatasetReport } from './commands/dataset.ts';
 import type { ForwardReport } from './commands/forward.ts';
 import type { GroundTruthOutput } from './commands/ground-truth.ts';
-import type { InspectReport, LineReport } from './commands/inspect.ts';
 import type { JudgeReport } from './commands/judge-run.ts';
 import type { OpenedPage } from './commands/open.ts';
 import type { DryRunOutput } from './commands/perform-replay.ts';
@@ -25,8 +21,10 @@ import type { RatesOutput } from './commands/rates.ts';
 import type { ReplayOutput } from './commands/replay-text.ts';
 import type { RunsOutput } from './commands/runs.ts';
 import type { Quarantined } from './commands/show.ts';
+import type { StatusOutput } from './commands/status.ts';
 import type { StopResult } from './commands/stop.ts';
 import type { Diagnosis } from './doctor/diagnose.ts';
+import type { InspectReport, LineReport } from './offline/inspect.ts';
 import type { WorstTraces } from './operate/worst.ts';
 
 export interface JsonOutputs {
@@ -34,11 +32,11 @@ export interface JsonOutputs {
   /** `on` and `off` tell of the update. */
   capture: CaptureOutput;
   /** With `--plan` the sizes that the thresholds need. */
-  compare: (RunsComparison & { gate?: GateResult | undefined }) | (GatePlan & { judge?: JudgeCost });
+  compare: ComparisonOutput | PlanOutput;
   dataset: DatasetReport;
   doctor: Diagnosis;
   /** Of every command with `--json`, on standard error, if it could not do what was asked. */
-  error: { error: { name: string; message: string /** With `--debug`. */; trace?: string | undefined } };
+  error: ErrorOutput;
   forward: ForwardReport;
   'ground-truth': GroundTruthOutput;
   /** With `--line` what the line becomes. */
@@ -55,7 +53,7 @@ export interface JsonOutputs {
   runs: RunsOutput;
   /** With `--lines`, `--out` or `--reason` the quarantined lines. */
   show: RunsFollowed | Quarantined;
-  status: Health & { endpoint: string; window: ReturnType<typeof isoWindow> };
+  status: StatusOutput;
   stop: StopResult;
   worst: WorstTraces;
 }

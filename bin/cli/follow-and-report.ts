@@ -12,7 +12,7 @@ import { followDisplay } from './follow-display.ts';
 import { unlessInterrupted } from './interruption.ts';
 import { type FlagsOf, numbers, option, options } from './options.ts';
 import { EXIT, notice, print } from './output.ts';
-import { runAsJson } from './run-json.ts';
+import { type RunsFollowed, runAsJson } from './run-json.ts';
 import { commandText, nextSteps, runLinks, runsText } from './run-text.ts';
 import { type DeployedStack, deployedSettings, monitoringRun, type StackFlags } from './stack.ts';
 
@@ -25,7 +25,7 @@ export async function startAndFollow(stack: DeployedStack, input: ExecutionInput
     return followAndReport(stack, [run], flags);
   }
   notice(`The run is started. To follow it: ${commandText(['show', run.name, '--follow'], flags.stack)}`);
-  if (flags.json) await printReports('process', stack, [await reportOf(stack, run.arn)], flags);
+  if (flags.json) await printReports(stack, [await reportOf(stack, run.arn)], flags);
   else process.stdout.write(`${run.name}\n`);
 }
 
@@ -56,7 +56,7 @@ export async function reportRuns(
 ): Promise<void> {
   const reports: RunReport[] = [];
   for (const { arn } of runs) reports.push(await reportOf(stack, arn));
-  await printReports('process', stack, reports, flags);
+  await printReports(stack, reports, flags);
   if (reports.some(({ status }) => status !== 'succeeded')) process.exitCode = EXIT.found;
 }
 
@@ -69,7 +69,6 @@ const MAX_EARLIER = 20;
 
 /** Prints reports as text or JSON. */
 export async function printReports(
-  command: 'process' | 'show',
   stack: DeployedStack,
   reports: readonly RunReport[],
   { json, stack: stackFlag }: StackFlags,
@@ -89,7 +88,7 @@ export async function printReports(
     return { report, next, links: runLinks(report, stack, region), expectedSeconds: seconds };
   });
   const health = json ? undefined : await healthBy(stack, reports, stackFlag);
-  print(command, { runs: pages.map(runAsJson) }, json, (out) => runsText(pages, out, health));
+  print<RunsFollowed>({ runs: pages.map(runAsJson) }, json, (out) => runsText(pages, out, health));
 }
 
 /** The state of the endpoint by the captures of runs. */

@@ -2,7 +2,7 @@
 import { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
 import { judgeModels, parseJudgeId } from '../../src/judge/judge-id.ts';
 import { priceOptions, requireKnownPrice } from '../../src/judge/pricing/prices.ts';
-import type { CommandSettings } from '../commands/settings.ts';
+import type { CommandSettings } from './settings.ts';
 
 /**
  * Fails before anything is sent or paid, rather than with the first question.

@@ -6,9 +6,9 @@ import type { MlflowClient } from '../../src/mlflow/client.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { findExperiment } from '../../src/mlflow/experiments.ts';
 import type { Experiment } from '../../src/mlflow/types.ts';
-import { type CommandSettings, commandSettings } from '../commands/settings.ts';
 import { type FlagsOf, option, options } from './options.ts';
 import { jsonOption } from './output.ts';
+import { type CommandSettings, commandSettings } from './settings.ts';
 import { deployedSettings, withStack } from './stack.ts';
 
 /** The options of every command that reads an MLflow of the settings. */

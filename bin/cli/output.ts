@@ -2,15 +2,16 @@
 import { styleText } from 'node:util';
 import {
   columnsOf,
+  PLAIN,
   printable,
+  type Style,
   singleLine,
+  type TextOptions,
   tableText,
   wrapped,
   wrappedText,
 } from '../../src/core/text/terminal-text.ts';
-import { PLAIN, type Style } from '../../src/quality/rates-text.ts';
 import { GATE_EXIT_CODES } from '../../src/replay/gate/types.ts';
-import type { JsonOutputs } from '../json.ts';
 import { option } from './options.ts';
 import { INTERRUPTED } from './stop-signals.ts';
 
@@ -18,23 +19,11 @@ import { INTERRUPTED } from './stop-signals.ts';
 export const jsonOption = (what = 'print the result as JSON') => option('--json', what);
 
 /** A command's result as JSON text. */
-export const jsonText = <C extends keyof JsonOutputs>(_command: C, value: JsonOutputs[C]): string =>
-  `${JSON.stringify(value, null, 2)}\n`;
+export const jsonText = <T>(value: T): string => `${JSON.stringify(value, null, 2)}\n`;
 
-/** Prints a command's result: with `--json` as JSON, else as text. */
-export function print<C extends keyof JsonOutputs>(
-  command: C,
-  value: JsonOutputs[C],
-  json: boolean | undefined,
-  textFor: (out: TextOptions) => string,
-): void {
-  process.stdout.write(json ? jsonText(command, value) : textFor(terminal()));
-}
-
-export interface TextOptions {
-  /** Columns. */
-  width: number;
-  style: Style;
+/** Prints a command's result: with `--json` as JSON, else as text. Its type `T` is listed in `bin/json.ts`, which makes its schema. */
+export function print<T>(value: T, json: boolean | undefined, textFor: (out: TextOptions) => string): void {
+  process.stdout.write(json ? jsonText<T>(value) : textFor(terminal()));
 }
 
 /** Width and style of the terminal; a file or a pipe has no width and no colors. */

@@ -6,7 +6,6 @@ import { Command, CommanderError } from 'commander';
 import { awsFailure } from '../../src/core/errors/aws-failures.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { useDotenvRegion } from '../../src/core/settings/dotenv-file.ts';
-import type { JsonOutputs } from '../json.ts';
 import { COMMANDS, GROUPS } from './commands.ts';
 
 const HELP = `
@@ -54,13 +53,18 @@ export async function programFor(args: readonly string[], version: string): Prom
 // biome-ignore lint/suspicious/noControlCharactersInRegex: this expression removes control characters
 const CONTROLS = /[\x00-\x08\x0b-\x1f\x7f-\x9f]/g;
 
+/** What every command with `--json` prints on standard error if it could not do what was asked. */
+export interface ErrorOutput {
+  error: { name: string; message: string /** With `--debug`. */; trace?: string | undefined };
+}
+
 /** Describes why a command could not do what was asked; empty for help and the version, which end the program too. */
 export function failureText(thrown: unknown, { debug, json }: { debug: boolean; json: boolean }): string {
   if (thrown instanceof CommanderError && /^commander\.(?:help|version)/.test(thrown.code)) return '';
   const error = thrown instanceof CommanderError ? wrongArguments(thrown) : thrown;
   const { name, message } = awsFailure(error) ?? (error instanceof Error ? error : new Error(String(error)));
   const trace = debug ? inspect(error) : undefined;
-  if (json) return JSON.stringify({ error: { name, message, trace } } satisfies JsonOutputs['error']);
+  if (json) return JSON.stringify({ error: { name, message, trace } } satisfies ErrorOutput);
   return `${name}: ${message}${trace === undefined ? '' : `\n${trace}`}`.replace(CONTROLS, ' ');
 }
 

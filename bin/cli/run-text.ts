@@ -3,14 +3,13 @@ import { consoleLinks } from '../../src/core/aws/console-links.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { shellWord } from '../../src/core/text/shell-word.ts';
-import { durationText } from '../../src/core/text/terminal-text.ts';
+import { durationText, PLAIN, type TextOptions } from '../../src/core/text/terminal-text.ts';
 import type { Health } from '../../src/health/findings.ts';
 import { tracesUrl } from '../../src/mlflow/trace-url.ts';
 import type { FailedChunk } from '../../src/monitoring/file-reports.ts';
-import { PLAIN } from '../../src/quality/rates-text.ts';
 import { isPlanned, type RunReport } from '../operate/run-report.ts';
 import { quarantineLines, summaryLines, verdictLines } from '../operate/summary-report.ts';
-import { instantText, Page, type TextOptions } from './output.ts';
+import { instantText, Page } from './output.ts';
 import type { DeployedStack } from './stack.ts';
 
 export interface RunPage {

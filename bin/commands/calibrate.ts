@@ -4,15 +4,26 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { readText } from '../../src/core/errors/read-text.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { many } from '../../src/core/text/figure-text.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
+import { checkNames } from '../../src/core/values/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
-import { scorerExamples, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
+import { cascadeOf } from '../../src/judge/connect.ts';
+import { judgeModels, judgeName } from '../../src/judge/judge-id.ts';
+import { isJudgeScorer, scorerExamples, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
+import type { JudgeScorer, Scorer } from '../../src/judge/types.ts';
+import { askAll, givenPairs, mostUsd } from '../../src/quality/calibration/ask-judge.ts';
 import { baselineOf, compareWithBaseline, parseBaseline } from '../../src/quality/calibration/drift.ts';
 import { addExamples, MAX_EXAMPLES } from '../../src/quality/calibration/examples.ts';
+import { parseLabels, readAnchors } from '../../src/quality/calibration/labels-file.ts';
+import { readMlflowLabels } from '../../src/quality/calibration/mlflow-labels.ts';
+import { calibrationReport } from '../../src/quality/calibration/report.ts';
 import { terminalReport } from '../../src/quality/calibration/terminal-report.ts';
-import type { CalibrationReport, Unanswered } from '../../src/quality/calibration/types.ts';
-import { experimentOptions, filterOption, mlflowSettings } from '../cli/mlflow.ts';
+import type { CalibrationReport, LabeledItem, Unanswered } from '../../src/quality/calibration/types.ts';
+import { RIGHT_VALUES, readTruthPairs } from '../../src/quality/calibration/window-labels.ts';
+import { requireJudge } from '../cli/judge-access.ts';
+import { experimentOptions, filterOption, mlflowSettings, withExperiment } from '../cli/mlflow.ts';
 import {
   command,
   type FlagsOf,
@@ -25,8 +36,8 @@ import {
   parsed,
 } from '../cli/options.ts';
 import { EXIT, jsonText, notice, percent } from '../cli/output.ts';
-import { compareWithPeople } from './calibration-data.ts';
-import { assertHasTexts, type CommandSettings, commandSettings } from './settings.ts';
+import { assertHasTexts, type CommandSettings, commandSettings } from '../cli/settings.ts';
+import { progress } from './reading-traces.ts';
 
 /** Default for the most that one calibration may spend. The anchor set costs about one dollar. */
 const DEFAULT_BUDGET_USD = 20;
@@ -63,7 +74,7 @@ const OPTIONS = options(
   ),
   option('--min-agreement <share>', 'fail if a scorer agrees less often', numbers.share),
 );
-export type CalibrateFlags = FlagsOf<typeof OPTIONS>;
+type Flags = FlagsOf<typeof OPTIONS>;
 
 const HELP = `
 Labels are people's assessments in MLflow, true answers (--ground-truth), the project's anchor set (--anchors), or a file with one
@@ -90,7 +101,7 @@ export default command('calibrate', OPTIONS, HELP, async (options) => {
   if (options.saveBaseline !== undefined) {
     writeFileSync(options.saveBaseline, `${JSON.stringify(baselineOf(report), null, 1)}\n`);
   }
-  const json = jsonText('calibrate', report);
+  const json = jsonText<CalibrationReport>(report);
   const jsonFile = typeof options.json === 'string' && options.json !== '-' ? options.json : undefined;
   if (jsonFile !== undefined) writeFileSync(jsonFile, json);
   process.stdout.write(options.json === undefined || jsonFile !== undefined ? terminalReport(report) : json);
@@ -98,6 +109,76 @@ export default command('calibrate', OPTIONS, HELP, async (options) => {
   for (const file of [jsonFile, options.saveBaseline]) if (file !== undefined) notice(`Wrote ${file}`);
   setExitCode(report, options.minAgreement);
 });
+
+function compareWithPeople(
+  options: Flags,
+  settings: CommandSettings,
+  all: readonly Scorer[],
+): Promise<CalibrationReport> {
+  const { labels, anchors, scorer } = options;
+  const scorers = all.filter(isJudgeScorer);
+  if (labels !== undefined) {
+    const items = parseLabels(readText(labels, 'The labels file'), labels, scorers);
+    return judgeItems(items, { kind: 'labels', where: labels }, options, settings, scorers);
+  }
+  if (anchors === true) {
+    const items = readAnchors(packagePath(), scorers, scorer);
+    return judgeItems(items, { kind: 'anchors', where: `${items.length} items` }, options, settings, scorers);
+  }
+  return readFromMlflow(options, settings, all);
+}
+
+async function judgeItems(
+  all: readonly LabeledItem[],
+  source: CalibrationReport['source'],
+  { scorer: only, budget, ask: asking }: Flags,
+  settings: CommandSettings,
+  scorers: readonly JudgeScorer[],
+): Promise<CalibrationReport> {
+  const names = scorers.map(({ name }) => name);
+  checkNames('LLM scorer', only, names);
+  const items = only === undefined ? all : all.filter(({ scorer }) => only.includes(scorer));
+  const open = items.filter(({ verdict }) => verdict === undefined);
+  const given = givenPairs(items);
+  if (open.length === 0) return calibrationReport({ source, scorers, pairs: given, unanswered: [] });
+  const budgetUsd = budget === 0 ? undefined : budget;
+  const models = judgeModels(settings);
+  await requireJudge(settings, budget);
+  const judge = cascadeOf(settings);
+  // If production asks scorers one by one, verdicts do not depend on other scorers, so asking the labeled ones is enough.
+  const ask = settings.JUDGE_CALLS === 'separate' ? 'labelled' : asking;
+  const most = mostUsd(open, { judge, scorers, ask });
+  const cost = most === null ? 'an unknown amount' : most === 0 ? 'nothing' : `${most.toFixed(2)} dollars at most`;
+  notice(`Asking ${models.map(judgeName).join(' behind ')} about ${many(open.length, 'label')}, which costs ${cost}.`);
+  const told = (done: number, of: number): void => progress(`${done} of ${of} exchanges judged`);
+  const { pairs, ...asked } = await askAll(open, { judge, scorers, ask, budgetUsd, progress: told });
+  progress('');
+  return calibrationReport({ source, scorers, pairs: [...given, ...pairs], ...asked });
+}
+
+function readFromMlflow(options: Flags, settings: CommandSettings, all: readonly Scorer[]) {
+  return withExperiment(settings, async (mlflow, experiment) => {
+    const query = {
+      experimentId: experiment.id,
+      filter: options.filter,
+      only: options.scorer,
+      judge: options.judgedBy,
+      progress: (traces: number) => progress(`${traces} traces read`),
+    };
+    const whereIn = (traces: number): string => `experiment ${experiment.name} (${traces} traces)`;
+    if (options.groundTruth) {
+      const { pairs, traces } = await readTruthPairs(mlflow.rest, { ...query, scorers: all });
+      progress('');
+      const source = { kind: 'groundTruth', where: whereIn(traces) } as const;
+      const scorers = all.map(({ name, version }) => ({ name, version, values: RIGHT_VALUES }));
+      return calibrationReport({ source, scorers, pairs, unanswered: [] });
+    }
+    const scorers = all.filter(isJudgeScorer);
+    const found = await readMlflowLabels(mlflow.rest, { ...query, scorers });
+    progress('');
+    return calibrationReport({ source: { kind: 'mlflow', where: whereIn(found.traces) }, scorers, ...found });
+  });
+}
 
 /** @throws PermanentError `NoClone` */
 function requireClone(folder: string): void {

@@ -1,15 +1,17 @@
 /** `inference-monitor capture`: shows an endpoint's Data Capture, or switches it on or off at the running endpoint. */
+
 import type { LambdaClient } from '@aws-sdk/client-lambda';
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import type { TextOptions } from '../../src/core/text/terminal-text.ts';
 import { clientLines, policyFor, type WatchedCapture, watchedCapture } from '../capture/place.ts';
 import * as switching from '../capture/switch.ts';
 import { confirmed } from '../cli/confirm.ts';
 import { argument, command, type FlagsOf, numbers, option, options } from '../cli/options.ts';
-import { notice, Page, print, type TextOptions } from '../cli/output.ts';
+import { notice, Page, print } from '../cli/output.ts';
+import { commandSettings } from '../cli/settings.ts';
 import { openStack, stackOptions } from '../cli/stack.ts';
 import { tagsOf } from '../operate/aws-calls.ts';
 import { destroyClients, environmentClients } from '../operate/aws-clients.ts';
-import { commandSettings } from './settings.ts';
 
 const OPTIONS = options(
   argument('<action>', 'what to do').choices(['status', 'on', 'off']),
@@ -47,7 +49,7 @@ export default command('capture', OPTIONS, HELP, async (flags) => {
     const stack = action === 'off' ? undefined : await openStack(flags, clients);
     const on = stack && watchedCapture(stack.outputs, endpoint, commandSettings().DATA_CAPTURE_KMS_KEY_ARN, sampling);
     const made = on && action === 'status' ? statusOf(found, on) : await change(clients.lambda, found, flags, on);
-    print('capture', made, flags.json, (out) => textOf(made, out));
+    print<CaptureOutput>(made, flags.json, (out) => textOf(made, out));
   } finally {
     destroyClients(clients);
   }

@@ -1,6 +1,8 @@
 /** `inference-monitor compare --plan`: how many requests a gate needs, and what its judge would cost. Nothing is sent. */
+
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import type { TextOptions } from '../../src/core/text/terminal-text.ts';
 import { compareRuns } from '../../src/replay/compare/compare-runs.ts';
 import { repliesData } from '../../src/replay/compare/compared-data.ts';
 import type { Quality } from '../../src/replay/compare/quality.ts';
@@ -18,10 +20,9 @@ import { type GatePlan, planGate } from '../../src/replay/gate/plan.ts';
 import type { Threshold } from '../../src/replay/gate/thresholds.ts';
 import type { Pilot } from '../../src/replay/gate/unchanged.ts';
 import { DEFAULT_OPTIONS } from '../../src/replay/options.ts';
-import { dollars, Page, print, type TextOptions } from '../cli/output.ts';
+import { dollars, Page, print } from '../cli/output.ts';
+import { commandSettings } from '../cli/settings.ts';
 import { openStorage } from '../cli/storage.ts';
-import type { CompareFlags } from './compare.ts';
-import { commandSettings } from './settings.ts';
 
 /** What the earlier runs show, and which share of the pairs that a judge can compare differ. */
 interface Earlier {
@@ -30,13 +31,23 @@ interface Earlier {
   quality?: Quality;
 }
 
+/** What `--plan --json` prints. */
+export type PlanOutput = GatePlan & { judge?: JudgeCost };
+
+interface PlanFlags {
+  threshold: readonly Threshold[];
+  captures?: string | undefined;
+  judgeModel?: string | undefined;
+  json?: boolean | undefined;
+}
+
 /**
  * @param runs none, one, or two of the same captures with the same model
  * @param tolerated as a share
  */
 export async function printPlan(
   runs: readonly RunData[],
-  { threshold: thresholds, captures: given, judgeModel, json }: CompareFlags,
+  { threshold: thresholds, captures: given, judgeModel, json }: PlanFlags,
   tolerated: number,
   signal: AbortSignal,
 ): Promise<void> {
@@ -47,7 +58,7 @@ export async function printPlan(
   const plan = planGate(thresholds, earlier.pilot, options);
   const judged = plan.thresholds.find((_, i) => isJudgedWorse(thresholds[i]));
   const judge = judged && (await costOf(judged.requests, runs.at(-1), earlier, found?.tokens, judgeModel));
-  print('compare', { ...plan, ...(judge ? { judge } : {}) }, json, (out) => planText(plan, judge, out));
+  print<PlanOutput>({ ...plan, ...(judge ? { judge } : {}) }, json, (out) => planText(plan, judge, out));
 }
 
 /** Whether a threshold needs verdicts of the judge. */

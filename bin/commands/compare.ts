@@ -1,8 +1,10 @@
 /** `inference-monitor compare`: compares two replays of the same captures, and can gate a release. */
+
 import { appendFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { InvalidArgumentError } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import type { TextOptions } from '../../src/core/text/terminal-text.ts';
 import { compareRuns, metricRows, type RunFacts, type RunsComparison } from '../../src/replay/compare/compare-runs.ts';
 import { repliesData } from '../../src/replay/compare/compared-data.ts';
 import { type Difference, STATISTICS } from '../../src/replay/compare/differences.ts';
@@ -27,12 +29,12 @@ import {
   parsed,
   refuseUseless,
 } from '../cli/options.ts';
-import { EXIT, jsonOption, notice, Page, print, type TextOptions } from '../cli/output.ts';
+import { EXIT, jsonOption, notice, Page, print } from '../cli/output.ts';
+import { assertHasTexts, commandSettings } from '../cli/settings.ts';
 import { openStorage } from '../cli/storage.ts';
 import { isJudgedWorse, printPlan } from './compare-plan.ts';
 import { writableDirectory } from './replay-directory.ts';
 import { addQuality } from './replay-text.ts';
-import { assertHasTexts, commandSettings } from './settings.ts';
 
 const addThreshold = (text: string, all: Threshold[] = []): Threshold[] => [...all, parseThreshold(text)];
 
@@ -58,7 +60,9 @@ const OPTIONS = options(
   option('--no-report', 'do not write the HTML report'),
   jsonOption('print the comparison, or the plan, as JSON'),
 );
-export type CompareFlags = FlagsOf<typeof OPTIONS>;
+type CompareFlags = FlagsOf<typeof OPTIONS>;
+
+export type ComparisonOutput = RunsComparison & { gate?: GateResult | undefined };
 
 const HELP = `
 Thresholds limit how much worse the second run may be (repeatable):
@@ -156,7 +160,7 @@ async function compareOpened(
   await writeComparison(directory, comparison, gate, [before, after], flags.report);
   const report = flags.report ? join(directory, COMPARISON_FILES.page) : undefined;
   const written = [join(directory, COMPARISON_FILES.json), ...(report === undefined ? [] : [`to read: ${report}`])];
-  print('compare', { ...comparison, gate }, flags.json, (out) => comparisonText(comparison, gate, written, out));
+  print<ComparisonOutput>({ ...comparison, gate }, flags.json, (out) => comparisonText(comparison, gate, written, out));
   if (gate) await writeOutputs(flags, gate, comparison, report);
   if (comparison.judgeFailure) notice(judgeWarning(comparison.judgeFailure));
   process.exitCode = gate?.exitCode ?? (comparison.judgeFailure ? EXIT.notDone : EXIT.done);

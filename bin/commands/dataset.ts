@@ -13,6 +13,7 @@ import { filterOption, mlflowOptions, type OpenedMlflow, withMlflow } from '../c
 import { assertNew, withNewFile } from '../cli/new-file.ts';
 import { command, type FlagsOf, numbers, option, options, parsed } from '../cli/options.ts';
 import { EXIT, notice, print } from '../cli/output.ts';
+import { assertHasTexts } from '../cli/settings.ts';
 import { windowFrom, windowOfFlags } from '../cli/window.ts';
 import {
   datasetRecord,
@@ -21,8 +22,7 @@ import {
   selectTraces,
   type VerdictCondition,
 } from '../operate/dataset.ts';
-import { progress, sayLeftOut } from './calibration-data.ts';
-import { assertHasTexts } from './settings.ts';
+import { progress, sayLeftOut } from './reading-traces.ts';
 
 const [DEFAULT_LIMIT, MOST] = [1000, 10_000];
 
@@ -63,7 +63,7 @@ export default command('dataset', OPTIONS, HELP, (flags) =>
     const report = await makeDataset(flags, opened);
     for (const { traceId, reason } of report.missing) notice(`${singleLine(traceId)}: ${singleLine(reason)}`);
     if (report.more) notice(`Only the newest ${flags.limit} were selected. For older ones, use --limit or --to.`);
-    print('dataset', report, flags.json, () => datasetText(report));
+    print<DatasetReport>(report, flags.json, () => datasetText(report));
     if (report.missing.length > 0) process.exitCode = EXIT.found;
   }),
 );

@@ -4,9 +4,9 @@
  */
 
 import { many } from '../../src/core/text/figure-text.ts';
-import { singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
+import { singleLine, type TextOptions, wrapped } from '../../src/core/text/terminal-text.ts';
 import { command, option, options } from '../cli/options.ts';
-import { EXIT, jsonOption, print, type TextOptions } from '../cli/output.ts';
+import { EXIT, jsonOption, print } from '../cli/output.ts';
 import { stackOption } from '../cli/stack.ts';
 import { type Diagnosis, diagnose } from '../doctor/diagnose.ts';
 import type { Finding } from '../doctor/finding.ts';
@@ -29,7 +29,7 @@ Examples:
 
 export default command('doctor', OPTIONS, HELP, async ({ json, ...flags }) => {
   const diagnosis = await diagnose(flags);
-  print('doctor', diagnosis, json, (out) => diagnosisText(diagnosis, out));
+  print<Diagnosis>(diagnosis, json, (out) => diagnosisText(diagnosis, out));
   if (!diagnosis.healthy) process.exitCode = EXIT.found;
 });
 

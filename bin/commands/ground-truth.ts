@@ -10,6 +10,7 @@ import { argument, command, type FlagsOf, option, options } from '../cli/options
 import { EXIT, notice, print } from '../cli/output.ts';
 import { startProgress } from '../cli/progress.ts';
 import { commandText } from '../cli/run-text.ts';
+import { commandSettings } from '../cli/settings.ts';
 import { type DeployedStack, shadowVariantsOf, stackOptions, withStack } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
 import { findExecution, type StartedExecution, startNamed } from '../operate/executions.ts';
@@ -20,13 +21,11 @@ import {
   type TruthProgress,
   type TruthReport,
   truthFigures,
-  truthReportText,
   truthWatcher,
   type WaitingLabels,
   waitingLabels,
-  waitingText,
 } from '../operate/truth-run.ts';
-import { commandSettings } from './settings.ts';
+import { truthReportText, waitingText } from './ground-truth-text.ts';
 
 const OPTIONS = options(
   argument('[labels]', 'a file, a folder, s3://bucket/key or s3://bucket/prefix/'),
@@ -128,7 +127,7 @@ async function printTruth(
   if (report !== undefined && isFaulty(report)) process.exitCode = EXIT.found;
   const window = { from: instant(query.fromMs), to: instant(query.toMs) };
   const quality = figures === undefined ? null : { window, by: query.by ?? null, ...figures };
-  print('ground-truth', { run: report ?? null, waiting, quality }, json, (out) =>
+  print<GroundTruthOutput>({ run: report ?? null, waiting, quality }, json, (out) =>
     [
       report === undefined ? '' : truthReportText(report, out),
       waitingText(waiting, out),

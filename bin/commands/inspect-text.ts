@@ -2,11 +2,11 @@
 
 import { stringify } from 'yaml';
 import { many, whole } from '../../src/core/text/figure-text.ts';
-import { namedCounts, singleLine } from '../../src/core/text/terminal-text.ts';
+import { namedCounts, singleLine, type TextOptions } from '../../src/core/text/terminal-text.ts';
 import { CAPTURE_FILES } from '../../src/replay/source/open-source.ts';
-import { dollars, instantText, megabytes, Page, type TextOptions } from '../cli/output.ts';
+import { dollars, instantText, megabytes, Page } from '../cli/output.ts';
 import type { Place } from '../offline/capture-files.ts';
-import type { InspectReport, LineReport } from './inspect.ts';
+import type { InspectReport, LineReport } from '../offline/inspect.ts';
 
 export const placeText = ({ file, line }: Place): string => `${singleLine(file)}:${line}`;
 

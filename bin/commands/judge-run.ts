@@ -21,10 +21,10 @@ import { confirmed } from '../cli/confirm.ts';
 import { requireJudge } from '../cli/judge-access.ts';
 import { dollars, notice } from '../cli/output.ts';
 import { bar, startProgress } from '../cli/progress.ts';
+import { type CommandSettings, commandSettings } from '../cli/settings.ts';
 import { type OfflineLine, offlineLines, openCaptures } from '../offline/capture-files.ts';
 import { judgeCaptures, type SelectedCapture, selectCaptures, unsampled } from '../offline/judge-captures.ts';
-import type { JudgeFlags } from './judge.ts';
-import { type CommandSettings, commandSettings } from './settings.ts';
+import type { JudgeFlags } from './judge-options.ts';
 
 const QUIET_MS = 1_000;
 

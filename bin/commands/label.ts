@@ -1,5 +1,7 @@
 /** `inference-monitor label`: picks the traces whose labels tell most about the true rate, and puts them before people. */
+
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import type { TextOptions } from '../../src/core/text/terminal-text.ts';
 import { checkNames } from '../../src/core/values/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
@@ -8,10 +10,10 @@ import { type LabelPicks, pickedFilter, pickLabels } from '../../src/quality/cal
 import { queueName } from '../../src/quality/calibration/review-queue.ts';
 import { filterOption, mlflowOptions, withMlflow } from '../cli/mlflow.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
-import { Page, percent, print, type TextOptions } from '../cli/output.ts';
+import { Page, percent, print } from '../cli/output.ts';
+import { assertHasTexts } from '../cli/settings.ts';
 import { windowFrom, windowOfFlags } from '../cli/window.ts';
-import { progress, sayLeftOut } from './calibration-data.ts';
-import { assertHasTexts } from './settings.ts';
+import { progress, sayLeftOut } from './reading-traces.ts';
 
 /** One of each verdict at least; more than this are not labelled before the next call. */
 const [FEWEST, MOST] = [2, 5000];
@@ -48,7 +50,7 @@ export default command('label', OPTIONS, HELP, async (flags) => {
       progress('');
     }
     sayLeftOut({ filter: flags.filter, shadow: settings.SHADOW_VARIANTS });
-    print('label', all, flags.json, (out) => all.map((picks) => picksText(picks, out)).join('\n'));
+    print<LabelPicks[]>(all, flags.json, (out) => all.map((picks) => picksText(picks, out)).join('\n'));
   });
 });
 

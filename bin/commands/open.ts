@@ -42,7 +42,7 @@ export interface OpenedPage {
 
 export default command('open', OPTIONS, HELP, async (flags) => {
   const page = await pageOf(flags);
-  print('open', page, flags.json, () => `${page.url}\n`);
+  print<OpenedPage>(page, flags.json, () => `${page.url}\n`);
   if (flags.json) return;
   const minutes = (page.expiresInSeconds ?? 0) / 60;
   if (minutes > 0) notice(`This address contains a login: it works once, within ${minutes} minutes. Do not share it.`);

@@ -18,14 +18,14 @@ import { type ReplayResult, replayToDirectory } from '../../src/replay/to-direct
 import { confirmed } from '../cli/confirm.ts';
 import { type Interruption, unlessInterrupted } from '../cli/interruption.ts';
 import { EXIT, notice, print } from '../cli/output.ts';
+import { commandSettings } from '../cli/settings.ts';
 import { openStorage } from '../cli/storage.ts';
 import { windowOfFlags } from '../cli/window.ts';
-import type { ReplayFlags } from './replay.ts';
 import { prepareDirectory, releaseDirectory } from './replay-directory.ts';
+import type { ReplayFlags } from './replay-options.ts';
 import { type ReplayStack, replayStack } from './replay-stack.ts';
 import { targetOf } from './replay-target.ts';
-import { dryRunText, longWarning, replayAsJson, resultText, showReplay } from './replay-text.ts';
-import { commandSettings } from './settings.ts';
+import { dryRunText, longWarning, type ReplayOutput, replayAsJson, resultText, showReplay } from './replay-text.ts';
 
 /** What `--dry-run --json` prints. */
 export interface DryRunOutput extends DryRun {
@@ -111,7 +111,7 @@ async function planOnly({ files, index, skipped }: Captures, { options, json }: 
   for (const line of skipped) count(line);
   const onBatch = (): void => signal.throwIfAborted();
   const plan = await dryRun({ files, index, options, onSkipped: count, onBatch });
-  print('replay', { ...plan, skipped: Object.fromEntries(reasons) }, json, (out) => dryRunText(plan, reasons, out));
+  print<DryRunOutput>({ ...plan, skipped: Object.fromEntries(reasons) }, json, (out) => dryRunText(plan, reasons, out));
   // A replay without requests ends with the same code.
   if (plan.requests === 0) process.exitCode = EXIT.found;
 }
@@ -224,7 +224,9 @@ async function followUp(
   process.exitCode = exitCodeOf(result, flags.options);
   const followed = await followUps.finish(result, process.exitCode === EXIT.found, interruption.signal);
   const place = { directory, experiment, report: flags.report ? join(directory, FILES.report) : undefined };
-  print('replay', replayAsJson(result, followed, place), flags.json, (out) => resultText(result, followed, place, out));
+  print<ReplayOutput>(replayAsJson(result, followed, place), flags.json, (out) =>
+    resultText(result, followed, place, out),
+  );
   for (const failure of followed.failures) notice(failure);
   if (followed.judgeStopped) process.exitCode = EXIT.interrupted;
   // The judge or MLflow failed after the replay.

@@ -13,6 +13,7 @@ import { followDisplay } from '../cli/follow-display.ts';
 import { unlessInterrupted } from '../cli/interruption.ts';
 import { argument, command, type FlagsOf, options } from '../cli/options.ts';
 import { megabytes, notice, print } from '../cli/output.ts';
+import type { ProcessOutput } from '../cli/run-json.ts';
 import { commandText } from '../cli/run-text.ts';
 import { type DeployedStack, stackOptions, withStack } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
@@ -104,7 +105,7 @@ async function processLocal(stack: DeployedStack, captures: StackCaptures, path:
 function printFiles(bucket: string, fresh: UploadPlan['fresh'], { json }: ProcessFlags): void {
   const files = fresh.map(({ path, key, bytes }) => ({ path, key, bytes }));
   const lines = files.map(({ path, key }) => `${singleLine(`${path} → s3://${bucket}/${key}`)}\n`);
-  print('process', { runs: [], files }, json, () => lines.join(''));
+  print<ProcessOutput>({ runs: [], files }, json, () => lines.join(''));
 }
 
 const areFiles = ({ length }: readonly unknown[]): string => `${many(length, 'file')} ${length === 1 ? 'is' : 'are'}`;

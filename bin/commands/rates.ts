@@ -2,7 +2,7 @@
 import { HOUR_MS } from '../../src/captures/files/capture-path.ts';
 import type { Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { singleLine } from '../../src/core/text/terminal-text.ts';
+import { singleLine, type TextOptions } from '../../src/core/text/terminal-text.ts';
 import { checkNames } from '../../src/core/values/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { type RebuiltCounts, rebuildCounts } from '../../src/monitoring/rebuild-counts.ts';
@@ -23,11 +23,11 @@ import {
 } from '../../src/quality/rates.ts';
 import { differencesText, ratesCsv, ratesTable, windowText } from '../../src/quality/rates-text.ts';
 import { command, type FlagsOf, option, options, refuseUseless } from '../cli/options.ts';
-import { jsonOption, jsonText, notice, print, type TextOptions, terminal } from '../cli/output.ts';
+import { jsonOption, jsonText, notice, print, terminal } from '../cli/output.ts';
+import { commandSettings } from '../cli/settings.ts';
 import { deployedSettings, stackOption, withStack } from '../cli/stack.ts';
 import { hourBefore, hoursOf, instantMs, isoWindow } from '../cli/window.ts';
-import { type LabelReader, labelReader } from './calibration-data.ts';
-import { commandSettings } from './settings.ts';
+import { type LabelReader, labelReader } from './reading-traces.ts';
 
 const DEFAULT_FROM = '7d';
 
@@ -193,7 +193,7 @@ function noCounts(window: TimeWindow, days: readonly CountedDay[]): PermanentErr
 /** Formats the report as the flags say. */
 export function textOf(report: RatesReport, { json, csv }: RatesFlags, out: TextOptions = terminal()): string {
   const { window, by, groups, shadow, compared } = report;
-  if (json === true) return jsonText('rates', { ...report, window: isoWindow(window) });
+  if (json === true) return jsonText<RatesOutput>({ ...report, window: isoWindow(window) });
   if (csv === true) return ratesCsv([...groups, ...shadow], window);
   const differences =
     compared === undefined
@@ -216,7 +216,7 @@ async function rebuild({ from, to, dryRun = false, json, stack }: RatesFlags): P
     (first === undefined || one >= first) && (last === undefined || one <= last);
   await withStack({ stack }, async ({ storage, outputs }) => {
     const result = await rebuildCounts({ storage, workBucket: outputs.workBucket }, isInside, !dryRun);
-    print('rates', result, json, () => rebuiltText(result, dryRun));
+    print<RebuiltCounts>(result, json, () => rebuiltText(result, dryRun));
   });
 }
 

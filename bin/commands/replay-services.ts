@@ -8,8 +8,8 @@ import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import type { JudgeSettings } from '../../src/replay/compare/judge-replies.ts';
 import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/options.ts';
 import { requireJudge } from '../cli/judge-access.ts';
-import type { ReplayFlags } from './replay.ts';
-import { commandSettings } from './settings.ts';
+import { commandSettings } from '../cli/settings.ts';
+import type { ReplayFlags } from './replay-options.ts';
 
 /**
  * Connects to the judge that compares replies. `--judge-model` overrules BEDROCK_MODEL_ID.

@@ -3,7 +3,7 @@ import { PermanentError } from '../../src/core/errors/errors.ts';
 import { readText } from '../../src/core/errors/read-text.ts';
 import { parseHeaders, secretHeaders } from '../../src/replay/targets/headers.ts';
 import { CHATS, type Target } from '../../src/replay/targets/target.ts';
-import type { TargetFlags } from './replay.ts';
+import type { TargetFlags } from './replay-options.ts';
 
 /**
  * @param mark the registration of the replay

@@ -1,6 +1,6 @@
 /** What the replay command prints: the plan of a dry run, the progress, and the figures at the end, as text and as JSON. */
 import { whole } from '../../src/core/text/figure-text.ts';
-import { durationText, singleLine } from '../../src/core/text/terminal-text.ts';
+import { durationText, singleLine, type TextOptions } from '../../src/core/text/terminal-text.ts';
 import { sparkline } from '../../src/quality/rates-text.ts';
 import type { Quality } from '../../src/replay/compare/quality.ts';
 import type { DryRun } from '../../src/replay/dry-run.ts';
@@ -15,7 +15,7 @@ import { durationSeconds } from '../../src/replay/results/summary.ts';
 import type { SendProgress } from '../../src/replay/send/job.ts';
 import { CAPTURE_FILES } from '../../src/replay/source/open-source.ts';
 import { type ReplayResult, unsentWarning } from '../../src/replay/to-directory.ts';
-import { dollars, Page, type TextOptions } from '../cli/output.ts';
+import { dollars, Page } from '../cli/output.ts';
 import { joinFitting, shareBar, startProgress } from '../cli/progress.ts';
 
 /** The captured lines that are not sent, by reason. */

@@ -1,23 +1,9 @@
 /** `inference-monitor replay`: sends captured requests to another endpoint and measures the replies. */
-import { InvalidArgumentError } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { DEFAULT_OPTIONS as D, type ReplayOptions } from '../../src/replay/options.ts';
-import {
-  argument,
-  collected,
-  command,
-  type FlagsOf,
-  judgingOptions,
-  numbers,
-  oneOf,
-  option,
-  options,
-  parsed,
-  refuseUseless,
-} from '../cli/options.ts';
-import { jsonOption } from '../cli/output.ts';
-import { windowOptions } from '../cli/window.ts';
+import type { ReplayOptions } from '../../src/replay/options.ts';
+import { command, refuseUseless } from '../cli/options.ts';
 import { performReplay } from './perform-replay.ts';
+import { REPLAY_OPTIONS, type ReplayFlags } from './replay-options.ts';
 
 const HELP = `
 docs/replay.md describes the options. The exit code is 1 if more requests fail than --max-error-rate allows, 2 if the replay could not
@@ -66,85 +52,7 @@ function optionsOf(flags: ReplayFlags): ReplayOptions {
   };
 }
 
-// --------------------------------------------------------------------------------------------------------- options
-// In the order of the help.
-
-/** Accepts `5` and `5%`. */
-const percent = (text: string): number => numbers.any(text.replace(/%$/, ''));
-
-/** The name becomes a directory and a part of SageMaker's custom attributes. */
-function runName(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: detects control characters
-  if (/^[^/\\;\x00-\x1f\x7f]{1,128}$/.test(text) && !/^\.+$/.test(text)) return text;
-  throw new InvalidArgumentError('expected 1 to 128 characters, without /, \\, ; and control characters');
-}
-
-const PATTERNS = ['poisson', 'constant'] as const;
-const SPREADS = ['none', 'even', 'poisson'] as const;
-
-/** What the requests are sent to. */
-const TARGET = options(
-  option('--url <url>', 'target server; without a path, each request is sent to the path of its format'),
-  option('--endpoint-type <type>', 'send all requests to the path of chats, unless the URL has one', {
-    choices: ['chat'],
-  }),
-  option('--endpoint <name>', 'target SageMaker endpoint'),
-  option('--variant <name>', 'production variant of the endpoint'),
-  option('--inference-component <name>', 'inference component of the endpoint'),
-  option('--region <region>', 'region of the endpoint (default: AWS_REGION)'),
-  option('--header <"Name: value">', 'add a header to every request to a URL; repeatable', parsed(collected, [])),
-  option('--headers-file <file>', 'read headers from a file with lines of "Name: value", or a JSON object'),
-  option('--headers-secret <id>', 'read headers from Secrets Manager, in the same format'),
-);
-export type TargetFlags = FlagsOf<typeof TARGET>;
-
-const OPTIONS = options(
-  argument('[captures]', 'a capture file, a directory, or s3://bucket/prefix'),
-  option('--input-file <source>', 'the captures, in place of the argument, as AIPerf names them'),
-  option('--custom-dataset-type <type>', 'AIPerf’s name for captures, the only kind of input', {
-    choices: ['sagemaker_data_capture'],
-  }),
-  ...windowOptions(),
-  option('--stack <prefix>', 'the stack that knows which captures are of replays (default: STACK_PREFIX)'),
-  option('--model <name>', 'set "model" in JSON bodies'),
-  option('--set <key=value>', 'set a value in JSON bodies; use dots for inner keys; repeatable', parsed(collected, [])),
-  option('--stream', 'request streamed replies'),
-  option('--fixed-schedule', 'send by the captured times (the default)').conflicts(['concurrency', 'requestRate']),
-  option('--fixed-schedule-auto-offset', 'send the first request immediately'),
-  option('--fixed-schedule-start-offset <ms>', 'start this long after the first record', numbers.any),
-  option('--fixed-schedule-end-offset <ms>', 'end this long after the first record, inclusive', numbers.any),
-  option('--speedup <factor>', '2 replays one hour in half an hour', parsed(numbers.any, D.speedup)),
-  option('--spread-same-second <how>', 'how to spread captures of one second', oneOf(SPREADS, D.spreadSameSecond)),
-  option('--concurrency <n>', 'ignore the captured times and keep this many requests in flight', numbers.any),
-  option('--request-rate <r>', 'ignore the captured times and send this many requests per second', numbers.any),
-  option('--arrival-pattern <pattern>', 'of the requests, with --request-rate', oneOf(PATTERNS, D.arrivalPattern)),
-  option('--max-concurrency <n>', 'limit the requests in flight', numbers.any),
-  option('--warmup <n>', 'send this many requests first, without counting them', parsed(numbers.any, D.warmup)),
-  option('--timeout <s>', 'time limit for a complete reply', parsed(numbers.any, D.timeout)),
-  option('--request-cancellation-rate <percent>', 'percentage to cancel', parsed(percent, D.cancellationRate)),
-  option('--request-cancellation-delay <s>', 'cancel them after this time', parsed(numbers.any, D.cancellationDelay)),
-  option('--repeat <n>', 'number of passes over the captures', parsed(numbers.any, D.repeat)),
-  option('--request-count <n>', 'stop after this many requests', numbers.any),
-  option('--random-seed <n>', 'seed for all random choices', parsed(numbers.any, D.randomSeed)),
-  option('-o, --out <directory>', 'directory of the results (default: replays/<run>)'),
-  option('--run <name>', 'name of the run', runName),
-  option('--goodput <objectives>', 'objectives, such as "request_latency:2000 time_to_first_token:300"'),
-  option('--no-inputs', 'do not write inputs.json'),
-  option('--no-report', 'do not write the HTML report'),
-  option('--max-error-rate <percent>', 'fail if more requests fail', parsed(percent, D.maxErrorRate)),
-  option('--compare', 'compare each reply with the captured one, and keep the replies for later comparisons'),
-  ...judgingOptions('compare, and '),
-  option('--mlflow', 'log an MLflow run with metrics and files, and a trace for each request'),
-  option('--tracking-uri <uri>', 'MLflow (default: MLFLOW_TRACKING_URI)'),
-  option('--experiment <name>', 'MLflow experiment (default: that of the captures, with the suffix -replays)'),
-  option('--dry-run', 'print what would be sent, and when, without sending it'),
-  jsonOption(),
-  option('--quiet', 'do not display the progress'),
-  option('-y, --yes', 'start a schedule of more than an hour without asking'),
-);
-export type ReplayFlags = FlagsOf<typeof OPTIONS> & TargetFlags;
-
-export default command('replay', [...OPTIONS, ...TARGET], HELP, async (flags) => {
+export default command('replay', REPLAY_OPTIONS, HELP, async (flags) => {
   refuseUseless(flags, NEEDS);
   await performReplay(sourceOf(flags), flags, optionsOf(flags));
 });

@@ -15,7 +15,7 @@ import { terminal } from '../cli/output.ts';
 import { stackOption, withStack } from '../cli/stack.ts';
 import { hoursOf, windowFrom } from '../cli/window.ts';
 import { readWorst, type WorstTrace } from '../operate/worst.ts';
-import { labelReader } from './calibration-data.ts';
+import { labelReader } from './reading-traces.ts';
 import { askedStack } from './status.ts';
 
 const OPTIONS = options(

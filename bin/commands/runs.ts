@@ -1,8 +1,8 @@
 /** `inference-monitor runs`: the newest runs, or cloud replays. */
 import { whole } from '../../src/core/text/figure-text.ts';
-import { durationText, singleLine, tableLines } from '../../src/core/text/terminal-text.ts';
+import { durationText, singleLine, type TextOptions, tableLines } from '../../src/core/text/terminal-text.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
-import { instantText, notice, Page, print, type TextOptions } from '../cli/output.ts';
+import { instantText, notice, Page, print } from '../cli/output.ts';
 import { stackOptions, withStack } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
 import { LISTED_STATUSES, type ListedReplay, type ListedRun, listReplays, listRuns } from '../operate/run-report.ts';
@@ -40,7 +40,7 @@ export default command('runs', OPTIONS, HELP, async (flags) => {
       : await listRuns(clients, outputs.stateMachineArn, outputs.workBucket, query);
     const found = listed.slice(0, flags.limit);
     const more = listed.length > found.length;
-    print('runs', { runs: found.map(asJson), more }, flags.json, (out) => listText(found, out));
+    print<RunsOutput>({ runs: found.map(asJson), more }, flags.json, (out) => listText(found, out));
     if (more) notice(`These are the newest ${flags.limit}, and there are more: --limit, --from, --to.`);
   });
 });

@@ -6,13 +6,15 @@ import type { DecodeOptions } from '../../src/captures/types.ts';
 import type { Storage } from '../../src/core/aws/storage.ts';
 import type { QuarantineEntry } from '../../src/core/contract/receipts.ts';
 import { many, whole } from '../../src/core/text/figure-text.ts';
+import type { TextOptions } from '../../src/core/text/terminal-text.ts';
 import { checkNames } from '../../src/core/values/nearest.ts';
 import { decodeOptions } from '../../src/monitoring/chunk/decode-lines.ts';
 import { quarantinedEntries } from '../../src/monitoring/plan/retry-source.ts';
 import { followAndReport, printReports } from '../cli/follow-and-report.ts';
 import { type WriteLine, withNewFile } from '../cli/new-file.ts';
 import { command, type FlagsOf, option, options } from '../cli/options.ts';
-import { EXIT, notice, Page, print, type TextOptions } from '../cli/output.ts';
+import { EXIT, notice, Page, print } from '../cli/output.ts';
+import { commandSettings } from '../cli/settings.ts';
 import {
   type DeployedStack,
   deployedSettings,
@@ -22,7 +24,6 @@ import {
   withStack,
 } from '../cli/stack.ts';
 import { type FoundRun, readRunReport, statusOfRun } from '../operate/run-report.ts';
-import { commandSettings } from './settings.ts';
 
 const OPTIONS = options(
   runArgument(),
@@ -52,8 +53,7 @@ export default command('show', OPTIONS, HELP, (flags) =>
     const { name, executionArn: arn } = found;
     if (flags.lines || flags.out !== undefined || flags.reason !== undefined) await showLines(stack, found, flags);
     else if (flags.follow && arn !== undefined) await followAndReport(stack, [{ name, arn }], flags);
-    else
-      await printReports('show', stack, [await readRunReport(stack.clients, stack.outputs.workBucket, found)], flags);
+    else await printReports(stack, [await readRunReport(stack.clients, stack.outputs.workBucket, found)], flags);
   }),
 );
 
@@ -92,7 +92,7 @@ async function showLines(
     notice('The run has not ended: these are the lines that it has quarantined so far.');
   }
   if (out !== undefined && found.withoutBytes.length > 0) process.exitCode = EXIT.found;
-  print('show', found, json, (shape) => quarantineText(found, shape));
+  print<Quarantined>(found, json, (shape) => quarantineText(found, shape));
 }
 
 /**

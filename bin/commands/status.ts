@@ -1,7 +1,7 @@
 /** `inference-monitor status`: is the endpoint healthy, and if not, why. */
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { wrapped } from '../../src/core/text/terminal-text.ts';
-import { EXIT_CODES, healthOf } from '../../src/health/findings.ts';
+import { EXIT_CODES, type Health, healthOf } from '../../src/health/findings.ts';
 import { type AskedStack, readFacts } from '../../src/health/gather.ts';
 import { healthLines } from '../../src/health/text.ts';
 import { windowText } from '../../src/quality/rates-text.ts';
@@ -24,6 +24,8 @@ Examples:
   inference-monitor status --from 7d
   inference-monitor status --json | jq -r '.findings[] | select(.state == "bad") | .command'`;
 
+export type StatusOutput = Health & { endpoint: string; window: ReturnType<typeof isoWindow> };
+
 export default command('status', OPTIONS, HELP, (flags) =>
   withStack(flags, async (stack) => {
     const nowMs = Date.now();
@@ -32,7 +34,7 @@ export default command('status', OPTIONS, HELP, (flags) =>
     const { endpoint } = stack.outputs;
     process.exitCode = EXIT_CODES[health.state];
     const result = { ...health, endpoint, window: isoWindow(window) };
-    print('status', result, flags.json, (out) => {
+    print<StatusOutput>(result, flags.json, (out) => {
       const about = wrapped(`${endpoint}, ${windowText(window)}`, out.width).map((line) => out.style('dim', line));
       return `${healthLines(health, out, ['', ...about], nowMs).join('\n')}\n`;
     });

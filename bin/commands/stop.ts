@@ -37,7 +37,7 @@ export default command('stop', OPTIONS, HELP, async (flags) => {
   await withStack(flags, async (stack) => {
     const found = await findExecution(stack.clients.sfn, machinesOf(stack), flags.run);
     const stopped = await (found.kind === 'replay' ? stopReplay(stack, found, say) : stopRun(stack, found, flags, say));
-    if (flags.json) print('stop', stopped, true, () => '');
+    if (flags.json) print<StopResult>(stopped, true, () => '');
   });
 });
 

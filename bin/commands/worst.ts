@@ -6,11 +6,11 @@ import { objectivesOf } from '../../src/quality/objectives.ts';
 import { mlflowOptions, withMlflow } from '../cli/mlflow.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
 import { notice, print } from '../cli/output.ts';
+import { HOW_TO_READ } from '../cli/settings.ts';
 import { windowFrom, windowOfFlags } from '../cli/window.ts';
-import { readWorst, type WorstTrace, worstLines } from '../operate/worst.ts';
-import { progress, sayLeftOut } from './calibration-data.ts';
+import { readWorst, type WorstTrace, type WorstTraces, worstLines } from '../operate/worst.ts';
 import { tagFilter } from './dataset.ts';
-import { HOW_TO_READ } from './settings.ts';
+import { progress, sayLeftOut } from './reading-traces.ts';
 
 const MOST = 1000;
 
@@ -59,6 +59,6 @@ export default command('worst', OPTIONS, HELP, (flags) =>
     if (settings.CONTENT === 'none') notice(`Traces have no texts, since CONTENT=none. ${HOW_TO_READ}`);
     const total = `${found.traces} traces, ${found.judged} of them judged, ${found.failing} with a failing verdict\n`;
     const linkOf = ({ url, traceId }: WorstTrace): string => url ?? `inference-monitor open ${traceId}`;
-    print('worst', found, flags.json, (out) => [...worstLines(found.worst, linkOf, out), total].join('\n'));
+    print<WorstTraces>(found, flags.json, (out) => [...worstLines(found.worst, linkOf, out), total].join('\n'));
   }),
 );

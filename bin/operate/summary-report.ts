@@ -7,14 +7,13 @@ import type { S3Client } from '@aws-sdk/client-s3';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { QuarantineEntry } from '../../src/core/contract/receipts.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
-import { excerpt, singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
+import { excerpt, singleLine, type TextOptions, wrapped } from '../../src/core/text/terminal-text.ts';
 import { addCounts, noCounts } from '../../src/core/values/counts.ts';
 import { sum } from '../../src/core/values/sum.ts';
 import type { Health } from '../../src/health/findings.ts';
 import { healthLines } from '../../src/health/text.ts';
 import { quarantinedEntries } from '../../src/monitoring/plan/retry-source.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
-import type { TextOptions } from '../cli/output.ts';
 import type { AwsClients } from './aws-clients.ts';
 
 /**

@@ -1,6 +1,6 @@
 /** Finds the traces with the worst verdicts, and shows them as lines for a terminal of any width. */
 
-import { excerpt, singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
+import { excerpt, PLAIN, singleLine, type TextOptions, wrapped } from '../../src/core/text/terminal-text.ts';
 import { type Badness, severestFirst, worstFirst } from '../../src/core/values/severity.ts';
 import { badnessOf } from '../../src/judge/scorers/badness.ts';
 import type { Scorer } from '../../src/judge/types.ts';
@@ -8,8 +8,6 @@ import type { MlflowRest } from '../../src/mlflow/rest.ts';
 import { traceUrl } from '../../src/mlflow/trace-url.ts';
 import { type AssessedTrace, assessedTraces, type TraceQuery } from '../../src/quality/calibration/assessed-traces.ts';
 import type { Objective } from '../../src/quality/objectives.ts';
-import { PLAIN } from '../../src/quality/rates-text.ts';
-import type { TextOptions } from '../cli/output.ts';
 import { type StandingVerdict, standingVerdicts } from './standing-verdicts.ts';
 
 /** The trace of a bad reply, in place of all with the same request and reply. */

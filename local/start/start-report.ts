@@ -5,10 +5,10 @@
 
 import { createReadStream } from 'node:fs';
 import { basename } from 'node:path';
+import { labelFilesText } from '../../bin/commands/ground-truth-text.ts';
 import type { CaptureFile } from '../../bin/operate/capture-files.ts';
 import type { Run } from '../../bin/operate/process-files.ts';
 import { quarantineLines, type ReasonWithLines, summaryLines, verdictLines } from '../../bin/operate/summary-report.ts';
-import { labelFilesText } from '../../bin/operate/truth-run.ts';
 import { type WorstTrace, worstLines } from '../../bin/operate/worst.ts';
 import { functionEnvironment } from '../../lib/settings/function-environment.ts';
 import { scanChunks } from '../../src/captures/lines/chunks.ts';
@@ -17,6 +17,7 @@ import { VERDICT_TERMS } from '../../src/core/contract/receipts.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import { many, whole } from '../../src/core/text/figure-text.ts';
+import { PLAIN } from '../../src/core/text/terminal-text.ts';
 import { sum } from '../../src/core/values/sum.ts';
 import { truthTable } from '../../src/ground-truth/measure/figures.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
@@ -26,7 +27,6 @@ import { tracesUrl } from '../../src/mlflow/trace-url.ts';
 import { CHUNK_BOUNDS } from '../../src/monitoring/chunk/chunk-bounds.ts';
 import { healthOfRuns } from '../../src/monitoring/run-health.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
-import { PLAIN } from '../../src/quality/rates-text.ts';
 import type { DeployedEndpoint, LocalEnvironment } from './environment.ts';
 import type { LabelsReport } from './labels.ts';
 import { asShown, type StartOptions } from './start-options.ts';

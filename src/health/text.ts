@@ -1,7 +1,6 @@
 /** The state of an endpoint and its findings, for a terminal of any width. */
 
-import { singleLine, wrapped } from '../core/text/terminal-text.ts';
-import type { Style } from '../quality/rates-text.ts';
+import { type Style, singleLine, wrapped } from '../core/text/terminal-text.ts';
 import type { Health, HealthState } from './findings.ts';
 
 /** A sign for each state, so that nothing depends on color. */

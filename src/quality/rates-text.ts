@@ -2,15 +2,11 @@
 
 import type { Measured } from '../core/statistics/sampled-mean.ts';
 import { number, percent, points, time, whole } from '../core/text/figure-text.ts';
-import { namedCounts, singleLine, tableLines, wrapped } from '../core/text/terminal-text.ts';
+import { namedCounts, type Style, singleLine, tableLines, wrapped } from '../core/text/terminal-text.ts';
 import type { TimeWindow } from './counts-store.ts';
 import { ERROR_REPLIES } from './objectives.ts';
 import { quantilesText } from './quantiles.ts';
 import type { GroupRates, Rate, RateDifference } from './rates.ts';
-
-/** Styles a text for a terminal, or returns it as it is. */
-export type Style = (style: 'bold' | 'dim' | 'red' | 'green', text: string) => string;
-export const PLAIN: Style = (_, text) => text;
 
 const BARS = '▁▂▃▄▅▆▇█';
 /** In a trend: no verdicts. */

@@ -1,4 +1,5 @@
 /** Broken set-ups, each named rightly by doctor, against a server that answers for all of AWS and for MLflow. */
+
 import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
@@ -7,7 +8,7 @@ import { diagnosisText } from '../../bin/commands/doctor.ts';
 import { type Diagnosis, type DoctorFlags, diagnose } from '../../bin/doctor/diagnose.ts';
 import { checked } from '../../bin/doctor/finding.ts';
 import { quotasOf } from '../../bin/doctor/quotas.ts';
-import { PLAIN } from '../../src/quality/rates-text.ts';
+import { PLAIN } from '../../src/core/text/terminal-text.ts';
 import { type Answer, type Answers, AwsAnswers, withVariables, xml, xmlError } from '../helpers/aws-answers.ts';
 
 const QUOTAS = [

@@ -1,4 +1,5 @@
 /** InvokeEndpoint and InvokeEndpointWithResponseStream on the wire, with signatures checked by an independent implementation. */
+
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
@@ -7,7 +8,7 @@ import {
   SageMakerRuntimeClient,
 } from '@aws-sdk/client-sagemaker-runtime';
 import { resultText } from '../../bin/commands/replay-text.ts';
-import { PLAIN } from '../../src/quality/rates-text.ts';
+import { PLAIN } from '../../src/core/text/terminal-text.ts';
 import { openFollowUps } from '../../src/replay/follow-ups.ts';
 import { sageMakerTarget } from '../../src/replay/targets/sagemaker-target.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';

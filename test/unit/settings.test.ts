@@ -3,7 +3,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { commandSettings } from '../../bin/commands/settings.ts';
+import { commandSettings } from '../../bin/cli/settings.ts';
 import { doubtsAbout } from '../../lib/settings/checks.ts';
 import { parseSettings, REQUIRED_SETTING_NAMES, readSettings, SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { testEnvironment } from '../helpers/test-environment.ts';

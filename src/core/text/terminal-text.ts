@@ -57,10 +57,14 @@ export function wrapped(line: string, width: number, hanging = 2): string[] {
 export const wrappedText = (lines: readonly string[], width: number, hanging?: number): string =>
   lines.flatMap((line) => wrapped(line, width, hanging).map((part) => `${part}\n`)).join('');
 
-export interface TableOptions {
+/** Styles a text for a terminal, or returns it as it is. */
+export type Style = (style: 'bold' | 'dim' | 'red' | 'green', text: string) => string;
+export const PLAIN: Style = (_, text) => text;
+
+export interface TextOptions {
   /** Columns. */
   width: number;
-  style(style: 'bold', text: string): string;
+  style: Style;
 }
 
 /** Figures, which are aligned to the right. */
@@ -85,11 +89,7 @@ export function tableLines(head: readonly string[], rows: readonly (readonly str
  * Returns a table if it fits the width. Otherwise each row has its first cell on a line of its own, and the others, with their
  * names, below it.
  */
-export function tableText(
-  head: readonly string[],
-  rows: readonly (readonly string[])[],
-  options: TableOptions,
-): string {
+export function tableText(head: readonly string[], rows: readonly (readonly string[])[], options: TextOptions): string {
   const [first = '', ...lines] = tableLines(head, rows);
   if ([first, ...lines].every(({ length }) => length <= options.width)) {
     return [options.style('bold', first), ...lines].map((text) => `${text}\n`).join('');
@@ -101,7 +101,7 @@ function stacked(
   names: readonly string[],
   first: string,
   others: readonly string[],
-  { width, style }: TableOptions,
+  { width, style }: TextOptions,
 ): string {
   const facts = others.flatMap((cell, index) => (cell === '' ? [] : [`${names[index]} ${cell}`]));
   const lines = [

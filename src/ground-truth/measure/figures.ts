@@ -5,7 +5,7 @@
 
 import type { Estimate } from '../../core/statistics/share.ts';
 import { whole } from '../../core/text/figure-text.ts';
-import { singleLine, type TableOptions, tableText, wrapped } from '../../core/text/terminal-text.ts';
+import { singleLine, type TextOptions, tableText, wrapped } from '../../core/text/terminal-text.ts';
 
 /** A figure with its 95% interval. What is not defined, or not known, is `null`, and `why` says why. */
 export interface Figure {
@@ -148,7 +148,7 @@ function figureText({ value, low, high }: Figure, isNumber = false): string {
 }
 
 /** @param by what the groups are; `undefined`: there is one, of all rows */
-export function truthTable(figures: TruthFigures, by: string | undefined, options: TableOptions): string {
+export function truthTable(figures: TruthFigures, by: string | undefined, options: TextOptions): string {
   const { kind, why, threshold, groups, leftOut } = figures;
   const names = [...new Set(groups.flatMap(({ measures }) => Object.keys(measures)))];
   const cellsOf = ({ measures }: TruthGroup): string[] =>
@@ -194,13 +194,13 @@ export function truthTable(figures: TruthFigures, by: string | undefined, option
   ].join('\n');
 }
 
-const lined = (lines: readonly string[], { width }: TableOptions): string =>
+const lined = (lines: readonly string[], { width }: TextOptions): string =>
   lines
     .flatMap((line) => wrapped(line, width))
     .map((line) => `${line}\n`)
     .join('');
 
-function details(figures: TruthGroup, by: string | undefined, options: TableOptions): string {
+function details(figures: TruthGroup, by: string | undefined, options: TextOptions): string {
   const { compared, notCompared, measures, classes, groups = {} } = figures;
   const whys = Object.entries(measures).flatMap(([name, { why }]) =>
     why === undefined ? [] : [`${measureName(name)}: ${singleLine(why)}`],
@@ -224,7 +224,7 @@ function details(figures: TruthGroup, by: string | undefined, options: TableOpti
 
 function classesText(
   { each, macro, weighted, confusion }: NonNullable<TruthGroup['classes']>,
-  options: TableOptions,
+  options: TextOptions,
 ): string {
   const shown = each.toSorted((a, b) => b.support - a.support).slice(0, MAX_CLASSES);
   const names = each.filter((one) => shown.includes(one)).map((one) => one.class);
@@ -253,7 +253,7 @@ function classesText(
   return tableText(head, [...rows, ...means], options) + lined(more, options);
 }
 
-function groupsText(column: string, values: readonly GroupFigures[], options: TableOptions): string {
+function groupsText(column: string, values: readonly GroupFigures[], options: TextOptions): string {
   const points = ({ value, low, high }: Figure): string => {
     const text = (share: number): string => `${share > 0 ? '+' : ''}${percent(share)}`;
     return value === null || low === null || high === null ? '–' : `${text(value)} (${text(low)}…${text(high)})`;

@@ -1,4 +1,5 @@
 /** The captures and labels of `examples/tabular`, through the index, the join and the figures. */
+
 import { readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { filesBelow } from '../../../bin/operate/capture-files.ts';
@@ -6,10 +7,10 @@ import { truthFigures, waitingLabels } from '../../../bin/operate/truth-run.ts';
 import { projectPath } from '../../../local/project-root.ts';
 import { decodeLine } from '../../../src/captures/decode.ts';
 import { dotenvSettings } from '../../../src/core/settings/dotenv-file.ts';
+import { PLAIN } from '../../../src/core/text/terminal-text.ts';
 import { PredictionIndex } from '../../../src/ground-truth/index/prediction-index.ts';
 import { type TruthFigures, type TruthGroup, truthTable } from '../../../src/ground-truth/measure/figures.ts';
 import { decodeOptions } from '../../../src/monitoring/chunk/decode-lines.ts';
-import { PLAIN } from '../../../src/quality/rates-text.ts';
 import { localFiles } from '../../../src/replay/source/open-source.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { readAndJoin, stepsOn, truthFacts } from '../../helpers/ground-truth.ts';

@@ -1,8 +1,10 @@
 /** The rules of docs/status.md: what each makes of a stack, and the exit code of `status`. */
+
 import { readFileSync } from 'node:fs';
 import { hoursOf } from '../../../bin/cli/window.ts';
 import { projectPath } from '../../../local/project-root.ts';
 import type { QualityCell } from '../../../src/core/contract/quality.ts';
+import { PLAIN } from '../../../src/core/text/terminal-text.ts';
 import type { HealthFacts } from '../../../src/health/facts.ts';
 import { EXIT_CODES, FINDING_NAMES, type Health, healthOf } from '../../../src/health/findings.ts';
 import { readFacts } from '../../../src/health/gather.ts';
@@ -10,7 +12,6 @@ import { makePage } from '../../../src/health/make-page.ts';
 import { healthLines } from '../../../src/health/text.ts';
 import { numberCounts } from '../../../src/quality/cell.ts';
 import { addTree } from '../../../src/quality/count-tree.ts';
-import { PLAIN } from '../../../src/quality/rates-text.ts';
 import { hourOf } from '../../../src/quality/tally.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { askedStackIn, GOOD, type Ran, type Situation, useAskedStack } from '../../helpers/asked-stack.ts';

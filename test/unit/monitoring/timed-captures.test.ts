@@ -1,7 +1,9 @@
 /** Captures with the times that their caller measured: what they are asked, how a run accounts for it, and what is said of them. */
+
 import { ratesReport, textOf } from '../../../bin/commands/rates.ts';
 import { readWorst } from '../../../bin/operate/worst.ts';
 import type { EvaluateReceipt, PlanReceipt } from '../../../src/core/contract/receipts.ts';
+import { PLAIN } from '../../../src/core/text/terminal-text.ts';
 import { healthOf } from '../../../src/health/findings.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { askedOf, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
@@ -9,7 +11,6 @@ import { emptyChunkState, foldReceipt } from '../../../src/monitoring/receipts.t
 import { SummaryBuilder } from '../../../src/monitoring/summary.ts';
 import { writeCounts } from '../../../src/quality/counts-store.ts';
 import { readObjectives } from '../../../src/quality/objectives.ts';
-import { PLAIN } from '../../../src/quality/rates-text.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { ChunkRig, HOUR, LLM } from '../../helpers/chunk-rig.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';

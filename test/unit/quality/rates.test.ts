@@ -1,14 +1,16 @@
 /** Rates from counts in a bucket, as the command reads and prints them. */
+
 import { instantMs } from '../../../bin/cli/window.ts';
 import { type RatesFlags, ratesReport, textOf } from '../../../bin/commands/rates.ts';
 import { HOUR_MS } from '../../../src/captures/files/capture-path.ts';
 import type { QualityCell, QualityCounts, SampleCounts } from '../../../src/core/contract/quality.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { wilson } from '../../../src/core/statistics/share.ts';
+import { PLAIN } from '../../../src/core/text/terminal-text.ts';
 import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { writeCounts } from '../../../src/quality/counts-store.ts';
 import { keepMeasurement } from '../../../src/quality/objective-states.ts';
-import { PLAIN, sparkline } from '../../../src/quality/rates-text.ts';
+import { sparkline } from '../../../src/quality/rates-text.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 
 const NOW = Date.parse('2026-11-22T00:00:00Z');

@@ -1,9 +1,11 @@
 /** Shadow variants stand beside the figures of their endpoint, and are in none of them. */
+
 import { type RatesFlags, ratesReport, textOf } from '../../../bin/commands/rates.ts';
 import { selectTraces } from '../../../bin/operate/dataset.ts';
 import { readWorst } from '../../../bin/operate/worst.ts';
 import type { LabeledRow } from '../../../src/core/contract/ground-truth.ts';
 import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
+import { PLAIN } from '../../../src/core/text/terminal-text.ts';
 import { truthTable } from '../../../src/ground-truth/measure/figures.ts';
 import { measureTruth } from '../../../src/ground-truth/measure/measure.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
@@ -15,7 +17,6 @@ import { writeCounts } from '../../../src/quality/counts-store.ts';
 import { Detectors } from '../../../src/quality/detectors.ts';
 import { readObjectives } from '../../../src/quality/objectives.ts';
 import { observerOf } from '../../../src/quality/observations.ts';
-import { PLAIN } from '../../../src/quality/rates-text.ts';
 import { type CountedCapture, captureFacts, QualityTally } from '../../../src/quality/tally.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { observedOf } from '../../helpers/observed.ts';

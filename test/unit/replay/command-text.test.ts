@@ -2,8 +2,7 @@
 import { connectPairwiseJudge } from '../../../bin/commands/replay-services.ts';
 import { dryRunText, longWarning } from '../../../bin/commands/replay-text.ts';
 import { awsFailure } from '../../../src/core/errors/aws-failures.ts';
-import { durationText } from '../../../src/core/text/terminal-text.ts';
-import { PLAIN } from '../../../src/quality/rates-text.ts';
+import { durationText, PLAIN } from '../../../src/core/text/terminal-text.ts';
 
 const PIPE = { width: Number.POSITIVE_INFINITY, style: PLAIN };
 

@@ -4,9 +4,8 @@ import { nextSteps, type RunPage, runsText } from '../../../../bin/cli/run-text.
 import { inputText } from '../../../../bin/operate/executions.ts';
 import { expectedSeconds, type RunProgress } from '../../../../bin/operate/run-progress.ts';
 import { isPlanned, type RunReport } from '../../../../bin/operate/run-report.ts';
-import { tableText } from '../../../../src/core/text/terminal-text.ts';
+import { PLAIN, tableText } from '../../../../src/core/text/terminal-text.ts';
 import type { RunSummary } from '../../../../src/monitoring/summary.ts';
-import { PLAIN } from '../../../../src/quality/rates-text.ts';
 
 const OPTIONS = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
 const progress = (more: Partial<RunProgress> = {}): RunProgress => ({

@@ -2,13 +2,13 @@ import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { inspectAll, inspectLine } from '../../../../bin/commands/inspect.ts';
+import { commandSettings } from '../../../../bin/cli/settings.ts';
 import { inspectText, lineText } from '../../../../bin/commands/inspect-text.ts';
-import { commandSettings } from '../../../../bin/commands/settings.ts';
 import { parseLocation } from '../../../../bin/offline/capture-files.ts';
+import { inspectAll, inspectLine } from '../../../../bin/offline/inspect.ts';
 import { projectPath } from '../../../../local/project-root.ts';
 import { Storer } from '../../../../src/captures/trace/storable.ts';
-import { PLAIN } from '../../../../src/quality/rates-text.ts';
+import { PLAIN } from '../../../../src/core/text/terminal-text.ts';
 import { expectPublished } from '../../../helpers/published-json.ts';
 
 const settings = commandSettings({}, {});

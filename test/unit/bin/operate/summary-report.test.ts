@@ -2,10 +2,10 @@
 
 import { summaryLines, totalsLine, verdictLines } from '../../../../bin/operate/summary-report.ts';
 import type { QualityCell } from '../../../../src/core/contract/quality.ts';
+import { PLAIN } from '../../../../src/core/text/terminal-text.ts';
 import { scorersFor } from '../../../../src/judge/scorers/scorer-set.ts';
 import { healthOfRuns } from '../../../../src/monitoring/run-health.ts';
 import { goodVerdicts, type RunSummary, SummaryBuilder } from '../../../../src/monitoring/summary.ts';
-import { PLAIN } from '../../../../src/quality/rates-text.ts';
 
 function summary(change: (draft: RunSummary) => void): RunSummary {
   const draft = new SummaryBuilder({ name: 'run', startTime: '2026-11-20T10:00:00Z' }).build();

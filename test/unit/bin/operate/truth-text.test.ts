@@ -1,14 +1,9 @@
 /** The outcome of label files, in pipes and on terminals of several widths. */
 
-import {
-  type LabelFileState,
-  labelFileName,
-  type TruthReport,
-  truthReportText,
-  waitingText,
-} from '../../../../bin/operate/truth-run.ts';
+import { labelFileName, truthReportText, waitingText } from '../../../../bin/commands/ground-truth-text.ts';
+import type { LabelFileState, TruthReport } from '../../../../bin/operate/truth-run.ts';
 import type { LabelCounts } from '../../../../src/core/contract/ground-truth.ts';
-import { PLAIN } from '../../../../src/quality/rates-text.ts';
+import { PLAIN } from '../../../../src/core/text/terminal-text.ts';
 
 const PIPE = { width: Number.POSITIVE_INFINITY, style: PLAIN };
 

@@ -2,9 +2,9 @@
 
 import { type StandingVerdict, standingVerdicts } from '../../../../bin/operate/standing-verdicts.ts';
 import { readWorst, type WorstTrace, worstLines } from '../../../../bin/operate/worst.ts';
+import { PLAIN } from '../../../../src/core/text/terminal-text.ts';
 import { scorersFor } from '../../../../src/judge/scorers/scorer-set.ts';
 import type { AssessedTrace, ReadAssessment } from '../../../../src/quality/calibration/assessed-traces.ts';
-import { PLAIN } from '../../../../src/quality/rates-text.ts';
 
 const failing: StandingVerdict = {
   scorer: 'relevance_to_query',

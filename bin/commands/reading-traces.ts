@@ -1,0 +1,66 @@
+/** For commands that read traces: the progress, the shadow variants that are left out, and the labels of a window. */
+
+import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
+import type { Scorer } from '../../src/judge/types.ts';
+import { shadowLeftOut, type TraceQuery } from '../../src/quality/calibration/assessed-traces.ts';
+import { LEFT_OUT } from '../../src/quality/calibration/mlflow-labels.ts';
+import { countBy } from '../../src/quality/calibration/report.ts';
+import type { Unanswered } from '../../src/quality/calibration/types.ts';
+import { readWindowLabels, type WindowLabels } from '../../src/quality/calibration/window-labels.ts';
+import type { TimeWindow } from '../../src/quality/counts-store.ts';
+import { withExperiment } from '../cli/mlflow.ts';
+import { notice } from '../cli/output.ts';
+import type { CommandSettings } from '../cli/settings.ts';
+
+/** Replaces the current line of the terminal. */
+export const progress = (text: string): void => {
+  if (process.stderr.isTTY) process.stderr.write(`\r\u001b[K${text}`);
+};
+
+/** Says which shadow variants a query of traces leaves out. */
+export function sayLeftOut(query: Pick<TraceQuery, 'shadow' | 'filter'>): void {
+  const variants = shadowLeftOut(query).join(', ');
+  if (variants !== '') notice(`Left out: the traces of shadow variants (${variants}).`);
+}
+
+/** Labels, and what a person should know of those that are missing. */
+export type LabelReader = (
+  window: TimeWindow,
+) => Promise<Pick<WindowLabels, 'labels' | 'covered'> & { warnings: string[] }>;
+
+/** Rates are of use without labels too, so that a failure to read them is a warning. */
+export function labelReader(
+  settings: CommandSettings,
+  active: readonly Scorer[],
+  only: readonly string[] | undefined,
+): LabelReader {
+  return async ({ fromMs, toMs }) => {
+    const query = {
+      ...{ fromMs, toMs, only },
+      scorers: active.filter(isJudgeScorer),
+      progress: (traces: number) => progress(`${traces} traces read for their labels`),
+    };
+    try {
+      const { labels, covered, unanswered } = await withExperiment(settings, (mlflow, { id: experimentId }) =>
+        readWindowLabels(mlflow.rest, { experimentId, ...query }),
+      );
+      progress('');
+      return { labels, covered, warnings: leftOut(unanswered) };
+    } catch (error) {
+      const { name, message } = error as Error;
+      const warning = `No rate is corrected, because people’s labels cannot be read; ${name}: ${message}`;
+      return { labels: [], covered: new Map(), warnings: [warning] };
+    }
+  };
+}
+
+const leftOut = (unanswered: readonly Unanswered[]): string[] =>
+  Object.entries(
+    countBy(unanswered, ({ scorer, reason }) => `${scorer} are left out: ${REASONS[reason] ?? reason}`),
+  ).map(([what, count]) => `${count} labels of ${what}`);
+
+const REASONS: Record<string, string> = {
+  unknownValue: 'a value is none of the scorer’s',
+  peopleDisagree: 'people disagree',
+  ...LEFT_OUT,
+};
