@@ -2,6 +2,7 @@
  * EvaluateTraces: one chunk of capture lines → traces with their assessments in MLflow. A direct invocation evaluates the
  * traces of a whole capture file.
  */
+
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
 import type { EvaluateReceipt } from '../../src/core/contract/receipts.ts';
@@ -15,12 +16,12 @@ import { limitsTable } from '../../src/limits/table.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
 import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
+import type { ChunkDependencies } from '../../src/monitoring/chunk/attempt.ts';
 import { sumEvaluations } from '../../src/monitoring/counts.ts';
 import { connectAnswers } from '../../src/monitoring/evaluate/answer-table.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { pairReader } from '../../src/monitoring/evaluate/reply-pair.ts';
 import { handleChunks } from '../../src/monitoring/invocation.ts';
-import type { WriteDependencies } from '../../src/monitoring/write/chunk-writer.ts';
 import { connectRedaction } from '../../src/redact/redaction.ts';
 
 /** Returns a function that makes something when it is first asked for. */
@@ -42,7 +43,7 @@ const mlflow = connectMlflow(environment, storage.s3, limits.mlflow);
 const judging = connectJudge(settings);
 const judgeOfPairs = lazily(() => judgeOf(settings));
 /** No preference between two replies fails, so a cascade would ask both models. */
-const pairs = ({ environment: redacted }: WriteDependencies) => ({
+const pairs = ({ environment: redacted }: ChunkDependencies) => ({
   judge: pairwiseJudge(judgeOfPairs(), pairReader(storage, redacted)),
   scorers: [PAIRWISE_SCORER],
   always: () => undefined,
@@ -53,7 +54,7 @@ const redacted = connectRedaction(environment);
 const connected = { storage, redacted, limits, mlflow, table: limitsTable(environment) };
 const batchJudging = lazily(() => connectBatchJudge(settings));
 
-function processChunk(request: ChunkRequest, deps: WriteDependencies) {
+function processChunk(request: ChunkRequest, deps: ChunkDependencies) {
   const { options, phase } = request;
   const limited = {
     ...{ ...deps, ...(options.replay ? pairs(deps) : judging()) },

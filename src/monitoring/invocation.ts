@@ -1,4 +1,5 @@
 /** Handles direct invocations of the processor and the evaluator: whole capture files, without the state machine. */
+
 import type { Context } from 'aws-lambda';
 import * as z from 'zod';
 import { capturedObject } from '../captures/files/capture-objects.ts';
@@ -15,11 +16,11 @@ import { captureScope } from '../judge/capture-scope.ts';
 import type { Limits } from '../limits/limits.ts';
 import type { connectMlflow } from '../mlflow/connect.ts';
 import type { connectRedaction } from '../redact/redaction.ts';
+import type { ChunkDependencies } from './chunk/attempt.ts';
 import { withRanges } from './chunk/ranges.ts';
 import { unitsOfObjects } from './plan/units.ts';
 import { stackExperiment } from './stack-experiment.ts';
 import { withinLimits } from './within-limits.ts';
-import type { WriteDependencies } from './write/chunk-writer.ts';
 
 const text = z.string().min(1);
 const fileSchema = z.strictObject({ bucket: text, key: text });
@@ -75,8 +76,8 @@ const invalid = (event: unknown, problem: string): PermanentError =>
   });
 
 /** What a function that processes chunks connects once. */
-interface ChunkFunction extends Pick<WriteDependencies, 'storage' | 'table'> {
-  redacted: ReturnType<typeof connectRedaction<WriteDependencies['environment']>>;
+interface ChunkFunction extends Pick<ChunkDependencies, 'storage' | 'table'> {
+  redacted: ReturnType<typeof connectRedaction<ChunkDependencies['environment']>>;
   limits: Limits;
   mlflow: ReturnType<typeof connectMlflow>;
 }
@@ -91,7 +92,7 @@ export async function handleChunks<Result, Sum>(
   event: unknown,
   context: Context,
   { limits, mlflow, redacted, ...connected }: ChunkFunction,
-  process: (request: ChunkRequest, deps: WriteDependencies) => Promise<Result>,
+  process: (request: ChunkRequest, deps: ChunkDependencies) => Promise<Result>,
   sum: (results: Result[]) => Sum,
   chunkOfFile: Pick<ManifestLine, 'traced'> = {},
 ): Promise<Sum | ChunkProgress> {
@@ -122,7 +123,7 @@ const CHUNK_RESERVE_MS = 60_000;
  */
 export async function forEachChunkOf<Result>(
   files: readonly CaptureFile[],
-  deps: Pick<WriteDependencies, 'storage' | 'environment' | 'requestId' | 'remainingMs'>,
+  deps: Pick<ChunkDependencies, 'storage' | 'environment' | 'requestId' | 'remainingMs'>,
   experimentId: string,
   handle: (request: ChunkRequest) => Promise<Result>,
 ): Promise<Result[]> {

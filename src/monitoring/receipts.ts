@@ -10,8 +10,8 @@ import { toNamedError, wordsIn } from '../core/errors/errors.ts';
 import { inOrder } from '../core/process/concurrency.ts';
 import { addSpend } from '../judge/spend.ts';
 import { isRedacted } from '../redact/redaction.ts';
+import type { ChunkDependencies } from './chunk/attempt.ts';
 import { completingCommand } from './completing-command.ts';
-import type { WriteDependencies } from './write/chunk-writer.ts';
 
 /** Returns the fields that the receipts of both steps have in common, for an attempt that ends now. */
 export function attemptFacts(request: ChunkRequest, requestId: string, startedAt: string, failure: unknown) {
@@ -35,7 +35,7 @@ export function attemptFacts(request: ChunkRequest, requestId: string, startedAt
  * @throws the failure of the attempt, after its receipt is written
  */
 export async function withReceipt<R extends Receipt>(
-  { storage, environment }: Pick<WriteDependencies, 'storage' | 'environment'>,
+  { storage, environment }: Pick<ChunkDependencies, 'storage' | 'environment'>,
   attempt: { run(): Promise<void>; receipt(failure: unknown): R },
 ): Promise<R> {
   let failure: unknown;

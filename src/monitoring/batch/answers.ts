@@ -12,8 +12,7 @@ import { addSpend, emptySpend } from '../../judge/spend.ts';
 import type { JudgeMoney, ModelAnswer } from '../../judge/types.ts';
 import type { Budget } from '../../limits/budget.ts';
 import type { BatchAnswers } from '../evaluate/types.ts';
-import { groupOf } from './groups.ts';
-import type { PreparedChunk } from './prepare.ts';
+import { groupOf, type PreparedChunk } from './groups.ts';
 
 type BatchJob = BatchReport['jobs'][number];
 

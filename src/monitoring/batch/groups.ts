@@ -1,5 +1,16 @@
 /** Which chunks share a batch job: consecutive ones, by their ordinals alone. So each chunk writes its requests to its job’s input. */
+import type { Deposit } from '../../limits/budget.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
+
+/** The record that `prepareChunk` writes for the start of the jobs and for the second phase. */
+export interface PreparedChunk {
+  /** The number of requests. */
+  records: number;
+  /** The most that the answers for the chunk can cost; absent when no budget is set. */
+  deposit?: Deposit | undefined;
+  /** Questions that the budget had no room for. */
+  held: string[];
+}
 
 /** Bedrock’s quota "Minimum number of records per batch inference job": 100 for every model that has one. */
 export const MIN_BATCH_RECORDS = 100;

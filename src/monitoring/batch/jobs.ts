@@ -14,8 +14,7 @@ import { isRetryable, PermanentError, RetryableError, saidBy, shownOf, wordsIn }
 import { inOrder } from '../../core/process/concurrency.ts';
 import { readManifest } from '../receipts.ts';
 import { REFUSED_JOB, WAITING_JOB } from './answers.ts';
-import { groupOf, MIN_BATCH_RECORDS } from './groups.ts';
-import type { PreparedChunk } from './prepare.ts';
+import { groupOf, MIN_BATCH_RECORDS, type PreparedChunk } from './groups.ts';
 
 /**
  * The most jobs of a run under way. Bedrock’s quota "Sum of in-progress and submitted batch inference jobs" is 20 per model for

@@ -20,10 +20,7 @@ import { type HeavyLine, readCaptures } from '../evaluate/read-captures.ts';
 import type { EvaluateDependencies } from '../evaluate/types.ts';
 import { createsTraces } from '../write/sent-traces.ts';
 import { readJobs } from './answers.ts';
-import { groupOf, MAX_INPUT_BYTES } from './groups.ts';
-
-/** The record that `prepareChunk` writes for the start of the jobs and for the second phase. */
-export type PreparedChunk = Awaited<ReturnType<typeof prepareChunk>>;
+import { groupOf, MAX_INPUT_BYTES, type PreparedChunk } from './groups.ts';
 
 interface PrepareDependencies
   extends Omit<EvaluateDependencies, 'store' | 'limit' | 'table' | 'requestId'>,
@@ -41,7 +38,7 @@ interface JobRequest {
 }
 
 /** Writes the judge’s requests for a chunk to the input of a batch job. Writes nothing to MLflow. */
-export async function prepareChunk(request: ChunkRequest, deps: PrepareDependencies) {
+export async function prepareChunk(request: ChunkRequest, deps: PrepareDependencies): Promise<PreparedChunk> {
   const { storage, environment, limit } = deps;
   const { run, chunk } = request;
   const deposit = `batch/${run}/${chunk.chunk}`;
@@ -61,14 +58,7 @@ export async function prepareChunk(request: ChunkRequest, deps: PrepareDependenc
     );
     const asked = requests.filter((_, index) => made?.hasRoom[index] !== false);
     const held = requests.filter((one) => !asked.includes(one)).map(({ question }) => question);
-    const prepared = {
-      /** The number of requests. */
-      records: asked.length,
-      /** The most that the answers for the chunk can cost; absent when no budget is set. */
-      deposit: made?.deposit,
-      /** Questions that the budget had no room for. */
-      held,
-    };
+    const prepared = { records: asked.length, deposit: made?.deposit, held };
     await storage.putJson(bucket, workKeys.batchPrepared(run, chunk.chunk), prepared);
     const text = asked.map(({ line }) => `${line}\n`).join('');
     // Last: now the money of all requests is reserved, and accounted for.

@@ -1,5 +1,23 @@
-/** What an attempt at a chunk follows. */
+/** An attempt at a chunk: what it needs, and what it follows. */
+import type { Storage } from '../../core/aws/storage.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
+import type { LambdaEnvironment } from '../../core/settings/environment.ts';
+import type { LimitsTable } from '../../limits/table.ts';
+import type { TraceStore } from '../../mlflow/types.ts';
+
+export interface ChunkDependencies {
+  storage: Storage;
+  environment: LambdaEnvironment;
+  store: Pick<
+    TraceStore,
+    'getExperiment' | 'getTraces' | 'writeTraces' | 'mendTraces' | 'writeAssessments' | 'spansForm'
+  >;
+  /** Of the locks, and of what was sent before. */
+  table: LimitsTable;
+  requestId: string;
+  /** Returns the milliseconds until the Lambda is ended. */
+  remainingMs(): number;
+}
 
 /** Whether an earlier attempt may have processed the chunk or some of it. */
 export const isRepeated = ({ attempt, progress }: Pick<ChunkRequest, 'attempt' | 'progress'>): boolean =>

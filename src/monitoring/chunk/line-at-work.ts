@@ -3,11 +3,12 @@
  * of each before: if the function is killed again, that line is at fault. No later attempt decodes it. An attempt that ends by
  * itself, such as before its time is over, notes that it did: only a kill counts against a line.
  */
+
 import type { LinePlace, QuarantineCause } from '../../captures/types.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
-import type { WriteDependencies } from '../write/chunk-writer.ts';
+import type { ChunkDependencies } from './attempt.ts';
 import { lineId } from './ranges.ts';
 
 /** The reason for a line that killed the function while no other was at work. */
@@ -41,7 +42,7 @@ interface Note {
   asked?: string[];
 }
 
-type NoteDependencies = Pick<WriteDependencies, 'storage' | 'environment' | 'remainingMs'>;
+type NoteDependencies = Pick<ChunkDependencies, 'storage' | 'environment' | 'remainingMs'>;
 
 type Step = 'evaluate' | 'prepare';
 

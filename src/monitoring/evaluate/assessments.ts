@@ -60,9 +60,8 @@ function sampleMetadata(scorer: Scorer, { stratum, sample }: VerdictContext): Re
   return stratum === sample ? own : { ...own, [STRATUM_METADATA]: scorerSample(stratum, scorer) };
 }
 
-/** Error codes of this step, in addition to those of the judge. */
+/** The error code of a code scorer, in addition to those of the judge. */
 const SCORER_FAILED = 'ScorerFailed';
-const ASSESSMENT_REFUSED = 'AssessmentRefused';
 
 /**
  * Returns an error assessment, for a scorer that could not assess the capture.
@@ -88,11 +87,6 @@ export const verdictWithoutWords = (verdict: Verdict): Verdict =>
   verdict.outcome === 'verdict'
     ? { ...verdict, rationale: '' }
     : { ...verdict, error: { ...verdict.error, message: '' } };
-
-/** Returns an error assessment in place of one that MLflow refuses. */
-export function refusedAssessment({ value: _, rationale: __, ...rest }: NewAssessment, fault: string): NewAssessment {
-  return { ...rest, error: { code: ASSESSMENT_REFUSED, message: fault } };
-}
 
 /**
  * Returns the assessments of code scorers, within the time that the capture has. A scorer that throws gets an error

@@ -11,19 +11,18 @@ import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
 import { askedOf } from '../../judge/scorers/scorer-set.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
 import { captureFacts } from '../../quality/tally.ts';
-import { isRepeated } from '../chunk/attempt.ts';
+import { type ChunkDependencies, isRepeated } from '../chunk/attempt.ts';
 import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts';
 import { chunkOutOfTime, KILLED, LineAtWork } from '../chunk/line-at-work.ts';
 import { attemptFacts, withReceipt } from '../receipts.ts';
-import type { WriteDependencies } from '../write/chunk-writer.ts';
 import { LineLog } from '../write/line-log.ts';
 import { createsTraces } from '../write/sent-traces.ts';
-import { type PlannedWork, VerdictWriter } from '../write/verdict-writer.ts';
 import { CaptureAssessor, type CaptureOutcome } from './assess-capture.ts';
 import { NO_TRACE_YET, type PendingVerdicts, pendingVerdicts } from './pending-verdicts.ts';
 import { type HeavyLine, type ReadCapture, readCaptures } from './read-captures.ts';
 import { traceEach } from './trace-each.ts';
 import type { EvaluateDependencies } from './types.ts';
+import { type PlannedWork, VerdictWriter } from './verdict-writer.ts';
 
 /**
  * Captures in progress at the same time. The judge’s own limiter decides how many calls are in flight; this number keeps
@@ -278,7 +277,7 @@ const unasked = (): never => {
 const NO_JUDGE = { judge: { sourceId: '', judge: unasked, maxCostUsd: unasked }, scorers: [], always: () => undefined };
 
 /** Only writes the traces that are missing, and a receipt whether it succeeds or fails. @throws the error that stopped the chunk */
-export function logChunk(request: ChunkRequest, deps: WriteDependencies): Promise<LogReceipt> {
+export function logChunk(request: ChunkRequest, deps: ChunkDependencies): Promise<LogReceipt> {
   const chunk = new EvaluateChunk(request, { ...deps, ...NO_JUDGE }, true);
   return withReceipt(deps, {
     run: () => chunk.run(),

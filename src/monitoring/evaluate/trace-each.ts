@@ -1,10 +1,11 @@
 /** The search for a line that kills the function. */
 import type { LinePlace } from '../../captures/types.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
+import type { ChunkDependencies } from '../chunk/attempt.ts';
 import { readChunk } from '../chunk/chunk-reader.ts';
 import type { HeavyCaptures } from '../chunk/heavy-captures.ts';
 import type { LineAtWork } from '../chunk/line-at-work.ts';
-import { ChunkWriter, type WriteDependencies } from '../write/chunk-writer.ts';
+import { ChunkWriter } from '../write/chunk-writer.ts';
 import { LineLog } from '../write/line-log.ts';
 
 /**
@@ -17,7 +18,7 @@ import { LineLog } from '../write/line-log.ts';
  */
 export async function traceEach(
   request: ChunkRequest,
-  deps: WriteDependencies,
+  deps: ChunkDependencies,
   { atWork, heavy }: { atWork: LineAtWork; heavy: HeavyCaptures },
   mayCreate: boolean,
 ): Promise<void> {

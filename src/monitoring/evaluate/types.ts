@@ -4,10 +4,10 @@ import type { JudgeSpend } from '../../core/contract/receipts.ts';
 import type { AlwaysRule } from '../../judge/scorers/always-rules.ts';
 import type { Judge, JudgeMoney, Scorer } from '../../judge/types.ts';
 import type { SpendingLimit } from '../../limits/spending-limit.ts';
-import type { WriteDependencies } from '../write/chunk-writer.ts';
+import type { ChunkDependencies } from '../chunk/attempt.ts';
 import type { Answers } from './answers.ts';
 
-export interface EvaluateDependencies extends WriteDependencies {
+export interface EvaluateDependencies extends ChunkDependencies {
   judge: Judge;
   scorers: readonly Scorer[];
   always: AlwaysRule;

@@ -5,15 +5,12 @@
 import { createHash } from 'node:crypto';
 import type { TraceRecord } from '../../captures/trace/types.ts';
 import type { RawLine } from '../../captures/types.ts';
-import type { Storage } from '../../core/aws/storage.ts';
 import type { CaptureRange, ChunkRequest } from '../../core/contract/payloads.ts';
 import type { NamedError } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { ownFault } from '../../core/errors/own-fault.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
-import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { Lock } from '../../limits/lock.ts';
-import type { LimitsTable } from '../../limits/table.ts';
 import { MlflowRefusedError } from '../../mlflow/errors.ts';
 import type {
   Experiment,
@@ -23,8 +20,7 @@ import type {
   WriteAssessmentsResult,
   WriteTracesResult,
 } from '../../mlflow/types.ts';
-import { isRepeated, isRetry } from '../chunk/attempt.ts';
-import { refusedAssessment } from '../evaluate/assessments.ts';
+import { type ChunkDependencies, isRepeated, isRetry } from '../chunk/attempt.ts';
 import type { LineLog } from './line-log.ts';
 import { SentTraces } from './sent-traces.ts';
 
@@ -32,20 +28,6 @@ import { SentTraces } from './sent-traces.ts';
 const WRITE_RESERVE_MS = 30_000;
 /** Traces whose assessments are written at the same time. The client has its own limit for the requests. */
 const RECORDED_AT_ONCE = 8;
-
-export interface WriteDependencies {
-  storage: Storage;
-  environment: LambdaEnvironment;
-  store: Pick<
-    TraceStore,
-    'getExperiment' | 'getTraces' | 'writeTraces' | 'mendTraces' | 'writeAssessments' | 'spansForm'
-  >;
-  /** Of the locks, and of what was sent before. */
-  table: LimitsTable;
-  requestId: string;
-  /** Returns the milliseconds until the Lambda is ended. */
-  remainingMs(): number;
-}
 
 /** A line with what is to be written for it. */
 export interface WriteItem {
@@ -88,14 +70,14 @@ const asWritten = (assessments: readonly NewAssessment[]): WriteOutcome => ({
 
 export class ChunkWriter {
   readonly #request: ChunkRequest;
-  readonly #deps: WriteDependencies;
+  readonly #deps: ChunkDependencies;
   readonly #log: LineLog;
   readonly #sent: SentTraces;
   readonly #lock: Lock;
   #experiment: Promise<Experiment> | undefined;
 
   /** @param log counts the lines */
-  constructor(request: ChunkRequest, deps: WriteDependencies, log: LineLog) {
+  constructor(request: ChunkRequest, deps: ChunkDependencies, log: LineLog) {
     this.#request = request;
     this.#deps = deps;
     this.#log = log;
@@ -268,6 +250,11 @@ export const lockNameOf = ({ bucket, key, etag, start, cutAt = start }: CaptureR
 interface Recorded extends Omit<WriteAssessmentsResult, 'alreadyThere'> {
   /** The assessments as they are in MLflow now, unless the trace is missing. */
   assessments: readonly NewAssessment[];
+}
+
+/** Returns an error assessment in place of one that MLflow refuses. */
+function refusedAssessment({ value: _, rationale: __, ...rest }: NewAssessment, fault: string): NewAssessment {
+  return { ...rest, error: { code: 'AssessmentRefused', message: fault } };
 }
 
 /** Writes the assessments of a trace that exists, with an error in place of each one that MLflow refuses. */

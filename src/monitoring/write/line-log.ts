@@ -18,12 +18,11 @@ import { PermanentError } from '../../core/errors/errors.ts';
 import { isOutOfTime, timeOf, withinTime } from '../../core/process/within-time.ts';
 import { addCounts } from '../../core/values/counts.ts';
 import { isRedacted } from '../../redact/redaction.ts';
-import { isRepeated } from '../chunk/attempt.ts';
+import { type ChunkDependencies, isRepeated } from '../chunk/attempt.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 import { type CaptureLine, decodeOptions } from '../chunk/decode-lines.ts';
 import { emptyLogCounts, sumLogCounts } from '../counts.ts';
 import { attemptFacts } from '../receipts.ts';
-import type { WriteDependencies } from './chunk-writer.ts';
 
 /** A chunk of more than one line has no more bytes than this. */
 const MAX_KEPT_BYTES = CHUNK_BOUNDS.maxBytes;
@@ -44,7 +43,7 @@ interface KeptPlace {
   bytes?: Buffer | undefined;
 }
 
-type LogDependencies = Pick<WriteDependencies, 'storage' | 'environment' | 'requestId'>;
+type LogDependencies = Pick<ChunkDependencies, 'storage' | 'environment' | 'requestId'>;
 
 export class LineLog {
   readonly #request: ChunkRequest;

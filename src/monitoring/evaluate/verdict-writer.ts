@@ -19,13 +19,14 @@ import {
   QualityTally,
   verdictsOfRun,
 } from '../../quality/tally.ts';
-import type { CaptureOutcome } from '../evaluate/assess-capture.ts';
-import { MemoryBudget } from '../evaluate/held-captures.ts';
-import type { PendingVerdicts } from '../evaluate/pending-verdicts.ts';
-import type { ReadCapture } from '../evaluate/read-captures.ts';
-import { VerdictTally } from '../evaluate/verdict-tally.ts';
-import { ChunkWriter, type WriteDependencies, type WriteItem, type WriteOutcome } from './chunk-writer.ts';
-import type { LineLog } from './line-log.ts';
+import type { ChunkDependencies } from '../chunk/attempt.ts';
+import { ChunkWriter, type WriteItem, type WriteOutcome } from '../write/chunk-writer.ts';
+import type { LineLog } from '../write/line-log.ts';
+import type { CaptureOutcome } from './assess-capture.ts';
+import { MemoryBudget } from './held-captures.ts';
+import type { PendingVerdicts } from './pending-verdicts.ts';
+import type { ReadCapture } from './read-captures.ts';
+import { VerdictTally } from './verdict-tally.ts';
 
 /** A capture, and what is to be done about it. */
 export interface PlannedWork extends ReadCapture {
@@ -78,7 +79,7 @@ export class VerdictWriter {
   #atOnce: number;
   readonly #writing: Promise<void>[] = [];
 
-  constructor(request: ChunkRequest, deps: WriteDependencies & { scorers: readonly Scorer[] }, log: LineLog) {
+  constructor(request: ChunkRequest, deps: ChunkDependencies & { scorers: readonly Scorer[] }, log: LineLog) {
     const { environment, scorers } = deps;
     const { replay, sampleRate } = request.options;
     this.#run = request.run;
