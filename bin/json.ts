@@ -5,7 +5,7 @@
 
 import type { RebuiltCounts } from '../src/monitoring/rebuild-counts.ts';
 import type { LabelPicks } from '../src/quality/calibration/pick-labels.ts';
-import type { CalibrationReport } from '../src/quality/calibration/types.ts';
+import type { CalibrationReport } from '../src/quality/calibration/report.ts';
 import type { ErrorOutput } from './cli/program.ts';
 import type { ProcessOutput, RunsFollowed } from './cli/run-json.ts';
 import type { CaptureOutput } from './commands/capture.ts';

@@ -2,9 +2,9 @@
 import { Token } from 'aws-cdk-lib';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { PermanentError } from '../src/core/errors/errors.ts';
+import { nearest } from '../src/core/errors/nearest.ts';
 import { type CheckedSettings, type Settings, settingsSchema } from '../src/core/settings/schema.ts';
 import { describeWrong } from '../src/core/settings/variables.ts';
-import { nearest } from '../src/core/values/nearest.ts';
 import { ARN_NAMES, doubtsAbout } from './settings/checks.ts';
 import { asVariable } from './settings/function-environment.ts';
 import { examineSettings, SETTING_NAMES } from './settings/settings.ts';

@@ -3,11 +3,11 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { checkNames } from '../../src/core/errors/nearest.ts';
 import { readText } from '../../src/core/errors/read-text.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { many } from '../../src/core/text/figure-text.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
-import { checkNames } from '../../src/core/values/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { cascadeOf } from '../../src/judge/connect.ts';
 import { judgeModels, judgeName } from '../../src/judge/judge-id.ts';
@@ -18,9 +18,9 @@ import { baselineOf, compareWithBaseline, parseBaseline } from '../../src/qualit
 import { addExamples, MAX_EXAMPLES } from '../../src/quality/calibration/examples.ts';
 import { parseLabels, readAnchors } from '../../src/quality/calibration/labels-file.ts';
 import { readMlflowLabels } from '../../src/quality/calibration/mlflow-labels.ts';
-import { calibrationReport } from '../../src/quality/calibration/report.ts';
+import { type CalibrationReport, calibrationReport } from '../../src/quality/calibration/report.ts';
 import { terminalReport } from '../../src/quality/calibration/terminal-report.ts';
-import type { CalibrationReport, LabeledItem, Unanswered } from '../../src/quality/calibration/types.ts';
+import type { LabeledItem, Unanswered } from '../../src/quality/calibration/types.ts';
 import { RIGHT_VALUES, readTruthPairs } from '../../src/quality/calibration/window-labels.ts';
 import { requireJudge } from '../cli/judge-access.ts';
 import { experimentOptions, filterOption, mlflowSettings, withExperiment } from '../cli/mlflow.ts';

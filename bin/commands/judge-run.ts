@@ -2,8 +2,8 @@
 
 import { awsFailure } from '../../src/core/errors/aws-failures.ts';
 import { PermanentError, toNamedError } from '../../src/core/errors/errors.ts';
+import { checkNames } from '../../src/core/errors/nearest.ts';
 import { many } from '../../src/core/text/figure-text.ts';
-import { checkNames } from '../../src/core/values/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { cascadeOf } from '../../src/judge/connect.ts';
 import { createJudgeOver } from '../../src/judge/judge-capture.ts';

@@ -1,8 +1,8 @@
 /** `inference-monitor label`: picks the traces whose labels tell most about the true rate, and puts them before people. */
 
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { checkNames } from '../../src/core/errors/nearest.ts';
 import type { TextOptions } from '../../src/core/text/terminal-text.ts';
-import { checkNames } from '../../src/core/values/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer } from '../../src/judge/types.ts';

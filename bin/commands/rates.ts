@@ -2,8 +2,8 @@
 import { HOUR_MS } from '../../src/captures/files/capture-path.ts';
 import type { Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { checkNames } from '../../src/core/errors/nearest.ts';
 import { singleLine, type TextOptions } from '../../src/core/text/terminal-text.ts';
-import { checkNames } from '../../src/core/values/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { type RebuiltCounts, rebuildCounts } from '../../src/monitoring/rebuild-counts.ts';
 import type { Coverage } from '../../src/quality/calibration/types.ts';

@@ -1,5 +1,5 @@
 /** `inference-monitor worst`: the traces with the worst verdicts, with the judge's words and links. */
-import { checkNames } from '../../src/core/values/nearest.ts';
+import { checkNames } from '../../src/core/errors/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import { objectivesOf } from '../../src/quality/objectives.ts';

@@ -1,7 +1,7 @@
 /** Checks the endpoint whose captures are processed: that it serves, what it captures, and where to. */
 
 import { callAws } from '../../src/core/aws/aws-json.ts';
-import { nearest } from '../../src/core/values/nearest.ts';
+import { nearest } from '../../src/core/errors/nearest.ts';
 import {
   type CaptureConfig,
   captureLocation,

@@ -7,7 +7,7 @@ import { backfillObjects, type CaptureScope, capturedObject } from '../../src/ca
 import type { Storage } from '../../src/core/aws/storage.ts';
 import type { BackfillInput, ObjectInput } from '../../src/core/contract/input.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { nearest } from '../../src/core/values/nearest.ts';
+import { nearest } from '../../src/core/errors/nearest.ts';
 import { parseS3Location } from '../../src/replay/source/open-source.ts';
 import { type CaptureFile, findCaptures, firstLines } from './capture-files.ts';
 import { inputText } from './executions.ts';

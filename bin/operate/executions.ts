@@ -14,7 +14,7 @@ import {
 } from '@aws-sdk/client-sfn';
 import { listedExecutions } from '../../src/core/aws/executions.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { nearest } from '../../src/core/values/nearest.ts';
+import { nearest } from '../../src/core/errors/nearest.ts';
 
 /** Step Functions also accepts letters of other alphabets. */
 const RUN_NAME = /^[-\w.+@=]{1,80}$/;

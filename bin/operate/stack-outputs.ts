@@ -3,7 +3,7 @@
 import type { LambdaClient } from '@aws-sdk/client-lambda';
 import { OUTPUT_PARAMETERS, outputPath, type StackOutputs } from '../../src/core/contract/names.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { nearest } from '../../src/core/values/nearest.ts';
+import { nearest } from '../../src/core/errors/nearest.ts';
 import { listAll } from './aws-calls.ts';
 
 /** Returns the STACK_PREFIX that a command is for. @throws PermanentError `StackPrefixMissing` */

@@ -5,6 +5,7 @@
 
 import { existsSync, readFileSync } from 'node:fs';
 import { parse as parseDotenv } from 'dotenv';
+import { nearest } from '../../src/core/errors/nearest.ts';
 import {
   type CheckedSettings,
   requiredSettings,
@@ -12,7 +13,6 @@ import {
   settingsSchema,
 } from '../../src/core/settings/schema.ts';
 import { describeWrong, readEach, type WrongSetting, withDefaultJudge } from '../../src/core/settings/variables.ts';
-import { nearest } from '../../src/core/values/nearest.ts';
 import { doubtsAbout, wrongAlone, wrongInLength, wrongLabels, wrongObjectives, wrongTogether } from './checks.ts';
 
 /** Names of all settings, the required ones first. */

@@ -2,17 +2,16 @@
 import { saidBy } from '../core/errors/errors.ts';
 import { weightAtOnce } from '../core/process/memory.ts';
 import { captureTimeMs, MIN_TIMED_BYTES, withinTime } from '../core/process/within-time.ts';
+import { takeClientCall } from './client-call.ts';
 import { asText, isObject } from './json.ts';
 import { interpret } from './meaning/interpret.ts';
 import { announcedBy } from './payload/captured-data.ts';
 import { decodePayload } from './payload/decode-payload.ts';
-import { takeClientCall } from './record/client-call.ts';
 import { type Envelope, openEnvelope } from './record/envelope.ts';
 import { identityOf } from './record/identity.ts';
 import { inferenceTimeOf } from './record/inference-time.ts';
 import { redacted } from './redact.ts';
-import type { ExchangeFacts } from './trace/exchange.ts';
-import type { Capture, DecodedLine, DecodeOptions, Payload, RawLine, RecordFacts } from './types.ts';
+import type { Capture, DecodedLine, DecodeOptions, ExchangeFacts, Payload, RawLine, RecordFacts } from './types.ts';
 import { BYTES_A_CHARACTER, Scale, TooHeavy } from './weight.ts';
 
 /** The most that a line may weigh if its decoding is not watched: two sides that unpack to no more than a small line has. */

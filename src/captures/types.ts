@@ -1,8 +1,7 @@
 /** The types that decoding works with. Field names follow SageMaker Data Capture and the OpenAI message form. */
 import type { ObjectVersion } from '../core/contract/execution.ts';
 import type { Redaction } from '../core/settings/redact-setting.ts';
-import type { ClientCall } from './record/client-call.ts';
-import type { ExchangeFacts } from './trace/exchange.ts';
+import type { ClientCall } from './client-call.ts';
 
 /** The location of a line: everything needed to read it again. */
 export interface LinePlace extends ObjectVersion {
@@ -111,6 +110,32 @@ export interface CaptureError {
   statusCode?: number;
   message: string;
   type?: string;
+}
+
+/** What the sender knows of a request that it sent. Times are epoch ms. */
+export interface ExchangeFacts {
+  requestId: string;
+  /** Name of the replay. */
+  run: string;
+  /** Name of the trace. */
+  target: string;
+  /** MLflow's run that shows the trace. */
+  mlflowRun?: string | undefined;
+  startMs: number;
+  endMs: number;
+  scheduledMs: number;
+  status: number;
+  error?: { code?: number; type: string; message: string };
+  capturedTraceId?: string;
+  file: string;
+  bucket?: string;
+  line: number;
+  conversationId: string;
+  turnIndex: number;
+  /** The sender has masked its record, whose trace has all texts or none. */
+  masked?: Redaction['content'];
+  /** The captured line, if its reply differs and a judge can compare the two. `start` and `end` are inclusive. */
+  captured?: (ObjectVersion & { start: number; end: number }) | undefined;
 }
 
 /** Facts from the record around the payloads. */

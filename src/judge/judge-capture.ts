@@ -5,7 +5,7 @@
 
 import type { Capture } from '../captures/types.ts';
 import { PipelineError, wordsIn } from '../core/errors/errors.ts';
-import { ownFault } from '../core/errors/own-fault.ts';
+import { ownFault } from '../core/process/own-fault.ts';
 import { timeOf, type Within, withinTogether } from '../core/process/within-time.ts';
 import { assessAnswer, finalStop } from './answer/assess-answer.ts';
 import { type CallerOptions, ModelCaller, type Question } from './calls/model-caller.ts';

@@ -13,10 +13,10 @@ import {
   type Update,
   UpdateItemCommand,
 } from '@aws-sdk/client-dynamodb';
-import { countThrottle } from '../core/aws/throttles.ts';
 import { budgetTable } from '../core/contract/names.ts';
 import { PermanentError, RetryableError, saidBy } from '../core/errors/errors.ts';
 import { logger } from '../core/process/logging.ts';
+import { countThrottle } from '../core/process/throttles.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 
 /**

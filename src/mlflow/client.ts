@@ -40,6 +40,12 @@ export interface MlflowClientOptions {
 
 export type MlflowClient = ReturnType<typeof createMlflowClient>;
 
+/** The port through which the pipeline sees MLflow. */
+export type TraceStore = Pick<
+  MlflowClient,
+  'resolveExperiment' | 'getExperiment' | 'getTraces' | 'writeTraces' | 'spansForm' | 'mendTraces' | 'writeAssessments'
+>;
+
 /** @throws PermanentError `MlflowTrackingUriInvalid` */
 export function createMlflowClient(options: MlflowClientOptions) {
   const target = parseTrackingUri(options.trackingUri, options.customEndpoint);

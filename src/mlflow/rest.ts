@@ -1,9 +1,9 @@
 /** Calls MLflow's REST API: authenticates requests, limits their time, and names their failures. */
 
 import type { z } from 'zod';
-import { countThrottle } from '../core/aws/throttles.ts';
 import { PermanentError, type RetryableErrorName, shownOf, Words } from '../core/errors/errors.ts';
 import { type RetryPolicy, readRetryAfter, withRetries } from '../core/process/retry.ts';
+import { countThrottle } from '../core/process/throttles.ts';
 import { jsonIn } from '../core/values/json-in.ts';
 import type { MlflowLimits } from '../limits/limits.ts';
 import { type Authorizer, type RefusedReply, saysExpired } from './auth.ts';

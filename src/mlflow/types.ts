@@ -1,6 +1,4 @@
-/** The types of the MLflow client, and the port through which the pipeline uses MLflow. */
-
-import type { MlflowClient } from './client.ts';
+/** The types of the MLflow client. */
 
 export interface Experiment {
   id: string;
@@ -99,12 +97,6 @@ export interface WriteOptions {
   /** Called right before each write. It throws if the caller may no longer write. */
   assertHeld?: (() => void) | undefined;
 }
-
-/** The port through which the pipeline sees MLflow. */
-export type TraceStore = Pick<
-  MlflowClient,
-  'resolveExperiment' | 'getExperiment' | 'getTraces' | 'writeTraces' | 'spansForm' | 'mendTraces' | 'writeAssessments'
->;
 
 export const SCORER_NAME = 'mlflow.assessment.scorerName';
 export const SCORER_VERSION = 'mlflow.assessment.scorerVersion';

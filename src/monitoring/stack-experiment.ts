@@ -1,6 +1,7 @@
 /** The experiment of the stack. */
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
-import type { Experiment, TraceStore } from '../mlflow/types.ts';
+import type { TraceStore } from '../mlflow/client.ts';
+import type { Experiment } from '../mlflow/types.ts';
 
 /**
  * Finds or creates the experiment for the traces of the stack's endpoint.

@@ -3,9 +3,9 @@
  * three state transitions and an invocation, and not by the second: three cents a day for a chunk that waits as long as it may.
  */
 
-import { countThrottle } from '../core/aws/throttles.ts';
 import type { ChunkProgress, ChunkRequest } from '../core/contract/payloads.ts';
 import { isRetryable, isThrottled, PermanentError, saidBy } from '../core/errors/errors.ts';
+import { countThrottle } from '../core/process/throttles.ts';
 import { JudgePaused } from '../judge/errors.ts';
 import type { Limits } from '../limits/limits.ts';
 

@@ -11,8 +11,8 @@
  */
 
 import * as z from 'zod';
+import { nearest } from '../core/errors/nearest.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
-import { nearest } from '../core/values/nearest.ts';
 import { describeValues, readValue } from '../core/values/scorer-values.ts';
 import { isCodeScorer, scorersFor } from '../judge/scorers/scorer-set.ts';
 import { isMet, isPass } from '../judge/scorers/values.ts';

@@ -2,12 +2,12 @@
 
 import { RUN_TAG } from '../../src/captures/trace/ids.ts';
 import type { TraceRecord } from '../../src/captures/trace/types.ts';
+import type { TraceStore } from '../../src/mlflow/client.ts';
 import type {
   Experiment,
   NewAssessment,
   StoredAssessment,
   StoredTrace,
-  TraceStore,
   WriteTracesResult,
 } from '../../src/mlflow/types.ts';
 

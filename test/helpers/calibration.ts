@@ -10,8 +10,7 @@ import { promisify } from 'node:util';
 import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import type { Estimate } from '../../src/core/statistics/share.ts';
-import type { ScorerReport } from '../../src/quality/calibration/report.ts';
-import type { CalibrationReport } from '../../src/quality/calibration/types.ts';
+import type { CalibrationReport, ScorerReport } from '../../src/quality/calibration/report.ts';
 import { expectPublished } from './published-json.ts';
 
 export const run = promisify(execFile);

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { projectPath } from '../../local/project-root.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
-import { drainThrottles } from '../../src/core/aws/throttles.ts';
+import { drainThrottles } from '../../src/core/process/throttles.ts';
 import { LimitsTable } from '../../src/limits/table.ts';
 import { type QuotaShim, startQuotaShim } from '../doubles/quota-shim/quota-shim.ts';
 

@@ -3,38 +3,10 @@
  * measured times. Such lines are read in runs over a replay only: in the captures of an endpoint, anybody could have
  * written them.
  */
-import type { ObjectVersion } from '../../core/contract/execution.ts';
-import type { Redaction } from '../../core/settings/redact-setting.ts';
-import type { Capture } from '../types.ts';
+import type { Capture, ExchangeFacts } from '../types.ts';
 import { REPLAY_TAG, traceIdOf } from './ids.ts';
 import { cleanText, cut, fittedTags, MAX_METADATA_CHARS } from './text.ts';
 import type { TraceRecord } from './types.ts';
-
-/** What the sender knows of a request that it sent. Times are epoch ms. */
-export interface ExchangeFacts {
-  requestId: string;
-  /** Name of the replay. */
-  run: string;
-  /** Name of the trace. */
-  target: string;
-  /** MLflow's run that shows the trace. */
-  mlflowRun?: string | undefined;
-  startMs: number;
-  endMs: number;
-  scheduledMs: number;
-  status: number;
-  error?: { code?: number; type: string; message: string };
-  capturedTraceId?: string;
-  file: string;
-  bucket?: string;
-  line: number;
-  conversationId: string;
-  turnIndex: number;
-  /** The sender has masked its record, whose trace has all texts or none. */
-  masked?: Redaction['content'];
-  /** The captured line, if its reply differs and a judge can compare the two. `start` and `end` are inclusive. */
-  captured?: (ObjectVersion & { start: number; end: number }) | undefined;
-}
 
 /** Returns the id of the trace: a captured request that is sent twice has two. */
 export const exchangeTraceId = (experimentId: string, run: string, requestId: string): string =>

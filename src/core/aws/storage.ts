@@ -11,9 +11,9 @@ import {
 } from '@aws-sdk/client-s3';
 import type { ObjectVersion } from '../contract/execution.ts';
 import { PermanentError } from '../errors/errors.ts';
+import { countThrottle } from '../process/throttles.ts';
 import { objectBytes, requestObject, unquote } from './object-stream.ts';
 import { httpStatusOf, isMissing, isThrottled, namedStorageError, notS3, parseStored } from './storage-errors.ts';
-import { countThrottle } from './throttles.ts';
 
 /** S3 asks clients to back off when it returns SlowDown: 6 attempts have 5 waits of up to 1, 2, … 16 s. */
 const S3_ATTEMPTS = 6;

@@ -2,10 +2,10 @@
 import { Logger } from '@aws-lambda-powertools/logger';
 import { Metrics, MetricUnit } from '@aws-lambda-powertools/metrics';
 import type { Context } from 'aws-lambda';
-import { drainThrottles } from '../aws/throttles.ts';
 import { RESOURCE_METRICS, THROTTLE_METRICS } from '../contract/names.ts';
 import { bareError, toNamedError } from '../errors/errors.ts';
 import { heapFigures } from './heap.ts';
+import { drainThrottles } from './throttles.ts';
 
 /** Logs of an error only the fields that cannot contain captured content. */
 export const logger = new Logger({

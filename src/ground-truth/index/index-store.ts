@@ -7,13 +7,13 @@
 import { hash } from 'node:crypto';
 import { HOUR_MS } from '../../captures/files/capture-path.ts';
 import { scanPieces } from '../../captures/lines/scan-lines.ts';
+import { gunzipped } from '../../core/aws/gzip.ts';
 import { removeObject } from '../../core/aws/remove-object.ts';
 import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
 import { parseStored } from '../../core/aws/storage-errors.ts';
 import type { PredictionRow } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts';
-import { gunzipped } from '../../core/values/gzip.ts';
 import { hourMs } from '../../quality/counts-store.ts';
 
 type IndexFile = Pick<ObjectFacts, 'key' | 'size' | 'lastModifiedMs'>;

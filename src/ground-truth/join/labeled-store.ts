@@ -3,6 +3,7 @@
  * the hour has had, and the others are rows. The two change together, so no label counts twice, whatever is killed or repeated.
  */
 import { scanPieces } from '../../captures/lines/scan-lines.ts';
+import { gunzipped, gzipped } from '../../core/aws/gzip.ts';
 import type { Storage } from '../../core/aws/storage.ts';
 import { parseStored } from '../../core/aws/storage-errors.ts';
 import { untilWritten } from '../../core/aws/until-written.ts';
@@ -10,7 +11,6 @@ import type { LabeledRow } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
 import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts';
-import { gunzipped, gzipped } from '../../core/values/gzip.ts';
 import type { JoinOutcome } from './waiting.ts';
 
 /** The labels that an hour has had: by segment of a label file (see `waiting.ts`), then by line, with their outcomes. */

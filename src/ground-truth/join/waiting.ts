@@ -3,13 +3,13 @@
  * smaller. The report has the outcomes of all lines, and makes the file count: segments without it are not joined.
  */
 import { hash } from 'node:crypto';
+import { gzipped } from '../../core/aws/gzip.ts';
 import { removeObject } from '../../core/aws/remove-object.ts';
 import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
 import { parseStored } from '../../core/aws/storage-errors.ts';
 import { untilWritten } from '../../core/aws/until-written.ts';
 import type { Label, LabelCounts, LabelFault, LabelFileReport, LabelValue } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
-import { gzipped } from '../../core/values/gzip.ts';
 import { labelCounts } from '../types.ts';
 import { storedLines } from './labeled-store.ts';
 

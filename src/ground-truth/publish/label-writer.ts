@@ -5,6 +5,7 @@ import type { LabeledRow, LabelScorer } from '../../core/contract/ground-truth.t
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { batches } from '../../core/values/batches.ts';
 import { readLabel } from '../../core/values/scorer-values.ts';
+import type { TraceStore } from '../../mlflow/client.ts';
 import { MlflowRefusedError, MlflowRetryableError } from '../../mlflow/errors.ts';
 import { CONCURRENT_WRITES } from '../../mlflow/existing-traces.ts';
 import { GROUND_TRUTH, labelMetadata } from '../../mlflow/plan-assessments.ts';
@@ -14,7 +15,6 @@ import {
   type NewAssessment,
   RIGHT_METADATA,
   type StoredTrace,
-  type TraceStore,
   type WriteAssessmentsResult,
 } from '../../mlflow/types.ts';
 import { sameLabel } from '../label-value.ts';

@@ -4,8 +4,8 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Capture } from '../../captures/types.ts';
-import { countThrottle } from '../../core/aws/throttles.ts';
 import { type RetryPolicy, waitAfter } from '../../core/process/retry.ts';
+import { countThrottle } from '../../core/process/throttles.ts';
 import type { Within } from '../../core/process/within-time.ts';
 import type { JudgeLimits } from '../../limits/limits.ts';
 import { answerSchema } from '../answer/answer-schema.ts';

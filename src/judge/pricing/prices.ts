@@ -8,8 +8,8 @@
 
 import type { RunOptions } from '../../core/contract/input.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
+import { nearest } from '../../core/errors/nearest.ts';
 import type { PriceOverrides, Rates } from '../../core/settings/schema.ts';
-import { nearest } from '../../core/values/nearest.ts';
 import { isStandIn, splitEndpoint } from '../judge-id.ts';
 import type { CallUsage } from '../types.ts';
 import table from './price-table.json' with { type: 'json' };

@@ -6,12 +6,12 @@ import {
   GetModelInvocationJobCommand,
 } from '@aws-sdk/client-bedrock';
 import type { Work } from '../../core/aws/storage.ts';
-import { countThrottle } from '../../core/aws/throttles.ts';
 import type { JudgeBatchResult } from '../../core/contract/payloads.ts';
 import type { BatchReport } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { isRetryable, PermanentError, RetryableError, saidBy, shownOf, wordsIn } from '../../core/errors/errors.ts';
 import { inOrder } from '../../core/process/concurrency.ts';
+import { countThrottle } from '../../core/process/throttles.ts';
 import { readManifest } from '../receipts.ts';
 import { REFUSED_JOB, WAITING_JOB } from './answers.ts';
 import { groupOf, MIN_BATCH_RECORDS, type PreparedChunk } from './groups.ts';

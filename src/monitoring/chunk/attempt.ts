@@ -1,9 +1,10 @@
 /** An attempt at a chunk: what it needs, and what it follows. */
+
 import type { Storage } from '../../core/aws/storage.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import type { LimitsTable } from '../../limits/table.ts';
-import type { TraceStore } from '../../mlflow/types.ts';
+import type { TraceStore } from '../../mlflow/client.ts';
 
 export interface ChunkDependencies {
   storage: Storage;

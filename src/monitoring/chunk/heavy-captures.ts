@@ -3,6 +3,7 @@
  * in place of the function, and starts again for the next capture. A worker thread is no substitute: NODE_OPTIONS overrides its limits,
  * and `JSON.parse` outlives its termination.
  */
+
 import { type ChildProcess, fork } from 'node:child_process';
 import { on } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -19,7 +20,7 @@ import { captureTimeMs } from '../../core/process/within-time.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { isJudgeScorer } from '../../judge/scorers/scorer-set.ts';
 import type { Scorer } from '../../judge/types.ts';
-import type { TraceStore } from '../../mlflow/types.ts';
+import type { TraceStore } from '../../mlflow/client.ts';
 import type { HeavyJob, HeavyWork } from './heavy-process.ts';
 
 /** In a bundle next to the function, else next to this file. */

@@ -2,8 +2,8 @@
 
 import type { Capture } from '../../captures/types.ts';
 import type { JudgeSpend } from '../../core/contract/receipts.ts';
-import { ownFault, unlessFaulty } from '../../core/errors/own-fault.ts';
 import { yieldToEventLoop } from '../../core/process/concurrency.ts';
+import { ownFault, unlessFaulty } from '../../core/process/own-fault.ts';
 import { timeOf } from '../../core/process/within-time.ts';
 import { answeredBefore, type HeldFor, JudgeHeld } from '../../judge/errors.ts';
 import { questionOf } from '../../judge/question.ts';

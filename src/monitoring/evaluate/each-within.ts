@@ -1,5 +1,5 @@
 /** Synchronous work on each of several items in a time that they share, where one item’s fault affects no other item. */
-import { ownFault } from '../../core/errors/own-fault.ts';
+import { ownFault } from '../../core/process/own-fault.ts';
 import { isOutOfTime, withinTime } from '../../core/process/within-time.ts';
 
 /**

@@ -4,7 +4,7 @@ import { inSample } from '../../captures/trace/ids.ts';
 import type { Capture } from '../../captures/types.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
 import type { VerdictCounts } from '../../core/contract/receipts.ts';
-import { unlessFaulty } from '../../core/errors/own-fault.ts';
+import { unlessFaulty } from '../../core/process/own-fault.ts';
 import { addCounts } from '../../core/values/counts.ts';
 import { applicability } from '../../judge/scorers/applicability.ts';
 import { askedOf } from '../../judge/scorers/scorer-set.ts';

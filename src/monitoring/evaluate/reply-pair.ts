@@ -5,7 +5,7 @@ import { isUndecoded } from '../../captures/reply-text.ts';
 import type { Capture } from '../../captures/types.ts';
 import type { Storage } from '../../core/aws/storage.ts';
 import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
-import { ownFault } from '../../core/errors/own-fault.ts';
+import { ownFault } from '../../core/process/own-fault.ts';
 import { VERDICT_ERRORS } from '../../judge/errors.ts';
 import type { pairwiseJudge } from '../../judge/pairwise.ts';
 import { judgeableExchange } from '../../judge/scorers/applicability.ts';

@@ -6,7 +6,7 @@ import type { RunOptions } from '../../core/contract/input.ts';
 import type { CaptureRange } from '../../core/contract/payloads.ts';
 import type { CostEstimate, NamedError } from '../../core/contract/receipts.ts';
 import { PermanentError, toNamedError } from '../../core/errors/errors.ts';
-import { unlessFaulty } from '../../core/errors/own-fault.ts';
+import { unlessFaulty } from '../../core/process/own-fault.ts';
 import { timeOf } from '../../core/process/within-time.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { activeScorers } from '../../judge/active-scorers.ts';

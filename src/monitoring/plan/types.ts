@@ -3,7 +3,7 @@
 import type { Storage } from '../../core/aws/storage.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import type { ModelCheck } from '../../judge/model-check.ts';
-import type { TraceStore } from '../../mlflow/types.ts';
+import type { TraceStore } from '../../mlflow/client.ts';
 import type { IsRunning } from './claim.ts';
 
 export interface PlannerDependencies {

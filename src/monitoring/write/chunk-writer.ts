@@ -8,15 +8,15 @@ import type { RawLine } from '../../captures/types.ts';
 import type { CaptureRange, ChunkRequest } from '../../core/contract/payloads.ts';
 import type { NamedError } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
-import { ownFault } from '../../core/errors/own-fault.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
+import { ownFault } from '../../core/process/own-fault.ts';
 import { Lock } from '../../limits/lock.ts';
+import type { TraceStore } from '../../mlflow/client.ts';
 import { MlflowRefusedError } from '../../mlflow/errors.ts';
 import type {
   Experiment,
   NewAssessment,
   StoredTrace,
-  TraceStore,
   WriteAssessmentsResult,
   WriteTracesResult,
 } from '../../mlflow/types.ts';

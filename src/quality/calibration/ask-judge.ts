@@ -9,7 +9,8 @@ import { applicability } from '../../judge/scorers/applicability.ts';
 import { addSpend, addUsd, emptySpend } from '../../judge/spend.ts';
 import type { Judge, JudgeScorer, ScorerExample, Verdict } from '../../judge/types.ts';
 import { OwnLimit } from '../../limits/spending-limit.ts';
-import type { CalibrationReport, LabeledItem, LabeledVerdict, Unanswered } from './types.ts';
+import type { CalibrationReport } from './report.ts';
+import type { LabeledItem, LabeledVerdict, Unanswered } from './types.ts';
 
 type LabeledExchange = Pick<LabeledItem, 'messages' | 'reply' | 'tools'>;
 

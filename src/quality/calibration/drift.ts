@@ -3,7 +3,6 @@ import * as z from 'zod';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { wilson } from '../../core/statistics/share.ts';
 import { mcnemar } from '../../core/statistics/share-difference.ts';
-import type { CalibrationReport } from './types.ts';
 
 /** The judge has drifted if the probability that nothing changed is below this. */
 const SIGNIFICANT = 0.05;
@@ -19,7 +18,7 @@ const baselineSchema = z.object({
 type Baseline = z.infer<typeof baselineSchema>;
 
 /** Returns the part of a report that a later one is compared with. */
-export const baselineOf = ({ generatedAt, judges, pairs }: CalibrationReport): Baseline => ({
+export const baselineOf = ({ generatedAt, judges, pairs }: Baseline): Baseline => ({
   generatedAt,
   judges,
   pairs: pairs.map(({ id, scorer, label, verdict }) => ({ id, scorer, label, verdict })),
@@ -39,9 +38,9 @@ export function parseBaseline(text: string, file: string): Baseline {
 /** A comparison of two runs on the same items. */
 export type Drift = ReturnType<typeof compareWithBaseline>;
 
-export function compareWithBaseline(report: CalibrationReport, baseline: Baseline) {
+export function compareWithBaseline({ pairs }: Pick<Baseline, 'pairs'>, baseline: Baseline) {
   const earlier = new Map(baseline.pairs.map((pair) => [`${pair.scorer} ${pair.id}`, pair]));
-  const both = report.pairs.flatMap((pair) => {
+  const both = pairs.flatMap((pair) => {
     const before = earlier.get(`${pair.scorer} ${pair.id}`);
     return before === undefined ? [] : [{ ...pair, before: before.verdict }];
   });
@@ -65,7 +64,7 @@ export function compareWithBaseline(report: CalibrationReport, baseline: Baselin
     pValue,
     /** Number of items that have a verdict in only one of the runs. */
     onlyInBaseline: baseline.pairs.length - both.length,
-    onlyNow: report.pairs.length - both.length,
+    onlyNow: pairs.length - both.length,
     verdict,
   };
 }

@@ -7,7 +7,8 @@ import type { ScorerValues } from '../../core/values/scorer-values.ts';
 import { goodValue } from '../../judge/scorers/values.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
-import type { CalibrationReport, Coverage, LabeledVerdict, Unanswered } from './types.ts';
+import type { Drift } from './drift.ts';
+import type { Coverage, LabeledVerdict, Unanswered } from './types.ts';
 
 /** With fewer labels the intervals are too wide to decide much: ±18 points at 30. */
 const MIN_LABELS = 30;
@@ -189,6 +190,19 @@ function coverageNote(covered: readonly Coverage[] | undefined): string[] {
   return [
     `the figures are of ${sum('judged')} of the ${sum('all')} judged traces: none of the picked traces of the others has a label`,
   ];
+}
+
+export interface CalibrationReport {
+  generatedAt: string;
+  source: { kind: 'mlflow' | 'labels' | 'anchors' | 'groundTruth'; where: string };
+  /** Number of verdicts by judge. */
+  judges: Record<string, number>;
+  overall: { n: number; agreement: Share | null };
+  scorers: ScorerReport[];
+  pairs: LabeledVerdict[];
+  unanswered: Unanswered[];
+  spend?: { calls: number; inputTokens: number; outputTokens: number; usd: number | null };
+  drift?: Drift;
 }
 
 type ReportedScorer = Pick<JudgeScorer, 'name' | 'values' | 'version' | 'passes'>;

@@ -3,8 +3,8 @@ import type { Estimate } from '../../core/statistics/share.ts';
 import { excerpt, namedCounts, tableLines } from '../../core/text/terminal-text.ts';
 import type { Drift } from './drift.ts';
 import type { ScorerReport } from './report.ts';
-import { countBy } from './report.ts';
-import type { CalibrationReport, LabeledVerdict } from './types.ts';
+import { type CalibrationReport, countBy } from './report.ts';
+import type { LabeledVerdict } from './types.ts';
 
 /** Disagreements shown here. The JSON contains all of them. */
 const MAX_SHOWN = 20;

@@ -1,11 +1,8 @@
-/** Types of calibration: labeled items, verdicts, and the report. */
+/** Types of calibration: labeled items and verdicts. */
 
 import type { ChatMessage } from '../../captures/types.ts';
 import type { JudgedStratum } from '../../core/statistics/corrected-share.ts';
-import type { Share } from '../../core/statistics/share.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
-import type { Drift } from './drift.ts';
-import type { ScorerReport } from './report.ts';
 
 /** The answer of one person, or of a majority of people, to one scorer's question. */
 export interface LabeledItem {
@@ -58,17 +55,4 @@ export interface Unanswered {
   /** `notJudgeable`, `held`, `shownAsExample`, `peopleDisagree`, `notPicked`, …, or the error's code. */
   reason: string;
   message: string;
-}
-
-export interface CalibrationReport {
-  generatedAt: string;
-  source: { kind: 'mlflow' | 'labels' | 'anchors' | 'groundTruth'; where: string };
-  /** Number of verdicts by judge. */
-  judges: Record<string, number>;
-  overall: { n: number; agreement: Share | null };
-  scorers: ScorerReport[];
-  pairs: LabeledVerdict[];
-  unanswered: Unanswered[];
-  spend?: { calls: number; inputTokens: number; outputTokens: number; usd: number | null };
-  drift?: Drift;
 }

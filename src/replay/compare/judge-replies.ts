@@ -2,8 +2,8 @@
 import { hash } from 'node:crypto';
 import type { NamedError } from '../../core/contract/receipts.ts';
 import { toNamedError } from '../../core/errors/errors.ts';
-import { ownFault } from '../../core/errors/own-fault.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
+import { ownFault } from '../../core/process/own-fault.ts';
 import { answeredBefore, JudgeHeld, VERDICT_ERRORS } from '../../judge/errors.ts';
 import { judgePair, type ReplyPair } from '../../judge/pairwise.ts';
 import { addUsd } from '../../judge/spend.ts';

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { type Document, isMap, isNode, isPair, isScalar, LineCounter, parseDocument, type YAMLError } from 'yaml';
 import * as z from 'zod';
 import { PermanentError, withFacts } from '../../core/errors/errors.ts';
-import { nearest } from '../../core/values/nearest.ts';
+import { nearest } from '../../core/errors/nearest.ts';
 import { STATISTICS } from '../compare/differences.ts';
 import { METRIC_TAGS } from '../compare/run-data.ts';
 import { parseThreshold, SHARES, type Threshold } from './thresholds.ts';

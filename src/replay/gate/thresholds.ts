@@ -1,6 +1,6 @@
 /** Thresholds: how much worse the second run may be, for a comparison that gates a release. */
 import { PermanentError } from '../../core/errors/errors.ts';
-import { nearest } from '../../core/values/nearest.ts';
+import { nearest } from '../../core/errors/nearest.ts';
 import { STATISTICS, type Statistic } from '../compare/differences.ts';
 import { COMPARED_METRICS, type ComparedMetric } from '../compare/run-data.ts';
 

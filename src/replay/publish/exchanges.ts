@@ -1,7 +1,8 @@
 /** The exchanges of a replay as capture lines: decoded and traced like captured ones, with what captures do not contain. */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type ExchangeFacts, exchangeLine } from '../../captures/trace/exchange.ts';
+import { exchangeLine } from '../../captures/trace/exchange.ts';
+import type { ExchangeFacts } from '../../captures/types.ts';
 import type { RunClock } from '../clock.ts';
 import { type Measured, repliedBody, sentBody } from '../measure/measure.ts';
 import { Body } from '../reply/content.ts';

@@ -2,9 +2,10 @@
 import { join } from 'node:path';
 import { decodeLine } from '../../captures/decode.ts';
 import { buildTrace } from '../../captures/trace/build.ts';
-import { type ExchangeFacts, exchangeTraceId } from '../../captures/trace/exchange.ts';
+import { exchangeTraceId } from '../../captures/trace/exchange.ts';
 import { assessmentIdOf } from '../../captures/trace/ids.ts';
 import type { TraceRecord } from '../../captures/trace/types.ts';
+import type { ExchangeFacts } from '../../captures/types.ts';
 import { PermanentError, toNamedError } from '../../core/errors/errors.ts';
 import { PAIRWISE_SCORER } from '../../judge/pairwise.ts';
 import type { MlflowClient } from '../../mlflow/client.ts';

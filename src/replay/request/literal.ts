@@ -1,9 +1,9 @@
 /** Reads a captured request as it will be sent: its body byte for byte, unless an override is set. */
 
 import { type CallTimes, callTimesOf } from '../../captures/call-times.ts';
+import { takeClientCall } from '../../captures/client-call.ts';
 import { asText, isObject, type JsonObject, parseJson } from '../../captures/json.ts';
 import { payloadBytes } from '../../captures/payload/captured-data.ts';
-import { takeClientCall } from '../../captures/record/client-call.ts';
 import { openEnvelope } from '../../captures/record/envelope.ts';
 import { Scale } from '../../captures/weight.ts';
 import { readWirePrompt } from '../../captures/wire/registry.ts';

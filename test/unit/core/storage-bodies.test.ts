@@ -1,6 +1,6 @@
 /** Bodies that break off, end early or are not from S3: the reader returns every byte, or a named error. */
 
-import { drainThrottles } from '../../../src/core/aws/throttles.ts';
+import { drainThrottles } from '../../../src/core/process/throttles.ts';
 import { objectReader } from '../../../src/replay/cloud/work-bucket/object-lines.ts';
 import { S3Wire } from '../../doubles/s3-wire.ts';
 

@@ -1,7 +1,7 @@
 /** Throttling is published by service, by the function that met it. */
 import { readdirSync, readFileSync } from 'node:fs';
-import { countThrottle, drainThrottles } from '../../../src/core/aws/throttles.ts';
 import { countingThrottles } from '../../../src/core/process/logging.ts';
+import { countThrottle, drainThrottles } from '../../../src/core/process/throttles.ts';
 import { withinLimits } from '../../../src/monitoring/within-limits.ts';
 
 let published: Record<string, unknown>[];

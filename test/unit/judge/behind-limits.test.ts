@@ -1,7 +1,7 @@
 /** The judge behind the limits: the breaker and the tokens of all functions. */
 
-import { drainThrottles } from '../../../src/core/aws/throttles.ts';
 import { RetryableError } from '../../../src/core/errors/errors.ts';
+import { drainThrottles } from '../../../src/core/process/throttles.ts';
 import { answeredBefore, CallFailure, JudgeHeld, JudgePaused } from '../../../src/judge/errors.ts';
 import { quotaTokens } from '../../../src/judge/pricing/quota-tokens.ts';
 import type { Breaker } from '../../../src/limits/breaker.ts';

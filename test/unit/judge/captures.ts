@@ -1,6 +1,5 @@
 /** Captures for the judge's tests. */
-import type { ExchangeFacts } from '../../../src/captures/trace/exchange.ts';
-import type { Capture, ChatMessage, Payload } from '../../../src/captures/types.ts';
+import type { Capture, ChatMessage, ExchangeFacts, Payload } from '../../../src/captures/types.ts';
 import { answerSchema } from '../../../src/judge/answer/answer-schema.ts';
 import type { Feature } from '../../../src/judge/errors.ts';
 import { buildPrompt, type Rung } from '../../../src/judge/prompt/build-prompt.ts';

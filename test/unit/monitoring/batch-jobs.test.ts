@@ -4,9 +4,9 @@ import {
   type CreateModelInvocationJobCommand,
   GetModelInvocationJobCommand,
 } from '@aws-sdk/client-bedrock';
-import { drainThrottles } from '../../../src/core/aws/throttles.ts';
 import type { BatchReport } from '../../../src/core/contract/receipts.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
+import { drainThrottles } from '../../../src/core/process/throttles.ts';
 import { WAITING_JOB } from '../../../src/monitoring/batch/answers.ts';
 import { groupOf } from '../../../src/monitoring/batch/groups.ts';
 import { checkBatch } from '../../../src/monitoring/batch/jobs.ts';

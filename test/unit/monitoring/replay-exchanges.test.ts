@@ -1,6 +1,7 @@
 /** A run over the exchanges of a replay: each is traced, its reply is compared with the captured one, and nothing else counts. */
-import { type ExchangeFacts, exchangeLine, exchangeTraceId } from '../../../src/captures/trace/exchange.ts';
+import { exchangeLine, exchangeTraceId } from '../../../src/captures/trace/exchange.ts';
 import { traceIdOf } from '../../../src/captures/trace/ids.ts';
+import type { ExchangeFacts } from '../../../src/captures/types.ts';
 import type { EvaluateReceipt, LogReceipt } from '../../../src/core/contract/receipts.ts';
 import { CallFailure } from '../../../src/judge/errors.ts';
 import { PAIRWISE_SCORER, pairwiseJudge } from '../../../src/judge/pairwise.ts';

@@ -2,9 +2,10 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type ExchangeFacts, exchangeLine, exchangeTraceId } from '../../../src/captures/trace/exchange.ts';
+import { exchangeLine, exchangeTraceId } from '../../../src/captures/trace/exchange.ts';
 import { assessmentIdOf } from '../../../src/captures/trace/ids.ts';
 import type { TraceRecord } from '../../../src/captures/trace/types.ts';
+import type { ExchangeFacts } from '../../../src/captures/types.ts';
 import { PAIRWISE_SCORER } from '../../../src/judge/pairwise.ts';
 import type { NewAssessment } from '../../../src/mlflow/types.ts';
 import type { JudgedReply } from '../../../src/replay/compare/judge-replies.ts';

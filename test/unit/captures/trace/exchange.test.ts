@@ -1,14 +1,9 @@
 /** The lines of a replay's exchanges: read as such in a run over a replay, and as captures like any other elsewhere. */
 import { decodeLine } from '../../../../src/captures/decode.ts';
 import { buildTrace } from '../../../../src/captures/trace/build.ts';
-import {
-  type ExchangeFacts,
-  exchangeLine,
-  exchangeTraceId,
-  lineTraceId,
-} from '../../../../src/captures/trace/exchange.ts';
+import { exchangeLine, exchangeTraceId, lineTraceId } from '../../../../src/captures/trace/exchange.ts';
 import { traceIdOf } from '../../../../src/captures/trace/ids.ts';
-import type { RawLine } from '../../../../src/captures/types.ts';
+import type { ExchangeFacts, RawLine } from '../../../../src/captures/types.ts';
 import { captureOf, jsonSide, rawLine } from '../arbitraries.ts';
 
 const START = Date.UTC(2026, 10, 20, 10);

@@ -1,6 +1,6 @@
 /** Reads what the capture client measured of a call: the object `client` of a line. Anybody may have written it. */
 import * as z from 'zod';
-import type { JsonObject } from '../json.ts';
+import type { JsonObject } from './json.ts';
 
 /** SageMaker ends a stream after minutes. Whatever is longer was not measured. */
 const MAX_MS = 24 * 3_600_000;

@@ -1,7 +1,7 @@
 /** Distinguishes the failure of one capture from failures that affect all. */
 
-import { isOutOfTime, withinTime } from '../process/within-time.ts';
-import { PipelineError } from './errors.ts';
+import { PipelineError } from '../errors/errors.ts';
+import { isOutOfTime, withinTime } from './within-time.ts';
 
 /**
  * Describes an exception that one capture or reply caused: by its name and the function that threw it, and for a timeout,

@@ -1,6 +1,6 @@
 /** Suggests what a person may have meant. */
 
-import { PermanentError } from '../errors/errors.ts';
+import { PermanentError } from './errors.ts';
 
 /** Number of letters to insert, remove, replace or swap with the next one to get from one word to the other. */
 function editsBetween(a: string, b: string): number {
