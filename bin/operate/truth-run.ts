@@ -10,7 +10,7 @@ import { inOrder } from '../../src/core/process/concurrency.ts';
 import type { GroundTruthSettings } from '../../src/core/settings/ground-truth-setting.ts';
 import { sum } from '../../src/core/values/sum.ts';
 import { labeledHours, readLabeled } from '../../src/ground-truth/join/labeled-store.ts';
-import { listSegments } from '../../src/ground-truth/join/waiting.ts';
+import { listSegments } from '../../src/ground-truth/labels/waiting.ts';
 import type { TruthFigures } from '../../src/ground-truth/measure/figures.ts';
 import { measureTruth, type TruthQuery } from '../../src/ground-truth/measure/measure.ts';
 import { hourOf } from '../../src/quality/tally.ts';

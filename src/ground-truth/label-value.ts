@@ -3,6 +3,9 @@
 import { cellOf } from '../captures/payload/csv.ts';
 import type { LabelValue } from '../core/contract/ground-truth.ts';
 
+/** A longer text is no class: the index keeps its hashes. */
+export const MAX_CLASS_CHARS = 64;
+
 /** An inference with a longer id has no prediction in the index. */
 export const MAX_ID_CHARS = 256;
 

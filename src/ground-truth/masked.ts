@@ -8,9 +8,8 @@ import type { Label, LabeledRow, LabelFault, LabelValue, PredictionRow } from '.
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import type { Redaction } from '../core/settings/redact-setting.ts';
 import { Masker } from '../redact/mask.ts';
-import { MAX_CLASS_CHARS } from './index/reply-values.ts';
-import { textHashes } from './index/texts.ts';
-import { classOf } from './label-value.ts';
+import { classOf, MAX_CLASS_CHARS } from './label-value.ts';
+import { textHashes } from './texts.ts';
 
 export type MaskSettings = Pick<LambdaEnvironment, 'GROUND_TRUTH' | 'redaction'>;
 

@@ -2,8 +2,8 @@
 
 import { readWorst } from '../../bin/operate/worst.ts';
 import type { LabeledRow } from '../../src/core/contract/ground-truth.ts';
-import { textHashes } from '../../src/ground-truth/index/texts.ts';
 import { publishLabels } from '../../src/ground-truth/publish/publish-labels.ts';
+import { textHashes } from '../../src/ground-truth/texts.ts';
 import type { StepDependencies } from '../../src/ground-truth/types.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';

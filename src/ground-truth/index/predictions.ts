@@ -11,8 +11,8 @@ import { questionAnswering } from '../../captures/wire/vendors/hugging-face.ts';
 import type { Prediction, PredictionRow } from '../../core/contract/ground-truth.ts';
 import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
 import { MAX_ID_CHARS } from '../label-value.ts';
+import { textHashes } from '../texts.ts';
 import { predictionOf } from './reply-values.ts';
-import { textHashes } from './texts.ts';
 
 const MAX_GROUP_CHARS = 64;
 const LAST_MS = Date.UTC(9999, 11, 31);

@@ -5,11 +5,9 @@ import { cellOf, itemsOf } from '../../captures/payload/csv.ts';
 import type { Capture } from '../../captures/types.ts';
 import type { Prediction } from '../../core/contract/ground-truth.ts';
 import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
-import { classOrNumber } from '../label-value.ts';
-import { textHashes } from './texts.ts';
+import { classOrNumber, MAX_CLASS_CHARS } from '../label-value.ts';
+import { textHashes } from '../texts.ts';
 
-/** A longer text is no class: the index keeps its hashes. */
-export const MAX_CLASS_CHARS = 64;
 /** How far each of rounded probabilities, and all together, may be from what they should be. */
 const ROUNDED = 0.005;
 const ROUNDED_TOGETHER = 0.05;

@@ -9,11 +9,11 @@ import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts'
 import { hourOf } from '../../quality/tally.ts';
 import { type IndexHour, listHours, mergeHours, readHour } from '../index/index-store.ts';
 import { readLabels } from '../labels/read-labels.ts';
+import { digestOf, listSegments, readSegment, settleSegment, type WaitingSegment } from '../labels/waiting.ts';
 import { comparable, isSameForm, labelForms, type MaskSettings } from '../masked.ts';
 import { STEP_RESERVE_MS, type StepDependencies, type StepResult } from '../types.ts';
 import { applyLabel, HourOutcomes, isAboutSame, LabelGroup, labeledRow, rowKey, type Waiting } from './label-group.ts';
 import { type HourDraft, rewriteHour } from './labeled-store.ts';
-import { digestOf, listSegments, readSegment, settleSegment, type WaitingSegment } from './waiting.ts';
 
 // --------------------------------------------------------------------------------------------------------- a group
 // First finds all predictions of its ids in the index, then rewrites their hours.

@@ -3,9 +3,9 @@
 import { cut } from '../../captures/trace/text.ts';
 import type { Label, LabeledRow, LabelValue, PredictionRow } from '../../core/contract/ground-truth.ts';
 import { sameLabel } from '../label-value.ts';
+import { type JoinOutcome, type LabelOutcome, outcomeName, type WaitingSegment } from '../labels/waiting.ts';
 import { hashesFor, type MaskSettings } from '../masked.ts';
 import type { Settled } from './labeled-store.ts';
-import { type JoinOutcome, type LabelOutcome, outcomeName, type WaitingSegment } from './waiting.ts';
 
 // --------------------------------------------------------------------------------------------------------- a label
 // What it does to its prediction. The later label counts, in whatever order labels come.

@@ -2,18 +2,16 @@
  * The labeled predictions in the work bucket: an object for each hour (UTC) of the inferences. Its first line says which labels
  * the hour has had, and the others are rows. The two change together, so no label counts twice, whatever is killed or repeated.
  */
-import { scanPieces } from '../../captures/lines/scan-lines.ts';
-import { gunzipped, gzipped } from '../../core/aws/gzip.ts';
+import { gzipped } from '../../core/aws/gzip.ts';
 import type { Storage } from '../../core/aws/storage.ts';
-import { parseStored } from '../../core/aws/storage-errors.ts';
 import { untilWritten } from '../../core/aws/until-written.ts';
 import type { LabeledRow } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
 import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts';
-import type { JoinOutcome } from './waiting.ts';
+import { type JoinOutcome, storedLines } from '../labels/waiting.ts';
 
-/** The labels that an hour has had: by segment of a label file (see `waiting.ts`), then by line, with their outcomes. */
+/** The labels that an hour has had: by segment of a label file (see `labels/waiting.ts`), then by line, with their outcomes. */
 export type Settled = Record<string, Record<number, JoinOutcome>>;
 
 /** An hour as it is before a change. */
@@ -119,13 +117,4 @@ async function* rowsOf(rows: AsyncIterable<LabeledRow>, where: string): AsyncGen
     if (!isChanged(error)) throw error;
     throw new RetryableError('StorageUnavailable', 'The hour was changed while it was read', { where }, error);
   }
-}
-
-/** Yields the values of compressed lines of JSON, of any length: what was written must be readable. */
-export async function* storedLines(
-  bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
-  where: string,
-): AsyncGenerator<unknown, undefined> {
-  for await (const lines of scanPieces(gunzipped(bytes, where), Number.POSITIVE_INFINITY))
-    for (const line of lines) yield parseStored(line.bytes?.toString() ?? '', where);
 }

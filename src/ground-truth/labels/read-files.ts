@@ -6,10 +6,10 @@ import { type ListedFile, listedFileSchema } from '../../core/contract/input.ts'
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError, toNamedError } from '../../core/errors/errors.ts';
 import { logger } from '../../core/process/logging.ts';
-import { fileDigest, MAX_FAULTS, SEGMENT_LABELS, segmentName, writeSegment } from '../join/waiting.ts';
 import { maskedFault, maskedLabel } from '../masked.ts';
 import { labelCounts, type ReadResult, STEP_RESERVE_MS, type StepDependencies } from '../types.ts';
 import { isLabelFile, readLabels } from './read-labels.ts';
+import { fileDigest, MAX_FAULTS, SEGMENT_LABELS, segmentName, writeSegment } from './waiting.ts';
 
 /** Characters of the labels of a segment: some pages each are few labels. */
 const SEGMENT_CHARS = 8 * 1024 * 1024;

@@ -8,9 +8,9 @@ import { independentDifference } from '../../core/statistics/share-difference.ts
 import { sum } from '../../core/values/sum.ts';
 import { dayOf } from '../../quality/counts-store.ts';
 import { hourOf } from '../../quality/tally.ts';
-import { textHashes } from '../index/texts.ts';
 import { classOf, numberOf } from '../label-value.ts';
 import { hashesOf } from '../masked.ts';
+import { textHashes } from '../texts.ts';
 import { ClassTally, type Predicted, predictedClass } from './class-tally.ts';
 import { type Figure, figureOf, type GroupFigures, type TruthFigures, type TruthGroup, unknown } from './figures.ts';
 import { type FoundKind, KindFacts } from './kind.ts';

@@ -1,10 +1,10 @@
 import type { LabeledRow, LabelValue, Prediction } from '../../../src/core/contract/ground-truth.ts';
 import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
 import { Random } from '../../../src/core/values/random.ts';
-import { textHashes } from '../../../src/ground-truth/index/texts.ts';
 import type { TruthGroup } from '../../../src/ground-truth/measure/figures.ts';
 import { measureTruth } from '../../../src/ground-truth/measure/measure.ts';
 import { ScoreStore } from '../../../src/ground-truth/measure/score-store.ts';
+import { textHashes } from '../../../src/ground-truth/texts.ts';
 
 const row = (label: LabelValue, prediction: Prediction, more: Partial<LabeledRow> = {}): LabeledRow => ({
   id: 'i',

@@ -7,7 +7,7 @@ import type { PredictionRow } from '../../../src/core/contract/ground-truth.ts';
 import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
 import { PredictionIndex } from '../../../src/ground-truth/index/prediction-index.ts';
 import { predictionRows } from '../../../src/ground-truth/index/predictions.ts';
-import { textHashes } from '../../../src/ground-truth/index/texts.ts';
+import { textHashes } from '../../../src/ground-truth/texts.ts';
 import { hourOf } from '../../../src/quality/tally.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { corpusFiles, expectationsOf, linesOf } from '../../helpers/corpus.ts';

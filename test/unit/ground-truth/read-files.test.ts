@@ -3,8 +3,8 @@ import type { LabelFileReport, TruthInput } from '../../../src/core/contract/gro
 import { truthKeys } from '../../../src/core/contract/work-keys.ts';
 import { PermanentError } from '../../../src/core/errors/errors.ts';
 import { logger } from '../../../src/core/process/logging.ts';
-import { listSegments } from '../../../src/ground-truth/join/waiting.ts';
 import { readLabelFiles } from '../../../src/ground-truth/labels/read-files.ts';
+import { listSegments } from '../../../src/ground-truth/labels/waiting.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { index, prediction, readAndJoin, stepsOn, truthFacts } from '../../helpers/ground-truth.ts';
 

@@ -3,7 +3,8 @@
  * smaller. The report has the outcomes of all lines, and makes the file count: segments without it are not joined.
  */
 import { hash } from 'node:crypto';
-import { gzipped } from '../../core/aws/gzip.ts';
+import { scanPieces } from '../../captures/lines/scan-lines.ts';
+import { gunzipped, gzipped } from '../../core/aws/gzip.ts';
 import { removeObject } from '../../core/aws/remove-object.ts';
 import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
 import { parseStored } from '../../core/aws/storage-errors.ts';
@@ -11,7 +12,6 @@ import { untilWritten } from '../../core/aws/until-written.ts';
 import type { Label, LabelCounts, LabelFault, LabelFileReport, LabelValue } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { labelCounts } from '../types.ts';
-import { storedLines } from './labeled-store.ts';
 
 /** The outcomes of a label that met its prediction, and of any label; see `LabelCounts`. */
 export type JoinOutcome = 'joined' | 'repeated' | 'outdated' | { replaced: LabelValue };
@@ -195,4 +195,13 @@ function report(storage: Storage, bucket: string, name: string, { counts, ...sta
     };
     return (await storage.putJsonIf(bucket, key, next, stored.etag)) === undefined ? undefined : DONE;
   });
+}
+
+/** Yields the values of compressed lines of JSON, of any length: what was written must be readable. */
+export async function* storedLines(
+  bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  where: string,
+): AsyncGenerator<unknown, undefined> {
+  for await (const lines of scanPieces(gunzipped(bytes, where), Number.POSITIVE_INFINITY))
+    for (const line of lines) yield parseStored(line.bytes?.toString() ?? '', where);
 }

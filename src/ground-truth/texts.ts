@@ -1,6 +1,6 @@
 /** Hashes of texts, by which the index compares replies with labels without keeping them. */
 import { hash } from 'node:crypto';
-import { trimEndOf } from '../../core/text/text-edges.ts';
+import { trimEndOf } from '../core/text/text-edges.ts';
 
 /** Megabytes would delay other captures: a longer text is compared by so much of it, as it is, and by its length. */
 const MAX_CHARS = 256 * 1024;
