@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { isObject } from '../../src/captures/json.ts';
 import { jsonIn } from '../../src/core/values/json-in.ts';
-import { estimateTokens } from '../../src/judge/prompt/tokens.ts';
+import { estimateTokens } from '../../src/judge/tokens.ts';
 
 export interface InferenceRequest {
   contentType: string;

@@ -17,8 +17,8 @@ import type { PriceOfCall } from './pricing/call-amounts.ts';
 import { answerTokens, askSize } from './pricing/request-tokens.ts';
 import { MAX_RECORD_TOKENS, type Rung } from './prompt/build-prompt.ts';
 import { captureRecord } from './prompt/record.ts';
-import { estimateTokens } from './prompt/tokens.ts';
 import { Session } from './session.ts';
+import { estimateTokens } from './tokens.ts';
 import type { JudgeTransport } from './transports/transport.ts';
 import type { Judge, JudgeMoney, JudgeResult, JudgeScorer, ModelAnswer } from './types.ts';
 

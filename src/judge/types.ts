@@ -5,7 +5,7 @@ import type { Capture } from '../captures/types.ts';
 import type { JudgeSpend } from '../core/contract/receipts.ts';
 import type { SpendingLimit } from '../limits/spending-limit.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
-import type { codeScorerSchema, exampleSchema, judgeScorerSchema } from './scorers/scorer-schema.ts';
+import type { codeScorerSchema, exampleSchema, judgeScorerSchema } from './scorer-schema.ts';
 
 export type JudgeScorer = Readonly<z.infer<typeof judgeScorerSchema>>;
 export type ScorerExample = z.infer<typeof exampleSchema>;

@@ -11,9 +11,9 @@ import type { EvaluateReceipt, LogReceipt, QuarantineEntry } from '../../src/cor
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { batchRecord } from '../../src/judge/batch/record.ts';
 import { createJudgeOver } from '../../src/judge/judge-capture.ts';
+import { readParameters } from '../../src/judge/parameters.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { bedrockTransport } from '../../src/judge/transports/bedrock.ts';
-import { readParameters } from '../../src/judge/transports/parameters.ts';
 import type { Ask, JudgeTransport } from '../../src/judge/transports/transport.ts';
 import type { JudgeScorer, ModelAnswer } from '../../src/judge/types.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';

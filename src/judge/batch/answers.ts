@@ -5,7 +5,7 @@ import * as z from 'zod';
 import { jsonIn } from '../../core/values/json-in.ts';
 import { believed } from '../pricing/call-amounts.ts';
 import { MAX_RECORD_TOKENS } from '../prompt/build-prompt.ts';
-import { INPUT_MARGIN } from '../prompt/tokens.ts';
+import { INPUT_MARGIN } from '../tokens.ts';
 import { readOutput } from '../transports/bedrock.ts';
 import type { ModelAnswer } from '../types.ts';
 

@@ -13,7 +13,7 @@ import { CallFailure, type Feature } from '../errors.ts';
 import { believed } from '../pricing/call-amounts.ts';
 import { quotaTokens } from '../pricing/quota-tokens.ts';
 import { buildPrompt, type PromptOptions, type Rung, userText } from '../prompt/build-prompt.ts';
-import { estimateTokens, INPUT_MARGIN } from '../prompt/tokens.ts';
+import { estimateTokens, INPUT_MARGIN } from '../tokens.ts';
 import type { Ask, JudgeTransport } from '../transports/transport.ts';
 import type { CallUsage, JudgeScorer, ModelAnswer } from '../types.ts';
 import { AdaptiveLimiter } from './limiter.ts';

@@ -4,8 +4,8 @@ import { CallFailure } from '../errors.ts';
 import type { PriceOfCall } from '../pricing/call-amounts.ts';
 import { priceUnknown } from '../pricing/prices.ts';
 import { type AskSize, askSize } from '../pricing/request-tokens.ts';
-import { INPUT_MARGIN } from '../prompt/tokens.ts';
 import type { Session } from '../session.ts';
+import { INPUT_MARGIN } from '../tokens.ts';
 import type { CallUsage } from '../types.ts';
 import type { Answered, ModelCaller, Question } from './model-caller.ts';
 

@@ -9,8 +9,8 @@ import { answerSchemaText } from '../answer/answer-schema.ts';
 import { memoByScorers } from '../memo.ts';
 import { MAX_RECORD_TOKENS, systemPrompt } from '../prompt/build-prompt.ts';
 import { captureRecord } from '../prompt/record.ts';
-import { estimateTokens } from '../prompt/tokens.ts';
 import { withExamples } from '../scorers/scorer-set.ts';
+import { estimateTokens } from '../tokens.ts';
 import type { JudgeScorer, Scorer, ScorerExample } from '../types.ts';
 
 /**

@@ -7,7 +7,7 @@ import { ofContent } from '../../captures/content.ts';
 import type { Capture, ChatMessage, ToolCall } from '../../captures/types.ts';
 import { addCounts, noCounts } from '../../core/values/counts.ts';
 import { isSystem, type JudgeableExchange, judgeableExchange } from '../scorers/applicability.ts';
-import { cutMiddle, divideBound, estimateTokens, MIN_TEXT_TOKENS } from './tokens.ts';
+import { cutMiddle, divideBound, estimateTokens, MIN_TEXT_TOKENS } from '../tokens.ts';
 
 interface Section {
   /** Fixed words only. Captured text is never part of a heading. */

@@ -12,7 +12,7 @@ import { ofContent } from '../../captures/content.ts';
 import { replyTexts } from '../../captures/reply-text.ts';
 import type { Capture } from '../../captures/types.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
-import { estimateTokens } from '../prompt/tokens.ts';
+import { estimateTokens } from '../tokens.ts';
 import type { CodeScorer } from '../types.ts';
 import { scoreOf } from './code-scorers.ts';
 import { isMet } from './values.ts';

@@ -5,11 +5,11 @@ import * as z from 'zod';
 import type { Capture } from '../../captures/types.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import type { Guidelines } from '../../core/settings/guidelines-setting.ts';
+import { codeScorerSchema, judgeScorerSchema } from '../scorer-schema.ts';
 import type { CodeScorer, JudgeScorer, Scorer, ScorerExample } from '../types.ts';
 import { codeScorers } from './code-scorers.ts';
 import { defaultJudgeScorers } from './default-scorers.ts';
 import examples from './scorer-examples.json' with { type: 'json' };
-import { codeScorerSchema, judgeScorerSchema } from './scorer-schema.ts';
 
 /**
  * Examples for the judge, by scorer name: cases that people decided, mostly disagreements between the judge and a

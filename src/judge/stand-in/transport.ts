@@ -1,7 +1,7 @@
 /** The stand-in for a model, in this process: verdicts by rule, without a network, credentials or cost. */
 import { CallFailure } from '../errors.ts';
 import { userText } from '../prompt/build-prompt.ts';
-import { estimateTokens } from '../prompt/tokens.ts';
+import { estimateTokens } from '../tokens.ts';
 import type { JudgeTransport } from '../transports/transport.ts';
 import { answerByRule } from './answer.ts';
 import { readOwnPrompt } from './read-prompt.ts';

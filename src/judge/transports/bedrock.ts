@@ -10,11 +10,11 @@ import {
 } from '@aws-sdk/client-bedrock-runtime';
 import { answerSchemaText, type JsonSchema } from '../answer/answer-schema.ts';
 import { judgeName } from '../judge-id.ts';
+import type { JudgeParameters } from '../parameters.ts';
 import { cacheMinimum, prefixTokens } from '../pricing/request-tokens.ts';
 import { ANSWER_NAME, type JudgePrompt } from '../prompt/build-prompt.ts';
 import type { ModelAnswer, Stop } from '../types.ts';
 import { readAwsFailure } from './bedrock-failures.ts';
-import type { JudgeParameters } from './parameters.ts';
 import { type Ask, type JudgeTransport, MAX_CONCURRENT_CALLS } from './transport.ts';
 
 /**

@@ -6,11 +6,11 @@ import { shownOf, Words } from '../../core/errors/errors.ts';
 import { jsonIn } from '../../core/values/json-in.ts';
 import type { JsonSchema } from '../answer/answer-schema.ts';
 import { CallFailure, type CallFailureKind, type Feature } from '../errors.ts';
+import type { JudgeParameters } from '../parameters.ts';
 import { OWN_CACHE_MINIMUM, prefixTokens } from '../pricing/request-tokens.ts';
 import { ANSWER_NAME, userText } from '../prompt/build-prompt.ts';
-import { estimateTokens } from '../prompt/tokens.ts';
+import { estimateTokens } from '../tokens.ts';
 import type { ModelAnswer, Stop } from '../types.ts';
-import type { JudgeParameters } from './parameters.ts';
 import type { Ask } from './transport.ts';
 
 const STOPS: Record<string, Stop> = {

@@ -5,9 +5,9 @@ import { readRetryAfter } from '../../core/process/retry.ts';
 import { type Authorizer, anonymous, secretAuthorizer } from '../../mlflow/auth.ts';
 import { CallFailure } from '../errors.ts';
 import { judgeName } from '../judge-id.ts';
+import type { JudgeParameters } from '../parameters.ts';
 import { parseApiKey } from './api-key.ts';
 import { chatBody, readChatFailure, readCompletion } from './chat.ts';
-import type { JudgeParameters } from './parameters.ts';
 import type { JudgeTransport } from './transport.ts';
 
 /** As for Bedrock: an answer takes seconds; two minutes cover one that waits in a queue. */

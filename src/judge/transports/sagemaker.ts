@@ -8,9 +8,9 @@ import {
 import { saidBy } from '../../core/errors/errors.ts';
 import { CallFailure } from '../errors.ts';
 import { judgeName, splitEndpoint } from '../judge-id.ts';
+import type { JudgeParameters } from '../parameters.ts';
 import { readAwsFailure } from './bedrock-failures.ts';
 import { chatBody, readChatFailure, readCompletion } from './chat.ts';
-import type { JudgeParameters } from './parameters.ts';
 import type { JudgeTransport } from './transport.ts';
 
 /** SageMaker ends an invocation after 60 seconds. The margin lets its own error arrive. */

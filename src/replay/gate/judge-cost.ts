@@ -2,9 +2,9 @@
 
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { ORDER_SCORER, pairRecords, type ReplyPair } from '../../judge/pairwise.ts';
+import { answerBounds, readParameters } from '../../judge/parameters.ts';
 import { PRICE_SOURCE, priceCall, priceOptions, ratesOf } from '../../judge/pricing/prices.ts';
 import { type AskSize, askSize } from '../../judge/pricing/request-tokens.ts';
-import { answerBounds, readParameters } from '../../judge/transports/parameters.ts';
 import { replyMessageOf, type StoredReply } from '../compare/replies-file.ts';
 
 type Settings = Pick<LambdaEnvironment, 'BEDROCK_MODEL_ID' | 'MLFLOW_EVALUATION_MODEL_PARAM'> &

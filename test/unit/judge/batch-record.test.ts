@@ -1,8 +1,8 @@
 /** The form of the answer that a record of a batch job asks for. */
 import { batchRecord } from '../../../src/judge/batch/record.ts';
+import { readParameters } from '../../../src/judge/parameters.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { bedrockTransport } from '../../../src/judge/transports/bedrock.ts';
-import { readParameters } from '../../../src/judge/transports/parameters.ts';
 import { chatCapture } from './captures.ts';
 
 const scorers = scorersFor().filter(isJudgeScorer);

@@ -1,9 +1,9 @@
 /** Classifying the failures of judge calls. */
 
 import { judgingError } from '../../../src/judge/errors.ts';
+import { readParameters } from '../../../src/judge/parameters.ts';
 import { readAwsFailure } from '../../../src/judge/transports/bedrock-failures.ts';
 import { readChatFailure } from '../../../src/judge/transports/chat.ts';
-import { readParameters } from '../../../src/judge/transports/parameters.ts';
 import { sageMakerTransport } from '../../../src/judge/transports/sagemaker.ts';
 import { askOf } from './captures.ts';
 

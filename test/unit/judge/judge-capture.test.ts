@@ -1,6 +1,6 @@
 /** Values without a rationale, when the question that asks for the rationale fails. */
 import { CallFailure } from '../../../src/judge/errors.ts';
-import { estimateTokens } from '../../../src/judge/prompt/tokens.ts';
+import { estimateTokens } from '../../../src/judge/tokens.ts';
 import { goodAnswer, scriptedJudge, told } from '../../doubles/scripted-judge.ts';
 import { chatCapture, YES_NO_SCORERS } from './captures.ts';
 

@@ -1,9 +1,9 @@
 /** The inference parameters of the judge. */
 import type { Feature } from '../../../src/judge/errors.ts';
+import { answerBounds, readParameters } from '../../../src/judge/parameters.ts';
 import { ANSWER_NAME, type Rung } from '../../../src/judge/prompt/build-prompt.ts';
 import { bedrockTransport, readOutput } from '../../../src/judge/transports/bedrock.ts';
 import { chatBody, readCompletion } from '../../../src/judge/transports/chat.ts';
-import { answerBounds, readParameters } from '../../../src/judge/transports/parameters.ts';
 import { askOf } from './captures.ts';
 
 test('uses temperature 0 by default', () => {

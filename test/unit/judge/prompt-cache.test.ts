@@ -1,6 +1,7 @@
 /** A prefix that the model caches: when examples fill it, how many, and when the short one stays. */
 import { readFileSync } from 'node:fs';
 import { activeScorers, uncachedWarning } from '../../../src/judge/active-scorers.ts';
+import { readParameters } from '../../../src/judge/parameters.ts';
 import { expectedCalls } from '../../../src/judge/pricing/estimate.ts';
 import { ratesOf } from '../../../src/judge/pricing/prices.ts';
 import { cachedPrefix, cacheMinimum, prefixTokens } from '../../../src/judge/pricing/request-tokens.ts';
@@ -10,7 +11,6 @@ import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.
 import prefixExamples from '../../../src/judge/scorers/prefix-examples.json' with { type: 'json' };
 import { checkScorers, isJudgeScorer, withExamples } from '../../../src/judge/scorers/scorer-set.ts';
 import { bedrockTransport } from '../../../src/judge/transports/bedrock.ts';
-import { readParameters } from '../../../src/judge/transports/parameters.ts';
 import type { ScorerExample } from '../../../src/judge/types.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 import { chatCapture } from './captures.ts';

@@ -2,8 +2,8 @@
 import fc from 'fast-check';
 import type { Capture } from '../../../src/captures/types.ts';
 import { captureRecord, makeFence } from '../../../src/judge/prompt/record.ts';
-import { cutMiddle, divideBound, estimateTokens } from '../../../src/judge/prompt/tokens.ts';
 import type { JudgeableExchange } from '../../../src/judge/scorers/applicability.ts';
+import { cutMiddle, divideBound, estimateTokens } from '../../../src/judge/tokens.ts';
 import { type ChatParts, chatCapture, toolCallCapture } from './captures.ts';
 
 const recordOf = (parts: ChatParts, maxTokens = 10_000) => captureRecord(chatCapture(parts), maxTokens);

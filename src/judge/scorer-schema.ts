@@ -1,9 +1,9 @@
 /** What a scorer is. */
 import * as z from 'zod';
-import type { Capture } from '../../captures/types.ts';
-import { describeValues, readValue } from '../../core/values/scorer-values.ts';
-import { SEVERITIES } from '../../core/values/severity.ts';
-import type { AssessmentValue } from '../../mlflow/types.ts';
+import type { Capture } from '../captures/types.ts';
+import { describeValues, readValue } from '../core/values/scorer-values.ts';
+import { SEVERITIES } from '../core/values/severity.ts';
+import type { AssessmentValue } from '../mlflow/types.ts';
 
 type Score = (capture: Capture) => { value: AssessmentValue; rationale?: string } | { notJudgeable: string };
 

@@ -1,7 +1,7 @@
 /** Reads the judge's inference parameters from the setting `MLFLOW_EVALUATION_MODEL_PARAM`. */
 import * as z from 'zod';
-import { PermanentError } from '../../core/errors/errors.ts';
-import { parseJudgeId } from '../judge-id.ts';
+import { PermanentError } from '../core/errors/errors.ts';
+import { parseJudgeId } from './judge-id.ts';
 
 const knownSchema = z.object({
   temperature: z.number().min(0).max(2).optional(),
