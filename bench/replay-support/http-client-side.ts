@@ -9,8 +9,8 @@ import type { Exchange } from '../../src/replay/http/exchange.ts';
 import { ConnectionPool } from '../../src/replay/http/pool.ts';
 import type { Completion } from '../../src/replay/measure/measure.ts';
 import type { PreparedRequest } from '../../src/replay/request/preparer.ts';
+import { hostHeader, httpRequest, originOf } from '../../src/replay/request/target.ts';
 import { Dispatcher } from '../../src/replay/send/dispatcher.ts';
-import { hostHeader, httpRequest, originOf } from '../../src/replay/targets/target.ts';
 
 /** Due times by request number, ms. Without one, a request is sent as soon as `concurrency` allows. */
 const SCENARIOS: Record<string, { requests: number; concurrency: number; dueMs(i: number): number }> = {

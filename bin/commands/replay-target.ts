@@ -1,8 +1,8 @@
 /** Creates the target from the options of the command line. */
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { readText } from '../../src/core/errors/read-text.ts';
+import { CHATS, type Target } from '../../src/replay/request/target.ts';
 import { parseHeaders, secretHeaders } from '../../src/replay/targets/headers.ts';
-import { CHATS, type Target } from '../../src/replay/targets/target.ts';
 import type { TargetFlags } from './replay-options.ts';
 
 /**

@@ -1,12 +1,5 @@
-/** What follows from the options of a replay: how it is timed, and what changes in its requests. */
-import { parseSetting, type ReplayOptions } from './options.ts';
-import type { Overrides } from './request/literal.ts';
-
-export const overridesOf = (options: ReplayOptions): Overrides => ({
-  model: options.model,
-  set: options.set.map(parseSetting),
-  stream: options.stream,
-});
+/** What follows from the options of a replay: how it is timed. */
+import type { ReplayOptions } from './options.ts';
 
 /** Whether requests have scheduled times. Otherwise each is sent as soon as there is room under `concurrency`. */
 export const isScheduled = ({ requestRate, concurrency }: ReplayOptions): boolean =>

@@ -1,15 +1,15 @@
 /** Computes what a replay would send, without sending it: the requests, their times and kinds, and their tokens. */
-import { overridesOf } from './derived-options.ts';
 import type { ReplayOptions } from './options.ts';
 import {
   type LiteralOrSkip,
   type LiteralRequest,
   literalRequest,
   type Overrides,
-  unreadable,
+  overridesOf,
 } from './request/literal.ts';
 import { capturedReply, estimateInputTokens, estimateTextTokens } from './request/preparer.ts';
 import { type EntrySource, schedule } from './schedule/timing.ts';
+import { unreadable } from './source/peek.ts';
 import { localReader, type RangeReader } from './source/range-reader.ts';
 import type { OnSkipped, SourceFile } from './source/types.ts';
 

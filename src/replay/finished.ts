@@ -2,12 +2,20 @@
 import type { Experiment } from '../mlflow/types.ts';
 import { isScheduled } from './derived-options.ts';
 import { neverSent } from './measure/error-rate.ts';
+import type { ReportCollector } from './measure/report-collector.ts';
 import type { RunStats } from './measure/run-stats.ts';
 import type { ReplayOptions } from './options.ts';
-import type { MeasuredRun } from './results/result-set.ts';
 import type { SendOutcome } from './send/job.ts';
 import type { SortedIndex } from './source/sorted-index.ts';
 import type { SourceFile } from './source/types.ts';
+
+/** The measurements of one process, or of several merged. */
+export interface MeasuredRun {
+  stats: RunStats;
+  warmup: RunStats;
+  report: ReportCollector;
+  skippedReasons: ReadonlyMap<string, number>;
+}
 
 export interface FinishedReplay extends Pick<SendOutcome, 'sent' | 'unsent' | 'maxConnections' | 'warmFailures'> {
   run: string;

@@ -3,7 +3,7 @@
 import type { GivenOptions } from '../core/contract/replay.ts';
 import { PermanentError } from '../core/errors/errors.ts';
 import { jsonIn } from '../core/values/json-in.ts';
-import { isRequestMetric, type RequestMetric } from './measure/metrics.ts';
+import { isRequestMetric, type RequestMetric } from './metrics.ts';
 
 /** Enough for about 2,000 pairs: with the default model, a pair costs about one cent. */
 export const DEFAULT_JUDGE_BUDGET_USD = 20;

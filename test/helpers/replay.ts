@@ -6,10 +6,10 @@ import { dirname, join } from 'node:path';
 import { projectPath } from '../../local/project-root.ts';
 import { isByCapturedTimes } from '../../src/replay/derived-options.ts';
 import { DEFAULT_OPTIONS, type ReplayOptions } from '../../src/replay/options.ts';
+import type { Target } from '../../src/replay/request/target.ts';
 import { indexCaptures } from '../../src/replay/source/index-captures.ts';
 import { localFiles } from '../../src/replay/source/open-source.ts';
 import type { SkippedLine } from '../../src/replay/source/types.ts';
-import type { Target } from '../../src/replay/targets/target.ts';
 import { urlTarget } from '../../src/replay/targets/url-target.ts';
 import { type ReplayRequest, type ReplayResult, replayToDirectory } from '../../src/replay/to-directory.ts';
 

@@ -7,13 +7,13 @@ import { isByCapturedTimes } from '../../src/replay/derived-options.ts';
 import { ConnectionPool } from '../../src/replay/http/pool.ts';
 import type { Measured } from '../../src/replay/measure/measure.ts';
 import { DEFAULT_OPTIONS, type ReplayOptions } from '../../src/replay/options.ts';
+import type { Target } from '../../src/replay/request/target.ts';
 import { scheduleFromIndex } from '../../src/replay/schedule/timing.ts';
 import type { SendJob, SendOutcome, SendProgress } from '../../src/replay/send/job.ts';
 import { sendSchedule } from '../../src/replay/send/send-schedule.ts';
 import { indexCaptures } from '../../src/replay/source/index-captures.ts';
 import { localFiles } from '../../src/replay/source/open-source.ts';
 import { localReader } from '../../src/replay/source/range-reader.ts';
-import type { Target } from '../../src/replay/targets/target.ts';
 import { urlTarget } from '../../src/replay/targets/url-target.ts';
 import { chatLine, ReplayFolder, type ReplayRecord, replay } from '../helpers/replay.ts';
 

@@ -1,9 +1,9 @@
 /** Replays against a real HTTP server: the requests that arrive there, and the measurements. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { DistributionMetric } from '../../src/replay/measure/metrics.ts';
+import type { DistributionMetric } from '../../src/replay/metrics.ts';
+import type { Target } from '../../src/replay/request/target.ts';
 import type { SkippedLine } from '../../src/replay/source/types.ts';
-import type { Target } from '../../src/replay/targets/target.ts';
 import { urlTarget } from '../../src/replay/targets/url-target.ts';
 import type { StandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { startStandInEndpoint } from '../doubles/recording-endpoint.ts';

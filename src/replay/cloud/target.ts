@@ -4,9 +4,9 @@ import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import type { ReplayInput } from '../../core/contract/replay.ts';
 import { PermanentError, type PermanentErrorName } from '../../core/errors/errors.ts';
 import type { ReplayEnvironment } from '../../core/settings/environment.ts';
+import { shownUrl, type Target } from '../request/target.ts';
 import { secretHeaders } from '../targets/headers.ts';
 import { sageMakerTarget } from '../targets/sagemaker-target.ts';
-import { shownUrl, type Target } from '../targets/target.ts';
 import { urlTarget } from '../targets/url-target.ts';
 
 /**

@@ -1,11 +1,11 @@
 /** Turns what happened on the wire into the metrics of a request. */
 import { toNamedError } from '../../core/errors/errors.ts';
 import { codingsOf, type Exchange, type ExchangeError } from '../http/exchange.ts';
+import { DISTRIBUTION_METRICS, type RequestMetric } from '../metrics.ts';
 import { Body, nothingSaid, type ReplyContent, readReplyContent } from '../reply/content.ts';
 import { SageMakerStreamReader, StreamReader } from '../reply/stream-reader.ts';
 import { estimateTextTokens, type PreparedRequest, type TokenSource } from '../request/preparer.ts';
-import { shownUrl } from '../targets/target.ts';
-import { DISTRIBUTION_METRICS, type RequestMetric } from './metrics.ts';
+import { shownUrl } from '../request/target.ts';
 
 /** The most bytes of an error reply that are kept as its message. */
 const MAX_ERROR_MESSAGE = 4096;

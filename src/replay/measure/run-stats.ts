@@ -1,14 +1,14 @@
 /** The statistics of a run: distributions and counts that can be merged across shards. */
 import type { ExchangeError } from '../http/exchange.ts';
-import { Distribution } from './distribution.ts';
-import { isCancelledOnPurpose, type Measured } from './measure.ts';
 import {
   DISTRIBUTION_METRICS,
   type DistributionMetric,
   type MetricDefinition,
   REQUEST_METRICS,
   type RequestMetric,
-} from './metrics.ts';
+} from '../metrics.ts';
+import { Distribution } from './distribution.ts';
+import { isCancelledOnPurpose, type Measured } from './measure.ts';
 
 /** The most distinct errors. Further ones are counted as `OtherErrors`, so that unique messages cannot fill the memory. */
 const MAX_ERROR_KINDS = 200;

@@ -8,7 +8,7 @@ import { openEnvelope } from '../../captures/record/envelope.ts';
 import { Scale } from '../../captures/weight.ts';
 import { readWirePrompt } from '../../captures/wire/registry.ts';
 import type { WirePrompt } from '../../captures/wire/wire-format.ts';
-import { saidBy } from '../../core/errors/errors.ts';
+import { parseSetting, type ReplayOptions } from '../options.ts';
 import { skippedAs } from '../source/peek.ts';
 import type { Skipped } from '../source/types.ts';
 import { NotSpliceable, setJsonValue } from './json-splice.ts';
@@ -21,6 +21,12 @@ export interface Overrides {
   /** Ask for a streamed reply. */
   stream: boolean;
 }
+
+export const overridesOf = (options: ReplayOptions): Overrides => ({
+  model: options.model,
+  set: options.set.map(parseSetting),
+  stream: options.stream,
+});
 
 export const NO_OVERRIDES: Overrides = { set: [], stream: false };
 
@@ -45,11 +51,6 @@ export interface LiteralRequest {
 export type LiteralOrSkip = { kind: 'request'; request: LiteralRequest } | Skipped;
 
 const skip = (reason: string, message: string): Skipped => ({ kind: 'skipped', reason, message });
-
-/** Skips a record that cannot be read, and no other record. */
-export function unreadable(error: unknown): Skipped {
-  return skip('UnreadableRequest', `The captured request cannot be read: ${saidBy(error)}`);
-}
 
 /** Returns a content type that SageMaker accepts: at most 1,024 characters, without control characters. */
 function contentTypeOf(observed: unknown, looksLikeJson: boolean): string {

@@ -5,16 +5,16 @@ import type { ChatMessage } from '../../captures/types.ts';
 import { PipelineError } from '../../core/errors/errors.ts';
 import type { Redaction } from '../../core/settings/redact-setting.ts';
 import { Random } from '../../core/values/random.ts';
-import { overridesOf } from '../derived-options.ts';
 import type { ReplayOptions } from '../options.ts';
 import { bytesIn, type ReplyContent, readReplyContent, timed } from '../reply/content.ts';
 import type { ScheduledEntry } from '../schedule/timing.ts';
+import { unreadable } from '../source/peek.ts';
 import type { RangeReader } from '../source/range-reader.ts';
 import type { OnSkipped, SourceFile } from '../source/types.ts';
-import type { Encoded, RequestIdentity, Target } from '../targets/target.ts';
 import { type Keep, keepMasked } from './keep.ts';
-import { type LiteralRequest, literalRequest, type Overrides, unreadable } from './literal.ts';
+import { type LiteralRequest, literalRequest, type Overrides, overridesOf } from './literal.ts';
 import { SessionLinker, type Turn } from './sessions.ts';
+import type { Encoded, RequestIdentity, Target } from './target.ts';
 
 /** The source of a token count: the target, the captured endpoint, an estimate from the text, or the chunks of a stream. */
 export type TokenSource = 'server' | 'captured' | 'estimate' | 'chunks';

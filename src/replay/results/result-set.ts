@@ -7,9 +7,9 @@ import { isScheduled } from '../derived-options.ts';
 import { type FinishedReplay, replayFactsOf } from '../finished.ts';
 import type { ExchangeError } from '../http/exchange.ts';
 import { isCancelledOnPurpose, type Measured } from '../measure/measure.ts';
-import { REQUEST_METRICS, type RequestMetric } from '../measure/metrics.ts';
 import { ReportCollector } from '../measure/report-collector.ts';
 import { RunStats } from '../measure/run-stats.ts';
+import { REQUEST_METRICS, type RequestMetric } from '../metrics.ts';
 import type { PreparedRequest } from '../request/preparer.ts';
 import type { SkippedLine } from '../source/types.ts';
 import { summaryCsv } from './csv.ts';
@@ -144,14 +144,6 @@ export class ResultSet {
     const closed = await Promise.allSettled([this.#records.close(), this.#skipped.close()]);
     for (const one of closed) if (one.status === 'rejected') throw one.reason;
   }
-}
-
-/** The measurements of one process, or of several merged. */
-export interface MeasuredRun {
-  stats: RunStats;
-  warmup: RunStats;
-  report: ReportCollector;
-  skippedReasons: ReadonlyMap<string, number>;
 }
 
 /** Writes the files with figures. @param own further keys of `replay.json`, without secrets */

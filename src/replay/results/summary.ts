@@ -3,8 +3,8 @@
 import { isScheduled } from '../derived-options.ts';
 import type { FinishedReplay } from '../finished.ts';
 import { PERCENTILES } from '../measure/distribution.ts';
-import { DISTRIBUTION_METRICS, type DistributionMetric } from '../measure/metrics.ts';
 import type { RunStats } from '../measure/run-stats.ts';
+import { DISTRIBUTION_METRICS, type DistributionMetric } from '../metrics.ts';
 import { parseGoodput, type ReplayOptions } from '../options.ts';
 
 /** A metric: a distribution, or a single figure in `avg`. */

@@ -14,9 +14,9 @@ import {
   type Objectives,
 } from '../measure/measure.ts';
 import { parseGoodput } from '../options.ts';
-import { unreadable } from '../request/literal.ts';
 import { type PreparedRequest, Preparer } from '../request/preparer.ts';
 import type { SendSchedule } from '../schedule/timing.ts';
+import { unreadable } from '../source/peek.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { Feeder } from './feeder.ts';
 import type { SendJob, SendOutcome } from './job.ts';

@@ -2,9 +2,8 @@
 import type { ScannedLine } from '../../captures/lines/scan-lines.ts';
 import { DEFAULT_MAX_LINE_BYTES } from '../../core/values/line-bound.ts';
 import type { Marks } from '../marks/believe.ts';
-import { unreadable } from '../request/literal.ts';
 import { scanFile } from './lines.ts';
-import { type Peek, peekLine } from './peek.ts';
+import { type Peek, peekLine, unreadable } from './peek.ts';
 import { SortedIndex } from './sorted-index.ts';
 import type { CaptureWindow, IndexEntry, OnSkipped, SourceFile } from './types.ts';
 

@@ -9,6 +9,7 @@ import { identityOf } from '../../captures/record/identity.ts';
 import { parseInferenceTime } from '../../captures/record/inference-time.ts';
 import type { QuarantineCause } from '../../captures/types.ts';
 import { Scale } from '../../captures/weight.ts';
+import { saidBy } from '../../core/errors/errors.ts';
 import { isReplayId, type MarkedRequest } from '../marks/believe.ts';
 import type { Skipped } from './types.ts';
 
@@ -51,6 +52,10 @@ export const skippedAs = ({ name: reason, message }: QuarantineCause): Skipped =
   reason,
   message,
 });
+
+/** Skips a record that cannot be read, and no other record. */
+export const unreadable = (error: unknown): Skipped =>
+  skippedAs({ name: 'UnreadableRequest', message: `The captured request cannot be read: ${saidBy(error)}` });
 
 /**
  * Returns the captured time of one line.

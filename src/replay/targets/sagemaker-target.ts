@@ -4,8 +4,8 @@ import { awsUrl } from '../../core/aws/aws-url.ts';
 import { SHA256 } from '../../core/aws/signing.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { replayInferenceId } from '../marks/believe.ts';
+import { headerSafe, hostHeader, httpRequest, originOf, type Target, USER_AGENT } from '../request/target.ts';
 import { REPLAY_RUN_ATTRIBUTE } from '../source/peek.ts';
-import { headerSafe, hostHeader, httpRequest, originOf, type Target, USER_AGENT } from './target.ts';
 
 export interface SageMakerTargetOptions {
   endpoint: string;

@@ -1,7 +1,16 @@
 /** Sends requests to a URL. */
 import { PermanentError } from '../../core/errors/errors.ts';
 import type { Origin } from '../http/connection.ts';
-import { CHATS, headerSafe, hostHeader, httpRequest, originOf, shownUrl, type Target, USER_AGENT } from './target.ts';
+import {
+  CHATS,
+  headerSafe,
+  hostHeader,
+  httpRequest,
+  originOf,
+  shownUrl,
+  type Target,
+  USER_AGENT,
+} from '../request/target.ts';
 
 /** Returns the path for a captured request when the URL has none. */
 function pathFor(json: Record<string, unknown> | undefined): string {

@@ -4,8 +4,8 @@ import { replayInputSchema } from '../../../core/contract/replay.ts';
 import { PermanentError, PipelineError } from '../../../core/errors/errors.ts';
 import type { ReplayEnvironment } from '../../../core/settings/environment.ts';
 import { checkOptions, DEFAULT_JUDGE_BUDGET_USD, DEFAULT_OPTIONS, type ReplayOptions } from '../../options.ts';
+import { shownUrl } from '../../request/target.ts';
 import type { CaptureWindow } from '../../source/types.ts';
-import { shownUrl } from '../../targets/target.ts';
 import { isLogged } from '../publish/replay-run.ts';
 import { assertAllowed } from '../target.ts';
 

@@ -1,7 +1,7 @@
 /** The interface of a replay's target, and the encoding of requests that all targets share. */
 import type { Origin } from '../http/connection.ts';
-import type { LiteralRequest } from '../request/literal.ts';
-import type { Turn } from '../request/sessions.ts';
+import type { LiteralRequest } from './literal.ts';
+import type { Turn } from './sessions.ts';
 
 /** Identity of one request, which the target adds to the request. */
 export interface RequestIdentity {
