@@ -1,7 +1,7 @@
 /** Measures how long the built command line takes to start: the help, the version, and each command's help, beside a bare Node. */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { COMMANDS } from '../bin/cli/commands.ts';
+import { COMMANDS } from '../bin/commands.ts';
 import { projectPath } from '../local/project-root.ts';
 import type { Log } from '../local/python/python-environment.ts';
 import { atMost, type BenchResult, machine, median, round } from './support/result.ts';

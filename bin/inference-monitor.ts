@@ -28,7 +28,7 @@ async function main(): Promise<void> {
   // Without the cache, every start strips the types of every file and compiles it again. Node 20 has none.
   module.enableCompileCache?.(COMPILE_CACHE);
   if (!('withResolvers' in Promise)) await import('./cli/node20.ts');
-  const { runProgram } = await import('./cli/program.ts');
+  const { runProgram } = await import('./program.ts');
   const { version } = JSON.parse(readFileSync(packagePath('package.json'), 'utf8'));
   await runProgram(args, version);
 }
@@ -52,7 +52,7 @@ process.once('beforeExit', () => {
 
 main()
   .catch(async (error: unknown) => {
-    const { failureText, isHelp } = await import('./cli/program.ts');
+    const { failureText, isHelp } = await import('./program.ts');
     const { notice } = await import('./cli/output.ts');
     process.exitCode = isHelp(error) ? EXIT.done : EXIT.notDone;
     const how = { debug: args.includes('--debug'), json: args.includes('--json') };

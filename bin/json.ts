@@ -1,12 +1,11 @@
 /**
  * What each command prints with `--json`. The files in `schemas/` are made from these types, and the comments of the types become
- * descriptions: `UPDATE_SCHEMAS=1 npx jest test/unit/bin/cli/schemas --selectProjects unit`.
+ * descriptions: `UPDATE_SCHEMAS=1 npx jest test/unit/bin/schemas --selectProjects unit`.
  */
 
 import type { RebuiltCounts } from '../src/monitoring/rebuild-counts.ts';
 import type { LabelPicks } from '../src/quality/calibration/pick-labels.ts';
 import type { CalibrationReport } from '../src/quality/calibration/report.ts';
-import type { ErrorOutput } from './cli/program.ts';
 import type { ProcessOutput, RunsFollowed } from './cli/run-json.ts';
 import type { CaptureOutput } from './commands/capture.ts';
 import type { ComparisonOutput } from './commands/compare.ts';
@@ -26,6 +25,7 @@ import type { StopResult } from './commands/stop.ts';
 import type { Diagnosis } from './doctor/diagnose.ts';
 import type { InspectReport, LineReport } from './offline/inspect.ts';
 import type { WorstTraces } from './operate/worst.ts';
+import type { ErrorOutput } from './program.ts';
 
 export interface JsonOutputs {
   calibrate: CalibrationReport;

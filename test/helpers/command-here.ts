@@ -3,7 +3,7 @@
  * a process alone shows: signals, pipes, memory, and that the entry itself works.
  */
 import { EXIT } from '../../bin/cli/output.ts';
-import { failureText, isHelp, runProgram } from '../../bin/cli/program.ts';
+import { failureText, isHelp, runProgram } from '../../bin/program.ts';
 import { withVariables } from './aws-answers.ts';
 import type { CliResult } from './replay.ts';
 

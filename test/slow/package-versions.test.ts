@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { COMMANDS } from '../../bin/cli/commands.ts';
+import { COMMANDS } from '../../bin/commands.ts';
 import { projectPath } from '../../local/project-root.ts';
 import { installPackage, run } from '../helpers/package.ts';
 

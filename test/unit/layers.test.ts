@@ -1,4 +1,4 @@
-/** The rooms of docs/rooms.md, and which of them may import from which. */
+/** The rooms of docs/rooms.md, which of them may import from which, and that nothing imports in a circle. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
@@ -10,15 +10,20 @@ const ROOMS = [...readFileSync(projectPath('docs', 'rooms.md'), 'utf8').matchAll
 const MOST_ROOMS = 17;
 const MOST_ARROWS = 85;
 
+interface Import {
+  file: string;
+  imported: string;
+}
+
 /** The product's imports of its own files, types too. `dist` is what is built of them. */
-const IMPORTS = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
+const IMPORTS: readonly Import[] = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
   cwd: projectPath(),
   encoding: 'utf8',
 })
   .split('\n')
   .filter((file) => /^(?:bin|lambda|lib|local|src|tools)\/.*\.(?:ts|js)$/.test(file))
   .flatMap((file) =>
-    [...readFileSync(projectPath(file), 'utf8').matchAll(/(?:\bfrom|\bimport)\s*\(?\s*'(\.{1,2}\/[^']+)'/g)].map(
+    [...readFileSync(projectPath(file), 'utf8').matchAll(/(?:\bfrom|\bimport)\s*\(?\s*['`](\.{1,2}\/[^'`$]+)/g)].map(
       ([, path = '']) => ({ file, imported: normalize(join(dirname(file), path)) }),
     ),
   )
@@ -35,6 +40,41 @@ test('no room imports from a room below it', () => {
   expect(
     wrong.map(({ file, imported }) => `${file} imports ${imported}, which is in a lower room of docs/rooms.md`),
   ).toEqual([]);
+});
+
+/** Returns the folder that contains both ends of an import, with a slash at its end. */
+function folderOf({ file, imported }: Import): string {
+  const parts = file.split('/');
+  const common = parts.findIndex((part, index) => part !== imported.split('/')[index]);
+  return parts
+    .slice(0, common)
+    .map((part) => `${part}/`)
+    .join('');
+}
+
+/** Returns the shortest circle of imports that leads from a file or folder of this folder back to it, as text. */
+function circleIn(folder: string, imports: readonly Import[]): string[] {
+  const entryOf = (path: string): string => path.slice(folder.length).split('/')[0] as string;
+  const importsOf = Map.groupBy(imports, ({ file }) => entryOf(file));
+  const circles = [...importsOf.keys()].flatMap((start) => {
+    // The loop also visits the entries that it adds, so that each way is the shortest one.
+    const ways = new Map<string, Import[]>([[start, []]]);
+    for (const [entry, way] of ways) {
+      for (const next of importsOf.get(entry) ?? []) {
+        const to = entryOf(next.imported);
+        if (to === start) return [[...way, next]];
+        if (!ways.has(to)) ways.set(to, [...way, next]);
+      }
+    }
+    return [];
+  });
+  const [shortest] = circles.toSorted((a, b) => a.length - b.length);
+  return shortest ? [shortest.map(({ file, imported }) => `${file} imports ${imported}`).join(', ')] : [];
+}
+
+test('the files and folders of a folder import from each other in one direction', () => {
+  const circles = [...Map.groupBy(IMPORTS, folderOf)].flatMap(([folder, imports]) => circleIn(folder, imports));
+  expect(circles).toEqual([]);
 });
 
 test('the rooms are few, and so are the arrows between them', () => {

@@ -1,7 +1,7 @@
 /** The commands, options and links in the documents exist, and each block of the README is run by a test. */
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { COMMANDS } from '../../../bin/cli/commands.ts';
+import { COMMANDS } from '../../../bin/commands.ts';
 import { projectPath } from '../../../local/project-root.ts';
 import { type Call, callsIn, documents, shellBlocks } from '../../helpers/document-commands.ts';
 

@@ -3,9 +3,9 @@
  */
 import { inspect } from 'node:util';
 import { Command, CommanderError } from 'commander';
-import { awsFailure } from '../../src/core/errors/aws-failures.ts';
-import { PermanentError } from '../../src/core/errors/errors.ts';
-import { useDotenvRegion } from '../../src/core/settings/dotenv-file.ts';
+import { awsFailure } from '../src/core/errors/aws-failures.ts';
+import { PermanentError } from '../src/core/errors/errors.ts';
+import { useDotenvRegion } from '../src/core/settings/dotenv-file.ts';
 import { COMMANDS, GROUPS } from './commands.ts';
 
 const HELP = `
@@ -34,7 +34,7 @@ export async function programFor(args: readonly string[], version: string): Prom
     .commandsGroup('Set up:')
     .hook('preAction', async (_, command) => {
       useDotenvRegion();
-      await (await import('./acts-on.ts')).sayPlaces(command);
+      await (await import('./cli/acts-on.ts')).sayPlaces(command);
     })
     .addHelpText('after', HELP);
   for (const [heading, entries] of Object.entries(GROUPS)) {

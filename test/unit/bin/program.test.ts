@@ -1,12 +1,12 @@
 /** The command line's table, help, exit codes and errors. */
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
-import { COMMANDS, GROUPS } from '../../../../bin/cli/commands.ts';
-import { EXIT } from '../../../../bin/cli/output.ts';
-import { failureText, programFor } from '../../../../bin/cli/program.ts';
-import { projectPath } from '../../../../local/project-root.ts';
-import { awsFailure, nameOperations } from '../../../../src/core/errors/aws-failures.ts';
-import { expectPublished } from '../../../helpers/published-json.ts';
+import { EXIT } from '../../../bin/cli/output.ts';
+import { COMMANDS, GROUPS } from '../../../bin/commands.ts';
+import { failureText, programFor } from '../../../bin/program.ts';
+import { projectPath } from '../../../local/project-root.ts';
+import { awsFailure, nameOperations } from '../../../src/core/errors/aws-failures.ts';
+import { expectPublished } from '../../helpers/published-json.ts';
 
 const DOCS = readFileSync(projectPath('docs', 'commands.md'), 'utf8');
 const summaries: Record<string, string> = Object.assign({}, ...Object.values(GROUPS));

@@ -1,8 +1,8 @@
 /** The schemas in `schemas/` are made from the types of what `--json` prints. UPDATE_SCHEMAS=1 writes them. */
 import { execFileSync } from 'node:child_process';
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
-import { COMMANDS } from '../../../../bin/cli/commands.ts';
-import { projectPath } from '../../../../local/project-root.ts';
+import { COMMANDS } from '../../../bin/commands.ts';
+import { projectPath } from '../../../local/project-root.ts';
 
 const fileOf = (command: string): string => projectPath('schemas', `${command}.json`);
 const commands = Object.entries(COMMANDS);

@@ -42,5 +42,5 @@ export const GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> 
 export const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = Object.fromEntries(
   Object.values(GROUPS)
     .flatMap(Object.keys)
-    .map((name) => [name, async () => (await import(`../commands/${name}.ts`)).default()]),
+    .map((name) => [name, async () => (await import(`./commands/${name}.ts`)).default()]),
 );
