@@ -7,10 +7,10 @@ import { section } from '../core/text/html-page.ts';
 import { type Curve, chart } from '../core/text/small-chart.ts';
 import { sum } from '../core/values/sum.ts';
 import { hourMs, sumOfCells, type TimeWindow } from '../quality/counts-store.ts';
+import type { Change } from '../quality/objective-states.ts';
 import { groupRates, type RatesQuery } from '../quality/rates.ts';
 import { hourOf } from '../quality/tally.ts';
-import { addedUp, type Figures, scorerOf } from './facts.ts';
-import type { PageFacts } from './page.ts';
+import { addedUp, type Figures, type HealthFacts, scorerOf } from './facts.ts';
 import { goodName, titled } from './page-elements.ts';
 
 /** Curves of a chart: the most frequent names, and the others together. */
@@ -46,8 +46,13 @@ const SPREADS: readonly [title: string, unit: string, of: (cell: QualityCell) =>
   ['Predicted numbers', 'median, and where 10% and 90% are below', ({ predictions }) => predictions?.numbers?.bins],
 ];
 
+export interface ChartFacts extends HealthFacts {
+  points: ReturnType<typeof pointsOf>;
+  changes: readonly Change[];
+}
+
 export function overTime(
-  { points, cells: counted, window, active, shadow, objectives, changes }: PageFacts,
+  { points, cells: counted, window, active, shadow, objectives, changes }: ChartFacts,
   { rates, reference, apart }: Figures,
 ): string {
   const { hours, labels } = points;

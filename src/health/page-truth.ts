@@ -3,16 +3,18 @@
 import { percent } from '../core/text/figure-text.ts';
 import { isolated } from '../core/text/html-page.ts';
 import { chart } from '../core/text/small-chart.ts';
-import { type GroupFigures, measureName, type TruthGroup } from '../ground-truth/measure/figures.ts';
+import { type GroupFigures, measureName, type TruthFigures, type TruthGroup } from '../ground-truth/measure/figures.ts';
+import type { TimeWindow } from '../quality/counts-store.ts';
 import { windowText } from '../quality/rates-text.ts';
 import { textOf } from './facts.ts';
-import type { PageFacts } from './page.ts';
 import { difference, measured, sheet, whole } from './page-elements.ts';
 
 /** Classes with a row of their own, as on the terminal. */
 const MAX_CLASSES = 10;
 
-export function truthSections({ all, byVariant, labeled }: NonNullable<PageFacts['truth']>): string {
+export type TruthFacts = { labeled: TimeWindow } & Record<'all' | 'byVariant', TruthFigures>;
+
+export function truthSections({ all, byVariant, labeled }: TruthFacts): string {
   const [total] = all.groups;
   if (total === undefined) return '';
   const names = Object.keys(total.measures);

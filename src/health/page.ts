@@ -4,29 +4,25 @@ import { loadCharts } from '../core/text/charts.ts';
 import { number, percent, time } from '../core/text/figure-text.ts';
 import { escapeHtml, htmlPage, isolated } from '../core/text/html-page.ts';
 import { severestFirst } from '../core/values/severity.ts';
-import type { TruthFigures } from '../ground-truth/measure/figures.ts';
 import type { TimeWindow } from '../quality/counts-store.ts';
 import type { ObjectiveRate } from '../quality/objective-rates.ts';
-import type { Change } from '../quality/objective-states.ts';
 import { groupRates } from '../quality/rates.ts';
 import { windowText } from '../quality/rates-text.ts';
-import { type Figures, figuresOf, type HealthFacts, objectiveText, scorerOf } from './facts.ts';
+import { type Figures, figuresOf, objectiveText, scorerOf } from './facts.ts';
 import type { Health, HealthState } from './findings.ts';
-import { overTime, type pointsOf } from './page-charts.ts';
+import { type ChartFacts, overTime } from './page-charts.ts';
 import { difference, figure, goodName, measured, sheet, titled, whole } from './page-elements.ts';
-import { truthSections } from './page-truth.ts';
+import { type TruthFacts, truthSections } from './page-truth.ts';
 import { SIGNS } from './text.ts';
 
 /** Facts of the whole window. */
-export interface PageFacts extends HealthFacts {
+export interface PageFacts extends ChartFacts {
   endpoint: string;
-  points: ReturnType<typeof pointsOf>;
   /** Of the window's last day if it ends now, as `status` says it. */
   health: Health;
   day: TimeWindow;
-  changes: readonly Change[];
   /** Absent without labels. */
-  truth?: ({ labeled: TimeWindow } & Record<'all' | 'byVariant', TruthFigures>) | undefined;
+  truth?: TruthFacts | undefined;
   /** Further sections as HTML, such as the worst replies. */
   more: string;
 }
