@@ -43,7 +43,7 @@ function latencies(pairs: number, random: Random, latency: Latency, slowdown: Sl
 /** Requests that fail in both replays, whatever the release does. */
 const FAILS_TWICE = 0.005;
 
-/** @param rates share of failed requests before and after, of which `FAILS_TWICE` are the same requests */
+/** @param before share of failed requests, as `after`, of which `FAILS_TWICE` are the same requests */
 function errors(pairs: number, random: Random, [before, after]: readonly [number, number]): ComparedData {
   const twice = random.binomial(pairs, FAILS_TWICE);
   const newlySucceeding = random.binomial(pairs - twice, (before - FAILS_TWICE) / (1 - FAILS_TWICE));

@@ -24,7 +24,8 @@ const MAX_MESSAGE_CHARS = 300;
  * Returns a function that asks how far a run is. Each poll makes one request of Step Functions, a few of S3, and those for new
  * receipts, however long the run is; the history of the execution is never read.
  *
- * @param run its name, and the ARN of its execution
+ * @param name of the run
+ * @param arn of its execution
  */
 export function runWatcher(
   { s3, sfn }: Pick<AwsClients, 's3' | 'sfn'>,

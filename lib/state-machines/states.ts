@@ -49,7 +49,7 @@ type MapName = (typeof MAPS)[keyof typeof MAPS][number];
  * Runs a child execution for each line of a manifest. A child that fails does not stop the others. It does not go unnoticed
  * either: the summary finds that its records are missing in the work bucket.
  *
- * @param props.results prefix of the children's results, with `{}` in place of the execution's name
+ * @param results prefix of the children's results, with `{}` in place of the execution's name
  */
 export const overManifest = (
   scope: Construct,

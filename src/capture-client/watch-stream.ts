@@ -26,7 +26,7 @@ export function watchStream(stream: AsyncIterable<object>, call: Call, sender: S
   forgotten.register(stream, { call, sender });
 }
 
-/** @param stream it lives as long as its iterator */
+/** @param _stream it lives as long as its iterator */
 async function* watched(_stream: object, inner: AsyncIterator<Piece, unknown>, call: Call, sender: Sender) {
   try {
     for (;;) {

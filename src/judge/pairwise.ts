@@ -60,7 +60,7 @@ export const pairRecords = (pair: ReplyPair): Capture[] => ORDERS.map((order) =>
 /**
  * Returns the verdict on the new reply. The two orders must agree. If only one of them sees a difference, the replies count as the same.
  *
- * @param money.known answers to one order from an earlier call that failed at the other: they are paid for
+ * @param known answers to one order from an earlier call that failed at the other: they are paid for
  * @throws the judge's error, with the answer to the other order as far as it is known
  */
 export async function judgePair(

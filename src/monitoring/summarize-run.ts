@@ -30,7 +30,8 @@ interface SummaryState {
 /**
  * Sums a run from what it left in the work bucket, and writes what it has done to the counts. If the time is short, it stores the sums and stops.
  *
- * @param time the number of this part, from 0, and the time for it; by default all of the run is one part
+ * @param part number of this part, from 0; by default all of the run is one part
+ * @param remainingMs the time for it
  * @param quality gets what the run has done to the quality that is known, and what it showed about the objectives
  * @returns a summary with the status `unfinished` if another part follows
  */

@@ -22,7 +22,7 @@ interface PageDependencies extends Omit<AskedStack, 'stateMachineArn'> {
 /**
  * Writes the page, unless there is one of the last hour. Of runs that end at the same time, one writes it.
  *
- * @param hasTurned an objective has become missed, or met again
+ * @param changed an objective has become missed, or met again
  */
 export async function writePage(changed: boolean, deps: PageDependencies): Promise<void> {
   const { storage, sfn, environment, functionArn, nowMs = Date.now(), limitMs = 30_000 } = deps;

@@ -1,11 +1,7 @@
 /** Finds every regular expression of the product, and generates inputs on which a superlinear one is slow. */
-import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { type AST, RegExpParser } from '@eslint-community/regexpp';
 import { parseSync } from '@swc/core';
-
-/** Folders with the product's code. */
-const PRODUCT = ['bin', 'lambda', 'lib', 'local', 'src', 'test/aws', 'tools'];
+import { PRODUCT, sourceFiles } from './source-files.ts';
 
 export interface Expression {
   file: string;
@@ -15,18 +11,11 @@ export interface Expression {
   pattern?: RegExp;
 }
 
-/** Returns every expression in the source files that git lists, sorted by file, once per file. */
-export function productExpressions(root: string): Expression[] {
-  const listed = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', ...PRODUCT], {
-    cwd: root,
-    encoding: 'utf8',
-  });
-  const files = listed.split('\n').filter((file) => file.endsWith('.ts') && !file.endsWith('.d.ts'));
-  return [...new Set(files)].sort().flatMap((file) => {
-    const found = expressionsIn(file, readFileSync(`${root}/${file}`, 'utf8'));
-    return [...new Map(found.map((expression) => [expression.code, expression])).values()];
-  });
-}
+/** Returns every expression in the product's source files, sorted by file, once per file. */
+export const productExpressions = (): Expression[] =>
+  sourceFiles(...PRODUCT, 'test/aws').flatMap(({ file, text }) => [
+    ...new Map(expressionsIn(file, text).map((expression) => [expression.code, expression])).values(),
+  ]);
 
 /** The parser's byte offsets continue from the previously parsed file. */
 const spanStart = (module: { span: { start: number } }): number => module.span.start;

@@ -13,7 +13,6 @@ import {
   productExpressions,
 } from '../helpers/expressions.ts';
 
-const root = `${__dirname}/../..`;
 const LIST = `${__dirname}/expressions.json`;
 
 /** Superlinear but safe: they read short text from the person who deploys or runs the program. */
@@ -91,7 +90,7 @@ function slowInputs(pattern: RegExp, most = 3): HostileInput[] {
   return slow;
 }
 
-const expressions = productExpressions(root);
+const expressions = productExpressions();
 const nameOf = ({ file, code }: Expression): string => `${file} ${code}`;
 
 if (process.env.UPDATE_EXPRESSIONS === '1') {

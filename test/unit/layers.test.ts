@@ -1,8 +1,8 @@
 /** The rooms of docs/rooms.md, which of them may import from which, and that nothing imports in a circle. */
-import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { projectPath } from '../../local/project-root.ts';
+import { PRODUCT, sourceFiles } from '../helpers/source-files.ts';
 
 const ROOMS = [...readFileSync(projectPath('docs', 'rooms.md'), 'utf8').matchAll(/^\| `([^`]+)` \|/gm)].map(
   ([, room = '']) => room,
@@ -16,16 +16,12 @@ interface Import {
 }
 
 /** The product's imports of its own files, types too. `dist` is what is built of them. */
-const IMPORTS: readonly Import[] = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
-  cwd: projectPath(),
-  encoding: 'utf8',
-})
-  .split('\n')
-  .filter((file) => /^(?:bin|lambda|lib|local|src|tools)\/.*\.(?:ts|js)$/.test(file))
-  .flatMap((file) =>
-    [...readFileSync(projectPath(file), 'utf8').matchAll(/(?:\bfrom|\bimport)\s*\(?\s*['`](\.{1,2}\/[^'`$]+)/g)].map(
-      ([, path = '']) => ({ file, imported: normalize(join(dirname(file), path)) }),
-    ),
+const IMPORTS: readonly Import[] = sourceFiles(...PRODUCT)
+  .flatMap(({ file, text }) =>
+    [...text.matchAll(/(?:\bfrom|\bimport)\s*\(?\s*['`](\.{1,2}\/[^'`$]+)/g)].map(([, path = '']) => ({
+      file,
+      imported: normalize(join(dirname(file), path)),
+    })),
   )
   .filter(({ imported }) => !imported.startsWith('dist/'));
 

@@ -65,7 +65,7 @@ export interface Column<T> {
   cell(row: T): string;
 }
 
-/** @param look `cards`: a narrow screen shows each row as a card, its cells below each other with their names */
+/** @param layout `cards`: a narrow screen shows each row as a card, its cells below each other with their names */
 export function table<T>(columns: readonly Column<T>[], rows: readonly T[], layout?: 'cards'): string {
   const kind = (column: Column<T>): string => (column.numeric ? ' class="n"' : '');
   const name = (column: Column<T>): string => (layout === undefined ? '' : ` data-name="${escapeHtml(column.name)}"`);

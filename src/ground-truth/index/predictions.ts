@@ -24,7 +24,7 @@ const MAX_DOCUMENT_CHARS = 64 * 1024;
  * without id, for vectors and for bytes, and where it is not clear which inference a prediction is of. It does not throw for any
  * capture that `decodeLine` returns, and takes time in proportion to its size.
  *
- * @param place.endpointName the endpoint, if the key does not name it
+ * @param endpointName the endpoint, if the key does not name it
  */
 export const predictionRows = (
   capture: Capture,

@@ -30,7 +30,7 @@ const AT_ONCE = 16;
 const OPEN_AT_ONCE = 4;
 const SUFFIX = truthKeys.labeled('').length - truthKeys.labeledPrefix.length;
 
-/** Returns the hours with labeled predictions, in order. @param window `from` inclusive, `to` exclusive, as hours or days */
+/** Returns the hours with labeled predictions, in order. @param from inclusive, and `to` exclusive, as hours or days */
 export async function labeledHours(
   storage: Storage,
   bucket: string,

@@ -24,7 +24,8 @@ export const isLabelFile = (key: string): boolean => LABEL_FILE.test(key);
 /**
  * Yields the labels of a file, and a fault for each line (a record, in CSV) that is none. Memory is bounded, whatever a line's length.
  *
- * @param file its name ends as `isLabelFile` wants it; `timeMs`: when it was written, epoch milliseconds
+ * @param name of the file, which ends as `isLabelFile` wants it
+ * @param timeMs when it was written, epoch milliseconds
  * @throws PermanentError if nothing of the file can be used: `NoIdColumn`, `NoLabelColumn`, `NotJsonLines`, `NotUtf8`, `NotGzip`,
  *   `LabelFileTooLarge`; and what `bytes` throws
  */

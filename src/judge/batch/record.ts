@@ -19,7 +19,7 @@ const TAKES_SCHEMA = /anthropic\.claude-[a-z]+-(?:4-[5-9]|[5-9])/;
 /**
  * Asks all scorers of a capture in one request, whatever `JUDGE_CALLS` is.
  * @param recordId letters and digits
- * @param bounds `maxTokens` replaces the bound that follows from the number of scorers
+ * @param maxTokens replaces the bound that follows from the number of scorers
  */
 export function batchRecord(
   transport: BedrockTransport,

@@ -56,7 +56,7 @@ interface CaptureView {
 /**
  * Decides which scorers a trace needs.
  *
- * @param look `undefined` when the capture must not be decoded: then every sampled scorer is presumed to apply
+ * @param view `undefined` when the capture must not be decoded: then every sampled scorer is presumed to apply
  * @param stored the trace in MLflow, or `NO_TRACE_YET`; `undefined` when a person deleted it. It is not created again.
  */
 export function pendingVerdicts(
