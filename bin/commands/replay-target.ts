@@ -1,8 +1,9 @@
 /** Creates the target from the options of the command line. */
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { readText } from '../../src/core/errors/read-text.ts';
-import { CHATS, type Target } from '../../src/replay/request/target.ts';
+import type { Target } from '../../src/replay/request/target.ts';
 import { parseHeaders, secretHeaders } from '../../src/replay/targets/headers.ts';
+import { CHATS, urlTarget } from '../../src/replay/targets/url-target.ts';
 import type { TargetFlags } from './replay-options.ts';
 
 /**
@@ -15,10 +16,7 @@ export async function targetOf(flags: TargetFlags, mark: { id?: string }): Promi
     const facts = { got, expected: '--url or --endpoint' };
     throw new PermanentError('InvalidTarget', 'A replay needs exactly one target', facts);
   }
-  if (flags.url !== undefined) {
-    const { urlTarget } = await import('../../src/replay/targets/url-target.ts');
-    return urlTarget(urlOf(flags.url, flags.endpointType), await headersOf(flags));
-  }
+  if (flags.url !== undefined) return urlTarget(urlOf(flags.url, flags.endpointType), await headersOf(flags));
   const { sageMakerTarget } = await import('../../src/replay/targets/sagemaker-target.ts');
   const { SageMakerRuntimeClient } = await import('@aws-sdk/client-sagemaker-runtime');
   const { config } = new SageMakerRuntimeClient(flags.region ? { region: flags.region } : {});

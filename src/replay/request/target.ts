@@ -31,9 +31,6 @@ export interface Target {
   goodForMs?: number;
 }
 
-/** The path of OpenAI’s chats. */
-export const CHATS = '/v1/chat/completions';
-
 const REDACTED = '<redacted>';
 
 /** Redacts a URL, even an invalid one: the user and the values of the query may be secrets. */

@@ -1,16 +1,10 @@
 /** Sends requests to a URL. */
 import { PermanentError } from '../../core/errors/errors.ts';
 import type { Origin } from '../http/connection.ts';
-import {
-  CHATS,
-  headerSafe,
-  hostHeader,
-  httpRequest,
-  originOf,
-  shownUrl,
-  type Target,
-  USER_AGENT,
-} from '../request/target.ts';
+import { headerSafe, hostHeader, httpRequest, originOf, shownUrl, type Target, USER_AGENT } from '../request/target.ts';
+
+/** The path of OpenAI’s chats. */
+export const CHATS = '/v1/chat/completions';
 
 /** Returns the path for a captured request when the URL has none. */
 function pathFor(json: Record<string, unknown> | undefined): string {
