@@ -1,5 +1,4 @@
 /** `inference-monitor capture`: shows an endpoint's Data Capture, or switches it on or off at the running endpoint. */
-
 import type { LambdaClient } from '@aws-sdk/client-lambda';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import type { TextOptions } from '../../src/core/text/terminal-text.ts';

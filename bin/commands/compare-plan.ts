@@ -1,5 +1,4 @@
 /** `inference-monitor compare --plan`: how many requests a gate needs, and what its judge would cost. Nothing is sent. */
-
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TextOptions } from '../../src/core/text/terminal-text.ts';

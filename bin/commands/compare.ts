@@ -1,5 +1,4 @@
 /** `inference-monitor compare`: compares two replays of the same captures, and can gate a release. */
-
 import { appendFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { InvalidArgumentError } from 'commander';

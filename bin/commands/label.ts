@@ -1,5 +1,4 @@
 /** `inference-monitor label`: picks the traces whose labels tell most about the true rate, and puts them before people. */
-
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { checkNames } from '../../src/core/errors/nearest.ts';
 import type { TextOptions } from '../../src/core/text/terminal-text.ts';

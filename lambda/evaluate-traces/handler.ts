@@ -2,7 +2,6 @@
  * EvaluateTraces: one chunk of capture lines → traces with their assessments in MLflow. A direct invocation evaluates the
  * traces of a whole capture file.
  */
-
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
 import type { EvaluateReceipt } from '../../src/core/contract/receipts.ts';

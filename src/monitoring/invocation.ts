@@ -1,5 +1,4 @@
 /** Handles direct invocations of the processor and the evaluator: whole capture files, without the state machine. */
-
 import type { Context } from 'aws-lambda';
 import * as z from 'zod';
 import { capturedObject } from '../captures/files/capture-objects.ts';

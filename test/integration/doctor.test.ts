@@ -1,5 +1,4 @@
 /** Broken set-ups, each named rightly by doctor, against a server that answers for all of AWS and for MLflow. */
-
 import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';

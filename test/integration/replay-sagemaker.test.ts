@@ -1,5 +1,4 @@
 /** InvokeEndpoint and InvokeEndpointWithResponseStream on the wire, with signatures checked by an independent implementation. */
-
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {

@@ -1,5 +1,4 @@
 /** An attempt at a chunk: what it needs, and what it follows. */
-
 import type { Storage } from '../../core/aws/storage.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';

@@ -3,7 +3,6 @@
  * in place of the function, and starts again for the next capture. A worker thread is no substitute: NODE_OPTIONS overrides its limits,
  * and `JSON.parse` outlives its termination.
  */
-
 import { type ChildProcess, fork } from 'node:child_process';
 import { on } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

@@ -3,7 +3,6 @@
  * of each before: if the function is killed again, that line is at fault. No later attempt decodes it. An attempt that ends by
  * itself, such as before its time is over, notes that it did: only a kill counts against a line.
  */
-
 import type { LinePlace, QuarantineCause } from '../../captures/types.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';

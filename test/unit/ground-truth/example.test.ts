@@ -1,5 +1,4 @@
 /** The captures and labels of `examples/tabular`, through the index, the join and the figures. */
-
 import { readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { filesBelow } from '../../../bin/operate/capture-files.ts';

@@ -1,5 +1,4 @@
 /** The rules of docs/status.md: what each makes of a stack, and the exit code of `status`. */
-
 import { readFileSync } from 'node:fs';
 import { hoursOf } from '../../../bin/cli/window.ts';
 import { projectPath } from '../../../local/project-root.ts';

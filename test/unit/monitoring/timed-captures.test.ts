@@ -1,5 +1,4 @@
 /** Captures with the times that their caller measured: what they are asked, how a run accounts for it, and what is said of them. */
-
 import { ratesReport, textOf } from '../../../bin/commands/rates.ts';
 import { readWorst } from '../../../bin/operate/worst.ts';
 import type { EvaluateReceipt, PlanReceipt } from '../../../src/core/contract/receipts.ts';

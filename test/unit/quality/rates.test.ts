@@ -1,5 +1,4 @@
 /** Rates from counts in a bucket, as the command reads and prints them. */
-
 import { instantMs } from '../../../bin/cli/window.ts';
 import { type RatesFlags, ratesReport, textOf } from '../../../bin/commands/rates.ts';
 import { HOUR_MS } from '../../../src/captures/files/capture-path.ts';

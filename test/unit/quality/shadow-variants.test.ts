@@ -1,5 +1,4 @@
 /** Shadow variants stand beside the figures of their endpoint, and are in none of them. */
-
 import { type RatesFlags, ratesReport, textOf } from '../../../bin/commands/rates.ts';
 import { selectTraces } from '../../../bin/operate/dataset.ts';
 import { readWorst } from '../../../bin/operate/worst.ts';
