@@ -52,7 +52,7 @@ export async function healthPage(page: PageFacts): Promise<string> {
   ];
   const { state } = health;
   const body = [
-    `<main><h1>${escapeHtml(endpoint)}</h1>`,
+    `<h1>${escapeHtml(endpoint)}</h1>`,
     `<p class="soft">${windowText(window)}. Written ${time(nowMs)}.</p>`,
     `<p class="state ${CLASSES[state] ?? ''}">${SIGNS[state]} ${isolated(health.words)}</p>`,
     sheet(
@@ -92,7 +92,6 @@ export async function healthPage(page: PageFacts): Promise<string> {
     countSection('Masked', 'Items by kind, field and pattern.', counts.masked),
     truth === undefined ? '' : truthSections(truth),
     more,
-    '</main>',
   ];
   return htmlPage(`${endpoint}: ${state}`, body.join('\n'), { style: STYLE });
 }

@@ -54,7 +54,7 @@ export function htmlPage(title: string, body: string, { style = '', script }: Pa
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="${policy}">
 <title>${escapeHtml(title)}</title><style>${STYLE}${style}</style></head>
-<body>${body}${script === undefined ? '' : `<script>${script}</script>`}</body></html>
+<body><main>${body}</main>${script === undefined ? '' : `<script>${script}</script>`}</body></html>
 `;
 }
 
