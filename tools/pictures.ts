@@ -1,14 +1,14 @@
 /**
  * `npm run pictures`: makes the pictures of the README from a local environment that runs, with the variables of `.local/env`: the
- * page of the worst trace in MLflow, and the page about the endpoint. Needs a Chromium.
+ * page of the worst trace in MLflow, and the page about the endpoint.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { chromium, type Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import type { WorstTraces } from '../bin/operate/worst.ts';
-import { findChromium } from '../local/machine/find-chromium.ts';
+import { launchChromium } from '../local/machine/chromium.ts';
 import { projectPath } from '../local/project-root.ts';
 
 /** The first of the examples' days. */
@@ -47,13 +47,11 @@ async function save(page: Page, name: string): Promise<void> {
   console.log(path);
 }
 
-const executablePath = findChromium();
-if (executablePath === undefined) throw new Error('There is no Chromium; expected: one on the PATH, or CHROMIUM_PATH');
 const { worst } = JSON.parse(monitor('worst', ...FROM, '--limit', '1', '--json')) as WorstTraces;
 const url = worst[0]?.url;
 if (!url) throw new Error('worst found no trace; expected: the environment of npm start');
 const folder = mkdtempSync(join(tmpdir(), 'report-'));
-const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] });
+const browser = await launchChromium();
 try {
   const trace = await browser.newPage({ viewport: { width: 1400, height: 760 } });
   await openTrace(trace, url);

@@ -1,8 +1,10 @@
 /**
  * Creates the Python environments of the integration tests before they start, since the duration of downloads is
- * unpredictable and must not count toward a test's timeout. Also bundles the functions, which the deployed stacks share.
+ * unpredictable and must not count toward a test's timeout. Also bundles the functions, which the deployed stacks share, and
+ * unpacks the browser.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { packageRuns, unpackChromium } from '../../local/machine/chromium.ts';
 import { makeOwnFolder } from '../../local/machine/own-folder.ts';
 import { APP_MLFLOW_VERSIONS, defaultPythonEnvironment, mlflowEnvironment } from '../../local/python/python-presets.ts';
 import { makeBundles } from '../../local/stack/deploy.ts';
@@ -21,6 +23,7 @@ export default async function makePythonEnvironments(): Promise<void> {
     ...APP_MLFLOW_VERSIONS.map((version) => withRetries(() => mlflowEnvironment(version, log))),
     withRetries(() => sagemakerPluginEnvironment(log)),
     withRetries(() => awsChecksEnvironment(log)),
+    ...(packageRuns ? [unpackChromium()] : []),
   ]);
   process.env.FUNCTION_BUNDLES = await bundles;
 }

@@ -1,8 +1,8 @@
 /** The result files of a run, the report in a real browser, and the command line that creates them. */
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Browser, chromium } from 'playwright-core';
-import { findChromium } from '../../local/machine/find-chromium.ts';
+import type { Browser } from 'playwright-core';
+import { launchChromium } from '../../local/machine/chromium.ts';
 import { openFollowUps } from '../../src/replay/follow-ups.ts';
 import { DEFAULT_OPTIONS } from '../../src/replay/options.ts';
 import { EXCHANGES_FILE, exchangeFile, traceNameOf } from '../../src/replay/publish/exchanges.ts';
@@ -10,6 +10,7 @@ import { urlTarget } from '../../src/replay/targets/url-target.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { inputsSchema, recordSchema, summarySchema } from '../helpers/aiperf-files.ts';
 import { runHere } from '../helpers/command-here.ts';
+import { expectReadable, inBrowser, VIEWS } from '../helpers/in-browser.ts';
 import { expectPublished } from '../helpers/published-json.ts';
 import { captureLine, chatLine, ReplayFolder, readLines, replay, startCli } from '../helpers/replay.ts';
 
@@ -220,19 +221,11 @@ describe('the command', () => {
   });
 });
 
-const BROWSER_START_MS = 180_000;
-const executablePath = findChromium();
-const inBrowser = executablePath === undefined ? test.skip : test;
-if (executablePath === undefined)
-  console.warn('No Chromium on PATH and no CHROMIUM_PATH: the tests of the reports in a browser are skipped.');
-
-describe('in a browser', () => {
+inBrowser('in a browser', () => {
   let browser: Browser;
   beforeAll(async () => {
-    // Containers have little shared memory, and a busy machine is slow to start a browser.
-    const args = ['--no-sandbox', '--disable-dev-shm-usage'];
-    if (executablePath) browser = await chromium.launch({ executablePath, args, timeout: BROWSER_START_MS });
-  }, BROWSER_START_MS);
+    browser = await launchChromium();
+  });
   afterAll(() => browser?.close());
 
   /** Opens a page. Fails on network requests and on console errors. */
@@ -251,7 +244,7 @@ describe('in a browser', () => {
     return { page, asked, said };
   }
 
-  inBrowser('the report shows charts and tables, and what was captured does nothing but stand there', async () => {
+  test('the report shows charts and tables, and what was captured does nothing but stand there', async () => {
     const out = join(folder.path, 'out');
     const file = folder.write('a.jsonl', mixed());
     const { code } = await runHere(['replay', file, '--url', endpoint.url, '--quiet', '--compare', '-o', out]);
@@ -280,15 +273,15 @@ describe('in a browser', () => {
     expect(await failed.locator('pre').first().innerText()).toContain('<script>alert(1)</script>');
     expect(await page.locator('section', { hasText: 'Slowest requests' }).last().locator('tbody tr').count()).toBe(20);
     expect(await page.locator('body').innerText()).toContain('replies compared');
-    // On a phone the page does not scroll horizontally. Charts and tables do, and stay readable.
+    for (const view of VIEWS) await expectReadable(page, view);
+    // On a phone charts and tables scroll horizontally, and stay readable.
     await page.setViewportSize({ width: 400, height: 900 });
-    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(400);
     expect((await chart.boundingBox())?.width).toBeGreaterThan(600);
     expect((await failed.locator('td').last().boundingBox())?.width).toBeGreaterThanOrEqual(150);
     await page.close();
   });
 
-  inBrowser('the report shows a single request in every chart, and warns if there was no request', async () => {
+  test('the report shows a single request in every chart, and warns if there was no request', async () => {
     const out = join(folder.path, 'out');
     const file = folder.write('a.jsonl', [chatLine('\u202eone', 0, 'hello')]);
     const args = ['replay', file, '--url', endpoint.url, '--quiet', '-o', out];
@@ -308,10 +301,11 @@ describe('in a browser', () => {
     const none = await open(join(out, 'report.html'));
     expect(await none.page.locator('.warn').innerText()).toContain('no request');
     expect(await none.page.locator('svg').count()).toBe(0);
+    for (const view of VIEWS) await expectReadable(none.page, view);
     await none.page.close();
   });
 
-  inBrowser('the comparison of two runs', async () => {
+  test('the comparison of two runs', async () => {
     const file = folder.write(
       'a.jsonl',
       Array.from({ length: 20 }, (_, i) => chatLine(`e${i}`, 0, `hello ${i}`)),
@@ -326,6 +320,7 @@ describe('in a browser', () => {
     expect(
       await page.locator('section', { hasText: 'Differences' }).locator('tbody tr').count(),
     ).toBeGreaterThanOrEqual(10);
+    for (const view of VIEWS) await expectReadable(page, view);
     await page.close();
   });
 });

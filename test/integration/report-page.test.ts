@@ -1,12 +1,11 @@
 /** The page about an endpoint, in a browser: ten questions, each answered by one look, and every figure against `rates` and `ground-truth`. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Browser, chromium, type Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { ratesReport } from '../../bin/commands/rates.ts';
 import { truthFigures } from '../../bin/operate/truth-run.ts';
-import { findChromium } from '../../local/machine/find-chromium.ts';
+import { launchChromium } from '../../local/machine/chromium.ts';
 import type { LabeledRow } from '../../src/core/contract/ground-truth.ts';
 import { Random } from '../../src/core/values/random.ts';
 import type { Figure } from '../../src/ground-truth/measure/figures.ts';
@@ -14,6 +13,7 @@ import { makePage } from '../../src/health/make-page.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { askedStackIn, useAskedStack } from '../helpers/asked-stack.ts';
 import { environment as example, HOUR_MS, NOW_MS, writeMonth } from '../helpers/example-month.ts';
+import { expectReadable, inBrowser, VIEWS } from '../helpers/in-browser.ts';
 import { LabeledHours } from '../helpers/labeled-rows.ts';
 
 useAskedStack();
@@ -57,11 +57,6 @@ beforeAll(async () => {
   hidden = (await makePage(stack, { ...query, withQuotes: false })).html;
 });
 
-const executablePath = findChromium();
-const inBrowser = executablePath === undefined ? describe.skip : describe;
-if (executablePath === undefined)
-  console.warn('No Chromium on PATH and no CHROMIUM_PATH: the tests of the page in a browser are skipped.');
-
 test('the page of 35 days is small, and without words it has none of the captures', () => {
   expect(html.length).toBeLessThan(1_500_000);
   expect(html).toContain('onerror=&#34;');
@@ -93,10 +88,7 @@ inBrowser('in a browser', () => {
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), 'report-'));
     writeFileSync(join(folder, 'report.html'), html);
-    browser = await chromium.launch({
-      executablePath: executablePath ?? '',
-      args: ['--no-sandbox', '--disable-dev-shm-usage'],
-    });
+    browser = await launchChromium();
     page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
     page.on('request', (request) => asked.push(request.url()));
     await page.goto(`file://${folder}/report.html`);
@@ -250,29 +242,12 @@ inBrowser('in a browser', () => {
     expect(curve.length).toBeGreaterThan(8);
   });
 
-  test.each([
-    [400, 'light'],
-    [400, 'dark'],
-    [1280, 'light'],
-    [1280, 'dark'],
-  ] as const)('fits %i pixels, and axe finds nothing serious (%s)', async (width, colorScheme) => {
-    await page.setViewportSize({ width, height: 900 });
-    await page.emulateMedia({ colorScheme });
-    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
+  test.each(VIEWS)('fits %i pixels, and axe finds nothing (%s)', async (...view) => {
+    await expectReadable(page, view);
     const label = await page.evaluate(
       "getComputedStyle([...document.querySelectorAll('section')].find((one) => one.querySelector('h2')?.textContent === 'In all').querySelector('td'), '::before').content",
     );
-    expect(label === 'none').toBe(width === 1280);
-    await page.evaluate(readFileSync(createRequire(__filename).resolve('axe-core/axe.min.js'), 'utf8'));
-    const violations = await page.evaluate(async () => {
-      const axe = (
-        globalThis as unknown as {
-          axe: { run(): Promise<{ violations: { id: string; impact: string; nodes: { html: string }[] }[] }> };
-        }
-      ).axe;
-      return (await axe.run()).violations.map(({ id, impact, nodes }) => ({ id, impact, first: nodes[0]?.html }));
-    });
-    expect(violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')).toEqual([]);
+    expect(label === 'none').toBe(view[0] === 1280);
   });
 
   test('loads nothing, runs nothing of a capture, and can be printed', async () => {

@@ -4,11 +4,12 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { type Aiperf, aiperf, profileArgs } from '../../bench/replay-support/aiperf.ts';
-import { findChromium } from '../../local/machine/find-chromium.ts';
+import { chromiumProgram } from '../../local/machine/chromium.ts';
 import { projectPath } from '../../local/project-root.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { recordSchema } from '../helpers/aiperf-files.ts';
 import { missingKeys } from '../helpers/aiperf-keys.ts';
+import { inBrowser } from '../helpers/in-browser.ts';
 import {
   captureLine,
   chatLine,
@@ -53,8 +54,8 @@ async function readByAiperf(directory: string): Promise<Record<string, number | 
 
 async function plot(directories: string[], output: string): Promise<void> {
   const { command, args, env } = peer.command(['plot', ...directories, '--output', output], folder.path);
-  const chromium = findChromium();
-  await execute(command, [...args], { env: { ...env, ...(chromium ? { BROWSER_PATH: chromium } : {}) } });
+  const { executablePath, env: own } = await chromiumProgram();
+  await execute(command, [...args], { env: { ...own, ...env, BROWSER_PATH: executablePath } });
 }
 
 const plain = (): string[] => Array.from({ length: 30 }, (_, i) => chatLine(`e${i}`, i % 4, `[#${i}] hello`));
@@ -209,25 +210,25 @@ test.each(['plain', 'streamed'])(
   PLOT_MS,
 );
 
-const drawn = findChromium() === undefined ? test.skip : test;
-
-drawn(
-  'AIPerf plots a local run, a cloud run, and several runs',
-  async () => {
-    const one = await replayed('one', difficult(), {});
-    const two = await replayed('two', difficult(), { speedup: 2 });
-    const cloudy = await replayedInCloud('drawn', difficult(), {});
-    for (const [i, directory] of [one.directory, cloudy].entries()) {
-      const plots = join(folder.path, `plots-${i}`);
-      await plot([directory], plots);
-      for (const name of ['ttft_over_time', 'ttft_timeline']) {
-        expect(existsSync(join(plots, `${name}.png`))).toBe(true);
-        expect(statSync(join(plots, `${name}.png`)).size).toBeGreaterThan(10_000);
+inBrowser('with a browser', () => {
+  test(
+    'AIPerf plots a local run, a cloud run, and several runs',
+    async () => {
+      const one = await replayed('one', difficult(), {});
+      const two = await replayed('two', difficult(), { speedup: 2 });
+      const cloudy = await replayedInCloud('drawn', difficult(), {});
+      for (const [i, directory] of [one.directory, cloudy].entries()) {
+        const plots = join(folder.path, `plots-${i}`);
+        await plot([directory], plots);
+        for (const name of ['ttft_over_time', 'ttft_timeline']) {
+          expect(existsSync(join(plots, `${name}.png`))).toBe(true);
+          expect(statSync(join(plots, `${name}.png`)).size).toBeGreaterThan(10_000);
+        }
       }
-    }
-    const all = join(folder.path, 'all');
-    await plot([one.directory, two.directory, cloudy], all);
-    expect(existsSync(join(all, 'ttft_vs_throughput.png'))).toBe(true);
-  },
-  PLOT_MS,
-);
+      const all = join(folder.path, 'all');
+      await plot([one.directory, two.directory, cloudy], all);
+      expect(existsSync(join(all, 'ttft_vs_throughput.png'))).toBe(true);
+    },
+    PLOT_MS,
+  );
+});
