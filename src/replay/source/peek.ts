@@ -54,8 +54,11 @@ export const skippedAs = ({ name: reason, message }: QuarantineCause): Skipped =
 });
 
 /** Skips a record that cannot be read, and no other record. */
-export const unreadable = (error: unknown): Skipped =>
-  skippedAs({ name: 'UnreadableRequest', message: `The captured request cannot be read: ${saidBy(error)}` });
+export const unreadable = (error: unknown): Skipped => ({
+  kind: 'skipped',
+  reason: 'UnreadableRequest',
+  message: `The captured request cannot be read: ${saidBy(error)}`,
+});
 
 /**
  * Returns the captured time of one line.
