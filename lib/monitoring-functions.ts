@@ -72,8 +72,8 @@ export function monitoringFunctions(scope: Construct, props: StackContext): Moni
   return functions;
 }
 
-/** What a run has planned, and its outcome; with the list of its files, for a run that an upgrade has ended. */
-const RECORDS: WorkArea[] = ['starts', 'plan', 'manifest', 'ranges', 'receipts'];
+/** What a run has planned, and its outcome. */
+const RECORDS: WorkArea[] = ['plan', 'manifest', 'ranges', 'receipts'];
 
 /** What a function that processes a chunk reads, besides its captures. */
 const CHUNK: WorkArea[] = ['ranges', 'quarantine', 'replayMarks', 'replayExchanges', 'lineAtWork'];
@@ -85,7 +85,7 @@ function grantWorkBucket(
   grantWork(workBucket, starter.role, { read: ['starts'], write: ['starts'] });
   grantWork(workBucket, planner.role, {
     // A retry reads the records of an earlier run.
-    read: [...RECORDS, 'quarantine', 'claims', 'replayMarks', 'replayExchanges'],
+    read: [...RECORDS, 'starts', 'quarantine', 'claims', 'replayMarks', 'replayExchanges'],
     write: ['plan', 'manifest', 'ranges', 'claims'],
     upload: ['batchManifest'],
   });
@@ -102,8 +102,7 @@ function grantWorkBucket(
     remove: ['batchInput'],
   });
   grantWork(workBucket, batcher.role, {
-    // The list of the files of a run that an upgrade has ended.
-    read: ['starts', 'plan', 'manifest', 'batchState'],
+    read: ['plan', 'manifest', 'batchState'],
     write: ['batchState', 'words'],
   });
   grantWork(workBucket, summarizer.role, {

@@ -11,7 +11,7 @@ interface MonitoringStackProps extends StackProps {
 export class MonitoringStack extends Stack {
   constructor(scope: Construct, id: string, { settings, ...props }: MonitoringStackProps) {
     super(scope, id, { description: 'Logs and judges the replies of a SageMaker endpoint, in MLflow', ...props });
-    // The CDK leaves this id out of logical ids: they are those of deployed stacks, from before the construct.
+    // The CDK leaves this id out of logical ids.
     const { outputs } = monitor(new Construct(this, 'Default'), settings);
     const output = (name: string, value: string, description: string) =>
       new CfnOutput(this, name, { value, description, exportName: `${name}-${settings.STACK_PREFIX}` });

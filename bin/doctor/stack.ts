@@ -93,10 +93,10 @@ const MAX_SHOWN = 60;
 const shown = (value: string | undefined): string =>
   value === undefined ? 'not set' : value.length > MAX_SHOWN ? `${value.slice(0, MAX_SHOWN)}…` : value || 'empty';
 
-/** Whether the stack was deployed by a version that reads and writes what this one does; an old one does not say which it is. */
+/** Whether the stack was deployed by a version that reads and writes what this one does. */
 function contractFinding(deployed: string | undefined): Found {
   if (deployed === String(CONTRACT)) return undefined;
-  const is = `contract ${deployed ?? 'unknown'}, here ${CONTRACT}`;
+  const is = `contract ${deployed}, here ${CONTRACT}`;
   if (Number(deployed) > CONTRACT) {
     const repair = 'update this command line before it starts, stops or retries runs';
     return warning(`The stack was deployed by a newer version (${is}).`, repair);

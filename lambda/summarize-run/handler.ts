@@ -14,7 +14,6 @@ import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { startForWaiting } from '../../src/ground-truth/start-waiting.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { isCacheKnown, isCacheMissed } from '../../src/monitoring/cache-missed.ts';
-import { keepCounts } from '../../src/monitoring/rebuild-counts.ts';
 import { removeTexts } from '../../src/monitoring/remove-texts.ts';
 import { describeFailure } from '../../src/monitoring/run-failure.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
@@ -40,10 +39,7 @@ const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Conte
   const failure = !error?.Error ? undefined : { name: error.Error, message: causeOf(error.Cause) };
   const time = { part, remainingMs: () => context.getRemainingTimeInMillis() };
   const quality = new RunSums();
-  const summary = await summarizeRun(work, run, failure, time, quality).catch(async (refused: Error) => {
-    if (refused.name === 'ContractChanged') await keepCounts(work, run.name);
-    throw refused;
-  });
+  const summary = await summarizeRun(work, run, failure, time, quality);
   const key = workKeys.summary(run.name);
   const result = { summary: { bucket, key }, more: summary.status === 'unfinished', part: part + 1 };
   if (result.more) return { ...result, ok: true, error: '', cause: '' };

@@ -10,7 +10,7 @@ import { maxByMagnitude } from '../quality/count-tree.ts';
 import { dayOf, readCounts, writeCounts } from '../quality/counts-store.ts';
 import { daysWithCounts } from '../quality/day-objects.ts';
 import { RunSums } from '../quality/run-sums.ts';
-import { type ChunkState, readChunks, readStates } from './receipts.ts';
+import { type ChunkState, readChunks } from './receipts.ts';
 
 /** Runs that are read at the same time. Each has requests of its own in flight. */
 const RUNS_AT_ONCE = 4;
@@ -87,16 +87,6 @@ async function countsOf(work: Work, run: string): Promise<{ counts: QualityCount
   if (without > 0) return { counts, missing: `${without} of its ${chunks} chunks have no receipt` };
   const isOrphaned = planned === 0 && (await work.storage.head(work.workBucket, workKeys.summary(run))) !== undefined;
   return isOrphaned ? { counts, missing: 'its plan is gone' } : { counts };
-}
-
-/**
- * Counts what a run has done that an upgrade has ended: what is in its receipts, whose other fields an earlier version may have written
- * in another form.
- */
-export async function keepCounts(work: Work, run: string): Promise<void> {
-  const sums = new RunSums();
-  for await (const { state } of readStates(work, run)) sums.add(qualityOfChunk(state));
-  await writeCounts(work.storage, work.workBucket, run, sums.counts);
 }
 
 // --------------------------------------------------------------------------------------------------------- a chunk

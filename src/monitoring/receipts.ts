@@ -2,7 +2,7 @@
 
 import type { Work } from '../core/aws/storage.ts';
 import { parsedLines } from '../core/aws/storage-errors.ts';
-import { assertContract, CONTRACT } from '../core/contract/contract.ts';
+import { assertContract } from '../core/contract/contract.ts';
 import type { ChunkRequest, ManifestLine } from '../core/contract/payloads.ts';
 import type { EvaluateReceipt, JudgeSpend, LogReceipt, PlanReceipt, Receipt } from '../core/contract/receipts.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
@@ -11,7 +11,6 @@ import { inOrder } from '../core/process/concurrency.ts';
 import { addSpend } from '../judge/spend.ts';
 import { isRedacted } from '../redact/redaction.ts';
 import type { ChunkDependencies } from './chunk/attempt.ts';
-import { completingCommand } from './completing-command.ts';
 
 /** Returns the fields that the receipts of both steps have in common, for an attempt that ends now. */
 export function attemptFacts(request: ChunkRequest, requestId: string, startedAt: string, failure: unknown) {
@@ -67,9 +66,7 @@ export async function* readPlanReceipts(work: Work, run: string): AsyncGenerator
     const key = workKeys.plan(run, part);
     const receipt = await work.storage.getJson<PlanReceipt>(work.workBucket, key);
     if (receipt === undefined) return;
-    const isOld = receipt.contract !== CONTRACT;
-    const command = isOld ? await completingCommand(work, receipt.input) : undefined;
-    assertContract(receipt, `s3://${work.workBucket}/${key}`, command);
+    assertContract(receipt, `s3://${work.workBucket}/${key}`);
     yield receipt;
     more = receipt.more;
   }
@@ -171,7 +168,7 @@ export function unreportedAttempts(state: ChunkState): number {
  *
  * @param from the ordinal of the first chunk
  */
-export async function* readStates(
+async function* readStates(
   { storage, workBucket }: Work,
   run: string,
   from = 0,

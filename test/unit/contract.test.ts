@@ -1,5 +1,5 @@
 /**
- * After a deployment, what an earlier version has planned is refused by name if the contract has changed.
+ * After a deployment, what another version has planned is refused by name if the contract has changed.
  *
  * `contract.json` has a digest of the files that describe the contract, without their comments. If it differs, decide whether
  * the new functions could misread what the old ones have written. If so, raise CONTRACT in `src/core/contract/contract.ts`. Then
@@ -53,11 +53,11 @@ beforeEach(() => {
   before = [...memory.objects.keys()];
 });
 
-it('accepts chunks of this contract, and refuses chunks from before it was numbered', () => {
+it('accepts chunks of this contract, and refuses chunks without a number', () => {
   const request = chunkRequest(memory, ['{}']);
   expect(parseInvocation(request).kind).toBe('chunk');
-  const old = { ...request, chunk: { ...request.chunk, contract: undefined } };
-  expect(() => parseInvocation(old)).toThrow(expect.objectContaining({ name: 'ContractChanged' }));
+  const unnumbered = { ...request, chunk: { ...request.chunk, contract: undefined } };
+  expect(() => parseInvocation(unnumbered)).toThrow(expect.objectContaining({ name: 'ContractChanged' }));
 });
 
 it('refuses a chunk, even if its form has changed', () => {

@@ -8,28 +8,19 @@
  */
 import { PermanentError } from '../errors/errors.ts';
 
-export const CONTRACT = 4;
-
-/** What was written before the number existed fulfills contract 1. */
-const FIRST = 1;
+export const CONTRACT = 1;
 
 /**
  * Checks that something was written under this contract.
  *
  * @param where the place of what was written
- * @param command that completes what was begun, if it is known
  * @throws PermanentError `ContractChanged`
  */
-export function assertContract(
-  { contract = FIRST }: { contract?: number | undefined },
-  where: string,
-  command?: string,
-): void {
+export function assertContract({ contract }: { contract?: number | undefined }, where: string): void {
   if (contract === CONTRACT) return;
-  const remedy = command === undefined ? 'start it again with its own input' : `complete it with "${command}"`;
   throw new PermanentError(
     'ContractChanged',
-    `The stack was deployed in a version that cannot continue what an earlier one began; ${remedy}`,
+    'The stack was deployed in a version that cannot continue what another one began; start it again with its own input',
     { got: `contract ${contract}`, expected: `contract ${CONTRACT}`, where },
   );
 }

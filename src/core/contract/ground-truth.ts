@@ -153,7 +153,7 @@ export interface LabelScorer {
 /** One invocation does what it has the time for; the state machine invokes again with the state that it returns, while `more`. */
 export interface TruthRequest {
   /** Of the state machine, which may be older than the function. */
-  contract?: number;
+  contract: number;
   input: unknown;
   run: Execution;
   scorers: readonly LabelScorer[];

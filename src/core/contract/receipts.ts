@@ -155,7 +155,7 @@ export interface FailedFile extends ObjectVersion {
 /** The report of PlanCaptures to SummarizeRun, one object per part. */
 export interface PlanReceipt {
   /** The contract that the part was planned under; see contract.ts. */
-  contract?: number;
+  contract: number;
   part: number;
   outcome: PlanResult['outcome'];
   /** A running execution that processes files of this one. If `outcome` is `duplicate`, this one has no others. */

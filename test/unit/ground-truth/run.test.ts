@@ -203,8 +203,8 @@ describe('the lock to note', () => {
   });
 });
 
-it('refuses an execution that an earlier version began', async () => {
-  await expect(invoke({ contract: undefined })).rejects.toMatchObject({ name: 'ContractChanged' });
+it('refuses an execution that a version of another contract began', async () => {
+  await expect(invoke({ contract: CONTRACT + 1 })).rejects.toMatchObject({ name: 'ContractChanged' });
   expect(calls).toEqual([]);
 });
 

@@ -11,6 +11,7 @@ const run = { name: 'run-1', startTime: '2026-11-20T10:00:00Z' };
 const options = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
 
 const plan = (more: Partial<PlanReceipt> = {}): PlanReceipt => ({
+  contract: 1,
   part: 0,
   outcome: 'planned',
   objects: 1,

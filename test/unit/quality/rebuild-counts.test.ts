@@ -1,6 +1,7 @@
 /** Counts that are made again from receipts: what differs is written and named, what cannot be known is kept. */
 import { setTimeout } from 'node:timers/promises';
 import { rebuiltText } from '../../../bin/commands/rates.ts';
+import { CONTRACT } from '../../../src/core/contract/contract.ts';
 import type { QualityCounts } from '../../../src/core/contract/quality.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { rebuildCounts } from '../../../src/monitoring/rebuild-counts.ts';
@@ -89,7 +90,7 @@ test('only the days that are asked for are rebuilt', async () => {
 
 test('a run of another contract keeps its counts', async () => {
   const bucket = new Bucket();
-  putPlan(bucket, 'old', [[{ chunk: 0, lines: 1, ranges: [] }]], { contract: 1 });
+  putPlan(bucket, 'old', [[{ chunk: 0, lines: 1, ranges: [] }]], { contract: CONTRACT + 1 });
   await writeCounts(bucket.storage, 'w', 'old', counts(3));
   const { kept } = await bucket.rebuild();
   expect(kept.old).toMatch(/^ContractChanged/);

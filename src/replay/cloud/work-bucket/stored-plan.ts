@@ -49,7 +49,7 @@ export interface PlannedMlflow {
 
 export interface StoredPlan {
   /** The contract that it was planned under; see src/core/contract/contract.ts. */
-  contract?: number;
+  contract: number;
   run: string;
   outcome: ReplayPlanResult['outcome'];
   target: ReplayInput['target'];

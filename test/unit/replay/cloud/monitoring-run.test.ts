@@ -27,8 +27,8 @@ const mlflow = {
 };
 
 const plan = (more: Partial<StoredPlan>): StoredPlan => ({
-  ...{ run: RUN, outcome: 'planned', target: { url: 'http://host' }, options: DEFAULT_OPTIONS, compare: false },
-  ...{ judge: null, mlflow, source: { bucket: 'b', prefix: '', fromMs: null, toMs: null } },
+  ...{ contract: CONTRACT, outcome: 'planned', target: { url: 'http://host' }, options: DEFAULT_OPTIONS },
+  ...{ run: RUN, compare: false, judge: null, mlflow, source: { bucket: 'b', prefix: '', fromMs: null, toMs: null } },
   ...{ captures: { files: 1, records: 1, firstMs: 0, lastMs: 0 }, skipped: {} },
   ...{ plannedAtMs: START - 1000, startAtEpochMs: START, requests: 1 },
   shards: [{ shard: 0, window: 0, stripe: 0, requests: 1, firstDueMs: 0, lastDueMs: 0, maxConcurrency: null }],
@@ -42,7 +42,7 @@ async function summarized(planned: Partial<StoredPlan>, { sent = 1, stopped = fa
   stats.firstStartMs = START;
   stats.lastEndMs = START + 5;
   const put = (key: string, content: object): void => wire.put('work', key, JSON.stringify(content));
-  put(replayKeys.plan(RUN), { contract: CONTRACT, ...plan(planned) });
+  put(replayKeys.plan(RUN), plan(planned));
   if (stopped) put(replayKeys.stop(RUN), {});
   put(`${replayKeys.shardPrefix(RUN, 0)}result.json`, {
     ...{ shard: 0, endedAtMs: START + 5, lateMs: 0, sent, unsent: 1 - sent, stopped },

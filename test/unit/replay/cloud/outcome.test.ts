@@ -15,6 +15,7 @@ const RUN = 'run';
 const START = 1_795_000_000_000;
 
 const plan = (requests: number[], options = {}): StoredPlan => ({
+  contract: 1,
   run: RUN,
   outcome: 'planned',
   target: { url: 'http://host' },
