@@ -81,7 +81,7 @@ function grant(
   for (const { role } of [planner, publisher]) grantMlflow(role, settings);
   grantArtifacts(publisher.role, settings);
   grantWork(workBucket, planner.role, {
-    read: ['replayStop', 'replayMarks', 'firstReplayMark'],
+    read: ['replayStop', 'replayMarks'],
     write: ['replayPlan', 'replayMarks', 'firstReplayMark'],
     upload: ['replayManifest', 'replaySchedule'],
   });

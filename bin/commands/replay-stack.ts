@@ -29,7 +29,7 @@ export function replayStack(flags: StackFlags) {
   }
 
   /** Returns what tells the requests of earlier replays in a file. What cannot be looked up counts as traffic. */
-  function marks(): Pick<Marks, 'isLeftOut'> {
+  function marks(): Pick<Marks, 'runOf'> {
     let found: Promise<Marks> | undefined;
     const find = async (): Promise<Marks> => {
       const { Marks } = await import('../../src/replay/marks/believe.ts');
@@ -37,18 +37,17 @@ export function replayStack(flags: StackFlags) {
       return new Marks(storage, outputs.workBucket);
     };
     return {
-      isLeftOut: async (claim) => {
+      runOf: async (claim) => {
         found ??= find();
-        return found.then((known) => known.isLeftOut(claim)).catch((error: Error) => warn(error));
+        return found.then((known) => known.runOf(claim)).catch(warn);
       },
     };
   }
 
   let hasWarned = false;
-  function warn({ message }: Error): false {
+  function warn({ message }: Error): undefined {
     if (!hasWarned) console.error(`Captures that are marked as requests of replays are replayed too: ${message}`);
     hasWarned = true;
-    return false;
   }
   return { mark, register, marks };
 }

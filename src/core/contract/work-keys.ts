@@ -138,7 +138,7 @@ export const markKeys = {
   /** @param id 16 hex digits, which cannot be guessed */
   mark: (id: string) => `${markKeys.prefix}${id}.json`,
   prefix: 'replay-marks/',
-  /** When the stack had its first registration. */
+  /** The stack has registrations: when it had the first one. */
   first: 'first-replay-mark.json',
 };
 

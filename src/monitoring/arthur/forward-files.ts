@@ -11,7 +11,7 @@ import type { ObjectFacts, Work } from '../../core/aws/storage.ts';
 import { parseStored } from '../../core/aws/storage-errors.ts';
 import type { ListedFile } from '../../core/contract/input.ts';
 import type { ForwardMetric } from '../../core/contract/names.ts';
-import { workKeys } from '../../core/contract/work-keys.ts';
+import { markKeys, workKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError, RetryableError, toNamedError } from '../../core/errors/errors.ts';
 import { logger } from '../../core/process/logging.ts';
 import { DEFAULT_MAX_LINE_BYTES } from '../../core/values/line-bound.ts';
@@ -48,7 +48,7 @@ interface ForwardDependencies extends Work {
   firstWaitSeconds: number;
 }
 
-/** An earlier version wrote more, in the same place. */
+/** How far a file is. */
 interface Receipt {
   key: string;
   /** `sending`: until `untilMs` (epoch ms) at most, then its function is dead; `forwarded`: Arthur has the file. */
@@ -223,8 +223,8 @@ interface Content {
 /** Returns what is to be forwarded of a file. It is read once more where the stack has registered a replay: uploads need their size. */
 async function withoutReplays({ storage, workBucket }: Work, file: ObjectFacts): Promise<Content> {
   const whole: Content = { size: file.size, open: () => storage.read(file) };
+  if ((await storage.head(workBucket, markKeys.first)) === undefined) return whole;
   const marks = new Marks(storage, workBucket);
-  if ((await marks.firstMs()) === undefined) return whole;
   const left: (typeof NONE)[] = [];
   for await (const { bytes, start, end } of scanLines(await whole.open(), DEFAULT_MAX_LINE_BYTES)) {
     const peek = bytes?.includes(REPLAY_ID_PREFIX) ? peekAt(bytes, false) : undefined;

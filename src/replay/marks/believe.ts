@@ -25,7 +25,6 @@ export class Marks {
   readonly #storage: Storage;
   readonly #bucket: string;
   readonly #known = new Map<string, Promise<Partial<Mark> | undefined>>();
-  #first: Promise<Pick<Mark, 'atMs'> | undefined> | undefined;
 
   constructor(storage: Storage, workBucket: string) {
     this.#storage = storage;
@@ -43,25 +42,13 @@ export class Marks {
     const { run, atMs = Number.NaN } = (await this.#known.get(id)) ?? {};
     return inferenceTimeMs <= atMs + BELIEVED_MS ? run : undefined;
   }
-
-  /** Whether a replay leaves out a request that is marked as one of an earlier replay: of a time without registrations, any. */
-  async isLeftOut(request: MarkedRequest): Promise<boolean> {
-    const first = await this.firstMs();
-    return first === undefined || request.inferenceTimeMs < first || (await this.runOf(request)) !== undefined;
-  }
-
-  /** When the stack had its first registration, epoch ms. */
-  async firstMs(): Promise<number | undefined> {
-    this.#first ??= this.#storage.getJson(this.#bucket, markKeys.first);
-    return (await this.#first)?.atMs;
-  }
 }
 
 // ---------------------------------------------------------------------------- inference ids of a replay's requests
 // The captures have them, and name by them the registration of the replay.
 
 export const REPLAY_ID_PREFIX = 'replay-';
-const FORM = new RegExp(`^${REPLAY_ID_PREFIX}(?<mark>[0-9a-f]{16})?[0-9a-f]{32}$`);
+const FORM = new RegExp(`^${REPLAY_ID_PREFIX}(?<mark>[0-9a-f]{16})[0-9a-f]{32}$`);
 
 /**
  * Derives the inference id of a request: the registration, and 32 hex digits of SHA-256 over the run, the event id and, from the
@@ -72,7 +59,7 @@ const FORM = new RegExp(`^${REPLAY_ID_PREFIX}(?<mark>[0-9a-f]{16})?[0-9a-f]{32}$
 export const replayInferenceId = (mark: string, run: string, eventKey: string, pass: number): string =>
   `${REPLAY_ID_PREFIX}${mark}${hash('sha256', pass === 0 ? `${run}\n${eventKey}` : `${run}\n${eventKey}\n${pass}`).slice(0, 32)}`;
 
-/** Whether an inference id is marked as a replay’s. */
+/** Whether an inference id has the form of a registered replay’s. */
 export const isReplayId = (inferenceId: string): boolean => FORM.test(inferenceId);
 
 /** Returns the registration that an inference id names. */

@@ -20,7 +20,7 @@ export type Registration = Pick<Mark, 'atMs'> & { id: string };
 export async function registerReplay(storage: Storage, workBucket: string, mark: Mark): Promise<Registration> {
   const { atMs } = mark;
   const id = randomBytes(8).toString('hex');
-  // Before the mark, so that no mark is older.
+  // Before the mark: whoever does not find it looks for no mark.
   await storage.putJsonIf(workBucket, markKeys.first, { atMs });
   await storage.putJson(workBucket, markKeys.mark(id), mark);
   return { id, atMs };

@@ -16,7 +16,7 @@ export interface IndexOptions extends CaptureWindow {
   /** Called for every record that is kept, in the order of file and line. `bytes` are valid during the call. */
   onRecord?(bytes: Buffer, entry: IndexEntry): void;
   /** Returns what tells the requests of earlier replays in a file. Without it, none is left out. */
-  marks?(): Pick<Marks, 'isLeftOut'>;
+  marks?(): Pick<Marks, 'runOf'>;
   signal?: AbortSignal;
 }
 
@@ -69,7 +69,7 @@ async function addFile(index: SortedIndex, file: SourceFile, ordinal: number, op
       skip(peek.reason, peek.message);
       continue;
     }
-    if (peek.marked !== undefined && (await marks?.isLeftOut(peek.marked))) {
+    if (peek.marked !== undefined && (await marks?.runOf(peek.marked)) !== undefined) {
       skip('SentByReplay', 'The request was sent by an earlier replay');
       continue;
     }

@@ -101,7 +101,7 @@ test('the same where nothing is judged', async () => {
 
 test.each<[string, (id: string) => string]>([
   ['an id that was not registered', () => lineOf('a', replayInferenceId('0123456789abcdef', RUN, 'e', 0))],
-  ['an id of the form before registrations', () => lineOf('a', replayInferenceId('', RUN, 'e', 0))],
+  ['the id of a replay that was not registered', () => lineOf('a', replayInferenceId('', RUN, 'e', 0))],
   [
     'the attribute of a replay',
     () => lineOf('a', 'own', AT_MS, { customAttributes: [`replay_run=${RUN};event_id=e`] }),

@@ -122,21 +122,23 @@ describe('peekLine', () => {
     expect(peekLine(Buffer.from(line), true)).toMatchObject({ kind: 'skipped', reason });
   });
 
-  test.each<[object, string | undefined]>([
-    [{ inferenceId: `replay-${'0a'.repeat(16)}` }, `replay-${'0a'.repeat(16)}`],
-    [{ inferenceId: `replay-${'0a'.repeat(24)}` }, `replay-${'0a'.repeat(24)}`],
-    [{ customAttributes: ['replay_run=r1;event_id=e'] }, undefined],
-  ])('finds the mark of %j as a request of a replay', (metadata, capturedInferenceId) => {
-    const inferenceTime = '2026-11-20T10:00:01Z';
-    const marked = { capturedInferenceId, inferenceTimeMs: Date.parse(inferenceTime) };
-    expect(peekLine(Buffer.from(record({ inferenceTime, ...metadata })), true)).toMatchObject({
+  test('finds the inference id of a registered replay', () => {
+    const [inferenceTime, inferenceId] = ['2026-11-20T10:00:01Z', `replay-${'0a'.repeat(24)}`];
+    const marked = { capturedInferenceId: inferenceId, inferenceTimeMs: Date.parse(inferenceTime) };
+    expect(peekLine(Buffer.from(record({ inferenceTime, inferenceId })), true)).toMatchObject({
       kind: 'record',
       marked,
     });
   });
 
-  test('accepts a foreign id that begins like those of replays', () => {
-    const line = record({ inferenceTime: '2026-11-20T10:00:01Z', inferenceId: 'replay-of-the-incident' });
+  test.each<[object, string]>([
+    [{ inferenceId: 'replay-of-the-incident' }, 'hello'],
+    // Of a replay that was not registered.
+    [{ inferenceId: `replay-${'0a'.repeat(16)}` }, 'hello'],
+    [{ customAttributes: ['replay_run=r1;event_id=e'] }, 'hello'],
+    [{}, 'what does replay_run=1 mean?'],
+  ])('%j marks no request of a replay', (metadata, prompt) => {
+    const line = record({ inferenceTime: '2026-11-20T10:00:01Z', ...metadata }, prompt);
     expect(peekLine(Buffer.from(line), true)).toEqual({ kind: 'record', timeMs: expect.any(Number) });
   });
 
@@ -154,11 +156,6 @@ describe('peekLine', () => {
       if (zone === undefined) delete process.env.TZ;
       else process.env.TZ = zone;
     }
-  });
-
-  test('does not skip a prompt about replays', () => {
-    const line = record({ inferenceTime: '2026-11-20T10:00:01Z' }, 'what does replay_run=1 mean?');
-    expect(peekLine(Buffer.from(line), true)).toEqual({ kind: 'record', timeMs: expect.any(Number) });
   });
 });
 
