@@ -67,9 +67,7 @@ export const isJudgedWorse = (threshold: Threshold | undefined): boolean =>
 /** The summary of replies in a file of the run, if it has one. */
 async function qualityIn(run: RunData, name: string, matches: (file: Record<string, unknown>) => boolean) {
   const file = await readJson(join(run.directory, name));
-  const quality = file && matches(file) ? (file.quality as Partial<Quality> | undefined) : undefined;
-  // Files of earlier versions lack some counts.
-  return quality?.comparable ? (quality as Quality) : undefined;
+  return file && matches(file) ? (file.quality as Quality | undefined) : undefined;
 }
 
 const runOf = (facts: unknown): unknown => (facts as { run?: unknown } | undefined)?.run;

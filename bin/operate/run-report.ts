@@ -5,7 +5,6 @@
 import { DescribeExecutionCommand, type ExecutionListItem, type ExecutionStatus } from '@aws-sdk/client-sfn';
 import { type ListedExecutions, listedExecutions } from '../../src/core/aws/executions.ts';
 import { Storage, type Work } from '../../src/core/aws/storage.ts';
-import type { ManifestLine } from '../../src/core/contract/payloads.ts';
 import type { BatchReport, PlanReceipt } from '../../src/core/contract/receipts.ts';
 import { replayKeys, workKeys } from '../../src/core/contract/work-keys.ts';
 import { inOrder } from '../../src/core/process/concurrency.ts';
@@ -88,20 +87,10 @@ export async function readRunReport(clients: Pick<AwsClients, 's3'>, workBucket:
     /** Planning has not finished: a retry knows only of what was planned. */
     isPartlyPlanned: written?.partlyPlanned ?? soFar?.isPartlyPlanned ?? false,
     quarantined: summary === undefined ? [] : await readReasons(clients.s3, [{ workBucket, summary }]),
-    experimentId: await experimentOf({ storage, workBucket }, name),
+    experimentId: (await storage.getJson<PlanReceipt>(workBucket, workKeys.plan(name, 0)))?.experimentId,
     /** Jobs of batch inference that had not ended when the run last looked. They continue without it, and cost money. */
     openBatchJobs: await openJobs(storage, workBucket, name),
   };
-}
-
-/** A plan of an earlier version names it in its manifest alone. */
-async function experimentOf({ storage, workBucket }: Work, run: string): Promise<string | undefined> {
-  const plan = await storage.getJson<PlanReceipt>(workBucket, workKeys.plan(run, 0));
-  if (plan === undefined || plan.experimentId !== undefined) return plan?.experimentId;
-  for await (const { key } of storage.list(workBucket, workKeys.manifestPrefix(run))) {
-    return (await storage.getJsonLines<ManifestLine>(workBucket, key))[0]?.experimentId;
-  }
-  return undefined;
 }
 
 /**

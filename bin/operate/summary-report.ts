@@ -80,7 +80,7 @@ export function verdictLines(summaries: readonly RunSummary[]): string[] {
     addCounts(total, values);
   }
   const good = noCounts();
-  // A run of an earlier version does not tell it.
+  // A run that is running does not tell it.
   const isTold = summaries.every((one) => one.good !== undefined);
   for (const one of isTold ? summaries : []) addCounts(good, one.good ?? {});
   const width = Math.max(0, ...[...byScorer.keys()].map((name) => name.length));

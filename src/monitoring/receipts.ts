@@ -125,7 +125,7 @@ export function foldReceipt(state: ChunkState, receipt: Receipt): void {
     foldStep(state.log, receipt);
     return;
   }
-  if (receipt.log !== undefined) foldStep(state.log, receipt.log);
+  foldStep(state.log, receipt.log);
   foldStep(state.evaluate, receipt);
 }
 

@@ -10,7 +10,7 @@ import type { RunSummary } from './summary.ts';
 
 type Judging = Pick<HealthFacts, 'active' | 'stack'> & { SHADOW_VARIANTS: readonly string[] };
 
-/** @returns `undefined` if a run has not counted what it did: it is under way, or an earlier version has summarized it */
+/** @returns `undefined` if a run has not counted what it did: it is under way */
 export function healthOfRuns(
   summaries: readonly RunSummary[],
   { active, SHADOW_VARIANTS: shadow, stack }: Judging,

@@ -213,7 +213,7 @@ export class SummaryBuilder {
   #addReceipt(receipt: EvaluateReceipt): void {
     const { verdicts, verdictsByScorer, reasons } = this.#summary;
     verdicts.failedRecorded += receipt.failedRecorded;
-    this.#summary.evaluatedTraces += receipt.evaluatedTraces ?? 0;
+    this.#summary.evaluatedTraces += receipt.evaluatedTraces;
     addCounts(reasons, receipt.reasons);
     for (const [scorer, values] of Object.entries(receipt.verdicts)) {
       const counts = Object.hasOwn(verdictsByScorer, scorer) ? verdictsByScorer[scorer] : undefined;

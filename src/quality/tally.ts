@@ -164,7 +164,7 @@ export class QualityTally {
     addCell(branch(branch(this.#counts, hourOf(facts.inferenceMs)), this.#variantOf(facts)), cell);
   }
 
-  /** Adds a verdict, or takes it away. A verdict of a time before the counts is not in them, and is not taken away. */
+  /** Adds a verdict, or takes it away. One of another program is not in the counts, and is not taken away. */
   #addVerdict(cell: QualityCell, { name, value, metadata, sourceType }: CountedVerdict, times: number): void {
     const sample = stratumOf(metadata);
     if (sample === undefined || value === undefined) return;

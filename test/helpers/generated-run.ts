@@ -58,8 +58,7 @@ export class GeneratedRun {
     if (prefix !== workKeys.receiptPrefix(RUN)) return;
     const from = startAfter === '' ? 0 : Number(startAfter.slice(prefix.length));
     for (let chunk = from; chunk < this.chunks; chunk += 1) {
-      if (!isFailed(chunk)) yield workKeys.receipt(RUN, chunk, 'evaluate', 0, 'e');
-      yield workKeys.receipt(RUN, chunk, 'log', 0, 'l');
+      yield workKeys.receipt(RUN, chunk, isFailed(chunk) ? 'log' : 'evaluate', 0, 'r');
     }
   }
 
@@ -164,5 +163,6 @@ function evaluateReceipt(chunk: number): EvaluateReceipt {
     reasons: {},
     verdicts: Object.fromEntries(verdicts),
     spend: { calls: LINES, inputTokens: 40_000, outputTokens: 15_000, usd: 0.25 },
+    log: logReceipt(chunk),
   };
 }

@@ -252,23 +252,6 @@ export function limitsSuite(newTable: () => Promise<TestTable>): void {
       },
     );
 
-    test('counts what earlier versions have spent and committed today', async () => {
-      const values = { committed: 0.6e9, spent: 0.5e9, leases: 7, m3: 1 };
-      await table.update({
-        scope: SCOPE,
-        expression: `SET ${Object.keys(values)
-          .map((name) => `#${name} = :${name}`)
-          .join(', ')}`,
-        values,
-      });
-      const budget = budgetOf(1);
-      expect(await held(budget, 0.41)).toBe(true);
-      await time.pass(10_000);
-      await (await reserved(budget, 0.4)).settle(0.3);
-      await budget.close();
-      expect(await inTable()).toEqual({ committed: 0.9, spent: 0.8 });
-    });
-
     test('makes few requests while most of the cap is left', async () => {
       const budget = budgetOf(1000);
       const before = requests();
@@ -361,7 +344,7 @@ export function limitsSuite(newTable: () => Promise<TestTable>): void {
         for (const scope of deposit.scopes) expect(await inTable(scope)).toEqual({ committed: 0.125, spent: 0.125 });
       });
 
-      test('of an earlier attempt are released, also those of an earlier version', async () => {
+      test('of an earlier attempt are released', async () => {
         await both(1).setAside('d', [0.5]);
         await both(1).dropDeposit('d');
         await both(1).dropDeposit('d');

@@ -7,7 +7,7 @@
  */
 
 import type { LogBins } from '../statistics/log-bins.ts';
-import type { Severity } from '../values/severity.ts';
+import type { Badness } from '../values/severity.ts';
 
 /** By hour (UTC, such as `2026-11-20T10`), then by variant. */
 export type QualityCounts = Record<string, Record<string, QualityCell>>;
@@ -95,15 +95,13 @@ export interface QualityObservations {
 /** Epoch seconds, captures, and how many of them failed. */
 export type ObservedSecond = [second: number, cases: number, failed: number];
 
-export interface ObservedFailure {
+/** With how bad the reply is by all scorers that it fails. */
+export interface ObservedFailure extends Badness {
   traceId: string;
   second: number;
   variant: string;
   /** How many objectives' measures the capture failed. */
   failing: number;
-  /** How bad the reply is by all scorers that it fails. Absent in what older versions observed. */
-  severity?: Severity;
-  causes?: number;
   /** A digest of request and reply, if the run has built the trace. */
   exchange?: string;
   /** How many captures with this digest failed, as far as they were kept; absent instead of 1. */

@@ -108,7 +108,7 @@ export interface EvaluateReceipt extends AttemptFacts {
   /** Number of scorers that every capture is asked about: times the lines that have a trace, with `beyond`, the sum of `counts`. */
   scorers: number;
   /** Distinct traces with a verdict after this attempt, new or existing. */
-  evaluatedTraces?: number;
+  evaluatedTraces: number;
   counts: VerdictCounts;
   /** `counts` of each range, in the order of `VERDICT_TERMS`; absent for a chunk of one range. */
   byRange?: number[][];
@@ -127,11 +127,8 @@ export interface EvaluateReceipt extends AttemptFacts {
   spend: JudgeSpend;
   /** What each other attempt at the chunk has paid, by its request id, as far as answers are kept: also one that left no receipt. */
   paidByOthers?: Record<string, JudgeSpend>;
-  /**
-   * The outcomes of the lines. It may have succeeded although the judge failed. Absent where an earlier version has only evaluated
-   * traces that existed.
-   */
-  log?: LogReceipt;
+  /** The outcomes of the lines. It may have succeeded although the judge failed. */
+  log: LogReceipt;
   /** Cost of the chunk's answers from a batch job. Every attempt that read them reports the same sum; it is paid once. */
   batchSpend?: JudgeSpend;
 }

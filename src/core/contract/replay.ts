@@ -74,8 +74,6 @@ export const replayInputSchema = z.strictObject({
   judge: z.boolean().optional(),
   /** The most that this replay may spend on the judge, in US dollars, within the daily budget; 0: no separate limit. Default 20. */
   judgeBudgetUsd: z.number().min(0).optional(),
-  /** Inputs of an earlier version may have it. Named, so that the refusal says what to use. */
-  gate: z.never('compare the results with `inference-monitor compare s3://… s3://… --threshold …`').optional(),
   /** Create an MLflow run with figures, parameters and files, and a trace for each request. Default `false`. */
   mlflow: z.boolean().optional(),
   /** Name of the MLflow experiment. Default: the experiment of the captures, with the suffix `-replays`. */

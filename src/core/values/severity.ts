@@ -15,5 +15,5 @@ export interface Badness {
 }
 
 /** Compares two replies: the more severe failure comes first, then the one with more causes. */
-export const worstFirst = (a: Partial<Badness>, b: Partial<Badness>): number =>
-  severestFirst(a.severity, b.severity) || (b.causes ?? 0) - (a.causes ?? 0);
+export const worstFirst = (a: Badness, b: Badness): number =>
+  severestFirst(a.severity, b.severity) || b.causes - a.causes;

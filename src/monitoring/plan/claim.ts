@@ -43,7 +43,7 @@ export async function claimObject(
     etag: object.etag,
     claimedMs: Date.now(),
   };
-  let owner: (RunIdentity & { claimedMs?: number }) | undefined;
+  let owner: typeof claim | undefined;
   let etag: string | undefined;
   for (let round = 0; round < CLAIM_ROUNDS; round += 1) {
     // Usually there is no claim yet: then this is the only request.
@@ -54,8 +54,7 @@ export async function claimObject(
     owner = parseStored<typeof claim>(stored.text, `s3://${workBucket}/${key}`);
     // A retried PlanCaptures finds its own claim.
     if (owner.arn === run.arn) return undefined;
-    // A claim of an earlier version has no time.
-    if (await isRunning(owner.arn, owner.claimedMs ?? 0)) return { name: owner.name, arn: owner.arn };
+    if (await isRunning(owner.arn, owner.claimedMs)) return { name: owner.name, arn: owner.arn };
   }
   return owner;
 }

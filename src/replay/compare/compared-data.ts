@@ -44,7 +44,7 @@ export function repliesData({ compared, regressed, refusals, comparable, judged 
   const found: RepliesData = { compared, regressed, newRefusals: refusals.new };
   if (judged) {
     const verdicts = judged.better + judged.same + judged.worse + judged.undecided;
-    const { equal, differing, emptied = 0 } = comparable;
+    const { equal, differing, emptied } = comparable;
     const open = Math.max(0, differing - verdicts);
     found.judged = { pairs: equal + differing + emptied, worse: judged.worse + emptied, open };
   }

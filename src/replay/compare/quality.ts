@@ -47,9 +47,9 @@ export interface Quality {
   regressed: number;
   /**
    * Pairs with two replies that a judge can compare. Equal ones need no verdict, nor do those whose new reply says nothing
-   * (`emptied`), which are worse. Results of earlier versions have no `emptied`.
+   * (`emptied`), which are worse.
    */
-  comparable: { equal: number; differing: number; emptied?: number };
+  comparable: { equal: number; differing: number; emptied: number };
   /** `undecided`: the verdicts of the two orders contradict each other; `overBudget`: not asked, the budget was used up. */
   judged?: Judged;
 }
@@ -99,7 +99,7 @@ export class ReplyQualityTally {
     if (comparison.same) quality.same++;
     if (comparison.status === 'both-ok' && comparison.same) quality.comparable.equal++;
     if (pairOf(stored)) quality.comparable.differing++;
-    if (isEmptied(stored)) quality.comparable.emptied = (quality.comparable.emptied ?? 0) + 1;
+    if (isEmptied(stored)) quality.comparable.emptied++;
     if (comparison.overlap !== undefined) {
       quality.texts++;
       this.#overlap += comparison.overlap;

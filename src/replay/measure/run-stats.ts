@@ -147,8 +147,7 @@ export class RunStats implements Counts {
   merge(other: RunStatsJson): void {
     for (const [metric, distribution] of Object.entries(other.distributions))
       this.distribution(metric as DistributionMetric).merge(distribution);
-    // Results of earlier versions lack some.
-    for (const count of COUNTS) this[count] += other[count] ?? 0;
+    for (const count of COUNTS) this[count] += other[count];
     this.withObjectives ||= other.withObjectives;
     for (const { error, count } of other.errors) this.#countError(error, count);
     for (const [status, count] of Object.entries(other.statuses)) this.#countStatus(status, count);

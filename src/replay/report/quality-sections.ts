@@ -42,7 +42,7 @@ export function qualityLines(quality: Quality): [string, string][] {
       `${better} better, ${same} same, ${worse} worse, ${undecided} undecided, ${failed} without a verdict` +
         (judged.errors ? ` (${errorsText(judged)})` : ''),
     ]);
-    const { emptied: unasked = 0 } = quality.comparable;
+    const { emptied: unasked } = quality.comparable;
     if (unasked > 0) lines.push(['worse without asking (no content)', String(unasked)]);
     if (overBudget > 0) lines.push(['not judged (over budget)', String(overBudget)]);
   }

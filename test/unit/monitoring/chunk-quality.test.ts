@@ -8,6 +8,7 @@ const attempt = (count: number, ok: boolean, more: Partial<Receipt> = {}): Recei
   ({
     ...{ step: 'evaluate', run: 'r', chunk: 0, attempt: 0, requestId: 'q', startedAt: '1', endedAt: '2', ok },
     quality: captures(count),
+    log: { step: 'log', attempt: 0, ok },
     ...more,
   }) as Receipt;
 

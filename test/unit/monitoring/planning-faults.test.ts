@@ -620,14 +620,6 @@ describe('two executions of one file at the same time', () => {
       jest.spyOn(Date, 'now').mockReturnValue(now + 301_000);
       expect(await second()).toBe('planned');
     });
-
-    test('nor does one of an earlier version, which has no time', async () => {
-      expect((await plan('first', event(key))).outcome).toBe('planned');
-      const [claim = ''] = wire.keys(WORK).filter((each) => each.startsWith('claims/'));
-      const { claimedMs: _, ...old } = wire.json<Record<string, unknown>>(WORK, claim) ?? {};
-      wire.put(WORK, claim, JSON.stringify(old));
-      expect(await second()).toBe('planned');
-    });
   });
 });
 
@@ -733,8 +725,8 @@ describe('a retry', () => {
     const done = { run: 'first', attempt: 0, requestId: 'q', startedAt: '1', endedAt: '2', ok: true };
     for (const chunk of [0, 1]) {
       const counts = { ...emptyVerdictCounts(), failed: chunk };
-      wire.put(WORK, workKeys.receipt('first', chunk, 'log', 0, 'q'), JSON.stringify({ ...done, chunk, step: 'log' }));
-      const evaluated = JSON.stringify({ ...done, chunk, step: 'evaluate', counts });
+      const log = { ...done, chunk, step: 'log' };
+      const evaluated = JSON.stringify({ ...done, chunk, step: 'evaluate', counts, log });
       wire.put(WORK, workKeys.receipt('first', chunk, 'evaluate', 0, 'q'), evaluated);
     }
     await plan('again', retry('first', 'failed'));

@@ -79,9 +79,10 @@ class FinishedRun {
       },
       ...{ counts: sum(counts.map((one) => ({ ...one.verdicts }))), verdicts: { safety: { yes: 1 } } },
       ...{ spend: { calls: 1, inputTokens: 2, outputTokens: 3, usd: 0.5 }, ...(several ? { byRange: rows } : {}) },
+      log,
     } as unknown as EvaluateReceipt;
-    this.memory.put(workKeys.receipt(RUN, chunk, 'log', 0, 'q'), log);
-    if (evaluate) this.memory.put(workKeys.receipt(RUN, chunk, 'evaluate', 0, 'q'), evaluated);
+    const receipt = evaluate ? evaluated : log;
+    this.memory.put(workKeys.receipt(RUN, chunk, receipt.step, 0, 'q'), receipt);
   }
 
   /** Summarizes in parts of this number of chunks. */
@@ -160,7 +161,10 @@ test('without evaluation, all verdicts of a file are off', async () => {
 
 test('verdicts that no receipt of a file counts are lost', async () => {
   const finished = new FinishedRun(CHUNKS);
-  finished.memory.objects.delete(workKeys.receipt(RUN, 2, 'evaluate', 0, 'q'));
+  const key = workKeys.receipt(RUN, 2, 'evaluate', 0, 'q');
+  const evaluated = await finished.memory.getJson<EvaluateReceipt>('', key);
+  finished.memory.objects.delete(key);
+  finished.memory.put(workKeys.receipt(RUN, 2, 'log', 0, 'q'), evaluated?.log ?? {});
   const { summary, files } = await finished.summarize();
   expect(summary.verdicts).toMatchObject({ lost: 12 });
   // The lost ones have failed too.

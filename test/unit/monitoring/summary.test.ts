@@ -48,6 +48,8 @@ const evaluate = (more: Partial<EvaluateReceipt> = {}): EvaluateReceipt => ({
   ...common,
   step: 'evaluate',
   scorers: 3,
+  evaluatedTraces: 8,
+  log: log(),
   counts: { ...emptyVerdictCounts(), newVerdicts: 20, duplicateLine: 3, failed: 1 },
   failedRecorded: 1,
   reasons: {},
@@ -186,7 +188,7 @@ describe('the summary of a run', () => {
 
   test('fails when a chunk has fewer lines than planned', () => {
     const short = log({ counts: { ...log().counts, lines: 9, traced: 7 } });
-    expect(summarize([plan()], [short, evaluate()]).status).toBe('failed');
+    expect(summarize([plan()], [evaluate({ log: short })]).status).toBe('failed');
   });
 
   test('contains the warnings of planning, which do not fail the run', () => {

@@ -22,7 +22,8 @@ class Bucket extends MemoryStorage {
     for (const [chunk, quality] of chunks.entries()) {
       if (quality === undefined) continue;
       const facts = { run: name, chunk, attempt: 0, requestId: 'q', startedAt: '1', endedAt: '2', ok: true, quality };
-      const rest = { step: 'evaluate', spend: { calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 } };
+      const spend = { calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 };
+      const rest = { step: 'evaluate', spend, log: { step: 'log', attempt: 0, ok: true } };
       this.put(workKeys.receipt(name, chunk, 'evaluate', 0, 'q'), { ...facts, ...rest });
     }
   }

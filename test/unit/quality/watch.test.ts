@@ -21,6 +21,8 @@ const detectors = new Detectors(objectives);
 const NOW_S = 1_763_856_000;
 const RUN_S = 60;
 
+const AN_ERROR = { failing: 1, severity: 'task', causes: 1 } as const;
+
 /** A run over the captures of a minute, one in 2 seconds, of which this share fails. */
 function runOf(minute: number, share: number, variant = 'A'): ObservedRun {
   const random = new Random(minute + 1);
@@ -31,7 +33,7 @@ function runOf(minute: number, share: number, variant = 'A'): ObservedRun {
   );
   const failures = seconds
     .filter(([, , failed]) => failed > 0)
-    .map(([second]): ObservedFailure => ({ traceId: `tr-${second}`, second, variant, failing: 1 }));
+    .map(([second]): ObservedFailure => ({ ...AN_ERROR, traceId: `tr-${second}`, second, variant }));
   const observations: QualityObservations = {
     series: { 'error replies': { [variant]: seconds } },
     failures: { 'error replies': failures.slice(0, 5) },
@@ -318,10 +320,7 @@ test('the judge’s words are still JSON if they were cut within a character, an
   if (announced === undefined || objective === undefined) throw new Error('nothing rang');
   announced.failures = [
     {
-      traceId: 'tr-1',
-      second: NOW_S,
-      variant: 'A',
-      failing: 1,
+      ...{ ...AN_ERROR, traceId: 'tr-1', second: NOW_S, variant: 'A' },
       said: 'see https://evil.test/x or evil.test, 3.5 of 5 \ud83d',
     },
   ];

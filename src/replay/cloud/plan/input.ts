@@ -11,7 +11,7 @@ import { assertAllowed } from '../target.ts';
 
 const ALLOWED =
   '{"target":{"endpoint":…} or {"url":…}, "source":{"bucket","prefix","from","to"}, and the options of the command ' +
-  `line: ${Object.keys(replayInputSchema.omit({ source: true, target: true, gate: true }).shape).join(', ')}}`;
+  `line: ${Object.keys(replayInputSchema.omit({ source: true, target: true }).shape).join(', ')}}`;
 
 /** A valid input with all defaults filled in. */
 export type ReplayJob = ReturnType<typeof parseReplayInput>;

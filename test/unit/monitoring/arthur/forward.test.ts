@@ -318,19 +318,6 @@ describe('a file is posted once', () => {
     expect(told.join()).toContain('A function ended during an upload: Arthur may have the file');
     expect(await receipt()).toMatchObject({ state: 'forwarded' });
   });
-
-  test.each([
-    ['forwarded', 0],
-    ['waiting', 1],
-    ['failed', 1],
-    ['sending', 1],
-  ])('with a receipt of an earlier version: %s', async (state, posts) => {
-    const facts = { message: 'm', untilMs: 0, posts: 1, unknown: 0, size: 9, at: '2026-11-20T10:00:00.000Z' };
-    const before = { bucket: 'b', key: KEY, etag, state, ...facts };
-    memory.put(receiptKey(before), before);
-    expect(await deliver([message(1)])).toEqual([]);
-    expect(arthur.server.requests).toHaveLength(posts);
-  });
 });
 
 test('one file of a batch does not cost another', async () => {

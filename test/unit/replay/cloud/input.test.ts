@@ -79,11 +79,6 @@ test.each<[string, unknown, RegExp]>([
   ['a text instead of an object', 'replay', /expected object/],
   ['no target', {}, /target/],
   ['an unknown option', { target: URL_TARGET, speed: 2 }, /speed/],
-  [
-    'the gate of an earlier version',
-    { target: URL_TARGET, gate: { baseline: 's3://work/replays/before', thresholds: ['error_rate:1'] } },
-    /invalid: gate: compare the results with `inference-monitor compare s3:[^;]* --threshold …`; got/,
-  ],
   ['a target with both an endpoint and a URL', { target: { endpoint: 'blue', url: 'http://h' } }, /target/],
   ['a URL that is not HTTP', { target: { url: 'ftp://host' } }, /target\.url/],
   ['an endpoint without a name', { target: { endpoint: '' } }, /target\.endpoint/],

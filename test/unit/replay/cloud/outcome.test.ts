@@ -158,19 +158,6 @@ describe('missing requests', () => {
     expect(collected.lost).toEqual([{ shard: 1, requests: 1, claimed: true, failure }]);
   });
 
-  test('reads results of earlier versions, which have no count of requests canceled on purpose', async () => {
-    const memory = new MemoryStorage();
-    const { cancelledOnPurpose: _, ...before } = statsOf([5], 3);
-    store(memory, result(0, before as RunStatsJson));
-    const planned = plan([4], { maxErrorRate: 74 });
-    const collected = await collect(memory, planned);
-    expect(collected.stats.cancelledOnPurpose).toBe(0);
-    expect(failureOf(planned, collected, undefined)).toEqual({
-      error: 'ReplayErrorRate',
-      cause: expect.stringMatching(/^3 of 4 requests failed \(75\.00%\)/),
-    });
-  });
-
   test('distinguishes requests that a stopped replay did not send from lost ones', async () => {
     const memory = new MemoryStorage();
     memory.put(replayKeys.stop(RUN), 'manually');
