@@ -96,13 +96,11 @@ const shown = (value: string | undefined): string =>
 /** Whether the stack was deployed by a version that reads and writes what this one does. */
 function contractFinding(deployed: string | undefined): Found {
   if (deployed === String(CONTRACT)) return undefined;
-  const is = `contract ${deployed}, here ${CONTRACT}`;
-  if (Number(deployed) > CONTRACT) {
-    const repair = 'update this command line before it starts, stops or retries runs';
-    return warning(`The stack was deployed by a newer version (${is}).`, repair);
-  }
-  const repair = 'deploy again when its runs have ended: they cannot be continued by another version';
-  return warning(`The stack was deployed by an older version (${is}).`, repair);
+  const [age, repair] =
+    Number(deployed) > CONTRACT
+      ? ['a newer', 'update this command line before it starts, stops or retries runs']
+      : ['an older', 'deploy again when its runs have ended: they cannot be continued by another version'];
+  return warning(`The stack was deployed by ${age} version (contract ${deployed}, here ${CONTRACT}).`, repair);
 }
 
 /** Compares what the settings, if they are complete, would deploy with the functions that are deployed. */

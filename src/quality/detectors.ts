@@ -41,7 +41,7 @@ interface ObjectiveState {
   /** After all captures before `settledUntil`. */
   settled: DetectorState;
   /** The last change that was announced, the second of its last capture, and of the first that showed it. */
-  said: { isMissed: boolean; second: number; since?: number };
+  said: { isMissed: boolean; second: number; since: number };
   failures: ObservedFailure[];
 }
 
@@ -145,7 +145,7 @@ export class Detectors {
       objectives[id] =
         known?.design === design
           ? known
-          : { design, settled: newState(), said: { isMissed: false, second: 0 }, failures: [] };
+          : { design, settled: newState(), said: { isMissed: false, second: 0, since: 0 }, failures: [] };
     }
     state.objectives = objectives;
   }

@@ -78,5 +78,5 @@ export async function readDetectors(storage: Storage, bucket: string): Promise<M
   const stored = await storage.getText(bucket, workKeys.detectors);
   const { objectives = {} } = (stored && parseState(stored.text)) ?? {};
   const states = Object.entries(objectives);
-  return new Map(states.map(([id, { said }]) => [id, { isMissed: said.isMissed, since: said.since ?? said.second }]));
+  return new Map(states.map(([id, { said }]) => [id, { isMissed: said.isMissed, since: said.since }]));
 }

@@ -231,5 +231,5 @@ export interface QuarantineEntry extends ObjectVersion {
   /** Needed to retry the line, as are the next two. */
   experimentId: string;
   objectTimeMs: number;
-  options?: RunOptions;
+  options: RunOptions;
 }

@@ -21,9 +21,7 @@ import { emptyUnit, failedUnit, type PlannedUnit, scanObject, type UnitLimits } 
  */
 export async function optionsOfRun(work: Work, { run, what }: RetryInput['retry']): Promise<RunOptions> {
   if (what === 'quarantined') {
-    for await (const { entry } of quarantinedEntries(work, run)) {
-      if (entry.options !== undefined) return entry.options;
-    }
+    for await (const { entry } of quarantinedEntries(work, run)) return entry.options;
   }
   let last: PlanReceipt | undefined;
   for await (const receipt of readPlanReceipts(work, run)) last = receipt;

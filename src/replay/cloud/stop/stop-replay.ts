@@ -50,7 +50,7 @@ export async function stopReplay({ detail }: EndedExecution, deps: StopDependenc
     return await bringToEnd(run, detail, deps);
   } catch (error) {
     const { name, message } = toNamedError(error);
-    // Shards that an earlier version of the stack has planned still send, and understand the order.
+    // Shards that another version of the stack has planned still send, and understand the order.
     if (name === 'ContractChanged') await putStopMark(deps.storage, deps.workBucket, run.name, name);
     // No MLflow run stays open. An attempt that succeeds ends it again. The first failure matters more.
     await deps.endRun({ run, unfinished: { Error: name, Cause: message } }).catch(() => {});
