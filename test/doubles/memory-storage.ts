@@ -4,7 +4,9 @@ import { Readable } from 'node:stream';
 import type { ObjectFacts, Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 
-const MANY_BYTES = 1_000_000;
+/** The pieces in which an object is read: short ones, so that they split lines, and no more of them than this. */
+const MOST_PIECES = 1_000;
+const PIECE_BYTES = 7;
 
 export class MemoryStorage {
   readonly objects = new Map<string, Buffer>();
@@ -47,8 +49,7 @@ export class MemoryStorage {
     const start = range?.start ?? 0;
     const end = (range?.end ?? bytes.length - 1) + 1;
     this.reads.push(`${object.key} ${start}-${end}`);
-    // In pieces, as from a network. They are small, so that they split lines.
-    const size = bytes.length > MANY_BYTES ? 65_536 : 7;
+    const size = Math.max(PIECE_BYTES, Math.ceil((end - start) / MOST_PIECES));
     const pieces: Buffer[] = [];
     for (let at = start; at < end; at += size) pieces.push(bytes.subarray(at, Math.min(end, at + size)));
     return Readable.from(pieces);
