@@ -1,6 +1,7 @@
 /** Generates the data of the decoder's property tests: captures of every format, in every encoding. */
 import fc from 'fast-check';
 import type { ChatMessage, RawLine } from '../../../src/captures/types.ts';
+import { anyText } from '../../helpers/any-text.ts';
 
 export interface Side {
   observedContentType: string | null;
@@ -61,7 +62,7 @@ export const captureOf = (input: Side | undefined, output: Side | undefined): ob
 });
 
 /** Any Unicode text, including line endings and quotes. */
-export const texts = fc.string({ unit: 'binary', maxLength: 40 });
+export const texts = anyText({ maxLength: 40 });
 export const someText = texts.filter((text) => text.trim() !== '');
 
 export interface Talk {

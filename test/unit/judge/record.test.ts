@@ -4,6 +4,7 @@ import type { Capture } from '../../../src/captures/types.ts';
 import { captureRecord, makeFence } from '../../../src/judge/prompt/record.ts';
 import type { JudgeableExchange } from '../../../src/judge/scorers/applicability.ts';
 import { cutMiddle, divideBound, estimateTokens } from '../../../src/judge/tokens.ts';
+import { anyText } from '../../helpers/any-text.ts';
 import { type ChatParts, chatCapture, toolCallCapture } from './captures.ts';
 
 const recordOf = (parts: ChatParts, maxTokens = 10_000) => captureRecord(chatCapture(parts), maxTokens);
@@ -32,7 +33,7 @@ describe('the fence', () => {
   });
 
   test('cannot be imitated by captured text', () => {
-    const text = fc.string({ unit: 'binary', maxLength: 200 });
+    const text = anyText({ maxLength: 200 });
     const role = fc.oneof(
       fc.constantFrom('user', 'assistant', 'tool', 'system', 'END', '__proto__', 'toString'),
       fc.string(),
