@@ -141,7 +141,10 @@ test('with CONTENT=none a trace has neither the model nor the run that a caller 
   expect(JSON.stringify(trace)).not.toMatch(/xylotheque|jane/);
 });
 
-/** Returns by how much the time of each value grows if there are four times as many. */
+const LINEAR = 2.5;
+const TRIES = 3;
+
+/** Returns by how much the time of each value grows if there are four times as many, at best: a machine may be busy. */
 function growthOf(count: number, make: (count: number) => unknown): number {
   const timeOf = (values: number): number => {
     const line = lineOf(json(make(values)));
@@ -151,7 +154,9 @@ function growthOf(count: number, make: (count: number) => unknown): number {
     return process.cpuUsage(started).user / values;
   };
   timeOf(count);
-  return timeOf(4 * count) / timeOf(count);
+  let growth = Infinity;
+  for (let n = 0; n < TRIES && growth >= LINEAR; n += 1) growth = Math.min(growth, timeOf(4 * count) / timeOf(count));
+  return growth;
 }
 
 const manyOf = <T>(count: number, one: (at: number) => T): T[] => Array.from({ length: count }, (_, at) => one(at));
@@ -179,7 +184,7 @@ test.each<[string, number, (count: number) => unknown]>([
     },
   ],
 ])('the time for many %s is linear', (_, count, make) => {
-  expect(growthOf(count, make)).toBeLessThan(2.5);
+  expect(growthOf(count, make)).toBeLessThan(LINEAR);
 });
 
 test('the prompt of a masked request is not in the reply token by token', () => {
