@@ -7,5 +7,6 @@ if (existsSync(sources)) {
   await import('./ready.js');
   await import(sources.href);
 } else {
+  await import('./node-version.cjs');
   await import('../dist/inference-monitor.js');
 }

@@ -2,14 +2,9 @@
 
 import { readFileSync } from 'node:fs';
 import module from 'node:module';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { packagePath } from '../src/core/process/package-folder.ts';
 import { EXIT } from './cli/output.ts';
-
-/** The same directory as Node's default. */
-const COMPILE_CACHE = join(tmpdir(), 'node-compile-cache');
 
 const args = process.argv.slice(2);
 
@@ -23,11 +18,8 @@ async function main(): Promise<void> {
     process.env.NO_COLOR = '1';
     delete process.env.FORCE_COLOR;
   }
-  // The SDK warns on Node 20 that its later versions will not run there. The package has its own, which does.
-  process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true';
-  // Without the cache, every start strips the types of every file and compiles it again. Node 20 has none.
-  module.enableCompileCache?.(COMPILE_CACHE);
-  if (!('withResolvers' in Promise)) await import('./cli/node20.ts');
+  // Without the cache, every start strips the types of every file and compiles it again.
+  module.enableCompileCache();
   const { runProgram } = await import('./program.ts');
   const { version } = JSON.parse(readFileSync(packagePath('package.json'), 'utf8'));
   await runProgram(args, version);

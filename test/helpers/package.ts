@@ -1,6 +1,6 @@
 /** The package as people install it: built, packed, and installed without the network. */
 import { execFile } from 'node:child_process';
-import { globSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, globSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { withFileLock } from '../../local/machine/file-lock.ts';
@@ -33,4 +33,15 @@ export async function packedTarball(): Promise<string> {
 export async function installPackage(folder: string): Promise<void> {
   writeFileSync(join(folder, 'package.json'), '{"private":true}');
   await run('npm', ['install', '--offline', '--no-audit', '--no-fund', await packedTarball()], { cwd: folder });
+}
+
+/** Installs a Node from its npm package, once. @returns the program */
+export async function nodeOf(version: string): Promise<string> {
+  const place = projectPath('.local', `node-${version}`);
+  const program = join(place, 'node_modules', 'node', 'bin', 'node');
+  if (existsSync(program)) return program;
+  mkdirSync(place, { recursive: true });
+  writeFileSync(join(place, 'package.json'), '{"private":true}');
+  await run('npm', ['install', '--no-audit', '--no-fund', `node@${version}`], { cwd: place });
+  return program;
 }

@@ -17,8 +17,9 @@ import { basename, join } from 'node:path';
 import { build } from 'esbuild';
 import { REQUIRE } from '../../lib/bundle-functions.ts';
 import { projectPath } from '../../local/project-root.ts';
+import { captureSurroundings, clientsIn } from '../helpers/capture-surroundings.ts';
 import { RUNNABLE, synthApp, writeApps } from '../helpers/construct-app.ts';
-import { installPackage, run } from '../helpers/package.ts';
+import { installPackage, nodeOf, run } from '../helpers/package.ts';
 
 let folder: string;
 let modules: string;
@@ -29,6 +30,11 @@ beforeAll(async () => {
   await installPackage(folder);
   modules = join(folder, 'node_modules');
   own = join(modules, 'sagemaker-inference-monitor');
+  // What the applications of the tests have beside it. A symbolic link leads to the clone, which has all that they import.
+  for (const name of ['@aws-sdk', 'aws-cdk-lib', 'constructs']) {
+    symlinkSync(projectPath('node_modules', name), join(modules, name));
+  }
+  writeApps(folder);
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -37,10 +43,11 @@ const cloned = (...words: string[]) =>
   run(process.execPath, ['bin/inference-monitor.js', ...words], { cwd: projectPath() });
 
 test('is small, needs no other package, and has no sources', () => {
-  const files = globSync('**', { cwd: modules, withFileTypes: true }).filter((entry) => entry.isFile());
+  const files = globSync('**', { cwd: own, withFileTypes: true }).filter((entry) => entry.isFile());
   const bytes = files.reduce((sum, { parentPath, name }) => sum + statSync(join(parentPath, name)).size, 0);
   expect(bytes).toBeLessThan(15 * 1024 * 1024);
-  expect(globSync('{*,@*/*}/package.json', { cwd: modules })).toEqual(['sagemaker-inference-monitor/package.json']);
+  const { packages } = JSON.parse(readFileSync(join(modules, '.package-lock.json'), 'utf8')) as { packages: object };
+  expect(Object.keys(packages)).toEqual(['node_modules/sagemaker-inference-monitor']);
   const names = files.map(({ parentPath, name }) => join(parentPath, name));
   expect(names.filter((name) => /\.ts$|ministack|stand-in/.test(name) && !name.endsWith('.d.ts'))).toEqual([]);
   const others = ['docs/commands.md', 'examples/captures/README.md', 'examples/rollback/deployment-config.json'];
@@ -84,8 +91,6 @@ test('does what a clone does', async () => {
 });
 
 test('has the construct for apps that are ES modules or CommonJS, with the prebuilt functions', async () => {
-  for (const name of ['aws-cdk-lib', 'constructs']) symlinkSync(projectPath('node_modules', name), join(modules, name));
-  writeApps(folder);
   const [first, second] = await Promise.all(RUNNABLE.map((name) => synthApp(folder, name)));
   expect(first).toEqual(second);
   const sizes = globSync('asset.*.zip', { cwd: join(folder, 'app.mjs.out') }).map(
@@ -98,7 +103,6 @@ test('has the construct for apps that are ES modules or CommonJS, with the prebu
 });
 
 test('has the capture client as an ES module and as CommonJS, which work when an application is bundled into one file', async () => {
-  symlinkSync(projectPath('node_modules', '@aws-sdk'), join(modules, '@aws-sdk'));
   const source = `
     import { SageMakerRuntimeClient } from '@aws-sdk/client-sagemaker-runtime';
     import { captureInvocations } from 'sagemaker-inference-monitor/capture-client';
@@ -109,7 +113,6 @@ test('has the capture client as an ES module and as CommonJS, which work when an
   for (const format of ['esm', 'cjs'] as const) {
     const outfile = join(folder, `capture.${format}.${format === 'esm' ? 'mjs' : 'cjs'}`);
     const banner = { js: format === 'esm' ? REQUIRE : '' };
-    // The symbolic link leads to the clone, which has all that the SDK imports.
     await build({
       entryPoints: [join(folder, 'capture.mjs')],
       bundle: true,
@@ -131,4 +134,35 @@ test('a reader that has seen enough is no error', async () => {
     cwd: folder,
   });
   expect(stderr).toBe('');
+});
+
+describe('on Node 20, which applications may still run on', () => {
+  const here = captureSurroundings();
+  const onNode20 = async (...words: string[]) => run(await nodeOf('20.20.2'), words, { cwd: folder });
+
+  test.each(Object.entries({ mjs: 'import', cjs: 'require' }))('the capture client works in %s', async (kind, load) => {
+    const place = { region: 'eu-west-1', credentials: { accessKeyId: 'AKIDTEST', secretAccessKey: 'a-secret' } };
+    const s3 = { ...place, endpoint: here.s3.url, forcePathStyle: true };
+    const source = `(async () => {
+      const sdk = await ${load}('@aws-sdk/client-sagemaker-runtime');
+      const { captureInvocations } = await ${load}('sagemaker-inference-monitor/capture-client');
+      const client = new sdk.SageMakerRuntimeClient(${JSON.stringify({ ...place, endpoint: here.endpoint.url })});
+      const captures = captureInvocations(client, ${JSON.stringify({ bucket: 'captures', s3 })});
+      const input = { EndpointName: 'e', Body: '{"inputs":"a"}', ContentType: 'application/json' };
+      const { Body } = await client.send(new sdk.InvokeEndpointWithResponseStreamCommand(input));
+      for await (const _ of Body);
+      console.log(process.version, (await captures.flush()).written);
+    })();`;
+    writeFileSync(join(folder, `calls.${kind}`), source);
+    expect((await onNode20(`calls.${kind}`)).stdout).toBe('v20.20.2 1\n');
+    expect(clientsIn(here.s3)).toEqual([expect.objectContaining({ ended: 'whole', status: 200, writer: 'node' })]);
+  });
+
+  test('the command, in a clone too, and the construct end with one line', async () => {
+    const stderr = expect.stringMatching(/^NodeTooOld: .*; got: 20\.20\.2; expected: 22\.19 or newer\n$/);
+    const commands = [own, projectPath()].map((place) => join(place, 'bin', 'inference-monitor.js'));
+    for (const file of [...commands, ...RUNNABLE]) {
+      await expect(onNode20(file, '--help')).rejects.toMatchObject({ code: 2, stdout: '', stderr });
+    }
+  });
 });

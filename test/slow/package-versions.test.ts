@@ -1,13 +1,12 @@
 /** The installed package on every Node that it is made for: each command's help, and what works without a stack. */
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { COMMANDS } from '../../bin/commands.ts';
-import { projectPath } from '../../local/project-root.ts';
-import { installPackage, run } from '../helpers/package.ts';
+import { installPackage, nodeOf, run } from '../helpers/package.ts';
 
 /** The oldest of the major version that is documented, and the newest of each. */
-const VERSIONS = ['20.18.0', '20', '22', '24', '26'];
+const VERSIONS = ['22.19.0', '22', '24', '26'];
 
 let folder: string;
 beforeAll(async () => {
@@ -15,17 +14,6 @@ beforeAll(async () => {
   await installPackage(folder);
 });
 afterAll(() => rmSync(folder, { recursive: true }));
-
-/** Installs a Node from its npm package, once. @returns the program */
-async function nodeOf(version: string): Promise<string> {
-  const place = projectPath('.local', `node-${version}`);
-  const program = join(place, 'node_modules', 'node', 'bin', 'node');
-  if (existsSync(program)) return program;
-  mkdirSync(place, { recursive: true });
-  writeFileSync(join(place, 'package.json'), '{"private":true}');
-  await run('npm', ['install', '--no-audit', '--no-fund', `node@${version}`], { cwd: place });
-  return program;
-}
 
 /** Lines of captures with what an older JavaScript has not: numbers beyond a double, and two sessions in one replay. */
 const CAPTURES = [

@@ -1,6 +1,6 @@
 /**
  * `npm run build`: makes what the package has instead of sources, in `dist/`: the command line and the CDK app as
- * plain JavaScript for Node 20, the functions as zips, and the licenses of what is in them.
+ * plain JavaScript, the functions as zips, and the licenses of what is in them.
  */
 
 import { execFileSync } from 'node:child_process';
@@ -145,13 +145,14 @@ function typeText(schema: z.core.JSONSchema._JSONSchema): string {
 // ----------------------------------------------------------------------------------------------------- the package
 
 const DIST = projectPath('dist');
+const { engines } = JSON.parse(readFileSync(projectPath('package.json'), 'utf8')) as { engines: { node: string } };
 
 const COMMON = {
   absWorkingDir: projectPath(),
   outdir: DIST,
   bundle: true,
   platform: 'node',
-  target: 'node20',
+  target: engines.node.replace('>=', 'node'),
   // Names stay as they are: an error's stack trace should be readable.
   minifyWhitespace: true,
   minifySyntax: true,
@@ -163,13 +164,12 @@ const COMMON = {
 } satisfies BuildOptions;
 
 /**
- * Bundles the programs, and the construct as an ES module. Code that several commands share is in chunks, so that a command loads
- * only what it needs.
+ * Bundles the programs. Code that several commands share is in chunks, so that a command loads only what it needs.
  */
 async function buildPrograms(): Promise<string[]> {
   const { metafile } = await build({
     ...COMMON,
-    entryPoints: { 'inference-monitor': 'bin/inference-monitor.ts', app: 'bin/app.ts', index: CONSTRUCT },
+    entryPoints: { 'inference-monitor': 'bin/inference-monitor.ts', app: 'bin/app.ts' },
     chunkNames: 'chunks/[name]-[hash]',
     splitting: true,
     format: 'esm',
@@ -178,23 +178,34 @@ async function buildPrograms(): Promise<string[]> {
   return Object.keys(metafile.inputs);
 }
 
-/** Bundles the construct for apps that are CommonJS, as those of `cdk init`. */
-async function buildCommonJs(): Promise<void> {
-  await build({
+/**
+ * Bundles the construct as CommonJS, which looks at Node's version first, with an ES module that loads it. A bundle that is an ES
+ * module would be linked first, and fail where an older Node lacks what it imports.
+ */
+async function buildConstruct(): Promise<string[]> {
+  const { metafile } = await build({
     ...COMMON,
     entryPoints: { index: CONSTRUCT },
     format: 'cjs',
     outExtension: { '.js': '.cjs' },
+    banner: { js: "'use strict';require('../bin/node-version.cjs');" },
     define: { 'import.meta.dirname': '__dirname', 'import.meta.url': '__filename' },
   });
+  const esModule = "import construct from './index.cjs';\nexport const { InferenceMonitor } = construct;\n";
+  writeFileSync(join(DIST, 'index.js'), esModule);
+  return Object.keys(metafile.inputs);
 }
 
-/** Bundles the capture client, which takes the application's own S3 client, as an ES module and as CommonJS. */
+/**
+ * Bundles the capture client, which takes the application's own S3 client, as an ES module and as CommonJS. Other people's
+ * applications may run on an older Node than our commands.
+ */
 async function buildCaptureClient(): Promise<void> {
   for (const [format, extension] of [['esm', '.js'] as const, ['cjs', '.cjs'] as const]) {
     await build({
       ...COMMON,
       entryPoints: { 'capture-client': CAPTURE_CLIENT },
+      target: 'node20',
       external: ['@aws-sdk/*'],
       format,
       outExtension: { '.js': extension },
@@ -220,7 +231,6 @@ function zipFunctions(): string[] {
 
 rmSync(DIST, { recursive: true, force: true });
 writeTypes(join(DIST, 'types'));
-await buildCommonJs();
 await buildCaptureClient();
-const inputs = [...(await buildPrograms()), ...zipFunctions()];
+const inputs = [...(await buildPrograms()), ...(await buildConstruct()), ...zipFunctions()];
 writeFileSync(join(DIST, 'THIRD-PARTY-NOTICES'), thirdPartyNotices(inputs));

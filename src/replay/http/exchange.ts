@@ -20,13 +20,12 @@ const inflate: Decoder = (bytes, limit) =>
   ((bytes[0] ?? 0) & 0x0f) === 8 ? zlib.inflateSync(bytes, limit) : zlib.inflateRawSync(bytes, limit);
 
 /** A replay does not request a content coding, but a server may still use one. */
-const DECODERS = new Map<string, Decoder | undefined>([
+const DECODERS = new Map<string, Decoder>([
   ['gzip', zlib.gunzipSync],
   ['x-gzip', zlib.gunzipSync],
   ['deflate', inflate],
   ['br', zlib.brotliDecompressSync],
-  // Available since Node 22.15.
-  ['zstd', zlib.zstdDecompressSync as Decoder | undefined],
+  ['zstd', zlib.zstdDecompressSync],
 ]);
 
 /** Returns the codings of a reply's body, in the order in which they were applied. */

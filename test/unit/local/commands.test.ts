@@ -25,7 +25,7 @@ test('a command names the remedy if the packages are missing', () => {
     cwd: folder,
     encoding: 'utf8',
   });
-  expect([status, stderr]).toEqual([1, 'The packages of this project are missing; run: npm ci\n']);
+  expect([status, stderr]).toEqual([2, 'The packages of this project are missing; run: npm ci\n']);
 });
 
 describe('options of the benchmarks and of the soak test', () => {
