@@ -1,5 +1,5 @@
 /**
- * Compares the replay's own HTTP client with undici 7, both behind the same dispatcher, against the same server and against
+ * Compares the replay's own HTTP client with undici, both behind the same dispatcher, against the same server and against
  * misbehaving servers.
  *
  * `--rounds N` sets the number of runs of each scenario.
@@ -104,7 +104,7 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
     ours: all.own,
     peer: all.undici,
     machine: machine(),
-    versions: { node: process.version, undici: '7' },
+    versions: { node: process.version, undici: '8' },
     checks,
     notes: [...notes, 'ratio: undici’s CPU time over ours, in bursts of 1,000'],
   };
