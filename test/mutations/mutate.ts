@@ -1,114 +1,119 @@
 /**
- * Changes the core at random places, one at a time, and runs the unit tests that depend on the changed file. A change that no test
- * notices has survived. The same seed draws the same changes from the same sources.
+ * Changes the core at random places, two at a time, each in a copy of the last commit, and runs the unit tests that depend on
+ * the changed file until one notices. The same seed draws the same changes from the same commit.
  *
- *   npm run mutations -- --seed 1 --count 40 [--root ../another-checkout]
+ *   npm run mutations -- --seed 1 --count 40 --seconds 60 --results .local/mutations.jsonl [src/replay/gate …]
  */
-import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { Random } from '../../src/core/values/random.ts';
+import { type Import, importsOf } from '../helpers/imports.ts';
+import { type Change, changesOf } from './changes.ts';
+import { HANGS, OUTCOMES, type Result, runTests, stop, tryChange } from './try-change.ts';
 
-/** The core is all of `src` but the replay. */
-const CORE = ['src/**/*.ts', ':!src/replay'];
-/** A change can cause an endless loop, which counts as noticed after this time. */
-const LONGEST_MS = 300_000;
+/** All of `src`, but of the replay only what says whether a release is good. */
+const CORE = /^src\/(?!replay\/(?!compare\/|gate\/|measure\/)).*\.ts$/;
 
-interface Mutation {
-  file: string;
-  /** From 0. */
-  line: number;
-  what: string;
-  after: string;
-}
-
-const OPPOSITES: Record<string, string> = { '<': '>=', '<=': '>', '>': '<=', '>=': '<', '===': '!==', '!==': '===' };
-
-const KINDS: readonly { what: string; place: RegExp; change(found: string): string }[] = [
-  { what: 'flip a comparison', place: /(?<= )(?:[<>]=?|[!=]==)(?= )/g, change: (found) => OPPOSITES[found] ?? found },
-  { what: 'negate a condition', place: /(?<=\bif \().+(?=\) )/g, change: (found) => `!(${found})` },
-  { what: 'drop a statement', place: /(?<=^ +)(?:await )?[\w.#]+(?:\(.*\)| [-+]?= .+);$/g, change: () => ';' },
-  {
-    what: 'change a number',
-    place: /(?<![\w.'-])\d[\d_]*(?![\w.'])/g,
-    change: (found) => String(Number(found.replaceAll('_', '')) + 1),
-  },
-];
-
-/** Comments, imports and types have no behavior. */
-const WITHOUT_BEHAVIOR = /^\s*(?:\/[/*]|\*|import |export \*|(?:export )?(?:type|interface) )/;
-
-function mutationsOf(file: string, text: string): Mutation[] {
-  const found: Mutation[] = [];
-  for (const [line, before] of text.split('\n').entries()) {
-    if (WITHOUT_BEHAVIOR.test(before)) continue;
-    for (const { what, place, change } of KINDS) {
-      for (const { 0: part, index } of before.matchAll(place)) {
-        const after = before.slice(0, index) + change(part) + before.slice(index + part.length);
-        found.push({ file, line, what, after });
-      }
-    }
-  }
-  return found;
-}
-
-/** Runs the unit tests that depend on these files. Returns whether they pass in time. */
-function testsPass(root: string, files: readonly string[], timeout?: number): boolean {
-  // In one process, which a change that loops for ever cannot outlive.
-  const options = ['--runInBand', '--bail', '--silent', '--passWithNoTests', '--findRelatedTests'];
-  const jest = ['node_modules/jest/bin/jest.js', '--selectProjects', 'unit', ...options];
-  const { status } = spawnSync(process.execPath, [...jest, ...files], {
-    cwd: root,
-    timeout,
-    killSignal: 'SIGKILL',
-    stdio: timeout === undefined ? 'inherit' : 'ignore',
-  });
-  return status === 0;
-}
-
-/** Makes each change in turn, and undoes it. Returns the changes that no test noticed. */
-function survivorsOf(root: string, mutations: readonly Mutation[]): Mutation[] {
-  return mutations.filter((mutation) => {
-    const { file, line, what, after } = mutation;
-    const path = join(root, file);
-    const text = readFileSync(path, 'utf8');
-    writeFileSync(path, text.split('\n').with(line, after).join('\n'));
-    const survived = testsPass(root, [file], LONGEST_MS);
-    writeFileSync(path, text);
-    console.log(`${survived ? 'survived' : 'caught  '}  ${file}:${line + 1}  ${what}: ${after.trim()}`);
-    return survived;
-  });
-}
-
-function main(): void {
-  const text = { type: 'string' } as const;
-  const options = {
+const text = { type: 'string' } as const;
+const { values: options, positionals: paths } = parseArgs({
+  allowPositionals: true,
+  options: {
     seed: { ...text, default: '1' },
     count: { ...text, default: '40' },
-    root: { ...text, default: '.' },
-  };
-  const { seed, count, root } = parseArgs({ options }).values;
-  const sources = resolve(root);
-  const files = execFileSync('git', ['ls-files', ...CORE], { cwd: sources, encoding: 'utf8' })
-    .trim()
-    .split('\n');
-  const all = files.flatMap((file) => mutationsOf(file, readFileSync(join(sources, file), 'utf8')));
-  const random = new Random(Number(seed));
-  const drawn = Array.from({ length: Number(count) }, () => all.splice(random.below(all.length), 1)).flat();
-  const copy = join(mkdtempSync(join(tmpdir(), 'mutations-')), 'copy');
-  execFileSync('git', ['worktree', 'add', '--detach', '--quiet', copy, 'HEAD'], { cwd: sources });
-  try {
-    for (const folder of ['node_modules', '.venvs']) symlinkSync(join(sources, folder), join(copy, folder));
-    const touched = [...new Set(drawn.map(({ file }) => file))];
-    if (!testsPass(copy, touched)) throw new Error('The tests fail without a change');
-    const survivors = survivorsOf(copy, drawn);
-    console.log(`${drawn.length - survivors.length} of ${drawn.length} changes were caught (seed ${seed})`);
-  } finally {
-    execFileSync('git', ['worktree', 'remove', '--force', copy], { cwd: sources });
-    rmSync(join(copy, '..'), { recursive: true, force: true });
-  }
+    /** For one change. A busy machine needs more. */
+    seconds: { ...text, default: '60' },
+    results: { ...text, default: '.local/mutations.jsonl' },
+  },
+});
+
+const git = (...command: string[]): string => execFileSync('git', command, { encoding: 'utf8' }).trim();
+
+const listed = (root: string, ...only: string[]): string[] => git('-C', root, 'ls-files', ...only).split('\n');
+
+function draw(root: string): Change[] {
+  const files = listed(root, ...paths).filter((file) => CORE.test(file));
+  const all = files.flatMap((file) => changesOf(file, readFileSync(join(root, file), 'utf8')));
+  const random = new Random(Number(options.seed));
+  return Array.from({ length: Number(options.count) }, () => all.splice(random.below(all.length), 1)).flat();
 }
 
-main();
+/** Returns the tests of the file's own room, then the others; of both first those with the fewest imports between. */
+function relatedTests(file: string, imports: readonly Import[]): string[] {
+  const reached = new Set([file]);
+  for (const near of reached) {
+    for (const { file: importer } of imports.filter(({ imported }) => imported === near)) reached.add(importer);
+  }
+  const tests = [...reached].filter((path) => /^test\/unit\/.*\.test\.ts$/.test(path));
+  const isOther = (test: string) => Number(!test.startsWith(`test/unit/${file.split('/')[1]}/`));
+  return tests.sort((a, b) => isOther(a) - isOther(b));
+}
+
+function report({ file, line, what, after }: Change, result: Result): void {
+  const entry = { file, line: line + 1, change: what, after: after.trim(), ...result };
+  appendFileSync(options.results, `${JSON.stringify(entry)}\n`);
+  const by = result.testFile ? `\n  by ${result.testFile}: ${result.test || 'the file as a whole'}` : '';
+  console.log(`${result.outcome}  ${file}:${entry.line}  ${what}: ${entry.after}${by}`);
+}
+
+async function testChanges(folders: readonly string[], root: string): Promise<void> {
+  const imports = importsOf(
+    listed(root, '*.ts').map((file) => ({ file, text: readFileSync(join(root, file), 'utf8') })),
+  ).filter(({ typesAlone }) => !typesAlone);
+  const changes = draw(root).map((change) => ({ change, tests: relatedTests(change.file, imports) }));
+  const all = [...new Set(changes.flatMap(({ tests }) => tests))];
+  console.log(`${changes.length} changes. First ${all.length} test files without a change`);
+  const parts = folders.map((_, part) => all.filter((_test, at) => at % folders.length === part));
+  const runs = folders.map((folder, part) => runTests(folder, parts[part] ?? []));
+  for (const { state, testFile, test } of await Promise.all(runs)) {
+    if (state !== 'passed') throw new Error(`Tests fail without a change; got: ${state}; where: ${testFile}: ${test}`);
+  }
+  const next = changes.values();
+  const outcomes: string[] = [];
+  const inFolder = async (folder: string) => {
+    for (const { change, tests } of next) {
+      const result = await tryChange(folder, change, tests, Number(options.seconds) * 1000);
+      outcomes.push(result.outcome);
+      report(change, result);
+    }
+  };
+  await Promise.all(folders.map(inFolder));
+  const counts = OUTCOMES.map((outcome) => `${outcomes.filter((other) => other === outcome).length} ${outcome}`);
+  console.log(`Seed ${options.seed}: ${counts.join(', ')}.
+Caught by time: a test file ran until the time was up, and passed ${HANGS} times faster without the change.
+Not decided in time: the tests that ran passed. Others did not run.`);
+}
+
+mkdirSync(dirname(options.results), { recursive: true });
+writeFileSync(options.results, '');
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => stop.abort());
+const folders = [1, 2].map(() => mkdtempSync(join(tmpdir(), 'mutations-')));
+const copies = folders.map((folder) => join(folder, 'copy'));
+try {
+  for (const copy of copies) {
+    git('worktree', 'add', '--detach', '--quiet', copy, 'HEAD');
+    symlinkSync(resolve('node_modules'), join(copy, 'node_modules'));
+  }
+  await testChanges(folders, copies[0] ?? '');
+} catch (error) {
+  if (!stop.signal.aborted) throw error;
+  console.log('Stopped');
+  process.exitCode = 1;
+} finally {
+  stop.abort();
+  await setImmediate(); // All tests are killed in it.
+  for (const copy of copies.filter(existsSync)) git('worktree', 'remove', '--force', copy);
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+}

@@ -1,7 +1,7 @@
 /** The rooms of docs/rooms.md, which of them may import from which, and that nothing imports in a circle. */
 import { readFileSync } from 'node:fs';
-import { dirname, join, normalize } from 'node:path';
 import { projectPath } from '../../local/project-root.ts';
+import { type Import, importsOf } from '../helpers/imports.ts';
 import { PRODUCT, sourceFiles } from '../helpers/source-files.ts';
 
 const ROOMS = [...readFileSync(projectPath('docs', 'rooms.md'), 'utf8').matchAll(/^\| `([^`]+)` \|/gm)].map(
@@ -10,20 +10,8 @@ const ROOMS = [...readFileSync(projectPath('docs', 'rooms.md'), 'utf8').matchAll
 const MOST_ROOMS = 17;
 const MOST_ARROWS = 85;
 
-interface Import {
-  file: string;
-  imported: string;
-}
-
 /** The product's imports of its own files, types too. `dist` is what is built of them. */
-const IMPORTS: readonly Import[] = sourceFiles(...PRODUCT)
-  .flatMap(({ file, text }) =>
-    [...text.matchAll(/(?:\bfrom|\bimport)\s*\(?\s*['`](\.{1,2}\/[^'`$]+)/g)].map(([, path = '']) => ({
-      file,
-      imported: normalize(join(dirname(file), path)),
-    })),
-  )
-  .filter(({ imported }) => !imported.startsWith('dist/'));
+const IMPORTS = importsOf(sourceFiles(...PRODUCT)).filter(({ imported }) => !imported.startsWith('dist/'));
 
 const layerOf = (file: string): number => ROOMS.findIndex((room) => file.startsWith(`${room}/`));
 
@@ -51,12 +39,12 @@ function folderOf({ file, imported }: Import): string {
 /** Returns the shortest circle of imports that leads from a file or folder of this folder back to it, as text. */
 function circleIn(folder: string, imports: readonly Import[]): string[] {
   const entryOf = (path: string): string => path.slice(folder.length).split('/')[0] as string;
-  const importsOf = Map.groupBy(imports, ({ file }) => entryOf(file));
-  const circles = [...importsOf.keys()].flatMap((start) => {
+  const byEntry = Map.groupBy(imports, ({ file }) => entryOf(file));
+  const circles = [...byEntry.keys()].flatMap((start) => {
     // The loop also visits the entries that it adds, so that each way is the shortest one.
     const ways = new Map<string, Import[]>([[start, []]]);
     for (const [entry, way] of ways) {
-      for (const next of importsOf.get(entry) ?? []) {
+      for (const next of byEntry.get(entry) ?? []) {
         const to = entryOf(next.imported);
         if (to === start) return [[...way, next]];
         if (!ways.has(to)) ways.set(to, [...way, next]);
