@@ -41,6 +41,7 @@ test('distinguishes requests with the same name by their file, in any order of c
   expect(found.errorRate.before).toBeCloseTo(1 / 3);
   expect(found.paired).toMatchObject({ requests: 3, newlyFailing: 0, onlyBefore: 0, onlyAfter: 0 });
   expect(found.metrics.request_latency?.mean.difference).toBe(0);
+  expect(found.metrics.effective_latency?.mean.difference).toBe(0);
   expect(found.quality).toMatchObject({ compared: 3, identical: 3 });
 });
 
@@ -193,18 +194,18 @@ describe('names the place of a damaged file', () => {
 test('leaves out a truncated last line and adds a note', async () => {
   const before = run(
     'before',
-    numbered(3, () => ({ ms: 10 })),
+    numbered(2, () => ({ ms: 10 })),
   );
   const after = run(
     'after',
-    numbered(3, () => ({ ms: 10 })),
+    numbered(2, () => ({ ms: 10 })),
   );
   for (const name of ['profile_export.jsonl', 'replies.jsonl'])
     writeFileSync(join(after, name), readFileSync(join(after, name), 'utf8').slice(0, -20));
   const found = (await compareRuns(await readRun(before), await readRun(after))).comparison;
-  expect(found).toMatchObject({ paired: { requests: 2, onlyBefore: 1 }, quality: { compared: 2 } });
-  expect(found.notes[0]).toMatch(/truncated.*profile_export.jsonl, line 3/);
-  expect(found.notes[1]).toMatch(/truncated.*replies.jsonl, line 3/);
+  expect(found).toMatchObject({ paired: { requests: 1, onlyBefore: 1 }, quality: { compared: 1 } });
+  expect(found.notes[0]).toMatch(/truncated.*profile_export.jsonl, line 2/);
+  expect(found.notes[1]).toMatch(/truncated.*replies.jsonl, line 2/);
 });
 
 test('notes the options that differ', async () => {

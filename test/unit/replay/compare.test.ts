@@ -75,6 +75,7 @@ describe('compareJson', () => {
 
   test.each<[string, unknown, unknown, boolean]>([
     ['another value', { a: [1, 2], 'd e': 1 }, { a: [1, 3], 'd e': 1 }, true],
+    ['another text', { a: 'x' }, { a: 'y' }, true],
     ['another type', { b: { c: 'x' } }, { b: { c: 5 } }, false],
     ['one more key', { b: 1 }, { b: 1, n: null }, false],
     ['one key less', { b: 1, n: null }, { b: 1 }, false],
@@ -276,6 +277,16 @@ describe('compareReplies', () => {
       status: { 'both-ok': 2, 'newly-failing': 1 },
     });
     expect(tally.result().regressions).toMatchObject([{ regressions: ['newly-failing'] }]);
+    // Each with the next.
+    const refusal = "I'm sorry, but I can't do that.";
+    const texts = ['{"a":1}', '{"a":', '{"a":1}', '{"a":2}', '{"b":1}', '', 'a', refusal, refusal, 'a'].map(text);
+    for (const [i, after] of texts.slice(1).entries()) {
+      const captured = texts[i] ?? nothing;
+      tally.add({ ...stored(after), messages: [], captured, comparison: compareReplies(captured, after) });
+    }
+    expect(tally.quality.json).toMatchObject({ broken: 2, repaired: 1, valuesChanged: 1, structureChanged: 1 });
+    expect(tally.quality.refusals).toEqual({ before: 2, after: 2, new: 1, gone: 1 });
+    expect(tally.quality.comparable.emptied).toBe(1);
   });
 });
 

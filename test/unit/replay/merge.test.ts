@@ -1,9 +1,9 @@
-/** Merging the statistics of shards. */
+/** The figures of a request, and merging the statistics of shards. */
 
 import { Random } from '../../../src/core/values/random.ts';
 import { RunClock } from '../../../src/replay/clock.ts';
 import { Exchange, type ExchangeError } from '../../../src/replay/http/exchange.ts';
-import { type Measured, measure } from '../../../src/replay/measure/measure.ts';
+import { CANCELLED_TYPE, type Measured, measure, openReader } from '../../../src/replay/measure/measure.ts';
 import { ReportCollector } from '../../../src/replay/measure/report-collector.ts';
 import { RunStats } from '../../../src/replay/measure/run-stats.ts';
 import { ratePerSecond } from '../../../src/replay/report/charts.ts';
@@ -38,8 +38,8 @@ function request(i: number): PreparedRequest {
 }
 
 /** Request i, sent 10 × i ms after the start and answered after `latency`. */
-function exchanged(i: number, latency: number, error?: ExchangeError, outputLimit?: number): Measured {
-  const prepared = { ...request(i), ...(outputLimit === undefined ? {} : { outputLimit }) };
+function exchanged(i: number, latency: number, error?: ExchangeError, more: Partial<PreparedRequest> = {}): Measured {
+  const prepared = { ...request(i), ...more };
   let done: Measured | undefined;
   const scheduledAt = START + prepared.dueMs;
   const exchange = new Exchange(prepared.wire, (finished) => {
@@ -78,6 +78,44 @@ const all = Array.from({ length: 600 }, (_, i) =>
 );
 const json = <T>(value: unknown): T => JSON.parse(JSON.stringify(value)) as T;
 
+test('measures a stream on a new connection', () => {
+  const prepared = { ...request(0), wire: Buffer.alloc(2048), bodyAt: 2048, outputLimit: 4 };
+  const exchange = new Exchange(prepared.wire, jest.fn(), (status, headers) => openReader(status, headers, true));
+  Object.assign(exchange, { startedAt: 1000, connectStartAt: 1002, dnsMs: 1, connectEndAt: 1007 });
+  Object.assign(exchange, { sendStartAt: 1008, sendEndAt: 1010 });
+  for (const [at, event] of [
+    [1050, '{"choices":[{"delta":{"reasoning_content":"a"}}]}'],
+    [1070, '{"choices":[{"delta":{"content":"b"}}]}'],
+    [1110, '{"choices":[{"delta":{"content":"c"}}],"usage":{"prompt_tokens":5,"completion_tokens":3}}'],
+  ] as const) {
+    const piece = Buffer.from(`data: ${event}\n\n`);
+    exchange.received(512, at);
+    if (at === 1050) exchange.onHead(200, new Map([['content-type', 'text/event-stream']]), 'OK');
+    exchange.onBody(piece, 0, piece.length);
+  }
+  exchange.onEnd();
+  const found = measure(
+    { request: prepared, exchange, scheduledAt: 990, roomAt: 995 },
+    new Map([['time_to_first_token', 50]]),
+  );
+  expect(found.metrics).toEqual({
+    ...{ request_latency: 110, time_to_first_token: 50, time_to_second_token: 20, time_to_first_output_token: 70 },
+    ...{ decode_duration: 60, inter_token_latency: 30, output_token_throughput_per_user: 1000 / 30 },
+    ...{ e2e_output_token_throughput: 3000 / 110, prefill_throughput_per_user: 100, osl_mismatch_diff_pct: -25 },
+    ...{ input_sequence_length: 5, output_sequence_length: 3, output_token_count: 3 },
+    ...{ usage_prompt_tokens: 5, usage_completion_tokens: 3, usage_total_tokens: 8 },
+    ...{ http_req_blocked: 2, http_req_dns_lookup: 1, http_req_connecting: 5, http_req_connection_overhead: 8 },
+    ...{ http_req_sending: 2, http_req_waiting: 40, http_req_receiving: 60, http_req_duration: 102 },
+    ...{ http_req_data_sent: 2, http_req_data_received: 1.5, http_req_chunks_sent: 1, http_req_chunks_received: 3 },
+    ...{ http_req_total: 110, http_req_connection_reused: 0, good_request_count: 1 },
+  });
+  const stats = new RunStats();
+  stats.add(found, (at) => at);
+  expect(stats.distribution('inter_chunk_latency')).toMatchObject({ count: 2, min: 20, max: 40 });
+  expect(stats.distribution('captured_latency')).toMatchObject({ count: 1, sum: 100 });
+  expect(stats.distribution('captured_time_to_first_token')).toMatchObject({ count: 1, sum: 10 });
+});
+
 test('merges the statistics of three shards into those of the whole run', () => {
   const stats = (part: Measured[]): RunStats => {
     const found = new RunStats();
@@ -114,7 +152,7 @@ test.each([
   [1, 1, 100],
 ])('compares a reply with the token limit %j of its request', (outputLimit, mismatches, percent) => {
   const stats = new RunStats();
-  const one = exchanged(1, 10, undefined, outputLimit);
+  const one = exchanged(1, 10, undefined, { outputLimit });
   stats.add(one, (at) => at);
   const merged = new RunStats();
   merged.merge(json(stats.toJSON()));
@@ -128,7 +166,7 @@ test.each([
 test('computes percentiles of values below zero', () => {
   const stats = new RunStats();
   for (const limit of [1, 2, 4, 8, 16, 32, 64, 128, 256]) {
-    stats.add(exchanged(1, 10, undefined, limit), (at) => at);
+    stats.add(exchanged(1, 10, undefined, { outputLimit: limit }), (at) => at);
   }
   const found = figures(stats, { scheduled: false }).results.get('osl_mismatch_diff_pct');
   expect(found).toMatchObject({ min: expect.closeTo(-99.22, 2), max: 100, p50: expect.closeTo(-87.5, 1) });
@@ -142,6 +180,17 @@ test('counts requests that are too long for the model', () => {
   const messages = ["This model's maximum context length is 4096 tokens.", 'Prompt is too long', 'no', 'Overloaded'];
   for (const message of messages) stats.add(exchanged(1, 10, { code: 400, type: 'Bad Request', message }), (at) => at);
   expect(figures(stats, { scheduled: false }).results.get('context_overflow_count')?.avg).toBe(2);
+});
+
+test('counts failed requests by their errors, and canceled ones by who canceled them', () => {
+  const stats = new RunStats();
+  const add = (type: string, message: string, more = {}): void =>
+    stats.add(exchanged(1, 10, { type, message }, more), (at) => at);
+  for (const cancelAfterMs of [undefined, 5, 5]) add(CANCELLED_TYPE, '', { cancelAfterMs });
+  for (let i = 0; i < 300; i++) add('Refused', `number ${i}`);
+  expect(stats).toMatchObject({ failed: 303, cancelled: 3, cancelledOnPurpose: 2, failures: 301 });
+  expect(stats.errorsByCount).toHaveLength(201);
+  expect(stats.errorsByCount[0]).toMatchObject({ error: { type: 'OtherErrors' }, count: 101 });
 });
 
 test('merges the data of reports on the common clock', () => {

@@ -128,6 +128,14 @@ test('two samples without common requests are compared as such', () => {
     [44, 300],
   ];
   expect(first('error_rate:5', data)).toMatchObject({ outcome: 'failed', unit: 'points', seen: 300, of: 400 });
+  expect(first('error_rate:5', data).worse).toBeCloseTo(100 * (44 / 300 - 4 / 400), 9);
+  data.failures = [
+    [40, 400],
+    [80, 400],
+  ];
+  // By the normal approximation, for a power of 85%.
+  const needed = ((1.645 + 1.036) ** 2 * (0.1 * 0.9 + 0.2 * 0.8)) / 0.02 ** 2;
+  expect((400 + (first('error_rate:8', data).moreRequests ?? 0)) / needed).toBeCloseTo(1, 1);
   expect(first('newly_failing:5', data)).toMatchObject({ outcome: 'cannot-tell', moreRequests: null });
 });
 
@@ -224,6 +232,7 @@ describe('pairs without a verdict', () => {
     expect(open).toMatchObject({ outcome: 'cannot-tell', open: 20, moreRequests: null });
     expect(open.reason).toBe('It depends on 20 pairs without a verdict. It assumes that requests are independent.');
     expect(open.lower).toBeCloseTo(first('judged_worse:5', judged(200, 2)).lower ?? 0, 9);
+    expect(first('judged_worse:5', judged(200, 10, 1)).reason).toContain('It depends on 1 pairs');
     expect(gateText(decide('judged_worse:5', judged(200, 2, 20)))[0]).toContain('200 of 200, 20 without a verdict');
   });
 
@@ -310,6 +319,9 @@ describe('how many more requests would decide', () => {
   test('no number does if the estimate is at the bound', () => {
     expect(share(5, 100)).toBeNull();
     expect(first('judged_worse:5', judged(100, 5)).reason).toContain('the estimate is too close to it');
+    expect(gateText(decide('judged_worse:5', judged(100, 5)))[0]).toContain(
+      'More requests would probably not decide it.',
+    );
   });
 
   test('a difference follows the square root of the number', () => {

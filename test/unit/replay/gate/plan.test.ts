@@ -175,6 +175,9 @@ test('the error rate is planned from the pairs that failed in one run only, or f
   const pairs = { requests: 10_000, known: 10_000, newlyFailing: 50, newlySucceeding: 50 };
   const paired = plan('error_rate:1', twoRuns(10_000, { pairs }));
   expect(paired.unchanged).toBe('100 of 10000 pairs failed in only one of the two runs');
+  const often = plan('error_rate:1', twoRuns(10_000, { pairs: { ...pairs, newlyFailing: 500, newlySucceeding: 500 } }));
+  // By the normal approximation, for a power of 85%.
+  expect((often.requests ?? 0) / (((1.645 + 1.036) ** 2 * (0.05 + 0.05)) / 0.01 ** 2)).toBeCloseTo(1, 1);
   const run: OneRun = {
     metrics: {},
     failures: Float64Array.from({ length: 10_000 }, (_, i) => Number((i * 37) % 10_000 < 100)),
