@@ -227,7 +227,7 @@ function comparisonText(
   const [head = [], ...cells] = out.width < WIDE ? table.map((row) => row.toSpliced(4, 1)) : table;
   page.add('');
   page.table(head, cells);
-  page.add('* the interval excludes 0');
+  page.add('* the interval excludes 0; metrics are of requests that succeeded in both runs');
   if (rows.length < all.length)
     page.add(`${all.length - rows.length} more rows have too few requests: comparison.json`);
   if (quality) {

@@ -10,6 +10,10 @@ export interface RequestSpec {
   /** After the start of the run, in any unit. */
   sent?: number;
   ok?: boolean;
+  /** Further metrics of the record. */
+  metrics?: Record<string, number>;
+  /** When the first token of a stream that broke came, ms after it was sent. */
+  firstToken?: number;
   /** The fields that mark a record as canceled. */
   cancelled?: object;
   text?: string;
@@ -22,18 +26,21 @@ const NS = 1_795_233_124_000_000_000;
 /** Writes a run with these requests, in the order of their completion, and returns its directory. */
 export function writeRun(directory: string, specs: readonly RequestSpec[]): string {
   mkdirSync(directory);
-  const records = specs.map(({ file = 'a.jsonl', line = 1, eventId, ms = 10, sent, ok = true, cancelled }) =>
-    JSON.stringify({
+  const records = specs.map((spec) => {
+    const { file = 'a.jsonl', line = 1, eventId, ms = 10, sent, ok = true, cancelled, firstToken } = spec;
+    const metrics = Object.entries({ request_latency: ms, ...spec.metrics });
+    return JSON.stringify({
       metadata: {
         ...(eventId ? { event_id: eventId } : {}),
         ...cancelled,
         ...(sent === undefined ? {} : { request_start_ns: NS + sent * 1e6 }),
+        ...(firstToken === undefined ? {} : { request_start_ns: NS, first_token_ns: NS + firstToken * 1e6 }),
         ...{ s3_key: file, line, pass: 0, scheduled_ns: NS, request_end_ns: NS + ms * 1e6 },
       },
-      metrics: ok ? { request_latency: { value: ms, unit: 'ms' } } : {},
+      metrics: ok ? Object.fromEntries(metrics.map(([tag, value]) => [tag, { value, unit: 'ms' }])) : {},
       ...(ok ? {} : { error: { code: 500, type: 'x', message: 'y' } }),
-    }),
-  );
+    });
+  });
   const replies = specs.map(({ file = 'a.jsonl', line = 1, eventId, ok = true, cancelled, text = 'same', question }) =>
     JSON.stringify({
       key: `${eventId ?? file.split('/').at(-1)}:${line}`,

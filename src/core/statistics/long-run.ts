@@ -89,8 +89,10 @@ function cosineVariance(values: Float64Array, cosines: number): number {
 export function longRun(values: Float64Array): LongRun {
   const n = values.length;
   if (n < FEWEST) return INDEPENDENT;
-  const mean = values.reduce((total, value) => total + value, 0) / n;
-  const centered = values.map((value) => value - mean);
+  // Squares of values near the largest number would be infinite.
+  const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0) || 1;
+  const mean = values.reduce((total, value) => total + value / largest, 0) / n;
+  const centered = values.map((value) => value / largest - mean);
   const variance = centered.reduce((total, value) => total + value * value, 0) / n;
   if (!(variance > 1e-12 * mean * mean)) return INDEPENDENT;
   const { sum, order, residuals } = autoregression(centered, variance);

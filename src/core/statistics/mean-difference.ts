@@ -117,8 +117,9 @@ export function meanDifference(
   const estimate = relative ? relativeChange(a, b) : b - a;
   /** The end of the interval in a sample of a size, at a number of standard errors. */
   const endAt = (size: number): ((alpha: number, side: 1 | -1) => number) => {
-    if (relative && !isRelative) return (_, side) => side * Infinity;
     const found = errors[0](size);
+    // Powers of values near the largest number are infinite.
+    if ((relative && !isRelative) || !Number.isFinite(found.thirdVariance)) return (_, side) => side * Infinity;
     if (!relative) return (alpha, side) => estimate + side * reach(found, alpha, side) * Math.sqrt(found.variance);
     const { variance } = left((size * before.length) / seen);
     // The variance at ratio b/a + d is that at b/a, plus 2 · slope · d + own · d². Within the bound, d is small.

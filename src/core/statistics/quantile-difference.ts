@@ -39,7 +39,15 @@ function tailRun(q: number, isBeyond: Float64Array, ofValues: () => LongRun): Lo
   return { ratio, degrees: Math.min(found.degrees, all.degrees), isShown: true };
 }
 
-const cut = (values: Float64Array, most: number): Float64Array => values.map((value) => Math.min(value, most));
+/** The values up to `most`, the infinite ones as large or small as the others are. */
+function cut(values: Float64Array, most: number): Float64Array {
+  let [low, high] = [Infinity, -Infinity];
+  for (const value of values) {
+    if (value > -Infinity) low = Math.min(low, value);
+    if (value < Infinity) high = Math.max(high, value);
+  }
+  return values.map((value) => Math.max(low, Math.min(value, most, high)));
+}
 
 /** The normal quantile, or Student's with few degrees of freedom. */
 const scoreOf = (alpha: number, degrees: number): number =>
@@ -150,10 +158,10 @@ export class QuantileDifferences {
   }
 }
 
-/** after ÷ before − 1 of values that are not negative: infinite if only before is 0, 0 if both are, NaN if both are unknown. */
+/** after ÷ before − 1 of values that are not negative: infinite if only before is 0, 0 if both are, NaN if both are infinite. */
 export function relativeChange(before: number, after: number): number {
-  if (before > 0) return Math.max(0, after) / before - 1;
-  if (after > 0) return Infinity;
+  if (before > 0) return after === -Infinity ? -Infinity : Math.max(0, after) / before - 1;
+  if (after > 0 || (before === -Infinity && after > before)) return Infinity;
   return after === -Infinity ? Number.NaN : 0;
 }
 
@@ -229,6 +237,12 @@ function scoresOf(n: number, q: number): Scores {
   return found;
 }
 
+/** On the line between two values. There is none next to an infinite one: then the one that is farther out by the score. */
+const between = (low: number, high: number, part: number, score: number): number => {
+  if (part === 0 || low === high) return low;
+  return Number.isFinite(high - low) ? low + (high - low) * part : score > 0 ? high : low;
+};
+
 /**
  * Returns a function that gives the bound of the quantile `q` at a normal score: at 1.645, the value that is below the
  * population's quantile in 5% of all samples; at −1.645, the one that is above it. Between two ranks, it is on the line
@@ -242,23 +256,22 @@ function scoresOf(n: number, q: number): Scores {
 export function quantileAtScore(sorted: Float64Array, q: number, effective = sorted.length): (score: number) => number {
   const { from, count, at: scoreAt } = scoresOf(effective, q);
   const step = (sorted.length + 1) / (effective + 1);
-  const valueAt = (i: number): number => {
+  const valueAt = (i: number, score: number): number => {
     // Ranks of a larger sample may lie beyond the ends of this one.
     const at = Math.max(0, Math.min(sorted.length - 1, (from + i) * step - 1));
-    const below = sorted[Math.floor(at)] ?? Number.NaN;
-    return below + ((sorted[Math.ceil(at)] ?? Number.NaN) - below) * (at % 1);
+    return between(sorted[Math.floor(at)] ?? Number.NaN, sorted[Math.ceil(at)] ?? Number.NaN, at % 1, score);
   };
   return (score) => {
     let low = 0;
     let high = count - 1;
     if (score < scoreAt(low)) return -Infinity;
-    if (score >= scoreAt(high)) return score > scoreAt(high) ? Infinity : valueAt(high);
+    if (score >= scoreAt(high)) return score > scoreAt(high) ? Infinity : valueAt(high, score);
     while (high - low > 1) {
       const middle = (low + high) >> 1;
       if (scoreAt(middle) <= score) low = middle;
       else high = middle;
     }
     const [before, after] = [scoreAt(low), scoreAt(high)];
-    return valueAt(low) + ((valueAt(high) - valueAt(low)) * (score - before)) / (after - before);
+    return between(valueAt(low, score), valueAt(high, score), (score - before) / (after - before), score);
   };
 }

@@ -13,6 +13,7 @@ import {
 import { earlierReplies } from './earlier-replies.ts';
 import type { JudgingResult } from './judge-replies.ts';
 import { isRegressed, type Quality, type RegressionRow, ReplyQualityTally } from './quality.ts';
+import { rankedValues } from './ranked-values.ts';
 import { REPLIES_FILE, readReplies, type StoredReply } from './replies-file.ts';
 import { RequestTable } from './request-table.ts';
 import { type ComparedMetric, differingOptions, METRIC_TAGS, type RunData } from './run-data.ts';
@@ -150,7 +151,7 @@ function compareRequests(
   comparison: RunsComparison,
 ): Pick<ComparedData, 'metrics'> & Pick<ComparedData['pairs'], 'changes'> {
   const { paired } = comparison;
-  const pairs = METRIC_TAGS.map(() => ({ before: [] as number[], after: [] as number[] }));
+  const pairs: [number[], number[]] = [[], []];
   const slowed: SlowedRequest[] = [];
   const changes: number[] = [];
   for (const [key, was] of before.requests.entries()) {
@@ -168,27 +169,20 @@ function compareRequests(
       if (change > 0) paired.newlyFailing++;
       if (change < 0) paired.newlySucceeding++;
     }
-    for (const [i, pair] of pairs.entries()) {
-      const [then, now] = [before.requests.value(was, i), after.requests.value(is, i)];
-      if (Number.isNaN(then) || Number.isNaN(now)) continue;
-      pair.before.push(then);
-      pair.after.push(now);
-      if (i === 0) addSlowed(slowed, { key, before: then, after: now });
-    }
+    pairs[0].push(was);
+    pairs[1].push(is);
+    const [then, now] = [before.requests.value(was, 0), after.requests.value(is, 0)];
+    const isTimed = outcomes.every((outcome) => outcome === 'ok') && !Number.isNaN(now - then);
+    if (isTimed) addSlowed(slowed, { key, before: then, after: now });
   }
   paired.onlyAfter = after.requests.size - paired.requests;
   comparison.slowed = slowed.sort(bySlowdown).slice(0, SLOWED);
-  const hasPairs = paired.requests > 0;
   const metrics: ComparedData['metrics'] = {};
   for (const [i, tag] of METRIC_TAGS.entries()) {
-    const columns = [before.requests.column(i), after.requests.column(i)] as const;
-    const pair = pairs[i] ?? { before: [], after: [] };
-    const [from, to] = hasPairs ? [Float64Array.from(pair.before), Float64Array.from(pair.after)] : columns;
-    const values = { before: from, after: to, paired: hasPairs };
+    const values = rankedValues([before.requests, after.requests], pairs, i);
     const differences = metricDifferences(values);
     if (differences) comparison.metrics[tag] = differences;
-    const of = Math.max(...columns.map(({ length }) => length));
-    metrics[tag] = { ...values, of };
+    metrics[tag] = values;
   }
   comparison.notes.push(...pairingNotes(paired.requests, before.requests.size, after.requests.size));
   return { metrics, changes: Float64Array.from(changes) };

@@ -4,7 +4,7 @@ import type { Quality } from './quality.ts';
 import type { ComparedMetric } from './run-data.ts';
 
 /** The values of one metric, in the order in which requests were sent. `of`: number of values of the run with more of them. */
-type ComparedValues = MetricValues & { of: number };
+export type ComparedValues = MetricValues & { of: number };
 
 /** The outcomes of the replies of the pairs. */
 export interface RepliesData {

@@ -43,23 +43,80 @@ export const NEEDED_VALUES: Readonly<Record<Statistic, number>> = {
   p99: neededForQuantile(QUANTILES.p99),
 };
 
-/** Value i of both lists belongs to the same request if they are `paired`. */
+/** Value i of both lists belongs to the same request if they are `paired`. A failed request is infinite, behind every success. */
 export interface MetricValues {
   before: Float64Array;
   after: Float64Array;
   paired: boolean;
+  /** The times until requests failed, by their index. */
+  own?: readonly [before: ReadonlyMap<number, number>, after: ReadonlyMap<number, number>];
 }
 
 /** Returns a difference with its bounds at any level. `relative`: after ÷ before − 1. */
-export const metricBounds = (values: MetricValues, statistic: Statistic, relative: boolean): SizedBounds => {
-  const { before, after, paired } = values;
-  return statistic === 'mean'
-    ? meanDifference(before, after, { paired, relative })
-    : quantileDifference(before, after, QUANTILES[statistic], { paired, relative });
-};
+export const metricBounds = (values: MetricValues, statistic: Statistic, relative: boolean): SizedBounds =>
+  statistic === 'mean'
+    ? rankedMean(values, relative)
+    : quantileDifference(values.before, values.after, QUANTILES[statistic], { paired: values.paired, relative });
 
-/** Returns the differences of all statistics, or `undefined` if a list is empty. */
-export function metricDifferences({ before, after, paired }: MetricValues): Record<Statistic, Difference> | undefined {
+/** The statistic of both runs. A quantile that is a failed request is infinite. */
+export const statisticsOf = (values: MetricValues, statistic: Statistic): [before: number, after: number] =>
+  statistic === 'mean'
+    ? (asNumbers(values).map(mean) as [number, number])
+    : new QuantileDifferences(values.before, values.after, values.paired).quantiles(QUANTILES[statistic]);
+
+/** From this share of failed requests on, too much of a mean is made up. */
+const MOST_MADE_UP = 0.05;
+
+/** Whether so many requests of the first run failed that its mean says little. */
+export const isMadeUp = ({ before }: MetricValues): boolean =>
+  before.filter((value) => !Number.isFinite(value)).length >= MOST_MADE_UP * before.length;
+
+/** The values without failed requests. */
+export function succeeded({ before, after, paired }: MetricValues): MetricValues {
+  const isKnown = (_: number, i: number): boolean => Number.isFinite(before[i]) && Number.isFinite(after[i]);
+  const [from, to] = [before, after].map((values) => values.filter(paired ? isKnown : Number.isFinite));
+  return { before: from as Float64Array, after: to as Float64Array, paired };
+}
+
+/** As numbers, for a mean: a failed request took the longest time of both runs, or its own if that is longer. Its throughput is 0. */
+function asNumbers({ before, after, own }: MetricValues): Float64Array[] {
+  let longest = 0;
+  for (const values of [before, after]) for (const one of values) if (one < Infinity) longest = Math.max(longest, one);
+  return [before, after].map((values, run) =>
+    values.map((value, i) => {
+      if (Number.isFinite(value)) return value;
+      return value < 0 ? 0 : Math.max(longest, own?.[run]?.get(i) ?? 0);
+    }),
+  );
+}
+
+/**
+ * The difference of the means. The time of a request that failed in the first run is made up, and could hide that successes are
+ * slower: both ends then are the farther ones of all requests and of the successes alone.
+ */
+function rankedMean(values: MetricValues, relative: boolean): SizedBounds {
+  const { paired } = values;
+  const [before, after] = asNumbers(values) as [Float64Array, Float64Array];
+  const all = meanDifference(before, after, { paired, relative });
+  if (values.before.every(Number.isFinite)) return all;
+  const known = succeeded(values);
+  const alone = meanDifference(known.before, known.after, { paired, relative });
+  const share = Math.min(known.before.length, known.after.length) / Math.min(before.length, after.length);
+  return (size = Math.min(before.length, after.length)) => {
+    const [found, other] = [all(size), alone(Math.floor(size * share))];
+    if (!found || !other) return undefined;
+    if (isMadeUp(values)) return { ...found, lower: () => -Infinity, upper: () => Infinity };
+    return {
+      ...found,
+      lower: (alpha) => Math.min(found.lower(alpha), other.lower(alpha)),
+      upper: (alpha) => Math.max(found.upper(alpha), other.upper(alpha)),
+    };
+  };
+}
+
+/** Returns the differences of all statistics over the requests that succeeded, or `undefined` if a list is empty. */
+export function metricDifferences(values: MetricValues): Record<Statistic, Difference> | undefined {
+  const { before, after, paired } = succeeded(values);
   if (before.length === 0 || after.length === 0) return undefined;
   const quantiles = new QuantileDifferences(before, after, paired);
   const entries = STATISTICS.map((statistic): [Statistic, Difference] => {

@@ -105,21 +105,28 @@ export class RequestTable {
     return [...this.#rows].sort(([, a], [, b]) => this.bySending(a, b));
   }
 
-  /** All values of a metric, without the missing ones, in the order in which the requests were sent. */
+  /** Whether a request that succeeded has a value of the metric. */
+  isMeasured(metric: number): boolean {
+    return this.#outcomes.some((outcome, row) => outcome === 'ok' && !Number.isNaN(this.value(row, metric)));
+  }
+
+  /** The values of a metric of the requests that succeeded, in the order in which they were sent. */
   column(metric: number): Float64Array {
-    return this.#sent()
+    return this.sent()
+      .filter((row) => this.outcome(row) === 'ok')
       .map((row) => this.value(row, metric))
       .filter((value) => !Number.isNaN(value));
   }
 
   /** 1 for each request that failed, else 0, without those canceled on purpose, in the order in which they were sent. */
   failures(): Float64Array {
-    return this.#sent()
+    return this.sent()
       .filter((row) => this.outcome(row) !== 'cancelled')
       .map((row) => Number(this.outcome(row) === 'failed'));
   }
 
-  #sent(): Float64Array {
+  /** The rows, in the order in which the requests were sent. */
+  sent(): Float64Array {
     return Float64Array.from(this.#outcomes.keys()).sort((a, b) => this.bySending(a, b));
   }
 

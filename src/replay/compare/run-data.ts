@@ -59,6 +59,7 @@ const recordSchema = z.object({
     credit_issued_ns: nanoseconds.nullable(),
     request_start_ns: nanoseconds.nullable(),
     request_end_ns: z.number(),
+    first_token_ns: nanoseconds,
     was_cancelled: z.boolean().nullish(),
     cancelled_on_purpose: z.boolean().optional(),
   }),
@@ -69,17 +70,20 @@ type RecordJson = z.infer<typeof recordSchema>;
 
 const NS_PER_MS = 1e6;
 
+/** The metrics of a request, NaN for those that it has not. Of one that failed, the latencies are the times until it did. */
 function valuesOf({ metadata, metrics, error }: RecordJson): number[] {
+  const { request_start_ns: sent, request_end_ns: ended, first_token_ns: first } = metadata;
   const scheduled = metadata.scheduled_ns ?? metadata.credit_issued_ns;
+  // A number has room for a quarter of a microsecond at today's epoch nanoseconds.
+  const between = (from: number | null | undefined, to: number | undefined): number =>
+    from === undefined || from === null || to === undefined ? Number.NaN : (to - from) / NS_PER_MS;
   return METRIC_TAGS.map((tag) => {
-    if (tag === 'effective_latency') {
-      // A number has room for a quarter of a microsecond at today's epoch nanoseconds.
-      return error || scheduled === undefined || scheduled === null
-        ? Number.NaN
-        : (metadata.request_end_ns - scheduled) / NS_PER_MS;
-    }
+    if (tag === 'effective_latency') return between(scheduled, ended);
     const value = metrics?.[tag]?.value;
-    return typeof value === 'number' ? value : Number.NaN;
+    if (typeof value === 'number') return value;
+    if (!error) return Number.NaN;
+    if (tag === 'time_to_first_token') return between(sent, first);
+    return tag === 'request_latency' ? between(sent ?? scheduled, ended) : Number.NaN;
   });
 }
 

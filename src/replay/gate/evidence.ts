@@ -9,7 +9,14 @@ import { mostHits, POWER_SCORE, smallestSize, withPower } from '../../core/stati
 import { shareBounds } from '../../core/statistics/share.ts';
 import { independentDifference, pairedDifference } from '../../core/statistics/share-difference.ts';
 import type { ComparedData } from '../compare/compared-data.ts';
-import { metricBounds, NEEDED_VALUES } from '../compare/differences.ts';
+import {
+  isMadeUp,
+  type MetricValues,
+  metricBounds,
+  NEEDED_VALUES,
+  type Statistic,
+  statisticsOf,
+} from '../compare/differences.ts';
 import { type ComparedMetric, isLargerBetter } from '../compare/run-data.ts';
 import type { Threshold } from './thresholds.ts';
 import type { GateUnit } from './types.ts';
@@ -39,6 +46,8 @@ export interface Evidence {
   atSize?(pairs: number): Ends;
   /** Why nothing is known. */
   unknown?: string;
+  /** Why an end is infinite, as a sentence. */
+  whyInfinite?(): string;
   /** Whether the sequence has no failure that would tell whether failures come one by one. */
   withoutFailure?: boolean;
 }
@@ -95,7 +104,19 @@ function metricEvidence(
   };
   const bounds = boundsOf();
   const unknown = `${statistic} needs at least ${NEEDED_VALUES[statistic]} values`;
-  return { ...basis, atSize, ...(bounds ? { bounds } : { unknown }) };
+  const whyInfinite = (): string => infiniteText(values, statistic);
+  return { ...basis, atSize, whyInfinite, ...(bounds ? { bounds } : { unknown }) };
+}
+
+function infiniteText(values: MetricValues, statistic: Statistic): string {
+  const [before, after] = statisticsOf(values, statistic);
+  const isFailed = [before, after].map((value) => !Number.isFinite(value));
+  if (isFailed[1]) return `The ${statistic} of ${isFailed[0] ? 'both runs' : 'the second run'} is a failed request.`;
+  if (statistic === 'mean' && isMadeUp(values))
+    return 'Too many requests of the first run failed: the times that they would have taken are unknown.';
+  if (before === 0) return `The ${statistic} was 0 before, so that no percentage tells the change.`;
+  if (!values.after.every(Number.isFinite)) return `The interval reaches the failed requests of the second run.`;
+  return `The ${statistic} rests on too few of the values to tell a change.`;
 }
 
 /** With fewer independent values, the variance of what varies slowly is a guess. */

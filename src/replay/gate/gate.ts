@@ -4,7 +4,7 @@ import { LEVEL, zeroToleranceSize } from '../../core/statistics/power.ts';
 import type { ComparedData } from '../compare/compared-data.ts';
 import { CLUSTER, type Evidence, evidenceOf, isTooAlike, type Levels, requestsFor, sizeOf } from './evidence.ts';
 import { amountText } from './texts.ts';
-import { isZeroTolerance, type Threshold } from './thresholds.ts';
+import { addedThreshold, isZeroTolerance, type Threshold } from './thresholds.ts';
 import { GATE_EXIT_CODES, type GateOutcome, type GateResult, type ThresholdResult } from './types.ts';
 
 /** Share of the pairs: a zero-tolerance rule passes once a larger share of cases is excluded. */
@@ -23,6 +23,8 @@ type Decision = Pick<ThresholdResult, 'outcome' | 'reason' | 'moreRequests'>;
  * thresholds but the zero-tolerance rules, which a single case fails. If half of the requests or more are not in the data, it
  * cannot tell.
  *
+ * Thresholds on metrics alone get one on failures.
+ *
  * @param zeroTolerance as a share
  */
 export function decideGate(
@@ -30,13 +32,16 @@ export function decideGate(
   data: ComparedData,
   zeroTolerance = ZERO_TOLERANCE,
 ): GateResult {
-  const cases = thresholds.map((threshold): Case => ({ threshold, evidence: evidenceOf(threshold, data) }));
+  const added = addedThreshold(thresholds, data.pairs.requests > 0);
+  const all = added ? [...thresholds, added] : thresholds;
+  const cases = all.map((threshold): Case => ({ threshold, evidence: evidenceOf(threshold, data) }));
   const { failed, failLevel } = beyond(cases);
   const results = cases.map((one): ThresholdResult => {
     const decision = isZeroTolerance(one.threshold)
       ? zeroToleranceDecision(one.evidence, zeroTolerance)
       : decide(one, failed.has(one), { pass: LEVEL, fail: failLevel });
-    return { ...factsOf(one), ...decision, reason: decision.reason + assumptionOf(one, decision.outcome) };
+    const why = one.threshold === added ? 'Added, since no threshold limits failures. ' : '';
+    return { ...factsOf(one), ...decision, reason: why + decision.reason + assumptionOf(one, decision.outcome) };
   });
   return gateOf(results);
 }
@@ -111,6 +116,8 @@ function alikeText(effective: number, { seen, withoutFailure }: Evidence): strin
     : `Neighbouring requests are alike: ${seen} tell as much as ${few} independent ones.`;
 }
 
+const TOO_ALIKE = 'That is too few; with a lower --concurrency or --speedup, requests wait less for each other.';
+
 const cannotTell = (reason: string, moreRequests: number | null = null): Decision => ({
   outcome: 'cannot-tell',
   reason,
@@ -127,13 +134,15 @@ function decide({ threshold, evidence }: Case, isFailed: boolean, levels: Levels
   const size = (): number | undefined => sizeOf(evidence, limit, levels, seen);
   if (!bounds) return cannotTell(`Unknown: ${unknown}.`, furtherRequests(size(), evidence));
   const [lower, upper] = [bounds.lower(levels.pass), bounds.upper(levels.pass)];
-  if (isFailed) return { outcome: 'failed', reason: `Worse by at least ${amountText(lower, unit)}.` };
+  const worse = lower === Infinity ? evidence.whyInfinite?.() : undefined;
+  if (isFailed) return { outcome: 'failed', reason: worse ?? `Worse by at least ${amountText(lower, unit)}.` };
   if (upper <= limit) return { outcome: 'passed', reason: `Worse by at most ${amountText(upper, unit)}.` };
   const { hits = 0, open = 0 } = cases ?? {};
   if (open > 0 && 100 * hits <= limit * seen && 100 * (hits + open) >= limit * seen) return undecidedByOpen(open);
   const alike = bounds.effective === undefined ? '' : `${alikeText(bounds.effective, evidence)} `;
   const more = furtherRequests(size(), evidence);
-  if (isTooAlike(bounds)) return cannotTell(`${alike}That is too few.`, more);
+  if (isTooAlike(bounds)) return cannotTell(`${alike}${TOO_ALIKE}`, more);
+  if (upper === Infinity && evidence.whyInfinite) return cannotTell(`${alike}${evidence.whyInfinite()}`, more);
   const why =
     lower > limit
       ? `${alike}Beyond the bound by itself, but not with the correction for several thresholds`

@@ -2,7 +2,7 @@
 import { LEVEL, zeroToleranceSize } from '../../core/statistics/power.ts';
 import { CLUSTER, type Evidence, evidenceOf, PAIRS_FOR_CLUSTERS, pairsIn, requestsFor, sizeOf } from './evidence.ts';
 import { ZERO_TOLERANCE } from './gate.ts';
-import { isZeroTolerance, type Threshold } from './thresholds.ts';
+import { addedThreshold, isZeroTolerance, type Threshold } from './thresholds.ts';
 import { type Pilot, percent, unchangedBy } from './unchanged.ts';
 
 export interface ThresholdPlan {
@@ -50,7 +50,8 @@ export function planGate(
   pilot: Pilot,
   { zeroTolerance = ZERO_TOLERANCE, captures }: { zeroTolerance?: number; captures?: number } = {},
 ): GatePlan {
-  const questions = thresholds.map((threshold) => questionOf(threshold, pilot, zeroTolerance));
+  const added = addedThreshold(thresholds, true) ?? [];
+  const questions = thresholds.concat(added).map((threshold) => questionOf(threshold, pilot, zeroTolerance));
   const plans = questions.map(({ sized, ...rest }) => ({ ...rest, ...sized(1) }));
   // What suffices for one threshold may be too few for another only because a larger replay asks for more.
   const together = Math.max(...plans.map(sizeIn));

@@ -7,6 +7,7 @@ import { COMPARED_METRICS, type ComparedMetric } from '../compare/run-data.ts';
 /** The rise of the share of failed requests, and shares of the pairs. All in percent. */
 export const SHARES = ['error_rate', 'regressed', 'newly_failing', 'new_refusals', 'judged_worse'] as const;
 export type ThresholdShare = (typeof SHARES)[number];
+const FAILURE_SHARES: readonly ThresholdShare[] = ['error_rate', 'newly_failing'];
 
 export type Threshold =
   | { kind: 'metric'; text: string; metric: ComparedMetric; statistic: Statistic; relative: boolean; limit: number }
@@ -15,6 +16,16 @@ export type Threshold =
 const isMetric = (name: string): name is ComparedMetric => Object.hasOwn(COMPARED_METRICS, name);
 const isStatistic = (name: string): name is Statistic => (STATISTICS as readonly string[]).includes(name);
 const isShare = (name: string): name is ThresholdShare => (SHARES as readonly string[]).includes(name);
+
+/** What limits failures where nothing else does: a latency alone says little of requests that got no reply. */
+const FAILURES = { paired: 'newly_failing:5', apart: 'error_rate:5' };
+
+/** The threshold on failures that is added to those on latencies and other metrics, if they have none. */
+export function addedThreshold(thresholds: readonly Threshold[], arePaired: boolean): Threshold | undefined {
+  const limitsFailures = thresholds.some((one) => one.kind === 'share' && FAILURE_SHARES.includes(one.share));
+  if (limitsFailures || !thresholds.some(({ kind }) => kind === 'metric')) return undefined;
+  return parseThreshold(arePaired ? FAILURES.paired : FAILURES.apart);
+}
 
 /** Whether a single case fails the threshold: a bound of 0 on a share of the pairs. */
 export const isZeroTolerance = (threshold: Threshold): boolean => threshold.limit === 0;

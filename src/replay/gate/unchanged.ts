@@ -83,7 +83,7 @@ export const unchangedBy = (threshold: Threshold, pilot: Pilot): Unchanged => ({
  * as numbers of tokens.
  */
 function smoothing(values: Float64Array): number {
-  const sorted = values.slice().sort();
+  const sorted = values.filter(Number.isFinite).sort();
   const n = sorted.length;
   if (!((sorted[0] ?? 0) > 0) || new Set(sorted).size < n / 2) return 0;
   const logs = sorted.map(Math.log);

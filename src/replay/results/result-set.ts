@@ -6,7 +6,7 @@ import type { RunClock } from '../clock.ts';
 import { isScheduled } from '../derived-options.ts';
 import { type FinishedReplay, replayFactsOf } from '../finished.ts';
 import type { ExchangeError } from '../http/exchange.ts';
-import { isCancelledOnPurpose, type Measured } from '../measure/measure.ts';
+import { isCancelledOnPurpose, type Measured, streamOf } from '../measure/measure.ts';
 import { ReportCollector } from '../measure/report-collector.ts';
 import { RunStats } from '../measure/run-stats.ts';
 import { REQUEST_METRICS, type RequestMetric } from '../metrics.ts';
@@ -202,13 +202,16 @@ function metadataJson(measured: Measured, clock: RunClock, workerId: string): st
   const end = clock.epochNs(exchange.endAt);
   const ack = Number.isNaN(exchange.headAt) ? '' : `,"request_ack_ns":${clock.epochNs(exchange.headAt)}`;
   const cancelled = measured.cancelled ? `,"cancellation_time_ns":${end}` : '';
+  // AIPerf has no metrics of a request that failed: the first token of a stream that broke is a time beside the others.
+  const first = measured.error && streamOf(exchange)?.contentAt[0];
+  const firstToken = first === undefined ? '' : `,"first_token_ns":${clock.epochNs(first)}`;
   const onPurpose = isCancelledOnPurpose(measured) ? ',"cancelled_on_purpose":true' : '';
   const profiling = request.phase === 'profiling' ? ',"profiling_index":0' : '';
   return (
     `{"session_num":${turn.session},"x_request_id":${JSON.stringify(request.requestId)}` +
     `,"x_correlation_id":${conversation},"conversation_id":${conversation}` +
     `,"turn_index":${turn.turnIndex},"credit_issued_ns":${scheduled}` +
-    `,"request_start_ns":${clock.epochNs(exchange.startedAt)}${ack},"request_end_ns":${end}` +
+    `,"request_start_ns":${clock.epochNs(exchange.startedAt)}${ack}${firstToken},"request_end_ns":${end}` +
     `,"worker_id":${JSON.stringify(workerId)},"record_processor_id":${JSON.stringify(workerId)}` +
     `,"benchmark_phase":"${request.phase}","phase_index":0${profiling},"phase_name":"${request.phase}","phase_kind":"${request.phase}"` +
     `,"was_cancelled":${measured.cancelled}${cancelled}${onPurpose}` +

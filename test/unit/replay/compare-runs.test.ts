@@ -64,15 +64,16 @@ test('a difference of five requests is not significant, and no threshold is deci
   expect(few.metrics.request_latency?.p50).toMatchObject({ significant: false, tooFew: true });
   expect(few.notes.join()).toContain('Only 5 requests');
   emptyFolder();
-  expect(await decided(['request_latency:p50:50%'], ...runs)).toMatchObject([
+  expect(await decided(['request_latency:p50:50%', 'newly_failing:50'], ...runs)).toMatchObject([
     {
       outcome: 'cannot-tell',
       worse: null,
       seen: 5,
       of: 5,
-      moreRequests: 5,
+      moreRequests: 6,
       reason: expect.stringContaining('p50 needs at least 10'),
     },
+    { outcome: 'passed' },
   ]);
 });
 
@@ -128,10 +129,6 @@ describe('pairing', () => {
     emptyFolder();
     const half = { outcome: 'passed', seen: 10, of: 20 };
     expect(await decided(gates.slice(0, 2), before, before.slice(0, 10))).toMatchObject([half, half]);
-    emptyFolder();
-    // Only one of twenty requests has a latency.
-    const failing = before.map((one, i) => ({ ...one, ok: i === 0 }));
-    expect(await decided(gates.slice(2), before, failing)).toMatchObject([unseen]);
   });
 });
 
@@ -247,6 +244,90 @@ test('does not count requests canceled on purpose as failed, but those canceled 
   const unknown = { outcome: 'cannot-tell', seen: 0, reason: expect.stringContaining('canceled on purpose') };
   const nothing = good.map((one) => ({ ...one, ...onPurpose }));
   expect(await decided(gates, good, nothing)).toMatchObject([unknown, unknown, unknown]);
+});
+
+describe('failed requests rank behind every success', () => {
+  const random = new Random(5);
+  const ms = Array.from({ length: 400 }, () => 100 * Math.exp(0.4 * random.normal()));
+  const specs = (fails: (i: number) => boolean, more: (i: number) => Spec = () => ({})): Spec[] =>
+    numbered(400, (i) => ({ ms: (ms[i] ?? 0) * (fails(i) ? 30 : 1), ok: !fails(i), ...more(i) }));
+  const never = () => false;
+  const every = (share: number) => (i: number) => (i * 37) % 400 < 400 * share;
+  const late = (share: number) => (i: number) => (i * 37 + 200) % 400 < 400 * share;
+  const FAILED = /is a failed request/;
+  const REACHES = /The interval reaches the failed requests of the second run/;
+  const outcome = (one: string, reason: RegExp) => ({ outcome: one, reason: expect.stringMatching(reason) });
+
+  test.each<[string, Spec[], Spec[], object]>([
+    ['p95', specs(never), specs(every(0.04)), outcome('cannot-tell', REACHES)],
+    ['p95', specs(never), specs(every(0.2)), outcome('failed', /The p95 of the second run is a failed request/)],
+    ['p95', specs(never), specs(every(0.01)), outcome('passed', /Worse by at most/)],
+    ['p95', specs(every(0.2)), specs(never), { outcome: 'passed', worse: -100 }],
+    ['p95', specs(every(0.3)), specs(late(0.3)), outcome('cannot-tell', /The p95 of both runs is a failed request/)],
+    ['p50', specs(never), specs(() => true), outcome('failed', FAILED)],
+    ['p50', specs(every(0.6)), specs(every(0.6)), outcome('cannot-tell', /The p50 of both runs/)],
+    // The time until it failed is longer than all successes.
+    ['mean', specs(never), specs(every(0.1)), { outcome: 'failed', worse: expect.closeTo(290, -2) }],
+    ['mean', specs(every(0.3)), specs(every(0.3)), outcome('cannot-tell', /Too many requests of the first run failed/)],
+    // What requests that failed twice are said to have taken does not hide that the others are slower.
+    ['mean', specs(every(0.04)), specs(every(0.04), (i) => ({ ms: 1.15 * (ms[i] ?? 0) })), { outcome: 'cannot-tell' }],
+  ])('request_latency:%s (%#)', async (statistic, before, after, expected) => {
+    const found = await decided([`request_latency:${statistic}:10%`], before, after);
+    expect(found[0]).toMatchObject({ seen: 400, of: 400, ...expected });
+    expect(Object.values(found[0] ?? {}).filter((value) => Number.isNaN(value))).toEqual([]);
+  });
+
+  test('of a throughput, they rank below, and have no length', async () => {
+    const metrics = { output_token_throughput_per_user: 50, output_sequence_length: 9 };
+    const gates = ['output_token_throughput_per_user:p50:150%', 'output_sequence_length:p50:10%', 'newly_failing:90'];
+    const runs = [specs(never, () => ({ metrics })), specs(every(0.7), () => ({ metrics }))] as const;
+    expect(await decided(gates, ...runs)).toMatchObject([
+      outcome('failed', FAILED),
+      { outcome: 'cannot-tell', seen: 120, of: 400 },
+      { outcome: 'passed' },
+    ]);
+  });
+
+  test('a stream that broke keeps its first token, and a reply that is no stream has none', async () => {
+    const gates = ['time_to_first_token:p95:10%', 'inter_token_latency:p95:10%', 'newly_failing:90'];
+    const streams = (i: number) => (i % 2 ? { metrics: { time_to_first_token: 50, inter_token_latency: 5 } } : {});
+    const broken = (i: number) => ({ ...streams(i), ...(i % 2 ? { firstToken: 51 } : {}) });
+    expect(await decided(gates, specs(never, streams), specs(every(0.5), broken))).toMatchObject([
+      { outcome: 'passed', worse: expect.closeTo(2, 1), seen: 200, of: 300 },
+      outcome('failed', FAILED),
+      {},
+    ]);
+    emptyFolder();
+    expect(await decided(gates, specs(never, streams), specs(every(0.5), streams))).toMatchObject([
+      { ...outcome('failed', FAILED), seen: 200 },
+      outcome('failed', FAILED),
+      {},
+    ]);
+  });
+
+  test('runs without common requests count them too', async () => {
+    const others = specs(every(0.2)).map((one, i) => ({ ...one, eventId: `other ${i}` }));
+    expect(await decided(['request_latency:p95:10%'], specs(never), others)).toMatchObject([
+      { outcome: 'failed', seen: 400 },
+      { threshold: 'error_rate:5', ...outcome('failed', /^Added, since no threshold limits failures/) },
+    ]);
+  });
+
+  test('a threshold on failures is added where none is, and only there', async () => {
+    const texts = async (...gates: string[]) => {
+      const found = await decided(gates, specs(never), specs(every(0.03)));
+      emptyFolder();
+      return found.map(({ threshold, outcome: how }) => `${threshold} ${how}`);
+    };
+    expect(await texts('request_latency:p50:10%')).toEqual([
+      'request_latency:p50:10% passed',
+      'newly_failing:5 passed',
+    ]);
+    for (const other of ['newly_failing:9', 'error_rate:9']) {
+      expect(await texts('request_latency:p50:10%', other)).toHaveLength(2);
+    }
+    expect(await texts('regressed:9')).toHaveLength(1);
+  });
 });
 
 describe('the order of sending', () => {

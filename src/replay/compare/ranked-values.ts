@@ -1,0 +1,66 @@
+/** The values of a metric in two runs. A failed request ranks behind every success: a reply that never came is no fast one. */
+import type { ComparedValues } from './compared-data.ts';
+import type { RequestTable } from './request-table.ts';
+import { isLargerBetter, METRIC_TAGS } from './run-data.ts';
+
+const FIRST_TOKEN = METRIC_TAGS.indexOf('time_to_first_token');
+
+/** What a failed request has in each metric: a length has no rank. */
+const BEHIND = METRIC_TAGS.map(
+  (tag) => ({ true: -Infinity, false: Infinity })[String(isLargerBetter(tag))] ?? Number.NaN,
+);
+
+/**
+ * Returns the values of the pairs, or without pairs those of each run.
+ *
+ * @param pairs rows of the first run, and those of the same requests in the second one, in the order of sending
+ * @param metric index in `METRIC_TAGS`
+ */
+export function rankedValues(
+  tables: readonly [RequestTable, RequestTable],
+  pairs: readonly [number[], number[]],
+  metric: number,
+): ComparedValues {
+  const isMeasured = tables.map((table) => table.isMeasured(metric));
+  const own = [new Map<number, number>(), new Map<number, number>()] as const;
+  const measuredIn = (run: 0 | 1, row: number): number => {
+    const outcome = tables[run].outcome(row);
+    // A stream that broke has sent its first token.
+    return outcome === 'ok' || (outcome === 'failed' && metric === FIRST_TOKEN)
+      ? tables[run].value(row, metric)
+      : Number.NaN;
+  };
+  /** @param other what the same request has in the other run. Without it, whether its reply would have had the metric is not known */
+  const rank = (run: 0 | 1, row: number, other: number): number => {
+    const value = measuredIn(run, row);
+    if (!Number.isNaN(value) || tables[run].outcome(row) !== 'failed') return value;
+    return isMeasured[run] || !Number.isNaN(other) ? (BEHIND[metric] ?? Number.NaN) : Number.NaN;
+  };
+  const found: [number[], number[]] = [[], []];
+  const add = (run: 0 | 1, value: number, row: number): void => {
+    const until = tables[run].value(row, metric);
+    if (!Number.isFinite(value) && !Number.isNaN(until)) own[run].set(found[run].length, until);
+    found[run].push(value);
+  };
+  const alone = tables.map((table, run) =>
+    Array.from(table.sent()).filter((row) => !Number.isNaN(rank(run as 0 | 1, row, Number.NaN))),
+  );
+  const paired = pairs[0].length > 0;
+  if (paired) {
+    for (const [i, was] of pairs[0].entries()) {
+      const is = pairs[1][i] ?? 0;
+      const [then, now] = [rank(0, was, measuredIn(1, is)), rank(1, is, measuredIn(0, was))];
+      if (Number.isNaN(then) || Number.isNaN(now)) continue;
+      add(0, then, was);
+      add(1, now, is);
+    }
+  } else
+    for (const run of [0, 1] as const) for (const row of alone[run] ?? []) add(run, rank(run, row, Number.NaN), row);
+  return {
+    before: Float64Array.from(found[0]),
+    after: Float64Array.from(found[1]),
+    own,
+    paired,
+    of: Math.max(...found.map(({ length }) => length), ...alone.map(({ length }) => length)),
+  };
+}
