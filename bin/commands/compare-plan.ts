@@ -8,6 +8,7 @@ import type { Quality } from '../../src/replay/compare/quality.ts';
 import { REPLIES_FILE, readReplies } from '../../src/replay/compare/replies-file.ts';
 import { METRIC_TAGS, type RunData, readJson } from '../../src/replay/compare/run-data.ts';
 import { COMPARE_FILE } from '../../src/replay/compare/with-captured.ts';
+import type { GateRules } from '../../src/replay/gate/gate.ts';
 import {
   type JudgeCost,
   judgeCost,
@@ -40,20 +41,17 @@ interface PlanFlags {
   json?: boolean | undefined;
 }
 
-/**
- * @param runs none, one, or two of the same captures with the same model
- * @param tolerated as a share
- */
+/** @param runs none, one, or two of the same captures with the same model */
 export async function printPlan(
   runs: readonly RunData[],
   { threshold: thresholds, captures: given, judgeModel, json }: PlanFlags,
-  tolerated: number,
+  rules: GateRules,
   signal: AbortSignal,
 ): Promise<void> {
   const earlier = await readEarlier(runs);
   const found = given === undefined ? undefined : await countCaptures(given, signal);
   const captures = found?.requests ?? earlier.requests;
-  const options = { zeroTolerance: tolerated, ...(captures === undefined ? {} : { captures }) };
+  const options = { ...rules, ...(captures === undefined ? {} : { captures }) };
   const plan = planGate(thresholds, earlier.pilot, options);
   const judged = plan.thresholds.find((_, i) => isJudgedWorse(thresholds[i]));
   const judge = judged && (await costOf(judged.requests, runs.at(-1), earlier, found?.tokens, judgeModel));

@@ -11,7 +11,7 @@ import { judgeReplies, judgeWarning, stoppedBy } from '../../src/replay/compare/
 import { type OpenedRun, openRun } from '../../src/replay/compare/open-run.ts';
 import { COMPARED_METRICS, METRIC_TAGS, type RunData, readJson, readRun } from '../../src/replay/compare/run-data.ts';
 import { type CapturedComparison, COMPARE_FILE } from '../../src/replay/compare/with-captured.ts';
-import { decideGate, ZERO_TOLERANCE } from '../../src/replay/gate/gate.ts';
+import { decideGate, type GateRules, ZERO_TOLERANCE } from '../../src/replay/gate/gate.ts';
 import { gateText, signed } from '../../src/replay/gate/texts.ts';
 import { parseThreshold, SHARES, type Threshold } from '../../src/replay/gate/thresholds.ts';
 import type { GateResult } from '../../src/replay/gate/types.ts';
@@ -46,6 +46,11 @@ const OPTIONS = options(
     '--zero-tolerance <percent>',
     `a threshold of 0 passes once a larger share of cases is excluded (default: ${100 * ZERO_TOLERANCE})`,
     tolerance,
+  ),
+  option(
+    '--errors-together <n>',
+    'take errors to come this many at a time, if not shown that more do (default: 1)',
+    numbers.count,
   ),
   ...judgingOptions(''),
   option(
@@ -118,9 +123,10 @@ async function compare(given: CompareFlags): Promise<void> {
       opened.push(run);
       runs.push(await readRun(run.directory, location));
     }
-    const tolerated = (flags.zeroTolerance ?? 100 * ZERO_TOLERANCE) / 100;
-    if (flags.plan) await printPlan(runs, flags, tolerated, interruption.signal);
-    else await compareOpened(runs as [RunData, RunData], flags, tolerated, interruption);
+    const { zeroTolerance = 100 * ZERO_TOLERANCE, errorsTogether = 1 } = flags;
+    const rules = { zeroTolerance: zeroTolerance / 100, errorsTogether };
+    if (flags.plan) await printPlan(runs, flags, rules, interruption.signal);
+    else await compareOpened(runs as [RunData, RunData], flags, rules, interruption);
   };
   try {
     await unlessInterrupted(compared, () => ['Stopped before the runs were compared.']);
@@ -132,7 +138,7 @@ async function compare(given: CompareFlags): Promise<void> {
 async function compareOpened(
   [before, after]: readonly [RunData, RunData],
   flags: CompareFlags,
-  zeroTolerance: number,
+  rules: GateRules,
   interruption: Interruption,
 ): Promise<void> {
   const { signal } = interruption;
@@ -155,7 +161,7 @@ async function compareOpened(
     data.replies.judged = captured.judged;
     comparison.notes.push(captured.note);
   }
-  const gate = flags.threshold.length > 0 ? decideGate(flags.threshold, data, zeroTolerance) : undefined;
+  const gate = flags.threshold.length > 0 ? decideGate(flags.threshold, data, rules) : undefined;
   await writeComparison(directory, comparison, gate, [before, after], flags.report);
   const report = flags.report ? join(directory, COMPARISON_FILES.page) : undefined;
   const written = [join(directory, COMPARISON_FILES.json), ...(report === undefined ? [] : [`to read: ${report}`])];
@@ -250,11 +256,12 @@ function comparisonText(
 async function withGateFile(flags: CompareFlags): Promise<CompareFlags> {
   if (flags.gate === undefined) return flags;
   const { readGateFile } = await import('../../src/replay/gate/gate-file.ts');
-  const { thresholds, zeroTolerance, judge } = await readGateFile(flags.gate);
+  const { thresholds, zeroTolerance, errorsTogether, judge } = await readGateFile(flags.gate);
   return {
     ...flags,
     threshold: [...thresholds, ...flags.threshold],
     zeroTolerance: flags.zeroTolerance ?? zeroTolerance,
+    errorsTogether: flags.errorsTogether ?? errorsTogether,
     judge: flags.judge ?? judge !== undefined,
     judgeModel: flags.judgeModel ?? judge?.model,
     budget: flags.budget ?? judge?.budgetUsd,

@@ -5,7 +5,7 @@
 
 import type { Bounds } from '../../core/statistics/bounds.ts';
 import { longRun } from '../../core/statistics/long-run.ts';
-import { mostHits, POWER_SCORE, smallestSize, withPower } from '../../core/statistics/power.ts';
+import { LEVEL, mostHits, POWER_SCORE, smallestSize, withPower } from '../../core/statistics/power.ts';
 import { shareBounds } from '../../core/statistics/share.ts';
 import { independentDifference, pairedDifference } from '../../core/statistics/share-difference.ts';
 import type { ComparedData } from '../compare/compared-data.ts';
@@ -18,7 +18,7 @@ import {
   statisticsOf,
 } from '../compare/differences.ts';
 import { type ComparedMetric, isLargerBetter } from '../compare/run-data.ts';
-import type { Threshold } from './thresholds.ts';
+import { limitsFailures, type ShareThreshold, type Threshold } from './thresholds.ts';
 import type { GateUnit } from './types.ts';
 
 /** A share of the pairs. */
@@ -48,8 +48,10 @@ export interface Evidence {
   unknown?: string;
   /** Why an end is infinite, as a sentence. */
   whyInfinite?(): string;
-  /** Whether the sequence has no failure that would tell whether failures come one by one. */
-  withoutFailure?: boolean;
+  /** How many errors are taken to come together, if their order does not show that more do. Of thresholds on failures alone. */
+  together?: number;
+  /** What there would be if they came in rows, where fewer are taken to come together. */
+  inRows?: Evidence;
 }
 
 type Ends = Pick<Bounds, 'lower' | 'upper'>;
@@ -78,9 +80,19 @@ const scaled = ({ estimate, lower, upper, effective }: Bounds, factor: number): 
   upper: once((alpha) => factor * (factor > 0 ? upper(alpha) : lower(alpha))),
 });
 
-/** Reads from the compared runs what the threshold asks about. */
-export const evidenceOf = (threshold: Threshold, data: ComparedData): Evidence =>
-  threshold.kind === 'metric' ? metricEvidence(threshold, data) : shareEvidence(threshold, data);
+/** Reads from the compared runs what the threshold asks about. @param together errors that are taken to come together */
+export function evidenceOf(threshold: Threshold, data: ComparedData, together = 1): Evidence {
+  if (threshold.kind === 'metric') return metricEvidence(threshold, data);
+  if (!limitsFailures(threshold)) return shareEvidence(threshold, data);
+  const shown = shownRatio(data.pairs.changes);
+  const evidence = (of: number): Evidence => shareEvidence(threshold, data, Math.max(of, shown));
+  const ratio = Math.max(together, shown);
+  return {
+    ...evidence(ratio),
+    ...(ratio > shown || shown === 1 ? { together } : {}),
+    ...(ratio < ROW ? { inRows: evidence(ROW) } : {}),
+  };
+}
 
 function metricEvidence(
   { metric, statistic, relative }: Extract<Threshold, { kind: 'metric' }>,
@@ -125,10 +137,8 @@ const FEWEST_EFFECTIVE = 10;
 /** Whether neighbouring requests are so alike that they tell as much as very few. */
 export const isTooAlike = ({ effective = Infinity }: Bounds): boolean => effective < FEWEST_EFFECTIVE;
 
-/** From this many pairs on, failures are taken to come in clusters as long as none shows otherwise. */
-export const PAIRS_FOR_CLUSTERS = 1000;
 /** Requests that fail together when a server restarts. */
-export const CLUSTER = 10;
+export const ROW = 10;
 
 /** How many cases come together, if their sequence shows that they do; else 1. */
 function shownRatio(sequence: Float64Array | undefined): number {
@@ -137,93 +147,68 @@ function shownRatio(sequence: Float64Array | undefined): number {
   return isShown ? ratio : 1;
 }
 
-/** How many of `known` requests change together: what their sequence shows, or a cluster where it has no failure. */
-function changesTogether({ newlyFailing, changes }: ComparedData['pairs']): {
-  ratioOf(known: number): number;
-  withoutFailure: boolean;
-} {
-  const withoutFailure = newlyFailing === 0 && changes !== undefined;
-  const shown = shownRatio(changes);
-  const ratioOf = (known: number): number =>
-    Math.max(withoutFailure && known >= PAIRS_FOR_CLUSTERS ? CLUSTER : 1, shown);
-  return { ratioOf, withoutFailure };
-}
-
 const NO_PAIRS = 'no request is in both runs, or all were canceled on purpose';
 
-function shareEvidence({ share }: Extract<Threshold, { kind: 'share' }>, data: ComparedData): Evidence {
+/** @param failing how many newly failing requests count as one */
+function shareEvidence({ share }: ShareThreshold, data: ComparedData, failing = 1): Evidence {
   const { pairs, replies } = data;
-  if (share === 'error_rate') return errorRate(data);
+  if (share === 'error_rate') return errorRate(data, failing);
   const of = Math.max(...data.failures.map(([, requests]) => requests));
   const basis = { unit: '%', of } as const;
-  const cases = (
-    hits: number,
-    seen: number,
-    ratioOf: (pairs: number) => number,
-    open = 0,
-    judged = false,
-  ): Evidence => {
+  const cases = (hits: number, seen: number, ratio: number, open = 0, judged = false): Evidence => {
     if (seen === 0) return { ...basis, seen, unknown: NO_PAIRS };
-    const ratio = ratioOf(seen);
     const effective = ratio > 1 ? { effective: seen / ratio } : {};
     const bounds = { ...shareBounds(hits / ratio, seen / ratio, open / ratio), ...effective };
     const atSize = (pairs: number): Ends => {
-      const of = Math.max(1, Math.floor(pairs / ratioOf(pairs)));
+      const of = Math.max(1, Math.floor(pairs / ratio));
       const least = of - mostHits(of, 1 - hits / seen);
       const most = mostHits(of, (hits + open) / seen);
       return scaled({ ...shareBounds(least, of), upper: shareBounds(most, of).upper }, 100);
     };
     return { ...basis, seen, atSize, bounds: scaled(bounds, 100), cases: { hits, open, judged } };
   };
-  if (share === 'newly_failing') {
-    const { ratioOf, withoutFailure } = changesTogether(pairs);
-    return { ...cases(pairs.newlyFailing, pairs.known, ratioOf), withoutFailure };
-  }
+  if (share === 'newly_failing') return cases(pairs.newlyFailing, pairs.known, failing);
   if (!replies) return { ...basis, seen: 0, unknown: 'the runs kept no replies; replay with --compare' };
   const { compared, regressed, newRefusals, judged } = replies;
-  const shownBy = (sequence: Float64Array | undefined): (() => number) => {
-    const ratio = shownRatio(sequence);
-    return () => ratio;
-  };
-  if (share === 'new_refusals') return cases(newRefusals, compared, shownBy(replies.cases?.newRefusals));
+  if (share === 'new_refusals') return cases(newRefusals, compared, shownRatio(replies.cases?.newRefusals));
   if (share === 'regressed') {
     // A pair without a verdict may count as regressed already.
     const open = Math.min(judged?.open ?? 0, compared - regressed);
-    return cases(regressed, compared, shownBy(replies.cases?.regressed), open, judged !== undefined);
+    return cases(regressed, compared, shownRatio(replies.cases?.regressed), open, judged !== undefined);
   }
   if (!judged) return { ...basis, seen: 0, unknown: 'no judge was asked; compare with --judge' };
-  return cases(judged.worse, judged.pairs, () => 1, judged.open, true);
+  return cases(judged.worse, judged.pairs, 1, judged.open, true);
 }
 
 /** The rise of the share of failed requests: of the same requests if there are pairs, else of two samples. */
-function errorRate({ failures, pairs }: ComparedData): Evidence {
+function errorRate({ failures, pairs }: ComparedData, ratio: number): Evidence {
   const [before, after] = failures;
   const isPaired = pairs.requests > 0;
   const seen = isPaired ? pairs.known : Math.min(before[1], after[1]);
   const basis = { unit: 'points', seen, of: Math.max(before[1], after[1]) } as const;
   if (seen === 0) return { ...basis, unknown: NO_PAIRS };
-  const { ratioOf, withoutFailure } = changesTogether(pairs);
   const { newlyFailing, newlySucceeding } = pairs;
   const rise = isPaired ? [newlySucceeding / seen, newlyFailing / seen] : [before[0] / before[1], after[0] / after[1]];
   const [from = 0, to = 0] = rise;
-  /** The bounds of `size` pairs, of which the second run has as many more failures as chance may add. */
+  /** The bounds of a replay of a size, of which the second run has as many more failures as chance may add. */
   const boundsOf = (size: number, score: number): Bounds => {
-    const of = Math.max(1, Math.floor(size / (isPaired ? ratioOf(size) : 1)));
+    const [of, ofAfter] = [before[1], after[1]].map((requests) =>
+      Math.max(1, Math.floor((isPaired ? size : (requests * size) / seen) / ratio)),
+    ) as [number, number];
     const variance = isPaired ? from + to : from * (1 - from) + to * (1 - to);
     const chance = (score * Math.sqrt(of * variance)) / 2;
-    const count = (share: number, more: number): number => Math.min(of, Math.max(0, Math.round(share * of + more)));
-    const [onlyBefore, onlyAfter] = [count(from, -chance), count(to, chance)];
+    const count = (share: number, most: number, more: number): number =>
+      Math.min(most, Math.max(0, Math.round(share * most + more)));
+    const [onlyBefore, onlyAfter] = [count(from, of, -chance), count(to, ofAfter, chance)];
     return isPaired
       ? pairedDifference({ onlyBefore, onlyAfter, pairs: of })
-      : independentDifference([onlyBefore, of], [onlyAfter, of]);
+      : independentDifference([onlyBefore, of], [onlyAfter, ofAfter]);
   };
   const atSize = (size: number): Ends =>
     scaled({ ...boundsOf(size, -POWER_SCORE), upper: boundsOf(size, POWER_SCORE).upper }, 100);
-  if (!isPaired) return { ...basis, atSize, bounds: scaled(independentDifference(before, after), 100) };
-  const ratio = ratioOf(seen);
   const effective = ratio > 1 ? { effective: Math.floor(seen / ratio) } : {};
   const bounds = { ...boundsOf(seen, 0), estimate: to - from, ...effective };
-  return { ...basis, atSize, bounds: scaled(bounds, 100), withoutFailure };
+  return { ...basis, atSize, bounds: scaled(bounds, 100) };
 }
 
 // ----------------------------------------------------------------------------------------------------------- sizes
@@ -237,6 +222,9 @@ export interface Levels {
   pass: number;
   fail: number;
 }
+
+/** The levels of a release that is not worse: only that it passes is asked for. */
+export const PASSES: Levels = { pass: LEVEL, fail: 0 };
 
 /**
  * Returns how many pairs decide in 80% of new replays, if the truth is what the evidence shows. The gate and its plan
@@ -257,16 +245,9 @@ export function sizeOf(
     const { lower, upper } = atSize(pairs);
     return upper(pass) <= limit || lower(fail) > limit;
   };
-  // Errors of which there is none are taken to come in clusters from some size on: fewer pairs may pass then, where more do not.
-  const few = PAIRS_FOR_CLUSTERS - 1;
-  const found = from > few ? undefined : smallestSize(from, few, decides);
-  return found ?? smallestSize(Math.max(from, few + 1), most, decides);
+  return smallestSize(from, most, decides);
 }
 
 /** Requests for `pairs` pairs: not every request makes a pair. */
 export const requestsFor = (pairs: number, { seen, of }: Evidence): number =>
   Math.ceil((pairs * Math.max(seen, of)) / seen);
-
-/** Pairs among that many requests; at least one. */
-export const pairsIn = (requests: number, { seen, of }: Evidence): number =>
-  Math.max(1, Math.floor((requests * seen) / Math.max(seen, of)));

@@ -37,6 +37,8 @@ const thresholdSchema = z
 const AMOUNT = 'US dollars, 0 or more; 0: no limit';
 const TOLERANCE = 'a number of percent above 0, up to 100, such as 1';
 
+const TOGETHER = 'a whole number from 1 on';
+
 const judgeSchema = z.strictObject(
   {
     model: z
@@ -68,6 +70,12 @@ export const gateSchema = z
         .describe(
           'A threshold of 0 on a share of pairs passes once a larger share than this, in percent, is excluded. Default: 1.',
         )
+        .optional(),
+      errorsTogether: z
+        .number({ error: TOGETHER })
+        .int(TOGETHER)
+        .min(1, TOGETHER)
+        .describe('Errors are taken to come this many at a time, if they do not show that more do. Default: 1.')
         .optional(),
       judge: judgeSchema
         .describe('Asks the judge about the replies that differ, as --judge does. {}: with the default settings.')

@@ -2,12 +2,17 @@
 import { FEWEST_FOR_ORDER } from '../../core/statistics/long-run.ts';
 import { LEVEL, zeroToleranceSize } from '../../core/statistics/power.ts';
 import type { ComparedData } from '../compare/compared-data.ts';
-import { CLUSTER, type Evidence, evidenceOf, isTooAlike, type Levels, requestsFor, sizeOf } from './evidence.ts';
-import { amountText } from './texts.ts';
+import { type Evidence, evidenceOf, isTooAlike, type Levels, PASSES, ROW, requestsFor, sizeOf } from './evidence.ts';
+import { amountText, inDigits } from './texts.ts';
 import { addedThreshold, isZeroTolerance, type Threshold } from './thresholds.ts';
 import { GATE_EXIT_CODES, type GateOutcome, type GateResult, type ThresholdResult } from './types.ts';
 
-/** Share of the pairs: a zero-tolerance rule passes once a larger share of cases is excluded. */
+export interface GateRules {
+  /** Share of the pairs: a zero-tolerance rule passes once a larger share of cases is excluded. */
+  zeroTolerance?: number;
+  /** Errors that are taken to come together, where their order does not show that more do. */
+  errorsTogether?: number;
+}
 export const ZERO_TOLERANCE = 0.01;
 
 interface Case {
@@ -24,24 +29,24 @@ type Decision = Pick<ThresholdResult, 'outcome' | 'reason' | 'moreRequests'>;
  * cannot tell.
  *
  * Thresholds on metrics alone get one on failures.
- *
- * @param zeroTolerance as a share
  */
 export function decideGate(
   thresholds: readonly Threshold[],
   data: ComparedData,
-  zeroTolerance = ZERO_TOLERANCE,
+  { zeroTolerance = ZERO_TOLERANCE, errorsTogether = 1 }: GateRules = {},
 ): GateResult {
   const added = addedThreshold(thresholds, data.pairs.requests > 0);
   const all = added ? [...thresholds, added] : thresholds;
-  const cases = all.map((threshold): Case => ({ threshold, evidence: evidenceOf(threshold, data) }));
+  const cases = all.map((threshold): Case => ({ threshold, evidence: evidenceOf(threshold, data, errorsTogether) }));
   const { failed, failLevel } = beyond(cases);
   const results = cases.map((one): ThresholdResult => {
     const decision = isZeroTolerance(one.threshold)
       ? zeroToleranceDecision(one.evidence, zeroTolerance)
       : decide(one, failed.has(one), { pass: LEVEL, fail: failLevel });
     const why = one.threshold === added ? 'Added, since no threshold limits failures. ' : '';
-    return { ...factsOf(one), ...decision, reason: why + decision.reason + assumptionOf(one, decision.outcome) };
+    const rows = decision.outcome === 'passed' ? rowsText(one, zeroTolerance) : '';
+    const reason = rows === '' ? decision.reason : decision.reason.replace(/\.$/, rows);
+    return { ...factsOf(one), ...decision, reason: why + reason + assumptionOf(one, decision.outcome) };
   });
   return gateOf(results);
 }
@@ -98,22 +103,33 @@ function factsOf({ threshold, evidence }: Case): Omit<ThresholdResult, 'outcome'
 
 /** What an outcome assumes about the order of the requests, as a further sentence. */
 function assumptionOf({ evidence }: Case, outcome: GateOutcome): string {
-  const { bounds, seen, withoutFailure } = evidence;
+  const { bounds, seen, together } = evidence;
   if (!bounds || sawFew(evidence)) return '';
   // A decision that cannot tell has said it.
   if (bounds.effective !== undefined)
     return outcome === 'cannot-tell' ? '' : ` ${alikeText(bounds.effective, evidence)}`;
-  if (withoutFailure && outcome === 'passed')
-    return ` If errors come one by one; a restart that fails ten in a row may be missed.`;
+  if (together !== undefined && outcome === 'passed') return '';
   return seen < FEWEST_FOR_ORDER ? ' It assumes that requests are independent.' : '';
 }
 
+/** What a pass on failures rests on, and the pairs that it would need if errors came in rows. */
+function rowsText({ threshold, evidence }: Case, zeroTolerance: number): string {
+  const { inRows, seen, together } = evidence;
+  if (!inRows || together === undefined) return '';
+  const needed = isZeroTolerance(threshold)
+    ? ROW * zeroToleranceSize(zeroTolerance)
+    : sizeOf(inRows, threshold.limit, PASSES, 1);
+  if (needed !== undefined && seen >= needed) return '';
+  const pairs = needed === undefined ? 'no number of pairs would do' : `${inDigits(needed)} pairs would be needed`;
+  return `, if errors come ${together === 1 ? 'one' : together} at a time; in rows of ${ROW}, ${pairs}.`;
+}
+
 /** How much requests tell of which those that follow each other are alike. */
-function alikeText(effective: number, { seen, withoutFailure }: Evidence): string {
+function alikeText(effective: number, { seen, together }: Evidence): string {
   const few = Math.floor(effective);
-  return withoutFailure
-    ? `Without an error, they are taken to come ${CLUSTER} in a row: ${seen} requests tell as much as ${few} independent ones.`
-    : `Neighbouring requests are alike: ${seen} tell as much as ${few} independent ones.`;
+  return together === undefined
+    ? `Neighbouring requests are alike: ${seen} tell as much as ${few} independent ones.`
+    : `Errors are taken to come ${together} at a time: ${seen} requests tell as much as ${few} independent ones.`;
 }
 
 const TOO_ALIKE = 'That is too few; with a lower --concurrency or --speedup, requests wait less for each other.';

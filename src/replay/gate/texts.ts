@@ -36,6 +36,9 @@ export const boundText = ({ bound, unit }: ThresholdResult): string => withUnit(
 export const pairsText = ({ seen, of, open }: ThresholdResult): string =>
   `${seen} of ${of}${open ? `, ${open} without a verdict` : ''}`;
 
+/** `3,000`: rounded up to two digits. */
+export const inDigits = (count: number): string => roughly(count).toLocaleString('en-US');
+
 /** Rounded up to two digits: an estimate has no more. */
 function roughly(count: number): number {
   const step = 10 ** Math.max(0, Math.floor(Math.log10(count)) - 1);

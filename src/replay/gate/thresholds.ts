@@ -9,9 +9,12 @@ export const SHARES = ['error_rate', 'regressed', 'newly_failing', 'new_refusals
 export type ThresholdShare = (typeof SHARES)[number];
 const FAILURE_SHARES: readonly ThresholdShare[] = ['error_rate', 'newly_failing'];
 
+export type ShareThreshold = { kind: 'share'; text: string; share: ThresholdShare; limit: number };
 export type Threshold =
   | { kind: 'metric'; text: string; metric: ComparedMetric; statistic: Statistic; relative: boolean; limit: number }
-  | { kind: 'share'; text: string; share: ThresholdShare; limit: number };
+  | ShareThreshold;
+
+export const limitsFailures = ({ share }: ShareThreshold): boolean => FAILURE_SHARES.includes(share);
 
 const isMetric = (name: string): name is ComparedMetric => Object.hasOwn(COMPARED_METRICS, name);
 const isStatistic = (name: string): name is Statistic => (STATISTICS as readonly string[]).includes(name);
@@ -22,8 +25,11 @@ const FAILURES = { paired: 'newly_failing:5', apart: 'error_rate:5' };
 
 /** The threshold on failures that is added to those on latencies and other metrics, if they have none. */
 export function addedThreshold(thresholds: readonly Threshold[], arePaired: boolean): Threshold | undefined {
-  const limitsFailures = thresholds.some((one) => one.kind === 'share' && FAILURE_SHARES.includes(one.share));
-  if (limitsFailures || !thresholds.some(({ kind }) => kind === 'metric')) return undefined;
+  if (
+    thresholds.some((one) => one.kind === 'share' && limitsFailures(one)) ||
+    !thresholds.some(({ kind }) => kind === 'metric')
+  )
+    return undefined;
   return parseThreshold(arePaired ? FAILURES.paired : FAILURES.apart);
 }
 

@@ -23,6 +23,7 @@ thresholds:
   - 'time_to_first_token:p50:50'
   - newly_failing:0
 zeroTolerance: 0.5
+errorsTogether: 10
 judge: { model: my-judge, budgetUsd: 5 }
 `;
   expect(parseGateFile(text, 'gate.yaml')).toEqual({
@@ -32,6 +33,7 @@ judge: { model: my-judge, budgetUsd: 5 }
       expect.objectContaining({ share: 'newly_failing', limit: 0 }),
     ],
     zeroTolerance: 0.5,
+    errorsTogether: 10,
     judge: { model: 'my-judge', budgetUsd: 5 },
   });
   expect(parseGateFile('thresholds: [error_rate:1]\njudge: {}', 'gate.yaml')).toMatchObject({ judge: {} });
@@ -55,7 +57,10 @@ test.each([
     'treshholds: [error_rate:1]\nthresholds: [error_rate:1]',
     /got: treshholds; expected: .*; did you mean thresholds\?/,
   ],
-  ['thresholds: [error_rate:1]\nx: 1', /got: x; expected: thresholds, zeroTolerance, judge; where: gate.yaml, line 2/],
+  [
+    'thresholds: [error_rate:1]\nx: 1',
+    /got: x; expected: thresholds, zeroTolerance, errorsTogether, judge; where: gate.yaml, line 2/,
+  ],
   [
     'thresholds: [error_rate:1]\njudge:\n  budget_usd: 3',
     /did you mean budgetUsd\?; where: gate.yaml, line 3, column 3$/,

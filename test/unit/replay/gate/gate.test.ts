@@ -50,11 +50,11 @@ const withReplies = (pairs: number, replies: Partial<NonNullable<ComparedData['r
 const judged = (pairs: number, worse: number, open = 0): ComparedData =>
   withReplies(pairs, { judged: { pairs, worse, open } });
 
-const decide = (texts: string | string[], data: ComparedData, zeroTolerance?: number) =>
-  decideGate([texts].flat().map(parseThreshold), data, zeroTolerance);
+const decide = (texts: string | string[], data: ComparedData, zeroTolerance?: number, errorsTogether?: number) =>
+  decideGate([texts].flat().map(parseThreshold), data, { zeroTolerance, errorsTogether });
 
-function first(texts: string, data: ComparedData, zeroTolerance?: number): ThresholdResult {
-  const [result] = decide(texts, data, zeroTolerance).thresholds;
+function first(texts: string, data: ComparedData, ...rules: (number | undefined)[]): ThresholdResult {
+  const [result] = decide(texts, data, ...rules).thresholds;
   if (!result) throw new Error('no result');
   return result;
 }
@@ -200,18 +200,31 @@ describe('zero tolerance', () => {
     expect(at(10_000, 0.0003).outcome).toBe('passed');
   });
 
-  test('takes failures to come ten in a row from 1,000 pairs on', () => {
-    const at = (pairs: number) => {
-      const data = withFailures(pairs, 0);
-      return first('newly_failing:0', { ...data, pairs: { ...data.pairs, changes: new Float64Array(pairs) } });
-    };
-    expect(at(300)).toMatchObject({ outcome: 'passed', reason: expect.stringContaining('If errors come one by one') });
-    expect(at(1000)).toMatchObject({
-      outcome: 'cannot-tell',
-      reason: expect.stringContaining('only a share above 3.00% is excluded'),
-      moreRequests: 2000,
+  test.each([300, 999, 1000, 2980])('takes errors to come one at a time at every size: %i pairs', (pairs) => {
+    const reason = /if errors come one at a time; in rows of 10, 3,000 pairs would be needed\.$/;
+    expect(first('newly_failing:0', withFailures(pairs, 0))).toMatchObject({
+      outcome: 'passed',
+      reason: expect.stringMatching(reason),
     });
-    expect(at(3000)).toMatchObject({ outcome: 'passed', reason: expect.stringContaining('a share above 1.00%') });
+    // 0.99^299 is just below 5%.
+    for (const threshold of ['newly_failing:1', 'error_rate:1'])
+      expect(first(threshold, withFailures(pairs, 0))).toMatchObject({ reason: expect.stringMatching(reason) });
+  });
+
+  test('or as many as it is told, at every size', () => {
+    const at = (pairs: number, together: number) =>
+      first('newly_failing:0', withFailures(pairs, 0), undefined, together);
+    for (const [pairs, more] of [
+      [300, 2700],
+      [1000, 2000],
+    ] as const) {
+      expect(at(pairs, 10)).toMatchObject({ outcome: 'cannot-tell', moreRequests: more });
+      expect(at(pairs, 10).reason).toContain('Errors are taken to come 10 at a time');
+    }
+    expect(at(3000, 10)).toMatchObject({ outcome: 'passed', reason: expect.not.stringContaining('in rows of') });
+    expect(at(3000, 1).reason).toBe('None of 3000 pairs: a share above 0.10% is excluded.');
+    expect(at(600, 2).reason).toMatch(/if errors come 2 at a time; in rows of 10, 3,000 pairs would be needed/);
+    expect(first('error_rate:1', withFailures(2000, 0), undefined, 10).outcome).toBe('cannot-tell');
   });
 
   test('is no test that others are corrected for', () => {

@@ -130,15 +130,17 @@ test.each([500, 1000, 3000, 10_000, 50_000])('without errors in %i pairs, the si
   expect(plan('error_rate:1', { run: { metrics: {}, failures: new Float64Array(known) } }).requests).toBe(299);
 });
 
-test('where a larger replay asks for more, the plan says so, and names a number that suffices for all', () => {
-  const known = 2000;
-  const pairs = { requests: known, known, newlyFailing: 0, newlySucceeding: 0, changes: new Float64Array(known) };
-  const pilot = twoRuns(known, { pairs, ...latencies(known, 0.3) });
-  expect(plan('error_rate:1', pilot).note).toMatch(/A replay of 1000 or more needs 2990: .* come 10 in a row/);
-  const found = planGate(['error_rate:1', 'request_latency:p50:5%'].map(parseThreshold), pilot);
-  expect(found.thresholds[1]?.requests).toBeGreaterThan(1000);
-  expect(found.thresholds[1]?.requests).toBeLessThan(2990);
-  expect(found.requests).toBe(2990);
+test('errors are planned as many at a time as they are taken to come, and the plan says what rows would need', () => {
+  const sized = (together: number) =>
+    planGate(['error_rate:1', 'newly_failing:0'].map(parseThreshold), twoRuns(2000), { errorsTogether: together });
+  expect(sized(1)).toMatchObject({
+    requests: 300,
+    thresholds: [
+      { note: 'If errors come 1 at a time; in rows of 10, 2990.' },
+      { note: 'If errors come 1 at a time; in rows of 10, 3000.' },
+    ],
+  });
+  expect(sized(10)).toMatchObject({ requests: 3000, thresholds: [{ requests: 2990 }, { requests: 3000 }] });
 });
 
 test('a pilot whose neighbouring requests are alike needs more, in one run and in two', () => {
