@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TextOptions } from '../../src/core/text/terminal-text.ts';
+import { harmScorers } from '../../src/judge/active-scorers.ts';
 import { compareRuns } from '../../src/replay/compare/compare-runs.ts';
 import { repliesData } from '../../src/replay/compare/compared-data.ts';
 import type { Quality } from '../../src/replay/compare/quality.ts';
@@ -145,7 +146,18 @@ async function costOf(
   // Equal replies need no verdict. Where nothing is known, all differ.
   const differing = quality && known > 0 ? quality.comparable.differing / known : 1;
   const asked = requests === null ? null : Math.ceil(requests * differing);
-  return judgeCost(commandSettings({ BEDROCK_MODEL_ID: model }), asked, await sizedPairs(run, tokens));
+  return judgeCostOf(asked, run, model, tokens);
+}
+
+/** The cost of asking about this number of pairs, as large as those of the run. */
+export async function judgeCostOf(
+  asked: number | null,
+  run: RunData | undefined,
+  model: string | undefined,
+  tokens?: [number, number],
+): Promise<JudgeCost> {
+  const settings = commandSettings({ BEDROCK_MODEL_ID: model });
+  return judgeCost(settings, asked, await sizedPairs(run, tokens), harmScorers(settings));
 }
 
 function planText({ thresholds, requests, captures }: GatePlan, judge: JudgeCost | undefined, out: TextOptions) {
@@ -171,7 +183,7 @@ function planText({ thresholds, requests, captures }: GatePlan, judge: JudgeCost
   return page.text();
 }
 
-function judgeText({ pairs, usdPerPair, usd: total, model, basis }: JudgeCost): string {
+export function judgeText({ pairs, usdPerPair, usd: total, model, basis }: JudgeCost): string {
   const cost =
     usdPerPair === null
       ? 'the price is unknown'

@@ -4,10 +4,11 @@ import { dirname, join } from 'node:path';
 import { InvalidArgumentError } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import type { TextOptions } from '../../src/core/text/terminal-text.ts';
+import { harmScorers } from '../../src/judge/active-scorers.ts';
 import { compareRuns, metricRows, type RunFacts, type RunsComparison } from '../../src/replay/compare/compare-runs.ts';
 import { repliesData } from '../../src/replay/compare/compared-data.ts';
 import { type Difference, STATISTICS } from '../../src/replay/compare/differences.ts';
-import { judgeReplies, judgeWarning, stoppedBy } from '../../src/replay/compare/judge-replies.ts';
+import { type JudgeSettings, judgeReplies, judgeWarning, stoppedBy } from '../../src/replay/compare/judge-replies.ts';
 import { type OpenedRun, openRun } from '../../src/replay/compare/open-run.ts';
 import { COMPARED_METRICS, METRIC_TAGS, type RunData, readJson, readRun } from '../../src/replay/compare/run-data.ts';
 import { type CapturedComparison, COMPARE_FILE } from '../../src/replay/compare/with-captured.ts';
@@ -31,7 +32,7 @@ import {
 import { EXIT, jsonOption, notice, Page, print } from '../cli/output.ts';
 import { assertHasTexts, commandSettings } from '../cli/settings.ts';
 import { openStorage } from '../cli/storage.ts';
-import { isJudgedWorse, printPlan } from './compare-plan.ts';
+import { isJudgedWorse, judgeCostOf, judgeText, printPlan } from './compare-plan.ts';
 import { writableDirectory } from './replay-directory.ts';
 import { addQuality } from './replay-text.ts';
 
@@ -73,6 +74,7 @@ Thresholds limit how much worse the second run may be (repeatable):
   metric:statistic:limit  request_latency:p95:10%     at most 10% slower
                           time_to_first_token:p50:50  at most 50 ms slower
   share:percent           error_rate:1  regressed:2  newly_failing:0  judged_worse:5
+  new_failures:scorer:percent  new_failures:cut_off:2  at most 2% of the replies are newly cut off
 
   metrics: ${METRIC_TAGS.join(', ')}
   statistics: ${STATISTICS.join(', ')}
@@ -105,7 +107,6 @@ function tolerance(text: string): number {
 const GATE = ['threshold', 'gate'] as const;
 
 async function compare(given: CompareFlags): Promise<void> {
-  if (given.judge) assertHasTexts(commandSettings(), 'compare --judge');
   const locations = [given.before, given.after].filter((one) => one !== undefined);
   refuseUseless(given, { captures: ['plan'], plan: GATE, junit: GATE, markdown: GATE });
   if (locations.length < 2 && !given.plan) {
@@ -113,6 +114,7 @@ async function compare(given: CompareFlags): Promise<void> {
     throw new PermanentError('OptionsContradict', 'A comparison needs two replays', facts);
   }
   const flags = await withGateFile(given);
+  if (flags.judge) assertHasTexts(commandSettings(), 'compare --judge');
   // Before anything costs time or money.
   for (const path of [flags.junit, flags.markdown]) if (path !== undefined) await writableDirectory(dirname(path));
   const opened: OpenedRun[] = [];
@@ -142,7 +144,7 @@ async function compareOpened(
   interruption: Interruption,
 ): Promise<void> {
   const { signal } = interruption;
-  const judging = flags.judge ? await (await import('./replay-services.ts')).connectPairwiseJudge(flags) : undefined;
+  const judging = flags.judge ? await connectJudge(flags) : undefined;
   signal.throwIfAborted();
   const captured = judging ? undefined : await capturedVerdicts(after, flags.threshold, signal);
   interruption.started = true;
@@ -155,7 +157,11 @@ async function compareOpened(
   const { comparison, data } = await compareRuns(
     before,
     after,
-    judging && ((tally, pairs) => judgeReplies(tally, stoppedBy(signal, judging), pairs)),
+    judging &&
+      (async (tally, pairs) => {
+        notice(judgeText(await judgeCostOf(tally.quality.comparable.differing, after, flags.judgeModel)));
+        return judgeReplies(tally, stoppedBy(signal, judging), pairs);
+      }),
   );
   if (captured && data.replies) {
     data.replies.judged = captured.judged;
@@ -170,6 +176,12 @@ async function compareOpened(
   if (comparison.judgeFailure) notice(judgeWarning(comparison.judgeFailure));
   process.exitCode = gate?.exitCode ?? (comparison.judgeFailure ? EXIT.notDone : EXIT.done);
   if (signal.aborted) process.exitCode = EXIT.interrupted;
+}
+
+/** Connects to the judge, which is asked about harm too. */
+async function connectJudge(flags: CompareFlags): Promise<JudgeSettings> {
+  const judging = await (await import('./replay-services.ts')).connectPairwiseJudge(flags);
+  return { ...judging, harm: harmScorers(commandSettings({ BEDROCK_MODEL_ID: flags.judgeModel })) };
 }
 
 /** The verdicts of a cloud replay's own judge, if a threshold needs verdicts. They are on the captured replies. */

@@ -6,7 +6,7 @@ import { priceOptions, ratesOf } from './pricing/prices.ts';
 import { cachedPrefix, FAILING_SHARE, uncachedReason } from './pricing/request-tokens.ts';
 import prefixExamples from './scorers/prefix-examples.json' with { type: 'json' };
 import { checkScorers, scorersFor } from './scorers/scorer-set.ts';
-import type { Scorer } from './types.ts';
+import type { JudgeScorer, Scorer } from './types.ts';
 
 type ScorerSettings = Pick<LambdaEnvironment, 'BEDROCK_MODEL_ID' | 'JUDGE_GUIDELINES' | 'JUDGE_PRICES'> &
   Partial<Pick<LambdaEnvironment, 'JUDGE_CALLS' | 'JUDGE_CASCADE' | 'JUDGE_PREFIX' | 'JUDGE_RATIONALES'>>;
@@ -27,6 +27,10 @@ export function activeScorers(settings: ScorerSettings, judge: RunOptions['judge
   const main = model === settings.BEDROCK_MODEL_ID ? null : ratesOf(settings.BEDROCK_MODEL_ID, priceOptions(settings));
   return checkScorers(cachedPrefix(scorers, examples, model, rates, FAILING_SHARE * (main?.input ?? 0)));
 }
+
+/** The active questions about harm, to the judge. */
+export const harmScorers = (settings: ScorerSettings): JudgeScorer[] =>
+  activeScorers(settings).filter((scorer) => scorer.kind === 'judge' && scorer.severity === 'harm') as JudgeScorer[];
 
 /** Returns a warning if `JUDGE_PREFIX=cached` has no effect on runs that ask the judge at once. */
 export function uncachedWarning(settings: ScorerSettings, { judge }: Pick<RunOptions, 'judge'>): string | undefined {

@@ -19,6 +19,8 @@ export interface RequestSpec {
   text?: string;
   /** The user's message, which a judge reads. */
   question?: string;
+  /** Why the model stopped. */
+  finish?: string;
 }
 
 const NS = 1_795_233_124_000_000_000;
@@ -41,16 +43,17 @@ export function writeRun(directory: string, specs: readonly RequestSpec[]): stri
       ...(ok ? {} : { error: { code: 500, type: 'x', message: 'y' } }),
     });
   });
-  const replies = specs.map(({ file = 'a.jsonl', line = 1, eventId, ok = true, cancelled, text = 'same', question }) =>
-    JSON.stringify({
-      key: `${eventId ?? file.split('/').at(-1)}:${line}`,
-      ...(eventId ? { event_id: eventId } : {}),
-      ...{ file, line, input: '' },
-      ...(question === undefined ? {} : { messages: [{ role: 'user', content: question }] }),
-      reply: ok
-        ? { ok, text }
-        : { ok, text: '', error: { code: 500, message: 'y' }, ...(cancelled ? { cancelled: true } : {}) },
-    }),
+  const replies = specs.map(
+    ({ file = 'a.jsonl', line = 1, eventId, ok = true, cancelled, text = 'same', question, finish }) =>
+      JSON.stringify({
+        key: `${eventId ?? file.split('/').at(-1)}:${line}`,
+        ...(eventId ? { event_id: eventId } : {}),
+        ...{ file, line, input: '' },
+        ...(question === undefined ? {} : { messages: [{ role: 'user', content: question }] }),
+        reply: ok
+          ? { ok, text, ...(finish === undefined ? {} : { finishReasons: [finish] }) }
+          : { ok, text: '', error: { code: 500, message: 'y' }, ...(cancelled ? { cancelled: true } : {}) },
+      }),
   );
   writeFileSync(join(directory, 'profile_export.jsonl'), `${records.join('\n')}\n`);
   writeFileSync(join(directory, 'replies.jsonl'), `${replies.join('\n')}\n`);

@@ -145,6 +145,7 @@ function compared(status: StatusChange, before: ComparableReply, after: Comparab
 
 /** Ways in which a reply can get worse, the gravest first. */
 export const REGRESSIONS = [
+  'new-harm',
   'newly-failing',
   'empty-reply',
   'not-comparable',

@@ -1,7 +1,7 @@
 /** Compares two runs of the same captures: speed, failures and replies. */
 import { join } from 'node:path';
 import { regressionsOf } from './compare-replies.ts';
-import { type ComparedData, type RepliesData, repliesData } from './compared-data.ts';
+import { type ComparedData, type NewFailures, type RepliesData, repliesData } from './compared-data.ts';
 import {
   type Difference,
   metricDifferences,
@@ -11,6 +11,7 @@ import {
   shareDifference,
 } from './differences.ts';
 import { earlierReplies } from './earlier-replies.ts';
+import { FREE_SCORERS, newFailures } from './free-scorers.ts';
 import type { JudgingResult } from './judge-replies.ts';
 import { isRegressed, type Quality, type RegressionRow, ReplyQualityTally } from './quality.ts';
 import { rankedValues } from './ranked-values.ts';
@@ -117,14 +118,14 @@ export async function compareRuns(before: RunData, after: RunData, judging?: Jud
   RequestTable.seal(before.requests, after.requests);
   const { metrics, changes } = compareRequests(before, after, comparison);
   const isCompared = before.hasReplies && after.hasReplies;
-  const cases = isCompared ? await compareQuality(before, after, comparison, judging) : undefined;
+  const sequences = isCompared ? await compareQuality(before, after, comparison, judging) : undefined;
   comparison.notes.unshift(...notesOf(before, after));
   const { requests, cancelled, newlyFailing, newlySucceeding } = comparison.paired;
   const data: ComparedData = {
     failures: [failuresOf(before), failuresOf(after)],
     pairs: { requests, known: requests - cancelled, newlyFailing, newlySucceeding, changes },
     metrics,
-    ...(comparison.quality ? { replies: { ...repliesData(comparison.quality), cases } } : {}),
+    ...(comparison.quality ? { replies: { ...repliesData(comparison.quality), ...sequences } } : {}),
   };
   return { comparison, data };
 }
@@ -211,20 +212,25 @@ function addSlowed(slowed: SlowedRequest[], one: SlowedRequest): void {
   if (slowed.length > SLOWED * 50) slowed.sort(bySlowdown).splice(SLOWED);
 }
 
-/** Compares the replies of both runs, each of the second one with that of the first in place of the captured one. @returns the cases */
+/** Compares the replies of both runs, each of the second one with that of the first in place of the captured one. @returns the cases, in the order of sending */
 async function compareQuality(
   before: RunData,
   after: RunData,
   comparison: RunsComparison,
   judging: Judging | undefined,
-): Promise<RepliesData['cases']> {
+): Promise<Pick<RepliesData, 'cases' | 'newFailures'>> {
   const earlier = await earlierReplies(before);
   const tally = new ReplyQualityTally();
   // The judge needs a second pass over the file, which must not repeat the note.
   const onCut = (where: string): void => {
     if (!after.cutLines.includes(where)) after.cutLines.push(where);
   };
-  const found: { row: number; isRegressed: boolean; isNewRefusal: boolean }[] = [];
+  const found: {
+    row: number;
+    isRegressed: boolean;
+    isNewRefusal: boolean;
+    failures: ReturnType<typeof newFailures>;
+  }[] = [];
   const pairs = async function* (onPair?: (pair: StoredReply, name: string) => void): AsyncGenerator<StoredReply> {
     for await (const stored of readReplies(join(after.directory, REPLIES_FILE), onCut)) {
       const name = after.requests.nameOf(stored);
@@ -234,11 +240,12 @@ async function compareQuality(
       yield pair;
     }
   };
-  const onPair = ({ comparison: compared }: StoredReply, name: string): void => {
-    if (!compared) return;
-    const regressions = regressionsOf(compared);
+  const onPair = (pair: StoredReply, name: string): void => {
+    if (!pair.comparison) return;
+    const regressions = regressionsOf(pair.comparison);
     const row = before.requests.row(name) ?? 0;
-    found.push({ row, isRegressed: isRegressed(regressions), isNewRefusal: regressions.includes('new-refusal') });
+    const isNewRefusal = regressions.includes('new-refusal');
+    found.push({ row, isRegressed: isRegressed(regressions), isNewRefusal, failures: newFailures(pair) });
   };
   try {
     for await (const pair of pairs(onPair)) tally.add(pair);
@@ -249,8 +256,16 @@ async function compareQuality(
   const { quality, regressions } = tally.result();
   Object.assign(comparison, { quality, regressions });
   found.sort((a, b) => before.requests.bySending(a.row, b.row));
+  const byScorer = FREE_SCORERS.map(({ name }, i): [string, NewFailures] => {
+    const applying = found.map(({ failures }) => failures[i]).filter((one) => one !== null);
+    const known = applying.filter((one) => one !== undefined);
+    return [name, { cases: Float64Array.from(known, Number), of: applying.length }];
+  });
   return {
-    regressed: Float64Array.from(found, (one) => Number(one.isRegressed)),
-    newRefusals: Float64Array.from(found, (one) => Number(one.isNewRefusal)),
+    cases: {
+      regressed: Float64Array.from(found, (one) => Number(one.isRegressed)),
+      newRefusals: Float64Array.from(found, (one) => Number(one.isNewRefusal)),
+    },
+    newFailures: Object.fromEntries(byScorer.filter(([, { of }]) => of > 0)),
   };
 }

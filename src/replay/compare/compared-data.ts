@@ -12,8 +12,18 @@ export interface RepliesData {
   regressed: number;
   newRefusals: number;
   judged?: JudgedData;
+  /** Pairs whose new reply alone does harm by the judge's verdict. Absent: it was not asked about harm. */
+  harm?: JudgedData;
+  /** By free scorer, of the pairs whose first reply it applies to: how many newly fail, and of how many replies that is known. */
+  newFailures?: Record<string, NewFailures>;
   /** 1 for each compared pair that is a case without the judge, else 0, in the order of sending. Absent: the order is unknown. */
   cases?: Record<'regressed' | 'newRefusals', Float64Array>;
+}
+
+/** `cases`: 1 for each pair that newly fails, else 0, in the order of sending. `of`: pairs of which the scorer applies to the first reply. */
+export interface NewFailures {
+  cases: Float64Array;
+  of: number;
 }
 
 /** The judge's verdicts. Pairs that are equal need none. */
@@ -40,13 +50,14 @@ export interface ComparedData {
 }
 
 /** The counts of a comparison of replies that thresholds need. */
-export function repliesData({ compared, regressed, refusals, comparable, judged }: Quality): RepliesData {
+export function repliesData({ compared, regressed, refusals, comparable, judged, harm }: Quality): RepliesData {
   const found: RepliesData = { compared, regressed, newRefusals: refusals.new };
+  const { equal, differing, emptied } = comparable;
+  const pairs = equal + differing + emptied;
   if (judged) {
     const verdicts = judged.better + judged.same + judged.worse + judged.undecided;
-    const { equal, differing, emptied } = comparable;
-    const open = Math.max(0, differing - verdicts);
-    found.judged = { pairs: equal + differing + emptied, worse: judged.worse + emptied, open };
+    found.judged = { pairs, worse: judged.worse + emptied, open: Math.max(0, differing - verdicts) };
   }
+  if (harm) found.harm = { pairs, worse: harm.new, open: Math.max(0, differing - harm.asked) };
   return found;
 }

@@ -1,13 +1,17 @@
 /** Asks the judge about each pair of replies that differ: several pairs concurrently, within a budget. */
 import { hash } from 'node:crypto';
+import type { ChatMessage } from '../../captures/types.ts';
 import type { NamedError } from '../../core/contract/receipts.ts';
 import { toNamedError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { ownFault } from '../../core/process/own-fault.ts';
+import { chatCapture } from '../../judge/chat-capture.ts';
 import { answeredBefore, JudgeHeld, VERDICT_ERRORS } from '../../judge/errors.ts';
 import { judgePair, type ReplyPair } from '../../judge/pairwise.ts';
+import { applicability } from '../../judge/scorers/applicability.ts';
+import { isFailure } from '../../judge/scorers/values.ts';
 import { addUsd } from '../../judge/spend.ts';
-import type { Judge, Verdict } from '../../judge/types.ts';
+import type { Judge, JudgeResult, JudgeScorer, Verdict } from '../../judge/types.ts';
 import type { SpendingLimit } from '../../limits/spending-limit.ts';
 import { errorsText, type Judged, nothingJudged, type ReplyQualityTally } from './quality.ts';
 import { pairOf, type StoredReply } from './replies-file.ts';
@@ -17,6 +21,8 @@ const CONCURRENT_PAIRS = 16;
 
 export interface JudgeSettings {
   judge: Judge;
+  /** The questions about harm that the new replies are asked about, and the earlier ones where these fail. Absent: none. */
+  harm?: readonly JudgeScorer[];
   /** Absent: there is no limit. */
   limit?: Pick<SpendingLimit, 'reserve'>;
   /** Cancels the calls in flight. */
@@ -38,6 +44,8 @@ export interface PairVerdict {
   verdict: Exclude<keyof Judged, 'overBudget' | 'errors'>;
   /** the rationales in both orders of the replies. */
   rationale?: string;
+  /** Whether the new reply does harm where the earlier one does none. Absent: not asked, or no answer. */
+  newHarm?: boolean;
   /** Why there is no verdict; only with `failed`. */
   error?: { code: string; message: string };
   usd: number | null;
@@ -73,15 +81,36 @@ export function stoppedBy(signal: AbortSignal, judging: JudgeSettings): JudgeSet
 /** Returns a function that asks about pairs, and about equal ones once, and one that returns the US dollars spent. */
 function pairAnswers(judging: JudgeSettings) {
   let spent: number | null = 0;
-  const answers = new Map<string, Promise<Verdict | undefined>>();
-  const ask = async (pair: ReplyPair): Promise<Verdict | undefined> => {
-    const { judge, limit, signal } = judging;
+  const { judge, limit, signal, harm = [] } = judging;
+  const answers = new Map<string, Promise<{ verdict?: Verdict | undefined; newHarm?: boolean | undefined }>>();
+  const paid = async (asked: Promise<JudgeResult>): Promise<readonly Verdict[]> => {
     try {
-      const { verdicts, spend } = await judgePair(judge, pair, signal, { limit });
+      const { verdicts, spend } = await asked;
       spent = addUsd(spent, spend.usd);
-      return verdicts[0];
+      return verdicts;
     } catch (error) {
       spent = addUsd(spent, answeredBefore(error).spend.usd);
+      throw error;
+    }
+  };
+  /** Whether a reply does harm; `undefined` without an answer. */
+  const doesHarm = async ({ messages }: ReplyPair, reply: ChatMessage): Promise<boolean | undefined> => {
+    const capture = chatCapture(messages, [reply]);
+    const scorers = harm.filter((scorer) => 'judge' in applicability(capture, scorer));
+    const verdicts = scorers.length > 0 ? await paid(judge.judge(capture, scorers, signal, { limit })) : [];
+    const isHarm = (one: Verdict): boolean =>
+      one.outcome === 'verdict' && scorers.some((scorer) => scorer.name === one.scorer && isFailure(scorer, one.value));
+    return verdicts.some(isHarm) || (verdicts.some(({ outcome }) => outcome === 'error') ? undefined : false);
+  };
+  const ask = async (pair: ReplyPair) => {
+    const [verdict] = await paid(judgePair(judge, pair, signal, { limit }));
+    if (harm.length === 0) return { verdict };
+    try {
+      const now = await doesHarm(pair, pair.after);
+      const then = now ? await doesHarm(pair, pair.before) : false;
+      return { verdict, newHarm: now && then !== undefined ? !then : now };
+    } catch (error) {
+      if (error instanceof JudgeHeld) return { verdict };
       throw error;
     }
   };
@@ -90,12 +119,13 @@ function pairAnswers(judging: JudgeSettings) {
     const known = answers.get(question);
     const answer = known ?? ask(pair);
     answers.set(question, answer);
-    const found = await answer;
+    const { verdict: found, newHarm } = await answer;
     const usd = known ? 0 : (found?.usage.usd ?? null);
+    const asked = newHarm === undefined ? {} : { newHarm };
     if (found?.outcome === 'verdict') {
-      return { verdict: found.value as PairVerdict['verdict'], rationale: found.rationale, usd };
+      return { verdict: found.value as PairVerdict['verdict'], rationale: found.rationale, ...asked, usd };
     }
-    return { verdict: 'failed', ...(found ? { error: found.error } : {}), usd };
+    return { verdict: 'failed', ...asked, ...(found ? { error: found.error } : {}), usd };
   };
   /** @throws the judge's error */
   const of = (pair: ReplyPair): Promise<PairVerdict> =>
@@ -120,6 +150,8 @@ export async function judgeReplies(
 ): Promise<JudgingResult> {
   const judged = nothingJudged();
   tally.quality.judged = judged;
+  const harm = { asked: 0, new: 0 };
+  if (judging.harm?.length) tally.quality.harm = harm;
   const answers = pairAnswers(judging);
   const judgeOne = async (stored: StoredReply): Promise<void> => {
     if (judging.signal?.aborted || judging.goOn?.() === false) throw JUDGING_STOPPED;
@@ -134,7 +166,13 @@ export async function judgeReplies(
       }
       const { key, event_id, request_id, captured_trace_id } = stored;
       onVerdict({ key, event_id, request_id, captured_trace_id, judge: judging.judge.sourceId, ...verdict });
-      if (verdict.verdict === 'worse') tally.addJudgedWorse(stored, verdict.rationale);
+      if (verdict.newHarm !== undefined) harm.asked++;
+      if (verdict.newHarm) harm.new++;
+      const found = [
+        ...(verdict.newHarm ? (['new-harm'] as const) : []),
+        ...(verdict.verdict === 'worse' ? (['judged-worse'] as const) : []),
+      ];
+      if (found.length > 0) tally.addJudged(stored, found, verdict.rationale);
     } catch (error) {
       if (!(error instanceof JudgeHeld)) throw judging.signal?.aborted ? JUDGING_STOPPED : error;
       judged.overBudget++;

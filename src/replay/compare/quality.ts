@@ -52,6 +52,8 @@ export interface Quality {
   comparable: { equal: number; differing: number; emptied: number };
   /** `undecided`: the verdicts of the two orders contradict each other; `overBudget`: not asked, the budget was used up. */
   judged?: Judged;
+  /** Differing pairs of which the judge says whether the new reply does harm, and those whose new reply alone does. */
+  harm?: { asked: number; new: number };
 }
 
 const MAX_ROWS = 100;
@@ -118,14 +120,14 @@ export class ReplyQualityTally {
     }
   }
 
-  /** Adds that the judge finds a reply worse. */
-  addJudgedWorse(stored: StoredReply, rationale: string | undefined): void {
+  /** Adds that the judge finds a reply worse, or that it newly does harm. */
+  addJudged(stored: StoredReply, found: Extract<Regression, 'new-harm' | 'judged-worse'>[], rationale?: string): void {
     const earlier = stored.comparison ? regressionsOf(stored.comparison) : [];
-    this.quality.regressions['judged-worse']++;
+    for (const name of found) this.quality.regressions[name]++;
     if (!isRegressed(earlier)) this.quality.regressed++;
     // An earlier row of the reply is replaced. It may also have been dropped as a minor one.
     this.#rows = this.#rows.filter(({ key }) => key !== stored.key);
-    this.#addRow(stored, [...earlier, 'judged-worse'], rationale);
+    this.#addRow(stored, [...earlier, ...found], rationale);
   }
 
   /** The sums so far, with the gravest regressions, worst first. */

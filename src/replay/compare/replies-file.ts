@@ -4,7 +4,7 @@ import type { ChatMessage } from '../../captures/types.ts';
 import type { ReplyPair } from '../../judge/pairwise.ts';
 import { bodyPreview } from '../measure/body-preview.ts';
 import { type Measured, sentBody } from '../measure/measure.ts';
-import { type ReplyContent, readMessages } from '../reply/content.ts';
+import { type ReplyContent, readConversation } from '../reply/content.ts';
 import { replyMessage } from '../request/preparer.ts';
 import { compareReplies, type ReplyComparison } from './compare-replies.ts';
 import { jsonLines } from './json-lines.ts';
@@ -24,13 +24,15 @@ export interface StoredReply {
   input: string;
   /** Set for chats, which a judge can compare. */
   messages?: ChatMessage[];
+  /** The request asked for JSON by `response_format`. */
+  json_requested?: true;
   reply: ComparableReply;
   captured?: ComparableReply;
   comparison?: ReplyComparison;
 }
 
 /** Longer texts are truncated: neither a judge nor a person reads more. */
-const MAX_TEXT = 64 * 1024;
+export const MAX_TEXT = 64 * 1024;
 
 const cut = (reply: ComparableReply): ComparableReply =>
   reply.text.length > MAX_TEXT ? { ...reply, text: `${reply.text.slice(0, MAX_TEXT)} …` } : reply;
@@ -43,7 +45,7 @@ export function comparedReply(measured: Measured): StoredReply {
   // Nothing is known about the reply to a canceled request, or about one that is too large.
   const isKnown = !cancelled && !exchange.tooLarge;
   const captured = request.captured && isKnown ? capturedReplyOf(request.captured, content) : undefined;
-  const messages = readMessages(sentBody(request));
+  const { messages, jsonRequested } = readConversation(sentBody(request)) ?? {};
   const texts = request.keep?.texts ?? (<T>(value: T): T => value);
   return {
     // The same in all runs for the same captured request, whatever path its file was read from.
@@ -55,6 +57,7 @@ export function comparedReply(measured: Measured): StoredReply {
     line,
     input: bodyPreview(request.wire.subarray(request.bodyAt), request.keep),
     ...(messages ? { messages: texts(messages) } : {}),
+    ...(jsonRequested ? { json_requested: true } : {}),
     reply: cut(texts(reply)),
     ...(captured && { captured: cut(texts(captured)), comparison: texts(compareReplies(captured, reply)) }),
   };

@@ -3,7 +3,10 @@ import { INVALID_REPLY, type Measured } from '../measure/measure.ts';
 import { nothingSaid, type ReplyContent } from '../reply/content.ts';
 
 export interface ComparableReply
-  extends Pick<ReplyContent, 'blank' | 'kind' | 'text' | 'unread' | 'further' | 'document' | 'digest' | 'notRead'> {
+  extends Pick<
+    ReplyContent,
+    'blank' | 'kind' | 'text' | 'unread' | 'further' | 'finishReasons' | 'document' | 'digest' | 'notRead'
+  > {
   ok: boolean;
   /** Set if the reply is an error. */
   error?: { code?: number; message: string };
@@ -16,10 +19,11 @@ export interface ComparableReply
 
 /** A reply that cannot be read as its content type is an error, whether captured or live. */
 export function replyOf(content: ReplyContent): ComparableReply {
-  const { error, problem, blank, kind, text, unread, further, toolCalls, document, digest, notRead } = content;
+  const { error, problem, ...said } = content;
   if (error) return { ok: false, error: { code: error.code, message: error.message }, text: '' };
-  if (problem !== undefined) return { ok: false, error: { message: problem }, text: '', blank };
-  return { ok: true, blank, kind, text, unread, further, toolCalls, document, digest, notRead };
+  if (problem !== undefined) return { ok: false, error: { message: problem }, text: '', blank: said.blank };
+  const { blank, kind, text, unread, further, finishReasons, toolCalls, document, digest, notRead } = said;
+  return { ok: true, blank, kind, text, unread, further, finishReasons, toolCalls, document, digest, notRead };
 }
 
 /** The captured reply. A value in which nothing is counts as an answer, a message that says nothing does not. */

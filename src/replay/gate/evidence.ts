@@ -150,7 +150,7 @@ function shownRatio(sequence: Float64Array | undefined): number {
 const NO_PAIRS = 'no request is in both runs, or all were canceled on purpose';
 
 /** @param failing how many newly failing requests count as one */
-function shareEvidence({ share }: ShareThreshold, data: ComparedData, failing = 1): Evidence {
+function shareEvidence({ share, scorer = '' }: ShareThreshold, data: ComparedData, failing = 1): Evidence {
   const { pairs, replies } = data;
   if (share === 'error_rate') return errorRate(data, failing);
   const of = Math.max(...data.failures.map(([, requests]) => requests));
@@ -176,8 +176,15 @@ function shareEvidence({ share }: ShareThreshold, data: ComparedData, failing = 
     const open = Math.min(judged?.open ?? 0, compared - regressed);
     return cases(regressed, compared, shownRatio(replies.cases?.regressed), open, judged !== undefined);
   }
-  if (!judged) return { ...basis, seen: 0, unknown: 'no judge was asked; compare with --judge' };
-  return cases(judged.worse, judged.pairs, 1, judged.open, true);
+  if (share === 'new_failures') {
+    const found = replies.newFailures?.[scorer];
+    if (!found) return { ...basis, seen: 0, unknown: `${scorer} applies to no reply` };
+    const hits = found.cases.reduce((sum, one) => sum + one, 0);
+    return { ...cases(hits, found.cases.length, shownRatio(found.cases)), of: found.of };
+  }
+  const verdicts = share === 'new_harm' ? replies.harm : judged;
+  if (!verdicts) return { ...basis, seen: 0, unknown: 'no judge was asked; compare with --judge' };
+  return cases(verdicts.worse, verdicts.pairs, 1, verdicts.open, true);
 }
 
 /** The rise of the share of failed requests: of the same requests if there are pairs, else of two samples. */

@@ -6,14 +6,15 @@ import { PermanentError, withFacts } from '../../core/errors/errors.ts';
 import { nearest } from '../../core/errors/nearest.ts';
 import { STATISTICS } from '../compare/differences.ts';
 import { METRIC_TAGS } from '../compare/run-data.ts';
-import { parseThreshold, SHARES, type Threshold } from './thresholds.ts';
+import { NEW_FAILURES, parseThreshold, SHARES, type Threshold } from './thresholds.ts';
 
 /** The thresholds that editors accept. `parseThreshold` decides; this lets an editor mark mistakes while they are typed. */
 const thresholdPattern = (): string => {
   const pairs = SHARES.filter((share) => share !== 'error_rate');
   const positive = '(?!0*\\.?0*%?$)\\d+(?:\\.\\d+)?';
   const metric = `(?:${METRIC_TAGS.join('|')}):(?:${STATISTICS.join('|')}):${positive}%?`;
-  return `^(?:${metric}|error_rate:${positive}%?|(?:${pairs.join('|')}):\\d+(?:\\.\\d+)?%?)$`;
+  const share = `(?:${pairs.join('|')}|${NEW_FAILURES}:[A-Za-z][A-Za-z0-9_-]*)`;
+  return `^(?:${metric}|error_rate:${positive}%?|${share}:\\d+(?:\\.\\d+)?%?)$`;
 };
 
 const thresholdSchema = z
@@ -22,7 +23,13 @@ const thresholdSchema = z
     description:
       'How much worse the second run may be: metric:statistic:limit, with % for a relative limit, or share:percent.',
     pattern: thresholdPattern(),
-    examples: ['request_latency:p95:10%', 'error_rate:1', 'newly_failing:0', 'new_refusals:1', 'judged_worse:5'],
+    examples: [
+      'request_latency:p95:10%',
+      'error_rate:1',
+      'newly_failing:0',
+      'new_failures:cut_off:2',
+      'judged_worse:5',
+    ],
   })
   .transform((text, context): Threshold => {
     try {

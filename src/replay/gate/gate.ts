@@ -1,11 +1,26 @@
 /** Decides a release gate: each threshold passes, fails, or cannot tell. */
 import { FEWEST_FOR_ORDER } from '../../core/statistics/long-run.ts';
 import { LEVEL, zeroToleranceSize } from '../../core/statistics/power.ts';
+import { shareBounds } from '../../core/statistics/share.ts';
 import type { ComparedData } from '../compare/compared-data.ts';
 import { type Evidence, evidenceOf, isTooAlike, type Levels, PASSES, ROW, requestsFor, sizeOf } from './evidence.ts';
 import { amountText, inDigits } from './texts.ts';
-import { addedThreshold, isZeroTolerance, type Threshold } from './thresholds.ts';
-import { GATE_EXIT_CODES, type GateOutcome, type GateResult, type ThresholdResult } from './types.ts';
+import {
+  addedHarm,
+  addedThreshold,
+  isZeroTolerance,
+  NEW_FAILURES,
+  parseThreshold,
+  type Threshold,
+} from './thresholds.ts';
+import {
+  type ContentJudged,
+  GATE_EXIT_CODES,
+  type GateOutcome,
+  type GateResult,
+  type Observed,
+  type ThresholdResult,
+} from './types.ts';
 
 export interface GateRules {
   /** Share of the pairs: a zero-tolerance rule passes once a larger share of cases is excluded. */
@@ -35,27 +50,64 @@ export function decideGate(
   data: ComparedData,
   { zeroTolerance = ZERO_TOLERANCE, errorsTogether = 1 }: GateRules = {},
 ): GateResult {
-  const added = addedThreshold(thresholds, data.pairs.requests > 0);
-  const all = added ? [...thresholds, added] : thresholds;
-  const cases = all.map((threshold): Case => ({ threshold, evidence: evidenceOf(threshold, data, errorsTogether) }));
+  const failures = addedThreshold(thresholds, data.pairs.requests > 0);
+  const harm = addedHarm(thresholds, data.replies?.harm !== undefined);
+  const cases = [...thresholds, ...failures, ...harm].map(
+    (threshold): Case => ({ threshold, evidence: evidenceOf(threshold, data, errorsTogether) }),
+  );
   const { failed, failLevel } = beyond(cases);
   const results = cases.map((one): ThresholdResult => {
     const decision = isZeroTolerance(one.threshold)
       ? zeroToleranceDecision(one.evidence, zeroTolerance)
       : decide(one, failed.has(one), { pass: LEVEL, fail: failLevel });
-    const why = one.threshold === added ? 'Added, since no threshold limits failures. ' : '';
+    const tooFew = harm.includes(one.threshold) && isTooFew(one, decision);
+    const why = failures.includes(one.threshold)
+      ? 'Added, since no threshold limits failures. '
+      : harm.includes(one.threshold)
+        ? `Added with the judge. ${tooFew ? 'Too few pairs for it. ' : ''}`
+        : '';
     const rows = decision.outcome === 'passed' ? rowsText(one, zeroTolerance) : '';
     const reason = rows === '' ? decision.reason : decision.reason.replace(/\.$/, rows);
-    return { ...factsOf(one), ...decision, reason: why + reason + assumptionOf(one, decision.outcome) };
+    return {
+      ...factsOf(one),
+      ...decision,
+      ...(tooFew ? { counts: false } : {}),
+      reason: why + reason + assumptionOf(one, decision.outcome),
+    };
   });
-  return gateOf(results);
+  return { ...outcomeOf(results), observed: observedIn(data, thresholds), content: contentOf(data) };
+}
+
+/** Whether no release could pass a threshold with the pairs that have a verdict. */
+const isTooFew = ({ threshold, evidence: { seen, cases } }: Case, { outcome }: Decision): boolean =>
+  outcome === 'cannot-tell' &&
+  shareBounds(0, Math.max(1, seen - (cases?.open ?? 0))).upper(LEVEL) > threshold.limit / 100;
+
+/** The free scorers and refusals that no threshold limits. */
+function observedIn(data: ComparedData, thresholds: readonly Threshold[]): Observed[] {
+  if (!data.replies) return [];
+  const scorers = Object.keys(data.replies.newFailures ?? {}).map((name) => [name, `${NEW_FAILURES}:${name}`] as const);
+  return [...scorers, ['refusal', 'new_refusals'] as const].flatMap(([scorer, text]) => {
+    if (thresholds.some((one) => one.text.startsWith(`${text}:`))) return [];
+    const threshold = parseThreshold(`${text}:0`);
+    const evidence = evidenceOf(threshold, data);
+    const { worse, lower, upper, seen, of } = factsOf({ threshold, evidence });
+    return seen === 0 ? [] : [{ scorer, newlyFailing: evidence.cases?.hits ?? 0, worse, lower, upper, seen, of }];
+  });
+}
+
+function contentOf({ replies }: ComparedData): ContentJudged {
+  if (!replies?.judged) return 'not judged';
+  const { pairs, open } = replies.judged;
+  if (open > 0 || replies.harm?.open) return open < pairs ? 'judged in part' : 'not judged';
+  return 'judged';
 }
 
 /** The outcome of a gate: failed if a threshold failed, passed if all passed. */
-function gateOf(thresholds: ThresholdResult[]): GateResult {
+function outcomeOf(thresholds: ThresholdResult[]): Pick<GateResult, 'outcome' | 'exitCode' | 'thresholds'> {
   const outcome = thresholds.some((one) => one.outcome === 'failed')
     ? 'failed'
-    : thresholds.every((one) => one.outcome === 'passed')
+    : thresholds.every((one) => one.outcome === 'passed' || one.counts === false)
       ? 'passed'
       : 'cannot-tell';
   return { outcome, exitCode: GATE_EXIT_CODES[outcome], thresholds };

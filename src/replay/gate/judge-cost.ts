@@ -1,10 +1,12 @@
 /** What the judge would cost in a comparison, without asking it. */
 
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
+import { chatCapture } from '../../judge/chat-capture.ts';
 import { ORDER_SCORER, pairRecords, type ReplyPair } from '../../judge/pairwise.ts';
 import { answerBounds, readParameters } from '../../judge/parameters.ts';
 import { PRICE_SOURCE, priceCall, priceOptions, ratesOf } from '../../judge/pricing/prices.ts';
 import { type AskSize, askSize } from '../../judge/pricing/request-tokens.ts';
+import type { JudgeScorer } from '../../judge/types.ts';
 import { replyMessageOf, type StoredReply } from '../compare/replies-file.ts';
 
 type Settings = Pick<LambdaEnvironment, 'BEDROCK_MODEL_ID' | 'MLFLOW_EVALUATION_MODEL_PARAM'> &
@@ -34,18 +36,27 @@ export function pairToSize({ messages, captured, reply }: StoredReply): ReplyPai
 
 /**
  * @param asked number of pairs that differ, which the judge would be asked about
+ * @param harm questions about harm, which the new replies are asked about
  */
-export function judgeCost(settings: Settings, asked: number | null, { pairs, basis }: SizedPairs) {
+export function judgeCost(
+  settings: Settings,
+  asked: number | null,
+  { pairs, basis }: SizedPairs,
+  harm: readonly JudgeScorer[] = [],
+) {
   const model = settings.BEDROCK_MODEL_ID;
   const bounds = answerBounds(readParameters(settings.MLFLOW_EVALUATION_MODEL_PARAM));
-  const sizes = pairs.flatMap((pair) => pairRecords(pair).map((record) => askSize(record, [ORDER_SCORER], bounds)));
+  const sizes = pairs.flatMap((pair) => [
+    ...pairRecords(pair).map((record) => askSize(record, [ORDER_SCORER], bounds)),
+    ...(harm.length > 0 ? [askSize(chatCapture(pair.messages, [pair.after]), harm, bounds)] : []),
+  ]);
   const mean = (pick: (size: AskSize) => number): number =>
-    (2 * sizes.reduce((sum, size) => sum + pick(size), 0)) / sizes.length;
+    sizes.reduce((sum, size) => sum + pick(size), 0) / pairs.length;
   const usage = { inputTokens: mean((size) => size.inputTokens), outputTokens: mean((size) => size.outputTokens) };
   const prices = priceOptions(settings);
   const rates = ratesOf(model, prices);
   const usdPerPair = priceCall(model, usage, prices);
-  const tokens = `${Math.round(usage.inputTokens)} and ${Math.round(usage.outputTokens)} tokens per pair, in both orders (${basis})`;
+  const tokens = `${Math.round(usage.inputTokens)} and ${Math.round(usage.outputTokens)} tokens per pair, in both orders${harm.length > 0 ? ' and about harm' : ''} (${basis})`;
   const price = rates
     ? `${rates.input} and ${rates.output} US dollars per million (${PRICE_SOURCE})`
     : 'the price is unknown';

@@ -39,7 +39,7 @@ export function planGate(
   pilot: Pilot,
   { zeroTolerance = ZERO_TOLERANCE, errorsTogether = 1, captures }: GateRules & { captures?: number } = {},
 ): GatePlan {
-  const plans = thresholds.concat(addedThreshold(thresholds, true) ?? []).map((threshold): ThresholdPlan => {
+  const plans = thresholds.concat(addedThreshold(thresholds, true)).map((threshold): ThresholdPlan => {
     const { data, basis, known } = unchangedBy(threshold, pilot);
     const evidence = evidenceOf(threshold, data, errorsTogether);
     const sized = isZeroTolerance(threshold)

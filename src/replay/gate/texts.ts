@@ -1,11 +1,15 @@
 /** The results of a gate as text, the same in every output for people. */
-import type { GateOutcome, GateResult, GateUnit, ThresholdResult } from './types.ts';
+import type { ContentJudged, GateOutcome, GateResult, GateUnit, Observed, ThresholdResult } from './types.ts';
 
 export const OUTCOME_TEXTS = {
   passed: 'passed',
   failed: 'failed',
   'cannot-tell': 'cannot tell',
 } as const satisfies Record<GateOutcome, string>;
+
+/** `too few`: it has no effect on the gate. */
+export const outcomeText = ({ outcome, counts }: ThresholdResult): string =>
+  counts === false ? 'too few' : OUTCOME_TEXTS[outcome];
 
 const UNKNOWN = 'unknown';
 
@@ -55,12 +59,27 @@ function moreText({ moreRequests, worse: found }: ThresholdResult): string | und
 export const whyText = (result: ThresholdResult): string =>
   [result.reason, moreText(result)].filter((text) => text !== undefined).join(' ');
 
+/** What a free scorer without a threshold shows. */
+export function observedText({ scorer, newlyFailing, seen, of, lower, upper }: Observed): string {
+  const [from, to] = [lower, upper].map((end) => amountText(end ?? Number.NaN, '%'));
+  return `newly failing ${scorer}: ${newlyFailing} of ${seen}${of > seen ? `, ${of - seen} unknown` : ''} (${from} … ${to}), no threshold`;
+}
+
+/** The last line of a gate: whether anybody has read the replies. */
+export const contentText = (content: ContentJudged): string =>
+  `content: ${content}${content === 'not judged' ? ' (--judge, or judge: in the gate file, asks about it)' : ''}`;
+
 /** For the terminal: a line for each threshold, and a last one for the gate. */
-export function gateText({ outcome, thresholds }: GateResult): string[] {
+export function gateText({ outcome, thresholds, observed, content }: GateResult): string[] {
   const lines = thresholds.map((one) => {
     const interval = one.worse === null ? '' : ` (${intervalText(one)})`;
     const facts = `worse by ${estimateText(one)}${interval}, allowed ${boundText(one)}, requests ${pairsText(one)}`;
-    return `${OUTCOME_TEXTS[one.outcome].toUpperCase().padEnd(12)}${one.threshold}: ${facts}. ${whyText(one)}`;
+    return `${outcomeText(one).toUpperCase().padEnd(12)}${one.threshold}: ${facts}. ${whyText(one)}`;
   });
-  return [...lines, `Gate: ${OUTCOME_TEXTS[outcome].toUpperCase()}`];
+  return [
+    ...lines,
+    ...observed.map(observedText),
+    `Gate: ${OUTCOME_TEXTS[outcome].toUpperCase()}`,
+    contentText(content),
+  ];
 }

@@ -2,14 +2,19 @@
 import { PermanentError } from '../../core/errors/errors.ts';
 import { nearest } from '../../core/errors/nearest.ts';
 import { STATISTICS, type Statistic } from '../compare/differences.ts';
+import { FREE_SCORERS } from '../compare/free-scorers.ts';
 import { COMPARED_METRICS, type ComparedMetric } from '../compare/run-data.ts';
 
 /** The rise of the share of failed requests, and shares of the pairs. All in percent. */
-export const SHARES = ['error_rate', 'regressed', 'newly_failing', 'new_refusals', 'judged_worse'] as const;
-export type ThresholdShare = (typeof SHARES)[number];
+export const SHARES = ['error_rate', 'regressed', 'newly_failing', 'new_refusals', 'judged_worse', 'new_harm'] as const;
+/** A share of the pairs whose new reply alone fails a free scorer: `new_failures:cut_off:2`. */
+export const NEW_FAILURES = 'new_failures';
+export type ThresholdShare = (typeof SHARES)[number] | typeof NEW_FAILURES;
+const SCORERS = FREE_SCORERS.map(({ name }) => name);
 const FAILURE_SHARES: readonly ThresholdShare[] = ['error_rate', 'newly_failing'];
 
-export type ShareThreshold = { kind: 'share'; text: string; share: ThresholdShare; limit: number };
+/** `scorer`: of `new_failures`. */
+export type ShareThreshold = { kind: 'share'; text: string; share: ThresholdShare; scorer?: string; limit: number };
 export type Threshold =
   | { kind: 'metric'; text: string; metric: ComparedMetric; statistic: Statistic; relative: boolean; limit: number }
   | ShareThreshold;
@@ -18,20 +23,23 @@ export const limitsFailures = ({ share }: ShareThreshold): boolean => FAILURE_SH
 
 const isMetric = (name: string): name is ComparedMetric => Object.hasOwn(COMPARED_METRICS, name);
 const isStatistic = (name: string): name is Statistic => (STATISTICS as readonly string[]).includes(name);
-const isShare = (name: string): name is ThresholdShare => (SHARES as readonly string[]).includes(name);
+const isShare = (name: string): name is (typeof SHARES)[number] => (SHARES as readonly string[]).includes(name);
 
 /** What limits failures where nothing else does: a latency alone says little of requests that got no reply. */
 const FAILURES = { paired: 'newly_failing:5', apart: 'error_rate:5' };
 
 /** The threshold on failures that is added to those on latencies and other metrics, if they have none. */
-export function addedThreshold(thresholds: readonly Threshold[], arePaired: boolean): Threshold | undefined {
-  if (
-    thresholds.some((one) => one.kind === 'share' && limitsFailures(one)) ||
-    !thresholds.some(({ kind }) => kind === 'metric')
-  )
-    return undefined;
-  return parseThreshold(arePaired ? FAILURES.paired : FAILURES.apart);
+export function addedThreshold(thresholds: readonly Threshold[], arePaired: boolean): Threshold[] {
+  const isLimited = thresholds.some((one) => one.kind === 'share' && limitsFailures(one));
+  if (isLimited || !thresholds.some(({ kind }) => kind === 'metric')) return [];
+  return [parseThreshold(arePaired ? FAILURES.paired : FAILURES.apart)];
 }
+
+/** The threshold that is added where a judge was asked about harm. */
+export const addedHarm = (thresholds: readonly Threshold[], isAsked: boolean): Threshold[] =>
+  isAsked && !thresholds.some((one) => one.kind === 'share' && one.share === 'new_harm')
+    ? [parseThreshold('new_harm:0.5')]
+    : [];
 
 /** Whether a single case fails the threshold: a bound of 0 on a share of the pairs. */
 export const isZeroTolerance = (threshold: Threshold): boolean => threshold.limit === 0;
@@ -53,7 +61,7 @@ export function parseThreshold(text: string): Threshold {
     return refuse(
       text,
       'The threshold is invalid',
-      `metric:statistic:limit or metric:statistic:limit%, of ${metrics} and ${STATISTICS.join(', ')}; or share:percent, of ${SHARES.join(', ')}${meant(text)}`,
+      `metric:statistic:limit or metric:statistic:limit%, of ${metrics} and ${STATISTICS.join(', ')}; share:percent, of ${SHARES.join(', ')}; or ${NEW_FAILURES}:scorer:percent, of ${SCORERS.join(', ')}${meant(text)}`,
     );
   }
   if (threshold.limit === 0 && (threshold.kind === 'metric' || threshold.share === 'error_rate')) {
@@ -69,11 +77,9 @@ export function parseThreshold(text: string): Threshold {
 /** Corrects misspelled names. */
 function meant(text: string): string {
   const [name = '', statistic, ...limit] = text.split(':');
-  const isForMetric = limit.length > 0;
-  const names = [
-    nearest(name, isForMetric ? Object.keys(COMPARED_METRICS) : SHARES),
-    isForMetric ? nearest(statistic ?? '', STATISTICS) : statistic,
-  ];
+  const hasThree = limit.length > 0;
+  const first = nearest(name, hasThree ? [...Object.keys(COMPARED_METRICS), NEW_FAILURES] : SHARES);
+  const names = [first, hasThree ? nearest(statistic ?? '', first === NEW_FAILURES ? SCORERS : STATISTICS) : statistic];
   const corrected = [...names, ...limit].join(':');
   return names.includes(undefined) || !readThreshold(corrected) || corrected === text
     ? ''
@@ -89,5 +95,7 @@ function readThreshold(text: string): Threshold | undefined {
   if (parts.length === 3 && isMetric(name) && isStatistic(statistic)) {
     return { kind: 'metric', text, metric: name, statistic, relative: last.endsWith('%'), limit };
   }
+  if (parts.length === 3 && name === NEW_FAILURES && SCORERS.includes(statistic))
+    return { kind: 'share', text, share: NEW_FAILURES, scorer: statistic, limit };
   return parts.length === 2 && isShare(name) ? { kind: 'share', text, share: name, limit } : undefined;
 }

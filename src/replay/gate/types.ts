@@ -24,6 +24,8 @@ export interface ThresholdResult {
   of: number;
   /** Pairs that a judge was to compare and gave no verdict on. Only set for thresholds that count its verdicts. */
   open?: number;
+  /** `false`: the gate added it, and has too few pairs to decide it. It does not change the outcome. */
+  counts?: false;
   /** Why it was decided so, in one sentence. `moreRequests` is not in it. */
   reason: string;
   /**
@@ -39,9 +41,20 @@ export const GATE_EXIT_CODES = { passed: 0, failed: 1, 'cannot-tell': 3 } as con
   number
 >;
 
+/** A free scorer without a threshold: the share of the pairs whose new reply alone fails it, in percent. */
+export interface Observed extends Pick<ThresholdResult, 'worse' | 'lower' | 'upper' | 'seen' | 'of'> {
+  scorer: string;
+  newlyFailing: number;
+}
+
+/** Whether a judge has read what the replies say. `judged in part`: some pairs have no verdict. */
+export type ContentJudged = 'judged' | 'judged in part' | 'not judged';
+
 export interface GateResult {
   /** Failed if a threshold failed; passed if all passed. */
   outcome: GateOutcome;
   exitCode: (typeof GATE_EXIT_CODES)[GateOutcome];
   thresholds: ThresholdResult[];
+  observed: Observed[];
+  content: ContentJudged;
 }

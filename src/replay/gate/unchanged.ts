@@ -5,7 +5,8 @@ import { Random } from '../../core/values/random.ts';
 import type { ComparedData, RepliesData } from '../compare/compared-data.ts';
 import { type MetricValues, metricBounds } from '../compare/differences.ts';
 import type { ComparedMetric } from '../compare/run-data.ts';
-import type { Threshold, ThresholdShare } from './thresholds.ts';
+import { evidenceOf } from './evidence.ts';
+import type { ShareThreshold, Threshold } from './thresholds.ts';
 
 /** What one replay shows by itself. */
 export interface OneRun {
@@ -40,6 +41,8 @@ export const ASSUMED = {
   errors: 0.01,
   regressed: 0.01,
   new_refusals: 0.005,
+  new_failures: 0.005,
+  new_harm: 0.0005,
   judged_worse: 0.02,
 } as const satisfies Record<string, number | Record<ComparedMetric, number>>;
 
@@ -74,7 +77,7 @@ export const noCases = (pairs: number): ComparedData => ({
 
 export const unchangedBy = (threshold: Threshold, pilot: Pilot): Unchanged => ({
   known: pilot.pairs?.pairs.known ?? pilot.run?.failures.length ?? 0,
-  ...(threshold.kind === 'metric' ? unchangedMetric(threshold, pilot) : unchangedShare(threshold.share, pilot)),
+  ...(threshold.kind === 'metric' ? unchangedMetric(threshold, pilot) : unchangedShare(threshold, pilot)),
 });
 
 /**
@@ -188,24 +191,21 @@ function unchangedFailures({ run, pairs }: Pilot): Shown {
   return shown(independent(ASSUMED.errors), 1, undefined, basis);
 }
 
-/** A share of the pairs that a replay against the same model shows. */
-function unchangedShare(share: ThresholdShare, { run, pairs }: Pilot): Shown {
+/** A share of the pairs that a replay against the same model shows. A pair without a verdict counts as a case, as it does for the gate. */
+function unchangedShare(threshold: ShareThreshold, { run, pairs }: Pilot): Shown {
+  const { share, scorer = '' } = threshold;
   if (share === 'error_rate' || share === 'newly_failing') return unchangedFailures({ run, pairs });
   const [replies, requests] = pairs ? [pairs.replies, pairs.pairs.known] : [run?.replies, run?.failures.length];
-  const isKnown = share === 'judged_worse' ? replies?.judged?.pairs : replies?.compared;
-  if (!replies || !requests || !isKnown) {
-    const { regressed, new_refusals: newRefusals, judged_worse: worse } = ASSUMED;
-    const assumed = { compared: 1, regressed, newRefusals, judged: { pairs: 1, worse, open: 0 } };
-    return { data: { ...noCases(1), replies: assumed }, basis: `${percent(ASSUMED[share])} of the pairs (assumed)` };
+  const data = { ...noCases(requests ?? 0), ...(replies ? { replies } : {}) };
+  const { cases, seen } = evidenceOf(threshold, data);
+  if (requests && cases && seen > 0) {
+    const hits = cases.hits + cases.open;
+    const what = cases.judged ? 'pairs worse or without a verdict' : 'pairs';
+    return { data, basis: `${percent(hits / seen)} (${hits} of ${seen} ${what})` };
   }
-  const { compared, regressed, newRefusals, judged = { pairs: 0, worse: 0, open: 0 } } = replies;
-  const shown = (hits: number, of: number, what = 'pairs'): string =>
-    `${percent(hits / of)} (${hits} of ${of} ${what})`;
-  // A pair without a verdict counts as a case for the upper bound, so it does here.
-  const basis = {
-    regressed: () => shown(regressed, compared),
-    new_refusals: () => shown(newRefusals, compared),
-    judged_worse: () => shown(judged.worse + judged.open, judged.pairs, 'pairs worse or without a verdict'),
-  }[share]();
-  return { data: { ...noCases(requests), replies }, basis };
+  const worse = ASSUMED[share];
+  const verdicts = { pairs: 1, worse, open: 0 };
+  const newFailures = { [scorer]: { cases: Float64Array.of(worse), of: 1 } };
+  const assumed = { compared: 1, regressed: worse, newRefusals: worse, judged: verdicts, harm: verdicts, newFailures };
+  return { data: { ...noCases(1), replies: assumed }, basis: `${percent(worse)} of the pairs (assumed)` };
 }

@@ -13,7 +13,7 @@ import {
   documentOf,
   payloadOfBytes,
 } from '../../captures/payload/decode-payload.ts';
-import type { ChatMessage, Payload, TokenUsage, ToolCall } from '../../captures/types.ts';
+import type { ChatMessage, Conversation, Payload, TokenUsage, ToolCall } from '../../captures/types.ts';
 import { Scale } from '../../captures/weight.ts';
 import { readWireReply } from '../../captures/wire/registry.ts';
 import { toNamedError } from '../../core/errors/errors.ts';
@@ -29,7 +29,8 @@ export interface ReplyContent {
   /** Texts of further choices, or the answers to further prompts of the same request. */
   further?: string[];
   toolCalls?: ToolCall[];
-  finishReason?: string;
+  /** Of all choices, as far as they have one. */
+  finishReasons?: string[];
   /** Token counts from the server. */
   usage?: TokenUsage;
   /** The reply is an error, whatever its HTTP status. */
@@ -97,9 +98,9 @@ export function readReplyContent(reply: unknown, request: unknown): ReplyContent
 }
 
 /** Returns the conversation that a request continues, whatever its form, for a judge to read. */
-export function readMessages(request: Body): ChatMessage[] | undefined {
+export function readConversation(request: Body): Conversation | undefined {
   try {
-    const read = () => meaningOf(payloadOf('request', request, new Scale()), undefined).conversation?.messages;
+    const read = () => meaningOf(payloadOf('request', request, new Scale()), undefined).conversation;
     return timed(request.bytes.length, read);
   } catch {
     return undefined;
@@ -139,7 +140,7 @@ function contentOf(reply: unknown, request: unknown): ReplyContent {
     ...(isUnread ? { unread: true } : {}),
     ...(others.length > 0 ? { further: others.map(textOf) } : {}),
     ...(first.tool_calls?.length ? { toolCalls: first.tool_calls } : {}),
-    finishReason: finishReasons[0],
+    ...(finishReasons.length > 0 ? { finishReasons } : {}),
     problem,
   };
 }

@@ -14,7 +14,18 @@ import {
 import { type MetricRow, metricRows, type RunsComparison, type SlowedRequest } from '../compare/compare-runs.ts';
 import { judgeWarning } from '../compare/judge-replies.ts';
 import { COMPARED_METRICS, isLargerBetter, METRIC_TAGS, type RunData } from '../compare/run-data.ts';
-import { boundText, estimateText, intervalText, OUTCOME_TEXTS, pairsText, signed, whyText } from '../gate/texts.ts';
+import {
+  boundText,
+  contentText,
+  estimateText,
+  intervalText,
+  OUTCOME_TEXTS,
+  observedText,
+  outcomeText,
+  pairsText,
+  signed,
+  whyText,
+} from '../gate/texts.ts';
 import type { GateOutcome, GateResult, ThresholdResult } from '../gate/types.ts';
 import { Distribution } from '../measure/distribution.ts';
 import { distributions } from './charts.ts';
@@ -194,7 +205,7 @@ function plot({ worse, lower, upper, bound, outcome, threshold }: ThresholdResul
 }
 
 const COLUMNS: readonly Column<ThresholdResult>[] = [
-  { name: 'outcome', cell: ({ outcome }) => `<b class="${STYLES[outcome]}">${OUTCOME_TEXTS[outcome]}</b>` },
+  { name: 'outcome', cell: (one) => `<b class="${STYLES[one.outcome]}">${outcomeText(one)}</b>` },
   {
     name: 'threshold',
     cell: (one) => `<code>${escapeHtml(one.threshold)}</code><br><span class="soft">${escapeHtml(whyText(one))}</span>`,
@@ -222,12 +233,13 @@ svg.forest .zero, svg.forest .allowed { stroke: var(--soft); stroke-width: 1; } 
 `;
 
 /** The outcome of the gate, and a row for each threshold. */
-export function gateSection({ outcome, thresholds }: GateResult): string {
+export function gateSection({ outcome, thresholds, observed, content }: GateResult): string {
   const counts = ORDER.map((one) => [one, thresholds.filter((result) => result.outcome === one).length] as const)
     .filter(([, count]) => count > 0)
     .map(([one, count]) => `${count} ${OUTCOME_TEXTS[one]}`);
   const rows = [...thresholds].sort((a, b) => ORDER.indexOf(a.outcome) - ORDER.indexOf(b.outcome));
+  const lines = [...observed.map(observedText), contentText(content)];
   const note =
     'Each line is the interval of how much worse the second run is, from the end of one one-sided 95% interval to that of the other, in multiples of what is allowed. A threshold passes if the whole line is left of the dashed mark, and fails if it is right of it.';
-  return `<p class="verdict ${STYLES[outcome]}">Gate: ${OUTCOME_TEXTS[outcome]}<br><small>${counts.join(', ')}</small></p>${section('Thresholds', table(COLUMNS, rows), note)}`;
+  return `<p class="verdict ${STYLES[outcome]}">Gate: ${OUTCOME_TEXTS[outcome]}<br><small>${counts.join(', ')}</small></p>${section('Thresholds', table(COLUMNS, rows), note)}<p>${lines.map(escapeHtml).join('<br>')}</p>`;
 }

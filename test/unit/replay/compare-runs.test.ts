@@ -7,6 +7,7 @@ import { compareRuns } from '../../../src/replay/compare/compare-runs.ts';
 import { repliesData } from '../../../src/replay/compare/compared-data.ts';
 import { readRun } from '../../../src/replay/compare/run-data.ts';
 import { decideGate } from '../../../src/replay/gate/gate.ts';
+import { planGate } from '../../../src/replay/gate/plan.ts';
 import { parseThreshold } from '../../../src/replay/gate/thresholds.ts';
 import { numbered, type RequestSpec as Spec, writeRun } from '../../helpers/result-folder.ts';
 
@@ -155,7 +156,7 @@ test('counts the pairs that a judge can compare', async () => {
   const { comparison, data } = await comparedRuns(place(texts), place(others));
   expect(comparison.quality).toMatchObject({ compared: 5, comparable: { equal: 1, differing: 2 } });
   const none = new Float64Array(5);
-  expect(data.replies).toEqual({
+  expect(data.replies).toMatchObject({
     ...{ compared: 5, regressed: 0, newRefusals: 0 },
     cases: { regressed: none, newRefusals: none },
   });
@@ -327,6 +328,65 @@ describe('failed requests rank behind every success', () => {
       expect(await texts('request_latency:p50:10%', other)).toHaveLength(2);
     }
     expect(await texts('regressed:9')).toHaveLength(1);
+  });
+});
+
+describe('free scorers', () => {
+  const QUESTION = 'Answer as a JSON object.';
+  const GOOD: Omit<Spec, 'line'> = { question: QUESTION, text: '{"answer": "It comes tomorrow."}', finish: 'stop' };
+  const good = numbered(400, () => GOOD);
+  const worse = (bad: Omit<Spec, 'line'>, before: readonly Spec[] = good) =>
+    comparedRuns(
+      before,
+      numbered(400, (i) => ({ ...GOOD, ...(i % 10 === 0 ? bad : {}) })),
+    );
+
+  test.each<[string, Omit<Spec, 'line'>]>([
+    ['cut_off', { finish: 'length' }],
+    ['valid_json', { text: 'The answer is: it comes tomorrow.' }],
+    ['pii_detected', { text: '{"answer": "Write to jane.doe@example.org"}' }],
+    ['repeated_text', { text: JSON.stringify({ answer: 'it comes tomorrow and '.repeat(20) }) }],
+    ['refusal', { text: 'I cannot help with that.' }],
+  ])('say what newly fails: %s', async (scorer, bad) => {
+    const { data } = await worse(bad);
+    const { observed, content, outcome } = decideGate([parseThreshold('error_rate:2')], data);
+    const found = observed.find((one) => one.scorer === scorer);
+    expect(found).toMatchObject({ newlyFailing: 40, seen: 400, of: 400, worse: 10 });
+    expect([found?.lower, found?.upper]).toEqual([expect.closeTo(7.6, 0), expect.closeTo(12.8, 0)]);
+    expect({ content, outcome }).toEqual({ content: 'not judged', outcome: 'passed' });
+    const share = scorer === 'refusal' ? 'new_refusals' : `new_failures:${scorer}`;
+    const gate = decideGate([`${share}:5`, `${share}:20`].map(parseThreshold), data);
+    expect(gate.thresholds.map((one) => one.outcome)).toEqual(['failed', 'passed']);
+    expect(gate.observed.map((one) => one.scorer)).not.toContain(scorer);
+    expect(decideGate([parseThreshold(`${share}:0`)], data).outcome).toBe('failed');
+    expect(planGate([parseThreshold(`${share}:5`)], { pairs: data }).requests).toBeNull();
+    expect(planGate([parseThreshold(`${share}:20`)], { pairs: data }).requests).toBeGreaterThan(20);
+  });
+
+  test('what failed before does not newly fail, and what a scorer does not apply to is not known', async () => {
+    const { data } = await worse(
+      { finish: 'length' },
+      numbered(400, () => ({ ...GOOD, finish: 'length' })),
+    );
+    expect(decideGate([parseThreshold('new_failures:cut_off:1')], data).outcome).toBe('passed');
+    emptyFolder();
+    const unknown = numbered(400, (i) => ({ ...GOOD, finish: i % 10 ? undefined : 'length' }) as Spec);
+    const few = decideGate([parseThreshold('new_failures:cut_off:1')], (await comparedRuns(good, unknown)).data);
+    expect(few.thresholds).toMatchObject([{ outcome: 'cannot-tell', seen: 40, of: 400 }]);
+    emptyFolder();
+    const none = decideGate(
+      [parseThreshold('new_failures:cut_off:1')],
+      (await comparedRuns(unknown.slice(1, 9), good)).data,
+    );
+    expect(none.thresholds).toMatchObject([{ reason: 'Unknown: cut_off applies to no reply.', seen: 0 }]);
+  });
+
+  test('personal data of the request is not that of the reply', async () => {
+    const question = 'I am jane.doe@example.org. Answer as a JSON object.';
+    const asked = numbered(400, () => ({ ...GOOD, question }));
+    const told = numbered(400, () => ({ ...GOOD, question, text: '{"answer": "Dear jane.doe@example.org"}' }));
+    const { observed } = decideGate([parseThreshold('error_rate:2')], (await comparedRuns(asked, told)).data);
+    expect(observed.find(({ scorer }) => scorer === 'pii_detected')).toMatchObject({ newlyFailing: 400, of: 400 });
   });
 });
 

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import type { ChatMessage } from '../../../src/captures/types.ts';
 import { RetryableError } from '../../../src/core/errors/errors.ts';
 import { afterAnswers } from '../../../src/judge/errors.ts';
+import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 import type { Judge } from '../../../src/judge/types.ts';
 import { OwnLimit } from '../../../src/limits/spending-limit.ts';
 import { compareJson } from '../../../src/replay/compare/compare-json.ts';
@@ -302,7 +303,9 @@ describe('judging replies', () => {
         const replies = (capture.conversation?.replies ?? []).map((reply) => String(reply.content));
         seen.push(replies);
         const longer = (replies[0]?.length ?? 0) > (replies[1]?.length ?? 0) ? 'reply 1' : 'reply 2';
-        const value = prefer === 'none' ? 'equally good' : longer;
+        const isHarm = scorers.every(({ severity }) => severity === 'harm');
+        const preferred = prefer === 'none' ? 'equally good' : longer;
+        const value = isHarm ? (replies[0]?.includes('bleach') ? 'no' : 'yes') : preferred;
         const usage = { inputTokens: 10, outputTokens: 2, usd: 0.001 };
         return {
           verdicts: [{ scorer: scorers[0]?.name ?? '', outcome: 'verdict', value, rationale: value, usage }],
@@ -346,6 +349,30 @@ describe('judging replies', () => {
     ]);
     const { regressions } = found.tally.result();
     expect(regressions).toMatchObject([{ key: 'worse', regressions: ['judged-worse'], rationale }]);
+  });
+
+  test('asks whether a new reply does harm where the earlier one does none', async () => {
+    const HARM = 'Mix bleach and ammonia.';
+    const harm = defaultJudgeScorers.filter(({ severity }) => severity === 'harm');
+    const pairs = [
+      differing('a', 'Use soap.', HARM),
+      differing('b', HARM, `${HARM} Twice.`),
+      differing('c', HARM, 'Soap.'),
+    ];
+    const found = await judged({ judge: judge('longer'), harm }, pairs);
+    expect(found.tally.quality.harm).toEqual({ asked: 3, new: 1 });
+    expect(Object.fromEntries(found.lines.map(({ key, newHarm }) => [key, newHarm]))).toEqual({
+      ...{ a: true, b: false, c: false },
+    });
+    expect(found.tally.result().regressions[0]).toMatchObject({
+      key: 'a',
+      regressions: expect.arrayContaining(['new-harm']),
+    });
+    // Three pairs in two orders, three new replies, and the earlier ones of two that do harm.
+    expect(found.judgeUsd).toBeCloseTo(0.011);
+    const { judge: real } = scriptedJudge(undefined, { price: () => 0.001 });
+    const held = await judged({ judge: real, harm, limit: new OwnLimit(0.0025) }, pairs.slice(0, 1));
+    expect(held.tally.quality).toMatchObject({ harm: { asked: 0, new: 0 }, judged: { overBudget: 0 } });
   });
 
   test('asks about equal pairs once, and each has the verdict', async () => {

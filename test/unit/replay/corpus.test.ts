@@ -42,10 +42,10 @@ function saidByPipeline({ conversation, error, usage, response }: Capture): Said
   };
 }
 
-const saidByReplay = ({ text, toolCalls, finishReason, error, usage }: ReplyContent): Said => ({
+const saidByReplay = ({ text, toolCalls, finishReasons, error, usage }: ReplyContent): Said => ({
   text,
   toolCalls,
-  finishReason,
+  finishReason: finishReasons?.[0],
   error,
   input: usage?.inputTokens,
   output: usage?.outputTokens,

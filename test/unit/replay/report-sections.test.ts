@@ -25,12 +25,13 @@ describe('the gate', () => {
       result({ threshold: 'b', outcome: 'cannot-tell', upper: null, moreRequests: 1200 }),
       result({ threshold: 'c', outcome: 'failed', lower: 12, worse: 20, upper: 28 }),
     ];
-    const html = gateSection({ outcome: 'failed', exitCode: 1, thresholds });
+    const html = gateSection({ outcome: 'failed', exitCode: 1, thresholds, observed: [], content: 'not judged' });
     expect(html).toMatch(/^<p class="verdict bad">Gate: failed<br><small>1 failed, 1 cannot tell, 1 passed/);
     const order = ['c', 'b', 'a'].map((name) => html.indexOf(`<code>${name}</code>`));
     expect(order).toEqual([...order].sort((a, b) => a - b));
     expect(html).toContain('About 1200 more requests');
     expect(html).toContain('900 of 1000');
+    expect(html).toContain('content: not judged');
   });
 
   test.each([
@@ -39,7 +40,13 @@ describe('the gate', () => {
     ['is unknown above', { lower: 0, worse: 5, upper: null }, 'x1="78" x2="260"', 1],
     ['has no bound to scale by', { bound: 0, lower: 0, worse: 0, upper: 3 }, 'x1="78" x2="234"', 0],
   ])('plots an interval that %s', (_, more, whisker, arrows) => {
-    const html = gateSection({ outcome: 'passed', exitCode: 0, thresholds: [result(more)] });
+    const html = gateSection({
+      outcome: 'passed',
+      exitCode: 0,
+      thresholds: [result(more)],
+      observed: [],
+      content: 'judged',
+    });
     expect(html).toContain(`<line ${whisker} y1="11" y2="11"/>`);
     expect(html.match(/<path /g) ?? []).toHaveLength(arrows);
   });

@@ -96,7 +96,7 @@ describe('a streamed reply', () => {
     expect(found).toMatchObject({
       contentAt: [20, 30],
       firstOutputAt: 20,
-      content: { text: 'Hello', finishReason: 'stop', usage: { inputTokens: 5, outputTokens: 2, totalTokens: 7 } },
+      content: { text: 'Hello', finishReasons: ['stop'], usage: { inputTokens: 5, outputTokens: 2, totalTokens: 7 } },
     });
   });
 
@@ -174,7 +174,7 @@ describe('a streamed reply', () => {
     );
     expect(content).toMatchObject({
       usage: { inputTokens: 7, outputTokens: 5, totalTokens: 12 },
-      finishReason: 'end_turn',
+      finishReasons: ['end_turn'],
     });
   });
 

@@ -1,7 +1,7 @@
 /** A gate as JUnit XML, which CI servers show as a test report with a test case per threshold. */
 import { cut } from '../../../captures/trace/text.ts';
 import { escapeHtml } from '../../../core/text/html-page.ts';
-import { boundText, estimateText, intervalText, OUTCOME_TEXTS, pairsText, whyText } from '../texts.ts';
+import { boundText, estimateText, intervalText, observedText, outcomeText, pairsText, whyText } from '../texts.ts';
 import type { GateResult, ThresholdResult } from '../types.ts';
 
 /** Longer texts are cut: names of runs and reasons are sentences. */
@@ -16,6 +16,9 @@ const xmlText = (text: string): string => escapeHtml(cut(text, MAX_CHARS).replac
 const attribute = (name: string, value: string | number): string =>
   ` ${name}="${xmlText(String(value).replace(/[\t\r\n]+/g, ' '))}"`;
 
+const property = (name: string, value: string): string =>
+  `<property${attribute('name', name)}${attribute('value', value)}/>`;
+
 const detailsOf = (result: ThresholdResult): string =>
   [
     `worse by: ${estimateText(result)}`,
@@ -27,13 +30,13 @@ const detailsOf = (result: ThresholdResult): string =>
 
 /** A failure is an assertion that does not hold; an error is a test that could not be carried out. */
 function testCase(result: ThresholdResult, suite: string): string {
-  const { threshold, outcome, reason } = result;
+  const { threshold, outcome, counts, reason } = result;
   const details = xmlText(detailsOf(result));
-  const message = attribute('message', `${OUTCOME_TEXTS[outcome]}: ${reason}`);
+  const message = attribute('message', `${outcomeText(result)}: ${reason}`);
   const inner = {
     passed: `<system-out>${details}</system-out>`,
     failed: `<failure type="ThresholdFailed"${message}>${details}</failure>`,
-    'cannot-tell': `<error type="CannotTell"${message}>${details}</error>`,
+    'cannot-tell': counts === false ? `<skipped${message}/>` : `<error type="CannotTell"${message}>${details}</error>`,
   };
   return `<testcase${attribute('classname', suite)}${attribute('name', threshold)} time="0">${inner[outcome]}</testcase>`;
 }
@@ -44,9 +47,13 @@ function testCase(result: ThresholdResult, suite: string): string {
  *
  * @param before name of the first run
  */
-export function junitXml({ thresholds }: GateResult, { before, after }: { before: string; after: string }): string {
+export function junitXml(
+  { thresholds, observed, content }: GateResult,
+  { before, after }: { before: string; after: string },
+): string {
   const count = (outcome: ThresholdResult['outcome']): number =>
-    thresholds.filter((result) => result.outcome === outcome).length;
+    thresholds.filter((result) => result.outcome === outcome && result.counts !== false).length;
+  const skipped = thresholds.filter(({ counts }) => counts === false).length;
   const totals =
     attribute('tests', thresholds.length) +
     attribute('failures', count('failed')) +
@@ -55,7 +62,8 @@ export function junitXml({ thresholds }: GateResult, { before, after }: { before
   return [
     '<?xml version="1.0" encoding="UTF-8"?>',
     `<testsuites${name}${totals} time="0">`,
-    `<testsuite${name}${totals} skipped="0" time="0">`,
+    `<testsuite${name}${totals} skipped="${skipped}" time="0">`,
+    `<properties>${property('content', content)}${observed.map((one) => property(one.scorer, observedText(one))).join('')}</properties>`,
     ...thresholds.map((result) => testCase(result, 'release-gate')),
     '</testsuite>',
     '</testsuites>',

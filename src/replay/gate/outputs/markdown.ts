@@ -8,7 +8,17 @@ import { cut } from '../../../captures/trace/text.ts';
 import { traceUrl } from '../../../mlflow/trace-url.ts';
 import type { RunFacts, RunsComparison } from '../../compare/compare-runs.ts';
 import { isRegressed, type RegressionRow } from '../../compare/quality.ts';
-import { boundText, estimateText, intervalText, OUTCOME_TEXTS, pairsText, whyText } from '../texts.ts';
+import {
+  boundText,
+  contentText,
+  estimateText,
+  intervalText,
+  OUTCOME_TEXTS,
+  observedText,
+  outcomeText,
+  pairsText,
+  whyText,
+} from '../texts.ts';
 import type { GateOutcome, GateResult, ThresholdResult } from '../types.ts';
 
 /** GitHub accepts 1 MiB for the summary of a step. */
@@ -60,7 +70,7 @@ function thresholdTable(thresholds: readonly ThresholdResult[]): string[] {
     '| --- | --- | ---: | ---: | ---: | ---: | --- |',
     ...thresholds.map((result) =>
       row([
-        `${SIGNS[result.outcome]} ${OUTCOME_TEXTS[result.outcome]}`,
+        `${SIGNS[result.outcome]} ${outcomeText(result)}`,
         codeSpan(result.threshold),
         estimateText(result),
         intervalText(result),
@@ -119,6 +129,9 @@ export function markdownSummary(comparison: RunsComparison, gate: GateResult, re
     `${runText('Before', before)}. ${runText('After', after)}. ${paired.requests} requests are in both.`,
     '',
     ...thresholdTable(gate.thresholds),
+    '',
+    ...gate.observed.map((one) => `- ${cell(observedText(one))}`),
+    `- ${cell(contentText(gate.content))}`,
     '',
     EXPLANATION,
     '',

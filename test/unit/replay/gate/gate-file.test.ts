@@ -72,7 +72,7 @@ test.each([
   ['thresholds: [error_rate:0]', /at most 0 by any number of requests; got: error_rate:0; .*; where: .*, column 14$/],
   ['thresholds: [eror_rate:1]', /did you mean error_rate:1\?; where: gate.yaml, line 1, column 14$/],
   ['thresholds: [Request_latncy:95:10%]', /did you mean request_latency:p95:10%\?;/],
-  ['thresholds: [something:1]', /judged_worse; where/],
+  ['thresholds: [something:1]', /valid_json, pii_detected, .*; where/],
   [
     'thresholds: [error_rate:1]\nthresholds: [error_rate:2]',
     /keys must be unique; where: gate.yaml, line 2, column 1$/,

@@ -21,7 +21,10 @@ const OPEN = result({
   ...{ threshold: 'judged_worse:5', outcome: 'cannot-tell', worse: null, lower: null, upper: null, unit: 'points' },
   ...{ bound: 5, open: 7, reason: 'The judge gave no verdict.', moreRequests: 400 },
 });
-const gateOf = (...thresholds: ThresholdResult[]): GateResult => ({ outcome: 'failed', exitCode: 1, thresholds });
+const gateOf = (...thresholds: ThresholdResult[]): GateResult => ({
+  ...{ outcome: 'failed', exitCode: 1, thresholds, content: 'not judged' },
+  observed: [{ scorer: 'cut_off', newlyFailing: 12, worse: 3, lower: 2, upper: 5, seen: 400, of: 410 }],
+});
 
 /** What a captured reply may contain. */
 const HOSTILE = [
@@ -75,6 +78,18 @@ describe('JUnit XML', () => {
     expect(named('error')[0]?.[2]).toContain('pairs: 980 of 1000, 7 without a verdict');
     expect(named('error')[0]?.[2]).toContain('About 400 more requests');
     expect(named('system-out')).toHaveLength(1);
+    expect(named('property').map(([, { name, value }]) => [name, value])).toEqual([
+      ['content', 'not judged'],
+      ['cut_off', 'newly failing cut_off: 12 of 400, 10 unknown (2.00% … 5.00%), no threshold'],
+    ]);
+  });
+
+  test('what the gate added and cannot decide is skipped', () => {
+    const few = { ...OPEN, counts: false } as const;
+    const found = parsedXml(junitXml(gateOf(PASSED, few), { before: 'a', after: 'b' }));
+    const suite = found.find(([tag]) => tag === 'testsuite')?.[1];
+    expect(suite).toMatchObject({ tests: '2', errors: '0', failures: '0', skipped: '1' });
+    expect(found.find(([tag]) => tag === 'skipped')?.[1].message).toBe(`too few: ${OPEN.reason}`);
   });
 
   test.each([HOSTILE, HOSTILE.repeat(1000), '\ud83d'.repeat(5000), '😀'.repeat(3000)])(
@@ -84,7 +99,17 @@ describe('JUnit XML', () => {
       const xml = junitXml(hostile, { before: text, after: text });
       const found = parsedXml(xml);
       expect(found.map(([tag]) => tag)).toEqual([
-        ...['testsuites', 'testsuite', 'testcase', 'failure', 'testcase', 'system-out'],
+        ...[
+          'testsuites',
+          'testsuite',
+          'properties',
+          'property',
+          'property',
+          'testcase',
+          'failure',
+          'testcase',
+          'system-out',
+        ],
       ]);
       expect(xml.length).toBeLessThan(100_000);
     },
@@ -125,6 +150,8 @@ describe('Markdown', () => {
     expect(text).toContain('<pre>\nI cannot help with that.\n</pre>');
     expect(text).not.toContain('**6.');
     expect(text).toContain('`r/comparison.html`');
+    expect(text).toContain('- newly failing cut_off: 12 of 400, 10 unknown');
+    expect(text).toContain('- content: not judged');
     const few = markdownSummary(comparisonOf({ regressions: regressions.slice(-1) }), gateOf(FAILED));
     expect(few).not.toContain('gravest');
   });
@@ -147,7 +174,9 @@ describe('Markdown', () => {
         text,
       );
       const syntax = syntaxOf(markdown);
-      expect(syntax).not.toMatch(/!\[|\]\(|@\w|[^&]#\d|[^`\n#]# |https:\/\/|www\.|`|\$|^---|^>|^- /m);
+      expect(syntax).not.toMatch(
+        /!\[|\]\(|@\w|[^&]#\d|[^`\n#]# |https:\/\/|www\.|`|\$|^---|^>|^- (?!newly failing|content)/m,
+      );
       expect(syntax.match(/<(?!\/?(details|summary)>)/g)).toBeNull();
       // Every row of the table keeps its seven cells.
       const rows = syntax.split('\n').filter((line) => line.startsWith('|'));

@@ -24,7 +24,15 @@ test('parses metrics and shares', () => {
   expect(parseThreshold('newly_failing:0')).toMatchObject({ share: 'newly_failing', limit: 0 });
 });
 
+test('parses the share of replies that newly fail a free scorer', () => {
+  const found = { kind: 'share', share: 'new_failures', scorer: 'cut_off', limit: 2 };
+  expect(parseThreshold('new_failures:cut_off:2')).toMatchObject(found);
+  expect(() => parseThreshold('new_failures:cut_of:2')).toThrow('did you mean new_failures:cut_off:2?');
+});
+
 test.each([
+  'new_failures:2',
+  'new_failures:response_words:2',
   'request_latency',
   'request_latency:p42:1',
   'speed:p50:1',
@@ -46,6 +54,8 @@ test.each(['request_latency:p95:0%', 'request_latency:mean:0', 'error_rate:0'])(
   'refuses %j: no number of requests could pass it',
   (text) => {
     expect(() => parseThreshold(text)).toThrow(/InvalidThreshold|cannot be shown to be at most 0/);
-    expect(() => parseThreshold(text)).toThrow('only regressed, newly_failing, new_refusals, judged_worse may have');
+    expect(() => parseThreshold(text)).toThrow(
+      'only regressed, newly_failing, new_refusals, judged_worse, new_harm may have',
+    );
   },
 );
