@@ -8,6 +8,7 @@
 import type { Log } from '../local/python/python-environment.ts';
 import { type Cell, plannedCells, SIZES, simulated } from './gate-support/cells.ts';
 import { GAPS, SHAPES, type Shape } from './gate-support/releases.ts';
+import { betweenRuns, type Outcomes, timingOut } from './gate-support/runs.ts';
 import { ALIKE, ERRORS_IN_ROWS } from './gate-support/sequences.ts';
 import { numberFlag } from './support/flags.ts';
 import { atLeast, atMost, type BenchResult, type Check, machine, round } from './support/result.ts';
@@ -32,6 +33,59 @@ const MOST_OF_A_THIRD = 83;
 /** The number of earlier replays that plans are made from, and of their pairs: each shows another spread. */
 const PILOTS = 10;
 const PILOT_PAIRS = 1000;
+
+/** By how much whole runs differ, how many there are of each model, and releases in each cell of 1,000 pairs a run. */
+const BETWEEN = { spreads: [0.02, 0.05, 0.1], runs: [1, 2, 3, 4, 5], share: 10 };
+/** Percent at the bound from two runs on. 200 releases leave 1.5 points to chance. */
+const MOST_BETWEEN = 9.5;
+const TIMEOUTS = { second: [0.05, 0.1, 0.2, 0.3, 0.4, 0.45, 0.49], both: [0.05, 0.1, 0.2, 0.4, 0.6], share: 40 };
+
+/** How often releases pass whose runs differ as a whole: as a table, and what must hold of it. */
+function betweenChecks(log: Log, releases: number): Check[] {
+  log(`\nRuns differ as a whole, 1,000 pairs a run: unchanged passes / at the bound passes, with 1 to 5 runs of each`);
+  return ['p50', 'p95'].flatMap((statistic) =>
+    BETWEEN.spreads.flatMap((spread) => {
+      const cells = BETWEEN.runs.map((runs) => {
+        const [same, bound] = [1, 1.1].map((slower) => betweenRuns(releases, statistic, spread, runs, slower).passed);
+        return { runs, same: same ?? 0, bound: bound ?? 100 };
+      });
+      const texts = cells.map(({ same, bound }) => `${same.toFixed(0)}% / ${bound.toFixed(0)}%`.padStart(14));
+      log(`${statistic}, ${100 * spread}%`.padEnd(12) + texts.join(''));
+      return cells
+        .filter(({ runs }) => runs > 1)
+        .map(({ runs, bound }) =>
+          atMost(
+            `at the bound, runs differ by ${100 * spread}%, ${runs} of each, ${statistic}: % passed`,
+            bound,
+            MOST_BETWEEN,
+          ),
+        );
+    }),
+  );
+}
+
+/** With p95:10% alone, no release passes whose slowest 5% time out, and one fails whose slowest 10% do. */
+function timeoutChecks(log: Log, releases: number): Check[] {
+  const line = (name: string, { passed, failed }: Outcomes): void =>
+    log(`${name.padEnd(54)} passed ${passed.toFixed(1)}%, failed ${failed.toFixed(1)}%`);
+  return [
+    ...TIMEOUTS.second.flatMap((share) => {
+      const name = `${100 * share}% time out in the second run`;
+      const found = timingOut(releases, [0, share]);
+      line(name, found);
+      return [
+        atMost(`${name}: % passed`, found.passed, 0),
+        ...(share < 0.1 ? [] : [atLeast(`${name}: % failed`, found.failed, 100)]),
+      ];
+    }),
+    ...TIMEOUTS.both.map((share) => {
+      const name = `${100 * share}% time out in both runs`;
+      const found = timingOut(releases, [share, share]);
+      line(name, found);
+      return atMost(`${name}: % passed`, found.passed, 0);
+    }),
+  ];
+}
 
 const percent = (count: number, { releases }: Cell): number => (100 * count) / releases;
 
@@ -128,6 +182,10 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
       (['at the bound', 'unchanged'] as const).flatMap((truth) => simulated(shape, truth, releases, ALIKE_SIZES)),
     [...ALIKE, ...ERRORS_IN_ROWS],
   );
+  const runs = [
+    ...timeoutChecks(log, Math.ceil(releases / TIMEOUTS.share)),
+    ...betweenChecks(log, Math.ceil(releases / BETWEEN.share)),
+  ];
   const passes = worstOf(atBound, ({ passed }) => passed);
   const oldPasses = worstOf(atBound, ({ oldPassed }) => oldPassed);
   return {
@@ -137,7 +195,7 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
     peer: { 'at the bound, passed in the worst cell, %': round(oldPasses) },
     machine: machine(),
     versions: { node: process.version },
-    checks: [...checksOf(atBound, unchanged, planned), ...checksOfAlike(alike)],
+    checks: [...checksOf(atBound, unchanged, planned), ...checksOfAlike(alike), ...runs],
     notes: [
       `${releases} simulated releases in each of ${atBound.length + unchanged.length} cells of ${SIZES.join(', ')} pairs; the table is on standard error`,
       `plans are from ${PILOTS} earlier replays of ${PILOT_PAIRS} pairs each; an unchanged release of the planned size is passed in 80%, nominally`,

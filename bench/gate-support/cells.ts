@@ -65,7 +65,9 @@ function cells(
     const data = truth === 'unchanged' ? shape.unchanged(pairs, random) : shape.atBound(pairs, random);
     for (const [i, threshold] of thresholds.entries()) {
       const cell = found[i] as Cell;
-      cell[decideGate([threshold], data).outcome]++;
+      cell[
+        decideGate([threshold], data, shape.errorsTogether ? { errorsTogether: shape.errorsTogether } : {}).outcome
+      ]++;
       if (withOldRule && oldRulePasses(threshold, data)) cell.oldPassed++;
     }
   }

@@ -79,6 +79,8 @@ function replies(pairs: number, random: Random, refused: number, judgedWorse: nu
 export interface Shape {
   name: string;
   thresholds: readonly string[];
+  /** Errors that the gate takes to come together. */
+  errorsTogether?: number;
   /** Draws a release that is worse by exactly the bound of each threshold. */
   atBound(pairs: number, random: Random): ComparedData;
   /** Draws one with which nothing changed. */

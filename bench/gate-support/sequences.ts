@@ -88,6 +88,7 @@ const errorsInRows = (size: number): Shape => {
   return {
     name: `errors, ${size} in a row`,
     thresholds: ['error_rate:1', 'newly_failing:1'],
+    errorsTogether: size,
     atBound: (pairs, random) => data(pairs, random, 0.01),
     unchanged: (pairs, random) => data(pairs, random, 0.001),
   };

@@ -3,17 +3,15 @@ import { appendFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { InvalidArgumentError } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import type { TextOptions } from '../../src/core/text/terminal-text.ts';
 import { harmScorers } from '../../src/judge/active-scorers.ts';
-import { compareRuns, metricRows, type RunFacts, type RunsComparison } from '../../src/replay/compare/compare-runs.ts';
-import { repliesData } from '../../src/replay/compare/compared-data.ts';
-import { type Difference, STATISTICS } from '../../src/replay/compare/differences.ts';
+import { compareRuns, type Judging, type RunsComparison } from '../../src/replay/compare/compare-runs.ts';
+import { joinedRuns, repliesData } from '../../src/replay/compare/compared-data.ts';
+import { STATISTICS } from '../../src/replay/compare/differences.ts';
 import { type JudgeSettings, judgeReplies, judgeWarning, stoppedBy } from '../../src/replay/compare/judge-replies.ts';
 import { type OpenedRun, openRun } from '../../src/replay/compare/open-run.ts';
-import { COMPARED_METRICS, METRIC_TAGS, type RunData, readJson, readRun } from '../../src/replay/compare/run-data.ts';
+import { METRIC_TAGS, type RunData, readJson, readRun } from '../../src/replay/compare/run-data.ts';
 import { type CapturedComparison, COMPARE_FILE } from '../../src/replay/compare/with-captured.ts';
 import { decideGate, type GateRules, ZERO_TOLERANCE } from '../../src/replay/gate/gate.ts';
-import { gateText, signed } from '../../src/replay/gate/texts.ts';
 import { parseThreshold, SHARES, type Threshold } from '../../src/replay/gate/thresholds.ts';
 import type { GateResult } from '../../src/replay/gate/types.ts';
 import { COMPARISON_FILES, writeComparison } from '../../src/replay/report/write-comparison.ts';
@@ -29,18 +27,18 @@ import {
   parsed,
   refuseUseless,
 } from '../cli/options.ts';
-import { EXIT, jsonOption, notice, Page, print } from '../cli/output.ts';
+import { EXIT, jsonOption, notice, print } from '../cli/output.ts';
 import { assertHasTexts, commandSettings } from '../cli/settings.ts';
 import { openStorage } from '../cli/storage.ts';
 import { isJudgedWorse, judgeCostOf, judgeText, printPlan } from './compare-plan.ts';
+import { comparisonText } from './compare-text.ts';
 import { writableDirectory } from './replay-directory.ts';
-import { addQuality } from './replay-text.ts';
 
 const addThreshold = (text: string, all: Threshold[] = []): Threshold[] => [...all, parseThreshold(text)];
 
 const OPTIONS = options(
-  argument('[before]', 'results of a replay: a directory, or s3://bucket/replays/<execution> for a cloud replay'),
-  argument('[after]', 'results of another replay'),
+  argument('[runs...]', 'results of two replays: directories, or s3://bucket/replays/<execution> for cloud replays'),
+  option('--against <runs...>', 'compare <runs>, all of one model, with as many of another'),
   option('--threshold <bound>', 'the second run may be worse by this much; repeatable', parsed(addThreshold, [])),
   option('--gate <file>', 'read thresholds and settings from a YAML file (docs/replay.md)'),
   option(
@@ -91,6 +89,8 @@ Examples:
   inference-monitor compare replays/before replays/after --threshold error_rate:1
   inference-monitor compare replays/before replays/after \
     --judge --threshold judged_worse:5
+  inference-monitor compare replays/a-1 replays/a-2 --against replays/b-1 \
+    replays/b-2 --threshold request_latency:p95:10%
   inference-monitor compare replays/before replays/after --gate gate.yaml \
     --junit gate.xml --markdown gate.md
   inference-monitor compare --plan replays/before --captures captures/ \
@@ -107,11 +107,21 @@ function tolerance(text: string): number {
 const GATE = ['threshold', 'gate'] as const;
 
 async function compare(given: CompareFlags): Promise<void> {
-  const locations = [given.before, given.after].filter((one) => one !== undefined);
+  const { runs: locations, against } = given;
   refuseUseless(given, { captures: ['plan'], plan: GATE, junit: GATE, markdown: GATE });
-  if (locations.length < 2 && !given.plan) {
-    const facts = { got: locations.length, expected: 'the results of two replays, or --plan' };
-    throw new PermanentError('OptionsContradict', 'A comparison needs two replays', facts);
+  const isOnce = (side: readonly string[] = []): boolean => new Set(side).size === side.length;
+  const isComplete = against
+    ? locations.length === against.length && isOnce(locations) && isOnce(against)
+    : locations.length === 2;
+  if (given.plan ? locations.length > 2 || against : !isComplete) {
+    const expected =
+      'the results of two replays; or before-1 before-2 --against after-1 after-2; or --plan with at most two';
+    const facts = { got: [locations.length, ...(against ? [against.length] : [])].join(' and '), expected };
+    throw new PermanentError(
+      'OptionsContradict',
+      'A comparison needs two replays, or as many different ones of each model',
+      facts,
+    );
   }
   const flags = await withGateFile(given);
   if (flags.judge) assertHasTexts(commandSettings(), 'compare --judge');
@@ -120,7 +130,7 @@ async function compare(given: CompareFlags): Promise<void> {
   const opened: OpenedRun[] = [];
   const compared = async (interruption: Interruption): Promise<void> => {
     const runs: RunData[] = [];
-    for (const location of locations) {
+    for (const location of [...locations, ...(against ?? [])]) {
       const run = await openRun(location, openStorage);
       opened.push(run);
       runs.push(await readRun(run.directory, location));
@@ -128,7 +138,11 @@ async function compare(given: CompareFlags): Promise<void> {
     const { zeroTolerance = 100 * ZERO_TOLERANCE, errorsTogether = 1 } = flags;
     const rules = { zeroTolerance: zeroTolerance / 100, errorsTogether };
     if (flags.plan) await printPlan(runs, flags, rules, interruption.signal);
-    else await compareOpened(runs as [RunData, RunData], flags, rules, interruption);
+    else {
+      const half = runs.length / 2;
+      const pairs = runs.slice(0, half).map((run, i) => [run, runs[half + i]] as [RunData, RunData]);
+      await compareOpened(pairs, flags, rules, interruption);
+    }
   };
   try {
     await unlessInterrupted(compared, () => ['Stopped before the runs were compared.']);
@@ -138,15 +152,18 @@ async function compare(given: CompareFlags): Promise<void> {
 }
 
 async function compareOpened(
-  [before, after]: readonly [RunData, RunData],
+  pairs: readonly (readonly [before: RunData, after: RunData])[],
   flags: CompareFlags,
   rules: GateRules,
   interruption: Interruption,
 ): Promise<void> {
   const { signal } = interruption;
+  const [before, after] = pairs[0] as (typeof pairs)[number];
   const judging = flags.judge ? await connectJudge(flags) : undefined;
   signal.throwIfAborted();
-  const captured = judging ? undefined : await capturedVerdicts(after, flags.threshold, signal);
+  const captured = judging
+    ? []
+    : await Promise.all(pairs.map(([, second]) => capturedVerdicts(second, flags.threshold, signal)));
   interruption.started = true;
   interruption.say(
     `${judging ? 'Stopping the judge and writing' : 'Writing'} the comparison. Press Ctrl-C again to exit immediately.`,
@@ -154,18 +171,28 @@ async function compareOpened(
   const directory = flags.out ?? (after.location === after.directory ? after.directory : join('replays', after.run));
   // Checked before the judge costs money.
   await writableDirectory(directory);
-  const { comparison, data } = await compareRuns(
-    before,
-    after,
-    judging &&
-      (async (tally, pairs) => {
-        notice(judgeText(await judgeCostOf(tally.quality.comparable.differing, after, flags.judgeModel)));
-        return judgeReplies(tally, stoppedBy(signal, judging), pairs);
-      }),
-  );
-  if (captured && data.replies) {
-    data.replies.judged = captured.judged;
-    comparison.notes.push(captured.note);
+  const found: Awaited<ReturnType<typeof compareRuns>>[] = [];
+  for (const [i, [first, second]] of pairs.entries()) {
+    const judgeAll: Judging | undefined =
+      judging &&
+      (async (tally, replies) => {
+        notice(judgeText(await judgeCostOf(tally.quality.comparable.differing, second, flags.judgeModel)));
+        return judgeReplies(tally, stoppedBy(signal, judging), replies);
+      });
+    const one = await compareRuns(first, second, judgeAll);
+    const verdicts = captured[i];
+    if (verdicts && one.data.replies) {
+      one.data.replies.judged = verdicts.judged;
+      one.comparison.notes.push(verdicts.note);
+    }
+    found.push(one);
+  }
+  const [{ comparison }, ...further] = found as [(typeof found)[number], ...typeof found];
+  const data = joinedRuns(found.map((one) => one.data));
+  comparison.judgeFailure ??= further.find((one) => one.comparison.judgeFailure)?.comparison.judgeFailure;
+  if (further.length > 0) {
+    comparison.further = further.map((one) => one.comparison);
+    comparison.notes.unshift(`The thresholds are of all ${found.length} pairs of runs, all else is of the first one.`);
   }
   const gate = flags.threshold.length > 0 ? decideGate(flags.threshold, data, rules) : undefined;
   await writeComparison(directory, comparison, gate, [before, after], flags.report);
@@ -201,61 +228,6 @@ async function capturedVerdicts(
   const judged = await verdictsOf(run, signal);
   const note = `judged_worse compares with the captured replies, by the verdicts of ${run.name}.`;
   return { judged: repliesData({ ...quality, judged }).judged, note };
-}
-
-const HEAD = ['', 'before', 'after', 'change', '%', '95% interval'];
-/** Narrower terminals leave the column of percentages out. */
-const WIDE = 90;
-
-/** A row of the table; a difference of two shares is in percentage points. */
-function differenceRow(name: string, found: Difference, scale = 1): string[] {
-  const { relative, significant, tooFew } = found;
-  const figure = (value: number): string => (scale * value).toFixed(2);
-  const sign = (value: number): string => signed(scale * value);
-  const interval = tooFew ? 'too few requests' : `${sign(found.low)} … ${sign(found.high)}${significant ? ' *' : ''}`;
-  const share = relative === null || scale !== 1 ? '' : signed(relative * 100, 1);
-  return [name, figure(found.before), figure(found.after), sign(found.difference), share, interval];
-}
-
-const factsLine = ({ run, requests, failed, cancelledOnPurpose: cancelled }: RunFacts): string =>
-  `${run}, ${requests} requests, ${failed} failed${cancelled > 0 ? `, ${cancelled} canceled on purpose` : ''}`;
-
-function comparisonText(
-  comparison: RunsComparison,
-  gate: GateResult | undefined,
-  written: readonly string[],
-  out: TextOptions,
-): string {
-  const { before, after, paired, errorRate, quality } = comparison;
-  const page = new Page(out);
-  page.add(`before: ${factsLine(before)}`);
-  page.add(`after: ${factsLine(after)}`);
-  page.add(
-    `in both: ${paired.requests}; newly failing ${paired.newlyFailing}, newly succeeding ${paired.newlySucceeding}`,
-  );
-  const { onlyBefore, onlyAfter } = paired;
-  if (onlyBefore + onlyAfter > 0) page.add(`in one only: ${onlyBefore} before, ${onlyAfter} after`);
-  for (const note of comparison.notes) page.add(note);
-  const all = metricRows(comparison);
-  const enough = all.filter(({ difference }) => !difference.tooFew);
-  const rows = (enough.length > 0 ? enough : all).map(({ metric, statistic, difference }) =>
-    differenceRow(`${COMPARED_METRICS[metric].name} ${statistic}`, difference),
-  );
-  const table = [HEAD, ...rows, differenceRow('Failed (%)', errorRate, 100)];
-  const [head = [], ...cells] = out.width < WIDE ? table.map((row) => row.toSpliced(4, 1)) : table;
-  page.add('');
-  page.table(head, cells);
-  page.add('* the interval excludes 0; metrics are of requests that succeeded in both runs');
-  if (rows.length < all.length)
-    page.add(`${all.length - rows.length} more rows have too few requests: comparison.json`);
-  if (quality) {
-    page.add('');
-    addQuality(page, quality, comparison.judgeUsd);
-  }
-  page.add('');
-  for (const line of gate ? gateText(gate) : []) page.add(line);
-  page.add(`written: ${written.join('; ')}`);
-  return page.text();
 }
 
 // -------------------------------------------------------------------------------------------------------------- gate

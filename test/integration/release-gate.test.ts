@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { Random } from '../../src/core/values/random.ts';
 import type { GateResult } from '../../src/replay/gate/types.ts';
 import { StandInJudge } from '../doubles/faulty-judge/server.ts';
 import { runHere } from '../helpers/command-here.ts';
@@ -55,6 +56,29 @@ test('exits with 0, 1 or 3, and says why', async () => {
     /^CANNOT TELL newly_failing:0: .* About 200 more requests would probably decide it\.$/m,
   );
   expect(strict.stdout).toContain('Gate: CANNOT TELL');
+});
+
+test('compares several runs of each model', async () => {
+  const random = new Random(1);
+  const runs = ['a-1', 'a-2', 'b-1', 'b-2'].map((name, i) =>
+    run(name, 400, (at) => ({ ms: ms(at) * (1 + 0.004 * (i % 2)) * (0.99 + 0.02 * random.next()) })),
+  );
+  const compare = (given: readonly string[], ...flags: string[]) =>
+    runHere(['compare', ...given, ...flags, ...thresholds('request_latency:p50:20%'), '--no-report']);
+  const found = await compare(runs.slice(0, 2), '--against', ...runs.slice(2), '--json');
+  expect(found).toMatchObject({ code: 0, stderr: '' });
+  const { gate, further, notes } = (await expectPublished('compare', found.stdout)) as {
+    gate: GateResult;
+    further: object[];
+    notes: string[];
+  };
+  expect(gate).toMatchObject({ runs: 2, thresholds: [{ seen: 800, of: 800 }, { threshold: 'newly_failing:5' }] });
+  expect([further.length, notes[0]]).toEqual([1, expect.stringContaining('of all 2 pairs of runs')]);
+  for (const given of [runs.slice(0, 1), runs.slice(0, 3)]) expect((await compare(given)).code).toBe(2);
+  expect((await compare(runs.slice(0, 2), '--against', runs[2] ?? '')).code).toBe(2);
+  // The same run twice would seem to vary by nothing.
+  const twice = await compare([runs[0] ?? '', runs[0] ?? ''], '--against', ...runs.slice(2));
+  expect(twice).toMatchObject({ code: 2, stderr: expect.stringContaining('as many different ones of each model') });
 });
 
 test('the page names the metric in each row, also where most statistics are folded away', async () => {

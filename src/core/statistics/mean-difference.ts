@@ -131,7 +131,8 @@ export function meanDifference(
       // The mean before may be 0.
       if (rest <= 0) return side * Infinity;
       const root = Math.sqrt((square * slope) ** 2 + rest * square * found.variance);
-      return estimate + (square * slope + side * root) / rest;
+      const end = estimate + (square * slope + side * root) / rest;
+      return Number.isNaN(end) ? side * Infinity : end;
     };
   };
   return (size = seen): Bounds | undefined => {

@@ -42,6 +42,8 @@ export interface RunsComparison extends JudgingResult {
   /** Requests whose latency increased most, ms. */
   slowed: SlowedRequest[];
   notes: string[];
+  /** The other pairs of runs, if there are several. */
+  further?: Omit<RunsComparison, 'further'>[];
 }
 
 export interface SlowedRequest {

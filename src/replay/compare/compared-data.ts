@@ -1,4 +1,5 @@
 /** What two runs of the same captures show, as plain values. Thresholds are decided on it. */
+import { sum } from '../../core/values/sum.ts';
 import type { MetricValues } from './differences.ts';
 import type { Quality } from './quality.ts';
 import type { ComparedMetric } from './run-data.ts';
@@ -47,6 +48,39 @@ export interface ComparedData {
   metrics: Partial<Record<ComparedMetric, ComparedValues>>;
   /** Absent: the replies were not kept. */
   replies?: RepliesData;
+  /** What each pair of runs shows, if there are several. */
+  runs?: readonly ComparedData[];
+}
+
+const inARow = (arrays: readonly (Float64Array | undefined)[]): Float64Array =>
+  Float64Array.from(arrays.flatMap((array) => [...(array ?? [])]));
+
+/** Adds up objects of numbers, sequences, and objects of these. What one of them lacks is left out. */
+function added<T extends object>(all: readonly T[]): T {
+  const isInAll = ([key]: [string, unknown]): boolean => all.every((one) => one[key as keyof T] !== undefined);
+  const entries = Object.entries(all[0] ?? {}).filter(isInAll);
+  return Object.fromEntries(
+    entries.map(([key, value]) => {
+      const values = all.map((one) => one[key as keyof T]) as unknown[];
+      if (typeof value === 'number') return [key, sum(values as number[])];
+      return [key, value instanceof Float64Array ? inARow(values as Float64Array[]) : added(values as object[])];
+    }),
+  ) as T;
+}
+
+/** What several pairs of runs show together. Their metrics are in each of them: one after the other, their levels would seem alike. */
+export function joinedRuns(runs: readonly ComparedData[]): ComparedData {
+  const [first, ...others] = runs;
+  if (!first || others.length === 0) return first as ComparedData;
+  const failures = [0, 1].map((side) => [0, 1].map((i) => sum(runs.map((run) => run.failures[side]?.[i] ?? 0))));
+  const replies = runs.flatMap((run) => run.replies ?? []);
+  return {
+    failures: failures as ComparedData['failures'],
+    pairs: added(runs.map((run) => run.pairs)),
+    metrics: {},
+    ...(replies.length === runs.length ? { replies: added(replies) } : {}),
+    runs,
+  };
 }
 
 /** The counts of a comparison of replies that thresholds need. */

@@ -104,8 +104,8 @@ function rankedMean(values: MetricValues, relative: boolean): SizedBounds {
   const share = Math.min(known.before.length, known.after.length) / Math.min(before.length, after.length);
   return (size = Math.min(before.length, after.length)) => {
     const [found, other] = [all(size), alone(Math.floor(size * share))];
-    if (!found || !other) return undefined;
-    if (isMadeUp(values)) return { ...found, lower: () => -Infinity, upper: () => Infinity };
+    if (!found) return undefined;
+    if (!other || isMadeUp(values)) return { ...found, lower: () => -Infinity, upper: () => Infinity };
     return {
       ...found,
       lower: (alpha) => Math.min(found.lower(alpha), other.lower(alpha)),

@@ -38,6 +38,8 @@ export interface Evidence {
   /** Requests that were not canceled on purpose, or values, of the run with more of them. */
   of: number;
   bounds?: Bounds;
+  /** The bounds of these runs alone, where `bounds` are of what other runs could show. */
+  within?: Bounds;
   cases?: Cases;
   /**
    * The ends of the interval that four of five replays of `pairs` pairs reach, if the truth is what was seen. Sizes are computed
@@ -54,8 +56,8 @@ export interface Evidence {
   inRows?: Evidence;
 }
 
-type Ends = Pick<Bounds, 'lower' | 'upper'>;
-const NO_ENDS: Ends = { lower: () => -Infinity, upper: () => Infinity };
+export type Ends = Pick<Bounds, 'lower' | 'upper'>;
+export const NO_ENDS: Ends = { lower: () => -Infinity, upper: () => Infinity };
 
 const UNITS: Partial<Record<ComparedMetric, GateUnit>> = {
   output_token_throughput_per_user: 'tokens/s',
@@ -122,7 +124,7 @@ function metricEvidence(
 
 function infiniteText(values: MetricValues, statistic: Statistic): string {
   const [before, after] = statisticsOf(values, statistic);
-  const isFailed = [before, after].map((value) => !Number.isFinite(value));
+  const isFailed = [before, after].map((value) => statistic !== 'mean' && !Number.isFinite(value));
   if (isFailed[1]) return `The ${statistic} of ${isFailed[0] ? 'both runs' : 'the second run'} is a failed request.`;
   if (statistic === 'mean' && isMadeUp(values))
     return 'Too many requests of the first run failed: the times that they would have taken are unknown.';

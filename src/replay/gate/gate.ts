@@ -3,6 +3,7 @@ import { FEWEST_FOR_ORDER } from '../../core/statistics/long-run.ts';
 import { LEVEL, zeroToleranceSize } from '../../core/statistics/power.ts';
 import { shareBounds } from '../../core/statistics/share.ts';
 import type { ComparedData } from '../compare/compared-data.ts';
+import { evidenceOfRuns } from './between-runs.ts';
 import { type Evidence, evidenceOf, isTooAlike, type Levels, PASSES, ROW, requestsFor, sizeOf } from './evidence.ts';
 import { amountText, inDigits } from './texts.ts';
 import {
@@ -52,8 +53,9 @@ export function decideGate(
 ): GateResult {
   const failures = addedThreshold(thresholds, data.pairs.requests > 0);
   const harm = addedHarm(thresholds, data.replies?.harm !== undefined);
+  const read = data.runs ? evidenceOfRuns : evidenceOf;
   const cases = [...thresholds, ...failures, ...harm].map(
-    (threshold): Case => ({ threshold, evidence: evidenceOf(threshold, data, errorsTogether) }),
+    (threshold): Case => ({ threshold, evidence: read(threshold, data, errorsTogether) }),
   );
   const { failed, failLevel } = beyond(cases);
   const results = cases.map((one): ThresholdResult => {
@@ -66,8 +68,9 @@ export function decideGate(
       : harm.includes(one.threshold)
         ? `Added with the judge. ${tooFew ? 'Too few pairs for it. ' : ''}`
         : '';
-    const rows = decision.outcome === 'passed' ? rowsText(one, zeroTolerance) : '';
-    const reason = rows === '' ? decision.reason : decision.reason.replace(/\.$/, rows);
+    const scope = data.runs ? '.' : ' within these runs.';
+    const given = decision.outcome === 'passed' ? scope.replace('.', rowsText(one, zeroTolerance)) : '.';
+    const reason = decision.reason.replace(/\.$/, given);
     return {
       ...factsOf(one),
       ...decision,
@@ -75,7 +78,12 @@ export function decideGate(
       reason: why + reason + assumptionOf(one, decision.outcome),
     };
   });
-  return { ...outcomeOf(results), observed: observedIn(data, thresholds), content: contentOf(data) };
+  return {
+    ...outcomeOf(results),
+    runs: data.runs?.length ?? 1,
+    observed: observedIn(data, thresholds),
+    content: contentOf(data),
+  };
 }
 
 /** Whether no release could pass a threshold with the pairs that have a verdict. */
@@ -167,11 +175,11 @@ function assumptionOf({ evidence }: Case, outcome: GateOutcome): string {
 /** What a pass on failures rests on, and the pairs that it would need if errors came in rows. */
 function rowsText({ threshold, evidence }: Case, zeroTolerance: number): string {
   const { inRows, seen, together } = evidence;
-  if (!inRows || together === undefined) return '';
+  if (!inRows || together === undefined) return '.';
   const needed = isZeroTolerance(threshold)
     ? ROW * zeroToleranceSize(zeroTolerance)
     : sizeOf(inRows, threshold.limit, PASSES, 1);
-  if (needed !== undefined && seen >= needed) return '';
+  if (needed !== undefined && seen >= needed) return '.';
   const pairs = needed === undefined ? 'no number of pairs would do' : `${inDigits(needed)} pairs would be needed`;
   return `, if errors come ${together === 1 ? 'one' : together} at a time; in rows of ${ROW}, ${pairs}.`;
 }
@@ -185,6 +193,9 @@ function alikeText(effective: number, { seen, together }: Evidence): string {
 }
 
 const TOO_ALIKE = 'That is too few; with a lower --concurrency or --speedup, requests wait less for each other.';
+
+const DIFFERENT_RUNS =
+  'Within these runs it holds, but runs of one model differ: more runs tell more, and more requests do not.';
 
 const cannotTell = (reason: string, moreRequests: number | null = null): Decision => ({
   outcome: 'cannot-tell',
@@ -204,9 +215,11 @@ function decide({ threshold, evidence }: Case, isFailed: boolean, levels: Levels
   const [lower, upper] = [bounds.lower(levels.pass), bounds.upper(levels.pass)];
   const worse = lower === Infinity ? evidence.whyInfinite?.() : undefined;
   if (isFailed) return { outcome: 'failed', reason: worse ?? `Worse by at least ${amountText(lower, unit)}.` };
+  if (upper === -Infinity) return { outcome: 'passed', reason: 'Not worse: the first run has no comparable value.' };
   if (upper <= limit) return { outcome: 'passed', reason: `Worse by at most ${amountText(upper, unit)}.` };
   const { hits = 0, open = 0 } = cases ?? {};
   if (open > 0 && 100 * hits <= limit * seen && 100 * (hits + open) >= limit * seen) return undecidedByOpen(open);
+  if (evidence.within && evidence.within.upper(levels.pass) <= limit) return cannotTell(DIFFERENT_RUNS);
   const alike = bounds.effective === undefined ? '' : `${alikeText(bounds.effective, evidence)} `;
   const more = furtherRequests(size(), evidence);
   if (isTooAlike(bounds)) return cannotTell(`${alike}${TOO_ALIKE}`, more);

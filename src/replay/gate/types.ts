@@ -55,6 +55,8 @@ export interface GateResult {
   outcome: GateOutcome;
   exitCode: (typeof GATE_EXIT_CODES)[GateOutcome];
   thresholds: ThresholdResult[];
+  /** Of each model. */
+  runs: number;
   observed: Observed[];
   content: ContentJudged;
 }

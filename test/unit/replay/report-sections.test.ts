@@ -25,7 +25,14 @@ describe('the gate', () => {
       result({ threshold: 'b', outcome: 'cannot-tell', upper: null, moreRequests: 1200 }),
       result({ threshold: 'c', outcome: 'failed', lower: 12, worse: 20, upper: 28 }),
     ];
-    const html = gateSection({ outcome: 'failed', exitCode: 1, thresholds, observed: [], content: 'not judged' });
+    const html = gateSection({
+      outcome: 'failed',
+      exitCode: 1,
+      thresholds,
+      runs: 1,
+      observed: [],
+      content: 'not judged',
+    });
     expect(html).toMatch(/^<p class="verdict bad">Gate: failed<br><small>1 failed, 1 cannot tell, 1 passed/);
     const order = ['c', 'b', 'a'].map((name) => html.indexOf(`<code>${name}</code>`));
     expect(order).toEqual([...order].sort((a, b) => a - b));
@@ -44,6 +51,7 @@ describe('the gate', () => {
       outcome: 'passed',
       exitCode: 0,
       thresholds: [result(more)],
+      runs: 1,
       observed: [],
       content: 'judged',
     });

@@ -1,7 +1,7 @@
 /** The decision of a release gate on plain data: each outcome for each kind of threshold, and what it says about it. */
 
 import { Random } from '../../../../src/core/values/random.ts';
-import type { ComparedData } from '../../../../src/replay/compare/compared-data.ts';
+import { type ComparedData, joinedRuns } from '../../../../src/replay/compare/compared-data.ts';
 import { decideGate } from '../../../../src/replay/gate/gate.ts';
 import { gateText } from '../../../../src/replay/gate/texts.ts';
 import { parseThreshold } from '../../../../src/replay/gate/thresholds.ts';
@@ -222,7 +222,7 @@ describe('zero tolerance', () => {
       expect(at(pairs, 10).reason).toContain('Errors are taken to come 10 at a time');
     }
     expect(at(3000, 10)).toMatchObject({ outcome: 'passed', reason: expect.not.stringContaining('in rows of') });
-    expect(at(3000, 1).reason).toBe('None of 3000 pairs: a share above 0.10% is excluded.');
+    expect(at(3000, 1).reason).toBe('None of 3000 pairs: a share above 0.10% is excluded within these runs.');
     expect(at(600, 2).reason).toMatch(/if errors come 2 at a time; in rows of 10, 3,000 pairs would be needed/);
     expect(first('error_rate:1', withFailures(2000, 0), undefined, 10).outcome).toBe('cannot-tell');
   });
@@ -263,6 +263,63 @@ describe('pairs without a verdict', () => {
     expect(first('judged_worse:5', unchanged(200)).reason).toBe('Unknown: no judge was asked; compare with --judge.');
     const { replies: _, ...noReplies } = unchanged(200);
     expect(first('regressed:5', noReplies).reason).toContain('replay with --compare');
+  });
+});
+
+describe('several runs of each model', () => {
+  const slower = (...factors: number[]): ComparedData => joinedRuns(factors.map((factor) => latencies(400, factor)));
+  const p50 = (data: ComparedData) => first('request_latency:p50:10%', data);
+
+  test('the runs are the unit, so that runs that differ do not pass, whatever each of them shows', () => {
+    expect(p50(slower(1.01))).toMatchObject({
+      outcome: 'passed',
+      reason: expect.stringMatching(/within these runs\.$/),
+    });
+    expect(p50(slower(1.01, 1.0, 1.02))).toMatchObject({ outcome: 'passed', seen: 1200, of: 1200 });
+    expect(p50(slower(1.01, 1.0, 1.02)).reason).not.toContain('within these runs');
+    const apart = p50(slower(0.9, 1.1));
+    expect(apart).toMatchObject({ outcome: 'cannot-tell', moreRequests: null });
+    expect(apart.reason).toMatch(/^Within these runs it holds, but runs of one model differ/);
+    expect(p50(slower(1.6, 1.5, 1.55)).outcome).toBe('failed');
+    expect(p50(slower(1.1, 2.5)).outcome).toBe('cannot-tell');
+    expect(decide('request_latency:p50:10%', slower(1, 1)).runs).toBe(2);
+  });
+
+  test('the two-sample interval of Student has as many degrees of freedom as runs but two', () => {
+    // Runs of equal values: the interval within them has no width.
+    const level = (ms: number): Float64Array => new Float64Array(100).fill(ms);
+    const data = joinedRuns(
+      [
+        [100, 104],
+        [110, 112],
+      ].map(([from = 0, to = 0]) => ({
+        ...unchanged(100),
+        metrics: { request_latency: { before: level(from), after: level(to), paired: true, of: 100 } },
+      })),
+    );
+    const found = first('request_latency:p50:20', data);
+    // Means 105 and 108; pooled variance (50 + 32) / 2, so that the error is 6.4031 and t is 2.91999.
+    expect(found.upper).toBeCloseTo(3 + 2.919986 * 6.403124, 4);
+    expect(found.outcome).toBe('cannot-tell');
+  });
+
+  test('of shares, an outage of one run is not the share of all', () => {
+    const runs = [0, 16].map((failing) => withFailures(400, failing));
+    expect(first('newly_failing:5', withFailures(800, 16)).outcome).toBe('passed');
+    for (const threshold of ['newly_failing:5', 'error_rate:5']) {
+      const apart = runs.map((run, i) => ({
+        ...run,
+        failures: [
+          [0, 400],
+          [16 * i, 400],
+        ] as ComparedData['failures'],
+      }));
+      expect(first(threshold, joinedRuns(apart))).toMatchObject({ outcome: 'cannot-tell', worse: 2, seen: 800 });
+    }
+    expect(first('newly_failing:5', joinedRuns([withFailures(400, 0), withFailures(400, 0)])).outcome).toBe('passed');
+    expect(first('regressed:5', joinedRuns([withReplies(200, {}), withReplies(200, { regressed: 30 })])).seen).toBe(
+      400,
+    );
   });
 });
 
@@ -395,7 +452,7 @@ describe('how many more requests would decide', () => {
 test('prints a line for each threshold', () => {
   const lines = gateText(decide(['judged_worse:5', 'newly_failing:0'], judged(100, 0)));
   expect(lines).toEqual([
-    'PASSED      judged_worse:5: worse by 0.00% (0.00% … +2.95%), allowed 5%, requests 100 of 100. Worse by at most 2.95%. It assumes that requests are independent.',
+    'PASSED      judged_worse:5: worse by 0.00% (0.00% … +2.95%), allowed 5%, requests 100 of 100. Worse by at most 2.95% within these runs. It assumes that requests are independent.',
     'CANNOT TELL newly_failing:0: worse by 0.00% (0.00% … +2.95%), allowed 0%, requests 100 of 100. None of 100 pairs: only a share above 3.00% is excluded, and 1.00% is tolerated. It assumes that requests are independent. About 200 more requests would probably decide it.',
     'newly failing refusal: 0 of 100 (0.00% … 2.95%), no threshold',
     'Gate: CANNOT TELL',

@@ -22,7 +22,7 @@ const OPEN = result({
   ...{ bound: 5, open: 7, reason: 'The judge gave no verdict.', moreRequests: 400 },
 });
 const gateOf = (...thresholds: ThresholdResult[]): GateResult => ({
-  ...{ outcome: 'failed', exitCode: 1, thresholds, content: 'not judged' },
+  ...{ outcome: 'failed', exitCode: 1, thresholds, runs: 1, content: 'not judged' },
   observed: [{ scorer: 'cut_off', newlyFailing: 12, worse: 3, lower: 2, upper: 5, seen: 400, of: 410 }],
 });
 

@@ -1,0 +1,73 @@
+/** Releases of which several runs are compared, and releases whose slowest requests time out. */
+
+import { Random } from '../../src/core/values/random.ts';
+import { type ComparedData, joinedRuns } from '../../src/replay/compare/compared-data.ts';
+import { decideGate } from '../../src/replay/gate/gate.ts';
+import { parseThreshold } from '../../src/replay/gate/thresholds.ts';
+import type { GateOutcome } from '../../src/replay/gate/types.ts';
+import { noCases } from '../../src/replay/gate/unchanged.ts';
+
+const PAIRS = 1000;
+const SIGMA = 0.6;
+const REST = Math.sqrt(0.75);
+
+/** Percent of the releases by outcome. */
+export type Outcomes = Record<GateOutcome, number>;
+
+function outcomes(releases: number, thresholds: readonly string[], draw: () => ComparedData): Outcomes {
+  const found: Outcomes = { passed: 0, failed: 0, 'cannot-tell': 0 };
+  const parsed = thresholds.map(parseThreshold);
+  for (let i = 0; i < releases; i++) found[decideGate(parsed, draw()).outcome] += 100 / releases;
+  return found;
+}
+
+/** Latencies of the same requests, correlated by 0.5. @param factors on those before and after */
+function latencies(
+  random: Random,
+  [from, to]: readonly [number, number],
+  timeouts: readonly [number, number] = [0, 0],
+) {
+  const [before, after] = [new Float64Array(PAIRS), new Float64Array(PAIRS)];
+  for (let i = 0; i < PAIRS; i++) {
+    const z = random.normal();
+    before[i] = 1000 * from * Math.exp(SIGMA * z);
+    after[i] = 1000 * to * Math.exp(SIGMA * (0.5 * z + REST * random.normal()));
+  }
+  const changes = new Float64Array(PAIRS);
+  for (const [side, values] of [before, after].entries()) {
+    const cut = values.toSorted()[PAIRS - Math.round(PAIRS * (timeouts[side] ?? 0))] ?? Infinity;
+    for (let i = 0; i < PAIRS; i++) {
+      if ((values[i] ?? 0) < cut) continue;
+      values[i] = Infinity;
+      changes[i] = (changes[i] ?? 0) + (side === 0 ? -1 : 1);
+    }
+  }
+  const count = (change: number): number => changes.filter((one) => one === change).length;
+  const none = noCases(PAIRS);
+  return {
+    ...none,
+    pairs: { ...none.pairs, newlyFailing: count(1), newlySucceeding: count(-1), changes },
+    metrics: { request_latency: { before, after, paired: true, of: PAIRS } },
+  };
+}
+
+/** @param spread standard deviation by which whole runs differ. @param slower factor of the release */
+export function betweenRuns(
+  releases: number,
+  statistic: string,
+  spread: number,
+  runs: number,
+  slower: number,
+): Outcomes {
+  const random = new Random(1 + runs);
+  const run = (): number => Math.exp(spread * random.normal());
+  return outcomes(releases, [`request_latency:${statistic}:10%`], () =>
+    joinedRuns(Array.from({ length: runs }, () => latencies(random, [run(), slower * run()]))),
+  );
+}
+
+/** The slowest requests time out, by share of the first and of the second run, and the only threshold is on p95. */
+export function timingOut(releases: number, shares: readonly [number, number]): Outcomes {
+  const random = new Random(1);
+  return outcomes(releases, ['request_latency:p95:10%'], () => latencies(random, [1, 1], shares));
+}
