@@ -115,11 +115,19 @@ function totalOf(settings: JudgeSettings, options: EstimateOptions) {
     if (rates === null) return `the price of ${judge} is unknown`;
     return `${judge} costs ${rates.input} and ${rates.output} US dollars per million input and output tokens${isBatch ? ', half of it in batch inference' : ''} (${PRICE_SOURCE})`;
   };
+  /** What it costs more to write the cached prefix with each call than to read it. */
+  const writing = (): number => {
+    const prefix = (use: 'cacheReadInputTokens' | 'cacheWriteInputTokens'): number => {
+      const usage = { inputTokens: 0, outputTokens: 0, [use]: expected.cacheReadTokens ?? 0 };
+      return priceCall(firstModel(settings), usage, priceOptions(settings)) ?? 0;
+    };
+    return prefix('cacheWriteInputTokens') - prefix('cacheReadInputTokens');
+  };
   const assumptions = (): string[] => [
     ...(expected.cacheReadTokens
       ? [
           'existing verdicts and repeated questions are not taken into account',
-          'a prefix that is cached is read from the cache',
+          `a prefix that is cached is read from the cache: if calls come too far apart for that, each writes it, for ${writing().toFixed(2)} US dollars more`,
         ]
       : ['existing verdicts, repeated questions and prompt caching are not taken into account']),
     ...(rationales === 'failures' ? [`${percent} of the verdicts are assumed to fail`] : []),

@@ -70,7 +70,7 @@ export function decideGate(
         : '';
     const scope = data.runs ? '.' : ' within these runs.';
     const given = decision.outcome === 'passed' ? scope.replace('.', rowsText(one, zeroTolerance)) : '.';
-    const reason = decision.reason.replace(/\.$/, given);
+    const reason = decision.reason.slice(0, -1) + given;
     return {
       ...factsOf(one),
       ...decision,
