@@ -121,12 +121,8 @@ function foldStep<R extends Receipt>(state: StepState<R>, receipt: R): void {
 /** Adds a receipt to the state of its chunk. Receipts may come in any order. */
 export function foldReceipt(state: ChunkState, receipt: Receipt): void {
   state.receipts.push(receipt);
-  if (receipt.step === 'log') {
-    foldStep(state.log, receipt);
-    return;
-  }
-  foldStep(state.log, receipt.log);
-  foldStep(state.evaluate, receipt);
+  foldStep(state.log, receipt.step === 'log' ? receipt : receipt.log);
+  if (receipt.step === 'evaluate') foldStep(state.evaluate, receipt);
 }
 
 /**
@@ -171,7 +167,7 @@ export function unreportedAttempts(state: ChunkState): number {
 async function* readStates(
   { storage, workBucket }: Work,
   run: string,
-  from = 0,
+  from: number,
 ): AsyncGenerator<{ chunk: number; state: ChunkState }, void, undefined> {
   const startAfter = from === 0 ? undefined : workKeys.receiptsFrom(run, from);
   const objects = storage.list(workBucket, workKeys.receiptPrefix(run), startAfter);
