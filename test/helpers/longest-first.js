@@ -40,7 +40,7 @@ const LONG = [
   'integration/mlflow-server.test.ts',
   'integration/judge/throttling.test.ts',
   'unit/monitoring/planning-faults.test.ts',
-  'unit/replay/gate/plan.test.ts',
+  'unit/expressions.test.ts',
 ];
 
 const TESTS = join(import.meta.dirname, '..');
