@@ -3,6 +3,7 @@ import * as fc from 'fast-check';
 import { callTimesOf } from '../../../src/captures/call-times.ts';
 import { decodeLine } from '../../../src/captures/decode.ts';
 import { buildTrace } from '../../../src/captures/trace/build.ts';
+import { MIN_TIMED_BYTES } from '../../../src/core/process/within-time.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { askedOf } from '../../../src/judge/scorers/scorer-set.ts';
 import { captureFacts, QualityTally } from '../../../src/quality/tally.ts';
@@ -56,7 +57,9 @@ function check(given: string, tokens: unknown): void {
   const record = captureOf(jsonSide('INPUT', chat, 'plain'), jsonSide('OUTPUT', reply(tokens), 'plain'));
   const bytes = Buffer.from(JSON.stringify({ ...record, client: 0 }).replace('"client":0', () => `"client":${given}`));
   const raw = rawLine(bytes);
-  const line = decodeLine(raw, { maxWeight: Number.POSITIVE_INFINITY, timeMs: 60_000 });
+  // Each line that is watched starts a thread, for which a busy machine needs milliseconds.
+  const timeMs = bytes.length < MIN_TIMED_BYTES ? Number.POSITIVE_INFINITY : 60_000;
+  const line = decodeLine(raw, { maxWeight: Number.POSITIVE_INFINITY, timeMs });
   if (line.kind !== 'capture') throw new Error(line.reason.message);
   const { capture } = line;
   const trace = buildTrace(capture, raw, { experimentId: '7', endpointName: 'fern-house' });

@@ -467,7 +467,7 @@ test('the time for names that captures made up is linear', async () => {
     const numbers = { bins, sum: 1, squares: 1 };
     return { ...GOOD, ...{ errorKinds: names, quarantined: names, replyTokens: numbers }, scorers: values };
   };
-  const cells = Array.from({ length: 30 * 24 }, (_, n) => hourOf(NOW_MS - n * HOUR_MS)).flatMap((at, n) =>
+  const cells = Array.from({ length: 10 * 24 }, (_, n) => hourOf(NOW_MS - n * HOUR_MS)).flatMap((at, n) =>
     ['blue', 'green', 'next'].map((variant) => ({ hour: at, variant, cell: hour(n) })),
   );
   const facts = await readFacts(await askedStackIn({}), { window: DAY, nowMs: NOW_MS });
