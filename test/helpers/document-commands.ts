@@ -13,7 +13,11 @@ export interface ShellBlock {
 
 const BLOCK = /(?:<!-- test: (\w+) -->\n)?```(?:sh|bash)\n([\s\S]*?)^```/gm;
 
-export const documents = (): string[] => ['README.md', ...globSync('docs/*.md', { cwd: projectPath() })];
+export const documents = (): string[] => [
+  'README.md',
+  'CONTRIBUTING.md',
+  ...globSync('docs/*.md', { cwd: projectPath() }),
+];
 
 /** @param file relative to the project */
 export const shellBlocks = (file: string): ShellBlock[] =>

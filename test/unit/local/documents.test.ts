@@ -70,6 +70,8 @@ test('every link of the documents leads to a file, and to a heading of it', () =
   const files = [
     'README.md',
     'CHANGELOG.md',
+    'CONTRIBUTING.md',
+    'SECURITY.md',
     ...globSync(['docs/**/*.md', 'examples/**/*.md'], { cwd: projectPath() }),
   ];
   const read = (file: string): string => readFileSync(projectPath(file), 'utf8').replaceAll(/^```[\s\S]*?^```/gm, '');
