@@ -1,13 +1,5 @@
-import { spawnSync } from 'node:child_process';
 import { availableParallelism } from 'node:os';
-
-// An editor starts jest with the Node that it finds. The tests run on the one that npm ci installs, or on a newer one.
-if (!process.features.typescript) {
-  const node = `${import.meta.dirname}/node_modules/node/bin/node`;
-  const { status, error } = spawnSync(node, process.argv.slice(1), { stdio: 'inherit' });
-  if (error) throw error;
-  process.exit(status ?? 1);
-}
+import './bin/node-version.cjs';
 
 const toCommonJs = [
   '@swc/jest',
