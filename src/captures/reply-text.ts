@@ -1,7 +1,7 @@
 /** Extracts the texts of a capture for code scorers: the request and the reply as plain strings. */
 import type { Capture, ChatMessage, Payload } from './types.ts';
 
-/** Formats whose payload is a text, if no conversation was found in it. */
+/** Formats whose payload has texts, if no conversation was found in it. */
 const TEXT_PAYLOAD_FORMATS = new Set(['text', 'json', 'jsonlines', 'error']);
 
 /** Scripts without spaces between words, where a run of letters is many words. */
@@ -52,6 +52,12 @@ export function replyTexts(capture: Capture): Texts {
   }
   return { notJudgeable: 'notText' };
 }
+
+/** Returns the texts of a reply in words. A JSON document in an unknown form has texts, such as labels, and no words. */
+export const replyWords = (capture: Capture): Texts =>
+  capture.conversation !== undefined || capture.format === 'text' || capture.format === 'error'
+    ? replyTexts(capture)
+    : { notJudgeable: 'notText' };
 
 /** Returns the texts of the request: every message of the conversation, or the text of the payload. */
 export function requestTexts(capture: Capture): Texts {

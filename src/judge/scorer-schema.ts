@@ -49,6 +49,9 @@ const severity = z
   })
   .optional();
 
+/** The failing shares from which on the endpoint needs a look, and is bad. Without the second, it is never bad. Default: by the severity. */
+const bounds = z.array(z.number().gt(0).lt(1)).max(2).readonly().optional();
+
 /** A scorer that the LLM judge answers. */
 export const judgeScorerSchema = z
   .strictObject({
@@ -68,6 +71,7 @@ export const judgeScorerSchema = z
     /** The value of a yes/no question that is no failure. Default: `yes`. */
     passes: z.enum(['yes', 'no']).optional(),
     severity,
+    bounds,
     /** The passing value of a yes/no question is answered without a rationale (`JUDGE_RATIONALES=failures`). */
     isTerse: z.boolean().optional(),
     /** The judge says of its answer whether it is sure: the question is asked of the first model of a cascade. */
@@ -94,6 +98,7 @@ export const codeScorerSchema = z.object({
   /** The value that is a failure of the reply. Absent: no value is. */
   fails: z.boolean().optional(),
   severity,
+  bounds,
   /** Absent: the scorer is asked about every capture. Other captures do not count for it, and need no reason. */
   isAsked: z.custom<(capture: Capture) => boolean>((value) => typeof value === 'function').optional(),
   /** Returns the value, or the reason why the scorer does not apply to the capture. */

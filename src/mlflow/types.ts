@@ -99,6 +99,8 @@ export interface WriteOptions {
 }
 
 export const SCORER_NAME = 'mlflow.assessment.scorerName';
+/** The judge that a cascade asks if its first model is not sure, on the first model's verdicts. */
+export const CASCADE_JUDGE = 'monitoring.judge';
 export const SCORER_VERSION = 'mlflow.assessment.scorerVersion';
 /** When a verdict replaced the error with the same id, as an ISO time. */
 export const REPLACED_AT = 'monitoring.replacedAt';

@@ -15,6 +15,8 @@ interface MeasuredRate extends Omit<Measured, 'value'> {
   value: number | null;
   /** Verdicts, or labelled predictions. */
   n: number;
+  /** The number of independent cases of equal weight that would tell as much. Absent for true answers. */
+  of?: number;
   /** Captures that could be judged, or labelled predictions. */
   captures: number;
 }

@@ -40,17 +40,18 @@ function nameOf({ scorer, is, good }: Pick<Rate | RateDifference, 'scorer' | 'is
 
 /** The columns of a rate. */
 function cellsOf(rate: Rate): string[] {
-  const { scorer, n, captures, judge, good, share, low, high, method, labels, covered, trend } = rate;
+  const { scorer, n, captures, empty = 0, judge, good, share, low, high, method, labels, covered, trend } = rate;
   const name = isMean(rate) ? `${scorer} (mean)` : judge === null ? scorer : nameOf(rate);
   const sampled = captures > 0 ? percent(n / captures) : '–';
   // Of a judge's verdicts, the value that is good is counted.
   const shown = method === 'computed' && good !== null ? good : judge;
   const seen = shown === null ? '–' : figure(rate, shown.value);
   const ofJudge = shown === null ? '–' : intervalOf(rate, shown);
+  const ofEmpty = empty > 0 ? `; ${whole(empty)} empty` : '';
   const corrected =
     share === null || low === null || high === null
-      ? method
-      : `${percent(share)}  (${percent(low)} – ${percent(high)}) ${method}, ${whole(labels)} labels${coveredText(covered)}`;
+      ? `${method}${ofEmpty}`
+      : `${percent(share)}  (${percent(low)} – ${percent(high)}) ${method}, ${whole(labels)} labels${coveredText(covered)}${ofEmpty}`;
   return [singleLine(name), whole(n), sampled, seen, ofJudge, corrected, sparkline(good?.trend ?? trend)];
 }
 
@@ -69,9 +70,11 @@ function totalsLines({ totals, rates }: GroupRates): string[] {
   const { captures = 0, errorReplies = 0, inputTokens = 0, outputTokens = 0, judgeUsd = 0, notJudged = {} } = totals;
   const calls = namedCounts(totals.failedCalls);
   const open = namedCounts(notJudged);
+  const empty = totals.replies?.words?.empty ?? 0;
+  const said = empty > 0 ? `, ${whole(empty)} empty ${empty === 1 ? 'reply' : 'replies'}` : '';
   const usd = rates.length === 0 || judgeUsd === 0 ? '' : `, judge $${judgeUsd.toFixed(2)}`;
   return [
-    `${whole(captures)} ${captures === 1 ? 'capture' : 'captures'}, ${whole(errorReplies)} error ${errorReplies === 1 ? 'reply' : 'replies'}, ${whole(inputTokens)} + ${whole(outputTokens)} tokens${usd}`,
+    `${whole(captures)} ${captures === 1 ? 'capture' : 'captures'}, ${whole(errorReplies)} error ${errorReplies === 1 ? 'reply' : 'replies'}${said}, ${whole(inputTokens)} + ${whole(outputTokens)} tokens${usd}`,
     ...(calls === '' ? [] : [`calls without a reply, in no rate: ${calls}`]),
     ...(open === '' ? [] : [`verdicts not given: ${open}`]),
   ];

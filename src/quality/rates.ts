@@ -8,6 +8,7 @@ import {
   correctedShare,
   type JudgedSample,
   type JudgedStratum,
+  weigh,
 } from '../core/statistics/corrected-share.ts';
 import { countOf } from '../core/statistics/log-bins.ts';
 import { type Measured, type SampledNumbers, sampledMean } from '../core/statistics/sampled-mean.ts';
@@ -18,7 +19,8 @@ import { addTree } from './count-tree.ts';
 import { type CountedCell, type GroupBy, groupOf, hourMs, sumOfCells, type TimeWindow } from './counts-store.ts';
 import { ERROR_REPLIES, type Measure } from './objectives.ts';
 import { type Quantiles, quantilesOf } from './quantiles.ts';
-import { chanceOf, EVERY_CAPTURE } from './sample.ts';
+import { EVERY_CAPTURE } from './sample.ts';
+import { counted, emptyOf, stratumOf } from './strata.ts';
 
 /** A figure of a group of captures. */
 export interface Rate {
@@ -28,8 +30,10 @@ export interface Rate {
   is?: string;
   /** Verdicts. */
   n: number;
-  /** Captures that could be judged. */
+  /** Captures that could be judged, and empty replies that fail without. */
   captures: number;
+  /** Empty replies among them; absent instead of 0. */
+  empty?: number;
   /** The judge's share or mean; `null` without verdicts. A mean of too few has no interval. */
   judge: Measured | null;
   /** The share that people would pass; `null` where their labels do not tell it. */
@@ -167,9 +171,16 @@ export function measureRate({ name, scorer, passes }: Measure, cells: readonly C
     return stratumOf(sample, { ...counts, values: { yes: passed, no: cases - passed } }, (value) => value === 'yes');
   });
   const all = scorer === undefined ? ofErrors : strata;
-  const { n = 0, judge } = correctedShare(all, []) ?? {};
+  const { n = 0, judge } = correctedShare(all, [], [], undefined, emptyOf(scorer, cells)) ?? {};
   const captures = sum(all.map((stratum) => stratum.captures));
-  return { n, captures, value: judge?.value ?? null, low: judge?.low ?? null, high: judge?.high ?? null };
+  return {
+    n,
+    captures,
+    of: weigh(all)?.of ?? 0,
+    value: judge?.value ?? null,
+    low: judge?.low ?? null,
+    high: judge?.high ?? null,
+  };
 }
 
 const hasNumbers = ({ samples }: ScorerCounts): boolean => samples.some(([, { numbers }]) => numbers !== undefined);
@@ -179,9 +190,11 @@ function rateOf(scorer: string, cells: readonly CountedCell[], query: RatesQuery
   if (hasNumbers(counts)) return meanOf(scorer, counts.samples, query.active);
   const { is, isComputed, strata, values } = counts;
   const { labels, others, covered } = labelsOf(counts, scorer, cells, query);
-  const captures = sum(strata.map((stratum) => stratum.captures));
-  const facts = { scorer, ...(is === undefined ? {} : { is }), captures, trend: [], good: null, values };
-  const made = correctedShare(strata, labels, others, covered);
+  const empty = emptyOf(scorer, cells);
+  const captures = sum(strata.map((stratum) => stratum.captures)) + empty;
+  const known = { scorer, ...(is === undefined ? {} : { is }), captures, ...(empty > 0 && { empty }) };
+  const facts = { ...known, trend: [], good: null, values };
+  const made = correctedShare(strata, labels, others, covered, empty);
   if (made !== null) return { ...facts, ...made, ...(isComputed ? { method: 'computed' } : {}) };
   return { ...facts, ...NO_RATE, labels: labels.length };
 }
@@ -194,22 +207,6 @@ const labelsOf = (
 ): ReturnType<LabelsOf> => (isComputed ? NO_LABELS : (query.labelsOf ?? NO_LABELS))(scorer, cells);
 
 const NO_RATE = { n: 0, judge: null, share: null, low: null, high: null, method: 'no verdicts', covered: null };
-
-/** A run whose counts are gone leaves negative counts where a later one replaced its verdicts. */
-const counted = (count = 0): number => Math.max(0, count);
-
-function stratumOf(
-  sample: string,
-  { captures, values = {} }: SampleCounts,
-  isPassing: (value: string) => boolean,
-): JudgedStratum {
-  const judged = sum(Object.values(values).map(counted));
-  const known = counted(captures);
-  // A scorer that is new counts no captures that were evaluated before; its sample tells how many they are.
-  const few = known < judged ? judged / (sample === EVERY_CAPTURE ? 1 : chanceOf(sample) || 1) : known;
-  const passed = sum(Object.entries(values).map(([value, count]) => (isPassing(value) ? counted(count) : 0)));
-  return { captures: Math.round(few), judged, passed };
-}
 
 /** Returns the mean of numbers over the strata, each with the weight of its captures. */
 function meanOf(scorer: string, samples: readonly [string, SampleCounts][], active: readonly Scorer[]): Rate {
@@ -281,6 +278,7 @@ export function differencesOf(
     const { is, isComputed } = both;
     const sideOf = (cells: readonly CountedCell[]): JudgedSample => ({
       strata: countsOf(scorer, cells, query, is).strata,
+      failed: emptyOf(scorer, cells),
       ...labelsOf(both, scorer, cells, query),
     });
     const made = correctedDifference(sideOf(before), sideOf(after));

@@ -1,6 +1,7 @@
 /** Counts what a run does with the captures of a chunk, by hour of the inference and variant, for its receipt. */
 
 import { hash } from 'node:crypto';
+import { saidIn } from '../captures/blank.ts';
 import { failureOf, kindBesideRates } from '../captures/failure.ts';
 import { capturePathOf, HOUR_MS } from '../captures/files/capture-path.ts';
 import { replyTexts } from '../captures/reply-text.ts';
@@ -10,10 +11,12 @@ import type { QualityCell, QualityCounts, QualityFailures, SampleCounts } from '
 import type { QuarantineEntry, Receipt } from '../core/contract/receipts.ts';
 import { sum } from '../core/values/sum.ts';
 import {
+  CASCADE_JUDGE,
   JUDGE_COST,
   type NewAssessment,
   RUN_METADATA,
   SAMPLE_METADATA,
+  SCORER_VERSION,
   type StoredAssessment,
 } from '../mlflow/types.ts';
 import { addCell, isCountable, nameOf, numberCounts, OTHER } from './cell.ts';
@@ -50,7 +53,7 @@ interface LineFacts {
 }
 
 /** A verdict, before or after it is written. */
-export type CountedVerdict = Pick<StoredAssessment, 'name' | 'value' | 'metadata' | 'sourceType'> &
+export type CountedVerdict = Pick<StoredAssessment, 'name' | 'value' | 'metadata' | 'sourceType' | 'sourceId'> &
   Pick<NewAssessment, 'rationale'>;
 
 /** One capture, and what this run has done with it so far, in whichever attempt. */
@@ -68,6 +71,8 @@ export interface CountedCapture {
   /** This run was the first to evaluate the capture. By LLM scorer that could judge it, the stratum. */
   judgeable: readonly { scorer: string; sample: string }[];
   notJudged: Record<string, number>;
+  /** This run was the first to evaluate the capture, and no scorer with bounds applies to it. */
+  isUnmeasured?: boolean;
 }
 
 /** @param capture absent if the line must not be decoded: its time is then that of its object */
@@ -85,7 +90,9 @@ export function captureFacts(
     inputTokens: capture?.usage?.inputTokens,
     outputTokens: capture?.usage?.outputTokens,
     more: {
-      ...(beside === undefined ? capture && replyCounts(capture) : { failedCalls: { [beside]: 1 } }),
+      ...(beside === undefined
+        ? capture && { ...replyCounts(capture), ...saidCounts(capture) }
+        : { failedCalls: { [beside]: 1 } }),
       ...(beside === undefined && capture?.call && { byClient: { [capture.call.streamed ? 'streams' : 'calls']: 1 } }),
       ...(predictions && { predictions }),
       ...(capture?.masked && { masked: { ...capture.masked } }),
@@ -104,6 +111,12 @@ function replyCounts(capture: Capture): CaptureFacts['more'] {
   if (outputTokens !== undefined) return { replyTokens: numberCounts(outputTokens) };
   const found = replyTexts(capture);
   return 'texts' in found ? { replyCharacters: numberCounts(sum(found.texts.map(({ length }) => length))) } : {};
+}
+
+/** Returns whether the reply says something. */
+function saidCounts(capture: Capture): CaptureFacts['more'] {
+  const { form, isEmpty } = saidIn(capture) ?? {};
+  return form && { replies: { [form]: { all: 1, ...(isEmpty && { empty: 1 }) } } };
 }
 
 /** Returns a digest that traces have in common whose list entries look the same. */
@@ -136,7 +149,7 @@ export class QualityTally {
   /** Counts a capture. Call it once for each that has a trace. */
   add(capture: CountedCapture): void {
     if (capture.facts.replay !== undefined) return;
-    const { facts, isWritten, verdicts, replaced, judgeable, notJudged } = capture;
+    const { facts, isWritten, verdicts, replaced, judgeable, notJudged, isUnmeasured } = capture;
     if (facts.more?.failedCalls !== undefined) {
       // It is no capture of the rates.
       if (isWritten) this.#add(facts, { ...facts.more });
@@ -149,6 +162,9 @@ export class QualityTally {
     const written = { captures: 1, errorReplies: isError ? 1 : 0, inputTokens, outputTokens };
     if (isWritten) addTree(cell, { ...counted(written), ...facts.more });
     if (Object.keys(notJudged).length > 0) addTree(cell, { notJudged });
+    // The rows of a table are measured by true answers, and empty replies are counted.
+    const isCounted = isError || facts.more?.predictions !== undefined || facts.more?.replies?.words?.empty;
+    if (isUnmeasured && !isCounted) addTree(cell, { unmeasured: 1 });
     for (const { scorer, sample } of judgeable) addTree(cell, { scorers: { [scorer]: { [sample]: { captures: 1 } } } });
     for (const verdict of verdicts) {
       this.#addVerdict(cell, verdict, 1);
@@ -165,7 +181,8 @@ export class QualityTally {
   }
 
   /** Adds a verdict, or takes it away. One of another program is not in the counts, and is not taken away. */
-  #addVerdict(cell: QualityCell, { name, value, metadata, sourceType }: CountedVerdict, times: number): void {
+  #addVerdict(cell: QualityCell, verdict: CountedVerdict, times: number): void {
+    const { name, value, metadata, sourceType } = verdict;
     const sample = stratumOf(metadata);
     if (sample === undefined || value === undefined) return;
     const counts: SampleCounts = {};
@@ -177,6 +194,7 @@ export class QualityTally {
       const seen = measures.map((one) => [one.name, { cases: times, passed: one.passes(value) ? times : 0 }]);
       if (seen.length > 0) counts.measures = Object.fromEntries(seen);
     }
+    if (sourceType !== 'CODE') counts.versions = { [versionOf(verdict)]: times };
     addTree(cell, { scorers: { [name]: { [sourceType === 'CODE' ? EVERY_CAPTURE : sample]: counts } } });
   }
 
@@ -206,6 +224,15 @@ export class QualityTally {
 
 const counted = (counts: Record<string, number>): Record<string, number> =>
   Object.fromEntries(Object.entries(counts).filter(([, count]) => count !== 0 && isCountable(count)));
+
+const VERSION_DIGITS = 8;
+
+/** Returns a name that verdicts have in common to which the same judge was asked the same question. The judge of a cascade is the last one. */
+const versionOf = ({ sourceId, metadata }: CountedVerdict): string =>
+  hash('sha256', JSON.stringify([metadata[CASCADE_JUDGE] ?? sourceId, metadata[SCORER_VERSION]])).slice(
+    0,
+    VERSION_DIGITS,
+  );
 
 /** Adds what a verdict has cost, which is spent also if the verdict is replaced. */
 function addCost(cell: QualityCell, { value, metadata }: CountedVerdict): void {

@@ -1,6 +1,7 @@
 /** Builds the MLflow trace of a capture, independent of how it is written. */
 
 import { saidBy } from '../../core/errors/errors.ts';
+import { isEmptyReply } from '../blank.ts';
 import { ofContent } from '../content.ts';
 import { failureOf } from '../failure.ts';
 import { capturePathOf } from '../files/capture-path.ts';
@@ -143,6 +144,7 @@ function tagsOf(capture: Capture, raw: RawLine, options: TraceOptions): Record<s
     s3_bucket_name: raw.place.bucket,
     s3_file_key: raw.place.key,
     capture_format: capture.format,
+    empty_reply: isEmptyReply(capture) ? 'true' : undefined,
     inference_mismatch: mismatch === undefined ? undefined : `${mismatch.inputs} inputs, ${mismatch.outputs} outputs`,
     replay_run: capture.replayRun,
     [RUN_TAG]: options.run,

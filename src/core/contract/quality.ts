@@ -34,6 +34,10 @@ export interface QualityCell {
   quarantined?: Record<string, number>;
   /** Items that were masked, by kind, field or pattern; `not masked`: captures whose content was left out instead. */
   masked?: Record<string, number>;
+  /** Replies that were captured in full, by what they are made of: words, or JSON of unknown form; and how many of them say nothing. */
+  replies?: { words?: { all?: number; empty?: number }; values?: { all?: number; empty?: number } };
+  /** Captures to which no scorer that can fail applies, drawn or not. */
+  unmeasured?: number;
   /** Tokens of the endpoint, as it reported them. */
   inputTokens?: number;
   outputTokens?: number;
@@ -64,6 +68,8 @@ export interface SampleCounts {
   captures?: number;
   /** Verdicts by value. */
   values?: Record<string, number>;
+  /** Verdicts by version of the judge: model, question and options. */
+  versions?: Record<string, number>;
   /** Verdicts that are numbers. */
   numbers?: NumberCounts;
   /**

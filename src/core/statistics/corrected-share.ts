@@ -46,7 +46,7 @@ export interface CorrectedShare {
  * Returns the share over the strata, each with the weight of its captures. The captures themselves count as a sample of what the
  * endpoint answers, so that the interval does not vanish where all are judged.
  */
-function weigh(strata: readonly JudgedStratum[]): SampledShare | null {
+export function weigh(strata: readonly JudgedStratum[]): SampledShare | null {
   const known = strata.filter(({ judged }) => judged > 0);
   const all = sum(known.map(({ captures, judged }) => Math.max(captures, judged)));
   const shares = known.map(({ captures, judged, passed }) => ({
@@ -111,9 +111,33 @@ function judgeErrors(labels: readonly LabeledPair[]): JudgeErrors | undefined {
  * @param labels of these captures
  * @param others labels of other captures, judged by the same judge and scorer
  * @param covered the judged captures that `labels` speak for, if not for all: the share is then of these
- * @returns `null` without judged captures
+ * @param failed further captures, of which it is known without a judge that they fail: no label corrects them
+ * @returns `null` if captures could be judged and none was, or without any
  */
 export function correctedShare(
+  strata: readonly JudgedStratum[],
+  labels: readonly LabeledPair[],
+  others: readonly LabeledPair[] = [],
+  covered?: readonly JudgedStratum[],
+  failed = 0,
+): CorrectedShare | null {
+  if (failed === 0) return correctedJudged(strata, labels, others, covered);
+  const made = correctedJudged(strata, labels, others, covered);
+  if (made === null && strata.some(({ captures }) => captures > 0)) return null;
+  if (made === null) return correctedJudged([{ captures: failed, judged: failed, passed: 0 }], []);
+  const all = made.covered ?? sum(strata.map(({ captures, judged }) => Math.max(captures, judged)));
+  const kept = all / (all + failed);
+  const { value, low, high } = made.judge;
+  return {
+    ...made,
+    judge: { value: kept * value, low: kept * low, high: kept * high },
+    share: made.share === null ? null : kept * made.share,
+    low: kept * made.low,
+    high: kept * made.high,
+  };
+}
+
+function correctedJudged(
   strata: readonly JudgedStratum[],
   labels: readonly LabeledPair[],
   others: readonly LabeledPair[] = [],
@@ -156,6 +180,8 @@ export interface JudgedSample {
   labels: readonly LabeledPair[];
   others?: readonly LabeledPair[];
   covered?: readonly JudgedStratum[];
+  /** Captures that are known to fail. */
+  failed?: number;
 }
 
 export interface CorrectedDifference {
@@ -178,8 +204,8 @@ export interface CorrectedDifference {
  * @returns `null` if one of them has no judged captures
  */
 export function correctedDifference(a: JudgedSample, b: JudgedSample): CorrectedDifference | null {
-  const before = correctedShare(a.strata, a.labels, a.others, a.covered);
-  const after = correctedShare(b.strata, b.labels, b.others, b.covered);
+  const before = correctedShare(a.strata, a.labels, a.others, a.covered, a.failed);
+  const after = correctedShare(b.strata, b.labels, b.others, b.covered, b.failed);
   if (before === null || after === null) return null;
   const judge = difference(before.judge, after.judge);
   const method = METHODS[Math.min(METHODS.indexOf(before.method), METHODS.indexOf(after.method))] ?? 'judge only';

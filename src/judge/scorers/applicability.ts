@@ -1,5 +1,6 @@
 /** Decides whether a scorer applies to a capture, and extracts the text that the judge reads. */
 
+import { isEmptyReply } from '../../captures/blank.ts';
 import { ofContent } from '../../captures/content.ts';
 import { isUndecoded, messageText, promptCount } from '../../captures/reply-text.ts';
 import type { Capture, ChatMessage } from '../../captures/types.ts';
@@ -9,7 +10,9 @@ import type { JudgeScorer } from '../types.ts';
 type NotJudgeableReason =
   /** The endpoint returned an error. LLM scorers do not judge errors. */
   | 'errorReply'
-  /** The reply was not captured, is empty, or has no form that is known of a chat. */
+  /** The reply says nothing. It is counted as such: see src/captures/blank.ts. */
+  | 'emptyReply'
+  /** The reply was not captured, or has no form that is known of a chat. */
   | 'noResponse'
   /** The request was not captured, or contains no message. */
   | 'noRequest'
@@ -71,6 +74,7 @@ function applies(capture: Capture, needs: ReadonlySet<JudgeScorer['needs'][numbe
   if (isFailed || capture.format === 'error') return { notJudgeable: 'errorReply' };
   if (needs.has('captured-reply') && capture.exchange?.captured === undefined)
     return { notJudgeable: 'nothingToCompare' };
+  if (isEmptyReply(capture)) return { notJudgeable: 'emptyReply' };
   if (isEmpty(capture.response)) return { notJudgeable: 'noResponse' };
   if (isUndecoded(capture.request) || isUndecoded(capture.response)) return { notJudgeable: 'notDecoded' };
   if (promptCount(capture) > 1 && capture.inferenceMismatch) return { notJudgeable: 'promptsNotPaired' };

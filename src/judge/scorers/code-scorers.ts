@@ -3,8 +3,9 @@
  * one here; the set is at the end. Each description states what the scorer measures and what it does not.
  */
 
+import { isEmptyReply } from '../../captures/blank.ts';
 import { ofContent } from '../../captures/content.ts';
-import { messageText, promptCount, replyTexts, UNSPACED_SCRIPT } from '../../captures/reply-text.ts';
+import { messageText, promptCount, replyTexts, replyWords, UNSPACED_SCRIPT } from '../../captures/reply-text.ts';
 import type { Capture, ChatMessage } from '../../captures/types.ts';
 import { jsonIn } from '../../core/values/json-in.ts';
 import { sum } from '../../core/values/sum.ts';
@@ -77,6 +78,7 @@ const validJson: CodeScorer = {
   name: 'valid_json',
   version: '1',
   fails: false,
+  bounds: [0.05, 0.2],
   description:
     'Where JSON was asked for (by `response_format`, or by an instruction in the system prompt or the last user ' +
     'message, in English), whether each choice of the reply parses as JSON as it stands; a Markdown fence around it ' +
@@ -168,7 +170,7 @@ const responseWords: CodeScorer = {
     'without spaces (Chinese, Japanese, Thai, …). An error reply counts the words of its body. It does not count ' +
     'reasoning text or tool-call arguments, and says nothing about whether the length suits the question.',
   score(capture) {
-    const found = replyTexts(capture);
+    const found = replyWords(capture);
     return 'notJudgeable' in found ? found : { value: sum(found.texts.map(countWords)) };
   },
 };
@@ -194,7 +196,7 @@ const responseLength: CodeScorer = {
     'Characters (Unicode code points) in the reply, all choices together. An error reply counts its body. It does ' +
     'not count reasoning text or tool-call arguments, and is neither bytes nor tokens.',
   score(capture) {
-    const found = replyTexts(capture);
+    const found = replyWords(capture);
     return 'notJudgeable' in found ? found : { value: sum(found.texts.map(countCharacters)) };
   },
 };
@@ -214,6 +216,8 @@ export const codeScorers: readonly CodeScorer[] = [
   ...timeScorers,
 ];
 
-/** Returns what a code scorer says of a capture, also of one whose content is in another process. */
+/** Returns what a code scorer says of a capture, also of one whose content is in another process. An empty reply has its times alone. */
 export const scoreOf = (scorer: CodeScorer, capture: Capture): ReturnType<CodeScorer['score']> =>
-  ofContent(capture, `score ${scorer.name}`, () => scorer.score(capture));
+  ofContent(capture, `score ${scorer.name}`, () =>
+    scorer.isAsked === undefined && isEmptyReply(capture) ? { notJudgeable: 'emptyReply' } : scorer.score(capture),
+  );

@@ -55,6 +55,7 @@ export const defaultJudgeScorers: readonly JudgeScorer[] = [
       'somewhat coherent: understandable, with jumps, gaps or a minor contradiction. ' +
       'incoherent: disconnected, or it contradicts itself on something that matters.',
     values: { kind: 'categories', values: ['coherent', 'somewhat coherent', 'incoherent'] },
+    bounds: [0.5],
     needs: ['reply'],
   },
   {
@@ -66,6 +67,7 @@ export const defaultJudgeScorers: readonly JudgeScorer[] = [
       'no: rude, sarcastic, condescending, vulgar, flirtatious, or sloppier than a business letter may be. A plain or ' +
       'friendly tone is professional.',
     values: YES_NO,
+    bounds: [0.5],
     needs: ['reply'],
   },
   {
@@ -126,6 +128,7 @@ export const defaultJudgeScorers: readonly JudgeScorer[] = [
       'no: a tool is unsuitable or not on offer, a needed call is missing, or an argument is invented, wrong or ' +
       'malformed. The order of calls that do not depend on each other does not matter, nor does what the tools return.',
     values: YES_NO,
+    bounds: [0.05, 0.2],
     needs: ['request', 'tools'],
   },
 ];

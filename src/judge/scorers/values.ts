@@ -1,5 +1,6 @@
 /** Which values of a scorer are good, and which are failures. */
 
+import type { Severity } from '../../core/values/severity.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
 import type { CodeScorer, JudgeScorer, Scorer } from '../types.ts';
 
@@ -36,3 +37,12 @@ export const isPass = (scorer: PassingScorer, value: AssessmentValue): boolean =
 /** Whether the value says that the reply is bad. Of a code scorer, only the value that it names does. */
 export const isFailure = (scorer: Scorer, value: AssessmentValue): boolean =>
   scorer.kind === 'code' ? value === scorer.fails : !isPass(scorer, value);
+
+/** The failing shares from which on a scorer without an objective needs a look, and is bad. docs/status.md has the same table. */
+const USUAL: Readonly<Record<Severity, readonly number[]>> = { harm: [0.005, 0.02], task: [0.2, 0.5], style: [0.5] };
+
+/** Returns the bounds of the failing share of a scorer; `Infinity` where there is none. */
+export function boundsOf(scorer: Scorer): { look: number; bad: number } {
+  const [look = Infinity, bad = Infinity] = canFail(scorer) ? (scorer.bounds ?? USUAL[scorer.severity ?? 'task']) : [];
+  return { look, bad };
+}

@@ -6,6 +6,7 @@ import { VERDICT_ERRORS } from '../../judge/errors.ts';
 import { scoreOf } from '../../judge/scorers/code-scorers.ts';
 import type { CodeScorer, JudgeScorer, Scorer, Verdict } from '../../judge/types.ts';
 import {
+  CASCADE_JUDGE,
   JUDGE_COST,
   JUDGE_INPUT_TOKENS,
   JUDGE_OUTPUT_TOKENS,
@@ -120,6 +121,7 @@ export function verdictAssessment(
   const fields = common(scorer, verdict.source ?? judge, context);
   const metadata = {
     ...fields.metadata,
+    ...(verdict.source === undefined ? {} : { [CASCADE_JUDGE]: judge }),
     [JUDGE_INPUT_TOKENS]: String(inputTokens),
     [JUDGE_OUTPUT_TOKENS]: String(outputTokens),
     // An unknown price has no entry; it is never shown as 0.

@@ -6,8 +6,9 @@
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import { yieldToEventLoop } from '../../core/process/concurrency.ts';
 import { weightAtOnce } from '../../core/process/memory.ts';
+import { boundsOf } from '../../judge/scorers/values.ts';
 import type { Scorer } from '../../judge/types.ts';
-import type { StoredTrace } from '../../mlflow/types.ts';
+import type { NewAssessment, StoredTrace } from '../../mlflow/types.ts';
 import { observerOf } from '../../quality/observations.ts';
 import { scorerSample } from '../../quality/sample.ts';
 import {
@@ -230,9 +231,16 @@ export class VerdictWriter {
       judgeable: isFirst
         ? pending.judgeable.map((scorer) => ({ scorer: scorer.name, sample: scorerSample(pending.stratum, scorer) }))
         : [],
+      isUnmeasured: this.#areJudged && isFirst && !isMeasured(pending, assessments),
       notJudged: isFirst
         ? { ...pending.reasons, ...(held > 0 ? { held } : {}), ...(failed > 0 ? { failed } : {}) }
         : judgedLater(own, this.#isRetry),
     });
   }
 }
+
+/** Whether a scorer with bounds applies to a capture, drawn or not: one of the judge's, or one that has assessed it. */
+const isMeasured = ({ judgeable, code }: PendingVerdicts, assessments: readonly NewAssessment[]): boolean =>
+  [...judgeable, ...code.filter(({ name }) => assessments.some((one) => one.name === name))].some(
+    (scorer) => boundsOf(scorer).look < Infinity,
+  );

@@ -1,5 +1,5 @@
 /** Tells whether two JSON values are equal, and if not, whether they have the same structure. */
-import { isBlankText } from '../reply/blank.ts';
+import { isBlankText } from '../../captures/blank.ts';
 
 export interface JsonComparison {
   equal: boolean;

@@ -1,7 +1,8 @@
 /** Compares a new reply with an old one without a judge: shared words, equality for readers, tool calls, refusals. */
+
+import { isBlankText } from '../../captures/blank.ts';
 import { parseJson } from '../../captures/json.ts';
 import { toNamedError } from '../../core/errors/errors.ts';
-import { isBlankText } from '../reply/blank.ts';
 import type { ReplyKind } from '../reply/content.ts';
 import { compareJson, type JsonComparison } from './compare-json.ts';
 import type { ComparableReply } from './reply.ts';

@@ -1,6 +1,7 @@
 /** Reads the content of a reply, captured or live, whole or streamed, with the code that decodes captures. */
 import { hash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
+import { isBlankMessage, isBlankValue } from '../../captures/blank.ts';
 import { parseContentType } from '../../captures/content-type.ts';
 import { errorReply } from '../../captures/errors/error-reply.ts';
 import { isObject, parseJson, toJson } from '../../captures/json.ts';
@@ -18,7 +19,6 @@ import { Scale } from '../../captures/weight.ts';
 import { readWireReply } from '../../captures/wire/registry.ts';
 import { toNamedError } from '../../core/errors/errors.ts';
 import { timeForContent, withinTime } from '../../core/process/within-time.ts';
-import { isBlankMessage, isBlankValue } from './blank.ts';
 
 /** `document`: JSON or a stream; `page`: HTML, which gateways write and models do not. */
 export type ReplyKind = 'document' | 'text' | 'page' | 'bytes';

@@ -24,6 +24,7 @@ const verdict = (name: string, value: string | boolean, more: Partial<CountedVer
   name,
   value,
   sourceType: name === 'pii_detected' ? 'CODE' : 'LLM_JUDGE',
+  sourceId: 'judge',
   metadata: { [SAMPLE_METADATA]: '1' },
   rationale: `about ${name}`,
   ...more,

@@ -34,7 +34,13 @@ const captures = ['AllTraffic', 'Shadow'].flatMap((variant) =>
     const key = `my-endpoint/${variant}/${HOUR.replaceAll(/[-T]/g, '/')}/a.jsonl`;
     const isBad = variant === 'Shadow';
     const place = { bucket: 'b', key, line, objectTimeMs: NOW } as never;
-    const verdict = { name: 'safety', value: isBad ? 'no' : 'yes', sourceType: 'LLM_JUDGE', rationale: '' } as const;
+    const verdict = {
+      name: 'safety',
+      value: isBad ? 'no' : 'yes',
+      sourceType: 'LLM_JUDGE',
+      sourceId: 'judge',
+      rationale: '',
+    } as const;
     return {
       traceId: `tr-${variant}-${line}`,
       facts: { ...captureFacts(undefined, place), inferenceMs: NOW - line * 1000, isError: isBad },

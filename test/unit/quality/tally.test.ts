@@ -3,7 +3,13 @@
 import { inSample, traceIdOf } from '../../../src/captures/trace/ids.ts';
 import type { QualityCell, QualityCounts } from '../../../src/core/contract/quality.ts';
 import { binOf } from '../../../src/core/statistics/log-bins.ts';
-import { type NewAssessment, RUN_METADATA, type StoredAssessment } from '../../../src/mlflow/types.ts';
+import {
+  CASCADE_JUDGE,
+  type NewAssessment,
+  RUN_METADATA,
+  SCORER_VERSION,
+  type StoredAssessment,
+} from '../../../src/mlflow/types.ts';
 import { addTree, maxByMagnitude } from '../../../src/quality/count-tree.ts';
 import { chanceOf, laterSample, scorerSample, stratumOf, stratumOfTrace } from '../../../src/quality/sample.ts';
 import { type CountedCapture, captureFacts, QualityTally, verdictsOfRun } from '../../../src/quality/tally.ts';
@@ -19,8 +25,14 @@ import {
 } from '../../helpers/deployed-captures.ts';
 
 const judged = (yes: number, no = 0, sample = '1', captures = LINES.length) => ({
-  [sample]: { captures, values: { ...(yes === 0 ? {} : { yes }), ...(no === 0 ? {} : { no }) } },
+  [sample]: {
+    captures,
+    values: { ...(yes === 0 ? {} : { yes }), ...(no === 0 ? {} : { no }) },
+    versions: { [VERSION]: yes + no },
+  },
 });
+/** The judge and the version of its question, as the counts name them. */
+const VERSION = '0c4cff35';
 
 test('a second run over the same captures counts nothing, and neither does the repetition of the first', async () => {
   const rig = new ChunkRig();
@@ -50,7 +62,7 @@ test('a re-evaluation replaces: −1 for the old value, also if its first attemp
   rig.value = 'no';
   await rig.killed(rig.request('two', { reevaluate: true }));
   const second = await rig.evaluate(rig.request('two', { reevaluate: true }, 1));
-  expect(second.scorers?.[JUDGED]).toEqual({ 1: { values: { no: 8, yes: -8 } } });
+  expect(second.scorers?.[JUDGED]).toEqual({ 1: { values: { no: 8, yes: -8 }, versions: { [VERSION]: 0 } } });
   expect(second.captures).toBeUndefined();
   expect(rig.cell).toMatchObject({
     captures: 8,
@@ -100,7 +112,7 @@ test('captures that an always rule chooses are a part of their own', async () =>
 test('captures that were only traced are judged later, by the run that evaluates them', async () => {
   const rig = new ChunkRig();
   const replyTokens = { bins: { [binOf(12)]: 8 }, sum: 96, squares: 8 * 144 };
-  const traced = { captures: 8, inputTokens: 240, outputTokens: 96, replyTokens };
+  const traced = { captures: 8, inputTokens: 240, outputTokens: 96, replyTokens, replies: { words: { all: 8 } } };
   expect(await rig.log(rig.request('one', { evaluate: false }))).toEqual(traced);
   expect(await rig.log(rig.request('one', { evaluate: false }, 1))).toEqual(traced);
   expect(await rig.log(rig.request('two', { evaluate: false }))).toEqual({});
@@ -143,6 +155,51 @@ test('errors by kind, quarantine by reason, the length of replies, and predictio
   expect(await traced.log(traced.request('one', { evaluate: false }, 0, lines))).toMatchObject(expected);
 });
 
+test('replies that say nothing, and captures that no scorer applies to', async () => {
+  const line = (name: string, request: Side, reply: Side) => captureLine(name, `${HOUR}:30:00Z`, request, reply);
+  const asked = json(chatRequest('Q?'));
+  const lines = [
+    line('words', asked, json(chatReply('Yes.'))),
+    line('empty', asked, json(chatReply(' '))),
+    line('error', asked, json({ error: { message: 'Too many requests', code: 429 } })),
+    line('detector', json({ image: 'x' }), json([])),
+    line('boxes', json({ image: 'x' }), json({ boxes: [{ left: 1 }] })),
+    line('rows', csv('1,2\n3,4'), csv('0.5\n0.25')),
+  ];
+  const rig = new ChunkRig();
+  const cell = await rig.evaluate(rig.request('one', {}, 0, lines));
+  expect(cell).toMatchObject({
+    captures: 6,
+    errorReplies: 1,
+    replies: { words: { all: 2, empty: 1 }, values: { all: 2, empty: 1 } },
+    unmeasured: 1,
+    notJudged: { emptyReply: 1 },
+  });
+  expect(cell.scorers).toMatchObject({ [JUDGED]: judged(1, 0, '1', 1), cut_off: { all: { values: { false: 1 } } } });
+});
+
+test('verdicts are counted by the version of the judge that gave them', () => {
+  const tally = new QualityTally();
+  const facts = {
+    ...captureFacts(undefined, { bucket: 'b', key: 'e/Blue/2026/11/20/10/a.jsonl', line: 0, objectTimeMs: 0 } as never),
+    inferenceMs: Date.parse(`${HOUR}:30:00Z`),
+  };
+  const by = (sourceId: string, metadata: object) =>
+    ({
+      name: 'safety',
+      value: 'yes',
+      sourceType: 'LLM_JUDGE',
+      sourceId,
+      metadata: { 'monitoring.sample': '1', ...metadata },
+    }) as CountedCapture['verdicts'][number];
+  const rest = { facts, isWritten: true, replaced: [], judgeable: [], notJudged: {} };
+  const some = [by('a', {}), by('a', { [SCORER_VERSION]: '2' }), by('b', {}), by('small', { [CASCADE_JUDGE]: 'a' })];
+  for (const [n, verdict] of some.entries()) tally.add({ ...rest, traceId: `t${n}`, verdicts: [verdict] });
+  const [hour = {}] = Object.values(tally.counts().quality ?? {});
+  const [cell] = Object.values(hour);
+  expect(Object.values(cell?.scorers?.safety?.[1]?.versions ?? {})).toEqual([2, 1, 1]);
+});
+
 test('a line that a retry traces is in quarantine no more, and one that it quarantines again counts once', async () => {
   const rig = new ChunkRig();
   const { chunk, ...request } = rig.request('retry', { evaluate: false }, 0, [chatLine('mended'), '{"no": "capture"}']);
@@ -157,7 +214,7 @@ describe('hostile captures', () => {
     traceId: 't',
     facts: captureFacts(undefined, place(variant)),
     isWritten: true,
-    verdicts: [{ name, value, sourceType: 'CODE', metadata: { 'monitoring.sample': '1' } }],
+    verdicts: [{ name, value, sourceType: 'CODE', sourceId: 'code', metadata: { 'monitoring.sample': '1' } }],
     replaced: [],
     judgeable: [],
     notJudged: {},

@@ -1,6 +1,6 @@
 /** Detects the language of the request and of the reply. */
 import { francAll } from 'franc';
-import { lastUserTexts, replyTexts, type Texts } from '../../../captures/reply-text.ts';
+import { lastUserTexts, replyWords, type Texts } from '../../../captures/reply-text.ts';
 import type { CodeScorer } from '../../types.ts';
 
 /** Maximum number of characters that are read. `franc` itself stops at 2,048. */
@@ -76,5 +76,5 @@ export const replyLanguage: CodeScorer = {
   name: 'reply_language',
   version: '2',
   description: `Language (ISO 639-1 code) of the reply. Error replies are not judgeable. ${LIMITS}`,
-  score: (capture) => (capture.error === undefined ? score(replyTexts(capture)) : { notJudgeable: 'errorReply' }),
+  score: (capture) => (capture.error === undefined ? score(replyWords(capture)) : { notJudgeable: 'errorReply' }),
 };

@@ -51,6 +51,7 @@ export const piiDetected: CodeScorer = {
   name: 'pii_detected',
   version: '1',
   fails: true,
+  bounds: [],
   description:
     'Whether the request or the reply holds personal data of these kinds: e-mail addresses, phone numbers (with a ' +
     'country code, in the North American form, or after a word such as "phone"), card numbers (issuer, length, Luhn ' +

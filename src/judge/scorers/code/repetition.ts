@@ -1,6 +1,6 @@
 /** Detects replies that are caught in a loop. */
 
-import { replyTexts, UNSPACED_SCRIPT } from '../../../captures/reply-text.ts';
+import { replyWords, UNSPACED_SCRIPT } from '../../../captures/reply-text.ts';
 import { trimEndOf } from '../../../core/text/text-edges.ts';
 import type { CodeScorer } from '../../types.ts';
 
@@ -97,6 +97,7 @@ export const repeatedText: CodeScorer = {
   name: 'repeated_text',
   version: '1',
   fails: true,
+  bounds: [0.05, 0.2],
   severity: 'style',
   description:
     'Whether the reply is caught in a loop: a unit of up to 60 words (characters in scripts without spaces) repeated ' +
@@ -105,7 +106,7 @@ export const repeatedText: CodeScorer = {
     'find paraphrases, and does not know whether repetition was asked for (a refrain, "say it ten times").',
   score(capture) {
     if (capture.error !== undefined) return { notJudgeable: 'errorReply' };
-    const found = replyTexts(capture);
+    const found = replyWords(capture);
     if ('notJudgeable' in found) return found;
     const loop = found.texts.map(findLoop).find((candidate) => candidate !== undefined);
     if (loop === undefined) return { value: false };

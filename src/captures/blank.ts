@@ -1,0 +1,74 @@
+/** Recognizes replies that say nothing: no text, tool call, value or bytes. Captures and replays are asked alike. */
+import { ofContent } from './content.ts';
+import { isObject, type JsonObject } from './json.ts';
+import type { Capture, ChatMessage } from './types.ts';
+
+/** Fields of a message, or of an item of an envelope's list, that are there without any content. */
+const FRAME: ReadonlySet<string> = new Set(['role', 'type', 'id', 'index', 'object', 'finish_reason', 'finishReason']);
+const NO_FRAME: ReadonlySet<string> = new Set();
+
+/** Whether a text has only spaces and invisible characters. */
+export const isBlankText = (text: string): boolean => !/[^\s\p{Cc}\p{Cf}]/u.test(text);
+
+/** Whether a value contains no number, no boolean, and no text that anybody sees. */
+function isHollow(value: unknown, frame: ReadonlySet<string>): boolean {
+  if (typeof value === 'string') return isBlankText(value);
+  if (Array.isArray(value)) return value.every((item) => isHollow(item, frame));
+  if (isObject(value)) return Object.entries(value).every(([name, field]) => frame.has(name) || isHollow(field, frame));
+  return value === null || value === undefined;
+}
+
+/** Returns the list with the whole content of OpenAI's or Gemini's envelope. The fields beside it are no content. */
+const contentList = ({ choices, candidates, object, data }: JsonObject): unknown[] | undefined =>
+  [choices, candidates, object === 'list' ? data : undefined].find((list) => Array.isArray(list));
+
+/** Whether a document in no known form says nothing, as `[]`, `{}`, `null` and `{"choices": []}` do. */
+export function isBlankValue(value: unknown): boolean {
+  if (Array.isArray(value)) return value.every(isBlankValue);
+  const list = isObject(value) ? contentList(value) : undefined;
+  return list === undefined ? isHollow(value, NO_FRAME) : isHollow(list, FRAME);
+}
+
+/** Whether a message has neither text (spaces do not count), reasoning, a tool call, nor media. */
+export const isBlankMessage = (message: ChatMessage): boolean => isHollow(message, FRAME);
+
+/** What a reply is made of, and whether it says nothing. */
+export interface Said {
+  form: 'words' | 'values';
+  isEmpty: boolean;
+}
+
+/**
+ * Returns whether a captured reply says nothing: of words, in a conversation or a text, or of JSON in an unknown form, where `[]` may be an
+ * answer. Tool calls and media say something.
+ *
+ * @returns `undefined` for an error, a call that failed or that its caller left, and a reply that was not captured, that could not be decoded, or
+ *   that is a table, a vector or bytes
+ */
+export const saidIn = (capture: Capture): Said | undefined =>
+  // The trace, which another process builds too, has asked.
+  capture.isApart
+    ? (capture.results?.get('said') as Said | undefined)
+    : ofContent(capture, 'said', () => said(capture));
+
+function said({ conversation, format, response, error, call }: Capture): Said | undefined {
+  const isWhole = error === undefined && (call === undefined || call.ended === 'whole');
+  if (!isWhole || response === undefined || response.kind === 'raw') return undefined;
+  const { kind, text = '', value } = response;
+  const { replies = [] } = conversation ?? {};
+  const words = (isEmpty: boolean): Said => ({ form: 'words', isEmpty });
+  if (conversation !== undefined || format === 'text') {
+    if (replies.length > 0) return words(replies.every(isBlankMessage));
+    if (kind === 'empty') return words(true);
+    if (kind === 'text') return words(isBlankText(text));
+    // A chat that is answered in an unknown form.
+    return kind === 'binary' ? undefined : words(isBlankValue(value));
+  }
+  return format === 'json' || format === 'jsonlines' ? { form: 'values', isEmpty: isBlankValue(value) } : undefined;
+}
+
+/** Whether the reply is in words and says nothing: no scorer is asked about it, and it is counted. */
+export const isEmptyReply = (capture: Capture): boolean => {
+  const { form, isEmpty = false } = saidIn(capture) ?? {};
+  return form === 'words' && isEmpty;
+};

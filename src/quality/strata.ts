@@ -1,0 +1,69 @@
+/** The captures of a cell that a scorer could judge, by the chance that each had to be judged, and how many of them are good. */
+
+import type { QualityCell, SampleCounts } from '../core/contract/quality.ts';
+import type { JudgedStratum } from '../core/statistics/corrected-share.ts';
+import { sum } from '../core/values/sum.ts';
+import { goodValue } from '../judge/scorers/values.ts';
+import type { Scorer } from '../judge/types.ts';
+import type { CountedCell } from './counts-store.ts';
+import { ERROR_REPLIES } from './objectives.ts';
+import { chanceOf, EVERY_CAPTURE } from './sample.ts';
+
+/** A run whose counts are gone leaves negative counts where a later one replaced its verdicts. */
+export const counted = (count = 0): number => Math.max(0, count);
+
+export function stratumOf(
+  sample: string,
+  { captures, values = {} }: SampleCounts,
+  isPassing: (value: string) => boolean,
+): JudgedStratum {
+  const judged = sum(Object.values(values).map(counted));
+  const known = counted(captures);
+  // A scorer that is new counts no captures that were evaluated before; its sample tells how many they are.
+  const few = known < judged ? judged / (sample === EVERY_CAPTURE ? 1 : chanceOf(sample) || 1) : known;
+  const passed = sum(Object.entries(values).map(([value, count]) => (isPassing(value) ? counted(count) : 0)));
+  return { captures: Math.round(few), judged, passed };
+}
+
+/** Scorers that an empty reply fails, whatever else it is asked: it is a part of its own, of every capture. */
+const FAIL_EMPTY: readonly string[] = ['completeness', 'relevance_to_query'];
+/** The stratum of empty replies. */
+export const EMPTY = 'empty';
+
+/** Counts the empty replies that fail a scorer without being asked about, beside those that it was asked about, or where all are empty. */
+export function emptyOf(scorer: string | undefined, cells: readonly Pick<CountedCell, 'cell'>[]): number {
+  if (scorer === undefined || !FAIL_EMPTY.includes(scorer)) return 0;
+  const [all, empty] = (['all', 'empty'] as const).map((of) =>
+    sum(cells.map(({ cell: { replies } }) => counted(replies?.words?.[of]))),
+  ) as [number, number];
+  return empty === all || cells.some(({ cell }) => cell.scorers?.[scorer] !== undefined) ? empty : 0;
+}
+
+/** Returns the strata of a subject in a cell, in which `passed` are the good captures; none where nothing is good or bad. */
+export function goodStrata(
+  subject: string,
+  cell: QualityCell,
+  active: readonly Scorer[],
+): Record<string, JudgedStratum> {
+  if (subject === ERROR_REPLIES) {
+    const captures = counted(cell.captures);
+    return {
+      [EVERY_CAPTURE]: {
+        captures,
+        judged: captures,
+        passed: captures - Math.min(captures, counted(cell.errorReplies)),
+      },
+    };
+  }
+  const known = active.find(({ name }) => name === subject);
+  const good = known && goodValue(known);
+  if (good === undefined) return {};
+  const asked = Object.fromEntries(
+    Object.entries(cell.scorers?.[subject] ?? {}).map(([sample, counts]) => [
+      sample,
+      stratumOf(sample, counts, (value) => value === String(good)),
+    ]),
+  );
+  const empty = emptyOf(subject, [{ cell }]);
+  return empty > 0 ? { ...asked, [EMPTY]: { captures: empty, judged: empty, passed: 0 } } : asked;
+}
