@@ -21,7 +21,7 @@ function outcomes(releases: number, thresholds: readonly string[], draw: () => C
   return found;
 }
 
-/** Latencies of the same requests, correlated by 0.5. @param factors on those before and after */
+/** Latencies of the same requests, correlated by 0.5. The factors are on those before and after. */
 function latencies(
   random: Random,
   [from, to]: readonly [number, number],
