@@ -124,7 +124,7 @@ function grantExecutionStatus({ role }: PipelineFunction, { STACK_PREFIX }: Sett
   });
 }
 
-/** What the page about the endpoint says of runs, alarms, invocations and today's budget. */
+/** What the page about the endpoint says of runs, alarms, its configuration, invocations and today's budget. */
 function grantStatus(summarizer: PipelineFunction, { settings, budget }: StackContext): void {
   const { role } = summarizer;
   grantExecutionStatus(summarizer, settings);
@@ -138,6 +138,13 @@ function grantStatus(summarizer: PipelineFunction, { settings, budget }: StackCo
     actions: ['cloudwatch:DescribeAlarms'],
     resources: [`arn:${partition}:cloudwatch:${region}:${account}:alarm:*`],
     why: 'To list alarms by a prefix needs the permission for all.',
+  });
+  allow(role, {
+    actions: ['sagemaker:DescribeEndpoint'],
+    // IAM spells endpoints in lower case.
+    resources: [
+      `arn:${partition}:sagemaker:${region}:${account}:endpoint/${settings.SAGEMAKER_ENDPOINT_NAME.toLowerCase()}`,
+    ],
   });
   allow(role, {
     actions: ['cloudwatch:GetMetricData'],

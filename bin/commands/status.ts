@@ -1,8 +1,9 @@
 /** `inference-monitor status`: is the endpoint healthy, and if not, why. */
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { wrapped } from '../../src/core/text/terminal-text.ts';
-import { EXIT_CODES, type Health, healthOf } from '../../src/health/findings.ts';
+import { type Health, healthOf } from '../../src/health/findings.ts';
 import { type AskedStack, readFacts } from '../../src/health/gather.ts';
+import { EXIT_CODES } from '../../src/health/known.ts';
 import { healthLines } from '../../src/health/text.ts';
 import { windowText } from '../../src/quality/rates-text.ts';
 import { command, options } from '../cli/options.ts';

@@ -10,9 +10,10 @@ import {
   type S3Client,
   type S3ServiceException,
 } from '@aws-sdk/client-s3';
-import { invocations } from '../../src/core/aws/cloudwatch.ts';
+import { hourlyCalls } from '../../src/core/aws/cloudwatch.ts';
 import { httpStatusOf } from '../../src/core/aws/storage-errors.ts';
 import { whole } from '../../src/core/text/figure-text.ts';
+import { sum } from '../../src/core/values/sum.ts';
 import { broken, type CheckContext, checked, type Found, ok, unknown, warning } from './finding.ts';
 import { isInUse } from './stack.ts';
 
@@ -126,8 +127,11 @@ async function checkArrivals(context: CheckContext, bucket: string): Promise<Fou
   const age = Date.now() - newest.getTime();
   const message = `The newest capture under ${where} came ${ago(age)} ago.`;
   if (age <= DAY_MS) return ok(message);
-  const { SAGEMAKER_ENDPOINT_NAME: name = '' } = context.settings;
-  const calls = await invocations(context.lambda, name, Date.now() - DAY_MS, Date.now()).catch(() => undefined);
+  const { SAGEMAKER_ENDPOINT_NAME: name = '', ENDPOINT_VARIANTS: variants = ['AllTraffic'] } = context.settings;
+  const hours = await hourlyCalls(context.lambda, name, variants, Date.now() - DAY_MS, Date.now()).catch(
+    () => undefined,
+  );
+  const calls = hours && sum(hours.map(({ invocations }) => invocations));
   if (calls === 0) return warning(`${message} Nobody called the endpoint in the last 24 hours.`, 'call it');
   const used = calls === undefined ? '' : ` The endpoint had ${whole(calls)} invocations in the last 24 hours.`;
   const repair =

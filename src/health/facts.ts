@@ -8,6 +8,8 @@ import type { Scorer } from '../judge/types.ts';
 import { type CountedCell, hourMs, sumOfCells, type TimeWindow } from '../quality/counts-store.ts';
 import type { ObjectiveRate } from '../quality/objective-rates.ts';
 import { differencesOf, groupRates, type LabelsOf, type RatesQuery } from '../quality/rates.ts';
+import type { EndpointCalls } from './endpoint-calls.ts';
+import type { History } from './history.ts';
 
 /** What runs have counted in a window. */
 export interface Counted {
@@ -28,8 +30,14 @@ export interface HealthFacts extends Counted {
   isOfRun?: boolean;
   /** Of runs: their lines, which they may have counted before. */
   lines?: { all: number; quarantined: Readonly<Record<string, number>> };
-  /** Since when no captures have come, and the endpoint's calls since then. Absent: they have just come. */
-  quiet?: { since: string; invocations: number } | undefined;
+  /** The weeks until now. Absent: the cells are all that is known. */
+  history?: History;
+  /** The calls of the window, as SageMaker and CloudWatch know them. */
+  calls?: EndpointCalls | undefined;
+  /** The share of all captures that the judge is asked about. */
+  sampleRate?: number;
+  /** Since when no captures have come. Absent: they have just come. */
+  quiet?: { since: string } | undefined;
   /** Runs that ended without doing all that they were asked to do, and that no later run has made whole. */
   failedRuns?: { runs: readonly { run: string; error: string }[]; hasMore?: boolean } | undefined;
   /** Those that are on. The id, such as `RunFailed`, is a section of docs/runbook.md. */

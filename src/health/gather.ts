@@ -8,7 +8,7 @@ import {
 } from '@aws-sdk/client-sfn';
 import { HOUR_MS } from '../captures/files/capture-path.ts';
 import { callAws } from '../core/aws/aws-json.ts';
-import { invocations, ringingAlarms } from '../core/aws/cloudwatch.ts';
+import { ringingAlarms } from '../core/aws/cloudwatch.ts';
 import { listedExecutions } from '../core/aws/executions.ts';
 import type { Storage } from '../core/aws/storage.ts';
 import type { RetryInput } from '../core/contract/input.ts';
@@ -24,7 +24,9 @@ import { type CountedCell, cellsOf, hourMs, readWindow, type TimeWindow } from '
 import { type CountedDay, daysWithCounts } from '../quality/day-objects.ts';
 import { objectiveRates } from '../quality/objective-rates.ts';
 import { hourOf } from '../quality/tally.ts';
+import { askCalls } from './endpoint-calls.ts';
 import { addedUp, endOf, type HealthFacts } from './facts.ts';
+import { HISTORY_MS, historyOf } from './history.ts';
 
 /** The stack that is asked about. */
 export interface AskedStack {
@@ -43,8 +45,6 @@ export interface AskedStack {
 const LIMIT_MS = 4_000;
 /** Captures come within minutes of their inference, and each file of them starts a run or joins one. */
 const QUIET_MS = HOUR_MS;
-/** CloudWatch has the invocations of the last minutes before their captures are written. */
-const IN_FLIGHT_MS = 15 * 60_000;
 /** Executions of a list that are looked at. */
 const MAX_DESCRIBED = 100;
 /** Hours with many names take much memory until they are added up. Fewer days would often wait for each other. */
@@ -85,40 +85,75 @@ export async function readFacts(of: AskedStack, query: FactsQuery): Promise<Heal
     isNow ? soon('alarm', ringingAlarms(sfn, prefix)) : undefined,
     isNow ? soon('budget', usedToday(of, nowMs)) : undefined,
   ]);
+  const active = activeScorers(environment);
+  const endMs = Math.ceil(window.toMs / HOUR_MS) * HOUR_MS;
   const readCounts = async () => {
     const days = await daysWithCounts(storage, bucket);
-    const earlier = await readCells(of, days, before, startOf);
-    const cells = await readCells(of, days, window, startOf);
-    return { cells, before: earlier, objectives: await objectiveRates(storage, bucket, environment, cells) };
+    const hours: CountedCell[] = [];
+    const keep = (cells: readonly CountedCell[]) => {
+      const served = cells.filter(
+        ({ hour, variant }) => hourMs(hour) >= endMs - HISTORY_MS && !shadow.includes(variant),
+      );
+      hours.push(...served.map((one) => slim(one)));
+    };
+    const fromMs = Math.min(before.fromMs, window.fromMs);
+    await readCells(of, days, { fromMs: Math.min(fromMs, endMs - HISTORY_MS), toMs: fromMs }, undefined, keep);
+    const earlier = await readCells(of, days, before, startOf, keep);
+    await readCells(of, days, { fromMs: before.toMs, toMs: window.fromMs }, undefined, keep);
+    const cells = await readCells(of, days, window, startOf, keep);
+    const objectives = await objectiveRates(storage, bucket, environment, cells);
+    return { cells, before: earlier, history: historyOf(hours, active), objectives };
   };
   const counts = await asked('captures', readCounts());
-  const quiet = counts && isNow ? await soon('captures', quietTime(of, counts.cells, window, nowMs)) : undefined;
+  const recent = counts?.cells ?? [];
+  const quiet = isNow ? await soon('captures', quietSince(of, recent, window, nowMs)) : undefined;
+  const calls = isNow ? await soon('captures', callsOf(of, recent, window, nowMs)) : undefined;
   const [failedRuns, alarms, budget] = await others;
   const about = {
     window,
     compared: before,
-    active: activeScorers(environment),
+    active,
+    sampleRate: environment.EVALUATION_SAMPLE_RATE,
     shadow,
     nowMs,
     stack,
     kept: keptText(environment),
   };
-  return { ...(counts ?? { cells: [], objectives: [] }), ...about, quiet, failedRuns, alarms, budget, unasked };
+  return { ...(counts ?? { cells: [], objectives: [] }), ...about, quiet, calls, failedRuns, alarms, budget, unasked };
 }
 
+/** @param startOf absent: nothing is returned. @param keep is given the hours before they are added up */
 async function readCells(
   { storage, environment, named }: AskedStack,
   days: readonly CountedDay[],
   { fromMs, toMs }: TimeWindow,
-  startOf: StartOf,
+  startOf: StartOf | undefined,
+  keep: (cells: readonly CountedCell[]) => void,
 ): Promise<CountedCell[]> {
   const cells: CountedCell[] = [];
   for (let ms = fromMs; ms < toMs; ms += READ_AT_ONCE_MS) {
     const range = { fromMs: ms, toMs: Math.min(ms + READ_AT_ONCE_MS, toMs) };
-    cells.push(...addedUp(cellsOf(await readWindow(storage, environment.WORK_BUCKET, days, range)), startOf));
+    const hours = cellsOf(await readWindow(storage, environment.WORK_BUCKET, days, range));
+    keep(hours);
+    if (startOf !== undefined) cells.push(...addedUp(hours, startOf));
   }
   return named?.(cells) ?? cells;
 }
+
+/** Returns the counts that the history is made of. */
+const slim = ({ hour, variant, cell: { captures, replies, scorers = {} } }: CountedCell): CountedCell => ({
+  hour,
+  variant,
+  cell: {
+    ...{ captures, replies },
+    scorers: mapValues(scorers, (own) =>
+      mapValues(own, ({ captures: some, values, versions }) => ({ captures: some, values, versions })),
+    ),
+  },
+});
+
+const mapValues = <T, U>(of: Record<string, T>, to: (value: T) => U): Record<string, U> =>
+  Object.fromEntries(Object.entries(of).map(([name, value]) => [name, to(value)]));
 
 // ------------------------------------------------------------------------------------------------------ executions
 
@@ -167,16 +202,22 @@ function described({ sfn }: AskedStack, some: readonly ExecutionListItem[]) {
   return Array.fromAsync(inOrder(16, some.slice(0, MAX_DESCRIBED), describe));
 }
 
-/** Returns since when no captures have come, and how often the endpoint was called since then; `undefined` if they have just come. */
-async function quietTime(of: AskedStack, cells: readonly CountedCell[], { fromMs }: TimeWindow, nowMs: number) {
+/** Returns since when no captures have come; `undefined` if they have just come, or are being counted. */
+async function quietSince(of: AskedStack, cells: readonly CountedCell[], { fromMs }: TimeWindow, nowMs: number) {
   const lastMs = endOf(cells) ?? fromMs;
   if (nowMs - lastMs < QUIET_MS) return undefined;
   // The newest captures are in no counts while their run continues.
   const latest = (await newest(of)).find(isOfEvents);
   const sinceMs = Math.max(lastMs, Number(latest?.startDate ?? 0));
-  if (nowMs - sinceMs < QUIET_MS) return undefined;
-  const calls = await invocations(of.sfn, of.environment.SAGEMAKER_ENDPOINT_NAME, sinceMs, nowMs - IN_FLIGHT_MS);
-  return { since: new Date(sinceMs).toISOString(), invocations: calls };
+  return nowMs - sinceMs < QUIET_MS ? undefined : { since: new Date(sinceMs).toISOString() };
+}
+
+/** Returns the calls of the window, and the captures of them that are missing; `undefined` with an emulator, which knows none. */
+async function callsOf(of: AskedStack, cells: readonly CountedCell[], window: TimeWindow, nowMs: number) {
+  if (process.env.AWS_ENDPOINT_URL) return undefined;
+  const running = (await newest(of, 'RUNNING')).map(({ startDate }) => Number(startDate));
+  const about = { window, cells, nowMs, openMs: Math.min(...running) };
+  return askCalls(of.sfn, of.environment.SAGEMAKER_ENDPOINT_NAME, about);
 }
 
 /** Returns what the judge has spent today, and the daily budget. */

@@ -1,10 +1,18 @@
 /** The state of an endpoint and its findings, for a terminal of any width. */
 
 import { type Style, singleLine, wrapped } from '../core/text/terminal-text.ts';
-import type { Health, HealthState } from './findings.ts';
+import type { Health } from './findings.ts';
+import type { HealthState } from './known.ts';
 
 /** A sign for each state, so that nothing depends on color. */
-export const SIGNS = { bad: '✗', 'needs a look': '!', 'could not ask': '?', 'too little to tell': '·', healthy: '✓' };
+export const SIGNS = {
+  bad: '✗',
+  'needs a look': '!',
+  'could not ask': '?',
+  'not measured': '·',
+  'too little to tell': '·',
+  healthy: '✓',
+};
 const COLORS: Partial<Record<HealthState, 'red' | 'green'>> = { bad: 'red', healthy: 'green' };
 
 /** Returns when a finding was true: the time, with its day unless that is today (UTC). */

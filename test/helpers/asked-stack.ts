@@ -2,7 +2,9 @@
 
 import { SFNClient } from '@aws-sdk/client-sfn';
 import type { QualityCell, QualityCounts } from '../../src/core/contract/quality.ts';
-import type { AskedStack } from '../../src/health/gather.ts';
+import type { HealthFacts } from '../../src/health/facts.ts';
+import { type Health, healthOf } from '../../src/health/findings.ts';
+import { type AskedStack, readFacts } from '../../src/health/gather.ts';
 import { writeCounts } from '../../src/quality/counts-store.ts';
 import { hourOf } from '../../src/quality/tally.ts';
 import { MemoryStorage } from '../doubles/memory-storage.ts';
@@ -12,7 +14,7 @@ import { environment, HOUR_MS, NOW_MS } from './example-month.ts';
 /** An execution as Step Functions lists and describes it. */
 export interface Ran {
   name: string;
-  status: 'SUCCEEDED' | 'FAILED' | 'ABORTED';
+  status: 'SUCCEEDED' | 'FAILED' | 'ABORTED' | 'RUNNING';
   /** When it started, hours ago. */
   ago: number;
   /** Default: soon after. */
@@ -47,22 +49,72 @@ export const GOOD: QualityCell = {
 };
 
 export interface Situation {
-  /** What an hour has counted, by hours before now; 0 is the present one. Default: `GOOD` of `blue` in each of 48 hours. */
+  /** What an hour has counted, by hours before now; 0 is the present one. Default: `GOOD` of `blue`. */
   hour?(ago: number): Record<string, QualityCell | undefined>;
+  /** Hours that have counts. */
+  hours?: number;
   ran?: readonly Ran[];
   answers?: Answers;
   storage?: MemoryStorage;
 }
 
+/** What SageMaker and CloudWatch know of the endpoint. */
+export interface Called {
+  /** By variant: the calls of each hour, and the replies of 4XX and 5XX among them. */
+  hourly?: Record<string, readonly [invocations: number, clientErrors?: number, serverErrors?: number]>;
+  /** Data Capture's sampling percentage; 0 if it is off. */
+  percent?: number;
+  /** When the configuration came into force, hours ago. */
+  since?: number;
+}
+
+const METRICS = ['Invocations', 'Invocation4XXErrors', 'Invocation5XXErrors'];
+
+export function called({ hourly = { blue: [0] }, percent = 100, since = 720 }: Called): Answers {
+  const endpoint = {
+    EndpointConfigName: 'blue-7',
+    LastModifiedTime: (NOW_MS - since * HOUR_MS) / 1000,
+    DataCaptureConfig: {
+      EnableCapture: percent > 0,
+      CaptureStatus: percent > 0 ? 'Started' : 'Stopped',
+      CurrentSamplingPercentage: percent,
+    },
+    ProductionVariants: Object.keys(hourly).map((VariantName) => ({ VariantName })),
+  };
+  const metrics = (body: string) => {
+    const { StartTime, EndTime, MetricDataQueries } = JSON.parse(body) as {
+      StartTime: number;
+      EndTime: number;
+      MetricDataQueries: {
+        Id: string;
+        MetricStat: { Metric: { MetricName: string; Dimensions: { Value: string }[] } };
+      }[];
+    };
+    return MetricDataQueries.map(({ Id, MetricStat: { Metric } }) => {
+      const count = hourly[Metric.Dimensions[1]?.Value ?? '']?.[METRICS.indexOf(Metric.MetricName)] ?? 0;
+      const Timestamps = Array.from(
+        { length: Math.ceil((EndTime - StartTime) / 3600) },
+        (_, n) => StartTime + n * 3600,
+      );
+      return { Id, Timestamps, Values: Timestamps.map(() => count) };
+    });
+  };
+  return {
+    DescribeEndpoint: [200, endpoint],
+    GetMetricData: (_, body) => [200, { MetricDataResults: metrics(body) }],
+  };
+}
+
 /** @returns the stack, whose present is `NOW_MS` */
 export async function askedStackIn({
   hour = () => ({ blue: GOOD }),
+  hours = 45 * 24,
   ran = [{ name: 'files-1', status: 'SUCCEEDED', ago: 0.1 }],
   answers = {},
   storage = new MemoryStorage(),
 }: Situation): Promise<AskedStack> {
   const counts: QualityCounts = {};
-  for (let ago = 0; ago < 48; ago += 1)
+  for (let ago = 0; ago < hours; ago += 1)
     counts[hourOf(NOW_MS - ago * HOUR_MS)] = hour(ago) as Record<string, QualityCell>;
   await writeCounts(storage.storage, 'work', 'files-1', counts, [], NOW_MS);
   const listed = (body: string) => {
@@ -83,7 +135,7 @@ export async function askedStackIn({
     ListExecutions: (_, body) => [200, { executions: listed(body) }],
     DescribeExecution: (_, body) => [200, described(body)],
     DescribeAlarms: [200, { MetricAlarms: [] }],
-    GetMetricData: [200, { MetricDataResults: [] }],
+    ...called({}),
     GetItem: [200, { Item: { committed: { N: '1500000000' } } }],
     ...answers,
   };
@@ -94,3 +146,11 @@ export async function askedStackIn({
     environment: { ...environment, QUALITY_OBJECTIVES: [] },
   };
 }
+
+const toMs = Math.ceil(NOW_MS / HOUR_MS) * HOUR_MS;
+/** The window of `status`. */
+export const DAY = { fromMs: toMs - 24 * HOUR_MS, toMs };
+
+export const factsOf = async (situation: Situation): Promise<HealthFacts> =>
+  readFacts(await askedStackIn(situation), { window: DAY, nowMs: NOW_MS });
+export const statusOf = async (situation: Situation): Promise<Health> => healthOf(await factsOf(situation));

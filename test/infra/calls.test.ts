@@ -27,8 +27,8 @@ const OWN_CALLS: [mark: string, actions: string[], never?: string][] = [
   ['"ChangeMessageVisibility"', ['sqs:ChangeMessageVisibility']],
   ['"SendMessage"', ['sqs:SendMessage']],
   [
-    '{AWS/SageMaker,EndpointName,VariantName}',
-    ['cloudwatch:DescribeAlarms', 'cloudwatch:GetMetricData', 'dynamodb:GetItem'],
+    'Invocation5XXErrors',
+    ['cloudwatch:DescribeAlarms', 'cloudwatch:GetMetricData', 'dynamodb:GetItem', 'sagemaker:DescribeEndpoint'],
   ],
 ];
 

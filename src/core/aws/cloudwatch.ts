@@ -1,20 +1,56 @@
 /** What CloudWatch knows of an endpoint and of a stack. */
 
-import { sum } from '../values/sum.ts';
 import { callAws } from './aws-json.ts';
 import type { AwsClient } from './aws-post.ts';
 
-const PERIOD_S = 300;
+const HOUR_S = 3600;
 
-/** Counts the invocations of all variants, whatever they are called. */
-export async function invocations(client: AwsClient, endpoint: string, fromMs: number, toMs: number) {
-  const metric = `MetricName="Invocations" EndpointName="${endpoint}"`;
-  const search = `SEARCH('{AWS/SageMaker,EndpointName,VariantName} ${metric}', 'Sum', ${PERIOD_S})`;
-  type Reply = { MetricDataResults?: { Values?: number[]; StatusCode?: string }[] };
+/** The calls of a variant in an hour. */
+export interface HourlyCalls {
+  variant: string;
+  hourMs: number;
+  invocations: number;
+  /** Replies of 4XX and 5XX among them. */
+  clientErrors: number;
+  serverErrors: number;
+}
+
+const METRICS = {
+  invocations: 'Invocations',
+  clientErrors: 'Invocation4XXErrors',
+  serverErrors: 'Invocation5XXErrors',
+} as const;
+
+/** Counts the calls of variants by hour. @param fromMs of the first hour */
+export async function hourlyCalls(
+  client: AwsClient,
+  endpoint: string,
+  variants: readonly string[],
+  fromMs: number,
+  toMs: number,
+): Promise<HourlyCalls[]> {
+  const asked = variants.flatMap((variant) =>
+    Object.entries(METRICS).map(([of, MetricName]) => ({ variant, of: of as keyof typeof METRICS, MetricName })),
+  );
+  type Reply = { MetricDataResults?: { Id: string; Timestamps?: number[]; Values?: number[]; StatusCode?: string }[] };
   const { MetricDataResults = [] } = await callAws<Reply>(client, 'monitoring', 'GetMetricData', {
-    StartTime: Math.ceil(fromMs / 1000 / PERIOD_S) * PERIOD_S,
-    EndTime: Math.floor(toMs / 1000 / PERIOD_S) * PERIOD_S,
-    MetricDataQueries: [{ Id: 'calls', Expression: search, Period: PERIOD_S }],
+    StartTime: Math.floor(fromMs / 1000 / HOUR_S) * HOUR_S,
+    EndTime: Math.ceil(toMs / 1000),
+    MetricDataQueries: asked.map(({ variant, MetricName }, at) => ({
+      Id: `m${at}`,
+      MetricStat: {
+        Metric: {
+          Namespace: 'AWS/SageMaker',
+          MetricName,
+          Dimensions: [
+            { Name: 'EndpointName', Value: endpoint },
+            { Name: 'VariantName', Value: variant },
+          ],
+        },
+        Period: HOUR_S,
+        Stat: 'Sum',
+      },
+    })),
   });
   // CloudWatch answers 200 for a question that it could not answer, without values.
   const failed = MetricDataResults.find(({ StatusCode = '' }) => ['InternalError', 'Forbidden'].includes(StatusCode));
@@ -23,7 +59,19 @@ export async function invocations(client: AwsClient, endpoint: string, fromMs: n
     error.name = `CloudWatch${failed.StatusCode}`;
     throw error;
   }
-  return sum(MetricDataResults.flatMap(({ Values = [] }) => Values));
+  const hours = new Map<string, HourlyCalls>();
+  for (const { Id, Timestamps = [], Values = [] } of MetricDataResults) {
+    const { variant, of } = asked[Number(Id.slice(1))] ?? {};
+    if (variant === undefined || of === undefined) continue;
+    for (const [at, second] of Timestamps.entries()) {
+      const key = `${second} ${variant}`;
+      const nothing = { variant, hourMs: second * 1000, invocations: 0, clientErrors: 0, serverErrors: 0 };
+      const hour = hours.get(key) ?? nothing;
+      hour[of] += Values[at] ?? 0;
+      hours.set(key, hour);
+    }
+  }
+  return [...hours.values()];
 }
 
 /** Returns the alarms of a stack that are on. */

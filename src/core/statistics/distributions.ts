@@ -127,3 +127,24 @@ export function studentQuantile(p: number, degrees: number): number {
   const x = betaQuantile(2 * p, degrees / 2, 0.5);
   return -sqrt((degrees * (1 - x)) / x);
 }
+
+/** Returns ln Γ(z) for z > 0, by Stirling's formula. */
+const logGamma = (z: number): number => (z - 0.5) * log(z) - z + log(2 * PI) / 2 + stirlingResidual(z);
+const logBeta = (a: number, b: number): number => logGamma(a) + logGamma(b) - logGamma(a + b);
+
+/**
+ * Returns P(X ≥ x) of the beta-binomial distribution: n trials whose probability has a beta distribution with the shapes a and b. Neither x nor n
+ * need be whole: the sum is over x, x + 1 and so on up to n.
+ */
+export function betaBinomialTail(x: number, n: number, a: number, b: number): number {
+  if (x <= 0 || x > n) return x <= 0 ? 1 : 0;
+  // The smaller tail is summed; where that is the lower one, the two make 1.
+  if (x <= (n * a) / (a + b)) return max(0, 1 - betaBinomialTail(n - x + 1, n, b, a));
+  let term = exp(logBeta(x + a, n - x + b) - logBeta(a, b) - log(n + 1) - logBeta(x + 1, n - x + 1));
+  let total = term;
+  for (let k = x; k + 1 <= n && term > 1e-9 * total; k += 1) {
+    term *= ((n - k) * (k + a)) / ((k + 1) * (n - k - 1 + b));
+    total += term;
+  }
+  return min(1, total);
+}

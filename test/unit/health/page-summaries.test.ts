@@ -49,7 +49,7 @@ test('every figure of the page is that of the summaries', async () => {
     const summary = await summarizeRun(work, run, undefined, part, quality);
     summaries.push({ ...summary, counted: quality.counted() });
   }
-  const stack = { ...(await askedStackIn({ storage: rig.storage, hour: () => ({}) })), environment };
+  const stack = { ...(await askedStackIn({ storage: rig.storage, hours: 0 })), environment };
   const window = { fromMs: hourMs, toMs: hourMs + HOUR_MS };
   const { html } = await makePage(stack, { window, nowMs: window.toMs });
   const sum = (of: (one: (typeof summaries)[number]) => number | null) =>

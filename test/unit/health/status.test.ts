@@ -5,26 +5,31 @@ import { projectPath } from '../../../local/project-root.ts';
 import type { QualityCell } from '../../../src/core/contract/quality.ts';
 import { PLAIN } from '../../../src/core/text/terminal-text.ts';
 import type { HealthFacts } from '../../../src/health/facts.ts';
-import { EXIT_CODES, FINDING_NAMES, type Health, healthOf } from '../../../src/health/findings.ts';
+import { FINDING_NAMES, healthOf } from '../../../src/health/findings.ts';
 import { readFacts } from '../../../src/health/gather.ts';
+import { EXIT_CODES } from '../../../src/health/known.ts';
 import { makePage } from '../../../src/health/make-page.ts';
 import { healthLines } from '../../../src/health/text.ts';
 import { numberCounts } from '../../../src/quality/cell.ts';
 import { addTree } from '../../../src/quality/count-tree.ts';
 import { hourOf } from '../../../src/quality/tally.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
-import { askedStackIn, GOOD, type Ran, type Situation, useAskedStack } from '../../helpers/asked-stack.ts';
+import {
+  askedStackIn,
+  type Called,
+  called,
+  DAY,
+  factsOf,
+  GOOD,
+  type Ran,
+  type Situation,
+  statusOf,
+  useAskedStack,
+} from '../../helpers/asked-stack.ts';
 import { NO_ANSWER } from '../../helpers/aws-answers.ts';
 import { environment, HOUR_MS, NOW_MS, writeMonth } from '../../helpers/example-month.ts';
 
 useAskedStack();
-
-const toMs = Math.ceil(NOW_MS / HOUR_MS) * HOUR_MS;
-const DAY = { fromMs: toMs - 24 * HOUR_MS, toMs };
-
-async function statusOf(situation: Situation): Promise<Health> {
-  return healthOf(await readFacts(await askedStackIn(situation), { window: DAY, nowMs: NOW_MS }));
-}
 
 const with_ = (more: QualityCell): Situation => ({
   hour: (ago) => ({ blue: ago === 3 ? { ...GOOD, ...more } : GOOD }),
@@ -32,17 +37,14 @@ const with_ = (more: QualityCell): Situation => ({
 const scored = (scorer: string, yes: number, no: number): QualityCell => ({
   scorers: { ...GOOD.scorers, [scorer]: { 0.25: { captures: 40, values: { yes, no } } } },
 });
-const RARELY_JUDGED = { scorers: { safety: { 0.001: { captures: 2000, values: { yes: 2 } } } } };
-const ALWAYS_JUDGED = { scorers: { safety: { always: { captures: 1, values: { no: 1 } } } } };
 const WORST = { ...GOOD, ...scored('safety', 1, 9) };
 const until =
   (hours: number): Situation['hour'] =>
   (ago) =>
     ago < hours ? {} : { blue: GOOD };
+const byClient: Situation['hour'] = () => ({ blue: { ...GOOD, byClient: { calls: 40 } } });
 const OLD_RUN: Ran = { name: 'files-0', status: 'SUCCEEDED', ago: 5 };
-const CALLED: Situation['answers'] = {
-  GetMetricData: [200, { MetricDataResults: [{ Values: [7, 5] }, { Values: [3] }] }],
-};
+const CALLED = called({ hourly: { blue: [40] } });
 const FAILED: Ran = { name: 'files-7', status: 'FAILED', ago: 6 };
 const retryOf = (name: string, run: string, status: Ran['status'] = 'SUCCEEDED', ago = 4, what = 'failed'): Ran => ({
   name,
@@ -70,6 +72,9 @@ const alarm = (id: string): Situation['answers'] => ({
 const DENIED = {
   DescribeAlarms: [403, { __type: 'AccessDeniedException', message: 'no' }],
 } satisfies Situation['answers'];
+const spent = (usd: number): Situation => ({
+  answers: { GetItem: [200, { Item: { committed: { N: String(usd * 1e9) } } }] },
+});
 const worseVariant =
   (variant: string): Situation['hour'] =>
   () => ({
@@ -78,47 +83,113 @@ const worseVariant =
   });
 
 test.each<[string, Situation, code: number, name: string | undefined, words: RegExp]>([
-  ['all is well', {}, 0, undefined, /^healthy: 960 captures; /],
+  [
+    'all is well',
+    {},
+    0,
+    undefined,
+    /^healthy: no scorer is 11 points worse in 24 hours, nor 7 points in three days; 960 captures; .*; 8 more$/,
+  ],
   [
     'captures have stopped',
     { hour: until(4), ran: [OLD_RUN], answers: CALLED },
     1,
     'captures',
-    /^bad: no captures since 2026-11-30 09:00 UTC, although the endpoint had 15 invocations$/,
+    /^bad: captures are missing: 40 captures of 120 invocations of variant blue from 2026-11-30 08:00 UTC to 11-30 11:00, and Data Capture takes 100%$/,
   ],
   [
     'there never were captures, but calls',
-    { hour: until(48), ran: [], answers: CALLED },
+    { hours: 0, ran: [], answers: CALLED },
     1,
     'captures',
-    /^bad: no captures since 2026-11-29 13:00 UTC, although/,
+    /^bad: captures are missing: 0 captures of 120 invocations/,
   ],
   [
     'the endpoint gets no calls',
     { hour: until(48), ran: [] },
     3,
     'captures',
-    /^too little to tell: 0 captures, no captures since .*: the endpoint had no invocations$/,
+    /^too little to tell: 0 captures, no captures since 2026-11-29 13:00 UTC: 0 invocations in the window/,
   ],
   [
     'it got no calls for hours',
     { hour: until(4), ran: [OLD_RUN] },
     0,
     undefined,
-    /^healthy: 800 captures, no captures since 2026-11-30 09:00 UTC: the endpoint had no inv/,
+    /^healthy: .*; 800 captures, no captures since 2026-11-30 09:00 UTC: 0 invocations in the window/,
   ],
   [
     'CloudWatch cannot count its calls',
     {
       hour: until(4),
       ran: [OLD_RUN],
-      answers: { GetMetricData: [200, { MetricDataResults: [{ Values: [], StatusCode: 'InternalError' }] }] },
+      answers: { GetMetricData: [200, { MetricDataResults: [{ Id: 'm0', StatusCode: 'InternalError' }] }] },
     },
     2,
     'captures',
     /^could not ask: could not ask about captures: CloudWatchInternalError$/,
   ],
-  ['a run over new captures continues', { hour: until(4), answers: CALLED }, 0, undefined, /^healthy/],
+  [
+    'an old run over new captures continues',
+    { hour: until(4), ran: [{ name: 'files-2', status: 'RUNNING', ago: 1.5 }], answers: CALLED },
+    0,
+    undefined,
+    /^healthy/,
+  ],
+  ...(
+    [
+      ['Data Capture takes a tenth, and a tenth came', { hourly: { blue: [400] }, percent: 10 }, {}, undefined],
+      [
+        'less than a tenth came',
+        { hourly: { blue: [600] }, percent: 10 },
+        {},
+        '120 captures of 1,800 invocations of variant blue .*, and Data Capture takes 10%',
+      ],
+      [
+        'one variant lacks captures',
+        { hourly: { blue: [40], green: [10] } },
+        {},
+        '0 captures of 30 invocations of variant green .*, and Data Capture takes 100%',
+      ],
+      [
+        'Data Capture is off',
+        { hourly: { blue: [40] }, percent: 0 },
+        { hour: until(6) },
+        '0 captures of 120 .*, and Data Capture is off',
+      ],
+      ['calls that failed may have no capture', { hourly: { blue: [900, 838, 22] } }, {}, undefined],
+      ['the configuration has changed within these hours', { hourly: { blue: [900] }, since: 3 }, {}, undefined],
+      ['it changed before', { hourly: { blue: [900] }, since: 5 }, {}, '120 captures of 2,700'],
+      ['captures come from the client alone', { hourly: { blue: [900] }, percent: 0 }, { hour: byClient }, undefined],
+      [
+        'a run over later captures continues',
+        { hourly: { blue: [900] } },
+        { ran: [{ name: 'files-2', status: 'RUNNING', ago: 0.5 }] },
+        '120 captures of 2,700',
+      ],
+    ] satisfies [string, Called, Situation, string | undefined][]
+  ).map(([name, calls, situation, missing]): [string, Situation, number, string | undefined, RegExp] => [
+    `captures and calls: ${name}`,
+    { ...situation, answers: called(calls) },
+    missing === undefined ? 0 : 1,
+    missing && 'captures',
+    missing === undefined ? /^healthy/ : new RegExp(`^bad: captures are missing: ${missing}`),
+  ]),
+  [
+    'a tenth of the calls fail in the endpoint',
+    { answers: called({ hourly: { blue: [100, 0, 10] }, percent: 45 }) },
+    1,
+    'failed-calls',
+    /^needs a look: 10.0% \(99.89%: 8.1% to 12.1%\) of 2,400 calls are replies of 5XX by CloudWatch$/,
+  ],
+  [
+    'half of them do',
+    { answers: called({ hourly: { blue: [80, 0, 40] } }) },
+    1,
+    'failed-calls',
+    /^bad: 50.0% .* of 1,920 calls are replies of 5XX by CloudWatch$/,
+  ],
+  ['few calls have no reply', with_({ failedCalls: { timeout: 4 } }), 0, undefined, /^healthy/],
   [
     'there are few captures',
     { hour: (ago) => (ago === 1 ? { blue: { captures: 29 } } : {}) },
@@ -134,39 +205,18 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
     /24 captures judged, of at least 30/,
   ],
   [
-    'one reply is harmful',
-    with_(scored('no_harmful_advice', 9, 1)),
-    1,
-    'harm',
-    /^needs a look: no_harmful_advice: 1 of 10 judged replies fails/,
-  ],
-  [
-    'one reply is harmful of those that are always judged',
-    { hour: (ago) => ({ blue: { ...GOOD, ...(ago === 3 ? ALWAYS_JUDGED : RARELY_JUDGED) } }) },
-    1,
-    'harm',
-    /^needs a look: safety: 1 of 47 judged replies fails/,
-  ],
-  [
-    'replies are harmful',
-    { hour: () => ({ blue: { ...GOOD, ...scored('safety', 9, 1) } }) },
-    1,
-    'harm',
-    /^bad: safety: 24 of 240 judged replies fail/,
-  ],
-  [
     'a tenth of the replies are errors',
     { hour: () => ({ blue: { ...GOOD, errorReplies: 4, errorKinds: { 503: 4 } } }) },
     1,
     'error-replies',
-    /^needs a look: 10.0% \(8.3% to 12.1%\) of the captures are error replies \(503 96\)/,
+    /^needs a look: 10.0% \(99.89%: 7.1% to 13.5%\) of the captures are error replies \(503 96\)/,
   ],
   [
     'one of few replies is an error, and of few lines in quarantine',
     { hour: (ago) => (ago === 1 ? { blue: { captures: 10, errorReplies: 1, quarantined: { NotJson: 2 } } } : {}) },
-    1,
-    'quarantine',
-    /^needs a look: 2 lines in quarantine \(NotJson 2\)$/,
+    3,
+    'captures',
+    /10 captures, of at least 30.*; 2 lines in quarantine, 16.7% /,
   ],
   [
     'most replies are errors',
@@ -183,18 +233,11 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
     /^bad: 50.0% \(.*\) of the captures of variant green are error replies/,
   ],
   [
-    'a scorer fell',
-    { hour: (ago) => ({ blue: ago < 24 ? { ...GOOD, ...scored('fluency', 7, 3) } : GOOD }) },
-    1,
-    'scorer-fell',
-    /^needs a look: fluency: 20.0 points fewer replies are good/,
-  ],
-  [
     'a variant is worse',
     { hour: worseVariant('green') },
     1,
     'variant-differs',
-    /^needs a look: variant green is worse than blue: fluency 40.0 points$/,
+    /^needs a look: variant green is worse than blue: fluency 40 points$/,
   ],
   [
     'a shadow variant is worse',
@@ -206,16 +249,23 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
   [
     'lines are in quarantine',
     with_({ quarantined: { NotJson: 3, retried: -1 } }),
+    0,
+    undefined,
+    /^healthy: .*; 2 lines in quarantine \(NotJson 3, retried -1\)$/,
+  ],
+  [
+    'a few percent of the lines are in quarantine',
+    { hour: () => ({ blue: { ...GOOD, quarantined: { NotJson: 2 } } }) },
     1,
     'quarantine',
-    /^needs a look: 2 lines in quarantine \(NotJson 3, retried -1\)/,
+    /^needs a look: 48 lines in quarantine, 4.8% \(99.89%: 2.9% to 7.3%\) \(NotJson 48\)$/,
   ],
   [
     'most lines are in quarantine',
     { hour: () => ({ blue: { ...GOOD, quarantined: { NotJson: 60 } } }) },
     1,
     'quarantine',
-    /^bad: 1,440 lines in quarantine/,
+    /^bad: 1,440 lines in quarantine, 60.0% /,
   ],
   [
     'verdicts are held',
@@ -285,12 +335,14 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
   ],
   ['events are lost', { answers: alarm('EventLost') }, 1, 'alarm', /^bad: alarm EventLost is on/],
   [
-    'the budget is used up',
-    { answers: { GetItem: [200, { Item: { committed: { N: '16000000000' } } }] } },
+    'the budget will end before the day does',
+    spent(11.5),
     1,
     'budget',
-    /^needs a look: \$16.00 of today's budget of \$20.00/,
+    /^needs a look: \$11.50 of today's budget of \$20.00 \(UTC\): it will be used up about 2026-11-30 21:26 UTC; EVALUATION_SAMPLE_RATE=0.9 would last$/,
   ],
+  ['it lasts for the day', spent(10), 0, undefined, /^healthy/],
+  ['it is used up', spent(20.5), 1, 'budget', /it is used up; EVALUATION_SAMPLE_RATE=0.5 would last, or less$/],
   [
     'alarms may not be read',
     { answers: DENIED },
@@ -319,7 +371,8 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
   const [first] = health.findings;
   expect(first?.state).toBe(health.state);
   if (name !== undefined) expect(first?.name).toBe(name);
-  for (const { state, command } of health.findings) if (state === 'healthy') expect(command).toBeUndefined();
+  const fine = health.findings.filter((one) => one.state === 'healthy' && one.name !== 'quarantine');
+  for (const { command } of fine) expect(command).toBeUndefined();
   for (const { asOf } of health.findings) expect(asOf).toMatch(/^2026-11-(29|30)T/);
 });
 
@@ -330,7 +383,7 @@ test('the page says the same, at any minute', async () => {
   expect(health).toEqual(status);
 });
 
-test('times and calls without a reply are findings that are healthy, and on the page', async () => {
+test('times and calls without a reply are findings, and on the page', async () => {
   const of = (...all: number[]) => {
     const numbers = {};
     for (const one of all) addTree(numbers, numberCounts(one));
@@ -341,7 +394,7 @@ test('times and calls without a reply are findings that are healthy, and on the 
   const { html, health } = await makePage(stack, { window: hoursOf('7d', undefined, NOW_MS), nowMs: NOW_MS });
   const told = health.findings.filter(({ name }) => name === 'times' || name === 'failed-calls');
   expect(told.map(({ state, message }) => `${state} ${message}`)).toEqual([
-    'healthy 1,200 calls without a reply, in no rate (throttled 1,200)',
+    'bad 54.5% (99.89%: 51.1% to 58.0%) of 2,200 calls are calls without a reply (throttled 1,200)',
     expect.stringMatching(/^healthy latency_ms: p50 (39|40)\d\.\d, p95 30,\d{3}, p99 30,\d{3} of 3 replies$/),
   ]);
   expect(html).toMatch(
@@ -392,10 +445,7 @@ test('failed runs that are not looked at are counted as more', async () => {
 });
 
 test('nothing is healthy by what is old, not measured, or of another variant', async () => {
-  const facts = await readFacts(await askedStackIn({ hour: () => ({ blue: GOOD, green: WORST }) }), {
-    window: DAY,
-    nowMs: NOW_MS,
-  });
+  const facts = await factsOf({ hour: () => ({ blue: GOOD, green: WORST }) });
   const rate = {
     objective: 'safety',
     measure: 'safety',
@@ -408,11 +458,8 @@ test('nothing is healthy by what is old, not measured, or of another variant', a
   const met = { ...rate, value: 1, missed: false, since: null };
   const named = (more: Partial<HealthFacts>, name: string) =>
     healthOf({ ...facts, ...more }).findings.find((one) => one.name === name && one.subject !== 'fluency')?.state;
-  expect(named({ objectives: [met] }, 'harm')).toBeUndefined();
   expect(named({ objectives: [met] }, 'objective')).toBe('healthy');
   expect(named({ objectives: [{ ...met, value: null }] }, 'objective')).toBe('too little to tell');
-  expect(named({ objectives: [{ ...met, variant: 'blue' }] }, 'harm')).toBe('bad');
-  expect(named({ objectives: [{ ...met, missed: null }] }, 'harm')).toBe('bad');
   const unseen = healthOf({ ...facts, objectives: [{ ...met, missed: null }] }).findings;
   expect(unseen.find(({ name }) => name === 'objective')?.message).toMatch(
     /; its detector has had no new captures yet$/,
@@ -432,7 +479,7 @@ test('nothing is healthy by what is old, not measured, or of another variant', a
   );
   const quietFor = (hours: number) => {
     const since = new Date(NOW_MS - hours * HOUR_MS).toISOString();
-    return named({ quiet: { since, invocations: 0 } }, 'captures');
+    return named({ quiet: { since } }, 'captures');
   };
   expect([quietFor(12), quietFor(25)]).toEqual(['healthy', 'too little to tell']);
 });
@@ -470,7 +517,7 @@ test('the time for names that captures made up is linear', async () => {
   const cells = Array.from({ length: 10 * 24 }, (_, n) => hourOf(NOW_MS - n * HOUR_MS)).flatMap((at, n) =>
     ['blue', 'green', 'next'].map((variant) => ({ hour: at, variant, cell: hour(n) })),
   );
-  const facts = await readFacts(await askedStackIn({}), { window: DAY, nowMs: NOW_MS });
+  const facts = await factsOf({});
   const spent = (some: typeof cells): number => {
     const began = process.cpuUsage().user;
     expect(healthOf({ ...facts, cells: some, before: some }).findings.length).toBeGreaterThan(5);

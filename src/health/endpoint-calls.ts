@@ -1,0 +1,102 @@
+/** What SageMaker and CloudWatch know of an endpoint's calls, and whether so many captures of them have come as should. */
+
+import { HOUR_MS } from '../captures/files/capture-path.ts';
+import { callAws } from '../core/aws/aws-json.ts';
+import type { AwsClient } from '../core/aws/aws-post.ts';
+import { type HourlyCalls, hourlyCalls } from '../core/aws/cloudwatch.ts';
+import { binomialCdf } from '../core/statistics/distributions.ts';
+import { sum } from '../core/values/sum.ts';
+import { type CountedCell, hourMs, type TimeWindow } from '../quality/counts-store.ts';
+
+/** As DescribeEndpoint tells it. */
+interface Endpoint {
+  EndpointConfigName: string;
+  LastModifiedTime: number;
+  DataCaptureConfig?: { EnableCapture: boolean; CaptureStatus: string; CurrentSamplingPercentage: number };
+  ProductionVariants?: { VariantName: string }[];
+  ShadowProductionVariants?: { VariantName: string }[];
+}
+
+/** The hours whose captures must have come, and how long ago the last of them ended at least. */
+const [ASKED_HOURS, SETTLED_MS] = [3, 30 * 60_000];
+/** Below this chance, captures are missing. */
+const SURE = 0.001;
+/** A call at the end of an hour may be captured in the next one, and the two count calls a little differently. */
+const TOLERANCE = 0.95;
+
+/** Captures and invocations of the same hours. */
+export interface MissingCaptures {
+  variant: string;
+  captures: number;
+  invocations: number;
+  /** Data Capture's sampling percentage; 0 if it is off. */
+  percent: number;
+  fromMs: number;
+  toMs: number;
+}
+
+export interface EndpointCalls {
+  configuration: { name: string; sinceMs: number };
+  /** Of all variants in the window. */
+  invocations: number;
+  serverErrors: number;
+  missing: MissingCaptures[];
+}
+
+/**
+ * Asks about the calls of a window.
+ *
+ * @param cells by hour and variant, of the window at least
+ * @param openMs the start of the oldest run that may still count captures, epoch milliseconds; `Infinity` if there is none
+ */
+export async function askCalls(
+  client: AwsClient,
+  name: string,
+  {
+    window,
+    cells,
+    nowMs,
+    openMs,
+  }: { window: TimeWindow; cells: readonly CountedCell[]; nowMs: number; openMs: number },
+): Promise<EndpointCalls> {
+  const endpoint = await callAws<Endpoint>(client, 'api.sagemaker', 'DescribeEndpoint', { EndpointName: name });
+  const { ProductionVariants: served = [], ShadowProductionVariants: shadow = [] } = endpoint;
+  const variants = [...served, ...shadow].map(({ VariantName }) => VariantName);
+  const toMs = Math.floor((nowMs - SETTLED_MS) / HOUR_MS) * HOUR_MS;
+  const asked = { fromMs: toMs - ASKED_HOURS * HOUR_MS, toMs };
+  const fromMs = Math.min(window.fromMs, asked.fromMs);
+  const calls = await hourlyCalls(client, name, variants, fromMs, nowMs);
+  const sinceMs = endpoint.LastModifiedTime * 1000;
+  const isSettled = window.fromMs <= asked.fromMs && sinceMs < asked.fromMs && openMs >= toMs + SETTLED_MS;
+  const total = (of: 'invocations' | 'serverErrors'): number =>
+    sum(calls.filter((one) => one.hourMs >= window.fromMs).map((one) => one[of]));
+  return {
+    configuration: { name: endpoint.EndpointConfigName, sinceMs },
+    invocations: total('invocations'),
+    serverErrors: total('serverErrors'),
+    missing: isSettled ? variants.flatMap((variant) => missingOf(variant, endpoint, asked, calls, cells)) : [],
+  };
+}
+
+/** Returns the captures that are missing of a variant, if so few have less than a chance of 0.1%. */
+function missingOf(
+  variant: string,
+  { DataCaptureConfig: capture }: Endpoint,
+  asked: TimeWindow,
+  calls: readonly HourlyCalls[],
+  cells: readonly CountedCell[],
+): MissingCaptures[] {
+  const isAsked = (ms: number): boolean => ms >= asked.fromMs && ms < asked.toMs;
+  const own = cells.filter((one) => one.variant === variant && isAsked(hourMs(one.hour))).map(({ cell }) => cell);
+  const byClient = sum(own.map(({ byClient: { streams = 0, calls: whole = 0 } = {} }) => streams + whole));
+  const isOn = capture?.EnableCapture === true && capture.CaptureStatus !== 'Stopped';
+  // The capture client writes what it is told to.
+  if (byClient > 0 && !isOn) return [];
+  const captures = sum(own.map((cell) => cell.captures ?? 0)) - byClient;
+  const inTime = calls.filter((one) => one.variant === variant && isAsked(one.hourMs));
+  // Whether calls that failed are captured depends on where they did.
+  const invocations = sum(inTime.map((one) => one.invocations - one.serverErrors - one.clientErrors));
+  const percent = isOn ? capture.CurrentSamplingPercentage : 0;
+  const chance = binomialCdf(captures, invocations, (TOLERANCE * (isOn ? percent : 100)) / 100);
+  return invocations > 0 && chance < SURE ? [{ variant, captures, invocations, percent, ...asked }] : [];
+}

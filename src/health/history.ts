@@ -1,0 +1,97 @@
+/** What the counts of some weeks say about each scorer: its verdicts over time, how alike they are, and the harm to read. */
+
+import { HOUR_MS } from '../captures/files/capture-path.ts';
+import type { QualityCell } from '../core/contract/quality.ts';
+import { factorOf } from '../core/statistics/changed-share.ts';
+import { canFail } from '../judge/scorers/values.ts';
+import type { Scorer } from '../judge/types.ts';
+import { type CountedCell, hourMs, type TimeWindow } from '../quality/counts-store.ts';
+import { goodStrata } from '../quality/strata.ts';
+import { type HourOfVerdicts, Series } from './series.ts';
+
+/** How long before now the counts are read: the longest span, and the weeks that it is compared with. */
+export const HISTORY_MS = 42 * 24 * HOUR_MS;
+/** Failing harm verdicts of this time are to be read. */
+const TO_READ_MS = 7 * 24 * HOUR_MS;
+/** From how much of this time the likeness of neighbouring hours is estimated, and how many pairs it needs. */
+const [ALIKE_MS, FEWEST_PAIRS] = [28 * 24 * HOUR_MS, 200];
+/** Verdicts that tell as much as one where nothing is known: replies in words are often turns of one conversation. */
+const UNKNOWN_FACTOR = { words: 2, other: 1 };
+
+/** Failing verdicts of a scorer of harm that a person should read. */
+export interface ToRead {
+  scorer: string;
+  count: number;
+  /** The first and the last hour, ISO 8601. */
+  first: string;
+  last: string;
+}
+
+export interface History {
+  /** When the first hour with captures began, epoch milliseconds; `Infinity` without captures. */
+  firstMs: number;
+  series: ReadonlyMap<string, Series>;
+  /** Returns the harm to read, and how alike verdicts are: by scorer, how many tell as much as one. @param nowMs the end of the newest span */
+  until(nowMs: number): { toRead: ToRead[]; factorOf(scorer: string): number };
+}
+
+/** @param cells in time */
+export function historyOf(cells: readonly CountedCell[], active: readonly Scorer[]): History {
+  const hours = new Map(active.filter(canFail).map(({ name }): [string, HourOfVerdicts[]] => [name, []]));
+  for (const { hour, variant, cell } of cells) {
+    const at = hourMs(hour);
+    for (const [scorer, own] of hours) {
+      const strata = goodStrata(scorer, cell, active);
+      if (Object.keys(strata).length > 0) own.push({ hourMs: at, variant, strata, version: versionOf(scorer, cell) });
+    }
+  }
+  const series = new Map(
+    [...hours].filter(([, own]) => own.length > 0).map(([scorer, own]) => [scorer, new Series(own)]),
+  );
+  const hasWords = cells.some(({ cell }) => (cell.replies?.words?.all ?? 0) > 0);
+  return {
+    firstMs: cells.reduce((first, { hour, cell }) => (cell.captures ? Math.min(first, hourMs(hour)) : first), Infinity),
+    series,
+    until: (nowMs) => ({ toRead: toReadIn(cells, active, nowMs), factorOf: factors(series, nowMs, hasWords) }),
+  };
+}
+
+/** Returns the version of the judge in an hour, or `mixed`. */
+function versionOf(scorer: string, { scorers = {} }: QualityCell): string | undefined {
+  const versions = Object.values(scorers[scorer] ?? {}).flatMap(({ versions: own = {} }) =>
+    Object.keys(own).filter((version) => (own[version] ?? 0) > 0),
+  );
+  const [first, ...others] = new Set(versions);
+  return others.length > 0 ? 'mixed' : first;
+}
+
+function factors(series: ReadonlyMap<string, Series>, nowMs: number, hasWords: boolean): (scorer: string) => number {
+  const window: TimeWindow = { fromMs: nowMs - ALIKE_MS, toMs: nowMs };
+  const found = new Map([...series].map(([scorer, own]) => [scorer, own.neighbours(window)]));
+  const all = { pairs: 0, squares: 0 };
+  for (const { pairs, squares } of found.values()) {
+    all.pairs += pairs;
+    all.squares += squares;
+  }
+  const usual = all.pairs >= FEWEST_PAIRS ? factorOf(all) : UNKNOWN_FACTOR[hasWords ? 'words' : 'other'];
+  return (scorer) => {
+    const own = found.get(scorer);
+    return own !== undefined && own.pairs >= FEWEST_PAIRS ? factorOf(own) : usual;
+  };
+}
+
+function toReadIn(cells: readonly CountedCell[], active: readonly Scorer[], nowMs: number): ToRead[] {
+  const recent = cells.filter(({ hour }) => hourMs(hour) >= nowMs - TO_READ_MS && hourMs(hour) < nowMs);
+  return active.flatMap((scorer): ToRead[] => {
+    if (scorer.severity !== 'harm' || !canFail(scorer)) return [];
+    const failing = recent.flatMap(({ hour, cell }) => {
+      const strata = Object.values(goodStrata(scorer.name, cell, active));
+      const count = strata.reduce((total, { judged, passed }) => total + judged - passed, 0);
+      return count > 0 ? [{ hour: `${hour}:00Z`, count }] : [];
+    });
+    const [first, last] = [failing[0], failing.at(-1)];
+    if (first === undefined || last === undefined) return [];
+    const count = failing.reduce((total, one) => total + one.count, 0);
+    return [{ scorer: scorer.name, count, first: first.hour, last: last.hour }];
+  });
+}

@@ -1,0 +1,112 @@
+/** The states, and what all rules know. */
+
+import { HOUR_MS } from '../captures/files/capture-path.ts';
+import { percent } from '../core/text/figure-text.ts';
+import { shellWord } from '../core/text/shell-word.ts';
+import { canFail } from '../judge/scorers/values.ts';
+import { hourMs, sumOfCells } from '../quality/counts-store.ts';
+import { endOf, figuresOf, type HealthFacts, scorerOf } from './facts.ts';
+import { type History, historyOf } from './history.ts';
+import { type Bounded, fallsOf } from './measures.ts';
+
+/** In the order of precedence: the state of an endpoint is the first that a finding has. The codes are those of `status`. */
+export const EXIT_CODES = {
+  bad: 1,
+  'needs a look': 1,
+  'could not ask': 2,
+  'not measured': 3,
+  'too little to tell': 3,
+  healthy: 0,
+} as const;
+export type HealthState = keyof typeof EXIT_CODES;
+export const STATES = Object.keys(EXIT_CODES) as HealthState[];
+
+/** What a rule finds. Without a time of its own, it is of the counts. */
+export interface Found {
+  /** The objective, scorer, variant, run or alarm that it is about. */
+  subject?: string | undefined;
+  state: HealthState;
+  message: string;
+  /** When this was true, ISO 8601. */
+  asOf?: string;
+  /** What shows more of it, or repairs it. */
+  command?: string | undefined;
+  /** When it began, as far as it is known, ISO 8601. */
+  since?: string | undefined;
+  /** The variants that it is about; absent: all. */
+  variants?: readonly string[] | undefined;
+}
+
+/** With fewer captures, or fewer verdicts, nothing is said to be healthy. */
+export const FEWEST = 30;
+/** What is listed of a rule. */
+export const MAX_LISTED = 5;
+/** Bounds that are no scorer's. */
+const OTHER_BOUNDS = 7;
+/** A share of all captures is also looked at over this time before now, so that it is named at once. */
+const RECENT_MS = 6 * HOUR_MS;
+
+export type Known = ReturnType<typeof knownOf>;
+export type Rules = Record<string, (known: Known) => Found[]>;
+
+export function knownOf(facts: HealthFacts) {
+  const { cells, window, active, objectives, nowMs, stack, shadow } = facts;
+  const flags = stack === undefined ? [] : ['--stack', stack];
+  /** Returns a command to copy. */
+  const command = (...texts: string[]): string => ['inference-monitor', ...texts, ...flags].map(shellWord).join(' ');
+  const figures = figuresOf(facts);
+  const endMs = Math.ceil(window.toMs / HOUR_MS) * HOUR_MS;
+  const served = cells.filter(({ variant }) => !shadow.includes(variant));
+  const recent = served.filter(({ hour }) => hourMs(hour) >= endMs - RECENT_MS);
+  const history: History = facts.history ?? historyOf(served, active);
+  const { toRead, factorOf } = history.until(endMs);
+  const judged = active.filter((scorer) => canFail(scorer) && history.series.has(scorer.name));
+  const variants = figures.served.map(({ variant }) => variant);
+  const subjects = variants.length > 1 ? [undefined, ...variants] : [undefined];
+  return {
+    ...facts,
+    ...figures,
+    history,
+    toRead,
+    factorOf,
+    judged,
+    subjects,
+    comparisons: judged.length * subjects.length + OTHER_BOUNDS,
+    falls: fallsOf({ ...history, factorOf }, endMs, window, figures.totals.captures ?? 0),
+    asOf: new Date(Math.min(endOf(cells) ?? nowMs, nowMs)).toISOString(),
+    now: new Date(nowMs).toISOString(),
+    command,
+    /** The same for the window, which ends now. */
+    since: (...texts: string[]) =>
+      command(...texts, '--from', `${new Date(window.fromMs).toISOString().slice(0, 16)}Z`),
+    /** The window, and its last hours unless all is of one run. */
+    spans: [
+      { totals: figures.totals, of: '' },
+      ...(facts.isOfRun ? [] : [{ totals: sumOfCells(recent), of: ` of the last ${RECENT_MS / HOUR_MS} hours` }]),
+    ],
+    /** The command that lists runs. Of a run, it is known which. */
+    whichRuns: facts.isOfRun ? undefined : command('runs'),
+    /** Whether an objective for all variants is about a scorer. */
+    hasObjective: (scorer: string): boolean =>
+      objectives.some(({ variant, measure }) => variant === undefined && scorerOf(measure, active) === scorer),
+  };
+}
+
+// ------------------------------------------------------------------------------------------------------------ text
+
+export const isFinding = (state: HealthState): boolean => state !== 'healthy';
+
+/** Returns the worst of what was found of the same. */
+export const worstOf = (found: readonly Found[]): Found[] =>
+  found.toSorted((a, b) => STATES.indexOf(a.state) - STATES.indexOf(b.state)).slice(0, 1);
+
+export const shareIn = (part: number, all: number) => ({ share: all > 0 ? Math.min(1, part / all) : 0, of: all });
+
+/** Such as `99.97%`. */
+export const levelText = (level: number): string => `${Number((100 * level).toPrecision(4))}%`;
+
+export const shareText = ({ value, low, high, level }: Omit<Bounded, 'state'>): string =>
+  `${percent(value)} (${levelText(level)}: ${percent(low)} to ${percent(high)})`;
+
+/** An hour with its day, without the year. */
+export const hourText = (at: string | number): string => new Date(at).toISOString().slice(5, 16).replace('T', ' ');

@@ -1,0 +1,192 @@
+/** From a measured share to a state: bounds of the failing share, falls against the weeks before, and what a healthy state excludes. */
+
+import { HOUR_MS } from '../captures/files/capture-path.ts';
+import { changePoint } from '../core/statistics/changed-share.ts';
+import { type Estimate, type SampledShare, shareBounds } from '../core/statistics/share.ts';
+import type { TimeWindow } from '../quality/counts-store.ts';
+import { type Comparison, chanceOf, compare, compareSpan, DAY_MS, SPANS_MS, smallestFound } from './falls.ts';
+import type { History } from './history.ts';
+import { added, capturesIn, judgedIn, type Series, type Strata, within } from './series.ts';
+
+/**
+ * The chance of a false finding, of one look at an endpoint on which nothing has changed: by falls, by bounds, and by variants that differ. Each
+ * is divided by the number of comparisons.
+ */
+const CHANCE = { falls: 0.01, bounds: 0.005, variants: 0.004 };
+/** The one-sided level of an interval that people are used to. */
+const LEVEL_95 = 0.025;
+/** Fewer failing replies of harm are read, and are no state. */
+export const FEWEST_HARMFUL = 3;
+/** Verdicts of a judge, from which on its falls are known. */
+const FEWEST_OF_JUDGE = 200;
+
+export interface Bounds {
+  /** The failing shares from which on the endpoint needs a look, and is bad. */
+  look: number;
+  bad: number;
+}
+
+/** A failing share, and whether it is beyond its bounds. */
+export interface Bounded extends Estimate {
+  state: 'bad' | 'needs a look' | 'too little to tell' | 'healthy';
+  /** Of the interval, such as 0.999. */
+  level: number;
+}
+
+/**
+ * Compares a failing share with its bounds: the lower end of its interval decides. The 95% interval alone decides nothing, and is not passed over.
+ *
+ * @param failing of as many independent cases
+ * @param comparisons of the look, by which the level is divided
+ * @param least failing cases below which nothing is decided
+ */
+export function bounded(failing: SampledShare, { look, bad }: Bounds, comparisons: number, least = 0): Bounded {
+  const alpha = Math.min(LEVEL_95, CHANCE.bounds / comparisons);
+  const ends = shareBounds(failing.share * failing.of, failing.of);
+  const figure = { value: failing.share, low: ends.lower(alpha), high: ends.upper(alpha), level: 1 - 2 * alpha };
+  if (failing.share * failing.of < least) return { ...figure, state: 'healthy' };
+  if (figure.low > look) return { ...figure, state: figure.low > bad ? 'bad' : 'needs a look' };
+  return { ...figure, state: ends.lower(LEVEL_95) > look ? 'too little to tell' : 'healthy' };
+}
+
+// ----------------------------------------------------------------------------------------------------------- falls
+
+/** A scorer that has become worse. */
+export interface Fall extends Comparison {
+  scorer: string;
+  /** The span that shows it most clearly. */
+  spanMs: number;
+  /** The variants that show it; empty: all together. */
+  variants: string[];
+  /** How long the weeks before are. */
+  baselineMs: number;
+  /** The hour in which it began, and those that are not excluded, epoch milliseconds. */
+  since: { at: number; from: number; to: number } | undefined;
+  /** The first and the last hour with failing replies since then. */
+  failures: { first: number; last: number } | undefined;
+}
+
+/** The largest fall that a span could have hidden, or that none is known. */
+export interface Excluded {
+  spanMs: number;
+  /** Of the scorers that are asked of at least half of the captures; absent: none could be compared. */
+  points: number | undefined;
+}
+
+/** A judge, or a version of it, that has replaced another one. */
+export interface NewJudge {
+  scorer: string;
+  sinceMs: number;
+  /** It has said enough to compare with. */
+  isKnown: boolean;
+}
+
+export interface Falls {
+  falls: Fall[];
+  /** Of a day and of three days, or of what there is. */
+  excluded: Excluded[];
+  /** Scorers and variants that cannot show 15 points in the longest of these spans, though others can. */
+  few: string[];
+  newJudges: NewJudge[];
+}
+
+/** Above this, too little can be told. */
+export const MOST_POINTS = 0.15;
+const EXCLUDED_MS = [DAY_MS, 3 * DAY_MS];
+
+/** The history until now. */
+type Past = Pick<History, 'series' | 'firstMs'> & { factorOf(scorer: string): number };
+
+/** Tests all scorers and variants over all spans. @param captures of the window, by which a scorer is asked of enough */
+export function fallsOf(history: Past, nowMs: number, window: TimeWindow, captures: number): Falls {
+  const variants = [...new Set([...history.series.values()].flatMap((series) => series.variants))];
+  const subjects = variants.length > 1 ? [undefined, ...variants] : [undefined];
+  const alpha = CHANCE.falls / Math.max(1, history.series.size * subjects.length * SPANS_MS.length);
+  const known = [...history.series].filter(([, series]) => isKnown(series, history, nowMs));
+  const falls = known.flatMap(([scorer, series]): Fall[] => {
+    const factor = history.factorOf(scorer);
+    const found = subjects.flatMap((variant) =>
+      SPANS_MS.flatMap((spanMs) => {
+        const made = compareSpan(series, { spanMs, nowMs, variant, factor });
+        const chance = made === undefined ? 1 : chanceOf(made);
+        return made !== undefined && chance <= alpha ? [{ ...made, variant, spanMs, chance }] : [];
+      }),
+    );
+    const [clearest] = found.toSorted((a, b) => a.chance - b.chance);
+    if (clearest === undefined) return [];
+    const worse = [...new Set(found.flatMap(({ variant }) => variant ?? []))];
+    const own = worse.length === variants.length ? [] : worse;
+    const baselineMs = Math.min(28 * DAY_MS, nowMs - clearest.spanMs - series.firstMs);
+    return [{ ...clearest, scorer, variants: own, baselineMs, ...sinceWhen(series, clearest, nowMs, factor) }];
+  });
+  const asked = known.filter(([, series]) => askedOf(series, window) >= captures / 2);
+  const smallest = (spanMs: number, [scorer, series]: [string, Series], variant?: string): number | undefined => {
+    const made = compareSpan(series, { spanMs, nowMs, factor: history.factorOf(scorer), variant });
+    return made && smallestFound(made, alpha);
+  };
+  const largest = (spanMs: number): number | undefined => {
+    const all = asked.flatMap((one) => smallest(spanMs, one) ?? []);
+    return all.length === 0 ? undefined : Math.max(...all);
+  };
+  const excluded = EXCLUDED_MS.map((spanMs) => ({ spanMs, points: largest(spanMs) }));
+  const longestMs = excluded.findLast(({ points }) => points !== undefined)?.spanMs ?? DAY_MS;
+  const isFew = (one: [string, Series], variant?: string): boolean =>
+    (smallest(longestMs, one, variant) ?? 1) > MOST_POINTS;
+  const fewOf = subjects.flatMap((variant) =>
+    variant !== undefined && asked.some((one) => isFew(one, variant)) ? [`variant ${variant}`] : [],
+  );
+  return {
+    falls,
+    excluded,
+    few: [...known.flatMap((one) => (isFew(one) ? [one[0]] : [])), ...fewOf],
+    newJudges: [...history.series].flatMap(([scorer, { isNewJudge, firstMs: sinceMs }]) =>
+      isNewJudge ? [{ scorer, sinceMs, isKnown: known.some(([name]) => name === scorer) }] : [],
+    ),
+  };
+}
+
+/** Whether a day has passed, and the judge has said enough. */
+const isKnown = (series: Series, history: Past, nowMs: number): boolean =>
+  nowMs - history.firstMs >= DAY_MS &&
+  (!series.isNewJudge || judgedIn(sumWithin(series, { fromMs: 0, toMs: nowMs })) >= FEWEST_OF_JUDGE);
+
+export const sumWithin = (series: Series, window: TimeWindow, variant?: string): Strata =>
+  series.parts
+    .filter((part) => (variant ?? part.variant) === part.variant)
+    .flatMap((part) => within(part, window) ?? [])
+    .reduce((a, b) => added(a, b), new Map() as Strata);
+
+const askedOf = (series: Series, window: TimeWindow): number => capturesIn(sumWithin(series, window));
+
+/** Estimates the hour of a fall, from the weeks before until now. */
+function sinceWhen(
+  series: Series,
+  { spanMs, variant }: { spanMs: number; variant?: string | undefined },
+  nowMs: number,
+  factor: number,
+) {
+  const hours = series.hours({ fromMs: nowMs - spanMs - 28 * DAY_MS, toMs: nowMs }, variant);
+  const since = changePoint(hours, factor);
+  const failing = hours.filter(({ hourMs, failing: share }) => share > 0 && hourMs >= (since?.at ?? Infinity));
+  const [first, last] = [failing[0]?.hourMs, failing.at(-1)?.hourMs];
+  return { since, failures: first === undefined || last === undefined ? undefined : { first, last: last + HOUR_MS } };
+}
+
+// -------------------------------------------------------------------------------------------------------- variants
+
+/** A scorer by which a variant is worse than the reference. */
+export interface Apart extends Comparison {
+  variant: string;
+  scorer: string;
+}
+
+/** Compares variants with the reference in the same hours. */
+export function apartFrom(reference: string, others: readonly string[], history: Past, window: TimeWindow): Apart[] {
+  const alpha = CHANCE.variants / Math.max(1, history.series.size * others.length);
+  return others.flatMap((variant) =>
+    [...history.series].flatMap(([scorer, series]): Apart[] => {
+      const made = compare(series, { window, variant: reference }, { window, variant }, history.factorOf(scorer));
+      return made !== undefined && chanceOf(made) <= alpha ? [{ ...made, variant, scorer }] : [];
+    }),
+  );
+}

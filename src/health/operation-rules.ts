@@ -1,0 +1,163 @@
+/** Rules about what came, what was lost, and what it cost. */
+
+import type { QualityCell } from '../core/contract/quality.ts';
+import { many, time } from '../core/text/figure-text.ts';
+import { singleLine } from '../core/text/terminal-text.ts';
+import { sum } from '../core/values/sum.ts';
+import { ERROR_REPLIES } from '../quality/objectives.ts';
+import { twoSources } from '../quality/two-sources.ts';
+import { listed } from './facts.ts';
+import { DAY_MS } from './falls.ts';
+import {
+  FEWEST,
+  type Found,
+  hourText,
+  isFinding,
+  MAX_LISTED,
+  type Rules,
+  shareIn,
+  shareText,
+  worstOf,
+} from './known.ts';
+import { type Bounds, bounded } from './measures.ts';
+
+/** Shares from which on it needs a look, and is bad: of captures that are errors, and of calls without a reply; of lines. */
+const ERROR_BOUNDS: Bounds = { look: 0.05, bad: 0.2 };
+const QUARANTINE_BOUNDS: Bounds = { look: 0.01, bad: 0.1 };
+/** The part of the budget from which on it is foreseen to end before the day. */
+const FORESEEN = 0.2;
+/** Captures of longer ago do not tell how an endpoint is that nobody calls. A night is shorter. */
+const QUIET_MS = DAY_MS;
+/** Alarms about captures that are lost. */
+const LOSSES = ['CapturesMissing', 'EventLost', 'EventNotDelivered'];
+
+export const OPERATION_RULES = {
+  captures({ calls, quiet, isOfRun, nowMs, now: asOf, totals: { captures: all = 0 }, command }): Found[] {
+    const arrived = many(all, isOfRun ? 'new capture' : 'capture');
+    const missing = (calls?.missing ?? []).map(
+      ({ variant, captures, invocations, percent: sampled, fromMs, toMs }): Found => {
+        const of = `${many(captures, 'capture')} of ${many(invocations, 'invocation')} of variant ${singleLine(variant)}`;
+        const why = sampled === 0 ? 'Data Capture is off' : `Data Capture takes ${sampled}%`;
+        const message = `captures are missing: ${of} from ${time(fromMs)} to ${hourText(toMs)}, and ${why}`;
+        return { subject: variant, state: 'bad', asOf, message, command: command('doctor') };
+      },
+    );
+    if (missing.length > 0) return missing;
+    const state = all < FEWEST ? 'too little to tell' : 'healthy';
+    if (quiet === undefined) return [{ state, message: all < FEWEST ? `${arrived}, of at least ${FEWEST}` : arrived }];
+    const isOld = nowMs - Date.parse(quiet.since) > QUIET_MS;
+    const why = calls === undefined ? '' : `: ${many(calls.invocations, 'invocation')} in the window`;
+    const message = `${arrived}, no captures since ${time(quiet.since)}${why}`;
+    return [{ state: isOld ? 'too little to tell' : state, asOf, message }];
+  },
+
+  'error-replies'({ spans, served, hasObjective, since, comparisons }): Found[] {
+    const found = ({ captures = 0, errorReplies: errors = 0, errorKinds }: QualityCell, of: string): Found[] => {
+      if (captures <= 0) return [];
+      const { state, ...figure } = bounded(shareIn(errors, captures), ERROR_BOUNDS, comparisons);
+      const message = `${shareText(figure)} of the captures${of} are error replies${listed(errorKinds)}`;
+      return [{ state, message, command: isFinding(state) ? since('rates', '--by', 'hour') : undefined }];
+    };
+    const all = hasObjective(ERROR_REPLIES) ? [] : spans.flatMap(({ totals, of }) => found(totals, of));
+    const byVariant = served.length > 1 ? served : [];
+    const own = byVariant.flatMap(({ variant: subject, totals }) =>
+      found(totals, ` of variant ${singleLine(subject)}`).map((one) => ({ ...one, subject, variants: [subject] })),
+    );
+    // A variant that answers somewhat worse is among those that differ.
+    return [...worstOf(all), ...own.filter(({ state }) => state === 'bad')];
+  },
+
+  /** Calls without a reply are no captures. The client counts its own, and CloudWatch those that failed in the endpoint. */
+  'failed-calls'({ totals: { failedCalls = {}, captures = 0 }, calls, comparisons, since }): Found[] {
+    const count = sum(Object.values(failedCalls));
+    const { invocations = 0, serverErrors = 0 } = calls ?? {};
+    const all = Math.max(captures + count, invocations);
+    const kinds = [
+      { part: count, what: 'calls without a reply', why: listed(failedCalls) },
+      { part: serverErrors, what: 'replies of 5XX by CloudWatch', why: '' },
+    ];
+    return kinds.flatMap(({ part, what, why }): Found[] => {
+      if (part <= 0) return [];
+      const { state, ...figure } = bounded(shareIn(part, all), ERROR_BOUNDS, comparisons);
+      const message = `${shareText(figure)} of ${many(all, 'call')} are ${what}${why}`;
+      return [
+        { subject: what, state, message, command: isFinding(state) ? since('rates', '--by', 'hour') : undefined },
+      ];
+    });
+  },
+
+  'two-sources': ({ cells, command }) =>
+    twoSources(cells).map((message) => ({ state: 'needs a look', message, command: command('doctor') })),
+
+  'run-failed'({ failedRuns, isOfRun, command }) {
+    const { runs, hasMore = false } = failedRuns ?? { runs: [] };
+    const shown = runs.slice(0, MAX_LISTED).map(({ run, error }): Found => {
+      const message = `run ${singleLine(run)} failed (${singleLine(error)})${isOfRun ? '' : ', and no retry has made it whole'}`;
+      return { subject: run, state: 'bad', message, command: command('show', run) };
+    });
+    const all = hasMore ? `${runs.length} or more runs` : many(runs.length, 'run');
+    if (hasMore || runs.length > shown.length)
+      return [...shown, { state: 'bad', message: `${all} failed in all`, command: command('runs') }];
+    return shown.length > 0 ? shown : [{ state: 'healthy', message: 'no run lacks lines or verdicts' }];
+  },
+
+  quarantine({ lines, totals, whichRuns, comparisons }): Found[] {
+    const { quarantined = {} } = lines ?? totals;
+    const count = sum(Object.values(quarantined));
+    if (count <= 0) return [{ state: 'healthy', message: 'no line is in quarantine' }];
+    const all = Math.max(count, lines?.all ?? count + (totals.captures ?? 0));
+    const { state, ...figure } = bounded(shareIn(count, all), QUARANTINE_BOUNDS, comparisons);
+    const share = isFinding(state) ? `, ${shareText(figure)}` : '';
+    return [
+      { state, message: `${many(count, 'line')} in quarantine${share}${listed(quarantined)}`, command: whichRuns },
+    ];
+  },
+
+  /** Items that were masked, by kind, field and pattern. */
+  masked({ totals: { masked: { 'not masked': withheld = 0, ...items } = {} } }) {
+    const count = sum(Object.values(items));
+    if (count + withheld === 0) return [];
+    const left = withheld > 0 ? `; ${many(withheld, 'capture')} without text, since masking failed` : '';
+    const message = `${many(count, 'item')} masked${listed(items)}${left}`;
+    return [{ state: withheld > 0 ? 'needs a look' : 'healthy', message }];
+  },
+
+  'not-judged'({ totals: { notJudged: { held = 0, failed = 0, retried = 0 } = {} }, whichRuns }) {
+    const missing = held + failed + retried;
+    const why = listed({ 'held by the budget': held, 'the judge failed': failed, 'given in a retry': retried });
+    const message = `${many(missing, 'verdict')} ${missing === 1 ? 'is' : 'are'} missing${why}`;
+    return missing <= 0 ? [] : [{ state: 'needs a look', message, command: whichRuns }];
+  },
+
+  alarm({ alarms, command }) {
+    if (alarms?.length === 0) return [{ state: 'healthy', message: 'no alarm is on' }];
+    return (alarms ?? []).map(({ id, what, since }) => ({
+      subject: id,
+      state: LOSSES.includes(id) ? 'bad' : 'needs a look',
+      message: `alarm ${id} is on${since === undefined ? '' : ` since ${time(since)}`}: ${singleLine(what)}`,
+      command: command('doctor'),
+    }));
+  },
+
+  budget({ budget, totals: { judgeUsd = 0 }, nowMs, sampleRate }): Found[] {
+    if (budget === undefined) return [];
+    const { usd, limit } = budget;
+    const without = `$${judgeUsd.toFixed(2)} for the judge in the window; there is no daily budget`;
+    if (limit === 0) return [{ state: 'healthy', message: without }];
+    const used = `$${usd.toFixed(2)} of today's budget of $${limit.toFixed(2)} (UTC)`;
+    const elapsed = (nowMs % DAY_MS) / DAY_MS;
+    const ofDay = usd / elapsed;
+    if (usd < FORESEEN * limit || ofDay <= limit) return [{ state: 'healthy', message: used }];
+    const when =
+      usd >= limit
+        ? 'is used up'
+        : `will be used up about ${time(nowMs - (nowMs % DAY_MS) + (limit / ofDay) * DAY_MS)}`;
+    // What it has held is not in what was spent.
+    const lasts = ((sampleRate ?? 1) * limit) / ofDay;
+    const message = `${used}: it ${when}; EVALUATION_SAMPLE_RATE=${lasts.toPrecision(1)} would last${usd >= limit ? ', or less' : ''}`;
+    return [{ state: 'needs a look', message }];
+  },
+
+  kept: ({ kept, now: asOf }) =>
+    kept === undefined ? [] : [{ state: 'healthy', asOf, message: `captures are kept ${kept}` }],
+} satisfies Rules;

@@ -1,0 +1,148 @@
+/** The verdicts of a scorer over time, in the form in which spans of any length are compared: sums by variant and hours of the week. */
+
+import { type HourOfCases, neighbours } from '../core/statistics/changed-share.ts';
+import { type JudgedStratum, weigh } from '../core/statistics/corrected-share.ts';
+import type { SampledShare } from '../core/statistics/share.ts';
+import type { TimeWindow } from '../quality/counts-store.ts';
+import { EMPTY } from '../quality/strata.ts';
+
+/** Hours of the week that are alike: four hours of the day, of weekdays or of weekends (UTC). */
+const SLOT_HOURS = 4;
+const SLOTS_OF_DAY = 24 / SLOT_HOURS;
+
+function slotOf(ms: number): number {
+  const date = new Date(ms);
+  return Math.floor(date.getUTCHours() / SLOT_HOURS) + (date.getUTCDay() % 6 === 0 ? SLOTS_OF_DAY : 0);
+}
+/** Whether a slot is of weekends. */
+export const isWeekend = (slot: number): boolean => slot >= SLOTS_OF_DAY;
+
+/** One hour of a variant. */
+export interface HourOfVerdicts {
+  hourMs: number;
+  variant: string;
+  /** By the name of the stratum. */
+  strata: Readonly<Record<string, JudgedStratum>>;
+  /** The judge's version, if one gave all verdicts; `mixed`, if several did; absent without verdicts of a judge. */
+  version?: string | undefined;
+}
+
+/** Verdicts by the name of their stratum. */
+export type Strata = ReadonlyMap<string, JudgedStratum>;
+
+/** A variant in one slot of the week. */
+export interface Part {
+  variant: string;
+  slot: number;
+  /** From the first hour on, up to and with each hour. */
+  sums: { hourMs: number; running: Strata }[];
+}
+
+/** The verdicts of one scorer, by one version of the judge. */
+export class Series {
+  /** Of the newest hour that has one version. */
+  readonly version: string | undefined;
+  /** The first hour of that version. */
+  readonly firstMs: number;
+  /** Another version came before. */
+  readonly isNewJudge: boolean;
+  readonly parts: readonly Part[];
+  /** The share that fails, by variant and hour with verdicts. */
+  readonly #shares = new Map<string, HourOfCases[]>();
+
+  /** @param hours of the scorer, in time */
+  constructor(hours: readonly HourOfVerdicts[]) {
+    this.version = hours.findLast(({ version }) => version !== undefined && version !== 'mixed')?.version;
+    this.firstMs = hours.find(({ version }) => version === this.version)?.hourMs ?? Infinity;
+    // Hours in which nothing was drawn are of every judge.
+    const own = hours.filter(
+      ({ hourMs, version }) => version === this.version || (version === undefined && hourMs >= this.firstMs),
+    );
+    this.isNewJudge = hours.some(({ version }) => version !== undefined && version !== this.version);
+    const parts = new Map<string, Part>();
+    for (const { hourMs, variant, strata } of own) {
+      const slot = slotOf(hourMs);
+      const part = parts.get(`${slot} ${variant}`) ?? { variant, slot, sums: [] };
+      parts.set(`${slot} ${variant}`, part);
+      const all = new Map(Object.entries(strata));
+      part.sums.push({ hourMs, running: added(part.sums.at(-1)?.running ?? NOTHING, all) });
+      const { share: failing, of: cases } = shareOf(all);
+      const shares = this.#shares.get(variant) ?? [];
+      this.#shares.set(variant, shares);
+      if (cases > 0) shares.push({ hourMs, cases, failing });
+    }
+    this.parts = [...parts.values()];
+  }
+
+  get variants(): string[] {
+    return [...this.#shares.keys()];
+  }
+
+  /** Returns the share that fails in each hour with verdicts. @param variant absent: all together */
+  hours({ fromMs, toMs }: TimeWindow, variant?: string): HourOfCases[] {
+    const all = variant === undefined ? [...this.#shares.values()] : [this.#shares.get(variant) ?? []];
+    const within = all.map((hours) => hours.slice(below(hours, fromMs), below(hours, toMs)));
+    if (within.length === 1) return within[0] ?? [];
+    return [...Map.groupBy(within.flat(), ({ hourMs }) => hourMs)]
+      .map(([hourMs, some]) => {
+        const cases = some.reduce((total, one) => total + one.cases, 0);
+        return { hourMs, cases, failing: some.reduce((total, one) => total + one.cases * one.failing, 0) / cases };
+      })
+      .toSorted((a, b) => a.hourMs - b.hourMs);
+  }
+
+  /** Returns how much neighbouring hours of the same variant differ; see `factorOf`. */
+  neighbours(window: TimeWindow): ReturnType<typeof neighbours> {
+    return this.variants
+      .map((variant) => neighbours(this.hours(window, variant)))
+      .reduce((a, b) => ({ pairs: a.pairs + b.pairs, squares: a.squares + b.squares }), { pairs: 0, squares: 0 });
+  }
+}
+
+const NOTHING: Strata = new Map();
+
+/** Returns the sum of two parts; with `sign` −1, the difference. */
+export function added(a: Strata, b: Strata, sign = 1): Strata {
+  const total = new Map(a);
+  for (const [name, { captures, judged, passed }] of b) {
+    const one = total.get(name) ?? { captures: 0, judged: 0, passed: 0 };
+    total.set(name, {
+      captures: one.captures + sign * captures,
+      judged: one.judged + sign * judged,
+      passed: one.passed + sign * passed,
+    });
+  }
+  return total;
+}
+
+/** Returns the sum of a part within a window; `undefined` without hours. */
+export function within({ sums }: Part, { fromMs, toMs }: TimeWindow): Strata | undefined {
+  const [from, to] = [below(sums, fromMs), below(sums, toMs)];
+  return from === to ? undefined : added(sums[to - 1]?.running ?? NOTHING, sums[from - 1]?.running ?? NOTHING, -1);
+}
+
+const total = (strata: Strata, of: keyof JudgedStratum): number =>
+  [...strata.values()].reduce((sum, stratum) => sum + stratum[of], 0);
+export const judgedIn = (strata: Strata): number => total(strata, 'judged');
+export const capturesIn = (strata: Strata): number => total(strata, 'captures');
+
+/** Returns the share that fails, of as many independent cases. */
+export function shareOf(strata: Strata): SampledShare {
+  const asked = [...strata].filter(([name]) => name !== EMPTY).map(([, stratum]) => stratum);
+  // Empty replies alone do not tell what the others are like.
+  if (asked.some(({ captures }) => captures > 0) && asked.every(({ judged }) => judged <= 0))
+    return { share: 0, of: 0 };
+  const found = weigh([...strata.values()]);
+  return found === null ? { share: 0, of: 0 } : { share: 1 - found.share, of: found.of };
+}
+
+/** Returns how many of some hours, in time, are before an instant. */
+function below(sorted: readonly { hourMs: number }[], ms: number): number {
+  let [low, high] = [0, sorted.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((sorted[middle]?.hourMs ?? 0) < ms) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

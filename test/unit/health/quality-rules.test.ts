@@ -1,0 +1,388 @@
+/** The rules of docs/status.md about what replies are like: bounds, falls, and what a healthy state excludes. */
+import type { QualityCell, SampleCounts } from '../../../src/core/contract/quality.ts';
+import type { HealthFacts } from '../../../src/health/facts.ts';
+import { healthOf } from '../../../src/health/findings.ts';
+import { EXIT_CODES } from '../../../src/health/known.ts';
+import { hourOf } from '../../../src/quality/tally.ts';
+import { called, factsOf, GOOD, type Situation, statusOf, useAskedStack } from '../../helpers/asked-stack.ts';
+import { HOUR_MS, NOW_MS } from '../../helpers/example-month.ts';
+
+useAskedStack();
+
+/** An hour in which one scorer has judged every capture. */
+const judged = (scorer: string, yes: number, no: number, more: SampleCounts = {}): QualityCell => ({
+  captures: yes + no,
+  scorers: { [scorer]: { 1: { captures: yes + no, values: { yes, no }, ...more } } },
+});
+const hours = (of: (ago: number) => QualityCell): Situation => ({ hour: (ago) => ({ blue: of(ago) }) });
+const each = (more: QualityCell): Situation => hours(() => ({ ...GOOD, ...more }));
+const more = (scorer: string, ...samples: [SampleCounts]): QualityCell => ({
+  scorers: { ...GOOD.scorers, [scorer]: { always: samples[0] } },
+});
+const isWeekend = (ago: number): boolean => new Date(NOW_MS - ago * HOUR_MS).getUTCDay() % 6 === 0;
+const fluency = (of: (ago: number) => number, failing = (_ago: number): boolean => true): Situation =>
+  hours((ago) => judged('fluency', 40 - (failing(ago) ? of(ago) : 2), failing(ago) ? of(ago) : 2));
+const words = (all: number, empty: number): QualityCell => ({ replies: { words: { all, empty } } });
+const completeness = (share: number): QualityCell => ({
+  scorers: { ...GOOD.scorers, completeness: { 1: { captures: 40 * share, values: { yes: 40 * share } } } },
+});
+/** The judge's version of an hour. */
+const by = (version: string) => ({ versions: { [version]: 40 } });
+
+test.each<[string, Situation, code: number, name: string | undefined, words: RegExp]>([
+  // Empty replies, and what nothing measures.
+  [
+    'some replies are empty',
+    each({ ...words(50, 3), ...completeness(47 / 40) }),
+    1,
+    'empty-replies',
+    /^needs a look: 6.0% \(99.9%: 4.0% to 8.6%\) of 1,200 replies in words are empty$/,
+  ],
+  [
+    'many are, of a stack that only logs',
+    each({ ...words(40, 4), scorers: {} }),
+    1,
+    'empty-replies',
+    /^bad: 10.0% \(.*\) of 960 replies in words are empty$/,
+  ],
+  [
+    'all are',
+    each({ ...words(40, 40), scorers: {} }),
+    1,
+    'bound',
+    /^bad: .*completeness: 100.0% .* of 960 replies fail; .*; 100.0% \(.*\) of 960 replies in words are empty$/,
+  ],
+  ['documents of an unknown form are', each({ replies: { values: { all: 40, empty: 40 } } }), 0, undefined, /^healthy/],
+  [
+    'no scorer applies to some replies',
+    each({ unmeasured: 4 }),
+    1,
+    'unmeasured',
+    /^needs a look: 10.0% of 960 captures are not measured: no scorer applies to these replies$/,
+  ],
+  ['none applies to few', each({ unmeasured: 2 }), 0, undefined, /^healthy/],
+  [
+    'none applies to any',
+    each({ unmeasured: 40, scorers: {} }),
+    3,
+    'unmeasured',
+    /^not measured: 100.0% of 960 captures are not measured/,
+  ],
+  [
+    'no scorer can fail',
+    each({ scorers: { response_words: GOOD.scorers?.fluency ?? {} } }),
+    3,
+    'excluded',
+    /^too little to tell: no scorer says whether replies are good/,
+  ],
+  // Bounds by default.
+  [
+    'two replies of a thousand do harm',
+    hours((ago) => judged('safety', ago === 3 ? 40 : 42, ago === 3 ? 2 : 0)),
+    0,
+    undefined,
+    /^healthy: no scorer is 2 points .*; 2 replies to read: safety, 11-30 09:00 to 11-30 10:00$/,
+  ],
+  [
+    'two of few do, which the interval is beyond',
+    hours((ago) => judged('safety', ago === 3 ? 0 : 2, ago === 3 ? 2 : 0)),
+    0,
+    undefined,
+    /^healthy: .*; 2 replies to read/,
+  ],
+  [
+    'forty of a thousand do',
+    hours((ago) => judged('safety', ago < 20 ? 40 : 42, ago < 20 ? 2 : 0)),
+    1,
+    'bound',
+    /^bad: safety: 4.0% \(99.88%: 2.3% to 6.4%\) of 1,008 replies fail; by default, 2.0% is bad; safety: 96.0% good in the last 24 hours, .*; 40 replies to read/,
+  ],
+  [
+    'of two in five, the task is not done',
+    hours(() => judged('completeness', 6, 4)),
+    1,
+    'bound',
+    /^needs a look: completeness: 40.0% .*; by default, 20.0% needs a look. \{"scorer":"completeness","atLeast":0.49\} in QUALITY_OBJECTIVES says that this is normal here$/,
+  ],
+  ['of seven in ten', hours(() => judged('completeness', 3, 7)), 1, 'bound', /^bad: .*by default, 50.0% is bad. \{/],
+  [
+    'the 95% interval alone is beyond',
+    hours((ago) => judged('completeness', ago % 6 ? 31 : 30, ago % 6 ? 9 : 10)),
+    3,
+    'bound',
+    /^too little to tell: completeness: 22.9% .*; by default, 20.0% needs a look, which the 95% interval is beyond$/,
+  ],
+  ['the style of two in five is bad', hours(() => judged('fluency', 6, 4)), 0, undefined, /^healthy/],
+  ['and of seven in ten', hours(() => judged('fluency', 3, 7)), 1, 'bound', /^needs a look: fluency: 70.0%/],
+  [
+    'a tenth is no JSON',
+    each(more('valid_json', { captures: 40, values: { true: 36, false: 4 } })),
+    1,
+    'bound',
+    /^needs a look: valid_json: 10.0% .*; by default, 5.0% needs a look/,
+  ],
+  [
+    'personal data has no bound',
+    each(more('pii_detected', { captures: 40, values: { true: 40 } })),
+    0,
+    undefined,
+    /^healthy/,
+  ],
+  [
+    'a variant is beyond, and all together are not',
+    { hour: () => ({ blue: judged('completeness', 380, 20), green: judged('completeness', 10, 10) }) },
+    1,
+    'bound',
+    /^needs a look: completeness: 50.0% .* of 480 replies of variant green fail/,
+  ],
+  // Falls.
+  [
+    'since five hours',
+    fluency(
+      () => 20,
+      (ago) => ago < 5,
+    ),
+    1,
+    'fall',
+    /^needs a look: fluency: 57.5% good in the last 6 hours, 95.0% in the same hours of the 28 days before; since about 2026-11-30 08:00 UTC \(11-30 08:00 to 11-30 08:00\), failures from 2026-11-30 08:00 UTC to 2026-11-30 13:00 UTC$/,
+  ],
+  [
+    'since a day',
+    fluency(
+      () => 6,
+      (ago) => ago < 24,
+    ),
+    1,
+    'fall',
+    /^needs a look: fluency: 85.0% good in the last 24 hours/,
+  ],
+  [
+    'since three days',
+    fluency(
+      () => 4,
+      (ago) => ago < 72,
+    ),
+    1,
+    'fall',
+    /^needs a look: fluency: 90.0% good in the last 3 days/,
+  ],
+  [
+    'over two weeks',
+    fluency((ago) => Math.max(2, Math.round(8 - ago / 48))),
+    1,
+    'fall',
+    /^needs a look: .* in the last 14 days, /,
+  ],
+  [
+    'after a configuration, which is named',
+    {
+      ...fluency(
+        () => 20,
+        (ago) => ago < 10,
+      ),
+      answers: called({ since: 12 }),
+    },
+    1,
+    'fall',
+    /; configuration blue-7 since 2026-11-30 00:20 UTC$/,
+  ],
+  [
+    'one variant of three',
+    {
+      hour: (ago) => ({
+        blue: judged('fluency', 38, 2),
+        green: judged('fluency', ago < 24 ? 30 : 38, ago < 24 ? 10 : 2),
+        red: judged('fluency', 38, 2),
+      }),
+    },
+    1,
+    'fall',
+    /^needs a look: fluency: 75.0% good in the last 24 hours, 95.0% in .*, variant green; since about 2026-11-29 13:00 UTC/,
+  ],
+  [
+    'traffic moves to the worse variant',
+    {
+      hour: (ago) => ({
+        blue: judged('fluency', ago < 24 ? 38 : 152, ago < 24 ? 2 : 8),
+        green: judged('fluency', ago < 24 ? 120 : 30, ago < 24 ? 40 : 10),
+      }),
+    },
+    0,
+    undefined,
+    /^healthy/,
+  ],
+  [
+    'and to the better one, while both fall',
+    {
+      hour: (ago) => ({
+        blue: judged('fluency', ago < 24 ? 360 : 38, ago < 24 ? 40 : 2),
+        green: judged('fluency', ago < 24 ? 28 : 300, ago < 24 ? 12 : 100),
+      }),
+    },
+    1,
+    'fall',
+    /^needs a look: fluency: /,
+  ],
+  ['weekends are worse', fluency(() => 12, isWeekend), 0, undefined, /^healthy/],
+  [
+    'weekdays are worse',
+    fluency(
+      () => 12,
+      (ago) => !isWeekend(ago),
+    ),
+    0,
+    undefined,
+    /^healthy/,
+  ],
+  [
+    'another judge is stricter',
+    hours((ago) => judged('fluency', ago < 3 ? 28 : 38, ago < 3 ? 12 : 2, by(ago < 3 ? 'new' : 'old'))),
+    3,
+    'excluded',
+    /^too little to tell: .*; fluency: another judge since 2026-11-30 10:00 UTC, and too few of its verdicts to compare with$/,
+  ],
+  [
+    'another judge is stricter since three weeks',
+    hours((ago) => judged('fluency', ago < 500 ? 28 : 38, ago < 500 ? 12 : 2, by(ago < 500 ? 'new' : 'old'))),
+    0,
+    undefined,
+    /^healthy/,
+  ],
+  [
+    'nothing was drawn in the newest hour',
+    hours((ago) => (ago === 0 ? judged('fluency', 0, 0) : judged('fluency', 38, 2, by('old')))),
+    0,
+    undefined,
+    /^healthy/,
+  ],
+  // What a healthy state excludes.
+  [
+    'it is the first day',
+    { hours: 20 },
+    3,
+    'excluded',
+    /^too little to tell: falls are known from a day after the first capture on$/,
+  ],
+  [
+    'the first days are compared with what there is',
+    { ...fluency(() => 2), hours: 100 },
+    0,
+    undefined,
+    /^healthy: no scorer is 6 points worse in 24 hours; /,
+  ],
+  [
+    'few verdicts hide a fall',
+    hours((ago) => judged('fluency', 1, ago % 2)),
+    3,
+    'excluded',
+    /^too little to tell: a scorer could be \d\d points worse in three days without being found$/,
+  ],
+  [
+    'a scorer and a variant have few verdicts',
+    {
+      hour: (ago) => ({
+        blue:
+          ago % 4
+            ? judged('fluency', 38, 2)
+            : {
+                captures: 42,
+                scorers: { ...judged('fluency', 38, 2).scorers, ...judged('tool_call_correctness', 1, 0).scorers },
+              },
+        green: ago % 4 ? {} : judged('fluency', 1, 0),
+      }),
+    },
+    0,
+    undefined,
+    /^healthy: no scorer is . points worse in 24 hours, nor . points in three days \(too few to tell: tool_call_correctness, variant green\)/,
+  ],
+])('%s', async (_, situation, code, name, expected) => {
+  const health = await statusOf(situation);
+  expect(health.words).toMatch(expected);
+  expect(EXIT_CODES[health.state]).toBe(code);
+  if (name !== undefined) expect(health.findings[0]?.name).toBe(name);
+});
+
+test('findings and what is to read are for programs, too', async () => {
+  const { findings, toRead } = await statusOf({
+    hour: (ago) => ({
+      blue: judged('safety', 39, ago === 5 || ago === 30 ? 1 : 0),
+      green: judged('fluency', ago < 24 ? 20 : 38, ago < 24 ? 20 : 2),
+      red: judged('fluency', 38, 2),
+    }),
+  });
+  const fall = findings.find(({ name }) => name === 'fall');
+  expect(fall).toMatchObject({ subject: 'fluency', since: '2026-11-29T13:00:00.000Z', variants: ['green'] });
+  expect(toRead).toEqual([
+    {
+      scorer: 'safety',
+      count: 2,
+      first: '2026-11-29T06:00Z',
+      last: '2026-11-30T07:00Z',
+      command: 'inference-monitor worst --scorer safety --from 2026-11-29T06:00Z --to 2026-11-30T08:00Z',
+    },
+  ]);
+});
+
+test('an objective decides in place of a default, but not of harm, and its figure agrees with its word', async () => {
+  const of = async (situation: Situation, objective: string, value: number, more: object = {}) => {
+    const facts = await factsOf(situation);
+    const rate = {
+      objective,
+      measure: objective,
+      bound: { atLeast: 0.9 },
+      n: 960,
+      of: 960,
+      captures: 960,
+      low: null,
+      high: null,
+      missed: false,
+      since: null,
+    };
+    const objectives = [{ ...rate, value, ...more }] as HealthFacts['objectives'];
+    const { findings } = healthOf({ ...facts, objectives });
+    return findings.filter(({ subject, name }) => subject === objective && name !== 'fall');
+  };
+  const task = hours(() => judged('completeness', 6, 4));
+  expect(await of(task, 'completeness', 0.6, { bound: { atLeast: 0.5 } })).toMatchObject([
+    { name: 'objective', state: 'healthy' },
+  ]);
+  expect(await of(task, 'completeness', 0.6)).toMatchObject([
+    {
+      state: 'needs a look',
+      message: expect.stringMatching(/; the interval is wholly beyond the objective, with 99.88%$/),
+    },
+  ]);
+  expect(await of(task, 'completeness', 0.877)).toMatchObject([
+    {
+      state: 'too little to tell',
+      message: expect.stringMatching(/; the interval is wholly beyond the objective, though not with 99.88%$/),
+    },
+  ]);
+  const harm = hours((ago) => judged('safety', ago < 20 ? 40 : 42, ago < 20 ? 2 : 0));
+  expect(await of(harm, 'safety', 0.96)).toMatchObject([
+    { name: 'bound', state: 'bad' },
+    { name: 'objective', state: 'healthy' },
+  ]);
+});
+
+test('where true answers were measured of late, replies that no scorer applies to are a note', async () => {
+  const facts = await factsOf(each({ unmeasured: 40, scorers: {} }));
+  const state = (hoursAgo: number) => {
+    const end = hourOf(NOW_MS - hoursAgo * HOUR_MS);
+    const truth = {
+      objective: 'accuracy',
+      measure: 'accuracy',
+      bound: { atLeast: 0.9 },
+      n: 960,
+      captures: 960,
+      low: null,
+      high: null,
+      value: 0.95,
+      missed: false,
+      since: null,
+      measured: { from: end, end },
+    };
+    return healthOf({ ...facts, objectives: [truth] }).findings.find(({ name }) => name === 'unmeasured')?.state;
+  };
+  expect([state(24), state(31 * 24)]).toEqual(['healthy', 'not measured']);
+});
