@@ -26,7 +26,7 @@ const BENCHMARKS: Record<string, FlagKinds> = {
   gate: { releases: 'number' },
   alarms: { years: 'number', drops: 'number' },
   rates: { simulations: 'number' },
-  status: { runs: 'number' },
+  status: { runs: 'number', weeks: 'number' },
   counts: { runs: 'number' },
   'label-weeks': { simulations: 'number' },
   'judge-cost': { records: 'number' },

@@ -1,20 +1,27 @@
 /**
  * Measures `status` over 24 hours and the page over 30 days, with the 30 days before to compare with: a run a minute, 18 scorers and 3
- * variants, in an emulated S3.
+ * variants, in an emulated S3. Then it simulates endpoints whose truth is known, and counts what `status` says of them.
  *
- * `--runs N` a day (1,440).
+ * `--runs N` a day (1,440), `--weeks N` of each of four healthy endpoints (200), a quarter of it of the others.
  */
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { projectPath } from '../local/project-root.ts';
 import type { Log } from '../local/python/python-environment.ts';
+import { inOrder } from '../src/core/process/concurrency.ts';
 import { CAPTURES, DAY_MS, SCORERS, TO_MS, VARIANTS, withMonth } from './counts-support/month.ts';
 import type { AskReport } from './status-support/ask.ts';
+import { CELLS, type Cell } from './status-support/cells.ts';
+import type { Looked } from './status-support/look.ts';
 import { numberFlag } from './support/flags.ts';
-import { atMost, type BenchResult, machine, round } from './support/result.ts';
+import { atLeast, atMost, type BenchResult, type Check, machine, round } from './support/result.ts';
 
 const DAYS = 30;
 const [MOST_SECONDS, MOST_MB, MOST_BYTES] = [5, 300, 1_500_000];
 
 export default async function bench(log: Log, flags: string[] = []): Promise<BenchResult> {
   const runs = numberFlag(flags, 'runs', 1440);
+  const simulated = await simulatedChecks(log, numberFlag(flags, 'weeks', 200));
   return withMonth(log, 2 * DAYS, runs, async ({ run }) => {
     const status = await run<AskReport>('status-support/ask.ts', 'status', TO_MS - DAY_MS, TO_MS);
     const page = await run<AskReport>('status-support/ask.ts', 'page', TO_MS - DAYS * DAY_MS, TO_MS);
@@ -32,10 +39,37 @@ export default async function bench(log: Log, flags: string[] = []): Promise<Ben
         atMost('page over 30 days: seconds', page.seconds, MOST_SECONDS),
         atMost('page over 30 days: peak MB', page.peakMb, MOST_MB),
         atMost('page over 30 days: bytes of HTML', page.pageBytes, MOST_BYTES),
+        ...simulated,
       ],
       notes: [
         `${runs} runs a day, ${CAPTURES} captures of ${VARIANTS.length} variants a run, ${SCORERS.length} scorers`,
       ],
     };
   });
+}
+
+/** Daily looks at a healthy endpoint with a false finding, and healthy states beside a fall that they exclude, at most. */
+const [MOST_FALSE, MOST_UNTRUE] = [0.02, 0.05];
+/** Cells that are simulated at the same time. */
+const AT_ONCE = 2;
+
+async function simulatedChecks(log: Log, weeks: number): Promise<Check[]> {
+  const file = projectPath('bench', 'status-support', 'look.ts');
+  const look = async ([name, cell]: [string, Cell]): Promise<Check[]> => {
+    const all = String(Math.ceil(cell.isOften ? weeks : weeks / 4));
+    const { stdout } = await promisify(execFile)(process.execPath, [file, name, all]);
+    const looked = JSON.parse(stdout.trim().split('\n').at(-1) ?? '') as Looked;
+    const share = (of: keyof Looked): number => round(looked[of] / looked.looks, 4);
+    log(`${name}: ${looked.looks} looks, ${looked.found} with a finding, ${looked.healthy} healthy`);
+    const { named, healthy, points } = cell;
+    return [
+      ...(name.startsWith('healthy')
+        ? [atMost(`${name}: looks with a false finding`, share('found'), MOST_FALSE)]
+        : []),
+      ...(named ? [atLeast(`${name}: named`, share('named'), named.atLeast)] : []),
+      ...(healthy ? [atLeast(`${name}: called healthy`, share('healthy'), healthy)] : []),
+      ...(points ? [atMost(`${name}: healthy beside what it excludes`, share('untrue'), MOST_UNTRUE)] : []),
+    ];
+  };
+  return (await Array.fromAsync(inOrder(AT_ONCE, Object.entries(CELLS), look))).flat();
 }
