@@ -1,5 +1,6 @@
 /** Recognizes replies that say nothing: no text, tool call, value or bytes. Captures and replays are asked alike. */
 import { ofContent } from './content.ts';
+import { failureOf } from './failure.ts';
 import { isObject, type JsonObject } from './json.ts';
 import type { Capture, ChatMessage } from './types.ts';
 
@@ -51,8 +52,9 @@ export const saidIn = (capture: Capture): Said | undefined =>
     ? (capture.results?.get('said') as Said | undefined)
     : ofContent(capture, 'said', () => said(capture));
 
-function said({ conversation, format, response, error, call }: Capture): Said | undefined {
-  const isWhole = error === undefined && (call === undefined || call.ended === 'whole');
+function said(capture: Capture): Said | undefined {
+  const { conversation, format, response, call } = capture;
+  const isWhole = failureOf(capture) === undefined && (call === undefined || call.ended === 'whole');
   if (!isWhole || response === undefined || response.kind === 'raw') return undefined;
   const { kind, text = '', value } = response;
   const { replies = [] } = conversation ?? {};
