@@ -33,8 +33,8 @@ test.each<[string, Capture, JudgeScorer['needs'][number][], string]>([
   ['an error reply', { ...chatCapture(), error: { statusCode: 424, message: 'x' } }, ['reply'], 'errorReply'],
   ['no response', { ...chatCapture({ replies: [] }), response: undefined as never }, ['reply'], 'noResponse'],
   ['an empty response', { ...chatCapture(), response: { ...textPayload(''), kind: 'empty' } }, ['reply'], 'noResponse'],
-  ['a conversation without a reply', chatCapture({ replies: [] }), ['reply'], 'noResponse'],
-  ['a reply of white space', chatCapture({ reply: '  \n' }), ['reply'], 'noReplyText'],
+  ['a conversation without a reply', chatCapture({ replies: [] }), ['reply'], 'emptyReply'],
+  ['a reply of white space', chatCapture({ reply: '  \n' }), ['reply'], 'emptyReply'],
   ['no request', chatCapture({ messages: [] }), ['request', 'reply'], 'noRequest'],
   [
     'a system prompt and no message',
