@@ -7,7 +7,7 @@ import { sum } from '../core/values/sum.ts';
 import type { HealthFacts } from './facts.ts';
 import type { ToRead } from './history.ts';
 import { type Found, type HealthState, hourText, type Known, knownOf, STATES } from './known.ts';
-import { OPERATION_RULES } from './operation-rules.ts';
+import { NOT_IN_QUARANTINE, OPERATION_RULES } from './operation-rules.ts';
 import { QUALITY_RULES } from './quality-rules.ts';
 
 const { captures, ...others } = OPERATION_RULES;
@@ -66,8 +66,9 @@ function besides(found: readonly Finding[], said: readonly string[], toRead: rea
   const names = toRead.map(({ scorer }) => scorer).join(', ');
   const read = (): string =>
     `${many(count, 'reply', 'replies')} to read: ${names}, ${hourText(first)} to ${hourText(last)}`;
-  const kept = found.flatMap(({ name, message, command }) => (name === 'quarantine' && command ? [message] : []));
-  return [...(count > 0 ? [read()] : []), ...kept.filter((message) => !said.includes(message))];
+  const lines = found.filter(({ name, message }) => name === 'quarantine' && message !== NOT_IN_QUARANTINE);
+  const kept = lines.map(({ message }) => message).filter((message) => !said.includes(message));
+  return [...(count > 0 ? [read()] : []), ...kept];
 }
 
 const endOfHour = ({ last }: ToRead): string => new Date(Date.parse(last) + HOUR_MS).toISOString();

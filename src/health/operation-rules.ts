@@ -31,6 +31,8 @@ const QUIET_MS = DAY_MS;
 /** Alarms about captures that are lost. */
 const LOSSES = ['CapturesMissing', 'EventLost', 'EventNotDelivered'];
 
+export const NOT_IN_QUARANTINE = 'no line is in quarantine';
+
 export const OPERATION_RULES = {
   captures({ calls, quiet, isOfRun, nowMs, now: asOf, totals: { captures: all = 0 }, command }): Found[] {
     const arrived = many(all, isOfRun ? 'new capture' : 'capture');
@@ -104,7 +106,7 @@ export const OPERATION_RULES = {
   quarantine({ lines, totals, whichRuns, comparisons }): Found[] {
     const { quarantined = {} } = lines ?? totals;
     const count = sum(Object.values(quarantined));
-    if (count <= 0) return [{ state: 'healthy', message: 'no line is in quarantine' }];
+    if (count <= 0) return [{ state: 'healthy', message: NOT_IN_QUARANTINE }];
     const all = Math.max(count, lines?.all ?? count + (totals.captures ?? 0));
     const { state, ...figure } = bounded(shareIn(count, all), QUARANTINE_BOUNDS, comparisons);
     const share = isFinding(state) ? `, ${shareText(figure)}` : '';

@@ -83,6 +83,39 @@ test('a scorer that is newer than the counts of the captures is weighed by its s
   expect(rate?.judge?.value).toBeCloseTo(1000 / 1050, 10);
 });
 
+test('empty replies are a part of their own of completeness, which no label corrects', async () => {
+  const own = (captures: number, yes: number, no: number, words: object): QualityCell =>
+    cell({}, { scorers: { completeness: { 1: yesNo(captures, yes, no) } }, replies: { words } });
+  const counts = { [hour(3)]: { Blue: own(9000, 8700, 300, { all: 10_000, empty: 1000 }) } };
+  const made = await report(counts);
+  const rate = rateIn(made, 'completeness');
+  expect(rate).toMatchObject({ n: 9000, captures: 10_000, empty: 1000 });
+  expect(rate?.judge?.value).toBeCloseTo(0.87, 12);
+  const text = textOf(made, DAY, { width: 200, style: PLAIN });
+  expect(text).toMatch(/^100 captures, 2 error replies, 1,000 empty replies, 3,000 \+ 1,200 tokens/m);
+  expect(text).toMatch(/^completeness: good +9,000 +90.0% +87.0% .* judge only; 1,000 empty/m);
+  // People say that the judge is right wherever it was asked: 8,700 of 9,000, and none of the empty ones.
+  const memory = new MemoryStorage();
+  await writeCounts(memory.storage, 'w', 'run', counts);
+  const labels = Array.from({ length: 120 }, (_, n) => ({
+    ...{ scorer: 'completeness', traceId: `${n}`, hour: hour(3), variant: 'Blue', judge: 'j', weight: 1 },
+    ...{ passed: n < 60, label: n < 60 },
+  }));
+  const readLabels = async () => ({ labels, covered: new Map(), warnings: [] });
+  const corrected = rateIn(
+    await ratesReport(memory.storage, 'w', DAY, { active, nowMs: NOW, readLabels }),
+    'completeness',
+  );
+  expect(corrected?.share).toBeCloseTo(0.87, 12);
+  expect(corrected?.high).toBeLessThan(0.9);
+  // All are empty; none of the others was judged; the scorer was not asked.
+  const value = async (one: QualityCell) =>
+    rateIn(await report({ [hour(3)]: { Blue: one } }), 'completeness')?.judge?.value;
+  expect(await value(own(0, 0, 0, { all: 1000, empty: 1000 }))).toBe(0);
+  expect(await value(own(9000, 0, 0, { all: 10_000, empty: 1000 }))).toBeUndefined();
+  expect(await value(cell({}, { replies: { words: { all: 10_000, empty: 1000 } } }))).toBeUndefined();
+});
+
 test('without judged captures there is no rate, whatever else there is', async () => {
   const made = await report({ [hour(3)]: { Blue: cell({ '0.05': { captures: 1000 } }) } });
   expect(rateIn(made)).toMatchObject({ n: 0, captures: 1000, judge: null, low: null, method: 'no verdicts' });

@@ -50,12 +50,14 @@ describe('the summary of several runs', () => {
     const runs = [
       summary(counted({ A: { captures: 20, scorers: { safety: { 1: { captures: 20, values: { yes: 20 } } } } } })),
       summary(
-        counted({ A: { captures: 20, scorers: { safety: { 1: { captures: 20, values: { yes: 19, no: 1 } } } } } }),
+        counted({ A: { captures: 20, scorers: { safety: { 1: { captures: 20, values: { yes: 14, no: 6 } } } } } }),
       ),
     ];
     const health = healthOfRuns(runs, { active, SHADOW_VARIANTS: [] });
     const lines = summaryLines(runs, health, { width: 200, style: PLAIN });
-    expect(lines[0]).toBe('! needs a look: safety: 1 of 40 judged replies fails');
+    expect(lines[0]).toMatch(
+      /^✗ bad: safety: 15.0% .* of 40 replies fail; by default, .*; 6 replies to read: safety, 11-18 10:00 to 11-18 11:00$/,
+    );
     expect(lines).toContain('✓ 40 new captures');
     expect(lines).toContain('Next: inference-monitor worst --scorer safety --from 2026-11-18T10:00Z');
     expect(healthOfRuns([first, ...runs], { active, SHADOW_VARIANTS: [] })).toBeUndefined();
@@ -72,8 +74,12 @@ describe('the summary of several runs', () => {
       });
     const wordsOf = (planned: number) =>
       healthOfRuns([again(planned)], { active: scorersFor(), SHADOW_VARIANTS: [] })?.words;
-    expect(wordsOf(35)).toBe('needs a look: 1 line in quarantine (NotJson 1)');
-    expect(wordsOf(1)).toBe('bad: 1 line in quarantine (NotJson 1)');
+    expect(wordsOf(35)).toMatch(
+      /^too little to tell: 0 new captures, of at least 30; 1 line in quarantine \(NotJson 1\)$/,
+    );
+    expect(wordsOf(1)).toMatch(
+      /^too little to tell: .*; 1 line in quarantine, 100.0% \(99.8%: 0.\d% to 100.0%\) \(NotJson 1\)$/,
+    );
   });
 
   test('counts each verdict and averages numbers', () => {
