@@ -6,6 +6,7 @@
 import type { RebuiltCounts } from '../src/monitoring/rebuild-counts.ts';
 import type { LabelPicks } from '../src/quality/calibration/pick-labels.ts';
 import type { CalibrationReport } from '../src/quality/calibration/report.ts';
+import type { About } from './cli/output.ts';
 import type { ProcessOutput, RunsFollowed } from './cli/run-json.ts';
 import type { CaptureOutput } from './commands/capture.ts';
 import type { ComparisonOutput } from './commands/compare.ts';
@@ -28,32 +29,33 @@ import type { WorstTraces } from './operate/worst.ts';
 import type { ErrorOutput } from './program.ts';
 
 export interface JsonOutputs {
-  calibrate: CalibrationReport;
+  /** With `--labels` and `--anchors`, of no endpoint. */
+  calibrate: CalibrationReport & Partial<About>;
   /** `on` and `off` tell of the update. */
   capture: CaptureOutput;
   /** With `--plan` the sizes that the thresholds need. */
   compare: ComparisonOutput | PlanOutput;
-  dataset: DatasetReport;
+  dataset: About & DatasetReport;
   doctor: Diagnosis;
   /** Of every command with `--json`, on standard error, if it could not do what was asked. */
   error: ErrorOutput;
-  forward: ForwardReport;
-  'ground-truth': GroundTruthOutput;
+  forward: About & ForwardReport;
+  'ground-truth': About & GroundTruthOutput;
   /** With `--line` what the line becomes. */
   inspect: InspectReport | LineReport;
   judge: JudgeReport;
-  label: LabelPicks[];
+  label: About & { picks: LabelPicks[] };
   open: OpenedPage;
-  process: ProcessOutput;
+  process: About & ProcessOutput;
   /** With `--rebuild` the runs that were added up again. */
-  rates: RatesOutput | RebuiltCounts;
+  rates: About & (RatesOutput | RebuiltCounts);
   /** With `--dry-run` what it would send. */
   replay: ReplayOutput | DryRunOutput;
-  retry: RunsFollowed;
-  runs: RunsOutput;
+  retry: About & RunsFollowed;
+  runs: About & RunsOutput;
   /** With `--lines`, `--out` or `--reason` the quarantined lines. */
-  show: RunsFollowed | Quarantined;
+  show: About & (RunsFollowed | Quarantined);
   status: StatusOutput;
-  stop: StopResult;
-  worst: WorstTraces;
+  stop: About & StopResult;
+  worst: About & WorstTraces;
 }

@@ -34,7 +34,7 @@ export async function programFor(args: readonly string[], version: string): Prom
     .commandsGroup('Set up:')
     .hook('preAction', async (_, command) => {
       useDotenvRegion();
-      await (await import('./cli/acts-on.ts')).sayPlaces(command);
+      await (await import('./acts-on.ts')).sayPlaces(command);
     })
     .addHelpText('after', HELP);
   for (const [heading, entries] of Object.entries(GROUPS)) {

@@ -1,10 +1,9 @@
 /** Starts runs, follows them on the terminal, and reports what they did. */
 import type { ExecutionInput, RunOptions } from '../../src/core/contract/input.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
+import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { parseInput } from '../../src/monitoring/plan/input.ts';
 import { healthOfRuns } from '../../src/monitoring/run-health.ts';
-import { objectiveSettings } from '../../src/quality/objective-rates.ts';
 import { type StartedExecution, startNamed } from '../operate/executions.ts';
 import { expectedSeconds, followRuns, runWatcher } from '../operate/run-progress.ts';
 import { listRuns, type RunReport, readRunReport } from '../operate/run-report.ts';
@@ -14,7 +13,7 @@ import { type FlagsOf, numbers, option, options } from './options.ts';
 import { EXIT, notice, print } from './output.ts';
 import { type RunsFollowed, runAsJson } from './run-json.ts';
 import { commandText, nextSteps, runLinks, runsText } from './run-text.ts';
-import { type DeployedStack, deployedSettings, monitoringRun, type StackFlags } from './stack.ts';
+import { type DeployedStack, monitoringRun, type StackFlags, stackSettings } from './stack.ts';
 
 /** Starts a run, and follows it unless it is detached. */
 export async function startAndFollow(stack: DeployedStack, input: ExecutionInput, flags: RunFlags & StackFlags) {
@@ -24,7 +23,7 @@ export async function startAndFollow(stack: DeployedStack, input: ExecutionInput
     notice(`run: ${run.name}`);
     return followAndReport(stack, [run], flags);
   }
-  notice(`The run is started. To follow it: ${commandText(['show', run.name, '--follow'], flags.stack)}`);
+  notice(`The run is started. To follow it: ${commandText(['show', run.name, '--follow'], stack.flag)}`);
   if (flags.json) await printReports(stack, [await reportOf(stack, run.arn)], flags);
   else process.stdout.write(`${run.name}\n`);
 }
@@ -36,7 +35,7 @@ export async function followAndReport(stack: DeployedStack, runs: readonly Start
   const display = followDisplay(process.stderr);
   const followed = await unlessInterrupted(
     ({ signal }) => followRuns(watchers, display.show, signal),
-    () => comeBack(runs, flags.stack),
+    () => comeBack(runs, stack.flag),
   );
   display.end();
   if (followed !== undefined) await reportRuns(stack, runs, flags);
@@ -49,11 +48,7 @@ export const comeBack = (runs: readonly Pick<StartedExecution, 'name'>[], stack?
 ];
 
 /** Prints what runs did, or how far they are. The exit code is 1 if one failed or was stopped. */
-export async function reportRuns(
-  stack: DeployedStack,
-  runs: readonly StartedExecution[],
-  flags: StackFlags,
-): Promise<void> {
+export async function reportRuns(stack: DeployedStack, runs: readonly StartedExecution[], flags: StackFlags) {
   const reports: RunReport[] = [];
   for (const { arn } of runs) reports.push(await reportOf(stack, arn));
   await printReports(stack, reports, flags);
@@ -68,11 +63,7 @@ export const reportOf = async (stack: DeployedStack, run: string): Promise<RunRe
 const MAX_EARLIER = 20;
 
 /** Prints reports as text or JSON. */
-export async function printReports(
-  stack: DeployedStack,
-  reports: readonly RunReport[],
-  { json, stack: stackFlag }: StackFlags,
-): Promise<void> {
+export async function printReports(stack: DeployedStack, reports: readonly RunReport[], { json }: StackFlags) {
   const { clients, outputs } = stack;
   const region = await clients.s3.config.region();
   const isDryRun = ({ summary }: RunReport): boolean => summary?.status === 'dryRun';
@@ -84,20 +75,19 @@ export async function printReports(
   const pages = reports.map((report) => {
     const estimate = isDryRun(report) ? report.summary?.estimate : undefined;
     const seconds = estimate && expectedSeconds(estimate, summaries);
-    const next = nextSteps(report, stackFlag);
+    const next = nextSteps(report, stack.flag);
     return { report, next, links: runLinks(report, stack, region), expectedSeconds: seconds };
   });
-  const health = json ? undefined : await healthBy(stack, reports, stackFlag);
-  print<RunsFollowed>({ runs: pages.map(runAsJson) }, json, (out) => runsText(pages, out, health));
+  const health = json ? undefined : await healthBy(stack, reports);
+  print<RunsFollowed>({ runs: pages.map(runAsJson) }, json, (out) => runsText(pages, out, health), stack.about);
 }
 
 /** The state of the endpoint by the captures of runs. */
-async function healthBy(stack: DeployedStack, reports: readonly RunReport[], flag: string | undefined) {
+async function healthBy(stack: DeployedStack, reports: readonly RunReport[]) {
   const summaries = reports.flatMap(({ summary }) => summary ?? []);
   if (summaries.length < reports.length) return undefined;
-  const settings = objectiveSettings.parse(await deployedSettings(stack));
-  const active = scorersFor({ guidelines: settings.JUDGE_GUIDELINES });
-  return healthOfRuns(summaries, { ...settings, active, stack: flag });
+  const settings = await stackSettings(stack);
+  return healthOfRuns(summaries, { ...settings, active: activeScorers(settings), stack: stack.flag });
 }
 
 // ------------------------------------------------------------------------------------------------ options of a run

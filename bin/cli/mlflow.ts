@@ -7,19 +7,20 @@ import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { findExperiment } from '../../src/mlflow/experiments.ts';
 import type { Experiment } from '../../src/mlflow/types.ts';
 import { type FlagsOf, option, options } from './options.ts';
-import { jsonOption } from './output.ts';
-import { type CommandSettings, commandSettings } from './settings.ts';
-import { deployedSettings, withStack } from './stack.ts';
+import { type About, jsonOption } from './output.ts';
+import { type CommandSettings, commandSettings, namesStack } from './settings.ts';
+import { type DeployedStack, stackOption, stackSettings, withStack } from './stack.ts';
 
 /** The options of every command that reads an MLflow of the settings. */
 export const experimentOptions = () =>
   options(
     option('--experiment <name>', 'MLflow experiment (default: MLFLOW_EXPERIMENT_NAME, else SAGEMAKER_ENDPOINT_NAME)'),
     option('--tracking-uri <uri>', 'MLflow (default: MLFLOW_TRACKING_URI)'),
+    stackOption(),
   );
 
 /** The settings that these options overrule. */
-export const mlflowSettings = ({ trackingUri, experiment }: FlagsOf<ReturnType<typeof experimentOptions>>) => ({
+const mlflowSettings = ({ trackingUri, experiment }: FlagsOf<ReturnType<typeof experimentOptions>>) => ({
   MLFLOW_TRACKING_URI: trackingUri,
   MLFLOW_EXPERIMENT_NAME: experiment,
 });
@@ -28,12 +29,7 @@ export const filterOption = () =>
   option('--filter <expression>', "MLflow's trace filter, e.g. \"tag.status_code LIKE '5%'\"");
 
 /** The options of every command that reads traces, also of a deployed stack. */
-export const mlflowOptions = (json?: string) =>
-  options(
-    ...experimentOptions(),
-    option('--stack <prefix>', 'take MLflow, experiment and scorers from this deployed stack, not the settings'),
-    jsonOption(json),
-  );
+export const mlflowOptions = (json?: string) => options(...experimentOptions(), jsonOption(json));
 
 export type MlflowFlags = FlagsOf<ReturnType<typeof mlflowOptions>>;
 
@@ -41,16 +37,33 @@ export interface OpenedMlflow {
   mlflow: MlflowClient;
   experiment: Experiment;
   settings: CommandSettings;
+  about: About;
 }
 
-/** Opens the experiment, does the work and closes the client. @throws PermanentError `MlflowExperimentMissing`, … */
-export async function withMlflow<T>(flags: MlflowFlags, work: (opened: OpenedMlflow) => Promise<T>): Promise<T> {
-  const own = { ...dotenvOfCommand(), ...process.env };
-  const isDeployed = flags.stack !== undefined || !(flags.trackingUri || own.MLFLOW_TRACKING_URI);
-  const deployed = isDeployed ? await withStack(flags, deployedSettings) : {};
-  const settings = commandSettings(mlflowSettings(flags), { ...own, ...deployed });
-  return withExperiment(settings, (mlflow, experiment) => work({ mlflow, settings, experiment }));
+type SettingsWork<T> = (settings: CommandSettings, stack?: DeployedStack) => Promise<T>;
+
+/**
+ * Does the work with the settings of the stack, which these options overrule. If no stack is named, `--tracking-uri` leads to the settings
+ * of the environment and `.env`, as does MLFLOW_TRACKING_URI without a STACK_PREFIX.
+ *
+ * @throws the errors of `openStack`
+ */
+export function withSettings<T>(flags: Omit<MlflowFlags, 'json'>, work: SettingsWork<T>): Promise<T> {
+  const { STACK_PREFIX, MLFLOW_TRACKING_URI } = { ...dotenvOfCommand(), ...process.env };
+  const overruling = mlflowSettings(flags);
+  const isAlone = flags.trackingUri ?? (MLFLOW_TRACKING_URI && !STACK_PREFIX);
+  if (isAlone && !namesStack(flags)) return work(commandSettings(overruling));
+  return withStack(flags, async (stack) => work(await stackSettings(stack, overruling), stack));
 }
+
+/** Opens the experiment of these settings, does the work and closes the client. @throws PermanentError `MlflowExperimentMissing`, … */
+export const withMlflow = <T>(flags: MlflowFlags, work: (opened: OpenedMlflow) => Promise<T>): Promise<T> =>
+  withSettings(flags, (settings, stack) =>
+    withExperiment(settings, (mlflow, experiment) => {
+      const about = { endpoint: null, stack: null, ...stack?.about, experiment: experiment.name };
+      return work({ mlflow, settings, experiment, about });
+    }),
+  );
 
 const EXPERIMENT_NAMES =
   '--experiment, MLFLOW_EXPERIMENT_NAME or SAGEMAKER_ENDPOINT_NAME; for calibrate also --labels FILE or --anchors';

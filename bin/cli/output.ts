@@ -21,9 +21,32 @@ export const jsonOption = (what = 'print the result as JSON') => option('--json'
 /** A command's result as JSON text. */
 export const jsonText = <T>(value: T): string => `${JSON.stringify(value, null, 2)}\n`;
 
-/** Prints a command's result: with `--json` as JSON, else as text. Its type `T` is listed in `bin/json.ts`, which makes its schema. */
-export function print<T>(value: T, json: boolean | undefined, textFor: (out: TextOptions) => string): void {
-  process.stdout.write(json ? jsonText<T>(value) : textFor(terminal()));
+/** What a command is about. */
+export interface About {
+  /** `null`: no stack was asked. */
+  endpoint: string | null;
+  /** Its STACK_PREFIX. */
+  stack: string | null;
+  /** MLflow's, of a command that reads traces. */
+  experiment?: string;
+}
+
+/** The first line of what a command prints. */
+export function aboutLine({ endpoint, stack, experiment }: About): string {
+  const read = experiment === undefined || experiment === endpoint ? '' : `experiment ${experiment}`;
+  return singleLine([endpoint && `${endpoint} (stack ${stack})`, read].filter(Boolean).join(', '));
+}
+
+type TextFor = (out: TextOptions) => string;
+
+/**
+ * Prints a command's result: with `--json` as JSON, else as text. Its type `T` is listed in `bin/json.ts`, which makes its schema.
+ *
+ * @param about is in JSON too, and the first line of the text
+ */
+export function print<T extends object>(value: T, json: boolean | undefined, textFor: TextFor, about?: About): void {
+  const text = () => (about === undefined ? '' : `${aboutLine(about)}\n`) + textFor(terminal());
+  process.stdout.write(json ? jsonText({ ...about, ...value }) : text());
 }
 
 /** Width and style of the terminal; a file or a pipe has no width and no colors. */

@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import type { Redaction } from '../../src/core/settings/redact-setting.ts';
-import { functionSettings, settingsSchema as stackSettings } from '../../src/core/settings/schema.ts';
+import { functionSettings } from '../../src/core/settings/schema.ts';
 import { readVariables, withDefaultJudge } from '../../src/core/settings/variables.ts';
 import { redactionOf } from '../../src/redact/redaction.ts';
 
@@ -16,15 +16,22 @@ const settingsSchema = z.object({
   MLFLOW_TRACKING_URI: text,
   SAGEMAKER_ENDPOINT_NAME: text,
   DATA_CAPTURE_S3_BUCKET: text,
-  DATA_CAPTURE_KMS_KEY_ARN: stackSettings.shape.DATA_CAPTURE_KMS_KEY_ARN,
   JUDGE_API_KEY: text,
   MLFLOW_TRACKING_USERNAME: text,
   MLFLOW_TRACKING_PASSWORD: text,
   MLFLOW_TRACKING_TOKEN: text,
 });
+/** A person's own logins, which no stack has. */
+export const LOGINS = Object.keys(settingsSchema.shape).filter((name) => !(name in functionSettings));
 
 /** With what is masked; without a key, since only the functions may read it. */
 export type CommandSettings = z.infer<typeof settingsSchema> & { redaction?: Redaction | undefined };
+
+export type SettingFlags = Partial<Record<keyof CommandSettings, string | undefined>>;
+
+/** Whether a person names a stack by the option or in the environment, whatever the settings of the folder are. */
+export const namesStack = ({ stack }: { stack?: string | undefined }): boolean =>
+  stack !== undefined || Boolean(process.env.STACK_PREFIX);
 
 /**
  * Reads the settings from the environment, which takes precedence over `.env`.
@@ -33,7 +40,7 @@ export type CommandSettings = z.infer<typeof settingsSchema> & { redaction?: Red
  * @throws PermanentError `InvalidSettings` with every setting that is wrong
  */
 export function commandSettings(
-  flags: Partial<Record<keyof CommandSettings, string | undefined>> = {},
+  flags: SettingFlags = {},
   variables: NodeJS.ProcessEnv = { ...dotenvOfCommand(), ...process.env },
 ): CommandSettings {
   const given = Object.fromEntries(Object.entries(flags).filter(([, value]) => value !== undefined));

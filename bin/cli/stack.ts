@@ -1,22 +1,28 @@
-/** The deployed stack that a command is for: found by `--stack` or STACK_PREFIX, with clients of its services. */
+/**
+ * The deployed stack that a command is for, with clients of its services: that of `--stack`, else of STACK_PREFIX in the environment, else
+ * of `.env`. All that a command says about the endpoint comes from what this stack is deployed with.
+ */
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
-import { functionSettings } from '../../src/core/settings/schema.ts';
 import { destroyClients, environmentClients } from '../operate/aws-clients.ts';
 import type { StateMachines } from '../operate/executions.ts';
 import { type FoundRun, findStackRun } from '../operate/run-report.ts';
-import { readStackOutputs, stackPrefix } from '../operate/stack-outputs.ts';
+import { readStackOutputs } from '../operate/stack-outputs.ts';
 import { argument, type FlagsOf, option, options } from './options.ts';
 import { jsonOption } from './output.ts';
+import { type CommandSettings, commandSettings, LOGINS, type SettingFlags } from './settings.ts';
 
-/** A stack, with clients of its services. `prefix`: its STACK_PREFIX. */
+/**
+ * A stack, with clients of its services. `prefix`: its STACK_PREFIX; `flag`: `--stack` of commands to copy, absent if they find it without;
+ * `about`: for the first line, and JSON.
+ */
 export type DeployedStack = Awaited<ReturnType<typeof openStack>>;
 
-/** The option of every command that needs a stack. */
+/** The option of every command about a stack. */
 export const stackOption = () =>
-  option('--stack <prefix>', "the stack's STACK_PREFIX (default: from the environment or .env)");
+  option('--stack <name>', 'STACK_PREFIX of the stack, or its endpoint (default: STACK_PREFIX, also of .env)');
 
 export const runArgument = () => argument('<run>', 'name or ARN of the execution');
 
@@ -26,9 +32,16 @@ export const stackOptions = (json?: string) => options(jsonOption(json), stackOp
 export type StackFlags = FlagsOf<ReturnType<typeof stackOptions>>;
 
 /** Finds the stack. @throws Error that names the remedy if it is not known, not deployed, or its deployment is incomplete */
-export async function openStack(flags: StackFlags, clients = environmentClients()) {
-  const prefix = stackPrefix(flags.stack, dotenvOfCommand());
-  return { prefix, outputs: await readStackOutputs(clients, prefix), clients, storage: new Storage(clients.s3) };
+export async function openStack({ stack }: Pick<StackFlags, 'stack'>, clients = environmentClients()) {
+  const { STACK_PREFIX: own } = dotenvOfCommand();
+  const name = stack ?? (process.env.STACK_PREFIX || own);
+  const expected = 'STACK_PREFIX in the environment or .env, or --stack';
+  if (!name) throw new PermanentError('StackPrefixMissing', 'STACK_PREFIX is missing', { got: 'nothing', expected });
+  const outputs = await readStackOutputs(clients, name, stack !== undefined);
+  const { prefix, endpoint } = outputs;
+  // A variable of the environment may be of this one command.
+  const flag = prefix === own && prefix === (process.env.STACK_PREFIX || own) ? undefined : prefix;
+  return { prefix, outputs, clients, storage: new Storage(clients.s3), flag, about: { endpoint, stack: prefix } };
 }
 
 /** Finds the stack, does the work and closes the clients. @throws the errors of `openStack` */
@@ -49,7 +62,7 @@ export async function withStack<T>(flags: StackFlags, work: (stack: DeployedStac
 export async function monitoringRun(stack: DeployedStack, run: string): Promise<FoundRun> {
   const found = await findStackRun(stack.clients, machinesOf(stack), stack.outputs.workBucket, run);
   if (found.kind !== 'replay') return found;
-  const expected = 'a monitoring run; for replays there are inference-monitor runs --replays, stop and compare';
+  const expected = 'a monitoring run; for replays there are runs --replays, stop and compare';
   throw new PermanentError('NotAMonitoringRun', 'The run is a cloud replay', { got: run, expected });
 }
 
@@ -65,6 +78,9 @@ export async function deployedSettings({ clients, outputs }: DeployedStack): Pro
   return (await clients.lambda.send(request)).Environment?.Variables ?? {};
 }
 
-/** Returns the shadow variants of a stack. The figures of the endpoint leave them out. */
-export const shadowVariantsOf = async (stack: DeployedStack): Promise<string[]> =>
-  functionSettings.SHADOW_VARIANTS.parse((await deployedSettings(stack)).SHADOW_VARIANTS);
+/** Reads the same as a command does: with a person's logins, and nothing else of the environment and of `.env`. */
+export async function stackSettings(stack: DeployedStack, flags?: SettingFlags): Promise<CommandSettings> {
+  const own: NodeJS.ProcessEnv = { ...dotenvOfCommand(), ...process.env };
+  const logins = Object.fromEntries(LOGINS.map((name) => [name, own[name]]));
+  return commandSettings(flags, { ...logins, ...(await deployedSettings(stack)) });
+}

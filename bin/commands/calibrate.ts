@@ -23,7 +23,7 @@ import { terminalReport } from '../../src/quality/calibration/terminal-report.ts
 import type { LabeledItem, Unanswered } from '../../src/quality/calibration/types.ts';
 import { RIGHT_VALUES, readTruthPairs } from '../../src/quality/calibration/window-labels.ts';
 import { requireJudge } from '../cli/judge-access.ts';
-import { experimentOptions, filterOption, mlflowSettings, withExperiment } from '../cli/mlflow.ts';
+import { experimentOptions, filterOption, withExperiment, withSettings } from '../cli/mlflow.ts';
 import {
   command,
   type FlagsOf,
@@ -35,7 +35,7 @@ import {
   options,
   parsed,
 } from '../cli/options.ts';
-import { EXIT, jsonText, notice, percent } from '../cli/output.ts';
+import { type About, aboutLine, EXIT, jsonText, notice, percent } from '../cli/output.ts';
 import { assertHasTexts, type CommandSettings, commandSettings } from '../cli/settings.ts';
 import { progress } from './reading-traces.ts';
 
@@ -46,13 +46,9 @@ const DEFAULT_BUDGET_USD = 20;
 const EXAMPLES_FILE = join('src', 'judge', 'scorers', 'scorer-examples.json');
 
 const OPTIONS = options(
-  option('--labels <file>', 'labels in JSON lines, judged now').conflicts(['anchors', 'experiment']),
-  option('--anchors', 'the project’s anchor set, judged now').conflicts(['labels', 'experiment']),
-  option('--ground-truth', 'compare verdicts with whether the answer was right').conflicts([
-    'labels',
-    'anchors',
-    'addExamples',
-  ]),
+  option('--labels <file>', 'labels in JSON lines, judged now').conflicts(['anchors', 'experiment', 'stack']),
+  option('--anchors', 'the project’s anchor set, judged now').conflicts(['labels', 'experiment', 'stack']),
+  option('--ground-truth', 'compare verdicts with true answers').conflicts(['labels', 'anchors', 'addExamples']),
   ...experimentOptions(),
   filterOption(),
   option('--judged-by <source>', 'from MLflow, only verdicts of this judge, e.g. bedrock:/<model id>'),
@@ -87,7 +83,13 @@ Examples:
   inference-monitor calibrate --anchors --baseline anchors-baseline.json`;
 
 export default command('calibrate', OPTIONS, HELP, async (options) => {
-  const settings = commandSettings({ BEDROCK_MODEL_ID: options.judgeModel, ...mlflowSettings(options) });
+  // A file and the anchor set are of no endpoint.
+  const isAsked = options.labels !== undefined || options.anchors;
+  if (isAsked) await calibrate(options, commandSettings({ BEDROCK_MODEL_ID: options.judgeModel }));
+  else await withSettings(options, (settings, stack) => calibrate(options, settings, stack?.about));
+});
+
+async function calibrate(options: Flags, settings: CommandSettings, about?: About): Promise<void> {
   // Before the judge costs money.
   if (options.addExamples !== undefined) {
     assertHasTexts(settings, 'calibrate --add-examples');
@@ -101,14 +103,15 @@ export default command('calibrate', OPTIONS, HELP, async (options) => {
   if (options.saveBaseline !== undefined) {
     writeFileSync(options.saveBaseline, `${JSON.stringify(baselineOf(report), null, 1)}\n`);
   }
-  const json = jsonText<CalibrationReport>(report);
+  const json = jsonText({ ...about, ...report });
   const jsonFile = typeof options.json === 'string' && options.json !== '-' ? options.json : undefined;
   if (jsonFile !== undefined) writeFileSync(jsonFile, json);
-  process.stdout.write(options.json === undefined || jsonFile !== undefined ? terminalReport(report) : json);
+  const text = [...(about ? [aboutLine(about)] : []), terminalReport(report)].join('\n');
+  process.stdout.write(options.json === undefined || jsonFile !== undefined ? text : json);
   if (options.addExamples !== undefined) writeExamples(report, settings, options.addExamples);
   for (const file of [jsonFile, options.saveBaseline]) if (file !== undefined) notice(`Wrote ${file}`);
   setExitCode(report, options.minAgreement);
-});
+}
 
 function compareWithPeople(
   options: Flags,

@@ -7,8 +7,7 @@ import * as switching from '../capture/switch.ts';
 import { confirmed } from '../cli/confirm.ts';
 import { argument, command, type FlagsOf, numbers, option, options } from '../cli/options.ts';
 import { notice, Page, print } from '../cli/output.ts';
-import { commandSettings } from '../cli/settings.ts';
-import { openStack, stackOptions } from '../cli/stack.ts';
+import { openStack, stackOptions, stackSettings } from '../cli/stack.ts';
 import { tagsOf } from '../operate/aws-calls.ts';
 import { destroyClients, environmentClients } from '../operate/aws-clients.ts';
 
@@ -46,7 +45,8 @@ export default command('capture', OPTIONS, HELP, async (flags) => {
     const found = await switching.findEndpoint(clients.lambda, endpoint);
     // A stack that is gone leaves an endpoint that captures.
     const stack = action === 'off' ? undefined : await openStack(flags, clients);
-    const on = stack && watchedCapture(stack.outputs, endpoint, commandSettings().DATA_CAPTURE_KMS_KEY_ARN, sampling);
+    const { DATA_CAPTURE_KMS_KEY_ARN: key } = stack ? await stackSettings(stack) : {};
+    const on = stack && watchedCapture(stack.outputs, endpoint, key, sampling);
     const made = on && action === 'status' ? statusOf(found, on) : await change(clients.lambda, found, flags, on);
     print<CaptureOutput>(made, flags.json, (out) => textOf(made, out));
   } finally {

@@ -63,7 +63,7 @@ export default command('dataset', OPTIONS, HELP, (flags) =>
     const report = await makeDataset(flags, opened);
     for (const { traceId, reason } of report.missing) notice(`${singleLine(traceId)}: ${singleLine(reason)}`);
     if (report.more) notice(`Only the newest ${flags.limit} were selected. For older ones, use --limit or --to.`);
-    print<DatasetReport>(report, flags.json, () => datasetText(report));
+    print<DatasetReport>(report, flags.json, () => datasetText(report), opened.about);
     if (report.missing.length > 0) process.exitCode = EXIT.found;
   }),
 );
@@ -76,6 +76,7 @@ async function makeDataset(flags: DatasetFlags, opened: OpenedMlflow) {
   const selection = selectionOf(flags, opened);
   assertNew(out);
   // Before hours of reading, so that a server without datasets is named at once.
+  if (name !== undefined) notice(`writes to: MLflow, ${mlflow.target.baseUrl.origin}`);
   const datasetId = name === undefined ? undefined : await resolveDataset(mlflow.rest, experiment.id, name);
   // One more tells whether there are more.
   const found = await selectTraces(mlflow.rest, { ...selection, limit: flags.limit + 1 });

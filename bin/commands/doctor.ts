@@ -29,7 +29,8 @@ Examples:
 
 export default command('doctor', OPTIONS, HELP, async ({ json, ...flags }) => {
   const diagnosis = await diagnose(flags);
-  print<Diagnosis>(diagnosis, json, (out) => diagnosisText(diagnosis, out));
+  const about = diagnosis.endpoint && diagnosis.stack ? diagnosis : undefined;
+  print<Diagnosis>(diagnosis, json, (out) => diagnosisText(diagnosis, out), about);
   if (!diagnosis.healthy) process.exitCode = EXIT.found;
 });
 

@@ -51,7 +51,7 @@ export default command('forward', OPTIONS, HELP, async (flags) => {
       ? { files: await putBack(lambda, forwarding, flags.dryRun ?? false), bytes: 0 }
       : await queueFiles(stack, forwarding, flags);
     const report = { files, bytes, queued: !flags.dryRun };
-    print<ForwardReport>(report, flags.json, () => reportText(report, flags));
+    print<ForwardReport>(report, flags.json, () => reportText(report, flags), stack.about);
   });
 });
 

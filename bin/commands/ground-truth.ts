@@ -2,6 +2,7 @@
 
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { many } from '../../src/core/text/figure-text.ts';
+import type { TextOptions } from '../../src/core/text/terminal-text.ts';
 import { labeledHours } from '../../src/ground-truth/join/labeled-store.ts';
 import { type TruthFigures, truthTable } from '../../src/ground-truth/measure/figures.ts';
 import { TRUTH_PERIODS, type TruthBy, type TruthQuery } from '../../src/ground-truth/measure/measure.ts';
@@ -10,8 +11,7 @@ import { argument, command, type FlagsOf, option, options } from '../cli/options
 import { EXIT, notice, print } from '../cli/output.ts';
 import { startProgress } from '../cli/progress.ts';
 import { commandText } from '../cli/run-text.ts';
-import { commandSettings } from '../cli/settings.ts';
-import { type DeployedStack, shadowVariantsOf, stackOptions, withStack } from '../cli/stack.ts';
+import { type DeployedStack, stackOptions, stackSettings, withStack } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
 import { findExecution, type StartedExecution, startNamed } from '../operate/executions.ts';
 import { LABEL_FILES, placeLabels } from '../operate/place-labels.ts';
@@ -68,15 +68,16 @@ export default command('ground-truth', OPTIONS, HELP, async (flags) => {
   const query = { by: flags.by, variant: flags.variant, ...windowOfFlags(flags) };
   await withStack(flags, async (stack) => {
     const run = flags.run === undefined ? source && (await start(stack, source)) : await find(stack, flags.run);
-    if (run && flags.detach) notice(`The run is started. To follow it: ${comeBack(run, flags)}`);
-    else if (run && !(await follow(stack, run, flags))) return;
+    if (run && flags.detach) notice(`The run is started. To follow it: ${comeBack(run, stack)}`);
+    else if (run && !(await follow(stack, run))) return;
     const report = run && (await readTruthReport(stack.clients, stack.outputs.workBucket, run.arn));
     await printTruth(stack, report || undefined, query, flags);
   });
 });
 
-async function start({ storage, clients, outputs }: DeployedStack, source: string): Promise<StartedExecution> {
-  const watched = commandSettings().GROUND_TRUTH_S3_PREFIX;
+async function start(stack: DeployedStack, source: string): Promise<StartedExecution> {
+  const { storage, clients, outputs } = stack;
+  const { GROUND_TRUTH_S3_PREFIX: watched } = await stackSettings(stack);
   const { input, files, bytes } = await placeLabels(storage, outputs.workBucket, source, watched);
   notice(`${many(files, 'label file')}, ${many(bytes, 'byte')}`);
   const run = await startNamed(clients.sfn, outputs.groundTruthStateMachineArn, input);
@@ -90,22 +91,22 @@ async function find({ clients, outputs }: DeployedStack, run: string) {
   return { name, arn: executionArn };
 }
 
-const comeBack = ({ name }: StartedExecution, { stack }: TruthFlags): string =>
-  commandText(['ground-truth', '--run', name], stack);
+const comeBack = ({ name }: StartedExecution, { flag }: DeployedStack): string =>
+  commandText(['ground-truth', '--run', name], flag);
 
 /** @returns `false` if it was interrupted */
-async function follow({ clients, outputs }: DeployedStack, run: StartedExecution, flags: TruthFlags): Promise<boolean> {
+async function follow(stack: DeployedStack, run: StartedExecution): Promise<boolean> {
   const progress = startProgress(process.stderr);
   const onPoll = ([found]: readonly TruthProgress[]): void => {
     const read = found?.files ? `${found.files} label files read` : 'reading labels';
     progress.show(`${read}${found?.noted ? `, ${found.noted} labels in MLflow` : ''} …`);
   };
-  const watchers = [truthWatcher(clients, outputs.workBucket, run)];
+  const watchers = [truthWatcher(stack.clients, stack.outputs.workBucket, run)];
   const ended = await unlessInterrupted(
     ({ signal }) => followRuns(watchers, onPoll, signal),
     () => {
       progress.end();
-      return ['The run continues. To follow it again:', `  ${comeBack(run, flags)}`];
+      return ['The run continues. To follow it again:', `  ${comeBack(run, stack)}`];
     },
   );
   progress.end();
@@ -118,24 +119,23 @@ async function printTruth(
   query: TruthQuery,
   { json }: TruthFlags,
 ): Promise<void> {
-  const { storage, outputs } = stack;
-  const { GROUND_TRUTH: settings } = commandSettings();
-  const shadow = await shadowVariantsOf(stack);
+  const { storage, outputs, about } = stack;
+  const { GROUND_TRUTH: settings, SHADOW_VARIANTS: shadow } = await stackSettings(stack);
   const figures = await truthFigures(storage, outputs.workBucket, settings, { ...query, shadow });
   if (figures === undefined && report === undefined) return noLabels(stack, query);
   const waiting = await waitingLabels(storage, outputs.workBucket);
   if (report !== undefined && isFaulty(report)) process.exitCode = EXIT.found;
   const window = { from: instant(query.fromMs), to: instant(query.toMs) };
   const quality = figures === undefined ? null : { window, by: query.by ?? null, ...figures };
-  print<GroundTruthOutput>({ run: report ?? null, waiting, quality }, json, (out) =>
+  const text = (out: TextOptions): string =>
     [
       report === undefined ? '' : truthReportText(report, out),
       waitingText(waiting, out),
       figures === undefined ? 'No prediction has a label yet.\n' : truthTable(figures, query.by, out),
     ]
       .filter(Boolean)
-      .join('\n'),
-  );
+      .join('\n');
+  print<GroundTruthOutput>({ run: report ?? null, waiting, quality }, json, text, about);
 }
 
 const isFaulty = ({ status, files }: TruthReport): boolean =>

@@ -9,7 +9,7 @@ import { type LabelPicks, pickedFilter, pickLabels } from '../../src/quality/cal
 import { queueName } from '../../src/quality/calibration/review-queue.ts';
 import { filterOption, mlflowOptions, withMlflow } from '../cli/mlflow.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
-import { Page, percent, print } from '../cli/output.ts';
+import { notice, Page, percent, print } from '../cli/output.ts';
 import { assertHasTexts } from '../cli/settings.ts';
 import { windowFrom, windowOfFlags } from '../cli/window.ts';
 import { progress, sayLeftOut } from './reading-traces.ts';
@@ -35,21 +35,22 @@ Examples:
 
 export default command('label', OPTIONS, HELP, async (flags) => {
   const window = windowOfFlags(flags);
-  await withMlflow(flags, async ({ mlflow, experiment, settings }) => {
+  await withMlflow(flags, async ({ mlflow, experiment, settings, about }) => {
     assertHasTexts(settings, 'label');
     const scorers = activeScorers(settings).filter(isJudgeScorer);
     const names = scorers.map(({ name }) => name);
     checkNames('LLM scorer', flags.scorer, names);
     const chosen = scorers.filter(({ name }) => flags.scorer.includes(name)).map(withPass);
-    const all: LabelPicks[] = [];
+    notice(`writes to: MLflow, ${mlflow.target.baseUrl.origin}`);
+    const picks: LabelPicks[] = [];
     for (const scorer of chosen) {
       const query = { experimentId: experiment.id, filter: flags.filter, shadow: settings.SHADOW_VARIANTS, ...window };
       const read = (traces: number): void => progress(`${scorer.name}: ${traces} traces read`);
-      all.push(await pickLabels(mlflow.rest, { ...query, scorer, next: flags.next, progress: read }));
+      picks.push(await pickLabels(mlflow.rest, { ...query, scorer, next: flags.next, progress: read }));
       progress('');
     }
     sayLeftOut({ filter: flags.filter, shadow: settings.SHADOW_VARIANTS });
-    print<LabelPicks[]>(all, flags.json, (out) => all.map((picks) => picksText(picks, out)).join('\n'));
+    print({ picks }, flags.json, (out) => picks.map((one) => picksText(one, out)).join('\n'), about);
   });
 });
 

@@ -9,7 +9,7 @@ import { tracesUrl, traceUrl } from '../../src/mlflow/trace-url.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import { mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
 import { argument, command, type FlagsOf, option, options } from '../cli/options.ts';
-import { notice, print } from '../cli/output.ts';
+import { type About, aboutLine, notice, print } from '../cli/output.ts';
 import { type DeployedStack, machinesOf, withStack } from '../cli/stack.ts';
 import { LOGIN_SECONDS, presignedMlflowUrl } from '../operate/aws-calls.ts';
 import { findExecution } from '../operate/executions.ts';
@@ -34,7 +34,7 @@ Examples:
 const TRACE = /^tr-[0-9a-f]{32}$/;
 
 /** What `--json` prints. */
-export interface OpenedPage {
+export interface OpenedPage extends About {
   url: string;
   /** Seconds until the login in the address ends. Absent: it contains none. */
   expiresInSeconds?: number;
@@ -44,6 +44,8 @@ export default command('open', OPTIONS, HELP, async (flags) => {
   const page = await pageOf(flags);
   print<OpenedPage>(page, flags.json, () => `${page.url}\n`);
   if (flags.json) return;
+  // Standard output has the address alone.
+  notice(aboutLine(page));
   const minutes = (page.expiresInSeconds ?? 0) / 60;
   if (minutes > 0) notice(`This address contains a login: it works once, within ${minutes} minutes. Do not share it.`);
   if (flags.print || !hasBrowser()) return;
@@ -70,9 +72,9 @@ async function pageOf({ what, ...flags }: OpenFlags): Promise<OpenedPage> {
 }
 
 /** @throws PermanentError `NoConsole` */
-async function inConsole({ clients }: DeployedStack, link: (links: ConsoleLinks) => string): Promise<OpenedPage> {
+async function inConsole({ clients, about }: DeployedStack, link: (of: ConsoleLinks) => string): Promise<OpenedPage> {
   const links = consoleLinks(await clients.lambda.config.region());
-  if (links !== undefined) return { url: link(links) };
+  if (links !== undefined) return { ...about, url: link(links) };
   const got = `AWS_ENDPOINT_URL=${process.env.AWS_ENDPOINT_URL}`;
   const expected = 'a stack on AWS. Of a run, “inference-monitor show” prints what there is';
   throw new PermanentError('NoConsole', 'An emulated AWS has no console with pages to open', { got, expected });
@@ -83,17 +85,17 @@ async function runPage(stack: DeployedStack, run: string): Promise<OpenedPage> {
   return inConsole(stack, (links) => links.execution(executionArn));
 }
 
-async function mlflowPage({ mlflow: { target }, experiment }: OpenedMlflow, traceId?: string): Promise<OpenedPage> {
+async function mlflowPage({ mlflow: { target }, experiment, about }: OpenedMlflow, id?: string): Promise<OpenedPage> {
   const pageOn = (server: string | undefined): string | undefined =>
-    traceId === undefined ? tracesUrl(server, experiment.id) : traceUrl(server, experiment.id, traceId);
+    id === undefined ? tracesUrl(server, experiment.id) : traceUrl(server, experiment.id, id);
   const url = pageOn(webPageOf(target));
-  if (url !== undefined || target.kind === 'url') return { url: url ?? target.baseUrl.href };
+  if (url !== undefined || target.kind === 'url') return { ...about, url: url ?? target.baseUrl.href };
   const client = new LambdaClient({ region: target.region });
   try {
     const login = await presignedMlflowUrl(client, target.arn);
     // The login redirects to MLflow's page, and browsers keep the part after # if the redirect has none of its own.
     const { hash } = new URL(pageOn('https://mlflow') ?? '');
-    return { url: login + hash, expiresInSeconds: LOGIN_SECONDS };
+    return { ...about, url: login + hash, expiresInSeconds: LOGIN_SECONDS };
   } finally {
     client.destroy();
   }

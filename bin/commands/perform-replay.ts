@@ -18,7 +18,7 @@ import { type ReplayResult, replayToDirectory } from '../../src/replay/to-direct
 import { confirmed } from '../cli/confirm.ts';
 import { type Interruption, unlessInterrupted } from '../cli/interruption.ts';
 import { EXIT, notice, print } from '../cli/output.ts';
-import { commandSettings } from '../cli/settings.ts';
+import type { CommandSettings } from '../cli/settings.ts';
 import { openStorage } from '../cli/storage.ts';
 import { windowOfFlags } from '../cli/window.ts';
 import { prepareDirectory, releaseDirectory } from './replay-directory.ts';
@@ -129,7 +129,8 @@ async function replayAndReport(
   const directory = flags.out ?? join('replays', run);
   const seconds = plannedSeconds(index, options);
   await confirmLong(seconds, flags.yes);
-  const { judge, mlflow } = await connectServices(flags);
+  const settings = await stack.settings({ BEDROCK_MODEL_ID: flags.judgeModel, MLFLOW_TRACKING_URI: flags.trackingUri });
+  const { judge, mlflow } = await connectServices(flags, settings);
   const pool = new ConnectionPool(target.origin);
   let endDisplay = (): void => {};
   let prepared = false;
@@ -151,7 +152,7 @@ async function replayAndReport(
       pool,
       options,
       inputs,
-      redaction: commandSettings().redaction,
+      redaction: settings.redaction,
       keepCaptured: followUps.keepCaptured,
       traceIdOf: mlflow?.traceIdOf,
       mlflow,
@@ -202,11 +203,11 @@ const isWholeSchedule = (options: ReplayOptions): boolean =>
   [options.startOffsetMs, options.endOffsetMs, options.requestCount].every((limit) => limit === undefined);
 
 /** Connects to the judge and MLflow before the first request, so that an unreachable one costs nothing. */
-async function connectServices(flags: ReplayFlags) {
+async function connectServices(flags: ReplayFlags, settings: CommandSettings) {
   if (!flags.judge && !flags.mlflow) return {};
   const { connectPairwiseJudge, connectReplayMlflow } = await import('./replay-services.ts');
-  const judge = flags.judge ? await connectPairwiseJudge(flags) : undefined;
-  return { judge, mlflow: flags.mlflow ? await connectReplayMlflow(flags) : undefined };
+  const judge = flags.judge ? await connectPairwiseJudge(flags, settings) : undefined;
+  return { judge, mlflow: flags.mlflow ? await connectReplayMlflow(settings, flags.experiment) : undefined };
 }
 
 /** Compares, reports and publishes, prints the figures, and sets the exit code. */

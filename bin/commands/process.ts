@@ -88,24 +88,24 @@ async function processLocal(stack: DeployedStack, captures: StackCaptures, path:
   const put = `${many(fresh.length, 'file')}, ${many(bytes, 'byte')}, into s3://${captures.bucket}/${captures.prefix}`;
   notice(`${flags.dryRun ? 'would put' : 'putting'} ${put}`);
   if (flags.dryRun) {
-    printFiles(captures.bucket, fresh, flags);
+    printFiles(stack, fresh, flags);
     notice(`What judging them would cost: ${commandText(['inspect', path])}`);
     return;
   }
   if (flags.detach) {
     await putCaptures(stack.clients, captures.bucket, fresh);
-    printFiles(captures.bucket, fresh, flags);
-    const next = commandText(['runs'], flags.stack);
+    printFiles(stack, fresh, flags);
+    const next = commandText(['runs'], stack.flag);
     notice(`The files are in the bucket. The stack starts their runs within a few minutes: ${next}`);
     return;
   }
   await followFiles(stack, plan, flags);
 }
 
-function printFiles(bucket: string, fresh: UploadPlan['fresh'], { json }: ProcessFlags): void {
+function printFiles({ outputs, about }: DeployedStack, fresh: UploadPlan['fresh'], { json }: ProcessFlags): void {
   const files = fresh.map(({ path, key, bytes }) => ({ path, key, bytes }));
-  const lines = files.map(({ path, key }) => `${singleLine(`${path} → s3://${bucket}/${key}`)}\n`);
-  print<ProcessOutput>({ runs: [], files }, json, () => lines.join(''));
+  const lines = files.map(({ path, key }) => `${singleLine(`${path} → s3://${outputs.captureBucket}/${key}`)}\n`);
+  print<ProcessOutput>({ runs: [], files }, json, () => lines.join(''), about);
 }
 
 const areFiles = ({ length }: readonly unknown[]): string => `${many(length, 'file')} ${length === 1 ? 'is' : 'are'}`;
@@ -157,7 +157,7 @@ async function followFiles(stack: DeployedStack, { fresh }: UploadPlan, flags: P
     ({ signal }) => processFiles({ clients, ...outputs, files: fresh, onWait: display.wait, onPoll, signal }),
     () => {
       const rest = 'What is in the bucket is processed without this command. To see it:';
-      return latest.length > 0 ? comeBack(latest, flags.stack) : [rest, `  ${commandText(['runs'], flags.stack)}`];
+      return latest.length > 0 ? comeBack(latest, stack.flag) : [rest, `  ${commandText(['runs'], stack.flag)}`];
     },
   );
   display.end();

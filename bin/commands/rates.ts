@@ -3,14 +3,14 @@ import { HOUR_MS } from '../../src/captures/files/capture-path.ts';
 import type { Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { checkNames } from '../../src/core/errors/nearest.ts';
-import { singleLine, type TextOptions } from '../../src/core/text/terminal-text.ts';
+import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { type RebuiltCounts, rebuildCounts } from '../../src/monitoring/rebuild-counts.ts';
 import type { Coverage } from '../../src/quality/calibration/types.ts';
 import { labelsByCell, type WindowLabel } from '../../src/quality/calibration/window-labels.ts';
 import { type CountedCell, cellsOf, dayOf, readWindow, type TimeWindow } from '../../src/quality/counts-store.ts';
 import { type CountedDay, daysWithCounts } from '../../src/quality/day-objects.ts';
-import { type ObjectiveSettings, objectiveRates, objectiveSettings } from '../../src/quality/objective-rates.ts';
+import { type ObjectiveSettings, objectiveRates } from '../../src/quality/objective-rates.ts';
 import {
   differencesOf,
   type GroupRates,
@@ -23,9 +23,8 @@ import {
 } from '../../src/quality/rates.ts';
 import { differencesText, ratesCsv, ratesTable, windowText } from '../../src/quality/rates-text.ts';
 import { command, type FlagsOf, option, options, refuseUseless } from '../cli/options.ts';
-import { jsonOption, jsonText, notice, print, terminal } from '../cli/output.ts';
-import { commandSettings } from '../cli/settings.ts';
-import { deployedSettings, stackOption, withStack } from '../cli/stack.ts';
+import { type About, aboutLine, jsonOption, jsonText, notice, print, terminal } from '../cli/output.ts';
+import { stackOption, stackSettings, withStack } from '../cli/stack.ts';
 import { hourBefore, hoursOf, instantMs, isoWindow } from '../cli/window.ts';
 import { type LabelReader, labelReader } from './reading-traces.ts';
 
@@ -61,16 +60,16 @@ Examples:
 export default command('rates', OPTIONS, HELP, async (flags) => {
   refuseUseless(flags, { dryRun: ['rebuild'] });
   if (flags.rebuild) return rebuild(flags);
-  const settings = commandSettings();
   await withStack(flags, async (stack) => {
-    const { storage, outputs } = stack;
+    const { storage, outputs, about } = stack;
+    const settings = await stackSettings(stack);
     const active = activeScorers(settings);
     const readLabels = flags.labels === false ? undefined : labelReader(settings, active, flags.scorer);
-    const objectives = objectiveSettings.parse(await deployedSettings(stack));
-    const query = { active, shadow: objectives.SHADOW_VARIANTS, objectives, nowMs: Date.now(), readLabels };
+    const query = { active, shadow: settings.SHADOW_VARIANTS, objectives: settings, nowMs: Date.now(), readLabels };
     const report = await ratesReport(storage, outputs.workBucket, flags, query);
+    if (flags.csv) notice(aboutLine(about));
     for (const warning of report.warnings) notice(warning);
-    process.stdout.write(textOf(report, flags));
+    process.stdout.write(textOf(report, flags, terminal(), about));
   });
 });
 
@@ -145,7 +144,7 @@ export async function ratesReport(
 }
 
 const LACKS_RUNS =
-  'Counts are missing of a run whose verdicts a later run replaced, so rates of that time are too low. `inference-monitor rates --rebuild` names it.';
+  'Counts are missing of a run whose verdicts a later run replaced, so rates of that time are too low. With --rebuild --dry-run, this command names it.';
 
 interface Compared {
   nowMs: number;
@@ -191,22 +190,23 @@ function noCounts(window: TimeWindow, days: readonly CountedDay[]): PermanentErr
 }
 
 /** Formats the report as the flags say. */
-export function textOf(report: RatesReport, { json, csv }: RatesFlags, out: TextOptions = terminal()): string {
+export function textOf(report: RatesReport, { json, csv }: RatesFlags, out = terminal(), about?: About): string {
   const { window, by, groups, shadow, compared } = report;
-  if (json === true) return jsonText<RatesOutput>({ ...report, window: isoWindow(window) });
+  if (json === true) return jsonText<RatesOutput>({ ...about, ...report, window: isoWindow(window) });
   if (csv === true) return ratesCsv([...groups, ...shadow], window);
   const differences =
     compared === undefined
       ? ''
       : differencesText(`${compared.after} against ${compared.before}`, compared.differences, out.width, out.style);
   const beside = ratesTable(shadow, 'variant', out.width, out.style);
-  return `${windowText(window)}\n\n${ratesTable(groups, by, out.width, out.style)}${beside}${differences}`;
+  const of = [...(about === undefined ? [] : [aboutLine(about)]), windowText(window)].join(', ');
+  return `${`${of}\n\n${ratesTable(groups, by, out.width, out.style)}${beside}${differences}`.trimEnd()}\n`;
 }
 
 // ---------------------------------------------------------------------------------------------------------- --rebuild
 
 /** Adds up the runs of whole days (UTC) of inference again; of all days by default. */
-async function rebuild({ from, to, dryRun = false, json, stack }: RatesFlags): Promise<void> {
+async function rebuild({ from, to, dryRun = false, json, ...flags }: RatesFlags): Promise<void> {
   const nowMs = Date.now();
   const day = (text: string, afterMs = 0): string => dayOf(new Date(instantMs(text, nowMs) + afterMs).toISOString());
   const first = from === undefined ? undefined : day(from);
@@ -214,9 +214,9 @@ async function rebuild({ from, to, dryRun = false, json, stack }: RatesFlags): P
   const last = to === undefined ? undefined : day(to, -1);
   const isInside = (one: string): boolean =>
     (first === undefined || one >= first) && (last === undefined || one <= last);
-  await withStack({ stack }, async ({ storage, outputs }) => {
+  await withStack(flags, async ({ storage, outputs, about }) => {
     const result = await rebuildCounts({ storage, workBucket: outputs.workBucket }, isInside, !dryRun);
-    print<RebuiltCounts>(result, json, () => rebuiltText(result, dryRun));
+    print<RebuiltCounts>(result, json, () => rebuiltText(result, dryRun), about);
   });
 }
 

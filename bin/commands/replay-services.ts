@@ -8,7 +8,8 @@ import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import type { JudgeSettings } from '../../src/replay/compare/judge-replies.ts';
 import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/options.ts';
 import { requireJudge } from '../cli/judge-access.ts';
-import { commandSettings } from '../cli/settings.ts';
+import { notice } from '../cli/output.ts';
+import { type CommandSettings, commandSettings } from '../cli/settings.ts';
 import type { ReplayFlags } from './replay-options.ts';
 
 /**
@@ -16,22 +17,21 @@ import type { ReplayFlags } from './replay-options.ts';
  *
  * @throws PermanentError `InvalidSettings`, and those of `requireJudge`
  */
-export async function connectPairwiseJudge({
-  judgeModel,
-  budget = DEFAULT_JUDGE_BUDGET_USD,
-}: Partial<Pick<ReplayFlags, 'judgeModel' | 'budget'>>): Promise<JudgeSettings> {
-  const settings = commandSettings({ BEDROCK_MODEL_ID: judgeModel });
+export async function connectPairwiseJudge(
+  { judgeModel, budget = DEFAULT_JUDGE_BUDGET_USD }: Partial<Pick<ReplayFlags, 'judgeModel' | 'budget'>>,
+  settings = commandSettings({ BEDROCK_MODEL_ID: judgeModel }),
+): Promise<JudgeSettings> {
   await requireJudge(settings, budget, [settings.BEDROCK_MODEL_ID]);
   return { judge: judgeOf(settings), ...(budget > 0 && { limit: new OwnLimit(budget) }) };
 }
 
 /** Connects to MLflow. Default of the experiment: that of the captures, with the suffix `-replays`. @throws errors of the server */
-export async function connectReplayMlflow(flags: Pick<ReplayFlags, 'trackingUri' | 'experiment'>) {
-  const settings = commandSettings({ MLFLOW_TRACKING_URI: flags.trackingUri });
+export async function connectReplayMlflow(settings: CommandSettings, experimentName?: string) {
   const s3 = async () => (await import('../../src/core/aws/storage.ts')).createS3Client();
   const client = mlflowOf(settings, await s3());
+  notice(`writes to: MLflow, ${client.target.baseUrl.origin}`);
   const captures = settings.MLFLOW_EXPERIMENT_NAME ?? settings.SAGEMAKER_ENDPOINT_NAME;
-  const name = flags.experiment ?? (captures === undefined ? 'replays' : `${captures}-replays`);
+  const name = experimentName ?? (captures === undefined ? 'replays' : `${captures}-replays`);
   const experiment = await client.resolveExperiment(name);
   // Captures without traces have no experiment: their replays are not linked.
   const capturesId = captures === undefined ? undefined : (await findExperiment(client.rest, captures))?.id;

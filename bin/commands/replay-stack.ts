@@ -1,5 +1,6 @@
 /** The stack that a replay names: its work bucket has the registrations of replays. It is opened when it is first needed. */
 import type { Marks } from '../../src/replay/marks/believe.ts';
+import { type CommandSettings, commandSettings, namesStack, type SettingFlags } from '../cli/settings.ts';
 import type { DeployedStack, StackFlags } from '../cli/stack.ts';
 
 export type ReplayStack = ReturnType<typeof replayStack>;
@@ -12,6 +13,12 @@ export function replayStack(flags: StackFlags) {
     opened ??= import('../cli/stack.ts').then(({ openStack }) => openStack(flags));
     return opened;
   };
+
+  /** Returns the settings of the stack that a person names, else those of the environment and `.env`. */
+  async function settings(own: SettingFlags): Promise<CommandSettings> {
+    if (!namesStack(flags)) return commandSettings(own);
+    return (await import('../cli/stack.ts')).stackSettings(await open(), own);
+  }
 
   /** Registers the run, and again each day. If that is not possible, it says so on standard error. */
   async function register(run: string): Promise<void> {
@@ -49,5 +56,5 @@ export function replayStack(flags: StackFlags) {
     if (!hasWarned) console.error(`Captures that are marked as requests of replays are replayed too: ${message}`);
     hasWarned = true;
   }
-  return { mark, register, marks };
+  return { mark, settings, register, marks };
 }

@@ -9,11 +9,13 @@ import { labelsByCell } from '../../src/quality/calibration/window-labels.ts';
 import type { TimeWindow } from '../../src/quality/counts-store.ts';
 import { objectivesOf } from '../../src/quality/objectives.ts';
 import { writeWhole } from '../../src/replay/results/whole-file.ts';
-import { withMlflow } from '../cli/mlflow.ts';
-import { command, type FlagsOf, option, options } from '../cli/options.ts';
+import { withExperiment } from '../cli/mlflow.ts';
+import { command, option, options } from '../cli/options.ts';
 import { terminal } from '../cli/output.ts';
-import { stackOption, withStack } from '../cli/stack.ts';
+import type { CommandSettings } from '../cli/settings.ts';
+import { stackOption, stackSettings, withStack } from '../cli/stack.ts';
 import { hoursOf, windowFrom } from '../cli/window.ts';
+import { named } from '../operate/summary-report.ts';
 import { readWorst, type WorstTrace } from '../operate/worst.ts';
 import { labelReader } from './reading-traces.ts';
 import { askedStack } from './status.ts';
@@ -25,7 +27,6 @@ const OPTIONS = options(
   option('-o, --out <file>', 'where to write the page', { initial: 'report.html' }),
   stackOption(),
 );
-type ReportFlags = FlagsOf<typeof OPTIONS>;
 
 const HELP = `
 The page says how the endpoint is and why, what has changed since when and for which variant, and what true answers say. It is made of
@@ -42,13 +43,14 @@ export default command('report', OPTIONS, HELP, (flags) =>
     const length = window.toMs - window.fromMs;
     const fromMs = flags.compareFrom ? hoursOf(flags.compareFrom, flags.from, nowMs).fromMs : window.fromMs - length;
     const query = { window, before: { fromMs, toMs: Math.min(fromMs + length, window.fromMs) }, nowMs };
-    const { html, health } = await makePage(await askedStack(stack, flags), {
+    const { html, health } = await makePage(await askedStack(stack), {
       ...query,
-      ...(flags.worst ? await fromMlflow(flags, query) : {}),
+      ...(flags.worst ? await fromMlflow(await stackSettings(stack), query) : {}),
     });
     await writeWhole(flags.out, html);
     const { width, style } = terminal();
-    process.stdout.write(`${[...stateLines(health, width, style), `Page: ${flags.out}`].join('\n')}\n`);
+    const state = stateLines(named(health, stack.outputs.endpoint), width, style);
+    process.stdout.write(`${[...state, `Page: ${flags.out}`].join('\n')}\n`);
   }),
 );
 
@@ -56,8 +58,8 @@ export default command('report', OPTIONS, HELP, (flags) =>
 const MOST_WORST = 20;
 
 /** Reads the worst replies of the window, and people's labels. */
-const fromMlflow = (flags: ReportFlags, { window, before }: Record<'window' | 'before', TimeWindow>) =>
-  withMlflow(flags, async ({ mlflow, experiment: { id: experimentId }, settings }) => {
+const fromMlflow = (settings: CommandSettings, { window, before }: Record<'window' | 'before', TimeWindow>) =>
+  withExperiment(settings, async (mlflow, { id: experimentId }) => {
     const scorers = activeScorers(settings);
     const about = { experimentId, ...window, shadow: settings.SHADOW_VARIANTS, server: webPageOf(mlflow.target) };
     const { worst } = await readWorst(mlflow.rest, {

@@ -4,6 +4,7 @@ import { PermanentError } from '../../src/core/errors/errors.ts';
 import { inputOptions, reportOf, runOptions, startAndFollow } from '../cli/follow-and-report.ts';
 import { command, option, options } from '../cli/options.ts';
 import { notice } from '../cli/output.ts';
+import { commandText } from '../cli/run-text.ts';
 import { runArgument, stackOptions, withStack } from '../cli/stack.ts';
 import { isPlanned, type RunReport } from '../operate/run-report.ts';
 
@@ -33,18 +34,17 @@ export default command('retry', OPTIONS, HELP, (flags) =>
       notice('Planning had not finished, so the whole input of the run is started again.');
       return startAndFollow(stack, { ...(report.input as ExecutionInput), ...options }, flags);
     }
+    if (report.status === 'running') {
+      const expected = `a run that has ended: ${commandText(['show', report.run, '--follow'], stack.flag)}`;
+      throw new PermanentError('RunGoesOn', 'The run has not ended', { got: report.run, expected });
+    }
     const what = whatToRetry(report, flags.what);
     return startAndFollow(stack, { retry: { run: report.run, what }, ...options }, flags);
   }),
 );
 
-/** Decides what to retry. @throws PermanentError `RunGoesOn`, `NothingToRetry`, `RetryUnclear` */
-function whatToRetry(report: Pick<RunReport, 'run' | 'status' | 'summary'>, asked: RetryWhat | undefined): RetryWhat {
-  const { run, status, summary } = report;
-  if (status === 'running') {
-    const expected = `a run that has ended: inference-monitor show ${run} --follow`;
-    throw new PermanentError('RunGoesOn', 'The run has not ended', { got: run, expected });
-  }
+/** Decides what to retry. @throws PermanentError `NothingToRetry`, `RetryUnclear` */
+function whatToRetry({ run, summary }: Pick<RunReport, 'run' | 'summary'>, asked: RetryWhat | undefined): RetryWhat {
   // Quarantined lines outlive the receipts.
   if (summary === undefined) return asked ?? 'quarantined';
   const { lines, verdicts, failedFiles } = summary;

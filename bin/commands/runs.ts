@@ -34,13 +34,13 @@ export interface RunsOutput {
 export default command('runs', OPTIONS, HELP, async (flags) => {
   // One more tells whether there are more.
   const query = { ...windowOfFlags(flags), status: flags.status, limit: flags.limit + 1 };
-  await withStack(flags, async ({ clients, outputs }) => {
+  await withStack(flags, async ({ clients, outputs, about }) => {
     const listed = flags.replays
       ? await listReplays(clients, outputs.replayStateMachineArn, outputs.workBucket, query)
       : await listRuns(clients, outputs.stateMachineArn, outputs.workBucket, query);
     const found = listed.slice(0, flags.limit);
     const more = listed.length > found.length;
-    print<RunsOutput>({ runs: found.map(asJson), more }, flags.json, (out) => listText(found, out));
+    print<RunsOutput>({ runs: found.map(asJson), more }, flags.json, (out) => listText(found, out), about);
     if (more) notice(`These are the newest ${flags.limit}, and there are more: --limit, --from, --to.`);
   });
 });

@@ -14,13 +14,12 @@ import { followAndReport, printReports } from '../cli/follow-and-report.ts';
 import { type WriteLine, withNewFile } from '../cli/new-file.ts';
 import { command, type FlagsOf, option, options } from '../cli/options.ts';
 import { EXIT, notice, Page, print } from '../cli/output.ts';
-import { commandSettings } from '../cli/settings.ts';
 import {
   type DeployedStack,
-  deployedSettings,
   monitoringRun,
   runArgument,
   stackOptions,
+  stackSettings,
   withStack,
 } from '../cli/stack.ts';
 import { type FoundRun, readRunReport, statusOfRun } from '../operate/run-report.ts';
@@ -79,7 +78,7 @@ async function showLines(
 ): Promise<void> {
   const { outputs, storage } = stack;
   const { workBucket } = outputs;
-  const options = raw || out === undefined ? {} : decodeOptions(commandSettings({}, await deployedSettings(stack)));
+  const options = raw || out === undefined ? {} : decodeOptions(await stackSettings(stack));
   const collected = (write?: WriteLine) => collect(storage, workBucket, run, write, reason, options);
   const found = await (out === undefined ? collected() : withNewFile(out, collected));
   if (out !== undefined && found.lines > found.withoutBytes.length) found.out = out;
@@ -92,7 +91,7 @@ async function showLines(
     notice('The run has not ended: these are the lines that it has quarantined so far.');
   }
   if (out !== undefined && found.withoutBytes.length > 0) process.exitCode = EXIT.found;
-  print<Quarantined>(found, json, (shape) => quarantineText(found, shape));
+  print<Quarantined>(found, json, (shape) => quarantineText(found, shape), stack.about);
 }
 
 /**

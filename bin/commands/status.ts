@@ -7,9 +7,10 @@ import { EXIT_CODES } from '../../src/health/known.ts';
 import { healthLines } from '../../src/health/text.ts';
 import { windowText } from '../../src/quality/rates-text.ts';
 import { command, options } from '../cli/options.ts';
-import { print } from '../cli/output.ts';
-import { type DeployedStack, deployedSettings, type StackFlags, stackOptions, withStack } from '../cli/stack.ts';
+import { type About, aboutLine, print } from '../cli/output.ts';
+import { type DeployedStack, deployedSettings, stackOptions, withStack } from '../cli/stack.ts';
 import { hoursOf, isoWindow, windowFrom } from '../cli/window.ts';
+import { named } from '../operate/summary-report.ts';
 
 const OPTIONS = options(...windowFrom('24h'), ...stackOptions());
 
@@ -25,26 +26,25 @@ Examples:
   inference-monitor status --from 7d
   inference-monitor status --json | jq -r '.findings[] | select(.state == "bad") | .command'`;
 
-export type StatusOutput = Health & { endpoint: string; window: ReturnType<typeof isoWindow> };
+export type StatusOutput = Health & About & { window: ReturnType<typeof isoWindow> };
 
 export default command('status', OPTIONS, HELP, (flags) =>
   withStack(flags, async (stack) => {
     const nowMs = Date.now();
     const window = hoursOf(flags.from, flags.to, nowMs);
-    const health = healthOf(await readFacts(await askedStack(stack, flags), { window, nowMs }));
-    const { endpoint } = stack.outputs;
+    const health = healthOf(await readFacts(await askedStack(stack), { window, nowMs }));
     process.exitCode = EXIT_CODES[health.state];
-    const result = { ...health, endpoint, window: isoWindow(window) };
-    print<StatusOutput>(result, flags.json, (out) => {
-      const about = wrapped(`${endpoint}, ${windowText(window)}`, out.width).map((line) => out.style('dim', line));
-      return `${healthLines(health, out, ['', ...about], nowMs).join('\n')}\n`;
+    const { about } = stack;
+    print<StatusOutput>({ ...health, ...about, window: isoWindow(window) }, flags.json, (out) => {
+      const of = wrapped(`${aboutLine(about)}, ${windowText(window)}`, out.width).map((line) => out.style('dim', line));
+      return `${healthLines(named(health, stack.outputs.endpoint), out, ['', ...of], nowMs).join('\n')}\n`;
     });
   }),
 );
 
 /** Returns what is asked about a deployed stack. Its functions know its settings. */
-export async function askedStack(stack: DeployedStack, flags: StackFlags): Promise<AskedStack> {
-  const { storage, clients, outputs } = stack;
+export async function askedStack(stack: DeployedStack): Promise<AskedStack> {
+  const { storage, clients, outputs, flag } = stack;
   const environment = readEnvironment(await deployedSettings(stack));
-  return { storage, sfn: clients.sfn, stateMachineArn: outputs.stateMachineArn, environment, stack: flags.stack };
+  return { storage, sfn: clients.sfn, stateMachineArn: outputs.stateMachineArn, environment, stack: flag };
 }

@@ -9,9 +9,9 @@ import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { putStopMark } from '../../src/replay/cloud/stop/order.ts';
 import { replayState } from '../../src/replay/cloud/stop/stop-replay.ts';
 import { command, options } from '../cli/options.ts';
-import { EXIT, notice, print } from '../cli/output.ts';
+import { aboutLine, EXIT, notice, print } from '../cli/output.ts';
 import { nextSteps } from '../cli/run-text.ts';
-import { type DeployedStack, machinesOf, runArgument, type StackFlags, stackOptions, withStack } from '../cli/stack.ts';
+import { type DeployedStack, machinesOf, runArgument, stackOptions, withStack } from '../cli/stack.ts';
 import { type FoundExecution, findExecution } from '../operate/executions.ts';
 import { hasEnded } from '../operate/run-progress.ts';
 import { type RunReport, readRunReport } from '../operate/run-report.ts';
@@ -36,8 +36,9 @@ export default command('stop', OPTIONS, HELP, async (flags) => {
   const say = flags.json ? notice : console.log;
   await withStack(flags, async (stack) => {
     const found = await findExecution(stack.clients.sfn, machinesOf(stack), flags.run);
-    const stopped = await (found.kind === 'replay' ? stopReplay(stack, found, say) : stopRun(stack, found, flags, say));
-    if (flags.json) print<StopResult>(stopped, true, () => '');
+    say(aboutLine(stack.about));
+    const stopped = await (found.kind === 'replay' ? stopReplay : stopRun)(stack, found, say);
+    if (flags.json) print<StopResult>(stopped, true, () => '', stack.about);
   });
 });
 
@@ -46,7 +47,7 @@ const CAUSE = 'inference-monitor stop';
 
 // ----------------------------------------------------------------------------------------------------------- a run
 
-async function stopRun(stack: DeployedStack, { executionArn, status }: FoundExecution, flags: StackFlags, say: Say) {
+async function stopRun(stack: DeployedStack, { executionArn, status }: FoundExecution, say: Say) {
   const { clients, outputs } = stack;
   const isRunning = !hasEnded({ status });
   if (isRunning) {
@@ -62,7 +63,7 @@ async function stopRun(stack: DeployedStack, { executionArn, status }: FoundExec
     say('A batch job continues, and costs money. Its answers are lost unless the run is retried. To stop it:');
     say(`  aws bedrock stop-model-invocation-job --job-identifier ${arn}`);
   }
-  for (const next of nextSteps(report, flags.stack)) say(`${next.why}:\n  ${next.command}`);
+  for (const next of nextSteps(report, stack.flag)) say(`${next.why}:\n  ${next.command}`);
   const { openBatchJobs } = report;
   /** `openBatchJobs`: ARNs of jobs at Bedrock that continue. */
   return { kind: 'run' as const, run: found.name, status: found.status as string, openBatchJobs };

@@ -3,9 +3,11 @@ import { checkNames } from '../../src/core/errors/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import { objectivesOf } from '../../src/quality/objectives.ts';
+import { windowText } from '../../src/quality/rates-text.ts';
 import { mlflowOptions, withMlflow } from '../cli/mlflow.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
 import { notice, print } from '../cli/output.ts';
+import { commandText } from '../cli/run-text.ts';
 import { HOW_TO_READ } from '../cli/settings.ts';
 import { windowFrom, windowOfFlags } from '../cli/window.ts';
 import { readWorst, type WorstTrace, type WorstTraces, worstLines } from '../operate/worst.ts';
@@ -37,16 +39,14 @@ Examples:
   inference-monitor worst --stack prod --json`;
 
 export default command('worst', OPTIONS, HELP, (flags) =>
-  withMlflow(flags, async ({ mlflow, experiment, settings }) => {
+  withMlflow(flags, async ({ mlflow, experiment, settings, about }) => {
     const scorers = activeScorers(settings);
     const names = scorers.map(({ name }) => name);
     checkNames('scorer', flags.scorer, names);
     const filter = flags.variant && tagFilter(`sagemaker_variant_name=${flags.variant}`);
-    const chosen = { filter, shadow: settings.SHADOW_VARIANTS };
+    const query = { experimentId: experiment.id, filter, shadow: settings.SHADOW_VARIANTS, ...windowOfFlags(flags) };
     const found = await readWorst(mlflow.rest, {
-      experimentId: experiment.id,
-      ...chosen,
-      ...windowOfFlags(flags),
+      ...query,
       scorers,
       objectives: objectivesOf(settings),
       only: flags.scorer,
@@ -55,10 +55,12 @@ export default command('worst', OPTIONS, HELP, (flags) =>
       progress: (traces) => progress(`${traces} traces read`),
     });
     progress('');
-    sayLeftOut(chosen);
+    sayLeftOut(query);
     if (settings.CONTENT === 'none') notice(`Traces have no texts, since CONTENT=none. ${HOW_TO_READ}`);
-    const total = `${found.traces} traces, ${found.judged} of them judged, ${found.failing} with a failing verdict\n`;
-    const linkOf = ({ url, traceId }: WorstTrace): string => url ?? `inference-monitor open ${traceId}`;
-    print<WorstTraces>(found, flags.json, (out) => [...worstLines(found.worst, linkOf, out), total].join('\n'));
+    const of = windowText({ fromMs: 0, toMs: Date.now(), ...windowOfFlags(flags) });
+    const total = `${of}: ${found.traces} traces, ${found.judged} of them judged, ${found.failing} with a failing verdict\n`;
+    const linkOf = ({ url, traceId }: WorstTrace): string =>
+      url ?? commandText(['open', traceId], about.stack ?? undefined);
+    print<WorstTraces>(found, flags.json, (out) => [...worstLines(found.worst, linkOf, out), total].join('\n'), about);
   }),
 );

@@ -1,6 +1,8 @@
 /** All checks of `doctor`, in the order of their findings. Nothing is changed, and nothing is paid for. */
 
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
+import type { About } from '../cli/output.ts';
+import { type DeployedStack, deployedSettings, openStack } from '../cli/stack.ts';
 import { checkAccount } from './account.ts';
 import { checkArtifacts, checkCaptures } from './buckets.ts';
 import { checkEndpoint } from './endpoint.ts';
@@ -21,7 +23,7 @@ import {
 import { checkJudge } from './judge.ts';
 import { checkMlflow } from './mlflow.ts';
 import { checkBedrock, checkLambda } from './quotas.ts';
-import { checkSettingsFor } from './settings.ts';
+import { checkSettingsFor, type ReadSettings } from './settings.ts';
 import { checkStack, findStack } from './stack.ts';
 
 export interface DoctorFlags {
@@ -30,7 +32,7 @@ export interface DoctorFlags {
   stack?: string;
 }
 
-export interface Diagnosis {
+export interface Diagnosis extends About {
   /** Whether nothing is broken. What could not be checked may be. */
   healthy: boolean;
   counts: Record<Finding['level'], number>;
@@ -40,10 +42,15 @@ export interface Diagnosis {
 export async function diagnose(flags: DoctorFlags): Promise<Diagnosis> {
   const clients = quickClients(flags.region);
   try {
-    const findings = await examine(clients, flags);
+    const region = await clients.lambda.config.region().catch(() => undefined);
+    const elsewhere = region && (await stackElsewhere(clients, flags));
+    const given = { BEDROCK_MODEL_ID: flags.judgeModel, STACK_PREFIX: elsewhere ? elsewhere.prefix : flags.stack };
+    const read = checkSettingsFor(region, given, elsewhere ? await deployedSettings(elsewhere) : undefined);
+    const findings = await examine(clients, flags, region, read);
+    const { SAGEMAKER_ENDPOINT_NAME: endpoint = null, STACK_PREFIX: stack = null } = read.settings;
     const count = (of: Finding['level']): number => findings.filter(({ level }) => level === of).length;
     const counts = { ok: count('ok'), warning: count('warning'), error: count('error'), unknown: count('unknown') };
-    return { healthy: counts.error === 0, counts, findings };
+    return { endpoint, stack, healthy: counts.error === 0, counts, findings };
   } finally {
     for (const client of Object.values(clients)) client.destroy();
   }
@@ -75,9 +82,7 @@ const CHECKS: readonly Check<CheckContext>[] = [
   checkOf('STACK_PREFIX', 'stack', STACK, checkStack),
 ];
 
-async function examine(clients: Clients, flags: DoctorFlags): Promise<Finding[]> {
-  const region = await clients.lambda.config.region().catch(() => undefined);
-  const read = checkSettingsFor(region, { BEDROCK_MODEL_ID: flags.judgeModel, STACK_PREFIX: flags.stack });
+async function examine(clients: Clients, flags: DoctorFlags, region: string | undefined, read: ReadSettings) {
   const { settings, complete, findings } = read;
   if (region === undefined) {
     const repair =
@@ -97,6 +102,14 @@ async function examine(clients: Clients, flags: DoctorFlags): Promise<Finding[]>
   const source = sourceOfRegion(flags);
   const account = await checked('account', 'sts:GetCallerIdentity', () => checkAccount(context, source));
   return [...account, ...findings, ...(hasError(account) ? [] : await checkAll(CHECKS, context))];
+}
+
+/** Returns the stack that a person names, if the settings here are of another one. @throws the errors of `openStack` if the option names it */
+async function stackElsewhere(clients: Clients, flags: DoctorFlags): Promise<DeployedStack | undefined> {
+  const { stack = process.env.STACK_PREFIX } = flags;
+  if (!stack || stack === dotenvOfCommand().STACK_PREFIX) return undefined;
+  const found = await openStack(flags, clients).catch((error) => (flags.stack ? Promise.reject(error) : undefined));
+  return found?.outputs.endpoint === process.env.SAGEMAKER_ENDPOINT_NAME ? undefined : found;
 }
 
 /** The sources of the region, in the order of precedence. */

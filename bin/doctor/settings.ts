@@ -6,14 +6,25 @@ import { type Settings, settingsSchema } from '../../src/core/settings/schema.ts
 import { readEach, withDefaultJudge } from '../../src/core/settings/variables.ts';
 import { broken, type Found, ok, under, warning } from './finding.ts';
 
-/** Reads the settings as the stack does. @param region `undefined` if it is not given. @param flags take precedence over the environment and `.env` */
-export function checkSettingsFor(region: string | undefined, flags: Record<string, string | undefined>) {
+export type ReadSettings = ReturnType<typeof checkSettingsFor>;
+type Variables = Readonly<Record<string, string | undefined>>;
+
+const OF_STACK = 'What the stack is deployed with is checked, not the settings of the environment and of .env.';
+
+/**
+ * Reads the settings as the stack does.
+ *
+ * @param region `undefined` if it is not given
+ * @param flags take precedence over the environment and `.env`
+ * @param deployed - in their place, what the functions of a stack have
+ */
+export function checkSettingsFor(region: string | undefined, flags: Variables, deployed?: Variables) {
   const dotenv = dotenvOfCommand();
-  const given = [dotenv, process.env, flags].flatMap((variables) =>
+  const given = [...(deployed ? [deployed] : [dotenv, process.env]), flags].flatMap((variables) =>
     SETTING_NAMES.flatMap((name) => (variables[name]?.trim() ? [[name, variables[name]] as const] : [])),
   );
   const variables = { ...Object.fromEntries(given), CDK_DEFAULT_REGION: region };
-  const { complete, found } = faultsOf(variables);
+  const { complete, found } = deployed ? { complete: undefined, found: ok(OF_STACK) } : faultsOf(variables);
   const misspelt = slips(SETTING_NAMES, dotenv, process.env).map((slip) => {
     const [message = '', repair] = slip.split('; ');
     return warning(`${message}.`, repair);
@@ -27,7 +38,7 @@ export function checkSettingsFor(region: string | undefined, flags: Record<strin
   };
 }
 
-function faultsOf(variables: Readonly<Record<string, string | undefined>>): { complete?: Settings; found: Found } {
+function faultsOf(variables: Variables): { complete?: Settings; found: Found } {
   if (REQUIRED_SETTING_NAMES.every((name) => variables[name] === undefined)) {
     const message = `None of ${REQUIRED_SETTING_NAMES.join(', ')} is set. The checks that need them are left out.`;
     return { found: warning(message, 'inference-monitor init writes .env') };

@@ -243,7 +243,7 @@ function describeLine(line: OfflineLine, settings: CommandSettings): LineReport 
   const facts = { file: key, line: number };
   if (line.kind === 'quarantine') return { ...facts, quarantined: line.reason };
   const { capture, raw } = line;
-  const endpointName = settings.SAGEMAKER_ENDPOINT_NAME ?? (endpointIn(key) || 'my-endpoint');
+  const endpointName = endpointIn(key) || (settings.SAGEMAKER_ENDPOINT_NAME ?? 'my-endpoint');
   const { traceId: _, ...trace } = buildTrace(capture, raw, { experimentId: '', endpointName });
   const scorers = askedOf(activeScorers(settings), capture);
   const reasons = reasonsOf(capture, scorers);

@@ -6,27 +6,31 @@ import { PermanentError } from '../../src/core/errors/errors.ts';
 import { nearest } from '../../src/core/errors/nearest.ts';
 import { listAll } from './aws-calls.ts';
 
-/** Returns the STACK_PREFIX that a command is for. @throws PermanentError `StackPrefixMissing` */
-export function stackPrefix(option: string | undefined, dotenv: Record<string, string>): string {
-  const prefix = option ?? process.env.STACK_PREFIX ?? dotenv.STACK_PREFIX;
-  if (prefix) return prefix;
-  const expected = 'STACK_PREFIX in the environment or .env, or --stack';
-  throw new PermanentError('StackPrefixMissing', 'STACK_PREFIX is missing', { got: 'nothing', expected });
-}
+type Clients = { lambda: LambdaClient };
+/** With the STACK_PREFIX. */
+type FoundOutputs = StackOutputs & { prefix: string };
 
 /**
  * Reads the outputs of a deployed stack, whatever the name of its CloudFormation stack.
  *
- * @throws PermanentError `StackNotDeployed`, `StackIncomplete`
+ * @param name its STACK_PREFIX; with `orEndpoint`, else the name of its endpoint
+ * @throws PermanentError `StackNotDeployed`, `StackPrefixMissing`, `StackIncomplete`
  */
-export async function readStackOutputs({ lambda }: { lambda: LambdaClient }, prefix: string): Promise<StackOutputs> {
-  const path = outputPath(prefix);
+export async function readStackOutputs({ lambda }: Clients, name: string, orEndpoint = false): Promise<FoundOutputs> {
+  const path = outputPath(name);
   const values = await readParameters(lambda, path);
-  if (values.size === 0) throw notDeployed(prefix, await lambda.config.region(), await deployedPrefixes(lambda));
+  if (values.size === 0) {
+    const stacks = await deployedStacks(lambda);
+    const [only, ...others] = stacks.filter(({ endpoint }) => orEndpoint && endpoint === name);
+    if (only === undefined) throw notDeployed(name, await lambda.config.region(), stacks);
+    if (others.length === 0) return readStackOutputs({ lambda }, only.prefix);
+    const expected = `--stack with one of ${[only, ...others].map(({ prefix }) => prefix).join(', ')}`;
+    throw new PermanentError('StackPrefixMissing', 'The endpoint has several stacks', { got: name, expected });
+  }
   const found = Object.entries(OUTPUT_PARAMETERS).map(([field, name]) => [field, values.get(path + name)] as const);
   const missing = found.filter(([, value]) => value === undefined).map(([field]) => field);
-  if (missing.length === 0) return Object.fromEntries(found) as StackOutputs;
-  throw new PermanentError('StackIncomplete', `The deployment of ${prefix} is incomplete`, {
+  if (missing.length === 0) return { ...(Object.fromEntries(found) as StackOutputs), prefix: name };
+  throw new PermanentError('StackIncomplete', `The deployment of ${name} is incomplete`, {
     got: `SSM parameters without ${missing.join(', ')}`,
     expected: 'a finished deployment of this version',
     where: path,
@@ -40,26 +44,25 @@ async function readParameters(lambda: LambdaClient, path: string): Promise<Map<s
   return new Map(found.map(({ Name, Value }) => [Name, Value]));
 }
 
-/** Returns the prefixes of the deployed stacks; none if reading the parameters of one stack is all that is allowed. */
-async function deployedPrefixes(lambda: LambdaClient): Promise<string[]> {
-  const names = await readParameters(lambda, outputPath()).then(
-    (values) => [...values.keys()],
-    () => [],
-  );
-  return [...new Set(names.map((name) => name.slice(outputPath().length).split('/')[0] ?? ''))].sort();
+type Deployed = Pick<StackOutputs, 'endpoint'> & { prefix: string };
+
+/** Returns the deployed stacks; none if reading the parameters of one stack is all that is allowed. */
+async function deployedStacks(lambda: LambdaClient): Promise<Deployed[]> {
+  const values = await readParameters(lambda, outputPath()).catch(() => new Map<string, string>());
+  return [...values].sort().flatMap(([path, endpoint]) => {
+    const [prefix = '', name] = path.slice(outputPath().length).split('/');
+    return name === OUTPUT_PARAMETERS.endpoint ? [{ prefix, endpoint }] : [];
+  });
 }
 
-/** The error for a prefix that no stack has. It names the nearest of those that are deployed, or all of them. */
-function notDeployed(prefix: string, region: string, prefixes: readonly string[]): PermanentError {
-  const like = nearest(prefix, prefixes);
-  const deployed = like
-    ? `; did you mean ${like}?`
-    : prefixes.length > 0
-      ? `; deployed are: ${prefixes.join(', ')}`
-      : '';
-  return new PermanentError('StackNotDeployed', 'The stack is not deployed', {
-    got: `no stack with STACK_PREFIX=${prefix} in ${region} of this account${deployed}`,
-    expected: 'a deployed stack of this version',
-    where: `the SSM parameters below ${outputPath(prefix)}`,
+/** The error for a name that no stack has. It names the nearest one, and all stacks with their endpoints. */
+function notDeployed(name: string, region: string, stacks: readonly Deployed[]): PermanentError {
+  const names = stacks.flatMap(({ prefix, endpoint }) => [prefix, endpoint]);
+  const like = nearest(name, names);
+  const all = stacks.map(({ prefix, endpoint }) => `${prefix} (${endpoint})`).join(', ');
+  return new PermanentError('StackNotDeployed', `The stack is not deployed${like ? `; did you mean ${like}?` : ''}`, {
+    got: `no stack with STACK_PREFIX=${name} in ${region} of this account`,
+    expected: `a deployed stack of this version${all && `: ${all}`}`,
+    where: `the SSM parameters below ${outputPath(name)}`,
   });
 }

@@ -61,13 +61,17 @@ export function totalsLine(summaries: readonly RunSummary[]): string {
   return [...shown.map(({ name, count }) => `${name} ${count}`), cost].join(', ');
 }
 
+/** The state with the name of the endpoint. */
+export const named = (health: Health, name: string): Health => ({ ...health, words: `${name}: ${health.words}` });
+
 /** Returns the state of the endpoint by what runs have processed, why, and the figures. @param health absent while a run is running */
 export const summaryLines = (
   summaries: readonly RunSummary[],
   health: Health | undefined,
   out: TextOptions,
+  endpoint?: string,
 ): string[] => [
-  ...(health === undefined ? [] : healthLines(health, out)),
+  ...(health === undefined ? [] : healthLines(endpoint ? named(health, endpoint) : health, out)),
   ...wrapped(totalsLine(summaries), out.width),
 ];
 

@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { isRunning } from '../../src/core/process/is-running.ts';
 import { shellWord } from '../../src/core/text/shell-word.ts';
 import { projectPath } from '../project-root.ts';
-import { type DeployedEndpoint, type LocalEnvironment, labelPrefix, REPLAY_ENDPOINT } from './environment.ts';
+import type { DeployedEndpoint, LocalEnvironment } from './environment.ts';
 
 interface LocalFacts {
   environment: Pick<LocalEnvironment, 'ministack' | 'mlflowUrl' | 'judge'>;
@@ -76,15 +76,8 @@ function exportLines({ environment, deployed, settings, endpointUrl }: LocalFact
     JUDGE_BASE_URL: '',
     ...settings,
     JUDGE_SECRET_ARN: '',
-    MLFLOW_SECRET_ARN: '',
     MLFLOW_TRACKING_URI: mlflowUrl,
-    MLFLOW_EXPERIMENT_NAME: first?.endpoint,
-    // With these, doctor checks what the local stack depends on.
-    SAGEMAKER_ENDPOINT_NAME: first?.endpoint,
-    DATA_CAPTURE_S3_BUCKET: first?.outputs.captureBucket,
     STACK_PREFIX: first?.prefix,
-    REPLAY_ENDPOINT_NAMES: REPLAY_ENDPOINT,
-    GROUND_TRUTH_S3_PREFIX: first && `s3://${first.outputs.captureBucket}/${labelPrefix(first.endpoint)}`,
     CAPTURE_BUCKET: first?.outputs.captureBucket,
     WORK_BUCKET: first?.outputs.workBucket,
     STATE_MACHINE_ARN: first?.outputs.stateMachineArn,
@@ -94,6 +87,6 @@ function exportLines({ environment, deployed, settings, endpointUrl }: LocalFact
   return [
     `unset ${UNSET.join(' ')}`,
     ...Object.entries(variables).map(([name, value = '']) => `export ${name}=${shellWord(value)}`),
-    ...deployed.slice(1).map(({ endpoint, prefix }) => `# ${endpoint} has a separate stack: STACK_PREFIX=${prefix}`),
+    ...deployed.slice(1).map(({ endpoint, prefix }) => `# ${endpoint} has a separate stack: --stack ${prefix}`),
   ];
 }

@@ -33,7 +33,7 @@ import { asShown, type StartOptions } from './start-options.ts';
 
 export interface Report {
   environment: LocalEnvironment;
-  deployed: readonly DeployedEndpoint[];
+  deployed: readonly (DeployedEndpoint & { summaries: readonly RunSummary[] })[];
   runs: readonly Run[];
   summaries: ReadonlyMap<string, RunSummary>;
   /** The scorers of the settings. */
@@ -70,17 +70,22 @@ const MAX_CAUSE_CHARS = 600;
 
 /** Returns the lines of the report. */
 export function reportLines(report: Report): string[] {
-  const { width } = report;
+  const { width, deployed } = report;
+  const isOne = deployed.length === 1;
   const summaries = [...report.summaries.values()];
   return [
     '',
     '── Summary ──',
-    ...summaryLines(summaries, healthOfRuns(summaries, report), { width, style: PLAIN }),
+    ...deployed.flatMap(({ endpoint, prefix, summaries: own }) => {
+      const health = healthOfRuns(own, { ...report, stack: isOne ? undefined : prefix });
+      return [...summaryLines(own, health, { width, style: PLAIN }, endpoint), ...(isOne ? [] : [''])];
+    }),
     `seconds: ${report.seconds.toFixed(1)}`,
     '',
     ...failureLines(report),
     ...quarantineSection(report),
-    ...verdictSection(report, verdictLines(summaries)),
+    // Scorers of several endpoints have no figure in common.
+    ...verdictSection(report, isOne ? verdictLines(summaries) : []),
     ...notJudgeable(summaries),
     ...worstSection(report),
     ...labelsSection(report),
@@ -101,20 +106,18 @@ function addressLines(report: Report): string[] {
     '── For AWS tools and npm run monitor ──',
     `source ${asShown(report.envFile)}`,
     'sets their variables for this environment, until it stops.',
-    ...report.deployed
-      .slice(1)
-      .map(({ endpoint, prefix }) => `${endpoint} has a separate stack: STACK_PREFIX=${prefix}`),
+    ...report.deployed.slice(1).map(({ endpoint, prefix }) => `${endpoint} has a separate stack: --stack ${prefix}`),
   ];
 }
 
 function quarantineSection({ quarantine, deployed, options }: Report): string[] {
   const files = new Map(deployed.flatMap((one) => one.files.map(({ key, path }) => [key, asShown(path)])));
-  const [first] = deployed;
+  const all = 'All of them, with their bytes (base64): aws s3 ls --recursive s3://';
   const rest = options.exit
-    ? 'All of them, with their bytes, were in the emulated S3, which --exit has stopped. Omit it to inspect them.'
-    : `All of them, with their bytes (base64): aws s3 ls --recursive s3://${first?.outputs.workBucket}/quarantine/`;
+    ? ['All of them, with their bytes, were in the emulated S3, which --exit has stopped. Omit it to inspect them.']
+    : deployed.map(({ outputs: { workBucket } }) => `${all}${workBucket}/quarantine/`);
   if (quarantine.length === 0) return [];
-  return ['── Quarantined ──', ...quarantineLines(quarantine, (key) => files.get(key) ?? key), rest, ''];
+  return ['── Quarantined ──', ...quarantineLines(quarantine, (key) => files.get(key) ?? key), ...rest, ''];
 }
 
 function verdictSection({ realJudge }: Report, lines: string[]): string[] {
@@ -133,11 +136,12 @@ function notJudgeable(summaries: readonly RunSummary[]): string[] {
   return [`Nothing is judged: no scorer applies to these captures (${reasons.join(', ')}).`, ''];
 }
 
-function worstSection({ worst, options }: Report): string[] {
+function worstSection({ worst, options, deployed }: Report): string[] {
   if (worst.length === 0) return [];
   const linkOf = ({ url, traceId }: WorstTrace): string => (options.exit ? traceId : (url ?? traceId));
   const [first = ''] = worst.map(({ time }) => time.slice(0, '2026-11-20'.length)).sort();
-  const more = options.exit ? '' : ` (more: npm run monitor -- worst --from ${first})`;
+  // Of several, the summary has a command for each.
+  const more = options.exit || deployed.length > 1 ? '' : ` (more: npm run monitor -- worst --from ${first})`;
   return [`── Worst verdicts${more} ──`, ...worstLines(worst, linkOf)];
 }
 
@@ -176,7 +180,7 @@ function failureLines({ runs, summaries, deployed, options }: Report): string[] 
 function logLines(deployed: readonly DeployedEndpoint[]): string[] {
   return [
     'Read the logs of the functions, with the variables of the file below:',
-    ...deployed.slice(0, 1).flatMap(({ prefix }) => {
+    ...deployed.flatMap(({ prefix }) => {
       const { processor, evaluator } = resourceNames(prefix);
       return [processor, evaluator].map((name) => `  aws logs tail /aws/lambda/${name} --since 1h`);
     }),

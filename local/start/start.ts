@@ -118,6 +118,7 @@ async function processAll(environment: LocalEnvironment, deployed: DeployedEndpo
   const runs: Run[] = [];
   const summaries: Awaited<ReturnType<typeof readRunSummaries>> = new Map();
   const withBucket: Parameters<typeof readReasons>[1][number][] = [];
+  const processed: Report['deployed'][number][] = [];
   for (const captures of deployed) {
     const { endpoint, files, outputs } = captures;
     const { captureBucket, stateMachineArn, workBucket } = outputs;
@@ -127,7 +128,9 @@ async function processAll(environment: LocalEnvironment, deployed: DeployedEndpo
       ? runBackfill({ ...common, prefix: `${endpoint}/` })
       : processFiles({ ...common, files, startLimitMs: START_LIMIT_MS }));
     runs.push(...own);
-    for (const [name, summary] of await readRunSummaries(clients, workBucket, own)) {
+    const found = await readRunSummaries(clients, workBucket, own);
+    processed.push({ ...captures, summaries: [...found.values()] });
+    for (const [name, summary] of found) {
       summaries.set(name, summary);
       withBucket.push({ workBucket, summary });
     }
@@ -143,7 +146,7 @@ async function processAll(environment: LocalEnvironment, deployed: DeployedEndpo
   const seconds = (Date.now() - startedAt) / 1000;
   const width = process.stdout.isTTY ? columnsOf(process.stdout) : Number.POSITIVE_INFINITY;
   const found = { runs, summaries, active: scorers, SHADOW_VARIANTS, quarantine, ...ofMlflow, labels, seconds, width };
-  const report = { ...facts, ...found, environment, deployed };
+  const report = { ...facts, ...found, environment, deployed: processed };
   for (const line of reportLines(report)) console.log(line);
   return exitCode(runs, [...summaries.values()]);
 }
@@ -163,11 +166,12 @@ async function inMlflow(
   const worst: WorstTrace[] = [];
   try {
     for (const { endpoint: name } of deployed) {
+      const own = deployed.length > 1 ? `${name}, ` : '';
       const { id } = (await findExperiment(mlflow.rest, name)) ?? {};
       if (id === undefined) continue;
       experiments.push({ name, id });
       const query = { experimentId: id, scorers, shadow, limit: WORST_SHOWN, server: mlflowUrl };
-      worst.push(...(await readWorst(mlflow.rest, query)).worst);
+      for (const one of (await readWorst(mlflow.rest, query)).worst) worst.push({ ...one, variant: own + one.variant });
     }
     return { experiments, worst: worst.sort(worstTraceFirst).slice(0, WORST_SHOWN) };
   } finally {

@@ -25,7 +25,7 @@ interface PageDependencies extends Omit<AskedStack, 'stateMachineArn'> {
  * @param changed an objective has become missed, or met again
  */
 export async function writePage(changed: boolean, deps: PageDependencies): Promise<void> {
-  const { storage, sfn, environment, functionArn, nowMs = Date.now(), limitMs = 30_000 } = deps;
+  const { storage, environment, functionArn, nowMs = Date.now(), limitMs = 30_000 } = deps;
   const { WORK_BUCKET: bucket, STACK_PREFIX: prefix, ALARM_QUOTES: withQuotes } = environment;
   try {
     const latest = await storage.head(bucket, workKeys.report('latest'));
@@ -34,7 +34,7 @@ export async function writePage(changed: boolean, deps: PageDependencies): Promi
     const stateMachineArn = `arn:${partition}:states:${region}:${account}:stateMachine:${resourceNames(prefix).stateMachine}`;
     const toMs = Math.ceil(nowMs / HOUR_MS) * HOUR_MS;
     const query = { window: { fromMs: toMs - WINDOW_MS, toMs }, nowMs, withQuotes };
-    const { html: body } = await inTime(makePage({ storage, sfn, environment, stateMachineArn }, query), limitMs);
+    const { html: body } = await inTime(makePage({ ...deps, stateMachineArn, stack: prefix }, query), limitMs);
     const content = { body, type: 'text/html; charset=utf-8' };
     if ((await storage.putIf(bucket, workKeys.report('latest'), content, latest?.etag)) === undefined) return;
     await storage.putBytes(bucket, workKeys.report(new Date(nowMs).toISOString().slice(0, 10)), content);

@@ -1,7 +1,6 @@
 /** The rate of each objective in a window, with the estimate that rates have, and whether the objective is missed. */
-import * as z from 'zod';
 import type { Storage } from '../core/aws/storage.ts';
-import { functionSettings } from '../core/settings/schema.ts';
+import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import type { Measured } from '../core/statistics/sampled-mean.ts';
 import type { CountedCell } from './counts-store.ts';
 import { type ObjectiveStatus, readDetectors, readMeasurement } from './objective-states.ts';
@@ -39,12 +38,11 @@ export interface ObjectiveRate extends MeasuredRate {
   variants?: (MeasuredRate & { variant: string })[];
 }
 
-const { QUALITY_OBJECTIVES, EVALUATION_SAMPLE_RATE, JUDGE_GUIDELINES, SHADOW_VARIANTS } = functionSettings;
-/** The settings that say what objectives are about. Reads the variables of a stack's functions. */
-export const objectiveSettings = z.object({
-  ...{ QUALITY_OBJECTIVES, EVALUATION_SAMPLE_RATE, JUDGE_GUIDELINES, SHADOW_VARIANTS },
-});
-export type ObjectiveSettings = z.infer<typeof objectiveSettings>;
+/** The settings that say what objectives are about. */
+export type ObjectiveSettings = Pick<
+  LambdaEnvironment,
+  'QUALITY_OBJECTIVES' | 'EVALUATION_SAMPLE_RATE' | 'JUDGE_GUIDELINES' | 'SHADOW_VARIANTS'
+>;
 
 /** @param cells of the window, of all variants */
 export async function objectiveRates(

@@ -93,6 +93,7 @@ function failureLines(failure: ObservedFailure, context: MessageContext): string
 function bodyOf({ change, window, failures }: Announcement, objective: Objective, context: MessageContext): string[] {
   const { evidence, before, isMissed } = change;
   const verb = verbOf(objective);
+  const of = ` --stack ${context.stackPrefix}`;
   const figures = [
     `Since ${timeOf(evidence.since)}: ${rate(evidence)} ${verb}.`,
     `${isMissed ? 'Before' : 'While it was missed'}: ${rate(before)}.`,
@@ -104,9 +105,9 @@ function bodyOf({ change, window, failures }: Announcement, objective: Objective
     figures.join('\n'),
     ...(isMissed && shown.length > 0 ? [`Captures to look at first:\n${shown.join('\n')}`] : []),
     ...('scorer' in objective.measure && objective.measure.scorer !== undefined
-      ? ['The rates are the judge’s own. "inference-monitor rates" corrects them by people’s labels, if there are any.']
+      ? [`The rates are the judge’s own. "inference-monitor rates${of}" corrects them by people’s labels, if any.`]
       : []),
-    `Page: ${context.page}\nNewer, from a terminal: inference-monitor report`,
+    `Page: ${context.page}\nNewer, from a terminal: inference-monitor report${of}`,
     ...(isMissed ? ['What to do: section QualityMissed of docs/runbook.md.'] : []),
   ];
 }

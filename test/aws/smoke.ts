@@ -4,21 +4,20 @@
  */
 import { parseArgs } from 'node:util';
 import { startProgress } from '../../bin/cli/progress.ts';
+import { openStack } from '../../bin/cli/stack.ts';
 import { destroyClients, environmentClients } from '../../bin/operate/aws-clients.ts';
-import { readStackOutputs, stackPrefix } from '../../bin/operate/stack-outputs.ts';
 import { readRunSummaries } from '../../bin/operate/summary-report.ts';
-import { projectPath } from '../../local/project-root.ts';
 import { describeError } from '../../src/core/errors/describe-error.ts';
-import { dotenvSettings, useDotenvRegion } from '../../src/core/settings/dotenv-file.ts';
+import { useDotenvRegion } from '../../src/core/settings/dotenv-file.ts';
 import { deployedEnvironment, findTrace, putAndFollow, removeCapture, smokeCapture } from './smoke-steps.ts';
 
-const HELP = `Usage: npm run smoke -- [--stack STACK_PREFIX] [--keep]
+const HELP = `Usage: npm run smoke -- [--stack NAME] [--keep]
 
 Puts one capture into the bucket that a deployed stack watches and follows it: the object, the execution that the rule
 starts, the run's summary, the trace in MLflow and its verdicts.
 Needs AWS credentials, or those of .local/env while npm start runs. It costs one judge call.
 
-  --stack PREFIX    the stack's STACK_PREFIX (default: from the environment or .env)
+  --stack NAME      STACK_PREFIX of the stack, or its endpoint (default: STACK_PREFIX, also of .env)
   --keep            keep the capture in the bucket (default: remove it; its trace stays)`;
 
 let missing = 0;
@@ -28,11 +27,11 @@ function report(ok: boolean, step: string, found: string): void {
   console.log(`${ok ? 'ok     ' : 'MISSING'}  ${step.padEnd(10)}  ${found}`);
 }
 
-async function smoke(prefix: string, keep: boolean): Promise<void> {
+async function smoke(stack: string | undefined, keep: boolean): Promise<void> {
   const clients = environmentClients();
   const progress = startProgress(process.stderr);
   try {
-    const outputs = await readStackOutputs(clients, prefix);
+    const { outputs } = await openStack({ stack }, clients);
     const environment = await deployedEnvironment(clients, outputs);
     report(true, 'stack', `${outputs.stateMachineArn}, writes to ${environment.MLFLOW_TRACKING_URI}`);
 
@@ -89,7 +88,7 @@ try {
     },
   });
   if (values.help) console.log(HELP);
-  else await smoke(stackPrefix(values.stack, dotenvSettings(projectPath('.env'))), values.keep);
+  else await smoke(values.stack, values.keep);
 } catch (error) {
   missing += 1;
   console.error(describeError(error));

@@ -8,6 +8,7 @@ type Members = Record<string, unknown>;
 
 const ARN = 'arn:aws:sagemaker:us-east-1:123456789012';
 export const ROLE = 'arn:aws:iam::123456789012:role/model';
+const CONFIGURATION = 'GET /2015-03-31/functions/any/configuration';
 const SUMMARY = {
   VariantName: 'AllTraffic',
   CurrentWeight: 0.5,
@@ -46,6 +47,8 @@ export class SagemakerEndpoint {
   tags: Record<string, { Key: string; Value: string }[]> = {};
   /** Of the stack `prod`. */
   outputs: Record<string, string> = {};
+  /** What its functions have. */
+  deployed: Record<string, string> = {};
   /** What the endpoint is after an update, beside what the new configuration says. */
   becomes: (asked: Members) => Members = () => ({});
   /** Errors by operation. */
@@ -59,6 +62,7 @@ export class SagemakerEndpoint {
     this.requests = [];
     this.refuses = {};
     this.polls = 0;
+    this.deployed = {};
     this.becomes = () => ({});
     this.config = structuredClone(CONFIG);
     this.endpoint = {
@@ -108,6 +112,7 @@ export class SagemakerEndpoint {
     this.aws.answers = {
       ...Object.fromEntries(answers),
       GetParametersByPath: () => [200, { Parameters: this.#parameters() }],
+      [CONFIGURATION]: () => [200, { Environment: { Variables: this.deployed } }],
     };
   }
 

@@ -34,6 +34,8 @@ function nameOf({ headers, method, url: target = '' }: IncomingMessage, body: st
 
 export class AwsAnswers {
   answers: Answers = {};
+  /** Sees each request. */
+  onRequest: (name: string, url: string, body: string) => void = () => {};
   readonly #server: Server = createServer((message, response) => void this.#answer(message, response));
 
   async start(): Promise<void> {
@@ -48,6 +50,7 @@ export class AwsAnswers {
     let body = '';
     for await (const piece of message) body += piece;
     const name = nameOf(message, body);
+    this.onRequest(name, message.url ?? '', body);
     const found = this.answers[name];
     const [status, content, headers = {}] = (typeof found === 'function' ? found(message, body) : found) ?? [
       404,

@@ -68,9 +68,10 @@ const isOn = () => {
 
 test('on copies the configuration, with what runs now, and updates the endpoint', async () => {
   sagemaker.polls = 1;
+  sagemaker.deployed = { DATA_CAPTURE_KMS_KEY_ARN: KEY };
   const { stdout, stderr, code } = await runHere(
     ['capture', 'on', 'garden', '--sampling', '20', '--yes', '--json'],
-    variables({ DATA_CAPTURE_KMS_KEY_ARN: KEY }),
+    variables(),
   );
   expect({ stderr, code }).toMatchObject({ code: 0 });
   expect(expectPublished('capture', stdout)).toEqual({ endpoint: 'garden', switched: 'on', differences: [] });

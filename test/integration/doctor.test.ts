@@ -552,11 +552,8 @@ test('does not wait for a service that does not answer', async () => {
 });
 
 test.each([40, 80, 200])('is readable in %d columns, in groups', async (width) => {
-  const { healthy, counts, findings } = await doctor(
-    {},
-    { DescribeEndpoint: endpoint({ DataCaptureConfig: undefined }) },
-  );
-  const text = diagnosisText({ healthy, counts, findings }, { width, style: PLAIN });
+  const diagnosis = await doctor({}, { DescribeEndpoint: endpoint({ DataCaptureConfig: undefined }) });
+  const text = diagnosisText(diagnosis, { width, style: PLAIN });
   // Only words without a space, such as an ARN, may be longer.
   const long = text.split('\n').filter((line) => line.length > width && line.trim().includes(' '));
   expect(long).toEqual([]);
@@ -565,7 +562,7 @@ test.each([40, 80, 200])('is readable in %d columns, in groups', async (width) =
   expect(text).toContain(`\n  error${narrow ? '\n    ' : '    '}Data Capture is off`);
   expect(text).toMatch(/12 ok, 1 warning, 1 error\n$/);
   const words = (all: string): string => all.replaceAll(/\s+/g, ' ');
-  for (const { message, repair = '' } of findings)
+  for (const { message, repair = '' } of diagnosis.findings)
     expect(words(text)).toContain(words(`${message} ${repair && `→ ${repair}`}`).trim());
 });
 

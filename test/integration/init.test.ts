@@ -328,15 +328,7 @@ describe('a command says first where it acts', () => {
     [['process', 'garden/'], 'acts on: the emulator at'],
     [['ground-truth', 'labels.csv'], 'acts on: the emulator at'],
     [['replay', 'nowhere', '--endpoint', 'e'], 'acts on: the emulator at'],
-    [
-      ['replay', 'nowhere', '--url', 'http://me:pw@h:1', '--mlflow', '--tracking-uri', 'http://m'],
-      'sends to: http://…@h:1\nwrites to: MLflow, http://m\n',
-    ],
-    [
-      ['dataset', '--out', 'x', '--name', 'n', '--tracking-uri', 'http://127.0.0.1:9'],
-      'writes to: MLflow, http://127.0.0.1:9\n',
-    ],
-    [['label', '--scorer', 'safety'], 'writes to: MLflow, that of the stack\n'],
+    [['replay', 'nowhere', '--url', 'http://me:pw@h:1'], 'sends to: http://…@h:1\n'],
   ])('%j', async (words, expected) => {
     expect((await said(words)).stderr.slice(0, expected.length)).toBe(expected);
   });

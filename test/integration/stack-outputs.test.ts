@@ -33,19 +33,8 @@ afterAll(async () => {
 
 it('reads the outputs of this prefix alone', async () => {
   const outputs = await readStackOutputs(clients, 'prod');
-  expect(outputs).toEqual(
-    Object.fromEntries(Object.entries(OUTPUT_PARAMETERS).map(([field, name]) => [field, `${name} of prod`])),
-  );
-});
-
-it.each([
-  ['the nearest prefix', 'prod-ue', 'did you mean prod-eu?'],
-  ['all prefixes if none is like it', 'canary-42', 'deployed are: half, prod, prod-eu'],
-])('names %s', async (_, prefix, words) => {
-  const error = await readStackOutputs(clients, prefix).catch((thrown: Error) => thrown);
-  expect(error).toBeInstanceOf(Error);
-  expect((error as Error).message).toContain(`no stack with STACK_PREFIX=${prefix} in us-east-1`);
-  expect((error as Error).message).toContain(words);
+  const written = Object.entries(OUTPUT_PARAMETERS).map(([field, name]) => [field, `${name} of prod`]);
+  expect(outputs).toEqual({ prefix: 'prod', ...Object.fromEntries(written) });
 });
 
 it('says what a deployment that has not finished lacks', async () => {

@@ -164,6 +164,7 @@ export const functionSettings = {
   ...sharedSettings,
   /** Ends with `/`. Default: the endpoint's name. */
   DATA_CAPTURE_S3_PREFIX: capturePrefix,
+  DATA_CAPTURE_KMS_KEY_ARN: keyArn,
   /** Default: the endpoint's name. */
   MLFLOW_EXPERIMENT_NAME: setting('a name of at most 500 characters', z.string().max(500).optional()),
   /** Whether another stack may write the same endpoint's traces to the experiment. */
@@ -203,6 +204,11 @@ export const functionSettings = {
   JUDGE_TOKENS_PER_MINUTE: wholeNumber(0, 1_000_000_000, 0),
   /** Default: 25 for a managed MLflow, else 0. */
   MLFLOW_REQUESTS_PER_SECOND: setting('requests a second, 0 for no limit', numberIn(0, 100_000).optional()),
+  /** An alarm has at most 10 metrics. */
+  ENDPOINT_VARIANTS: setting(
+    'names of variants separated by commas, at most 9',
+    nameList(ENDPOINT_NAME).pipe(z.array(z.string()).min(1).max(9)).default(['AllTraffic']),
+  ),
   /** No user sees their replies, so the endpoint's figures leave them out. */
   SHADOW_VARIANTS: setting('names of variants separated by commas', nameList(ENDPOINT_NAME).default([])),
   CSV_HEADER: flag(false),
@@ -235,7 +241,6 @@ export const replaySettings = {
 /** All settings of the stack. */
 export const settingsSchema = z.object({
   ...functionSettings,
-  DATA_CAPTURE_KMS_KEY_ARN: keyArn,
   GROUND_TRUTH_KMS_KEY_ARN: keyArn,
   /** Encrypts the work bucket, the table, the queues, the topic and the logs. */
   WORK_KMS_KEY_ARN: keyArn,
@@ -273,11 +278,6 @@ export const settingsSchema = z.object({
   MISSING_CAPTURES_HOURS: wholeNumber(0, 24, 6),
   /** 0: no alarm when labels stop coming. CloudWatch looks back at most 7 days. */
   MISSING_LABELS_HOURS: wholeNumber(0, 168, 0),
-  /** An alarm has at most 10 metrics. */
-  ENDPOINT_VARIANTS: setting(
-    'names of variants separated by commas, at most 9',
-    nameList(ENDPOINT_NAME).pipe(z.array(z.string()).min(1).max(9)).default(['AllTraffic']),
-  ),
   ALARM_EMAIL: setting('an email address', z.email().optional()),
   ...replaySettings,
   ...forwardSettings,

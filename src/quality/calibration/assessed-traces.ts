@@ -1,5 +1,6 @@
 /** Reads traces with their assessments and tags from MLflow, page by page. */
 import { REPLAY_TAG } from '../../captures/trace/ids.ts';
+import { checkNames } from '../../core/errors/nearest.ts';
 import { searchTraces } from '../../mlflow/existing-traces.ts';
 import type { AssessmentReply, TraceInfoReply } from '../../mlflow/replies.ts';
 import type { MlflowRest } from '../../mlflow/rest.ts';
@@ -40,7 +41,11 @@ export const shadowLeftOut = ({
 }: Pick<TraceQuery, 'shadow' | 'filter'>): readonly string[] =>
   filter.includes(VARIANT_TAG) ? shadow.filter((name) => !filter.includes(name)) : shadow;
 
-/** Reads all traces of the experiment that match, in the order of their inference, but none of a replay's requests. */
+/**
+ * Reads all traces of the experiment that match, in the order of their inference, but none of a replay's requests.
+ *
+ * @throws PermanentError `UnknownName` of a variant that the filter names
+ */
 export async function* assessedTraces(
   rest: Pick<MlflowRest, 'repeat'>,
   query: TraceQuery,
@@ -59,6 +64,16 @@ export async function* assessedTraces(
     traces += page.length;
     progress?.(traces);
   }
+  if (traces === 0) await checkVariants(rest, query);
+}
+
+/** Refuses a filter that finds no trace if it names a variant that no trace of the window has. @throws PermanentError `UnknownName` */
+async function checkVariants(rest: Pick<MlflowRest, 'repeat'>, { filter = '', ...query }: TraceQuery): Promise<void> {
+  const named = Array.from(filter.matchAll(/sagemaker_variant_name\W?\s*=\s*'([^']*)/gi), ([, name = '']) => name);
+  if (named.length === 0) return;
+  const all = assessedTraces(rest, { ...query, shadow: [] });
+  const known = new Set(await Array.fromAsync(all, ({ tags }) => tags[VARIANT_TAG] ?? ''));
+  if (known.size > 0) checkNames('variant', named, [...known]);
 }
 
 const timeOf = ({ last_update_time, create_time }: ReadAssessment): number =>

@@ -90,7 +90,7 @@ describe('worst', () => {
     expect(stdout).toContain(`1. harm: ${first?.failing.length} of ${first?.verdicts} verdicts fail, 2026-11-20 `);
     expect(stdout).toContain(first?.url);
     expect(stdout).toContain(first?.failing[0]?.rationale.trim());
-    expect(stdout).toMatch(/^\d+ traces, \d+ of them judged, \d+ with a failing verdict$/m);
+    expect(stdout).toMatch(/^2026-11-01 00:00 to .* UTC: \d+ traces, \d+ of them judged, \d+ with a failing verdict$/m);
     expect((await worst('--limit', '1')).worst).toEqual([first]);
     expect((await worst('--stack', PREFIX)).worst).toEqual(report.worst);
     expect((await worst('--scorer', 'safety')).worst).toMatchObject([{ traceId: other, verdicts: 1 }]);

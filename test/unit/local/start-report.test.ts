@@ -31,7 +31,8 @@ const environment = {
 } as unknown as Report['environment'];
 const outputs = { captureBucket: 'captures', workBucket: 'work' } as StackOutputs;
 const files = [{ path: '/home/me/captures/a.jsonl', key: 'my-endpoint/a.jsonl', bytes: 1 }];
-const deployed = [{ endpoint: 'my-endpoint', prefix: 'local', files, outputs }];
+const of = (...summaries: RunSummary[]) => [{ endpoint: 'my-endpoint', prefix: 'local', files, outputs, summaries }];
+const deployed = of(summary({ planned: 3, traced: 2, quarantined: 1 }));
 
 function report(more: Partial<Report>): string {
   return reportLines({
@@ -56,10 +57,23 @@ test('shadow variants count only where variants are compared', () => {
   const counted = summary({ planned: 80, traced: 80 });
   const variants = { A: { captures: 40 }, Next: { captures: 40, errorReplies: 40 } };
   Object.assign(counted, { status: 'succeeded', counted: { first: '2026-11-20T10', variants } });
-  const text = report({ summaries: new Map([['run-1', counted]]), SHADOW_VARIANTS: ['Next'] });
+  const text = report({ deployed: of(counted), summaries: new Map([['run-1', counted]]), SHADOW_VARIANTS: ['Next'] });
   expect(text).toContain('✓ 40 new captures');
   expect(text).toContain('! shadow variant Next is worse than A: error replies 100.0 points');
   expect(text).toContain('✓ 0.0% (0.0% to 8.8%) of the captures are error replies');
+});
+
+test('several endpoints have a state each, with the stack in the command to run next, and no common figure', () => {
+  const [first = { ...deployed[0] }] = deployed;
+  const cut = summary({ planned: 40, traced: 39, quarantined: 1 });
+  Object.assign(cut, { status: 'succeeded', counted: { first: '2026-11-20T10', variants: { A: { captures: 39 } } } });
+  Object.assign(cut, { quarantineReasons: { NotJson: 1 }, verdictsByScorer: { safety: { yes: 39 } } });
+  const both = [first, { ...first, endpoint: 'churn', prefix: 'local-2', summaries: [cut] }];
+  const text = report({ deployed: both as Report['deployed'], quarantine: [notJson(1, 'cut')] });
+  expect(text).toMatch(/^! churn: needs a look: 1 line in quarantine \(NotJson 1\)$/m);
+  expect(text).toContain('churn has a separate stack: --stack local-2');
+  expect(text).not.toContain('── Verdicts');
+  expect(text.match(/aws s3 ls/g)).toHaveLength(2);
 });
 
 test('captures that no scorer applies to are named, with the reason', () => {

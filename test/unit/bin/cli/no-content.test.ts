@@ -3,7 +3,6 @@ import { runHere } from '../../../helpers/command-here.ts';
 
 const env = {
   CONTENT: 'none',
-  STACK_PREFIX: 'none',
   SAGEMAKER_ENDPOINT_NAME: 'e',
   DATA_CAPTURE_S3_BUCKET: 'captures',
   MLFLOW_TRACKING_URI: 'http://127.0.0.1:9',

@@ -1,14 +1,17 @@
 /** Where a command acts, which it says first, and which settings of `.env` the environment overrules. */
 import type { Command } from 'commander';
-import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
-import { settingsSchema } from '../../src/core/settings/schema.ts';
-import { singleLine } from '../../src/core/text/terminal-text.ts';
-import { notice } from './output.ts';
+import { dotenvOfCommand } from '../src/core/settings/dotenv-file.ts';
+import { settingsSchema } from '../src/core/settings/schema.ts';
+import { singleLine } from '../src/core/text/terminal-text.ts';
+import { notice } from './cli/output.ts';
+import { LOGINS } from './cli/settings.ts';
 
 /** Commands that always change something there, or say what will. */
 const ON_AWS = new Set(['init', 'doctor', 'capture', 'deploy', 'process', 'retry', 'stop', 'forward']);
-const LOGINS = ['JUDGE_API_KEY', 'MLFLOW_TRACKING_USERNAME', 'MLFLOW_TRACKING_PASSWORD', 'MLFLOW_TRACKING_TOKEN'];
 const NAMES = [...Object.keys(settingsSchema.shape), 'AWS_REGION', ...LOGINS];
+/** Commands with these settings; the others have those of a deployed stack. */
+const OF_SETTINGS = new Set(['init', 'doctor', 'deploy', 'replay']);
+const OF_STACK = ['STACK_PREFIX', 'AWS_REGION', ...LOGINS];
 const MAX_CHARS = 80;
 
 /** A URL may have a login. */
@@ -16,23 +19,20 @@ const shown = (value: string): string => singleLine(value.replace(/\/\/[^/@]*@/,
 
 /** Says it on standard error, unless the command changes nothing but files of this machine. */
 export async function sayPlaces(command: Command): Promise<void> {
-  const { name, dryRun, url, region, mlflow, ...flags } = command.opts<Record<string, string | undefined>>();
+  const { dryRun, url, region, ...flags } = command.opts<Record<string, string | undefined>>();
   const called = command.name();
   const sends = called === 'replay' && !dryRun;
   const labels = called === 'ground-truth' && command.args.length > 0;
-  const writes = called === 'label' || (called === 'dataset' && name) || (sends && mlflow);
   const dotenv = dotenvOfCommand();
-  const { MLFLOW_TRACKING_URI: mlflowUri = dotenv.MLFLOW_TRACKING_URI } = process.env;
   const places = [
     ...(ON_AWS.has(called) || labels || flags.rebuild || (sends && !url)
       ? [`acts on: ${await awsOf(region, called === 'deploy' ? profileIn(command.args) : undefined)}`]
       : []),
     ...(sends && url ? [`sends to: ${shown(url)}`] : []),
-    ...(writes ? [`writes to: MLflow, ${shown(flags.trackingUri ?? (mlflowUri || 'that of the stack'))}`] : []),
   ];
-  const overruled = NAMES.flatMap((setting) => {
+  const overruled = (OF_SETTINGS.has(called) ? NAMES : OF_STACK).flatMap((setting) => {
     const [value = '', own] = [process.env[setting], dotenv[setting]];
-    if (!own || !value.trim() || value === own) return [];
+    if (!own || !value.trim() || value === own || (setting === 'STACK_PREFIX' && flags.stack)) return [];
     return LOGINS.includes(setting) ? [setting] : [`${setting}=${shown(value)} (.env: ${shown(own)})`];
   });
   if (places.length === 0) return;
@@ -48,6 +48,6 @@ function profileIn(args: readonly string[]): string | undefined {
 async function awsOf(region: string | undefined, profile: string | undefined): Promise<string> {
   const { AWS_ENDPOINT_URL: url, INFERENCE_MONITOR_LOCAL: local } = process.env;
   if (url) return url === local ? 'emulator of npm start' : `the emulator at AWS_ENDPOINT_URL, ${shown(url)}`;
-  const { callerOf } = await import('../doctor/account.ts');
+  const { callerOf } = await import('./doctor/account.ts');
   return callerOf(region, profile);
 }

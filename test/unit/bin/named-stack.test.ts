@@ -1,0 +1,179 @@
+/** Whichever way a stack is named, every command asks for that stack alone, with the settings that it is deployed with. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { COMMANDS } from '../../../bin/commands.ts';
+import { OUTPUT_PARAMETERS, outputPath } from '../../../src/core/contract/names.ts';
+import { writeCounts } from '../../../src/quality/counts-store.ts';
+import { S3Wire } from '../../doubles/s3-wire.ts';
+import { type Answer, AwsAnswers } from '../../helpers/aws-answers.ts';
+import { runHere } from '../../helpers/command-here.ts';
+import { expectPublished } from '../../helpers/published-json.ts';
+
+/** Endpoints by STACK_PREFIX; `alpha` is to be asked. */
+const STACKS = { alpha: 'chat', beta: 'churn', gamma: 'twice', delta: 'twice' };
+type Prefix = keyof typeof STACKS;
+const REFUSED: Answer = [400, { error_code: 'INVALID_PARAMETER_VALUE', message: 'no' }];
+const FUNCTION = 'GET /2015-03-31/functions/processorArn-alpha/configuration';
+const aws = new AwsAnswers();
+let s3: S3Wire;
+let folder: string;
+let asked: string[];
+
+const settingsOf = (prefix: Prefix, mlflow = `http://${prefix}.invalid`): Record<string, string> => ({
+  STACK_PREFIX: prefix,
+  SAGEMAKER_ENDPOINT_NAME: STACKS[prefix],
+  DATA_CAPTURE_S3_BUCKET: `captures-${prefix}`,
+  DATA_CAPTURE_S3_PREFIX: `${STACKS[prefix]}/`,
+  DATA_CAPTURE_KMS_KEY_ARN: `arn:aws:kms:us-east-1:123456789012:key/${prefix}`,
+  MLFLOW_TRACKING_URI: mlflow,
+  MLFLOW_EXPERIMENT_NAME: STACKS[prefix],
+  JUDGE_GUIDELINES: JSON.stringify({ [`rule_${prefix}`]: `A rule of ${prefix}.` }),
+  GROUND_TRUTH_S3_PREFIX: `s3://labels-${prefix}/`,
+});
+const parameters = (Object.keys(STACKS) as Prefix[]).flatMap((prefix) =>
+  Object.entries(OUTPUT_PARAMETERS).map(([field, name]) => {
+    const Value = { endpoint: STACKS[prefix], workBucket: `work-${prefix}` }[field] ?? `${field}-${prefix}`;
+    return { Name: outputPath(prefix) + name, Value };
+  }),
+);
+/** MLflow has one trace, of the variant green, which a filter by another one does not find. */
+const found = (body: string): Answer => {
+  const trace = { trace_id: 'tr-1', request_time: '2026-11-20T10:00:00Z', tags: { sagemaker_variant_name: 'green' } };
+  return [200, { traces: body.includes('grean') ? [] : [trace] }];
+};
+
+beforeAll(async () => {
+  s3 = await S3Wire.start();
+  await aws.start();
+  const counts = { '2026-11-20T10': { blue: { captures: 40, scorers: {} } } };
+  await writeCounts(s3.storage, 'work-alpha', 'run-1', counts, [], Date.parse('2026-11-20T11:00Z'));
+  aws.answers = {
+    GetParametersByPath: (_, body) => {
+      const path = `${JSON.parse(body).Path}/`;
+      return [200, { Parameters: parameters.filter(({ Name }) => Name.startsWith(path)) }];
+    },
+    [FUNCTION]: [
+      200,
+      { Environment: { Variables: { ...settingsOf('alpha', aws.url), WORK_BUCKET: 'work-alpha', BUDGET_TABLE: 'b' } } },
+    ],
+    'GET /version': [200, '3.17.2'],
+    'GET /api/2.0/mlflow/experiments/get-by-name': [200, { experiment: { experiment_id: '7', name: 'chat' } }],
+    'POST /api/3.0/mlflow/traces/search': (_, body) => found(body),
+    'POST /api/3.0/mlflow/traces': REFUSED,
+    'POST /v1/traces': REFUSED,
+    DescribeExecution: [400, { __type: 'ExecutionDoesNotExist', message: 'no' }],
+    ListExecutions: [200, { executions: [] }],
+    DescribeEndpoint: [200, { EndpointName: 'chat', EndpointArn: 'arn:aws:a:b:c:endpoint/chat' }],
+    DescribeEndpointConfig: [200, { EndpointConfigName: 'c' }],
+  };
+  aws.onRequest = (name, url, body) => void asked.push(`${name} ${url} ${body}`);
+});
+afterAll(() => Promise.all([aws.close(), s3.stop()]));
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'stack-'));
+  writeFileSync(join(folder, 'captures.jsonl'), '{}\n');
+  asked = [];
+  s3.requests.length = 0;
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+async function run(args: readonly string[], shell: Record<string, string> = {}, dotenv: Record<string, string> = {}) {
+  const file = join(folder, '.env');
+  const lines = Object.entries(dotenv).map(([name, value]) => `${name}='${value}'\n`);
+  writeFileSync(file, lines.join(''));
+  const placed = args.map((arg) => (/^[a-z]+\.[a-z]+$|^replayed$/.test(arg) ? join(folder, arg) : arg));
+  return runHere(placed, aws.variables({ DOTENV_CONFIG_PATH: file, AWS_ENDPOINT_URL_S3: s3.url, ...shell }));
+}
+
+const RULE = ['--scorer', 'rule_alpha'];
+const DAYS = ['--from', '2026-11-20', '--to', '2026-11-21'];
+/** By command, its arguments, and what it prints and then asks for. */
+const CALLS: Record<string, [args: readonly string[], shows: RegExp]> = {
+  doctor: [[], /^chat \(stack alpha\)\n.*get-by-name\?experiment_name=chat/s],
+  capture: [['status', 'chat'], /^endpoint: chat\n.*captureBucket-alpha.*key\/alpha/s],
+  forward: [['--from', '1d', '--dry-run'], /sagemaker-forwarder-alpha/],
+  process: [['--from', '1d', '--dry-run'], /captureBucket-alpha/],
+  runs: [[], /^chat \(stack alpha\)\nThere are no such runs/],
+  show: [['run-1'], /NoSuchRun.*work-alpha/s],
+  retry: [['run-1'], /NoSuchRun.*work-alpha/s],
+  stop: [['run-1'], /NoSuchRun/],
+  status: [DAYS, /^\S chat: .*\nchat \(stack alpha\), 2026-11-20/s],
+  report: [[...DAYS, '--worst', '-o', 'report.html'], /^\S chat: .*experiment_name=chat/s],
+  open: [['--print'], /^http.*\nchat \(stack alpha\)$/ms],
+  rates: [[...DAYS, ...RULE], /^chat \(stack alpha\), 2026-11-20 00:00.*experiment_name=chat/s],
+  'ground-truth': [[], /NoLabels.*work-alpha/s],
+  worst: [RULE, /^chat \(stack alpha\)\n2026.*: 1 traces, 0 of them judged/],
+  dataset: [[...RULE, '-o', 'set.jsonl'], /NothingSelected.*experiment_name=chat/s],
+  label: [RULE, /NothingToLabel.*experiment_name=chat/s],
+  calibrate: [RULE, /^chat \(stack alpha\)\n.*experiment_name=chat/s],
+  replay: [['captures.jsonl', '--url', 'http://127.0.0.1:9', '--mlflow', '-o', 'replayed'], /name=chat-replays/],
+};
+const WITHOUT = ['init', 'deploy', 'inspect', 'judge', 'compare'];
+/** They check, or need, what is not deployed yet. */
+const OF_DOTENV = ['doctor', 'replay'];
+const [NONE, beta] = [{}, settingsOf('beta')];
+
+const WAYS: Record<string, Parameters<typeof run>> = {
+  '--stack, beside the .env of another stack': [['--stack', 'alpha'], NONE, beta],
+  '--stack with the name of the endpoint': [['--stack', 'chat'], NONE, beta],
+  '--stack, in a shell of another stack': [['--stack', 'alpha'], beta, NONE],
+  'STACK_PREFIX in the shell, beside the .env of another stack': [[], { STACK_PREFIX: 'alpha' }, beta],
+  'STACK_PREFIX before a command in a shell of another stack': [[], { ...beta, STACK_PREFIX: 'alpha' }, NONE],
+  '.env of the stack, whose other settings are not deployed': [[], NONE, { ...beta, STACK_PREFIX: 'alpha' }],
+};
+
+test('every command is in the table, or is about no stack', () => {
+  expect([...Object.keys(CALLS), ...WITHOUT].toSorted()).toEqual(Object.keys(COMMANDS).toSorted());
+});
+
+describe.each(Object.entries(WAYS))('%s', (way, [flags, shell, dotenv]) => {
+  test.each(Object.entries(CALLS).filter(([name]) => !way.startsWith('.env') || !OF_DOTENV.includes(name)))(
+    '%s',
+    async (name, [args, shows]) => {
+      const { stdout, stderr } = await run([name, ...args, ...flags], shell, dotenv);
+      asked.push(...s3.requests.map(({ bucket, key }) => `${bucket} ${key}`));
+      const said = [stdout, stderr.replaceAll(/^from the environment, not .env: .*\n/gm, ''), ...asked];
+      expect(said.filter((text) => /beta|churn/.test(text))).toEqual([]);
+      expect(said.join('\n')).toMatch(shows);
+    },
+  );
+});
+
+test.each(Object.entries(CALLS).filter(([name]) => !OF_DOTENV.includes(name)))('nothing: %s', async (name, [args]) => {
+  expect(await run([name, ...args])).toMatchObject({ code: 2, stderr: expect.stringContaining('StackPrefixMissing') });
+  expect(asked.filter((request) => !request.startsWith('DescribeEndpoint'))).toEqual([]);
+});
+
+test.each([
+  [['--stack', 'alpha'], NONE, { STACK_PREFIX: 'alpha' }, ''],
+  [['--stack', 'alpha'], { STACK_PREFIX: 'beta' }, { STACK_PREFIX: 'alpha' }, ' --stack alpha'],
+  [[], { STACK_PREFIX: 'alpha' }, { STACK_PREFIX: 'alpha' }, ''],
+  [[], { STACK_PREFIX: 'alpha' }, NONE, ' --stack alpha'],
+])('%j, %j in the shell and %j in .env: proposed commands have%s', async (flags, shell, dotenv, proposed) => {
+  s3.put('captureBucket-alpha', 'capturePrefix-alpha/A/2026/11/20/10/a.jsonl', '{}\n');
+  aws.answers.StartExecution = [200, { executionArn: 'arn:run-2', startDate: 0 }];
+  const { stderr } = await run(['process', '--from', '2026-11-20', '--detach', ...flags], shell, dotenv);
+  expect(stderr).toMatch(new RegExp(`To follow it: inference-monitor show run-2 --follow${proposed}$`, 'm'));
+});
+
+test.each(['runs', 'worst', 'open', 'status', 'rates', 'doctor'] as const)('%s --json', async (name) => {
+  const { stdout } = await run([name, ...(CALLS[name]?.[0] ?? []), '--stack', 'chat', '--json'], NONE, beta);
+  expect(expectPublished(name, stdout)).toMatchObject({ endpoint: 'chat', stack: 'alpha' });
+});
+
+test.each([
+  [['worst', '--variant', 'grean']],
+  [['dataset', '-o', 'set.jsonl', '--tag', 'sagemaker_variant_name=grean']],
+  [['label', ...RULE, '--filter', "tag.sagemaker_variant_name = 'grean'"]],
+])('%j is refused', async (args) => {
+  const { stderr } = await run([...args, '--stack', 'alpha']);
+  expect(stderr).toMatch(/UnknownName: There is no variant of this name; did you mean green\?/);
+});
+
+test.each([
+  ['twice', /StackPrefixMissing: The endpoint has several stacks; .* one of delta, gamma$/m],
+  ['chatt', /StackNotDeployed: .* did you mean chat\?; .*: alpha \(chat\), beta \(churn\), delta \(twice\), gamma/],
+])('--stack %s', async (name, message) => {
+  expect((await run(['runs', '--stack', name])).stderr).toMatch(message);
+});
