@@ -98,7 +98,7 @@ export class GroundTruth extends Construct {
     const own: WorkArea[] = ['truthWaiting', 'truthFiles', 'truthLabeled', 'truthOpen', 'truthRuns', 'truthReports'];
     grantWork(workBucket, role, {
       read: ['starts', 'truthUploads', 'truthIndex', 'measured', ...own],
-      write: ['truthIndex', 'measured', 'objectiveChanges', ...own],
+      write: ['truthIndex', 'measured', ...own],
       remove: ['truthIndex', 'truthWaiting', 'truthOpen'],
     });
     grantMlflow(role, settings);

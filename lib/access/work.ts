@@ -24,7 +24,6 @@ export const workPatterns = {
   quarantine: `${workKeys.quarantinePrefix(ANY_RUN)}*`,
   claims: workKeys.claim('*'),
   counts: `${workKeys.countsPrefix}*`,
-  objectiveChanges: `${workKeys.changesPrefix}*`,
   measured: `${workKeys.measuredPrefix}*`,
   newCounts: `${workKeys.newCountsPrefix}*`,
   daySums: `${workKeys.daySumsPrefix}*`,

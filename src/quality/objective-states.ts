@@ -1,9 +1,9 @@
-/** Which objectives are missed, since when, and when that changed: by the detectors' state, and for true answers by the newest measurement. */
+/** Which objectives are missed, since when, and when that changed: by the detectors' state, and for true answers by the newest window that was measured. */
 import { hash } from 'node:crypto';
 import type { Storage } from '../core/aws/storage.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
 import { inOrder } from '../core/process/concurrency.ts';
-import type { TimeWindow } from './counts-store.ts';
+import { hourMs, type TimeWindow } from './counts-store.ts';
 import { parseState } from './detectors.ts';
 
 /** An objective became missed, or met again. It is kept as long as the counts. */
@@ -27,7 +27,7 @@ export async function keepChange(storage: Storage, bucket: string, change: Chang
   await storage.putJson(bucket, workKeys.change(change.second, digest), change);
 }
 
-/** Returns the changes that were noticed by inferences of a window, in their order. */
+/** Returns the changes that were noticed by inferences of a window, in their order; those of true answers as they are corrected. */
 export async function readChanges(storage: Storage, bucket: string, { fromMs, toMs }: TimeWindow): Promise<Change[]> {
   const [from, to] = [fromMs, toMs].map((ms) => workKeys.change(Math.ceil(ms / 1000), '')) as [string, string];
   const keys: string[] = [];
@@ -37,10 +37,15 @@ export async function readChanges(storage: Storage, bucket: string, { fromMs, to
   }
   const read = (key: string) => storage.getJson<Change>(bucket, key);
   const changes = await Array.fromAsync(inOrder(READS_AT_ONCE, keys.slice(-MAX_CHANGES), read));
-  return changes.filter((change) => change !== undefined);
+  for await (const { key } of storage.list(bucket, workKeys.measuredPrefix)) {
+    const { objective, turns } = (await storage.getJson<TrueMeasurement>(bucket, key)) ?? { objective: '', turns: [] };
+    const asked = turns.filter(({ second }) => second * 1000 >= fromMs && second * 1000 < toMs);
+    changes.push(...asked.map((turn) => ({ objective, ...turn })));
+  }
+  return changes.filter((change) => change !== undefined).toSorted((a, b) => a.second - b.second);
 }
 
-/** The newest measurement of an objective for true answers. */
+/** The measurement of an objective for true answers whose window ends last, and the changes until then. */
 export interface TrueMeasurement {
   objective: string;
   /** The hours of inference that it is of, exclusive of the last. */
@@ -52,19 +57,39 @@ export interface TrueMeasurement {
   low: number | null;
   high: number | null;
   missed: boolean;
-  /** Epoch seconds: the end of the first window that was measured like this. */
+  /** As in its last change; 0: it never was missed. */
   since: number;
+  /** In their order. `since`: the begin of the first missed window, or the end of the first one that is not; `second`: its end. */
+  turns: Omit<Change, 'objective'>[];
 }
 
-/** Keeps a measurement in place of the one before, and the change if there is one. */
-export async function keepMeasurement(storage: Storage, bucket: string, measured: Omit<TrueMeasurement, 'since'>) {
-  const { objective, missed, end } = measured;
-  const key = workKeys.measured(objective);
-  const before = await storage.getJson<TrueMeasurement>(bucket, key);
-  const second = Date.parse(`${end}:00:00Z`) / 1000;
-  const isChange = missed !== (before?.missed ?? false);
-  if (isChange) await keepChange(storage, bucket, { objective, isMissed: missed, since: second, second });
-  await storage.putJson(bucket, key, { ...measured, since: isChange ? second : (before?.since ?? second) });
+type Measured = Omit<TrueMeasurement, 'since' | 'turns'>;
+
+const secondOf = (hour: string): number => hourMs(hour) / 1000;
+
+/** Keeps a measurement: of the newest window as the state, of an older one as a correction of the changes. @returns the state */
+export async function keepMeasurement(storage: Storage, bucket: string, measured: Measured): Promise<TrueMeasurement> {
+  const before = await readMeasurement(storage, bucket, measured.objective);
+  const newest = before !== undefined && before.end > measured.end ? before : measured;
+  const turns = corrected(before?.turns ?? [], measured, secondOf(newest.end));
+  const state = { ...newest, since: turns.at(-1)?.since ?? 0, turns };
+  await storage.putJson(bucket, workKeys.measured(measured.objective), state);
+  return state;
+}
+
+/** Corrects changes by a measurement. Windows that have none of its hours stay as they were. */
+function corrected(turns: TrueMeasurement['turns'], { from, end, missed }: Measured, last: number) {
+  const second = secondOf(end);
+  const length = second - secondOf(from);
+  const isMissedBy = (at: number): boolean => turns.findLast((turn) => turn.second <= at)?.isMissed ?? false;
+  if (isMissedBy(second) === missed) return turns;
+  const turnAt = (at: number, isMissed: boolean) => ({ isMissed, since: isMissed ? at - length : at, second: at });
+  const own = isMissedBy(second - 1) === missed ? [] : [turnAt(second, missed)];
+  const later = turns.filter((turn) => turn.second > second);
+  const back = Math.min(second + length, last);
+  if (later[0] !== undefined && later[0].second <= back) later.shift();
+  else if (back > second) later.unshift(turnAt(back, !missed));
+  return [...turns.filter((turn) => turn.second < second), ...own, ...later].slice(-MAX_CHANGES);
 }
 
 export const readMeasurement = (storage: Storage, bucket: string, objective: string) =>

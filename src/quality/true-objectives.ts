@@ -1,6 +1,6 @@
 /**
  * Objectives for figures of true answers: `{"accuracy": {"atLeast": 0.9}, "over": "7d", "variant": "A"}`. The detectors do not watch
- * them, since labels come late and in any order: a run over labels looks at the window that it has changed.
+ * them, since labels come late and in any order: the newest window that has labels decides.
  */
 import * as z from 'zod';
 import { PermanentError } from '../core/errors/errors.ts';

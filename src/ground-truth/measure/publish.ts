@@ -8,7 +8,7 @@ import { QUALITY_DIMENSIONS, type QualityMetric } from '../../core/contract/name
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { createMetrics, logger } from '../../core/process/logging.ts';
 import { dayOf, hourMs } from '../../quality/counts-store.ts';
-import { keepMeasurement } from '../../quality/objective-states.ts';
+import { keepMeasurement, readMeasurement, type TrueMeasurement } from '../../quality/objective-states.ts';
 import { hourOf } from '../../quality/tally.ts';
 import { isMissed, readTrueObjectives, type TrueObjective } from '../../quality/true-objectives.ts';
 import { labeledHours, readLabeled } from '../join/labeled-store.ts';
@@ -18,8 +18,6 @@ import { modelMonitorFiles, publishModelMetrics } from './model-monitor-files.ts
 
 /** What is done next: an objective, by its position, or a day. */
 interface Progress {
-  /** The end of the windows, an hour: exclusive. */
-  end: string;
   /** The objectives that are done. */
   objectives: number;
   /** The earliest day that is done; days are done from the latest one on. */
@@ -27,20 +25,19 @@ interface Progress {
 }
 
 /**
- * Measures what the run has changed, a window at a time. A window of an objective ends with the latest hour that has changed, so
- * labels that all come weeks late are measured over the time that they are of.
+ * Measures what the run has changed, and publishes the state of the objectives: that of the newest window that was measured. Labels
+ * of before that window correct the changes until then.
  *
  * @param cursor `null` at the beginning
  */
 export async function measureLabels(cursor: string | null, deps: StepDependencies): Promise<StepResult> {
   const { environment } = deps;
   const changed = await changedHours(deps);
-  const [latest] = changed.toReversed();
-  if (latest === undefined) return { cursor: null };
+  if (changed.length === 0) return { cursor: null };
   const objectives = readTrueObjectives(environment.QUALITY_OBJECTIVES);
-  const progress: Progress = cursor === null ? { end: hourAfter(latest), objectives: 0 } : JSON.parse(cursor);
+  const progress: Progress = cursor === null ? { objectives: 0 } : JSON.parse(cursor);
   while (progress.objectives < objectives.length) {
-    await publishObjective(objectives[progress.objectives] as TrueObjective, progress.end, deps);
+    await publishObjective(objectives[progress.objectives] as TrueObjective, changed, deps);
     progress.objectives += 1;
     if (deps.remainingMs() < STEP_RESERVE_MS) return { cursor: JSON.stringify(progress) };
   }
@@ -72,13 +69,40 @@ async function changedHours({ storage, environment, run }: StepDependencies): Pr
   return [...changed].filter((hour) => hour <= now).toSorted();
 }
 
-const hourAfter = (hour: string): string => hourOf(hourMs(hour) + HOUR_MS);
-
-async function publishObjective(objective: TrueObjective, end: string, deps: StepDependencies): Promise<void> {
+async function publishObjective(objective: TrueObjective, changed: string[], deps: StepDependencies): Promise<void> {
   const { storage, environment } = deps;
+  let state = await readMeasurement(storage, environment.WORK_BUCKET, objective.id);
+  for (const end of endsOf(objective, changed, state)) {
+    const measured = await measureObjective(objective, end, deps);
+    if (measured !== undefined) state = await keepMeasurement(storage, environment.WORK_BUCKET, measured);
+  }
+  if (state === undefined) return;
+  const metrics = createMetrics(environment.STACK_PREFIX);
+  metrics.addDimensions({ [QUALITY_DIMENSIONS.objective]: objective.id });
+  metrics.addMetric('TrueValue' satisfies QualityMetric, MetricUnit.NoUnit, state.value);
+  if (state.missed) metrics.addMetric('QualityMissed' satisfies QualityMetric, MetricUnit.Count, 1);
+  metrics.publishStoredMetrics();
+}
+
+const hoursLater = (hour: string, hours: number): string => hourOf(hourMs(hour) + hours * HOUR_MS);
+
+/**
+ * Returns the ends of the windows to measure, in order: those that the state and its changes are of, as far as they have changed
+ * hours, and the one that ends with the latest changed hour if no other has it.
+ */
+function endsOf({ hours }: TrueObjective, changed: string[], state: TrueMeasurement | undefined): string[] {
+  const has = (end: string, hour: string): boolean => hour < end && hour >= hoursLater(end, -hours);
+  const known = state === undefined ? [] : [...state.turns.map(({ second }) => hourOf(second * 1000)), state.end];
+  const latest = changed.at(-1) as string;
+  const ends = known.filter((end) => changed.some((hour) => has(end, hour)));
+  if (!ends.some((end) => has(end, latest))) ends.push(hoursLater(latest, 1));
+  return [...new Set(ends)].toSorted();
+}
+
+async function measureObjective(objective: TrueObjective, end: string, { storage, environment }: StepDependencies) {
   const { id, measure: name, bound, hours, variant } = objective;
   const { SHADOW_VARIANTS: shadow } = environment;
-  const from = hourOf(hourMs(end) - hours * HOUR_MS);
+  const from = hoursLater(end, -hours);
   const window = await labeledHours(storage, environment.WORK_BUCKET, { from, to: end });
   const labeled = () => readLabeled(storage, environment.WORK_BUCKET, window);
   const { kind, groups } = await measureTruth(labeled, environment.GROUND_TRUTH, { variant, shadow });
@@ -89,18 +113,12 @@ async function publishObjective(objective: TrueObjective, end: string, deps: Ste
   if (figure === undefined || figure.value === null) {
     const why = figure?.why ?? (found === undefined ? 'no labels in the window' : `predictions are ${kind}`);
     logger.warn('An objective for true answers could not be measured', { ...facts, why });
-    return;
+    return undefined;
   }
-  const missed = isMissed(objective, figure.low, figure.high);
-  logger[missed ? 'warn' : 'info']('An objective for true answers was measured', { ...facts, missed });
   const { value, low, high } = figure;
-  const measurement = { objective: id, from, end, rows: facts.rows, missed, value, low, high };
-  await keepMeasurement(storage, environment.WORK_BUCKET, measurement);
-  const metrics = createMetrics(environment.STACK_PREFIX);
-  metrics.addDimensions({ [QUALITY_DIMENSIONS.objective]: id });
-  metrics.addMetric('TrueValue' satisfies QualityMetric, MetricUnit.NoUnit, value);
-  if (missed) metrics.addMetric('QualityMissed' satisfies QualityMetric, MetricUnit.Count, 1);
-  metrics.publishStoredMetrics();
+  const missed = isMissed(objective, low, high);
+  logger[missed ? 'warn' : 'info']('An objective for true answers was measured', { ...facts, missed });
+  return { objective: id, from, end, rows: facts.rows, missed, value, low, high };
 }
 
 /** Writes the files of a day. Metrics in Model Monitor's form are of the latest day alone, since they have the time of now. */

@@ -116,7 +116,7 @@ test('the newest measurement of an objective is kept, and when it became missed 
   });
   const window = { fromMs: 0, toMs: BEGAN };
   expect(await readChanges(memory.storage, 'work', window)).toEqual([
-    { objective: 'accuracy', isMissed: true, since: at(12), second: at(12) },
+    { objective: 'accuracy', isMissed: true, since: at(11), second: at(12) },
     { objective: 'accuracy', isMissed: false, since: at(16), second: at(16) },
   ]);
 });
@@ -134,7 +134,7 @@ test('shadow variants are in no objective that does not name them, nor in the fi
   expect(day.accuracy.value).toBe(0.95);
 });
 
-test('only changed windows are measured: a later change of an old day ends the window there', async () => {
+test('only changed windows are measured, the first of which ends with the latest change', async () => {
   const memory = new MemoryStorage();
   await label(memory, '2026-11-20T10', 100, 50);
   memory.writtenMs.set(truthKeys.labeled('2026-11-20T10'), BEGAN - 3_600_000);
@@ -153,6 +153,64 @@ test('only changed windows are measured: a later change of an old day ends the w
   memory.put(truthKeys.toPublish('2026-11-20T10', 'etag'), {});
   await run(memory, [{ accuracy: { atLeast: 0.9 } }]);
   expect(shown()).toMatchObject([{ QualityMissed: 1 }]);
+});
+
+describe('labels that come late', () => {
+  const objectives = [{ accuracy: { atLeast: 0.9 } }];
+  const [good, bad] = [0.98, 0.6];
+  const at = (time: string) => Date.parse(`2026-11-${time}:00:00Z`) / 1000;
+  /** A run over 100 labels a day of each of these days, of which a share is right. */
+  const labelDays = async (memory: MemoryStorage, days: number[], share: number, count = 100) => {
+    memory.writtenMs.clear();
+    for (const day of days)
+      await label(memory, `2026-11-${String(day).padStart(2, '0')}T10`, count, Math.round(count * share));
+    published = [];
+    await run(memory, objectives);
+    const { missed, since, rows } = (await readMeasurement(memory.storage, 'work', 'accuracy')) ?? {};
+    return { missed, since, rows, alarms: published.filter(({ QualityMissed }) => QualityMissed === 1).length };
+  };
+  const history = async (memory: MemoryStorage) => {
+    const changes = await readChanges(memory.storage, 'work', { fromMs: 0, toMs: BEGAN });
+    return changes.map(({ isMissed, since, second }) => [isMissed, since, second]);
+  };
+
+  test.each([[[good, bad]], [[bad, good]]])(
+    'change nothing of today if they are of an old week: %j',
+    async (shares) => {
+      const memory = new MemoryStorage();
+      for (const share of shares) await labelDays(memory, share === bad ? [21, 22, 23] : [1, 2, 3], share);
+      const fallen = { missed: true, since: at('16T11'), alarms: 1 };
+      expect(await labelDays(memory, [2], 1, 1)).toEqual({ ...fallen, rows: 300 });
+      expect(await labelDays(memory, [23], 1, 1)).toEqual({ ...fallen, rows: 301 });
+      // In the newest window, before its last hour.
+      expect(await labelDays(memory, [21], 1, 1)).toEqual({ ...fallen, rows: 302 });
+      expect(await history(memory)).toEqual([[true, at('16T11'), at('23T11')]]);
+    },
+  );
+
+  test('of an old bad week raise no alarm, and are history', async () => {
+    const memory = new MemoryStorage();
+    await labelDays(memory, [21, 22, 23], good);
+    expect(await labelDays(memory, [7, 8, 9], bad)).toMatchObject({ missed: false, rows: 300, alarms: 0 });
+    const week = [
+      [true, at('02T11'), at('09T11')],
+      [false, at('16T11'), at('16T11')],
+    ];
+    expect(await history(memory)).toEqual(week);
+    expect(await labelDays(memory, [8], 1, 1)).toMatchObject({ missed: false, alarms: 0 });
+    expect(await history(memory)).toEqual(week);
+    // The week was good after all.
+    expect(await labelDays(memory, [8], 1, 3000)).toMatchObject({ missed: false, alarms: 0 });
+    expect(await history(memory)).toEqual([]);
+  });
+
+  test('correct the newest window, which then never was missed', async () => {
+    const memory = new MemoryStorage();
+    await labelDays(memory, [20], good);
+    expect(await labelDays(memory, [23], bad, 1000)).toMatchObject({ missed: true, since: at('16T11') });
+    expect(await labelDays(memory, [22], 1, 9000)).toMatchObject({ missed: false, since: 0, alarms: 0 });
+    expect(await history(memory)).toEqual([]);
+  });
 });
 
 test('an inference that claims to be of the future moves no window', async () => {
