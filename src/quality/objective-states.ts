@@ -1,4 +1,4 @@
-/** Which objectives are missed, since when, and when that changed: by the detectors' state, and for true answers by the newest window that was measured. */
+/** Which objectives are missed, since when, and when that changed: by the detectors, and for true answers by the newest window. */
 import { hash } from 'node:crypto';
 import type { Storage } from '../core/aws/storage.ts';
 import { workKeys } from '../core/contract/work-keys.ts';

@@ -38,35 +38,65 @@ const weightOf = (weights: KappaWeights, row: number, column: number, size: numb
   return 1 - (weights === 'linear' ? distance : distance * distance);
 };
 
+/** Labels that the interval adds to the table, in equal parts: half a label for each of four cells (Agresti and Coull 1998). */
+const ADDED_LABELS = 2;
+/** Fewer labels, or verdicts, that are not of the most frequent value do not tell how certain kappa is. */
+const FEWEST_RARE = 5;
+
+/** Kappa with its 95% interval; `null`: too few of the rarer kind for one. */
+export interface Kappa {
+  value: number;
+  low: number | null;
+  high: number | null;
+}
+
 /**
  * Computes Cohen's kappa: the agreement beyond the chance agreement of the raters' own frequencies, 1 at most. With weights, a
- * difference of one step between ordered values counts less than one of two steps. The interval uses the large-sample variance
- * of Fleiss, Cohen and Everitt (1969).
+ * difference of one step between ordered values counts less than one of two steps. The interval has the large-sample variance
+ * of Fleiss, Cohen and Everitt (1969), of the table with two labels more: it is never of no width.
  *
  * @returns `null` if both raters always gave the same value, because chance agreement is then complete
  */
-export function cohensKappa({ values, counts }: Confusion, weights: KappaWeights = 'none'): Estimate | null {
+export function cohensKappa({ counts }: Confusion, weights: KappaWeights = 'none'): Kappa | null {
+  const found = kappaOf(counts, weights);
+  if (found === null) return null;
+  const { value, n, rows, columns } = found;
+  const rare = n - n * Math.max(...rows, ...columns);
+  const added = ADDED_LABELS / counts.length ** 2;
+  const wider = kappaOf(
+    counts.map((row) => row.map((count) => count + added)),
+    weights,
+  );
+  if (wider === null || rare < FEWEST_RARE - 1e-9) return { value, low: null, high: null };
+  const half = Z_95 * Math.sqrt(wider.variance);
+  return {
+    value,
+    low: Math.max(-1, Math.min(value, wider.value - half)),
+    high: Math.min(1, Math.max(value, wider.value + half)),
+  };
+}
+
+function kappaOf(counts: readonly number[][], weights: KappaWeights) {
   const n = sum(counts.map(sum));
   if (n === 0) return null;
-  const size = values.length;
+  const size = counts.length;
   const p = counts.map((row) => row.map((count) => count / n));
   const rows = p.map(sum);
-  const columns = values.map((_, column) => sum(p.map((row) => row[column] ?? 0)));
+  const columns = rows.map((_, column) => sum(p.map((row) => row[column] ?? 0)));
   const cells = p.flatMap((row, i) => row.map((share, j) => ({ share, i, j, w: weightOf(weights, i, j, size) })));
   const observed = sum(cells.map(({ share, w }) => share * w));
   const expected = sum(cells.map(({ i, j, w }) => w * (rows[i] ?? 0) * (columns[j] ?? 0)));
   if (1 - expected < 1e-12) return null;
   const kappa = (observed - expected) / (1 - expected);
-  const rowWeights = values.map((_, i) => sum(columns.map((share, j) => share * weightOf(weights, i, j, size))));
-  const columnWeights = values.map((_, j) => sum(rows.map((share, i) => share * weightOf(weights, i, j, size))));
+  const rowWeights = rows.map((_, i) => sum(columns.map((share, j) => share * weightOf(weights, i, j, size))));
+  const columnWeights = columns.map((_, j) => sum(rows.map((share, i) => share * weightOf(weights, i, j, size))));
   const spread = sum(
     cells.map(
       ({ share, i, j, w }) => share * (w - ((rowWeights[i] ?? 0) + (columnWeights[j] ?? 0)) * (1 - kappa)) ** 2,
     ),
   );
   const variance = Math.max(0, spread - (kappa - expected * (1 - kappa)) ** 2) / (n * (1 - expected) ** 2);
-  const half = Z_95 * Math.sqrt(variance);
-  return { value: kappa, low: Math.max(-1, kappa - half), high: Math.min(1, kappa + half) };
+  return { value: kappa, variance, n, rows, columns };
 }
 
 /** The distance between the numbers of two raters. */

@@ -1,4 +1,5 @@
 /** Formats a calibration report for a terminal. */
+import type { Kappa } from '../../core/statistics/agreement.ts';
 import type { Estimate } from '../../core/statistics/share.ts';
 import { excerpt, namedCounts, tableLines } from '../../core/text/terminal-text.ts';
 import type { Drift } from './drift.ts';
@@ -17,8 +18,13 @@ const shareText = (estimate: Estimate | null): string =>
   estimate === null ? '–' : `${percent(estimate.value)}% (${percent(estimate.low)}–${percent(estimate.high)})`;
 
 /** Formats a figure and its 95% interval: `0.81 (0.70–0.92)`. */
-const figureText = (estimate: Estimate | null): string =>
-  estimate === null ? '–' : `${estimate.value.toFixed(2)} (${estimate.low.toFixed(2)}–${estimate.high.toFixed(2)})`;
+const figureText = (kappa: Kappa | null): string => {
+  if (kappa === null) return '–';
+  const { value, low, high } = kappa;
+  return low === null || high === null
+    ? value.toFixed(2)
+    : `${value.toFixed(2)} (${low.toFixed(2)}–${high.toFixed(2)})`;
+};
 
 const TITLES: Record<CalibrationReport['source']['kind'], string> = {
   mlflow: 'The judge compared with people on the traces of',

@@ -131,8 +131,10 @@ def mcnemars():
 def kappas():
     for table in [[[20, 5], [10, 15]], [[10, 5, 0], [3, 12, 4], [1, 2, 9]]]:
         for weights in ("none", "linear", "quadratic"):
-            found = cohens_kappa(table, wt=None if weights == "none" else weights)
-            yield {"table": table, "weights": weights, "value": found.kappa, "low": found.kappa_low, "high": found.kappa_upp}
+            wt = None if weights == "none" else weights
+            wider = cohens_kappa(np.array(table) + 2 / len(table) ** 2, wt=wt)
+            yield {"table": table, "weights": weights, "value": cohens_kappa(table, wt=wt).kappa,
+                   "low": wider.kappa_low, "high": wider.kappa_upp}
 
 
 def weighted():
