@@ -35,9 +35,14 @@ export interface History {
   until(nowMs: number): { toRead: ToRead[]; factorOf(scorer: string): number };
 }
 
-/** @param cells in time */
-export function historyOf(cells: readonly CountedCell[], active: readonly Scorer[]): History {
-  const hours = new Map(active.filter(canFail).map(({ name }): [string, HourOfVerdicts[]] => [name, []]));
+/** @param cells in time @param others what is compared beside the scorers */
+export function historyOf(
+  cells: readonly CountedCell[],
+  active: readonly Scorer[],
+  others: readonly string[] = [],
+): History {
+  const names = [...active.filter(canFail).map(({ name }) => name), ...others];
+  const hours = new Map(names.map((name): [string, HourOfVerdicts[]] => [name, []]));
   for (const { hour, variant, cell } of cells) {
     const at = hourMs(hour);
     for (const [scorer, own] of hours) {

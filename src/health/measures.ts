@@ -156,7 +156,8 @@ export const sumWithin = (series: Series, window: TimeWindow, variant?: string):
     .flatMap((part) => within(part, window) ?? [])
     .reduce((a, b) => added(a, b), new Map() as Strata);
 
-const askedOf = (series: Series, window: TimeWindow): number => capturesIn(sumWithin(series, window));
+/** Returns how many captures of a window a scorer is asked of. */
+export const askedOf = (series: Series, window: TimeWindow): number => capturesIn(sumWithin(series, window));
 
 /** Estimates the hour of a fall, from the weeks before until now. */
 function sinceWhen(

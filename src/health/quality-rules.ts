@@ -27,6 +27,7 @@ import {
 } from './known.ts';
 import {
   apartFrom,
+  askedOf,
   type Bounded,
   type Bounds,
   bounded,
@@ -47,6 +48,17 @@ const OLD_MS = 30 * DAY_MS;
 /** Whether true answers were measured of late. */
 const hasTruth = ({ objectives, nowMs }: Known): boolean =>
   objectives.some(({ measured }) => measured && nowMs - hourMs(measured.end) < OLD_MS);
+
+/** A run has no weeks before it: bounds decide, if replies were asked about. */
+function ofRun({ history, judged, window, totals: { captures = 0 } }: Known): Found[] {
+  if (captures === 0) return [];
+  const isAsked = judged.some(({ name }) => {
+    const series = history.series.get(name);
+    return series !== undefined && askedOf(series, window) >= captures / 2;
+  });
+  if (!isAsked) return [{ state: 'too little to tell', message: 'no scorer is asked of half of the captures' }];
+  return [{ state: 'healthy', message: 'no share is beyond its bound; falls need the weeks before' }];
+}
 
 export const QUALITY_RULES = {
   objective(known) {
@@ -131,8 +143,7 @@ export const QUALITY_RULES = {
   excluded(known): Found[] {
     const { falls, isOfRun, history, judged, nowMs, totals } = known;
     const { excluded, few, newJudges } = falls;
-    // A run has no weeks before it.
-    if (isOfRun) return [];
+    if (isOfRun) return ofRun(known);
     const notes = newJudges.map(
       ({ scorer, sinceMs, isKnown }): Found => ({
         subject: scorer,
@@ -189,7 +200,7 @@ export const QUALITY_RULES = {
 
   'variant-differs'({ apart, reference, shadow, cells, window, active, factorOf, since }) {
     const others = apart.map(({ variant }) => variant);
-    const all = historyOf(cells, active);
+    const all = historyOf(cells, active, [ERROR_REPLIES]);
     const found = apartFrom(reference, others, { ...all, factorOf }, window);
     return [...Map.groupBy(found, ({ variant }) => variant)].map(([variant, worse]): Found => {
       const texts = worse.map(({ scorer, before, after }) => `${scorer} ${pointsText(after.share - before.share)}`);

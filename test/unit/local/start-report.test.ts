@@ -59,8 +59,8 @@ test('shadow variants count only where variants are compared', () => {
   Object.assign(counted, { status: 'succeeded', counted: { first: '2026-11-20T10', variants } });
   const text = report({ deployed: of(counted), summaries: new Map([['run-1', counted]]), SHADOW_VARIANTS: ['Next'] });
   expect(text).toContain('✓ 40 new captures');
-  expect(text).toContain('! shadow variant Next is worse than A: error replies 100.0 points');
-  expect(text).toContain('✓ 0.0% (0.0% to 8.8%) of the captures are error replies');
+  expect(text).toContain('! shadow variant Next is worse than A: error replies 100 points');
+  expect(text).toContain('✓ 0.0% (99.86%: 0.0% to 16.6%) of the captures are error replies');
 });
 
 test('several endpoints have a state each, with the stack in the command to run next, and no common figure', () => {
@@ -70,7 +70,7 @@ test('several endpoints have a state each, with the stack in the command to run 
   Object.assign(cut, { quarantineReasons: { NotJson: 1 }, verdictsByScorer: { safety: { yes: 39 } } });
   const both = [first, { ...first, endpoint: 'churn', prefix: 'local-2', summaries: [cut] }];
   const text = report({ deployed: both as Report['deployed'], quarantine: [notJson(1, 'cut')] });
-  expect(text).toMatch(/^! churn: needs a look: 1 line in quarantine \(NotJson 1\)$/m);
+  expect(text).toMatch(/^· churn: too little to tell: no scorer is asked of half of the captures; 1 line in quarantine \(NotJson 1\)$/m);
   expect(text).toContain('churn has a separate stack: --stack local-2');
   expect(text).not.toContain('── Verdicts');
   expect(text.match(/aws s3 ls/g)).toHaveLength(2);

@@ -78,7 +78,7 @@ describe('the summary of several runs', () => {
       /^too little to tell: 0 new captures, of at least 30; 1 line in quarantine \(NotJson 1\)$/,
     );
     expect(wordsOf(1)).toMatch(
-      /^too little to tell: .*; 1 line in quarantine, 100.0% \(99.8%: 0.\d% to 100.0%\) \(NotJson 1\)$/,
+      /^too little to tell: .*; 1 line in quarantine, 100.0% \(99.86%: 0.1% to 100.0%\) \(NotJson 1\)$/,
     );
   });
 
