@@ -13,8 +13,8 @@ import { FILES } from '../../src/replay/results/result-set.ts';
 import { indexCaptures } from '../../src/replay/source/index-captures.ts';
 import { openSource } from '../../src/replay/source/open-source.ts';
 import type { SortedIndex } from '../../src/replay/source/sorted-index.ts';
-import type { SkippedLine, SourceFile } from '../../src/replay/source/types.ts';
-import { type ReplayResult, replayToDirectory } from '../../src/replay/to-directory.ts';
+import type { SkippedLine } from '../../src/replay/source/types.ts';
+import { type ReplayRequest, type ReplayResult, replayToDirectory } from '../../src/replay/to-directory.ts';
 import { confirmed } from '../cli/confirm.ts';
 import { type Interruption, unlessInterrupted } from '../cli/interruption.ts';
 import { EXIT, notice, print } from '../cli/output.ts';
@@ -34,13 +34,7 @@ export interface DryRunOutput extends DryRun {
 }
 
 /** The input of a replay. */
-interface Captures {
-  /** As the user named it. */
-  source: string;
-  files: readonly SourceFile[];
-  index: SortedIndex;
-  skipped: readonly SkippedLine[];
-}
+type Captures = Pick<ReplayRequest, 'source' | 'files' | 'index' | 'skipped'>;
 
 /** A unique name that sorts by time. */
 const newRunName = (): string =>

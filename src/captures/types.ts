@@ -126,7 +126,9 @@ export interface ExchangeFacts {
   scheduledMs: number;
   status: number;
   error?: { code?: number; type: string; message: string };
+  /** MLflow's id of the captured request's trace, if the replay links to it. */
   capturedTraceId?: string;
+  /** The captured place, as are the next two. */
   file: string;
   bucket?: string;
   line: number;

@@ -19,7 +19,7 @@ import { createAlwaysRule } from './scorers/always-rules.ts';
 import { isCodeScorer } from './scorers/scorer-set.ts';
 import { loadApiKey } from './transports/api-key.ts';
 import { bedrockTransport, type Guardrail } from './transports/bedrock.ts';
-import { type ApiKey, openAiTransport } from './transports/openai.ts';
+import { type OpenAiConfig, openAiTransport } from './transports/openai.ts';
 import { sageMakerTransport } from './transports/sagemaker.ts';
 import type { JudgeTransport } from './transports/transport.ts';
 import type { CallUsage, Judge, JudgeScorer, ModelAnswer, Scorer } from './types.ts';
@@ -142,16 +142,13 @@ export function connectBudget(environment: LambdaEnvironment): (run: string, run
     dailyUsd === 0 && runUsd === undefined ? undefined : new Budget({ table, dailyUsd, runUsd, run });
 }
 
-export interface JudgeConfig extends Omit<JudgeOptions, 'maxTokens' | 'thinkingTokens'> {
-  model: string;
+export interface JudgeConfig
+  extends Omit<JudgeOptions, 'maxTokens' | 'thinkingTokens'>,
+    Omit<OpenAiConfig, 'parameters'> {
   /** Inference parameters, as in `MLFLOW_EVALUATION_MODEL_PARAM`. */
   parameters?: Readonly<Record<string, unknown>>;
   /** Bedrock only. */
   guardrail?: Guardrail | undefined;
-  /** `openai:/` only. */
-  baseUrl?: string | undefined;
-  apiKey?: ApiKey | undefined;
-  fetch?: typeof fetch;
   /** Default: clients with the SDK's defaults (region, credentials, endpoints). */
   clients?: { bedrockRuntime?: BedrockRuntimeClient; sagemakerRuntime?: SageMakerRuntimeClient };
 }

@@ -8,7 +8,7 @@ import { PipelineError, wordsIn } from '../core/errors/errors.ts';
 import { ownFault } from '../core/process/own-fault.ts';
 import { timeOf, type Within, withinTogether } from '../core/process/within-time.ts';
 import { assessAnswer, finalStop } from './answer/assess-answer.ts';
-import { type CallerOptions, ModelCaller, type Question } from './calls/model-caller.ts';
+import { type Asked, type CallerOptions, ModelCaller, type Question } from './calls/model-caller.ts';
 import { lowerRung } from './calls/model-capabilities.ts';
 import { PaidCaller } from './calls/paid-caller.ts';
 import { chatCapture } from './chat-capture.ts';
@@ -181,11 +181,7 @@ class CaptureJudge implements Judge {
   }
 
   /** Asks, and returns a failure that concerns only this capture. A failure that concerns all captures is thrown. */
-  private async ask(
-    question: Question,
-    session: Session,
-    signal: AbortSignal | undefined,
-  ): Promise<{ answer: ModelAnswer; rung: Rung; failure?: never } | { answer?: never; failure: CallFailure }> {
+  private async ask(question: Question, session: Session, signal: AbortSignal | undefined): Promise<Asked> {
     try {
       return await this.paid.ask(question, session, signal);
     } catch (error) {

@@ -5,7 +5,6 @@ import type { ManifestLine } from '../core/contract/payloads.ts';
 import type { QualityCell } from '../core/contract/quality.ts';
 import type {
   BatchReport,
-  CostEstimate,
   EvaluateReceipt,
   FailedFile,
   JudgeSpend,
@@ -27,18 +26,14 @@ import { addChunkSpend, type ChunkState, unreportedAttempts } from './receipts.t
 /** `unfinished`: the next part of the summary continues. */
 type RunStatus = 'succeeded' | 'failed' | 'duplicate' | 'dryRun' | 'unfinished';
 
-export interface RunSummary {
+export interface RunSummary
+  extends Pick<PlanReceipt, 'objects' | 'bytes' | 'input' | 'estimate' | 'judgeModelEnding' | 'judgeError'>,
+    Pick<PlanReceipt, 'duplicateOf' | 'duplicates' | 'warnings'> {
   run: string;
   status: RunStatus;
   startedAt: string;
   endedAt: string;
-  input: unknown;
   options: PlanReceipt['options'] | null;
-  /** A running execution that processed files of this one, all of them if the status is `duplicate`; and their number. */
-  duplicateOf?: string;
-  duplicates?: number;
-  objects: number;
-  bytes: number;
   chunks: { planned: number; logged: number; evaluated: number; failed: number };
   /** `planned = traced + quarantined + outsideWindow + lost`. The run fails unless `lost` is 0. */
   lines: { planned: number; lost: number } & Omit<LogCounts, 'lines'>;
@@ -59,21 +54,14 @@ export interface RunSummary {
    * includes the judge's answers that killed attempts paid for if a later attempt found them.
    */
   unreportedAttempts?: number;
-  estimate?: CostEstimate;
   /** The first jobs of batch inference, how many there are if there are more, and what Converse was asked instead, and why. */
   batch?: Pick<BatchReport, 'jobs' | 'converse'> & { jobCount?: number };
-  /** Warnings for a person, although the run continued, such as the end of life of the judge’s model. */
-  warnings?: string[];
-  /** One of the warnings is about the judge’s model. */
-  judgeModelEnding?: true;
   /** The outcome of each capture file: JSON Lines under this prefix of the work bucket, and the number of files. */
   files?: { prefix: string; count: number };
   /** The first failed chunks. The receipts have all of them. */
   failedChunks: FailedChunk[];
   /** The number of capture files that could not be planned, and the first of them. */
   failedFiles?: { count: number; first: FailedFile[] };
-  /** Why the judge could give no verdict, as planning found. */
-  judgeError?: NamedError;
   /** The error that stopped planning or the Map itself. */
   error?: NamedError;
   /** Planning stopped before its last part. The rest of the input is in no chunk, and no retry knows of it. */

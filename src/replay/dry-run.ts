@@ -1,5 +1,4 @@
 /** Computes what a replay would send, without sending it: the requests, their times and kinds, and their tokens. */
-import type { ReplayOptions } from './options.ts';
 import {
   type LiteralOrSkip,
   type LiteralRequest,
@@ -7,11 +6,10 @@ import {
   type Overrides,
   overridesOf,
 } from './request/literal.ts';
-import { capturedReply, estimateInputTokens, estimateTextTokens } from './request/preparer.ts';
+import { capturedReply, estimateInputTokens, estimateTextTokens, type PreparerOptions } from './request/preparer.ts';
 import { type EntrySource, schedule } from './schedule/timing.ts';
 import { unreadable } from './source/peek.ts';
 import { localReader, type RangeReader } from './source/range-reader.ts';
-import type { OnSkipped, SourceFile } from './source/types.ts';
 
 /** The most steps of the shape over time. */
 const STEPS = 60;
@@ -33,11 +31,8 @@ export interface DryRun {
   outputTokens: { total: number; captured: number };
 }
 
-interface DryRunJob {
-  files: readonly SourceFile[];
+interface DryRunJob extends Pick<PreparerOptions, 'files' | 'options' | 'onSkipped'> {
   index: EntrySource;
-  options: ReplayOptions;
-  onSkipped: OnSkipped;
   /** Default: from the local disk. */
   reader?: RangeReader;
   /** Called before each batch with the number of requests so far. If it throws, the dry run ends. */

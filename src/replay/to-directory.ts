@@ -18,6 +18,7 @@ import type { SkippedLine } from './source/types.ts';
 
 export interface ReplayRequest
   extends Pick<SendJob, 'run' | 'files' | 'target' | 'options' | 'keepCaptured' | 'traceIdOf' | 'redaction' | 'pool'> {
+  /** As the user named it. */
   source: string;
   index: SortedIndex;
   directory: string;

@@ -18,12 +18,9 @@ export interface SpanRecord {
   events?: { name: string; timeMs: number }[];
 }
 
-export interface TraceRecord {
+export interface TraceRecord extends Pick<SpanRecord, 'name' | 'startTimeMs' | 'endTimeMs'> {
   /** `tr-` and 32 hex digits. */
   traceId: string;
-  name: string;
-  startTimeMs: number;
-  endTimeMs: number;
   state: 'OK' | 'ERROR';
   clientRequestId?: string;
   /** At most 1,000 characters. */

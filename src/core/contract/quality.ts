@@ -8,6 +8,7 @@
 
 import type { LogBins } from '../statistics/log-bins.ts';
 import type { Badness } from '../values/severity.ts';
+import type { PredictionRow } from './ground-truth.ts';
 
 /** By hour (UTC, such as `2026-11-20T10`), then by variant. */
 export type QualityCounts = Record<string, Record<string, QualityCell>>;
@@ -102,10 +103,7 @@ export interface QualityObservations {
 export type ObservedSecond = [second: number, cases: number, failed: number];
 
 /** With how bad the reply is by all scorers that it fails. */
-export interface ObservedFailure extends Badness {
-  traceId: string;
-  second: number;
-  variant: string;
+export interface ObservedFailure extends Badness, Pick<PredictionRow, 'traceId' | 'second' | 'variant'> {
   /** How many objectives' measures the capture failed. */
   failing: number;
   /** A digest of request and reply, if the run has built the trace. */

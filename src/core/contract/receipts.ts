@@ -150,11 +150,9 @@ export interface FailedFile extends ObjectVersion {
 }
 
 /** The report of PlanCaptures to SummarizeRun, one object per part. */
-export interface PlanReceipt {
+export interface PlanReceipt extends Pick<PlanResult, 'part' | 'outcome' | 'options' | 'more'> {
   /** The contract that the part was planned under; see contract.ts. */
   contract: number;
-  part: number;
-  outcome: PlanResult['outcome'];
   /** A running execution that processes files of this one. If `outcome` is `duplicate`, this one has no others. */
   duplicateOf?: string;
   /** Listed files that another running execution processes with the same options, or that the list has twice. */
@@ -166,7 +164,6 @@ export interface PlanReceipt {
   lines: number;
   bytes: number;
   scorers: number;
-  more: boolean;
   /** The next part continues after it. Absent if the input is exhausted. */
   cursor?: string;
   /** Key of the manifest in the work bucket. Absent if there are no chunks, or one in all. */
@@ -175,7 +172,6 @@ export interface PlanReceipt {
   chunk?: ManifestLine;
   /** Of the first chunk. */
   experimentId?: string;
-  options: RunOptions;
   input: unknown;
   estimate?: CostEstimate;
   /** Notices for a person that do not stop the run, for example that the judge's model will be retired soon. */
@@ -188,14 +184,10 @@ export interface PlanReceipt {
 }
 
 /** The forecast of the judge's cost: from every capture in a dry run, from the sizes of the planned files in a run. */
-export interface CostEstimate {
+export interface CostEstimate extends Pick<JudgeSpend, 'inputTokens' | 'outputTokens' | 'usd'> {
   captures: number;
   judgedCaptures: number;
   judgeCalls: number;
-  inputTokens: number;
-  outputTokens: number;
-  /** `null` if the judge's price is unknown. */
-  usd: number | null;
   model: string;
   /** How the figures were derived, in one sentence. */
   basis: string;

@@ -3,6 +3,7 @@
  */
 import * as z from 'zod';
 import { type Execution, instant, type ObjectPlace, type Raised, raisedSchema } from './execution.ts';
+import type { SummarizeResult } from './payloads.ts';
 
 /** The captures to replay: all `*.jsonl` under a prefix, or one object by its full key; `from` is inclusive, `to` exclusive. */
 const sourceSchema = z.strictObject({
@@ -132,10 +133,7 @@ export interface SummarizeReplayRequest {
 }
 
 /** The result of SummarizeReplay. The state machine fails with `error` and `cause` if `ok` is false. */
-export interface SummarizeReplayResult {
-  ok: boolean;
-  error: string;
-  cause: string;
+export interface SummarizeReplayResult extends Pick<SummarizeResult, 'ok' | 'error' | 'cause'> {
   /** Folder of the result set in the work bucket. */
   results: { bucket: string; prefix: string };
   /** Whether an MLflow run waits for its figures and files: PublishReplay is next. */

@@ -184,18 +184,11 @@ export interface JudgedSample {
   failed?: number;
 }
 
-export interface CorrectedDifference {
-  /** The difference of the judge's shares, b − a. */
-  judge: Estimate;
-  /** The difference of the shares that people would pass, b − a; `null` where the labels of one do not tell its share. */
-  share: number | null;
-  low: number;
-  high: number;
-  /** The weaker one of the two. */
-  method: CorrectionMethod;
-  /** Captures of both that the difference is of, if the labels of one speak for some of them; else `null`. */
-  covered: number | null;
-}
+/**
+ * Each share is a difference, b − a; `share` is `null` where the labels of one do not tell its share. `method` is the weaker
+ * one of the two. `covered` counts the captures of both.
+ */
+export type CorrectedDifference = Omit<CorrectedShare, 'n' | 'labels'>;
 
 /**
  * Returns b − a with the 95% interval that combines those of both shares (Newcombe 1998; Zou and Donner 2008). The samples must

@@ -3,7 +3,7 @@
  * terminals of any width.
  */
 
-import type { Estimate } from '../../core/statistics/share.ts';
+import type { Measured } from '../../core/statistics/sampled-mean.ts';
 import { whole } from '../../core/text/figure-text.ts';
 import { singleLine, type TextOptions, tableText, wrapped } from '../../core/text/terminal-text.ts';
 
@@ -107,10 +107,7 @@ export const unknown = (why: string): Figure => ({ value: null, low: null, high:
 const TOO_LARGE = 'the numbers are too large to compute with';
 
 /** Returns the figure of an estimate. `why` is for one that is not there, or has no interval. */
-export function figureOf(
-  found: Estimate | { value: number; low: number | null; high: number | null } | null,
-  why: string,
-): Figure {
+export function figureOf(found: Measured | null, why: string): Figure {
   if (found === null) return unknown(why);
   const { value, low, high } = found;
   if (![low ?? 0, high ?? 0].every(Number.isFinite)) return figureOf({ value, low: null, high: null }, TOO_LARGE);

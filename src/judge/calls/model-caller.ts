@@ -59,6 +59,9 @@ export interface Answered {
   rung: Rung;
 }
 
+/** What became of a question: its answer, or a failure that concerns only its capture. */
+export type Asked = (Answered & { failure?: never }) | { answer?: never; failure: CallFailure };
+
 /** A model can lack 2 forms of answer and 4 other features. Concurrent calls find some of them twice. */
 const MAX_FINDINGS = 12;
 
@@ -128,12 +131,7 @@ export class ModelCaller {
     }
   }
 
-  private async attempt(
-    question: Question,
-    signal: AbortSignal | undefined,
-  ): Promise<
-    { answer: ModelAnswer; failure?: never; rung: Rung } | { answer?: never; failure: CallFailure; rung: Rung }
-  > {
+  private async attempt(question: Question, signal: AbortSignal | undefined): Promise<Asked & { rung: Rung }> {
     const leave = await this.capabilities.enter(signal).catch(canceledBeforeCall);
     const release = await this.limiter.acquire(signal).catch((reason: unknown) => {
       leave('other');

@@ -4,6 +4,7 @@
  */
 
 import type { Capture } from '../../captures/types.ts';
+import type { JudgeSpend } from '../../core/contract/receipts.ts';
 import type { Rates } from '../../core/settings/schema.ts';
 import { answerSchemaText } from '../answer/answer-schema.ts';
 import { memoByScorers } from '../memo.ts';
@@ -44,15 +45,12 @@ const likelyTokens = memoByScorers((scorers): number => {
   return Math.round(rationaleTokens + bareTokens);
 });
 
-export interface AskSize {
-  calls: number;
-  inputTokens: number;
+/** `outputTokens` is the likely number. */
+export interface AskSize extends Pick<JudgeSpend, 'calls' | 'inputTokens' | 'outputTokens'> {
   /** The part of `inputTokens` that is the same for every capture, and stands before the point up to which it is cached. */
   prefixTokens: number;
   /** The maximum number of tokens of the answers. */
   maxOutputTokens: number;
-  /** Their likely number. */
-  outputTokens: number;
 }
 
 interface AskSizeOptions {

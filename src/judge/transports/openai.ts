@@ -18,7 +18,7 @@ const OPENAI_BASE_URL = 'https://api.openai.com/v1';
 /** A key, or a function that loads it. It is loaded again when the server stops accepting it (rotation). */
 export type ApiKey = string | (() => Promise<string>);
 
-interface OpenAiConfig {
+export interface OpenAiConfig {
   /** The model's name, without `openai:/`. */
   model: string;
   /** Up to and without `/chat/completions`. Default: OpenAI's own. */

@@ -1,7 +1,7 @@
 /** Prepares requests for sending: reads them, links them to conversations, and encodes them for the target. */
 
 import { randomUUID } from 'node:crypto';
-import type { ChatMessage } from '../../captures/types.ts';
+import type { ChatMessage, ExchangeFacts } from '../../captures/types.ts';
 import { PipelineError } from '../../core/errors/errors.ts';
 import type { Redaction } from '../../core/settings/redact-setting.ts';
 import { Random } from '../../core/values/random.ts';
@@ -13,7 +13,7 @@ import type { RangeReader } from '../source/range-reader.ts';
 import type { OnSkipped, SourceFile } from '../source/types.ts';
 import { type Keep, keepMasked } from './keep.ts';
 import { type LiteralRequest, literalRequest, type Overrides, overridesOf } from './literal.ts';
-import { SessionLinker, type Turn } from './sessions.ts';
+import { SessionLinker } from './sessions.ts';
 import type { Encoded, RequestIdentity, Target } from './target.ts';
 
 /** The source of a token count: the target, the captured endpoint, an estimate from the text, or the chunks of a stream. */
@@ -21,33 +21,22 @@ export type TokenSource = 'server' | 'captured' | 'estimate' | 'chunks';
 
 /** A request that is ready to be written to a connection. */
 export interface PreparedRequest
-  extends Pick<LiteralRequest, 'contentType' | 'streaming' | 'eventId' | 'capturedTimes'> {
+  extends Pick<LiteralRequest, 'contentType' | 'streaming' | 'eventId' | 'capturedTimes'>,
+    Pick<RequestIdentity, 'pass' | 'turn' | 'requestId'>,
+    Pick<ExchangeFacts, 'file' | 'bucket' | 'line' | 'capturedTraceId'>,
+    Encoded {
   /** Place in the schedule, from 0. */
   ordinal: number;
-  /** Repetition of the captures, from 0. */
-  pass: number;
   /** Milliseconds after the clock's start. NaN: as soon as a connection is free. */
   dueMs: number;
   phase: 'warmup' | 'profiling';
-  /** Head and body as they are sent. */
-  wire: Buffer;
-  /** Where the body begins in `wire`. */
-  bodyAt: number;
   /** Present when the request expires, as signed requests do: its creation time, and a function that encodes it again. */
   renewal?: { since: number; encode(): Encoded | Promise<Encoded> };
   /** The body is a JSON object. */
   isJson: boolean;
   /** Cancel the request this long after it was sent, to measure how the target handles canceled requests. */
   cancelAfterMs?: number;
-  turn: Turn;
-  requestId: string;
   capturedInferenceId?: string;
-  /** Id that the request is sent with. SageMaker only. */
-  inferenceId?: string;
-  /** Captured place and time. */
-  file: string;
-  bucket?: string;
-  line: number;
   /** The file as the reader knows it, and the bytes of the line in it; `end` is inclusive. */
   place: { source: SourceFile; start: number; end: number };
   capturedMs: number;
@@ -55,8 +44,6 @@ export interface PreparedRequest
   inputTokens?: { count: number; source: TokenSource };
   /** Maximum number of output tokens that the request allows, above 0. */
   outputLimit?: number;
-  /** MLflow's id of the captured request's trace, if the replay links to it. */
-  capturedTraceId?: string;
   /** The captured endpoint's reply, kept for comparing replies, or because it says nothing. */
   captured?: ReplyContent;
   /** Set where captures are masked. */

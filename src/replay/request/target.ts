@@ -15,9 +15,11 @@ export interface RequestIdentity {
 }
 
 export interface Encoded {
-  /** Head and body. */
+  /** Head and body as they are sent. */
   wire: Buffer;
+  /** Where the body begins in `wire`. */
   bodyAt: number;
+  /** Id that the request is sent with. SageMaker only. */
   inferenceId?: string;
 }
 

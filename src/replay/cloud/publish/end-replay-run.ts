@@ -3,25 +3,19 @@
  * again: the run then ends as if they had not failed.
  */
 
-import type { Storage } from '../../../core/aws/storage.ts';
 import { type EndReplayRunRequest, type EndReplayRunResult, replayInputSchema } from '../../../core/contract/replay.ts';
 import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { logger } from '../../../core/process/logging.ts';
-import type { MlflowClient } from '../../../mlflow/client.ts';
 import { findExperiment } from '../../../mlflow/experiments.ts';
 import { endRun, findRun, getRun, type MlflowRun, tellFailure } from '../../../mlflow/runs.ts';
 import { stopMark } from '../stop/order.ts';
 import { readPlan } from '../work-bucket/stored-plan.ts';
-import type { ReplayPublication } from './publish-replay.ts';
+import type { PublishDependencies, ReplayPublication } from './publish-replay.ts';
 import { isLogged, raisedText, replaysExperiment, runTags } from './replay-run.ts';
 
-interface EndReplayRunDependencies {
-  storage: Storage;
-  workBucket: string;
+interface EndReplayRunDependencies extends PublishDependencies {
   /** The experiment with the captures' traces. */
   capturesExperiment: string;
-  /** Called only for a replay with an MLflow run. */
-  mlflow(): Promise<MlflowClient>;
 }
 
 /** Ends the run unless it has already ended. @throws the errors of MLflow's client */

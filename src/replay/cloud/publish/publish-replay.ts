@@ -20,9 +20,10 @@ export interface ReplayPublication {
   failure?: string;
 }
 
-interface PublishDependencies {
+export interface PublishDependencies {
   storage: Storage;
   workBucket: string;
+  /** Called only for a replay with an MLflow run. */
   mlflow(): Promise<MlflowClient>;
 }
 
