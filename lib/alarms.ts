@@ -26,7 +26,7 @@ import { Construct } from 'constructs';
 import { resourceNames, THROTTLE_METRICS } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { workKey } from './access/allow.ts';
-import { childrenMetrics, runMetric, sumOf, waitingChunks } from './metrics.ts';
+import { childrenMetrics, PERIOD, runMetric, SUM, sumOf, waitingChunks } from './metrics.ts';
 import { MAPS } from './state-machines/states.ts';
 
 export interface AlarmsProps {
@@ -40,8 +40,6 @@ export interface AlarmsProps {
   functions: readonly IFunction[];
 }
 
-const PERIOD = Duration.minutes(5);
-const SUM = { period: PERIOD, statistic: Stats.SUM };
 /** 15 minutes. Retries last 18 minutes on average for a throttled judge, 41 hours for a throttled function, and at most 2 minutes otherwise. */
 const SUSTAINED_PERIODS = 3;
 /**
@@ -163,20 +161,20 @@ export class Alarms extends Construct {
     });
     const children = childrenMetrics(stateMachine, MAPS.monitoring, 'ExecutionThrottled', SUM);
     this.add('RunThrottled', {
-      metric: sumOf([stateMachine.metricThrottled(SUM), ...children], 'Throttled state transitions', PERIOD),
+      metric: sumOf([stateMachine.metricThrottled(SUM), ...children], 'Throttled state transitions'),
       what: 'Step Functions throttles this state machine or the children of its Maps',
       sustained: true,
     });
     const errors = functions.map((each) => each.metricErrors(SUM));
     this.add('FunctionErrors', {
-      metric: sumOf(errors, 'Errors', PERIOD),
+      metric: sumOf(errors, 'Errors'),
       what: 'Functions of the pipeline fail repeatedly and are retried',
       evaluationPeriods: PERIODS_WITH_RETRIES,
       datapointsToAlarm: SUSTAINED_PERIODS,
     });
     const throttles = functions.map((each) => each.metricThrottles(SUM));
     this.add('FunctionThrottled', {
-      metric: sumOf(throttles, 'Throttles', PERIOD),
+      metric: sumOf(throttles, 'Throttles'),
       what: 'Lambda throttles functions of the pipeline',
       sustained: true,
     });
@@ -238,7 +236,6 @@ export class Alarms extends Construct {
           lost('AWS/Lambda', 'DestinationDeliveryFailures', { FunctionName: replayStopper }),
         ],
         'Replays that were not ended',
-        PERIOD,
       ),
       what: 'A replay was stopped or has failed, and could not be brought to its end; its event is in a dead-letter queue, or lost',
     });

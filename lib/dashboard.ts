@@ -30,11 +30,9 @@ import { objectivesOf } from '../src/quality/objectives.ts';
 import { readTrueObjectives } from '../src/quality/true-objectives.ts';
 import type { AlarmsProps } from './alarms.ts';
 import type { GroundTruth } from './ground-truth.ts';
-import { childrenMetrics, runMetric, sumOf, waitingChunks } from './metrics.ts';
+import { childrenMetrics, PERIOD, runMetric, SUM, sumOf, waitingChunks } from './metrics.ts';
 import { MAPS } from './state-machines/states.ts';
 
-const PERIOD = Duration.minutes(5);
-const SUM = { period: PERIOD, statistic: Stats.SUM };
 const LONGEST = { period: PERIOD, statistic: Stats.MAXIMUM };
 const HOUR = Duration.hours(1);
 const DAY = Duration.days(1);
@@ -181,7 +179,7 @@ function operations({ stateMachine, events, deadLetters, functions }: Monitoring
     }),
     graph('Errors', [
       ...Object.entries(functions).map(([label, each]) => each.metricErrors({ ...SUM, label })),
-      sumOf(throttled, 'throttles', PERIOD),
+      sumOf(throttled, 'throttles'),
     ]),
   ];
 }
@@ -202,7 +200,7 @@ const executions = (stateMachine: IStateMachine): IMetric[] => [
 function children(title: string, stateMachine: IStateMachine, maps: readonly string[]): IWidget {
   const totals = { started: 'ExecutionsStarted', failed: 'ExecutionsFailed', throttled: 'ExecutionThrottled' } as const;
   const sums = Object.entries(totals).map(([label, name]) =>
-    sumOf(childrenMetrics(stateMachine, maps, name, SUM), label, PERIOD, label),
+    sumOf(childrenMetrics(stateMachine, maps, name, SUM), label, label),
   );
   return graph(title, sums);
 }

@@ -3,7 +3,7 @@
  * say where they are written.
  */
 import { Duration } from 'aws-cdk-lib';
-import { ComparisonOperator, Stats, TreatMissingData } from 'aws-cdk-lib/aws-cloudwatch';
+import { ComparisonOperator, TreatMissingData } from 'aws-cdk-lib/aws-cloudwatch';
 import { Match } from 'aws-cdk-lib/aws-events';
 import {
   Choice,
@@ -30,7 +30,7 @@ import { grantMlflow } from './access/mlflow.ts';
 import { grantWork, type WorkArea } from './access/work.ts';
 import { type Alarms, lateOrLost } from './alarms.ts';
 import { grantItems } from './item-table.ts';
-import { runMetric } from './metrics.ts';
+import { PERIOD, runMetric, SUM } from './metrics.ts';
 import { STARTER } from './monitoring-functions.ts';
 import { ObjectRule } from './object-rule.ts';
 import { PipelineFunction, type StackContext } from './pipeline-function.ts';
@@ -38,7 +38,6 @@ import { pipelineStateMachine, RUN } from './state-machines/pipeline.ts';
 import { STORE_RETRIES } from './state-machines/retries.ts';
 import { invoke } from './state-machines/states.ts';
 
-const PERIOD = Duration.minutes(5);
 /** Runs of captures of ten times this share a run of the labels that wait for captures. */
 const WINDOWS = 10;
 
@@ -118,7 +117,7 @@ export class GroundTruth extends Construct {
   alarm(alarms: Alarms, { STACK_PREFIX: prefix, MISSING_LABELS_HOURS: hours }: Settings): void {
     if (this.files === undefined) return;
     alarms.add('GroundTruthFailed', {
-      metric: this.stateMachine.metricFailed({ period: PERIOD, statistic: Stats.SUM }),
+      metric: this.stateMachine.metricFailed(SUM),
       what: 'Labels could not be read, joined, measured or written to MLflow',
     });
     alarms.add('LabelsInvalid', {

@@ -1,5 +1,5 @@
 /** The construct for another CDK app: everything of the project's own stack, as a part of theirs. */
-import { Annotations, Duration, Names, Stack, Token } from 'aws-cdk-lib';
+import { Annotations, type Duration, Names, Stack, Token } from 'aws-cdk-lib';
 import type { Metric } from 'aws-cdk-lib/aws-cloudwatch';
 import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { Bucket } from 'aws-cdk-lib/aws-s3';
@@ -8,13 +8,11 @@ import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import type { LabelMetric, QualityMetric, RunMetric, ThrottleMetric } from '../src/core/contract/names.ts';
 import { MAX_PREFIX } from '../src/core/settings/schema.ts';
-import { runMetric } from './metrics.ts';
+import { PERIOD, runMetric } from './metrics.ts';
 import { monitor } from './monitor.ts';
 import { type InferenceMonitorProps, settingsOfProps } from './monitor-props.ts';
 
 export type { InferenceMonitorProps };
-
-const PERIOD = Duration.minutes(5);
 
 export class InferenceMonitor extends Construct {
   /** Names of resources end with it, and the command line finds the monitor by it. Unique in the account. */

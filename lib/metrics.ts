@@ -1,5 +1,5 @@
 /** The metrics that the alarms and the dashboard use. */
-import type { Duration } from 'aws-cdk-lib';
+import { Duration } from 'aws-cdk-lib';
 import { type IMetric, MathExpression, Metric, type MetricOptions, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import {
@@ -11,6 +11,10 @@ import {
   THROTTLE_METRICS,
   type ThrottleMetric,
 } from '../src/core/contract/names.ts';
+
+/** Of most metrics of the alarms and the dashboard. */
+export const PERIOD = Duration.minutes(5);
+export const SUM = { period: PERIOD, statistic: Stats.SUM };
 
 /** A metric that runs or their functions publish, as a sum per period. @param dimensions further ones, of quality */
 export const runMetric = (
@@ -66,8 +70,8 @@ export function childrenMetrics(
  * @param label the label in graphs
  * @param id the beginning of the ids of the metrics, which must be unique in a graph
  */
-export function sumOf(metrics: readonly IMetric[], label: string, period: Duration, id = 'm'): MathExpression {
+export function sumOf(metrics: readonly IMetric[], label: string, id = 'm'): MathExpression {
   const usingMetrics = Object.fromEntries(metrics.map((metric, index) => [`${id}${index}`, metric]));
   const filled = Object.keys(usingMetrics).map((id) => `FILL(${id}, 0)`);
-  return new MathExpression({ expression: `SUM([${filled.join(', ')}])`, usingMetrics, label, period });
+  return new MathExpression({ expression: `SUM([${filled.join(', ')}])`, usingMetrics, label, period: PERIOD });
 }
