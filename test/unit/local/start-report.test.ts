@@ -70,7 +70,9 @@ test('several endpoints have a state each, with the stack in the command to run 
   Object.assign(cut, { quarantineReasons: { NotJson: 1 }, verdictsByScorer: { safety: { yes: 39 } } });
   const both = [first, { ...first, endpoint: 'churn', prefix: 'local-2', summaries: [cut] }];
   const text = report({ deployed: both as Report['deployed'], quarantine: [notJson(1, 'cut')] });
-  expect(text).toMatch(/^· churn: too little to tell: no scorer is asked of half of the captures; 1 line in quarantine \(NotJson 1\)$/m);
+  expect(text).toMatch(
+    /^· churn: too little to tell: no scorer is asked of half of the captures; 1 line in quarantine \(NotJson 1\)$/m,
+  );
   expect(text).toContain('churn has a separate stack: --stack local-2');
   expect(text).not.toContain('── Verdicts');
   expect(text.match(/aws s3 ls/g)).toHaveLength(2);
