@@ -15,7 +15,7 @@ import { addUsd } from '../../src/judge/spend.ts';
 import type { Judge, JudgeScorer, Scorer } from '../../src/judge/types.ts';
 import type { SpendingLimit } from '../../src/limits/spending-limit.ts';
 import { JUDGE_COST, type NewAssessment } from '../../src/mlflow/types.ts';
-import { CaptureAssessor, type CaptureOutcome } from '../../src/monitoring/evaluate/assess-capture.ts';
+import { CaptureAssessor, type CaptureOutcome, NOT_JUDGED } from '../../src/monitoring/evaluate/assess-capture.ts';
 import { HeldCaptures } from '../../src/monitoring/evaluate/held-captures.ts';
 import { NO_TRACE_YET, type PendingVerdicts, pendingVerdicts } from '../../src/monitoring/evaluate/pending-verdicts.ts';
 import type { OfflineLine, Place } from './capture-files.ts';
@@ -73,8 +73,6 @@ interface JudgingOptions {
   onCapture?(done: number): void;
 }
 
-const NOTHING = { assessments: [], notJudgeable: [], held: 0 };
-
 /** Asks about the captures. A failure of the judge ends the asking, and every verdict until then is in the report. */
 export async function judgeCaptures(
   captures: AsyncIterable<SelectedCapture>,
@@ -92,7 +90,7 @@ export async function judgeCaptures(
     addCounts(notJudgeable, selected.pending.reasons);
     const asks = failure === undefined && !signal.aborted;
     const asking = assessor.assess({ ...selected, capture }, asks ? signal : undefined);
-    const outcome = await asking.catch((thrown: unknown): CaptureOutcome => ({ ...NOTHING, failure: thrown }));
+    const outcome = await asking.catch((thrown: unknown): CaptureOutcome => ({ ...NOT_JUDGED, failure: thrown }));
     failure ??= outcome.failure;
     for (const reason of outcome.notJudgeable) addCounts(notJudgeable, { [reason]: 1 });
     const view = { ...selected.place, request: requestPreview(capture), reply: responsePreview(capture) };

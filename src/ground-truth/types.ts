@@ -1,8 +1,7 @@
 /** What the steps of a ground truth run get and return. `src/ground-truth/run.ts` calls them in order. */
 
-import type { Storage } from '../core/aws/storage.ts';
+import type { FunctionContext } from '../core/aws/function-context.ts';
 import type { LabelCounts, LabelScorer, TruthRequest } from '../core/contract/ground-truth.ts';
-import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { addCounts } from '../core/values/counts.ts';
 import type { MlflowClient } from '../mlflow/client.ts';
 
@@ -17,14 +16,10 @@ export function labelCounts(all: Iterable<LabelCounts> = [], invalid = 0): Label
 /** A step begins nothing new when less time than this remains, and returns how far it is. */
 export const STEP_RESERVE_MS = 30_000;
 
-export interface StepDependencies {
-  storage: Storage;
-  environment: LambdaEnvironment;
+export interface StepDependencies extends FunctionContext {
   run: TruthRequest['run'];
   /** The active scorers. */
   scorers: readonly LabelScorer[];
-  /** Milliseconds until the function is killed. */
-  remainingMs(): number;
   /** The client keeps to the rate limit that all functions of the stack share. */
   mlflow(): Promise<MlflowClient>;
 }

@@ -5,19 +5,15 @@ import type { CaptureFormat, ChatMessage, Inferences, Meaning, Payload } from '.
 import { spokenReply } from '../wire/model-text.ts';
 import { readGenericPrompt, readGenericReply } from '../wire/registry.ts';
 import type { WirePrompt, WireReply } from '../wire/wire-format.ts';
-import { listInferences } from './inferences.ts';
+import { type InferenceCall, listInferences } from './inferences.ts';
 
 /** An exchange before it is interpreted as a conversation. */
-interface TextExchange {
+interface TextExchange extends Pick<InferenceCall, 'baseId' | 'notes'> {
   /** The request, where its wire format was recognized. */
   prompt: WirePrompt | undefined;
   reply: WireReply | undefined;
   request: Payload | undefined;
   response: Payload | undefined;
-  /** Base of the inferences' ids. */
-  baseId: string | undefined;
-  /** Collects facts that a reader should know. */
-  notes: string[];
 }
 
 /** @returns `undefined` when the exchange is not a conversation. */

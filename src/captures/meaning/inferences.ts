@@ -1,7 +1,7 @@
 /** Lists the inferences of a call that carried several, each with its id. */
 import type { Inference, Inferences } from '../types.ts';
 
-interface InferenceCall {
+export interface InferenceCall {
   /** Number of inferences in the call. */
   count: number;
   /** Maximum number of inferences to list. */

@@ -2,8 +2,8 @@
  * The input of the replay state machine, and the requests and results that travel between it and its functions.
  */
 import * as z from 'zod';
-import { type Execution, instant, type ObjectPlace, type Raised, raisedSchema } from './execution.ts';
-import type { SummarizeResult } from './payloads.ts';
+import { type Execution, instant, type ObjectPlace, raisedSchema } from './execution.ts';
+import type { SummarizeRequest, SummarizeResult } from './payloads.ts';
 
 /** The captures to replay: all `*.jsonl` under a prefix, or one object by its full key; `from` is inclusive, `to` exclusive. */
 const sourceSchema = z.strictObject({
@@ -127,10 +127,7 @@ export const replayShardRequestSchema = z.object({
 export type ReplayShardRequest = z.infer<typeof replayShardRequestSchema>;
 
 /** The request to SummarizeReplay. `error` is present if planning or the Map itself failed. */
-export interface SummarizeReplayRequest {
-  run: Execution;
-  error?: Raised;
-}
+export type SummarizeReplayRequest = Omit<SummarizeRequest, 'part'>;
 
 /** The result of SummarizeReplay. The state machine fails with `error` and `cause` if `ok` is false. */
 export interface SummarizeReplayResult extends Pick<SummarizeResult, 'ok' | 'error' | 'cause'> {

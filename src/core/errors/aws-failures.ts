@@ -1,7 +1,7 @@
 /** What a person can do about a failure of AWS or of the way to it: credentials, region, permission, clock, network. */
 
 /** An error of the AWS SDK, or of the network below it. */
-interface SdkError extends Error {
+export interface SdkError extends Error {
   code?: string;
   hostname?: string;
   address?: string;

@@ -1,4 +1,5 @@
 /** Classifies errors of the AWS SDK. */
+import type { SdkError } from '../../core/errors/aws-failures.ts';
 import { saidBy } from '../../core/errors/errors.ts';
 import { readRetryAfter } from '../../core/process/retry.ts';
 import { CallFailure, type CallFailureKind, type Feature } from '../errors.ts';
@@ -31,11 +32,7 @@ export const policyRemedy = (message: string): string | undefined =>
     ? 'a BEDROCK_MODEL_ID whose regions the service control policy allows: a profile of your geography such as us. or eu., or a model of this region, instead of global. (whose aws:RequestedRegion is "unspecified"); or an exception for bedrock:InvokeModel in that policy'
     : undefined;
 
-interface AwsError {
-  name: string;
-  message: string;
-  code?: string;
-  $metadata?: { httpStatusCode?: number };
+interface AwsError extends SdkError {
   $response?: { statusCode?: number; headers?: Record<string, string | undefined> };
   /** The body of a response that the client could not parse. */
   $responseBodyText?: string;

@@ -1,13 +1,10 @@
 /** An attempt at a chunk: what it needs, and what it follows. */
-import type { Storage } from '../../core/aws/storage.ts';
+import type { FunctionContext } from '../../core/aws/function-context.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
-import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import type { LimitsTable } from '../../limits/table.ts';
 import type { TraceStore } from '../../mlflow/client.ts';
 
-export interface ChunkDependencies {
-  storage: Storage;
-  environment: LambdaEnvironment;
+export interface ChunkDependencies extends FunctionContext {
   store: Pick<
     TraceStore,
     'getExperiment' | 'getTraces' | 'writeTraces' | 'mendTraces' | 'writeAssessments' | 'spansForm'
@@ -15,8 +12,6 @@ export interface ChunkDependencies {
   /** Of the locks, and of what was sent before. */
   table: LimitsTable;
   requestId: string;
-  /** Returns the milliseconds until the Lambda is ended. */
-  remainingMs(): number;
 }
 
 /** Whether an earlier attempt may have processed the chunk or some of it. */

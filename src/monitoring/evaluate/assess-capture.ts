@@ -52,6 +52,9 @@ export interface CaptureOutcome extends Omit<Answered, 'verdicts'> {
   notJudgeable: string[];
 }
 
+/** Of a capture that is not asked about. One that is in MLflow waits for the next attempt. */
+export const NOT_JUDGED: CaptureOutcome = { assessments: [], notJudgeable: [], held: 0 };
+
 const NOT_ASKED: Answered = { verdicts: [], held: 0 };
 
 export class CaptureAssessor {

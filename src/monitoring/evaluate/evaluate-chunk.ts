@@ -17,7 +17,7 @@ import { chunkOutOfTime, KILLED, LineAtWork } from '../chunk/line-at-work.ts';
 import { attemptFacts, withReceipt } from '../receipts.ts';
 import { LineLog } from '../write/line-log.ts';
 import { createsTraces } from '../write/sent-traces.ts';
-import { CaptureAssessor, type CaptureOutcome } from './assess-capture.ts';
+import { CaptureAssessor, type CaptureOutcome, NOT_JUDGED } from './assess-capture.ts';
 import { NO_TRACE_YET, type PendingVerdicts, pendingVerdicts } from './pending-verdicts.ts';
 import { type HeavyLine, type ReadCapture, readCaptures } from './read-captures.ts';
 import { traceEach } from './trace-each.ts';
@@ -266,9 +266,6 @@ type FaultyLine = Awaited<ReturnType<typeof readCaptures>>['faulty'][number];
 
 /** The errors of a capture whose batch job ended without an answer. */
 const WITHOUT_ANSWER = new Set(['JudgeBatchFailed', 'JudgeBatchRefused']);
-
-/** A capture that is in MLflow waits for the next attempt. */
-const NOT_JUDGED: CaptureOutcome = { assessments: [], notJudgeable: [], held: 0 };
 
 const unasked = (): never => {
   throw new Error('A chunk that is only traced was judged');

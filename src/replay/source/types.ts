@@ -1,4 +1,5 @@
 /** The types of the places that captured requests come from. */
+import type { ScannedLine } from '../../captures/lines/scan-lines.ts';
 
 /** A capture file on the local disk: the user's file, or the local copy of an S3 object. */
 export interface SourceFile {
@@ -18,16 +19,11 @@ export interface CaptureWindow {
 }
 
 /** The place of a record and its captured time: all that is kept of it until it is due. */
-export interface IndexEntry {
+export interface IndexEntry extends Pick<ScannedLine, 'line' | 'start' | 'length'> {
   /** Captured time, epoch ms. */
   timeMs: number;
   /** Ordinal of the file in the list of files. */
   file: number;
-  /** Physical line number, from 1. */
-  line: number;
-  /** Byte range without the line ending. */
-  start: number;
-  length: number;
 }
 
 /** A line that is not replayed, and why. */

@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { FunctionContext } from '../../../core/aws/function-context.ts';
 import type { Storage } from '../../../core/aws/storage.ts';
 import { putFile, TextUpload } from '../../../core/aws/uploads.ts';
 import { CONTRACT } from '../../../core/contract/contract.ts';
@@ -35,13 +36,10 @@ import { parseReplayInput, type ReplayJob } from './input.ts';
 import { type EvaluationPorts, findMlflowPlace, planJudge } from './plan-evaluation.ts';
 import { type Concurrency, type ShardSink, writeShards } from './sharding.ts';
 
-interface PlanDependencies {
-  storage: Storage;
-  environment: ReplayEnvironment;
+interface PlanDependencies extends FunctionContext<ReplayEnvironment> {
   evaluation: EvaluationPorts;
   /** Returns the version of the key of the pseudonyms. */
   pseudonymKey(): Promise<string | undefined>;
-  remainingMs(): number;
   /** Epoch ms; for tests. */
   now?(): number;
 }

@@ -1,5 +1,6 @@
 /** ReplayShard: sends one shard of a replay at most once, and writes what it measures to the work bucket. */
 import { traceIdOf } from '../../../captures/trace/ids.ts';
+import type { FunctionContext } from '../../../core/aws/function-context.ts';
 import type { Storage } from '../../../core/aws/storage.ts';
 import type { ReplayShardRequest } from '../../../core/contract/replay.ts';
 import { replayKeys } from '../../../core/contract/work-keys.ts';
@@ -26,12 +27,9 @@ import {
 } from '../work-bucket/stored-plan.ts';
 import { ShardResults } from './shard-results.ts';
 
-interface ShardDependencies {
-  storage: Storage;
-  environment: ReplayEnvironment;
+interface ShardDependencies extends FunctionContext<ReplayEnvironment> {
   /** Returns the settings with what the replay masks. */
   redacted: ReturnType<typeof connectRedaction<ReplayEnvironment>>;
-  remainingMs(): number;
   /** Of its files. Default: a new one; set by tests. */
   directory?: string;
 }

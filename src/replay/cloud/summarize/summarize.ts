@@ -3,7 +3,6 @@ import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Storage } from '../../../core/aws/storage.ts';
 import { putFile } from '../../../core/aws/uploads.ts';
 import type { ExchangesInput } from '../../../core/contract/input.ts';
 import type { SummarizeReplayRequest, SummarizeReplayResult } from '../../../core/contract/replay.ts';
@@ -17,7 +16,7 @@ import { type FinishedReplay, mlflowFactsOf } from '../../finished.ts';
 import { runContentOf } from '../../publish/run-content.ts';
 import { FILES, writeFigures } from '../../results/result-set.ts';
 import { FIGURES_RESERVE_MS, MERGED_BYTES_PER_MS } from '../limits.ts';
-import type { ReplayPublication } from '../publish/publish-replay.ts';
+import type { PublishDependencies, ReplayPublication } from '../publish/publish-replay.ts';
 import { raisedText } from '../publish/replay-run.ts';
 import { targetFacts } from '../target.ts';
 import { readPlan, SHARD_FILES, type StoredPlan } from '../work-bucket/stored-plan.ts';
@@ -25,9 +24,7 @@ import { type Collected, collectShards } from './collect.ts';
 import { bytesOf, type MergeContext, mergeInputs, mergeRecords, mergeReplies, mergeSkipped } from './merge-files.ts';
 import { type Failure, failureOf, missing, remarks, wasStopped } from './verdict.ts';
 
-interface SummarizeDependencies {
-  storage: Storage;
-  workBucket: string;
+interface SummarizeDependencies extends Pick<PublishDependencies, 'storage' | 'workBucket'> {
   /** Starts a run of the monitoring, once. @returns the ARN of the execution */
   startMonitoring(run: string, input: ExchangesInput): Promise<string>;
   remainingMs(): number;

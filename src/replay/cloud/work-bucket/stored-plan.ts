@@ -7,8 +7,8 @@ import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { PermanentError } from '../../../core/errors/errors.ts';
 import type { Experiment } from '../../../mlflow/types.ts';
 import type { DryRun } from '../../dry-run.ts';
+import type { FinishedReplay } from '../../finished.ts';
 import type { Registration } from '../../marks/register.ts';
-import type { ReplayOptions } from '../../options.ts';
 
 export interface ShardPlan {
   shard: number;
@@ -47,18 +47,15 @@ export interface PlannedMlflow {
   monitoringRun: string;
 }
 
-export interface StoredPlan {
+export interface StoredPlan extends Pick<FinishedReplay, 'run' | 'options' | 'captures'> {
   /** The contract that it was planned under; see src/core/contract/contract.ts. */
   contract: number;
-  run: string;
   outcome: ReplayPlanResult['outcome'];
   target: ReplayInput['target'];
-  options: ReplayOptions;
   compare: boolean;
   judge: PlannedJudge | null;
   mlflow: PlannedMlflow | null;
   source: { bucket: string; prefix: string; fromMs: number | null; toMs: number | null };
-  captures: { files: number; records: number; firstMs: number | null; lastMs: number | null };
   /** Number of skipped lines by reason. */
   skipped: Record<string, number>;
   plannedAtMs: number;
