@@ -32,6 +32,9 @@ export async function openCaptures(path: string): Promise<{ files: SourceFile[];
   return { files: await localFiles(path), dispose: async () => {} };
 }
 
+/** Counts what is beyond the names that a report counts one by one. */
+export const OTHERS = '(others)';
+
 /** Bytes of one piece. */
 const READ_BYTES = 1024 * 1024;
 

@@ -21,7 +21,7 @@ import type { SourceFile } from '../../src/replay/source/types.ts';
 import { megabytes } from '../cli/output.ts';
 import { startProgress } from '../cli/progress.ts';
 import type { CommandSettings } from '../cli/settings.ts';
-import { type OfflineLine, offlineLines, type Place } from './capture-files.ts';
+import { type OfflineLine, OTHERS, offlineLines, type Place } from './capture-files.ts';
 
 /** Reading more than this takes seconds. */
 const LONG_BYTES = 20e6;
@@ -47,7 +47,6 @@ export async function inspectLine(path: string, number: number, settings: Comman
 const EXAMPLES = 3;
 /** Different names and notes that are counted; a capture may have any. */
 const MAX_NAMES = 50;
-const OTHERS = '(others)';
 const MAX_NAME_CHARS = 200;
 
 /** Counts by name, for the first names. */

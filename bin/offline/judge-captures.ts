@@ -18,7 +18,7 @@ import { JUDGE_COST, type NewAssessment } from '../../src/mlflow/types.ts';
 import { CaptureAssessor, type CaptureOutcome, NOT_JUDGED } from '../../src/monitoring/evaluate/assess-capture.ts';
 import { HeldCaptures } from '../../src/monitoring/evaluate/held-captures.ts';
 import { NO_TRACE_YET, type PendingVerdicts, pendingVerdicts } from '../../src/monitoring/evaluate/pending-verdicts.ts';
-import type { OfflineLine, Place } from './capture-files.ts';
+import { type OfflineLine, OTHERS, type Place } from './capture-files.ts';
 
 /** A capture that a scorer may apply to. */
 export interface SelectedCapture {
@@ -122,7 +122,6 @@ type VerdictRow = RowPlace & ReturnType<typeof verdictOf>;
 
 /** Values that are counted by name; those of a language have any. */
 const MAX_VALUES = 20;
-const OTHERS = '(others)';
 
 /** A verdict that is missing, and why. */
 interface Missing {

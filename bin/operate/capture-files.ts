@@ -32,7 +32,7 @@ const DEFAULT_ENDPOINT = 'my-endpoint';
 /** SageMaker's name for an unnamed variant. */
 const DEFAULT_VARIANT = 'AllTraffic';
 
-const SUFFIX = '.jsonl';
+export const SUFFIX = '.jsonl';
 const PACKED = '.gz';
 
 const isNamedAsCapture = (path: string): boolean => path.endsWith(SUFFIX) || path.endsWith(SUFFIX + PACKED);

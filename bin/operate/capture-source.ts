@@ -9,7 +9,7 @@ import type { BackfillInput, ObjectInput } from '../../src/core/contract/input.t
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { nearest } from '../../src/core/errors/nearest.ts';
 import { parseS3Location } from '../../src/replay/source/open-source.ts';
-import { type CaptureFile, findCaptures, firstLines } from './capture-files.ts';
+import { type CaptureFile, findCaptures, firstLines, SUFFIX } from './capture-files.ts';
 import { inputText } from './executions.ts';
 
 /** Where the stack looks for captures, and of which endpoint. */
@@ -30,7 +30,6 @@ const MAX_COUNTED = 10_000;
 /** Names among which the nearest one is looked for. */
 const MAX_COMPARED = 1_000;
 
-const SUFFIX = '.jsonl';
 const S3 = 's3://';
 
 /**

@@ -9,6 +9,7 @@ import type {
   FailedFile,
   JudgeSpend,
   LogCounts,
+  LogReceipt,
   NamedError,
   PlanReceipt,
   VerdictCounts,
@@ -28,11 +29,9 @@ type RunStatus = 'succeeded' | 'failed' | 'duplicate' | 'dryRun' | 'unfinished';
 
 export interface RunSummary
   extends Pick<PlanReceipt, 'objects' | 'bytes' | 'input' | 'estimate' | 'judgeModelEnding' | 'judgeError'>,
-    Pick<PlanReceipt, 'duplicateOf' | 'duplicates' | 'warnings'> {
-  run: string;
+    Pick<PlanReceipt, 'duplicateOf' | 'duplicates' | 'warnings'>,
+    Pick<LogReceipt, 'run' | 'startedAt' | 'endedAt'> {
   status: RunStatus;
-  startedAt: string;
-  endedAt: string;
   options: PlanReceipt['options'] | null;
   chunks: { planned: number; logged: number; evaluated: number; failed: number };
   /** `planned = traced + quarantined + outsideWindow + lost`. The run fails unless `lost` is 0. */

@@ -27,7 +27,7 @@ import { ScoreStore } from './score-store.ts';
 
 /** More classes than this have no figures of their own. */
 export const MAX_CLASSES = 1000;
-const OTHER = '(other)';
+export const OTHER = '(other)';
 /** Predictions that are no class: numbers between classes, which are probabilities if the labels are classes. */
 const NUMBER = '(number)';
 

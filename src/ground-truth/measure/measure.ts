@@ -11,7 +11,7 @@ import { hourOf } from '../../quality/tally.ts';
 import { classOf, numberOf } from '../label-value.ts';
 import { hashesOf } from '../masked.ts';
 import { textHashes } from '../texts.ts';
-import { ClassTally, type Predicted, predictedClass } from './class-tally.ts';
+import { ClassTally, OTHER, type Predicted, predictedClass } from './class-tally.ts';
 import { type Figure, figureOf, type GroupFigures, type TruthFigures, type TruthGroup, unknown } from './figures.ts';
 import { type FoundKind, KindFacts } from './kind.ts';
 import { scoreBudget } from './score-store.ts';
@@ -21,7 +21,6 @@ import { scoreBudget } from './score-store.ts';
 
 /** Values of a column are what requests say. */
 const MAX_VALUES = 50;
-const OTHER = '(other)';
 const NONE = '(none)';
 
 /** Compares the values of a column: how often the positive class is predicted, and how often it is found. */

@@ -11,7 +11,7 @@ import { forEachConcurrently } from '../../../core/process/concurrency.ts';
 import { mostAtOnce, type ScheduledEntry } from '../../schedule/timing.ts';
 import type { ShardBounds } from '../limits.ts';
 import { type CaptureObject, scheduleText } from '../work-bucket/schedule-file.ts';
-import { type ShardPlan, warmupKey } from '../work-bucket/stored-plan.ts';
+import { LINES, type ShardPlan, warmupKey } from '../work-bucket/stored-plan.ts';
 import type { ConversationFinder } from './conversations.ts';
 
 /** Requests per window. They are in memory until they are written: 150 bytes each, and 100 as text. */
@@ -19,7 +19,6 @@ const MAX_WINDOW_REQUESTS = 1_000_000;
 const SECOND_MS = 1000;
 /** Schedules that are written concurrently. */
 const WRITES = 16;
-const LINES = 'application/jsonlines';
 
 /** Concurrent requests over all shards: a constant number or a cap. */
 export interface Concurrency {

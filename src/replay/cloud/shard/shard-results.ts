@@ -18,10 +18,9 @@ import { LineWriter } from '../../results/line-writer.ts';
 import { FILES, ResultSet, unreadOf } from '../../results/result-set.ts';
 import { targetFacts } from '../target.ts';
 import type { CaptureObject } from '../work-bucket/schedule-file.ts';
-import { SHARD_FILES, type ShardPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
+import { LINES, SHARD_FILES, type ShardPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
 import type { ShardFigures, ShardResult } from './shard-result.ts';
 
-const LINES = 'application/jsonlines';
 /** Files with a line per request. */
 export const LINE_FILES = [FILES.records, FILES.skipped, SHARD_FILES.inputs, REPLIES_FILE] as const;
 const EXCHANGES_FILE = 'exchanges.jsonl';

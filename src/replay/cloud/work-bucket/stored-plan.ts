@@ -10,6 +10,9 @@ import type { DryRun } from '../../dry-run.ts';
 import type { FinishedReplay } from '../../finished.ts';
 import type { Registration } from '../../marks/register.ts';
 
+/** Content type of the files with a line per request. */
+export const LINES = 'application/jsonlines';
+
 export interface ShardPlan {
   shard: number;
   /** The window of time, and the stripe of its requests. */
