@@ -321,7 +321,10 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string]> =
   ],
   'no captures for a day, while the endpoint is used': [
     {},
-    { 'GET /my-captures': arrived(49), GetMetricData: [200, { MetricDataResults: [{ Values: [1000, 234] }] }] },
+    {
+      'GET /my-captures': arrived(49),
+      GetMetricData: [200, { MetricDataResults: [{ Id: 'm0', Timestamps: [3600, 7200], Values: [1000, 234] }] }],
+    },
     'captures',
   ],
   'no captures for a day, and no calls of the endpoint': [
@@ -465,10 +468,9 @@ test.each(Object.entries(BROKEN))('names %s', async (name, [settings, changed, c
   expect(findings.filter((each) => each.level === 'error' && each.check !== check)).toEqual([]);
 });
 
-test('says that a stack is missing if --stack names it', async () => {
-  const { healthy, lines } = await doctor({}, {}, { stack: 'prod' });
-  expect(about(lines, 'stack')).toEqual([expect.stringMatching(/^error stack No stack with STACK_PREFIX=prod/)]);
-  expect(healthy).toBe(false);
+test('ends with the stacks that there are if --stack names none of them', async () => {
+  const none: Answers = { GetParametersByPath: [200, { Parameters: [] }] };
+  await expect(doctor({}, none, { stack: 'prod' })).rejects.toMatchObject({ name: 'StackNotDeployed' });
 });
 
 test('skips AWS checks without credentials, with expired ones, and without a region', async () => {
