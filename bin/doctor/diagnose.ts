@@ -104,12 +104,16 @@ async function examine(clients: Clients, flags: DoctorFlags, region: string | un
   return [...account, ...findings, ...(hasError(account) ? [] : await checkAll(CHECKS, context))];
 }
 
-/** Returns the stack that a person names, if the settings here are of another one. @throws the errors of `openStack` if the option names it */
+/** Returns the stack that a person names, if the settings here are of another one. @throws the errors of `openStack` */
 async function stackElsewhere(clients: Clients, flags: DoctorFlags): Promise<DeployedStack | undefined> {
-  const { stack = process.env.STACK_PREFIX } = flags;
+  const { STACK_PREFIX: inShell, SAGEMAKER_ENDPOINT_NAME: endpoint } = process.env;
+  const { stack = inShell } = flags;
   if (!stack || stack === dotenvOfCommand().STACK_PREFIX) return undefined;
-  const found = await openStack(flags, clients).catch((error) => (flags.stack ? Promise.reject(error) : undefined));
-  return found?.outputs.endpoint === process.env.SAGEMAKER_ENDPOINT_NAME ? undefined : found;
+  // The settings of the environment may be those of a first deployment.
+  const found = await openStack(flags, clients).catch((error) =>
+    stack === inShell ? undefined : Promise.reject(error),
+  );
+  return found?.outputs.endpoint === endpoint ? undefined : found;
 }
 
 /** The sources of the region, in the order of precedence. */

@@ -468,9 +468,10 @@ test.each(Object.entries(BROKEN))('names %s', async (name, [settings, changed, c
   expect(findings.filter((each) => each.level === 'error' && each.check !== check)).toEqual([]);
 });
 
-test('ends with the stacks that there are if --stack names none of them', async () => {
-  const none: Answers = { GetParametersByPath: [200, { Parameters: [] }] };
-  await expect(doctor({}, none, { stack: 'prod' })).rejects.toMatchObject({ name: 'StackNotDeployed' });
+test('says that a stack is missing if --stack names it', async () => {
+  const { healthy, lines } = await doctor({}, {}, { stack: 'prod' });
+  expect(about(lines, 'stack')).toEqual([expect.stringMatching(/^error stack No stack with STACK_PREFIX=prod/)]);
+  expect(healthy).toBe(false);
 });
 
 test('skips AWS checks without credentials, with expired ones, and without a region', async () => {

@@ -2,7 +2,7 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { LambdaClient } from '@aws-sdk/client-lambda';
+import { CreateFunctionCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { callAws } from '../../src/core/aws/aws-json.ts';
 import { OUTPUT_PARAMETERS, outputPath } from '../../src/core/contract/names.ts';
 import { markKeys, replayKeys } from '../../src/core/contract/work-keys.ts';
@@ -207,6 +207,15 @@ describe('registrations', () => {
         const Value = field === 'workBucket' ? workBucket : 'x';
         await callAws(lambda, 'ssm', 'PutParameter', { Name: outputPath(prefix) + name, Value, Type: 'String' });
       }
+      // Its settings are those of the replay.
+      const ZipFile = Buffer.from(`PK\x05\x06${'\0'.repeat(18)}`);
+      const code = {
+        Code: { ZipFile },
+        Runtime: 'nodejs22.x',
+        Handler: 'a.b',
+        Role: 'arn:aws:iam::000000000000:role/r',
+      } as const;
+      await lambda.send(new CreateFunctionCommand({ FunctionName: 'x', ...code })).catch(() => undefined);
       lambda.destroy();
     };
 

@@ -66,7 +66,7 @@ describe('Ctrl-C', () => {
     const { code, stdout, stderr } = await command.done;
     expect({ code, stdout }).toEqual({ code: 130, stdout: '' });
     expect(stderr).toMatch(
-      /The run continues\. To follow it again:\n {2}inference-monitor show interrupted --follow\n$/,
+      /The run continues\. To follow it again:\n {2}inference-monitor show interrupted --follow --stack operated\n$/,
     );
     environment.judge.behave({});
     expect(await run(showCommand(), 'interrupted', '--follow')).toMatchObject({ code: 0 });

@@ -155,7 +155,7 @@ describe('dataset', () => {
     expect(passing).toBeGreaterThan(0);
     expect(passing).toBeLessThan(all);
     expect(await dataset('--limit', '1')).toMatchObject({ captures: 1, more: true });
-    await expect(dataset('--tag', 'sagemaker_variant_name=blue')).rejects.toThrow('No trace meets the conditions');
+    await expect(dataset('--tag', 'status_code=999')).rejects.toThrow('No trace meets the conditions');
     await expect(dataset('--tag', 'a')).rejects.toThrow('<name>=<value>');
     await expect(dataset('--scorer', 'safty')).rejects.toThrow('did you mean safety');
   });
@@ -228,7 +228,8 @@ describe('open', () => {
     const managed = await startSageMakerMlflowDouble({ upstream: environment.mlflowUrl, arn, credentials });
     const { AWS_ENDPOINT_URL } = process.env;
     process.env.AWS_ENDPOINT_URL = `http://127.0.0.1:${(sageMaker.address() as AddressInfo).port}`;
-    process.env.SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT = managed.url;
+    // No stack is named, so that MLflow and the experiment are those of the environment.
+    Object.assign(process.env, { SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: managed.url, STACK_PREFIX: '' });
     try {
       const { stdout, stderr, error } = await run(openCommand(), '--tracking-uri', arn);
       expect(error).toBeUndefined();
@@ -240,7 +241,7 @@ describe('open', () => {
         arn === MANAGED_ARNS.app ? 'CreatePresignedMlflowAppUrl' : 'CreatePresignedMlflowTrackingServerUrl';
       expect(inputs).toEqual([[`SageMaker.${operation}`, asked]]);
     } finally {
-      process.env.AWS_ENDPOINT_URL = AWS_ENDPOINT_URL;
+      Object.assign(process.env, { AWS_ENDPOINT_URL, STACK_PREFIX: PREFIX });
       delete process.env.SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT;
       sageMaker.close();
       await managed.stop();
