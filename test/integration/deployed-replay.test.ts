@@ -86,6 +86,9 @@ const inputFor = (name: string, more: object = {}) => ({
 const numbersOf = (captures: readonly NumberedCapture[]): number[] => captures.map(({ number }) => number);
 const factsOf = DeployedReplay.facts;
 
+/** The first line of every command's output. */
+const STACK = 'captured-endpoint (stack replays)\n';
+
 describe('a replay in three shards, and one with a shard that was started before', () => {
   const [RUN, BEGUN] = ['three-shards', 'begun-before'];
   let outcome: Outcome;
@@ -280,7 +283,7 @@ describe('stopped replays', () => {
     const made = await stops.command('stopped');
     expect([made.code, made.stdout, made.stderr]).toEqual([
       0,
-      `The replay stopped has already ended: ABORTED.\nIts results are missing and were requested.\n${arrivedByThen.length} of 90 requests were sent. Results: ${resultsOf('stopped')}\n`,
+      `${STACK}The replay stopped has already ended: ABORTED.\nIts results are missing and were requested.\n${arrivedByThen.length} of 90 requests were sent. Results: ${resultsOf('stopped')}\n`,
       '',
     ]);
     expect(await replays.results('stopped')).toEqual(before);
@@ -294,7 +297,7 @@ describe('stopped replays', () => {
     const sent = `${numbers.length} of 20 requests were sent. Results: ${resultsOf('by-command')}\n`;
     expect([command.code, command.stdout, command.stderr]).toEqual([
       0,
-      `Stopping the replay by-command: its shards end within seconds.\n${sent}`,
+      `${STACK}Stopping the replay by-command: its shards end within seconds.\n${sent}`,
       '',
     ]);
     const { records, summary } = await replays.results('by-command');
@@ -303,14 +306,14 @@ describe('stopped replays', () => {
     // A second call has nothing left to do.
     expect(await stops.command('by-command')).toMatchObject({
       code: 0,
-      stdout: `The replay by-command has already ended: ABORTED (ReplayStopped).\n${sent}`,
+      stdout: `${STACK}The replay by-command has already ended: ABORTED (ReplayStopped).\n${sent}`,
     });
   });
 
   test('the command reports a successful replay and an unknown name', async () => {
     expect(await stops.command('three-shards')).toMatchObject({
       code: 0,
-      stdout: `The replay three-shards has already ended: SUCCEEDED.\n27 of 27 requests were sent. Results: ${resultsOf('three-shards')}\n`,
+      stdout: `${STACK}The replay three-shards has already ended: SUCCEEDED.\n27 of 27 requests were sent. Results: ${resultsOf('three-shards')}\n`,
     });
     expect(await replays.names(replayKeys.stop('three-shards'))).toEqual([]);
     expect(await stops.command('none of these')).toMatchObject({
@@ -330,7 +333,7 @@ describe('stopped replays', () => {
       code: 0,
       // The planner that runs when its execution stops may still write its plan.
       stdout: expect.stringMatching(
-        /^The replay unplanned has already ended: ABORTED\.\n(?:Nothing was sent\.|(?:Its results .* requested\.\n)?0 of 1 requests were sent\. .*)\n$/,
+        /^captured-endpoint \(stack replays\)\nThe replay unplanned has already ended: ABORTED\.\n(?:Nothing was sent\.|(?:Its results .* requested\.\n)?0 of 1 requests were sent\. .*)\n$/,
       ),
     });
     expect(received(endpoint, UNPLANNED).numbers).toEqual([]);
