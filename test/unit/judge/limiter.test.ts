@@ -76,8 +76,8 @@ test('ignores other failures', async () => {
 
 test('starts no call during Retry-After', async () => {
   const subject = new AdaptiveLimiter();
-  subject.pause(80);
   const before = performance.now();
+  subject.pause(80);
   (await subject.acquire())('answered');
   expect(performance.now() - before).toBeGreaterThanOrEqual(75);
 });
