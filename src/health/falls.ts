@@ -11,7 +11,7 @@ export const DAY_MS = 24 * HOUR_MS;
 /** A short span shows a crash within hours, a long one a decline. */
 export const SPANS_MS = [6 * HOUR_MS, DAY_MS, 3 * DAY_MS, 14 * DAY_MS] as const;
 /** A span is compared with the weeks before it. */
-const BASELINE_MS = 28 * DAY_MS;
+export const BASELINE_MS = 28 * DAY_MS;
 /** Verdicts before that hours of the week need to be compared by themselves. */
 const FEWEST = 30;
 

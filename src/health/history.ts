@@ -7,14 +7,15 @@ import { canFail } from '../judge/scorers/values.ts';
 import type { Scorer } from '../judge/types.ts';
 import { type CountedCell, hourMs, type TimeWindow } from '../quality/counts-store.ts';
 import { goodStrata } from '../quality/strata.ts';
+import { BASELINE_MS, SPANS_MS } from './falls.ts';
 import { type HourOfVerdicts, Series } from './series.ts';
 
 /** How long before now the counts are read: the longest span, and the weeks that it is compared with. */
-export const HISTORY_MS = 42 * 24 * HOUR_MS;
+export const HISTORY_MS = Math.max(...SPANS_MS) + BASELINE_MS;
 /** Failing harm verdicts of this time are to be read. */
 const TO_READ_MS = 7 * 24 * HOUR_MS;
 /** From how much of this time the likeness of neighbouring hours is estimated, and how many pairs it needs. */
-const [ALIKE_MS, FEWEST_PAIRS] = [28 * 24 * HOUR_MS, 200];
+const [ALIKE_MS, FEWEST_PAIRS] = [BASELINE_MS, 200];
 /** Verdicts that tell as much as one where nothing is known: replies in words are often turns of one conversation. */
 const UNKNOWN_FACTOR = { words: 2, other: 1 };
 

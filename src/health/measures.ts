@@ -4,7 +4,16 @@ import { HOUR_MS } from '../captures/files/capture-path.ts';
 import { changePoint } from '../core/statistics/changed-share.ts';
 import { type Estimate, type SampledShare, shareBounds } from '../core/statistics/share.ts';
 import type { TimeWindow } from '../quality/counts-store.ts';
-import { type Comparison, chanceOf, compare, compareSpan, DAY_MS, SPANS_MS, smallestFound } from './falls.ts';
+import {
+  BASELINE_MS,
+  type Comparison,
+  chanceOf,
+  compare,
+  compareSpan,
+  DAY_MS,
+  SPANS_MS,
+  smallestFound,
+} from './falls.ts';
 import type { History } from './history.ts';
 import { added, capturesIn, judgedIn, type Series, type Strata, within } from './series.ts';
 
@@ -116,7 +125,7 @@ export function fallsOf(history: Past, nowMs: number, window: TimeWindow, captur
     if (clearest === undefined) return [];
     const worse = [...new Set(found.flatMap(({ variant }) => variant ?? []))];
     const own = worse.length === variants.length ? [] : worse;
-    const baselineMs = Math.min(28 * DAY_MS, nowMs - clearest.spanMs - series.firstMs);
+    const baselineMs = Math.min(BASELINE_MS, nowMs - clearest.spanMs - series.firstMs);
     return [{ ...clearest, scorer, variants: own, baselineMs, ...sinceWhen(series, clearest, nowMs, factor) }];
   });
   const asked = known.filter(([, series]) => askedOf(series, window) >= captures / 2);
@@ -166,7 +175,7 @@ function sinceWhen(
   nowMs: number,
   factor: number,
 ) {
-  const hours = series.hours({ fromMs: nowMs - spanMs - 28 * DAY_MS, toMs: nowMs }, variant);
+  const hours = series.hours({ fromMs: nowMs - spanMs - BASELINE_MS, toMs: nowMs }, variant);
   const since = changePoint(hours, factor);
   const failing = hours.filter(({ hourMs, failing: share }) => share > 0 && hourMs >= (since?.at ?? Infinity));
   const [first, last] = [failing[0]?.hourMs, failing.at(-1)?.hourMs];
