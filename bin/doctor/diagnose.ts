@@ -110,9 +110,7 @@ async function stackElsewhere(clients: Clients, flags: DoctorFlags): Promise<Dep
   const { stack = inShell } = flags;
   if (!stack || stack === dotenvOfCommand().STACK_PREFIX) return undefined;
   // The settings of the environment may be those of a first deployment.
-  const found = await openStack(flags, clients).catch((error) =>
-    stack === inShell ? undefined : Promise.reject(error),
-  );
+  const found = await openStack(flags, clients).catch((e) => (stack === inShell ? undefined : Promise.reject(e)));
   return found?.outputs.endpoint === endpoint ? undefined : found;
 }
 

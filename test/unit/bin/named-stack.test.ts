@@ -10,8 +10,8 @@ import { type Answer, AwsAnswers } from '../../helpers/aws-answers.ts';
 import { runHere } from '../../helpers/command-here.ts';
 import { expectPublished } from '../../helpers/published-json.ts';
 
-/** Endpoints by STACK_PREFIX; `alpha` is to be asked. */
-const STACKS = { alpha: 'chat', beta: 'churn', gamma: 'twice', delta: 'twice' };
+/** Endpoints by STACK_PREFIX; `alpha` is to be asked. The deployment of `half` has not finished. */
+const STACKS = { alpha: 'chat', beta: 'churn', gamma: 'twice', delta: 'twice', half: 'half' };
 type Prefix = keyof typeof STACKS;
 const REFUSED: Answer = [400, { error_code: 'INVALID_PARAMETER_VALUE', message: 'no' }];
 const FUNCTION = 'GET /2015-03-31/functions/processorArn-alpha/configuration';
@@ -29,37 +29,32 @@ const settingsOf = (prefix: Prefix, mlflow = `http://${prefix}.invalid`): Record
   MLFLOW_TRACKING_URI: mlflow,
   MLFLOW_EXPERIMENT_NAME: STACKS[prefix],
   JUDGE_GUIDELINES: JSON.stringify({ [`rule_${prefix}`]: `A rule of ${prefix}.` }),
-  GROUND_TRUTH_S3_PREFIX: `s3://labels-${prefix}/`,
 });
-const parameters = (Object.keys(STACKS) as Prefix[]).flatMap((prefix) =>
-  Object.entries(OUTPUT_PARAMETERS).map(([field, name]) => {
-    const Value = { endpoint: STACKS[prefix], workBucket: `work-${prefix}` }[field] ?? `${field}-${prefix}`;
-    return { Name: outputPath(prefix) + name, Value };
-  }),
-);
-/** MLflow has one trace, of the variant green, which a filter by another one does not find. */
-const found = (body: string): Answer => {
-  const trace = { trace_id: 'tr-1', request_time: '2026-11-20T10:00:00Z', tags: { sagemaker_variant_name: 'green' } };
-  return [200, { traces: body.includes('grean') ? [] : [trace] }];
-};
+const parameters = (Object.keys(STACKS) as Prefix[])
+  .flatMap((prefix) =>
+    Object.entries(OUTPUT_PARAMETERS).map(([field, name]) => {
+      const Value = { endpoint: STACKS[prefix], workBucket: `work-${prefix}` }[field] ?? `${field}-${prefix}`;
+      return { Name: outputPath(prefix) + name, Value };
+    }),
+  )
+  .filter(({ Name }) => !Name.includes('/half/') || Name.endsWith('/endpoint'));
+const TRACE = { trace_id: 'tr-1', request_time: '2026-11-20T10:00:00Z', tags: { sagemaker_variant_name: 'green' } };
 
 beforeAll(async () => {
   s3 = await S3Wire.start();
   await aws.start();
   const counts = { '2026-11-20T10': { blue: { captures: 40, scorers: {} } } };
   await writeCounts(s3.storage, 'work-alpha', 'run-1', counts, [], Date.parse('2026-11-20T11:00Z'));
+  const Variables = { ...settingsOf('alpha', aws.url), WORK_BUCKET: 'work-alpha', BUDGET_TABLE: 'b' };
   aws.answers = {
     GetParametersByPath: (_, body) => {
       const path = `${JSON.parse(body).Path}/`;
       return [200, { Parameters: parameters.filter(({ Name }) => Name.startsWith(path)) }];
     },
-    [FUNCTION]: [
-      200,
-      { Environment: { Variables: { ...settingsOf('alpha', aws.url), WORK_BUCKET: 'work-alpha', BUDGET_TABLE: 'b' } } },
-    ],
+    [FUNCTION]: [200, { Environment: { Variables } }],
     'GET /version': [200, '3.17.2'],
     'GET /api/2.0/mlflow/experiments/get-by-name': [200, { experiment: { experiment_id: '7', name: 'chat' } }],
-    'POST /api/3.0/mlflow/traces/search': (_, body) => found(body),
+    'POST /api/3.0/mlflow/traces/search': (_, body) => [200, { traces: body.includes('grean') ? [] : [TRACE] }],
     'POST /api/3.0/mlflow/traces': REFUSED,
     'POST /v1/traces': REFUSED,
     DescribeExecution: [400, { __type: 'ExecutionDoesNotExist', message: 'no' }],
@@ -80,8 +75,8 @@ afterEach(() => rmSync(folder, { recursive: true }));
 
 async function run(args: readonly string[], shell: Record<string, string> = {}, dotenv: Record<string, string> = {}) {
   const file = join(folder, '.env');
-  const lines = Object.entries(dotenv).map(([name, value]) => `${name}='${value}'\n`);
-  writeFileSync(file, lines.join(''));
+  const lines = Object.entries(dotenv).map(([name, value]) => `${name}='${value}'`);
+  writeFileSync(file, lines.join('\n'));
   const placed = args.map((arg) => (/^[a-z]+\.[a-z]+$|^replayed$/.test(arg) ? join(folder, arg) : arg));
   return runHere(placed, aws.variables({ DOTENV_CONFIG_PATH: file, AWS_ENDPOINT_URL_S3: s3.url, ...shell }));
 }
@@ -148,7 +143,6 @@ test.each(Object.entries(CALLS).filter(([name]) => !OF_DOTENV.includes(name)))('
 test.each([
   [['--stack', 'alpha'], NONE, { STACK_PREFIX: 'alpha' }, ''],
   [['--stack', 'alpha'], { STACK_PREFIX: 'beta' }, { STACK_PREFIX: 'alpha' }, ' --stack alpha'],
-  [[], { STACK_PREFIX: 'alpha' }, { STACK_PREFIX: 'alpha' }, ''],
   [[], { STACK_PREFIX: 'alpha' }, NONE, ' --stack alpha'],
 ])('%j, %j in the shell and %j in .env: proposed commands have%s', async (flags, shell, dotenv, proposed) => {
   s3.put('captureBucket-alpha', 'capturePrefix-alpha/A/2026/11/20/10/a.jsonl', '{}\n');
@@ -173,6 +167,7 @@ test.each([
 
 test.each([
   ['twice', /StackPrefixMissing: The endpoint has several stacks; .* one of delta, gamma$/m],
+  ['half', /StackIncomplete: The deployment of half is incomplete; got: .* without stateMachineArn, /],
   ['chatt', /StackNotDeployed: .* did you mean chat\?; .*: alpha \(chat\), beta \(churn\), delta \(twice\), gamma/],
 ])('--stack %s', async (name, message) => {
   expect((await run(['runs', '--stack', name])).stderr).toMatch(message);
