@@ -92,7 +92,6 @@ describe('worst', () => {
     expect(stdout).toContain(first?.failing[0]?.rationale.trim());
     expect(stdout).toMatch(/^2026-11-01 00:00 to .* UTC: \d+ traces, \d+ of them judged, \d+ with a failing verdict$/m);
     expect((await worst('--limit', '1')).worst).toEqual([first]);
-    expect((await worst('--stack', PREFIX)).worst).toEqual(report.worst);
     expect((await worst('--scorer', 'safety')).worst).toMatchObject([{ traceId: other, verdicts: 1 }]);
   });
 
