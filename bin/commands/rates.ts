@@ -16,12 +16,12 @@ import {
   type GroupRates,
   groupRates,
   type LabelsOf,
-  lacksRuns,
   type RateDifference,
   type RatesQuery,
   scorersIn,
 } from '../../src/quality/rates.ts';
 import { differencesText, ratesCsv, ratesTable, windowText } from '../../src/quality/rates-text.ts';
+import { lacksRuns } from '../../src/quality/strata.ts';
 import { command, type FlagsOf, option, options, refuseUseless } from '../cli/options.ts';
 import { type About, aboutLine, jsonOption, jsonText, notice, print, terminal } from '../cli/output.ts';
 import { stackOption, stackSettings, withStack } from '../cli/stack.ts';

@@ -5,7 +5,7 @@ import { type Health, healthOf } from '../../src/health/findings.ts';
 import { type AskedStack, readFacts } from '../../src/health/gather.ts';
 import { EXIT_CODES } from '../../src/health/known.ts';
 import { healthLines } from '../../src/health/text.ts';
-import { windowText } from '../../src/quality/rates-text.ts';
+import { outcomeLines, windowText } from '../../src/quality/rates-text.ts';
 import { command, options } from '../cli/options.ts';
 import { type About, aboutLine, print } from '../cli/output.ts';
 import { type DeployedStack, deployedSettings, stackOptions, withStack } from '../cli/stack.ts';
@@ -37,7 +37,8 @@ export default command('status', OPTIONS, HELP, (flags) =>
     const { about } = stack;
     print<StatusOutput>({ ...health, ...about, window: isoWindow(window) }, flags.json, (out) => {
       const of = wrapped(`${aboutLine(about)}, ${windowText(window)}`, out.width).map((line) => out.style('dim', line));
-      return `${healthLines(named(health, stack.outputs.endpoint), out, ['', ...of], nowMs).join('\n')}\n`;
+      const lines = healthLines(named(health, stack.outputs.endpoint), out, ['', ...of], nowMs);
+      return `${[...lines, '', ...outcomeLines(health.outcomes, out)].join('\n').trimEnd()}\n`;
     });
   }),
 );

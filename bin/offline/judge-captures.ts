@@ -87,12 +87,13 @@ export async function judgeCaptures(
   let done = 0;
   await forEachConcurrently(CAPTURES_AT_ONCE, captures, async (selected) => {
     const capture = selected.read();
-    addCounts(notJudgeable, selected.pending.reasons);
     const asks = failure === undefined && !signal.aborted;
     const asking = assessor.assess({ ...selected, capture }, asks ? signal : undefined);
     const outcome = await asking.catch((thrown: unknown): CaptureOutcome => ({ ...NOT_JUDGED, failure: thrown }));
     failure ??= outcome.failure;
-    for (const reason of outcome.notJudgeable) addCounts(notJudgeable, { [reason]: 1 });
+    const ofCode = outcome.notJudgeable.map((one) => one.notJudgeable);
+    for (const reason of [...Object.values(selected.pending.reasons), ...ofCode])
+      addCounts(notJudgeable, { [reason]: 1 });
     const view = { ...selected.place, request: requestPreview(capture), reply: responsePreview(capture) };
     rows.push(...outcome.assessments.map((one) => ({ ...view, ...verdictOf(one, known.get(one.name)) })));
     missing.push(...missingOf(selected.pending.judge, outcome));

@@ -20,6 +20,8 @@ import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
 import { goodVerdicts, type RunSummary } from '../../src/monitoring/summary.ts';
 import { connectQuality } from '../../src/monitoring/watch-run.ts';
 import { writePage } from '../../src/monitoring/write-page.ts';
+import { cellsOf, sumOfCells } from '../../src/quality/counts-store.ts';
+import { outcomesIn } from '../../src/quality/outcomes.ts';
 import { RunSums } from '../../src/quality/run-sums.ts';
 
 const environment = readEnvironment();
@@ -45,6 +47,7 @@ const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Conte
   if (result.more) return { ...result, ok: true, error: '', cause: '' };
   summary.good = goodVerdicts(summary.verdictsByScorer, scorers);
   summary.counted = quality.counted();
+  summary.outcomes = outcomesIn(sumOfCells(cellsOf(quality.counts)), scorers);
   const text = JSON.stringify(summary, null, 2);
   await storage.putText(bucket, key, text);
   const { replay } = summary.options ?? {};

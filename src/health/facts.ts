@@ -114,11 +114,13 @@ export function figuresOf({ cells, before = [], window, active, shadow, labelsOf
     .map(([variant, own]) => ({ variant, own, totals: sumOfCells(own) }))
     .toSorted((a, b) => (b.totals.captures ?? 0) - (a.totals.captures ?? 0));
   const reference = variants.find(isServed);
+  const [group] = groupRates(served, query);
   const others = reference === undefined ? [] : variants.filter((one) => one !== reference);
   return {
     totals: sumOfCells(served),
     served: variants.filter(isServed),
-    rates: groupRates(served, query)[0]?.rates ?? [],
+    rates: group?.rates ?? [],
+    outcomes: group?.outcomes ?? [],
     /** Differences of what is good to the window before, the largest fall first. */
     fell: changesOf(summed(before.filter(isServed)), served, query),
     /** The served variant with the most captures. */

@@ -4,6 +4,7 @@ import { HOUR_MS } from '../captures/files/capture-path.ts';
 import { many } from '../core/text/figure-text.ts';
 import { singleLine } from '../core/text/terminal-text.ts';
 import { sum } from '../core/values/sum.ts';
+import type { ScorerOutcomes } from '../quality/outcomes.ts';
 import type { HealthFacts } from './facts.ts';
 import type { ToRead } from './history.ts';
 import { type Found, type HealthState, hourText, type Known, knownOf, STATES } from './known.ts';
@@ -31,6 +32,8 @@ export interface Health {
   findings: Finding[];
   /** Failing verdicts of harm in the last seven days, whatever the state. */
   toRead: readonly (ToRead & { command: string })[];
+  /** What became of the captures of the window, by scorer. */
+  outcomes: readonly ScorerOutcomes[];
 }
 
 export const FINDING_NAMES = Object.keys(RULES);
@@ -55,7 +58,8 @@ export function healthOf(facts: HealthFacts): Health {
   const texts = reasons.slice(0, MAX_REASONS).map(({ message }) => message);
   if (reasons.length > texts.length) texts.push(`${reasons.length - texts.length} more`);
   const toRead = known.toRead.map((one) => ({ ...one, command: readCommand(one, known) }));
-  return { state, words: `${state}: ${[...texts, ...besides(found, texts, toRead)].join('; ')}`, findings, toRead };
+  const words = `${state}: ${[...texts, ...besides(found, texts, toRead)].join('; ')}`;
+  return { state, words, findings, toRead, outcomes: known.outcomes };
 }
 
 /** Returns what the first line says whatever the state: replies to read, and lines in quarantine. */

@@ -5,6 +5,7 @@ import { many, time } from '../core/text/figure-text.ts';
 import { singleLine } from '../core/text/terminal-text.ts';
 import { sum } from '../core/values/sum.ts';
 import { ERROR_REPLIES } from '../quality/objectives.ts';
+import { missingBy } from '../quality/outcomes.ts';
 import { twoSources } from '../quality/two-sources.ts';
 import { listed } from './facts.ts';
 import { DAY_MS } from './falls.ts';
@@ -124,9 +125,10 @@ export const OPERATION_RULES = {
     return [{ state: withheld > 0 ? 'needs a look' : 'healthy', message }];
   },
 
-  'not-judged'({ totals: { notJudged: { held = 0, failed = 0, retried = 0 } = {} }, whichRuns }) {
+  'not-judged'({ totals, whichRuns }) {
+    const { held = 0, failed = 0, retried = 0 } = missingBy(totals.notJudged);
     const missing = held + failed + retried;
-    const why = listed({ 'held by the budget': held, 'the judge failed': failed, 'given in a retry': retried });
+    const why = listed({ 'held by the budget': held, failed, 'given in a retry': retried });
     const message = `${many(missing, 'verdict')} ${missing === 1 ? 'is' : 'are'} missing${why}`;
     return missing <= 0 ? [] : [{ state: 'needs a look', message, command: whichRuns }];
   },

@@ -8,6 +8,7 @@ import { type Curve, chart } from '../core/text/small-chart.ts';
 import { sum } from '../core/values/sum.ts';
 import { hourMs, sumOfCells, type TimeWindow } from '../quality/counts-store.ts';
 import type { Change } from '../quality/objective-states.ts';
+import { missingBy } from '../quality/outcomes.ts';
 import { groupRates, type RatesQuery } from '../quality/rates.ts';
 import { hourOf } from '../quality/tally.ts';
 import { addedUp, type Figures, type HealthFacts, scorerOf } from './facts.ts';
@@ -34,7 +35,7 @@ const STACKS: readonly [title: string, unit: string, of: (cell: QualityCell) => 
   ['Error replies', 'error replies by kind', ({ errorKinds }) => errorKinds],
   ['Tokens', 'tokens', ({ inputTokens = 0, outputTokens = 0 }) => ({ in: inputTokens, out: outputTokens })],
   ['Dollars', 'US dollars for the judge', ({ judgeUsd = 0 }) => ({ judge: judgeUsd })],
-  ['Not judged', 'verdicts not given, by reason', ({ notJudged }) => notJudged],
+  ['Not judged', 'verdicts not given, by reason', ({ notJudged }) => missingBy(notJudged)],
   ['Quarantine', 'lines by reason', ({ quarantined }) => quarantined],
   ['Masked', 'items by kind, field and pattern', ({ masked }) => masked],
   ['Predicted classes', 'predictions', ({ predictions }) => predictions?.classes],

@@ -3,11 +3,12 @@
 import { loadCharts } from '../core/text/charts.ts';
 import { number, percent, time } from '../core/text/figure-text.ts';
 import { escapeHtml, htmlPage, isolated } from '../core/text/html-page.ts';
+import { namedCounts } from '../core/text/terminal-text.ts';
 import { severestFirst } from '../core/values/severity.ts';
 import type { TimeWindow } from '../quality/counts-store.ts';
 import type { ObjectiveRate } from '../quality/objective-rates.ts';
 import { groupRates } from '../quality/rates.ts';
-import { windowText } from '../quality/rates-text.ts';
+import { OUTCOMES, windowText } from '../quality/rates-text.ts';
 import { type Figures, figuresOf, objectiveText, scorerOf } from './facts.ts';
 import type { Health } from './findings.ts';
 import type { HealthState } from './known.ts';
@@ -88,7 +89,7 @@ export async function healthPage(page: PageFacts): Promise<string> {
     overTime(page, figures),
     countSection('Error replies by kind', '', counts.errorKinds),
     countSection('Calls without a reply', 'They are in no rate.', counts.failedCalls),
-    countSection('Not judged, and why', 'Verdicts that were not given: scorers × captures.', counts.notJudged),
+    outcomeSection(figures),
     countSection('Lines in quarantine', '', counts.quarantined),
     countSection('Masked', 'Items by kind, field and pattern.', counts.masked),
     truth === undefined ? '' : truthSections(truth),
@@ -148,6 +149,16 @@ function variantSection(
     ],
     apart.length === 0 ? [] : rows,
   );
+}
+
+/** What became of the captures: the columns of a row add up to all of them. */
+function outcomeSection({ outcomes }: Figures): string {
+  const rows = outcomes.map(({ scorer, reasons, ...counts }) => [
+    isolated(scorer),
+    ...OUTCOMES.map(([outcome]) => whole(counts[outcome])),
+    isolated(namedCounts(reasons)),
+  ]);
+  return sheet('Captures by outcome', '', ['scorer', ...OUTCOMES.map(([, name]) => `#${name}`), 'why not'], rows);
 }
 
 function countSection(title: string, note: string, counts: Readonly<Record<string, number>> = {}): string {

@@ -19,6 +19,7 @@ import { addCounts, noCounts } from '../core/values/counts.ts';
 import { goodValue } from '../judge/scorers/values.ts';
 import { emptySpend } from '../judge/spend.ts';
 import type { Scorer } from '../judge/types.ts';
+import type { ScorerOutcomes } from '../quality/outcomes.ts';
 import { cacheMissedText, isCacheMissed } from './cache-missed.ts';
 import { addEstimates, emptyLogCounts, emptyVerdictCounts, verdictTotal } from './counts.ts';
 import { type FailedChunk, FileReports, type FilesState, failedChunk } from './file-reports.ts';
@@ -46,6 +47,8 @@ export interface RunSummary
   good?: Record<string, number>;
   /** What the run has added to the counts, by variant, and the hour of its first capture. Absent while the run is running. */
   counted?: { first?: string; variants: Record<string, QualityCell> };
+  /** What became of the captures that the run has counted, by scorer. Absent while the run is running. */
+  outcomes?: ScorerOutcomes[];
   quarantineReasons: Record<string, number>;
   spend: JudgeSpend;
   /**

@@ -1,10 +1,19 @@
 /** Rates as text: tables for terminals of any width, and CSV. */
 
 import type { Measured } from '../core/statistics/sampled-mean.ts';
-import { number, percent, points, time, whole } from '../core/text/figure-text.ts';
-import { namedCounts, type Style, singleLine, tableLines, wrapped } from '../core/text/terminal-text.ts';
+import { many, number, percent, points, time, whole } from '../core/text/figure-text.ts';
+import {
+  namedCounts,
+  type Style,
+  singleLine,
+  type TextOptions,
+  tableLines,
+  tableText,
+  wrapped,
+} from '../core/text/terminal-text.ts';
 import type { TimeWindow } from './counts-store.ts';
 import { ERROR_REPLIES } from './objectives.ts';
+import type { Outcomes, ScorerOutcomes } from './outcomes.ts';
 import { quantilesText } from './quantiles.ts';
 import type { GroupRates, Rate, RateDifference } from './rates.ts';
 
@@ -67,16 +76,14 @@ const stacked = ([name = '', n, sampled, rate, interval, corrected, trend]: stri
 ];
 
 function totalsLines({ totals, rates }: GroupRates): string[] {
-  const { captures = 0, errorReplies = 0, inputTokens = 0, outputTokens = 0, judgeUsd = 0, notJudged = {} } = totals;
+  const { captures = 0, errorReplies = 0, inputTokens = 0, outputTokens = 0, judgeUsd = 0 } = totals;
   const calls = namedCounts(totals.failedCalls);
-  const open = namedCounts(notJudged);
   const empty = totals.replies?.words?.empty ?? 0;
   const said = empty > 0 ? `, ${whole(empty)} empty ${empty === 1 ? 'reply' : 'replies'}` : '';
   const usd = rates.length === 0 || judgeUsd === 0 ? '' : `, judge $${judgeUsd.toFixed(2)}`;
   return [
     `${whole(captures)} ${captures === 1 ? 'capture' : 'captures'}, ${whole(errorReplies)} error ${errorReplies === 1 ? 'reply' : 'replies'}${said}, ${whole(inputTokens)} + ${whole(outputTokens)} tokens${usd}`,
     ...(calls === '' ? [] : [`calls without a reply, in no rate: ${calls}`]),
-    ...(open === '' ? [] : [`verdicts not given: ${open}`]),
   ];
 }
 
@@ -99,9 +106,38 @@ export function ratesTable(groups: readonly GroupRates[], by: string | undefined
       quantiles === undefined ? [] : wrapped(`${singleLine(scorer)}: ${quantilesText(quantiles)}`, width),
     );
     const totals = totalsLines(group).flatMap((line) => wrapped(line, width));
-    return [...title, ...totals, ...(lined ? wide : narrow), ...spread, ''];
+    const became = by === undefined ? outcomeLines(group.outcomes, { width, style }) : [];
+    return [...title, ...totals, ...(lined ? wide : narrow), ...spread, '', ...became];
   });
   return `${lines.join('\n')}\n`;
+}
+
+/** The outcomes in the order in which they are shown. */
+export const OUTCOMES: readonly [keyof Outcomes, name: string][] = [
+  ['good', 'good'],
+  ['bad', 'bad'],
+  ['other', 'neither'],
+  ['empty', 'empty'],
+  ['error', 'error'],
+  ['notDrawn', 'not drawn'],
+  ['held', 'held'],
+  ['failed', 'failed'],
+  ['doesNotApply', 'does not apply'],
+];
+/** Reasons why a scorer does not apply that are named. */
+const MAX_REASONS = 3;
+
+/** A table of what became of the captures, by scorer; nothing without scorers. */
+export function outcomeLines(outcomes: readonly ScorerOutcomes[], options: TextOptions): string[] {
+  if (outcomes.length === 0) return [];
+  const seen = OUTCOMES.filter(([outcome]) => outcomes.some((one) => one[outcome] !== 0));
+  const rows = outcomes.map((one) => [
+    singleLine(one.scorer),
+    ...seen.map(([outcome]) => whole(one[outcome])),
+    namedCounts(one.reasons, MAX_REASONS),
+  ]);
+  const head = [`of ${many(outcomes[0]?.captures ?? 0, 'capture')}`, ...seen.map(([, name]) => name), ''];
+  return tableText(head, rows, options).split('\n');
 }
 
 /** A difference whose interval excludes 0 is colored, if something is good or bad. */

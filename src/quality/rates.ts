@@ -18,6 +18,7 @@ import type { Scorer } from '../judge/types.ts';
 import { addTree } from './count-tree.ts';
 import { type CountedCell, type GroupBy, groupOf, hourMs, sumOfCells, type TimeWindow } from './counts-store.ts';
 import { ERROR_REPLIES, type Measure } from './objectives.ts';
+import { outcomesIn, type ScorerOutcomes } from './outcomes.ts';
 import { type Quantiles, quantilesOf } from './quantiles.ts';
 import { EVERY_CAPTURE } from './sample.ts';
 import { counted, emptyOf, stratumOf } from './strata.ts';
@@ -59,6 +60,8 @@ export interface GroupRates {
   /** It is of shadow variants alone. */
   shadow?: boolean;
   rates: Rate[];
+  /** What became of the captures, by scorer. */
+  outcomes: ScorerOutcomes[];
   /** The sums of the group that are no rates. */
   totals: Omit<QualityCell, 'scorers' | 'seconds'>;
 }
@@ -98,12 +101,17 @@ export function scorersIn(cells: readonly CountedCell[]): string[] {
 /** Computes the rates of each group, in the order of their names. */
 export function groupRates(cells: readonly CountedCell[], query: RatesQuery): GroupRates[] {
   const groups = [...Map.groupBy(cells, (cell) => groupOf(cell, query.by))].toSorted(([a], [b]) => (a < b ? -1 : 1));
-  const names = query.scorers ?? scorersIn(cells);
+  const { active, scorers: names = scorersIn(cells) } = query;
   // A trend is the judge's own.
   const unlabelled = { ...query, labelsOf: NO_LABELS };
   return groups.map(([group, members]) => {
     const stepOf = stepsOf(query, group);
-    const totals = sumOfCells(members.map(({ cell: { scorers: _, ...cell }, ...rest }) => ({ ...rest, cell })));
+    const all = sumOfCells(members);
+    const { scorers: _, ...totals } = all;
+    const outcomes = outcomesIn(
+      all,
+      active.filter(({ name }) => names.includes(name)),
+    );
     const rates = names.map((name) => {
       const bySteps = Map.groupBy(members, ({ hour }) => stepOf(hour));
       const trend = Array.from(
@@ -113,7 +121,7 @@ export function groupRates(cells: readonly CountedCell[], query: RatesQuery): Gr
       return withGood({ ...rateOf(name, members, query), trend: trend.map((one) => one?.value ?? null) }, query);
     });
     const isShadow = members.every(({ variant }) => query.shadow?.includes(variant));
-    return { group, ...(isShadow ? { shadow: true } : {}), rates, totals };
+    return { group, ...(isShadow ? { shadow: true } : {}), rates, outcomes, totals };
   });
 }
 
@@ -290,9 +298,3 @@ export function differencesOf(
     return [{ ...facts, ...made, ...(isComputed ? { method: 'computed' } : {}) }];
   });
 }
-
-/** Whether counts are negative, because the counts of a run whose verdicts were replaced are gone. */
-export const lacksRuns = (cells: readonly CountedCell[]): boolean =>
-  Object.values(sumOfCells(cells).scorers ?? {}).some((samples) =>
-    Object.values(samples).some(({ values = {} }) => Object.values(values).some((count) => count < 0)),
-  );

@@ -5,12 +5,18 @@ import type { JudgedStratum } from '../core/statistics/corrected-share.ts';
 import { sum } from '../core/values/sum.ts';
 import { goodValue } from '../judge/scorers/values.ts';
 import type { Scorer } from '../judge/types.ts';
-import type { CountedCell } from './counts-store.ts';
+import { type CountedCell, sumOfCells } from './counts-store.ts';
 import { ERROR_REPLIES } from './objectives.ts';
 import { chanceOf, EVERY_CAPTURE } from './sample.ts';
 
 /** A run whose counts are gone leaves negative counts where a later one replaced its verdicts. */
 export const counted = (count = 0): number => Math.max(0, count);
+
+/** Whether counts are negative, because the counts of a run whose verdicts were replaced are gone. */
+export const lacksRuns = (cells: readonly CountedCell[]): boolean =>
+  Object.values(sumOfCells(cells).scorers ?? {}).some((samples) =>
+    Object.values(samples).some(({ values = {} }) => Object.values(values).some((count) => count < 0)),
+  );
 
 export function stratumOf(
   sample: string,

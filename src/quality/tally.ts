@@ -25,6 +25,8 @@ import { addFailures } from './detectors.ts';
 import type { Measure } from './objectives.ts';
 import { EVERY_CAPTURE, stratumOf } from './sample.ts';
 
+/** Reasons that end others. */
+const FOLLOWED = ['retried', 'judgedLater'];
 /** SageMaker's endpoints have at most 10 variants. More names were made up, and would make more counts than captures. */
 const MAX_VARIANTS = 20;
 /** The key of the object names no variant. */
@@ -70,7 +72,8 @@ export interface CountedCapture {
   replaced: readonly (CountedVerdict & { times: number })[];
   /** This run was the first to evaluate the capture. By LLM scorer that could judge it, the stratum. */
   judgeable: readonly { scorer: string; sample: string }[];
-  notJudged: Record<string, number>;
+  /** By scorer without a verdict, the reason; or that its verdict followed. */
+  notJudged: Record<string, string>;
   /** This run was the first to evaluate the capture, and no scorer with bounds applies to it. */
   isUnmeasured?: boolean;
 }
@@ -161,7 +164,9 @@ export class QualityTally {
     const cell: QualityCell = {};
     const written = { captures: 1, errorReplies: isError ? 1 : 0, inputTokens, outputTokens };
     if (isWritten) addTree(cell, { ...counted(written), ...facts.more });
-    if (Object.keys(notJudged).length > 0) addTree(cell, { notJudged });
+    for (const [scorer, reason] of Object.entries(notJudged)) {
+      addTree(cell, { notJudged: { [scorer]: { [reason]: FOLLOWED.includes(reason) ? -1 : 1 } } });
+    }
     // The rows of a table are measured by true answers, and empty replies are counted.
     const isCounted = isError || facts.more?.predictions !== undefined || facts.more?.replies?.words?.empty;
     if (isUnmeasured && !isCounted) addTree(cell, { unmeasured: 1 });
@@ -247,16 +252,16 @@ export const isFirstToEvaluate = (run: string, stored: readonly StoredAssessment
   stored.every(({ metadata }) => metadata[SAMPLE_METADATA] === undefined || metadata[RUN_METADATA] === run);
 
 /**
- * Returns the reasons of a capture that another run was the first to evaluate: its first verdicts are missing no longer. A retry gives only
+ * Returns the reasons of a capture that another run was the first to evaluate: verdicts that were missing have followed. A retry gives only
  * those that were held or that failed.
  */
 export function judgedLater(
   { verdicts, replaced }: Pick<CountedCapture, 'verdicts' | 'replaced'>,
   isRetry: boolean,
-): Record<string, number> {
+): CountedCapture['notJudged'] {
   const before = new Set(replaced.filter(({ value }) => value !== undefined).map(({ name }) => name));
-  const news = verdicts.filter(({ name, sourceType }) => sourceType !== 'CODE' && !before.has(name));
-  return news.length === 0 ? {} : { [isRetry ? 'retried' : 'judgedLater']: -news.length };
+  const news = verdicts.filter(({ name }) => !before.has(name));
+  return Object.fromEntries(news.map(({ name }) => [name, isRetry ? 'retried' : 'judgedLater']));
 }
 
 /**

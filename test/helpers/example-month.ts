@@ -67,7 +67,7 @@ export function cellOf(hour: Hour, random: Random, scorers: readonly Scorer[] = 
     inputTokens: captures * 210,
     outputTokens: captures * 120,
     judgeUsd: judged * 0.004,
-    notJudged: { notSampled: 10 * (captures - errors - judged), errorReply: 10 * errors },
+    notJudged: {},
     replyTokens: {},
     ...(ms % (24 * HOUR_MS) === 0 && variant === 'blue' ? { quarantined: { NotJson: 2 } } : {}),
     scorers: judgements,
@@ -90,6 +90,7 @@ export function cellOf(hour: Hour, random: Random, scorers: readonly Scorer[] = 
     const values = { [String(good)]: passed, ...(n > passed ? { [String(bad)]: n - passed } : {}) };
     const sample = scorer.kind === 'judge' ? '0.3' : 'all';
     judgements[scorer.name] = { [sample]: { captures: captures - errors, values } };
+    addTree(cell, { notJudged: { [scorer.name]: { notSampled: captures - errors - n, errorReply: errors } } });
   }
   return cell;
 }

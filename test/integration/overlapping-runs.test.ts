@@ -86,7 +86,7 @@ test('two runs at once over captures that were only traced count each verdict on
   expect(newVerdicts(both)).toBe(inForce(await tracesOf(one)).length);
   const { notJudged, ...counts } = await countsOf([traced, ...both], 'safety');
   expect(counts).toEqual({ captures: CAPTURES, verdicts: CAPTURES });
-  expect(notJudged.noToolCalls ?? CAPTURES).toBe(CAPTURES);
+  expect(notJudged.tool_call_correctness?.noToolCalls).toBe(CAPTURES);
 });
 
 test('two re-evaluations at once leave one verdict of each scorer in force, and doubles are settled by the next', async () => {

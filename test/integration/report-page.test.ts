@@ -149,7 +149,11 @@ inBrowser('in a browser', () => {
       /^9\d\.\d% \(9\d\.\d% to 9\d\.\d%\)$/,
     ],
     ['Of what kind are the error replies?', async () => (await first('Error replies by kind'))[0], /^503$/],
-    ['Why was so much not judged?', async () => (await first('Not judged, and why'))[0], /^notSampled$/],
+    [
+      'Why was so much not judged?',
+      async () => (await row('Captures by outcome', 'fluency'))['not drawn']?.text,
+      /^[\d,]{5,}$/,
+    ],
     [
       'What did the judge cost?',
       async () => [...(await table('In all')).values()][0]?.['US dollars for the judge']?.text,
@@ -194,18 +198,17 @@ inBrowser('in a browser', () => {
       const change = report.compared?.differences.find((one) => one.scorer === scorer)?.good;
       expect(cells?.['change in points']?.values).toEqual([change?.value, change?.low, change?.high]);
     }
-    const { captures, errorReplies, inputTokens, outputTokens, judgeUsd, notJudged, errorKinds } = all?.totals ?? {};
+    const { captures, errorReplies, inputTokens, outputTokens, judgeUsd, errorKinds } = all?.totals ?? {};
     const sums = Object.values([...(await table('In all')).values()][0] ?? {}).flatMap(({ values }) => values);
     // Dollars are added up in another order.
     const dollars = expect.closeTo(judgeUsd ?? 0, 6);
     expect(sums).toEqual([captures, errorReplies, inputTokens, outputTokens, dollars]);
-    for (const [title, counts] of [
-      ['Not judged, and why', notJudged],
-      ['Error replies by kind', errorKinds],
-    ] as const) {
-      const found = [...(await table(title))].map(([name, { count }]) => [name, count?.values[0]]);
-      expect(Object.fromEntries(found)).toEqual(counts);
-    }
+    const kinds = [...(await table('Error replies by kind'))].map(([name, { count }]) => [name, count?.values[0]]);
+    expect(Object.fromEntries(kinds)).toEqual(errorKinds);
+    const outcomes = await table('Captures by outcome');
+    expect([...outcomes.keys()]).toEqual(all?.outcomes.map(({ scorer }) => scorer));
+    for (const cells of outcomes.values())
+      expect(Object.values(cells).reduce((sum, { values: [count = 0] }) => sum + count, 0)).toBe(captures);
     const byVariant = await ratesReport(
       memory.storage,
       'work',

@@ -50,10 +50,10 @@ export interface QualityCell {
   /** US dollars of the judge, as they are apportioned to the verdicts. Verdicts of unknown price are left out. */
   judgeUsd?: number;
   /**
-   * LLM scorers × captures without a verdict, by reason. Negative are verdicts that followed: `retried` in a retry of what was held or failed,
-   * `judgedLater` in another run.
+   * Captures without a verdict, by scorer, then by reason. Negative are verdicts that followed: `retried` in a retry of what was held or
+   * failed, `judgedLater` in another run.
    */
-  notJudged?: Record<string, number>;
+  notJudged?: Record<string, Record<string, number>>;
   /** By scorer, then by stratum; see `stratumOf`. Code scorers run on everything and have the stratum `all`. */
   scorers?: Record<string, Record<string, SampleCounts>>;
   /**

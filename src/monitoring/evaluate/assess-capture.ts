@@ -14,6 +14,7 @@ import { Answers, type Kept, knownVerdicts, leftToJudge, paidElsewhere, withResu
 import {
   codeAssessments,
   failedAssessment,
+  type NotJudgeable,
   type VerdictContext,
   verdictAssessment,
   verdictWithoutWords,
@@ -49,7 +50,7 @@ interface Answered {
 /** The assessments of a capture, not written yet. */
 export interface CaptureOutcome extends Omit<Answered, 'verdicts'> {
   assessments: NewAssessment[];
-  notJudgeable: string[];
+  notJudgeable: NotJudgeable[];
 }
 
 /** Of a capture that is not asked about. One that is in MLflow waits for the next attempt. */
@@ -120,9 +121,9 @@ export class CaptureAssessor {
     const answered = asks ? await this.#answered(work, signal) : NOT_ASKED;
     await yieldToEventLoop();
     const assessments = pending.failed.map(({ scorer, fault }) => failedAssessment(scorer, sourceId, context, fault));
-    const notJudgeable: string[] = [];
+    const notJudgeable: NotJudgeable[] = [];
     for (const scored of codeAssessments(pending.code, capture, this.timeMsOf(capture), context)) {
-      if ('notJudgeable' in scored) notJudgeable.push(scored.notJudgeable);
+      if ('notJudgeable' in scored) notJudgeable.push(scored);
       else assessments.push(scored);
     }
     const byName = new Map(pending.judge.map((scorer) => [scorer.name, scorer]));

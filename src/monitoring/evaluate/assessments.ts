@@ -89,6 +89,12 @@ export const verdictWithoutWords = (verdict: Verdict): Verdict =>
     ? { ...verdict, rationale: '' }
     : { ...verdict, error: { ...verdict.error, message: '' } };
 
+/** Why a scorer does not apply to a capture. */
+export interface NotJudgeable {
+  name: string;
+  notJudgeable: string;
+}
+
 /**
  * Returns the assessments of code scorers, within the time that the capture has. A scorer that throws gets an error
  * assessment, and the others continue. So does a scorer that the time runs out for.
@@ -98,13 +104,13 @@ export const codeAssessments = (
   capture: Capture,
   timeMs: number,
   context: VerdictContext,
-): (NewAssessment | { notJudgeable: string })[] =>
-  eachWithin<CodeScorer, NewAssessment | { notJudgeable: string }>(
+): (NewAssessment | NotJudgeable)[] =>
+  eachWithin<CodeScorer, NewAssessment | NotJudgeable>(
     timeMs,
     scorers,
     (scorer) => {
       const scored = scoreOf(scorer, capture);
-      if ('notJudgeable' in scored) return scored;
+      if ('notJudgeable' in scored) return { name: scorer.name, ...scored };
       return { ...common(scorer, '', context), value: scored.value, rationale: scored.rationale };
     },
     (scorer, fault) => failedAssessment(scorer, '', context, fault),

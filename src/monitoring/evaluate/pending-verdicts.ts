@@ -5,7 +5,6 @@ import type { Capture } from '../../captures/types.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
 import type { VerdictCounts } from '../../core/contract/receipts.ts';
 import { unlessFaulty } from '../../core/process/own-fault.ts';
-import { addCounts } from '../../core/values/counts.ts';
 import { applicability } from '../../judge/scorers/applicability.ts';
 import { askedOf } from '../../judge/scorers/scorer-set.ts';
 import type { CodeScorer, JudgeScorer, Scorer } from '../../judge/types.ts';
@@ -24,8 +23,8 @@ export interface PendingVerdicts {
   settled: VerdictCounts;
   /** How many more scorers the capture is asked about than every capture is. */
   beyond: number;
-  /** The reasons behind `notJudgeable` and `notSampled`, each with its number of scorers. */
-  reasons: Record<string, number>;
+  /** The reasons behind `notJudgeable` and `notSampled`, by scorer. */
+  reasons: Record<string, string>;
   /** The scorers whose verdict in force new ones override, by name. */
   replaces: Set<string>;
   /** The scorers of `settled.alreadyThere`, by name. */
@@ -73,14 +72,14 @@ export function pendingVerdicts(
   const lists = { judge: [], code: [], failed: [], judgeable: [], there: [] };
   const sample = laterSample(stratum, now);
   const pending: PendingVerdicts = { ...lists, settled, beyond: 0, reasons: {}, replaces: new Set(), stratum, sample };
-  const every = askedOf(scorers).length;
+  const every = askedOf(scorers);
   if (stored === undefined || view?.replay !== undefined) {
-    settled.notJudgeable = every;
-    pending.reasons[stored === undefined ? 'traceMissing' : 'sentByReplay'] = every;
+    settled.notJudgeable = every.length;
+    for (const { name } of every) pending.reasons[name] = stored === undefined ? 'traceMissing' : 'sentByReplay';
     return pending;
   }
   const asked = askedOf(scorers, view?.capture);
-  pending.beyond = asked.length - every;
+  pending.beyond = asked.length - every.length;
   const open = withoutVerdict(stored, asked, options, run, pending);
   const decide = decider(traceId, view, options);
   const decisions = view
@@ -96,7 +95,7 @@ export function pendingVerdicts(
       pending.failed.push({ scorer, fault: decision.fault });
     } else {
       settled[decision.term] += 1;
-      addCounts(pending.reasons, { [decision.reason]: 1 });
+      pending.reasons[scorer.name] = decision.reason;
     }
   });
   return pending;

@@ -39,7 +39,7 @@ export class VerdictTally {
   settled(range: number, { settled, beyond, reasons }: Pick<PendingVerdicts, 'settled' | 'beyond' | 'reasons'>): void {
     this.#beyond[range] = (this.#beyond[range] ?? 0) + beyond;
     for (const term of VERDICT_TERMS) this.settle(range, term, settled[term]);
-    addCounts(this.#reasons, reasons);
+    for (const reason of Object.values(reasons)) addCounts(this.#reasons, { [reason]: 1 });
   }
 
   /** Counts an assessment that is in MLflow now. Numbers are summed as `count` and `sum`. */

@@ -172,7 +172,7 @@ export class VerdictWriter {
     const { range, pending, traceId } = work;
     const { tally } = this;
     tally.settled(range, pending);
-    for (const reason of outcome.notJudgeable) tally.notJudgeable(range, reason);
+    for (const { notJudgeable } of outcome.notJudgeable) tally.notJudgeable(range, notJudgeable);
     tally.held(range, outcome.held, outcome.heldFor);
     for (let n = 0; n < result.deleted; n += 1) tally.notJudgeable(range, 'deletedByPerson');
     if (result.trace === 'missing') {
@@ -211,7 +211,7 @@ export class VerdictWriter {
   /** Counts what this run has done with a capture, in this attempt and in those before. */
   #countQuality(
     { traceId, facts, pending, trace: built }: PlannedWork & Pick<WriteItem, 'trace'>,
-    { assessments, held }: CaptureOutcome,
+    outcome: CaptureOutcome,
     { trace, stored, ...result }: WriteOutcome,
   ): void {
     const before = stored?.assessments ?? [];
@@ -219,9 +219,6 @@ export class VerdictWriter {
     const written = result.assessments.filter(({ assessmentId }) => result.written.has(assessmentId));
     const own = verdictsOfRun(this.#run, before, written);
     const isFirst = isWritten || isFirstToEvaluate(this.#run, before);
-    const judges = new Set(pending.judge.map(({ name }) => name));
-    const answered = assessments.filter(({ name, error }) => judges.has(name) && error === undefined).length;
-    const failed = pending.judge.length + pending.failed.length - answered - held;
     this.quality.add({
       traceId,
       facts,
@@ -231,12 +228,24 @@ export class VerdictWriter {
       judgeable: isFirst
         ? pending.judgeable.map((scorer) => ({ scorer: scorer.name, sample: scorerSample(pending.stratum, scorer) }))
         : [],
-      isUnmeasured: this.#areJudged && isFirst && !isMeasured(pending, assessments),
-      notJudged: isFirst
-        ? { ...pending.reasons, ...(held > 0 ? { held } : {}), ...(failed > 0 ? { failed } : {}) }
-        : judgedLater(own, this.#isRetry),
+      isUnmeasured: this.#areJudged && isFirst && !isMeasured(pending, outcome.assessments),
+      notJudged: isFirst ? notJudged(pending, outcome) : judgedLater(own, this.#isRetry),
     });
   }
+}
+
+/** Returns why each scorer without a verdict has none. */
+function notJudged(
+  { reasons, judge, code, failed }: PendingVerdicts,
+  { assessments, notJudgeable, heldFor }: CaptureOutcome,
+): Record<string, string> {
+  const without = [...judge, ...code, ...failed.map(({ scorer }) => scorer)].flatMap(({ name, kind }) => {
+    const found = assessments.find((one) => one.name === name);
+    if (found !== undefined && found.error === undefined) return [];
+    const why = notJudgeable.find((one) => one.name === name)?.notJudgeable;
+    return [[name, why ?? (kind === 'judge' && found === undefined && heldFor !== undefined ? 'held' : 'failed')]];
+  });
+  return { ...reasons, ...Object.fromEntries(without) };
 }
 
 /** Whether a scorer with bounds applies to a capture, drawn or not: one of the judge's, or one that has assessed it. */

@@ -52,7 +52,12 @@ describe('sampling', () => {
     expect(asked(scorer('safety'), 0.4)).toEqual(expect.arrayContaining(asked(rare, 0.4)));
     expect(asked(rare, 1).length).toBeLessThan(260);
     const never = pending([scorer('never', { sampleRate: 0 }), code]);
-    expect(never).toMatchObject({ judge: [], code: [code], settled: { notSampled: 1 }, reasons: { notSampled: 1 } });
+    expect(never).toMatchObject({
+      judge: [],
+      code: [code],
+      settled: { notSampled: 1 },
+      reasons: { never: 'notSampled' },
+    });
   });
 
   it('is overridden by a rule, for the scorer and for the run', () => {
@@ -90,6 +95,6 @@ it('does not judge a trace that is missing', () => {
     judge: [],
     code: [],
     settled: { notJudgeable: 2 },
-    reasons: { traceMissing: 2 },
+    reasons: { safety: 'traceMissing', [code.name]: 'traceMissing' },
   });
 });

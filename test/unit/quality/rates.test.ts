@@ -23,7 +23,7 @@ const cell = (samples: Record<string, SampleCounts>, more: QualityCell = {}): Qu
   inputTokens: 3000,
   outputTokens: 1200,
   judgeUsd: 0.5,
-  notJudged: { notSampled: 90, judgedLater: -3 },
+  notJudged: { safety: { notSampled: 90, judgedLater: -3 } },
   scorers: { safety: samples },
   ...more,
 });
@@ -286,16 +286,7 @@ test('the table fits the terminal, and nothing of it is lost', async () => {
     expect(Math.max(...lines.map((line) => [...line].length))).toBeLessThanOrEqual(width);
     const text = lines.join(' ').replace(/\s+/g, ' ');
     const trend = width === 80 ? [] : ['▄'];
-    for (const part of [
-      'safety: good',
-      '97.0%',
-      '1,000',
-      'judge only',
-      'verdicts not given:',
-      'judgedLater -3',
-      '$0.50',
-      ...trend,
-    ])
+    for (const part of ['safety: good', '97.0%', '1,000', 'judge only', '$0.50', ...trend])
       expect(text).toContain(part);
     // biome-ignore lint/suspicious/noControlCharactersInRegex: the name of a variant must not color the terminal
     expect(text).not.toMatch(/\u001b/);
@@ -308,6 +299,32 @@ test('the table fits the terminal, and nothing of it is lost', async () => {
   ).split('\n');
   expect(head.split(',')).toHaveLength(21);
   expect(row).toContain(`,"'=1,""x""",safety,yes,1000,1000,0.97,`);
+});
+
+test('the outcomes of a scorer add up to all captures, also of verdicts that followed', async () => {
+  const counts = (notJudged: QualityCell['notJudged'], good: number): QualityCell => ({
+    captures: 100,
+    notJudged,
+    scorers: { safety: { '0.5': { captures: 90, values: { yes: good, no: 2 } } } },
+  });
+  const first = { notSampled: 60, held: 5, failed: 3, errorReply: 6, emptyReply: 4, noRequest: 1 };
+  const made = await report({
+    [hour(3)]: { Blue: counts({ safety: first }, 18) },
+    [hour(4)]: { Blue: counts({ safety: { ...first, retried: -6, judgedLater: -61 } }, 80) },
+  });
+  const [outcomes] = made.groups[0]?.outcomes ?? [];
+  expect(outcomes).toEqual({
+    scorer: 'safety',
+    captures: 200,
+    ...{ good: 98, bad: 4, other: 0, empty: 8, error: 12 },
+    ...{ notDrawn: 59, held: 4, failed: 6, doesNotApply: 9 },
+    reasons: { noRequest: 2 },
+  });
+  for (const width of [40, 200]) {
+    const text = textOf(made, DAY, { width, style: PLAIN });
+    expect(text.replace(/\s+/g, ' ')).toMatch(/safety.* 98\b.* 59\b.* 9\b.* noRequest 2/);
+    expect(Math.max(...text.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(width);
+  }
 });
 
 test('a trend', () => {

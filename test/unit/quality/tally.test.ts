@@ -11,9 +11,10 @@ import {
   type StoredAssessment,
 } from '../../../src/mlflow/types.ts';
 import { addTree, maxByMagnitude } from '../../../src/quality/count-tree.ts';
+import { outcomesIn } from '../../../src/quality/outcomes.ts';
 import { chanceOf, laterSample, scorerSample, stratumOf, stratumOfTrace } from '../../../src/quality/sample.ts';
 import { type CountedCapture, captureFacts, QualityTally, verdictsOfRun } from '../../../src/quality/tally.ts';
-import { ChunkRig, HOUR, JUDGED, LINES } from '../../helpers/chunk-rig.ts';
+import { ChunkRig, CODE, HOUR, JUDGED, LINES, LLM } from '../../helpers/chunk-rig.ts';
 import {
   captureLine,
   chatLine,
@@ -84,13 +85,13 @@ test.each([
   expect(drawn).toBeGreaterThan(0);
   expect(rig.cell).toMatchObject({
     captures: 8,
-    notJudged: { notSampled: 8 - drawn, failed: drawn },
+    notJudged: { [JUDGED]: { notSampled: 8 - drawn, failed: drawn } },
     scorers: { [JUDGED]: { '0.5': { captures: 8 } } },
   });
   rig.isAway = false;
   const retry = await rig.evaluate(rig.request('two', { sampleRate: 1, ...more }));
   expect(retry).toMatchObject({
-    notJudged: { [reason]: -8 },
+    notJudged: { [JUDGED]: { [reason]: -8 } },
     scorers: { [JUDGED]: { '0.5': { values: { yes: 8 } } } },
   });
   expect(rig.cell.scorers?.[JUDGED]).toEqual(judged(8, 0, '0.5'));
@@ -173,9 +174,17 @@ test('replies that say nothing, and captures that no scorer applies to', async (
     errorReplies: 1,
     replies: { words: { all: 2, empty: 1 }, values: { all: 2, empty: 1 } },
     unmeasured: 1,
-    notJudged: { emptyReply: 1 },
+    notJudged: { [JUDGED]: { emptyReply: 1, errorReply: 1, notText: 3 } },
   });
   expect(cell.scorers).toMatchObject({ [JUDGED]: judged(1, 0, '1', 1), cut_off: { all: { values: { false: 1 } } } });
+  const outcomes = outcomesIn(cell, [...LLM, ...CODE]);
+  expect(outcomes).toMatchObject([
+    { scorer: JUDGED, good: 1, empty: 1, error: 1, doesNotApply: 3, reasons: { notText: 3 } },
+    { scorer: 'response_words', other: 2, empty: 1 },
+    { scorer: 'cut_off', good: 1 },
+  ]);
+  for (const { scorer: _, reasons: _reasons, captures, ...counts } of outcomes)
+    expect(Object.values(counts).reduce((all, count) => all + count, 0)).toBe(captures);
 });
 
 test('verdicts are counted by the version of the judge that gave them', () => {
