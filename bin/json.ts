@@ -1,6 +1,6 @@
 /**
  * What each command prints with `--json`. The files in `schemas/` are made from these types, and the comments of the types become
- * descriptions: `UPDATE_SCHEMAS=1 npx jest test/unit/bin/schemas --selectProjects unit`.
+ * descriptions: `UPDATE_SCHEMAS=1 npm run test:unit -- test/unit/bin/schemas`.
  */
 
 import type { RebuiltCounts } from '../src/monitoring/rebuild-counts.ts';

@@ -3,7 +3,7 @@
  *
  * `contract.json` has a digest of the files that describe the contract, without their comments. If it differs, decide whether
  * the new functions could misread what the old ones have written. If so, raise CONTRACT in `src/core/contract/contract.ts`. Then
- * run `UPDATE_CONTRACT=1 npx jest test/unit/contract.test.ts --selectProjects unit`.
+ * run `UPDATE_CONTRACT=1 npm run test:unit -- test/unit/contract`.
  */
 import { hash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
  * The table of errors, docs/errors.md and the code have the same names. After a change of the table, run
- * `UPDATE_ERRORS=1 npx jest test/unit/core/error-table --selectProjects unit`.
+ * `UPDATE_ERRORS=1 npm run test:unit -- test/unit/core/error-table`.
  */
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import ERROR_TABLE from '../../../src/core/errors/errors.json' with { type: 'json' };
