@@ -36,7 +36,6 @@ const LONG = [
   'integration/package.test.ts',
   'integration/replay-evaluation/replay-evaluation.test.ts',
   'integration/mlflow-managed.test.ts',
-  'integration/mlflow-app.test.ts',
   'integration/mlflow-server.test.ts',
   'integration/judge/throttling.test.ts',
   'unit/monitoring/planning-faults.test.ts',

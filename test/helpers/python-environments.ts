@@ -6,7 +6,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { packageRuns, unpackChromium } from '../../local/machine/chromium.ts';
 import { makeOwnFolder } from '../../local/machine/own-folder.ts';
-import { APP_MLFLOW_VERSIONS, defaultPythonEnvironment, mlflowEnvironment } from '../../local/python/python-presets.ts';
+import {
+  APP_MLFLOW_VERSIONS,
+  defaultPythonEnvironment,
+  MANAGED_MLFLOW_VERSION,
+  mlflowEnvironment,
+} from '../../local/python/python-presets.ts';
 import { makeBundles } from '../../local/stack/deploy.ts';
 import { awsChecksEnvironment, sagemakerPluginEnvironment } from './check-environments.ts';
 
@@ -14,13 +19,17 @@ import { awsChecksEnvironment, sagemakerPluginEnvironment } from './check-enviro
 const WAITS_MS = [5_000, 15_000];
 
 /** Jest's `globalSetup`. */
-export default async function makePythonEnvironments(): Promise<void> {
+export default async function makePythonEnvironments(
+  _: unknown,
+  { displayName }: { displayName: { name: string } },
+): Promise<void> {
+  const versions = displayName.name === 'slow' ? APP_MLFLOW_VERSIONS : [MANAGED_MLFLOW_VERSION];
   const log = (line: string): void => console.info(line);
   const bundles = makeBundles({ directory: makeOwnFolder('bundles'), log });
   await Promise.all([
     bundles,
     withRetries(() => defaultPythonEnvironment(log)),
-    ...APP_MLFLOW_VERSIONS.map((version) => withRetries(() => mlflowEnvironment(version, log))),
+    ...versions.map((version) => withRetries(() => mlflowEnvironment(version, log))),
     withRetries(() => sagemakerPluginEnvironment(log)),
     withRetries(() => awsChecksEnvironment(log)),
     ...(packageRuns ? [unpackChromium()] : []),
