@@ -40,7 +40,7 @@ export async function verdictsOf({ name, arn, verdicts }: JudgingRun, signal: Ab
   if (summaries > 0) return judged;
   throw new PermanentError('JudgingUnfinished', 'The run that judges the replies has ended without a summary', {
     got: name,
-    expected: `a summary under ${verdicts}; inference-monitor retry ${name} writes one, and compare --judge asks the judge here`,
+    expected: `a summary under ${verdicts}; inference-monitor retry ${name} with the --stack of that run writes one, and compare --judge asks the judge here`,
   });
 }
 
