@@ -28,7 +28,6 @@ const LONG = [
   'integration/deployed-start.test.ts',
   'integration/hostile.test.ts',
   'integration/faults.test.ts',
-  'integration/calibration.test.ts',
   'integration/deployed.test.ts',
   'infra/cfn-lint.test.ts',
   'integration/mlflow-newest.test.ts',
