@@ -24,6 +24,22 @@ export function numberOf(value: LabelValue): number | null {
   return Number.isFinite(number) ? number : null;
 }
 
+const PERCENTAGE = /^\d{1,3}(?:\.\d{1,30})?\s?%$/;
+
+/** Whether a value is written as `87%`. */
+export const isPercentage = (value: LabelValue | undefined): boolean =>
+  typeof value === 'string' && PERCENTAGE.test(value.trim());
+
+/** Returns the number that a prediction writes: of `0.50` 0.5, of `87%` 87. Codes such as `007`, and flags, are none. */
+export function predictedNumber(value: LabelValue): number | undefined {
+  const number = isPercentage(value)
+    ? Number.parseFloat(String(value))
+    : typeof value === 'string'
+      ? cellOf(value)
+      : value;
+  return typeof number === 'number' ? number : undefined;
+}
+
 /**
  * Returns the class that a value names: `1`, `"1"`, `"1.0"`, `true` and `"True"` are `1`. Other texts are as they are, without outer
  * whitespace: `"007"`, `"1E2"` and `"0.10"` are codes.

@@ -3,7 +3,7 @@
 import { HOUR_MS } from '../captures/files/capture-path.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { labeledHours, readLabeled } from '../ground-truth/join/labeled-store.ts';
-import { measureTruth } from '../ground-truth/measure/measure.ts';
+import { decideKind, measureTruth } from '../ground-truth/measure/measure.ts';
 import { activeScorers } from '../judge/active-scorers.ts';
 import { type CountedCell, hourMs, type TimeWindow } from '../quality/counts-store.ts';
 import { objectiveRates } from '../quality/objective-rates.ts';
@@ -47,8 +47,9 @@ export async function makePage(stack: AskedStack, query: PageQuery): Promise<{ h
   const health = healthOf({ ...ofDay, objectives: await objectiveRates(storage, bucket, environment, ofDay.cells) });
   const truth = await truthOf(of, window);
   const changes = await readChanges(storage, bucket, window);
+  const predicts = environment.GROUND_TRUTH.kind;
   return {
-    html: await healthPage({ ...facts, labelsOf, endpoint, points, health, day, changes, truth, more }),
+    html: await healthPage({ ...facts, labelsOf, endpoint, points, health, day, changes, predicts, truth, more }),
     health,
   };
 }
@@ -58,7 +59,8 @@ async function truthOf({ storage, environment, named }: AskedStack, { fromMs, to
   const hours = await labeledHours(storage, bucket, { from: hourOf(fromMs), to: hourOf(toMs) });
   if (hours.length === 0) return undefined;
   const read = () => readLabeled(storage, bucket, hours);
-  const measured = (by?: 'variant') => measureTruth(read, settings, { by, shadow });
+  const decided = await decideKind(read, settings, { shadow });
+  const measured = (by?: 'variant') => measureTruth(read, settings, { by, shadow }, decided);
   const truth = { all: await measured(), byVariant: await measured('variant') };
   const labeled = { fromMs: hourMs(hours[0] ?? ''), toMs: hourMs(hours.at(-1) ?? '') + HOUR_MS };
   return { ...(named?.(truth) ?? truth), labeled };

@@ -6,6 +6,8 @@ import { type LogBins, quantileOf } from '../core/statistics/log-bins.ts';
 import { section } from '../core/text/html-page.ts';
 import { type Curve, chart } from '../core/text/small-chart.ts';
 import { sum } from '../core/values/sum.ts';
+import type { Kind } from '../ground-truth/measure/figures.ts';
+import { kindOfCounts } from '../ground-truth/measure/kind.ts';
 import { hourMs, sumOfCells, type TimeWindow } from '../quality/counts-store.ts';
 import type { Change } from '../quality/objective-states.ts';
 import { missingBy } from '../quality/outcomes.ts';
@@ -38,27 +40,31 @@ const STACKS: readonly [title: string, unit: string, of: (cell: QualityCell) => 
   ['Not judged', 'verdicts not given, by reason', ({ notJudged }) => missingBy(notJudged)],
   ['Quarantine', 'lines by reason', ({ quarantined }) => quarantined],
   ['Masked', 'items by kind, field and pattern', ({ masked }) => masked],
-  ['Predicted classes', 'predictions', ({ predictions }) => predictions?.classes],
 ];
 
 const SPREADS: readonly [title: string, unit: string, of: (cell: QualityCell) => LogBins | undefined][] = [
   ['Length of replies', 'tokens', ({ replyTokens }) => replyTokens?.bins],
   ['Length of replies', 'characters', ({ replyCharacters }) => replyCharacters?.bins],
-  ['Predicted numbers', 'median, and where 10% and 90% are below', ({ predictions }) => predictions?.numbers?.bins],
 ];
+
+const numbersIn = ({ predictions }: QualityCell) => predictions?.numbers?.bins;
+const classesIn = ({ predictions }: QualityCell) => predictions?.classes;
 
 export interface ChartFacts extends HealthFacts {
   points: ReturnType<typeof pointsOf>;
   changes: readonly Change[];
+  /** What the model predicts, if the settings say it. */
+  predicts: Kind | undefined;
 }
 
 export function overTime(
-  { points, cells: counted, window, active, shadow, objectives, changes }: ChartFacts,
+  { points, cells: counted, window, active, shadow, objectives, changes, predicts }: ChartFacts,
   { rates, reference, apart }: Figures,
 ): string {
   const { hours, labels } = points;
   const cells = addedUp(counted, points.startOf);
   const served = cells.filter(({ variant }) => !shadow.includes(variant));
+  const { kind, why } = kindOfCounts(sumOfCells(served).predictions ?? {}, predicts);
   const totals = hours.map((at) => sumOfCells(served.filter(({ hour }) => hour === at)));
   const captures = hours.map((at) =>
     Object.fromEntries(
@@ -67,10 +73,15 @@ export function overTime(
   );
   const bars = (title: string, unit: string, counts: readonly (Counts | undefined)[]): string =>
     chart({ title, unit, labels, curves: stackOf(counts), isStacked: true });
+  const spread = (title: string, unit: string, bins: readonly (LogBins | undefined)[]): string =>
+    chart({ title, unit, labels, curves: spreadOf(bins) });
   const traffic = [
     bars('Captures', 'captures by variant', captures),
     ...STACKS.map(([title, unit, of]) => bars(title, unit, totals.map(of))),
-    ...SPREADS.map(([title, unit, of]) => chart({ title, unit, labels, curves: spreadOf(totals.map(of)) })),
+    ...SPREADS.map(([title, unit, of]) => spread(title, unit, totals.map(of))),
+    kind === 'numbers'
+      ? spread('Predicted numbers', `median, and where 10% and 90% are below; ${why}`, totals.map(numbersIn))
+      : bars('Predicted classes', `predictions by class; ${why}`, totals.map(classesIn)),
   ];
   const query: RatesQuery = { window, active, shadow, by: 'hour' };
   const variants = [reference, ...apart.map(({ variant }) => variant)].filter((name) => !shadow.includes(name));

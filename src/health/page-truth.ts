@@ -3,7 +3,13 @@
 import { percent } from '../core/text/figure-text.ts';
 import { isolated } from '../core/text/html-page.ts';
 import { chart } from '../core/text/small-chart.ts';
-import { type GroupFigures, measureName, type TruthFigures, type TruthGroup } from '../ground-truth/measure/figures.ts';
+import {
+  type GroupFigures,
+  measureName,
+  type TruthFigures,
+  type TruthGroup,
+  whysOf,
+} from '../ground-truth/measure/figures.ts';
 import type { TimeWindow } from '../quality/counts-store.ts';
 import { windowText } from '../quality/rates-text.ts';
 import { textOf } from './facts.ts';
@@ -25,7 +31,11 @@ export function truthSections({ all, byVariant, labeled }: TruthFacts): string {
   ]);
   const head = ['variant', '#labels', ...names.map((name) => measureName(name))];
   const of = `Labels of the predictions of ${windowText(labeled)}.`;
-  const note = `${of} The model predicts ${all.kind}: ${all.why}. In brackets: 95% intervals.`;
+  // Others may quote what captures say.
+  const told = whysOf(total, true)
+    .map((why) => ` ${why}.`)
+    .join('');
+  const note = `${of} The model predicts ${all.kind}: ${all.why}. In brackets: 95% intervals.${told}`;
   return [
     sheet('True answers', note, head, rows),
     ...(total.classes ? classSections(total.classes) : []),

@@ -70,15 +70,17 @@ export const QUALITY_RULES = {
       const scorer = scorerOf(measure, active);
       const command_ = worstSince('worst', ...(active.some(({ name }) => name === scorer) ? ['--scorer', scorer] : []));
       const show = measured === undefined ? command_ : command('ground-truth', '--by', 'variant');
-      const unseen = missed === null && value !== null ? '; its detector has had no new captures yet' : '';
+      const isUntold = measured !== undefined && missed === null;
+      const unseen = missed === null && value !== null && !isUntold ? '; its detector has had no new captures yet' : '';
       const stale = isOld ? `; stale, nothing newer than ${time(asOf)} is measured` : '';
-      const text = `${objectiveText(rate)}${unseen}${stale}`;
+      const told = rate.why === undefined ? '' : `; ${rate.why}`;
+      const text = `${objectiveText(rate)}${told}${unseen}${stale}`;
       if (missed) {
         const when = `${isOld ? 'was' : 'is'} missed${since === null ? '' : ` since ${time(since)}`}`;
         const found = { subject, asOf, message: `${subject} ${when}: ${text}`, command: show };
         return { ...found, since: since ?? undefined, state: isOld ? 'needs a look' : 'bad' };
       }
-      if (value === null || isOld)
+      if (value === null || isOld || isUntold)
         return { subject, asOf, state: 'too little to tell', message: `${subject}: ${text}` };
       if (measured !== undefined) return { subject, asOf, state: 'healthy', message: `${subject}: ${text}` };
       // The figure and the word must agree, whatever the detector has seen.

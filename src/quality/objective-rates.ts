@@ -3,7 +3,7 @@ import type { Storage } from '../core/aws/storage.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import type { Measured } from '../core/statistics/sampled-mean.ts';
 import type { CountedCell } from './counts-store.ts';
-import { type ObjectiveStatus, readDetectors, readMeasurement } from './objective-states.ts';
+import { readDetectors, readMeasurement } from './objective-states.ts';
 import { type Objective, objectivesOf } from './objectives.ts';
 import { measureRate } from './rates.ts';
 import { readTrueObjectives, type TrueObjective } from './true-objectives.ts';
@@ -28,8 +28,10 @@ export interface ObjectiveRate extends MeasuredRate {
   /** Absent: all variants together but shadow variants. */
   variant?: string;
   bound: { atLeast: number } | { atMost: number };
-  /** As the detectors or the newest measurement have it; `null` if there is neither yet. */
+  /** As the detectors or the newest measurement have it; `null` if there is neither yet, or if the measurement does not tell. */
   missed: boolean | null;
+  /** Of true answers: why the figure does not tell. */
+  why?: string;
   /** When the objective became missed, or met again; `null` if it never was missed. */
   since: string | null;
   /** Of true answers: the hours of inference that the newest measurement is of. */
@@ -67,8 +69,9 @@ export async function objectiveRates(
     const found = await readMeasurement(storage, bucket, objective.id);
     const { rows = 0, value = null, low = null, high = null } = found ?? {};
     rates.push({
-      ...factsOf(objective, objective.measure, found && { isMissed: found.missed, since: found.since }),
+      ...factsOf(objective, objective.measure, { isMissed: found?.missed ?? null, since: found?.since ?? 0 }),
       ...{ n: rows, captures: rows, value, low, high },
+      ...(found?.why !== undefined && { why: found.why }),
       ...(found && { measured: { from: found.from, end: found.end } }),
     });
   }
@@ -78,7 +81,9 @@ export async function objectiveRates(
 const isAbout = ({ variant }: Objective, of: string, { SHADOW_VARIANTS: shadow }: ObjectiveSettings): boolean =>
   variant === undefined ? !shadow.includes(of) : variant === of;
 
-function factsOf({ id, bound, variant }: Objective | TrueObjective, measure: string, status?: ObjectiveStatus) {
+type Status = { isMissed: boolean | null; since: number };
+
+function factsOf({ id, bound, variant }: Objective | TrueObjective, measure: string, status?: Status) {
   const { isMissed: missed = null, since = 0 } = status ?? {};
   const time = since === 0 ? null : new Date(since * 1000).toISOString();
   return { objective: id, measure, ...(variant === undefined ? {} : { variant }), bound, missed, since: time };

@@ -56,7 +56,9 @@ export interface TrueMeasurement {
   value: number;
   low: number | null;
   high: number | null;
-  missed: boolean;
+  /** `null`: the figure does not tell, for the reason of `why`. */
+  missed: boolean | null;
+  why?: string;
   /** As in its last change; 0: it never was missed. */
   since: number;
   /** In their order. `since`: the begin of the first missed window, or the end of the first one that is not; `second`: its end. */
@@ -82,7 +84,7 @@ function corrected(turns: TrueMeasurement['turns'], { from, end, missed }: Measu
   const second = secondOf(end);
   const length = second - secondOf(from);
   const isMissedBy = (at: number): boolean => turns.findLast((turn) => turn.second <= at)?.isMissed ?? false;
-  if (isMissedBy(second) === missed) return turns;
+  if (missed === null || isMissedBy(second) === missed) return turns;
   const turnAt = (at: number, isMissed: boolean) => ({ isMissed, since: isMissed ? at - length : at, second: at });
   const own = isMissedBy(second - 1) === missed ? [] : [turnAt(second, missed)];
   const later = turns.filter((turn) => turn.second > second);

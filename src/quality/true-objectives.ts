@@ -5,6 +5,7 @@
 import * as z from 'zod';
 import { PermanentError } from '../core/errors/errors.ts';
 import type { GroundTruthSettings } from '../core/settings/ground-truth-setting.ts';
+import type { Measured } from '../core/statistics/sampled-mean.ts';
 
 /** Labels of longer ago are history. */
 const MAX_DAYS = 90;
@@ -101,9 +102,16 @@ function readTrueObjective(entry: unknown, truth?: Pick<GroundTruthSettings, 'ki
   return { id, measure, bound, hours: hoursOf(over, MAX_DAYS), ...(variant === undefined ? {} : { variant }) };
 }
 
-/** Whether a 95% interval shows that an objective is missed: all of it is beyond the bound. A bias has two sides. */
-export function isMissed({ measure, bound }: TrueObjective, low: number | null, high: number | null): boolean {
-  if (low === null || high === null) return false;
+/**
+ * Whether a figure shows that an objective is missed: all of its 95% interval is beyond the bound. A bias has two sides.
+ *
+ * @returns `null` for a figure without interval, or with a reason why it tells nothing
+ */
+export function isMissed(
+  { measure, bound }: TrueObjective,
+  { low, high, why }: Pick<Measured, 'low' | 'high'> & { why?: string },
+): boolean | null {
+  if (low === null || high === null || why !== undefined) return null;
   if ('atLeast' in bound) return high < bound.atLeast;
   return low > bound.atMost || (measure === 'bias' && high < -bound.atMost);
 }

@@ -19,8 +19,8 @@ export const groundTruthSchema = z.strictObject({
   classes: z.array(name).min(2).max(MAX_CLASSES).optional(),
   /** The class that precision, recall, F1 and AUC of a model with two classes are about. */
   positive: name.default('1'),
-  /** A probability from which on the positive class counts as predicted. */
-  threshold: z.number().min(0).max(1).default(0.5),
+  /** A probability from which on the positive class counts as predicted. Above 1, predictions are percentages. */
+  threshold: z.number().min(0).max(100).default(0.5),
   /** Columns by which selection rate and true positive rate are compared, such as `["age_group"]`. */
   groups: z.array(name).max(MAX_GROUPS).default([]),
   /** Writes the metrics of Model Monitor too, with this monitoring schedule as their dimension. */

@@ -26,18 +26,33 @@ class Moments {
 }
 
 /** With fewer cases, no interval: the spread of so few errors says little, and their tail nothing. */
-export const FEWEST_FOR_ERRORS = 30;
-
+const FEWEST_FOR_ERRORS = 30;
 /** Squares are made by the few largest errors, which a small sample may not have. */
-export const FEWEST_FOR_SQUARES = 100;
+const FEWEST_FOR_SQUARES = 1000;
+/** A sum tells nothing of the next rows if its largest hundredth carries more of it: a few rows decide it. */
+const MOST_BY_FEW = 0.3;
+
+/** A figure with its 95% interval, or the reason for having none. */
+export interface NumberFigure extends Measured {
+  why?: string;
+}
+
+/** @param byFew the share of the sum that the largest hundredth of the values carries */
+function whyUncertain({ n, m2 }: Moments, fewest: number, byFew: number): string | undefined {
+  if (n < fewest) return `with fewer than ${fewest} rows, a few rows decide it`;
+  if (!(m2 > 0)) return 'all errors have the same size';
+  return byFew < MOST_BY_FEW ? undefined : 'a few rows decide it';
+}
 
 /**
  * Returns a mean with its interval: by Student's t, corrected for the skewness of the values (Hall 1992).
  *
  * @param least the mean cannot be below it
  */
-function meanOf({ n, mean, m2, m3 }: Moments, least = -Infinity, fewest = FEWEST_FOR_ERRORS): Measured {
-  if (n < fewest || !(m2 > 0)) return { value: mean, low: null, high: null };
+function meanOf(moments: Moments, least = -Infinity, fewest = FEWEST_FOR_ERRORS, byFew = 0): NumberFigure {
+  const { n, mean, m2, m3 } = moments;
+  const why = whyUncertain(moments, fewest, byFew);
+  if (why !== undefined) return { value: mean, low: null, high: null, why };
   const t = -studentQuantile(0.025, n - 1);
   const error = Math.sqrt(m2 / n / (n - 1));
   const skewness = m3 / n / (m2 / n) ** 1.5 / Math.sqrt(n);
@@ -45,16 +60,41 @@ function meanOf({ n, mean, m2, m3 }: Moments, least = -Infinity, fewest = FEWEST
   return { value: mean, low: Math.max(least, mean - error * down), high: mean + error * up };
 }
 
-const root = ({ value, low, high }: Measured): Measured => ({
-  value: Math.sqrt(value),
-  low: low && Math.sqrt(low),
-  high: high && Math.sqrt(high),
-});
+/** Bins of a factor of two. */
+const BINS = 8;
+
+/** Sizes of errors in bins of constant relative width, with the exact sums of each: as many bins as the sizes differ. */
+class Sizes {
+  readonly #bins = new Map<number, { count: number; sum: number; squares: number }>();
+
+  add(size: number): void {
+    const at = Math.floor(BINS * Math.log2(size));
+    const bin = this.#bins.get(at) ?? { count: 0, sum: 0, squares: 0 };
+    this.#bins.set(at, bin);
+    bin.count += 1;
+    bin.sum += size;
+    bin.squares += size * size;
+  }
+
+  /** Returns the share of the sum that the largest hundredth carries; of the last bin that it reaches, in proportion. */
+  byFew(of: 'sum' | 'squares', n: number): number {
+    let left = Math.ceil(n / 100);
+    let [few, all] = [0, 0];
+    for (const [, bin] of [...this.#bins].toSorted(([a], [b]) => b - a)) {
+      const taken = Math.min(left, bin.count);
+      left -= taken;
+      few += (bin[of] * taken) / bin.count;
+      all += bin[of];
+    }
+    return few / all;
+  }
+}
 
 /** Adds up cases. Its size does not depend on how many there are. */
 export class NumberErrors {
   readonly #errors = new Moments();
   readonly #sizes = new Moments();
+  readonly #bins = new Sizes();
   readonly #squares = new Moments();
   readonly #labels = new Moments();
   #first = 0;
@@ -80,14 +120,19 @@ export class NumberErrors {
     this.#cross += square * distance - moved * sumOfSquares;
     this.#errors.add(error);
     this.#sizes.add(Math.abs(error));
+    this.#bins.add(Math.abs(error));
     this.#squares.add(square);
   }
 
   /** The mean of prediction − label. */
-  bias = (): Measured => meanOf(this.#errors);
-  mae = (): Measured => meanOf(this.#sizes, 0);
-  rmse = (): Measured => root(this.mse());
-  mse = (): Measured => meanOf(this.#squares, 0, FEWEST_FOR_SQUARES);
+  bias = (): NumberFigure => meanOf(this.#errors);
+  mae = (): NumberFigure => meanOf(this.#sizes, 0, FEWEST_FOR_ERRORS, this.#bins.byFew('sum', this.n));
+  mse = (): NumberFigure => meanOf(this.#squares, 0, FEWEST_FOR_SQUARES, this.#bins.byFew('squares', this.n));
+
+  rmse(): NumberFigure {
+    const { value, low, high, why } = this.mse();
+    return { value: Math.sqrt(value), low: low && Math.sqrt(low), high: high && Math.sqrt(high), why };
+  }
 
   /**
    * R². The interval combines those of the mean squared error and of the variance of the labels (Zou and Donner 2008), of which 1 − R²
@@ -95,13 +140,13 @@ export class NumberErrors {
    *
    * @returns `null` for one case, and for labels that are all equal
    */
-  r2(): Measured | null {
+  r2(): NumberFigure | null {
     const { n, m2, m4 } = this.#labels;
     if (n < 2 || !(m2 > 0)) return null;
     const [mse, variance] = [this.#squares.mean, m2 / n];
     const left = mse / variance;
-    const { low, high } = this.mse();
-    if (low === null || high === null) return { value: 1 - left, low: null, high: null };
+    const { low, high, why } = this.mse();
+    if (low === null || high === null) return { value: 1 - left, low, high, why };
     const t = -studentQuantile(0.025, n - 1);
     // As logarithms. Squares are skewed, and have two different sides; both means vary together.
     const reach = t * Math.sqrt(Math.max(0, m4 / n / variance ** 2 - 1) / n);

@@ -15,6 +15,7 @@ import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
 import { addCell, nameOf, numberCounts } from '../../quality/cell.ts';
 import { hourOf } from '../../quality/tally.ts';
+import { predictedNumber } from '../label-value.ts';
 import { type MaskSettings, maskedPrediction } from '../masked.ts';
 import { predictionRows } from './predictions.ts';
 
@@ -67,6 +68,7 @@ export class HourFile {
 /** The formats of tabular endpoints. */
 const WITHOUT_TEXT: ReadonlySet<CaptureFormat> = new Set(['tabular-csv', 'tabular-json', 'jsonlines', 'json']);
 
+/** Counts each prediction by its name, and those that write a number as well: all rows of a column together say what they are. */
 function predictionCounts(rows: readonly PredictionRow[], { kind }: GroundTruthSettings): QualityCell['predictions'] {
   const cell: QualityCell = {};
   for (const { prediction } of rows) {
@@ -74,9 +76,9 @@ function predictionCounts(rows: readonly PredictionRow[], { kind }: GroundTruthS
     const likeliest = scores.indexOf(Math.max(...scores));
     const value = prediction.value ?? (scores.length > 0 ? (classes?.[likeliest] ?? String(likeliest)) : undefined);
     if (value === undefined) continue;
-    const isNumber = typeof value === 'number' && kind !== 'classes';
-    const counts = isNumber ? { numbers: numberCounts(value) } : { classes: { [nameOf(String(value))]: 1 } };
-    addCell(cell, { predictions: counts });
+    const number = kind === 'classes' ? undefined : predictedNumber(value);
+    const numbers = number === undefined ? {} : { numbers: numberCounts(number) };
+    addCell(cell, { predictions: { ...numbers, classes: { [nameOf(String(value))]: 1 } } });
   }
   return cell.predictions;
 }

@@ -1,6 +1,5 @@
 /** Adds up labels and predicted classes, and computes the figures of classification from the sums. */
 import type { LabeledRow } from '../../core/contract/ground-truth.ts';
-import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
 import {
   type ClassMeasure,
   type Confusion,
@@ -11,8 +10,7 @@ import {
 import { rocAuc } from '../../core/statistics/roc-auc.ts';
 import { wilson } from '../../core/statistics/share.ts';
 import { sum } from '../../core/values/sum.ts';
-import { areProbabilities } from '../index/reply-values.ts';
-import { classOf, sameLabel } from '../label-value.ts';
+import { classOf } from '../label-value.ts';
 import {
   type AverageFigures,
   type CalibrationPoint,
@@ -22,63 +20,12 @@ import {
   type TruthGroup,
   unknown,
 } from './figures.ts';
-import { bareNumber } from './kind.ts';
+import type { ClassSettings, Predicted } from './kind.ts';
 import { ScoreStore } from './score-store.ts';
 
 /** More classes than this have no figures of their own. */
 export const MAX_CLASSES = 1000;
 export const OTHER = '(other)';
-/** Predictions that are no class: numbers between classes, which are probabilities if the labels are classes. */
-const NUMBER = '(number)';
-
-/** The predicted class of a row. */
-export interface Predicted {
-  /** `null`: not the positive class. */
-  name: string | null;
-  /** Scores of the classes, the positive one alone where the reply has no more. */
-  scores?: { names: readonly string[]; values: readonly number[]; origin?: 'bare' | 'predicted' };
-}
-
-type ClassSettings = Pick<GroundTruthSettings, 'kind' | 'classes' | 'positive' | 'threshold'>;
-
-/**
- * @param byThreshold a bare number is the probability of the positive class
- * @returns `undefined` if the reply is a text
- */
-export function predictedClass(row: LabeledRow, settings: ClassSettings, byThreshold: boolean): Predicted | undefined {
-  const { value, scores, classes = settings.classes } = row.prediction;
-  const positive = classOf(settings.positive);
-  const bare = bareNumber(row);
-  if (bare !== undefined) {
-    const isUnit = bare >= 0 && bare <= 1;
-    const own = value ?? bare;
-    const isClass =
-      settings.kind === 'classes' || Number.isInteger(bare) || typeof own === 'string' || sameLabel(own, row.label);
-    const thresholded = bare >= settings.threshold ? positive : null;
-    const name = byThreshold && isUnit ? thresholded : isClass ? classOf(own) : NUMBER;
-    return { name, ...(isUnit ? { scores: { names: [positive], values: [bare], origin: 'bare' } } : {}) };
-  }
-  if (scores === undefined) return value === undefined ? undefined : { name: classOf(value) };
-  const names = (classes?.length === scores.length ? classes : scores.map((_, index) => String(index))).map(classOf);
-  const own = names.indexOf(positive);
-  if (scores.length === 1) {
-    // Beside a label, the score is that of the label: of two classes, the other one has the rest.
-    const [score = 0] = scores;
-    const name = value === undefined ? (names[0] as string) : classOf(value);
-    if (own === 0) return { name, scores: { names: [positive], values: [score] } };
-    return { name, scores: { names: [positive], values: [1 - score], origin: 'predicted' } };
-  }
-  // Of two classes, the probability of one says that of the other: replies may have either, or both.
-  const isPair = names.length === 2 && own >= 0 && areProbabilities(scores);
-  const list = isPair ? { names: [positive], values: [scores[own] as number] } : { names, values: scores };
-  if (value !== undefined) return { name: classOf(value), scores: list };
-  const best = scores.reduce((at, score, index) => (score > (scores[at] as number) ? index : at), 0);
-  // Other scores than probabilities, such as margins, have no threshold of their own.
-  const isByThreshold = names.length === 2 && own >= 0 && scores.every((score) => score >= 0 && score <= 1);
-  const at = isByThreshold ? ((scores[own] as number) >= settings.threshold ? own : 1 - own) : best;
-  return { name: names[at] as string, scores: list };
-}
-
 export class ClassTally {
   readonly #settings: ClassSettings;
   readonly #byThreshold: boolean;
@@ -93,10 +40,10 @@ export class ClassTally {
   readonly #origins = { bare: 0, predicted: 0 };
   #rows = 0;
 
-  /** @param byThreshold as for `predictedClass` */
-  constructor(settings: ClassSettings, byThreshold: boolean, budget: { left: number }) {
+  /** @param certain as for `predictedClass` */
+  constructor(settings: ClassSettings, certain: number | undefined, budget: { left: number }) {
     this.#settings = settings;
-    this.#byThreshold = byThreshold;
+    this.#byThreshold = certain !== undefined;
     this.#scores = new ScoreStore(budget);
   }
 
@@ -167,7 +114,19 @@ export class ClassTally {
       ...(calibration.length > 0 && { calibration }),
       scored,
     };
-    return { measures: { accuracy, precision, recall, f1, auc: auc.all }, classes };
+    const measures = { accuracy, precision, recall, f1, auc: auc.all };
+    return { measures: doubted(measures, isBinary, this.#byThreshold, this.#strangers()), classes };
+  }
+
+  /** Returns how many predictions are of classes that no label has, where those are more than half. */
+  #strangers(): string | undefined {
+    const [labels, positive] = [[...this.#labels.keys()], classOf(this.#settings.positive)];
+    const [only = ''] = labels;
+    const others = labels.length === 1 ? [positive, not(positive), OPPOSITE[only]] : [not(positive)];
+    const known = new Set([...labels, ...others, ...(this.#settings.classes ?? []).map(classOf)]);
+    const predictions = [...this.#predictions.keys()];
+    const rows = sum([...this.#cells].map(([cell, n]) => (known.has(predictions[cell % CODES] as string) ? 0 : n)));
+    return rows > this.#rows / 2 ? `${rows} of ${this.#rows} predictions are of classes that no label has` : undefined;
   }
 
   #calibration(positive: string): CalibrationPoint[] {
@@ -236,6 +195,28 @@ export class ClassTally {
     if (empty !== undefined) return { all: unknown(`no label is ${empty}`), of };
     return { all: figureOf(rocAuc(scores, [...names.keys()]), 'all labels are of one class'), of };
   }
+}
+
+/** What tells nothing of the model says why, and so decides no objective: what is compared may be the wrong thing. */
+function doubted(
+  measures: Record<'accuracy' | 'precision' | 'recall' | 'f1' | 'auc', Figure>,
+  isBinary: boolean,
+  byThreshold: boolean,
+  strangers: string | undefined,
+): Record<string, Figure> {
+  const isBelow = (measures.auc.high ?? 1) < 0.5;
+  const what = isBinary
+    ? 'the positive class may be the other one ("positive" in GROUND_TRUTH)'
+    : 'scores may be of other classes than their names say ("classes" in GROUND_TRUTH)';
+  const reversed = isBelow ? `the AUC is clearly below 0.5: ${what}` : undefined;
+  const doubtOf = (name: string): string | undefined =>
+    strangers ?? (name === 'auc' || byThreshold ? reversed : undefined);
+  return Object.fromEntries(
+    Object.entries(measures).map(([name, figure]) => {
+      const why = figure.why ?? doubtOf(name);
+      return [name, why === undefined ? figure : { ...figure, why }];
+    }),
+  );
 }
 
 /** Names of measures of classes, in the order of output. */

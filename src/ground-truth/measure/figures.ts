@@ -7,11 +7,12 @@ import type { Measured } from '../../core/statistics/sampled-mean.ts';
 import { whole } from '../../core/text/figure-text.ts';
 import { singleLine, type TextOptions, tableText, wrapped } from '../../core/text/terminal-text.ts';
 
-/** A figure with its 95% interval. What is not defined, or not known, is `null`, and `why` says why. */
+/** A figure with its 95% interval. What is not defined, or not known, is `null`. */
 export interface Figure {
   value: number | null;
   low: number | null;
   high: number | null;
+  /** Why it is not known, or tells nothing of the model. It then decides on no objective. */
   why?: string;
 }
 
@@ -197,21 +198,42 @@ const lined = (lines: readonly string[], { width }: TextOptions): string =>
     .map((line) => `${line}\n`)
     .join('');
 
-function details(figures: TruthGroup, by: string | undefined, options: TextOptions): string {
-  const { compared, notCompared, measures, classes, groups = {} } = figures;
-  const whys = Object.entries(measures).flatMap(([name, { why }]) =>
-    why === undefined ? [] : [`${measureName(name)}: ${singleLine(why)}`],
+/** Returns why figures are not known, or tell nothing. @param isKnown only of those with a value */
+export function whysOf({ measures }: TruthGroup, isKnown = false): string[] {
+  const whys = Object.entries(measures).flatMap(([name, { value, why }]) =>
+    why === undefined || (isKnown && value === null) ? [] : [{ name: measureName(name), why }],
   );
-  const { rows: scored = 0, used = 0 } = classes?.scored ?? {};
+  return [...Map.groupBy(whys, ({ why }) => why)].map(
+    ([why, of]) => `${of.map(({ name }) => name).join(', ')}: ${singleLine(why)}`,
+  );
+}
+
+/** Returns what a reader must know of figures beside them. */
+function notesOn(figures: TruthGroup): string[] {
+  const { compared, notCompared, measures, classes } = figures;
+  const whys = whysOf(figures);
+  const { each = [], scored: { rows: scored, used } = { rows: 0, used: 0 } } = classes ?? {};
   const hasAuc = typeof measures.auc?.value === 'number';
   if (hasAuc && scored < compared)
     whys.push(`AUC: of the ${whole(scored)} of ${whole(compared)} rows that have scores`);
   if (used < scored) whys.push(`AUC: of a random sample of ${whole(used)} of ${whole(scored)} rows with scores`);
-  const list = classes?.each.find(({ class: name }) => name.startsWith('['));
+  const list = each.find(({ class: name }) => name.startsWith('['));
   if (list !== undefined) whys.push(`The class ${singleLine(list.class)} may be a part of a list that was not read`);
-  const left = Object.entries(notCompared).map(([why, count]) => `${whole(count)} not compared: ${why}`);
+  const strangers = each.filter(({ support, predicted }) => support === 0 && predicted > 0);
+  if (strangers.length > 0 && each.length > strangers.length + 1)
+    whys.push(
+      `Predicted, but the class of no label: ${strangers
+        .slice(0, MAX_CLASSES)
+        .map((one) => singleLine(one.class))
+        .join(', ')}`,
+    );
+  return [...Object.entries(notCompared).map(([why, count]) => `${whole(count)} not compared: ${why}`), ...whys];
+}
+
+function details(figures: TruthGroup, by: string | undefined, options: TextOptions): string {
+  const { classes, groups = {} } = figures;
   const sections = [
-    lined([...left, ...whys], options),
+    lined(notesOn(figures), options),
     ...(classes === undefined ? [] : [classesText(classes, options)]),
     ...Object.entries(groups).map(([column, values]) => groupsText(column, values, options)),
   ].filter(Boolean);

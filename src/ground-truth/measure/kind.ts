@@ -1,41 +1,94 @@
-/** What a model predicts, if the settings do not say it: classes, numbers or texts, by what labels and predictions look like. */
+/**
+ * What a model predicts, if the settings do not say it: classes, numbers or texts, by what labels and predictions look like; and which
+ * class a row predicts.
+ */
 
-import { cellOf } from '../../captures/payload/csv.ts';
 import type { LabeledRow } from '../../core/contract/ground-truth.ts';
+import type { QualityCell } from '../../core/contract/quality.ts';
 import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
-import { classOf, numberOf } from '../label-value.ts';
+import { countOf } from '../../core/statistics/log-bins.ts';
+import { sum } from '../../core/values/sum.ts';
+import { areProbabilities } from '../index/reply-values.ts';
+import { classOf, isPercentage, numberOf, predictedNumber, sameLabel } from '../label-value.ts';
 import type { Kind } from './figures.ts';
 
 /** More different numbers than this are no classes. */
 const MAX_NUMBERED_CLASSES = 20;
 /** A few labels such as `unknown` or 0.5 do not change what all others are. */
 const MOST_ODD = 0.05;
+/** Numbers up to 10 may be ratings. */
+const MAX_RATING = 10;
 
-/** Whether a prediction is a number alone: a class, a value or a probability. */
-export function bareNumber({ prediction: { value, scores } }: LabeledRow): number | undefined {
-  const number = scores === undefined && typeof value === 'string' ? cellOf(value) : value;
-  return scores === undefined && typeof number === 'number' ? number : undefined;
+const SAID = 'GROUND_TRUTH says so';
+
+/** A column of labels or of predictions: its rows, those that are no numbers or no whole ones, and how many differ. */
+interface Column {
+  rows: number;
+  notNumbers: number;
+  notWhole: number;
+  different: number;
 }
 
-/** The kind, why it is that, and if bare numbers are probabilities of the positive class, the labels of the two. */
-export type FoundKind = ReturnType<KindFacts['decide']>;
+/** Decides whether a column has numbers or classes, by all of its rows together. */
+function kindOfColumn(what: 'labels' | 'predictions', { rows, notNumbers, notWhole, different }: Column) {
+  const values = `${different > MAX_NUMBERED_CLASSES ? `more than ${MAX_NUMBERED_CLASSES}` : different} different`;
+  const found = (kind: Kind, why: string) => ({ kind, why: `${what} ${why}` });
+  if (notNumbers > rows * MOST_ODD) return found('classes', `are words, ${values}`);
+  if (notWhole > rows * MOST_ODD) return found('numbers', 'are numbers that are not whole');
+  if (different > MAX_NUMBERED_CLASSES) return found('numbers', `are ${values} numbers`);
+  return found('classes', `have ${values} values`);
+}
+
+/** Decides whether the predictions that runs have counted are numbers or classes, by all of them together. */
+export function kindOfCounts({ numbers, classes = {} }: NonNullable<QualityCell['predictions']>, kind?: Kind) {
+  if (kind !== undefined) return { kind, why: SAID };
+  const rows = sum(Object.values(classes));
+  const notNumbers = rows - countOf(numbers?.bins ?? {});
+  const broken = Object.entries(classes).filter(([name]) => !Number.isInteger(predictedNumber(name) ?? 0));
+  const notWhole = sum(broken.map(([, count]) => count));
+  return kindOfColumn('predictions', { rows, notNumbers, notWhole, different: Object.keys(classes).length });
+}
+
+/** Returns the number that a prediction without scores is: a class, a value, a probability or a percentage. */
+const bareNumber = ({ prediction: { value, scores } }: LabeledRow): number | undefined =>
+  scores === undefined && value !== undefined ? predictedNumber(value) : undefined;
+
+/** What bare numbers say of the positive class: 1 or 100 is certain. */
+interface Probabilities {
+  /** The labels of the two classes. */
+  labels: ReadonlySet<string>;
+  certain: 1 | 100;
+}
+
+/** What a model predicts, and why it is that. */
+export interface FoundKind {
+  kind: Kind;
+  why: string;
+  /** Absent: bare numbers are no probabilities of one of two classes. */
+  probabilities?: Probabilities | undefined;
+}
 
 /** Adds up what the kind follows from. Its size does not depend on the number of rows. */
 export class KindFacts {
-  rows = 0;
+  #rows = 0;
   #texts = 0;
   #notNumbers = 0;
   #notWhole = 0;
+  /** Bare predictions, and the part of them that is written as `87%`. */
   #bare = 0;
+  #written = 0;
   /** Bare predictions that are no class, and the part of them from 0 to 1. */
   #between = 0;
   #unit = 0;
-  /** Bare predictions from 0 to 1. */
+  /** Bare predictions from 0 to 1, from 0 to 100, and those that are too large for a rating. */
   #maybeUnit = 0;
+  #upTo100 = 0;
+  #large = 0;
   readonly #labels = new Map<string, number>();
+  readonly #numbers = new Set<number>();
 
   add(row: LabeledRow): void {
-    this.rows += 1;
+    this.#rows += 1;
     const { value, scores, text } = row.prediction;
     if (text !== undefined || (value === undefined && scores === undefined)) this.#texts += 1;
     const number = numberOf(row.label);
@@ -47,49 +100,138 @@ export class KindFacts {
     if (this.#labels.has(label) || this.#labels.size <= MAX_NUMBERED_CLASSES)
       this.#labels.set(label, (this.#labels.get(label) ?? 0) + 1);
     const bare = bareNumber(row);
-    if (bare === undefined) return;
+    if (bare !== undefined) this.#addBare(bare, isPercentage(value));
+  }
+
+  #addBare(bare: number, isWritten: boolean): void {
     this.#bare += 1;
+    if (isWritten) this.#written += 1;
+    if (this.#numbers.size <= MAX_NUMBERED_CLASSES) this.#numbers.add(bare);
     const isUnit = bare >= 0 && bare <= 1;
     if (isUnit) this.#maybeUnit += 1;
+    if (bare >= 0 && bare <= 100) this.#upTo100 += 1;
+    if (bare > MAX_RATING) this.#large += 1;
     if (Number.isInteger(bare)) return;
     this.#between += 1;
     if (isUnit) this.#unit += 1;
   }
 
+  get #areWords(): boolean {
+    return this.#notNumbers > this.#rows / 2;
+  }
+
   /** Returns the labels without a few odd ones; `undefined` if more than two are left. A third whole number is a class, however rare. */
   #twoLabels(positive: string): ReadonlySet<string> | undefined {
     if (this.#labels.size <= 2) return new Set(this.#labels.keys());
-    const areNames = this.#notNumbers > this.rows / 2;
-    const usual = [...this.#labels].filter(([name]) => areNames || Number.isInteger(numberOf(name)));
+    const usual = [...this.#labels].filter(([name]) => this.#areWords || Number.isInteger(numberOf(name)));
     const two = usual
       .toSorted(([a, x], [b, y]) => Number(b === positive) - Number(a === positive) || y - x)
       .slice(0, 2);
-    const rows = two.reduce((sum, [, count]) => sum + count, 0);
-    const isMost = rows >= this.rows * (1 - MOST_ODD) && (areNames || usual.length <= 2);
+    const rows = sum(two.map(([, count]) => count));
+    const isMost = rows >= this.#rows * (1 - MOST_ODD) && (this.#areWords || usual.length <= 2);
     return isMost ? new Set(two.map(([name]) => name)) : undefined;
   }
 
-  /** @returns the two classes that bare numbers are probabilities of; `undefined` if they are something else */
-  #probabilities(positive: string): ReadonlySet<string> | undefined {
-    const areNames = this.#notNumbers > this.rows / 2;
-    const isMost = (count: number): boolean => count > 0 && count >= this.#bare / 2;
-    return isMost(this.#maybeUnit) && (this.#unit > 0 || areNames) ? this.#twoLabels(positive) : undefined;
+  /** @returns `undefined` if bare numbers are something else than probabilities of one of two classes */
+  #probabilities({ positive, threshold, classes }: GroundTruthSettings): Probabilities | undefined {
+    const labels = this.#twoLabels(classOf(positive));
+    // Of labels such as `50%`, the same prediction is a class.
+    if (labels === undefined || this.#bare === 0 || [...labels].some(isPercentage)) return undefined;
+    if (threshold > 1 || this.#written > this.#bare / 2) return { labels, certain: 100 };
+    const isAbout = this.#areWords || labels.has(classOf(positive));
+    if (isAbout && classes === undefined && this.#lookLikePercentages) return { labels, certain: 100 };
+    const isMost = this.#maybeUnit > 0 && this.#maybeUnit >= this.#bare / 2;
+    return isMost && (this.#unit > 0 || this.#areWords) ? { labels, certain: 1 } : undefined;
   }
 
-  decide({ kind, positive }: GroundTruthSettings) {
-    const found = kind === undefined ? this.#decide(classOf(positive)) : { kind, why: 'GROUND_TRUTH says so' };
-    return { ...found, probabilities: found.kind === 'classes' ? this.#probabilities(classOf(positive)) : undefined };
+  /** Classes and ratings do not have so many values up to 100; ages and prices do not have labels of two values. */
+  get #lookLikePercentages(): boolean {
+    return (
+      this.#numbers.size > MAX_NUMBERED_CLASSES &&
+      this.#upTo100 >= this.#bare * (1 - MOST_ODD) &&
+      this.#large > this.#bare * MOST_ODD
+    );
   }
 
-  #decide(positive: string): { kind: Kind; why: string } {
-    const { size } = this.#labels;
-    const different = `${size > MAX_NUMBERED_CLASSES ? `more than ${MAX_NUMBERED_CLASSES}` : size} different`;
-    if (this.#texts > this.rows / 2) return { kind: 'texts', why: 'the replies are texts' };
-    if (this.#notNumbers > this.rows * MOST_ODD) return { kind: 'classes', why: `labels are words, ${different}` };
-    if (this.#notWhole > this.rows * MOST_ODD) return { kind: 'numbers', why: 'labels are numbers that are not whole' };
-    if (size > MAX_NUMBERED_CLASSES) return { kind: 'numbers', why: `labels are ${different} numbers` };
-    if (this.#between > this.#bare / 2 && this.#probabilities(positive) === undefined)
+  /** @returns `undefined` without rows */
+  decide(settings: GroundTruthSettings): FoundKind | undefined {
+    if (this.#rows === 0) return undefined;
+    const probabilities = this.#probabilities(settings);
+    const own = settings.kind;
+    const found = own === undefined ? this.#decide(probabilities) : { kind: own, why: SAID };
+    if (found.kind !== 'classes' || probabilities === undefined) return found;
+    const isSaid = settings.threshold > 1 || this.#written > this.#bare / 2;
+    const guess = `, and predictions up to 100 are taken for percentages: "kind":"numbers" in GROUND_TRUTH says otherwise`;
+    const why = probabilities.certain === 100 && !isSaid ? `${found.why}${guess}` : found.why;
+    return { kind: 'classes', why, probabilities };
+  }
+
+  #decide(probabilities: Probabilities | undefined): { kind: Kind; why: string } {
+    if (this.#texts > this.#rows / 2) return { kind: 'texts', why: 'the replies are texts' };
+    const rows = this.#rows;
+    const column = { rows, notNumbers: this.#notNumbers, notWhole: this.#notWhole, different: this.#labels.size };
+    const found = kindOfColumn('labels', column);
+    const areNumbers = found.kind === 'classes' && this.#notNumbers <= rows * MOST_ODD;
+    if (areNumbers && this.#between > this.#bare / 2 && probabilities === undefined)
       return { kind: 'numbers', why: 'predictions are numbers that are not whole' };
-    return { kind: 'classes', why: `labels have ${different} values` };
+    return found;
   }
+}
+
+// -------------------------------------------------------------------------------------------- the class of a row
+
+/** Predictions that are no class: numbers between classes, which are probabilities if the labels are classes. */
+const NUMBER = '(number)';
+
+/** The predicted class of a row. */
+export interface Predicted {
+  /** `null`: not the positive class. */
+  name: string | null;
+  /** Scores of the classes, the positive one alone where the reply has no more. */
+  scores?: { names: readonly string[]; values: readonly number[]; origin?: 'bare' | 'predicted' };
+}
+
+export type ClassSettings = Pick<GroundTruthSettings, 'kind' | 'classes' | 'positive' | 'threshold'>;
+
+/**
+ * @param certain bare numbers are probabilities of the positive class, up to this
+ * @returns `undefined` if the reply is a text
+ */
+export function predictedClass(
+  row: LabeledRow,
+  settings: ClassSettings,
+  certain: number | undefined,
+): Predicted | undefined {
+  const { value, scores, classes = settings.classes } = row.prediction;
+  const positive = classOf(settings.positive);
+  const bare = bareNumber(row);
+  if (bare !== undefined) {
+    const score = bare / (certain ?? 1);
+    const isUnit = score >= 0 && score <= 1;
+    const own = value ?? bare;
+    const isClass =
+      settings.kind === 'classes' || Number.isInteger(bare) || typeof own === 'string' || sameLabel(own, row.label);
+    const thresholded = score >= settings.threshold ? positive : null;
+    const name = certain !== undefined && isUnit ? thresholded : isClass ? classOf(own) : NUMBER;
+    return { name, ...(isUnit ? { scores: { names: [positive], values: [score], origin: 'bare' } } : {}) };
+  }
+  if (scores === undefined) return value === undefined ? undefined : { name: classOf(value) };
+  const names = (classes?.length === scores.length ? classes : scores.map((_, index) => String(index))).map(classOf);
+  const own = names.indexOf(positive);
+  if (scores.length === 1) {
+    // Beside a label, the score is that of the label: of two classes, the other one has the rest.
+    const [score = 0] = scores;
+    const name = value === undefined ? (names[0] as string) : classOf(value);
+    if (own === 0) return { name, scores: { names: [positive], values: [score] } };
+    return { name, scores: { names: [positive], values: [1 - score], origin: 'predicted' } };
+  }
+  // Of two classes, the probability of one says that of the other: replies may have either, or both.
+  const isPair = names.length === 2 && own >= 0 && areProbabilities(scores);
+  const list = isPair ? { names: [positive], values: [scores[own] as number] } : { names, values: scores };
+  if (value !== undefined) return { name: classOf(value), scores: list };
+  const best = scores.reduce((at, score, index) => (score > (scores[at] as number) ? index : at), 0);
+  // Other scores than probabilities, such as margins, have no threshold of their own.
+  const isByThreshold = names.length === 2 && own >= 0 && scores.every((score) => score >= 0 && score <= 1);
+  const at = isByThreshold ? ((scores[own] as number) >= settings.threshold ? own : 1 - own) : best;
+  return { name: names[at] as string, scores: list };
 }

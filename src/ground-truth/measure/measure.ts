@@ -2,7 +2,7 @@
 
 import type { LabeledRow } from '../../core/contract/ground-truth.ts';
 import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
-import { FEWEST_FOR_ERRORS, FEWEST_FOR_SQUARES, NumberErrors } from '../../core/statistics/number-errors.ts';
+import { NumberErrors, type NumberFigure } from '../../core/statistics/number-errors.ts';
 import { wilson } from '../../core/statistics/share.ts';
 import { independentDifference } from '../../core/statistics/share-difference.ts';
 import { sum } from '../../core/values/sum.ts';
@@ -11,9 +11,9 @@ import { hourOf } from '../../quality/tally.ts';
 import { classOf, numberOf } from '../label-value.ts';
 import { hashesOf } from '../masked.ts';
 import { textHashes } from '../texts.ts';
-import { ClassTally, OTHER, type Predicted, predictedClass } from './class-tally.ts';
+import { ClassTally, OTHER } from './class-tally.ts';
 import { type Figure, figureOf, type GroupFigures, type TruthFigures, type TruthGroup, unknown } from './figures.ts';
-import { type FoundKind, KindFacts } from './kind.ts';
+import { type FoundKind, KindFacts, type Predicted, predictedClass } from './kind.ts';
 import { scoreBudget } from './score-store.ts';
 
 // ---------------------------------------------------------------------------------------------- values of a column
@@ -94,37 +94,58 @@ export interface TruthQuery {
 /** Groups beyond this many are one. An endpoint has at most 10 variants, and 400 days are kept. */
 const MAX_GROUPS = 10_000;
 
+type ReadRows = () => AsyncIterable<LabeledRow>;
+
+/** Yields the rows of a window with true answers. Labels for scorers are none. */
+async function* rowsOf(read: ReadRows, { fromMs = -Infinity, toMs = Infinity }: TruthQuery) {
+  for await (const row of read()) {
+    const ms = row.second * 1000;
+    if (row.scorer === undefined && ms >= fromMs && ms < toMs) yield row;
+  }
+}
+
+/**
+ * Decides what the model predicts, by all rows of a window, whatever their variant: rows of shadow variants decide only where there are
+ * no others. What is measured together has one decision, so that a figure means the same in each group and window.
+ *
+ * @returns `undefined` without rows
+ */
+export async function decideKind(
+  read: ReadRows,
+  settings: GroundTruthSettings,
+  query: Pick<TruthQuery, 'shadow' | 'fromMs' | 'toMs'> = {},
+): Promise<FoundKind | undefined> {
+  const [served, beside] = [new KindFacts(), new KindFacts()];
+  for await (const row of rowsOf(read, query)) (query.shadow?.includes(row.variant) ? beside : served).add(row);
+  return served.decide(settings) ?? beside.decide(settings);
+}
+
 /**
  * Computes the figures of true answers. Labels for scorers are not in them.
  *
- * @param read yields the rows, in any order. It is called twice: what the model predicts follows from all rows.
+ * @param read yields the rows, in any order. It is called twice, unless `decided` says what the model predicts.
+ * @param decided as `decideKind` did for all that is measured together; by default for these rows
  */
 export async function measureTruth(
-  read: () => AsyncIterable<LabeledRow>,
-  settings: GroundTruthSettings,
-  { by, variant, shadow = [], fromMs = -Infinity, toMs = Infinity }: TruthQuery = {},
+  read: ReadRows,
+  given: GroundTruthSettings,
+  query: TruthQuery = {},
+  decided?: FoundKind,
 ): Promise<TruthFigures> {
+  const { by, variant, shadow = [] } = query;
+  const found = decided ?? (await decideKind(read, given, query)) ?? { kind: 'classes', why: 'there are no labels' };
+  // Above 1, it is one of percentages.
+  const settings = { ...given, threshold: given.threshold > 1 ? given.threshold / 100 : given.threshold };
   const isShadow = (name: string): boolean => shadow.includes(name);
-  const isLeftOut = (row: LabeledRow): boolean => variant === undefined && by !== 'variant' && isShadow(row.variant);
-  const rows = async function* (): AsyncGenerator<LabeledRow> {
-    for await (const row of read()) {
-      const ms = row.second * 1000;
-      const isAsked = ms >= fromMs && ms < toMs && (variant === undefined || row.variant === variant);
-      if (row.scorer === undefined && isAsked) yield row;
-    }
-  };
-  // The rows of shadow variants decide nothing about the others.
-  const [served, beside] = [new KindFacts(), new KindFacts()];
-  const leftOut: Record<string, number> = {};
-  for await (const row of rows()) {
-    if (isLeftOut(row)) leftOut[row.variant] = (leftOut[row.variant] ?? 0) + 1;
-    else (isShadow(row.variant) ? beside : served).add(row);
-  }
-  const found = (served.rows > 0 ? served : beside).decide(settings);
   const [budget, besideBudget] = [scoreBudget(), scoreBudget()];
+  const leftOut: Record<string, number> = {};
   const tallies = new Map<string, Tally>();
-  for await (const row of rows()) {
-    if (isLeftOut(row)) continue;
+  for await (const row of rowsOf(read, query)) {
+    if (variant !== undefined && row.variant !== variant) continue;
+    if (variant === undefined && by !== 'variant' && isShadow(row.variant)) {
+      leftOut[row.variant] = (leftOut[row.variant] ?? 0) + 1;
+      continue;
+    }
     const own = groupOf(row, by);
     const group = tallies.has(own) || tallies.size < MAX_GROUPS ? own : OTHER;
     const tally = tallies.get(group) ?? new Tally(settings, found, isShadow(row.variant) ? besideBudget : budget);
@@ -160,7 +181,7 @@ class Tally {
   constructor(settings: GroundTruthSettings, found: FoundKind, budget: { left: number }) {
     this.#settings = settings;
     this.#found = found;
-    this.#classes = new ClassTally(settings, found.probabilities !== undefined, budget);
+    this.#classes = new ClassTally(settings, found.probabilities?.certain, budget);
     this.#columns = settings.groups.map(() => new GroupTally(settings.positive));
   }
 
@@ -174,9 +195,9 @@ class Tally {
   /** @returns why the row cannot be compared, as the next two */
   #addClass(row: LabeledRow): string | undefined {
     const { probabilities } = this.#found;
-    const predicted = predictedClass(row, this.#settings, probabilities !== undefined);
+    const predicted = predictedClass(row, this.#settings, probabilities?.certain);
     if (predicted === undefined) return 'the prediction is a text';
-    if (probabilities?.has(classOf(row.label)) === false) return 'the label is none of the two';
+    if (probabilities?.labels.has(classOf(row.label)) === false) return 'the label is none of the two';
     this.#classes.add(row, predicted);
     for (const [column, tally] of this.#columns.entries()) tally.add(row, column, predicted);
     return undefined;
@@ -224,15 +245,13 @@ class Tally {
 
 function numberFigures(errors: NumberErrors): Record<string, Figure> {
   const { n } = errors;
-  const of = (found: ReturnType<NumberErrors['mae']>, fewest: number): Figure => {
-    const why = n < fewest ? `an interval needs ${fewest} rows` : 'all errors have the same size';
-    return n === 0 ? unknown('no row could be compared') : figureOf(found, why);
-  };
+  const of = (found: NumberFigure): Figure =>
+    n === 0 ? unknown('no row could be compared') : figureOf(found, found.why ?? '');
   const r2 = errors.r2();
   return {
-    mae: of(errors.mae(), FEWEST_FOR_ERRORS),
-    rmse: of(errors.rmse(), FEWEST_FOR_SQUARES),
-    r2: r2 === null ? unknown(n < 2 ? 'R² needs two rows' : 'all labels are equal') : of(r2, FEWEST_FOR_SQUARES),
-    bias: of(errors.bias(), FEWEST_FOR_ERRORS),
+    mae: of(errors.mae()),
+    rmse: of(errors.rmse()),
+    r2: r2 === null ? unknown(n < 2 ? 'R² needs two rows' : 'all labels are equal') : of(r2),
+    bias: of(errors.bias()),
   };
 }

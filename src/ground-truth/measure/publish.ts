@@ -13,7 +13,8 @@ import { hourOf } from '../../quality/tally.ts';
 import { isMissed, readTrueObjectives, type TrueObjective } from '../../quality/true-objectives.ts';
 import { labeledHours, readLabeled } from '../join/labeled-store.ts';
 import { STEP_RESERVE_MS, type StepDependencies, type StepResult } from '../types.ts';
-import { measureTruth } from './measure.ts';
+import type { FoundKind } from './kind.ts';
+import { decideKind, measureTruth } from './measure.ts';
 import { modelMonitorFiles, publishModelMetrics } from './model-monitor-files.ts';
 
 /** What is done next: an objective, by its position, or a day. */
@@ -35,20 +36,35 @@ export async function measureLabels(cursor: string | null, deps: StepDependencie
   const changed = await changedHours(deps);
   if (changed.length === 0) return { cursor: null };
   const objectives = readTrueObjectives(environment.QUALITY_OBJECTIVES);
+  const decided = await decidedBy(changed, objectives, deps);
   const progress: Progress = cursor === null ? { objectives: 0 } : JSON.parse(cursor);
   while (progress.objectives < objectives.length) {
-    await publishObjective(objectives[progress.objectives] as TrueObjective, changed, deps);
+    await publishObjective(objectives[progress.objectives] as TrueObjective, changed, { ...deps, decided });
     progress.objectives += 1;
     if (deps.remainingMs() < STEP_RESERVE_MS) return { cursor: JSON.stringify(progress) };
   }
   const days = [...new Set(changed.map(dayOf))].toReversed();
   for (const day of days) {
     if (progress.day !== undefined && day >= progress.day) continue;
-    await publishDay(day, day === days[0], objectives, deps);
+    await publishDay(day, day === days[0], objectives, { ...deps, decided });
     progress.day = day;
     if (deps.remainingMs() < STEP_RESERVE_MS) return { cursor: JSON.stringify(progress) };
   }
   return { cursor: null };
+}
+
+interface Decided extends StepDependencies {
+  /** What the model predicts, for all windows and days of the run. */
+  decided: FoundKind | undefined;
+}
+
+/** Decides what the model predicts by the newest window of the longest objective, or by a day: as many rows as are measured anyway. */
+async function decidedBy(changed: readonly string[], objectives: readonly TrueObjective[], deps: StepDependencies) {
+  const { WORK_BUCKET: bucket, GROUND_TRUTH: settings, SHADOW_VARIANTS: shadow } = deps.environment;
+  const to = hoursLater(changed.at(-1) as string, 1);
+  const from = hoursLater(to, -Math.max(24, ...objectives.map(({ hours }) => hours)));
+  const window = await labeledHours(deps.storage, bucket, { from, to });
+  return decideKind(() => readLabeled(deps.storage, bucket, window), settings, { shadow });
 }
 
 /**
@@ -69,7 +85,7 @@ async function changedHours({ storage, environment, run }: StepDependencies): Pr
   return [...changed].filter((hour) => hour <= now).toSorted();
 }
 
-async function publishObjective(objective: TrueObjective, changed: string[], deps: StepDependencies): Promise<void> {
+async function publishObjective(objective: TrueObjective, changed: string[], deps: Decided): Promise<void> {
   const { storage, environment } = deps;
   let state = await readMeasurement(storage, environment.WORK_BUCKET, objective.id);
   for (const end of endsOf(objective, changed, state)) {
@@ -99,13 +115,13 @@ function endsOf({ hours }: TrueObjective, changed: string[], state: TrueMeasurem
   return [...new Set(ends)].toSorted();
 }
 
-async function measureObjective(objective: TrueObjective, end: string, { storage, environment }: StepDependencies) {
+async function measureObjective(objective: TrueObjective, end: string, { storage, environment, decided }: Decided) {
   const { id, measure: name, bound, hours, variant } = objective;
   const { SHADOW_VARIANTS: shadow } = environment;
   const from = hoursLater(end, -hours);
   const window = await labeledHours(storage, environment.WORK_BUCKET, { from, to: end });
   const labeled = () => readLabeled(storage, environment.WORK_BUCKET, window);
-  const { kind, groups } = await measureTruth(labeled, environment.GROUND_TRUTH, { variant, shadow });
+  const { kind, groups } = await measureTruth(labeled, environment.GROUND_TRUTH, { variant, shadow }, decided);
   const [found] = groups;
   const figure = found?.measures[name];
   const scored = found?.classes?.scored;
@@ -115,10 +131,10 @@ async function measureObjective(objective: TrueObjective, end: string, { storage
     logger.warn('An objective for true answers could not be measured', { ...facts, why });
     return undefined;
   }
-  const { value, low, high } = figure;
-  const missed = isMissed(objective, low, high);
+  const { value, low, high, why } = figure;
+  const missed = isMissed(objective, figure);
   logger[missed ? 'warn' : 'info']('An objective for true answers was measured', { ...facts, missed });
-  return { objective: id, from, end, rows: facts.rows, missed, value, low, high };
+  return { objective: id, from, end, rows: facts.rows, missed, value, low, high, ...(why !== undefined && { why }) };
 }
 
 /** Writes the files of a day. Metrics in Model Monitor's form are of the latest day alone, since they have the time of now. */
@@ -126,12 +142,12 @@ async function publishDay(
   day: string,
   isLatest: boolean,
   objectives: readonly TrueObjective[],
-  { storage, environment }: StepDependencies,
+  { storage, environment, decided }: Decided,
 ): Promise<void> {
   const { WORK_BUCKET: bucket, GROUND_TRUTH: settings, SHADOW_VARIANTS: shadow } = environment;
   const to = hourOf(hourMs(`${day}T00`) + 24 * HOUR_MS);
   const hours = await labeledHours(storage, bucket, { from: day, to });
-  const { kind, groups } = await measureTruth(() => readLabeled(storage, bucket, hours), settings, { shadow });
+  const { kind, groups } = await measureTruth(() => readLabeled(storage, bucket, hours), settings, { shadow }, decided);
   const [figures] = groups;
   const found = figures && modelMonitorFiles(kind, figures, objectives);
   if (found === undefined) return;

@@ -29,51 +29,102 @@ async function measured(rows: Iterable<LabeledRow>, settings: object = {}, optio
 const only = async (...args: Parameters<typeof measured>): Promise<TruthGroup> =>
   (await measured(...args)).groups[0] as TruthGroup;
 
+/** Rows of two labels with predictions from 0 to 100, of which a third is on the wrong side. */
+const percents = (write: (percent: number) => LabelValue = Number, no: LabelValue = 0, yes: LabelValue = 1) =>
+  repeated(303, (i) => row(i % 101 >= 50 === i % 3 > 0 ? yes : no, { value: write(i % 101) }));
+const signed = percents((percent) => `${percent}%`);
+const ofWords = percents(Number, 'no', 'yes');
+/** Labels of two values, and predictions of some whole numbers. */
+const whole = (labels: [LabelValue, LabelValue], from: number, different: number) =>
+  repeated(300, (i) => row(labels[i % 2] as LabelValue, { value: from + (i % different) }));
+const many = 'labels are more than 20 different numbers';
+const two = 'labels have 2 different values';
+const guess = ', and predictions up to 100 are taken for percentages: "kind":"numbers" in GROUND_TRUTH says otherwise';
+
 test.each<[string, string, string, LabeledRow[], object?]>([
   [
+    'words',
     'classes',
     'labels are words, 2 different',
-    'words',
     repeated(9, (i) => row(i % 2 ? 'cat' : 'dog', { value: 'cat' })),
   ],
-  ['classes', 'labels have 2 different values', 'flags', repeated(9, (i) => row(i % 2, { value: 0.3 }))],
-  ['numbers', 'labels are numbers that are not whole', 'fractions', [row(1.5, { value: 2 })]],
-  [
-    'numbers',
-    'labels are more than 20 different numbers',
-    'prices',
-    repeated(99, (i) => row(i * 1000, { value: 5000 })),
-  ],
-  ['numbers', 'predictions are numbers that are not whole', 'stars', repeated(9, (i) => row(i % 5, { value: 3.7 }))],
-  ['texts', 'the replies are texts', 'replies', [row('Paris', { text: textHashes('Paris') })]],
-  ['texts', 'GROUND_TRUTH says so', 'a setting', [row('1', { value: 1 })], { kind: 'texts' }],
+  ['flags', 'classes', two, repeated(9, (i) => row(i % 2, { value: 0.3 }))],
+  ['fractions', 'numbers', 'labels are numbers that are not whole', [row(1.5, { value: 2 })]],
+  ['prices', 'numbers', many, repeated(99, (i) => row(i * 1000, { value: 5000 }))],
+  ['stars', 'numbers', 'predictions are numbers that are not whole', repeated(9, (i) => row(i % 5, { value: 3.7 }))],
+  ['replies', 'texts', 'the replies are texts', [row('Paris', { text: textHashes('Paris') })]],
+  ['a setting', 'texts', 'GROUND_TRUTH says so', [row('1', { value: 1 })], { kind: 'texts' }],
   // A few odd labels or predictions do not change what all others are.
+  ['an odd label', 'numbers', many, repeated(99, (i) => row(i === 7 ? 'n/a' : i, { value: i }))],
   [
-    'numbers',
-    'labels are more than 20 different numbers',
-    'odd label',
-    repeated(99, (i) => row(i === 7 ? 'n/a' : i, { value: i })),
-  ],
-  [
+    'an odd fraction',
     'classes',
     'labels have 3 different values',
-    'odd fraction',
-    repeated(99, (i) => row(i === 7 ? 0.5 : i % 2, { value: i % 2 })),
+    repeated(99, (i) => row(i === 7 ? 0.5 : i % 2, { value: 1 })),
   ],
   [
+    'an odd word',
     'classes',
     'labels have 3 different values',
-    'odd word beside probabilities',
-    repeated(99, (i) => row(i === 7 ? 'unknown' : i % 2, { value: 0.3 })),
+    repeated(99, (i) => row(i === 7 ? 'x' : i % 2, { value: 0.3 })),
   ],
-  [
-    'classes',
-    'labels have 2 different values',
-    'odd prediction',
-    repeated(99, (i) => row(i % 2, { value: i === 7 ? 1e9 : 0.5 })),
-  ],
-])('takes %s since %s', async (kind, why, ...[, rows, settings]) => {
+  ['an odd prediction', 'classes', two, repeated(99, (i) => row(i % 2, { value: i === 7 ? 1e9 : 0.5 }))],
+  // Probabilities from 0 to 100.
+  ['percentages', 'classes', `${two}${guess}`, percents()],
+  ['fractions of percent', 'classes', `${two}${guess}`, percents((percent) => percent * 0.99)],
+  ['percentages of words', 'classes', `labels are words, 2 different${guess}`, ofWords],
+  ['signed percentages', 'classes', two, signed],
+  ['said percentages', 'classes', 'GROUND_TRUTH says so', percents(), { kind: 'classes', threshold: 50 }],
+  ['said numbers', 'numbers', 'GROUND_TRUTH says so', percents(), { kind: 'numbers' }],
+  // Whole numbers that are none.
+  ['named classes', 'classes', two, percents(), { classes: ['0', '1', '2'] }],
+  ['two classes', 'classes', two, whole([0, 1], 0, 2)],
+  ['ratings, two of them as labels', 'classes', two, whole([1, 5], 1, 5)],
+  ['ages, two of them as labels', 'classes', two, whole([34, 51], 20, 60)],
+  ['few numbers', 'classes', two, whole([0, 1], 0, 20)],
+  ['scores beyond 100', 'classes', two, whole([0, 1], 300, 550)],
+  ['ages', 'numbers', many, repeated(99, (i) => row(i, { value: i + 1 }))],
+])('%s: takes %s since %s', async (_, kind, why, ...[rows, settings]) => {
   expect(await measured(rows, settings)).toMatchObject({ kind, why });
+});
+
+const noLabel = (rows: number) => `${rows} of 300 predictions are of classes that no label has`;
+const below = 'the AUC is clearly below 0.5: the positive class may be the other one ("positive" in GROUND_TRUTH)';
+const unknown = 'predictions are probabilities, and the positive class 1 is no label: set "positive" in GROUND_TRUTH';
+const ofOther = repeated(300, (i) => row(1 + (i % 2), { value: 0.2 + 0.5 * (i % 2) + (i % 7) / 50 }));
+/** Three classes, and predictions of which some are of a fourth. */
+const odd = (count: number) => repeated(300, (i) => row(`${i % 3}`, { value: i < count ? 'x' : `${i % 3}` }));
+const beside = repeated(300, (i) => row(i % 2, { value: i % 2, scores: [1 - (i % 2)], classes: ['1'] }));
+
+test.each<[string, LabeledRow[], object, string, number | null, string?]>([
+  ['percentages are scores', percents(), {}, 'accuracy', 202 / 303],
+  ['from 0 to 1', percents(), {}, 'auc', 0.667],
+  ['with a sign as well', signed, {}, 'accuracy', 202 / 303],
+  ['of two words, it is not guessed which', ofWords, {}, 'accuracy', null, unknown],
+  ['but said', ofWords, { positive: 'yes' }, 'accuracy', 202 / 303],
+  ['few numbers may be anything', whole([0, 1], 5, 20), {}, 'accuracy', 0, noLabel(300)],
+  ['until a threshold says that they are percentages', whole([0, 1], 5, 20), { threshold: 15 }, 'accuracy', 0.5],
+  ['most predictions are of no class', odd(160), {}, 'accuracy', 140 / 300, noLabel(160)],
+  ['some are', odd(140), {}, 'accuracy', 160 / 300],
+  ['one label, and the other class', repeated(300, () => row(0, { value: 1 })), {}, 'accuracy', 0],
+  ['probabilities of the other class', ofOther, {}, 'accuracy', 0, below],
+  ['and their AUC', ofOther, {}, 'auc', 0, below],
+  ['named', ofOther, { positive: '2' }, 'auc', 1],
+  ['few of them', ofOther.slice(0, 4), {}, 'auc', 0],
+  ['a score that is reversed', beside, {}, 'auc', 0, below],
+  ['beside a class that is not', beside, {}, 'accuracy', 1],
+])('%s', async (_, rows, settings, name, ...[value, why]) => {
+  const { measures } = await only(rows, settings);
+  expect([measures[name]?.value, measures[name]?.why]).toEqual([value && expect.closeTo(value, 2), why]);
+});
+
+test.each([{ by: 'hour' }, { by: 'variant' }, { variant: 'B' }] as const)('groups have one kind: %j', async (query) => {
+  const second = (i: number) => Date.parse('2026-11-20T10:00:00Z') / 1000 + i * 60;
+  const all = repeated(90, (i) =>
+    row(i < 60 ? i : 2, { value: i }, { second: second(i), variant: i < 60 ? 'A' : 'B' }),
+  );
+  const { kind, groups } = await measured(all, {}, query);
+  expect([kind, groups.every(({ measures }) => 'mae' in measures)]).toEqual(['numbers', true]);
 });
 
 test('a probability counts as the positive class from the threshold on', async () => {
@@ -224,13 +275,27 @@ test('groups count the rows that are compared', async () => {
   ]);
 });
 
-test('a number whose powers overflow has errors without an interval', async () => {
-  const rows = repeated(200, (i) => row(i === 7 ? 1e150 : i + 0.5, { value: i }));
-  expect((await only(rows)).measures).toMatchObject({
-    mae: { value: expect.closeTo(1e150 / 200, -140), low: null, why: 'the numbers are too large to compute with' },
-    bias: { value: expect.closeTo(-1e150 / 200, -140) },
-    rmse: { value: 1e150 / Math.sqrt(200) },
-  });
+const few = 'a few rows decide it';
+const below30 = 'with fewer than 30 rows, a few rows decide it';
+const below1000 = 'with fewer than 1000 rows, a few rows decide it';
+const large = 'the numbers are too large to compute with';
+const normal = new Random(8);
+/** Errors of a normal distribution, with some that are larger. */
+const errors = (count: number, larger = 0, times = 1) =>
+  repeated(count, (i) => row(i + 0.5, { value: i + 0.5 + normal.normal() * (i < larger ? times : 1) }));
+
+test.each<[string, LabeledRow[], (string | undefined)[]]>([
+  ['29 rows', errors(29), [below30, below1000, below1000, below30]],
+  ['999 rows', errors(999), [undefined, below1000, below1000, undefined]],
+  ['1,000 rows', errors(1000), [undefined, undefined, undefined, undefined]],
+  ['10 errors of 5 times the size', errors(1000, 10, 5), [undefined, undefined, undefined, undefined]],
+  ['10 of 20 times the size', errors(1000, 10, 20), [undefined, few, few, undefined]],
+  ['10 of 100 times the size', errors(1000, 10, 100), [few, few, few, undefined]],
+  ['one whose powers overflow', [row(1e150, { value: 1 }), ...errors(200)], [few, below1000, below1000, large]],
+])('MAE, RMSE, R² and bias have an interval where many rows decide them: %s', async (_, rows, whys) => {
+  const { mae, rmse, r2, bias } = (await only(rows, { kind: 'numbers' })).measures;
+  const found = [mae, rmse, r2, bias].map((one) => [one?.low === null, one?.why]);
+  expect(found).toEqual(whys.map((why) => [why !== undefined, why]));
 });
 
 test('every figure that is not defined says why', async () => {
@@ -243,10 +308,10 @@ test('every figure that is not defined says why', async () => {
   expect((await only([row(1, { value: 0.2 }), row(1, { value: 0.3 })])).measures.auc?.why).toBe('all labels are 1');
   const numbers = await only([row(1.5, { value: 2 })]);
   expect(numbers.measures).toEqual({
-    mae: { value: 0.5, low: null, high: null, why: 'an interval needs 30 rows' },
-    rmse: { value: 0.5, low: null, high: null, why: 'an interval needs 100 rows' },
+    mae: { value: 0.5, low: null, high: null, why: 'with fewer than 30 rows, a few rows decide it' },
+    rmse: { value: 0.5, low: null, high: null, why: 'with fewer than 1000 rows, a few rows decide it' },
     r2: { value: null, low: null, high: null, why: 'R² needs two rows' },
-    bias: { value: 0.5, low: null, high: null, why: 'an interval needs 30 rows' },
+    bias: { value: 0.5, low: null, high: null, why: 'with fewer than 30 rows, a few rows decide it' },
   });
   const equal = await only(repeated(40, () => row(2.5, { value: 3.5 })));
   expect([equal.measures.r2?.why, equal.measures.mae?.why]).toEqual([

@@ -4,10 +4,13 @@ import fc from 'fast-check';
 import { decodeLine } from '../../../src/captures/decode.ts';
 import type { Capture, DecodeOptions } from '../../../src/captures/types.ts';
 import type { PredictionRow } from '../../../src/core/contract/ground-truth.ts';
+import type { QualityCell } from '../../../src/core/contract/quality.ts';
 import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
 import { PredictionIndex } from '../../../src/ground-truth/index/prediction-index.ts';
 import { predictionRows } from '../../../src/ground-truth/index/predictions.ts';
+import { kindOfCounts } from '../../../src/ground-truth/measure/kind.ts';
 import { textHashes } from '../../../src/ground-truth/texts.ts';
+import { addCell } from '../../../src/quality/cell.ts';
 import { hourOf } from '../../../src/quality/tally.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { anyText } from '../../helpers/any-text.ts';
@@ -34,6 +37,30 @@ const json = (request: unknown, reply: unknown): object =>
 
 const rowsOf = (capture: Capture, given: object = {}, key = KEY): PredictionRow[] =>
   predictionRows(capture, 'tr-1', { key, endpointName: 'own' }, groundTruthSchema.parse(given));
+
+/** The replies of 60 captures, from 0 to 59, as they are counted. */
+test.each<[string, string, (i: number) => string, object?]>([
+  ['numbers', 'are numbers that are not whole', (i) => (i / 60).toFixed(6)],
+  ['numbers', 'are numbers that are not whole', (i) => (0.05 * (i % 5)).toFixed(2)],
+  ['numbers', 'are more than 20 different numbers', String],
+  ['numbers', 'are more than 20 different numbers', (i) => `${i}%`],
+  ['numbers', 'are more than 20 different numbers', (i) => (i < 3 ? 'n/a' : String(i))],
+  ['classes', 'have 2 different values', (i) => String(i % 2)],
+  ['classes', 'have 2 different values', (i) => `${i % 2}.0`],
+  ['classes', 'have 3 different values', (i) => (i === 0 ? '0.5' : String(i % 2))],
+  ['classes', 'are words, more than 20 different', (i) => String(i).padStart(3, '0')],
+  ['classes', 'are words, more than 20 different', (i) => (i % 2 ? `A${i}` : String(i))],
+  ['classes', 'are words, 2 different', (i) => (i % 2 ? 'yes' : 'no')],
+  ['classes', 'are words, more than 20 different', (i) => (i / 60).toFixed(6), { kind: 'classes' }],
+])('counted predictions are %s: they %s', (kind, why, reply, truth = {}) => {
+  const counted = new PredictionIndex(testEnvironment({ GROUND_TRUTH: JSON.stringify(truth) }));
+  const cell: QualityCell = {};
+  for (let i = 0; i < 60; i += 1) {
+    const predictions = counted.add(decoded(csv('1,2\n', `${reply(i)}\n`)), traceOf(String(i)), PLACE);
+    addCell(cell, { predictions });
+  }
+  expect(kindOfCounts(cell.predictions ?? {})).toEqual({ kind, why: `predictions ${why}` });
+});
 
 describe('the rows of a capture', () => {
   test('are one per inference, with the id that a label names, and one for the call if it has one inference', () => {

@@ -213,6 +213,32 @@ describe('labels that come late', () => {
   });
 });
 
+test.each<[string, Partial<LabeledRow>, object, string]>([
+  ['classes that no label has', { prediction: { value: 'cat' } }, { accuracy: { atLeast: 0.9 } }, '200 of 200'],
+  ['one error that decides', { label: 1.5, prediction: { value: 9 } }, { rmse: { atMost: 1 } }, 'fewer than 1000 rows'],
+])('what does not tell raises no alarm: %s', async (_, row, objective, why) => {
+  const memory = new MemoryStorage();
+  await label(memory, '2026-11-20T10', 200, 0, row);
+  await run(memory, [objective]);
+  expect(shown()).toEqual([{ Objective: Object.keys(objective)[0], TrueValue: expect.any(Number) }]);
+  const kept = await readMeasurement(memory.storage, 'work', Object.keys(objective)[0] as string);
+  expect(kept).toMatchObject({ missed: null, why: expect.stringContaining(why), since: 0, turns: [] });
+});
+
+test('what the model predicts is the same in all windows and days of a run', async () => {
+  const memory = new MemoryStorage();
+  for (const day of ['18', '19', '20'])
+    for (let i = 0; i < 12; i += 1)
+      await label(memory, `2026-11-${day}T10`, 1, 0, { label: i * Number(day), prediction: { value: i } });
+  await run(memory, [
+    { mae: { atMost: 1 }, over: '1d' },
+    { bias: { atMost: 1 }, over: '3d' },
+  ]);
+  expect(shown().map(({ Objective }) => Objective)).toEqual(['mae', 'bias']);
+  for (const day of ['18', '19', '20'])
+    expect(report(memory, `2026-11-${day}`, 'statistics.json')).toHaveProperty('regression_metrics');
+});
+
 test('an inference that claims to be of the future moves no window', async () => {
   const memory = new MemoryStorage();
   await label(memory, '2026-11-20T10', 100, 50);

@@ -470,12 +470,17 @@ test('nothing is healthy by what is old, not measured, or of another variant', a
   expect(unseen.find(({ name }) => name === 'objective')?.message).toMatch(
     /; its detector has had no new captures yet$/,
   );
-  const truth = (hours: number, missed: boolean) => {
+  const truth = (hours: number, missed: boolean | null) => {
     const end = hourOf(NOW_MS - hours * HOUR_MS);
-    const old = { ...met, value: 0.5, missed, measured: { from: end, end } };
+    const why = missed === null ? 'a few rows decide it' : undefined;
+    const old = { ...met, value: 0.5, missed, measured: { from: end, end }, ...(why && { why }) };
     return healthOf({ ...facts, objectives: [old] }).findings.find(({ name }) => name === 'objective');
   };
   expect([truth(24, true), truth(24, false)].map((one) => one?.state)).toEqual(['bad', 'healthy']);
+  expect(truth(24, null)).toMatchObject({
+    state: 'too little to tell',
+    message: 'safety: 50.0% of 0, wanted at least 90.0%; a few rows decide it',
+  });
   expect([truth(31 * 24, true), truth(31 * 24, false)].map((one) => one?.state)).toEqual([
     'needs a look',
     'too little to tell',

@@ -133,15 +133,17 @@ describe('for true answers', () => {
     expect(() => [...read(entries), ...readTrueObjectives(entries, truth as never)]).toThrow(message);
   });
 
-  test('are missed when all of the interval is beyond the bound', () => {
-    const missed = (entry: object, low: number | null, high: number | null) =>
-      isMissed(readTrueObjectives([entry])[0] as TrueObjective, low, high);
-    expect([missed({ f1: { atLeast: 0.9 } }, 0.8, 0.89), missed({ f1: { atLeast: 0.9 } }, 0.8, 0.9)]).toEqual([
-      true,
-      false,
-    ]);
-    expect([missed({ mae: { atMost: 2 } }, 2.1, 3), missed({ mae: { atMost: 2 } }, 1.9, 3)]).toEqual([true, false]);
-    expect([missed({ bias: { atMost: 2 } }, -4, -2.1), missed({ bias: { atMost: 2 } }, -4, -1)]).toEqual([true, false]);
-    expect(missed({ mae: { atMost: 2 } }, null, null)).toBe(false);
+  test.each<[object, number | null, number | null, boolean | null, string?]>([
+    [{ f1: { atLeast: 0.9 } }, 0.8, 0.89, true],
+    [{ f1: { atLeast: 0.9 } }, 0.8, 0.9, false],
+    [{ mae: { atMost: 2 } }, 2.1, 3, true],
+    [{ mae: { atMost: 2 } }, 1.9, 3, false],
+    [{ bias: { atMost: 2 } }, -4, -2.1, true],
+    [{ bias: { atMost: 2 } }, -4, -1, false],
+    [{ mae: { atMost: 2 } }, null, null, null],
+    [{ auc: { atLeast: 0.7 } }, 0.1, 0.2, null, 'the positive class may be the other one'],
+  ])('%j is missed when all of the interval is beyond the bound: %d to %d', (entry, low, high, missed, ...[why]) => {
+    const figure = { low, high, ...(why !== undefined && { why }) };
+    expect(isMissed(readTrueObjectives([entry])[0] as TrueObjective, figure)).toBe(missed);
   });
 });

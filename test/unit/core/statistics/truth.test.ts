@@ -131,7 +131,7 @@ test('averages are as certain as the bootstrap says', () => {
 });
 
 test('errors of numbers need only one pass over the cases', () => {
-  const pairs = Array.from({ length: 500 }, (_, i) => [1e6 + i + random.normal(), 1e6 + i + random.normal()] as const);
+  const pairs = Array.from({ length: 2000 }, (_, i) => [1e6 + i + random.normal(), 1e6 + i + random.normal()] as const);
   const errors = new NumberErrors();
   for (const [label, prediction] of pairs) errors.add(label, prediction);
   const mean = (value: (pair: readonly [number, number]) => number) =>
@@ -142,7 +142,7 @@ test('errors of numbers need only one pass over the cases', () => {
   expect(r2?.value).toBeCloseTo(1 - mse / variance, 12);
   // The spread of the two sums together, by its definition.
   const spread = mean(([y, p]) => ((p - y) ** 2 / mse - (y - center) ** 2 / variance) ** 2);
-  const reach = 1.964_7 * Math.sqrt(spread / 500);
+  const reach = 1.961_2 * Math.sqrt(spread / 2000);
   const own = (end: number | null | undefined) => Math.log((1 - (end ?? 0)) / (1 - (r2?.value ?? 0))) / reach;
   expect([own(r2?.low), own(r2?.high)]).toEqual([expect.closeTo(1.06, 1), expect.closeTo(-0.95, 1)]);
   expect(errors.rmse().value).toBeCloseTo(Math.sqrt(mse), 12);
@@ -154,7 +154,7 @@ test('errors of numbers need only one pass over the cases', () => {
 
 test('R² of labels of two values has an interval', () => {
   const errors = new NumberErrors();
-  for (let i = 0; i < 200; i += 1) errors.add(i % 2, (i % 2) + (i % 5) / 10);
+  for (let i = 0; i < 1000; i += 1) errors.add(i % 2, (i % 2) + (i % 5) / 10);
   expect(errors.r2()).toMatchObject({ low: expect.any(Number), high: expect.any(Number) });
   const { low, value, high } = errors.r2() as { low: number; value: number; high: number };
   expect(low < value && value < high && high <= 1).toBe(true);
