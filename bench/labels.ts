@@ -41,14 +41,13 @@ async function ours({ url, experiment, rows }: Side): Promise<number> {
   await hours.join(rows);
   const client = createMlflowClient({ trackingUri: url });
   const startedAt = performance.now();
-  const { published, notPublished } = await publishLabels(null, {
+  const { noted: published, notNoted } = await publishLabels(null, {
     ...stepsOn(hours.memory.storage, { MLFLOW_EXPERIMENT_NAME: experiment.name }),
     mlflow: async () => client,
   });
   const seconds = secondsSince(startedAt);
   client.close();
-  if (published !== rows.length)
-    throw new Error(`Labels are missing; got: ${published}, ${JSON.stringify(notPublished)}`);
+  if (published !== rows.length) throw new Error(`Labels are missing; got: ${published}, ${JSON.stringify(notNoted)}`);
   return seconds;
 }
 

@@ -1,10 +1,10 @@
 /** For commands that read traces: the progress, the shadow variants that are left out, and the labels of a window. */
 
+import { countBy } from '../../src/core/values/counts.ts';
 import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { Scorer } from '../../src/judge/types.ts';
 import { shadowLeftOut, type TraceQuery } from '../../src/quality/calibration/assessed-traces.ts';
 import { LEFT_OUT } from '../../src/quality/calibration/mlflow-labels.ts';
-import { countBy } from '../../src/quality/calibration/report.ts';
 import type { Unanswered } from '../../src/quality/calibration/types.ts';
 import { readWindowLabels, type WindowLabels } from '../../src/quality/calibration/window-labels.ts';
 import type { TimeWindow } from '../../src/quality/counts-store.ts';

@@ -117,8 +117,8 @@ async function doStep(
   // A lock that cannot be given back ends by itself.
   const release = () => deps.lock?.release(PUBLISHING).catch(() => undefined);
   const done = await steps.note(cursor, deps).finally(release);
-  report.noted += done.published;
-  addCounts(report.notNoted, done.notPublished);
+  report.noted += done.noted;
+  addCounts(report.notNoted, done.notNoted);
   // Another run leaves its labels to the one that has the lock, after it has marked their hours.
   const hasMore = () => deps.storage.hasAny(deps.environment.WORK_BUCKET, truthKeys.toPublishPrefix);
   return done.cursor === null && (await hasMore()) ? { step, cursor: null } : after(done);

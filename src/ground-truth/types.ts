@@ -1,7 +1,7 @@
 /** What the steps of a ground truth run get and return. `src/ground-truth/run.ts` calls them in order. */
 
 import type { FunctionContext } from '../core/aws/function-context.ts';
-import type { LabelCounts, LabelScorer, TruthRequest } from '../core/contract/ground-truth.ts';
+import type { LabelCounts, LabelScorer, TruthRequest, TruthRunSummary } from '../core/contract/ground-truth.ts';
 import { addCounts } from '../core/values/counts.ts';
 import type { MlflowClient } from '../mlflow/client.ts';
 
@@ -35,9 +35,5 @@ export interface ReadResult extends StepResult {
   files: string[];
 }
 
-export interface PublishResult extends StepResult {
-  /** Labels that were written to MLflow since the cursor before. */
-  published: number;
-  /** Labels that will not be, by the reason. */
-  notPublished: Record<string, number>;
-}
+/** With the labels that were written to MLflow since the cursor before, and those that will not be, by the reason. */
+export type PublishResult = StepResult & Pick<TruthRunSummary, 'noted' | 'notNoted'>;

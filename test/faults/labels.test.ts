@@ -5,9 +5,9 @@
 import { DEFAULT_MLFLOW_VERSION, MANAGED_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
 import type { LabeledRow } from '../../src/core/contract/ground-truth.ts';
 import errors from '../../src/core/errors/errors.json' with { type: 'json' };
+import { countBy } from '../../src/core/values/counts.ts';
 import { publishLabels } from '../../src/ground-truth/publish/publish-labels.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
-import { countBy } from '../../src/quality/calibration/report.ts';
 import { pseudoRandom } from '../doubles/faulty-judge/behavior.ts';
 import type { Behavior } from '../doubles/misbehaving-server.ts';
 import { stepsOn } from '../helpers/ground-truth.ts';
@@ -73,11 +73,11 @@ describe.each(versions)('with MLflow %s', (version) => {
 
       const attempt = async (): Promise<boolean> => {
         try {
-          const { cursor, notPublished } = await publishLabels(null, {
+          const { cursor, notNoted } = await publishLabels(null, {
             ...stepsOn(memory.storage, { MLFLOW_EXPERIMENT_NAME: experiment.name }),
             mlflow: async () => client,
           });
-          expect([notPublished.MlflowRefused, notPublished.MlflowFailed]).toEqual([undefined, undefined]);
+          expect([notNoted.MlflowRefused, notNoted.MlflowFailed]).toEqual([undefined, undefined]);
           return cursor === null;
         } catch (error) {
           if ((error as Error).message !== 'killed')

@@ -57,17 +57,17 @@ export function testPublishing(setup: () => PublishSetup): void {
     const { hours, rows, deps, labels } = await start(14);
     await hours.join(rows);
     expect(hours.marks()).toBe(3);
-    expect(await publishLabels(null, deps)).toEqual({ cursor: null, published: 14, notPublished: {} });
+    expect(await publishLabels(null, deps)).toEqual({ cursor: null, noted: 14, notNoted: {} });
     expect(await labels()).toEqual(rows.map(({ label }) => [label]));
     expect(await hours.rows()).toEqual(rows.map((row) => ({ ...row, noted: true })));
     expect(hours.marks()).toBe(0);
     // Without marks, MLflow is not asked for anything.
     const mlflow = () => Promise.reject(new Error('unexpected'));
-    expect(await publishLabels(null, { ...deps, mlflow })).toEqual({ cursor: null, published: 0, notPublished: {} });
+    expect(await publishLabels(null, { ...deps, mlflow })).toEqual({ cursor: null, noted: 0, notNoted: {} });
     // A label that replaces another one, and one that cannot be written.
     const later = [{ ...(rows[3] as LabeledRow), label: 'later', timeMs: 9e12 }, labeled('tr-none', 1, { id: 'none' })];
     await hours.join(later);
-    expect(await publishLabels(null, deps)).toEqual({ cursor: null, published: 1, notPublished: { TraceMissing: 1 } });
+    expect(await publishLabels(null, deps)).toEqual({ cursor: null, noted: 1, notNoted: { TraceMissing: 1 } });
     expect((await labels())[3]).toEqual(['later']);
     expect((await hours.rows()).filter(({ notNoted }) => notNoted !== undefined)).toEqual([
       { ...later[1], notNoted: 'TraceMissing' },
@@ -93,7 +93,7 @@ export function testPublishing(setup: () => PublishSetup): void {
     }
     memory.putIf = putIf;
     proxy.rule(() => undefined);
-    expect(await publishLabels(null, deps)).toEqual({ cursor: null, published: 12, notPublished: {} });
+    expect(await publishLabels(null, deps)).toEqual({ cursor: null, noted: 12, notNoted: {} });
     expect(await labels()).toEqual(rows.map(({ label }) => [label]));
   });
 
@@ -108,8 +108,8 @@ export function testPublishing(setup: () => PublishSetup): void {
     });
     const stopping = { ...deps, remainingMs: () => (posts < 3 ? 10 * MINUTES_MS : MINUTES_MS) };
     const first = await publishLabels(null, stopping);
-    expect(first).toMatchObject({ cursor: 'more', notPublished: {} });
-    expect([3, 4]).toContain(first.published);
+    expect(first).toMatchObject({ cursor: 'more', notNoted: {} });
+    expect([3, 4]).toContain(first.noted);
     expect(hours.marks()).toBe(1);
     // While the others are written, one of them and one that is published are replaced.
     const replaced = [rows[0], rows[5]].map((row) => ({ ...(row as LabeledRow), label: 'later', timeMs: 9e12 }));
@@ -120,10 +120,10 @@ export function testPublishing(setup: () => PublishSetup): void {
       return { kind: 'after', work: () => hours.join(replaced), next: { kind: 'pass' } };
     });
     const second = await publishLabels(first.cursor, deps);
-    expect(second).toEqual({ cursor: null, published: 6 - first.published, notPublished: {} });
+    expect(second).toEqual({ cursor: null, noted: 6 - first.noted, notNoted: {} });
     expect(hours.marks()).toBeGreaterThan(0);
     expect((await hours.rows()).map(({ noted }) => noted)).toEqual([false, true, true, true, true, false]);
-    expect(await publishLabels(null, deps)).toEqual({ cursor: null, published: 2, notPublished: {} });
+    expect(await publishLabels(null, deps)).toEqual({ cursor: null, noted: 2, notNoted: {} });
     expect(await labels()).toEqual(rows.map(({ label }, n) => [n === 0 || n === 5 ? 'later' : label]));
     expect(hours.marks()).toBe(0);
   });
@@ -135,7 +135,7 @@ export function testPublishing(setup: () => PublishSetup): void {
     const labels = said.map((label, n) => ({ ...(rows[n] as LabeledRow), label, scorer: 'safety' }));
     const truths = rows.map((row, n) => ({ ...row, id: `truth ${n}`, label: n % 2 === 0 ? 'no' : 'yes' }));
     await hours.join([...labels, ...truths]);
-    expect(await publishLabels(null, deps)).toMatchObject({ published: said.length + rows.length, notPublished: {} });
+    expect(await publishLabels(null, deps)).toMatchObject({ noted: said.length + rows.length, notNoted: {} });
     const { rest } = setup().client;
     const scorers = scorersFor();
     const query = { experimentId: experiment.id, scorers: scorers.filter(isJudgeScorer) };
@@ -168,7 +168,7 @@ export function testPublishing(setup: () => PublishSetup): void {
       { prediction: { text: textHashes('Paris') }, label: 'Paris' },
     ];
     await hours.join(labels.map((label, n) => ({ ...(rows[n] as LabeledRow), ...label })));
-    expect(await publishLabels(null, deps)).toMatchObject({ published: 8, notPublished: {} });
+    expect(await publishLabels(null, deps)).toMatchObject({ noted: 8, notNoted: {} });
     const edited = rows[7]?.traceId ?? '';
     const { client } = setup();
     const stored = (await client.getTraces(experiment.id, [edited])).get(edited);

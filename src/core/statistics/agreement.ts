@@ -99,30 +99,6 @@ function kappaOf(counts: readonly number[][], weights: KappaWeights) {
   return { value: kappa, variance, n, rows, columns };
 }
 
-/** The distance between the numbers of two raters. */
-export interface NumberFigures {
-  meanLabel: number;
-  meanVerdict: number;
-  /** Mean absolute distance. */
-  meanAbsoluteError: number;
-  /** Pearson's correlation. */
-  correlation: number | null;
-}
-
-export function numberFigures(pairs: readonly { label: number; verdict: number }[]): NumberFigures | null {
-  const n = pairs.length;
-  if (n === 0) return null;
-  const meanLabel = sum(pairs.map(({ label }) => label)) / n;
-  const meanVerdict = sum(pairs.map(({ verdict }) => verdict)) / n;
-  const meanAbsoluteError = sum(pairs.map(({ label, verdict }) => Math.abs(label - verdict))) / n;
-  const covariance = sum(pairs.map(({ label, verdict }) => (label - meanLabel) * (verdict - meanVerdict)));
-  const spread = Math.sqrt(
-    sum(pairs.map(({ label }) => (label - meanLabel) ** 2)) *
-      sum(pairs.map(({ verdict }) => (verdict - meanVerdict) ** 2)),
-  );
-  return { meanLabel, meanVerdict, meanAbsoluteError, correlation: spread === 0 ? null : covariance / spread };
-}
-
 // ------------------------------------------------------------------------------------------- averages over classes
 // Precision, recall and F1.
 

@@ -1,7 +1,7 @@
 /** The errors of predicted numbers: MAE, RMSE, R² and bias with 95% intervals, from one pass over the cases. */
 import { studentQuantile } from './distributions.ts';
 import { skewedReach } from './mean-difference.ts';
-import type { Measured } from './sampled-mean.ts';
+import { type Measured, UNSEEN } from './sampled-mean.ts';
 
 /** Mean and central sums of powers, updated case by case without cancellation (Pébay 2008). */
 class Moments {
@@ -37,27 +37,33 @@ export interface NumberFigure extends Measured {
   why?: string;
 }
 
-/** @param byFew the share of the sum that the largest hundredth of the values carries */
-function whyUncertain({ n, m2 }: Moments, fewest: number, byFew: number): string | undefined {
+interface MeanOptions {
+  /** The mean cannot be below it. */
+  least?: number;
+  fewest?: number;
+  /** The share of the sum that the largest hundredth of the values carries. */
+  byFew?: number;
+  /** How much larger the mean may be by values that the sample has not seen. */
+  unseen?: number;
+}
+
+function whyUncertain({ n, m2 }: Moments, { fewest = FEWEST_FOR_ERRORS, byFew = 0 }: MeanOptions): string | undefined {
   if (n < fewest) return `with fewer than ${fewest} rows, a few rows decide it`;
   if (!(m2 > 0)) return 'all errors have the same size';
   return byFew < MOST_BY_FEW ? undefined : 'a few rows decide it';
 }
 
-/**
- * Returns a mean with its interval: by Student's t, corrected for the skewness of the values (Hall 1992).
- *
- * @param least the mean cannot be below it
- */
-function meanOf(moments: Moments, least = -Infinity, fewest = FEWEST_FOR_ERRORS, byFew = 0): NumberFigure {
+/** Returns a mean with its interval: by Student's t, corrected for the skewness of the values (Hall 1992). */
+function meanOf(moments: Moments, options: MeanOptions = {}): NumberFigure {
   const { n, mean, m2, m3 } = moments;
-  const why = whyUncertain(moments, fewest, byFew);
+  const { least = -Infinity, unseen = 0 } = options;
+  const why = whyUncertain(moments, options);
   if (why !== undefined) return { value: mean, low: null, high: null, why };
   const t = -studentQuantile(0.025, n - 1);
   const error = Math.sqrt(m2 / n / (n - 1));
   const skewness = m3 / n / (m2 / n) ** 1.5 / Math.sqrt(n);
   const [down, up] = [skewedReach(t, -skewness), skewedReach(t, skewness)];
-  return { value: mean, low: Math.max(least, mean - error * down), high: mean + error * up };
+  return { value: mean, low: Math.max(least, mean - error * down), high: mean + Math.hypot(error * up, unseen) };
 }
 
 /** Bins of a factor of two. */
@@ -65,9 +71,11 @@ const BINS = 8;
 
 /** Sizes of errors in bins of constant relative width, with the exact sums of each: as many bins as the sizes differ. */
 class Sizes {
+  largest = 0;
   readonly #bins = new Map<number, { count: number; sum: number; squares: number }>();
 
   add(size: number): void {
+    this.largest = Math.max(this.largest, size);
     const at = Math.floor(BINS * Math.log2(size));
     const bin = this.#bins.get(at) ?? { count: 0, sum: 0, squares: 0 };
     this.#bins.set(at, bin);
@@ -126,8 +134,14 @@ export class NumberErrors {
 
   /** The mean of prediction − label. */
   bias = (): NumberFigure => meanOf(this.#errors);
-  mae = (): NumberFigure => meanOf(this.#sizes, 0, FEWEST_FOR_ERRORS, this.#bins.byFew('sum', this.n));
-  mse = (): NumberFigure => meanOf(this.#squares, 0, FEWEST_FOR_SQUARES, this.#bins.byFew('squares', this.n));
+  mae = (): NumberFigure => meanOf(this.#sizes, { least: 0, byFew: this.#bins.byFew('sum', this.n) });
+
+  mse(): NumberFigure {
+    // As many cases may be as large as the largest.
+    const unseen = (UNSEEN * this.#bins.largest ** 2) / this.n;
+    const byFew = this.#bins.byFew('squares', this.n);
+    return meanOf(this.#squares, { least: 0, fewest: FEWEST_FOR_SQUARES, byFew, unseen });
+  }
 
   rmse(): NumberFigure {
     const { value, low, high, why } = this.mse();

@@ -8,6 +8,12 @@ export type ScorerValues =
   | { kind: 'number'; min: number; max: number }
   | { kind: 'boolean' };
 
+/** Returns the values that are not numbers, the first one being what the scorer asks for. */
+export function valueNames(values: ScorerValues): string[] {
+  if (values.kind === 'categories') return [...values.values];
+  return values.kind === 'boolean' ? ['true', 'false'] : ['yes', 'no'];
+}
+
 /** Describes the values in words, for prompts and error messages. */
 export function describeValues(values: ScorerValues): string {
   switch (values.kind) {

@@ -6,6 +6,7 @@ import { type ListedFile, listedFileSchema } from '../../core/contract/input.ts'
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError, toNamedError } from '../../core/errors/errors.ts';
 import { logger } from '../../core/process/logging.ts';
+import { sum } from '../../core/values/sum.ts';
 import { maskedFault, maskedLabel } from '../masked.ts';
 import { labelCounts, type ReadResult, STEP_RESERVE_MS, type StepDependencies } from '../types.ts';
 import { isLabelFile, readLabels } from './read-labels.ts';
@@ -48,21 +49,16 @@ export async function readLabelFiles(
   let left = 0;
   let next: string | null = null;
   for await (const { file, position } of filesOf(input, cursor, deps)) {
-    if (deps.remainingMs() < STEP_RESERVE_MS) {
+    const hasTime = deps.remainingMs() >= STEP_RESERVE_MS;
+    const isLabels = isLabelFile(file.key);
+    const report = hasTime && isLabels ? await readFile(file, files.length === 0, deps) : undefined;
+    if (!hasTime || (isLabels && report === undefined)) {
       next = cursor ?? '';
       break;
     }
-    if (isLabelFile(file.key)) {
-      const report = await readFile(file, files.length === 0, deps);
-      if (report === undefined) {
-        next = cursor ?? '';
-        break;
-      }
-      files.push(report);
-    } else {
-      left += 1;
-      if (leftOut.length < SHOWN_NAMES) leftOut.push(`s3://${file.bucket}/${file.key}`);
-    }
+    if (report !== undefined) files.push(report);
+    else left += 1;
+    if (!isLabels && left <= SHOWN_NAMES) leftOut.push(`s3://${file.bucket}/${file.key}`);
     cursor = position;
   }
   if (left > 0) logger.warn('Objects that are no label files were left out', { objects: left, first: leftOut });
@@ -193,8 +189,7 @@ class FileLog {
   result(error: LabelFileReport['error']): Omit<LabelFileReport, 'bucket' | 'key' | 'etag' | 'readAt'> {
     const none = { counts: labelCounts(), reasons: {}, faults: [], replacedLabels: [], parts: [] };
     if (error !== undefined) return { ...none, error };
-    const invalid = [...this.#reasons.values()].reduce((sum, count) => sum + count, 0);
-    const counts = labelCounts(this.#segments, invalid);
+    const counts = labelCounts(this.#segments, sum(this.#reasons.values()));
     const reasons = Object.fromEntries(this.#reasons);
     return { ...none, counts, reasons, faults: this.#faults, parts: this.#segments };
   }

@@ -1,18 +1,11 @@
 /** Adds up labels and predicted classes, and computes the figures of classification from the sums. */
 import type { LabeledRow } from '../../core/contract/ground-truth.ts';
-import {
-  type ClassMeasure,
-  type Confusion,
-  classAverages,
-  confusion,
-  f1Estimate,
-} from '../../core/statistics/agreement.ts';
+import { type Confusion, classAverages, confusion, f1Estimate } from '../../core/statistics/agreement.ts';
 import { rocAuc } from '../../core/statistics/roc-auc.ts';
 import { wilson } from '../../core/statistics/share.ts';
 import { sum } from '../../core/values/sum.ts';
 import { classOf } from '../label-value.ts';
 import {
-  type AverageFigures,
   type CalibrationPoint,
   type Figure,
   type FiguresOfClass,
@@ -67,13 +60,16 @@ export class ClassTally {
     const table = this.#confusion();
     const accuracy = figureOf(wilson(this.#hits, this.#rows), 'no row could be compared');
     const names = table === null ? [] : table.values;
+    const all = (why: string) => Object.fromEntries(MEASURES.map((name) => [name, unknown(why)]));
     if (this.#byThreshold && !this.#labels.has(positive) && this.#labels.size > 1) {
       const why = `predictions are probabilities, and the positive class ${positive} is no label: set "positive" in GROUND_TRUTH`;
-      return { measures: Object.fromEntries(MEASURES.map((name) => [name, unknown(why)])) };
+      return { measures: all(why) };
     }
+    if (this.#rows === 0) return { measures: all('no row could be compared') };
+    const strangers = this.#strangers();
     if (table === null) {
-      const why = this.#rows === 0 ? 'no row could be compared' : `there are more than ${MAX_CLASSES} classes`;
-      return { measures: { ...Object.fromEntries(MEASURES.map((name) => [name, unknown(why)])), accuracy } };
+      const measures = { ...all(`there are more than ${MAX_CLASSES} classes`), accuracy };
+      return { measures: doubted(measures, false, false, strangers) };
     }
     const isBinary = names.length <= 2 && names.includes(positive);
     const auc = this.#areas(isBinary ? positive : null, names.length);
@@ -90,12 +86,7 @@ export class ClassTally {
         auc: auc.of(name),
       };
     });
-    const averages = classAverages(table);
-    const average = (kind: 'macro' | 'weighted'): AverageFigures => {
-      const of = (name: ClassMeasure): Figure => figureOf(averages?.[kind][name] ?? null, 'no row could be compared');
-      return { precision: of('precision'), recall: of('recall'), f1: of('f1') };
-    };
-    const macro = average('macro');
+    const { macro, weighted } = classAverages(table) as NonNullable<ReturnType<typeof classAverages>>;
     const own = isBinary ? each.find(({ class: name }) => name === positive) : undefined;
     const { precision, recall, f1 } = own ?? macro;
     const confusion = table.counts.flatMap((row, i) =>
@@ -109,13 +100,13 @@ export class ClassTally {
       positive: isBinary ? positive : null,
       each,
       macro,
-      weighted: average('weighted'),
+      weighted,
       confusion,
       ...(calibration.length > 0 && { calibration }),
       scored,
     };
     const measures = { accuracy, precision, recall, f1, auc: auc.all };
-    return { measures: doubted(measures, isBinary, this.#byThreshold, this.#strangers()), classes };
+    return { measures: doubted(measures, isBinary, this.#byThreshold, strangers), classes };
   }
 
   /** Returns how many predictions are of classes that no label has, where those are more than half. */
@@ -199,12 +190,12 @@ export class ClassTally {
 
 /** What tells nothing of the model says why, and so decides no objective: what is compared may be the wrong thing. */
 function doubted(
-  measures: Record<'accuracy' | 'precision' | 'recall' | 'f1' | 'auc', Figure>,
+  measures: Record<string, Figure>,
   isBinary: boolean,
   byThreshold: boolean,
   strangers: string | undefined,
 ): Record<string, Figure> {
-  const isBelow = (measures.auc.high ?? 1) < 0.5;
+  const isBelow = (measures.auc?.high ?? 1) < 0.5;
   const what = isBinary
     ? 'the positive class may be the other one ("positive" in GROUND_TRUTH)'
     : 'scores may be of other classes than their names say ("classes" in GROUND_TRUTH)';

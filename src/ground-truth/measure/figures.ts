@@ -16,15 +16,14 @@ export interface Figure {
   why?: string;
 }
 
-export interface FiguresOfClass {
+export type AverageFigures = Record<'precision' | 'recall' | 'f1', Figure>;
+
+export interface FiguresOfClass extends AverageFigures {
   class: string;
   /** Labels of this class. */
   support: number;
   /** Predictions of this class. */
   predicted: number;
-  precision: Figure;
-  recall: Figure;
-  f1: Figure;
   /** Of the class against all others. */
   auc: Figure;
 }
@@ -37,8 +36,6 @@ export interface CalibrationPoint {
   /** The share of them whose label is the positive class. */
   found: Figure;
 }
-
-export type AverageFigures = Record<'precision' | 'recall' | 'f1', Figure>;
 
 /** How rows of one value of a column differ from those of its most frequent value. */
 export interface GroupFigures {
@@ -133,14 +130,12 @@ const NONE: Figure = { value: null, low: null, high: null };
 export const measureName = (measure: string): string => NAMES[measure] ?? measure;
 const titleOf = ({ group, shadow }: TruthGroup, by: string | undefined): string =>
   by === undefined ? 'all' : `${singleLine(group)}${shadow ? ' (shadow)' : ''}`;
-/** Of hours and days, what matters is how the figures change. */
-const isOfTime = (by: string | undefined): boolean => by === 'hour' || by === 'day';
 const percent = (share: number): string => (share * 100).toFixed(1);
 
 /** `78.0% (72.3–82.8)`, or a dash. */
 function figureText({ value, low, high }: Figure, isNumber = false): string {
   if (value === null) return '–';
-  const text = isNumber ? (number: number) => number.toPrecision(4) : percent;
+  const text = (number: number): string => (isNumber ? number.toPrecision(4) : percent(number));
   const interval = low === null || high === null ? '' : ` (${text(low)}–${text(high)})`;
   return `${text(value)}${isNumber ? '' : '%'}${interval}`;
 }
@@ -153,42 +148,26 @@ export function truthTable(figures: TruthFigures, by: string | undefined, option
     names.map((name) => figureText(measures[name] ?? NONE, NUMBERS.includes(name)));
   const head = [by ?? '', 'labels', ...names.map(measureName)];
   const rows = groups.map((one) => [titleOf(one, by), whole(one.rows), ...cellsOf(one)]);
-  const wide = tableText(head, rows, { ...options, width: Number.POSITIVE_INFINITY });
-  const isWide = Math.max(...wide.split('\n').map(({ length }) => length)) <= options.width;
-  const narrow = groups.map((one) =>
-    tableText(
-      [titleOf(one, by), `of ${whole(one.rows)} labels`],
-      names.map((name, at) => [measureName(name), cellsOf(one)[at] ?? '']),
-      options,
-    ),
-  );
+  // Of hours and days, what matters is how the figures change.
+  const detailed = by === 'hour' || by === 'day' ? [] : groups.slice(0, MAX_DETAILED);
   const positive = groups.find(({ classes }) => classes !== undefined)?.classes?.positive;
+  const ofClass =
+    positive === null
+      ? 'Precision, recall and F1 are means of all classes.'
+      : `Precision, recall, F1 and AUC are those of class ${singleLine(positive ?? '')}.`;
   const notes = [
     `The model predicts ${kind}: ${why}.`,
-    ...(threshold === undefined
-      ? []
-      : [`A probability of ${threshold} or more counts as ${singleLine(positive ?? '')}.`]),
-    ...(kind === 'classes' && groups.length > 0
-      ? [
-          positive === null
-            ? 'Precision, recall and F1 are means of all classes.'
-            : `Precision, recall, F1 and AUC are those of class ${singleLine(positive ?? '')}.`,
-        ]
-      : []),
+    threshold === undefined ? '' : `A probability of ${threshold} or more counts as ${singleLine(positive ?? '')}.`,
+    kind === 'classes' && groups.length > 0 ? ofClass : '',
     'In brackets: 95% intervals.',
     ...Object.entries(leftOut).map(
       ([variant, rows]) => `Left out: ${whole(rows)} labels of the shadow variant ${singleLine(variant)}.`,
     ),
   ];
   return [
-    lined([notes.join(' ')], options),
-    isWide ? wide : narrow.join('\n'),
-    ...(isOfTime(by)
-      ? []
-      : groups
-          .slice(0, MAX_DETAILED)
-          .map((group) => details(group, by, options))
-          .filter(Boolean)),
+    lined([notes.filter(Boolean).join(' ')], options),
+    tableText(head, rows, options),
+    ...detailed.map((group) => details(group, by, options)).filter(Boolean),
   ].join('\n');
 }
 
@@ -245,28 +224,22 @@ function classesText(
   { each, macro, weighted, confusion }: NonNullable<TruthGroup['classes']>,
   options: TextOptions,
 ): string {
-  const shown = each.toSorted((a, b) => b.support - a.support).slice(0, MAX_CLASSES);
-  const names = each.filter((one) => shown.includes(one)).map((one) => one.class);
+  const most = each.toSorted((a, b) => b.support - a.support).slice(0, MAX_CLASSES);
+  const shown = each.filter((one) => most.includes(one));
+  const names = shown.map((one) => one.class);
   const cell = (label: string, predicted: string): string =>
     whole(confusion.find((one) => one.label === label && one.predicted === predicted)?.count ?? 0);
   const head = ['', ...names.map((name) => `→ ${singleLine(name)}`), 'precision', 'recall', 'F1'];
-  const rows = names.map((label) => {
-    const { precision, recall, f1 } = each.find((one) => one.class === label) ?? macro;
-    return [
-      `label ${singleLine(label)}`,
-      ...names.map((predicted) => cell(label, predicted)),
-      ...[precision, recall, f1].map((one) => figureText(one)),
-    ];
-  });
+  const texts = ({ precision, recall, f1 }: AverageFigures): string[] =>
+    [precision, recall, f1].map((one) => figureText(one));
+  const rows = shown.map((one) => [
+    `label ${singleLine(one.class)}`,
+    ...names.map((predicted) => cell(one.class, predicted)),
+    ...texts(one),
+  ]);
   const blank = names.map(() => '');
-  const means =
-    each.length < 2
-      ? []
-      : Object.entries({ macro, weighted }).map(([name, { precision, recall, f1 }]) => [
-          name,
-          ...blank,
-          ...[precision, recall, f1].map((one) => figureText(one)),
-        ]);
+  const averages = each.length < 2 ? [] : Object.entries({ macro, weighted });
+  const means = averages.map(([name, average]) => [name, ...blank, ...texts(average)]);
   const more =
     each.length > names.length ? [`The ${names.length} of ${each.length} classes with the most labels.`] : [];
   return tableText(head, [...rows, ...means], options) + lined(more, options);

@@ -91,9 +91,6 @@ export interface TruthQuery {
   toMs?: number | undefined;
 }
 
-/** Groups beyond this many are one. An endpoint has at most 10 variants, and 400 days are kept. */
-const MAX_GROUPS = 10_000;
-
 type ReadRows = () => AsyncIterable<LabeledRow>;
 
 /** Yields the rows of a window with true answers. Labels for scorers are none. */
@@ -146,8 +143,7 @@ export async function measureTruth(
       leftOut[row.variant] = (leftOut[row.variant] ?? 0) + 1;
       continue;
     }
-    const own = groupOf(row, by);
-    const group = tallies.has(own) || tallies.size < MAX_GROUPS ? own : OTHER;
+    const group = groupOf(row, by);
     const tally = tallies.get(group) ?? new Tally(settings, found, isShadow(row.variant) ? besideBudget : budget);
     tallies.set(group, tally);
     tally.add(row);

@@ -6,7 +6,7 @@
 import { Metrics, MetricUnit } from '@aws-lambda-powertools/metrics';
 import { Z_95 } from '../../core/statistics/distributions.ts';
 import type { TrueObjective } from '../../quality/true-objectives.ts';
-import type { Figure, Kind, TruthGroup } from './figures.ts';
+import type { Figure, FiguresOfClass, Kind, TruthGroup } from './figures.ts';
 
 /** A metric: Model Monitor gives its standard deviation from 200 samples on, and says `NaN` below. */
 interface ModelMetric {
@@ -72,24 +72,19 @@ function ofNumbers({ measures }: TruthGroup): Record<string, Figure> {
 const exact = (value: number | null): Figure => ({ value, low: null, high: null });
 
 /** Fβ of a class; `null` if no row has it. */
-function fBeta(beta: number, both: number, support: number, predicted: number): number | null {
+function fBeta(beta: number, { support, predicted, recall }: FiguresOfClass): number | null {
   const all = beta * beta * support + predicted;
-  return all === 0 ? null : ((1 + beta * beta) * both) / all;
+  return all === 0 ? null : ((1 + beta * beta) * support * (recall.value ?? 0)) / all;
 }
 
 function ofClasses({ measures, classes }: TruthGroup): Record<string, Figure> {
   if (classes === undefined) return {};
   const { accuracy, auc } = measures as Record<'accuracy' | 'auc', Figure>;
-  const { positive, each, weighted, confusion } = classes;
-  const both = new Map(
-    confusion.flatMap(({ label, predicted, count }) => (label === predicted ? [[label, count]] : [])),
-  );
-  const f = (beta: number, { class: name, support, predicted }: (typeof each)[number]): number | null =>
-    fBeta(beta, both.get(name) ?? 0, support, predicted);
+  const { positive, each, weighted } = classes;
   if (positive === null) {
     const rows = each.reduce((sum, { support }) => sum + support, 0);
     const mean = (beta: number): Figure =>
-      exact(each.reduce((sum, one) => sum + (one.support / rows) * (f(beta, one) ?? 0), 0));
+      exact(each.reduce((sum, one) => sum + (one.support / rows) * (fBeta(beta, one) ?? 0), 0));
     return {
       accuracy,
       weighted_recall: weighted.recall,
@@ -99,7 +94,7 @@ function ofClasses({ measures, classes }: TruthGroup): Record<string, Figure> {
       weighted_f2: mean(2),
     };
   }
-  const own = each.find(({ class: name }) => name === positive) as (typeof each)[number];
+  const own = each.find(({ class: name }) => name === positive) as FiguresOfClass;
   const other = each.find(({ class: name }) => name !== positive)?.recall ?? exact(null);
   const rest = (x: number): number => 1 - x;
   return {
@@ -111,9 +106,9 @@ function ofClasses({ measures, classes }: TruthGroup): Record<string, Figure> {
     false_positive_rate: mapped(other, rest),
     false_negative_rate: mapped(own.recall, rest),
     auc,
-    f0_5: exact(f(0.5, own)),
+    f0_5: exact(fBeta(0.5, own)),
     f1: own.f1,
-    f2: exact(f(2, own)),
+    f2: exact(fBeta(2, own)),
   };
 }
 

@@ -8,6 +8,7 @@ import type { Storage } from '../../core/aws/storage.ts';
 import type { LabeledRow } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
+import { countBy } from '../../core/values/counts.ts';
 import { readLabeled, rewriteHour } from '../join/labeled-store.ts';
 import { type PublishResult, STEP_RESERVE_MS, type StepDependencies } from '../types.ts';
 import { type Outcome, writeLabels } from './label-writer.ts';
@@ -38,7 +39,7 @@ interface OpenHour {
 export async function publishLabels(_cursor: string | null, deps: StepDependencies): Promise<PublishResult> {
   const { storage, environment, scorers, remainingMs } = deps;
   const { hours, isAll } = await readOpen(deps);
-  if (hours.length === 0) return { cursor: null, published: 0, notPublished: {} };
+  if (hours.length === 0) return { cursor: null, noted: 0, notNoted: {} };
   const mlflow = await deps.mlflow();
   const { id: experimentId } = await mlflow.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
   const mayGoOn = (): boolean => remainingMs() > RESERVE_MS;
@@ -49,7 +50,8 @@ export async function publishLabels(_cursor: string | null, deps: StepDependenci
   );
   if (failure !== undefined) throw failure;
   const isDone = isAll && outcomes.size === rows.length;
-  return { cursor: isDone ? null : 'more', ...countsOf(outcomes) };
+  const { published = 0, ...notNoted } = countBy([...outcomes.values()], (outcome) => outcome);
+  return { cursor: isDone ? null : 'more', noted: published, notNoted };
 }
 
 const isOpen = ({ noted, notNoted }: LabeledRow): boolean => noted !== true && notNoted === undefined;
@@ -127,11 +129,4 @@ function afterOutcome(row: LabeledRow, settled: { of: LabeledRow; outcome: Outco
   }
   // Another label has replaced it meanwhile.
   return outcome === 'published' && row.noted === undefined ? { ...row, noted: false } : row;
-}
-
-function countsOf(outcomes: ReadonlyMap<LabeledRow, Outcome>): Pick<PublishResult, 'published' | 'notPublished'> {
-  const counts: Record<string, number> = {};
-  for (const outcome of outcomes.values()) counts[outcome] = (counts[outcome] ?? 0) + 1;
-  const { published = 0, ...notPublished } = counts;
-  return { published, notPublished };
 }

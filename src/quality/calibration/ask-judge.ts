@@ -29,19 +29,13 @@ function replyText({ reply }: LabeledExchange): string {
 
 function labeledVerdict(
   item: LabeledItem,
-  { value, rationale }: Pick<Extract<Verdict, { outcome: 'verdict' }>, 'value' | 'rationale'>,
+  { value: verdict, rationale }: Pick<Extract<Verdict, { outcome: 'verdict' }>, 'value' | 'rationale'>,
   judge: string,
 ): LabeledVerdict {
   const { messages: _, tools: __, ...facts } = item;
   const texts = { request: lastUserText(item), reply: replyText(item) };
-  return {
-    ...facts,
-    ...texts,
-    verdict: value,
-    verdictRationale: rationale || undefined,
-    judge,
-    agrees: item.label === value,
-  };
+  const agrees = item.label === verdict;
+  return { ...facts, ...texts, verdict, verdictRationale: rationale || undefined, judge, agrees };
 }
 
 /** Returns the items whose verdict is in the file. */
@@ -156,14 +150,12 @@ export async function askAll(items: readonly LabeledItem[], options: AskOptions)
     options.progress?.(done, exchanges.length);
   });
   const { calls, inputTokens, outputTokens, usd } = total;
-  const asked: Asked = { pairs: [], unanswered: [], spend: { calls, inputTokens, outputTokens, usd } };
-  for (const item of items) {
-    const outcome = outcomes.get(item);
-    if (outcome === undefined) continue;
-    if ('reason' in outcome) asked.unanswered.push(outcome);
-    else asked.pairs.push(outcome);
-  }
-  return asked;
+  const found = items.flatMap((item) => outcomes.get(item) ?? []);
+  return {
+    pairs: found.filter((outcome) => 'verdict' in outcome),
+    unanswered: found.filter((outcome) => 'reason' in outcome),
+    spend: { calls, inputTokens, outputTokens, usd },
+  };
 }
 
 /** Returns the worst case of asking about these items in US dollars; `null` if the price is unknown. */

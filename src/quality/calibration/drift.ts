@@ -41,8 +41,8 @@ export type Drift = ReturnType<typeof compareWithBaseline>;
 export function compareWithBaseline({ pairs }: Pick<Baseline, 'pairs'>, baseline: Baseline) {
   const earlier = new Map(baseline.pairs.map((pair) => [`${pair.scorer} ${pair.id}`, pair]));
   const both = pairs.flatMap((pair) => {
-    const before = earlier.get(`${pair.scorer} ${pair.id}`);
-    return before === undefined ? [] : [{ ...pair, before: before.verdict }];
+    const before = earlier.get(`${pair.scorer} ${pair.id}`)?.verdict;
+    return before === undefined ? [] : [{ ...pair, before }];
   });
   const wasRight = both.filter(({ before, label }) => before === label);
   const isRight = both.filter(({ verdict, label }) => verdict === label);

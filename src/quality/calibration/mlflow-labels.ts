@@ -2,6 +2,7 @@
 
 import { MIN_LABELS } from '../../core/statistics/corrected-share.ts';
 import { readLabel, type ScorerValues } from '../../core/values/scorer-values.ts';
+import { sum } from '../../core/values/sum.ts';
 import { isPass } from '../../judge/scorers/values.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import { MlflowRefusedError } from '../../mlflow/errors.ts';
@@ -152,7 +153,7 @@ function coverageOf(judged: readonly (Judged & { passed: boolean })[], covered: 
   return [...groups].map(([key, members]) => {
     const [hour, variant, sample] = JSON.parse(key) as [string, string, string];
     const own = members.filter(({ traceId }) => covered.has(traceId));
-    const captures = own.reduce((sum, one) => sum + one.weight(), 0);
+    const captures = sum(own.map((one) => one.weight()));
     const passed = own.filter((one) => one.passed).length;
     return { hour, variant, sample, captures, judged: own.length, passed, all: members.length };
   });
@@ -210,8 +211,7 @@ const normalise = (value: AssessmentValue): AssessmentValue =>
 
 /** Returns the most frequent label; `undefined` for a tie. */
 function majority(labels: readonly (AssessmentValue | undefined)[]): AssessmentValue | undefined {
-  const counts = new Map<AssessmentValue | undefined, number>();
-  for (const label of labels) counts.set(label, (counts.get(label) ?? 0) + 1);
-  const [first, second] = [...counts].sort((a, b) => b[1] - a[1]);
-  return first !== undefined && first[1] > (second?.[1] ?? 0) ? first[0] : undefined;
+  const groups = [...Map.groupBy(labels, (label) => label).values()].toSorted((a, b) => b.length - a.length);
+  const [first = [], second = []] = groups;
+  return first.length > second.length ? first[0] : undefined;
 }

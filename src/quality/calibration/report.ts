@@ -1,9 +1,11 @@
 /** Computes the figures of each scorer from labels and verdicts. */
 
-import { cohensKappa, confusion, numberFigures } from '../../core/statistics/agreement.ts';
+import { cohensKappa, confusion } from '../../core/statistics/agreement.ts';
 import { type Share, scoreInterval, weightedShare, wilson } from '../../core/statistics/share.ts';
 import { whole } from '../../core/text/figure-text.ts';
-import type { ScorerValues } from '../../core/values/scorer-values.ts';
+import { countBy } from '../../core/values/counts.ts';
+import { type ScorerValues, valueNames } from '../../core/values/scorer-values.ts';
+import { sum } from '../../core/values/sum.ts';
 import { goodValue } from '../../judge/scorers/values.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
@@ -17,24 +19,11 @@ const MIN_OF_EACH = 10;
 
 const WEIGHTED = 'each label counts for the captures that it stands for, since some were likelier to be picked';
 
-/** Counts items by a text, in the order of their first occurrence. */
-export const countBy = <T>(items: readonly T[], textOf: (item: T) => string): Record<string, number> =>
-  Object.fromEntries([...Map.groupBy(items, textOf)].map(([text, group]) => [text, group.length]));
-
 /** Returns the values in order. Numbers are those that occur, ascending. */
 function valueList(values: ScorerValues, pairs: readonly LabeledVerdict[]): string[] {
-  switch (values.kind) {
-    case 'yes-no':
-      return ['yes', 'no'];
-    case 'boolean':
-      return ['true', 'false'];
-    case 'categories':
-      return [...values.values];
-    case 'number': {
-      const seen = new Set(pairs.flatMap(({ label, verdict }) => [Number(label), Number(verdict)]));
-      return [...seen].sort((a, b) => a - b).map(String);
-    }
-  }
+  if (values.kind !== 'number') return valueNames(values);
+  const seen = new Set(pairs.flatMap(({ label, verdict }) => [Number(label), Number(verdict)]));
+  return [...seen].sort((a, b) => a - b).map(String);
 }
 
 /** Guesses the values of a scorer that is not active, such as a guideline of another stack or a person's own. */
@@ -55,8 +44,8 @@ export function guessValues(given: readonly AssessmentValue[]): ScorerValues {
  */
 function countsOf(pairs: readonly LabeledVerdict[]): number[] {
   const weights = pairs.map(({ weight = 1 }) => weight);
-  const total = weights.reduce((sum, weight) => sum + weight, 0);
-  const squares = weights.reduce((sum, weight) => sum + weight * weight, 0);
+  const total = sum(weights);
+  const squares = sum(weights.map((weight) => weight * weight));
   const isEven = weights.every((weight) => Math.abs(weight * pairs.length - total) < 1e-9 * total);
   return weights.map((weight) => (isEven ? 1 : (weight * total) / squares));
 }
@@ -68,7 +57,7 @@ interface Rating {
   weight: number;
 }
 
-const weightOf = (ratings: readonly Rating[]): number => ratings.reduce((sum, { weight }) => sum + weight, 0);
+const weightOf = (ratings: readonly Rating[]): number => sum(ratings.map(({ weight }) => weight));
 
 /** Returns a share with Wilson's interval at the number of pairs of equal weight that would tell as much. */
 function shareOf(ratings: readonly Rating[], isHit: (rating: Rating) => boolean, largest = 0): Share | null {
@@ -142,20 +131,17 @@ function scorerFigures(
   }));
   const list = valueList(values, pairs);
   const table = list.length === 0 ? null : confusion(list, ratings);
-  const shareWith = (isHit: (rating: Rating) => boolean) => shareOf(ratings, isHit);
   const positive = isNumber ? undefined : list[0];
   const classes = isNumber ? [] : list.map((value) => classFigures(value, ratings));
   const n = pairs.length;
   const ordered = isNumber ? 'quadratic' : values.kind === 'categories' && list.length > 2 ? 'linear' : undefined;
-  const shareOfPositive = (side: 'label' | 'verdict') =>
-    positive === undefined ? null : shareWith((rating) => rating[side] === positive);
   return {
     name,
     version: scorer?.version,
     values,
     /** Number of labels with a verdict. */
     n,
-    agreement: shareWith(({ label, verdict }) => label === verdict),
+    agreement: shareOf(ratings, ({ label, verdict }) => label === verdict),
     kappa: table === null ? null : cohensKappa(table),
     /** Takes the distance of ordered values into account: linear for categories, quadratic for numbers. */
     weightedKappa: table === null || ordered === undefined || list.length < 2 ? null : cohensKappa(table, ordered),
@@ -167,8 +153,6 @@ function scorerFigures(
     tpr: classes[0]?.sensitivity ?? null,
     /** Share of people's other labels on which the judge agrees. */
     tnr: classes[0]?.specificity ?? null,
-    /** Share of positive values by people and by the judge. */
-    positiveShare: { people: shareOfPositive('label'), judge: shareOfPositive('verdict') },
     classes,
     confusion:
       table === null
@@ -177,18 +161,15 @@ function scorerFigures(
             list,
             ratings.map(({ label, verdict }) => ({ label, verdict })),
           ),
-    numbers: isNumber
-      ? numberFigures(pairs.map(({ label, verdict }) => ({ label: Number(label), verdict: Number(verdict) })))
-      : null,
     unanswered: countBy(unanswered, ({ reason }) => reason),
   };
 }
 
 function coverageNote(covered: readonly Coverage[] | undefined): string[] {
   if (covered === undefined) return [];
-  const sum = (field: 'judged' | 'all'): string => whole(covered.reduce((total, stratum) => total + stratum[field], 0));
+  const of = (field: 'judged' | 'all'): string => whole(sum(covered.map((stratum) => stratum[field])));
   return [
-    `the figures are of ${sum('judged')} of the ${sum('all')} judged traces: none of the picked traces of the others has a label`,
+    `the figures are of ${of('judged')} of the ${of('all')} judged traces: none of the picked traces of the others has a label`,
   ];
 }
 

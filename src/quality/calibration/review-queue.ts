@@ -3,7 +3,7 @@
 import * as z from 'zod';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { batches } from '../../core/values/batches.ts';
-import { describeValues, type ScorerValues } from '../../core/values/scorer-values.ts';
+import { describeValues, valueNames } from '../../core/values/scorer-values.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import { MlflowRefusedError, orAbsent } from '../../mlflow/errors.ts';
 import { pagesOf } from '../../mlflow/existing-traces.ts';
@@ -76,7 +76,8 @@ async function schemaOf(rest: Rest, experimentId: string, scorer: JudgeScorer): 
     experiment_id: experimentId,
     name,
     type: 'FEEDBACK',
-    input: inputOf(values),
+    // A list shows no thumbs, of which one would seem to be the right answer.
+    input: { categorical: { options: valueNames(values), multi_select: false } },
     instruction: question.slice(0, MAX_INSTRUCTION_CHARS),
     enable_comment: true,
   };
@@ -87,7 +88,7 @@ async function schemaOf(rest: Rest, experimentId: string, scorer: JudgeScorer): 
   const { pass_fail: passFail, categorical } = schema.input;
   const isTwofold = values.kind === 'yes-no' || values.kind === 'boolean';
   const isFit =
-    (isTwofold && passFail !== undefined) || optionsOf(values).every((one) => categorical?.options.includes(one));
+    (isTwofold && passFail !== undefined) || valueNames(values).every((one) => categorical?.options.includes(one));
   if (!isFit) {
     throw new PermanentError('LabelSchemaUnfit', 'A label schema has the name of the scorer, but not its values', {
       got: categorical === undefined ? 'no list of options' : `${categorical.options.length} options`,
@@ -97,14 +98,6 @@ async function schemaOf(rest: Rest, experimentId: string, scorer: JudgeScorer): 
   }
   return schema.schema_id;
 }
-
-const optionsOf = (values: ScorerValues): readonly string[] =>
-  values.kind === 'categories' ? values.values : values.kind === 'boolean' ? ['true', 'false'] : ['yes', 'no'];
-
-/** A list shows no thumbs, of which one would seem to be the right answer. */
-const inputOf = (values: ScorerValues): object => ({
-  categorical: { options: optionsOf(values), multi_select: false },
-});
 
 /**
  * Returns the scorer's queue: a list of traces that people label, with the questions to answer. Creates it if there is

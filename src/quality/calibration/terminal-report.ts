@@ -2,9 +2,9 @@
 import type { Kappa } from '../../core/statistics/agreement.ts';
 import type { Estimate } from '../../core/statistics/share.ts';
 import { excerpt, namedCounts, tableLines } from '../../core/text/terminal-text.ts';
+import { countBy } from '../../core/values/counts.ts';
 import type { Drift } from './drift.ts';
-import type { ScorerReport } from './report.ts';
-import { type CalibrationReport, countBy } from './report.ts';
+import type { CalibrationReport, ScorerReport } from './report.ts';
 import type { LabeledVerdict } from './types.ts';
 
 /** Disagreements shown here. The JSON contains all of them. */
@@ -13,18 +13,15 @@ const MAX_TEXT_CHARS = 160;
 
 const percent = (share: number): string => (share * 100).toFixed(1);
 
-/** Formats a share and its 95% interval: `87.5% (78.2–93.2)`. */
-const shareText = (estimate: Estimate | null): string =>
-  estimate === null ? '–' : `${percent(estimate.value)}% (${percent(estimate.low)}–${percent(estimate.high)})`;
-
 /** Formats a figure and its 95% interval: `0.81 (0.70–0.92)`. */
-const figureText = (kappa: Kappa | null): string => {
-  if (kappa === null) return '–';
-  const { value, low, high } = kappa;
-  return low === null || high === null
-    ? value.toFixed(2)
-    : `${value.toFixed(2)} (${low.toFixed(2)}–${high.toFixed(2)})`;
-};
+function figureText(figure: Kappa | null, text = (x: number) => x.toFixed(2), unit = ''): string {
+  if (figure === null) return '–';
+  const { value, low, high } = figure;
+  return `${text(value)}${unit}${low === null || high === null ? '' : ` (${text(low)}–${text(high)})`}`;
+}
+
+/** Formats a share and its 95% interval: `87.5% (78.2–93.2)`. */
+const shareText = (share: Estimate | null): string => figureText(share, percent, '%');
 
 const TITLES: Record<CalibrationReport['source']['kind'], string> = {
   mlflow: 'The judge compared with people on the traces of',
@@ -58,25 +55,19 @@ const DRIFT_TEXTS: Record<Drift['verdict'], string> = {
 function confusionLines({ confusion, name }: ScorerReport): string[] {
   if (confusion === null) return [];
   const { values, counts } = confusion;
-  const head = ['people ↓  judge →', ...values];
-  return [
-    name,
-    ...tableLines(
-      head,
-      values.map((value, i) => [value, ...(counts[i] ?? []).map(String)]),
-    ),
-  ];
+  const rows = values.map((value, i) => [value, ...(counts[i] ?? []).map(String)]);
+  return [name, ...tableLines(['people ↓  judge →', ...values], rows)];
 }
 
-const oneLine = (text: string): string => excerpt(text, MAX_TEXT_CHARS);
-
 function disagreementLines(pair: LabeledVerdict): string[] {
+  const oneLine = (text: string): string => excerpt(text, MAX_TEXT_CHARS);
+  const because = (rationale: string | undefined): string => (rationale === undefined ? '' : `: ${oneLine(rationale)}`);
   return [
     `${pair.scorer}  ${pair.id}`,
     ...(pair.request === '' ? [] : [`  request  ${oneLine(pair.request)}`]),
     `  reply    ${oneLine(pair.reply)}`,
-    `  people   ${pair.label}${pair.labelRationale === undefined ? '' : `: ${oneLine(pair.labelRationale)}`}`,
-    `  judge    ${pair.verdict}${pair.verdictRationale === undefined ? '' : `: ${oneLine(pair.verdictRationale)}`}`,
+    `  people   ${pair.label}${because(pair.labelRationale)}`,
+    `  judge    ${pair.verdict}${because(pair.verdictRationale)}`,
   ];
 }
 
@@ -110,8 +101,7 @@ export function terminalReport(report: CalibrationReport): string {
     scorer.name,
     String(scorer.n),
     shareText(scorer.agreement),
-    figureText(scorer.kappa),
-    figureText(scorer.weightedKappa),
+    ...[scorer.kappa, scorer.weightedKappa].map((kappa) => figureText(kappa)),
     ...ofGood(scorer).map(shareText),
   ]);
   const all = ['all', String(overall.n), shareText(overall.agreement), '', '', '', ''];

@@ -2,6 +2,7 @@
 
 import type { JudgedStratum, LabeledPair } from '../../core/statistics/corrected-share.ts';
 import { readLabel } from '../../core/values/scorer-values.ts';
+import { sum } from '../../core/values/sum.ts';
 import { canFail, isFailure, isPass } from '../../judge/scorers/values.ts';
 import type { JudgeScorer, Scorer } from '../../judge/types.ts';
 import { GROUND_TRUTH, labelMetadata } from '../../mlflow/plan-assessments.ts';
@@ -86,9 +87,8 @@ export function labelsByCell(labels: readonly WindowLabel[], covered: ReadonlyMa
 
 const strataOf = (strata: readonly Coverage[]): JudgedStratum[] =>
   [...Map.groupBy(strata, ({ sample }) => sample).values()].map((group) => {
-    const sum = (field: 'captures' | 'judged' | 'passed'): number =>
-      group.reduce((all, stratum) => all + stratum[field], 0);
-    return { captures: Math.round(sum('captures')), judged: sum('judged'), passed: sum('passed') };
+    const of = (field: keyof JudgedStratum): number => sum(group.map((stratum) => stratum[field]));
+    return { captures: Math.round(of('captures')), judged: of('judged'), passed: of('passed') };
   });
 
 // ----------------------------------------------------------------------------------------- right and wrong answers

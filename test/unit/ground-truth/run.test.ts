@@ -47,7 +47,7 @@ beforeEach(() => {
     read: async (input, cursor) => called(`read ${JSON.stringify(input)} ${cursor}`, { cursor: null, files: [] }),
     join: async (cursor) => called(`join ${cursor}`, { cursor: null }),
     measure: async (cursor) => called(`measure ${cursor}`, { cursor: null }),
-    note: async (cursor) => called(`note ${cursor}`, { cursor: null, published: 0, notPublished: {} }),
+    note: async (cursor) => called(`note ${cursor}`, { cursor: null, noted: 0, notNoted: {} }),
   };
   jest.spyOn(process.stdout, 'write').mockImplementation((text) => {
     if (String(text).startsWith('{"_aws"')) published.push(JSON.parse(String(text)));
@@ -84,7 +84,7 @@ it('does all steps in one invocation if there is time, and sums the reports of i
     cursor: null,
     files: [report('1', { lines: 5, joined: 3, waiting: 1, invalid: 1 }), report('2', {}, { name: 'NoIdColumn' })],
   });
-  steps.note = async () => ({ cursor: null, published: 2, notPublished: { TraceDeleted: 1 } });
+  steps.note = async () => ({ cursor: null, noted: 2, notNoted: { TraceDeleted: 1 } });
   const result = await invoke();
   expect(result).toMatchObject({ more: false, summary: { bucket: 'work', key: truthKeys.summary('r') } });
   expect(calls).toEqual(['join null', 'measure null']);
@@ -129,7 +129,7 @@ it('repeats an attempt that failed with the same state, and counts its labels on
   let fails = true;
   steps.note = async () => {
     if (fails) throw Object.assign(new Error('down'), { name: 'MlflowUnavailable' });
-    return { cursor: null, published: 3, notPublished: {} };
+    return { cursor: null, noted: 3, notNoted: {} };
   };
   await expect(invoke()).rejects.toThrow('down');
   expect(published).toEqual([]);
@@ -143,7 +143,7 @@ it('keeps what each part of the notes counts before the next one', async () => {
   let parts = 0;
   steps.note = async () => {
     parts += 1;
-    return { cursor: parts < 3 ? 'more' : null, published: 2, notPublished: {} };
+    return { cursor: parts < 3 ? 'more' : null, noted: 2, notNoted: {} };
   };
   let result = await invoke();
   expect([result.more, parts]).toEqual([true, 1]);
@@ -167,7 +167,7 @@ describe('the lock to note', () => {
         mark();
         await invoke({}, 'second');
       }
-      return { cursor: null, published: 1, notPublished: {} };
+      return { cursor: null, noted: 1, notNoted: {} };
     };
     await invoke({}, 'first');
     expect(calls.filter((call) => call.startsWith('note'))).toEqual([
@@ -185,7 +185,7 @@ describe('the lock to note', () => {
     steps.note = async () => {
       mark();
       leftMs = 0;
-      return { cursor: null, published: 1, notPublished: {} };
+      return { cursor: null, noted: 1, notNoted: {} };
     };
     expect(await invoke({}, 'first')).toMatchObject({ more: true, state: { step: 'note', cursor: null, part: 1 } });
     expect(await lockOf('other').acquire(PUBLISHING)).toBeUndefined();

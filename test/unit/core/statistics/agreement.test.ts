@@ -1,5 +1,5 @@
-/** The agreement of two raters: kappa, confusion tables and the figures of classes and numbers. */
-import { cohensKappa, confusion, numberFigures } from '../../../../src/core/statistics/agreement.ts';
+/** The agreement of two raters: kappa and confusion tables. */
+import { cohensKappa, confusion } from '../../../../src/core/statistics/agreement.ts';
 
 const table = (...counts: number[][]) => ({ values: counts.map((_, index) => `v${index}`), counts });
 
@@ -41,11 +41,4 @@ test('puts people in rows and the judge in columns of the confusion table', () =
     [0, 1],
   ]);
   expect(() => confusion(['yes'], pairs)).toThrow('not in the table');
-});
-
-test('computes the figures of numbers', () => {
-  const pairs = [1, 2, 3, 4].map((label) => ({ label, verdict: label + 1 }));
-  expect(numberFigures(pairs)).toMatchObject({ meanLabel: 2.5, meanVerdict: 3.5, meanAbsoluteError: 1 });
-  expect(numberFigures(pairs)?.correlation).toBeCloseTo(1, 12);
-  expect(numberFigures([{ label: 1, verdict: 1 }])?.correlation).toBeNull();
 });
