@@ -1,7 +1,6 @@
 /** Tables of the page, and its figures. Each figure has its exact value beside its text, for programs that read the page. */
 
-import type { Estimate } from '../core/statistics/share.ts';
-import { whole as count, percent, points } from '../core/text/figure-text.ts';
+import { whole as count, percent, points, type Shown } from '../core/text/figure-text.ts';
 import { type Column, escapeHtml, section, table } from '../core/text/html-page.ts';
 import { ERROR_REPLIES } from '../quality/objectives.ts';
 
@@ -21,9 +20,6 @@ export function sheet(title: string, note: string, head: string[], rows: readonl
 
 export const figure = (value: number, text: string): string => `<data value="${value}">${escapeHtml(text)}</data>`;
 export const whole = (value = 0): string => figure(value, count(value));
-
-/** A figure that may be unknown, and may have an interval. */
-export type Shown = { [End in keyof Estimate]: number | null };
 
 /** A share, or another figure by the text that it has, with its interval if it has one. */
 export function measured(of: Shown | null | undefined, text = percent): string {

@@ -1,4 +1,5 @@
 /** Figures and times as people read them. */
+import type { Estimate } from '../statistics/share.ts';
 
 export const whole = (count: number): string => Math.round(count).toLocaleString('en-US');
 
@@ -12,6 +13,16 @@ export function points(share: number): string {
   const rounded = Number((share * 100).toFixed(1)) || 0;
   return `${rounded > 0 ? '+' : ''}${rounded.toFixed(1)}`;
 }
+
+/** A figure with its interval in brackets, where it has one: `78.0% (72.3–82.8)`; a dash without a figure. */
+export function bracketed(figure: Shown | null, text: (value: number) => string, unit = ''): string {
+  if (figure === null || figure.value === null) return '–';
+  const { value, low, high } = figure;
+  return `${text(value)}${unit}${low === null || high === null ? '' : ` (${text(low)}–${text(high)})`}`;
+}
+
+/** A figure that may be unknown, and may have an interval. */
+export type Shown = { [End in keyof Estimate]: number | null };
 
 /** A count in words: `1 file`, `1,200 files`. */
 export const many = (count: number, noun: string, plural = `${noun}s`): string =>

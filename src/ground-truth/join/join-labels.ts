@@ -1,6 +1,5 @@
 /** The step of a run that joins the labels that wait to their predictions, group by group. */
 
-import type { Storage } from '../../core/aws/storage.ts';
 import { parseStored } from '../../core/aws/storage-errors.ts';
 import type { Label, LabeledRow, LabelFileReport, PredictionRow } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
@@ -18,13 +17,7 @@ import { type HourDraft, rewriteHour } from './labeled-store.ts';
 // --------------------------------------------------------------------------------------------------------- a group
 // First finds all predictions of its ids in the index, then rewrites their hours.
 
-interface JoinDependencies {
-  storage: Storage;
-  bucket: string;
-  settings: MaskSettings;
-  /** Whether there is time for more. */
-  hasTime(): boolean;
-}
+const hasTime = ({ remainingMs }: StepDependencies): boolean => remainingMs() > STEP_RESERVE_MS;
 
 /** Clocks differ, and an object gets its time before it can be listed. */
 const CLOCK_MARGIN_MS = 900_000;
@@ -41,12 +34,12 @@ type Targets = Map<number, Set<IndexHour>>;
  *
  * @returns the hour up to which that is so; `undefined`: in all hours
  */
-async function joinGroup(group: LabelGroup, deps: JoinDependencies): Promise<number | undefined> {
+async function joinGroup(group: LabelGroup, deps: StepDependencies): Promise<number | undefined> {
   let done = Number.NEGATIVE_INFINITY;
   const targets = await findPredictions(group, deps);
   if (targets === undefined) return done;
   for (const [hour, sources] of [...targets].toSorted(([a], [b]) => a - b)) {
-    if (!deps.hasTime()) return done;
+    if (!hasTime(deps)) return done;
     await joinHour(hour, sources, group, deps);
     done = hour;
   }
@@ -54,17 +47,16 @@ async function joinGroup(group: LabelGroup, deps: JoinDependencies): Promise<num
 }
 
 /** Finds the endpoint and the last hour of each label. @returns `undefined` if there is no time to compare all predictions */
-async function findPredictions(
-  group: LabelGroup,
-  { storage, bucket, hasTime }: JoinDependencies,
-): Promise<Targets | undefined> {
+async function findPredictions(group: LabelGroup, deps: StepDependencies): Promise<Targets | undefined> {
+  const { storage, environment } = deps;
+  const bucket = environment.WORK_BUCKET;
   const sinceMs = group.comparedMs - CLOCK_MARGIN_MS;
   const targets: Targets = new Map();
   for await (const indexHour of listHours(storage, bucket)) {
-    if (!hasTime()) return undefined;
+    if (!hasTime(deps)) return undefined;
     const newer = { hour: indexHour.hour, files: indexHour.files.filter((file) => file.lastModifiedMs >= sinceMs) };
     for await (const { id, endpoint, second, key } of readHour(storage, bucket, newer, group.has)) {
-      if (!hasTime()) return undefined;
+      if (!hasTime(deps)) return undefined;
       const hour = hourAt(second);
       for (const label of group.of(id)) {
         if ((label.endpoint !== undefined && label.endpoint !== endpoint) || !isSameForm(label, { key })) continue;
@@ -82,8 +74,9 @@ async function joinHour(
   at: number,
   sources: ReadonlySet<IndexHour>,
   group: LabelGroup,
-  { storage, bucket, settings }: JoinDependencies,
+  { storage, environment: settings }: StepDependencies,
 ): Promise<void> {
+  const bucket = settings.WORK_BUCKET;
   const hour = hourOf(at * HOUR_SECONDS * 1000);
   let outcomes = new HourOutcomes({});
   const change = async function* (draft: HourDraft): AsyncGenerator<LabeledRow> {
@@ -169,15 +162,14 @@ export async function joinLabels(cursor: string | null, deps: StepDependencies):
   const { storage, environment } = deps;
   const bucket = environment.WORK_BUCKET;
   let at = cursor === null ? { after: '', attempts: 0 } : parseStored<Cursor>(cursor, 'the cursor of a join');
-  const hasTime = (): boolean => deps.remainingMs() > STEP_RESERVE_MS;
-  if (!(await mergeHours(storage, bucket, hasTime))) return { cursor: JSON.stringify(at) };
+  if (!(await mergeHours(storage, bucket, () => hasTime(deps)))) return { cursor: JSON.stringify(at) };
   for (;;) {
     const startMs = Date.now();
     const segments = await nextGroup(deps, at.after);
     const last = segments.at(-1);
     if (last === undefined) return { cursor: null };
     const group = new LabelGroup(segments.filter(({ labels }) => labels.length > 0));
-    const done = await joinGroup(group, { storage, bucket, settings: environment, hasTime });
+    const done = await joinGroup(group, deps);
     const isDone = done === undefined;
     const outcomes = group.outcomes(done, startMs - environment.GROUND_TRUTH.days * DAY_MS);
     await forEachConcurrently(AT_ONCE, segments, ({ name }) =>
@@ -194,17 +186,18 @@ export async function joinLabels(cursor: string | null, deps: StepDependencies):
         facts,
       );
     }
-    if (!isDone || !hasTime()) return { cursor: JSON.stringify(at) };
+    if (!isDone || !hasTime(deps)) return { cursor: JSON.stringify(at) };
   }
 }
 
-async function nextGroup({ storage, environment }: StepDependencies, after: string): Promise<WaitingSegment[]> {
+async function nextGroup(deps: StepDependencies, after: string): Promise<WaitingSegment[]> {
+  const { storage, environment } = deps;
   const bucket = environment.WORK_BUCKET;
   const segments: WaitingSegment[] = [];
   let [labels, chars] = [0, 0];
   const read = async (name: string) => {
     const segment = await readSegment(storage, bucket, name);
-    return segment && { ...segment, labels: await formsOfSegment(segment, { storage, environment }) };
+    return segment && { ...segment, labels: await formsOfSegment(segment, deps) };
   };
   for await (const segment of inOrder(AT_ONCE, listSegments(storage, bucket, after), read)) {
     if (segment === undefined) continue;
@@ -224,7 +217,7 @@ async function nextGroup({ storage, environment }: StepDependencies, after: stri
  */
 async function formsOfSegment(
   { name, labels }: WaitingSegment,
-  { storage, environment }: Pick<StepDependencies, 'storage' | 'environment'>,
+  { storage, environment }: StepDependencies,
 ): Promise<Label[]> {
   const masked = new Set(labels.flatMap(({ key, line }) => (key === undefined ? [] : [line])));
   if (masked.size === 0 || environment.redaction === undefined) return labels;

@@ -4,14 +4,11 @@
  */
 
 import type { Measured } from '../../core/statistics/sampled-mean.ts';
-import { whole } from '../../core/text/figure-text.ts';
+import { bracketed, type Shown, whole } from '../../core/text/figure-text.ts';
 import { singleLine, type TextOptions, tableText, wrapped } from '../../core/text/terminal-text.ts';
 
 /** A figure with its 95% interval. What is not defined, or not known, is `null`. */
-export interface Figure {
-  value: number | null;
-  low: number | null;
-  high: number | null;
+export interface Figure extends Shown {
   /** Why it is not known, or tells nothing of the model. It then decides on no objective. */
   why?: string;
 }
@@ -133,12 +130,8 @@ const titleOf = ({ group, shadow }: TruthGroup, by: string | undefined): string 
 const percent = (share: number): string => (share * 100).toFixed(1);
 
 /** `78.0% (72.3–82.8)`, or a dash. */
-function figureText({ value, low, high }: Figure, isNumber = false): string {
-  if (value === null) return '–';
-  const text = (number: number): string => (isNumber ? number.toPrecision(4) : percent(number));
-  const interval = low === null || high === null ? '' : ` (${text(low)}–${text(high)})`;
-  return `${text(value)}${isNumber ? '' : '%'}${interval}`;
-}
+const figureText = (figure: Figure, isNumber = false): string =>
+  isNumber ? bracketed(figure, (value) => value.toPrecision(4)) : bracketed(figure, percent, '%');
 
 /** @param by what the groups are; `undefined`: there is one, of all rows */
 export function truthTable(figures: TruthFigures, by: string | undefined, options: TextOptions): string {

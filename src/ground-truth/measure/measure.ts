@@ -46,18 +46,13 @@ class GroupTally {
 
   /** Returns the figures of each value, the most frequent one first. */
   figures(): GroupFigures[] {
-    const sums = [...this.#values].map(([value, counts]) => ({ value, ...counts }));
-    sums.sort((a, b) => b.selected[1] - a.selected[1] || (a.value < b.value ? -1 : 1));
-    const [reference] = sums;
+    const sums = [...this.#values].toSorted(([a, x], [b, y]) => y.selected[1] - x.selected[1] || (a < b ? -1 : 1));
     const why = `no label is ${this.#positive}`;
-    return sums.map(({ value, selected, found }) => {
-      const own = {
-        value,
-        rows: selected[1],
-        selectionRate: figureOf(wilson(...selected), why),
-        truePositiveRate: figureOf(wilson(...found), why),
-      };
-      if (reference === undefined || value === reference.value) return own;
+    return sums.map(([value, { selected, found }], index) => {
+      const [selectionRate, truePositiveRate] = [selected, found].map((pair) => figureOf(wilson(...pair), why));
+      const own = { value, rows: selected[1], selectionRate, truePositiveRate } as GroupFigures;
+      const [, reference] = sums[0] as (typeof sums)[number];
+      if (index === 0) return own;
       const difference = {
         selectionRate: differenceOf(reference.selected, selected, why),
         truePositiveRate: differenceOf(reference.found, found, why),

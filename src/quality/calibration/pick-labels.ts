@@ -53,46 +53,45 @@ export async function pickLabels(rest: Pick<MlflowRest, 'repeat'>, options: Opti
     found === 'no queues' || found.id === undefined ? new Set<string>() : await declinedIn(rest, found.id);
   const candidates = await readCandidates(rest, options, declined);
   const waiting = candidates.filter(isWaiting).map(({ traceId }) => traceId);
-  const groups = VERDICTS.map((name) => candidates.filter(({ passed }) => verdictOf(passed) === name));
-  const countsOf = (members: readonly Candidate[] = []): VerdictCounts => {
+  const groupOf = (name: (typeof VERDICTS)[number]) => {
+    const members = candidates.filter(({ passed }) => verdictOf(passed) === name);
     const picked = members.filter(({ isPicked }) => isPicked).length;
-    return { judged: members.length, picked, open: members.filter(isOpen).length };
+    return { name, members, judged: members.length, picked, open: members.filter(isOpen).length };
   };
+  const groups: [ReturnType<typeof groupOf>, ReturnType<typeof groupOf>] = [groupOf('passes'), groupOf('fails')];
   const missing = Math.max(0, next - waiting.length);
-  const quotas = labelQuotas([countsOf(groups[0]), countsOf(groups[1])], missing);
-  const drawn = groups.map((members, index) => draw(members, quotas[index] ?? 0));
-  /** What was found and picked of each verdict. */
-  const strata = VERDICTS.map((name, index) => {
-    const [members = [], { marked } = { marked: [] as Candidate[] }] = [groups[index], drawn[index]];
-    return {
-      name,
-      judged: members.length,
-      labelled: members.filter(({ isLabelled }) => isLabelled).length,
-      waiting: members.filter(isWaiting).length,
-      picked: marked.filter(isUndone).length,
-      /** The part that is picked by now, labelled or not. */
-      probability: (members.filter(({ isPicked }) => isPicked).length + marked.length) / (members.length || 1),
-    };
-  }).filter(({ judged }) => judged > 0);
+  const quotas = labelQuotas(groups, missing);
+  const drawn = groups.map((group, index) => {
+    const { marked, below } = draw(group.members, quotas[index] ?? 0);
+    /** The part that is picked by now, labelled or not. */
+    const probability = (group.picked + marked.length) / (group.judged || 1);
+    return { ...group, marked, below, probability };
+  });
   const [passes = 0, fails = 0] = drawn.map(({ below }) => below);
   const call = { ...windowOf(candidates, options), passes, fails, picked: new Date().toISOString() };
   // The tag comes first: a label without its probability would count as not picked.
   const all = [...waiting];
-  await forEachConcurrently(
-    CONCURRENT_WRITES,
-    drawn.flatMap(({ marked }) => marked),
-    async (candidate) => {
-      const verdict = verdictOf(candidate.passed);
-      const probability = strata.find(({ name }) => name === verdict)?.probability ?? 1;
+  for (const { name: verdict, marked, probability } of drawn) {
+    await forEachConcurrently(CONCURRENT_WRITES, marked, async (candidate) => {
       const isSet = await setTag(rest, candidate.traceId, scorer.name, { verdict, probability, ...call });
       if (isSet && isUndone(candidate)) all.push(candidate.traceId);
-    },
-  );
+    });
+  }
   const queue = found === 'no queues' ? null : await queueOf(rest, experimentId, scorer);
   if (queue !== null && all.length > 0) await addToQueue(rest, queue, all);
   return {
     scorer: scorer.name,
-    strata,
+    /** What was found and picked of each verdict. */
+    strata: drawn
+      .filter(({ judged }) => judged > 0)
+      .map(({ name, members, judged, marked, probability }) => ({
+        name,
+        judged,
+        labelled: members.filter(({ isLabelled }) => isLabelled).length,
+        waiting: members.filter(isWaiting).length,
+        picked: marked.filter(isUndone).length,
+        probability,
+      })),
     /** Traces that wait for a label, those of earlier picks included. */
     waiting: all,
     /** The part of `waiting` that was picked now. */

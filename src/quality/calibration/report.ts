@@ -94,7 +94,7 @@ function classFigures(value: string, ratings: readonly Rating[]) {
 function notesOn({ n, confusion: table, kappa, positive, tpr, tnr, agreement }: ScorerFigures): string[] {
   const notes: string[] = [];
   if (agreement !== null && agreement.of !== n) notes.push(WEIGHTED);
-  if (n === 0 || table === null) return notes;
+  if (n === 0) return notes;
   const rows = table.counts.filter((row) => row.some((count) => count > 0));
   const columns = table.values.filter((_, column) => table.counts.some((row) => row[column]));
   if (n < MIN_LABELS) notes.push(`fewer than ${MIN_LABELS} labels, so the intervals are wide`);
@@ -124,13 +124,10 @@ function scorerFigures(
 ) {
   const isNumber = values.kind === 'number';
   const counts = countsOf(pairs);
-  const ratings = pairs.map(({ label, verdict }, index) => ({
-    label: String(label),
-    verdict: String(verdict),
-    weight: counts[index] ?? 1,
-  }));
+  const named = pairs.map(({ label, verdict }) => ({ label: String(label), verdict: String(verdict) }));
+  const ratings = named.map((pair, index) => ({ ...pair, weight: counts[index] ?? 1 }));
   const list = valueList(values, pairs);
-  const table = list.length === 0 ? null : confusion(list, ratings);
+  const table = confusion(list, ratings);
   const positive = isNumber ? undefined : list[0];
   const classes = isNumber ? [] : list.map((value) => classFigures(value, ratings));
   const n = pairs.length;
@@ -142,9 +139,9 @@ function scorerFigures(
     /** Number of labels with a verdict. */
     n,
     agreement: shareOf(ratings, ({ label, verdict }) => label === verdict),
-    kappa: table === null ? null : cohensKappa(table),
+    kappa: cohensKappa(table),
     /** Takes the distance of ordered values into account: linear for categories, quadratic for numbers. */
-    weightedKappa: table === null || ordered === undefined || list.length < 2 ? null : cohensKappa(table, ordered),
+    weightedKappa: ordered === undefined || list.length < 2 ? null : cohensKappa(table, ordered),
     /** The positive value of TPR: `yes`, `true` or the first category. Absent for numbers. */
     positive,
     /** The value that is good. Absent for numbers and for scorers that are not active. */
@@ -154,13 +151,8 @@ function scorerFigures(
     /** Share of people's other labels on which the judge agrees. */
     tnr: classes[0]?.specificity ?? null,
     classes,
-    confusion:
-      table === null
-        ? null
-        : confusion(
-            list,
-            ratings.map(({ label, verdict }) => ({ label, verdict })),
-          ),
+    /** Each pair counts 1. */
+    confusion: confusion(list, named),
     unanswered: countBy(unanswered, ({ reason }) => reason),
   };
 }

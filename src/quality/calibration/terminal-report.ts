@@ -1,6 +1,6 @@
 /** Formats a calibration report for a terminal. */
-import type { Kappa } from '../../core/statistics/agreement.ts';
 import type { Estimate } from '../../core/statistics/share.ts';
+import { bracketed } from '../../core/text/figure-text.ts';
 import { excerpt, namedCounts, tableLines } from '../../core/text/terminal-text.ts';
 import { countBy } from '../../core/values/counts.ts';
 import type { Drift } from './drift.ts';
@@ -13,15 +13,8 @@ const MAX_TEXT_CHARS = 160;
 
 const percent = (share: number): string => (share * 100).toFixed(1);
 
-/** Formats a figure and its 95% interval: `0.81 (0.70–0.92)`. */
-function figureText(figure: Kappa | null, text = (x: number) => x.toFixed(2), unit = ''): string {
-  if (figure === null) return '–';
-  const { value, low, high } = figure;
-  return `${text(value)}${unit}${low === null || high === null ? '' : ` (${text(low)}–${text(high)})`}`;
-}
-
 /** Formats a share and its 95% interval: `87.5% (78.2–93.2)`. */
-const shareText = (share: Estimate | null): string => figureText(share, percent, '%');
+const shareText = (share: Estimate | null): string => bracketed(share, percent, '%');
 
 const TITLES: Record<CalibrationReport['source']['kind'], string> = {
   mlflow: 'The judge compared with people on the traces of',
@@ -52,9 +45,7 @@ const DRIFT_TEXTS: Record<Drift['verdict'], string> = {
   drifted: 'The judge has drifted: figures from before and after cannot be compared.',
 };
 
-function confusionLines({ confusion, name }: ScorerReport): string[] {
-  if (confusion === null) return [];
-  const { values, counts } = confusion;
+function confusionLines({ confusion: { values, counts }, name }: ScorerReport): string[] {
   const rows = values.map((value, i) => [value, ...(counts[i] ?? []).map(String)]);
   return [name, ...tableLines(['people ↓  judge →', ...values], rows)];
 }
@@ -101,7 +92,7 @@ export function terminalReport(report: CalibrationReport): string {
     scorer.name,
     String(scorer.n),
     shareText(scorer.agreement),
-    ...[scorer.kappa, scorer.weightedKappa].map((kappa) => figureText(kappa)),
+    ...[scorer.kappa, scorer.weightedKappa].map((kappa) => bracketed(kappa, (value) => value.toFixed(2))),
     ...ofGood(scorer).map(shareText),
   ]);
   const all = ['all', String(overall.n), shareText(overall.agreement), '', '', '', ''];
