@@ -34,13 +34,10 @@ export async function startForWaiting(
   const found = await Promise.all(prefixes.map((prefix) => storage.hasAny(workBucket, prefix)));
   if (!found.includes(true)) return undefined;
   const windowMs = windowSeconds * 1000;
-  if (windowMs === 0) {
-    const name = `waiting-${hash('sha256', run).slice(0, NAME_DIGITS)}`;
-    await start(name, { waiting: true });
-    return name;
-  }
-  const endMs = (Math.floor(nowMs / windowMs) + 1) * windowMs;
-  const name = `waiting-until-${new Date(endMs).toISOString().slice(0, 19).replaceAll(':', '-')}`;
-  await start(name, { waiting: true, notBefore: new Date(endMs + MARGIN * windowMs).toISOString() });
+  const iso = (ms: number): string => new Date(ms).toISOString();
+  const endMs = windowMs && (Math.floor(nowMs / windowMs) + 1) * windowMs;
+  const shared = windowMs && `until-${iso(endMs).slice(0, 19).replaceAll(':', '-')}`;
+  const name = `waiting-${shared || hash('sha256', run).slice(0, NAME_DIGITS)}`;
+  await start(name, { waiting: true, ...(shared && { notBefore: iso(endMs + MARGIN * windowMs) }) });
   return name;
 }

@@ -50,20 +50,12 @@ export function applyLabel(
 ): { row: LabeledRow; outcome: JoinOutcome } {
   const isSame = sameLabel(row.label, label.value);
   if (!isLater(label, row)) return { row, outcome: isSame ? 'repeated' : 'outdated' };
-  const { timeMs, line } = label;
-  if (isSame) return { row: { ...row, timeMs, line }, outcome: 'repeated' };
+  const at = { timeMs: label.timeMs, line: label.line };
+  if (isSame) return { row: { ...row, ...at }, outcome: 'repeated' };
   const { notNoted: _, labelText: __, ...kept } = row;
   const noted = row.noted === undefined ? undefined : { noted: false };
-  const replaced = {
-    ...kept,
-    ...textOf(label, row, settings),
-    label: label.value,
-    timeMs,
-    line,
-    was: row.label,
-    ...noted,
-  };
-  return { row: replaced, outcome: { replaced: shown(row.label) } };
+  const values = { label: label.value, was: row.label, ...textOf(label, row, settings) };
+  return { row: { ...kept, ...values, ...at, ...noted }, outcome: { replaced: shown(row.label) } };
 }
 
 /** S3 has the time of a file in seconds, so the lines of two files may compare as equal: then the value decides, as it never changes. */

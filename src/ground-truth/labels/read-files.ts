@@ -19,18 +19,14 @@ const SHOWN_NAMES = 10;
 
 /** Errors of one file. The other files are still read. */
 const OF_THE_FILE = ['NoIdColumn', 'NoLabelColumn', 'NotJsonLines', 'NotUtf8', 'NotGzip', 'LabelFileTooLarge'];
-const MISSING = { name: 'LabelFileMissing', message: 'The label file was deleted before it was read' };
+const fault = (name: string, what: string) => ({ name, message: `The label file ${what}` });
+const MISSING = fault('LabelFileMissing', 'was deleted before it was read');
+const TOO_SLOW = fault('LabelFileTooLarge', 'cannot be read within the time of one invocation; split it');
 /** What the storage says of a file as it does of captures. */
 const SAID_OF_CAPTURES: Record<string, LabelFileReport['error']> = {
-  CaptureChanged: {
-    name: 'LabelFileChanged',
-    message: 'The label file was overwritten while it was read; read it again',
-  },
+  CaptureChanged: fault('LabelFileChanged', 'was overwritten while it was read; read it again'),
   CaptureMissing: MISSING,
-  CaptureArchived: {
-    name: 'LabelFileArchived',
-    message: 'S3 has archived the label file; restore it, and read it again',
-  },
+  CaptureArchived: fault('LabelFileArchived', 'is archived by S3; restore it, and read it again'),
 };
 
 /**
@@ -114,18 +110,13 @@ async function readFile(
     key,
     etag: file.etag,
     readAt: new Date().toISOString(),
-    ...fileLog.result(error === 'noTime' ? tooSlow() : error),
+    ...fileLog.result(error === 'noTime' ? TOO_SLOW : error),
   };
   // Only the first report counts: labels of another one's segments may have been joined already.
   await storage.putJsonIf(workBucket, reportKey, report);
   logger.info('A label file was read', { bucket, key, counts: report.counts, reasons: report.reasons, error });
   return reportKey;
 }
-
-const tooSlow = () => ({
-  name: 'LabelFileTooLarge',
-  message: 'The label file cannot be read within the time of one invocation; split it',
-});
 
 /** @returns why nothing of the file can be used */
 async function readInto(

@@ -162,17 +162,11 @@ function csvForm({ where, timeMs, settings }: FormOptions): LabelForm {
 /** @throws PermanentError `NoIdColumn`, `NoLabelColumn` */
 function headerOf(cells: readonly string[], where: string): Places<number> {
   const places = placesOf(cells.map((cell, column) => [cell, column] as const));
-  const facts = { got: `columns ${cells.slice(0, SHOWN_COLUMNS).join(', ')}`, where };
-  if (places.id.length === 0) {
-    const expected = 'a first line with the names of the columns, one of them id, inference_id or event_id';
-    throw new PermanentError('NoIdColumn', 'No column of the label file is named as an id', { ...facts, expected });
-  }
-  if (places.value.length === 0) {
-    const expected = 'a column named label or ground_truth';
-    throw new PermanentError('NoLabelColumn', 'No column of the label file is named as a label', {
-      ...facts,
-      expected,
-    });
-  }
+  const got = `columns ${cells.slice(0, SHOWN_COLUMNS).join(', ')}`;
+  const without = (name: 'NoIdColumn' | 'NoLabelColumn', what: string, expected: string) =>
+    new PermanentError(name, `No column of the label file is named as ${what}`, { got, expected, where });
+  const names = 'a first line with the names of the columns, one of them id, inference_id or event_id';
+  if (places.id.length === 0) throw without('NoIdColumn', 'an id', names);
+  if (places.value.length === 0) throw without('NoLabelColumn', 'a label', 'a column named label or ground_truth');
   return places;
 }

@@ -151,15 +151,8 @@ function settled(
     if (typeof outcome === 'object') replacedLabels.push({ line, id, from: outcome.replaced, to: value });
   }
   const changed = counts.waiting < state.counts.waiting || comparedMs > state.comparedMs + COMPARED_AGAIN_MS;
-  return {
-    state: {
-      counts,
-      faults: first(faults, MAX_FAULTS),
-      replacedLabels: first(replacedLabels, MAX_REPLACED),
-      comparedMs,
-    },
-    changed,
-  };
+  const shown = { faults: first(faults, MAX_FAULTS), replacedLabels: first(replacedLabels, MAX_REPLACED) };
+  return { state: { counts, ...shown, comparedMs }, changed };
 }
 
 const ambiguous = (line: number): LabelFault => ({

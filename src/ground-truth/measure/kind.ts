@@ -70,30 +70,22 @@ export interface FoundKind {
 
 /** Adds up what the kind follows from. Its size does not depend on the number of rows. */
 export class KindFacts {
-  #rows = 0;
-  #texts = 0;
-  #notNumbers = 0;
-  #notWhole = 0;
-  /** Bare predictions, and the part of them that is written as `87%`. */
-  #bare = 0;
-  #written = 0;
-  /** Bare predictions that are no class, and the part of them from 0 to 1. */
-  #between = 0;
-  #unit = 0;
-  /** Bare predictions from 0 to 1, from 0 to 100, and those that are too large for a rating. */
-  #maybeUnit = 0;
-  #upTo100 = 0;
-  #large = 0;
+  readonly #seen = { rows: 0, texts: 0, notNumbers: 0, notWhole: 0 };
+  /**
+   * Bare predictions: all; written as `87%`; no class, as they are not whole, and the part of these from 0 to 1; from 0 to 1, and from 0 to
+   * 100; too large for a rating.
+   */
+  readonly #bare = { all: 0, written: 0, between: 0, unit: 0, maybeUnit: 0, upTo100: 0, large: 0 };
   readonly #labels = new Map<string, number>();
   readonly #numbers = new Set<number>();
 
   add(row: LabeledRow): void {
-    this.#rows += 1;
+    this.#seen.rows += 1;
     const { value, scores, text } = row.prediction;
-    if (text !== undefined || (value === undefined && scores === undefined)) this.#texts += 1;
+    if (text !== undefined || (value === undefined && scores === undefined)) this.#seen.texts += 1;
     const number = numberOf(row.label);
-    if (number === null) this.#notNumbers += 1;
-    else if (!Number.isInteger(number)) this.#notWhole += 1;
+    if (number === null) this.#seen.notNumbers += 1;
+    else if (!Number.isInteger(number)) this.#seen.notWhole += 1;
     // Numbers that are written in several ways are several classes, but the same number.
     const isId = number === null || Math.abs(number) > Number.MAX_SAFE_INTEGER;
     const label = isId ? classOf(row.label) : String(number);
@@ -104,20 +96,20 @@ export class KindFacts {
   }
 
   #addBare(bare: number, isWritten: boolean): void {
-    this.#bare += 1;
-    if (isWritten) this.#written += 1;
+    this.#bare.all += 1;
+    if (isWritten) this.#bare.written += 1;
     if (this.#numbers.size <= MAX_NUMBERED_CLASSES) this.#numbers.add(bare);
     const isUnit = bare >= 0 && bare <= 1;
-    if (isUnit) this.#maybeUnit += 1;
-    if (bare >= 0 && bare <= 100) this.#upTo100 += 1;
-    if (bare > MAX_RATING) this.#large += 1;
+    if (isUnit) this.#bare.maybeUnit += 1;
+    if (bare >= 0 && bare <= 100) this.#bare.upTo100 += 1;
+    if (bare > MAX_RATING) this.#bare.large += 1;
     if (Number.isInteger(bare)) return;
-    this.#between += 1;
-    if (isUnit) this.#unit += 1;
+    this.#bare.between += 1;
+    if (isUnit) this.#bare.unit += 1;
   }
 
   get #areWords(): boolean {
-    return this.#notNumbers > this.#rows / 2;
+    return this.#seen.notNumbers > this.#seen.rows / 2;
   }
 
   /** Returns the labels without a few odd ones; `undefined` if more than two are left. A third whole number is a class, however rare. */
@@ -128,7 +120,7 @@ export class KindFacts {
       .toSorted(([a, x], [b, y]) => Number(b === positive) - Number(a === positive) || y - x)
       .slice(0, 2);
     const rows = sum(two.map(([, count]) => count));
-    const isMost = rows >= this.#rows * (1 - MOST_ODD) && (this.#areWords || usual.length <= 2);
+    const isMost = rows >= this.#seen.rows * (1 - MOST_ODD) && (this.#areWords || usual.length <= 2);
     return isMost ? new Set(two.map(([name]) => name)) : undefined;
   }
 
@@ -136,43 +128,42 @@ export class KindFacts {
   #probabilities({ positive, threshold, classes }: GroundTruthSettings): Probabilities | undefined {
     const labels = this.#twoLabels(classOf(positive));
     // Of labels such as `50%`, the same prediction is a class.
-    if (labels === undefined || this.#bare === 0 || [...labels].some(isPercentage)) return undefined;
-    if (threshold > 1 || this.#written > this.#bare / 2) return { labels, certain: 100 };
+    if (labels === undefined || this.#bare.all === 0 || [...labels].some(isPercentage)) return undefined;
+    if (threshold > 1 || this.#bare.written > this.#bare.all / 2) return { labels, certain: 100 };
     const isAbout = this.#areWords || labels.has(classOf(positive));
     if (isAbout && classes === undefined && this.#lookLikePercentages) return { labels, certain: 100 };
-    const isMost = this.#maybeUnit > 0 && this.#maybeUnit >= this.#bare / 2;
-    return isMost && (this.#unit > 0 || this.#areWords) ? { labels, certain: 1 } : undefined;
+    const isMost = this.#bare.maybeUnit > 0 && this.#bare.maybeUnit >= this.#bare.all / 2;
+    return isMost && (this.#bare.unit > 0 || this.#areWords) ? { labels, certain: 1 } : undefined;
   }
 
   /** Classes and ratings do not have so many values up to 100; ages and prices do not have labels of two values. */
   get #lookLikePercentages(): boolean {
     return (
       this.#numbers.size > MAX_NUMBERED_CLASSES &&
-      this.#upTo100 >= this.#bare * (1 - MOST_ODD) &&
-      this.#large > this.#bare * MOST_ODD
+      this.#bare.upTo100 >= this.#bare.all * (1 - MOST_ODD) &&
+      this.#bare.large > this.#bare.all * MOST_ODD
     );
   }
 
   /** @returns `undefined` without rows */
   decide(settings: GroundTruthSettings): FoundKind | undefined {
-    if (this.#rows === 0) return undefined;
+    if (this.#seen.rows === 0) return undefined;
     const probabilities = this.#probabilities(settings);
     const own = settings.kind;
     const found = own === undefined ? this.#decide(probabilities) : { kind: own, why: SAID };
     if (found.kind !== 'classes' || probabilities === undefined) return found;
-    const isSaid = settings.threshold > 1 || this.#written > this.#bare / 2;
+    const isSaid = settings.threshold > 1 || this.#bare.written > this.#bare.all / 2;
     const guess = `, and predictions up to 100 are taken for percentages: "kind":"numbers" in GROUND_TRUTH says otherwise`;
     const why = probabilities.certain === 100 && !isSaid ? `${found.why}${guess}` : found.why;
     return { kind: 'classes', why, probabilities };
   }
 
   #decide(probabilities: Probabilities | undefined): { kind: Kind; why: string } {
-    if (this.#texts > this.#rows / 2) return { kind: 'texts', why: 'the replies are texts' };
-    const rows = this.#rows;
-    const column = { rows, notNumbers: this.#notNumbers, notWhole: this.#notWhole, different: this.#labels.size };
-    const found = kindOfColumn('labels', column);
-    const areNumbers = found.kind === 'classes' && this.#notNumbers <= rows * MOST_ODD;
-    if (areNumbers && this.#between > this.#bare / 2 && probabilities === undefined)
+    if (this.#seen.texts > this.#seen.rows / 2) return { kind: 'texts', why: 'the replies are texts' };
+    const { rows, notNumbers } = this.#seen;
+    const found = kindOfColumn('labels', { ...this.#seen, different: this.#labels.size });
+    const areNumbers = found.kind === 'classes' && notNumbers <= rows * MOST_ODD;
+    if (areNumbers && this.#bare.between > this.#bare.all / 2 && probabilities === undefined)
       return { kind: 'numbers', why: 'predictions are numbers that are not whole' };
     return found;
   }

@@ -9,6 +9,7 @@ import type { LabeledRow } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { countBy } from '../../core/values/counts.ts';
+import { rowKey } from '../join/label-group.ts';
 import { readLabeled, rewriteHour } from '../join/labeled-store.ts';
 import { type PublishResult, STEP_RESERVE_MS, type StepDependencies } from '../types.ts';
 import { type Outcome, writeLabels } from './label-writer.ts';
@@ -91,9 +92,6 @@ async function readOpen({
   return { hours, isAll: marks.size < MAX_HOURS };
 }
 
-const keyOf = ({ id, endpoint, traceId, row, scorer, by }: LabeledRow): string =>
-  JSON.stringify([id, endpoint, traceId, row, scorer, by]);
-
 /** Writes the outcomes of its labels into the hour, and removes its marks if none is open any more. */
 async function keepOutcomes(
   storage: Storage,
@@ -104,14 +102,14 @@ async function keepOutcomes(
   const settled = new Map<string, { of: LabeledRow; outcome: Outcome }>();
   for (const row of rows) {
     const outcome = outcomes.get(row);
-    if (outcome !== undefined) settled.set(keyOf(row), { of: row, outcome });
+    if (outcome !== undefined) settled.set(rowKey(row), { of: row, outcome });
   }
   let left = rows.length > 0 || !isWhole ? 1 : 0;
   if (settled.size > 0) {
     await rewriteHour(storage, bucket, hour, async function* (draft) {
       left = 0;
       for await (const row of draft.rows) {
-        const next = isOpen(row) ? afterOutcome(row, settled.get(keyOf(row))) : row;
+        const next = isOpen(row) ? afterOutcome(row, settled.get(rowKey(row))) : row;
         draft.changed ||= next !== row;
         if (isOpen(next)) left += 1;
         yield next;

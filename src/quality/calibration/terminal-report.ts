@@ -23,8 +23,6 @@ const TITLES: Record<CalibrationReport['source']['kind'], string> = {
   anchors: 'The judge on the anchor set of',
 };
 
-const titleOf = ({ source }: CalibrationReport): string => `${TITLES[source.kind]} ${source.where}`;
-
 /** Notes, each with the scorers that it applies to. */
 const sharedNotes = (scorers: readonly ScorerReport[]): string[] => {
   const notes = scorers.flatMap(({ name, notes: own }) => own.map((note) => ({ name, note })));
@@ -86,7 +84,7 @@ const ofGood = ({ good, positive, tpr, tnr }: ScorerReport): (Estimate | null)[]
   good === undefined || good === positive ? [tpr, tnr] : [tnr, tpr];
 
 export function terminalReport(report: CalibrationReport): string {
-  const { scorers, pairs, spend, drift, overall } = report;
+  const { scorers, pairs, spend, drift, overall, source } = report;
   const head = ['scorer', 'labels', 'agreement', "Cohen's κ", 'weighted κ', 'TPR', 'TNR'];
   const rows = scorers.map((scorer) => [
     scorer.name,
@@ -98,7 +96,10 @@ export function terminalReport(report: CalibrationReport): string {
   const all = ['all', String(overall.n), shareText(overall.agreement), '', '', '', ''];
   const disagreements = pairs.filter(({ agrees }) => !agrees);
   const blocks: string[][] = [
-    [titleOf(report), ...Object.entries(report.judges).map(([judge, count]) => `  ${judge}: ${count} verdicts`)],
+    [
+      `${TITLES[source.kind]} ${source.where}`,
+      ...Object.entries(report.judges).map(([judge, count]) => `  ${judge}: ${count} verdicts`),
+    ],
     [...tableLines(head, [...rows, all]), '95% intervals are in parentheses.'],
     ...scorers.filter(({ n }) => n > 0).map(confusionLines),
     sharedNotes(scorers),
