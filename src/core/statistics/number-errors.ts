@@ -1,7 +1,7 @@
 /** The errors of predicted numbers: MAE, RMSE, R² and bias with 95% intervals, from one pass over the cases. */
 import { studentQuantile } from './distributions.ts';
 import { skewedReach } from './mean-difference.ts';
-import { type Measured, UNSEEN } from './sampled-mean.ts';
+import type { Measured } from './sampled-mean.ts';
 
 /** Mean and central sums of powers, updated case by case without cancellation (Pébay 2008). */
 class Moments {
@@ -31,6 +31,9 @@ const FEWEST_FOR_ERRORS = 30;
 const FEWEST_FOR_SQUARES = 1000;
 /** A sum tells nothing of the next rows if its largest hundredth carries more of it: a few rows decide it. */
 const MOST_BY_FEW = 0.3;
+
+/** Of n cases, so many may be as large as the largest: with 99%, a kind of which a sample has none is rarer (1 − e^−4.6). */
+const UNSEEN = 4.6;
 
 /** A figure with its 95% interval, or the reason for having none. */
 export interface NumberFigure extends Measured {
@@ -137,7 +140,6 @@ export class NumberErrors {
   mae = (): NumberFigure => meanOf(this.#sizes, { least: 0, byFew: this.#bins.byFew('sum', this.n) });
 
   mse(): NumberFigure {
-    // As many cases may be as large as the largest.
     const unseen = (UNSEEN * this.#bins.largest ** 2) / this.n;
     const byFew = this.#bins.byFew('squares', this.n);
     return meanOf(this.#squares, { least: 0, fewest: FEWEST_FOR_SQUARES, byFew, unseen });

@@ -22,7 +22,7 @@ export interface SampledNumbers {
 const FEWEST_WITHOUT_SCALE = 200;
 
 /** After n cases without one of a kind, 3 in n may be of it (the rule of three). */
-export const UNSEEN = 3;
+const UNSEEN = 3;
 
 /**
  * Returns the mean, each stratum with the weight of its captures. Its interval is Student's t with Welch's degrees of freedom. On a known

@@ -120,13 +120,26 @@ export class ClassTally {
     return rows > this.#rows / 2 ? `${rows} of ${this.#rows} predictions are of classes that no label has` : undefined;
   }
 
+  /** Whether probabilities are true: how often the positive class was found where it was predicted with which one, by tenths. */
   #calibration(positive: string): CalibrationPoint[] {
     const { names, rows, values, labels } = this.#scores;
-    const at = names.indexOf(positive);
+    const [at, code] = [names.indexOf(positive), this.#labels.get(positive)];
     if (at < 0) return [];
-    const code = this.#labels.get(positive);
-    const own = Float64Array.from({ length: rows }, (_, row) => values[row * names.length + at] ?? 0);
-    return calibrationCurve(own, (row) => labels[row] === code);
+    const bins = Array.from({ length: BINS }, () => ({ rows: 0, sum: 0, positives: 0 }));
+    for (let row = 0; row < rows; row += 1) {
+      const score = values[row * names.length + at] ?? 0;
+      const bin = bins[Math.min(BINS - 1, Math.floor(score * BINS))];
+      // A score that is no probability tells nothing here.
+      if (bin === undefined || score > 1) return [];
+      bin.rows += 1;
+      bin.sum += score;
+      if (labels[row] === code) bin.positives += 1;
+    }
+    return bins.flatMap((bin) =>
+      bin.rows === 0
+        ? []
+        : [{ rows: bin.rows, predicted: bin.sum / bin.rows, found: figureOf(wilson(bin.positives, bin.rows), '') }],
+    );
   }
 
   /** @returns `null` if there are too many classes, or none */
@@ -165,12 +178,9 @@ export class ClassTally {
           ? 'the replies have the score of the predicted class alone'
           : 'the replies have one score, and there are more than two classes',
       );
-    const positions = new Map([...this.#labels].map(([name, code]) => [code, names.indexOf(name)]));
     const width = names.length;
-    const codes = labels.subarray(0, rows).map((code) => {
-      const at = positions.get(code) ?? -1;
-      return at < 0 ? width : at;
-    });
+    const positions = new Map(names.map((name, at) => [this.#labels.get(name), at]));
+    const codes = labels.subarray(0, rows).map((code) => positions.get(code) ?? width);
     const missing = [...this.#labels.keys()].filter((name) => !names.includes(name));
     if (width > 1 && missing.length > 0) return same(`the replies have no score of the class ${missing[0]}`);
     const scores = { values: values.subarray(0, rows * width), width, labels: codes };
@@ -212,6 +222,8 @@ function doubted(
 
 /** Names of measures of classes, in the order of output. */
 const MEASURES = ['accuracy', 'precision', 'recall', 'f1', 'auc'];
+/** Tenths, as in most reliability diagrams. */
+const BINS = 10;
 /** More than there are numbers of classes. */
 const CODES = 2 * MAX_CLASSES;
 
@@ -224,32 +236,4 @@ function codeOf(names: Map<string, number>, name: string): number {
   const code = names.get(own) ?? names.size;
   names.set(own, code);
   return code;
-}
-
-// ---------------------------------------------------------------------------------------------- probabilities
-// Whether they are true: how often the positive class was found where it was predicted with which probability.
-
-/** Tenths, as in most reliability diagrams. */
-const BINS = 10;
-
-/**
- * Returns a point for each tenth that has rows.
- *
- * @param scores probabilities of the positive class
- * @param isPositive whether the label of the row is the positive class
- */
-function calibrationCurve(scores: ArrayLike<number>, isPositive: (row: number) => boolean): CalibrationPoint[] {
-  const bins = Array.from({ length: BINS }, () => ({ rows: 0, sum: 0, positives: 0 }));
-  for (let row = 0; row < scores.length; row += 1) {
-    const score = scores[row] ?? 0;
-    const bin = bins[Math.min(BINS - 1, Math.floor(score * BINS))];
-    // A score that is no probability tells nothing here.
-    if (bin === undefined || score > 1) return [];
-    bin.rows += 1;
-    bin.sum += score;
-    if (isPositive(row)) bin.positives += 1;
-  }
-  return bins.flatMap(({ rows, sum, positives }) =>
-    rows === 0 ? [] : [{ rows, predicted: sum / rows, found: figureOf(wilson(positives, rows), 'no rows') }],
-  );
 }

@@ -26,11 +26,11 @@ export function modelMonitorFiles(kind: Kind, figures: TruthGroup, objectives: r
   const isBinary = typeof classes?.positive === 'string';
   const section: Section =
     kind === 'numbers' ? 'regression' : isBinary ? 'binary_classification' : 'multiclass_classification';
+  const found = Object.entries(kind === 'numbers' ? ofNumbers(figures) : ofClasses(figures));
   const metrics = Object.fromEntries(
-    Object.entries(kind === 'numbers' ? ofNumbers(figures) : ofClasses(figures)).flatMap(([name, figure]) => {
-      const metric = metricOf(figure, compared);
-      return metric === undefined ? [] : [[name, metric]];
-    }),
+    found.flatMap(([name, figure]) =>
+      figure.value === null ? [] : [[name, metricOf(figure, figure.value, compared)]],
+    ),
   );
   const confusion = classes === undefined ? {} : { confusion_matrix: confusionMatrix(figures) };
   const constraints = constraintsOf(objectives, section);
@@ -50,18 +50,15 @@ export function modelMonitorFiles(kind: Kind, figures: TruthGroup, objectives: r
   };
 }
 
-function metricOf({ value, low, high }: Figure, rows: number): ModelMetric | undefined {
-  if (value === null) return undefined;
+function metricOf({ low, high }: Figure, value: number, rows: number): ModelMetric {
   const isKnown = low !== null && high !== null && rows >= FEWEST_FOR_DEVIATION;
-  return { value, standard_deviation: isKnown ? (high - low) / (2 * Z_95) : 'NaN' };
+  return { value, standard_deviation: isKnown ? Math.abs(high - low) / (2 * Z_95) : 'NaN' };
 }
 
-/** Applies a function that rises (or falls) to a figure and the ends of its interval. */
+/** Applies a function to a figure and the ends of its interval, which it may exchange. */
 function mapped({ value, low, high }: Figure, change: (x: number) => number): Figure {
-  const ends = [low, high].map((end) => (end === null ? null : change(end)));
-  const [a = null, b = null] = ends;
-  const falls = a !== null && b !== null && a > b;
-  return { value: value === null ? null : change(value), low: falls ? b : a, high: falls ? a : b };
+  const of = (x: number | null): number | null => (x === null ? null : change(x));
+  return { value: of(value), low: of(low), high: of(high) };
 }
 
 function ofNumbers({ measures }: TruthGroup): Record<string, Figure> {
