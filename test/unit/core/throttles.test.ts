@@ -3,15 +3,12 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { countingThrottles } from '../../../src/core/process/logging.ts';
 import { countThrottle, drainThrottles } from '../../../src/core/process/throttles.ts';
 import { withinLimits } from '../../../src/monitoring/within-limits.ts';
+import { publishedMetrics } from '../../helpers/published-metrics.ts';
 
 let published: Record<string, unknown>[];
 beforeEach(() => {
   drainThrottles();
-  published = [];
-  jest.spyOn(process.stdout, 'write').mockImplementation((text) => {
-    if (String(text).startsWith('{"_aws"')) published.push(JSON.parse(String(text)));
-    return true;
-  });
+  published = publishedMetrics();
 });
 afterEach(() => jest.restoreAllMocks());
 

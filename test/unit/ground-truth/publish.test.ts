@@ -7,14 +7,11 @@ import { measureLabels } from '../../../src/ground-truth/measure/publish.ts';
 import { readChanges, readMeasurement } from '../../../src/quality/objective-states.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { stepsOn } from '../../helpers/ground-truth.ts';
+import { publishedMetrics } from '../../helpers/published-metrics.ts';
 
 let published: Record<string, unknown>[];
 beforeEach(() => {
-  published = [];
-  jest.spyOn(process.stdout, 'write').mockImplementation((text) => {
-    if (String(text).startsWith('{"_aws"')) published.push(JSON.parse(String(text)));
-    return true;
-  });
+  published = publishedMetrics();
 });
 afterEach(() => jest.restoreAllMocks());
 
@@ -149,7 +146,7 @@ test('only changed windows are measured, the first of which ends with the latest
     truthKeys.reports('2026-11-12', 'constraint_violations.json'),
   ]);
   // An earlier run was killed after its join.
-  published = [];
+  published.length = 0;
   memory.put(truthKeys.toPublish('2026-11-20T10', 'etag'), {});
   await run(memory, [{ accuracy: { atLeast: 0.9 } }]);
   expect(shown()).toMatchObject([{ QualityMissed: 1 }]);
@@ -164,7 +161,7 @@ describe('labels that come late', () => {
     memory.writtenMs.clear();
     for (const day of days)
       await label(memory, `2026-11-${String(day).padStart(2, '0')}T10`, count, Math.round(count * share));
-    published = [];
+    published.length = 0;
     await run(memory, objectives);
     const { missed, since, rows } = (await readMeasurement(memory.storage, 'work', 'accuracy')) ?? {};
     return { missed, since, rows, alarms: published.filter(({ QualityMissed }) => QualityMissed === 1).length };

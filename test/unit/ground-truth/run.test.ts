@@ -14,6 +14,7 @@ import { LimitsTable } from '../../../src/limits/table.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { MemoryTable } from '../../doubles/memory-table.ts';
 import { stepsOn } from '../../helpers/ground-truth.ts';
+import { publishedMetrics } from '../../helpers/published-metrics.ts';
 
 const FILE = { bucket: 'labels', key: 'a.jsonl' };
 const NOTHING: LabelCounts = {
@@ -41,7 +42,7 @@ beforeEach(() => {
   memory = new MemoryStorage();
   table = new MemoryTable();
   calls = [];
-  published = [];
+  published = publishedMetrics();
   leftMs = LAMBDA_MS;
   steps = {
     read: async (input, cursor) => called(`read ${JSON.stringify(input)} ${cursor}`, { cursor: null, files: [] }),
@@ -49,10 +50,6 @@ beforeEach(() => {
     measure: async (cursor) => called(`measure ${cursor}`, { cursor: null }),
     note: async (cursor) => called(`note ${cursor}`, { cursor: null, noted: 0, notNoted: {} }),
   };
-  jest.spyOn(process.stdout, 'write').mockImplementation((text) => {
-    if (String(text).startsWith('{"_aws"')) published.push(JSON.parse(String(text)));
-    return true;
-  });
 });
 afterEach(() => jest.restoreAllMocks());
 

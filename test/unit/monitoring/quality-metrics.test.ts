@@ -1,14 +1,11 @@
 /** The metrics of quality, with their dimensions. */
 import type { ObservedSecond } from '../../../src/core/contract/quality.ts';
 import { publishQuality } from '../../../src/monitoring/watch-run.ts';
+import { publishedMetrics } from '../../helpers/published-metrics.ts';
 
 let published: Record<string, unknown>[];
 beforeEach(() => {
-  published = [];
-  jest.spyOn(process.stdout, 'write').mockImplementation((text) => {
-    if (String(text).startsWith('{"_aws"')) published.push(JSON.parse(String(text)));
-    return true;
-  });
+  published = publishedMetrics();
 });
 afterEach(() => jest.restoreAllMocks());
 
