@@ -99,10 +99,8 @@ async function doStep(
   deps: TruthRunDependencies,
 ): Promise<Place> {
   const { steps } = deps;
-  const after = ({ cursor: next }: StepResult): Place =>
-    next === null
-      ? { step: TRUTH_STEPS[TRUTH_STEPS.indexOf(step) + 1] ?? 'sum', cursor: null }
-      : { step, cursor: next };
+  const next = TRUTH_STEPS[TRUTH_STEPS.indexOf(step) + 1] ?? 'sum';
+  const after = ({ cursor: left }: StepResult): Place => ({ step: left === null ? next : step, cursor: left });
   if (step === 'read') {
     const read = await steps.read(input, cursor, deps);
     report.files.push(...read.files);

@@ -92,9 +92,8 @@ async function joinHour(
     for (const source of sources) {
       for await (const prediction of readHour(storage, bucket, source, group.has)) {
         if (hourAt(prediction.second) !== at) continue;
-        const fresh = Map.groupBy(labelsFor(group, prediction), (label) =>
-          rowKey({ ...prediction, ...questionOf(label) }),
-        );
+        const keyOf = ({ scorer, by }: Waiting): string => rowKey({ ...prediction, scorer, by });
+        const fresh = Map.groupBy(labelsFor(group, prediction), keyOf);
         for (const [key, [first, ...labels]] of fresh) {
           if (first === undefined || done.has(key)) continue;
           done.add(key);
@@ -111,8 +110,6 @@ async function joinHour(
   if (etag !== undefined) await storage.putJson(bucket, truthKeys.toPublish(hour, etag), {});
   outcomes.pass();
 }
-
-const questionOf = ({ scorer, by }: Waiting) => ({ scorer, by });
 
 const labelsFor = (group: LabelGroup, row: Pick<PredictionRow, 'id' | 'endpoint' | 'key'>): Waiting[] =>
   group.of(row.id).filter((label) => label.of === row.endpoint && isSameForm(label, row));
@@ -180,11 +177,8 @@ export async function joinLabels(cursor: string | null, deps: StepDependencies):
     else at = { after: at.after, attempts: settled ? 0 : at.attempts + 1 };
     if (at.attempts === MOST_ATTEMPTS) {
       const facts = { expected: 'a lower GROUND_TRUTH.days, or a longer timeout', where: `s3://${bucket}/` };
-      throw new PermanentError(
-        'TooManyPredictions',
-        'One invocation cannot compare labels with all predictions',
-        facts,
-      );
+      const what = 'One invocation cannot compare labels with all predictions';
+      throw new PermanentError('TooManyPredictions', what, facts);
     }
     if (!isDone || !hasTime(deps)) return { cursor: JSON.stringify(at) };
   }
@@ -215,10 +209,8 @@ async function nextGroup(deps: StepDependencies, after: string): Promise<Waiting
  *
  * @returns the labels, the masked ones in each form of predictions
  */
-async function formsOfSegment(
-  { name, labels }: WaitingSegment,
-  { storage, environment }: StepDependencies,
-): Promise<Label[]> {
+async function formsOfSegment({ name, labels }: WaitingSegment, deps: StepDependencies): Promise<Label[]> {
+  const { storage, environment } = deps;
   const masked = new Set(labels.flatMap(({ key, line }) => (key === undefined ? [] : [line])));
   if (masked.size === 0 || environment.redaction === undefined) return labels;
   const report = await storage.getJson<LabelFileReport>(environment.WORK_BUCKET, truthKeys.file(digestOf(name)));

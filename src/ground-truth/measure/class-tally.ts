@@ -66,10 +66,9 @@ export class ClassTally {
       return { measures: all(why) };
     }
     if (this.#rows === 0) return { measures: all('no row could be compared') };
-    const strangers = this.#strangers();
     if (table === null) {
       const measures = { ...all(`there are more than ${MAX_CLASSES} classes`), accuracy };
-      return { measures: doubted(measures, false, false, strangers) };
+      return { measures: this.#doubted(measures, false) };
     }
     const isBinary = names.length <= 2 && names.includes(positive);
     const auc = this.#areas(isBinary ? positive : null, names.length);
@@ -96,17 +95,24 @@ export class ClassTally {
     );
     const calibration = isBinary && auc.all.value !== null ? this.#calibration(positive) : [];
     const scored = { rows: this.#scores.added, used: this.#scores.rows, others: this.#scores.others };
-    const classes = {
-      positive: isBinary ? positive : null,
-      each,
-      macro,
-      weighted,
-      confusion,
-      ...(calibration.length > 0 && { calibration }),
-      scored,
-    };
+    const curve = calibration.length > 0 ? { calibration } : {};
+    const classes = { positive: isBinary ? positive : null, each, macro, weighted, confusion, scored, ...curve };
     const measures = { accuracy, precision, recall, f1, auc: auc.all };
-    return { measures: doubted(measures, isBinary, this.#byThreshold, strangers), classes };
+    return { measures: this.#doubted(measures, isBinary), classes };
+  }
+
+  /** What tells nothing of the model says why, and so decides no objective: what is compared may be the wrong thing. */
+  #doubted(measures: Record<string, Figure>, isBinary: boolean): Record<string, Figure> {
+    const what = isBinary
+      ? 'the positive class may be the other one ("positive" in GROUND_TRUTH)'
+      : 'scores may be of other classes than their names say ("classes" in GROUND_TRUTH)';
+    const reversed = (measures.auc?.high ?? 1) < 0.5 ? `the AUC is clearly below 0.5: ${what}` : undefined;
+    const strangers = this.#strangers();
+    const doubted = Object.entries(measures).map(([name, figure]) => {
+      const why = figure.why ?? strangers ?? (name === 'auc' || this.#byThreshold ? reversed : undefined);
+      return [name, why === undefined ? figure : { ...figure, why }];
+    });
+    return Object.fromEntries(doubted);
   }
 
   /** Returns how many predictions are of classes that no label has, where those are more than half. */
@@ -196,28 +202,6 @@ export class ClassTally {
     if (empty !== undefined) return { all: unknown(`no label is ${empty}`), of };
     return { all: figureOf(rocAuc(scores, [...names.keys()]), 'all labels are of one class'), of };
   }
-}
-
-/** What tells nothing of the model says why, and so decides no objective: what is compared may be the wrong thing. */
-function doubted(
-  measures: Record<string, Figure>,
-  isBinary: boolean,
-  byThreshold: boolean,
-  strangers: string | undefined,
-): Record<string, Figure> {
-  const isBelow = (measures.auc?.high ?? 1) < 0.5;
-  const what = isBinary
-    ? 'the positive class may be the other one ("positive" in GROUND_TRUTH)'
-    : 'scores may be of other classes than their names say ("classes" in GROUND_TRUTH)';
-  const reversed = isBelow ? `the AUC is clearly below 0.5: ${what}` : undefined;
-  const doubtOf = (name: string): string | undefined =>
-    strangers ?? (name === 'auc' || byThreshold ? reversed : undefined);
-  return Object.fromEntries(
-    Object.entries(measures).map(([name, figure]) => {
-      const why = figure.why ?? doubtOf(name);
-      return [name, why === undefined ? figure : { ...figure, why }];
-    }),
-  );
 }
 
 /** Names of measures of classes, in the order of output. */

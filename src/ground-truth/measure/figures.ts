@@ -35,16 +35,15 @@ export interface CalibrationPoint {
 }
 
 /** How rows of one value of a column differ from those of its most frequent value. */
-export interface GroupFigures {
+export interface GroupFigures extends GroupRates {
   value: string;
   rows: number;
-  /** The share for which the positive class was predicted. */
-  selectionRate: Figure;
-  /** The same among those whose label is the positive class. */
-  truePositiveRate: Figure;
   /** This value minus the reference; absent for the reference itself. */
-  difference?: { selectionRate: Figure; truePositiveRate: Figure };
+  difference?: GroupRates;
 }
+
+/** The share for which the positive class was predicted, and the same among those whose label is the positive class. */
+type GroupRates = Record<'selectionRate' | 'truePositiveRate', Figure>;
 
 /** The figures of one hour, day or variant, or of all rows. */
 export interface TruthGroup {
@@ -122,25 +121,24 @@ const MAX_VALUES = 20;
 export const NUMBERS: readonly string[] = ['mae', 'rmse', 'bias', 'r2'];
 const NAMES: Record<string, string> = { f1: 'F1', auc: 'AUC', mae: 'MAE', rmse: 'RMSE', r2: 'R²' };
 
-const NONE: Figure = { value: null, low: null, high: null };
-
 export const measureName = (measure: string): string => NAMES[measure] ?? measure;
 const titleOf = ({ group, shadow }: TruthGroup, by: string | undefined): string =>
   by === undefined ? 'all' : `${singleLine(group)}${shadow ? ' (shadow)' : ''}`;
 const percent = (share: number): string => (share * 100).toFixed(1);
 
 /** `78.0% (72.3–82.8)`, or a dash. */
-const figureText = (figure: Figure, isNumber = false): string =>
+const figureText = (figure: Figure | null, isNumber = false): string =>
   isNumber ? bracketed(figure, (value) => value.toPrecision(4)) : bracketed(figure, percent, '%');
 
 /** @param by what the groups are; `undefined`: there is one, of all rows */
 export function truthTable(figures: TruthFigures, by: string | undefined, options: TextOptions): string {
   const { kind, why, threshold, groups, leftOut } = figures;
   const names = [...new Set(groups.flatMap(({ measures }) => Object.keys(measures)))];
-  const cellsOf = ({ measures }: TruthGroup): string[] =>
-    names.map((name) => figureText(measures[name] ?? NONE, NUMBERS.includes(name)));
   const head = [by ?? '', 'labels', ...names.map(measureName)];
-  const rows = groups.map((one) => [titleOf(one, by), whole(one.rows), ...cellsOf(one)]);
+  const rows = groups.map((one) => {
+    const cells = names.map((name) => figureText(one.measures[name] ?? null, NUMBERS.includes(name)));
+    return [titleOf(one, by), whole(one.rows), ...cells];
+  });
   // Of hours and days, what matters is how the figures change.
   const detailed = by === 'hour' || by === 'day' ? [] : groups.slice(0, MAX_DETAILED);
   const positive = groups.find(({ classes }) => classes !== undefined)?.classes?.positive;

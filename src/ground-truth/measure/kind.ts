@@ -22,12 +22,7 @@ const MAX_RATING = 10;
 const SAID = 'GROUND_TRUTH says so';
 
 /** A column of labels or of predictions: its rows, those that are no numbers or no whole ones, and how many differ. */
-interface Column {
-  rows: number;
-  notNumbers: number;
-  notWhole: number;
-  different: number;
-}
+type Column = Record<'rows' | 'notNumbers' | 'notWhole' | 'different', number>;
 
 /** Decides whether a column has numbers or classes, by all of its rows together. */
 function kindOfColumn(what: 'labels' | 'predictions', { rows, notNumbers, notWhole, different }: Column) {
@@ -53,19 +48,15 @@ export function kindOfCounts({ numbers, classes = {} }: NonNullable<QualityCell[
 const bareNumber = ({ prediction: { value, scores } }: LabeledRow): number | undefined =>
   scores === undefined && value !== undefined ? predictedNumber(value) : undefined;
 
-/** What bare numbers say of the positive class: 1 or 100 is certain. */
-interface Probabilities {
-  /** The labels of the two classes. */
-  labels: ReadonlySet<string>;
-  certain: 1 | 100;
-}
-
 /** What a model predicts, and why it is that. */
 export interface FoundKind {
   kind: Kind;
   why: string;
-  /** Absent: bare numbers are no probabilities of one of two classes. */
-  probabilities?: Probabilities | undefined;
+  /**
+   * Bare numbers are probabilities of the positive class, of which 1 or 100 is certain; the labels are those of the two classes. Absent:
+   * they are something else.
+   */
+  probabilities?: { labels: ReadonlySet<string>; certain: 1 | 100 } | undefined;
 }
 
 /** Adds up what the kind follows from. Its size does not depend on the number of rows. */
@@ -125,7 +116,7 @@ export class KindFacts {
   }
 
   /** @returns `undefined` if bare numbers are something else than probabilities of one of two classes */
-  #probabilities({ positive, threshold, classes }: GroundTruthSettings): Probabilities | undefined {
+  #probabilities({ positive, threshold, classes }: GroundTruthSettings): FoundKind['probabilities'] {
     const labels = this.#twoLabels(classOf(positive));
     // Of labels such as `50%`, the same prediction is a class.
     if (labels === undefined || this.#bare.all === 0 || [...labels].some(isPercentage)) return undefined;
@@ -158,7 +149,7 @@ export class KindFacts {
     return { kind: 'classes', why, probabilities };
   }
 
-  #decide(probabilities: Probabilities | undefined): { kind: Kind; why: string } {
+  #decide(probabilities: FoundKind['probabilities']): { kind: Kind; why: string } {
     if (this.#seen.texts > this.#seen.rows / 2) return { kind: 'texts', why: 'the replies are texts' };
     const { rows, notNumbers } = this.#seen;
     const found = kindOfColumn('labels', { ...this.#seen, different: this.#labels.size });
@@ -200,8 +191,8 @@ export function predictedClass(
     const score = bare / (certain ?? 1);
     const isUnit = score >= 0 && score <= 1;
     const own = value ?? bare;
-    const isClass =
-      settings.kind === 'classes' || Number.isInteger(bare) || typeof own === 'string' || sameLabel(own, row.label);
+    const isWritten = typeof own === 'string' || sameLabel(own, row.label);
+    const isClass = settings.kind === 'classes' || Number.isInteger(bare) || isWritten;
     const thresholded = score >= settings.threshold ? positive : null;
     const name = certain !== undefined && isUnit ? thresholded : isClass ? classOf(own) : NUMBER;
     return { name, ...(isUnit ? { scores: { names: [positive], values: [score], origin: 'bare' } } : {}) };

@@ -13,7 +13,7 @@ import { hourOf } from '../../quality/tally.ts';
 import { isMissed, readTrueObjectives, type TrueObjective } from '../../quality/true-objectives.ts';
 import { labeledHours, readLabeled } from '../join/labeled-store.ts';
 import { STEP_RESERVE_MS, type StepDependencies, type StepResult } from '../types.ts';
-import type { FoundKind } from './kind.ts';
+import type { TruthFigures } from './figures.ts';
 import { decideKind, measureTruth } from './measure.ts';
 import { modelMonitorFiles, publishModelMetrics } from './model-monitor-files.ts';
 
@@ -36,35 +36,48 @@ export async function measureLabels(cursor: string | null, deps: StepDependencie
   const changed = await changedHours(deps);
   if (changed.length === 0) return { cursor: null };
   const objectives = readTrueObjectives(environment.QUALITY_OBJECTIVES);
-  const decided = await decidedBy(changed, objectives, deps);
+  const measure = await measuring(changed, objectives, deps);
   const progress: Progress = cursor === null ? { objectives: 0 } : JSON.parse(cursor);
   while (progress.objectives < objectives.length) {
-    await publishObjective(objectives[progress.objectives] as TrueObjective, changed, { ...deps, decided });
+    await publishObjective(objectives[progress.objectives] as TrueObjective, changed, measure);
     progress.objectives += 1;
     if (deps.remainingMs() < STEP_RESERVE_MS) return { cursor: JSON.stringify(progress) };
   }
   const days = [...new Set(changed.map(dayOf))].toReversed();
   for (const day of days) {
     if (progress.day !== undefined && day >= progress.day) continue;
-    await publishDay(day, day === days[0], objectives, { ...deps, decided });
+    await publishDay(day, day === days[0], objectives, measure);
     progress.day = day;
     if (deps.remainingMs() < STEP_RESERVE_MS) return { cursor: JSON.stringify(progress) };
   }
   return { cursor: null };
 }
 
-interface Decided extends StepDependencies {
-  /** What the model predicts, for all windows and days of the run. */
-  decided: FoundKind | undefined;
+interface Measuring extends StepDependencies {
+  /** Measures a window of hours or days, `to` exclusive; of one variant, or of all but shadow variants. */
+  measured(from: string, to: string, variant?: string): Promise<TruthFigures>;
 }
 
-/** Decides what the model predicts by the newest window of the longest objective, or by a day: as many rows as are measured anyway. */
-async function decidedBy(changed: readonly string[], objectives: readonly TrueObjective[], deps: StepDependencies) {
+/**
+ * Decides what the model predicts, for all windows and days of the run: by the newest window of the longest objective, or by a day, which
+ * are as many rows as are measured anyway.
+ */
+async function measuring(
+  changed: readonly string[],
+  objectives: readonly TrueObjective[],
+  deps: StepDependencies,
+): Promise<Measuring> {
   const { WORK_BUCKET: bucket, GROUND_TRUTH: settings, SHADOW_VARIANTS: shadow } = deps.environment;
-  const to = hoursLater(changed.at(-1) as string, 1);
-  const from = hoursLater(to, -Math.max(24, ...objectives.map(({ hours }) => hours)));
-  const window = await labeledHours(deps.storage, bucket, { from, to });
-  return decideKind(() => readLabeled(deps.storage, bucket, window), settings, { shadow });
+  const rowsIn = async (from: string, to: string) => {
+    const hours = await labeledHours(deps.storage, bucket, { from, to });
+    return () => readLabeled(deps.storage, bucket, hours);
+  };
+  const end = hoursLater(changed.at(-1) as string, 1);
+  const begin = hoursLater(end, -Math.max(24, ...objectives.map(({ hours }) => hours)));
+  const decided = await decideKind(await rowsIn(begin, end), settings, { shadow });
+  const measured: Measuring['measured'] = async (from, to, variant) =>
+    measureTruth(await rowsIn(from, to), settings, { variant, shadow }, decided);
+  return { ...deps, measured };
 }
 
 /**
@@ -85,7 +98,7 @@ async function changedHours({ storage, environment, run }: StepDependencies): Pr
   return [...changed].filter((hour) => hour <= now).toSorted();
 }
 
-async function publishObjective(objective: TrueObjective, changed: string[], deps: Decided): Promise<void> {
+async function publishObjective(objective: TrueObjective, changed: string[], deps: Measuring): Promise<void> {
   const { storage, environment } = deps;
   let state = await readMeasurement(storage, environment.WORK_BUCKET, objective.id);
   for (const end of endsOf(objective, changed, state)) {
@@ -115,13 +128,10 @@ function endsOf({ hours }: TrueObjective, changed: string[], state: TrueMeasurem
   return [...new Set(ends)].toSorted();
 }
 
-async function measureObjective(objective: TrueObjective, end: string, { storage, environment, decided }: Decided) {
+async function measureObjective(objective: TrueObjective, end: string, { measured }: Measuring) {
   const { id, measure: name, bound, hours, variant } = objective;
-  const { SHADOW_VARIANTS: shadow } = environment;
   const from = hoursLater(end, -hours);
-  const window = await labeledHours(storage, environment.WORK_BUCKET, { from, to: end });
-  const labeled = () => readLabeled(storage, environment.WORK_BUCKET, window);
-  const { kind, groups } = await measureTruth(labeled, environment.GROUND_TRUTH, { variant, shadow }, decided);
+  const { kind, groups } = await measured(from, end, variant);
   const [found] = groups;
   const figure = found?.measures[name];
   const scored = found?.classes?.scored;
@@ -142,12 +152,10 @@ async function publishDay(
   day: string,
   isLatest: boolean,
   objectives: readonly TrueObjective[],
-  { storage, environment, decided }: Decided,
+  { storage, environment, measured }: Measuring,
 ): Promise<void> {
-  const { WORK_BUCKET: bucket, GROUND_TRUTH: settings, SHADOW_VARIANTS: shadow } = environment;
-  const to = hourOf(hourMs(`${day}T00`) + 24 * HOUR_MS);
-  const hours = await labeledHours(storage, bucket, { from: day, to });
-  const { kind, groups } = await measureTruth(() => readLabeled(storage, bucket, hours), settings, { shadow }, decided);
+  const { WORK_BUCKET: bucket, GROUND_TRUTH: settings } = environment;
+  const { kind, groups } = await measured(day, hoursLater(`${day}T00`, 24));
   const [figures] = groups;
   const found = figures && modelMonitorFiles(kind, figures, objectives);
   if (found === undefined) return;

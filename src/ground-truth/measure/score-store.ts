@@ -51,11 +51,8 @@ export class ScoreStore {
   #grow(): void {
     const width = this.names.length;
     const wanted = Math.max(FIRST_ROWS, this.labels.length);
-    const free = Math.max(
-      Math.floor(this.#budget.left / width),
-      Math.floor(FEWEST_SCORES / width) - this.labels.length,
-    );
-    const more = Math.min(wanted, free);
+    const own = Math.floor(FEWEST_SCORES / width) - this.labels.length;
+    const more = Math.min(wanted, Math.max(own, Math.floor(this.#budget.left / width)));
     if (more <= 0) return;
     this.#budget.left -= more * width;
     const size = this.labels.length + more;

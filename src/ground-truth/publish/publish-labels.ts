@@ -58,11 +58,7 @@ export async function publishLabels(_cursor: string | null, deps: StepDependenci
 const isOpen = ({ noted, notNoted }: LabeledRow): boolean => noted !== true && notNoted === undefined;
 
 /** Reads the labels of marked hours, as many as an invocation can do. */
-async function readOpen({
-  storage,
-  environment,
-  remainingMs,
-}: StepDependencies): Promise<{ hours: OpenHour[]; isAll: boolean }> {
+async function readOpen({ storage, environment, remainingMs }: StepDependencies) {
   const bucket = environment.WORK_BUCKET;
   const marks = new Map<string, string[]>();
   for await (const { key } of storage.list(bucket, truthKeys.toPublishPrefix)) {

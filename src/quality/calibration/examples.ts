@@ -37,12 +37,8 @@ export function addExamples(
     const list = examples[scorer] ?? [];
     for (const pair of alternating(group)) {
       if (list.length >= perScorer) break;
-      const example: ScorerExample = {
-        request: pair.request || undefined,
-        reply: pair.reply,
-        value: pair.label,
-        rationale: pair.labelRationale as string,
-      };
+      const { request, reply, label: value, labelRationale: rationale = '' } = pair;
+      const example: ScorerExample = { request: request || undefined, reply, value, rationale };
       if (list.some((other) => isSame(other, example))) continue;
       list.push(example);
       added[scorer] = [...(added[scorer] ?? []), example];

@@ -70,10 +70,8 @@ export function parseLabels(
   const faults: string[] = [];
   const items: LabeledItem[] = [];
   const ids = new Map<string, number>();
-  for (const [index, line] of text
-    .replace(/^\uFEFF/, '')
-    .split(/\r?\n/)
-    .entries()) {
+  const lines = text.replace(/^\uFEFF/, '').split(/\r?\n/);
+  for (const [index, line] of lines.entries()) {
     if (line.trim() === '') continue;
     try {
       const item = parseLine(line, known);

@@ -31,12 +31,6 @@ const sharedNotes = (scorers: readonly ScorerReport[]): string[] => {
   );
 };
 
-/** The items without a verdict by reason. */
-const leftOutLines = ({ unanswered }: CalibrationReport): string[] => {
-  const reasons = namedCounts(countBy(unanswered, ({ reason }) => reason));
-  return reasons === '' ? [] : [`Left out: ${reasons}`];
-};
-
 const DRIFT_TEXTS: Record<Drift['verdict'], string> = {
   none: 'No verdict has changed. A change in production is not caused by the judge.',
   changed: 'Some verdicts have changed, but no more than by chance.',
@@ -74,17 +68,12 @@ function driftLines(drift: Drift): string[] {
   ];
 }
 
-function disagreementsTitle(all: number, pairs: number): string[] {
-  if (all === 0) return pairs === 0 ? [] : ['No disagreements.'];
-  return [`Disagreements: ${all}${all > MAX_SHOWN ? `, the first ${MAX_SHOWN}` : ''}`];
-}
-
 /** Returns TPR and TNR with the good value as the positive one. */
 const ofGood = ({ good, positive, tpr, tnr }: ScorerReport): (Estimate | null)[] =>
   good === undefined || good === positive ? [tpr, tnr] : [tnr, tpr];
 
 export function terminalReport(report: CalibrationReport): string {
-  const { scorers, pairs, spend, drift, overall, source } = report;
+  const { scorers, pairs, unanswered, spend, drift, overall, source } = report;
   const head = ['scorer', 'labels', 'agreement', "Cohen's κ", 'weighted κ', 'TPR', 'TNR'];
   const rows = scorers.map((scorer) => [
     scorer.name,
@@ -95,6 +84,10 @@ export function terminalReport(report: CalibrationReport): string {
   ]);
   const all = ['all', String(overall.n), shareText(overall.agreement), '', '', '', ''];
   const disagreements = pairs.filter(({ agrees }) => !agrees);
+  const found = disagreements.length;
+  const title =
+    found === 0 ? 'No disagreements.' : `Disagreements: ${found}${found > MAX_SHOWN ? `, the first ${MAX_SHOWN}` : ''}`;
+  const leftOut = namedCounts(countBy(unanswered, ({ reason }) => reason));
   const blocks: string[][] = [
     [
       `${TITLES[source.kind]} ${source.where}`,
@@ -103,8 +96,8 @@ export function terminalReport(report: CalibrationReport): string {
     [...tableLines(head, [...rows, all]), '95% intervals are in parentheses.'],
     ...scorers.filter(({ n }) => n > 0).map(confusionLines),
     sharedNotes(scorers),
-    leftOutLines(report),
-    disagreementsTitle(disagreements.length, pairs.length),
+    leftOut === '' ? [] : [`Left out: ${leftOut}`],
+    pairs.length === 0 ? [] : [title],
     ...disagreements.slice(0, MAX_SHOWN).map(disagreementLines),
     drift === undefined ? [] : driftLines(drift),
     spend === undefined

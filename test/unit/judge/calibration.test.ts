@@ -256,36 +256,27 @@ describe('report', () => {
 });
 
 describe('drift', () => {
-  const now = (pairs: LabeledVerdict[]) => report(pairs);
   const baseline = parseBaseline(JSON.stringify(baselineOf(report(fourty))), 'b.json');
 
-  test('reports none if no verdict changed', () => {
-    expect(compareWithBaseline(now(fourty), baseline)).toMatchObject({
-      verdict: 'none',
-      items: 40,
-      pValue: 1,
-      changed: [],
-    });
-  });
-  test('does not report drift for a few changes', () => {
-    const changed = fourty.map((p, i) => (i === 1 ? { ...p, verdict: 'no', agrees: false } : p));
-    expect(compareWithBaseline(now(changed), baseline)).toMatchObject({
-      verdict: 'changed',
-      changed: [{ id: 'p1', before: 'yes', now: 'no' }],
-    });
-  });
-  test('reports drift for a judge that calls everything good', () => {
-    const lenient = fourty.map((p) => ({ ...p, verdict: 'yes', agrees: p.label === 'yes' }));
-    const drift = compareWithBaseline(now(lenient), baseline);
-    expect(drift).toMatchObject({ verdict: 'drifted', agreementBefore: { hits: 36 }, agreementNow: { hits: 20 } });
-    expect(drift.pValue).toBeLessThan(0.001);
-  });
-  test('counts items that are in only one of the runs', () => {
-    expect(compareWithBaseline(now([...fourty.slice(5), pair('new', 'yes', 'yes')]), baseline)).toMatchObject({
-      items: 35,
-      onlyInBaseline: 5,
-      onlyNow: 1,
-    });
+  test.each<[string, LabeledVerdict[], object]>([
+    ['no verdict has changed', fourty, { verdict: 'none', items: 40, pValue: 1, changed: [] }],
+    [
+      'few have',
+      fourty.map((p, i) => (i === 1 ? { ...p, verdict: 'no', agrees: false } : p)),
+      { verdict: 'changed', changed: [{ id: 'p1', before: 'yes', now: 'no' }] },
+    ],
+    [
+      'everything is good now',
+      fourty.map((p) => ({ ...p, verdict: 'yes', agrees: p.label === 'yes' })),
+      { verdict: 'drifted', agreementBefore: { hits: 36 }, agreementNow: { hits: 20 }, pValue: expect.closeTo(0, 3) },
+    ],
+    [
+      'some items are only in one of the runs',
+      [...fourty.slice(5), pair('new', 'yes', 'yes')],
+      { items: 35, onlyInBaseline: 5, onlyNow: 1 },
+    ],
+  ])('is found with the baseline: %s', (_, pairs, expected) => {
+    expect(compareWithBaseline(report(pairs), baseline)).toMatchObject(expected);
   });
   test('refuses a file that is not a baseline', () => {
     expect(() => parseBaseline('{}', 'b.json')).toThrow(expect.objectContaining({ name: 'InvalidBaseline' }));
