@@ -1,5 +1,4 @@
 /** Figures and times as people read them. */
-import type { Estimate } from '../statistics/share.ts';
 
 export const whole = (count: number): string => Math.round(count).toLocaleString('en-US');
 
@@ -22,7 +21,7 @@ export function bracketed(figure: Shown | null, text: (value: number) => string,
 }
 
 /** A figure that may be unknown, and may have an interval. */
-export type Shown = { [End in keyof Estimate]: number | null };
+export type Shown = Record<'value' | 'low' | 'high', number | null>;
 
 /** A count in words: `1 file`, `1,200 files`. */
 export const many = (count: number, noun: string, plural = `${noun}s`): string =>
