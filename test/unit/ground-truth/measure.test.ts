@@ -285,25 +285,17 @@ test('every figure that is not defined says why', async () => {
   expect((await measured([])).groups).toEqual([]);
 });
 
-test('what cannot be compared is counted by its reason', async () => {
-  const numbers = [
-    row(1.5, { value: 1 }),
-    row('many', { value: 2 }),
-    row(2, { value: 'two' }),
-    row(3, { text: ['a', 'b'] }),
-  ];
-  expect(await only(numbers, { kind: 'numbers' })).toMatchObject({
-    rows: 4,
-    compared: 1,
-    notCompared: { 'the label is no number': 1, 'the prediction is no number': 2 },
-  });
-  const classes = [row('a', { value: 'a' }), row('a', { text: ['a', 'b'] })];
-  expect(await only(classes, { kind: 'classes' })).toMatchObject({
-    compared: 1,
-    notCompared: { 'the prediction is a text': 1 },
-  });
-  const none = await only([row('a', { text: ['a', 'b'] })], { kind: 'classes' });
-  expect(none.measures.f1?.why).toBe('no row could be compared');
+const text: Prediction = { text: ['a', 'b'] };
+const ofNumbers = [row(1.5, { value: 1 }), row('many', { value: 2 }), row(2, { value: 'two' }), row(3, text)];
+
+test.each<[string, LabeledRow[], number, Record<string, number>]>([
+  ['numbers', ofNumbers, 1, { 'the label is no number': 1, 'the prediction is no number': 2 }],
+  ['classes', [row('a', { value: 'a' }), row('a', text)], 1, { 'the prediction is a text': 1 }],
+  ['classes', [row('a', text)], 0, { 'the prediction is a text': 1 }],
+])('what cannot be compared is counted by its reason: %s', async (kind, rows, compared, notCompared) => {
+  const found = await only(rows, { kind });
+  expect(found).toMatchObject({ rows: rows.length, compared, notCompared });
+  if (compared === 0) expect(found.measures.f1?.why).toBe('no row could be compared');
 });
 
 test('texts agree exactly, or but for case, spaces and outer punctuation', async () => {

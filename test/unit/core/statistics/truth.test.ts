@@ -21,13 +21,8 @@ test('the area is the share of pairs in order, and its error that of DeLong', ()
   const ofInside = inside.map((a) => mean(outside.map((b) => order(a, b))));
   const ofOutside = outside.map((b) => mean(inside.map((a) => order(a, b))));
   const area = mean(ofInside);
-  const found = rocAuc(
-    scoresOf(
-      labels,
-      scores.map((score) => [score]),
-    ),
-    [0],
-  );
+  const rows = scores.map((score) => [score]);
+  const found = rocAuc(scoresOf(labels, rows), [0]);
   expect(found?.value).toBeCloseTo(area, 12);
   const variance = (values: number[]) =>
     values.reduce((sum, x) => sum + (x - area) ** 2, 0) / (values.length - 1) / values.length;
@@ -39,13 +34,8 @@ test('the area is the share of pairs in order, and its error that of DeLong', ()
 test('the area of scores that separate the classes is 1, however many there are, and its interval is narrow', () => {
   for (let count = 20; count < 200; count += 1) {
     const labels = Array.from({ length: 2 * count }, (_, i) => i % 2);
-    const found = rocAuc(
-      scoresOf(
-        labels,
-        labels.map((label) => [1 - label]),
-      ),
-      [0],
-    );
+    const rows = labels.map((label) => [1 - label]);
+    const found = rocAuc(scoresOf(labels, rows), [0]);
     expect(found).toMatchObject({ value: 1, high: 1 });
     expect(found?.low).toBeGreaterThan(0.8);
   }
@@ -59,30 +49,12 @@ test('an area of few cases that are separated is not certain', () => {
   expect(reversed).toMatchObject({ value: 0, low: 0 });
   expect(reversed?.high).toBeCloseTo(1 - (found?.low ?? 0), 9);
   expect(rocAuc(scoresOf([0, 0], [[1], [2]]), [0])).toBeNull();
-  expect(
-    rocAuc(
-      scoresOf(
-        [0, 1],
-        [
-          [1, 2],
-          [2, 1],
-        ],
-      ),
-      [0, 1],
-    ),
-  ).toMatchObject({ value: 0 });
-  expect(
-    rocAuc(
-      scoresOf(
-        [0, 2],
-        [
-          [1, 2],
-          [2, 1],
-        ],
-      ),
-      [0, 1],
-    ),
-  ).toBeNull();
+  const crossed = [
+    [1, 2],
+    [2, 1],
+  ];
+  expect(rocAuc(scoresOf([0, 1], crossed), [0, 1])).toMatchObject({ value: 0 });
+  expect(rocAuc(scoresOf([0, 2], crossed), [0, 1])).toBeNull();
 });
 
 test('the interval of F1 is that of the share it is made of', () => {
@@ -144,12 +116,11 @@ test('errors of numbers need only one pass over the cases', () => {
   const spread = mean(([y, p]) => ((p - y) ** 2 / mse - (y - center) ** 2 / variance) ** 2);
   const reach = 1.961_2 * Math.sqrt(spread / 2000);
   const own = (end: number | null | undefined) => Math.log((1 - (end ?? 0)) / (1 - (r2?.value ?? 0))) / reach;
-  expect([own(r2?.low), own(r2?.high)]).toEqual([expect.closeTo(1.06, 1), expect.closeTo(-0.95, 1)]);
+  // The lower end has room for errors that the sample has not seen.
+  expect([own(r2?.low), own(r2?.high)]).toEqual([expect.closeTo(1.11, 1), expect.closeTo(-0.95, 1)]);
   expect(errors.rmse().value).toBeCloseTo(Math.sqrt(mse), 12);
-  expect(errors.bias().value).toBeCloseTo(
-    mean(([y, p]) => p - y),
-    9,
-  );
+  const bias = mean(([y, p]) => p - y);
+  expect(errors.bias().value).toBeCloseTo(bias, 9);
 });
 
 test('R² of labels of two values has an interval', () => {
