@@ -123,7 +123,10 @@ export class ClassTally {
     const known = new Set([...labels, ...others, ...(this.#settings.classes ?? []).map(classOf)]);
     const predictions = [...this.#predictions.keys()];
     const rows = sum([...this.#cells].map(([cell, n]) => (known.has(predictions[cell % CODES] as string) ? 0 : n)));
-    return rows > this.#rows / 2 ? `${rows} of ${this.#rows} predictions are of classes that no label has` : undefined;
+    if (rows <= this.#rows / 2) return undefined;
+    const mayBePercent = predictions.every((name) => known.has(name) || (Number(name) >= 0 && Number(name) <= 100));
+    const hint = mayBePercent ? '; if they are percentages, set "threshold":50 in GROUND_TRUTH' : '';
+    return `${rows} of ${this.#rows} predictions are of classes that no label has${hint}`;
   }
 
   /** Whether probabilities are true: how often the positive class was found where it was predicted with which one, by tenths. */

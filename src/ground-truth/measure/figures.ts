@@ -190,13 +190,9 @@ function notesOn(figures: TruthGroup): string[] {
   const list = each.find(({ class: name }) => name.startsWith('['));
   if (list !== undefined) whys.push(`The class ${singleLine(list.class)} may be a part of a list that was not read`);
   const strangers = each.filter(({ support, predicted }) => support === 0 && predicted > 0);
-  if (strangers.length > 0 && each.length > strangers.length + 1)
-    whys.push(
-      `Predicted, but the class of no label: ${strangers
-        .slice(0, MAX_CLASSES)
-        .map((one) => singleLine(one.class))
-        .join(', ')}`,
-    );
+  const named = strangers.map((one) => singleLine(one.class)).slice(0, MAX_CLASSES);
+  if (named.length > 0 && each.length > strangers.length + 1)
+    whys.push(`Predicted classes that no label has: ${named.join(', ')}`);
   return [...Object.entries(notCompared).map(([why, count]) => `${whole(count)} not compared: ${why}`), ...whys];
 }
 

@@ -75,6 +75,7 @@ test.each<[string, string, string, LabeledRow[], object?]>([
 });
 
 const noLabel = (rows: number) => `${rows} of 300 predictions are of classes that no label has`;
+const asked = '; if they are percentages, set "threshold":50 in GROUND_TRUTH';
 const below = 'the AUC is clearly below 0.5: the positive class may be the other one ("positive" in GROUND_TRUTH)';
 const unknown = 'predictions are probabilities, and the positive class 1 is no label: set "positive" in GROUND_TRUTH';
 const ofOther = repeated(300, (i) => row(1 + (i % 2), { value: 0.2 + 0.5 * (i % 2) + (i % 7) / 50 }));
@@ -88,7 +89,7 @@ test.each<[string, LabeledRow[], object, string, number | null, string?]>([
   ['with a sign as well', signed, {}, 'accuracy', 202 / 303],
   ['of two words, it is not guessed which', ofWords, {}, 'accuracy', null, unknown],
   ['but said', ofWords, { positive: 'yes' }, 'accuracy', 202 / 303],
-  ['few numbers may be anything', whole([0, 1], 5, 20), {}, 'accuracy', 0, noLabel(300)],
+  ['few numbers may be anything', whole([0, 1], 5, 20), {}, 'accuracy', 0, noLabel(300) + asked],
   ['until a threshold says that they are percentages', whole([0, 1], 5, 20), { threshold: 15 }, 'accuracy', 0.5],
   ['most predictions are of no class', odd(160), {}, 'accuracy', 140 / 300, noLabel(160)],
   ['some are', odd(140), {}, 'accuracy', 160 / 300],
