@@ -27,8 +27,8 @@ class Moments {
 
 /** With fewer cases, no interval: the spread of so few errors says little, and their tail nothing. */
 const FEWEST_FOR_ERRORS = 30;
-/** Squares are made by the few largest errors, which a small sample may not have. */
-const FEWEST_FOR_SQUARES = 1000;
+/** Sums of sizes and of squares are made by the largest errors, which a small sample may not have. */
+const FEWEST_FOR_SIZES = 1000;
 /** A sum tells nothing of the next rows if its largest hundredth carries more of it: a few rows decide it. */
 const MOST_BY_FEW = 0.3;
 
@@ -137,12 +137,13 @@ export class NumberErrors {
 
   /** The mean of prediction − label. */
   bias = (): NumberFigure => meanOf(this.#errors);
-  mae = (): NumberFigure => meanOf(this.#sizes, { least: 0, byFew: this.#bins.byFew('sum', this.n) });
+  mae = (): NumberFigure =>
+    meanOf(this.#sizes, { least: 0, fewest: FEWEST_FOR_SIZES, byFew: this.#bins.byFew('sum', this.n) });
 
   mse(): NumberFigure {
     const unseen = (UNSEEN * this.#bins.largest ** 2) / this.n;
     const byFew = this.#bins.byFew('squares', this.n);
-    return meanOf(this.#squares, { least: 0, fewest: FEWEST_FOR_SQUARES, byFew, unseen });
+    return meanOf(this.#squares, { least: 0, fewest: FEWEST_FOR_SIZES, byFew, unseen });
   }
 
   rmse(): NumberFigure {
