@@ -20,8 +20,6 @@ export interface Cell extends Counts {
   threshold: string;
   pairs: number;
   releases: number;
-  /** Of planned sizes: the share of the releases that pass with a third of the largest one. */
-  passedAtThird?: number;
 }
 
 /** The rule before: what is not significantly worse than nothing passes; a share of pairs is not tested at all. */
@@ -90,27 +88,46 @@ export const simulated = (
     cells(shape, truth, pairs, releases, shape.thresholds.map(parseThreshold), 1 + pairs, withOldRule),
   );
 
-/** For each threshold of the shape, unchanged releases of the size that a plan from `pilot` pairs names. */
-export function plannedCells(shape: Shape, releases: number, pilot: number, pilots: number): Cell[] {
-  return shape.thresholds.map(parseThreshold).map((threshold): Cell => {
-    const all = Array.from({ length: pilots }, (_, i) => {
-      const random = new Random(1 + 1000 * i);
-      const { requests } = planGate([threshold], { pairs: shape.unchanged(pilot, random) });
-      return requests === null
-        ? []
-        : cells(shape, 'unchanged', requests, Math.ceil(releases / pilots), [threshold], 1 + i, true);
-    }).flat();
-    const third = Math.floor(Math.max(...all.map(({ pairs }) => pairs)) / 3);
-    const [atThird] = cells(shape, 'unchanged', Math.max(1, third), Math.ceil(releases / 4), [threshold], 1, false);
-    const sum = (pick: (cell: Cell) => number): number => all.reduce((total, cell) => total + pick(cell), 0);
-    return {
-      ...{ shape: shape.name, truth: 'unchanged', threshold: threshold.text, releases: sum((cell) => cell.releases) },
-      pairs: Math.round(sum((cell) => cell.pairs) / all.length),
-      passedAtThird: atThird ? atThird.passed / atThird.releases : 0,
-      passed: sum((cell) => cell.passed),
-      failed: sum((cell) => cell.failed),
-      'cannot-tell': sum((cell) => cell['cannot-tell']),
-      oldPassed: sum((cell) => cell.oldPassed),
-    };
-  });
+/** Pilots of one length, and their plans. */
+export interface Planned {
+  name: string;
+  /** Pairs at which 80% of the unchanged releases pass. */
+  truth: number;
+  pilot: number;
+  /** Percent of the pilots that are long enough; of these, those whose range holds the truth, and whose middle is within a factor of two. */
+  told: number;
+  holds: number;
+  near: number;
 }
+
+function trueSize(shape: Shape, threshold: Threshold, releases: number): number {
+  const passes = (pairs: number): boolean =>
+    (cells(shape, 'unchanged', pairs, releases, [threshold], 1, false)[0]?.passed ?? 0) >= 0.8 * releases;
+  let [low, high] = [32, 64];
+  while (!passes(high)) [low, high] = [high, 2 * high];
+  while (high > 1.05 * low) {
+    const middle = Math.sqrt(low * high);
+    if (passes(Math.round(middle))) high = middle;
+    else low = middle;
+  }
+  return Math.round(high);
+}
+
+/** For each threshold of the shape and each length of the pilots, how right their plans are. */
+export const plannedCells = (shape: Shape, releases: number, lengths: readonly number[], pilots: number): Planned[] =>
+  shape.thresholds.map(parseThreshold).flatMap((threshold) => {
+    const truth = trueSize(shape, threshold, releases);
+    return lengths.map((pilot): Planned => {
+      const sizes = Array.from(
+        { length: pilots },
+        (_, i) => planGate([threshold], shape.unchanged(pilot, new Random(1 + 1000 * i))).thresholds[0]?.requests,
+      ).filter((size) => size !== null && size !== undefined);
+      const percent = (count: number): number => (100 * count) / Math.max(1, sizes.length);
+      const isNear = (size: number): boolean => size <= 2 * truth && size >= truth / 2;
+      return {
+        ...{ name: `${shape.name}: ${threshold.text}`, truth, pilot, told: (100 * sizes.length) / pilots },
+        holds: percent(sizes.filter(({ from, to }) => from <= truth && truth <= to).length),
+        near: percent(sizes.filter(({ likely }) => isNear(likely)).length),
+      };
+    });
+  });

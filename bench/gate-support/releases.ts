@@ -2,7 +2,7 @@
 
 import type { Random } from '../../src/core/values/random.ts';
 import type { ComparedData } from '../../src/replay/compare/compared-data.ts';
-import { noCases } from '../../src/replay/gate/unchanged.ts';
+import { noCases } from '../../test/helpers/compared-data.ts';
 
 /** How the latency of a request follows from a standard normal value, for the median request of 1 s. It must rise. */
 export const LATENCIES = {

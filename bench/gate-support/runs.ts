@@ -5,7 +5,7 @@ import { type ComparedData, joinedRuns } from '../../src/replay/compare/compared
 import { decideGate } from '../../src/replay/gate/gate.ts';
 import { parseThreshold } from '../../src/replay/gate/thresholds.ts';
 import type { GateOutcome } from '../../src/replay/gate/types.ts';
-import { noCases } from '../../src/replay/gate/unchanged.ts';
+import { noCases } from '../../test/helpers/compared-data.ts';
 
 const PAIRS = 1000;
 const SIGMA = 0.6;

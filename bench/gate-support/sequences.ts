@@ -2,7 +2,7 @@
 
 import type { Random } from '../../src/core/values/random.ts';
 import type { ComparedData } from '../../src/replay/compare/compared-data.ts';
-import { noCases } from '../../src/replay/gate/unchanged.ts';
+import { noCases } from '../../test/helpers/compared-data.ts';
 import type { Shape } from './releases.ts';
 
 /** Latencies of two runs, in the order in which requests were sent. The second one of an unchanged release. */

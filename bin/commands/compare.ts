@@ -58,8 +58,7 @@ const OPTIONS = options(
   ),
   option('--junit <file>', 'write the outcome of each threshold as JUnit XML'),
   option('--markdown <file>', 'write a summary of the gate, with the gravest replies'),
-  option('--plan', 'print how many requests the thresholds need, from no, one or two earlier replays of one model'),
-  option('--captures <source>', 'with --plan: the captures at hand, or their number (default: those of <before>)'),
+  option('--plan', 'print how many requests the thresholds need, from two replays of one model'),
   option('--no-report', 'do not write the HTML report'),
   jsonOption('print the comparison, or the plan, as JSON'),
 );
@@ -93,8 +92,7 @@ Examples:
     replays/b-2 --threshold request_latency:p95:10%
   inference-monitor compare replays/before replays/after --gate gate.yaml \
     --junit gate.xml --markdown gate.md
-  inference-monitor compare --plan replays/before --captures captures/ \
-    --threshold request_latency:p95:10%`;
+  inference-monitor compare --plan replays/before replays/again --gate gate.yaml`;
 
 export default command('compare', OPTIONS, HELP, compare);
 
@@ -108,14 +106,13 @@ const GATE = ['threshold', 'gate'] as const;
 
 async function compare(given: CompareFlags): Promise<void> {
   const { runs: locations, against } = given;
-  refuseUseless(given, { captures: ['plan'], plan: GATE, junit: GATE, markdown: GATE });
+  refuseUseless(given, { plan: GATE, junit: GATE, markdown: GATE });
   const isOnce = (side: readonly string[] = []): boolean => new Set(side).size === side.length;
   const isComplete = against
     ? locations.length === against.length && isOnce(locations) && isOnce(against)
     : locations.length === 2;
-  if (given.plan ? locations.length > 2 || against : !isComplete) {
-    const expected =
-      'the results of two replays; or before-1 before-2 --against after-1 after-2; or --plan with at most two';
+  if (!isComplete || (given.plan && against)) {
+    const expected = 'the results of two replays; or, without --plan, before-1 before-2 --against after-1 after-2';
     const facts = { got: [locations.length, ...(against ? [against.length] : [])].join(' and '), expected };
     throw new PermanentError(
       'OptionsContradict',
@@ -137,12 +134,10 @@ async function compare(given: CompareFlags): Promise<void> {
     }
     const { zeroTolerance = 100 * ZERO_TOLERANCE, errorsTogether = 1 } = flags;
     const rules = { zeroTolerance: zeroTolerance / 100, errorsTogether };
-    if (flags.plan) await printPlan(runs, flags, rules, interruption.signal);
-    else {
-      const half = runs.length / 2;
-      const pairs = runs.slice(0, half).map((run, i) => [run, runs[half + i]] as [RunData, RunData]);
-      await compareOpened(pairs, flags, rules, interruption);
-    }
+    const half = runs.length / 2;
+    const pairs = runs.slice(0, half).map((run, i) => [run, runs[half + i]] as [RunData, RunData]);
+    if (flags.plan) await printPlan(pairs[0] as [RunData, RunData], flags, rules);
+    else await compareOpened(pairs, flags, rules, interruption);
   };
   try {
     await unlessInterrupted(compared, () => ['Stopped before the runs were compared.']);

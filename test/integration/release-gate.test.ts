@@ -3,11 +3,12 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import type { PlanOutput } from '../../bin/commands/compare-plan.ts';
 import { Random } from '../../src/core/values/random.ts';
+import type { RunsComparison } from '../../src/replay/compare/compare-runs.ts';
 import type { GateResult } from '../../src/replay/gate/types.ts';
 import { StandInJudge } from '../doubles/faulty-judge/server.ts';
 import { runHere } from '../helpers/command-here.ts';
-import { expectationsOf } from '../helpers/corpus.ts';
 import { expectPublished } from '../helpers/published-json.ts';
 import { ReplayFolder, runCli } from '../helpers/replay.ts';
 import { numbered, type RequestSpec, writeRun } from '../helpers/result-folder.ts';
@@ -163,57 +164,47 @@ test('reads a gate file, and writes JUnit XML and summaries', async () => {
   expect(misspelled.stderr).toMatch(/did you mean error_rate:2\?; where: .*gate\.yaml, line 2, column 5/);
 });
 
-test('plans how many requests a gate needs, from no, one or two earlier runs, and what the judge would cost', async () => {
-  const QUESTION = 'When does my parcel arrive?';
+test('plans how many requests a gate needs from two runs of one model, and what the judge would cost', async () => {
   const reply = (i: number) => ({
     ms: ms(i),
-    question: QUESTION,
+    question: 'When does my parcel arrive?',
     text: i % 50 ? 'Tomorrow.' : 'I cannot help with that.',
   });
   const before = run('before', 400, reply);
   const again = run('again', 400, (i) => ({ ...reply(i + 1), ok: i !== 9 }));
   const env = { BEDROCK_MODEL_ID: 'anthropic.claude-sonnet-4-6', DOTENV_CONFIG_PATH: join(folder.path, 'none') };
   const gates = thresholds('request_latency:p50:20%', 'newly_failing:0', 'new_refusals:1', 'judged_worse:5');
-  interface Planned {
-    thresholds: { requests: number | null; enough?: boolean; unchanged: string; note?: string }[];
-    requests: number | null;
-    captures?: number;
-    judge: { pairs: number; usd: number };
-  }
-  const plan = async (...args: string[]): Promise<Planned> => {
-    const found = await runHere(['compare', '--plan', ...args, ...gates, '--json'], env);
-    expect(found).toMatchObject({ code: 0, stderr: '' });
-    return (await expectPublished('compare', found.stdout)) as Planned;
-  };
-  const assumed = await plan();
-  expect(assumed.thresholds.map(({ unchanged }) => unchanged).join()).toMatch(/(assumed.*){4}/);
-  expect(assumed).toMatchObject({ judge: { pairs: 286 }, thresholds: { 1: { requests: 300 }, 3: { requests: 286 } } });
-  expect(assumed).not.toHaveProperty('captures');
-
-  const one = await plan(before);
-  expect(one.captures).toBe(400);
-  expect(one.thresholds[0]?.unchanged).toMatch(/^as 400 values vary; .*assumed/);
-
-  const two = await plan(before, again, '--captures', '200');
-  const [latency, failing, refusals] = two.thresholds;
-  expect(latency).toMatchObject({ unchanged: 'as 400 pairs vary' });
-  expect(failing).toMatchObject({ requests: 300, enough: false, note: expect.stringContaining('would fail') });
+  const pilot = ['compare', '--plan', before, again, ...gates];
+  const found = await runHere([...pilot, '--json'], env);
+  expect(found).toMatchObject({ code: 0, stderr: '' });
+  const plan = (await expectPublished('compare', found.stdout)) as PlanOutput;
+  const [latency, failing, refusals, worse] = plan.thresholds;
+  expect(latency).toMatchObject({ pilot: '400 pairs', requests: expect.anything() });
+  expect(failing).toMatchObject({
+    pilot: '1 of 400 pairs failed in one run only',
+    requests: { likely: 300 },
+    note: expect.stringContaining('would fail'),
+  });
   // Two percent of the replies are other refusals than before, without any change of the model.
   expect(refusals).toMatchObject({ requests: null, note: expect.stringContaining('No size suffices') });
-  expect(two).toMatchObject({ requests: null, captures: 200 });
-  expect(two.judge.usd).toBeLessThan(assumed.judge.usd);
+  expect(worse).toMatchObject({ requests: null, note: expect.stringContaining('no judge was asked') });
+  expect(plan).not.toHaveProperty('judge');
 
-  // Captures are counted as a replay would send them, and the judge's cost is estimated from their sizes.
-  const counted = await plan('--captures', 'test/corpus/chat.jsonl');
-  expect(counted).toMatchObject({ captures: expectationsOf('chat.jsonl').length, judge: { pairs: 286 } });
-  expect(counted.judge.usd).not.toBeCloseTo(assumed.judge.usd, 1);
-  const table = await runHere(['compare', '--plan', ...gates, '--captures', '290'], env);
-  expect(table.stdout).toMatch(/^judged_worse:5 +286 {2}2% of the pairs \(assumed\)$/m);
-  expect(table.stdout).toMatch(/more than the 290 at hand[\s\S]*The judge would cost: 286 pairs × \$/);
+  // The verdicts of an earlier comparison of the two.
+  const comparison = (await runHere(['compare', before, again, '--no-report'])).code;
+  expect(comparison).toBe(0);
+  const path = join(again, 'comparison.json');
+  const { quality, ...rest } = JSON.parse(readFileSync(path, 'utf8')) as RunsComparison;
+  const judged = { better: 0, same: 15, worse: 0, undecided: 0, failed: 0, overBudget: 0 };
+  writeFileSync(path, JSON.stringify({ ...rest, quality: { ...quality, judged } }));
+  const table = await runHere(pilot, env);
+  expect(table.stdout).toMatch(/^judged_worse:5 +60 to \d+, about 60 +1 of 399 pairs$/m);
+  expect(table.stdout).toMatch(/^new_refusals:1 +unknown +8 of 400 pairs \(No size suffices/m);
+  expect(table.stdout).toMatch(/^The judge would cost: 3 pairs × \$/m);
   for (const [args, message] of [
     [['--plan'], '--plan has no effect without --threshold or --gate'],
     [[before], 'needs two replays'],
-    [[before, again, '--captures', '5'], 'no effect without --plan'],
+    [['--plan', before, ...gates], 'needs two replays'],
   ] as const) {
     expect(await runHere(['compare', ...args])).toMatchObject({ code: 2, stderr: expect.stringContaining(message) });
   }

@@ -12,6 +12,8 @@ export interface Bounds {
   upper(alpha: number): number;
   /** Set where neighbouring values are alike: the number of independent ones that would tell as much. */
   effective?: number;
+  /** Degrees of freedom of the variance that the bounds rest on. Absent for shares. */
+  freedom?: number;
 }
 
 /** The bounds of a sample, or those that one of another size would have if it were like this one. `undefined`: too few values. */

@@ -128,6 +128,10 @@ export function studentQuantile(p: number, degrees: number): number {
   return -sqrt((degrees * (1 - x)) / x);
 }
 
+/** Returns P(X ≤ x) of Student's t distribution for x ≤ 0; of the normal one with infinite degrees of freedom. */
+export const lowerTail = (x: number, degrees: number): number =>
+  Number.isFinite(degrees) ? betaCdf(degrees / (degrees + x * x), degrees / 2, 0.5) / 2 : normalCdf(x);
+
 /** Returns ln Γ(z) for z > 0, by Stirling's formula. */
 const logGamma = (z: number): number => (z - 0.5) * log(z) - z + log(2 * PI) / 2 + stirlingResidual(z);
 const logBeta = (a: number, b: number): number => logGamma(a) + logGamma(b) - logGamma(a + b);

@@ -6,10 +6,16 @@ const FEWEST = 60;
 const MOST_ORDER = 12;
 /** Orders after the best one so far that are tried. */
 const PATIENCE = 5;
-const MOST_COSINES = { independent: 32, alike: 12 };
+const FEW_COSINES = { independent: 32, alike: 12 };
+/** Long sequences have as many as are slower than twice this number of values, which show how alike they are the better. */
+const PERIOD = 400;
+const MOST_COSINES = 100;
 
 /** With fewer values, they count as independent unless their order shows otherwise: the ratio is too uncertain to be used as it is. */
 export const FEWEST_FOR_ORDER = 300;
+
+/** The normal score of 99%. */
+const SHOWN_SCORE = 2.3263;
 
 export interface LongRun {
   /** Variance of the mean ÷ the one that independent values of this spread would have; at least 1. */
@@ -18,12 +24,18 @@ export interface LongRun {
   degrees: number;
   /** The ratio would be as large in less than 1% of the independent sequences. */
   isShown: boolean;
+  /** Degrees of freedom of the measured ratio, shown or not; 0 where it is not measured. */
+  freedom: number;
 }
 
-export const INDEPENDENT: LongRun = { ratio: 1, degrees: Number.POSITIVE_INFINITY, isShown: false };
+export const INDEPENDENT: LongRun = { ratio: 1, degrees: Number.POSITIVE_INFINITY, isShown: false, freedom: 0 };
 
-/** The 99% quantile of χ² ÷ its degrees of freedom (Wilson and Hilferty 1931). */
-const mostByChance = (degrees: number): number => (1 - 2 / (9 * degrees) + 2.3263 * Math.sqrt(2 / (9 * degrees))) ** 3;
+/** The quantile of χ² ÷ its degrees of freedom at a normal score (Wilson and Hilferty 1931). */
+export const varianceByChance = (degrees: number, score: number): number =>
+  (1 - 2 / (9 * degrees) + score * Math.sqrt(2 / (9 * degrees))) ** 3;
+
+/** The degrees of freedom of a variance that a ratio goes into, and this number of independent values in the tail that matters. */
+export const withTail = (freedom: number, inTail: number): number => 1 / (1 / freedom + 1 / inTail);
 
 /** Fits an autoregression by Burg's method (1975), its order by the corrected criterion of Akaike (Hurvich and Tsai 1989). */
 function autoregression(values: Float64Array, variance: number) {
@@ -97,14 +109,15 @@ export function longRun(values: Float64Array): LongRun {
   if (!(variance > 1e-12 * mean * mean)) return INDEPENDENT;
   const { sum, order, residuals } = autoregression(centered, variance);
   const corrected = order === 0 ? 0 : Math.min(sum + (1 + 3 * sum) / n, 1 - 1 / n);
-  const cosines = Math.max(4, Math.min(MOST_COSINES[order > 0 ? 'alike' : 'independent'], Math.floor(n / 10)));
+  const most = Math.max(FEW_COSINES[order > 0 ? 'alike' : 'independent'], Math.min(MOST_COSINES, n / PERIOD));
+  const cosines = Math.max(4, Math.floor(Math.min(most, n / 10)));
   const first = cosineVariance(residuals[0], cosines);
   // Without an autoregression both are the values themselves.
   const left = order === 0 ? first : (first + cosineVariance(residuals[1], cosines)) / 2;
   const ratio = left / (1 - corrected) ** 2 / variance;
   const doubt = order === 0 ? 0 : (4 * ((1 + corrected) / (1 - corrected) + order - 1)) / n;
   const degrees = 2 / (2 / cosines + Math.max(0, doubt));
-  const isShown = ratio > mostByChance(degrees);
-  if (isShown) return { ratio, degrees, isShown };
-  return n < FEWEST_FOR_ORDER ? INDEPENDENT : { ...INDEPENDENT, ratio: Math.max(1, ratio) };
+  const isShown = ratio > varianceByChance(degrees, SHOWN_SCORE);
+  if (isShown) return { ratio, degrees, isShown, freedom: degrees };
+  return n < FEWEST_FOR_ORDER ? INDEPENDENT : { ...INDEPENDENT, ratio: Math.max(1, ratio), freedom: degrees };
 }

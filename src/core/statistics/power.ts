@@ -1,16 +1,24 @@
 /** How many cases a decision needs, so that it is reached with a power of 80%. */
-import { binomialCdf, normalCdf, normalQuantile } from './distributions.ts';
+import { binomialCdf, lowerTail, normalQuantile, studentQuantile } from './distributions.ts';
 
 /** Level of a one-sided bound: the share of the releases at the bound of a gate that may pass. */
 export const LEVEL = 0.05;
 /** The power that sizes are made for: a little above the 80% that is promised, since what they are made from is itself a sample. */
-export const POWER = 0.85;
+export const POWER = 0.8;
 
 /** Standard errors by which four of five samples are at most off, to one side. */
 export const POWER_SCORE = normalQuantile(POWER);
 
-/** The level of the bound that the one at level alpha does not exceed in four of five samples, if the estimate is true. */
-export const withPower = (alpha: number): number => normalCdf(normalQuantile(alpha) - POWER_SCORE);
+/**
+ * The level of the bound that the one at level alpha does not exceed in four of five samples, if the estimate is true.
+ *
+ * @param degrees of freedom of the variance that the bound is made from
+ */
+export const withPower = (alpha: number, degrees = Infinity): number =>
+  lowerTail(
+    (Number.isFinite(degrees) ? studentQuantile(alpha, degrees) : normalQuantile(alpha)) - POWER_SCORE,
+    degrees,
+  );
 
 /** The number of hits that four of five samples do not exceed. */
 export const mostHits = (of: number, share: number): number =>

@@ -5,7 +5,7 @@
 
 import type { SizedBounds } from './bounds.ts';
 import { binomialProbability, normalQuantile, studentQuantile } from './distributions.ts';
-import { INDEPENDENT, type LongRun, longRun } from './long-run.ts';
+import { INDEPENDENT, type LongRun, longRun, withTail } from './long-run.ts';
 
 export interface DifferenceOptions {
   /** Value i of both samples belongs to the same request, so that what the requests have in common cancels out. */
@@ -36,7 +36,12 @@ function tailRun(q: number, isBeyond: Float64Array, ofValues: () => LongRun): Lo
   const all = ofValues();
   if (!all.isShown || all.ratio <= found.ratio) return found;
   const ratio = found.ratio + Math.min(0.5, Math.abs(2 * q - 1)) * (all.ratio - found.ratio);
-  return { ratio, degrees: Math.min(found.degrees, all.degrees), isShown: true };
+  return {
+    ratio,
+    degrees: Math.min(found.degrees, all.degrees),
+    isShown: true,
+    freedom: Math.min(found.freedom, all.freedom),
+  };
 }
 
 /** The values up to `most`, the infinite ones as large or small as the others are. */
@@ -152,8 +157,10 @@ export class QuantileDifferences {
         return side * found;
       };
       const effective = isAlike ? { effective: Math.min(...sizes) } : {};
+      const measured = this.#paired ? both.freedom : Math.min(...runs.map((run) => run.freedom));
+      const freedom = withTail(measured, Math.min(...sizes) * Math.min(q, 1 - q));
       const estimate = change(before, after);
-      return { estimate, lower: (alpha) => end(alpha, -1), upper: (alpha) => end(alpha, 1), ...effective };
+      return { estimate, lower: (alpha) => end(alpha, -1), upper: (alpha) => end(alpha, 1), freedom, ...effective };
     };
   }
 }

@@ -4,7 +4,8 @@
  */
 
 import type { Bounds } from '../../core/statistics/bounds.ts';
-import { longRun } from '../../core/statistics/long-run.ts';
+import { normalQuantile } from '../../core/statistics/distributions.ts';
+import { longRun, varianceByChance } from '../../core/statistics/long-run.ts';
 import { LEVEL, mostHits, POWER_SCORE, smallestSize, withPower } from '../../core/statistics/power.ts';
 import { shareBounds } from '../../core/statistics/share.ts';
 import { independentDifference, pairedDifference } from '../../core/statistics/share-difference.ts';
@@ -43,9 +44,9 @@ export interface Evidence {
   cases?: Cases;
   /**
    * The ends of the interval that four of five replays of `pairs` pairs reach, if the truth is what was seen. Sizes are computed
-   * from it.
+   * from it. With `doubt` 1 or −1, the truth is as unfavorable or favorable as the interval of its variation, or of its share, allows.
    */
-  atSize?(pairs: number): Ends;
+  atSize?(pairs: number, doubt?: Doubt): Ends;
   /** Why nothing is known. */
   unknown?: string;
   /** Why an end is infinite, as a sentence. */
@@ -55,6 +56,10 @@ export interface Evidence {
   /** What there would be if they came in rows, where fewer are taken to come together. */
   inRows?: Evidence;
 }
+
+export type Doubt = -1 | 0 | 1;
+/** Level of each end of what the truth may be: more than the 90% that are promised, since the pilot leaves more open. */
+const DOUBT = 0.02;
 
 export type Ends = Pick<Bounds, 'lower' | 'upper'>;
 export const NO_ENDS: Ends = { lower: () => -Infinity, upper: () => Infinity };
@@ -75,11 +80,11 @@ function once(f: (alpha: number) => number): (alpha: number) => number {
 }
 
 /** Bounds in another unit; a negative factor exchanges the ends. */
-const scaled = ({ estimate, lower, upper, effective }: Bounds, factor: number): Bounds => ({
-  ...(effective === undefined ? {} : { effective }),
-  estimate: estimate * factor,
-  lower: once((alpha) => factor * (factor > 0 ? lower(alpha) : upper(alpha))),
-  upper: once((alpha) => factor * (factor > 0 ? upper(alpha) : lower(alpha))),
+const scaled = (bounds: Bounds, factor: number): Bounds => ({
+  ...bounds,
+  estimate: bounds.estimate * factor,
+  lower: once((alpha) => factor * (factor > 0 ? bounds.lower(alpha) : bounds.upper(alpha))),
+  upper: once((alpha) => factor * (factor > 0 ? bounds.upper(alpha) : bounds.lower(alpha))),
 });
 
 /** Reads from the compared runs what the threshold asks about. @param together errors that are taken to come together */
@@ -112,11 +117,15 @@ function metricEvidence(
     const known = scaled(bounds, (isLargerBetter(metric) === true ? -1 : 1) * (relative ? 100 : 1));
     return isTooAlike(bounds) ? { ...known, ...NO_ENDS } : known;
   };
-  const atSize = (pairs: number): Ends => {
-    const { lower, upper } = boundsOf(pairs) ?? NO_ENDS;
-    return { lower: (alpha) => lower(withPower(alpha)), upper: (alpha) => upper(withPower(alpha)) };
-  };
   const bounds = boundsOf();
+  const atSize = (pairs: number, doubt: Doubt = 0): Ends => {
+    // As many values of another variance tell as much.
+    const factor = doubt === 0 ? 1 : varianceByChance(bounds?.freedom ?? 0, doubt * normalQuantile(DOUBT));
+    const { lower, upper } = (pairs >= NEEDED_VALUES[statistic] && boundsOf(pairs * factor)) || NO_ENDS;
+    const level = (alpha: number): number =>
+      withPower(alpha, bounds?.effective === undefined ? Infinity : bounds.freedom);
+    return { lower: (alpha) => lower(level(alpha)), upper: (alpha) => upper(level(alpha)) };
+  };
   const unknown = `${statistic} needs at least ${NEEDED_VALUES[statistic]} values`;
   const whyInfinite = (): string => infiniteText(values, statistic);
   return { ...basis, atSize, whyInfinite, ...(bounds ? { bounds } : { unknown }) };
@@ -161,10 +170,11 @@ function shareEvidence({ share, scorer = '' }: ShareThreshold, data: ComparedDat
     if (seen === 0) return { ...basis, seen, unknown: NO_PAIRS };
     const effective = ratio > 1 ? { effective: seen / ratio } : {};
     const bounds = { ...shareBounds(hits / ratio, seen / ratio, open / ratio), ...effective };
-    const atSize = (pairs: number): Ends => {
+    const shares = [(hits + open) / seen, bounds.upper(DOUBT), bounds.lower(DOUBT)];
+    const atSize = (pairs: number, doubt: Doubt = 0): Ends => {
       const of = Math.max(1, Math.floor(pairs / ratio));
       const least = of - mostHits(of, 1 - hits / seen);
-      const most = mostHits(of, (hits + open) / seen);
+      const most = mostHits(of, shares.at(doubt) ?? 1);
       return scaled({ ...shareBounds(least, of), upper: shareBounds(most, of).upper }, 100);
     };
     return { ...basis, seen, atSize, bounds: scaled(bounds, 100), cases: { hits, open, judged } };
@@ -198,9 +208,12 @@ function errorRate({ failures, pairs }: ComparedData, ratio: number): Evidence {
   if (seen === 0) return { ...basis, unknown: NO_PAIRS };
   const { newlyFailing, newlySucceeding } = pairs;
   const rise = isPaired ? [newlySucceeding / seen, newlyFailing / seen] : [before[0] / before[1], after[0] / after[1]];
-  const [from = 0, to = 0] = rise;
+  const changed = shareBounds((newlyFailing + newlySucceeding) / ratio, seen / ratio);
+  /** Half of the pairs that may change, either way. */
+  const halves = [undefined, changed.upper(DOUBT) / 2, changed.lower(DOUBT) / 2];
   /** The bounds of a replay of a size, of which the second run has as many more failures as chance may add. */
-  const boundsOf = (size: number, score: number): Bounds => {
+  const boundsOf = (size: number, score: number, doubt: Doubt = 0): Bounds => {
+    const [from, to] = [halves.at(doubt) ?? rise[0] ?? 0, halves.at(doubt) ?? rise[1] ?? 0];
     const [of, ofAfter] = [before[1], after[1]].map((requests) =>
       Math.max(1, Math.floor((isPaired ? size : (requests * size) / seen) / ratio)),
     ) as [number, number];
@@ -213,10 +226,10 @@ function errorRate({ failures, pairs }: ComparedData, ratio: number): Evidence {
       ? pairedDifference({ onlyBefore, onlyAfter, pairs: of })
       : independentDifference([onlyBefore, of], [onlyAfter, ofAfter]);
   };
-  const atSize = (size: number): Ends =>
-    scaled({ ...boundsOf(size, -POWER_SCORE), upper: boundsOf(size, POWER_SCORE).upper }, 100);
+  const atSize = (size: number, doubt: Doubt = 0): Ends =>
+    scaled({ ...boundsOf(size, -POWER_SCORE, doubt), upper: boundsOf(size, POWER_SCORE, doubt).upper }, 100);
   const effective = ratio > 1 ? { effective: Math.floor(seen / ratio) } : {};
-  const bounds = { ...boundsOf(seen, 0), estimate: to - from, ...effective };
+  const bounds = { ...boundsOf(seen, 0), estimate: (rise[1] ?? 0) - (rise[0] ?? 0), ...effective };
   return { ...basis, atSize, bounds: scaled(bounds, 100) };
 }
 
@@ -248,10 +261,11 @@ export function sizeOf(
   { pass, fail }: Levels,
   from: number,
   most = MOST_PAIRS,
+  doubt: Doubt = 0,
 ): number | undefined {
   if (!atSize) return undefined;
   const decides = (pairs: number): boolean => {
-    const { lower, upper } = atSize(pairs);
+    const { lower, upper } = atSize(pairs, doubt);
     return upper(pass) <= limit || lower(fail) > limit;
   };
   return smallestSize(from, most, decides);

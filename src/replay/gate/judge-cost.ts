@@ -14,19 +14,6 @@ type Settings = Pick<LambdaEnvironment, 'BEDROCK_MODEL_ID' | 'MLFLOW_EVALUATION_
 
 export type JudgeCost = ReturnType<typeof judgeCost>;
 
-/** Pairs to size, and where they are from. */
-export interface SizedPairs {
-  pairs: readonly ReplyPair[];
-  basis: string;
-}
-
-/** A pair of which only the size is known, in tokens. */
-export function pairOfSize(requestTokens: number, replyTokens: number): ReplyPair {
-  const text = (tokens: number): string => 'abc '.repeat(Math.max(1, Math.round(tokens)));
-  const reply = { role: 'assistant', content: text(replyTokens) };
-  return { messages: [{ role: 'user', content: text(requestTokens) }], before: reply, after: reply };
-}
-
 /** The pair that a stored reply would be part of: with the captured reply if it has one, else with one of the same size. */
 export function pairToSize({ messages, captured, reply }: StoredReply): ReplyPair | undefined {
   const after = replyMessageOf(reply);
@@ -36,13 +23,14 @@ export function pairToSize({ messages, captured, reply }: StoredReply): ReplyPai
 
 /**
  * @param asked number of pairs that differ, which the judge would be asked about
+ * @param pairs examples, whose sizes are taken
  * @param harm questions about harm, which the new replies are asked about
  */
 export function judgeCost(
   settings: Settings,
-  asked: number | null,
-  { pairs, basis }: SizedPairs,
-  harm: readonly JudgeScorer[] = [],
+  asked: number,
+  pairs: readonly ReplyPair[],
+  harm: readonly JudgeScorer[],
 ) {
   const model = settings.BEDROCK_MODEL_ID;
   const bounds = answerBounds(readParameters(settings.MLFLOW_EVALUATION_MODEL_PARAM));
@@ -51,21 +39,21 @@ export function judgeCost(
     ...(harm.length > 0 ? [askSize(chatCapture(pair.messages, [pair.after]), harm, bounds)] : []),
   ]);
   const mean = (pick: (size: AskSize) => number): number =>
-    sizes.reduce((sum, size) => sum + pick(size), 0) / pairs.length;
+    sizes.reduce((sum, size) => sum + pick(size), 0) / Math.max(1, pairs.length);
   const usage = { inputTokens: mean((size) => size.inputTokens), outputTokens: mean((size) => size.outputTokens) };
   const prices = priceOptions(settings);
   const rates = ratesOf(model, prices);
   const usdPerPair = priceCall(model, usage, prices);
-  const tokens = `${Math.round(usage.inputTokens)} and ${Math.round(usage.outputTokens)} tokens per pair, in both orders${harm.length > 0 ? ' and about harm' : ''} (${basis})`;
+  const tokens = `${Math.round(usage.inputTokens)} and ${Math.round(usage.outputTokens)} tokens per pair, in both orders${harm.length > 0 ? ' and about harm' : ''} (as ${pairs.length} replies)`;
   const price = rates
     ? `${rates.input} and ${rates.output} US dollars per million (${PRICE_SOURCE})`
     : 'the price is unknown';
   return {
-    /** Pairs that the judge would be asked about; `null`: no size suffices. */
+    /** Pairs that the judge would be asked about. */
     pairs: asked,
     /** US dollars; `null`: the price is unknown. */
     usdPerPair,
-    usd: asked === null || usdPerPair === null ? null : asked * usdPerPair,
+    usd: usdPerPair === null ? null : asked * usdPerPair,
     model,
     /** What the sizes and the price were taken from. */
     basis: `${tokens}; ${price}`,

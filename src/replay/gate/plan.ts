@@ -1,29 +1,33 @@
 /** How many requests each threshold of a gate needs, so that an unchanged release passes it with 80% probability. */
 import { LEVEL, zeroToleranceSize } from '../../core/statistics/power.ts';
-import { type Evidence, evidenceOf, PASSES, ROW, requestsFor, sizeOf } from './evidence.ts';
+import type { ComparedData, ComparedValues } from '../compare/compared-data.ts';
+import { type Doubt, type Evidence, evidenceOf, PASSES, requestsFor, sizeOf } from './evidence.ts';
 import { type GateRules, ZERO_TOLERANCE } from './gate.ts';
-import { addedThreshold, isZeroTolerance, type Threshold } from './thresholds.ts';
-import { type Pilot, percent, unchangedBy } from './unchanged.ts';
+import { addedThreshold, isZeroTolerance, limitsFailures, type Threshold } from './thresholds.ts';
+
+/** Requests that both runs must have in common. */
+export interface PlannedSize {
+  likely: number;
+  /** Ends of the interval that holds the true number in nine of ten pilots. */
+  from: number;
+  to: number;
+}
 
 export interface ThresholdPlan {
   /** As it was written. */
   threshold: string;
-  /** Requests that both runs must have in common; `null`: no size suffices. */
-  requests: number | null;
-  /** What an unchanged release is taken to show, and where that is known from. */
-  unchanged: string;
-  /** Why no size suffices, or what makes the number uncertain. */
+  /** `null`: no size suffices, or the pilot does not tell. */
+  requests: PlannedSize | null;
+  /** What the pilot shows of an unchanged release. */
+  pilot: string;
+  /** Why there is no size, or what it rests on. */
   note?: string;
-  /** Whether the captures at hand suffice; absent if their number is unknown. */
-  enough?: boolean;
 }
 
 export interface GatePlan {
   thresholds: ThresholdPlan[];
-  /** Requests that suffice for every threshold; `null`: no size does for one of them. */
-  requests: number | null;
-  /** Requests that can be replayed. */
-  captures?: number;
+  /** Requests that suffice for every threshold; `null`: one of them has no size. */
+  requests: PlannedSize | null;
 }
 
 /** No plan names a larger size: a replay has at most ten million requests. */
@@ -32,68 +36,107 @@ const LARGEST_SIZE = 10_000_000;
 /**
  * Plans each threshold by itself: 80% that an unchanged release passes it.
  *
- * @param captures number of requests at hand
+ * @param pilot two replays of one model
  */
 export function planGate(
   thresholds: readonly Threshold[],
-  pilot: Pilot,
-  { zeroTolerance = ZERO_TOLERANCE, errorsTogether = 1, captures }: GateRules & { captures?: number } = {},
+  pilot: ComparedData,
+  { zeroTolerance = ZERO_TOLERANCE, errorsTogether = 1 }: GateRules = {},
 ): GatePlan {
+  const unchanged = unchangedBy(pilot);
   const plans = thresholds.concat(addedThreshold(thresholds, true)).map((threshold): ThresholdPlan => {
-    const { data, basis, known } = unchangedBy(threshold, pilot);
-    const evidence = evidenceOf(threshold, data, errorsTogether);
+    const evidence = evidenceOf(threshold, unchanged, errorsTogether);
     const sized = isZeroTolerance(threshold)
       ? zeroToleranceSized(evidence, zeroTolerance)
-      : boundSized(evidence, threshold, known);
-    const enough = captures === undefined ? {} : { enough: sized.requests !== null && sized.requests <= captures };
-    return { threshold: threshold.text, unchanged: basis + alikeText(evidence), ...sized, ...enough };
+      : boundSized(evidence, threshold, pilot.pairs.known);
+    return { threshold: threshold.text, pilot: pilotText(threshold, evidence, pilot), ...sized };
   });
-  const most = Math.max(...plans.map(({ requests }) => requests ?? Number.POSITIVE_INFINITY));
+  const sizes = plans.map(({ requests }) => requests);
+  const most = (end: keyof PlannedSize): number => Math.max(...sizes.map((size) => size?.[end] ?? 0));
+  const requests = sizes.includes(null) ? null : { likely: most('likely'), from: most('from'), to: most('to') };
+  return { thresholds: plans, requests };
+}
+
+/** The values in their own order, of which each has the value of its rank among both runs: what differs is nothing. */
+function alike({ before, after, ...rest }: ComparedValues): ComparedValues {
+  const both = new Float64Array([...before, ...after]).sort();
+  const ranked = (values: Float64Array): Float64Array => {
+    const found = new Float64Array(values.length);
+    const order = Uint32Array.from(values.keys()).sort((a, b) => (values[a] ?? 0) - (values[b] ?? 0));
+    for (const [rank, at] of order.entries()) {
+      found[at] = both[Math.floor(((rank + 0.5) * both.length) / values.length)] ?? Number.NaN;
+    }
+    return found;
+  };
+  return { ...rest, before: ranked(before), after: ranked(after) };
+}
+
+/** The pilot as if nothing differed between its runs: as many requests fail only before as only after. */
+function unchangedBy({ metrics, pairs, ...rest }: ComparedData): ComparedData {
+  const half = (pairs.newlyFailing + pairs.newlySucceeding) / 2;
+  const found = Object.entries(metrics).map(([metric, values]) => [metric, alike(values)]);
   return {
-    thresholds: plans,
-    requests: Number.isFinite(most) ? most : null,
-    ...(captures === undefined ? {} : { captures }),
+    ...rest,
+    pairs: { ...pairs, newlyFailing: half, newlySucceeding: half },
+    metrics: Object.fromEntries(found),
   };
 }
 
-function alikeText({ bounds, seen, together }: Evidence): string {
-  if (bounds?.effective === undefined || together !== undefined) return '';
-  return `; neighbouring requests are alike: ${(seen / bounds.effective).toFixed(1)} tell as much as an independent one`;
+function pilotText(threshold: Threshold, { bounds, seen, cases }: Evidence, { pairs }: ComparedData): string {
+  if (threshold.kind === 'share' && limitsFailures(threshold))
+    return `${pairs.newlyFailing + pairs.newlySucceeding} of ${seen} pairs failed in one run only`;
+  const found = cases ? `${cases.hits + cases.open} of ${seen} pairs` : `${seen} pairs`;
+  return bounds?.effective === undefined
+    ? found
+    : `${found}; neighbouring requests are alike: ${(seen / bounds.effective).toFixed(1)} tell as much as an independent one`;
 }
 
 type Sized = Pick<ThresholdPlan, 'requests' | 'note'>;
 
-/** @param known pairs, or requests of one run, that unchanged is known from */
-function boundSized(evidence: Evidence, { kind, limit }: Threshold, known: number): Sized {
-  const { hits = 0, open = 0 } = evidence.cases ?? {};
-  if (100 * (hits + open) >= limit * evidence.seen)
-    return { requests: null, note: `No size suffices: unchanged is at or above the bound of ${percent(limit / 100)}.` };
-  const sizeBy = (from: Evidence): number | undefined => sizeOf(from, limit, PASSES, 1, LARGEST_SIZE);
-  const shown = sizeBy(evidence);
-  // At a size far above the pilot's, the bound rests on few of its values. Away from gaps it shrinks with the root of the size.
-  const isFar = kind === 'metric' && known > 0 && shown !== undefined && shown > known;
-  const bound = (isFar && evidence.atSize?.(known).upper(LEVEL)) || Infinity;
-  const pairs = isFar ? Math.min(shown, Math.max(known, Math.ceil(known * (bound / limit) ** 2))) : shown;
-  if (pairs === undefined) return { requests: null, note: 'More than ten million requests would be needed.' };
-  if (evidence.inRows)
-    return { requests: requestsFor(pairs, evidence), ...rowsNote(evidence, sizeBy(evidence.inRows)) };
-  if (!isAtGap(evidence, limit, pairs)) return { requests: requestsFor(pairs, evidence) };
-  const uncertain = Math.min(AT_GAP_TIMES.planned * pairs, AT_GAP_TIMES.known * known);
-  return { requests: requestsFor(uncertain, evidence), note: AT_GAP };
+/** Ends that are farther apart say nothing. */
+const MOST_APART = 10;
+/** Where neighbours are alike, a pilot shows too little of what varies slowly for a size so many times its own. */
+const MOST_TIMES_ALIKE = 4;
+const tooShort = (known: number): Sized => ({
+  requests: null,
+  note: `The pilot is too short: ${Math.min(LARGEST_SIZE, Math.max(10_000, 10 * known))} requests.`,
+});
+
+/** @param known pairs of the pilot */
+function boundSized(evidence: Evidence, threshold: Threshold, known: number): Sized {
+  const { kind, limit } = threshold;
+  const { bounds, cases, seen, unknown } = evidence;
+  if (seen === 0) return { requests: null, note: `Unknown: ${unknown}.` };
+  if (!bounds || bounds.freedom === 0) return tooShort(known);
+  const { hits = 0, open = 0 } = cases ?? {};
+  if (100 * (hits + open) >= limit * seen)
+    return { requests: null, note: `No size suffices: unchanged is at or above the bound of ${limit}%.` };
+  const [likely, least = 1, most = Infinity] = ([0, -1, 1] as const).map((doubt) =>
+    sizeWith(evidence, kind, limit, known, doubt),
+  );
+  if (likely === undefined) return { requests: null, note: 'More than ten million requests would be needed.' };
+  const isQuantile = kind === 'metric' && threshold.statistic !== 'mean';
+  const times = isQuantile && isAtGap(evidence, limit, likely) ? GAP_DOUBT * Math.sqrt(likely / known) : 0;
+  const [from, to] = [least / (1 + times) ** 2, times < 1 ? most / (1 - times) ** 2 : Infinity];
+  const isLong = bounds.effective !== undefined && likely > MOST_TIMES_ALIKE * known;
+  if (isLong || to > MOST_APART * from) return tooShort(known);
+  const [lowest, middle, highest] = [from, likely, to].map((pairs) => requestsFor(pairs, evidence));
+  return { requests: { likely: middle ?? 0, from: lowest ?? 0, to: highest ?? 0 } };
 }
 
-/** @param pairs that are needed if errors come in rows */
-const rowsNote = (evidence: Evidence, pairs: number | undefined): Pick<Sized, 'note'> =>
-  pairs === undefined || evidence.together === undefined
-    ? {}
-    : { note: `If errors come ${evidence.together} at a time; in rows of ${ROW}, ${requestsFor(pairs, evidence)}.` };
+/** @returns pairs */
+function sizeWith(evidence: Evidence, kind: Threshold['kind'], limit: number, known: number, doubt: Doubt) {
+  const shown = sizeOf(evidence, limit, PASSES, 1, LARGEST_SIZE, doubt);
+  // At a size far above the pilot's, the bound rests on few of its values. Away from gaps it shrinks with the root of the size.
+  const isFar = kind === 'metric' && shown !== undefined && shown > known;
+  const bound = (isFar && evidence.atSize?.(known, doubt).upper(LEVEL)) || Infinity;
+  return isFar ? Math.min(shown, Math.max(known, Math.ceil(known * (bound / limit) ** 2))) : shown;
+}
 
-/** With a third of the pairs, a bound is about 1.7 times as wide, unless a gap comes within its reach. */
+/** With a third of the pairs, a bound is about 1.7 times as wide, unless a gap of the values comes within its reach. */
 const WITH_FEWER = { pairs: 1 / 3, bound: 4 };
-/** A pilot is unsure how far from a gap a quantile lies: assume somewhat more pairs, at most these multiples of its own. */
-const AT_GAP_TIMES = { planned: 1.5, known: 7 };
-const AT_GAP =
-  'The quantile lies at a gap of the values: a few values more or less beyond it move it across. The number is uncertain.';
+/** How far the gap is from the quantile is uncertain by this much, in a pilot of the planned size. */
+const GAP_DOUBT = 0.6;
 
 function isAtGap({ atSize }: Evidence, limit: number, pairs: number): boolean {
   const wider = atSize?.(Math.floor(WITH_FEWER.pairs * pairs)).upper(LEVEL) ?? Number.NaN;
@@ -101,13 +144,11 @@ function isAtGap({ atSize }: Evidence, limit: number, pairs: number): boolean {
 }
 
 function zeroToleranceSized(evidence: Evidence, zeroTolerance: number): Sized {
-  const { together = 1, inRows, cases, seen } = evidence;
-  const needed = zeroToleranceSize(zeroTolerance);
-  const pairs = needed * together;
-  const fails = 1 - (1 - (cases?.hits ?? 0) / seen) ** pairs;
-  const note = `With that share, a case is among ${pairs} pairs in ${percent(fails)} of the replays: it would fail.`;
-  return {
-    requests: requestsFor(pairs, evidence),
-    ...(fails > 0.2 ? { note } : inRows ? rowsNote(evidence, ROW * needed) : {}),
-  };
+  const { together = 1, cases, seen, unknown } = evidence;
+  if (!cases) return { requests: null, note: `Unknown: ${unknown}.` };
+  const pairs = zeroToleranceSize(zeroTolerance) * together;
+  const size = requestsFor(pairs, evidence);
+  const fails = Math.round(100 * (1 - (1 - cases.hits / seen) ** pairs));
+  const note = `With that share, a case is among ${pairs} pairs in ${fails}% of the replays: it would fail.`;
+  return { requests: { likely: size, from: size, to: size }, ...(fails > 20 ? { note } : {}) };
 }

@@ -359,8 +359,8 @@ describe('free scorers', () => {
     expect(gate.thresholds.map((one) => one.outcome)).toEqual(['failed', 'passed']);
     expect(gate.observed.map((one) => one.scorer)).not.toContain(scorer);
     expect(decideGate([parseThreshold(`${share}:0`)], data).outcome).toBe('failed');
-    expect(planGate([parseThreshold(`${share}:5`)], { pairs: data }).requests).toBeNull();
-    expect(planGate([parseThreshold(`${share}:20`)], { pairs: data }).requests).toBeGreaterThan(20);
+    expect(planGate([parseThreshold(`${share}:5`)], data).requests).toBeNull();
+    expect(planGate([parseThreshold(`${share}:20`)], data).requests?.from).toBeGreaterThan(20);
   });
 
   test('what failed before does not newly fail, and what a scorer does not apply to is not known', async () => {

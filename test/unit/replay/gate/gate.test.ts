@@ -6,7 +6,7 @@ import { decideGate } from '../../../../src/replay/gate/gate.ts';
 import { gateText } from '../../../../src/replay/gate/texts.ts';
 import { parseThreshold } from '../../../../src/replay/gate/thresholds.ts';
 import type { ThresholdResult } from '../../../../src/replay/gate/types.ts';
-import { noCases } from '../../../../src/replay/gate/unchanged.ts';
+import { noCases } from '../../../helpers/compared-data.ts';
 
 /** Two runs of `pairs` requests that all succeeded, with equal replies. */
 const unchanged = (pairs: number): ComparedData => ({
@@ -133,8 +133,8 @@ test('two samples without common requests are compared as such', () => {
     [40, 400],
     [80, 400],
   ];
-  // By the normal approximation, for a power of 85%.
-  const needed = ((1.645 + 1.036) ** 2 * (0.1 * 0.9 + 0.2 * 0.8)) / 0.02 ** 2;
+  // By the normal approximation.
+  const needed = ((1.645 + 0.842) ** 2 * (0.1 * 0.9 + 0.2 * 0.8)) / 0.02 ** 2;
   expect((400 + (first('error_rate:8', data).moreRequests ?? 0)) / needed).toBeCloseTo(1, 1);
   expect(first('newly_failing:5', data)).toMatchObject({ outcome: 'cannot-tell', moreRequests: null });
 });
