@@ -37,7 +37,7 @@ function latencies(pairs: number, random: Random, latency: Latency, slowdown: Sl
     before[i] = of(was);
     after[i] = of(is) * slowdown(is);
   }
-  return { ...noCases(pairs), metrics: { request_latency: { before, after, paired: true, of: pairs } } };
+  return { ...noCases(pairs), metrics: { request_latency: { before, after, of: pairs } } };
 }
 
 /** Requests that fail in both replays, whatever the release does. */
@@ -127,7 +127,7 @@ const atGap = (slow: number, statistic: string): Shape => {
     const one = (): number => (random.next() < slow ? 3000 : 200) * Math.exp(0.1 * random.normal());
     const before = Float64Array.from({ length: pairs }, one);
     const after = Float64Array.from({ length: pairs }, () => factor * one());
-    return { ...noCases(pairs), metrics: { request_latency: { before, after, paired: true, of: pairs } } };
+    return { ...noCases(pairs), metrics: { request_latency: { before, after, of: pairs } } };
   };
   return {
     name: `gap, ${100 * slow}% slow`,

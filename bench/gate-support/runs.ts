@@ -47,7 +47,7 @@ function latencies(
   return {
     ...none,
     pairs: { ...none.pairs, newlyFailing: count(1), newlySucceeding: count(-1), changes },
-    metrics: { request_latency: { before, after, paired: true, of: PAIRS } },
+    metrics: { request_latency: { before, after, of: PAIRS } },
   };
 }
 

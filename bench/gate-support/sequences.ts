@@ -59,7 +59,7 @@ const shape = (name: string, draw: Draw): Shape => {
     return {
       ...noCases(pairs),
       metrics: {
-        request_latency: { before, after: after.map((value) => factor * value), paired: true, of: pairs },
+        request_latency: { before, after: after.map((value) => factor * value), of: pairs },
       },
     };
   };

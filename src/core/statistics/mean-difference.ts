@@ -1,8 +1,8 @@
 /** How far the mean of one sample is from that of another. */
 import type { Bounds, SizedBounds } from './bounds.ts';
 import { studentQuantile } from './distributions.ts';
-import { INDEPENDENT, type LongRun, longRun, withTail } from './long-run.ts';
-import { type DifferenceOptions, relativeChange } from './quantile-difference.ts';
+import { type LongRun, longRun, withTail } from './long-run.ts';
+import { relativeChange } from './quantile-difference.ts';
 
 /**
  * Fewest values for a mean. If 5% of the requests are much slower, 20 values have none of them in a third of all samples, and
@@ -46,19 +46,6 @@ function errorOf(deviations: Float64Array, { ratio, degrees }: LongRun): ErrorOf
   });
 }
 
-/** The error of mean(after) − ratio · mean(before) of different requests. Degrees of freedom by Welch and Satterthwaite. */
-function independentError(before: MeanError, after: MeanError, ratio: number): MeanError {
-  const left = ratio * ratio * before.variance;
-  const variance = after.variance + left;
-  const spread = after.variance ** 2 / after.degrees + left ** 2 / before.degrees;
-  return {
-    variance,
-    third: after.third - ratio ** 3 * before.third,
-    thirdVariance: after.thirdVariance + ratio ** 6 * before.thirdVariance,
-    degrees: spread === 0 ? after.degrees : variance ** 2 / spread,
-  };
-}
-
 /**
  * How many standard errors above a mean its true value may be, if Student's t says `t`: Hall's (1992) transformation.
  *
@@ -86,37 +73,26 @@ function reach({ variance, third, thirdVariance, degrees }: MeanError, alpha: nu
 }
 
 /**
- * The difference of the means of two samples, in the unit of the values, or as a share of that before (not negative values).
+ * The difference of the means of two samples of the same requests, in the unit of the values, or as a share of that before (not negative values).
  *
  * Absolute bounds are `reach` standard errors from the estimate; relative ones are the ratios at which mean(after) − ratio ·
  * mean(before) is that far from 0 (Fieller 1954). Neighbours may be alike (`longRun`). It assumes that the slow ones that make the mean
  * are in the sample: with 100 values, that at least some 5% of the requests are of their kind.
  *
+ * @param before, after value i of both belongs to the same request
+ * @param relative after ÷ before − 1 instead of after − before
  * @returns no bounds for fewer than `NEEDED_FOR_MEAN` values
  */
-export function meanDifference(
-  before: Float64Array,
-  after: Float64Array,
-  { paired, relative }: DifferenceOptions,
-): SizedBounds {
-  const seen = Math.min(before.length, after.length);
+export function meanDifference(before: Float64Array, after: Float64Array, relative: boolean): SizedBounds {
   const [a, b] = [mean(before), mean(after)];
   const [ofBefore, ofAfter] = [before.map((value) => value - a), after.map((value) => value - b)];
-  const runs = [longRun(ofBefore), longRun(ofAfter)] as const;
-  const left = errorOf(ofBefore, runs[0]);
-  const right = errorOf(ofAfter, runs[1]);
+  const ofFirst = longRun(ofBefore);
+  const left = errorOf(ofBefore, ofFirst);
   const apart = (ratio: number): Float64Array => ofAfter.map((value, i) => value - ratio * (ofBefore[i] ?? 0));
   const isRelative = relative && a > 0;
   const at = isRelative ? b / a : 1;
-  const run = paired ? longRun(apart(at)) : INDEPENDENT;
-  const errorAt = (ratio: number): ErrorOfSize => {
-    if (paired) return errorOf(apart(ratio), run);
-    const [fromBefore, fromAfter] = [before.length / seen, after.length / seen];
-    return (size) => independentError(left(size * fromBefore), right(size * fromAfter), ratio);
-  };
-  const errors = [errorAt(at), errorAt(at + 1)] as const;
-  const most = Math.max(run.ratio, ...(paired ? [] : runs.map((one) => one.ratio)));
-  const isAlike = run.isShown || (!paired && runs.some(({ isShown }) => isShown));
+  const run = longRun(apart(at));
+  const errors = [errorOf(apart(at), run), errorOf(apart(at + 1), run)] as const;
   const estimate = relative ? relativeChange(a, b) : b - a;
   /** The end of the interval in a sample of a size, at a number of standard errors. */
   const endAt = (size: number): ((alpha: number, side: 1 | -1) => number) => {
@@ -124,9 +100,9 @@ export function meanDifference(
     // Powers of values near the largest number are infinite.
     if ((relative && !isRelative) || !Number.isFinite(found.thirdVariance)) return (_, side) => side * Infinity;
     if (!relative) return (alpha, side) => estimate + side * reach(found, alpha, side) * Math.sqrt(found.variance);
-    const { variance } = left((size * before.length) / seen);
+    const { variance } = left(size);
     // The variance at ratio b/a + d is that at b/a, plus 2 · slope · d + own · d². Within the bound, d is small.
-    const own = paired ? variance * (run.ratio / runs[0].ratio) : variance;
+    const own = variance * (run.ratio / ofFirst.ratio);
     const slope = (errors[1](size).variance - found.variance - own) / 2;
     return (alpha, side) => {
       const square = reach(found, alpha, side) ** 2;
@@ -138,12 +114,11 @@ export function meanDifference(
       return Number.isNaN(end) ? side * Infinity : end;
     };
   };
-  return (size = seen): Bounds | undefined => {
+  return (size = before.length): Bounds | undefined => {
     if (size < NEEDED_FOR_MEAN) return undefined;
     const end = endAt(size);
-    const effective = isAlike ? { effective: Math.floor(size / most) } : {};
-    const measured = paired ? run.freedom : Math.min(...runs.map((one) => one.freedom));
-    const freedom = withTail(measured, (TAIL_OF_MEAN * size) / most);
+    const effective = run.isShown ? { effective: Math.floor(size / run.ratio) } : {};
+    const freedom = withTail(run.freedom, (TAIL_OF_MEAN * size) / run.ratio);
     return { estimate, lower: (alpha) => end(alpha, -1), upper: (alpha) => end(alpha, 1), freedom, ...effective };
   };
 }

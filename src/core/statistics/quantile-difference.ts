@@ -5,14 +5,7 @@
 
 import type { SizedBounds } from './bounds.ts';
 import { binomialProbability, normalQuantile, studentQuantile } from './distributions.ts';
-import { INDEPENDENT, type LongRun, longRun, withTail } from './long-run.ts';
-
-export interface DifferenceOptions {
-  /** Value i of both samples belongs to the same request, so that what the requests have in common cancels out. */
-  paired: boolean;
-  /** after ÷ before − 1 instead of after − before. */
-  relative: boolean;
-}
+import { type LongRun, longRun, withTail } from './long-run.ts';
 
 /** Fewest values for a quantile: with fewer than five beyond it, it would be the luck of a few requests. */
 export const neededForQuantile = (q: number): number => Math.round(5 / (1 - q));
@@ -98,18 +91,16 @@ function hasSteps(sorted: Float64Array, q: number): boolean {
   return values <= MOST_STEPS && to - from + 1 >= 5 * values;
 }
 
-/** All quantiles of two samples, which are sorted once. */
+/** All quantiles of two samples of the same requests in the same order, which are sorted once. */
 export class QuantileDifferences {
   readonly #before: Float64Array;
   readonly #after: Float64Array;
-  readonly #paired: boolean;
   readonly #sorted: readonly [Float64Array, Float64Array];
 
   /** @param paired value i of both samples belongs to the same request */
-  constructor(before: Float64Array, after: Float64Array, paired: boolean) {
+  constructor(before: Float64Array, after: Float64Array) {
     this.#before = before;
     this.#after = after;
-    this.#paired = paired;
     this.#sorted = [before.slice().sort(), after.slice().sort()];
   }
 
@@ -122,7 +113,6 @@ export class QuantileDifferences {
   /** As `quantileDifference`. */
   bounds(q: number, relative: boolean): SizedBounds {
     const [sortedBefore, sortedAfter] = this.#sorted;
-    const seen = Math.min(sortedBefore.length, sortedAfter.length);
     const [before, after] = this.quantiles(q);
     const [left, right] = [beyond(this.#before, before), beyond(this.#after, after)];
     // The few values far beyond a quantile would hide what the others have in common.
@@ -131,18 +121,16 @@ export class QuantileDifferences {
     const apart = (a: Float64Array, b: Float64Array, ratio = 1): Float64Array =>
       b.map((value, i) => value - ratio * (a[i] ?? 0));
     const scale = before > 0 ? after / before : 1;
-    const both = this.#paired ? tailRun(q, apart(left, right), () => longRun(apart(low, high, scale))) : INDEPENDENT;
+    const both = tailRun(q, apart(left, right), () => longRun(apart(low, high, scale)));
     const isAlike = [...runs, both].some(({ isShown }) => isShown);
     const degrees = Math.min(both.degrees, ...runs.map((run) => run.degrees));
-    const angle = Math.acos(this.#paired ? correlation(left, right, runs, both) : 0);
+    const angle = Math.acos(correlation(left, right, runs, both));
     const change = relative ? relativeChange : (from: number, to: number): number => to - from;
     // Both quantiles may be between two steps: each bound may then be a step too low with the whole probability.
     const share = hasSteps(sortedBefore, q) || hasSteps(sortedAfter, q) ? 0.5 : 1;
-    return (size = seen) => {
+    return (size = left.length) => {
       if (size < neededForQuantile(q)) return undefined;
-      const sizes = [left, right].map(({ length }, i) =>
-        Math.max(1, Math.round((length * size) / seen / (runs[i]?.ratio ?? 1))),
-      );
+      const sizes = runs.map(({ ratio }) => Math.max(1, Math.round(size / ratio)));
       const beforeAt = quantileAtScore(sortedBefore, q, sizes[0]);
       const afterAt = quantileAtScore(sortedAfter, q, sizes[1]);
       /** The largest change at the edge of the region, or with `side` −1 the smallest. */
@@ -157,8 +145,7 @@ export class QuantileDifferences {
         return side * found;
       };
       const effective = isAlike ? { effective: Math.min(...sizes) } : {};
-      const measured = this.#paired ? both.freedom : Math.min(...runs.map((run) => run.freedom));
-      const freedom = withTail(measured, Math.min(...sizes) * Math.min(q, 1 - q));
+      const freedom = withTail(both.freedom, Math.min(...sizes) * Math.min(q, 1 - q));
       const estimate = change(before, after);
       return { estimate, lower: (alpha) => end(alpha, -1), upper: (alpha) => end(alpha, 1), freedom, ...effective };
     };
@@ -173,10 +160,10 @@ export function relativeChange(before: number, after: number): number {
 }
 
 /**
- * The difference of a quantile of two samples, in the unit of the values, or as a share of that before (not negative values).
+ * The difference of a quantile of two samples of the same requests, in the unit of the values, or as a share of that before (not negative values).
  *
  * Each quantile has its own bounds by order statistics, whatever the distribution. With normal scores as coordinates, what
- * both may be together is an ellipse: a circle for independent samples, the narrower the more the pairs agree. A bound is the
+ * both may be together is an ellipse, the narrower the more the pairs agree. A bound is the
  * largest change on the ellipse whose half axis is the score of the level, as a profile likelihood would have it. Where
  * quantiles are straight in the score, that is MOVER (Zou & Donner, Statistics in Medicine 2008); where they are not, as at a
  * gap or with values in whole milliseconds, it still holds. Where neighbouring values are alike (`longRun`), the order statistics are
@@ -186,15 +173,17 @@ export function relativeChange(before: number, after: number): number {
  * most. It needs about a fifth more requests than a method that is right only for many values, and about twice as many for
  * pairs that are nearly the same.
  *
+ * @param before, after value i of both belongs to the same request, so that what the requests have in common cancels out
  * @param q above 0 and below 1: 0.95 for p95
+ * @param relative after ÷ before − 1 instead of after − before
  * @returns no bounds for fewer than 5/(1 − q) values
  */
 export const quantileDifference = (
   before: Float64Array,
   after: Float64Array,
   q: number,
-  { paired, relative }: DifferenceOptions,
-): SizedBounds => new QuantileDifferences(before, after, paired).bounds(q, relative);
+  relative: boolean,
+): SizedBounds => new QuantileDifferences(before, after).bounds(q, relative);
 
 // -------------------------------------------------------------------------------------------- bounds of a quantile
 

@@ -39,17 +39,9 @@ export interface RunsComparison extends JudgingResult {
   /** The replies of the second run compared with those of the first. Set if both runs kept their replies. */
   quality?: Quality;
   regressions: RegressionRow[];
-  /** Requests whose latency increased most, ms. */
-  slowed: SlowedRequest[];
   notes: string[];
   /** The other pairs of runs, if there are several. */
   further?: Omit<RunsComparison, 'further'>[];
-}
-
-export interface SlowedRequest {
-  key: string;
-  before: number;
-  after: number;
 }
 
 export interface RunFacts
@@ -70,8 +62,6 @@ export const metricRows = ({ metrics }: Pick<RunsComparison, 'metrics'>): Metric
     const found = metrics[metric];
     return found ? STATISTICS.map((statistic) => ({ metric, statistic, difference: found[statistic] })) : [];
   });
-
-const SLOWED = 20;
 
 const factsOf = ({ run, location, target, requests, failed, cancelledOnPurpose, mlflow }: RunData): RunFacts => ({
   run,
@@ -114,7 +104,6 @@ export async function compareRuns(before: RunData, after: RunData, judging?: Jud
     ...(requestThroughput ? { requestThroughput } : {}),
     ...(tokenThroughput ? { tokenThroughput } : {}),
     regressions: [],
-    slowed: [],
     notes: [],
   };
   RequestTable.seal(before.requests, after.requests);
@@ -155,7 +144,6 @@ function compareRequests(
 ): Pick<ComparedData, 'metrics'> & Pick<ComparedData['pairs'], 'changes'> {
   const { paired } = comparison;
   const pairs: [number[], number[]] = [[], []];
-  const slowed: SlowedRequest[] = [];
   const changes: number[] = [];
   for (const [key, was] of before.requests.entries()) {
     const is = after.requests.row(key);
@@ -174,12 +162,8 @@ function compareRequests(
     }
     pairs[0].push(was);
     pairs[1].push(is);
-    const [then, now] = [before.requests.value(was, 0), after.requests.value(is, 0)];
-    const isTimed = outcomes.every((outcome) => outcome === 'ok') && !Number.isNaN(now - then);
-    if (isTimed) addSlowed(slowed, { key, before: then, after: now });
   }
   paired.onlyAfter = after.requests.size - paired.requests;
-  comparison.slowed = slowed.sort(bySlowdown).slice(0, SLOWED);
   const metrics: ComparedData['metrics'] = {};
   for (const [i, tag] of METRIC_TAGS.entries()) {
     const values = rankedValues([before.requests, after.requests], pairs, i);
@@ -192,7 +176,7 @@ function compareRequests(
 }
 
 function pairingNotes(pairs: number, before: number, after: number): string[] {
-  if (pairs === 0) return ['No request is in both runs: their latencies are compared as two independent samples.'];
+  if (pairs === 0) return ['No request is in both runs: only their shares of failed requests are compared.'];
   const notes: string[] = [];
   if (pairs < NEEDED_VALUES.p50) {
     notes.push(
@@ -205,13 +189,6 @@ function pairingNotes(pairs: number, before: number, after: number): string[] {
     );
   }
   return notes;
-}
-
-const bySlowdown = (a: SlowedRequest, b: SlowedRequest): number => b.after - b.before - (a.after - a.before);
-
-function addSlowed(slowed: SlowedRequest[], one: SlowedRequest): void {
-  slowed.push(one);
-  if (slowed.length > SLOWED * 50) slowed.sort(bySlowdown).splice(SLOWED);
 }
 
 /** Compares the replies of both runs, each of the second one with that of the first in place of the captured one. @returns the cases, in the order of sending */

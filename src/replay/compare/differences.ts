@@ -43,11 +43,10 @@ export const NEEDED_VALUES: Readonly<Record<Statistic, number>> = {
   p99: neededForQuantile(QUANTILES.p99),
 };
 
-/** Value i of both lists belongs to the same request if they are `paired`. A failed request is infinite, behind every success. */
+/** Value i of both lists belongs to the same request. A failed request is infinite, behind every success. */
 export interface MetricValues {
   before: Float64Array;
   after: Float64Array;
-  paired: boolean;
   /** The times until requests failed, by their index. */
   own?: readonly [before: ReadonlyMap<number, number>, after: ReadonlyMap<number, number>];
 }
@@ -56,13 +55,13 @@ export interface MetricValues {
 export const metricBounds = (values: MetricValues, statistic: Statistic, relative: boolean): SizedBounds =>
   statistic === 'mean'
     ? rankedMean(values, relative)
-    : quantileDifference(values.before, values.after, QUANTILES[statistic], { paired: values.paired, relative });
+    : quantileDifference(values.before, values.after, QUANTILES[statistic], relative);
 
 /** The statistic of both runs. A quantile that is a failed request is infinite. */
 export const statisticsOf = (values: MetricValues, statistic: Statistic): [before: number, after: number] =>
   statistic === 'mean'
     ? (asNumbers(values).map(mean) as [number, number])
-    : new QuantileDifferences(values.before, values.after, values.paired).quantiles(QUANTILES[statistic]);
+    : new QuantileDifferences(values.before, values.after).quantiles(QUANTILES[statistic]);
 
 /** From this share of failed requests on, too much of a mean is made up. */
 const MOST_MADE_UP = 0.05;
@@ -71,11 +70,10 @@ const MOST_MADE_UP = 0.05;
 export const isMadeUp = ({ before }: MetricValues): boolean =>
   before.filter((value) => !Number.isFinite(value)).length >= MOST_MADE_UP * before.length;
 
-/** The values without failed requests. */
-export function succeeded({ before, after, paired }: MetricValues): MetricValues {
+/** The values of the requests that succeeded in both runs. */
+function succeeded({ before, after }: MetricValues): MetricValues {
   const isKnown = (_: number, i: number): boolean => Number.isFinite(before[i]) && Number.isFinite(after[i]);
-  const [from, to] = [before, after].map((values) => values.filter(paired ? isKnown : Number.isFinite));
-  return { before: from as Float64Array, after: to as Float64Array, paired };
+  return { before: before.filter(isKnown), after: after.filter(isKnown) };
 }
 
 /** As numbers, for a mean: a failed request took the longest time of both runs, or its own if that is longer. Its throughput is 0. */
@@ -95,14 +93,13 @@ function asNumbers({ before, after, own }: MetricValues): Float64Array[] {
  * slower: both ends then are the farther ones of all requests and of the successes alone.
  */
 function rankedMean(values: MetricValues, relative: boolean): SizedBounds {
-  const { paired } = values;
   const [before, after] = asNumbers(values) as [Float64Array, Float64Array];
-  const all = meanDifference(before, after, { paired, relative });
+  const all = meanDifference(before, after, relative);
   if (values.before.every(Number.isFinite)) return all;
   const known = succeeded(values);
-  const alone = meanDifference(known.before, known.after, { paired, relative });
-  const share = Math.min(known.before.length, known.after.length) / Math.min(before.length, after.length);
-  return (size = Math.min(before.length, after.length)) => {
+  const alone = meanDifference(known.before, known.after, relative);
+  const share = known.before.length / before.length;
+  return (size = before.length) => {
     const [found, other] = [all(size), alone(Math.floor(size * share))];
     if (!found) return undefined;
     if (!other || isMadeUp(values)) return { ...found, lower: () => -Infinity, upper: () => Infinity };
@@ -116,12 +113,12 @@ function rankedMean(values: MetricValues, relative: boolean): SizedBounds {
 
 /** Returns the differences of all statistics over the requests that succeeded, or `undefined` if a list is empty. */
 export function metricDifferences(values: MetricValues): Record<Statistic, Difference> | undefined {
-  const { before, after, paired } = succeeded(values);
-  if (before.length === 0 || after.length === 0) return undefined;
-  const quantiles = new QuantileDifferences(before, after, paired);
+  const { before, after } = succeeded(values);
+  if (before.length === 0) return undefined;
+  const quantiles = new QuantileDifferences(before, after);
   const entries = STATISTICS.map((statistic): [Statistic, Difference] => {
     if (statistic === 'mean') {
-      const found = meanDifference(before, after, { paired, relative: false })();
+      const found = meanDifference(before, after, false)();
       return [statistic, differenceOf(mean(before), mean(after), found)];
     }
     const q = QUANTILES[statistic];

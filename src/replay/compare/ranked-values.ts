@@ -11,7 +11,7 @@ const BEHIND = METRIC_TAGS.map(
 );
 
 /**
- * Returns the values of the pairs, or without pairs those of each run.
+ * Returns the values of the pairs.
  *
  * @param pairs rows of the first run, and those of the same requests in the second one, in the order of sending
  * @param metric index in `METRIC_TAGS`
@@ -31,7 +31,7 @@ export function rankedValues(
       : Number.NaN;
   };
   /** @param other what the same request has in the other run. Without it, whether its reply would have had the metric is not known */
-  const rank = (run: 0 | 1, row: number, other: number): number => {
+  const rank = (run: 0 | 1, row: number, other = Number.NaN): number => {
     const value = measuredIn(run, row);
     if (!Number.isNaN(value) || tables[run].outcome(row) !== 'failed') return value;
     return isMeasured[run] || !Number.isNaN(other) ? (BEHIND[metric] ?? Number.NaN) : Number.NaN;
@@ -42,25 +42,14 @@ export function rankedValues(
     if (!Number.isFinite(value) && !Number.isNaN(until)) own[run].set(found[run].length, until);
     found[run].push(value);
   };
-  const alone = tables.map((table, run) =>
-    Array.from(table.sent()).filter((row) => !Number.isNaN(rank(run as 0 | 1, row, Number.NaN))),
-  );
-  const paired = pairs[0].length > 0;
-  if (paired) {
-    for (const [i, was] of pairs[0].entries()) {
-      const is = pairs[1][i] ?? 0;
-      const [then, now] = [rank(0, was, measuredIn(1, is)), rank(1, is, measuredIn(0, was))];
-      if (Number.isNaN(then) || Number.isNaN(now)) continue;
-      add(0, then, was);
-      add(1, now, is);
-    }
-  } else
-    for (const run of [0, 1] as const) for (const row of alone[run] ?? []) add(run, rank(run, row, Number.NaN), row);
-  return {
-    before: Float64Array.from(found[0]),
-    after: Float64Array.from(found[1]),
-    own,
-    paired,
-    of: Math.max(...found.map(({ length }) => length), ...alone.map(({ length }) => length)),
-  };
+  for (const [i, was] of pairs[0].entries()) {
+    const is = pairs[1][i] ?? 0;
+    const [then, now] = [rank(0, was, measuredIn(1, is)), rank(1, is, measuredIn(0, was))];
+    if (Number.isNaN(then) || Number.isNaN(now)) continue;
+    add(0, then, was);
+    add(1, now, is);
+  }
+  const ranked = ([0, 1] as const).map((run) => tables[run].sent().filter((row) => !Number.isNaN(rank(run, row))));
+  const of = Math.max(found[0].length, ...ranked.map(({ length }) => length));
+  return { before: Float64Array.from(found[0]), after: Float64Array.from(found[1]), own, of };
 }

@@ -8,7 +8,7 @@ import { normalQuantile } from '../../core/statistics/distributions.ts';
 import { longRun, varianceByChance } from '../../core/statistics/long-run.ts';
 import { LEVEL, mostHits, POWER_SCORE, smallestSize, withPower } from '../../core/statistics/power.ts';
 import { shareBounds } from '../../core/statistics/share.ts';
-import { independentDifference, pairedDifference } from '../../core/statistics/share-difference.ts';
+import { pairedDifference } from '../../core/statistics/share-difference.ts';
 import type { ComparedData } from '../compare/compared-data.ts';
 import {
   isMadeUp,
@@ -34,7 +34,7 @@ export interface Cases {
 /** How much worse the second run is, in the threshold's unit. Only shares of pairs have `cases`. */
 export interface Evidence {
   unit: GateUnit;
-  /** Pairs, or values of two independent samples, that the evidence stands on. */
+  /** Pairs that the evidence stands on. */
   seen: number;
   /** Requests that were not canceled on purpose, or values, of the run with more of them. */
   of: number;
@@ -107,7 +107,7 @@ function metricEvidence(
 ): Evidence {
   const values = metrics[metric];
   const unit = relative ? '%' : (UNITS[metric] ?? 'ms');
-  const seen = values ? Math.min(values.before.length, values.after.length) : 0;
+  const seen = values?.before.length ?? 0;
   const basis = { unit, seen, of: values?.of ?? 0 } as const;
   if (!values || seen === 0) return { ...basis, unknown: `at least one run has no ${metric}` };
   const sized = metricBounds(values, statistic, relative);
@@ -199,37 +199,29 @@ function shareEvidence({ share, scorer = '' }: ShareThreshold, data: ComparedDat
   return cases(verdicts.worse, verdicts.pairs, 1, verdicts.open, true);
 }
 
-/** The rise of the share of failed requests: of the same requests if there are pairs, else of two samples. */
+/** The rise of the share of failed requests. */
 function errorRate({ failures, pairs }: ComparedData, ratio: number): Evidence {
-  const [before, after] = failures;
-  const isPaired = pairs.requests > 0;
-  const seen = isPaired ? pairs.known : Math.min(before[1], after[1]);
-  const basis = { unit: 'points', seen, of: Math.max(before[1], after[1]) } as const;
+  const { known: seen, newlyFailing, newlySucceeding } = pairs;
+  const basis = { unit: 'points', seen, of: Math.max(...failures.map(([, of]) => of)) } as const;
   if (seen === 0) return { ...basis, unknown: NO_PAIRS };
-  const { newlyFailing, newlySucceeding } = pairs;
-  const rise = isPaired ? [newlySucceeding / seen, newlyFailing / seen] : [before[0] / before[1], after[0] / after[1]];
-  const changed = shareBounds((newlyFailing + newlySucceeding) / ratio, seen / ratio);
+  const changed = newlyFailing + newlySucceeding;
+  const doubted = shareBounds(changed / ratio, seen / ratio);
   /** Half of the pairs that may change, either way. */
-  const halves = [undefined, changed.upper(DOUBT) / 2, changed.lower(DOUBT) / 2];
+  const halves = [undefined, doubted.upper(DOUBT) / 2, doubted.lower(DOUBT) / 2];
   /** The bounds of a replay of a size, of which the second run has as many more failures as chance may add. */
   const boundsOf = (size: number, score: number, doubt: Doubt = 0): Bounds => {
-    const [from, to] = [halves.at(doubt) ?? rise[0] ?? 0, halves.at(doubt) ?? rise[1] ?? 0];
-    const [of, ofAfter] = [before[1], after[1]].map((requests) =>
-      Math.max(1, Math.floor((isPaired ? size : (requests * size) / seen) / ratio)),
-    ) as [number, number];
-    const variance = isPaired ? from + to : from * (1 - from) + to * (1 - to);
-    const chance = (score * Math.sqrt(of * variance)) / 2;
-    const count = (share: number, most: number, more: number): number =>
-      Math.min(most, Math.max(0, Math.round(share * most + more)));
-    const [onlyBefore, onlyAfter] = [count(from, of, -chance), count(to, ofAfter, chance)];
-    return isPaired
-      ? pairedDifference({ onlyBefore, onlyAfter, pairs: of })
-      : independentDifference([onlyBefore, of], [onlyAfter, ofAfter]);
+    const pairs = Math.max(1, Math.floor(size / ratio));
+    const half = halves.at(doubt);
+    const [from, to] = [half ?? newlySucceeding / seen, half ?? newlyFailing / seen];
+    const chance = (score * Math.sqrt(pairs * (from + to))) / 2;
+    const count = (share: number, more: number): number =>
+      Math.min(pairs, Math.max(0, Math.round(share * pairs + more)));
+    return pairedDifference({ onlyBefore: count(from, -chance), onlyAfter: count(to, chance), pairs });
   };
   const atSize = (size: number, doubt: Doubt = 0): Ends =>
     scaled({ ...boundsOf(size, -POWER_SCORE, doubt), upper: boundsOf(size, POWER_SCORE, doubt).upper }, 100);
   const effective = ratio > 1 ? { effective: Math.floor(seen / ratio) } : {};
-  const bounds = { ...boundsOf(seen, 0), estimate: (rise[1] ?? 0) - (rise[0] ?? 0), ...effective };
+  const bounds = { ...boundsOf(seen, 0), estimate: (newlyFailing - newlySucceeding) / seen, ...effective };
   return { ...basis, atSize, bounds: scaled(bounds, 100) };
 }
 

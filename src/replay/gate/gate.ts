@@ -51,7 +51,7 @@ export function decideGate(
   data: ComparedData,
   { zeroTolerance = ZERO_TOLERANCE, errorsTogether = 1 }: GateRules = {},
 ): GateResult {
-  const failures = addedThreshold(thresholds, data.pairs.requests > 0);
+  const failures = addedThreshold(thresholds);
   const harm = addedHarm(thresholds, data.replies?.harm !== undefined);
   const read = data.runs ? evidenceOfRuns : evidenceOf;
   const cases = [...thresholds, ...failures, ...harm].map(

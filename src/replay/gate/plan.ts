@@ -44,7 +44,7 @@ export function planGate(
   { zeroTolerance = ZERO_TOLERANCE, errorsTogether = 1 }: GateRules = {},
 ): GatePlan {
   const unchanged = unchangedBy(pilot);
-  const plans = thresholds.concat(addedThreshold(thresholds, true)).map((threshold): ThresholdPlan => {
+  const plans = thresholds.concat(addedThreshold(thresholds)).map((threshold): ThresholdPlan => {
     const evidence = evidenceOf(threshold, unchanged, errorsTogether);
     const sized = isZeroTolerance(threshold)
       ? zeroToleranceSized(evidence, zeroTolerance)

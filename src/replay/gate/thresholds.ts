@@ -3,7 +3,7 @@ import { PermanentError } from '../../core/errors/errors.ts';
 import { nearest } from '../../core/errors/nearest.ts';
 import { STATISTICS, type Statistic } from '../compare/differences.ts';
 import { FREE_SCORERS } from '../compare/free-scorers.ts';
-import { COMPARED_METRICS, type ComparedMetric } from '../compare/run-data.ts';
+import { COMPARED_METRICS, type ComparedMetric, isLargerBetter } from '../compare/run-data.ts';
 
 /** The rise of the share of failed requests, and shares of the pairs. All in percent. */
 export const SHARES = ['error_rate', 'regressed', 'newly_failing', 'new_refusals', 'judged_worse', 'new_harm'] as const;
@@ -26,13 +26,13 @@ const isStatistic = (name: string): name is Statistic => (STATISTICS as readonly
 const isShare = (name: string): name is (typeof SHARES)[number] => (SHARES as readonly string[]).includes(name);
 
 /** What limits failures where nothing else does: a latency alone says little of requests that got no reply. */
-const FAILURES = { paired: 'newly_failing:5', apart: 'error_rate:5' };
+const FAILURES = 'newly_failing:5';
 
 /** The threshold on failures that is added to those on latencies and other metrics, if they have none. */
-export function addedThreshold(thresholds: readonly Threshold[], arePaired: boolean): Threshold[] {
+export function addedThreshold(thresholds: readonly Threshold[]): Threshold[] {
   const isLimited = thresholds.some((one) => one.kind === 'share' && limitsFailures(one));
   if (isLimited || !thresholds.some(({ kind }) => kind === 'metric')) return [];
-  return [parseThreshold(arePaired ? FAILURES.paired : FAILURES.apart)];
+  return [parseThreshold(FAILURES)];
 }
 
 /** The threshold that is added where a judge was asked about harm. */
@@ -71,6 +71,10 @@ export function parseThreshold(text: string): Threshold {
       `a limit above 0; only ${SHARES.slice(1).join(', ')} may have the limit 0, which allows no case`,
     );
   }
+  // A latency may more than double.
+  const isBounded = threshold.kind === 'share' || (threshold.relative && isLargerBetter(threshold.metric) === true);
+  if (isBounded && threshold.limit >= 100)
+    refuse(text, 'It would always pass: nothing can be worse by more than 100%', 'a limit below 100%');
   return threshold;
 }
 

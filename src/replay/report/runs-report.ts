@@ -1,17 +1,8 @@
 /** The HTML report that compares two runs. */
 
 import { loadCharts } from '../../core/text/charts.ts';
-import {
-  type Column,
-  escapeHtml,
-  htmlPage,
-  isolated,
-  section,
-  table,
-  tableSection,
-  tiles,
-} from '../../core/text/html-page.ts';
-import { type MetricRow, metricRows, type RunsComparison, type SlowedRequest } from '../compare/compare-runs.ts';
+import { type Column, escapeHtml, htmlPage, section, table, tiles } from '../../core/text/html-page.ts';
+import { type MetricRow, metricRows, type RunsComparison } from '../compare/compare-runs.ts';
 import { judgeWarning } from '../compare/judge-replies.ts';
 import { COMPARED_METRICS, isLargerBetter, METRIC_TAGS, type RunData } from '../compare/run-data.ts';
 import {
@@ -61,13 +52,6 @@ const METRIC_COLUMNS: readonly Column<MetricRow>[] = [
   },
 ];
 
-const SLOWED_COLUMNS: readonly Column<SlowedRequest>[] = [
-  { name: 'request', cell: ({ key }) => isolated(key) },
-  { name: 'before (ms)', numeric: true, cell: ({ before }) => before.toFixed(1) },
-  { name: 'after (ms)', numeric: true, cell: ({ after }) => after.toFixed(1) },
-  { name: 'difference (ms)', numeric: true, cell: ({ before, after }) => signed(after - before, 1) },
-];
-
 /** Returns the page, complete and self-contained. @param gate absent if there are no thresholds */
 export async function runsReport(
   comparison: RunsComparison,
@@ -75,7 +59,7 @@ export async function runsReport(
   runs: readonly [before: RunData, after: RunData],
 ): Promise<string> {
   await loadCharts();
-  const { before, after, quality, regressions, slowed } = comparison;
+  const { before, after, quality, regressions } = comparison;
   const parts = [
     '<h1>Comparison of two replays</h1>',
     ...(gate ? [gateSection(gate)] : []),
@@ -95,7 +79,6 @@ export async function runsReport(
     differencesSection(comparison),
     failuresSection(comparison),
     ...(quality ? [qualitySection(quality, 'Replies'), regressionsSection(regressions, quality.regressed)] : []),
-    tableSection('Requests that slowed down most', SLOWED_COLUMNS, slowed),
   ];
   return htmlPage(`${before.run} and ${after.run}`, parts.join('\n'), {
     style: GATE_STYLE + REPLIES_STYLE,

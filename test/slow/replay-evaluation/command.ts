@@ -97,7 +97,7 @@ describe('a replay command whose judge or MLflow fails', () => {
     all.judgeProxy.rule((_, ordinal) =>
       ordinal < 30 ? undefined : { kind: 'after', work: () => stopped, next: { kind: 'pass' } },
     );
-    const running = startCli(['compare', before, out, '--judge', '--threshold', 'judged_worse:100'], environment());
+    const running = startCli(['compare', before, out, '--judge', '--threshold', 'judged_worse:99'], environment());
     await until(() => all.judgeProxy.requests.length > 30);
     process.kill(running.pid, 'SIGINT');
     await until(() => running.stderr().includes('Ctrl-C'));

@@ -3,8 +3,7 @@
 import { Random } from '../../../src/core/values/random.ts';
 import { metricDifferences, shareDifference } from '../../../src/replay/compare/differences.ts';
 
-const differences = (before: Float64Array, after: Float64Array, paired: boolean) =>
-  metricDifferences({ before, after, paired });
+const differences = (before: Float64Array, after: Float64Array) => metricDifferences({ before, after });
 
 describe('differences of two runs', () => {
   const normal = (random: Random, mean: number, deviation: number): number =>
@@ -17,24 +16,23 @@ describe('differences of two runs', () => {
       const random = new Random(1000 + run);
       const before = Float64Array.from({ length: 120 }, () => normal(random, 100, 20));
       const after = before.map((value) => value + normal(random, 5, 10));
-      const found = differences(before, after, true)?.mean;
+      const found = differences(before, after)?.mean;
       if (found && found.low <= 5 && found.high >= 5) held++;
     }
     expect(held).toBeGreaterThanOrEqual(88);
     expect(held).toBeLessThan(100);
   });
 
-  test('a constant difference is significant for pairs, but not for independent samples', () => {
+  test('a constant difference of all pairs is significant', () => {
     const random = new Random(5);
     const before = Float64Array.from({ length: 200 }, () => 50 + 100 * random.next());
     const after = before.map((value) => value + 2);
-    expect(differences(before, after, true)?.mean).toMatchObject({
+    expect(differences(before, after)?.mean).toMatchObject({
       difference: expect.closeTo(2),
       low: expect.closeTo(2),
       high: expect.closeTo(2),
       significant: true,
     });
-    expect(differences(before, after, false)?.mean.significant).toBe(false);
   });
 
   test('equal runs rarely differ significantly, for each statistic with enough values', () => {
@@ -45,7 +43,7 @@ describe('differences of two runs', () => {
       for (let run = 0; run < runs; run++) {
         const random = new Random(run * 7919 + 11);
         const values = () => Float64Array.from({ length: Number(size) }, () => Math.exp(normal(random, 0, 0.5)));
-        const found = differences(values(), values(), true);
+        const found = differences(values(), values());
         for (const one of statistics) {
           expect(found?.[one].tooFew).toBeUndefined();
           if (found?.[one].significant) different.set(one, (different.get(one) ?? 0) + 1);
@@ -58,20 +56,20 @@ describe('differences of two runs', () => {
 
   test('quantiles are values of the list', () => {
     const values = Float64Array.from({ length: 100 }, (_, i) => i + 1);
-    const found = differences(values, values, true);
+    const found = differences(values, values);
     expect(found).toMatchObject({
       p50: { before: 50 },
       p90: { before: 90 },
       p99: { before: 99 },
       mean: { before: 50.5, difference: 0, significant: false },
     });
-    expect(differences(new Float64Array(), values, false)).toBeUndefined();
+    expect(differences(new Float64Array(), new Float64Array())).toBeUndefined();
   });
 
   test('finds a small difference of many values', () => {
     const before = Float64Array.from({ length: 50_000 }, (_, i) => i % 100);
     const after = before.map((value) => value + 1);
-    expect(differences(before, after, true)?.p50).toMatchObject({ difference: 1, significant: true });
+    expect(differences(before, after)?.p50).toMatchObject({ difference: 1, significant: true });
   });
 
   test('the difference of two shares has an interval around it', () => {

@@ -25,7 +25,7 @@ const twoRuns = (known: number, changes: Partial<ComparedData> = {}): ComparedDa
 const replies = (compared: number, regressed: number) => ({ replies: { compared, regressed, newRefusals: 0 } });
 
 const metrics = (before: Float64Array, after: Float64Array): Pick<ComparedData, 'metrics'> => ({
-  metrics: { request_latency: { before, after, paired: true, of: before.length } },
+  metrics: { request_latency: { before, after, of: before.length } },
 });
 
 /** Pairs of latencies, `spread` apart in their logarithms. Neighbours are alike by `rho`. */

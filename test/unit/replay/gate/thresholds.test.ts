@@ -59,3 +59,21 @@ test.each(['request_latency:p95:0%', 'request_latency:mean:0', 'error_rate:0'])(
     );
   },
 );
+
+const THROUGHPUT = 'output_token_throughput_per_user';
+test.each([
+  `${THROUGHPUT}:p50:100%`,
+  `${THROUGHPUT}:mean:250%`,
+  'error_rate:100',
+  'newly_failing:100',
+  'regressed:100%',
+])('refuses %j: it would always pass', (text) => {
+  expect(() => parseThreshold(text)).toThrow(`got: ${text}; expected: a limit below 100%`);
+});
+
+test.each([`${THROUGHPUT}:p50:99.9%`, `${THROUGHPUT}:p50:100`, 'request_latency:p95:100%', 'judged_worse:99'])(
+  'accepts %j, which can fail',
+  (text) => {
+    expect(parseThreshold(text)).toMatchObject({ text });
+  },
+);
