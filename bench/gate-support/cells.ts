@@ -64,7 +64,7 @@ function cells(
     for (const [i, threshold] of thresholds.entries()) {
       const cell = found[i] as Cell;
       cell[
-        decideGate([threshold], data, shape.errorsTogether ? { errorsTogether: shape.errorsTogether } : {}).outcome
+        decideGate([threshold], data, shape.errorsTogether).outcome
       ]++;
       if (withOldRule && oldRulePasses(threshold, data)) cell.oldPassed++;
     }

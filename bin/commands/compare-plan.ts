@@ -6,7 +6,6 @@ import { compareRuns, type RunsComparison } from '../../src/replay/compare/compa
 import { repliesData } from '../../src/replay/compare/compared-data.ts';
 import { REPLIES_FILE, readReplies } from '../../src/replay/compare/replies-file.ts';
 import { type RunData, readJson } from '../../src/replay/compare/run-data.ts';
-import type { GateRules } from '../../src/replay/gate/gate.ts';
 import { type JudgeCost, judgeCost, pairToSize } from '../../src/replay/gate/judge-cost.ts';
 import { type GatePlan, type PlannedSize, planGate } from '../../src/replay/gate/plan.ts';
 import type { Threshold } from '../../src/replay/gate/thresholds.ts';
@@ -19,6 +18,7 @@ export type PlanOutput = GatePlan & { judge?: JudgeCost };
 
 interface PlanFlags {
   threshold: readonly Threshold[];
+  errorsTogether?: number | undefined;
   judgeModel?: string | undefined;
   json?: boolean | undefined;
 }
@@ -26,15 +26,14 @@ interface PlanFlags {
 /** @param pilot two replays of the same captures with the same model */
 export async function printPlan(
   [before, after]: readonly [RunData, RunData],
-  { threshold: thresholds, judgeModel, json }: PlanFlags,
-  rules: GateRules,
+  { threshold: thresholds, errorsTogether, judgeModel, json }: PlanFlags,
 ): Promise<void> {
   const { data, comparison } = await compareRuns(before, after);
   // No judge is asked here: its verdicts are in the comparison of the two runs, if there was one.
   const file = (await readJson(join(after.directory, COMPARISON_FILES.json))) as Partial<RunsComparison> | undefined;
   const isOfBoth = file?.before?.run === before.run && file.after?.run === after.run;
   if (isOfBoth && file.quality?.judged) data.replies = { ...data.replies, ...repliesData(file.quality) };
-  const plan = planGate(thresholds, data, rules);
+  const plan = planGate(thresholds, data, errorsTogether);
   const judged = plan.thresholds.find((_, i) => isJudgedWorse(thresholds[i]))?.requests;
   const { quality, paired } = comparison;
   const share = (quality?.comparable.differing ?? 0) / paired.requests;

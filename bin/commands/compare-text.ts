@@ -1,26 +1,14 @@
 /** What `compare` prints: both runs, their differences, the replies, and the gate. */
 import type { TextOptions } from '../../src/core/text/terminal-text.ts';
 import { metricRows, type RunFacts, type RunsComparison } from '../../src/replay/compare/compare-runs.ts';
-import type { Difference } from '../../src/replay/compare/differences.ts';
 import { COMPARED_METRICS } from '../../src/replay/compare/run-data.ts';
-import { gateText, signed } from '../../src/replay/gate/texts.ts';
+import { DIFFERENCE_COLUMNS, differenceTexts, gateText } from '../../src/replay/gate/texts.ts';
 import type { GateResult } from '../../src/replay/gate/types.ts';
 import { Page } from '../cli/output.ts';
 import { addQuality } from './replay-text.ts';
 
-const HEAD = ['', 'before', 'after', 'change', '%', '95% interval'];
 /** Narrower terminals leave the column of percentages out. */
 const WIDE = 90;
-
-/** A row of the table; a difference of two shares is in percentage points. */
-function differenceRow(name: string, found: Difference, scale = 1): string[] {
-  const { relative, significant, tooFew } = found;
-  const figure = (value: number): string => (scale * value).toFixed(2);
-  const sign = (value: number): string => signed(scale * value);
-  const interval = tooFew ? 'too few requests' : `${sign(found.low)} … ${sign(found.high)}${significant ? ' *' : ''}`;
-  const share = relative === null || scale !== 1 ? '' : signed(relative * 100, 1);
-  return [name, figure(found.before), figure(found.after), sign(found.difference), share, interval];
-}
 
 const factsLine = ({ run, requests, failed, cancelledOnPurpose: cancelled }: RunFacts): string =>
   `${run}, ${requests} requests, ${failed} failed${cancelled > 0 ? `, ${cancelled} canceled on purpose` : ''}`;
@@ -43,10 +31,11 @@ export function comparisonText(
   for (const note of comparison.notes) page.add(note);
   const all = metricRows(comparison);
   const enough = all.filter(({ difference }) => !difference.tooFew);
-  const rows = (enough.length > 0 ? enough : all).map(({ metric, statistic, difference }) =>
-    differenceRow(`${COMPARED_METRICS[metric].name} ${statistic}`, difference),
-  );
-  const table = [HEAD, ...rows, differenceRow('Failed (%)', errorRate, 100)];
+  const rows = (enough.length > 0 ? enough : all).map(({ metric, statistic, difference }) => [
+    `${COMPARED_METRICS[metric].name} ${statistic}`,
+    ...differenceTexts(difference),
+  ]);
+  const table = [['', ...DIFFERENCE_COLUMNS], ...rows, ['Failed (%)', ...differenceTexts(errorRate, 100)]];
   const [head = [], ...cells] = out.width < WIDE ? table.map((row) => row.toSpliced(4, 1)) : table;
   page.add('');
   page.table(head, cells);

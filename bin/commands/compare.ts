@@ -1,7 +1,6 @@
 /** `inference-monitor compare`: compares two replays of the same captures, and can gate a release. */
-import { appendFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { InvalidArgumentError } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { harmScorers } from '../../src/judge/active-scorers.ts';
 import { compareRuns, type Judging, type RunsComparison } from '../../src/replay/compare/compare-runs.ts';
@@ -11,7 +10,7 @@ import { type JudgeSettings, judgeReplies, judgeWarning, stoppedBy } from '../..
 import { type OpenedRun, openRun } from '../../src/replay/compare/open-run.ts';
 import { METRIC_TAGS, type RunData, readJson, readRun } from '../../src/replay/compare/run-data.ts';
 import { type CapturedComparison, COMPARE_FILE } from '../../src/replay/compare/with-captured.ts';
-import { decideGate, type GateRules, ZERO_TOLERANCE } from '../../src/replay/gate/gate.ts';
+import { decideGate } from '../../src/replay/gate/gate.ts';
 import { parseThreshold, SHARES, type Threshold } from '../../src/replay/gate/thresholds.ts';
 import type { GateResult } from '../../src/replay/gate/types.ts';
 import { COMPARISON_FILES, writeComparison } from '../../src/replay/report/write-comparison.ts';
@@ -41,11 +40,6 @@ const OPTIONS = options(
   option('--against <runs...>', 'compare <runs>, all of one model, with as many of another'),
   option('--threshold <bound>', 'the second run may be worse by this much; repeatable', parsed(addThreshold, [])),
   option('--gate <file>', 'read thresholds and settings from a YAML file (docs/replay.md)'),
-  option(
-    '--zero-tolerance <percent>',
-    `a threshold of 0 passes once a larger share of cases is excluded (default: ${100 * ZERO_TOLERANCE})`,
-    tolerance,
-  ),
   option(
     '--errors-together <n>',
     'take errors to come this many at a time, if not shown that more do (default: 1)',
@@ -77,30 +71,21 @@ Thresholds limit how much worse the second run may be (repeatable):
   statistics: ${STATISTICS.join(', ')}
   shares: ${SHARES.join(', ')}
 
-A threshold passes if the second run is shown to be worse by no more than this: the upper end of the one-sided 95% interval is
-within the limit. It fails if the lower end is beyond it. Otherwise it cannot tell, and says how many more requests it
-needs. With the limit 0 a single case fails, and none passes from 300 requests on (--zero-tolerance).
+docs/replay.md says when a threshold passes, fails or cannot tell.
 
 Exit codes: 0 all thresholds passed, 1 one failed, 3 the gate cannot tell; 2 the runs could not be compared or, without thresholds,
 the judge failed; 130 after Ctrl-C.
 
 Examples:
-  inference-monitor compare replays/before replays/after --threshold error_rate:1
-  inference-monitor compare replays/before replays/after \
-    --judge --threshold judged_worse:5
-  inference-monitor compare replays/a-1 replays/a-2 --against replays/b-1 \
+  inference-monitor compare replays/before replays/after \\
+    --judge --threshold error_rate:1 --threshold judged_worse:5
+  inference-monitor compare replays/a-1 replays/a-2 --against replays/b-1 \\
     replays/b-2 --threshold request_latency:p95:10%
-  inference-monitor compare replays/before replays/after --gate gate.yaml \
+  inference-monitor compare replays/before replays/after --gate gate.yaml \\
     --junit gate.xml --markdown gate.md
   inference-monitor compare --plan replays/before replays/again --gate gate.yaml`;
 
 export default command('compare', OPTIONS, HELP, compare);
-
-function tolerance(text: string): number {
-  const percent = numbers.amount(text);
-  if (percent === 0 || percent > 100) throw new InvalidArgumentError('expected a percentage above 0, up to 100');
-  return percent;
-}
 
 const GATE = ['threshold', 'gate'] as const;
 
@@ -132,12 +117,10 @@ async function compare(given: CompareFlags): Promise<void> {
       opened.push(run);
       runs.push(await readRun(run.directory, location));
     }
-    const { zeroTolerance = 100 * ZERO_TOLERANCE, errorsTogether = 1 } = flags;
-    const rules = { zeroTolerance: zeroTolerance / 100, errorsTogether };
     const half = runs.length / 2;
     const pairs = runs.slice(0, half).map((run, i) => [run, runs[half + i]] as [RunData, RunData]);
-    if (flags.plan) await printPlan(pairs[0] as [RunData, RunData], flags, rules);
-    else await compareOpened(pairs, flags, rules, interruption);
+    if (flags.plan) await printPlan(pairs[0] as [RunData, RunData], flags);
+    else await compareOpened(pairs, flags, interruption);
   };
   try {
     await unlessInterrupted(compared, () => ['Stopped before the runs were compared.']);
@@ -149,7 +132,6 @@ async function compare(given: CompareFlags): Promise<void> {
 async function compareOpened(
   pairs: readonly (readonly [before: RunData, after: RunData])[],
   flags: CompareFlags,
-  rules: GateRules,
   interruption: Interruption,
 ): Promise<void> {
   const { signal } = interruption;
@@ -189,7 +171,7 @@ async function compareOpened(
     comparison.further = further.map((one) => one.comparison);
     comparison.notes.unshift(`The thresholds are of all ${found.length} pairs of runs, all else is of the first one.`);
   }
-  const gate = flags.threshold.length > 0 ? decideGate(flags.threshold, data, rules) : undefined;
+  const gate = flags.threshold.length > 0 ? decideGate(flags.threshold, data, flags.errorsTogether) : undefined;
   await writeComparison(directory, comparison, gate, [before, after], flags.report);
   const report = flags.report ? join(directory, COMPARISON_FILES.page) : undefined;
   const written = [join(directory, COMPARISON_FILES.json), ...(report === undefined ? [] : [`to read: ${report}`])];
@@ -235,11 +217,10 @@ async function capturedVerdicts(
 async function withGateFile(flags: CompareFlags): Promise<CompareFlags> {
   if (flags.gate === undefined) return flags;
   const { readGateFile } = await import('../../src/replay/gate/gate-file.ts');
-  const { thresholds, zeroTolerance, errorsTogether, judge } = await readGateFile(flags.gate);
+  const { thresholds, errorsTogether, judge } = await readGateFile(flags.gate);
   return {
     ...flags,
     threshold: [...thresholds, ...flags.threshold],
-    zeroTolerance: flags.zeroTolerance ?? zeroTolerance,
     errorsTogether: flags.errorsTogether ?? errorsTogether,
     judge: flags.judge ?? judge !== undefined,
     judgeModel: flags.judgeModel ?? judge?.model,
@@ -248,7 +229,7 @@ async function withGateFile(flags: CompareFlags): Promise<CompareFlags> {
 }
 
 /**
- * Writes the outputs. In GitHub Actions the summary is also added to that of the job.
+ * Writes the outputs.
  *
  * @param report path of the HTML comparison, if it was written
  */
@@ -263,15 +244,7 @@ async function writeOutputs(
     const { junitXml } = await import('../../src/replay/gate/outputs/junit.ts');
     await writeFile(junit, junitXml(gate, { before: before.run, after: after.run }));
   }
-  // GitHub Actions sets it to the file of the step's summary.
-  const jobSummary = process.env.GITHUB_STEP_SUMMARY;
-  if (markdown === undefined && !jobSummary) return;
+  if (markdown === undefined) return;
   const { markdownSummary } = await import('../../src/replay/gate/outputs/markdown.ts');
-  const text = markdownSummary(comparison, gate, report);
-  if (markdown !== undefined) await writeFile(markdown, text);
-  if (!jobSummary) return;
-  await appendFile(jobSummary, text).catch((error: Error) => {
-    // The gate is decided: a missing summary must not decide it otherwise.
-    notice(`The summary was not added to GITHUB_STEP_SUMMARY: ${error.message}`);
-  });
+  await writeFile(markdown, markdownSummary(comparison, gate, report));
 }

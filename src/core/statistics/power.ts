@@ -42,5 +42,5 @@ export function smallestSize(from: number, most: number, passes: (size: number) 
   return size;
 }
 
-/** The fewest cases of which none is a hit that exclude a share of `tolerance`, by the rule of three (Hanley & Lippman-Hand 1983). */
-export const zeroToleranceSize = (tolerance: number): number => Math.ceil(3 / tolerance - 1e-9);
+/** As many cases of which none is a hit exclude a share of 1%, by the rule of three (Hanley & Lippman-Hand 1983). */
+export const ZERO_TOLERANCE_SIZE = 300;

@@ -84,8 +84,8 @@ export function joinedRuns(runs: readonly ComparedData[]): ComparedData {
 }
 
 /** The counts of a comparison of replies that thresholds need. */
-export function repliesData({ compared, regressed, refusals, comparable, judged, harm }: Quality): RepliesData {
-  const found: RepliesData = { compared, regressed, newRefusals: refusals.new };
+export function repliesData({ compared, regressed, regressions, comparable, judged, harm }: Quality): RepliesData {
+  const found: RepliesData = { compared, regressed, newRefusals: regressions['new-refusal'] };
   const { equal, differing, emptied } = comparable;
   const pairs = equal + differing + emptied;
   if (judged) {

@@ -40,8 +40,9 @@ export interface Quality {
   meanOverlap: number | null;
   /** Words in the new replies ÷ words in the old ones, over all texts. */
   lengthRatio: number | null;
-  refusals: { before: number; after: number; new: number; gone: number };
-  json: { compared: number; broken: number; repaired: number; structureChanged: number; valuesChanged: number };
+  refusals: { before: number; after: number };
+  /** `valuesChanged`: in the same structure. */
+  json: { compared: number; valuesChanged: number };
   regressions: Record<Regression, number>;
   /** Requests with at least one regression other than `little-in-common`. */
   regressed: number;
@@ -79,8 +80,8 @@ export class ReplyQualityTally {
     texts: 0,
     meanOverlap: null,
     lengthRatio: null,
-    refusals: { before: 0, after: 0, new: 0, gone: 0 },
-    json: { compared: 0, broken: 0, repaired: 0, structureChanged: 0, valuesChanged: 0 },
+    refusals: { before: 0, after: 0 },
+    json: { compared: 0, valuesChanged: 0 },
     regressions: Object.fromEntries(REGRESSIONS.map((name) => [name, 0])) as Record<Regression, number>,
     regressed: 0,
     comparable: { equal: 0, differing: 0, emptied: 0 },
@@ -110,8 +111,11 @@ export class ReplyQualityTally {
       quality.meanOverlap = this.#overlap / quality.texts;
       quality.lengthRatio = this.#words[0] > 0 ? this.#words[1] / this.#words[0] : null;
     }
-    this.#addRefusal(comparison);
-    this.#addJson(comparison);
+    const { refusal, json } = comparison;
+    if (refusal?.before) quality.refusals.before++;
+    if (refusal?.after) quality.refusals.after++;
+    if (json) quality.json.compared++;
+    if (json?.sameStructure && !json.equal) quality.json.valuesChanged++;
     const regressions = regressionsOf(comparison);
     if (regressions.length > 0) {
       if (isRegressed(regressions)) quality.regressed++;
@@ -146,26 +150,5 @@ export class ReplyQualityTally {
 
   #trim(): void {
     this.#rows.sort(worseFirst).splice(MAX_ROWS);
-  }
-
-  #addRefusal({ refusal }: ReplyComparison): void {
-    if (!refusal) return;
-    const { refusals } = this.quality;
-    if (refusal.before) refusals.before++;
-    if (refusal.after) refusals.after++;
-    if (refusal.after && !refusal.before) refusals.new++;
-    if (refusal.before && !refusal.after) refusals.gone++;
-  }
-
-  #addJson({ json: found }: ReplyComparison): void {
-    if (!found) return;
-    const { json } = this.quality;
-    json.compared++;
-    if (found.before && !found.after) json.broken++;
-    if (!found.before && found.after) json.repaired++;
-    if (found.before && found.after) {
-      if (found.sameStructure === false) json.structureChanged++;
-      else if (!found.equal) json.valuesChanged++;
-    }
   }
 }

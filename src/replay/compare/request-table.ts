@@ -118,13 +118,6 @@ export class RequestTable {
       .filter((value) => !Number.isNaN(value));
   }
 
-  /** 1 for each request that failed, else 0, without those canceled on purpose, in the order in which they were sent. */
-  failures(): Float64Array {
-    return this.sent()
-      .filter((row) => this.outcome(row) !== 'cancelled')
-      .map((row) => Number(this.outcome(row) === 'failed'));
-  }
-
   /** The rows, in the order in which the requests were sent. */
   sent(): Float64Array {
     return Float64Array.from(this.#outcomes.keys()).sort((a, b) => this.bySending(a, b));

@@ -4,7 +4,7 @@ import { sum } from '../../core/values/sum.ts';
 import type { ComparedData } from '../compare/compared-data.ts';
 import { statisticsOf } from '../compare/differences.ts';
 import { isLargerBetter } from '../compare/run-data.ts';
-import { type Ends, type Evidence, evidenceOf, NO_ENDS } from './evidence.ts';
+import { type Ends, type Evidence, evidenceOf, NO_ENDS, scaled } from './evidence.ts';
 import type { Threshold } from './thresholds.ts';
 
 /** What each run of both sides shows, so that the change is the difference of the means; of a share of pairs, the second side alone. */
@@ -77,13 +77,12 @@ export function evidenceOfRuns(threshold: Threshold, data: ComparedData, errorsT
   const { bounds } = evidence;
   if (!bounds) return evidence;
   const ends = studentEnds(figuresOf(threshold, runs));
-  const relative = threshold.kind === 'metric' && threshold.relative;
-  const inUnit = (value: number): number =>
-    relative ? 100 * Math.expm1(value) : value * (threshold.kind === 'share' ? 100 : 1);
-  const isTurned = threshold.kind === 'metric' && isLargerBetter(threshold.metric) === true;
-  const [lower, upper] = isTurned
-    ? [(alpha: number) => -inUnit(ends.upper(alpha)), (alpha: number) => -inUnit(ends.lower(alpha))]
-    : [(alpha: number) => inUnit(ends.lower(alpha)), (alpha: number) => inUnit(ends.upper(alpha))];
+  const isMetric = threshold.kind === 'metric';
+  const isLogarithm = isMetric && threshold.relative;
+  const inUnit = (end: Ends['lower']) => (isLogarithm ? (alpha: number) => Math.expm1(end(alpha)) : end);
+  const sign = isMetric && isLargerBetter(threshold.metric) === true ? -1 : 1;
+  const between = { estimate: 0, lower: inUnit(ends.lower), upper: inUnit(ends.upper) };
+  const { lower, upper } = scaled(between, sign * (isMetric && !isLogarithm ? 1 : 100));
   return {
     ...evidence,
     within: bounds,

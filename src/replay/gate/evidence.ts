@@ -80,7 +80,7 @@ function once(f: (alpha: number) => number): (alpha: number) => number {
 }
 
 /** Bounds in another unit; a negative factor exchanges the ends. */
-const scaled = (bounds: Bounds, factor: number): Bounds => ({
+export const scaled = (bounds: Bounds, factor: number): Bounds => ({
   ...bounds,
   estimate: bounds.estimate * factor,
   lower: once((alpha) => factor * (factor > 0 ? bounds.lower(alpha) : bounds.upper(alpha))),

@@ -1,6 +1,6 @@
 /** Decides a release gate: each threshold passes, fails, or cannot tell. */
 import { FEWEST_FOR_ORDER } from '../../core/statistics/long-run.ts';
-import { LEVEL, zeroToleranceSize } from '../../core/statistics/power.ts';
+import { LEVEL, ZERO_TOLERANCE_SIZE } from '../../core/statistics/power.ts';
 import { shareBounds } from '../../core/statistics/share.ts';
 import type { ComparedData } from '../compare/compared-data.ts';
 import { evidenceOfRuns } from './between-runs.ts';
@@ -23,14 +23,6 @@ import {
   type ThresholdResult,
 } from './types.ts';
 
-export interface GateRules {
-  /** Share of the pairs: a zero-tolerance rule passes once a larger share of cases is excluded. */
-  zeroTolerance?: number;
-  /** Errors that are taken to come together, where their order does not show that more do. */
-  errorsTogether?: number;
-}
-export const ZERO_TOLERANCE = 0.01;
-
 interface Case {
   threshold: Threshold;
   evidence: Evidence;
@@ -45,12 +37,10 @@ type Decision = Pick<ThresholdResult, 'outcome' | 'reason' | 'moreRequests'>;
  * cannot tell.
  *
  * Thresholds on metrics alone get one on failures.
+ *
+ * @param errorsTogether errors that are taken to come together, where their order does not show that more do
  */
-export function decideGate(
-  thresholds: readonly Threshold[],
-  data: ComparedData,
-  { zeroTolerance = ZERO_TOLERANCE, errorsTogether = 1 }: GateRules = {},
-): GateResult {
+export function decideGate(thresholds: readonly Threshold[], data: ComparedData, errorsTogether = 1): GateResult {
   const failures = addedThreshold(thresholds);
   const harm = addedHarm(thresholds, data.replies?.harm !== undefined);
   const read = data.runs ? evidenceOfRuns : evidenceOf;
@@ -60,7 +50,7 @@ export function decideGate(
   const { failed, failLevel } = beyond(cases);
   const results = cases.map((one): ThresholdResult => {
     const decision = isZeroTolerance(one.threshold)
-      ? zeroToleranceDecision(one.evidence, zeroTolerance)
+      ? zeroToleranceDecision(one.evidence)
       : decide(one, failed.has(one), { pass: LEVEL, fail: failLevel });
     const tooFew = harm.includes(one.threshold) && isTooFew(one, decision);
     const why = failures.includes(one.threshold)
@@ -69,7 +59,7 @@ export function decideGate(
         ? `Added with the judge. ${tooFew ? 'Too few pairs for it. ' : ''}`
         : '';
     const scope = data.runs ? '.' : ' within these runs.';
-    const given = decision.outcome === 'passed' ? scope.replace('.', rowsText(one, zeroTolerance)) : '.';
+    const given = decision.outcome === 'passed' ? scope.replace('.', rowsText(one)) : '.';
     const reason = decision.reason.slice(0, -1) + given;
     return {
       ...factsOf(one),
@@ -173,12 +163,10 @@ function assumptionOf({ evidence }: Case, outcome: GateOutcome): string {
 }
 
 /** What a pass on failures rests on, and the pairs that it would need if errors came in rows. */
-function rowsText({ threshold, evidence }: Case, zeroTolerance: number): string {
+function rowsText({ threshold, evidence }: Case): string {
   const { inRows, seen, together } = evidence;
   if (!inRows || together === undefined) return '.';
-  const needed = isZeroTolerance(threshold)
-    ? ROW * zeroToleranceSize(zeroTolerance)
-    : sizeOf(inRows, threshold.limit, PASSES, 1);
+  const needed = isZeroTolerance(threshold) ? ROW * ZERO_TOLERANCE_SIZE : sizeOf(inRows, threshold.limit, PASSES, 1);
   if (needed !== undefined && seen >= needed) return '.';
   const pairs = needed === undefined ? 'no number of pairs would do' : `${inDigits(needed)} pairs would be needed`;
   return `, if errors come ${together === 1 ? 'one' : together} at a time; in rows of ${ROW}, ${pairs}.`;
@@ -236,8 +224,8 @@ const furtherRequests = (pairs: number | undefined, evidence: Evidence): number 
 
 const undecidedByOpen = (open: number): Decision => cannotTell(`It depends on ${open} pairs without a verdict.`);
 
-/** One case fails; none passes once the share that is excluded is at most the tolerance. */
-function zeroToleranceDecision(evidence: Evidence, tolerance: number): Decision {
+/** One case fails; none passes once the share that is excluded is at most 1%. */
+function zeroToleranceDecision(evidence: Evidence): Decision {
   const { cases, seen } = evidence;
   if (!cases) return cannotTell(`Unknown: ${evidence.unknown}.`);
   if (cases.hits > 0) return { outcome: 'failed', reason: `${cases.hits} of ${seen} pairs, and none is allowed.` };
@@ -245,14 +233,11 @@ function zeroToleranceDecision(evidence: Evidence, tolerance: number): Decision 
   if (cases.open > 0) return undecidedByOpen(cases.open);
   const effective = evidence.bounds?.effective ?? seen;
   const excluded = amountText((100 * 3) / effective, '%');
-  const needed = zeroToleranceSize(tolerance);
-  if (effective >= needed) {
+  if (effective >= ZERO_TOLERANCE_SIZE)
     return { outcome: 'passed', reason: `None of ${seen} pairs: a share above ${excluded} is excluded.` };
-  }
-  const tolerated = amountText(100 * tolerance, '%');
   const alike = effective < seen ? ` ${alikeText(effective, evidence)}` : '';
   return cannotTell(
-    `None of ${seen} pairs: only a share above ${excluded} is excluded, and ${tolerated} is tolerated.${alike}`,
-    requestsFor(Math.ceil((needed * seen) / effective) - seen, evidence),
+    `None of ${seen} pairs: only a share above ${excluded} is excluded, and 1% must be.${alike}`,
+    requestsFor(Math.ceil((ZERO_TOLERANCE_SIZE * seen) / effective) - seen, evidence),
   );
 }

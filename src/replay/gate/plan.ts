@@ -1,8 +1,7 @@
 /** How many requests each threshold of a gate needs, so that an unchanged release passes it with 80% probability. */
-import { LEVEL, zeroToleranceSize } from '../../core/statistics/power.ts';
+import { LEVEL, ZERO_TOLERANCE_SIZE } from '../../core/statistics/power.ts';
 import type { ComparedData, ComparedValues } from '../compare/compared-data.ts';
 import { type Doubt, type Evidence, evidenceOf, PASSES, requestsFor, sizeOf } from './evidence.ts';
-import { type GateRules, ZERO_TOLERANCE } from './gate.ts';
 import { addedThreshold, isZeroTolerance, limitsFailures, type Threshold } from './thresholds.ts';
 
 /** Requests that both runs must have in common. */
@@ -37,17 +36,14 @@ const LARGEST_SIZE = 10_000_000;
  * Plans each threshold by itself: 80% that an unchanged release passes it.
  *
  * @param pilot two replays of one model
+ * @param errorsTogether as for `decideGate`
  */
-export function planGate(
-  thresholds: readonly Threshold[],
-  pilot: ComparedData,
-  { zeroTolerance = ZERO_TOLERANCE, errorsTogether = 1 }: GateRules = {},
-): GatePlan {
+export function planGate(thresholds: readonly Threshold[], pilot: ComparedData, errorsTogether = 1): GatePlan {
   const unchanged = unchangedBy(pilot);
   const plans = thresholds.concat(addedThreshold(thresholds)).map((threshold): ThresholdPlan => {
     const evidence = evidenceOf(threshold, unchanged, errorsTogether);
     const sized = isZeroTolerance(threshold)
-      ? zeroToleranceSized(evidence, zeroTolerance)
+      ? zeroToleranceSized(evidence)
       : boundSized(evidence, threshold, pilot.pairs.known);
     return { threshold: threshold.text, pilot: pilotText(threshold, evidence, pilot), ...sized };
   });
@@ -143,10 +139,10 @@ function isAtGap({ atSize }: Evidence, limit: number, pairs: number): boolean {
   return wider > WITH_FEWER.bound * limit && wider < Number.POSITIVE_INFINITY;
 }
 
-function zeroToleranceSized(evidence: Evidence, zeroTolerance: number): Sized {
+function zeroToleranceSized(evidence: Evidence): Sized {
   const { together = 1, cases, seen, unknown } = evidence;
   if (!cases) return { requests: null, note: `Unknown: ${unknown}.` };
-  const pairs = zeroToleranceSize(zeroTolerance) * together;
+  const pairs = ZERO_TOLERANCE_SIZE * together;
   const size = requestsFor(pairs, evidence);
   const fails = Math.round(100 * (1 - (1 - cases.hits / seen) ** pairs));
   const note = `With that share, a case is among ${pairs} pairs in ${fails}% of the replays: it would fail.`;

@@ -1,4 +1,5 @@
 /** The results of a gate as text, the same in every output for people. */
+import type { Difference } from '../compare/differences.ts';
 import type { ContentJudged, GateOutcome, GateResult, GateUnit, Observed, ThresholdResult } from './types.ts';
 
 export const OUTCOME_TEXTS = {
@@ -16,6 +17,20 @@ const UNKNOWN = 'unknown';
 /** A number with its sign. */
 export const signed = (value: number, digits = 2): string => `${value >= 0 ? '+' : ''}${value.toFixed(digits)}`;
 
+export const DIFFERENCE_COLUMNS = ['before', 'after', 'change', '%', '95% interval'] as const;
+
+/** The cells of these columns; `*`: the interval excludes 0. @param scale 100 for a difference of two shares, which is in percentage points */
+export function differenceTexts(found: Difference, scale = 1): string[] {
+  const { before, after, difference, relative, low, high, tooFew, significant } = found;
+  const sign = (value: number): string => signed(scale * value);
+  return [
+    ...[before, after].map((value) => (scale * value).toFixed(2)),
+    sign(difference),
+    relative === null || scale !== 1 ? '' : signed(relative * 100, 1),
+    tooFew ? 'too few requests' : `${sign(low)} … ${sign(high)}${significant ? ' *' : ''}`,
+  ];
+}
+
 const withUnit = (value: number | string, unit: GateUnit): string => `${value}${unit === '%' ? '' : ' '}${unit}`;
 
 /** `12.3%`, `0.40 points` */
@@ -26,19 +41,17 @@ export const amountText = (value: number, unit: GateUnit): string =>
 const worse = (value: number | null, { unit }: ThresholdResult): string =>
   value === null ? UNKNOWN : `${value > 0 ? '+' : ''}${amountText(value, unit)}`;
 
-export const estimateText = (result: ThresholdResult): string => worse(result.worse, result);
-
-/** Both one-sided ends: `+8.10% … +16.5%`. */
-export const intervalText = (result: ThresholdResult): string =>
-  result.lower === null && result.upper === null
-    ? UNKNOWN
-    : `${worse(result.lower, result)} … ${worse(result.upper, result)}`;
-
-export const boundText = ({ bound, unit }: ThresholdResult): string => withUnit(bound, unit);
-
-/** `980 of 1000`, and how many of them have no verdict. */
-export const pairsText = ({ seen, of, open }: ThresholdResult): string =>
-  `${seen} of ${of}${open ? `, ${open} without a verdict` : ''}`;
+/** What every output for people says of a threshold, in this order. `interval`: both one-sided ends, `+8.10% … +16.5%`. */
+export function factsOf(result: ThresholdResult) {
+  const { lower, upper, bound, unit, seen, of, open } = result;
+  return {
+    worse: worse(result.worse, result),
+    interval: lower === null && upper === null ? UNKNOWN : `${worse(lower, result)} … ${worse(upper, result)}`,
+    allowed: withUnit(bound, unit),
+    requests: `${seen} of ${of}${open ? `, ${open} without a verdict` : ''}`,
+    why: [result.reason, moreText(result)].filter((text) => text !== undefined).join(' '),
+  };
+}
 
 /** `3,000`: rounded up to two digits. */
 export const inDigits = (count: number): string => roughly(count).toLocaleString('en-US');
@@ -55,10 +68,6 @@ function moreText({ moreRequests, worse: found }: ThresholdResult): string | und
   return moreRequests === null && found !== null ? 'More requests would probably not decide it.' : undefined;
 }
 
-/** Why, and what would decide it. */
-export const whyText = (result: ThresholdResult): string =>
-  [result.reason, moreText(result)].filter((text) => text !== undefined).join(' ');
-
 /** What a free scorer without a threshold shows. */
 export function observedText({ scorer, newlyFailing, seen, of, lower, upper }: Observed): string {
   const [from, to] = [lower, upper].map((end) => amountText(end ?? Number.NaN, '%'));
@@ -72,9 +81,10 @@ export const contentText = (content: ContentJudged): string =>
 /** For the terminal: a line for each threshold, and a last one for the gate. */
 export function gateText({ outcome, thresholds, observed, content }: GateResult): string[] {
   const lines = thresholds.map((one) => {
-    const interval = one.worse === null ? '' : ` (${intervalText(one)})`;
-    const facts = `worse by ${estimateText(one)}${interval}, allowed ${boundText(one)}, requests ${pairsText(one)}`;
-    return `${outcomeText(one).toUpperCase().padEnd(12)}${one.threshold}: ${facts}. ${whyText(one)}`;
+    const facts = factsOf(one);
+    const by = one.worse === null ? facts.worse : `${facts.worse} (${facts.interval})`;
+    const text = `worse by ${by}, allowed ${facts.allowed}, requests ${facts.requests}. ${facts.why}`;
+    return `${outcomeText(one).toUpperCase().padEnd(12)}${one.threshold}: ${text}`;
   });
   return [
     ...lines,

@@ -41,14 +41,14 @@ function metricsOf({ results: { stats }, options }: FinishedReplay, quality?: Qu
     metrics.requests_cancelled_on_purpose = cancelledOnPurpose;
   }
   if (quality) {
-    const { compared, identical, same, regressed, meanOverlap, status, refusals, judged } = quality;
+    const { compared, identical, same, regressed, meanOverlap, status, regressions, judged } = quality;
     Object.assign(metrics, {
       replies_compared: compared,
       replies_identical: identical,
       replies_same: same,
       replies_regressed: regressed,
       replies_newly_failing: status['newly-failing'],
-      replies_new_refusals: refusals.new,
+      replies_new_refusals: regressions['new-refusal'],
     });
     if (meanOverlap !== null) metrics.replies_mean_overlap = meanOverlap;
     if (judged) {

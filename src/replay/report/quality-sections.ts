@@ -17,22 +17,21 @@ export function qualityLines(quality: Quality): [string, string][] {
     ['newly succeeding', share(status['newly-succeeding'])],
     ...(status['both-failed'] > 0 ? [['failed both times', share(status['both-failed'])] as [string, string]] : []),
   ];
-  const { 'empty-reply': emptied = 0, 'another-kind': otherKind = 0 } = quality.regressions;
-  if (emptied > 0) lines.push(['no content any more', share(emptied)]);
-  if (otherKind > 0) lines.push(['of another kind', share(otherKind)]);
+  const { regressions } = quality;
+  if (regressions['empty-reply'] > 0) lines.push(['no content any more', share(regressions['empty-reply'])]);
+  if (regressions['another-kind'] > 0) lines.push(['of another kind', share(regressions['another-kind'])]);
   if (quality.texts > 0) {
     lines.push(['mean word overlap', (quality.meanOverlap ?? 0).toFixed(3)]);
-    lines.push(['little in common', share(quality.regressions['little-in-common'])]);
+    lines.push(['little in common', share(regressions['little-in-common'])]);
     if (quality.lengthRatio !== null) lines.push(['length, new to old', quality.lengthRatio.toFixed(2)]);
-    lines.push([
-      'refusals',
-      `${refusals.before} before, ${refusals.after} after (${refusals.new} new, ${refusals.gone} gone)`,
-    ]);
+    const isNew = regressions['new-refusal'];
+    const gone = refusals.before - refusals.after + isNew;
+    lines.push(['refusals', `${refusals.before} before, ${refusals.after} after (${isNew} new, ${gone} gone)`]);
   }
   if (json.compared > 0) {
     lines.push(['JSON replies', String(json.compared)]);
-    lines.push(['JSON no longer valid', String(json.broken)]);
-    lines.push(['JSON structure changed', String(json.structureChanged)]);
+    lines.push(['JSON no longer valid', String(regressions['json-broken'])]);
+    lines.push(['JSON structure changed', String(regressions['json-structure'])]);
     lines.push(['JSON values changed', String(json.valuesChanged)]);
   }
   if (judged) {

@@ -6,16 +6,13 @@ import { type MetricRow, metricRows, type RunsComparison } from '../compare/comp
 import { judgeWarning } from '../compare/judge-replies.ts';
 import { COMPARED_METRICS, isLargerBetter, METRIC_TAGS, type RunData } from '../compare/run-data.ts';
 import {
-  boundText,
   contentText,
-  estimateText,
-  intervalText,
+  DIFFERENCE_COLUMNS,
+  differenceTexts,
+  factsOf,
   OUTCOME_TEXTS,
   observedText,
   outcomeText,
-  pairsText,
-  signed,
-  whyText,
 } from '../gate/texts.ts';
 import type { GateOutcome, GateResult, ThresholdResult } from '../gate/types.ts';
 import { Distribution } from '../measure/distribution.ts';
@@ -36,20 +33,14 @@ const METRIC_COLUMNS: readonly Column<MetricRow>[] = [
     name: 'Metric',
     cell: ({ metric, statistic }) => `<b>${escapeHtml(COMPARED_METRICS[metric].name)}</b>, ${statistic}`,
   },
-  { name: 'before', numeric: true, cell: ({ difference }) => difference.before.toFixed(2) },
-  { name: 'after', numeric: true, cell: ({ difference }) => difference.after.toFixed(2) },
-  { name: 'difference', numeric: true, cell: (row) => colored(row, signed(row.difference.difference)) },
-  {
-    name: '%',
+  ...DIFFERENCE_COLUMNS.map((name, i) => ({
+    name,
     numeric: true,
-    cell: (row) =>
-      row.difference.relative === null ? '' : colored(row, `${signed(row.difference.relative * 100, 1)}%`),
-  },
-  {
-    name: '95% interval',
-    numeric: true,
-    cell: ({ difference: { low, high, tooFew } }) => (tooFew ? 'too few requests' : `${signed(low)} … ${signed(high)}`),
-  },
+    cell: (row: MetricRow): string => {
+      const text = differenceTexts(row.difference)[i] ?? '';
+      return name === 'change' || name === '%' ? colored(row, text) : escapeHtml(text);
+    },
+  })),
 ];
 
 /** Returns the page, complete and self-contained. @param gate absent if there are no thresholds */
@@ -142,11 +133,10 @@ function overview({ before, after, paired, metrics, requestThroughput, tokenThro
 }
 
 function failuresSection({ errorRate, paired }: RunsComparison): string {
-  const percent = (share: number): string => (share * 100).toFixed(2);
-  const points = (share: number): string => signed(share * 100);
+  const [before, after, change, , interval] = differenceTexts(errorRate, 100);
   return section(
     'Failures',
-    `<p>${percent(errorRate.before)}% → ${percent(errorRate.after)}% of the requests; difference ${points(errorRate.difference)} points, 95% interval ${points(errorRate.low)} … ${points(errorRate.high)}. ${paired.newlyFailing} newly failing, ${paired.newlySucceeding} newly succeeding.</p>`,
+    `<p>${before}% → ${after}% of the requests; difference ${change} points, 95% interval ${interval}. ${paired.newlyFailing} newly failing, ${paired.newlySucceeding} newly succeeding.</p>`,
   );
 }
 
@@ -191,16 +181,20 @@ const COLUMNS: readonly Column<ThresholdResult>[] = [
   { name: 'outcome', cell: (one) => `<b class="${STYLES[one.outcome]}">${outcomeText(one)}</b>` },
   {
     name: 'threshold',
-    cell: (one) => `<code>${escapeHtml(one.threshold)}</code><br><span class="soft">${escapeHtml(whyText(one))}</span>`,
+    cell: (one) =>
+      `<code>${escapeHtml(one.threshold)}</code><br><span class="soft">${escapeHtml(factsOf(one).why)}</span>`,
   },
   { name: 'better ← no change ┊ allowed → worse', cell: plot },
   {
     name: 'worse by (at least … at most)',
     numeric: true,
-    cell: (one) => `${escapeHtml(estimateText(one))}<br><span class="soft">${escapeHtml(intervalText(one))}</span>`,
+    cell: (one) => {
+      const { worse, interval } = factsOf(one);
+      return `${escapeHtml(worse)}<br><span class="soft">${escapeHtml(interval)}</span>`;
+    },
   },
-  { name: 'allowed', numeric: true, cell: (one) => escapeHtml(boundText(one)) },
-  { name: 'requests', numeric: true, cell: (one) => escapeHtml(pairsText(one)) },
+  { name: 'allowed', numeric: true, cell: (one) => escapeHtml(factsOf(one).allowed) },
+  { name: 'requests', numeric: true, cell: (one) => escapeHtml(factsOf(one).requests) },
 ];
 
 /** Failed thresholds first: they are what a reader looks for. */

@@ -285,8 +285,9 @@ describe('compareReplies', () => {
       const captured = texts[i] ?? nothing;
       tally.add({ ...stored(after), messages: [], captured, comparison: compareReplies(captured, after) });
     }
-    expect(tally.quality.json).toMatchObject({ broken: 2, repaired: 1, valuesChanged: 1, structureChanged: 1 });
-    expect(tally.quality.refusals).toEqual({ before: 2, after: 2, new: 1, gone: 1 });
+    expect(tally.quality.json).toMatchObject({ valuesChanged: 1 });
+    expect(tally.quality.regressions).toMatchObject({ 'json-broken': 2, 'json-structure': 1, 'new-refusal': 1 });
+    expect(tally.quality.refusals).toEqual({ before: 2, after: 2 });
     expect(tally.quality.comparable.emptied).toBe(1);
   });
 });

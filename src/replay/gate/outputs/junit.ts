@@ -1,7 +1,7 @@
 /** A gate as JUnit XML, which CI servers show as a test report with a test case per threshold. */
 import { cut } from '../../../captures/trace/text.ts';
 import { escapeHtml } from '../../../core/text/html-page.ts';
-import { boundText, estimateText, intervalText, observedText, outcomeText, pairsText, whyText } from '../texts.ts';
+import { factsOf, observedText, outcomeText } from '../texts.ts';
 import type { GateResult, ThresholdResult } from '../types.ts';
 
 /** Longer texts are cut: names of runs and reasons are sentences. */
@@ -19,19 +19,11 @@ const attribute = (name: string, value: string | number): string =>
 const property = (name: string, value: string): string =>
   `<property${attribute('name', name)}${attribute('value', value)}/>`;
 
-const detailsOf = (result: ThresholdResult): string =>
-  [
-    `worse by: ${estimateText(result)}`,
-    `one-sided 95% bounds: ${intervalText(result)}`,
-    `allowed: ${boundText(result)}`,
-    `pairs: ${pairsText(result)}`,
-    whyText(result),
-  ].join('\n');
-
 /** A failure is an assertion that does not hold; an error is a test that could not be carried out. */
 function testCase(result: ThresholdResult, suite: string): string {
   const { threshold, outcome, counts, reason } = result;
-  const details = xmlText(detailsOf(result));
+  const facts = Object.entries(factsOf(result)).map(([name, fact]) => `${name}: ${fact}`);
+  const details = xmlText(facts.join('\n'));
   const message = attribute('message', `${outcomeText(result)}: ${reason}`);
   const inner = {
     passed: `<system-out>${details}</system-out>`,

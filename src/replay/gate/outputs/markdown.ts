@@ -8,17 +8,7 @@ import { cut } from '../../../captures/trace/text.ts';
 import { traceUrl } from '../../../mlflow/trace-url.ts';
 import type { RunFacts, RunsComparison } from '../../compare/compare-runs.ts';
 import { isRegressed, type RegressionRow } from '../../compare/quality.ts';
-import {
-  boundText,
-  contentText,
-  estimateText,
-  intervalText,
-  OUTCOME_TEXTS,
-  observedText,
-  outcomeText,
-  pairsText,
-  whyText,
-} from '../texts.ts';
+import { contentText, factsOf, OUTCOME_TEXTS, observedText, outcomeText } from '../texts.ts';
 import type { GateOutcome, GateResult, ThresholdResult } from '../types.ts';
 
 /** GitHub accepts 1 MiB for the summary of a step. */
@@ -66,19 +56,12 @@ const row = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
 
 function thresholdTable(thresholds: readonly ThresholdResult[]): string[] {
   return [
-    row(['Outcome', 'Threshold', 'Worse by', 'At least … at most', 'Allowed', 'Pairs', 'Why']),
+    row(['outcome', 'threshold', 'worse by', 'at least … at most', 'allowed', 'requests', 'why']),
     '| --- | --- | ---: | ---: | ---: | ---: | --- |',
-    ...thresholds.map((result) =>
-      row([
-        `${SIGNS[result.outcome]} ${outcomeText(result)}`,
-        codeSpan(result.threshold),
-        estimateText(result),
-        intervalText(result),
-        boundText(result),
-        pairsText(result),
-        cell(whyText(result)),
-      ]),
-    ),
+    ...thresholds.map((result) => {
+      const facts = Object.values(factsOf(result));
+      return row([`${SIGNS[result.outcome]} ${outcomeText(result)}`, codeSpan(result.threshold), ...facts.map(cell)]);
+    }),
   ];
 }
 
@@ -126,7 +109,7 @@ export function markdownSummary(comparison: RunsComparison, gate: GateResult, re
   const lines = [
     `## ${SIGNS[gate.outcome]} Release gate: ${OUTCOME_TEXTS[gate.outcome]}`,
     '',
-    `${runText('Before', before)}. ${runText('After', after)}. ${paired.requests} requests are in both.`,
+    `${runText('Before', before)}. ${runText('After', after)}. ${paired.requests} requests are in both.${gate.runs > 1 ? ` These are the first of ${gate.runs} pairs of runs; the thresholds are of all.` : ''}`,
     '',
     ...thresholdTable(gate.thresholds),
     '',

@@ -1,14 +1,7 @@
 /** What sizes are made of: the hits and the bounds that most samples do not exceed. */
 
 import { binomialCdf, normalQuantile } from '../../../../src/core/statistics/distributions.ts';
-import {
-  LEVEL,
-  mostHits,
-  POWER,
-  smallestSize,
-  withPower,
-  zeroToleranceSize,
-} from '../../../../src/core/statistics/power.ts';
+import { LEVEL, mostHits, POWER, smallestSize, withPower } from '../../../../src/core/statistics/power.ts';
 
 test('the fewest hits that enough samples do not exceed', () => {
   for (const [of, share] of [
@@ -32,8 +25,4 @@ test('the smallest size is found by doubling and halving, and has an end', () =>
   expect(smallestSize(3, 1e6, (size) => size >= 777)).toBe(777);
   expect(smallestSize(3, 1e6, () => true)).toBe(3);
   expect(smallestSize(3, 1000, (size) => size >= 1001)).toBeUndefined();
-});
-
-test('a zero-tolerance rule needs three cases for each share of the tolerance', () => {
-  expect([0.01, 0.001, 0.0003].map(zeroToleranceSize)).toEqual([300, 3000, 10_000]);
 });

@@ -65,8 +65,8 @@ test.each(Object.keys(scripts))('%s names every variable that it uses', (name) =
 test('the gate file in the documentation is valid', () => {
   const [, text = ''] =
     readFileSync(`${ROOT}/docs/replay.md`, 'utf8').match(/```yaml\n(# yaml-language-server[\s\S]*?)```/) ?? [];
-  const { judge, zeroTolerance } = parseGateFile(text, 'docs/replay.md');
-  expect([judge?.model, zeroTolerance]).toEqual([expect.stringMatching(/^bedrock:/), 1]);
+  const { judge, errorsTogether } = parseGateFile(text, 'docs/replay.md');
+  expect([judge?.model, errorsTogether]).toEqual([expect.stringMatching(/^bedrock:/), 1]);
 });
 
 const CANNOT_TELL = GATE_EXIT_CODES['cannot-tell'];

@@ -49,11 +49,11 @@ const withReplies = (pairs: number, replies: Partial<NonNullable<ComparedData['r
 const judged = (pairs: number, worse: number, open = 0): ComparedData =>
   withReplies(pairs, { judged: { pairs, worse, open } });
 
-const decide = (texts: string | string[], data: ComparedData, zeroTolerance?: number, errorsTogether?: number) =>
-  decideGate([texts].flat().map(parseThreshold), data, { zeroTolerance, errorsTogether });
+const decide = (texts: string | string[], data: ComparedData, errorsTogether?: number) =>
+  decideGate([texts].flat().map(parseThreshold), data, errorsTogether);
 
-function first(texts: string, data: ComparedData, ...rules: (number | undefined)[]): ThresholdResult {
-  const [result] = decide(texts, data, ...rules).thresholds;
+function first(texts: string, data: ComparedData, errorsTogether?: number): ThresholdResult {
+  const [result] = decide(texts, data, errorsTogether).thresholds;
   if (!result) throw new Error('no result');
   return result;
 }
@@ -172,18 +172,14 @@ describe('zero tolerance', () => {
   });
 
   test('none passes it once the share that is excluded is at most the tolerance', () => {
-    const at = (pairs: number, zeroTolerance?: number) =>
-      first('newly_failing:0', withFailures(pairs, 0), zeroTolerance);
+    const at = (pairs: number) => first('newly_failing:0', withFailures(pairs, 0));
     expect(at(299)).toMatchObject({ outcome: 'cannot-tell', moreRequests: 1 });
     expect(at(300)).toMatchObject({ outcome: 'passed' });
     expect(at(20)).toMatchObject({
       moreRequests: 280,
       reason:
-        'None of 20 pairs: only a share above 15.0% is excluded, and 1.00% is tolerated. It assumes that requests are independent.',
+        'None of 20 pairs: only a share above 15.0% is excluded, and 1% must be. It assumes that requests are independent.',
     });
-    expect(at(60, 0.05).outcome).toBe('passed');
-    expect(at(9999, 0.0003)).toMatchObject({ outcome: 'cannot-tell', moreRequests: 1 });
-    expect(at(10_000, 0.0003).outcome).toBe('passed');
   });
 
   test.each([300, 999, 1000, 2980])('takes errors to come one at a time at every size: %i pairs', (pairs) => {
@@ -198,8 +194,7 @@ describe('zero tolerance', () => {
   });
 
   test('or as many as it is told, at every size', () => {
-    const at = (pairs: number, together: number) =>
-      first('newly_failing:0', withFailures(pairs, 0), undefined, together);
+    const at = (pairs: number, together: number) => first('newly_failing:0', withFailures(pairs, 0), together);
     for (const [pairs, more] of [
       [300, 2700],
       [1000, 2000],
@@ -210,7 +205,7 @@ describe('zero tolerance', () => {
     expect(at(3000, 10)).toMatchObject({ outcome: 'passed', reason: expect.not.stringContaining('in rows of') });
     expect(at(3000, 1).reason).toBe('None of 3000 pairs: a share above 0.10% is excluded within these runs.');
     expect(at(600, 2).reason).toMatch(/if errors come 2 at a time; in rows of 10, 3,000 pairs would be needed/);
-    expect(first('error_rate:1', withFailures(2000, 0), undefined, 10).outcome).toBe('cannot-tell');
+    expect(first('error_rate:1', withFailures(2000, 0), 10).outcome).toBe('cannot-tell');
   });
 
   test('is no test that others are corrected for', () => {
@@ -439,7 +434,7 @@ test('prints a line for each threshold', () => {
   const lines = gateText(decide(['judged_worse:5', 'newly_failing:0'], judged(100, 0)));
   expect(lines).toEqual([
     'PASSED      judged_worse:5: worse by 0.00% (0.00% … +2.95%), allowed 5%, requests 100 of 100. Worse by at most 2.95% within these runs. It assumes that requests are independent.',
-    'CANNOT TELL newly_failing:0: worse by 0.00% (0.00% … +2.95%), allowed 0%, requests 100 of 100. None of 100 pairs: only a share above 3.00% is excluded, and 1.00% is tolerated. It assumes that requests are independent. About 200 more requests would probably decide it.',
+    'CANNOT TELL newly_failing:0: worse by 0.00% (0.00% … +2.95%), allowed 0%, requests 100 of 100. None of 100 pairs: only a share above 3.00% is excluded, and 1% must be. It assumes that requests are independent. About 200 more requests would probably decide it.',
     'newly failing refusal: 0 of 100 (0.00% … 2.95%), no threshold',
     'Gate: CANNOT TELL',
     'content: judged',

@@ -71,11 +71,9 @@ describe('JUnit XML', () => {
     expect(named('failure')).toEqual([
       ['failure', { type: 'ThresholdFailed', message: `failed: ${FAILED.reason}` }, expect.any(String)],
     ]);
-    expect(named('failure')[0]?.[2]).toContain(
-      'worse by: +4.00 points\none-sided 95% bounds: +2.50 points … +5.50 points',
-    );
+    expect(named('failure')[0]?.[2]).toContain('worse: +4.00 points\ninterval: +2.50 points … +5.50 points');
     expect(named('error')[0]?.[1]).toEqual({ type: 'CannotTell', message: `cannot tell: ${OPEN.reason}` });
-    expect(named('error')[0]?.[2]).toContain('pairs: 980 of 1000, 7 without a verdict');
+    expect(named('error')[0]?.[2]).toContain('requests: 980 of 1000, 7 without a verdict');
     expect(named('error')[0]?.[2]).toContain('About 400 more requests');
     expect(named('system-out')).toHaveLength(1);
     expect(named('property').map(([, { name, value }]) => [name, value])).toEqual([

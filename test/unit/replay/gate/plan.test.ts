@@ -87,7 +87,7 @@ test('what the runs do not have is unknown', () => {
   expect(plan('request_latency:p50:10%', twoRuns(1000)).note).toMatch(/^Unknown: at least one run has no/);
 });
 
-test('a zero-tolerance rule needs 3/tolerance pairs, and tells if an unchanged release would fail it', () => {
+test('a zero-tolerance rule needs 300 pairs, and tells if an unchanged release would fail it', () => {
   const clean = plan('new_refusals:0', twoRuns(1000, replies(1000, 0)));
   expect(clean).toMatchObject({ requests: { likely: 300, from: 300, to: 300 }, pilot: '0 of 1000 pairs' });
   const failing = twoRuns(1000, { pairs: { requests: 1000, known: 1000, newlyFailing: 20, newlySucceeding: 0 } });
@@ -162,7 +162,7 @@ test.each([1000, 3000, 10_000, 50_000])('without errors in %i pairs, the size be
 
 test('errors are planned as many at a time as they are taken to come', () => {
   const sized = (together: number) =>
-    planGate(['error_rate:1', 'newly_failing:0'].map(parseThreshold), twoRuns(30_000), { errorsTogether: together });
+    planGate(['error_rate:1', 'newly_failing:0'].map(parseThreshold), twoRuns(30_000), together);
   expect(sized(1).thresholds.map(({ requests }) => requests?.likely)).toEqual([299, 300]);
   expect(sized(10).thresholds.map(({ requests }) => requests?.likely)).toEqual([2990, 3000]);
   expect(sized(10).requests).toMatchObject({ likely: 3000, from: 3000 });
