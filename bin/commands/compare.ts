@@ -168,7 +168,6 @@ async function compareOpened(
   const data = joinedRuns(found.map((one) => one.data));
   comparison.judgeFailure ??= further.find((one) => one.comparison.judgeFailure)?.comparison.judgeFailure;
   if (further.length > 0) {
-    comparison.further = further.map((one) => one.comparison);
     comparison.notes.unshift(`The thresholds are of all ${found.length} pairs of runs, all else is of the first one.`);
   }
   const gate = flags.threshold.length > 0 ? decideGate(flags.threshold, data, flags.errorsTogether) : undefined;
@@ -212,12 +211,12 @@ async function capturedVerdicts(
 /**
  * Adds what the gate file says. The thresholds of both count. Other flags take precedence over the file.
  *
- * @throws PermanentError `GateFileUnreadable`, `InvalidGateFile`
+ * @throws PermanentError `FileUnreadable`, `InvalidGateFile`
  */
 async function withGateFile(flags: CompareFlags): Promise<CompareFlags> {
   if (flags.gate === undefined) return flags;
   const { readGateFile } = await import('../../src/replay/gate/gate-file.ts');
-  const { thresholds, errorsTogether, judge } = await readGateFile(flags.gate);
+  const { thresholds, errorsTogether, judge } = readGateFile(flags.gate);
   return {
     ...flags,
     threshold: [...thresholds, ...flags.threshold],

@@ -34,18 +34,13 @@ export interface RunsComparison extends JudgingResult {
   };
   metrics: Partial<Record<ComparedMetric, Record<Statistic, Difference>>>;
   errorRate: Difference;
-  requestThroughput?: [before: number, after: number];
-  tokenThroughput?: [before: number, after: number];
   /** The replies of the second run compared with those of the first. Set if both runs kept their replies. */
   quality?: Quality;
   regressions: RegressionRow[];
   notes: string[];
-  /** The other pairs of runs, if there are several. */
-  further?: Omit<RunsComparison, 'further'>[];
 }
 
-export interface RunFacts
-  extends Pick<RunData, 'run' | 'directory' | 'target' | 'failed' | 'cancelledOnPurpose' | 'mlflow'> {
+export interface RunFacts extends Pick<RunData, 'run' | 'directory' | 'target' | 'failed' | 'cancelledOnPurpose'> {
   requests: number;
 }
 
@@ -63,14 +58,13 @@ export const metricRows = ({ metrics }: Pick<RunsComparison, 'metrics'>): Metric
     return found ? STATISTICS.map((statistic) => ({ metric, statistic, difference: found[statistic] })) : [];
   });
 
-const factsOf = ({ run, location, target, requests, failed, cancelledOnPurpose, mlflow }: RunData): RunFacts => ({
+const factsOf = ({ run, location, target, requests, failed, cancelledOnPurpose }: RunData): RunFacts => ({
   run,
   directory: location,
   target,
   requests: requests.size,
   failed,
   cancelledOnPurpose,
-  ...(mlflow ? { mlflow } : {}),
 });
 
 /** Number of failed requests, and of all requests that were not canceled on purpose. */
@@ -78,9 +72,6 @@ const failuresOf = ({ requests, failed, cancelledOnPurpose }: RunData): [number,
   failed,
   requests.size - cancelledOnPurpose,
 ];
-
-const both = (before: number | undefined, after: number | undefined): [number, number] | undefined =>
-  before === undefined || after === undefined ? undefined : [before, after];
 
 /** Adds the judge's verdicts on pairs of replies to the tally. */
 export type Judging = (tally: ReplyQualityTally, pairs: AsyncIterable<StoredReply>) => Promise<JudgingResult>;
@@ -93,16 +84,12 @@ export type Judging = (tally: ReplyQualityTally, pairs: AsyncIterable<StoredRepl
  * @throws PermanentError `NotAReplay`
  */
 export async function compareRuns(before: RunData, after: RunData, judging?: Judging) {
-  const requestThroughput = both(before.requestThroughput, after.requestThroughput);
-  const tokenThroughput = both(before.tokenThroughput, after.tokenThroughput);
   const comparison: RunsComparison = {
     before: factsOf(before),
     after: factsOf(after),
     paired: { requests: 0, cancelled: 0, newlyFailing: 0, newlySucceeding: 0, onlyBefore: 0, onlyAfter: 0 },
     metrics: {},
     errorRate: shareDifference(failuresOf(before), failuresOf(after)),
-    ...(requestThroughput ? { requestThroughput } : {}),
-    ...(tokenThroughput ? { tokenThroughput } : {}),
     regressions: [],
     notes: [],
   };

@@ -114,9 +114,6 @@ export async function readJson(path: string): Promise<Record<string, unknown> | 
   throw new PermanentError('NotAReplay', 'A file of the results is not a JSON object', { where: path });
 }
 
-const averageOf = (summary: Record<string, unknown> | undefined, tag: string): number | undefined =>
-  (summary?.[tag] as { avg?: number } | undefined)?.avg;
-
 async function readRequests(path: string) {
   const requests = new RequestTable(METRIC_TAGS.length);
   let failed = 0;
@@ -143,15 +140,6 @@ async function readRequests(path: string) {
     cancelledOnPurpose,
     /** Places of truncated last lines, which are left out. */
     cutLines,
-  };
-}
-
-function mlflowOf(facts: unknown) {
-  if (!isObject(facts) || typeof facts.experiment_id !== 'string') return {};
-  const { experiment_id: experimentId, url } = facts;
-  return {
-    /** Where the run was logged in MLflow. `url`: of the server's web page, if it has one. */
-    mlflow: { experimentId, ...(typeof url === 'string' ? { url } : {}) },
   };
 }
 
@@ -182,10 +170,6 @@ export async function readRun(directory: string, location = directory) {
     options: (own?.options ?? {}) as Record<string, unknown>,
     wasCancelled: summary?.was_cancelled === true,
     ...(typeof bottleneck === 'string' ? { bottleneck } : {}),
-    /** Requests and output tokens per second over the whole run. */
-    requestThroughput: averageOf(summary, 'request_throughput'),
-    tokenThroughput: averageOf(summary, 'output_token_throughput'),
-    ...mlflowOf(own?.mlflow),
     // Of a cloud replay with the judge: the run of the monitoring that judges its replies.
     ...(own?.judge ? { monitoringRun: monitoringRunSchema.safeParse(own.monitoring_run).data } : {}),
     /** Whether the run kept its replies. */

@@ -1,13 +1,13 @@
 /** Reads a gate file: the thresholds of a release, and the settings that belong to them, as YAML. */
-import { readFile } from 'node:fs/promises';
 import { type Document, isNode, LineCounter, parseDocument, type YAMLError } from 'yaml';
 import * as z from 'zod';
 import { PermanentError, withFacts } from '../../core/errors/errors.ts';
 import { nearest } from '../../core/errors/nearest.ts';
+import { readText } from '../../core/errors/read-text.ts';
 import { parseThreshold, type Threshold } from './thresholds.ts';
 
 const thresholdSchema = z
-  .string({ error: 'a text such as request_latency:p95:10% or error_rate:1' })
+  .string({ error: 'a text such as request_latency:p95:10% or error_rate:1, without spaces' })
   .meta({
     description:
       'How much worse the second run may be: metric:statistic:limit, with % for a relative limit, or share:percent.',
@@ -79,19 +79,8 @@ interface Mistake {
   offset: number;
 }
 
-/**
- * @throws PermanentError `GateFileUnreadable`, `InvalidGateFile` with all mistakes, each with its line and column
- */
-export async function readGateFile(path: string): Promise<GateSettings> {
-  let text: string;
-  try {
-    text = await readFile(path, 'utf8');
-  } catch (error) {
-    const facts = { got: (error as Error).message, expected: 'a YAML file with thresholds' };
-    throw new PermanentError('GateFileUnreadable', 'The gate file cannot be read', facts, error);
-  }
-  return parseGateFile(text, path);
-}
+/** @throws PermanentError `FileUnreadable`, `InvalidGateFile` with all mistakes, each with its line and column */
+export const readGateFile = (path: string): GateSettings => parseGateFile(readText(path, 'The gate file'), path);
 
 /**
  * @param name the file's name, for messages
@@ -137,7 +126,7 @@ function mistakesOf(issue: z.core.$ZodIssue, document: Document): Mistake[] {
   const isThreshold = path[0] === 'thresholds' && path.length === 2;
   const subject = isThreshold ? 'a threshold' : path.join('.') || 'the file';
   const message = `The gate file is invalid: ${subject} is ${got === undefined ? 'missing' : 'not valid'}`;
-  return [{ message, got, expected: `${issue.message}${isThreshold ? separated(got) : ''}`, offset }];
+  return [{ message, got, expected: issue.message, offset }];
 }
 
 /** Where a value starts, or else the mapping that lacks it. */
@@ -145,13 +134,6 @@ function startOf(document: Document, path: readonly (string | number)[]): number
   const node = document.getIn(path, true);
   if (isNode(node)) return node.range?.[0] ?? 0;
   return path.length > 0 ? startOf(document, path.slice(0, -1)) : 0;
-}
-
-/** A space after a threshold's colon makes it a mapping. */
-function separated(got: unknown): string {
-  const [entry, ...others] = typeof got === 'object' && got !== null ? Object.entries(got) : [];
-  if (entry === undefined || others.length > 0 || typeof entry[1] === 'object') return '';
-  return `; did you mean ${entry.join(':')}, without a space?`;
 }
 
 /** Its place is that of its value. */

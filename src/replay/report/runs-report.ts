@@ -114,7 +114,7 @@ const noteLines = ({ judgeFailure, notes }: RunsComparison): string[] => {
   ];
 };
 
-function overview({ before, after, paired, metrics, requestThroughput, tokenThroughput }: RunsComparison): string {
+function overview({ before, after, paired, metrics }: RunsComparison): string {
   const change = (values: readonly [number, number] | undefined, digits: number): string =>
     values ? values.map((value) => value.toFixed(digits)).join(' → ') : '–';
   const p50 = metrics.request_latency?.p50;
@@ -127,8 +127,6 @@ function overview({ before, after, paired, metrics, requestThroughput, tokenThro
     ['canceled on purpose', canceled.some((count) => count > 0) ? change(canceled, 0) : undefined],
     ['newly failing', String(paired.newlyFailing)],
     ['only before, only after', onlyBefore + onlyAfter > 0 ? `${onlyBefore}, ${onlyAfter}` : undefined],
-    ['requests per second', change(requestThroughput, 2)],
-    ['output tokens per second', change(tokenThroughput, 2)],
   ]);
 }
 

@@ -3,9 +3,7 @@
  * Markdown or HTML, load an image, or mention a person: they stand in code spans and in `<pre>`, where GitHub and GitLab read
  * no syntax at all.
  */
-import { exchangeTraceId } from '../../../captures/trace/exchange.ts';
 import { cut } from '../../../captures/trace/text.ts';
-import { traceUrl } from '../../../mlflow/trace-url.ts';
 import type { RunFacts, RunsComparison } from '../../compare/compare-runs.ts';
 import { isRegressed, type RegressionRow } from '../../compare/quality.ts';
 import { contentText, factsOf, OUTCOME_TEXTS, observedText, outcomeText } from '../texts.ts';
@@ -68,27 +66,16 @@ function thresholdTable(thresholds: readonly ThresholdResult[]): string[] {
 const details = (title: string, text: string | undefined): string[] =>
   text ? ['<details>', `<summary>${title}</summary>`, '', block(text), '', '</details>', ''] : [];
 
-function reply(found: RegressionRow, at: number, url: string | undefined): string[] {
+function reply(found: RegressionRow, at: number): string[] {
   const { regressions, key, file, line } = found;
-  const trace = url === undefined ? '' : `, [trace in MLflow](<${url}>)`;
   return [
-    `**${at}. ${regressions.join(', ')}:** ${codeSpan(key)}, captured in ${codeSpan(file)}, line ${line}${trace}`,
+    `**${at}. ${regressions.join(', ')}:** ${codeSpan(key)}, captured in ${codeSpan(file)}, line ${line}`,
     '',
     ...details('why, in the judge’s words', found.rationale),
     ...details('request', found.input),
     ...details('reply before', found.before),
     ...details('reply after', found.after),
   ];
-}
-
-/**
- * Returns where a person can look at a replayed request in MLflow.
- *
- * @param requestId id of the request in the run
- */
-export function replayTraceUrl({ run, mlflow }: RunFacts, requestId: string | undefined): string | undefined {
-  if (mlflow === undefined || requestId === undefined) return undefined;
-  return traceUrl(mlflow.url, mlflow.experimentId, exchangeTraceId(mlflow.experimentId, run, requestId));
 }
 
 const runText = (name: string, { run, requests, failed }: RunFacts): string =>
@@ -122,8 +109,7 @@ export function markdownSummary(comparison: RunsComparison, gate: GateResult, re
   ];
   if (worst.length > 0) {
     lines.push(`### The gravest ${worst.length} of ${quality?.regressed ?? worst.length} replies that got worse`, '');
-    for (const [i, found] of worst.entries())
-      lines.push(...reply(found, i + 1, replayTraceUrl(after, found.requestId)));
+    for (const [i, found] of worst.entries()) lines.push(...reply(found, i + 1));
     if (report) lines.push(`All of them, side by side: ${codeSpan(report)}`, '');
   }
   lines.push(...details('Notes', notes.slice(0, MAX_NOTES).join('\n')));

@@ -45,11 +45,7 @@ test.each([
   ['thresholds:\n', /got: null; expected: a list of thresholds/],
   ['thresholds: error_rate:1', /got: error_rate:1; expected: a list of thresholds/],
   ['thresholds: [1]', /got: 1; expected: a text such as request_latency:p95:10%/],
-  [
-    'thresholds:\n  - error_rate: 1',
-    /did you mean error_rate:1, without a space\?; where: gate.yaml, line 2, column 5$/,
-  ],
-  ['thresholds:\n  - request_latency:p95: 10%', /did you mean request_latency:p95:10%, without a space\?/],
+  ['thresholds:\n  - error_rate: 1', /such as .*, without spaces; where: gate.yaml, line 2, column 5$/],
   ['thresholds: [request_latency:p96:10%]', /got: request_latency:p96:10%; expected: .*p95.*; where: .*, column 14$/],
   [
     'treshholds: [error_rate:1]\nthresholds: [error_rate:1]',
@@ -93,10 +89,9 @@ test('aliases cannot multiply the size of the file', () => {
 });
 
 test('a file that cannot be read is named', async () => {
-  await expect(readGateFile('/none/gate.yaml')).rejects.toMatchObject({
-    name: 'GateFileUnreadable',
-    message: expect.stringContaining('/none/gate.yaml'),
-  });
+  expect(() => readGateFile('/none/gate.yaml')).toThrow(
+    expect.objectContaining({ name: 'FileUnreadable', message: expect.stringContaining('/none/gate.yaml') }),
+  );
 });
 
 /** `UPDATE_SCHEMA=1` writes it. */

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import type { RunsComparison } from '../../../../src/replay/compare/compare-runs.ts';
 import type { RegressionRow } from '../../../../src/replay/compare/quality.ts';
 import { junitXml } from '../../../../src/replay/gate/outputs/junit.ts';
-import { markdownSummary, replayTraceUrl } from '../../../../src/replay/gate/outputs/markdown.ts';
+import { markdownSummary } from '../../../../src/replay/gate/outputs/markdown.ts';
 import type { GateResult, ThresholdResult } from '../../../../src/replay/gate/types.ts';
 
 const result = (over: Partial<ThresholdResult> = {}): ThresholdResult => ({
@@ -132,18 +132,15 @@ describe('Markdown', () => {
     ]);
   });
 
-  test('shows the five gravest replies that got worse, with their trace or their place', () => {
+  test('shows the five gravest replies that got worse, with their place', () => {
     const regressions = [
-      row({ requestId: 'r1', regressions: ['new-refusal', 'judged-worse'], rationale: 'It refuses.' }),
+      row({ regressions: ['new-refusal', 'judged-worse'], rationale: 'It refuses.' }),
       ...Array.from({ length: 6 }, (_, i) => row({ key: `event-${i + 2}:1`, regressions: ['json-broken'] })),
       row({ key: 'only-different', regressions: ['little-in-common'] }),
     ];
-    const after = { ...comparisonOf().after, mlflow: { experimentId: '7', url: 'https://mlflow.test' } };
-    const text = markdownSummary(comparisonOf({ after, regressions }), gateOf(FAILED), 'r/comparison.html');
+    const text = markdownSummary(comparisonOf({ regressions }), gateOf(FAILED), 'r/comparison.html');
     expect(text).toContain('### The gravest 5 of 12 replies that got worse');
-    expect(text).toContain(
-      `**1. new-refusal, judged-worse:** \`event-1:4\`, captured in \`a.jsonl\`, line 4, [trace in MLflow](<${replayTraceUrl(after, 'r1')}>)\n`,
-    );
+    expect(text).toContain(`**1. new-refusal, judged-worse:** \`event-1:4\`, captured in \`a.jsonl\`, line 4\n`);
     expect(text).toContain('**2. json-broken:** `event-2:1`, captured in `a.jsonl`, line 4\n');
     expect(text).toContain('<pre>\nI cannot help with that.\n</pre>');
     expect(text).not.toContain('**6.');
@@ -152,6 +149,14 @@ describe('Markdown', () => {
     expect(text).toContain('- content: not judged');
     const few = markdownSummary(comparisonOf({ regressions: regressions.slice(-1) }), gateOf(FAILED));
     expect(few).not.toContain('gravest');
+  });
+
+  test('of several runs it names the first pair, and says so', () => {
+    const several = { ...gateOf(PASSED), runs: 3 };
+    expect(markdownSummary(comparisonOf(), several)).toContain(
+      'These are the first of 3 pairs of runs; the thresholds',
+    );
+    expect(markdownSummary(comparisonOf(), gateOf(PASSED))).not.toContain('pairs of runs');
   });
 
   /** Removes what is certainly literal: code spans of one line, and the content of `<pre>`. */
@@ -187,29 +192,4 @@ describe('Markdown', () => {
       expect(Buffer.byteLength(markdown)).toBeLessThan(500_000);
     },
   );
-});
-
-describe('the address of a trace', () => {
-  const facts = (mlflow?: RunsComparison['after']['mlflow']) => ({ ...comparisonOf().after, mlflow });
-
-  test('leads to the replayed request', () => {
-    expect(replayTraceUrl(facts({ experimentId: '7', url: 'https://mlflow.test:5000/base/' }), 'request-1')).toMatch(
-      /^https:\/\/mlflow\.test:5000\/base\/#\/experiments\/7\/traces\?selectedEvaluationId=tr-[0-9a-f]{32}&startTimeLabel=ALL$/,
-    );
-    const root = replayTraceUrl(
-      facts({ experimentId: 'a>b)/..', url: 'http://user:secret@mlflow.test?token=secret' }),
-      'r',
-    );
-    expect(root).toMatch(/^http:\/\/mlflow\.test\/#\/experiments\/a%3Eb\)%2F\.\.\/traces\?/);
-  });
-
-  test.each([
-    [undefined, 'request-1'],
-    [{ experimentId: '7' }, 'request-1'],
-    [{ experimentId: '7', url: 'javascript:alert(1)' }, 'request-1'],
-    [{ experimentId: '7', url: 'https://' }, 'request-1'],
-    [{ experimentId: '7', url: 'https://mlflow.test' }, undefined],
-  ])('is unknown for %j and %j', (mlflow, requestId) => {
-    expect(replayTraceUrl(facts(mlflow), requestId)).toBeUndefined();
-  });
 });
