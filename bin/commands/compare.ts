@@ -11,6 +11,8 @@ import { type OpenedRun, openRun } from '../../src/replay/compare/open-run.ts';
 import { METRIC_TAGS, type RunData, readJson, readRun } from '../../src/replay/compare/run-data.ts';
 import { type CapturedComparison, COMPARE_FILE } from '../../src/replay/compare/with-captured.ts';
 import { decideGate } from '../../src/replay/gate/gate.ts';
+import { junitXml } from '../../src/replay/gate/outputs/junit.ts';
+import { markdownSummary } from '../../src/replay/gate/outputs/markdown.ts';
 import { parseThreshold, SHARES, type Threshold } from '../../src/replay/gate/thresholds.ts';
 import type { GateResult } from '../../src/replay/gate/types.ts';
 import { COMPARISON_FILES, writeComparison } from '../../src/replay/report/write-comparison.ts';
@@ -175,7 +177,9 @@ async function compareOpened(
   const report = flags.report ? join(directory, COMPARISON_FILES.page) : undefined;
   const written = [join(directory, COMPARISON_FILES.json), ...(report === undefined ? [] : [`to read: ${report}`])];
   print<ComparisonOutput>({ ...comparison, gate }, flags.json, (out) => comparisonText(comparison, gate, written, out));
-  if (gate) await writeOutputs(flags, gate, comparison, report);
+  if (gate && flags.junit !== undefined)
+    await writeFile(flags.junit, junitXml(gate, { before: before.run, after: after.run }));
+  if (gate && flags.markdown !== undefined) await writeFile(flags.markdown, markdownSummary(comparison, gate, report));
   if (comparison.judgeFailure) notice(judgeWarning(comparison.judgeFailure));
   process.exitCode = gate?.exitCode ?? (comparison.judgeFailure ? EXIT.notDone : EXIT.done);
   if (signal.aborted) process.exitCode = EXIT.interrupted;
@@ -195,10 +199,7 @@ async function capturedVerdicts(
 ) {
   if (run === undefined || !thresholds.some(isJudgedWorse)) return undefined;
   const { quality } = ((await readJson(join(directory, COMPARE_FILE))) ?? {}) as Partial<CapturedComparison>;
-  if (quality === undefined) {
-    notice(`judged_worse: the results have no ${COMPARE_FILE}, so the verdicts of ${run.name} cannot be used.`);
-    return undefined;
-  }
+  if (quality === undefined) return undefined;
   notice(`judged_worse: the verdicts of ${run.name} on the captured replies count; waiting until it has ended …`);
   const { verdictsOf } = await import('../operate/judging-run.ts');
   const judged = await verdictsOf(run, signal);
@@ -225,25 +226,4 @@ async function withGateFile(flags: CompareFlags): Promise<CompareFlags> {
     judgeModel: flags.judgeModel ?? judge?.model,
     budget: flags.budget ?? judge?.budgetUsd,
   };
-}
-
-/**
- * Writes the outputs.
- *
- * @param report path of the HTML comparison, if it was written
- */
-async function writeOutputs(
-  { junit, markdown }: CompareFlags,
-  gate: GateResult,
-  comparison: RunsComparison,
-  report: string | undefined,
-): Promise<void> {
-  const { before, after } = comparison;
-  if (junit !== undefined) {
-    const { junitXml } = await import('../../src/replay/gate/outputs/junit.ts');
-    await writeFile(junit, junitXml(gate, { before: before.run, after: after.run }));
-  }
-  if (markdown === undefined) return;
-  const { markdownSummary } = await import('../../src/replay/gate/outputs/markdown.ts');
-  await writeFile(markdown, markdownSummary(comparison, gate, report));
 }

@@ -68,8 +68,15 @@ export function decideGate(thresholds: readonly Threshold[], data: ComparedData,
       reason: why + reason + assumptionOf(one, decision.outcome),
     };
   });
+  const outcome = results.some((one) => one.outcome === 'failed')
+    ? 'failed'
+    : results.every((one) => one.outcome === 'passed' || one.counts === false)
+      ? 'passed'
+      : 'cannot-tell';
   return {
-    ...outcomeOf(results),
+    outcome,
+    exitCode: GATE_EXIT_CODES[outcome],
+    thresholds: results,
     runs: data.runs?.length ?? 1,
     observed: observedIn(data, thresholds),
     content: contentOf(data),
@@ -99,16 +106,6 @@ function contentOf({ replies }: ComparedData): ContentJudged {
   const { pairs, open } = replies.judged;
   if (open > 0 || replies.harm?.open) return open < pairs ? 'judged in part' : 'not judged';
   return 'judged';
-}
-
-/** The outcome of a gate: failed if a threshold failed, passed if all passed. */
-function outcomeOf(thresholds: ThresholdResult[]): Pick<GateResult, 'outcome' | 'exitCode' | 'thresholds'> {
-  const outcome = thresholds.some((one) => one.outcome === 'failed')
-    ? 'failed'
-    : thresholds.every((one) => one.outcome === 'passed' || one.counts === false)
-      ? 'passed'
-      : 'cannot-tell';
-  return { outcome, exitCode: GATE_EXIT_CODES[outcome], thresholds };
 }
 
 /** Whether the data has less than half of the requests: it then says nothing about most of them. */

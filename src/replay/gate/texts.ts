@@ -53,18 +53,16 @@ export function factsOf(result: ThresholdResult) {
   };
 }
 
-/** `3,000`: rounded up to two digits. */
-export const inDigits = (count: number): string => roughly(count).toLocaleString('en-US');
-
-/** Rounded up to two digits: an estimate has no more. */
-function roughly(count: number): number {
+/** `3,000`: rounded up to two digits, since an estimate has no more. */
+export function inDigits(count: number): string {
   const step = 10 ** Math.max(0, Math.floor(Math.log10(count)) - 1);
-  return Math.ceil(count / step) * step;
+  return (Math.ceil(count / step) * step).toLocaleString('en-US');
 }
 
 /** How many more requests would decide the threshold; `undefined` if it is decided, or nothing was measured. */
 function moreText({ moreRequests, worse: found }: ThresholdResult): string | undefined {
-  if (typeof moreRequests === 'number') return `About ${roughly(moreRequests)} more requests would probably decide it.`;
+  if (typeof moreRequests === 'number')
+    return `About ${inDigits(moreRequests)} more requests would probably decide it.`;
   return moreRequests === null && found !== null ? 'More requests would probably not decide it.' : undefined;
 }
 

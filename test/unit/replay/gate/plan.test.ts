@@ -49,7 +49,7 @@ function latencies(pairs: number, spread: number, random = new Random(1), rho = 
 function passing(threshold: string, draw: (pairs: number, random: Random) => ComparedData, pairs: number): number {
   const parsed = parseThreshold(threshold);
   const random = new Random(5);
-  const releases = 300;
+  const releases = 200;
   let passed = 0;
   for (let i = 0; i < releases; i++) {
     const upper = evidenceOf(parsed, draw(pairs, random)).bounds?.upper(0.05) ?? Number.NaN;
@@ -122,7 +122,7 @@ test.each([
 });
 
 test('neighbours that are alike need more requests', () => {
-  const [independent, alike] = [0, 0.9].map((rho) => latencies(10_000, 0.3, new Random(1), rho));
+  const [independent, alike] = [0, 0.9].map((rho) => latencies(4000, 0.3, new Random(1), rho));
   const likely = (pilot = independent): number => sizeOf('request_latency:p50:5%', pilot as ComparedData).likely;
   expect(likely(alike) / likely()).toBeGreaterThan(3);
 });
