@@ -23,7 +23,7 @@ interface PlanFlags {
   json?: boolean | undefined;
 }
 
-/** @param pilot two replays of the same captures with the same model */
+/** The pilot is two replays of the same captures with the same model. */
 export async function printPlan(
   [before, after]: readonly [RunData, RunData],
   { threshold: thresholds, errorsTogether, judgeModel, json }: PlanFlags,

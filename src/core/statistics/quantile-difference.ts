@@ -97,7 +97,6 @@ export class QuantileDifferences {
   readonly #after: Float64Array;
   readonly #sorted: readonly [Float64Array, Float64Array];
 
-  /** @param paired value i of both samples belongs to the same request */
   constructor(before: Float64Array, after: Float64Array) {
     this.#before = before;
     this.#after = after;

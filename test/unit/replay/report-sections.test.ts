@@ -36,7 +36,7 @@ describe('the gate', () => {
     expect(html).toMatch(/^<p class="verdict bad">Gate: failed<br><small>1 failed, 1 cannot tell, 1 passed/);
     const order = ['c', 'b', 'a'].map((name) => html.indexOf(`<code>${name}</code>`));
     expect(order).toEqual([...order].sort((a, b) => a - b));
-    expect(html).toContain('About 1200 more requests');
+    expect(html).toContain('About 1,200 more requests');
     expect(html).toContain('900 of 1000');
     expect(html).toContain('content: not judged');
   });
