@@ -2,6 +2,7 @@
 import { LEVEL, ZERO_TOLERANCE_SIZE } from '../../core/statistics/power.ts';
 import type { ComparedData, ComparedValues } from '../compare/compared-data.ts';
 import { type Doubt, type Evidence, evidenceOf, PASSES, requestsFor, sizeOf } from './evidence.ts';
+import { inDigits } from './texts.ts';
 import { addedThreshold, isZeroTolerance, limitsFailures, type Threshold } from './thresholds.ts';
 
 /** Requests that both runs must have in common. */
@@ -95,7 +96,7 @@ const MOST_APART = 10;
 const MOST_TIMES_ALIKE = 4;
 const tooShort = (known: number): Sized => ({
   requests: null,
-  note: `The pilot is too short: ${Math.min(LARGEST_SIZE, Math.max(10_000, 10 * known))} requests.`,
+  note: `The pilot is too short: ${inDigits(Math.min(LARGEST_SIZE, Math.max(10_000, 10 * known)))} requests.`,
 });
 
 /** @param known pairs of the pilot */

@@ -127,11 +127,11 @@ test('neighbours that are alike need more requests', () => {
   expect(likely(alike) / likely()).toBeGreaterThan(3);
 });
 
-test.each<[string, string, ComparedData, number]>([
-  ['of fewer than 300 values', 'request_latency:p50:10%', latencies(250, 0.3), 10_000],
-  ['in which nothing is known of the tail', 'request_latency:p99:10%', latencies(300, 0.3), 10_000],
-  ['whose neighbours are alike for long', 'request_latency:p50:2%', latencies(3000, 0.3, new Random(1), 0.9), 30_000],
-  ['with too few cases', 'regressed:2', twoRuns(200, replies(200, 2)), 10_000],
+test.each<[string, string, ComparedData, string]>([
+  ['of fewer than 300 values', 'request_latency:p50:10%', latencies(250, 0.3), '10,000'],
+  ['in which nothing is known of the tail', 'request_latency:p99:10%', latencies(300, 0.3), '10,000'],
+  ['whose neighbours are alike for long', 'request_latency:p50:2%', latencies(3000, 0.3, new Random(1), 0.9), '30,000'],
+  ['with too few cases', 'regressed:2', twoRuns(200, replies(200, 2)), '10,000'],
 ])('a pilot %s is too short', (_, threshold, pilot, needed) => {
   const note = `The pilot is too short: ${needed} requests.`;
   expect(plan(threshold, pilot)).toMatchObject({ requests: null, note });
