@@ -34,10 +34,12 @@ export async function printPlan(
   const isOfBoth = file?.before?.run === before.run && file.after?.run === after.run;
   if (isOfBoth && file.quality?.judged) data.replies = { ...data.replies, ...repliesData(file.quality) };
   const plan = planGate(thresholds, data, errorsTogether);
-  const judged = plan.thresholds.find((_, i) => isJudgedWorse(thresholds[i]))?.requests;
+  const judged = plan.thresholds.find((_, i) => isJudgedWorse(thresholds[i]));
   const { quality, paired } = comparison;
-  const share = (quality?.comparable.differing ?? 0) / paired.requests;
-  const judge = judged ? await judgeCostOf(Math.ceil(judged.likely * share), after, judgeModel) : undefined;
+  // Without a size, the pilot itself is what the judge would be asked about.
+  const pairs = judged?.requests?.likely ?? paired.requests;
+  const asked = quality && Math.ceil((quality.comparable.differing * pairs) / Math.max(1, paired.requests));
+  const judge = judged && asked !== undefined ? await judgeCostOf(asked, after, judgeModel) : undefined;
   print<PlanOutput>({ ...plan, ...(judge ? { judge } : {}) }, json, (out) => planText(plan, judge, out));
 }
 

@@ -184,17 +184,18 @@ test('plans how many requests a gate needs from two runs of one model, and what 
   // Two percent of the replies are other refusals than before, without any change of the model.
   expect(refusals).toMatchObject({ requests: null, note: expect.stringContaining('No size suffices') });
   expect(worse).toMatchObject({ requests: null, note: expect.stringContaining('no judge was asked') });
-  expect(plan).not.toHaveProperty('judge');
+  // A refusal has moved to the next request.
+  expect(plan.judge).toMatchObject({ pairs: 16, usd: expect.any(Number) });
 
   // The verdicts of an earlier comparison of the two.
   const comparison = (await runHere(['compare', before, again, '--no-report'])).code;
   expect(comparison).toBe(0);
   const path = join(again, 'comparison.json');
   const { quality, ...rest } = JSON.parse(readFileSync(path, 'utf8')) as RunsComparison;
-  const judged = { better: 0, same: 15, worse: 0, undecided: 0, failed: 0, overBudget: 0 };
+  const judged = { better: 0, same: 16, worse: 0, undecided: 0, failed: 0, overBudget: 0 };
   writeFileSync(path, JSON.stringify({ ...rest, quality: { ...quality, judged } }));
   const table = await runHere(pilot, env);
-  expect(table.stdout).toMatch(/^judged_worse:5 +60 to \d+, about 60 +1 of 399 pairs$/m);
+  expect(table.stdout).toMatch(/^judged_worse:5 +60 to \d+, about 60 +0 of 399 pairs$/m);
   expect(table.stdout).toMatch(/^new_refusals:1 +unknown +8 of 400 pairs \(No size suffices/m);
   expect(table.stdout).toMatch(/^The judge would cost: 3 pairs × \$/m);
   for (const [args, message] of [
