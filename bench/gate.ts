@@ -126,7 +126,8 @@ function checksOf(atBound: readonly Cell[], unchanged: readonly Cell[]): Check[]
 /** What holds of plans from pilots that are long enough for one. */
 const planChecks = (planned: readonly Planned[]): Check[] =>
   planned
-    .filter(({ told }) => told > 25)
+    // The mean of a long tail has no plan that holds: most releases lack the few values that a pilot has.
+    .filter(({ name, told }) => told > 25 && !/long tail.*:mean:/.test(name))
     .flatMap(({ name, pilot, holds, near }) => [
       atLeast(`plans of ${name}, pilots of ${pilot}: % whose range holds the size`, holds, FEWEST_PLANS),
       ...(/(?<!80% load.*):p50:/.test(name) && pilot > 1000
@@ -169,7 +170,12 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
     `\nPlans: pilots that are long enough, of these the range holds the size, and the middle is within a factor of two`,
   );
   const planned = [...SHAPES, ...GAPS, ...ALIKE.slice(0, 2)].flatMap((shape) => {
-    const found = plannedCells(shape, Math.max(100, releases / PLANS.share), PLANS.pairs, Math.min(PLANS.pilots, releases));
+    const found = plannedCells(
+      shape,
+      Math.max(100, releases / PLANS.share),
+      PLANS.pairs,
+      Math.min(PLANS.pilots, releases),
+    );
     for (const { name, truth, pilot, told, holds, near } of found) {
       const facts = [told, holds, near].map((percent) => `${percent.toFixed(0)}%`.padStart(6)).join('');
       log(`${name.padEnd(54)} ${String(truth).padStart(7)} from ${String(pilot).padStart(6)}${facts}`);

@@ -10,7 +10,7 @@ import { relativeChange } from './quantile-difference.ts';
  */
 export const NEEDED_FOR_MEAN = 100;
 
-/** The share of the largest values that makes a mean vary. */
+/** The share of the largest values that makes a mean vary, at most. */
 const TAIL_OF_MEAN = 0.1;
 
 export const mean = (values: Float64Array): number => values.reduce((total, value) => total + value, 0) / values.length;
@@ -21,6 +21,8 @@ interface MeanError {
   third: number;
   thirdVariance: number;
   degrees: number;
+  /** Of the values. */
+  kurtosis: number;
 }
 
 /** The error of the mean of a sample of a size. */
@@ -43,6 +45,7 @@ function errorOf(deviations: Float64Array, { ratio, degrees }: LongRun): ErrorOf
     third: (ratio ** 2 * m3) / ((size - 1) * (size - 2)),
     thirdVariance: (ratio ** 4 * ofThird) / size ** 5,
     degrees: Math.min(degrees, size - 1),
+    kurtosis: m2 === 0 ? 1 : m4 / m2 ** 2,
   });
 }
 
@@ -118,7 +121,9 @@ export function meanDifference(before: Float64Array, after: Float64Array, relati
     if (size < NEEDED_FOR_MEAN) return undefined;
     const end = endAt(size);
     const effective = run.isShown ? { effective: Math.floor(size / run.ratio) } : {};
-    const freedom = withTail(run.freedom, (TAIL_OF_MEAN * size) / run.ratio);
+    // A variance varies by this much of itself over the samples.
+    const tail = Math.min(TAIL_OF_MEAN, 2 / (errors[0](size).kurtosis - 1));
+    const freedom = withTail(run.freedom, (tail * size) / run.ratio);
     return { estimate, lower: (alpha) => end(alpha, -1), upper: (alpha) => end(alpha, 1), freedom, ...effective };
   };
 }
