@@ -63,9 +63,7 @@ function cells(
     const data = truth === 'unchanged' ? shape.unchanged(pairs, random) : shape.atBound(pairs, random);
     for (const [i, threshold] of thresholds.entries()) {
       const cell = found[i] as Cell;
-      cell[
-        decideGate([threshold], data, shape.errorsTogether).outcome
-      ]++;
+      cell[decideGate([threshold], data, shape.errorsTogether).outcome]++;
       if (withOldRule && oldRulePasses(threshold, data)) cell.oldPassed++;
     }
   }
