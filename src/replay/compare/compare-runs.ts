@@ -5,7 +5,7 @@ import { type ComparedData, type NewFailures, type RepliesData, repliesData } fr
 import {
   type Difference,
   metricDifferences,
-  NEEDED_VALUES,
+  neededValues,
   STATISTICS,
   type Statistic,
   shareDifference,
@@ -165,7 +165,7 @@ function compareRequests(
 function pairingNotes(pairs: number, before: number, after: number): string[] {
   if (pairs === 0) return ['No request is in both runs: only their shares of failed requests are compared.'];
   const notes: string[] = [];
-  if (pairs < NEEDED_VALUES.p50) {
+  if (pairs < neededValues('p50')) {
     notes.push(
       `Only ${pairs} requests are in both runs: too few to distinguish a difference of latencies from chance.`,
     );

@@ -2,11 +2,7 @@
 
 import type { Bounds, SizedBounds } from '../../core/statistics/bounds.ts';
 import { mean, meanDifference, NEEDED_FOR_MEAN } from '../../core/statistics/mean-difference.ts';
-import {
-  neededForQuantile,
-  QuantileDifferences,
-  quantileDifference,
-} from '../../core/statistics/quantile-difference.ts';
+import { neededForQuantile, QuantileDifferences } from '../../core/statistics/quantile-difference.ts';
 import { independentDifference } from '../../core/statistics/share-difference.ts';
 
 export const STATISTICS = ['mean', 'p50', 'p90', 'p95', 'p99'] as const;
@@ -35,13 +31,8 @@ export interface Difference {
 const QUANTILES = { p50: 0.5, p90: 0.9, p95: 0.95, p99: 0.99 } as const satisfies Partial<Record<Statistic, number>>;
 
 /** Fewest values that have an interval. */
-export const NEEDED_VALUES: Readonly<Record<Statistic, number>> = {
-  mean: NEEDED_FOR_MEAN,
-  p50: neededForQuantile(QUANTILES.p50),
-  p90: neededForQuantile(QUANTILES.p90),
-  p95: neededForQuantile(QUANTILES.p95),
-  p99: neededForQuantile(QUANTILES.p99),
-};
+export const neededValues = (statistic: Statistic): number =>
+  statistic === 'mean' ? NEEDED_FOR_MEAN : neededForQuantile(QUANTILES[statistic]);
 
 /** Value i of both lists belongs to the same request. A failed request is infinite, behind every success. */
 export interface MetricValues {
@@ -55,7 +46,7 @@ export interface MetricValues {
 export const metricBounds = (values: MetricValues, statistic: Statistic, relative: boolean): SizedBounds =>
   statistic === 'mean'
     ? rankedMean(values, relative)
-    : quantileDifference(values.before, values.after, QUANTILES[statistic], relative);
+    : new QuantileDifferences(values.before, values.after).bounds(QUANTILES[statistic], relative);
 
 /** The statistic of both runs. A quantile that is a failed request is infinite. */
 export const statisticsOf = (values: MetricValues, statistic: Statistic): [before: number, after: number] =>

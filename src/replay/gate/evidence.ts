@@ -14,7 +14,7 @@ import {
   isMadeUp,
   type MetricValues,
   metricBounds,
-  NEEDED_VALUES,
+  neededValues,
   type Statistic,
   statisticsOf,
 } from '../compare/differences.ts';
@@ -121,12 +121,12 @@ function metricEvidence(
   const atSize = (pairs: number, doubt: Doubt = 0): Ends => {
     // As many values of another variance tell as much.
     const factor = doubt === 0 ? 1 : varianceByChance(bounds?.freedom ?? 0, doubt * normalQuantile(DOUBT));
-    const { lower, upper } = (pairs >= NEEDED_VALUES[statistic] && boundsOf(pairs * factor)) || NO_ENDS;
+    const { lower, upper } = (pairs >= neededValues(statistic) && boundsOf(pairs * factor)) || NO_ENDS;
     const level = (alpha: number): number =>
       withPower(alpha, bounds?.effective === undefined ? Infinity : bounds.freedom);
     return { lower: (alpha) => lower(level(alpha)), upper: (alpha) => upper(level(alpha)) };
   };
-  const unknown = `${statistic} needs at least ${NEEDED_VALUES[statistic]} values`;
+  const unknown = `${statistic} needs at least ${neededValues(statistic)} values`;
   const whyInfinite = (): string => infiniteText(values, statistic);
   return { ...basis, atSize, whyInfinite, ...(bounds ? { bounds } : { unknown }) };
 }

@@ -5,13 +5,14 @@ import { normalQuantile } from '../../../../src/core/statistics/distributions.ts
 import { NEEDED_FOR_MEAN, meanDifference as sizedMean } from '../../../../src/core/statistics/mean-difference.ts';
 import {
   neededForQuantile,
+  QuantileDifferences,
   quantileAtScore,
-  quantileDifference as sizedQuantile,
 } from '../../../../src/core/statistics/quantile-difference.ts';
 import { Random } from '../../../../src/core/values/random.ts';
 
 const meanDifference = (...sample: Parameters<typeof sizedMean>) => sizedMean(...sample)();
-const quantileDifference = (...sample: Parameters<typeof sizedQuantile>) => sizedQuantile(...sample)();
+const quantileDifference = (before: Float64Array, after: Float64Array, q: number, relative: boolean) =>
+  new QuantileDifferences(before, after).bounds(q, relative)();
 
 /** Whole numbers from 1. */
 const upTo = (n: number): Float64Array => Float64Array.from({ length: n }, (_, i) => i + 1);
