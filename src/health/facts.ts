@@ -59,6 +59,10 @@ export interface HealthFacts extends Counted {
 export const textOf = (measure: string): ((value: number) => string) =>
   NUMBERS.includes(measure) ? (value) => value.toPrecision(4) : percent;
 
+/** Whether the whole interval of an objective is within it. */
+export const isWithin = ({ low, high, bound }: ObjectiveRate): boolean =>
+  'atLeast' in bound ? (low ?? -Infinity) >= bound.atLeast : (high ?? Infinity) <= bound.atMost;
+
 /** The figure of an objective with its interval, and what is wanted. */
 export function objectiveText({ measure, value, low, high, n, bound }: ObjectiveRate): string {
   const text = textOf(measure);

@@ -7,7 +7,7 @@ import { sum } from '../core/values/sum.ts';
 import type { ScorerOutcomes } from '../quality/outcomes.ts';
 import type { HealthFacts } from './facts.ts';
 import type { ToRead } from './history.ts';
-import { type Found, type HealthState, hourText, type Known, knownOf, STATES } from './known.ts';
+import { type Found, type HealthState, hourText, isFinding, type Known, knownOf, STATES } from './known.ts';
 import { NOT_IN_QUARANTINE, OPERATION_RULES } from './operation-rules.ts';
 import { QUALITY_RULES } from './quality-rules.ts';
 
@@ -47,7 +47,8 @@ export function healthOf(facts: HealthFacts): Health {
     const message = `could not ask about ${what ?? name}: ${singleLine(why ?? '')}`;
     const doctor = { state: 'could not ask', message, command: known.command('doctor') } as const;
     const own: Found[] = why === undefined ? rule(known) : [doctor];
-    return own.map((one) => ({ name, asOf, ...one }) as Finding);
+    const isShown = ({ state }: Found): boolean => isFinding(state) || name === 'quarantine';
+    return own.map((one) => ({ name, asOf, ...one, command: isShown(one) ? one.command : undefined }) as Finding);
   });
   const findings = STATES.flatMap((state) => found.filter((one) => one.state === state));
   const state = findings[0]?.state ?? 'too little to tell';
@@ -75,7 +76,7 @@ function besides(found: readonly Finding[], said: readonly string[], toRead: rea
   return [...(count > 0 ? [read()] : []), ...kept];
 }
 
-const endOfHour = ({ last }: ToRead): string => new Date(Date.parse(last) + HOUR_MS).toISOString();
+export const endOfHour = ({ last }: ToRead): string => new Date(Date.parse(last) + HOUR_MS).toISOString();
 
 const readCommand = (one: ToRead, { command }: Known): string =>
   command('worst', '--scorer', one.scorer, '--from', one.first, '--to', `${endOfHour(one).slice(0, 16)}Z`);

@@ -26,6 +26,8 @@ export interface Found {
   /** The objective, scorer, variant, run or alarm that it is about. */
   subject?: string | undefined;
   state: HealthState;
+  /** Whether the whole interval is within its bound; absent: there is none. */
+  isWithin?: boolean | undefined;
   message: string;
   /** When this was true, ISO 8601. */
   asOf?: string;

@@ -40,6 +40,8 @@ export interface Bounded extends Estimate {
   state: 'bad' | 'needs a look' | 'too little to tell' | 'healthy';
   /** Of the interval, such as 0.999. */
   level: number;
+  /** The whole interval is within the first bound. */
+  isWithin: boolean;
 }
 
 /**
@@ -52,7 +54,8 @@ export interface Bounded extends Estimate {
 export function bounded(failing: SampledShare, { look, bad }: Bounds, comparisons: number, least = 0): Bounded {
   const alpha = Math.min(LEVEL_95, CHANCE.bounds / comparisons);
   const ends = shareBounds(failing.share * failing.of, failing.of);
-  const figure = { value: failing.share, low: ends.lower(alpha), high: ends.upper(alpha), level: 1 - 2 * alpha };
+  const [low, high] = [ends.lower(alpha), ends.upper(alpha)];
+  const figure = { value: failing.share, low, high, level: 1 - 2 * alpha, isWithin: high <= look };
   if (failing.share * failing.of < least) return { ...figure, state: 'healthy' };
   if (figure.low > look) return { ...figure, state: figure.low > bad ? 'bad' : 'needs a look' };
   return { ...figure, state: ends.lower(LEVEL_95) > look ? 'too little to tell' : 'healthy' };

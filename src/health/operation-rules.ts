@@ -59,7 +59,7 @@ export const OPERATION_RULES = {
       if (captures <= 0) return [];
       const { state, ...figure } = bounded(shareIn(errors, captures), ERROR_BOUNDS, comparisons);
       const message = `${shareText(figure)} of the captures${of} are error replies${listed(errorKinds)}`;
-      return [{ state, message, command: isFinding(state) ? since('rates', '--by', 'hour') : undefined }];
+      return [{ state, isWithin: figure.isWithin, message, command: since('rates', '--by', 'hour') }];
     };
     const all = hasObjective(ERROR_REPLIES) ? [] : spans.flatMap(({ totals, of }) => found(totals, of));
     const byVariant = served.length > 1 ? served : [];
@@ -83,9 +83,8 @@ export const OPERATION_RULES = {
       if (part <= 0) return [];
       const { state, ...figure } = bounded(shareIn(part, all), ERROR_BOUNDS, comparisons);
       const message = `${shareText(figure)} of ${many(all, 'call')} are ${what}${why}`;
-      return [
-        { subject: what, state, message, command: isFinding(state) ? since('rates', '--by', 'hour') : undefined },
-      ];
+      const command = since('rates', '--by', 'hour');
+      return [{ subject: what, state, isWithin: figure.isWithin, message, command }];
     });
   },
 
@@ -111,9 +110,8 @@ export const OPERATION_RULES = {
     const all = Math.max(count, lines?.all ?? count + (totals.captures ?? 0));
     const { state, ...figure } = bounded(shareIn(count, all), QUARANTINE_BOUNDS, comparisons);
     const share = isFinding(state) ? `, ${shareText(figure)}` : '';
-    return [
-      { state, message: `${many(count, 'line')} in quarantine${share}${listed(quarantined)}`, command: whichRuns },
-    ];
+    const message = `${many(count, 'line')} in quarantine${share}${listed(quarantined)}`;
+    return [{ state, isWithin: figure.isWithin, message, command: whichRuns }];
   },
 
   /** Items that were masked, by kind, field and pattern. */

@@ -8,7 +8,7 @@ import type { Scorer } from '../judge/types.ts';
 import { hourMs } from '../quality/counts-store.ts';
 import { ERROR_REPLIES } from '../quality/objectives.ts';
 import { quantilesText } from '../quality/quantiles.ts';
-import { objectiveText, scorerOf } from './facts.ts';
+import { isWithin, objectiveText, scorerOf } from './facts.ts';
 import { DAY_MS } from './falls.ts';
 import { historyOf } from './history.ts';
 import {
@@ -80,9 +80,10 @@ export const QUALITY_RULES = {
         const found = { subject, asOf, message: `${subject} ${when}: ${text}`, command: show };
         return { ...found, since: since ?? undefined, state: isOld ? 'needs a look' : 'bad' };
       }
+      const about = { subject, asOf, isWithin: isWithin(rate) };
       if (value === null || isOld || isUntold)
-        return { subject, asOf, state: 'too little to tell', message: `${subject}: ${text}` };
-      if (measured !== undefined) return { subject, asOf, state: 'healthy', message: `${subject}: ${text}` };
+        return { ...about, state: 'too little to tell', message: `${subject}: ${text}` };
+      if (measured !== undefined) return { ...about, state: 'healthy', message: `${subject}: ${text}` };
       // The figure and the word must agree, whatever the detector has seen.
       const failing = 'atLeast' in bound ? { share: 1 - value, of } : { share: value, of };
       const most = 'atLeast' in bound ? 1 - bound.atLeast : bound.atMost;
@@ -93,7 +94,7 @@ export const QUALITY_RULES = {
         'too little to tell': `, though not with ${levelText(level)}`,
       }[state as string];
       const message = why === undefined ? text : `${text}; the interval is wholly beyond the objective${why}`;
-      return { subject, asOf, state, message: `${subject}: ${message}`, command: why && show };
+      return { ...about, state, message: `${subject}: ${message}`, command: why && show };
     });
   },
 
@@ -112,13 +113,9 @@ export const QUALITY_RULES = {
         if (of === 0) return [];
         const least = scorer.severity === 'harm' ? FEWEST_HARMFUL : 0;
         const figure = bounded({ share, of: of / factorOf(name) }, bounds, comparisons, least);
-        const one = {
-          ...boundText(figure, scorer, judgedIn(strata), variant),
-          subject: name,
-          variants: variant === undefined ? undefined : [variant],
-          command: figure.state === 'healthy' ? undefined : since('worst', '--scorer', name),
-        };
-        return [one];
+        const about = { subject: name, variants: variant === undefined ? undefined : [variant] };
+        const text = boundText(figure, scorer, judgedIn(strata), variant);
+        return [{ ...about, ...text, command: since('worst', '--scorer', name) }];
       });
       const [all, ...own] = found;
       if (all === undefined) return [];
@@ -183,10 +180,10 @@ export const QUALITY_RULES = {
     const { totals, comparisons } = known;
     const { captures = 0, unmeasured = 0 } = totals;
     if (unmeasured <= 0) return [];
-    const { state, value } = bounded(shareIn(unmeasured, captures), UNMEASURED_BOUNDS, comparisons);
+    const { state, value, isWithin } = bounded(shareIn(unmeasured, captures), UNMEASURED_BOUNDS, comparisons);
     const message = `${percent(value)} of ${many(captures, 'capture')} are not measured: no scorer applies to these replies`;
-    if (hasTruth(known) || state === 'too little to tell') return [{ state: 'healthy', message }];
-    return [{ state: state === 'bad' ? 'not measured' : state, message }];
+    if (hasTruth(known) || state === 'too little to tell') return [{ state: 'healthy', isWithin, message }];
+    return [{ state: state === 'bad' ? 'not measured' : state, isWithin, message }];
   },
 
   'empty-replies'({ spans, comparisons, since }): Found[] {
@@ -195,7 +192,7 @@ export const QUALITY_RULES = {
         if (all === 0) return [];
         const { state, ...figure } = bounded(shareIn(empty, all), EMPTY_BOUNDS, comparisons);
         const message = `${shareText(figure)} of ${many(all, 'reply', 'replies')} in words${of} are empty`;
-        return [{ state, message, command: isFinding(state) ? since('rates', '--by', 'hour') : undefined }];
+        return [{ state, isWithin: figure.isWithin, message, command: since('rates', '--by', 'hour') }];
       }),
     );
   },
@@ -246,12 +243,12 @@ function boundText(
   scorer: Scorer,
   n: number,
   variant: string | undefined,
-): Pick<Found, 'state' | 'message'> {
-  const { state } = figure;
+): Pick<Found, 'state' | 'isWithin' | 'message'> {
+  const { state, isWithin } = figure;
   const { look, bad } = boundsOf(scorer);
   const of = variant === undefined ? '' : ` of variant ${singleLine(variant)}`;
   const share = `${scorer.name}: ${shareText(figure)} of ${many(n, 'reply', 'replies')}${of} fail`;
-  if (state === 'healthy') return { state, message: share };
+  if (state === 'healthy') return { state, isWithin, message: share };
   const beyond = `; by default, ${percent(state === 'bad' ? bad : look)} ${state === 'bad' ? 'is bad' : 'needs a look'}`;
   if (state === 'too little to tell') return { state, message: `${share}${beyond}, which the 95% interval is beyond` };
   const atLeast = Math.max(0.05, Math.floor(100 * (1 - figure.high)) / 100);

@@ -1,7 +1,7 @@
 /** The state of an endpoint and its findings, for a terminal of any width. */
 
 import { type Style, singleLine, wrapped } from '../core/text/terminal-text.ts';
-import type { Health } from './findings.ts';
+import type { Finding, Health } from './findings.ts';
 import type { HealthState } from './known.ts';
 
 /** A sign for each state, so that nothing depends on color. */
@@ -13,6 +13,11 @@ export const SIGNS = {
   'too little to tell': '·',
   healthy: '✓',
 };
+
+/** Returns the sign of a finding, and its state in words: what is not beyond its bound may still not be clearly within it. */
+export const signOf = ({ state, isWithin }: Pick<Finding, 'state' | 'isWithin'>): [sign: string, words: string] =>
+  state === 'healthy' && isWithin === false ? ['·', 'not clearly within'] : [SIGNS[state], state];
+
 const COLORS: Partial<Record<HealthState, 'red' | 'green'>> = { bad: 'red', healthy: 'green' };
 
 /** Returns when a finding was true: the time, with its day unless that is today (UTC). */
@@ -32,9 +37,10 @@ export function healthLines(
   about: readonly string[] = [],
   nowMs?: number,
 ): string[] {
-  const found = health.findings.flatMap(({ state, message, asOf }) => {
+  const found = health.findings.flatMap((one) => {
+    const { state, message, asOf } = one;
     const when = nowMs === undefined ? '' : ` (as of ${asOfText(asOf, nowMs)})`;
-    const lines = wrapped(`${SIGNS[state]} ${singleLine(message)}${when}`, width);
+    const lines = wrapped(`${signOf(one)[0]} ${singleLine(message)}${when}`, width);
     return state === 'bad' ? lines.map((line) => style('red', line)) : lines;
   });
   const next = health.findings.find(({ command }) => command !== undefined)?.command;

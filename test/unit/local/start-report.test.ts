@@ -60,7 +60,7 @@ test('shadow variants count only where variants are compared', () => {
   const text = report({ deployed: of(counted), summaries: new Map([['run-1', counted]]), SHADOW_VARIANTS: ['Next'] });
   expect(text).toContain('✓ 40 new captures');
   expect(text).toContain('! shadow variant Next is worse than A: error replies 100 points');
-  expect(text).toContain('✓ 0.0% (99.86%: 0.0% to 16.6%) of the captures are error replies');
+  expect(text).toContain('· 0.0% (99.86%: 0.0% to 16.6%) of the captures are error replies');
 });
 
 test('several endpoints have a state each, with the stack in the command to run next, and no common figure', () => {
