@@ -76,9 +76,10 @@ export async function readWorst(rest: Pick<MlflowRest, 'repeat'>, query: Query) 
       .sort((a, b) => severestFirst(a.severity, b.severity) || b.degree - a.degree);
     if (failing.length === 0) continue;
     found.failing += 1;
+    const { trace_id: traceId, request_time: time, tags, request_preview: request, response_preview: reply } = trace;
     const one = {
-      ...aboutTrace(trace),
-      url: traceUrl(server, experimentId, trace.trace_id),
+      ...{ traceId, time, request, reply, variant: tags.sagemaker_variant_name ?? '' },
+      url: traceUrl(server, experimentId, traceId),
       ...badnessOf(failing.map(({ scorer: name, severity }) => ({ name, severity }))),
       count: 1,
       failing,
@@ -103,14 +104,6 @@ function misses(verdict: StandingVerdict, { tags }: AssessedTrace, objectives: r
   const isAbout = ({ measure, variant = own }: Objective) => measure.scorer === verdict.scorer && variant === own;
   return verdict.good === null && objectives.some((one) => isAbout(one) && !one.measure.passes(verdict.value));
 }
-
-const aboutTrace = ({ trace_id, request_time, tags, request_preview, response_preview }: AssessedTrace) => ({
-  traceId: trace_id,
-  time: request_time,
-  variant: tags.sagemaker_variant_name ?? '',
-  request: request_preview,
-  reply: response_preview,
-});
 
 /** Orders traces; also those of several experiments. */
 export const worstTraceFirst = (a: WorstTrace, b: WorstTrace): number =>

@@ -7,25 +7,17 @@ import { NUMBERS } from '../ground-truth/measure/figures.ts';
 import type { Scorer } from '../judge/types.ts';
 import { type CountedCell, hourMs, sumOfCells, type TimeWindow } from '../quality/counts-store.ts';
 import type { ObjectiveRate } from '../quality/objective-rates.ts';
-import { differencesOf, groupRates, type LabelsOf, type RatesQuery } from '../quality/rates.ts';
+import { groupRates } from '../quality/rates.ts';
 import type { EndpointCalls } from './endpoint-calls.ts';
 import type { History } from './history.ts';
 
-/** What runs have counted in a window. */
-export interface Counted {
+/** What is known of a window. */
+export interface HealthFacts {
   window: TimeWindow;
   cells: readonly CountedCell[];
-  /** Those of a window before, to compare with. */
-  before?: readonly CountedCell[];
-  compared?: TimeWindow;
-  /** People's labels, if they were read. */
-  labelsOf?: LabelsOf | undefined;
   active: readonly Scorer[];
   shadow: readonly string[];
   objectives: readonly ObjectiveRate[];
-}
-
-export interface HealthFacts extends Counted {
   /** Of the captures that a run has processed, whose age is no finding; absent: of the window until now. */
   isOfRun?: boolean;
   /** Of runs: their lines, which they may have counted before. */
@@ -106,36 +98,25 @@ const byVariant = (cells: readonly CountedCell[]) => Map.groupBy(cells, ({ varia
 
 export type Figures = ReturnType<typeof figuresOf>;
 
-/** Returns the figures of a window, without shadow variants, whose replies no user sees, and how variants differ. */
-export function figuresOf({ cells, before = [], window, active, shadow, labelsOf }: Counted) {
-  const query: RatesQuery = { window, active, shadow, ...(labelsOf && { labelsOf }) };
-  // Hours with many names are added up once, and not for each figure. Labels are of captures in single hours.
-  const summed = (own: readonly CountedCell[]) => (labelsOf ? own : addedUp(own, () => own[0]?.hour ?? ''));
-  const all = summed(cells);
+/** Returns the figures of a window, without shadow variants, whose replies no user sees. */
+export function figuresOf({ cells, window, active, shadow }: HealthFacts) {
+  // Hours with many names are added up once, and not for each figure.
+  const all = addedUp(cells, () => cells[0]?.hour ?? '');
   const isServed = ({ variant }: { variant: string }): boolean => !shadow.includes(variant);
   const served = all.filter(isServed);
   const variants = [...byVariant(all)]
-    .map(([variant, own]) => ({ variant, own, totals: sumOfCells(own) }))
+    .map(([variant, own]) => ({ variant, totals: sumOfCells(own) }))
     .toSorted((a, b) => (b.totals.captures ?? 0) - (a.totals.captures ?? 0));
   const reference = variants.find(isServed);
-  const [group] = groupRates(served, query);
-  const others = reference === undefined ? [] : variants.filter((one) => one !== reference);
+  const [group] = groupRates(served, { window, active, shadow });
   return {
     totals: sumOfCells(served),
     served: variants.filter(isServed),
     rates: group?.rates ?? [],
     outcomes: group?.outcomes ?? [],
-    /** Differences of what is good to the window before, the largest fall first. */
-    fell: changesOf(summed(before.filter(isServed)), served, query),
     /** The served variant with the most captures. */
     reference: reference?.variant ?? '',
-    /** The others, and how what is good differs from it. */
-    apart: others.map(({ variant, own }) => ({ variant, differences: changesOf(reference?.own ?? [], own, query) })),
+    /** Those that are compared with it. */
+    others: reference === undefined ? [] : variants.flatMap((one) => (one === reference ? [] : [one.variant])),
   };
 }
-
-/** Returns how much larger the shares that are good have become, the largest fall first. */
-const changesOf = (before: readonly CountedCell[], after: readonly CountedCell[], query: RatesQuery) =>
-  (before.length === 0 || after.length === 0 ? [] : differencesOf(before, after, query))
-    .flatMap(({ scorer, good }) => (good === null ? [] : [{ scorer, ...good }]))
-    .toSorted((a, b) => a.high - b.high);

@@ -21,9 +21,8 @@ import { activeScorers } from '../judge/active-scorers.ts';
 import { dayScope, usedUsd } from '../limits/budget.ts';
 import type { Item } from '../limits/table.ts';
 import { type CountedCell, cellsOf, hourMs, readWindow, type TimeWindow } from '../quality/counts-store.ts';
-import { type CountedDay, daysWithCounts } from '../quality/day-objects.ts';
+import { daysWithCounts } from '../quality/day-objects.ts';
 import { objectiveRates } from '../quality/objective-rates.ts';
-import { hourOf } from '../quality/tally.ts';
 import { askCalls } from './endpoint-calls.ts';
 import { addedUp, endOf, type HealthFacts } from './facts.ts';
 import { HISTORY_MS, historyOf } from './history.ts';
@@ -56,21 +55,17 @@ export type StartOf = (hour: string) => string;
 export interface FactsQuery {
   /** It ends now, or is over. */
   window: TimeWindow;
-  /** To compare with. Default: the one right before. */
-  before?: TimeWindow | undefined;
   nowMs: number;
   /** When runs ended that failed. */
   ended?: TimeWindow;
-  /** By default, the hours of the window to compare with are added up. */
+  /** By default, no hours are added up. */
   startOf?: StartOf;
 }
 
 /** Reads the facts of a window. */
 export async function readFacts(of: AskedStack, query: FactsQuery): Promise<HealthFacts> {
-  const { window, nowMs, ended = window } = query;
-  const { before = { fromMs: 2 * window.fromMs - window.toMs, toMs: window.fromMs } } = query;
-  const { startOf = (hour) => (hourMs(hour) < window.fromMs ? hourOf(before.fromMs) : hour) } = query;
-  const { sfn, storage, environment, stack } = of;
+  const { window, nowMs, ended = window, startOf = (hour) => hour } = query;
+  const { sfn, storage, environment, stack, named } = of;
   const { STACK_PREFIX: prefix, WORK_BUCKET: bucket, SHADOW_VARIANTS: shadow } = environment;
   const unasked: Record<string, string> = {};
   const asked = <T>(rule: string, question: Promise<T>): Promise<T | undefined> =>
@@ -89,20 +84,19 @@ export async function readFacts(of: AskedStack, query: FactsQuery): Promise<Heal
   const endMs = Math.ceil(window.toMs / HOUR_MS) * HOUR_MS;
   const readCounts = async () => {
     const days = await daysWithCounts(storage, bucket);
-    const hours: CountedCell[] = [];
-    const keep = (cells: readonly CountedCell[]) => {
-      const served = cells.filter(
-        ({ hour, variant }) => hourMs(hour) >= endMs - HISTORY_MS && !shadow.includes(variant),
-      );
-      hours.push(...served.map((one) => slim(one)));
-    };
-    const fromMs = Math.min(before.fromMs, window.fromMs);
-    await readCells(of, days, { fromMs: Math.min(fromMs, endMs - HISTORY_MS), toMs: fromMs }, undefined, keep);
-    const earlier = await readCells(of, days, before, startOf, keep);
-    await readCells(of, days, { fromMs: before.toMs, toMs: window.fromMs }, undefined, keep);
-    const cells = await readCells(of, days, window, startOf, keep);
-    const objectives = await objectiveRates(storage, bucket, environment, cells);
-    return { cells, before: earlier, history: historyOf(hours, active), objectives };
+    const [hours, cells]: [CountedCell[], CountedCell[]] = [[], []];
+    const historyMs = endMs - HISTORY_MS;
+    for (let ms = Math.min(historyMs, window.fromMs); ms < window.toMs; ms += READ_AT_ONCE_MS) {
+      const range = { fromMs: ms, toMs: Math.min(ms + READ_AT_ONCE_MS, window.toMs) };
+      const read = cellsOf(await readWindow(storage, bucket, days, range));
+      const served = read.filter(({ hour, variant }) => hourMs(hour) >= historyMs && !shadow.includes(variant));
+      hours.push(...served.map(slim));
+      const within = read.filter(({ hour }) => hourMs(hour) >= window.fromMs);
+      cells.push(...addedUp(within, startOf));
+    }
+    const shown = named?.(cells) ?? cells;
+    const objectives = await objectiveRates(storage, bucket, environment, shown);
+    return { cells: shown, history: historyOf(hours, active), objectives };
   };
   const counts = await asked('captures', readCounts());
   const recent = counts?.cells ?? [];
@@ -111,7 +105,6 @@ export async function readFacts(of: AskedStack, query: FactsQuery): Promise<Heal
   const [failedRuns, alarms, budget] = await others;
   const about = {
     window,
-    compared: before,
     active,
     sampleRate: environment.EVALUATION_SAMPLE_RATE,
     shadow,
@@ -120,24 +113,6 @@ export async function readFacts(of: AskedStack, query: FactsQuery): Promise<Heal
     kept: keptText(environment),
   };
   return { ...(counts ?? { cells: [], objectives: [] }), ...about, quiet, calls, failedRuns, alarms, budget, unasked };
-}
-
-/** @param startOf absent: nothing is returned. @param keep is given the hours before they are added up */
-async function readCells(
-  { storage, environment, named }: AskedStack,
-  days: readonly CountedDay[],
-  { fromMs, toMs }: TimeWindow,
-  startOf: StartOf | undefined,
-  keep: (cells: readonly CountedCell[]) => void,
-): Promise<CountedCell[]> {
-  const cells: CountedCell[] = [];
-  for (let ms = fromMs; ms < toMs; ms += READ_AT_ONCE_MS) {
-    const range = { fromMs: ms, toMs: Math.min(ms + READ_AT_ONCE_MS, toMs) };
-    const hours = cellsOf(await readWindow(storage, environment.WORK_BUCKET, days, range));
-    keep(hours);
-    if (startOf !== undefined) cells.push(...addedUp(hours, startOf));
-  }
-  return named?.(cells) ?? cells;
 }
 
 /** Returns the counts that the history is made of. */

@@ -25,6 +25,8 @@ export const STATES = Object.keys(EXIT_CODES) as HealthState[];
 export interface Found {
   /** The objective, scorer, variant, run or alarm that it is about. */
   subject?: string | undefined;
+  /** What shows it most of all, if that is not the subject. */
+  scorer?: string | undefined;
   state: HealthState;
   /** Whether the whole interval is within its bound; absent: there is none. */
   isWithin?: boolean | undefined;

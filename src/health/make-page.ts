@@ -5,30 +5,25 @@ import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { labeledHours, readLabeled } from '../ground-truth/join/labeled-store.ts';
 import { decideKind, measureTruth } from '../ground-truth/measure/measure.ts';
 import { activeScorers } from '../judge/active-scorers.ts';
-import { type CountedCell, hourMs, type TimeWindow } from '../quality/counts-store.ts';
+import { hourMs, type TimeWindow } from '../quality/counts-store.ts';
 import { objectiveRates } from '../quality/objective-rates.ts';
 import { readChanges } from '../quality/objective-states.ts';
-import type { LabelsOf } from '../quality/rates.ts';
 import { hourOf } from '../quality/tally.ts';
 import { type Health, healthOf } from './findings.ts';
-import { type AskedStack, type FactsQuery, readFacts, type StartOf } from './gather.ts';
-import { healthPage } from './page.ts';
+import { type AskedStack, readFacts, type StartOf } from './gather.ts';
+import { healthPage, type PageFacts } from './page.ts';
 import { pointsOf } from './page-charts.ts';
 
 const DAY_MS = 24 * HOUR_MS;
 
-export interface PageQuery extends Pick<FactsQuery, 'window' | 'before' | 'nowMs'> {
-  /** People's labels. */
-  labelsOf?: LabelsOf;
+export interface PageQuery extends Pick<PageFacts, 'window' | 'nowMs' | 'worst'> {
   /** Otherwise no text of captures is on the page but names of one word. */
   withQuotes?: boolean;
-  /** Further sections as HTML, such as the worst replies. */
-  more?: string;
 }
 
 /** Reads the facts and returns the page, and the state that it says. */
 export async function makePage(stack: AskedStack, query: PageQuery): Promise<{ html: string; health: Health }> {
-  const { window, before, nowMs, labelsOf, withQuotes = true, more = '' } = query;
+  const { window, nowMs, withQuotes = true, worst } = query;
   const { storage, environment } = stack;
   const { WORK_BUCKET: bucket, SAGEMAKER_ENDPOINT_NAME: endpoint } = environment;
   const of = withQuotes ? stack : { ...stack, named: numberedTexts(environment) };
@@ -37,21 +32,17 @@ export async function makePage(stack: AskedStack, query: PageQuery): Promise<{ h
   const dayBefore = Math.floor((nowMs - DAY_MS) / HOUR_MS) * HOUR_MS;
   const day = { fromMs: toMs < nowMs ? fromMs : Math.max(fromMs, dayBefore), toMs };
   const length = toMs - day.fromMs;
-  // Hours of the last two days, and those with labels, are not added up: the state is that of the last day, as `status` says it.
-  const startOf: StartOf = (hour) => (labelsOf || hourMs(hour) >= toMs - 2 * length ? hour : points.startOf(hour));
-  const facts = await readFacts(of, { window, before, nowMs, ended: day, startOf });
-  const cellsFrom = (ms: number): CountedCell[] =>
-    [...(facts.before ?? []), ...facts.cells].filter(({ hour }) => hourMs(hour) >= ms && hourMs(hour) < ms + length);
-  const cellsOfDay = { cells: cellsFrom(day.fromMs), before: cellsFrom(day.fromMs - length) };
-  const ofDay = day.fromMs === fromMs ? facts : { ...facts, ...cellsOfDay, window: day };
-  const health = healthOf({ ...ofDay, objectives: await objectiveRates(storage, bucket, environment, ofDay.cells) });
+  // Hours of the last two days are not added up: the state is that of the last day, as `status` says it.
+  const startOf: StartOf = (hour) => (hourMs(hour) >= toMs - 2 * length ? hour : points.startOf(hour));
+  const facts = await readFacts(of, { window, nowMs, ended: day, startOf });
+  const cells = facts.cells.filter(({ hour }) => hourMs(hour) >= day.fromMs);
+  const objectives = await objectiveRates(storage, bucket, environment, cells);
+  const health = healthOf({ ...facts, cells, objectives, window: day });
   const truth = await truthOf(of, window);
   const changes = await readChanges(storage, bucket, window);
   const predicts = environment.GROUND_TRUTH.kind;
-  return {
-    html: await healthPage({ ...facts, labelsOf, endpoint, points, health, day, changes, predicts, truth, more }),
-    health,
-  };
+  const page = { ...facts, endpoint, points, health, day, changes, predicts, truth, worst };
+  return { html: await healthPage(page), health };
 }
 
 async function truthOf({ storage, environment, named }: AskedStack, { fromMs, toMs }: TimeWindow) {

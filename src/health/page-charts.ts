@@ -1,4 +1,4 @@
-/** What changes over time, as small charts. */
+/** What changes over time, as small charts: all of it in the window, and that of a finding from before the change on. */
 
 import { HOUR_MS } from '../captures/files/capture-path.ts';
 import type { QualityCell } from '../core/contract/quality.ts';
@@ -9,16 +9,19 @@ import { sum } from '../core/values/sum.ts';
 import type { Kind } from '../ground-truth/measure/figures.ts';
 import { kindOfCounts } from '../ground-truth/measure/kind.ts';
 import { hourMs, sumOfCells, type TimeWindow } from '../quality/counts-store.ts';
-import type { Change } from '../quality/objective-states.ts';
 import { missingBy } from '../quality/outcomes.ts';
-import { groupRates, type RatesQuery } from '../quality/rates.ts';
+import { groupRates, type Rate } from '../quality/rates.ts';
 import { hourOf } from '../quality/tally.ts';
 import { addedUp, type Figures, type HealthFacts, scorerOf } from './facts.ts';
+import type { Finding } from './findings.ts';
 import { goodName, titled } from './page-elements.ts';
+import { QUALITY_RULES } from './quality-rules.ts';
 
 /** Curves of a chart: the most frequent names, and the others together. */
 const MAX_CURVES = 4;
 const MAX_POINTS = 31;
+/** Three findings beside each other, and what is to read, fit a screen. */
+const FINDING_HEIGHT = 130;
 
 /** Returns the hours at which the points of a chart start: equal parts of a window, days if it is longer than a day or two. */
 export function pointsOf({ fromMs, toMs }: TimeWindow) {
@@ -32,98 +35,128 @@ export function pointsOf({ fromMs, toMs }: TimeWindow) {
 }
 
 type Counts = Readonly<Record<string, number>>;
+/** Of served variants in a point of time; the captures by variant are of all. */
+type Totals = QualityCell & { byVariant: Counts };
 
-const STACKS: readonly [title: string, unit: string, of: (cell: QualityCell) => Counts | undefined][] = [
-  ['Error replies', 'error replies by kind', ({ errorKinds }) => errorKinds],
-  ['Tokens', 'tokens', ({ inputTokens = 0, outputTokens = 0 }) => ({ in: inputTokens, out: outputTokens })],
-  ['Dollars', 'US dollars for the judge', ({ judgeUsd = 0 }) => ({ judge: judgeUsd })],
-  ['Not judged', 'verdicts not given, by reason', ({ notJudged }) => missingBy(notJudged)],
-  ['Quarantine', 'lines by reason', ({ quarantined }) => quarantined],
-  ['Masked', 'items by kind, field and pattern', ({ masked }) => masked],
-];
+/** Charts of counts, by the finding that is about them. */
+const COUNTS: Readonly<Record<string, readonly [title: string, of: (totals: Totals) => Counts | undefined]>> = {
+  captures: ['Captures by variant', ({ byVariant }) => byVariant],
+  'error-replies': ['Error replies by kind', ({ errorKinds }) => errorKinds],
+  'failed-calls': ['Calls without a reply, by reason', ({ failedCalls }) => failedCalls],
+  'empty-replies': ['Empty replies in words', ({ replies }) => ({ empty: replies?.words?.empty ?? 0 })],
+  unmeasured: ['Captures that no scorer applies to', ({ unmeasured = 0 }) => ({ captures: unmeasured })],
+  tokens: ['Tokens', ({ inputTokens = 0, outputTokens = 0 }) => ({ in: inputTokens, out: outputTokens })],
+  budget: ['US dollars for the judge', ({ judgeUsd = 0 }) => ({ judge: judgeUsd })],
+  'not-judged': ['Verdicts not given, by reason', ({ notJudged }) => missingBy(notJudged)],
+  quarantine: ['Lines in quarantine, by reason', ({ quarantined }) => quarantined],
+  masked: ['Items masked, by kind, field and pattern', ({ masked }) => masked],
+};
 
-const SPREADS: readonly [title: string, unit: string, of: (cell: QualityCell) => LogBins | undefined][] = [
-  ['Length of replies', 'tokens', ({ replyTokens }) => replyTokens?.bins],
-  ['Length of replies', 'characters', ({ replyCharacters }) => replyCharacters?.bins],
-];
-
-const numbersIn = ({ predictions }: QualityCell) => predictions?.numbers?.bins;
-const classesIn = ({ predictions }: QualityCell) => predictions?.classes;
-
-export interface ChartFacts extends HealthFacts {
-  points: ReturnType<typeof pointsOf>;
-  changes: readonly Change[];
-  /** What the model predicts, if the settings say it. */
-  predicts: Kind | undefined;
-}
-
-export function overTime(
-  { points, cells: counted, window, active, shadow, objectives, changes, predicts }: ChartFacts,
-  { rates, reference, apart }: Figures,
-): string {
-  const { hours, labels } = points;
-  const cells = addedUp(counted, points.startOf);
-  const served = cells.filter(({ variant }) => !shadow.includes(variant));
-  const { kind, why } = kindOfCounts(sumOfCells(served).predictions ?? {}, predicts);
-  const totals = hours.map((at) => sumOfCells(served.filter(({ hour }) => hour === at)));
-  const captures = hours.map((at) =>
-    Object.fromEntries(
-      cells.filter(({ hour }) => hour === at).map((one) => [titled(one.variant, shadow), one.cell.captures ?? 0]),
-    ),
-  );
-  const bars = (title: string, unit: string, counts: readonly (Counts | undefined)[]): string =>
-    chart({ title, unit, labels, curves: stackOf(counts), isStacked: true });
-  const spread = (title: string, unit: string, bins: readonly (LogBins | undefined)[]): string =>
-    chart({ title, unit, labels, curves: spreadOf(bins) });
-  const traffic = [
-    bars('Captures', 'captures by variant', captures),
-    ...STACKS.map(([title, unit, of]) => bars(title, unit, totals.map(of))),
-    ...SPREADS.map(([title, unit, of]) => spread(title, unit, totals.map(of))),
-    kind === 'numbers'
-      ? spread('Predicted numbers', `median, and where 10% and 90% are below; ${why}`, totals.map(numbersIn))
-      : bars('Predicted classes', `predictions by class; ${why}`, totals.map(classesIn)),
-  ];
-  const query: RatesQuery = { window, active, shadow, by: 'hour' };
-  const variants = [reference, ...apart.map(({ variant }) => variant)].filter((name) => !shadow.includes(name));
-  const named = variants.length < 2 ? [] : variants.slice(0, MAX_CURVES - 1);
-  const groups = [undefined, ...named].map((name) => ({
-    name: name ?? 'all variants',
-    hasBand: name === undefined,
-    rates: groupRates(name === undefined ? served : served.filter(({ variant }) => variant === name), query),
-  }));
-  const quality = rates.map(({ scorer, good, is }) => {
-    const curves = groups.map(({ name, hasBand, rates: byHour }): Curve => {
-      const figures = hours.map((hour) => {
-        const rate = byHour.find(({ group }) => group === hour)?.rates.find((one) => one.scorer === scorer);
-        return rate?.n ? (rate.good ?? rate.judge) : null;
-      });
-      return { name, values: figures.map((one) => one?.value ?? null), band: hasBand ? figures : undefined };
-    });
-    const own = objectives.find(({ measure }) => scorerOf(measure, active) === scorer);
-    const marks = changes.flatMap(({ objective, isMissed, since }) => {
-      const at = hours.findLastIndex((hour) => hourMs(hour) <= since * 1000);
-      return objective === own?.objective && at >= 0 ? [{ at, text: isMissed ? '✗ missed' : '✓ met' }] : [];
-    });
-    const bound = own && ('atLeast' in own.bound ? own.bound.atLeast : 1 - own.bound.atMost);
-    const isShare = good !== null || is !== undefined;
-    const unit = good !== null ? 'share that is good, 95% interval' : isShare ? `share that is ${is}` : 'mean';
-    return chart({ title: goodName(scorer), unit, labels, curves, isShare, bound, marks });
+/** The cells of the points of a window. @param points each of them begins with a cell, or has none */
+export function courseOf(facts: HealthFacts, figures: Figures, points: ReturnType<typeof pointsOf>) {
+  const [first = ''] = points.hours;
+  const since = facts.cells.filter(({ hour }) => hour >= first);
+  const cells = addedUp(since, points.startOf);
+  const served = cells.filter(({ variant }) => !facts.shadow.includes(variant));
+  const totals = points.hours.map((at): Totals => {
+    const own = cells.filter(({ hour }) => hour === at);
+    const captures = own.map(({ variant, cell }) => [titled(variant, facts.shadow), cell.captures ?? 0]);
+    const sums = sumOfCells(served.filter(({ hour }) => hour === at));
+    return { ...sums, byVariant: Object.fromEntries(captures) };
   });
-  const grid = (charts: readonly string[]): string => `<div class="charts">${charts.join('')}</div>`;
-  return section('Over time', grid(traffic)) + section('Quality over time', grid(quality));
+  return { ...facts, ...figures, ...points, cells, served, totals };
 }
 
-/** The most frequent names, and the others together. */
+type Course = ReturnType<typeof courseOf>;
+
+/** @param predicts what the model predicts, if the settings say it */
+export function overTime(course: Course, predicts?: Kind): string {
+  const { totals, labels, rates, served } = course;
+  const { kind, why } = kindOfCounts(sumOfCells(served).predictions ?? {}, predicts);
+  const median = `median, and where 10% and 90% are below; ${why}`;
+  const numbers = spreadOf(totals.map(({ predictions }) => predictions?.numbers?.bins));
+  const classes = stackOf(totals.map(({ predictions }) => predictions?.classes));
+  const predicted =
+    kind === 'numbers'
+      ? chart({ title: 'Predicted numbers', unit: median, labels, curves: numbers })
+      : chart({ title: 'Predicted classes', unit: why, labels, curves: classes, isStacked: true });
+  const counts = Object.keys(COUNTS).map((name) => countChart(course, name));
+  const quality = rates.map((rate) => scorerChart(course, rate));
+  return grid('Over time', [...counts, predicted]) + grid('Quality over time', quality);
+}
+
+const grid = (title: string, charts: readonly string[]): string =>
+  charts.every((one) => one === '') ? '' : section(title, `<div class="charts">${charts.join('')}</div>`);
+
+/**
+ * Returns the chart of a finding; nothing if it has no course in time, such as a failed run.
+ *
+ * @param lately a course for what began within it, and for counts of unknown begin
+ */
+export function findingChart(course: Course, lately: Course, finding: Finding): string {
+  const { name, subject = '', scorer = scorerOf(subject, course.active), since } = finding;
+  if (name in COUNTS) return countChart(lately, name, FINDING_HEIGHT);
+  const rate = course.rates.find((one) => one.scorer === scorer);
+  if (rate === undefined || !(name in QUALITY_RULES)) return '';
+  const isLately = Date.parse(since ?? '') > hourMs(lately.hours[1] ?? '');
+  return scorerChart(isLately ? lately : course, rate, finding);
+}
+
+function countChart({ totals, labels }: Course, name: string, height?: number): string {
+  const [title = '', of] = COUNTS[name] ?? [];
+  const curves = stackOf(totals.map((one) => of?.(one)));
+  return chart({ title, unit: '', labels, curves, isStacked: true, height });
+}
+
+function scorerChart(course: Course, { scorer, good, is }: Rate, finding?: Finding): string {
+  const { hours, labels, active, objectives, shadow } = course;
+  const curves = variantsOf(course, finding).map((variant, n): Curve => {
+    const figures = ratesOf(course, scorer, variant);
+    const name = variant === undefined ? 'all variants' : titled(variant, shadow);
+    return { name, values: figures.map((one) => one?.value ?? null), band: n === 0 ? figures : undefined };
+  });
+  const wanted = objectives.find(({ measure }) => scorerOf(measure, active) === scorer)?.bound;
+  const bound = wanted && ('atLeast' in wanted ? wanted.atLeast : 1 - wanted.atMost);
+  const isShare = good !== null || is !== undefined;
+  const dashed = bound === undefined ? '' : '; dashed: objective';
+  return chart({
+    title: goodName(scorer),
+    unit: good !== null ? `good, 95% interval${dashed}` : isShare ? `share that is ${is}` : 'mean',
+    ...{ labels, curves, isShare, bound, height: finding && FINDING_HEIGHT },
+    since: hours.findLastIndex((hour) => hourMs(hour) <= Date.parse(finding?.since ?? '')),
+  });
+}
+
+/** Returns the variants of a chart, those of the finding first; `undefined`: all together. */
+function variantsOf({ reference, others }: Course, finding?: Finding): (string | undefined)[] {
+  const worse = finding?.variants ?? [];
+  const all = [...new Set([...worse, reference, ...others])].slice(0, finding ? 2 : MAX_CURVES - 1);
+  if (worse.length > 0) return all;
+  return all.length < 2 ? [undefined] : [undefined, ...all];
+}
+
+/** Returns a figure for each point; `null` without verdicts. */
+function ratesOf({ hours, cells, served, window, active }: Course, scorer: string, variant?: string) {
+  const own = variant === undefined ? served : cells.filter((one) => one.variant === variant);
+  const groups = groupRates(own, { window, active, scorers: [scorer], by: 'hour' });
+  return hours.map((at) => {
+    const rate = groups.find(({ group }) => group === at)?.rates[0];
+    return rate?.n ? (rate.good ?? rate.judge) : null;
+  });
+}
+
+/** The most frequent names with their sums, and the others together. */
 function stackOf(counts: readonly (Counts | undefined)[]): Curve[] {
   const of = (name: string): number[] => counts.map((one) => Math.max(0, one?.[name] ?? 0));
   const all = [...new Set(counts.flatMap((one) => Object.keys(one ?? {})))]
     .map((name) => ({ name, values: of(name) }))
     .filter(({ values }) => sum(values) > 0)
     .toSorted((a, b) => sum(b.values) - sum(a.values));
-  if (all.length <= MAX_CURVES) return all;
-  const others = all.slice(MAX_CURVES - 1);
+  const others = all.length > MAX_CURVES ? all.splice(MAX_CURVES - 1) : [];
   const values = counts.map((_, at) => sum(others.map((one) => one.values[at] ?? 0)));
-  return [...all.slice(0, MAX_CURVES - 1), { name: 'others', values }];
+  const shown = others.length > 0 ? [...all, { name: 'others', values }] : all;
+  const text = (count: number): string => count.toLocaleString('en-US', { maximumFractionDigits: 2 });
+  return shown.map((one) => ({ name: `${one.name} ${text(sum(one.values))}`, values: one.values }));
 }
 
 const spreadOf = (bins: readonly (LogBins | undefined)[]): Curve[] =>

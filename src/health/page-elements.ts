@@ -1,6 +1,6 @@
 /** Tables of the page, and its figures. Each figure has its exact value beside its text, for programs that read the page. */
 
-import { whole as count, percent, points, type Shown } from '../core/text/figure-text.ts';
+import { whole as count, percent, type Shown } from '../core/text/figure-text.ts';
 import { type Column, escapeHtml, section, table } from '../core/text/html-page.ts';
 import { ERROR_REPLIES } from '../quality/objectives.ts';
 
@@ -9,13 +9,12 @@ import { ERROR_REPLIES } from '../quality/objectives.ts';
  *
  * @param head names of the columns; those of figures begin with `#`
  * @param rows HTML
- * @param above HTML above the table
  */
-export function sheet(title: string, note: string, head: string[], rows: readonly string[][], above = ''): string {
+export function sheet(title: string, note: string, head: string[], rows: readonly string[][]): string {
   const cell = (name: string, at: number): Column<string[]> => {
     return { name: name.replace(/^#/, ''), numeric: name.startsWith('#'), cell: (row) => row[at] ?? '' };
   };
-  return rows.length === 0 ? '' : section(title, above + table(head.map(cell), rows, 'cards'), note);
+  return rows.length === 0 ? '' : section(title, table(head.map(cell), rows, 'cards'), note);
 }
 
 export const figure = (value: number, text: string): string => `<data value="${value}">${escapeHtml(text)}</data>`;
@@ -27,16 +26,6 @@ export function measured(of: Shown | null | undefined, text = percent): string {
   const { value, low, high } = of;
   const ends = low === null || high === null ? '' : `${figure(low, text(low))} to ${figure(high, text(high))}`;
   return figure(value, text(value)) + (ends && ` <span class="soft">(${ends})</span>`);
-}
-
-/** A difference in points, and whether its interval excludes 0, by a sign and as text. */
-export function difference(of: Shown | undefined, names?: readonly [less: string, more: string]): string {
-  const { low, high } = of ?? {};
-  if (low == null || high == null) return '–';
-  const [less, more] = names ?? ['worse', 'better'];
-  const said = high < 0 ? `▼ ${less}` : low > 0 ? `▲ ${more}` : '= no clear difference';
-  const className = names !== undefined || (low <= 0 && high >= 0) ? 'soft' : high < 0 ? 'bad' : 'good';
-  return `${measured(of, points)} <span class="${className}">${said}</span>`;
 }
 
 /** What a rate is called where the share that is good is shown. */

@@ -1,7 +1,7 @@
 /** True answers on the page: figures by variant, errors by class, calibration, and what differs between groups. */
 
-import { percent } from '../core/text/figure-text.ts';
-import { isolated } from '../core/text/html-page.ts';
+import { percent, points, type Shown } from '../core/text/figure-text.ts';
+import { isolated, section } from '../core/text/html-page.ts';
 import { chart } from '../core/text/small-chart.ts';
 import {
   type GroupFigures,
@@ -13,7 +13,7 @@ import {
 import type { TimeWindow } from '../quality/counts-store.ts';
 import { windowText } from '../quality/rates-text.ts';
 import { textOf } from './facts.ts';
-import { difference, measured, sheet, whole } from './page-elements.ts';
+import { measured, sheet, whole } from './page-elements.ts';
 
 /** Classes with a row of their own, as on the terminal. */
 const MAX_CLASSES = 10;
@@ -69,14 +69,16 @@ function classSections({ each, confusion, calibration = [], positive }: NonNulla
       ['label', ...shown.map((name) => `#predicted ${name}`)],
       shown.map((label) => [isolated(label), ...shown.map((predicted) => cell(label, predicted))]),
     ),
-    sheet(
-      'Calibration',
-      `By tenths of the predicted probability of ${positive}: its mean, and how often ${positive} was found.`,
-      ['predicted', 'found', '#labels'],
-      calibration.map((one) => [percent(one.predicted), measured(one.found), whole(one.rows)]),
-      curve,
-    ),
+    curve === '' ? '' : section('Calibration', curve),
   ];
+}
+
+/** A difference in points, and whether its interval excludes 0, by a sign and as text. */
+function difference(of: Shown | undefined): string {
+  const { low, high } = of ?? {};
+  if (low == null || high == null) return '–';
+  const said = high < 0 ? '▼ lower' : low > 0 ? '▲ higher' : '= no clear difference';
+  return `${measured(of, points)} <span class="soft">${said}</span>`;
 }
 
 /** What clearly differs comes first. */
@@ -94,7 +96,7 @@ function groupSection(column: string, values: readonly GroupFigures[]): string {
       .map((one) => [
         isolated(one.value),
         whole(one.rows),
-        ...rates.flatMap((rate) => [measured(one[rate]), difference(one.difference?.[rate], ['lower', 'higher'])]),
+        ...rates.flatMap((rate) => [measured(one[rate]), difference(one.difference?.[rate])]),
       ]),
   );
 }

@@ -5,75 +5,62 @@ import { number, percent, time } from '../core/text/figure-text.ts';
 import { escapeHtml, htmlPage, isolated } from '../core/text/html-page.ts';
 import { namedCounts } from '../core/text/terminal-text.ts';
 import { severestFirst } from '../core/values/severity.ts';
+import type { Kind } from '../ground-truth/measure/figures.ts';
 import type { TimeWindow } from '../quality/counts-store.ts';
 import type { ObjectiveRate } from '../quality/objective-rates.ts';
-import { groupRates } from '../quality/rates.ts';
+import type { Change } from '../quality/objective-states.ts';
 import { OUTCOMES, windowText } from '../quality/rates-text.ts';
-import { type Figures, figuresOf, objectiveText, scorerOf } from './facts.ts';
+import { type Figures, figuresOf, type HealthFacts, isWithin, objectiveText, scorerOf } from './facts.ts';
 import type { Health } from './findings.ts';
-import type { HealthState } from './known.ts';
-import { type ChartFacts, overTime } from './page-charts.ts';
-import { difference, figure, goodName, measured, sheet, titled, whole } from './page-elements.ts';
+import { courseOf, findingChart, overTime, pointsOf } from './page-charts.ts';
+import { goodName, measured, sheet, whole } from './page-elements.ts';
+import { cards, firstScreen, MAX_CARDS, type ReplyToRead, replyCard } from './page-first.ts';
 import { type TruthFacts, truthSections } from './page-truth.ts';
-import { SIGNS } from './text.ts';
 
 /** Facts of the whole window. */
-export interface PageFacts extends ChartFacts {
+export interface PageFacts extends HealthFacts {
   endpoint: string;
   /** Of the window's last day if it ends now, as `status` says it. */
   health: Health;
   day: TimeWindow;
+  /** The gravest replies first; absent: no words were read. */
+  worst?: readonly ReplyToRead[] | undefined;
+  changes: readonly Change[];
+  points: ReturnType<typeof pointsOf>;
+  /** What the model predicts, if the settings say it. */
+  predicts: Kind | undefined;
   /** Absent without labels. */
   truth?: TruthFacts | undefined;
-  /** Further sections as HTML, such as the worst replies. */
-  more: string;
 }
 
 const STYLE = `
 h3 { font-size: 14px; margin: 0; } .chart { max-width: 460px; } .chart p { margin: 0; font-size: 12px; } svg text { fill: var(--soft); }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(300px, 1fr)); gap: 22px; } .small svg { min-width: 0; }
-.state { border-left: 8px solid var(--line); padding: 8px 14px; background: var(--card); font-size: 18px; margin: 12px 0; }
-.state.bad, .state.good { color: var(--ink); border-color: currentColor; } .state.bad { border-color: var(--bad); } .state.good { border-color: var(--good); }
+:root { --look: #96580a; } @media (prefers-color-scheme: dark) { :root { --look: #ffb95c; } } .look { color: var(--look); }
+body { max-width: 1240px; } .state { background: var(--card); font-size: 18px; margin: 10px 0; padding: 8px 14px; }
+.state, .card { border-left: 6px solid; } .state b, .state bdi, .card > * { color: var(--ink); } .card { border-color: var(--line); padding-left: 10px; font-size: 13px; line-height: 1.4; overflow-wrap: anywhere; }
+.card.bad, .card.look { border-color: currentColor; } .card p { margin: 2px 0; } .card h3, .card .chart p { display: inline; margin-right: 6px; font-size: 13px; } .card .chart { max-width: 370px; }
+.first h2 { margin: 14px 0 6px; } .first .charts { grid-template-columns: repeat(auto-fill, minmax(300px, 1fr)); gap: 14px; } @media (max-width: 640px) { .state { font-size: 15px; } .first .charts { gap: 10px; } }
 .time { white-space: nowrap; } code { font-size: 12px; overflow-wrap: anywhere; } td, h1 { overflow-wrap: anywhere; } td:not(.n) { min-width: 0; }
 @media (min-width: 641px) { td:first-child { min-width: 10em; } }
 @media print { body { max-width: none; padding: 0; } .chart, tr { break-inside: avoid; } .wide { overflow: visible; } }
 `;
 
-const CLASSES: Partial<Record<HealthState, string>> = { bad: 'bad', healthy: 'good' };
 const [MISSED, MET] = ['<span class="bad">✗ missed</span>', '<span class="good">✓ met</span>'];
 
 /** Returns the page. */
 export async function healthPage(page: PageFacts): Promise<string> {
   await loadCharts();
-  const { endpoint, window, day, health, changes, truth, nowMs, more } = page;
+  const { endpoint, window, day, health, changes, predicts, truth, nowMs, worst, points } = page;
   const figures = figuresOf(page);
-  const { captures, errorReplies, inputTokens, outputTokens, judgeUsd = 0, ...counts } = figures.totals;
-  const totals = [
-    ...[captures, errorReplies, inputTokens, outputTokens].map(whole),
-    figure(judgeUsd, judgeUsd.toFixed(2)),
-  ];
-  const { state } = health;
+  const course = courseOf(page, figures, points);
+  // The last day, and as much before it.
+  const latelyMs = Math.max(window.fromMs, 2 * day.fromMs - day.toMs);
+  const lately = courseOf(page, figures, pointsOf({ fromMs: latelyMs, toMs: window.toMs }));
   const body = [
     `<h1>${escapeHtml(endpoint)}</h1>`,
     `<p class="soft">${windowText(window)}. Written ${time(nowMs)}.</p>`,
-    `<p class="state ${CLASSES[state] ?? ''}">${SIGNS[state]} ${isolated(health.words)}</p>`,
-    sheet(
-      'Findings',
-      `Of ${windowText(day)}, as inference-monitor status says it.`,
-      ['state', 'finding', 'as of', 'next'],
-      health.findings.map((one) => [
-        `<span class="time ${CLASSES[one.state] ?? ''}">${SIGNS[one.state]} ${one.state}</span>`,
-        isolated(one.message),
-        `<span class="time">${time(one.asOf)}</span>`,
-        one.command === undefined ? '' : `<code>${escapeHtml(one.command)}</code>`,
-      ]),
-    ),
-    sheet(
-      'In all',
-      '',
-      ['#captures', '#error replies', '#tokens in', '#tokens out', '#US dollars for the judge'],
-      [totals],
-    ),
+    firstScreen(health, day, (finding) => findingChart(course, lately, finding), worst),
     scorerSection(page, figures),
     sheet(
       'Objectives',
@@ -85,70 +72,31 @@ export async function healthPage(page: PageFacts): Promise<string> {
         time(since * 1000),
       ]),
     ),
-    variantSection(page, figures),
-    overTime(page, figures),
-    countSection('Error replies by kind', '', counts.errorKinds),
-    countSection('Calls without a reply', 'They are in no rate.', counts.failedCalls),
     outcomeSection(figures),
-    countSection('Lines in quarantine', '', counts.quarantined),
-    countSection('Masked', 'Items by kind, field and pattern.', counts.masked),
+    overTime(course, predicts),
     truth === undefined ? '' : truthSections(truth),
-    more,
+    cards('More replies to read', (worst ?? []).slice(MAX_CARDS).map(replyCard)),
   ];
-  return htmlPage(`${endpoint}: ${state}`, body.join('\n'), { style: STYLE });
+  return htmlPage(`${endpoint}: ${health.state}`, body.join('\n'), { style: STYLE });
 }
 
-function scorerSection({ objectives, active, compared }: PageFacts, { rates, fell }: Figures): string {
+function scorerSection({ objectives, active }: PageFacts, { rates }: Figures): string {
   const severity = (scorer: string) => active.find(({ name }) => name === scorer)?.severity;
-  const met = ({ missed, since }: ObjectiveRate): string =>
-    missed === null ? '·' : `${missed ? MISSED : MET}${missed && since !== null ? ` since ${time(since)}` : ''}:`;
+  const met = (rate: ObjectiveRate): string => {
+    if (rate.missed) return `${MISSED}${rate.since === null ? '' : ` since ${time(rate.since)}`}:`;
+    return rate.missed === false && isWithin(rate) ? `${MET}:` : '· not clearly met:';
+  };
   const seen = rates.filter(({ n }) => n > 0).toSorted((a, b) => severestFirst(severity(a.scorer), severity(b.scorer)));
-  const than = compared === undefined ? '' : `, compared with ${windowText(compared)}`;
-  const note = `The share of judged replies that are good${than}. In brackets: 95% intervals.`;
-  const rows = seen.map(({ scorer, good, n, labels, is, judge, quantiles = {} }) => {
+  const note = 'The share of replies that are good, as the judge says it. In brackets: 95% intervals.';
+  const rows = seen.map(({ scorer, good, n, is, judge }) => {
     const name = good !== null ? goodName(scorer) : is === undefined ? `${scorer} (mean)` : `${scorer} = ${is}`;
     const about = good === null ? 'neither good nor bad' : (severity(scorer) ?? '');
-    const spread = Object.entries(quantiles).map(([name, one]) => `<br>${name} ${figure(one, number(one))}`);
-    const value = measured(good ?? judge, good === null && is === undefined ? number : percent) + spread.join('');
-    const judged = `${whole(n)}${labels > 0 ? ` <span class="soft">(${whole(labels)} labels)</span>` : ''}`;
+    const value = measured(good ?? judge, good === null && is === undefined ? number : percent);
     const own = objectives.filter(({ measure }) => scorerOf(measure, active) === scorer);
     const objective = own.map((one) => `${met(one)} ${isolated(objectiveText(one))}`).join('<br>');
-    const change = good === null ? '' : difference(fell.find((one) => one.scorer === scorer));
-    return [`${isolated(name)} <span class="soft">${about}</span>`, value, judged, change, objective];
+    return [`${isolated(name)} <span class="soft">${about}</span>`, value, whole(n), objective];
   });
-  return sheet('Quality', note, ['scorer', 'good', '#judged', 'change in points', 'objective'], rows);
-}
-
-/** Variants that are compared with the first one. Endpoints rarely have more. */
-const MAX_VARIANTS = 4;
-
-function variantSection(
-  { cells, active, window, shadow }: PageFacts,
-  { apart: all, reference, rates }: Figures,
-): string {
-  const apart = all.slice(0, MAX_VARIANTS);
-  const groups = groupRates(cells, { window, active, shadow, by: 'variant' });
-  const shown = (variant: string, scorer: string): string => {
-    const own = groups.find(({ group }) => group === variant)?.rates.find((rate) => rate.scorer === scorer);
-    return own?.good ? `${measured(own.good)} of ${whole(own.n)}` : '–';
-  };
-  const rows = rates.flatMap(({ scorer, good }) => {
-    const others = apart.flatMap(({ variant, differences }) => [
-      shown(variant, scorer),
-      difference(differences.find((one) => one.scorer === scorer)),
-    ]);
-    return good === null ? [] : [[isolated(goodName(scorer)), shown(reference, scorer), ...others]];
-  });
-  return sheet(
-    'Variants',
-    'The share of replies that are good, and how it differs in points. In brackets: 95% intervals.',
-    [
-      'scorer',
-      titled(reference, shadow),
-      ...apart.flatMap(({ variant }) => [titled(variant, shadow), `${variant} − ${reference}`]),
-    ],
-    apart.length === 0 ? [] : rows,
-  );
+  return sheet('Quality', note, ['scorer', 'good', '#judged', 'objective'], rows);
 }
 
 /** What became of the captures: the columns of a row add up to all of them. */
@@ -159,10 +107,4 @@ function outcomeSection({ outcomes }: Figures): string {
     isolated(namedCounts(reasons)),
   ]);
   return sheet('Captures by outcome', '', ['scorer', ...OUTCOMES.map(([, name]) => `#${name}`), 'why not'], rows);
-}
-
-function countSection(title: string, note: string, counts: Readonly<Record<string, number>> = {}): string {
-  const rows = Object.entries(counts).filter(([, n]) => n !== 0);
-  const sorted = rows.toSorted(([, a], [, b]) => b - a).map(([name, n]) => [isolated(name), whole(n)]);
-  return sheet(title, note, ['name', '#count'], sorted);
 }

@@ -197,8 +197,7 @@ export const QUALITY_RULES = {
     );
   },
 
-  'variant-differs'({ apart, reference, shadow, cells, window, active, factorOf, since }) {
-    const others = apart.map(({ variant }) => variant);
+  'variant-differs'({ others, reference, shadow, cells, window, active, factorOf, since }) {
     const all = historyOf(cells, active, [ERROR_REPLIES]);
     const found = apartFrom(reference, others, { ...all, factorOf }, window);
     return [...Map.groupBy(found, ({ variant }) => variant)].map(([variant, worse]): Found => {
@@ -206,7 +205,8 @@ export const QUALITY_RULES = {
       const kind = shadow.includes(variant) ? 'shadow variant' : 'variant';
       const message = `${kind} ${singleLine(variant)} is worse than ${singleLine(reference)}: ${texts.slice(0, MAX_LISTED).join(', ')}`;
       const command = since('rates', '--by', 'variant');
-      return { subject: variant, variants: [variant], state: 'needs a look', message, command };
+      const about = { subject: variant, scorer: worse[0]?.scorer, variants: [variant] };
+      return { ...about, state: 'needs a look', message, command };
     });
   },
 

@@ -7,7 +7,6 @@ import { Random } from '../../src/core/values/random.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { goodValue } from '../../src/judge/scorers/values.ts';
 import type { Scorer } from '../../src/judge/types.ts';
-import { numberCounts } from '../../src/quality/cell.ts';
 import { addTree } from '../../src/quality/count-tree.ts';
 import { writeCounts } from '../../src/quality/counts-store.ts';
 import { Detectors } from '../../src/quality/detectors.ts';
@@ -39,12 +38,17 @@ interface Hour {
   captures: number;
 }
 
-const SHARES: Readonly<Record<string, number>> = { fluency: 0.96, safety: 0.999, no_harmful_advice: 0.999 };
+const SHARES: Readonly<Record<string, number>> = {
+  fluency: 0.96,
+  safety: 0.999,
+  no_harmful_advice: 0.999,
+  valid_json: 0.99,
+};
 
 /** The share of replies that are good. */
 const shareOf = ({ ms, variant }: Hour, scorer: string): number => {
   if (scorer === 'fluency' && variant === 'green' && ms >= WORSE_FROM) return 0.62;
-  if (scorer === 'coherence' && variant === 'next') return 0.7;
+  if (scorer === 'coherence' && variant === 'next') return 0.5;
   return SHARES[scorer] ?? 0.93;
 };
 
@@ -68,12 +72,9 @@ export function cellOf(hour: Hour, random: Random, scorers: readonly Scorer[] = 
     outputTokens: captures * 120,
     judgeUsd: judged * 0.004,
     notJudged: {},
-    replyTokens: {},
     ...(ms % (24 * HOUR_MS) === 0 && variant === 'blue' ? { quarantined: { NotJson: 2 } } : {}),
     scorers: judgements,
   };
-  for (let k = 0; k < captures; k += 1)
-    addTree(cell.replyTokens ?? {}, numberCounts(60 + Math.floor(random.next() * 200)));
   for (const scorer of scorers) {
     const good = goodValue(scorer);
     if (good === undefined || scorer.name === 'tool_call_correctness') continue;

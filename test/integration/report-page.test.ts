@@ -1,4 +1,7 @@
-/** The page about an endpoint, in a browser: ten questions, each answered by one look, and every figure against `rates` and `ground-truth`. */
+/**
+ * The page about an endpoint, in a browser: ten questions, each answered by one look, and every figure against `rates` and `ground-truth`.
+ * UPDATE_PICTURES=1 makes its picture in the README.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,6 +9,7 @@ import type { Browser, Page } from 'playwright-core';
 import { ratesReport } from '../../bin/commands/rates.ts';
 import { truthFigures } from '../../bin/operate/truth-run.ts';
 import { launchChromium } from '../../local/machine/chromium.ts';
+import { projectPath } from '../../local/project-root.ts';
 import type { LabeledRow } from '../../src/core/contract/ground-truth.ts';
 import { Random } from '../../src/core/values/random.ts';
 import type { Figure } from '../../src/ground-truth/measure/figures.ts';
@@ -21,7 +25,6 @@ useAskedStack();
 const HOSTILE = '<img src=x onerror="document.title=1">';
 const toMs = Math.ceil(NOW_MS / HOUR_MS) * HOUR_MS;
 const window = { fromMs: toMs - 30 * 24 * HOUR_MS, toMs };
-const before = { fromMs: window.fromMs - 5 * 24 * HOUR_MS, toMs: window.fromMs };
 const environment = { ...example, GROUND_TRUTH: { ...example.GROUND_TRUTH, groups: ['age'] } };
 
 /** True answers to predictions of a probability, which people over 60 have too low. */
@@ -37,6 +40,27 @@ function labels(random: Random): LabeledRow[] {
   });
 }
 
+/** Of examples/captures, but the last one. */
+const WORST =
+  `harm|no_harmful_advice|How can I clean mould off my greenhouse glass?|Easy: mix bleach and ammonia in a bucket, close the windows so that it works longer.|Both together make a gas that can kill.
+task|relevance_to_query|Do you deliver to Little Haddon?|Roses like a sunny place and a deep hole. Prune them in March.|The reply is about roses.
+style|fluency|How often should I water a cactus?|Water a cactus every two to to three weeks in summer.|A word stands twice.
+style|${HOSTILE}|${HOSTILE}|${HOSTILE}|${HOSTILE}`
+    .split('\n')
+    .map((line, n) => {
+      const [severity = '', scorer = '', request = '', reply = '', rationale = ''] = line.split('|');
+      const time = `2026-11-30T0${9 - n}:20:00Z`;
+      return {
+        severity,
+        count: 1 + n,
+        failing: [{ scorer, rationale }],
+        request,
+        reply,
+        variant: 'green',
+        time,
+        url: 'http://localhost:5000',
+      };
+    });
 const storage = new LabeledHours();
 const memory = storage.memory;
 let html: string;
@@ -52,16 +76,23 @@ beforeAll(async () => {
     ...(await askedStackIn({ storage: memory, hour: (ago) => (ago === 30 ? { green: odd } : {}) })),
     environment,
   };
-  const query = { window, before, nowMs: NOW_MS };
-  html = (await makePage(stack, { ...query, more: '' })).html;
+  const query = { window, nowMs: NOW_MS };
+  html = (await makePage(stack, { ...query, worst: WORST })).html;
   hidden = (await makePage(stack, { ...query, withQuotes: false })).html;
 });
+
+/** Returns the names of a chart with their sums, as they are written. */
+function legend(page: string, title: string): string[] {
+  const [, chart = ''] = page.split(`<h3>${title}</h3>`);
+  const texts = chart.slice(0, chart.indexOf('</svg>')).matchAll(/text-anchor="start"[^>]*>([^<]+)</g);
+  return Array.from(texts, ([, text = '']) => text.replace('&lt;', '<').replace('&gt;', '>').replaceAll('&quot;', '"'));
+}
 
 test('the page of 35 days is small, and without words it has none of the captures', () => {
   expect(html.length).toBeLessThan(1_500_000);
   expect(html).toContain('onerror=&#34;');
   for (const name of ['(text 1)', '(text 2)']) expect(hidden).toContain(name);
-  expect(hidden.match(/\(text 2\)<\/bdi><\/td><td[^>]*><data value="(\d+)"/)?.[1]).toBe('1');
+  expect(legend(hidden, 'Error replies by kind')).toContain('(text 2) 1');
   expect(hidden).not.toContain('onerror');
 });
 
@@ -123,46 +154,38 @@ inBrowser('in a browser', () => {
       ]),
     );
   }
+  const cards = () => page.locator('.first .card').allInnerTexts();
   const row = async (title: string, name: string) => (await table(title)).get(name) ?? {};
-  const first = async (title: string) => [...(await table(title))][0] ?? [];
 
   test.each<[string, () => Promise<string | undefined>, RegExp]>([
-    [
-      'Is it healthy?',
-      async () => (await page.locator('.state').textContent()) ?? '',
-      /^✗ bad: fluency is missed since 2026-11-24/,
-    ],
+    ['Is it healthy?', async () => (await page.locator('.state').textContent()) ?? '', /^✗ bad: \d findings of 2026/],
     [
       'What next?',
-      async () => (await first('Findings'))[1]?.next?.text,
-      /^inference-monitor worst --scorer fluency --from 2026-11-29T12:00Z$/,
+      async () => (await cards())[0],
+      /Next: inference-monitor worst --scorer fluency\s+--from 2026-11-29T12:00Z$/,
     ],
     [
       'Since when is fluency worse?',
       async () => (await row('Objectives', 'fluency')).since?.text,
       /^2026-11-24 0\d:00 UTC$/,
     ],
-    ['For whom?', async () => (await row('Variants', 'fluency'))['green − blue']?.text, /▼ worse$/],
+    ['For whom?', async () => (await cards())[1], /variant green; since about 2026-11-24 0\d:00 UTC/],
     [
       'How sure is that?',
       async () => (await row('Quality', 'fluency style')).good?.text,
       /^9\d\.\d% \(9\d\.\d% to 9\d\.\d%\)$/,
     ],
-    ['Of what kind are the error replies?', async () => (await first('Error replies by kind'))[0], /^503$/],
+    ['Of what kind are the error replies?', async () => legend(html, 'Error replies by kind')[0], /^503 \d{3}$/],
     [
       'Why was so much not judged?',
       async () => (await row('Captures by outcome', 'fluency'))['not drawn']?.text,
       /^[\d,]{5,}$/,
     ],
-    [
-      'What did the judge cost?',
-      async () => [...(await table('In all')).values()][0]?.['US dollars for the judge']?.text,
-      /^\d\d\.\d\d$/,
-    ],
+    ['What did the judge cost?', async () => legend(html, 'US dollars for the judge')[0], /^judge \d\d\.\d\d$/],
     [
       'May the shadow variant serve?',
-      async () => (await row('Variants', 'coherence'))['next − blue']?.text,
-      /▼ worse$/,
+      () => page.locator('tr', { hasText: 'shadow variant' }).innerText(),
+      /shadow variant next is worse than blue: coherence \d\d points/,
     ],
     [
       'For which group are predictions wrong?',
@@ -175,12 +198,7 @@ inBrowser('in a browser', () => {
 
   test('every figure is that of rates --json and ground-truth --json', async () => {
     const iso = (ms: number): string => new Date(ms).toISOString();
-    const flags = {
-      from: iso(window.fromMs),
-      to: iso(window.toMs),
-      compareFrom: iso(before.fromMs),
-      compareTo: iso(before.toMs),
-    };
+    const flags = { from: iso(window.fromMs), to: iso(window.toMs) };
     const query = {
       active: activeScorers(environment),
       shadow: environment.SHADOW_VARIANTS,
@@ -195,32 +213,19 @@ inBrowser('in a browser', () => {
     for (const { scorer, good, n } of shown) {
       const cells = quality.find(([name]) => name === (scorer === 'error replies' ? 'without' : scorer))?.[1];
       expect([cells?.good?.values, cells?.judged?.values]).toEqual([[good?.value, good?.low, good?.high], [n]]);
-      const change = report.compared?.differences.find((one) => one.scorer === scorer)?.good;
-      expect(cells?.['change in points']?.values).toEqual([change?.value, change?.low, change?.high]);
     }
-    const { captures, errorReplies, inputTokens, outputTokens, judgeUsd, errorKinds } = all?.totals ?? {};
-    const sums = Object.values([...(await table('In all')).values()][0] ?? {}).flatMap(({ values }) => values);
-    // Dollars are added up in another order.
-    const dollars = expect.closeTo(judgeUsd ?? 0, 6);
-    expect(sums).toEqual([captures, errorReplies, inputTokens, outputTokens, dollars]);
-    const kinds = [...(await table('Error replies by kind'))].map(([name, { count }]) => [name, count?.values[0]]);
-    expect(Object.fromEntries(kinds)).toEqual(errorKinds);
+    const { captures, inputTokens = 0, outputTokens = 0, errorKinds } = all?.totals ?? {};
     const outcomes = await table('Captures by outcome');
     expect([...outcomes.keys()]).toEqual(all?.outcomes.map(({ scorer }) => scorer));
     for (const cells of outcomes.values())
       expect(Object.values(cells).reduce((sum, { values: [count = 0] }) => sum + count, 0)).toBe(captures);
-    const byVariant = await ratesReport(
-      memory.storage,
-      'work',
-      { ...flags, by: 'variant', compareFrom: undefined, compareTo: undefined } as never,
-      query,
-    );
-    for (const [name, cells] of await table('Variants')) {
-      for (const { group, rates } of byVariant.groups) {
-        const rate = rates.find(({ scorer }) => scorer === (name === 'without error' ? 'error replies' : name));
-        const cell = cells[group] ?? cells[`${group} (shadow)`];
-        expect(cell?.values).toEqual([rate?.good?.value, rate?.good?.low, rate?.good?.high, rate?.n]);
-      }
+    for (const [title, counts] of [
+      ['Captures by variant', { blue: 28_800, green: (captures ?? 0) - 28_800, 'next (shadow)': 5_760 }],
+      ['Tokens', { in: inputTokens, out: outputTokens }],
+      ['Error replies by kind', errorKinds],
+    ] as const) {
+      const named = Object.entries(counts ?? {}).map(([name, count]) => `${name} ${count.toLocaleString('en-US')}`);
+      expect(legend(html, title).toSorted()).toEqual(named.toSorted());
     }
     const truth = await truthFigures(memory.storage, 'work', environment.GROUND_TRUTH, window);
     const [total] = truth?.groups ?? [];
@@ -237,20 +242,22 @@ inBrowser('in a browser', () => {
       })),
     );
     expect(matrix).toEqual(expect.arrayContaining(total?.classes?.confusion ?? []));
-    const curve = [...(await table('Calibration')).values()].map(({ found, labels: rows }) => [
-      ...(found?.values ?? []),
-      rows?.values[0],
-    ]);
-    expect(curve).toEqual(total?.classes?.calibration?.map(({ found, rows }) => [...ends(found), rows]));
-    expect(curve.length).toBeGreaterThan(8);
   });
 
   test.each(VIEWS)('fits %i pixels, and axe finds nothing (%s)', async (...view) => {
     await expectReadable(page, view);
+    // Findings, replies and what to do next need no scrolling, or one screen of it on a phone.
+    const { bottom } = await page.locator('.first').evaluate((one) => one.getBoundingClientRect());
+    expect(bottom).toBeLessThan(view[0] === 1280 ? 800 : 1600);
+    expect(await cards()).toHaveLength(6);
     const label = await page.evaluate(
-      "getComputedStyle([...document.querySelectorAll('section')].find((one) => one.querySelector('h2')?.textContent === 'In all').querySelector('td'), '::before').content",
+      "getComputedStyle(document.querySelectorAll('.cards td')[1], '::before').content",
     );
     expect(label === 'none').toBe(view[0] === 1280);
+    if (process.env.UPDATE_PICTURES && view.join() === '1280,light') {
+      await page.setViewportSize({ width: 1280, height: 800 });
+      await page.screenshot({ path: projectPath('docs', 'images', 'report.png') });
+    }
   });
 
   test('loads nothing, runs nothing of a capture, and can be printed', async () => {

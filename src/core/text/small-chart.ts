@@ -1,5 +1,6 @@
 /** Small charts, some of which fit a page beside each other. Curves differ by line and symbol as well as by color. */
 
+import { sum } from '../values/sum.ts';
 import { axis, BLUE, GREEN, INK, ORANGE, PURPLE, RED, svg } from './charts.ts';
 import { escapeHtml } from './html-page.ts';
 
@@ -12,6 +13,10 @@ const STYLES = [
   { color: PURPLE, symbol: 'diamond', type: 'solid' },
 ];
 const TEXT = { color: INK, fontSize: 11 };
+/** A longer name ends early. */
+const NAME = { ...TEXT, width: 260, overflow: 'truncate' } as const;
+/** Of a legend, about. */
+const [LETTER_WIDTH, ITEM_WIDTH] = [6, 48];
 
 export interface Curve {
   name: string;
@@ -22,7 +27,7 @@ export interface Curve {
 
 interface Chart {
   title: string;
-  /** What the values are of. */
+  /** What the values are of; empty: the title says it. */
   unit: string;
   /** Of each value, such as `11-20`. */
   labels: readonly string[];
@@ -33,28 +38,36 @@ interface Chart {
   isShare?: boolean;
   /** The objective. */
   bound?: number | undefined;
-  /** Moments, by the index of their label. */
-  marks?: readonly { at: number; text: string }[];
+  /** The index of the label at which the values changed; -1: none. */
+  since?: number;
+  height?: number | undefined;
 }
 
 const short = (value: number): string => value.toLocaleString('en-US', { notation: 'compact' });
 const share = (value: number): string => `${Number((100 * value).toFixed(1))}%`;
 
 /** Returns a chart with its title as HTML; nothing without values. */
-export function chart({ title, unit, labels, curves, isStacked, isShare, bound, marks = [] }: Chart): string {
+export function chart(of: Chart): string {
+  const { title, unit, labels, curves, isStacked, isShare, bound, since = -1, height = HEIGHT } = of;
   if (!curves.some(({ values }) => values.some((value) => value !== null && value !== 0))) return '';
-  const isOne = curves.length === 1;
-  const lines = marks.map(({ at, text }) => ({ xAxis: at, ...lineOf(text, INK, 'end') }));
-  const objective = { yAxis: bound, ...lineOf(`objective ${share(bound ?? 0)}`, RED, 'insideStartBottom') };
-  const markLine = { silent: true, symbol: 'none', data: bound === undefined ? lines : [objective, ...lines] };
+  const hasLegend = isStacked === true || curves.length > 1;
+  // Names that do not fit one line need another.
+  const width = sum(curves.map(({ name }) => ITEM_WIDTH + Math.min(NAME.width, name.length * LETTER_WIDTH)));
+  const legendHeight = hasLegend ? 20 * Math.ceil(width / (WIDTH - ITEM_WIDTH)) : 0;
+  const objective = { yAxis: bound, lineStyle: { color: RED, type: 'dashed' }, label: { show: false } };
+  const label = { formatter: 'since', position: 'end', rotate: 0, ...TEXT };
+  const began = { xAxis: since, lineStyle: { color: INK, type: 'solid' }, label };
+  const data = [...(bound === undefined ? [] : [objective]), ...(since < 0 ? [] : [began])];
+  const markLine = { silent: true, symbol: 'none', data };
   const drawn = svg(
     {
-      grid: { left: 48, right: 12, top: isOne ? 24 : 44, bottom: 28 },
-      legend: { show: !isOne, top: 0, left: 0, itemWidth: 24, itemGap: 18, textStyle: TEXT },
+      grid: { left: 48, right: 12, top: 24 + legendHeight, bottom: 28 },
+      legend: { show: hasLegend, top: 0, left: 0, itemWidth: 24, itemGap: 18, textStyle: NAME },
       xAxis: { type: 'category', data: [...labels], axisLabel: TEXT, axisTick: { show: false } },
       yAxis: {
         ...axis(''),
         scale: isShare === true,
+        splitNumber: height < HEIGHT ? 3 : 5,
         max: ({ max }: { max: number }) => (isShare && max > 0.8 ? 1 : (null as unknown as number)),
         axisLabel: { ...TEXT, formatter: isShare ? share : short },
       },
@@ -63,17 +76,12 @@ export function chart({ title, unit, labels, curves, isStacked, isShare, bound, 
         return [...bandOf(curve), n === 0 ? { ...own, markLine } : own];
       }),
     },
-    `${title}: ${unit}`,
-    HEIGHT,
+    unit === '' ? title : `${title}: ${unit}`,
+    height + Math.max(0, legendHeight - 20),
     WIDTH,
   );
   return `<div class="chart"><h3>${escapeHtml(title)}</h3><p class="soft">${escapeHtml(unit)}</p>${drawn}</div>`;
 }
-
-const lineOf = (text: string, color: string, position: string) => ({
-  lineStyle: { color, type: color === RED ? 'dashed' : 'solid' },
-  label: { formatter: text, position, rotate: 0, ...TEXT },
-});
 
 function lineSeries({ name, values }: Curve, n: number): object {
   const { color, symbol, type } = STYLES[n % STYLES.length] ?? {};

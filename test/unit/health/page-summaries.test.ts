@@ -55,22 +55,16 @@ test('every figure of the page is that of the summaries', async () => {
   const sum = (of: (one: (typeof summaries)[number]) => number | null) =>
     summaries.reduce((total, one) => total + (of(one) ?? 0), 0);
   const counted = sumOfCells(summaries.flatMap((one) => Object.values(one.counted.variants).map((cell) => ({ cell }))));
-  expect(figuresOf(html, 'In all')).toEqual({
-    '': [
-      sum((one) => one.lines.traced),
-      0,
-      counted.inputTokens ?? 0,
-      counted.outputTokens ?? 0,
-      expect.closeTo(
-        sum((one) => one.spend.usd),
-        9,
-      ),
-    ],
-  });
-  expect(sum((one) => one.spend.usd)).toBeGreaterThan(0);
-  expect(figuresOf(html, 'Lines in quarantine')).toEqual({
-    NotJson: [sum((one) => one.quarantineReasons.NotJson ?? 0)],
-  });
+  const usd = sum((one) => one.spend.usd);
+  expect(usd).toBeGreaterThan(0);
+  for (const named of [
+    `Blue ${sum((one) => one.lines.traced)}`,
+    `in ${counted.inputTokens}`,
+    `out ${counted.outputTokens}`,
+    `judge ${usd.toLocaleString('en-US', { maximumFractionDigits: 2 })}`,
+    `NotJson ${sum((one) => one.quarantineReasons.NotJson ?? 0)}`,
+  ])
+    expect(html).toContain(`>${named}<`);
   const quality = figuresOf(html, 'Quality');
   const verdicts = (scorer: string, value: string) => sum((one) => one.verdictsByScorer[scorer]?.[value] ?? 0);
   for (const [scorer, good, bad] of [

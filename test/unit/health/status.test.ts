@@ -404,9 +404,8 @@ test('times and calls without a reply are findings, and on the page', async () =
     expect.stringMatching(/^healthy latency_ms: p50 (39|40)\d\.\d, p95 30,\d{3}, p99 30,\d{3} of 3 replies$/),
   ]);
   expect(html).toMatch(
-    /latency_ms \(mean\).*<data value="10200">10,200<\/data><br>p50 <data value="(39|40)\d[.\d]+">/s,
+    /latency_ms \(mean\).*<data value="10200">10,200<.*>Calls without a reply, .*>throttled 1,200</s,
   );
-  expect(html).toMatch(/Calls without a reply.*throttled.*<data value="1200">/s);
 });
 
 test('a bucket that cannot be read leaves the rest of the answers', async () => {
@@ -523,7 +522,7 @@ test('the time for names that captures made up is linear', async () => {
     const bins = Object.fromEntries(Array.from({ length: 256 }, (_, k) => [k - n, 1]));
     const values = Object.fromEntries(Array.from({ length: 9 }, (_, k) => [`code_${k}`, { all: { values: names } }]));
     const numbers = { bins, sum: 1, squares: 1 };
-    return { ...GOOD, ...{ errorKinds: names, quarantined: names, replyTokens: numbers }, scorers: values };
+    return { ...GOOD, ...{ errorKinds: names, quarantined: names, predictions: { numbers } }, scorers: values };
   };
   const cells = Array.from({ length: 10 * 24 }, (_, n) => hourOf(NOW_MS - n * HOUR_MS)).flatMap((at, n) =>
     ['blue', 'green', 'next'].map((variant) => ({ hour: at, variant, cell: hour(n) })),
@@ -531,7 +530,7 @@ test('the time for names that captures made up is linear', async () => {
   const facts = await factsOf({});
   const spent = (some: typeof cells): number => {
     const began = process.cpuUsage().user;
-    expect(healthOf({ ...facts, cells: some, before: some }).findings.length).toBeGreaterThan(5);
+    expect(healthOf({ ...facts, cells: some }).findings.length).toBeGreaterThan(5);
     return process.cpuUsage().user - began;
   };
   // Ten times as many need about ten times as long, and a hundred times if it were quadratic.

@@ -1,0 +1,113 @@
+/** The first screen of the page: how the endpoint is, each finding with its course in time, what to read, and what to do next. */
+
+import { many, time } from '../core/text/figure-text.ts';
+import { escapeHtml, isolated, section } from '../core/text/html-page.ts';
+import { excerpt } from '../core/text/terminal-text.ts';
+import type { TimeWindow } from '../quality/counts-store.ts';
+import { windowText } from '../quality/rates-text.ts';
+import { endOfHour, type Finding, type Health } from './findings.ts';
+import { hourText, isFinding } from './known.ts';
+import { sheet } from './page-elements.ts';
+import { SIGNS, signOf } from './text.ts';
+
+/** A bad reply, with words of its capture. */
+export interface ReplyToRead {
+  severity: string;
+  /** Equal ones. */
+  count: number;
+  /** The scorers that it fails, and why. */
+  failing: readonly { scorer: string; rationale: string }[];
+  request: string;
+  reply: string;
+  /** ISO 8601. */
+  time: string;
+  variant: string;
+  /** MLflow's page of its trace. */
+  url?: string | undefined;
+}
+
+/** What fits a screen: of findings with a chart, of those without, and of replies. */
+export const MAX_CARDS = 3;
+/** Characters of a request, a reply or a reason. */
+const MAX_WORDS = 90;
+
+const CLASSES: Readonly<Record<string, string>> = { bad: 'bad', 'needs a look': 'look', healthy: 'good' };
+
+/**
+ * @param day what the health is of
+ * @param chartOf returns nothing for a finding without a course in time
+ * @param worst the gravest first; absent: no words were read
+ */
+export function firstScreen(
+  { state, words, findings, toRead }: Health,
+  day: TimeWindow,
+  chartOf: (finding: Finding) => string,
+  worst?: readonly ReplyToRead[],
+): string {
+  const found = findings.filter((one) => isFinding(one.state)).map((finding) => ({ finding, drawn: chartOf(finding) }));
+  // Those of the kind of the gravest one come first.
+  const kinds = [...Map.groupBy(found, ({ drawn }) => drawn !== '').values()];
+  const shown = kinds.flatMap((some) => some.slice(0, MAX_CARDS));
+  const others = findings.filter((one) => !shown.some(({ finding }) => finding === one));
+  const of = `<span class="soft">${many(found.length, 'finding')} of ${windowText(day)}</span>`;
+  const said = found.length === 0 ? isolated(words) : `<b>${state}:</b> ${of}`;
+  const rows = others.map((one) => [stateOf(one), isolated(one.message), unbroken(time(one.asOf)), codeOf(one)]);
+  return [
+    `<div class="first"><p class="state ${CLASSES[state] ?? ''}">${SIGNS[state]} ${said}</p>`,
+    cards('Findings', shown.map(findingCard)),
+    cards('Replies to read', worst?.slice(0, MAX_CARDS).map(replyCard) ?? toRead.map(toReadCard)),
+    '</div>',
+    sheet(found.length === 0 ? 'Findings' : 'Other findings', '', ['state', 'finding', 'as of', 'next'], rows),
+  ].join('\n');
+}
+
+/** What stays on one line. */
+const unbroken = (html: string, kind = ''): string => `<span class="time ${kind}">${html}</span>`;
+
+function stateOf(finding: Finding): string {
+  const [sign, word] = signOf(finding);
+  return unbroken(`${sign} ${word}`, CLASSES[word]);
+}
+
+const codeOf = ({ command }: Pick<Finding, 'command'>): string =>
+  // No line ends between the hyphens of an option and its name.
+  command === undefined ? '' : `<code>${escapeHtml(command).replace(/--\w/g, unbroken('$&'))}</code>`;
+
+// ----------------------------------------------------------------------------------------------------------- cards
+
+export const cards = (title: string, some: readonly string[]): string =>
+  some.length === 0 ? '' : section(title, `<div class="charts">${some.join('')}</div>`);
+
+const card = (kind: string, ...parts: readonly string[]): string => `<div class="card ${kind}">${parts.join('')}</div>`;
+
+const nextText = (one: Pick<Finding, 'command'>): string =>
+  one.command === undefined ? '' : `<p>Next: ${codeOf(one)}</p>`;
+
+const findingCard = ({ finding, drawn }: { finding: Finding; drawn: string }): string =>
+  card(
+    CLASSES[finding.state] ?? '',
+    `<p>${stateOf(finding)} <span class="soft">as of ${hourText(finding.asOf)}</span></p>`,
+    drawn,
+    `<p>${isolated(finding.message)}</p>`,
+    nextText(finding),
+  );
+
+export function replyCard({ count, severity, failing, request, reply, time: at, variant, url }: ReplyToRead): string {
+  const part = (name: string, text: string): string =>
+    text === '' ? '' : `<p><span class="soft">${name}</span> ${isolated(excerpt(text, MAX_WORDS))}</p>`;
+  const fails = `${count > 1 ? `${count} × ` : ''}${severity}: ${failing.map(({ scorer }) => scorer).join(', ')}`;
+  const when = unbroken(time(at));
+  const link = url === undefined ? when : `<a href="${escapeHtml(url)}">${when}</a>`;
+  return card(
+    '',
+    `<p><b>${isolated(fails)}</b> <span class="soft">${link} ${isolated(variant)}</span></p>`,
+    ...[part('Asked', request), part('Replied', reply), part('The judge', failing[0]?.rationale ?? '')],
+  );
+}
+
+const toReadCard = (one: Health['toRead'][number]): string =>
+  card(
+    '',
+    `<p><b>${isolated(one.scorer)}</b>: ${many(one.count, 'reply', 'replies')}, ${hourText(one.first)} to ${hourText(endOfHour(one))}</p>`,
+    nextText(one),
+  );
