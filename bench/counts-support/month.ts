@@ -38,8 +38,7 @@ export const TO_MS = Date.parse('2026-11-27T00:00:00Z');
 function cellOf(random: Random): QualityCell {
   const cell: QualityCell = {};
   for (let n = 0; n < CAPTURES; n += 1) {
-    const tokens = random.below(2_000);
-    addCell(cell, { captures: 1, inputTokens: 900, outputTokens: tokens, replyTokens: numberCounts(tokens) });
+    addCell(cell, { captures: 1, inputTokens: 900, outputTokens: random.below(2_000) });
     if (random.below(50) === 0) addCell(cell, { errorReplies: 1, errorKinds: { [500 + random.below(5)]: 1 } });
     for (const [index, scorer] of SCORERS.entries()) {
       const isNumber = index >= SCORERS.length - NUMBERS;

@@ -43,8 +43,7 @@ export const namesIn = (cell: QualityCell): number =>
   namedIn(cell).reduce((total, counts = {}) => total + Object.keys(counts).length, 0);
 
 function bound(cell: QualityCell, mostNames = MAX_NAMES): void {
-  const { predictions, replyTokens, replyCharacters } = cell;
-  const numbers = [replyTokens, replyCharacters, predictions?.numbers, ...samplesOf(cell).map((one) => one.numbers)];
+  const numbers = [cell.predictions?.numbers, ...samplesOf(cell).map((one) => one.numbers)];
   for (const counts of numbers) if (counts?.bins !== undefined) boundBins(counts.bins);
   for (const counts of namedIn(cell)) boundNames(counts, mostNames);
 }

@@ -4,12 +4,10 @@ import { hash } from 'node:crypto';
 import { saidIn } from '../captures/blank.ts';
 import { failureOf, kindBesideRates } from '../captures/failure.ts';
 import { capturePathOf, HOUR_MS } from '../captures/files/capture-path.ts';
-import { replyTexts } from '../captures/reply-text.ts';
 import type { TraceRecord } from '../captures/trace/types.ts';
 import type { Capture, LinePlace } from '../captures/types.ts';
 import type { QualityCell, QualityCounts, QualityFailures, SampleCounts } from '../core/contract/quality.ts';
 import type { QuarantineEntry, Receipt } from '../core/contract/receipts.ts';
-import { sum } from '../core/values/sum.ts';
 import {
   CASCADE_JUDGE,
   JUDGE_COST,
@@ -94,7 +92,7 @@ export function captureFacts(
     outputTokens: capture?.usage?.outputTokens,
     more: {
       ...(beside === undefined
-        ? capture && { ...replyCounts(capture), ...saidCounts(capture) }
+        ? capture && { ...errorCounts(capture), ...saidCounts(capture) }
         : { failedCalls: { [beside]: 1 } }),
       ...(beside === undefined && capture?.call && { byClient: { [capture.call.streamed ? 'streams' : 'calls']: 1 } }),
       ...(predictions && { predictions }),
@@ -105,15 +103,11 @@ export function captureFacts(
   };
 }
 
-/** Returns what the counts have of a reply: the kind of its error, or else its length. */
-function replyCounts(capture: Capture): CaptureFacts['more'] {
-  const { call, usage: { outputTokens } = {} } = capture;
+/** Returns the kind of an error reply. */
+function errorCounts(capture: Capture): CaptureFacts['more'] {
   const error = failureOf(capture);
-  const kind = call?.error?.kind ?? error?.statusCode ?? error?.type ?? 'unnamed';
-  if (error !== undefined) return { errorKinds: { [nameOf(String(kind))]: 1 } };
-  if (outputTokens !== undefined) return { replyTokens: numberCounts(outputTokens) };
-  const found = replyTexts(capture);
-  return 'texts' in found ? { replyCharacters: numberCounts(sum(found.texts.map(({ length }) => length))) } : {};
+  const kind = capture.call?.error?.kind ?? error?.statusCode ?? error?.type ?? 'unnamed';
+  return error && { errorKinds: { [nameOf(String(kind))]: 1 } };
 }
 
 /** Returns whether the reply says something. */

@@ -42,9 +42,6 @@ export interface QualityCell {
   /** Tokens of the endpoint, as it reported them. */
   inputTokens?: number;
   outputTokens?: number;
-  /** The length of good replies: in tokens where the endpoint reports them, in characters where it does not and the reply is a text. */
-  replyTokens?: NumberCounts;
-  replyCharacters?: NumberCounts;
   /** What the rows of tabular captures were predicted to be: numbers, or classes. */
   predictions?: { numbers?: NumberCounts; classes?: Record<string, number> };
   /** US dollars of the judge, as they are apportioned to the verdicts. Verdicts of unknown price are left out. */
