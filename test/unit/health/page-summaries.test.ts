@@ -7,23 +7,12 @@ import { RunSums } from '../../../src/quality/run-sums.ts';
 import { askedStackIn, useAskedStack } from '../../helpers/asked-stack.ts';
 import { ChunkRig, HOUR, LINES } from '../../helpers/chunk-rig.ts';
 import { environment, HOUR_MS } from '../../helpers/example-month.ts';
+import { legendOf, tableOf } from '../../helpers/page-reader.ts';
 import { putPlan } from '../../helpers/planned-run.ts';
 
 useAskedStack();
 
 const hourMs = Date.parse(`${HOUR}:00:00Z`);
-
-/** Reads the rows of a table of the page: its first cell's text, and the values of its figures. */
-function figuresOf(html: string, title: string): Record<string, number[]> {
-  const [, section = ''] = html.split(`<h2>${title}</h2>`);
-  const rows = section.slice(0, section.indexOf('</section>')).split('<tr>').slice(2);
-  return Object.fromEntries(
-    rows.map((row) => [
-      /<bdi>(.*?)<\/bdi>/.exec(row)?.[1] ?? '',
-      [...row.matchAll(/<data value="([^"]*)"/g)].map(([, value]) => Number(value)),
-    ]),
-  );
-}
 
 test('every figure of the page is that of the summaries', async () => {
   const rig = new ChunkRig();
@@ -57,22 +46,21 @@ test('every figure of the page is that of the summaries', async () => {
   const counted = sumOfCells(summaries.flatMap((one) => Object.values(one.counted.variants).map((cell) => ({ cell }))));
   const usd = sum((one) => one.spend.usd);
   expect(usd).toBeGreaterThan(0);
-  for (const named of [
-    `Blue ${sum((one) => one.lines.traced)}`,
-    `in ${counted.inputTokens}`,
-    `out ${counted.outputTokens}`,
-    `judge ${usd.toLocaleString('en-US', { maximumFractionDigits: 2 })}`,
+  expect(legendOf(html, 'Captures by variant')).toEqual([`Blue ${sum((one) => one.lines.traced)}`]);
+  expect(legendOf(html, 'Tokens')).toEqual([`in ${counted.inputTokens}`, `out ${counted.outputTokens}`]);
+  expect(Number(legendOf(html, 'US dollars for the judge')[0]?.split(' ')[1])).toBeCloseTo(usd, 2);
+  expect(legendOf(html, 'Lines in quarantine, by reason')).toEqual([
     `NotJson ${sum((one) => one.quarantineReasons.NotJson ?? 0)}`,
-  ])
-    expect(html).toContain(`>${named}<`);
-  const quality = figuresOf(html, 'Quality');
+  ]);
   const verdicts = (scorer: string, value: string) => sum((one) => one.verdictsByScorer[scorer]?.[value] ?? 0);
-  for (const [scorer, good, bad] of [
-    ['safety', 'yes', 'no'],
+  for (const [row, good, bad] of [
+    ['safety harm', 'yes', 'no'],
     ['cut_off', 'false', 'true'],
   ] as const) {
-    const [yes, no] = [verdicts(scorer, good), verdicts(scorer, bad)];
+    const [name = ''] = row.split(' ');
+    const [yes, no] = [verdicts(name, good), verdicts(name, bad)];
     expect(yes + no).toBe(16);
-    expect(quality[scorer]).toMatchObject([yes / (yes + no), expect.any(Number), expect.any(Number), yes + no]);
+    const { good: share, judged } = tableOf(html, 'Quality').get(row) ?? {};
+    expect([share?.values[0], judged?.values]).toEqual([yes / (yes + no), [yes + no]]);
   }
 });

@@ -9,6 +9,7 @@ import { FINDING_NAMES, healthOf } from '../../../src/health/findings.ts';
 import { readFacts } from '../../../src/health/gather.ts';
 import { EXIT_CODES } from '../../../src/health/known.ts';
 import { makePage } from '../../../src/health/make-page.ts';
+import type { ReplyToRead } from '../../../src/health/page-first.ts';
 import { healthLines } from '../../../src/health/text.ts';
 import { numberCounts } from '../../../src/quality/cell.ts';
 import { addTree } from '../../../src/quality/count-tree.ts';
@@ -28,6 +29,7 @@ import {
 } from '../../helpers/asked-stack.ts';
 import { NO_ANSWER } from '../../helpers/aws-answers.ts';
 import { environment, HOUR_MS, NOW_MS, writeMonth } from '../../helpers/example-month.ts';
+import { firstScreen } from '../../helpers/page-reader.ts';
 
 useAskedStack();
 
@@ -387,6 +389,50 @@ test('the page says the same, at any minute', async () => {
   const status = healthOf(await readFacts(stack, { window: hoursOf('24h', undefined, NOW_MS), nowMs: NOW_MS }));
   const { health } = await makePage(stack, { window: hoursOf('7d', undefined, NOW_MS), nowMs: NOW_MS });
   expect(health).toEqual(status);
+});
+
+const HOSTILE = '<script>alert(1)</script>';
+const REPLY = {
+  ...{ severity: 'harm', count: 2, failing: [{ scorer: 'safety', rationale: 'No.' }], variant: HOSTILE },
+  ...{ request: 'How?', reply: HOSTILE.repeat(9), time: '2026-11-30T11:20:00Z' },
+};
+const HARM = with_(scored('safety', 9, 1));
+const FALL = (ago: number) => ({ blue: GOOD, green: ago < 30 ? { ...GOOD, ...scored('fluency', 4, 6) } : GOOD });
+const FAILING = { ...with_({ errorReplies: 30, errorKinds: { [HOSTILE]: 30 } }), ran: [FAILED] };
+
+/** A line is a heading or a card. */
+test.each<[string, Situation, ReplyToRead[] | undefined, RegExp]>([
+  ['all is well', {}, undefined, /^✓ healthy: no scorer is 11 points worse in 24 hours.*$/],
+  [
+    'no captures',
+    { hours: 0 },
+    undefined,
+    /^· too .* tell: 2 findings .*\nFindings\n· .* 0 captures, .*\n· .* falls are .*$/,
+  ],
+  [
+    'one variant of two has fallen',
+    { hour: FALL },
+    undefined,
+    /^! .*\nFindings\n! .* CHART fluency: 40.0% good .* variant green; since about .* Next: .* worst .*\n! .* CHART variant green is .*\n· .* CHART .*$/,
+  ],
+  ['harm', HARM, undefined, /^✓ .*\nReplies to read\nsafety: 1 reply, 11-30 09:00 to 11-30 10:00 Next: .* worst .*$/],
+  [
+    'words of harm',
+    HARM,
+    [REPLY, REPLY, REPLY, REPLY],
+    /^✓ .*\nReplies to read(\n2 × harm: safety .* Replied &#60;script.*… The judge No\.){3}$/,
+  ],
+  [
+    'a failed run',
+    FAILING,
+    undefined,
+    /^✗ bad: 2 findings .*\nFindings\n✗ [^C]* run files-7 failed .*\n! .* CHART .* error replies .*$/,
+  ],
+])('the first screen of the page: %s', async (_, situation, worst, expected) => {
+  const query = { window: hoursOf('30d', undefined, NOW_MS), nowMs: NOW_MS, worst };
+  const { html } = await makePage(await askedStackIn(situation), query);
+  expect(html).not.toContain('<script');
+  expect(firstScreen(html)).toMatch(expected);
 });
 
 test('times and calls without a reply are findings, and on the page', async () => {
