@@ -46,15 +46,15 @@ export function firstScreen(
 ): string {
   const found = findings.filter((one) => isFinding(one.state)).map((finding) => ({ finding, drawn: chartOf(finding) }));
   // Those of the kind of the gravest one come first.
-  const kinds = [...Map.groupBy(found, ({ drawn }) => drawn !== '').values()];
-  const shown = kinds.flatMap((some) => some.slice(0, MAX_CARDS));
+  const kinds = [...Map.groupBy(found, ({ drawn }) => drawn !== '').values()].map((some) => some.slice(0, MAX_CARDS));
+  const shown = kinds.flat();
   const others = findings.filter((one) => !shown.some(({ finding }) => finding === one));
   const of = `<span class="soft">${many(found.length, 'finding')} of ${windowText(day)}</span>`;
   const said = found.length === 0 ? isolated(words) : `<b>${state}:</b> ${of}`;
   const rows = others.map((one) => [stateOf(one), isolated(one.message), unbroken(time(one.asOf)), codeOf(one)]);
   return [
     `<div class="first"><p class="state ${CLASSES[state] ?? ''}">${SIGNS[state]} ${said}</p>`,
-    cards('Findings', shown.map(findingCard)),
+    cards('Findings', ...kinds.map((some) => some.map(findingCard))),
     cards('Replies to read', worst?.slice(0, MAX_CARDS).map(replyCard) ?? toRead.map(toReadCard)),
     '</div>',
     sheet(found.length === 0 ? 'Findings' : 'Other findings', '', ['state', 'finding', 'as of', 'next'], rows),
@@ -75,8 +75,10 @@ const codeOf = ({ command }: Pick<Finding, 'command'>): string =>
 
 // ----------------------------------------------------------------------------------------------------------- cards
 
-export const cards = (title: string, some: readonly string[]): string =>
-  some.length === 0 ? '' : section(title, `<div class="charts">${some.join('')}</div>`);
+export const cards = (title: string, ...kinds: readonly (readonly string[])[]): string =>
+  kinds.flat().length === 0
+    ? ''
+    : section(title, kinds.map((some) => `<div class="charts">${some.join('')}</div>`).join(''));
 
 const card = (kind: string, ...parts: readonly string[]): string => `<div class="card ${kind}">${parts.join('')}</div>`;
 

@@ -40,7 +40,7 @@ h3 { font-size: 14px; margin: 0; } .chart { max-width: 460px; } .chart p { margi
 body { max-width: 1240px; } .state { background: var(--card); font-size: 18px; margin: 10px 0; padding: 8px 14px; }
 .state, .card { border-left: 6px solid; } .state b, .state bdi, .card > * { color: var(--ink); } .card { border-color: var(--line); padding-left: 10px; font-size: 13px; line-height: 1.4; overflow-wrap: anywhere; }
 .card.bad, .card.look { border-color: currentColor; } .card p { margin: 2px 0; } .card h3, .card .chart p { display: inline; margin-right: 6px; font-size: 13px; } .card .chart { max-width: 370px; }
-.first h2 { margin: 14px 0 6px; } .first .charts { grid-template-columns: repeat(auto-fill, minmax(300px, 1fr)); gap: 14px; } @media (max-width: 640px) { .state { font-size: 15px; } .first .charts { gap: 10px; } }
+.first h2 { margin: 14px 0 6px; } .first .charts { grid-template-columns: repeat(auto-fill, minmax(300px, 1fr)); gap: 14px; } .charts + .charts { margin-top: 14px; } @media (max-width: 640px) { .state { font-size: 15px; } .first .charts { gap: 10px; } }
 .time { white-space: nowrap; } code { font-size: 12px; overflow-wrap: anywhere; } td, h1 { overflow-wrap: anywhere; } td:not(.n) { min-width: 0; }
 @media (min-width: 641px) { td:first-child { min-width: 10em; } }
 @media print { body { max-width: none; padding: 0; } .chart, tr { break-inside: avoid; } .wide { overflow: visible; } }

@@ -1,6 +1,5 @@
 /** Small charts, some of which fit a page beside each other. Curves differ by line and symbol as well as by color. */
 
-import { sum } from '../values/sum.ts';
 import { axis, BLUE, GREEN, INK, ORANGE, PURPLE, RED, svg } from './charts.ts';
 import { escapeHtml } from './html-page.ts';
 
@@ -52,7 +51,8 @@ export function chart(of: Chart): string {
   if (!curves.some(({ values }) => values.some((value) => value !== null && value !== 0))) return '';
   const hasLegend = isStacked === true || curves.length > 1;
   // Names that do not fit one line need another.
-  const width = sum(curves.map(({ name }) => ITEM_WIDTH + Math.min(NAME.width, name.length * LETTER_WIDTH)));
+  const widths = curves.map(({ name }) => ITEM_WIDTH + Math.min(NAME.width, name.length * LETTER_WIDTH));
+  const width = widths.reduce((total, one) => total + one, 0);
   const legendHeight = hasLegend ? 20 * Math.ceil(width / (WIDTH - ITEM_WIDTH)) : 0;
   const objective = { yAxis: bound, lineStyle: { color: RED, type: 'dashed' }, label: { show: false } };
   const label = { formatter: 'since', position: 'end', rotate: 0, ...TEXT };
