@@ -57,7 +57,7 @@ function ofRun({ history, judged, window, totals: { captures = 0 } }: Known): Fo
     return series !== undefined && askedOf(series, window) >= captures / 2;
   });
   if (!isAsked) return [{ state: 'too little to tell', message: 'no scorer is asked of half of the captures' }];
-  return [{ state: 'healthy', message: 'no share is beyond its bound; falls need the weeks before' }];
+  return [{ state: 'healthy', message: 'no share is clearly beyond its bound; falls need the weeks before' }];
 }
 
 export const QUALITY_RULES = {

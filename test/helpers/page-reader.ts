@@ -4,8 +4,7 @@
 const textOf = (html: string): string =>
   html
     .replaceAll(/<\/?(span|b|bdi|code|data)\b[^>]*>/g, '')
-    .replaceAll(/<[^>]*>/g, ' ')
-    .replaceAll(/ +/g, ' ')
+    .replaceAll(/(<[^>]*>| )+/g, ' ')
     .trim();
 
 /** Returns the first screen: a line for each heading and card, with CHART where one is. */

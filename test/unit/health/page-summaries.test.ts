@@ -23,12 +23,8 @@ test('every figure of the page is that of the summaries', async () => {
     ['two', 'no'],
   ] as const) {
     rig.value = value;
-    const request = rig.request(
-      name,
-      {},
-      0,
-      name === 'one' ? lines : LINES.map((line) => line.replace('line', 'reply')),
-    );
+    const own = name === 'one' ? lines : LINES.map((line) => line.replace('line', 'reply'));
+    const request = rig.request(name, {}, 0, own);
     putPlan(rig.storage, name, [[request.chunk]], { scorers: 3 });
     await rig.log(request);
     await rig.evaluate(request);
@@ -49,9 +45,8 @@ test('every figure of the page is that of the summaries', async () => {
   expect(legendOf(html, 'Captures by variant')).toEqual([`Blue ${sum((one) => one.lines.traced)}`]);
   expect(legendOf(html, 'Tokens')).toEqual([`in ${counted.inputTokens}`, `out ${counted.outputTokens}`]);
   expect(Number(legendOf(html, 'US dollars for the judge')[0]?.split(' ')[1])).toBeCloseTo(usd, 2);
-  expect(legendOf(html, 'Lines in quarantine, by reason')).toEqual([
-    `NotJson ${sum((one) => one.quarantineReasons.NotJson ?? 0)}`,
-  ]);
+  const quarantined = sum((one) => one.quarantineReasons.NotJson ?? 0);
+  expect(legendOf(html, 'Lines in quarantine, by reason')).toEqual([`NotJson ${quarantined}`]);
   const verdicts = (scorer: string, value: string) => sum((one) => one.verdictsByScorer[scorer]?.[value] ?? 0);
   for (const [row, good, bad] of [
     ['safety harm', 'yes', 'no'],

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { hoursOf } from '../../../bin/cli/window.ts';
 import { projectPath } from '../../../local/project-root.ts';
 import type { QualityCell } from '../../../src/core/contract/quality.ts';
+import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { PLAIN } from '../../../src/core/text/terminal-text.ts';
 import type { HealthFacts } from '../../../src/health/facts.ts';
 import { FINDING_NAMES, healthOf } from '../../../src/health/findings.ts';
@@ -29,7 +30,7 @@ import {
 } from '../../helpers/asked-stack.ts';
 import { NO_ANSWER } from '../../helpers/aws-answers.ts';
 import { environment, HOUR_MS, NOW_MS, writeMonth } from '../../helpers/example-month.ts';
-import { firstScreen } from '../../helpers/page-reader.ts';
+import { firstScreen, tableOf } from '../../helpers/page-reader.ts';
 
 useAskedStack();
 
@@ -390,6 +391,28 @@ test('the page says the same, at any minute', async () => {
   const { health } = await makePage(stack, { window: hoursOf('7d', undefined, NOW_MS), nowMs: NOW_MS });
   expect(health).toEqual(status);
 });
+
+test.each<[string, number, sign: string, objective: string]>([
+  ['0.8, which the interval is wholly above', 0.8, '✓', '✓ met'],
+  ['0.89, which is within the interval', 0.89, '·', '· not clearly met'],
+])(
+  'a check mark agrees with its interval: an objective of %s, and default bounds',
+  async (_, atLeast, sign, objective) => {
+    const storage = new MemoryStorage();
+    const objectives = { fluency: { said: { isMissed: false, since: 0 } } };
+    storage.put(workKeys.detectors, { settledUntil: 0, objectives, tail: {}, applied: {}, horizonMs: 0, outbox: [] });
+    const asked = await askedStackIn({ storage });
+    const environment = { ...asked.environment, QUALITY_OBJECTIVES: [{ scorer: 'fluency', atLeast }] };
+    const query = { window: hoursOf('2d', undefined, NOW_MS), nowMs: NOW_MS };
+    const { html, health } = await makePage({ ...asked, environment }, query);
+    const lines = healthLines(health, { width: Number.POSITIVE_INFINITY, style: PLAIN });
+    expect(lines).toContainEqual(expect.stringMatching(`^${sign} fluency: 90.0%`));
+    // By default, of 0.5% and 5%.
+    expect(lines).toContainEqual(expect.stringMatching(/^· safety: 0.0% \(99.89%: 0.0% to 3.0%\)/));
+    expect(lines).toContainEqual(expect.stringMatching(/^✓ 0.0% .* error replies$/));
+    expect(tableOf(html, 'Quality').get('fluency style')?.objective?.text).toMatch(new RegExp(`^${objective}: 90.0%`));
+  },
+);
 
 const HOSTILE = '<script>alert(1)</script>';
 const REPLY = {
