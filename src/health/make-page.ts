@@ -39,8 +39,7 @@ export async function makePage(stack: AskedStack, query: PageQuery): Promise<{ h
   const objectives = await objectiveRates(storage, bucket, environment, cells);
   const health = healthOf({ ...facts, cells, objectives, window: day });
   const truth = await truthOf(of, window);
-  const changes = await readChanges(storage, bucket, window);
-  const predicts = environment.GROUND_TRUTH.kind;
+  const [changes, predicts] = [await readChanges(storage, bucket, window), environment.GROUND_TRUTH.kind];
   const page = { ...facts, endpoint, points, health, day, changes, predicts, truth, worst };
   return { html: await healthPage(page), health };
 }
