@@ -1,55 +1,12 @@
 /** The names of the deployed resources, of the CloudWatch metrics and of the budget table's attributes. */
+import names from './resource-names.json' with { type: 'json' };
 
-/** The names of the deployed resources. */
-export const resourceNames = (prefix: string) => ({
-  stack: `SageMakerInferenceMonitoringStack-${prefix}`,
-  processorRole: `sagemaker-data-capture-processing-${prefix}`,
-  plannerRole: `sagemaker-data-capture-planning-${prefix}`,
-  evaluatorRole: `sagemaker-data-capture-evaluation-${prefix}`,
-  summarizerRole: `sagemaker-data-capture-summary-${prefix}`,
-  starter: `sagemaker-data-capture-starter-${prefix}`,
-  starterRole: `sagemaker-data-capture-starting-${prefix}`,
-  planner: `sagemaker-data-capture-planner-${prefix}`,
-  processor: `sagemaker-data-capture-processor-${prefix}`,
-  evaluator: `sagemaker-data-capture-evaluator-${prefix}`,
-  batcher: `sagemaker-data-capture-batcher-${prefix}`,
-  batcherRole: `sagemaker-data-capture-batching-${prefix}`,
-  /** The role that Bedrock assumes for a batch job. */
-  batchServiceRole: `sagemaker-data-capture-batch-job-${prefix}`,
-  summarizer: `sagemaker-data-capture-summarizer-${prefix}`,
-  stateMachine: `sagemaker-data-capture-monitoring-${prefix}`,
-  /** Switches the capture bucket's events on. */
-  notifier: `sagemaker-data-capture-notifier-${prefix}`,
-  rule: `sagemaker-s3-event-rule-${prefix}`,
-  stateMachineLogGroup: `/aws/vendedlogs/states/sagemaker-monitoring-${prefix}`,
-  replayStateMachine: `sagemaker-data-capture-replay-${prefix}`,
-  // Without `data-capture`: with a long prefix these names would exceed the limit of AWS.
-  replayPlanner: `sagemaker-replay-planner-${prefix}`,
-  replayPlannerRole: `sagemaker-replay-planning-${prefix}`,
-  replayer: `sagemaker-replay-sender-${prefix}`,
-  replayerRole: `sagemaker-replay-sending-${prefix}`,
-  replayPublisher: `sagemaker-replay-publisher-${prefix}`,
-  replayPublisherRole: `sagemaker-replay-publishing-${prefix}`,
-  replaySummarizer: `sagemaker-replay-summarizer-${prefix}`,
-  replaySummarizerRole: `sagemaker-replay-summary-${prefix}`,
-  replayStopper: `sagemaker-replay-stopper-${prefix}`,
-  replayStopperRole: `sagemaker-replay-stopping-${prefix}`,
-  replayStopRule: `sagemaker-replay-stop-rule-${prefix}`,
-  replayStateMachineLogGroup: `/aws/vendedlogs/states/sagemaker-replay-${prefix}`,
-  truthStateMachine: `sagemaker-ground-truth-${prefix}`,
-  truthStateMachineLogGroup: `/aws/vendedlogs/states/sagemaker-ground-truth-${prefix}`,
-  joiner: `sagemaker-ground-truth-joiner-${prefix}`,
-  joinerRole: `sagemaker-ground-truth-joining-${prefix}`,
-  labelStarter: `sagemaker-ground-truth-starter-${prefix}`,
-  labelStarterRole: `sagemaker-ground-truth-starting-${prefix}`,
-  labelRule: `sagemaker-ground-truth-rule-${prefix}`,
-  dashboard: `SageMakerMonitoring-${prefix}`,
-  forwarder: `sagemaker-forwarder-${prefix}`,
-  forwarderRole: `sagemaker-forwarding-${prefix}`,
-  forwardRule: `sagemaker-forward-rule-${prefix}`,
-  /** The events of files that are to be forwarded. */
-  forwardQueue: `sagemaker-forward-${prefix}`,
-});
+/**
+ * The names of a stack's deployed resources: those of `resource-names.json`, and the prefix. The names of replays are without
+ * `data-capture`: with a long prefix they would exceed the limit of AWS.
+ */
+export const resourceNames = (prefix: string) =>
+  Object.fromEntries(Object.entries(names).map(([resource, name]) => [resource, `${name}-${prefix}`])) as typeof names;
 
 /** The secret with the key of a stack's pseudonyms. It survives the stack, so that a later one of that prefix finds it. */
 export const pseudonymKeyName = (prefix: string): string => `sagemaker-inference-monitor/${prefix}/pseudonyms`;
