@@ -94,7 +94,7 @@ export function checkScorers(scorers: readonly Scorer[]): readonly Scorer[] {
     return `${name ?? 'the set'}${field.length > 0 ? `.${field.join('.')}` : ''}: ${issue.message}`;
   });
   throw new PermanentError('InvalidScorers', `The scorers are invalid: ${wrong.join('; ')}`, {
-    where: 'src/judge/scorers/default-scorers.ts, src/judge/scorers/code-scorers.ts and JUDGE_GUIDELINES',
+    where: 'src/judge/scorers/default-scorers.json, src/judge/scorers/code-scorers.ts and JUDGE_GUIDELINES',
   });
 }
 

@@ -2,6 +2,7 @@
 import { francAll } from 'franc';
 import { lastUserTexts, replyWords, type Texts } from '../../../captures/reply-text.ts';
 import type { CodeScorer } from '../../types.ts';
+import languages from './languages.json' with { type: 'json' };
 
 /** Maximum number of characters that are read. `franc` itself stops at 2,048. */
 const MAX_CHARS = 4096;
@@ -16,15 +17,7 @@ const MIN_LETTERS_OWN_SCRIPT = 4;
 const MIN_EVIDENCE = 10;
 
 /** ISO 639-1 codes of the supported languages, by the ISO 639-3 codes of `franc`. */
-// biome-ignore format: a table
-const LANGUAGES: Readonly<Record<string, string>> = {
-  afr: 'af', amh: 'am', arb: 'ar', azj: 'az', bel: 'be', ben: 'bn', bul: 'bg', cat: 'ca', ces: 'cs', cmn: 'zh', dan: 'da', deu: 'de',
-  ekk: 'et', ell: 'el', eng: 'en', fin: 'fi', fra: 'fr', glg: 'gl', guj: 'gu', hau: 'ha', heb: 'he', hin: 'hi', hrv: 'hr', hun: 'hu',
-  hye: 'hy', ind: 'id', ita: 'it', jpn: 'ja', kan: 'kn', kat: 'ka', kaz: 'kk', khk: 'mn', khm: 'km', kor: 'ko', lao: 'lo', lit: 'lt',
-  lvs: 'lv', mal: 'ml', mar: 'mr', mkd: 'mk', mya: 'my', nld: 'nl', nob: 'no', npi: 'ne', pan: 'pa', pbu: 'ps', pes: 'fa', pol: 'pl',
-  por: 'pt', ron: 'ro', rus: 'ru', sin: 'si', slk: 'sk', slv: 'sl', som: 'so', spa: 'es', srp: 'sr', swe: 'sv', swh: 'sw', tam: 'ta',
-  tel: 'te', tgl: 'tl', tha: 'th', tur: 'tr', ukr: 'uk', urd: 'ur', uzn: 'uz', vie: 'vi', yor: 'yo', zlm: 'ms', zul: 'zu',
-};
+const LANGUAGES: Readonly<Record<string, string>> = languages;
 const CODES = Object.keys(LANGUAGES);
 
 /** Removes what is not natural language: code, addresses, markup, numbers. */
