@@ -8,23 +8,14 @@ import { asText, field, isObject, type JsonObject } from '../json.ts';
 import type { CaptureError, Payload } from '../types.ts';
 import { readError, readGenericReply, readWireReply } from '../wire/registry.ts';
 import { fieldsOf, objectsIn } from '../wire/wire-format.ts';
+import names from './error-names.json' with { type: 'json' };
 import { statusIn, statusOf, statusOfPhrase, statusOfType } from './error-status.ts';
 
 /** Fields of an error body. A body with any other field is a reply with an error among its data. */
-const ERROR_FIELDS = new Set(
-  `error errors error_type error_code errorcode error_message errormessage errortype code message msg detail details type
-  title status statuscode status_code httpstatuscode object param request_id requestid id timestamp path trace traceback
-  stack stacktrace exception reason instance success ok logstreamarn originalmessage originalstatuscode __type hint
-  documentation_url created model jsonrpc extensions fault faultcode faultstring body headers isbase64encoded`.split(
-    /\s+/,
-  ),
-);
+const ERROR_FIELDS = new Set(names.errorFields);
 
 /** Fields of a reply that an error cut short, such as a stream. */
-const FRAME_FIELDS = new Set(
-  `choices candidates content role usage system_fingerprint service_tier output outputs generated_text token tokens
-  stop_reason stop_sequence finish_reason message text response usagemetadata modelversion index metadata`.split(/\s+/),
-);
+const FRAME_FIELDS = new Set(names.frameFields);
 
 /** Fields without a value, such as GraphQL's `data`, contain no reply. */
 const isErrorOnly = (body: JsonObject): boolean =>

@@ -2,6 +2,7 @@
 import { STATUS_CODES } from 'node:http';
 import { firstOf } from '../../core/values/first-of.ts';
 import { field, type JsonObject } from '../json.ts';
+import names from './error-names.json' with { type: 'json' };
 
 const MIN_ERROR_STATUS = 400;
 const MAX_ERROR_STATUS = 599;
@@ -23,30 +24,7 @@ export const statusIn = (body: JsonObject): number | undefined =>
   firstOf(STATUS_FIELDS, (name) => statusOf(field(body, name)));
 
 /** Error types with one documented status: OpenAI, Anthropic, vLLM, TorchServe, TGI. */
-const STATUS_OF_TYPE: Record<string, number> = {
-  invalid_request_error: 400,
-  badrequesterror: 400,
-  authentication_error: 401,
-  permission_error: 403,
-  not_found_error: 404,
-  notfounderror: 404,
-  request_too_large: 413,
-  validation: 422,
-  generation: 424,
-  rate_limit_error: 429,
-  overloaded: 429,
-  api_error: 500,
-  internalservererror: 500,
-  internalserverexception: 500,
-  incomplete_generation: 500,
-  overloaded_error: 529,
-  validationexception: 400,
-  throttlingexception: 429,
-  modelstreamerrorexception: 424,
-  serviceunavailableexception: 503,
-  server_error: 500,
-  rate_limit_exceeded: 429,
-};
+const STATUS_OF_TYPE: Record<string, number> = names.statusOfType;
 
 /** HTTP's own phrases as whole messages: `Not Found`, `BAD_REQUEST`. */
 const STATUS_OF_PHRASE = new Map(
