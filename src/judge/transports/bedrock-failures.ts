@@ -3,25 +3,11 @@ import type { SdkError } from '../../core/errors/aws-failures.ts';
 import { saidBy } from '../../core/errors/errors.ts';
 import { readRetryAfter } from '../../core/process/retry.ts';
 import { CallFailure, type CallFailureKind, type Feature } from '../errors.ts';
+import kinds from './bedrock-errors.json' with { type: 'json' };
 import { isPage, refusalOf, saysPerDay } from './chat.ts';
 
-const KINDS: Record<string, CallFailureKind> = {
-  ThrottlingException: 'throttled',
-  TooManyRequestsException: 'throttled',
-  ServiceQuotaExceededException: 'throttled',
-  ModelNotReadyException: 'throttled',
-  AccessDeniedException: 'refused',
-  ResourceNotFoundException: 'refused',
-  UnrecognizedClientException: 'refused',
-  InvalidSignatureException: 'refused',
-  InvalidClientTokenId: 'refused',
-  IncompleteSignature: 'refused',
-  CredentialsProviderError: 'refused',
-  ExpiredTokenException: 'expired',
-  ExpiredToken: 'expired',
-  TokenRefreshRequired: 'expired',
-  AbortError: 'aborted',
-};
+/** By the errors' names. */
+const KINDS = kinds as Record<string, CallFailureKind>;
 
 /**
  * Returns what helps against a policy of the organization; `undefined` if none denies the call. Policies that deny other
