@@ -121,12 +121,13 @@ export class SageMakerStreamReader implements BodyReader {
   error: { type: string; message: string } | undefined;
   #at = 0;
   readonly #frames = new EventStreamParser(({ headers, payload }) => {
-    if (headers[':message-type'] === 'event') {
-      if (headers[':event-type'] === 'PayloadPart') this.inner.piece(payload, this.#at);
+    const header = (name: string): string | undefined => headers[name]?.value.toString();
+    if (header(':message-type') === 'event') {
+      if (header(':event-type') === 'PayloadPart') this.inner.piece(payload, this.#at);
       return;
     }
-    const type = headers[':exception-type'] ?? headers[':error-code'] ?? 'StreamError';
-    this.error = { type, message: headers[':error-message'] ?? payload.toString('utf8') };
+    const type = header(':exception-type') ?? header(':error-code') ?? 'StreamError';
+    this.error = { type, message: header(':error-message') ?? payload.toString('utf8') };
   });
 
   /** @param contentType content type inside the frames */
