@@ -1,8 +1,9 @@
 /** The Data Capture whose files the stack of an endpoint reads, and what applications and roles need for its place. */
+
+import type { Endpoint } from '../../src/core/aws/endpoint.ts';
 import type { StackOutputs } from '../../src/core/contract/names.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { parseS3Location } from '../../src/replay/source/open-source.ts';
-import type { Endpoint } from '../operate/aws-calls.ts';
 
 export type WatchedCapture = ReturnType<typeof watchedCapture>;
 

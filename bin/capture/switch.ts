@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { LambdaClient } from '@aws-sdk/client-lambda';
 import { callAws } from '../../src/core/aws/aws-json.ts';
+import type { Endpoint, Variant, Variants } from '../../src/core/aws/endpoint.ts';
 import { awsFailure } from '../../src/core/errors/aws-failures.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import * as aws from '../operate/aws-calls.ts';
@@ -21,7 +22,7 @@ export async function findEndpoint(lambda: LambdaClient, name: string) {
 }
 
 /** All variants, the shadow ones last. */
-const variantsOf = (of: aws.Variants): aws.Variant[] =>
+const variantsOf = (of: Variants): Variant[] =>
   [of.ProductionVariants, of.ShadowProductionVariants].flatMap((some = []) => some);
 
 export const isServerless = ({ config }: Found): boolean => variantsOf(config).some((one) => one.ServerlessConfig);
@@ -72,7 +73,7 @@ export type SwitchRequests = ReturnType<typeof switchRequests>;
 /** @param tags of the configuration. @param wanted `undefined`: no capture */
 export function switchRequests({ endpoint, config }: Found, tags: readonly aws.Tag[], wanted?: WatchedCapture) {
   const { EndpointName, EndpointArn: ResourceArn, EndpointConfigName: former = '' } = endpoint;
-  const asRunning = (variant: aws.Variant): aws.Variant => {
+  const asRunning = (variant: Variant): Variant => {
     const { VariantName: name, InitialInstanceCount: initial, InitialVariantWeight: weight } = variant;
     const now = variantsOf(endpoint).find(({ VariantName }) => VariantName === name);
     // An endpoint that has scaled to zero starts with one instance: AWS takes no less.
@@ -101,9 +102,9 @@ export function switchRequests({ endpoint, config }: Found, tags: readonly aws.T
 const RETAINED = { RetainAllVariantProperties: true, RetainDeploymentConfig: true };
 
 /** The variants of a configuration or of an endpoint, such as `AllTraffic 2 × ml.g5.xlarge, weight 1`. */
-export const fleetOf = (of: aws.Variants): string => variantsOf(of).map(variantText).join(', ');
+export const fleetOf = (of: Variants): string => variantsOf(of).map(variantText).join(', ');
 
-function variantText(variant: aws.Variant): string {
+function variantText(variant: Variant): string {
   const { CurrentInstanceCount, InitialInstanceCount: count = CurrentInstanceCount ?? 'some' } = variant;
   const { CurrentWeight, InitialVariantWeight: weight = CurrentWeight } = variant;
   const { InstancePools: pools, InstanceType: type = pools ? JSON.stringify(pools) : 'instances' } = variant;
@@ -120,7 +121,7 @@ export async function startUpdate(lambda: LambdaClient, requests: SwitchRequests
 }
 
 /** Data Capture as it is wanted, or as it runs. */
-const captureText = (of: Partial<WatchedCapture & aws.Endpoint['DataCaptureConfig']> = {}): string => {
+const captureText = (of: Partial<WatchedCapture & Endpoint['DataCaptureConfig']> = {}): string => {
   const { CaptureStatus = 'Started', CurrentSamplingPercentage: share = of.InitialSamplingPercentage } = of;
   return of.EnableCapture ? `${CaptureStatus}, ${share}% to ${of.DestinationS3Uri?.replace(/\/+$/, '')}` : 'off';
 };
@@ -133,7 +134,7 @@ export const isAsWanted = ({ endpoint, config: { DataCaptureConfig: has = {} } }
   isDeepStrictEqual({ ...has, ...(wanted && { ...wanted, DestinationS3Uri: has.DestinationS3Uri }) }, has);
 
 /** The command that gives an endpoint the configuration that it had. */
-export const wayBack = ({ EndpointName: name, EndpointConfigName: config }: aws.Endpoint): string =>
+export const wayBack = ({ EndpointName: name, EndpointConfigName: config }: Endpoint): string =>
   `aws sagemaker update-endpoint --endpoint-name ${name} --endpoint-config-name ${config} --retain-all-variant-properties --retain-deployment-config`;
 
 const POLL_MS = 2_000;
@@ -144,10 +145,10 @@ const POLL_MS = 2_000;
  * @returns counts and weights that differ from those before
  * @throws PermanentError `CaptureNotSwitched` if it does not capture as wanted
  */
-export async function updated(lambda: LambdaClient, before: aws.Endpoint, asked: SwitchRequests): Promise<string[]> {
+export async function updated(lambda: LambdaClient, before: Endpoint, asked: SwitchRequests): Promise<string[]> {
   const { EndpointConfigName, DataCaptureConfig } = asked.CreateEndpointConfig;
   const expected = `InService with ${EndpointConfigName}, Data Capture ${captureText(DataCaptureConfig)}`;
-  let now: aws.Endpoint;
+  let now: Endpoint;
   do {
     await sleep(POLL_MS);
     now = (await aws.describeEndpoint(lambda, before.EndpointName)) ?? { ...before, EndpointStatus: 'gone' };

@@ -1,13 +1,13 @@
 /** Checks the endpoint whose captures are processed: that it serves, what it captures, and where to. */
 
 import { callAws } from '../../src/core/aws/aws-json.ts';
+import type { Endpoint } from '../../src/core/aws/endpoint.ts';
 import { nearest } from '../../src/core/errors/nearest.ts';
 import {
   type CaptureConfig,
   captureLocation,
   describeEndpoint,
   describeEndpointConfig,
-  type Endpoint,
   listEndpoints,
   shadowVariantsOf,
 } from '../operate/aws-calls.ts';

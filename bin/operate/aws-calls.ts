@@ -6,6 +6,7 @@
 import type { LambdaClient } from '@aws-sdk/client-lambda';
 import { callAws } from '../../src/core/aws/aws-json.ts';
 import { postToAws, strangeReply } from '../../src/core/aws/aws-post.ts';
+import type { Endpoint, Variants } from '../../src/core/aws/endpoint.ts';
 
 /** Reads how many messages a queue of SQS has, and its ARN. */
 export async function queueAttributes(client: LambdaClient, QueueUrl: string) {
@@ -72,33 +73,6 @@ export async function queryAws(
 }
 
 // ------------------------------------------------------------------------------------------------------- SageMaker
-
-/** A variant as an endpoint or its configuration has it, with counts and more by AWS's names. */
-export type Variant = { VariantName: string; [member: string]: unknown };
-
-export interface Variants {
-  ProductionVariants?: Variant[] | undefined;
-  /** Variants that get a copy of the requests, and whose replies no user sees. */
-  ShadowProductionVariants?: Variant[] | undefined;
-}
-
-/** As DescribeEndpoint tells it. */
-export interface Endpoint extends Variants {
-  EndpointName: string;
-  EndpointArn: string;
-  EndpointConfigName?: string;
-  EndpointStatus: string;
-  FailureReason?: string;
-  /** Absent: nothing is captured. */
-  DataCaptureConfig?: {
-    EnableCapture: boolean;
-    CaptureStatus: 'Started' | 'Stopped';
-    CurrentSamplingPercentage: number;
-    DestinationS3Uri: string;
-    /** May be empty. */
-    KmsKeyId?: string;
-  };
-}
 
 export interface CaptureConfig {
   DestinationS3Uri?: string;

@@ -4,18 +4,10 @@ import { HOUR_MS } from '../captures/files/capture-path.ts';
 import { callAws } from '../core/aws/aws-json.ts';
 import type { AwsClient } from '../core/aws/aws-post.ts';
 import { type HourlyCalls, hourlyCalls } from '../core/aws/cloudwatch.ts';
+import type { Endpoint } from '../core/aws/endpoint.ts';
 import { binomialCdf } from '../core/statistics/distributions.ts';
 import { sum } from '../core/values/sum.ts';
 import { type CountedCell, hourMs, type TimeWindow } from '../quality/counts-store.ts';
-
-/** As DescribeEndpoint tells it. */
-interface Endpoint {
-  EndpointConfigName: string;
-  LastModifiedTime: number;
-  DataCaptureConfig?: { EnableCapture: boolean; CaptureStatus: string; CurrentSamplingPercentage: number };
-  ProductionVariants?: { VariantName: string }[];
-  ShadowProductionVariants?: { VariantName: string }[];
-}
 
 /** The hours whose captures must have come, and how long ago the last of them ended at least. */
 const [ASKED_HOURS, SETTLED_MS] = [3, 30 * 60_000];
@@ -71,7 +63,7 @@ export async function askCalls(
   const total = (of: 'invocations' | 'serverErrors'): number =>
     sum(calls.filter((one) => one.hourMs >= window.fromMs).map((one) => one[of]));
   return {
-    configuration: { name: endpoint.EndpointConfigName, sinceMs },
+    configuration: { name: endpoint.EndpointConfigName ?? '', sinceMs },
     invocations: total('invocations'),
     serverErrors: total('serverErrors'),
     missing: isSettled ? variants.flatMap((variant) => missingOf(variant, endpoint, asked, calls, cells)) : [],
