@@ -36,30 +36,20 @@ export interface UnreadRange {
   error: NamedError;
 }
 
-/** The counts of one attempt of LogTraces at a chunk. */
-export interface LogCounts {
-  /** Non-blank lines read. Always `traced + quarantined + outsideWindow`. */
-  lines: number;
-  /** Lines whose trace is in MLflow: `written + alreadyThere + duplicateLine`. */
-  traced: number;
-  written: number;
-  alreadyThere: number;
-  /** Lines identical to an earlier line of the same chunk; they share its trace. */
-  duplicateLine: number;
-  quarantined: number;
-  outsideWindow: number;
-}
-
-/** The terms of the first equation, as `byRange` orders them. */
+/** What one attempt of LogTraces at a chunk counts, as `byRange` orders it: the terms of the first equation. */
 export const LOG_TERMS = [
+  /** Non-blank lines read. Always `traced + quarantined + outsideWindow`. */
   'lines',
+  /** Lines whose trace is in MLflow: `written + alreadyThere + duplicateLine`. */
   'traced',
   'written',
   'alreadyThere',
+  /** Lines identical to an earlier line of the same chunk; they share its trace. */
   'duplicateLine',
   'quarantined',
   'outsideWindow',
-] as const satisfies (keyof LogCounts)[];
+] as const;
+export type LogCounts = Record<(typeof LOG_TERMS)[number], number>;
 
 export interface LogReceipt extends AttemptFacts {
   step: 'log';
