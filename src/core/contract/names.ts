@@ -1,4 +1,5 @@
 /** The names of the deployed resources, of the CloudWatch metrics and of the budget table's attributes. */
+import parameters from './output-parameters.json' with { type: 'json' };
 import names from './resource-names.json' with { type: 'json' };
 
 /**
@@ -19,20 +20,7 @@ export const outputPath = (prefix?: string): string =>
   `/sagemaker-inference-monitor/${prefix === undefined ? '' : `${prefix}/`}`;
 
 /** The names of a stack's SSM parameters below its path: what commands and other stacks need to know of it. */
-export const OUTPUT_PARAMETERS = {
-  stateMachineArn: 'state-machine-arn',
-  replayStateMachineArn: 'replay-state-machine-arn',
-  groundTruthStateMachineArn: 'ground-truth-state-machine-arn',
-  processorArn: 'processor-arn',
-  captureBucket: 'capture-bucket',
-  capturePrefix: 'capture-prefix',
-  /** Manifests, receipts, quarantine and summaries. */
-  workBucket: 'work-bucket',
-  endpoint: 'endpoint',
-  mlflowUri: 'mlflow-uri',
-  experiment: 'experiment',
-  alarmTopicArn: 'alarm-topic-arn',
-} as const;
+export const OUTPUT_PARAMETERS = parameters;
 export type StackOutputs = Record<keyof typeof OUTPUT_PARAMETERS, string>;
 
 /** The namespace and the only dimension of the metrics that SummarizeRun publishes to CloudWatch. */
