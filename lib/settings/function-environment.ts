@@ -2,29 +2,15 @@
 import { CONTRACT } from '../../src/core/contract/contract.ts';
 import { SMALL_MALLOC } from '../../src/core/process/malloc.ts';
 import { forwardSettings } from '../../src/core/settings/forward-settings.ts';
-import {
-  type CheckedSettings,
-  functionSettings,
-  replaySettings,
-  type Settings,
-} from '../../src/core/settings/schema.ts';
+import { functionSettings, replaySettings, type Settings } from '../../src/core/settings/schema.ts';
 
-/** Settings that are lists of names in `.env`. Other lists are JSON there. */
-const COMMAS = new Set<string>([
-  'REPLAY_ENDPOINT_NAMES',
-  'REPLAY_INFERENCE_COMPONENT_NAMES',
-  'REPLAY_URLS',
-  'VPC_SUBNET_IDS',
-  'VPC_SECURITY_GROUP_IDS',
-  'ENDPOINT_VARIANTS',
-  'SHADOW_VARIANTS',
-  'REDACT_ALLOW',
-] satisfies (keyof CheckedSettings)[]);
+/** Lists that are JSON in `.env`. Other lists are names, separated by commas. */
+const JSON_LISTS = new Set<string>(['EVALUATION_ALWAYS', 'FEATURE_NAMES', 'QUALITY_OBJECTIVES']);
 
 /** Returns the value of a setting as it is in `.env`. */
 export function asVariable(name: string, value: unknown): string {
   if (typeof value === 'string') return value;
-  return COMMAS.has(name) && Array.isArray(value) ? value.join(',') : JSON.stringify(value);
+  return Array.isArray(value) && !JSON_LISTS.has(name) ? value.join(',') : JSON.stringify(value);
 }
 
 /** Variables that only the functions of a replay read. */
