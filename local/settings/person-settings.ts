@@ -5,32 +5,13 @@ import { dotenvSettings } from '../../src/core/settings/dotenv-file.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import { defaultJudgeModel } from '../../src/core/settings/variables.ts';
 import { projectPath } from '../project-root.ts';
+import names from './person-settings.json' with { type: 'json' };
 
-/** Settings for decoding and judging, which apply with any judge. */
-const APPLIED = [
-  'BEDROCK_MODEL_ID',
-  'MLFLOW_EVALUATION_MODEL_PARAM',
-  'EVALUATION_SAMPLE_RATE',
-  'EVALUATION_ALWAYS',
-  'JUDGE_CALLS',
-  'JUDGE_CASCADE',
-  'JUDGE_RATIONALES',
-  'JUDGE_PREFIX',
-  'JUDGE_GUIDELINES',
-  'JUDGE_PRICES',
-  'SHADOW_VARIANTS',
-  'QUALITY_OBJECTIVES',
-  'CSV_HEADER',
-  'FEATURE_NAMES',
-  'GROUND_TRUTH',
-  'MAX_LINE_BYTES',
-];
-
-/** Settings that apply only to the real model: the budget and the guardrail. */
-const WITH_REAL_JUDGE = ['EVALUATION_BUDGET_USD', 'BEDROCK_GUARDRAIL_ID', 'BEDROCK_GUARDRAIL_VERSION'];
-
-/** Address and key of a judge outside Bedrock. A local run never calls, or pays, such a judge. */
-const OF_OTHER_JUDGE = ['JUDGE_BASE_URL', 'JUDGE_SECRET_ARN'];
+/**
+ * `applied`: settings for decoding and judging, which apply with any judge. `withRealJudge`: the budget and the guardrail, which apply
+ * only to the real model. `ofOtherJudge`: address and key of a judge outside Bedrock; a local run never calls, or pays, such a judge.
+ */
+const { applied: APPLIED, withRealJudge: WITH_REAL_JUDGE, ofOtherJudge: OF_OTHER_JUDGE } = names;
 
 /** The file in a folder of captures with what they need, in the form of `.env`. */
 const OF_CAPTURES = 'settings.env';
