@@ -1,11 +1,10 @@
 /**
  * The schedule of one shard as lines that point to captures. A line names a capture file before its first request; requests
- * refer to the files by their order. Keys are short because a replay has millions of these lines.
+ * refer to the files by their order.
  */
-import type { ObjectVersion } from '../../../core/contract/execution.ts';
 import { PermanentError } from '../../../core/errors/errors.ts';
 import type { ScheduledEntry } from '../../schedule/timing.ts';
-import type { IndexEntry, SourceFile } from '../../source/types.ts';
+import type { SourceFile } from '../../source/types.ts';
 
 /** A capture file in S3, in the version that was planned. */
 export interface CaptureObject extends SourceFile {
@@ -14,52 +13,24 @@ export interface CaptureObject extends SourceFile {
   versionId?: string;
 }
 
-interface FileLine extends ObjectVersion {
-  size: number;
-}
-
-interface EntryLine {
-  /** File, line, first byte, number of bytes, captured time. */
-  f: number;
-  l: number;
-  s: number;
-  b: number;
-  c: number;
-  /** Due time, ms after the clock's start; missing without a schedule. */
-  d?: number;
-  /** Pass through the captures, missing for the first one. */
-  p?: number;
-  /** Conversation: its number in the run; from the second turn on, also the turn and the conversation's name. */
-  n: number;
-  t?: [turnIndex: number, conversationId: string];
+interface FileLine {
+  file: Omit<CaptureObject, 'path'>;
 }
 
 /** Returns the lines of one shard. */
 export function scheduleText(files: readonly CaptureObject[], entries: readonly ScheduledEntry[]): string {
   const known = new Map<number, number>();
-  const lines: string[] = [];
-  for (const { entry, dueMs, pass, turn } of entries) {
-    let f = known.get(entry.file);
-    if (f === undefined) {
-      const { bucket, name: key, etag, versionId, size } = files[entry.file] as CaptureObject;
-      lines.push(JSON.stringify({ file: { bucket, key, etag, versionId, size } satisfies FileLine }));
-      f = known.size;
-      known.set(entry.file, f);
+  const lines: (FileLine | ScheduledEntry)[] = [];
+  for (const one of entries) {
+    const file = known.get(one.entry.file) ?? known.size;
+    if (file === known.size) {
+      const { path: _, ...named } = files[one.entry.file] as CaptureObject;
+      lines.push({ file: named });
+      known.set(one.entry.file, file);
     }
-    const line: EntryLine = {
-      f,
-      l: entry.line,
-      s: entry.start,
-      b: entry.length,
-      c: entry.timeMs,
-      ...(Number.isNaN(dueMs) ? {} : { d: dueMs }),
-      ...(pass === 0 ? {} : { p: pass }),
-      n: turn?.session ?? 0,
-      ...(turn?.conversationId === undefined ? {} : { t: [turn.turnIndex, turn.conversationId] }),
-    };
-    lines.push(JSON.stringify(line));
+    lines.push({ ...one, entry: { ...one.entry, file } });
   }
-  return lines.map((line) => `${line}\n`).join('');
+  return lines.map((line) => `${JSON.stringify(line)}\n`).join('');
 }
 
 export interface ShardSchedule {
@@ -74,25 +45,19 @@ export function readSchedule(text: string, where: string): ShardSchedule {
   const entries: ScheduledEntry[] = [];
   for (const [i, line] of text.split('\n').entries()) {
     if (line === '') continue;
-    const parsed = JSON.parse(line) as { file?: FileLine } & EntryLine;
-    if (parsed.file) {
-      const { key, ...object } = parsed.file;
-      files.push({ ...object, name: key, path: '' });
+    const parsed = JSON.parse(line) as FileLine | ScheduledEntry;
+    if ('file' in parsed) {
+      files.push({ ...parsed.file, path: '' });
       continue;
     }
-    if (parsed.f >= files.length) {
+    if (parsed.entry.file >= files.length) {
       throw new PermanentError('InvalidSchedule', 'A line refers to a file that no earlier line names', {
         got: line,
         where: `${where}, line ${i + 1}`,
       });
     }
-    entries.push(entryOf(parsed));
+    // JSON has no NaN, which is the due time without a schedule.
+    entries.push({ ...parsed, dueMs: parsed.dueMs ?? Number.NaN });
   }
   return { files, entries };
-}
-
-function entryOf({ f, l, s, b, c, d, p, n, t }: EntryLine): ScheduledEntry {
-  const entry: IndexEntry = { timeMs: c, file: f, line: l, start: s, length: b };
-  const turn = t ? { session: n, turnIndex: t[0], conversationId: t[1] } : { session: n, turnIndex: 0 };
-  return { entry, dueMs: d ?? Number.NaN, pass: p ?? 0, turn };
 }

@@ -217,7 +217,7 @@ describe('rejects replays that are too large', () => {
 });
 
 test('rejects a line that refers to an unknown file', () => {
-  expect(() => readSchedule('{"f":0,"l":1,"s":0,"b":1,"c":0,"n":1}\n', 's3://w/k')).toThrow(
+  expect(() => readSchedule('{"entry":{"file":0}}\n', 's3://w/k')).toThrow(
     expect.objectContaining({ name: 'InvalidSchedule', message: expect.stringContaining('s3://w/k, line 1') }),
   );
 });
