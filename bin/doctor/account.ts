@@ -1,9 +1,9 @@
 /** Checks the caller: credentials, and whether the settings' ARNs are of the same account. */
 
 import { LambdaClient } from '@aws-sdk/client-lambda';
+import { queryAws } from '../../src/core/aws/aws-query.ts';
 import { awsFailure } from '../../src/core/errors/aws-failures.ts';
 import type { CheckedSettings } from '../../src/core/settings/schema.ts';
-import { queryAws } from '../operate/aws-calls.ts';
 import { broken, type CheckContext, type Found, ok, warning } from './finding.ts';
 
 /** Without these nothing else can be asked. */

@@ -1,7 +1,8 @@
 /** Checks what the settings name beside endpoint, buckets and MLflow: a VPC, keys, secrets, endpoints of replays. */
 
 import { callAws } from '../../src/core/aws/aws-json.ts';
-import { hasInferenceComponent, orMissing, queryAws } from '../operate/aws-calls.ts';
+import { queryAws } from '../../src/core/aws/aws-query.ts';
+import { hasInferenceComponent, orMissing } from '../operate/aws-calls.ts';
 import { checkServing } from './endpoint.ts';
 import { broken, type CheckContext, type Found, ok } from './finding.ts';
 

@@ -5,7 +5,6 @@
 
 import type { LambdaClient } from '@aws-sdk/client-lambda';
 import { callAws } from '../../src/core/aws/aws-json.ts';
-import { postToAws, strangeReply } from '../../src/core/aws/aws-post.ts';
 import type { Endpoint, Variants } from '../../src/core/aws/endpoint.ts';
 
 /** Reads how many messages a queue of SQS has, and its ARN. */
@@ -33,43 +32,6 @@ export async function listAll<Item>(
     ({ NextToken } = page);
   } while (NextToken);
   return items;
-}
-
-// ------------------------------------------------------------------------------------- services that answer in XML
-// The caller's identity, and networks.
-
-/** Versions as in botocore's models. */
-const VERSIONS = { sts: '2011-06-15', ec2: '2016-11-15' } as const;
-
-/** The texts of all elements of a name. Ids, ARNs and messages of AWS have no entities that matter here. */
-const elements = (xml: string, name: string): string[] =>
-  xml
-    .split(`<${name}>`)
-    .slice(1)
-    .map((rest) => rest.slice(0, rest.indexOf('</')));
-
-/**
- * Calls an operation with the region, the credentials and the endpoint of a client of another service.
- *
- * @returns a reader of the reply: the texts of all elements of a name
- * @throws Error with the service's error code as its name
- */
-export async function queryAws(
-  client: LambdaClient,
-  service: keyof typeof VERSIONS,
-  operation: string,
-  input: Record<string, string> = {},
-): Promise<(element: string) => string[]> {
-  const { status, body } = await postToAws(client, service, {
-    headers: { 'content-type': 'application/x-www-form-urlencoded' },
-    body: new URLSearchParams({ Action: operation, Version: VERSIONS[service], ...input }).toString(),
-  });
-  if (status < 300 && !body.includes(`<${operation}Response`))
-    throw strangeReply(`${service} ${operation}`, status, body);
-  if (status < 300) return (name) => elements(body, name);
-  const error = new Error(`${service} ${operation}: ${status} ${elements(body, 'Message')[0] ?? ''}`);
-  error.name = elements(body, 'Code')[0] ?? `Http${status}`;
-  throw error;
 }
 
 // ------------------------------------------------------------------------------------------------------- SageMaker

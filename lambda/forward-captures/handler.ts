@@ -31,8 +31,8 @@ export const handler = logged<{ Records: ForwardMessage[] }, SQSBatchResponse>(a
           postToArthur(transport, arthur, token, { key, size, content: await open() }, timeoutMs),
         ),
       remainingMs: () => context.getRemainingTimeInMillis(),
-      bury: (body, attributes) => sendToQueue(deadLetters, body, attributes),
-      later: (receipt, seconds) => hideMessage(queue, receipt, seconds),
+      bury: (body, attributes) => sendToQueue(storage.s3, deadLetters, body, attributes),
+      later: (receipt, seconds) => hideMessage(storage.s3, queue, receipt, seconds),
       count: (metric, value) => metrics.addMetric(metric, MetricUnit.Count, value),
       firstWaitSeconds: environment.FORWARD_RETRY_SECONDS,
     });

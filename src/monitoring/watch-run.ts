@@ -2,8 +2,8 @@
 
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
 import { consoleLinks } from '../core/aws/console-links.ts';
-import { publishToTopic } from '../core/aws/signed-post.ts';
 import type { Storage } from '../core/aws/storage.ts';
+import { publishToTopic } from '../core/aws/topic.ts';
 import { QUALITY_DIMENSIONS, type QualityMetric } from '../core/contract/names.ts';
 import type { QualityObservations } from '../core/contract/quality.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
@@ -51,7 +51,7 @@ export function connectQuality(environment: LambdaEnvironment, storage: Storage)
       context,
       publish: async (message) => {
         changed = true;
-        if (topic !== undefined) await publishToTopic(topic, message);
+        if (topic !== undefined) await publishToTopic(storage.s3, topic, message);
         logger.info('A message about quality was sent', { subject: message.subject });
       },
     });

@@ -3,6 +3,7 @@ import { addAbortSignal, type Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LambdaClient } from '@aws-sdk/client-lambda';
+import type { S3Client } from '@aws-sdk/client-s3';
 import type { SFNClient } from '@aws-sdk/client-sfn';
 import { type RetryPolicy, waitAfter } from '../process/retry.ts';
 import { singleLine } from '../text/terminal-text.ts';
@@ -10,7 +11,7 @@ import { awsUrl } from './aws-url.ts';
 import { signPost } from './signing.ts';
 
 /** A client whose region, credentials and endpoint are used. */
-export type AwsClient = Pick<LambdaClient | SFNClient, 'config'>;
+export type AwsClient = Pick<LambdaClient | SFNClient | S3Client, 'config'>;
 
 interface Post {
   headers: Record<string, string>;

@@ -2,9 +2,9 @@
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { LambdaClient } from '@aws-sdk/client-lambda';
-import { queryAws } from '../../../../bin/operate/aws-calls.ts';
 import { callAws } from '../../../../src/core/aws/aws-json.ts';
 import { postToAws } from '../../../../src/core/aws/aws-post.ts';
+import { queryAws } from '../../../../src/core/aws/aws-query.ts';
 
 async function answeredBy(listener: RequestListener, ask: (client: LambdaClient) => Promise<unknown>): Promise<string> {
   const server = createServer(listener);
