@@ -1,4 +1,5 @@
 /** What a person can do about a failure of AWS or of the way to it: credentials, region, permission, clock, network. */
+import type { InitializeMiddleware, MiddlewareStack } from '@smithy/types';
 
 /** An error of the AWS SDK, or of the network below it. */
 export interface SdkError extends Error {
@@ -165,33 +166,21 @@ export function awsFailure(error: unknown, depth = 0): { name: string; message: 
   return { name: kind.name, message: `${kind.what}; got: ${gotOf(failed)}; expected: ${kind.expected(failed)}` };
 }
 
-interface Client {
-  middlewareStack: {
-    add(middleware: (next: Next, context: Context) => Next, options: { step: 'initialize'; name: string }): void;
+const nameOperation: InitializeMiddleware<object, object> =
+  (next, { clientName = '', commandName = '' }) =>
+  async (args) => {
+    try {
+      return await next(args);
+    } catch (error) {
+      const operation = `${clientName.replace(/Client$/, '').toLowerCase()}:${commandName.replace(/Command$/, '')}`;
+      if (error instanceof Error) Object.assign(error, { operation });
+      throw error;
+    }
   };
-}
-// biome-ignore lint/suspicious/noExplicitAny: the SDK's clients differ in the types of their requests
-type Next = (args: any) => Promise<any>;
-interface Context {
-  clientName?: string;
-  commandName?: string;
-}
 
 /** Has a client's errors name what was asked: a denied HEAD request has no message. Returns the client. */
 export function nameOperations<C>(client: C): C {
-  (client as unknown as Client).middlewareStack.add(
-    (next, { clientName = '', commandName = '' }) =>
-      async (args) => {
-        try {
-          return await next(args);
-        } catch (error) {
-          const service = clientName.replace(/Client$/, '').toLowerCase();
-          if (error instanceof Error)
-            Object.assign(error, { operation: `${service}:${commandName.replace(/Command$/, '')}` });
-          throw error;
-        }
-      },
-    { step: 'initialize', name: 'nameOperations' },
-  );
+  const { middlewareStack } = client as { middlewareStack: MiddlewareStack<object, object> };
+  middlewareStack.add(nameOperation, { step: 'initialize', name: 'nameOperations' });
   return client;
 }
