@@ -6,31 +6,22 @@ import { isUndecoded, messageText, promptCount } from '../../captures/reply-text
 import type { Capture, ChatMessage } from '../../captures/types.ts';
 import type { JudgeScorer } from '../types.ts';
 
-/** Reasons why a scorer does not apply to a capture. Receipts count them as `notJudgeable`. */
-type NotJudgeableReason =
-  /** The endpoint returned an error. LLM scorers do not judge errors. */
-  | 'errorReply'
-  /** The reply says nothing. It is counted as such: see src/captures/blank.ts. */
-  | 'emptyReply'
-  /** The reply was not captured, or has no form that is known of a chat. */
-  | 'noResponse'
-  /** The request was not captured, or contains no message. */
-  | 'noRequest'
-  /** The reply contains no words, only tool calls or images. */
-  | 'noReplyText'
-  /** The reply calls no tool. */
-  | 'noToolCalls'
-  /** The conversation has no system prompt. */
-  | 'noSystemPrompt'
-  /** The payload is not text: numbers, vectors, bytes, or JSON of unknown form. */
-  | 'notText'
-  /** A payload could not be decoded, and is kept as captured. */
-  | 'notDecoded'
-  /** A call with several prompts, whose replies cannot be assigned to them. */
-  | 'promptsNotPaired'
-  /** An exchange of a replay whose reply says the same as the captured one, or that has none to compare with. */
-  | 'nothingToCompare';
-type Applicability = { judge: true } | { notJudgeable: NotJudgeableReason };
+/**
+ * A reason why a scorer does not apply to a capture. Receipts count them as `notJudgeable`.
+ *
+ * - `errorReply`: the endpoint returned an error. LLM scorers do not judge errors.
+ * - `emptyReply`: the reply says nothing. It is counted as such: see src/captures/blank.ts.
+ * - `noResponse`: the reply was not captured, or has no form that is known of a chat.
+ * - `noRequest`: the request was not captured, or contains no message.
+ * - `noReplyText`: the reply contains no words, only tool calls or images.
+ * - `noToolCalls`: the reply calls no tool.
+ * - `noSystemPrompt`: the conversation has no system prompt.
+ * - `notText`: the payload is not text: numbers, vectors, bytes, or JSON of unknown form.
+ * - `notDecoded`: a payload could not be decoded, and is kept as captured.
+ * - `promptsNotPaired`: a call with several prompts, whose replies cannot be assigned to them.
+ * - `nothingToCompare`: an exchange of a replay whose reply says the same as the captured one, or that has none to compare with.
+ */
+type Applicability = { judge: true } | { notJudgeable: string };
 
 /** The part of a capture that the judge reads. */
 export interface JudgeableExchange {
