@@ -11,23 +11,14 @@ export interface ContentType {
   announces: 'json' | 'csv' | 'jsonlines' | 'event-stream' | 'text' | 'binary' | undefined;
 }
 
-const JSON_LINES = new Set([
-  'application/jsonlines',
-  'application/jsonl',
-  'application/x-jsonlines',
-  'application/x-ndjson',
-  'application/ndjson',
-  'application/json-lines',
-  'application/x-json-stream',
-  'text/jsonlines',
-]);
+const JSON_LINES = /^(?:application|text)\/(?:x-)?(?:jsonlines|jsonl|ndjson|json-lines|json-stream)$/;
 
 const BINARY =
   /^(?:image|audio|video|font|model)\/|^application\/(?:x-image|x-npy|x-npz|x-recordio(?:-protobuf)?|x-protobuf|protobuf|vnd\.google\.protobuf|x-parquet|vnd\.apache\.parquet|x-avro|avro|zip|gzip|x-tar|pdf|x-python-pickle|x-pickle|x-rio|vnd\.amazon\.eventstream)$|^application\/vnd\.sagemaker\..*binary/;
 
 function announced(media: string): ContentType['announces'] {
   if (media === 'text/event-stream') return 'event-stream';
-  if (JSON_LINES.has(media)) return 'jsonlines';
+  if (JSON_LINES.test(media)) return 'jsonlines';
   if (media === 'csv' || media === 'text/csv' || media === 'application/csv' || media === 'text/x-csv') return 'csv';
   if (media === 'json') return 'json';
   if (/^(?:application|text)\/(?:json|x-json|.+\+json)$/.test(media)) return 'json';
