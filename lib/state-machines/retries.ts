@@ -2,17 +2,7 @@
 import { Duration } from 'aws-cdk-lib';
 import { JitterType, type RetryProps } from 'aws-cdk-lib/aws-stepfunctions';
 import ERRORS from '../../src/core/errors/errors.json' with { type: 'json' };
-
-/**
- * Transient errors of Lambda or of the connection to it: all that Step Functions' best practices name. After
- * ClientExecutionTimeoutException the function may still be running; a second invocation next to it is safe.
- */
-const LAMBDA_SERVICE_ERRORS = [
-  'Lambda.ClientExecutionTimeoutException',
-  'Lambda.ServiceException',
-  'Lambda.AWSLambdaException',
-  'Lambda.SdkClientException',
-];
+import LAMBDA_ERRORS from './lambda-errors.json' with { type: 'json' };
 
 /** The account's concurrency is used up. The CDK's default retry does not include this error. */
 const LAMBDA_THROTTLED = 'Lambda.TooManyRequestsException';
@@ -22,9 +12,13 @@ export const LAMBDA_ENDED_ERRORS = Object.keys(ERRORS.killed);
 
 // Full jitter waits between 0 and the figure, so the retries take half the sum on average.
 
-/** 2, 4, 8, 16, 32, 60 s: at most two minutes, in addition to the retries in the function, for MLflow or S3 to recover. */
+/**
+ * Transient errors, and those of Lambda or of the connection to it: all that Step Functions' best practices name. After
+ * ClientExecutionTimeoutException the function may still be running; a second invocation next to it is safe.
+ *
+ * 2, 4, 8, 16, 32, 60 s: at most two minutes, in addition to the retries in the function, for MLflow or S3 to recover. */
 const TRANSIENT_RETRY: RetryProps = {
-  errors: [...Object.keys(ERRORS.transient), ...LAMBDA_SERVICE_ERRORS],
+  errors: [...Object.keys(ERRORS.transient), ...LAMBDA_ERRORS.service],
   interval: Duration.seconds(2),
   backoffRate: 2,
   maxAttempts: 6,
@@ -80,14 +74,7 @@ const NOT_STARTED_RETRY: RetryProps = {
  * started, so every task has this entry: 10, 15, 22, …, 384 s, 19 minutes in all.
  */
 export const NOT_READY_RETRY: RetryProps = {
-  errors: [
-    'Lambda.ResourceNotReadyException',
-    'Lambda.ENINotReadyException',
-    'Lambda.ENILimitReachedException',
-    'Lambda.EC2ThrottledException',
-    'Lambda.ResourceConflictException',
-    'Lambda.CodeArtifactUserPendingException',
-  ],
+  errors: LAMBDA_ERRORS.notReady,
   interval: Duration.seconds(10),
   backoffRate: 1.5,
   maxAttempts: 10,
