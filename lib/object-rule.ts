@@ -3,6 +3,7 @@
  * runs.
  */
 
+import { readFileSync } from 'node:fs';
 import { type CfnResource, CustomResource, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import { Match, Rule } from 'aws-cdk-lib/aws-events';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
@@ -11,6 +12,7 @@ import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { resourceNames } from '../src/core/contract/names.ts';
+import { packagePath } from '../src/core/process/package-folder.ts';
 import { labelPlace } from '../src/core/settings/ground-truth-setting.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { allow, grantKey } from './access/allow.ts';
@@ -151,40 +153,7 @@ export function captureRule(
  * In Python, since that runtime has the AWS client for code that is part of the template. It does not validate the other
  * destinations: a broken one of another owner must not stop the deployment. Without a change it writes nothing.
  */
-const HANDLER = `import json
-import urllib.request
-
-import boto3
-
-s3 = boto3.client("s3")
-
-
-def switch_on(bucket):
-    found = s3.get_bucket_notification_configuration(Bucket=bucket)
-    found.pop("ResponseMetadata", None)
-    if "EventBridgeConfiguration" in found:
-        return
-    s3.put_bucket_notification_configuration(
-        Bucket=bucket,
-        NotificationConfiguration={**found, "EventBridgeConfiguration": {}},
-        SkipDestinationValidation=True,
-    )
-
-
-def handler(event, context):
-    bucket = event["ResourceProperties"]["BucketName"]
-    answer = {key: event[key] for key in ("StackId", "RequestId", "LogicalResourceId")}
-    answer.update(Status="SUCCESS", PhysicalResourceId=bucket)
-    try:
-        if event["RequestType"] != "Delete":
-            switch_on(bucket)
-    except Exception as error:
-        answer.update(Status="FAILED", Reason=f"s3://{bucket}: {error}")
-    body = json.dumps(answer).encode()
-    headers = {"content-type": ""}
-    request = urllib.request.Request(event["ResponseURL"], data=body, headers=headers, method="PUT")
-    urllib.request.urlopen(request, timeout=30)
-`;
+const HANDLER = readFileSync(packagePath('lib', 'switch_notifications.py'), 'utf8');
 
 /**
  * Makes existing buckets send events to EventBridge, beside their other notifications: the one with the captures, and
