@@ -26,6 +26,7 @@ import { Construct } from 'constructs';
 import { resourceNames, THROTTLE_METRICS } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { workKey } from './access/allow.ts';
+import TEXTS from './alarm-texts.json' with { type: 'json' };
 import { childrenMetrics, PERIOD, runMetric, SUM, sumOf, waitingChunks } from './metrics.ts';
 import { MAPS } from './state-machines/states.ts';
 
@@ -65,8 +66,8 @@ const FEWEST_INVOCATIONS = 100;
 
 interface AlarmOptions extends Partial<AlarmProps> {
   metric: IMetric;
-  /** A sentence for the email. */
-  what: string;
+  /** The figure in the text of the email. */
+  figure?: number;
   /** Raised by more than this. Default 0. */
   threshold?: number;
   /** Raised only if the condition lasts. */
@@ -155,46 +156,32 @@ export class Alarms extends Construct {
   }
 
   #aboutRuns(stateMachine: IStateMachine, functions: readonly IFunction[]): void {
-    this.add('RunFailed', {
-      metric: stateMachine.metricFailed(SUM),
-      what: 'An execution failed: lines or verdicts are missing',
-    });
+    this.add('RunFailed', { metric: stateMachine.metricFailed(SUM) });
     const children = childrenMetrics(stateMachine, MAPS.monitoring, 'ExecutionThrottled', SUM);
     this.add('RunThrottled', {
       metric: sumOf([stateMachine.metricThrottled(SUM), ...children], 'Throttled state transitions'),
-      what: 'Step Functions throttles this state machine or the children of its Maps',
       sustained: true,
     });
     const errors = functions.map((each) => each.metricErrors(SUM));
     this.add('FunctionErrors', {
       metric: sumOf(errors, 'Errors'),
-      what: 'Functions of the pipeline fail repeatedly and are retried',
       evaluationPeriods: PERIODS_WITH_RETRIES,
       datapointsToAlarm: SUSTAINED_PERIODS,
     });
     const throttles = functions.map((each) => each.metricThrottles(SUM));
-    this.add('FunctionThrottled', {
-      metric: sumOf(throttles, 'Throttles'),
-      what: 'Lambda throttles functions of the pipeline',
-      sustained: true,
-    });
+    this.add('FunctionThrottled', { metric: sumOf(throttles, 'Throttles'), sustained: true });
   }
 
   #aboutEvents(events: IQueue, deadLetters: IQueue): void {
     this.add('EventsWaiting', {
       metric: events.metricApproximateAgeOfOldestMessage({ period: PERIOD, statistic: Stats.MAXIMUM }),
-      what: 'Events of capture files wait too long for their run',
       // Errors of the function raise only FunctionErrors in their first 15 minutes.
       threshold: LONGEST_WAIT_SECONDS,
       sustained: true,
     });
-    this.add('EventNotDelivered', {
-      metric: waiting(deadLetters),
-      what: 'A capture file did not start an execution; its event is in the dead-letter queue',
-    });
+    this.add('EventNotDelivered', { metric: waiting(deadLetters) });
     this.add('EventLost', {
       metric: lost('AWS/Events', 'InvocationsFailedToBeSentToDlq', { RuleName: resourceNames(this.#prefix).rule }),
-      what: 'A capture file did not start an execution, and its event is lost',
     });
   }
 
@@ -221,7 +208,7 @@ export class Alarms extends Construct {
         label: 'The endpoint is used, and nothing is captured',
         period,
       }),
-      what: `The endpoint is used, but no capture file has come for ${hours} hours`,
+      figure: hours,
     });
   }
 
@@ -237,7 +224,6 @@ export class Alarms extends Construct {
         ],
         'Replays that were not ended',
       ),
-      what: 'A replay was stopped or has failed, and could not be brought to its end; its event is in a dead-letter queue, or lost',
     });
   }
 
@@ -251,50 +237,38 @@ export class Alarms extends Construct {
         label: 'Error assessments',
         period: PERIOD,
       }),
-      what: 'The judge could not answer; the traces have error assessments',
       ...ONCE_A_DAY,
     });
-    const found = {
-      LinesQuarantined: ['QuarantinedLines', 'Lines are not capture records, or MLflow rejected them'],
-      JudgeModelEnding: [
-        'JudgeModelEnding',
-        "The judge's model will be retired, or could not be checked; summary.json tells which",
-      ],
-      VerdictsHeld: [
-        'HeldVerdicts',
-        'Evaluations are held because the budget, or the quota of the provider’s day, is used up',
-      ],
-    } as const;
-    for (const [id, [metric, what]] of Object.entries(found))
-      this.add(id, { metric: own(metric), what, ...ONCE_A_DAY });
-    const throttlers = {
-      JudgeThrottled: ['judge', 'The provider of the judge throttles calls'],
-      MlflowThrottled: ['mlflow', 'MLflow throttles requests'],
-      TableThrottled: ['table', 'DynamoDB throttles the table of limits'],
-    } as const;
-    for (const [id, [by, what]] of Object.entries(throttlers)) {
+    const found = [
+      ['LinesQuarantined', 'QuarantinedLines'],
+      ['JudgeModelEnding', 'JudgeModelEnding'],
+      ['VerdictsHeld', 'HeldVerdicts'],
+    ] as const;
+    for (const [id, metric] of found) this.add(id, { metric: own(metric), ...ONCE_A_DAY });
+    const throttlers = [
+      ['JudgeThrottled', 'judge'],
+      ['MlflowThrottled', 'mlflow'],
+      ['TableThrottled', 'table'],
+    ] as const;
+    for (const [id, by] of throttlers) {
       const despitePauses = { evaluationPeriods: PERIODS_WITH_PAUSES, datapointsToAlarm: SUSTAINED_PERIODS };
-      this.add(id, { metric: own(THROTTLE_METRICS[by]), what, ...despitePauses });
+      this.add(id, { metric: own(THROTTLE_METRICS[by]), ...despitePauses });
     }
     this.add('ChunksWaiting', {
       metric: waitingChunks(this.#prefix, Duration.hours(1)),
-      what: `For an hour, more than ${WAITING_CHUNKS} chunks have waited on average, which costs 3 cents each a day; captures come faster than they are processed`,
+      figure: WAITING_CHUNKS,
       threshold: WAITING_CHUNKS,
       evaluationPeriods: HOURS_WAITING,
       datapointsToAlarm: 1,
     });
-    this.add('StorageThrottled', {
-      metric: own(THROTTLE_METRICS.storage),
-      what: 'S3 throttles requests',
-      sustained: true,
-    });
+    this.add('StorageThrottled', { metric: own(THROTTLE_METRICS.storage), sustained: true });
   }
 
-  /** Adds an alarm, which sends to the topic. */
-  add(id: string, { metric, what, threshold = 0, sustained = false, ...more }: AlarmOptions): void {
+  /** Adds an alarm, which sends to the topic. @param id its text for the email is in `alarm-texts.json` */
+  add(id: keyof typeof TEXTS, { metric, figure, threshold = 0, sustained = false, ...more }: AlarmOptions): void {
     const alarm = new Alarm(this, id, {
       alarmName: this.#name(id),
-      alarmDescription: `${what}. What to do: section ${id} of docs/runbook.md.`,
+      alarmDescription: `${TEXTS[id].replace('{}', String(figure))}. What to do: section ${id} of docs/runbook.md.`,
       metric,
       threshold,
       comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,

@@ -75,9 +75,6 @@ export class Forward extends ObjectEvents {
       late: runMetric(this.#stackPrefix, 'ForwardLate', period),
     };
     const bounds = { longestSeconds: UNREAD_SECONDS, more };
-    alarms.add('ForwardFailed', {
-      metric: lateOrLost(this, forwardRule, 'Files that did not reach Arthur', bounds),
-      what: 'Capture files do not reach Arthur: their events are in a dead-letter queue, lost, or have waited for two hours, or Arthur took nothing of them',
-    });
+    alarms.add('ForwardFailed', { metric: lateOrLost(this, forwardRule, 'Files that did not reach Arthur', bounds) });
   }
 }

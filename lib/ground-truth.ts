@@ -116,22 +116,15 @@ export class GroundTruth extends Construct {
   /** Adds the alarms about labels, if the settings say where label files are written. */
   alarm(alarms: Alarms, { STACK_PREFIX: prefix, MISSING_LABELS_HOURS: hours }: Settings): void {
     if (this.files === undefined) return;
-    alarms.add('GroundTruthFailed', {
-      metric: this.stateMachine.metricFailed(SUM),
-      what: 'Labels could not be read, joined, measured or written to MLflow',
-    });
-    alarms.add('LabelsInvalid', {
-      metric: runMetric(prefix, 'LabelsInvalid', PERIOD),
-      what: 'Lines of a label file, or a whole file, could not be used',
-    });
+    alarms.add('GroundTruthFailed', { metric: this.stateMachine.metricFailed(SUM) });
+    alarms.add('LabelsInvalid', { metric: runMetric(prefix, 'LabelsInvalid', PERIOD) });
     alarms.add('LabelFilesNotRead', {
       metric: lateOrLost(this.files.rule, resourceNames(prefix).labelRule, 'Label files that are not read'),
-      what: 'Label files did not start an execution; their events are in a dead-letter queue, lost, or wait for too long',
     });
     if (hours === 0) return;
     alarms.add('LabelsMissing', {
       metric: runMetric(prefix, 'LabelsRead', Duration.hours(1)),
-      what: `No label has come for ${hours} hours`,
+      figure: hours,
       threshold: 1,
       comparisonOperator: ComparisonOperator.LESS_THAN_THRESHOLD,
       evaluationPeriods: hours,
