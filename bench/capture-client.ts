@@ -8,8 +8,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { projectPath } from '../local/project-root.ts';
 import type { Log } from '../local/python/python-environment.ts';
+import { packagePath } from '../src/core/process/package-folder.ts';
 import { S3Wire } from '../test/doubles/s3-wire.ts';
 import { LANGUAGES, side } from './capture-client-support/sides.ts';
 import { numberFlag } from './support/flags.ts';
@@ -29,7 +29,7 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
   const requests = numberFlag(flags, 'requests', DEFAULT_REQUESTS);
   const endpoint = spawn(
     process.execPath,
-    ['--import', projectPath('bin', 'ready.js'), projectPath('local', 'stand-in-endpoint', 'main.ts')].concat(
+    ['--import', packagePath('bin', 'ready.js'), packagePath('local', 'stand-in-endpoint', 'main.ts')].concat(
       ...[
         ['--latency', '5'],
         ['--words', '4'],

@@ -2,8 +2,8 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { COMMANDS } from '../bin/commands.ts';
-import { projectPath } from '../local/project-root.ts';
 import type { Log } from '../local/python/python-environment.ts';
+import { packagePath } from '../src/core/process/package-folder.ts';
 import { atMost, type BenchResult, machine, median, round } from './support/result.ts';
 
 const ROUNDS = 9;
@@ -19,8 +19,8 @@ async function millisecondsOf(args: readonly string[]): Promise<number> {
 }
 
 export default async function bench(log: Log): Promise<BenchResult> {
-  await run('npm', ['run', '-s', 'build'], { cwd: projectPath() });
-  const script = projectPath('dist', 'inference-monitor.js');
+  await run('npm', ['run', '-s', 'build'], { cwd: packagePath() });
+  const script = packagePath('dist', 'inference-monitor.js');
   const cases: Record<string, string[]> = {
     'node -e 0': ['-e', '0'],
     '--help': [script, '--help'],

@@ -15,12 +15,12 @@ import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { build } from 'esbuild';
 import { destroyClients } from '../bin/operate/aws-clients.ts';
 import { nodeOptions } from '../lib/settings/function-environment.ts';
-import { projectPath } from '../local/project-root.ts';
 import type { Log } from '../local/python/python-environment.ts';
 import { emulatedClients } from '../local/servers/emulated-clients.ts';
 import { startMiniStack } from '../local/servers/ministack.ts';
 import { Storage } from '../src/core/aws/storage.ts';
 import { SMALL_MALLOC } from '../src/core/process/malloc.ts';
+import { packagePath } from '../src/core/process/package-folder.ts';
 import { index, prediction } from '../test/helpers/ground-truth.ts';
 import type { SideInput, SideReport } from './ground-truth-support/side.ts';
 import { numberFlag } from './support/flags.ts';
@@ -102,7 +102,7 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
     const side = join(folder, 'side.mjs');
     // In one file, as a function is: to compile TypeScript takes memory too.
     await build({
-      entryPoints: [projectPath('bench', 'ground-truth-support', 'side.ts')],
+      entryPoints: [packagePath('bench', 'ground-truth-support', 'side.ts')],
       outfile: side,
       bundle: true,
       platform: 'node',

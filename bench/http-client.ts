@@ -9,8 +9,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { projectPath } from '../local/project-root.ts';
 import type { Log } from '../local/python/python-environment.ts';
+import { packagePath } from '../src/core/process/package-folder.ts';
 import { takeArrivals } from './replay-support/measure.ts';
 import { MISBEHAVIORS, startMisbehaving } from './replay-support/misbehaving.ts';
 import { startServer } from './replay-support/server.ts';
@@ -31,7 +31,7 @@ interface Figures {
   lastArrivalMs?: number;
 }
 
-const sideScript = projectPath('bench', 'replay-support', 'http-client-side.ts');
+const sideScript = packagePath('bench', 'replay-support', 'http-client-side.ts');
 
 async function side<T>(...args: string[]): Promise<T> {
   const { stdout } = await promisify(execFile)(process.execPath, [sideScript, ...args]);

@@ -10,9 +10,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { projectPath } from '../local/project-root.ts';
 import { ensurePythonEnvironment, type Log } from '../local/python/python-environment.ts';
 import { PPI_ENVIRONMENT } from '../local/python/python-presets.ts';
+import { packagePath } from '../src/core/process/package-folder.ts';
 import { Random } from '../src/core/values/random.ts';
 import {
   CELLS,
@@ -58,7 +58,7 @@ async function peerOf(counts: Int32Array, simulations: number, log: Log) {
     const [countsFile, cellsFile] = [join(folder, 'counts'), join(folder, 'cells.json')];
     writeFileSync(countsFile, counts);
     writeFileSync(cellsFile, JSON.stringify(CELLS.map((cell) => ({ ...cell, judged: JUDGED, simulations }))));
-    const args = [projectPath('bench', 'peer', 'ppi.py'), countsFile, cellsFile];
+    const args = [packagePath('bench', 'peer', 'ppi.py'), countsFile, cellsFile];
     const { stdout } = await promisify(execFile)(python, args, { maxBuffer: 2 ** 24 });
     return JSON.parse(stdout) as { version: string; cells: Row['peer'][] };
   } finally {

@@ -6,10 +6,10 @@
  */
 import { spawn } from 'node:child_process';
 import { buffer } from 'node:stream/consumers';
-import { projectPath } from '../local/project-root.ts';
 import { ensurePythonEnvironment, type Log } from '../local/python/python-environment.ts';
 import { decodeLine } from '../src/captures/decode.ts';
 import type { Capture, DecodeOptions, RawLine } from '../src/captures/types.ts';
+import { packagePath } from '../src/core/process/package-folder.ts';
 import { REDACT_KINDS, type RedactKind } from '../src/core/settings/redact-setting.ts';
 import { piiDetected } from '../src/judge/scorers/code/pii.ts';
 import { find, formsOf } from '../src/redact/find.ts';
@@ -32,7 +32,7 @@ const FORMS = formsOf(REDACT_KINDS);
 const oursIn = (text: string): Spans => find(text, FORMS).map(({ name, start, end }) => [name, start, end]);
 
 async function presidioIn(python: string, texts: readonly string[], least: number): Promise<Spans[]> {
-  const child = spawn(python, [projectPath('bench', 'peer', 'presidio.py'), String(least)], {
+  const child = spawn(python, [packagePath('bench', 'peer', 'presidio.py'), String(least)], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   child.stdin.end(texts.map((text) => `${JSON.stringify(text)}\n`).join(''));

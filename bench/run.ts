@@ -3,8 +3,8 @@
  * `--help` lists the benchmarks and the options that shorten them.
  */
 import { existsSync } from 'node:fs';
-import { projectPath } from '../local/project-root.ts';
 import { describeError } from '../src/core/errors/describe-error.ts';
+import { packagePath } from '../src/core/process/package-folder.ts';
 import { type FlagKinds, readFlags } from './support/flags.ts';
 import type { BenchResult } from './support/result.ts';
 import { printResult } from './support/result.ts';
@@ -44,7 +44,7 @@ const BENCHMARKS: Record<string, FlagKinds> = {
   cost: { only: 'texts', files: 'number', 'judge-ms': 'number' },
   'replay-shard': { records: 'number', only: 'texts', 'no-bare': 'switch' },
 };
-const NAMES = Object.keys(BENCHMARKS).filter((name) => existsSync(projectPath('bench', `${name}.ts`)));
+const NAMES = Object.keys(BENCHMARKS).filter((name) => existsSync(packagePath('bench', `${name}.ts`)));
 
 const [name = '', ...args] = process.argv.slice(2);
 if (args.includes('--help') || name === '--help' || !NAMES.includes(name)) {

@@ -4,8 +4,8 @@
  * `--write` writes docs/scale.md.
  */
 import { writeFileSync } from 'node:fs';
-import { projectPath } from '../local/project-root.ts';
 import type { Log } from '../local/python/python-environment.ts';
+import { packagePath } from '../src/core/process/package-folder.ts';
 import { checkBesideEmulator } from './scale/check.ts';
 import { predict } from './scale/explain.ts';
 import { measure } from './scale/measure.ts';
@@ -40,7 +40,7 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
   const measured = flags.includes('--measure') ? await measure(log) : readMeasured();
   const seconds = numberFlag(flags, 'hours', 24) * 3600;
   const tables = simulateAll(measured, seconds, log);
-  if (flags.includes('--write')) writeFileSync(projectPath('docs', 'scale.md'), scalePage(tables, measured));
+  if (flags.includes('--write')) writeFileSync(packagePath('docs', 'scale.md'), scalePage(tables, measured));
   const beside = flags.includes('--check') ? await checkBesideEmulator(measured, log) : [];
   return resultOf(tables, beside, measured);
 }

@@ -6,9 +6,9 @@
  */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { projectPath } from '../local/project-root.ts';
 import type { Log } from '../local/python/python-environment.ts';
 import { inOrder } from '../src/core/process/concurrency.ts';
+import { packagePath } from '../src/core/process/package-folder.ts';
 import { CAPTURES, DAY_MS, SCORERS, TO_MS, VARIANTS, withMonth } from './counts-support/month.ts';
 import type { AskReport } from './status-support/ask.ts';
 import { CELLS, type Cell } from './status-support/cells.ts';
@@ -54,7 +54,7 @@ const [MOST_FALSE, MOST_UNTRUE] = [0.02, 0.05];
 const AT_ONCE = 2;
 
 async function simulatedChecks(log: Log, weeks: number): Promise<Check[]> {
-  const file = projectPath('bench', 'status-support', 'look.ts');
+  const file = packagePath('bench', 'status-support', 'look.ts');
   const look = async ([name, cell]: [string, Cell]): Promise<Check[]> => {
     const all = String(Math.ceil(cell.isOften ? weeks : weeks / 4));
     const { stdout } = await promisify(execFile)(process.execPath, [file, name, all]);

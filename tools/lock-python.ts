@@ -1,7 +1,7 @@
 /** Writes the lock files of the Python environments: `node tools/lock-python.ts`. Requires `uv`. */
 import { spawnSync } from 'node:child_process';
-import { projectPath } from '../local/project-root.ts';
 import { LOCKED_ENVIRONMENTS } from '../local/python/python-presets.ts';
+import { packagePath } from '../src/core/process/package-folder.ts';
 
 for (const { lockFile, packages, bounds } of LOCKED_ENVIRONMENTS) {
   const requirements = [...Object.entries(packages).map(([name, version]) => `${name}==${version}`), ...bounds];
@@ -11,7 +11,7 @@ for (const { lockFile, packages, bounds } of LOCKED_ENVIRONMENTS) {
       ...['pip', 'compile', '-', '--universal', '--python-version', '3.10', '--upgrade', '--quiet'],
       ...['--no-annotate', '--custom-compile-command', 'node tools/lock-python.ts', '--output-file', lockFile],
     ],
-    { cwd: projectPath(), input: requirements.join('\n'), encoding: 'utf8' },
+    { cwd: packagePath(), input: requirements.join('\n'), encoding: 'utf8' },
   );
   if (result.status !== 0) {
     throw new Error(

@@ -6,7 +6,7 @@ import { execFileSync } from 'node:child_process';
 import type { Page } from 'playwright-core';
 import type { WorstTraces } from '../bin/operate/worst.ts';
 import { launchChromium } from '../local/machine/chromium.ts';
-import { projectPath } from '../local/project-root.ts';
+import { packagePath } from '../src/core/process/package-folder.ts';
 
 /** MLflow's page draws a trace in a second or two. */
 const SETTLE_MS = 4_000;
@@ -32,7 +32,7 @@ async function openTrace(page: Page, url: string): Promise<void> {
 
 const monitor = ['--import', './bin/ready.js', 'bin/inference-monitor.ts'];
 const asked = ['worst', '--from', '2026-11-18', '--limit', '1', '--json'];
-const printed = execFileSync(process.execPath, [...monitor, ...asked], { cwd: projectPath(), encoding: 'utf8' });
+const printed = execFileSync(process.execPath, [...monitor, ...asked], { cwd: packagePath(), encoding: 'utf8' });
 const { worst } = JSON.parse(printed) as WorstTraces;
 const url = worst[0]?.url;
 if (!url) throw new Error('worst found no trace; expected: the environment of npm start');
@@ -40,7 +40,7 @@ const browser = await launchChromium();
 try {
   const trace = await browser.newPage({ viewport: { width: 1400, height: 760 } });
   await openTrace(trace, url);
-  await trace.screenshot({ path: projectPath('docs', 'images', 'trace.png') });
+  await trace.screenshot({ path: packagePath('docs', 'images', 'trace.png') });
 } finally {
   await browser.close();
 }

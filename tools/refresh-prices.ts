@@ -5,8 +5,8 @@
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { projectPath } from '../local/project-root.ts';
 import { defaultPythonEnvironment } from '../local/python/python-presets.ts';
+import { packagePath } from '../src/core/process/package-folder.ts';
 
 interface Catalog {
   version: string;
@@ -91,6 +91,6 @@ export const TABLE_FILE = join('src', 'judge', 'pricing', 'price-table.json');
 
 if (process.argv[1]?.endsWith('refresh-prices.ts')) {
   const table = buildTable(readCatalog((await defaultPythonEnvironment(console.log)).python));
-  writeFileSync(projectPath(TABLE_FILE), JSON.stringify(table, null, 2));
+  writeFileSync(packagePath(TABLE_FILE), JSON.stringify(table, null, 2));
   console.log(`${TABLE_FILE}: ${Object.keys(table.models).length} models, ${table.date}`);
 }

@@ -1,8 +1,8 @@
 /** The two sides of the benchmark: processes in Node and Python. */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 
 export interface SideOptions {
   endpoint: string;
@@ -26,10 +26,10 @@ export const LANGUAGES = ['node', 'python'] as const;
 const MAX_OUTPUT = 64 * 1024 * 1024;
 
 export async function side(language: (typeof LANGUAGES)[number], options: SideOptions): Promise<SideFigures> {
-  const script = (name: string): string => projectPath('bench', 'capture-client-support', name);
+  const script = (name: string): string => packagePath('bench', 'capture-client-support', name);
   const [command, args] =
     language === 'node'
-      ? [process.execPath, ['--import', projectPath('bin', 'ready.js'), script('side.ts')]]
+      ? [process.execPath, ['--import', packagePath('bin', 'ready.js'), script('side.ts')]]
       : [(await defaultPythonEnvironment()).python, [script('side.py')]];
   const { stdout } = await promisify(execFile)(command, [...args, JSON.stringify(options)], { maxBuffer: MAX_OUTPUT });
   return JSON.parse(stdout) as SideFigures;

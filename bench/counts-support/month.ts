@@ -8,13 +8,13 @@ import { gzip } from 'node:zlib';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { build } from 'esbuild';
 import { destroyClients } from '../../bin/operate/aws-clients.ts';
-import { projectPath } from '../../local/project-root.ts';
 import type { Log } from '../../local/python/python-environment.ts';
 import { emulatedClients } from '../../local/servers/emulated-clients.ts';
 import { startMiniStack } from '../../local/servers/ministack.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { QualityCell, QualityCounts } from '../../src/core/contract/quality.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { Random } from '../../src/core/values/random.ts';
 import { addCell, numberCounts } from '../../src/quality/cell.ts';
 import { writeCounts } from '../../src/quality/counts-store.ts';
@@ -119,7 +119,7 @@ export async function withMonth<T>(
       // In one file, as the command line is: to compile TypeScript takes memory too.
       const side = join(folder, 'side.mjs');
       await build({
-        ...{ entryPoints: [projectPath('bench', program)], outfile: side },
+        ...{ entryPoints: [packagePath('bench', program)], outfile: side },
         ...{ bundle: true, platform: 'node', format: 'esm' },
         banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
       });

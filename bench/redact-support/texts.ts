@@ -1,13 +1,13 @@
 /** Harmless texts: sentences of the docs, and forms that look like an item and are none. */
 
 import { globSync, readFileSync } from 'node:fs';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { seeded } from '../../test/helpers/planted.ts';
 
 /** Sentences of the docs, but of the page on masking, whose examples are items. */
 export const proseTexts = (): string[] =>
-  globSync('docs/*.md', { cwd: projectPath(), exclude: ['docs/redaction.md'] })
-    .flatMap((file) => readFileSync(projectPath(file), 'utf8').split(/(?<=[.:])\s+/))
+  globSync('docs/*.md', { cwd: packagePath(), exclude: ['docs/redaction.md'] })
+    .flatMap((file) => readFileSync(packagePath(file), 'utf8').split(/(?<=[.:])\s+/))
     .filter((text) => text.length > 30 && !/@|redact|\d{3}-\d{2}|https?:/i.test(text));
 
 /** Numbers, codes and ids as they are in support chats and logs, between such sentences. */

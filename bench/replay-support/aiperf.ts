@@ -3,13 +3,13 @@ import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { projectPath } from '../../local/project-root.ts';
 import {
   ensurePythonEnvironment,
   type Log,
   type PythonEnvironment,
   withBinOnPath,
 } from '../../local/python/python-environment.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import type { Command } from './measure.ts';
 
 export const AIPERF_VERSION = '0.13.0';
@@ -39,7 +39,7 @@ export async function aiperf(log: Log): Promise<Aiperf> {
 
 /** Converts the ranks of o200k_base from the form of npm's js-tiktoken to that of tiktoken. */
 async function tokenizerFolder(log: Log): Promise<string> {
-  const folder = projectPath('.local', 'bench', 'tiktoken');
+  const folder = packagePath('.local', 'bench', 'tiktoken');
   const file = join(folder, RANKS_FILE);
   if (existsSync(file)) return folder;
   mkdirSync(folder, { recursive: true });

@@ -12,13 +12,13 @@ import { functionEnvironment, nodeOptions, replayEnvironment } from '../../lib/s
 import { parseSettings } from '../../lib/settings/settings.ts';
 import { freePort } from '../../local/machine/free-port.ts';
 import { startGuarded } from '../../local/machine/guarded-process.ts';
-import { projectPath } from '../../local/project-root.ts';
 import type { Log } from '../../local/python/python-environment.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { emulatedClients } from '../../local/servers/emulated-clients.ts';
 import { type MiniStack, makeCertificate, startMiniStack, type Tls } from '../../local/servers/ministack.ts';
 import type { Execution } from '../../src/core/contract/execution.ts';
 import { forEachConcurrently } from '../../src/core/process/concurrency.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { bundle, CAPTURES, ENDPOINT, type Handler, runSide, type SideReport, WORK } from '../support/bench-stack.ts';
 import { moveTo } from '../support/processors.ts';
 import type { Command } from './measure.ts';
@@ -58,8 +58,8 @@ export class MeasuredFunctions {
   }
 
   static async start(log: Log): Promise<MeasuredFunctions> {
-    mkdirSync(projectPath('.local'), { recursive: true });
-    const directory = mkdtempSync(projectPath('.local', 'bench-'));
+    mkdirSync(packagePath('.local'), { recursive: true });
+    const directory = mkdtempSync(packagePath('.local', 'bench-'));
     const ministack = await startMiniStack({ log });
     const clients = emulatedClients(ministack);
     for (const Bucket of [CAPTURES, WORK]) await clients.s3.send(new CreateBucketCommand({ Bucket }));
@@ -74,7 +74,7 @@ export class MeasuredFunctions {
    * @param storage address of S3; default: the emulator
    */
   async call(handler: Handler, event: object, runtime: string, storage?: string): Promise<SideReport> {
-    const script = projectPath('bench', 'support', 'invoke.js');
+    const script = packagePath('bench', 'support', 'invoke.js');
     const env = { ...this.#environment(runtime), ...(storage ? { AWS_ENDPOINT_URL_S3: storage } : {}) };
     return this.run([script, this.#bundles.get(handler) ?? '', JSON.stringify(event)], env);
   }
@@ -82,7 +82,7 @@ export class MeasuredFunctions {
   /** Starts an S3 with the latency of the real one. @returns its address and its process, which the caller stops */
   async distantS3(delayMs: number): Promise<Server> {
     const port = await freePort();
-    const script = projectPath('bench', 'replay-support', 'distant-s3.ts');
+    const script = packagePath('bench', 'replay-support', 'distant-s3.ts');
     const args = [script, String(port), this.ministack.url, String(delayMs)];
     const started = startGuarded(process.execPath, args, { logFile: join(this.directory, 'distant-s3.log') });
     const server = { url: `http://127.0.0.1:${port}`, process: started };

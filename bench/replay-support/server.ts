@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { freePort } from '../../local/machine/free-port.ts';
 import { type GuardedProcess, startGuarded } from '../../local/machine/guarded-process.ts';
-import { projectPath } from '../../local/project-root.ts';
 import type { Tls } from '../../local/servers/ministack.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { LATENCY_MS } from './targets.ts';
 
 export interface Server {
@@ -26,7 +26,7 @@ export async function startServer(
   const port = await freePort();
   const url = `${tls ? 'https' : 'http'}://127.0.0.1:${port}`;
   const args = [
-    projectPath('bench', 'replay-support', 'endpoint.ts'),
+    packagePath('bench', 'replay-support', 'endpoint.ts'),
     '--port',
     String(port),
     '--latency',

@@ -1,7 +1,7 @@
 /** The sides of the benchmark: this product, AIPerf, and a few lines of Node as the baseline of the machine. */
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { median } from '../support/result.ts';
 import { type Aiperf, profileArgs } from './aiperf.ts';
 import type { Command, MeasuredRun } from './measure.ts';
@@ -24,13 +24,13 @@ export const medianOf = (runs: readonly SideRun[], key: keyof SideRun): number =
 /** Returns our command line. @param more additional flags */
 export const ours = (captures: string, url: string, out: string, ...more: string[]): Command => ({
   command: process.execPath,
-  args: [projectPath('bin', 'inference-monitor.ts'), 'replay', captures, '--url', url, '-o', out, '--quiet', ...more],
+  args: [packagePath('bin', 'inference-monitor.ts'), 'replay', captures, '--url', url, '-o', out, '--quiet', ...more],
 });
 
 /** Returns the baseline's command. @param out folder of its result */
 export const bareCommand = (captures: string, url: string, out: string): Command => {
   mkdirSync(out, { recursive: true });
-  const script = projectPath('bench', 'replay-support', 'bare-sender.ts');
+  const script = packagePath('bench', 'replay-support', 'bare-sender.ts');
   return { command: process.execPath, args: [script, join(captures, CAPTURES_FILE), url, join(out, 'bare.json')] };
 };
 

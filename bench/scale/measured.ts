@@ -1,10 +1,10 @@
 /** What `npm run bench -- scale --measure` measured in the emulator, and what cannot be measured there. */
 import { existsSync, readFileSync } from 'node:fs';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import type { PerUnit } from './explain.ts';
 import type { PlanningSeconds } from './planning.ts';
 
-export const MEASURED_FILE = projectPath('bench', 'scale', 'measured.json');
+export const MEASURED_FILE = packagePath('bench', 'scale', 'measured.json');
 
 /** Functions of a run, by what they do. */
 export const ROLES = ['starter', 'planner', 'processor', 'evaluator', 'summarizer'] as const;

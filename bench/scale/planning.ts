@@ -4,9 +4,9 @@
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { projectPath } from '../../local/project-root.ts';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import type { ListedFile } from '../../src/core/contract/input.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { fileFinder } from '../../src/monitoring/plan/find-files.ts';
 import type { PlannerDependencies } from '../../src/monitoring/plan/types.ts';
 import { type PlannedUnit, unitsOfFiles, unitsOfObjects } from '../../src/monitoring/plan/units.ts';
@@ -23,8 +23,8 @@ export interface PlanningSeconds {
 }
 
 export async function measurePlanning(): Promise<PlanningSeconds> {
-  const server = fork(projectPath('bench', 'scale', 's3-of-one-file.ts'), {
-    execArgv: ['--import', projectPath('bin', 'ready.js')],
+  const server = fork(packagePath('bench', 'scale', 's3-of-one-file.ts'), {
+    execArgv: ['--import', packagePath('bin', 'ready.js')],
   });
   const [port] = (await once(server, 'message')) as [number];
   const before = { ...process.env };

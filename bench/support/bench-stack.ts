@@ -7,7 +7,6 @@ import { CreateBucketCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import { type AwsClients, destroyClients } from '../../bin/operate/aws-clients.ts';
 import { functionEnvironment, nodeOptions } from '../../lib/settings/function-environment.ts';
 import { parseSettings } from '../../lib/settings/settings.ts';
-import { projectPath } from '../../local/project-root.ts';
 import { ensurePythonEnvironment, type Log, type PythonEnvironment } from '../../local/python/python-environment.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { emulatedClients } from '../../local/servers/emulated-clients.ts';
@@ -15,6 +14,7 @@ import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts
 import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
 import { synthesize } from '../../local/stack/deploy.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import type { StandInJudge } from '../../test/doubles/faulty-judge/server.ts';
 import { startPeerJudge } from '../../test/doubles/peer-judge.ts';
@@ -122,7 +122,7 @@ export class BenchStack {
     { mlflowUrl, ...more }: { mlflowUrl?: string; REDACT?: string } = {},
   ): Promise<SideReport> {
     const event = JSON.stringify({ bucket: CAPTURES, key });
-    const args = [projectPath('bench', 'support', 'invoke.js'), this.bundle(handler), event];
+    const args = [packagePath('bench', 'support', 'invoke.js'), this.bundle(handler), event];
     return runSide(process.execPath, args, { ...this.handlerEnvironment(experiment, mlflowUrl), ...more });
   }
 
@@ -181,7 +181,7 @@ export class BenchStack {
       MLFLOW_DISABLE_TELEMETRY: 'true',
       ...more,
     };
-    return runSide(this.peer.python, [projectPath('bench', 'peer', script), ...args], env);
+    return runSide(this.peer.python, [packagePath('bench', 'peer', script), ...args], env);
   }
 
   /** A note for the result: what shares a processor with the MLflow server. */
@@ -193,7 +193,7 @@ export class BenchStack {
 
   /** Counts the traces and assessments of an experiment with MLflow's newest client. */
   async readBack(experiment: string): Promise<{ traces: number; whole: number; assessments: number; errors: number }> {
-    const script = projectPath('bench', 'support', 'read_back.py');
+    const script = packagePath('bench', 'support', 'read_back.py');
     const { stdout } = await promisify(execFile)(this.#reader.python, [script, this.mlflow.url, experiment], {
       env: { PATH: process.env.PATH ?? '', MLFLOW_DISABLE_TELEMETRY: 'true' },
       maxBuffer: 2 ** 26,
@@ -238,8 +238,8 @@ export interface BenchStackOptions {
 }
 
 export async function startBenchStack(log: Log, options: BenchStackOptions = {}): Promise<BenchStack> {
-  mkdirSync(projectPath('.local'), { recursive: true });
-  const directory = mkdtempSync(projectPath('.local', 'bench-'));
+  mkdirSync(packagePath('.local'), { recursive: true });
+  const directory = mkdtempSync(packagePath('.local', 'bench-'));
   const reader = await defaultPythonEnvironment(log);
   const peer = await ensurePythonEnvironment({
     name: 'bench-peer',

@@ -1,9 +1,9 @@
 /** The functions of a judged run, which stay warm between runs as Lambda keeps them. */
 import { type ChildProcess, fork } from 'node:child_process';
-import { projectPath } from '../../local/project-root.ts';
 import type { Storage } from '../../src/core/aws/storage.ts';
 import type { ChunkRequest, ManifestLine, PlanRequest, PlanResult } from '../../src/core/contract/payloads.ts';
 import { forEachConcurrently } from '../../src/core/process/concurrency.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { readManifest } from '../../src/monitoring/receipts.ts';
 import type { SideReport } from './bench-stack.ts';
 
@@ -36,7 +36,7 @@ class WarmFunction {
   }
 
   #start(): ChildProcess {
-    const sandbox = fork(projectPath('bench', 'support', 'invoke.js'), [this.#bundle], {
+    const sandbox = fork(packagePath('bench', 'support', 'invoke.js'), [this.#bundle], {
       env: this.#env,
       execArgv: [],
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],

@@ -7,7 +7,7 @@ import { accessSync, constants, existsSync, readFileSync, renameSync } from 'nod
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { type Browser, chromium } from 'playwright-core';
-import { projectPath } from '../project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { makeOwnFolder, removeFolder } from './own-folder.ts';
 
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
@@ -56,14 +56,14 @@ export async function chromiumProgram(): Promise<ChromiumProgram> {
  * @param parent where its folder is, which is named by the version
  * @returns its folder
  */
-export async function unpackChromium(parent = projectPath('.local')): Promise<string> {
-  const manifest = projectPath('node_modules', '@sparticuz', 'chromium', 'package.json');
+export async function unpackChromium(parent = packagePath('.local')): Promise<string> {
+  const manifest = packagePath('node_modules', '@sparticuz', 'chromium', 'package.json');
   const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { version: string };
   const folder = join(parent, `chromium-${version}`);
   if (existsSync(folder)) return folder;
   const own = makeOwnFolder('chromium', parent);
   await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', UNPACK], {
-    cwd: projectPath(),
+    cwd: packagePath(),
     env: { ...process.env, TMPDIR: own },
   });
   try {

@@ -3,9 +3,9 @@ import { execFile } from 'node:child_process';
 import { hash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { withFileLock } from '../machine/file-lock.ts';
 import { runGuarded } from '../machine/guarded-process.ts';
-import { projectPath } from '../project-root.ts';
 
 export interface PythonEnvironmentSpec {
   /** First part of the folder's name. */
@@ -68,14 +68,14 @@ async function ensure(spec: PythonEnvironmentSpec & Creation, make: typeof makeW
   const pins = Object.entries(spec.packages)
     .map(([name, version]) => `${name}==${version}`)
     .sort();
-  const lockFile = spec.lockFile && projectPath(spec.lockFile);
+  const lockFile = spec.lockFile && packagePath(spec.lockFile);
   const content = JSON.stringify([LAYOUT, ...pins, lockFile ? readFileSync(lockFile, 'utf8') : '']);
-  const folder = projectPath('.venvs', `${spec.name}-${hash('sha256', content).slice(0, 12)}`);
+  const folder = packagePath('.venvs', `${spec.name}-${hash('sha256', content).slice(0, 12)}`);
   const environment = { bin: join(folder, 'bin'), python: join(folder, 'bin', 'python') };
   const isComplete = () => existsSync(join(folder, COMPLETE_MARK)) && existsSync(environment.python);
   if (isComplete()) return environment;
 
-  mkdirSync(projectPath('.venvs'), { recursive: true });
+  mkdirSync(packagePath('.venvs'), { recursive: true });
   await withFileLock(
     `${folder}.lock`,
     async () => {

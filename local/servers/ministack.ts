@@ -4,10 +4,10 @@ import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { freePort } from '../machine/free-port.ts';
 import { type GuardedProcess, startGuarded } from '../machine/guarded-process.ts';
 import { makeOwnFolder, removeFolder } from '../machine/own-folder.ts';
-import { projectPath } from '../project-root.ts';
 import type { Log, PythonEnvironment } from '../python/python-environment.ts';
 import { defaultPythonEnvironment } from '../python/python-presets.ts';
 import { untilHealthy } from './until-healthy.ts';
@@ -55,7 +55,7 @@ export function cleanEnvironment(): Record<string, string> {
 }
 
 function projectNodeFolder(): string {
-  const folder = projectPath('node_modules', 'node', 'bin');
+  const folder = packagePath('node_modules', 'node', 'bin');
   return existsSync(join(folder, 'node')) ? folder : dirname(process.execPath);
 }
 
@@ -82,7 +82,7 @@ export async function startMiniStack(options: MiniStackOptions = {}) {
     const port = await freePort(options.port);
     const url = `${tls ? 'https' : 'http'}://127.0.0.1:${port}`;
     const env = clientEnvironment(url, directory, tls?.certificate);
-    server = startGuarded(python.python, [projectPath('local', 'servers', 'ministack_wrapper.py')], {
+    server = startGuarded(python.python, [packagePath('local', 'servers', 'ministack_wrapper.py')], {
       logFile: join(directory, 'ministack.log'),
       cwd: directory,
       signal: options.signal,
@@ -124,7 +124,7 @@ export interface Tls {
 export async function makeCertificate(python: PythonEnvironment, directory: string): Promise<Tls> {
   const tls = { certificate: join(directory, 'loopback.crt'), key: join(directory, 'loopback.key') };
   await promisify(execFile)(python.python, [
-    projectPath('local', 'servers', 'loopback_certificate.py'),
+    packagePath('local', 'servers', 'loopback_certificate.py'),
     tls.certificate,
     tls.key,
   ]);
@@ -168,7 +168,7 @@ function serverEnvironment(port: number, temporary: string, tls: Tls | undefined
     STATE_DIR: join(temporary, 'state'),
     S3_DATA_DIR: join(temporary, 's3'),
     // The CDK's `autoDeleteObjects` requires an SDK client that its bundle does not contain.
-    NODE_PATH: projectPath('node_modules'),
+    NODE_PATH: packagePath('node_modules'),
     ...(tls && { USE_SSL: '1', AUTH: 'true', MINISTACK_SSL_CERT: tls.certificate, MINISTACK_SSL_KEY: tls.key }),
   };
 }

@@ -2,9 +2,9 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { freePort } from '../machine/free-port.ts';
 import { startGuarded } from '../machine/guarded-process.ts';
-import { projectPath } from '../project-root.ts';
 import { type Log, withBinOnPath } from '../python/python-environment.ts';
 import { mlflowEnvironment } from '../python/python-presets.ts';
 import { untilHealthy } from './until-healthy.ts';
@@ -54,7 +54,7 @@ export async function startMlflowServer(options: MlflowServerOptions = {}) {
   const server = startGuarded(
     environment.python,
     [
-      ...[projectPath('local', 'servers', 'mlflow_server.py'), join(directory, 'mlflow.db')],
+      ...[packagePath('local', 'servers', 'mlflow_server.py'), join(directory, 'mlflow.db')],
       ...['--host', '127.0.0.1', '--port', String(port), '--workers', '1'],
       ...artifacts,
       ...(options.args ?? []),

@@ -1,10 +1,10 @@
 /** The user's own settings that a local run applies. */
 import { join } from 'node:path';
 import { parseSettings, SETTING_NAMES, slips } from '../../lib/settings/settings.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { dotenvSettings } from '../../src/core/settings/dotenv-file.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import { defaultJudgeModel } from '../../src/core/settings/variables.ts';
-import { projectPath } from '../project-root.ts';
 import names from './person-settings.json' with { type: 'json' };
 
 /**
@@ -21,7 +21,7 @@ const OF_CAPTURES = 'settings.env';
  * not set.
  */
 export function givenSettings(captures: string): Record<string, string> {
-  const dotenv = dotenvSettings(projectPath('.env'));
+  const dotenv = dotenvSettings(packagePath('.env'));
   const ofCaptures = dotenvSettings(join(captures, OF_CAPTURES));
   const given = [...APPLIED, ...WITH_REAL_JUDGE, ...OF_OTHER_JUDGE].flatMap((name) => {
     const value = process.env[name] || dotenv[name] || ofCaptures[name];
@@ -32,7 +32,7 @@ export function givenSettings(captures: string): Record<string, string> {
 
 /** Returns a sentence for each variable of `.env` and the environment that looks like a misspelled setting, as at synth. */
 export const settingSlips = (
-  dotenv = dotenvSettings(projectPath('.env')),
+  dotenv = dotenvSettings(packagePath('.env')),
   environment: NodeJS.ProcessEnv = process.env,
 ): string[] => slips(SETTING_NAMES, dotenv, environment);
 

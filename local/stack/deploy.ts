@@ -6,8 +6,8 @@ import {
   CreateStackCommand,
   waitUntilStackCreateComplete,
 } from '@aws-sdk/client-cloudformation';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { runGuarded } from '../machine/guarded-process.ts';
-import { projectPath } from '../project-root.ts';
 import type { Log } from '../python/python-environment.ts';
 import { cleanEnvironment } from '../servers/ministack.ts';
 
@@ -44,7 +44,7 @@ export async function makeBundles(context: StepContext): Promise<string> {
 
 /** Bootstraps the account with the CLI's own template: the bucket for assets and the roles for deployments. */
 export async function bootstrap(client: CloudFormationClient, abortSignal?: AbortSignal): Promise<void> {
-  const template = projectPath('node_modules', 'aws-cdk', 'lib', 'api', 'bootstrap', 'bootstrap-template.yaml');
+  const template = packagePath('node_modules', 'aws-cdk', 'lib', 'api', 'bootstrap', 'bootstrap-template.yaml');
   const StackName = 'CDKToolkit';
   await client.send(
     new CreateStackCommand({
@@ -67,7 +67,7 @@ export async function bootstrap(client: CloudFormationClient, abortSignal?: Abor
 export async function synthesize(target: DeployTarget): Promise<string> {
   const { directory, settings, functions } = target;
   const output = join(directory, `cdk.out-${settings.STACK_PREFIX}`);
-  const { context } = JSON.parse(readFileSync(projectPath('cdk.json'), 'utf8')) as { context: object };
+  const { context } = JSON.parse(readFileSync(packagePath('cdk.json'), 'utf8')) as { context: object };
   await run(target, `cdk synth ${settings.STACK_PREFIX}`, ['--import', './bin/ready.js', 'bin/app.ts'], {
     ...environmentOf(target),
     ...settings,
@@ -85,7 +85,7 @@ export async function synthesize(target: DeployTarget): Promise<string> {
  */
 export async function deploy(target: DeployTarget, assembly: string): Promise<void> {
   const args = [
-    projectPath('node_modules', 'aws-cdk', 'bin', 'cdk'),
+    packagePath('node_modules', 'aws-cdk', 'bin', 'cdk'),
     ...['--no-notices', '--no-color', 'deploy'],
     ...['--all', '--app', assembly, '--require-approval', 'never'],
     // No change set: there is no one to review it.
@@ -113,7 +113,7 @@ async function run(context: StepContext, step: string, args: string[], env: Reco
   const { directory, log, signal, limitMs = STEP_LIMIT_MS } = context;
   const started = Date.now();
   const logFile = join(directory, `${step.replaceAll(' ', '-')}.log`);
-  const cwd = projectPath();
+  const cwd = packagePath();
   const { end, tail } = await runGuarded(process.execPath, args, { logFile, cwd, env, signal, limitMs });
   if (end !== 'exit code 0') {
     throw new Error(

@@ -8,6 +8,7 @@ import { processFiles, type Run } from '../../bin/operate/process-files.ts';
 import { readReasons, readRunSummaries } from '../../bin/operate/summary-report.ts';
 import { readWorst, type WorstTrace, worstTraceFirst } from '../../bin/operate/worst.ts';
 import { describeError } from '../../src/core/errors/describe-error.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import { columnsOf } from '../../src/core/text/terminal-text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
@@ -15,7 +16,6 @@ import { STAND_IN_PATH } from '../../src/judge/judge-id.ts';
 import type { Scorer } from '../../src/judge/types.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
 import { findExperiment } from '../../src/mlflow/experiments.ts';
-import { projectPath } from '../project-root.ts';
 import { checkSettings, givenSettings, personSettings, settingSlips } from '../settings/person-settings.ts';
 import { startStandInEndpoint } from '../stand-in-endpoint/server.ts';
 import type { ForwardTarget } from '../stand-in-judge/forward.ts';
@@ -39,7 +39,7 @@ async function main(options: StartOptions, stopping: Stopping): Promise<number> 
   signal.addEventListener('abort', () => progress.close('Stopping …'));
   const unlessStopped = <T>(work: Promise<T>): Promise<T> =>
     Promise.race([work, stopped.then(() => Promise.reject(new Stopped()))]);
-  const captures = options.captures ?? projectPath('examples', 'captures');
+  const captures = options.captures ?? packagePath('examples', 'captures');
   const given = givenSettings(captures);
   for (const slip of settingSlips()) progress.log(`warning: ${slip}`);
   // Invalid input is reported before anything starts.

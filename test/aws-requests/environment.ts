@@ -6,7 +6,7 @@ import { readdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { TestEnvironment } from 'jest-environment-node';
 import { makeOwnFolder, removeFolder } from '../../local/machine/own-folder.ts';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { awsChecksEnvironment } from '../helpers/check-environments.ts';
 import type { AwsRequests } from './aws-requests.ts';
 import { RequestChecks } from './checks.ts';
@@ -47,7 +47,7 @@ export default class AwsRequestsEnvironment extends TestEnvironment {
     this.#folder = makeOwnFolder('requests');
     Object.assign(this.global.process.env, {
       REQUEST_LOG: this.#folder,
-      REQUEST_RECORDER: projectPath('test', 'aws-requests', 'recorder.py'),
+      REQUEST_RECORDER: packagePath('test', 'aws-requests', 'recorder.py'),
     });
     const awsRequests: AwsRequests = {
       allow: (operation, where, reason) => this.#allowed.push({ operation, where, reason, used: false }),

@@ -2,8 +2,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
-import { projectPath } from '../../local/project-root.ts';
 import { callAws } from '../../src/core/aws/aws-json.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { CHUNK_BOUNDS } from '../../src/monitoring/chunk/chunk-bounds.ts';
 import type { Canary } from './canary.ts';
 
@@ -20,7 +20,7 @@ const SEARCHED_HOURS = 24;
 
 /** Returns the lines of the examples, chat calls. */
 export function exampleLines(count: number): string[] {
-  const folder = projectPath(...EXAMPLES);
+  const folder = packagePath(...EXAMPLES);
   const lines = readdirSync(folder).flatMap((name) => readFileSync(join(folder, name), 'utf8').split('\n'));
   return repeated(lines.filter(Boolean), count);
 }

@@ -1,7 +1,7 @@
 /** The command line of `npm run canary`. */
 import { randomBytes } from 'node:crypto';
 import { parseArgs } from 'node:util';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { dotenvSettings } from '../../src/core/settings/dotenv-file.ts';
 
 export const CANARY_HELP = `Usage: npm run canary -- [options]
@@ -87,7 +87,7 @@ const WITHOUT_FLAG = [
 /** Settings of the canary's judge, MLflow and network: a flag, else the environment, else `.env`. */
 export function canarySettings(
   options: CanaryOptions,
-  dotenv = dotenvSettings(projectPath('.env')),
+  dotenv = dotenvSettings(packagePath('.env')),
 ): Record<string, string> {
   const given: Record<string, string | undefined> = {
     MLFLOW_TRACKING_URI: options.mlflow,

@@ -3,9 +3,9 @@ import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DescribeStacksCommand, paginateListStackResources } from '@aws-sdk/client-cloudformation';
 import { parseSettings, SETTING_NAMES } from '../../lib/settings/settings.ts';
-import { projectPath } from '../../local/project-root.ts';
 import { type DeployTarget, deploy, synthesize } from '../../local/stack/deploy.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import type { Canary } from './canary.ts';
 import type { CanaryState } from './state.ts';
@@ -47,7 +47,7 @@ export const checkedSettings = (state: CanaryState): Settings =>
   parseSettings({ ...stackSettings(state), CDK_DEFAULT_REGION: state.region });
 
 /** The folder of a canary's template and logs. */
-export const canaryFolder = (prefix: string): string => projectPath('.local', 'canary', prefix);
+export const canaryFolder = (prefix: string): string => packagePath('.local', 'canary', prefix);
 
 const targetOf = (state: CanaryState, more?: Record<string, string>): DeployTarget => {
   const directory = canaryFolder(state.prefix);

@@ -1,7 +1,7 @@
 /** What a canary has done and seen so far, in `.local/canary/<prefix>.json`: it can be left and resumed. */
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import type { AssertionId, StepName } from './assertions.ts';
 
 export interface CanaryFinding {
@@ -26,8 +26,8 @@ export interface CanaryState {
   facts: Record<string, string>;
 }
 
-export const statePath = (prefix: string): string => projectPath('.local', 'canary', `${prefix}.json`);
-export const reportPath = (prefix: string): string => projectPath('.local', 'canary', `${prefix}.md`);
+export const statePath = (prefix: string): string => packagePath('.local', 'canary', `${prefix}.json`);
+export const reportPath = (prefix: string): string => packagePath('.local', 'canary', `${prefix}.md`);
 
 export function saveState(state: CanaryState): void {
   const path = statePath(state.prefix);

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { createInterface, type Interface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import { promisify } from 'node:util';
-import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import type { Kappa } from '../../src/core/statistics/agreement.ts';
 import type { Estimate } from '../../src/core/statistics/share.ts';
 import type { CalibrationReport, ScorerReport } from '../../src/quality/calibration/report.ts';
@@ -43,7 +43,7 @@ export class Calibration {
 
   private constructor(python: string) {
     this.python = python;
-    this.#reference = spawn(python, [projectPath('test', 'helpers', 'agreement.py')], {
+    this.#reference = spawn(python, [packagePath('test', 'helpers', 'agreement.py')], {
       stdio: ['pipe', 'pipe', 'inherit'],
     });
     this.#answers = createInterface({ input: this.#reference.stdout });
@@ -70,10 +70,10 @@ export class Calibration {
   async calibrate(
     args: string[],
     env: Record<string, string>,
-    cwd = projectPath(),
+    cwd = packagePath(),
   ): Promise<{ report: CalibrationReport; stdout: string; stderr: string }> {
     const json = join(this.folder, 'report.json');
-    const script = projectPath('bin', 'inference-monitor.ts');
+    const script = packagePath('bin', 'inference-monitor.ts');
     // Ignores the .env of the person who runs the tests.
     const clean = { PATH: process.env.PATH ?? '', DOTENV_CONFIG_PATH: join(this.folder, 'none'), ...env };
     const { stdout, stderr } = await run(process.execPath, [script, 'calibrate', ...args, '--json', json], {

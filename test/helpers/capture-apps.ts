@@ -4,8 +4,8 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 
 export interface AppCall {
   streamed?: boolean;
@@ -75,10 +75,10 @@ const MAX_OUTPUT = 512 * 1024 * 1024;
 export async function runApp(language: Language, spec: AppSpec, python?: string): Promise<AppResult> {
   const file = join(mkdtempSync(join(tmpdir(), 'capture-app-')), 'spec.json');
   writeFileSync(file, JSON.stringify(spec));
-  const script = (name: string): string => projectPath('test', 'helpers', name);
+  const script = (name: string): string => packagePath('test', 'helpers', name);
   const [command, args] =
     language === 'node'
-      ? [process.execPath, ['--expose-gc', '--import', projectPath('bin', 'ready.js'), script('capture-app.ts'), file]]
+      ? [process.execPath, ['--expose-gc', '--import', packagePath('bin', 'ready.js'), script('capture-app.ts'), file]]
       : [python ?? (await defaultPythonEnvironment()).python, [script('capture_app.py'), file]];
   const started = performance.now();
   const { stdout } = await promisify(execFile)(command, args, { maxBuffer: MAX_OUTPUT });

@@ -1,13 +1,13 @@
 /** Reads the corpus of capture lines, `test/corpus/*.jsonl`, and the expectations of each line in `*.expected.json`. */
 import { createReadStream, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { projectPath } from '../../local/project-root.ts';
 import { isObject } from '../../src/captures/json.ts';
 import { type LineRead, readLines } from '../../src/captures/lines/read-lines.ts';
 import { decodeBase64 } from '../../src/captures/payload/captured-data.ts';
 import { openEnvelope } from '../../src/captures/record/envelope.ts';
 import type { Capture, DecodeOptions, RawLine } from '../../src/captures/types.ts';
 import { Scale } from '../../src/captures/weight.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 
 /** The expectations of a line. Objects are compared by the fields that they name. */
 export interface Expectation {
@@ -38,7 +38,7 @@ export interface Expectation {
 /** The endpoint of the captures. */
 export const CORPUS_ENDPOINT = 'fern-house';
 
-const CORPUS = projectPath('test', 'corpus');
+const CORPUS = packagePath('test', 'corpus');
 const KEY = `captures/${CORPUS_ENDPOINT}/blue/2026/03/04/05/07-123-abc.jsonl`;
 const OBJECT_TIME_MS = Date.UTC(2026, 0, 1);
 

@@ -1,9 +1,9 @@
 /** Runs the Python reader of S3 and MLflow (`deployed_reader_s3.py`) as one process for many comparisons. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
-import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { cleanEnvironment } from '../../local/servers/ministack.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 
 export interface ReadAssessment {
   name: string;
@@ -44,7 +44,7 @@ export interface DeployedReader {
 
 export async function startDeployedReader(awsEnv: Record<string, string>, mlflowUrl: string): Promise<DeployedReader> {
   const { python } = await defaultPythonEnvironment();
-  const child: ChildProcess = spawn(python, [projectPath('test', 'helpers', 'deployed_reader_s3.py')], {
+  const child: ChildProcess = spawn(python, [packagePath('test', 'helpers', 'deployed_reader_s3.py')], {
     env: { ...cleanEnvironment(), ...awsEnv, MLFLOW_TRACKING_URI: mlflowUrl, MLFLOW_DISABLE_TELEMETRY: 'true' },
     stdio: ['pipe', 'pipe', 'pipe'],
   });

@@ -1,6 +1,6 @@
 /** The shell blocks of the project's documents, and the commands in them. */
 import { globSync, readFileSync } from 'node:fs';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 
 export interface ShellBlock {
   /** Such as `docs/replay.md`. */
@@ -16,12 +16,12 @@ const BLOCK = /(?:<!-- test: (\w+) -->\n)?```(?:sh|bash)\n([\s\S]*?)^```/gm;
 export const documents = (): string[] => [
   'README.md',
   'CONTRIBUTING.md',
-  ...globSync('docs/*.md', { cwd: projectPath() }),
+  ...globSync('docs/*.md', { cwd: packagePath() }),
 ];
 
 /** @param file relative to the project */
 export const shellBlocks = (file: string): ShellBlock[] =>
-  [...readFileSync(projectPath(file), 'utf8').matchAll(BLOCK)].map(([, test, text = '']) => ({
+  [...readFileSync(packagePath(file), 'utf8').matchAll(BLOCK)].map(([, test, text = '']) => ({
     file,
     test,
     lines: text

@@ -10,7 +10,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { CreateBucketCommand, DeleteObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
-import { projectPath } from '../../local/project-root.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
@@ -18,6 +17,7 @@ import type { ChunkRequest, PlanResult } from '../../src/core/contract/payloads.
 import type { EvaluateReceipt, NamedError } from '../../src/core/contract/receipts.ts';
 import errors from '../../src/core/errors/errors.json' with { type: 'json' };
 import { toNamedError } from '../../src/core/errors/errors.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { createJudge } from '../../src/judge/connect.ts';
 import { priceCall } from '../../src/judge/pricing/prices.ts';
@@ -253,7 +253,7 @@ export class FaultPipeline {
       judgeUrl: this.judge.url,
     };
     const job: ChunkJob = { step, request, variables, ...urls };
-    const script = projectPath('test', 'helpers', 'fault-chunk-worker.ts');
+    const script = packagePath('test', 'helpers', 'fault-chunk-worker.ts');
     const clock = clockAheadMs === 0 ? [] : ['--import', shiftedClock(clockAheadMs)];
     const child = spawn(process.execPath, [...clock, script, JSON.stringify(job)], {
       stdio: ['ignore', 'ignore', 'pipe'],

@@ -1,9 +1,9 @@
 /** Runs the Python reader `fault_reader.py` as one process for many commands, because importing MLflow takes seconds. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
-import { projectPath } from '../../local/project-root.ts';
 import { mlflowEnvironment } from '../../local/python/python-presets.ts';
 import { cleanEnvironment } from '../../local/servers/ministack.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 
 /** The content of MLflow for some capture files. */
 export interface Count {
@@ -64,7 +64,7 @@ export async function startFaultReader(
   awsEnv: Record<string, string>,
 ): Promise<FaultReader> {
   const { python } = await mlflowEnvironment(version);
-  const child: ChildProcess = spawn(python, [projectPath('test', 'helpers', 'fault_reader.py'), mlflowUrl], {
+  const child: ChildProcess = spawn(python, [packagePath('test', 'helpers', 'fault_reader.py'), mlflowUrl], {
     env: { ...cleanEnvironment(), ...awsEnv, MLFLOW_DISABLE_TELEMETRY: 'true' },
     stdio: ['pipe', 'pipe', 'pipe'],
   });

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import type { Page } from 'playwright-core';
 import { hasChromium } from '../../local/machine/chromium.ts';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 
 const isSkipped = !hasChromium() && !process.env.CI;
 if (isSkipped) console.warn('No Chromium on the PATH and no CHROMIUM_PATH: tests in a browser are skipped.');
@@ -27,7 +27,7 @@ export async function expectReadable(page: Page, [width, colorScheme]: (typeof V
   await page.setViewportSize({ width, height: 900 });
   await page.emulateMedia({ colorScheme });
   expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
-  await page.evaluate(readFileSync(projectPath('node_modules', 'axe-core', 'axe.min.js'), 'utf8'));
+  await page.evaluate(readFileSync(packagePath('node_modules', 'axe-core', 'axe.min.js'), 'utf8'));
   const found = await page.evaluate(async () => {
     const { axe } = globalThis as unknown as { axe: Axe };
     return (await axe.run()).violations.map(({ id, nodes }) => ({ id, first: nodes[0]?.html }));

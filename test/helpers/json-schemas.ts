@@ -3,7 +3,7 @@
  * descriptions. A program of its own, since jest cannot load TypeScript's checker.
  */
 import { API, type Checker, type Symbol as Named, SymbolFlags, type Type, TypeFlags } from 'typescript/unstable/sync';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 
 interface Schema {
   [keyword: string]: unknown;
@@ -90,9 +90,9 @@ export class SchemaMaker {
   }
 }
 
-const api = new API({ cwd: projectPath() });
-const [project] = api.updateSnapshot({ openProject: projectPath('tsconfig.json') }).getProjects();
-const source = project?.program.getSourceFile(projectPath('bin', 'json.ts'));
+const api = new API({ cwd: packagePath() });
+const [project] = api.updateSnapshot({ openProject: packagePath('tsconfig.json') }).getProjects();
+const source = project?.program.getSourceFile(packagePath('bin', 'json.ts'));
 const file = source && project?.checker.getSymbolAtLocation(source);
 const outputs = file && project?.checker.getExportsOfModule(file).find(({ name }) => name === 'JsonOutputs');
 if (project === undefined || outputs === undefined) throw new Error('bin/json.ts has no JsonOutputs');

@@ -1,8 +1,8 @@
 /** Runs MLflow's Python client as a long-lived process, because importing it takes seconds. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
-import { projectPath } from '../../local/project-root.ts';
 import type { PythonEnvironment } from '../../local/python/python-environment.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 
 export interface ReadAssessment {
   assessmentId: string;
@@ -67,7 +67,7 @@ export function startMlflowReader(
 ): MlflowReader {
   const child: ChildProcess = spawn(
     environment.python,
-    [projectPath('test', 'helpers', 'mlflow_reader.py'), trackingUri],
+    [packagePath('test', 'helpers', 'mlflow_reader.py'), trackingUri],
     { stdio: ['pipe', 'pipe', 'pipe'], env: { ...process.env, MLFLOW_HTTP_REQUEST_MAX_RETRIES: '2', ...env } },
   );
   const { stdin, stdout, stderr } = child;

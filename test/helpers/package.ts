@@ -4,7 +4,7 @@ import { existsSync, globSync, mkdirSync, readFileSync, statSync, writeFileSync 
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { withFileLock } from '../../local/machine/file-lock.ts';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 
 export const run = promisify(execFile);
 
@@ -13,15 +13,15 @@ const SOURCES = '{bin,lambda,lib,tools/package,src,docs,schemas}/**/*.*';
 
 /** Makes the tarball, unless it is newer than the sources: one for all tests. @returns its path */
 export async function packedTarball(): Promise<string> {
-  const folder = projectPath('.local', 'package');
+  const folder = packagePath('.local', 'package');
   mkdirSync(folder, { recursive: true });
-  const sources = globSync([SOURCES, 'package.json', 'package-lock.json', '.env.example'], { cwd: projectPath() });
-  const changed = Math.max(...sources.map((file) => statSync(projectPath(file)).mtimeMs));
+  const sources = globSync([SOURCES, 'package.json', 'package-lock.json', '.env.example'], { cwd: packagePath() });
+  const changed = Math.max(...sources.map((file) => statSync(packagePath(file)).mtimeMs));
   const name = join(folder, 'name');
   return withFileLock(join(folder, 'lock'), async () => {
     const made = statSync(name, { throwIfNoEntry: false });
     if (made === undefined || made.mtimeMs < changed) {
-      const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', folder], { cwd: projectPath() });
+      const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', folder], { cwd: packagePath() });
       const [{ filename }] = JSON.parse(stdout.slice(stdout.indexOf('[\n'))) as [{ filename: string }];
       writeFileSync(name, filename);
     }
@@ -37,7 +37,7 @@ export async function installPackage(folder: string): Promise<void> {
 
 /** Installs a Node from its npm package, once. @returns the program */
 export async function nodeOf(version: string): Promise<string> {
-  const place = projectPath('.local', `node-${version}`);
+  const place = packagePath('.local', `node-${version}`);
   const program = join(place, 'node_modules', 'node', 'bin', 'node');
   if (existsSync(program)) return program;
   mkdirSync(place, { recursive: true });

@@ -1,8 +1,8 @@
 /** Tests of what people and the judge say about the same traces, for MLflow with and without review queues. */
 
-import { projectPath } from '../../local/project-root.ts';
 import { DEFAULT_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { writeLabels } from '../../src/ground-truth/publish/label-writer.ts';
 import { labelScorers } from '../../src/judge/scorers/label-scorers.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
@@ -45,12 +45,12 @@ class LabelQueue {
   }
 
   async label(args: string[] = []): Promise<LabelPicks> {
-    const script = projectPath('bin', 'inference-monitor.ts');
+    const script = packagePath('bin', 'inference-monitor.ts');
     const window = ['--from', '2026-11-20', '--to', '2026-11-21'];
     const own = ['label', '--next', '10', '--scorer', 'safety', '--experiment', 'to-label', ...window, '--json'];
     const env = {
       PATH: process.env.PATH ?? '',
-      DOTENV_CONFIG_PATH: projectPath('no-dotenv'),
+      DOTENV_CONFIG_PATH: packagePath('no-dotenv'),
       MLFLOW_TRACKING_URI: this.#url,
     };
     const { stdout } = await run(process.execPath, [script, ...own, ...args], { env });
@@ -139,7 +139,7 @@ export function testPeopleAndJudge(version: string, setup: () => Calibration): v
     test('reads labels, overrides, majorities and ties that MLflow’s client wrote', async () => {
       const { stdout } = await run(
         setup().python,
-        [projectPath('test', 'helpers', 'assessed_traces.py'), mlflow.url, 'my-endpoint', String(TRACES), '3'],
+        [packagePath('test', 'helpers', 'assessed_traces.py'), mlflow.url, 'my-endpoint', String(TRACES), '3'],
         { maxBuffer: 1 << 26 },
       );
       const made = JSON.parse(stdout.trim().split('\n').at(-1) as string) as {

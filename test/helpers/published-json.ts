@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import * as z from 'zod';
 import type { JsonOutputs } from '../../bin/json.ts';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 
 /** A published schema lets later versions print more. Here every field has to be in it. */
 function strict(schema: unknown): unknown {
@@ -15,7 +15,7 @@ function strict(schema: unknown): unknown {
 /** Expects that a command's published schema describes the whole of what it printed. Returns the output. */
 export function expectPublished<C extends keyof JsonOutputs>(command: C, stdout: string): JsonOutputs[C] {
   const printed: unknown = JSON.parse(stdout);
-  const { title: _, ...schema } = JSON.parse(readFileSync(projectPath('schemas', `${command}.json`), 'utf8'));
+  const { title: _, ...schema } = JSON.parse(readFileSync(packagePath('schemas', `${command}.json`), 'utf8'));
   z.fromJSONSchema(strict(schema) as never).parse(printed);
   return printed as JsonOutputs[C];
 }

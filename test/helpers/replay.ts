@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { isByCapturedTimes } from '../../src/replay/derived-options.ts';
 import { DEFAULT_OPTIONS, type ReplayOptions } from '../../src/replay/options.ts';
 import type { Target } from '../../src/replay/request/target.ts';
@@ -152,8 +152,8 @@ export const withoutPlaces = (stderr: string): string =>
 
 /** Starts the command line as a child process. */
 export function startCli(args: readonly string[], env: Record<string, string> = {}): RunningCli {
-  const child = spawn(process.execPath, [projectPath('bin', 'inference-monitor.ts'), ...args], {
-    cwd: projectPath(),
+  const child = spawn(process.execPath, [packagePath('bin', 'inference-monitor.ts'), ...args], {
+    cwd: packagePath(),
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

@@ -1,7 +1,7 @@
 /** Local commands as a user runs them, and tests of an `npm start` that is stopped. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readdirSync } from 'node:fs';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { descendantsOf, runningProcesses } from './deployed-processes.ts';
 
 export interface Command {
@@ -16,8 +16,8 @@ const withoutAws = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv =>
   Object.fromEntries(Object.entries(env).filter(([name]) => !/^(AWS|MLFLOW|CDK|FUNCTION)_/.test(name)));
 
 export function command(script: string, args: string[], env: Record<string, string>): Command {
-  const child = spawn(process.execPath, [projectPath('local', script), ...args], {
-    cwd: projectPath(),
+  const child = spawn(process.execPath, [packagePath('local', script), ...args], {
+    cwd: packagePath(),
     env: { ...withoutAws(process.env), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -51,7 +51,7 @@ export function testStop(moments: [when: string, said: string][]): void {
       expect(start.output()).toMatch(/Stopping …\n$/);
       const own = `environment-${start.process.pid}-`;
       const left = runningProcesses().filter(({ pid, args }) => args.includes(own) || (args && started.includes(pid)));
-      expect([...left, ...readdirSync(projectPath('.local')).filter((name) => name.includes(own))]).toEqual([]);
+      expect([...left, ...readdirSync(packagePath('.local')).filter((name) => name.includes(own))]).toEqual([]);
     });
   });
 }

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 
 export interface HostileLine {
   title: string;
@@ -285,7 +285,7 @@ const LINES: Record<string, () => string | Buffer> = {
 
 /** Lines that the fuzzer found, as it prints them. */
 const found = (): HostileLine[] =>
-  readFileSync(join(projectPath('test', 'hostile'), 'found.jsonl'), 'utf8')
+  readFileSync(join(packagePath('test', 'hostile'), 'found.jsonl'), 'utf8')
     .split('\n')
     .filter((line) => line !== '')
     .map((line, index) => ({ title: `found.jsonl, line ${index + 1}`, line: Buffer.from(line) }));

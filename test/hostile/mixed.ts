@@ -1,6 +1,6 @@
 /** Tests of hostile lines between good ones, and of the fuzzer's first cases. */
 import { spawnSync } from 'node:child_process';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { goodLine } from './lines.ts';
 import { assertGoodOnesWhole, type PipelineOptions, throughPipeline } from './pipeline.ts';
 
@@ -31,7 +31,7 @@ export function testGoodLines(version: PipelineOptions['version'], lines: readon
 
 export function testFuzzer(cases: number): void {
   test('the fuzzer finds no fault in its first cases', () => {
-    const args = [projectPath('test', 'hostile', 'fuzz.ts'), '--cases', String(cases), '--seed', '1'];
+    const args = [packagePath('test', 'hostile', 'fuzz.ts'), '--cases', String(cases), '--seed', '1'];
     const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
     expect({ status, stdout, stderr }).toMatchObject({ status: 0, stdout: expect.stringContaining('0 faults found') });
   });

@@ -15,12 +15,12 @@ import { SageMakerRuntimeClient } from '@aws-sdk/client-sagemaker-runtime';
 import { PutSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { CreateStateMachineCommand, DescribeExecutionCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import { type AwsClients, destroyClients } from '../../bin/operate/aws-clients.ts';
-import { projectPath } from '../../local/project-root.ts';
 import { emulatedClients } from '../../local/servers/emulated-clients.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { removeObject } from '../../src/core/aws/remove-object.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import { putFile, TextUpload } from '../../src/core/aws/uploads.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { pseudonymKey, readKey } from '../../src/redact/redaction.ts';
 import { awsRequests } from '../aws-requests/aws-requests.ts';
 import { wholeValue } from '../aws-requests/patterns.ts';
@@ -257,8 +257,8 @@ test('a refused request fails the test that makes it, or its file', async () => 
   const folder = mkdtempSync(join(tmpdir(), 'fixture-'));
   const report = join(folder, 'report.json');
   const args = [
-    projectPath('node_modules', 'jest', 'bin', 'jest.js'),
-    ...['--config', projectPath('test', 'aws-requests', 'fixture', 'jest.config.js')],
+    packagePath('node_modules', 'jest', 'bin', 'jest.js'),
+    ...['--config', packagePath('test', 'aws-requests', 'fixture', 'jest.config.js')],
     ...['--json', '--outputFile', report],
   ];
   const code = await new Promise((resolve) => execFile(process.execPath, args, (error) => resolve(error?.code)));
@@ -282,7 +282,7 @@ test('a refused request fails the test that makes it, or its file', async () => 
 });
 
 test('every level of tests is checked', () => {
-  const environments = readFileSync(projectPath('jest.config.js'), 'utf8').match(/testEnvironment: .*/g);
+  const environments = readFileSync(packagePath('jest.config.js'), 'utf8').match(/testEnvironment: .*/g);
   expect(environments).toEqual(["testEnvironment: '<rootDir>/test/aws-requests/environment.ts',"]);
 });
 

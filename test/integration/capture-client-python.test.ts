@@ -1,8 +1,8 @@
 /** What an application in Python or its surroundings can do to the capture client, and once did. */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import {
   captureSurroundings,
   clientsIn,
@@ -20,7 +20,7 @@ const here = captureSurroundings();
 async function python(code: string): Promise<string> {
   const script = `
 import atexit, os, sys, tempfile, threading, time
-sys.path.insert(0, ${JSON.stringify(projectPath('clients', 'python'))})
+sys.path.insert(0, ${JSON.stringify(packagePath('clients', 'python'))})
 import boto3
 from sagemaker_inference_monitor_capture import capture_invocations, _call
 key = {"region_name": "eu-west-1", "aws_access_key_id": "AKIDTEST", "aws_secret_access_key": "a-secret"}

@@ -6,7 +6,7 @@ import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Browser } from 'playwright-core';
 import { launchChromium, packageRuns, unpackChromium } from '../../local/machine/chromium.ts';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 
 (packageRuns ? describe : describe.skip)('the Chromium of the npm package', () => {
   let parent: string;
@@ -26,7 +26,7 @@ import { projectPath } from '../../local/project-root.ts';
       const { executablePath, env } = packageProgram(await unpackChromium(${JSON.stringify(parent)}));
       console.log(execFileSync(executablePath, ['--version'], { env, encoding: 'utf8' }));`;
     const args = ['--input-type=module', '--eval', script];
-    const runs = [1, 2, 3].map(() => promisify(execFile)(process.execPath, args, { cwd: projectPath() }));
+    const runs = [1, 2, 3].map(() => promisify(execFile)(process.execPath, args, { cwd: packagePath() }));
     for (const { stdout } of await Promise.all(runs)) expect(stdout).toMatch(/^[\w ]+ \d+\.\d+\.\d+\.\d+ *\n/);
     expect(readdirSync(parent)).toEqual([expect.stringMatching(/^chromium-\d+\.\d+\.\d+$/)]);
   });

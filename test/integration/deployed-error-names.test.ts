@@ -11,9 +11,9 @@ import {
 import { PutFunctionConcurrencyCommand } from '@aws-sdk/client-lambda';
 import { DescribeExecutionCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import { type AwsClients, destroyClients } from '../../bin/operate/aws-clients.ts';
-import { projectPath } from '../../local/project-root.ts';
 import { emulatedClients } from '../../local/servers/emulated-clients.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 
 /** The error that AWS reports for each function body. */
 const CASES: Record<string, { code: string; timeout?: number; error: string; message: string }> = {
@@ -172,6 +172,6 @@ test('a stopped emulator leaves no processes or files behind', async () => {
   expect(() => process.kill(emulator.pid, 0)).not.toThrow();
   await emulator.stop();
   expect(() => process.kill(emulator.pid, 0)).toThrow('ESRCH');
-  const left = existsSync(projectPath('.local')) ? readdirSync(projectPath('.local')) : [];
+  const left = existsSync(packagePath('.local')) ? readdirSync(packagePath('.local')) : [];
   expect(left.filter((name) => name.startsWith(`ministack-${process.pid}-`))).toEqual([]);
 });

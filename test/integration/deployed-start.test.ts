@@ -8,10 +8,10 @@ import { HeadObjectCommand } from '@aws-sdk/client-s3';
 import { destroyClients } from '../../bin/operate/aws-clients.ts';
 import { putCaptures } from '../../bin/operate/process-files.ts';
 import type { RunProgress } from '../../bin/operate/run-progress.ts';
-import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { emulatedClients } from '../../local/servers/emulated-clients.ts';
 import { runBackfill } from '../../local/start/run-backfill.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { mixedLines } from '../helpers/deployed-captures.ts';
 import { descendantsOf, listeningOf, runningProcesses } from '../helpers/deployed-processes.ts';
 import { startDeployedReader } from '../helpers/deployed-reader.ts';
@@ -55,7 +55,7 @@ describe('npm start', () => {
       void start.code.finally(() => clearInterval(timer));
     });
     const [, envFile = ''] = /^source (\S+)$/m.exec(start.output()) ?? [];
-    const print = `. ${resolve(projectPath(), envFile)} && env -0`;
+    const print = `. ${resolve(packagePath(), envFile)} && env -0`;
     const shell = execFileSync('sh', ['-c', print], { env: PERSONS_SHELL, encoding: 'utf8' });
     variables = Object.fromEntries(shell.split('\0').map((line) => line.split(/=(.*)/s).slice(0, 2)));
     delete variables[''];
@@ -190,7 +190,7 @@ describe('npm start', () => {
       ...runningProcesses()
         .map(({ args }) => args)
         .filter((args) => args.includes(`environment${own}`) || args.includes(`ministack${own}`)),
-      ...readdirSync(projectPath('.local')).filter((name) => name.includes(own)),
+      ...readdirSync(packagePath('.local')).filter((name) => name.includes(own)),
     ];
     expect(traces()).not.toEqual([]);
     start.process.kill('SIGINT');
@@ -217,7 +217,7 @@ describe('npm start explains what to do', () => {
   });
 
   test('if there are no captures', async () => {
-    const start = command('start/start.ts', [projectPath('lib')], {});
+    const start = command('start/start.ts', [packagePath('lib')], {});
     expect(await start.code).toBe(1);
     expect(start.output()).toMatch(/contains no file that ends in \.jsonl/);
   });

@@ -3,14 +3,14 @@ import { execFile } from 'node:child_process';
 import { createServer } from 'node:net';
 import { promisify } from 'node:util';
 import { freePort } from '../../local/machine/free-port.ts';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 
 const PROCESSES = 4;
 const PORTS = 400;
 
 test('concurrent searches in one and in several processes never find the same port', async () => {
   const script = `
-    import { freePort } from ${JSON.stringify(projectPath('local', 'machine', 'free-port.ts'))};
+    import { freePort } from ${JSON.stringify(packagePath('local', 'machine', 'free-port.ts'))};
     const ports = await Promise.all(Array.from({ length: ${PORTS} }, () => freePort()));
     console.log(JSON.stringify(ports));
     // The ports stay reserved until this process ends.

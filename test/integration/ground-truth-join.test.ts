@@ -1,18 +1,18 @@
 /** The labels of `examples/tabular` and our captures of it, joined by pandas: the product joins the same pairs. */
 import { execFileSync } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
-import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { decodeLine } from '../../src/captures/decode.ts';
 import { scanLines } from '../../src/captures/lines/scan-lines.ts';
 import { traceIdOf } from '../../src/captures/trace/ids.ts';
 import { logger } from '../../src/core/process/logging.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { PredictionIndex } from '../../src/ground-truth/index/prediction-index.ts';
 import { classOf } from '../../src/ground-truth/label-value.ts';
 import { MemoryStorage } from '../doubles/memory-storage.ts';
 import { readAndJoin, stepsOn, truthFacts } from '../helpers/ground-truth.ts';
 
-const inExample = (pattern: string): string[] => globSync(projectPath('examples', 'tabular', pattern)).toSorted();
+const inExample = (pattern: string): string[] => globSync(packagePath('examples', 'tabular', pattern)).toSorted();
 const DAY_MS = 86_400_000;
 
 test('captures and labels of several forms are joined as pandas joins them', async () => {
@@ -23,7 +23,7 @@ test('captures and labels of several forms are joined as pandas joins them', asy
   const deps = stepsOn(memory.storage);
   const index = new PredictionIndex(deps.environment);
   for (const file of captures) {
-    const key = file.slice(projectPath('examples', 'tabular').length + 1);
+    const key = file.slice(packagePath('examples', 'tabular').length + 1);
     for await (const { bytes, line, start, end } of scanLines(
       (async function* () {
         yield readFileSync(file);
@@ -46,7 +46,7 @@ test('captures and labels of several forms are joined as pandas joins them', asy
   const { python } = await defaultPythonEnvironment();
   const input = JSON.stringify({ captures, labels });
   const pairs = JSON.parse(
-    execFileSync(python, [projectPath('test', 'helpers', 'label_join.py')], { input, encoding: 'utf8' }),
+    execFileSync(python, [packagePath('test', 'helpers', 'label_join.py')], { input, encoding: 'utf8' }),
   ) as Record<string, [string, string]>;
   const { rows, reports } = await truthFacts(memory.storage);
   const ours = Object.fromEntries(

@@ -7,10 +7,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
-import { projectPath } from '../../local/project-root.ts';
 import { ensurePythonEnvironment, uvEnvironment } from '../../local/python/python-environment.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { startMlflowServer } from '../../local/servers/mlflow-server.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 
 /** A package that is built here, so that the test does not depend on a package index. */
 const PACKAGES = { tiny: '1.1.0' };
@@ -29,10 +29,10 @@ for version in ("1.0.0", "1.1.0"):
 const program = (code: string): string[] => [
   '--input-type=module',
   '--eval',
-  code.replaceAll('#', `${projectPath('local')}/`),
+  code.replaceAll('#', `${packagePath('local')}/`),
 ];
 const run = async (code: string, env: NodeJS.ProcessEnv = process.env): Promise<string> => {
-  const { stdout } = await promisify(execFile)(process.execPath, program(code), { env, cwd: projectPath() });
+  const { stdout } = await promisify(execFile)(process.execPath, program(code), { env, cwd: packagePath() });
   return stdout;
 };
 const ensure = (name: string, packages: Record<string, string> = PACKAGES): string => `
@@ -50,7 +50,7 @@ const versionIn = async (python: string): Promise<string> =>
 
 describe('a Python environment', () => {
   const name = `test-${process.pid}`;
-  const folders = () => readdirSync(projectPath('.venvs')).filter((entry) => entry.startsWith(name));
+  const folders = () => readdirSync(packagePath('.venvs')).filter((entry) => entry.startsWith(name));
   const wheels = mkdtempSync(join(tmpdir(), 'wheels-'));
   const before = { ...process.env };
   beforeAll(async () => {
@@ -62,7 +62,7 @@ describe('a Python environment', () => {
   afterAll(() => {
     process.env = before;
     rmSync(wheels, { recursive: true });
-    for (const entry of folders()) rmSync(projectPath('.venvs', entry), { recursive: true, force: true });
+    for (const entry of folders()) rmSync(packagePath('.venvs', entry), { recursive: true, force: true });
   });
 
   test('is created once by several concurrent processes', async () => {
@@ -179,7 +179,7 @@ describe('a guarded process', () => {
   ])('ends it when its process ends by %s', async (how, end) => {
     const directory = mkdtempSync(join(tmpdir(), 'guarded-'));
     const code = [...program(leaveRunning(end)), join(directory, 'log')];
-    const child = spawn(process.execPath, code, { cwd: projectPath(), stdio: ['ignore', 'pipe', 'ignore'] });
+    const child = spawn(process.execPath, code, { cwd: packagePath(), stdio: ['ignore', 'pipe', 'ignore'] });
     const line = await new Promise<string>((resolve) => {
       createInterface({ input: child.stdout }).once('line', resolve);
     });

@@ -16,7 +16,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { build } from 'esbuild';
 import { REQUIRE } from '../../lib/bundle-functions.ts';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { captureSurroundings, clientsIn } from '../helpers/capture-surroundings.ts';
 import { RUNNABLE, synthApp, writeApps } from '../helpers/construct-app.ts';
 import { installPackage, nodeOf, run } from '../helpers/package.ts';
@@ -32,7 +32,7 @@ beforeAll(async () => {
   own = join(modules, 'sagemaker-inference-monitor');
   // What the applications of the tests have beside it. A symbolic link leads to the clone, which has all that they import.
   for (const name of ['@aws-sdk', 'aws-cdk-lib', 'constructs']) {
-    symlinkSync(projectPath('node_modules', name), join(modules, name));
+    symlinkSync(packagePath('node_modules', name), join(modules, name));
   }
   writeApps(folder);
 });
@@ -40,7 +40,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 const installed = (...words: string[]) => run(join(modules, '.bin', 'inference-monitor'), words, { cwd: folder });
 const cloned = (...words: string[]) =>
-  run(process.execPath, ['bin/inference-monitor.js', ...words], { cwd: projectPath() });
+  run(process.execPath, ['bin/inference-monitor.js', ...words], { cwd: packagePath() });
 
 test('is small, needs no other package, and has no sources', () => {
   const files = globSync('**', { cwd: own, withFileTypes: true }).filter((entry) => entry.isFile());
@@ -60,14 +60,14 @@ test('has both commands, which npm has made executable', async () => {
   for (const name of ['inference-monitor', 'sagemaker-inference-monitor']) {
     accessSync(join(modules, '.bin', name), constants.X_OK);
   }
-  const { version } = JSON.parse(readFileSync(projectPath('package.json'), 'utf8'));
+  const { version } = JSON.parse(readFileSync(packagePath('package.json'), 'utf8'));
   expect((await installed('--version')).stdout).toBe(`${version}\n`);
 });
 
 test('has a zip of each function, whose bytes depend on the sources alone', () => {
   const zips = globSync('*.zip', { cwd: join(own, 'dist', 'functions') });
   expect(zips.sort()).toEqual(
-    globSync('*/handler.ts', { cwd: projectPath('lambda') })
+    globSync('*/handler.ts', { cwd: packagePath('lambda') })
       .map((file) => file.replace('/handler.ts', '.zip'))
       .sort(),
   );
@@ -82,7 +82,7 @@ test('has a zip of each function, whose bytes depend on the sources alone', () =
 
 test('does what a clone does', async () => {
   expect((await installed('--help')).stdout).toBe((await cloned('--help')).stdout);
-  const captures = projectPath('examples', 'replay');
+  const captures = packagePath('examples', 'replay');
   const words = ['replay', captures, '--dry-run', '--json'];
   expect((await installed(...words)).stdout).toBe((await cloned(...words)).stdout);
   // The anchor set is a file of the package. Without a judge, the command ends before it asks anybody.
@@ -160,7 +160,7 @@ describe('on Node 20, which applications may still run on', () => {
 
   test('the command, in a clone too, and the construct end with one line', async () => {
     const stderr = expect.stringMatching(/^NodeTooOld: .*; got: 20\.20\.2; expected: 22\.19 or newer\n$/);
-    const commands = [own, projectPath()].map((place) => join(place, 'bin', 'inference-monitor.js'));
+    const commands = [own, packagePath()].map((place) => join(place, 'bin', 'inference-monitor.js'));
     for (const file of [...commands, ...RUNNABLE]) {
       await expect(onNode20(file, '--help')).rejects.toMatchObject({ code: 2, stdout: '', stderr });
     }

@@ -1,8 +1,8 @@
 /** Compares the price table with MLflow's catalog, rate by rate, and with the prices that MLflow computes for calls. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { priceCall, resolveModel } from '../../src/judge/pricing/prices.ts';
 import { buildTable, type PriceTable, readCatalog, TABLE_FILE } from '../../tools/refresh-prices.ts';
 
@@ -35,7 +35,7 @@ let table: PriceTable;
 
 beforeAll(async () => {
   ({ python } = await defaultPythonEnvironment());
-  table = JSON.parse(readFileSync(projectPath(TABLE_FILE), 'utf8')) as PriceTable;
+  table = JSON.parse(readFileSync(packagePath(TABLE_FILE), 'utf8')) as PriceTable;
 });
 
 test('has every rate of the catalog in the table', () => {

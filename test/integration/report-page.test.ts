@@ -10,8 +10,8 @@ import { isoWindow } from '../../bin/cli/window.ts';
 import { ratesReport } from '../../bin/commands/rates.ts';
 import { truthFigures } from '../../bin/operate/truth-run.ts';
 import { launchChromium } from '../../local/machine/chromium.ts';
-import { projectPath } from '../../local/project-root.ts';
 import type { LabeledRow } from '../../src/core/contract/ground-truth.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { Random } from '../../src/core/values/random.ts';
 import type { Figure } from '../../src/ground-truth/measure/figures.ts';
 import { makePage } from '../../src/health/make-page.ts';
@@ -181,7 +181,7 @@ inBrowser('in a browser', () => {
     expect(label === 'none').toBe(view[0] === 1280);
     if (process.env.UPDATE_PICTURES && view.join() === '1280,light') {
       await page.setViewportSize({ width: 1280, height: 800 });
-      await page.screenshot({ path: projectPath('docs', 'images', 'report.png') });
+      await page.screenshot({ path: packagePath('docs', 'images', 'report.png') });
     }
   });
 

@@ -1,8 +1,8 @@
 /** A throttled table is waited for, with DynamoDB's own replies: a shim before the emulator counts the writes of a partition. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import { projectPath } from '../../local/project-root.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { drainThrottles } from '../../src/core/process/throttles.ts';
 import { LimitsTable } from '../../src/limits/table.ts';
 import { type QuotaShim, startQuotaShim } from '../doubles/quota-shim/quota-shim.ts';
@@ -19,7 +19,7 @@ const clientOf = (endpoint: string): DynamoDBClient => {
 };
 
 beforeAll(async () => {
-  directory = mkdtempSync(projectPath('.local', 'quota-test-'));
+  directory = mkdtempSync(packagePath('.local', 'quota-test-'));
   miniStack = await startMiniStack();
   await clientOf(miniStack.url).send(
     new CreateTableCommand({

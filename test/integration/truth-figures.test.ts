@@ -1,8 +1,8 @@
 /** The figures of true answers, with scikit-learn and pandas as the reference. */
 import { spawnSync } from 'node:child_process';
-import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import type { LabeledRow, LabelValue, Prediction } from '../../src/core/contract/ground-truth.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { groundTruthSchema } from '../../src/core/settings/ground-truth-setting.ts';
 import { Random } from '../../src/core/values/random.ts';
 import type { Figure, TruthGroup } from '../../src/ground-truth/measure/figures.ts';
@@ -54,7 +54,7 @@ interface Reference {
 /** Runs scikit-learn once for all tests: it takes seconds to start. */
 async function reference(cases: readonly object[]): Promise<Reference[]> {
   const { python } = await defaultPythonEnvironment();
-  const script = projectPath('test', 'helpers', 'truth_figures.py');
+  const script = packagePath('test', 'helpers', 'truth_figures.py');
   const run = spawnSync(python, [script], { input: JSON.stringify(cases), maxBuffer: 2 ** 28, encoding: 'utf8' });
   if (run.status !== 0) throw new Error(run.stderr);
   return JSON.parse(run.stdout) as Reference[];

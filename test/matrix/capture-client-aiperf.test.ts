@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { aiperf } from '../../bench/replay-support/aiperf.ts';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { S3Wire } from '../doubles/s3-wire.ts';
 import { LANGUAGES, runApp } from '../helpers/capture-apps.ts';
@@ -41,7 +41,7 @@ test.each(LANGUAGES)(
           .map((key) => s3.text('captures', key))
           .join(''),
       );
-      const script = projectPath('test', 'helpers', 'aiperf_captures.py');
+      const script = packagePath('test', 'helpers', 'aiperf_captures.py');
       const { stdout } = await promisify(execFile)(environment.python, [script, file]);
       const read = JSON.parse(stdout.trim().split('\n').at(-1) ?? '') as { canLoad: boolean; messages: object[] };
       expect(read.canLoad).toBe(true);

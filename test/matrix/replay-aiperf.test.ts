@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { type Aiperf, aiperf, profileArgs } from '../../bench/replay-support/aiperf.ts';
 import { chromiumProgram } from '../../local/machine/chromium.ts';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { recordSchema } from '../helpers/aiperf-files.ts';
 import { missingKeys } from '../helpers/aiperf-keys.ts';
@@ -45,7 +45,7 @@ afterAll(async () => {
 const execute = promisify(execFile);
 
 async function readByAiperf(directory: string): Promise<Record<string, number | boolean | null>> {
-  const script = projectPath('test', 'helpers', 'aiperf_files.py');
+  const script = packagePath('test', 'helpers', 'aiperf_files.py');
   const { stdout } = await execute(peer.environment.python, [script, directory], {
     env: peer.command([], folder.path).env,
   });

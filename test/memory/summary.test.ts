@@ -4,7 +4,7 @@
  */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 
 const CHUNKS = 1_000_000;
 /** The resident memory that Lambda counts. Node itself takes about 60 MB of it. */
@@ -13,8 +13,8 @@ const MOST_MB = 256;
 jest.setTimeout(900_000);
 
 async function inProcess(what: 'summary' | 'retry') {
-  const flags = ['--import', projectPath('bin/ready.js'), '--max-semi-space-size=1', '--max-old-space-size=128'];
-  const script = projectPath('test/helpers/summarize-generated.ts');
+  const flags = ['--import', packagePath('bin/ready.js'), '--max-semi-space-size=1', '--max-old-space-size=128'];
+  const script = packagePath('test/helpers/summarize-generated.ts');
   const { stdout } = await promisify(execFile)(process.execPath, [...flags, script, what, String(CHUNKS)]);
   const result = JSON.parse(stdout);
   process.stdout.write(

@@ -7,7 +7,7 @@ import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { DescribeStacksCommand, ListStacksCommand } from '@aws-sdk/client-cloudformation';
 import { ListFunctionsCommand } from '@aws-sdk/client-lambda';
 import { ListBucketsCommand } from '@aws-sdk/client-s3';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { ASSERTION_IDS, type AssertionId, assertionOf } from '../aws/assertions.ts';
 import { reportPath, statePath } from '../aws/state.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
@@ -53,8 +53,8 @@ afterAll(async () => {
 
 /** Runs the command. @param leaveAt text after which it gets a Ctrl-C */
 async function canary(args: string[], leaveAt?: string): Promise<{ code: number | null; output: string }> {
-  const child = spawn(process.execPath, [projectPath('test', 'aws', 'main.ts'), '--prefix', PREFIX, ...args], {
-    cwd: projectPath(),
+  const child = spawn(process.execPath, [packagePath('test', 'aws', 'main.ts'), '--prefix', PREFIX, ...args], {
+    cwd: packagePath(),
     env: { ...process.env, ...environment.ministack.env, MLFLOW_TRACKING_URI: environment.mlflowUrl },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

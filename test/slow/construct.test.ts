@@ -2,7 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { RUNNABLE, synthApp, TYPED, writeApps } from '../helpers/construct-app.ts';
 import { installPackage, run } from '../helpers/package.ts';
 
@@ -16,7 +16,7 @@ beforeEach(async () => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 test('works with the oldest CDK', async () => {
-  const { peerDependencies } = JSON.parse(readFileSync(projectPath('package.json'), 'utf8')) as {
+  const { peerDependencies } = JSON.parse(readFileSync(packagePath('package.json'), 'utf8')) as {
     peerDependencies: Record<string, string>;
   };
   const oldest = peerDependencies['aws-cdk-lib']?.replace('^', '');
@@ -28,9 +28,9 @@ test('works with the oldest CDK', async () => {
 
 test('has types that an app compiles with, and that find a wrong prop', async () => {
   for (const name of ['aws-cdk-lib', 'constructs', '@types']) {
-    symlinkSync(projectPath('node_modules', name), join(folder, 'node_modules', name));
+    symlinkSync(packagePath('node_modules', name), join(folder, 'node_modules', name));
   }
-  const tsc = projectPath('node_modules', 'typescript', 'bin', 'tsc');
+  const tsc = packagePath('node_modules', 'typescript', 'bin', 'tsc');
   const options = [
     '--ignoreConfig',
     '--noEmit',

@@ -1,7 +1,7 @@
 /** All MLflow tests through the double of a SageMaker-managed server, and AWS's own Python client with both doubles. */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import type { SageMakerMlflowDouble } from '../doubles/sagemaker-mlflow.ts';
 import { sagemakerPluginEnvironment } from '../helpers/check-environments.ts';
 import { testCorpus } from '../helpers/mlflow-corpus.ts';
@@ -24,7 +24,7 @@ describe('AWS’s Python client', () => {
 
   async function runPlugin(double: SageMakerMlflowDouble, traceId: string) {
     const python = await sagemakerPluginEnvironment();
-    const script = projectPath('test', 'helpers', 'sagemaker_plugin.py');
+    const script = packagePath('test', 'helpers', 'sagemaker_plugin.py');
     const env = {
       ...process.env,
       ...suite.managed.pythonEnv,

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { waitUntilStackCreateComplete } from '@aws-sdk/client-cloudformation';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { CAPTURE_BUCKET, type LocalEnvironment, startEnvironment } from '../helpers/local-environment.ts';
 import { installPackage, run } from '../helpers/package.ts';
 
@@ -34,7 +34,7 @@ test('says what to install, then deploys, and the other commands find the stack'
     ),
   });
   for (const name of ['aws-cdk', 'aws-cdk-lib', 'constructs']) {
-    symlinkSync(projectPath('node_modules', name), join(folder, 'node_modules', name));
+    symlinkSync(packagePath('node_modules', name), join(folder, 'node_modules', name));
   }
   const settings = {
     STACK_PREFIX: 'packaged',

@@ -4,8 +4,8 @@ import { existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '../../local/machine/free-port.ts';
-import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { documents, shellBlocks } from '../helpers/document-commands.ts';
 
 /** The README's come first: they define what the others use. */
@@ -16,7 +16,7 @@ const blocks = documents()
 /** The shell of a person without AWS, with this project's Node. */
 const environment = (): NodeJS.ProcessEnv => ({
   ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(AWS|MLFLOW|CDK|STACK)_/.test(name))),
-  PATH: `${projectPath('node_modules', '.bin')}:${process.env.PATH}`,
+  PATH: `${packagePath('node_modules', '.bin')}:${process.env.PATH}`,
 });
 
 /** Commands that say by their exit code what they have found in the examples. */
@@ -39,9 +39,9 @@ beforeAll(async () => {
   await defaultPythonEnvironment();
   // Files that the commands write stay out of the project: in this folder, each of its files is a link.
   folder = mkdtempSync(join(tmpdir(), 'readme-'));
-  for (const name of readdirSync(projectPath())) symlinkSync(projectPath(name), join(folder, name));
+  for (const name of readdirSync(packagePath())) symlinkSync(packagePath(name), join(folder, name));
   start = spawn('npm', ['start'], {
-    cwd: projectPath(),
+    cwd: packagePath(),
     env: environment(),
     stdio: ['ignore', 'pipe', 'inherit'],
     detached: true,

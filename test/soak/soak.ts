@@ -7,11 +7,11 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { ListExecutionsCommand } from '@aws-sdk/client-sfn';
 import { numberFlag, readFlags } from '../../bench/support/flags.ts';
-import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { cleanEnvironment } from '../../local/servers/ministack.ts';
 import { describeError } from '../../src/core/errors/describe-error.ts';
 import { forEachConcurrently } from '../../src/core/process/concurrency.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import type { DeployedPipeline, Outcome } from '../helpers/deployed-pipeline.ts';
 import { FaultyEnvironment } from '../helpers/faulty-environment.ts';
 import { CAPTURE_BUCKET } from '../helpers/local-environment.ts';
@@ -246,7 +246,7 @@ async function compare(question: object): Promise<Found> {
   const { python } = await defaultPythonEnvironment();
   const { stdout } = await promisify(execFile)(
     python,
-    [projectPath('test', 'soak', 'soak_reader.py'), JSON.stringify(question)],
+    [packagePath('test', 'soak', 'soak_reader.py'), JSON.stringify(question)],
     { env: { ...cleanEnvironment(), ...faulty.environment.ministack.env }, maxBuffer: 64 * 1024 * 1024 },
   );
   return JSON.parse(stdout) as Found;

@@ -1,6 +1,6 @@
 /** The parts of the canary that need no AWS: its assertions, its options, its report. */
 import { existsSync } from 'node:fs';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { ASSERTION_IDS, assertionOf } from '../aws/assertions.ts';
 import { canarySettings, parseCanaryOptions } from '../aws/options.ts';
 import { redacted } from '../aws/report.ts';
@@ -24,7 +24,7 @@ const STATE: CanaryState = {
 
 test('every assertion names a file of the project that relies on it', () => {
   expect(ASSERTION_IDS.length).toBeGreaterThanOrEqual(25);
-  const missing = ASSERTION_IDS.map((id) => assertionOf(id).file).filter((file) => !existsSync(projectPath(file)));
+  const missing = ASSERTION_IDS.map((id) => assertionOf(id).file).filter((file) => !existsSync(packagePath(file)));
   expect(missing).toEqual([]);
   expect(new Set(ASSERTION_IDS.map((id) => assertionOf(id).text)).size).toBe(ASSERTION_IDS.length);
 });

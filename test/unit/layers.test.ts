@@ -1,10 +1,10 @@
 /** The rooms of docs/rooms.md, which of them may import from which, and that nothing imports in a circle. */
 import { readFileSync } from 'node:fs';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { type Import, importsOf } from '../helpers/imports.ts';
 import { PRODUCT, sourceFiles } from '../helpers/source-files.ts';
 
-const ROOMS = [...readFileSync(projectPath('docs', 'rooms.md'), 'utf8').matchAll(/^\| `([^`]+)` \|/gm)].map(
+const ROOMS = [...readFileSync(packagePath('docs', 'rooms.md'), 'utf8').matchAll(/^\| `([^`]+)` \|/gm)].map(
   ([, room = '']) => room,
 );
 const MOST_ROOMS = 17;

@@ -11,7 +11,7 @@ import { zipSync } from 'fflate';
 import * as z from 'zod';
 import { bundleFunctions, REQUIRE } from '../../lib/bundle-functions.ts';
 import { asProps, propName } from '../../lib/monitor-props.ts';
-import { projectPath } from '../../local/project-root.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { requiredSettings, settingsSchema } from '../../src/core/settings/schema.ts';
 
 // -------------------------------------------------------------------------------------------------------- licenses
@@ -33,16 +33,16 @@ function thirdPartyNotices(inputs: readonly string[]): string {
   const folders = new Set(inputs.flatMap((file) => PACKAGE.exec(file)?.[0] ?? []));
   const byText = new Map<string, Set<string>>();
   for (const folder of folders) {
-    const manifest = JSON.parse(readFileSync(projectPath(folder, 'package.json'), 'utf8'));
+    const manifest = JSON.parse(readFileSync(packagePath(folder, 'package.json'), 'utf8'));
     const { name, version, license, author } = manifest as Record<string, unknown>;
     if (typeof license !== 'string') {
       throw new Error(`A bundled package has no license; got: ${folder}; expected: a license in its package.json`);
     }
-    const files = readdirSync(projectPath(folder), { withFileTypes: true })
+    const files = readdirSync(packagePath(folder), { withFileTypes: true })
       .filter((entry) => entry.isFile() && LICENSE_FILE.test(entry.name))
       .map((entry) => entry.name)
       .sort();
-    const text = files.map((file) => readFileSync(projectPath(folder, file), 'utf8').trim()).join('\n\n');
+    const text = files.map((file) => readFileSync(packagePath(folder, file), 'utf8').trim()).join('\n\n');
     const packages = byText.get(text) ?? new Set();
     const by =
       text === '' && author ? `, by ${typeof author === 'string' ? author : (author as { name: string }).name}` : '';
@@ -73,9 +73,9 @@ const OPTIONS = [
 /** Writes the declarations, for ES modules to `<folder>/esm` and for CommonJS to `<folder>/cjs`. */
 function writeTypes(folder: string): void {
   const made = join(folder, 'made');
-  const tsc = projectPath('node_modules', 'typescript', 'bin', 'tsc');
+  const tsc = packagePath('node_modules', 'typescript', 'bin', 'tsc');
   const args = [tsc, ...OPTIONS, '--outDir', made, CONSTRUCT, CAPTURE_CLIENT];
-  execFileSync(process.execPath, args, { cwd: projectPath(), stdio: 'inherit' });
+  execFileSync(process.execPath, args, { cwd: packagePath(), stdio: 'inherit' });
   for (const [kind, type] of Object.entries({ esm: 'module', cjs: 'commonjs' })) {
     for (const file of DECLARED) {
       mkdirSync(join(folder, kind, dirname(file)), { recursive: true });
@@ -93,7 +93,7 @@ const ABOUT =
 
 /** The props as an interface: each with the comment of its setting in `.env.example`. */
 function propsDeclaration(): string {
-  const comments = readComments(readFileSync(projectPath('.env.example'), 'utf8'));
+  const comments = readComments(readFileSync(packagePath('.env.example'), 'utf8'));
   const props = Object.entries(settingsSchema.shape).map(([name, schema]) => {
     const optional = name === 'STACK_PREFIX' || !(name in requiredSettings);
     const type =
@@ -144,11 +144,11 @@ function typeText(schema: z.core.JSONSchema._JSONSchema): string {
 
 // ----------------------------------------------------------------------------------------------------- the package
 
-const DIST = projectPath('dist');
-const { engines } = JSON.parse(readFileSync(projectPath('package.json'), 'utf8')) as { engines: { node: string } };
+const DIST = packagePath('dist');
+const { engines } = JSON.parse(readFileSync(packagePath('package.json'), 'utf8')) as { engines: { node: string } };
 
 const COMMON = {
-  absWorkingDir: projectPath(),
+  absWorkingDir: packagePath(),
   outdir: DIST,
   bundle: true,
   platform: 'node',

@@ -4,7 +4,7 @@
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { projectPath } from '../../../local/project-root.ts';
+import { packagePath } from '../../../src/core/process/package-folder.ts';
 import { AwsGate, MlflowGate } from './aws-gate.ts';
 import { type Front, type Gate, startFront } from './front.ts';
 import { JudgeGate } from './judge-gate.ts';
@@ -81,7 +81,7 @@ export async function startQuotaShim(
       AWS_ENDPOINT_URL: fronts.aws.url,
       AWS_ENDPOINT_URL_BEDROCK_RUNTIME: fronts.judge.url,
       AWS_ENDPOINT_URL_BEDROCK: fronts.judge.url,
-      REQUEST_RECORDER: projectPath('test', 'doubles', 'quota-shim', 'emulator.py'),
+      REQUEST_RECORDER: packagePath('test', 'doubles', 'quota-shim', 'emulator.py'),
       QUOTA_LOG: log,
       QUOTA_LIMITS: limitsFile,
       ...(recorder ? { QUOTA_NEXT: recorder } : {}),

@@ -9,7 +9,7 @@ import { exitCodeOf } from '../../../bin/commands/judge.ts';
 import type { JudgeFlags } from '../../../bin/commands/judge-options.ts';
 import { type JudgeReport, judgeFiles } from '../../../bin/commands/judge-run.ts';
 import { judgeText } from '../../../bin/commands/judge-text.ts';
-import { projectPath } from '../../../local/project-root.ts';
+import { packagePath } from '../../../src/core/process/package-folder.ts';
 import { PLAIN } from '../../../src/core/text/terminal-text.ts';
 import { STAND_IN_PATH } from '../../../src/judge/judge-id.ts';
 import type { BehaviorInput } from '../../doubles/faulty-judge/behavior.ts';
@@ -17,7 +17,7 @@ import { type StandInJudge, startStandInJudge } from '../../doubles/faulty-judge
 import { expectPublished } from '../../helpers/published-json.ts';
 import { credentials } from './setup.ts';
 
-const EXAMPLES = projectPath('examples', 'captures');
+const EXAMPLES = packagePath('examples', 'captures');
 /** Ten chats, some of which fail. */
 const CHATS = join(
   EXAMPLES,
@@ -201,7 +201,7 @@ test('the command prints JSON to standard output alone, and its exit code is tha
     '--guideline',
     'no_bleach=The reply never says "bleach".',
   ];
-  const options = { cwd: projectPath(), env: { PATH: process.env.PATH, NODE_OPTIONS: '' } };
+  const options = { cwd: packagePath(), env: { PATH: process.env.PATH, NODE_OPTIONS: '' } };
   const command = promisify(execFile)(process.execPath, [...words, '--at-least', 'no_bleach:1', '--json'], options);
   const { code, stdout } = (await command.catch((error: unknown) => error)) as { code: number; stdout: string };
   expect(code).toBe(1);
@@ -209,7 +209,7 @@ test('the command prints JSON to standard output alone, and its exit code is tha
 });
 
 test('the stand-in of the local environment is never named as the model, and costs nothing', async () => {
-  const monitor = ['--import', projectPath('bin', 'ready.js'), projectPath('bin', 'inference-monitor.ts')];
+  const monitor = ['--import', packagePath('bin', 'ready.js'), packagePath('bin', 'inference-monitor.ts')];
   const run = (...words: string[]) =>
     promisify(execFile)(process.execPath, [...monitor, ...words], {
       env: { ...process.env, DOTENV_CONFIG_PATH: '/nonexistent', AWS_ENDPOINT_URL_BEDROCK_RUNTIME: local.url },

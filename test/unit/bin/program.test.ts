@@ -4,11 +4,11 @@ import { Command } from 'commander';
 import { EXIT } from '../../../bin/cli/output.ts';
 import { COMMANDS, GROUPS } from '../../../bin/commands.ts';
 import { failureText, programFor } from '../../../bin/program.ts';
-import { projectPath } from '../../../local/project-root.ts';
 import { awsFailure, nameOperations } from '../../../src/core/errors/aws-failures.ts';
+import { packagePath } from '../../../src/core/process/package-folder.ts';
 import { expectPublished } from '../../helpers/published-json.ts';
 
-const DOCS = readFileSync(projectPath('docs', 'commands.md'), 'utf8');
+const DOCS = readFileSync(packagePath('docs', 'commands.md'), 'utf8');
 const summaries: Record<string, string> = Object.assign({}, ...Object.values(GROUPS));
 const names = Object.keys(summaries);
 

@@ -2,15 +2,15 @@
 import { execFileSync } from 'node:child_process';
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { COMMANDS } from '../../../bin/commands.ts';
-import { projectPath } from '../../../local/project-root.ts';
+import { packagePath } from '../../../src/core/process/package-folder.ts';
 
-const fileOf = (command: string): string => projectPath('schemas', `${command}.json`);
+const fileOf = (command: string): string => packagePath('schemas', `${command}.json`);
 const commands = Object.entries(COMMANDS);
 let made: Record<string, object>;
 
 beforeAll(() => {
   made = JSON.parse(
-    execFileSync(process.execPath, [projectPath('test', 'helpers', 'json-schemas.ts')], { encoding: 'utf8' }),
+    execFileSync(process.execPath, [packagePath('test', 'helpers', 'json-schemas.ts')], { encoding: 'utf8' }),
   );
   if (process.env.UPDATE_SCHEMAS === undefined) return;
   for (const [name, schema] of Object.entries(made))
@@ -25,6 +25,6 @@ test.each(commands)('%s publishes what --json prints', async (name, load) => {
 
 test('errors have a schema, and a command that is gone has none', () => {
   expect(JSON.parse(readFileSync(fileOf('error'), 'utf8'))).toEqual(made.error);
-  const files = globSync('*.json', { cwd: projectPath('schemas') });
+  const files = globSync('*.json', { cwd: packagePath('schemas') });
   for (const file of files) expect([...Object.keys(COMMANDS), 'error']).toContain(file.replace('.json', ''));
 });

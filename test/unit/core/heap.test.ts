@@ -1,9 +1,9 @@
 /** The function's check that V8 took its limit: with real processes, since flags of the command line win. */
 import { spawnSync } from 'node:child_process';
 import { nodeOptions } from '../../../lib/settings/function-environment.ts';
-import { projectPath } from '../../../local/project-root.ts';
+import { packagePath } from '../../../src/core/process/package-folder.ts';
 
-const SCRIPT = `import { heapFigures } from '${projectPath('src/core/process/heap.ts')}'; console.log(JSON.stringify(heapFigures()))`;
+const SCRIPT = `import { heapFigures } from '${packagePath('src/core/process/heap.ts')}'; console.log(JSON.stringify(heapFigures()))`;
 
 function figures(options: string, commandLine: string[] = []) {
   const child = spawnSync(process.execPath, [...commandLine, '--input-type=module', '--eval', SCRIPT], {

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { filesBelow } from '../../../bin/operate/capture-files.ts';
 import { truthFigures, waitingLabels } from '../../../bin/operate/truth-run.ts';
-import { projectPath } from '../../../local/project-root.ts';
 import { decodeLine } from '../../../src/captures/decode.ts';
+import { packagePath } from '../../../src/core/process/package-folder.ts';
 import { dotenvSettings } from '../../../src/core/settings/dotenv-file.ts';
 import { PLAIN } from '../../../src/core/text/terminal-text.ts';
 import { PredictionIndex } from '../../../src/ground-truth/index/prediction-index.ts';
@@ -14,7 +14,7 @@ import { localFiles } from '../../../src/replay/source/open-source.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { readAndJoin, stepsOn, truthFacts } from '../../helpers/ground-truth.ts';
 
-const EXAMPLE = projectPath('examples', 'tabular');
+const EXAMPLE = packagePath('examples', 'tabular');
 const memory = new MemoryStorage();
 const { storage } = memory;
 const deps = stepsOn(storage, dotenvSettings(join(EXAMPLE, 'settings.env')));

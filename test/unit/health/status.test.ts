@@ -1,9 +1,9 @@
 /** The rules of docs/status.md: what each makes of a stack, and the exit code of `status`. */
 import { readFileSync } from 'node:fs';
 import { hoursOf } from '../../../bin/cli/window.ts';
-import { projectPath } from '../../../local/project-root.ts';
 import type { QualityCell } from '../../../src/core/contract/quality.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
+import { packagePath } from '../../../src/core/process/package-folder.ts';
 import { PLAIN } from '../../../src/core/text/terminal-text.ts';
 import type { HealthFacts } from '../../../src/health/facts.ts';
 import { FINDING_NAMES, healthOf } from '../../../src/health/findings.ts';
@@ -580,7 +580,7 @@ test.each([40, 80, 200])(
 );
 
 test('the table of the rules names each finding', () => {
-  const text = readFileSync(projectPath('docs', 'status.md'), 'utf8');
+  const text = readFileSync(packagePath('docs', 'status.md'), 'utf8');
   const named = [...text.matchAll(/^\| `([a-z-]+)` \|/gm)].map(([, name]) => name);
   expect(named).toEqual(FINDING_NAMES);
 });

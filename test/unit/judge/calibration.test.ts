@@ -1,6 +1,6 @@
 /** Calibration: labels, reports, drift, examples and the anchor set. */
 
-import { projectRoot } from '../../../local/project-root.ts';
+import { packagePath } from '../../../src/core/process/package-folder.ts';
 import { readLabel } from '../../../src/core/values/scorer-values.ts';
 import { cascade } from '../../../src/judge/cascade.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
@@ -318,7 +318,7 @@ describe('examples', () => {
 });
 
 describe('anchor set', () => {
-  const anchors = readAnchors(projectRoot(), scorers) as (LabeledItem & { pair?: string })[];
+  const anchors = readAnchors(packagePath(), scorers) as (LabeledItem & { pair?: string })[];
   // Each pair has one failing item. The scorer decides which of its two values means failure.
   const failing = ({ scorer, label }: LabeledItem) => {
     const values = scorers.find(({ name }) => name === scorer)?.values;

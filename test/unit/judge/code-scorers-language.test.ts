@@ -1,6 +1,6 @@
 /** The code scorer that compares the languages of request and reply. */
 import { readFileSync } from 'node:fs';
-import { projectPath } from '../../../local/project-root.ts';
+import { packagePath } from '../../../src/core/process/package-folder.ts';
 import { detectLanguage } from '../../../src/judge/scorers/code/language.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { chatCapture, errorCapture } from '../../helpers/captures.ts';
@@ -73,7 +73,7 @@ test.each([
 ])('detects no language in %p', (text) => expect(detectLanguage(text)).toHaveProperty('notJudgeable'));
 
 test('detects no wrong language in the anchor set', () => {
-  const anchors = readFileSync(projectPath('src', 'quality', 'calibration', 'anchors.jsonl'), 'utf8')
+  const anchors = readFileSync(packagePath('src', 'quality', 'calibration', 'anchors.jsonl'), 'utf8')
     .trim()
     .split('\n');
   const told = anchors.flatMap((anchor) => {

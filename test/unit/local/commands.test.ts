@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { numberFlag, readFlags } from '../../../bench/support/flags.ts';
 import { startProgress } from '../../../bin/cli/progress.ts';
 import { whyUnanswered } from '../../../bin/commands/calibrate.ts';
-import { projectPath } from '../../../local/project-root.ts';
 import { checkSettings } from '../../../local/settings/person-settings.ts';
 import { forecastLines, measureFiles } from '../../../local/start/start-report.ts';
 import { describeError } from '../../../src/core/errors/describe-error.ts';
+import { packagePath } from '../../../src/core/process/package-folder.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -19,7 +19,7 @@ afterEach(() => rmSync(folder, { recursive: true }));
 
 test('a command names the remedy if the packages are missing', () => {
   mkdirSync(join(folder, 'bin'));
-  cpSync(projectPath('bin', 'ready.js'), join(folder, 'bin', 'ready.js'));
+  cpSync(packagePath('bin', 'ready.js'), join(folder, 'bin', 'ready.js'));
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
   const { status, stderr } = spawnSync(process.execPath, ['--import', './bin/ready.js', 'local/start/start.ts'], {
     cwd: folder,

@@ -1,8 +1,8 @@
 /** The index of the decisions. */
 import { readdirSync, readFileSync } from 'node:fs';
-import { projectPath } from '../../../local/project-root.ts';
+import { packagePath } from '../../../src/core/process/package-folder.ts';
 
-const FOLDER = projectPath('docs', 'decisions');
+const FOLDER = packagePath('docs', 'decisions');
 const read = (file: string): string => readFileSync(`${FOLDER}/${file}`, 'utf8');
 
 test('lists every decision with its title, its date and what supersedes it', () => {

@@ -2,7 +2,7 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { COMMANDS } from '../../../bin/commands.ts';
-import { projectPath } from '../../../local/project-root.ts';
+import { packagePath } from '../../../src/core/process/package-folder.ts';
 import { type Call, callsIn, documents, shellBlocks } from '../../helpers/document-commands.ts';
 
 const GLOBAL = ['--help', '--version', '--debug', '--no-color'];
@@ -28,7 +28,7 @@ test('every command and option of the documents exists', async () => {
 });
 
 test('every npm script of the documents exists', () => {
-  const { scripts } = JSON.parse(readFileSync(projectPath('package.json'), 'utf8')) as { scripts: object };
+  const { scripts } = JSON.parse(readFileSync(packagePath('package.json'), 'utf8')) as { scripts: object };
   const named = blocks.flatMap(({ lines }) =>
     lines.flatMap((line) => [...line.matchAll(/npm run (?:-s )?([\w:-]+)/g)]),
   );
@@ -55,8 +55,8 @@ test('every block of the README says how it is tested, what runs it exists, and 
     expect([test, lines[0]]).toEqual([expect.stringMatching(/^(start|local|account)$/), lines[0]]);
     if (test === 'account') expect(lines.filter((line) => !Object.hasOwn(RUN_BY, line))).toEqual([]);
   }
-  for (const file of Object.values(RUN_BY)) expect([file, existsSync(projectPath(file))]).toEqual([file, true]);
-  expect(readFileSync(projectPath('README.md'), 'utf8').trimEnd().split('\n').length).toBeLessThanOrEqual(100);
+  for (const file of Object.values(RUN_BY)) expect([file, existsSync(packagePath(file))]).toEqual([file, true]);
+  expect(readFileSync(packagePath('README.md'), 'utf8').trimEnd().split('\n').length).toBeLessThanOrEqual(100);
 });
 
 /** The anchor of a heading, as GitHub makes it. */
@@ -72,16 +72,16 @@ test('every link of the documents leads to a file, and to a heading of it', () =
     'CHANGELOG.md',
     'CONTRIBUTING.md',
     'SECURITY.md',
-    ...globSync(['docs/**/*.md', 'examples/**/*.md'], { cwd: projectPath() }),
+    ...globSync(['docs/**/*.md', 'examples/**/*.md'], { cwd: packagePath() }),
   ];
-  const read = (file: string): string => readFileSync(projectPath(file), 'utf8').replaceAll(/^```[\s\S]*?^```/gm, '');
+  const read = (file: string): string => readFileSync(packagePath(file), 'utf8').replaceAll(/^```[\s\S]*?^```/gm, '');
   const anchors = new Map(
     files.map((file) => [file, [...read(file).matchAll(/^#+ (.+)$/gm)].map(([, title = '']) => anchorOf(title))]),
   );
   const broken = files.flatMap((file) =>
     [...read(file).matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)/g)].flatMap(([link, path = '', anchor]) => {
       const target = path === '' ? file : join(dirname(file), path);
-      const isThere = existsSync(projectPath(target));
+      const isThere = existsSync(packagePath(target));
       return isThere && (anchor === undefined || anchors.get(target)?.includes(anchor)) ? [] : [`${file}: ${link}`];
     }),
   );
@@ -89,12 +89,12 @@ test('every link of the documents leads to a file, and to a heading of it', () =
 });
 
 test('every term of the glossary stands there once, and is used', () => {
-  const glossary = readFileSync(projectPath('docs', 'glossary.md'), 'utf8');
+  const glossary = readFileSync(packagePath('docs', 'glossary.md'), 'utf8');
   const terms = [...glossary.matchAll(/^\| (?!Term |---)(.+?) \|/gm)].map(([, term = '']) => term);
-  const files = globSync(['{src,lib,lambda,bin}/**/*.ts', 'docs/*.md'], { cwd: projectPath() });
+  const files = globSync(['{src,lib,lambda,bin}/**/*.ts', 'docs/*.md'], { cwd: packagePath() });
   const texts = files
     .filter((file) => !file.endsWith('glossary.md'))
-    .map((file) => readFileSync(projectPath(file), 'utf8'))
+    .map((file) => readFileSync(packagePath(file), 'utf8'))
     .join('\n');
   // In code, the words of a term are one name.
   expect(terms.filter((term) => !new RegExp(term.replaceAll(' ', '[-\\s]*'), 'i').test(texts))).toEqual([]);

@@ -1,9 +1,9 @@
 /** `npm run test:unit -- test/unit/limits` runs the tests of one room; so does each other script of a level. */
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
-import { projectPath } from '../../../local/project-root.ts';
+import { packagePath } from '../../../src/core/process/package-folder.ts';
 
-const { scripts } = JSON.parse(readFileSync(projectPath('package.json'), 'utf8')) as {
+const { scripts } = JSON.parse(readFileSync(packagePath('package.json'), 'utf8')) as {
   scripts: Record<string, string>;
 };
 
@@ -15,13 +15,13 @@ test('each script of a level ends its levels in the same way', () => {
 });
 
 test('a path after a script is a path', () => {
-  const jest = [projectPath('node_modules/jest/bin/jest.js'), ...(scripts.test ?? '').split(' ').slice(1)];
+  const jest = [packagePath('node_modules/jest/bin/jest.js'), ...(scripts.test ?? '').split(' ').slice(1)];
   const listed = execFileSync(process.execPath, [...jest, 'test/unit/limits', '--listTests', '--json'], {
-    cwd: projectPath(),
+    cwd: packagePath(),
     encoding: 'utf8',
     stdio: 'pipe',
   });
-  const room = readdirSync(projectPath('test/unit/limits')).filter((name) => name.endsWith('.test.ts'));
-  const paths = room.map((name) => projectPath('test/unit/limits', name));
+  const room = readdirSync(packagePath('test/unit/limits')).filter((name) => name.endsWith('.test.ts'));
+  const paths = room.map((name) => packagePath('test/unit/limits', name));
   expect((JSON.parse(listed) as string[]).toSorted()).toEqual(paths.toSorted());
 });

@@ -4,10 +4,10 @@ import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ReasonWithLines } from '../../../bin/operate/summary-report.ts';
-import { projectPath } from '../../../local/project-root.ts';
 import { writeEnvFile } from '../../../local/start/env-file.ts';
 import { exitCode, type Report, reportLines } from '../../../local/start/start-report.ts';
 import type { StackOutputs } from '../../../src/core/contract/names.ts';
+import { packagePath } from '../../../src/core/process/package-folder.ts';
 import { type RunSummary, SummaryBuilder } from '../../../src/monitoring/summary.ts';
 
 const run = { name: 'run-1', arn: 'arn', keys: ['my-endpoint/a.jsonl'], status: 'SUCCEEDED' };
@@ -48,7 +48,7 @@ function report(more: Partial<Report>): string {
     quarantine: [],
     worst: [],
     options: { exit: false },
-    envFile: projectPath('.local', 'env'),
+    envFile: packagePath('.local', 'env'),
     ...more,
   }).join('\n');
 }

@@ -1,7 +1,6 @@
 /** The summary of a run in parts, the outcome of each file, and the memory that they take. */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { projectPath } from '../../../local/project-root.ts';
 import { CONTRACT } from '../../../src/core/contract/contract.ts';
 import type { ManifestLine } from '../../../src/core/contract/payloads.ts';
 import {
@@ -12,6 +11,7 @@ import {
   VERDICT_TERMS,
 } from '../../../src/core/contract/receipts.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
+import { packagePath } from '../../../src/core/process/package-folder.ts';
 import { emptyLogCounts, emptyVerdictCounts } from '../../../src/monitoring/counts.ts';
 import { FileReports } from '../../../src/monitoring/file-reports.ts';
 import { unitsOfRetry } from '../../../src/monitoring/plan/retry-source.ts';
@@ -222,8 +222,8 @@ test('a retry of a large run may stop where nothing is to be retried, and contin
 });
 
 test('the memory for a run of 30,000 chunks is that for a small one: 40 MB of heap', async () => {
-  const flags = ['--import', projectPath('bin/ready.js'), '--max-semi-space-size=1', '--max-old-space-size=40'];
-  const script = projectPath('test/helpers/summarize-generated.ts');
+  const flags = ['--import', packagePath('bin/ready.js'), '--max-semi-space-size=1', '--max-old-space-size=40'];
+  const script = packagePath('test/helpers/summarize-generated.ts');
   const { stdout } = await promisify(execFile)(process.execPath, [...flags, script, 'summary', '30000']);
   const { summary, expected, fileLines } = JSON.parse(stdout);
   expect(summary).toMatchObject(expected);

@@ -6,14 +6,14 @@ import { commandSettings } from '../../../../bin/cli/settings.ts';
 import { inspectText, lineText } from '../../../../bin/commands/inspect-text.ts';
 import { parseLocation } from '../../../../bin/offline/capture-files.ts';
 import { inspectAll, inspectLine } from '../../../../bin/offline/inspect.ts';
-import { projectPath } from '../../../../local/project-root.ts';
 import { Storer } from '../../../../src/captures/trace/storable.ts';
+import { packagePath } from '../../../../src/core/process/package-folder.ts';
 import { PLAIN } from '../../../../src/core/text/terminal-text.ts';
 import { expectPublished } from '../../../helpers/published-json.ts';
 
 const settings = commandSettings({}, {});
-const EXAMPLES = projectPath('examples', 'captures');
-const CORPUS = projectPath('test', 'corpus');
+const EXAMPLES = packagePath('examples', 'captures');
+const CORPUS = packagePath('test', 'corpus');
 const DAY = join(EXAMPLES, 'garden-helpdesk/AllTraffic/2026/11/18');
 const folder = mkdtempSync(join(tmpdir(), 'inspect-'));
 const chat = readFileSync(join(CORPUS, 'chat.jsonl'), 'utf8').split('\n')[0] ?? '';
