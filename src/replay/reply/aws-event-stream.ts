@@ -8,6 +8,10 @@ interface EventStreamMessage {
   payload: Buffer;
 }
 
+export class BadEventStream extends Error {
+  override readonly name = 'BadEventStream';
+}
+
 /** Total length, header length, checksum of the two. */
 const PRELUDE_BYTES = 12;
 /** AWS limits a message to 24 MB. */
@@ -18,6 +22,16 @@ const codec = new EventStreamCodec(
   (bytes) => Buffer.from(bytes as Uint8Array).toString(),
   (text) => Buffer.from(text),
 );
+
+/** @throws BadEventStream */
+function messageOf(bytes: Buffer): EventStreamMessage {
+  try {
+    const { headers, body } = codec.decode(bytes);
+    return { headers, payload: Buffer.from(body.buffer, body.byteOffset, body.byteLength) };
+  } catch (error) {
+    throw new BadEventStream((error as Error).message);
+  }
+}
 
 export class EventStreamParser {
   readonly #onMessage: (message: EventStreamMessage) => void;
@@ -30,7 +44,7 @@ export class EventStreamParser {
     this.#onMessage = onMessage;
   }
 
-  /** @throws Error when a checksum or a length is wrong. */
+  /** @throws BadEventStream when a checksum or a length is wrong. */
   feed(bytes: Buffer): void {
     let rest = bytes;
     if (this.#heldBytes > 0) {
@@ -44,12 +58,12 @@ export class EventStreamParser {
     while (rest.length >= PRELUDE_BYTES) {
       const total = rest.readUInt32BE(0);
       // Before the message is whole: a wrong length would wait for bytes that never come.
-      if (crc32(rest.subarray(0, 8)) !== rest.readUInt32BE(8)) throw new Error('the prelude’s checksum is wrong');
-      if (total > MAX_MESSAGE_BYTES) throw new Error(`a message of ${total} bytes`);
+      if (crc32(rest.subarray(0, 8)) !== rest.readUInt32BE(8))
+        throw new BadEventStream('the prelude’s checksum is wrong');
+      if (total > MAX_MESSAGE_BYTES) throw new BadEventStream(`a message of ${total} bytes`);
       this.#needed = total;
       if (rest.length < total) break;
-      const { headers, body } = codec.decode(rest.subarray(0, total));
-      this.#onMessage({ headers, payload: Buffer.from(body.buffer, body.byteOffset, body.byteLength) });
+      this.#onMessage(messageOf(rest.subarray(0, total)));
       rest = rest.subarray(total);
       this.#needed = PRELUDE_BYTES;
     }

@@ -2,7 +2,7 @@
 import { EventStreamCodec } from '@smithy/core/event-streams';
 import fc from 'fast-check';
 import { payloadPart } from '../../../local/stand-in-endpoint/server.ts';
-import { EventStreamParser } from '../../../src/replay/reply/aws-event-stream.ts';
+import { BadEventStream, EventStreamParser } from '../../../src/replay/reply/aws-event-stream.ts';
 import { Body, readReplyContent } from '../../../src/replay/reply/content.ts';
 import { SageMakerStreamReader, StreamReader } from '../../../src/replay/reply/stream-reader.ts';
 
@@ -62,9 +62,9 @@ describe('AWS event-stream frames', () => {
         // The parser waits for the missing bytes of a length that grew.
         const read = (): void => {
           parser.feed(broken);
-          if (!parser.complete) throw new Error('bytes are missing');
+          if (!parser.complete) throw new BadEventStream('bytes are missing');
         };
-        expect(read).toThrow();
+        expect(read).toThrow(BadEventStream);
         expect(handedOn).toEqual([]);
       }),
     );
