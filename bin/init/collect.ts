@@ -17,6 +17,7 @@ import {
   shadowVariantsOf,
 } from '../operate/aws-calls.ts';
 import type { Choice, InitQuestion, Prompt } from './prompt.ts';
+import questions from './questions.json' with { type: 'json' };
 
 type Values = Record<string, string>;
 type Name = keyof typeof settingsSchema.shape;
@@ -46,16 +47,7 @@ function withoutDefaults(values: Values): Values {
   return Object.fromEntries(Object.entries(values).filter(([name, value]) => value !== '' && value !== defaults[name]));
 }
 
-const TEXTS: Readonly<Record<string, string>> = {
-  SAGEMAKER_ENDPOINT_NAME: 'SageMaker endpoint to monitor',
-  STACK_PREFIX: "Name of this stack, the end of its resources' names",
-  DATA_CAPTURE_S3_BUCKET: 'Bucket that Data Capture writes to',
-  DATA_CAPTURE_S3_PREFIX: "Prefix of the endpoint's captures in it",
-  MLFLOW_TRACKING_URI: "MLflow: the ARN of an mlflow-app, or a server's URL",
-  MLFLOW_ARTIFACT_BUCKET: 'Bucket of its artifacts, with a prefix if it has one',
-  EVALUATION_SAMPLE_RATE: 'Share of the captures that is judged, 0 to 1',
-  ALARM_EMAIL: 'Email address for alarms',
-};
+const TEXTS: Readonly<Record<string, string>> = questions;
 
 /**
  * Collects the settings. What the flags leave open is asked, and what does not fit together is asked again; without a prompt it is
