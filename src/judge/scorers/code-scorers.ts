@@ -9,6 +9,7 @@ import { messageText, promptCount, replyTexts, replyWords, UNSPACED_SCRIPT } fro
 import type { Capture, ChatMessage } from '../../captures/types.ts';
 import { jsonIn } from '../../core/values/json-in.ts';
 import { sum } from '../../core/values/sum.ts';
+import reasons from '../finish-reasons.json' with { type: 'json' };
 import type { CodeScorer } from '../types.ts';
 import { replyLanguage, requestLanguage } from './code/language.ts';
 import { piiDetected } from './code/pii.ts';
@@ -103,17 +104,7 @@ const validJson: CodeScorer = {
 // Whether a reply was cut off at the token limit.
 
 /** Finish reasons for the token limit: OpenAI (chat, Responses) and vLLM, TGI, Anthropic, Cohere and Gemini, TensorRT-LLM. */
-const LENGTH_REASONS = new Set([
-  'length',
-  'max_tokens',
-  'max_output_tokens',
-  'error_limit',
-  'max_new_tokens',
-  'max_length',
-  'model_length',
-  'model_context_window_exceeded',
-  'token_limit',
-]);
+const LENGTH_REASONS = new Set(reasons.tokenLimit);
 
 const cutOff: CodeScorer = {
   kind: 'code',

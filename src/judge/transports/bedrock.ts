@@ -9,6 +9,7 @@ import {
   type SystemContentBlock,
 } from '@aws-sdk/client-bedrock-runtime';
 import { answerSchemaText, type JsonSchema } from '../answer/answer-schema.ts';
+import reasons from '../finish-reasons.json' with { type: 'json' };
 import { judgeName } from '../judge-id.ts';
 import type { JudgeParameters } from '../parameters.ts';
 import { cacheMinimum, prefixTokens } from '../pricing/request-tokens.ts';
@@ -23,17 +24,7 @@ import { type Ask, type JudgeTransport, MAX_CONCURRENT_CALLS } from './transport
  */
 const CALL_TIMEOUT_MS = 120_000;
 
-const STOPS: Record<string, Stop> = {
-  end_turn: 'end',
-  stop_sequence: 'end',
-  tool_use: 'end',
-  max_tokens: 'cut',
-  guardrail_intervened: 'guardrail',
-  content_filtered: 'filtered',
-  malformed_model_output: 'malformed',
-  malformed_tool_use: 'malformed',
-  model_context_window_exceeded: 'context',
-};
+const STOPS = reasons.converse as Record<string, Stop>;
 
 export interface Guardrail {
   id: string;

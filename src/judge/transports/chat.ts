@@ -6,6 +6,7 @@ import { shownOf, Words } from '../../core/errors/errors.ts';
 import { jsonIn } from '../../core/values/json-in.ts';
 import type { JsonSchema } from '../answer/answer-schema.ts';
 import { CallFailure, type CallFailureKind, type Feature } from '../errors.ts';
+import reasons from '../finish-reasons.json' with { type: 'json' };
 import type { JudgeParameters } from '../parameters.ts';
 import { OWN_CACHE_MINIMUM, prefixTokens } from '../pricing/request-tokens.ts';
 import { ANSWER_NAME, userText } from '../prompt/build-prompt.ts';
@@ -13,14 +14,7 @@ import { estimateTokens } from '../tokens.ts';
 import type { ModelAnswer, Stop } from '../types.ts';
 import type { Ask } from './transport.ts';
 
-const STOPS: Record<string, Stop> = {
-  stop: 'end',
-  tool_calls: 'end',
-  function_call: 'end',
-  eos_token: 'end',
-  length: 'cut',
-  content_filter: 'filtered',
-};
+const STOPS = reasons.chat as Record<string, Stop>;
 
 const completionSchema = z.looseObject({
   choices: z
