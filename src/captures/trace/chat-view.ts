@@ -6,18 +6,10 @@
 import { isObject, type JsonObject, toJson } from '../json.ts';
 import type { ChatMessage } from '../types.ts';
 import { isToolCall } from '../wire/messages.ts';
+import roles from '../wire/roles.json' with { type: 'json' };
 
 /** The roles of MLflow's page for those of the wire formats. */
-const PAGE_ROLES: Record<string, string> = {
-  system: 'system',
-  user: 'user',
-  assistant: 'assistant',
-  tool: 'tool',
-  developer: 'system',
-  function: 'tool',
-  ipython: 'tool',
-  observation: 'tool',
-};
+const PAGE_ROLES: Record<string, string> = roles.page;
 
 const isAbsent = (value: unknown): boolean => value === undefined || value === null;
 

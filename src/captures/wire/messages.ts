@@ -5,17 +5,11 @@
 
 import { isObject, type JsonObject, toJson } from '../json.ts';
 import type { ChatMessage, ToolCall } from '../types.ts';
+import roles from './roles.json' with { type: 'json' };
 import { allText, fieldsOf, objectsIn, type ReadReply, textIn, textsOf, without } from './wire-format.ts';
 
 /** Vendors' names of roles, and OpenAI's. Other roles are kept. */
-const ROLES: Record<string, string> = {
-  model: 'assistant',
-  bot: 'assistant',
-  ai: 'assistant',
-  chatbot: 'assistant',
-  gpt: 'assistant',
-  human: 'user',
-};
+const ROLES: Record<string, string> = roles.vendors;
 
 function roleOf(value: unknown, fallback: string): string {
   if (typeof value !== 'string' || value.trim() === '') return fallback;

@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { ofContent } from '../../captures/content.ts';
 import type { Capture, ChatMessage, ToolCall } from '../../captures/types.ts';
+import roles from '../../captures/wire/roles.json' with { type: 'json' };
 import { addCounts, noCounts } from '../../core/values/counts.ts';
 import { isSystem, type JudgeableExchange, judgeableExchange } from '../scorers/applicability.ts';
 import { cutMiddle, divideBound, estimateTokens, MIN_TEXT_TOKENS } from '../tokens.ts';
@@ -38,14 +39,7 @@ const WEIGHTS = { reply: 8, lastRequest: 4, systemPrompt: 2, tools: 1, earlier: 
 /** With more turns than this, those in the middle are left out. The first show the topic, the last the current state. */
 const MAX_EARLIER_MESSAGES = 40;
 
-const HEADINGS: Record<string, string> = {
-  system: 'system prompt',
-  developer: 'system prompt',
-  user: 'user',
-  assistant: 'assistant',
-  tool: 'tool result',
-  function: 'tool result',
-};
+const HEADINGS: Record<string, string> = roles.judge;
 
 const headingOf = (role: unknown): string =>
   typeof role === 'string' && Object.hasOwn(HEADINGS, role) ? (HEADINGS[role] ?? 'other role') : 'other role';
