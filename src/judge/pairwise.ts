@@ -6,6 +6,7 @@
 import type { Capture, ChatMessage } from '../captures/types.ts';
 import { chatCapture } from './chat-capture.ts';
 import { afterAnswers, answeredBefore, JudgeHeld, VERDICT_ERRORS } from './errors.ts';
+import pairwiseScorer from './pairwise-scorer.json' with { type: 'json' };
 import { emptySpend, spentTogether, sumUsage } from './spend.ts';
 import type { Judge, JudgeMoney, JudgeResult, JudgeScorer, Verdict } from './types.ts';
 
@@ -18,17 +19,11 @@ export interface ReplyPair {
 
 export type Preference = 'better' | 'same' | 'worse';
 
-/** The verdict is on the new reply. `undecided`: it changed with the order. */
-export const PAIRWISE_SCORER: JudgeScorer = {
-  kind: 'judge',
-  name: 'pairwise_preference',
-  version: '1',
-  question:
-    'The record holds two replies, REPLY 1 and REPLY 2, given by two systems to the same request; here they are not alternatives of one system, and a fault in one is not held against the other. Which of them serves the user better? Weigh correctness first, then whether all that was asked is answered and every instruction of the request (format, length, language) is kept, then clarity. Neither the order, nor the length, nor the style by itself is a merit. Where they differ only in wording, or in ways that no user would mind, they are equally good.',
-  values: { kind: 'categories', values: ['better', 'same', 'worse', 'undecided'] },
-  // The caller has already checked that the two replies can be compared.
-  needs: ['captured-reply'],
-};
+/**
+ * The verdict is on the new reply. `undecided`: it changed with the order. It needs the captured reply alone: the caller has checked
+ * that the two can be compared.
+ */
+export const PAIRWISE_SCORER = pairwiseScorer as JudgeScorer;
 
 const FIRST = 'reply 1';
 const SECOND = 'reply 2';
