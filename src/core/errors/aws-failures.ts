@@ -1,5 +1,6 @@
 /** What a person can do about a failure of AWS or of the way to it: credentials, region, permission, clock, network. */
 import type { InitializeMiddleware, MiddlewareStack } from '@smithy/types';
+import CREDENTIAL_ERRORS from './credential-errors.json' with { type: 'json' };
 
 /** An error of the AWS SDK, or of the network below it. */
 export interface SdkError extends Error {
@@ -84,19 +85,7 @@ const KINDS: readonly Kind[] = [
   },
   {
     name: 'AwsCredentialsInvalid',
-    test: isNamed(
-      'AuthFailure',
-      'IncompleteSignature',
-      'IncompleteSignatureException',
-      'InvalidAccessKeyId',
-      'InvalidClientTokenId',
-      'InvalidSignatureException',
-      'InvalidToken',
-      'MissingAuthenticationToken',
-      'MissingAuthenticationTokenException',
-      'SignatureDoesNotMatch',
-      'UnrecognizedClientException',
-    ),
+    test: isNamed(...CREDENTIAL_ERRORS),
     what: 'AWS does not accept the credentials',
     expected: () =>
       'credentials that are valid in this account, with AWS_SESSION_TOKEN if they are temporary, and a region that is enabled for it',
