@@ -13,6 +13,7 @@ import { resourceNames } from '../src/core/contract/names.ts';
 import { packagePath } from '../src/core/process/package-folder.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { allow, workKey } from './access/allow.ts';
+import AWS_ACTIONS from './aws-actions.json' with { type: 'json' };
 import { bundleFunctions, LAMBDA } from './bundle-functions.ts';
 import { nodeOptions } from './settings/function-environment.ts';
 
@@ -126,14 +127,7 @@ export function functionCode(scope: Construct, folder: string): Code {
 // Connects functions to the subnets that the settings name. Nothing is looked up, so that synth needs no credentials.
 
 /** What Lambda does with the function's role: https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html */
-const NETWORK_INTERFACES = [
-  'ec2:CreateNetworkInterface',
-  'ec2:DescribeNetworkInterfaces',
-  'ec2:DescribeSubnets',
-  'ec2:DeleteNetworkInterface',
-  'ec2:AssignPrivateIpAddresses',
-  'ec2:UnassignPrivateIpAddresses',
-];
+const NETWORK_INTERFACES = AWS_ACTIONS.networkInterfaces;
 
 /** @param resource the function in the template, which only this role runs */
 export function connectToVpc(resource: CfnResource, role: Role, settings: Settings): void {

@@ -15,6 +15,7 @@ import type { Settings } from '../../src/core/settings/schema.ts';
 import { allow, grantKey } from '../access/allow.ts';
 import { WHY_WORK_AREA, type WorkArea, workPatterns } from '../access/work.ts';
 import { acknowledge } from '../acknowledge.ts';
+import AWS_ACTIONS from '../aws-actions.json' with { type: 'json' };
 import { logsOf, type PipelineFunction } from '../pipeline-function.ts';
 
 interface PipelineStateMachineProps {
@@ -109,13 +110,4 @@ function allowMaps(role: Role, name: string, { workBucket, manifests, mapResults
 }
 
 /** The actions that a state machine needs to deliver its logs: https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html */
-const LOG_DELIVERY = [
-  'logs:CreateLogDelivery',
-  'logs:GetLogDelivery',
-  'logs:UpdateLogDelivery',
-  'logs:DeleteLogDelivery',
-  'logs:ListLogDeliveries',
-  'logs:PutResourcePolicy',
-  'logs:DescribeResourcePolicies',
-  'logs:DescribeLogGroups',
-];
+const LOG_DELIVERY = AWS_ACTIONS.logDelivery;
