@@ -32,4 +32,7 @@ export const DISTRIBUTION_METRICS: Record<DistributionMetric, MetricDefinition> 
 
 export type DistributionMetric = RequestMetric | keyof typeof metrics.run;
 
+/** The rows of the report's table, in order. */
+export const REPORT_METRICS = metrics.report as readonly DistributionMetric[];
+
 export const isRequestMetric = (tag: string): tag is RequestMetric => Object.hasOwn(REQUEST_METRICS, tag);

@@ -19,7 +19,7 @@ import { bottleneckOf, type FinishedReplay } from '../finished.ts';
 import type { ExchangeError } from '../http/exchange.ts';
 import type { ReportCollector, RequestRow } from '../measure/report-collector.ts';
 import type { RunStats } from '../measure/run-stats.ts';
-import { DISTRIBUTION_METRICS, type DistributionMetric } from '../metrics.ts';
+import { DISTRIBUTION_METRICS, type DistributionMetric, REPORT_METRICS } from '../metrics.ts';
 import { FILES } from '../results/result-set.ts';
 import { durationSeconds } from '../results/summary.ts';
 import { writeWhole } from '../results/whole-file.ts';
@@ -31,24 +31,6 @@ const fixed = (value: number, digits = 1): string =>
   value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits });
 const ms = (value: number | undefined): string => (value === undefined ? '–' : `${fixed(value)} ms`);
 
-const TABLE_METRICS: readonly DistributionMetric[] = [
-  'request_latency',
-  'captured_latency',
-  'effective_latency',
-  'time_to_first_token',
-  'captured_time_to_first_token',
-  'inter_token_latency',
-  'inter_chunk_latency',
-  'output_token_throughput_per_user',
-  'e2e_output_token_throughput',
-  'input_sequence_length',
-  'output_sequence_length',
-  'credit_to_start_latency',
-  'replay_client_lag',
-  'http_req_connecting',
-  'http_req_waiting',
-];
-
 /** Names in place of AIPerf's, the same as on the terminal. */
 const NAMES: Partial<Record<DistributionMetric, string>> = {
   effective_latency: 'Effective Latency',
@@ -58,7 +40,7 @@ const NAMES: Partial<Record<DistributionMetric, string>> = {
 const FIGURES = ['avg', 'p50', 'p90', 'p95', 'p99', 'min', 'max', 'count'] as const;
 
 function metricsTable(stats: RunStats): string {
-  const rows = TABLE_METRICS.flatMap((metric) => {
+  const rows = REPORT_METRICS.flatMap((metric) => {
     const summary = stats.distributions.get(metric)?.summary();
     return summary ? [{ metric, summary }] : [];
   });
