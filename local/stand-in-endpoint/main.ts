@@ -1,17 +1,9 @@
 /** `npm run endpoint`: the stand-in endpoint as a command. */
+import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { describeError } from '../../src/core/errors/describe-error.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { startStandInEndpoint } from './server.ts';
-
-const HELP = `Usage: npm run endpoint -- [--port PORT] [--latency MS] [--words N] [--inter-token MS]
-
-Starts a stand-in for an inference endpoint on this machine, for trying replays. It serves OpenAI's chat completions,
-completions and embeddings, and /invocations. Rules write its replies, not a model. Ctrl-C stops it.
-
-  --port PORT        default: a free port
-  --latency MS       time to the reply, or to its first token (default: 50)
-  --words N          words per reply (default: 16)
-  --inter-token MS   time between the words of a stream (default: 5)`;
 
 async function main(): Promise<void> {
   const { values } = parseArgs({
@@ -24,7 +16,7 @@ async function main(): Promise<void> {
     },
   });
   if (values.help) {
-    console.log(HELP);
+    process.stdout.write(readFileSync(packagePath('local/stand-in-endpoint/help.txt')));
     return;
   }
   const number = (text: string | undefined): number | undefined => (text === undefined ? undefined : Number(text));

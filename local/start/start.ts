@@ -1,4 +1,5 @@
 /** `npm start`: runs the whole pipeline on one machine, from capture files to traces and verdicts in MLflow. */
+import { readFileSync } from 'node:fs';
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { followDisplay } from '../../bin/cli/follow-display.ts';
 import { type ProgressLine, startProgress } from '../../bin/cli/progress.ts';
@@ -29,7 +30,7 @@ import {
 } from './environment.ts';
 import { findLabels, processLabels } from './labels.ts';
 import { runBackfill } from './run-backfill.ts';
-import { parseStartOptions, START_HELP, type StartOptions } from './start-options.ts';
+import { parseStartOptions, type StartOptions } from './start-options.ts';
 import { exitCode, forecastLines, measureFiles, type Report, reportLines } from './start-report.ts';
 
 async function main(options: StartOptions, stopping: Stopping): Promise<number> {
@@ -204,7 +205,7 @@ async function run(): Promise<number> {
   try {
     const options = parseStartOptions(process.argv.slice(2));
     if (options.help) {
-      console.log(START_HELP);
+      process.stdout.write(readFileSync(packagePath('local/start/help.txt')));
       return 0;
     }
     return await main(options, stopping);
