@@ -1,5 +1,6 @@
 /** What `doctor` finds: for each check what is, and what to do about it; and what the checks share. */
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { BedrockClient } from '@aws-sdk/client-bedrock';
 import { awsFailure, nameOperations } from '../../src/core/errors/aws-failures.ts';
 import type { CheckedSettings, Settings } from '../../src/core/settings/schema.ts';
@@ -69,13 +70,9 @@ const LIMIT_MS = 20_000;
  * @param action in IAM
  */
 export async function checked(check: string, action: string, make: () => Promise<Found>): Promise<Finding[]> {
-  let timer: NodeJS.Timeout | undefined;
   const late = unknown(`${check}: there was no answer within ${LIMIT_MS / 1000} s.`, 'check the network and try again');
-  const limit = new Promise<Found>((resolve) => {
-    timer = setTimeout(resolve, LIMIT_MS, late);
-  });
-  const made = Promise.race([make(), limit]).catch((error: unknown) => unasked(check, action, error));
-  return under(check, await made.finally(() => clearTimeout(timer)));
+  const limit = sleep(LIMIT_MS, late, { ref: false });
+  return under(check, await Promise.race([make(), limit]).catch((error: unknown) => unasked(check, action, error)));
 }
 
 function unasked(check: string, action: string, error: unknown): Said {
