@@ -4,12 +4,8 @@ import { Construct } from 'constructs';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { monitor } from './monitor.ts';
 
-interface MonitoringStackProps extends StackProps {
-  settings: Settings;
-}
-
 export class MonitoringStack extends Stack {
-  constructor(scope: Construct, id: string, { settings, ...props }: MonitoringStackProps) {
+  constructor(scope: Construct, id: string, { settings, ...props }: StackProps & { settings: Settings }) {
     super(scope, id, { description: 'Logs and judges the replies of a SageMaker endpoint, in MLflow', ...props });
     // The CDK leaves this id out of logical ids.
     const { outputs } = monitor(new Construct(this, 'Default'), settings);

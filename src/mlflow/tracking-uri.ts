@@ -1,11 +1,6 @@
 /** Parses the tracking URI: the URL of a plain server, or the ARN of one of SageMaker's two kinds of managed MLflow. */
 import { PermanentError } from '../core/errors/errors.ts';
 
-interface PlainTarget {
-  kind: 'url';
-  baseUrl: URL;
-}
-
 export interface ManagedMlflowTarget {
   kind: 'mlflow-tracking-server' | 'mlflow-app';
   baseUrl: URL;
@@ -17,7 +12,7 @@ export interface ManagedMlflowTarget {
   arnHeader: string;
 }
 
-export type TrackingTarget = PlainTarget | ManagedMlflowTarget;
+export type TrackingTarget = { kind: 'url'; baseUrl: URL } | ManagedMlflowTarget;
 
 /** Address of the server's web page; `undefined` for a managed one, whose page needs a login through AWS. */
 export const webPageOf = (target: TrackingTarget): string | undefined =>

@@ -105,9 +105,7 @@ export type ChunkProgress = NonNullable<ChunkRequest['progress']>;
 export type BatchPhase = NonNullable<ChunkRequest['phase']>;
 
 /** The request to JudgeBatch, repeated until all jobs have ended. */
-export interface JudgeBatchRequest {
-  run: Execution;
-}
+export type JudgeBatchRequest = Pick<PlanRequest, 'run'>;
 
 /** The result of JudgeBatch. */
 export interface JudgeBatchResult {

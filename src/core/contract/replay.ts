@@ -164,9 +164,7 @@ export interface StopReplayResult {
 }
 
 /** The request to PublishReplay. */
-export interface PublishReplayRequest {
-  run: Execution;
-}
+export type PublishReplayRequest = Pick<ReplayPlanRequest, 'run'>;
 
 /**
  * The other request to the same function: end the MLflow run after a step failed permanently, PublishReplay included.

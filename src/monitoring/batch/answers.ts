@@ -26,10 +26,7 @@ const ADVICE = 'retry the failed chunks of the run';
 /** A job with this status may lack single records. A job with any other status has no answers at all. */
 const ENDED_WITH_ANSWERS = new Set(['Completed', 'PartiallyCompleted']);
 
-interface AnswerDependencies extends Work {
-  limit: Budget | undefined;
-  priceOf: BatchJudging['priceOf'];
-}
+type AnswerDependencies = Work & Pick<BatchJudging, 'priceOf'> & { limit: Budget | undefined };
 
 /** The answers of a job, by question. */
 type Answered = ReadonlyMap<string, ModelAnswer>;
