@@ -2,6 +2,7 @@
 
 import { many, whole } from '../../src/core/text/figure-text.ts';
 import { columnsOf, durationText, singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
+import { sum } from '../../src/core/values/sum.ts';
 import { hasEnded, type RunProgress } from '../operate/run-progress.ts';
 import { dollars } from './output.ts';
 import { joinFitting, shareBar, startProgress } from './progress.ts';
@@ -30,15 +31,12 @@ export function followDisplay(output: NodeJS.WriteStream, progress = startProgre
 export function followSpeed() {
   let base: { atMs: number; lines: number } | undefined;
   return (runs: readonly RunProgress[], nowMs: number): number | undefined => {
-    const lines = sum(runs, (run) => run.lines);
+    const lines = sum(runs.map((run) => run.lines));
     if (lines > 0) base ??= { atMs: nowMs, lines };
     if (base === undefined || lines === base.lines) return undefined;
     return (lines - base.lines) / ((nowMs - base.atMs) / 1_000);
   };
 }
-
-const sum = (runs: readonly RunProgress[], of: (run: RunProgress) => number): number =>
-  runs.reduce((total, run) => total + of(run), 0);
 
 const MAX_BAR = 20;
 
@@ -55,11 +53,11 @@ export function progressText(
   width?: number,
 ): string {
   const ended = runs.filter(hasEnded).length;
-  const planned = sum(runs, (run) => run.planned?.lines ?? 0);
-  const chunks = sum(runs, (run) => run.planned?.chunks ?? 0);
+  const planned = sum(runs.map((run) => run.planned?.lines ?? 0));
+  const chunks = sum(runs.map((run) => run.planned?.chunks ?? 0));
   const isPlanning = runs.some((run) => !hasEnded(run) && (run.planned === undefined || run.planned.more));
-  const done = sum(runs, (run) => run.lines);
-  const failing = sum(runs, (run) => run.chunks.failing);
+  const done = sum(runs.map((run) => run.lines));
+  const failing = sum(runs.map((run) => run.chunks.failing));
   const of = (count: number): string => `${whole(count)}${isPlanning ? '+' : ''}`;
   if (runs.every((run) => run.planned?.options.dryRun)) return joinFitting([`${of(planned)} lines counted`], width);
   if (planned === 0) {
@@ -79,7 +77,7 @@ export function progressText(
     ...spent(runs),
     ...(runs.length > 1 ? [`${ended} of ${runs.length} runs ended`] : []),
     ...(perSecond === undefined ? [] : [`${perSecond < 10 ? perSecond.toFixed(1) : whole(perSecond)} lines/s`]),
-    `${whole(sum(runs, (run) => run.chunks.done))} of ${of(chunks)} chunks`,
+    `${whole(sum(runs.map((run) => run.chunks.done)))} of ${of(chunks)} chunks`,
     ...batchJobs(runs),
   ];
   if (width === undefined) return runs.length === 1 ? `${runs[0]?.name}: ${facts.join(', ')}` : facts.join(', ');
@@ -98,7 +96,7 @@ function elapsed(runs: readonly RunProgress[], nowMs: number): string[] {
 
 function spent(runs: readonly RunProgress[]): string[] {
   const total = (of: (run: RunProgress) => number | null | undefined): number | null =>
-    runs.some((run) => of(run) === null) ? null : sum(runs, (run) => of(run) ?? 0);
+    runs.some((run) => of(run) === null) ? null : sum(runs.map((run) => of(run) ?? 0));
   if (!runs.some(({ planned }) => planned?.options.evaluate)) return [];
   const [now, expected] = [total((run) => run.usd), total((run) => run.expectedUsd)];
   if (now === null) return ['$ unknown'];

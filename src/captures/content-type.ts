@@ -31,10 +31,7 @@ function announced(media: string): ContentType['announces'] {
 
 /** @param observed `observedContentType` as captured, e.g. `text/csv; charset=utf-8`. Anything but a string is ignored. */
 export function parseContentType(observed: unknown): ContentType {
-  if (typeof observed !== 'string' || observed.trim() === '') {
-    return { media: undefined, charset: undefined, announces: undefined };
-  }
-  const [first = '', ...parameters] = observed.split(';');
+  const [first = '', ...parameters] = typeof observed === 'string' ? observed.split(';') : [];
   const media = first.trim().toLowerCase();
   const values = new Map(
     parameters.map((parameter) => {
