@@ -15,13 +15,9 @@ export function statusOf(value: unknown): number | undefined {
   return isStatus ? number : undefined;
 }
 
-const STATUS_FIELDS = [
-  ...['code', 'status', 'statusCode', 'status_code', 'httpStatusCode', 'OriginalStatusCode', 'error_code', 'errorCode'],
-];
-
 /** Returns the status under one of the usual names. */
 export const statusIn = (body: JsonObject): number | undefined =>
-  firstOf(STATUS_FIELDS, (name) => statusOf(field(body, name)));
+  firstOf(names.statusFields, (name) => statusOf(field(body, name)));
 
 /** Error types with one documented status: OpenAI, Anthropic, vLLM, TorchServe, TGI. */
 const STATUS_OF_TYPE: Record<string, number> = names.statusOfType;

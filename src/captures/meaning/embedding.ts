@@ -1,4 +1,5 @@
 /** Summarizes vectors. A reader learns nothing from their numbers, of which there are thousands. */
+import NAMES from '../field-names.json' with { type: 'json' };
 import { isExactNumber, isObject, type JsonObject } from '../json.ts';
 import { promptsOf } from '../wire/messages.ts';
 
@@ -68,16 +69,6 @@ function summarizeField(value: unknown): unknown {
   return summarizeNested(value, 1);
 }
 
-const FIELDS = [
-  'embedding',
-  'embeddings',
-  'sentence_embeddings',
-  'vector',
-  'vectors',
-  'vectorList',
-  'embeddingsByType',
-];
-
 function summarizeObject(body: JsonObject): JsonObject | undefined {
   if (
     Array.isArray(body.data) &&
@@ -89,7 +80,7 @@ function summarizeObject(body: JsonObject): JsonObject | undefined {
   }
   let found = false;
   const entries = Object.entries(body).map(([name, value]) => {
-    const summary = FIELDS.includes(name) ? summarizeField(value) : undefined;
+    const summary = NAMES.embeddings.includes(name) ? summarizeField(value) : undefined;
     found ||= summary !== undefined;
     return [name, summary ?? value];
   });
@@ -109,12 +100,9 @@ export function summarizeEmbedding(value: unknown): unknown {
   return summarizeNested(value, isOfTokens ? 1 : MIN_BARE_DIMENSIONS);
 }
 
-/** Names of the texts in requests to embedding models. */
-export const TEXT_NAMES = 'input inputs texts text inputText sentences text_inputs queries'.split(' ');
-
 /** Whether a request may ask for an embedding. Bare numbers are a vector only in reply to text. */
 export function asksWithText(value: unknown): boolean {
   if (typeof value === 'string') return true;
   if (Array.isArray(value)) return value.length > 0 && value.every((item) => typeof item === 'string');
-  return isObject(value) && TEXT_NAMES.some((name) => name in value && promptsOf(value[name]) !== undefined);
+  return isObject(value) && NAMES.texts.some((name) => name in value && promptsOf(value[name]) !== undefined);
 }

@@ -1,11 +1,11 @@
 /** Reads the rows of a request for predictions: of tables in CSV, JSON and libsvm, and of texts to classify. */
 
+import NAMES from '../field-names.json' with { type: 'json' };
 import { isExactNumber, isObject, type JsonObject } from '../json.ts';
 import { type Cell, cellOf } from '../payload/csv.ts';
 import type { DecodeOptions, Payload } from '../types.ts';
 import { isMessageList } from '../wire/messages.ts';
 import { fieldsOf } from '../wire/wire-format.ts';
-import { TEXT_NAMES } from './embedding.ts';
 
 /** The rows of one side. */
 export interface Table {
@@ -58,7 +58,7 @@ export function answeredTable({ kind, value, contentType, text = '' }: Payload):
   }
   if (kind !== 'json') return undefined;
   const body = fieldsOf(value);
-  const lists = [value, ...TEXT_NAMES.map((name) => body[name])];
+  const lists = [value, ...NAMES.texts.map((name) => body[name])];
   const texts = lists.find((list) => Array.isArray(list) && list.length > 1 && list.every((item) => isTextual(item)));
   const named = Object.keys(body).length > 1 ? rowsOfColumns(body) : undefined;
   const columns = named?.every((row) => Object.values(row).every(isScalar)) ? named : undefined;

@@ -1,5 +1,6 @@
 /** Reads the record around the payloads, and describes the fault of a line that is not a capture record. */
 import { isUtf8 } from 'node:buffer';
+import NAMES from '../field-names.json' with { type: 'json' };
 import { isObject, type JsonObject, parseJson } from '../json.ts';
 import type { QuarantineCause } from '../types.ts';
 import type { Scale } from '../weight.ts';
@@ -20,16 +21,6 @@ export interface Envelope {
  * thousand are 1 MB. A hostile line of 30 MB has 15 million levels, and would exhaust a function's memory.
  */
 const MAX_RECORD_DEPTH = 10_000;
-
-const KNOWN = { record: ['captureData', 'eventMetadata', 'eventVersion'], data: ['endpointInput', 'endpointOutput'] };
-const KNOWN_METADATA = [
-  'eventId',
-  'inferenceId',
-  'inferenceTime',
-  'customAttributes',
-  'CustomAttributes',
-  'invocationSource',
-];
 
 /** The reason is printed and kept where lines are not, so it contains nothing of the line. */
 const bad = (name: string, message: string): { reason: QuarantineCause } => ({ reason: { name, message } });
@@ -95,13 +86,13 @@ function describeForeign(record: JsonObject, captureData: unknown): string {
 function extrasOf(record: JsonObject, captureData: JsonObject, metadata: JsonObject): JsonObject | undefined {
   const unknown = (fields: JsonObject, known: readonly string[]): [string, unknown][] =>
     Object.entries(fields).filter(([name]) => !known.includes(name));
-  const top = unknown(record, KNOWN.record);
+  const top = unknown(record, NAMES.record);
   // Metadata that is not an object is kept unchanged.
   if ('eventMetadata' in record && !isObject(record.eventMetadata) && record.eventMetadata !== null) {
     top.push(['eventMetadata', record.eventMetadata]);
   }
-  const data = unknown(captureData, KNOWN.data);
-  const meta = unknown(metadata, KNOWN_METADATA);
+  const data = unknown(captureData, NAMES.captureData);
+  const meta = unknown(metadata, NAMES.eventMetadata);
   if (data.length > 0) top.push(['captureData', Object.fromEntries(data)]);
   if (meta.length > 0) top.push(['eventMetadata', Object.fromEntries(meta)]);
   return top.length > 0 ? Object.fromEntries(top) : undefined;

@@ -2,12 +2,9 @@
 
 import { firstOf } from '../../core/values/first-of.ts';
 import { jsonIn } from '../../core/values/json-in.ts';
+import NAMES from '../field-names.json' with { type: 'json' };
 import { asText, isObject, type JsonObject } from '../json.ts';
 import type { Identity } from '../types.ts';
-
-const SESSION = ['session_id', 'sessionId', 'session-id', 'conversation_id', 'conversationId', 'thread_id', 'threadId'];
-const USER = ['user', 'user_id', 'userId', 'user-id', 'end_user_id', 'safety_identifier'];
-const REPLAY = ['replay_run', 'replayRun', 'replay-run'];
 
 /** Maximum number and length of attributes. A header of custom attributes has at most 1,024 characters. */
 const MAX_ATTRIBUTES = 64;
@@ -89,8 +86,9 @@ export function identityOf(record: JsonObject, metadata: JsonObject, request: un
   for (const [name, value] of custom) found.set(name, value);
   const kept = [...found].slice(0, MAX_ATTRIBUTES).map(([name, value]) => [name, value.slice(0, MAX_VALUE_CHARS)]);
 
-  const sessionId = textUnder(SESSION, body, given, extra, custom) ?? textUnder(['sessionId', 'SessionId'], metadata);
-  const userId = textUnder(USER, body, given, extra, custom);
-  const replayRun = textUnder(REPLAY, custom, given, body);
+  const sessionId =
+    textUnder(NAMES.session, body, given, extra, custom) ?? textUnder(['sessionId', 'SessionId'], metadata);
+  const userId = textUnder(NAMES.user, body, given, extra, custom);
+  const replayRun = textUnder(NAMES.replayRun, custom, given, body);
   return { sessionId, userId, replayRun, attributes: Object.fromEntries(kept) as Record<string, string> };
 }
