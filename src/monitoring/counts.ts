@@ -4,21 +4,19 @@ import {
   type CostEstimate,
   type EvaluateReceipt,
   type JudgeSpend,
-  LOG_TERMS,
   type LogCounts,
   type LogReceipt,
+  NO_LOG_COUNTS,
   VERDICT_TERMS,
   type VerdictCounts,
 } from '../core/contract/receipts.ts';
 import { addCounts } from '../core/values/counts.ts';
 import { addSpend, emptySpend, sumUsage } from '../judge/spend.ts';
 
-const zeros = <Term extends string>(terms: readonly Term[]): Record<Term, number> =>
-  Object.fromEntries(terms.map((term) => [term, 0])) as Record<Term, number>;
+export const emptyVerdictCounts = (): VerdictCounts =>
+  Object.fromEntries(VERDICT_TERMS.map((term) => [term, 0])) as VerdictCounts;
 
-export const emptyVerdictCounts = (): VerdictCounts => zeros(VERDICT_TERMS);
-
-export const emptyLogCounts = (): LogCounts => zeros(LOG_TERMS);
+export const emptyLogCounts = (): LogCounts => ({ ...NO_LOG_COUNTS });
 
 export const verdictTotal = (counts: VerdictCounts): number =>
   VERDICT_TERMS.reduce((total, term) => total + counts[term], 0);

@@ -36,20 +36,23 @@ export interface UnreadRange {
   error: NamedError;
 }
 
-/** What one attempt of LogTraces at a chunk counts, as `byRange` orders it: the terms of the first equation. */
-export const LOG_TERMS = [
+/** What one attempt of LogTraces at a chunk counts. */
+export const NO_LOG_COUNTS = {
   /** Non-blank lines read. Always `traced + quarantined + outsideWindow`. */
-  'lines',
+  lines: 0,
   /** Lines whose trace is in MLflow: `written + alreadyThere + duplicateLine`. */
-  'traced',
-  'written',
-  'alreadyThere',
+  traced: 0,
+  written: 0,
+  alreadyThere: 0,
   /** Lines identical to an earlier line of the same chunk; they share its trace. */
-  'duplicateLine',
-  'quarantined',
-  'outsideWindow',
-] as const;
-export type LogCounts = Record<(typeof LOG_TERMS)[number], number>;
+  duplicateLine: 0,
+  quarantined: 0,
+  outsideWindow: 0,
+};
+export type LogCounts = typeof NO_LOG_COUNTS;
+
+/** The terms of the first equation, as `byRange` orders them. */
+export const LOG_TERMS = Object.keys(NO_LOG_COUNTS) as (keyof LogCounts)[];
 
 export interface LogReceipt extends AttemptFacts {
   step: 'log';
