@@ -1,6 +1,6 @@
 /**
- * Measures `status` over 24 hours and the page over 30 days, with the 30 days before to compare with: a run a minute, 18 scorers and 3
- * variants, in an emulated S3. Then it simulates endpoints whose truth is known, and counts what `status` says of them.
+ * Measures `status` over 24 hours and the page over 30 days, each with the weeks before: a run a minute, 18 scorers and 3 variants, in
+ * an emulated S3. Then it simulates endpoints whose truth is known, and counts what `status` says of them.
  *
  * `--runs N` a day (1,440), `--weeks N` of each of four healthy endpoints (200), a quarter of it of the others.
  */
