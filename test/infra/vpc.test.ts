@@ -48,6 +48,8 @@ const ENDPOINTS: Record<string, string> = {
   // https://docs.aws.amazon.com/sagemaker/latest/dg/mlflow-interface-endpoint-create.html
   mlflow: 'aws.sagemaker.<region>.experiments',
   sns: 'com.amazonaws.<region>.sns',
+  sagemaker: 'com.amazonaws.<region>.sagemaker.api',
+  cloudwatch: 'com.amazonaws.<region>.monitoring',
   sqs: 'com.amazonaws.<region>.sqs',
 };
 
@@ -55,8 +57,10 @@ it('documents an endpoint for exactly the services that the bundles call', async
   const bundles = Object.values(await bundlesOf(Object.values(ALL_FOLDERS)));
   const called = new Set(bundles.flatMap(({ clients }) => clients));
   if (bundles.some(({ text }) => text.includes('x-sm-mlflow-app-arn'))) called.add('mlflow');
-  if (bundles.some(({ text }) => text.includes('2010-03-31'))) called.add('sns');
-  if (bundles.some(({ text }) => text.includes('AmazonSQS.'))) called.add('sqs');
+  const texts = { sns: 'TopicArn', sqs: 'QueueUrl', sagemaker: '"DescribeEndpoint"', cloudwatch: '"GetMetricData"' };
+  for (const [service, own] of Object.entries(texts)) {
+    if (bundles.some(({ text }) => text.includes(own))) called.add(service);
+  }
   const documented = [
     ...readFileSync('docs/network-and-keys.md', 'utf8').matchAll(
       /^\| `([\w.]*<region>[\w.-]*)` \| (?:gateway|interface) \|/gm,
