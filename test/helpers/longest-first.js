@@ -24,7 +24,6 @@ const LONG = [
   'slow/replay-evaluation/replay-evaluation.test.ts',
   'integration/deployed-policies.test.ts',
   'integration/deployed-replay.test.ts',
-  'integration/deployed-batch.test.ts',
   'integration/deployed-start.test.ts',
   'integration/hostile.test.ts',
   'integration/faults.test.ts',
