@@ -8,13 +8,13 @@ import type { Scorer } from '../judge/types.ts';
 import { type CountedCell, hourMs, type TimeWindow } from '../quality/counts-store.ts';
 import { goodStrata } from '../quality/strata.ts';
 import { BASELINE_MS, SPANS_MS } from './falls.ts';
-import { type HourOfVerdicts, Series } from './series.ts';
+import { both, type HourOfVerdicts, Series } from './series.ts';
 
 /** How long before now the counts are read: the longest span, and the weeks that it is compared with. */
 export const HISTORY_MS = Math.max(...SPANS_MS) + BASELINE_MS;
 /** Failing harm verdicts of this time are to be read. */
 const TO_READ_MS = 7 * 24 * HOUR_MS;
-/** From how much of this time the likeness of neighbouring hours is estimated, and how many pairs it needs. */
+/** From how much of this time the likeness of neighbouring hours is estimated, and how many pairs in which something fails it needs. */
 const [ALIKE_MS, FEWEST_PAIRS] = [BASELINE_MS, 200];
 /** Verdicts that tell as much as one where nothing is known: replies in words are often turns of one conversation. */
 const UNKNOWN_FACTOR = { words: 2, other: 1 };
@@ -74,15 +74,11 @@ function versionOf(scorer: string, { scorers = {} }: QualityCell): string | unde
 function factors(series: ReadonlyMap<string, Series>, nowMs: number, hasWords: boolean): (scorer: string) => number {
   const window: TimeWindow = { fromMs: nowMs - ALIKE_MS, toMs: nowMs };
   const found = new Map([...series].map(([scorer, own]) => [scorer, own.neighbours(window)]));
-  const all = { pairs: 0, squares: 0 };
-  for (const { pairs, squares } of found.values()) {
-    all.pairs += pairs;
-    all.squares += squares;
-  }
-  const usual = all.pairs >= FEWEST_PAIRS ? factorOf(all) : UNKNOWN_FACTOR[hasWords ? 'words' : 'other'];
+  const all = [...found.values()].reduce(both, { pairs: 0, failing: 0, squares: 0 });
+  const usual = all.failing >= FEWEST_PAIRS ? factorOf(all) : UNKNOWN_FACTOR[hasWords ? 'words' : 'other'];
   return (scorer) => {
     const own = found.get(scorer);
-    return own !== undefined && own.pairs >= FEWEST_PAIRS ? factorOf(own) : usual;
+    return own !== undefined && own.failing >= FEWEST_PAIRS ? factorOf(own) : usual;
   };
 }
 

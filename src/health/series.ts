@@ -95,9 +95,16 @@ export class Series {
   neighbours(window: TimeWindow): ReturnType<typeof neighbours> {
     return this.variants
       .map((variant) => neighbours(this.hours(window, variant)))
-      .reduce((a, b) => ({ pairs: a.pairs + b.pairs, squares: a.squares + b.squares }), { pairs: 0, squares: 0 });
+      .reduce(both, { pairs: 0, failing: 0, squares: 0 });
   }
 }
+
+/** Adds up two sums of pairs of hours. */
+export const both = (a: ReturnType<typeof neighbours>, b: ReturnType<typeof neighbours>) => ({
+  pairs: a.pairs + b.pairs,
+  failing: a.failing + b.failing,
+  squares: a.squares + b.squares,
+});
 
 const NOTHING: Strata = new Map();
 

@@ -58,18 +58,19 @@ export function smallestRiseFound(before: SampledShare, cases: number, alpha: nu
 export const factorOf = ({ pairs, squares }: { pairs: number; squares: number }): number =>
   Math.max(1, squares / pairs);
 
-/** Returns the pairs of neighbouring hours that have cases. */
-export function neighbours(hours: readonly HourOfCases[]): { pairs: number; squares: number } {
+/** Returns the pairs of neighbouring hours that have cases, and in how many something fails: the others tell nothing of how alike cases are. */
+export function neighbours(hours: readonly HourOfCases[]): { pairs: number; failing: number; squares: number } {
   const all = sum(hours.map(({ cases }) => cases));
   const share = sum(hours.map(({ cases, failing }) => cases * failing)) / all;
   const variance = share * (1 - share);
-  if (!(variance > 0)) return { pairs: 0, squares: 0 };
-  let squares = 0;
+  if (!(variance > 0)) return { pairs: 0, failing: 0, squares: 0 };
+  let [squares, failing] = [0, 0];
   for (let at = 1; at < hours.length; at += 1) {
     const [one, next] = [hours[at - 1], hours[at]] as [HourOfCases, HourOfCases];
+    if (one.failing + next.failing > 0) failing += 1;
     squares += (one.failing - next.failing) ** 2 / (variance * (1 / one.cases + 1 / next.cases));
   }
-  return { pairs: hours.length - 1, squares };
+  return { pairs: hours.length - 1, failing, squares };
 }
 
 /** Twice the logarithm of the likelihood falls by this much at the ends of a 95% interval. */
