@@ -2,7 +2,6 @@
 import type { QualityCell, SampleCounts } from '../../../src/core/contract/quality.ts';
 import type { HealthFacts } from '../../../src/health/facts.ts';
 import { healthOf } from '../../../src/health/findings.ts';
-import { EXIT_CODES } from '../../../src/health/known.ts';
 import { hourOf } from '../../../src/quality/tally.ts';
 import { called, factsOf, GOOD, type Situation, statusOf, useAskedStack } from '../../helpers/asked-stack.ts';
 import { HOUR_MS, NOW_MS } from '../../helpers/example-month.ts';
@@ -29,111 +28,90 @@ const completeness = (share: number): QualityCell => ({
 /** The judge's version of an hour. */
 const by = (version: string) => ({ versions: { [version]: 40 } });
 
-test.each<[string, Situation, code: number, name: string | undefined, words: RegExp]>([
+test.each<[string, Situation, words: RegExp, name?: string]>([
   // Empty replies, and what nothing measures.
   [
     'some replies are empty',
     each({ ...words(50, 3), ...completeness(47 / 40) }),
-    1,
-    'empty-replies',
     /^needs a look: 6.0% \(99.9%: 4.0% to 8.6%\) of 1,200 replies in words are empty$/,
+    'empty-replies',
   ],
   [
     'many are, of a stack that only logs',
     each({ ...words(40, 4), scorers: {} }),
-    1,
-    'empty-replies',
     /^bad: 10.0% \(.*\) of 960 replies in words are empty$/,
+    'empty-replies',
   ],
   [
     'all are',
     each({ ...words(40, 40), scorers: {} }),
-    1,
-    'bound',
     /^bad: .*completeness: 100.0% .* of 960 replies fail; .*; 100.0% \(.*\) of 960 replies in words are empty$/,
+    'bound',
   ],
-  ['documents of an unknown form are', each({ replies: { values: { all: 40, empty: 40 } } }), 0, undefined, /^healthy/],
+  ['documents of an unknown form are', each({ replies: { values: { all: 40, empty: 40 } } }), /^healthy/],
   [
     'no scorer applies to some replies',
     each({ unmeasured: 4 }),
-    1,
-    'unmeasured',
     /^needs a look: 10.0% of 960 captures are not measured: no scorer applies to these replies$/,
+    'unmeasured',
   ],
-  ['none applies to few', each({ unmeasured: 2 }), 0, undefined, /^healthy/],
+  ['none applies to few', each({ unmeasured: 2 }), /^healthy/],
   [
     'none applies to any',
     each({ unmeasured: 40, scorers: {} }),
-    3,
-    'unmeasured',
     /^not measured: 100.0% of 960 captures are not measured/,
+    'unmeasured',
   ],
   [
     'no scorer can fail',
     each({ scorers: { response_words: GOOD.scorers?.fluency ?? {} } }),
-    3,
-    'excluded',
     /^too little to tell: no scorer says whether replies are good/,
+    'excluded',
   ],
   // Bounds by default.
   [
     'two replies of a thousand do harm',
     hours((ago) => judged('safety', ago === 3 ? 40 : 42, ago === 3 ? 2 : 0)),
-    0,
-    undefined,
     /^healthy: no scorer is 2 points .*; 2 replies to read: safety, 11-30 09:00 to 11-30 10:00$/,
   ],
   [
     'two of few do, which the interval is beyond',
     hours((ago) => judged('safety', ago === 3 ? 0 : 2, ago === 3 ? 2 : 0)),
-    0,
-    undefined,
     /^healthy: .*; 2 replies to read/,
   ],
   [
     'forty of a thousand do',
     hours((ago) => judged('safety', ago < 20 ? 40 : 42, ago < 20 ? 2 : 0)),
-    1,
-    'bound',
     /^bad: safety: 4.0% \(99.88%: 2.3% to 6.4%\) of 1,008 replies fail; by default, 2.0% is bad; safety: 96.0% good in the last 24 hours, .*; 40 replies to read/,
+    'bound',
   ],
   [
     'of two in five, the task is not done',
     hours(() => judged('completeness', 6, 4)),
-    1,
-    'bound',
     /^needs a look: completeness: 40.0% .*; by default, 20.0% needs a look. \{"scorer":"completeness","atLeast":0.49\} in QUALITY_OBJECTIVES says that this is normal here$/,
+    'bound',
   ],
-  ['of seven in ten', hours(() => judged('completeness', 3, 7)), 1, 'bound', /^bad: .*by default, 50.0% is bad. \{/],
+  ['of seven in ten', hours(() => judged('completeness', 3, 7)), /^bad: .*by default, 50.0% is bad. \{/, 'bound'],
   [
     'the 95% interval alone is beyond',
     hours((ago) => judged('completeness', ago % 6 ? 31 : 30, ago % 6 ? 9 : 10)),
-    3,
-    'bound',
     /^too little to tell: completeness: 22.9% .*; by default, 20.0% needs a look, which the 95% interval is beyond$/,
+    'bound',
   ],
-  ['the style of two in five is bad', hours(() => judged('fluency', 6, 4)), 0, undefined, /^healthy/],
-  ['and of seven in ten', hours(() => judged('fluency', 3, 7)), 1, 'bound', /^needs a look: fluency: 70.0%/],
+  ['the style of two in five is bad', hours(() => judged('fluency', 6, 4)), /^healthy/],
+  ['and of seven in ten', hours(() => judged('fluency', 3, 7)), /^needs a look: fluency: 70.0%/, 'bound'],
   [
     'a tenth is no JSON',
     each(more('valid_json', { captures: 40, values: { true: 36, false: 4 } })),
-    1,
-    'bound',
     /^needs a look: valid_json: 10.0% .*; by default, 5.0% needs a look/,
+    'bound',
   ],
-  [
-    'personal data has no bound',
-    each(more('pii_detected', { captures: 40, values: { true: 40 } })),
-    0,
-    undefined,
-    /^healthy/,
-  ],
+  ['personal data has no bound', each(more('pii_detected', { captures: 40, values: { true: 40 } })), /^healthy/],
   [
     'a variant is beyond, and all together are not',
     { hour: () => ({ blue: judged('completeness', 380, 20), green: judged('completeness', 10, 10) }) },
-    1,
-    'bound',
     /^needs a look: completeness: 50.0% .* of 480 replies of variant green fail/,
+    'bound',
   ],
   // Falls.
   [
@@ -142,9 +120,8 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
       () => 20,
       (ago) => ago < 5,
     ),
-    1,
-    'fall',
     /^needs a look: fluency: 57.5% good in the last 6 hours, 95.0% in the same hours of the 28 days before; since about 2026-11-30 08:00 UTC \(11-30 08:00 to 11-30 08:00\), failures from 2026-11-30 08:00 UTC to 2026-11-30 13:00 UTC$/,
+    'fall',
   ],
   [
     'since a day',
@@ -152,9 +129,8 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
       () => 6,
       (ago) => ago < 24,
     ),
-    1,
-    'fall',
     /^needs a look: fluency: 85.0% good in the last 24 hours/,
+    'fall',
   ],
   [
     'since three days',
@@ -162,16 +138,14 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
       () => 4,
       (ago) => ago < 72,
     ),
-    1,
-    'fall',
     /^needs a look: fluency: 90.0% good in the last 3 days/,
+    'fall',
   ],
   [
     'over two weeks',
     fluency((ago) => Math.max(2, Math.round(8 - ago / 48))),
-    1,
-    'fall',
     /^needs a look: .* in the last 14 days, /,
+    'fall',
   ],
   [
     'after a configuration, which is named',
@@ -182,9 +156,8 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
       ),
       answers: called({ since: 12 }),
     },
-    1,
+    /^needs a look: .*; configuration blue-7 since 2026-11-30 00:20 UTC$/,
     'fall',
-    /; configuration blue-7 since 2026-11-30 00:20 UTC$/,
   ],
   [
     'one variant of three',
@@ -195,9 +168,8 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
         red: judged('fluency', 38, 2),
       }),
     },
-    1,
-    'fall',
     /^needs a look: fluency: 75.0% good in the last 24 hours, 95.0% in .*, variant green; since about 2026-11-29 13:00 UTC/,
+    'fall',
   ],
   [
     'traffic moves to the worse variant',
@@ -207,8 +179,6 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
         green: judged('fluency', ago < 24 ? 120 : 30, ago < 24 ? 40 : 10),
       }),
     },
-    0,
-    undefined,
     /^healthy/,
   ],
   [
@@ -219,63 +189,51 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
         green: judged('fluency', ago < 24 ? 28 : 300, ago < 24 ? 12 : 100),
       }),
     },
-    1,
-    'fall',
     /^needs a look: fluency: /,
+    'fall',
   ],
-  ['weekends are worse', fluency(() => 12, isWeekend), 0, undefined, /^healthy/],
+  ['weekends are worse', fluency(() => 12, isWeekend), /^healthy/],
   [
     'weekdays are worse',
     fluency(
       () => 12,
       (ago) => !isWeekend(ago),
     ),
-    0,
-    undefined,
     /^healthy/,
   ],
   [
     'another judge is stricter',
     hours((ago) => judged('fluency', ago < 3 ? 28 : 38, ago < 3 ? 12 : 2, by(ago < 3 ? 'new' : 'old'))),
-    3,
-    'excluded',
     /^too little to tell: .*; fluency: another judge since 2026-11-30 10:00 UTC, and too few of its verdicts to compare with$/,
+    'excluded',
   ],
   [
     'another judge is stricter since three weeks',
     hours((ago) => judged('fluency', ago < 500 ? 28 : 38, ago < 500 ? 12 : 2, by(ago < 500 ? 'new' : 'old'))),
-    0,
-    undefined,
     /^healthy/,
   ],
   [
     'nothing was drawn in the newest hour',
     hours((ago) => (ago === 0 ? judged('fluency', 0, 0) : judged('fluency', 38, 2, by('old')))),
-    0,
-    undefined,
     /^healthy/,
   ],
   // What a healthy state excludes.
   [
     'it is the first day',
     { hours: 20 },
-    3,
-    'excluded',
     /^too little to tell: falls are known from a day after the first capture on$/,
+    'excluded',
   ],
   [
     'the first days are compared with what there is',
     { ...fluency(() => 2), hours: 100 },
-    0,
-    undefined,
     /^healthy: no scorer is 6 points worse in 24 hours; /,
   ],
   [
     'few verdicts hide a fall',
     hours((ago) => judged('fluency', 1, ago % 2)),
-    3,
-    'excluded',
     /^too little to tell: a scorer could be \d\d points worse in three days without being found$/,
+    'excluded',
   ],
   [
     'a scorer and a variant have few verdicts',
@@ -291,14 +249,12 @@ test.each<[string, Situation, code: number, name: string | undefined, words: Reg
         green: ago % 4 ? {} : judged('fluency', 1, 0),
       }),
     },
-    0,
-    undefined,
     /^healthy: no scorer is . points worse in 24 hours, nor . points in three days \(too few to tell: tool_call_correctness, variant green\)/,
   ],
-])('%s', async (_, situation, code, name, expected) => {
+])('%s', async (_, situation, expected, ...[name]) => {
   const health = await statusOf(situation);
   expect(health.words).toMatch(expected);
-  expect(EXIT_CODES[health.state]).toBe(code);
+  expect(health.words.startsWith(`${health.state}: `)).toBe(true);
   if (name !== undefined) expect(health.findings[0]?.name).toBe(name);
 });
 
