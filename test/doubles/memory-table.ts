@@ -29,8 +29,6 @@ export class MemoryTable {
   batchItems = Number.POSITIVE_INFINITY;
   /** Called with each write before it is made: the key, and the write units that it costs. May throw. */
   onWrite: ((scope: string, units: number) => void) | undefined;
-  /** Called with each write after it is made. May throw, as if the process had ended. */
-  afterWrite: (() => void) | undefined;
 
   /** Typed as the code under test expects it. */
   get client(): DynamoDBClient {

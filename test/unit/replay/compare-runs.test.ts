@@ -1,5 +1,5 @@
 /** Compares two runs from their files: how requests are paired, few requests, and files that are not a run. */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Random } from '../../../src/core/values/random.ts';
@@ -17,12 +17,9 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-const run = (name: string, specs: readonly Spec[]): string => writeRun(join(folder, name), specs);
-
-function emptyFolder(): void {
-  rmSync(folder, { recursive: true });
-  mkdirSync(folder);
-}
+/** Writes a run into a folder of its own. */
+const run = (name: string, specs: readonly Spec[]): string =>
+  writeRun(join(mkdtempSync(join(folder, 'runs-')), name), specs);
 
 const comparedRuns = async (before: readonly Spec[], after: readonly Spec[]) =>
   compareRuns(await readRun(run('before', before)), await readRun(run('after', after)));
@@ -64,7 +61,6 @@ test('a difference of five requests is not significant, and no threshold is deci
   const few = await compared(...runs);
   expect(few.metrics.request_latency?.p50).toMatchObject({ significant: false, tooFew: true });
   expect(few.notes.join()).toContain('Only 5 requests');
-  emptyFolder();
   expect(await decided(['request_latency:p50:50%', 'newly_failing:50'], ...runs)).toMatchObject([
     {
       outcome: 'cannot-tell',
@@ -79,10 +75,9 @@ test('a difference of five requests is not significant, and no threshold is deci
 });
 
 test('a mean needs a hundred values, and a quantile five values beyond it', async () => {
-  const few = await compared(
-    numbered(99, () => ({ ms: 10 })),
-    numbered(99, (i) => ({ ms: 20 + ((i * 37) % 99) })),
-  );
+  const fast = numbered(100, () => ({ ms: 10 }));
+  const slow = (count: number) => numbered(count, (i) => ({ ms: 20 + ((i * 37) % count) }));
+  const few = await compared(fast.slice(0, 99), slow(99));
   expect(few.metrics.request_latency).toMatchObject({
     mean: { tooFew: true },
     p50: { significant: true },
@@ -90,11 +85,7 @@ test('a mean needs a hundred values, and a quantile five values beyond it', asyn
     p95: { tooFew: true },
   });
   expect(few.metrics.request_latency?.p90.tooFew).toBeUndefined();
-  emptyFolder();
-  const more = await compared(
-    numbered(100, () => ({ ms: 10 })),
-    numbered(100, (i) => ({ ms: 20 + ((i * 37) % 100) })),
-  );
+  const more = await compared(fast, slow(100));
   expect(more.metrics.request_latency).toMatchObject({ mean: { significant: true }, p95: { significant: true } });
   expect(more.metrics.request_latency?.mean.tooFew).toBeUndefined();
 });
@@ -124,10 +115,8 @@ describe('pairing', () => {
     const found = await compared(before, mostlyOthers);
     expect(found.paired.requests).toBe(1);
     expect(found.notes.join()).toContain('only 1 are in both runs');
-    emptyFolder();
     const unseen = { outcome: 'cannot-tell', seen: 1, of: 20, reason: expect.stringContaining('only 1 of 20') };
     expect(await decided(gates, before, mostlyOthers)).toMatchObject([unseen, unseen, unseen]);
-    emptyFolder();
     const half = { outcome: 'passed', seen: 10, of: 20 };
     expect(await decided(gates.slice(0, 2), before, before.slice(0, 10))).toMatchObject([half, half]);
   });
@@ -190,14 +179,9 @@ describe('names the place of a damaged file', () => {
 });
 
 test('leaves out a truncated last line and adds a note', async () => {
-  const before = run(
-    'before',
-    numbered(2, () => ({ ms: 10 })),
-  );
-  const after = run(
-    'after',
-    numbered(2, () => ({ ms: 10 })),
-  );
+  const two = numbered(2, () => ({ ms: 10 }));
+  const before = run('before', two);
+  const after = run('after', two);
   for (const name of ['profile_export.jsonl', 'replies.jsonl'])
     writeFileSync(join(after, name), readFileSync(join(after, name), 'utf8').slice(0, -20));
   const found = (await compareRuns(await readRun(before), await readRun(after))).comparison;
@@ -226,22 +210,18 @@ test('does not count requests canceled on purpose as failed, but those canceled 
   expect(found.paired).toMatchObject({ requests: 40, cancelled: 20, newlyFailing: 0 });
   expect(found.quality).toMatchObject({ compared: 20, regressed: 0 });
   const gates = ['error_rate:20', 'newly_failing:20', 'regressed:20'];
-  emptyFolder();
   const passed = { outcome: 'passed', worse: 0, seen: 20, of: 40 };
   expect(await decided(gates, good, half)).toMatchObject([passed, passed, passed]);
-  emptyFolder();
   const cutShort = [...good.slice(0, 20), ...last.map((one) => ({ ...one, ...cutOff }))];
   const cut = await compared(good, cutShort);
   expect(cut.after).toMatchObject({ failed: 20, cancelledOnPurpose: 0 });
   expect(cut.errorRate).toMatchObject({ after: 0.5, significant: true });
-  emptyFolder();
   expect(await decided(gates, good, cutShort)).toMatchObject([
     { outcome: 'failed', worse: 50, seen: 40, of: 40 },
     { outcome: 'failed', worse: 50, seen: 40, of: 40 },
     // The reply to a request that was cut off is unknown.
     { outcome: 'passed', seen: 20, of: 40 },
   ]);
-  emptyFolder();
   const unknown = { outcome: 'cannot-tell', seen: 0, reason: expect.stringContaining('canceled on purpose') };
   const nothing = good.map((one) => ({ ...one, ...onPurpose }));
   expect(await decided(gates, good, nothing)).toMatchObject([unknown, unknown, unknown]);
@@ -298,7 +278,6 @@ describe('failed requests rank behind every success', () => {
       outcome('failed', FAILED),
       {},
     ]);
-    emptyFolder();
     expect(await decided(gates, specs(never, streams), specs(every(0.5), streams))).toMatchObject([
       { ...outcome('failed', FAILED), seen: 200 },
       outcome('failed', FAILED),
@@ -317,7 +296,6 @@ describe('failed requests rank behind every success', () => {
   test('a threshold on failures is added where none is, and only there', async () => {
     const texts = async (...gates: string[]) => {
       const found = await decided(gates, specs(never), specs(every(0.03)));
-      emptyFolder();
       return found.map(({ threshold, outcome: how }) => `${threshold} ${how}`);
     };
     expect(await texts('request_latency:p50:10%')).toEqual([
@@ -335,11 +313,7 @@ describe('free scorers', () => {
   const QUESTION = 'Answer as a JSON object.';
   const GOOD: Omit<Spec, 'line'> = { question: QUESTION, text: '{"answer": "It comes tomorrow."}', finish: 'stop' };
   const good = numbered(400, () => GOOD);
-  const worse = (bad: Omit<Spec, 'line'>, before: readonly Spec[] = good) =>
-    comparedRuns(
-      before,
-      numbered(400, (i) => ({ ...GOOD, ...(i % 10 === 0 ? bad : {}) })),
-    );
+  const worse = (bad: Omit<Spec, 'line'>) => numbered(400, (i) => ({ ...GOOD, ...(i % 10 === 0 ? bad : {}) }));
 
   test.each<[string, Omit<Spec, 'line'>]>([
     ['cut_off', { finish: 'length' }],
@@ -348,7 +322,7 @@ describe('free scorers', () => {
     ['repeated_text', { text: JSON.stringify({ answer: 'it comes tomorrow and '.repeat(20) }) }],
     ['refusal', { text: 'I cannot help with that.' }],
   ])('say what newly fails: %s', async (scorer, bad) => {
-    const { data } = await worse(bad);
+    const { data } = await comparedRuns(good, worse(bad));
     const { observed, content, outcome } = decideGate([parseThreshold('error_rate:2')], data);
     const found = observed.find((one) => one.scorer === scorer);
     expect(found).toMatchObject({ newlyFailing: 40, seen: 400, of: 400, worse: 10 });
@@ -364,21 +338,13 @@ describe('free scorers', () => {
   });
 
   test('what failed before does not newly fail, and what a scorer does not apply to is not known', async () => {
-    const { data } = await worse(
-      { finish: 'length' },
-      numbered(400, () => ({ ...GOOD, finish: 'length' })),
-    );
-    expect(decideGate([parseThreshold('new_failures:cut_off:1')], data).outcome).toBe('passed');
-    emptyFolder();
+    const cutOff = ['new_failures:cut_off:1'];
+    const before = good.map((one) => ({ ...one, finish: 'length' }));
+    expect(await decided(cutOff, before, worse({ finish: 'length' }))).toMatchObject([{ outcome: 'passed' }]);
     const unknown = numbered(400, (i) => ({ ...GOOD, finish: i % 10 ? undefined : 'length' }) as Spec);
-    const few = decideGate([parseThreshold('new_failures:cut_off:1')], (await comparedRuns(good, unknown)).data);
-    expect(few.thresholds).toMatchObject([{ outcome: 'cannot-tell', seen: 40, of: 400 }]);
-    emptyFolder();
-    const none = decideGate(
-      [parseThreshold('new_failures:cut_off:1')],
-      (await comparedRuns(unknown.slice(1, 9), good)).data,
-    );
-    expect(none.thresholds).toMatchObject([{ reason: 'Unknown: cut_off applies to no reply.', seen: 0 }]);
+    expect(await decided(cutOff, good, unknown)).toMatchObject([{ outcome: 'cannot-tell', seen: 40, of: 400 }]);
+    const none = { reason: 'Unknown: cut_off applies to no reply.', seen: 0 };
+    expect(await decided(cutOff, unknown.slice(1, 9), good)).toMatchObject([none]);
   });
 
   test('personal data of the request is not that of the reply', async () => {
@@ -401,7 +367,6 @@ describe('the order of sending', () => {
 
   test('tells whether neighbouring requests are alike, which widens the bounds', async () => {
     const [alike] = await decided(['request_latency:mean:10%'], waves(20), waves(50));
-    emptyFolder();
     const [independent] = await decided(['request_latency:mean:10%'], waves(1), waves(1));
     expect(alike).toMatchObject({
       outcome: 'cannot-tell',
@@ -432,7 +397,6 @@ describe('the order of sending', () => {
     ],
   ])('%s', async (_, count, fails, expected) => {
     expect(await decided(['error_rate:1'], failing(count, never), failing(count, fails))).toMatchObject([expected]);
-    emptyFolder();
     expect(await decided(['newly_failing:1'], failing(count, never), failing(count, fails))).toMatchObject([
       { outcome: (expected as { outcome: string }).outcome },
     ]);

@@ -41,6 +41,9 @@ const withFailures = (pairs: number, newlyFailing: number, newlySucceeding = 0):
   pairs: { requests: pairs, known: pairs, newlyFailing, newlySucceeding },
 });
 
+/** The failed requests of each run, and all. */
+const failures = (...both: ComparedData['failures']): Pick<ComparedData, 'failures'> => ({ failures: both });
+
 const withReplies = (pairs: number, replies: Partial<NonNullable<ComparedData['replies']>>): ComparedData => ({
   ...unchanged(pairs),
   replies: { compared: pairs, regressed: 0, newRefusals: 0, ...replies },
@@ -160,13 +163,7 @@ describe('several thresholds (Holm)', () => {
 describe('zero tolerance', () => {
   test('one case fails it, whatever else is known', () => {
     expect(first('newly_failing:0', withFailures(10_000, 1))).toMatchObject({ outcome: 'failed', seen: 10_000 });
-    const few = {
-      ...withFailures(3, 1),
-      failures: [
-        [0, 100],
-        [1, 100],
-      ],
-    } satisfies ComparedData;
+    const few = { ...withFailures(3, 1), ...failures([0, 100], [1, 100]) };
     expect(first('newly_failing:0', few).outcome).toBe('failed');
     expect(first('judged_worse:0', judged(100, 1, 20)).outcome).toBe('failed');
   });
@@ -288,13 +285,7 @@ describe('several runs of each model', () => {
     const runs = [0, 16].map((failing) => withFailures(400, failing));
     expect(first('newly_failing:5', withFailures(800, 16)).outcome).toBe('passed');
     for (const threshold of ['newly_failing:5', 'error_rate:5']) {
-      const apart = runs.map((run, i) => ({
-        ...run,
-        failures: [
-          [0, 400],
-          [16 * i, 400],
-        ] as ComparedData['failures'],
-      }));
+      const apart = runs.map((run, i) => ({ ...run, ...failures([0, 400], [16 * i, 400]) }));
       expect(first(threshold, joinedRuns(apart))).toMatchObject({ outcome: 'cannot-tell', worse: 2, seen: 800 });
     }
     expect(first('newly_failing:5', joinedRuns([withFailures(400, 0), withFailures(400, 0)])).outcome).toBe('passed');
@@ -339,13 +330,7 @@ describe('harm', () => {
 
 describe('coverage', () => {
   test('with less than half of the requests it cannot tell, with half it can', () => {
-    const data = (seen: number): ComparedData => ({
-      ...judged(seen, 0),
-      failures: [
-        [0, 200],
-        [0, 100],
-      ],
-    });
+    const data = (seen: number) => ({ ...judged(seen, 0), ...failures([0, 200], [0, 100]) });
     expect(first('judged_worse:5', data(99))).toMatchObject({
       outcome: 'cannot-tell',
       reason: 'It stands on only 99 of 200 requests; at least half are needed.',
@@ -353,25 +338,12 @@ describe('coverage', () => {
       of: 200,
     });
     expect(first('judged_worse:5', data(100)).outcome).toBe('passed');
-    expect(
-      first('newly_failing:0', {
-        ...data(400),
-        failures: [
-          [0, 900],
-          [0, 900],
-        ],
-      }).outcome,
-    ).toBe('cannot-tell');
+    const many = { ...data(400), ...failures([0, 900], [0, 900]) };
+    expect(first('newly_failing:0', many).outcome).toBe('cannot-tell');
   });
 
   test('nor does it fail', () => {
-    const data: ComparedData = {
-      ...judged(99, 90),
-      failures: [
-        [0, 200],
-        [0, 100],
-      ],
-    };
+    const data = { ...judged(99, 90), ...failures([0, 200], [0, 100]) };
     expect(first('judged_worse:5', data).outcome).toBe('cannot-tell');
   });
 });
@@ -419,13 +391,7 @@ describe('how many more requests would decide', () => {
   });
 
   test('counts requests, of which only some make a pair', () => {
-    const data: ComparedData = {
-      ...judged(20, 0),
-      failures: [
-        [0, 40],
-        [0, 40],
-      ],
-    };
+    const data = { ...judged(20, 0), ...failures([0, 40], [0, 40]) };
     expect(first('judged_worse:5', data).moreRequests).toBe(2 * (59 - 20));
   });
 });
