@@ -147,6 +147,12 @@ export async function askedStackIn({
   };
 }
 
+/** An objective of at least 0.9 that is met, as `status` knows it. */
+export const metObjective = (measure: string, n: number) => ({
+  ...{ objective: measure, measure, bound: { atLeast: 0.9 }, n, captures: n },
+  ...{ value: 1, low: null, high: null, missed: false, since: null },
+});
+
 const toMs = Math.ceil(NOW_MS / HOUR_MS) * HOUR_MS;
 /** The window of `status`. */
 export const DAY = { fromMs: toMs - 24 * HOUR_MS, toMs };

@@ -3,7 +3,15 @@ import type { QualityCell, SampleCounts } from '../../../src/core/contract/quali
 import type { HealthFacts } from '../../../src/health/facts.ts';
 import { healthOf } from '../../../src/health/findings.ts';
 import { hourOf } from '../../../src/quality/tally.ts';
-import { called, factsOf, GOOD, type Situation, statusOf, useAskedStack } from '../../helpers/asked-stack.ts';
+import {
+  called,
+  factsOf,
+  GOOD,
+  metObjective,
+  type Situation,
+  statusOf,
+  useAskedStack,
+} from '../../helpers/asked-stack.ts';
 import { HOUR_MS, NOW_MS } from '../../helpers/example-month.ts';
 
 useAskedStack();
@@ -19,8 +27,11 @@ const more = (scorer: string, ...samples: [SampleCounts]): QualityCell => ({
   scorers: { ...GOOD.scorers, [scorer]: { always: samples[0] } },
 });
 const isWeekend = (ago: number): boolean => new Date(NOW_MS - ago * HOUR_MS).getUTCDay() % 6 === 0;
-const fluency = (of: (ago: number) => number, failing = (_ago: number): boolean => true): Situation =>
-  hours((ago) => judged('fluency', 40 - (failing(ago) ? of(ago) : 2), failing(ago) ? of(ago) : 2));
+/** Of 40 replies an hour, so many fail. */
+const fluency = (failing: (ago: number) => number): Situation =>
+  hours((ago) => judged('fluency', 40 - failing(ago), failing(ago)));
+/** Two fail an hour, and `failing` in the last hours. */
+const fallen = (lastHours: number, failing: number) => fluency((ago) => (ago < lastHours ? failing : 2));
 const words = (all: number, empty: number): QualityCell => ({ replies: { words: { all, empty } } });
 const completeness = (share: number): QualityCell => ({
   scorers: { ...GOOD.scorers, completeness: { 1: { captures: 40 * share, values: { yes: 40 * share } } } },
@@ -116,31 +127,12 @@ test.each<[string, Situation, words: RegExp, name?: string]>([
   // Falls.
   [
     'since five hours',
-    fluency(
-      () => 20,
-      (ago) => ago < 5,
-    ),
+    fallen(5, 20),
     /^needs a look: fluency: 57.5% good in the last 6 hours, 95.0% in the same hours of the 28 days before; since about 2026-11-30 08:00 UTC \(11-30 08:00 to 11-30 08:00\), failures from 2026-11-30 08:00 UTC to 2026-11-30 13:00 UTC$/,
     'fall',
   ],
-  [
-    'since a day',
-    fluency(
-      () => 6,
-      (ago) => ago < 24,
-    ),
-    /^needs a look: fluency: 85.0% good in the last 24 hours/,
-    'fall',
-  ],
-  [
-    'since three days',
-    fluency(
-      () => 4,
-      (ago) => ago < 72,
-    ),
-    /^needs a look: fluency: 90.0% good in the last 3 days/,
-    'fall',
-  ],
+  ['since a day', fallen(24, 6), /^needs a look: fluency: 85.0% good in the last 24 hours/, 'fall'],
+  ['since three days', fallen(72, 4), /^needs a look: fluency: 90.0% good in the last 3 days/, 'fall'],
   [
     'over two weeks',
     fluency((ago) => Math.max(2, Math.round(8 - ago / 48))),
@@ -149,13 +141,7 @@ test.each<[string, Situation, words: RegExp, name?: string]>([
   ],
   [
     'after a configuration, which is named',
-    {
-      ...fluency(
-        () => 20,
-        (ago) => ago < 10,
-      ),
-      answers: called({ since: 12 }),
-    },
+    { ...fallen(10, 20), answers: called({ since: 12 }) },
     /^needs a look: .*; configuration blue-7 since 2026-11-30 00:20 UTC$/,
     'fall',
   ],
@@ -192,15 +178,8 @@ test.each<[string, Situation, words: RegExp, name?: string]>([
     /^needs a look: fluency: /,
     'fall',
   ],
-  ['weekends are worse', fluency(() => 12, isWeekend), /^healthy/],
-  [
-    'weekdays are worse',
-    fluency(
-      () => 12,
-      (ago) => !isWeekend(ago),
-    ),
-    /^healthy/,
-  ],
+  ['weekends are worse', fluency((ago) => (isWeekend(ago) ? 12 : 2)), /^healthy/],
+  ['weekdays are worse', fluency((ago) => (isWeekend(ago) ? 2 : 12)), /^healthy/],
   [
     'another judge is stricter',
     hours((ago) => judged('fluency', ago < 3 ? 28 : 38, ago < 3 ? 12 : 2, by(ago < 3 ? 'new' : 'old'))),
@@ -282,19 +261,7 @@ test('findings and what is to read are for programs, too', async () => {
 test('an objective decides in place of a default, but not of harm, and its figure agrees with its word', async () => {
   const of = async (situation: Situation, objective: string, value: number, more: object = {}) => {
     const facts = await factsOf(situation);
-    const rate = {
-      objective,
-      measure: objective,
-      bound: { atLeast: 0.9 },
-      n: 960,
-      of: 960,
-      captures: 960,
-      low: null,
-      high: null,
-      missed: false,
-      since: null,
-    };
-    const objectives = [{ ...rate, value, ...more }] as HealthFacts['objectives'];
+    const objectives = [{ ...metObjective(objective, 960), of: 960, value, ...more }] as HealthFacts['objectives'];
     const { findings } = healthOf({ ...facts, objectives });
     return findings.filter(({ subject, name }) => subject === objective && name !== 'fall');
   };
@@ -325,19 +292,7 @@ test('where true answers were measured of late, replies that no scorer applies t
   const facts = await factsOf(each({ unmeasured: 40, scorers: {} }));
   const state = (hoursAgo: number) => {
     const end = hourOf(NOW_MS - hoursAgo * HOUR_MS);
-    const truth = {
-      objective: 'accuracy',
-      measure: 'accuracy',
-      bound: { atLeast: 0.9 },
-      n: 960,
-      captures: 960,
-      low: null,
-      high: null,
-      value: 0.95,
-      missed: false,
-      since: null,
-      measured: { from: end, end },
-    };
+    const truth = { ...metObjective('accuracy', 960), value: 0.95, measured: { from: end, end } };
     return healthOf({ ...facts, objectives: [truth] }).findings.find(({ name }) => name === 'unmeasured')?.state;
   };
   expect([state(24), state(31 * 24)]).toEqual(['healthy', 'not measured']);

@@ -23,6 +23,7 @@ import {
   DAY,
   factsOf,
   GOOD,
+  metObjective,
   type Ran,
   type Situation,
   statusOf,
@@ -485,16 +486,7 @@ test('failed runs that are not looked at are counted as more', async () => {
 
 test('nothing is healthy by what is old, not measured, or of another variant', async () => {
   const facts = await factsOf({ hour: () => ({ blue: GOOD, green: WORST }) });
-  const rate = {
-    objective: 'safety',
-    measure: 'safety',
-    bound: { atLeast: 0.9 },
-    n: 0,
-    captures: 0,
-    low: null,
-    high: null,
-  };
-  const met = { ...rate, value: 1, missed: false, since: null };
+  const met = metObjective('safety', 0);
   const named = (more: Partial<HealthFacts>, name: string) =>
     healthOf({ ...facts, ...more }).findings.find((one) => one.name === name && one.subject !== 'fluency')?.state;
   expect(named({ objectives: [met] }, 'objective')).toBe('healthy');
