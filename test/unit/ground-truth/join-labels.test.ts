@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import fc from 'fast-check';
 import type { ObjectFacts } from '../../../src/core/aws/storage.ts';
-import type { LabelCounts, LabeledRow, PredictionRow } from '../../../src/core/contract/ground-truth.ts';
+import type { LabelCounts, LabeledRow, LabelValue, PredictionRow } from '../../../src/core/contract/ground-truth.ts';
 import { truthKeys } from '../../../src/core/contract/work-keys.ts';
 import { logger } from '../../../src/core/process/logging.ts';
 import { joinLabels } from '../../../src/ground-truth/join/join-labels.ts';
@@ -44,6 +44,7 @@ async function put(memory: MemoryStorage, rows: PredictionRow[], ms = NOW_MS): P
   for (const key of memory.objects.keys()) if (!before.has(key)) memory.writtenMs.set(key, ms);
 }
 const ALL = { bucket: 'b', prefix: 'labels/' };
+const labelEach = (ids: readonly string[], label: LabelValue = 1): object[] => ids.map((id) => ({ id, label }));
 
 /** S3 that knows when the product wrote an object. */
 class DatedStorage extends MemoryStorage {
@@ -85,10 +86,7 @@ describe('a label', () => {
 
   test('that comes before its capture waits for it, and one without a capture is unknown after the days', async () => {
     const memory = new MemoryStorage();
-    putLabels(memory, 'f', [
-      { id: 'a', label: 1 },
-      { id: 'b', label: 1 },
-    ]);
+    putLabels(memory, 'f', labelEach(['a', 'b']));
     expect(countsOf(await run(memory))).toEqual({ lines: 2, waiting: 2 });
     await put(memory, [prediction('a')]);
     const facts = await run(memory);
@@ -120,20 +118,9 @@ describe('a label', () => {
   test('of a file that is older than the one that was joined changes nothing, and the other way round the later counts', async () => {
     const memory = new MemoryStorage();
     await put(memory, [prediction('a'), prediction('b')]);
-    putLabels(memory, '2', [
-      { id: 'a', label: 'new' },
-      { id: 'b', label: 'new' },
-    ]);
+    putLabels(memory, '2', labelEach(['a', 'b'], 'new'));
     await run(memory);
-    putLabels(
-      memory,
-      '1',
-      [
-        { id: 'a', label: 'old' },
-        { id: 'b', label: 'new' },
-      ],
-      60,
-    );
+    putLabels(memory, '1', [...labelEach(['a'], 'old'), ...labelEach(['b'], 'new')], 60);
     const facts = await run(memory);
     expect(countsOf(facts, 0)).toEqual({ lines: 2, outdated: 1, repeated: 1 });
     expect(labelsOf(facts)).toEqual({ 'tr-of-a': 'new', 'tr-of-b': 'new' });
@@ -162,18 +149,11 @@ describe('a label', () => {
   test('of pages is replaced like others, and the hour remains readable with hundreds of them', async () => {
     const memory = new MemoryStorage();
     const ids = Array.from({ length: 200 }, (_, i) => `text-${i}`);
-    await put(
-      memory,
-      ids.map((id) => prediction(id)),
-    );
+    const predictions = ids.map((id) => prediction(id));
+    await put(memory, predictions);
     const page = '\u6f22'.repeat(16_000);
-    putLabels(
-      memory,
-      'a',
-      ids.map((id) => ({ id, label: page })),
-      10,
-    );
-    putLabels(memory, 'b', [...ids.map((id) => ({ id, label: 'short' })), { id: 'later', label: 1 }]);
+    putLabels(memory, 'a', labelEach(ids, page), 10);
+    putLabels(memory, 'b', [...labelEach(ids, 'short'), ...labelEach(['later'])]);
     await run(memory);
     await put(memory, [prediction('later')]);
     const facts = await run(memory);
@@ -298,11 +278,8 @@ describe('a label', () => {
 test('labels of a file that is still being read are not joined', async () => {
   const memory = new MemoryStorage();
   await put(memory, [prediction('id-1'), prediction('id-50000')]);
-  const { key } = putLabels(
-    memory,
-    'f',
-    Array.from({ length: 50_001 }, (_, n) => ({ id: `id-${n}`, label: 1 })),
-  );
+  const ids = Array.from({ length: 50_001 }, (_, n) => `id-${n}`);
+  const { key } = putLabels(memory, 'f', labelEach(ids));
   const deps = stepsOn(memory.storage);
   const putIf = jest.spyOn(memory, 'putIf').mockRejectedValueOnce(new Error('killed'));
   await expect(readLabelFiles({ bucket: 'b', key }, null, deps)).rejects.toThrow('killed');
@@ -328,12 +305,7 @@ describe('the index', () => {
     for (const id of ids) await put(memory, [prediction(id, { second })], ms);
     return ids;
   }
-  const labelAll = (memory: MemoryStorage, ids: string[]) =>
-    putLabels(
-      memory,
-      'f',
-      ids.map((id) => ({ id, label: 1 })),
-    );
+  const labelAll = (memory: MemoryStorage, ids: string[]) => putLabels(memory, 'f', labelEach(ids));
 
   test('is read again only where files were written since labels were compared with it', async () => {
     const memory = new MemoryStorage();
@@ -450,11 +422,8 @@ describe('time', () => {
     ];
     // Long ago: what was not compared is not taken for compared.
     await put(memory, all, NOW_MS - 7_200_000);
-    putLabels(
-      memory,
-      'f',
-      [...manyHours, prediction('twice')].map(({ id }) => ({ id, label: 1 })),
-    );
+    const ids = [...manyHours, prediction('twice')].map(({ id }) => id);
+    putLabels(memory, 'f', labelEach(ids));
     // For each hour and each prediction that is found, and then for two hours.
     const time = invocations(manyHours.length + all.length + 2);
     const deps = stepsOn(memory.storage, {}, time.remainingMs);
@@ -566,7 +535,7 @@ const twoDays: Act[] = [
     kind: 'index',
     rows: [prediction('c', { traceId: 'tr-c2', second: LATE_SECOND + HOUR_S }), prediction('d', { endpoint: 'x' })],
   },
-  { kind: 'labels', name: '1', age: 90, labels: ['a', 'b', 'c', 'd', 'e', 'f'].map((id) => ({ id, label: 1 })) },
+  { kind: 'labels', name: '1', age: 90, labels: labelEach(['a', 'b', 'c', 'd', 'e', 'f']) },
   { kind: 'run' },
   { kind: 'index', rows: [prediction('d', { traceId: 'tr-d2' }), prediction('e', { second: LATE_SECOND + HOUR_S })] },
   {
@@ -579,10 +548,7 @@ const twoDays: Act[] = [
     kind: 'labels',
     name: '0',
     age: 120,
-    labels: [
-      { id: 'a', label: 2 },
-      { id: 'e', label: 3 },
-    ],
+    labels: [...labelEach(['a'], 2), ...labelEach(['e'], 3)],
   },
   { kind: 'run' },
 ];
@@ -660,17 +626,10 @@ test('whatever happens in whatever order: kills change nothing, lines add up, an
 test('two runs at once join each label once', async () => {
   for (let round = 0; round < 10; round += 1) {
     const memory = new MemoryStorage();
-    await index(
-      memory.storage,
-      ['a', 'b', 'c', 'd'].map((id, at) => prediction(id, { second: LATE_SECOND + (at % 2) * HOUR_S })),
-    );
-    for (const name of ['1', '2', '3'])
-      putLabels(
-        memory,
-        name,
-        ['a', 'b', 'c', 'e'].map((id) => ({ id, label: name })),
-        Number(name),
-      );
+    const second = (at: number) => LATE_SECOND + (at % 2) * HOUR_S;
+    const predictions = ['a', 'b', 'c', 'd'].map((id, at) => prediction(id, { second: second(at) }));
+    await index(memory.storage, predictions);
+    for (const name of ['1', '2', '3']) putLabels(memory, name, labelEach(['a', 'b', 'c', 'e'], name), Number(name));
     // S3 answers in no order.
     const slow = <T extends (...args: never[]) => Promise<unknown>>(call: T) =>
       (async (...args: Parameters<T>) => {
