@@ -155,39 +155,25 @@ describe.each([
   const faulty = records[7]?.traceId ?? '';
   const isPoisoned = (body: Buffer) =>
     body.includes(faulty) || body.includes(Buffer.from(faulty.replace('tr-', ''), 'hex'));
+  const answersPoisoned = (status: number, body: string): void =>
+    server.fault((request) =>
+      request.path === path && isPoisoned(request.body) ? { kind: 'reply', status, body } : undefined,
+    );
 
   test.each([400, 422])('finds the trace that is refused with %i, and writes the others once', async (status) => {
-    server.fault((request) =>
-      request.path === path && isPoisoned(request.body) ? { kind: 'reply', status, body: 'cannot convert' } : undefined,
-    );
+    answersPoisoned(status, 'cannot convert');
     const { refused } = await write(records);
-    expect(refused).toEqual([
-      {
-        traceId: faulty,
-        reason: { name: 'MlflowRefused', message: expect.stringContaining(`HTTP ${status}`), words: 'cannot convert' },
-      },
-    ]);
+    const message = expect.stringContaining(`HTTP ${status}`);
+    expect(refused).toEqual([{ traceId: faulty, reason: { name: 'MlflowRefused', message, words: 'cannot convert' } }]);
   });
 
-  test('finds the trace on which the server fails, and writes the others once', async () => {
-    server.fault((request) =>
-      request.path === path && isPoisoned(request.body) ? { kind: 'reply', status: 500, body: 'oops' } : undefined,
-    );
-    const { refused } = await write(records);
-    expect(refused).toEqual([
-      {
-        traceId: faulty,
-        reason: { name: 'MlflowFailsOnTrace', message: expect.not.stringContaining('oops'), words: 'oops' },
-      },
-    ]);
-  });
-
-  test('finds the trace on which the server fails even if it is the only one', async () => {
-    server.fault((request) =>
-      request.path === path && isPoisoned(request.body) ? { kind: 'reply', status: 500, body: 'oops' } : undefined,
-    );
-    const { refused } = await write(records.slice(7, 8));
-    expect(refused.map(({ reason }) => reason.name)).toEqual(['MlflowFailsOnTrace']);
+  test.each([
+    ['and writes the others once', records],
+    ['even if it is the only one', records.slice(7, 8)],
+  ])('finds the trace on which the server fails, %s', async (_, sent) => {
+    answersPoisoned(500, 'oops');
+    const reason = { name: 'MlflowFailsOnTrace', message: expect.not.stringContaining('oops'), words: 'oops' };
+    expect((await write(sent)).refused).toEqual([{ traceId: faulty, reason }]);
   });
 
   test('deletes the control traces', async () => {

@@ -125,6 +125,11 @@ async function run(name: string, input: Record<string, unknown>, planned?: () =>
 }
 
 const backfill = { bucket: CAPTURES, prefix: 'e/' };
+/** S3 answers so to requests for the captures whose keys have this in them. */
+const failFor = (part: string, status: number, code: string): void => {
+  wire.fault = ({ method, bucket, key }) =>
+    method === 'GET' && bucket === CAPTURES && key.includes(part) ? { kind: 'error', status, code } : undefined;
+};
 
 test('the first part is short, so that its chunks run while the next is planned, but has chunks for many seats', async () => {
   for (let n = 0; n < 120; n += 1) {
@@ -175,12 +180,12 @@ describe('a file of a backfill', () => {
   });
 
   test.each([
-    ['was deleted', { kind: 'error', status: 404, code: 'NoSuchKey' }, 'CaptureMissing'],
-    ['was archived', { kind: 'error', status: 403, code: 'InvalidObjectState' }, 'CaptureArchived'],
-    ['was overwritten', { kind: 'error', status: 412, code: 'PreconditionFailed' }, 'CaptureChanged'],
-    ['may not be read', { kind: 'error', status: 403, code: 'AccessDenied' }, 'StorageAccessDenied'],
-  ] as const)('that %s after it was listed fails alone, by name, and can be retried', async (_, fault, name) => {
-    wire.fault = ({ method, key }) => (method === 'GET' && key.endsWith('b.jsonl') ? fault : undefined);
+    ['was deleted', 404, 'NoSuchKey', 'CaptureMissing'],
+    ['was archived', 403, 'InvalidObjectState', 'CaptureArchived'],
+    ['was overwritten', 412, 'PreconditionFailed', 'CaptureChanged'],
+    ['may not be read', 403, 'AccessDenied', 'StorageAccessDenied'],
+  ])('that %s after it was listed fails alone, by name, and can be retried', async (_, status, code, name) => {
+    failFor('b.jsonl', status, code);
     const summary = await run('first', backfill);
     expect(summary).toMatchObject({ status: 'failed', objects: 3, lines: { planned: 6, traced: 6, lost: 0 } });
     expect(summary.failedFiles).toMatchObject({ count: 1, first: [{ key: `${HOUR}/b.jsonl`, error: { name } }] });
@@ -224,11 +229,10 @@ describe('a file of a backfill', () => {
   });
 
   describe('that S3 does not give', () => {
-    const away = { kind: 'error', status: 500, code: 'InternalError' } as const;
     const planAway = (name: string, attempt: number) => plan(name, backfill, null, {}, { attempt });
 
     test('is planned again with the others first, and at last it fails alone, by name', async () => {
-      wire.fault = ({ method, key }) => (method === 'GET' && key.endsWith('b.jsonl') ? away : undefined);
+      failFor('b.jsonl', 500, 'InternalError');
       for (const attempt of [0, 1, 2, 3]) {
         await expect(planAway('late', attempt)).rejects.toMatchObject({ name: 'StorageUnavailable' });
       }
@@ -245,8 +249,7 @@ describe('a file of a backfill', () => {
 
     test('is no failed file if S3 gives none of many', async () => {
       for (let n = 0; n < 18; n += 1) wire.put(CAPTURES, `${HOUR}/d${n}.jsonl`, lines(`d${n}`, 1));
-      wire.fault = ({ method, bucket, key }) =>
-        method === 'GET' && bucket === CAPTURES && key !== '' ? away : undefined;
+      failFor('.jsonl', 500, 'InternalError');
       for (const attempt of [1, 2, 3, 4, 5, 6]) {
         await expect(planAway('outage', attempt)).rejects.toMatchObject({ name: 'StorageUnavailable' });
       }
@@ -254,8 +257,7 @@ describe('a file of a backfill', () => {
     });
 
     test('is no failed file while S3 throttles, however often the part is planned', async () => {
-      wire.fault = ({ method, key }) =>
-        method === 'GET' && key.endsWith('b.jsonl') ? { ...away, status: 503, code: 'SlowDown' } : undefined;
+      failFor('b.jsonl', 503, 'SlowDown');
       for (const attempt of [0, 4, 10, 400]) {
         await expect(planAway('slow-down', attempt)).rejects.toMatchObject({ name: 'StorageThrottled' });
       }
@@ -279,10 +281,8 @@ describe('a file of a backfill', () => {
   });
 
   test('that is archived can be one of thousands: the next part continues after 1,000', async () => {
-    const fault = { kind: 'error', status: 403, code: 'InvalidObjectState' } as const;
     for (let n = 0; n < 1_100; n += 1) wire.put(CAPTURES, `${HOUR}/many/${n}.jsonl`, 'x');
-    wire.fault = ({ method, bucket, key }) =>
-      method === 'GET' && bucket === CAPTURES && key.includes('/many/') ? fault : undefined;
+    failFor('/many/', 403, 'InvalidObjectState');
     const { cursor, more } = await plan('huge', backfill);
     expect({ more, failed: planOf('huge')?.failedFiles?.length }).toEqual({ more: true, failed: 1_000 });
     expect(await plan('huge', backfill, cursor)).toMatchObject({ more: false });
@@ -293,16 +293,12 @@ describe('a file of a backfill', () => {
 
   test('that may not be read is one of thousands if a permission is missing, which ends the run', async () => {
     for (let n = 0; n < 1_100; n += 1) wire.put(CAPTURES, `${HOUR}/many/${n}.jsonl`, 'x');
-    wire.fault = ({ method, key }) =>
-      method === 'GET' && key.includes('/many/') ? { kind: 'error', status: 403, code: 'AccessDenied' } : undefined;
+    failFor('/many/', 403, 'AccessDenied');
     await expect(plan('huge', backfill)).rejects.toMatchObject({ name: 'StorageAccessDenied' });
   });
 
   test('that is archived fails by name if an event names it, and can be retried after it was restored', async () => {
-    wire.fault = ({ method, key }) =>
-      method === 'GET' && key.endsWith('b.jsonl')
-        ? { kind: 'error', status: 403, code: 'InvalidObjectState' }
-        : undefined;
+    failFor('b.jsonl', 403, 'InvalidObjectState');
     const summary = await run('direct', event(`${HOUR}/b.jsonl`));
     expect(summary).toMatchObject({ status: 'failed', failedFiles: { count: 1 }, lines: { planned: 0, lost: 0 } });
     expect(describeFailure(summary)).toMatchObject({ error: 'CaptureArchived' });
