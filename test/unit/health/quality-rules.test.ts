@@ -2,6 +2,8 @@
 import type { QualityCell, SampleCounts } from '../../../src/core/contract/quality.ts';
 import type { HealthFacts } from '../../../src/health/facts.ts';
 import { healthOf } from '../../../src/health/findings.ts';
+import { historyOf } from '../../../src/health/history.ts';
+import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { hourOf } from '../../../src/quality/tally.ts';
 import {
   called,
@@ -83,7 +85,7 @@ test.each<[string, Situation, words: RegExp, name?: string]>([
   [
     'two replies of a thousand do harm',
     hours((ago) => judged('safety', ago === 3 ? 40 : 42, ago === 3 ? 2 : 0)),
-    /^healthy: no scorer is 2 points .*; 2 replies to read: safety, 11-30 09:00 to 11-30 10:00$/,
+    /^healthy: no scorer is 1 point .*; 2 replies to read: safety, 11-30 09:00 to 11-30 10:00$/,
   ],
   [
     'two of few do, which the interval is beyond',
@@ -296,4 +298,19 @@ test('where true answers were measured of late, replies that no scorer applies t
     return healthOf({ ...facts, objectives: [truth] }).findings.find(({ name }) => name === 'unmeasured')?.state;
   };
   expect([state(24), state(31 * 24)]).toEqual(['healthy', 'not measured']);
+});
+
+test('a scorer that rarely fails has the factor of the others, since its own failures tell too little', () => {
+  const cells = Array.from({ length: 672 }, (_, ago) => {
+    const [alike, rare] = [ago % 4 ? 0 : 40, Number(ago % 100 === 0)];
+    const scorers = {
+      ...judged('fluency', 40 - alike, alike).scorers,
+      ...judged('safety', 40 - rare, rare).scorers,
+    };
+    return { hour: hourOf(NOW_MS - ago * HOUR_MS), variant: 'blue', cell: { captures: 40, scorers } };
+  });
+  const { factorOf } = historyOf(cells.reverse(), scorersFor()).until(NOW_MS + HOUR_MS);
+  const [own, usual, unknown] = ['fluency', 'safety', 'relevance_to_query'].map(factorOf);
+  expect(own).toBeGreaterThan(30);
+  expect([usual, unknown]).toEqual([unknown, expect.closeTo((own ?? 0) / 2, -1)]);
 });

@@ -73,7 +73,8 @@ test('neighbouring hours that differ as independent cases do have a factor of 1,
   expect(factorOf(neighbours(hours(halves)))).toBeCloseTo(((2 / 3) * 20) / 2 / ((1 / 3) * (2 / 3)), 0);
   expect(factorOf(neighbours(hours(halves, 1)))).toBeCloseTo(1.5, 1);
   expect(factorOf({ pairs: 300, squares: 200 })).toBe(1);
-  expect(neighbours(hours([0, 0, 0]))).toEqual({ pairs: 0, squares: 0 });
+  expect(neighbours(hours([0, 0, 0]))).toEqual({ pairs: 0, failing: 0, squares: 0 });
+  expect(neighbours(hours([0, 0, 0.5, 0]))).toMatchObject({ pairs: 3, failing: 2 });
 });
 
 test('the hour in which a share rose', () => {
