@@ -3,12 +3,13 @@
 import { HOUR_MS } from '../captures/files/capture-path.ts';
 import type { QualityCell } from '../core/contract/quality.ts';
 import { factorOf } from '../core/statistics/changed-share.ts';
+import { addCounts } from '../core/values/counts.ts';
 import { canFail } from '../judge/scorers/values.ts';
 import type { Scorer } from '../judge/types.ts';
 import { type CountedCell, hourMs, type TimeWindow } from '../quality/counts-store.ts';
 import { goodStrata } from '../quality/strata.ts';
 import { BASELINE_MS, SPANS_MS } from './falls.ts';
-import { both, type HourOfVerdicts, Series } from './series.ts';
+import { type HourOfVerdicts, Series } from './series.ts';
 
 /** How long before now the counts are read: the longest span, and the weeks that it is compared with. */
 export const HISTORY_MS = Math.max(...SPANS_MS) + BASELINE_MS;
@@ -74,7 +75,8 @@ function versionOf(scorer: string, { scorers = {} }: QualityCell): string | unde
 function factors(series: ReadonlyMap<string, Series>, nowMs: number, hasWords: boolean): (scorer: string) => number {
   const window: TimeWindow = { fromMs: nowMs - ALIKE_MS, toMs: nowMs };
   const found = new Map([...series].map(([scorer, own]) => [scorer, own.neighbours(window)]));
-  const all = [...found.values()].reduce(both, { pairs: 0, failing: 0, squares: 0 });
+  const all = { pairs: 0, failing: 0, squares: 0 };
+  for (const own of found.values()) addCounts(all, own);
   const usual = all.failing >= FEWEST_PAIRS ? factorOf(all) : UNKNOWN_FACTOR[hasWords ? 'words' : 'other'];
   return (scorer) => {
     const own = found.get(scorer);

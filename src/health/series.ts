@@ -3,6 +3,7 @@
 import { type HourOfCases, neighbours } from '../core/statistics/changed-share.ts';
 import { type JudgedStratum, weigh } from '../core/statistics/corrected-share.ts';
 import type { SampledShare } from '../core/statistics/share.ts';
+import { addCounts } from '../core/values/counts.ts';
 import type { TimeWindow } from '../quality/counts-store.ts';
 import { EMPTY } from '../quality/strata.ts';
 
@@ -93,18 +94,11 @@ export class Series {
 
   /** Returns how much neighbouring hours of the same variant differ; see `factorOf`. */
   neighbours(window: TimeWindow): ReturnType<typeof neighbours> {
-    return this.variants
-      .map((variant) => neighbours(this.hours(window, variant)))
-      .reduce(both, { pairs: 0, failing: 0, squares: 0 });
+    const total = { pairs: 0, failing: 0, squares: 0 };
+    for (const variant of this.variants) addCounts(total, neighbours(this.hours(window, variant)));
+    return total;
   }
 }
-
-/** Adds up two sums of pairs of hours. */
-export const both = (a: ReturnType<typeof neighbours>, b: ReturnType<typeof neighbours>) => ({
-  pairs: a.pairs + b.pairs,
-  failing: a.failing + b.failing,
-  squares: a.squares + b.squares,
-});
 
 const NOTHING: Strata = new Map();
 
