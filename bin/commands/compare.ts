@@ -199,7 +199,10 @@ async function capturedVerdicts(
 ) {
   if (run === undefined || !thresholds.some(isJudgedWorse)) return undefined;
   const { quality } = ((await readJson(join(directory, COMPARE_FILE))) ?? {}) as Partial<CapturedComparison>;
-  if (quality === undefined) return undefined;
+  if (quality === undefined) {
+    notice(`judged_worse: the results have no ${COMPARE_FILE}, so the verdicts of ${run.name} cannot be used.`);
+    return undefined;
+  }
   notice(`judged_worse: the verdicts of ${run.name} on the captured replies count; waiting until it has ended …`);
   const { verdictsOf } = await import('../operate/judging-run.ts');
   const judged = await verdictsOf(run, signal);
