@@ -59,7 +59,7 @@ export function outcomesIn(
     const reasons: Record<string, number> = {};
     const { retried = 0, judgedLater = 0, ...first } = without;
     for (const [reason, count] of Object.entries(first)) {
-      if (reason in REASONS) found[REASONS[reason as keyof typeof REASONS]] += count;
+      if (Object.hasOwn(REASONS, reason)) found[REASONS[reason as keyof typeof REASONS]] += count;
       else addTree(reasons, { [reason]: count });
     }
     end(found, ['held', 'failed', 'notDrawn'], -retried);

@@ -181,6 +181,10 @@ test('replies that say nothing, and captures that no scorer applies to', async (
   ]);
   for (const { scorer: _, reasons: _reasons, captures, ...counts } of outcomes)
     expect(Object.values(counts).reduce((all, count) => all + count, 0)).toBe(captures);
+  const killed = new ChunkRig();
+  await killed.killed(killed.request('one', {}, 0, lines));
+  const after = await killed.evaluate(killed.request('one', {}, 1, lines));
+  expect(outcomesIn(after, [...LLM, ...CODE])).toEqual(outcomes);
 });
 
 test('verdicts are counted by the version of the judge that gave them', () => {
