@@ -11,7 +11,7 @@ import { readGenericReply, readWirePrompt, readWireReply, usagePaths } from '../
 import { conversationOf, UNKNOWN_FORM } from './conversation.ts';
 import { asksWithText, summarizeEmbedding } from './embedding.ts';
 import { listInferences } from './inferences.ts';
-import { isPredictions, predictionsOf, whyMoved, whyUnclear } from './reply-rows.ts';
+import { hasRows, isPredictions, predictionsOf, whyMoved, whyUnclear } from './reply-rows.ts';
 import { answeredTable, requestTable, type Table } from './request-rows.ts';
 
 /**
@@ -163,8 +163,7 @@ function tabularInferences(
 ): Inferences | undefined {
   const table = isThere(request) ? (requestTable(request, options) ?? tableOfAnswered(request, reply)) : undefined;
   if (table === undefined) {
-    if (isThere(request) && reply?.kind !== 'csv') return undefined;
-    if (!isThere(reply) || !isPredictions(reply)) return undefined;
+    if (!isThere(reply) || !(isThere(request) ? hasRows(reply) : isPredictions(reply))) return undefined;
   }
   const inputs = table?.rows.length;
   const predictions = isThere(reply) ? (predictionsOf(reply, inputs, options.csvHeader) ?? [reply.value]) : undefined;
@@ -181,7 +180,9 @@ function tabularInferences(
   }));
   if (!isThere(reply)) return found;
   const isCounted = inputs !== undefined && !table?.isFlat;
-  const why = isCounted ? whyMoved(request, reply, options.csvHeader) : whyUnclear(request, reply);
+  const { csvHeader } = options;
+  const moved = whyMoved(request, reply, isCounted, csvHeader);
+  const why = moved ?? (isCounted ? undefined : whyUnclear(request, reply, csvHeader));
   return { ...found, ...unindexed(why, notes) };
 }
 

@@ -1,8 +1,10 @@
 /** Divides a reply into the predictions of the rows that it answers. */
-import { isExactNumber, isObject, type JsonObject } from '../json.ts';
+import { isObject, type JsonObject } from '../json.ts';
 import type { CsvCell } from '../payload/csv.ts';
 import { documentOf, isThere } from '../payload/decode-payload.ts';
 import type { Payload } from '../types.ts';
+import { fieldsOf } from '../wire/wire-format.ts';
+import { headerOf, mayBeNumbered, namesPrediction, whyHeader } from './csv-header.ts';
 import {
   columnOf,
   isScalar,
@@ -18,13 +20,8 @@ import {
 const PREDICTION_LISTS = ['prediction', 'outputs', 'results', 'scores', 'probabilities', 'labels', 'data'];
 /** Lists of the classes of all rows, beside a list of scores for each row. */
 const CLASS_LISTS = ['labels', 'classes'];
-/** Names of the column with the prediction. In a table without it, the first one is. */
-const VALUES = /^(?:predict(?:ion|ed(?:_\w+)?)|label|class)$/;
 /** A cell that is the beginning of a list, of Python's tuples too. */
 const OPEN_LIST = /^\s*[[(][^\])]*$/;
-/** What stands for a missing number. */
-const NO_VALUE = /^(?:nan?|null|none|[+-]?inf\w*)$/i;
-const HEADER = /^(?:predict\w*|prob\w*|scores?|labels?|class(?:es)?|y|y_?(?:hat|pred)|outputs?|results?)$/i;
 
 /**
  * Returns the predictions without their wrapping. `{probabilities: […]}` and `{score: 1}` keep their names.
@@ -48,8 +45,10 @@ function listOfObject(value: JsonObject, inputs: number | undefined): unknown[] 
   if (Array.isArray(predictions)) return predictions;
   const frame = splitTable(value);
   if (frame?.names) return frame.rows.map((row) => named(frame.names as string[], row));
-  // A data frame, or columns.
-  const inner = isObject(predictions) ? predictions : outputs;
+  const framed = rowsOfFrame(value, inputs);
+  if (framed !== undefined) return framed;
+  // A data frame, columns, or Seldon's data.
+  const inner = isObject(predictions) ? predictions : isObject(value.data) ? value.data : outputs;
   if (isObject(inner)) return listOfObject(inner, inputs);
   if (Array.isArray(outputs) && outputs.length > 0 && outputs.every(isTensor))
     return tableOfTensors(outputs as Tensor[])?.rows;
@@ -62,6 +61,16 @@ function listOfObject(value: JsonObject, inputs: number | undefined): unknown[] 
   if (!isOfRows) return undefined;
   const byRow = columnOf(value);
   return byRow?.length === inputs ? byRow : inColumns(value, inputs);
+}
+
+/** Reads pandas' `{column: {"0": …}}`. One column of numbers up to 1 may be the probabilities of classes, and is not read. */
+function rowsOfFrame(value: JsonObject, inputs?: number): JsonObject[] | undefined {
+  const columns = Object.values(value);
+  const rows = columns.every(isObject) ? rowsOfColumns(value) : undefined;
+  if (rows === undefined || (inputs === 1 && rows.length > 1)) return undefined;
+  const cells = Object.values(columns[0] as JsonObject);
+  const areScores = cells.every((cell) => Number(cell) >= 0 && Number(cell) <= 1) && !cells.every(Number.isInteger);
+  return columns.length > 1 || !areScores ? rows : undefined;
 }
 
 /** @param names of the cells of a row; a row of one cell stays as it is */
@@ -110,10 +119,9 @@ function inColumns(value: JsonObject, inputs: number): JsonObject[] | undefined 
 
 /** Unwraps rows with one column. One line may also contain the answers to all rows (XGBoost), each a list in brackets (its softprob). */
 function csvPredictions(all: CsvCell[][], inputs: number | undefined, csvHeader: boolean): unknown[] {
-  const hasHeader = csvHeader && all.length > 1 && all.length - 1 === inputs;
-  const rows = hasHeader ? all.slice(1) : all;
-  const names = hasHeader ? (all[0] ?? []).map(String) : [];
-  if (names.some((name) => VALUES.test(name))) return rows.map((row) => named(names, row));
+  const names = csvHeader ? headerOf(all, inputs) : undefined;
+  const rows = names === undefined ? all : all.slice(1);
+  if (names !== undefined && namesPrediction(names)) return rows.map((row) => named(names, row));
   const [line = []] = rows;
   const cells = line.length === 1 && Array.isArray(line[0]) ? line[0] : line;
   if (rows.length === 1 && inputs !== undefined && inputs > 1 && cells.length === inputs) return cells;
@@ -121,9 +129,16 @@ function csvPredictions(all: CsvCell[][], inputs: number | undefined, csvHeader:
   return rows.map((row) => (row.length === 1 ? row[0] : row));
 }
 
+/** Whether a reply has rows by its own form, whatever the request is. */
+export const hasRows = ({ kind, value }: Payload): boolean =>
+  kind === 'csv' || (kind === 'json' && isObject(value) && (isFrame(value) || isFrame(fieldsOf(value.data))));
+
+const isFrame = (value: JsonObject): boolean => (rowsOfFrame(value) ?? splitTable(value)) !== undefined;
+
 /** Whether a reply is that of a tabular model, judged without its request. */
-export const isPredictions = ({ kind, value }: Payload): boolean =>
-  kind === 'csv' ||
+export const isPredictions = (reply: Payload): boolean => hasRows(reply) || isPredictionList(reply);
+
+const isPredictionList = ({ kind, value }: Payload): boolean =>
   kind === 'jsonlines' ||
   (kind === 'json' &&
     ((isObject(value) && Array.isArray(value.predictions)) ||
@@ -131,37 +146,40 @@ export const isPredictions = ({ kind, value }: Payload): boolean =>
 
 // -------------------------------------------------------------------------------------------------------- unclear
 
-/** Returns why the predictions of a call with a table cannot be told apart; `undefined` if they can. */
-export function whyMoved(request: Payload | undefined, reply: Payload, csvHeader = false): string | undefined {
-  const cells = reply.kind === 'csv' ? (reply.value as CsvCell[][]).flat() : [];
-  if (cells.some((cell) => typeof cell === 'string' && OPEN_LIST.test(cell)))
+/** Returns why the rows of a reply may not be its predictions; `undefined` if they are. @param isCounted the request's rows are known */
+export function whyMoved(
+  request: Payload | undefined,
+  reply: Payload,
+  isCounted: boolean,
+  csvHeader = false,
+): string | undefined {
+  if (reply.kind !== 'csv') return undefined;
+  const rows = reply.value as CsvCell[][];
+  if (rows.flat().some((cell) => typeof cell === 'string' && OPEN_LIST.test(cell)))
     return 'the reply has a list whose brackets do not match';
-  if (csvHeader) return undefined;
-  const [rows, asked] = [reply, request].map((side) => (side?.kind === 'csv' ? (side.value as CsvCell[][]) : []));
-  // pandas names columns 0, 1, … that have no name.
-  const isHeader = rows && (hasHeader(rows) || (rows[0]?.every((cell, at) => cell === at) && hasHeader(asked ?? [])));
-  return isHeader ? 'the reply begins with a header, and CSV_HEADER is not set' : undefined;
+  const asked = request?.kind === 'csv' ? (request.value as CsvCell[][]) : [];
+  const why = csvHeader ? undefined : whyHeader(rows, asked);
+  if (why !== undefined) return why;
+  const isUnclear = !isCounted && mayBeNumbered(rows) && (csvHeader || isAboveFractions(reply.text));
+  return isUnclear ? 'the first row of the reply may be a header of numbers, or a prediction' : undefined;
 }
 
-/** Whether the first row has words where all others have numbers, or names of predictions. */
-function hasHeader([first = [], ...rows]: CsvCell[][]): boolean {
-  const isWord = (cell: CsvCell): boolean =>
-    typeof cell === 'string' && /\p{L}/u.test(cell) && !NO_VALUE.test(cell.trim());
-  const isNumber = (cell: unknown): boolean => typeof cell === 'number' || isExactNumber(cell);
-  if (rows.length === 0 || !first.every(isWord)) return false;
-  if (first.every((cell) => HEADER.test(String(cell).trim()))) return true;
-  return rows.length > 1 && first.some((_, at) => rows.every((row) => isNumber(row[at])));
+/** Whether a text begins with a 0 that is written in another way than the numbers below it. */
+function isAboveFractions(text = ''): boolean {
+  const [first, ...lines] = text.trim().split(/\r?\n/);
+  return first === '0' && lines.every((line) => line.includes('.'));
 }
 
 /** Returns why a reply may be one prediction or several, if its request has no rows that are known; `undefined` if it is clear. */
-export function whyUnclear(request: Payload | undefined, reply: Payload): string | undefined {
+export function whyUnclear(request: Payload | undefined, reply: Payload, csvHeader = false): string | undefined {
   const { kind, value } = reply;
   if (kind === 'csv') {
     const rows = value as CsvCell[][];
-    const isClear = rows.every((row) => row.length === 1 || row.every(Array.isArray));
+    const isNamed = csvHeader && namesPrediction(headerOf(rows));
+    const isClear = isNamed || rows.every((row) => row.length === 1 || row.every(Array.isArray));
     return isClear ? undefined : 'a line of the reply has several cells: classes of one input, or several inputs';
   }
-  if (documentOf(reply) === undefined || kind === 'event-stream') return undefined;
+  if (documentOf(reply) === undefined || kind === 'event-stream' || hasRows(reply)) return undefined;
   const list = predictionsOf(reply);
   if (list === undefined || list.length < 2) return undefined;
   const isRows = isThere(request)

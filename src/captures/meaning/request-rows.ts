@@ -81,7 +81,7 @@ function tableOfObject(body: JsonObject): Table | undefined {
   for (const name of ROW_LISTS) {
     if (Array.isArray(body[name])) return { rows: body[name] };
   }
-  const split = splitTable(fieldsOf(body.dataframe_split)) ?? splitTable(body);
+  const split = splitTable(fieldsOf(body.dataframe_split)) ?? splitTable(body) ?? splitTable(fieldsOf(body.data));
   if (split !== undefined) return split;
   for (const name of TABLES) {
     const value = body[name];
@@ -105,9 +105,11 @@ function tableOfField(list: unknown[]): Table | undefined {
 const tableOfRecords = (list: unknown[]): Table | undefined =>
   list.length > 0 && list.every(isObject) && !isMessageList(list) ? { rows: list } : undefined;
 
-/** Reads pandas' `{columns, data}`. */
-export const splitTable = ({ columns, data }: JsonObject): Table | undefined =>
-  Array.isArray(columns) && Array.isArray(data) ? { rows: data, names: columns.map(String) } : undefined;
+/** Reads pandas' `{columns, data}`, and Seldon's `{names, ndarray}`, whose names may be missing. */
+export function splitTable(body: JsonObject): Table | undefined {
+  const [names, rows] = Array.isArray(body.ndarray) ? [body.names ?? [], body.ndarray] : [body.columns, body.data];
+  return Array.isArray(names) && Array.isArray(rows) ? { rows, names: names.map(String) } : undefined;
+}
 
 /** Reads a document that is a table by itself: a list of rows, or one row of numbers. */
 export function tableOfList(list: unknown[]): Table | undefined {

@@ -21,7 +21,15 @@ const MAX_WRAPPINGS = 4;
 /** BlazingText marks its classes. */
 const LABEL_MARK = '__label__';
 
-const PREDICTED = ['predicted_label', 'predicted_class', 'predicted_value', 'prediction', 'predictions', 'predicted'];
+const PREDICTED = [
+  'predict',
+  'predicted_label',
+  'predicted_class',
+  'predicted_value',
+  'prediction',
+  'predictions',
+  'predicted',
+];
 /** A single score beside one of these is that of the class. Beside another name, it is that of the positive class. */
 const LABELS = ['label', 'labels', 'class', 'class_name', 'classes'];
 const OTHERS = 'answer category closest_cluster value result output outputs data forecast y y_pred y_hat pred'.split(
@@ -30,8 +38,11 @@ const OTHERS = 'answer category closest_cluster value result output outputs data
 const LISTS = ['probabilities', 'scores', 'probs'];
 const SCORES = [...LISTS, 'probability', 'score', 'prob', 'proba', 'predict_proba', 'confidence'];
 
+/** A column with the probability of a class, such as AutoGluon's `{class}_proba`. */
+const OF_CLASS = /^(?:prob|proba|probability)_(.+)$|^(.+)_(?:prob|proba|probability)$/i;
+
 /** What an object says that found a part of its input: its score is not that of the input. */
-const FINDINGS = ['box', 'bbox', 'mask', 'word', 'token_str', 'start'];
+const FINDINGS = /^(?:(?:.+_)?b?box(?:es)?|masks?|word|token_str|start)$/;
 /** Texts that are no finding either. */
 const FACTS = /^(?:id$|object$|model|time)|(?:_id|version)$/i;
 
@@ -128,7 +139,17 @@ export function areProbabilities(scores: readonly unknown[]): boolean {
 }
 
 const isFinding = (reply: Record<string, unknown>): boolean =>
-  reply.answer === undefined && FINDINGS.some((name) => reply[name] !== undefined);
+  reply.answer === undefined && Object.entries(reply).some(([name, item]) => item !== undefined && FINDINGS.test(name));
+
+/** Returns the probabilities that are in columns of their own. */
+function inColumns(reply: Record<string, unknown>): Record<string, unknown> | undefined {
+  const columns = Object.entries(reply).flatMap(([name, score]) => {
+    const found = OF_CLASS.exec(name);
+    return found === null ? [] : [[found[1] ?? found[2] ?? '', score] as const];
+  });
+  const scores = columns.map(([, score]) => score);
+  return columns.length > 1 && areProbabilities(scores) ? Object.fromEntries(columns) : undefined;
+}
 
 /** Whether an object names what its score is of. */
 const namesClass = (reply: Record<string, unknown>): boolean =>
@@ -137,14 +158,15 @@ const namesClass = (reply: Record<string, unknown>): boolean =>
   );
 
 function ofObject(reply: Record<string, unknown>, settings: Settings, depth: number): Prediction | undefined {
-  const predicted = only(field(reply, ...PREDICTED));
+  if (isFinding(reply)) return undefined;
+  const ofLabel = Object.keys(reply).find((name) => name.endsWith('_pred')) ?? '';
+  const predicted = only(field(reply, ...PREDICTED) ?? reply[ofLabel]);
   const value = predicted ?? only(field(reply, ...LABELS) ?? field(reply, ...OTHERS));
-  const scores = only(field(reply, ...SCORES));
+  const scores = only(field(reply, ...SCORES)) ?? inColumns(reply);
   if (scores === undefined) {
     const names = value === undefined ? Object.keys(reply) : [];
     return names.length > 1 ? byClass(reply) : usual(value ?? reply[names[0] ?? ''], settings, depth + 1);
   }
-  if (isFinding(reply)) return undefined;
   const classes = Array.isArray(value) ? value : listOf(field(reply, 'labels', 'classes'));
   const label = scalarOf(value);
   const isSingle = !Array.isArray(scores) && !isObject(scores) && listOf(scores) === undefined;

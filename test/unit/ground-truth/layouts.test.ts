@@ -1,30 +1,7 @@
 /** The same predictions in the layouts of containers and vendors: which inference each is of, and what it is. */
-import { decodeLine } from '../../../src/captures/decode.ts';
 import type { DecodeOptions } from '../../../src/captures/types.ts';
-import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
-import { predictionRows } from '../../../src/ground-truth/index/predictions.ts';
-import { captureOf, lineOf, type Side, sideOf } from '../captures/arbitraries.ts';
+import { classed, lists, rowsOf, values } from './rows-of.ts';
 
-const place = { key: 'c/e/v/2026/03/04/05/f.jsonl', endpointName: 'e' };
-const side = (mode: Side['mode'], body: unknown): Side | undefined => {
-  if (body === undefined) return undefined;
-  if (typeof body !== 'string') return sideOf(mode, JSON.stringify(body), 'application/json', 'plain');
-  const [, type = 'text/csv', text = body] = /^(\w+\/[\w-]+)\|(.*)$/s.exec(body) ?? [];
-  return sideOf(mode, text, type, 'plain');
-};
-
-function rowsOf(request: unknown, reply: unknown, options: DecodeOptions = {}, given: object = {}) {
-  const line = decodeLine(lineOf(captureOf(side('INPUT', request), side('OUTPUT', reply))), options);
-  if (line.kind !== 'capture') throw new Error(line.reason.message);
-  const rows = predictionRows(line.capture, 'tr-1', place, groundTruthSchema.parse(given));
-  const found = Object.fromEntries(rows.map(({ id, prediction }) => [id.replace('event', ''), prediction]));
-  return { found, notes: line.capture.notes.join('; '), capture: line.capture };
-}
-
-const values = (...list: unknown[]) => Object.fromEntries(list.map((value, index) => [`_${index}`, { value }]));
-const lists = (...list: number[][]) => Object.fromEntries(list.map((scores, index) => [`_${index}`, { scores }]));
-const classed = (...list: [string, number][]) =>
-  Object.fromEntries(list.map(([value, p], index) => [`_${index}`, { value, scores: [p], classes: [value] }]));
 const header = { csvHeader: true };
 const texts = { inputs: ['good', 'bad'] };
 const [good, bad] = [
