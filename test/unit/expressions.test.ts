@@ -37,6 +37,9 @@ const READS_SETTINGS = new Set([
 ]);
 /** Results of the patterns that are composed at run time, in the order of the code. */
 const PUT_TOGETHER: Record<string, RegExp[]> = {
+  'src/captures/errors/error-reply.ts': [
+    /^Content\s{1,20}type\s{1,20}.{0,300}\s{1,20}is\s{1,20}not\s{1,20}supported\.[\s\S]*[.!]?$/i,
+  ],
   'src/judge/prompt/record.ts': [/0a1b2c3d4e5f/i],
   'src/replay/marks/believe.ts': [/^replay-(?<mark>[0-9a-f]{16})?[0-9a-f]{32}$/],
   'src/core/settings/redact-setting.ts': [/,(?=\s*(?:(?:email|date_of_birth)\s*(?:,|$)|field:|pattern:))/],

@@ -10,6 +10,7 @@ import { readError, readGenericReply, readWireReply } from '../wire/registry.ts'
 import { fieldsOf, objectsIn } from '../wire/wire-format.ts';
 import names from './error-names.json' with { type: 'json' };
 import { statusIn, statusOf, statusOfPhrase, statusOfType } from './error-status.ts';
+import sentences from './plain-errors.json' with { type: 'json' };
 
 /** Fields of an error body. A body with any other field is a reply with an error among its data. */
 const ERROR_FIELDS = new Set(names.errorFields);
@@ -28,11 +29,7 @@ function messageOf(...candidates: unknown[]): string | undefined {
   for (const candidate of candidates) {
     if (typeof candidate === 'string' && candidate.trim() !== '') return candidate.trim().slice(0, MAX_MESSAGE_CHARS);
     if (isObject(candidate)) {
-      const inner = messageOf(
-        ...['message', 'msg', 'faultstring', 'detail', 'reason', 'error', 'title'].map((name) =>
-          field(candidate, name),
-        ),
-      );
+      const inner = messageOf(...names.messageFields.map((name) => field(candidate, name)));
       if (inner !== undefined) return inner;
     }
     if (Array.isArray(candidate) && candidate.length > 0) {
@@ -98,7 +95,7 @@ function errorOfObject(body: JsonObject, unmarked: boolean, streamed: boolean): 
     field(body, 'OriginalMessage'),
     // DJL puts the cause into `error` and a generic word into `message`. Keep both.
     [body.message, error].filter((text) => typeof text === 'string').join(': '),
-    field(body, 'message', 'msg', 'error_message', 'errorMessage'),
+    field(body, 'message', 'msg', 'error_message', 'error-message', 'errorMessage'),
     error,
     field(body, 'errors', 'detail', 'exception', 'reason', 'title', 'faultstring', 'body', 'traceback'),
   );
@@ -131,19 +128,23 @@ function errorOfObject(body: JsonObject, unmarked: boolean, streamed: boolean): 
 }
 
 /** Fields of an exception that no reply has. */
-const TRACES = ['exception', 'traceback', 'stacktrace', 'stackTrace', 'faultstring'];
+const TRACES = ['exception', 'traceback', 'stacktrace', 'stackTrace', 'stack-trace', 'faultstring'];
 
-/** Whole bodies that proxies and servers send, never a part of a text. */
-const PLAIN_ERRORS: readonly { pattern: RegExp; status?: number }[] = [
-  { pattern: /^upstream (?:connect error|request timeout)/i, status: 503 },
-  { pattern: /^no healthy upstream$/i, status: 503 },
-  // HTTP's own phrases. A model might generate the rarer ones.
-  {
-    pattern:
-      /^(?:Internal Server Error|Bad Gateway|Service (?:Temporarily )?Unavailable|Gateway Time-?out|Too Many Requests)[.!]?$/i,
-  },
-  { pattern: /^(?:Received (?:client|server) error \(\d{3}\) from )/i },
-];
+/**
+ * Whole bodies that proxies and SageMaker's containers send, never a part of a text, by their status. `*` is a part that varies.
+ * Sources: the packages multi-model-server, torchserve, sagemaker-inference, sagemaker-containers and
+ * sagemaker-huggingface-inference-toolkit, and the public code of SageMaker's XGBoost and example containers.
+ */
+const PLAIN_ERRORS = Object.entries(sentences).flatMap(([status, texts]) =>
+  texts.map((text) => ({ status: statusOf(status), pattern: patternOf(text) })),
+);
+
+function patternOf(sentence: string): RegExp {
+  const parts = sentence.split('*').map((part) => part.replace(/[()."]/g, '\\$&').replaceAll(' ', '\\s{1,20}'));
+  // The last part may have lines, such as those of a stack.
+  const rest = sentence.endsWith('*') ? `${parts.splice(-2, 2)[0]}[\\s\\S]*` : parts.pop();
+  return new RegExp(`^${[...parts, rest].join('.{0,300}')}[.!]?$`, 'i');
+}
 
 /** `502 Bad Gateway`, `HTTP 503: Service Unavailable`, as a whole body or a page's title. */
 const STATUS_LINE = /^(?:HTTP(?:\/[\d.]+)?\s+)?(?:Error\s+)?([45]\d\d)[ :-]+[A-Z][A-Za-z -]{2,40}!{0,2}$/;
@@ -164,22 +165,42 @@ function titleOf(text: string): string | undefined {
   return title.length >= 3 && title.length <= MAX_TITLE_CHARS ? title : undefined;
 }
 
-/** Returns the last line of a text that is a stack trace of Python and nothing else. */
+const TRACE_START = 'Traceback (most recent call last):\n  File ';
+const EXCEPTION =
+  /^(?:[A-Za-z_]\w{0,99}\.[\w.]{1,200}|\w{0,99}(?:Error|Exception|Exit|Interrupt|Iteration|Warning))(?::|$)/;
+/** A longer text before a trace explains it, as an assistant does. */
+const MAX_LINES_BEFORE_TRACE = 3;
+
+/**
+ * Returns the exception of a text that is a stack trace of Python, behind nothing or a message. sagemaker-inference writes the
+ * exception's own message before the trace, which may have many lines.
+ */
 function exceptionOf(text: string): string | undefined {
-  if (!text.startsWith('Traceback (most recent call last):\n  File ')) return undefined;
-  const last = text.slice(text.lastIndexOf('\n') + 1, MAX_MESSAGE_CHARS + text.lastIndexOf('\n'));
-  return /^[A-Za-z_][\w.]{0,200}(?::|$)/.test(last) ? last : undefined;
+  const at = `\n${text}`.indexOf(`\n${TRACE_START}`);
+  const [message, trace] = [text.slice(0, at).trim(), text.slice(at)];
+  if (at === -1 || message.endsWith(':')) return undefined;
+  const begins = message === '' ? trace : trace.slice(0, -message.length).trimEnd();
+  const isRepeated = trace.endsWith(message) && begins.endsWith(':');
+  const lines = (isRepeated ? begins : trace).split('\n');
+  const last = lines.at(-1) ?? '';
+  if (!EXCEPTION.test(last) || !lines.at(-2)?.startsWith('  ')) return undefined;
+  const isShort = isRepeated || message.split('\n').length <= MAX_LINES_BEFORE_TRACE;
+  return isShort ? `${last}${isRepeated ? ` ${message}` : ''}`.slice(0, MAX_MESSAGE_CHARS) : undefined;
 }
 
 function errorOfText(text: string, unmarked: boolean): CaptureError | undefined {
-  const whole = text.trim();
+  const whole = text.trim().replaceAll('\r\n', '\n');
   if (whole === '') return undefined;
   const title = titleOf(whole);
   const line = STATUS_LINE.exec(title ?? whole);
   if (line !== null) return build(title ?? whole, Number(line[1]), undefined);
   const thrown = exceptionOf(whole);
-  if (thrown !== undefined) return build(thrown, undefined, thrown.split(':', 1)[0]);
   const plain = PLAIN_ERRORS.find(({ pattern }) => pattern.test(title ?? whole));
+  if (thrown !== undefined) {
+    // The exceptions of sagemaker-inference have a status.
+    const status = plain?.status ?? statusOf(/\((\d{3}), /.exec(thrown)?.[1]);
+    return build(thrown, status, thrown.split(':', 1)[0]);
+  }
   if (plain === undefined && !unmarked) return undefined;
   const message = (title ?? whole).slice(0, MAX_MESSAGE_CHARS);
   const named = statusOf(/\((\d{3})\)/.exec(message)?.[1]);
@@ -236,7 +257,9 @@ export function errorReply(payload: Payload | undefined): CaptureError | undefin
     return undefined;
   const unmarked = payload.contentType === null || payload.contentType.trim() === '';
   if (payload.kind === 'text') return errorOfText(payload.text ?? '', unmarked);
-  if (payload.kind === 'csv') return undefined;
+  // Of a class, such as `500 Main Street`, a status is none.
+  if (payload.kind === 'csv')
+    return STATUS_LINE.test(payload.text?.trim() ?? '') ? undefined : errorOfText(payload.text ?? '', false);
   const { value } = payload;
   // Google's servers wrap an error in a list.
   const body = Array.isArray(value) && value.length === 1 ? value[0] : value;

@@ -20,7 +20,6 @@ function isWord(cell: CsvCell | undefined): boolean {
 }
 /** Whether a cell may be a name. pandas leaves the index without one, and names columns 0, 1, … that have none. */
 const isName = (cell: CsvCell): boolean => isWord(cell) || textOf(cell) === '' || Number.isInteger(cell);
-const isNumbered = (row: readonly CsvCell[] = []): boolean => row.length > 0 && row.every((cell, at) => cell === at);
 
 /** Whether the first row has a word above numbers, or a name of predictions as no other row has. */
 export function hasHeader([first = [], ...rows]: readonly CsvCell[][]): boolean {
@@ -49,13 +48,19 @@ export function headerOf(rows: readonly CsvCell[][], inputs?: number): string[] 
 /** Whether a header has the name of the prediction. Each line below it is then of one input. */
 export const namesPrediction = (header: readonly string[] = []): boolean => header.some((name) => VALUES.test(name));
 
-/** Returns why the first row of a reply may be a header that is not left out; `undefined` if it is none. */
-export function whyHeader(reply: readonly CsvCell[][], request: readonly CsvCell[][]): string | undefined {
-  if (hasHeader(reply)) return 'the reply begins with a header, and CSV_HEADER is not set';
-  const [first = []] = reply;
-  const mayBeNames = isNumbered(first) || first.every(isWord);
-  return mayBeNames && hasHeader(request) ? 'the request begins with a header, and CSV_HEADER is not set' : undefined;
+/** Returns why the first row of a reply may be a header that is not left out; `undefined` if it is none. @param isCounted the request's rows are known */
+export function whyHeader(
+  reply: readonly CsvCell[][],
+  request: readonly CsvCell[][],
+  isCounted: boolean,
+  csvHeader: boolean,
+): string | undefined {
+  const [first = [], ...rows] = reply;
+  const isNumbered = first.length > 0 && first.every((cell, at) => cell === at);
+  if (!csvHeader && hasHeader(reply)) return 'the reply begins with a header, and CSV_HEADER is not set';
+  if (!csvHeader && (isNumbered || first.every(isWord)) && hasHeader(request))
+    return 'the request begins with a header, and CSV_HEADER is not set';
+  const isApart = csvHeader || !rows.some(([cell]) => Number.isInteger(cell));
+  const mayBeNames = !isCounted && rows.length > 0 && isNumbered && isApart;
+  return mayBeNames ? 'the first row of the reply may be a header of numbers, or a prediction' : undefined;
 }
-
-/** Whether the first row is 0, 1, …: pandas' names, or predictions. */
-export const mayBeNumbered = (rows: readonly CsvCell[][]): boolean => rows.length > 1 && isNumbered(rows[0]);

@@ -4,14 +4,14 @@
 
 import { firstOf } from '../../core/values/first-of.ts';
 import { errorReply } from '../errors/error-reply.ts';
-import { asCount, isObject, type JsonObject } from '../json.ts';
+import { asCount, isObject, type JsonObject, toJson } from '../json.ts';
 import { documentOf, isThere } from '../payload/decode-payload.ts';
 import type { CaptureFormat, DecodeOptions, Inferences, Meaning, Payload, TokenUsage } from '../types.ts';
 import { readGenericReply, readWirePrompt, readWireReply, usagePaths } from '../wire/registry.ts';
 import { conversationOf, UNKNOWN_FORM } from './conversation.ts';
 import { asksWithText, summarizeEmbedding } from './embedding.ts';
 import { listInferences } from './inferences.ts';
-import { hasRows, isPredictions, predictionsOf, whyMoved, whyUnclear } from './reply-rows.ts';
+import { hasRows, isPredictions, isSentence, predictionsOf, whyMoved, whyUnclear } from './reply-rows.ts';
 import { answeredTable, requestTable, type Table } from './request-rows.ts';
 
 /**
@@ -181,10 +181,15 @@ function tabularInferences(
   if (!isThere(reply)) return found;
   const isCounted = inputs !== undefined && !table?.isFlat;
   const { csvHeader } = options;
-  const moved = whyMoved(request, reply, isCounted, csvHeader);
+  const isProse = isSentence(reply) && !asksInWords(table, request);
+  const moved = isProse ? 'the reply is a sentence' : whyMoved(request, reply, isCounted, csvHeader);
   const why = moved ?? (isCounted ? undefined : whyUnclear(request, reply, csvHeader));
   return { ...found, ...unindexed(why, notes) };
 }
+
+/** Whether a sentence may be the answer to a request: to a sentence, or to a row without a number. */
+const asksInWords = (table: Table | undefined, request: Payload | undefined): boolean =>
+  containsProse(table?.rows ?? request?.value) || (table !== undefined && !/\d/.test(toJson(table.rows[0]) ?? ''));
 
 /** Marks predictions that are kept from no label, since they may be those of other inferences. @param why `undefined` if they are not */
 function unindexed(why: string | undefined, notes: string[]): Pick<Inferences, 'unclear'> {

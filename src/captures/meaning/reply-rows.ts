@@ -4,7 +4,7 @@ import type { CsvCell } from '../payload/csv.ts';
 import { documentOf, isThere } from '../payload/decode-payload.ts';
 import type { Payload } from '../types.ts';
 import { fieldsOf } from '../wire/wire-format.ts';
-import { headerOf, mayBeNumbered, namesPrediction, whyHeader } from './csv-header.ts';
+import { headerOf, namesPrediction, whyHeader } from './csv-header.ts';
 import {
   columnOf,
   isScalar,
@@ -136,15 +136,25 @@ export const hasRows = ({ kind, value }: Payload): boolean =>
 const isFrame = (value: JsonObject): boolean => (rowsOfFrame(value) ?? splitTable(value)) !== undefined;
 
 /** Whether a reply is that of a tabular model, judged without its request. */
-export const isPredictions = (reply: Payload): boolean => hasRows(reply) || isPredictionList(reply);
-
-const isPredictionList = ({ kind, value }: Payload): boolean =>
-  kind === 'jsonlines' ||
-  (kind === 'json' &&
-    ((isObject(value) && Array.isArray(value.predictions)) ||
-      (Array.isArray(value) && tableOfList(value) !== undefined)));
+export const isPredictions = (reply: Payload): boolean =>
+  hasRows(reply) ||
+  reply.kind === 'jsonlines' ||
+  (reply.kind === 'json' &&
+    (Array.isArray(reply.value)
+      ? tableOfList(reply.value) !== undefined
+      : isObject(reply.value) && Array.isArray(reply.value.predictions)));
 
 // -------------------------------------------------------------------------------------------------------- unclear
+
+/** A text that is no class: of several lines or five words, with a colon, or with a sentence's end. */
+const SENTENCE = /\n|:\s|^\S+(?:\s+\S+){4}|^\S+\s.*[.!?]$/;
+
+/** Whether a reply is one text that no classifier replies, such as a server's message. */
+export function isSentence({ kind, value }: Payload): boolean {
+  const rows = kind === 'csv' ? (value as CsvCell[][]) : [[value]];
+  const [first = []] = rows;
+  return rows.length === 1 && first.every((cell) => typeof cell === 'string') && SENTENCE.test(first.join(',').trim());
+}
 
 /** Returns why the rows of a reply may not be its predictions; `undefined` if they are. @param isCounted the request's rows are known */
 export function whyMoved(
@@ -158,16 +168,7 @@ export function whyMoved(
   if (rows.flat().some((cell) => typeof cell === 'string' && OPEN_LIST.test(cell)))
     return 'the reply has a list whose brackets do not match';
   const asked = request?.kind === 'csv' ? (request.value as CsvCell[][]) : [];
-  const why = csvHeader ? undefined : whyHeader(rows, asked);
-  if (why !== undefined) return why;
-  const isUnclear = !isCounted && mayBeNumbered(rows) && (csvHeader || isAboveFractions(reply.text));
-  return isUnclear ? 'the first row of the reply may be a header of numbers, or a prediction' : undefined;
-}
-
-/** Whether a text begins with a 0 that is written in another way than the numbers below it. */
-function isAboveFractions(text = ''): boolean {
-  const [first, ...lines] = text.trim().split(/\r?\n/);
-  return first === '0' && lines.every((line) => line.includes('.'));
+  return whyHeader(rows, asked, isCounted, csvHeader);
 }
 
 /** Returns why a reply may be one prediction or several, if its request has no rows that are known; `undefined` if it is clear. */

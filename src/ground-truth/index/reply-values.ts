@@ -7,6 +7,7 @@ import type { Prediction } from '../../core/contract/ground-truth.ts';
 import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
 import { classOrNumber, MAX_CLASS_CHARS } from '../label-value.ts';
 import { textHashes } from '../texts.ts';
+import NAMES from './reply-names.json' with { type: 'json' };
 
 /** How far each of rounded probabilities, and all together, may be from what they should be. */
 const ROUNDED = 0.005;
@@ -20,23 +21,6 @@ const MAX_CELL_CHARS = 64 * 1024;
 const MAX_WRAPPINGS = 4;
 /** BlazingText marks its classes. */
 const LABEL_MARK = '__label__';
-
-const PREDICTED = [
-  'predict',
-  'predicted_label',
-  'predicted_class',
-  'predicted_value',
-  'prediction',
-  'predictions',
-  'predicted',
-];
-/** A single score beside one of these is that of the class. Beside another name, it is that of the positive class. */
-const LABELS = ['label', 'labels', 'class', 'class_name', 'classes'];
-const OTHERS = 'answer category closest_cluster value result output outputs data forecast y y_pred y_hat pred'.split(
-  ' ',
-);
-const LISTS = ['probabilities', 'scores', 'probs'];
-const SCORES = [...LISTS, 'probability', 'score', 'prob', 'proba', 'predict_proba', 'confidence'];
 
 /** A column with the probability of a class, such as AutoGluon's `{class}_proba`. */
 const OF_CLASS = /^(?:prob|proba|probability)_(.+)$|^(.+)_(?:prob|proba|probability)$/i;
@@ -106,9 +90,9 @@ function usual(reply: unknown, settings: Settings, depth: number): Prediction | 
   if (!isObject(reply[0])) return ofCells(reply, settings);
   if (reply.length > MAX_CLASSES || !reply.every(isObject) || reply.some(isFinding)) return undefined;
   // `[{label, score}, …]`, one for each class.
-  const scores = reply.map((one) => field(one, ...SCORES));
+  const scores = reply.map((one) => field(one, ...NAMES.scores));
   return ofClasses(
-    reply.map((one) => field(one, ...LABELS)),
+    reply.map((one) => field(one, ...NAMES.labels)),
     scores,
   );
 }
@@ -141,14 +125,13 @@ export function areProbabilities(scores: readonly unknown[]): boolean {
 const isFinding = (reply: Record<string, unknown>): boolean =>
   reply.answer === undefined && Object.entries(reply).some(([name, item]) => item !== undefined && FINDINGS.test(name));
 
-/** Returns the probabilities that are in columns of their own. */
+/** Returns the probabilities that are in columns of their own, by class. */
 function inColumns(reply: Record<string, unknown>): Record<string, unknown> | undefined {
-  const columns = Object.entries(reply).flatMap(([name, score]) => {
-    const found = OF_CLASS.exec(name);
-    return found === null ? [] : [[found[1] ?? found[2] ?? '', score] as const];
-  });
-  const scores = columns.map(([, score]) => score);
-  return columns.length > 1 && areProbabilities(scores) ? Object.fromEntries(columns) : undefined;
+  const columns = Object.entries(reply).filter(([name]) => OF_CLASS.test(name));
+  const isOfAll = columns.length > 1 && areProbabilities(columns.map(([, score]) => score));
+  return isOfAll
+    ? Object.fromEntries(columns.map(([name, score]) => [name.replace(OF_CLASS, '$1$2'), score]))
+    : undefined;
 }
 
 /** Whether an object names what its score is of. */
@@ -160,9 +143,9 @@ const namesClass = (reply: Record<string, unknown>): boolean =>
 function ofObject(reply: Record<string, unknown>, settings: Settings, depth: number): Prediction | undefined {
   if (isFinding(reply)) return undefined;
   const ofLabel = Object.keys(reply).find((name) => name.endsWith('_pred')) ?? '';
-  const predicted = only(field(reply, ...PREDICTED) ?? reply[ofLabel]);
-  const value = predicted ?? only(field(reply, ...LABELS) ?? field(reply, ...OTHERS));
-  const scores = only(field(reply, ...SCORES)) ?? inColumns(reply);
+  const predicted = only(field(reply, ...NAMES.predicted) ?? reply[ofLabel]);
+  const value = predicted ?? only(field(reply, ...NAMES.labels) ?? field(reply, ...NAMES.others));
+  const scores = only(field(reply, ...NAMES.scores)) ?? inColumns(reply);
   if (scores === undefined) {
     const names = value === undefined ? Object.keys(reply) : [];
     return names.length > 1 ? byClass(reply) : usual(value ?? reply[names[0] ?? ''], settings, depth + 1);
