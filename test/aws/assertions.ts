@@ -168,6 +168,12 @@ export const ASSERTIONS = {
     file: 'lib/metrics.ts',
     emulator: NO_METRICS,
   },
+  'error-without-type': {
+    step: 'observe',
+    text: 'SageMaker captures a container’s error reply without a content type',
+    file: 'src/captures/errors/error-reply.ts',
+    emulator: 'no container of SageMaker answers there',
+  },
   'alarms-ok': {
     step: 'observe',
     text: 'Every alarm has been evaluated; none but those of the provoked failures is raised',

@@ -58,8 +58,8 @@ export async function canaryLines(canary: Canary, count: number): Promise<string
   return endpoint ? endpointLines(canary, endpoint, count) : exampleLines(count);
 }
 
-/** Reads the newest lines that SageMaker has captured of an endpoint. @throws Error if it captures nothing */
-async function endpointLines(canary: Canary, endpoint: string, count: number): Promise<string[]> {
+/** Yields the lines that SageMaker has captured of an endpoint in the last hours, the newest hour first. */
+export async function* newestLines(canary: Canary, endpoint: string): AsyncGenerator<string> {
   const { DataCaptureConfig } = await callAws<{ DataCaptureConfig?: { DestinationS3Uri?: string } }>(
     canary.clients.lambda,
     'api.sagemaker',
@@ -67,16 +67,21 @@ async function endpointLines(canary: Canary, endpoint: string, count: number): P
     { EndpointName: endpoint },
   );
   const place = URL.parse(DataCaptureConfig?.DestinationS3Uri ?? '');
-  const lines: string[] = [];
-  for (let hours = 0; place && hours < SEARCHED_HOURS && lines.length < count; hours += 1) {
+  for (let hours = 0; place && hours < SEARCHED_HOURS; hours += 1) {
     const hour = new Date(Date.now() - hours * HOUR_MS).toISOString().slice(0, 13).replace(/[-T]/g, '/');
     const folder = `${[...place.pathname.split('/'), endpoint].filter(Boolean).join('/')}/`;
     for await (const { key } of canary.storage.list(place.host, folder)) {
-      if (!key.includes(`/${hour}/`) || lines.length >= count) continue;
+      if (!key.includes(`/${hour}/`)) continue;
       const object = await canary.clients.s3.send(new GetObjectCommand({ Bucket: place.host, Key: key }));
-      lines.push(...((await object.Body?.transformToString()) ?? '').split('\n').filter(Boolean));
+      yield* ((await object.Body?.transformToString()) ?? '').split('\n').filter(Boolean);
     }
   }
+}
+
+/** @throws Error if SageMaker captures nothing of the endpoint */
+async function endpointLines(canary: Canary, endpoint: string, count: number): Promise<string[]> {
+  const lines: string[] = [];
+  for await (const line of newestLines(canary, endpoint)) if (lines.push(line) >= count) break;
   // Their own times may be hours apart. A replay of the copies takes a second for each.
   const atSecond = (second: number) => new Date(FIRST_MS + second * 1000).toISOString().replace('.000', '');
   if (lines.length > 0) {

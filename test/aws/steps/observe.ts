@@ -8,6 +8,7 @@ import { JUDGED } from '../captures.ts';
 import { judgeHeap, readHeapLines } from '../heap.ts';
 import { deployedEnvironment } from '../smoke-steps.ts';
 import { stackResources } from '../stack.ts';
+import { checkErrorCapture } from './error-capture.ts';
 
 /** CloudWatch shows a new metric within a few minutes, and evaluates alarms each minute. */
 const METRIC_LIMIT_MS = 600_000;
@@ -22,6 +23,7 @@ export async function observeStep(canary: Canary): Promise<void> {
   await checkLogs(canary);
   await checkMetrics(canary);
   await checkBedrock(canary);
+  await checkErrorCapture(canary);
   await checkAlarms(canary);
 }
 
