@@ -166,8 +166,7 @@ function titleOf(text: string): string | undefined {
 }
 
 const TRACE_START = 'Traceback (most recent call last):\n  File ';
-const EXCEPTION =
-  /^(?:[A-Za-z_]\w{0,99}\.[\w.]{1,200}|\w{0,99}(?:Error|Exception|Exit|Interrupt|Iteration|Warning))(?::|$)/;
+const EXCEPTION = /^(?:[A-Za-z_]\w*\.[\w.]+|\w*(?:Error|Exception|Exit|Interrupt|Iteration|Warning))(?::|$)/;
 /** A longer text before a trace explains it, as an assistant does. */
 const MAX_LINES_BEFORE_TRACE = 3;
 
@@ -185,7 +184,7 @@ function exceptionOf(text: string): string | undefined {
   const last = lines.at(-1) ?? '';
   if (!EXCEPTION.test(last) || !lines.at(-2)?.startsWith('  ')) return undefined;
   const isShort = isRepeated || message.split('\n').length <= MAX_LINES_BEFORE_TRACE;
-  return isShort ? `${last}${isRepeated ? ` ${message}` : ''}`.slice(0, MAX_MESSAGE_CHARS) : undefined;
+  return isShort ? `${last}${isRepeated ? ` ${message}` : ''}` : undefined;
 }
 
 function errorOfText(text: string, unmarked: boolean): CaptureError | undefined {
@@ -196,15 +195,11 @@ function errorOfText(text: string, unmarked: boolean): CaptureError | undefined 
   if (line !== null) return build(title ?? whole, Number(line[1]), undefined);
   const thrown = exceptionOf(whole);
   const plain = PLAIN_ERRORS.find(({ pattern }) => pattern.test(title ?? whole));
-  if (thrown !== undefined) {
-    // The exceptions of sagemaker-inference have a status.
-    const status = plain?.status ?? statusOf(/\((\d{3}), /.exec(thrown)?.[1]);
-    return build(thrown, status, thrown.split(':', 1)[0]);
-  }
-  if (plain === undefined && !unmarked) return undefined;
-  const message = (title ?? whole).slice(0, MAX_MESSAGE_CHARS);
-  const named = statusOf(/\((\d{3})\)/.exec(message)?.[1]);
-  return build(message, plain?.status ?? named ?? statusOfPhrase(message), undefined);
+  if (thrown === undefined && plain === undefined && !unmarked) return undefined;
+  const message = (thrown ?? title ?? whole).slice(0, MAX_MESSAGE_CHARS);
+  // `Received server error (500) from`, and sagemaker-inference's `…Error: (415, 'message', 'phrase')`.
+  const named = statusOf(/\((\d{3})(?:\)|, ['"])/.exec(message)?.[1]);
+  return build(message, plain?.status ?? named ?? statusOfPhrase(message), thrown?.split(':', 1)[0]);
 }
 
 /** Reads an error in a form that only one vendor uses. */
@@ -240,12 +235,8 @@ function errorOfEntry(value: unknown): CaptureError | undefined {
     (entry) => (isObject(entry.error) || typeof entry.error === 'string') && isErrorOnly(entry),
   );
   const found = failed[0] && errorOfObject(failed[0], false, false);
-  return (
-    found && {
-      ...found,
-      message: `${failed.length} of ${(listed as unknown[]).length} entries failed: ${found.message}`,
-    }
-  );
+  if (found === undefined) return undefined;
+  return { ...found, message: `${failed.length} of ${(listed as unknown[]).length} entries failed: ${found.message}` };
 }
 
 /**

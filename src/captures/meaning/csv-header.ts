@@ -1,23 +1,24 @@
 /** Whether the first row of a CSV is a header: by the setting CSV_HEADER, the number of inputs, or the rows alone. */
 import type { CsvCell } from '../payload/csv.ts';
+import type { Payload } from '../types.ts';
 
 /** Names of the column with the prediction, such as AutoGluon's `{label}_pred`. */
-const VALUES =
-  /^(?:(?:.+_)?pred|y_?(?:hat|pred)|predict(?:ion|ed(?:[_ ].+)?)?|label|class|class_(?:name|label)|scored[_ ]labels?)$/i;
+const VALUES = /^(?:(?:.+_)?pred|y_?hat|predict(?:ion|ed(?:[_ ].+)?)?|(?:scored[_ ])?label|class(?:_name)?)$/i;
 /** Names of what a model replies. A class may have such a name next to others that have one: `high_score`, `low_score`. */
 const KNOWN =
   /^(?:preds?|predict\w*|probs?|probas?|probability|probabilities)(?:[_ .].*)?$|^(?:.+[_ ])?(?:preds?|predict(?:ed|ions?)|probs?|probas?|probability|probabilities|scores?|labels?|confidence)$|^(?:class(?:es)?|class_(?:id|name)|y_?(?:hat|pred)|outputs?|results?)$/i;
 /** What stands for a missing number. */
 const NO_VALUE = /^(?:nan?|n\/a|null|none|[+-]?inf\w*|)$/i;
+/** A cell that is the beginning of a list, of Python's tuples too. */
+const OPEN_LIST = /^\s*[[(][^\])]*$/;
 /** Text that is a value where all others of its column are numbers: a percentage, a date, a flag. */
 const VALUE = /^(?:[^\p{L}\d]*\d[^\p{L}]*|true|false)$/iu;
 
-const textOf = (cell: CsvCell | undefined): string | undefined => (typeof cell === 'string' ? cell.trim() : undefined);
-const isKnown = (cell: CsvCell | undefined): boolean => KNOWN.test(textOf(cell) ?? '');
-function isWord(cell: CsvCell | undefined): boolean {
-  const text = textOf(cell) ?? '';
-  return /\p{L}/u.test(text) && !NO_VALUE.test(text) && !VALUE.test(text);
-}
+/** A number is as good as any other one. */
+const textOf = (cell: CsvCell): string => (typeof cell === 'string' ? cell.trim() : '0');
+const isKnown = (cell: CsvCell = ''): boolean => KNOWN.test(textOf(cell));
+const isWord = (cell: CsvCell): boolean =>
+  /\p{L}/u.test(textOf(cell)) && !NO_VALUE.test(textOf(cell)) && !VALUE.test(textOf(cell));
 /** Whether a cell may be a name. pandas leaves the index without one, and names columns 0, 1, … that have none. */
 const isName = (cell: CsvCell): boolean => isWord(cell) || textOf(cell) === '' || Number.isInteger(cell);
 
@@ -28,8 +29,8 @@ export function hasHeader([first = [], ...rows]: readonly CsvCell[][]): boolean 
   return first.some((name, at) => {
     if (isKnown(name) && !rows.some((row) => isKnown(row[at]))) return true;
     if (!areWords || !isWord(name)) return false;
-    const values = rows.map((row) => row[at] ?? '').filter((cell) => !NO_VALUE.test(textOf(cell) ?? '0'));
-    return values.length > 0 && values.every((cell) => VALUE.test(textOf(cell) ?? '0'));
+    const values = rows.map((row) => textOf(row[at] ?? '')).filter((text) => !NO_VALUE.test(text));
+    return values.length > 0 && values.every((text) => VALUE.test(text));
   });
 }
 
@@ -48,19 +49,22 @@ export function headerOf(rows: readonly CsvCell[][], inputs?: number): string[] 
 /** Whether a header has the name of the prediction. Each line below it is then of one input. */
 export const namesPrediction = (header: readonly string[] = []): boolean => header.some((name) => VALUES.test(name));
 
-/** Returns why the first row of a reply may be a header that is not left out; `undefined` if it is none. @param isCounted the request's rows are known */
-export function whyHeader(
-  reply: readonly CsvCell[][],
-  request: readonly CsvCell[][],
-  isCounted: boolean,
-  csvHeader: boolean,
-): string | undefined {
-  const [first = [], ...rows] = reply;
-  const isNumbered = first.length > 0 && first.every((cell, at) => cell === at);
-  if (!csvHeader && hasHeader(reply)) return 'the reply begins with a header, and CSV_HEADER is not set';
-  if (!csvHeader && (isNumbered || first.every(isWord)) && hasHeader(request))
-    return 'the request begins with a header, and CSV_HEADER is not set';
-  const isApart = csvHeader || !rows.some(([cell]) => Number.isInteger(cell));
-  const mayBeNames = !isCounted && rows.length > 0 && isNumbered && isApart;
-  return mayBeNames ? 'the first row of the reply may be a header of numbers, or a prediction' : undefined;
+const rowsOf = (side: Payload | undefined): CsvCell[][] => (side?.kind === 'csv' ? (side.value as CsvCell[][]) : []);
+const isNumbered = ([first = [], ...others]: readonly CsvCell[][]): boolean =>
+  others.length > 0 && first.every((cell, at) => cell === at);
+
+/** Returns why the rows of a reply are not its predictions; `undefined` if they are. */
+export function whyMoved(request: Payload | undefined, reply: Payload, csvHeader = false): string | undefined {
+  const rows = rowsOf(reply);
+  if (rows.flat().some((cell) => typeof cell === 'string' && OPEN_LIST.test(cell)))
+    return 'the reply has a list whose brackets do not match';
+  if (csvHeader || rows.length < 2) return undefined;
+  if (hasHeader(rows)) return 'the reply begins with a header, and CSV_HEADER is not set';
+  const mayBeNames = isNumbered(rows) || rows[0]?.every(isWord);
+  const isAnswered = mayBeNames && hasHeader(rowsOf(request));
+  return isAnswered ? 'the request begins with a header, and CSV_HEADER is not set' : undefined;
 }
+
+/** Whether a first row of 0, 1, … is names that pandas gave, or a prediction: the header of CSV_HEADER, or above fractions. */
+export const mayBeNumbered = (rows: readonly CsvCell[][], csvHeader: boolean): boolean =>
+  isNumbered(rows) && (csvHeader || !rows.slice(1).some(([cell]) => Number.isInteger(cell)));

@@ -9,9 +9,10 @@ import { documentOf, isThere } from '../payload/decode-payload.ts';
 import type { CaptureFormat, DecodeOptions, Inferences, Meaning, Payload, TokenUsage } from '../types.ts';
 import { readGenericReply, readWirePrompt, readWireReply, usagePaths } from '../wire/registry.ts';
 import { conversationOf, UNKNOWN_FORM } from './conversation.ts';
+import { whyMoved } from './csv-header.ts';
 import { asksWithText, summarizeEmbedding } from './embedding.ts';
 import { listInferences } from './inferences.ts';
-import { hasRows, isPredictions, isSentence, predictionsOf, whyMoved, whyUnclear } from './reply-rows.ts';
+import { hasRows, isPredictions, isSentence, predictionsOf, whyUnclear } from './reply-rows.ts';
 import { answeredTable, requestTable, type Table } from './request-rows.ts';
 
 /**
@@ -180,10 +181,9 @@ function tabularInferences(
   }));
   if (!isThere(reply)) return found;
   const isCounted = inputs !== undefined && !table?.isFlat;
-  const { csvHeader } = options;
   const isProse = isSentence(reply) && !asksInWords(table, request);
-  const moved = isProse ? 'the reply is a sentence' : whyMoved(request, reply, isCounted, csvHeader);
-  const why = moved ?? (isCounted ? undefined : whyUnclear(request, reply, csvHeader));
+  const moved = isProse ? 'the reply is a sentence' : whyMoved(request, reply, options.csvHeader);
+  const why = moved ?? (isCounted ? undefined : whyUnclear(request, reply, options.csvHeader));
   return { ...found, ...unindexed(why, notes) };
 }
 

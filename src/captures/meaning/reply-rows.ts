@@ -4,7 +4,7 @@ import type { CsvCell } from '../payload/csv.ts';
 import { documentOf, isThere } from '../payload/decode-payload.ts';
 import type { Payload } from '../types.ts';
 import { fieldsOf } from '../wire/wire-format.ts';
-import { headerOf, namesPrediction, whyHeader } from './csv-header.ts';
+import { headerOf, mayBeNumbered, namesPrediction } from './csv-header.ts';
 import {
   columnOf,
   isScalar,
@@ -20,8 +20,6 @@ import {
 const PREDICTION_LISTS = ['prediction', 'outputs', 'results', 'scores', 'probabilities', 'labels', 'data'];
 /** Lists of the classes of all rows, beside a list of scores for each row. */
 const CLASS_LISTS = ['labels', 'classes'];
-/** A cell that is the beginning of a list, of Python's tuples too. */
-const OPEN_LIST = /^\s*[[(][^\])]*$/;
 
 /**
  * Returns the predictions without their wrapping. `{probabilities: […]}` and `{score: 1}` keep their names.
@@ -156,26 +154,12 @@ export function isSentence({ kind, value }: Payload): boolean {
   return rows.length === 1 && first.every((cell) => typeof cell === 'string') && SENTENCE.test(first.join(',').trim());
 }
 
-/** Returns why the rows of a reply may not be its predictions; `undefined` if they are. @param isCounted the request's rows are known */
-export function whyMoved(
-  request: Payload | undefined,
-  reply: Payload,
-  isCounted: boolean,
-  csvHeader = false,
-): string | undefined {
-  if (reply.kind !== 'csv') return undefined;
-  const rows = reply.value as CsvCell[][];
-  if (rows.flat().some((cell) => typeof cell === 'string' && OPEN_LIST.test(cell)))
-    return 'the reply has a list whose brackets do not match';
-  const asked = request?.kind === 'csv' ? (request.value as CsvCell[][]) : [];
-  return whyHeader(rows, asked, isCounted, csvHeader);
-}
-
 /** Returns why a reply may be one prediction or several, if its request has no rows that are known; `undefined` if it is clear. */
 export function whyUnclear(request: Payload | undefined, reply: Payload, csvHeader = false): string | undefined {
   const { kind, value } = reply;
   if (kind === 'csv') {
     const rows = value as CsvCell[][];
+    if (mayBeNumbered(rows, csvHeader)) return 'the first row of the reply may be a header of numbers, or a prediction';
     const isNamed = csvHeader && namesPrediction(headerOf(rows));
     const isClear = isNamed || rows.every((row) => row.length === 1 || row.every(Array.isArray));
     return isClear ? undefined : 'a line of the reply has several cells: classes of one input, or several inputs';
