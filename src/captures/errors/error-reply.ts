@@ -92,10 +92,11 @@ function errorOfObject(body: JsonObject, unmarked: boolean, streamed: boolean): 
   const type = field(body, 'type', 'error_type', 'errorType', '__type', 'ErrorCode', 'error_code', 'title');
   const typeName = typeof type === 'string' && statusOf(type) === undefined ? type : undefined;
   const message = messageOf(
-    field(body, 'OriginalMessage'),
+    // sagemaker-containers puts the exception's name into `error`.
+    field(body, 'OriginalMessage', 'error-message'),
     // DJL puts the cause into `error` and a generic word into `message`. Keep both.
     [body.message, error].filter((text) => typeof text === 'string').join(': '),
-    field(body, 'message', 'msg', 'error_message', 'error-message', 'errorMessage'),
+    field(body, 'message', 'msg', 'error_message', 'errorMessage'),
     error,
     field(body, 'errors', 'detail', 'exception', 'reason', 'title', 'faultstring', 'body', 'traceback'),
   );

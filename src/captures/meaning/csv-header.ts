@@ -2,8 +2,8 @@
 import type { CsvCell } from '../payload/csv.ts';
 import type { Payload } from '../types.ts';
 
-/** Names of the column with the prediction, such as AutoGluon's `{label}_pred`. */
-const VALUES = /^(?:(?:.+_)?pred|y_?hat|predict(?:ion|ed(?:[_ ].+)?)?|(?:scored[_ ])?label|class(?:_name)?)$/i;
+/** Names of the column with the prediction, such as AutoGluon's `{label}_pred`, or of a class. */
+const VALUES = /^(?:(?:.+_)?pred|.+_proba|y_?hat|predict(?:ion|ed(?:[_ ].+)?)?|(?:scored[_ ])?label|class(?:_name)?)$/i;
 /** Names of what a model replies. A class may have such a name next to others that have one: `high_score`, `low_score`. */
 const KNOWN =
   /^(?:preds?|predict\w*|probs?|probas?|probability|probabilities)(?:[_ .].*)?$|^(?:.+[_ ])?(?:preds?|predict(?:ed|ions?)|probs?|probas?|probability|probabilities|scores?|labels?|confidence)$|^(?:class(?:es)?|class_(?:id|name)|y_?(?:hat|pred)|outputs?|results?)$/i;
@@ -11,6 +11,7 @@ const KNOWN =
 const NO_VALUE = /^(?:nan?|n\/a|null|none|[+-]?inf\w*|)$/i;
 /** A cell that is the beginning of a list, of Python's tuples too. */
 const OPEN_LIST = /^\s*[[(][^\])]*$/;
+const DELIMITED = /\d[;\t]|[;\t]-?\d/;
 /** Text that is a value where all others of its column are numbers: a percentage, a date, a flag. */
 const VALUE = /^(?:[^\p{L}\d]*\d[^\p{L}]*|true|false)$/iu;
 
@@ -56,8 +57,9 @@ const isNumbered = ([first = [], ...others]: readonly CsvCell[][]): boolean =>
 /** Returns why the rows of a reply are not its predictions; `undefined` if they are. */
 export function whyMoved(request: Payload | undefined, reply: Payload, csvHeader = false): string | undefined {
   const rows = rowsOf(reply);
-  if (rows.flat().some((cell) => typeof cell === 'string' && OPEN_LIST.test(cell)))
-    return 'the reply has a list whose brackets do not match';
+  const texts = rows.flat().filter((cell) => typeof cell === 'string');
+  if (texts.some((text) => OPEN_LIST.test(text))) return 'the reply has a list whose brackets do not match';
+  if (texts.some((text) => DELIMITED.test(text))) return 'the reply has another delimiter than the comma';
   if (csvHeader || rows.length < 2) return undefined;
   if (hasHeader(rows)) return 'the reply begins with a header, and CSV_HEADER is not set';
   const mayBeNames = isNumbered(rows) || rows[0]?.every(isWord);

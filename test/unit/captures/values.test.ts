@@ -104,6 +104,7 @@ describe('an error reply', () => {
     [{ message: 'prediction failure', error: 'out of memory' }, undefined, 'prediction failure: out of memory'],
     [{ code: 507, message: 'full', error: { at: 'disk' } }, 507, 'full'],
     [{ error_type: 'overloaded', error: 'busy' }, 429, 'busy'],
+    [{ error: 'ClientError', 'error-message': 'bad row', 'stack-trace': 'Traceback' }, undefined, 'bad row'],
   ])('%j has status %p and says `%s`', (value, statusCode, message) => {
     expect(errorOf(value)).toMatchObject({ message });
     expect(errorOf(value)?.statusCode).toBe(statusCode);
