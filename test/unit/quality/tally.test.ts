@@ -169,7 +169,7 @@ test('replies that say nothing, and captures that no scorer applies to', async (
     captures: 6,
     errorReplies: 1,
     replies: { words: { all: 2, empty: 1 }, values: { all: 2, empty: 1 } },
-    unmeasured: 1,
+    unmeasured: 2,
     notJudged: { [JUDGED]: { emptyReply: 1, errorReply: 1, notText: 3 } },
   });
   expect(cell.scorers).toMatchObject({ [JUDGED]: judged(1, 0, '1', 1), cut_off: { all: { values: { false: 1 } } } });
