@@ -182,7 +182,7 @@ function tabularInferences(
   if (!isThere(reply)) return found;
   const isCounted = inputs !== undefined && !table?.isFlat;
   const isProse = isSentence(reply) && !asksInWords(table, request);
-  const moved = isProse ? 'the reply is a sentence' : whyMoved(request, reply, options.csvHeader);
+  const moved = isProse ? 'the reply is a text, not a class' : whyMoved(request, reply, options.csvHeader);
   const why = moved ?? (isCounted ? undefined : whyUnclear(request, reply, options.csvHeader));
   return { ...found, ...unindexed(why, notes) };
 }

@@ -44,13 +44,14 @@ test.each(['text/plain', 'text/html', 'application/x-own'])(
       { features: [1, 2] },
       [{ age: 30, job: 'clerk' }],
     ]) {
-      for (const reply of tables.sentences) check([request], `${type}|${reply}`, false, 'the reply is a sentence');
+      for (const reply of tables.sentences)
+        check([request], `${type}|${reply}`, false, 'the reply is a text, not a class');
       for (const reply of tables.labels) expect(Object.keys(rowsOf(request, `${type}|${reply}`).found)).toEqual(['']);
     }
   },
 );
 
 test('a sentence in CSV is no class, unless the request has words without a number', () => {
-  check([...unknown.slice(0, 5), '30,2'], 'Not ready yet.', false, 'the reply is a sentence');
+  check([...unknown.slice(0, 5), '30,2'], 'Not ready yet.', false, 'the reply is a text, not a class');
   check(['"Is the bus late today?",2', 'hallo'], 'It is late.', false, { '': { value: 'It is late.' } });
 });
