@@ -188,11 +188,12 @@ function exceptionOf(text: string): string | undefined {
   return isShort ? `${last}${isRepeated ? ` ${message}` : ''}` : undefined;
 }
 
-function errorOfText(text: string, unmarked: boolean): CaptureError | undefined {
+/** @param isTable the text may be a class, such as `500 Main Street` */
+function errorOfText(text: string, unmarked: boolean, isTable = false): CaptureError | undefined {
   const whole = text.trim().replaceAll('\r\n', '\n');
   if (whole === '') return undefined;
   const title = titleOf(whole);
-  const line = STATUS_LINE.exec(title ?? whole);
+  const line = isTable ? null : STATUS_LINE.exec(title ?? whole);
   if (line !== null) return build(title ?? whole, Number(line[1]), undefined);
   const thrown = exceptionOf(whole);
   const plain = PLAIN_ERRORS.find(({ pattern }) => pattern.test(title ?? whole));
@@ -249,9 +250,7 @@ export function errorReply(payload: Payload | undefined): CaptureError | undefin
     return undefined;
   const unmarked = payload.contentType === null || payload.contentType.trim() === '';
   if (payload.kind === 'text') return errorOfText(payload.text ?? '', unmarked);
-  // Of a class, such as `500 Main Street`, a status is none.
-  if (payload.kind === 'csv')
-    return STATUS_LINE.test(payload.text?.trim() ?? '') ? undefined : errorOfText(payload.text ?? '', false);
+  if (payload.kind === 'csv') return errorOfText(payload.text ?? '', false, true);
   const { value } = payload;
   // Google's servers wrap an error in a list.
   const body = Array.isArray(value) && value.length === 1 ? value[0] : value;
