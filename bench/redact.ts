@@ -1,8 +1,8 @@
 /**
- * Measures what masking finds beside Presidio's pattern recognizers, on the same texts, and the time that it takes beside that of
- * `pii_detected` as it was before, and of decoding; and that of hostile text by its length.
+ * Measures what masking finds beside Presidio's pattern recognizers, on texts that are not ours, and the time that it takes beside that
+ * of `pii_detected` as it was before, and of decoding; and that of hostile text by its length.
  *
- * `--texts N` plants fewer items.
+ * `--rounds N` makes N items of each kind and locale.
  */
 import { spawn } from 'node:child_process';
 import { buffer } from 'node:stream/consumers';
@@ -21,45 +21,88 @@ import { harmlessTexts, proseTexts } from './redact-support/texts.ts';
 import { numberFlag } from './support/flags.ts';
 import { atLeast, atMost, type BenchResult, machine, median, round } from './support/result.ts';
 
-const PRESIDIO = '2.2.366';
-/** Presidio's own default shows all; services that use it leave out what is below. */
-const SCORES = [0, 0.4];
-const TEXTS = 6000;
+const PACKAGES = { 'presidio-analyzer': '2.2.366', Faker: '40.63.0', phonenumbers: '9.0.43', 'python-stdnum': '2.2' };
+/** What Presidio finds below this score is mostly none. */
+const LEAST_SCORE = 0.35;
+/** Items of each kind and locale. */
+const ROUNDS_OF_LOCALE = 10;
+const ITEMS = 6000;
 
 type Spans = [kind: string, start: number, end: number][];
 
 const FORMS = formsOf(REDACT_KINDS);
 const oursIn = (text: string): Spans => find(text, FORMS).map(({ name, start, end }) => [name, start, end]);
 
-async function presidioIn(python: string, texts: readonly string[], least: number): Promise<Spans[]> {
-  const child = spawn(python, [packagePath('bench', 'peer', 'presidio.py'), String(least)], {
+/** Returns the values that a Python program prints, each as a line of JSON. */
+async function printedBy<T>(
+  python: string,
+  script: string,
+  argument: number,
+  input: readonly string[] = [],
+): Promise<T[]> {
+  const child = spawn(python, [packagePath('bench', 'peer', script), String(argument)], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
-  child.stdin.end(texts.map((text) => `${JSON.stringify(text)}\n`).join(''));
+  child.stdin.end(input.map((text) => `${JSON.stringify(text)}\n`).join(''));
   const lines = (await buffer(child.stdout)).toString().trim().split('\n');
-  return lines.map((line) => JSON.parse(line) as Spans);
+  return lines.map((line) => JSON.parse(line) as T);
 }
 
-/** Of planted items, those of which all is in spans; of spans, those that touch an item of their text. */
-function figuresOf(items: readonly Planted[], spans: readonly Spans[]) {
-  const byKind = new Map<RedactKind, { items: number; found: number }>();
-  let [all, right] = [0, 0];
-  for (const [at, found] of spans.entries()) {
-    const one = items[at];
-    const start = one?.sentence.indexOf(one.item) ?? -1;
-    const end = start + (one?.item.length ?? 0);
-    all += found.length;
-    right += one === undefined ? 0 : found.filter(([, from, to]) => from < end && to > start).length;
-    if (one === undefined) continue;
-    const sums = byKind.get(one.kind) ?? { items: 0, found: 0 };
-    byKind.set(one.kind, sums);
-    sums.items += 1;
-    if (found.some(([, from, to]) => from <= start && to >= end)) sums.found += 1;
+/** A text of other people: an item of a kind in a form, or, without a kind, a harmless one. */
+interface Foreign {
+  kind: RedactKind | '';
+  item: string;
+  sentence: string;
+  form: 'form' | 'code' | 'word' | 'field' | 'alone' | 'harmless';
+}
+
+/** Presidio finds any date and URL: those are no false finds of personal data. */
+const ANY = new Set(['date_of_birth', 'url_credentials']);
+
+const covers = (spans: Spans, kind: string, start: number, end: number): boolean =>
+  spans.some(([name, from, to]) => name === kind && from <= start && to >= end);
+
+/** Whether all of an item is masked. The name of a field announces its value, so that a record is masked as JSON. */
+function isMasked({ kind, item, sentence, form }: Foreign, start: number): boolean {
+  if (form !== 'field') return covers(oursIn(sentence), kind, start, start + item.length);
+  const value = new Masker(redaction).value(JSON.parse(sentence), true) as Record<string, string>;
+  return Object.values(value).some((one) => new RegExp(`^<${kind}:\\w+>$`).test(one));
+}
+
+/** Counts by kind and form: texts, and those of which ours and the peer find the item, or anything in a harmless text. */
+function recalls(texts: readonly Foreign[], peer: readonly Spans[]) {
+  const counts: Record<string, { texts: number; ours: number; peer: number }> = {};
+  for (const [at, one] of texts.entries()) {
+    const { kind, item, sentence, form } = one;
+    const spans = peer[at] ?? [];
+    const name = `${kind} ${form}`.trim();
+    const count = counts[name] ?? { texts: 0, ours: 0, peer: 0 };
+    counts[name] = count;
+    const start = sentence.indexOf(item);
+    // Python counts characters, of which some have two units.
+    const from = [...sentence.slice(0, start)].length;
+    const isHarmless = kind === '';
+    count.texts += 1;
+    if (isHarmless ? oursIn(sentence).length > 0 : isMasked(one, start)) count.ours += 1;
+    const isFound = isHarmless
+      ? spans.some(([name]) => !ANY.has(name))
+      : covers(spans, kind, from, from + [...item].length);
+    if (isFound) count.peer += 1;
   }
-  const sums = [...byKind.values()];
-  const recalls = Object.fromEntries([...byKind].map(([kind, { items: n, found }]) => [kind, round(found / n, 3)]));
-  const sum = (of: 'items' | 'found'): number => sums.reduce((total, one) => total + one[of], 0);
-  return { recall: sum('found') / sum('items'), precision: all === 0 ? 1 : right / all, wrong: all - right, recalls };
+  return counts;
+}
+
+/** What has no word, field, code or form of its own has no target. Nor has Presidio's find of a whole URL. */
+function recallChecks({ harmless, ...counts }: ReturnType<typeof recalls>) {
+  const measured = Object.entries(counts).filter(([name]) => !name.endsWith(' alone'));
+  const wrong = harmless ?? { texts: 1, ours: 1, peer: 1 };
+  return [
+    ...measured.map(([name, { texts, ours, peer }]) =>
+      atLeast(`recall: ${name}`, round(ours / texts, 4), round(peer / texts, 4)),
+    ),
+    atMost('harmless texts with a find over those of Presidio', round(wrong.ours / wrong.peer, 4), 0.5),
+    atMost('share of harmless texts with a find', round(wrong.ours / wrong.texts, 4), 1 / 200),
+  ];
 }
 
 // ------------------------------------------------------------------------------------------------------------ time
@@ -170,54 +213,55 @@ function hostileTimes(part: string): { each: number; growth: number } {
 }
 
 export default async function bench(log: Log, flags: string[] = []): Promise<BenchResult> {
-  const count = numberFlag(flags, 'texts', TEXTS);
-  const items = plantedItems(count, 11);
-  const harmless = harmlessTexts(count);
-  const texts = [...items.map(({ sentence }) => sentence), ...harmless];
-  log(`${count} planted items and ${count} harmless texts`);
-  const ours = figuresOf(items, texts.map(oursIn));
-  const packages = { 'presidio-analyzer': PRESIDIO };
-  const { python } = await ensurePythonEnvironment({ name: 'bench-presidio', packages, log });
-  const peers = [];
-  for (const least of SCORES) peers.push({ least, ...figuresOf(items, await presidioIn(python, texts, least)) });
-  const best = Math.max(...peers.map(({ precision }) => precision));
+  const { python } = await ensurePythonEnvironment({ name: 'bench-redact', packages: PACKAGES, log });
+  const rounds = numberFlag(flags, 'rounds', ROUNDS_OF_LOCALE);
+  const texts = await printedBy<Foreign>(python, 'foreign_texts.py', rounds);
+  log(`${texts.length} texts`);
+  const sentences = texts.map(({ sentence }) => sentence);
+  const counts = recalls(texts, await printedBy<Spans>(python, 'presidio.py', LEAST_SCORE, sentences));
+  log(
+    Object.entries(counts)
+      .map(([name, of]) => `${name}: ${of.ours} and Presidio ${of.peer} of ${of.texts}`)
+      .join('\n'),
+  );
+  const items = plantedItems(ITEMS, 11);
   const shares: Record<string, number> = {};
   const prose = proseTexts();
   for (const length of LENGTHS) {
     shares[`${length} characters`] = chatShare(length, prose, undefined);
     shares[`${length} characters with items`] = chatShare(length, prose, items);
   }
-  const coded = [undefined, items].map((planted) => chatShare(1000, harmless, planted));
-  const table = tableShare();
+  const codes = harmlessTexts(ITEMS);
+  const coded = [undefined, items].map((planted) => chatShare(1000, codes, planted));
   const hostile = Object.entries(HOSTILE).map(([what, part]) => ({ what, ...hostileTimes(part) }));
+  const sum = (of: 'ours' | 'peer'): number =>
+    Object.values({ ...counts, harmless: undefined }).reduce((total, count) => total + (count?.[of] ?? 0), 0);
   return {
     name: 'redact',
-    ratio: ours.recall / Math.max(...peers.map(({ recall }) => recall)),
-    ours: { recall: round(ours.recall, 4), precision: round(ours.precision, 4), wrong: ours.wrong, ...ours.recalls },
+    ratio: sum('ours') / sum('peer'),
+    ours: Object.fromEntries(
+      Object.entries(counts).map(([name, { texts: all, ours }]) => [name, round(ours / all, 4)]),
+    ),
     peer: Object.fromEntries(
-      peers.flatMap(({ least, recall, precision, wrong }) => [
-        [`recall from score ${least}`, round(recall, 4)],
-        [`precision from score ${least}`, round(precision, 4)],
-        [`wrong from score ${least}`, wrong],
-      ]),
+      Object.entries(counts).map(([name, { texts: all, peer }]) => [name, round(peer / all, 4)]),
     ),
     machine: machine(),
-    versions: packages,
+    versions: PACKAGES,
     checks: [
-      atLeast('recall over the kinds', ours.recall, 0.98),
-      ...Object.entries(ours.recalls).map(([kind, recall]) => atLeast(`recall of ${kind}`, recall, 0.98)),
-      atLeast('precision over that of Presidio', ours.precision / best, 1),
+      ...recallChecks(counts),
       ...Object.entries(shares).map(([what, share]) =>
         atMost(`masking and pii_detected over pii_detected, ${what}`, share, 2),
       ),
-      atMost('masking of a table over its decoding', table, 0.5),
-      ...hostile.map(({ what, growth }) => atMost(`time per MB of 25 MB of ${what} over that of 5 MB`, growth, 2)),
+      ...coded.map((share, at) => atMost(`the same, texts of codes${at ? ' with items' : ''}`, share, 4)),
+      atMost('masking of a table over its decoding', tableShare(), 0.5),
+      ...hostile.flatMap(({ what, growth, each }) => [
+        atMost(`time per MB of 25 MB of ${what} over that of 5 MB`, growth, 2),
+        atMost(`milliseconds per MB of ${what}`, each, 400),
+      ]),
     ],
     notes: [
-      `Of chats of 1,000 characters, half of whose sentences are numbers and codes, the time is ${coded[0]} times, and with items ${coded[1]} times that of pii_detected.`,
-      'An item is found if all of it is in what is found. Presidio has no recognizer of API keys and JSON Web Tokens; of dates it finds any.',
-      `Milliseconds per MB of hostile text: ${hostile.map(({ what, each }) => `${what} ${each}`).join(', ')}`,
-      `Presidio's recalls by kind: ${JSON.stringify(peers[0]?.recalls)}`,
+      'An item is found if all of it is in a find of its kind. `alone` has no word, field, country code or form of its own, and no target.',
+      'Presidio finds any date and any URL; neither counts as a find in a harmless text.',
     ],
   };
 }

@@ -19,7 +19,7 @@ const BENCHMARKS: Record<string, FlagKinds> = {
   'replay-index': { records: 'number' },
   'prediction-index': { records: 'number' },
   'http-client': { rounds: 'number' },
-  redact: { texts: 'number' },
+  redact: { rounds: 'number' },
   'capture-client': { requests: 'number' },
   'ground-truth': { labels: 'number', hours: 'number' },
   'ground-truth-intervals': { simulations: 'number' },
