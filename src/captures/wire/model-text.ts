@@ -3,7 +3,7 @@
  * tool calls between marks, and the marks of turns. Only text where a template puts it is taken: a reply that explains
  * such marks quotes them, names them within a sentence, or shows them in a block of code.
  */
-import { isObject, parseJson } from '../json.ts';
+import { isObject, type JsonObject, parseJson } from '../json.ts';
 import type { ChatMessage } from '../types.ts';
 import { isTextPart, toolCalls } from './messages.ts';
 
@@ -85,21 +85,61 @@ function channelsIn(text: string): ModelText | undefined {
   return read;
 }
 
-/** Before tool calls at the end of a text: Hermes and Qwen; Llama 3. */
-const CALL = /(?:<\/tool_call>\s{0,20})?(?:<tool_call>|<\|python_tag\|>)/;
+/** Before a tool call, and before all of them: Hermes, Qwen and GLM; Llama; Mistral; DeepSeek and Kimi; Granite and Phi; Cohere. */
+const CALL =
+  /<tool_calls?>|<\|tool_call\|>|<\|python_tag\|>|\[TOOL_CALLS\]|<\|START_ACTION\|>|<[|｜]tool[▁_]calls?(?:_section)?[▁_]begin[|｜]>|<function=(?=[\w.-]{1,200}>)/;
+const CALL_ENDS =
+  /<\/(?:tool_calls?|function)>|<\|\/tool_call\|>|<\|END_ACTION\|>|<[|｜]tool[▁_]calls?(?:_section)?[▁_]end[|｜]>/g;
+/** Around the name of a call, before its arguments. */
+const AROUND_NAME =
+  /function<｜tool▁sep｜>|<｜tool▁sep｜>|<\|tool_call_argument_begin\|>|>|functions\.|\[CALL_ID\]\w{1,40}|\[ARGS\]|:\d{1,4}\b|```json/g;
+/** An argument of Qwen's or GLM's, behind the mark that begins it. */
+const ARGUMENT = /^([\w.-]{1,200})(?:>|<\/arg_key>\s{0,20}<arg_value>)([\s\S]*?)<\/(?:parameter|arg_value)>/;
+/** A call of Llama's own tools. */
+const LLAMA_CALL = /^([\w-]{1,200})\.call\(([\s\S]*)\)$/;
 
-/** Takes the tool calls from the end of a text, if each is JSON with a name and arguments. */
+/** Reads what stands behind a mark: JSON with names and arguments, arguments behind a name, or an argument between marks each. */
+function callsIn(piece: string): unknown[] | undefined {
+  const at = piece.search(/\{|\[\s{0,20}\{/);
+  const [head = '', ...args] = piece.split(/<parameter=|<arg_key>/);
+  const name = (args.length > 0 ? head : piece.slice(0, Math.max(at, 0))).replace(AROUND_NAME, ' ').trim();
+  if (name !== '' && !/^[\w.-]{1,200}$/.test(name)) return undefined;
+  if (name !== '' && args.length > 0) {
+    const found = args.map((text) => ARGUMENT.exec(text));
+    return found.includes(null)
+      ? undefined
+      : [{ name, arguments: Object.fromEntries(found.map((one) => [one?.[1], one?.[2]?.trim()])) }];
+  }
+  const parsed = parseJson(at < 0 ? '' : piece.slice(at).replace(/```\s*$/, ''));
+  if (!parsed.ok) return undefined;
+  if (name !== '') return isObject(parsed.value) ? [{ name, arguments: parsed.value }] : undefined;
+  const calls = [parsed.value]
+    .flat()
+    .map((call) => (isObject(call) ? { ...call, name: call.name ?? call.tool_name } : {}));
+  return calls.length > 0 && calls.every(isCall) ? calls : undefined;
+}
+
+const isCall = ({ name, arguments: input, parameters }: JsonObject): boolean =>
+  typeof name === 'string' && isObject(input ?? parameters);
+
+/** Reads a call that Llama writes as code: of a tool that it knows, or for its interpreter. */
+function codeCall(code: string): unknown[] {
+  const [, name = 'code_interpreter', input = code] = LLAMA_CALL.exec(code) ?? [];
+  return [{ name, arguments: input }];
+}
+
+/** Takes the tool calls from the end of a text, if each can be read. */
 function extractCalls(text: string): { content: string; calls: unknown[] } {
-  const [content = '', ...pieces] = text.split(CALL);
-  const calls = pieces.map((piece) => {
-    const parsed = parseJson(piece.replace('</tool_call>', ''));
-    const call = parsed.ok && isObject(parsed.value) ? parsed.value : {};
-    return typeof call.name === 'string' && isObject(call.arguments ?? call.parameters) ? call : undefined;
-  });
+  const [content = '', ...rest] = text.split(CALL);
+  const pieces = rest.map((piece) => piece.replace(CALL_ENDS, '').trim()).filter((piece) => piece !== '');
+  const isLlama = text.slice(content.length).startsWith('<|python_tag|>');
+  const calls = pieces.map(
+    (piece) => callsIn(piece) ?? (isLlama && content.trim() === '' ? codeCall(piece) : undefined),
+  );
   const isCode = content.split('```').length % 2 === 0;
   return isCode || calls.length === 0 || calls.includes(undefined)
     ? { content: text, calls: [] }
-    : { content: content.trimEnd(), calls };
+    : { content: content.trimEnd(), calls: calls.flatMap((some) => some ?? []) };
 }
 
 const BEGINNINGS =

@@ -31,6 +31,34 @@ test.each<[string, ...(string | null | undefined)[]]>([
     'g({})',
   ],
   ['<start_of_turn>model\nYes<end_of_turn>\n', 'Yes', undefined],
+  ['[TOOL_CALLS] [{"name": "f", "arguments": {"a": 1}, "id": "x"}]</s>', null, undefined, 'f({"a":1})'],
+  ['I look.[TOOL_CALLS]f[CALL_ID]a1[ARGS]{"a": 1}[TOOL_CALLS]g{}', 'I look.', undefined, 'f({"a":1})', 'g({})'],
+  [
+    '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{"a": [{}]}\n```<｜tool▁call▁end｜>\n' +
+      '<｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜><｜end▁of▁sentence｜>',
+    null,
+    undefined,
+    'f({"a":[{}]})',
+    'g({})',
+  ],
+  ['<|python_tag|>search.call(query="bus")<|eom_id|>', null, undefined, 'search(query="bus")'],
+  ['<|python_tag|>print(1)', null, undefined, 'code_interpreter(print(1))'],
+  [
+    '<tool_call>\n<function=f>\n<parameter=a>\nb > c\n</parameter>\n</function>\n</tool_call>',
+    null,
+    undefined,
+    'f({"a":"b > c"})',
+  ],
+  ['<function=f>{"a": 1}</function>', null, undefined, 'f({"a":1})'],
+  ['<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>b</arg_value>\n</tool_call>', null, undefined, 'f({"a":"b"})'],
+  ['<|tool_call|>[{"name": "f", "arguments": {}}]<|/tool_call|>', null, undefined, 'f({})'],
+  ['<|START_ACTION|>[{"tool_name": "f", "parameters": {}}]<|END_ACTION|>', null, undefined, 'f({})'],
+  [
+    '<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>',
+    null,
+    undefined,
+    'f({})',
+  ],
 ])('%j is the reply %j', (text, ...parts) => {
   expect(read(text)).toEqual(parts);
 });
@@ -48,6 +76,10 @@ test.each([
   '<tool_call>{"name":"f","arguments":{}}</tool_call> is how a call looks.',
   'A gpt-oss text begins with <|channel|>analysis<|message|>',
   'a < b and b > c',
+  'Mistral writes `[TOOL_CALLS] [{"name": "f", "arguments": {}}]` before its calls.',
+  'Use:\n```\n[TOOL_CALLS]f[ARGS]{}\n```',
+  '[TOOL_CALLS] [{"name": "f", "argum',
+  'Llama marks a call with <|python_tag|>print(1)',
 ])('%j stays as it is', (text) => {
   const message = { role: 'assistant', content: text };
   expect(spokenReply(message, 'stop')).toBe(message);
@@ -63,6 +95,12 @@ test('reads a megabyte of any marks in linear time', () => {
     ...['<think>', '</think>', '<think>a</think>', 'a <think> ', '`</think>`', '```\n<think>b</think>\n', 'a.a '],
     ...['<|channel|>', '<|channel|>a<|message|>', '<|im_end|>', '<bos>\n', '<tool_call>', '\n', '<|start|>assistant'],
     '<tool_call>{"name":"a","arguments":{}}</tool_call>',
+    ...[
+      '[TOOL_CALLS]f[ARGS]{',
+      '<tool_call>f<arg_key>a</arg_key>',
+      '<function=f><parameter=a>',
+      '<|python_tag|>a.call(',
+    ],
   ].flatMap((piece) => {
     const many = piece.repeat(1_000_000 / piece.length);
     return [many, `<think>a</think>x${many}`, `${many}<|message|></think>\n`];
