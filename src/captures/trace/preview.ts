@@ -1,4 +1,5 @@
 /** Builds the two short texts of a trace in MLflow's list: the request and the reply. */
+import { TAIL_CHARS } from '../../core/text/terminal-text.ts';
 import { isObject, toJson } from '../json.ts';
 import { isThere, payloadText } from '../payload/decode-payload.ts';
 import { promptCount } from '../reply-text.ts';
@@ -9,7 +10,15 @@ import { cleanText, cut, MAX_PREVIEW_CHARS } from './text.ts';
 /** Texts are first cut to this length, because a payload can have 25 MB. */
 const ROUGH_CHARS = 4 * MAX_PREVIEW_CHARS;
 
-const preview = (text: string): string => cut(cleanText(text.slice(0, ROUGH_CHARS)), MAX_PREVIEW_CHARS);
+/** @param tail characters of the end that are kept */
+function preview(whole: string, tail = 0): string {
+  const text = whole.length > MAX_PREVIEW_CHARS ? whole.trimEnd() : whole;
+  if (text.length <= MAX_PREVIEW_CHARS) return cleanText(text);
+  // No character is halved.
+  const end = text.slice(text.length - tail).replace(/^[\udc00-\udfff]/, '');
+  const start = text.slice(0, Math.min(text.length - tail, ROUGH_CHARS));
+  return cut(cleanText(`${start}…`), MAX_PREVIEW_CHARS - end.length) + cleanText(end);
+}
 
 /** Tells why a reply has no content: it was stopped by a filter, for example, or spent its tokens on reasoning. */
 function unspoken({ conversation, usage = {} }: Capture): string {
@@ -41,9 +50,10 @@ const ofSeveral = (count: number, text: string): string => (count > 1 ? `1 of ${
 export function requestPreview(capture: Capture): string {
   const messages = capture.conversation?.messages ?? [];
   const prompts = promptCount(capture);
-  if (prompts > 1 && messages[0] !== undefined) return preview(ofSeveral(prompts, messagePreview(messages[0])));
+  if (prompts > 1 && messages[0] !== undefined)
+    return preview(ofSeveral(prompts, messagePreview(messages[0])), TAIL_CHARS);
   const asked = messages.findLast((message) => message.role === 'user') ?? messages.at(-1);
-  return preview(asked === undefined ? payloadPreview(capture.request) : messagePreview(asked));
+  return preview(asked === undefined ? payloadPreview(capture.request) : messagePreview(asked), TAIL_CHARS);
 }
 
 export function responsePreview(capture: Capture): string {

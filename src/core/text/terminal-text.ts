@@ -8,10 +8,13 @@ import { whole } from './figure-text.ts';
  */
 export const singleLine = (text: string): string => text.replace(/[\s\p{Cc}\u202a-\u202e\u2066-\u2069]+/gu, ' ');
 
-/** Returns the beginning of foreign text, on one line. */
-export function excerpt(text: string, most: number): string {
+/** Characters of a request's end, where its question is: before it, many requests have the same text. */
+export const TAIL_CHARS = 80;
+
+/** Returns the beginning of foreign text, on one line. @param tail characters of its end that are kept too */
+export function excerpt(text: string, most: number, tail = 0): string {
   const line = singleLine(text).trim();
-  return line.length > most ? `${line.slice(0, most)}…` : line;
+  return line.length > most ? `${line.slice(0, most - tail)}…${line.slice(line.length - tail)}` : line;
 }
 
 /** Counts by name, such as `throttled 3, timeout 1`. @param most names the most frequent ones, in their order */
