@@ -1,7 +1,7 @@
 /** The report of `judge` as text, for terminals of any width: what fails first, with the rationales. */
 
 import { many } from '../../src/core/text/figure-text.ts';
-import { excerpt, singleLine, TAIL_CHARS, type TextOptions } from '../../src/core/text/terminal-text.ts';
+import { bothEnds, excerpt, singleLine, type TextOptions } from '../../src/core/text/terminal-text.ts';
 import { dollars, Page, percent } from '../cli/output.ts';
 import { countsText, placeText } from './inspect-text.ts';
 import type { JudgeReport } from './judge-run.ts';
@@ -50,16 +50,15 @@ function addLines(page: Page, rows: readonly Row[]): void {
 /** Lines of the request and of the reply that are shown. The judge has read all of both. */
 const PREVIEW_LINES = 3;
 
-const preview = (text: string, width: number, tail = 0): string =>
-  excerpt(text, Math.max(TAIL_CHARS + 20, PREVIEW_LINES * (width - 10)), tail);
+const previewChars = (width: number): number => PREVIEW_LINES * Math.max(30, width - 10);
 
 /** The captures, those with failures first, each with its verdicts. */
 function addCaptures(page: Page, rows: readonly Row[], width: number): void {
   for (const [place, [first, ...others]] of Map.groupBy(ranked(rows), placeText)) {
     page.section(place);
     if (first === undefined) continue;
-    if (first.request !== '') page.add(`  asked   ${preview(first.request, width, TAIL_CHARS)}`, 'dim');
-    if (first.reply !== '') page.add(`  reply   ${preview(first.reply, width)}`, 'dim');
+    if (first.request !== '') page.add(`  asked   ${bothEnds(first.request, previewChars(width))}`, 'dim');
+    if (first.reply !== '') page.add(`  reply   ${excerpt(first.reply, previewChars(width))}`, 'dim');
     for (const row of [first, ...others]) {
       const outcome = outcomeOf(row);
       const style = outcome === 'fail' || outcome === 'error' ? 'red' : outcome === 'pass' ? 'green' : undefined;

@@ -1,13 +1,6 @@
 /** Finds the traces with the worst verdicts, and shows them as lines for a terminal of any width. */
 
-import {
-  excerpt,
-  PLAIN,
-  singleLine,
-  TAIL_CHARS,
-  type TextOptions,
-  wrapped,
-} from '../../src/core/text/terminal-text.ts';
+import { bothEnds, excerpt, PLAIN, singleLine, type TextOptions, wrapped } from '../../src/core/text/terminal-text.ts';
 import { type Badness, severestFirst, worstFirst } from '../../src/core/values/severity.ts';
 import { badnessOf } from '../../src/judge/scorers/badness.ts';
 import type { Scorer } from '../../src/judge/types.ts';
@@ -32,7 +25,7 @@ export interface WorstTrace extends Badness {
   failing: StandingVerdict[];
   /** Number of its verdicts that count. */
   verdicts: number;
-  /** The first characters of the request, with its end, and of the reply. */
+  /** The first characters of the request, with its last ones, and of the reply. */
   request: string;
   reply: string;
 }
@@ -128,12 +121,13 @@ function traceLines(trace: WorstTrace, place: number, link: string, { width, sty
   const when = singleLine(time).slice(0, 16).replace('T', ' ');
   const several = count > 1 ? `${count} × ` : '';
   const title = `${place}. ${several}${severity}: ${failing.length} of ${verdicts} verdicts fail, ${when}, ${singleLine(variant)}`;
-  const about = (what: string, text: string, tail = 0): string[] =>
-    text === '' ? [] : [`   ${what}: ${excerpt(text, MAX_PREVIEW, tail)}`];
+  const about = (what: string, text: string): string[] => (text === '' ? [] : [`   ${what}: ${text}`]);
   return [
     ...wrapped(title, width).map((line) => style('bold', line)),
     ...failing.map(verdictLine).flatMap((line) => wrapped(line, width).map((row) => style('red', row))),
-    ...[...about('request', request, TAIL_CHARS), ...about('reply', reply)].flatMap((line) => wrapped(line, width)),
+    ...[...about('request', bothEnds(request, MAX_PREVIEW)), ...about('reply', excerpt(reply, MAX_PREVIEW))].flatMap(
+      (line) => wrapped(line, width),
+    ),
     // A link is not wrapped: a terminal opens it whole.
     style('dim', `   ${link}`),
   ];

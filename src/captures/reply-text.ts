@@ -1,12 +1,9 @@
 /** Extracts the texts of a capture for code scorers: the request and the reply as plain strings. */
+import { containsProse } from './prose.ts';
 import type { Capture, ChatMessage, Payload } from './types.ts';
 
-/** Formats whose payload has texts, if no conversation was found in it. */
-const TEXT_PAYLOAD_FORMATS = new Set(['text', 'json', 'jsonlines', 'error']);
-
-/** Scripts without spaces between words, where a run of letters is many words. */
-export const UNSPACED_SCRIPT =
-  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
+/** Formats whose payload may have texts, if no conversation was found in it. */
+const DOCUMENT_FORMATS = new Set(['json', 'jsonlines']);
 
 /** Returns the text of a message: a string, or the text parts of a list. Images and audio have no text. */
 export function messageText(message: ChatMessage): string {
@@ -33,6 +30,16 @@ export const isUndecoded = (payload: Payload | undefined): boolean => payload?.k
 /** Texts, or the reason why the capture has none. */
 export type Texts = { texts: string[] } | { notJudgeable: string };
 
+const hasWords = ({ conversation, format }: Capture): boolean =>
+  conversation !== undefined || format === 'text' || format === 'error';
+
+/** Whether an exchange has texts. A document in an unknown form has if the reply has prose, or the request without a reply. */
+function isText(capture: Capture): boolean {
+  const { wordless, format, request, response } = capture;
+  const hasProse = DOCUMENT_FORMATS.has(format) && containsProse((response ?? request)?.value);
+  return !wordless && (hasWords(capture) || hasProse);
+}
+
 /**
  * Returns one text per choice of the reply. The text of an error reply is its body. A reply with only tool calls has one
  * empty text, because the model did answer, but without words.
@@ -44,33 +51,27 @@ export function replyTexts(capture: Capture): Texts {
   if (capture.response === undefined || capture.response.kind === 'empty') return { notJudgeable: 'noResponse' };
   if (isUndecoded(capture.response)) return { notJudgeable: 'notDecoded' };
   const { replies = [] } = capture.conversation ?? {};
-  if (replies.length > 0) return { texts: replies.map(messageText) };
+  if (replies.length > 0 && isText(capture)) return { texts: replies.map(messageText) };
   // A chat may be answered with JSON of unknown form.
-  const isText = capture.conversation !== undefined || TEXT_PAYLOAD_FORMATS.has(capture.format);
-  if (isText && capture.response.text !== undefined) {
-    return { texts: [capture.response.text] };
-  }
-  return { notJudgeable: 'notText' };
+  return isText(capture) && capture.response.text !== undefined
+    ? { texts: [capture.response.text] }
+    : { notJudgeable: 'notText' };
 }
 
 /** Returns the texts of a reply in words. A JSON document in an unknown form has texts, such as labels, and no words. */
 export const replyWords = (capture: Capture): Texts =>
-  capture.conversation !== undefined || capture.format === 'text' || capture.format === 'error'
-    ? replyTexts(capture)
-    : { notJudgeable: 'notText' };
+  hasWords(capture) ? replyTexts(capture) : { notJudgeable: 'notText' };
 
 /** Returns the texts of the request: every message of the conversation, or the text of the payload. */
 export function requestTexts(capture: Capture): Texts {
   if (capture.request === undefined || capture.request.kind === 'empty') return { notJudgeable: 'noRequest' };
   if (isUndecoded(capture.request)) return { notJudgeable: 'notDecoded' };
+  if (!isText(capture)) return { notJudgeable: 'notText' };
   if (capture.conversation !== undefined) {
     const texts = capture.conversation.messages.map(messageText).filter((text) => text !== '');
     return texts.length === 0 ? { notJudgeable: 'notText' } : { texts };
   }
-  if (TEXT_PAYLOAD_FORMATS.has(capture.format) && capture.request.text !== undefined) {
-    return { texts: [capture.request.text] };
-  }
-  return { notJudgeable: 'notText' };
+  return capture.request.text === undefined ? { notJudgeable: 'notText' } : { texts: [capture.request.text] };
 }
 
 /** Returns the user's last message, or all texts of a request without one, and of a call with several prompts. */

@@ -183,6 +183,8 @@ export interface Meaning extends Inferences {
   response?: Payload;
   /** Present for text formats only. */
   conversation?: Conversation;
+  /** The replies of the conversation have no words: they are numbers, markup, media, or a label where nobody asked a question. */
+  wordless?: true;
   /** Present when the reply is an error. */
   error?: CaptureError;
   usage?: TokenUsage;

@@ -2,7 +2,7 @@
 
 import { many, time } from '../core/text/figure-text.ts';
 import { escapeHtml, isolated, section } from '../core/text/html-page.ts';
-import { excerpt, TAIL_CHARS } from '../core/text/terminal-text.ts';
+import { bothEnds, excerpt } from '../core/text/terminal-text.ts';
 import type { TimeWindow } from '../quality/counts-store.ts';
 import { windowText } from '../quality/rates-text.ts';
 import { endOfHour, type Finding, type Health } from './findings.ts';
@@ -95,15 +95,16 @@ const findingCard = ({ finding, drawn }: { finding: Finding; drawn: string }): s
   );
 
 export function replyCard({ count, severity, failing, request, reply, time: at, variant, url }: ReplyToRead): string {
-  const part = (name: string, text: string, tail = 0): string =>
-    text === '' ? '' : `<p><span class="soft">${name}</span> ${isolated(excerpt(text, MAX_WORDS, tail))}</p>`;
+  const part = (name: string, text: string): string =>
+    text === '' ? '' : `<p><span class="soft">${name}</span> ${isolated(excerpt(text, MAX_WORDS))}</p>`;
   const fails = `${count > 1 ? `${count} × ` : ''}${severity}: ${failing.map(({ scorer }) => scorer).join(', ')}`;
+  const asked = bothEnds(request, MAX_WORDS - 1);
   const when = unbroken(time(at));
   const link = url === undefined ? when : `<a href="${escapeHtml(url)}">${when}</a>`;
   return card(
     '',
     `<p><b>${isolated(fails)}</b> <span class="soft">${link} ${isolated(variant)}</span></p>`,
-    ...[part('Asked', request, TAIL_CHARS), part('Replied', reply), part('The judge', failing[0]?.rationale ?? '')],
+    ...[part('Asked', asked), part('Replied', reply), part('The judge', failing[0]?.rationale ?? '')],
   );
 }
 

@@ -1,9 +1,13 @@
 /** Builds a conversation from an exchange of text, also where only one side has a known form. */
 import { isObject } from '../json.ts';
+import { isMediaMark, withoutMedia } from '../media.ts';
 import { documentOf, isThere, payloadText } from '../payload/decode-payload.ts';
+import { saysWords } from '../prose.ts';
+import { messageText } from '../reply-text.ts';
 import type { CaptureFormat, ChatMessage, Inferences, Meaning, Payload } from '../types.ts';
+import { unreadIn } from '../wire/beside.ts';
 import { spokenReply } from '../wire/model-text.ts';
-import { readGenericPrompt, readGenericReply } from '../wire/registry.ts';
+import { asksForTalk, isAsking, readGenericPrompt, readGenericReply } from '../wire/registry.ts';
 import type { WirePrompt, WireReply } from '../wire/wire-format.ts';
 import { type InferenceCall, listInferences } from './inferences.ts';
 
@@ -26,23 +30,49 @@ export function conversationOf(exchange: TextExchange): Meaning | undefined {
   if (prompt !== undefined && reply === undefined && isThere(response) && !asksForTalk(prompt)) return undefined;
 
   const { messages = [], tools, parameters = {}, jsonRequested = false, batch } = prompt ?? {};
-  const { replies = [], finishReasons = [] } = reply ?? {};
+  const { replies: said = [], finishReasons = [] } = reply ?? {};
+  const replies = said.map(withoutTextMedia);
+  const unread = unreadIn(parameters);
+  if (unread.length > 0) exchange.notes.push(`the judge does not read a part of the request: ${unread.join(', ')}`);
   return {
     ...formatsOf(prompt, reply, response),
+    ...(replies.length > 0 && isWordless(prompt, reply, replies) ? { wordless: true as const } : {}),
     conversation: {
-      messages,
+      messages: messages.map(withoutTextMedia),
       replies,
       ...(tools === undefined ? {} : { tools }),
       parameters,
       jsonRequested,
       finishReasons,
     },
-    ...(batch === undefined ? {} : batchInferences(batch, replies, exchange)),
+    ...(batch === undefined ? {} : batchInferences(batch.map(withoutMedia), replies, exchange)),
   };
+}
+
+const withoutTextMedia = (message: ChatMessage): ChatMessage => {
+  const text = typeof message.content === 'string' ? withoutMedia(message.content) : message.content;
+  return text === message.content ? message : { ...message, content: text };
+};
+
+/** What asks for an answer in a text alone: a line that ends with a question mark or a colon, and the marks of a template. */
+const ASKS = /[?？؟:：]\s*$|<\|\w+\|>|<start_of_turn>|\[\/INST\]|^### /m;
+
+/** Whether no reply has words: all are media, or, of a model that may be no chat's, numbers, markup or a label. */
+function isWordless(prompt: WirePrompt | undefined, reply: WireReply | undefined, replies: ChatMessage[]): boolean {
+  const mayBeData = !(prompt && isAsking(prompt)) && !(reply && asksForTalk(reply));
+  const { messages = [], batch } = prompt ?? {};
+  const asks = (messages.length > 1 && !batch) || messages.some((message) => ASKS.test(messageText(message)));
+  return replies.every((message) => {
+    const text = messageText(message);
+    const isData = mayBeData && !saysWords(text) && !(asks && /\p{L}/u.test(text));
+    return text.trim() !== '' && !message.tool_calls?.length && (isData || isMediaMark(text));
+  });
 }
 
 /** Note on a document that may be the reply's words, or something else. */
 export const UNKNOWN_FORM = 'the reply’s words are in JSON of no known form; they are not judged';
+/** The same of a table's predictions. */
+export const WORDS_IN_ROWS = 'the reply’s words are in a table; they are not judged';
 
 /** Reads a reply to a request for text: words, or text under a usual name. What has another form is no message. */
 function replyTo({ prompt, request, response, notes }: TextExchange): WireReply | undefined {
@@ -79,10 +109,6 @@ const isPlainText = (payload: Payload | undefined): payload is Payload => payloa
 /** Returns the content of a message for a payload. */
 const textOf = (payload: Payload): string =>
   payload.kind === 'binary' ? `[${payloadText(payload)}]` : payloadText(payload);
-
-/** Whether a request asks for an answer in words, whatever the answer looks like. */
-const asksForTalk = ({ format }: WirePrompt): boolean =>
-  format === 'chat' || format === 'messages' || format === 'completion';
 
 /** Names under which image models answer a prompt. Their pictures are numbers or base64. */
 const MEDIA_NAMES = ['generated_image', 'generated_images', 'images', 'image', 'artifacts', 'audio', 'video'];

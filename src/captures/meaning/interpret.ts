@@ -6,14 +6,16 @@ import { firstOf } from '../../core/values/first-of.ts';
 import { errorReply } from '../errors/error-reply.ts';
 import { asCount, isObject, type JsonObject, toJson } from '../json.ts';
 import { documentOf, isThere } from '../payload/decode-payload.ts';
+import { containsProse } from '../prose.ts';
 import type { CaptureFormat, DecodeOptions, Inferences, Meaning, Payload, TokenUsage } from '../types.ts';
 import { readGenericReply, readWirePrompt, readWireReply, usagePaths } from '../wire/registry.ts';
-import { conversationOf, UNKNOWN_FORM } from './conversation.ts';
+import { conversationOf, UNKNOWN_FORM, WORDS_IN_ROWS } from './conversation.ts';
 import { whyMoved } from './csv-header.ts';
 import { asksWithText, summarizeEmbedding } from './embedding.ts';
 import { listInferences } from './inferences.ts';
 import { hasRows, isPredictions, isSentence, predictionsOf, whyUnclear } from './reply-rows.ts';
 import { answeredTable, requestTable, type Table } from './request-rows.ts';
+import { talkIn } from './rows-of-words.ts';
 
 /**
  * Interprets a request and its reply. Either may be missing.
@@ -58,8 +60,15 @@ export function meaningOf(
     if (embedding !== undefined) return embedding;
     // A text model may answer with a table. Other prompts are for a conversation, whatever the answer is.
     if (prompt === undefined || prompt.format === 'text-generation') {
-      const table = tabularInferences(request, response, baseId, options, notes);
-      if (table !== undefined) return { format: tabularFormat(request, response), ...table };
+      const found: string[] = [];
+      const table = tabularInferences(request, response, baseId, options, found);
+      const talk = talkIn(table?.inferences ?? [], documentOf(request));
+      if (talk !== undefined) return conversationOf({ ...talk, request, response, baseId, notes }) as Meaning;
+      notes.push(...found);
+      if (table !== undefined) {
+        if (table.inferences?.some(({ prediction }) => containsProse(prediction))) notes.push(WORDS_IN_ROWS);
+        return { format: tabularFormat(request, response), ...table };
+      }
     }
   }
   const conversation = conversationOf({ prompt, reply, request, response, baseId, notes });
@@ -67,18 +76,6 @@ export function meaningOf(
   const why = isThere(response) ? whyUnclear(request, response) : undefined;
   if (containsProse(documentOf(response))) notes.push(UNKNOWN_FORM);
   return { format: plainFormat(request, response), ...unindexed(why, notes) };
-}
-
-/** A string in a JSON document counts as prose from this number of words on. Labels and ids have fewer. */
-const MIN_WORDS_OF_PROSE = 3;
-/** Documents are not searched deeper than this. */
-const MAX_JSON_DEPTH = 6;
-
-function containsProse(value: unknown, depth = 0): boolean {
-  if (typeof value === 'string') return value.trim().split(/\s+/).length >= MIN_WORDS_OF_PROSE;
-  if (value === null || typeof value !== 'object' || depth >= MAX_JSON_DEPTH) return false;
-  // A zero-shot classifier's `sequence` is the input.
-  return Object.entries(value).some(([name, inner]) => name !== 'sequence' && containsProse(inner, depth + 1));
 }
 
 function embeddingOf(request: Payload | undefined, response: Payload | undefined): Meaning | undefined {

@@ -24,11 +24,6 @@ const areRows = (list: unknown[]): list is unknown[][] =>
 const areTexts = (value: unknown): value is string[] =>
   Array.isArray(value) && value.every((item) => typeof item === 'string');
 
-/** Names of lists whose items are rows, whatever they are. */
-const ROW_LISTS = ['instances', 'dataframe_records', 'records', 'rows'];
-/** Names of what may be rows, columns, or the cells of one row. */
-const TABLES = ['inputs', 'data', 'input', 'instances', 'features'];
-
 /**
  * Returns the rows of a request whose form says that it has rows.
  *
@@ -78,12 +73,12 @@ const sparseRow = (line: string): JsonObject =>
   );
 
 function tableOfObject(body: JsonObject): Table | undefined {
-  for (const name of ROW_LISTS) {
+  for (const name of NAMES.rowLists) {
     if (Array.isArray(body[name])) return { rows: body[name] };
   }
   const split = splitTable(fieldsOf(body.dataframe_split)) ?? splitTable(body) ?? splitTable(fieldsOf(body.data));
   if (split !== undefined) return split;
-  for (const name of TABLES) {
+  for (const name of NAMES.tables) {
     const value = body[name];
     // Of `{features: […]}`, the row is unwrapped as those of SageMaker's built-in algorithms are.
     if (name === 'features' && isFlatList(value) && value.length > 0) return { rows: [body] };

@@ -4,6 +4,7 @@ import { hash } from 'node:crypto';
 import { gunzipSync, inflateRawSync, inflateSync } from 'node:zlib';
 import { parseContentType } from '../content-type.ts';
 import { isObject, toJson } from '../json.ts';
+import { mediumOf } from '../media.ts';
 import type { Payload } from '../types.ts';
 import { Scale } from '../weight.ts';
 import { announcedBy, capturedData } from './captured-data.ts';
@@ -70,7 +71,7 @@ function undecodable({ announced }: DecodingContext, captured: unknown, problem:
 function fromBytes(context: DecodingContext, bytes: Buffer): Payload {
   const { side, announced, type, notes } = context;
   if (bytes.length === 0) return { ...announced, kind: 'empty', value: null, bytes: 0 };
-  if (type.announces === 'binary') return binary(context, bytes);
+  if (type.announces === 'binary' || (!isUtf8(bytes) && mediumOf(bytes) !== undefined)) return binary(context, bytes);
   if (type.headerBytes !== undefined) return fromTensors(context, bytes, type.headerBytes);
   const unpacked = unpackedBody(context, bytes);
   const isText = unpacked !== undefined || type.announces !== undefined;
@@ -168,6 +169,9 @@ export function payloadText({ kind, contentType, bytes, text = '', value }: Payl
 /** Kinds of payload whose value is JSON. */
 export const DOCUMENT_KINDS: ReadonlySet<Payload['kind']> = new Set(['json', 'event-stream', 'jsonlines']);
 
-/** Returns the payload's JSON value, if it has one. */
-export const documentOf = (payload: Payload | undefined): unknown =>
-  payload !== undefined && DOCUMENT_KINDS.has(payload.kind) ? payload.value : undefined;
+/** Returns the payload's JSON value, if it has one: that of the line, where there is one line. */
+export function documentOf(payload: Payload | undefined): unknown {
+  if (payload === undefined || !DOCUMENT_KINDS.has(payload.kind)) return undefined;
+  const { kind, value } = payload;
+  return kind === 'jsonlines' && Array.isArray(value) && value.length === 1 ? value[0] : value;
+}

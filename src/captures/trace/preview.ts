@@ -7,18 +7,8 @@ import type { Capture, ChatMessage, Payload } from '../types.ts';
 import { contentText } from './chat-view.ts';
 import { cleanText, cut, MAX_PREVIEW_CHARS } from './text.ts';
 
-/** Texts are first cut to this length, because a payload can have 25 MB. */
-const ROUGH_CHARS = 4 * MAX_PREVIEW_CHARS;
-
 /** @param tail characters of the end that are kept */
-function preview(whole: string, tail = 0): string {
-  const text = whole.length > MAX_PREVIEW_CHARS ? whole.trimEnd() : whole;
-  if (text.length <= MAX_PREVIEW_CHARS) return cleanText(text);
-  // No character is halved.
-  const end = text.slice(text.length - tail).replace(/^[\udc00-\udfff]/, '');
-  const start = text.slice(0, Math.min(text.length - tail, ROUGH_CHARS));
-  return cut(cleanText(`${start}…`), MAX_PREVIEW_CHARS - end.length) + cleanText(end);
-}
+const preview = (text: string, tail = 0): string => cleanText(cut(text, MAX_PREVIEW_CHARS, '…', tail));
 
 /** Tells why a reply has no content: it was stopped by a filter, for example, or spent its tokens on reasoning. */
 function unspoken({ conversation, usage = {} }: Capture): string {

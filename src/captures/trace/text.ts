@@ -9,12 +9,15 @@ export const MAX_METADATA_CHARS = 250;
 
 const DIGEST_CHARS = 16;
 
-/** Cuts a text to at most `max` characters. A cut text ends with the mark, and no character is halved. */
-export function cut(text: string, max: number, mark = '…'): string {
+/**
+ * Cuts a text to at most `max` characters. The mark stands where it was cut, and no character is halved.
+ *
+ * @param tail characters of the end that are kept
+ */
+export function cut(text: string, max: number, mark = '…', tail = 0): string {
   if (text.length <= max) return text;
-  const kept = text.slice(0, max - mark.length);
-  const last = kept.charCodeAt(kept.length - 1);
-  return `${last >= 0xd800 && last <= 0xdbff ? kept.slice(0, -1) : kept}${mark}`;
+  const start = text.slice(0, max - mark.length - tail).replace(/[\ud800-\udbff]$/, '');
+  return `${start}${mark}${text.slice(text.length - tail).replace(/^[\udc00-\udfff]/, '')}`;
 }
 
 /** Replaces NUL, which PostgreSQL refuses, and unpaired surrogates, which UTF-8 cannot encode, by U+FFFD. */

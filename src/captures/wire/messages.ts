@@ -192,7 +192,7 @@ export const isMessageList = (value: unknown): value is JsonObject[] =>
   value.every(
     (item) =>
       isObject(item) &&
-      typeof (item.role ?? item.from) === 'string' &&
+      (typeof (item.role ?? item.from) === 'string' || /^(?:human|ai|system)$/.test(String(item.type))) &&
       ['content', 'parts', 'tool_calls', 'message', 'text', 'value', 'function_call'].some((name) => name in item),
   );
 

@@ -6,6 +6,8 @@
 import { isObject, type JsonObject, parseJson } from '../json.ts';
 import type { ChatMessage } from '../types.ts';
 import { isTextPart, toolCalls } from './messages.ts';
+import ENDS from './turn-ends.json' with { type: 'json' };
+import { fieldsOf } from './wire-format.ts';
 
 interface ModelText {
   content: string;
@@ -94,60 +96,41 @@ const CALL_ENDS =
 const AROUND_NAME =
   /function<｜tool▁sep｜>|<｜tool▁sep｜>|<\|tool_call_argument_begin\|>|>|functions\.|\[CALL_ID\]\w{1,40}|\[ARGS\]|:\d{1,4}\b|```json/g;
 /** An argument of Qwen's or GLM's, behind the mark that begins it. */
-const ARGUMENT = /^([\w.-]{1,200})(?:>|<\/arg_key>\s{0,20}<arg_value>)([\s\S]*?)<\/(?:parameter|arg_value)>/;
-/** A call of Llama's own tools. */
-const LLAMA_CALL = /^([\w-]{1,200})\.call\(([\s\S]*)\)$/;
+const ARGUMENT = /^([\w.-]{1,200})(?:>|<\/arg_key>\s{0,20}<arg_value>)([\s\S]*?)<\/(?:parameter|arg_value)>/g;
+/** The name of one of Llama's own tools, which it calls in code. */
+const LLAMA_TOOL = /^[\w-]{1,200}(?=\.call\()/;
 
-/** Reads what stands behind a mark: JSON with names and arguments, arguments behind a name, or an argument between marks each. */
+/** Reads what stands behind a mark: JSON with names and arguments, JSON behind a name, or arguments between marks. */
 function callsIn(piece: string): unknown[] | undefined {
-  const at = piece.search(/\{|\[\s{0,20}\{/);
-  const [head = '', ...args] = piece.split(/<parameter=|<arg_key>/);
-  const name = (args.length > 0 ? head : piece.slice(0, Math.max(at, 0))).replace(AROUND_NAME, ' ').trim();
-  if (name !== '' && !/^[\w.-]{1,200}$/.test(name)) return undefined;
-  if (name !== '' && args.length > 0) {
-    const found = args.map((text) => ARGUMENT.exec(text));
-    return found.includes(null)
-      ? undefined
-      : [{ name, arguments: Object.fromEntries(found.map((one) => [one?.[1], one?.[2]?.trim()])) }];
-  }
-  const parsed = parseJson(at < 0 ? '' : piece.slice(at).replace(/```\s*$/, ''));
-  if (!parsed.ok) return undefined;
-  if (name !== '') return isObject(parsed.value) ? [{ name, arguments: parsed.value }] : undefined;
-  const calls = [parsed.value]
-    .flat()
-    .map((call) => (isObject(call) ? { ...call, name: call.name ?? call.tool_name } : {}));
-  return calls.length > 0 && calls.every(isCall) ? calls : undefined;
-}
-
-const isCall = ({ name, arguments: input, parameters }: JsonObject): boolean =>
-  typeof name === 'string' && isObject(input ?? parameters);
-
-/** Reads a call that Llama writes as code: of a tool that it knows, or for its interpreter. */
-function codeCall(code: string): unknown[] {
-  const [, name = 'code_interpreter', input = code] = LLAMA_CALL.exec(code) ?? [];
-  return [{ name, arguments: input }];
+  const [head = '', ...texts] = piece.split(/<parameter=|<arg_key>/);
+  const at = head.search(/\{|\[\s{0,20}\{|$/);
+  const name = head.slice(0, at).replace(AROUND_NAME, ' ').trim();
+  const parsed = parseJson(head.slice(at).replace('```', ''));
+  const found = texts.flatMap((text) => [...text.matchAll(ARGUMENT)].map(([, key, value]) => [key, value?.trim()]));
+  const isWhole = texts.length > 0 && found.length === texts.length;
+  const value = isWhole ? Object.fromEntries(found) : parsed.ok && texts.length === 0 ? parsed.value : undefined;
+  const calls = (name === '' ? [value].flat() : [{ name, arguments: value }]).map(fieldsOf);
+  const named = calls.map((call) => ({ ...call, name: call.name ?? call.tool_name }));
+  const isCall = (call: JsonObject): boolean =>
+    typeof call.name === 'string' && isObject(call.arguments ?? call.parameters);
+  return calls.length > 0 && /^[\w.-]{0,200}$/.test(name) && named.every(isCall) ? named : undefined;
 }
 
 /** Takes the tool calls from the end of a text, if each can be read. */
 function extractCalls(text: string): { content: string; calls: unknown[] } {
   const [content = '', ...rest] = text.split(CALL);
   const pieces = rest.map((piece) => piece.replace(CALL_ENDS, '').trim()).filter((piece) => piece !== '');
-  const isLlama = text.slice(content.length).startsWith('<|python_tag|>');
-  const calls = pieces.map(
-    (piece) => callsIn(piece) ?? (isLlama && content.trim() === '' ? codeCall(piece) : undefined),
-  );
+  const isLlama = text.trimStart().startsWith('<|python_tag|>');
+  const inCode = (code: string) => [{ name: LLAMA_TOOL.exec(code)?.[0] ?? 'code_interpreter', arguments: code }];
+  const calls = pieces.map((piece) => callsIn(piece) ?? (isLlama ? inCode(piece) : undefined));
   const isCode = content.split('```').length % 2 === 0;
   return isCode || calls.length === 0 || calls.includes(undefined)
     ? { content: text, calls: [] }
-    : { content: content.trimEnd(), calls: calls.flatMap((some) => some ?? []) };
+    : { content: content.trimEnd(), calls: calls.flat() };
 }
 
 const BEGINNINGS =
   /^(?:\s*(?:<bos>|<\|begin_of_text\|>|<\|start_header_id\|>assistant<\|end_header_id\|>|<\|im_start\|>assistant|<start_of_turn>model|<\|START_RESPONSE\|>|<\|begin_of_solution\|>))+\s*/;
-const ENDS = [
-  ...['<|im_end|>', '<|eot_id|>', '<|eom_id|>', '<|end_of_text|>', '<|endoftext|>', '<end_of_turn>', '<eos>', '</s>'],
-  ...['<|END_RESPONSE|>', '<|END_OF_TURN_TOKEN|>', '<|end_of_solution|>', '<|end|>', '<｜end▁of▁sentence｜>'],
-];
 
 /** Takes away the marks of turns that a template puts around a reply. */
 function withoutMarks(text: string): string {

@@ -1,6 +1,8 @@
 /** Lists the wire formats and reads a document with the first one that recognizes it. */
 import { firstOf } from '../../core/values/first-of.ts';
 import { asText, isObject, type JsonObject } from '../json.ts';
+import { transcript, withBeside } from './beside.ts';
+import { userMessages } from './messages.ts';
 import { spokenReply } from './model-text.ts';
 import { anthropicMessages } from './vendors/anthropic-messages.ts';
 import { ai21, bedrockConverse, bedrockText } from './vendors/bedrock.ts';
@@ -42,7 +44,8 @@ const ALL_FORMATS = [...FORMATS, genericText];
 
 function promptOf(value: unknown, format: WireFormat | undefined): WirePrompt | undefined {
   const prompt = format?.request?.(fieldsOf(value), value);
-  return prompt && ({ wire: format?.name, format: format?.format, jsonRequested: false, ...prompt } as WirePrompt);
+  if (prompt === undefined || format === undefined) return undefined;
+  return { wire: format.name, format: format.format, jsonRequested: false, ...withBeside(prompt) };
 }
 
 function replyOf(value: unknown, format: WireFormat): WireReply | undefined {
@@ -56,31 +59,12 @@ function replyOf(value: unknown, format: WireFormat): WireReply | undefined {
   };
 }
 
-const readDocument = (value: unknown): WireReply | undefined => firstOf(FORMATS, (format) => replyOf(value, format));
-
-export const readWireReply = (value: unknown): WireReply | undefined => readDocument(value) ?? readScored(value);
-
-/**
- * Reads the replies of chat models in MLflow's scoring form: `{"predictions": {"choices": […]}}`, or a list of them. Replies
- * with different numbers of choices cannot be paired with their requests.
- */
-function readScored(value: unknown): WireReply | undefined {
-  const { predictions } = fieldsOf(value);
-  const documents = Array.isArray(predictions) ? predictions : [predictions];
-  if (!documents.every((document) => isObject(document) && TOLD_BY.some((name) => name in document))) return undefined;
-  const read = documents.map(readDocument);
-  const [first] = read;
-  if (first === undefined || !read.every((reply) => reply?.replies.length === first.replies.length)) return undefined;
-  const all = read as WireReply[];
-  return {
-    ...first,
-    replies: all.flatMap((reply) => reply.replies),
-    finishReasons: all.flatMap((reply) => reply.finishReasons),
-  };
+/** Reads a reply, also of one request in MLflow's scoring form: `{"predictions": [{"choices": […]}]}`. */
+export function readWireReply(value: unknown): WireReply | undefined {
+  const [scored, ...others] = [fieldsOf(value).predictions].flat();
+  const documents = isObject(scored) && others.length === 0 ? [value, scored] : [value];
+  return firstOf(documents, (document) => firstOf(FORMATS, (format) => replyOf(document, format)));
 }
-
-/** Fields that only a chat's or a completion's reply has. Rows with other texts are predictions of a table. */
-const TOLD_BY = ['choices', 'content', 'candidates', 'output', 'generated_text'];
 
 /** @param answeredAs wire format of the reply. It decides where a request could be of two vendors. */
 export function readWirePrompt(value: unknown, answeredAs: string | undefined): WirePrompt | undefined {
@@ -93,17 +77,27 @@ export function readWirePrompt(value: unknown, answeredAs: string | undefined): 
 
 /** Reads a text under the usual names of custom servers. Use the result only when the other side is text as well. */
 export const readGenericPrompt = (value: unknown): WirePrompt | undefined =>
-  promptOf(value, genericText) ?? promptsIn(value);
+  promptOf(value, genericText) ?? promptsIn(Array.isArray(value) ? value : fieldsOf(value).inputs);
 
-/** Reads a list, or lines, of requests that each have one prompt. They are independent of each other. */
-function promptsIn(list: unknown): WirePrompt | undefined {
-  if (!Array.isArray(list) || list.length < 2) return undefined;
-  const prompts = list.map((item) => readWirePrompt(item, undefined) ?? promptOf(item, genericText));
-  const messages = prompts.flatMap((prompt) => prompt?.messages ?? []);
-  const batch = textsOf(messages.map(({ content }) => content));
-  const isPaired = batch.length === list.length && prompts.every((prompt) => prompt?.messages.length === 1);
-  return isPaired ? ({ ...prompts[0], messages, batch } as WirePrompt) : undefined;
+/** Reads a list, lines or rows of requests that each have one prompt. They are independent of each other. */
+export function promptsIn(list: unknown): WirePrompt | undefined {
+  if (!Array.isArray(list)) return undefined;
+  const read = (item: unknown): WirePrompt | undefined =>
+    readWirePrompt(item, undefined) ?? promptOf(isObject(item) ? { inputs: item } : item, genericText);
+  const prompts = list.flatMap((item) => read(item) ?? []);
+  const [first] = prompts;
+  if (list.length === 1) return first;
+  if (first === undefined || prompts.length < list.length || prompts.some((prompt) => prompt.batch)) return undefined;
+  const batch = prompts.map((prompt) => transcript(prompt.messages));
+  return { ...first, messages: userMessages(batch), batch, asks: prompts.every(isAsking) };
 }
+
+/** Whether a request asks for an answer in words, whatever the answer looks like. */
+export const asksForTalk = ({ format }: Pick<WirePrompt, 'format'>): boolean =>
+  format === 'chat' || format === 'messages' || format === 'completion';
+
+/** Whether one word may be an answer to a request. */
+export const isAsking = (prompt: WirePrompt): boolean => prompt.asks === true || asksForTalk(prompt);
 
 export const readGenericReply = (value: unknown): WireReply | undefined => replyOf(value, genericText);
 

@@ -13,6 +13,8 @@ export interface WirePrompt extends Pick<Conversation, 'messages' | 'tools' | 'p
   format: CaptureFormat;
   /** The prompts of a call that carries several independent ones. */
   batch?: string[];
+  /** Its form says that it asks for an answer, of which one word may be one. Texts alone may be there to be classified. */
+  asks?: boolean;
 }
 
 /** A reply that contains text or tool calls. */

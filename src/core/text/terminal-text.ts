@@ -17,6 +17,9 @@ export function excerpt(text: string, most: number, tail = 0): string {
   return line.length > most ? `${line.slice(0, most - tail)}…${line.slice(line.length - tail)}` : line;
 }
 
+/** Returns the beginning and the end of a request, on one line. @param most more than `TAIL_CHARS` */
+export const bothEnds = (request: string, most: number): string => excerpt(request, most, TAIL_CHARS);
+
 /** Counts by name, such as `throttled 3, timeout 1`. @param most names the most frequent ones, in their order */
 export function namedCounts(counts: Readonly<Record<string, number>> = {}, most?: number): string {
   const some = Object.entries(counts).filter(([, count]) => count !== 0);

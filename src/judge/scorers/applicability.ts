@@ -16,7 +16,7 @@ import type { JudgeScorer } from '../types.ts';
  * - `noReplyText`: the reply contains no words, only tool calls or images.
  * - `noToolCalls`: the reply calls no tool.
  * - `noSystemPrompt`: the conversation has no system prompt.
- * - `notText`: the payload is not text: numbers, vectors, bytes, or JSON of unknown form.
+ * - `notText`: the reply is not in words: numbers, vectors, bytes, markup, media, a label, a table, or JSON of unknown form.
  * - `notDecoded`: a payload could not be decoded, and is kept as captured.
  * - `promptsNotPaired`: a call with several prompts, whose replies cannot be assigned to them.
  * - `nothingToCompare`: an exchange of a replay whose reply says the same as the captured one, or that has none to compare with.
@@ -32,22 +32,16 @@ export interface JudgeableExchange {
   repliesPerPrompt?: number;
 }
 
-const asMessage = (role: string, text: string | undefined): ChatMessage[] =>
-  text === undefined || text.trim() === '' ? [] : [{ role, content: text }];
-
 /**
- * Returns the exchange to judge: the conversation, or the texts of a plain-text payload. Returns `undefined` if the payload is not
- * text: it is unknown which words of a JSON document of unknown form are the reply.
+ * Returns the exchange to judge. Returns `undefined` if it is not in words: it is unknown which words of a JSON document of unknown
+ * form are the reply.
  */
 export function judgeableExchange(capture: Capture): JudgeableExchange | undefined {
-  const { conversation, request, response } = capture;
-  if (conversation !== undefined) {
-    const { messages, replies, tools = [] } = conversation;
-    const prompts = promptCount(capture);
-    return { messages, replies, tools, ...(prompts > 1 && { repliesPerPrompt: replies.length / prompts }) };
-  }
-  if (capture.format !== 'text') return undefined;
-  return { messages: asMessage('user', request?.text), replies: asMessage('assistant', response?.text), tools: [] };
+  const { conversation, wordless } = capture;
+  if (conversation === undefined || wordless) return undefined;
+  const { messages, replies, tools = [] } = conversation;
+  const prompts = promptCount(capture);
+  return { messages, replies, tools, ...(prompts > 1 && { repliesPerPrompt: replies.length / prompts }) };
 }
 
 export const isSystem = (message: ChatMessage): boolean => message.role === 'system' || message.role === 'developer';

@@ -5,7 +5,8 @@
 
 import { isEmptyReply } from '../../captures/blank.ts';
 import { ofContent } from '../../captures/content.ts';
-import { messageText, promptCount, replyTexts, replyWords, UNSPACED_SCRIPT } from '../../captures/reply-text.ts';
+import { countWords } from '../../captures/prose.ts';
+import { messageText, promptCount, replyTexts, replyWords } from '../../captures/reply-text.ts';
 import type { Capture, ChatMessage } from '../../captures/types.ts';
 import { jsonIn } from '../../core/values/json-in.ts';
 import { sum } from '../../core/values/sum.ts';
@@ -127,23 +128,6 @@ const cutOff: CodeScorer = {
 
 // ---------------------------------------------------------------------------------------------------------- counts
 // Words, tokens and characters of a reply.
-
-// A fixed locale, so that a text has the same number of words on every machine.
-const segmenter = new Intl.Segmenter('en', { granularity: 'word' });
-
-/** Counts words: pieces between white space, and dictionary words in scripts without spaces. */
-export function countWords(text: string): number {
-  let words = 0;
-  // Iterates instead of splitting, because a long text has millions of words.
-  for (const [piece] of text.matchAll(/\S+/g)) {
-    if (!UNSPACED_SCRIPT.test(piece)) {
-      words += 1;
-      continue;
-    }
-    for (const segment of segmenter.segment(piece)) if (segment.isWordLike) words += 1;
-  }
-  return words;
-}
 
 /** Counts Unicode code points, which are the characters of most languages. */
 const countCharacters = (text: string): number => {

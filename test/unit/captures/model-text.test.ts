@@ -41,7 +41,7 @@ test.each<[string, ...(string | null | undefined)[]]>([
     'f({"a":[{}]})',
     'g({})',
   ],
-  ['<|python_tag|>search.call(query="bus")<|eom_id|>', null, undefined, 'search(query="bus")'],
+  ['<|python_tag|>search.call(query="bus")<|eom_id|>', null, undefined, 'search(search.call(query="bus"))'],
   ['<|python_tag|>print(1)', null, undefined, 'code_interpreter(print(1))'],
   [
     '<tool_call>\n<function=f>\n<parameter=a>\nb > c\n</parameter>\n</function>\n</tool_call>',

@@ -2,7 +2,7 @@
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { decodeLine } from '../../../src/captures/decode.ts';
 import type { Capture } from '../../../src/captures/types.ts';
-import { applicability, judgeableExchange } from '../../../src/judge/scorers/applicability.ts';
+import { applicability } from '../../../src/judge/scorers/applicability.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 import type { JudgeScorer } from '../../../src/judge/types.ts';
@@ -70,18 +70,7 @@ test('applies scorers that need no request if only the reply was captured', () =
   expect(of(capture, 'reply')).toEqual(judged);
 });
 
-test('reads plain text as an exchange, but never a JSON document', () => {
-  const text = plainCapture({
-    format: 'text',
-    request: textPayload('Where is it?'),
-    response: textPayload('In Bern.'),
-  });
-  expect(of(text, 'request', 'reply')).toEqual(judged);
-  expect(judgeableExchange(text)).toEqual({
-    messages: [{ role: 'user', content: 'Where is it?' }],
-    replies: [{ role: 'assistant', content: 'In Bern.' }],
-    tools: [],
-  });
+test('never reads a JSON document of unknown form as an exchange', () => {
   const json = plainCapture({
     format: 'json',
     request: textPayload('{"q":"Where is it?"}', { q: 'Where is it?' }),

@@ -1,7 +1,8 @@
 /** The code scorers as a set, and those that count words, characters and tokens. */
 
+import { countWords } from '../../../src/captures/prose.ts';
 import { requestTexts } from '../../../src/captures/reply-text.ts';
-import { codeScorers, countWords } from '../../../src/judge/scorers/code-scorers.ts';
+import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { chatCapture, errorCapture, tabularCapture, textCapture } from '../../helpers/captures.ts';
 
 const scorer = (name: string) => {

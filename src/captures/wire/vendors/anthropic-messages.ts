@@ -1,7 +1,7 @@
 /** Reads Anthropic's messages. */
 import { isObject, type JsonObject } from '../../json.ts';
 import { StreamedBlocks } from '../content-blocks.ts';
-import { allMessages, asksForJson, openAiTools, replyMessages, systemMessages } from '../messages.ts';
+import { allMessages, asksForJson, openAiTools, replyMessages } from '../messages.ts';
 import { fieldsOf, joined, objectsIn, textIn, type WireFormat, without } from '../wire-format.ts';
 
 /** Kinds of content block that no other vendor has. */
@@ -25,9 +25,9 @@ export const anthropicMessages: WireFormat = {
   request(body) {
     if (!Array.isArray(body.messages)) return undefined;
     return {
-      messages: [...systemMessages(body.system), ...allMessages(body.messages)],
+      messages: allMessages(body.messages),
       tools: openAiTools(body.tools),
-      parameters: without(body, 'messages', 'system', 'tools', 'model'),
+      parameters: without(body, 'messages', 'tools', 'model'),
       jsonRequested: asksForJson(body),
     };
   },

@@ -2,28 +2,9 @@
 
 import { isObject, type JsonObject, toJson } from '../../json.ts';
 import { StreamedBlocks } from '../content-blocks.ts';
-import {
-  allMessages,
-  answersIn,
-  assistantMessages,
-  openAiTools,
-  replyMessages,
-  systemMessages,
-  userMessages,
-} from '../messages.ts';
+import { allMessages, answersIn, assistantMessages, openAiTools, replyMessages, userMessages } from '../messages.ts';
 import { fieldsOf, joined, objectsIn, textIn, textsOf, type WireFormat, without } from '../wire-format.ts';
-
-const REQUEST_NAMES = ['inferenceConfig', 'toolConfig', 'schemaVersion', 'additionalModelRequestFields'];
-/** Names of content blocks. A block has one field, such as `{text}` or `{toolUse}`. */
-const BLOCK_NAMES = ['text', 'image', 'document', 'toolUse', 'toolResult'];
-const EVENT_NAMES = [
-  'messageStart',
-  'contentBlockStart',
-  'contentBlockDelta',
-  'contentBlockStop',
-  'messageStop',
-  'metadata',
-];
+import NAMES from './bedrock-names.json' with { type: 'json' };
 
 /** Reads Bedrock's Converse. */
 export const bedrockConverse: WireFormat = {
@@ -31,18 +12,18 @@ export const bedrockConverse: WireFormat = {
   format: 'messages',
   recognises(body) {
     if (!Array.isArray(body.messages)) return false;
-    if (REQUEST_NAMES.some((name) => name in body)) return true;
+    if (NAMES.requests.some((name) => name in body)) return true;
     return objectsIn(body.messages).some(({ content }) =>
-      objectsIn(content).some((block) => !('type' in block) && BLOCK_NAMES.some((name) => name in block)),
+      objectsIn(content).some((block) => !('type' in block) && NAMES.blocks.some((name) => name in block)),
     );
   },
   request(body) {
     if (!Array.isArray(body.messages)) return undefined;
     return {
-      messages: [...systemMessages(body.system), ...allMessages(body.messages)],
+      messages: allMessages(body.messages),
       tools: openAiTools(fieldsOf(body.toolConfig).tools),
       parameters: {
-        ...without(body, 'messages', 'system', 'toolConfig', 'inferenceConfig', 'modelId'),
+        ...without(body, 'messages', 'toolConfig', 'inferenceConfig', 'modelId'),
         ...fieldsOf(body.inferenceConfig),
       },
     };
@@ -60,7 +41,7 @@ export const bedrockConverse: WireFormat = {
       : undefined;
   },
   delta(event) {
-    if (!EVENT_NAMES.some((name) => isObject(event[name]))) return undefined;
+    if (!NAMES.events.some((name) => isObject(event[name]))) return undefined;
     const piece = fieldsOf(fieldsOf(event.contentBlockStart).start ?? fieldsOf(event.contentBlockDelta).delta);
     const { name, input } = fieldsOf(piece.toolUse);
     return {
@@ -105,23 +86,14 @@ export const bedrockConverse: WireFormat = {
 
 // --------------------------------------------------------------------------------- Titan, Llama, Mistral, Claude 2
 
-const PIECE_NAMES = ['outputText', 'generation', 'completion', 'text', 'outputs', 'results', 'response', 'generations'];
-
 /** Reads a streamed piece of Titan, Llama, Claude 2, Cohere, Mistral or watsonx. Each has a field for the finish reason. */
 function pieceOf(event: JsonObject): { text: string; reason: unknown } | undefined {
-  for (const [list, name] of [
-    ['outputs', 'text'],
-    ['results', 'generated_text'],
-  ] as const) {
+  for (const [list = '', name = ''] of NAMES.pieceLists) {
     const [item, ...others] = objectsIn(event[list]);
     if (item !== undefined && others.length === 0 && typeof item[name] === 'string' && 'stop_reason' in item)
       return { text: item[name], reason: item.stop_reason };
   }
-  for (const [name, reason] of [
-    ['outputText', 'completionReason'],
-    ['generation', 'stop_reason'],
-    ['completion', 'stop_reason'],
-  ] as const) {
+  for (const [name = '', reason = ''] of NAMES.pieceTexts) {
     if (typeof event[name] === 'string' && reason in event) return { text: event[name], reason: event[reason] };
   }
   if (typeof event.is_finished !== 'boolean' || 'event_type' in event) return undefined;
@@ -141,11 +113,12 @@ export const bedrockText: WireFormat = {
       parameters: { ...without(body, 'inputText', 'textGenerationConfig'), ...fieldsOf(body.textGenerationConfig) },
     };
   },
-  reply: (body) =>
+  // JumpStart's Llama answers each input with an item of a list.
+  reply: (body, value) =>
     answersIn(body.results, 'outputText', 'completionReason') ??
     answersIn(body.results, 'generated_text', 'stop_reason') ??
     answersIn(body.outputs, 'text', 'stop_reason') ??
-    answersIn([body], 'generation', 'stop_reason') ??
+    answersIn([value].flat(2), 'generation', 'stop_reason') ??
     answersIn([body], 'completion', 'stop_reason'),
   delta(event) {
     const piece = pieceOf(event);
@@ -158,7 +131,7 @@ export const bedrockText: WireFormat = {
     if (pieces.length < Math.max(2, events.length - 1) || reasons.length > 1) return undefined;
     const known = events.flatMap((event) => Object.entries(event).filter(([, value]) => value !== null));
     const answer = { generation: pieces.map(({ text }) => text).join(''), stop_reason: reasons[0] };
-    const rest = without(Object.fromEntries(known), ...PIECE_NAMES);
+    const rest = without(Object.fromEntries(known), ...NAMES.pieces);
     return { value: { ...rest, ...answer }, ended: reasons.length > 0 };
   },
   usage: {

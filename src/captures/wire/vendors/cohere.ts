@@ -1,15 +1,6 @@
 /** Reads Cohere's chat (versions 1 and 2) and generate. */
 import { isObject, type JsonObject } from '../../json.ts';
-import {
-  allMessages,
-  answersIn,
-  chatMessages,
-  isMessageList,
-  openAiTools,
-  replyMessages,
-  systemMessages,
-  userMessages,
-} from '../messages.ts';
+import { answersIn, chatMessages, openAiTools, replyMessages, userMessages } from '../messages.ts';
 import { allText, fieldsOf, joined, objectsIn, textIn, type WireFormat, without } from '../wire-format.ts';
 
 /** Events of version 2. */
@@ -30,11 +21,10 @@ export const cohere: WireFormat = {
   format: 'messages',
   request(body) {
     if (typeof body.message !== 'string') return undefined;
-    const history = isMessageList(body.chat_history) ? body.chat_history : [];
     return {
-      messages: [...systemMessages(body.preamble), ...allMessages(history), ...userMessages([body.message])],
+      messages: userMessages([body.message]),
       tools: openAiTools(body.tools),
-      parameters: without(body, 'message', 'chat_history', 'preamble', 'tools', 'model'),
+      parameters: without(body, 'message', 'tools', 'model'),
       jsonRequested: fieldsOf(body.response_format).type === 'json_object',
     };
   },

@@ -1,6 +1,6 @@
 /** Reads Google's Gemini. */
 import { isObject, type JsonObject } from '../../json.ts';
-import { allMessages, chatMessages, openAiTools, systemMessages } from '../messages.ts';
+import { allMessages, chatMessages, openAiTools } from '../messages.ts';
 import { type Assembly, allText, fieldsOf, numberOr, objectsIn, type WireFormat, without } from '../wire-format.ts';
 
 const partsOf = (candidate: JsonObject): JsonObject[] => objectsIn(fieldsOf(candidate.content).parts);
@@ -17,13 +17,9 @@ export const gemini: WireFormat = {
     const isContents =
       typeof contents === 'string' || isObject(contents) || (Array.isArray(contents) && contents.length > 0);
     if (!isContents) return undefined;
-    const system = body.systemInstruction ?? body.system_instruction;
     const config = fieldsOf(body.generationConfig ?? body.generation_config);
     return {
-      messages: [
-        ...(isObject(system) ? chatMessages({ ...system, role: 'system' }, 'system') : systemMessages(system)),
-        ...allMessages(Array.isArray(contents) ? contents : [contents]),
-      ],
+      messages: allMessages(Array.isArray(contents) ? contents : [contents]),
       tools: openAiTools(body.tools),
       parameters: { ...without(body, 'contents', 'tools', 'model'), ...config },
       jsonRequested: (config.responseMimeType ?? config.response_mime_type) === 'application/json',

@@ -2,8 +2,9 @@
  * Reads texts under the usual names, as custom servers, Triton, SGLang and llama.cpp use them, and lists of messages.
  */
 
-import { isObject, type JsonObject, toJson } from '../../json.ts';
-import type { ChatMessage } from '../../types.ts';
+import NAMES from '../../field-names.json' with { type: 'json' };
+import { isObject, type JsonObject } from '../../json.ts';
+import { saysWords } from '../../prose.ts';
 import {
   allMessages,
   asksForJson,
@@ -14,34 +15,34 @@ import {
   promptsOf,
   userMessages,
 } from '../messages.ts';
-import { fieldsOf, objectsIn, type ReadPrompt, textIn, type WireFormat, without } from '../wire-format.ts';
+import { fieldsOf, objectsIn, textIn, type WireFormat, without } from '../wire-format.ts';
 
-/** Names of a request's text. */
-const REQUEST_NAMES = 'input text_inputs text_input text query question user_input instruction content'.split(' ');
-/** Names of a reply's text. */
-const REPLY_NAMES =
-  'output outputs output_text text_output answer response reply result text content message predictions'.split(' ');
 /** Names of an envelope's content, beside which `message` is a word such as “ok”: also those of texts that hold none. */
-const ENVELOPE_NAMES = ['data', 'results', 'payload', 'body', ...REPLY_NAMES.filter((name) => name !== 'message')];
-/** Names of a streamed piece of text. */
-const PIECE_NAMES =
-  'text outputText generated_text content completion delta token text_output generation output_text response output answer'.split(
-    ' ',
-  );
-/** Fields that mark the last piece. In other pieces they are null, false or missing. */
-const END_NAMES = ['stop', 'completionReason', 'finish_reason', 'stop_reason', 'is_finished', 'sequence_end'];
+const ENVELOPE_NAMES = ['data', 'results', 'payload', 'body', ...NAMES.replies.filter((name) => name !== 'message')];
+/** Returns the text of a message, as LangChain's servers answer with one. */
+const contentIn = (value: unknown): unknown =>
+  isObject(value) && typeof value.content === 'string' ? value.content : value;
 
 /** Returns the text, or the list of texts, under the first of the names that has one. */
 function textUnder(value: unknown, names: readonly string[]): { name: string; texts: string[] } | undefined {
   if (!isObject(value)) return undefined;
   for (const name of names) {
-    const field = value[name];
+    const given = value[name];
+    const field = Array.isArray(given) ? given.map(contentIn) : contentIn(given);
     if (typeof field === 'string' || (Array.isArray(field) && typeof field[0] === 'string')) {
       const texts = promptsOf(field);
       if (texts !== undefined) return { name, texts };
     }
   }
   return undefined;
+}
+
+/** Writes texts under names of the caller's own as one, if one of them has words. */
+function labelled(fields: JsonObject): { name: string; texts: string[] } | undefined {
+  const texts = Object.entries(fields).filter((field): field is [string, string] => typeof field[1] === 'string');
+  if (!texts.some(([, text]) => saysWords(text))) return undefined;
+  const named = texts.map(([name, text]) => (texts.length === 1 || /^\d+$/.test(name) ? text : `${name}: ${text}`));
+  return { name: texts.map(([name]) => name).join(' '), texts: [named.join('\n')] };
 }
 
 /**
@@ -52,14 +53,20 @@ export const genericText: WireFormat = {
   name: 'generic-text',
   format: 'text-generation',
   request(body, value) {
-    const found = typeof value === 'string' ? { name: '', texts: [value] } : textUnder(body, REQUEST_NAMES);
+    const outer = NAMES.wrappers.find((name) => isObject(body[name]));
+    const fields = outer === undefined ? body : { ...without(body, outer), ...fieldsOf(body[outer]) };
+    const found =
+      typeof value === 'string'
+        ? { name: '', texts: [value] }
+        : (textUnder(fields, [...NAMES.asking, ...NAMES.asked]) ?? labelled(fieldsOf(body[outer ?? ''])));
     if (found === undefined) return undefined;
-    const parameters = flattened(without(body, found.name, 'model'));
+    const parameters = flattened(without(fields, ...found.name.split(' '), 'model'));
     return {
       messages: userMessages(found.texts),
       parameters,
       jsonRequested: asksForJson(parameters),
       ...batchOf(found.texts),
+      asks: NAMES.asking.includes(found.name),
     };
   },
   reply(_body, value) {
@@ -72,24 +79,25 @@ export const genericText: WireFormat = {
     const isTexts = Array.isArray(single) && single.length > 1 && single.every((item) => typeof item === 'string');
     const names =
       isObject(single) && ENVELOPE_NAMES.some((name) => name in single)
-        ? REPLY_NAMES.filter((name) => name !== 'message')
-        : REPLY_NAMES;
+        ? NAMES.replies.filter((name) => name !== 'message')
+        : NAMES.replies;
     const texts = typeof single === 'string' ? [single] : isTexts ? single : textUnder(single, names)?.texts;
     return texts && { replies: assistantMessages(texts), reasons: [isObject(single) ? reasonOf(single) : undefined] };
   },
   delta(event) {
-    const name = PIECE_NAMES.find((candidate) => typeof event[candidate] === 'string');
+    const name = NAMES.pieces.find((candidate) => typeof event[candidate] === 'string');
     return name === undefined ? undefined : { output: textIn(event[name]) };
   },
   /** Assembles events that each have a piece of text under the same name. The last event may have none. */
   assemble(events) {
-    const name = PIECE_NAMES.find((candidate) => typeof events[0]?.[candidate] === 'string');
+    const name = NAMES.pieces.find((candidate) => typeof events[0]?.[candidate] === 'string');
     if (name === undefined || events.length < 2) return undefined;
     const pieces = events.filter((event) => typeof event[name] === 'string' && Object.keys(event).length <= MAX_FIELDS);
     if (pieces.length < events.length - 1) return undefined;
     const last = events.at(-1) as JsonObject;
-    const tells = events.some((event) => END_NAMES.some((end) => end in event));
-    const ended = tells ? END_NAMES.some((end) => last[end] != null && last[end] !== false) : undefined;
+    // In other pieces these fields are null, false or missing.
+    const tells = events.some((event) => NAMES.ends.some((end) => end in event));
+    const ended = tells ? NAMES.ends.some((end) => last[end] != null && last[end] !== false) : undefined;
     return {
       value: {
         ...last,
@@ -140,8 +148,6 @@ export const messageList: WireFormat = {
   name: 'message-list',
   format: 'text-generation',
   request(body, value) {
-    const rows = isObject(value) ? ROW_NAMES.find((name) => isChats(body[name])) : undefined;
-    if (rows !== undefined) return chatsOf(body[rows] as Chat[], without(body, rows));
     const asked = isObject(value) ? (body.inputs ?? body.input) : value;
     const list = isObject(asked) && Array.isArray(asked.messages) ? asked.messages : unwrapped(asked);
     if (!isMessageList(list)) return undefined;
@@ -149,6 +155,7 @@ export const messageList: WireFormat = {
     const parameters = { ...inner, ...flattened(without(body, 'inputs', 'input', 'model')) };
     return {
       messages: allMessages(list),
+      asks: true,
       ...(isObject(asked) ? { format: 'chat' as const } : {}),
       ...(isObject(asked) && Array.isArray(asked.tools) ? { tools: asked.tools } : {}),
       parameters,
@@ -165,33 +172,6 @@ export const messageList: WireFormat = {
     return isMessageList(generations) ? { replies: allMessages(generations) } : undefined;
   },
 };
-
-/** Names of the rows in MLflow's scoring form, which may be chats: `{"instances": [{"messages": […]}, …]}`. */
-const ROW_NAMES = ['inputs', 'input', 'instances', 'dataframe_records'];
-
-type Chat = JsonObject & { messages: JsonObject[] };
-
-const isChats = (value: unknown): value is Chat[] =>
-  Array.isArray(value) && value.length > 0 && value.every((item) => isObject(item) && isMessageList(item.messages));
-
-/** Several chats are independent prompts. Each is shown as one message, with the roles of its messages where it has several. */
-function chatsOf(chats: Chat[], others: JsonObject): ReadPrompt {
-  const [first] = chats as [Chat];
-  const parameters = { ...without(first, 'messages', 'tools', 'model'), ...flattened(without(others, 'model')) };
-  const tools = Array.isArray(first.tools) ? { tools: first.tools } : {};
-  const asked = { ...tools, parameters, jsonRequested: asksForJson(parameters), format: 'chat' as const };
-  if (chats.length === 1) return { ...asked, messages: allMessages(first.messages) };
-  const prompts = chats.map(({ messages }) => transcript(allMessages(messages)));
-  return { ...asked, messages: userMessages(prompts), batch: prompts };
-}
-
-function transcript(messages: ChatMessage[]): string {
-  const texts = messages.map(({ role, content, tool_calls: calls }) => {
-    const text = typeof content === 'string' ? content : (toJson(content ?? calls) ?? '');
-    return messages.length === 1 ? text : `${role}: ${text}`;
-  });
-  return texts.join('\n\n');
-}
 
 /** Returns the conversation of a batch of one: `[[{role, …}]]`. */
 const unwrapped = (value: unknown): unknown =>

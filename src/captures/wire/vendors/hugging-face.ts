@@ -134,7 +134,7 @@ export const questionAnswering: WireFormat = {
     const items = asked(body.inputs);
     if (items === undefined) return undefined;
     const prompts = items.map(({ question, context }) => `${context}\n\n${question}`);
-    return { messages: userMessages(prompts), parameters: {}, ...batchOf(prompts) };
+    return { messages: userMessages(prompts), parameters: {}, ...batchOf(prompts), asks: true };
   },
   reply(_body, value) {
     const items = Array.isArray(value) ? value.map(best) : [value];

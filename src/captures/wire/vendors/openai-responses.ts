@@ -23,7 +23,7 @@ export const openAiResponses: WireFormat = {
   name: 'openai-responses',
   format: 'chat',
   request(body) {
-    const { input, instructions } = body;
+    const { input } = body;
     const isItems =
       Array.isArray(input) &&
       input.length > 0 &&
@@ -32,20 +32,18 @@ export const openAiResponses: WireFormat = {
     const isResponses =
       isItems || (typeof input === 'string' && ('instructions' in body || 'max_output_tokens' in body));
     if (!isResponses) return undefined;
-    const system = typeof instructions === 'string' ? [{ role: 'system', content: instructions }] : [];
-    const messages = typeof input === 'string' ? userMessages([input]) : (input as unknown[]).flatMap(itemMessages);
     const tools = Array.isArray(body.tools) ? body.tools.map(flatTool) : [];
     const { type } = fieldsOf(fieldsOf(body.text).format);
     return {
-      messages: [...system, ...messages],
+      messages: typeof input === 'string' ? userMessages([input]) : (input as unknown[]).flatMap(itemMessages),
       ...(tools.length > 0 ? { tools } : {}),
-      parameters: without(body, 'input', 'instructions', 'tools', 'model'),
+      parameters: without(body, 'input', 'tools', 'model'),
       jsonRequested: type === 'json_object' || type === 'json_schema',
     };
   },
   reply({ object, output, status, incomplete_details: details }) {
     if (!Array.isArray(output)) return undefined;
-    const isItem = (item: unknown): boolean => isObject(item) && typeof item.type === 'string';
+    const isItem = (item: unknown): boolean => isObject(item) && typeof item.type === 'string' && item.type !== 'ai';
     if (object !== 'response' && !(output.length > 0 && output.every(isItem))) return undefined;
     const messages = output.flatMap(itemMessages);
     // All items are one turn of the assistant, which the page shows as one reply.

@@ -69,9 +69,10 @@ export const piiDetected: CodeScorer = {
         .flatMap((message) => piiIn(messageText(message)))
         .map(({ match }) => match),
     );
-    const asked = capture.conversation
-      ? messages.filter(({ role }) => !isSystem(role)).map(messageText)
-      : textsOf(requestTexts(capture));
+    const asked =
+      capture.conversation && !capture.wordless
+        ? messages.filter(({ role }) => !isSystem(role)).map(messageText)
+        : textsOf(requestTexts(capture));
     const answered = textsOf(replyTexts(capture));
     if (asked === undefined && answered === undefined) return { notJudgeable: 'notText' };
     const unknown = (texts: string[] | undefined) =>

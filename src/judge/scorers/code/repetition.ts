@@ -1,6 +1,7 @@
 /** Detects replies that are caught in a loop. */
 
-import { replyWords, UNSPACED_SCRIPT } from '../../../captures/reply-text.ts';
+import { UNSPACED_SCRIPT } from '../../../captures/prose.ts';
+import { replyWords } from '../../../captures/reply-text.ts';
 import { trimEndOf } from '../../../core/text/text-edges.ts';
 import type { CodeScorer } from '../../types.ts';
 
