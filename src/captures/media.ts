@@ -5,10 +5,8 @@ const MEDIA = Object.entries(FORMS).map(([medium, forms]) => [medium, new RegExp
 const HEAD_BYTES = 24;
 
 /** Returns `image`, `audio`, `array` and the like, or `undefined` if the bytes begin like none of them. */
-export function mediumOf(bytes: Buffer): string | undefined {
-  const head = bytes.toString('hex', 0, HEAD_BYTES);
-  return MEDIA.find(([, form]) => form.test(head))?.[0];
-}
+export const mediumOf = (bytes: Buffer): string | undefined =>
+  MEDIA.find(([, form]) => form.test(bytes.toString('hex', 0, HEAD_BYTES)))?.[0];
 
 /** A text of its own is bytes if it begins like a picture or the like, or if it is long and mixed. */
 const ALONE = /^[\w+/=\r\n-]{12,}$/;

@@ -50,4 +50,7 @@ const MARKUP =
 
 /** Whether a whole body says something in words. Numbers, markup around values, and a label such as `positive` do not. */
 export const saysWords = (body: string): boolean =>
-  body.slice(0, 50 * MAX_CHARS).split(MARKUP).some((piece) => hasProse(piece) || endsSentence(piece));
+  body
+    .slice(0, 50 * MAX_CHARS)
+    .split(MARKUP)
+    .some((piece) => hasProse(piece) || endsSentence(piece));

@@ -34,11 +34,10 @@ const hasWords = ({ conversation, format }: Capture): boolean =>
   conversation !== undefined || format === 'text' || format === 'error';
 
 /** Whether an exchange has texts. A document in an unknown form has if the reply has prose, or the request without a reply. */
-function isText(capture: Capture): boolean {
-  const { wordless, format, request, response } = capture;
-  const hasProse = DOCUMENT_FORMATS.has(format) && containsProse((response ?? request)?.value);
-  return !wordless && (hasWords(capture) || hasProse);
-}
+const isText = (capture: Capture): boolean =>
+  !capture.wordless &&
+  (hasWords(capture) ||
+    (DOCUMENT_FORMATS.has(capture.format) && containsProse((capture.response ?? capture.request)?.value)));
 
 /**
  * Returns one text per choice of the reply. The text of an error reply is its body. A reply with only tool calls has one

@@ -64,7 +64,8 @@ function isWordless(prompt: WirePrompt | undefined, reply: WireReply | undefined
   const asks = (messages.length > 1 && !batch) || messages.some((message) => ASKS.test(messageText(message)));
   return replies.every((message) => {
     const text = messageText(message);
-    const isData = mayBeData && !saysWords(text) && !(asks && /\p{L}/u.test(text));
+    const isLabel = reply?.wire === 'text' || !/[{}<>=]/.test(text);
+    const isData = mayBeData && isLabel && !saysWords(text) && !(asks && /\p{L}/u.test(text));
     return text.trim() !== '' && !message.tool_calls?.length && (isData || isMediaMark(text));
   });
 }

@@ -19,9 +19,8 @@ type Talk = { prompt: WirePrompt; reply: WireReply | undefined };
 export function talkIn(rows: readonly Inference[], request: unknown): Talk | undefined {
   const inRows = promptsIn(rows.map(({ features }) => features));
   if (inRows === undefined) return undefined;
-  const names = [...NAMES.rowFields, ...Object.keys(rows[0]?.features ?? {})];
-  const outer = flattened(without(fieldsOf(request), ...names));
-  const prompt = withBeside({ ...inRows, parameters: { ...outer, ...inRows.parameters } });
+  const outer = without(fieldsOf(request), ...NAMES.rowFields, ...Object.keys(rows[0]?.features ?? {}));
+  const prompt = withBeside({ ...inRows, parameters: { ...flattened(outer), ...inRows.parameters } });
   if (rows.every((row) => !('prediction' in row))) return isAsking(prompt) ? { prompt, reply: undefined } : undefined;
   const found = rows.flatMap(({ prediction }) => replyIn(prediction) ?? []);
   const [first] = found;
@@ -30,7 +29,9 @@ export function talkIn(rows: readonly Inference[], request: unknown): Talk | und
   const [asks, answers] = [isAsking(prompt), found.every(({ isAnswer }) => isAnswer)];
   const replies = found.flatMap((reply) => reply.replies);
   const isSaid = (text: string): boolean => (asks || answers ? saysWords(text) : hasProse(text) && endsSentence(text));
-  if (!(asks && answers) && !replies.map(messageText).some(isSaid)) return undefined;
+  // One word may answer a chat.
+  const isSure = asks && (answers || prompt.format === 'chat');
+  if (!isSure && !replies.map(messageText).some(isSaid)) return undefined;
   return { prompt, reply: { ...first, replies, finishReasons: found.flatMap((reply) => reply.finishReasons) } };
 }
 

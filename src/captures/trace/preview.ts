@@ -40,10 +40,10 @@ const ofSeveral = (count: number, text: string): string => (count > 1 ? `1 of ${
 export function requestPreview(capture: Capture): string {
   const messages = capture.conversation?.messages ?? [];
   const prompts = promptCount(capture);
-  if (prompts > 1 && messages[0] !== undefined)
-    return preview(ofSeveral(prompts, messagePreview(messages[0])), TAIL_CHARS);
-  const asked = messages.findLast((message) => message.role === 'user') ?? messages.at(-1);
-  return preview(asked === undefined ? payloadPreview(capture.request) : messagePreview(asked), TAIL_CHARS);
+  const last = messages.findLast((message) => message.role === 'user') ?? messages.at(-1);
+  const asked = prompts > 1 ? messages[0] : last;
+  const text = asked === undefined ? payloadPreview(capture.request) : messagePreview(asked);
+  return preview(ofSeveral(prompts, text), TAIL_CHARS);
 }
 
 export function responsePreview(capture: Capture): string {

@@ -7,14 +7,12 @@ import type { ChatMessage } from '../types.ts';
 import { allMessages, isMessageList, systemMessages, userMessages } from './messages.ts';
 import { fieldsOf, type ReadPrompt, textsOf, without } from './wire-format.ts';
 
+const textOf = ({ content, tool_calls: calls }: ChatMessage): string =>
+  typeof content === 'string' ? content : (toJson(content ?? calls) ?? '');
+
 /** Writes messages as one text, with the roles of several where they matter. */
 export const transcript = (messages: ChatMessage[], hasRoles = messages.length > 1): string =>
-  messages
-    .map(({ role, content, tool_calls: calls }) => {
-      const text = typeof content === 'string' ? content : (toJson(content ?? calls) ?? '');
-      return hasRoles ? `${role}: ${text}` : text;
-    })
-    .join('\n\n');
+  messages.map((message) => (hasRoles ? `${message.role}: ` : '') + textOf(message)).join('\n\n');
 
 /** Returns the texts of a value: of documents, of lists of them, and of their fields. */
 function textsIn(value: unknown): string[] {
@@ -50,11 +48,10 @@ export function withBeside<T extends ReadPrompt>(prompt: T): T {
       if (found.length > 0) taken.push(name);
       return found;
     });
-  const answers = [parameters.generated_responses].flat();
   const before = [
     ...take(NAMES.system, (value) => systemMessages(fieldsOf(value).parts ?? value)),
     ...take(NAMES.history, turnsIn),
-    ...take(['past_user_inputs'], (value) => turnsIn(value, answers)),
+    ...take(['past_user_inputs'], (value) => turnsIn(value, [parameters.generated_responses].flat())),
   ];
   // An object may be a setting, such as the format of a text.
   const context = [

@@ -293,6 +293,8 @@ export const userMessages = (prompts: readonly string[]): ChatMessage[] =>
 
 export const batchOf = (prompts: string[]): { batch?: string[] } => (prompts.length > 1 ? { batch: prompts } : {});
 
-/** Merges `{parameters: {…}, stream: true}` to one level. */
-export const flattened = (value: JsonObject): JsonObject =>
-  isObject(value.parameters) ? { ...without(value, 'parameters'), ...value.parameters } : value;
+/** Merges `{parameters: {…}, stream: true}` to one level; MLflow calls them `params`. */
+export function flattened(value: JsonObject): JsonObject {
+  const inner = value.parameters ?? value.params;
+  return isObject(inner) ? { ...without(value, 'parameters', 'params'), ...inner } : value;
+}
