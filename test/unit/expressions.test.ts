@@ -52,6 +52,7 @@ const PUT_TOGETHER: Record<string, RegExp[]> = {
   'src/core/settings/schema.ts': [/^[a-zA-Z0-9-]{1,40}$/],
   'local/machine/own-folder.ts': [/^mlflow-(\d+)-/],
   'src/judge/stand-in/read-prompt.ts': [/^#0a1b2c3d4e5f /m],
+  'src/captures/media.ts': [/^(?:ffd8ff|52494646.{8}57454250)/, /\[(?:base64(?:, \d+ bytes)?|image|audio)\]/g],
 };
 
 /** A linear expression needs a few milliseconds for this many repetitions, a quadratic one a hundred times that. */

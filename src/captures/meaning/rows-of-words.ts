@@ -17,22 +17,22 @@ type Talk = { prompt: WirePrompt; reply: WireReply | undefined };
  *   neither side has the form of a question or an answer, one reply must be a sentence.
  */
 export function talkIn(rows: readonly Inference[], request: unknown): Talk | undefined {
-  const inRows = promptsIn(rows.map(({ features }) => features));
+  const [first, ...others] = rows.map(({ features }) => features);
+  const inRows = promptsIn([first]) && promptsIn([first, ...others]);
   if (inRows === undefined) return undefined;
   const outer = without(fieldsOf(request), ...NAMES.rowFields, ...Object.keys(rows[0]?.features ?? {}));
   const prompt = withBeside({ ...inRows, parameters: { ...flattened(outer), ...inRows.parameters } });
   if (rows.every((row) => !('prediction' in row))) return isAsking(prompt) ? { prompt, reply: undefined } : undefined;
   const found = rows.flatMap(({ prediction }) => replyIn(prediction) ?? []);
-  const [first] = found;
-  const isEven = found.every((reply) => reply.replies.length === first?.replies.length);
-  if (first === undefined || found.length < rows.length || !isEven) return undefined;
+  const [read] = found;
+  const isEven = found.every((reply) => reply.replies.length === read?.replies.length);
+  if (read === undefined || found.length < rows.length || !isEven) return undefined;
   const [asks, answers] = [isAsking(prompt), found.every(({ isAnswer }) => isAnswer)];
   const replies = found.flatMap((reply) => reply.replies);
   const isSaid = (text: string): boolean => (asks || answers ? saysWords(text) : hasProse(text) && endsSentence(text));
   // One word may answer a chat.
-  const isSure = asks && (answers || prompt.format === 'chat');
-  if (!isSure && !replies.map(messageText).some(isSaid)) return undefined;
-  return { prompt, reply: { ...first, replies, finishReasons: found.flatMap((reply) => reply.finishReasons) } };
+  if (!(asks && (answers || prompt.format === 'chat')) && !replies.map(messageText).some(isSaid)) return undefined;
+  return { prompt, reply: { ...read, replies, finishReasons: found.flatMap((reply) => reply.finishReasons) } };
 }
 
 /** @returns the replies in a prediction, and whether its form says that it is an answer */
