@@ -55,13 +55,15 @@ export function withBeside<T extends ReadPrompt>(prompt: T): T {
   ];
   // An object may be a setting, such as the format of a text.
   const context = [
-    ...take(NAMES.context, (value) => (isObject(value) ? [] : userMessages(textsIn(value)))),
+    ...take([...NAMES.asking, ...NAMES.context], (value) => (isObject(value) ? [] : userMessages(textsIn(value)))),
     ...take(Object.keys(parameters), (value) => userMessages(textsIn(value).map(withoutMedia).filter(isMediaMark))),
   ];
   if (taken.length === 1) return prompt;
   const about = context.length > 0 ? userMessages([transcript(context, false)]) : [];
   const rest = { ...prompt, parameters: without(parameters, ...taken) };
-  const last = messages.findLastIndex(({ role }) => role === 'user');
+  // Behind an answer comes the question.
+  const isAnswered = messages.at(-1)?.role === 'assistant';
+  const last = isAnswered ? messages.length : messages.findLastIndex(({ role }) => role === 'user');
   const all = [...before, ...messages.slice(0, last), ...about, ...messages.slice(last)];
   const prompts = batch?.map((text) => transcript([...before, ...about, ...userMessages([text])], false));
   return prompts ? { ...rest, messages: userMessages(prompts), batch: prompts } : { ...rest, messages: all };
