@@ -8,10 +8,17 @@ import { defaultJudgeModel } from '../../src/core/settings/variables.ts';
 import names from './person-settings.json' with { type: 'json' };
 
 /**
- * `applied`: settings for decoding and judging, which apply with any judge. `withRealJudge`: the budget and the guardrail, which apply
- * only to the real model. `ofOtherJudge`: address and key of a judge outside Bedrock; a local run never calls, or pays, such a judge.
+ * Every setting has a class. `applied`: settings for decoding, masking and judging, which apply with any judge. `withRealJudge`: the
+ * budget, the limits and the guardrail, which apply only to the real model. `ofOtherJudge`: address and key of a judge outside Bedrock; a
+ * local run never calls, or pays, such a judge. `onAws`: what names or sizes resources on AWS. `protecting`: the same, but they protect
+ * what an option sends from this machine or keeps on it.
  */
-const { applied: APPLIED, withRealJudge: WITH_REAL_JUDGE, ofOtherJudge: OF_OTHER_JUDGE } = names;
+const {
+  applied: APPLIED,
+  withRealJudge: WITH_REAL_JUDGE,
+  ofOtherJudge: OF_OTHER_JUDGE,
+  protecting: PROTECTING,
+} = names;
 
 /** The file in a folder of captures with what they need, in the form of `.env`. */
 const OF_CAPTURES = 'settings.env';
@@ -23,9 +30,9 @@ const OF_CAPTURES = 'settings.env';
 export function givenSettings(captures: string): Record<string, string> {
   const dotenv = dotenvSettings(packagePath('.env'));
   const ofCaptures = dotenvSettings(join(captures, OF_CAPTURES));
-  const given = [...APPLIED, ...WITH_REAL_JUDGE, ...OF_OTHER_JUDGE].flatMap((name) => {
-    const value = process.env[name] || dotenv[name] || ofCaptures[name];
-    return value ? [[name, value]] : [];
+  const given = SETTING_NAMES.flatMap((name) => {
+    const value = [process.env, dotenv, ofCaptures].map((from) => from[name]).find((text) => text?.trim());
+    return value === undefined ? [] : [[name, value]];
   });
   return Object.fromEntries(given);
 }
@@ -49,6 +56,23 @@ export const checkSettings = (settings: Readonly<Record<string, string>>): Setti
     SAGEMAKER_ENDPOINT_NAME: 'local',
     DATA_CAPTURE_S3_BUCKET: 'local',
   });
+
+/** @throws Error if a setting protects what an option sends or keeps, and a local run cannot apply it */
+export function checkProtection(
+  given: Readonly<Record<string, string>>,
+  { bedrock, keep }: { bedrock: boolean; keep?: string | undefined },
+): void {
+  const options = [...(bedrock ? (['--bedrock'] as const) : []), ...(keep ? (['--keep'] as const) : [])];
+  for (const option of options) {
+    const name = PROTECTING[option].find((one) => given[one] !== undefined);
+    if (name === undefined) continue;
+    const does =
+      option === '--keep' ? 'keeps texts of captures on this disk' : 'sends texts of captures from this machine';
+    throw new Error(
+      `${option} ${does}, and npm start cannot apply the setting that protects them; got: ${name}=${given[name]}; expected: no ${option}, or no ${name} in .env and the environment`,
+    );
+  }
+}
 
 /**
  * Selects the settings that a local run applies. All others name resources on AWS, which it must not touch.
@@ -75,6 +99,7 @@ export function personSettings(
   else settings.BEDROCK_MODEL_ID ??= defaultJudgeModel(judge.real.region) ?? '';
   if (model.startsWith('openai:/')) settings.JUDGE_BASE_URL = `${judge.url}/v1`;
   const left = [...OF_OTHER_JUDGE, ...(judge.real ? [] : WITH_REAL_JUDGE)].filter((name) => given[name] !== undefined);
+  const onAws = Object.keys(given).filter((name) => !names.includes(name) && !left.includes(name));
   return {
     settings,
     /** Lines for the terminal about the settings that apply and those that do not. */
@@ -83,6 +108,7 @@ export function personSettings(
       ...(left.length === 0
         ? []
         : [`your settings that do not apply, since ${whyLeft(judge.real !== false)}: ${left.join(', ')}`]),
+      ...(onAws.length === 0 ? [] : [`your settings that do not apply, since nothing is on AWS: ${onAws.join(', ')}`]),
     ],
   };
 }

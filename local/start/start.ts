@@ -17,7 +17,13 @@ import { STAND_IN_PATH } from '../../src/judge/judge-id.ts';
 import type { Scorer } from '../../src/judge/types.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
 import { findExperiment } from '../../src/mlflow/experiments.ts';
-import { checkSettings, givenSettings, personSettings, settingSlips } from '../settings/person-settings.ts';
+import {
+  checkProtection,
+  checkSettings,
+  givenSettings,
+  personSettings,
+  settingSlips,
+} from '../settings/person-settings.ts';
 import { startStandInEndpoint } from '../stand-in-endpoint/server.ts';
 import type { ForwardTarget } from '../stand-in-judge/forward.ts';
 import { type EnvFile, writeEnvFile } from './env-file.ts';
@@ -44,6 +50,7 @@ async function main(options: StartOptions, stopping: Stopping): Promise<number> 
   const given = givenSettings(captures);
   for (const slip of settingSlips()) progress.log(`warning: ${slip}`);
   // Invalid input is reported before anything starts.
+  checkProtection(given, options);
   const real = options.bedrock && { region: bedrockRegion(options) };
   const checked = checkSettings(personSettings(given, { real, url: 'http://127.0.0.1' }).settings);
   const endpoints = await unlessStopped(findCaptures(captures, options.endpoint));

@@ -1,6 +1,13 @@
 /** The user’s settings in a local run. */
-import { parseSettings } from '../../../lib/settings/settings.ts';
-import { checkSettings, personSettings, settingSlips } from '../../../local/settings/person-settings.ts';
+import { parseSettings, SETTING_NAMES } from '../../../lib/settings/settings.ts';
+import classes from '../../../local/settings/person-settings.json' with { type: 'json' };
+import {
+  checkProtection,
+  checkSettings,
+  givenSettings,
+  personSettings,
+  settingSlips,
+} from '../../../local/settings/person-settings.ts';
 
 const url = 'http://127.0.0.1:4100';
 const ofStandIn = { real: false, url } as const;
@@ -40,6 +47,7 @@ describe('the user’s settings in a local run', () => {
     expect(notes).toEqual([
       'your settings that apply: BEDROCK_MODEL_ID, EVALUATION_ALWAYS, QUALITY_OBJECTIVES',
       'your settings that do not apply, since the stand-in judges and nothing is paid: JUDGE_BASE_URL, JUDGE_SECRET_ARN, EVALUATION_BUDGET_USD, BEDROCK_GUARDRAIL_ID, BEDROCK_GUARDRAIL_VERSION',
+      'your settings that do not apply, since nothing is on AWS: STACK_PREFIX, MLFLOW_TRACKING_URI, ALARM_EMAIL',
     ]);
   });
 
@@ -80,6 +88,60 @@ describe('the user’s settings in a local run', () => {
 
   it('has no notes if nothing is set', () => {
     expect(personSettings({}, ofStandIn)).toEqual({ settings: { EVALUATION_BUDGET_USD: '0' }, notes: [] });
+  });
+});
+
+describe('every setting of the product', () => {
+  const { protecting, ...others } = classes;
+  const classOf = { ...others, bedrock: protecting['--bedrock'], keep: protecting['--keep'] };
+  const before = { ...process.env };
+
+  afterEach(() => {
+    process.env = { ...before };
+  });
+
+  it('has one class', () => {
+    expect(Object.values(classOf).flat().toSorted()).toEqual(SETTING_NAMES.toSorted());
+  });
+
+  it.each(SETTING_NAMES)('%s is applied, named or refused', (name) => {
+    process.env[name] = 'x';
+    const given = givenSettings('nowhere');
+    expect(given[name]).toBe('x');
+    for (const judge of [ofStandIn, ofBedrock]) {
+      const { settings, notes } = personSettings(given, judge);
+      const [, applied] = notes.find((note) => note.startsWith('your settings that apply: '))?.split(': ') ?? [];
+      const isApplied = applied?.split(', ').includes(name) ?? false;
+      const isMeant = classes.applied.includes(name) || (judge.real && classes.withRealJudge.includes(name));
+      expect(isApplied).toBe(isMeant);
+      if (isApplied) expect(settings[name]).toBe('x');
+      else expect(notes.join('\n')).toMatch(new RegExp(`do not apply, since .*: (.*, )?${name}(,|$)`, 'm'));
+    }
+    const refused = (options: Parameters<typeof checkProtection>[1]) => {
+      try {
+        checkProtection(given, options);
+        return '';
+      } catch (error) {
+        return (error as Error).message;
+      }
+    };
+    expect(refused({ bedrock: false })).toBe('');
+    expect(refused({ bedrock: true }).includes(`got: ${name}=x`)).toBe(classOf.bedrock.includes(name));
+    expect(refused({ bedrock: false, keep: '/kept' }).includes(`got: ${name}=x`)).toBe(classOf.keep.includes(name));
+  });
+
+  it('is not hidden by a blank one', () => {
+    process.env.CONTENT = ' ';
+    expect(givenSettings('nowhere')).not.toHaveProperty('CONTENT');
+  });
+
+  it.each([
+    ['REDACT', 'emial'],
+    ['CONTENT', 'some'],
+    ['REDACT', 'pattern:x=('],
+  ])('%s=%s stops before anything starts', (name, value) => {
+    const { settings } = personSettings({ [name]: value }, ofStandIn);
+    expect(() => checkSettings(settings)).toThrow(`${name}: got `);
   });
 });
 
