@@ -2,12 +2,14 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { decodeOptions } from '../../src/monitoring/chunk/decode-lines.ts';
 import { isByCapturedTimes, isScheduled, scheduleSeconds } from '../../src/replay/derived-options.ts';
 import type { DryRun } from '../../src/replay/dry-run.ts';
 import { type FollowUps, openFollowUps } from '../../src/replay/follow-ups.ts';
 import { ConnectionPool } from '../../src/replay/http/pool.ts';
 import { tooManyFailed } from '../../src/replay/measure/error-rate.ts';
 import { checkOptions, type ReplayOptions } from '../../src/replay/options.ts';
+import { keepMasked } from '../../src/replay/request/keep.ts';
 import type { Target } from '../../src/replay/request/target.ts';
 import { FILES } from '../../src/replay/results/result-set.ts';
 import { indexCaptures } from '../../src/replay/source/index-captures.ts';
@@ -63,7 +65,7 @@ export async function performReplay(source: string, given: ReplayFlags, options:
     withCaptures(source, flags, stack, interruption.signal, (captures) =>
       target
         ? replayAndReport(captures, target, flags, stack, interruption)
-        : planOnly(captures, flags, interruption.signal),
+        : planOnly(captures, flags, stack, interruption.signal),
     );
   await unlessInterrupted(performed, () => ['Stopped before anything was sent.']);
 }
@@ -98,13 +100,15 @@ async function withCaptures(
   }
 }
 
-async function planOnly({ files, index, skipped }: Captures, { options, json }: Asked, signal: AbortSignal) {
+async function planOnly(captures: Captures, { options, json }: Asked, stack: ReplayStack, signal: AbortSignal) {
+  const { files, index, skipped } = captures;
   const { dryRun } = await import('../../src/replay/dry-run.ts');
   const reasons = new Map<string, number>();
   const count = ({ reason }: SkippedLine): void => void reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
   for (const line of skipped) count(line);
   const onBatch = (): void => signal.throwIfAborted();
-  const plan = await dryRun({ files, index, options, onSkipped: count, onBatch });
+  const keep = keepMasked(decodeOptions(await stack.settings({})));
+  const plan = await dryRun({ files, index, options, keep, onSkipped: count, onBatch });
   print<DryRunOutput>({ ...plan, skipped: Object.fromEntries(reasons) }, json, (out) => dryRunText(plan, reasons, out));
   // A replay without requests ends with the same code.
   if (plan.requests === 0) process.exitCode = EXIT.found;
@@ -146,7 +150,7 @@ async function replayAndReport(
       pool,
       options,
       inputs,
-      redaction: settings.redaction,
+      ...decodeOptions(settings),
       keepCaptured: followUps.keepCaptured,
       traceIdOf: mlflow?.traceIdOf,
       mlflow,

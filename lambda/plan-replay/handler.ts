@@ -22,7 +22,7 @@ export const handler = logged<ReplayPlanRequest, ReplayPlanResult>(
       storage,
       environment,
       evaluation: { settings, mlflow, checkJudgeModel },
-      pseudonymKey: async () => (await redacted()).redaction?.keyVersion,
+      redacted,
       remainingMs: () => context.getRemainingTimeInMillis(),
     }),
   ),

@@ -60,16 +60,13 @@ export const checkSettings = (settings: Readonly<Record<string, string>>): Setti
 /** @throws Error if a setting protects what an option sends or keeps, and a local run cannot apply it */
 export function checkProtection(
   given: Readonly<Record<string, string>>,
-  { bedrock, keep }: { bedrock: boolean; keep?: string | undefined },
+  options: { bedrock: boolean; keep?: string | undefined },
 ): void {
-  const options = [...(bedrock ? (['--bedrock'] as const) : []), ...(keep ? (['--keep'] as const) : [])];
-  for (const option of options) {
-    const name = PROTECTING[option].find((one) => given[one] !== undefined);
-    if (name === undefined) continue;
-    const does =
-      option === '--keep' ? 'keeps texts of captures on this disk' : 'sends texts of captures from this machine';
+  for (const { option, does, settings } of PROTECTING) {
+    const name = settings.find((one) => given[one] !== undefined);
+    if (name === undefined || !options[option as keyof typeof options]) continue;
     throw new Error(
-      `${option} ${does}, and npm start cannot apply the setting that protects them; got: ${name}=${given[name]}; expected: no ${option}, or no ${name} in .env and the environment`,
+      `${does}, and npm start cannot apply the setting that protects them; got: ${name}=${given[name]}; expected: no --${option}, or no ${name} in .env and the environment`,
     );
   }
 }

@@ -1,4 +1,5 @@
 /** Computes what a replay would send, without sending it: the requests, their times and kinds, and their tokens. */
+import type { Keep } from './request/keep.ts';
 import {
   type LiteralOrSkip,
   type LiteralRequest,
@@ -35,12 +36,14 @@ interface DryRunJob extends Pick<PreparerOptions, 'files' | 'options' | 'onSkipp
   index: EntrySource;
   /** Default: from the local disk. */
   reader?: RangeReader;
+  /** Masks content types, whose parameters callers choose. */
+  keep?: Keep | undefined;
   /** Called before each batch with the number of requests so far. If it throws, the dry run ends. */
   onBatch(requests: number): void;
 }
 
 export async function dryRun(job: DryRunJob): Promise<DryRun> {
-  const { files, options, reader = localReader(files) } = job;
+  const { files, options, keep, reader = localReader(files) } = job;
   const overrides = overridesOf(options);
   const found: DryRun = {
     requests: 0,
@@ -61,7 +64,7 @@ export async function dryRun(job: DryRunJob): Promise<DryRun> {
       job.onBatch(found.requests);
       reader.expect(batch.map(({ entry }) => entry));
       for (const { entry, dueMs, pass } of batch) {
-        const literal = counted(found, await reader.read(entry), overrides);
+        const literal = counted(found, await reader.read(entry), overrides, keep);
         if (literal.kind === 'skipped') {
           skipped++;
           if (pass > 0) continue;
@@ -84,22 +87,23 @@ export async function dryRun(job: DryRunJob): Promise<DryRun> {
 }
 
 /** A request that cannot be counted is skipped, as it would be in a replay. */
-function counted(found: DryRun, line: Buffer, overrides: Overrides): LiteralOrSkip {
+function counted(found: DryRun, line: Buffer, overrides: Overrides, keep?: Keep): LiteralOrSkip {
   try {
     const literal = literalRequest(line, overrides);
-    if (literal.kind === 'request') countRequest(found, literal.request);
+    if (literal.kind === 'request') countRequest(found, literal.request, keep);
     return literal;
   } catch (error) {
     return unreadable(error);
   }
 }
 
-function countRequest(found: DryRun, request: LiteralRequest): void {
+function countRequest(found: DryRun, request: LiteralRequest, keep?: Keep): void {
   const { prompt, body, contentType, streaming } = request;
   const reply = capturedReply(request);
   found.bodyBytes += body.length;
   if (streaming) found.streaming++;
-  found.contentTypes[contentType] = (found.contentTypes[contentType] ?? 0) + 1;
+  const type = keep?.id(contentType) ?? contentType;
+  found.contentTypes[type] = (found.contentTypes[type] ?? 0) + 1;
   addTokens(found.inputTokens, reply?.usage?.inputTokens, estimateInputTokens(request) ?? 0);
   addTokens(found.outputTokens, reply?.usage?.outputTokens, prompt && reply ? estimateTextTokens(reply.text) : 0);
 }

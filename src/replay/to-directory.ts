@@ -8,6 +8,7 @@ import { capturesOf, type FinishedReplay, mlflowFactsOf } from './finished.ts';
 import { neverSent } from './measure/error-rate.ts';
 import type { Measured } from './measure/measure.ts';
 import type { RunStats } from './measure/run-stats.ts';
+import type { Masking } from './request/keep.ts';
 import { ResultSet, unreadOf } from './results/result-set.ts';
 import { scheduleFromIndex } from './schedule/timing.ts';
 import type { SendJob, SendOutcome, SendProgress } from './send/job.ts';
@@ -17,7 +18,8 @@ import type { SortedIndex } from './source/sorted-index.ts';
 import type { SkippedLine } from './source/types.ts';
 
 export interface ReplayRequest
-  extends Pick<SendJob, 'run' | 'files' | 'target' | 'options' | 'keepCaptured' | 'traceIdOf' | 'redaction' | 'pool'> {
+  extends Masking,
+    Pick<SendJob, 'run' | 'files' | 'target' | 'options' | 'keepCaptured' | 'traceIdOf' | 'pool'> {
   /** As the user named it. */
   source: string;
   index: SortedIndex;

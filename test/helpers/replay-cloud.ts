@@ -144,7 +144,7 @@ export class CloudRun {
         storage,
         environment: this.#environment,
         evaluation: this.#cloud,
-        pseudonymKey: async () => this.#environment.redaction?.keyVersion,
+        redacted: async () => this.#environment,
         remainingMs: typeof remainingMs === 'number' ? () => remainingMs : remainingMs,
         now: () => Date.now() - START_LEAD_MS + startsInMs,
       },

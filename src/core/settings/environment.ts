@@ -49,6 +49,8 @@ const replayEnvironmentSchema = z.object({
   ...names,
   ...replaySettings,
   ...redactSettings,
+  CSV_HEADER: functionSettings.CSV_HEADER,
+  FEATURE_NAMES: functionSettings.FEATURE_NAMES,
   /** The state machine of the monitoring, for the function that starts a run over the exchanges of a replay. */
   STATE_MACHINE_ARN: z.string().optional(),
   /** Set by Lambda itself. */

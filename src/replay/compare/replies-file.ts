@@ -55,7 +55,7 @@ export function comparedReply(measured: Measured): StoredReply {
     ...(request.capturedTraceId ? { captured_trace_id: request.capturedTraceId } : {}),
     file,
     line,
-    input: bodyPreview(request.wire.subarray(request.bodyAt), request.keep),
+    input: bodyPreview('endpointInput', sentBody(request), request.keep),
     ...(messages ? { messages: texts(messages) } : {}),
     ...(jsonRequested ? { json_requested: true } : {}),
     reply: cut(texts(reply)),

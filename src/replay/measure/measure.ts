@@ -119,7 +119,9 @@ function replyError(exchange: Exchange, content: ReplyContent): ExchangeError | 
   return problem === undefined ? undefined : { type: INVALID_REPLY, message: `Invalid inference result: ${problem}` };
 }
 
-const textsOf = ({ keep }: PreparedRequest) => keep?.texts ?? ((text: string): string => text);
+/** Its type and its message are the target's words. */
+const maskedError = ({ keep }: PreparedRequest, error: ExchangeError): ExchangeError =>
+  keep ? { ...error, type: keep.id(error.type), message: keep.texts(error.message) } : error;
 
 /** Reads the reply and computes the request's metrics. */
 export function measure(done: Completion, objectives: Objectives): Measured {
@@ -132,7 +134,7 @@ export function measure(done: Completion, objectives: Objectives): Measured {
     content = { text: '', problem: `it cannot be read: ${toNamedError(thrown).name}` };
   }
   const error = exchange.error ?? replyError(exchange, content);
-  const measured = measuredAs(done, content, error && { ...error, message: textsOf(request)(error.message) });
+  const measured = measuredAs(done, content, error && maskedError(request, error));
   if (!measured.error) fillMetrics(measured, streamOf(exchange), objectives);
   // A number that JSON cannot represent would make the result files unreadable.
   for (const tag of Object.keys(measured.metrics) as RequestMetric[])

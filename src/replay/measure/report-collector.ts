@@ -4,9 +4,10 @@
  */
 
 import { Random } from '../../core/values/random.ts';
+import { Body } from '../reply/content.ts';
 import { bodyPreview } from './body-preview.ts';
 import { Distribution, type DistributionJson } from './distribution.ts';
-import { type Measured, repliedBody } from './measure.ts';
+import { type Measured, repliedBody, sentBody } from './measure.ts';
 
 /** Buckets of time in a chart. If there are more, they are merged in pairs. */
 const MAX_BUCKETS = 240;
@@ -195,7 +196,11 @@ function rowOf(measured: Measured, startAt: number) {
     effectiveMs: exchange.endAt - scheduledAt,
     lagMs: exchange.startedAt - scheduledAt,
     error,
-    input: bodyPreview(request.wire.subarray(request.bodyAt), keep),
-    output: bodyPreview(content.text === '' ? repliedBody(exchange).bytes : Buffer.from(content.text), keep),
+    input: bodyPreview('endpointInput', sentBody(request), keep),
+    output: bodyPreview(
+      'endpointOutput',
+      content.text === '' ? repliedBody(exchange) : new Body(Buffer.from(content.text), 'text/plain'),
+      keep,
+    ),
   };
 }

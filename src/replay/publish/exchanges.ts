@@ -61,21 +61,20 @@ export function exchangeOf(
     ...(captured ? { captured } : {}),
   };
   const output = { endpointOutput: outputSide(measured) };
-  const record = {
-    captureData: { endpointInput: side('INPUT', sentBody(request)), ...output },
-    eventMetadata: {
-      eventId: request.eventId,
-      inferenceId: request.inferenceId,
-      inferenceTime: new Date(startMs).toISOString(),
-      customAttributes: [`replay_run=${sender.run}`],
-    },
-    eventVersion: '0',
+  // Of these, the ids are masked already.
+  const eventMetadata = {
+    eventId: request.eventId,
+    inferenceId: request.inferenceId,
+    inferenceTime: new Date(startMs).toISOString(),
+    customAttributes: [`replay_run=${sender.run}`],
   };
+  const captureData = { endpointInput: side('INPUT', sentBody(request)), ...output };
+  const record = { captureData, eventMetadata, eventVersion: '0' };
   if (request.keep === undefined) return exchangeLine(facts, record);
-  const masked = request.keep.record(record);
+  const masked = request.keep.record({ captureData });
   // The message of an error is masked already.
-  const captureData = { ...masked.captureData, ...(error && output) };
-  return exchangeLine({ ...facts, masked: request.keep.content }, { ...masked, captureData });
+  const kept = { ...masked.captureData, ...(error && output) };
+  return exchangeLine({ ...facts, masked: request.keep.content }, { ...record, captureData: kept });
 }
 
 /** Keeps the exchanges on disk until the replay ends: writing traces meanwhile would slow it down. */

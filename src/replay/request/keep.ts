@@ -1,26 +1,49 @@
 /** What a replay keeps of requests and replies, where captures are masked. It sends the requests as they were captured. */
 
 import { maskedLine } from '../../captures/redact.ts';
-import type { Redaction } from '../../core/settings/redact-setting.ts';
+import type { DecodeOptions } from '../../captures/types.ts';
 import { jsonIn } from '../../core/values/json-in.ts';
-import { Masker } from '../../redact/mask.ts';
+import { Masker, NOT_MASKED } from '../../redact/mask.ts';
+import type { Body } from '../reply/content.ts';
+
+/** What is masked, and how the columns of tables are named. */
+export type Masking = Partial<Pick<DecodeOptions, 'csvHeader' | 'featureNames'>> & {
+  redaction?: DecodeOptions['redaction'] | undefined;
+};
 
 /** The same without texts. */
 const withoutTexts = (value: unknown): unknown =>
   JSON.parse(JSON.stringify(value, (_, inner) => (typeof inner === 'string' ? '' : inner)));
 
-export type Keep = ReturnType<typeof keepMasked>;
+export type Keep = NonNullable<ReturnType<typeof keepMasked>>;
 
-export const keepMasked = (redaction: Redaction) => ({
-  content: redaction.content ?? 'all',
-  /** Masks texts of requests and replies, or leaves them empty. */
-  texts: <T>(value: T): T =>
-    (redaction.content === 'none'
-      ? withoutTexts(value)
-      : new Masker(redaction).value(structuredClone(value), true)) as T,
-  /** Masks ids in a line of JSON. */
-  ids: (line: string): string => JSON.stringify(new Masker(redaction).value(JSON.parse(line), false)),
+/** @returns `undefined` if nothing is masked */
+export function keepMasked({ redaction, ...tables }: Masking) {
+  if (redaction === undefined) return undefined;
+  const masker = (): Masker => new Masker(redaction, tables.featureNames);
   /** Masks a record, which is judged before it goes with `CONTENT=none`. */
-  record: (record: object): { captureData?: object } =>
-    Object(jsonIn(maskedLine(Buffer.from(JSON.stringify(record)), { redaction }) ?? '')),
-});
+  const record = (whole: object): { captureData?: Record<string, { data: string }> } =>
+    Object(jsonIn(maskedLine(Buffer.from(JSON.stringify(whole)), { redaction, ...tables }) ?? ''));
+  return {
+    content: redaction.content ?? 'all',
+    record,
+    /** Masks texts of requests and replies, or leaves them empty. */
+    texts: <T>(value: T): T =>
+      (redaction.content === 'none' ? withoutTexts(value) : masker().value(structuredClone(value), true)) as T,
+    /** Masks a body as its trace does, by cells and fields. Of bytes that are no text, none is kept. */
+    body: (side: 'endpointInput' | 'endpointOutput', { bytes, contentType: observedContentType }: Body): string => {
+      if (redaction.content === 'none') return '';
+      const captured = { observedContentType, data: bytes.toString('base64'), encoding: 'BASE64' };
+      try {
+        return Buffer.from(
+          record({ captureData: { [side]: captured } }).captureData?.[side]?.data ?? '',
+          'base64',
+        ).toString();
+      } catch {
+        return NOT_MASKED;
+      }
+    },
+    /** Masks an id or a name, which `CONTENT=none` leaves. */
+    id: (text: string): string => masker().text(text),
+  };
+}

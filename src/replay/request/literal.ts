@@ -103,7 +103,8 @@ export function literalRequest(line: Buffer, overrides: Overrides): LiteralOrSki
   let body = payloadBytes(side);
   if (typeof body === 'string') {
     const reason = side.data === null || side.data === undefined ? 'NoRequest' : 'UndecodableRequest';
-    return skip(reason, `The captured request cannot be sent: ${body}`);
+    // A quote may have what is to be masked.
+    return skip(reason, `The captured request cannot be sent: ${body.replace(/“.*”/s, '“…”')}`);
   }
   let document = documentIn(body);
   const captured = objectOf(document);

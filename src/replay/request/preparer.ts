@@ -3,7 +3,6 @@
 import { randomUUID } from 'node:crypto';
 import type { ChatMessage, ExchangeFacts } from '../../captures/types.ts';
 import { PipelineError } from '../../core/errors/errors.ts';
-import type { Redaction } from '../../core/settings/redact-setting.ts';
 import { Random } from '../../core/values/random.ts';
 import type { ReplayOptions } from '../options.ts';
 import { bytesIn, type ReplyContent, readReplyContent, timed } from '../reply/content.ts';
@@ -11,7 +10,7 @@ import type { ScheduledEntry } from '../schedule/timing.ts';
 import { unreadable } from '../source/peek.ts';
 import type { RangeReader } from '../source/range-reader.ts';
 import type { OnSkipped, SourceFile } from '../source/types.ts';
-import { type Keep, keepMasked } from './keep.ts';
+import { type Keep, keepMasked, type Masking } from './keep.ts';
 import { type LiteralRequest, literalRequest, type Overrides, overridesOf } from './literal.ts';
 import { SessionLinker } from './sessions.ts';
 import type { Encoded, RequestIdentity, Target } from './target.ts';
@@ -50,7 +49,7 @@ export interface PreparedRequest
   keep?: Keep | undefined;
 }
 
-export interface PreparerOptions {
+export interface PreparerOptions extends Masking {
   run: string;
   files: readonly SourceFile[];
   /** Reads the captured lines; closed at the end. */
@@ -62,8 +61,6 @@ export interface PreparerOptions {
   /** Returns MLflow's trace id of a captured line, if replays are linked to it. */
   traceIdOf?: (line: Buffer) => string;
   onSkipped: OnSkipped;
-  /** What is masked in what is kept. */
-  redaction?: Redaction | undefined;
 }
 
 /** A longer captured reply is taken to say something: reading all of them would slow the sender down. */
@@ -81,7 +78,7 @@ export class Preparer {
 
   constructor(options: PreparerOptions) {
     this.#options = options;
-    this.#keep = options.redaction && keepMasked(options.redaction);
+    this.#keep = keepMasked(options);
     this.#overrides = overridesOf(options.options);
     this.#random = new Random(options.options.randomSeed);
   }
@@ -126,8 +123,8 @@ export class Preparer {
       cancelAfterMs: this.#cancelAfter(phase),
       turn,
       requestId,
-      eventId: request.eventId,
-      capturedInferenceId: request.inferenceId,
+      eventId: this.#masked(request.eventId),
+      capturedInferenceId: this.#masked(request.inferenceId),
       inferenceId,
       file: file.name,
       bucket: file.bucket,
@@ -167,11 +164,17 @@ export class Preparer {
       this.#options.keepCaptured || request.prompt !== undefined || bytesIn(request.capturedReply) <= MAX_BLANK_BYTES;
     const captured = isRead ? capturedReply(request) : undefined;
     const eventKey = request.eventId ?? `${file.name}:${entry.line}`;
-    const name = (): string => (pass === 0 ? eventKey : `${eventKey}#${pass}`);
+    const shown = this.#masked(eventKey);
+    const name = (): string => (pass === 0 ? shown : `${shown}#${pass}`);
     const turn = planned
       ? { ...planned, conversationId: planned.conversationId ?? name() }
       : this.#linker.link(request.prompt?.messages, replyMessage(captured), name);
     return { ...literal, captured, eventKey, turn, tokens: inputTokens(request, captured) };
+  }
+
+  /** Whoever calls the endpoint may choose ids. */
+  #masked<Id extends string | undefined>(id: Id): Id | string {
+    return (id && this.#keep?.id(id)) ?? id;
   }
 
   /** Keeps nothing in memory that the request on the wire does not contain. */

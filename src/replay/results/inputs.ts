@@ -4,6 +4,7 @@ import { createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import { jsonIn } from '../../core/values/json-in.ts';
+import { sentBody } from '../measure/measure.ts';
 import type { PreparedRequest } from '../request/preparer.ts';
 import type { Turn } from '../request/sessions.ts';
 import { scanFile } from '../source/lines.ts';
@@ -25,8 +26,11 @@ export function payloadJson(request: PreparedRequest): string {
   // Line breaks in JSON occur only between tokens, so they can be replaced.
   if (request.isJson && request.keep) return JSON.stringify(request.keep.texts(jsonIn(text)));
   if (request.isJson) return text.replace(/[\r\n]+/g, ' ');
+  const { keep, contentType } = request;
+  if (keep)
+    return JSON.stringify({ content_type: keep.id(contentType), text: keep.body('endpointInput', sentBody(request)) });
   const wrapped = isUtf8(body) ? { text } : { base64: body.toString('base64') };
-  return JSON.stringify({ content_type: request.contentType, ...(request.keep?.texts(wrapped) ?? wrapped) });
+  return JSON.stringify({ content_type: contentType, ...wrapped });
 }
 
 /** Spools the payloads when they are prepared, and groups the turns of each conversation at the end. */

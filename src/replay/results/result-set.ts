@@ -245,6 +245,5 @@ function metricsJson(measured: Measured): string {
 export function recordLine(measured: Measured, clock: RunClock, workerId: string): string {
   const error = measured.error ? `,"error":${errorJson(measured.error)}` : '';
   const metadata = metadataJson(measured, clock, workerId);
-  const { keep } = measured.request;
-  return `{"metadata":${keep?.ids(metadata) ?? metadata},"metrics":${metricsJson(measured)}${error}}`;
+  return `{"metadata":${metadata},"metrics":${metricsJson(measured)}${error}}`;
 }

@@ -3,7 +3,7 @@
  * the end, so only the tail is parsed. This indexes 20,000 lines in the time that parsing 2,000 takes.
  */
 
-import { isObject, type JsonObject, parseJson, toJson } from '../../captures/json.ts';
+import { isObject, type JsonObject, parseJson } from '../../captures/json.ts';
 import { openEnvelope } from '../../captures/record/envelope.ts';
 import { parseInferenceTime } from '../../captures/record/inference-time.ts';
 import type { QuarantineCause } from '../../captures/types.ts';
@@ -61,10 +61,12 @@ export function peekLine(line: Buffer, needsTime: boolean): Peek {
   // Read as the pipeline does. `Date.parse` would read a time without an offset as local time.
   const timeMs = parseInferenceTime(inferenceTime) ?? Number.NaN;
   if (Number.isNaN(timeMs) && needsTime) {
+    // Whoever calls the endpoint may have written it, so it is not quoted.
+    const got = inferenceTime === undefined ? 'nothing' : 'another form';
     return {
       kind: 'skipped',
       reason: 'NoInferenceTime',
-      message: `The record has no readable inferenceTime, so it has no place in the schedule; got: ${toJson(inferenceTime)?.slice(0, 200) ?? 'nothing'}`,
+      message: `The record has no readable inferenceTime, so it has no place in the schedule; got: ${got}`,
     };
   }
   if (typeof inferenceId !== 'string' || !isReplayId(inferenceId)) return { kind: 'record', timeMs };

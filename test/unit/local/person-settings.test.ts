@@ -93,7 +93,8 @@ describe('the user’s settings in a local run', () => {
 
 describe('every setting of the product', () => {
   const { protecting, ...others } = classes;
-  const classOf = { ...others, bedrock: protecting['--bedrock'], keep: protecting['--keep'] };
+  const [bedrock = [], keep = []] = protecting.map(({ settings }) => settings);
+  const classOf = { ...others, bedrock, keep };
   const before = { ...process.env };
 
   afterEach(() => {

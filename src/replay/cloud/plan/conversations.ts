@@ -24,6 +24,8 @@ export class ConversationFinder {
   readonly #bases: number[] = [];
   #file = '';
   #lines = 0;
+  /** Masks the name of a conversation. */
+  mask = (name: string): string => name;
 
   /** Starts a file. Call it before the records of the file, in the order of the files. */
   file(file: SourceFile): void {
@@ -52,7 +54,7 @@ export class ConversationFinder {
     const { request } = literal;
     return this.#linker.link(request.prompt?.messages, replyMessage(capturedReply(request)), (session) => {
       this.#rememberFirst(session, place);
-      return request.eventId ?? `${this.#file}:${entry.line}`;
+      return this.mask(request.eventId ?? `${this.#file}:${entry.line}`);
     });
   }
 

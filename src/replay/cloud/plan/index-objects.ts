@@ -6,6 +6,7 @@ import { DEFAULT_MAX_LINE_BYTES } from '../../../core/values/line-bound.ts';
 import { sum } from '../../../core/values/sum.ts';
 import { isByCapturedTimes } from '../../derived-options.ts';
 import { Marks } from '../../marks/believe.ts';
+import type { Keep } from '../../request/keep.ts';
 import { indexCaptures } from '../../source/index-captures.ts';
 import type { SortedIndex } from '../../source/sorted-index.ts';
 import type { OnSkipped } from '../../source/types.ts';
@@ -31,6 +32,7 @@ export interface IndexedCaptures {
  *
  * @param workBucket has the registrations of earlier replays
  * @param remainingMs time for reading captures
+ * @param keep masks the names of conversations
  * @throws PermanentError `NoCaptureFiles`, `OutsideCaptureScope`, `CaptureMissing`, `ReplayTooLarge`, and errors of the
  * storage
  */
@@ -41,6 +43,7 @@ export async function indexObjects(
   onSkipped: OnSkipped,
   workBucket: string,
   remainingMs: () => number,
+  keep?: Keep,
 ): Promise<IndexedCaptures> {
   const objects = await Array.fromAsync(objectsOf(storage, scope, job));
   if (objects.length === 0) {
@@ -53,6 +56,7 @@ export async function indexObjects(
     ({ key: name, lastModifiedMs: _, ...object }): CaptureObject => ({ ...object, name, path: '' }),
   );
   const conversations = new ConversationFinder();
+  conversations.mask = keep?.id ?? conversations.mask;
   const scanners = scannersOf(storage, objects, DEFAULT_MAX_LINE_BYTES);
   let opened = 0;
   let records = 0;

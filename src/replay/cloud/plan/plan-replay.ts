@@ -12,10 +12,12 @@ import { PermanentError, saidBy } from '../../../core/errors/errors.ts';
 import type { ReplayEnvironment } from '../../../core/settings/environment.ts';
 import { sum } from '../../../core/values/sum.ts';
 import { captureScope } from '../../../judge/capture-scope.ts';
+import { type connectRedaction, redactionOf } from '../../../redact/redaction.ts';
 import { isScheduled, maxConcurrencyOf } from '../../derived-options.ts';
 import { type DryRun, dryRun } from '../../dry-run.ts';
 import { capturesOf } from '../../finished.ts';
 import { MARK_MS, type Registration, registerReplay } from '../../marks/register.ts';
+import { type Keep, keepMasked } from '../../request/keep.ts';
 import { skippedFile } from '../../results/skipped-file.ts';
 import { type ScheduledEntry, schedule } from '../../schedule/timing.ts';
 import type { OnSkipped } from '../../source/types.ts';
@@ -38,8 +40,8 @@ import { type Concurrency, type ShardSink, writeShards } from './sharding.ts';
 
 interface PlanDependencies extends FunctionContext<ReplayEnvironment> {
   evaluation: EvaluationPorts;
-  /** Returns the version of the key of the pseudonyms. */
-  pseudonymKey(): Promise<string | undefined>;
+  /** Returns the settings with what the replay masks. */
+  redacted: ReturnType<typeof connectRedaction<ReplayEnvironment>>;
   /** Epoch ms; for tests. */
   now?(): number;
 }
@@ -58,7 +60,7 @@ const DRY_RUN_RESERVE_MS = 20_000;
  */
 export async function planReplay(
   { input, run }: ReplayPlanRequest,
-  { storage, environment, evaluation, pseudonymKey, remainingMs, now = Date.now }: PlanDependencies,
+  { storage, environment, evaluation, redacted, remainingMs, now = Date.now }: PlanDependencies,
 ): Promise<ReplayPlanResult> {
   const job = parseReplayInput(input, environment);
   const bounds = shardBounds(job.options, job.shard);
@@ -66,7 +68,9 @@ export async function planReplay(
   await cloudTarget('url' in job.target ? { url: job.target.url } : job.target, environment);
   // The same for a judge, a key or an MLflow server that is not available.
   const judge = job.dryRun ? null : await planJudge(job, evaluation);
-  const redactKey = job.dryRun ? undefined : await pseudonymKey();
+  // A dry run keeps nothing that is joined, so its items need no key.
+  const { redaction } = job.dryRun ? { redaction: redactionOf(environment) } : await redacted();
+  const keep = keepMasked({ redaction });
   const bucket = environment.WORK_BUCKET;
   const own = { storage, workBucket: bucket, run: run.name };
   const place = job.dryRun ? undefined : await findMlflowPlace(job, evaluation, own);
@@ -76,8 +80,8 @@ export async function planReplay(
   const readingMs = (): number => remainingMs() - SCHEDULE_RESERVE_MS;
   let mlflow: PlannedMlflow | undefined;
   try {
-    const captures = await indexObjects(storage, scope, job, skipped.add, bucket, readingMs);
-    const dry = job.dryRun ? await dryRunOf(captures, job, skipped.add, storage, remainingMs) : undefined;
+    const captures = await indexObjects(storage, scope, job, skipped.add, bucket, readingMs, keep);
+    const dry = job.dryRun ? await dryRunOf(captures, job, skipped.add, storage, remainingMs, keep) : undefined;
     const sink = { storage, bucket, run: run.name };
     const shards = dry ? [] : await writeSchedules(captures, job, bounds, sink, remainingMs);
     const listed = await skipped.close();
@@ -102,7 +106,7 @@ export async function planReplay(
       startAtEpochMs,
       requests: sum(shards.map(({ requests }) => requests)),
       shards,
-      redactKey,
+      redactKey: redaction?.keyVersion,
       ...(dry ? { dryRun: dry } : {}),
     };
     if ('endpoint' in plan.target) plan.marks = await registerAll(storage, bucket, plan);
@@ -161,12 +165,14 @@ const dryRunOf = (
   onSkipped: OnSkipped,
   storage: Storage,
   remainingMs: () => number,
+  keep: Keep | undefined,
 ): Promise<DryRun> =>
   dryRun({
     files,
     index,
     options,
     onSkipped,
+    keep,
     reader: objectReader(storage, files),
     onBatch: (requests) => {
       if (remainingMs() > DRY_RUN_RESERVE_MS) return;

@@ -131,6 +131,8 @@ async function send(
         target: await cloudTarget(plan.target, environment, markOf(plan)),
         maxConcurrency: Math.min(shard.maxConcurrency ?? MAX_CONNECTIONS, MAX_CONNECTIONS),
         keepCaptured: plan.compare,
+        csvHeader: environment.CSV_HEADER,
+        featureNames: environment.FEATURE_NAMES,
         redaction: (await redacted(plan.redactKey)).redaction,
         ...(capturesId === undefined ? {} : { traceIdOf: (line: Buffer) => traceIdOf(capturesId, line) }),
         onSkipped: (line) => results.set.skipped(line),
