@@ -1,7 +1,8 @@
 /** The step after decoding that masks personal data and secrets in a capture, before anything is understood or written. */
 
 import type { Redaction } from '../core/settings/redact-setting.ts';
-import { Masker, NOT_MASKED } from '../redact/mask.ts';
+import { isForm, maskedForm, NOT_MASKED } from '../redact/encoded.ts';
+import { Masker } from '../redact/mask.ts';
 import { type JsonObject, toJson } from './json.ts';
 import { decodePayload } from './payload/decode-payload.ts';
 import { openEnvelope } from './record/envelope.ts';
@@ -33,7 +34,7 @@ export function redacted(captured: Captured, options: DecodeOptions): Captured &
     response: response && maskedPayload(masker, response, false, options),
     notes: notes.map((note) => maskedNote(masker, note)),
   };
-  const isWithheld = [request, response].some((payload) => payload?.kind === 'raw');
+  const isWithheld = [masked.request, masked.response].some((payload) => payload?.text?.includes(NOT_MASKED));
   const counts = { ...masker.counts, ...(isWithheld ? { 'not masked': 1 } : {}) };
   return {
     ...masked,
@@ -51,7 +52,7 @@ const maskedNote = (masker: Masker, note: string): string => masker.text(note.re
 /** Without texts, the caller and the session are pseudonyms. */
 function maskedIdentity(masker: Masker, identity: Identity, { content }: Redaction): Identity {
   const { attributes, sessionId, userId, replayRun } = identity;
-  if (content === 'all') return masker.value({ ...identity, attributes: { ...attributes } }, true) as Identity;
+  if (content !== 'none') return masker.value({ ...identity, attributes: { ...attributes } }, true) as Identity;
   return {
     ...identity,
     attributes: {},
@@ -109,7 +110,10 @@ function maskedPayload(masker: Masker, payload: Payload, isRequest: boolean, opt
   // The events of a stream of no known form are pieces of its text.
   const cut = kind === 'event-stream' && Array.isArray(payload.value) ? 'surely' : 'maybe';
   const isCut = kind === 'event-stream' || kind === 'csv';
-  const value = masker.value(payload.value, isRequest || kind === 'text', isCut ? cut : undefined);
+  const value =
+    kind === 'text' && isForm(contentType)
+      ? maskedForm(captured, (pair) => masker.value(pair, true) as typeof pair)
+      : masker.value(payload.value, isRequest || kind === 'text', isCut ? cut : undefined);
   const isSame = masker.changes === before;
   if (isSame && kind === 'json' && !keepText) return { ...about, value, text: captured };
   let text = kind === 'text' ? String(value) : (toJson(value) ?? NOT_MASKED);

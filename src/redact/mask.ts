@@ -4,12 +4,10 @@ import { createHmac, createSecretKey } from 'node:crypto';
 import { RE2JS } from 're2js';
 import type { Redaction } from '../core/settings/redact-setting.ts';
 import { jsonIn } from '../core/values/json-in.ts';
+import { DATA_URL_MARK, fileIn, maskedBase64, maskedUrls, NOT_MASKED } from './encoded.ts';
 import { find, folded, formsOf, type Item, merged } from './find.ts';
 import { UNSPACED } from './kinds.ts';
 import { type Cut, findPieces, type Holder, MAX_NAME_CHARS, type Part, type Pieces } from './pieces.ts';
-
-/** What stands in place of a text that could not be masked. */
-export const NOT_MASKED = '<not masked>';
 
 /** 48 bits: two of a million values have the same pseudonym with a chance of 1 in 560. */
 const PSEUDONYM_BYTES = 6;
@@ -203,6 +201,9 @@ export class Masker {
     if (Array.isArray(columns) && Array.isArray(data)) this.columns(data, columns.map(String));
     // A tensor, or an entry such as {"name": "customer", "value": "Jane"}.
     const entry = value.name ?? value.key;
+    const file = nested < MAX_NESTED ? fileIn(value) : undefined;
+    const masked = file && maskedBase64(file.type, file.base64, (text) => this.#textOrJson(text, '', nested + 1));
+    if (file && masked !== file.base64) this.#write(file.in, file.key, masked);
     const keys = Object.keys(value);
     for (const [at, key] of keys.entries()) {
       const before = this.changes;
@@ -229,15 +230,20 @@ export class Masker {
   /** Masks every text, number and boolean of a field's value. */
   #whole(holder: Holder, key: string | number, field: string): void {
     const value = holder[key];
-    const written = this.#written.get(holder) ?? new Set();
-    if (value === null || value === undefined || written.has(String(key))) return;
-    this.#written.set(holder, written.add(String(key)));
+    if (value === null || value === undefined || this.#written.get(holder)?.has(String(key))) return;
     if (typeof value === 'object' && !isRawNumber(value)) {
       for (const inner of Object.keys(value)) this.#whole(value as Holder, inner, field);
+      this.#write(holder, key, value);
     } else {
-      this.changes += 1;
-      holder[key] = this.whole(field.toLowerCase(), isRawNumber(value) ? value.rawJSON : String(value));
+      this.#write(holder, key, this.whole(field.toLowerCase(), isRawNumber(value) ? value.rawJSON : String(value)));
     }
+  }
+
+  /** Writes what is read no more. */
+  #write(holder: Holder, key: string | number, value: unknown): void {
+    this.changes += 1;
+    holder[key] = value;
+    this.#written.set(holder, (this.#written.get(holder) ?? new Set()).add(String(key)));
   }
 
   /** Masks a text, or the values of the JSON that it is. */
@@ -247,6 +253,12 @@ export class Masker {
       const before = this.changes;
       this.value(inner, true, undefined, field, nested + 1);
       if (this.changes > before) return JSON.stringify(inner);
+    }
+    if (nested < MAX_NESTED && DATA_URL_MARK.test(text)) {
+      const inside = (inner: string): string => this.#textOrJson(inner, '', nested + 1);
+      const masked = maskedUrls(text, (around) => this.text(around, field), inside);
+      if (masked !== text) this.changes += 1;
+      return masked;
     }
     return pieces ? this.#replaced(text, [...pieces, ...this.#itemsIn(text, field)]) : this.text(text, field);
   }

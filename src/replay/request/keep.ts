@@ -3,7 +3,8 @@
 import { maskedLine } from '../../captures/redact.ts';
 import type { DecodeOptions } from '../../captures/types.ts';
 import { jsonIn } from '../../core/values/json-in.ts';
-import { Masker, NOT_MASKED } from '../../redact/mask.ts';
+import { NOT_MASKED } from '../../redact/encoded.ts';
+import { Masker } from '../../redact/mask.ts';
 import type { Body } from '../reply/content.ts';
 
 /** What is masked, and how the columns of tables are named. */

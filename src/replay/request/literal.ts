@@ -104,7 +104,7 @@ export function literalRequest(line: Buffer, overrides: Overrides): LiteralOrSki
   if (typeof body === 'string') {
     const reason = side.data === null || side.data === undefined ? 'NoRequest' : 'UndecodableRequest';
     // A quote may have what is to be masked.
-    return skip(reason, `The captured request cannot be sent: ${body.replace(/“.*”/s, '“…”')}`);
+    return skip(reason, `The captured request cannot be sent: ${body.replace(/“.{0,60}”/s, '“…”')}`);
   }
   let document = documentIn(body);
   const captured = objectOf(document);

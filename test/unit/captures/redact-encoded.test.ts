@@ -1,0 +1,84 @@
+/** Text that is encoded beside its type is masked, and written back in its encoding. */
+
+import { decodeLine } from '../../../src/captures/decode.ts';
+import { redactRules } from '../../../src/core/settings/redact-setting.ts';
+import { captureOf, lineOf, sideOf } from './arbitraries.ts';
+
+const MAIL = 'jane@example.com';
+const CARD = '4111 1111 1111 1111';
+const base64 = (text: string | Buffer): string => Buffer.from(text).toString('base64');
+const url = (type: string, text: string | Buffer): string => `data:${type};base64,${base64(text)}`;
+
+/** Returns the masked text of a request. */
+function masked(data: unknown, contentType = 'application/json'): string {
+  const text = typeof data === 'string' ? data : JSON.stringify(data);
+  const redaction = { ...redactRules('email,card,phone,field:who'), allow: [], content: undefined };
+  const line = decodeLine(lineOf(captureOf(sideOf('INPUT', text, contentType, 'plain'), undefined)), { redaction });
+  if (line.kind !== 'capture') throw new Error(line.reason.message);
+  return line.capture.request?.text ?? '';
+}
+
+const FORM = 'application/x-www-form-urlencoded';
+
+test.each([
+  ['a value', `a=1&email=${encodeURIComponent(MAIL)}`, 'a=1&email=%3Cemail%3E'],
+  ['plus signs', `card=${CARD.replaceAll(' ', '+')}&b=+`, 'card=%3Ccard%3E&b=+'],
+  ['a name that announces', 'telefon=0171+2345678', 'telefon=%3Cphone%3E'],
+  ['a field', 'who=Ann&x=%41', 'who=%3Cwho%3E&x=%41'],
+  ['JSON within', `p=${encodeURIComponent(`{"m":"${MAIL}"}`)}`, 'p=%7B%22m%22%3A%22%3Cemail%3E%22%7D'],
+  ['a name', `${encodeURIComponent(MAIL)}=1`, '%3Cemail%3E=1'],
+  ['no UTF-8', `n=M%FCller&m=1`, '<not masked>&m=1'],
+  ['more than 1 MB', `m=${MAIL}&n=${'x'.repeat(2 ** 20)}`, '<not masked>'],
+])('a form with %s', (_, form, expected) => {
+  expect(masked(form, `${FORM}; charset=UTF-8`)).toBe(expected);
+});
+
+/** Ways to hand over a file. */
+const PARTS: [string, (type: string, data: string) => object][] = [
+  ['file_data', (type, data) => ({ file: { filename: 'a.x', file_data: `data:${type};base64,${data}` } })],
+  ['a sentence', (type, data) => ({ inputs: `see data:${type};base64,${data} and reply` })],
+  ['a source', (type, data) => ({ source: { type: 'base64', media_type: type, data } })],
+  ['inlineData', (type, data) => ({ parts: [{ inlineData: { mimeType: type, data } }] })],
+  ['JSON in JSON', (type, data) => ({ arguments: JSON.stringify({ url: `data:${type};base64,${data}` }) })],
+];
+const TEXTS = ['text/plain', 'text/html; charset=utf-8', 'application/json', 'image/svg+xml', FORM];
+
+test.each(PARTS.flatMap(([name, part]) => TEXTS.map((type) => [name, type, part] as const)))(
+  '%s of %s',
+  (_, type, part) => {
+    const text = type === FORM ? `m=${encodeURIComponent(MAIL)}` : `{"m":"${MAIL}"}`;
+    const expected = type === FORM ? 'm=%3Cemail%3E' : '{"m":"<email>"}';
+    expect(masked(part(type, base64(text)))).toBe(JSON.stringify(part(type, base64(expected))));
+    expect(masked(part(type, base64('{}')))).toBe(JSON.stringify(part(type, base64('{}'))));
+  },
+);
+
+test.each(PARTS)('%s that cannot be read is not kept, and a picture is', (_, part) => {
+  for (const bytes of [Buffer.from([0xff, 0xfe, 0x41]), Buffer.from(MAIL, 'utf16le')]) {
+    expect(masked(part('application/pdf', base64(bytes)))).toContain('<not masked>');
+  }
+  expect(masked(part('image/png', base64('png')))).toBe(JSON.stringify(part('image/png', base64('png'))));
+});
+
+test.each([
+  ['a format', { format: 'csv', source: { bytes: base64(`a\n${MAIL}`) } }, base64('a\n<email>')],
+  ['a file name', { filename: 'a.TXT', file_data: base64(MAIL) }, base64('<email>')],
+  ['no type', { url: url('', MAIL) }, url('', '<email>')],
+  [
+    'lines',
+    { url: url('text/csv', `${'a,'.repeat(30)}${MAIL}`).replace(/(?<=^.{97})/, '\n') },
+    url('text/csv', `${'a,'.repeat(30)}<email>`),
+  ],
+  [
+    'a charset that is not UTF-8',
+    { url: url('text/plain;charset=utf-16le', Buffer.from(MAIL, 'utf16le')) },
+    '<not masked>',
+  ],
+  ['more than 1 MB', { url: url('text/plain', 'x'.repeat(2 ** 20)) }, '<not masked>'],
+  ['a text that is no base64', { media_type: 'text/plain', data: `I am ${MAIL}` }, 'I am <email>'],
+])('a file with %s', (_, part, expected) => {
+  const text = masked(part);
+  expect(text).toContain(JSON.stringify(expected).slice(1, -1));
+  expect(Buffer.from(text, 'base64').toString()).not.toContain(MAIL);
+  expect(text).not.toContain(base64(MAIL).slice(0, 16));
+});
