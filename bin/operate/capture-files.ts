@@ -5,6 +5,7 @@ import { readdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join, relative, resolve, sep } from 'node:path';
 import { formatHour } from '../../src/captures/files/capture-path.ts';
+import { insteadOf } from '../../src/captures/files/other-files.ts';
 import { parseInferenceTime } from '../../src/captures/record/inference-time.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { scanFile } from '../../src/replay/source/lines.ts';
@@ -59,11 +60,16 @@ export async function findCaptures(path: string, endpoint?: string): Promise<End
   }
   const root = realpathSync(path);
   const stats = statSync(root);
-  const isCapture = (path: string): boolean => isNamedAsCapture(path) && isBesideLabels(root, path);
-  const paths = stats.isDirectory() ? await filesBelow(root, isCapture) : isNamedAsCapture(root) ? [root] : [];
+  let instead: string | undefined;
+  const isCapture = (path: string): boolean => {
+    const other = insteadOf(path);
+    instead ??= other;
+    return other === undefined && isNamedAsCapture(path) && isBesideLabels(root, path);
+  };
+  const paths = stats.isDirectory() ? await filesBelow(root, isCapture) : isCapture(root) ? [root] : [];
   if (paths.length === 0) {
     const why = stats.isDirectory() ? 'contains no file that ends' : 'does not end';
-    const facts = { got: `${root} ${why} in ${SUFFIX}`, expected: CAPTURE_FILES };
+    const facts = { got: `${root} ${why} in ${SUFFIX}`, expected: instead ?? CAPTURE_FILES };
     throw new PermanentError('NoCaptureFiles', 'No capture files', facts);
   }
   const groups = new Map<string, EndpointCaptures>();

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
 import { basename } from 'node:path';
 import { backfillObjects, type CaptureScope, capturedObject } from '../../src/captures/files/capture-objects.ts';
+import { insteadOf } from '../../src/captures/files/other-files.ts';
 import type { Storage } from '../../src/core/aws/storage.ts';
 import type { BackfillInput, ObjectInput } from '../../src/core/contract/input.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
@@ -117,7 +118,7 @@ async function measure(storage: Storage, scope: CaptureScope, input: BackfillInp
     near = `, such as ${S3}${bucket}/${key}`;
     break;
   }
-  const facts = { got: inputText(input), expected: `capture files${near}` };
+  const facts = { got: inputText(input), expected: insteadOf(input.prefix) ?? `capture files${near}` };
   throw new PermanentError('NoCaptures', 'There are no captures', facts);
 }
 

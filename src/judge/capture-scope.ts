@@ -1,6 +1,7 @@
 /** Where the captures of the stack are: below its prefix, but not those of a judge that is an endpoint below the same prefix. */
 import type { CaptureScope } from '../captures/files/capture-objects.ts';
 import { capturePathOf } from '../captures/files/capture-path.ts';
+import { insteadOf } from '../captures/files/other-files.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { judgeEndpoints } from './judge-id.ts';
 
@@ -15,6 +16,7 @@ export function captureScope(environment: ScopeSettings): CaptureScope {
   return {
     bucket: environment.DATA_CAPTURE_S3_BUCKET,
     prefix: environment.DATA_CAPTURE_S3_PREFIX,
-    excludes: (key) => judges.includes(capturePathOf(key).endpoint?.toLowerCase() ?? ''),
+    excludes: (key) =>
+      insteadOf(key) !== undefined || judges.includes(capturePathOf(key).endpoint?.toLowerCase() ?? ''),
   };
 }

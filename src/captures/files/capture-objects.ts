@@ -5,6 +5,7 @@ import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
 import type { BackfillInput, ListedFile, ObjectInput, RunOptions } from '../../core/contract/input.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { formatHour, HOUR_MS, hourPathOf } from './capture-path.ts';
+import { insteadOf } from './other-files.ts';
 
 /** Where captures may come from: the place that the stack has permission for, and whose endpoint its traces name. */
 export interface CaptureScope {
@@ -59,10 +60,11 @@ export async function capturedObject(
   key: string,
   version?: string,
 ): Promise<ObjectFacts> {
-  if (!key.endsWith(CAPTURE_SUFFIX)) {
+  const instead = insteadOf(key);
+  if (instead !== undefined || !key.endsWith(CAPTURE_SUFFIX)) {
     throw new PermanentError('NotACaptureFile', 'The key does not name a capture file', {
       got: key,
-      expected: `a key that ends with ${CAPTURE_SUFFIX}`,
+      expected: instead ?? `a key that ends with ${CAPTURE_SUFFIX}`,
     });
   }
   assertInScope(scope, bucket, key, 'file');
@@ -106,6 +108,7 @@ export async function* backfillObjects(
   const fromMs = window?.fromMs === undefined ? undefined : window.fromMs - HOUR_MARGIN_MS;
   const untilMs = window?.toMs === undefined ? undefined : window.toMs + HOUR_MARGIN_MS;
 
+  const isLeftOut = (key: string): boolean => insteadOf(key) !== undefined || scope.excludes?.(key) === true;
   const listing = storage.list(input.bucket, listed, after);
   let jump: string | undefined;
   for (;;) {
@@ -113,7 +116,7 @@ export async function* backfillObjects(
     jump = undefined;
     if (next.done) return;
     const object = next.value;
-    if (scope.excludes?.(object.key)) continue;
+    if (isLeftOut(object.key)) continue;
     const hour = hourPathOf(object.key);
     const isBefore = hour !== undefined && fromMs !== undefined && hour.startMs + HOUR_MS <= fromMs;
     if (hour !== undefined && (isBefore || (untilMs !== undefined && hour.startMs >= untilMs))) {
@@ -123,7 +126,7 @@ export async function* backfillObjects(
       jump = first.startsWith(`${day}/`) ? first : `${day}0`;
       // The rest of the day’s folder: files that are in no hour are read regardless of the window.
       for await (const loose of storage.listFolder(input.bucket, `${day}/`)) {
-        if (scope.excludes?.(loose.key)) continue;
+        if (isLeftOut(loose.key)) continue;
         if (loose.key > object.key && loose.key < jump && loose.key.endsWith(CAPTURE_SUFFIX)) yield loose;
       }
       continue;

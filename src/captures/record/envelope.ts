@@ -4,6 +4,7 @@ import NAMES from '../field-names.json' with { type: 'json' };
 import { isObject, type JsonObject, parseJson } from '../json.ts';
 import type { QuarantineCause } from '../types.ts';
 import type { Scale } from '../weight.ts';
+import FOREIGN from './foreign-records.json' with { type: 'json' };
 
 export interface Envelope {
   record: JsonObject;
@@ -74,7 +75,8 @@ function describeBadJson(text: string, { problem, tooDeep }: { problem: string; 
 
 function describeForeign(record: JsonObject, captureData: unknown): string {
   const fields = Object.keys(record).length;
-  if ('groundTruthData' in record) return 'the line is a ground truth record (groundTruthData), not a capture';
+  const known = FOREIGN.find((one) => one.fields.every((name) => name in record));
+  if (known !== undefined) return `the line is ${known.what}, not a capture`;
   if (captureData !== undefined) {
     const what = Array.isArray(captureData) ? 'a list' : captureData === null ? 'null' : `a ${typeof captureData}`;
     return `captureData is ${what} where an object with endpointInput and endpointOutput is expected`;

@@ -3,10 +3,11 @@
 import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdtemp, open, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, relative, sep } from 'node:path';
+import { join, relative, resolve, sep } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { backfillObjects } from '../../captures/files/capture-objects.ts';
+import { insteadOf } from '../../captures/files/other-files.ts';
 import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
@@ -153,10 +154,14 @@ export async function localFiles(path: string): Promise<SourceFile[]> {
     const expected = 'a capture file, a directory with *.jsonl files, or s3://bucket/prefix';
     throw new PermanentError('SourceMissing', 'No captures exist at that path', { got: path, expected }, error);
   }
-  if (!facts.isDirectory()) return [{ path, name: path, size: facts.size }];
-  const entries = await readdir(path, { recursive: true, withFileTypes: true });
+  let instead = insteadOf(resolve(path));
+  if (!facts.isDirectory() && instead === undefined) return [{ path, name: path, size: facts.size }];
+  const entries = facts.isDirectory() ? await readdir(path, { recursive: true, withFileTypes: true }) : [];
   const files: SourceFile[] = [];
   for (const entry of entries) {
+    const other = insteadOf(resolve(entry.parentPath, entry.name));
+    instead ??= other;
+    if (other !== undefined) continue;
     if (!CAPTURE_SUFFIXES.some((ending) => entry.name.endsWith(ending))) continue;
     const file = join(entry.parentPath, entry.name);
     if (!isBesideLabels(path, file)) continue;
@@ -165,9 +170,9 @@ export async function localFiles(path: string): Promise<SourceFile[]> {
     if (!target?.isDirectory()) files.push({ path: file, name: file, size: target?.size ?? 0 });
   }
   if (files.length === 0) {
-    throw new PermanentError('NoCaptureFiles', 'The directory contains no capture files', {
+    throw new PermanentError('NoCaptureFiles', 'There are no capture files', {
       got: path,
-      expected: `files that end with ${CAPTURE_SUFFIXES.join(' or ')}, at any depth`,
+      expected: instead ?? `files that end with ${CAPTURE_SUFFIXES.join(' or ')}, at any depth`,
     });
   }
   return files.sort(byName);
