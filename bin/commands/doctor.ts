@@ -5,7 +5,7 @@
 
 import { many } from '../../src/core/text/figure-text.ts';
 import { singleLine, type TextOptions, wrapped } from '../../src/core/text/terminal-text.ts';
-import { command, option, options } from '../cli/options.ts';
+import { command, numbers, option, options } from '../cli/options.ts';
 import { EXIT, jsonOption, print } from '../cli/output.ts';
 import { stackOption } from '../cli/stack.ts';
 import { type Diagnosis, diagnose } from '../doctor/diagnose.ts';
@@ -13,6 +13,11 @@ import type { Finding } from '../doctor/finding.ts';
 
 const OPTIONS = options(
   option('--judge-model <id>', 'a Bedrock model id, inference profile or ARN (default: BEDROCK_MODEL_ID)'),
+  option(
+    '--captures <number>',
+    'read so many of the newest captures, and say what they are like',
+    numbers.from(1, 1_000),
+  ),
   option('--region <region>', 'region of the stack (default: AWS_REGION)'),
   stackOption(),
   jsonOption(),
@@ -24,6 +29,7 @@ could not run from here. The exit code is 1 if there is an error.
 
 Examples:
   inference-monitor doctor
+  inference-monitor doctor --captures 100
   inference-monitor doctor --judge-model eu.anthropic.claude-haiku-4-5-20251001-v1:0
   inference-monitor doctor --json | jq '.findings[] | select(.level == "error")'`;
 
@@ -42,7 +48,7 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
   Account: ['account'],
   Settings: ['names', 'settings'],
   Endpoint: ['endpoint', 'capture'],
-  Captures: ['captures', 'events'],
+  Captures: ['captures', 'events', 'shape'],
   MLflow: ['mlflow', 'artifacts'],
   Judge: ['judge', 'access', 'price', 'quota'],
   Limits: ['lambda'],

@@ -32,6 +32,7 @@ export function inspectText(report: InspectReport, out: TextOptions): string {
     if (count > at.length) page.add(`    … and ${whole(count - at.length)} more`);
   }
   addRedacted(page, report);
+  addShape(page, report);
   addContent(page, report);
   addJudging(page, report);
   return page.text();
@@ -42,6 +43,14 @@ function addRedacted(page: Page, { redacted }: InspectReport): void {
   const { captures, items, lines } = redacted;
   page.section(`Masked in ${many(captures, 'capture')}${captures > 0 ? `: ${countsText(items)}` : ''}`);
   for (const line of lines) page.add(`  ${placeText(line)}: … ${singleLine(line.text)} …`);
+}
+
+function addShape(page: Page, { shape: { captures, facts } }: InspectReport): void {
+  if (facts.length > 0) page.section(`What ${many(captures, 'capture is', 'captures are')} like`);
+  for (const { says, setting } of facts) {
+    page.add(`  ${says}`);
+    if (setting !== undefined) page.add(`    → set ${setting}`);
+  }
 }
 
 function addContent(page: Page, { formats, models, usage, notes }: InspectReport): void {

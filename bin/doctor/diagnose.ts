@@ -24,9 +24,11 @@ import { checkJudge } from './judge.ts';
 import { checkMlflow } from './mlflow.ts';
 import { checkBedrock, checkLambda } from './quotas.ts';
 import { checkSettingsFor, type ReadSettings } from './settings.ts';
+import { checkShape } from './shape.ts';
 import { checkStack, findStack } from './stack.ts';
 
 export interface DoctorFlags {
+  captures?: number;
   judgeModel?: string;
   region?: string;
   stack?: string;
@@ -101,7 +103,11 @@ async function examine(clients: Clients, flags: DoctorFlags, region: string | un
   const context = { ...clients, region, settings, complete, capturePrefix, stack, isNamed };
   const source = sourceOfRegion(flags);
   const account = await checked('account', 'sts:GetCallerIdentity', () => checkAccount(context, source));
-  return [...account, ...findings, ...(hasError(account) ? [] : await checkAll(CHECKS, context))];
+  const { captures } = flags;
+  const shape = captures
+    ? [checkOf('DATA_CAPTURE_S3_BUCKET', 'shape', 's3:ListBucket and s3:GetObject', checkShape(captures))]
+    : [];
+  return [...account, ...findings, ...(hasError(account) ? [] : await checkAll([...CHECKS, ...shape], context))];
 }
 
 /** Returns the stack that a person names, if the settings here are of another one. @throws the errors of `openStack` */

@@ -22,6 +22,7 @@ import { megabytes } from '../cli/output.ts';
 import { startProgress } from '../cli/progress.ts';
 import type { CommandSettings } from '../cli/settings.ts';
 import { type OfflineLine, OTHERS, offlineLines, type Place } from './capture-files.ts';
+import { shapeTally } from './shape.ts';
 
 /** Reading more than this takes seconds. */
 const LONG_BYTES = 20e6;
@@ -94,6 +95,7 @@ export async function inspectAll(path: string, settings: CommandSettings) {
   const unreadable: { file: string; message: string }[] = [];
   const content = contentTally(settings);
   const redacted = maskedTally();
+  const shape = shapeTally(settings);
   const told = {
     addFile: ({ name, size }: SourceFile, isGzip: boolean) =>
       addCounts(sums, { files: 1, bytes: size, gzip: Number(isGzip || name.endsWith('.gz')) }),
@@ -114,6 +116,7 @@ export async function inspectAll(path: string, settings: CommandSettings) {
       sums.captures += 1;
       content.add(line.capture, line.traceId, place);
       redacted.add(line.capture, place);
+      shape.add(line.capture);
     }
   }
   progress.end();
@@ -126,6 +129,7 @@ export async function inspectAll(path: string, settings: CommandSettings) {
     unreadable,
     /** By kind, field and pattern, if anything is to be masked, with the first masked lines. */
     redacted: settings.redaction && redacted.masked,
+    shape: shape.report(),
     ...content.report(),
   };
 }

@@ -1,7 +1,7 @@
 /** The step after decoding that masks personal data and secrets in a capture, before anything is understood or written. */
 
 import type { Redaction } from '../core/settings/redact-setting.ts';
-import { isForm, maskedForm, NOT_MASKED } from '../redact/encoded.ts';
+import { maskedForm, NOT_MASKED } from '../redact/encoded.ts';
 import { Masker } from '../redact/mask.ts';
 import { type JsonObject, toJson } from './json.ts';
 import { decodePayload } from './payload/decode-payload.ts';
@@ -111,7 +111,7 @@ function maskedPayload(masker: Masker, payload: Payload, isRequest: boolean, opt
   const cut = kind === 'event-stream' && Array.isArray(payload.value) ? 'surely' : 'maybe';
   const isCut = kind === 'event-stream' || kind === 'csv';
   const value =
-    kind === 'text' && isForm(contentType)
+    kind === 'text' && /^application\/x-www-form-urlencoded\s*(?:;|$)/i.test(contentType ?? '')
       ? maskedForm(captured, (pair) => masker.value(pair, true) as typeof pair)
       : masker.value(payload.value, isRequest || kind === 'text', isCut ? cut : undefined);
   const isSame = masker.changes === before;

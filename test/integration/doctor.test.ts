@@ -9,6 +9,7 @@ import { checked } from '../../bin/doctor/finding.ts';
 import { quotasOf } from '../../bin/doctor/quotas.ts';
 import { PLAIN } from '../../src/core/text/terminal-text.ts';
 import { type Answer, type Answers, AwsAnswers, withVariables, xml, xmlError } from '../helpers/aws-answers.ts';
+import { captureLine } from '../helpers/replay.ts';
 
 const QUOTAS = [
   ['Cross-region model inference tokens per minute for Anthropic Claude Sonnet 4.6', 200_000],
@@ -220,6 +221,32 @@ test('says in one line for each check that a deployment has what it needs', asyn
   const [days, each, into, out] = [perDay, tokens, input, output].map((text) => Number(text.replaceAll(',', '')));
   expect(each).toBe((into ?? 0) + 5 * (out ?? 0));
   expect(days).toBe(Math.floor((200_000 * 1_440) / (each ?? 1)));
+});
+
+test('says what the newest captures are like, if it is asked', async () => {
+  const csv = (data: string) => ({ data, encoding: 'CSV', contentType: 'text/csv' });
+  const parquet = { data: 'UEFSMQ==', encoding: 'BASE64', contentType: 'application/x-parquet' };
+  const replies = ['1\n', ...Array<string>(5).fill('pred\nyes\nno\n')];
+  const body = replies.map((reply, at) => `${captureLine(`e${at}`, at, parquet, csv(reply))}\n`).join('');
+  const file = `<Key>e/AllTraffic/new.jsonl</Key><Size>${body.length}</Size><ETag>"1"</ETag>`;
+  const listed = xml(
+    `<ListBucketResult><Name>my-captures</Name><KeyCount>1</KeyCount><IsTruncated>false</IsTruncated><Contents>${file}<LastModified>${new Date().toISOString()}</LastModified></Contents></ListBucketResult>`,
+  );
+  const answers: Answers = {
+    'GET /my-captures': (request) => (request.url?.includes('delimiter') ? arrived(3)(request) : listed),
+    'GET /my-captures/e/AllTraffic/new.jsonl': [200, body, { etag: '"1"' }],
+  };
+  const { lines } = await doctor({}, answers, { captures: 5 });
+  expect(about(lines, 'shape')).toEqual([
+    'ok shape Requests and replies: 5 × tabular-csv (binary to csv).',
+    'warning shape All 5 CSV replies begin with one row that stands nowhere else in them: a header. → set CSV_HEADER=true',
+    'warning shape Labels join 0 captures by inferenceId and 5 by eventId. Predictions: 5 × classes. → set GROUND_TRUTH=\'{"kind":"classes"}\'',
+    'ok shape Error replies, which are not judged: none.',
+    'ok shape Other captures that no judge reads: 5 × tabular-csv.',
+    'ok shape Personal data and secrets: none in 5 captures.',
+  ]);
+  const none = await doctor({}, { 'GET /my-captures': arrived(3) }, { captures: 5 });
+  expect(about(none.lines, 'shape')).toEqual(['warning shape There are no captures of the last 90 days to look at.']);
 });
 
 test('is a command that prints a line for each, or JSON, and exits with 1 if something is broken', async () => {
