@@ -1,0 +1,62 @@
+/** Files and records that are no captures are named, on this machine as in S3. */
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { findCaptures } from '../../../bin/operate/capture-files.ts';
+import { decodeLine } from '../../../src/captures/decode.ts';
+import { backfillObjects, capturedObject } from '../../../src/captures/files/capture-objects.ts';
+import type { Storage } from '../../../src/core/aws/storage.ts';
+import { localFiles } from '../../../src/replay/source/open-source.ts';
+import { chatLine } from '../../helpers/replay.ts';
+import { lineOf } from './arbitraries.ts';
+
+const HASH = '0f1e2d3c4b5a6978';
+const SME = `${HASH}/sme/e/AllTraffic/2026/11/20/10/a.jsonl`;
+const OTHERS = [
+  [`${HASH}/pod/2026/11/20/10/a.jsonl`, 'HyperPod'],
+  [`${HASH}/alb/AWSLogs/1/elasticloadbalancing/x.jsonl`, 'HyperPod'],
+  ['input/2026/11/20/10/f84a.json', 'batch transform'],
+  ['out/output/2026/11/20/10/f84a.json', 'batch transform'],
+  ['AWSLogs/1/BedrockModelInvocationLogs/us-east-1/2026/11/20/10/a.jsonl', 'Bedrock'],
+] as const;
+const SCOPE = { bucket: 'b', prefix: '' };
+
+/** A bucket with these keys. */
+const bucketOf = (...keys: string[]) =>
+  ({
+    async *list() {
+      for (const key of keys) yield { bucket: 'b', key, etag: '', size: 1, lastModifiedMs: 0 };
+    },
+  }) as unknown as Storage;
+
+test.each(OTHERS)('%s is no capture file', async (key, name) => {
+  const root = mkdtempSync(join(tmpdir(), 'others-'));
+  const write = (path: string) => {
+    mkdirSync(dirname(join(root, path)), { recursive: true });
+    writeFileSync(join(root, path), `${chatLine('a', 0, 'Hi')}\n`);
+  };
+  write(key);
+  const words = [localFiles(root), localFiles(join(root, key)), findCaptures(root), findCaptures(join(root, key))].map(
+    (found) => found.then(JSON.stringify, ({ message }: Error) => message),
+  );
+  for (const said of await Promise.all(words)) expect(said).toMatch(new RegExp(`expected: Data Capture of .*${name}`));
+  await expect(capturedObject(bucketOf(), SCOPE, 'b', key)).rejects.toThrow(name);
+  write(SME);
+  expect((await localFiles(root)).map(({ name: file }) => file)).toEqual([join(root, SME)]);
+  expect((await findCaptures(root)).flatMap(({ files }) => files.map((file) => file.key))).toEqual([
+    SME.slice(HASH.length + 5),
+  ]);
+  const listed = await Array.fromAsync(backfillObjects(bucketOf(SME, key), SCOPE, SCOPE, undefined));
+  expect(listed.map((object) => object.key)).toEqual([SME]);
+});
+
+test.each([
+  [{ schemaType: 'ModelInvocationLog', modelId: 'm', requestId: 'r', input: {} }, 'Bedrock'],
+  [{ level: 'INFO', message: 'x', file_name: 'f', line_number: '7' }, 'NVIDIA NIM'],
+  [{ request: {}, response: {}, workload_id: 'w', timestamp: 1 }, 'NVIDIA NIM'],
+  [{ groundTruthData: {} }, 'ground truth'],
+])('a record of another program is named: %j', (record, name) => {
+  expect(JSON.stringify(decodeLine(lineOf(record), {}))).toMatch(
+    new RegExp(`NotACaptureRecord.*${name}.*not a capture`),
+  );
+});
