@@ -53,13 +53,7 @@ function addShape(page: Page, { shape: { captures, facts } }: InspectReport): vo
   }
 }
 
-function addContent(page: Page, { formats, models, usage, notes }: InspectReport): void {
-  if (formats.length > 0) page.section('Formats');
-  for (const { format, wireFormat, captures, streamed, errorReplies } of formats) {
-    const facts = [many(captures, 'capture'), streamed > 0 && `${whole(streamed)} streamed`];
-    if (errorReplies > 0 && format !== 'error') facts.push(many(errorReplies, 'error'));
-    page.add(`  ${format}${wireFormat === undefined ? '' : ` (${wireFormat})`}: ${facts.filter(Boolean).join(', ')}`);
-  }
+function addContent(page: Page, { models, usage, notes }: InspectReport): void {
   const named = countsText(models);
   if (named !== '') page.add(`  models: ${named}`);
   const { captures, inputTokens, outputTokens } = usage;

@@ -1,6 +1,5 @@
 /** What capture files contain, what the stack would do with them, and what judging them would cost. */
 
-import { failureOf } from '../../src/captures/failure.ts';
 import { capturePathOf, hourPathOf } from '../../src/captures/files/capture-path.ts';
 import { buildTrace } from '../../src/captures/trace/build.ts';
 import type { TraceRecord } from '../../src/captures/trace/types.ts';
@@ -142,18 +141,11 @@ function contentTally(settings: CommandSettings) {
   const estimator = createCostEstimator(settings, active, options, always);
   const usage = { captures: 0, inputTokens: 0, outputTokens: 0 };
   const [models, notes] = [new Tally(), new Tally()];
-  const formats = new Map<string, ReturnType<typeof formatOf>>();
   const entryOf = ({ name, kind }: Scorer) => ({ name, kind, captures: 0, not: noCounts() });
   const scorers = new Map(askedOf(active).map((scorer) => [scorer.name, entryOf(scorer)]));
   let [firstMs, lastMs] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   const add = (capture: Capture, traceId: string, place: Place): void => {
-    const { format, wireFormat, inferenceTimeMs, timeSource } = capture;
-    const id = `${format} ${wireFormat}`;
-    const entry = formats.get(id) ?? formatOf(format, wireFormat);
-    formats.set(id, entry);
-    entry.captures += 1;
-    if (capture.streamed) entry.streamed += 1;
-    if (failureOf(capture) !== undefined) entry.errorReplies += 1;
+    const { inferenceTimeMs, timeSource } = capture;
     if (timeSource === 'inferenceTime') {
       [firstMs, lastMs] = [Math.min(firstMs, inferenceTimeMs), Math.max(lastMs, inferenceTimeMs)];
     }
@@ -177,7 +169,6 @@ function contentTally(settings: CommandSettings) {
   const report = () => ({
     /** Captured times, ISO 8601. */
     times: firstMs > lastMs ? undefined : { first: iso(firstMs), last: iso(lastMs) },
-    formats: [...formats.values()].sort((a, b) => b.captures - a.captures),
     /** Captures by the model that they name. */
     models: Object.fromEntries(models.sorted().map(({ name, count }) => [name, count])),
     /** Captures whose endpoint reported tokens, and their sums. */
@@ -190,11 +181,6 @@ function contentTally(settings: CommandSettings) {
   });
   return { add, report };
 }
-
-const formatOf = (format: string, wireFormat: string | undefined) => ({
-  ...{ format, wireFormat },
-  ...{ captures: 0, streamed: 0, errorReplies: 0 },
-});
 
 /** What is done about a capture. */
 interface Work {

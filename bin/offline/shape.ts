@@ -20,6 +20,7 @@ const MIN_TABLES = 5;
 const MAX_ROWS = 1_000;
 /** Names of fields are written by callers: how many are said, of how many of a capture, and their length. */
 const MAX_SAID = 5;
+const MAX_FORMS = 20;
 const MAX_FIELDS = 100;
 const MAX_NAME_CHARS = 40;
 
@@ -33,7 +34,6 @@ export interface ShapeFact {
 
 type Settings = Pick<CommandSettings, 'CSV_HEADER' | 'FEATURE_NAMES' | 'GROUND_TRUTH' | 'REDACT' | 'redaction'> &
   Parameters<typeof activeScorers>[0];
-export type Shape = ReturnType<ReturnType<typeof shapeTally>['report']>;
 
 const list = (): string[] => [];
 
@@ -47,7 +47,8 @@ export function shapeTally(settings: Settings) {
     if (formats.length >= MAX_SHAPED) return;
     const { request, response, inferences: [first] = [], format, wireFormat } = capture;
     const reply = response?.kind ?? 'no reply';
-    formats.push(`${wireFormat ?? format} (${request?.kind ?? 'no request'} to ${reply})`);
+    const form = wireFormat === undefined ? '' : `${wireFormat}, `;
+    formats.push(`${format} (${form}${request?.kind ?? 'no request'} to ${reply})`);
     if (request?.kind === 'csv') requests.push(headOf(request.value as unknown[][]));
     if (response?.kind === 'csv') replies.push(headOf(response.value as unknown[][]));
     if (first?.features !== undefined) rows.push(columnsOf(Object.keys(first.features)));
@@ -59,7 +60,7 @@ export function shapeTally(settings: Settings) {
     personal.add(capture);
   };
   const facts = (): ShapeFact[] => [
-    { about: 'formats', captures: formats.length, says: `Requests and replies: ${said(formats)}.` },
+    { about: 'formats', captures: formats.length, says: `Requests and replies: ${said(formats, MAX_FORMS)}.` },
     ...headerFacts('requests', requests, settings),
     ...headerFacts('replies', replies, settings),
     ...columnFacts(rows),
@@ -72,10 +73,10 @@ export function shapeTally(settings: Settings) {
 }
 
 /** Counts names. @returns the most frequent ones, and how many others there are */
-function said(names: readonly string[]): string {
+function said(names: readonly string[], most = MAX_SAID): string {
   const counts = [...Map.groupBy(names, (name) => name)].sort(([, a], [, b]) => b.length - a.length);
-  const most = counts.slice(0, MAX_SAID).map(([name, { length }]) => `${whole(length)} × ${name}`);
-  return [...most, ...(counts.length > MAX_SAID ? [`${counts.length - MAX_SAID} others`] : [])].join(', ') || 'none';
+  const shown = counts.slice(0, most).map(([name, { length }]) => `${whole(length)} × ${name}`);
+  return [...shown, ...(counts.length > most ? [`${counts.length - most} others`] : [])].join(', ') || 'none';
 }
 
 /** A name as it is said: short, on one line, and masked if it is personal data itself. */

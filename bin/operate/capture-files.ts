@@ -3,13 +3,12 @@
 import { existsSync, mkdtempSync, realpathSync, rmSync, statSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { basename, join, relative, resolve, sep } from 'node:path';
+import { basename, join, relative, sep } from 'node:path';
 import { formatHour } from '../../src/captures/files/capture-path.ts';
-import { insteadOf } from '../../src/captures/files/other-files.ts';
 import { parseInferenceTime } from '../../src/captures/record/inference-time.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { scanFile } from '../../src/replay/source/lines.ts';
-import { CAPTURE_FILES, isBesideLabels, unpack } from '../../src/replay/source/open-source.ts';
+import { CAPTURE_FILES, localFiles, unpack } from '../../src/replay/source/open-source.ts';
 
 export interface CaptureFile {
   /** Absolute path; of a compressed file, that of its unpacked copy. */
@@ -54,29 +53,19 @@ const LAYOUT = /([^/]+)\/([^/]+)\/\d{4}\/(?:0[1-9]|1[0-2])\/(?:0[1-9]|[12]\d|3[0
  * @throws PermanentError `SourceMissing`, `NoCaptureFiles`
  */
 export async function findCaptures(path: string, endpoint?: string): Promise<EndpointCaptures[]> {
-  if (!existsSync(path)) {
-    const facts = { got: resolve(path), expected: `a ${SUFFIX} file, or a folder with such files` };
-    throw new PermanentError('SourceMissing', 'The captures were not found', facts);
-  }
-  const root = realpathSync(path);
-  const stats = statSync(root);
-  let instead: string | undefined;
-  const isCapture = (path: string): boolean => {
-    const other = insteadOf(path);
-    instead ??= other;
-    return other === undefined && isNamedAsCapture(path) && isBesideLabels(root, path);
-  };
-  const paths = stats.isDirectory() ? await filesBelow(root, isCapture) : isCapture(root) ? [root] : [];
-  if (paths.length === 0) {
-    const why = stats.isDirectory() ? 'contains no file that ends' : 'does not end';
-    const facts = { got: `${root} ${why} in ${SUFFIX}`, expected: instead ?? CAPTURE_FILES };
+  const root = existsSync(path) ? realpathSync(path) : path;
+  const paths = (await localFiles(root)).map((file) => file.path);
+  const odd = paths.find((file) => !isNamedAsCapture(file));
+  if (odd !== undefined) {
+    const facts = { got: `${odd} does not end in ${SUFFIX}`, expected: CAPTURE_FILES };
     throw new PermanentError('NoCaptureFiles', 'No capture files', facts);
   }
+  const folder = statSync(root).isDirectory() ? root : join(root, '..');
   const groups = new Map<string, EndpointCaptures>();
   const taken = new Set<string>();
   for (const file of paths) {
     const plain = file.endsWith(PACKED) ? await unpackedCopy(file) : file;
-    const place = await placeInBucket(file, plain, stats.isDirectory() ? root : join(root, '..'), endpoint);
+    const place = await placeInBucket(file, plain, folder, endpoint);
     const key = unlessTaken(place.key, taken);
     const group = groups.get(place.endpoint) ?? { endpoint: place.endpoint, files: [] };
     groups.set(place.endpoint, group);

@@ -135,8 +135,7 @@ export const CAPTURE_FILES =
 export const LABELS_FOLDER = 'labels';
 
 /** @param root the folder that a person names */
-export const isBesideLabels = (root: string, path: string): boolean =>
-  relative(root, path).split(sep)[0] !== LABELS_FOLDER;
+const isBesideLabels = (root: string, path: string): boolean => relative(root, path).split(sep)[0] !== LABELS_FOLDER;
 
 const byName = (a: SourceFile, b: SourceFile): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
 

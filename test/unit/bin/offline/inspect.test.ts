@@ -36,13 +36,7 @@ test('tells what the examples contain, and what judging them would cost', async 
   const [reason] = report.quarantined;
   expect(reason).toMatchObject({ name: 'NotJson', count: 1, at: [{ line: 4 }] });
   expect(reason?.at[0]?.message).toContain('the line is cut off');
-  expect(report.formats[0]).toEqual({
-    format: 'chat',
-    wireFormat: 'openai-chat',
-    captures: 19,
-    streamed: 0,
-    errorReplies: 0,
-  });
+  expect(report.shape.facts[0]?.says).toContain('17 × chat (openai-chat, json to json), 3 × chat-stream (');
   const safety = report.scorers.find(({ name }) => name === 'safety');
   const left = Object.values(safety?.not ?? {}).reduce((sum, count) => sum + count, 0);
   expect((safety?.captures ?? 0) + left).toBe(report.captures);

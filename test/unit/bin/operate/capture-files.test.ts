@@ -97,8 +97,8 @@ describe('findCaptures', () => {
   });
 
   test.each([
-    ['a path that does not exist', 'missing', /not found; got: .*missing; expected: a \.jsonl file/],
-    ['a folder without captures', '.', /contains no file that ends in \.jsonl/],
+    ['a path that does not exist', 'missing', /No captures exist .*missing; expected: a capture file/],
+    ['a folder without captures', '.', /no capture files; got: .*; expected: files that end with \.jsonl/],
     ['a file of another kind', 'x.csv', /x\.csv does not end in \.jsonl/],
   ])('%s is an error that names what is allowed', async (_, path, message) => {
     write('x.csv');
