@@ -4,7 +4,7 @@ import type { ChatMessage } from '../../captures/types.ts';
 import type { ReplyPair } from '../../judge/pairwise.ts';
 import { bodyPreview } from '../measure/body-preview.ts';
 import { type Measured, sentBody } from '../measure/measure.ts';
-import { type ReplyContent, readConversation } from '../reply/content.ts';
+import { Body, type ReplyContent, readConversation } from '../reply/content.ts';
 import { replyMessage } from '../request/preparer.ts';
 import { compareReplies, type ReplyComparison } from './compare-replies.ts';
 import { jsonLines } from './json-lines.ts';
@@ -45,8 +45,11 @@ export function comparedReply(measured: Measured): StoredReply {
   // Nothing is known about the reply to a canceled request, or about one that is too large.
   const isKnown = !cancelled && !exchange.tooLarge;
   const captured = request.captured && isKnown ? capturedReplyOf(request.captured, content) : undefined;
-  const { messages, jsonRequested } = readConversation(sentBody(request)) ?? {};
+  const sent = sentBody(request);
   const texts = request.keep?.texts ?? (<T>(value: T): T => value);
+  // Of a masked body, since what is encoded or in a cell is not found in a text.
+  const body = request.keep ? Buffer.from(request.keep.body('endpointInput', sent)) : sent.bytes;
+  const { messages, jsonRequested } = readConversation(new Body(body, sent.contentType)) ?? {};
   return {
     // The same in all runs for the same captured request, whatever path its file was read from.
     key: `${eventId ?? basename(file)}:${line}${pass === 0 ? '' : `#${pass}`}`,
@@ -55,8 +58,8 @@ export function comparedReply(measured: Measured): StoredReply {
     ...(request.capturedTraceId ? { captured_trace_id: request.capturedTraceId } : {}),
     file,
     line,
-    input: bodyPreview('endpointInput', sentBody(request), request.keep),
-    ...(messages ? { messages: texts(messages) } : {}),
+    input: bodyPreview('endpointInput', sent, request.keep),
+    ...(messages ? { messages } : {}),
     ...(jsonRequested ? { json_requested: true } : {}),
     reply: cut(texts(reply)),
     ...(captured && { captured: cut(texts(captured)), comparison: texts(compareReplies(captured, reply)) }),

@@ -177,6 +177,21 @@ test.each([
   expect(JSON.stringify(tracesOf(exchanges))).not.toContain(secret);
 });
 
+test('a form is masked by its pairs, also where a judge reads it', async () => {
+  const data = `q=${encodeURIComponent('+49 30 901820')}`;
+  const line = captureLine(
+    'u',
+    1,
+    { data, contentType: 'application/x-www-form-urlencoded' },
+    { data: chatReply('Old') },
+  );
+  const { files, exchanges } = await kept('all', [line], {
+    redaction: { ...redaction('all'), ...redactRules('phone') },
+  });
+  expect(files).toMatch(/"messages":\[\{"role":"user","content":"q=%3Cphone/);
+  expect(files + JSON.stringify(tracesOf(exchanges))).not.toContain('901820');
+});
+
 test('with CONTENT=none no texts are kept', async () => {
   const { files, exchanges } = await kept('none');
   expect(files).not.toMatch(/jane|Hello|fail |a text/);
