@@ -144,18 +144,16 @@ function personalTally({ CSV_HEADER: csvHeader, FEATURE_NAMES: featureNames, RED
     const masked = redacted(captured, { csvHeader, featureNames, redaction: EVERYTHING });
     const table = csvHeader && request?.kind === 'csv' ? (request.value as unknown[][]) : [];
     const columns = featureNames.length > 0 ? featureNames : (table[0] ?? []).map(String);
-    const own = new Map<string, Set<string>>();
+    const own = new Set<string>();
     const note = (field: string, after: string): void => {
-      for (const kind of REDACT_KINDS.filter((one) => after.includes(`<${one}>`))) {
-        own.set(kind, (own.get(kind) ?? new Set()).add(`${kind} in ${saidName(field)}`));
-      }
+      for (const kind of REDACT_KINDS) if (after.includes(`<${kind}>`)) own.add(`${kind} in ${saidName(field)}`);
       (/^<\w+>$/.test(after) ? itself : beside).add(field);
     };
     eachChange(request?.value, masked.request?.value, 'text', columns, note);
     eachChange(response?.value, masked.response?.value, 'text', [], note);
     eachChange(attributes, masked.identity.attributes, '', [], note);
-    kinds.push(...own.keys());
-    fields.push(...[...own.values()].flatMap((names) => [...names]).slice(0, MAX_FIELDS));
+    kinds.push(...new Set([...own].map((one) => one.split(' ')[0] ?? '')));
+    fields.push(...[...own].slice(0, MAX_FIELDS));
     if (own.size > 0) found.push('');
   };
   const fact = (captures: number): ShapeFact => {

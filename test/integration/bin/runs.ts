@@ -145,7 +145,7 @@ describe('process', () => {
       'a folder without captures',
       () => [dirname(local('empty/a.txt', ['hello']))],
       'NoCaptureFiles',
-      /no file that ends in/,
+      /files that end with/,
     ],
     [
       'a file of another endpoint',
