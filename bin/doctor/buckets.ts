@@ -10,6 +10,7 @@ import {
   type S3Client,
   type S3ServiceException,
 } from '@aws-sdk/client-s3';
+import { insteadOf } from '../../src/captures/files/other-files.ts';
 import { hourlyCalls } from '../../src/core/aws/cloudwatch.ts';
 import { httpStatusOf } from '../../src/core/aws/storage-errors.ts';
 import { whole } from '../../src/core/text/figure-text.ts';
@@ -100,7 +101,7 @@ const DATED = /\/\d+\/$/;
 /** Finds the time of the newest capture by the last folder of each level: a listing for each, however many captures there are. */
 async function newestCapture(s3: S3Client, Bucket: string, Prefix: string, depth = 0): Promise<Date | undefined> {
   const page = await s3.send(new ListObjectsV2Command({ Bucket, Prefix, Delimiter: '/' }));
-  const files = (page.Contents ?? []).filter(({ Key, Size }) => Key?.endsWith('.jsonl') && Size);
+  const files = (page.Contents ?? []).filter(({ Key = '', Size }) => Key.endsWith('.jsonl') && Size && !insteadOf(Key));
   const folders = depth < MAX_DEPTH ? (page.CommonPrefixes ?? []).map((folder) => folder.Prefix ?? '') : [];
   const dated = folders.filter((folder) => DATED.test(folder));
   const next = dated.length > 0 ? dated.slice(-1) : folders.slice(0, MAX_VARIANTS);
