@@ -13,8 +13,9 @@ import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import { Masker } from '../../src/redact/mask.ts';
 import type { CommandSettings } from '../cli/settings.ts';
 
-/** Captures that are looked at: more of them have the same form. */
+/** Captures that are looked at, and their bytes: more of them have the same form, and hostile ones take seconds a megabyte. */
 const MAX_SHAPED = 1_000;
+const MAX_BYTES = 32e6;
 /** Tables that begin with the same row before it may be a header, and the rows of each that are compared. */
 const MIN_TABLES = 5;
 const MAX_ROWS = 1_000;
@@ -37,14 +38,16 @@ type Settings = Pick<CommandSettings, 'CSV_HEADER' | 'FEATURE_NAMES' | 'GROUND_T
 
 const list = (): string[] => [];
 
-/** Collects the sentences of captures, one by one. Of more than 1,000, the first ones count. */
+/** Collects the sentences of captures, one by one. Of more than 1,000, or 32 MB, the first ones count. */
 export function shapeTally(settings: Settings) {
   const judges = activeScorers(settings).filter(isJudgeScorer);
   const [formats, requests, replies, rows] = [list(), list(), list(), list()];
   const [truths, ids, errors, unjudged] = [list(), list(), list(), list()];
   const personal = personalTally(settings);
+  let bytes = 0;
   const add = (capture: Capture): void => {
-    if (formats.length >= MAX_SHAPED) return;
+    if (formats.length >= MAX_SHAPED || bytes > MAX_BYTES) return;
+    bytes += (capture.request?.bytes ?? 0) + (capture.response?.bytes ?? 0);
     const { request, response, inferences: [first] = [], format, wireFormat } = capture;
     const reply = response?.kind ?? 'no reply';
     const form = wireFormat === undefined ? '' : `${wireFormat}, `;
