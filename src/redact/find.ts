@@ -1,6 +1,7 @@
 /** Finds personal data and secrets in a text. */
 
-import { type Form, KINDS, type Kind } from './kinds.ts';
+import type { Form } from './form.ts';
+import { KINDS, type Kind } from './kinds.ts';
 
 /** A part of a text, from `start` to before `end`. */
 export interface Range {
