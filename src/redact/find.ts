@@ -2,6 +2,8 @@
 
 import type { Form } from './form.ts';
 import { KINDS, type Kind } from './kinds.ts';
+import { numbersIn, type Run } from './numbers.ts';
+import type { Word } from './words.ts';
 
 /** A part of a text, from `start` to before `end`. */
 export interface Range {
@@ -19,6 +21,11 @@ export interface Item extends Range {
 
 type NamedForm = Form & { name: Kind };
 
+/** A value of a field is no longer. */
+const MAX_VALUE_CHARS = 200;
+/** What stands between two items of a list. */
+const BETWEEN = /^[\s,;/|&+]{1,4}(?:\p{L}{1,5}[\s:.]{1,2})?\(?$/u;
+
 /** Returns the forms of kinds, in the order of `KINDS`. */
 export const formsOf = (kinds: readonly Kind[]): NamedForm[] =>
   (Object.entries(KINDS) as [Kind, readonly Form[]][]).flatMap(([name, forms]) =>
@@ -28,22 +35,27 @@ export const formsOf = (kinds: readonly Kind[]): NamedForm[] =>
 /**
  * Returns every item in the order of the forms. The time is linear in the length: look-behinds keep a pattern from beginning within a
  * run of characters that it has read.
+ *
+ * @param told what the name of the text's field announces. It counts only in short texts, which are values
  */
-export function find(whole: string, forms: readonly NamedForm[]): Item[] {
+export function find(whole: string, forms: readonly NamedForm[], told: readonly Word[] = []): Item[] {
   const found: Item[] = [];
   // A match is hidden from the next patterns by blanks: the digits of an IBAN are not a telephone number.
   let text = whole;
-  const hints = new Map<RegExp, number[]>();
+  const toldHere = whole.length <= MAX_VALUE_CHARS ? told : [];
+  const places: Places = { hints: new Map() };
   for (const form of forms) {
     const hidden: Range[] = [];
-    for (const part of partsOf(form, text, hints)) {
+    for (const part of partsOf(form, text, places)) {
       eachMatch(form.pattern, text.slice(part.start, part.end), (match) => {
         const [all] = match;
         // The numbered groups, if there are any: a separator has a name, and so a number, but is no item.
         const item = (match.groups === undefined && match.slice(1).join('')) || all;
-        const value = form.read(item);
         const first = part.start + match.index;
         const start = first + all.length - item.length;
+        const last = found.at(-1);
+        const follows = last?.name === form.name && BETWEEN.test(text.slice(last.end, start).slice(0, 13));
+        const value = form.read(item, { text, start, end: start + item.length, told: toldHere, follows });
         const end = start + (form.cut?.(item) ?? item).length;
         // What is cut off may be another item, and what is none may have one in it.
         if (form.cut) form.pattern.lastIndex = match.index + (value === undefined ? 1 : end - first);
@@ -57,23 +69,36 @@ export function find(whole: string, forms: readonly NamedForm[]): Item[] {
   return found;
 }
 
-/** Returns the parts of a text that may have matches of a form. @param hints their places: several forms have the same hint */
-function partsOf({ hint, reach }: Form, text: string, hints: Map<RegExp, number[]>): Range[] {
-  if (reach === undefined) return hint.test(text) ? [{ start: 0, end: text.length }] : [];
-  const places = hints.get(hint) ?? [];
-  if (!hints.has(hint)) eachMatch(hint, text, ({ index }) => places.push(index));
-  hints.set(hint, places);
-  return around(places, reach);
+/** What several forms look for in a text. */
+interface Places {
+  hints: Map<RegExp, Range[]>;
+  numbers?: Run[];
+}
+
+/** Returns the parts of a text that may have matches of a form. */
+function partsOf({ hint, digits, reach }: Form, text: string, places: Places): Range[] {
+  if (hint && reach === undefined) return hint.test(text) ? [{ start: 0, end: text.length }] : [];
+  if (hint) {
+    const found = places.hints.get(hint) ?? [];
+    if (!places.hints.has(hint)) eachMatch(hint, text, ({ index }) => found.push({ start: index, end: index }));
+    places.hints.set(hint, found);
+    return around(found, reach);
+  }
+  places.numbers ??= numbersIn(text);
+  return around(
+    places.numbers.filter((run) => run.digits >= (digits ?? 0)),
+    reach,
+  );
 }
 
 /** Returns the parts of the text around places, those that touch as one: a hostile text has millions of places. */
-function around(places: readonly number[], [before, after]: NonNullable<Form['reach']>): Range[] {
+function around(places: readonly Range[], [before, after]: [number, number] = [0, 0]): Range[] {
   const parts: Range[] = [];
   for (const place of places) {
     const last = parts.at(-1);
-    const start = Math.max(0, place - before);
-    if (last !== undefined && start < last.end) last.end = place + after;
-    else parts.push({ start, end: place + after });
+    const start = Math.max(0, place.start - before);
+    if (last !== undefined && start < last.end) last.end = place.end + after;
+    else parts.push({ start, end: place.end + after });
   }
   return parts;
 }

@@ -3,14 +3,12 @@
 import { hash } from 'node:crypto';
 import { isIP } from 'node:net';
 import type { RedactKind } from '../core/settings/redact-setting.ts';
-import type { Form } from './form.ts';
+import { BIRTHS } from './births.ts';
+import { type Form, type Place, strengthAt } from './form.ts';
 import { SECRETS } from './secrets.ts';
 
 const digitsOf = (text: string): string => text.replace(/\D/g, '');
 const lower = (text: string): string => text.toLowerCase();
-
-/** Seven digits: less is no number of an account or a telephone. */
-const NUMBER = /\d(?:[ ./()-]{0,3}\d){6}/g;
 
 // --------------------------------------------------------------------------------------------------------- contact
 
@@ -28,31 +26,28 @@ function readEmail(item: string): string {
 
 /** `+`, or `00` and a separated country code, then digits in groups. */
 const PHONE_INTERNATIONAL =
-  /(?<![\p{L}\d+]|\d[ -])(?:\+[1-9]|00[1-9]\d{0,2}[ .(/-]{1,2}\d)(?:[ .()/-]{0,3}\d){6,14}(?![\p{L}\d])/gu;
-/** The North American form. In numbers in use, area and exchange begin with 2 to 9; examples use 555 and 1xx. */
+  /(?:\+(?<![\p{L}\d+]\+)[1-9]|00(?<![\p{L}\d+]00|\d[ -]00)[1-9]\d{0,2}[ .(/-]{1,2}\d)(?:[ .()/-]{0,3}\d){6,14}(?![\p{L}\d])/gu;
+/**
+ * The North American form. In numbers in use, area and exchange begin with 2 to 9; examples use 555 and 1xx. A separator that the number
+ * has itself may join it to others.
+ */
 const PHONE_NORTH_AMERICAN =
-  /(?<![\p{L}\d+]|\d[ .-])(?:1[ .-])?(?:\([2-9]\d{2}\) ?\d{3}[ .-]\d{4}|[2-9]\d{2}(?<separator>[ .-])\d{3}\k<separator>\d{4})(?![\p{L}\d]|[ .-]\d)/gu;
-/** Words that announce a telephone number. Chinese, Japanese and Korean ones stand within others. */
-const PHONE_WORDS =
-  '(?<!\\p{L})(?:t[eé]l[eé](?:ph|f)oo?n(?:[aeou]m?|nummer|number|nr)?|(?:mobile?|cell|handy|ruf)(?:phone|fon|nummer|nr|fax)(?:nummer|number|nr)?|(?:tele)?fax(?:nummer|nr)?|phone|tel|tlf|tél|mobile?|cell|handy|call|whatsapp|gsm|' +
-  'portable|telepon|móvil|celular|cellulare|mobiel|komórk[ai]|cep|rufen? (?:sie )?(?:mich|uns)(?: an)?|appele[rz](?:[ -]moi)?|appelle|llám[ae](?:me|nos)|telem[oó]vel|chiam[ai](?:mi|ci)|bel (?:me|mij)|' +
-  'τηλέφωνο|телефон[ауе]?|тел|моб|мобильный|(?:ال)?(?:هاتف|جوال)|טלפון|फ़ोन|फोन|मोबाइल|điện thoại)(?!\\p{L})|' +
-  '(?:電話|电话|手機|手机|携帯|전화|휴대폰)(?:番号|號碼|号码|号|번호)?';
-/** Words between those and the number. */
-const PHONE_LINKS =
-  'number|no|nr|nummer|numéro|número|numero|numer|numara(?:m|sı)?|номер|नंबर|is|me|moi|us|at|on|ist|lautet|unter|am|au|al|ao|op|pod|est|le|es|el|é|è|il|to|jest|on|это|は|是|为|為|는|은';
-/** Any number of 7 to 15 digits after such a word. Begins with a digit, and looks behind it. */
-const PHONE_NAMED = new RegExp(
-  `(?<![\\d(])\\(?\\d(?=(?:[ ./()-]{0,3}\\d){6})(?<=(?:${PHONE_WORDS})\\.?(?:[ \\t]{0,3}(?:${PHONE_LINKS})(?![a-z])\\.?){0,3}` +
-    '(?:[ \\t]{0,3}[:：=#][ \\t]{0,3}|[ \\t]{0,6})\\(?\\d)(?:[ ./()-]{0,3}\\d){6,14}(?!\\d)',
-  'giu',
-);
-/** A date may follow the word "call". */
-const DATE = /^(?:\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2\d{4})$/;
+  /(?<![\p{L}\d+])(?:(?:1[ .-])?\([2-9]\d{2}\) ?\d{3}[ .-]\d{4}(?![\p{L}\d])|(?<!\d[.-])(?:1[ .-])?[2-9]\d{2}-\d{3}-\d{4}(?![\p{L}\d]|[.-]\d)|(?<!\d[ .-])(?:1[ .-])?[2-9]\d{2}(?<separator>[ .])\d{3}\k<separator>\d{4}(?![\p{L}\d]|[ .-]\d))/gu;
+/** Any number of 7 to 15 digits after a word that announces a telephone. */
+const PHONE_NAMED = /(?<![\d(])\(?\d(?:[ ./()-]{0,3}\d){6,14}(?!\d)/gu;
+/** A date may follow a word such as "call". */
+const DATE =
+  /^(?:(?:19|20)\d\d([-/.])(?:0?[1-9]|1[0-2])\1(?:0?[1-9]|[12]\d|3[01])|(?:0?[1-9]|[12]\d|3[01])([-/.])(?:0?[1-9]|[12]\d|3[01])\2(?:19|20)\d\d)(?!\d)/;
+/** What stands after a word such as "call" is a telephone number if it is written as one: with a zero, in groups, or as long. */
+const LIKE_PHONE = /^(?:\(?0|\d{2,4}\)?[ ./-](?=(?:\D*\d){7})|(?!1[5-9]\d{8}$|20\d{6})\d{10,11}$)/;
 
 const phone = (digits: string): string | undefined => (/^(\d)\1+$/.test(digits) ? undefined : digits);
-const readNamedPhone = (item: string): string | undefined =>
-  DATE.test(item) ? undefined : phone(digitsOf(item).replace(/^00/, ''));
+
+function readNamedPhone(item: string, place: Place): string | undefined {
+  const strength = place.follows ? 'surely' : strengthAt(place, 'phone');
+  const isPhone = strength === 'surely' || (strength === 'maybe' && LIKE_PHONE.test(item));
+  return isPhone && !DATE.test(item) ? phone(digitsOf(item).replace(/^00/, '')) : undefined;
+}
 /** The same with and without the code of North America. */
 const readNorthAmericanPhone = (item: string): string | undefined => phone(digitsOf(item).replace(/^1/, ''));
 
@@ -68,11 +63,17 @@ function readInternationalPhone(item: string): string | undefined {
 // ------------------------------------------------------------------------------------------------------- accounts
 
 /**
- * 13 to 19 digits, with single spaces or hyphens between them. The month of expiry may follow. Digits before it are others of the same
- * number, but for those of an international telephone number.
+ * 13 to 19 digits as one word, or in the groups of a card, whatever separates them. Other data may stand on both sides, but no decimals,
+ * nor a group of four on the left.
  */
 const CARD =
-  /(?<![\p{L}\d+-]|\d[ .,-](?<!\+[1-9][\d ().-]{6,22}))\d(?:[ -]?\d){12,18}(?![\p{L}\d]|[ -]\d(?!\d?\/\d)|[.,]\d|(?<=[ -]\d\d?)\/\d)/gu;
+  /(?<![\p{L}\d+]|[\p{L}\d]-|\d\.)(?:\d{13,19}|(?<!(?<!\d)\d{4}[ -])\d{4}(?<separator>[ \t\r\n.-]{1,3})(?:\d{4}\k<separator>\d{4}\k<separator>\d{4}(?:\k<separator>\d{1,3}(?!\d))?|\d{6}\k<separator>\d{4,5}))(?![\p{L}\d]|\.\d)/gu;
+/**
+ * The same in other groups, with single spaces or hyphens between them. The month of expiry may follow. Digits before it are others of the
+ * same number, but for those of an international telephone number.
+ */
+const CARD_GROUPED =
+  /(?<![\p{L}\d+-]|\d[ .-](?<!\+[1-9][\d ().-]{6,22}))\d(?:[ -]?\d){12,18}(?![\p{L}\d]|[ -]\d(?!\d?\/\d)|\.\d|(?<=[ -]\d\d?)\/\d)/gu;
 /** First digits and lengths of Visa, Mastercard, American Express, Discover, Diners, JCB, UnionPay and Maestro. */
 const CARD_ISSUERS =
   /^(?:4\d{12}(?:\d{3}){0,2}|(?:5[1-5]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}|3[47]\d{13}|6(?:011|5\d\d|4[4-9]\d)\d{12}|3(?:0[0-5]|[68]\d)\d{11}|(?:352[89]|35[3-8]\d)\d{12}|62\d{14,17}|(?:5018|5020|5038|5893|6304|6759|676[1-3])\d{8,15})$/;
@@ -92,9 +93,9 @@ function readCard(item: string): string | undefined {
   return CARD_ISSUERS.test(digits) && passesLuhn(digits) ? digits : undefined;
 }
 
-/** As one word, or in groups of four. */
+/** As one word, in groups of four, in those of a French account, or as digits in any groups. */
 const IBAN =
-  /(?<![\p{L}\p{N}])[A-Z]{2}\d{2}(?:[A-Z0-9]{11,30}|(?<separator>[ -])[A-Z0-9]{4}(?:\k<separator>[A-Z0-9]{4}){1,6}(?:\k<separator>[A-Z0-9]{1,4})?)(?![\p{L}\p{N}])/giu;
+  /(?<![\p{L}\p{N}])[A-Z]{2}\d{2}(?:[A-Z0-9]{11,30}|(?<separator>[ \t\r\n-]{1,3})(?:[A-Z0-9]{4}(?:\k<separator>[A-Z0-9]{4}){1,6}(?:\k<separator>[A-Z0-9]{1,4})?|\d{5}\k<separator>\d{5}\k<separator>[A-Z0-9]{11}\k<separator>\d{2})|(?:[ -]{0,2}\d){11,26})(?![\p{L}\p{N}])/giu;
 /** Length of an IBAN by country, as registered with SWIFT. */
 const IBAN_LENGTHS: Readonly<Record<string, number>> = Object.fromEntries(
   (
@@ -110,7 +111,7 @@ const IBAN_LENGTHS: Readonly<Record<string, number>> = Object.fromEntries(
 /** A word in capitals may follow an IBAN ("DE89… BIC …"). The country's registered length determines its end. */
 function cutIban(match: string): string {
   let end = IBAN_LENGTHS[match.slice(0, 2).toUpperCase()] ?? 0;
-  for (let at = 0; at < end && at < match.length; at += 1) if (match[at] === ' ' || match[at] === '-') end += 1;
+  for (let at = 0; at < end && at < match.length; at += 1) if (/[^A-Z\d]/i.test(match[at] ?? '')) end += 1;
   return match.slice(0, end);
 }
 
@@ -120,19 +121,19 @@ function cutIban(match: string): string {
  */
 export function readIban(match: string): string | undefined {
   const start = cutIban(match);
-  const iban = start.replace(/[ -]/g, '').toUpperCase();
-  const isWhole = /^([ -]|$)/.test(match.slice(start.length)) && /^[A-Z0-9]+$/.test(iban);
+  const iban = start.replace(/[^A-Z\d]/gi, '').toUpperCase();
+  const isWhole = /^(?![A-Z\d])/i.test(match.slice(start.length));
   if (!isWhole || IBAN_LENGTHS[iban.slice(0, 2)] !== iban.length) return undefined;
   const digits = (iban.slice(4) + iban.slice(0, 4)).replace(/[A-Z]/g, (letter) => String(Number.parseInt(letter, 36)));
   return BigInt(digits) % 97n === 1n ? iban : undefined;
 }
 
-/** Area 000, 666 and 900 to 999, group 00 and serial 0000 were never assigned. */
+/** Area 000, 666 and 900 to 999, group 00 and serial 0000 were never assigned. Beside a space or a dot may stand more of another number. */
 const SSN =
-  /(?<![\p{L}\d-]|\d[ .])(?!000|666|9\d\d)\d{3}(?<separator>[- .])(?!00)\d{2}\k<separator>(?!0000)\d{4}(?![\p{L}\d-]|[ .]\d)/gu;
-/** Without separators only after a word that announces the number. */
-const SSN_NAMED =
-  /(?<!\d)(?!000|666|9\d\d)\d(?<=\b(?:ssn|social security(?: number| no\.?)?)\b[^\p{L}\d]{0,12}(?:is[^\p{L}\d]{1,3})?\d)\d{2}(?!00)\d{2}(?!0000)\d{4}(?!\d)/giu;
+  /(?<![\p{L}\d-])(?!000|666|9\d\d)\d{3}(?:-(?!00)\d{2}-(?!0000)\d{4}|(?<!\d[ .]\d{3})(?<separator>[ .])(?!00)\d{2}\k<separator>(?!0000)\d{4}(?![ .]\d))(?![\p{L}\d-])/gu;
+/** In any form only after a word that announces the number. */
+const SSN_NAMED = /(?<!\d)(?!000|666|9\d\d)\d{3}[ .-]?(?!00)\d{2}[ .-]?(?!0000)\d{4}(?!\d)/gu;
+const readNamedSsn = (item: string, place: Place): string | undefined => strengthAt(place, 'ssn') && digitsOf(item);
 
 const ETHEREUM = /(?<![\p{L}\d])0x[0-9a-f]{40}(?![\p{L}\d])/giu;
 const SEGWIT = /(?<![\p{L}\d])(?:bc1[02-9ac-hj-np-z]{11,71}|BC1[02-9AC-HJ-NP-Z]{11,71})(?![\p{L}\d])/gu;
@@ -168,37 +169,38 @@ function readSegwit(text: string): string | undefined {
 
 // -------------------------------------------------------------------------------------------------------- networks
 
-/** After such a word, four numbers are those of a section or a version. */
-const IPV4 = /(?<![\p{L}\d_.]|\b(?:section|chapter|version|release) |§ ?)(?:\d{1,3}\.){3}\d{1,3}(?![\p{L}\d_]|\.\d)/giu;
-const IPV6 = /(?<![\p{L}\d_:.])(?:[0-9a-f]{0,4}:){2,7}(?:[0-9a-f]{1,4}|(?:\d{1,3}\.){3}\d{1,3})?(?![\p{L}\d_:])/giu;
+const IPV4 = /(?<![\p{L}\d_.])(?:\d{1,3}\.){3}\d{1,3}(?![\p{L}\d_]|\.\d)/giu;
+const IPV6 =
+  /(?<![\p{L}\d_:.])(?:[0-9a-f]{0,4}:){2,7}(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9a-f]{1,4}|(?<=::))(?![\p{L}\d_]|:[0-9a-f:])/giu;
+/** Of each machine, of none, of a network and the masks of networks. */
+const NOBODYS = /^(?:127\.|0\.0\.0\.0$|25[2-5]\.|.*\.0\.0\.0$|::1?$|::ffff:(?:127\.|7f))/i;
+/** Four numbers below 30 are often those of a version. Those of a private network begin with 10. */
+const LIKE_VERSION = /^(?!10\.)(?:[12]?\d\.){3}[12]?\d$/;
+/** The end of what stands before a version: a word and a space, or a sign that packages have. */
+const BEFORE_VERSION = /[\p{L}\p{N}][ \t]{1,3}$|[=~<>!]=[ "']?$|[\p{L}\d][/-]$|§ ?$/u;
+const VERSION_WORD = /\b(?:section|chapter|version|release|build|firmware|driver|revision|rev|ver|v|oid)[ :="']{1,4}$/i;
+/** As ranges are assigned: of code such as `a::b2` and `x[1::2]`, nothing is an address. */
+const IPV6_RANGE = /^(?:[23][\da-f]{3}|f[c-f][\da-f]{2}|64:ff9b|::ffff):|(?:[\da-f]+:.*){4}/i;
 /** A URL has the shortest form of an IPv6 address. */
-const shortest = (text: string): string => (isIP(text) === 6 ? new URL(`http://[${text}]`).hostname : text);
-/** Of `ab::cd`, which code has too, only forms with a digit count. */
-const address = (text: string): string | undefined => (isIP(text) > 0 && /\d/.test(text) ? shortest(text) : undefined);
+const shortest = (text: string): string => new URL(`http://[${text}]`).hostname;
+
+function readIpv4(item: string, place: Place): string | undefined {
+  if (isIP(item) === 0 || NOBODYS.test(item)) return undefined;
+  const before = place.text.slice(Math.max(0, place.start - 20), place.start);
+  if (VERSION_WORD.test(before)) return undefined;
+  const isVersion = LIKE_VERSION.test(item) && BEFORE_VERSION.test(before) && !strengthAt(place, 'ip');
+  return isVersion ? undefined : item;
+}
+const readIpv6 = (item: string): string | undefined =>
+  isIP(item) === 6 && !NOBODYS.test(item) && IPV6_RANGE.test(item) ? shortest(item) : undefined;
 
 /** Without separators. */
 const bare = (text: string): string => lower(text).replace(/[:.-]/g, '');
 const MAC =
-  /(?<![\p{L}\d_:-])(?:[0-9a-f]{2}(?<separator>[:-])(?:[0-9a-f]{2}\k<separator>){4}[0-9a-f]{2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4})(?![\p{L}\d_:-])/giu;
-
-// ----------------------------------------------------------------------------------------------------------- birth
-
-const MONTHS =
-  'jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|jän|mär|mai|okt|dez|fév|fev|avr|juin|juil|aoû|aou|déc|ene|abr|ago|dic|gen|mag|giu|lug|set|ott|out|mrt|mei|янв|фев|мар|апр|мая|июн|июл|авг|сен|окт|ноя|дек|sty|lut|kwi|maj|cze|lip|sie|wrz|paź|lis|gru';
-const DATES = `\\d{4}[-/.년年] ?\\d{1,2}[-/.월月] ?\\d{1,2}[일日]?|\\d{1,2}[-/.] ?\\d{1,2}[-/.] ?\\d{2}(?:\\d\\d)?|\\d{1,2}(?:st|nd|rd|th|er|\\.|º)?(?: of| de)? (?:${MONTHS})\\p{L}{0,8}\\.?,?(?: de)? \\d{4}|(?:${MONTHS})\\p{L}{0,8}\\.? \\d{1,2}(?:st|nd|rd|th)?,? \\d{4}`;
-/** A date of birth after a word that announces it. */
-const BORN = new RegExp(
-  '(?:(?<!\\p{L})(?:date[ _-]?of[ _-]?birth|birth[ _-]?da(?:te|y)|d\\.?o\\.?b|born|geboren|geburts(?:datum|tag)|geb\\.?|geboortedatum|née?|naissance|nacid[oa]|nací|nacimiento|nat[oa]|nascita|nascid[oa]|nasci|nascimento|född|født|födelsedatum|fødselsdato|ur\\.|urodz\\p{L}{1,4}|naroz\\p{L}{2,4}|született|syntynyt|doğum tarihi[mn]?|' +
-    'дата (?:рождения|народження)|родил(?:ся|ась)|γεννήθηκ\\p{L}{1,3}|γέννησης|ngày sinh|tanggal lahir|تاريخ (?:ال)?ميلاد\\p{L}?|مواليد|תאריך לידה|जन्म(?: ?(?:तिथि|दिन))?)' +
-    '(?!\\p{L})|生年月日|出生(?:日期|年月日)?|생년월일)[^\\p{L}\\d]{0,5}(?:(?:is|was|on|in|the|am|op|le|el|il|em|ist|est|es|się|dnia|den|dne|στις|は|是|为|은)(?!\\p{L})[^\\p{L}\\d]{0,3}){0,3}' +
-    `(${DATES})(?!\\d)`,
-  'giu',
-);
-/** A date before such a word. */
-const BORN_BEFORE = new RegExp(`(?<!\\d)(?:${DATES})(?=[ ,]{0,2}(?:gebore|生まれ|出生|출생|태어))`, 'giu');
-/** A part of each such word. */
-const BORN_HINT =
-  /birth|born|gebor|geburt|geb|d\.?o\.?b|né|naiss|nac|nat[oa]|nasc|f[öø]d|ur\.|urodz|naroz|szület|synty|doğum|рожд|родил|народж|γ[εέ]νν|sinh|lahir|ميلاد|مواليد|לידה|जन्म|生年|出生|생년|生まれ|출생|태어/gi;
+  /(?<![\p{L}\d_]|(?<![\p{L}\d])[0-9a-f]{2}[:-])(?:[0-9a-f]{2}(?<separator>[:-])(?:[0-9a-f]{2}\k<separator>){4}[0-9a-f]{2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4})(?![\p{L}\d_]|[:-][0-9a-f]{2}(?![\p{L}\d]))/giu;
+/** Without separators only after a word that announces it. */
+const MAC_NAMED = /(?<![\p{L}\d_])[0-9a-f]{12}(?![\p{L}\d_])/giu;
+const readNamedMac = (item: string, place: Place): string | undefined => strengthAt(place, 'mac') && lower(item);
 
 /**
  * The kinds by their names in `REDACT`, each with its forms. A kind that may contain another stands before it: the mail address
@@ -213,24 +215,27 @@ export const KINDS = {
   ],
   email: [{ pattern: EMAIL, hint: /@|%40/, read: readEmail }],
   iban: [{ pattern: IBAN, hint: /[A-Z]{2}\d{2}[A-Z0-9 -]/i, read: readIban, cut: cutIban }],
-  card: [{ pattern: CARD, hint: NUMBER, reach: [5, 65], read: readCard }],
+  card: [
+    { pattern: CARD, digits: 13, reach: [8, 5], read: readCard },
+    { pattern: CARD_GROUPED, digits: 13, reach: [30, 5], read: readCard },
+  ],
   ssn: [
-    { pattern: SSN, hint: NUMBER, reach: [5, 40], read: digitsOf },
-    { pattern: SSN_NAMED, hint: NUMBER, reach: [50, 40], read: digitsOf },
+    { pattern: SSN, digits: 9, reach: [5, 5], read: digitsOf },
+    { pattern: SSN_NAMED, digits: 9, reach: [5, 5], read: readNamedSsn },
   ],
-  mac: [{ pattern: MAC, hint: /[:-][0-9a-f]{2}[:-][0-9a-f]{2}[:-]|\.[0-9a-f]{4}\./gi, reach: [5, 20], read: bare }],
+  mac: [
+    { pattern: MAC, hint: /[:-][0-9a-f]{2}[:-][0-9a-f]{2}[:-]|\.[0-9a-f]{4}\./gi, reach: [6, 21], read: bare },
+    { pattern: MAC_NAMED, hint: /\d[0-9a-f]{2}/gi, reach: [14, 14], read: readNamedMac },
+  ],
   ip: [
-    { pattern: IPV4, hint: /\d\.\d{1,3}\.\d{1,3}\./g, reach: [16, 18], read: address },
-    { pattern: IPV6, hint: /:[0-9a-f]{0,4}:/gi, reach: [41, 56], read: address },
+    { pattern: IPV4, hint: /\d\.\d{1,3}\.\d{1,3}\./g, reach: [4, 18], read: readIpv4 },
+    { pattern: IPV6, hint: /:[0-9a-f]{0,4}:/gi, reach: [41, 56], read: readIpv6 },
   ],
-  date_of_birth: [
-    { pattern: BORN, hint: BORN_HINT, reach: [12, 90], read: lower },
-    { pattern: BORN_BEFORE, hint: BORN_HINT, reach: [40, 90], read: lower },
-  ],
+  date_of_birth: BIRTHS,
   phone: [
-    { pattern: PHONE_INTERNATIONAL, hint: NUMBER, reach: [8, 95], read: readInternationalPhone },
-    { pattern: PHONE_NORTH_AMERICAN, hint: NUMBER, reach: [8, 50], read: readNorthAmericanPhone },
-    { pattern: PHONE_NAMED, hint: NUMBER, reach: [70, 95], read: readNamedPhone },
+    { pattern: PHONE_INTERNATIONAL, digits: 7, reach: [5, 5], read: readInternationalPhone },
+    { pattern: PHONE_NORTH_AMERICAN, digits: 10, reach: [5, 5], read: readNorthAmericanPhone },
+    { pattern: PHONE_NAMED, digits: 7, reach: [3, 3], read: readNamedPhone },
   ],
 } satisfies Readonly<Record<RedactKind, readonly Form[]>>;
 

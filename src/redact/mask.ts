@@ -8,6 +8,7 @@ import { DATA_URL_MARK, fileIn, maskedBase64, maskedUrls, NOT_MASKED } from './e
 import { find, folded, formsOf, type Item, merged } from './find.ts';
 import { UNSPACED } from './kinds.ts';
 import { type Cut, findPieces, type Holder, MAX_NAME_CHARS, type Part, type Pieces } from './pieces.ts';
+import { type Word, wordsOfName } from './words.ts';
 
 /** 48 bits: two of a million values have the same pseudonym with a chance of 1 in 560. */
 const PSEUDONYM_BYTES = 6;
@@ -19,14 +20,6 @@ const MIN_CHARS = 4;
 const MIN_NUMBER = 1e6;
 /** Names of what a reply hands to a tool. */
 const ARGUMENTS = new Set(['input', 'arguments', 'args']);
-/** Words by which sentences announce what a value is, with the names of fields that do. */
-const TELLING = Object.entries({
-  phone:
-    /phone|(?<![a-z])(?:(?:tel|cell|cep)(?![a-z])|mobi|fax|handy|portable|rufnummer)|t[eé]l[eé]fo|telem|cellular|celular|r(?:ü|ue)ckruf|m[oó]vil|kom[oó]rk|телефон|電話|电话|携帯|手机|手機|전화|휴대폰/i,
-  born: /birth|born|(?<![a-z])(?:dob(?![a-z])|geb)|naiss|nacim|nasc|f[øo]dsel|urodz|do[gğ]um|рожд|誕生|生年|生日|생년/i,
-  ssn: /ssn|social/i,
-});
-
 /** A name or a word, which is no item. The shortest items without a digit are keys: 15 characters with hyphens, those of AWS, and 24. */
 const WORD = /^(?:[A-Za-z_/-]{1,14}|[A-Za-z_/]{1,19}|(?!A[KS]IA)[A-Za-z_]{20,23})$/;
 /** A UUID or a time, which is no item if no name says so. */
@@ -68,7 +61,7 @@ export class Masker {
    */
   text(text: string, field = ''): string {
     const isPlain =
-      this.#ready.patterns.length === 0 && (WORD.test(text) || (STAMP.test(text) && announced(field) === ''));
+      this.#ready.patterns.length === 0 && (WORD.test(text) || (STAMP.test(text) && announced(field).length === 0));
     return isPlain ? text : this.#replaced(text, this.#itemsIn(text, field));
   }
 
@@ -116,12 +109,13 @@ export class Masker {
 
   #itemsIn(text: string, field: string): Item[] {
     const { forms, allowed, patterns } = this.#ready;
-    const label = announced(field);
+    const told = announced(field);
+    const label = secretLabel(field);
     const read = folded(text);
     const items: Item[] = [];
     // In each form, since a sign that is folded may join an item to what stands beside it.
     for (const one of new Set([read.replace(UNSPACED, (letters) => ' '.repeat(letters.length)), read, text])) {
-      for (const { name, value, ...item } of find(label + one, forms)) {
+      for (const { name, value, ...item } of find(label + one, forms, told)) {
         const [start, end] = [item.start - label.length, item.end - label.length];
         const isAllowed = allowed.has(value) || allowed.has(value.slice(value.lastIndexOf('@')));
         if (start >= 0 && !isAllowed) items.push({ name, value, start, end });
@@ -264,11 +258,13 @@ export class Masker {
   }
 }
 
-/** Returns what a field's name says of its value, as a sentence says it; of a key it says which. */
-function announced(field: string): string {
+/** Returns what a field's name says of its value. */
+const announced = (field: string): readonly Word[] => wordsOfName(field.slice(-MAX_NAME_CHARS));
+
+/** Returns a field's name as a sentence says it if it may name a secret. */
+function secretLabel(field: string): string {
   const words = field.slice(-MAX_NAME_CHARS).replace(/(?<=[a-z])(?=[A-Z])|[_-]/g, ' ');
-  const [word = /key|token|secret/i.test(words) ? words : ''] = TELLING.find(([, names]) => names.test(words)) ?? [];
-  return word && `${word}: `;
+  return /key|token|secret/i.test(words) ? `${words}: ` : '';
 }
 
 /** Whether this is a number that was kept as it was written. TypeScript does not know the function. */

@@ -31,6 +31,7 @@ const MAX_LINKS = 5;
 /** Characters of a word that is read, and those between two words. */
 const MAX_CHARS = 40;
 const MAX_GAP = 12;
+const MAX_GAP_AFTER = 3;
 /** What stands between words, and between them and the value. */
 const GAP = new Set('+ \t\r\n:：=#.°№\'’"`*|>()[]{}<\\/-–—_?~\u061c\u200e\u200f');
 /** Scripts without spaces between words. */
@@ -118,19 +119,16 @@ function withoutLinks(word: string): string[] {
 
 /** Returns what a word announces, or several. */
 const lookUp = kept((words: string): readonly Word[] => {
+  const found: Entry[] = [];
   for (let end = words.length; end > 0 && end >= words.length - MAX_ENDING; end -= 1) {
     for (let start = 0; start < end; start += 1) {
       const entries = BEFORE.get(words.slice(start, end)) ?? [];
-      const found = entries.filter(({ isEnd, isStem }) => (isEnd || start === 0) && (isStem || end === words.length));
-      if (found.length > 0) return found;
+      found.push(...entries.filter(({ isEnd, isStem }) => (isEnd || start === 0) && (isStem || end === words.length)));
     }
   }
-  if (words.includes(' ')) return NONE;
-  for (const rest of withoutLinks(words)) {
-    const found = rest.length > 1 ? lookUp(rest) : NONE;
-    if (found.length > 0) return found;
-  }
-  return NONE;
+  if (found.length > 0 || words.includes(' ')) return found;
+  const rests = withoutLinks(words).filter((rest) => rest.length > 1);
+  return rests.map(lookUp).find((inner) => inner.length > 0) ?? NONE;
 });
 
 /** Whether a word may stand between an announcement and its value. */
@@ -200,21 +198,32 @@ export function wordsBefore(text: string, place: number): readonly Word[] {
   return found;
 }
 
+/** Returns the entries for the beginning of a word: all of it but for an inflection, which is of any length in scripts without spaces. */
+function beginning(word: string): readonly Word[] {
+  const most = UNSPACED.test(word) ? word.length : MAX_ENDING;
+  for (let end = word.length; end > 0; end -= 1) {
+    const rest = word.length - end;
+    const found = AFTER.get(word.slice(0, end))?.filter(({ isStem }) => rest <= (isStem ? most : 0)) ?? NONE;
+    if (found.length > 0) return found;
+  }
+  return NONE;
+}
+
 /** Returns what the words behind a place of a text announce of what is before it. */
 export function wordsAfter(text: string, place: number): readonly Word[] {
-  const words = partsOf(
-    /^(?:[^\d.;!?\n]|(?<=[ \d]\p{L}{1,2})\.)*/u.exec(text.slice(place, place + MAX_CHARS))?.[0] ?? '',
-  );
-  for (const [at, word] of words.slice(0, MAX_LINKS).entries()) {
-    const isRun = UNSPACED.test(word);
-    for (const rest of isRun ? [...word].map((_, from) => word.slice(from)) : [words.slice(at).join(' ')]) {
-      for (let end = rest.length; end > 0; end -= 1) {
-        const next = rest.slice(end).search(/ |$/);
-        const found = AFTER.get(rest.slice(0, end))?.filter(({ isStem }) => isRun || next <= (isStem ? MAX_ENDING : 0));
-        if (found && found.length > 0) return found;
-      }
-    }
-    if (!isLink(word)) break;
+  let end = place;
+  let before = '';
+  for (let count = 0; count < MAX_LINKS; count += 1) {
+    let start = end;
+    while (start < end + MAX_GAP_AFTER && GAP.has(text.charAt(start))) start += 1;
+    end = start;
+    while (end < start + MAX_CHARS && inWord(text, end)) end += 1;
+    const [word = ''] = start === end ? [] : partsOf(text.slice(start, end));
+    // A particle may begin a run of letters.
+    const starts = UNSPACED.test(word) ? [word, word.slice(1), word.slice(2)] : [word, `${before} ${word}`];
+    const found = starts.map(beginning).find((words) => words.length > 0);
+    if (found || !isLink(word)) return found ?? NONE;
+    before = word;
   }
   return NONE;
 }

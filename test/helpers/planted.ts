@@ -133,7 +133,7 @@ function makers(random: () => number) {
     },
     ip: () => {
       const item = one([
-        `${1 + below(220)}.${below(256)}.${below(256)}.${below(256)}`,
+        `${130 + below(90)}.${below(256)}.${below(256)}.${below(256)}`,
         `2001:db8:${of(HEX, 4)}::${of(HEX, 3)}1`,
         `fe80::${of(HEX, 4)}:${of(HEX, 4)}:${of(HEX, 4)}:1${of(HEX, 3)}`,
       ]);

@@ -43,10 +43,8 @@ const PUT_TOGETHER: Record<string, RegExp[]> = {
   'src/judge/prompt/record.ts': [/0a1b2c3d4e5f/i],
   'src/replay/marks/believe.ts': [/^replay-(?<mark>[0-9a-f]{16})?[0-9a-f]{32}$/],
   'src/core/settings/redact-setting.ts': [/,(?=\s*(?:(?:email|date_of_birth)\s*(?:,|$)|field:|pattern:))/],
-  'src/redact/kinds.ts': [
-    /(?<![\d(])\(?\d(?<=(?:(?<!\p{L})(?:(?:tele|mobil)(?:phone|fon|nummer)(?:nummer|number|nr)?|phone|tel|tel[eé]fono|телефон)(?!\p{L})|(?:電話|手机)(?:番号|号)?)\.?(?:[ \t]{0,3}(?:number|is|は)(?![a-z])\.?){0,3}(?:[ \t]{0,3}[:：=#][ \t]{0,3}|[ \t]{0,6})\(?\d)(?:[ ./()-]{0,3}\d){6,14}(?!\d)/giu,
-    /(?<!\p{L})(?:date[ _-]?of[ _-]?birth|d\.?o\.?b|born|née?)(?!\p{L})[^\p{L}\d]{0,5}(?:(?:is|was|on)(?!\p{L})[^\p{L}\d]{0,3}){0,3}(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}(?:st|\.|º)?(?: of| de)? (?:jan|mei)\p{L}{0,8}\.?,?(?: de)? \d{4})(?!\d)/giu,
-    /(?<!\d)(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}(?:st|\.|º)?(?: of| de)? (?:jan|mei)\p{L}{0,8}\.?,?(?: de)? \d{4})(?=[ ,]{0,2}(?:gebore|生まれ))/giu,
+  'src/redact/births.ts': [
+    /(?<!\d|\d[-/.])(?:\d{1,2}(?:st|[.º])?(?:[ -]\p{L}{1,4}\.?)?[ ./-]{0,2}\p{L}[\p{L}\p{M}]{2,13}[.,]{0,2}(?:[ -]\p{L}{1,4}\.?)?[ ./-]{0,2}\d{4}|(?<!\p{L})\p{L}[\p{L}\p{M}]{2,13}\.? \d{1,2}(?:st)?,? \d{4}|\d{4}\.?(?: \p{L}{1,5}\.?)? \p{L}[\p{L}\p{M}]{2,13} \d{1,2}|\d{1,2} ?[-/.] ?\d{1,2} ?[-/.] ?(?:\d{4}|\d{2}))(?!\d|[-/]\d)/giu,
   ],
   'src/redact/mask.ts': [/<(\\*)((?:email|date_of_birth)(?::[0-9a-f]{12})?>)/g],
   'src/core/settings/schema.ts': [/^[a-zA-Z0-9-]{1,40}$/],
