@@ -1,8 +1,6 @@
 /** Dates of birth: dates that a word before or behind them, or the name of their field, announces. */
 
-import type { Form, Place } from './form.ts';
-import { strengthAt } from './form.ts';
-import { strengthOf, wordsAfter } from './words.ts';
+import { type Form, type Place, strengthAt } from './form.ts';
 
 const NUMBERS = [
   // The year first. In the years of an era, a name of the era may stand before it.
@@ -23,12 +21,8 @@ const NAMED_MONTHS = [
 const DATE = new RegExp(`(?<!\\d|\\d[-/.])(?:${[...NAMED_MONTHS, ...NUMBERS].join('|')})(?!\\d|[-/]\\d)`, 'giu');
 
 /** Any word may name the month: the word for the birth is what tells. */
-function readBirth(item: string, place: Place): string | undefined {
-  const isBirth =
-    strengthAt(place, 'date_of_birth') !== undefined ||
-    strengthOf(wordsAfter(place.text, place.end), 'date_of_birth') !== undefined;
-  return isBirth ? item.toLowerCase() : undefined;
-}
+const readBirth = (item: string, place: Place): string | undefined =>
+  strengthAt(place, 'date_of_birth') && item.toLowerCase();
 
 export const BIRTHS: readonly Form[] = [
   { pattern: DATE, digits: 1, reach: [35, 35], read: readBirth, cut: (item) => item },

@@ -1,6 +1,6 @@
 /** One way in which items of a kind are written. */
 
-import { strengthOf, type Word, type WordKind, wordsBefore } from './words.ts';
+import { strengthOf, type Word, type WordKind, wordsAfter, wordsBefore } from './words.ts';
 
 /** Where a match stands. */
 export interface Place {
@@ -29,6 +29,6 @@ export interface Form {
   cut?(item: string): string;
 }
 
-/** Returns whether words before a place, or the name of its field, announce a kind, and how surely. */
-export const strengthAt = ({ text, start, told }: Place, kind: WordKind): ReturnType<typeof strengthOf> =>
-  strengthOf(told, kind) ?? strengthOf(wordsBefore(text, start), kind);
+/** Returns whether words beside a place, or the name of its field, announce a kind, and how surely. */
+export const strengthAt = ({ text, start, end, told }: Place, kind: WordKind): ReturnType<typeof strengthOf> =>
+  strengthOf(told, kind) ?? strengthOf(wordsBefore(text, start), kind) ?? strengthOf(wordsAfter(text, end), kind);

@@ -26,36 +26,40 @@ function readEmail(item: string): string {
 
 /** `+`, or `00` and a separated country code, then digits in groups. */
 const PHONE_INTERNATIONAL =
-  /(?:\+(?<![\p{L}\d+]\+)[1-9]|00(?<![\p{L}\d+]00|\d[ -]00)[1-9]\d{0,2}[ .(/-]{1,2}\d)(?:[ .()/-]{0,3}\d){6,14}(?![\p{L}\d])/gu;
+  /(?:\(?\+(?<![\p{L}\d+]\(?\+)[1-9]|00(?<![\p{L}\d+]00|\d[ -]00)[1-9]\d{0,2}[ .(/-]{1,2}\d)(?:[ .()/-]{0,3}\d){6,14}(?: ?x ?\d{1,5})?(?![\p{L}\d])/gu;
 /**
  * The North American form. In numbers in use, area and exchange begin with 2 to 9; examples use 555 and 1xx. A separator that the number
  * has itself may join it to others.
  */
 const PHONE_NORTH_AMERICAN =
-  /(?<![\p{L}\d+])(?:(?:1[ .-])?\([2-9]\d{2}\) ?\d{3}[ .-]\d{4}(?![\p{L}\d])|(?<!\d[.-])(?:1[ .-])?[2-9]\d{2}-\d{3}-\d{4}(?![\p{L}\d]|[.-]\d)|(?<!\d[ .-])(?:1[ .-])?[2-9]\d{2}(?<separator>[ .])\d{3}\k<separator>\d{4}(?![\p{L}\d]|[ .-]\d))/gu;
+  /(?<![\p{L}\d+])(?:(?:[18][ .-])?\([2-9]\d{2}\) ?\d{3}[ .-](?:\d{4}|\d\d-\d\d)(?: ?x ?\d{1,5})?(?![\p{L}\d])|(?<!\d[.-])(?:1[ .-])?[2-9]\d{2}-\d{3}-\d{4}(?: ?x ?\d{1,5})?(?![\p{L}\d]|[.-]\d)|(?<!\d[ .-])(?:1[ .-])?[2-9]\d{2}(?<separator>[ .])\d{3}\k<separator>\d{4}(?: ?x ?\d{1,5})?(?![\p{L}\d]|[ .-]\d))/gu;
 /** Any number of 7 to 15 digits after a word that announces a telephone. */
-const PHONE_NAMED = /(?<![\d(])\(?\d(?:[ ./()-]{0,3}\d){6,14}(?!\d)/gu;
+const PHONE_NAMED = /(?<![\d(])\(?\d(?:[ ./()-]{0,3}\d){6,14}(?: ?x ?\d{1,5})?(?!\d)/gu;
 /** A date may follow a word such as "call". */
 const DATE =
   /^(?:(?:19|20)\d\d([-/.])(?:0?[1-9]|1[0-2])\1(?:0?[1-9]|[12]\d|3[01])|(?:0?[1-9]|[12]\d|3[01])([-/.])(?:0?[1-9]|[12]\d|3[01])\2(?:19|20)\d\d)(?!\d)/;
 /** What stands after a word such as "call" is a telephone number if it is written as one: with a zero, in groups, or as long. */
-const LIKE_PHONE = /^(?:\(?0|\d{2,4}\)?[ ./-](?=(?:\D*\d){7})|(?!1[5-9]\d{8}$|20\d{6})\d{10,11}$)/;
+const LIKE_PHONE = /^(?:\(?0\d|(?!\d{1,2}(?:[ .]\d{3}){2}$)\(?\d{1,6}[ ./()-]|(?!1[5-9]\d{8}$|20\d{6})\d{10,11}$)/;
 
+/** An extension is no part of the value. */
+const withoutExtension = (item: string): string => item.replace(/ ?x ?\d+$/, '');
 const phone = (digits: string): string | undefined => (/^(\d)\1+$/.test(digits) ? undefined : digits);
 
 function readNamedPhone(item: string, place: Place): string | undefined {
   const strength = place.follows ? 'surely' : strengthAt(place, 'phone');
   const isPhone = strength === 'surely' || (strength === 'maybe' && LIKE_PHONE.test(item));
-  return isPhone && !DATE.test(item) ? phone(digitsOf(item).replace(/^00/, '')) : undefined;
+  return isPhone && !DATE.test(item) ? phone(digitsOf(withoutExtension(item)).replace(/^00/, '')) : undefined;
 }
 /** The same with and without the code of North America. */
-const readNorthAmericanPhone = (item: string): string | undefined => phone(digitsOf(item).replace(/^1/, ''));
+const readNorthAmericanPhone = (item: string): string | undefined =>
+  phone(digitsOf(withoutExtension(item)).replace(/^1/, ''));
 
 /** E.164: 15 digits at most, and 11 in the plans of North America (1) and of Russia and Kazakhstan (7). */
 function readInternationalPhone(item: string): string | undefined {
   // In "+49 (0)30" the zero is for callers within the country.
-  const digits = digitsOf(item.replace('(0)', '')).replace(/^00/, '');
-  const [least, most] = /^[17]/.test(digits) ? [11, 11] : [8, 15];
+  const digits = digitsOf(withoutExtension(item).replace('(0)', '')).replace(/^00/, '');
+  // Some islands have four digits.
+  const [least, most] = /^[17]/.test(digits) ? [11, 11] : [/^(?:290|6[789]\d)/.test(digits) ? 7 : 8, 15];
   if (digits.length < least || digits.length > most) return undefined;
   return digits.startsWith('1') ? readNorthAmericanPhone(digits) : phone(digits);
 }
@@ -67,16 +71,16 @@ function readInternationalPhone(item: string): string | undefined {
  * nor a group of four on the left.
  */
 const CARD =
-  /(?<![\p{L}\d+]|[\p{L}\d]-|\d\.)(?:\d{13,19}|(?<!(?<!\d)\d{4}[ -])\d{4}(?<separator>[ \t\r\n.-]{1,3})(?:\d{4}\k<separator>\d{4}\k<separator>\d{4}(?:\k<separator>\d{1,3}(?!\d))?|\d{6}\k<separator>\d{4,5}))(?![\p{L}\d]|\.\d)/gu;
+  /(?<![\p{L}\d+]|[\p{L}\d]-|\d\.)(?:\d{12,19}|(?<!(?<!\d)\d{4}[ -])\d{4}(?<separator>[ \t\r\n.-]{1,3})(?:\d{4}\k<separator>\d{4}\k<separator>\d{4}(?:\k<separator>\d{1,3}(?!\d))?|\d{6}\k<separator>\d{4,5}))(?![\p{L}\d]|\.\d)/gu;
 /**
  * The same in other groups, with single spaces or hyphens between them. The month of expiry may follow. Digits before it are others of the
  * same number, but for those of an international telephone number.
  */
 const CARD_GROUPED =
-  /(?<![\p{L}\d+-]|\d[ .-](?<!\+[1-9][\d ().-]{6,22}))\d(?:[ -]?\d){12,18}(?![\p{L}\d]|[ -]\d(?!\d?\/\d)|\.\d|(?<=[ -]\d\d?)\/\d)/gu;
-/** First digits and lengths of Visa, Mastercard, American Express, Discover, Diners, JCB, UnionPay and Maestro. */
+  /(?<![\p{L}\d+-]|\d[ .-](?<!\+[1-9][\d ().-]{6,22}))\d(?:[ -]?\d){11,18}(?![\p{L}\d]|[ -]\d(?!\d?\/\d)|\.\d|(?<=[ -]\d\d?)\/\d)/gu;
+/** First digits and lengths of Visa, Mastercard, American Express, Discover, Diners, JCB, UnionPay, Maestro, Mir, RuPay, Verve and Troy. */
 const CARD_ISSUERS =
-  /^(?:4\d{12}(?:\d{3}){0,2}|(?:5[1-5]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}|3[47]\d{13}|6(?:011|5\d\d|4[4-9]\d)\d{12}|3(?:0[0-5]|[68]\d)\d{11}|(?:352[89]|35[3-8]\d)\d{12}|62\d{14,17}|(?:5018|5020|5038|5893|6304|6759|676[1-3])\d{8,15})$/;
+  /^(?:4\d{12}(?:\d{3}){0,2}|(?:5[1-5]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}|3[47]\d{13}|6(?:011|5\d\d|4[4-9]\d)\d{12}|3(?:0[0-5]|[68]\d)\d{11}|35\d{14}|(?:1800|2131)\d{11}|62\d{14,17}|(?:5018|5020|5038|58\d\d|6304|6390|6759|676[1-3])\d{8,15}|220[0-4]\d{12,15}|(?:60|81|82|508\d|506[01]|9792)\d{12,17}(?<=^(?:\d{16}|\d{19})))$/;
 
 /** Verifies the check digit of a card number (ISO/IEC 7812-1). */
 export function passesLuhn(digits: string): boolean {
@@ -130,9 +134,11 @@ export function readIban(match: string): string | undefined {
 
 /** Area 000, 666 and 900 to 999, group 00 and serial 0000 were never assigned. Beside a space or a dot may stand more of another number. */
 const SSN =
-  /(?<![\p{L}\d-])(?!000|666|9\d\d)\d{3}(?:-(?!00)\d{2}-(?!0000)\d{4}|(?<!\d[ .]\d{3})(?<separator>[ .])(?!00)\d{2}\k<separator>(?!0000)\d{4}(?![ .]\d))(?![\p{L}\d-])/gu;
+  /(?<![\p{L}\d+-])(?!000|666|9\d\d)\d{3}(?:-(?!00)\d{2}-(?!0000)\d{4}|(?<!\d[ .]\d{3})(?<separator>[ .])(?!00)\d{2}\k<separator>(?!0000)\d{4}(?![ .]\d))(?![\p{L}\d-])/gu;
 /** In any form only after a word that announces the number. */
 const SSN_NAMED = /(?<!\d)(?!000|666|9\d\d)\d{3}[ .-]?(?!00)\d{2}[ .-]?(?!0000)\d{4}(?!\d)/gu;
+const readSsn = (item: string, place: Place): string | undefined =>
+  strengthAt(place, 'phone') ? undefined : digitsOf(item);
 const readNamedSsn = (item: string, place: Place): string | undefined => strengthAt(place, 'ssn') && digitsOf(item);
 
 const ETHEREUM = /(?<![\p{L}\d])0x[0-9a-f]{40}(?![\p{L}\d])/giu;
@@ -178,9 +184,12 @@ const NOBODYS = /^(?:127\.|0\.0\.0\.0$|25[2-5]\.|.*\.0\.0\.0$|::1?$|::ffff:(?:12
 const LIKE_VERSION = /^(?!10\.)(?:[12]?\d\.){3}[12]?\d$/;
 /** The end of what stands before a version: a word and a space, or a sign that packages have. */
 const BEFORE_VERSION = /[\p{L}\p{N}][ \t]{1,3}$|[=~<>!]=[ "']?$|[\p{L}\d][/-]$|§ ?$/u;
-const VERSION_WORD = /\b(?:section|chapter|version|release|build|firmware|driver|revision|rev|ver|v|oid)[ :="']{1,4}$/i;
+const VERSION_WORD =
+  /\b(?:section|chapter|version|release|rv|build|firmware|driver|revision|rev|ver|v|oid)[ :="']{1,4}$/i;
 /** As ranges are assigned: of code such as `a::b2` and `x[1::2]`, nothing is an address. */
-const IPV6_RANGE = /^(?:[23][\da-f]{3}|f[c-f][\da-f]{2}|64:ff9b|::ffff):|(?:[\da-f]+:.*){4}/i;
+const IPV6_RANGE = /^(?:[23][\da-f]{3}|f[c-f][\da-f]{2}|64:ff9b|::ffff):/i;
+/** Groups of an address out of those. */
+const LEAST_GROUPS = 5;
 /** A URL has the shortest form of an IPv6 address. */
 const shortest = (text: string): string => new URL(`http://[${text}]`).hostname;
 
@@ -191,8 +200,10 @@ function readIpv4(item: string, place: Place): string | undefined {
   const isVersion = LIKE_VERSION.test(item) && BEFORE_VERSION.test(before) && !strengthAt(place, 'ip');
   return isVersion ? undefined : item;
 }
-const readIpv6 = (item: string): string | undefined =>
-  isIP(item) === 6 && !NOBODYS.test(item) && IPV6_RANGE.test(item) ? shortest(item) : undefined;
+function readIpv6(item: string): string | undefined {
+  const isRange = IPV6_RANGE.test(item) || item.split(/:+/).length >= LEAST_GROUPS;
+  return isIP(item) === 6 && !NOBODYS.test(item) && isRange ? shortest(item) : undefined;
+}
 
 /** Without separators. */
 const bare = (text: string): string => lower(text).replace(/[:.-]/g, '');
@@ -216,11 +227,11 @@ export const KINDS = {
   email: [{ pattern: EMAIL, hint: /@|%40/, read: readEmail }],
   iban: [{ pattern: IBAN, hint: /[A-Z]{2}\d{2}[A-Z0-9 -]/i, read: readIban, cut: cutIban }],
   card: [
-    { pattern: CARD, digits: 13, reach: [8, 5], read: readCard },
-    { pattern: CARD_GROUPED, digits: 13, reach: [30, 5], read: readCard },
+    { pattern: CARD, digits: 12, reach: [8, 5], read: readCard },
+    { pattern: CARD_GROUPED, digits: 12, reach: [30, 5], read: readCard },
   ],
   ssn: [
-    { pattern: SSN, digits: 9, reach: [5, 5], read: digitsOf },
+    { pattern: SSN, digits: 9, reach: [5, 5], read: readSsn },
     { pattern: SSN_NAMED, digits: 9, reach: [5, 5], read: readNamedSsn },
   ],
   mac: [
@@ -233,9 +244,9 @@ export const KINDS = {
   ],
   date_of_birth: BIRTHS,
   phone: [
-    { pattern: PHONE_INTERNATIONAL, digits: 7, reach: [5, 5], read: readInternationalPhone },
-    { pattern: PHONE_NORTH_AMERICAN, digits: 10, reach: [5, 5], read: readNorthAmericanPhone },
-    { pattern: PHONE_NAMED, digits: 7, reach: [3, 3], read: readNamedPhone },
+    { pattern: PHONE_INTERNATIONAL, digits: 7, reach: [5, 9], read: readInternationalPhone },
+    { pattern: PHONE_NORTH_AMERICAN, digits: 10, reach: [5, 9], read: readNorthAmericanPhone },
+    { pattern: PHONE_NAMED, digits: 7, reach: [3, 9], read: readNamedPhone },
   ],
 } satisfies Readonly<Record<RedactKind, readonly Form[]>>;
 

@@ -34,6 +34,9 @@ const MAX_GAP = 12;
 const MAX_GAP_AFTER = 3;
 /** What stands between words, and between them and the value. */
 const GAP = new Set('+ \t\r\n:：=#.°№\'’"`*|>()[]{}<\\/-–—_?~\u061c\u200e\u200f');
+/** A word before a colon is a label, and as sure as the name of a field. */
+const COLON = /[:：][ \t"'*]*$/;
+const MAX_COLON = 4;
 /** Scripts without spaces between words. */
 const UNSPACED = /[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u9fff\uac00-\ud7a3]/;
 
@@ -99,6 +102,8 @@ function kept<T>(read: (text: string) => T): (text: string) => T {
     return result;
   };
 }
+
+const strong = (word: Word): Word => ({ ...word, isWeak: false });
 
 /** Returns the words of a name or of a run of letters, without accents, in lower case. */
 const partsOf = kept((text: string): readonly string[] =>
@@ -186,13 +191,14 @@ export function wordsBefore(text: string, place: number): readonly Word[] {
     start = word?.start ?? 0;
     return parts.length > 0;
   };
+  const isLabel = COLON.test(text.slice(Math.max(0, place - MAX_COLON), place));
   const found: Word[] = [];
   for (let at = 0; at <= MAX_LINKS && (at < words.length || more()); at += 1) {
     const word = words[at] ?? '';
     if (LAST_WORDS.has(word)) while (words.length < at + MAX_WORDS && more());
     const announced = announcedAt(words, at);
     if (announced === undefined) break;
-    found.push(...announced);
+    found.push(...(isLabel ? announced.map(strong) : announced));
     if (!isLink(word)) break;
   }
   return found;
@@ -235,7 +241,7 @@ export const wordsOfName = kept((name: string): readonly Word[] => {
   for (let at = 0; at < words.length; at += 1) {
     const announced = announcedAt(words, at);
     if (announced === undefined) break;
-    found.push(...announced.map((word) => ({ ...word, isWeak: false })));
+    found.push(...announced.map(strong));
   }
   return found;
 });
