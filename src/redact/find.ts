@@ -46,16 +46,30 @@ export function find(whole: string, forms: readonly NamedForm[], told: readonly 
   const places: Places = { hints: new Map() };
   for (const form of forms) {
     const hidden: Range[] = [];
-    for (const part of partsOf(form, text, places)) {
+    const readAt = (start: number, told: readonly Word[]): Range | undefined => {
+      const read = form.at?.({ text, start, end: start, told, follows: false });
+      if (read === undefined) return undefined;
+      const item = { name: form.name, start, end: start + read.length, value: read.value };
+      found.push(item);
+      hidden.push(item);
+      return item;
+    };
+    const isWhole = told.length > 0 && readAt(0, told) !== undefined;
+    for (const part of isWhole ? [] : partsOf(form, text, places)) {
       eachMatch(form.pattern, text.slice(part.start, part.end), (match) => {
         const [all] = match;
+        if (form.at) {
+          const at = readAt(part.start + match.index + all.length, []);
+          if (at) form.pattern.lastIndex = at.end - part.start;
+          return;
+        }
         // The numbered groups, if there are any: a separator has a name, and so a number, but is no item.
         const item = (match.groups === undefined && match.slice(1).join('')) || all;
         const first = part.start + match.index;
         const start = first + all.length - item.length;
         const last = found.at(-1);
         const follows = last?.name === form.name && BETWEEN.test(text.slice(last.end, start).slice(0, 13));
-        const value = form.read(item, { text, start, end: start + item.length, told: toldHere, follows });
+        const value = form.read?.(item, { text, start, end: start + item.length, told: toldHere, follows });
         const end = start + (form.cut?.(item) ?? item).length;
         // What is cut off may be another item, and what is none may have one in it.
         if (form.cut) form.pattern.lastIndex = match.index + (value === undefined ? 1 : end - first);

@@ -24,7 +24,9 @@ export interface Form {
   /** A match begins at most so many characters before a hint, and ends, with the character behind it, so many after its end. */
   reach?: [before: number, after: number];
   /** Returns the normalised value, by which items are compared; `undefined` if the match is none. */
-  read(item: string, place: Place): string | undefined;
+  read?(item: string, place: Place): string | undefined;
+  /** In place of `read`: reads the item that begins where a match ends, or a whole text whose field tells what it is. */
+  at?(place: Place): { length: number; value: string } | undefined;
   /** Returns the beginning of the item that is really one. Default: all of it. */
   cut?(item: string): string;
 }

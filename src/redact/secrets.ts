@@ -1,41 +1,175 @@
 /** Secrets: keys, tokens, passwords, private keys. */
 
 import type { RedactKind } from '../core/settings/redact-setting.ts';
-import type { Form } from './form.ts';
+import type { Form, Place } from './form.ts';
+import ISSUERS from './issuers.json' with { type: 'json' };
+import { type Word, wordsBefore } from './words.ts';
 
 const asIs = (text: string): string => text;
+/** Words, and words with a number behind them, such as `algorithm-rsa-2048`, are names. */
+const WORDS = /^\p{L}\p{Ll}*(?:[-_./ ](?:\p{L}\p{Ll}*|\p{Lu}+|\d{1,4}))*\d{0,4}$/u;
+const hasDigit = (text: string): boolean => /\d/.test(text) && /\p{L}/u.test(text);
 
-/** User and password of a URL. Begins with the sign, which is rare, and looks behind it. */
-const URL_USER = /:\/\/(?<=\b[a-z][a-z0-9+.-]{1,20}:\/\/)([^\s/?#@:"'<>]*:[^\s/?#@"'<>]+)(?=@)/giu;
-/** A parameter of a URL that grants access. */
-const URL_TOKEN =
-  /[?&#](?:access_token|refresh_token|id_token|client_secret|auth|auth_token|token|api_?key|key|sig|signature|password|passwd|pwd|passwort|kennwort|contrasena|clave|senha|motdepasse|mdp|wachtwoord|haslo|heslo|passord|secret|x-amz-signature|x-amz-security-token|x-goog-signature)=([^&#\s"'<>\\]{6,})/giu;
+// ------------------------------------------------------------------------------------------------------------ URLs
 
-/** Keys that begin with what their issuer writes in front of them. */
-const KEY_ISSUED =
-  /(?<![\p{L}\d_-])(?:(?:AKIA|ASIA)[A-Z2-7]{16}|gh[opsur]_[A-Za-z0-9]{36,}|github_pat_\w{22,}|glpat-[\w-]{20,}|sk-[\w-]{20,}|[prs]k_(?:live|test)_[A-Za-z0-9]{16,}|xox[a-z]-[A-Za-z0-9-]{10,}|AIza[\w-]{35}|ya29\.[\w-]{20,}|hf_[A-Za-z0-9]{30,}|npm_[A-Za-z0-9]{36}|pypi-[\w-]{50,}|SG\.[\w-]{16,32}\.[\w-]{16,64}|shp(?:at|ca|pa|ss)_[a-f0-9]{32}|dop_v1_[a-f0-9]{64}|nvapi-[\w-]{40,}|gsk_[A-Za-z0-9]{40,}|GOCSPX-[\w-]{28}|dapi[0-9a-f]{32}|SK[0-9a-f]{32}|hooks\.slack\.com\/services\/[\w/]{20,})(?![\p{L}\d_-])/gu;
-const KEY_HINT =
-  /\b(?:AKIA|ASIA|gh[opsur]_|github_pat_|glpat-|sk-|[prs]k_|xox|AIza|ya29|hf_|npm_|pypi-|SG\.|shp|dop_v1_|nvapi-|gsk_|GOCSPX-|dapi|SK[0-9a-f]{32}|hooks\.slack)/;
-/** A value after a word that announces a secret. */
-const KEY_NAMED =
-  /(?:(?:api|secret|access|auth|client|private|account|shared|subscription|signing|encryption)[ _-]?(?:access[ _-]?)?(?:key|token|secret)(?:[ _-]?id)?["']?[ \t]{0,3}(?:is|=>|[:=\u2010-\u2015]{1,2})?[ \t]{0,3}["']?|\b(?:bearer|basic)[ \t]{1,3}[\u2010-\u2015]?)([\w+/.~-]{16}[\w+/.~-]*={0,2})/giu;
+/** User and password of a URL. Begins with the sign, which is rare, and looks behind it. The last `@` ends it. */
+const URL_USER = /:\/\/(?<=\b[a-z][a-z0-9+.-]{1,20}:\/\/)([^\s/?#@:"'<>]*:[^\s/?#"'<>]+)(?=@)/giu;
+/** The value of a parameter of a URL. */
+const PARAMETER = /[?&#;](?:amp;)?[\w.-]{1,40}=(?=[^&#\s"'<>\\]{6})/g;
+const PARAMETER_VALUE = /[^&#\s"'<>\\]{6,4000}/y;
+/** Names of parameters that grant access if their value looks like it: `?code=200` is a status. */
+const MAYBE_ACCESS =
+  /[?&#;](?:amp;)?(?:[\w.-]{0,30}[_.-])?(?:code|key|auth|s?id|session|session_?id|jsessionid|phpsessid|invite|invitation|ticket|otp|credential|assertion|verifier|jwt|hash|confirm|confirmation|magic|link|share|activation|verification)=$/i;
+const IS_ACCESS = /[?&#;](?:amp;)?(?:sig|signature|auth|x-(?:amz|goog|ms)-(?:signature|credential))=$/i;
+
+function parameterAt({ text, start: place, told }: Place): ReturnType<NonNullable<Form['at']>> {
+  if (told.length > 0) return undefined;
+  const before = text.slice(Math.max(0, place - 50), place);
+  PARAMETER_VALUE.lastIndex = place;
+  const value = PARAMETER_VALUE.exec(text)?.[0] ?? '';
+  const isSure = IS_ACCESS.test(before) || groupsBefore(text, place).length > 0;
+  const isAccess = isSure ? !isPlaceholder(value) : MAYBE_ACCESS.test(before) && isKey(value, 10);
+  return isAccess ? { length: value.length, value } : undefined;
+}
+
+// ---------------------------------------------------------------------------------------------------- issued keys
+
+type Issued = { prefix: string; alphabet?: string; length?: string; form?: string };
+
+/** Keys that have what their issuer writes in front of them. */
+const KEY_ISSUED = new RegExp(
+  `(?<![\\p{L}\\d_-])(?:${(ISSUERS as Issued[])
+    .map(({ prefix, alphabet, length, form }) => form ?? `${prefix.replace(/[.+$/]/g, '\\$&')}[${alphabet}]{${length}}`)
+    .join('|')})(?![\\p{L}\\d_-])`,
+  'gu',
+);
+/** Each has one such run at least. */
+const RUN = /[\w/+-]{16}/g;
+const issued = (text: string): string | undefined => (/^[a-z]+(?:[-_.][a-z]+)*$/.test(text) ? undefined : text);
+
+/** With its last line, or as many lines of base64 as there are of one that was cut off. */
 const PRIVATE_KEY =
-  /-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----[\sA-Za-z0-9+/=,:\\]*(?:-(?!----)[\sA-Za-z0-9+/=,:\\]*)*-----END [A-Z ]{0,20}PRIVATE KEY-----/gu;
-/** A word is no key. */
-const secret = (text: string): string | undefined => (/\d/.test(text) && /[a-z]/i.test(text) ? text : undefined);
+  /-{4,5} ?BEGIN (?:[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1) ?-{4,5}(?:[\sA-Za-z0-9+/=,:;.()\\]*(?:-(?!---)[\sA-Za-z0-9+/=,:;.()\\]*)*-{4,5} ?END [A-Za-z0-9 ]{0,40} ?-{4,5}|(?:(?:\s|\\+[nr]){1,4}(?:[A-Za-z-]{4,20}: [^\r\n\\]{1,100}|[A-Za-z0-9+/=]{16,}))*(?:(?:\s|\\+[nr]){1,4}[A-Za-z0-9+/]{1,15}={0,2}(?![\w.,]))?)/gu;
+/** A heading alone is none. */
+const privateKey = (text: string): string | undefined =>
+  /KEY[^-]*-{4,5}(?:\s|\\)*[\w+/]/.test(text) ? text : undefined;
 
 const JWT = /(?<![\w.-])eyJ[\w-]{8,}\.(?:eyJ[\w-]{8,}\.[\w-]*|[\w-]*(?:\.[\w-]+){3})(?![\w-])/gu;
+
+// ------------------------------------------------------------------------------------------- values after a word
+
+/** What stands for a value, or is code that gets it. */
+const PLACEHOLDER =
+  /^(?:<|\$\{|\$\(|\$[A-Z_]+$|\{|%\w+%|\[|\*{3}|[xX.•·_*-]+$|!\w+$|ENC\[|\(|\/|\.\.?\/|~\/|https?:|arn:|file:|env:|vault:|op:|(?:your|my|example|sample|dummy)[_-][\w-]*$|[a-z-]{2,20}-\.{3}|(?:process|os|self|this|config|settings|env|args|ctx|req|request|secrets|data|options|opts|params|props|state|user|form|body|response|res|result|credentials)(?:\.|\[|->)|[a-z_$][\w$]*(?:(?:\.|->|::)[a-z_$][\w$]*)*\()/i;
+/** Words that stand in the place of a value, in code and in forms. */
+const NO_VALUES = new Set(
+  'your my the some an example sample dummy placeholder changeme change replace insert todo redacted masked hidden removed omitted encrypted required optional nullable string text varchar char bool boolean none null nil undefined true false password passwd passwort secret token key pass pwd pw user username type new old confirm current invalid wrong missing empty unknown default must should enter await const function return input disabled enabled bearer basic int integer number object array bytes str any'.split(
+    ' ',
+  ),
+);
+const isPlaceholder = (text: string): boolean =>
+  PLACEHOLDER.test(text) || NO_VALUES.has(/^[a-z]+(?=[^a-z\d]*$|[_:|-])/i.exec(text)?.[0].toLowerCase() ?? '');
+/** Names of algorithms and of encodings, and numbers with a unit: "SHA-256", "base64-encoded", "8-character". */
+const TECHNICAL =
+  /^(?:(?:sha|md|aes|des|rsa|ecdsa|ed|base|utf|ascii|oauth|hs|rs|es|ps|hmac|pbkdf|bcrypt|scrypt|argon|tls|ssl|v|http|ipv|x|int|uint|float|sha3|blake|crc|iso|rfc|fips|varchar|nist)[-_ ]?\d|\d+[-+ ]?[a-z]*\+?$|\d+[-+]\p{L}|\d{1,2}[:.]\d\d|\d{4}-\d\d-\d\d)/iu;
+const SIGNS = /[!@#$%^&*?+=~](?=.*\p{L})|\p{L}.*[!@#$%^&*?+=~]./u;
+
+/** Whether a text has digits and letters as keys have, and no words. */
+const isKey = (text: string, least: number): boolean =>
+  text.length >= least &&
+  !WORDS.test(text) &&
+  !PLACEHOLDER.test(text) &&
+  (hasDigit(text) || (/\p{Ll}\p{Lu}.*\p{Lu}\p{Ll}/u.test(text) && text.length >= 16));
+
+/** A password has a digit and a letter, or a sign within; where only values stand, any word is one. */
+function isPassword(text: string, notation: Notation): boolean {
+  if (isPlaceholder(text)) return false;
+  if (/^\d+$/.test(text)) return notation !== 'told' && text.length >= (notation === 'sure' ? 4 : 6);
+  if (TECHNICAL.test(text)) return false;
+  const isMixed = hasDigit(text) || SIGNS.test(text);
+  return (
+    text.length >= (notation === 'told' ? 6 : 4) && (isMixed || (notation === 'sure' && /^[\p{L}_.-]+$/u.test(text)))
+  );
+}
+
+/** The groups of the table that have what the words before a place announce. */
+const isOfSecrets = ({ kind }: Word): boolean => kind === 'secret';
+const groupsBefore = (text: string, place: number): Word[] => wordsBefore(text, place).filter(isOfSecrets);
+
+const QUOTED = /(?:[^"'`\\\r\n]|\\[^"'`\\\r\n]|\\\\(?!["'`\\])|(?<=[\p{L}\d])'(?=[\p{L}\d])){1,1000}/uy;
+/** A `;`, `&` or `,` ends it where another name and value follow. */
+const UNQUOTED = /(?:<(?!\/)|[^<\s"'`\\;&,|]|[;&,|](?!\s|[\w .-]{1,40}=|$)){1,1000}/uy;
+/** After a name in capitals, in a connection string, and after an option of a command, a value is any word. */
+const SURE = /(?:\b[A-Z][A-Z\d_]{2,60}=|[;"'][ \w]{1,30}=|(?<=\s)--?[\w-]{2,40}[= ])$/;
+const SIGN_BEFORE = /[:=：>][ \t*]{0,6}\\{0,3}["'`“„«]?$/;
+
+type Notation = 'told' | 'assigned' | 'sure';
+const isSecret = (group: string, value: string, notation: Notation): boolean =>
+  group === 'password' ? isPassword(value, notation) : isKey(value, notation === 'told' ? 16 : 8);
+
+/** Reads the secret at a place that words before it announce, or the whole value of a field whose name does. */
+function secretAt({ text, start, told }: Place): ReturnType<NonNullable<Form['at']>> {
+  if (told.length > 0) {
+    const field = told.find(isOfSecrets);
+    const isWhole = field !== undefined && !/\s/.test(text) && isSecret(field.of, text, 'sure');
+    return isWhole ? { length: text.length, value: text } : undefined;
+  }
+  const [group] = groupsBefore(text, start);
+  if (group === undefined) return undefined;
+  const before = text.slice(Math.max(0, start - 80), start);
+  const isQuoted = /["'`“„«]$/.test(before);
+  const isSure = SURE.test(before);
+  const notation =
+    isSure || (isQuoted && SIGN_BEFORE.test(before)) ? 'sure' : SIGN_BEFORE.test(before) ? 'assigned' : 'told';
+  // A comparison of variables, a word that means other things too, and the next line.
+  if (/[=!]=[ \t]*$/.test(before)) return undefined;
+  if (notation === 'told' && (group.isWeak || /[\r\n][^\S\r\n]*$/.test(before))) return undefined;
+  const pattern = isQuoted ? QUOTED : UNQUOTED;
+  pattern.lastIndex = start;
+  const read = pattern.exec(text)?.[0] ?? '';
+  const value = isQuoted ? read : read.replace(/(?:\*\*)?[.,:;)\]}>]{0,5}$/, '');
+  return !/\s/.test(value) && isSecret(group.of, value, notation) ? { length: value.length, value } : undefined;
+}
+
+/** After a sign of assignment. */
+const ASSIGNED = /(?:[:=：][=>]?|(?<=<[\w:.-]{2,60})>)[ \t]{0,4}(?:\*\*[ \t]?)?\\{0,3}["'`]?(?=[^\s"'`:=\\>])/g;
+/** At a word with a digit, which may stand within ones of scripts without spaces. */
+const TOLD =
+  /(?:(?<=[^\s:=])[ \t]{1,3}\\{0,3}["'`“„«]?|[\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7a3])(?=[^\s\d"'`]{0,40}\d)(?=[^\s"'`])/g;
+
+// --------------------------------------------------------------------------------------- commands, headers, files
+
+/** User and password of a command. */
+const COMMAND_USER =
+  /(?:\s-u|\s--(?:proxy-)?user)[ =]?["']?(?<=\b(?:curl|http|wget|xh)\b[^|]{0,300})[\w.@\\+-]{0,60}:([^\s"'`]{3,100})/g;
+/** A password without a word before it. */
+const COMMAND_PASSWORD =
+  /(?:\bsshpass\s+-p ?|\b(?:mysql|mysqldump|mysqladmin|mariadb)\b[^|\r\n]{0,100}?\s-p|\bredis-cli\b[^|\r\n]{0,100}?\s-a |\bdocker login\b[^|\r\n]{0,100}?\s-p |-pass(?:in|out)? pass:)["']?([^\s"'`-][^\s"'`]{3,100})/g;
+const AUTHORIZATION =
+  /\b(?:proxy-)?authorization["']?\s{0,3}[:=]\s{0,3}\\{0,3}["']?(?:[a-z][a-z0-9-]{1,20}[ \t]{1,3})?((?:Credential=[^\s"']{1,200}[\s,]{1,3}SignedHeaders=[^\s"',]{1,200}[\s,]{1,3}Signature=)?[\w+/.~:=-]{6,4000})/gi;
+const COOKIE = /\b(?:set-)?cookie["']?\s{0,3}[:=]\s{0,3}\\{0,3}["']?([^\s"'\\=;]{1,60}=[^\r\n"'\\]{6,4000})/gi;
+/** Host, port, database, user and password of PostgreSQL. */
+const PGPASS = /(?<![^\s"'`])[\w.*-]{1,100}:(?:\d{2,5}|\*):[\w*-]{1,60}:[\w.*@-]{1,60}:([^\s"'`:]{4,100})(?![^\s"'`])/g;
+const given = (text: string): string | undefined =>
+  PLACEHOLDER.test(text) || /^(?:\d+|root|wheel|staff)$/.test(text) ? undefined : text;
+const credentials = (text: string): string | undefined => (hasDigit(text) && !isPlaceholder(text) ? text : undefined);
 
 /** The kinds of secrets, each with its forms. The order is that in which they are looked for. */
 export const SECRETS = {
   jwt: [{ pattern: JWT, hint: /eyJ[\w-]/, read: asIs }],
   url_credentials: [
     { pattern: URL_USER, hint: /:\/\/[^\s/?#@"'<>]+@/, read: asIs },
-    { pattern: URL_TOKEN, hint: /[?&#][\w-]+=/, read: asIs },
+    { pattern: PARAMETER, hint: /[?&#;][\w.-]+=/, at: parameterAt },
   ],
   api_key: [
-    { pattern: PRIVATE_KEY, hint: /PRIVATE KEY-/, read: asIs },
-    { pattern: KEY_ISSUED, hint: KEY_HINT, read: asIs },
-    { pattern: KEY_NAMED, hint: /key|token|secret|bearer|basic/i, read: secret },
+    { pattern: PRIVATE_KEY, hint: /PRIVATE KEY|Static key/, read: privateKey },
+    { pattern: KEY_ISSUED, hint: RUN, reach: [80, 160], read: issued },
+    { pattern: AUTHORIZATION, hint: /authorization/i, read: credentials },
+    { pattern: COOKIE, hint: /cookie/i, read: credentials },
+    { pattern: COMMAND_USER, hint: /\s-(?:u|-user|-proxy-user)[ =]/, read: given },
+    { pattern: COMMAND_PASSWORD, hint: /-p|-a |pass:/, read: given },
+    { pattern: PGPASS, hint: /:(?:\d{2,5}|\*):[\w*-]+:/, read: given },
+    { pattern: ASSIGNED, hint: /[:=：]|<\//, at: secretAt },
+    { pattern: TOLD, hint: /\d/, at: secretAt },
   ],
 } satisfies Partial<Record<RedactKind, readonly Form[]>>;

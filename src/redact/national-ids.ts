@@ -1,0 +1,107 @@
+/** Identifiers that states give to persons and firms: their forms, and their check digits. */
+
+import IDS from './national-ids.json' with { type: 'json' };
+
+/** A weighted sum, or one of the named algorithms. */
+interface Check {
+  algorithm?: string;
+  /** By place; a place behind the last one, or with 0, does not count. */
+  weights?: number[];
+  /** Values of letters. Default: A is 10, B is 11, … */
+  letters?: Record<string, number>;
+  /** Whether a product above 9 counts as the sum of its digits, as Luhn's. */
+  fold?: boolean;
+  /** A second sum, which is added. */
+  and?: Check;
+  mod?: number;
+  /** The check digit by the remainder of the sum. `_`: there is none, and `else` decides. */
+  to?: string;
+  else?: Check;
+  /** The place of the check digit. Default: behind the weights. */
+  at?: number;
+  /** The remainders that the sum of a right number has, where the check digits have weights too. */
+  rest?: number[];
+}
+
+/** `form` is that of the number without separators, `alone` the written form that counts without a word before it. */
+type Id = { form: string; alone?: string; checks?: Check[] };
+
+const NONE = '(?!)';
+const whole = (pattern: string): RegExp => new RegExp(`^(?:${pattern})$`, 'iu');
+const LISTED = (IDS as Id[]).map(({ form, alone = NONE, checks = [] }) => ({
+  form: whole(form),
+  alone: whole(alone),
+  checks,
+}));
+
+/** Products of the dihedral group of order 10 (Verhoeff, 1969): the row of 1, by which those of the others are made. */
+const turn = (a: number, b: number): number => {
+  const [x, y] = [a % 5, b % 5];
+  if (a < 5) return b < 5 ? (x + y) % 5 : ((x + y) % 5) + 5;
+  return b < 5 ? ((x - y + 5) % 5) + 5 : (x - y + 5) % 5;
+};
+/** The permutation of Verhoeff's algorithm, which is used once more for each place from the right. */
+const PERMUTED = [1, 5, 7, 6, 2, 8, 3, 0, 9, 4];
+
+const ALGORITHMS: Readonly<Record<string, (digits: string) => boolean>> = {
+  verhoeff: (digits) => {
+    let check = 0;
+    for (const [place, digit] of [...digits].toReversed().entries()) {
+      let value = Number(digit);
+      for (let n = 0; n < place % 8; n += 1) value = PERMUTED[value] as number;
+      check = turn(check, value);
+    }
+    return check === 0;
+  },
+  // ISO 7064
+  'mod-11-10': (digits) => {
+    let product = 10;
+    for (const digit of digits.slice(0, -1)) product = (((Number(digit) + product) % 10 || 10) * 2) % 11;
+    return (product + Number(digits.at(-1))) % 10 === 1;
+  },
+};
+
+function sumOf({ weights = [], letters = {}, fold, and }: Check, number: string): number {
+  let sum = and === undefined ? 0 : sumOf(and, number);
+  for (const [place, weight] of weights.entries()) {
+    const sign = number[place];
+    if (sign === undefined || weight === 0) continue;
+    const product = weight * (letters[sign] ?? Number.parseInt(sign, 36));
+    sum += fold && weight > 1 && product > 9 ? product - 9 : product;
+  }
+  return sum;
+}
+
+function passes(check: Check, number: string): boolean {
+  const { algorithm, weights = [], mod = 1, to = '', at = weights.length, rest } = check;
+  if (algorithm !== undefined) return ALGORITHMS[algorithm]?.(number) ?? false;
+  const left = ((sumOf(check, number) % mod) + mod) % mod;
+  if (rest !== undefined) return rest.includes(left);
+  if (to[left] === '_' && check.else) return passes(check.else, number);
+  return to[left] === number[at];
+}
+
+const compact = (text: string): string => text.toUpperCase().replace(/[^\p{L}\d]/gu, '');
+
+/** @param by the written or the compact form. @returns the number without separators; `undefined` if its check digits are wrong */
+function read(text: string, by: 'form' | 'alone'): string | undefined {
+  const number = compact(text);
+  // The code of a country may stand before it, as in numbers of the value added tax.
+  const numbers = by === 'form' && /^[A-Z]{2}\d/.test(number) ? [number, number.slice(2)] : [number];
+  const found = numbers.find((one) =>
+    LISTED.some((id) => id[by].test(by === 'form' ? one : text) && id.checks.every((check) => passes(check, one))),
+  );
+  return found === undefined || /^(\d)\1*$/.test(found) ? undefined : number;
+}
+
+/** Reads a number that a word announces. */
+export const readAnnouncedId = (text: string): string | undefined => read(text, 'form');
+/** Reads a number whose written form is its own. */
+export const readOwnId = (text: string): string | undefined => read(text, 'alone');
+
+const OWN = (IDS as Id[]).flatMap(({ alone = [] }) => alone).join('|');
+/** Begins with a digit, or with the letters before the first one. */
+export const OWN_ID = new RegExp(
+  `(?=[A-ZÑ&]{0,6}[- ]?\\d)(?<![\\p{L}\\p{N}_]|[\\p{L}\\p{N}][-.])(?:${OWN})(?![\\p{L}\\p{N}_]|[-.]\\p{N})`,
+  'giu',
+);
