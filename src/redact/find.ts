@@ -120,7 +120,11 @@ function around(places: readonly Range[], [before, after]: [number, number] = [0
 /** The same as `matchAll`, which copies the pattern each time. A list of all matches in hostile text would be larger than the memory. */
 function eachMatch(pattern: RegExp, text: string, use: (match: RegExpExecArray) => void): void {
   pattern.lastIndex = 0;
-  for (let match = pattern.exec(text); match !== null; match = pattern.exec(text)) use(match);
+  for (let match = pattern.exec(text); match !== null; match = pattern.exec(text)) {
+    use(match);
+    // A match of no characters, before an item, is found again.
+    if (match[0] === '' && pattern.lastIndex === match.index) pattern.lastIndex += 1;
+  }
 }
 
 function withBlanks(text: string, hidden: readonly Range[]): string {

@@ -5,6 +5,7 @@ import { isIP } from 'node:net';
 import type { RedactKind } from '../core/settings/redact-setting.ts';
 import { BIRTHS } from './births.ts';
 import { type Form, type Place, strengthAt } from './form.ts';
+import { NATIONAL_IDS } from './national-ids.ts';
 import { SECRETS } from './secrets.ts';
 
 const digitsOf = (text: string): string => text.replace(/\D/g, '');
@@ -234,6 +235,7 @@ export const KINDS = {
     { pattern: SSN, digits: 9, reach: [5, 5], read: readSsn },
     { pattern: SSN_NAMED, digits: 9, reach: [5, 5], read: readNamedSsn },
   ],
+  national_id: NATIONAL_IDS,
   mac: [
     { pattern: MAC, hint: /[:-][0-9a-f]{2}[:-][0-9a-f]{2}[:-]|\.[0-9a-f]{4}\./gi, reach: [6, 21], read: bare },
     { pattern: MAC_NAMED, hint: /\d[0-9a-f]{2}/gi, reach: [14, 14], read: readNamedMac },

@@ -1,6 +1,8 @@
 /** Identifiers that states give to persons and firms: their forms, and their check digits. */
 
+import type { Form, Place } from './form.ts';
 import IDS from './national-ids.json' with { type: 'json' };
+import { wordsBefore } from './words.ts';
 
 /** A weighted sum, or one of the named algorithms. */
 interface Check {
@@ -94,14 +96,59 @@ function read(text: string, by: 'form' | 'alone'): string | undefined {
   return found === undefined || /^(\d)\1*$/.test(found) ? undefined : number;
 }
 
-/** Reads a number that a word announces. */
-export const readAnnouncedId = (text: string): string | undefined => read(text, 'form');
-/** Reads a number whose written form is its own. */
-export const readOwnId = (text: string): string | undefined => read(text, 'alone');
+// ----------------------------------------------------------------------------------------------------- in a text
 
 const OWN = (IDS as Id[]).flatMap(({ alone = [] }) => alone).join('|');
-/** Begins with a digit, or with the letters before the first one. */
-export const OWN_ID = new RegExp(
-  `(?=[A-ZÑ&]{0,6}[- ]?\\d)(?<![\\p{L}\\p{N}_]|[\\p{L}\\p{N}][-.])(?:${OWN})(?![\\p{L}\\p{N}_]|[-.]\\p{N})`,
+/** A number whose written form is its own. Begins with a digit, or with the letters before the first one. */
+const OWN_ID = new RegExp(
+  `(?=[A-ZÑ&]{0,6}[- ]?\\d)(?<![\\p{L}\\p{N}_+]|[\\p{L}\\p{N}][-.])(?:${OWN})(?![\\p{L}\\p{N}_]|[-.]\\p{N})`,
   'giu',
 );
+
+/** Before a number that a word may announce. */
+const BEFORE_ID = /(?:^|[^\p{Script=Latin}\p{N}])(?=(?:[A-Z]-)?[A-Z]{0,6}\d)/giu;
+/** Groups of digits and letters with separators between them. */
+const GROUPS =
+  /(?:[A-Za-z]-(?=\d))?[A-Za-z]{0,6}\d[A-Za-z\d]{0,20}(?:[ ./()-]{1,3}(?:[A-Za-z]{0,4}\d[A-Za-z\d]{0,20}|[A-Z]{1,3}(?!\p{L})|[a-z](?!\p{L}))){0,8}\)?/uy;
+const DATE = /^(?:\d{4}[-/.]\d\d?[-/.]\d\d?|\d\d?[-/.]\d\d?[-/.]\d{4})$/;
+const CAPITALS = /\b\p{Lu}{2,6}\b/u;
+
+/** Reads a number of a passport, a licence or a file, which has no check digits, or none that are published. */
+function readUnchecked(text: string): string | undefined {
+  const number = compact(text);
+  return /^(?=(?:\D*\d){4})[A-Z\d]{5,20}$/.test(number) ? number : undefined;
+}
+
+/** Reads the longest number at a place that words before it, or its field, announce. */
+function announcedAt({ text, start, told }: Place): ReturnType<NonNullable<Form['at']>> {
+  const before = text.slice(Math.max(0, start - 30), start);
+  // "sin" is a word of Spanish, and "SIN" a number of Canada.
+  const words = (told.length > 0 ? told : wordsBefore(text, start)).filter(
+    ({ kind, isWeak }) => kind === 'national_id' && (!isWeak || CAPITALS.test(before)),
+  );
+  if (words.length === 0) return undefined;
+  GROUPS.lastIndex = start;
+  const groups = GROUPS.exec(text)?.[0] ?? '';
+  if (DATE.test(groups)) return undefined;
+  const ends = [...groups.matchAll(/[A-Za-z\d](?![A-Za-z\d])\)?/g)].map(({ index, 0: end }) => index + end.length);
+  const hasUnchecked = words.some(({ of }) => of === 'unchecked');
+  for (const length of ends.reverse()) {
+    const item = groups.slice(0, length);
+    const value = read(item, 'form') ?? (hasUnchecked ? readUnchecked(item) : undefined);
+    if (value !== undefined) return { length, value };
+  }
+  return undefined;
+}
+
+/** The order is that in which they are looked for. Some numbers have letters between all of their digits. */
+export const NATIONAL_IDS: readonly Form[] = [
+  { pattern: BEFORE_ID, digits: 4, reach: [12, 4], at: announcedAt },
+  { pattern: BEFORE_ID, hint: /[A-Z]\d\d[A-Z]/gi, reach: [8, 16], at: announcedAt },
+  { pattern: OWN_ID, digits: 4, reach: [16, 16], read: (item) => read(item, 'alone') },
+  {
+    pattern: OWN_ID,
+    hint: /[A-Z]{3} ?[A-Z]{3} ?[\dLMNP-V]{2}[A-Z]|\d[A-Z][A-Z\d]\d-?[A-Z]/gi,
+    reach: [8, 20],
+    read: (item) => read(item, 'alone'),
+  },
+];

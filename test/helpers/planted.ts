@@ -131,6 +131,26 @@ function makers(random: () => number) {
         [`${a}${b}${c}`, `Social security number: ${a}${b}${c}`],
       ]);
     },
+    national_id: () => {
+      const [nine, eleven] = [digits(9), digits(11)];
+      const sum = [...nine].reduce((total, digit, at) => total + Number(digit) * (10 - at), 0);
+      const first = ((10 * sum) % 11) % 10;
+      const more = [...`${nine}${first}`].reduce((total, digit, at) => total + Number(digit) * (11 - at), 0);
+      const cpf = `${nine}${first}${((10 * more) % 11) % 10}`;
+      const dni = digits(8);
+      return one<[string, string]>([
+        [cpf, `Meu CPF é ${cpf}.`],
+        [
+          `${dni}${'TRWAGMYFPDXBNJZSQVHLCKE'[Number(dni) % 23]}`,
+          `${dni}${'TRWAGMYFPDXBNJZSQVHLCKE'[Number(dni) % 23]} es mi DNI`,
+        ],
+        [
+          `AB ${dni.replace(/..(?=.)/g, '$& ').slice(0, 8)} C`,
+          `NI number AB ${dni.replace(/..(?=.)/g, '$& ').slice(0, 8)} C`,
+        ],
+        [eleven.slice(0, 9), `My passport number is ${eleven.slice(0, 9)}.`],
+      ]);
+    },
     ip: () => {
       const item = one([
         `${130 + below(90)}.${below(256)}.${below(256)}.${below(256)}`,
@@ -169,6 +189,9 @@ function makers(random: () => number) {
         [item, `Use ${item} for it.`],
         [other, `api_key=${other}`],
         [other, `Authorization: Bearer ${other}`],
+        [other, `{"user":"ann","password":"${other}"}`],
+        [other, `Mein Passwort lautet ${other}`],
+        [other, `DB_PASSWORD=${other}`],
       ]);
     },
     jwt: () => {

@@ -10,6 +10,7 @@ export const REDACT_KINDS = [
   'card',
   'iban',
   'ssn',
+  'national_id',
   'ip',
   'mac',
   'url_credentials',
