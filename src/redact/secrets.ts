@@ -16,7 +16,7 @@ const hasDigit = (text: string): boolean => /\d/.test(text) && /\p{L}/u.test(tex
 const URL_USER = /:\/\/(?<=\b[a-z][a-z0-9+.-]{1,20}:\/\/)([^\s/?#@:"'<>]*:[^\s/?#"'<>]+)(?=@)/giu;
 /** The value of a parameter of a URL. */
 const PARAMETER = /[?&#;](?:amp;)?[\w.-]{1,40}=(?=[^&#\s"'<>\\]{6})/g;
-const PARAMETER_VALUE = /[^&#\s"'<>\\]{6,4000}/y;
+const PARAMETER_VALUE = /[^&#\s"'<>\\]+/y;
 /** Names of parameters that grant access if their value looks like it: `?code=200` is a status. */
 const MAYBE_ACCESS =
   /[?&#;](?:amp;)?(?:[\w.-]{0,30}[_.-])?(?:code|key|auth|s?id|session|session_?id|jsessionid|phpsessid|invite|invitation|ticket|otp|credential|assertion|verifier|jwt|hash|confirm|confirmation|magic|link|share|activation|verification)=$/i;
@@ -25,11 +25,23 @@ const IS_ACCESS = /[?&#;](?:amp;)?(?:sig|signature|auth|x-(?:amz|goog|ms)-(?:sig
 function parameterAt({ text, start: place, told }: Place): ReturnType<NonNullable<Form['at']>> {
   if (told.length > 0) return undefined;
   const before = text.slice(Math.max(0, place - 50), place);
-  PARAMETER_VALUE.lastIndex = place;
-  const value = PARAMETER_VALUE.exec(text)?.[0] ?? '';
+  const value = beginningAt(PARAMETER_VALUE, text, place);
   const isSure = IS_ACCESS.test(before) || groupsBefore(text, place).length > 0;
   const isAccess = isSure ? !isPlaceholder(value) : MAYBE_ACCESS.test(before) && isKey(value, 10);
-  return isAccess ? { length: value.length, value } : undefined;
+  return isAccess ? wholeAt(PARAMETER_VALUE, text, place, value) : undefined;
+}
+
+/** What tells whether a value is a secret: a hostile text would have long values again and again. */
+const MAX_BEGINNING = 200;
+const beginningAt = (run: RegExp, text: string, place: number): string => {
+  run.lastIndex = 0;
+  return run.exec(text.slice(place, place + MAX_BEGINNING))?.[0] ?? '';
+};
+/** All of the value that begins so. */
+function wholeAt(run: RegExp, text: string, place: number, beginning: string): { length: number; value: string } {
+  run.lastIndex = place;
+  const value = beginning.length < MAX_BEGINNING ? beginning : (run.exec(text)?.[0] ?? beginning);
+  return { length: value.length, value };
 }
 
 // ---------------------------------------------------------------------------------------------------- issued keys
@@ -71,7 +83,7 @@ const isPlaceholder = (text: string): boolean =>
   PLACEHOLDER.test(text) || NO_VALUES.has(/^[a-z]+(?=[^a-z\d]*$|[_:|-])/i.exec(text)?.[0].toLowerCase() ?? '');
 /** Names of algorithms and of encodings, and numbers with a unit: "SHA-256", "base64-encoded", "8-character". */
 const TECHNICAL =
-  /^(?:(?:sha|md|aes|des|rsa|ecdsa|ed|base|utf|ascii|oauth|hs|rs|es|ps|hmac|pbkdf|bcrypt|scrypt|argon|tls|ssl|v|http|ipv|x|int|uint|float|sha3|blake|crc|iso|rfc|fips|varchar|nist)[-_ ]?\d|\d+[-+ ]?[a-z]*\+?$|\d+[-+]\p{L}|\d{1,2}[:.]\d\d|\d{4}-\d\d-\d\d)/iu;
+  /^(?:(?:sha|md|aes|des|rsa|ecdsa|ed|base|utf|ascii|oauth|[hrep]s|hmac|pbkdf|bcrypt|scrypt|argon|tls|ssl|v|http|ipv|x|u?int|float|blake|crc|iso|rfc|fips|varchar|nist)[-_ ]?\d{1,4}(?:[-./]?\d{1,4}){0,3}(?:[-_]\p{L}{1,12})?|\d+[-+ ]?[a-z]?\+?|\d+[-+]\p{L}{2,12}|\d{1,2}[:.]\d\d.*|\d{4}-\d\d-\d\d.*)$/iu;
 const SIGNS = /[!@#$%^&*?+=~](?=.*\p{L})|\p{L}.*[!@#$%^&*?+=~]./u;
 
 /** Whether a text has digits and letters as keys have, and no words. */
@@ -96,9 +108,9 @@ function isPassword(text: string, notation: Notation): boolean {
 const isOfSecrets = ({ kind }: Word): boolean => kind === 'secret';
 const groupsBefore = (text: string, place: number): Word[] => wordsBefore(text, place).filter(isOfSecrets);
 
-const QUOTED = /(?:[^"'`\\\r\n]|\\[^"'`\\\r\n]|\\\\(?!["'`\\])|(?<=[\p{L}\d])'(?=[\p{L}\d])){1,1000}/uy;
+const QUOTED = /(?:[^"'`\\\r\n]|\\[^"'`\\\r\n]|\\\\(?!["'`\\])|(?<=[\p{L}\d])'(?=[\p{L}\d]))+/uy;
 /** A `;`, `&` or `,` ends it where another name and value follow. */
-const UNQUOTED = /(?:<(?!\/)|[^<\s"'`\\;&,|]|[;&,|](?!\s|[\w .-]{1,40}=|$)){1,1000}/uy;
+const UNQUOTED = /(?:<(?!\/)|[^<\s"'`\\;&,|]|[;&,|](?!\s|[\w .-]{1,40}=|$))+/uy;
 /** After a name in capitals, in a connection string, and after an option of a command, a value is any word. */
 const SURE = /(?:\b[A-Z][A-Z\d_]{2,60}=|[;"'][ \w]{1,30}=|(?<=\s)--?[\w-]{2,40}[= ])$/;
 const SIGN_BEFORE = /[:=：>][ \t*]{0,6}\\{0,3}["'`“„«]?$/;
@@ -125,10 +137,9 @@ function secretAt({ text, start, told }: Place): ReturnType<NonNullable<Form['at
   if (/[=!]=[ \t]*$/.test(before)) return undefined;
   if (notation === 'told' && (group.isWeak || /[\r\n][^\S\r\n]*$/.test(before))) return undefined;
   const pattern = isQuoted ? QUOTED : UNQUOTED;
-  pattern.lastIndex = start;
-  const read = pattern.exec(text)?.[0] ?? '';
+  const read = beginningAt(pattern, text, start);
   const value = isQuoted ? read : read.replace(/(?:\*\*)?[.,:;)\]}>]{0,5}$/, '');
-  return !/\s/.test(value) && isSecret(group.of, value, notation) ? { length: value.length, value } : undefined;
+  return !/\s/.test(value) && isSecret(group.of, value, notation) ? wholeAt(pattern, text, start, value) : undefined;
 }
 
 /** After a sign of assignment. */
@@ -146,8 +157,8 @@ const COMMAND_USER =
 const COMMAND_PASSWORD =
   /(?:\bsshpass\s+-p ?|\b(?:mysql|mysqldump|mysqladmin|mariadb)\b[^|\r\n]{0,100}?\s-p|\bredis-cli\b[^|\r\n]{0,100}?\s-a |\bdocker login\b[^|\r\n]{0,100}?\s-p |-pass(?:in|out)? pass:)["']?([^\s"'`-][^\s"'`]{3,100})/g;
 const AUTHORIZATION =
-  /\b(?:proxy-)?authorization["']?\s{0,3}[:=]\s{0,3}\\{0,3}["']?(?:[a-z][a-z0-9-]{1,20}[ \t]{1,3})?((?:Credential=[^\s"']{1,200}[\s,]{1,3}SignedHeaders=[^\s"',]{1,200}[\s,]{1,3}Signature=)?[\w+/.~:=-]{6,4000})/gi;
-const COOKIE = /\b(?:set-)?cookie["']?\s{0,3}[:=]\s{0,3}\\{0,3}["']?([^\s"'\\=;]{1,60}=[^\r\n"'\\]{6,4000})/gi;
+  /\b(?:proxy-)?authorization["']?\s{0,3}[:=]\s{0,3}\\{0,3}["']?(?:[a-z][a-z0-9-]{1,20}[ \t]{1,3})?((?:Credential=[^\s"']{1,200}[\s,]{1,3}SignedHeaders=[^\s"',]{1,200}[\s,]{1,3}Signature=)?[\w+/.~:=-]{6,})/gi;
+const COOKIE = /\b(?:set-)?cookie["']?\s{0,3}[:=]\s{0,3}\\{0,3}["']?([^\s"'\\=;]{1,60}=[^\r\n"'\\]{6,})/gi;
 /** Host, port, database, user and password of PostgreSQL. */
 const PGPASS = /(?<![^\s"'`])[\w.*-]{1,100}:(?:\d{2,5}|\*):[\w*-]{1,60}:[\w.*@-]{1,60}:([^\s"'`:]{4,100})(?![^\s"'`])/g;
 const given = (text: string): string | undefined =>

@@ -43,6 +43,10 @@ function makers(random: () => number) {
     }
     return body + ((10 - (sum % 10)) % 10);
   };
+  const ean = (body: string): string => {
+    const sum = [...body].reduce((total, digit, at) => total + Number(digit) * (at % 2 === 0 ? 1 : 3), 0);
+    return `${body}${(10 - (sum % 10)) % 10}`;
+  };
   const card = (): string => {
     const number = one([
       () => luhn(`4${digits(14)}`),
@@ -132,24 +136,17 @@ function makers(random: () => number) {
       ]);
     },
     national_id: () => {
-      const [nine, eleven] = [digits(9), digits(11)];
-      const sum = [...nine].reduce((total, digit, at) => total + Number(digit) * (10 - at), 0);
-      const first = ((10 * sum) % 11) % 10;
-      const more = [...`${nine}${first}`].reduce((total, digit, at) => total + Number(digit) * (11 - at), 0);
-      const cpf = `${nine}${first}${((10 * more) % 11) % 10}`;
-      const dni = digits(8);
-      return one<[string, string]>([
-        [cpf, `Meu CPF é ${cpf}.`],
-        [
-          `${dni}${'TRWAGMYFPDXBNJZSQVHLCKE'[Number(dni) % 23]}`,
-          `${dni}${'TRWAGMYFPDXBNJZSQVHLCKE'[Number(dni) % 23]} es mi DNI`,
-        ],
-        [
-          `AB ${dni.replace(/..(?=.)/g, '$& ').slice(0, 8)} C`,
-          `NI number AB ${dni.replace(/..(?=.)/g, '$& ').slice(0, 8)} C`,
-        ],
-        [eleven.slice(0, 9), `My passport number is ${eleven.slice(0, 9)}.`],
+      const number = digits(8);
+      const dni = `${number}${'TRWAGMYFPDXBNJZSQVHLCKE'[Number(number) % 23]}`;
+      const nino = `AB ${number.slice(0, 6).replace(/..(?=.)/g, '$& ')} C`;
+      const item = one([
+        dni,
+        nino,
+        `756.${ean(`756${digits(9)}`)
+          .slice(3)
+          .replace(/^(....)(....)/, '$1.$2.')}`,
       ]);
+      return [item, one([`My number is ${item}.`, `${item} es mi DNI`, `AHV-Nr. ${item}`])];
     },
     ip: () => {
       const item = one([
