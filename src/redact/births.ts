@@ -2,28 +2,32 @@
 
 import { type Form, type Place, strengthAt } from './form.ts';
 
-const NUMBERS = [
-  // The year first. In the years of an era, a name of the era may stand before it.
-  '(?:\\d{4}|(?:昭和|平成|令和|大正|民國|民国)?\\d{1,3}(?=年)) ?[-/.년年] ?\\d{1,2} ?[-/.월月] ?\\d{1,2} ?[일日]?',
-  '\\d{1,2} ?[-/.] ?\\d{1,2} ?[-/.] ?(?:\\d{4}|\\d{2})',
-  '(?:19|20)\\d{6}',
-  '[0-3]\\d[01]\\d(?:19|20)\\d{2}',
-];
+/** Any word may name the month: the word for the birth is what tells. */
 const MONTH = '\\p{L}[\\p{L}\\p{M}]{2,13}';
 /** "of", "de", "m." (of the year, in Lithuanian). */
 const SMALL = '(?:[ -]\\p{L}{1,4}\\.?)?';
-const NAMED_MONTHS = [
-  `\\d{1,2}(?:st|nd|rd|th|er|[.ºª°])?${SMALL}[ ./-]{0,2}${MONTH}[.,]{0,2}${SMALL}[ ./-]{0,2}\\d{4}`,
-  `\\d{1,2} tháng \\d{1,2},? năm \\d{4}`,
-  `(?<!\\p{L})${MONTH}\\.? \\d{1,2}(?:st|nd|rd|th)?,? \\d{4}`,
-  `\\d{4}\\.?(?: \\p{L}{1,5}\\.?)? ${MONTH} \\d{1,2}`,
+const BEFORE_YEAR = [
+  `(?<!\\d)\\d{1,2}(?:st|nd|rd|th|er|[.ºª°])?${SMALL}[ ./-]{0,2}${MONTH}[.,]{0,2}${SMALL}`,
+  `(?<!\\p{L})${MONTH}\\.? \\d{1,2}(?:st|nd|rd|th)?,?`,
+  '(?<!\\d)\\d{1,2} tháng \\d{1,2},? năm',
 ];
-const DATE = new RegExp(`(?<!\\d|\\d[-/.])(?:${[...NAMED_MONTHS, ...NUMBERS].join('|')})(?!\\d|[-/]\\d)`, 'giu');
+const YEAR_FIRST = [
+  `\\d{4}\\.?(?: \\p{L}{1,5}\\.?)? ${MONTH} \\d{1,2}`,
+  // In the years of an era, a name of the era stands before it.
+  '\\d{1,4} ?[년年] ?\\d{1,2} ?[월月] ?\\d{1,2} ?[일日]?',
+];
+/** Begins with the year, also that of a Persian, a Thai or an Islamic calendar, and looks behind it. */
+const DATE_IN_WORDS = new RegExp(
+  `(?=(?:1[3-9]|2[0-5])\\d\\d(?!\\d|[-/.]\\d)|\\d{1,3}年)(?<!\\d|\\d[-/.])(?:(?<=((?:${BEFORE_YEAR.join('|')})[ ./-]{0,2}))(\\d{4})|(${YEAR_FIRST.join('|')}))(?!\\d)`,
+  'gu',
+);
+const DATE =
+  /(?<!\d|\d[-/.])(?:\d{4} ?[-/.] ?\d{1,2} ?[-/.] ?\d{1,2}|\d{1,2} ?[-/.] ?\d{1,2} ?[-/.] ?(?:\d{4}|\d{2})|(?:19|20)\d{6}|[0-3]\d[01]\d(?:19|20)\d\d)(?!\d|[-/]\d)/g;
 
-/** Any word may name the month: the word for the birth is what tells. */
 const readBirth = (item: string, place: Place): string | undefined =>
   strengthAt(place, 'date_of_birth') && item.toLowerCase();
 
 export const BIRTHS: readonly Form[] = [
-  { pattern: DATE, digits: 1, reach: [35, 35], read: readBirth, cut: (item) => item },
+  { pattern: DATE_IN_WORDS, digits: [1, 8], reach: [40, 25], read: readBirth },
+  { pattern: DATE, digits: [5], reach: [3, 3], read: readBirth },
 ];

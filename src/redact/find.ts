@@ -23,6 +23,8 @@ type NamedForm = Form & { name: Kind };
 
 /** A value of a field is no longer. */
 const MAX_VALUE_CHARS = 200;
+/** Characters before the first digit of a number, such as "(+". */
+const MAX_LEAD = 3;
 /** What stands between two items of a list. */
 const BETWEEN = /^[\s,;/|&+]{1,4}(?:\p{L}{1,5}[\s:.]{1,2})?\(?$/u;
 
@@ -56,7 +58,9 @@ export function find(whole: string, forms: readonly NamedForm[], told: readonly 
     };
     const isWhole = told.length > 0 && readAt(0, told) !== undefined;
     for (const part of isWhole ? [] : partsOf(form, text, places)) {
-      eachMatch(form.pattern, text.slice(part.start, part.end), (match) => {
+      // An item may go on into the next part.
+      const from = Math.max(part.from, (hidden.at(-1)?.end ?? 0) - part.start);
+      eachMatch(form.pattern, text.slice(part.start, part.end), { from, to: part.to }, (match) => {
         const [all] = match;
         if (form.at) {
           const at = readAt(part.start + match.index + all.length, []);
@@ -85,42 +89,59 @@ export function find(whole: string, forms: readonly NamedForm[], told: readonly 
 
 /** What several forms look for in a text. */
 interface Places {
-  hints: Map<RegExp, Range[]>;
+  hints: Map<RegExp, number[]>;
   numbers?: Run[];
 }
 
+/** A part of a text in which matches of a form may begin: from one of its places to before another. */
+interface Part extends Range {
+  from: number;
+  to: number;
+}
+
 /** Returns the parts of a text that may have matches of a form. */
-function partsOf({ hint, digits, reach }: Form, text: string, places: Places): Range[] {
-  if (hint && reach === undefined) return hint.test(text) ? [{ start: 0, end: text.length }] : [];
-  if (hint) {
-    const found = places.hints.get(hint) ?? [];
-    if (!places.hints.has(hint)) eachMatch(hint, text, ({ index }) => found.push({ start: index, end: index }));
-    places.hints.set(hint, found);
-    return around(found, reach);
+function partsOf({ hint, digits, reach = [0, 0] }: Form, text: string, places: Places): Part[] {
+  if (hint === undefined) {
+    places.numbers ??= numbersIn(text);
+    const [before, after, lead = MAX_LEAD] = reach;
+    const runs = places.numbers.filter(
+      (run) => run.digits >= (digits?.[0] ?? 0) && run.digits <= (digits?.[1] ?? run.digits),
+    );
+    return runs.map((run) => {
+      const start = Math.max(0, run.start - before);
+      return { start, end: run.end + after, from: Math.max(0, run.start - start - lead), to: run.end - start };
+    });
   }
-  places.numbers ??= numbersIn(text);
-  return around(
-    places.numbers.filter((run) => run.digits >= (digits ?? 0)),
-    reach,
-  );
+  if (reach[1] === 0) return hint.test(text) ? [{ start: 0, end: text.length, from: 0, to: text.length }] : [];
+  const found = places.hints.get(hint) ?? [];
+  if (!places.hints.has(hint)) eachMatch(hint, text, { from: 0, to: text.length }, ({ index }) => found.push(index));
+  places.hints.set(hint, found);
+  return around(found, reach);
 }
 
 /** Returns the parts of the text around places, those that touch as one: a hostile text has millions of places. */
-function around(places: readonly Range[], [before, after]: [number, number] = [0, 0]): Range[] {
-  const parts: Range[] = [];
+function around(places: readonly number[], [before, after]: NonNullable<Form['reach']>): Part[] {
+  const parts: Part[] = [];
   for (const place of places) {
     const last = parts.at(-1);
-    const start = Math.max(0, place.start - before);
-    if (last !== undefined && start < last.end) last.end = place.end + after;
-    else parts.push({ start, end: place.end + after });
+    const start = Math.max(0, place - before);
+    if (last !== undefined && start < last.end) {
+      last.end = place + after;
+      last.to = last.end - last.start;
+    } else parts.push({ start, end: place + after, from: 0, to: place + after - start });
   }
   return parts;
 }
 
 /** The same as `matchAll`, which copies the pattern each time. A list of all matches in hostile text would be larger than the memory. */
-function eachMatch(pattern: RegExp, text: string, use: (match: RegExpExecArray) => void): void {
-  pattern.lastIndex = 0;
-  for (let match = pattern.exec(text); match !== null; match = pattern.exec(text)) {
+function eachMatch(
+  pattern: RegExp,
+  text: string,
+  { from, to }: Pick<Part, 'from' | 'to'>,
+  use: (match: RegExpExecArray) => void,
+): void {
+  pattern.lastIndex = from;
+  for (let match = pattern.exec(text); match !== null && match.index < to; match = pattern.exec(text)) {
     use(match);
     // A match of no characters, before an item, is found again.
     if (match[0] === '' && pattern.lastIndex === match.index) pattern.lastIndex += 1;

@@ -19,10 +19,13 @@ export interface Form {
   pattern: RegExp;
   /** A text without it has no match. Tested first, since most texts have none. Global if the form has a `reach`. */
   hint?: RegExp;
-  /** In place of a hint: how many digits with separators between them a match has at least. One pass finds them for all forms. */
-  digits?: number;
-  /** A match begins at most so many characters before a hint, and ends, with the character behind it, so many after its end. */
-  reach?: [before: number, after: number];
+  /** In place of a hint: how many digits with separators between them a match is in. One pass finds them for all forms. */
+  digits?: [least: number, most?: number];
+  /**
+   * A match begins at most so many characters before a hint, and ends, with the character behind it, so many after its beginning. Of
+   * digits: what is read before and behind them, and how many characters before them a match begins at most.
+   */
+  reach?: [before: number, after: number, lead?: number];
   /** Returns the normalised value, by which items are compared; `undefined` if the match is none. */
   read?(item: string, place: Place): string | undefined;
   /** In place of `read`: reads the item that begins where a match ends, or a whole text whose field tells what it is. */

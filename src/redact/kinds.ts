@@ -35,7 +35,7 @@ const PHONE_INTERNATIONAL =
 const PHONE_NORTH_AMERICAN =
   /(?<![\p{L}\d+])(?:(?:[18][ .-])?\([2-9]\d{2}\) ?\d{3}[ .-](?:\d{4}|\d\d-\d\d)(?: ?x ?\d{1,5})?(?![\p{L}\d])|(?<!\d[.-])(?:1[ .-])?[2-9]\d{2}-\d{3}-\d{4}(?: ?x ?\d{1,5})?(?![\p{L}\d]|[.-]\d)|(?<!\d[ .-])(?:1[ .-])?[2-9]\d{2}(?<separator>[ .])\d{3}\k<separator>\d{4}(?: ?x ?\d{1,5})?(?![\p{L}\d]|[ .-]\d))/gu;
 /** Any number of 7 to 15 digits after a word that announces a telephone. */
-const PHONE_NAMED = /(?<![\d(])\(?\d(?:[ ./()-]{0,3}\d){6,14}(?: ?x ?\d{1,5})?(?!\d)/gu;
+const PHONE_NAMED = /(?<![\d(])\(?\d(?:[ ./()-]{0,3}\d){6,14}(?: ?x ?\d{1,5})?(?!\d)/g;
 /** A date may follow a word such as "call". */
 const DATE =
   /^(?:(?:19|20)\d\d([-/.])(?:0?[1-9]|1[0-2])\1(?:0?[1-9]|[12]\d|3[01])|(?:0?[1-9]|[12]\d|3[01])([-/.])(?:0?[1-9]|[12]\d|3[01])\2(?:19|20)\d\d)(?!\d)/;
@@ -137,7 +137,7 @@ export function readIban(match: string): string | undefined {
 const SSN =
   /(?<![\p{L}\d+-])(?!000|666|9\d\d)\d{3}(?:-(?!00)\d{2}-(?!0000)\d{4}|(?<!\d[ .]\d{3})(?<separator>[ .])(?!00)\d{2}\k<separator>(?!0000)\d{4}(?![ .]\d))(?![\p{L}\d-])/gu;
 /** In any form only after a word that announces the number. */
-const SSN_NAMED = /(?<!\d)(?!000|666|9\d\d)\d{3}[ .-]?(?!00)\d{2}[ .-]?(?!0000)\d{4}(?!\d)/gu;
+const SSN_NAMED = /(?<!\d)(?!000|666|9\d\d)\d{3}[ .-]?(?!00)\d{2}[ .-]?(?!0000)\d{4}(?!\d)/g;
 const readSsn = (item: string, place: Place): string | undefined =>
   strengthAt(place, 'phone') ? undefined : digitsOf(item);
 const readNamedSsn = (item: string, place: Place): string | undefined => strengthAt(place, 'ssn') && digitsOf(item);
@@ -211,7 +211,7 @@ const bare = (text: string): string => lower(text).replace(/[:.-]/g, '');
 const MAC =
   /(?<![\p{L}\d_]|(?<![\p{L}\d])[0-9a-f]{2}[:-])(?:[0-9a-f]{2}(?<separator>[:-])(?:[0-9a-f]{2}\k<separator>){4}[0-9a-f]{2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4})(?![\p{L}\d_]|[:-][0-9a-f]{2}(?![\p{L}\d]))/giu;
 /** Without separators only after a word that announces it. */
-const MAC_NAMED = /(?<![\p{L}\d_])[0-9a-f]{12}(?![\p{L}\d_])/giu;
+const MAC_NAMED = /(?<![\p{L}\d_-])[0-9a-f]{12}(?![\p{L}\d_-])/giu;
 const readNamedMac = (item: string, place: Place): string | undefined => strengthAt(place, 'mac') && lower(item);
 
 /**
@@ -228,17 +228,17 @@ export const KINDS = {
   email: [{ pattern: EMAIL, hint: /@|%40/, read: readEmail }],
   iban: [{ pattern: IBAN, hint: /[A-Z]{2}\d{2}[A-Z0-9 -]/i, read: readIban, cut: cutIban }],
   card: [
-    { pattern: CARD, digits: 12, reach: [8, 5], read: readCard },
-    { pattern: CARD_GROUPED, digits: 12, reach: [30, 5], read: readCard },
+    { pattern: CARD, digits: [12], reach: [8, 5], read: readCard },
+    { pattern: CARD_GROUPED, digits: [12], reach: [30, 5], read: readCard },
   ],
   ssn: [
-    { pattern: SSN, digits: 9, reach: [5, 5], read: readSsn },
-    { pattern: SSN_NAMED, digits: 9, reach: [5, 5], read: readNamedSsn },
+    { pattern: SSN, digits: [9], reach: [5, 5], read: readSsn },
+    { pattern: SSN_NAMED, digits: [9], reach: [5, 5], read: readNamedSsn },
   ],
   national_id: NATIONAL_IDS,
   mac: [
     { pattern: MAC, hint: /[:-][0-9a-f]{2}[:-][0-9a-f]{2}[:-]|\.[0-9a-f]{4}\./gi, reach: [6, 21], read: bare },
-    { pattern: MAC_NAMED, hint: /\d[0-9a-f]{2}/gi, reach: [14, 14], read: readNamedMac },
+    { pattern: MAC_NAMED, hint: /(?<!-)\b[\dA-Fa-f]{12}\b/g, reach: [2, 14], read: readNamedMac },
   ],
   ip: [
     { pattern: IPV4, hint: /\d\.\d{1,3}\.\d{1,3}\./g, reach: [4, 18], read: readIpv4 },
@@ -246,9 +246,9 @@ export const KINDS = {
   ],
   date_of_birth: BIRTHS,
   phone: [
-    { pattern: PHONE_INTERNATIONAL, digits: 7, reach: [5, 9], read: readInternationalPhone },
-    { pattern: PHONE_NORTH_AMERICAN, digits: 10, reach: [5, 9], read: readNorthAmericanPhone },
-    { pattern: PHONE_NAMED, digits: 7, reach: [3, 9], read: readNamedPhone },
+    { pattern: PHONE_INTERNATIONAL, digits: [7], reach: [5, 9], read: readInternationalPhone },
+    { pattern: PHONE_NORTH_AMERICAN, digits: [10], reach: [5, 9], read: readNorthAmericanPhone },
+    { pattern: PHONE_NAMED, digits: [7], reach: [3, 9], read: readNamedPhone },
   ],
 } satisfies Readonly<Record<RedactKind, readonly Form[]>>;
 

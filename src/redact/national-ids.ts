@@ -142,9 +142,9 @@ function announcedAt({ text, start, told }: Place): ReturnType<NonNullable<Form[
 
 /** The order is that in which they are looked for. Some numbers have letters between all of their digits. */
 export const NATIONAL_IDS: readonly Form[] = [
-  { pattern: BEFORE_ID, digits: 4, reach: [12, 4], at: announcedAt },
+  { pattern: BEFORE_ID, digits: [4], reach: [12, 4, 12], at: announcedAt },
   { pattern: BEFORE_ID, hint: /[A-Z]\d\d[A-Z]/gi, reach: [8, 16], at: announcedAt },
-  { pattern: OWN_ID, digits: 4, reach: [16, 16], read: (item) => read(item, 'alone') },
+  { pattern: OWN_ID, digits: [4], reach: [16, 16, 16], read: (item) => read(item, 'alone') },
   {
     pattern: OWN_ID,
     hint: /[A-Z]{3} ?[A-Z]{3} ?[\dLMNP-V]{2}[A-Z]|\d[A-Z][A-Z\d]\d-?[A-Z]/gi,

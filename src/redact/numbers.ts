@@ -15,7 +15,7 @@ const SEPARATORS = new Set([...' \t\r\n./()-'].map((sign) => sign.charCodeAt(0))
 const YEAR = '年';
 const DIGIT = /\d/g;
 
-const isDigit = (code: number): boolean => code >= 48 && code <= 57;
+export const isDigit = (code: number): boolean => code >= 48 && code <= 57;
 
 /** Returns the runs in order. A loop, since a pattern's memory grows with the length of what it matches. */
 export function numbersIn(text: string): Run[] {

@@ -1,5 +1,6 @@
 /** Words of sentences and names of fields that announce what the value beside them is. */
 
+import { isDigit } from './numbers.ts';
 import table from './words.json' with { type: 'json' };
 
 export type WordKind = keyof typeof table.before;
@@ -30,6 +31,8 @@ const MAX_WORDS = 4;
 const MAX_LINKS = 5;
 /** Characters of a word that is read, and those between two words. */
 const MAX_CHARS = 40;
+/** Digits of a name such as "phone2". */
+const MAX_COUNT = 2;
 const MAX_GAP = 12;
 const MAX_GAP_AFTER = 3;
 /** What stands between words, and between them and the value. */
@@ -162,17 +165,19 @@ function announcedAt(words: readonly string[], at: number): readonly Word[] | un
 
 const inWord = (text: string, at: number): boolean => {
   const code = text.charCodeAt(at);
-  if (code < 128)
-    return (code >= 97 && code <= 122) || (code >= 65 && code <= 90) || (code >= 48 && code <= 57) || code === 95;
+  if (code < 128) return (code >= 97 && code <= 122) || (code >= 65 && code <= 90) || isDigit(code) || code === 95;
   return IN_WORD.test(text.charAt(at));
 };
 
-/** Returns where the word before a place begins and ends; `undefined` if there is none near it. */
+/** Returns where the word before a place begins and ends; `undefined` if there is none near it. Of digits, it has only one or two at its end. */
 function wordBefore(text: string, place: number): { start: number; end: number } | undefined {
   let end = place;
   while (end > place - MAX_GAP && GAP.has(text.charAt(end - 1))) end -= 1;
   let start = end;
-  while (start > end - MAX_CHARS && start > 0 && inWord(text, start - 1)) start -= 1;
+  while (start > end - MAX_CHARS && start > 0 && inWord(text, start - 1)) {
+    start -= 1;
+    if (end - start > MAX_COUNT && isDigit(text.charCodeAt(start))) return undefined;
+  }
   return start === end ? undefined : { start, end };
 }
 
@@ -248,7 +253,8 @@ export const wordsOfName = kept((name: string): readonly Word[] => {
 
 /** Returns whether words announce a kind, and how surely. */
 export function strengthOf(words: readonly Word[], kind: WordKind): 'surely' | 'maybe' | undefined {
-  const ofKind = words.filter((word) => word.kind === kind);
-  if (ofKind.length === 0) return undefined;
-  return ofKind.every(({ isWeak }) => isWeak) ? 'maybe' : 'surely';
+  let strength: 'surely' | 'maybe' | undefined;
+  for (const word of words)
+    if (word.kind === kind && strength !== 'surely') strength = word.isWeak ? 'maybe' : 'surely';
+  return strength;
 }
