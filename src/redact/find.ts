@@ -89,7 +89,7 @@ export function find(whole: string, forms: readonly NamedForm[], told: readonly 
 
 /** What several forms look for in a text. */
 interface Places {
-  hints: Map<RegExp, number[]>;
+  hints: Map<RegExp, Range[]>;
   numbers?: Run[];
 }
 
@@ -114,21 +114,26 @@ function partsOf({ hint, digits, reach = [0, 0] }: Form, text: string, places: P
   }
   if (reach[1] === 0) return hint.test(text) ? [{ start: 0, end: text.length, from: 0, to: text.length }] : [];
   const found = places.hints.get(hint) ?? [];
-  if (!places.hints.has(hint)) eachMatch(hint, text, { from: 0, to: text.length }, ({ index }) => found.push(index));
+  if (!places.hints.has(hint)) {
+    eachMatch(hint, text, { from: 0, to: text.length }, ({ index: start, 0: all }) => {
+      found.push({ start, end: start + all.length + 1 });
+    });
+  }
   places.hints.set(hint, found);
   return around(found, reach);
 }
 
 /** Returns the parts of the text around places, those that touch as one: a hostile text has millions of places. */
-function around(places: readonly number[], [before, after]: NonNullable<Form['reach']>): Part[] {
+function around(places: readonly Range[], [before, after]: NonNullable<Form['reach']>): Part[] {
   const parts: Part[] = [];
   for (const place of places) {
     const last = parts.at(-1);
-    const start = Math.max(0, place - before);
+    const start = Math.max(0, place.start - before);
+    const end = Math.max(place.start + after, place.end);
     if (last !== undefined && start < last.end) {
-      last.end = place + after;
+      last.end = end;
       last.to = last.end - last.start;
-    } else parts.push({ start, end: place + after, from: 0, to: place + after - start });
+    } else parts.push({ start, end, from: 0, to: end - start });
   }
   return parts;
 }

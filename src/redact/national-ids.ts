@@ -147,7 +147,7 @@ export const NATIONAL_IDS: readonly Form[] = [
   { pattern: OWN_ID, digits: [4], reach: [16, 16, 16], read: (item) => read(item, 'alone') },
   {
     pattern: OWN_ID,
-    hint: /[A-Z]{3} ?[A-Z]{3} ?[\dLMNP-V]{2}[A-Z]|\d[A-Z][A-Z\d]\d-?[A-Z]/gi,
+    hint: /[A-Z]{3} ?\d[\dLMNP-V][A-Z]|\d[A-Z][A-Z\d]\d-?[A-Z]/gi,
     reach: [8, 20],
     read: (item) => read(item, 'alone'),
   },

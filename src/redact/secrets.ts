@@ -55,8 +55,8 @@ const KEY_ISSUED = new RegExp(
     .join('|')})(?![\\p{L}\\d_-])`,
   'gu',
 );
-/** Each has one such run at least. */
-const RUN = /[\w/+-]{16}/g;
+/** A key is within such a run. */
+const RUN = /(?<![\w.$+/~:=%-])(?=[\w.$+/~:=%-]{18})(?=[^\s\d]{0,80}\d|[A-Z]{16}|\w{2,9}_[A-Za-z]{15})[\w.$+/~:=%-]+/g;
 const issued = (text: string): string | undefined => (/^[a-z]+(?:[-_.][a-z]+)*$/.test(text) ? undefined : text);
 
 /** With its last line, or as many lines of base64 as there are of one that was cut off. */
@@ -144,6 +144,8 @@ function secretAt({ text, start, told }: Place): ReturnType<NonNullable<Form['at
 
 /** After a sign of assignment. */
 const ASSIGNED = /(?:[:=：][=>]?|(?<=<[\w:.-]{2,60})>)[ \t]{0,4}(?:\*\*[ \t]?)?\\{0,3}["'`]?(?=[^\s"'`:=\\>])/g;
+/** A digit beside another sign of a word. */
+const MIXED = /\d[^\s\d.,;:)]|[^\s\d(]\d/g;
 /** At a word with a digit, which may stand within ones of scripts without spaces. */
 const TOLD =
   /(?:(?<=[^\s:=])[ \t]{1,3}\\{0,3}["'`“„«]?|[\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7a3])(?=[^\s\d"'`]{0,40}\d)(?=[^\s"'`])/g;
@@ -174,13 +176,13 @@ export const SECRETS = {
   ],
   api_key: [
     { pattern: PRIVATE_KEY, hint: /PRIVATE KEY|Static key/, read: privateKey },
-    { pattern: KEY_ISSUED, hint: RUN, reach: [80, 160], read: issued },
+    { pattern: KEY_ISSUED, hint: RUN, reach: [5, 1], read: issued },
     { pattern: AUTHORIZATION, hint: /authorization/i, read: credentials },
     { pattern: COOKIE, hint: /cookie/i, read: credentials },
     { pattern: COMMAND_USER, hint: /\s-(?:u|-user|-proxy-user)[ =]/, read: given },
     { pattern: COMMAND_PASSWORD, hint: /-p|-a |pass:/, read: given },
     { pattern: PGPASS, hint: /:(?:\d{2,5}|\*):[\w*-]+:/, read: given },
     { pattern: ASSIGNED, hint: /[:=：]|<\//, at: secretAt },
-    { pattern: TOLD, hint: /\d/, at: secretAt },
+    { pattern: TOLD, hint: MIXED, reach: [45, 3], at: secretAt },
   ],
 } satisfies Partial<Record<RedactKind, readonly Form[]>>;
