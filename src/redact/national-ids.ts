@@ -106,7 +106,7 @@ const OWN_ID = new RegExp(
 );
 
 /** Before a number that a word may announce. */
-const BEFORE_ID = /(?:^|[^\p{Script=Latin}\p{N}])(?=(?:[A-Z]-)?[A-Z]{0,6}\d)/giu;
+const BEFORE_ID = /(?:^|[^A-Za-z\d\u00c0-\u024f])(?=(?:[A-Za-z]-)?[A-Za-z]{0,6}\d)/g;
 /** Groups of digits and letters with separators between them. */
 const GROUPS =
   /(?:[A-Za-z]-(?=\d))?[A-Za-z]{0,6}\d[A-Za-z\d]{0,20}(?:[ ./()-]{1,3}(?:[A-Za-z]{0,4}\d[A-Za-z\d]{0,20}|[A-Z]{1,3}(?!\p{L})|[a-z](?!\p{L}))){0,8}\)?/uy;
@@ -144,11 +144,11 @@ function announcedAt({ text, start, told }: Place): ReturnType<NonNullable<Form[
 export const NATIONAL_IDS: readonly Form[] = [
   { pattern: BEFORE_ID, digits: [4], reach: [12, 4, 12], at: announcedAt },
   { pattern: BEFORE_ID, hint: /[A-Z]\d\d[A-Z]/gi, reach: [8, 16], at: announcedAt },
-  { pattern: OWN_ID, digits: [4], reach: [16, 16, 16], read: (item) => read(item, 'alone') },
+  { pattern: OWN_ID, digits: [7], reach: [8, 16, 5], read: (item) => read(item, 'alone') },
   {
     pattern: OWN_ID,
-    hint: /[A-Z]{3} ?\d[\dLMNP-V][A-Z]|\d[A-Z][A-Z\d]\d-?[A-Z]/gi,
-    reach: [8, 20],
+    hint: /[A-Z]{2}[ -]?\d[\dLMNP-V]|\d[A-Z][A-Z\d]\d-?[A-Z]/gi,
+    reach: [8, 24],
     read: (item) => read(item, 'alone'),
   },
 ];

@@ -48,16 +48,30 @@ function wholeAt(run: RegExp, text: string, place: number, beginning: string): {
 
 type Issued = { prefix: string; alphabet?: string; length?: string; form?: string };
 
-/** Keys that have what their issuer writes in front of them. */
-const KEY_ISSUED = new RegExp(
-  `(?<![\\p{L}\\d_-])(?:${(ISSUERS as Issued[])
-    .map(({ prefix, alphabet, length, form }) => form ?? `${prefix.replace(/[.+$/]/g, '\\$&')}[${alphabet}]{${length}}`)
-    .join('|')})(?![\\p{L}\\d_-])`,
-  'gu',
+/** Keys of issuers, by the two signs that they begin with; by none if these differ. */
+const ISSUED: ReadonlyMap<string, RegExp> = new Map(
+  [...Map.groupBy(ISSUERS as Issued[], ({ prefix }) => prefix.slice(0, 2).padStart(2, ' ').replace(/ ./, ''))].map(
+    ([beginning, keys]) => [beginning, new RegExp(`(?:${keys.map(formOf).join('|')})(?![\\p{L}\\d_-])`, 'uy')],
+  ),
 );
-/** A key is within such a run. */
-const RUN = /(?<![\w.$+/~:=%-])(?=[\w.$+/~:=%-]{18})(?=[^\s\d]{0,80}\d|[A-Z]{16}|\w{2,9}_[A-Za-z]{15})[\w.$+/~:=%-]+/g;
-const issued = (text: string): string | undefined => (/^[a-z]+(?:[-_.][a-z]+)*$/.test(text) ? undefined : text);
+function formOf({ prefix, alphabet, length, form }: Issued): string {
+  return form ?? `${prefix.replace(/[.+$/]/g, '\\$&')}[${alphabet}]{${length}}`;
+}
+
+/** Before a long run of signs that keys have. */
+const BEFORE_KEY = /(?:^|[^\w-])(?=[\w$][\w.$+/~:=%-]{17})/g;
+
+function issuedAt({ text, start, told }: Place): ReturnType<NonNullable<Form['at']>> {
+  if (told.length > 0) return undefined;
+  for (const beginning of [text.slice(start, start + 2), '']) {
+    const pattern = ISSUED.get(beginning);
+    if (pattern === undefined) continue;
+    pattern.lastIndex = start;
+    const value = pattern.exec(text)?.[0];
+    if (value !== undefined && !/^[a-z]+(?:[-_.][a-z]+)*$/.test(value)) return { length: value.length, value };
+  }
+  return undefined;
+}
 
 /** With its last line, or as many lines of base64 as there are of one that was cut off. */
 const PRIVATE_KEY =
@@ -142,10 +156,11 @@ function secretAt({ text, start, told }: Place): ReturnType<NonNullable<Form['at
   return !/\s/.test(value) && isSecret(group.of, value, notation) ? wholeAt(pattern, text, start, value) : undefined;
 }
 
-/** After a sign of assignment. */
-const ASSIGNED = /(?:[:=：][=>]?|(?<=<[\w:.-]{2,60})>)[ \t]{0,4}(?:\*\*[ \t]?)?\\{0,3}["'`]?(?=[^\s"'`:=\\>])/g;
-/** A digit beside another sign of a word. */
-const MIXED = /\d[^\s\d.,;:)]|[^\s\d(]\d/g;
+/** After a sign of assignment. A colon stands in sentences, too: what follows has a quote, a digit or a sign. */
+const ASSIGNED =
+  /(?:=[=>]?|[:：]=?(?=[ \t*\\]{0,6}(?:["'`]|[^\s]{0,60}[\d!@#$%^&*?+~]))|(?<=<[\w:.-]{2,60})>)[ \t]{0,4}(?:\*\*[ \t]?)?\\{0,3}["'`]?(?=[^\s"'`:=\\>])/g;
+/** A digit beside another sign of a word, or capitals: most texts have few, and each key has one. */
+const MIXED = /\d[^\s\d.,;:)]|[^\s\d(]\d|[A-Z]{12}/g;
 /** At a word with a digit, which may stand within ones of scripts without spaces. */
 const TOLD =
   /(?:(?<=[^\s:=])[ \t]{1,3}\\{0,3}["'`“„«]?|[\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7a3])(?=[^\s\d"'`]{0,40}\d)(?=[^\s"'`])/g;
@@ -176,11 +191,11 @@ export const SECRETS = {
   ],
   api_key: [
     { pattern: PRIVATE_KEY, hint: /PRIVATE KEY|Static key/, read: privateKey },
-    { pattern: KEY_ISSUED, hint: RUN, reach: [5, 1], read: issued },
+    { pattern: BEFORE_KEY, hint: MIXED, reach: [60, 20], at: issuedAt },
     { pattern: AUTHORIZATION, hint: /authorization/i, read: credentials },
     { pattern: COOKIE, hint: /cookie/i, read: credentials },
     { pattern: COMMAND_USER, hint: /\s-(?:u|-user|-proxy-user)[ =]/, read: given },
-    { pattern: COMMAND_PASSWORD, hint: /-p|-a |pass:/, read: given },
+    { pattern: COMMAND_PASSWORD, hint: /sshpass|mysql|mariadb|redis-cli|docker login|-pass/, read: given },
     { pattern: PGPASS, hint: /:(?:\d{2,5}|\*):[\w*-]+:/, read: given },
     { pattern: ASSIGNED, hint: /[:=：]|<\//, at: secretAt },
     { pattern: TOLD, hint: MIXED, reach: [45, 3], at: secretAt },
