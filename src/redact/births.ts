@@ -7,11 +7,12 @@ const MONTH = '\\p{L}[\\p{L}\\p{M}]{2,13}';
 /** "of", "de", "m." (of the year, in Lithuanian). */
 const SMALL = '(?:[ -]\\p{L}{1,4}\\.?)?';
 const BEFORE_YEAR = [
+  '(?<!\\d)\\d{1,2} tháng \\d{1,2},? năm',
   `(?<!\\d)\\d{1,2}(?:st|nd|rd|th|er|[.ºª°])?${SMALL}[ ./-]{0,2}${MONTH}[.,]{0,2}${SMALL}`,
   `(?<!\\p{L})${MONTH}\\.? \\d{1,2}(?:st|nd|rd|th)?,?`,
-  '(?<!\\d)\\d{1,2} tháng \\d{1,2},? năm',
 ];
 const YEAR_FIRST = [
+  `\\d{4}\\. gada \\d{1,2}\\. ${MONTH}`,
   `\\d{4}\\.?(?: \\p{L}{1,5}\\.?)? ${MONTH} \\d{1,2}`,
   // In the years of an era, a name of the era stands before it.
   '\\d{1,4} ?[년年] ?\\d{1,2} ?[월月] ?\\d{1,2} ?[일日]?',

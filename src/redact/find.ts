@@ -175,6 +175,33 @@ export function merged<R extends Item>(ranges: readonly R[]): R[] {
   return kept;
 }
 
+/** Signs without a width, and other ways to write an at sign and a dot. */
+const SPELLED = /[\u00ad\u200b-\u200d\u2060\ufeff]|&(?:#64|#x40|commat);|[[(] ?(?:(?:at|AT|dot|DOT) ?[\])] ?)/g;
+
+/** Returns the text with the plain signs, and where each of its characters stood; `undefined` if it has only plain ones. */
+export function respelled(text: string): { plain: string; places: number[] } | undefined {
+  if (text.search(SPELLED) < 0) return undefined;
+  let plain = '';
+  const places: number[] = [];
+  const add = (part: string, place: number): void => {
+    for (let at = 0; at < part.length; at += 1) places.push(place + at);
+    plain += part;
+  };
+  let from = 0;
+  for (const { 0: sign, index } of text.matchAll(SPELLED)) {
+    add(text.slice(from, index), from);
+    from = index + sign.length;
+    if (sign.length === 1) continue;
+    if (plain.endsWith(' ') && !sign.startsWith('&')) {
+      plain = plain.slice(0, -1);
+      places.pop();
+    }
+    add(/dot/i.test(sign) ? '.' : '@', index);
+  }
+  add(text.slice(from), from);
+  return { plain, places };
+}
+
 /** Digits and signs as keyboards of other scripts, and word processors, write them. Of dashes, those within a number. */
 const FOLDED =
   /[\uff01-\uff5e\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\u00a0\u2000-\u200a\u202f\u3000\u2010\u2011]|[\u2012-\u2015\u2212](?= ?[\dA-Z(])(?<=[\dA-Z)] ?.)/g;

@@ -15,7 +15,7 @@ const lower = (text: string): string => text.toLowerCase();
 
 /** Begins with the sign, which is rare, and looks behind it. */
 const EMAIL =
-  /(?:@|%40)(?<=(?<![\p{L}\p{N}])([\p{L}\p{N}_][\p{L}\p{M}\p{N}._%+'-]{0,63}(?:@|%40)))((?:[\p{L}\p{N}](?:[\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}])?\.){1,8}\p{L}[\p{L}\p{M}]{1,23})(?![\p{L}\p{M}\p{N}@]|-\p{N})/gu;
+  /(?:@|%40)(?<=(?<![\p{L}\p{N}])([\p{L}\p{N}_][\p{L}\p{M}\p{N}._%+'-]{0,63}(?:@|%40)))((?:[\p{L}\p{N}](?:[\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}])?\.){1,8}(?:xn--[a-z\d]{2,20}|\p{L}[\p{L}\p{M}]{1,23}))(?![\p{L}\p{M}\p{N}@]|-\p{N})/gu;
 /** Letters of scripts that put no space before a word of another one, and escapes such as `\n`. */
 export const UNSPACED =
   /[\u0e00-\u0e4f\u0e80-\u0ecf\u1000-\u103f\u1780-\u17d3\u3005\u3040-\u30ff\u3105-\u318e\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff66-\uff9f]|\\(?:[nrtbf]|u[\da-fA-F]{4})/g;
@@ -49,7 +49,9 @@ const phone = (digits: string): string | undefined => (/^(\d)\1+$/.test(digits) 
 function readNamedPhone(item: string, place: Place): string | undefined {
   const strength = place.follows ? 'surely' : strengthAt(place, 'phone');
   const isPhone = strength === 'surely' || (strength === 'maybe' && LIKE_PHONE.test(item));
-  return isPhone && !DATE.test(item) ? phone(digitsOf(withoutExtension(item)).replace(/^00/, '')) : undefined;
+  return isPhone && !DATE.test(item) && isIP(item) === 0
+    ? phone(digitsOf(withoutExtension(item)).replace(/^00/, ''))
+    : undefined;
 }
 /** The same with and without the code of North America. */
 const readNorthAmericanPhone = (item: string): string | undefined =>
@@ -72,7 +74,7 @@ function readInternationalPhone(item: string): string | undefined {
  * nor a group of four on the left.
  */
 const CARD =
-  /(?<![\p{L}\d+]|[\p{L}\d]-|\d\.)(?:\d{12,19}|(?<!(?<!\d)\d{4}[ -])\d{4}(?<separator>[ \t\r\n.-]{1,3})(?:\d{4}\k<separator>\d{4}\k<separator>\d{4}(?:\k<separator>\d{1,3}(?!\d))?|\d{6}\k<separator>\d{4,5}))(?![\p{L}\d]|\.\d)/gu;
+  /(?<![\p{L}\d+]|[\p{L}\d]-|\d\.)(?:\d{12,19}|(?<!(?<!\d)\d{4}[ -])\d{4}[ \t\r\n.-]{1,3}(?:\d{4}[ \t\r\n.-]{1,3}\d{4}[ \t\r\n.-]{1,3}\d{4}(?:[ -]\d{3}(?!\d))?|\d{6}[ \t\r\n.-]{1,3}\d{4,5}))(?![\p{L}\d]|\.\d)/gu;
 /**
  * The same in other groups, with single spaces or hyphens between them. The month of expiry may follow. Digits before it are others of the
  * same number, but for those of an international telephone number.
@@ -81,7 +83,7 @@ const CARD_GROUPED =
   /(?<![\p{L}\d+-]|\d[ .-](?<!\+[1-9][\d ().-]{6,22}))\d(?:[ -]?\d){11,18}(?![\p{L}\d]|[ -]\d(?!\d?\/\d)|\.\d|(?<=[ -]\d\d?)\/\d)/gu;
 /** First digits and lengths of Visa, Mastercard, American Express, Discover, Diners, JCB, UnionPay, Maestro, Mir, RuPay, Verve and Troy. */
 const CARD_ISSUERS =
-  /^(?:4\d{12}(?:\d{3}){0,2}|(?:5[1-5]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}|3[47]\d{13}|6(?:011|5\d\d|4[4-9]\d)\d{12}|3(?:0[0-5]|[68]\d)\d{11}|35\d{14}|(?:1800|2131)\d{11}|62\d{14,17}|(?:5018|5020|5038|58\d\d|6304|6390|6759|676[1-3])\d{8,15}|220[0-4]\d{12,15}|(?:60|81|82|508\d|506[01]|9792)\d{12,17}(?<=^(?:\d{16}|\d{19})))$/;
+  /^(?:4\d{12}(?:\d{3}){0,2}|(?:5[1-5]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}|3[47]\d{13}|6(?:011|5\d\d|4[4-9]\d)\d{12}|3(?:0[0-5]|[68]\d)\d{11}|35\d{14}|(?:1800|2131)\d{11}|62\d{14,17}|(?:5018|5020|5038|5893|6304|6390|6759|676[1-3])\d{8,15}|220[0-4]\d{12,15}|(?:60|81|82|508\d|506[01]|9792)\d{12,17}(?<=^(?:\d{16}|\d{19})))$/;
 
 /** Verifies the check digit of a card number (ISO/IEC 7812-1). */
 export function passesLuhn(digits: string): boolean {
@@ -93,9 +95,13 @@ export function passesLuhn(digits: string): boolean {
   return sum % 10 === 0;
 }
 
+/** Whether 13 digits have the check digit of an article's number (EAN), as one of ten does by chance. */
+const isArticle = (digits: string): boolean =>
+  digits.length === 13 && [...digits].reduce((sum, digit, at) => sum + Number(digit) * (at % 2 ? 3 : 1), 0) % 10 === 0;
+
 function readCard(item: string): string | undefined {
   const digits = digitsOf(item);
-  return CARD_ISSUERS.test(digits) && passesLuhn(digits) ? digits : undefined;
+  return CARD_ISSUERS.test(digits) && passesLuhn(digits) && !isArticle(digits) ? digits : undefined;
 }
 
 /** As one word, in groups of four, in those of a French account, or as digits in any groups. */
@@ -144,13 +150,14 @@ const readNamedSsn = (item: string, place: Place): string | undefined => strengt
 
 const ETHEREUM = /(?<![\p{L}\d])0x[0-9a-f]{40}(?![\p{L}\d])/giu;
 const SEGWIT = /(?<![\p{L}\d])(?:bc1[02-9ac-hj-np-z]{11,71}|BC1[02-9AC-HJ-NP-Z]{11,71})(?![\p{L}\d])/gu;
-const LEGACY_BITCOIN = /(?<![\p{L}\d])[13][1-9A-HJ-NP-Za-km-z]{25,34}(?![\p{L}\d])/gu;
+/** Of Bitcoin and of the coins that have its checksum: Litecoin, Dogecoin, Dash, Tron. */
+const BASE58_ADDRESS = /(?<![\p{L}\d])[13LMDXT][1-9A-HJ-NP-Za-km-z]{25,34}(?![\p{L}\d])/gu;
 
 const BASE58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
 const sha256 = (bytes: Buffer): Buffer => hash('sha256', bytes, 'buffer');
 
 /** Verifies the checksum (Base58Check). */
-function readLegacyBitcoin(text: string): string | undefined {
+function readBase58(text: string): string | undefined {
   let value = 0n;
   for (const character of text) value = value * 58n + BigInt(BASE58.indexOf(character));
   const bytes = Buffer.from(value.toString(16).padStart(50, '0'), 'hex');
@@ -180,7 +187,7 @@ const IPV4 = /(?<![\p{L}\d_.])(?:\d{1,3}\.){3}\d{1,3}(?![\p{L}\d_]|\.\d)/giu;
 const IPV6 =
   /(?<![\p{L}\d_:.])(?:[0-9a-f]{0,4}:){2,7}(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9a-f]{1,4}|(?<=::))(?![\p{L}\d_]|:[0-9a-f:])/giu;
 /** Of each machine, of none, of a network and the masks of networks. */
-const NOBODYS = /^(?:127\.|0\.0\.0\.0$|25[2-5]\.|.*\.0\.0\.0$|::1?$|::ffff:(?:127\.|7f))/i;
+const NOBODYS = /^(?:127\.|0\.0\.0\.0$|25[2-5]\.|.*\.0\.0$|::1?$|::ffff:(?:127\.|7f))/i;
 /** Four numbers below 30 are often those of a version. Those of a private network begin with 10. */
 const LIKE_VERSION = /^(?!10\.)(?:[12]?\d\.){3}[12]?\d$/;
 /** The end of what stands before a version: a word and a space, or a sign that packages have. */
@@ -223,7 +230,7 @@ export const KINDS = {
   crypto_wallet: [
     { pattern: ETHEREUM, hint: /0x/i, read: lower },
     { pattern: SEGWIT, hint: /bc1/i, read: readSegwit },
-    { pattern: LEGACY_BITCOIN, hint: /[13][1-9A-HJ-NP-Za-km-z]{25}/, read: readLegacyBitcoin },
+    { pattern: BASE58_ADDRESS, hint: /\b[13LMDXT][1-9A-HJ-NP-Za-km-z]{25}/, read: readBase58 },
   ],
   email: [{ pattern: EMAIL, hint: /@|%40/, read: readEmail }],
   iban: [{ pattern: IBAN, hint: /[A-Z]{2}\d{2}[A-Z0-9 -]/i, read: readIban, cut: cutIban }],
@@ -235,7 +242,6 @@ export const KINDS = {
     { pattern: SSN, digits: [9], reach: [5, 5], read: readSsn },
     { pattern: SSN_NAMED, digits: [9], reach: [5, 5], read: readNamedSsn },
   ],
-  national_id: NATIONAL_IDS,
   mac: [
     { pattern: MAC, hint: /[:-][0-9a-f]{2}[:-][0-9a-f]{2}[:-]|\.[0-9a-f]{4}\./gi, reach: [6, 21], read: bare },
     { pattern: MAC_NAMED, hint: /(?<!-)\b[\dA-Fa-f]{12}\b/g, reach: [2, 14], read: readNamedMac },
@@ -244,6 +250,7 @@ export const KINDS = {
     { pattern: IPV4, hint: /\d\.\d{1,3}\.\d{1,3}\./g, reach: [4, 18], read: readIpv4 },
     { pattern: IPV6, hint: /:[0-9a-f]{0,4}:/gi, reach: [41, 56], read: readIpv6 },
   ],
+  national_id: NATIONAL_IDS,
   date_of_birth: BIRTHS,
   phone: [
     { pattern: PHONE_INTERNATIONAL, digits: [7], reach: [5, 9], read: readInternationalPhone },

@@ -5,7 +5,7 @@ import { RE2JS } from 're2js';
 import type { Redaction } from '../core/settings/redact-setting.ts';
 import { jsonIn } from '../core/values/json-in.ts';
 import { DATA_URL_MARK, fileIn, maskedBase64, maskedUrls, NOT_MASKED } from './encoded.ts';
-import { find, folded, formsOf, type Item, merged } from './find.ts';
+import { find, folded, formsOf, type Item, merged, respelled } from './find.ts';
 import { UNSPACED } from './kinds.ts';
 import { type Cut, findPieces, type Holder, MAX_NAME_CHARS, type Part, type Pieces } from './pieces.ts';
 import { type Word, wordsOfName } from './words.ts';
@@ -111,16 +111,22 @@ export class Masker {
     const { forms, allowed, patterns } = this.#ready;
     const told = announced(field);
     const label = secretLabel(field);
-    const read = folded(text);
     const items: Item[] = [];
-    // In each form, since a sign that is folded may join an item to what stands beside it.
-    for (const one of new Set([read.replace(UNSPACED, (letters) => ' '.repeat(letters.length)), read, text])) {
-      for (const { name, value, ...item } of find(label + one, forms, told)) {
-        const [start, end] = [item.start - label.length, item.end - label.length];
-        const isAllowed = allowed.has(value) || allowed.has(value.slice(value.lastIndexOf('@')));
-        if (start >= 0 && !isAllowed) items.push({ name, value, start, end });
+    const add = (plain: string, places?: readonly number[]): void => {
+      const read = folded(plain);
+      // In each form, since a sign that is folded may join an item to what stands beside it.
+      for (const one of new Set([read.replace(UNSPACED, (letters) => ' '.repeat(letters.length)), read, plain])) {
+        for (const { name, value, ...item } of find(label + one, forms, told)) {
+          const [first, last] = [item.start - label.length, item.end - label.length - 1];
+          const isAllowed = allowed.has(value) || allowed.has(value.slice(value.lastIndexOf('@')));
+          if (first < 0 || isAllowed) continue;
+          items.push({ name, value, start: places?.[first] ?? first, end: (places?.[last] ?? last) + 1 });
+        }
       }
-    }
+    };
+    add(text);
+    const spelled = respelled(text);
+    if (spelled) add(spelled.plain, spelled.places);
     for (const { name, pattern } of patterns) {
       const matcher = pattern.matcher(text);
       while (matcher.find()) {

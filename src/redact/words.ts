@@ -196,6 +196,8 @@ export function wordsBefore(text: string, place: number): readonly Word[] {
     start = word?.start ?? 0;
     return parts.length > 0;
   };
+  // "DT-2661-298669" is a number of something else.
+  const isJoined = /[A-Za-z]-$/.test(text.slice(Math.max(0, place - 2), place));
   const isLabel = COLON.test(text.slice(Math.max(0, place - MAX_COLON), place));
   const found: Word[] = [];
   for (let at = 0; at <= MAX_LINKS && (at < words.length || more()); at += 1) {
@@ -206,7 +208,7 @@ export function wordsBefore(text: string, place: number): readonly Word[] {
     found.push(...(isLabel ? announced.map(strong) : announced));
     if (!isLink(word)) break;
   }
-  return found;
+  return isJoined ? found.filter(({ isWeak }) => !isWeak) : found;
 }
 
 /** Returns the entries for the beginning of a word: all of it but for an inflection, which is of any length in scripts without spaces. */
@@ -223,7 +225,7 @@ function beginning(word: string): readonly Word[] {
 /** Returns what the words behind a place of a text announce of what is before it. */
 export function wordsAfter(text: string, place: number): readonly Word[] {
   let end = place;
-  let before = '';
+  const before: string[] = [];
   for (let count = 0; count < MAX_LINKS; count += 1) {
     let start = end;
     while (start < end + MAX_GAP_AFTER && GAP.has(text.charAt(start))) start += 1;
@@ -231,10 +233,12 @@ export function wordsAfter(text: string, place: number): readonly Word[] {
     while (end < start + MAX_CHARS && inWord(text, end)) end += 1;
     const [word = ''] = start === end ? [] : partsOf(text.slice(start, end));
     // A particle may begin a run of letters.
-    const starts = UNSPACED.test(word) ? [word, word.slice(1), word.slice(2)] : [word, `${before} ${word}`];
+    const starts = UNSPACED.test(word)
+      ? [word, word.slice(1), word.slice(2)]
+      : [word, [...before.slice(-1), word].join(' '), [...before.slice(-2), word].join(' ')];
     const found = starts.map(beginning).find((words) => words.length > 0);
     if (found || !isLink(word)) return found ?? NONE;
-    before = word;
+    before.push(word);
   }
   return NONE;
 }

@@ -137,64 +137,7 @@ test.each([
   expect(request?.text).toContain(`<${kind}`);
 });
 
-test.each([
-  'Meine Telefonnummer lautet <030 9018201>.',
-  'Rufen Sie mich an: <0171 2345678>',
-  'Handynr.: <0171 2345678>',
-  'Appelez-moi au <06 12 34 56 78>',
-  'Llámame al <612 34 56 78>',
-  'O meu telemóvel é <912 345 678>',
-  'Bel me op <06-12345678>',
-  'Geburtstag: <12.03.1985>',
-  'Nasci em <12 de março de 1985>',
-  'Urodziłem się <3 maja 1985>',
-  'Mon numéro de téléphone est le <06 12 34 56 78>',
-  'Mi teléfono es <612 34 56 78>',
-  'Meu celular é <(11) 91234-5678>',
-  'Mijn telefoonnummer is <06-12345678>',
-  'Mój numer telefonu to <501 234 567>',
-  'Telefon numaram <0532 123 45 67>',
-  '제 전화번호는 <010-1234-5678> 입니다',
-  'मेरा फ़ोन नंबर <98765 43210> है',
-  'رقم الهاتف <0501234567>',
-  'Ich bin am <12.03.1985> geboren',
-  'Nací el <12 de marzo de 1985>',
-  '<1985年3月12日>生まれ',
-])('%s is masked', (marked) => {
-  const { request } = decoded(json({ text: marked.replace(/[<>]/g, '') }), 'phone,date_of_birth');
-  const masked = marked.replace(/<.*>/, '<>');
-  expect(request?.text?.replace(/<(?:phone|date_of_birth):[0-9a-f]{12}>/, '<>')).toBe(JSON.stringify({ text: masked }));
-});
-
-test('names of fields announce telephones and births in many languages, and no more', () => {
-  const phones = [
-    'phoneNumber',
-    'userCell',
-    'telefon_privat',
-    'Rückrufnummer',
-    'telemóvel',
-    'mobielNummer',
-    'celular',
-    'номер_телефона',
-    '電話番号',
-  ];
-  const births = [
-    'dob',
-    'birthDate',
-    'geburtstag',
-    'dateNaissance',
-    'data_nascimento',
-    'doğumTarihi',
-    '誕生日',
-    'дата_рождения',
-  ];
-  for (const [names, value] of [
-    [phones, '030 9018201'],
-    [births, '12.03.1985'],
-  ] as const) {
-    const { request } = decoded(json(Object.fromEntries(names.map((name) => [name, value]))), 'phone,date_of_birth');
-    expect(request?.text).not.toContain(value);
-  }
+test('names of fields announce no more than their words say', () => {
   const others = {
     hotel: '12345678',
     automobile_id: '12345678',
