@@ -26,11 +26,12 @@ interface Check {
 }
 
 /** `form` is that of the number without separators, `alone` the written form that counts without a word before it. */
-type Id = { form: string; alone?: string; checks?: Check[] };
+type Id = { id: string; form: string; alone?: string; checks?: Check[] };
 
 const NONE = '(?!)';
 const whole = (pattern: string): RegExp => new RegExp(`^(?:${pattern})$`, 'iu');
-const LISTED = (IDS as Id[]).map(({ form, alone = NONE, checks = [] }) => ({
+const LISTED = (IDS as Id[]).map(({ id, form, alone = NONE, checks = [] }) => ({
+  id,
   form: whole(form),
   alone: whole(alone),
   checks,
@@ -85,13 +86,18 @@ function passes(check: Check, number: string): boolean {
 
 const compact = (text: string): string => text.toUpperCase().replace(/[^\p{L}\d]/gu, '');
 
-/** @param by the written or the compact form. @returns the number without separators; `undefined` if its check digits are wrong */
-function read(text: string, by: 'form' | 'alone'): string | undefined {
+/** @param by the written or the compact form, of those with the ids, or of all. @returns the number without separators; `undefined` if its check digits are wrong */
+function read(text: string, by: 'form' | 'alone', ids?: ReadonlySet<string>): string | undefined {
   const number = compact(text);
   // The code of a country may stand before it, as in numbers of the value added tax.
   const numbers = by === 'form' && /^[A-Z]{2}\d/.test(number) ? [number, number.slice(2)] : [number];
   const found = numbers.find((one) =>
-    LISTED.some((id) => id[by].test(by === 'form' ? one : text) && id.checks.every((check) => passes(check, one))),
+    LISTED.some(
+      (id) =>
+        (ids?.has(id.id) ?? true) &&
+        id[by].test(by === 'form' ? one : text) &&
+        id.checks.every((check) => passes(check, one)),
+    ),
   );
   return found === undefined || /^(\d)\1*$/.test(found) ? undefined : number;
 }
@@ -131,10 +137,13 @@ function announcedAt({ text, start, told }: Place): ReturnType<NonNullable<Form[
   const groups = GROUPS.exec(text)?.[0] ?? '';
   if (DATE.test(groups)) return undefined;
   const ends = [...groups.matchAll(/[A-Za-z\d](?![A-Za-z\d])\)?/g)].map(({ index, 0: end }) => index + end.length);
-  const hasUnchecked = words.some(({ of }) => of === 'unchecked');
+  const kinds = words.map(({ of }) => of);
+  const hasUnchecked = kinds.includes('unchecked');
+  // Some words announce identifiers of one country.
+  const ids = kinds.includes('checked') || hasUnchecked ? undefined : new Set(kinds.join(' ').split(' '));
   for (const length of ends.reverse()) {
     const item = groups.slice(0, length);
-    const value = read(item, 'form') ?? (hasUnchecked ? readUnchecked(item) : undefined);
+    const value = read(item, 'form', ids) ?? (hasUnchecked ? readUnchecked(item) : undefined);
     if (value !== undefined) return { length, value };
   }
   return undefined;

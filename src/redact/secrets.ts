@@ -59,7 +59,7 @@ function formOf({ prefix, alphabet, length, form }: Issued): string {
 }
 
 /** Before a long run of signs that keys have. */
-const BEFORE_KEY = /(?:^|[^\w-])(?=[\w$][\w.$+/~:=%-]{17})/g;
+const BEFORE_KEY = /(?:^|[^\w-])(?=[\w$][\w.$+/~:=%-]{15})/g;
 
 function issuedAt({ text, start, told }: Place): ReturnType<NonNullable<Form['at']>> {
   if (told.length > 0) return undefined;
@@ -75,11 +75,7 @@ function issuedAt({ text, start, told }: Place): ReturnType<NonNullable<Form['at
 
 /** With its last line, or as many lines of base64 as there are of one that was cut off. */
 const PRIVATE_KEY =
-  /-{4,5} ?BEGIN (?:[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1) ?-{4,5}(?:[\sA-Za-z0-9+/=,:;.()\\]*(?:-(?!---)[\sA-Za-z0-9+/=,:;.()\\]*)*-{4,5} ?END [A-Za-z0-9 ]{0,40} ?-{4,5}|(?:(?:\s|\\+[nr]){1,4}(?:[A-Za-z-]{4,20}: [^\r\n\\]{1,100}|[A-Za-z0-9+/=]{16,}))*(?:(?:\s|\\+[nr]){1,4}[A-Za-z0-9+/]{1,15}={0,2}(?![\w.,]))?)/gu;
-/** A heading alone is none. */
-const privateKey = (text: string): string | undefined =>
-  /KEY[^-]*-{4,5}(?:\s|\\)*[\w+/]/.test(text) ? text : undefined;
-
+  /-{4,5} ?BEGIN (?:[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1) ?-{4,5}(?:[\sA-Za-z0-9+/=,:;.()\\]*(?:-(?!---)[\sA-Za-z0-9+/=,:;.()\\]*)*-{4,5} ?END [A-Za-z0-9 ]{0,40} ?-{4,5}|(?:(?:\s|\\+[nr]){1,4}(?:[A-Za-z-]{4,20}: [^\r\n\\]{1,100}|[A-Za-z0-9+/=]{16,}))+(?:(?:\s|\\+[nr]){1,4}[A-Za-z0-9+/]{1,15}={0,2}(?![\w.,]))?)/gu;
 const JWT = /(?<![\w.-])eyJ[\w-]{8,}\.(?:eyJ[\w-]{8,}\.[\w-]*|[\w-]*(?:\.[\w-]+){3})(?![\w-])/gu;
 
 // ------------------------------------------------------------------------------------------- values after a word
@@ -98,7 +94,7 @@ const isPlaceholder = (text: string): boolean =>
 /** Names of algorithms and of encodings, and numbers with a unit: "SHA-256", "base64-encoded", "8-character". */
 const TECHNICAL =
   /^(?:(?:sha|md|aes|des|rsa|ecdsa|ed|base|utf|ascii|oauth|[hrep]s|hmac|pbkdf|bcrypt|scrypt|argon|tls|ssl|v|http|ipv|x|u?int|float|blake|crc|iso|rfc|fips|varchar|nist)[-_ ]?\d{1,4}(?:[-./]?\d{1,4}){0,3}(?:[-_]\p{L}{1,12})?|\d+[-+ ]?[a-z]?\+?|\d+[-+]\p{L}{2,12}|\d{1,2}[:.]\d\d.*|\d{4}-\d\d-\d\d.*)$/iu;
-const SIGNS = /[!@#$%^&*?+=~](?=.*\p{L})|\p{L}.*[!@#$%^&*?+=~]./u;
+const SIGNS = /[!@#$%^&*?+=~](?=\p{L})|\p{L}[!@#$%^&*?+=~](?=.)/u;
 
 /** Whether a text has digits and letters as keys have, and no words. */
 const isKey = (text: string, least: number): boolean =>
@@ -137,7 +133,7 @@ const isSecret = (group: string, value: string, notation: Notation): boolean =>
 function secretAt({ text, start, told }: Place): ReturnType<NonNullable<Form['at']>> {
   if (told.length > 0) {
     const field = told.find(isOfSecrets);
-    const isWhole = field !== undefined && !/\s/.test(text) && isSecret(field.of, text, 'sure');
+    const isWhole = field !== undefined && !/\s/.test(text) && isSecret(field.of, text.slice(0, MAX_BEGINNING), 'sure');
     return isWhole ? { length: text.length, value: text } : undefined;
   }
   const [group] = groupsBefore(text, start);
@@ -160,7 +156,7 @@ function secretAt({ text, start, told }: Place): ReturnType<NonNullable<Form['at
 const ASSIGNED =
   /(?:=[=>]?|[:：]=?(?=[ \t*\\]{0,6}(?:["'`]|[^\s]{0,60}[\d!@#$%^&*?+~]))|(?<=<[\w:.-]{2,60})>)[ \t]{0,4}(?:\*\*[ \t]?)?\\{0,3}["'`]?(?=[^\s"'`:=\\>])/g;
 /** A digit beside another sign of a word, or capitals: most texts have few, and each key has one. */
-const MIXED = /\d[^\s\d.,;:)]|[^\s\d(]\d|[A-Z]{12}/g;
+const MIXED = /\d[^\s\d.,;:)]|[^\s\d(]\d|[A-Z]{12}|_[A-Za-z]{12}/g;
 /** At a word with a digit, which may stand within ones of scripts without spaces. */
 const TOLD =
   /(?:(?<=[^\s:=])[ \t]{1,3}\\{0,3}["'`“„«]?|[\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7a3])(?=[^\s\d"'`]{0,40}\d)(?=[^\s"'`])/g;
@@ -190,7 +186,7 @@ export const SECRETS = {
     { pattern: PARAMETER, hint: /[?&#;][\w.-]+=/, at: parameterAt },
   ],
   api_key: [
-    { pattern: PRIVATE_KEY, hint: /PRIVATE KEY|Static key/, read: privateKey },
+    { pattern: PRIVATE_KEY, hint: /PRIVATE KEY|Static key/, read: asIs },
     { pattern: BEFORE_KEY, hint: MIXED, reach: [60, 20], at: issuedAt },
     { pattern: AUTHORIZATION, hint: /authorization/i, read: credentials },
     { pattern: COOKIE, hint: /cookie/i, read: credentials },
