@@ -107,7 +107,7 @@ function read(text: string, by: 'form' | 'alone', ids?: ReadonlySet<string>): st
 const OWN = (IDS as Id[]).flatMap(({ alone = [] }) => alone).join('|');
 /** A number whose written form is its own. Begins with a digit, or with the letters before the first one. */
 const OWN_ID = new RegExp(
-  `(?=[A-ZÑ&]{0,6}[- ]?\\d)(?<![\\p{L}\\p{N}_+]|[\\p{L}\\p{N}][-.])(?:${OWN})(?![\\p{L}\\p{N}_]|[-.]\\p{N})`,
+  `(?=[A-ZÑ&]{0,6}[- ]?\\d)(?<![\\p{L}\\p{N}_+]|[\\p{L}\\p{N}][-.]|\\+\\d{1,3} )(?:${OWN})(?![\\p{L}\\p{N}_]|[-.]\\p{N})`,
   'giu',
 );
 
