@@ -35,11 +35,15 @@ export function hasProse(text: string): boolean {
 
 export const endsSentence = (text: string): boolean => SENTENCE_END.test(text.slice(-MAX_CHARS / 4));
 
+/** Items of a list that are searched for prose: those behind them are like them. */
+const MAX_ITEMS = 100;
+
 /** Whether a document has prose anywhere. A zero-shot classifier's `sequence` is its input. @param depth levels that are searched */
 export function containsProse(value: unknown, depth = 6): boolean {
   if (typeof value === 'string') return hasProse(value);
   if (value === null || typeof value !== 'object' || depth === 0) return false;
-  return Object.entries(value).some(([name, inner]) => name !== 'sequence' && containsProse(inner, depth - 1));
+  const looked = Array.isArray(value) ? value.slice(0, MAX_ITEMS) : value;
+  return Object.entries(looked).some(([name, inner]) => name !== 'sequence' && containsProse(inner, depth - 1));
 }
 
 /** Tags of XML, HTML and SVG, also with what is no text behind them, and the names before the values of YAML and JSON. */

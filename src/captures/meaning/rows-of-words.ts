@@ -9,14 +9,18 @@ import { flattened } from '../wire/messages.ts';
 import { asksForTalk, isAsking, promptsIn, readGenericReply, readWireReply } from '../wire/registry.ts';
 import { fieldsOf, type WirePrompt, type WireReply, without } from '../wire/wire-format.ts';
 
+/** Rows that say whether words are asked for and answered. A table has a million. */
+const MAX_LOOKED = 100;
+
 type Talk = { prompt: WirePrompt; reply: WireReply | undefined };
 
 /**
  * @param request document around the rows, with what was asked beside them
- * @returns `undefined` for a table: a row has no words, its replies are none or not as many as the others', or they may be labels. If
+ * @returns `undefined` for a table, as its first rows are: a row has no words, its replies are none or not as many as the others', or they may be labels. If
  *   neither side has the form of a question or an answer, one reply must be a sentence.
  */
 export function talkIn(rows: readonly Inference[], request: unknown): Talk | undefined {
+  if (rows.length > MAX_LOOKED && talkIn(rows.slice(0, MAX_LOOKED), request) === undefined) return undefined;
   const [first, ...others] = rows.map(({ features }) => features);
   const inRows = promptsIn([first]) && promptsIn([first, ...others]);
   if (inRows === undefined) return undefined;
