@@ -8,7 +8,8 @@ import { asCount, isObject, type JsonObject, toJson } from '../json.ts';
 import { documentOf, isThere } from '../payload/decode-payload.ts';
 import { containsProse } from '../prose.ts';
 import type { CaptureFormat, DecodeOptions, Inferences, Meaning, Payload, TokenUsage } from '../types.ts';
-import { readGenericReply, readWirePrompt, readWireReply, usagePaths } from '../wire/registry.ts';
+import { readGenericReply, readWirePrompt, readWireReply } from '../wire/registry.ts';
+import USAGE from '../wire/usage-paths.json' with { type: 'json' };
 import { conversationOf, UNKNOWN_FORM, WORDS_IN_ROWS } from './conversation.ts';
 import { whyMoved } from './csv-header.ts';
 import { asksWithText, summarizeEmbedding } from './embedding.ts';
@@ -66,7 +67,7 @@ export function meaningOf(
       if (talk !== undefined) return conversationOf({ ...talk, request, response, baseId, notes }) as Meaning;
       notes.push(...found);
       if (table !== undefined) {
-        if (table.inferences?.some(({ prediction }) => containsProse(prediction))) notes.push(WORDS_IN_ROWS);
+        if (containsProse(table.inferences?.map(({ prediction }) => prediction))) notes.push(WORDS_IN_ROWS);
         return { format: tabularFormat(request, response), ...table };
       }
     }
@@ -214,7 +215,12 @@ function checkNames(table: Table | undefined, options: DecodeOptions, notes: str
 // Read from the fields where servers put them. Nothing is estimated: a missing count stays unknown.
 
 const NAMES = ['inputTokens', 'outputTokens', 'totalTokens', 'cachedInputTokens', 'reasoningTokens'] as const;
-const PATHS = NAMES.map((name) => [name, usagePaths(name)] as const);
+type Paths = Partial<Record<(typeof NAMES)[number], string[]>>;
+/** Paths of a reply's token counts, by wire format: `results.*.n` is the sum over a list, `list.length` its length. */
+const PATHS = NAMES.map((name) => {
+  const paths = Object.values<Paths>(USAGE).flatMap((counts) => counts[name] ?? []);
+  return [name, paths.map((path) => path.split('.'))] as const;
+});
 /** A larger count is not believable. */
 const MAX_TOKENS = 1e9;
 

@@ -122,7 +122,3 @@ export const assembleEvents = (events: JsonObject[], source: StreamSource): Asse
 /** Reads an error whose form only one vendor uses. */
 export const readError = (body: JsonObject): { message: unknown; type?: string } | undefined =>
   firstOf(FORMATS, (format) => format.error?.(body));
-
-/** Returns all paths where a token count may be, as lists of names. */
-export const usagePaths = (count: keyof NonNullable<WireFormat['usage']>): string[][] =>
-  ALL_FORMATS.flatMap((format) => format.usage?.[count] ?? []).map((path) => path.split('.'));

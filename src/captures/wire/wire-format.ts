@@ -4,7 +4,7 @@
  */
 
 import { isObject, type JsonObject } from '../json.ts';
-import type { CaptureFormat, ChatMessage, Conversation, TokenUsage } from '../types.ts';
+import type { CaptureFormat, ChatMessage, Conversation } from '../types.ts';
 
 /** A request that asks for text. */
 export interface WirePrompt extends Pick<Conversation, 'messages' | 'tools' | 'parameters' | 'jsonRequested'> {
@@ -63,8 +63,6 @@ export interface WireFormat {
   assemble?(events: JsonObject[]): Assembly | undefined;
   /** The vendor may also send a stream as one JSON list of its events. */
   readonly listsEvents?: boolean;
-  /** Paths of a reply's token counts: `usage.input`; `results.*.n` is the sum over a list, `list.length` its length. */
-  readonly usage?: { readonly [name in keyof TokenUsage]: readonly string[] };
 }
 
 // ---------------------------------------------------------------------------------------------- values of any type

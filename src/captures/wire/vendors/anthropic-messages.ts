@@ -76,9 +76,4 @@ export const anthropicMessages: WireFormat = {
     const counted = Object.keys(usage).length > 0 ? { usage } : {};
     return { value: { ...message, content, ...counted }, ended: events.some((event) => event.type === 'message_stop') };
   },
-  usage: {
-    inputTokens: ['usage.input_tokens'],
-    outputTokens: ['usage.output_tokens'],
-    cachedInputTokens: ['usage.cache_read_input_tokens'],
-  },
 };

@@ -76,12 +76,6 @@ export const bedrockConverse: WireFormat = {
     const { usage } = last('metadata');
     return { value: { output: { message: { role, content } }, stopReason, usage }, ended: stopReason !== undefined };
   },
-  usage: {
-    inputTokens: ['usage.inputTokens'],
-    outputTokens: ['usage.outputTokens'],
-    totalTokens: ['usage.totalTokens'],
-    cachedInputTokens: ['usage.cacheReadInputTokens'],
-  },
 };
 
 // --------------------------------------------------------------------------------- Titan, Llama, Mistral, Claude 2
@@ -133,13 +127,6 @@ export const bedrockText: WireFormat = {
     const answer = { generation: pieces.map(({ text }) => text).join(''), stop_reason: reasons[0] };
     const rest = without(Object.fromEntries(known), ...NAMES.pieces);
     return { value: { ...rest, ...answer }, ended: reasons.length > 0 };
-  },
-  usage: {
-    inputTokens: ['inputTextTokenCount', 'prompt_token_count', 'amazon-bedrock-invocationMetrics.inputTokenCount'],
-    outputTokens: [
-      ...['generation_token_count', 'totalOutputTextTokenCount', 'results.*.tokenCount'],
-      'amazon-bedrock-invocationMetrics.outputTokenCount',
-    ],
   },
 };
 

@@ -10,10 +10,6 @@ const OLDER_EVENTS = ['text-generation', 'tool-calls-generation', 'stream-end'];
 /** Fields of a version 1 reply next to its `text`. */
 const REPLY_NAMES = ['generation_id', 'response_id', 'chat_history', 'is_finished'];
 
-/** Of version 2, then of version 1. What was counted comes before what is paid for. */
-const countsOf = (name: string): string[] =>
-  ['usage.tokens', 'usage.billed_units', 'meta.tokens', 'meta.billed_units'].map((place) => `${place}.${name}`);
-
 const messageOf = ({ delta }: JsonObject): JsonObject => fieldsOf(fieldsOf(delta).message);
 
 export const cohere: WireFormat = {
@@ -79,7 +75,6 @@ export const cohere: WireFormat = {
     const end = events.find((event) => event.type === 'message-end');
     return { value: { message: assembledMessage(events), ...fieldsOf(end?.delta) }, ended: end !== undefined };
   },
-  usage: { inputTokens: countsOf('input_tokens'), outputTokens: countsOf('output_tokens') },
 };
 
 /** Assembles texts, reasoning and tool calls of version 2. A call begins with its name; pieces of its arguments follow. */

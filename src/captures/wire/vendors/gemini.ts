@@ -46,13 +46,6 @@ export const gemini: WireFormat = {
   },
   listsEvents: true,
   assemble: assembleGemini,
-  usage: {
-    inputTokens: ['usageMetadata.promptTokenCount'],
-    outputTokens: ['usageMetadata.candidatesTokenCount'],
-    totalTokens: ['usageMetadata.totalTokenCount'],
-    cachedInputTokens: ['usageMetadata.cachedContentTokenCount'],
-    reasoningTokens: ['usageMetadata.thoughtsTokenCount'],
-  },
 };
 
 function assembleGemini(events: JsonObject[]): Assembly | undefined {

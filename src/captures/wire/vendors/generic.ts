@@ -110,21 +110,6 @@ export const genericText: WireFormat = {
       ended,
     };
   },
-  usage: {
-    inputTokens: [
-      'usage.promptTokens',
-      'tokens_evaluated',
-      'meta_info.prompt_tokens',
-      'headers.x-prompt-tokens',
-      'x-prompt-tokens',
-    ],
-    outputTokens: [
-      ...['usage.completionTokens', 'tokens_predicted', 'meta_info.completion_tokens'],
-      ...['headers.x-generated-tokens', 'x-generated-tokens'],
-    ],
-    totalTokens: ['headers.x-total-tokens', 'x-total-tokens'],
-    cachedInputTokens: ['meta_info.cached_tokens'],
-  },
 };
 
 /** Returns the finish reason under the usual name, or under those of SGLang and llama.cpp. */

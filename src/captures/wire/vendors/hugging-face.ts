@@ -70,10 +70,6 @@ export const tgi: WireFormat = {
     if (details !== undefined) value.details = details;
     return { value, ended: whole !== undefined || details !== undefined };
   },
-  usage: {
-    inputTokens: ['details.input_tokens', 'details.prompt_tokens', 'details.input_length', 'details.prefill.length'],
-    outputTokens: ['details.generated_tokens'],
-  },
 };
 
 /** Reads a token of TGI's events or LMI's lines. */

@@ -42,7 +42,6 @@ export const ollama: WireFormat = {
     const thinking = allText(events.map((event) => event.thinking));
     return { value: { ...final, response, ...(thinking === '' ? {} : { thinking }) }, ended };
   },
-  usage: { inputTokens: ['prompt_eval_count'], outputTokens: ['eval_count'] },
 };
 
 const thoughtsIn = (thinking: unknown): { reasoning?: string } =>

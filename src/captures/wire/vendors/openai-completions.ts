@@ -71,13 +71,6 @@ export const openAiChat: WireFormat = {
       messageOf,
     );
   },
-  usage: {
-    inputTokens: ['usage.prompt_tokens'],
-    outputTokens: ['usage.completion_tokens'],
-    totalTokens: ['usage.total_tokens'],
-    cachedInputTokens: ['usage.prompt_tokens_details.cached_tokens', 'usage.cached_tokens'],
-    reasoningTokens: ['usage.completion_tokens_details.reasoning_tokens', 'usage.reasoning_tokens'],
-  },
 };
 
 const isReplyWithoutChoices = (body: JsonObject): boolean =>

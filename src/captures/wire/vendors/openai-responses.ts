@@ -77,10 +77,6 @@ export const openAiResponses: WireFormat = {
     const ours = events.filter(isOurs);
     return ours.length === 0 ? undefined : assembleResponse(ours);
   },
-  usage: {
-    cachedInputTokens: ['usage.input_tokens_details.cached_tokens'],
-    reasoningTokens: ['usage.output_tokens_details.reasoning_tokens'],
-  },
 };
 
 /** Assembles a response. The last event contains all of it, unless the stream was cut off earlier. */
