@@ -51,21 +51,6 @@ describe('the user’s settings in a local run', () => {
     ]);
   });
 
-  it('also applies the budget and the guardrail if the real model judges', () => {
-    const { settings, notes } = personSettings(mine, ofBedrock);
-    expect(settings).toEqual({
-      BEDROCK_MODEL_ID: 'amazon.nova-lite-v1:0',
-      EVALUATION_ALWAYS: '[{"name":"long","replyTokensOver":800}]',
-      QUALITY_OBJECTIVES: '[{"scorer":"safety","atLeast":0.9}]',
-      EVALUATION_BUDGET_USD: '5',
-      BEDROCK_GUARDRAIL_ID: 'gr1234',
-      BEDROCK_GUARDRAIL_VERSION: '2',
-    });
-    expect(notes[1]).toBe(
-      'your settings that do not apply, since the judge is on Bedrock: JUDGE_BASE_URL, JUDGE_SECRET_ARN',
-    );
-  });
-
   it('applies the name of a judge outside Bedrock, with the stand-in’s address and no key', () => {
     const { settings } = personSettings({ ...mine, BEDROCK_MODEL_ID: 'openai:/gpt-oss-20b' }, ofStandIn);
     expect(settings).toMatchObject({ BEDROCK_MODEL_ID: 'openai:/gpt-oss-20b', JUDGE_BASE_URL: `${url}/v1` });
