@@ -219,7 +219,7 @@ describe('npm start explains what to do', () => {
   test('if there are no captures', async () => {
     const start = command('start/start.ts', [packagePath('lib')], {});
     expect(await start.code).toBe(1);
-    expect(start.output()).toMatch(/no capture files; got: .*; expected: files that end with \.jsonl/);
+    expect(start.output()).toMatch(/no capture files\n +got: .*\n +expected: files that end with \.jsonl/);
   });
 
   test('if --bedrock has no credentials', async () => {
