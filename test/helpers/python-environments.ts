@@ -13,7 +13,7 @@ import {
   mlflowEnvironment,
 } from '../../local/python/python-presets.ts';
 import { makeBundles } from '../../local/stack/deploy.ts';
-import { awsChecksEnvironment, sagemakerPluginEnvironment } from './check-environments.ts';
+import { awsChecksEnvironment, captureAppsEnvironment, sagemakerPluginEnvironment } from './check-environments.ts';
 
 /** A package index may drop a connection. The installer caches downloads, so a retry is short. */
 const WAITS_MS = [5_000, 15_000];
@@ -32,6 +32,7 @@ export default async function makePythonEnvironments(
     ...versions.map((version) => withRetries(() => mlflowEnvironment(version, log))),
     withRetries(() => sagemakerPluginEnvironment(log)),
     withRetries(() => awsChecksEnvironment(log)),
+    withRetries(() => captureAppsEnvironment(log)),
     ...(packageRuns ? [unpackChromium()] : []),
   ]);
   process.env.FUNCTION_BUNDLES = await bundles;
