@@ -4,9 +4,12 @@ import atexit
 import contextlib
 import itertools
 import logging
+import multiprocessing.util
 import os
 import pathlib
+import sys
 import threading
+import time
 
 from botocore.exceptions import ClientError
 
@@ -15,6 +18,32 @@ from ._spool import spool, spooled
 
 #: Memory of a call without its contents.
 _OVERHEAD = 4096
+#: What the captures may add to the end of a process.
+_END_SECONDS = 3.0
+
+_senders = []
+
+
+@atexit.register
+def _finish():
+    """At a normal end of the process. It waits for the threads that run: Python starts no others any more."""
+    until, rounds = time.monotonic() + _END_SECONDS, []
+    try:
+        for sender in _senders:
+            sender.end_open()
+            if sender.stats()["waiting"]:
+                with contextlib.suppress(RuntimeError):
+                    rounds.append((sender, sender.ask()))
+        for sender, number in rounds:
+            sender.wait(number, max(0, until - time.monotonic()))
+    finally:
+        lost = {sender: count for sender in _senders if (count := sender.keep_rest())}
+        if lost:
+            errors = [error for sender in lost if (error := sender.stats()["last_error"])]
+            told = f"{sum(lost.values())} captures of SageMaker calls are lost: the process ended before S3 took them"
+            # Its standard error may be closed.
+            with contextlib.suppress(AttributeError, OSError, ValueError):
+                sys.stderr.write(f"{told}; last error: {errors[-1]}\n" if errors else f"{told}\n")
 
 
 class Sender:
@@ -22,22 +51,24 @@ class Sender:
 
     def __init__(self, settings, make_s3):
         self.settings, self._make_s3 = settings, make_s3
-        #: Without one, nothing finds room.
         self._folder = pathlib.Path(settings.spool_folder or "(none is given)", settings.bucket).absolute()
         # A client takes long to make: not while requests run.
         self._start_anew(settings.s3 or make_s3())
-        atexit.register(self._finish)
+        _senders.append(self)
         # Windows has no forks.
         getattr(os, "register_at_fork", lambda **_: None)(after_in_child=self._start_anew)
 
     def _start_anew(self, s3=None):
         """Also in a forked child, without its parent's connections, and its captures, which the parent writes itself."""
         #: Calls until they are in a batch; the lines of batches by their keys.
-        self._s3, self._calls, self._batches, self._timer = s3, {}, {}, None
+        self._s3, self._calls, self._batches, self._thread = s3, {}, {}, None
         self._sums = {"written": 0, "spooled": 0, "dropped": 0, "without_content": 0, "last_error": None}
-        self._added_bytes = self._told_dropped = 0
-        #: Rounds run one after another. Whoever makes or spools batches has `_batching`: a round, or the end of the process.
-        self._lock, self._rounds, self._batching = threading.Lock(), threading.Lock(), threading.RLock()
+        self._added_bytes, self._told_dropped, self._is_ending = 0, 0, False
+        #: Numbers of rounds, which run one after another.
+        self._asked = self._begun = self._ended = 0
+        self._changed = threading.Condition()
+        #: Whoever makes or spools batches has `_batching`: a round, or the end of the process.
+        self._lock, self._batching = threading.Lock(), threading.RLock()
 
     def flush(self, seconds=10.0):
         """Tries once to write all captures of calls that have ended, for at most so many seconds. Never raises.
@@ -45,8 +76,20 @@ class Sender:
         AWS Lambda stops the process between invocations: call it before the handler returns.
         """
         with contextlib.suppress(RuntimeError):
-            self._start().join(seconds and min(seconds, threading.TIMEOUT_MAX))
+            self.wait(self.ask(), seconds)
         return self.stats()
+
+    def ask(self):
+        """Has a round begin after the one that runs. Returns its number. Raises RuntimeError if there is no thread to be had."""
+        with self._changed:
+            self._start()
+            self._asked = self._begun + 1
+            self._changed.notify_all()
+            return self._asked
+
+    def wait(self, number, seconds):
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended >= number, seconds and min(seconds, threading.TIMEOUT_MAX))
 
     def stats(self):
         """Returns what became of the captures since the process started.
@@ -63,8 +106,8 @@ class Sender:
         """Takes a call whose request was sent. Raises MemoryError or RuntimeError if there is no room for it, or for a thread."""
         if len(self._calls) * _OVERHEAD > self.settings.memory_bytes:
             raise MemoryError(f"captures are over their bound; expected: at most {self.settings.memory_bytes} bytes")
-        if not (self._timer and self._timer.is_alive()):
-            self._timer = self._start(self.settings.batch_seconds)
+        with self._changed:
+            self._start()
         self._calls[call] = True
         body, call.body = call.body, None
         call.request.add(body)
@@ -84,8 +127,7 @@ class Sender:
                 if used > most:
                     used -= len(side.data)
                     side.leave_out("memory")
-            if not self._rounds.locked():
-                self._start()
+            self.ask()
 
     @contextlib.contextmanager
     def losing(self, count, call=None, errors=Exception):
@@ -98,26 +140,31 @@ class Sender:
             with self._lock:
                 self._sums["dropped"] += count
                 is_first, self._sums["last_error"] = self._sums["last_error"] is None, told
-            if is_first:
+            if is_first and not self._is_ending:
                 logging.getLogger(__name__).warning("Captures of SageMaker calls are not written: %s", told)
 
-    def _start(self, seconds=0):
-        """Starts a round, in a thread that keeps no process alive. Raises RuntimeError if there is none to be had."""
-        timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), self._round)
-        timer.daemon = True
-        timer.start()
-        return timer
+    def _start(self):
+        """Starts the thread, which keeps no process alive. Raises RuntimeError if there is none to be had."""
+        if not (self._thread and self._thread.is_alive()):
+            self._thread = threading.Thread(target=self._run, daemon=True)
+            self._thread.start()
+            if multiprocessing.parent_process():
+                # Such a process ends without `atexit`.
+                multiprocessing.util.Finalize(None, _finish, exitpriority=0)
 
-    def _round(self):
-        with self._rounds:
+    def _run(self):
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._asked > self._begun, min(self.settings.batch_seconds, threading.TIMEOUT_MAX))
+                self._begun += 1
             with self.losing(0):
                 self._write()
             with self.losing(0):
                 if self.settings.spool_folder:
                     self._keep()
-                # Threads that began at once may have started others.
-                if threading.current_thread() is self._timer:
-                    self._timer = self._start(self.settings.batch_seconds)
+            with self._changed:
+                self._ended = self._begun
+                self._changed.notify_all()
 
     def _write(self):
         """Tries once to write the calls that have ended, and what was spooled. Raises an error that is no answer of S3."""
@@ -171,13 +218,23 @@ class Sender:
         with self._batching:
             for key in itertools.chain(list(self._batches), self._made(())):
                 # At the end of the process, the thread may have written it meanwhile.
-                if lines := self._batches.pop(key, None):
-                    with self.losing(lines.count(b"\n")):
-                        spool(self._folder, key, lines, self.settings.spool_bytes if self.settings.spool_folder else 0)
-                        self._sums["spooled"] += lines.count(b"\n")
+                lines = self._batches.pop(key, b"")
+                count = lines.count(b"\n")
+                if not self.settings.spool_folder:
+                    self._sums["dropped"] += count
+                elif lines:
+                    with self.losing(count):
+                        spool(self._folder, key, lines, self.settings.spool_bytes)
+                        self._sums["spooled"] += count
 
-    def _finish(self):
-        """At a normal end of the process. The thread may be sending a batch: then both write the same object."""
+    def end_open(self):
+        """At the end of the process: one sentence says then what is lost."""
+        self._is_ending = True
         for call in list(self._calls):
             call.end("left")
+
+    def keep_rest(self):
+        """Keeps what was not written; returns how many captures are lost. The thread may be sending one: both write the same object."""
+        dropped = self._sums["dropped"]
         self._keep()
+        return self._sums["dropped"] - dropped
