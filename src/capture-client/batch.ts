@@ -61,7 +61,7 @@ function* lineOf(call: Call, { calls, sampling }: Settings): Generator<string> {
   const fields = {
     ...{ version: 1, writer: 'node', calls, sampling, ...client },
     requestBytes: request.left === 'unreadable' ? undefined : request.total,
-    replyBytes: hasReply ? reply.total : undefined,
+    replyBytes: hasReply && reply.left !== 'unread' ? reply.total : undefined,
     pieces: pieces.length > 0 ? pieces : undefined,
     left: request.left || reply.left ? { request: request.left, reply: reply.left } : undefined,
   };

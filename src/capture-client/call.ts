@@ -28,7 +28,7 @@ export class Side {
   /** Bytes that came, also those that are not kept. */
   total = 0;
   /** Why the content is not kept. */
-  left: 'too-large' | 'memory' | 'unreadable' | undefined;
+  left: 'too-large' | 'memory' | 'unreadable' | 'unread' | undefined;
   kept: Buffer[] = [];
   /** Memory of what is kept, in bytes. */
   held = 0;

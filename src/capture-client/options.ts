@@ -39,7 +39,7 @@ export interface CaptureStats {
   spooled: number;
   /** Captures that are lost. */
   dropped: number;
-  /** Contents that were left out of captures: too large, not readable twice, or over the bound of the memory. */
+  /** Contents that were left out of captures: too large, not readable twice, never read, or over the bound of the memory. */
   withoutContent: number;
   /** The last failure of the capture, such as S3's refusal. It is not one of the application's requests. */
   lastError: string | undefined;

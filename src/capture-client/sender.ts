@@ -90,6 +90,8 @@ export class Sender {
   /** Ends a call. Does nothing if it has ended. @param endMs since its start */
   end(call: Call, ended: Ended, error?: CallError, endMs = call.now()): void {
     if (call.client.ended !== undefined) return;
+    // Not a reply of 0 bytes: nobody knows what came.
+    if (ended === 'left' && call.client.pieceCount === undefined) call.reply.leaveOut('unread');
     Object.assign(call.client, { ended, error, endMs });
     call.socket = undefined;
   }

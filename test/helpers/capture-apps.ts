@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
+import { captureAppsEnvironment } from './check-environments.ts';
 
 export interface AppCall {
   streamed?: boolean;
@@ -66,20 +67,25 @@ export interface AppResult {
   processMs: number;
 }
 
-export const LANGUAGES = ['node', 'python'] as const;
+/** The async one is Python too: the lines do not tell them apart. */
+export const LANGUAGES = ['node', 'python', 'aiobotocore'] as const;
 export type Language = (typeof LANGUAGES)[number];
 
 const MAX_OUTPUT = 512 * 1024 * 1024;
 
-/** @param python in place of the default environment's */
+/** @param python in place of the environment's */
 export async function runApp(language: Language, spec: AppSpec, python?: string): Promise<AppResult> {
   const file = join(mkdtempSync(join(tmpdir(), 'capture-app-')), 'spec.json');
-  writeFileSync(file, JSON.stringify(spec));
+  const isAsync = language === 'aiobotocore';
+  writeFileSync(file, JSON.stringify({ ...spec, async: isAsync }));
   const script = (name: string): string => packagePath('test', 'helpers', name);
   const [command, args] =
     language === 'node'
       ? [process.execPath, ['--expose-gc', '--import', packagePath('bin', 'ready.js'), script('capture-app.ts'), file]]
-      : [python ?? (await defaultPythonEnvironment()).python, [script('capture_app.py'), file]];
+      : [
+          python ?? (await (isAsync ? captureAppsEnvironment() : defaultPythonEnvironment())).python,
+          [script('capture_app.py'), file],
+        ];
   const started = performance.now();
   const { stdout } = await promisify(execFile)(command, args, { maxBuffer: MAX_OUTPUT });
   const printed = stdout.trim().split('\n');

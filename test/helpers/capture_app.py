@@ -1,5 +1,9 @@
-"""An application in Python that calls an endpoint as a test asks, and prints what it saw: capture_app.py FILE."""
+"""An application in Python that calls an endpoint as a test asks, and prints what it saw: capture_app.py FILE.
 
+With `async` it uses aiobotocore, and its calls run in one loop.
+"""
+
+import asyncio
 import base64
 import concurrent.futures
 import gc
@@ -21,8 +25,7 @@ from sagemaker_inference_monitor_capture import capture_invocations
 with open(sys.argv[1]) as file:
     spec = json.load(file)
 key = {"region_name": "eu-west-1", "aws_access_key_id": "AKIDTEST", "aws_secret_access_key": "a-secret"}
-config = Config(retries={"total_max_attempts": 2}, max_pool_connections=1000)
-client = boto3.client("sagemaker-runtime", endpoint_url=spec["endpoint"], config=config, **key)
+settings = {"retries": {"total_max_attempts": 2}, "max_pool_connections": 1000}
 given = {
     "prefix": "prefix",
     "calls": "calls",
@@ -36,7 +39,13 @@ given = {
 }
 options = {given[name]: value for name, value in spec["options"].items()}
 s3 = boto3.client("s3", endpoint_url=spec["s3"], config=Config(retries={"total_max_attempts": 1}), **key)
-captures = None if spec.get("bare") else capture_invocations(client, bucket="captures", s3=s3, **options)
+captures = None
+
+
+def capture(client):
+    global captures
+    captures = None if spec.get("bare") else capture_invocations(client, bucket="captures", s3=s3, **options)
+    return client
 
 
 class OwnFile:
@@ -47,28 +56,73 @@ class OwnFile:
         self.read, self.seek, self.tell = self._file.read, self._file.seek, self._file.tell
 
 
-def ask(call):
-    started = time.perf_counter()
-    times, parts, error = [], [], None
+def asked(call):
     body = base64.b64decode(call["body"])
     body = {"bytes": io.BytesIO, "own": OwnFile}.get(call.get("file"), bytes)(body)
     names = {"contentType": "ContentType", "inferenceId": "InferenceId", "variant": "TargetVariant"}
-    asked = {"EndpointName": "e", "Body": body, **{names[name]: call[name] for name in names if name in call}}
+    return {"EndpointName": "e", "Body": body, **{names[name]: call[name] for name in names if name in call}}
+
+
+class Reply:
+    def __init__(self, call):
+        self.started, self.times, self.parts, self.most = time.perf_counter(), [], [], call.get("pieces")
+
+    def take(self, event):
+        """Returns whether the application has read enough."""
+        self.times.append((time.perf_counter() - self.started) * 1000)
+        self.parts.append(event["PayloadPart"]["Bytes"])
+        return len(self.parts) == self.most
+
+    def told(self, error=None):
+        reply = base64.b64encode(b"".join(self.parts)).decode()
+        ms = (time.perf_counter() - self.started) * 1000
+        return {"reply": reply, "error": error and type(error).__name__, "pieceMs": self.times, "endMs": ms}
+
+
+def ask(call):
+    reply = Reply(call)
     try:
         if not call.get("streamed"):
-            with client.invoke_endpoint(**asked)["Body"] as reply:
-                parts.append(reply.read())
+            with client.invoke_endpoint(**asked(call))["Body"] as body:
+                reply.parts.append(body.read())
         else:
-            stream = client.invoke_endpoint_with_response_stream(**asked)["Body"]
-            for event in stream if call.get("pieces") != 0 else []:
-                times.append((time.perf_counter() - started) * 1000)
-                parts.append(event["PayloadPart"]["Bytes"])
-                if len(parts) == call.get("pieces"):
+            stream = client.invoke_endpoint_with_response_stream(**asked(call))["Body"]
+            for event in stream if reply.most != 0 else []:
+                if reply.take(event):
                     break
-    except Exception as raised:
-        error = type(raised).__name__
-    reply = base64.b64encode(b"".join(parts)).decode()
-    return {"reply": reply, "error": error, "pieceMs": times, "endMs": (time.perf_counter() - started) * 1000}
+    except Exception as error:
+        return reply.told(error)
+    return reply.told()
+
+
+async def ask_async(client, call):
+    reply = Reply(call)
+    try:
+        if not call.get("streamed"):
+            async with (await client.invoke_endpoint(**asked(call)))["Body"] as body:
+                reply.parts.append(await body.read())
+        else:
+            stream = (await client.invoke_endpoint_with_response_stream(**asked(call)))["Body"]
+            if reply.most != 0:
+                async for event in stream:
+                    if reply.take(event):
+                        break
+    except Exception as error:
+        return reply.told(error)
+    return reply.told()
+
+
+async def ask_all_async():
+    import aiobotocore.config
+    import aiobotocore.session
+
+    config = aiobotocore.config.AioConfig(**settings)
+    making = aiobotocore.session.get_session().create_client("sagemaker-runtime", endpoint_url=spec["endpoint"], config=config, **key)
+    async with making as client:
+        capture(client)
+        if spec.get("concurrent"):
+            return list(await asyncio.gather(*(ask_async(client, call) for call in spec["calls"])))
+        return [await ask_async(client, call) for call in spec["calls"]]
 
 
 def set_clock_back(now=time.time):
@@ -77,7 +131,11 @@ def set_clock_back(now=time.time):
 
 if spec.get("clockBackAfterMs") is not None:
     threading.Timer(spec["clockBackAfterMs"] / 1000, set_clock_back).start()
-if spec.get("concurrent"):
+if not spec.get("async"):
+    client = capture(boto3.client("sagemaker-runtime", endpoint_url=spec["endpoint"], config=Config(**settings), **key))
+if spec.get("async"):
+    replies = asyncio.run(ask_all_async())
+elif spec.get("concurrent"):
     with concurrent.futures.ThreadPoolExecutor(1000) as pool:
         replies = list(pool.map(ask, spec["calls"]))
 else:

@@ -7,10 +7,8 @@
 import posixpath
 import types
 
-import botocore.session
-from botocore.config import Config
-
 from ._hooks import register
+from ._s3 import is_async, is_client
 from ._sender import Sender
 
 
@@ -18,7 +16,7 @@ def capture_invocations(
     client, *, bucket, prefix="", calls="streams", sampling=1, s3=None, max_body_bytes=1_000_000, memory_bytes=8_000_000,
     batch_bytes=1_000_000, batch_seconds=5, spool_folder=None, spool_bytes=256_000_000
 ):  # fmt: skip
-    """Captures the calls of a boto3 client of SageMaker's runtime from now on, and returns the captures.
+    """Captures the calls of a client of SageMaker's runtime, of boto3 or aiobotocore, from now on, and returns the captures.
 
     Requests and replies stay what they are. A second call changes nothing, and returns the captures of the first.
 
@@ -31,9 +29,13 @@ def capture_invocations(
     batch_bytes, batch_seconds: an object is written when so much waits, or after this time. Default 1 MB, 5 seconds.
     spool_folder, spool_bytes: a folder, and its bound, for what cannot be written to S3. Default: none, 256 MB.
 
-    Raises ValueError about an option that is not allowed.
+    Raises TypeError about another object as a client, and ValueError about an option that is not allowed.
     """
     settings = types.SimpleNamespace(**locals())
+    if not is_client(client, "sagemaker-runtime"):
+        raise TypeError(f"capture_invocations: client; got: {client!r}; expected: boto3's or aiobotocore's for sagemaker-runtime")
+    if s3 is not None and (is_async(s3) or not is_client(s3, "s3")):
+        raise TypeError(f"capture_invocations: s3; got: {s3!r}; expected: a client of boto3 for s3")
     if not hasattr(client, "_inference_monitor_captures"):
         amounts = (max_body_bytes, memory_bytes, batch_bytes, batch_seconds, spool_bytes)
         path = f"/{bucket}/{str(prefix).strip('/')}".rstrip("/")
@@ -42,17 +44,6 @@ def capture_invocations(
         if not (is_place and calls in ("streams", "all") and 0 < sampling <= 1 and all(amount > 0 for amount in amounts)):
             expected = "a bucket's name; a prefix without empty parts and dots; streams or all; sampling to 1; the rest over 0"
             raise ValueError(f"capture_invocations: an option is not allowed; got: {settings}; expected: {expected}")
-        client._inference_monitor_captures = Sender(settings, lambda: _s3_like(s3 or client, s3))
-        register(client.meta.events, client._inference_monitor_captures)
+        client._inference_monitor_captures = Sender(settings)
+        register(client, client._inference_monitor_captures)
     return client._inference_monitor_captures
-
-
-def _s3_like(client, s3):
-    """Makes a client for S3, with the settings of another if there is one."""
-    session = botocore.session.get_session()
-    # Each loader would keep S3's model, of 10 MB, for itself.
-    session.register_component("data_loader", client._loader)
-    # A session cannot be given credentials that renew themselves in another way.
-    session._credentials = client._request_signer._credentials
-    config = s3.meta.config if s3 else Config(connect_timeout=5, read_timeout=15, retries={"total_max_attempts": 1})
-    return session.create_client("s3", client.meta.region_name, endpoint_url=s3 and s3.meta.endpoint_url, config=config)

@@ -66,6 +66,9 @@ class Call:
     def end(self, ended, kind=None, error=None):
         """Ends the call, once: whole, broke, left or failed. The garbage collector may call it."""
         if self.ended is None:
+            if ended == "left" and self._seen is None:
+                # Not a reply of 0 bytes: nobody knows what came.
+                self.reply.leave_out("unread")
             # The application left a stream after what it read last, whenever the garbage collector comes.
             ms = (self._seen or self.client.get("firstByteMs")) if ended == "left" else self.now()
             self.client.update(ended=ended, endMs=ms, error=kind and {"kind": kind, "class": _class_of(error)})

@@ -1,24 +1,34 @@
 """Sees calls by boto3's events, and replies as the application reads them."""
 
+import contextlib
 import functools
 import random
 import weakref
 
 from ._call import Call
+from ._s3 import is_async
 
 _CALL = "sagemaker_inference_monitor_call"
 
 
-def register(events, sender):
+def register(client, sender):
+    credentials = client._request_signer._credentials if is_async(client) else None
     for event, handle in (("provide-client-params", _began), ("after-call", _replied), ("after-call-error", _raised)):
-        events.register(f"{event}.sagemaker-runtime", functools.partial(_quietly, handle, sender))
+        client.meta.events.register(f"{event}.sagemaker-runtime", functools.partial(_quietly, handle, sender, credentials))
 
 
-def _quietly(handle, sender, context, **event):
+def _quietly(handle, sender, credentials, context, **event):
+    """Returns what aiobotocore awaits, in the loop of the call."""
     call = context.get(_CALL)
     with sender.losing(1, call):
         if call or handle is _began:
             handle(sender, call, context=context, **event)
+    return _ask(sender, credentials) if call and credentials else None
+
+
+async def _ask(sender, credentials):
+    with sender.losing(0):
+        await sender.credentials.ask(credentials)
 
 
 def _began(sender, _, context, params, model, **__):
@@ -55,7 +65,10 @@ def _raised(sender, call, exception, **_):
 
 def _watch(body, call):
     """Watches the events of a streamed reply; or a reply that is not streamed, which boto3 reads when the application does."""
-    stream, watching = (body, _Events) if call.streamed else (body._raw_stream, _Body)
+    if hasattr(body, "__aiter__"):
+        stream, watching = body, _AsyncEvents if call.streamed else _AsyncBody
+    else:
+        stream, watching = (body, _Events) if call.streamed else (body._raw_stream, _Body)
     stream._captured = call
     stream.__class__ = _class_of(watching, type(stream))
     # A reply that the application forgets has ended. At the end of the process, the sender ends the open ones.
@@ -71,29 +84,63 @@ class _Watched:
     def close(self):
         # Before: whoever reads in another thread gets an error from it.
         self._captured.end("left")
-        super().close()
+        return super().close()
+
+    @contextlib.contextmanager
+    def _breaking(self):
+        try:
+            yield
+        except Exception as error:
+            self._captured.end("broke", "stream", error)
+            raise
+
+    def _saw_event(self, event):
+        self._captured.saw(event.get("PayloadPart", {}).get("Bytes", b""))
+
+    def _saw_data(self, data, asked, is_all):
+        self._captured.saw(data)
+        if asked is None or asked < 0 or (asked > 0 and not data) or is_all:
+            self._captured.end("whole")
 
 
 class _Events(_Watched):
     def __iter__(self):
-        try:
+        with self._breaking():
             for event in super().__iter__():
-                self._captured.saw(event.get("PayloadPart", {}).get("Bytes", b""))
+                self._saw_event(event)
                 yield event
             self._captured.end("whole")
-        except Exception as error:
-            self._captured.end("broke", "stream", error)
-            raise
 
 
 class _Body(_Watched):
     def read(self, amt=None, *args, **options):
-        try:
+        with self._breaking():
             data = super().read(amt, *args, **options)
-        except Exception as error:
-            self._captured.end("broke", "stream", error)
-            raise
-        self._captured.saw(data)
-        if amt is None or (amt > 0 and not data) or getattr(self, "length_remaining", None) == 0:
-            self._captured.end("whole")
+        self._saw_data(data, amt, getattr(self, "length_remaining", None) == 0)
         return data
+
+
+class _AsyncEvents(_Watched):
+    async def __aiter__(self):
+        with self._breaking():
+            async for event in super().__aiter__():
+                self._saw_event(event)
+                yield event
+            self._captured.end("whole")
+
+
+class _AsyncBody(_Watched):
+    async def read(self, amt=None):
+        with self._breaking():
+            data = await super().read(amt)
+        self._saw_data(data, amt, self._is_all())
+        return data
+
+    async def readinto(self, b):
+        with self._breaking():
+            count = await super().readinto(b)
+        self._saw_data(bytes(b[:count]), len(b), self._is_all())
+        return count
+
+    def _is_all(self):
+        return str(self.tell()) == str(self._content_length)

@@ -43,7 +43,7 @@ def _line_of(call, settings, dropped):
     client = {
         **{"version": 1, "writer": "python", "calls": settings.calls, "sampling": float(settings.sampling), **call.client},
         "requestBytes": None if call.request.left else call.request.total,
-        "replyBytes": call.reply.total if has_reply else None,
+        "replyBytes": call.reply.total if has_reply and call.reply.left != "unread" else None,
         "pieces": json.loads(b"[%s]" % call.pieces.data[:-1]) or None,
         "left": {name: side.left for name, side in (("request", call.request), ("reply", call.reply)) if side.left} or None,
         "dropped": dropped or None,

@@ -14,6 +14,7 @@ import time
 from botocore.exceptions import ClientError
 
 from ._line import encode, place_of
+from ._s3 import LastCredentials, is_async, s3_like
 from ._spool import spool, spooled
 
 #: Memory of a call without its contents.
@@ -49,14 +50,19 @@ def _finish():
 class Sender:
     """The captures of one client: `flush` and `stats` are for the application."""
 
-    def __init__(self, settings, make_s3):
-        self.settings, self._make_s3 = settings, make_s3
+    def __init__(self, settings):
+        self.settings, self.credentials = settings, LastCredentials()
+        if not is_async(settings.client):
+            self.credentials.given = settings.client._request_signer._credentials
         self._folder = pathlib.Path(settings.spool_folder or "(none is given)", settings.bucket).absolute()
         # A client takes long to make: not while requests run.
-        self._start_anew(settings.s3 or make_s3())
+        self._start_anew(settings.s3 or self._make_s3())
         _senders.append(self)
         # Windows has no forks.
         getattr(os, "register_at_fork", lambda **_: None)(after_in_child=self._start_anew)
+
+    def _make_s3(self):
+        return s3_like(self.settings.client, self.settings.s3, self.credentials)
 
     def _start_anew(self, s3=None):
         """Also in a forked child, without its parent's connections, and its captures, which the parent writes itself."""
@@ -95,7 +101,7 @@ class Sender:
         """Returns what became of the captures since the process started.
 
         open: calls that run. waiting: ended, not written. written: in S3. spooled: went to the folder. dropped: lost.
-        without_content: contents that were left out of captures: too large, not readable twice, or over the memory's bound.
+        without_content: contents that were left out of captures: too large, not readable twice, never read, or over the memory's bound.
         last_error: the last failure of the capture, which is not one of the application's requests.
         """
         ended = [call.ended is not None for call in list(self._calls)]

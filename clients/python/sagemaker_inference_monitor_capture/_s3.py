@@ -1,0 +1,52 @@
+"""Clients for the bucket, with what the application's own clients have."""
+
+import sys
+import types
+
+import botocore.session
+from botocore.client import BaseClient
+from botocore.config import Config
+from botocore.credentials import Credentials
+from botocore.exceptions import NoCredentialsError
+
+
+def is_client(client, service):
+    return isinstance(client, BaseClient) and client.meta.service_model.service_name == service
+
+
+def is_async(client):
+    """Whether it is a client of aiobotocore, which is only imported if the application has imported it."""
+    module = sys.modules.get("aiobotocore.client")
+    return module is not None and isinstance(client, module.AioBaseClient)
+
+
+class LastCredentials(Credentials):
+    """The credentials of the client that made the last call."""
+
+    def __init__(self):
+        super().__init__("-", "-")
+        self.given = None
+
+    def get_frozen_credentials(self):
+        given = self.given
+        if given is None:
+            raise NoCredentialsError
+        return given.get_frozen_credentials()
+
+    async def ask(self, credentials):
+        """Takes credentials of aiobotocore in the loop of a call, which has just used them: no other thread can ask for them."""
+        frozen = await credentials.get_frozen_credentials()
+        self.given = types.SimpleNamespace(get_frozen_credentials=lambda: frozen)
+
+
+def s3_like(client, s3, credentials):
+    """Makes a client for S3, with the settings of another if there is one, else with the region of `client`."""
+    session = botocore.session.get_session()
+    # Each loader would keep S3's model, of 10 MB, for itself.
+    session.register_component("data_loader", client._loader)
+    own = (s3 or client)._request_signer._credentials
+    # A session cannot be given credentials that renew themselves in another way. Without some, it finds its own.
+    session._credentials = own if s3 or own is None else credentials
+    config = s3.meta.config if s3 else Config(connect_timeout=5, read_timeout=15, retries={"total_max_attempts": 1})
+    region = (s3 or client).meta.region_name
+    return session.create_client("s3", region, endpoint_url=s3 and s3.meta.endpoint_url, config=config)

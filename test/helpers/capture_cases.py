@@ -1,0 +1,103 @@
+"""What applications in Python do with the capture client: capture_cases.py CASE ENDPOINT S3. Each case prints what a test expects."""
+
+import asyncio
+import datetime
+import gc
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "clients", "python"))
+
+import aiobotocore.credentials
+import aiobotocore.session
+import boto3
+
+from sagemaker_inference_monitor_capture import capture_invocations
+
+case, ENDPOINT, S3 = sys.argv[1:4]
+place = {"region_name": "eu-west-1"}
+key = {**place, "aws_access_key_id": "AKIDTEST", "aws_secret_access_key": "a-secret"}
+s3 = boto3.client("s3", endpoint_url=S3, **key)
+
+
+def make(**more):
+    return boto3.client("sagemaker-runtime", endpoint_url=ENDPOINT, **{**key, **more})
+
+
+def make_async(session=None, given=key):
+    session = session or aiobotocore.session.get_session()
+    return session.create_client("sagemaker-runtime", endpoint_url=ENDPOINT, **given)
+
+
+async def ask_async(client):
+    body = (await client.invoke_endpoint_with_response_stream(EndpointName="e", Body=b"{}"))["Body"]
+    return [event async for event in body]
+
+
+def refused():
+    """Another object than a client of the runtime, and than one of boto3 for S3."""
+    client, making = make(), make_async()
+    others = [s3, boto3.client("sagemaker", **key), boto3.Session(), making, None]
+    for given in [(other, s3) for other in others] + [(client, client), (client, making), (client, object())]:
+        try:
+            capture_invocations(given[0], bucket="captures", s3=given[1])
+        except TypeError as error:
+            print(str(error).split(";")[0])
+    making._coro.close()
+
+
+def renewed():
+    """Credentials of aiobotocore that renew themselves are asked for in the loop of the call, and serve after it."""
+    os.environ["AWS_ENDPOINT_URL_S3"] = S3
+    loops = []
+
+    async def renew():
+        loops.append(asyncio.get_running_loop())
+        soon = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=30)
+        return {"access_key": f"AKID{len(loops)}", "secret_key": "s", "token": "t", "expiry_time": soon.isoformat()}
+
+    async def main():
+        session = aiobotocore.session.get_session()
+        create = aiobotocore.credentials.AioRefreshableCredentials.create_from_metadata
+        session._credentials = create(await renew(), renew, "test")
+        async with make_async(session, place) as client:
+            captures = capture_invocations(client, bucket="captures", batch_seconds=600)
+            await ask_async(client)
+            # In the loop itself, which waits meanwhile.
+            print(captures.flush()["written"])
+            await ask_async(client)
+            return captures, asyncio.get_running_loop()
+
+    captures, loop = asyncio.run(main())
+    stats = captures.flush()
+    print(stats["written"], stats["last_error"], len(loops) > 2, set(loops) == {loop})
+
+
+def cancelled():
+    """A task that is cancelled in a stream has left it."""
+
+    async def main():
+        async with make_async() as client:
+            captures = capture_invocations(client, bucket="captures", s3=s3)
+            seen = asyncio.Event()
+
+            async def read():
+                async for _ in (await client.invoke_endpoint_with_response_stream(EndpointName="e", Body=b"{}"))["Body"]:
+                    seen.set()
+                    await asyncio.sleep(60)
+
+            task = asyncio.create_task(read())
+            await seen.wait()
+            task.cancel()
+            await asyncio.wait([task])
+            del task
+            # The loop closes the generators that it had.
+            for _ in range(3):
+                gc.collect()
+                await asyncio.sleep(0.1)
+            print(captures.flush()["written"])
+
+    asyncio.run(main())
+
+
+globals()[case]()
