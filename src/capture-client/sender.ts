@@ -1,5 +1,5 @@
 /** Writes calls that have ended to S3 in batches, off the path of the application's requests. */
-import { readFileSync, rmSync } from 'node:fs';
+import { readFileSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
@@ -13,6 +13,8 @@ import { makeFolder, spool, spooled } from './spool.ts';
 /** A PUT that takes longer is given up and made again. */
 const PUT_LIMIT_MS = 30_000;
 const FLUSH_MS = 10_000;
+/** What the captures may add to the end of a process. */
+const END_MS = 3_000;
 /** Node takes a longer time for 1 ms. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 /** The SDK hashes what it sends: so many bytes at a time, with other work in between. */
@@ -22,6 +24,20 @@ const SLICE = 64 * 1024;
 const isAnswer = (error: unknown) => (error as S3ServiceException).$metadata?.httpStatusCode !== undefined;
 
 const senders = new Set<Sender>();
+
+/** At the end of the process, when nothing asynchronous runs any more. */
+function finish(): void {
+  const lost = [...senders].reduce((sum, sender) => sum + (sender.quietly(() => sender.finish()) ?? 0), 0);
+  if (lost === 0) return;
+  const { lastError } = [...senders].map((sender) => sender.stats()).find((stats) => stats.lastError) ?? {};
+  const told = `${lost} captures of SageMaker calls are lost: the process ended before S3 took them`;
+  try {
+    // A warning would be printed on a later tick, which does not come.
+    writeSync(process.stderr.fd, `${told}${lastError ? `; last error: ${lastError}` : ''}\n`);
+  } catch {
+    // Its standard error may be closed.
+  }
+}
 
 export class Sender {
   readonly #settings: Settings;
@@ -34,6 +50,8 @@ export class Sender {
   #timer: NodeJS.Timeout | undefined;
   #running = Promise.resolve();
   #toldDropped = 0;
+  /** Of a process that is ending: until then it waits for S3. */
+  #ending: AbortSignal | undefined;
   readonly #sums = {
     written: 0,
     spooled: 0,
@@ -47,8 +65,10 @@ export class Sender {
     this.#s3 = s3;
     this.#settings = settings;
     if (settings.spoolFolder !== undefined) makeFolder(settings.spoolFolder);
-    if (senders.size === 0)
-      process.once('exit', () => senders.forEach((sender) => void sender.quietly(() => sender.#finish())));
+    if (senders.size === 0) {
+      process.on('beforeExit', () => senders.forEach((sender) => void sender.quietly(() => sender.finishLater())));
+      process.once('exit', finish);
+    }
     senders.add(this);
     this.#wait();
   }
@@ -73,6 +93,7 @@ export class Sender {
     const { memoryBytes: most } = this.#settings;
     if (this.#calls.size * OVERHEAD > most)
       throw new RangeError(`Captures are over their bound; expected: at most ${most} bytes`);
+    this.#ending = undefined;
     this.#calls.add(call);
     this.#grow(call.size);
     const bytes = typeof call.body === 'string' ? Buffer.from(call.body) : call.body;
@@ -123,7 +144,7 @@ export class Sender {
     const isFirst = this.#sums.lastError === undefined;
     this.#sums.lastError = String(error).slice(0, 500);
     const text = `Captures of SageMaker calls are not written: ${this.#sums.lastError}`;
-    if (isFirst) process.emitWarning(text, 'CaptureWarning');
+    if (isFirst && this.#ending === undefined) process.emitWarning(text, 'CaptureWarning');
   }
 
   #ended(): Call[] {
@@ -206,19 +227,35 @@ export class Sender {
   }
 
   #spool(key: string, body: Buffer): void {
+    const { spoolFolder: folder, spoolBytes } = this.#settings;
     try {
-      spool(key, body, this.#settings);
-      this.#sums.spooled += linesIn(body);
+      if (folder === undefined) this.#sums.dropped += linesIn(body);
+      else {
+        spool(key, body, folder, spoolBytes);
+        this.#sums.spooled += linesIn(body);
+      }
     } catch (error) {
       this.#lose(linesIn(body), error);
     }
     this.#batches.delete(key);
   }
 
-  /** At the end of the process, when nothing asynchronous runs any more. */
-  #finish(): void {
+  /** Before the process ends by itself: tries to write what is left. Nothing can go on with an open stream. */
+  finishLater(): void {
+    for (const call of this.#calls) this.end(call, 'left');
+    // Node asks again when it has been tried.
+    if (this.#ending !== undefined || this.stats().waiting === 0) return;
+    this.#ending = AbortSignal.timeout(END_MS);
+    void this.flush(END_MS);
+  }
+
+  /** Keeps what was not written. Returns how many captures are lost. */
+  finish(): number {
+    this.#ending ??= AbortSignal.abort();
+    const { dropped } = this.#sums;
     for (const call of this.#calls) this.end(call, 'left');
     for (const _ of this.#keep());
+    return this.#sums.dropped - dropped;
   }
 
   /** Another process may have sent a file. What cannot be read holds up no other. */
@@ -241,7 +278,7 @@ export class Sender {
     const Body = Readable.from(inTurns(body), { objectMode: false });
     const put = new PutObjectCommand({ Bucket: this.#settings.bucket, Key: key, Body, ContentLength: body.length });
     try {
-      await this.#s3.send(put, { abortSignal: AbortSignal.timeout(PUT_LIMIT_MS) });
+      await this.#s3.send(put, { abortSignal: this.#ending ?? AbortSignal.timeout(PUT_LIMIT_MS) });
       if (!this.#batches.delete(key)) rmSync(file, { force: true });
       this.#sums.written += linesIn(body);
     } catch (error) {

@@ -4,7 +4,6 @@
  */
 import { mkdirSync, readdirSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, sep } from 'node:path';
-import type { Settings } from './options.ts';
 
 /**
  * Requests and replies are personal: only the application's own user may read them.
@@ -15,9 +14,8 @@ export function makeFolder(folder: string): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
 }
 
-/** @throws Error if there is no folder, if it is full, or if the file cannot be written */
-export function spool(key: string, body: Buffer, { spoolFolder: folder, spoolBytes: most }: Settings): void {
-  if (folder === undefined) throw new Error('captures remained at the end of the process; there is no spool folder');
+/** @param most bytes in the folder @throws Error if it is full, or if the file cannot be written */
+export function spool(key: string, body: Buffer, folder: string, most: number): void {
   const used = spooled(folder).reduce((sum, { size }) => sum + size, body.length);
   if (used > most) throw new Error(`The spool is full; got: ${used} bytes; expected: at most ${most}`);
   const path = join(folder, key);
