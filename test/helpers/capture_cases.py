@@ -12,7 +12,7 @@ import aiobotocore.credentials
 import aiobotocore.session
 import boto3
 
-from sagemaker_inference_monitor_capture import capture_invocations
+from sagemaker_inference_monitor_capture import capture_all, capture_invocations
 
 case, ENDPOINT, S3 = sys.argv[1:4]
 place = {"region_name": "eu-west-1"}
@@ -27,6 +27,10 @@ def make(**more):
 def make_async(session=None, given=key):
     session = session or aiobotocore.session.get_session()
     return session.create_client("sagemaker-runtime", endpoint_url=ENDPOINT, **given)
+
+
+def ask(client):
+    return list(client.invoke_endpoint_with_response_stream(EndpointName="e", Body=b"{}")["Body"])
 
 
 async def ask_async(client):
@@ -98,6 +102,27 @@ def cancelled():
             print(captures.flush()["written"])
 
     asyncio.run(main())
+
+
+def everything():
+    """All clients that are made later, in both SDKs, whoever makes them."""
+    earlier = make()
+    own = make()
+    captured = capture_invocations(own, bucket="captures", prefix="own", s3=s3)
+    captures = capture_all(bucket="captures", s3=s3)
+    print(capture_all(bucket="another") is captures)
+    clients = [earlier, own, make(), boto3.Session(region_name="eu-west-1").client("sagemaker-runtime", endpoint_url=ENDPOINT, **key)]
+    for client in clients:
+        ask(client)
+    print(capture_invocations(clients[3], bucket="another") is captures)
+
+    async def main():
+        for _ in range(2):
+            async with make_async() as client:
+                await ask_async(client)
+
+    asyncio.run(main())
+    print(captures.flush()["written"], captured.flush()["written"])
 
 
 globals()[case]()

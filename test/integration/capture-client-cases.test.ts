@@ -11,8 +11,8 @@ const here = captureSurroundings();
 async function printedBy(name: string): Promise<string[]> {
   const script = packagePath('test', 'helpers', 'capture_cases.py');
   const { python } = await captureAppsEnvironment();
-  const { stdout } = await promisify(execFile)(python, [script, name, here.endpoint.url, here.s3.url]);
-  return stdout.trim().split('\n');
+  const { stdout, stderr } = await promisify(execFile)(python, [script, name, here.endpoint.url, here.s3.url]);
+  return (stderr + stdout).trim().split('\n');
 }
 
 test('another object than a client of the runtime is refused by its type, and than one of boto3 for S3', async () => {
@@ -29,4 +29,9 @@ test('credentials of aiobotocore that renew themselves are asked for in the loop
 test('a task that is cancelled in a stream of aiobotocore has left it', async () => {
   expect(await printedBy('cancelled')).toEqual(['1']);
   expect(clientsIn(here.s3)[0]).toMatchObject({ ended: 'left', pieceCount: 1 });
+});
+
+test('capture_all captures the clients of both SDKs that are made later, and tells of those that were made earlier', async () => {
+  const earlier = "capture_all: 1 clients of SageMaker's runtime were made earlier, and are not captured";
+  expect(await printedBy('everything')).toEqual([earlier, 'True', 'True', '4 1']);
 });

@@ -6,13 +6,12 @@ import random
 import weakref
 
 from ._call import Call
-from ._s3 import is_async
 
 _CALL = "sagemaker_inference_monitor_call"
 
 
 def register(client, sender):
-    credentials = client._request_signer._credentials if is_async(client) else None
+    credentials = client._request_signer._credentials
     for event, handle in (("provide-client-params", _began), ("after-call", _replied), ("after-call-error", _raised)):
         client.meta.events.register(f"{event}.sagemaker-runtime", functools.partial(_quietly, handle, sender, credentials))
 
@@ -23,12 +22,9 @@ def _quietly(handle, sender, credentials, context, **event):
     with sender.losing(1, call):
         if call or handle is _began:
             handle(sender, call, context=context, **event)
-    return _ask(sender, credentials) if call and credentials else None
-
-
-async def _ask(sender, credentials):
-    with sender.losing(0):
-        await sender.credentials.ask(credentials)
+        if call and credentials:
+            return sender.credentials.take(credentials)
+    return None
 
 
 def _began(sender, _, context, params, model, **__):

@@ -1,5 +1,7 @@
 """Clients for the bucket, with what the application's own clients have."""
 
+import contextlib
+import inspect
 import sys
 import types
 
@@ -33,10 +35,18 @@ class LastCredentials(Credentials):
             raise NoCredentialsError
         return given.get_frozen_credentials()
 
-    async def ask(self, credentials):
-        """Takes credentials of aiobotocore in the loop of a call, which has just used them: no other thread can ask for them."""
-        frozen = await credentials.get_frozen_credentials()
-        self.given = types.SimpleNamespace(get_frozen_credentials=lambda: frozen)
+    def take(self, credentials):
+        """Takes those of a call. Returns what must be awaited in its loop: no other thread can ask aiobotocore's for the keys."""
+        if inspect.iscoroutinefunction(type(credentials).get_frozen_credentials):
+            return self._ask(credentials)
+        self.given = credentials
+        return None
+
+    async def _ask(self, credentials):
+        with contextlib.suppress(Exception):
+            # The call has just used them. Without them, those of an earlier call stay.
+            frozen = await credentials.get_frozen_credentials()
+            self.given = types.SimpleNamespace(get_frozen_credentials=lambda: frozen)
 
 
 def s3_like(client, s3, credentials):

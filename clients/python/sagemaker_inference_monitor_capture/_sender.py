@@ -13,6 +13,7 @@ import time
 
 from botocore.exceptions import ClientError
 
+from ._hooks import register
 from ._line import encode, place_of
 from ._s3 import LastCredentials, is_async, s3_like
 from ._spool import spool, spooled
@@ -48,21 +49,28 @@ def _finish():
 
 
 class Sender:
-    """The captures of one client: `flush` and `stats` are for the application."""
+    """The captures of one client, or of several: `flush` and `stats` are for the application."""
 
     def __init__(self, settings):
-        self.settings, self.credentials = settings, LastCredentials()
-        if not is_async(settings.client):
-            self.credentials.given = settings.client._request_signer._credentials
+        self.settings, self.credentials, self._like = settings, LastCredentials(), None
         self._folder = pathlib.Path(settings.spool_folder or "(none is given)", settings.bucket).absolute()
-        # A client takes long to make: not while requests run.
-        self._start_anew(settings.s3 or self._make_s3())
+        self._start_anew(settings.s3)
         _senders.append(self)
         # Windows has no forks.
         getattr(os, "register_at_fork", lambda **_: None)(after_in_child=self._start_anew)
 
+    def add(self, client):
+        """Captures the calls of a client from now on."""
+        if self._like is None:
+            self._like = client
+            if not is_async(client):
+                self.credentials.given = client._request_signer._credentials
+            # A client takes long to make: not while requests run.
+            self._s3 = self._s3 or self._make_s3()
+        register(client, self)
+
     def _make_s3(self):
-        return s3_like(self.settings.client, self.settings.s3, self.credentials)
+        return s3_like(self._like, self.settings.s3, self.credentials)
 
     def _start_anew(self, s3=None):
         """Also in a forked child, without its parent's connections, and its captures, which the parent writes itself."""
