@@ -1,4 +1,4 @@
-"""What applications in Python do with the capture client: capture_cases.py CASE ENDPOINT S3. Each case prints what a test expects."""
+"""What applications in Python do with the capture client: capture_cases.py CASE ENDPOINT S3 …. Each case prints what a test expects."""
 
 import asyncio
 import datetime
@@ -123,6 +123,45 @@ def everything():
 
     asyncio.run(main())
     print(captures.flush()["written"], captured.flush()["written"])
+
+
+def traced():
+    """Beside X-Ray, which raises errors without a segment, and OpenTelemetry; they are set up before and after the captures."""
+    from aws_xray_sdk.core import patch_all, xray_recorder
+    from opentelemetry.instrumentation.botocore import BotocoreInstrumentor
+    from opentelemetry.instrumentation.utils import is_instrumentation_enabled
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    def set_up():
+        xray_recorder.configure(context_missing="RUNTIME_ERROR", emitter=Emitter(), sampling=False)
+        patch_all()
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(spans))
+        BotocoreInstrumentor().instrument(tracer_provider=provider)
+
+    class Emitter:
+        def send_entity(self, entity):
+            segments.append([each.name for each in entity.subsegments])
+
+    os.environ["AWS_ENDPOINT_URL_S3"] = S3
+    spans, segments, seen = InMemorySpanExporter(), [], []
+    if "before" in sys.argv:
+        set_up()
+    s3.meta.events.register("before-send.s3", lambda **_: seen.append(is_instrumentation_enabled()))
+    client, another = make(), make()
+    captures = [capture_invocations(client, bucket="captures"), capture_invocations(another, bucket="captures", s3=s3)]
+    if "after" in sys.argv:
+        set_up()
+    with xray_recorder.in_segment("app"):
+        ask(client)
+        ask(another)
+        # The application's own call is traced.
+        s3.put_object(Bucket="own", Key="k", Body=b"")
+        print([each.flush()["written"] for each in captures])
+    print([each.stats()["last_error"] for each in captures])
+    print(segments, [span.name for span in spans.get_finished_spans()], seen)
 
 
 globals()[case]()

@@ -8,10 +8,10 @@ import { captureAppsEnvironment } from '../helpers/check-environments.ts';
 const here = captureSurroundings();
 
 /** Returns the lines that a case prints. */
-async function printedBy(name: string): Promise<string[]> {
+async function printedBy(name: string, ...more: string[]): Promise<string[]> {
   const script = packagePath('test', 'helpers', 'capture_cases.py');
   const { python } = await captureAppsEnvironment();
-  const { stdout, stderr } = await promisify(execFile)(python, [script, name, here.endpoint.url, here.s3.url]);
+  const { stdout, stderr } = await promisify(execFile)(python, [script, name, here.endpoint.url, here.s3.url, ...more]);
   return (stderr + stdout).trim().split('\n');
 }
 
@@ -34,4 +34,13 @@ test('a task that is cancelled in a stream of aiobotocore has left it', async ()
 test('capture_all captures the clients of both SDKs that are made later, and tells of those that were made earlier', async () => {
   const earlier = "capture_all: 1 clients of SageMaker's runtime were made earlier, and are not captured";
   expect(await printedBy('everything')).toEqual([earlier, 'True', 'True', '4 1']);
+});
+
+test.each(['before', 'after'])('tracers that are set up %s do not see what the captures send, nor break it', async (when) => {
+  const printed = await printedBy('traced', when);
+  const names = ['SageMaker Runtime.InvokeEndpointWithResponseStream', 'S3.PutObject'];
+  const spans = `['${names[0]}', '${names.join("', '")}']`;
+  const segments = "[['runtime.sagemaker', 'runtime.sagemaker', 's3']]";
+  // Of S3, the application's own call alone.
+  expect(printed).toEqual(['[1, 1]', '[None, None]', `${segments} ${spans} [True, False]`]);
 });

@@ -99,15 +99,15 @@ print(stats["open"], stats["waiting"], stats["dropped"])`;
 
 test('a forked child that calls nothing has no thread, and an error of a missing file is told', async () => {
   const code = `
+def put_object(**_):
+    raise FileNotFoundError("a token")
+s3.put_object = put_object
 captures = capture_invocations(client, bucket="captures", s3=s3)
 child = os.fork()
 if child == 0:
     print(threading.active_count(), flush=True)
     os._exit(0)
 os.waitpid(child, 0)
-def put_object(**_):
-    raise FileNotFoundError("a token")
-s3.put_object = put_object
 ask()
 print(captures.flush()["last_error"])`;
   expect(await python(code)).toBe('1\nFileNotFoundError: a token');

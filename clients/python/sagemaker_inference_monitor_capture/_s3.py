@@ -49,6 +49,33 @@ class LastCredentials(Credentials):
             self.given = types.SimpleNamespace(get_frozen_credentials=lambda: frozen)
 
 
+def past_tracers(s3):
+    """Returns a copy of a client whose calls no tool sees that wraps botocore's methods.
+
+    X-Ray would log or raise errors in a thread without a segment.
+    """
+    copy, endpoint = (object.__new__(type(each)) for each in (s3, s3._endpoint))
+    vars(endpoint).update(vars(s3._endpoint))
+    vars(copy).update(vars(s3), _endpoint=endpoint)
+    for owner, name in ((copy, "_make_api_call"), (endpoint, "prepare_request")):
+        method = inspect.getattr_static(owner, name)
+        while not _is_botocores(method) and hasattr(method, "__wrapped__"):
+            method = method.__wrapped__
+        setattr(owner, name, types.MethodType(method, owner))
+    return copy
+
+
+def _is_botocores(method):
+    # An object that wraps a function may say that it is one, and of the function's module.
+    return type(method) is types.FunctionType and method.__globals__["__name__"].startswith("botocore.")
+
+
+def untraced():
+    """Returns a context without OpenTelemetry's instrumentation, also of connections."""
+    module = sys.modules.get("opentelemetry.instrumentation.utils")
+    return getattr(module, "suppress_instrumentation", contextlib.nullcontext)()
+
+
 def s3_like(client, s3, credentials):
     """Makes a client for S3, with the settings of another if there is one, else with the region of `client`."""
     session = botocore.session.get_session()
@@ -59,4 +86,4 @@ def s3_like(client, s3, credentials):
     session._credentials = own if s3 or own is None else credentials
     config = s3.meta.config if s3 else Config(connect_timeout=5, read_timeout=15, retries={"total_max_attempts": 1})
     region = (s3 or client).meta.region_name
-    return session.create_client("s3", region, endpoint_url=s3 and s3.meta.endpoint_url, config=config)
+    return past_tracers(session.create_client("s3", region, endpoint_url=s3 and s3.meta.endpoint_url, config=config))

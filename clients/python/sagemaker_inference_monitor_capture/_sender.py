@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 
 from ._hooks import register
 from ._line import encode, place_of
-from ._s3 import LastCredentials, is_async, s3_like
+from ._s3 import LastCredentials, is_async, past_tracers, s3_like, untraced
 from ._spool import spool, spooled
 
 #: Memory of a call without its contents.
@@ -54,7 +54,7 @@ class Sender:
     def __init__(self, settings):
         self.settings, self.credentials, self._like = settings, LastCredentials(), None
         self._folder = pathlib.Path(settings.spool_folder or "(none is given)", settings.bucket).absolute()
-        self._start_anew(settings.s3)
+        self._start_anew(settings.s3 and past_tracers(settings.s3))
         _senders.append(self)
         # Windows has no forks.
         getattr(os, "register_at_fork", lambda **_: None)(after_in_child=self._start_anew)
@@ -202,7 +202,8 @@ class Sender:
         with contextlib.suppress(FileNotFoundError), self.losing(0, errors=(IsADirectoryError, PermissionError)):
             lines = lines or file.read_bytes()
         if lines:
-            self._s3.put_object(Bucket=self.settings.bucket, Key=key, Body=lines)
+            with untraced():
+                self._s3.put_object(Bucket=self.settings.bucket, Key=key, Body=lines)
             self._sums["written"] += lines.count(b"\n")
             if not self._batches.pop(key, None):
                 file.unlink(missing_ok=True)
