@@ -1,4 +1,5 @@
 /** The Python environments of this project with their pinned packages. `node tools/lock-python.ts` pins the dependencies. */
+import CAPTURE_APPS from './capture-apps.json' with { type: 'json' };
 import {
   ensurePythonEnvironment,
   type Log,
@@ -62,18 +63,7 @@ export const AWS_CHECKS_ENVIRONMENT = locked('aws-checks', {
 });
 
 /** Servers, workers, tracers and the async SDK, in whose applications the capture client is tested, and mypy. */
-export const CAPTURE_APPS_ENVIRONMENT = locked('capture-apps', {
-  aiobotocore: '3.10.0',
-  boto3: '1.43.117',
-  celery: '5.7.0',
-  fastapi: '0.162.5',
-  uvicorn: '0.54.0',
-  gunicorn: '27.0.1',
-  'aws-xray-sdk': '2.15.0',
-  'opentelemetry-instrumentation-botocore': '0.66b2',
-  'opentelemetry-sdk': '1.45.2',
-  mypy: '2.4.1',
-});
+export const CAPTURE_APPS_ENVIRONMENT = locked('capture-apps', CAPTURE_APPS);
 
 /** The peer of `npm run bench -- rates`: prediction-powered inference by its authors. */
 export const PPI_ENVIRONMENT = locked('ppi', { 'ppi-python': '0.2.3' });

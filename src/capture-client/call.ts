@@ -71,6 +71,8 @@ export class Call {
   mostPieces = 512;
   /** Of the reply, until the call ends: where the application aborts it, it has neither an error nor an end. */
   socket: { errored?: Error | null; readableEnded?: boolean } | undefined;
+  /** That the application gave to the call. */
+  signal: { aborted: boolean; reason?: unknown } | undefined;
   /** Of the request, until it is taken. */
   body: unknown;
   readonly #clock = performance.now();
@@ -110,8 +112,27 @@ const cut = (value: unknown, most: number): unknown => (typeof value === 'string
 
 const MOST_CLASS_CHARS = 100;
 
+/** How the SDK's handler ends a call that is aborted: before its reply, and in it. */
+const ABORTED = ['AbortError', 'ECONNRESET'];
+
+/** Returns how an error ended a call. What the application aborted by its signal is a time-out by the signal's reason alone. */
+export function endOf({ client: { status }, signal, socket }: Call, error: unknown): [Ended, CallError?] {
+  const hasReply = status !== undefined && status < 400;
+  const told = errorOf(error, status);
+  if (ABORTED.includes(told.class) && signal?.aborted) {
+    const { reason } = signal;
+    if ((reason as Error | undefined)?.name === 'TimeoutError')
+      return [hasReply ? 'broke' : 'failed', errorOf(reason, status)];
+    return hasReply ? ['left'] : ['failed', { ...told, kind: 'aborted' }];
+  }
+  // A connection that neither failed nor ended was closed here.
+  const isClosed = told.class === 'ECONNRESET' && socket !== undefined && !socket.errored && !socket.readableEnded;
+  if (hasReply && (isClosed || told.kind === 'aborted')) return ['left'];
+  return [hasReply ? 'broke' : 'failed', told];
+}
+
 /** @param status of the last reply, or `undefined` if there was none */
-export function errorOf(error: unknown, status: number | undefined): CallError {
+function errorOf(error: unknown, status: number | undefined): CallError {
   const { name = 'Error', code } = (error ?? {}) as { name?: string; code?: unknown };
   const system = typeof code === 'string' && /^E[A-Z_]+$/.test(code) ? code : '';
   // A server may name its errors in any way; the reader of the line takes no other characters.

@@ -4,7 +4,7 @@
  */
 import { S3Client } from '@aws-sdk/client-s3';
 import type { SageMakerRuntimeClient } from '@aws-sdk/client-sagemaker-runtime';
-import { Call, errorOf } from './call.ts';
+import { Call, endOf } from './call.ts';
 import { type CaptureOptions, type CaptureStats, type Settings, settingsOf } from './options.ts';
 import { Sender } from './sender.ts';
 import { unreferenced } from './sockets.ts';
@@ -75,13 +75,24 @@ function watch(client: SageMakerRuntimeClient, sender: Sender, settings: Setting
     (next, context) => async (args) => {
       const call = calls.get(context);
       // Of an earlier attempt.
-      if (call !== undefined) Object.assign(call.client, { status: undefined, firstByteMs: undefined });
+      if (call !== undefined) {
+        Object.assign(call.client, { status: undefined, firstByteMs: undefined });
+        calls.set(args.request as object, call);
+      }
       const result = await next(args);
       if (call !== undefined) sender.quietly(() => headersCame(call, result.response as HttpReply));
       return result;
     },
     { step: 'deserialize', priority: 'low', name: 'captureFirstByte' },
   );
+  // No middleware is given the signal.
+  const { requestHandler } = client.config;
+  const handle = requestHandler.handle.bind(requestHandler);
+  requestHandler.handle = (request, options) => {
+    const call = calls.get(request);
+    if (call !== undefined) call.signal = (options as { abortSignal?: Call['signal'] } | undefined)?.abortSignal;
+    return handle(request, options);
+  };
 }
 
 function begun(input: { EndpointName?: unknown }, command: string, { sampling }: Settings): Call | undefined {
@@ -120,10 +131,11 @@ function replied(call: Call, output: Output, sender: Sender, { calls }: Settings
 type SdkError = Error & { OriginalMessage?: string };
 
 function failed(call: Call, error: SdkError, sender: Sender, { calls }: Settings): void {
-  const told = errorOf(error, call.client.status);
-  if (!call.client.streamed && calls !== 'all' && CONTAINER_SAW.includes(told.kind)) return;
+  const [ended, told] = endOf(call, error);
+  const hasContainerSeen = told === undefined || CONTAINER_SAW.includes(told.kind);
+  if (!call.client.streamed && calls !== 'all' && hasContainerSeen) return;
   sender.begin(call);
   const said = Buffer.from(String(error.OriginalMessage ?? error.message));
-  if (told.kind === 'model') sender.add(call.reply, said);
-  sender.end(call, told.kind === 'stream' ? 'broke' : 'failed', told);
+  if (told?.kind === 'model') sender.add(call.reply, said);
+  sender.end(call, ended, told);
 }

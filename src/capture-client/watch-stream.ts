@@ -1,5 +1,5 @@
 /** Sees the pieces of a streamed reply as the application reads them. */
-import { type Call, errorOf } from './call.ts';
+import { type Call, endOf } from './call.ts';
 import type { Sender } from './sender.ts';
 
 type Piece = { PayloadPart?: { Bytes?: Uint8Array } };
@@ -45,18 +45,11 @@ async function* watched(_stream: object, inner: AsyncIterator<Piece, unknown>, c
       yield value;
     }
   } catch (error) {
-    sender.quietly(() => broke(call, error, sender));
+    sender.quietly(() => sender.end(call, ...endOf(call, error)));
     throw error;
   } finally {
     // Does nothing but where the application has left.
     sender.end(call, 'left');
     await inner.return?.();
   }
-}
-
-function broke(call: Call, error: unknown, sender: Sender): void {
-  const told = errorOf(error, call.client.status);
-  const { errored, readableEnded } = call.socket ?? { readableEnded: true };
-  const isLeft = told.kind === 'aborted' || (told.class === 'ECONNRESET' && !errored && !readableEnded);
-  sender.end(call, isLeft ? 'left' : 'broke', isLeft ? undefined : told);
 }

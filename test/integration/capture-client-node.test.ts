@@ -1,9 +1,14 @@
 /** What an application in Node or its surroundings can do to the capture client, and once did. */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import {
   type InvokeEndpointWithResponseStreamCommandInput as Input,
+  InvokeEndpointCommand,
   InvokeEndpointWithResponseStreamCommand,
   SageMakerRuntimeClient,
 } from '@aws-sdk/client-sagemaker-runtime';
+import { payloadPart } from '../../local/stand-in-endpoint/server.ts';
 import { type CaptureOptions, captureInvocations } from '../../src/capture-client/capture-invocations.ts';
 import {
   captureSurroundings,
@@ -51,6 +56,52 @@ test('a stream that the application aborts was left, and is no error of the endp
   expect(clientsIn(here.s3)[0]).not.toHaveProperty('error');
   expect(clientsIn(here.s3)[1]).toMatchObject({ ended: 'broke', error: { kind: 'stream', class: 'ECONNRESET' } });
 });
+
+/** How an application aborts: after a time, by a reason of its own, or by leaving. */
+const SIGNALS = {
+  timeout: () => AbortSignal.timeout(50),
+  'a time-out among others': () => AbortSignal.any([new AbortController().signal, AbortSignal.timeout(50)]),
+  abort: () => abortedBy(undefined),
+  'an error': () => abortedBy(new Error('enough')),
+  'a word': () => abortedBy('enough'),
+};
+function abortedBy(reason: unknown): AbortSignal {
+  const stop = new AbortController();
+  setTimeout(() => stop.abort(reason), 50);
+  return stop.signal;
+}
+
+test.each(Object.entries(SIGNALS))(
+  'a call that %s ends: by its reason it is a time-out, or the user left',
+  async (name, signal) => {
+    const hanging = createServer(({ url, headers }, response) => {
+      if (headers['x-amzn-sagemaker-inference-id'] === 'before') return;
+      response
+        .writeHead(200, { 'content-length': 1000 })
+        .write(/stream/.test(url ?? '') ? payloadPart(Buffer.from('a')) : 'a');
+    });
+    await once(hanging.listen(0, '127.0.0.1'), 'listening');
+    const { captures, ask, client } = start(
+      { calls: 'all' },
+      `http://127.0.0.1:${(hanging.address() as AddressInfo).port}`,
+    );
+    const whole = new InvokeEndpointCommand({ EndpointName: 'e', Body: '{}', InferenceId: 'within' });
+    await expect(ask({ InferenceId: 'before' }, signal())).rejects.toThrow();
+    await expect(ask({ InferenceId: 'within' }, signal()).then(readAll)).rejects.toThrow();
+    await expect(client.send(whole, { abortSignal: signal() })).rejects.toThrow();
+    await captures.flush();
+    hanging.closeAllConnections();
+    hanging.close();
+    const ends = clientsIn(here.s3).map(({ ended, error }) => [ended, error]);
+    const broke = ['broke', { kind: 'stream', class: 'TimeoutError' }];
+    const [timedOut, left] = [
+      ['failed', { kind: 'timeout', class: 'TimeoutError' }],
+      ['left', undefined],
+    ];
+    const aborted = ['failed', { kind: 'aborted', class: 'AbortError' }];
+    expect(ends.toSorted()).toEqual(/time/.test(name) ? [broke, broke, timedOut] : [aborted, left, left]);
+  },
+);
 
 test('a call that cannot be written costs its own capture alone', async () => {
   const { captures, ask } = start();
