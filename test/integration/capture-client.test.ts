@@ -262,6 +262,28 @@ describe.each(LANGUAGES)('%s', (language) => {
     expect(client.pieces).toHaveLength(512);
   });
 
+  test('a stream that ends within a frame broke, wherever it was cut', async () => {
+    const frame = payloadPart(Buffer.from('data: {}\n\n'));
+    // Not at all; within the frame's headers, its payload and its checksum; and within its length, which Node's SDK takes for whole.
+    const cuts = [0, 4, 20, frame.length - 6, frame.length - 1, ...(language === 'node' ? [] : [1, 3])];
+    const server = createServer((message, response) => {
+      const cut = cuts[Number(message.headers['x-amzn-sagemaker-inference-id'])];
+      response.writeHead(200, { 'content-type': 'application/vnd.amazon.eventstream' }).write(frame);
+      setTimeout(() => response.end(frame.subarray(0, cut)), 20);
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const calls = cuts.map((_, i) => ask('a', { inferenceId: String(i) }));
+    const bare = await runApp(language, app(calls, { endpoint: url, bare: true }));
+    const { replies } = await runApp(language, app(calls, { endpoint: url }));
+    server.close();
+    expect(replies.map(({ error, reply }) => [error, reply])).toEqual(
+      bare.replies.map(({ error, reply }) => [error, reply]),
+    );
+    const ends = cuts.map((_, i) => written().get(String(i))?.client.ended);
+    expect(ends).toEqual(['whole', ...cuts.slice(1).map(() => 'broke')]);
+  });
+
   test('what finds no room in the spool folder is dropped, counted and named', async () => {
     s3.fault = () => ({ kind: 'error', status: 503, code: 'SlowDown' });
     const options = { spoolFolder: join(folder, 'spool'), spoolBytes: 100 };

@@ -42,6 +42,8 @@ class Call:
         self.request, self.reply, self.pieces = self.sides = Side(most, params.get("ContentType")), Side(most), Side(float("inf"))
         #: Of the request, until it was sent: the application's own bytes, which take no memory.
         self.body = _content(params.get("Body") or b"", most)
+        #: Of a stream's connection, less those of the frames that were parsed.
+        self.frame_bytes = 0
         #: Fields of the line's `client`.
         self.client = {"streamed": streamed}
 

@@ -65,10 +65,16 @@ def _watch(body, call):
         stream, watching = body, _AsyncEvents if call.streamed else _AsyncBody
     else:
         stream, watching = (body, _Events) if call.streamed else (body._raw_stream, _Body)
-    stream._captured = call
-    stream.__class__ = _class_of(watching, type(stream))
+    if watching is _Events:
+        _become(body._raw_stream, _Chunks, call)
+    _become(stream, watching, call)
     # A reply that the application forgets has ended. At the end of the process, the sender ends the open ones.
     weakref.finalize(stream, call.end, "left").atexit = False
+
+
+def _become(stream, watching, call):
+    stream._captured = call
+    stream.__class__ = _class_of(watching, type(stream))
 
 
 @functools.lru_cache(maxsize=None)
@@ -99,13 +105,32 @@ class _Watched:
             self._captured.end("whole")
 
 
-class _Events(_Watched):
+class _Chunks:
+    """The connection of a stream, which counts its bytes: botocore leaves out a frame that is not whole, and raises no error."""
+
+    def stream(self, *args, **options):
+        for chunk in super().stream(*args, **options):
+            self._captured.frame_bytes += len(chunk)
+            yield chunk
+
+
+class _Frames(_Watched):
+    def _parse_event(self, event):
+        self._captured.frame_bytes -= event.prelude.total_length
+        return super()._parse_event(event)
+
+    def _end(self):
+        is_cut = self._captured.frame_bytes > 0
+        self._captured.end(*("broke", "stream", EOFError()) if is_cut else ("whole",))
+
+
+class _Events(_Frames):
     def __iter__(self):
         with self._breaking():
             for event in super().__iter__():
                 self._saw_event(event)
                 yield event
-            self._captured.end("whole")
+            self._end()
 
 
 class _Body(_Watched):
@@ -116,13 +141,14 @@ class _Body(_Watched):
         return data
 
 
-class _AsyncEvents(_Watched):
+class _AsyncEvents(_Frames):
     async def __aiter__(self):
         with self._breaking():
             async for event in super().__aiter__():
                 self._saw_event(event)
                 yield event
-            self._captured.end("whole")
+            self._captured.frame_bytes += getattr(self._raw_stream.content, "total_bytes", 0)
+            self._end()
 
 
 class _AsyncBody(_Watched):
