@@ -119,15 +119,12 @@ const ABORTED = ['AbortError', 'ECONNRESET'];
 export function endOf({ client: { status }, signal, socket }: Call, error: unknown): [Ended, CallError?] {
   const hasReply = status !== undefined && status < 400;
   const told = errorOf(error, status);
-  if (ABORTED.includes(told.class) && signal?.aborted) {
-    const { reason } = signal;
-    if ((reason as Error | undefined)?.name === 'TimeoutError')
-      return [hasReply ? 'broke' : 'failed', errorOf(reason, status)];
-    return hasReply ? ['left'] : ['failed', { ...told, kind: 'aborted' }];
-  }
+  const isAborted = signal?.aborted && ABORTED.includes(told.class);
+  if (isAborted && (signal.reason as Error | undefined)?.name === 'TimeoutError')
+    return [hasReply ? 'broke' : 'failed', errorOf(signal.reason, status)];
   // A connection that neither failed nor ended was closed here.
   const isClosed = told.class === 'ECONNRESET' && socket !== undefined && !socket.errored && !socket.readableEnded;
-  if (hasReply && (isClosed || told.kind === 'aborted')) return ['left'];
+  if (hasReply && (isAborted || isClosed || told.kind === 'aborted')) return ['left'];
   return [hasReply ? 'broke' : 'failed', told];
 }
 

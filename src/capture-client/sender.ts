@@ -8,6 +8,7 @@ import { encode, linesIn, placeOf } from './batch.ts';
 import { type Call, type CallError, type Ended, OVERHEAD, type Side } from './call.ts';
 import { bound } from './memory.ts';
 import type { CaptureStats, Settings } from './options.ts';
+import { passXRay, untraced } from './past-tracers.ts';
 import { makeFolder, spool, spooled } from './spool.ts';
 
 /** A PUT that takes longer is given up and made again. */
@@ -277,8 +278,9 @@ export class Sender {
     if (body === undefined) return;
     const Body = Readable.from(inTurns(body), { objectMode: false });
     const put = new PutObjectCommand({ Bucket: this.#settings.bucket, Key: key, Body, ContentLength: body.length });
+    put.middlewareStack.add(passXRay, { step: 'build' });
     try {
-      await this.#s3.send(put, { abortSignal: this.#ending ?? AbortSignal.timeout(PUT_LIMIT_MS) });
+      await untraced(() => this.#s3.send(put, { abortSignal: this.#ending ?? AbortSignal.timeout(PUT_LIMIT_MS) }));
       if (!this.#batches.delete(key)) rmSync(file, { force: true });
       this.#sums.written += linesIn(body);
     } catch (error) {
