@@ -57,17 +57,19 @@ test('a stream that the application aborts was left, and is no error of the endp
   expect(clientsIn(here.s3)[1]).toMatchObject({ ended: 'broke', error: { kind: 'stream', class: 'ECONNRESET' } });
 });
 
+/** On a busy machine, the reply has begun by then. */
+const ABORT_MS = 2_000;
 /** How an application aborts: after a time, by a reason of its own, or by leaving. */
 const SIGNALS = {
-  timeout: () => AbortSignal.timeout(50),
-  'a time-out among others': () => AbortSignal.any([new AbortController().signal, AbortSignal.timeout(50)]),
+  timeout: () => AbortSignal.timeout(ABORT_MS),
+  'a time-out among others': () => AbortSignal.any([new AbortController().signal, AbortSignal.timeout(ABORT_MS)]),
   abort: () => abortedBy(undefined),
   'an error': () => abortedBy(new Error('enough')),
   'a word': () => abortedBy('enough'),
 };
 function abortedBy(reason: unknown): AbortSignal {
   const stop = new AbortController();
-  setTimeout(() => stop.abort(reason), 50);
+  setTimeout(() => stop.abort(reason), ABORT_MS);
   return stop.signal;
 }
 
@@ -86,9 +88,12 @@ test.each(Object.entries(SIGNALS))(
       `http://127.0.0.1:${(hanging.address() as AddressInfo).port}`,
     );
     const whole = new InvokeEndpointCommand({ EndpointName: 'e', Body: '{}', InferenceId: 'within' });
-    await expect(ask({ InferenceId: 'before' }, signal())).rejects.toThrow();
-    await expect(ask({ InferenceId: 'within' }, signal()).then(readAll)).rejects.toThrow();
-    await expect(client.send(whole, { abortSignal: signal() })).rejects.toThrow();
+    const calls = [
+      ask({ InferenceId: 'before' }, signal()),
+      ask({ InferenceId: 'within' }, signal()).then(readAll),
+      client.send(whole, { abortSignal: signal() }),
+    ];
+    for (const { status } of await Promise.allSettled(calls)) expect(status).toBe('rejected');
     await captures.flush();
     hanging.closeAllConnections();
     hanging.close();
