@@ -4,26 +4,34 @@
     captures.stats()
 """
 
+from __future__ import annotations
+
 import functools
 import gc
 import logging
-import posixpath
-import types
+import os
+from typing import Any, Callable, Literal, cast
 
 from botocore.client import BaseClient
 
-from ._s3 import is_async, is_client
-from ._sender import Sender
+from ._s3 import is_client
+from ._sender import Sender as Captures
+from ._settings import Settings, Stats
+
+__all__ = ["Captures", "Stats", "capture_all", "capture_invocations"]
 
 _SERVICE = "sagemaker-runtime"
+#: Of a client, its captures.
+_CAPTURES = "_inference_monitor_captures"
 #: Of `capture_all`.
-_shared = None
+_shared: Captures | None = None
 
 
 def capture_invocations(
-    client, *, bucket, prefix="", calls="streams", sampling=1, s3=None, max_body_bytes=1_000_000, memory_bytes=8_000_000,
-    batch_bytes=1_000_000, batch_seconds=5, spool_folder=None, spool_bytes=256_000_000
-):  # fmt: skip
+    client: Any, *, bucket: str, prefix: str = "", calls: Literal["streams", "all"] = "streams", sampling: float = 1, s3: Any = None,
+    max_body_bytes: float = 1_000_000, memory_bytes: float = 8_000_000, batch_bytes: float = 1_000_000, batch_seconds: float = 5,
+    spool_folder: str | os.PathLike[str] | None = None, spool_bytes: float = 256_000_000
+) -> Captures:  # fmt: skip
     """Captures the calls of a client of SageMaker's runtime, of boto3 or aiobotocore, from now on, and returns the captures.
 
     Requests and replies stay what they are. A second call changes nothing, and returns the captures of the first.
@@ -39,21 +47,21 @@ def capture_invocations(
 
     Raises TypeError about another object as a client, and ValueError about an option that is not allowed.
     """
+    options = dict(locals())
+    del options["client"]
     if not is_client(client, _SERVICE):
         raise TypeError(f"capture_invocations: client; got: {client!r}; expected: boto3's or aiobotocore's for {_SERVICE}")
-    options = dict(locals())
-    if not hasattr(client, "_inference_monitor_captures"):
-        del options["client"]
-        sender = Sender(_checked("capture_invocations", **options))
-        sender.add(client)
-        client._inference_monitor_captures = sender
-    return client._inference_monitor_captures
+    settings = Settings(**options)
+    if not hasattr(client, _CAPTURES):
+        _add(client, Captures(settings))
+    return cast(Captures, getattr(client, _CAPTURES))
 
 
 def capture_all(
-    *, bucket, prefix="", calls="streams", sampling=1, s3=None, max_body_bytes=1_000_000, memory_bytes=8_000_000,
-    batch_bytes=1_000_000, batch_seconds=5, spool_folder=None, spool_bytes=256_000_000
-):  # fmt: skip
+    *, bucket: str, prefix: str = "", calls: Literal["streams", "all"] = "streams", sampling: float = 1, s3: Any = None,
+    max_body_bytes: float = 1_000_000, memory_bytes: float = 8_000_000, batch_bytes: float = 1_000_000, batch_seconds: float = 5,
+    spool_folder: str | os.PathLike[str] | None = None, spool_bytes: float = 256_000_000
+) -> Captures:  # fmt: skip
     """Captures the calls of all clients of SageMaker's runtime that are made from now on, also by libraries.
 
     Wraps the making of clients in botocore, which aiobotocore uses too. Returns the captures, which all clients share: they are written
@@ -63,42 +71,29 @@ def capture_all(
     The options, and the errors about them, are those of `capture_invocations`.
     """
     global _shared
-    options = dict(locals())
+    settings = Settings(**locals())
     if _shared is None:
-        _shared = Sender(_checked("capture_all", **options))
+        _shared = Captures(settings)
         BaseClient.__init__ = _capturing(BaseClient.__init__, _shared)
         # Not by `isinstance`, which asks objects that stand for others.
         clients = [each for each in gc.get_objects() if issubclass(type(each), BaseClient) and is_client(each, _SERVICE)]
-        if earlier := sum(not hasattr(client, "_inference_monitor_captures") for client in clients):
+        if earlier := sum(not hasattr(client, _CAPTURES) for client in clients):
             text = "capture_all: %d clients of SageMaker's runtime were made earlier, and are not captured"
             logging.getLogger(__name__).warning(text, earlier)
     return _shared
 
 
-def _capturing(initialize, sender):
+def _add(client: Any, captures: Captures) -> None:
+    captures.add(client)
+    setattr(client, _CAPTURES, captures)
+
+
+def _capturing(initialize: Callable[..., None], captures: Captures) -> Callable[..., None]:
     @functools.wraps(initialize)
-    def __init__(client, *args, **options):
+    def __init__(client: Any, *args: Any, **options: Any) -> None:
         initialize(client, *args, **options)
-        with sender.losing(0):
+        with captures.losing(0):
             if is_client(client, _SERVICE):
-                sender.add(client)
-                client._inference_monitor_captures = sender
+                _add(client, captures)
 
     return __init__
-
-
-def _checked(place, **options):
-    """Returns the options, if they are allowed."""
-    settings = types.SimpleNamespace(**options)
-    if settings.s3 is not None and (is_async(settings.s3) or not is_client(settings.s3, "s3")):
-        raise TypeError(f"{place}: s3; got: {settings.s3!r}; expected: a client of boto3 for s3")
-    bucket, prefix = settings.bucket, settings.prefix
-    amounts = [value for name, value in options.items() if name.endswith(("_bytes", "_seconds"))]
-    path = f"/{bucket}/{str(prefix).strip('/')}".rstrip("/")
-    # A path in the spool folder.
-    is_place = {type(bucket), type(prefix)} == {str} and bucket and "/" not in bucket and posixpath.normpath(path) == path
-    is_share = settings.calls in ("streams", "all") and 0 < settings.sampling <= 1
-    if not (is_place and is_share and all(amount > 0 for amount in amounts)):
-        expected = "a bucket's name; a prefix without empty parts and dots; streams or all; sampling to 1; the rest over 0"
-        raise ValueError(f"{place}: an option is not allowed; got: {options}; expected: {expected}")
-    return settings

@@ -1,9 +1,15 @@
 """What is known of one call while it runs: its times, its bytes, and how it ended."""
 
+from __future__ import annotations
+
 import datetime
 import re
 import time
 import uuid
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._sender import Sender
 
 
 class Side:
@@ -12,10 +18,12 @@ class Side:
     left: None, why they were left out, or False once they were taken. Another thread may leave them out at any time.
     """
 
-    def __init__(self, most, kind=None):
-        self.kind, self.total, self.left, self.data, self._most = kind, 0, None, bytearray(), most
+    def __init__(self, most: float, kind: str | None = None) -> None:
+        self.kind, self.total, self._most = kind, 0, most
+        self.left: str | bool | None = None
+        self.data = bytearray()
 
-    def add(self, data):
+    def add(self, data: bytes | None) -> None:
         """Adds bytes; None: bytes that cannot be read."""
         self.total += len(data or b"")
         if data is None or self.total > self._most:
@@ -23,17 +31,19 @@ class Side:
         elif self.left is None:
             self.data.extend(data)
 
-    def leave_out(self, why):
+    def leave_out(self, why: str) -> None:
         # Another object: one that shrinks would leave holes in the process's memory.
         self.left, self.data = why if self.left is None else self.left, bytearray()
 
 
 class Call:
-    def __init__(self, params, streamed, sender):
+    def __init__(self, params: dict[str, Any], streamed: bool, sender: Sender) -> None:
         self.id, self._clock, self._sender = str(uuid.uuid4()), time.perf_counter(), sender
         self.start = datetime.datetime.now(datetime.timezone.utc)
-        self.endpoint, self.streamed, self.ended, self._seen = params.get("EndpointName"), streamed, None, None
-        self.variant = params.get("TargetVariant") or params.get("InferenceComponentName") or "unknown"
+        self.endpoint, self.streamed = str(params.get("EndpointName")), streamed
+        self.ended: str | None = None
+        self._seen: float | None = None
+        self.variant: str = params.get("TargetVariant") or params.get("InferenceComponentName") or "unknown"
         # SageMaker takes no longer ones.
         about = (("inferenceId", "InferenceId", 64), ("customAttributes", "CustomAttributes", 1024))
         self.about = {name: params[given][:most] for name, given, most in about if params.get(given)}
@@ -41,17 +51,17 @@ class Call:
         #: The pieces are JSON: `[ms,bytes],` for each.
         self.request, self.reply, self.pieces = self.sides = Side(most, params.get("ContentType")), Side(most), Side(float("inf"))
         #: Of the request, until it was sent: the application's own bytes, which take no memory.
-        self.body = _content(params.get("Body") or b"", most)
+        self.body: bytes | None = _content(params.get("Body") or b"", most)
         #: Of a stream's connection, less those of the frames that were parsed.
         self.frame_bytes = 0
         #: Fields of the line's `client`.
-        self.client = {"streamed": streamed}
+        self.client: dict[str, Any] = {"streamed": streamed}
 
-    def now(self):
+    def now(self) -> float:
         """Milliseconds since the start, by a clock that does not jump."""
         return round((time.perf_counter() - self._clock) * 1000, 3)
 
-    def saw(self, data):
+    def saw(self, data: bytes) -> None:
         """Takes a piece of the reply. Nothing that goes wrong reaches the application."""
         if self.ended is None:
             with self._sender.losing(0):
@@ -65,7 +75,7 @@ class Call:
                 self.reply.add(data)
                 self._sender.grow(len(data))
 
-    def end(self, ended, kind=None, error=None):
+    def end(self, ended: str, kind: str | None = None, error: object = None) -> None:
         """Ends the call, once: whole, broke, left or failed. The garbage collector may call it."""
         if self.ended is None:
             if ended == "left" and self._seen is None:
@@ -77,14 +87,14 @@ class Call:
             self.ended = ended
 
 
-def _class_of(error):
+def _class_of(error: object) -> str:
     """The code of AWS's error, or of a reply with one; the class of another. The reader of the line takes no other characters."""
     reply = getattr(error, "response", error)
     code = reply.get("Error", {}).get("Code") if isinstance(reply, dict) else type(error).__name__
     return re.sub(r"[^\w.-]", "_", str(code or "Unknown")[:100], flags=re.ASCII)
 
 
-def _content(body, most):
+def _content(body: Any, most: float) -> bytes | None:
     """Returns bytes, of a file one more than is kept; None for what can be read only once."""
     if getattr(body, "seekable", lambda: hasattr(body, "seek"))():
         file, at = body, body.tell()

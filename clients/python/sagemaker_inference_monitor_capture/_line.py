@@ -1,10 +1,17 @@
 """Writes calls as lines of SageMaker's Data Capture, with the object `client` beside it: docs/capture-client.md."""
 
+from __future__ import annotations
+
 import base64
 import contextlib
 import json
 import re
 import time
+from collections.abc import Iterator
+from typing import Any
+
+from ._call import Call, Side
+from ._settings import Settings
 
 #: Bytes that are encoded at once. A multiple of 3, so that pieces of base64 can be joined.
 _SLICE = 24 * 1024
@@ -12,9 +19,10 @@ _SLICE = 24 * 1024
 _WORK_BYTES, _PAUSE = 8 * 1024, 0.0005
 
 
-def encode(calls, settings, dropped):
+def encode(calls: list[Call], settings: Settings, dropped: int) -> tuple[str, bytes, list[Call]]:
     """Returns a key, its lines, and the calls in them: those with the place and hour of the first, as many as fit."""
-    place, start, lines, taken = place_of(calls[0], settings), calls[0].start, bytearray(), []
+    place, start, lines = place_of(calls[0], settings), calls[0].start, bytearray()
+    taken: list[Call] = []
     for call in calls:
         if len(lines) < settings.batch_bytes and (place_of(call, settings), f"{call.start:%j%H}") == (place, f"{start:%j%H}"):
             for part in _line_of(call, settings, 0 if taken else dropped):
@@ -25,14 +33,14 @@ def encode(calls, settings, dropped):
     return f"{place}/{start:%Y/%m/%d/%H/%M-%S}-{start.microsecond // 1000:03d}-{calls[0].id}.jsonl", bytes(lines), taken
 
 
-def place_of(call, settings):
+def place_of(call: Call, settings: Settings) -> str:
     """Endpoint and variant, below the prefix: what SageMaker's layout has above the hour, which is 5 names of the key."""
     # SageMaker's names have no other characters. A key that S3 refuses would be tried for good.
     names = (re.sub(r"[^\w-]", "_", name, flags=re.ASCII)[:63] for name in (call.endpoint, call.variant))
     return "/".join(filter(None, (settings.prefix.strip("/"), *names)))
 
 
-def _line_of(call, settings, dropped):
+def _line_of(call: Call, settings: Settings, dropped: int) -> Iterator[bytes]:
     """Yields a line as bytes, in pieces of bounded size and work, so that other threads can run between two of them."""
     has_reply = call.reply.total > 0 or call.ended != "failed"
     yield b'{"captureData":{"endpointInput":'
@@ -54,16 +62,17 @@ def _line_of(call, settings, dropped):
     yield f'}},"eventMetadata":{json.dumps(metadata)},"eventVersion":"0","client":{fields}}}\n'.encode()
 
 
-def _encoding(kind, streamed=False):
+def _encoding(kind: str | None, streamed: bool = False) -> str:
     """The encoding that SageMaker gives to a content type by default; a stream is text, which AIPerf's loader passes over."""
     if kind and (streamed or re.match(r"(?i)text/csv\b", kind)):
         return "CSV"
     return "JSON" if re.match(r"(?i)[^;]*[/+]json\b", kind or "") else "BASE64"
 
 
-def _side(side, mode, wanted):
+def _side(side: Side, mode: str, wanted: str) -> Iterator[bytes]:
     yield f'{{"observedContentType":{json.dumps(side.kind)},"mode":"{mode}"'.encode()
-    content, encoding = side.data, "BASE64"
+    content: Any = side.data
+    encoding = "BASE64"
     # Only now: whoever leaves bytes out says so before.
     side.left = side.left or False
     if not side.left:

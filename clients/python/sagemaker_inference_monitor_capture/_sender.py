@@ -1,5 +1,7 @@
 """Writes calls that have ended to S3 in batches: a thread, which lets others run between slices of its work."""
 
+from __future__ import annotations
+
 import atexit
 import contextlib
 import itertools
@@ -10,12 +12,16 @@ import pathlib
 import sys
 import threading
 import time
+from collections.abc import Container, Iterator
+from typing import Any, cast
 
 from botocore.exceptions import ClientError
 
+from ._call import Call
 from ._hooks import register
 from ._line import encode, place_of
 from ._s3 import LastCredentials, is_async, past_tracers, s3_like, untraced
+from ._settings import Settings, Stats
 from ._spool import spool, spooled
 
 #: Memory of a call without its contents.
@@ -23,13 +29,14 @@ _OVERHEAD = 4096
 #: What the captures may add to the end of a process.
 _END_SECONDS = 3.0
 
-_senders = []
+_senders: list[Sender] = []
 
 
 @atexit.register
-def _finish():
+def _finish() -> None:
     """At a normal end of the process. It waits for the threads that run: Python starts no others any more."""
-    until, rounds = time.monotonic() + _END_SECONDS, []
+    until = time.monotonic() + _END_SECONDS
+    rounds: list[tuple[Sender, int]] = []
     try:
         for sender in _senders:
             sender.end_open()
@@ -51,15 +58,18 @@ def _finish():
 class Sender:
     """The captures of one client, or of several: `flush` and `stats` are for the application."""
 
-    def __init__(self, settings):
-        self.settings, self.credentials, self._like = settings, LastCredentials(), None
+    _s3: Any
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings, self.credentials = settings, LastCredentials()
+        self._like: Any = None
         self._folder = pathlib.Path(settings.spool_folder or "(none is given)", settings.bucket).absolute()
         self._start_anew(settings.s3 and past_tracers(settings.s3))
         _senders.append(self)
         # Windows has no forks.
         getattr(os, "register_at_fork", lambda **_: None)(after_in_child=self._start_anew)
 
-    def add(self, client):
+    def add(self, client: Any) -> None:
         """Captures the calls of a client from now on."""
         if self._like is None:
             self._like = client
@@ -69,14 +79,18 @@ class Sender:
             self._s3 = self._s3 or self._make_s3()
         register(client, self)
 
-    def _make_s3(self):
+    def _make_s3(self) -> Any:
         return s3_like(self._like, self.settings.s3, self.credentials)
 
-    def _start_anew(self, s3=None):
+    def _start_anew(self, s3: Any = None) -> None:
         """Also in a forked child, without its parent's connections, and its captures, which the parent writes itself."""
         #: Calls until they are in a batch; the lines of batches by their keys.
-        self._s3, self._calls, self._batches, self._thread = s3, {}, {}, None
-        self._sums = {"written": 0, "spooled": 0, "dropped": 0, "without_content": 0, "last_error": None}
+        self._s3 = s3
+        self._calls: dict[Call, bool] = {}
+        self._batches: dict[str, bytes] = {}
+        self._thread: threading.Thread | None = None
+        self._last_error: str | None = None
+        self._sums = {"written": 0, "spooled": 0, "dropped": 0, "without_content": 0}
         self._added_bytes, self._told_dropped, self._is_ending = 0, 0, False
         #: Numbers of rounds, which run one after another.
         self._asked = self._begun = self._ended = 0
@@ -84,7 +98,7 @@ class Sender:
         #: Whoever makes or spools batches has `_batching`: a round, or the end of the process.
         self._lock, self._batching = threading.Lock(), threading.RLock()
 
-    def flush(self, seconds=10.0):
+    def flush(self, seconds: float | None = 10.0) -> Stats:
         """Tries once to write all captures of calls that have ended, for at most so many seconds. Never raises.
 
         AWS Lambda stops the process between invocations: call it before the handler returns.
@@ -93,7 +107,7 @@ class Sender:
             self.wait(self.ask(), seconds)
         return self.stats()
 
-    def ask(self):
+    def ask(self) -> int:
         """Has a round begin after the one that runs. Returns its number. Raises RuntimeError if there is no thread to be had."""
         with self._changed:
             self._start()
@@ -101,22 +115,19 @@ class Sender:
             self._changed.notify_all()
             return self._asked
 
-    def wait(self, number, seconds):
+    def wait(self, number: int, seconds: float | None) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self._ended >= number, seconds and min(seconds, threading.TIMEOUT_MAX))
 
-    def stats(self):
-        """Returns what became of the captures since the process started.
-
-        open: calls that run. waiting: ended, not written. written: in S3. spooled: went to the folder. dropped: lost.
-        without_content: contents that were left out of captures: too large, not readable twice, never read, or over the memory's bound.
-        last_error: the last failure of the capture, which is not one of the application's requests.
-        """
+    def stats(self) -> Stats:
+        """Returns what became of the captures since the process started."""
         ended = [call.ended is not None for call in list(self._calls)]
         batched = sum(lines.count(b"\n") for lines in list(self._batches.values()))
-        return {"open": len(ended) - sum(ended), "waiting": sum(ended) + batched, **self._sums}
+        running = len(ended) - sum(ended)
+        numbers = {"open": running, "waiting": sum(ended) + batched, **self._sums, "last_error": self._last_error}
+        return cast(Stats, numbers)
 
-    def begin(self, call):
+    def begin(self, call: Call) -> None:
         """Takes a call whose request was sent. Raises MemoryError or RuntimeError if there is no room for it, or for a thread."""
         if len(self._calls) * _OVERHEAD > self.settings.memory_bytes:
             raise MemoryError(f"captures are over their bound; expected: at most {self.settings.memory_bytes} bytes")
@@ -127,7 +138,7 @@ class Sender:
         call.request.add(body)
         self.grow(_OVERHEAD + len(call.request.data))
 
-    def grow(self, size):
+    def grow(self, size: int) -> None:
         """Bounds the memory, and starts a round, when the sizes have added up to an object's: both look at all calls.
 
         Threads that add at once may lose a size, but none that the bound counts.
@@ -144,20 +155,23 @@ class Sender:
             self.ask()
 
     @contextlib.contextmanager
-    def losing(self, count, call=None, errors=Exception):
+    def losing(
+        self, count: int, call: Call | None = None, errors: type[Exception] | tuple[type[Exception], ...] = Exception
+    ) -> Iterator[None]:
         """No error of its block reaches the application. It costs these captures, and is told."""
         try:
             yield
         except errors as error:
             told = f"{type(error).__name__}: {error}"[:500]
-            self._calls.pop(call, None)
+            if call:
+                self._calls.pop(call, None)
             with self._lock:
                 self._sums["dropped"] += count
-                is_first, self._sums["last_error"] = self._sums["last_error"] is None, told
+                is_first, self._last_error = self._last_error is None, told
             if is_first and not self._is_ending:
                 logging.getLogger(__name__).warning("Captures of SageMaker calls are not written: %s", told)
 
-    def _start(self):
+    def _start(self) -> None:
         """Starts the thread, which keeps no process alive. Raises RuntimeError if there is none to be had."""
         if not (self._thread and self._thread.is_alive()):
             self._thread = threading.Thread(target=self._run, daemon=True)
@@ -166,7 +180,7 @@ class Sender:
                 # Such a process ends without `atexit`.
                 multiprocessing.util.Finalize(None, _finish, exitpriority=0)
 
-    def _run(self):
+    def _run(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._asked > self._begun, min(self.settings.batch_seconds, threading.TIMEOUT_MAX))
@@ -180,9 +194,9 @@ class Sender:
                 self._ended = self._begun
                 self._changed.notify_all()
 
-    def _write(self):
+    def _write(self) -> None:
         """Tries once to write the calls that have ended, and what was spooled. Raises an error that is no answer of S3."""
-        refused = set()
+        refused: set[str] = set()
         for old in itertools.chain([None], (key for key, _ in spooled(self._folder))):
             for key in itertools.chain(list(self._batches), self._made(refused), filter(None, [old])):
                 # What S3 refuses of one endpoint and variant holds up no other.
@@ -195,7 +209,7 @@ class Sender:
             if refused and self.settings.spool_folder:
                 self._keep()
 
-    def _put(self, key):
+    def _put(self, key: str) -> None:
         self._s3 = self._s3 or self._make_s3()
         lines, file = self._batches.get(key), self._folder / key
         # Another process may have sent it. What cannot be read holds up no other.
@@ -208,7 +222,7 @@ class Sender:
             if not self._batches.pop(key, None):
                 file.unlink(missing_ok=True)
 
-    def _made(self, refused):
+    def _made(self, refused: Container[str]) -> Iterator[str]:
         """Makes batches of the calls that have ended by now. Yields each key before the next: a batch loses no contents."""
         ended = [call for call in list(self._calls) if call.ended]
         while True:
@@ -225,10 +239,10 @@ class Sender:
                     self._calls.pop(call, None)
                     # The application may hold its stream for long.
                     for side in call.sides:
-                        side.data = b""
+                        side.data = bytearray()
             yield key
 
-    def _keep(self):
+    def _keep(self) -> None:
         """Moves what has ended to the folder. What finds no room in it is lost."""
         with self._batching:
             for key in itertools.chain(list(self._batches), self._made(())):
@@ -242,13 +256,13 @@ class Sender:
                         spool(self._folder, key, lines, self.settings.spool_bytes)
                         self._sums["spooled"] += count
 
-    def end_open(self):
+    def end_open(self) -> None:
         """At the end of the process: one sentence says then what is lost."""
         self._is_ending = True
         for call in list(self._calls):
             call.end("left")
 
-    def keep_rest(self):
+    def keep_rest(self) -> int:
         """Keeps what was not written; returns how many captures are lost. The thread may be sending one: both write the same object."""
         dropped = self._sums["dropped"]
         self._keep()

@@ -1,10 +1,14 @@
 """A folder for batches while the bucket is away: the path of a file is the key of its object."""
 
+from __future__ import annotations
+
 import contextlib
 import os
+import pathlib
+from collections.abc import Iterator
 
 
-def spool(folder, key, lines, most):
+def spool(folder: pathlib.Path, key: str, lines: bytes, most: float) -> None:
     """Raises OSError if the folder is full, or cannot be written."""
     used = len(lines) + sum(size for _, size in spooled(folder))
     if used > most:
@@ -17,7 +21,7 @@ def spool(folder, key, lines, most):
     os.replace(f"{path}.part", path)
 
 
-def spooled(folder):
+def spooled(folder: pathlib.Path) -> Iterator[tuple[str, int]]:
     """Yields the keys of batches, and their bytes."""
     for path in sorted(folder.rglob("*.jsonl"), key=str):
         # Another process may have sent it.
