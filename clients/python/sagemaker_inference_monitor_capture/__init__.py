@@ -16,7 +16,7 @@ from botocore.client import BaseClient
 
 from ._s3 import is_client
 from ._sender import Sender as Captures
-from ._settings import Settings, Stats
+from ._settings import Stats, checked
 
 __all__ = ["Captures", "Stats", "capture_all", "capture_invocations"]
 
@@ -48,12 +48,11 @@ def capture_invocations(
     Raises TypeError about another object as a client, and ValueError about an option that is not allowed.
     """
     options = dict(locals())
-    del options["client"]
-    if not is_client(client, _SERVICE):
+    if not is_client(options.pop("client"), _SERVICE):
         raise TypeError(f"capture_invocations: client; got: {client!r}; expected: boto3's or aiobotocore's for {_SERVICE}")
-    settings = Settings(**options)
+    settings = checked(options)
     if not hasattr(client, _CAPTURES):
-        _add(client, Captures(settings))
+        Captures(settings).add(client)
     return cast(Captures, getattr(client, _CAPTURES))
 
 
@@ -71,7 +70,7 @@ def capture_all(
     The options, and the errors about them, are those of `capture_invocations`.
     """
     global _shared
-    settings = Settings(**locals())
+    settings = checked(dict(locals()))
     if _shared is None:
         _shared = Captures(settings)
         BaseClient.__init__ = _capturing(BaseClient.__init__, _shared)
@@ -83,17 +82,12 @@ def capture_all(
     return _shared
 
 
-def _add(client: Any, captures: Captures) -> None:
-    captures.add(client)
-    setattr(client, _CAPTURES, captures)
-
-
 def _capturing(initialize: Callable[..., None], captures: Captures) -> Callable[..., None]:
     @functools.wraps(initialize)
     def __init__(client: Any, *args: Any, **options: Any) -> None:
         initialize(client, *args, **options)
         with captures.losing(0):
             if is_client(client, _SERVICE):
-                _add(client, captures)
+                captures.add(client)
 
     return __init__

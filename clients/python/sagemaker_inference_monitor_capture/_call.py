@@ -6,10 +6,7 @@ import datetime
 import re
 import time
 import uuid
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from ._sender import Sender
+from typing import Any
 
 
 class Side:
@@ -37,7 +34,7 @@ class Side:
 
 
 class Call:
-    def __init__(self, params: dict[str, Any], streamed: bool, sender: Sender) -> None:
+    def __init__(self, params: dict[str, Any], streamed: bool, sender: Any) -> None:
         self.id, self._clock, self._sender = str(uuid.uuid4()), time.perf_counter(), sender
         self.start = datetime.datetime.now(datetime.timezone.utc)
         self.endpoint, self.streamed = str(params.get("EndpointName")), streamed

@@ -6,26 +6,21 @@ import contextlib
 import functools
 import random
 import weakref
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from typing import TYPE_CHECKING, Any, Callable, cast
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Callable, cast
 
 from ._call import Call
-
-if TYPE_CHECKING:
-    from ._sender import Sender
 
 _CALL = "sagemaker_inference_monitor_call"
 
 
-def register(client: Any, sender: Sender) -> None:
+def register(client: Any, sender: Any) -> None:
     credentials = client._request_signer._credentials
     for event, handle in (("provide-client-params", _began), ("after-call", _replied), ("after-call-error", _raised)):
         client.meta.events.register(f"{event}.sagemaker-runtime", functools.partial(_quietly, handle, sender, credentials))
 
 
-def _quietly(
-    handle: Callable[..., None], sender: Sender, credentials: Any, context: dict[str, Any], **event: Any
-) -> Coroutine[Any, Any, None] | None:
+def _quietly(handle: Callable[..., None], sender: Any, credentials: Any, context: dict[str, Any], **event: Any) -> Any:
     """Returns what aiobotocore awaits, in the loop of the call."""
     call = context.get(_CALL)
     with sender.losing(1, call):
@@ -36,12 +31,12 @@ def _quietly(
     return None
 
 
-def _began(sender: Sender, _: None, context: dict[str, Any], params: dict[str, Any], model: Any, **__: Any) -> None:
+def _began(sender: Any, _: None, context: dict[str, Any], params: dict[str, Any], model: Any, **__: Any) -> None:
     if model.name in ("InvokeEndpoint", "InvokeEndpointWithResponseStream") and random.random() < sender.settings.sampling:
         context[_CALL] = Call(params, "Stream" in model.name, sender)
 
 
-def _replied(sender: Sender, call: Call, http_response: Any, parsed: dict[str, Any], **_: Any) -> None:
+def _replied(sender: Any, call: Call, http_response: Any, parsed: dict[str, Any], **_: Any) -> None:
     status, code = http_response.status_code, str(parsed.get("Error", {}).get("Code"))
     call.client.update(status=status, firstByteMs=call.now())
     call.variant = http_response.headers.get("x-amzn-invoked-production-variant", call.variant)
@@ -62,7 +57,7 @@ def _kind_of(status: int, code: str) -> str:
     return "throttled" if is_throttled else "service" if status >= 500 else "refused"
 
 
-def _raised(sender: Sender, call: Call, exception: Exception, **_: Any) -> None:
+def _raised(sender: Any, call: Call, exception: Exception, **_: Any) -> None:
     sender.begin(call)
     # ConnectTimeoutError and ReadTimeoutError.
     call.end("failed", "timeout" if "Timeout" in type(exception).__name__ else "no-connection", exception)
@@ -97,8 +92,6 @@ _Replied: Any = object
 
 
 class _Watched(_Replied):  # type: ignore[misc]
-    _captured: Call
-
     def close(self) -> Any:
         # Before: whoever reads in another thread gets an error from it.
         self._captured.end("left")
@@ -123,8 +116,6 @@ class _Watched(_Replied):  # type: ignore[misc]
 
 class _Chunks(_Replied):  # type: ignore[misc]
     """The connection of a stream, which counts its bytes: botocore leaves out a frame that is not whole, and raises no error."""
-
-    _captured: Call
 
     def stream(self, *args: Any, **options: Any) -> Iterator[bytes]:
         for chunk in super().stream(*args, **options):

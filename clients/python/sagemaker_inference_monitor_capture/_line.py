@@ -8,10 +8,10 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 from ._call import Call, Side
-from ._settings import Settings
 
 #: Bytes that are encoded at once. A multiple of 3, so that pieces of base64 can be joined.
 _SLICE = 24 * 1024
@@ -19,7 +19,7 @@ _SLICE = 24 * 1024
 _WORK_BYTES, _PAUSE = 8 * 1024, 0.0005
 
 
-def encode(calls: list[Call], settings: Settings, dropped: int) -> tuple[str, bytes, list[Call]]:
+def encode(calls: list[Call], settings: SimpleNamespace, dropped: int) -> tuple[str, bytes, list[Call]]:
     """Returns a key, its lines, and the calls in them: those with the place and hour of the first, as many as fit."""
     place, start, lines = place_of(calls[0], settings), calls[0].start, bytearray()
     taken: list[Call] = []
@@ -33,14 +33,14 @@ def encode(calls: list[Call], settings: Settings, dropped: int) -> tuple[str, by
     return f"{place}/{start:%Y/%m/%d/%H/%M-%S}-{start.microsecond // 1000:03d}-{calls[0].id}.jsonl", bytes(lines), taken
 
 
-def place_of(call: Call, settings: Settings) -> str:
+def place_of(call: Call, settings: SimpleNamespace) -> str:
     """Endpoint and variant, below the prefix: what SageMaker's layout has above the hour, which is 5 names of the key."""
     # SageMaker's names have no other characters. A key that S3 refuses would be tried for good.
     names = (re.sub(r"[^\w-]", "_", name, flags=re.ASCII)[:63] for name in (call.endpoint, call.variant))
     return "/".join(filter(None, (settings.prefix.strip("/"), *names)))
 
 
-def _line_of(call: Call, settings: Settings, dropped: int) -> Iterator[bytes]:
+def _line_of(call: Call, settings: SimpleNamespace, dropped: int) -> Iterator[bytes]:
     """Yields a line as bytes, in pieces of bounded size and work, so that other threads can run between two of them."""
     has_reply = call.reply.total > 0 or call.ended != "failed"
     yield b'{"captureData":{"endpointInput":'

@@ -34,10 +34,9 @@ class LastCredentials(Credentials):  # type: ignore[misc]
         self.given: Any = None
 
     def get_frozen_credentials(self) -> Any:
-        given = self.given
-        if given is None:
+        if self.given is None:
             raise NoCredentialsError
-        return given.get_frozen_credentials()
+        return self.given.get_frozen_credentials()
 
     def take(self, credentials: Any) -> Coroutine[Any, Any, None] | None:
         """Takes those of a call. Returns what must be awaited in its loop: no other thread can ask aiobotocore's for the keys."""
@@ -89,5 +88,5 @@ def s3_like(client: Any, s3: Any, credentials: LastCredentials) -> Any:
     # A session cannot be given credentials that renew themselves in another way. Without some, it finds its own.
     session._credentials = own if s3 or own is None else credentials
     config = s3.meta.config if s3 else Config(connect_timeout=5, read_timeout=15, retries={"total_max_attempts": 1})
-    region = (s3 or client).meta.region_name
-    return past_tracers(session.create_client("s3", region, endpoint_url=s3 and s3.meta.endpoint_url, config=config))
+    settings = {"region_name": (s3 or client).meta.region_name, "endpoint_url": s3 and s3.meta.endpoint_url, "config": config}
+    return past_tracers(session.create_client("s3", **settings))

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Container, Iterator
+from types import SimpleNamespace
 from typing import Any, cast
 
 from botocore.exceptions import ClientError
@@ -21,7 +22,7 @@ from ._call import Call
 from ._hooks import register
 from ._line import encode, place_of
 from ._s3 import LastCredentials, is_async, past_tracers, s3_like, untraced
-from ._settings import Settings, Stats
+from ._settings import Stats
 from ._spool import spool, spooled
 
 #: Memory of a call without its contents.
@@ -36,33 +37,28 @@ _senders: list[Sender] = []
 def _finish() -> None:
     """At a normal end of the process. It waits for the threads that run: Python starts no others any more."""
     until = time.monotonic() + _END_SECONDS
-    rounds: list[tuple[Sender, int]] = []
-    try:
-        for sender in _senders:
-            sender.end_open()
-            if sender.stats()["waiting"]:
-                with contextlib.suppress(RuntimeError):
-                    rounds.append((sender, sender.ask()))
-        for sender, number in rounds:
+    for sender in _senders:
+        sender.end_open()
+    with contextlib.suppress(RuntimeError):
+        for sender, number in [(sender, sender.ask()) for sender in _senders if sender.stats()["waiting"]]:
             sender.wait(number, max(0, until - time.monotonic()))
-    finally:
-        lost = {sender: count for sender in _senders if (count := sender.keep_rest())}
-        if lost:
-            errors = [error for sender in lost if (error := sender.stats()["last_error"])]
-            told = f"{sum(lost.values())} captures of SageMaker calls are lost: the process ended before S3 took them"
-            # Its standard error may be closed.
-            with contextlib.suppress(AttributeError, OSError, ValueError):
-                sys.stderr.write(f"{told}; last error: {errors[-1]}\n" if errors else f"{told}\n")
+    lost = {sender: count for sender in _senders if (count := sender.keep_rest())}
+    if lost:
+        errors = [f"; last error: {error}" for sender in lost if (error := sender.stats()["last_error"])]
+        told = f"{sum(lost.values())} captures of SageMaker calls are lost: the process ended before S3 took them"
+        # Its standard error may be closed.
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            sys.stderr.write(f"{told}{''.join(errors[-1:])}\n")
 
 
 class Sender:
     """The captures of one client, or of several: `flush` and `stats` are for the application."""
 
     _s3: Any
+    _like: Any = None
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SimpleNamespace) -> None:
         self.settings, self.credentials = settings, LastCredentials()
-        self._like: Any = None
         self._folder = pathlib.Path(settings.spool_folder or "(none is given)", settings.bucket).absolute()
         self._start_anew(settings.s3 and past_tracers(settings.s3))
         _senders.append(self)
@@ -70,7 +66,7 @@ class Sender:
         getattr(os, "register_at_fork", lambda **_: None)(after_in_child=self._start_anew)
 
     def add(self, client: Any) -> None:
-        """Captures the calls of a client from now on."""
+        """Captures the calls of a client from now on, which tells of it."""
         if self._like is None:
             self._like = client
             if not is_async(client):
@@ -78,6 +74,7 @@ class Sender:
             # A client takes long to make: not while requests run.
             self._s3 = self._s3 or self._make_s3()
         register(client, self)
+        client._inference_monitor_captures = self
 
     def _make_s3(self) -> Any:
         return s3_like(self._like, self.settings.s3, self.credentials)
@@ -155,9 +152,7 @@ class Sender:
             self.ask()
 
     @contextlib.contextmanager
-    def losing(
-        self, count: int, call: Call | None = None, errors: type[Exception] | tuple[type[Exception], ...] = Exception
-    ) -> Iterator[None]:
+    def losing(self, count: int, call: Call | None = None, errors: Any = Exception) -> Iterator[None]:
         """No error of its block reaches the application. It costs these captures, and is told."""
         try:
             yield
