@@ -80,6 +80,29 @@ THRICE = "for (let i = 0; i < 3; i++) await"
 LAMBDA_NODE = f"{block('lambda-node')}{THRICE} handler({{}});\nconsole.log('asked three times');\nsetInterval(() => {{}}, 1000);\n"
 SERVER = f"const server = createServer(async (_, response) => response.end(await answer())).listen(PORT);\n{block('server-node')}"
 
+TRACED = """
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { context, ROOT_CONTEXT } from '@opentelemetry/api';
+import { isTracingSuppressed } from '@opentelemetry/core';
+import { S3Client } from '@aws-sdk/client-s3';
+const storage = new AsyncLocalStorage();
+context.setGlobalContextManager({
+  active: () => storage.getStore() ?? ROOT_CONTEXT,
+  with: (inner, work, self, ...args) => storage.run(inner, () => work.apply(self, args)),
+});
+const s3 = new S3Client({});
+s3.middlewareStack.add((next) => (args) => {
+  console.log(isTracingSuppressed(context.active()), args.request.headers['X-Amzn-Trace-Id']);
+  return next(args);
+}, { step: 'finalizeRequest' });
+const traced = new SageMakerRuntimeClient({});
+const others = captureInvocations(traced, { bucket: 'captures', s3 });
+const { Body } = await traced.send(new InvokeEndpointWithResponseStreamCommand({ EndpointName: 'e', Body: '{}' }));
+for await (const _ of Body);
+console.log(isTracingSuppressed(context.active()), (await others.flush()).written);
+s3.destroy();
+"""
+
 #: The code, the program and its words, and the signal that ends it.
 APPS = {
     "python": ("for _ in range(3):\n    answer()\n", "python app.py", None),
@@ -93,6 +116,7 @@ APPS = {
     "lambda in python": (LAMBDA, "python app.py", signal.SIGKILL),
     "node": (f"{THRICE} answer();\n", "node", None),
     "node that exits": (f"{THRICE} answer();\nprocess.exit();\n", "node", None),
+    "traced node": (TRACED, "node", None),
     "lambda in node": (LAMBDA_NODE, "node", signal.SIGKILL),
     "server in node": (SERVER, "node", signal.SIGTERM),
 }

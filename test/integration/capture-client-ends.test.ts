@@ -49,7 +49,10 @@ test.each(['python', 'node'])(
   },
 );
 
-test('an exit in Node leaves no time to write, and one sentence says how many are lost', async () => {
-  const lost = '3 captures of SageMaker calls are lost: the process ended before S3 took them\n';
-  expect(await endOf('node that exits')).toBe(lost);
-});
+const LOST = '3 captures of SageMaker calls are lost: the process ended before S3 took them\n';
+test.each([
+  // It leaves no time to write.
+  ['node that exits', LOST],
+  // OpenTelemetry makes no span of the request, and X-Ray passes over it.
+  ['traced node', 'true Sampled=0\nfalse 1\n'],
+])('%s prints what is known', async (name, printed) => expect(await endOf(name)).toBe(printed));
