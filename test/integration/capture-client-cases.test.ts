@@ -36,7 +36,7 @@ test('capture_all captures the clients of both SDKs that are made later, and tel
   expect(await printedBy('everything')).toEqual([earlier, 'True', 'True', '4 1']);
 });
 
-test.each(['before', 'after'])('tracers that are set up %s do not see what the captures send, nor break it', async (when) => {
+test.each(['before', 'after'])('tracers set up %s neither see nor break what is sent', async (when) => {
   const printed = await printedBy('traced', when);
   const names = ['SageMaker Runtime.InvokeEndpointWithResponseStream', 'S3.PutObject'];
   const spans = `['${names[0]}', '${names.join("', '")}']`;
