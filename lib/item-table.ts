@@ -33,8 +33,8 @@ export function grantItems(role: Role, { tableArn }: ITableV2, { WORK_KMS_KEY_AR
   grantKey(role, key, 'dynamodb', 'table');
 }
 
-/** Grants what `grantItems` does, and keeping what was sent to MLflow for each trace. */
+/** Grants what `grantItems` does, and reading what was sent to MLflow for many traces at once. */
 export function grantSentTraces(role: Role, table: ITableV2, settings: Settings): void {
   grantItems(role, table, settings);
-  allow(role, { actions: ['dynamodb:BatchGetItem', 'dynamodb:BatchWriteItem'], resources: [table.tableArn] });
+  allow(role, { actions: ['dynamodb:BatchGetItem'], resources: [table.tableArn] });
 }

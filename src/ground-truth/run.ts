@@ -54,7 +54,7 @@ type InvocationReport = Pick<TruthRunSummary, 'files' | 'noted' | 'notNoted' | '
 /** A step is begun with at least this much time, of which it uses all but the reserve. */
 const LEAST_MS = 2 * STEP_RESERVE_MS;
 /** One run publishes labels at a time, since MLflow cannot write an assessment only if it is absent. */
-const PUBLISHING = 'ground-truth-notes';
+const PUBLISHING = 'lock#ground-truth-notes';
 /** Objects that are read at the same time. */
 const READS_AT_ONCE = 16;
 
@@ -107,7 +107,7 @@ async function doStep(
     return after(read);
   }
   if (step === 'join' || step === 'measure') return after(await steps[step](cursor, deps));
-  const other = await deps.lock?.acquire(PUBLISHING, deps.remainingMs());
+  const { other } = (await deps.lock?.acquire(PUBLISHING, deps.remainingMs())) ?? {};
   if (other !== undefined) {
     report.notedBy = other.owner;
     return after({ cursor: null });

@@ -46,7 +46,7 @@ function toAttribute(value: ItemChange['values'][string]): AttributeValue {
   return typeof value === 'string' ? { S: value } : { B: value };
 }
 
-export const attributesOf = (values: ItemChange['values'], prefix = ''): Item =>
+const attributesOf = (values: ItemChange['values'], prefix = ''): Item =>
   Object.fromEntries(Object.entries(values).map(([name, value]) => [`${prefix}${name}`, toAttribute(value)]));
 
 let client: DynamoDBClient | undefined;

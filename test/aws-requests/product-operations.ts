@@ -6,7 +6,7 @@ const CHECKED_IN = {
   'deployed-batch': [
     ...['bedrock:CreateModelInvocationJob', 'bedrock:GetFoundationModel', 'bedrock:GetInferenceProfile'],
     ...['bedrock:GetModelInvocationJob', 'bedrock-runtime:Converse', 'dynamodb:BatchGetItem'],
-    ...['dynamodb:BatchWriteItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem', 's3:GetObject'],
+    ...['dynamodb:GetItem', 'dynamodb:UpdateItem', 's3:GetObject'],
     ...['s3:HeadObject', 's3:ListObjectsV2', 's3:PutObject', 'states → lambda:Invoke'],
     ...['states → s3:GetObject', 'states → s3:PutObject'],
   ],

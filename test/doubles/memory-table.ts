@@ -2,7 +2,6 @@
 import {
   type AttributeValue,
   BatchGetItemCommand,
-  BatchWriteItemCommand,
   ConditionalCheckFailedException,
   type DynamoDBClient,
   GetItemCommand,
@@ -25,7 +24,7 @@ export class MemoryTable {
   requests = 0;
   /** Loses the replies of this many writes: the SDK then repeats the write, unless its sender forbids it. */
   lostReplies = 0;
-  /** How much of a batch is done. The rest is left out, as DynamoDB does when it throttles. */
+  /** How much of a batch is read. The rest is left out, as DynamoDB does when it throttles. */
   batchItems = Number.POSITIVE_INFINITY;
   /** Called with each write before it is made: the key, and the write units that it costs. May throw. */
   onWrite: ((scope: string, units: number) => void) | undefined;
@@ -40,12 +39,9 @@ export class MemoryTable {
     return Number(this.items.get(scope)?.[name]?.N ?? 0);
   }
 
-  async send(
-    command: GetItemCommand | UpdateItemCommand | BatchGetItemCommand | BatchWriteItemCommand,
-  ): Promise<unknown> {
+  async send(command: GetItemCommand | UpdateItemCommand | BatchGetItemCommand): Promise<unknown> {
     this.requests += 1;
     if (command instanceof BatchGetItemCommand) return this.#getAll(command.input.RequestItems ?? {});
-    if (command instanceof BatchWriteItemCommand) return this.#putAll(command.input.RequestItems ?? {});
     if (command instanceof GetItemCommand) return { Item: this.items.get(scopeOf(command.input.Key)) };
     const update = command.input as Update;
     const scope = scopeOf(update.Key);
@@ -70,19 +66,9 @@ export class MemoryTable {
     if (new Set(keys.map(scopeOf)).size < keys.length)
       throw new Error('Provided list of item keys contains duplicates');
     const left = keys.splice(this.batchItems);
-    const found = keys.map((key) => this.items.get(scopeOf(key))).filter((item) => item !== undefined);
+    const isThere = (key: Item): boolean => this.items.has(scopeOf(key));
+    const found = keys.filter(isThere).map((key) => ({ ...key, ...this.items.get(scopeOf(key)) }));
     return { Responses: { [name]: found }, UnprocessedKeys: left.length > 0 ? { [name]: { Keys: left } } : {} };
-  }
-
-  #putAll(asked: Record<string, { PutRequest?: { Item: Item | undefined } }[]>): unknown {
-    const [name = '', puts = []] = Object.entries(asked)[0] ?? [];
-    const left = puts.splice(this.batchItems);
-    for (const { PutRequest } of puts) {
-      const item = PutRequest?.Item ?? {};
-      this.onWrite?.(scopeOf(item), 1);
-      this.items.set(scopeOf(item), item);
-    }
-    return { UnprocessedItems: left.length > 0 ? { [name]: left } : {} };
   }
 
   /** The size of an item in bytes, by DynamoDB's rules for texts and numbers. */

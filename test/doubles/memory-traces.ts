@@ -29,6 +29,8 @@ export class MemoryTraces implements Store {
   hasAll: boolean;
   /** Called before every write; throws for one that fails. */
   fault: (assessments: readonly NewAssessment[]) => void = () => {};
+  /** Awaited between a look at what exists and the write that follows from it: others may write meanwhile. */
+  between: () => Promise<void> = async () => {};
   /** Traces that MLflow refuses, and traces whose assessments it refuses. */
   readonly refuses = new Set<string>();
   readonly refusesAssessmentsOf = new Set<string>();
@@ -76,6 +78,7 @@ export class MemoryTraces implements Store {
         result.alreadyThere.push(traceId);
       } else {
         const isBare = this.refusesAssessmentsOf.has(traceId);
+        await this.between();
         this.posts.push(traceId);
         this.runs.set(traceId, tags[RUN_TAG]);
         this.assessments.set(traceId, isBare ? [] : [...given]);
@@ -96,9 +99,11 @@ export class MemoryTraces implements Store {
     if (known === undefined) return { written: [], alreadyThere: [], traceMissing: true as const };
     this.singles += 1;
     const news = assessments.filter((one) => !known.some((old) => old.assessmentId === one.assessmentId && !old.error));
+    const before = [...known];
+    await this.between();
     for (const given of news) {
-      const isOverridden = (id: string): boolean => known.some(({ overrides }) => overrides === id);
-      const older = known.find(({ name, assessmentId }) => name === given.name && !isOverridden(assessmentId));
+      const isOverridden = (id: string): boolean => before.some(({ overrides }) => overrides === id);
+      const older = before.find(({ name, assessmentId }) => name === given.name && !isOverridden(assessmentId));
       const one = given.replaces && older ? { ...given, overrides: older.assessmentId } : given;
       const at = known.findIndex(({ assessmentId }) => assessmentId === one.assessmentId);
       known.splice(at < 0 ? known.length : at, at < 0 ? 0 : 1, one);

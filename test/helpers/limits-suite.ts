@@ -58,76 +58,92 @@ export function limitsSuite(newTable: () => Promise<TestTable>): void {
       return new Lock({ table, owner, clock: { now: time.now, sleep } });
     };
     const nothing = async (): Promise<void> => undefined;
+    const isFree = async (scope: string): Promise<boolean> =>
+      (await lockOf('looks').acquire(scope)).other === undefined;
 
-    test('is taken if it is free, one’s own, released, or over, and renewed only by its owner', async () => {
+    test('is taken if it is free, one’s own, released, or over, with a revision that grows', async () => {
       const [one, other] = [lockOf('one'), lockOf('other')];
-      expect(await one.acquire('a')).toBeUndefined();
-      expect(await one.acquire('a', 90_000)).toBeUndefined();
-      const held = { owner: 'one', untilMs: expect.any(Number) };
+      const revision = async () => asNumber((await table.get('a')).revision);
+      expect(await one.acquire('a')).toEqual({ item: {} });
+      expect(await revision()).toBe(time.now());
+      expect(await one.acquire('a', 90_000)).toMatchObject({ item: { owner: { S: 'one' } } });
+      // Twice in a millisecond.
+      expect(await revision()).toBe(time.now() + 1);
+      const held = { other: { owner: 'one', untilMs: time.now() + 90_000 } };
       expect(await other.acquire('a')).toEqual(held);
-      await other.release('a');
-      expect(await other.renew('a')).toBe(false);
+      await expect(other.release('a')).rejects.toMatchObject({ name: 'LockLost' });
       expect(await other.acquire('a')).toEqual(held);
-      await one.release('a');
-      expect(await one.renew('a')).toBe(false);
-      expect(await other.acquire('a')).toBeUndefined();
+      await one.release('a', { expression: 'SET #fact = :fact', values: { fact: 7 } });
+      expect(await other.acquire('a')).toMatchObject({ item: { fact: { N: '7' } } });
       await time.pass(61_000);
-      expect(await other.renew('a')).toBe(true);
-      await time.pass(61_000);
-      expect(await one.acquire('a')).toBeUndefined();
+      expect(await one.acquire('a')).toMatchObject({ item: { fact: { N: '7' }, owner: { S: 'other' } } });
     });
 
-    test('is held by one of many that need several, and each gets the locks in time', async () => {
+    test('whose owner has lost it changes nothing when it is released, and a release whose reply is lost is made', async () => {
+      const [one, other] = [lockOf('one'), lockOf('other')];
+      const change = (fact: number) => ({ expression: 'SET #fact = :fact', values: { fact } });
+      await one.acquire('a');
+      await time.pass(61_000);
+      await other.acquire('a');
+      await expect(one.release('a', change(1))).rejects.toMatchObject({ name: 'LockLost' });
+      loseReply();
+      await other.release('a', change(2));
+      loseReply();
+      expect(await one.acquire('a')).toMatchObject({ item: { fact: { N: '2' } } });
+      expect(await isFree('a')).toBe(false);
+    });
+
+    test('is held by one of many that need several, and each does its work once for each', async () => {
       const inside = new Set<string>();
-      const names = ['a', 'b', 'c', 'd'];
-      const owners = Array.from({ length: 8 }, (_, index) => ({ lock: lockOf(`${index}`), first: index % 4 }));
+      const done: string[] = [];
+      const names = ['a', 'b', 'c', 'd', 'e'];
       await ended(
         Promise.all(
-          owners.map(async ({ lock, first }) => {
-            for (let step = 0; step < 3; step += 1) {
-              const wanted = [names[first], names[(first + 1 + step) % 4]] as string[];
-              await lock.during(wanted, async (assertHeld) => {
-                for (const name of new Set(wanted)) {
-                  expect(inside.has(name)).toBe(false);
-                  inside.add(name);
-                }
-                await time.sleep(100);
-                assertHeld();
-                for (const name of wanted) inside.delete(name);
-              });
-            }
+          Array.from({ length: 32 }, async (_, owner) => {
+            const wanted = names.filter((__, index) => index !== owner % 8);
+            await lockOf(`${owner}`).during(wanted, async (items, assertHeld) => {
+              for (const name of items.keys()) {
+                expect(inside.has(name)).toBe(false);
+                inside.add(name);
+                done.push(`${owner} ${name}`);
+              }
+              await time.sleep(100);
+              assertHeld();
+              for (const name of items.keys()) inside.delete(name);
+            });
           }),
         ),
       );
+      expect([done.length, new Set(done).size]).toEqual([140, 140]);
     });
 
     test('is not kept while another one is waited for', async () => {
       await lockOf('one').acquire('b');
-      const waiting = lockOf('two').during(['a', 'b', 'c'], nothing);
+      const done: string[] = [];
+      const waiting = lockOf('two').during(['a', 'b', 'c'], async (items) => void done.push([...items.keys()].join()));
       await ended(lockOf('three').during(['a', 'c'], nothing));
-      await lockOf('one').release('b');
+      await time.pass(10_000);
+      expect(done).toEqual(['a,c']);
+      await time.pass(51_000);
       await ended(waiting);
-      for (const name of 'abc') expect(await lockOf('four').acquire(name)).toBeUndefined();
+      expect(done).toEqual(['a,c', 'b']);
+      for (const name of 'abc') expect(await isFree(name)).toBe(true);
     });
 
-    test('is renewed while the work lasts, shared by work of one function, and given back after the last', async () => {
-      const lock = lockOf('one');
-      const ends = [200_000, 100_000];
-      const works = ends.map((ms) =>
-        lock.during(['a'], async (assertHeld) => {
-          await time.sleep(ms);
-          assertHeld();
-        }),
-      );
+    test('is renewed while the work lasts, and given back after it', async () => {
+      const work = lockOf('one').during(['a'], async (_, assertHeld) => {
+        await time.sleep(200_000);
+        assertHeld();
+      });
       await time.pass(150_000);
-      expect(await lockOf('two').acquire('a')).toMatchObject({ owner: 'one' });
-      await ended(Promise.all(works));
-      expect(await lockOf('two').acquire('a')).toBeUndefined();
+      expect(await isFree('a')).toBe(false);
+      await ended(work);
+      expect(await isFree('a')).toBe(true);
     });
 
     test('that may be lost is noticed right before a write', async () => {
       let assertHeld = (): void => undefined;
-      const late = suspended('late').during(['a'], async (assert) => {
+      const late = suspended('late').during(['a'], async (_, assert) => {
         assertHeld = assert;
         await time.sleep(200_000);
       });
@@ -136,14 +152,14 @@ export function limitsSuite(newTable: () => Promise<TestTable>): void {
       await time.pass(2_000);
       expect(assertHeld).toThrow(expect.objectContaining({ name: 'LockLost' }));
       await time.pass(20_000);
-      expect(await lockOf('other').acquire('a', 1_000_000)).toBeUndefined();
+      expect(await lockOf('other').acquire('a', 1_000_000)).toHaveProperty('item');
       await ended(late);
-      expect(await lockOf('third').acquire('a')).toMatchObject({ owner: 'other' });
+      expect(await lockOf('third').acquire('a')).toMatchObject({ other: { owner: 'other' } });
     });
 
     test('that another owner has taken is noticed by the renewal', async () => {
-      const work = lockOf('one').during(['a'], async (assertHeld) => {
-        await table.update({ scope: 'lock#a', expression: 'SET #owner = :owner', values: { owner: 'other' } });
+      const work = lockOf('one').during(['a'], async (_, assertHeld) => {
+        await table.update({ scope: 'a', expression: 'SET #owner = :owner', values: { owner: 'other' } });
         await time.sleep(21_000);
         assertHeld();
       });
@@ -151,14 +167,14 @@ export function limitsSuite(newTable: () => Promise<TestTable>): void {
     });
 
     test('without it nothing is done, and the wait ends in time', async () => {
-      await lockOf('one').acquire('a');
+      await new Lock({ table, owner: 'x', chunk: 'run/7', clock: time }).acquire('a');
       const work = jest.fn(nothing);
-      const inVain = lockOf('two').during(['a', 'b'], work, time.now() + 5_000);
-      await expect(ended(inVain)).rejects.toMatchObject({ name: 'LockTaken', message: expect.stringContaining('one') });
+      const inVain = lockOf('two').during(['a'], work, time.now() + 5_000);
+      const taken = { name: 'LockTaken', message: expect.stringContaining('run/7') };
+      await expect(ended(inVain)).rejects.toMatchObject(taken);
       const gone = new Lock({ table: noTable, owner: 'x', clock: time });
       await expect(gone.during(['a'], work)).rejects.toMatchObject({ name: 'BudgetTableUnavailable' });
       expect(work).not.toHaveBeenCalled();
-      expect(await lockOf('three').acquire('b')).toBeUndefined();
     });
 
     test('of a function that was killed is free after a minute', async () => {

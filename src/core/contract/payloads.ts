@@ -19,8 +19,6 @@ const captureRangeSchema = z.object({
   lines: z.number().int().min(0),
   /** S3's LastModified of the object, epoch milliseconds: the fallback for a record without a time. */
   objectTimeMs: z.number(),
-  /** Where a whole run cuts the range that has these lines, if it is not `start`: see `lockNameOf`. */
-  cutAt: z.number().int().min(0).optional(),
   /** Quarantine object with the lines' bytes. It is read if the capture file no longer exists. */
   keptIn: z.string().optional(),
 });

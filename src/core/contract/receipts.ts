@@ -206,8 +206,6 @@ export interface QuarantineEntry extends ObjectVersion {
   line: number;
   start: number;
   end: number;
-  /** Where a whole run cuts the range that has the line; in bytes. */
-  cutAt?: number;
   /** `words` are MLflow's own, which can quote the line. */
   reason: NamedError & { words?: string };
   /** The line's bytes, base64. Absent if the line is over the size bound and only its place is kept. */

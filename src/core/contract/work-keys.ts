@@ -39,7 +39,8 @@ export const workKeys = {
   /** A long answer of the judge, by the first run of a chain of retries and the digest of the question. */
   answer: (chain: string, question: string) => `${workKeys.answersOf(chain)}${question}.json`,
   answersOf: (chain: string) => `answers/${chain}/`,
-  chunkOfRun: (run: string, chunk: number) => `${run}/${padded(chunk)}`,
+  chunkOfRun: (run: string, chunk: number) => `${workKeys.chunksOfRun(run)}${padded(chunk)}`,
+  chunksOfRun: (run: string) => `${run}/`,
   mapResultPrefix: (run: string) => `runs/${run}/map`,
   batchMapResultPrefix: (run: string) => `runs/${run}/map-batch`,
   summary: (run: string) => `runs/${run}/summary.json`,

@@ -179,7 +179,7 @@ async function* quarantinedRanges(work: Work, run: string, done: number): AsyncG
     return seen > done ? [{ ...emptyUnit(String(seen)), ranges: [range], experimentId }] : [];
   };
   for await (const { key: object, entry } of quarantinedEntries(work, run)) {
-    const { bucket, key, versionId, etag, line, start, end, cutAt, experimentId, objectTimeMs } = entry;
+    const { bucket, key, versionId, etag, line, start, end, experimentId, objectTimeMs } = entry;
     const keptIn = entry.base64 === undefined ? undefined : object;
     if (open !== undefined && open.range.keptIn === keptIn && isNext(open.range, entry)) {
       open.range.end = end;
@@ -187,7 +187,7 @@ async function* quarantinedRanges(work: Work, run: string, done: number): AsyncG
       continue;
     }
     yield* closed();
-    const place = { bucket, key, versionId, etag, start, end, cutAt, firstLine: line, lines: 1 };
+    const place = { bucket, key, versionId, etag, start, end, firstLine: line, lines: 1 };
     open = { range: { ...place, objectTimeMs, keptIn }, experimentId };
   }
   yield* closed();
@@ -202,7 +202,6 @@ function isNext(open: CaptureRange, entry: QuarantineEntry): boolean {
     entry.bucket === open.bucket &&
     entry.key === open.key &&
     entry.etag === open.etag &&
-    entry.cutAt === open.cutAt &&
     entry.line === open.firstLine + open.lines &&
     gap >= 1 &&
     gap <= LONGEST_LINE_ENDING &&

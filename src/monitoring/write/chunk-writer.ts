@@ -1,16 +1,14 @@
 /**
- * Writes the lines of a chunk to MLflow: absent traces with their assessments, and the assessments of traces that exist. Of the runs over
- * the same lines one writes at a time: MLflow has no way to write only what is absent, and a run must know what it has written itself.
+ * Writes the lines of a chunk to MLflow: absent traces with their assessments, and the assessments of traces that exist. Of the chunks
+ * with the same line, of one run or of several, one writes at a time: MLflow has no way to write only what is absent, and a chunk must know
+ * what it has written itself.
  */
-import { createHash } from 'node:crypto';
 import type { TraceRecord } from '../../captures/trace/types.ts';
 import type { RawLine } from '../../captures/types.ts';
-import type { CaptureRange, ChunkRequest } from '../../core/contract/payloads.ts';
+import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { NamedError } from '../../core/contract/receipts.ts';
-import { workKeys } from '../../core/contract/work-keys.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { ownFault } from '../../core/process/own-fault.ts';
-import { Lock } from '../../limits/lock.ts';
 import type { TraceStore } from '../../mlflow/client.ts';
 import { MlflowRefusedError } from '../../mlflow/errors.ts';
 import type {
@@ -20,6 +18,7 @@ import type {
   WriteAssessmentsResult,
   WriteTracesResult,
 } from '../../mlflow/types.ts';
+import { ownVerdicts } from '../../quality/tally.ts';
 import { type ChunkDependencies, isRepeated, isRetry } from '../chunk/attempt.ts';
 import type { LineLog } from './line-log.ts';
 import { SentTraces } from './sent-traces.ts';
@@ -28,6 +27,7 @@ import { SentTraces } from './sent-traces.ts';
 const WRITE_RESERVE_MS = 30_000;
 /** Traces whose assessments are written at the same time. The client has its own limit for the requests. */
 const RECORDED_AT_ONCE = 8;
+const SAVED_AT_ONCE = 32;
 
 /** A line with what is to be written for it. */
 export interface WriteItem {
@@ -73,7 +73,6 @@ export class ChunkWriter {
   readonly #deps: ChunkDependencies;
   readonly #log: LineLog;
   readonly #sent: SentTraces;
-  readonly #lock: Lock;
   #experiment: Promise<Experiment> | undefined;
 
   /** @param log counts the lines */
@@ -81,8 +80,7 @@ export class ChunkWriter {
     this.#request = request;
     this.#deps = deps;
     this.#log = log;
-    this.#sent = new SentTraces(deps.table, request);
-    this.#lock = new Lock({ table: deps.table, owner: deps.requestId });
+    this.#sent = new SentTraces(deps.table, request, deps.requestId);
   }
 
   /**
@@ -109,23 +107,31 @@ export class ChunkWriter {
    * Writes what is absent, and counts the lines.
    *
    * @returns an outcome for each item, in no order
-   * @throws RetryableError `LockTaken` if another run writes the same lines until this function ends; `LockLost` if this function was
+   * @throws RetryableError `LockTaken` if another chunk writes one of the traces until this function ends; `LockLost` if this function was
    *   suspended while it wrote; the errors of MLflow's client
    */
   async write<Item extends WriteItem>(items: readonly Item[]): Promise<[Item, WriteOutcome][]> {
-    const { run, chunk } = this.#request;
-    const isOpen = ({ trace, assessments }: Item): boolean => trace !== undefined || assessments.length > 0;
+    // What this run has written already may be of another chunk, which writes it at the moment.
+    const isOpen = ({ trace, assessments, stored }: Item): boolean =>
+      trace !== undefined || assessments.length > 0 || (stored !== undefined && this.#hasWritten(stored));
     const open = items.filter(isOpen);
-    const rest = items.filter((item) => !isOpen(item));
-    await this.#sent.read(rest.filter(({ stored }) => stored?.info?.run === run).map(({ traceId }) => traceId));
-    const outcomes = rest.map((item): [Item, WriteOutcome] => [item, this.#found(item.stored)]);
-    if (open.length > 0) {
-      const names = new Set(open.map(({ range }) => lockNameOf(chunk.ranges[range] as CaptureRange)));
-      const beginBy = Date.now() + this.#deps.remainingMs() - WRITE_RESERVE_MS;
-      outcomes.push(...(await this.#lock.during(names, (assertHeld) => this.#write(open, assertHeld), beginBy)));
-    }
+    const outcomes = items
+      .filter((item) => !isOpen(item))
+      .map((item): [Item, WriteOutcome] => [item, this.#found(item.stored)]);
+    const ids = open.map(({ traceId }) => traceId);
+    const beginBy = Date.now() + this.#deps.remainingMs() - WRITE_RESERVE_MS;
+    const write = async (claimed: ReadonlySet<string>, assertHeld: () => void): Promise<void> => {
+      const got = open.filter(({ traceId }) => claimed.has(traceId));
+      outcomes.push(...(await this.#write(got, assertHeld)));
+    };
+    await this.#sent.claimed(ids, write, beginBy);
     for (const [{ range }, { trace }] of outcomes) if (trace !== 'refused') this.#log.traced(range, trace);
     return outcomes;
+  }
+
+  /** Whether this run has written a trace or verdicts of it, in any of its chunks. */
+  #hasWritten({ info, assessments }: StoredTrace): boolean {
+    return info?.run === this.#request.run || ownVerdicts(this.#request.run, assessments).length > 0;
   }
 
   async #write<Item extends WriteItem>(
@@ -133,7 +139,6 @@ export class ChunkWriter {
     assertHeld: () => void,
   ): Promise<[Item, WriteOutcome][]> {
     const found = await this.#read(items);
-    await this.#sent.read(items.map(({ traceId }) => traceId));
     const { refused, ...created } = await this.#create(items, found, assertHeld);
     const incomplete = items.filter(({ traceId, trace }) => {
       const stored = found.get(traceId);
@@ -217,35 +222,25 @@ export class ChunkWriter {
   /** Returns what a trace is without any writing. */
   #found(stored: StoredTrace | undefined): WriteOutcome {
     if (stored === undefined) return { ...NOTHING, trace: 'missing', isOfOtherChunk: false };
-    const { run, chunk } = this.#request;
-    const isOfRun = stored.info?.run === run;
-    const by = this.#sent.writtenBy(stored.traceId) ?? workKeys.chunkOfRun(run, chunk.chunk);
-    const isOfOtherChunk = isOfRun && by !== workKeys.chunkOfRun(run, chunk.chunk) && by.startsWith(`${run}/`);
+    const isOfRun = stored.info?.run === this.#request.run;
+    const isOfOtherChunk = this.#sent.countedBy(stored.traceId) === 'another';
     return { ...NOTHING, trace: isOfRun && !isOfOtherChunk ? 'written' : 'alreadyThere', stored, isOfOtherChunk };
   }
 
   /**
-   * Saves what MLflow has taken. A trace that was mended may be of an attempt that was killed before it saved the trace: what it has
-   * counts as sent.
+   * Saves what MLflow has taken. A trace that was mended, and one that the run has written and no chunk has saved, may be of an attempt that
+   * was killed before it saved the trace: what it has counts as sent, and this chunk counts it.
    */
   async #save(outcomes: readonly [WriteItem, WriteOutcome][], mended: ReadonlySet<string>): Promise<void> {
-    const sent = new Map<string, string[]>();
-    for (const [{ traceId }, { trace, stored, written }] of outcomes) {
-      const isMended = stored !== undefined && mended.has(traceId);
+    await forEachConcurrently(SAVED_AT_ONCE, outcomes, async ([{ traceId }, { trace, stored, written }]) => {
+      const isLeft = stored !== undefined && this.#hasWritten(stored) && this.#sent.countedBy(traceId) === undefined;
+      const isTaken = isLeft || (stored !== undefined && mended.has(traceId));
       const isNew = trace === 'written' && stored === undefined;
-      const before = isMended ? stored.assessments.map(({ assessmentId }) => assessmentId) : [];
-      if (isNew || isMended || written.size > 0) sent.set(traceId, [...before, ...written]);
-    }
-    await this.#sent.save(sent);
+      const before = isTaken ? stored.assessments.map(({ assessmentId }) => assessmentId) : [];
+      if (isNew || isTaken || written.size > 0) await this.#sent.save(traceId, [...before, ...written]);
+    });
   }
 }
-
-/**
- * Names the lock of a range by its file and where a whole run cuts it: a retry of single lines has the same lock. The ETag is known to
- * every run, and the version is not.
- */
-export const lockNameOf = ({ bucket, key, etag, start, cutAt = start }: CaptureRange): string =>
-  `write#${createHash('sha256').update([bucket, key, etag, cutAt].join('\n')).digest('hex')}`;
 
 interface Recorded extends Omit<WriteAssessmentsResult, 'alreadyThere'> {
   /** The assessments as they are in MLflow now, unless the trace is missing. */

@@ -170,11 +170,9 @@ export class LineLog {
   #quarantineOne({ range, place, bytes }: KeptPlace, reason: NamedError): void {
     const { objectTimeMs, ...where } = place;
     const isMasked = isRedacted(this.#deps.environment);
-    const cut = this.#request.chunk.ranges[range];
     this.#count(range, 'quarantined');
     const entry = {
       ...where,
-      ...(cut === undefined ? {} : { cutAt: cut.cutAt ?? cut.start }),
       // Its message may quote the line.
       reason: isMasked ? { name: reason.name, message: 'not kept, since captures are masked' } : reason,
       // A long line is kept by its place alone: to write its bytes, they would be in memory three times.
@@ -185,7 +183,7 @@ export class LineLog {
       options: this.#request.options,
     };
     this.#quarantine.push(entry);
-    if (cut?.keptIn === undefined) this.quarantinedFirst.push(entry);
+    if (this.#request.chunk.ranges[range]?.keptIn === undefined) this.quarantinedFirst.push(entry);
   }
 
   receipt(failure: unknown): LogReceipt {

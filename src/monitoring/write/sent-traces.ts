@@ -1,25 +1,25 @@
 /**
  * What this stack has sent to MLflow for a trace: an item per trace in the table of limits, without content. A trace or a verdict
- * that was sent and is absent was deleted by a person, and is not sent again.
+ * that was sent and is absent was deleted by a person, and is not sent again. The same item is the claim of the trace: of the chunks of all
+ * runs that have its line, in whichever file, one writes at a time.
  */
 import { EVENT_RUN_PREFIX } from '../../core/contract/names.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
-import type { LimitsTable } from '../../limits/table.ts';
-import { getAll, putAll } from '../../limits/table-batches.ts';
+import { Lock } from '../../limits/lock.ts';
+import type { Item, LimitsTable } from '../../limits/table.ts';
+import { getAll } from '../../limits/table-batches.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
 import { isRepeated } from '../chunk/attempt.ts';
 
-/** DynamoDB deletes an item after this time. A run can be retried for as long. */
-const KEPT_SECONDS = 90 * 86_400;
 /** For at most this time, an earlier attempt at the chunk was under way. */
 const ATTEMPTS_MS = 3_600_000;
 
 interface Sent {
   /** The first run of the chain of retries that wrote last. */
   chain: string;
-  /** The chunk of a run that wrote last; see `workKeys.chunkOfRun`. */
-  by: string;
+  /** The chunk of each run that counts what the run has written; see `workKeys.chunkOfRun`. */
+  by: readonly string[];
   /** Epoch milliseconds. */
   atMs: number;
   /** Assessments that MLflow took with the trace or later. */
@@ -37,6 +37,8 @@ export const createsTraces = ({ chunk, options }: Pick<ChunkRequest, 'chunk' | '
 export class SentTraces {
   readonly #table: LimitsTable;
   readonly #request: ChunkRequest;
+  readonly #lock: Lock;
+  readonly #by: string;
   readonly #sinceMs: number;
   readonly #sent = new Map<string, Sent>();
 
@@ -44,24 +46,50 @@ export class SentTraces {
    * A run that a person starts writes again what was deleted before it. A retry does not, and neither does a run of events, since
    * an event may be delivered again after its run.
    *
+   * @param owner of the claims, which no other attempt has
    * @param startedAtMs when this attempt began; epoch milliseconds
    */
-  constructor(table: LimitsTable, request: ChunkRequest, startedAtMs = Date.now()) {
+  constructor(table: LimitsTable, request: ChunkRequest, owner: string, startedAtMs = Date.now()) {
     this.#table = table;
     this.#request = request;
+    this.#by = workKeys.chunkOfRun(request.run, request.chunk.chunk);
+    this.#lock = new Lock({ table, owner, chunk: this.#by });
     const isAnew = request.options.continues === undefined && !request.run.startsWith(EVENT_RUN_PREFIX);
     this.#sinceMs = isAnew ? startedAtMs - (isRepeated(request) ? ATTEMPTS_MS : 0) : 0;
   }
 
-  /** Reads what was sent for these traces until now. Call it while the traces are locked, before they are written. */
+  /** Reads what was sent for these traces until now. A chunk that writes them at the moment may change it. */
   async read(traceIds: readonly string[]): Promise<void> {
-    const items = await getAll(this.#table, traceIds.map(scopeOf));
-    for (const traceId of traceIds) {
-      const item = items.get(scopeOf(traceId));
-      if (item === undefined || Number(item.ttl?.N) * 1000 < Date.now()) continue;
-      const ids = item.ids?.S ? item.ids.S.split(' ') : [];
-      const { chain, by, at } = item;
-      this.#sent.set(traceId, { chain: chain?.S ?? '', by: by?.S ?? '', atMs: Number(at?.N), ids });
+    this.#note(await getAll(this.#table, traceIds.map(scopeOf)));
+  }
+
+  /**
+   * Claims the traces, knows what was sent for them, and does the work with those that it got; then with the rest. See `Lock.during`.
+   *
+   * @param work saves what it has sent by `save`
+   */
+  claimed(
+    traceIds: readonly string[],
+    work: (traceIds: ReadonlySet<string>, assertHeld: () => void) => Promise<void>,
+    beginBy?: number,
+  ): Promise<void> {
+    return this.#lock.during(
+      traceIds.map(scopeOf),
+      (items, assertHeld) => {
+        this.#note(items);
+        return work(new Set([...items.keys()].map(traceIdOf)), assertHeld);
+      },
+      beginBy,
+    );
+  }
+
+  #note(items: ReadonlyMap<string, Item>): void {
+    for (const [scope, { chain, by, at, ids, ttl }] of items) {
+      // An item that was claimed and never saved says nothing of what was sent.
+      if (chain?.S === undefined || by?.S === undefined || Number(ttl?.N) * 1000 < Date.now()) continue;
+      const words = (text = ''): string[] => (text === '' ? [] : text.split(' '));
+      const sent = { chain: chain.S, by: words(by.S), atMs: Number(at?.N), ids: words(ids?.S) };
+      this.#sent.set(traceIdOf(scope), sent);
     }
   }
 
@@ -76,9 +104,11 @@ export class SentTraces {
     return this.#sent.get(traceId)?.chain === chainOf(this.#request);
   }
 
-  /** Returns the chunk of a run that wrote the trace or its assessments last; see `workKeys.chunkOfRun`. */
-  writtenBy(traceId: string): string | undefined {
-    return this.#sent.get(traceId)?.by;
+  /** Returns which chunk of this run counts what the run has written of a trace, if it has saved anything. */
+  countedBy(traceId: string): 'this' | 'another' | undefined {
+    const ofRun = workKeys.chunksOfRun(this.#request.run);
+    const by = this.#sent.get(traceId)?.by.find((chunk) => chunk.startsWith(ofRun));
+    return by === undefined ? undefined : by === this.#by ? 'this' : 'another';
   }
 
   /** Returns whether a person has deleted an assessment of a trace that exists. */
@@ -87,22 +117,26 @@ export class SentTraces {
     return isSent && !assessments.some((stored) => stored.assessmentId === assessmentId);
   }
 
-  /** Saves which assessments MLflow took for each trace, and that it has the trace. Call it while the traces are locked. */
-  async save(assessmentsOf: ReadonlyMap<string, readonly string[]>): Promise<void> {
-    const now = Date.now();
-    const { run, chunk } = this.#request;
-    const mine = { chain: chainOf(this.#request), by: workKeys.chunkOfRun(run, chunk.chunk), atMs: now };
-    for (const [traceId, news] of assessmentsOf) {
-      const ids = new Set([...(this.#sent.get(traceId)?.ids ?? []), ...news]);
-      this.#sent.set(traceId, { ...mine, ids: [...ids] });
-    }
-    const ttl = Math.ceil(now / 1000) + KEPT_SECONDS;
-    const itemOf = (traceId: string) => {
-      const { ids, atMs, ...who } = this.#sent.get(traceId) as Sent;
-      return { scope: scopeOf(traceId), values: { ...who, at: atMs, ids: ids.join(' '), ttl } };
+  /**
+   * Saves which assessments MLflow took for a trace, and that it has the trace, and gives its claim back.
+   *
+   * @throws RetryableError `LockLost` if another chunk has claimed the trace since
+   */
+  async save(traceId: string, assessmentIds: readonly string[]): Promise<void> {
+    const { by = [], ids = [] } = this.#sent.get(traceId) ?? {};
+    const sent = {
+      chain: chainOf(this.#request),
+      by: this.countedBy(traceId) === undefined ? [...by, this.#by] : by,
+      atMs: Date.now(),
+      ids: [...new Set([...ids, ...assessmentIds])],
     };
-    await putAll(this.#table, [...assessmentsOf.keys()].map(itemOf));
+    await this.#lock.release(scopeOf(traceId), {
+      expression: 'SET #chain = :chain, #by = :by, #at = :at, #ids = :ids',
+      values: { chain: sent.chain, by: sent.by.join(' '), at: sent.atMs, ids: sent.ids.join(' ') },
+    });
+    this.#sent.set(traceId, sent);
   }
 }
 
 const scopeOf = (traceId: string): string => `sent#${traceId}`;
+const traceIdOf = (scope: string): string => scope.slice(scopeOf('').length);

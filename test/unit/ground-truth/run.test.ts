@@ -149,7 +149,7 @@ it('keeps what each part of the notes counts before the next one', async () => {
 });
 
 describe('the lock to note', () => {
-  const PUBLISHING = 'ground-truth-notes';
+  const PUBLISHING = 'lock#ground-truth-notes';
   /** Marks an hour, as the join of a run does. */
   const mark = (): void => void memory.put(truthKeys.toPublish('2026-11-20T10', 'e'), {});
   const unmark = (): void => void memory.objects.delete(truthKeys.toPublish('2026-11-20T10', 'e'));
@@ -185,18 +185,18 @@ describe('the lock to note', () => {
       return { cursor: null, noted: 1, notNoted: {} };
     };
     expect(await invoke({}, 'first')).toMatchObject({ more: true, state: { step: 'note', cursor: null, part: 1 } });
-    expect(await lockOf('other').acquire(PUBLISHING)).toBeUndefined();
+    expect(await lockOf('other').acquire(PUBLISHING)).toHaveProperty('item');
   });
 
   it('is held for as long as the function can run, and free after a failure', async () => {
     steps.note = async () => {
-      const untilMs = (await lockOf('other').acquire(PUBLISHING))?.untilMs ?? 0;
+      const untilMs = (await lockOf('other').acquire(PUBLISHING)).other?.untilMs ?? 0;
       expect(untilMs).toBeGreaterThan(Date.now() + LAMBDA_MS - 10_000);
       expect(untilMs).toBeLessThanOrEqual(Date.now() + LAMBDA_MS);
       throw new Error('down');
     };
     await expect(invoke({}, 'failed')).rejects.toThrow('down');
-    expect(await lockOf('other').acquire(PUBLISHING)).toBeUndefined();
+    expect(await lockOf('other').acquire(PUBLISHING)).toHaveProperty('item');
   });
 });
 

@@ -1,8 +1,8 @@
 /** The evaluate step with chunks in memory: the judge and the budget are real, the model and MLflow are doubles. */
 
 import { traceIdOf } from '../../../src/captures/trace/ids.ts';
-import type { CaptureRange, ChunkRequest } from '../../../src/core/contract/payloads.ts';
-import type { EvaluateReceipt, LogReceipt, QuarantineEntry } from '../../../src/core/contract/receipts.ts';
+import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
+import type { EvaluateReceipt, LogReceipt } from '../../../src/core/contract/receipts.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { PermanentError, RetryableError } from '../../../src/core/errors/errors.ts';
 import { cascade } from '../../../src/judge/cascade.ts';
@@ -22,7 +22,6 @@ import type { EvaluateDependencies } from '../../../src/monitoring/evaluate/type
 import { emptyChunkState, foldReceipt } from '../../../src/monitoring/receipts.ts';
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import { SummaryBuilder } from '../../../src/monitoring/summary.ts';
-import { lockNameOf } from '../../../src/monitoring/write/chunk-writer.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { MemoryTable, memoryLimits } from '../../doubles/memory-table.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';
@@ -922,26 +921,14 @@ describe('where the traces are written too', () => {
       expect(order).toEqual(['starts', 'ends']);
     });
 
-    test('a quarantined line has the lock of the range that a whole run cuts', async () => {
-      const rig = new Writing();
-      rig.store.refuses.add(idOf(LINES[1]));
-      const request = rig.request(LINES);
-      await rig.evaluate(request);
-      const key = workKeys.quarantine('run', 0);
-      const [entry] = await rig.storage.getJsonLines<QuarantineEntry>('', key);
-      const [range] = request.chunk.ranges as [CaptureRange];
-      const { start = 0, end = 0, cutAt } = entry ?? {};
-      expect([start > 0, lockNameOf({ ...range, start, end, cutAt })]).toEqual([true, lockNameOf(range)]);
-    });
-
-    test('a run does not wait for another one longer than its function lives, and posts nothing then', async () => {
+    test('a run does not wait for another one longer than its function lives, and posts none of its traces then', async () => {
       const rig = new Writing();
       const lock = new Lock({ table: rig.deps.table, owner: 'other' });
-      await lock.during(rig.request(LINES).chunk.ranges.map(lockNameOf), async () => {
+      await lock.during([`sent#${idOf(LINES[1])}`], async () => {
         const late = rig.evaluate(rig.request(LINES), { remainingMs: () => 30_000 });
         await expect(late).rejects.toMatchObject({ name: 'LockTaken' });
       });
-      expect(rig.store.posts).toHaveLength(0);
+      expect(rig.store.posts.toSorted()).toEqual([LINES[0], LINES[2]].map(idOf).toSorted());
       // The answers wait for the next attempt.
       const { counts } = await rig.evaluate(rig.request(LINES, { attempt: 1 }));
       expect([counts.newVerdicts, rig.asks.length]).toEqual([6, 3]);
