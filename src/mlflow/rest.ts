@@ -199,16 +199,19 @@ function errorCodeOf(text: string): string | undefined {
   return typeof code === 'string' && code !== 'ENDPOINT_NOT_FOUND' ? code : undefined;
 }
 
+/** @throws MlflowRetryableError `MlflowUnavailable`: a gateway may answer 200 with a page of its own for as long as MLflow is away */
 function parseReply<T>(body: Buffer, schema: z.ZodType<T>, where: string): T {
   const json = jsonIn(body);
+  const bad = (message: string, got: string, cause: Error): MlflowRetryableError =>
+    new MlflowRetryableError('MlflowUnavailable', message, { got, where, outcome: 'unknown', cause });
   if (json === undefined) {
-    const facts = { got: `${body.length} bytes`, expected: 'JSON', where };
-    throw new PermanentError('MlflowBadReply', 'The reply is not from MLflow', facts, new Words(body.toString('utf8')));
+    const got = `status 200 with ${body.length} bytes that are no JSON`;
+    throw bad('The reply is not from MLflow', got, new Words(body.toString('utf8')));
   }
   const parsed = schema.safeParse(json);
   if (parsed.success) return parsed.data;
   // Below its first part a path can contain the names of tags and metadata.
   const faults = parsed.error.issues.map(({ path, code }) => `${String(path[0] ?? 'the reply')}: ${code}`);
-  const facts = { got: `${body.length} bytes of JSON with ${faults.join(', ')}`, where };
-  throw new PermanentError('MlflowBadReply', 'MLflow’s reply has an unexpected form', facts, parsed.error);
+  const got = `${body.length} bytes of JSON with ${faults.join(', ')}`;
+  throw bad('MLflow’s reply has an unexpected form', got, parsed.error);
 }

@@ -126,6 +126,18 @@ test('the breaker is told of each reply, except that of a server that fails', as
   expect(report.mock.calls).toEqual([['throttled'], ['throttled'], ['answered']]);
 });
 
+test.each(['<html>We are back soon</html>', '{"hello":"world"}', ''])(
+  'a reply of status 200 that is not MLflow’s is retried: %j',
+  async (body) => {
+    const page = { kind: 'reply', status: 200, body } as const;
+    server.fault((_request, ordinal) => (ordinal < 2 ? page : undefined));
+    const client = connect();
+    expect(await client.getTraces('7', ['tr-1'])).toEqual(new Map());
+    server.fault(() => page);
+    await expect(client.getExperiment('7')).rejects.toMatchObject({ name: 'MlflowUnavailable' });
+  },
+);
+
 describe('does not retry permanent failures', () => {
   const refuse = (status: number, body: string, headers = {}) =>
     server.fault(() => ({ kind: 'reply', status, body, headers }));
@@ -149,17 +161,13 @@ describe('does not retry permanent failures', () => {
     expect(server.requests).toHaveLength(1);
   });
 
-  test('a page of another server', async () => {
-    refuse(200, '<html>Sign in</html>');
-    await expect(connect().getExperiment('7')).rejects.toMatchObject({ name: 'MlflowBadReply' });
-    refuse(200, '{"hello":"world"}');
-    await expect(connect().getExperiment('7')).rejects.toMatchObject({ name: 'MlflowBadReply' });
+  test('a redirect', async () => {
     refuse(302, '', { location: 'https://login.example.com' });
     await expect(connect().getExperiment('7')).rejects.toMatchObject({
       name: 'MlflowBadReply',
       message: expect.stringContaining('https://login.example.com'),
     });
-    expect(server.requests).toHaveLength(3);
+    expect(server.requests).toHaveLength(1);
     refuse(302, '');
     await expect(connect().getExperiment('7')).rejects.toMatchObject({ name: 'MlflowBadReply' });
   });
