@@ -254,6 +254,38 @@ describe('runs that are started one by one', () => {
       expect((await expectComplete([key])).totalTokens).toBe(CHAT_TOKENS);
     });
 
+    test('writes and counts a line once that is in two files, for two chunks of a run and for two runs at once', async () => {
+      const linesOf = (name: string, count: number) =>
+        Array.from({ length: count }, (_, n) => chatLine(`${name}-${n}`));
+      const twice = (folder: string, lines: string[], grown = lines) =>
+        stage({ [`${folder}/one.jsonl`]: lines, [`${folder}/two.jsonl`]: grown });
+      const traced = { bucket: pipeline.outputs.captureBucket, prefix: `${hour(12)}/`, evaluate: false };
+      await twice(hour(12), linesOf('traced', 260));
+      const chunks = await pipeline.run(traced);
+      expectSucceeded(chunks);
+      expect(chunks.summary?.lines).toMatchObject({ planned: 520, written: 260, alreadyThere: 260 });
+
+      const keys = await twice(hour(13), linesOf('judged', 30), linesOf('judged', 35));
+      const atOnce = async (more: object = {}) => {
+        const runs = await Promise.all(keys.map((key) => pipeline.run(pipeline.event(key, more))));
+        for (const run of runs) expectSucceeded(run);
+        const sum = (of: (run: Outcome) => number | undefined) =>
+          runs.reduce((total, run) => total + (of(run) ?? 0), 0);
+        const all = Object.values((await expectComplete(keys)).assessments);
+        const inForce = all.map((ofTrace) => ofTrace.filter(({ valid }) => valid).map(({ name }) => name));
+        expect(inForce.map((names) => new Set(names).size)).toEqual(inForce.map((names) => names.length));
+        return {
+          written: sum(({ summary }) => summary?.lines.written),
+          news: sum(({ summary }) => summary?.verdicts.newVerdicts),
+          inForce: inForce.flat().length,
+        };
+      };
+      const { written, news, inForce } = await atOnce();
+      expect([written, news]).toEqual([35, inForce]);
+      // The lines of the first file have new verdicts of each run.
+      expect(await atOnce({ reevaluate: true })).toMatchObject({ written: 0, inForce });
+    });
+
     test('succeeds for a file of broken lines, with all of them in quarantine', async () => {
       const key = `${hour(3)}/broken.jsonl`;
       await stage({ [key]: ['no json', '{"captureData":'] });
