@@ -5,7 +5,7 @@ import { isAccessDenied } from '../../src/mlflow/capabilities.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { MlflowRefusedError } from '../../src/mlflow/errors.ts';
-import { findExperiment, stackTag } from '../../src/mlflow/experiments.ts';
+import { experimentNotice, findExperiment, stackTag } from '../../src/mlflow/experiments.ts';
 import type { Call } from '../../src/mlflow/rest.ts';
 import { describeMlflow } from '../operate/aws-calls.ts';
 import { bucketOf } from './buckets.ts';
@@ -99,17 +99,23 @@ async function checkServer(settings: CheckContext['settings']): Promise<Found> {
   }
 }
 
-/** Whether another stack writes the endpoint's traces to the experiment: then no run of this one starts. */
+/** Whether another stack writes the endpoint's traces to the experiment: then no run of this one starts. And whether its name has changed. */
 async function checkOwner({ rest }: MlflowClient, settings: CheckContext['settings']): Promise<Found> {
   const { SAGEMAKER_ENDPOINT_NAME: endpoint, STACK_PREFIX: stack, MLFLOW_EXPERIMENT_SHARED: isShared } = settings;
   const { MLFLOW_EXPERIMENT_NAME: name = endpoint } = settings;
-  if (endpoint === undefined || name === undefined || stack === undefined || isShared) return undefined;
-  const first = (await findExperiment(rest, name))?.tags?.[stackTag(endpoint)];
-  if (first === undefined || first === stack) return undefined;
-  return broken(
-    `Stack ${first} writes the traces of ${endpoint} to the experiment "${name}": every run of ${stack} would fail by MlflowExperimentOfOtherStack.`,
-    `set another MLFLOW_EXPERIMENT_NAME, or MLFLOW_EXPERIMENT_SHARED=true; if ${first} is gone, delete the experiment's tag ${stackTag(endpoint)}`,
-  );
+  if (endpoint === undefined || name === undefined || stack === undefined) return undefined;
+  const experiment = await findExperiment(rest, name);
+  const first = experiment?.tags?.[stackTag(endpoint)];
+  if (first !== undefined && first !== stack && !isShared) {
+    return broken(
+      `Stack ${first} writes the traces of ${endpoint} to the experiment "${name}": every run of ${stack} would fail by MlflowExperimentOfOtherStack.`,
+      `set another MLFLOW_EXPERIMENT_NAME, or MLFLOW_EXPERIMENT_SHARED=true; if ${first} is gone, delete the experiment's tag ${stackTag(endpoint)}`,
+    );
+  }
+  const notice = await experimentNotice(rest, name, experiment, { endpoint, stack });
+  return notice === undefined
+    ? undefined
+    : warning(`${notice}.`, 'set MLFLOW_EXPERIMENT_NAME to the name in MLflow, or leave it if that is meant');
 }
 
 function unreachable(error: unknown): Found {

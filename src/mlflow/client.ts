@@ -7,11 +7,11 @@ import type { MlflowLimits } from '../limits/limits.ts';
 import { type Authorizer, anonymous, type MlflowSecretSource, secretAuthorizer, sigV4Authorizer } from './auth.ts';
 import { CapabilityProbe } from './capabilities.ts';
 import { AssessmentWriter, readTraces } from './existing-traces.ts';
-import { claimExperiment, getExperiment, resolveExperiment } from './experiments.ts';
+import { claimExperiment, experimentNotice, getExperiment, resolveExperiment } from './experiments.ts';
 import { MlflowRest } from './rest.ts';
 import { parseTrackingUri, type TrackingTarget } from './tracking-uri.ts';
 import { createHttpTransport } from './transport.ts';
-import type { ExperimentOwner } from './types.ts';
+import type { Experiment, ExperimentOwner } from './types.ts';
 import { TraceWriter } from './write-traces.ts';
 
 /**
@@ -66,14 +66,17 @@ export function createMlflowClient(options: MlflowClientOptions) {
      * Finds the experiment by its name, or creates it.
      *
      * @param owner is written to the experiment, unless another stack is
+     * @returns the experiment, for an owner with what a person should know before it is written to
      * @throws PermanentError `MlflowExperimentOfOtherStack` if another stack was the first to write the endpoint's traces there
      */
-    resolveExperiment: async (name: string, owner?: ExperimentOwner) => {
+    resolveExperiment: async (name: string, owner?: ExperimentOwner): Promise<Experiment & { notice?: string }> => {
       // Nothing is created on a server that cannot store the traces.
       await probe.get();
       const experiment = await resolveExperiment(rest, name);
-      if (owner !== undefined) await claimExperiment(rest, experiment, owner);
-      return experiment;
+      if (owner === undefined) return experiment;
+      const notice = await experimentNotice(rest, name, experiment, owner);
+      await claimExperiment(rest, experiment, name, owner);
+      return { ...experiment, ...(notice === undefined ? {} : { notice }) };
     },
     getExperiment: (id: string) => getExperiment(rest, id),
     /** Returns the existing traces among any number of ids, with their assessments. */

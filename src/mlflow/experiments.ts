@@ -1,7 +1,14 @@
 /** Finds and creates experiments. */
+import { hash } from 'node:crypto';
 import { PermanentError } from '../core/errors/errors.ts';
 import { MlflowRefusedError, orAbsent } from './errors.ts';
-import { anyReply, createdExperimentReply, experimentReply } from './replies.ts';
+import {
+  anyReply,
+  createdExperimentReply,
+  type ExperimentReply,
+  experimentReply,
+  experimentsReply,
+} from './replies.ts';
 import type { MlflowRest } from './rest.ts';
 import type { Experiment, ExperimentOwner } from './types.ts';
 
@@ -9,13 +16,13 @@ import type { Experiment, ExperimentOwner } from './types.ts';
 const MAX_LOOKUPS = 3;
 
 /**
- * Finds the experiment by its name, or creates it.
+ * Finds the experiment by its name, also the one that had the name when a stack first wrote to it, or creates it.
  *
  * @throws PermanentError `MlflowExperimentDeleted`; its name is in use until it is restored or permanently deleted
  */
 export async function resolveExperiment(rest: MlflowRest, name: string): Promise<Experiment> {
   for (let lookups = 1; ; lookups += 1) {
-    const found = await find(rest, '/api/2.0/mlflow/experiments/get-by-name', { experiment_name: name });
+    const found = await findNamed(rest, name);
     if (found) return found;
     try {
       const create = { method: 'POST', path: '/api/2.0/mlflow/experiments/create', json: { name } } as const;
@@ -31,42 +38,84 @@ export async function resolveExperiment(rest: MlflowRest, name: string): Promise
 /** The tag of an experiment with the stack that was the first to write an endpoint's traces there. */
 export const stackTag = (endpoint: string): string => `inference_monitor.stack.${endpoint}`;
 
+/** The tag of an experiment that a stack has found by this name. Keys take fewer characters than names. */
+const nameTag = (name: string): string => `inference_monitor.name.${hash('sha256', name).slice(0, 16)}`;
+
+async function findNamed(rest: MlflowRest, name: string): Promise<Experiment | undefined> {
+  const found = await find(rest, '/api/2.0/mlflow/experiments/get-by-name', { experiment_name: name });
+  if (found?.tags?.[nameTag(name)] !== undefined) return found;
+  const [renamed] = await findTagged(rest, nameTag(name), 'yes');
+  return renamed ?? found;
+}
+
+async function findTagged(rest: MlflowRest, key: string, value: string): Promise<Experiment[]> {
+  const json = { filter: `tags."${key}" = '${value}'`, max_results: 10, view_type: 'ACTIVE_ONLY' };
+  const call = { method: 'POST', path: '/api/2.0/mlflow/experiments/search', json } as const;
+  return (await rest.repeat(call, experimentsReply)).experiments.map(experimentOf);
+}
+
 /**
- * Notes which stack writes an endpoint's traces to the experiment. Of two stacks that do so for the first time at the same moment, both
- * may pass; the next run of one of them does not.
+ * Returns what a person should know before the stack writes to the experiment that its settings name.
+ *
+ * @param experiment absent if it does not exist yet
+ */
+export async function experimentNotice(
+  rest: MlflowRest,
+  name: string,
+  experiment: Experiment | undefined,
+  { endpoint, stack }: Pick<ExperimentOwner, 'endpoint' | 'stack'>,
+): Promise<string | undefined> {
+  if (experiment !== undefined && experiment.name !== name) {
+    return `The experiment "${name}" (id ${experiment.id}) has the name "${experiment.name}" in MLflow now. The stack still writes to it`;
+  }
+  if (experiment?.tags?.[stackTag(endpoint)] !== undefined) return undefined;
+  const [before] = await findTagged(rest, stackTag(endpoint), stack);
+  return (
+    before &&
+    `The stack has written the traces of ${endpoint} to the experiment "${before.name}" (id ${before.id}), and "${name}" is another one: what is processed again is traced, judged, paid and counted again`
+  );
+}
+
+/**
+ * Notes which stack writes an endpoint's traces to the experiment, and by which name the stack has found it. Of two stacks that do so for
+ * the first time at the same moment, both may pass; the next run of one of them does not.
  *
  * @throws PermanentError `MlflowExperimentOfOtherStack` if it is another one
  */
 export async function claimExperiment(
   rest: MlflowRest,
   { id, name, tags = {} }: Experiment,
-  owner: ExperimentOwner,
+  setName: string,
+  { endpoint, stack, isShared }: ExperimentOwner,
 ): Promise<void> {
-  const { endpoint, stack, isShared } = owner;
   const key = stackTag(endpoint);
-  const first = tags[key];
-  if (first === stack || (first !== undefined && isShared)) return;
-  if (first === undefined) {
-    const json = { experiment_id: id, key, value: stack };
-    try {
-      await rest.repeat({ method: 'POST', path: '/api/2.0/mlflow/experiments/set-experiment-tag', json }, anyReply);
-    } catch (error) {
-      // MLflow refuses the second of two requests that add a tag at the same moment.
-      const now = error instanceof MlflowRefusedError ? await getExperiment(rest, id) : undefined;
-      if (now?.tags?.[key] === undefined) throw error;
-      await claimExperiment(rest, now, owner);
-    }
-    return;
+  const first = tags[key] ?? (await addTag(rest, id, key, stack));
+  if (first !== stack && !isShared) {
+    throw new PermanentError(
+      'MlflowExperimentOfOtherStack',
+      'Another stack writes the traces of this endpoint to the experiment',
+      {
+        got: `stack ${first} in the tag ${key} of experiment "${name}" (id ${id})`,
+        expected: `another MLFLOW_EXPERIMENT_NAME for stack ${stack}; or MLFLOW_EXPERIMENT_SHARED=true, with which both may count one verdict; or, if stack ${first} is gone, the experiment without that tag`,
+        where: rest.target.baseUrl.origin,
+      },
+    );
   }
-  throw new PermanentError(
-    'MlflowExperimentOfOtherStack',
-    'Another stack writes the traces of this endpoint to the experiment',
-    {
-      got: `stack ${first} in the tag ${key} of experiment "${name}" (id ${id})`,
-      expected: `another MLFLOW_EXPERIMENT_NAME for stack ${stack}; or MLFLOW_EXPERIMENT_SHARED=true, with which both may count one verdict; or, if stack ${first} is gone, the experiment without that tag`,
-      where: rest.target.baseUrl.origin,
-    },
-  );
+  if (tags[nameTag(setName)] === undefined) await addTag(rest, id, nameTag(setName), 'yes');
+}
+
+/** Adds a tag to an experiment that lacks it. @returns its value, which may be that of another client */
+async function addTag(rest: MlflowRest, id: string, key: string, value: string): Promise<string> {
+  const json = { experiment_id: id, key, value };
+  try {
+    await rest.repeat({ method: 'POST', path: '/api/2.0/mlflow/experiments/set-experiment-tag', json }, anyReply);
+    return value;
+  } catch (error) {
+    // MLflow refuses the second of two requests that add a tag at the same moment.
+    const now = error instanceof MlflowRefusedError ? (await getExperiment(rest, id)).tags?.[key] : undefined;
+    if (now === undefined) throw error;
+    return now;
+  }
 }
 
 /** @throws PermanentError `MlflowExperimentDeleted`, `MlflowExperimentMissing` */
@@ -80,10 +129,10 @@ export async function getExperiment(rest: MlflowRest, id: string): Promise<Exper
   });
 }
 
-/** Returns the experiment with this name, if it exists. A deleted one counts as missing, because it has no traces. */
+/** Returns the experiment with this name, or the one that had it, if it exists. A deleted one counts as missing, because it has no traces. */
 export async function findExperiment(rest: MlflowRest, name: string): Promise<Experiment | undefined> {
   try {
-    return await find(rest, '/api/2.0/mlflow/experiments/get-by-name', { experiment_name: name });
+    return await findNamed(rest, name);
   } catch (error) {
     if (error instanceof PermanentError && error.name === 'MlflowExperimentDeleted') return undefined;
     throw error;
@@ -93,11 +142,17 @@ export async function findExperiment(rest: MlflowRest, name: string): Promise<Ex
 async function find(rest: MlflowRest, path: string, query: Record<string, string>): Promise<Experiment | undefined> {
   const reply = await rest.repeat({ method: 'GET', path, query }, experimentReply).catch(orAbsent);
   if (reply === undefined) return undefined;
-  const { experiment_id: id, name, artifact_location: artifactLocation, lifecycle_stage: stage } = reply.experiment;
+  const { experiment_id: id, name, lifecycle_stage: stage } = reply.experiment;
   if (stage === 'deleted') throw deleted(id, name);
-  const tags = Object.fromEntries(reply.experiment.tags.map(({ key, value }) => [key, value]));
-  return { id, name, artifactLocation, tags };
+  return experimentOf(reply.experiment);
 }
+
+const experimentOf = ({ experiment_id: id, name, artifact_location: artifactLocation, tags }: ExperimentReply) => ({
+  id,
+  name,
+  artifactLocation,
+  tags: Object.fromEntries(tags.map(({ key, value }) => [key, value])),
+});
 
 const deleted = (id: string, name: string): PermanentError =>
   new PermanentError('MlflowExperimentDeleted', 'The experiment is deleted in MLflow', {

@@ -1,15 +1,18 @@
 /** Schemas for the parts of MLflow's replies that this client uses. */
 import * as z from 'zod';
 
-export const experimentReply = z.object({
-  experiment: z.object({
-    experiment_id: z.string(),
-    name: z.string(),
-    artifact_location: z.string().default(''),
-    lifecycle_stage: z.string().default('active'),
-    tags: z.array(z.object({ key: z.string(), value: z.string().default('') })).default([]),
-  }),
+const experiment = z.object({
+  experiment_id: z.string(),
+  name: z.string(),
+  artifact_location: z.string().default(''),
+  lifecycle_stage: z.string().default('active'),
+  tags: z.array(z.object({ key: z.string(), value: z.string().default('') })).default([]),
 });
+
+export type ExperimentReply = z.infer<typeof experiment>;
+
+export const experimentReply = z.object({ experiment });
+export const experimentsReply = z.object({ experiments: z.array(experiment).default([]) });
 
 export const createdExperimentReply = z.object({ experiment_id: z.string() });
 

@@ -1,7 +1,6 @@
 /** The experiment of the stack. */
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import type { TraceStore } from '../mlflow/client.ts';
-import type { Experiment } from '../mlflow/types.ts';
 
 /**
  * Finds or creates the experiment for the traces of the stack's endpoint.
@@ -11,7 +10,7 @@ import type { Experiment } from '../mlflow/types.ts';
 export const stackExperiment = (
   store: Pick<TraceStore, 'resolveExperiment'>,
   environment: LambdaEnvironment,
-): Promise<Experiment> =>
+): ReturnType<TraceStore['resolveExperiment']> =>
   store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME, {
     endpoint: environment.SAGEMAKER_ENDPOINT_NAME,
     stack: environment.STACK_PREFIX,

@@ -159,3 +159,26 @@ test('a second stack is refused by name where the first writes the traces of the
   const shared = { STACK_PREFIX: 'staging', MLFLOW_EXPERIMENT_SHARED: 'true' };
   expectSucceeded([await pipeline.case('shared', {}, shared).run()]);
 });
+
+test('an experiment that a person renames stays the stack’s, and another name says that captures are paid again', async () => {
+  const one = await caseOf('renamed');
+  expectSucceeded([await one.run()]);
+  const post = async (path: string, body: object): Promise<void> => {
+    const url = `${pipeline.server.url}/api/2.0/mlflow/experiments/${path}`;
+    const headers = { 'content-type': 'application/json' };
+    expect((await fetch(url, { method: 'POST', headers, body: JSON.stringify(body) })).status).toBe(200);
+  };
+  const { id } = await one.store.resolveExperiment(one.endpoint);
+  await post('update', { experiment_id: id, new_name: 'Ann’s traces' });
+  const [renamed, owner] = [await one.run(), { endpoint: one.endpoint, stack: 'faults', isShared: false }];
+  expectSucceeded([renamed]);
+  expect(renamed.summary.lines).toMatchObject({ written: 0, alreadyThere: CAPTURES });
+  expect(renamed.summary.warnings).toContainEqual(expect.stringMatching(/has the name "Ann’s traces" in MLflow now/));
+  // Also if the old name is in use again.
+  await post('create', { name: one.endpoint });
+  expect(await one.store.resolveExperiment(one.endpoint, owner)).toMatchObject({ id, name: 'Ann’s traces' });
+  const { notice, ...named } = await one.store.resolveExperiment('Ann’s traces', owner);
+  expect([named.id, notice]).toEqual([id, undefined]);
+  const another = await one.store.resolveExperiment('another', owner);
+  expect(another.notice).toMatch(/to the experiment "Ann’s traces" .* is traced, judged, paid and counted again/);
+});

@@ -59,9 +59,9 @@ export class PartPlan {
 
   /** Writes the manifest of this part. The only chunk of a run is in the receipt alone, since it needs no Map. */
   async write(parsed: ParsedInput): Promise<PlanResult> {
-    const { storage, environment, store } = this.#deps;
+    const { storage, environment } = this.#deps;
     const { run, part, nextChunk } = this.#request;
-    const id = this.#options.replay?.experimentId ?? (await stackExperiment(store, environment)).id;
+    const id = this.#options.replay?.experimentId ?? (await this.#experimentId());
     const manifest: ManifestLine[] = [];
     const cursor = await this.#packed(await this.#units(parsed, true), id, async (chunk) => {
       manifest.push(await this.#lineOf(chunk));
@@ -85,6 +85,12 @@ export class PartPlan {
     const text = manifest.map((line) => `${JSON.stringify(line)}\n`).join('');
     await storage.putText(environment.WORK_BUCKET, more.manifest, text, 'application/jsonlines');
     return this.#finish('planned', cursor, more);
+  }
+
+  async #experimentId(): Promise<string> {
+    const { id, notice } = await stackExperiment(this.#deps.store, this.#deps.environment);
+    if (notice !== undefined) this.#notices.warnings.push(notice);
+    return id;
   }
 
   /** Packs the units into chunks. @returns the cursor of the next part; `null` when the input is exhausted */

@@ -201,7 +201,7 @@ describe('the address', () => {
 
   test('encodes spaces in a query as %20', async () => {
     await connect().resolveExperiment('a b+c');
-    expect(server.requests.at(-1)?.path).toMatch(/\?experiment_name=a%20b%2Bc$/);
+    expect(server.requests.at(-2)?.path).toMatch(/\?experiment_name=a%20b%2Bc$/);
   });
 });
 
@@ -280,6 +280,7 @@ describe('experiments', () => {
     let reads = 0;
     server.fault(({ path }) => {
       if (path.includes('get-by-name')) return reads++ === 0 ? missing : reply(200, experiment('active'));
+      if (path.endsWith('/search')) return reply(200, {});
       return reply(400, { error_code: 'RESOURCE_ALREADY_EXISTS', message: 'taken' });
     });
     await expect(connect().resolveExperiment('e')).resolves.toMatchObject({ id: '7' });
@@ -289,9 +290,13 @@ describe('experiments', () => {
     let tags: object[] = [];
     server.fault(({ path }) => {
       const found = { ...experiment('active').experiment, tags };
+      if (path.endsWith('/search')) return reply(200, {});
       if (!path.includes('set-experiment-tag')) return reply(200, { experiment: found });
       // The other one comes first, and MLflow refuses this one.
-      tags = [{ key: 'inference_monitor.stack.house', value: 'prod' }];
+      tags = [
+        { key: 'inference_monitor.stack.house', value: 'prod' },
+        { key: 'inference_monitor.name.3f79bb7b435b0532', value: 'yes' },
+      ];
       return reply(400, { error_code: 'BAD_REQUEST', message: 'UNIQUE constraint failed' });
     });
     const owner = { endpoint: 'house', stack: 'prod', isShared: false };
