@@ -1,6 +1,5 @@
 /** Broken set-ups, each named rightly by doctor, against a server that answers for all of AWS and for MLflow. */
 import { execFile } from 'node:child_process';
-import { hash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { promisify } from 'node:util';
@@ -121,8 +120,6 @@ const ofStaging: Answer = [
   { experiment: { experiment_id: '7', name: 'e', tags: [{ key: 'inference_monitor.stack.e', value: 'staging' }] } },
 ];
 const OF_PROD = { experiment_id: '7', name: 'e', tags: [{ key: 'inference_monitor.stack.e', value: 'prod' }] };
-/** Of an experiment that another stack has found by the name `new`. */
-const NEW_TAG = `inference_monitor.name.${hash('sha256', 'new').slice(0, 16)}`;
 const HEALTHY: Answers = {
   GetCallerIdentity: xml(
     '<GetCallerIdentityResponse><GetCallerIdentityResult><Arn>arn:aws:sts::123456789012:assumed-role/Admin/me</Arn><UserId>AROA:me</UserId><Account>123456789012</Account></GetCallerIdentityResult></GetCallerIdentityResponse>',
@@ -384,17 +381,6 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string]> =
   'an experiment that a person has renamed': [
     {},
     { 'POST /api/2.0/mlflow/experiments/search': [200, { experiments: [{ ...OF_PROD, name: 'Ann’s' }] }] },
-    'mlflow',
-  ],
-  'another name than that of the experiment with the traces': [
-    { MLFLOW_EXPERIMENT_NAME: 'new' },
-    {
-      'GET /api/2.0/mlflow/experiments/get-by-name': [
-        200,
-        { experiment: { experiment_id: '8', name: 'new', tags: [{ key: NEW_TAG, value: 'yes' }] } },
-      ],
-      'POST /api/2.0/mlflow/experiments/search': [200, { experiments: [OF_PROD] }],
-    },
     'mlflow',
   ],
   'an MLflow app that does not exist': [

@@ -901,26 +901,6 @@ describe('where the traces are written too', () => {
       },
     );
 
-    test('a run waits until no other run writes the same lines, and then sees their writes', async () => {
-      const rig = new Writing();
-      const order: string[] = [];
-      const write = rig.store.writeTraces;
-      rig.store.writeTraces = async (...given) => {
-        order.push('starts');
-        await new Promise((resolve) => setTimeout(resolve, 30));
-        const result = await write(...given);
-        order.push('ends');
-        return result;
-      };
-      const runs = ['a', 'b'].map((run) => rig.evaluate(rig.request(LINES, { run })));
-      const written = (await Promise.all(runs)).map(({ log, counts }) => [log?.counts.written, counts.newVerdicts]);
-      expect(written.toSorted()).toEqual([
-        [0, 0],
-        [3, 6],
-      ]);
-      expect(order).toEqual(['starts', 'ends']);
-    });
-
     test('a run does not wait for another one longer than its function lives, and posts none of its traces then', async () => {
       const rig = new Writing();
       const lock = new Lock({ table: rig.deps.table, owner: 'other' });
