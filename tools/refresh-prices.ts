@@ -1,5 +1,5 @@
 /**
- * `npm run prices`: writes `src/judge/pricing/price-table.json`, which Biome then formats, from the model catalog of the MLflow that
+ * `npm run prices`: writes `src/judge/models/price-table.json`, which Biome then formats, from the model catalog of the MLflow that
  * `npm start` runs. A test fails if the two differ.
  */
 import { execFileSync } from 'node:child_process';
@@ -87,7 +87,7 @@ export function buildTable({ version, files }: Catalog): PriceTable {
   };
 }
 
-export const TABLE_FILE = join('src', 'judge', 'pricing', 'price-table.json');
+export const TABLE_FILE = join('src', 'judge', 'models', 'price-table.json');
 
 if (process.argv[1]?.endsWith('refresh-prices.ts')) {
   const table = buildTable(readCatalog((await defaultPythonEnvironment(console.log)).python));

@@ -3,7 +3,13 @@
 import { GetFoundationModelAvailabilityCommand } from '@aws-sdk/client-bedrock';
 import { isStandIn, judgeModels, judgeName, parseJudgeId, splitEndpoint } from '../../src/judge/judge-id.ts';
 import { checkJudgeModel } from '../../src/judge/model-check.ts';
-import { PRICE_SOURCE, priceRemedy, ratesOf } from '../../src/judge/pricing/prices.ts';
+import {
+  PRICE_SOURCE,
+  priceRemedy,
+  propertiesIn,
+  ratesOf,
+  UNKNOWN_PROPERTIES,
+} from '../../src/judge/pricing/prices.ts';
 import { checkServing } from './endpoint.ts';
 import { broken, type CheckContext, checked, type Found, ok, under, unknown, warning } from './finding.ts';
 
@@ -42,6 +48,11 @@ function priceOf({ region, settings }: CheckContext, model: string): Found {
   const rates = ratesOf(model, { region, overrides: settings.JUDGE_PRICES });
   if (rates === null) return warning(`The price of ${model} is unknown.`, `set ${priceRemedy(model)}`);
   const both = `${rates.input} and ${rates.output} US dollars per million input and output tokens`;
+  if (!propertiesIn(model, settings.JUDGE_PRICES))
+    return warning(
+      `${both} (${PRICE_SOURCE}); ${UNKNOWN_PROPERTIES}.`,
+      'ask it once: inference-monitor doctor --ask-judge',
+    );
   return ok(`${both} (${PRICE_SOURCE}).`);
 }
 

@@ -4,8 +4,8 @@ import { GetAccountSettingsCommand } from '@aws-sdk/client-lambda';
 import type { CheckedSettings } from '../../src/core/settings/schema.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { parseJudgeId } from '../../src/judge/judge-id.ts';
+import { resolveModel } from '../../src/judge/models/profile-id.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
-import { resolveModel } from '../../src/judge/pricing/prices.ts';
 import { outputBurndown } from '../../src/judge/pricing/quota-tokens.ts';
 import { listAll } from '../operate/aws-calls.ts';
 import { broken, type CheckContext, type Found, ok, warning } from './finding.ts';
@@ -80,7 +80,7 @@ export async function checkBedrock({ lambda, settings }: CheckContext, main: str
   const asked = { ...(settings as CheckedSettings), BEDROCK_MODEL_ID: judge, JUDGE_CASCADE: undefined };
   const options = { judge: 'converse', sampleRate: 1 } as const;
   const size = estimateFromSizes(asked, activeScorers(asked), options, { captures: 1, bytes: LINE_BYTES });
-  const burndown = outputBurndown(resolveModel(judge)?.model ?? '');
+  const burndown = outputBurndown(judge);
   const tokens = size.inputTokens + burndown * size.outputTokens;
   const perCapture: Record<string, number> = { requests: size.judgeCalls, tokens };
   const perDay = Math.floor(Math.min(...found.map(({ unit, perDay }) => perDay / (perCapture[unit] ?? 1))));

@@ -3,7 +3,7 @@ import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import { firstModel, judgeModels, parseJudgeId, splitEndpoint } from '../../src/judge/judge-id.ts';
-import { type ProfileId, parseProfileId } from '../../src/judge/pricing/profile-id.ts';
+import { type ProfileId, parseProfileId } from '../../src/judge/models/profile-id.ts';
 import { allow, grantSecret } from './allow.ts';
 
 const PROFILE_ARN = /^arn:[\w-]+:bedrock:[^:]*:[^:]*:(?:application-)?inference-profile\/(?<id>.+)$/;

@@ -13,8 +13,9 @@ import type { CallerOptions } from './calls/model-caller.ts';
 import { askedFirst, cascade } from './cascade.ts';
 import { createJudgeOver, type JudgeOptions } from './judge-capture.ts';
 import { assertBatchPossible, isStandIn, parseJudgeId } from './judge-id.ts';
+import { propertiesOf } from './models/model-properties.ts';
 import { answerBounds, type JudgeParameters, readParameters } from './parameters.ts';
-import { type PriceOptions, priceCall, priceOptions } from './pricing/prices.ts';
+import { type PriceOptions, priceCall, priceOptions, propertiesIn } from './pricing/prices.ts';
 import { createAlwaysRule } from './scorers/always-rules.ts';
 import { isCodeScorer } from './scorers/scorer-set.ts';
 import { loadApiKey } from './transports/api-key.ts';
@@ -72,6 +73,7 @@ function configOf(settings: JudgeSettings): JudgeConfig {
     price: (usage) => paidFor(settings.BEDROCK_MODEL_ID, usage, prices),
     baseUrl: settings.JUDGE_BASE_URL,
     guardrail: guardrailOf(settings),
+    properties: propertiesIn(settings.BEDROCK_MODEL_ID, settings.JUDGE_PRICES),
   };
 }
 
@@ -117,8 +119,9 @@ export function connectBatchJudge(environment: FunctionSettings): BatchJudging {
   const online = priceOptions(environment);
   const batch = priceOptions(environment, 'batch');
   const parameters = readParameters(settings.MLFLOW_EVALUATION_MODEL_PARAM, [name]);
-  const transport = bedrockTransport(name, parameters, guardrailOf(environment));
-  const bounds = answerBounds(parameters);
+  const properties = propertiesIn(name, environment.JUDGE_PRICES);
+  const transport = bedrockTransport(name, parameters, guardrailOf(environment), undefined, properties);
+  const bounds = { ...answerBounds(parameters), properties };
   const isCascade = environment.JUDGE_CASCADE !== undefined;
   const asAsked = (scorers: readonly JudgeScorer[]) => (isCascade ? scorers.map(askedFirst) : scorers);
   const judgeAt = (price: JudgeConfig['price']): Judge =>
@@ -158,13 +161,14 @@ export interface JudgeConfig
  *
  * @throws PermanentError `InvalidJudge`, `InvalidModelParameters`
  */
-export function createJudge({ parameters: given, ...config }: JudgeConfig): Judge {
+export function createJudge({ parameters: given, ...rest }: JudgeConfig): Judge {
+  const config = { properties: propertiesOf(rest.model), ...rest };
   const parameters = readParameters(given, [config.model]);
   return createJudgeOver(createTransport(config, parameters), { ...answerBounds(parameters), ...config });
 }
 
 function createTransport(config: Omit<JudgeConfig, 'parameters'>, parameters: JudgeParameters): JudgeTransport {
-  const { baseUrl, apiKey, fetch, guardrail, clients = {} } = config;
+  const { baseUrl, apiKey, fetch, guardrail, properties, clients = {} } = config;
   const { scheme, name } = parseJudgeId(config.model);
   switch (scheme) {
     case 'openai':
@@ -172,6 +176,6 @@ function createTransport(config: Omit<JudgeConfig, 'parameters'>, parameters: Ju
     case 'sagemaker':
       return sageMakerTransport(name, parameters, clients.sagemakerRuntime);
     default:
-      return bedrockTransport(name, parameters, guardrail, clients.bedrockRuntime);
+      return bedrockTransport(name, parameters, guardrail, clients.bedrockRuntime, properties);
   }
 }

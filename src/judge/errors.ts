@@ -10,7 +10,9 @@ import { emptySpend } from './spend.ts';
 import type { CallUsage, JudgeResult } from './types.ts';
 
 /** A feature that a model may lack. After a refusal the judge works without it. */
-export type Feature = 'json-schema' | 'tool' | 'temperature' | 'system' | 'cache' | 'max-tokens-name';
+const FEATURES = ['json-schema', 'tool', 'temperature', 'thinking', 'system', 'cache', 'max-tokens-name'] as const;
+export type Feature = (typeof FEATURES)[number];
+export const isFeature = (name: string): name is Feature => FEATURES.some((feature) => feature === name);
 
 export type CallFailureKind =
   /** Too many calls. A retry helps. */

@@ -9,7 +9,7 @@ import { ownFault } from '../core/process/own-fault.ts';
 import { timeOf, type Within, withinTogether } from '../core/process/within-time.ts';
 import { assessAnswer, finalStop } from './answer/assess-answer.ts';
 import { type Asked, type CallerOptions, ModelCaller, type Question } from './calls/model-caller.ts';
-import { lowerRung } from './calls/model-capabilities.ts';
+import { lowerRung, ModelCapabilities } from './calls/model-capabilities.ts';
 import { PaidCaller } from './calls/paid-caller.ts';
 import { chatCapture } from './chat-capture.ts';
 import { afterAnswers, CallFailure, judgingError, VERDICT_ERRORS, type VerdictProblem } from './errors.ts';
@@ -203,7 +203,7 @@ class CaptureJudge implements Judge {
     session: Session,
     signal: AbortSignal | undefined,
   ): Promise<CallFailure | undefined> {
-    this.caller.capabilities.reset();
+    const own = new ModelCapabilities(this.options.properties);
     try {
       const within = withinTogether(timeOf(canaryCapture));
       const maxTokens = this.maxTokens(1, 1);
@@ -215,8 +215,9 @@ class CaptureJudge implements Judge {
         within,
         prompt: {},
       };
-      const { answer } = await this.paid.ask(question, session, signal);
+      const { answer } = await this.paid.ask(question, session, signal, own);
       session.charge(answer.usage, scorers);
+      this.caller.capabilities.adopt(own.refused);
       return undefined;
     } catch (error) {
       // Any other failure decides nothing: the next refusal sends another canary.

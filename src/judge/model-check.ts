@@ -2,7 +2,7 @@
 import { BedrockClient, GetFoundationModelCommand, GetInferenceProfileCommand } from '@aws-sdk/client-bedrock';
 import { PermanentError, saidBy } from '../core/errors/errors.ts';
 import { parseJudgeId } from './judge-id.ts';
-import { parseProfileId } from './pricing/profile-id.ts';
+import { parseProfileId } from './models/profile-id.ts';
 import { policyRemedy } from './transports/bedrock-failures.ts';
 
 type ModelState =

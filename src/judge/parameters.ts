@@ -2,6 +2,7 @@
 import * as z from 'zod';
 import { PermanentError } from '../core/errors/errors.ts';
 import { parseJudgeId } from './judge-id.ts';
+import { propertiesOf } from './models/model-properties.ts';
 
 const knownSchema = z.object({
   temperature: z.number().min(0).max(2).optional(),
@@ -42,6 +43,10 @@ const thinks = (other: Record<string, unknown>): boolean => {
   );
 };
 
+/** Fields by which a person decides how much a model thinks. */
+const THINKING = ['thinking', 'output_config', 'reasoning', 'reasoning_effort', 'reasoning_config', 'reasoningConfig'];
+export const setsThinking = (other: Record<string, unknown>): boolean => THINKING.some((name) => name in other);
+
 /** Returns the parameters' bounds on an answer, and the tokens that the model may use for thinking in addition. */
 export function answerBounds({ maxTokens, other }: JudgeParameters) {
   const { thinking } = other as { thinking?: { budget_tokens?: unknown } };
@@ -53,22 +58,31 @@ export function answerBounds({ maxTokens, other }: JudgeParameters) {
 const SET_IN_CHAT = ['messages', 'stream', 'tools', 'tool_choice'];
 const SET_BY_CONVERSE = SET_IN_CHAT.concat('anthropic_version', 'model', 'modelId', 'system', 'inferenceConfig');
 
-/** Claude models that accept `temperature` beside `top_p`: those before Opus 4.1 and Sonnet 4.5. */
-const BEFORE_CLAUDE_4_1 = /claude-(?:v\d|instant|3|(?:opus|sonnet)-4-20)/;
-
 /** What every answer of a judge contains, of one scorer in its shortest form and of one in its longest. */
 const ANSWER = { safety: 'yes', fluency: { rationale: 'a', value: 'no', sure: true } };
 const ANSWERS = [JSON.stringify(ANSWER), JSON.stringify(ANSWER, null, 2)];
 
 type Fault = [parameter: string, reason: string];
 
+/** Returns the first of the models that refuses a parameter, by their properties. */
+const refusing = (models: readonly string[], parameter: string): string | undefined =>
+  models.find((name) => propertiesOf(name)?.refuses.includes(parameter));
+
 /** Returns the parameters that cannot work. */
-function faultsOf({ temperature, topP, stop = [], other }: JudgeParameters, models: readonly string[]): Fault[] {
+function faultsOf(
+  { temperature, topP, stop = [], other, userSet }: JudgeParameters,
+  models: readonly string[],
+): Fault[] {
   const onBedrock = models.map(parseJudgeId).flatMap(({ scheme, name }) => (scheme === 'bedrock' ? [name] : []));
   const claude = onBedrock.filter((name) => name.includes('claude'));
-  const [newer] = claude.filter((name) => !BEFORE_CLAUDE_4_1.test(name));
+  const newer = refusing(onBedrock, 'temperature+top_p');
   const own = (onBedrock.length > 0 ? SET_BY_CONVERSE : SET_IN_CHAT).filter((name) => Object.hasOwn(other, name));
   const faults = own.map((name): Fault => [name, `${name}: the request sets it itself`]);
+  const { thinking } = other as { thinking?: { type?: unknown } };
+  for (const name of [...userSet, `thinking:${thinking?.type}`]) {
+    const model = refusing(onBedrock, name);
+    if (model !== undefined) faults.push([name.split(':')[0] as string, `${name}: ${model} refuses it`]);
+  }
   const cuts = stop.filter((text) => ANSWERS.some((answer) => answer.includes(text)));
   if (cuts.length > 0)
     faults.push(['stop', `stop_sequences: ${JSON.stringify(cuts)} would end the answer inside its JSON`]);

@@ -3,7 +3,8 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
-import { priceCall, resolveModel } from '../../src/judge/pricing/prices.ts';
+import { resolveModel } from '../../src/judge/models/profile-id.ts';
+import { priceCall } from '../../src/judge/pricing/prices.ts';
 import { buildTable, type PriceTable, readCatalog, TABLE_FILE } from '../../tools/refresh-prices.ts';
 
 /** Minimum number of compared models, and the maximum difference. */

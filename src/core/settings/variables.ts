@@ -4,6 +4,7 @@
  */
 
 import type * as z from 'zod';
+import choice from './default-judge.json' with { type: 'json' };
 
 export interface WrongSetting {
   name: string;
@@ -67,30 +68,15 @@ export function readVariables<S extends z.ZodRawShape>(
 }
 
 // ----------------------------------------------------------------------------------------------- the judge's model
-// Where `BEDROCK_MODEL_ID` is not set (decision 0073).
-
-/** The AWS sample's Sonnet 4 is no longer on Bedrock. */
-const MODEL = 'anthropic.claude-sonnet-4-6';
-
-/**
- * The geographies of the model's inference profiles by source region, as Bedrock's table of cross-region profiles lists
- * them (November 2026). In the other commercial regions the model has only the global profile.
- */
-const GEOGRAPHIES: readonly [RegExp, string][] = [
-  [/^(us|ca)-(east|west|central)-\d$/, 'us'],
-  [/^eu-(north|south|west|central)-\d$/, 'eu'],
-  [/^ap-northeast-[13]$/, 'jp'],
-  [/^ap-southeast-[24]$/, 'au'],
-];
-
-/** Regions outside the commercial partition, where Bedrock offers the model under no profile, or does not exist. */
-const WITHOUT_DEFAULT = /^(cn|us-gov|us-iso|us-isob|eu-isoe|us-isof|eusc)-/;
+// Where `BEDROCK_MODEL_ID` is not set (decision 0073): the model, the geographies of its inference profiles by source region, and
+// the partitions where Bedrock offers it under no profile. Other commercial regions have only the global profile.
 
 /** @returns the id of an inference profile: the global one if the region is unknown, `undefined` where there is none */
 export function defaultJudgeModel(region?: string): string | undefined {
-  if (WITHOUT_DEFAULT.test(region ?? '')) return undefined;
-  const geography = GEOGRAPHIES.find(([regions]) => regions.test(region ?? ''))?.[1] ?? 'global';
-  return `${geography}.${MODEL}`;
+  if (choice.withoutDefault.some((partition) => region?.startsWith(partition))) return undefined;
+  const [geography = 'global'] =
+    Object.entries(choice.geographies).find(([, regions]) => regions.includes(region ?? '')) ?? [];
+  return `${geography}.${choice.model}`;
 }
 
 /** Adds the default of the region to variables without `BEDROCK_MODEL_ID`. */

@@ -10,6 +10,7 @@ import type { Within } from '../../core/process/within-time.ts';
 import type { JudgeLimits } from '../../limits/limits.ts';
 import { answerSchema } from '../answer/answer-schema.ts';
 import { CallFailure, type Feature } from '../errors.ts';
+import type { ModelProperties } from '../models/model-properties.ts';
 import { believed } from '../pricing/call-amounts.ts';
 import { quotaTokens } from '../pricing/quota-tokens.ts';
 import { buildPrompt, type PromptOptions, type Rung, userText } from '../prompt/build-prompt.ts';
@@ -17,7 +18,7 @@ import { estimateTokens, INPUT_MARGIN } from '../tokens.ts';
 import type { Ask, JudgeTransport } from '../transports/transport.ts';
 import type { CallUsage, JudgeScorer, ModelAnswer } from '../types.ts';
 import { AdaptiveLimiter } from './limiter.ts';
-import { looser, ModelCapabilities } from './model-capabilities.ts';
+import { ModelCapabilities } from './model-capabilities.ts';
 
 export interface JudgeRetryPolicy extends RetryPolicy {
   /** No attempt starts later than this after the first failure. Step Functions retries the chunk later. */
@@ -41,6 +42,8 @@ export interface CallerOptions {
   limiter?: AdaptiveLimiter;
   /** What stands before each call, over all functions of the stack. Absent: nothing. */
   limits?: JudgeLimits | undefined;
+  /** Absent: those of the model are unknown. */
+  properties?: ModelProperties | undefined;
 }
 
 export interface Question {
@@ -81,7 +84,7 @@ function canceledBeforeCall(reason: unknown): never {
 }
 
 export class ModelCaller {
-  readonly capabilities = new ModelCapabilities();
+  readonly capabilities: ModelCapabilities;
   readonly limiter: AdaptiveLimiter;
   private readonly transport: JudgeTransport;
   private readonly limits: JudgeLimits | undefined;
@@ -94,28 +97,32 @@ export class ModelCaller {
   constructor(transport: JudgeTransport, options: CallerOptions = {}) {
     this.transport = transport;
     this.limits = options.limits;
+    this.capabilities = new ModelCapabilities(options.properties);
     this.retry = { ...JUDGE_RETRY, ...options.retry };
     this.limiter = options.limiter ?? new AdaptiveLimiter();
   }
 
   /**
    * @param lost called before a retry if the failed attempt may have been billed
+   * @param capabilities gets what this question finds out. Default: those that all questions share
    * @throws CallFailure of any kind but `unsupported`, or an exception that the capture triggers
    */
   async ask(
     question: Question,
     signal: AbortSignal | undefined,
     lost: (usage: CallUsage) => Promise<void>,
+    capabilities = this.capabilities,
   ): Promise<Answered> {
     let startedAt: number | undefined;
     let findings = 0;
+    const found = new Set<Feature>();
     for (let attempt = 1; ; ) {
-      const { answer, failure, rung } = await this.attempt(question, signal);
+      const { answer, failure, rung } = await this.attempt(question, signal, capabilities);
       if (answer !== undefined) return { answer, rung };
       if (failure.kind === 'unsupported') {
         findings += 1;
         if (findings > MAX_FINDINGS) throw new CallFailure('rejected', failure.message, { cause: failure });
-        this.doWithout(failure, rung);
+        this.doWithout(failure, rung, capabilities, found);
         continue;
       }
       if (failure.kind !== 'throttled' && failure.kind !== 'unavailable') throw failure;
@@ -131,14 +138,18 @@ export class ModelCaller {
     }
   }
 
-  private async attempt(question: Question, signal: AbortSignal | undefined): Promise<Asked & { rung: Rung }> {
-    const leave = await this.capabilities.enter(signal).catch(canceledBeforeCall);
+  private async attempt(
+    question: Question,
+    signal: AbortSignal | undefined,
+    capabilities: ModelCapabilities,
+  ): Promise<Asked & { rung: Rung }> {
+    const leave = await capabilities.enter(signal).catch(canceledBeforeCall);
     const release = await this.limiter.acquire(signal).catch((reason: unknown) => {
       leave('other');
       return canceledBeforeCall(reason);
     });
     // Determined only now, because calls that were ahead may have found that the model refuses a rung.
-    const rung = looser(this.capabilities.rung, question.rung);
+    const rung = capabilities.rungFrom(question.rung);
     let ask: Ask | undefined;
     /** Absent before the breaker was asked: then there is nothing to report. */
     let outcome: BreakerOutcome | undefined;
@@ -151,7 +162,7 @@ export class ModelCaller {
         ),
         schema: answerSchema(question.scorers, rung),
         maxTokens: question.maxTokens,
-        supports: (feature) => this.capabilities.supports(feature),
+        supports: (feature) => capabilities.supports(feature),
       };
       const answer = await this.send(ask, signal);
       outcome = 'answered';
@@ -175,7 +186,7 @@ export class ModelCaller {
       release(kind === 'throttled' ? 'throttled' : 'other');
       // If a feature is missing, the next call continues to find out what the model supports, as after throttling.
       leave(kind === 'throttled' || kind === 'unsupported' ? 'throttled' : 'other');
-      return { failure: this.asUnsupported(error, rung), rung };
+      return { failure: asUnsupported(error, rung, capabilities), rung };
     } finally {
       if (outcome !== undefined) await this.limits?.breaker.report(outcome);
     }
@@ -209,22 +220,25 @@ export class ModelCaller {
     }
   }
 
-  /** An unexplained refusal before the model has ever answered in this form is attributed to the form. */
-  private asUnsupported(failure: CallFailure, rung: Rung): CallFailure {
-    if (failure.kind !== 'rejected' || this.capabilities.isConfirmed || rung === 'prompt') return failure;
-    return new CallFailure('unsupported', failure.message, { feature: rung, status: failure.status, cause: failure });
-  }
-
-  private doWithout(failure: CallFailure, rung: Rung): void {
+  /** @param found what this question was refused for before: if it is named again, it is not the cause, and the form may be */
+  private doWithout(failure: CallFailure, rung: Rung, capabilities: ModelCapabilities, found: Set<Feature>): void {
     const { feature, message } = failure;
-    const canStepDown = feature !== undefined && (!isRung(feature) || this.capabilities.refuseRung(rung));
-    if (!canStepDown) throw new CallFailure('rejected', message, { cause: failure });
-    if (isRung(feature)) return;
+    const isForm = feature !== undefined && (isRung(feature) || found.has(feature));
+    if (feature === undefined || (isForm && !capabilities.refuseRung(rung)))
+      throw new CallFailure('rejected', message, { cause: failure });
+    if (isForm) return;
+    found.add(feature);
     if (this.transport.userSet.has(feature)) {
       throw new CallFailure('refused', `The model refuses the parameter ${feature} of the settings: ${message}`, {
         cause: failure,
       });
     }
-    this.capabilities.refuseFeature(feature);
+    capabilities.refuseFeature(feature);
   }
+}
+
+/** An unexplained refusal before the model has ever answered in this form is attributed to the form. */
+function asUnsupported(failure: CallFailure, rung: Rung, { isConfirmed }: ModelCapabilities): CallFailure {
+  if (failure.kind !== 'rejected' || isConfirmed || rung === 'prompt') return failure;
+  return new CallFailure('unsupported', failure.message, { feature: rung, status: failure.status, cause: failure });
 }

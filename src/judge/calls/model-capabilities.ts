@@ -1,8 +1,9 @@
 /**
- * The features that a model was found to support. Models differ and change, so nothing is assumed by name. The strictest
- * form is tried first and a refusal is remembered. While the first call finds out, the others wait for it.
+ * The features that a model supports, as far as its properties and its calls tell. Of a model without properties nothing is assumed:
+ * the strictest form is tried first and a refusal is remembered. While the first call finds out, the others wait for it.
  */
-import type { Feature } from '../errors.ts';
+import { type Feature, isFeature } from '../errors.ts';
+import type { ModelProperties } from '../models/model-properties.ts';
 import { RUNGS, type Rung } from '../prompt/build-prompt.ts';
 
 /** After this many answers in another form, a model that ignores a rung is not asked on that rung again. */
@@ -11,8 +12,8 @@ const MAX_IGNORED = 3;
 type End = 'answered' | 'throttled' | 'other';
 
 export class ModelCapabilities {
-  private rungIndex = 0;
-  private readonly lacking = new Set<Feature>();
+  /** Features that the model refuses. */
+  #refused: Set<Feature>;
   private ignored = 0;
   /** An answer has arrived. */
   isConfirmed = false;
@@ -21,12 +22,22 @@ export class ModelCapabilities {
   /** The call that finds out, while nothing is known. */
   private pioneer: Promise<void> | undefined;
 
-  get rung(): Rung {
-    return RUNGS[this.rungIndex] ?? 'prompt';
+  /** @param properties absent: those of the model are unknown */
+  constructor(properties: ModelProperties | undefined) {
+    this.#refused = new Set(properties?.refuses.filter(isFeature));
+  }
+
+  get refused(): ReadonlySet<Feature> {
+    return this.#refused;
+  }
+
+  /** Returns the strictest form that is no stricter than `from`. */
+  rungFrom(from: Rung): Rung {
+    return RUNGS.slice(RUNGS.indexOf(from)).find((rung) => rung === 'prompt' || this.supports(rung)) ?? 'prompt';
   }
 
   supports(feature: Feature): boolean {
-    return !this.lacking.has(feature);
+    return !this.#refused.has(feature);
   }
 
   /**
@@ -54,28 +65,26 @@ export class ModelCapabilities {
 
   /** Steps down from a rung that the model refuses. @returns false if there is no looser rung */
   refuseRung(rung: Rung): boolean {
-    // Another call may have stepped down already.
-    if (this.rung === rung && this.rungIndex < RUNGS.length - 1) {
-      this.rungIndex += 1;
-      this.ignored = 0;
-    }
-    return this.rung !== rung;
+    if (rung === 'prompt') return false;
+    this.#refused.add(rung);
+    this.ignored = 0;
+    return true;
   }
 
   refuseFeature(feature: Feature): void {
-    this.lacking.add(feature);
+    this.#refused.add(feature);
   }
 
   /** Records whether an answer had the form of the rung. */
   recordForm(rung: Rung, kept: boolean): void {
-    if (this.rung !== rung) return;
+    if (rung === 'prompt' || !this.supports(rung)) return;
     this.ignored = kept ? 0 : this.ignored + 1;
     if (this.ignored >= MAX_IGNORED) this.refuseRung(rung);
   }
 
-  /** Starts over, because the refusals may have concerned one capture and not the form. */
-  reset(): void {
-    this.rungIndex = 0;
+  /** Takes over what the model refuses of a harmless question: other refusals may have concerned one capture. */
+  adopt(refused: Iterable<Feature>): void {
+    this.#refused = new Set(refused);
     this.ignored = 0;
   }
 }
@@ -95,6 +104,3 @@ async function orAborted(promise: Promise<void>, signal: AbortSignal | undefined
 }
 
 export const lowerRung = (rung: Rung): Rung => RUNGS[RUNGS.indexOf(rung) + 1] ?? 'prompt';
-
-/** Returns the looser of two rungs. */
-export const looser = (a: Rung, b: Rung): Rung => (RUNGS.indexOf(a) >= RUNGS.indexOf(b) ? a : b);

@@ -8,6 +8,7 @@ import type { Session } from '../session.ts';
 import { INPUT_MARGIN } from '../tokens.ts';
 import type { CallUsage } from '../types.ts';
 import type { Answered, ModelCaller, Question } from './model-caller.ts';
+import type { ModelCapabilities } from './model-capabilities.ts';
 
 export class PaidCaller {
   readonly caller: ModelCaller;
@@ -35,7 +36,12 @@ export class PaidCaller {
    * that may have been billed without an answer is charged at the worst case, and the next attempt needs room again.
    * @throws PermanentError `JudgePriceUnknown` if there is a limit; CallFailure of any kind but `unsupported`, or an exception that the capture triggers
    */
-  async ask(question: Question, session: Session, signal: AbortSignal | undefined): Promise<Answered> {
+  async ask(
+    question: Question,
+    session: Session,
+    signal: AbortSignal | undefined,
+    capabilities?: ModelCapabilities,
+  ): Promise<Answered> {
     const { capture, scorers, maxTokens, prompt, within } = question;
     const options = { maxTokens, maxRecordTokens: prompt.maxRecordTokens };
     const size = (): AskSize => within('the size of the prompt', () => askSize(capture, scorers, options));
@@ -56,11 +62,12 @@ export class PaidCaller {
       await made?.settle(usage === undefined ? 0 : (this.price(usage) ?? 0)).catch(() => {});
     };
     try {
-      const answered = await this.caller.ask(question, signal, async (usage) => {
+      const lost = async (usage: CallUsage): Promise<void> => {
         session.charge(usage, scorers);
         await settle(usage);
         reservation = await reserve();
-      });
+      };
+      const answered = await this.caller.ask(question, signal, lost, capabilities);
       await settle(answered.answer.usage);
       return answered;
     } catch (error) {

@@ -16,7 +16,15 @@ import { applicability } from '../scorers/applicability.ts';
 import { isJudgeScorer } from '../scorers/scorer-set.ts';
 import { addSpend, emptySpend } from '../spend.ts';
 import type { JudgeScorer, Scorer } from '../types.ts';
-import { PRICE_SOURCE, priceCall, priceOptions, ratesOf, requireKnownPrice } from './prices.ts';
+import {
+  PRICE_SOURCE,
+  priceCall,
+  priceOptions,
+  propertiesIn,
+  ratesOf,
+  requireKnownPrice,
+  UNKNOWN_PROPERTIES,
+} from './prices.ts';
 import { type AskSize, askSize, cacheMinimum, FAILING_SHARE } from './request-tokens.ts';
 
 type JudgeSettings = PricedSettings &
@@ -113,7 +121,9 @@ function totalOf(settings: JudgeSettings, options: EstimateOptions) {
     const isBatch = options.judge === 'batch' && judge === firstModel(settings);
     const rates = ratesOf(judge, priceOptions(settings));
     if (rates === null) return `the price of ${judge} is unknown`;
-    return `${judge} costs ${rates.input} and ${rates.output} US dollars per million input and output tokens${isBatch ? ', half of it in batch inference' : ''} (${PRICE_SOURCE})`;
+    const batch = isBatch ? ', half of it in batch inference' : '';
+    const properties = propertiesIn(judge, settings.JUDGE_PRICES) ? '' : `; ${UNKNOWN_PROPERTIES}`;
+    return `${judge} costs ${rates.input} and ${rates.output} US dollars per million input and output tokens${batch} (${PRICE_SOURCE})${properties}`;
   };
   /** What it costs more to write the cached prefix with each call than to read it. */
   const writing = (): number => {

@@ -11,9 +11,10 @@ import { PermanentError } from '../../core/errors/errors.ts';
 import { nearest } from '../../core/errors/nearest.ts';
 import type { PriceOverrides, Rates } from '../../core/settings/schema.ts';
 import { isStandIn, splitEndpoint } from '../judge-id.ts';
+import { type ModelProperties, propertiesOf } from '../models/model-properties.ts';
+import table from '../models/price-table.json' with { type: 'json' };
+import { resolveModel, withoutScheme } from '../models/profile-id.ts';
 import type { CallUsage } from '../types.ts';
-import table from './price-table.json' with { type: 'json' };
-import { parseProfileId } from './profile-id.ts';
 
 export interface PriceOptions {
   /** Region of the call, for example `eu-west-1`. The region in an ARN takes precedence. */
@@ -33,9 +34,6 @@ export const priceOptions = (
   batch: judge === 'batch',
 });
 
-/** Returns the model id without `bedrock:/`, `openai:/` or `sagemaker:/`. The settings accept both. */
-const withoutScheme = (id: string): string => id.trim().replace(/^(?:bedrock|openai|sagemaker):?\/+/, '');
-
 /** Returns what the user sets. An inference component without a price of its own has that of its endpoint. */
 function overrideOf(id: string, overrides: PriceOverrides | undefined): string | Rates | undefined {
   const name = withoutScheme(id);
@@ -45,6 +43,20 @@ function overrideOf(id: string, overrides: PriceOverrides | undefined): string |
     .map((each) => entries.find(([key]) => withoutScheme(key) === each)?.[1])
     .find((price) => price !== undefined);
 }
+
+/** Returns the id of the model that `JUDGE_PRICES` names for this one, as for an application inference profile; else the id itself. */
+function namedModel(id: string, overrides: PriceOverrides | undefined): string {
+  const override = overrideOf(id, overrides);
+  return typeof override === 'string' ? override : id;
+}
+
+/** Returns the properties of the model that these settings ask. */
+export const propertiesIn = (id: string, overrides: PriceOverrides | undefined): ModelProperties | undefined =>
+  propertiesOf(namedModel(id, overrides));
+
+/** What people are told of a model that the file of properties does not have. */
+export const UNKNOWN_PROPERTIES =
+  'its properties are unknown: its first calls find out what it accepts, and how much it thinks';
 
 /** Bedrock batch inference costs half the on-demand price. */
 const BATCH_FACTOR = 0.5;
@@ -56,35 +68,6 @@ const MODELS = new Map<string, Record<string, TableRow>>(Object.entries(table.mo
 
 /** Source and date of the table, for people. */
 export const PRICE_SOURCE = `${table.source} (${table.date})`;
-
-/** Variants of a model by context length share its price, for example `amazon.nova-pro-v1:0:24k`. */
-const CONTEXT_VARIANT = /:\d+k$/;
-
-/**
- * Returns the model behind a Bedrock model id, inference-profile id or ARN, with or without `bedrock:/`; `undefined` if the
- * name does not identify the model: application profiles, provisioned and imported models.
- */
-export function resolveModel(id: string) {
-  let name = withoutScheme(id);
-  let region: string | undefined;
-  const arn = /^arn:aws[a-z-]*:bedrock:([a-z0-9-]*):\d*:(foundation-model|inference-profile)\/(.+)$/.exec(name);
-  if (arn !== null) {
-    region = arn[1] === '' ? undefined : arn[1];
-    name = arn[3] as string;
-  } else if (name.startsWith('arn:')) {
-    return undefined;
-  }
-  name = name.replace(CONTEXT_VARIANT, '');
-  const profile = parseProfileId(name);
-  return {
-    /** As in the table, for example `anthropic.claude-sonnet-4-6`. */
-    model: profile?.model ?? name,
-    /** Geography of the inference profile, for example `us` or `global`. */
-    profile: profile?.geography,
-    /** Region of an ARN. */
-    region,
-  };
-}
 
 const toRates = ([input, output, cacheRead, cacheWrite]: TableRow): Rates => ({
   input: input as number,
@@ -116,7 +99,7 @@ function tableRow({ model, profile, region }: NonNullable<ReturnType<typeof reso
 export function ratesOf(modelId: string, options: PriceOptions = {}): Rates | null {
   const override = overrideOf(modelId, options.overrides);
   if (override !== undefined && typeof override !== 'string') return override;
-  const priced = resolveModel(override ?? modelId);
+  const priced = resolveModel(namedModel(modelId, options.overrides));
   if (priced === undefined) return null;
   const region = priced.region ?? options.region;
   const row = tableRow(region === undefined ? priced : { ...priced, region });

@@ -8,6 +8,7 @@ import type { JudgeSpend } from '../../core/contract/receipts.ts';
 import type { Rates } from '../../core/settings/schema.ts';
 import { answerSchemaText } from '../answer/answer-schema.ts';
 import { memoByScorers } from '../memo.ts';
+import { propertiesOf } from '../models/model-properties.ts';
 import { MAX_RECORD_TOKENS, systemPrompt } from '../prompt/build-prompt.ts';
 import { captureRecord } from '../prompt/record.ts';
 import { withExamples } from '../scorers/scorer-set.ts';
@@ -88,25 +89,9 @@ export function askSize(capture: Capture, scorers: readonly JudgeScorer[], optio
 /** OpenAI caches longer prefixes by itself. */
 export const OWN_CACHE_MINIMUM = 1024;
 
-/**
- * Minimum length, in tokens, of a prefix that a model caches, by model id. A shorter one is not cached, without an
- * error. Models that are not listed are not asked to cache. From Anthropic's, AWS's and OpenAI's pages on prompt
- * caching (November 2026), except for Sonnet 4.6: there both say 1,024, but 2,038 tokens were not cached on Bedrock and
- * 2,067 were (BerriAI/litellm-docs, pull request 49).
- */
-const CACHE_MINIMUMS: readonly [RegExp, number][] = [
-  [/anthropic\.claude-(opus-4-[5-9]|haiku-4-5)/, 4096],
-  [/anthropic\.claude-sonnet-4-6/, 2067],
-  [/anthropic\.claude-3-5-haiku/, 2048],
-  [/anthropic\.claude-(sonnet-4|opus-4|3-7-sonnet)/, 1024],
-  [/amazon\.nova-(micro|lite|pro|premier|2)/, 1000],
-  // Its rates are those of JUDGE_PRICES.
-  [/^openai:\//, OWN_CACHE_MINIMUM],
-];
-
-/** Returns the minimum tokens of a cached prefix; `undefined` if the model is not known to cache. */
+/** Returns the minimum tokens of a cached prefix; `undefined` if the model is not known to cache. A shorter one is not cached, without an error. */
 export const cacheMinimum = (modelId: string): number | undefined =>
-  CACHE_MINIMUMS.find(([pattern]) => pattern.test(modelId))?.[1];
+  modelId.startsWith('openai:/') ? OWN_CACHE_MINIMUM : propertiesOf(modelId)?.cacheMinimum;
 
 /** The tokens that certainly stand before the cache point. Where a service puts a schema is not documented. */
 export const prefixTokens = memoByScorers((scorers): number => estimateTokens(systemPrompt(scorers, 'json-schema')));

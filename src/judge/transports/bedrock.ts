@@ -11,8 +11,9 @@ import {
 import { answerSchemaText, type JsonSchema } from '../answer/answer-schema.ts';
 import reasons from '../finish-reasons.json' with { type: 'json' };
 import { judgeName } from '../judge-id.ts';
-import type { JudgeParameters } from '../parameters.ts';
-import { cacheMinimum, prefixTokens } from '../pricing/request-tokens.ts';
+import { propertiesOf } from '../models/model-properties.ts';
+import { type JudgeParameters, setsThinking } from '../parameters.ts';
+import { prefixTokens } from '../pricing/request-tokens.ts';
 import { ANSWER_NAME, type JudgePrompt } from '../prompt/build-prompt.ts';
 import type { ModelAnswer, Stop } from '../types.ts';
 import { readAwsFailure } from './bedrock-failures.ts';
@@ -75,9 +76,11 @@ export function bedrockTransport(
   parameters: JudgeParameters,
   guardrail: Guardrail | undefined,
   client: BedrockRuntimeClient = createBedrockClient(),
+  properties = propertiesOf(modelId),
 ): BedrockTransport {
   const { temperature, topP, stop, other, userSet } = parameters;
-  const cacheFrom = cacheMinimum(modelId) ?? Number.POSITIVE_INFINITY;
+  const cacheFrom = properties?.cacheMinimum ?? Number.POSITIVE_INFINITY;
+  const least = setsThinking(other) ? undefined : properties?.leastThinking;
 
   function request(ask: Ask): ConverseCommandInput {
     const { prompt, maxTokens, supports } = ask;
@@ -86,6 +89,7 @@ export function bedrockTransport(
       system.push({ cachePoint: { type: 'default' } });
     }
     const preface = supports('system') ? '' : `${prompt.system}\n`;
+    const fields = supports('thinking') ? { ...least, ...other } : other;
     return {
       modelId,
       ...(supports('system') ? { system } : {}),
@@ -97,7 +101,7 @@ export function bedrockTransport(
         ...(stop === undefined ? {} : { stopSequences: stop }),
       },
       ...answerConfig(ask),
-      ...(Object.keys(other).length === 0 ? {} : { additionalModelRequestFields: other as never }),
+      ...(Object.keys(fields).length === 0 ? {} : { additionalModelRequestFields: fields as never }),
       ...(guardrail === undefined
         ? {}
         : { guardrailConfig: { guardrailIdentifier: guardrail.id, guardrailVersion: guardrail.version } }),

@@ -132,8 +132,9 @@ export function readCompletion(text: string, ask: Ask): ModelAnswer {
 /** Messages of servers and models about features that they lack. */
 const LACKING: readonly [RegExp, Feature][] = [
   [/max_completion_tokens/i, 'max-tokens-name'],
+  [/tool_?choice|tool_?config|\btools?\b/i, 'tool'],
+  [/\bthinking\b|\breasoning|\beffort\b/i, 'thinking'],
   [/output_?config|response_?format|json.?schema|guided_|structured output|grammar/i, 'json-schema'],
-  [/tool_?choice|tool_?config|tools?\b/i, 'tool'],
   [/temperature/i, 'temperature'],
   [/prompt caching|cache_?point|cache_?control/i, 'cache'],
   [/system (role|messages?|prompts?|instructions?)|roles? must alternate|only user and assistant roles/i, 'system'],

@@ -1,5 +1,6 @@
 /** The form of the answer that a record of a batch job asks for. */
 import { batchRecord } from '../../../src/judge/batch/record.ts';
+import { propertiesOf } from '../../../src/judge/models/model-properties.ts';
 import { readParameters } from '../../../src/judge/parameters.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { bedrockTransport } from '../../../src/judge/transports/bedrock.ts';
@@ -8,7 +9,9 @@ import { chatCapture } from './captures.ts';
 const scorers = scorersFor().filter(isJudgeScorer);
 const recordFor = (model: string): string => {
   const transport = bedrockTransport(model, readParameters(), undefined, {} as never);
-  return JSON.stringify(batchRecord(transport, 'tr-1', chatCapture(), scorers).modelInput);
+  return JSON.stringify(
+    batchRecord(transport, 'tr-1', chatCapture(), scorers, { properties: propertiesOf(model) }).modelInput,
+  );
 };
 
 test.each([

@@ -1,7 +1,8 @@
 /** Asking the model until it answers: waiting, retrying, and the form of answer. */
 import { AdaptiveLimiter } from '../../../src/judge/calls/limiter.ts';
-import { looser, ModelCapabilities } from '../../../src/judge/calls/model-capabilities.ts';
+import { ModelCapabilities } from '../../../src/judge/calls/model-capabilities.ts';
 import { CallFailure } from '../../../src/judge/errors.ts';
+import { type ModelProperties, propertiesOf } from '../../../src/judge/models/model-properties.ts';
 import { goodAnswer, scriptedJudge, told } from '../../doubles/scripted-judge.ts';
 import { chatCapture, YES_NO_SCORERS } from './captures.ts';
 
@@ -23,7 +24,7 @@ test('a service that demands a wait stops all calls, unless the wait is too long
 });
 
 test('a call that waits for the first one ends when it is canceled', async () => {
-  const capabilities = new ModelCapabilities();
+  const capabilities = new ModelCapabilities(undefined);
   await capabilities.enter();
   const canceling = new AbortController();
   const waiting = capabilities.enter(canceling.signal);
@@ -31,7 +32,11 @@ test('a call that waits for the first one ends when it is canceled', async () =>
   await expect(waiting).rejects.toThrow('out of time');
 });
 
-test('the looser of two forms of answer', () => {
-  expect(looser('json-schema', 'prompt')).toBe('prompt');
-  expect(looser('prompt', 'tool')).toBe('prompt');
+test('the strictest form that a model may accept', () => {
+  const { refuses, ...rest } = propertiesOf('global.anthropic.claude-sonnet-5-5') as ModelProperties;
+  const known = new ModelCapabilities({ ...rest, refuses });
+  expect([known.rungFrom('json-schema'), known.rungFrom('tool')]).toEqual(['json-schema', 'prompt']);
+  expect(new ModelCapabilities(undefined).rungFrom('tool')).toBe('tool');
+  known.refuseRung('json-schema');
+  expect(known.rungFrom('json-schema')).toBe('prompt');
 });

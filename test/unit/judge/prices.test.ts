@@ -1,5 +1,7 @@
 /** Resolving a model’s name, and pricing its calls. */
-import { priceCall, ratesOf, requireKnownPrice, resolveModel } from '../../../src/judge/pricing/prices.ts';
+
+import { resolveModel } from '../../../src/judge/models/profile-id.ts';
+import { priceCall, ratesOf, requireKnownPrice } from '../../../src/judge/pricing/prices.ts';
 import { withVariables } from '../../helpers/aws-answers.ts';
 
 const SONNET = 'anthropic.claude-sonnet-4-6';

@@ -1,6 +1,6 @@
 /** Parsing the ids of inference profiles. */
-import table from '../../../src/judge/pricing/price-table.json' with { type: 'json' };
-import { parseProfileId } from '../../../src/judge/pricing/profile-id.ts';
+import table from '../../../src/judge/models/price-table.json' with { type: 'json' };
+import { parseProfileId } from '../../../src/judge/models/profile-id.ts';
 
 const models = Object.keys(table.models);
 
