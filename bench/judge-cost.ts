@@ -35,7 +35,6 @@ type Way = Parameters<typeof expectedCalls>[3];
 
 const BASE: Settings = {
   BEDROCK_MODEL_ID: MODEL,
-  JUDGE_CALLS: 'together',
   JUDGE_GUIDELINES: {},
   JUDGE_PRICES: {},
   MLFLOW_EVALUATION_MODEL_PARAM: {},

@@ -78,7 +78,6 @@ export const JUDGED_CAPTURE = (() => {
     // That of the region of the list prices: a geographic profile costs a tenth more than the model itself.
     BEDROCK_MODEL_ID: defaultJudgeModel('us-east-1') ?? '',
     EVALUATION_BUDGET_USD: 0,
-    JUDGE_CALLS: 'together' as const,
     JUDGE_PRICES: {},
     MLFLOW_EVALUATION_MODEL_PARAM: {},
   };

@@ -134,7 +134,7 @@ function compareWithPeople(
 async function judgeItems(
   all: readonly LabeledItem[],
   source: CalibrationReport['source'],
-  { scorer: only, budget, ask: asking }: Flags,
+  { scorer: only, budget, ask }: Flags,
   settings: CommandSettings,
   scorers: readonly JudgeScorer[],
 ): Promise<CalibrationReport> {
@@ -148,8 +148,6 @@ async function judgeItems(
   const models = judgeModels(settings);
   await requireJudge(settings, budget);
   const judge = cascadeOf(settings);
-  // If production asks scorers one by one, verdicts do not depend on other scorers, so asking the labeled ones is enough.
-  const ask = settings.JUDGE_CALLS === 'separate' ? 'labelled' : asking;
   const most = mostUsd(open, { judge, scorers, ask });
   const cost = most === null ? 'an unknown amount' : most === 0 ? 'nothing' : `${most.toFixed(2)} dollars at most`;
   notice(`Asking ${models.map(judgeName).join(' behind ')} about ${many(open.length, 'label')}, which costs ${cost}.`);

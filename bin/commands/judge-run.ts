@@ -63,7 +63,7 @@ interface Asked {
 async function judgeOpened(files: readonly SourceFile[], asked: Asked, signal: AbortSignal) {
   const { flags, settings, scorers } = asked;
   const isPaid = isReal(flags);
-  const standIn = () => createJudgeOver(standInTransport(), { calls: settings.JUDGE_CALLS, price: () => 0 });
+  const standIn = () => createJudgeOver(standInTransport(), { price: () => 0 });
   const judge = isPaid ? cascadeOf(settings) : standIn();
   const isAsked = isPaid && scorers.some(({ kind }) => kind === 'judge');
   const found = isAsked ? await agreed(capturesOf(files, asked, nothingSeen()), asked, judge) : 0;

@@ -9,7 +9,7 @@ import { checkScorers, scorersFor } from './scorers/scorer-set.ts';
 import type { JudgeScorer, Scorer } from './types.ts';
 
 type ScorerSettings = Pick<LambdaEnvironment, 'BEDROCK_MODEL_ID' | 'JUDGE_GUIDELINES' | 'JUDGE_PRICES'> &
-  Partial<Pick<LambdaEnvironment, 'JUDGE_CALLS' | 'JUDGE_CASCADE' | 'JUDGE_PREFIX' | 'JUDGE_RATIONALES'>>;
+  Partial<Pick<LambdaEnvironment, 'JUDGE_CASCADE' | 'JUDGE_PREFIX' | 'JUDGE_RATIONALES'>>;
 
 /**
  * @param judge requests of batch inference are not cached, so their prefix stays short
@@ -17,7 +17,7 @@ type ScorerSettings = Pick<LambdaEnvironment, 'BEDROCK_MODEL_ID' | 'JUDGE_GUIDEL
  */
 export function activeScorers(settings: ScorerSettings, judge: RunOptions['judge'] = 'converse'): readonly Scorer[] {
   const scorers = scorersFor({ guidelines: settings.JUDGE_GUIDELINES, rationales: settings.JUDGE_RATIONALES });
-  if (settings.JUDGE_PREFIX !== 'cached' || settings.JUDGE_CALLS === 'separate' || judge === 'batch') return scorers;
+  if (settings.JUDGE_PREFIX !== 'cached' || judge === 'batch') return scorers;
   const model = firstModel(settings);
   // A guideline in place of a default scorer has another question, for which the examples are wrong.
   const examples = Object.fromEntries(
@@ -35,9 +35,6 @@ export const harmScorers = (settings: ScorerSettings): JudgeScorer[] =>
 /** Returns a warning if `JUDGE_PREFIX=cached` has no effect on runs that ask the judge at once. */
 export function uncachedWarning(settings: ScorerSettings, { judge }: Pick<RunOptions, 'judge'>): string | undefined {
   if (settings.JUDGE_PREFIX !== 'cached' || judge === 'batch') return undefined;
-  const reason =
-    settings.JUDGE_CALLS === 'separate'
-      ? 'each question has its own call (JUDGE_CALLS=separate)'
-      : uncachedReason(activeScorers(settings), firstModel(settings));
+  const reason = uncachedReason(activeScorers(settings), firstModel(settings));
   return reason && `JUDGE_PREFIX=cached has no effect: ${reason}`;
 }

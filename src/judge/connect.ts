@@ -69,7 +69,6 @@ function configOf(settings: JudgeSettings): JudgeConfig {
     apiKey: key ?? (secret === undefined ? undefined : () => loadApiKey(undefined, secret)),
     model: settings.BEDROCK_MODEL_ID,
     parameters: settings.MLFLOW_EVALUATION_MODEL_PARAM,
-    calls: settings.JUDGE_CALLS,
     price: (usage) => paidFor(settings.BEDROCK_MODEL_ID, usage, prices),
     baseUrl: settings.JUDGE_BASE_URL,
     guardrail: guardrailOf(settings),

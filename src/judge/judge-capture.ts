@@ -1,6 +1,6 @@
 /**
- * Judges one capture, whatever service hosts the model. Asks all scorers together or one by one, keeps the verdicts of
- * a partial answer, asks again only for the missing ones, and separates errors that a retry can fix from final ones.
+ * Judges one capture, whatever service hosts the model. Asks all scorers together, keeps the verdicts of a partial answer,
+ * asks again only for the missing ones, and separates errors that a retry can fix from final ones.
  */
 
 import type { Capture } from '../captures/types.ts';
@@ -23,8 +23,6 @@ import type { JudgeTransport } from './transports/transport.ts';
 import type { Judge, JudgeMoney, JudgeResult, JudgeScorer, ModelAnswer } from './types.ts';
 
 export interface JudgeOptions extends CallerOptions {
-  /** `together`: one call for all scorers of a capture; `separate`: one call for each. */
-  calls?: 'together' | 'separate' | undefined;
   /** Replaces the bound on the answer that follows from the number of scorers. */
   maxTokens?: number | undefined;
   /** Tokens that the model may use for thinking, in addition to the bound. */
@@ -79,26 +77,17 @@ class CaptureJudge implements Judge {
   ): Promise<JudgeResult> {
     const session = new Session(scorers, this.paid.price, money);
     const within = withinTogether(this.options.timeMs ?? timeOf(capture));
-    const groups =
-      this.options.calls === 'separate' ? scorers.map((scorer) => [scorer]) : scorers.length > 0 ? [scorers] : [];
-    const failures: unknown[] = [];
-    const judgeOrFail = async (group: readonly JudgeScorer[]): Promise<void> => {
-      try {
-        await this.judgeGroup(capture, group, session, within, signal);
-      } catch (error) {
-        const message = error instanceof CallFailure ? undefined : ownFault(error);
-        if (message === undefined) failures.push(error);
-        else session.fail(group, { code: VERDICT_ERRORS.failed, message });
-      }
-    };
-    await Promise.all(groups.map(judgeOrFail));
-    // A failure that a retry can fix takes precedence over a question that is held.
-    const failure = failures.find((reason) => !isHeld(reason)) ?? failures[0];
-    if (failure !== undefined) throw this.asThrown(failure, session.result(), signal);
+    try {
+      if (scorers.length > 0) await this.judgeAll(capture, scorers, session, within, signal);
+    } catch (error) {
+      const message = error instanceof CallFailure ? undefined : ownFault(error);
+      if (message === undefined) throw this.asThrown(error, session.result(), signal);
+      session.fail(scorers, { code: VERDICT_ERRORS.failed, message });
+    }
     return session.result();
   }
 
-  private async judgeGroup(
+  private async judgeAll(
     capture: Capture,
     scorers: readonly JudgeScorer[],
     session: Session,
@@ -177,7 +166,8 @@ class CaptureJudge implements Judge {
   }
 
   private maxTokens(scorers: number, growth: number): number {
-    return (this.options.maxTokens ?? answerTokens(scorers) * growth) + (this.options.thinkingTokens ?? 0);
+    const own = answerTokens(scorers, this.options);
+    return this.options.maxTokens === undefined ? own * growth : own;
   }
 
   /** Asks, and returns a failure that concerns only this capture. A failure that concerns all captures is thrown. */

@@ -77,7 +77,6 @@ it('reads every prop as its setting', () => {
     EVALUATION_ALWAYS: '[{"name":"long replies","replyTokensOver":800}]',
     QUALITY_OBJECTIVES: '[{"scorer":"safety","atLeast":0.95,"over":"1d"}]',
     ALARM_QUOTES: 'true',
-    JUDGE_CALLS: 'separate',
     JUDGE_RATIONALES: 'failures',
     JUDGE_PREFIX: 'cached',
     JUDGE_GUIDELINES: '{"kind":"Be kind."}',

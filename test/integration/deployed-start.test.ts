@@ -27,7 +27,7 @@ const PERSONS_SHELL = {
   AWS_USE_FIPS_ENDPOINT: 'true',
   MLFLOW_TRACKING_URI: 'http://127.0.0.1:9',
   STACK_PREFIX: 'production',
-  JUDGE_CALLS: 'together',
+  JUDGE_RATIONALES: 'all',
   JUDGE_BASE_URL: 'http://127.0.0.1:9/v1',
   EVALUATION_BUDGET_USD: '5',
 };
@@ -156,7 +156,7 @@ describe('npm start', () => {
   });
 
   test('lists which of the user’s settings apply', () => {
-    expect(start.output()).toMatch(/^your settings that apply: JUDGE_CALLS$/m);
+    expect(start.output()).toMatch(/^your settings that apply: JUDGE_RATIONALES$/m);
     expect(start.output()).toMatch(
       /^your settings that do not apply, since the stand-in judges and nothing is paid: JUDGE_BASE_URL, EVALUATION_BUDGET_USD$/m,
     );

@@ -487,9 +487,9 @@ describe('.env and the environment', () => {
 
 describe('the views of the functions and of the command line', () => {
   it('share the defaults of the stack', () => {
-    const { JUDGE_CALLS, BEDROCK_MODEL_ID } = commandSettings({}, {});
-    expect({ JUDGE_CALLS, BEDROCK_MODEL_ID }).toEqual({
-      JUDGE_CALLS: 'together',
+    const { JUDGE_PREFIX, BEDROCK_MODEL_ID } = commandSettings({}, {});
+    expect({ JUDGE_PREFIX, BEDROCK_MODEL_ID }).toEqual({
+      JUDGE_PREFIX: 'short',
       BEDROCK_MODEL_ID: parse().BEDROCK_MODEL_ID,
     });
     const { EVALUATION_BUDGET_USD, MAX_LINE_BYTES } = testEnvironment();
@@ -500,12 +500,12 @@ describe('the views of the functions and of the command line', () => {
   });
 
   it('report every invalid setting in the same words as the stack', () => {
-    const wrong = { JUDGE_CALLS: 'both', JUDGE_SECRET_ARN: 'sk-proj-hunter2' };
-    const [calls, secret] = refusal({ ...required, ...wrong })
+    const wrong = { JUDGE_PREFIX: 'both', JUDGE_SECRET_ARN: 'sk-proj-hunter2' };
+    const [prefix, secret] = refusal({ ...required, ...wrong })
       .toSorted()
       .map((line) => line.trim());
     for (const read of [() => commandSettings({}, wrong), () => testEnvironment(wrong)]) {
-      expect(read).toThrow(expect.objectContaining({ message: expect.stringContaining(calls ?? '') }));
+      expect(read).toThrow(expect.objectContaining({ message: expect.stringContaining(prefix ?? '') }));
       expect(read).toThrow(expect.objectContaining({ message: expect.stringContaining(secret ?? '') }));
     }
   });

@@ -133,7 +133,6 @@ export const sharedSettings = {
   ),
   JUDGE_BASE_URL: setting('an http(s) URL', textWithout((text) => urlFault(text, 'JUDGE_SECRET_ARN')).optional()),
   JUDGE_SECRET_ARN: secretArn,
-  JUDGE_CALLS: setting('together or separate', z.enum(['together', 'separate']).default('together')),
   JUDGE_GUIDELINES: setting(
     'JSON of guidelines by name, such as {"no_legal_advice":"The reply gives no legal advice."} or {"no_bleach":{"text":"The reply never mixes bleach.","severity":"harm"}}',
     jsonOf(guidelinesSchema).default({}),

@@ -11,25 +11,24 @@ import type { JudgeScorer } from '../types.ts';
 export type BatchRecord = ReturnType<typeof batchRecord>;
 
 /**
- * Asks all scorers of a capture in one request, whatever `JUDGE_CALLS` is. The answer has a schema if the model is known to accept
+ * Asks all scorers of a capture in one request. The answer has a schema if the model is known to accept
  * one: else its form is described in the text, because a batch job refuses each record with a tool ("Process multiple prompts with
  * batch inference").
  * @param recordId letters and digits
- * @param maxTokens replaces the bound that follows from the number of scorers
  */
 export function batchRecord(
   transport: BedrockTransport,
   recordId: string,
   capture: Capture,
   scorers: readonly JudgeScorer[],
-  { maxTokens, thinkingTokens = 0, properties }: Pick<JudgeOptions, 'maxTokens' | 'thinkingTokens' | 'properties'> = {},
+  options: Pick<JudgeOptions, 'maxTokens' | 'thinkingTokens' | 'properties'> = {},
 ) {
-  const capabilities = new ModelCapabilities(properties);
-  const rung = properties !== undefined && capabilities.supports('json-schema') ? 'json-schema' : 'prompt';
+  const capabilities = new ModelCapabilities(options.properties);
+  const rung = options.properties !== undefined && capabilities.supports('json-schema') ? 'json-schema' : 'prompt';
   const { modelId: _, ...modelInput } = transport.request({
     prompt: buildPrompt(capture, scorers, rung),
     schema: answerSchema(scorers),
-    maxTokens: (maxTokens ?? answerTokens(scorers.length)) + thinkingTokens,
+    maxTokens: answerTokens(scorers.length, options),
     // Prompt caching helps only calls that follow each other.
     supports: (feature) => feature !== 'cache' && capabilities.supports(feature),
   });

@@ -73,10 +73,10 @@ type BreakerOutcome = Parameters<JudgeLimits['breaker']['report']>[0];
 
 const isRung = (feature: Feature): feature is 'json-schema' | 'tool' => feature === 'json-schema' || feature === 'tool';
 
-function worstCase({ prompt, schema, maxTokens }: Ask): CallUsage {
+function worstCase({ prompt, schema, maxTokens }: Ask, tokens = 1): CallUsage {
   const texts = [prompt.system, userText(prompt), JSON.stringify(schema)];
   const inputTokens = texts.reduce((sum, text) => sum + estimateTokens(text), 0);
-  return { inputTokens: Math.ceil(inputTokens * INPUT_MARGIN), outputTokens: maxTokens };
+  return { inputTokens: Math.ceil(inputTokens * tokens * INPUT_MARGIN), outputTokens: maxTokens };
 }
 
 function canceledBeforeCall(reason: unknown): never {
@@ -86,6 +86,7 @@ function canceledBeforeCall(reason: unknown): never {
 export class ModelCaller {
   readonly capabilities: ModelCapabilities;
   readonly limiter: AdaptiveLimiter;
+  readonly properties: ModelProperties | undefined;
   private readonly transport: JudgeTransport;
   private readonly limits: JudgeLimits | undefined;
   private readonly retry: JudgeRetryPolicy;
@@ -97,7 +98,8 @@ export class ModelCaller {
   constructor(transport: JudgeTransport, options: CallerOptions = {}) {
     this.transport = transport;
     this.limits = options.limits;
-    this.capabilities = new ModelCapabilities(options.properties);
+    this.properties = options.properties;
+    this.capabilities = new ModelCapabilities(this.properties);
     this.retry = { ...JUDGE_RETRY, ...options.retry };
     this.limiter = options.limiter ?? new AdaptiveLimiter();
   }
@@ -176,7 +178,7 @@ export class ModelCaller {
         leave('throttled');
         throw error;
       }
-      if (error.mayBePaid && ask !== undefined) error.usage = worstCase(ask);
+      if (error.mayBePaid && ask !== undefined) error.usage = worstCase(ask, this.properties?.tokens);
       const { kind, retryAfterMs = 0 } = error;
       if (outcome !== undefined && (kind === 'throttled' || kind === 'day')) {
         countThrottle('judge');
@@ -206,7 +208,7 @@ export class ModelCaller {
   /** Sends the request when its tokens are due: at first those of its worst case, then those that it used. */
   private async send(ask: Ask, signal: AbortSignal | undefined): Promise<ModelAnswer> {
     const tokens = this.limits?.tokens;
-    const most = worstCase(ask);
+    const most = worstCase(ask, this.properties?.tokens);
     const acquired = most.inputTokens + most.outputTokens;
     await tokens?.acquire(acquired, signal).catch(canceledBeforeCall);
     let used = 0;

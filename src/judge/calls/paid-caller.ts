@@ -43,7 +43,7 @@ export class PaidCaller {
     capabilities?: ModelCapabilities,
   ): Promise<Answered> {
     const { capture, scorers, maxTokens, prompt, within } = question;
-    const options = { maxTokens, maxRecordTokens: prompt.maxRecordTokens };
+    const options = { maxTokens, maxRecordTokens: prompt.maxRecordTokens, properties: this.caller.properties };
     const size = (): AskSize => within('the size of the prompt', () => askSize(capture, scorers, options));
     const reserve = async () => {
       const { limit } = session.money;

@@ -25,7 +25,7 @@ import {
   requireKnownPrice,
   UNKNOWN_PROPERTIES,
 } from './prices.ts';
-import { type AskSize, askSize, cacheMinimum, FAILING_SHARE } from './request-tokens.ts';
+import { askSize, cacheMinimum, FAILING_SHARE } from './request-tokens.ts';
 
 type JudgeSettings = PricedSettings &
   Pick<LambdaEnvironment, 'EVALUATION_BUDGET_USD'> &
@@ -168,7 +168,7 @@ function totalOf(settings: JudgeSettings, options: EstimateOptions) {
 
 export type PricedSettings = Pick<
   LambdaEnvironment,
-  'BEDROCK_MODEL_ID' | 'JUDGE_CALLS' | 'JUDGE_PRICES' | 'MLFLOW_EVALUATION_MODEL_PARAM'
+  'BEDROCK_MODEL_ID' | 'JUDGE_PRICES' | 'MLFLOW_EVALUATION_MODEL_PARAM'
 > &
   Partial<Pick<LambdaEnvironment, 'JUDGE_CASCADE' | 'JUDGE_PREFIX'>>;
 
@@ -181,7 +181,7 @@ interface Assumed {
 }
 
 /**
- * Returns averages, which are no whole numbers. Expects a capture to be judged by one call, or by one for each scorer. In a cascade the judge is asked about the captures
+ * Returns averages, which are no whole numbers. Expects a capture to be judged by one call. In a cascade the judge is asked about the captures
  * with a verdict that fails, at the full price even if the first model is asked in batch inference.
  */
 export function expectedCalls(
@@ -190,12 +190,11 @@ export function expectedCalls(
   scorers: readonly JudgeScorer[],
   assumed: Assumed = {},
 ): JudgeSpend {
-  const { JUDGE_CALLS: calls, JUDGE_CASCADE, BEDROCK_MODEL_ID: main } = settings;
-  const sized = (asked: readonly JudgeScorer[], parameters: Record<string, unknown>): AskSize =>
-    askSize(capture, asked, { calls, ...answerBounds(readParameters(parameters)) });
-  const { judge: judging = 'converse' } = assumed;
-  const priced = (model: string, size: AskSize, judge: RunOptions['judge']): JudgeSpend => {
-    const { cacheHits = settings.JUDGE_PREFIX === 'cached' && calls !== 'separate' } = assumed;
+  const { JUDGE_CASCADE, BEDROCK_MODEL_ID: main, MLFLOW_EVALUATION_MODEL_PARAM: parameters } = settings;
+  const { judge: judging = 'converse', cacheHits = settings.JUDGE_PREFIX === 'cached' } = assumed;
+  const priced = (model: string, asked: readonly JudgeScorer[], judge: RunOptions['judge']): JudgeSpend => {
+    const bounds = answerBounds(readParameters(model === main ? parameters : {}));
+    const size = askSize(capture, asked, { ...bounds, properties: propertiesIn(model, settings.JUDGE_PRICES) });
     const isCached = cacheHits && judge !== 'batch' && size.prefixTokens >= (cacheMinimum(model) ?? Infinity);
     const cacheReadInputTokens = isCached ? size.prefixTokens : 0;
     const { inputTokens, outputTokens } = size;
@@ -203,15 +202,12 @@ export function expectedCalls(
     const usd = priceCall(model, usage, priceOptions(settings, judge));
     return { calls: size.calls, inputTokens, outputTokens, cacheReadTokens: cacheReadInputTokens, usd };
   };
-  if (JUDGE_CASCADE === undefined) return priced(main, sized(scorers, settings.MLFLOW_EVALUATION_MODEL_PARAM), judging);
-  const first = priced(firstModel(settings), sized(scorers.map(askedFirst), {}), judging);
+  if (JUDGE_CASCADE === undefined) return priced(main, scorers, judging);
+  const first = priced(JUDGE_CASCADE, scorers.map(askedFirst), judging);
   const { failingCaptures: share = 1 - (1 - FAILING_SHARE) ** scorers.length } = assumed;
   const asked = Math.min(scorers.length, Math.max(1, (FAILING_SHARE * scorers.length) / share));
   const fewer = Math.floor(asked);
-  const again = (count: number): JudgeSpend => {
-    const open = scorers.slice(0, count).map(withRationale);
-    return priced(main, sized(open, settings.MLFLOW_EVALUATION_MODEL_PARAM), 'converse');
-  };
+  const again = (count: number): JudgeSpend => priced(main, scorers.slice(0, count).map(withRationale), 'converse');
   // Between two whole numbers of scorers, the average of both.
   const some = addSpend(first, again(fewer), share * (fewer + 1 - asked));
   return asked === fewer ? some : addSpend(some, again(fewer + 1), share * (asked - fewer));

@@ -8,7 +8,7 @@ import type { JudgeSpend } from '../../core/contract/receipts.ts';
 import type { Rates } from '../../core/settings/schema.ts';
 import { answerSchemaText } from '../answer/answer-schema.ts';
 import { memoByScorers } from '../memo.ts';
-import { propertiesOf } from '../models/model-properties.ts';
+import { type ModelProperties, propertiesOf } from '../models/model-properties.ts';
 import { MAX_RECORD_TOKENS, systemPrompt } from '../prompt/build-prompt.ts';
 import { captureRecord } from '../prompt/record.ts';
 import { withExamples } from '../scorers/scorer-set.ts';
@@ -27,8 +27,11 @@ const LIKELY_SHARE = 0.6;
 /** The share of the verdicts that is assumed to fail, and so to need a rationale or a second model. */
 export const FAILING_SHARE = 0.1;
 
-/** Returns the bound on the answer to this number of scorers, in tokens. */
-export const answerTokens = (scorers: number): number => TOKENS_AROUND + TOKENS_PER_SCORER * scorers;
+/** Returns the bound on the answer to this number of scorers, in tokens, which the settings may replace, with those for thinking. */
+export const answerTokens = (
+  scorers: number,
+  { maxTokens, thinkingTokens = 0, properties: { tokens = 1 } = {} as never }: AskSizeOptions = {},
+): number => (maxTokens ?? Math.ceil((TOKENS_AROUND + TOKENS_PER_SCORER * scorers) * tokens)) + thinkingTokens;
 
 /** The text around the record in the user turn. */
 const TOKENS_AROUND_RECORD = 40;
@@ -54,32 +57,32 @@ export interface AskSize extends Pick<JudgeSpend, 'calls' | 'inputTokens' | 'out
   maxOutputTokens: number;
 }
 
-interface AskSizeOptions {
-  calls?: 'together' | 'separate' | undefined;
+export interface AskSizeOptions {
   maxRecordTokens?: number | undefined;
   /** The configured bound, which replaces `answerTokens`. */
   maxTokens?: number | undefined;
   thinkingTokens?: number | undefined;
+  /** Of the model that is asked. Default: texts have as many tokens as `estimateTokens` says. */
+  properties?: Pick<ModelProperties, 'tokens'> | undefined;
 }
 
 const fixedSize = memoByScorers(
   (scorers) => prefixTokens(scorers) + estimateTokens(answerSchemaText(scorers)) + TOKENS_AROUND_RECORD,
 );
 
-/** Estimates the tokens of asking the scorers about a capture once. */
+/** Estimates the tokens of asking the scorers about a capture once, in one call. */
 export function askSize(capture: Capture, scorers: readonly JudgeScorer[], options: AskSizeOptions = {}): AskSize {
-  const { maxRecordTokens = MAX_RECORD_TOKENS, thinkingTokens = 0 } = options;
-  const groups = options.calls === 'separate' ? scorers.map((scorer) => [scorer]) : scorers.length > 0 ? [scorers] : [];
+  if (scorers.length === 0) return { calls: 0, inputTokens: 0, prefixTokens: 0, maxOutputTokens: 0, outputTokens: 0 };
+  const { maxRecordTokens = MAX_RECORD_TOKENS, thinkingTokens = 0, properties } = options;
+  const ofModel = (tokens: number): number => Math.ceil(tokens * (properties?.tokens ?? 1));
   const record = estimateTokens(captureRecord(capture, maxRecordTokens).text);
-  const size: AskSize = { calls: groups.length, inputTokens: 0, prefixTokens: 0, maxOutputTokens: 0, outputTokens: 0 };
-  for (const group of groups) {
-    const bound = answerTokens(group.length);
-    size.inputTokens += fixedSize(group) + record;
-    size.prefixTokens += prefixTokens(group);
-    size.maxOutputTokens += (options.maxTokens ?? bound) + thinkingTokens;
-    size.outputTokens += likelyTokens(group) + thinkingTokens;
-  }
-  return size;
+  return {
+    calls: 1,
+    inputTokens: ofModel(fixedSize(scorers) + record),
+    prefixTokens: ofModel(prefixTokens(scorers)),
+    maxOutputTokens: answerTokens(scorers.length, options),
+    outputTokens: ofModel(likelyTokens(scorers)) + thinkingTokens,
+  };
 }
 
 // --------------------------------------------------------------------------------------------------- prompt caches

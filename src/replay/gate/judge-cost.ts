@@ -4,7 +4,7 @@ import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { chatCapture } from '../../judge/chat-capture.ts';
 import { ORDER_SCORER, pairRecords, type ReplyPair } from '../../judge/pairwise.ts';
 import { answerBounds, readParameters } from '../../judge/parameters.ts';
-import { PRICE_SOURCE, priceCall, priceOptions, ratesOf } from '../../judge/pricing/prices.ts';
+import { PRICE_SOURCE, priceCall, priceOptions, propertiesIn, ratesOf } from '../../judge/pricing/prices.ts';
 import { type AskSize, askSize } from '../../judge/pricing/request-tokens.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import { replyMessageOf, type StoredReply } from '../compare/replies-file.ts';
@@ -33,7 +33,8 @@ export function judgeCost(
   harm: readonly JudgeScorer[],
 ) {
   const model = settings.BEDROCK_MODEL_ID;
-  const bounds = answerBounds(readParameters(settings.MLFLOW_EVALUATION_MODEL_PARAM));
+  const properties = propertiesIn(model, settings.JUDGE_PRICES);
+  const bounds = { ...answerBounds(readParameters(settings.MLFLOW_EVALUATION_MODEL_PARAM)), properties };
   const sizes = pairs.flatMap((pair) => [
     ...pairRecords(pair).map((record) => askSize(record, [ORDER_SCORER], bounds)),
     ...(harm.length > 0 ? [askSize(chatCapture(pair.messages, [pair.after]), harm, bounds)] : []),

@@ -113,10 +113,3 @@ test('returns the available verdicts if every answer is incomplete', async () =>
   expect(codes.filter((code) => code === 'JudgeScorerMissing')).toHaveLength(1);
   expect(askedOf().map((asked) => asked.length)).toEqual([9, 4, 2]);
 });
-
-test('affects only one scorer by a bad answer if scorers are asked one by one', async () => {
-  rig.behave({ fault: 'guardrail', faultyCalls: 1 });
-  const result = await rig.judge({ calls: 'separate' }).judge(chatCapture(), CHAT_SCORERS);
-  expect(outcomesOf(result)).toEqual({ ...PARCEL_VERDICTS, safety: 'JudgeGuardrailIntervened' });
-  expectPaid(result);
-});

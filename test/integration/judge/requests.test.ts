@@ -79,14 +79,6 @@ test("divides the call's tokens and dollars among the verdicts", async () => {
   expect(verdicts.reduce((sum, v) => sum + (v.usage.usd ?? Number.NaN), 0)).toBeCloseTo(spend.usd ?? 0, 12);
 });
 
-test('asks one question per call if configured', async () => {
-  await rig.judge({ calls: 'separate' }).judge(chatCapture(), CHAT_SCORERS);
-  const asked = rig.standIn.recorded.map((call) => call.asked);
-  expect(asked.map((names) => names.length)).toEqual(Array(9).fill(1));
-  expect(new Set(asked.flat()).size).toBe(9);
-  for (const call of rig.standIn.recorded) expect(requestOf(call).inferenceConfig.maxTokens).toBe(230);
-});
-
 test('judges tool calls with the offered tools', async () => {
   const scorer = defaultJudgeScorers.filter(({ name }) => name === 'tool_call_correctness');
   const judge = rig.judge();

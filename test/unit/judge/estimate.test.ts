@@ -14,7 +14,6 @@ import { chatCapture, errorCapture, tabularCapture } from '../../helpers/capture
 const settings: Parameters<typeof assertJudgeAffordable>[0] = {
   BEDROCK_MODEL_ID: 'global.anthropic.claude-sonnet-4-6',
   EVALUATION_BUDGET_USD: 20,
-  JUDGE_CALLS: 'together',
   JUDGE_PRICES: {},
   MLFLOW_EVALUATION_MODEL_PARAM: {},
 };
@@ -56,13 +55,6 @@ test('sizes requests as they would be sent', () => {
   expect(inputTokens).toBeGreaterThan(characters / 4);
   expect(inputTokens).toBeLessThan((characters / 4) * 1.1);
   expect(usd).toBeCloseTo(priceCall(settings.BEDROCK_MODEL_ID, { inputTokens, outputTokens }) as number, 10);
-});
-
-test('estimates several times the cost for asking scorers one by one', () => {
-  const together = estimateOf();
-  const separate = estimateOf({ JUDGE_CALLS: 'separate' });
-  expect(separate.judgeCalls).toBe(50 * asked.length);
-  expect(together.inputTokens / separate.inputTokens).toBeLessThan(0.35);
 });
 
 test('estimates a sample’s share, including captures of always rules', () => {
@@ -113,9 +105,7 @@ describe('the ways that save money', () => {
     expect(cached.usd).toBeCloseTo(priceCall(settings.BEDROCK_MODEL_ID, usage) as number, 10);
     expect(cached.usd).toBeLessThan(estimateOf().usd as number);
     expect(cached.basis).toContain('read from the cache');
-    const separate = { JUDGE_CALLS: 'separate' as const };
-    expect(inWay({ ...separate, JUDGE_PREFIX: 'cached' })).toEqual(inWay(separate));
-    expect(inWay(separate).basis).toContain('prompt caching are not taken into account');
+    expect(inWay({}).basis).toContain('prompt caching are not taken into account');
     // Requests of a job are not cached, so they stay short.
     expect(inWay({ JUDGE_PREFIX: 'cached' }, 'batch').usd).toBe(inWay({}, 'batch').usd);
     const long = {

@@ -179,21 +179,4 @@ describe('a capture that triggers an exception', () => {
       ]);
     }
   });
-
-  it('keeps the verdicts on its other questions', async () => {
-    const { judge } = scriptedJudge(
-      ({ prompt }) => {
-        if (prompt.scorers[0] === two[1]) throw new TypeError('My SSN is 078-05-1120');
-        return told(goodAnswer(prompt.scorers));
-      },
-      { calls: 'separate' },
-    );
-    const { verdicts, spend } = await judge.judge(chatCapture(), two);
-    expect(verdicts).toMatchObject([
-      { outcome: 'verdict' },
-      { outcome: 'error', error: { code: 'JudgeCaptureFailed' } },
-    ]);
-    expect(spend.calls).toBe(1);
-    expect(JSON.stringify(verdicts)).not.toContain('078-05');
-  });
 });

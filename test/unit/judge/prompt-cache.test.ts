@@ -85,7 +85,6 @@ test.each<[string, Record<string, string>, RegExp | undefined]>([
     { BEDROCK_MODEL_ID: 'us.amazon.nova-pro-v1:0', JUDGE_GUIDELINES: '{"a":"It is kind.","b":"It is short."}' },
     undefined,
   ],
-  ['each question has its own call', { JUDGE_CALLS: 'separate' }, /JUDGE_CALLS=separate/],
   [
     'reading from the cache costs as much as the short prefix',
     { BEDROCK_MODEL_ID: SONNET, JUDGE_PRICES: JSON.stringify({ [SONNET]: { input: 3, output: 15, cacheRead: 1.5 } }) },

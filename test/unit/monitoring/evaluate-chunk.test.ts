@@ -381,13 +381,10 @@ describe('an answer is paid once', () => {
 
   test('when the next attempt asks about the rest of a throttled or held capture', async () => {
     let throttled = true;
-    const rig = new Rig(
-      ({ prompt }) => {
-        if (throttled && prompt.scorers[0] === ASKED[1]) throw new CallFailure('throttled', 'slow down');
-        return told(goodAnswer(prompt.scorers));
-      },
-      { calls: 'separate' },
-    );
+    const rig = new Rig(({ prompt }) => {
+      if (throttled && prompt.scorers[0] === ASKED[1]) throw new CallFailure('throttled', 'slow down');
+      return told(goodAnswer(prompt.scorers.slice(0, 1)));
+    });
     rig.store.fault = away;
     await expect(rig.evaluate(rig.request(LINES.slice(0, 1)))).rejects.toMatchObject({ name: 'MlflowUnavailable' });
     rig.store.fault = () => {};

@@ -515,8 +515,11 @@ describe('a dry run', () => {
   });
 
   test('and a run warn of a setting of the judge that has no effect, unless nothing is judged', async () => {
-    const separate = { ...environment, JUDGE_PREFIX: 'cached' as const, JUDGE_CALLS: 'separate' as const };
-    const more = { environment: separate };
+    const JUDGE_GUIDELINES = { safety: { text: 'It is kind.' } } as never;
+    const BEDROCK_MODEL_ID = 'meta.llama3-3-70b-instruct-v1:0';
+    const more = {
+      environment: { ...environment, JUDGE_PREFIX: 'cached' as const, BEDROCK_MODEL_ID, JUDGE_GUIDELINES },
+    };
     const input = event(`${HOUR}/a.jsonl`);
     await plan('warned', input, null, more);
     await plan('warned-dry', { ...input, dryRun: true }, null, more);
