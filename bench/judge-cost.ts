@@ -4,6 +4,7 @@
  */
 import type { Log } from '../local/python/python-environment.ts';
 import type { Capture } from '../src/captures/types.ts';
+import { defaultJudgeModel } from '../src/core/settings/variables.ts';
 import { activeScorers } from '../src/judge/active-scorers.ts';
 import { cascade } from '../src/judge/cascade.ts';
 import { createJudge } from '../src/judge/connect.ts';
@@ -19,7 +20,9 @@ import { captureOf } from '../src/quality/calibration/ask-judge.ts';
 import { startStandInJudge } from '../test/doubles/faulty-judge/server.ts';
 import { atMost, type BenchResult, machine, round } from './support/result.ts';
 
-const MODEL = 'global.anthropic.claude-sonnet-4-6';
+const MODEL = defaultJudgeModel() ?? '';
+/** Bedrock does not list the default model for batch inference. */
+const IN_BATCH = 'global.anthropic.claude-sonnet-4-6';
 const HAIKU = 'global.anthropic.claude-haiku-4-5-20251001-v1:0';
 const NOVA = 'us.amazon.nova-lite-v1:0';
 
@@ -57,11 +60,11 @@ function ways(verdicts: number): [string, Partial<Settings>, Way?][] {
   return [
     ['all (default)', {}],
     ['all, cached', CACHED],
-    ['all, batch', {}, batch],
+    ['all, batch, Sonnet 4.6', { BEDROCK_MODEL_ID: IN_BATCH }, batch],
     ['failures', TERSE],
     ['failures, cached', { ...TERSE, ...CACHED }],
     ['failures, cached, never hit', { ...TERSE, ...CACHED }, { cacheHits: false }],
-    ['failures, batch', TERSE, batch],
+    ['failures, batch, Sonnet 4.6', { ...TERSE, BEDROCK_MODEL_ID: IN_BATCH }, batch],
     ...[HAIKU, NOVA].flatMap((model): [string, Partial<Settings>, Way][] => {
       const name = model === HAIKU ? 'Haiku 4.5' : 'Nova Lite';
       const settings = { ...TERSE, JUDGE_CASCADE: model };

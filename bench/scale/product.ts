@@ -3,7 +3,6 @@ import type { RetryProps } from 'aws-cdk-lib/aws-stepfunctions';
 import { STARTERS_AT_ONCE } from '../../lib/object-rule.ts';
 import { STORE_RETRIES } from '../../lib/state-machines/retries.ts';
 import { settingsSchema } from '../../src/core/settings/schema.ts';
-import { defaultJudgeModel } from '../../src/core/settings/variables.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { MAX_CONCURRENT_CALLS } from '../../src/judge/transports/transport.ts';
@@ -75,8 +74,8 @@ export const tableWait = (waited: number, random: () => number): number =>
 export const JUDGED_CAPTURE = (() => {
   const captures = 1000;
   const settings = {
-    // That of the region of the list prices: a geographic profile costs a tenth more than the model itself.
-    BEDROCK_MODEL_ID: defaultJudgeModel('us-east-1') ?? '',
+    // Of the region of the list prices: a geographic profile costs a tenth more than the model itself.
+    BEDROCK_MODEL_ID: 'us.anthropic.claude-sonnet-4-6',
     EVALUATION_BUDGET_USD: 0,
     JUDGE_PRICES: {},
     MLFLOW_EVALUATION_MODEL_PARAM: {},

@@ -208,8 +208,8 @@ million judged captures cost $1.88 in writes and $1 in storage for the 90 days. 
 refuses is repeated, and then the chunk waits. For more, warm that table in the same way.
 
 Dollars are list prices of us-east-1 without the judge and without span files ($5 for a million captures on managed MLflow);
-the judge's are those of Claude Sonnet 4.6 by a geographic profile (\`us.\`, \`eu.\`, \`jp.\`, \`au.\`), as is the default there: 10% above
-those of \`global.\`, and batch is half. Not in them: [a run](cost.md#cost-of-a-million-captures) costs $0.0005, also for a lone
+the judge's are those of Claude Sonnet 4.6 by a geographic profile (\`us.\`, \`eu.\`, \`jp.\`, \`au.\`): 10% above
+those of \`global.\`, and batch is half. The default, Sonnet 5.5, counts 30% more tokens and costs 13% less. Not in them: [a run](cost.md#cost-of-a-million-captures) costs $0.0005, also for a lone
 file of one capture ($467 for a million of these), a chunk that waits [up to 3 cents a day](runbook.md#chunkswaiting), and
 [a VPC's endpoints](network-and-keys.md#a-vpc-of-your-own) $70 to $115 a month.
 

@@ -18,7 +18,8 @@ It takes about half an hour. Needs AWS credentials that may deploy the stack, an
   --endpoint NAME           judge 20 of this SageMaker endpoint's captures instead of the examples, and replay to it
   --url URL                 replay to this server (default: a Lambda function URL that the canary makes;
                             GovCloud and China have none)
-  --batch                   also judge 120 captures by batch inference, which may take a day: leave with Ctrl-C, then --resume
+  --batch                   also judge 120 captures by batch inference, which may take a day: leave with Ctrl-C, then --resume;
+                            needs a --model that Bedrock lists for it, such as us.anthropic.claude-sonnet-4-6
   --prefix PREFIX           the prefix of its resources, which begins with canary- (default: six random digits follow)
   --yes                     do it
   --resume                  continue a canary that was left; needs --prefix

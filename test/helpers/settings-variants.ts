@@ -104,6 +104,6 @@ export function settingsVariants({ region, partition }: Place): Record<string, R
       BEDROCK_MODEL_ID: arn('bedrock', 'application-inference-profile/a1b2c3'),
       ...noBudget,
     },
-    ...(partition === 'aws' ? { 'a global profile': { BEDROCK_MODEL_ID: 'global.anthropic.claude-sonnet-4-6' } } : {}),
+    ...(partition === 'aws' ? { 'a global profile': { BEDROCK_MODEL_ID: 'global.anthropic.claude-sonnet-5-5' } } : {}),
   };
 }

@@ -70,8 +70,8 @@ it('reads every prop as its setting', () => {
   const others = {
     MLFLOW_EXPERIMENT_NAME: 'helpdesk',
     MLFLOW_EXPERIMENT_SHARED: 'true',
-    BEDROCK_MODEL_ID: 'eu.anthropic.claude-sonnet-4-6',
-    MLFLOW_EVALUATION_MODEL_PARAM: '{"temperature":0}',
+    BEDROCK_MODEL_ID: 'eu.anthropic.claude-sonnet-5-5',
+    MLFLOW_EVALUATION_MODEL_PARAM: '{"max_tokens":900}',
     EVALUATION_SAMPLE_RATE: '0.5',
     EVALUATION_BUDGET_USD: '0.5',
     EVALUATION_ALWAYS: '[{"name":"long replies","replyTokensOver":800}]',

@@ -41,7 +41,7 @@ const JUDGES = [
   'eu.anthropic.claude-haiku-4-5-20251001-v1:0',
   'us-gov.anthropic.claude-3-5-sonnet-20240620-v1:0',
   // Its model also has an ARN without a region.
-  'global.anthropic.claude-sonnet-4-6',
+  'global.anthropic.claude-sonnet-5-5',
   `${OTHER}:inference-profile/us.amazon.nova-lite-v1:0`,
   // It reveals neither its model nor the profile behind it.
   `${OTHER}:application-inference-profile/a1b2c3d4e5f6`,

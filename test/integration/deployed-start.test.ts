@@ -97,7 +97,7 @@ describe('npm start', () => {
     const dry = command('../bin/inference-monitor.ts', ['process', 'weather-llm/', '--dry-run'], variables);
     await dry.code;
     expect(dry.output()).toMatch(/ calls of stand-in for bedrock:\/\S+\n.*dollars for the judge: about 0\.0000\n/);
-    expect(dry.output()).toContain('claude-sonnet-4-6 costs nothing');
+    expect(dry.output()).toContain('claude-sonnet-5-5 costs nothing');
   });
 
   (existsSync('/proc/net/tcp') ? test : test.skip)('listens on loopback alone', () => {

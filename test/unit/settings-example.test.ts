@@ -72,7 +72,7 @@ it.each([
     readEnvironment(environment);
   expect({ STACK_PREFIX, BEDROCK_MODEL_ID, EVALUATION_BUDGET_USD }).toEqual({
     STACK_PREFIX: 'prod',
-    BEDROCK_MODEL_ID: 'global.anthropic.claude-sonnet-4-6',
+    BEDROCK_MODEL_ID: 'global.anthropic.claude-sonnet-5-5',
     EVALUATION_BUDGET_USD: 20,
   });
   expect(DATA_CAPTURE_S3_PREFIX).toMatch(/my-endpoint\/$/);

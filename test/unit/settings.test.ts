@@ -236,7 +236,7 @@ describe('the default judge', () => {
     ['mx-central-1', 'global'],
     [undefined, 'global'],
   ])('in %s is called through the profile of %s', (region, geography) => {
-    const model = `${geography}.anthropic.claude-sonnet-4-6`;
+    const model = `${geography}.anthropic.claude-sonnet-5-5`;
     expect(parseSettings(inRegion(region)).BEDROCK_MODEL_ID).toBe(model);
     expect(commandSettings({}, { AWS_REGION: region }).BEDROCK_MODEL_ID).toBe(model);
     expect(parseSettings(inRegion(region, { BEDROCK_MODEL_ID: 'a.model', EVALUATION_BUDGET_USD: '0' }))).toMatchObject({

@@ -128,7 +128,7 @@ export const sharedSettings = {
   /** `cached`: as many of the project's examples as the model's prompt cache needs. */
   JUDGE_PREFIX: setting('short or cached', z.enum(['short', 'cached']).default('short')),
   MLFLOW_EVALUATION_MODEL_PARAM: setting(
-    'JSON of inference parameters, such as {"temperature":0}',
+    'JSON of inference parameters, such as {"max_tokens":2000}',
     jsonOf(z.record(z.string(), z.unknown())).default({}),
   ),
   JUDGE_BASE_URL: setting('an http(s) URL', textWithout((text) => urlFault(text, 'JUDGE_SECRET_ARN')).optional()),

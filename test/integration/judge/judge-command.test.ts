@@ -60,7 +60,7 @@ const GUIDELINE = { no_bleach: 'The reply never says "bleach".' };
 
 test('asks only the guideline that is given, and tells verdicts, words and dollars', async () => {
   const report = await judged({ guideline: GUIDELINE, atLeast: [{ scorer: 'no_bleach', atLeast: 0.9 }] });
-  expect(report).toMatchObject({ judge: 'bedrock:/us.anthropic.claude-sonnet-4-6', captures: 10, missing: {} });
+  expect(report).toMatchObject({ judge: 'bedrock:/us.anthropic.claude-sonnet-5-5', captures: 10, missing: {} });
   expect(new Set(report.verdicts.map(({ scorer }) => scorer))).toEqual(new Set(['no_bleach']));
   expect(new Set(standIn.recorded.flatMap(({ asked }) => asked))).toEqual(new Set(['no_bleach']));
   const bleach = report.verdicts.find(({ line }) => line === 7);
@@ -214,7 +214,7 @@ test('the stand-in of the local environment is never named as the model, and cos
     promisify(execFile)(process.execPath, [...monitor, ...words], {
       env: { ...process.env, DOTENV_CONFIG_PATH: '/nonexistent', AWS_ENDPOINT_URL_BEDROCK_RUNTIME: local.url },
     });
-  const name = 'stand-in for bedrock:/us.anthropic.claude-sonnet-4-6';
+  const name = 'stand-in for bedrock:/us.anthropic.claude-sonnet-5-5';
   const { stdout, stderr } = await run('judge', CHATS, '--scorer', 'safety');
   expect(stderr).toBe(`Asking ${name} about 10 captures: it costs nothing.\n`);
   expect(stdout).toContain(`10 captures, judge ${name}, $0.00`);

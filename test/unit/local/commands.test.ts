@@ -59,7 +59,7 @@ describe('before a local run', () => {
     const settings = checkSettings({ EVALUATION_BUDGET_USD: '5' });
     expect(forecastLines(sizes, settings, false)).toEqual(['captures: 2 files, 8 lines, 3,000 bytes']);
     expect(forecastLines(sizes, settings, true)[1]).toMatch(
-      /^--bedrock costs money: about 8 calls of \S+claude-sonnet-4-6, an estimated 0\.\d\d dollars from .*, and no more than 5 dollars/,
+      /^--bedrock costs money: about 8 calls of \S+claude-sonnet-5-5, an estimated 0\.\d\d dollars from .*, and no more than 5 dollars/,
     );
   });
 });

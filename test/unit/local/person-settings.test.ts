@@ -67,7 +67,7 @@ describe('the user’s settings in a local run', () => {
 
   it('asks the default model of the region of Bedrock, which is not that of the local stack', () => {
     const { settings, notes } = personSettings({}, ofBedrock);
-    expect(settings).toEqual({ BEDROCK_MODEL_ID: 'eu.anthropic.claude-sonnet-4-6' });
+    expect(settings).toEqual({ BEDROCK_MODEL_ID: 'eu.anthropic.claude-sonnet-5-5' });
     expect(notes).toEqual([]);
   });
 
