@@ -13,7 +13,7 @@ const ALONE = /^[\w+/=\r\n-]{12,}$/;
 const UNKNOWN = /^(?=.{0,200}[a-z])(?=.{0,200}[A-Z])(?=.{0,200}\d).{100}/s;
 const BYTES = '[base64';
 /** Base64 within a text, with or without the address that announces it. */
-const PARTS = /data:(?:(image|audio|video)\b)?[\w.+/;=-]{0,100};base64,[\w+/=-]*|[\w+/-]{64,}={0,2}/g;
+const PARTS = /data:(?:(image|audio|video)\b)?[\w.+/;=-]{0,100};base64,[\w+/=-]*|(?<![\w+/-])[\w+/-]{64,}={0,2}/g;
 
 const markOf = (data: string, announced?: string): string => {
   const bytes = Buffer.from(data, 'base64');

@@ -60,8 +60,8 @@ export class Masker {
    * @param field its name, which may announce what the text is
    */
   text(text: string, field = ''): string {
-    const isPlain =
-      this.#ready.patterns.length === 0 && (WORD.test(text) || (STAMP.test(text) && announced(field).length === 0));
+    const mayBePlain = this.#ready.patterns.length === 0 && (WORD.test(text) || STAMP.test(text));
+    const isPlain = mayBePlain && announced(field).length === 0;
     return isPlain ? text : this.#replaced(text, this.#itemsIn(text, field));
   }
 
@@ -110,16 +110,15 @@ export class Masker {
   #itemsIn(text: string, field: string): Item[] {
     const { forms, allowed, patterns } = this.#ready;
     const told = announced(field);
-    const label = secretLabel(field);
     const items: Item[] = [];
     const add = (plain: string, places?: readonly number[]): void => {
       const read = folded(plain);
       // In each form, since a sign that is folded may join an item to what stands beside it.
       for (const one of new Set([read.replace(UNSPACED, (letters) => ' '.repeat(letters.length)), read, plain])) {
-        for (const { name, value, ...item } of find(label + one, forms, told)) {
-          const [first, last] = [item.start - label.length, item.end - label.length - 1];
+        for (const { name, value, ...item } of find(one, forms, told)) {
+          const [first, last] = [item.start, item.end - 1];
           const isAllowed = allowed.has(value) || allowed.has(value.slice(value.lastIndexOf('@')));
-          if (first < 0 || isAllowed) continue;
+          if (isAllowed) continue;
           items.push({ name, value, start: places?.[first] ?? first, end: (places?.[last] ?? last) + 1 });
         }
       }
@@ -266,12 +265,6 @@ export class Masker {
 
 /** Returns what a field's name says of its value. */
 const announced = (field: string): readonly Word[] => wordsOfName(field.slice(-MAX_NAME_CHARS));
-
-/** Returns a field's name as a sentence says it if it may name a secret. */
-function secretLabel(field: string): string {
-  const words = field.slice(-MAX_NAME_CHARS).replace(/(?<=[a-z])(?=[A-Z])|[_-]/g, ' ');
-  return /key|token|secret/i.test(words) ? `${words}: ` : '';
-}
 
 /** Whether this is a number that was kept as it was written. TypeScript does not know the function. */
 const isRawNumber = (value: unknown): value is { rawJSON: string } =>
