@@ -54,6 +54,7 @@ beforeAll(async () => {
     [FUNCTION]: [200, { Environment: { Variables } }],
     'GET /version': [200, '3.17.2'],
     'GET /api/2.0/mlflow/experiments/get-by-name': [200, { experiment: { experiment_id: '7', name: 'chat' } }],
+    'POST /api/2.0/mlflow/experiments/search': [200, { experiments: [] }],
     'POST /api/3.0/mlflow/traces/search': (_, body) => [200, { traces: body.includes('grean') ? [] : [TRACE] }],
     'POST /api/3.0/mlflow/traces': REFUSED,
     'POST /v1/traces': REFUSED,
