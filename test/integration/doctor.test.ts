@@ -176,6 +176,7 @@ const variables = (settings: Record<string, string>): Record<string, string> =>
     SAGEMAKER_ENDPOINT_NAME: 'e',
     DATA_CAPTURE_S3_BUCKET: 'my-captures',
     MLFLOW_ARTIFACT_BUCKET: 's3://artifacts/mlflow',
+    BEDROCK_MODEL_ID: 'us.anthropic.claude-sonnet-4-6',
     ...settings,
   });
 
