@@ -48,11 +48,7 @@ function priceOf({ region, settings }: CheckContext, model: string): Found {
   const rates = ratesOf(model, { region, overrides: settings.JUDGE_PRICES });
   if (rates === null) return warning(`The price of ${model} is unknown.`, `set ${priceRemedy(model)}`);
   const both = `${rates.input} and ${rates.output} US dollars per million input and output tokens`;
-  if (!propertiesIn(model, settings.JUDGE_PRICES))
-    return warning(
-      `${both} (${PRICE_SOURCE}); ${UNKNOWN_PROPERTIES}.`,
-      'ask it once: inference-monitor doctor --ask-judge',
-    );
+  if (!propertiesIn(model, settings.JUDGE_PRICES)) return warning(`${both} (${PRICE_SOURCE}); ${UNKNOWN_PROPERTIES}.`);
   return ok(`${both} (${PRICE_SOURCE}).`);
 }
 

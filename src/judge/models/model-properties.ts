@@ -2,24 +2,18 @@
 import file from './model-properties.json' with { type: 'json' };
 import { resolveModel } from './profile-id.ts';
 
+/** What the product reads of an entry. */
 export interface ModelProperties {
   /** Parameters and forms of answer that the model refuses. `a+b`: both together. */
   refuses: readonly string[];
-  /** It thinks unless it is told not to. */
-  thinks: boolean;
   /** Request fields for the least thinking. */
   leastThinking?: Record<string, unknown>;
   /** The shortest prefix that is cached, in tokens. Absent: the model caches nothing. */
   cacheMinimum?: number;
-  /** Bedrock lists the model for batch inference. */
-  batch: boolean;
   /** Tokens of the quota for a token of an answer. */
   outputBurndown: number;
   /** Tokens of the same text, as a multiple of those that `estimateTokens` estimates. */
   tokens: number;
-  /** Dates (UTC). */
-  endOfLife?: string;
-  dearerFrom?: string;
 }
 
 const BY_MODEL = new Map(
@@ -27,9 +21,6 @@ const BY_MODEL = new Map(
     models.map((id): [string, ModelProperties] => [id, properties]),
   ),
 );
-
-/** Identifies the file: what calls have taught beside another file is forgotten. */
-export const PROPERTIES_DATE = file.date;
 
 /** @param modelId an id or ARN, with or without `bedrock:/` @returns `undefined` if nothing is known of the model */
 export const propertiesOf = (modelId: string): ModelProperties | undefined =>
