@@ -1,4 +1,4 @@
-/** Where the captures of the stack are: below its prefix, but not those of a judge that is an endpoint below the same prefix. */
+/** Where the captures of the stack are: below its prefix, but no other files of AWS, nor captures of a judge that is an endpoint. */
 import type { CaptureScope } from '../captures/files/capture-objects.ts';
 import { capturePathOf } from '../captures/files/capture-path.ts';
 import { insteadOf } from '../captures/files/other-files.ts';

@@ -12,7 +12,7 @@ export interface CaptureScope {
   bucket: string;
   /** Ends with `/`, or is empty. */
   prefix: string;
-  /** Whether a key is that of captures which are none of the stack's. */
+  /** Whether a key names no captures of the stack: other files that AWS writes, or the captures of a judge. */
   excludes?(key: string): boolean;
 }
 
@@ -108,7 +108,6 @@ export async function* backfillObjects(
   const fromMs = window?.fromMs === undefined ? undefined : window.fromMs - HOUR_MARGIN_MS;
   const untilMs = window?.toMs === undefined ? undefined : window.toMs + HOUR_MARGIN_MS;
 
-  const isLeftOut = (key: string): boolean => insteadOf(key) !== undefined || scope.excludes?.(key) === true;
   const listing = storage.list(input.bucket, listed, after);
   let jump: string | undefined;
   for (;;) {
@@ -116,7 +115,7 @@ export async function* backfillObjects(
     jump = undefined;
     if (next.done) return;
     const object = next.value;
-    if (isLeftOut(object.key)) continue;
+    if (scope.excludes?.(object.key)) continue;
     const hour = hourPathOf(object.key);
     const isBefore = hour !== undefined && fromMs !== undefined && hour.startMs + HOUR_MS <= fromMs;
     if (hour !== undefined && (isBefore || (untilMs !== undefined && hour.startMs >= untilMs))) {
@@ -126,7 +125,7 @@ export async function* backfillObjects(
       jump = first.startsWith(`${day}/`) ? first : `${day}0`;
       // The rest of the day’s folder: files that are in no hour are read regardless of the window.
       for await (const loose of storage.listFolder(input.bucket, `${day}/`)) {
-        if (isLeftOut(loose.key)) continue;
+        if (scope.excludes?.(loose.key)) continue;
         if (loose.key > object.key && loose.key < jump && loose.key.endsWith(CAPTURE_SUFFIX)) yield loose;
       }
       continue;

@@ -6,6 +6,7 @@ import { findCaptures } from '../../../bin/operate/capture-files.ts';
 import { decodeLine } from '../../../src/captures/decode.ts';
 import { backfillObjects, capturedObject } from '../../../src/captures/files/capture-objects.ts';
 import type { Storage } from '../../../src/core/aws/storage.ts';
+import { captureScope } from '../../../src/judge/capture-scope.ts';
 import { localFiles } from '../../../src/replay/source/open-source.ts';
 import { chatLine } from '../../helpers/replay.ts';
 import { lineOf } from './arbitraries.ts';
@@ -19,7 +20,12 @@ const OTHERS = [
   ['out/output/2026/11/20/10/f84a.json', 'batch transform'],
   ['AWSLogs/1/BedrockModelInvocationLogs/us-east-1/2026/11/20/10/a.jsonl', 'Bedrock'],
 ] as const;
-const SCOPE = { bucket: 'b', prefix: '' };
+const SCOPE = captureScope({
+  DATA_CAPTURE_S3_BUCKET: 'b',
+  DATA_CAPTURE_S3_PREFIX: '',
+  BEDROCK_MODEL_ID: '',
+  JUDGE_CASCADE: undefined,
+});
 
 /** A bucket with these keys. */
 const bucketOf = (...keys: string[]) =>

@@ -24,8 +24,12 @@ export class ConversationFinder {
   readonly #bases: number[] = [];
   #file = '';
   #lines = 0;
-  /** Masks the name of a conversation. */
-  mask = (name: string): string => name;
+  readonly #mask: (name: string) => string;
+
+  /** @param mask of the names of conversations, which are ids that callers choose */
+  constructor(mask = (name: string): string => name) {
+    this.#mask = mask;
+  }
 
   /** Starts a file. Call it before the records of the file, in the order of the files. */
   file(file: SourceFile): void {
@@ -54,7 +58,7 @@ export class ConversationFinder {
     const { request } = literal;
     return this.#linker.link(request.prompt?.messages, replyMessage(capturedReply(request)), (session) => {
       this.#rememberFirst(session, place);
-      return this.mask(request.eventId ?? `${this.#file}:${entry.line}`);
+      return this.#mask(request.eventId ?? `${this.#file}:${entry.line}`);
     });
   }
 

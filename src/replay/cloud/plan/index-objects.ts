@@ -55,8 +55,7 @@ export async function indexObjects(
   const files = objects.map(
     ({ key: name, lastModifiedMs: _, ...object }): CaptureObject => ({ ...object, name, path: '' }),
   );
-  const conversations = new ConversationFinder();
-  conversations.mask = keep?.id ?? conversations.mask;
+  const conversations = new ConversationFinder(keep?.id);
   const scanners = scannersOf(storage, objects, DEFAULT_MAX_LINE_BYTES);
   let opened = 0;
   let records = 0;
