@@ -13,11 +13,7 @@ import type { Finding } from '../doctor/finding.ts';
 
 const OPTIONS = options(
   option('--judge-model <id>', 'a Bedrock model id, inference profile or ARN (default: BEDROCK_MODEL_ID)'),
-  option(
-    '--captures <number>',
-    'read so many of the newest captures, and say what they are like',
-    numbers.from(1, 1_000),
-  ),
+  option('--captures <number>', 'say what so many captures of the newest files are like', numbers.from(1, 1_000)),
   option('--region <region>', 'region of the stack (default: AWS_REGION)'),
   stackOption(),
   jsonOption(),

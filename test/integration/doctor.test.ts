@@ -229,7 +229,7 @@ test('says in one line for each check that a deployment has what it needs', asyn
 test('says what the newest captures are like, if it is asked', async () => {
   const csv = (data: string) => ({ data, encoding: 'CSV', contentType: 'text/csv' });
   const parquet = { data: 'UEFSMQ==', encoding: 'BASE64', contentType: 'application/x-parquet' };
-  const replies = ['1\n', ...Array<string>(5).fill('pred\nyes\nno\n')];
+  const replies = [...Array<string>(5).fill('pred\nyes\nno\n'), '1\n'];
   const body = replies.map((reply, at) => `${captureLine(`e${at}`, at, parquet, csv(reply))}\n`).join('');
   const file = `<Key>e/AllTraffic/new.jsonl</Key><Size>${body.length}</Size><ETag>"1"</ETag>`;
   const listed = xml(
@@ -242,11 +242,12 @@ test('says what the newest captures are like, if it is asked', async () => {
   const { lines } = await doctor({}, answers, { captures: 5 });
   expect(about(lines, 'shape')).toEqual([
     'ok shape Requests and replies: 5 × tabular-csv (binary to csv).',
-    'warning shape All 5 CSV replies begin with one row that stands nowhere else in them: a header. → set CSV_HEADER=true',
+    'warning shape Of 5 CSV replies, all begin with one row that stands nowhere else in them: a header. → set CSV_HEADER=true',
+    'ok shape Rows of requests: none.',
     expect.stringContaining(' shape Labels join 0 captures by inferenceId and 5 by eventId. Predictions: 5 × '),
     'ok shape Error replies, which are not judged: none.',
     'ok shape Other captures that no judge reads: 5 × tabular-csv.',
-    'ok shape Personal data and secrets: none in 5 captures.',
+    'ok shape Personal data and secrets are in 0 captures; by kind: none; by field: none.',
   ]);
   const none = await doctor({}, { 'GET /my-captures': arrived(3) }, { captures: 5 });
   expect(about(none.lines, 'shape')).toEqual(['warning shape There are no captures of the last 90 days to look at.']);
