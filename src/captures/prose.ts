@@ -27,10 +27,10 @@ const MAX_CHARS = 2_000;
 const NUMBERS = /(?<!\S)[^\s\p{L}]+(?:e[^\s\p{L}]+)?(?!\S)/giu;
 const SENTENCE_END = /\p{L}[^.!?…。！？؟।]{0,200}[.!?…。！？؟।][\p{P}\p{S}\s]{0,20}$/u;
 
-/** Whether the beginning of a text has more words than a label. Numbers are none, except beside two words. */
-export function hasProse(text: string): boolean {
+/** Whether the beginning of a text has more words than a label. Numbers are none, except beside others. */
+export function hasProse(text: string, words = MIN_WORDS): boolean {
   const start = text.slice(0, MAX_CHARS);
-  return countWords(start) >= MIN_WORDS && countWords(start.replace(NUMBERS, ' ')) >= MIN_WORDS - 1;
+  return countWords(start) >= words && countWords(start.replace(NUMBERS, ' ')) >= words - 1;
 }
 
 export const endsSentence = (text: string): boolean => SENTENCE_END.test(text.slice(-MAX_CHARS / 4));
@@ -50,9 +50,13 @@ export function containsProse(value: unknown, depth = 6): boolean {
 const MARKUP =
   /<!\[CDATA\[|<(?:style|script|!--)[^<]*|<[^<>]*>|^[\s-]{0,20}[\w"'.$-]{1,60}:(?=\s|$)|"[^"\n]{0,60}"\s?:/gim;
 
-/** Whether a whole body says something in words. Numbers, markup around values, and a label such as `positive` do not. */
-export const saysWords = (body: string): boolean =>
+/**
+ * Whether a whole body says something in words. Numbers, markup around values, and a label such as `positive` do not.
+ *
+ * @param words of prose at least
+ */
+export const saysWords = (body: string, words?: number): boolean =>
   body
     .slice(0, 50 * MAX_CHARS)
     .split(MARKUP)
-    .some((piece) => hasProse(piece) || endsSentence(piece));
+    .some((piece) => hasProse(piece, words) || endsSentence(piece));

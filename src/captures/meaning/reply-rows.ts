@@ -2,6 +2,7 @@
 import { isObject, type JsonObject } from '../json.ts';
 import type { CsvCell } from '../payload/csv.ts';
 import { documentOf, isThere } from '../payload/decode-payload.ts';
+import { hasProse, saysWords } from '../prose.ts';
 import type { Payload } from '../types.ts';
 import { fieldsOf } from '../wire/wire-format.ts';
 import { headerOf, mayBeNumbered, namesPrediction } from './csv-header.ts';
@@ -144,14 +145,15 @@ export const isPredictions = (reply: Payload): boolean =>
 
 // -------------------------------------------------------------------------------------------------------- unclear
 
-/** A text that is no class: of several lines or five words, with a colon, or with a sentence's end. */
-const SENTENCE = /\n|:\s|^\S+(?:\s+\S+){4}|^\S+\s.*[.!?]$/;
+/** Words that no class has. */
+const MIN_WORDS = 5;
 
-/** Whether a reply is one text that no classifier replies, such as a server's message. */
+/** Whether a reply is one text that no classifier replies, such as a server's message, lines, or a name and what it is. */
 export function isSentence({ kind, value }: Payload): boolean {
   const rows = kind === 'csv' ? (value as CsvCell[][]) : [[value]];
   const [first = []] = rows;
-  return rows.length === 1 && first.every((cell) => typeof cell === 'string') && SENTENCE.test(first.join(',').trim());
+  const text = rows.length === 1 && first.every((cell) => typeof cell === 'string') ? first.join(',').trim() : '';
+  return hasProse(text, 2) && (/\n|:\s/.test(text) || saysWords(text, MIN_WORDS));
 }
 
 /** Returns why a reply may be one prediction or several, if its request has no rows that are known; `undefined` if it is clear. */

@@ -29,7 +29,7 @@ function textsIn(value: unknown): string[] {
  */
 function turnsIn(value: unknown, answers?: unknown[]): ChatMessage[] {
   // One word is the id of a conversation.
-  if (!Array.isArray(value)) return userMessages(textsIn(value).filter(hasProse));
+  if (!Array.isArray(value)) return userMessages(textsIn(value).filter((text) => hasProse(text)));
   if (isMessageList(value)) return allMessages(value);
   const isTexts = answers === undefined && value.every((turn) => typeof turn === 'string');
   const pairs = value.map((turn, at) => (answers ? [turn, answers[at]] : Object.values(turn ?? []).slice(0, 2)));
