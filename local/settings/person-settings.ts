@@ -5,7 +5,7 @@ import { packagePath } from '../../src/core/process/package-folder.ts';
 import { dotenvSettings } from '../../src/core/settings/dotenv-file.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import { defaultJudgeModel } from '../../src/core/settings/variables.ts';
-import names from './person-settings.json' with { type: 'json' };
+import NAMES from './person-settings.json' with { type: 'json' };
 
 /**
  * Every setting has a class. `applied`: settings for decoding, masking and judging, which apply with any judge. `withRealJudge`: the
@@ -13,12 +13,7 @@ import names from './person-settings.json' with { type: 'json' };
  * local run never calls, or pays, such a judge. `onAws`: what names or sizes resources on AWS. `protecting`: the same, but they protect
  * what an option sends from this machine or keeps on it.
  */
-const {
-  applied: APPLIED,
-  withRealJudge: WITH_REAL_JUDGE,
-  ofOtherJudge: OF_OTHER_JUDGE,
-  protecting: PROTECTING,
-} = names;
+const { applied, withRealJudge, ofOtherJudge, protecting } = NAMES;
 
 /** The file in a folder of captures with what they need, in the form of `.env`. */
 const OF_CAPTURES = 'settings.env';
@@ -62,7 +57,7 @@ export function checkProtection(
   given: Readonly<Record<string, string>>,
   options: { bedrock: boolean; keep?: string | undefined },
 ): void {
-  for (const { option, does, settings } of PROTECTING) {
+  for (const { option, does, settings } of protecting) {
     const name = settings.find((one) => given[one] !== undefined);
     if (name === undefined || !options[option as keyof typeof options]) continue;
     throw new Error(
@@ -89,26 +84,24 @@ export function personSettings(
       `--bedrock forwards the judge's calls to Bedrock; got: BEDROCK_MODEL_ID=${model}; expected: a Bedrock model, or no --bedrock, so that the stand-in answers for the judge`,
     );
   }
-  const names = [...APPLIED, ...(judge.real ? WITH_REAL_JUDGE : [])].filter((name) => given[name] !== undefined);
+  const names = [...applied, ...(judge.real ? withRealJudge : [])].filter((name) => given[name] !== undefined);
   const settings = Object.fromEntries(names.map((name) => [name, given[name] ?? '']));
   // The stand-in costs nothing. The stack is in another region than the real model.
   if (judge.real === false) settings.EVALUATION_BUDGET_USD = '0';
   else settings.BEDROCK_MODEL_ID ??= defaultJudgeModel(judge.real.region) ?? '';
   if (model.startsWith('openai:/')) settings.JUDGE_BASE_URL = `${judge.url}/v1`;
-  const left = [...OF_OTHER_JUDGE, ...(judge.real ? [] : WITH_REAL_JUDGE)].filter((name) => given[name] !== undefined);
+  const left = [...ofOtherJudge, ...(judge.real ? [] : withRealJudge)].filter((name) => given[name] !== undefined);
   const onAws = Object.keys(given).filter((name) => !names.includes(name) && !left.includes(name));
+  const whyLeft = judge.real ? 'the judge is on Bedrock' : 'the stand-in judges and nothing is paid';
+  const note = (what: string, of: readonly string[]): string[] =>
+    of.length === 0 ? [] : [`your settings that ${what}: ${of.join(', ')}`];
   return {
     settings,
     /** Lines for the terminal about the settings that apply and those that do not. */
     notes: [
-      ...(names.length === 0 ? [] : [`your settings that apply: ${names.join(', ')}`]),
-      ...(left.length === 0
-        ? []
-        : [`your settings that do not apply, since ${whyLeft(judge.real !== false)}: ${left.join(', ')}`]),
-      ...(onAws.length === 0 ? [] : [`your settings that do not apply, since nothing is on AWS: ${onAws.join(', ')}`]),
+      ...note('apply', names),
+      ...note(`do not apply, since ${whyLeft}`, left),
+      ...note('do not apply, since nothing is on AWS', onAws),
     ],
   };
 }
-
-const whyLeft = (real: boolean): string =>
-  real ? 'the judge is on Bedrock' : 'the stand-in judges and nothing is paid';
