@@ -10,6 +10,8 @@ import { EXIT, jsonOption, print } from '../cli/output.ts';
 import { stackOption } from '../cli/stack.ts';
 import { type Diagnosis, diagnose } from '../doctor/diagnose.ts';
 import type { Finding } from '../doctor/finding.ts';
+// Headings, each with its checks in order.
+import GROUPS from '../doctor/groups.json' with { type: 'json' };
 
 const OPTIONS = options(
   option('--judge-model <id>', 'a Bedrock model id, inference profile or ARN (default: BEDROCK_MODEL_ID)'),
@@ -38,19 +40,6 @@ export default command('doctor', OPTIONS, HELP, async ({ json, ...flags }) => {
 
 // ------------------------------------------------------------------------------------------------------------ text
 // The findings: grouped for a terminal of any width, a line each for a pipe.
-
-/** Headings, each with its checks in order. */
-const GROUPS: Readonly<Record<string, readonly string[]>> = {
-  Account: ['account'],
-  Settings: ['names', 'settings'],
-  Endpoint: ['endpoint', 'capture'],
-  Captures: ['captures', 'events', 'shape'],
-  MLflow: ['mlflow', 'artifacts'],
-  Judge: ['judge', 'access', 'price', 'quota'],
-  Limits: ['lambda'],
-  'VPC, keys, secrets, replays': ['vpc', 'keys', 'secrets', 'replays'],
-  'Deployed stack': ['stack', 'version', 'deployed', 'delivery', 'alarms', 'data'],
-};
 
 const COLORS = { ok: 'green', warning: 'bold', error: 'red', unknown: 'dim' } as const;
 

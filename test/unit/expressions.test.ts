@@ -55,6 +55,7 @@ const PUT_TOGETHER: Record<string, RegExp[]> = {
   'src/core/settings/schema.ts': [/^[a-zA-Z0-9-]{1,40}$/],
   'local/machine/own-folder.ts': [/^mlflow-(\d+)-/],
   'src/judge/stand-in/read-prompt.ts': [/^#0a1b2c3d4e5f /m],
+  'src/captures/files/other-files.ts': [/(?:^|\/)(?:in|out)put\/\d{4}\/\d\d\/\d\d\/\d\d\/[^/]{1,200}\.json$/],
   'src/captures/media.ts': [/^(?:ffd8ff|52494646.{8}57454250)/, /\[(?:base64(?:, \d+ bytes)?|image|audio)\]/g],
 };
 

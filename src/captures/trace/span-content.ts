@@ -3,6 +3,7 @@ import { isObject, type JsonObject } from '../json.ts';
 import { isThere } from '../payload/decode-payload.ts';
 import type { Capture, ChatMessage, Payload } from '../types.ts';
 import { viewMessage } from './chat-view.ts';
+import TYPES from './span-types.json' with { type: 'json' };
 
 export interface SpanContent {
   /** `undefined` if not captured. */
@@ -13,15 +14,7 @@ export interface SpanContent {
   originalResponse?: unknown;
 }
 
-const SPAN_TYPES: Partial<Record<Capture['format'], string>> = {
-  chat: 'CHAT_MODEL',
-  'chat-stream': 'CHAT_MODEL',
-  messages: 'CHAT_MODEL',
-  completion: 'LLM',
-  'text-generation': 'LLM',
-  text: 'LLM',
-  embedding: 'EMBEDDING',
-};
+const SPAN_TYPES: Partial<Record<Capture['format'], string>> = TYPES;
 
 /** Returns MLflow's type of the root span. An error has the type of its request. */
 export function spanTypeOf({ format, conversation, wireFormat }: Capture): string {

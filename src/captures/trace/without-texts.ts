@@ -1,20 +1,10 @@
 /** Takes everything out of a trace that can quote a capture: ids, times, sizes, tokens and variants stay. */
 
+import ATTRIBUTES from './kept-attributes.json' with { type: 'json' };
 import type { SpanRecord, TraceRecord } from './types.ts';
 
 /** The attributes whose values the stack makes. */
-const KEPT = new Set([
-  'mlflow.message.format',
-  'capture.format',
-  'capture.wire_format',
-  'capture.streamed',
-  'capture.latency',
-  'capture.time_source',
-  'capture.place',
-  'capture.inference_count',
-  'capture.inference_mismatch',
-  'inference.index',
-]);
+const KEPT = new Set(ATTRIBUTES);
 
 /** Returns the trace for `CONTENT=none`. */
 export function withoutTexts(trace: TraceRecord): TraceRecord {

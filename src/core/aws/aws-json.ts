@@ -2,20 +2,8 @@
 
 import { jsonIn } from '../values/json-in.ts';
 import { type AwsClient, postToAws, strangeReply } from './aws-post.ts';
-
-/** Names and versions as in botocore's models. */
-const SERVICES = {
-  logs: { target: 'Logs_20140328', json: '1.1' },
-  monitoring: { target: 'GraniteServiceVersion20100801', json: '1.0' },
-  servicequotas: { target: 'ServiceQuotasV20190624', json: '1.1' },
-  dynamodb: { target: 'DynamoDB_20120810', json: '1.0' },
-  'api.sagemaker': { target: 'SageMaker', json: '1.1' },
-  events: { target: 'AWSEvents', json: '1.1' },
-  kms: { target: 'TrentService', json: '1.1' },
-  secretsmanager: { target: 'secretsmanager', json: '1.1' },
-  ssm: { target: 'AmazonSSM', json: '1.1' },
-  sqs: { target: 'AmazonSQS', json: '1.0' },
-} as const;
+// Names and versions as in botocore's models.
+import SERVICES from './aws-services.json' with { type: 'json' };
 
 /**
  * Calls an operation with the region, the credentials and the endpoint of a client of another service.

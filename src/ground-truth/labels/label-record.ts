@@ -6,15 +6,9 @@ import { parseCsvReply } from '../../captures/payload/csv.ts';
 import type { Label, LabelFault, LabelValue } from '../../core/contract/ground-truth.ts';
 import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
 import { classOf, MAX_ID_CHARS, numberOf } from '../label-value.ts';
+// Of fields and columns, without case and punctuation. Of several in a record, the first one with a value counts.
+import NAMES from './label-names.json' with { type: 'json' };
 
-/** Names of fields and columns, without case and punctuation. Of several in a record, the first one with a value counts. */
-const NAMES = {
-  id: ['inferenceid', 'eventid', 'id'],
-  value: ['label', 'groundtruth', 'groundtruthlabel', 'truelabel', 'truth', 'ytrue', 'actual', 'target', 'expected'],
-  endpoint: ['endpoint', 'endpointname'],
-  scorer: ['scorer'],
-  by: ['by', 'labeler', 'annotator'],
-};
 export type LabelField = keyof typeof NAMES;
 const FIELDS = Object.keys(NAMES) as LabelField[];
 

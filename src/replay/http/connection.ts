@@ -1,6 +1,7 @@
 /** One connection to the target of a replay. */
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import type { SecureContext, TLSSocket } from 'node:tls';
+import TYPES from './error-types.json' with { type: 'json' };
 import type { Exchange, ExchangeError } from './exchange.ts';
 import { ResponseParser } from './response-parser.ts';
 
@@ -50,14 +51,7 @@ export async function loadTransport(origin: Origin): Promise<SecureContext | und
 }
 
 /** AIPerf's names for connection failures, by Node's error code. */
-const ERROR_TYPES: Record<string, string> = {
-  ECONNREFUSED: 'ConnectionRefusedError',
-  ECONNRESET: 'ConnectionResetError',
-  EPIPE: 'BrokenPipeError',
-  ETIMEDOUT: 'ConnectionTimeoutError',
-  ENOTFOUND: 'DNSError',
-  EMFILE: 'TooManyOpenFiles',
-};
+const ERROR_TYPES: Record<string, string> = TYPES;
 
 /** Failures of this machine: no descriptor, port or memory for a connection. They say nothing about the target. */
 const OWN_FAILURES = ['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL'];

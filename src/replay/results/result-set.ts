@@ -14,6 +14,8 @@ import type { PreparedRequest } from '../request/preparer.ts';
 import type { SkippedLine } from '../source/types.ts';
 import { summaryCsv } from './csv.ts';
 import { InputsFile } from './inputs.ts';
+// Files of comparisons and of MLflow. Listed there so that a replay need not load those modules.
+import LATER_FILES from './later-files.json' with { type: 'json' };
 import { LineWriter } from './line-writer.ts';
 import { SKIPPED_FILE, skippedFile } from './skipped-file.ts';
 import { figures, summaryJson } from './summary.ts';
@@ -30,16 +32,6 @@ export const FILES = {
   skipped: SKIPPED_FILE,
   report: 'report.html',
 } as const;
-
-/** Files of comparisons and of MLflow. Listed here so that a replay need not load those modules. */
-const LATER_FILES = [
-  'replies.jsonl',
-  'compare.json',
-  'judged.jsonl',
-  'refused-traces.jsonl',
-  'comparison.json',
-  'comparison.html',
-] as const;
 
 /** All files of a run. Other files in the directory are neither replaced nor uploaded to MLflow. */
 export const RESULT_FILES: ReadonlySet<string> = new Set([...Object.values(FILES), ...LATER_FILES]);

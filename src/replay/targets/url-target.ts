@@ -2,6 +2,7 @@
 import { PermanentError } from '../../core/errors/errors.ts';
 import type { Origin } from '../http/connection.ts';
 import { headerSafe, hostHeader, httpRequest, originOf, shownUrl, type Target, USER_AGENT } from '../request/target.ts';
+import HEADERS from './reserved-headers.json' with { type: 'json' };
 
 /** The path of OpenAI’s chats. */
 export const CHATS = '/v1/chat/completions';
@@ -15,14 +16,7 @@ function pathFor(json: Record<string, unknown> | undefined): string {
 }
 
 /** Headers that the replay sets itself. */
-const RESERVED = new Set([
-  'host',
-  'content-length',
-  'transfer-encoding',
-  'connection',
-  'x-request-id',
-  'x-correlation-id',
-]);
+const RESERVED = new Set(HEADERS);
 
 const NOT_A_NAME = 'not a header name';
 
