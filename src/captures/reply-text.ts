@@ -40,13 +40,11 @@ const isText = (capture: Capture): boolean =>
     (DOCUMENT_FORMATS.has(capture.format) && containsProse((capture.response ?? capture.request)?.value)));
 
 /**
- * Returns one text per choice of the reply. The text of an error reply is its body. A reply with only tool calls has one
- * empty text, because the model did answer, but without words.
+ * Returns one text per choice of the reply; none of an error reply. A reply with only tool calls has one empty text, because the model
+ * did answer, but without words.
  */
 export function replyTexts(capture: Capture): Texts {
-  if (capture.error !== undefined) {
-    return { texts: [capture.response?.text ?? capture.error.message] };
-  }
+  if (capture.error !== undefined) return { notJudgeable: 'errorReply' };
   if (capture.response === undefined || capture.response.kind === 'empty') return { notJudgeable: 'noResponse' };
   if (isUndecoded(capture.response)) return { notJudgeable: 'notDecoded' };
   const { replies = [] } = capture.conversation ?? {};

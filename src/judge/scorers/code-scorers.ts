@@ -89,7 +89,6 @@ const validJson: CodeScorer = {
   score(capture) {
     const asked = jsonAskedBy(capture);
     if (asked === undefined) return { notJudgeable: 'jsonNotRequested' };
-    if (capture.error !== undefined) return { notJudgeable: 'errorReply' };
     const found = replyTexts(capture);
     if ('notJudgeable' in found) return found;
     const callsTools = capture.conversation?.replies.some((reply) => (reply.tool_calls?.length ?? 0) > 0) === true;
@@ -142,8 +141,8 @@ const responseWords: CodeScorer = {
   version: '1',
   description:
     'Number of words in the reply, all choices together: pieces between white space, dictionary words in scripts ' +
-    'without spaces (Chinese, Japanese, Thai, …). An error reply counts the words of its body. It does not count ' +
-    'reasoning text or tool-call arguments, and says nothing about whether the length suits the question.',
+    'without spaces (Chinese, Japanese, Thai, …). It does not count reasoning text or tool-call arguments, and says ' +
+    'nothing about whether the length suits the question. Not judgeable on error replies.',
   score(capture) {
     const found = replyWords(capture);
     return 'notJudgeable' in found ? found : { value: sum(found.texts.map(countWords)) };
@@ -168,8 +167,8 @@ const responseLength: CodeScorer = {
   name: 'response_length',
   version: '1',
   description:
-    'Characters (Unicode code points) in the reply, all choices together. An error reply counts its body. It does ' +
-    'not count reasoning text or tool-call arguments, and is neither bytes nor tokens.',
+    'Characters (Unicode code points) in the reply, all choices together. It does not count reasoning text or ' +
+    'tool-call arguments, and is neither bytes nor tokens. Not judgeable on error replies.',
   score(capture) {
     const found = replyWords(capture);
     return 'notJudgeable' in found ? found : { value: sum(found.texts.map(countCharacters)) };

@@ -104,8 +104,8 @@ test('counts many findings instead of listing them', () => {
   });
 });
 
-test('judges error replies, but not tables', () => {
-  expect(score(errorCapture('no such user: eve@example.com'))).toMatchObject({ value: true });
+test('judges neither error replies nor tables', () => {
+  expect(score(errorCapture('no such user: eve@example.com'))).toEqual({ notJudgeable: 'errorReply' });
   expect(score(tabularCapture())).toEqual({ notJudgeable: 'notText' });
 });
 

@@ -52,8 +52,9 @@ describe('response_words', () => {
     expect(scorer('response_words').score(chatCapture('Hi', undefined))).toEqual({ notJudgeable: 'noResponse' });
   });
 
-  test('judges error replies and plain text, but not tables', () => {
-    expect(scorer('response_words').score(errorCapture('upstream timed out'))).toEqual({ value: 3 });
+  test('judges plain text, but neither error replies nor tables', () => {
+    for (const name of ['response_words', 'response_length'])
+      expect(scorer(name).score(errorCapture('upstream timed out'))).toEqual({ notJudgeable: 'errorReply' });
     expect(scorer('response_words').score(textCapture('a', 'b c'))).toEqual({ value: 2 });
     expect(scorer('response_words').score(tabularCapture())).toEqual({ notJudgeable: 'notText' });
   });

@@ -176,7 +176,7 @@ test('replies that say nothing, and captures that no scorer applies to', async (
   const outcomes = outcomesIn(cell, [...LLM, ...CODE]);
   expect(outcomes).toMatchObject([
     { scorer: JUDGED, good: 1, empty: 1, error: 1, doesNotApply: 3, reasons: { notText: 3 } },
-    { scorer: 'response_words', other: 2, empty: 1 },
+    { scorer: 'response_words', other: 1, empty: 1, error: 1 },
     { scorer: 'cut_off', good: 1 },
   ]);
   for (const { scorer: _, reasons: _reasons, captures, ...counts } of outcomes)

@@ -69,5 +69,5 @@ export const replyLanguage: CodeScorer = {
   name: 'reply_language',
   version: '2',
   description: `Language (ISO 639-1 code) of the reply. Error replies are not judgeable. ${LIMITS}`,
-  score: (capture) => (capture.error === undefined ? score(replyWords(capture)) : { notJudgeable: 'errorReply' }),
+  score: (capture) => score(replyWords(capture)),
 };

@@ -106,7 +106,6 @@ export const repeatedText: CodeScorer = {
     'the reply. Code blocks, numbers and table rules are left out, and the last 20,000 words are read. It does not ' +
     'find paraphrases, and does not know whether repetition was asked for (a refrain, "say it ten times").',
   score(capture) {
-    if (capture.error !== undefined) return { notJudgeable: 'errorReply' };
     const found = replyWords(capture);
     if ('notJudgeable' in found) return found;
     const loop = found.texts.map(findLoop).find((candidate) => candidate !== undefined);
