@@ -57,15 +57,27 @@ function textIn(base64: string): string | undefined {
 const TYPES = ['mimeType', 'mime_type', 'media_type', 'mediaType', 'content_type', 'contentType'];
 const FILES = ['data', 'bytes', 'file_data', 'fileData', 'blob', 'base64'];
 
-/** Returns where an object holds a file in base64, with its media type; `undefined` if it holds none. */
-export function fileIn(holder: Readonly<Record<string, unknown>>) {
+const MEDIA_FORM = /^(?:png|jpe?g|gif|webp|mkv|mov|mp[34g]|mpeg|webm|flv|wmv|three_gp|wav|aac|flac|ogg|opus|m4a)$/;
+
+/** Returns the media type of a file in Bedrock's Converse, which names its form: `{format: 'pdf', source: {bytes}}`. */
+function typeOfForm(form: string): string {
+  if (MEDIA_FORM.test(form)) return `video/${form}`;
+  return `${/^(?:txt|md|csv|html)$/.test(form) ? 'text' : 'application'}/${form}`;
+}
+
+/** Returns the object that holds a file in base64, itself or its source, with the key and the media type; `undefined` if none does. */
+export function fileIn(whole: Readonly<Record<string, unknown>>) {
+  const { format, source } = whole;
+  const form = typeof format === 'string' && typeof source === 'object' ? format : undefined;
+  const holder: Record<string, unknown> = form === undefined ? whole : Object(source);
   const key = FILES.find((name) => typeof holder[name] === 'string') ?? '';
-  const type = key && TYPES.map((name) => holder[name]).find((name) => typeof name === 'string');
+  const named = TYPES.map((name) => holder[name]).find((name) => typeof name === 'string');
+  const type = key && (named ?? (form && typeOfForm(form)));
   const base64 = String(holder[key]);
   // What is no base64 beside the name of a text is the text itself.
   const isFile =
     type && base64.length > 3 && BASE64.test(base64) && !(TEXT_TYPE.test(type) && textIn(base64) === undefined);
-  return isFile ? { key, type, base64 } : undefined;
+  return isFile ? { holder, key, type, base64 } : undefined;
 }
 
 /** A name with its value. */

@@ -202,7 +202,7 @@ export class Masker {
     const entry = value.name ?? value.key;
     const file = nested < MAX_NESTED ? fileIn(value) : undefined;
     const masked = file && maskedBase64(file.type, file.base64, (text) => this.#textOrJson(text, '', nested + 1));
-    if (file && masked !== file.base64) this.#write(value, file.key, masked);
+    if (file && masked !== file.base64) this.#write(file.holder as Holder, file.key, masked);
     const keys = Object.keys(value);
     for (const [at, key] of keys.entries()) {
       const before = this.changes;
