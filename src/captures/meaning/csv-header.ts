@@ -1,5 +1,5 @@
 /** Whether the first row of a CSV is a header: by the setting CSV_HEADER, the number of inputs, or the rows alone. */
-import type { CsvCell } from '../payload/csv.ts';
+import { type CsvCell, mayBeDecimals } from '../payload/csv.ts';
 import type { Payload } from '../types.ts';
 
 /** Names of the column with the prediction, such as AutoGluon's `{label}_pred`, or of a class. */
@@ -60,6 +60,8 @@ export function whyMoved(request: Payload | undefined, reply: Payload, csvHeader
   const texts = rows.flat().filter((cell) => typeof cell === 'string');
   if (texts.some((text) => OPEN_LIST.test(text))) return 'the reply has a list whose brackets do not match';
   if (texts.some((text) => DELIMITED.test(text))) return 'the reply has another delimiter than the comma';
+  if (rows[0]?.length === 2 && mayBeDecimals(reply.text ?? ''))
+    return 'each line of the reply may be two numbers, or one with a decimal comma';
   if (csvHeader || rows.length < 2) return undefined;
   if (hasHeader(rows)) return 'the reply begins with a header, and CSV_HEADER is not set';
   const mayBeNames = isNumbered(rows) || rows[0]?.every(isWord);

@@ -1,5 +1,5 @@
 /** Parses the comma separated values of a tabular model's request or reply. */
-import { parse } from 'csv-parse/sync';
+import { type Options, parse } from 'csv-parse/sync';
 import { exactNumber, normalForm } from '../json.ts';
 
 /** A number when a double represents the text exactly, else the text. */
@@ -33,7 +33,7 @@ export const parseCsv = (text: string): { rows: Cell[][] } | { problem: string }
 
 type Parsed<T> = { rows: (T | string)[][] } | { problem: string };
 
-function parseCells<T>(text: string, cast: (cell: string) => T, more: { relax_quotes?: boolean } = {}): Parsed<T> {
+function parseCells<T>(text: string, cast: (cell: string) => T, more: Options = {}): Parsed<T> {
   try {
     const rows = parse(text, {
       ...more,
@@ -48,12 +48,28 @@ function parseCells<T>(text: string, cast: (cell: string) => T, more: { relax_qu
   }
 }
 
+/** Whether each line is two whole numbers, or one with a decimal comma. */
+export const mayBeDecimals = (text: string): boolean => /^-?\d+,\d/.test(text) && !/^(?!-?\d+,\d+\r?$|$)/m.test(text);
+
+/** Returns whether a comma is a decimal one: between semicolons, of which each line has as many, or before a zero as in `0,05`. */
+function hasDecimalCommas(text: string): boolean {
+  if (!text.includes(';')) return /,0\d/.test(text) && mayBeDecimals(text);
+  const counts = new Set(Array.from(text.trim().split('\n'), (line) => line.split(';').length));
+  return counts.size === 1 && /\d;|;-?\d/.test(text);
+}
+
+/** A number with a decimal comma, also behind dots between thousands. */
+const DECIMAL = /^\s*-?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+\s*$/;
+const decimalCell = (text: string): CsvCell =>
+  writtenCell(DECIMAL.test(text) ? text.replaceAll('.', '').replace(',', '.') : text);
+
 /**
  * Returns the rows of a reply. Programs write lists in brackets into cells, as Python or JSON does: `[0.1, 0.7, 0.2],[0.8, 0.1, 0.1]`
  * is two cells. Never throws.
  */
 export function parseCsvReply(text: string): { rows: CsvCell[][] } | { problem: string } {
-  const table = parseCells(onOneLine(text), writtenCell, { relax_quotes: true });
+  const [cast, delimiter] = hasDecimalCommas(text) ? [decimalCell, ';'] : [writtenCell, ','];
+  const table = parseCells(onOneLine(text), cast, { relax_quotes: true, delimiter });
   return 'rows' in table ? { rows: table.rows.map(withLists) } : table;
 }
 
