@@ -3,6 +3,7 @@ import { Argument, Command, InvalidArgumentError, Option } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { columnsOf, wrappedText } from '../../src/core/text/terminal-text.ts';
 import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/options.ts';
+import HELP from '../help.json' with { type: 'json' };
 
 type Camel<S extends string> = S extends `${infer A}-${infer B}` ? `${A}${Capitalize<Camel<B>>}` : S;
 type Word<F extends string> = F extends `${string}--${infer W}` ? (W extends `${infer Name} ${string}` ? Name : W) : F;
@@ -89,16 +90,23 @@ type Taking<O> = O extends Gives<infer Flag> ? (flag: Flag) => void : never;
 /** The flags of a command, by its options and arguments. */
 export type FlagsOf<O extends readonly Param[]> = Taking<O[number]> extends (flag: infer All) => void ? All : never;
 
-/** Declares a command. @param help paragraphs, and examples */
+/** Declares a command, whose help is in `help.json`. @param said by the names that stand in braces in the help */
 export const command =
-  <const O extends readonly Param[]>(name: string, all: O, help: string, run: (flags: FlagsOf<O>) => Promise<void>) =>
+  <const O extends readonly Param[]>(
+    name: keyof typeof HELP,
+    all: O,
+    run: (flags: FlagsOf<O>) => Promise<void>,
+    said: Readonly<Record<string, string>> = {},
+  ) =>
   (): Command => {
     const made = new Command(name);
     for (const each of all) each instanceof Option ? made.addOption(each) : made.addArgument(each);
     const given = () => made.registeredArguments.map((one, index) => [one.name(), made.processedArgs[index]]);
     return made
       .action(() => run({ ...made.opts(), ...Object.fromEntries(given()) } as FlagsOf<O>))
-      .addHelpText('after', ({ error }) => helpText(help, columnsOf(error ? process.stderr : process.stdout)));
+      .addHelpText('after', ({ error }) =>
+        helpText(HELP[name], said, columnsOf(error ? process.stderr : process.stdout)),
+      );
   };
 
 /** The text of an option, by its flag: `--dry-run` of `dryRun`. */
@@ -123,16 +131,14 @@ export function refuseUseless<F extends object>(flags: F, needs: Partial<Record<
   }
 }
 
-/** Breaks help at a width. What is indented stays as it is, line by line. */
-const helpText = (help: string, width: number): string =>
-  help
-    .split('\n\n')
-    .map((block) =>
-      wrappedText(block.includes('\n  ') ? block.split('\n') : [block.trim().replaceAll('\n', ' ')], width, 0),
-    )
-    .map((block, index) => (index === 0 ? `\n${block.trimStart()}` : block))
-    .join('\n')
+/** Breaks the paragraphs and lists of help at a width. */
+function helpText(help: readonly (string | string[])[], said: Readonly<Record<string, string>>, width: number): string {
+  const filled = (line: string): string => line.replace(/\{(\w+)\}/g, (hole, name: string) => said[name] ?? hole);
+  return help
+    .map((block) => `\n${wrappedText([block].flat().map(filled), width, 0)}`)
+    .join('')
     .trimEnd();
+}
 
 export const judgeModelOption = () => option('--judge-model <id>', 'the judge to ask (default: BEDROCK_MODEL_ID)');
 export const JUDGE_BUDGET = 'the most to spend on the judge; 0: no limit';

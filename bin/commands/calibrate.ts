@@ -72,17 +72,7 @@ const OPTIONS = options(
 );
 type Flags = FlagsOf<typeof OPTIONS>;
 
-const HELP = `
-Labels are people's assessments in MLflow, true answers (--ground-truth), the project's anchor set (--anchors), or a file with one
-JSON object per line: {"request": "…", "reply": "…", "scorer": "safety", "label": "no", "reason": "…"} (--labels). The exit code is 1
-if a scorer misses --min-agreement, or if the judge has drifted from --baseline.
-
-Examples:
-  inference-monitor calibrate --experiment my-endpoint --json report.json
-  inference-monitor calibrate --labels labels.jsonl --scorer safety refusal
-  inference-monitor calibrate --anchors --baseline anchors-baseline.json`;
-
-export default command('calibrate', OPTIONS, HELP, async (options) => {
+export default command('calibrate', OPTIONS, async (options) => {
   // A file and the anchor set are of no endpoint.
   const isAsked = options.labels !== undefined || options.anchors;
   if (isAsked) await calibrate(options, commandSettings({ BEDROCK_MODEL_ID: options.judgeModel }));

@@ -21,22 +21,13 @@ const OPTIONS = options(
   ...stackOptions(),
 );
 
-const HELP = `
-status shows the Data Capture of an endpoint, and the line of code and the policy with which an application captures streams.
-
-on and off update the endpoint to a copy of its configuration: SageMaker replaces the fleet, and the endpoint serves meanwhile.
-
-Examples:
-  inference-monitor capture status my-endpoint
-  inference-monitor capture on my-endpoint --sampling 20 --dry-run`;
-
 type Flags = FlagsOf<typeof OPTIONS>;
 type Inputs = Record<string, unknown>;
 
 /** What `--json` prints. */
 export type CaptureOutput = ReturnType<typeof statusOf> | Awaited<ReturnType<typeof change>>;
 
-export default command('capture', OPTIONS, HELP, async (flags) => {
+export default command('capture', OPTIONS, async (flags) => {
   const { action, endpoint, sampling } = flags;
   if (sampling !== undefined && action !== 'on')
     throw new PermanentError('OptionsContradict', '--sampling has no effect', { got: action, expected: 'on' });

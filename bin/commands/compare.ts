@@ -62,32 +62,11 @@ type CompareFlags = FlagsOf<typeof OPTIONS>;
 
 export type ComparisonOutput = RunsComparison & { gate?: GateResult | undefined };
 
-const HELP = `
-Thresholds limit how much worse the second run may be (repeatable):
-  metric:statistic:limit  request_latency:p95:10%     at most 10% slower
-                          time_to_first_token:p50:50  at most 50 ms slower
-  share:percent           error_rate:1  regressed:2  newly_failing:0  judged_worse:5
-  new_failures:scorer:percent  new_failures:cut_off:2  at most 2% of the replies are newly cut off
-
-  metrics: ${METRIC_TAGS.join(', ')}
-  statistics: ${STATISTICS.join(', ')}
-  shares: ${SHARES.join(', ')}
-
-docs/replay.md says when a threshold passes, fails or cannot tell.
-
-Exit codes: 0 all thresholds passed, 1 one failed, 3 the gate cannot tell; 2 the runs could not be compared or, without thresholds,
-the judge failed; 130 after Ctrl-C.
-
-Examples:
-  inference-monitor compare replays/before replays/after \\
-    --judge --threshold error_rate:1 --threshold judged_worse:5
-  inference-monitor compare replays/a-1 replays/a-2 --against replays/b-1 \\
-    replays/b-2 --threshold request_latency:p95:10%
-  inference-monitor compare replays/before replays/after --gate gate.yaml \\
-    --junit gate.xml --markdown gate.md
-  inference-monitor compare --plan replays/before replays/again --gate gate.yaml`;
-
-export default command('compare', OPTIONS, HELP, compare);
+export default command('compare', OPTIONS, compare, {
+  metrics: METRIC_TAGS.join(', '),
+  statistics: STATISTICS.join(', '),
+  shares: SHARES.join(', '),
+});
 
 const GATE = ['threshold', 'gate'] as const;
 

@@ -44,21 +44,10 @@ const OPTIONS = options(
 );
 type DatasetFlags = FlagsOf<typeof OPTIONS>;
 
-const HELP = `
-Selects traces, the newest first, and writes their original capture lines from S3 to a file that replay reads. Of several conditions
-of --scorer, one is enough; a trace needs all of --tag, --filter, --from and --to. With --name, they are also written to MLflow's
-evaluation dataset of this name (MLflow 3.4 and newer). The file and MLflow keep them until you delete them. Where captures are
-masked, so are the lines, unless --raw is given. A trace whose capture is
-gone from S3 is named, and the exit code is 1.
-
-Examples:
-  inference-monitor dataset --scorer coherence=incoherent --from 30d --out bad.jsonl
-  inference-monitor dataset --tag status_code=503 --out errors.jsonl`;
-
 /** What `--json` prints. */
 export type DatasetReport = Awaited<ReturnType<typeof makeDataset>>;
 
-export default command('dataset', OPTIONS, HELP, (flags) =>
+export default command('dataset', OPTIONS, (flags) =>
   withMlflow(flags, async (opened) => {
     const report = await makeDataset(flags, opened);
     for (const { traceId, reason } of report.missing) notice(`${singleLine(traceId)}: ${singleLine(reason)}`);

@@ -10,19 +10,9 @@ import { assertOneEnvironment } from '../../src/core/settings/dotenv-file.ts';
 import { argument, command, type FlagsOf, options } from '../cli/options.ts';
 import { EXIT } from '../cli/output.ts';
 
-const HELP = `
-All options are those of cdk deploy. The settings are those of the environment and of the .env of the working directory. The account
-and region must have been bootstrapped once: npx cdk bootstrap.
-
-The CDK is not a part of this package. Install it beside it:
-  npm install sagemaker-inference-monitor aws-cdk aws-cdk-lib constructs
-
-Examples:
-  inference-monitor deploy --require-approval never`;
-
 const OPTIONS = options(argument('[options...]', 'options of cdk deploy'));
 
-export default () => command('deploy', OPTIONS, HELP, deploy)().allowUnknownOption();
+export default () => command('deploy', OPTIONS, deploy)().allowUnknownOption();
 
 /** Where packages are looked for: beside this package, then in the project of the working directory. */
 const PLACES = [packagePath('package.json'), join(process.cwd(), 'package.json')];

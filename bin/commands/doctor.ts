@@ -21,17 +21,7 @@ const OPTIONS = options(
   jsonOption(),
 );
 
-const HELP = `
-Each line has what to do about it. Levels: ok; warning: the stack may fail or miss captures; error: it does; unknown: this check
-could not run from here. The exit code is 1 if there is an error.
-
-Examples:
-  inference-monitor doctor
-  inference-monitor doctor --captures 100
-  inference-monitor doctor --judge-model eu.anthropic.claude-haiku-4-5-20251001-v1:0
-  inference-monitor doctor --json | jq '.findings[] | select(.level == "error")'`;
-
-export default command('doctor', OPTIONS, HELP, async ({ json, ...flags }) => {
+export default command('doctor', OPTIONS, async ({ json, ...flags }) => {
   const diagnosis = await diagnose(flags);
   const about = diagnosis.endpoint && diagnosis.stack ? diagnosis : undefined;
   print<Diagnosis>(diagnosis, json, (out) => diagnosisText(diagnosis, out), about);

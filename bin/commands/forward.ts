@@ -28,17 +28,7 @@ export interface ForwardReport {
   queued: boolean;
 }
 
-const HELP = `
-New files are forwarded by themselves. This sends the events of older ones to the same queue. A file that Arthur has got is not sent
-again for 400 days. Files are chosen by the hour of their folder. docs/arthur.md
-
---failed has SQS put the dead letters back into the queue. Repair the cause first: dead letters return otherwise.
-
-Examples:
-  inference-monitor forward --from 2026-11-01 --to 2026-11-08 --dry-run
-  inference-monitor forward --failed`;
-
-export default command('forward', OPTIONS, HELP, async (flags) => {
+export default command('forward', OPTIONS, async (flags) => {
   const given = flags.from !== undefined || flags.to !== undefined || flags.prefix !== undefined;
   if (flags.failed ? given : flags.from === undefined) {
     const facts = { expected: '--from (with --to and --prefix), or --failed alone' };

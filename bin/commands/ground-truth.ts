@@ -47,18 +47,9 @@ export interface GroundTruthOutput {
   quality: (TruthFigures & { window: Record<'from' | 'to', string | null>; by: TruthBy | null }) | null;
 }
 
-const HELP = `
-The labels are ${LABEL_FILES}. The stack joins them to what it has indexed of the predictions; labels without a prediction wait for
-it, and the same file again changes nothing. Without a file, the figures of all predictions with a label are printed, or of those from
---from to --to. docs/ground-truth.md
+export default command('ground-truth', OPTIONS, joinLabels, { labelFiles: LABEL_FILES });
 
-The run continues if this command is interrupted. The exit code is 1 if it failed, or if a line could not be used.
-
-Examples:
-  inference-monitor ground-truth labels.csv
-  inference-monitor ground-truth --from 30d --by day --variant green`;
-
-export default command('ground-truth', OPTIONS, HELP, async (flags) => {
+async function joinLabels(flags: TruthFlags): Promise<void> {
   const { labels: source } = flags;
   if (source === '' || (source !== undefined && flags.run !== undefined)) {
     const got = source === '' ? 'an empty name' : 'labels and --run';
@@ -73,7 +64,7 @@ export default command('ground-truth', OPTIONS, HELP, async (flags) => {
     const report = run && (await readTruthReport(stack.clients, stack.outputs.workBucket, run.arn));
     await printTruth(stack, report || undefined, query, flags);
   });
-});
+}
 
 async function start(stack: DeployedStack, source: string): Promise<StartedExecution> {
   const { storage, clients, outputs } = stack;

@@ -47,16 +47,7 @@ const OPTIONS = options(
   option('--yes', 'ask nothing: flags and what the account says are enough'),
 );
 
-const HELP = `
-It looks up the account's endpoints, what they capture and where to, buckets and MLflow apps, offers them, and checks every answer.
-Without credentials it asks all the same. The file has the comments of all settings. An existing file is never overwritten.
-
-Examples:
-  inference-monitor init
-  inference-monitor init --yes --stack prod --endpoint my-endpoint \\
-    --mlflow https://mlflow.example.com --set EVALUATION_SAMPLE_RATE=0.05`;
-
-export default command('init', OPTIONS, HELP, async ({ set, region, out, yes, ...flags }) => {
+export default command('init', OPTIONS, async ({ set, region, out, yes, ...flags }) => {
   const file = out ?? (process.env.DOTENV_CONFIG_PATH || '.env');
   if (existsSync(file)) throw dotenvExists(file);
   checkNames('setting', Object.keys(set), SETTING_NAMES);

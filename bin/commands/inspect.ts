@@ -19,20 +19,7 @@ const OPTIONS = options(
   jsonOption(),
 );
 
-const HELP = `
-Reads *.jsonl and *.jsonl.gz with the stack's own reader. It needs no AWS, no network and no settings; those that decide how captures
-are read and judged are taken from .env. The exit code is 1 if a line would be quarantined, if there is no capture, or if a file of a
-folder cannot be read; 2 if nothing can be read.
-
-With --redact, what the captures contain is shown as REDACT of .env masks it, or by every kind if it is not set. Only a stack has the key
-of the pseudonyms, so that an item is shown as <email> here.
-
-Examples:
-  inference-monitor inspect captures/
-  inference-monitor inspect captures/ --redact
-  inference-monitor inspect captures.jsonl:17 --json`;
-
-export default command('inspect', OPTIONS, HELP, async ({ json, captures, ...flags }) => {
+export default command('inspect', OPTIONS, async ({ json, captures, ...flags }) => {
   const location = parseLocation(captures);
   const own = commandSettings();
   const redaction = redactionOf({ ...own, REDACT: own.REDACT ?? REDACT_KINDS.join(',') });

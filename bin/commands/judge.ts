@@ -7,17 +7,7 @@ import { JUDGE_OPTIONS } from './judge-options.ts';
 import { type JudgeReport, judgeFiles } from './judge-run.ts';
 import { judgeText } from './judge-text.ts';
 
-const HELP = `
-With --guideline alone only the guidelines are asked, with --scorer only these scorers, else all. The exit code is 1 if a share of
---at-least is not reached, or if a file of a folder cannot be read, and 2 if verdicts are missing or there is nothing to judge.
-
-Examples:
-  inference-monitor judge captures.jsonl \\
-    --guideline no_legal_advice="The reply gives no legal advice."
-  inference-monitor judge captures.jsonl:17 --judge-model stand-in --scorer safety
-  inference-monitor judge captures/ --scorer safety --at-least safety:0.95 --json`;
-
-export default command('judge', JUDGE_OPTIONS, HELP, judge);
+export default command('judge', JUDGE_OPTIONS, judge);
 
 async function judge(flags: FlagsOf<typeof JUDGE_OPTIONS>): Promise<void> {
   const { path, line } = parseLocation(flags.captures);

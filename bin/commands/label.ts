@@ -25,15 +25,7 @@ const OPTIONS = options(
   ...mlflowOptions('print what was picked as JSON'),
 );
 
-const HELP = `
-Reads the judged traces of the window, and picks traces until --next of them wait for a person's label, at random within what the
-judge passes and what it fails. Where MLflow has review queues (3.14 and newer), they are in the queue “labels: <scorer>”. Called
-again, it replaces those that have got a label. docs/labels.md says how to label.
-
-Examples:
-  inference-monitor label --next 50 --scorer safety refusal --from 2026-11-20`;
-
-export default command('label', OPTIONS, HELP, async (flags) => {
+export default command('label', OPTIONS, async (flags) => {
   const window = windowOfFlags(flags);
   await withMlflow(flags, async ({ mlflow, experiment, settings, about }) => {
     assertHasTexts(settings, 'label');

@@ -22,15 +22,6 @@ const OPTIONS = options(
 );
 type OpenFlags = FlagsOf<typeof OPTIONS>;
 
-const HELP = `
-Prints the address, and opens it in the browser if this is a terminal of a machine with one. Without an argument it is MLflow's page
-with the traces of the experiment. The page of SageMaker's managed MLflow needs a login, which the address contains: it works once,
-within ${LOGIN_SECONDS / 60} minutes, and whoever has it is let in as you: do not share it, and keep it out of logs.
-
-Examples:
-  inference-monitor open tr-0f3b9c1e2d4a5b6c7d8e9f0a1b2c3d4e
-  inference-monitor open --dashboard --print`;
-
 const TRACE = /^tr-[0-9a-f]{32}$/;
 
 /** What `--json` prints. */
@@ -40,7 +31,9 @@ export interface OpenedPage extends About {
   expiresInSeconds?: number;
 }
 
-export default command('open', OPTIONS, HELP, async (flags) => {
+export default command('open', OPTIONS, openPage, { minutes: String(LOGIN_SECONDS / 60) });
+
+async function openPage(flags: OpenFlags): Promise<void> {
   const page = await pageOf(flags);
   print<OpenedPage>(page, flags.json, () => `${page.url}\n`);
   if (flags.json) return;
@@ -50,7 +43,7 @@ export default command('open', OPTIONS, HELP, async (flags) => {
   if (minutes > 0) notice(`This address contains a login: it works once, within ${minutes} minutes. Do not share it.`);
   if (flags.print || !hasBrowser()) return;
   if (!(await openInBrowser(page.url))) notice('No browser could be started: open the address yourself.');
-});
+}
 
 /** @throws PermanentError `TwoPages`, and those of the page */
 async function pageOf({ what, ...flags }: OpenFlags): Promise<OpenedPage> {

@@ -29,20 +29,7 @@ const OPTIONS = options(
 );
 type ProcessFlags = FlagsOf<typeof OPTIONS>;
 
-const HELP = `
-A source is s3://bucket/key.jsonl, s3://bucket/prefix/, a key or a prefix in the stack's capture bucket, or a file or a folder on
-this machine. Without one, --from is needed: an instant, a day (UTC), or an age such as 12h, 7d. Existing traces and verdicts are
-left as they are. The run continues if this command is interrupted. The exit code is 1 if a run failed, and 130 after Ctrl-C.
-
-Files of this machine are put into the capture bucket as SageMaker would put them, where the stack's own rule starts their runs, with
-the stack's settings. Options of a run can be given once they are there. If the bucket already has a file with different content,
-the upload is refused.
-
-Examples:
-  inference-monitor process --from 2026-11-20 --to 2026-11-21 --dry-run
-  inference-monitor process ./captures`;
-
-export default command('process', OPTIONS, HELP, async (flags) => {
+export default command('process', OPTIONS, async (flags) => {
   const { source } = flags;
   const range = rangeOf(flags);
   // An empty source is a variable of the shell that is not set, and would mean all captures.

@@ -47,17 +47,7 @@ const OPTIONS = options(
 );
 export type RatesFlags = Partial<FlagsOf<typeof OPTIONS>>;
 
-const HELP = `
-Times are instants such as 2026-11-20T09:00:00Z, days (UTC), or ages such as 12h, 7d. Windows are whole hours of the time of
-inference. With --compare-from, the differences to that window are printed (by default it is as long as the other); with --by variant
-and two variants, those between the variants. docs/rates.md says how to read a rate.
-
-Examples:
-  inference-monitor rates --from 24h --by variant
-  inference-monitor rates --from 1d --compare-from 8d --scorer safety
-  inference-monitor rates --rebuild --dry-run`;
-
-export default command('rates', OPTIONS, HELP, async (flags) => {
+export default command('rates', OPTIONS, async (flags) => {
   refuseUseless(flags, { dryRun: ['rebuild'] });
   if (flags.rebuild) return rebuild(flags);
   await withStack(flags, async (stack) => {

@@ -5,17 +5,6 @@ import { command, refuseUseless } from '../cli/options.ts';
 import { performReplay } from './perform-replay.ts';
 import { REPLAY_OPTIONS, type ReplayFlags } from './replay-options.ts';
 
-const HELP = `
-docs/replay.md describes the options. The exit code is 1 if more requests fail than --max-error-rate allows, 2 if the replay could not
-run, or if the judge or MLflow failed after it, and 130 after Ctrl-C.
-
-Examples:
-  inference-monitor replay captures/ --url http://localhost:8000 --dry-run
-  inference-monitor replay captures.jsonl --url http://localhost:8000 \\
-    --concurrency 16 --model my-model --compare
-  inference-monitor replay s3://bucket/my-endpoint --endpoint my-endpoint-v2 \\
-    --from 2026-11-20T09:00:00Z --to 2026-11-20T10:00:00Z --speedup 2`;
-
 /** @throws PermanentError `InvalidReplayOptions` unless exactly one is given */
 function sourceOf({ captures, inputFile }: ReplayFlags): string {
   const source = captures ?? inputFile;
@@ -52,7 +41,7 @@ function optionsOf(flags: ReplayFlags): ReplayOptions {
   };
 }
 
-export default command('replay', REPLAY_OPTIONS, HELP, async (flags) => {
+export default command('replay', REPLAY_OPTIONS, async (flags) => {
   refuseUseless(flags, NEEDS);
   await performReplay(sourceOf(flags), flags, optionsOf(flags));
 });

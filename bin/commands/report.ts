@@ -23,15 +23,7 @@ const OPTIONS = options(
   stackOption(),
 );
 
-const HELP = `
-The page says how the endpoint is and why, what has changed since when and for which variant, and what true answers say. It is made of
-counts, as “status” and “rates”, and loads nothing from elsewhere. The stack writes it too: reports/latest.html in its work bucket.
-
-Examples:
-  inference-monitor report
-  inference-monitor report --from 7d --worst --out week.html`;
-
-export default command('report', OPTIONS, HELP, (flags) =>
+export default command('report', OPTIONS, (flags) =>
   withStack(flags, async (stack) => {
     const nowMs = Date.now();
     const window = hoursOf(flags.from, flags.to, nowMs);

@@ -15,17 +15,7 @@ const OPTIONS = options(
   ...stackOptions(),
 );
 
-const HELP = `
-failed: chunks, files and verdicts that failed or are missing, also of a run that was stopped; all of its input if planning failed.
-quarantined: the lines in quarantine, once their cause is fixed. held: captures that the budget held back.
-
-A retry keeps the options of the run unless you set others, and judges nothing twice. It is followed as by process.
-
-Examples:
-  inference-monitor retry last-week
-  inference-monitor retry last-week --what held --budget 20`;
-
-export default command('retry', OPTIONS, HELP, (flags) =>
+export default command('retry', OPTIONS, (flags) =>
   withStack(flags, async (stack) => {
     const report = await reportOf(stack, flags.run);
     const options = inputOptions(flags);

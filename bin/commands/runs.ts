@@ -15,15 +15,6 @@ const OPTIONS = options(
   ...stackOptions(),
 );
 
-const HELP = `
-The newest first, as far as Step Functions keeps them, which is 90 days. Times are those of the start: instants such as
-2026-11-20T09:00:00Z, days (UTC), or ages such as 12h, 7d. show has the figures of a run that is still running.
-
-Examples:
-  inference-monitor runs
-  inference-monitor runs --from 7d --status failed
-  inference-monitor runs --replays`;
-
 /** What `--json` prints. */
 export interface RunsOutput {
   runs: ReturnType<typeof asJson>[];
@@ -31,7 +22,7 @@ export interface RunsOutput {
   more: boolean;
 }
 
-export default command('runs', OPTIONS, HELP, async (flags) => {
+export default command('runs', OPTIONS, async (flags) => {
   // One more tells whether there are more.
   const query = { ...windowOfFlags(flags), status: flags.status, limit: flags.limit + 1 };
   await withStack(flags, async ({ clients, outputs, about }) => {

@@ -35,18 +35,7 @@ const OPTIONS = options(
 );
 type ShowFlags = FlagsOf<typeof OPTIONS>;
 
-const HELP = `
-Shows what was lost, held back or quarantined, why, and which lines; failed chunks with their error; what to do next; links. While
-the run is running, the figures are those of complete chunks. With --follow, the exit code is 1 if the run failed.
-
-With --out, the lines go to a file that inspect and process read. They are never printed, since anybody may have sent them to the
-endpoint. The exit code is 1 if a line is not in the file: it was too long to be kept, and its capture file is gone.
-
-Examples:
-  inference-monitor show last-week --follow
-  inference-monitor show last-week --reason NotJson --out not-json.jsonl`;
-
-export default command('show', OPTIONS, HELP, (flags) =>
+export default command('show', OPTIONS, (flags) =>
   withStack(flags, async (stack) => {
     const found = await monitoringRun(stack, flags.run);
     const { name, executionArn: arn } = found;

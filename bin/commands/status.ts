@@ -14,21 +14,9 @@ import { named } from '../operate/summary-report.ts';
 
 const OPTIONS = options(...windowFrom('24h'), ...stackOptions());
 
-const HELP = `
-The first line says how the endpoint is and why: healthy, needs a look, bad, could not ask, or too little to tell. Below is a line for each
-finding, with the time that it is of. docs/status.md has the rules.
-
-The exit code is 0 if it is healthy, 1 if it needs a look or is bad, 2 if a check could not run, and 3 if there is too
-little to tell.
-
-Examples:
-  inference-monitor status
-  inference-monitor status --from 7d
-  inference-monitor status --json | jq -r '.findings[] | select(.state == "bad") | .command'`;
-
 export type StatusOutput = Health & About & { window: ReturnType<typeof isoWindow> };
 
-export default command('status', OPTIONS, HELP, (flags) =>
+export default command('status', OPTIONS, (flags) =>
   withStack(flags, async (stack) => {
     const nowMs = Date.now();
     const window = hoursOf(flags.from, flags.to, nowMs);

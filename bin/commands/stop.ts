@@ -19,20 +19,12 @@ import { type RunReport, readRunReport } from '../operate/run-report.ts';
 /** What `--json` prints. `status` is that of the execution, as Step Functions names it. */
 export type StopResult = Awaited<ReturnType<typeof stopRun> | ReturnType<typeof stopReplay>>;
 
-const HELP = `
-A run: no further chunk starts. Running functions finish their chunk within 15 minutes. Batch jobs continue, and are named. A cloud
-replay: shards stop within seconds, and the results so far are summarized. The exit code is 1 if they are not there after five
-minutes, and 2 if the replay does not exist or could not be stopped. It is safe to repeat.
-
-Examples:
-  inference-monitor stop last-week`;
-
 const OPTIONS = options(
   runArgument(),
   ...stackOptions('print what was stopped as JSON, and the rest on standard error'),
 );
 
-export default command('stop', OPTIONS, HELP, async (flags) => {
+export default command('stop', OPTIONS, async (flags) => {
   const say = flags.json ? notice : console.log;
   await withStack(flags, async (stack) => {
     const found = await findExecution(stack.clients.sfn, machinesOf(stack), flags.run);

@@ -24,21 +24,7 @@ const OPTIONS = options(
   ...mlflowOptions(),
 );
 
-const HELP = `
-The gravest failure comes first: harm (safety, no_harmful_advice), then the task, then style (fluency, repeated_text). Among equals,
-the reply with more causes comes first, then the newest. A reply that is cut off and therefore neither fluent nor complete has
-one cause. Traces with the same request and reply are one, with their number. JUDGE_GUIDELINES gives a guideline its severity.
-What fails: the other value than the good one of a scorer of the judge, for example no for safety and yes for refusal; and of the
-code scorers cut_off, pii_detected and repeated_text true, valid_json false. A number and a language fail only by an objective that
-they miss (QUALITY_OBJECTIVES). What a person said counts in place of the judge. Error replies of the endpoint have few verdicts: find
-them by the tag status_code in MLflow, or with “inference-monitor dataset”. All traces of the window are read.
-
-Examples:
-  inference-monitor worst
-  inference-monitor worst --from 24h --scorer safety no_harmful_advice --limit 20
-  inference-monitor worst --stack prod --json`;
-
-export default command('worst', OPTIONS, HELP, (flags) =>
+export default command('worst', OPTIONS, (flags) =>
   withMlflow(flags, async ({ mlflow, experiment, settings, about }) => {
     const scorers = activeScorers(settings);
     const names = scorers.map(({ name }) => name);
