@@ -4,62 +4,12 @@ import { packagePath } from '../../../src/core/process/package-folder.ts';
 import { detectLanguage } from '../../../src/judge/scorers/code/language.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { chatCapture, errorCapture } from '../../helpers/captures.ts';
+// As people write them to assistants.
+import SENTENCES from './sentences.json' with { type: 'json' };
 
 const scorer = (name: string) => codeScorers.find((candidate) => candidate.name === name) as (typeof codeScorers)[0];
 
-/** Sentences as people write them to assistants. */
-const SENTENCES: readonly [string, string][] = [
-  ['en', 'Our heating stopped working last night and the children are cold, what can we do until the plumber arrives?'],
-  ['en', 'Make the second paragraph shorter and keep the numbers as they are.'],
-  [
-    'de',
-    'Unsere Heizung ist gestern Abend ausgefallen und den Kindern ist kalt, was können wir bis zum Eintreffen des Installateurs tun?',
-  ],
-  ['de', 'Fasse den zweiten Absatz kürzer und lass die Zahlen so, wie sie sind.'],
-  [
-    'fr',
-    'Notre chauffage est tombé en panne hier soir et les enfants ont froid, que pouvons-nous faire en attendant le plombier ?',
-  ],
-  [
-    'es',
-    'La calefacción dejó de funcionar anoche y los niños tienen frío, ¿qué podemos hacer hasta que llegue el fontanero?',
-  ],
-  [
-    'it',
-    'Il riscaldamento ha smesso di funzionare ieri sera e i bambini hanno freddo: che cosa possiamo fare fino all’arrivo dell’idraulico?',
-  ],
-  [
-    'pt',
-    'O aquecimento deixou de funcionar ontem à noite e as crianças estão com frio. O que podemos fazer até o canalizador chegar?',
-  ],
-  ['sv', 'Vår värme slutade fungera i går kväll och barnen fryser, vad kan vi göra tills rörmokaren kommer?'],
-  [
-    'fi',
-    'Lämmityksemme lakkasi toimimasta eilen illalla ja lapsilla on kylmä. Mitä voimme tehdä ennen kuin putkimies tulee?',
-  ],
-  [
-    'pl',
-    'Wczoraj wieczorem przestało działać ogrzewanie i dzieciom jest zimno. Co możemy zrobić, zanim przyjdzie hydraulik?',
-  ],
-  ['hu', 'Tegnap este leállt a fűtésünk, és a gyerekek fáznak. Mit tehetünk, amíg megérkezik a szerelő?'],
-  ['tr', 'Dün gece ısıtmamız bozuldu ve çocuklar üşüyor, tesisatçı gelene kadar ne yapabiliriz?'],
-  [
-    'vi',
-    'Hệ thống sưởi của chúng tôi bị hỏng tối qua và bọn trẻ đang lạnh, chúng tôi có thể làm gì trước khi thợ đến?',
-  ],
-  ['uk', 'Учора ввечері в нас вимкнулося опалення, і діти мерзнуть. Що нам робити, доки не прийде сантехнік?'],
-  ['ar', 'توقفت التدفئة عن العمل مساء أمس والأطفال يشعرون بالبرد، ماذا يمكننا أن نفعل حتى يصل السباك؟'],
-  ['fa', 'گرمایش خانه ما دیشب از کار افتاد و بچه‌ها سردشان است، تا آمدن لوله‌کش چه کار کنیم؟'],
-  ['hi', 'कल रात हमारा हीटर बंद हो गया और बच्चों को ठंड लग रही है, मिस्त्री के आने तक हम क्या करें?'],
-  ['zh', '昨晚我们的暖气坏了，孩子们很冷，在水管工来之前我们能做什么？'],
-  ['ja', '昨夜、暖房が止まってしまい子どもたちが寒がっています。修理の人が来るまで何ができますか。'],
-  ['ko', '어젯밤에 난방이 멈춰서 아이들이 추워하는데, 수리 기사가 올 때까지 무엇을 할 수 있을까요?'],
-  ['el', 'Η θέρμανση σταμάτησε χθες το βράδυ και τα παιδιά κρυώνουν, τι μπορούμε να κάνουμε;'],
-  ['he', 'החימום שלנו הפסיק לעבוד אתמול בלילה והילדים קרים, מה אפשר לעשות?'],
-  ['th', 'เครื่องทำความร้อนของเราเสียเมื่อคืนนี้และเด็กๆ หนาว เราควรทำอย่างไรดี'],
-];
-
-test.each(SENTENCES)('detects %s: %s', (language, sentence) => {
+test.each(SENTENCES as [string, string][])('detects %s: %s', (language, sentence) => {
   expect(detectLanguage(sentence)).toEqual({ language });
 });
 
