@@ -18,21 +18,10 @@ import { hasRows, isPredictions, isSentence, predictionsOf, whyUnclear } from '.
 import { answeredTable, requestTable, type Table } from './request-rows.ts';
 import { talkIn } from './rows-of-words.ts';
 
-/**
- * Interprets a request and its reply. Either may be missing.
- *
- * @param baseId base of the inferences' ids.
- * @param notes collects facts that a reader should know.
- */
-export function interpret(
-  request: Payload | undefined,
-  response: Payload | undefined,
-  baseId?: string,
-  options: DecodeOptions = {},
-  notes: string[] = [],
-): Meaning {
+/** Interprets a request and its reply, which may be an error. The parameters are those of `meaningOf`. */
+export function interpret(...[request, response, ...how]: Parameters<typeof meaningOf>): Meaning {
   const error = errorReply(response);
-  const meaning = meaningOf(request, error === undefined ? response : undefined, baseId, options, notes);
+  const meaning = meaningOf(request, error === undefined ? response : undefined, ...how);
   const usage = tokenUsageOf(documentOf(response));
   const model = modelOf(documentOf(response)) ?? modelOf(documentOf(request));
   return {
@@ -45,7 +34,12 @@ export function interpret(
   };
 }
 
-/** Interprets a reply that is not an error. The parameters are those of `interpret`. */
+/**
+ * Interprets a request and its reply, which is not an error. Either may be missing.
+ *
+ * @param baseId base of the inferences' ids.
+ * @param notes collects facts that a reader should know.
+ */
 export function meaningOf(
   request: Payload | undefined,
   response: Payload | undefined,

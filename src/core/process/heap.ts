@@ -10,13 +10,11 @@ const SEMI_SPACES = 3;
 const TOLERANCE_MB = 8;
 
 /** Compares the limit of V8's heap with the sizes in NODE_OPTIONS. */
-export function heapFigures(
-  nodeOptions = process.env.NODE_OPTIONS ?? '',
-  limitBytes = getHeapStatistics().heap_size_limit,
-) {
-  const flags = Object.fromEntries(nodeOptions.split(' ').map((flag) => flag.split('=')));
+export function heapFigures() {
+  const { NODE_OPTIONS = '' } = process.env;
+  const flags = Object.fromEntries(NODE_OPTIONS.split(' ').map((flag) => flag.split('=')));
   const asked = Number(flags['--max-old-space-size']) + SEMI_SPACES * Number(flags['--max-semi-space-size']);
-  const heapLimitMb = Math.round(limitBytes / MIB);
+  const heapLimitMb = Math.round(getHeapStatistics().heap_size_limit / MIB);
   return {
     heapLimitMb,
     /** `undefined` if NODE_OPTIONS does not set both sizes. */

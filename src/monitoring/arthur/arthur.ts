@@ -6,13 +6,7 @@ import * as z from 'zod';
 import { PermanentError, PipelineError, RetryableError } from '../../core/errors/errors.ts';
 import { readRetryAfter } from '../../core/process/retry.ts';
 import { jsonIn } from '../../core/values/json-in.ts';
-import {
-  type HttpReply,
-  type HttpTransport,
-  NoReplyError,
-  type StreamedBody,
-  TOO_LONG,
-} from '../../mlflow/transport.ts';
+import { type HttpReply, type HttpTransport, NoReplyError, TOO_LONG } from '../../mlflow/transport.ts';
 
 interface ArthurModel {
   /** Such as `https://app.arthur.ai`. */
@@ -52,7 +46,7 @@ export async function postToArthur(
   timeoutMs: number,
 ): Promise<HttpReply> {
   const url = addressOf(arthur);
-  const { contentType, body } = multipartFile('inference_data', file);
+  const { contentType, body } = multipartFile(file);
   const headers = { authorization: token, accept: 'application/json', 'content-type': contentType };
   const request = { method: 'POST', url, headers, body, timeoutMs, maxReplyBytes: MAX_ANSWER_BYTES };
   const reply = await transport.send(request).catch((error: unknown) => {
@@ -115,15 +109,12 @@ const ESCAPED: Record<string, string> = { '"': '%22', '\r': '%0D', '\n': '%0A' }
  * @param key the end of the object's key is the name of the file
  * @param content of exactly `size` bytes
  */
-function multipartFile(
-  field: string,
-  { key, size, content }: { key: string; size: number; content: AsyncIterable<Buffer> },
-): { contentType: string; body: StreamedBody } {
+function multipartFile({ key, size, content }: { key: string; size: number; content: AsyncIterable<Buffer> }) {
   // Random, so that no capture can contain it.
   const boundary = `inference-monitor-${randomUUID()}`;
   const name = basename(key).replace(/["\r\n]/g, (char) => ESCAPED[char] ?? '');
   const head = Buffer.from(
-    `--${boundary}\r\nContent-Disposition: form-data; name="${field}"; filename="${name}"\r\nContent-Type: application/octet-stream\r\n\r\n`,
+    `--${boundary}\r\nContent-Disposition: form-data; name="inference_data"; filename="${name}"\r\nContent-Type: application/octet-stream\r\n\r\n`,
   );
   const tail = Buffer.from(`\r\n--${boundary}--\r\n`);
   async function* pieces(): AsyncGenerator<Buffer> {
