@@ -51,11 +51,13 @@ function parseCells<T>(text: string, cast: (cell: string) => T, more: Options = 
 /** Whether each line is two whole numbers, or one with a decimal comma. */
 export const mayBeDecimals = (text: string): boolean => /^-?\d+,\d/.test(text) && !/^(?!-?\d+,\d+\r?$|$)/m.test(text);
 
+const NUMBER_CELL = /(?:^|;)[ \t]{0,20}-?\d[\d.]{0,20}(?:,\d+)?[ \t]{0,20}(?:[;\r]|$)/m;
+
 /** Returns whether a comma is a decimal one: between semicolons, of which each line has as many, or before a zero as in `0,05`. */
 function hasDecimalCommas(text: string): boolean {
   if (!text.includes(';')) return /,0\d/.test(text) && mayBeDecimals(text);
   const counts = new Set(Array.from(text.trim().split('\n'), (line) => line.split(';').length));
-  return counts.size === 1 && /\d;|;-?\d/.test(text);
+  return counts.size === 1 && NUMBER_CELL.test(text);
 }
 
 /** A number with a decimal comma, also behind dots between thousands. */
