@@ -60,7 +60,8 @@ export function whyMoved(request: Payload | undefined, reply: Payload, csvHeader
   const texts = rows.flat().filter((cell) => typeof cell === 'string');
   if (texts.some((text) => OPEN_LIST.test(text))) return 'the reply has a list whose brackets do not match';
   if (texts.some((text) => DELIMITED.test(text))) return 'the reply has another delimiter than the comma';
-  if (rows[0]?.length === 2 && mayBeDecimals(reply.text ?? ''))
+  const isOfTwo = rowsOf(request).length === 2 * rows.length;
+  if (rows[0]?.length === 2 && !isOfTwo && mayBeDecimals(reply.text ?? ''))
     return 'each line of the reply may be two numbers, or one with a decimal comma';
   if (csvHeader || rows.length < 2) return undefined;
   if (hasHeader(rows)) return 'the reply begins with a header, and CSV_HEADER is not set';
