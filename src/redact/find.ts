@@ -1,15 +1,9 @@
 /** Finds personal data and secrets in a text. */
 
-import type { Form } from './form.ts';
-import { KINDS, type Kind } from './kinds.ts';
-import { numbersIn, type Run } from './numbers.ts';
+import { type Form, wordsBeside } from './form.ts';
+import { KINDS, type Kind, UNSPACED } from './kinds.ts';
+import { type Mark, marksIn, numbersIn, type Range, type Run } from './marks.ts';
 import type { Word } from './words.ts';
-
-/** A part of a text, from `start` to before `end`. */
-export interface Range {
-  start: number;
-  end: number;
-}
 
 /** An item in a text. */
 export interface Item extends Range {
@@ -23,10 +17,12 @@ type NamedForm = Form & { name: Kind };
 
 /** A value of a field is no longer. */
 const MAX_VALUE_CHARS = 200;
-/** Characters before the first digit of a number, such as "(+". */
-const MAX_LEAD = 3;
 /** What stands between two items of a list. */
 const BETWEEN = /^[\s,;/|&+]{1,4}(?:\p{L}{1,5}[\s:.]{1,2})?\(?$/u;
+/** What is read around a word or a number, as before a year; and what may stand before the first digit of a number, such as "(+". */
+const BEFORE = 42;
+const BEHIND = 60;
+const LEAD = 12;
 
 /** Returns the forms of kinds, in the order of `KINDS`. */
 export const formsOf = (kinds: readonly Kind[]): NamedForm[] =>
@@ -35,130 +31,156 @@ export const formsOf = (kinds: readonly Kind[]): NamedForm[] =>
   );
 
 /**
- * Returns every item in the order of the forms. The time is linear in the length: look-behinds keep a pattern from beginning within a
- * run of characters that it has read.
+ * Returns every item. The time is linear in the length: look-behinds keep a pattern from beginning within a run of characters that it
+ * has read.
  *
  * @param told what the name of the text's field announces. It counts only in short texts, which are values
  */
-export function find(whole: string, forms: readonly NamedForm[], told: readonly Word[] = []): Item[] {
-  const found: Item[] = [];
-  // A match is hidden from the next patterns by blanks: the digits of an IBAN are not a telephone number.
-  let text = whole;
-  const toldHere = whole.length <= MAX_VALUE_CHARS ? told : [];
-  const places: Places = { hints: new Map() };
+export function find(written: string, forms: readonly NamedForm[], told: readonly Word[] = []): Item[] {
+  const text = folded(written);
+  const search = new Search(text, written, text.length <= MAX_VALUE_CHARS ? told : []);
   for (const form of forms) {
-    const hidden: Range[] = [];
-    const readAt = (start: number, told: readonly Word[]): Range | undefined => {
-      const read = form.at?.({ text, start, end: start, told, follows: false });
-      if (read === undefined) return undefined;
-      const item = { name: form.name, start, end: start + read.length, value: read.value };
-      found.push(item);
-      hidden.push(item);
-      return item;
-    };
-    const isWhole = told.length > 0 && readAt(0, told) !== undefined;
-    for (const part of isWhole ? [] : partsOf(form, text, places)) {
-      // An item may go on into the next part.
-      const from = Math.max(part.from, (hidden.at(-1)?.end ?? 0) - part.start);
-      eachMatch(form.pattern, text.slice(part.start, part.end), { from, to: part.to }, (match) => {
-        const [all] = match;
-        if (form.at) {
-          const at = readAt(part.start + match.index + all.length, []);
-          if (at) form.pattern.lastIndex = at.end - part.start;
-          return;
-        }
-        // The numbered groups, if there are any: a separator has a name, and so a number, but is no item.
-        const item = (match.groups === undefined && match.slice(1).join('')) || all;
-        const first = part.start + match.index;
-        const start = first + all.length - item.length;
-        const last = found.at(-1);
-        const follows = last?.name === form.name && BETWEEN.test(text.slice(last.end, start).slice(0, 13));
-        const value = form.read?.(item, { text, start, end: start + item.length, told: toldHere, follows });
-        const end = start + (form.cut?.(item) ?? item).length;
-        // What is cut off may be another item, and what is none may have one in it.
-        if (form.cut) form.pattern.lastIndex = match.index + (value === undefined ? 1 : end - first);
-        if (value === undefined) return;
-        found.push({ name: form.name, start, end, value });
-        hidden.push({ start: first, end });
-      });
-    }
-    text = withBlanks(text, hidden);
+    const value = form.whole?.(text, told);
+    if (value !== undefined) search.found.push({ name: form.name, start: 0, end: text.length, value });
+    else if (form.digits === undefined && form.signs === undefined) search.inAll(form);
   }
-  return found;
+  search.hide();
+  const ofMarks = forms.filter(({ signs }) => signs !== undefined);
+  for (const mark of ofMarks.length > 0 ? marksIn(search.text) : []) search.inMark(mark, ofMarks);
+  search.hide();
+  const ofNumbers = forms.filter(({ digits }) => digits !== undefined);
+  for (const run of ofNumbers.length > 0 ? numbersIn(search.text) : []) search.inNumber(run, ofNumbers);
+  return search.found;
 }
 
-/** What several forms look for in a text. */
-interface Places {
-  hints: Map<RegExp, Range[]>;
-  numbers?: Run[];
-}
-
-/** A part of a text in which matches of a form may begin: from one of its places to before another. */
-interface Part extends Range {
+/** A part of a text in which matches begin between two places. */
+interface Part {
+  text: string;
+  /** Where the part stands in the text. */
+  start: number;
   from: number;
   to: number;
 }
 
-/** Returns the parts of a text that may have matches of a form. */
-function partsOf({ hint, digits, reach = [0, 0] }: Form, text: string, places: Places): Part[] {
-  if (hint === undefined) {
-    places.numbers ??= numbersIn(text);
-    const [before, after, lead = MAX_LEAD] = reach;
-    const runs = places.numbers.filter(
-      (run) => run.digits >= (digits?.[0] ?? 0) && run.digits <= (digits?.[1] ?? run.digits),
-    );
-    return runs.map((run) => {
-      const start = Math.max(0, run.start - before);
-      return { start, end: run.end + after, from: Math.max(0, run.start - start - lead), to: run.end - start };
-    });
+class Search {
+  readonly found: Item[] = [];
+  text: string;
+  #written: string;
+  readonly #told: readonly Word[];
+  /** A match is hidden from the next patterns by blanks: the digits of an IBAN are not a telephone number. */
+  #hidden: Range[] = [];
+
+  constructor(text: string, written: string, told: readonly Word[]) {
+    this.text = text;
+    this.#written = written;
+    this.#told = told;
   }
-  if (reach[1] === 0) return hint.test(text) ? [{ start: 0, end: text.length, from: 0, to: text.length }] : [];
-  const found = places.hints.get(hint) ?? [];
-  if (!places.hints.has(hint)) {
-    eachMatch(hint, text, { from: 0, to: text.length }, ({ index: start, 0: all }) => {
-      found.push({ start, end: start + all.length + 1 });
-    });
+
+  hide(): void {
+    const isSame = this.#written === this.text;
+    this.text = withBlanks(this.text, this.#hidden);
+    this.#written = isSame ? this.text : withBlanks(this.#written, this.#hidden);
+    this.#hidden = [];
   }
-  places.hints.set(hint, found);
-  return around(found, reach);
+
+  inAll(form: NamedForm): void {
+    if (form.hint?.test(this.text) === false) return;
+    this.#matches(form, { text: this.text, start: 0, from: 0, to: this.text.length });
+    this.hide();
+  }
+
+  inMark({ start, end, signs, long }: Mark, forms: readonly NamedForm[]): void {
+    const free = this.#hidden.at(-1)?.end ?? 0;
+    if (free >= end) return;
+    const usable = forms.filter((form) => ((form.signs ?? 0) & signs) === form.signs && (form.long ?? 0) <= long);
+    if (usable.length > 0) this.#near({ start: Math.max(free, start - LEAD, 0), end }, usable);
+  }
+
+  inNumber(run: Run, forms: readonly NamedForm[]): void {
+    const enough = forms.filter(({ digits = 0 }) => digits <= run.digits);
+    const words = enough.some(({ word }) => word) ? [...this.#told, ...wordsBeside(this.text, run)] : [];
+    const isAnnounced = ({ name, word }: NamedForm): boolean =>
+      word === undefined || words.some(({ kind }) => kind === word) || this.#follows(name, run.start);
+    this.#near({ start: Math.max(0, run.start - LEAD), end: run.end }, enough.filter(isAnnounced));
+  }
+
+  /** Looks for items that begin in a range. */
+  #near({ start: first, end }: Range, forms: readonly NamedForm[]): void {
+    const start = Math.max(0, first - BEFORE);
+    const text = this.text.slice(start, end + BEHIND);
+    const written = this.#written.slice(start, end + BEHIND);
+    // In each form, since a sign that is folded may join an item to what stands beside it.
+    for (const one of PLAIN.test(written) ? [text] : new Set([spaced(text), text, written])) {
+      const part = { text: one, start, from: first - start, to: end - start };
+      for (const form of forms) {
+        if (form.hint?.test(part.text) === false) continue;
+        const count = this.#hidden.length;
+        this.#matches(form, part);
+        const hidden = this.#hidden.slice(count);
+        if (hidden.length > 0) part.text = withBlanks(part.text, hidden, start);
+      }
+    }
+  }
+
+  /** Adds the items of a form. */
+  #matches(form: NamedForm, part: Part): void {
+    const { name, pattern } = form;
+    const { text } = this;
+    pattern.lastIndex = part.from;
+    for (let match = pattern.exec(part.text); match && match.index < part.to; match = pattern.exec(part.text)) {
+      const [all] = match;
+      const first = part.start + match.index;
+      // The numbered groups, if there are any: a separator has a name, and so a number, but is no item.
+      const group = match.groups === undefined ? match.slice(1).join('') : '';
+      if (form.at) {
+        const start = match[1] === undefined ? first + all.length : first - group.length;
+        const read = form.at({ text, start, end: start, told: this.#told, follows: false });
+        if (read) pattern.lastIndex = this.#add(name, start, start + read.length, read.value) - part.start;
+        // A match of no characters, before an item, is found again.
+        else if (all === '') pattern.lastIndex += 1;
+        continue;
+      }
+      const item = group || all;
+      const start = first + all.length - item.length;
+      const place = { text, start, end: start + item.length, told: this.#told, follows: this.#follows(name, start) };
+      const value = form.read?.(item, place);
+      const end = start + (form.cut?.(item) ?? item).length;
+      // What is cut off may be another item, and what is none may have one in it.
+      if (form.cut) pattern.lastIndex = value === undefined ? match.index + 1 : end - part.start;
+      if (value !== undefined) this.#add(name, start, end, value, first);
+    }
+  }
+
+  /** @param first where the match begins. @returns the end */
+  #add(name: Kind, start: number, end: number, value: string, first = start): number {
+    this.found.push({ name, start, end, value });
+    this.#hidden.push({ start: first, end });
+    return end;
+  }
+
+  /** Whether an item of the same kind is right before a place, as in a list. */
+  #follows(name: Kind, start: number): boolean {
+    const last = this.found.findLast((one) => one.name === name);
+    return last !== undefined && last.end <= start && BETWEEN.test(this.text.slice(last.end, start).slice(0, 13));
+  }
 }
 
-/** Returns the parts of the text around places, those that touch as one: a hostile text has millions of places. */
-function around(places: readonly Range[], [before, after]: NonNullable<Form['reach']>): Part[] {
-  const parts: Part[] = [];
-  for (const place of places) {
-    const last = parts.at(-1);
-    const start = Math.max(0, place.start - before);
-    const end = Math.max(place.start + after, place.end);
-    if (last !== undefined && start < last.end) {
-      last.end = end;
-      last.to = last.end - last.start;
-    } else parts.push({ start, end, from: 0, to: end - start });
-  }
-  return parts;
-}
+/** Nothing is written in several forms. */
+const PLAIN = /^[\t\n\r -[\]-~]*$/;
+const spaced = (text: string): string => text.replace(UNSPACED, (letters) => ' '.repeat(letters.length));
 
-/** The same as `matchAll`, which copies the pattern each time. A list of all matches in hostile text would be larger than the memory. */
-function eachMatch(
-  pattern: RegExp,
-  text: string,
-  { from, to }: Pick<Part, 'from' | 'to'>,
-  use: (match: RegExpExecArray) => void,
-): void {
-  pattern.lastIndex = from;
-  for (let match = pattern.exec(text); match !== null && match.index < to; match = pattern.exec(text)) {
-    use(match);
-    // A match of no characters, before an item, is found again.
-    if (match[0] === '' && pattern.lastIndex === match.index) pattern.lastIndex += 1;
-  }
-}
-
-function withBlanks(text: string, hidden: readonly Range[]): string {
+/** @param place where the text stands in the one of the ranges */
+function withBlanks(text: string, hidden: readonly Range[], place = 0): string {
   if (hidden.length === 0) return text;
-  const parts = hidden.map(
-    ({ start, end }, at) => text.slice(hidden[at - 1]?.end ?? 0, start) + ' '.repeat(end - start),
-  );
-  return parts.join('') + text.slice(hidden.at(-1)?.end);
+  let blanked = '';
+  let from = 0;
+  for (const { start, end } of hidden.toSorted((a, b) => a.start - b.start)) {
+    const [first, last] = [Math.max(from, start - place), Math.min(text.length, end - place)];
+    if (last <= first) continue;
+    blanked += text.slice(from, first) + ' '.repeat(last - first);
+    from = last;
+  }
+  return blanked + text.slice(from);
 }
 
 /** Returns the ranges in order, without those within another. */
@@ -207,7 +229,7 @@ const FOLDED =
   /[\uff01-\uff5e\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\u00a0\u2000-\u200a\u202f\u3000\u2010\u2011]|[\u2012-\u2015\u2212](?= ?[\dA-Z(])(?<=[\dA-Z)] ?.)/g;
 
 /** Returns the text with ASCII in their place, of the same length. */
-export const folded = (text: string): string =>
+const folded = (text: string): string =>
   text.replace(FOLDED, (sign) => {
     const code = sign.charCodeAt(0);
     // The digits of three scripts begin at 0x660, 0x6f0 and 0x966.

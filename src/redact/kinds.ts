@@ -5,6 +5,7 @@ import { isIP } from 'node:net';
 import type { RedactKind } from '../core/settings/redact-setting.ts';
 import { BIRTHS } from './births.ts';
 import { type Form, type Place, strengthAt } from './form.ts';
+import { SIGNS } from './marks.ts';
 import { NATIONAL_IDS } from './national-ids.ts';
 import { SECRETS } from './secrets.ts';
 
@@ -146,7 +147,6 @@ const SSN =
 const SSN_NAMED = /(?<!\d)(?!000|666|9\d\d)\d{3}[ .-]?(?!00)\d{2}[ .-]?(?!0000)\d{4}(?!\d)/g;
 const readSsn = (item: string, place: Place): string | undefined =>
   strengthAt(place, 'phone') ? undefined : digitsOf(item);
-const readNamedSsn = (item: string, place: Place): string | undefined => strengthAt(place, 'ssn') && digitsOf(item);
 
 const ETHEREUM = /(?<![\p{L}\d])0x[0-9a-f]{40}(?![\p{L}\d])/giu;
 const SEGWIT = /(?<![\p{L}\d])(?:bc1[02-9ac-hj-np-z]{11,71}|BC1[02-9AC-HJ-NP-Z]{11,71})(?![\p{L}\d])/gu;
@@ -228,34 +228,34 @@ const readNamedMac = (item: string, place: Place): string | undefined => strengt
 export const KINDS = {
   ...SECRETS,
   crypto_wallet: [
-    { pattern: ETHEREUM, hint: /0x/i, read: lower },
-    { pattern: SEGWIT, hint: /bc1/i, read: readSegwit },
-    { pattern: BASE58_ADDRESS, hint: /\b[13LMDXT][1-9A-HJ-NP-Za-km-z]{25}/, read: readBase58 },
+    { pattern: ETHEREUM, signs: SIGNS.digit, long: 42, read: lower },
+    { pattern: SEGWIT, signs: SIGNS.digit, long: 14, hint: /bc1/i, read: readSegwit },
+    { pattern: BASE58_ADDRESS, signs: SIGNS.letter, long: 26, read: readBase58 },
   ],
-  email: [{ pattern: EMAIL, hint: /@|%40/, read: readEmail }],
-  iban: [{ pattern: IBAN, hint: /[A-Z]{2}\d{2}[A-Z0-9 -]/i, read: readIban, cut: cutIban }],
+  email: [{ pattern: EMAIL, signs: SIGNS.at, read: readEmail }],
+  iban: [{ pattern: IBAN, signs: SIGNS.digit | SIGNS.letter, hint: /[A-Z]{2}\d{2}[A-Z0-9\s-]/i, read: readIban, cut: cutIban }],
   card: [
-    { pattern: CARD, digits: [12], reach: [8, 5], read: readCard },
-    { pattern: CARD_GROUPED, digits: [12], reach: [30, 5], read: readCard },
+    { pattern: CARD, digits: 12, read: readCard },
+    { pattern: CARD_GROUPED, digits: 12, read: readCard },
   ],
   ssn: [
-    { pattern: SSN, digits: [9], reach: [5, 5], read: readSsn },
-    { pattern: SSN_NAMED, digits: [9], reach: [5, 5], read: readNamedSsn },
+    { pattern: SSN, digits: 9, read: readSsn },
+    { pattern: SSN_NAMED, digits: 9, word: 'ssn', read: digitsOf },
   ],
   mac: [
-    { pattern: MAC, hint: /[:-][0-9a-f]{2}[:-][0-9a-f]{2}[:-]|\.[0-9a-f]{4}\./gi, reach: [6, 21], read: bare },
-    { pattern: MAC_NAMED, hint: /(?<!-)\b[\dA-Fa-f]{12}\b/g, reach: [2, 14], read: readNamedMac },
+    { pattern: MAC, signs: 0, hint: /[:-][0-9a-f]{2}[:-][0-9a-f]{2}[:-]|\.[0-9a-f]{4}\./i, read: bare },
+    { pattern: MAC_NAMED, signs: 0, long: 12, read: readNamedMac },
   ],
   ip: [
-    { pattern: IPV4, hint: /\d\.\d{1,3}\.\d{1,3}\./g, reach: [4, 18], read: readIpv4 },
-    { pattern: IPV6, hint: /:[0-9a-f]{0,4}:/gi, reach: [41, 56], read: readIpv6 },
+    { pattern: IPV4, digits: 4, read: readIpv4 },
+    { pattern: IPV6, signs: SIGNS.colon, hint: /:[0-9a-f]{0,4}:/i, read: readIpv6 },
   ],
   national_id: NATIONAL_IDS,
   date_of_birth: BIRTHS,
   phone: [
-    { pattern: PHONE_INTERNATIONAL, digits: [7], reach: [5, 9], read: readInternationalPhone },
-    { pattern: PHONE_NORTH_AMERICAN, digits: [10], reach: [5, 9], read: readNorthAmericanPhone },
-    { pattern: PHONE_NAMED, digits: [7], reach: [3, 9], read: readNamedPhone },
+    { pattern: PHONE_INTERNATIONAL, digits: 7, read: readInternationalPhone },
+    { pattern: PHONE_NORTH_AMERICAN, digits: 10, read: readNorthAmericanPhone },
+    { pattern: PHONE_NAMED, digits: 7, word: 'phone', read: readNamedPhone },
   ],
 } satisfies Readonly<Record<RedactKind, readonly Form[]>>;
 

@@ -5,8 +5,7 @@ import { RE2JS } from 're2js';
 import type { Redaction } from '../core/settings/redact-setting.ts';
 import { jsonIn } from '../core/values/json-in.ts';
 import { DATA_URL_MARK, fileIn, maskedBase64, maskedUrls, NOT_MASKED } from './encoded.ts';
-import { find, folded, formsOf, type Item, merged, respelled } from './find.ts';
-import { UNSPACED } from './kinds.ts';
+import { find, formsOf, type Item, merged, respelled } from './find.ts';
 import { type Cut, findPieces, type Holder, MAX_NAME_CHARS, type Part, type Pieces } from './pieces.ts';
 import { type Word, wordsOfName } from './words.ts';
 
@@ -112,15 +111,11 @@ export class Masker {
     const told = announced(field);
     const items: Item[] = [];
     const add = (plain: string, places?: readonly number[]): void => {
-      const read = folded(plain);
-      // In each form, since a sign that is folded may join an item to what stands beside it.
-      for (const one of new Set([read.replace(UNSPACED, (letters) => ' '.repeat(letters.length)), read, plain])) {
-        for (const { name, value, ...item } of find(one, forms, told)) {
-          const [first, last] = [item.start, item.end - 1];
-          const isAllowed = allowed.has(value) || allowed.has(value.slice(value.lastIndexOf('@')));
-          if (isAllowed) continue;
-          items.push({ name, value, start: places?.[first] ?? first, end: (places?.[last] ?? last) + 1 });
-        }
+      for (const { name, value, ...item } of find(plain, forms, told)) {
+        const [first, last] = [item.start, item.end - 1];
+        const isAllowed = allowed.has(value) || allowed.has(value.slice(value.lastIndexOf('@')));
+        if (isAllowed) continue;
+        items.push({ name, value, start: places?.[first] ?? first, end: (places?.[last] ?? last) + 1 });
       }
     };
     add(text);

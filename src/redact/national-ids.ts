@@ -1,6 +1,7 @@
 /** Identifiers that states give to persons and firms: their forms, and their check digits. */
 
 import type { Form, Place } from './form.ts';
+import { SIGNS } from './marks.ts';
 import IDS from './national-ids.json' with { type: 'json' };
 import { wordsBefore } from './words.ts';
 
@@ -25,8 +26,9 @@ interface Check {
   rest?: number[];
 }
 
-/** `form` is that of the number without separators, `alone` the written form that counts without a word before it. */
-type Id = { id: string; form: string; alone?: string; checks?: Check[] };
+/** `form` is that of the number without separators, `alone` the written form that counts without a word before it; `lettered`: with letters
+ * between few digits. */
+type Id = { id: string; form: string; alone?: string; lettered?: boolean; checks?: Check[] };
 
 const NONE = '(?!)';
 const whole = (pattern: string): RegExp => new RegExp(`^(?:${pattern})$`, 'iu');
@@ -104,15 +106,20 @@ function read(text: string, by: 'form' | 'alone', ids?: ReadonlySet<string>): st
 
 // ----------------------------------------------------------------------------------------------------- in a text
 
-const OWN = (IDS as Id[]).flatMap(({ alone = [] }) => alone).join('|');
-/** A number whose written form is its own. Begins with a digit, or with the letters before the first one. */
-const OWN_ID = new RegExp(
-  `(?=[A-ZÑ&]{0,6}[- ]?\\d)(?<![\\p{L}\\p{N}_+]|[\\p{L}\\p{N}][-.]|\\+\\d{1,3} )(?:${OWN})(?![\\p{L}\\p{N}_]|[-.]\\p{N})`,
-  'giu',
-);
+/** Returns the pattern of numbers whose written form is their own. */
+function ownForms(isLettered: boolean): RegExp {
+  const forms = (IDS as Id[]).filter(({ alone, lettered = false }) => alone && lettered === isLettered);
+  const own = forms.map(({ alone }) => alone).join('|');
+  return new RegExp(
+    `(?<![A-Z\\d])(?=[A-ZÑ&]{0,6}[- ]?\\d)(?<![\\p{L}\\p{N}_+]|[\\p{L}\\p{N}][-.]|\\+\\d{1,3} )(?:${own})(?![\\p{L}\\p{N}_]|[-.]\\p{N})`,
+    'giu',
+  );
+}
 
 /** Before a number that a word may announce. */
 const BEFORE_ID = /(?:^|[^A-Za-z\d\u00c0-\u024f])(?=(?:[A-Za-z]-)?[A-Za-z]{0,6}\d)/g;
+/** The same of one that has letters between all of its digits. */
+const BEFORE_LETTERED = /(?:^|[^A-Za-z\d\u00c0-\u024f])(?=[A-Za-z]{0,6}\d{1,3}[A-Za-z])/g;
 /** Groups of digits and letters with separators between them. */
 const GROUPS =
   /(?:[A-Za-z]-(?=\d))?[A-Za-z]{0,6}\d[A-Za-z\d]{0,20}(?:[ ./()-]{1,3}(?:[A-Za-z]{0,4}\d[A-Za-z\d]{0,20}|[A-Z]{1,3}(?!\p{L})|[a-z](?!\p{L}))){0,8}\)?/uy;
@@ -149,15 +156,14 @@ function announcedAt({ text, start, told }: Place): ReturnType<NonNullable<Form[
   return undefined;
 }
 
-/** The order is that in which they are looked for. Some numbers have letters between all of their digits. */
+const readOwn = (item: string): string | undefined => read(item, 'alone');
+/** Letters between digits. */
+const LETTERED = /[A-Z]{2}[ -]?\d[\dLMNP-V]|\d[A-Z][A-Z\d]?\d/i;
+
+/** The order is that in which they are looked for. */
 export const NATIONAL_IDS: readonly Form[] = [
-  { pattern: BEFORE_ID, digits: [4], reach: [12, 4, 12], at: announcedAt },
-  { pattern: BEFORE_ID, hint: /[A-Z]\d\d[A-Z]/gi, reach: [8, 16], at: announcedAt },
-  { pattern: OWN_ID, digits: [7], reach: [8, 16, 5], read: (item) => read(item, 'alone') },
-  {
-    pattern: OWN_ID,
-    hint: /[A-Z]{2}[ -]?\d[\dLMNP-V]|\d[A-Z][A-Z\d]\d-?[A-Z]/gi,
-    reach: [8, 24],
-    read: (item) => read(item, 'alone'),
-  },
+  { pattern: BEFORE_LETTERED, signs: SIGNS.digit | SIGNS.letter, hint: LETTERED, at: announcedAt },
+  { pattern: ownForms(true), signs: SIGNS.digit | SIGNS.letter, hint: LETTERED, read: readOwn },
+  { pattern: BEFORE_ID, digits: 4, word: 'national_id', at: announcedAt },
+  { pattern: ownForms(false), digits: 6, read: readOwn },
 ];

@@ -3,6 +3,7 @@
 import type { RedactKind } from '../core/settings/redact-setting.ts';
 import type { Form, Place } from './form.ts';
 import ISSUERS from './issuers.json' with { type: 'json' };
+import { SIGNS } from './marks.ts';
 import { type Word, wordsBefore } from './words.ts';
 
 const asIs = (text: string): string => text;
@@ -22,8 +23,7 @@ const MAYBE_ACCESS =
   /[?&#;](?:amp;)?(?:[\w.-]{0,30}[_.-])?(?:code|key|auth|s?id|session|session_?id|jsessionid|phpsessid|invite|invitation|ticket|otp|credential|assertion|verifier|jwt|hash|confirm|confirmation|magic|link|share|activation|verification)=$/i;
 const IS_ACCESS = /[?&#;](?:amp;)?(?:sig|signature|auth|x-(?:amz|goog|ms)-(?:signature|credential))=$/i;
 
-function parameterAt({ text, start: place, told }: Place): ReturnType<NonNullable<Form['at']>> {
-  if (told.length > 0) return undefined;
+function parameterAt({ text, start: place }: Place): ReturnType<NonNullable<Form['at']>> {
   const before = text.slice(Math.max(0, place - 50), place);
   const value = beginningAt(PARAMETER_VALUE, text, place);
   const isSure = IS_ACCESS.test(before) || groupsBefore(text, place).length > 0;
@@ -61,8 +61,7 @@ function formOf({ prefix, alphabet, length, form }: Issued): string {
 /** Before a long run of signs that keys have. */
 const BEFORE_KEY = /(?:^|[^\w-])(?=[\w$][\w.$+/~:=%-]{15})/g;
 
-function issuedAt({ text, start, told }: Place): ReturnType<NonNullable<Form['at']>> {
-  if (told.length > 0) return undefined;
+function issuedAt({ text, start }: Place): ReturnType<NonNullable<Form['at']>> {
   for (const beginning of [text.slice(start, start + 2), '']) {
     const pattern = ISSUED.get(beginning);
     if (pattern === undefined) continue;
@@ -94,7 +93,7 @@ const isPlaceholder = (text: string): boolean =>
 /** Names of algorithms and of encodings, and numbers with a unit: "SHA-256", "base64-encoded", "8-character". */
 const TECHNICAL =
   /^(?:(?:sha|md|aes|des|rsa|ecdsa|ed|base|utf|ascii|oauth|[hrep]s|hmac|pbkdf|bcrypt|scrypt|argon|tls|ssl|v|http|ipv|x|u?int|float|blake|crc|iso|rfc|fips|varchar|nist)[-_ ]?\d{1,4}(?:[-./]?\d{1,4}){0,3}(?:[-_]\p{L}{1,12})?|\d+[-+ ]?[a-z]?\+?|\d+[-+]\p{L}{2,12}|\d{1,2}[:.]\d\d.*|\d{4}-\d\d-\d\d.*)$/iu;
-const SIGNS = /[!@#$%^&*?+=~](?=\p{L})|\p{L}[!@#$%^&*?+=~](?=.)/u;
+const SIGN_WITHIN = /[!@#$%^&*?+=~](?=\p{L})|\p{L}[!@#$%^&*?+=~](?=.)/u;
 
 /** Whether a text has digits and letters as keys have, and no words. */
 const isKey = (text: string, least: number): boolean =>
@@ -108,7 +107,7 @@ function isPassword(text: string, notation: Notation): boolean {
   if (isPlaceholder(text)) return false;
   if (/^\d+$/.test(text)) return notation !== 'told' && text.length >= (notation === 'sure' ? 4 : 6);
   if (TECHNICAL.test(text)) return false;
-  const isMixed = hasDigit(text) || SIGNS.test(text);
+  const isMixed = hasDigit(text) || SIGN_WITHIN.test(text);
   return (
     text.length >= (notation === 'told' ? 6 : 4) && (isMixed || (notation === 'sure' && /^[\p{L}_.-]+$/u.test(text)))
   );
@@ -129,13 +128,15 @@ type Notation = 'told' | 'assigned' | 'sure';
 const isSecret = (group: string, value: string, notation: Notation): boolean =>
   group === 'password' ? isPassword(value, notation) : isKey(value, notation === 'told' ? 16 : 8);
 
-/** Reads the secret at a place that words before it announce, or the whole value of a field whose name does. */
-function secretAt({ text, start, told }: Place): ReturnType<NonNullable<Form['at']>> {
-  if (told.length > 0) {
-    const field = told.find(isOfSecrets);
-    const isWhole = field !== undefined && !/\s/.test(text) && isSecret(field.of, text.slice(0, MAX_BEGINNING), 'sure');
-    return isWhole ? { length: text.length, value: text } : undefined;
-  }
+/** Reads the whole value of a field whose name announces a secret. */
+function wholeSecret(text: string, told: readonly Word[]): string | undefined {
+  const field = told.find(isOfSecrets);
+  const isWhole = field !== undefined && !/\s/.test(text) && isSecret(field.of, text.slice(0, MAX_BEGINNING), 'sure');
+  return isWhole ? text : undefined;
+}
+
+/** Reads the secret at a place that words before it announce. */
+function secretAt({ text, start }: Place): ReturnType<NonNullable<Form['at']>> {
   const [group] = groupsBefore(text, start);
   if (group === undefined) return undefined;
   const before = text.slice(Math.max(0, start - 80), start);
@@ -156,10 +157,10 @@ function secretAt({ text, start, told }: Place): ReturnType<NonNullable<Form['at
 const ASSIGNED =
   /(?:=[=>]?|[:：]=?(?=[ \t*\\]{0,6}(?:["'`]|[^\s]{0,60}[\d!@#$%^&*?+~]))|(?<=<[\w:.-]{2,60})>)[ \t]{0,4}(?:\*\*[ \t]?)?\\{0,3}["'`]?(?=[^\s"'`:=\\>])/g;
 /** A digit beside another sign of a word, or capitals: most texts have few, and each key has one. */
-const MIXED = /\d[^\s\d.,;:)]|[^\s\d(]\d|[A-Z]{12}|_[A-Za-z]{12}/g;
-/** At a word with a digit, which may stand within ones of scripts without spaces. */
+const MIXED = /\d[^\s\d.,;:)]|[^\s\d(]\d|[A-Z]{12}|_[A-Za-z]{12}/;
+/** The first digit of a word, which may stand within ones of scripts without spaces. */
 const TOLD =
-  /(?:(?<=[^\s:=])[ \t]{1,3}\\{0,3}["'`“„«]?|[\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7a3])(?=[^\s\d"'`]{0,40}\d)(?=[^\s"'`])/g;
+  /\d(?<=(?:[^\s:=][ \t]{1,3}\\{0,3}["'`“„«]?|[\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7a3])([^\s\d"'`\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7a3]{0,40})\d)/g;
 
 // --------------------------------------------------------------------------------------- commands, headers, files
 
@@ -180,20 +181,21 @@ const credentials = (text: string): string | undefined => (hasDigit(text) && !is
 
 /** The kinds of secrets, each with its forms. The order is that in which they are looked for. */
 export const SECRETS = {
-  jwt: [{ pattern: JWT, hint: /eyJ[\w-]/, read: asIs }],
+  jwt: [{ pattern: JWT, signs: SIGNS.letter, long: 11, hint: /eyJ[\w-]/, read: asIs }],
   url_credentials: [
-    { pattern: URL_USER, hint: /:\/\/[^\s/?#@"'<>]+@/, read: asIs },
-    { pattern: PARAMETER, hint: /[?&#;][\w.-]+=/, at: parameterAt },
+    { pattern: URL_USER, signs: SIGNS.at | SIGNS.colon, read: asIs },
+    { pattern: PARAMETER, signs: SIGNS.equals, at: parameterAt },
   ],
   api_key: [
     { pattern: PRIVATE_KEY, hint: /PRIVATE KEY|Static key/, read: asIs },
-    { pattern: BEFORE_KEY, hint: MIXED, reach: [60, 20], at: issuedAt },
+    { pattern: BEFORE_KEY, signs: SIGNS.letter, long: 15, hint: MIXED, at: issuedAt },
     { pattern: AUTHORIZATION, hint: /authorization/i, read: credentials },
     { pattern: COOKIE, hint: /cookie/i, read: credentials },
     { pattern: COMMAND_USER, hint: /\s-(?:u|-user|-proxy-user)[ =]/, read: given },
     { pattern: COMMAND_PASSWORD, hint: /sshpass|mysql|mariadb|redis-cli|docker login|-pass/, read: given },
-    { pattern: PGPASS, hint: /:(?:\d{2,5}|\*):[\w*-]+:/, read: given },
-    { pattern: ASSIGNED, hint: /[:=：]|<\//, at: secretAt },
-    { pattern: TOLD, hint: MIXED, reach: [45, 3], at: secretAt },
+    { pattern: PGPASS, signs: SIGNS.colon, hint: /:(?:\d{2,5}|\*):[\w*-]+:/, read: given },
+    { pattern: ASSIGNED, signs: SIGNS.equals, at: secretAt, whole: wholeSecret },
+    { pattern: ASSIGNED, signs: SIGNS.colon, at: secretAt },
+    { pattern: TOLD, signs: SIGNS.digit, hint: MIXED, at: secretAt },
   ],
 } satisfies Partial<Record<RedactKind, readonly Form[]>>;

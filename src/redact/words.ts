@@ -1,6 +1,6 @@
 /** Words of sentences and names of fields that announce what the value beside them is. */
 
-import { isDigit } from './numbers.ts';
+import { isDigit } from './marks.ts';
 import table from './words.json' with { type: 'json' };
 
 export type WordKind = keyof typeof table.before;
@@ -187,6 +187,16 @@ function wordBefore(text: string, place: number): { start: number; end: number }
  * @param text read backwards for at most some words: the time does not depend on its length
  */
 export function wordsBefore(text: string, place: number): readonly Word[] {
+  if (text !== latest.text) Object.assign(latest, { text, before: new Map() });
+  const known = latest.before.get(place) ?? readBefore(text, place);
+  latest.before.set(place, known);
+  return known;
+}
+
+/** What was read of the latest text: several forms ask about one place. */
+const latest = { text: '', before: new Map<number, readonly Word[]>() };
+
+function readBefore(text: string, place: number): readonly Word[] {
   const words: string[] = [];
   let start = place;
   const more = (): boolean => {
