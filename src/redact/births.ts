@@ -29,6 +29,6 @@ const readBirth = (item: string, place: Place): string | undefined =>
   strengthAt(place, 'date_of_birth') && item.toLowerCase();
 
 export const BIRTHS: readonly Form[] = [
-  { pattern: DATE_IN_WORDS, digits: 1, read: readBirth },
+  { pattern: DATE_IN_WORDS, digits: 1, behind: 30, read: readBirth },
   { pattern: DATE, digits: 5, word: 'date_of_birth', read: readBirth },
 ];

@@ -18,17 +18,48 @@ type NamedForm = Form & { name: Kind };
 /** A value of a field is no longer. */
 const MAX_VALUE_CHARS = 200;
 /** What stands between two items of a list. */
+const MAX_BETWEEN = 13;
 const BETWEEN = /^[\s,;/|&+]{1,4}(?:\p{L}{1,5}[\s:.]{1,2})?\(?$/u;
 /** What is read around a word or a number, as before a year; and what may stand before the first digit of a number, such as "(+". */
 const BEFORE = 42;
-const BEHIND = 60;
-const LEAD = 12;
+const BEHIND = 12;
+const MAX_BEHIND = 160;
+const LEAD = 16;
 
-/** Returns the forms of kinds, in the order of `KINDS`. */
-export const formsOf = (kinds: readonly Kind[]): NamedForm[] =>
-  (Object.entries(KINDS) as [Kind, readonly Form[]][]).flatMap(([name, forms]) =>
-    kinds.includes(name) ? forms.map((form) => ({ ...form, name })) : [],
-  );
+/** The forms of kinds, in the order of `KINDS`. */
+export class Forms {
+  readonly all: readonly NamedForm[];
+  readonly #ofMarks = new Map<number, readonly NamedForm[]>();
+  readonly #ofNumbers = new Map<number, readonly NamedForm[]>();
+
+  constructor(kinds: readonly Kind[]) {
+    const entries = Object.entries(KINDS) as [Kind, readonly Form[]][];
+    const named = entries.map(([name, forms]) => forms.map((form) => ({ ...form, name })));
+    this.all = named.flat().filter(({ name }) => kinds.includes(name));
+  }
+
+  /** Returns those that may begin at a mark. */
+  ofMark({ signs, long }: Mark): readonly NamedForm[] {
+    const isUsable = (form: NamedForm): boolean =>
+      form.digits === undefined && ((form.signs ?? 0) & ~signs) === 0 && (form.long ?? 0) <= long;
+    return known(this.#ofMarks, signs + 1000 * Math.min(long, MAX_LONG), () => this.all.filter(isUsable));
+  }
+
+  /** Returns those that may begin at a number. */
+  ofNumber({ digits }: Run): readonly NamedForm[] {
+    const most = Math.min(digits, MAX_LONG);
+    return known(this.#ofNumbers, most, () => this.all.filter((form) => form.digits !== undefined && form.digits <= most));
+  }
+}
+
+function known<T>(results: Map<number, T>, key: number, make: () => T): T {
+  const result = results.get(key) ?? make();
+  results.set(key, result);
+  return result;
+}
+
+/** No form needs more digits or letters in a row. */
+const MAX_LONG = 50;
 
 /**
  * Returns every item. The time is linear in the length: look-behinds keep a pattern from beginning within a run of characters that it
@@ -36,20 +67,16 @@ export const formsOf = (kinds: readonly Kind[]): NamedForm[] =>
  *
  * @param told what the name of the text's field announces. It counts only in short texts, which are values
  */
-export function find(written: string, forms: readonly NamedForm[], told: readonly Word[] = []): Item[] {
+export function find(written: string, forms: Forms, told: readonly Word[] = []): Item[] {
   const text = folded(written);
   const search = new Search(text, written, text.length <= MAX_VALUE_CHARS ? told : []);
-  for (const form of forms) {
-    const value = form.whole?.(text, told);
-    if (value !== undefined) search.found.push({ name: form.name, start: 0, end: text.length, value });
-    else if (form.digits === undefined && form.signs === undefined) search.inAll(form);
+  for (const { name, whole } of told.length > 0 ? forms.all : []) {
+    const value = whole?.(text, told);
+    if (value !== undefined) search.found.push({ name, start: 0, end: text.length, value });
   }
+  for (const mark of marksIn(text)) search.inMark(mark, forms);
   search.hide();
-  const ofMarks = forms.filter(({ signs }) => signs !== undefined);
-  for (const mark of ofMarks.length > 0 ? marksIn(search.text) : []) search.inMark(mark, ofMarks);
-  search.hide();
-  const ofNumbers = forms.filter(({ digits }) => digits !== undefined);
-  for (const run of ofNumbers.length > 0 ? numbersIn(search.text) : []) search.inNumber(run, ofNumbers);
+  for (const run of numbersIn(search.text)) search.inNumber(run, forms);
   return search.found;
 }
 
@@ -64,8 +91,11 @@ interface Part {
 
 class Search {
   readonly found: Item[] = [];
+  /** Where the last item of each kind ends. */
+  readonly #last = new Map<Kind, number>();
   text: string;
   #written: string;
+  readonly #isPlain: boolean;
   readonly #told: readonly Word[];
   /** A match is hidden from the next patterns by blanks: the digits of an IBAN are not a telephone number. */
   #hidden: Range[] = [];
@@ -73,6 +103,7 @@ class Search {
   constructor(text: string, written: string, told: readonly Word[]) {
     this.text = text;
     this.#written = written;
+    this.#isPlain = isPlain(text, written);
     this.#told = told;
   }
 
@@ -83,41 +114,32 @@ class Search {
     this.#hidden = [];
   }
 
-  inAll(form: NamedForm): void {
-    if (form.hint?.test(this.text) === false) return;
-    this.#matches(form, { text: this.text, start: 0, from: 0, to: this.text.length });
-    this.hide();
-  }
-
-  inMark({ start, end, signs, long }: Mark, forms: readonly NamedForm[]): void {
+  inMark(mark: Mark, forms: Forms): void {
     const free = this.#hidden.at(-1)?.end ?? 0;
-    if (free >= end) return;
-    const usable = forms.filter((form) => ((form.signs ?? 0) & signs) === form.signs && (form.long ?? 0) <= long);
-    if (usable.length > 0) this.#near({ start: Math.max(free, start - LEAD, 0), end }, usable);
+    if (free < mark.end) this.#near({ start: Math.max(free, mark.start - LEAD, 0), end: mark.end }, forms.ofMark(mark));
   }
 
-  inNumber(run: Run, forms: readonly NamedForm[]): void {
-    const enough = forms.filter(({ digits = 0 }) => digits <= run.digits);
-    const words = enough.some(({ word }) => word) ? [...this.#told, ...wordsBeside(this.text, run)] : [];
+  inNumber(run: Run, forms: Forms): void {
+    const usable = forms.ofNumber(run);
+    const words = usable.some(({ word }) => word) ? [...this.#told, ...wordsBeside(this.text, run)] : [];
     const isAnnounced = ({ name, word }: NamedForm): boolean =>
       word === undefined || words.some(({ kind }) => kind === word) || this.#follows(name, run.start);
-    this.#near({ start: Math.max(0, run.start - LEAD), end: run.end }, enough.filter(isAnnounced));
+    this.#near({ start: Math.max(0, run.start - LEAD), end: run.end }, usable.filter(isAnnounced));
   }
 
   /** Looks for items that begin in a range. */
   #near({ start: first, end }: Range, forms: readonly NamedForm[]): void {
     const start = Math.max(0, first - BEFORE);
-    const text = this.text.slice(start, end + BEHIND);
-    const written = this.#written.slice(start, end + BEHIND);
-    // In each form, since a sign that is folded may join an item to what stands beside it.
-    for (const one of PLAIN.test(written) ? [text] : new Set([spaced(text), text, written])) {
+    const most = end + MAX_BEHIND;
+    const text = this.text.slice(start, most);
+    for (const one of this.#isPlain ? [text] : formsIn(text, this.#written.slice(start, most))) {
       const part = { text: one, start, from: first - start, to: end - start };
       for (const form of forms) {
-        if (form.hint?.test(part.text) === false) continue;
+        const text = part.text.slice(0, part.to + (form.behind ?? BEHIND));
+        if (form.hint?.test(text) === false) continue;
         const count = this.#hidden.length;
-        this.#matches(form, part);
-        const hidden = this.#hidden.slice(count);
-        if (hidden.length > 0) part.text = withBlanks(part.text, hidden, start);
+        this.#matches(form, { ...part, text });
+        if (this.#hidden.length > count) part.text = withBlanks(part.text, this.#hidden.slice(count), start);
       }
     }
   }
@@ -153,21 +175,27 @@ class Search {
 
   /** @param first where the match begins. @returns the end */
   #add(name: Kind, start: number, end: number, value: string, first = start): number {
-    this.found.push({ name, start, end, value });
+    const last = this.found.at(-1);
+    const isKnown = last?.name === name && last.start === start && last.end === end;
+    if (!isKnown) this.found.push({ name, start, end, value });
+    this.#last.set(name, end);
     this.#hidden.push({ start: first, end });
     return end;
   }
 
   /** Whether an item of the same kind is right before a place, as in a list. */
   #follows(name: Kind, start: number): boolean {
-    const last = this.found.findLast((one) => one.name === name);
-    return last !== undefined && last.end <= start && BETWEEN.test(this.text.slice(last.end, start).slice(0, 13));
+    const last = this.#last.get(name) ?? start;
+    return last < start && start - last <= MAX_BETWEEN && BETWEEN.test(this.text.slice(last, start));
   }
 }
 
-/** Nothing is written in several forms. */
-const PLAIN = /^[\t\n\r -[\]-~]*$/;
-const spaced = (text: string): string => text.replace(UNSPACED, (letters) => ' '.repeat(letters.length));
+const isPlain = (text: string, written: string): boolean => text === written && text.search(UNSPACED) < 0;
+/** Returns a text in each form that it may be read in, since a sign that is folded may join an item to what stands beside it. */
+const formsIn = (text: string, written: string): Iterable<string> =>
+  isPlain(text, written)
+    ? [text]
+    : new Set([text.replace(UNSPACED, (letters) => ' '.repeat(letters.length)), text, written]);
 
 /** @param place where the text stands in the one of the ranges */
 function withBlanks(text: string, hidden: readonly Range[], place = 0): string {

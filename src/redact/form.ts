@@ -1,5 +1,6 @@
 /** One way in which items of a kind are written. */
 
+import type { Run } from './marks.ts';
 import { strengthOf, type Word, type WordKind, wordsAfter, wordsBefore } from './words.ts';
 
 /** Where a match stands. */
@@ -20,13 +21,15 @@ export interface Form {
    * what the item has before the match.
    */
   pattern: RegExp;
-  /** A match begins in a number with so many digits or more. */
+  /** A match begins at a number with so many digits or more. Without it, at a word that has a digit or a sign, or is long. */
   digits?: number;
-  /** A match begins in a word that has all of these, of `SIGNS`. Without it and `digits`, it may begin anywhere. */
+  /** Such a word has all of these, of `SIGNS`. */
   signs?: number;
   /** Such a word has so many letters, digits and hyphens in a row. */
   long?: number;
-  /** A text without it has no match. Tested first, since most texts have none. */
+  /** Characters behind the word or the number that a match may have, and what it looks at. */
+  behind?: number;
+  /** What is around a match has it. Tested first, since most texts have none. */
   hint?: RegExp;
   /** Words beside the number, or the name of its field, must announce this. */
   word?: WordKind;
@@ -45,10 +48,15 @@ export const strengthAt = ({ text, start, end, told }: Place, kind: WordKind): R
   strengthOf(told, kind) ?? strengthOf(wordsBefore(text, start), kind) ?? strengthOf(wordsAfter(text, end), kind);
 
 const LETTERS_BEFORE = /(?:[A-Za-z]-)?[A-Za-z]{0,6}$/;
+/** Shorter numbers are announced by words before them. */
+const MIN_BEFORE_WORDS = 6;
 
 /** Returns what the words on both sides of a number announce. Letters before its first digit may be a part of it. */
-export function wordsBeside(text: string, { start, end }: Pick<Place, 'start' | 'end'>): readonly Word[] {
-  const letters = LETTERS_BEFORE.exec(text.slice(Math.max(0, start - 8), start))?.[0] ?? '';
-  const before = letters === '' ? [] : wordsBefore(text, start - letters.length);
-  return [...before, ...wordsBefore(text, start), ...wordsAfter(text, end)];
+export function wordsBeside(text: string, { start, end, digits }: Run): readonly Word[] {
+  const letters = /\w|-/.test(text.charAt(start - 1)) ? LETTERS_BEFORE.exec(text.slice(Math.max(0, start - 8), start)) : null;
+  return [
+    ...wordsBefore(text, start),
+    ...(letters ? wordsBefore(text, start - letters[0].length) : []),
+    ...(digits >= MIN_BEFORE_WORDS ? wordsAfter(text, end) : []),
+  ];
 }

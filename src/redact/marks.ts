@@ -14,10 +14,10 @@ export interface Mark extends Range {
   long: number;
 }
 
-/** What a word may have; an option of a command begins with a hyphen. */
-export const SIGNS = { digit: 1, letter: 2, at: 4, colon: 8, equals: 16 } as const;
-const HYPHEN = 32;
-const SPACE = 64;
+/** What a word may have. An `option` is a hyphen at its beginning, or two hyphens in a row. */
+export const SIGNS = { digit: 1, letter: 2, at: 4, colon: 8, equals: 16, option: 32 } as const;
+const HYPHEN = 64;
+const SPACE = 128;
 /** Without a digit or a sign, no item is shorter. */
 const MIN_LONG = 12;
 
@@ -31,7 +31,8 @@ const signOf = (character: string): number => {
 };
 const ASCII = Uint8Array.from({ length: 128 }, (_, code) => signOf(String.fromCharCode(code)));
 const IN_ROW = SIGNS.digit | SIGNS.letter | HYPHEN;
-const MARKS = SIGNS.digit | SIGNS.at | SIGNS.colon | SIGNS.equals;
+const MARKS = SIGNS.digit | SIGNS.at | SIGNS.colon | SIGNS.equals | SIGNS.option;
+const HYPHEN_CODE = 45;
 
 /** Returns the marks in order. A loop, since patterns would read the text once each. */
 export function marksIn(text: string): Mark[] {
@@ -42,10 +43,11 @@ export function marksIn(text: string): Mark[] {
   let long = 0;
   for (let at = 0; at <= text.length; at += 1) {
     const code = at < text.length ? text.charCodeAt(at) : 32;
-    const sign = code < 128 ? (ASCII[code] as number) : 0;
+    const sign = code < 128 ? (ASCII[code] as number) : SIGNS.letter;
     if (sign !== SPACE) {
       signs |= sign;
-      row = sign & IN_ROW ? row + 1 : 0;
+      if (code === HYPHEN_CODE && (at === start || text.charCodeAt(at - 1) === code)) signs |= SIGNS.option;
+      row = sign & IN_ROW && code < 128 ? row + 1 : 0;
       if (row > long) long = row;
       continue;
     }

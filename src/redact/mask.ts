@@ -5,7 +5,7 @@ import { RE2JS } from 're2js';
 import type { Redaction } from '../core/settings/redact-setting.ts';
 import { jsonIn } from '../core/values/json-in.ts';
 import { DATA_URL_MARK, fileIn, maskedBase64, maskedUrls, NOT_MASKED } from './encoded.ts';
-import { find, formsOf, type Item, merged, respelled } from './find.ts';
+import { Forms, find, type Item, merged, respelled } from './find.ts';
 import { type Cut, findPieces, type Holder, MAX_NAME_CHARS, type Part, type Pieces } from './pieces.ts';
 import { type Word, wordsOfName } from './words.ts';
 
@@ -270,7 +270,7 @@ const ready = new WeakMap<Redaction, ReturnType<typeof prepared>>();
 
 function prepared({ kinds, fields, patterns, allow, key }: Redaction) {
   const lowered = fields.map((name) => name.toLowerCase());
-  const forms = formsOf(kinds);
+  const forms = new Forms(kinds);
   const names = [...kinds, ...lowered, ...patterns.map(({ name }) => name), NOT_MASKED.slice(1, -1)];
   const escaped = names.map((name) => name.replace(/\W/g, '\\$&')).join('|');
   return {

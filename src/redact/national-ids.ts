@@ -160,10 +160,13 @@ const readOwn = (item: string): string | undefined => read(item, 'alone');
 /** Letters between digits. */
 const LETTERED = /[A-Z]{2}[ -]?\d[\dLMNP-V]|\d[A-Z][A-Z\d]?\d/i;
 
+/** Digits with separators or letters between or beside them, or many. */
+const DIVIDED = /\d[ ./()+-]\d|[A-Z][ -]?\d{6}|\d[ -]?[A-Z]|\d{11}/i;
+
 /** The order is that in which they are looked for. */
 export const NATIONAL_IDS: readonly Form[] = [
-  { pattern: BEFORE_LETTERED, signs: SIGNS.digit | SIGNS.letter, hint: LETTERED, at: announcedAt },
-  { pattern: ownForms(true), signs: SIGNS.digit | SIGNS.letter, hint: LETTERED, read: readOwn },
-  { pattern: BEFORE_ID, digits: 4, word: 'national_id', at: announcedAt },
-  { pattern: ownForms(false), digits: 6, read: readOwn },
+  { pattern: BEFORE_LETTERED, signs: SIGNS.digit | SIGNS.letter, behind: 24, hint: LETTERED, at: announcedAt },
+  { pattern: ownForms(true), signs: SIGNS.digit | SIGNS.letter, behind: 24, hint: LETTERED, read: readOwn },
+  { pattern: BEFORE_ID, digits: 4, behind: 24, word: 'national_id', at: announcedAt },
+  { pattern: ownForms(false), digits: 6, behind: 24, hint: DIVIDED, read: readOwn },
 ];

@@ -73,8 +73,9 @@ function issuedAt({ text, start }: Place): ReturnType<NonNullable<Form['at']>> {
 }
 
 /** With its last line, or as many lines of base64 as there are of one that was cut off. */
+const BEFORE_PRIVATE_KEY = /(?=-{4,5} ?BEGIN )/g;
 const PRIVATE_KEY =
-  /-{4,5} ?BEGIN (?:[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1) ?-{4,5}(?:[\sA-Za-z0-9+/=,:;.()\\]*(?:-(?!---)[\sA-Za-z0-9+/=,:;.()\\]*)*-{4,5} ?END [A-Za-z0-9 ]{0,40} ?-{4,5}|(?:(?:\s|\\+[nr]){1,4}(?:[A-Za-z-]{4,20}: [^\r\n\\]{1,100}|[A-Za-z0-9+/=]{16,}))+(?:(?:\s|\\+[nr]){1,4}[A-Za-z0-9+/]{1,15}={0,2}(?![\w.,]))?)/gu;
+  /-{4,5} ?BEGIN (?:[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1) ?-{4,5}(?:[\sA-Za-z0-9+/=,:;.()\\]*(?:-(?!---)[\sA-Za-z0-9+/=,:;.()\\]*)*-{4,5} ?END [A-Za-z0-9 ]{0,40} ?-{4,5}|(?:(?:\s|\\+[nr]){1,4}(?:[A-Za-z-]{4,20}: [^\r\n\\]{1,100}|[A-Za-z0-9+/=]{16,}))+(?:(?:\s|\\+[nr]){1,4}[A-Za-z0-9+/]{1,15}={0,2}(?![\w.,]))?)/uy;
 const JWT = /(?<![\w.-])eyJ[\w-]{8,}\.(?:eyJ[\w-]{8,}\.[\w-]*|[\w-]*(?:\.[\w-]+){3})(?![\w-])/gu;
 
 // ------------------------------------------------------------------------------------------- values after a word
@@ -100,7 +101,9 @@ const isKey = (text: string, least: number): boolean =>
   text.length >= least &&
   !WORDS.test(text) &&
   !PLACEHOLDER.test(text) &&
-  (hasDigit(text) || (/\p{Ll}\p{Lu}.*\p{Lu}\p{Ll}/u.test(text) && text.length >= 16));
+  (hasDigit(text) || (MIXED_CASE.test(text) && text.length >= 16));
+/** Capitals at several places, as random letters have them. */
+const MIXED_CASE = /\p{Ll}\p{Lu}.*\p{Lu}\p{Ll}/u;
 
 /** A password has a digit and a letter, or a sign within; where only values stand, any word is one. */
 function isPassword(text: string, notation: Notation): boolean {
@@ -164,20 +167,41 @@ const TOLD =
 
 // --------------------------------------------------------------------------------------- commands, headers, files
 
-/** User and password of a command. */
-const COMMAND_USER =
-  /(?:\s-u|\s--(?:proxy-)?user)[ =]?["']?(?<=\b(?:curl|http|wget|xh)\b[^|]{0,300})[\w.@\\+-]{0,60}:([^\s"'`]{3,100})/g;
-/** A password without a word before it. */
-const COMMAND_PASSWORD =
-  /(?:\bsshpass\s+-p ?|\b(?:mysql|mysqldump|mysqladmin|mariadb)\b[^|\r\n]{0,100}?\s-p|\bredis-cli\b[^|\r\n]{0,100}?\s-a |\bdocker login\b[^|\r\n]{0,100}?\s-p |-pass(?:in|out)? pass:)["']?([^\s"'`-][^\s"'`]{3,100})/g;
-const AUTHORIZATION =
-  /\b(?:proxy-)?authorization["']?\s{0,3}[:=]\s{0,3}\\{0,3}["']?(?:[a-z][a-z0-9-]{1,20}[ \t]{1,3})?((?:Credential=[^\s"']{1,200}[\s,]{1,3}SignedHeaders=[^\s"',]{1,200}[\s,]{1,3}Signature=)?[\w+/.~:=-]{6,})/gi;
-const COOKIE = /\b(?:set-)?cookie["']?\s{0,3}[:=]\s{0,3}\\{0,3}["']?([^\s"'\\=;]{1,60}=[^\r\n"'\\]{6,})/gi;
-/** Host, port, database, user and password of PostgreSQL. */
-const PGPASS = /(?<![^\s"'`])[\w.*-]{1,100}:(?:\d{2,5}|\*):[\w*-]{1,60}:[\w.*@-]{1,60}:([^\s"'`:]{4,100})(?![^\s"'`])/g;
 const given = (text: string): string | undefined =>
   PLACEHOLDER.test(text) || /^(?:\d+|root|wheel|staff)$/.test(text) ? undefined : text;
-const credentials = (text: string): string | undefined => (hasDigit(text) && !isPlaceholder(text) ? text : undefined);
+/** Returns what reads a value behind the end of a command. */
+const givenTo =
+  (command: RegExp) =>
+  (item: string, { text, start }: Place): string | undefined =>
+    command.test(text.slice(Math.max(0, start - MAX_COMMAND), start)) ? given(item) : undefined;
+const MAX_COMMAND = 400;
+
+/** User and password of a command. */
+const USER_OPTION = /\s(?:-u|--(?:proxy-)?user)[ =]?["']?[\w.@\\+-]{0,60}:([^\s"'`]{3,100})/g;
+const USES_USER = /\b(?:curl|http|wget|xh)\b[^|]{0,320}$/;
+/** A password without a word before it. */
+const PASSWORD_OPTION = /\s(?:-p ?|-a |-pass(?:in|out)? pass:)["']?([^\s"'`-][^\s"'`]{3,100})/g;
+const USES_PASSWORD =
+  /(?:\bsshpass\s+-p ?|\b(?:mysql|mysqldump|mysqladmin|mariadb)\b[^|\r\n]{0,100}\s-p|\bredis-cli\b[^|\r\n]{0,100}\s-a |\bdocker login\b[^|\r\n]{0,100}\s-p |-pass(?:in|out)? pass:)["']?$/;
+/** Host, port, database, user and password of PostgreSQL. */
+const PGPASS = /(?<![^\s"'`])[\w.*-]{1,100}:(?:\d{2,5}|\*):[\w*-]{1,60}:[\w.*@-]{1,60}:([^\s"'`:]{4,100})(?![^\s"'`])/g;
+
+/** Returns what reads a value of any length at its beginning. @param value sticky */
+const valueAt =
+  (value: RegExp, isValue: (text: string) => boolean): Form['at'] =>
+  ({ text, start }) => {
+    value.lastIndex = start;
+    const item = value.exec(text)?.[0] ?? '';
+    return item !== '' && isValue(item) ? { length: item.length, value: item } : undefined;
+  };
+const isCredential = (text: string): boolean =>
+  (hasDigit(text) || (text.length >= 12 && MIXED_CASE.test(text))) && !isPlaceholder(text);
+const AUTHORIZATION =
+  /\b(?:proxy-)?authorization["']?\s{0,3}[:=]\s{0,3}\\{0,3}["']?(?:[a-z][a-z0-9-]{1,20}[ \t]{1,3})?(?=[\w+/.~:=-]{6})/gi;
+const CREDENTIALS =
+  /(?:Credential=[^\s"']{1,200}[\s,]{1,3}SignedHeaders=[^\s"',]{1,200}[\s,]{1,3}Signature=)?[\w+/.~:=-]{6,}/y;
+const COOKIE = /\b(?:set-)?cookie["']?\s{0,3}[:=]\s{0,3}\\{0,3}["']?(?=[^\s"'\\=;]{1,60}=)/gi;
+const COOKIES = /[^\s"'\\=;]{1,60}=[^\r\n"'\\]{6,}/y;
 
 /** The kinds of secrets, each with its forms. The order is that in which they are looked for. */
 export const SECRETS = {
@@ -187,15 +211,15 @@ export const SECRETS = {
     { pattern: PARAMETER, signs: SIGNS.equals, at: parameterAt },
   ],
   api_key: [
-    { pattern: PRIVATE_KEY, hint: /PRIVATE KEY|Static key/, read: asIs },
+    { pattern: BEFORE_PRIVATE_KEY, signs: SIGNS.option, at: valueAt(PRIVATE_KEY, () => true) },
     { pattern: BEFORE_KEY, signs: SIGNS.letter, long: 15, hint: MIXED, at: issuedAt },
-    { pattern: AUTHORIZATION, hint: /authorization/i, read: credentials },
-    { pattern: COOKIE, hint: /cookie/i, read: credentials },
-    { pattern: COMMAND_USER, hint: /\s-(?:u|-user|-proxy-user)[ =]/, read: given },
-    { pattern: COMMAND_PASSWORD, hint: /sshpass|mysql|mariadb|redis-cli|docker login|-pass/, read: given },
+    { pattern: AUTHORIZATION, behind: 50, hint: /authorization/i, at: valueAt(CREDENTIALS, isCredential) },
+    { pattern: COOKIE, behind: 70, hint: /cookie/i, at: valueAt(COOKIES, isCredential) },
+    { pattern: USER_OPTION, signs: SIGNS.option, behind: 160, read: givenTo(USES_USER) },
+    { pattern: PASSWORD_OPTION, signs: SIGNS.option, behind: 110, read: givenTo(USES_PASSWORD) },
     { pattern: PGPASS, signs: SIGNS.colon, hint: /:(?:\d{2,5}|\*):[\w*-]+:/, read: given },
-    { pattern: ASSIGNED, signs: SIGNS.equals, at: secretAt, whole: wholeSecret },
-    { pattern: ASSIGNED, signs: SIGNS.colon, at: secretAt },
-    { pattern: TOLD, signs: SIGNS.digit, hint: MIXED, at: secretAt },
+    { pattern: ASSIGNED, signs: SIGNS.equals, behind: 70, at: secretAt, whole: wholeSecret },
+    { pattern: ASSIGNED, signs: SIGNS.colon, behind: 70, at: secretAt },
+    { pattern: TOLD, signs: SIGNS.digit | SIGNS.letter, at: secretAt },
   ],
 } satisfies Partial<Record<RedactKind, readonly Form[]>>;

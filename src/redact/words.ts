@@ -206,31 +206,32 @@ function readBefore(text: string, place: number): readonly Word[] {
     start = word?.start ?? 0;
     return parts.length > 0;
   };
-  // "DT-2661-298669" is a number of something else.
-  const isJoined = /[A-Za-z]-$/.test(text.slice(Math.max(0, place - 2), place));
-  const isLabel = COLON.test(text.slice(Math.max(0, place - MAX_COLON), place));
   const found: Word[] = [];
   for (let at = 0; at <= MAX_LINKS && (at < words.length || more()); at += 1) {
     const word = words[at] ?? '';
     if (LAST_WORDS.has(word)) while (words.length < at + MAX_WORDS && more());
     const announced = announcedAt(words, at);
     if (announced === undefined) break;
-    found.push(...(isLabel ? announced.map(strong) : announced));
+    found.push(...announced);
     if (!isLink(word)) break;
   }
-  return isJoined ? found.filter(({ isWeak }) => !isWeak) : found;
+  if (found.length === 0) return NONE;
+  const before = text.slice(Math.max(0, place - MAX_COLON), place);
+  if (COLON.test(before)) return found.map(strong);
+  // "DT-2661-298669" is a number of something else.
+  return /[A-Za-z]-$/.test(before) ? found.filter(({ isWeak }) => !isWeak) : found;
 }
 
 /** Returns the entries for the beginning of a word: all of it but for an inflection, which is of any length in scripts without spaces. */
-function beginning(word: string): readonly Word[] {
+const beginning = kept((word: string): readonly Word[] => {
   const most = UNSPACED.test(word) ? word.length : MAX_ENDING;
-  for (let end = word.length; end > 0; end -= 1) {
-    const rest = word.length - end;
-    const found = AFTER.get(word.slice(0, end))?.filter(({ isStem }) => rest <= (isStem ? most : 0)) ?? NONE;
+  for (let rest = 0; rest <= most && rest < word.length; rest += 1) {
+    const entries = AFTER.get(word.slice(0, word.length - rest)) ?? [];
+    const found = entries.filter(({ isStem }) => isStem || rest === 0);
     if (found.length > 0) return found;
   }
   return NONE;
-}
+});
 
 /** Returns what the words behind a place of a text announce of what is before it. */
 export function wordsAfter(text: string, place: number): readonly Word[] {

@@ -1,12 +1,12 @@
 /** What is an identifier by its form, its check digits and the words before it, and what is none. The tables are in `ids.json`. */
 
 import { REDACT_KINDS } from '../../../src/core/settings/redact-setting.ts';
-import { find, formsOf } from '../../../src/redact/find.ts';
+import { Forms, find } from '../../../src/redact/find.ts';
 import { wordsOfName } from '../../../src/redact/words.ts';
 import { seeded } from '../../helpers/planted.ts';
 import TABLE from './ids.json' with { type: 'json' };
 
-const FORMS = formsOf(['national_id']);
+const FORMS = new Forms(['national_id']);
 const idsIn = (text: string, field = '', forms = FORMS): string[] =>
   find(text, forms, field === '' ? [] : wordsOfName(field)).map(({ start, end }) => text.slice(start, end));
 
@@ -19,7 +19,7 @@ test.each(TABLE.harmless)('%s has no identifier', (text) => {
 });
 
 test.each(TABLE.fields as [string, string][])('the name of the field %s announces %s', (field, value) => {
-  expect(idsIn(value, field, formsOf(REDACT_KINDS))).toEqual([value]);
+  expect(idsIn(value, field, new Forms(REDACT_KINDS))).toEqual([value]);
 });
 
 test.each(TABLE.harmlessFields as [string, string][])('the field %s with %s has no identifier', (field, value) => {

@@ -1,11 +1,11 @@
 /** What makes a value a secret, and what only looks like one. The tables are in `secrets.json`. */
 
-import { find, formsOf } from '../../../src/redact/find.ts';
+import { Forms, find } from '../../../src/redact/find.ts';
 import ISSUERS from '../../../src/redact/issuers.json' with { type: 'json' };
 import { wordsOfName } from '../../../src/redact/words.ts';
 import TABLE from './secrets.json' with { type: 'json' };
 
-const FORMS = formsOf(['jwt', 'url_credentials', 'api_key']);
+const FORMS = new Forms(['jwt', 'url_credentials', 'api_key']);
 const itemsIn = (text: string, field = ''): string[] =>
   find(text, FORMS, field === '' ? [] : wordsOfName(field)).map(({ start, end }) => text.slice(start, end));
 

@@ -1,7 +1,7 @@
 /** Whether a request or a reply has personal data. */
 
 import { messageText, replyTexts, requestTexts } from '../../../captures/reply-text.ts';
-import { find, formsOf } from '../../../redact/find.ts';
+import { Forms, find } from '../../../redact/find.ts';
 import type { Kind } from '../../../redact/kinds.ts';
 import type { CodeScorer } from '../../types.ts';
 
@@ -24,7 +24,7 @@ const NAMES = {
   ssn: ['US social security number', () => '***-**-****'],
   phone: ['phone number', (value) => `***${value.slice(-2)}`],
 } satisfies Partial<Record<Kind, [Finding['kind'], (value: string) => string]>>;
-const FORMS = formsOf(Object.keys(NAMES) as (keyof typeof NAMES)[]);
+const FORMS = new Forms(Object.keys(NAMES) as (keyof typeof NAMES)[]);
 
 /** Returns every piece of personal data in the text once, in the order of kinds. */
 export function findPii(whole: string): Finding[] {
