@@ -41,7 +41,7 @@ export class Forms {
   /** Returns those that may begin at a mark. */
   ofMark({ signs, long }: Mark): readonly NamedForm[] {
     const isUsable = (form: NamedForm): boolean =>
-      form.digits === undefined && ((form.signs ?? 0) & ~signs) === 0 && (form.long ?? 0) <= long;
+      (form.signs ?? []).some((all) => (all & ~signs) === 0) && (form.long ?? 0) <= long;
     return known(this.#ofMarks, signs + 1000 * Math.min(long, MAX_LONG), () => this.all.filter(isUsable));
   }
 
@@ -129,6 +129,7 @@ class Search {
 
   /** Looks for items that begin in a range. */
   #near({ start: first, end }: Range, forms: readonly NamedForm[]): void {
+    if (forms.length === 0) return;
     const start = Math.max(0, first - BEFORE);
     const most = end + MAX_BEHIND;
     const text = this.text.slice(start, most);

@@ -21,10 +21,10 @@ export interface Form {
    * what the item has before the match.
    */
   pattern: RegExp;
-  /** A match begins at a number with so many digits or more. Without it, at a word that has a digit or a sign, or is long. */
+  /** A match begins at a number with so many digits or more, … */
   digits?: number;
-  /** Such a word has all of these, of `SIGNS`. */
-  signs?: number;
+  /** … or at a word that has all signs, of `SIGNS`, of one of these. */
+  signs?: readonly number[];
   /** Such a word has so many letters, digits and hyphens in a row. */
   long?: number;
   /** Characters behind the word or the number that a match may have, and what it looks at. */

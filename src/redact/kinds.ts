@@ -228,12 +228,12 @@ const readNamedMac = (item: string, place: Place): string | undefined => strengt
 export const KINDS = {
   ...SECRETS,
   crypto_wallet: [
-    { pattern: ETHEREUM, signs: SIGNS.digit, long: 42, read: lower },
-    { pattern: SEGWIT, signs: SIGNS.digit, long: 14, hint: /bc1/i, read: readSegwit },
-    { pattern: BASE58_ADDRESS, signs: SIGNS.letter, long: 26, read: readBase58 },
+    { pattern: ETHEREUM, signs: [SIGNS.digit], long: 42, read: lower },
+    { pattern: SEGWIT, signs: [SIGNS.digit], long: 14, hint: /bc1/i, read: readSegwit },
+    { pattern: BASE58_ADDRESS, signs: [SIGNS.letter], long: 26, read: readBase58 },
   ],
-  email: [{ pattern: EMAIL, signs: SIGNS.at, read: readEmail }],
-  iban: [{ pattern: IBAN, signs: SIGNS.digit | SIGNS.letter, behind: 60, hint: /[A-Z]{2}\d{2}[A-Z0-9\s-]/i, read: readIban, cut: cutIban }],
+  email: [{ pattern: EMAIL, signs: [SIGNS.at], read: readEmail }],
+  iban: [{ pattern: IBAN, signs: [SIGNS.digit | SIGNS.letter], behind: 60, hint: /[A-Z]{2}\d{2}[A-Z0-9\s-]/i, read: readIban, cut: cutIban }],
   card: [
     { pattern: CARD, digits: 12, behind: 24, read: readCard },
     { pattern: CARD_GROUPED, digits: 12, behind: 24, read: readCard },
@@ -243,12 +243,13 @@ export const KINDS = {
     { pattern: SSN_NAMED, digits: 9, word: 'ssn', read: digitsOf },
   ],
   mac: [
-    { pattern: MAC, long: 2, hint: /[:-][0-9a-f]{2}[:-][0-9a-f]{2}[:-]|\.[0-9a-f]{4}\./i, read: bare },
-    { pattern: MAC_NAMED, long: 12, read: readNamedMac },
+    { pattern: MAC, signs: [SIGNS.digit | SIGNS.colon, SIGNS.digit | SIGNS.letter], hint: /[:-][0-9a-f]{2}[:-][0-9a-f]{2}[:-]|\.[0-9a-f]{4}\./i, read: bare },
+    { pattern: MAC, digits: 12, behind: 24, read: bare },
+    { pattern: MAC_NAMED, signs: [SIGNS.digit], long: 12, read: readNamedMac },
   ],
   ip: [
     { pattern: IPV4, digits: 4, read: readIpv4 },
-    { pattern: IPV6, signs: SIGNS.colon, hint: /:[0-9a-f]{0,4}:/i, read: readIpv6 },
+    { pattern: IPV6, signs: [SIGNS.colon], hint: /:[0-9a-f]{0,4}:/i, read: readIpv6 },
   ],
   national_id: NATIONAL_IDS,
   date_of_birth: BIRTHS,

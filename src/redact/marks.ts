@@ -19,7 +19,7 @@ export const SIGNS = { digit: 1, letter: 2, at: 4, colon: 8, equals: 16, option:
 const HYPHEN = 64;
 const SPACE = 128;
 /** Without a digit or a sign, no item is shorter. */
-const MIN_LONG = 12;
+const MIN_LONG = 15;
 
 const signOf = (character: string): number => {
   if (/\s/.test(character)) return SPACE;

@@ -165,8 +165,8 @@ const DIVIDED = /\d[ ./()+-]\d|[A-Z][ -]?\d{6}|\d[ -]?[A-Z]|\d{11}/i;
 
 /** The order is that in which they are looked for. */
 export const NATIONAL_IDS: readonly Form[] = [
-  { pattern: BEFORE_LETTERED, signs: SIGNS.digit | SIGNS.letter, behind: 24, hint: LETTERED, at: announcedAt },
-  { pattern: ownForms(true), signs: SIGNS.digit | SIGNS.letter, behind: 24, hint: LETTERED, read: readOwn },
+  { pattern: BEFORE_LETTERED, signs: [SIGNS.digit | SIGNS.letter], behind: 24, hint: LETTERED, at: announcedAt },
+  { pattern: ownForms(true), signs: [SIGNS.digit | SIGNS.letter], behind: 24, hint: LETTERED, read: readOwn },
   { pattern: BEFORE_ID, digits: 4, behind: 24, word: 'national_id', at: announcedAt },
   { pattern: ownForms(false), digits: 6, behind: 24, hint: DIVIDED, read: readOwn },
 ];

@@ -205,21 +205,20 @@ const COOKIES = /[^\s"'\\=;]{1,60}=[^\r\n"'\\]{6,}/y;
 
 /** The kinds of secrets, each with its forms. The order is that in which they are looked for. */
 export const SECRETS = {
-  jwt: [{ pattern: JWT, signs: SIGNS.letter, long: 11, hint: /eyJ[\w-]/, read: asIs }],
+  jwt: [{ pattern: JWT, signs: [SIGNS.letter], long: 11, hint: /eyJ[\w-]/, read: asIs }],
   url_credentials: [
-    { pattern: URL_USER, signs: SIGNS.at | SIGNS.colon, read: asIs },
-    { pattern: PARAMETER, signs: SIGNS.equals, at: parameterAt },
+    { pattern: URL_USER, signs: [SIGNS.at | SIGNS.colon], read: asIs },
+    { pattern: PARAMETER, signs: [SIGNS.equals], at: parameterAt },
   ],
   api_key: [
-    { pattern: BEFORE_PRIVATE_KEY, signs: SIGNS.option, at: valueAt(PRIVATE_KEY, () => true) },
-    { pattern: BEFORE_KEY, signs: SIGNS.letter, long: 15, hint: MIXED, at: issuedAt },
-    { pattern: AUTHORIZATION, behind: 50, hint: /authorization/i, at: valueAt(CREDENTIALS, isCredential) },
-    { pattern: COOKIE, behind: 70, hint: /cookie/i, at: valueAt(COOKIES, isCredential) },
-    { pattern: USER_OPTION, signs: SIGNS.option, behind: 160, read: givenTo(USES_USER) },
-    { pattern: PASSWORD_OPTION, signs: SIGNS.option, behind: 110, read: givenTo(USES_PASSWORD) },
-    { pattern: PGPASS, signs: SIGNS.colon, hint: /:(?:\d{2,5}|\*):[\w*-]+:/, read: given },
-    { pattern: ASSIGNED, signs: SIGNS.equals, behind: 70, at: secretAt, whole: wholeSecret },
-    { pattern: ASSIGNED, signs: SIGNS.colon, behind: 70, at: secretAt },
-    { pattern: TOLD, signs: SIGNS.digit | SIGNS.letter, at: secretAt },
+    { pattern: BEFORE_PRIVATE_KEY, signs: [SIGNS.option], at: valueAt(PRIVATE_KEY, () => true) },
+    { pattern: BEFORE_KEY, signs: [SIGNS.letter], long: 15, hint: MIXED, at: issuedAt },
+    { pattern: AUTHORIZATION, signs: [SIGNS.equals, SIGNS.colon], behind: 50, hint: /authorization/i, at: valueAt(CREDENTIALS, isCredential) },
+    { pattern: COOKIE, signs: [SIGNS.equals, SIGNS.colon], behind: 70, hint: /cookie/i, at: valueAt(COOKIES, isCredential) },
+    { pattern: USER_OPTION, signs: [SIGNS.option], behind: 160, read: givenTo(USES_USER) },
+    { pattern: PASSWORD_OPTION, signs: [SIGNS.option], behind: 110, read: givenTo(USES_PASSWORD) },
+    { pattern: PGPASS, signs: [SIGNS.colon], hint: /:(?:\d{2,5}|\*):[\w*-]+:/, read: given },
+    { pattern: ASSIGNED, signs: [SIGNS.equals, SIGNS.colon], behind: 70, at: secretAt, whole: wholeSecret },
+    { pattern: TOLD, signs: [SIGNS.digit | SIGNS.letter], at: secretAt },
   ],
 } satisfies Partial<Record<RedactKind, readonly Form[]>>;
