@@ -40,6 +40,8 @@ const GAP = new Set('+ \t\r\n:：=#.°№\'’"`*|>()[]{}<\\/-–—_?~\u061c\u2
 /** A word before a colon is a label, and as sure as the name of a field. */
 const COLON = /[:：][ \t"'*]*$/;
 const MAX_COLON = 4;
+/** So many words that nobody knows, before a colon, end the search. */
+const MAX_UNKNOWN = 3;
 /** Scripts without spaces between words. */
 const UNSPACED = /[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u9fff\uac00-\ud7a3]/;
 
@@ -206,21 +208,27 @@ function readBefore(text: string, place: number): readonly Word[] {
     start = word?.start ?? 0;
     return parts.length > 0;
   };
+  const before = text.slice(Math.max(0, place - MAX_COLON), place);
   const found: Word[] = [];
+  let unknown = 0;
   for (let at = 0; at <= MAX_LINKS && (at < words.length || more()); at += 1) {
     const word = words[at] ?? '';
     if (LAST_WORDS.has(word)) while (words.length < at + MAX_WORDS && more());
     const announced = announcedAt(words, at);
     if (announced === undefined) break;
     found.push(...announced);
-    if (!isLink(word)) break;
+    if (isLink(word)) continue;
+    // "tel. bureau: 01 42 68 53 00"
+    unknown += found.length > 0 || !COLON.test(before) ? MAX_UNKNOWN : 1;
+    if (unknown >= MAX_UNKNOWN) break;
   }
   if (found.length === 0) return NONE;
-  const before = text.slice(Math.max(0, place - MAX_COLON), place);
+  if (unknown % MAX_UNKNOWN > 0) return found.filter(isOfPerson).map((word) => ({ ...word, isWeak: true }));
   if (COLON.test(before)) return found.map(strong);
   // "DT-2661-298669" is a number of something else.
   return /[A-Za-z]-$/.test(before) ? found.filter(({ isWeak }) => !isWeak) : found;
 }
+const isOfPerson = ({ kind }: Word): boolean => kind === 'phone' || kind === 'date_of_birth';
 
 /** Returns the entries for the beginning of a word: all of it but for an inflection, which is of any length in scripts without spaces. */
 const beginning = kept((word: string): readonly Word[] => {
