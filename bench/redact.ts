@@ -12,7 +12,7 @@ import type { Capture, DecodeOptions, RawLine } from '../src/captures/types.ts';
 import { packagePath } from '../src/core/process/package-folder.ts';
 import { REDACT_KINDS, type RedactKind } from '../src/core/settings/redact-setting.ts';
 import { piiDetected } from '../src/judge/scorers/code/pii.ts';
-import { find, formsOf } from '../src/redact/find.ts';
+import { Forms, find } from '../src/redact/find.ts';
 import { Masker } from '../src/redact/mask.ts';
 import { type Planted, plantedItems } from '../test/helpers/planted.ts';
 import { captureLine, chatBody, chatReply } from '../test/helpers/replay.ts';
@@ -30,7 +30,7 @@ const ITEMS = 6000;
 
 type Spans = [kind: string, start: number, end: number][];
 
-const FORMS = formsOf(REDACT_KINDS);
+const FORMS = new Forms(REDACT_KINDS);
 const oursIn = (text: string): Spans => find(text, FORMS).map(({ name, start, end }) => [name, start, end]);
 
 /** Returns the values that a Python program prints, each as a line of JSON. */
