@@ -29,8 +29,8 @@ const LEAD = 16;
 /** The forms of kinds, in the order of `KINDS`. */
 export class Forms {
   readonly all: readonly NamedForm[];
-  readonly #ofMarks = new Map<number, readonly NamedForm[]>();
-  readonly #ofNumbers = new Map<number, readonly NamedForm[]>();
+  /** By what a word or a number has. */
+  readonly #usable = new Map<number, readonly NamedForm[]>();
 
   constructor(kinds: readonly Kind[]) {
     const entries = Object.entries(KINDS) as [Kind, readonly Form[]][];
@@ -38,25 +38,24 @@ export class Forms {
     this.all = named.flat().filter(({ name }) => kinds.includes(name));
   }
 
-  /** Returns those that may begin at a mark. */
   ofMark({ signs, long }: Mark): readonly NamedForm[] {
-    const isUsable = (form: NamedForm): boolean =>
-      (form.signs ?? []).some((all) => (all & ~signs) === 0) && (form.long ?? 0) <= long;
-    return known(this.#ofMarks, signs + 1000 * Math.min(long, MAX_LONG), () => this.all.filter(isUsable));
+    const most = Math.min(long, MAX_LONG);
+    return this.#those(signs * MAX_LONG + most, (form) => isOfSigns(form, signs) && (form.long ?? 0) <= most);
   }
 
-  /** Returns those that may begin at a number. */
   ofNumber({ digits }: Run): readonly NamedForm[] {
     const most = Math.min(digits, MAX_LONG);
-    return known(this.#ofNumbers, most, () => this.all.filter((form) => form.digits !== undefined && form.digits <= most));
+    return this.#those(-most, (form) => form.digits !== undefined && form.digits <= most);
+  }
+
+  #those(key: number, isUsable: (form: NamedForm) => boolean): readonly NamedForm[] {
+    const usable = this.#usable.get(key) ?? this.all.filter(isUsable);
+    this.#usable.set(key, usable);
+    return usable;
   }
 }
 
-function known<T>(results: Map<number, T>, key: number, make: () => T): T {
-  const result = results.get(key) ?? make();
-  results.set(key, result);
-  return result;
-}
+const isOfSigns = ({ signs = [] }: Form, has: number): boolean => signs.some((all) => (all & ~has) === 0);
 
 /** No form needs more digits or letters in a row. */
 const MAX_LONG = 50;
@@ -99,6 +98,8 @@ class Search {
   readonly #told: readonly Word[];
   /** A match is hidden from the next patterns by blanks: the digits of an IBAN are not a telephone number. */
   #hidden: Range[] = [];
+  /** Where the last match ends. */
+  #free = 0;
 
   constructor(text: string, written: string, told: readonly Word[]) {
     this.text = text;
@@ -115,8 +116,8 @@ class Search {
   }
 
   inMark(mark: Mark, forms: Forms): void {
-    const free = this.#hidden.at(-1)?.end ?? 0;
-    if (free < mark.end) this.#near({ start: Math.max(free, mark.start - LEAD, 0), end: mark.end }, forms.ofMark(mark));
+    const start = Math.max(this.#free, mark.start - LEAD);
+    if (start < mark.end) this.#near({ start, end: mark.end }, forms.ofMark(mark));
   }
 
   inNumber(run: Run, forms: Forms): void {
@@ -181,6 +182,7 @@ class Search {
     if (!isKnown) this.found.push({ name, start, end, value });
     this.#last.set(name, end);
     this.#hidden.push({ start: first, end });
+    this.#free = Math.max(this.#free, end);
     return end;
   }
 

@@ -53,7 +53,9 @@ const MIN_BEFORE_WORDS = 6;
 
 /** Returns what the words on both sides of a number announce. Letters before its first digit may be a part of it. */
 export function wordsBeside(text: string, { start, end, digits }: Run): readonly Word[] {
-  const letters = /\w|-/.test(text.charAt(start - 1)) ? LETTERS_BEFORE.exec(text.slice(Math.max(0, start - 8), start)) : null;
+  const letters = /\w|-/.test(text.charAt(start - 1))
+    ? LETTERS_BEFORE.exec(text.slice(Math.max(0, start - 8), start))
+    : null;
   return [
     ...wordsBefore(text, start),
     ...(letters ? wordsBefore(text, start - letters[0].length) : []),

@@ -233,7 +233,16 @@ export const KINDS = {
     { pattern: BASE58_ADDRESS, signs: [SIGNS.letter], long: 26, read: readBase58 },
   ],
   email: [{ pattern: EMAIL, signs: [SIGNS.at], read: readEmail }],
-  iban: [{ pattern: IBAN, signs: [SIGNS.digit | SIGNS.letter], behind: 60, hint: /[A-Z]{2}\d{2}[A-Z0-9\s-]/i, read: readIban, cut: cutIban }],
+  iban: [
+    {
+      pattern: IBAN,
+      signs: [SIGNS.digit | SIGNS.letter],
+      behind: 60,
+      hint: /[A-Z]{2}\d{2}[A-Z0-9\s-]/i,
+      read: readIban,
+      cut: cutIban,
+    },
+  ],
   card: [
     { pattern: CARD, digits: 12, behind: 24, read: readCard },
     { pattern: CARD_GROUPED, digits: 12, behind: 24, read: readCard },
@@ -243,7 +252,12 @@ export const KINDS = {
     { pattern: SSN_NAMED, digits: 9, word: 'ssn', read: digitsOf },
   ],
   mac: [
-    { pattern: MAC, signs: [SIGNS.digit | SIGNS.colon, SIGNS.digit | SIGNS.letter], hint: /[:-][0-9a-f]{2}[:-][0-9a-f]{2}[:-]|\.[0-9a-f]{4}\./i, read: bare },
+    {
+      pattern: MAC,
+      signs: [SIGNS.digit | SIGNS.colon, SIGNS.digit | SIGNS.letter],
+      hint: /[:-][0-9a-f]{2}[:-][0-9a-f]{2}[:-]|\.[0-9a-f]{4}\./i,
+      read: bare,
+    },
     { pattern: MAC, digits: 12, behind: 24, read: bare },
     { pattern: MAC_NAMED, signs: [SIGNS.digit], long: 12, read: readNamedMac },
   ],

@@ -213,8 +213,20 @@ export const SECRETS = {
   api_key: [
     { pattern: BEFORE_PRIVATE_KEY, signs: [SIGNS.option], at: valueAt(PRIVATE_KEY, () => true) },
     { pattern: BEFORE_KEY, signs: [SIGNS.letter], long: 15, hint: MIXED, at: issuedAt },
-    { pattern: AUTHORIZATION, signs: [SIGNS.equals, SIGNS.colon], behind: 50, hint: /authorization/i, at: valueAt(CREDENTIALS, isCredential) },
-    { pattern: COOKIE, signs: [SIGNS.equals, SIGNS.colon], behind: 70, hint: /cookie/i, at: valueAt(COOKIES, isCredential) },
+    {
+      pattern: AUTHORIZATION,
+      signs: [SIGNS.equals, SIGNS.colon],
+      behind: 50,
+      hint: /authorization/i,
+      at: valueAt(CREDENTIALS, isCredential),
+    },
+    {
+      pattern: COOKIE,
+      signs: [SIGNS.equals, SIGNS.colon],
+      behind: 70,
+      hint: /cookie/i,
+      at: valueAt(COOKIES, isCredential),
+    },
     { pattern: USER_OPTION, signs: [SIGNS.option], behind: 160, read: givenTo(USES_USER) },
     { pattern: PASSWORD_OPTION, signs: [SIGNS.option], behind: 110, read: givenTo(USES_PASSWORD) },
     { pattern: PGPASS, signs: [SIGNS.colon], hint: /:(?:\d{2,5}|\*):[\w*-]+:/, read: given },
