@@ -5,6 +5,7 @@ import { isIP } from 'node:net';
 import type { RedactKind } from '../core/settings/redact-setting.ts';
 import { BIRTHS } from './births.ts';
 import { type Form, type Place, strengthAt } from './form.ts';
+import LENGTHS from './iban-lengths.json' with { type: 'json' };
 import { SIGNS } from './marks.ts';
 import { NATIONAL_IDS } from './national-ids.ts';
 import { SECRETS } from './secrets.ts';
@@ -109,16 +110,7 @@ function readCard(item: string): string | undefined {
 const IBAN =
   /(?<![\p{L}\p{N}])[A-Z]{2}\d{2}(?:[A-Z0-9]{11,30}|(?<separator>[ \t\r\n-]{1,3})(?:[A-Z0-9]{4}(?:\k<separator>[A-Z0-9]{4}){1,6}(?:\k<separator>[A-Z0-9]{1,4})?|\d{5}\k<separator>\d{5}\k<separator>[A-Z0-9]{11}\k<separator>\d{2})|(?:[ -]{0,2}\d){11,26})(?![\p{L}\p{N}])/giu;
 /** Length of an IBAN by country, as registered with SWIFT. */
-const IBAN_LENGTHS: Readonly<Record<string, number>> = Object.fromEntries(
-  (
-    'AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 EG29 ES24 ' +
-    'FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HN28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 LB28 LC32 ' +
-    'LI21 LT20 LU20 LV21 LY25 MC27 MD24 ME22 MK19 MN20 MR27 MT31 MU30 NI28 NL18 NO15 OM23 PK24 PL28 PS29 PT25 QA29 RO24 ' +
-    'RS22 RU33 SA24 SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20 YE30'
-  )
-    .split(' ')
-    .map((entry) => [entry.slice(0, 2), Number(entry.slice(2))]),
-);
+const IBAN_LENGTHS: Readonly<Record<string, number>> = LENGTHS;
 
 /** A word in capitals may follow an IBAN ("DE89… BIC …"). The country's registered length determines its end. */
 function cutIban(match: string): string {

@@ -4,6 +4,7 @@ import type { RedactKind } from '../core/settings/redact-setting.ts';
 import type { Form, Place } from './form.ts';
 import ISSUERS from './issuers.json' with { type: 'json' };
 import { SIGNS } from './marks.ts';
+import WORDS_TABLE from './words.json' with { type: 'json' };
 import { type Word, wordsBefore } from './words.ts';
 
 const asIs = (text: string): string => text;
@@ -84,11 +85,7 @@ const JWT = /(?<![\w.-])eyJ[\w-]{8,}\.(?:eyJ[\w-]{8,}\.[\w-]*|[\w-]*(?:\.[\w-]+)
 const PLACEHOLDER =
   /^(?:<|\$\{|\$\(|\$[A-Z_]+$|\{|%\w+%|\[|\*{3}|[xX.•·_*-]+$|!\w+$|ENC\[|\(|\/|\.\.?\/|~\/|https?:|arn:|file:|env:|vault:|op:|(?:your|my|example|sample|dummy)[_-][\w-]*$|[a-z-]{2,20}-\.{3}|(?:process|os|self|this|config|settings|env|args|ctx|req|request|secrets|data|options|opts|params|props|state|user|form|body|response|res|result|credentials)(?:\.|\[|->)|[a-z_$][\w$]*(?:(?:\.|->|::)[a-z_$][\w$]*)*\()/i;
 /** Words that stand in the place of a value, in code and in forms. */
-const NO_VALUES = new Set(
-  'your my the some an example sample dummy placeholder changeme change replace insert todo redacted masked hidden removed omitted encrypted required optional nullable string text varchar char bool boolean none null nil undefined true false password passwd passwort secret token key pass pwd pw user username type new old confirm current invalid wrong missing empty unknown default must should enter await const function return input disabled enabled bearer basic int integer number object array bytes str any'.split(
-    ' ',
-  ),
-);
+const NO_VALUES = new Set(WORDS_TABLE.noValues.split(', '));
 const isPlaceholder = (text: string): boolean =>
   PLACEHOLDER.test(text) || NO_VALUES.has(/^[a-z]+(?=[^a-z\d]*$|[_:|-])/i.exec(text)?.[0].toLowerCase() ?? '');
 /** Names of algorithms and of encodings, and numbers with a unit: "SHA-256", "base64-encoded", "8-character". */
