@@ -164,33 +164,28 @@ const TOLD =
 
 // --------------------------------------------------------------------------------------- commands, headers, files
 
-const given = (text: string): string | undefined =>
-  PLACEHOLDER.test(text) || /^(?:\d+|root|wheel|staff)$/.test(text) ? undefined : text;
-/** Returns what reads a value behind the end of a command. */
-const givenTo =
-  (command: RegExp) =>
-  (item: string, { text, start }: Place): string | undefined =>
-    command.test(text.slice(Math.max(0, start - MAX_COMMAND), start)) ? given(item) : undefined;
-const MAX_COMMAND = 400;
-
-/** User and password of a command. */
-const USER_OPTION = /\s(?:-u|--(?:proxy-)?user)[ =]?["']?[\w.@\\+-]{0,60}:([^\s"'`]{3,100})/g;
-const USES_USER = /\b(?:curl|http|wget|xh)\b[^|]{0,320}$/;
-/** A password without a word before it. */
-const PASSWORD_OPTION = /\s(?:-p ?|-a |-pass(?:in|out)? pass:)["']?([^\s"'`-][^\s"'`]{3,100})/g;
-const USES_PASSWORD =
-  /(?:\bsshpass\s+-p ?|\b(?:mysql|mysqldump|mysqladmin|mariadb)\b[^|\r\n]{0,100}\s-p|\bredis-cli\b[^|\r\n]{0,100}\s-a |\bdocker login\b[^|\r\n]{0,100}\s-p |-pass(?:in|out)? pass:)["']?$/;
-/** Host, port, database, user and password of PostgreSQL. */
-const PGPASS = /(?<![^\s"'`])[\w.*-]{1,100}:(?:\d{2,5}|\*):[\w*-]{1,60}:[\w.*@-]{1,60}:([^\s"'`:]{4,100})(?![^\s"'`])/g;
-
-/** Returns what reads a value of any length at its beginning. @param value sticky */
+const isGiven = (text: string): boolean => !PLACEHOLDER.test(text) && !/^(?:\d+|root|wheel|staff)$/.test(text);
+/** Returns what reads a value of any length. @param value sticky @param before what stands before it */
 const valueAt =
-  (value: RegExp, isValue: (text: string) => boolean): Form['at'] =>
+  (value: RegExp, isValue: (text: string) => boolean, before?: RegExp): Form['at'] =>
   ({ text, start }) => {
     value.lastIndex = start;
     const item = value.exec(text)?.[0] ?? '';
-    return item !== '' && isValue(item) ? { length: item.length, value: item } : undefined;
+    const isHere = item !== '' && isValue(item) && (before?.test(text.slice(Math.max(0, start - 400), start)) ?? true);
+    return isHere ? { length: item.length, value: item } : undefined;
   };
+
+/** User and password of a command. */
+const USER_OPTION = /\s(?:-u|--(?:proxy-)?user)[ =]?["']?[\w.@\\+-]{0,60}:/g;
+const USES_USER = /\b(?:curl|http|wget|xh)\b[^|]{0,320}$/;
+/** A password without a word before it. */
+const PASSWORD_OPTION = /\s(?:-p ?|-a |-pass(?:in|out)? pass:)["']?(?=[^-])/g;
+const USES_PASSWORD =
+  /(?:\bsshpass\s+-p ?|\b(?:mysql|mysqldump|mysqladmin|mariadb)\b[^|\r\n]{0,100}\s-p|\bredis-cli\b[^|\r\n]{0,100}\s-a |\bdocker login\b[^|\r\n]{0,100}\s-p |-pass(?:in|out)? pass:)["']?$/;
+const OPTION = /[^\s"'`]{4,100}/y;
+/** Host, port, database, user and password of PostgreSQL. */
+const PGPASS = /(?<![^\s"'`])[\w.*-]{1,100}:(?:\d{2,5}|\*):[\w*-]{1,60}:[\w.*@-]{1,60}:([^\s"'`:]{4,100})(?![^\s"'`])/g;
+
 const isCredential = (text: string): boolean =>
   (hasDigit(text) || (text.length >= 12 && MIXED_CASE.test(text))) && !isPlaceholder(text);
 const AUTHORIZATION =
@@ -224,9 +219,14 @@ export const SECRETS = {
       hint: /cookie/i,
       at: valueAt(COOKIES, isCredential),
     },
-    { pattern: USER_OPTION, signs: [SIGNS.option], behind: 160, read: givenTo(USES_USER) },
-    { pattern: PASSWORD_OPTION, signs: [SIGNS.option], behind: 110, read: givenTo(USES_PASSWORD) },
-    { pattern: PGPASS, signs: [SIGNS.colon], hint: /:(?:\d{2,5}|\*):[\w*-]+:/, read: given },
+    { pattern: USER_OPTION, signs: [SIGNS.option], behind: 70, at: valueAt(OPTION, isGiven, USES_USER) },
+    { pattern: PASSWORD_OPTION, signs: [SIGNS.option], at: valueAt(OPTION, isGiven, USES_PASSWORD) },
+    {
+      pattern: PGPASS,
+      signs: [SIGNS.colon],
+      hint: /:(?:\d{2,5}|\*):[\w*-]+:/,
+      read: (text) => (isGiven(text) ? text : undefined),
+    },
     { pattern: ASSIGNED, signs: [SIGNS.equals, SIGNS.colon], behind: 70, at: secretAt, whole: wholeSecret },
     { pattern: TOLD, signs: [SIGNS.digit | SIGNS.letter], at: secretAt },
   ],
