@@ -6,6 +6,8 @@ import { addTree } from './count-tree.ts';
 /** A scorer may quote the capture, as those of languages do. Errors, classes and reasons are what captures say as well. */
 const MAX_NAMES = 50;
 const MAX_NAME_CHARS = 63;
+/** Digests of calls. The smallest ones of two sources tell whether they have calls in common. */
+const MAX_DIGESTS = 16;
 /** In place of the names beyond a limit. */
 export const OTHER = '(other)';
 
@@ -46,6 +48,9 @@ function bound(cell: QualityCell, mostNames = MAX_NAMES): void {
   const numbers = [cell.predictions?.numbers, ...samplesOf(cell).map((one) => one.numbers)];
   for (const counts of numbers) if (counts?.bins !== undefined) boundBins(counts.bins);
   for (const counts of namedIn(cell)) boundNames(counts, mostNames);
+  for (const counts of Object.values(cell.digests ?? {})) {
+    for (const digest of Object.keys(counts).toSorted().slice(MAX_DIGESTS)) delete counts[digest];
+  }
 }
 
 function boundNames(counts: Record<string, number> = {}, most: number): void {

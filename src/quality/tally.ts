@@ -2,6 +2,7 @@
 
 import { hash } from 'node:crypto';
 import { saidIn } from '../captures/blank.ts';
+import { callDigests } from '../captures/call-digests.ts';
 import { failureOf, kindBesideRates } from '../captures/failure.ts';
 import { capturePathOf, HOUR_MS } from '../captures/files/capture-path.ts';
 import type { TraceRecord } from '../captures/trace/types.ts';
@@ -92,7 +93,7 @@ export function captureFacts(
     outputTokens: capture?.usage?.outputTokens,
     more: {
       ...(beside === undefined
-        ? capture && { ...errorCounts(capture), ...saidCounts(capture) }
+        ? capture && { ...errorCounts(capture), ...saidCounts(capture), ...digestCounts(capture) }
         : { failedCalls: { [beside]: 1 } }),
       ...(beside === undefined && capture?.call && { byClient: { [capture.call.streamed ? 'streams' : 'calls']: 1 } }),
       ...(predictions && { predictions }),
@@ -115,6 +116,13 @@ function saidCounts(capture: Capture): CaptureFacts['more'] {
   const { form, isEmpty } = saidIn(capture) ?? {};
   return form && { replies: { [form]: { all: 1, ...(isEmpty && { empty: 1 }) } } };
 }
+
+/** Returns by which digests the call of a capture is known, by its source. */
+const digestCounts = (capture: Capture): CaptureFacts['more'] => ({
+  digests: {
+    [capture.call ? 'client' : 'dataCapture']: Object.fromEntries(callDigests(capture).map((one) => [one, 1])),
+  },
+});
 
 /** Returns a digest that traces have in common whose list entries look the same. */
 export const exchangeDigest = ({ requestPreview, responsePreview }: TraceRecord): string =>

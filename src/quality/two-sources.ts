@@ -1,20 +1,17 @@
-/** Tells of unstreamed calls that are captured twice: by SageMaker's Data Capture, and by the capture client. */
+/** Tells of unstreamed calls that may be captured twice: by SageMaker's Data Capture, and by the capture client. */
 import { time } from '../core/text/figure-text.ts';
 import { type CountedCell, hourMs, sumOfCells } from './counts-store.ts';
 
-/**
- * Returns a message if an hour has captures of both; else nothing. Streams of the client beside unstreamed calls of Data Capture are
- * as they should be.
- */
+/** Returns a message if both have a call of the same inference id, or of the same request and reply, in an hour; else nothing. */
 export function twoSources(cells: readonly CountedCell[]): string[] {
   const hours = Map.groupBy(cells, ({ hour }) => hour);
   const last = [...hours.keys()].toSorted().findLast((hour) => {
-    const { captures = 0, byClient: { calls = 0, streams = 0 } = {} } = sumOfCells(hours.get(hour) ?? []);
-    return calls > 0 && captures > calls + streams;
+    const { client = {}, dataCapture = {} } = sumOfCells(hours.get(hour) ?? []).digests ?? {};
+    return Object.keys(client).some((digest) => Object.hasOwn(dataCapture, digest));
   });
   if (last === undefined) return [];
   const when = time(hourMs(last));
   return [
-    `the endpoint has two sources, Data Capture and the client with calls: 'all': calls count twice, last in the hour of ${when}`,
+    `the endpoint has two sources, Data Capture and the client with calls: 'all': calls may count twice, last in the hour of ${when}`,
   ];
 }

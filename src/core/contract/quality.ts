@@ -28,6 +28,8 @@ export interface QualityCell {
   failedCalls?: Record<string, number>;
   /** The part of `captures` that the capture client wrote. The others are of Data Capture. */
   byClient?: { streams?: number; calls?: number };
+  /** Unstreamed calls of each source, a few, by digests of their inference id and of their content. */
+  digests?: { client?: Record<string, number>; dataCapture?: Record<string, number> };
   /**
    * Lines in quarantine by the reason's name, in the hour and the variant of their key. `retried` is negative: lines that a retry has
    * traced.

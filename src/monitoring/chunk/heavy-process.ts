@@ -3,6 +3,7 @@
  * and to the judge. `HeavyCaptures` starts it and may kill it at any time.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
+import { callDigests } from '../../captures/call-digests.ts';
 import { apart } from '../../captures/content.ts';
 import { decodeLine } from '../../captures/decode.ts';
 import { buildTrace } from '../../captures/trace/build.ts';
@@ -68,6 +69,7 @@ function worksOf(capture: Capture, { bytes, place }: RawLine, work: HeavyWork): 
   const { experimentId, endpointName, judged, truth } = work;
   const traceId = traceIdOf(experimentId, bytes);
   return [
+    () => callDigests(capture),
     ...(judged === undefined
       ? []
       : [

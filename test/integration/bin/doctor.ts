@@ -173,7 +173,7 @@ describe('doctor', () => {
     const now = new Date(Date.now() - 60_000).toISOString().slice(0, 19);
     const key = `${ENDPOINT}/AllTraffic/${now.slice(0, 13).replaceAll(/[-T]/g, '/')}/fields.jsonl`;
     const client = { streamed: false, calls: 'all', ended: 'whole', status: 200, endMs: 9 };
-    const byClient = JSON.stringify({ ...JSON.parse(chatLine('by client', `${now}Z`)), client });
+    const byClient = JSON.stringify({ ...JSON.parse(chatLine('fields', `${now}Z`)), client });
     await pipeline.process(key, [chatLine('fields', `${now}Z`), byClient]);
     await pipeline.setVariable('processor', 'REDACT', 'email,field:nobody');
     const { lines, ok } = await doctor({ REDACT: 'email,field:nobody' });

@@ -201,18 +201,36 @@ test('only by an objective are they among the worst', async () => {
   ]);
 });
 
-test.each([
-  ['calls of the client and of Data Capture', true, [true, false, undefined]],
-  ['streams of the client beside Data Capture', false, [true, undefined]],
-  ['a client that writes all', false, [true, false]],
-  ['Data Capture alone', false, [undefined]],
-])('%s are two sources: %s', async (_, isFound, sources) => {
-  const lines = sources.map((streamed, n) =>
-    streamed === undefined
-      ? chatLine(`d${n}`)
-      : timed(`c${n}`, { ...stream, streamed, calls: 'all', endMs: 9 } as never),
+/** A line of Data Capture, or of the client. @param id that the application gave to the call */
+const sourced = (name: string, streamed?: boolean, id?: string) => {
+  const line = JSON.parse(
+    streamed === undefined ? chatLine(name) : timed(name, { ...stream, streamed, calls: 'all', endMs: 9 } as never),
   );
+  line.eventMetadata = { ...line.eventMetadata, eventId: `${name}-${streamed}`, inferenceId: id };
+  return JSON.stringify(line);
+};
+const crowd = Array.from({ length: 40 }, (_, n) => `n${n}`);
+
+test.each([
+  ['the same request and reply of both', true, [sourced('a', false), sourced('a')]],
+  [
+    'the same inference id of both, whose contents differ',
+    true,
+    [sourced('a', false, 'id'), sourced('b', undefined, 'id')],
+  ],
+  [
+    'a tenth of many',
+    true,
+    [...crowd.map((name) => sourced(name, false)), ...crowd.slice(30).map((name) => sourced(name))],
+  ],
+  ['other calls of the client and of Data Capture', false, [sourced('a', false, 'x'), sourced('b', undefined, 'y')]],
+  ['a stream of the client beside Data Capture', false, [sourced('a', true), sourced('a')]],
+  ['a client that writes all, and repeats itself', false, [sourced('a', false, 'x'), sourced('a', false, 'y')]],
+  ['Data Capture alone', false, [sourced('a', undefined, 'x'), sourced('a', undefined, 'y')]],
+])('%s may count twice: %s', async (_, isFound, lines) => {
   const { rig } = await evaluated(lines);
+  for (const counts of Object.values(rig.cell.digests ?? {}))
+    expect(Object.keys(counts).length).toBeLessThanOrEqual(16);
   const cells = [{ hour: HOUR, variant: 'Blue', cell: rig.cell }];
   const facts = { cells, window: { fromMs: 0, toMs: 1 }, active: [], shadow: [], objectives: [], nowMs: Date.now() };
   const found = healthOf({ ...facts, isOfRun: true }).findings.filter(({ name }) => name === 'two-sources');
@@ -221,7 +239,7 @@ test.each([
       ? [
           {
             state: 'needs a look',
-            message: expect.stringMatching(/two sources.* last in the hour of 2026-11-20 \d\d:00/),
+            message: expect.stringMatching(/two sources.* may count twice, last in the hour of 2026-11-20 \d\d:00/),
           },
         ]
       : [],

@@ -1,0 +1,19 @@
+/** Digests by which an unstreamed call is known again, if another source has captured it as well. */
+import { hash } from 'node:crypto';
+import { ofContent } from './content.ts';
+import type { Capture } from './types.ts';
+
+const DIGEST_CHARS = 12;
+
+/** Returns digests of the inference id that the application gave, and of request and reply. None of a stream, or of content that is not kept. */
+export const callDigests = (capture: Capture): string[] =>
+  capture.isApart
+    ? ((capture.results?.get('digests') as string[] | undefined) ?? [])
+    : ofContent(capture, 'digests', () => digests(capture));
+
+function digests({ call, capturedInferenceId, request, response, content }: Capture): string[] {
+  if (call?.streamed) return [];
+  const said = content !== 'none' && request?.text ? [request.text, response?.text] : undefined;
+  const known = [capturedInferenceId, said].filter((one) => one !== undefined);
+  return known.map((one) => hash('sha256', JSON.stringify(one)).slice(0, DIGEST_CHARS));
+}
