@@ -1,6 +1,7 @@
 /** `inference-monitor ground-truth`: joins labels to predictions, and prints how good the predictions were. */
 
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { checkNames } from '../../src/core/errors/nearest.ts';
 import { many } from '../../src/core/text/figure-text.ts';
 import type { TextOptions } from '../../src/core/text/terminal-text.ts';
 import { labeledHours } from '../../src/ground-truth/join/labeled-store.ts';
@@ -113,6 +114,19 @@ async function printTruth(
   const { storage, outputs, about } = stack;
   const { GROUND_TRUTH: settings, SHADOW_VARIANTS: shadow } = await stackSettings(stack);
   const figures = await truthFigures(storage, outputs.workBucket, settings, { ...query, shadow });
+  if (figures === undefined && query.variant !== undefined) {
+    const all = await truthFigures(storage, outputs.workBucket, settings, {
+      ...query,
+      variant: undefined,
+      by: 'variant',
+    });
+    if (all !== undefined)
+      checkNames(
+        'variant',
+        [query.variant],
+        all.groups.map(({ group }) => group),
+      );
+  }
   if (figures === undefined && report === undefined) return noLabels(stack, query);
   const waiting = await waitingLabels(storage, outputs.workBucket);
   if (report !== undefined && isFaulty(report)) process.exitCode = EXIT.found;

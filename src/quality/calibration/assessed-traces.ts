@@ -33,6 +33,8 @@ export interface VerdictQuery extends TraceQuery {
 }
 
 const VARIANT_TAG = 'sagemaker_variant_name';
+/** Tags that some captures have, and perhaps none of a window. */
+const SOMETIMES = ['status_code', 'empty_reply', 'inference_id', 'inference_mismatch', 'replay_run', 'capture_notes'];
 
 /** Returns the shadow variants whose traces a query leaves out: those that its filter does not name. */
 export const shadowLeftOut = ({
@@ -44,36 +46,48 @@ export const shadowLeftOut = ({
 /**
  * Reads all traces of the experiment that match, in the order of their inference, but none of a replay's requests.
  *
- * @throws PermanentError `UnknownName` of a variant that the filter names
+ * @throws PermanentError `UnknownName` of a tag or a variant that the filter names, and of a judge that has given no verdict
  */
 export async function* assessedTraces(
   rest: Pick<MlflowRest, 'repeat'>,
-  query: TraceQuery,
+  query: TraceQuery & Pick<VerdictQuery, 'judge'>,
 ): AsyncGenerator<AssessedTrace> {
-  const { experimentId, fromMs, toMs, progress } = query;
+  const { experimentId, fromMs, toMs, judge, progress } = query;
   const filter = [
     ...(fromMs === undefined ? [] : [`timestamp_ms >= ${fromMs}`]),
     ...(toMs === undefined ? [] : [`timestamp_ms < ${toMs}`]),
     ...(query.filter ? [query.filter] : []),
   ].join(' AND ');
   const leftOut = shadowLeftOut(query);
+  const judges = new Set<string>();
   let traces = 0;
   const order = { order_by: [`timestamp_ms ${query.newestFirst ? 'DESC' : 'ASC'}`] };
   for await (const page of searchTraces(rest, experimentId, { filter: filter || undefined, ...order })) {
+    for (const { source } of page.flatMap(({ assessments }) => assessments)) {
+      if (source.source_type === 'LLM_JUDGE') judges.add(source.source_id);
+    }
     yield* page.filter(({ tags }) => !leftOut.includes(tags[VARIANT_TAG] ?? '') && !(REPLAY_TAG in tags));
     traces += page.length;
     progress?.(traces);
   }
-  if (traces === 0) await checkVariants(rest, query);
+  if (traces === 0) await checkFilter(rest, query);
+  if (judge !== undefined && judges.size > 0) checkNames('judge', [judge], [...judges]);
 }
 
-/** Refuses a filter that finds no trace if it names a variant that no trace of the window has. @throws PermanentError `UnknownName` */
-async function checkVariants(rest: Pick<MlflowRest, 'repeat'>, { filter = '', ...query }: TraceQuery): Promise<void> {
-  const named = Array.from(filter.matchAll(/sagemaker_variant_name\W?\s*=\s*'([^']*)/gi), ([, name = '']) => name);
-  if (named.length === 0) return;
-  const all = assessedTraces(rest, { ...query, shadow: [] });
-  const known = new Set(await Array.fromAsync(all, ({ tags }) => tags[VARIANT_TAG] ?? ''));
-  if (known.size > 0) checkNames('variant', named, [...known]);
+/** Refuses a filter that finds no trace if it names a tag or a variant that no trace of the window has. @throws PermanentError `UnknownName` */
+async function checkFilter(rest: Pick<MlflowRest, 'repeat'>, { filter = '', ...query }: TraceQuery): Promise<void> {
+  const named = (pattern: RegExp) => Array.from(filter.matchAll(pattern), ([, name = '']) => name);
+  const tags = named(/\btags?\.[`"]?([\w.-]+)/gi);
+  if (tags.length === 0) return;
+  const variants = new Set<string>();
+  const known = new Set(SOMETIMES);
+  for await (const trace of assessedTraces(rest, { ...query, shadow: [] })) {
+    variants.add(trace.tags[VARIANT_TAG] ?? '');
+    for (const name of Object.keys(trace.tags)) known.add(name);
+  }
+  if (variants.size === 0) return;
+  checkNames('tag', tags, [...known]);
+  checkNames('variant', named(/sagemaker_variant_name\W?\s*=\s*'([^']*)/gi), [...variants]);
 }
 
 const timeOf = ({ last_update_time, create_time }: ReadAssessment): number =>

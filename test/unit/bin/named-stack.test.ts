@@ -2,8 +2,10 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { COMMANDS } from '../../../bin/commands.ts';
 import { OUTPUT_PARAMETERS, outputPath } from '../../../src/core/contract/names.ts';
+import { truthKeys } from '../../../src/core/contract/work-keys.ts';
 import { writeCounts } from '../../../src/quality/counts-store.ts';
 import { S3Wire } from '../../doubles/s3-wire.ts';
 import { type Answer, AwsAnswers } from '../../helpers/aws-answers.ts';
@@ -38,7 +40,11 @@ const parameters = (Object.keys(STACKS) as Prefix[])
     }),
   )
   .filter(({ Name }) => !Name.includes('/half/') || Name.endsWith('/endpoint'));
-const TRACE = { trace_id: 'tr-1', request_time: '2026-11-20T10:00:00Z', tags: { sagemaker_variant_name: 'green' } };
+const verdict = { assessment_name: 'rule_alpha', source: { source_type: 'LLM_JUDGE', source_id: 'bedrock:/model' } };
+const TRACE = {
+  ...{ trace_id: 'tr-1', request_time: '2026-11-20T10:00:00Z', tags: { sagemaker_variant_name: 'green' } },
+  assessments: [verdict],
+};
 
 beforeAll(async () => {
   s3 = await S3Wire.start();
@@ -60,7 +66,13 @@ beforeAll(async () => {
     'POST /v1/traces': REFUSED,
     DescribeExecution: [400, { __type: 'ExecutionDoesNotExist', message: 'no' }],
     ListExecutions: [200, { executions: [] }],
-    DescribeEndpoint: [200, { EndpointName: 'chat', EndpointArn: 'arn:aws:a:b:c:endpoint/chat' }],
+    DescribeEndpoint: [
+      200,
+      {
+        ...{ EndpointName: 'chat', EndpointArn: 'arn:aws:a:b:c:endpoint/chat' },
+        ProductionVariants: [{ VariantName: 'green' }],
+      },
+    ],
     DescribeEndpointConfig: [200, { EndpointConfigName: 'c' }],
   };
   aws.onRequest = (name, url, body) => void asked.push(`${name} ${url} ${body}`);
@@ -161,9 +173,35 @@ test.each([
   [['worst', '--variant', 'grean']],
   [['dataset', '-o', 'set.jsonl', '--tag', 'sagemaker_variant_name=grean']],
   [['label', ...RULE, '--filter', "tag.sagemaker_variant_name = 'grean'"]],
-])('%j is refused', async (args) => {
+  [['calibrate', ...RULE, '--filter', "tags.sagemaker_variant_name='grean'"]],
+  [['ground-truth', '--variant', 'grean']],
+  [['replay', 'captures.jsonl', '--endpoint', 'chat', '--variant', 'grean', '-o', 'replayed']],
+  [['dataset', '-o', 'set.jsonl', '--tag', 'sagemaker_varient_name=grean'], 'tag', 'sagemaker_variant_name'],
+  [['label', ...RULE, '--filter', "tags.`staus_code` LIKE 'grean%'"], 'tag', 'status_code'],
+  [['calibrate', ...RULE, '--judged-by', 'bedrock:/modle'], 'judge', 'bedrock:/model'],
+  [['calibrate', '--ground-truth', '--judged-by', 'bedrock:/modle'], 'judge', 'bedrock:/model'],
+])('%j is refused', async (args, what = 'variant', meant = 'green') => {
+  const row = {
+    id: 'i',
+    endpoint: 'chat',
+    variant: 'green',
+    second: 1_795_168_800,
+    traceId: 'tr-1',
+    label: 1,
+    prediction: 1,
+  };
+  const labeled = [{ settled: {} }, row].map((line) => `${JSON.stringify(line)}\n`).join('');
+  s3.put('work-alpha', truthKeys.labeled('2026-11-20T10'), gzipSync(labeled));
   const { stderr } = await run([...args, '--stack', 'alpha']);
-  expect(stderr).toMatch(/UnknownName: There is no variant of this name; did you mean green\?/);
+  expect(stderr).toContain(`UnknownName: There is no ${what} of this name; did you mean ${meant}?`);
+});
+
+test.each([
+  ['--tag', 'status_code=grean'],
+  ['--filter', "tag.`status_code` = 'grean'"],
+])('a tag that no trace of the window has yet: %s %s', async (...selection) => {
+  const { stderr } = await run(['dataset', '-o', 'set.jsonl', ...selection, '--stack', 'alpha']);
+  expect(stderr).toContain('NothingSelected');
 });
 
 test.each([
