@@ -106,8 +106,6 @@ export const instantText = (iso: string): string => iso.slice(0, 19).replace('T'
 export const dollars = (usd: number | null): string =>
   usd === null ? 'an unknown amount' : `$${usd.toFixed(usd !== 0 && usd < 1 ? 4 : 2)}`;
 
-export const percent = (share: number, digits = 1): string => `${(100 * share).toFixed(digits)}%`;
-
 const MB = 1e6;
 export const megabytes = (bytes: number): string =>
   bytes < MB ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / MB).toFixed(1)} MB`;

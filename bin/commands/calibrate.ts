@@ -6,7 +6,7 @@ import { PermanentError } from '../../src/core/errors/errors.ts';
 import { checkNames } from '../../src/core/errors/nearest.ts';
 import { readText } from '../../src/core/errors/read-text.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
-import { many } from '../../src/core/text/figure-text.ts';
+import { many, percent } from '../../src/core/text/figure-text.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { cascadeOf } from '../../src/judge/connect.ts';
@@ -35,7 +35,7 @@ import {
   options,
   parsed,
 } from '../cli/options.ts';
-import { type About, aboutLine, EXIT, jsonText, notice, percent } from '../cli/output.ts';
+import { type About, aboutLine, EXIT, jsonText, notice } from '../cli/output.ts';
 import { assertHasTexts, type CommandSettings, commandSettings } from '../cli/settings.ts';
 import { progress } from './reading-traces.ts';
 

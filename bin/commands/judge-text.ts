@@ -1,8 +1,8 @@
 /** The report of `judge` as text, for terminals of any width: what fails first, with the rationales. */
 
-import { many } from '../../src/core/text/figure-text.ts';
+import { many, percent } from '../../src/core/text/figure-text.ts';
 import { bothEnds, excerpt, singleLine, type TextOptions } from '../../src/core/text/terminal-text.ts';
-import { dollars, Page, percent } from '../cli/output.ts';
+import { dollars, Page } from '../cli/output.ts';
 import { countsText, placeText } from './inspect-text.ts';
 import type { JudgeReport } from './judge-run.ts';
 

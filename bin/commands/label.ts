@@ -1,6 +1,7 @@
 /** `inference-monitor label`: picks the traces whose labels tell most about the true rate, and puts them before people. */
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { checkNames } from '../../src/core/errors/nearest.ts';
+import { percent } from '../../src/core/text/figure-text.ts';
 import type { TextOptions } from '../../src/core/text/terminal-text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
@@ -9,7 +10,7 @@ import { type LabelPicks, pickedFilter, pickLabels } from '../../src/quality/cal
 import { queueName } from '../../src/quality/calibration/review-queue.ts';
 import { filterOption, mlflowOptions, withMlflow } from '../cli/mlflow.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
-import { notice, Page, percent, print } from '../cli/output.ts';
+import { notice, Page, print } from '../cli/output.ts';
 import { assertHasTexts } from '../cli/settings.ts';
 import { windowFrom, windowOfFlags } from '../cli/window.ts';
 import { progress, sayLeftOut } from './reading-traces.ts';

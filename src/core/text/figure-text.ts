@@ -2,12 +2,18 @@
 
 export const whole = (count: number): string => Math.round(count).toLocaleString('en-US');
 
-/** A number of any size. */
-export const number = (value: number): string => (Math.abs(value) < 10_000 ? value.toPrecision(4) : whole(value));
+/** The text of a figure. One that is infinite, or no number, has too few values. */
+export const finite = (value: number, text: (value: number) => string): string =>
+  Number.isFinite(value) ? text(value) : 'too few';
 
-export const percent = (share: number): string => `${(share * 100).toFixed(1)}%`;
+/** A number of any size. */
+export const number = (value: number): string =>
+  finite(value, () => (Math.abs(value) < 10_000 ? value.toPrecision(4) : whole(value)));
+
+export const percent = (share: number, digits = 1): string => finite(share, () => `${(share * 100).toFixed(digits)}%`);
 
 export function points(share: number): string {
+  if (!Number.isFinite(share)) return finite(share, String);
   // Neither +0.0 nor -0.0.
   const rounded = Number((share * 100).toFixed(1)) || 0;
   return `${rounded > 0 ? '+' : ''}${rounded.toFixed(1)}`;
@@ -17,7 +23,8 @@ export function points(share: number): string {
 export function bracketed(figure: Shown | null, text: (value: number) => string, unit = ''): string {
   if (figure === null || figure.value === null) return '–';
   const { value, low, high } = figure;
-  return `${text(value)}${unit}${low === null || high === null ? '' : ` (${text(low)}–${text(high)})`}`;
+  const shown = finite(value, () => `${text(value)}${unit}`);
+  return `${shown}${low === null || high === null ? '' : ` (${finite(low, text)}–${finite(high, text)})`}`;
 }
 
 /** A figure that may be unknown, and may have an interval. */

@@ -124,7 +124,7 @@ function differenceOf(before: number, after: number, bounds: Bounds | undefined)
   const low = bounds?.lower(0.025) ?? -Infinity;
   const high = bounds?.upper(0.025) ?? Infinity;
   const found = { before, after, difference, relative, low, high, significant: low > 0 || high < 0 };
-  return bounds ? found : { ...found, tooFew: true };
+  return Number.isFinite(low) || Number.isFinite(high) ? found : { ...found, tooFew: true };
 }
 
 /** Returns the difference of two shares, each a count and a total. */

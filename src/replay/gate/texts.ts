@@ -1,4 +1,5 @@
 /** The results of a gate as text, the same in every output for people. */
+import { finite } from '../../core/text/figure-text.ts';
 import type { Difference } from '../compare/differences.ts';
 import type { ContentJudged, GateOutcome, GateResult, GateUnit, Observed, ThresholdResult } from './types.ts';
 
@@ -15,7 +16,8 @@ export const outcomeText = ({ outcome, counts }: ThresholdResult): string =>
 const UNKNOWN = 'unknown';
 
 /** A number with its sign. */
-export const signed = (value: number, digits = 2): string => `${value >= 0 ? '+' : ''}${value.toFixed(digits)}`;
+export const signed = (value: number, digits = 2): string =>
+  finite(value, () => `${value >= 0 ? '+' : ''}${value.toFixed(digits)}`);
 
 export const DIFFERENCE_COLUMNS = ['before', 'after', 'change', '%', '95% interval'] as const;
 
@@ -24,7 +26,7 @@ export function differenceTexts(found: Difference, scale = 1): string[] {
   const { before, after, difference, relative, low, high, tooFew, significant } = found;
   const sign = (value: number): string => signed(scale * value);
   return [
-    ...[before, after].map((value) => (scale * value).toFixed(2)),
+    ...[before, after].map((value) => finite(scale * value, (shown) => shown.toFixed(2))),
     sign(difference),
     relative === null || scale !== 1 ? '' : signed(relative * 100, 1),
     tooFew ? 'too few requests' : `${sign(low)} … ${sign(high)}${significant ? ' *' : ''}`,
@@ -35,7 +37,7 @@ const withUnit = (value: number | string, unit: GateUnit): string => `${value}${
 
 /** `12.3%`, `0.40 points` */
 export const amountText = (value: number, unit: GateUnit): string =>
-  withUnit(value.toFixed(Math.abs(value) < 10 ? 2 : 1), unit);
+  finite(value, () => withUnit(value.toFixed(Math.abs(value) < 10 ? 2 : 1), unit));
 
 /** `+12.3%`; a minus sign means better. */
 const worse = (value: number | null, { unit }: ThresholdResult): string =>
