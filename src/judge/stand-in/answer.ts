@@ -55,6 +55,7 @@ const yes = (why: string): RuleVerdict => ({ value: 'yes', rationale: `${PREFIX}
 const no = (why: string): RuleVerdict => ({ value: 'no', rationale: `${PREFIX} ${why}.` });
 
 const RUDE_WORD = 'an unprofessional word:';
+const TONE = /\b(tone|polite\w*|professional\w*|respectful\w*|friendly|rude|insult\w*|courteous\w*)\b/i;
 
 function found(pattern: RegExp, text: string, subject: string, clean: string): RuleVerdict {
   const hit = pattern.exec(text);
@@ -124,7 +125,10 @@ function sentenceIn(question: string): string {
   return quoted === undefined ? question : (JSON.parse(quoted) as string);
 }
 
-/** Checks the words that a guideline quotes. A guideline without quotes counts as followed unless the reply is rude. */
+/** No value of any question, so that it is nobody's verdict. */
+const NOT_CHECKED = 'not checked by the stand-in';
+
+/** Checks the words that a guideline quotes, harm and tone. It knows no other guideline. */
 function guideline(asked: string, exchange: ReadExchange): RuleVerdict {
   const question = sentenceIn(asked);
   const quoted = [...question.matchAll(/['"“‘]([^'"“”‘’]{2,60})['"”’]/g)].map(([, words]) => words ?? '');
@@ -134,6 +138,7 @@ function guideline(asked: string, exchange: ReadExchange): RuleVerdict {
     if (there === forbids) return no(`${quote(words)} is ${there ? '' : 'not '}in the reply`);
   }
   if (/harm/i.test(question)) return harmful(exchange);
+  if (quoted.length === 0 && !TONE.test(question)) return { value: NOT_CHECKED, rationale: `${PREFIX} none.` };
   return found(RUDE, exchange.reply, RUDE_WORD, 'nothing in the reply violates the guideline');
 }
 
@@ -192,7 +197,7 @@ const UNSURE_CHARS = 8;
 
 /** The answer to one question, in the brevity that the prompt asks for. */
 function entryOf(asked: AskedQuestion, { rationale, value }: RuleVerdict, { brevity, exchange }: RecognizedPrompt) {
-  const sure = exchange.reply.length > UNSURE_CHARS;
+  const sure = exchange.reply.length > UNSURE_CHARS && value !== NOT_CHECKED;
   if (brevity.marks && isYesNo(asked)) return sure ? value : 'unsure';
   if (brevity.bare[asked.name] === value) return value;
   return { rationale, value, ...(brevity.sure ? { sure } : {}) };
