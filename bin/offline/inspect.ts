@@ -232,7 +232,8 @@ function describeLine(line: OfflineLine, settings: CommandSettings): LineReport 
   const facts = { file: key, line: number };
   if (line.kind === 'quarantine') return { ...facts, quarantined: line.reason };
   const { capture, raw } = line;
-  const endpointName = endpointIn(key) || (settings.SAGEMAKER_ENDPOINT_NAME ?? 'my-endpoint');
+  // The settings may be of another one.
+  const endpointName = endpointIn(key) || 'my-endpoint';
   const { traceId: _, ...trace } = buildTrace(capture, raw, { experimentId: '', endpointName });
   const scorers = askedOf(activeScorers(settings), capture);
   const reasons = reasonsOf(capture, scorers);

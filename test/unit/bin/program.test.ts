@@ -174,4 +174,11 @@ test('an error is one line, in JSON with --json, and has its stack with --debug 
   expect(JSON.parse(failureText('odd', { debug: false, json: true }))).toEqual({
     error: { name: 'Error', message: 'odd' },
   });
+  const listed = Object.assign(new Error('Some settings are wrong:\n  A: is empty\n\n  B: is no number\n'), {
+    name: 'E',
+  });
+  expect(failureText(listed, { debug: false, json: false })).toBe(
+    'E: Some settings are wrong: A: is empty; B: is no number',
+  );
+  expect(failureText(new Error(''), { debug: false, json: false })).toBe('Error: ');
 });
