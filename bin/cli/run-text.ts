@@ -83,13 +83,13 @@ function dryRunLines({ report: { summary }, expectedSeconds }: RunPage): string[
   const { estimate, objects, lines, options } = summary ?? {};
   const counted = [`files: ${objects}`, `lines: ${lines?.planned}`];
   if (estimate === undefined) return counted;
-  const time = expectedSeconds && `about ${durationText(expectedSeconds)}, at the pace of the longest of the last runs`;
+  const time = expectedSeconds && `about ${durationText(expectedSeconds)}, at the pace of the last runs`;
   return [
     ...counted,
     `captures: ${estimate.captures}`,
     `to be judged: ${estimate.judgedCaptures}, in ${estimate.judgeCalls} calls of ${estimate.model}`,
     `dollars for the judge: ${estimate.usd === null ? 'unknown' : `about ${estimate.usd.toFixed(4)}`}`,
-    `time: ${options?.judge === 'batch' ? 'hours, a day at most for each job' : time || 'unknown, since no earlier run tells'}`,
+    `time: ${options?.judge === 'batch' ? 'hours, a day at most for each job' : time || 'unknown, since no earlier runs of different sizes tell'}`,
     estimate.basis,
     'Nothing was written to MLflow, and nothing was paid for the judge.',
   ];

@@ -214,22 +214,29 @@ export const hasEnded = ({ status }: Pick<PollResult, 'status'>): boolean =>
 // --------------------------------------------------------------------------------------------------- expected time
 
 /**
- * Returns the seconds that a run would take at the speed of the longest of the earlier runs, since short ones are mostly start; the
- * speed of what takes long: calls of the judge, or lines if the judge is not asked.
+ * Returns the seconds that a run would take, by a line through the earlier runs: what each takes, however short it is, and what it takes for
+ * each call of the judge, or for each line if the judge is not asked.
  *
  * @param earlier summaries of runs of the stack
- * @returns `undefined` if no earlier run tells
+ * @returns `undefined` unless longer runs of different sizes took longer
  */
 export function expectedSeconds(
   { captures, judgeCalls }: Pick<CostEstimate, 'captures' | 'judgeCalls'>,
   earlier: readonly RunSummary[],
 ): number | undefined {
-  const units = ({ spend, lines }: RunSummary): number => (judgeCalls > 0 ? spend.calls : lines.written);
-  const [longest] = earlier
-    .filter((one) => one.status === 'succeeded' && one.options?.judge === 'converse' && units(one) > 0)
-    .sort((a, b) => units(b) - units(a));
-  if (longest === undefined) return undefined;
-  const seconds = (Date.parse(longest.endedAt) - Date.parse(longest.startedAt)) / 1_000;
-  // A run takes a few seconds, however short it is.
-  return Math.max(1, (judgeCalls > 0 ? judgeCalls : captures) / units(longest)) * seconds;
+  const runs = earlier
+    .filter(({ status, options }) => status === 'succeeded' && options?.judge === 'converse')
+    .map(({ spend, lines, startedAt, endedAt }) => ({
+      units: judgeCalls > 0 ? spend.calls : lines.written,
+      seconds: (Date.parse(endedAt) - Date.parse(startedAt)) / 1_000,
+    }))
+    .filter(({ units }) => units > 0);
+  const units = sum(runs.map((one) => one.units)) / runs.length;
+  const seconds = sum(runs.map((one) => one.seconds)) / runs.length;
+  const each =
+    sum(runs.map((one) => (one.units - units) * (one.seconds - seconds))) /
+    sum(runs.map((one) => (one.units - units) ** 2));
+  if (!(each > 0)) return undefined;
+  const shortest = Math.min(...runs.map((one) => one.seconds));
+  return Math.max(shortest, seconds + ((judgeCalls > 0 ? judgeCalls : captures) - units) * each);
 }

@@ -176,12 +176,35 @@ test('a table that does not fit has each row on lines of its own', () => {
   );
 });
 
-test('the time of a run is that of the longest earlier run, in proportion to what takes long', () => {
-  const earlier = { ...SUMMARY, status: 'succeeded' } as RunSummary;
-  expect(expectedSeconds({ captures: 10, judgeCalls: 600 }, [earlier])).toBe(1_200);
-  expect(expectedSeconds({ captures: 120, judgeCalls: 0 }, [earlier])).toBe(240);
-  expect(expectedSeconds({ captures: 1, judgeCalls: 0 }, [earlier])).toBe(120);
-  expect(expectedSeconds({ captures: 10, judgeCalls: 600 }, [SUMMARY])).toBeUndefined();
+describe('the time of a run', () => {
+  /** @param units calls of the judge, and lines */
+  const ran = (units: number, seconds: number): RunSummary => ({
+    ...(SUMMARY as RunSummary),
+    status: 'succeeded',
+    spend: { ...SUMMARY.spend, calls: units } as never,
+    lines: { ...SUMMARY.lines, written: units } as never,
+    endedAt: new Date(Date.parse(SUMMARY.startedAt) + seconds * 1_000).toISOString(),
+  });
+
+  test.each([
+    ['a run takes 60 s to start, and 1 s for ten calls', [ran(20, 62), ran(100, 70)], 490, 109],
+    ['runs that are longer by chance', [ran(20, 60), ran(20, 64), ran(100, 70)], 490, 109],
+    ['none is shorter than the shortest', [ran(1_000, 100), ran(2_000, 300)], 10, 100],
+    ['one run tells not what its start took', [ran(26, 60)], 490, undefined],
+    ['runs of one size', [ran(26, 60), ran(26, 70)], 490, undefined],
+    ['the larger one was faster', [ran(26, 60), ran(300, 20)], 490, undefined],
+    ['runs that did not succeed', [SUMMARY as RunSummary, ran(26, 60)], 490, undefined],
+    ['no runs', [], 490, undefined],
+  ])('%s', (_, earlier, units, seconds) => {
+    for (const estimate of [
+      { captures: 10, judgeCalls: units },
+      { captures: units, judgeCalls: 0 },
+    ]) {
+      const found = expectedSeconds(estimate, earlier);
+      if (seconds === undefined) expect(found).toBeUndefined();
+      else expect(Math.abs((found ?? 0) - seconds)).toBeLessThan(1);
+    }
+  });
 });
 
 test.each([
