@@ -66,8 +66,8 @@ function stateFault(uri: string, status: string): Found {
 }
 
 function artifactFault(own: string | undefined, store: string): Found {
-  if (own === undefined || store === '' || bucketOf(own) === bucketOf(store)) return undefined;
-  const message = `MLflow stores artifacts in ${store}, and MLFLOW_ARTIFACT_BUCKET is ${own}: no spans could be written.`;
+  if (store === '' || (own && bucketOf(own) === bucketOf(store))) return undefined;
+  const message = `MLflow stores artifacts in ${store}, and MLFLOW_ARTIFACT_BUCKET is ${own ?? 'not set'}: no spans could be written.`;
   return under('artifacts', broken(message, `set MLFLOW_ARTIFACT_BUCKET=${store}`));
 }
 

@@ -80,7 +80,7 @@ export async function collect(
   await ask('DATA_CAPTURE_S3_PREFIX', { initial: own ?? `${endpoint}/` });
   const uri = await ask('MLFLOW_TRACKING_URI', {}, () => account.mlflowApps());
   if (uri.startsWith('arn:') && given.MLFLOW_ARTIFACT_BUCKET === undefined) {
-    await ask('MLFLOW_ARTIFACT_BUCKET', { optional: true, initial: await account.artifactBucket(uri) });
+    await ask('MLFLOW_ARTIFACT_BUCKET', { initial: await account.artifactBucket(uri) });
   }
   const isName = prompt !== undefined && faultOf('STACK_PREFIX', endpoint) === undefined;
   await ask('STACK_PREFIX', { initial: isName ? endpoint : undefined });

@@ -83,9 +83,10 @@ export function wrongTogether(
     const found = of.some((name) => faulty.has(name)) ? undefined : fault();
     if (found !== undefined) wrong.push(found);
   };
-  const needs = (name: keyof CheckedSettings, needed: keyof CheckedSettings, what: string): void =>
+  type Name = keyof CheckedSettings;
+  const needs = (name: Name, needed: Name, what: string, applies = isSet(settings[name])): void =>
     check([name, needed], () => {
-      if (!isSet(settings[name]) || isSet(settings[needed])) return undefined;
+      if (!applies || isSet(settings[needed])) return undefined;
       return { name: needed, got: 'nothing', expected: `${what}, since ${name} is set` };
     });
   check(['BEDROCK_MODEL_ID', 'EVALUATION_SAMPLE_RATE', 'EVALUATION_ALWAYS'], () => {
@@ -98,6 +99,8 @@ export function wrongTogether(
     const expected = `a judge, since ${region} has no default: a Bedrock model of the region such as us-gov.anthropic.<model>, openai:/<model> or sagemaker:/<endpoint>; or EVALUATION_SAMPLE_RATE=0 without EVALUATION_ALWAYS`;
     return { name: 'BEDROCK_MODEL_ID', got: 'nothing', expected };
   });
+  const isManaged = settings.MLFLOW_TRACKING_URI?.startsWith('arn:');
+  needs('MLFLOW_TRACKING_URI', 'MLFLOW_ARTIFACT_BUCKET', 'the bucket of the spans of a managed MLflow', isManaged);
   needs('BEDROCK_GUARDRAIL_ID', 'BEDROCK_GUARDRAIL_VERSION', 'a guardrail version, a number or DRAFT');
   for (const name of ARN_NAMES) {
     check([name], () => {
@@ -262,10 +265,6 @@ export function doubtsAbout(settings: CheckedSettings): string[] {
     [
       uri.includes(':mlflow-tracking-server/'),
       'MLFLOW_TRACKING_URI names a tracking server: those of AWS run MLflow 3.0 at most, and the stack needs 3.2. Runs fail with MlflowTooOld, unless this server is newer; use an mlflow-app or a URL',
-    ],
-    [
-      managed && !hasArtifacts,
-      'MLFLOW_ARTIFACT_BUCKET is not set: a managed MLflow stores the spans of its traces in an S3 bucket, and without this setting the stack has no permission to write there',
     ],
     unused('MLFLOW_SECRET_ARN', !managed, 'a managed MLflow is called with the role of the function'),
     [

@@ -73,7 +73,13 @@ function findingsOf(build: (app: App) => void): Finding[] {
 const settings: [string, Record<string, string>][] = [
   ['only the required settings', {}],
   ['every setting that adds permissions', EVERYTHING],
-  ['a SageMaker MLflow app', { MLFLOW_TRACKING_URI: 'arn:aws:sagemaker:eu-west-1:123456789012:mlflow-app/app-ABC' }],
+  [
+    'a SageMaker MLflow app',
+    {
+      MLFLOW_TRACKING_URI: 'arn:aws:sagemaker:eu-west-1:123456789012:mlflow-app/app-ABC',
+      MLFLOW_ARTIFACT_BUCKET: 's3://artifacts/mlflow',
+    },
+  ],
   ['a judge on an endpoint', { BEDROCK_MODEL_ID: 'sagemaker:/my-judge', EVALUATION_BUDGET_USD: '0' }],
 ];
 

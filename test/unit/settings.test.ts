@@ -140,9 +140,11 @@ describe('single settings', () => {
   it.each([
     ['STACK_PREFIX', 'a'.repeat(30)],
     ['STACK_PREFIX', 'Team-2'],
-    ['MLFLOW_TRACKING_URI', TRACKING_SERVER],
-    ['MLFLOW_TRACKING_URI', MLFLOW_APP],
-    ['MLFLOW_TRACKING_URI', 'arn:aws-us-gov:sagemaker:us-gov-west-1:123456789012:mlflow-tracking-server/x'],
+    ...[
+      TRACKING_SERVER,
+      MLFLOW_APP,
+      'arn:aws-us-gov:sagemaker:us-gov-west-1:123456789012:mlflow-tracking-server/x',
+    ].map((uri): [string, string, object] => ['MLFLOW_TRACKING_URI', uri, { MLFLOW_ARTIFACT_BUCKET: 'b-1' }]),
     ['MLFLOW_TRACKING_URI', 'http://10.0.0.7:5000/mlflow'],
     ['SAGEMAKER_ENDPOINT_NAME', 'A'.repeat(63)],
     ['DATA_CAPTURE_S3_BUCKET', 'my.captures-1'],
@@ -152,8 +154,8 @@ describe('single settings', () => {
     ['MLFLOW_ARTIFACT_BUCKET', 'bucket'],
     ['BEDROCK_GUARDRAIL_VERSION', 'DRAFT'],
     ['ALARM_EMAIL', 'on-call+ml@example.com'],
-  ])('accepts %s=%s', (name, value) => {
-    expect(parse({ [name]: value })).toHaveProperty(name, value);
+  ] satisfies [string, string, object?][])('accepts %s=%s', (name, value, more = {}) => {
+    expect(parse({ ...more, [name]: value })).toHaveProperty(name, value);
   });
 
   it.each([
@@ -180,6 +182,12 @@ describe('single settings', () => {
     if (process.env.UPDATE_SETTINGS) words[value] = line;
     expect(line).toMatch(new RegExp(`^${name}: got .*; expected: \\S`));
     expect(line).toBe(words[value]);
+  });
+
+  it.each([TRACKING_SERVER, MLFLOW_APP])('%s needs its artifact bucket', (uri) => {
+    expect(() => parse({ MLFLOW_TRACKING_URI: uri })).toThrow(
+      /MLFLOW_ARTIFACT_BUCKET: got nothing; expected: the bucket .* managed MLflow, since MLFLOW_TRACKING_URI is set/,
+    );
   });
 
   it('ends the capture prefix with a single slash', () => {
@@ -452,7 +460,6 @@ describe('.env and the environment', () => {
   });
 
   it.each([
-    [{ MLFLOW_TRACKING_URI: MLFLOW_APP }, /MLFLOW_ARTIFACT_BUCKET is not set/],
     [
       { MLFLOW_TRACKING_URI: TRACKING_SERVER, MLFLOW_ARTIFACT_BUCKET: 'b-1' },
       /names a tracking server: .*MlflowTooOld/,
