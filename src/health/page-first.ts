@@ -1,4 +1,4 @@
-/** The first screen of the page: how the endpoint is, each finding with its course in time, what to read, and what to do next. */
+/** The first screen of the page: how the endpoint is, what to read, each finding with its course in time, and what to do next. */
 
 import { many, time } from '../core/text/figure-text.ts';
 import { escapeHtml, isolated, section } from '../core/text/html-page.ts';
@@ -31,7 +31,11 @@ export const MAX_CARDS = 3;
 /** Characters of a request, a reply or a reason. */
 const MAX_WORDS = 120;
 
-const CLASSES: Readonly<Record<string, string>> = { bad: 'bad', 'needs a look': 'look', healthy: 'good' };
+/** A color for each state; its sign and its words say the same. */
+const CLASSES: Readonly<Record<string, string>> = {
+  ...{ bad: 'bad', 'needs a look': 'look', 'could not ask': 'ask', 'not measured': 'blind', healthy: 'good' },
+  ...{ 'too little to tell': 'soft', 'not clearly within': 'soft' },
+};
 
 /**
  * @param day what the health is of
@@ -54,8 +58,8 @@ export function firstScreen(
   const rows = others.map((one) => [stateOf(one), isolated(one.message), unbroken(time(one.asOf)), codeOf(one)]);
   return [
     `<div class="first"><p class="state ${CLASSES[state] ?? ''}">${SIGNS[state]} ${said}</p>`,
-    cards('Findings', ...kinds.map((some) => some.map(findingCard))),
     cards('Replies to read', worst?.slice(0, MAX_CARDS).map(replyCard) ?? toRead.map(toReadCard)),
+    cards('Findings', ...kinds.map((some) => some.map(findingCard))),
     '</div>',
     sheet(found.length === 0 ? 'Findings' : 'Other findings', '', ['state', 'finding', 'as of', 'next'], rows),
   ].join('\n');

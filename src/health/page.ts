@@ -36,10 +36,11 @@ export interface PageFacts extends HealthFacts {
 const STYLE = `
 h3 { font-size: 14px; margin: 0; } .chart { max-width: 460px; } .chart p { margin: 0; font-size: 12px; } svg text { fill: var(--soft); }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(300px, 1fr)); gap: 22px; } .small svg { min-width: 0; }
-:root { --look: #96580a; } @media (prefers-color-scheme: dark) { :root { --look: #ffb95c; } } .look { color: var(--look); }
+:root { --look: #96580a; --ask: #6b3fa0; --blind: #1f5fa8; } @media (prefers-color-scheme: dark) { :root { --look: #ffb95c; --ask: #c9adff; --blind: #8ab8ff; } }
+.look { color: var(--look); } .ask { color: var(--ask); } .blind { color: var(--blind); }
 body { max-width: 1240px; } .state { background: var(--card); font-size: 18px; margin: 10px 0; padding: 8px 14px; }
 .state, .card { border-left: 6px solid; } .state b, .state bdi, .card > * { color: var(--ink); } .card { border-color: var(--line); padding-left: 10px; font-size: 13px; line-height: 1.4; overflow-wrap: anywhere; }
-.card.bad, .card.look { border-color: currentColor; } .card p { margin: 2px 0; } .card h3, .card .chart p { display: inline; margin-right: 6px; font-size: 13px; } .card .chart { max-width: 370px; }
+.card.bad, .card.look, .card.ask { border-color: currentColor; } .card p { margin: 2px 0; } .card h3, .card .chart p { display: inline; margin-right: 6px; font-size: 13px; } .card .chart { max-width: 370px; }
 .first h2 { margin: 14px 0 6px; } .first .charts { grid-template-columns: repeat(auto-fill, minmax(300px, 1fr)); gap: 14px; } .charts + .charts { margin-top: 14px; } @media (max-width: 640px) { .state { font-size: 15px; } .first .charts { gap: 10px; } }
 .time { white-space: nowrap; } code { font-size: 12px; overflow-wrap: anywhere; } td, h1 { overflow-wrap: anywhere; } td:not(.n) { min-width: 0; }
 @media (min-width: 641px) { td:first-child { min-width: 10em; } }
@@ -90,7 +91,7 @@ function scorerSection({ objectives, active }: PageFacts, { rates }: Figures): s
   const note = 'The share of replies that are good, as the judge says it. In brackets: 95% intervals.';
   const rows = seen.map(({ scorer, good, n, is, judge }) => {
     const name = good !== null ? goodName(scorer) : is === undefined ? `${scorer} (mean)` : `${scorer} = ${is}`;
-    const about = good === null ? 'neither good nor bad' : (severity(scorer) ?? '');
+    const about = good === null ? '' : (severity(scorer) ?? '');
     const value = measured(good ?? judge, good === null && is === undefined ? number : percent);
     const own = objectives.filter(({ measure }) => scorerOf(measure, active) === scorer);
     const objective = own.map((one) => `${met(one)} ${isolated(objectiveText(one))}`).join('<br>');

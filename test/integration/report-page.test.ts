@@ -14,7 +14,12 @@ import type { LabeledRow } from '../../src/core/contract/ground-truth.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { Random } from '../../src/core/values/random.ts';
 import type { Figure } from '../../src/ground-truth/measure/figures.ts';
+import { healthOf } from '../../src/health/findings.ts';
+import { readFacts } from '../../src/health/gather.ts';
+import { STATES } from '../../src/health/known.ts';
 import { makePage } from '../../src/health/make-page.ts';
+import { healthPage } from '../../src/health/page.ts';
+import { pointsOf } from '../../src/health/page-charts.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { askedStackIn, useAskedStack } from '../helpers/asked-stack.ts';
 import { environment as example, HOUR_MS, NOW_MS, writeMonth } from '../helpers/example-month.ts';
@@ -58,6 +63,8 @@ const storage = new LabeledHours();
 const memory = storage.memory;
 let html: string;
 let hidden: string;
+/** With a finding of each state. */
+let states: string;
 beforeAll(async () => {
   await writeMonth(memory.storage, 35);
   await storage.join(labels(new Random(7)));
@@ -69,6 +76,16 @@ beforeAll(async () => {
   const stack = { ...asked, environment };
   const query = { window, nowMs: NOW_MS };
   html = (await makePage(stack, { ...query, worst: WORST })).html;
+  const facts = await readFacts(stack, query);
+  const [known] = healthOf(facts).findings;
+  if (known === undefined) throw new Error('no finding');
+  const findings = STATES.map((state) => ({ ...known, subject: state, state, isWithin: undefined, message: state }));
+  const health = {
+    ...healthOf(facts),
+    findings: [...findings, { ...known, state: 'healthy' as const, isWithin: false }],
+  };
+  const about = { endpoint: 'e', day: window, changes: [], points: pointsOf(window), predicts: undefined };
+  states = await healthPage({ ...facts, ...about, health, worst: WORST });
   hidden = (await makePage(stack, { ...query, withQuotes: false })).html;
 });
 
@@ -183,6 +200,29 @@ inBrowser('in a browser', () => {
       await page.setViewportSize({ width: 1280, height: 800 });
       await page.screenshot({ path: packagePath('docs', 'images', 'report.png') });
     }
+  });
+
+  test.each(VIEWS)('each state has its color, and its words: %i pixels, %s', async (...view) => {
+    const other = await browser.newPage();
+    await other.setContent(states);
+    await expectReadable(other, view);
+    const all = other.locator('.card > p > .time, td:first-child > .time');
+    const shown = await all.evaluateAll((some) => {
+      const { getComputedStyle: styleOf } = globalThis as unknown as {
+        getComputedStyle(of: object): { color: string };
+      };
+      return some.map((one) => [one.textContent, styleOf(one).color] as const);
+    });
+    const colors = new Map(shown.map(([text, color]) => [text?.slice(2), color]));
+    expect([...colors.keys()].toSorted()).toEqual([...STATES, 'not clearly within'].toSorted());
+    expect(colors.get('not clearly within')).toBe(colors.get('too little to tell'));
+    expect(new Set(colors.values()).size).toBe(STATES.length);
+    await other.close();
+  });
+
+  test('the gravest replies come first', async () => {
+    const titles = await page.locator('.first h2').allTextContents();
+    expect(titles).toEqual(['Replies to read', 'Findings']);
   });
 
   test('loads nothing, runs nothing of a capture, and can be printed', async () => {
