@@ -7,10 +7,21 @@ import { notice } from './cli/output.ts';
 import { LOGINS } from './cli/settings.ts';
 
 /** Commands that always change something there, or say what will. */
-const ON_AWS = new Set(['init', 'doctor', 'capture', 'deploy', 'process', 'retry', 'stop', 'forward']);
+const ON_AWS = new Set([
+  'init',
+  'doctor',
+  'capture',
+  'deploy',
+  'destroy',
+  'smoke',
+  'process',
+  'retry',
+  'stop',
+  'forward',
+]);
 const NAMES = [...Object.keys(settingsSchema.shape), 'AWS_REGION', ...LOGINS];
 /** Commands with these settings; the others have those of a deployed stack. */
-const OF_SETTINGS = new Set(['init', 'doctor', 'deploy', 'replay']);
+const OF_SETTINGS = new Set(['init', 'doctor', 'deploy', 'destroy', 'replay']);
 const OF_STACK = ['STACK_PREFIX', 'AWS_REGION', ...LOGINS];
 const MAX_CHARS = 80;
 
@@ -26,7 +37,7 @@ export async function sayPlaces(command: Command): Promise<void> {
   const dotenv = dotenvOfCommand();
   const places = [
     ...(ON_AWS.has(called) || labels || flags.rebuild || (sends && !url)
-      ? [`acts on: ${await awsOf(region, called === 'deploy' ? profileIn(command.args) : undefined)}`]
+      ? [`acts on: ${await awsOf(region, /^de(?:ploy|stroy)$/.test(called) ? profileIn(command.args) : undefined)}`]
       : []),
     ...(sends && url ? [`sends to: ${shown(url)}`] : []),
   ];
@@ -39,7 +50,7 @@ export async function sayPlaces(command: Command): Promise<void> {
   for (const line of [...places, ...overruled.map((one) => `from the environment, not .env: ${one}`)]) notice(line);
 }
 
-/** The profile among the options that `deploy` passes on to the CDK. */
+/** The profile among the options that are passed on to the CDK. */
 function profileIn(args: readonly string[]): string | undefined {
   const at = args.findIndex((arg) => /^--profile(=|$)/.test(arg));
   return at === -1 ? undefined : (args[at]?.split('=')[1] ?? args[at + 1]);

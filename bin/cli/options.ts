@@ -1,6 +1,8 @@
 /** Declares commands. The types of what a command is given follow from the declarations of its arguments and options. */
+import { pathToFileURL } from 'node:url';
 import { Argument, Command, InvalidArgumentError, Option } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { programArgs } from '../../src/core/process/package-folder.ts';
 import { columnsOf, wrappedText } from '../../src/core/text/terminal-text.ts';
 import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/options.ts';
 import HELP from '../help.json' with { type: 'json' };
@@ -108,6 +110,16 @@ export const command =
         helpText(HELP[name], said, columnsOf(error ? process.stderr : process.stdout)),
       );
   };
+
+/** Declares a command that passes on what it is given. */
+export const passingOn = (name: keyof typeof HELP, run: (given: readonly string[]) => Promise<void>) => () =>
+  command(name, options(argument('[options...]', 'passed on')), (given) => run(given.options))().allowUnknownOption();
+
+/** Runs another program of the package in this process, which Ctrl-C reaches alone. @param built its name in `dist/` */
+export async function runInPlace(source: string, built: string, given: readonly string[]): Promise<void> {
+  process.argv.splice(2, Infinity, ...given);
+  await import(pathToFileURL(programArgs(source, built).at(-1) ?? '').href);
+}
 
 /** The text of an option, by its flag: `--dry-run` of `dryRun`. */
 const flagText = (flag: string): string => `--${flag.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;

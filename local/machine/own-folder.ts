@@ -2,7 +2,7 @@
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { isRunning } from '../../src/core/process/is-running.ts';
-import { packagePath } from '../../src/core/process/package-folder.ts';
+import { keptPath } from '../../src/core/process/package-folder.ts';
 
 /** A process may write for a moment after it was told to stop. */
 const REMOVAL = { recursive: true, force: true, maxRetries: 5, retryDelay: 100 };
@@ -12,7 +12,7 @@ const REMOVAL = { recursive: true, force: true, maxRetries: 5, retryDelay: 100 }
  *
  * @param parent default: `.local/` of the project
  */
-export function makeOwnFolder(kind: string, parent = packagePath('.local')): string {
+export function makeOwnFolder(kind: string, parent = keptPath('.local')): string {
   mkdirSync(parent, { recursive: true });
   for (const name of readdirSync(parent)) {
     const owner = new RegExp(`^${kind}-(\\d+)-`).exec(name)?.[1];

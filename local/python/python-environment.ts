@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { hash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { packagePath } from '../../src/core/process/package-folder.ts';
+import { keptPath, packagePath } from '../../src/core/process/package-folder.ts';
 import { withFileLock } from '../machine/file-lock.ts';
 import { runGuarded } from '../machine/guarded-process.ts';
 
@@ -70,12 +70,12 @@ async function ensure(spec: PythonEnvironmentSpec & Creation, make: typeof makeW
     .sort();
   const lockFile = spec.lockFile && packagePath(spec.lockFile);
   const content = JSON.stringify([LAYOUT, ...pins, lockFile ? readFileSync(lockFile, 'utf8') : '']);
-  const folder = packagePath('.venvs', `${spec.name}-${hash('sha256', content).slice(0, 12)}`);
+  const folder = keptPath('.venvs', `${spec.name}-${hash('sha256', content).slice(0, 12)}`);
   const environment = { bin: join(folder, 'bin'), python: join(folder, 'bin', 'python') };
   const isComplete = () => existsSync(join(folder, COMPLETE_MARK)) && existsSync(environment.python);
   if (isComplete()) return environment;
 
-  mkdirSync(packagePath('.venvs'), { recursive: true });
+  mkdirSync(keptPath('.venvs'), { recursive: true });
   await withFileLock(
     `${folder}.lock`,
     async () => {

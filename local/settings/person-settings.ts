@@ -1,7 +1,7 @@
 /** The user's own settings that a local run applies. */
 import { join } from 'node:path';
 import { parseSettings, SETTING_NAMES, slips } from '../../lib/settings/settings.ts';
-import { packagePath } from '../../src/core/process/package-folder.ts';
+import { keptPath } from '../../src/core/process/package-folder.ts';
 import { dotenvSettings } from '../../src/core/settings/dotenv-file.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import { defaultJudgeModel } from '../../src/core/settings/variables.ts';
@@ -23,7 +23,7 @@ const OF_CAPTURES = 'settings.env';
  * not set.
  */
 export function givenSettings(captures: string): Record<string, string> {
-  const dotenv = dotenvSettings(packagePath('.env'));
+  const dotenv = dotenvSettings(keptPath('.env'));
   const ofCaptures = dotenvSettings(join(captures, OF_CAPTURES));
   const given = SETTING_NAMES.flatMap((name) => {
     const value = [process.env, dotenv, ofCaptures].map((from) => from[name]).find((text) => text?.trim());
@@ -34,7 +34,7 @@ export function givenSettings(captures: string): Record<string, string> {
 
 /** Returns a sentence for each variable of `.env` and the environment that looks like a misspelled setting, as at synth. */
 export const settingSlips = (
-  dotenv = dotenvSettings(packagePath('.env')),
+  dotenv = dotenvSettings(keptPath('.env')),
   environment: NodeJS.ProcessEnv = process.env,
 ): string[] => slips(SETTING_NAMES, dotenv, environment);
 

@@ -6,7 +6,8 @@ import {
   CreateStackCommand,
   waitUntilStackCreateComplete,
 } from '@aws-sdk/client-cloudformation';
-import { packagePath } from '../../src/core/process/package-folder.ts';
+import { cdkFile } from '../../bin/cli/cdk.ts';
+import { isClone, packagePath, programArgs } from '../../src/core/process/package-folder.ts';
 import { runGuarded } from '../machine/guarded-process.ts';
 import type { Log } from '../python/python-environment.ts';
 import { cleanEnvironment } from '../servers/ministack.ts';
@@ -31,11 +32,12 @@ export interface DeployTarget extends StepContext {
   /** Settings of the stack, named as in `.env.example`. */
   settings: Record<string, string>;
   /** Folder with the functions' bundles. Default: they are bundled again. */
-  functions?: string;
+  functions?: string | undefined;
 }
 
-/** Bundles the functions once for all stacks, while the servers start. @returns the folder with the bundles */
-export async function makeBundles(context: StepContext): Promise<string> {
+/** Bundles the functions once for all stacks, while the servers start. @returns the folder with the bundles; none in a package, which has them */
+export async function makeBundles(context: StepContext): Promise<string | undefined> {
+  if (!isClone()) return undefined;
   const outdir = join(context.directory, 'functions');
   const script = "import('./lib/bundle-functions.ts').then((module) => module.bundleFunctions(process.argv[1]))";
   await run(context, 'bundle functions', ['--eval', script, outdir], cleanEnvironment());
@@ -44,7 +46,7 @@ export async function makeBundles(context: StepContext): Promise<string> {
 
 /** Bootstraps the account with the CLI's own template: the bucket for assets and the roles for deployments. */
 export async function bootstrap(client: CloudFormationClient, abortSignal?: AbortSignal): Promise<void> {
-  const template = packagePath('node_modules', 'aws-cdk', 'lib', 'api', 'bootstrap', 'bootstrap-template.yaml');
+  const template = cdkFile('aws-cdk/lib/api/bootstrap/bootstrap-template.yaml');
   const StackName = 'CDKToolkit';
   await client.send(
     new CreateStackCommand({
@@ -68,7 +70,7 @@ export async function synthesize(target: DeployTarget): Promise<string> {
   const { directory, settings, functions } = target;
   const output = join(directory, `cdk.out-${settings.STACK_PREFIX}`);
   const { context } = JSON.parse(readFileSync(packagePath('cdk.json'), 'utf8')) as { context: object };
-  await run(target, `cdk synth ${settings.STACK_PREFIX}`, ['--import', './bin/ready.js', 'bin/app.ts'], {
+  await run(target, `cdk synth ${settings.STACK_PREFIX}`, programArgs('bin/app.ts', 'app'), {
     ...environmentOf(target),
     ...settings,
     CDK_OUTDIR: output,
@@ -85,7 +87,7 @@ export async function synthesize(target: DeployTarget): Promise<string> {
  */
 export async function deploy(target: DeployTarget, assembly: string): Promise<void> {
   const args = [
-    packagePath('node_modules', 'aws-cdk', 'bin', 'cdk'),
+    cdkFile('aws-cdk/bin/cdk'),
     ...['--no-notices', '--no-color', 'deploy'],
     ...['--all', '--app', assembly, '--require-approval', 'never'],
     // No change set: there is no one to review it.

@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { isRunning } from '../../src/core/process/is-running.ts';
-import { packagePath } from '../../src/core/process/package-folder.ts';
+import { keptPath } from '../../src/core/process/package-folder.ts';
 import { shellWord } from '../../src/core/text/shell-word.ts';
 import type { DeployedEndpoint, LocalEnvironment } from './environment.ts';
 
@@ -17,7 +17,7 @@ interface LocalFacts {
 
 export type EnvFile = ReturnType<typeof writeEnvFile>;
 
-const ENV_FILE = packagePath('.local', 'env');
+const ENV_FILE = keptPath('.local', 'env');
 const OWNER = '# npm start, process ';
 
 /** A second local environment beside one that runs gets a file of its own. */

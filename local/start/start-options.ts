@@ -30,7 +30,6 @@ export function parseStartOptions(args: readonly string[]) {
       'mlflow-port': { type: 'string' },
       'judge-port': { type: 'string' },
       keep: { type: 'string' },
-      help: { type: 'boolean', short: 'h', default: false },
     },
   });
   if (positionals.length > 1) {

@@ -14,6 +14,7 @@ import { functionEnvironment } from '../../lib/settings/function-environment.ts'
 import { scanChunks } from '../../src/captures/lines/chunks.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { VERDICT_TERMS } from '../../src/core/contract/receipts.ts';
+import { isClone } from '../../src/core/process/package-folder.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import { many, whole } from '../../src/core/text/figure-text.ts';
@@ -93,6 +94,9 @@ export function reportLines(report: Report): string[] {
   ];
 }
 
+/** How the commands are called. */
+const MONITOR = isClone() ? 'npm run monitor --' : 'npx inference-monitor';
+
 /** With --exit the servers have stopped by the time this is read. */
 function keptLines({ options: { keep } }: Report): string[] {
   return keep === undefined ? [] : [`MLflow's database and artifacts: ${keep}`];
@@ -103,7 +107,7 @@ function addressLines(report: Report): string[] {
     '── MLflow ──',
     ...report.experiments.map(({ id, name }) => `${tracesUrl(report.environment.mlflowUrl, id)}  (${name})`),
     '',
-    '── For AWS tools and npm run monitor ──',
+    `── For AWS tools and ${MONITOR} ──`,
     `source ${asShown(report.envFile)}`,
     'sets their variables for this environment, until it stops.',
     ...report.deployed.slice(1).map(({ endpoint, prefix }) => `${endpoint} has a separate stack: --stack ${prefix}`),
@@ -141,7 +145,7 @@ function worstSection({ worst, options, deployed }: Report): string[] {
   const linkOf = ({ url, traceId }: WorstTrace): string => (options.exit ? traceId : (url ?? traceId));
   const [first = ''] = worst.map(({ time }) => time.slice(0, '2026-11-20'.length)).sort();
   // Of several, the summary has a command for each.
-  const more = options.exit || deployed.length > 1 ? '' : ` (more: npm run monitor -- worst --from ${first})`;
+  const more = options.exit || deployed.length > 1 ? '' : ` (more: ${MONITOR} worst --from ${first})`;
   return [`── Worst verdicts${more} ──`, ...worstLines(worst, linkOf)];
 }
 

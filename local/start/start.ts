@@ -1,5 +1,4 @@
 /** `npm start`: runs the whole pipeline on one machine, from capture files to traces and verdicts in MLflow. */
-import { readFileSync } from 'node:fs';
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { followDisplay } from '../../bin/cli/follow-display.ts';
 import { type ProgressLine, startProgress } from '../../bin/cli/progress.ts';
@@ -211,10 +210,6 @@ async function run(): Promise<number> {
   const stopping = stopOnSignals();
   try {
     const options = parseStartOptions(process.argv.slice(2));
-    if (options.help) {
-      process.stdout.write(readFileSync(packagePath('local/start/help.txt')));
-      return 0;
-    }
     return await main(options, stopping);
   } catch (error) {
     // Ctrl-C also reaches the child processes, so their errors say nothing new.

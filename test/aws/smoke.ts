@@ -1,5 +1,5 @@
 /**
- * `npm run smoke`: sends one capture through a deployed stack, on AWS or in the emulator, given only STACK_PREFIX and the
+ * `inference-monitor smoke`: sends one capture through a deployed stack, on AWS or in the emulator, given only STACK_PREFIX and the
  * AWS environment. It reports what it found at each step. The exit code is 1 if something is missing.
  */
 import { parseArgs } from 'node:util';
@@ -10,15 +10,6 @@ import { readRunSummaries } from '../../bin/operate/summary-report.ts';
 import { describeError } from '../../src/core/errors/describe-error.ts';
 import { useDotenvRegion } from '../../src/core/settings/dotenv-file.ts';
 import { deployedEnvironment, findTrace, putAndFollow, removeCapture, smokeCapture } from './smoke-steps.ts';
-
-const HELP = `Usage: npm run smoke -- [--stack NAME] [--keep]
-
-Puts one capture into the bucket that a deployed stack watches and follows it: the object, the execution that the rule
-starts, the run's summary, the trace in MLflow and its verdicts.
-Needs AWS credentials, or those of .local/env while npm start runs. It costs one judge call.
-
-  --stack NAME      STACK_PREFIX of the stack, or its endpoint (default: STACK_PREFIX, also of .env)
-  --keep            keep the capture in the bucket (default: remove it; its trace stays)`;
 
 let missing = 0;
 
@@ -84,11 +75,9 @@ try {
     options: {
       stack: { type: 'string' },
       keep: { type: 'boolean', default: false },
-      help: { type: 'boolean', short: 'h', default: false },
     },
   });
-  if (values.help) console.log(HELP);
-  else await smoke(values.stack, values.keep);
+  await smoke(values.stack, values.keep);
 } catch (error) {
   missing += 1;
   console.error(describeError(error));

@@ -1,5 +1,7 @@
-/** `deploy` of the installed package, with the CDK beside it, as a person runs it: to the emulated AWS. */
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+/** `deploy`, `destroy`, `start` and `smoke` of the installed package, with the CDK beside it, as a person runs it: to the emulated AWS. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { waitUntilStackCreateComplete } from '@aws-sdk/client-cloudformation';
@@ -47,4 +49,27 @@ test('says what to install, then deploys, and the other commands find the stack'
   await expect(monitor('runs')).rejects.toMatchObject({ code: 2, stderr: expect.stringMatching(/not deployed/) });
   await monitor('deploy', '--require-approval', 'never', '--method', 'direct');
   expect((await monitor('runs', '--json')).stdout).toContain('"runs": []');
+  await monitor('destroy', '--force');
+  await expect(monitor('runs')).rejects.toMatchObject({ code: 2, stderr: expect.stringMatching(/not deployed/) });
+});
+
+test('start runs all of it in the working directory, and smoke sends a capture through it', async () => {
+  symlinkSync(packagePath('.venvs'), join(folder, '.venvs'));
+  const place = { cwd: folder, env: { ...process.env, INIT_CWD: folder } };
+  const start = spawn(join(folder, 'node_modules', '.bin', 'inference-monitor'), ['start'], place);
+  const ended = once(start, 'exit');
+  try {
+    let said = '';
+    for await (const text of start.stdout) {
+      said += text;
+      if (said.includes('stays up')) break;
+    }
+    expect(said).toMatch(/traced 34,(.|\n)*npx inference-monitor worst(.|\n)*\nsource \.local\/env/);
+    const smoke = 'source .local/env && npx inference-monitor smoke';
+    expect((await run('bash', ['-c', smoke], place)).stdout).toMatch(/^ok +trace /m);
+  } finally {
+    start.kill('SIGINT');
+    await ended;
+  }
+  expect(readdirSync(join(folder, '.local'))).toEqual([]);
 });

@@ -163,13 +163,20 @@ const COMMON = {
   logLevel: 'warning',
 } satisfies BuildOptions;
 
+const PROGRAMS = {
+  'inference-monitor': 'bin/inference-monitor.ts',
+  app: 'bin/app.ts',
+  start: 'local/start/start.ts',
+  smoke: 'test/aws/smoke.ts',
+};
+
 /**
  * Bundles the programs. Code that several commands share is in chunks, so that a command loads only what it needs.
  */
 async function buildPrograms(): Promise<string[]> {
   const { metafile } = await build({
     ...COMMON,
-    entryPoints: { 'inference-monitor': 'bin/inference-monitor.ts', app: 'bin/app.ts' },
+    entryPoints: PROGRAMS,
     chunkNames: 'chunks/[name]-[hash]',
     splitting: true,
     format: 'esm',

@@ -8,3 +8,13 @@ export function packagePath(...parts: string[]): string {
   while (!existsSync(join(folder, 'package.json')) && folder !== dirname(folder)) folder = dirname(folder);
   return join(folder, ...parts);
 }
+
+/** Whether the package is a clone, with its sources. */
+export const isClone = (): boolean => existsSync(packagePath('bin', 'app.ts'));
+
+/** Returns the path of a file that work on this machine keeps: in the clone, or in the working directory, since npm replaces a package. */
+export const keptPath = (...parts: string[]): string => join(isClone() ? packagePath() : process.cwd(), ...parts);
+
+/** Returns what Node runs a program of the package by: its source, or what was built of it. @param built its name in `dist/` */
+export const programArgs = (source: string, built: string): string[] =>
+  isClone() ? ['--import', packagePath('bin', 'ready.js'), packagePath(source)] : [packagePath('dist', `${built}.js`)];

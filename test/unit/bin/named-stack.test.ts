@@ -117,7 +117,7 @@ const CALLS: Record<string, [args: readonly string[], shows: RegExp]> = {
   calibrate: [RULE, /^chat \(stack alpha\)\n.*experiment_name=chat/s],
   replay: [['captures.jsonl', '--url', 'http://127.0.0.1:9', '--mlflow', '-o', 'replayed'], /name=chat-replays/],
 };
-const WITHOUT = ['init', 'deploy', 'inspect', 'judge', 'compare'];
+const WITHOUT = ['init', 'deploy', 'destroy', 'smoke', 'start', 'inspect', 'judge', 'compare'];
 /** They check, or need, what is not deployed yet. */
 const OF_DOTENV = ['doctor', 'replay'];
 const [NONE, beta] = [{}, settingsOf('beta')];

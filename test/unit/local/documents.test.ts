@@ -6,8 +6,8 @@ import { packagePath } from '../../../src/core/process/package-folder.ts';
 import { type Call, callsIn, documents, shellBlocks } from '../../helpers/document-commands.ts';
 
 const GLOBAL = ['--help', '--version', '--debug', '--no-color'];
-/** Its options are those of `cdk deploy`. */
-const PASSES_ON = ['deploy'];
+/** Their options are those of other programs. */
+const PASSES_ON = ['deploy', 'destroy', 'smoke', 'start'];
 
 const blocks = documents().flatMap(shellBlocks);
 
@@ -44,7 +44,7 @@ const RUN_BY: Record<string, string> = {
   'npx cdk bootstrap': 'local/stack/deploy.ts',
   'inference-monitor doctor': 'test/integration/bin/doctor.ts',
   'inference-monitor deploy': 'test/slow/package-deploy.test.ts',
-  'npm run smoke': 'test/integration/deployed-start.test.ts',
+  'inference-monitor smoke': 'test/integration/deployed-start.test.ts',
   'npm run canary': 'test/slow/canary.test.ts',
 };
 
