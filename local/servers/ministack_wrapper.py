@@ -9,9 +9,13 @@ does not start, because a run without these names proves nothing.
 2. `lambda_svc._execute_function_warm` extracts them and answers like Lambda's Node runtime:
    {"errorType", "errorMessage", "trace"}.
 3. `stepfunctions._call_lambda` reports a throttled call as `Lambda.TooManyRequestsException`.
-4. MiniStack's CloudFormation rejects an alarm on metric math. Such an alarm is created on its first metric, so that
-   the stack deploys as on AWS. No alarm fires in the emulator, since nothing emits metrics.
+4. MiniStack's CloudFormation rejects an alarm on metric math. Such an alarm is created on a metric that nothing emits, so that
+   the stack deploys as on AWS. It never fires in the emulator.
 5. A stack is created within a second, but the CDK CLI polls every five. The request is therefore answered once the stack exists.
+
+6. SageMaker's DescribeEndpoint, which MiniStack lacks, knows the endpoints whose invocations somebody has put into CloudWatch
+   (AWS/SageMaker, Invocations, by EndpointName and VariantName), as endpoints with Data Capture of all requests.
+7. GetMetricData gives the times of values as numbers in JSON, as on AWS.
 
 The tests name a file in REQUEST_RECORDER, which writes down every request (decision 0072).
 """
@@ -125,14 +129,15 @@ def accept_metric_math(provisioners):
     make = provisioners._cw_metric_alarm_record
 
     @functools.wraps(make)
-    def make_on_first_metric(name, props):
+    def make_on_no_metric(name, props):
         stats = [entry["MetricStat"] for entry in props.get("Metrics") or [] if "MetricStat" in entry]
         if stats:
             plain = {key: value for key, value in props.items() if key != "Metrics"}
-            props = {**plain, **stats[0]["Metric"], "Statistic": stats[0]["Stat"], "Period": stats[0]["Period"]}
+            metric = {**stats[0]["Metric"], "MetricName": "Metric math"}
+            props = {**plain, **metric, "Statistic": stats[0]["Stat"], "Period": stats[0]["Period"]}
         return make(name, props)
 
-    provisioners._cw_metric_alarm_record = make_on_first_metric
+    provisioners._cw_metric_alarm_record = make_on_no_metric
 
 
 def answer_when_stack_is_made(cloudformation):
@@ -151,9 +156,69 @@ def answer_when_stack_is_made(cloudformation):
     cloudformation.handle_request = handle_and_wait
 
 
+# Longer ago than anybody asks: the configuration of an endpoint has not changed.
+UNCHANGED_SINCE = 1_700_000_000
+
+
+JSON = {"Content-Type": "application/x-amz-json-1.1"}
+
+
+def describe_endpoint(cloudwatch, operation, name):
+    """Answers for an endpoint whose invocations are known, and else as MiniStack does for services that it lacks."""
+    variants = set()
+    for (namespace, metric, _), points in cloudwatch._metrics.items():
+        found = points[0]["Dimensions"] if points else {}
+        if (namespace, metric, found.get("EndpointName")) == ("AWS/SageMaker", "Invocations", name):
+            variants.add(found.get("VariantName", "AllTraffic"))
+    if operation != "DescribeEndpoint" or not variants:
+        return 400, dict(JSON), b'{"error": "Unsupported service: sagemaker"}'
+    endpoint = {
+        "EndpointName": name,
+        "EndpointArn": f"arn:aws:sagemaker:us-east-1:000000000000:endpoint/{name}",
+        "EndpointConfigName": name,
+        "EndpointStatus": "InService",
+        "CreationTime": UNCHANGED_SINCE,
+        "LastModifiedTime": UNCHANGED_SINCE,
+        "ProductionVariants": [{"VariantName": variant} for variant in sorted(variants)],
+        "DataCaptureConfig": {
+            "EnableCapture": True,
+            "CaptureStatus": "Started",
+            "CurrentSamplingPercentage": 100,
+            "DestinationS3Uri": f"s3://sagemaker-captures/{name}",
+        },
+    }
+    return 200, dict(JSON), json.dumps(endpoint).encode()
+
+
+def know_endpoints(router, app, cloudwatch):
+    async def handle_sagemaker(method, path, headers, body, query_params):
+        operation = headers.get("x-amz-target", "").split(".")[-1]
+        return describe_endpoint(cloudwatch, operation, json.loads(body or "{}").get("EndpointName"))
+
+    router.SERVICE_PATTERNS["sagemaker"] = {"target_prefixes": ["SageMaker."]}
+    app.SERVICE_HANDLERS["sagemaker"] = handle_sagemaker
+
+
+def give_times_as_numbers(cloudwatch):
+    get = cloudwatch._get_metric_data
+
+    @functools.wraps(get)
+    def get_and_number(params, cbor_data, is_cbor, is_json=False):
+        status, headers, body = get(params, cbor_data, is_cbor, is_json)
+        if not is_json or status != 200:
+            return status, headers, body
+        reply = json.loads(body)
+        for result in reply["MetricDataResults"]:
+            result["Timestamps"] = [cloudwatch._parse_ts(time) for time in result["Timestamps"]]
+        return status, headers, json.dumps(reply).encode()
+
+    cloudwatch._get_metric_data = get_and_number
+
+
 def main():
-    from ministack.core import lambda_runtime
-    from ministack.services import cloudformation, lambda_svc, stepfunctions
+    from ministack import app
+    from ministack.core import lambda_runtime, router
+    from ministack.services import cloudformation, cloudwatch, lambda_svc, stepfunctions
     from ministack.services.cloudformation import provisioners
 
     for module, name in (
@@ -163,6 +228,11 @@ def main():
         (stepfunctions, "_ExecutionError"),
         (provisioners, "_cw_metric_alarm_record"),
         (cloudformation, "handle_request"),
+        (cloudwatch, "_get_metric_data"),
+        (cloudwatch, "_metrics"),
+        (cloudwatch, "_parse_ts"),
+        (router, "SERVICE_PATTERNS"),
+        (app, "SERVICE_HANDLERS"),
     ):
         if not hasattr(module, name):
             give_up(f"{module.__name__} has no {name}")
@@ -171,13 +241,13 @@ def main():
     name_throttles_in_step_functions(stepfunctions)
     accept_metric_math(provisioners)
     answer_when_stack_is_made(cloudformation)
+    know_endpoints(router, app, cloudwatch)
+    give_times_as_numbers(cloudwatch)
     recorder = os.environ.get("REQUEST_RECORDER")
     if recorder:
         runpy.run_path(recorder)["install"]()
 
-    from ministack.app import main as serve
-
-    serve()
+    app.main()
 
 
 if __name__ == "__main__":

@@ -5,3 +5,4 @@ import './runs.ts';
 import './unfinished.ts';
 import './ground-truth.ts';
 import './labels.ts';
+import './calls.ts';
