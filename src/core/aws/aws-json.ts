@@ -1,7 +1,7 @@
 /** Calls AWS services that speak JSON over POST, such as CloudWatch, SQS and SageMaker, and for which the project has no client. */
 
 import { jsonIn } from '../values/json-in.ts';
-import { type AwsClient, postToAws, strangeReply } from './aws-post.ts';
+import { type AwsClient, isRead, postToAws, strangeReply } from './aws-post.ts';
 // Names and versions as in botocore's models.
 import SERVICES from './aws-services.json' with { type: 'json' };
 
@@ -20,6 +20,7 @@ export async function callAws<T>(
   const { status, body } = await postToAws(client, service, {
     headers: { 'content-type': `application/x-amz-json-${json}`, 'x-amz-target': `${target}.${operation}` },
     body: JSON.stringify(input),
+    isRead: isRead(operation),
   });
   const reply = objectOf<T & Record<'__type' | 'message' | 'Message' | 'error', string | undefined>>(body || '{}');
   if (reply === undefined) throw strangeReply(`${service} ${operation}`, status, body);

@@ -16,7 +16,12 @@ export type AwsClient = Pick<LambdaClient | SFNClient | S3Client, 'config'>;
 interface Post {
   headers: Record<string, string>;
   body: string;
+  /** Asking again changes nothing. */
+  isRead: boolean;
 }
+
+/** Whether an operation of this name changes nothing. */
+export const isRead = (operation: string): boolean => /^(?:Describe|Get|List)/.test(operation);
 
 interface Reply {
   status: number;
@@ -27,7 +32,7 @@ interface Reply {
 const LIMIT_MS = 30_000;
 
 /** Eight seconds on average: `doctor` reads some 30 pages of quotas at once, in an account that others use too. */
-const THROTTLED: RetryPolicy = { attempts: 6, baseMs: 500, capMs: 8_000, longestRetryAfterMs: 0 };
+const RETRIES: RetryPolicy = { attempts: 6, baseMs: 500, capMs: 8_000, longestRetryAfterMs: 0 };
 
 const THROTTLE_NAMES =
   /(?:Throttling|ThrottlingException|ThrottledException|RequestThrottled|TooManyRequestsException|RequestLimitExceeded)["<]/;
@@ -36,16 +41,25 @@ const THROTTLE_NAMES =
 const isThrottled = ({ status, body }: Reply): boolean =>
   status === 429 || (status >= 400 && THROTTLE_NAMES.test(body));
 
+/** The service, or a proxy on the way, may be well in a moment. */
+const FAILED = [500, 502, 503, 504];
+
 /**
- * Posts until the service does not throttle the request, or has done so too often.
+ * Posts until the service does not throttle the request, or has done so too often. What only reads is also asked again after a failure of the
+ * service, and after a connection that broke.
  *
  * @throws Error as `postOnce`
  */
 export async function postToAws(client: AwsClient, service: string, post: Post, limitMs = LIMIT_MS): Promise<Reply> {
   for (let attempt = 1; ; attempt += 1) {
-    const reply = await postOnce(client, service, post, limitMs);
-    const wait = isThrottled(reply) ? waitAfter(THROTTLED, attempt) : undefined;
-    if (wait === undefined) return reply;
+    const wait = waitAfter(RETRIES, attempt);
+    try {
+      const reply = await postOnce(client, service, post, limitMs);
+      const isPassing = isThrottled(reply) || (post.isRead && FAILED.includes(reply.status));
+      if (wait === undefined || !isPassing) return reply;
+    } catch (error) {
+      if (wait === undefined || !post.isRead || (error as NodeJS.ErrnoException).code !== 'ECONNRESET') throw error;
+    }
     await sleep(wait);
   }
 }

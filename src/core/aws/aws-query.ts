@@ -1,5 +1,5 @@
 /** Calls AWS services that answer in XML, and for which the project has no client: the caller's identity, networks, topics. */
-import { type AwsClient, postToAws, strangeReply } from './aws-post.ts';
+import { type AwsClient, isRead, postToAws, strangeReply } from './aws-post.ts';
 
 /** Versions as in botocore's models. */
 const VERSIONS = { sts: '2011-06-15', ec2: '2016-11-15', sns: '2010-03-31' } as const;
@@ -26,6 +26,7 @@ export async function queryAws(
   const { status, body } = await postToAws(client, service, {
     headers: { 'content-type': 'application/x-www-form-urlencoded' },
     body: new URLSearchParams({ Action: operation, Version: VERSIONS[service], ...input }).toString(),
+    isRead: isRead(operation),
   });
   if (status < 300 && !body.includes(`<${operation}Response`))
     throw strangeReply(`${service} ${operation}`, status, body);

@@ -41,7 +41,7 @@ test.each<[string, RequestListener]>([
   ['no head', () => {}],
   ['no end of the body', (_, response) => void response.write('{')],
 ])('a reply with %s is not waited for', async (_, listener) => {
-  const ask = (client: LambdaClient) => postToAws(client, 'ssm', { headers: {}, body: '{}' }, 100);
+  const ask = (client: LambdaClient) => postToAws(client, 'ssm', { headers: {}, body: '{}', isRead: true }, 100);
   expect(await answeredBy(listener, ask)).toBe('TimeoutError: 127.0.0.1 did not answer within 0.1 s');
 });
 
@@ -83,11 +83,30 @@ describe('a request that AWS throttles', () => {
   });
 
   test.each([
-    [400, '{"__type":"ValidationException","message":"Throttled is no status"}'],
-    [500, '{"__type":"InternalFailure"}'],
-  ])('is the only one that is: not %s %s', async (status, body) => {
-    const listener = throttles(status, body, 1, '{}');
-    expect(await answeredBy(listener, (client) => callAws(client, 'logs', 'X', {}))).not.toMatch(/^answered/);
-    expect(asked).toBe(1);
+    [400, 'DescribeLogGroups', false],
+    [500, 'StartQuery', false],
+    [503, 'PutLogEvents', false],
+    [500, 'DescribeLogGroups', true],
+    [502, 'GetQueryResults', true],
+    [503, 'ListTagsForResource', true],
+    [504, 'DescribeLogGroups', true],
+  ])('or a read that failed: %i for %s is repeated: %s', async (status, operation, isRepeated) => {
+    const listener = throttles(status, '{"__type":"Failed","message":"Throttled is no status"}', 1, '{}');
+    const said = await answeredBy(listener, (client) => callAws(client, 'logs', operation, {}));
+    expect([said.startsWith('answered'), asked]).toEqual([isRepeated, isRepeated ? 2 : 1]);
+  });
+
+  test.each([
+    ['DescribeLogGroups', true],
+    ['PutLogEvents', false],
+  ])('or whose connection broke: %s is repeated: %s', async (operation, isRepeated) => {
+    asked = 0;
+    const listener: RequestListener = (request, response) => {
+      asked += 1;
+      if (asked > 1) response.end('{}');
+      else request.socket.resetAndDestroy();
+    };
+    const said = await answeredBy(listener, (client) => callAws(client, 'logs', operation, {}));
+    expect([said.startsWith('answered'), asked]).toEqual([isRepeated, isRepeated ? 2 : 1]);
   });
 });
