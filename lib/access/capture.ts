@@ -10,7 +10,6 @@ export const grantCaptureRead = (role: Role, settings: Settings, prefix = settin
     bucket: settings.DATA_CAPTURE_S3_BUCKET,
     prefix,
     key: settings.DATA_CAPTURE_KMS_KEY_ARN,
-    account: Stack.of(role).account,
     why: 'The capture files of this endpoint: SageMaker names them by variant, hour and a random id.',
   });
 
@@ -20,16 +19,15 @@ interface ReadPlace {
   prefix: string;
   /** The ARN of the bucket's key, if it is one of the person's. */
   key: string | undefined;
-  /** The account of the bucket: a name alone may be that of anybody's bucket. */
-  account?: string;
   /** Why the names of the objects are not known. */
   why: string;
 }
 
-export function grantObjectRead(role: Role, { bucket, prefix, key, account, why }: ReadPlace): void {
-  const { partition } = Stack.of(role);
+/** Grants reading a place in a bucket of the stack's account: a name alone may be that of anybody's bucket. */
+export function grantObjectRead(role: Role, { bucket, prefix, key, why }: ReadPlace): void {
+  const { partition, account } = Stack.of(role);
   const bucketArn = `arn:${partition}:s3:::${bucket}`;
-  const ofAccount = account === undefined ? {} : inAccount(account);
+  const ofAccount = inAccount(account);
   const keys = `${escapeIamPattern(prefix)}*`;
   const actions = ['s3:GetObject', 's3:GetObjectVersion'];
   allow(role, { actions, resources: [`${bucketArn}/${keys}`], conditions: ofAccount, why });

@@ -47,7 +47,9 @@ describe('without a place of label files', () => {
 describe('the function', () => {
   it('is in the stack with its place, whether it is a bucket or a prefix', () => {
     const lines = policiesOf(templateOf({ GROUND_TRUTH_S3_PREFIX: 's3://labels' })).GroundTruthJoinLabelsRole;
-    expect(lines?.[1]).toEqual([['s3:GetObject', 's3:GetObjectVersion'], ['arn:aws:s3:::labels/*']]);
+    const ofAccount = { StringEquals: { 'aws:ResourceAccount': '123456789012' } };
+    expect(lines?.[1]).toEqual([['s3:GetObject', 's3:GetObjectVersion'], ['arn:aws:s3:::labels/*'], ofAccount]);
+    expect(lines?.[2]?.at(-1)).toMatchObject(ofAccount);
   });
 });
 
