@@ -156,6 +156,14 @@ export function captureRule(
 const HANDLER = readFileSync(packagePath('lib', 'switch_notifications.py'), 'utf8');
 
 /**
+ * Changes with each version of the package, and with each `inference-monitor deploy`: the function then looks at the bucket again, whose
+ * owner may have rewritten its notifications.
+ */
+const DEPLOYMENT =
+  process.env.DEPLOYED_AT ??
+  (JSON.parse(readFileSync(packagePath('package.json'), 'utf8')) as { version: string }).version;
+
+/**
  * Makes existing buckets send events to EventBridge, beside their other notifications: the one with the captures, and
  * the one with the labels. Deleting the stack leaves them switched on, since another stack may need it.
  *
@@ -194,7 +202,7 @@ function notify(scope: Construct, settings: Settings): void {
     new CustomResource(scope, name, {
       resourceType: 'Custom::CaptureNotifications',
       serviceToken: handler.functionArn,
-      properties: { BucketName },
+      properties: { BucketName, Deployment: DEPLOYMENT },
       // Deleting it would change nothing, but could fail: then the stack could not be deleted, and not even be rolled back.
       removalPolicy: RemovalPolicy.RETAIN,
     });

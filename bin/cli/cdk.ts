@@ -45,8 +45,9 @@ export async function runCdk(name: 'deploy' | 'destroy', passedOn: readonly stri
     ...Object.entries(context).flatMap(([name, value]) => ['--context', `${name}=${value}`]),
     ...passedOn,
   ];
+  const env = { ...process.env, DEPLOYED_AT: new Date().toISOString() };
   // Ctrl-C reaches the CDK, too: it ends the deployment, and then this command ends.
   process.on('SIGINT', () => {});
-  const [code] = await once(spawn(process.execPath, [cdk, ...args], { stdio: 'inherit' }), 'exit');
+  const [code] = await once(spawn(process.execPath, [cdk, ...args], { stdio: 'inherit', env }), 'exit');
   process.exitCode = code === 0 ? EXIT.done : code === null ? EXIT.interrupted : EXIT.notDone;
 }

@@ -153,6 +153,6 @@ async function checkEvents({ s3, stack }: CheckContext, Bucket: string): Promise
     return warning(`${not}, which a deployment switches on.`, 'deploy the stack, or switch it on if it is deployed');
   }
   if (!isInUse(found)) return ok(`The deployment lets the bucket ${Bucket} send its events to EventBridge.${kept}`);
-  const repair = `switch it on: S3 console, ${Bucket}, Properties, Amazon EventBridge. Then process what came since then`;
+  const repair = `switch it on: inference-monitor deploy; or S3 console, ${Bucket}, Properties, Amazon EventBridge. Then process what came since then`;
   return broken(`${not}: new captures are not processed.`, repair);
 }

@@ -1,7 +1,9 @@
 /** The stack of labels: what is there always, and what the place of label files adds. */
 
+import { readFileSync } from 'node:fs';
 import { build } from 'esbuild';
 import { CONTRACT } from '../../src/core/contract/contract.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import {
   definitionOf,
   flattened,
@@ -74,6 +76,9 @@ describe('new label files', () => {
     const of = templateOf({ GROUND_TRUTH_S3_PREFIX: `s3://${bucket}/true/` });
     const switched = Object.values(resourcesOfType(of, 'Custom::CaptureNotifications'));
     expect(switched.map(({ Properties }) => Properties.BucketName)).toEqual(buckets);
+    // A later version looks at the bucket again.
+    const { version } = JSON.parse(readFileSync(packagePath('package.json'), 'utf8'));
+    expect(switched.map(({ Properties }) => Properties.Deployment)).toEqual(buckets.map(() => version));
     expect(policiesOf(of).CapturesNotificationsRole?.[0]?.[1]).toEqual(buckets.map((name) => `arn:aws:s3:::${name}`));
   });
 });

@@ -5,7 +5,11 @@ import { mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { waitUntilStackCreateComplete } from '@aws-sdk/client-cloudformation';
-import { CreateBucketCommand } from '@aws-sdk/client-s3';
+import {
+  CreateBucketCommand,
+  GetBucketNotificationConfigurationCommand,
+  PutBucketNotificationConfigurationCommand,
+} from '@aws-sdk/client-s3';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { CAPTURE_BUCKET, type LocalEnvironment, startEnvironment } from '../helpers/local-environment.ts';
 import { installPackage, run } from '../helpers/package.ts';
@@ -49,6 +53,13 @@ test('says what to install, then deploys, and the other commands find the stack'
   await expect(monitor('runs')).rejects.toMatchObject({ code: 2, stderr: expect.stringMatching(/not deployed/) });
   await monitor('deploy', '--require-approval', 'never', '--method', 'direct');
   expect((await monitor('runs', '--json')).stdout).toContain('"runs": []');
+  // The owner of the bucket has rewritten its notifications: a deployment looks again.
+  const { s3 } = environment.clients;
+  const Bucket = CAPTURE_BUCKET;
+  await s3.send(new PutBucketNotificationConfigurationCommand({ Bucket, NotificationConfiguration: {} }));
+  await monitor('deploy', '--require-approval', 'never', '--method', 'direct');
+  const found = await s3.send(new GetBucketNotificationConfigurationCommand({ Bucket }));
+  expect(found.EventBridgeConfiguration).toBeDefined();
   await monitor('destroy', '--force');
   await expect(monitor('runs')).rejects.toMatchObject({ code: 2, stderr: expect.stringMatching(/not deployed/) });
 });
