@@ -71,6 +71,7 @@ export class PipelineFunction extends Construct {
     this.role = new Role(this, 'Role', {
       roleName: names[`${name}Role`],
       description: `Role of ${functionName}`,
+      // Without aws:SourceAccount: docs/decisions/0140-trust-of-functions.md
       assumedBy: new ServicePrincipal('lambda.amazonaws.com'),
     });
     logGroup.grantWrite(this.role);
