@@ -3,6 +3,7 @@ import type { Log } from '../local/python/python-environment.ts';
 import { QuotaEnvironment } from '../test/helpers/quota-environment.ts';
 import type { Units } from './cost/count-calls.ts';
 import { countWindow } from './cost/count-window.ts';
+import { initGbSeconds } from './cost/init-phase.ts';
 import { numberFlag } from './support/flags.ts';
 import { LIST_PRICES, PRICES_OF, type Priced } from './support/list-prices.ts';
 import { chatFile } from './support/records.ts';
@@ -12,6 +13,8 @@ const ENDPOINT = 'bench-cost';
 /** A real judge's answer for all scorers (src/monitoring/chunk/chunk-bounds.ts), for which the function waits. */
 const JUDGE_MS = 10_000;
 const WARM_UP_FILES = 10;
+/** Of a month: by each of Lambda's five pollers, which wait for 20 s each time. */
+const EMPTY_RECEIVES = (5 * 30 * 86_400) / 20;
 
 /** Captures a file, its files in a window of 60 s at a million captures a day, and dollars for a million captures. */
 const CASES = [
@@ -49,7 +52,7 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
     for (const { captures, files } of cases) {
       counted.push(await countCase(stack, captures, Math.min(files, mostFiles), log));
     }
-    return resultOf(counted, flags);
+    return resultOf(counted, await initGbSeconds(stack), flags);
   } finally {
     await stack.stop();
   }
@@ -75,13 +78,15 @@ const dollars = (units: Units): number =>
   Object.entries(units).reduce((sum, [name, count]) => sum + count * LIST_PRICES[name as Priced], 0);
 const perMillion = (units: Units, captures: number): number => (dollars(units) / captures) * 1e6;
 
-function resultOf(counted: readonly Counted[], flags: readonly string[]): BenchResult {
-  const figures = Object.fromEntries(
+function resultOf(counted: readonly Counted[], initGb: number, flags: readonly string[]): BenchResult {
+  const figures: Record<string, number> = Object.fromEntries(
     counted.map(({ captures, files, units }) => [
       `${captures} a file, $ a million`,
       round(perMillion(units, captures * files)),
     ]),
   );
+  figures['INIT of a run that starts cold, $ a million runs'] = round(initGb * LIST_PRICES.lambdaGbSecond * 1e6);
+  figures['receives of an empty queue, $ a month'] = round(EMPTY_RECEIVES * LIST_PRICES.sqsRequest);
   const parts = counted.map(({ captures, files, executions, mlflow, units }) => {
     const each = Object.entries(units).map(([name, count]) => {
       const usd = ((count * LIST_PRICES[name as Priced]) / (captures * files)) * 1e6;
