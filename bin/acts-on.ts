@@ -7,18 +7,7 @@ import { notice } from './cli/output.ts';
 import { LOGINS } from './cli/settings.ts';
 
 /** Commands that always change something there, or say what will. */
-const ON_AWS = new Set([
-  'init',
-  'doctor',
-  'capture',
-  'deploy',
-  'destroy',
-  'smoke',
-  'process',
-  'retry',
-  'stop',
-  'forward',
-]);
+const ON_AWS = new Set(['init', 'doctor', 'capture', 'deploy', 'destroy', 'process', 'retry', 'stop', 'forward']);
 const NAMES = [...Object.keys(settingsSchema.shape), 'AWS_REGION', ...LOGINS];
 /** Commands with these settings; the others have those of a deployed stack. */
 const OF_SETTINGS = new Set(['init', 'doctor', 'deploy', 'destroy', 'replay']);

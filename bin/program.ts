@@ -58,20 +58,14 @@ export interface ErrorOutput {
   error: { name: string; message: string /** With `--debug`. */; trace?: string | undefined };
 }
 
-/** Joins the lines of a message, which may be a list behind a colon. */
-const oneLine = (message: string): string =>
-  message
-    .split('\n')
-    .map((line) => line.trim())
-    .filter((line) => line !== '')
-    .reduce((before, line) => before + (before === '' ? '' : before.endsWith(':') ? ' ' : '; ') + line, '');
-
 /** Describes why a command could not do what was asked; empty for help and the version, which end the program too. */
 export function failureText(thrown: unknown, { debug, json }: { debug: boolean; json: boolean }): string {
   if (thrown instanceof CommanderError && /^commander\.(?:help|version)/.test(thrown.code)) return '';
   const error = thrown instanceof CommanderError ? wrongArguments(thrown) : thrown;
   const { name, message: said } = awsFailure(error) ?? (error instanceof Error ? error : new Error(String(error)));
-  const message = oneLine(said);
+  // Lines are a list, perhaps behind a colon.
+  const lines = said.split('\n').map((line) => line.trim());
+  const message = lines.filter(Boolean).join('; ').replaceAll(':; ', ': ');
   const trace = debug ? inspect(error) : undefined;
   if (json) return JSON.stringify({ error: { name, message, trace } } satisfies ErrorOutput);
   return `${name}: ${message}${trace === undefined ? '' : `\n${trace}`}`.replace(CONTROLS, ' ');

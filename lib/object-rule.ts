@@ -159,9 +159,7 @@ const HANDLER = readFileSync(packagePath('lib', 'switch_notifications.py'), 'utf
  * Changes with each version of the package, and with each `inference-monitor deploy`: the function then looks at the bucket again, whose
  * owner may have rewritten its notifications.
  */
-const DEPLOYMENT =
-  process.env.DEPLOYED_AT ??
-  (JSON.parse(readFileSync(packagePath('package.json'), 'utf8')) as { version: string }).version;
+const { version } = JSON.parse(readFileSync(packagePath('package.json'), 'utf8'));
 
 /**
  * Makes existing buckets send events to EventBridge, beside their other notifications: the one with the captures, and
@@ -202,7 +200,7 @@ function notify(scope: Construct, settings: Settings): void {
     new CustomResource(scope, name, {
       resourceType: 'Custom::CaptureNotifications',
       serviceToken: handler.functionArn,
-      properties: { BucketName, Deployment: DEPLOYMENT },
+      properties: { BucketName, Deployment: process.env.DEPLOYED_AT ?? version },
       // Deleting it would change nothing, but could fail: then the stack could not be deleted, and not even be rolled back.
       removalPolicy: RemovalPolicy.RETAIN,
     });

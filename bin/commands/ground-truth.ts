@@ -115,16 +115,13 @@ async function printTruth(
   const { GROUND_TRUTH: settings, SHADOW_VARIANTS: shadow } = await stackSettings(stack);
   const figures = await truthFigures(storage, outputs.workBucket, settings, { ...query, shadow });
   if (figures === undefined && query.variant !== undefined) {
-    const all = await truthFigures(storage, outputs.workBucket, settings, {
-      ...query,
-      variant: undefined,
-      by: 'variant',
-    });
-    if (all !== undefined)
+    const each = { ...query, variant: undefined, by: 'variant' } as const;
+    const { groups } = (await truthFigures(storage, outputs.workBucket, settings, each)) ?? {};
+    if (groups)
       checkNames(
         'variant',
         [query.variant],
-        all.groups.map(({ group }) => group),
+        groups.map(({ group }) => group),
       );
   }
   if (figures === undefined && report === undefined) return noLabels(stack, query);

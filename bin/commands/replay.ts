@@ -1,16 +1,12 @@
 /** `inference-monitor replay`: sends captured requests to another endpoint and measures the replies. */
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { checkNames } from '../../src/core/errors/nearest.ts';
-import { inTime } from '../../src/core/process/concurrency.ts';
 import type { ReplayOptions } from '../../src/replay/options.ts';
 import { command, refuseUseless } from '../cli/options.ts';
 import { describeEndpoint } from '../operate/aws-calls.ts';
 import { environmentClients } from '../operate/aws-clients.ts';
 import { performReplay } from './perform-replay.ts';
 import { REPLAY_OPTIONS, type ReplayFlags } from './replay-options.ts';
-
-/** A person waits. */
-const LIMIT_MS = 4_000;
 
 /** @throws PermanentError `InvalidReplayOptions` unless exactly one is given */
 function sourceOf({ captures, inputFile }: ReplayFlags): string {
@@ -52,7 +48,7 @@ function optionsOf(flags: ReplayFlags): ReplayOptions {
 async function checkVariant({ endpoint, variant, region }: ReplayFlags): Promise<void> {
   if (endpoint === undefined || variant === undefined) return;
   const { lambda } = environmentClients(region ? { region } : {});
-  const found = await inTime(describeEndpoint(lambda, endpoint), LIMIT_MS).catch(() => undefined);
+  const found = await describeEndpoint(lambda, endpoint).catch(() => undefined);
   const known = found?.ProductionVariants?.map(({ VariantName }) => VariantName);
   if (known) checkNames('variant', [variant], known);
 }

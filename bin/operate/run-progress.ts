@@ -214,11 +214,11 @@ export const hasEnded = ({ status }: Pick<PollResult, 'status'>): boolean =>
 // --------------------------------------------------------------------------------------------------- expected time
 
 /**
- * Returns the seconds that a run would take, by a line through the earlier runs: what each takes, however short it is, and what it takes for
- * each call of the judge, or for each line if the judge is not asked.
+ * Returns the seconds that a run would take, by a line through the smallest and the largest of the earlier runs: what each takes, however short it is,
+ * and what it takes for each call of the judge, or for each line if the judge is not asked.
  *
  * @param earlier summaries of runs of the stack
- * @returns `undefined` unless longer runs of different sizes took longer
+ * @returns `undefined` unless the larger one took longer
  */
 export function expectedSeconds(
   { captures, judgeCalls }: Pick<CostEstimate, 'captures' | 'judgeCalls'>,
@@ -230,13 +230,10 @@ export function expectedSeconds(
       units: judgeCalls > 0 ? spend.calls : lines.written,
       seconds: (Date.parse(endedAt) - Date.parse(startedAt)) / 1_000,
     }))
-    .filter(({ units }) => units > 0);
-  const units = sum(runs.map((one) => one.units)) / runs.length;
-  const seconds = sum(runs.map((one) => one.seconds)) / runs.length;
-  const each =
-    sum(runs.map((one) => (one.units - units) * (one.seconds - seconds))) /
-    sum(runs.map((one) => (one.units - units) ** 2));
-  if (!(each > 0)) return undefined;
-  const shortest = Math.min(...runs.map((one) => one.seconds));
-  return Math.max(shortest, seconds + ((judgeCalls > 0 ? judgeCalls : captures) - units) * each);
+    .filter(({ units }) => units > 0)
+    .toSorted((a, b) => a.units - b.units);
+  const [first, last] = [runs[0], runs.at(-1)];
+  if (!first || !last || last.seconds <= first.seconds || last.units === first.units) return undefined;
+  const each = (last.seconds - first.seconds) / (last.units - first.units);
+  return Math.max(first.seconds, last.seconds + ((judgeCalls > 0 ? judgeCalls : captures) - last.units) * each);
 }

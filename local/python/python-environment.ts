@@ -6,6 +6,7 @@ import { delimiter, join } from 'node:path';
 import { keptPath, packagePath } from '../../src/core/process/package-folder.ts';
 import { withFileLock } from '../machine/file-lock.ts';
 import { runGuarded } from '../machine/guarded-process.ts';
+import SETTINGS from './uv-settings.json' with { type: 'json' };
 
 export interface PythonEnvironmentSpec {
   /** First part of the folder's name. */
@@ -124,13 +125,7 @@ async function makeWithPip(folder: string, requirements: string[], { signal }: C
 }
 
 /** Settings of pip with uv's variable for each, and the separator of several values. */
-const UV_SETTINGS: [string, string, string][] = [
-  ['index-url', 'UV_DEFAULT_INDEX', ' '],
-  ['extra-index-url', 'UV_INDEX', ' '],
-  ['find-links', 'UV_FIND_LINKS', ','],
-  ['trusted-host', 'UV_INSECURE_HOST', ' '],
-  ['cert', 'SSL_CERT_FILE', ' '],
-];
+const UV_SETTINGS = SETTINGS as [string, string, string][];
 
 /**
  * Translates pip's settings for uv, which reads neither pip's files nor its variables. A package index and certificates that

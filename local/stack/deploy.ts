@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import {
   type CloudFormationClient,
   CreateStackCommand,
+  type CreateStackCommandInput,
   waitUntilStackCreateComplete,
 } from '@aws-sdk/client-cloudformation';
 import { cdkFile } from '../../bin/cli/cdk.ts';
@@ -11,6 +12,7 @@ import { isClone, packagePath, programArgs } from '../../src/core/process/packag
 import { runGuarded } from '../machine/guarded-process.ts';
 import type { Log } from '../python/python-environment.ts';
 import { cleanEnvironment } from '../servers/ministack.ts';
+import BOOTSTRAP from './bootstrap.json' with { type: 'json' };
 
 /** A deployment takes half a minute on two busy cores, but hangs for an hour if a custom resource does not answer. */
 const STEP_LIMIT_MS = 240_000;
@@ -47,22 +49,10 @@ export async function makeBundles(context: StepContext): Promise<string | undefi
 /** Bootstraps the account with the CLI's own template: the bucket for assets and the roles for deployments. */
 export async function bootstrap(client: CloudFormationClient, abortSignal?: AbortSignal): Promise<void> {
   const template = cdkFile('aws-cdk/lib/api/bootstrap/bootstrap-template.yaml');
-  const StackName = 'CDKToolkit';
-  await client.send(
-    new CreateStackCommand({
-      StackName,
-      TemplateBody: readFileSync(template, 'utf8'),
-      Capabilities: ['CAPABILITY_NAMED_IAM'],
-      Parameters: [
-        {
-          ParameterKey: 'CloudFormationExecutionPolicies',
-          ParameterValue: 'arn:aws:iam::aws:policy/AdministratorAccess',
-        },
-      ],
-    }),
-  );
+  const TemplateBody = readFileSync(template, 'utf8');
+  await client.send(new CreateStackCommand({ ...(BOOTSTRAP as CreateStackCommandInput), TemplateBody }));
   const maxWaitTime = STEP_LIMIT_MS / 1000;
-  await waitUntilStackCreateComplete({ client, maxWaitTime, minDelay: 1, abortSignal }, { StackName });
+  await waitUntilStackCreateComplete({ client, maxWaitTime, minDelay: 1, abortSignal }, BOOTSTRAP);
 }
 
 /** Synthesizes the template by running the app directly, as the CDK CLI would; the CLI would take twice as long. @returns the cloud assembly's folder */

@@ -8,16 +8,10 @@ import { hourMs, sumOfCells } from '../quality/counts-store.ts';
 import { endOf, figuresOf, type HealthFacts, scorerOf } from './facts.ts';
 import { type History, historyOf } from './history.ts';
 import { type Bounded, fallsOf } from './measures.ts';
+import TABLE from './states.json' with { type: 'json' };
 
 /** In the order of precedence: the state of an endpoint is the first that a finding has. The codes are those of `status`. */
-export const EXIT_CODES = {
-  bad: 1,
-  'needs a look': 1,
-  'could not ask': 2,
-  'not measured': 3,
-  'too little to tell': 3,
-  healthy: 0,
-} as const;
+export const EXIT_CODES = TABLE.exitCodes;
 export type HealthState = keyof typeof EXIT_CODES;
 export const STATES = Object.keys(EXIT_CODES) as HealthState[];
 

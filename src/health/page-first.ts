@@ -8,6 +8,7 @@ import { windowText } from '../quality/rates-text.ts';
 import { endOfHour, type Finding, type Health } from './findings.ts';
 import { hourText, isFinding } from './known.ts';
 import { sheet } from './page-elements.ts';
+import STATES from './states.json' with { type: 'json' };
 import { SIGNS, signOf } from './text.ts';
 
 /** A bad reply, with words of its capture. */
@@ -32,10 +33,7 @@ export const MAX_CARDS = 3;
 const MAX_WORDS = 120;
 
 /** A color for each state; its sign and its words say the same. */
-const CLASSES: Readonly<Record<string, string>> = {
-  ...{ bad: 'bad', 'needs a look': 'look', 'could not ask': 'ask', 'not measured': 'blind', healthy: 'good' },
-  ...{ 'too little to tell': 'soft', 'not clearly within': 'soft' },
-};
+const CLASSES: Readonly<Record<string, string>> = STATES.classes;
 
 /**
  * @param day what the health is of

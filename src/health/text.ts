@@ -3,16 +3,10 @@
 import { type Style, singleLine, wrapped } from '../core/text/terminal-text.ts';
 import type { Finding, Health } from './findings.ts';
 import type { HealthState } from './known.ts';
+import STATES from './states.json' with { type: 'json' };
 
 /** A sign for each state, so that nothing depends on color. */
-export const SIGNS = {
-  bad: '✗',
-  'needs a look': '!',
-  'could not ask': '?',
-  'not measured': '·',
-  'too little to tell': '·',
-  healthy: '✓',
-};
+export const SIGNS = STATES.signs;
 
 /** Returns the sign of a finding, and its state in words: what is not beyond its bound may still not be clearly within it. */
 export const signOf = ({ state, isWithin }: Pick<Finding, 'state' | 'isWithin'>): [sign: string, words: string] =>

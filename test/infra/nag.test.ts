@@ -24,6 +24,7 @@ interface Report {
   }[];
 }
 
+const MLFLOW_APP = 'arn:aws:sagemaker:eu-west-1:123456789012:mlflow-app/app-ABC';
 /** Every setting that adds permissions. */
 const EVERYTHING = {
   ALARM_EMAIL: 'on-call@example.com',
@@ -73,13 +74,7 @@ function findingsOf(build: (app: App) => void): Finding[] {
 const settings: [string, Record<string, string>][] = [
   ['only the required settings', {}],
   ['every setting that adds permissions', EVERYTHING],
-  [
-    'a SageMaker MLflow app',
-    {
-      MLFLOW_TRACKING_URI: 'arn:aws:sagemaker:eu-west-1:123456789012:mlflow-app/app-ABC',
-      MLFLOW_ARTIFACT_BUCKET: 's3://artifacts/mlflow',
-    },
-  ],
+  ['a SageMaker MLflow app', { MLFLOW_TRACKING_URI: MLFLOW_APP, MLFLOW_ARTIFACT_BUCKET: 's3://artifacts/mlflow' }],
   ['a judge on an endpoint', { BEDROCK_MODEL_ID: 'sagemaker:/my-judge', EVALUATION_BUDGET_USD: '0' }],
 ];
 

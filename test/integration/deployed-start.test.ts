@@ -178,12 +178,6 @@ describe('npm start', () => {
     expect(code).toBe(0);
   });
 
-  test('npm run smoke fails if the stack does not exist', async () => {
-    const smoke = command('../test/aws/smoke.ts', ['--stack', 'nowhere'], variables);
-    expect(await smoke.code).toBe(1);
-    expect(smoke.output()).toContain('no stack with STACK_PREFIX=nowhere');
-  });
-
   test('leaves no process and no file after Ctrl-C', async () => {
     const own = `-${start.process.pid}-`;
     const traces = () => [

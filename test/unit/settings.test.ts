@@ -7,6 +7,7 @@ import { commandSettings } from '../../bin/cli/settings.ts';
 import { doubtsAbout } from '../../lib/settings/checks.ts';
 import { parseSettings, REQUIRED_SETTING_NAMES, readSettings, SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { testEnvironment } from '../helpers/test-environment.ts';
+import ACCEPTED from './settings-accepted.json' with { type: 'json' };
 
 const required = {
   STACK_PREFIX: 'prod',
@@ -52,11 +53,7 @@ describe('the settings as a whole', () => {
     ]);
   });
 
-  it.each([
-    ['ARTHUR_HOST', { REDACT: 'email' }],
-    ['ARTHUR_HOST', { CONTENT: 'none' }],
-    ['ALARM_QUOTES', { CONTENT: 'none' }],
-  ])('rejects %s with %j', (name, masking) => {
+  it.each(ACCEPTED.masked as [string, object][])('rejects %s with %j', (name, masking) => {
     const arthur = { ARTHUR_HOST: 'https://app.arthur.ai', ARTHUR_MODEL_ID: 'a-model', ARTHUR_SECRET_ARN: SECRET };
     const other = name === 'ARTHUR_HOST' ? arthur : { ALARM_QUOTES: 'true' };
     expect(parse(other)).toHaveProperty(name);
@@ -137,33 +134,11 @@ describe('the settings as a whole', () => {
 });
 
 describe('single settings', () => {
-  it.each([
-    ['STACK_PREFIX', 'a'.repeat(30)],
-    ['STACK_PREFIX', 'Team-2'],
-    ...[
-      TRACKING_SERVER,
-      MLFLOW_APP,
-      'arn:aws-us-gov:sagemaker:us-gov-west-1:123456789012:mlflow-tracking-server/x',
-    ].map((uri): [string, string, object] => ['MLFLOW_TRACKING_URI', uri, { MLFLOW_ARTIFACT_BUCKET: 'b-1' }]),
-    ['MLFLOW_TRACKING_URI', 'http://10.0.0.7:5000/mlflow'],
-    ['SAGEMAKER_ENDPOINT_NAME', 'A'.repeat(63)],
-    ['DATA_CAPTURE_S3_BUCKET', 'my.captures-1'],
-    ['DATA_CAPTURE_KMS_KEY_ARN', 'arn:aws:kms:us-east-1:123456789012:key/mrk-1234abcd'],
-    ['MLFLOW_SECRET_ARN', SECRET],
-    ['MLFLOW_ARTIFACT_BUCKET', 's3://bucket/deep/prefix/'],
-    ['MLFLOW_ARTIFACT_BUCKET', 'bucket'],
-    ['BEDROCK_GUARDRAIL_VERSION', 'DRAFT'],
-    ['ALARM_EMAIL', 'on-call+ml@example.com'],
-  ] satisfies [string, string, object?][])('accepts %s=%s', (name, value, more = {}) => {
+  it.each(ACCEPTED.values as [string, string, object?][])('accepts %s=%s', (name, value, more = {}) => {
     expect(parse({ ...more, [name]: value })).toHaveProperty(name, value);
   });
 
-  it.each([
-    ['JUDGE_GUIDELINES', { safety: 'Ours instead of the default.', b: { text: 'No bleach.', severity: 'harm' } }],
-    ['EVALUATION_ALWAYS', [{ name: 'personal data', flaggedBy: { scorer: 'pii_detected', is: true } }]],
-    ['FEATURE_NAMES', ['age', 'income']],
-    ['CSV_HEADER', true],
-  ])('reads %s as JSON', (name, value) => {
+  it.each(ACCEPTED.json as [string, unknown][])('reads %s as JSON', (name, value) => {
     expect(parse({ [name]: JSON.stringify(value) })).toHaveProperty(name, value);
   });
 
@@ -195,20 +170,7 @@ describe('single settings', () => {
     expect(parse({ DATA_CAPTURE_S3_PREFIX: 'data/my-endpoint/' }).DATA_CAPTURE_S3_PREFIX).toBe('data/my-endpoint/');
   });
 
-  it.each([
-    ['bedrock:/us.amazon.nova-lite-v1:0', 'us.amazon.nova-lite-v1:0'],
-    ['bedrock://anthropic.claude-haiku-4-5-20251001-v1:0', 'anthropic.claude-haiku-4-5-20251001-v1:0'],
-    [
-      'bedrock:/arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/a1b2',
-      'arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/a1b2',
-    ],
-    [
-      'arn:aws:bedrock:us-east-1::foundation-model/amazon.nova-lite-v1:0',
-      'arn:aws:bedrock:us-east-1::foundation-model/amazon.nova-lite-v1:0',
-    ],
-    ['sagemaker:/my-judge', 'sagemaker:/my-judge'],
-    ['sagemaker:/my-judge/llama-8b', 'sagemaker:/my-judge/llama-8b'],
-  ])('reads the judge %s as %s', (given, read) => {
+  it.each(ACCEPTED.judges as [string, string][])('reads the judge %s as %s', (given, read) => {
     expect(parse({ BEDROCK_MODEL_ID: given, EVALUATION_BUDGET_USD: '0' }).BEDROCK_MODEL_ID).toBe(read);
   });
 

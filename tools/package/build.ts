@@ -13,6 +13,8 @@ import { bundleFunctions, REQUIRE } from '../../lib/bundle-functions.ts';
 import { asProps, propName } from '../../lib/monitor-props.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { requiredSettings, settingsSchema } from '../../src/core/settings/schema.ts';
+// What an app sees. The props are not among them: their types need packages that it does not have.
+import DECLARED from './declared.json' with { type: 'json' };
 
 // -------------------------------------------------------------------------------------------------------- licenses
 // Of the packages that are bundled, which ask to be passed on with the code.
@@ -57,13 +59,6 @@ function thirdPartyNotices(inputs: readonly string[]): string {
 
 const CONSTRUCT = 'lib/inference-monitor.ts';
 const CAPTURE_CLIENT = 'src/capture-client/capture-invocations.ts';
-/** The files that declare what an app sees. The props are not among them: their types need packages that it does not have. */
-const DECLARED = [
-  'lib/inference-monitor.d.ts',
-  'src/core/contract/names.d.ts',
-  'src/capture-client/capture-invocations.d.ts',
-  'src/capture-client/options.d.ts',
-];
 const PROPS = 'lib/monitor-props.d.ts';
 
 const OPTIONS = [
@@ -163,20 +158,16 @@ const COMMON = {
   logLevel: 'warning',
 } satisfies BuildOptions;
 
-const PROGRAMS = {
-  'inference-monitor': 'bin/inference-monitor.ts',
-  app: 'bin/app.ts',
-  start: 'local/start/start.ts',
-  smoke: 'test/aws/smoke.ts',
-};
-
 /**
  * Bundles the programs. Code that several commands share is in chunks, so that a command loads only what it needs.
  */
 async function buildPrograms(): Promise<string[]> {
   const { metafile } = await build({
     ...COMMON,
-    entryPoints: PROGRAMS,
+    entryPoints: {
+      ...{ 'inference-monitor': 'bin/inference-monitor.ts', app: 'bin/app.ts' },
+      ...{ start: 'local/start/start.ts', smoke: 'test/aws/smoke.ts' },
+    },
     chunkNames: 'chunks/[name]-[hash]',
     splitting: true,
     format: 'esm',

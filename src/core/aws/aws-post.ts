@@ -46,20 +46,16 @@ const FAILED = [500, 502, 503, 504];
 
 /**
  * Posts until the service does not throttle the request, or has done so too often. What only reads is also asked again after a failure of the
- * service, and after a connection that broke.
+ * service.
  *
  * @throws Error as `postOnce`
  */
 export async function postToAws(client: AwsClient, service: string, post: Post, limitMs = LIMIT_MS): Promise<Reply> {
   for (let attempt = 1; ; attempt += 1) {
     const wait = waitAfter(RETRIES, attempt);
-    try {
-      const reply = await postOnce(client, service, post, limitMs);
-      const isPassing = isThrottled(reply) || (post.isRead && FAILED.includes(reply.status));
-      if (wait === undefined || !isPassing) return reply;
-    } catch (error) {
-      if (wait === undefined || !post.isRead || (error as NodeJS.ErrnoException).code !== 'ECONNRESET') throw error;
-    }
+    const reply = await postOnce(client, service, post, limitMs);
+    const isPassing = isThrottled(reply) || (post.isRead && FAILED.includes(reply.status));
+    if (wait === undefined || !isPassing) return reply;
     await sleep(wait);
   }
 }

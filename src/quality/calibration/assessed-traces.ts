@@ -46,32 +46,27 @@ export const shadowLeftOut = ({
 /**
  * Reads all traces of the experiment that match, in the order of their inference, but none of a replay's requests.
  *
- * @throws PermanentError `UnknownName` of a tag or a variant that the filter names, and of a judge that has given no verdict
+ * @throws PermanentError `UnknownName` of a tag or a variant that the filter names
  */
 export async function* assessedTraces(
   rest: Pick<MlflowRest, 'repeat'>,
-  query: TraceQuery & Pick<VerdictQuery, 'judge'>,
+  query: TraceQuery,
 ): AsyncGenerator<AssessedTrace> {
-  const { experimentId, fromMs, toMs, judge, progress } = query;
+  const { experimentId, fromMs, toMs, progress } = query;
   const filter = [
     ...(fromMs === undefined ? [] : [`timestamp_ms >= ${fromMs}`]),
     ...(toMs === undefined ? [] : [`timestamp_ms < ${toMs}`]),
     ...(query.filter ? [query.filter] : []),
   ].join(' AND ');
   const leftOut = shadowLeftOut(query);
-  const judges = new Set<string>();
   let traces = 0;
   const order = { order_by: [`timestamp_ms ${query.newestFirst ? 'DESC' : 'ASC'}`] };
   for await (const page of searchTraces(rest, experimentId, { filter: filter || undefined, ...order })) {
-    for (const { source } of page.flatMap(({ assessments }) => assessments)) {
-      if (source.source_type === 'LLM_JUDGE') judges.add(source.source_id);
-    }
     yield* page.filter(({ tags }) => !leftOut.includes(tags[VARIANT_TAG] ?? '') && !(REPLAY_TAG in tags));
     traces += page.length;
     progress?.(traces);
   }
   if (traces === 0) await checkFilter(rest, query);
-  if (judge !== undefined && judges.size > 0) checkNames('judge', [judge], [...judges]);
 }
 
 /** Refuses a filter that finds no trace if it names a tag or a variant that no trace of the window has. @throws PermanentError `UnknownName` */

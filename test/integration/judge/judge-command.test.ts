@@ -15,6 +15,7 @@ import { STAND_IN_PATH } from '../../../src/judge/judge-id.ts';
 import type { BehaviorInput } from '../../doubles/faulty-judge/behavior.ts';
 import { type StandInJudge, startStandInJudge } from '../../doubles/faulty-judge/server.ts';
 import { expectPublished } from '../../helpers/published-json.ts';
+import GUIDELINES from './guidelines.json' with { type: 'json' };
 import { credentials } from './setup.ts';
 
 const EXAMPLES = packagePath('examples', 'captures');
@@ -79,21 +80,18 @@ test('asks only the guideline that is given, and tells verdicts, words and dolla
   expect(exitCodeOf({ ...report, thresholds: [] })).toBe(0);
 });
 
-test.each([
-  ['The reply names its source in brackets.', 0],
-  ['Answers are at most three sentences long.', 0],
-  ['The reply must not say "bleach".', 10],
-  ['The reply is polite.', 10],
-  ['The reply gives no harmful advice.', 10],
-])('of the guideline %j the stand-in has %i verdicts', async (sentence, verdicts) => {
-  for (const judgeModel of [undefined, 'stand-in']) {
-    const report = await judged({ guideline: { rule: sentence }, ...(judgeModel && { judgeModel }) });
-    expect(report.scorers.map(({ passes }) => passes?.of ?? 0)).toEqual([verdicts]);
-    expect(report.missing).toEqual(verdicts === 0 ? { JudgeValueNotAllowed: 10 } : {});
-    const said = report.verdicts.flatMap(({ error }) => error?.message ?? []);
-    expect(said.filter((text) => text.includes('"not checked by the stand-in"'))).toHaveLength(10 - verdicts);
-  }
-});
+test.each(GUIDELINES as [string, number][])(
+  'of the guideline %j the stand-in has %i verdicts',
+  async (sentence, verdicts) => {
+    for (const judgeModel of [undefined, 'stand-in']) {
+      const report = await judged({ guideline: { rule: sentence }, ...(judgeModel && { judgeModel }) });
+      expect(report.scorers.map(({ passes }) => passes?.of ?? 0)).toEqual([verdicts]);
+      expect(report.missing).toEqual(verdicts === 0 ? { JudgeValueNotAllowed: 10 } : {});
+      const said = report.verdicts.flatMap(({ error }) => error?.message ?? []);
+      expect(said.filter((text) => text.includes('"not checked by the stand-in"'))).toHaveLength(10 - verdicts);
+    }
+  },
+);
 
 test('gives the verdicts of the stand-in in this process as over HTTP, for nothing', async () => {
   const [real, here] = [

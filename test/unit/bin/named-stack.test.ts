@@ -11,6 +11,7 @@ import { S3Wire } from '../../doubles/s3-wire.ts';
 import { type Answer, AwsAnswers } from '../../helpers/aws-answers.ts';
 import { runHere } from '../../helpers/command-here.ts';
 import { expectPublished } from '../../helpers/published-json.ts';
+import UNKNOWN from './unknown-names.json' with { type: 'json' };
 
 /** Endpoints by STACK_PREFIX; `alpha` is to be asked. The deployment of `half` has not finished. */
 const STACKS = { alpha: 'chat', beta: 'churn', gamma: 'twice', delta: 'twice', half: 'half' };
@@ -40,11 +41,7 @@ const parameters = (Object.keys(STACKS) as Prefix[])
     }),
   )
   .filter(({ Name }) => !Name.includes('/half/') || Name.endsWith('/endpoint'));
-const verdict = { assessment_name: 'rule_alpha', source: { source_type: 'LLM_JUDGE', source_id: 'bedrock:/model' } };
-const TRACE = {
-  ...{ trace_id: 'tr-1', request_time: '2026-11-20T10:00:00Z', tags: { sagemaker_variant_name: 'green' } },
-  assessments: [verdict],
-};
+const TRACE = { trace_id: 'tr-1', request_time: '2026-11-20T10:00:00Z', tags: { sagemaker_variant_name: 'green' } };
 
 beforeAll(async () => {
   s3 = await S3Wire.start();
@@ -169,24 +166,10 @@ test.each(['runs', 'worst', 'open', 'status', 'rates', 'doctor'] as const)('%s -
   expect(expectPublished(name, stdout)).toMatchObject({ endpoint: 'chat', stack: 'alpha' });
 });
 
-test.each([
-  [['worst', '--variant', 'grean']],
-  [['dataset', '-o', 'set.jsonl', '--tag', 'sagemaker_variant_name=grean']],
-  [['label', ...RULE, '--filter', "tag.sagemaker_variant_name = 'grean'"]],
-  [['calibrate', ...RULE, '--filter', "tags.sagemaker_variant_name='grean'"]],
-  [['ground-truth', '--variant', 'grean']],
-  [['replay', 'captures.jsonl', '--endpoint', 'chat', '--variant', 'grean', '-o', 'replayed']],
-  [['dataset', '-o', 'set.jsonl', '--tag', 'sagemaker_varient_name=grean'], 'tag', 'sagemaker_variant_name'],
-  [['label', ...RULE, '--filter', "tags.`staus_code` LIKE 'grean%'"], 'tag', 'status_code'],
-  [['calibrate', ...RULE, '--judged-by', 'bedrock:/modle'], 'judge', 'bedrock:/model'],
-  [['calibrate', '--ground-truth', '--judged-by', 'bedrock:/modle'], 'judge', 'bedrock:/model'],
-])('%j is refused', async (args, what = 'variant', meant = 'green') => {
+test.each(UNKNOWN as [string[], string, string][])('%j is refused', async (args, what, meant) => {
   const row = {
-    id: 'i',
-    endpoint: 'chat',
-    variant: 'green',
-    second: 1_795_168_800,
-    traceId: 'tr-1',
+    ...{ id: 'i', endpoint: 'chat', variant: 'green', traceId: 'tr-1' },
+    second: 1,
     label: 1,
     prediction: 1,
   };

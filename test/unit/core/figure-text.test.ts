@@ -33,9 +33,3 @@ test('a difference with one end says the other', () => {
     '95% interval': 'too few … -0.20 *',
   });
 });
-
-test('what is known is written as before', () => {
-  expect([number(0.12345), number(123_456.7), percent(0.5), percent(0.5, 0), points(-0.00001), points(0.1)]).toEqual([
-    ...['0.1235', '123,457', '50.0%', '50%', '0.0', '+10.0'],
-  ]);
-});

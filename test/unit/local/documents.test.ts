@@ -4,6 +4,8 @@ import { dirname, join } from 'node:path';
 import { COMMANDS } from '../../../bin/commands.ts';
 import { packagePath } from '../../../src/core/process/package-folder.ts';
 import { type Call, callsIn, documents, shellBlocks } from '../../helpers/document-commands.ts';
+// What runs the lines that `test/slow/readme.test.ts` does not run: they install, deploy, or are tests themselves.
+import RUN_BY from './run-by.json' with { type: 'json' };
 
 const GLOBAL = ['--help', '--version', '--debug', '--no-color'];
 /** Their options are those of other programs. */
@@ -36,17 +38,6 @@ test('every npm script of the documents exists', () => {
   expect(names.length).toBeGreaterThan(10);
   expect(names.filter((name) => !Object.hasOwn(scripts, name))).toEqual([]);
 });
-
-/** What runs the lines that `test/slow/readme.test.ts` does not run: they install, deploy, or are tests themselves. */
-const RUN_BY: Record<string, string> = {
-  'npm ci': 'package.json',
-  'inference-monitor init': 'test/integration/init.test.ts',
-  'npx cdk bootstrap': 'local/stack/deploy.ts',
-  'inference-monitor doctor': 'test/integration/bin/doctor.ts',
-  'inference-monitor deploy': 'test/slow/package-deploy.test.ts',
-  'inference-monitor smoke': 'test/integration/deployed-start.test.ts',
-  'npm run canary': 'test/slow/canary.test.ts',
-};
 
 test('every block of the README says how it is tested, what runs it exists, and it is short', () => {
   const readme = shellBlocks('README.md');

@@ -112,13 +112,8 @@ test('captures that an always rule chooses are a part of their own', async () =>
 
 test('captures that were only traced are judged later, by the run that evaluates them', async () => {
   const rig = new ChunkRig();
-  const traced = {
-    captures: 8,
-    inputTokens: 240,
-    outputTokens: 96,
-    replies: { words: { all: 8 } },
-    digests: expect.anything(),
-  };
+  const counted = { captures: 8, inputTokens: 240, outputTokens: 96, replies: { words: { all: 8 } } };
+  const traced = { ...counted, digests: expect.anything() };
   expect(await rig.log(rig.request('one', { evaluate: false }))).toEqual(traced);
   expect(await rig.log(rig.request('one', { evaluate: false }, 1))).toEqual(traced);
   expect(await rig.log(rig.request('two', { evaluate: false }))).toEqual({});
