@@ -9,6 +9,7 @@ import { countingThrottles, logged } from '../../src/core/process/logging.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { AdaptiveLimiter } from '../../src/judge/calls/limiter.ts';
 import { connectBatchJudge, connectBudget, connectJudge, judgeOf } from '../../src/judge/connect.ts';
+import { connectLearned } from '../../src/judge/models/learned.ts';
 import { PAIRWISE_SCORER, pairwiseJudge } from '../../src/judge/pairwise.ts';
 import { connectLimits } from '../../src/limits/limits.ts';
 import { limitsTable } from '../../src/limits/table.ts';
@@ -37,7 +38,8 @@ const storage = new Storage(createS3Client());
 const work = { storage, workBucket: environment.WORK_BUCKET };
 const limiter = new AdaptiveLimiter();
 const limits = connectLimits(environment, limiter);
-const settings = { ...environment, shared: { limiter, limits: limits.judge } };
+const learned = connectLearned(environment);
+const settings = { ...environment, shared: { limiter, limits: limits.judge, learned } };
 const mlflow = connectMlflow(environment, storage.s3, limits.mlflow);
 const judging = connectJudge(settings);
 const judgeOfPairs = lazily(() => judgeOf(settings));
@@ -72,6 +74,8 @@ const sum = (results: unknown[]) => sumEvaluations(results as EvaluateReceipt[])
 
 export const handler = logged<unknown, unknown>(
   countingThrottles(environment.STACK_PREFIX, (event, context) =>
-    handleChunks<unknown, ReturnType<typeof sum>>(event, context, connected, processChunk, sum, { traced: true }),
+    handleChunks<unknown, ReturnType<typeof sum>>(event, context, connected, processChunk, sum, {
+      traced: true,
+    }).finally(learned.save),
   ),
 );

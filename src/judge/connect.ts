@@ -13,6 +13,7 @@ import type { CallerOptions } from './calls/model-caller.ts';
 import { askedFirst, cascade } from './cascade.ts';
 import { createJudgeOver, type JudgeOptions } from './judge-capture.ts';
 import { assertBatchPossible, isStandIn, parseJudgeId } from './judge-id.ts';
+import type { LearnedModels } from './models/learned.ts';
 import { propertiesOf } from './models/model-properties.ts';
 import { answerBounds, type JudgeParameters, readParameters } from './parameters.ts';
 import { type PriceOptions, priceCall, priceOptions, propertiesIn } from './pricing/prices.ts';
@@ -50,7 +51,7 @@ interface JudgeSettings extends Pick<LambdaEnvironment, keyof typeof sharedSetti
   /** The key itself, on a person's own machine. */
   JUDGE_API_KEY?: string;
   /** What the calls of a function share with each other, and with those of other functions. */
-  shared?: Pick<CallerOptions, 'limiter'> & { limits?: Limits['judge'] };
+  shared?: Pick<CallerOptions, 'limiter'> & { limits?: Limits['judge']; learned?: LearnedModels };
 }
 
 type FunctionSettings = LambdaEnvironment & Pick<JudgeSettings, 'shared'>;
@@ -76,9 +77,13 @@ function configOf(settings: JudgeSettings): JudgeConfig {
   };
 }
 
-const sharedBy = ({ shared, BEDROCK_MODEL_ID }: JudgeSettings): Pick<CallerOptions, 'limiter' | 'limits'> => ({
+const sharedBy = ({
+  shared,
+  BEDROCK_MODEL_ID,
+}: JudgeSettings): Pick<JudgeOptions, 'limiter' | 'limits' | 'learned'> => ({
   ...shared,
   limits: shared?.limits?.(BEDROCK_MODEL_ID),
+  learned: shared?.learned?.of(BEDROCK_MODEL_ID),
 });
 
 /** Creates the judge of these settings, behind the first model of the cascade if they name one. */

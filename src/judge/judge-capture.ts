@@ -8,11 +8,18 @@ import { PipelineError, wordsIn } from '../core/errors/errors.ts';
 import { ownFault } from '../core/process/own-fault.ts';
 import { timeOf, type Within, withinTogether } from '../core/process/within-time.ts';
 import { assessAnswer, finalStop } from './answer/assess-answer.ts';
-import { type Asked, type CallerOptions, ModelCaller, type Question } from './calls/model-caller.ts';
+import {
+  type Asked,
+  type CallerOptions,
+  canceledBeforeCall,
+  ModelCaller,
+  type Question,
+} from './calls/model-caller.ts';
 import { lowerRung, ModelCapabilities } from './calls/model-capabilities.ts';
 import { PaidCaller } from './calls/paid-caller.ts';
 import { chatCapture } from './chat-capture.ts';
 import { afterAnswers, CallFailure, judgingError, VERDICT_ERRORS, type VerdictProblem } from './errors.ts';
+import { Learned, MAX_GROWTH } from './models/learned.ts';
 import type { PriceOfCall } from './pricing/call-amounts.ts';
 import { answerTokens, askSize } from './pricing/request-tokens.ts';
 import { MAX_RECORD_TOKENS, type Rung } from './prompt/build-prompt.ts';
@@ -31,14 +38,13 @@ export interface JudgeOptions extends CallerOptions {
   price?: PriceOfCall;
   /** Maximum number of answers for one set of scorers. Default: the first, and two for missing verdicts. */
   maxAnswers?: number | undefined;
+  /** What calls have taught. Default: what those of this judge teach. */
+  learned?: Learned | undefined;
   /** Replaces the time limit for the synchronous work on one capture, in milliseconds. */
   timeMs?: number;
 }
 
 const MAX_ANSWERS = 3;
-
-/** An answer that was cut off gets twice the room, then four times. */
-const MAX_GROWTH = 4;
 
 /** If a prompt is too long, the record is halved, down to this. */
 const MIN_RECORD_TOKENS = 500;
@@ -56,6 +62,8 @@ class CaptureJudge implements Judge {
   private readonly caller: ModelCaller;
   private readonly paid: PaidCaller;
   private readonly options: JudgeOptions;
+  private readonly learned: Learned;
+  private started: Promise<void> | undefined;
   private canary: Promise<CallFailure | undefined> | undefined;
 
   constructor(transport: JudgeTransport, options: JudgeOptions) {
@@ -63,10 +71,20 @@ class CaptureJudge implements Judge {
     this.caller = new ModelCaller(transport, options);
     this.paid = new PaidCaller(this.caller, options.price);
     this.options = options;
+    this.learned = options.learned ?? new Learned(transport.sourceId);
   }
 
   maxCostUsd(capture: Capture, scorers: readonly JudgeScorer[]): number | null {
-    return this.paid.mostUsd(askSize(capture, scorers, this.options));
+    const { properties } = this.options;
+    return this.paid.mostUsd(askSize(capture, scorers, { properties, maxTokens: this.maxTokens(scorers.length) }));
+  }
+
+  /** Begins with what earlier calls have taught, and waits while the first capture teaches more. */
+  private async enter(signal: AbortSignal | undefined): Promise<void> {
+    const { capabilities } = this.caller;
+    this.started ??= this.learned.ready().then(() => this.learned.refused && capabilities.adopt(this.learned.refused));
+    await this.started;
+    await capabilities.enter(signal).catch(canceledBeforeCall);
   }
 
   async judge(
@@ -78,11 +96,19 @@ class CaptureJudge implements Judge {
     const session = new Session(scorers, this.paid.price, money);
     const within = withinTogether(this.options.timeMs ?? timeOf(capture));
     try {
-      if (scorers.length > 0) await this.judgeAll(capture, scorers, session, within, signal);
+      if (scorers.length > 0) {
+        await this.enter(signal);
+        await this.judgeAll(capture, scorers, session, within, signal);
+      }
     } catch (error) {
       const message = error instanceof CallFailure ? undefined : ownFault(error);
       if (message === undefined) throw this.asThrown(error, session.result(), signal);
       session.fail(scorers, { code: VERDICT_ERRORS.failed, message });
+    } finally {
+      const { capabilities } = this.caller;
+      capabilities.leave(
+        !capabilities.isConfirmed || !this.learned.isGuess(answerTokens(scorers.length, this.options)),
+      );
     }
     return session.result();
   }
@@ -109,7 +135,9 @@ class CaptureJudge implements Judge {
     };
     let given = session.money.answer;
     const { maxAnswers = MAX_ANSWERS } = this.options;
-    for (let answers = 0; answers < maxAnswers && missing.length > 0; ) {
+    let length: number | undefined;
+    let answers = 0;
+    while (answers < maxAnswers && missing.length > 0) {
       const maxTokens = this.maxTokens(missing.length, growth);
       const prompt = { maxRecordTokens, correction };
       const question: Question = { capture, scorers: missing, maxTokens, rung, within, prompt };
@@ -133,17 +161,24 @@ class CaptureJudge implements Judge {
       }
       const assessed = this.record(answer, missing, session, record);
       this.caller.capabilities.recordForm(asked.rung, assessed.inForm);
-      if (answer.stop === 'cut') growth = Math.min(MAX_GROWTH, growth * 2);
+      const isCut = answer.stop === 'cut';
+      if (isCut) growth *= 2;
+      if (missing.length === scorers.length) length = isCut ? 2 * maxTokens : answer.usage.outputTokens;
       if (answer.stop === 'context') halve();
       // An answer in no recognizable form is asked for again in a looser form.
       if (!assessed.inForm) rung = lowerRung(asked.rung);
       correction = assessed.correction;
       for (const [name, problem] of assessed.problems) problems.set(name, problem);
-      missing = missing.filter(({ name }) => assessed.problems.has(name));
+      const open = missing.filter(({ name }) => assessed.problems.has(name));
+      const isLongest = this.options.maxTokens === undefined && this.maxTokens(missing.length, growth) === maxTokens;
+      // The same bound would cut the same answer again.
+      if (isCut && isLongest && open.length === missing.length) break;
+      missing = open;
     }
+    if (length !== undefined) this.learned.answered(length);
     for (const scorer of missing) {
       const { code, message } = problems.get(scorer.name) ?? { code: VERDICT_ERRORS.missing, message: 'not answered' };
-      session.fail([scorer], { code, message: `${message} (asked ${maxAnswers} times)` });
+      session.fail([scorer], { code, message: `${message} (asked ${answers} times)` });
     }
   }
 
@@ -165,26 +200,37 @@ class CaptureJudge implements Judge {
     return assessed;
   }
 
-  private maxTokens(scorers: number, growth: number): number {
+  private maxTokens(scorers: number, growth = 1): number {
     const own = answerTokens(scorers, this.options);
-    return this.options.maxTokens === undefined ? own * growth : own;
+    return this.options.maxTokens === undefined ? Math.min(this.learned.bound(own) * growth, own * MAX_GROWTH) : own;
   }
 
   /** Asks, and returns a failure that concerns only this capture. A failure that concerns all captures is thrown. */
   private async ask(question: Question, session: Session, signal: AbortSignal | undefined): Promise<Asked> {
+    const { capabilities } = this.caller;
+    const askCanary = () => this.askCanary(question.scorers.slice(0, 1), session, signal);
     try {
-      return await this.paid.ask(question, session, signal);
+      const own = this.learned.refused === undefined ? capabilities : capabilities.forQuestion();
+      const asked = await this.paid.ask(question, session, signal, own);
+      // What is refused of one capture is kept only if it is refused of a harmless question too.
+      if (own.isGuess && own === capabilities && this.learned.isKept) await askCanary().catch(() => undefined);
+      return asked;
     } catch (error) {
       if (!(error instanceof CallFailure)) throw error;
       if (error.kind === 'too-long') return { failure: error };
       if (error.kind !== 'rejected') throw error;
-      if (!this.caller.capabilities.isConfirmed) {
-        this.canary ??= this.sendCanary(question.scorers.slice(0, 1), session, signal);
-        const refused = await this.canary;
+      if (!capabilities.isConfirmed) {
+        const refused = await askCanary();
         if (refused !== undefined) throw refused;
       }
       return { failure: error };
     }
+  }
+
+  /** Asks the canary once, whoever needs it. */
+  private askCanary(...asking: Parameters<CaptureJudge['sendCanary']>): Promise<CallFailure | undefined> {
+    this.canary ??= this.sendCanary(...asking);
+    return this.canary;
   }
 
   /** Returns the failure if the judge refuses even the canary. */
@@ -196,7 +242,7 @@ class CaptureJudge implements Judge {
     const own = new ModelCapabilities(this.options.properties);
     try {
       const within = withinTogether(timeOf(canaryCapture));
-      const maxTokens = this.maxTokens(1, 1);
+      const maxTokens = this.maxTokens(1);
       const question: Question = {
         capture: canaryCapture,
         scorers,
@@ -208,6 +254,7 @@ class CaptureJudge implements Judge {
       const { answer } = await this.paid.ask(question, session, signal, own);
       session.charge(answer.usage, scorers);
       this.caller.capabilities.adopt(own.refused);
+      this.learned.settle(own.refused);
       return undefined;
     } catch (error) {
       // Any other failure decides nothing: the next refusal sends another canary.

@@ -5,9 +5,9 @@
  * it in memory, and gives the rest back when it ends. A call is reserved at its worst case and paid at its cost. So what is paid never
  * exceeds the cap, whatever is killed, repeated or lost, unless a call costs more than its announced maximum.
  *
- * A block is 2% of what is left of the cap at most, or one call's worst case if that is more, and no call begins beyond it: when
- * those in flight have used it up, the next one waits for one of them. A function that is killed leaves its block committed until the
- * day or the run ends, and so does a write whose reply is lost. Of a cap, 20 killed functions leave two thirds.
+ * A block is 2% of what is left of the cap at most, or the worst case of up to 16 calls in flight if that is more, and no call begins
+ * beyond it: when those in flight have used it up, the next one waits for one of them. A function that is killed leaves its block committed
+ * until the day or the run ends, and so does a write whose reply is lost. Of a cap, 20 blocks of 2% leave two thirds.
  *
  *     <scope>                  committed: nanodollars that are spent, or in a block or a deposit
  *                              spent: nanodollars that were paid. It follows when a function commits a further block, or ends
@@ -27,8 +27,8 @@ const toNanos = (usd: number): Nanos => Math.ceil(usd * NANOS_PER_USD - 1e-6);
 
 /** The share of what is left that a function commits at most … */
 const SHARE_OF_REST = 0.02;
-/** … and the number of calls: twice those that a function makes at the same time. */
-const CALLS_IN_BLOCK = 64;
+/** … and the calls: those in flight that it may have whatever share they are, and twice those that it makes at the same time. */
+const CALLS_IN_BLOCK = { inFlight: 16, most: 64 };
 /** A cap without room is not asked again for this long. Other functions may give money back at any time. */
 const FULL_MS = 1_000;
 /** How often a commitment whose reply is lost is made again. Each time may leave too much committed. */
@@ -127,7 +127,8 @@ class Account {
     if (amount >= this.#full.amount && this.#now() < this.#full.until) return false;
     for (let isFresh = this.#committed === undefined; ; isFresh = true) {
       const left = isFresh ? await this.left() : this.cap - (this.#committed ?? 0);
-      const block = Math.max(amount, Math.min(Math.floor(left * SHARE_OF_REST), amount * CALLS_IN_BLOCK));
+      const inFlight = Math.min(this.#reserved + amount, amount * CALLS_IN_BLOCK.inFlight);
+      const block = Math.max(inFlight, Math.min(Math.floor(left * SHARE_OF_REST), amount * CALLS_IN_BLOCK.most));
       if (this.#reserved + amount > block) return false;
       const more = block - this.#reserved - this.#free;
       if (more <= left && (await this.#write(more, this.cap - more))) return true;

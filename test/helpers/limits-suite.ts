@@ -241,20 +241,29 @@ export function limitsSuite(newTable: () => Promise<TestTable>): void {
       }
     });
 
-    test.each([1, 32])(
-      'of a cap, 20 functions that are killed with %i calls each leave at least half',
-      async (atOnce) => {
-        for (let killed = 0; killed < 20; killed += 1) {
-          const budget = budgetOf(1);
-          for (let call = 0; call < atOnce; call += 1) void budget.reserve(0.01);
-          await time.pass(500);
-        }
-        const { committed } = await inTable();
-        expect(committed).toBeGreaterThan(0.2);
-        expect(committed).toBeLessThanOrEqual(0.5);
-        expect(await ended(spend(budgetOf(1), 1))).toBeGreaterThan(0.45);
-      },
-    );
+    test('keeps 16 calls in flight with 20 dollars left, even of an expensive model, and no more of a block', async () => {
+      const budget = budgetOf(20);
+      let inFlight = 0;
+      for (let call = 0; call < 20; call += 1) void budget.reserve(0.08).then(() => (inFlight += 1));
+      await time.pass(500);
+      expect(inFlight).toBe(16);
+      expect((await inTable()).committed).toBeCloseTo(1.28, 9);
+    });
+
+    test.each([
+      [1, 0.01],
+      [32, 0.001],
+    ])('of a cap, 20 functions that are killed with %i calls each leave at least half', async (atOnce, mostUsd) => {
+      for (let killed = 0; killed < 20; killed += 1) {
+        const budget = budgetOf(1);
+        for (let call = 0; call < atOnce; call += 1) void budget.reserve(mostUsd);
+        await time.pass(500);
+      }
+      const { committed } = await inTable();
+      expect(committed).toBeGreaterThan(0.2);
+      expect(committed).toBeLessThanOrEqual(0.5);
+      expect(await ended(spend(budgetOf(1), 1))).toBeGreaterThan(0.45);
+    });
 
     test('makes few requests while most of the cap is left', async () => {
       const budget = budgetOf(1000);

@@ -79,7 +79,7 @@ function worstCase({ prompt, schema, maxTokens }: Ask, tokens = 1): CallUsage {
   return { inputTokens: Math.ceil(inputTokens * tokens * INPUT_MARGIN), outputTokens: maxTokens };
 }
 
-function canceledBeforeCall(reason: unknown): never {
+export function canceledBeforeCall(reason: unknown): never {
   throw new CallFailure('aborted', 'The judging was canceled before the call', { cause: reason });
 }
 
@@ -132,6 +132,8 @@ export class ModelCaller {
       const wait = waitAfter(this.retry, attempt, failure.retryAfterMs);
       if (wait === undefined || Date.now() + wait - startedAt > this.retry.forMs) throw failure;
       if (failure.usage !== undefined) await lost(failure.usage);
+      // After throttling the next capture finds out what the model supports. After another failure waiting would teach nothing.
+      this.capabilities.leave(failure.kind !== 'throttled');
       await sleep(wait, undefined, signal && { signal }).catch(() => {
         const facts = { cause: signal?.reason };
         throw new CallFailure('aborted', 'The judging was canceled before a retry', facts);
@@ -145,11 +147,7 @@ export class ModelCaller {
     signal: AbortSignal | undefined,
     capabilities: ModelCapabilities,
   ): Promise<Asked & { rung: Rung }> {
-    const leave = await capabilities.enter(signal).catch(canceledBeforeCall);
-    const release = await this.limiter.acquire(signal).catch((reason: unknown) => {
-      leave('other');
-      return canceledBeforeCall(reason);
-    });
+    const release = await this.limiter.acquire(signal).catch(canceledBeforeCall);
     // Determined only now, because calls that were ahead may have found that the model refuses a rung.
     const rung = capabilities.rungFrom(question.rung);
     let ask: Ask | undefined;
@@ -169,13 +167,12 @@ export class ModelCaller {
       const answer = await this.send(ask, signal);
       outcome = 'answered';
       release('answered');
-      leave('answered');
+      capabilities.isConfirmed = true;
       return { answer, rung };
     } catch (error) {
       // Transports throw CallFailure, or that their key cannot be read. Any other error is caused by the capture and is no outage.
       if (!(error instanceof CallFailure)) {
         release('other');
-        leave('throttled');
         throw error;
       }
       if (error.mayBePaid && ask !== undefined) error.usage = worstCase(ask, this.properties?.tokens);
@@ -186,8 +183,6 @@ export class ModelCaller {
       }
       if (kind === 'throttled' && retryAfterMs <= this.retry.longestRetryAfterMs) this.limiter.pause(retryAfterMs);
       release(kind === 'throttled' ? 'throttled' : 'other');
-      // If a feature is missing, the next call continues to find out what the model supports, as after throttling.
-      leave(kind === 'throttled' || kind === 'unsupported' ? 'throttled' : 'other');
       return { failure: asUnsupported(error, rung, capabilities), rung };
     } finally {
       if (outcome !== undefined) await this.limits?.breaker.report(outcome);

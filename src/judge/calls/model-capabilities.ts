@@ -1,6 +1,6 @@
 /**
  * The features that a model supports, as far as its properties and its calls tell. Of a model without properties nothing is assumed:
- * the strictest form is tried first and a refusal is remembered. While the first call finds out, the others wait for it.
+ * the strictest form is tried first and a refusal is remembered. While the first capture finds out, the others wait for it.
  */
 import { type Feature, isFeature } from '../errors.ts';
 import type { ModelProperties } from '../models/model-properties.ts';
@@ -9,18 +9,18 @@ import { RUNGS, type Rung } from '../prompt/build-prompt.ts';
 /** After this many answers in another form, a model that ignores a rung is not asked on that rung again. */
 const MAX_IGNORED = 3;
 
-type End = 'answered' | 'throttled' | 'other';
-
 export class ModelCapabilities {
   /** Features that the model refuses. */
   #refused: Set<Feature>;
   private ignored = 0;
+  /** Something was refused, perhaps of one capture alone. */
+  isGuess = false;
   /** An answer has arrived. */
   isConfirmed = false;
-  /** Calls no longer wait. */
+  /** Captures no longer wait. */
   private settled = false;
-  /** The call that finds out, while nothing is known. */
-  private pioneer: Promise<void> | undefined;
+  /** Ends with the capture that finds out, while nothing is known. */
+  private pioneer: PromiseWithResolvers<void> | undefined;
 
   /** @param properties absent: those of the model are unknown */
   constructor(properties: ModelProperties | undefined) {
@@ -41,37 +41,39 @@ export class ModelCapabilities {
   }
 
   /**
-   * Lets a call start. The first call is the pioneer, and the others wait for its end. After an answer all of them start.
-   * After throttling one of them becomes the next pioneer. After any other end, waiting would teach nothing: all start.
-   * @returns a function to call once, when the call has ended
+   * Lets the judging of a capture start. The first one is the pioneer, and the others wait until it leaves.
    * @throws the signal's reason when it is aborted while waiting
    */
-  async enter(signal?: AbortSignal): Promise<(end: End) => void> {
-    while (!this.settled && this.pioneer !== undefined) await orAborted(this.pioneer, signal);
-    if (this.settled) return (end) => this.settle(end);
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.pioneer = promise;
-    return (end) => {
-      this.settle(end);
-      this.pioneer = undefined;
-      resolve();
-    };
+  async enter(signal?: AbortSignal): Promise<void> {
+    while (!this.settled && this.pioneer !== undefined) await orAborted(this.pioneer.promise, signal);
+    if (!this.settled) this.pioneer = Promise.withResolvers();
   }
 
-  private settle(end: End): void {
-    if (end === 'answered') this.isConfirmed = true;
-    if (end !== 'throttled') this.settled = true;
+  /** Ends the wait for the pioneer. @param isSettled waiting would teach nothing: all start, and not only the next pioneer */
+  leave(isSettled: boolean): void {
+    this.settled ||= isSettled;
+    this.pioneer?.resolve();
+    this.pioneer = undefined;
+  }
+
+  /** Returns those for one question, which is refused something that the model does not refuse of a harmless one. */
+  forQuestion(): ModelCapabilities {
+    const copy = new ModelCapabilities(undefined);
+    copy.adopt(this.#refused);
+    copy.isConfirmed = this.isConfirmed;
+    return copy;
   }
 
   /** Steps down from a rung that the model refuses. @returns false if there is no looser rung */
   refuseRung(rung: Rung): boolean {
     if (rung === 'prompt') return false;
-    this.#refused.add(rung);
+    this.refuseFeature(rung);
     this.ignored = 0;
     return true;
   }
 
   refuseFeature(feature: Feature): void {
+    this.isGuess = true;
     this.#refused.add(feature);
   }
 
@@ -79,12 +81,13 @@ export class ModelCapabilities {
   recordForm(rung: Rung, kept: boolean): void {
     if (rung === 'prompt' || !this.supports(rung)) return;
     this.ignored = kept ? 0 : this.ignored + 1;
-    if (this.ignored >= MAX_IGNORED) this.refuseRung(rung);
+    if (this.ignored >= MAX_IGNORED) this.#refused.add(rung);
   }
 
   /** Takes over what the model refuses of a harmless question: other refusals may have concerned one capture. */
-  adopt(refused: Iterable<Feature>): void {
-    this.#refused = new Set(refused);
+  adopt(refused: Iterable<string>): void {
+    this.#refused = new Set([...refused].filter(isFeature));
+    this.isGuess = false;
     this.ignored = 0;
   }
 }

@@ -44,11 +44,11 @@ export class PaidCaller {
   ): Promise<Answered> {
     const { capture, scorers, maxTokens, prompt, within } = question;
     const options = { maxTokens, maxRecordTokens: prompt.maxRecordTokens, properties: this.caller.properties };
-    const size = (): AskSize => within('the size of the prompt', () => askSize(capture, scorers, options));
+    const size = within('the size of the prompt', () => askSize(capture, scorers, options));
     const reserve = async () => {
       const { limit } = session.money;
       if (limit === undefined) return undefined;
-      const mostUsd = this.mostUsd(size());
+      const mostUsd = this.mostUsd(size);
       if (mostUsd === null) throw priceUnknown(this.caller.sourceId);
       const made = await limit.reserve(mostUsd);
       if (made === 'held') throw new CallFailure('held', 'The budget leaves no room for the call');

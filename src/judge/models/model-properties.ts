@@ -1,4 +1,5 @@
 /** What is known of models before they are called, by generation: `model-properties.json`, with sources and dates. */
+import { hash } from 'node:crypto';
 import file from './model-properties.json' with { type: 'json' };
 import { resolveModel } from './profile-id.ts';
 
@@ -15,6 +16,9 @@ export interface ModelProperties {
   /** Tokens of the same text, as a multiple of those that `estimateTokens` estimates. */
   tokens: number;
 }
+
+/** Changes with the file. */
+export const PROPERTIES_VERSION = hash('sha256', JSON.stringify(file)).slice(0, 16);
 
 const BY_MODEL = new Map(
   file.generations.flatMap(({ models, ...properties }) =>

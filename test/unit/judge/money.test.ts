@@ -52,7 +52,7 @@ describe('a cap', () => {
       return result.spend.usd ?? Number.NaN;
     };
     const spent = (await Promise.all(Array.from({ length: 100 }, judged))).reduce((sum, usd) => sum + usd, 0);
-    expect(asks.length).toBeGreaterThan(10);
+    expect(asks.length).toBeGreaterThan(5);
     expect(spent).toBeLessThanOrEqual(cap);
     // The rest is less than the cost of one more of the most expensive rounds.
     expect(spent).toBeGreaterThan(cap * 0.8);

@@ -256,8 +256,8 @@ describe('a capture that provokes an exception', () => {
             third: 'ScorerFailed: OutOfTime: second took the rest of 0.4 s',
           },
           prompt: {
-            [name]: 'JudgeCaptureFailed: OutOfTime: the prompt took the rest of 0.4 s',
-            [other.name]: 'JudgeCaptureFailed: OutOfTime: the prompt took the rest of 0.4 s',
+            [name]: 'JudgeCaptureFailed: OutOfTime: the size of the prompt took the rest of 0.4 s',
+            [other.name]: 'JudgeCaptureFailed: OutOfTime: the size of the prompt took the rest of 0.4 s',
           },
           rule: {
             [name]: `JudgeCaptureFailed: OutOfTime: ${name} took the rest of 0.4 s`,
