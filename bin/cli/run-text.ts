@@ -131,11 +131,14 @@ function chunkLine({ chunk, step, key, firstLine, lines, ranges, error }: Failed
 
 function heldLines({ summary }: RunReport): string[] {
   const held = summary?.verdicts.heldByBudget ?? 0;
-  const { providerDay = 0 } = summary?.reasons ?? {};
+  const { providerDay = 0, JudgeBatchRefused: refused = 0 } = summary?.reasons ?? {};
   const budget = summary?.options?.budgetUsd;
   const whose = budget === undefined ? 'EVALUATION_BUDGET_USD' : `the run's $${budget} or EVALUATION_BUDGET_USD`;
   return [
-    ...(held > providerDay ? [`${held - providerDay} verdicts by the budget: ${whose}`] : []),
+    ...(held > providerDay + refused ? [`${held - providerDay - refused} verdicts by the budget: ${whose}`] : []),
+    ...(refused > 0
+      ? [`${refused} verdicts as JudgeBatchRefused: the batch job refused their records, see batch.refused`]
+      : []),
     ...(providerDay > 0 ? [`${providerDay} verdicts by the quota of the day of the judge's provider`] : []),
   ];
 }

@@ -2,6 +2,7 @@
 import type { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
 import type { SageMakerRuntimeClient } from '@aws-sdk/client-sagemaker-runtime';
 import type { Capture } from '../captures/types.ts';
+import type { JudgeSpend } from '../core/contract/receipts.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import type { sharedSettings } from '../core/settings/schema.ts';
 import { Budget } from '../limits/budget.ts';
@@ -10,6 +11,7 @@ import { limitsTable } from '../limits/table.ts';
 import { activeScorers } from './active-scorers.ts';
 import { type BatchRecord, batchRecord } from './batch/record.ts';
 import type { CallerOptions } from './calls/model-caller.ts';
+import { askCanary } from './canary.ts';
 import { askedFirst, cascade } from './cascade.ts';
 import { createJudgeOver, type JudgeOptions } from './judge-capture.ts';
 import { assertBatchPossible, isStandIn, parseJudgeId } from './judge-id.ts';
@@ -18,13 +20,14 @@ import { propertiesOf } from './models/model-properties.ts';
 import { answerBounds, type JudgeParameters, readParameters } from './parameters.ts';
 import { type PriceOptions, priceCall, priceOptions, propertiesIn } from './pricing/prices.ts';
 import { createAlwaysRule } from './scorers/always-rules.ts';
-import { isCodeScorer } from './scorers/scorer-set.ts';
+import { isCodeScorer, isJudgeScorer } from './scorers/scorer-set.ts';
+import { addSpend, emptySpend } from './spend.ts';
 import { loadApiKey } from './transports/api-key.ts';
 import { bedrockTransport, type Guardrail } from './transports/bedrock.ts';
 import { type OpenAiConfig, openAiTransport } from './transports/openai.ts';
 import { sageMakerTransport } from './transports/sagemaker.ts';
 import type { JudgeTransport } from './transports/transport.ts';
-import type { CallUsage, Judge, JudgeScorer, ModelAnswer, Scorer } from './types.ts';
+import type { CallUsage, Judge, JudgeMoney, JudgeScorer, ModelAnswer, Scorer } from './types.ts';
 
 interface Judging {
   judge: Judge;
@@ -104,6 +107,8 @@ const guardrailOf = ({ BEDROCK_GUARDRAIL_ID: id, BEDROCK_GUARDRAIL_VERSION: vers
 
 /** The parts of the judge that batch inference needs. Of a cascade, the jobs ask the first model, which has to be on Bedrock. */
 export interface BatchJudging {
+  /** Asks a harmless question, if nothing is known of what the model refuses. @returns what it cost */
+  askCanary(money: JudgeMoney): Promise<JudgeSpend>;
   record(recordId: string, capture: Capture, scorers: readonly JudgeScorer[]): BatchRecord;
   /** Returns the most that the answer to a record can cost, at the batch price; `null` if the price is unknown. */
   maxCostUsd(capture: Capture, scorers: readonly JudgeScorer[]): number | null;
@@ -115,29 +120,40 @@ export interface BatchJudging {
   batchScorers: readonly Scorer[];
 }
 
-/** @throws PermanentError `InvalidJudge` when the model that the jobs ask is not on Bedrock */
+/** @throws PermanentError `InvalidJudge` when the model that the jobs ask is not listed for batch inference */
 export function connectBatchJudge(environment: FunctionSettings): BatchJudging {
   const settings = firstSettings(environment);
-  assertBatchPossible(settings.BEDROCK_MODEL_ID);
   const { name } = parseJudgeId(settings.BEDROCK_MODEL_ID);
   const online = priceOptions(environment);
   const batch = priceOptions(environment, 'batch');
   const parameters = readParameters(settings.MLFLOW_EVALUATION_MODEL_PARAM, [name]);
   const properties = propertiesIn(name, environment.JUDGE_PRICES);
+  assertBatchPossible(settings.BEDROCK_MODEL_ID, properties);
   const transport = bedrockTransport(name, parameters, guardrailOf(environment), undefined, properties);
-  const bounds = { ...answerBounds(parameters), properties };
+  const { learned, ...shared } = sharedBy(settings);
+  const bounds = { ...answerBounds(parameters), properties, learned };
   const isCascade = environment.JUDGE_CASCADE !== undefined;
   const asAsked = (scorers: readonly JudgeScorer[]) => (isCascade ? scorers.map(askedFirst) : scorers);
   const judgeAt = (price: JudgeConfig['price']): Judge =>
-    createJudgeOver(transport, { ...sharedBy(settings), ...bounds, price, maxAnswers: isCascade ? 1 : undefined });
+    createJudgeOver(transport, { ...shared, ...bounds, price, maxAnswers: isCascade ? 1 : undefined });
   const pricedAsBatch = judgeAt((usage) => paidFor(name, usage, batch));
-  const first = judgeAt((usage) => paidFor(name, usage, usage.batch ? batch : online));
+  const price: JudgeConfig['price'] = (usage) => paidFor(name, usage, usage.batch ? batch : online);
+  const first = judgeAt(price);
+  const batchScorers = activeScorers(environment, 'batch');
   return {
+    async askCanary(money) {
+      const spend = emptySpend();
+      await learned?.askOnce(async () => {
+        const { spend: paid } = await askCanary(judgeAt(price), asAsked(batchScorers.filter(isJudgeScorer)), money);
+        addSpend(spend, paid);
+      });
+      return spend;
+    },
     record: (recordId, capture, scorers) => batchRecord(transport, recordId, capture, asAsked(scorers), bounds),
     maxCostUsd: (capture, scorers) => pricedAsBatch.maxCostUsd(capture, asAsked(scorers)),
     priceOf: ({ usage }) => paidFor(name, usage, batch),
     judge: isCascade ? cascade(first, judgeOf(environment)) : first,
-    batchScorers: activeScorers(environment, 'batch'),
+    batchScorers,
   };
 }
 

@@ -67,19 +67,22 @@ export class CallFailure extends PipelineError {
 }
 
 /** Why questions are held. */
-export type HeldFor = 'budget' | 'providerDay';
+const HELD_FOR = {
+  budget: 'The budget leaves no room for the call',
+  providerDay: 'The judge’s quota of the day is used up',
+  JudgeBatchRefused: 'The batch job refused the record of the capture, and many others for the same reason',
+};
+export type HeldFor = keyof typeof HELD_FOR;
 
 /**
- * The budget, or the provider's quota of the day, has no room for the remaining questions. The verdicts given before remain valid;
- * the others are held.
+ * The budget, or the provider's quota of the day, has no room for the remaining questions, or a batch job refused them. The verdicts given
+ * before remain valid; the others are held.
  */
 export class JudgeHeld extends PermanentError {
   readonly heldFor: HeldFor;
 
   constructor(facts: ErrorFacts = {}, cause?: unknown, heldFor: HeldFor = 'budget') {
-    const what =
-      heldFor === 'budget' ? 'The budget leaves no room for the call' : 'The judge’s quota of the day is used up';
-    super('JudgeHeld', what, facts, cause);
+    super('JudgeHeld', HELD_FOR[heldFor], facts, cause);
     this.heldFor = heldFor;
   }
 }

@@ -15,9 +15,9 @@ import {
   ModelCaller,
   type Question,
 } from './calls/model-caller.ts';
-import { lowerRung, ModelCapabilities } from './calls/model-capabilities.ts';
+import { lowerRung } from './calls/model-capabilities.ts';
 import { PaidCaller } from './calls/paid-caller.ts';
-import { chatCapture } from './chat-capture.ts';
+import { askCanary, canaryCapture } from './canary.ts';
 import { afterAnswers, CallFailure, judgingError, VERDICT_ERRORS, type VerdictProblem } from './errors.ts';
 import { Learned, MAX_GROWTH } from './models/learned.ts';
 import type { PriceOfCall } from './pricing/call-amounts.ts';
@@ -51,23 +51,19 @@ const MIN_RECORD_TOKENS = 500;
 
 const BARE_RATIONALE = '(The judge gave a value and no rationale.)';
 
-/** A harmless exchange. If the judge refuses it too, the settings are the cause of a refusal, and not the capture. */
-const canaryCapture = chatCapture(
-  [{ role: 'user', content: 'What is the capital of France?' }],
-  [{ role: 'assistant', content: 'Paris is the capital of France.' }],
-);
-
 class CaptureJudge implements Judge {
   readonly sourceId: string;
+  private readonly transport: JudgeTransport;
   private readonly caller: ModelCaller;
   private readonly paid: PaidCaller;
   private readonly options: JudgeOptions;
   private readonly learned: Learned;
   private started: Promise<void> | undefined;
-  private canary: Promise<CallFailure | undefined> | undefined;
+  private canary: Promise<void> | undefined;
 
   constructor(transport: JudgeTransport, options: JudgeOptions) {
     this.sourceId = transport.sourceId;
+    this.transport = transport;
     this.caller = new ModelCaller(transport, options);
     this.paid = new PaidCaller(this.caller, options.price);
     this.options = options;
@@ -96,19 +92,15 @@ class CaptureJudge implements Judge {
     const session = new Session(scorers, this.paid.price, money);
     const within = withinTogether(this.options.timeMs ?? timeOf(capture));
     try {
-      if (scorers.length > 0) {
-        await this.enter(signal);
-        await this.judgeAll(capture, scorers, session, within, signal);
-      }
+      if (scorers.length > 0) await this.enter(signal);
+      await this.judgeAll(capture, scorers, session, within, signal);
     } catch (error) {
       const message = error instanceof CallFailure ? undefined : ownFault(error);
       if (message === undefined) throw this.asThrown(error, session.result(), signal);
       session.fail(scorers, { code: VERDICT_ERRORS.failed, message });
     } finally {
-      const { capabilities } = this.caller;
-      capabilities.leave(
-        !capabilities.isConfirmed || !this.learned.isGuess(answerTokens(scorers.length, this.options)),
-      );
+      const isGuess = this.learned.isGuess(answerTokens(scorers.length, this.options));
+      this.caller.capabilities.leave(!isGuess || !this.caller.capabilities.isConfirmed);
     }
     return session.result();
   }
@@ -176,6 +168,11 @@ class CaptureJudge implements Judge {
       missing = open;
     }
     if (length !== undefined) this.learned.answered(length);
+    if (capture === canaryCapture && length !== undefined) {
+      // A harmless question is not the long one in fifty, so that its answer decides alone.
+      this.learned.answered(length);
+      this.learned.refused = [...this.caller.capabilities.refused];
+    }
     for (const scorer of missing) {
       const { code, message } = problems.get(scorer.name) ?? { code: VERDICT_ERRORS.missing, message: 'not answered' };
       session.fail([scorer], { code, message: `${message} (asked ${answers} times)` });
@@ -208,60 +205,38 @@ class CaptureJudge implements Judge {
   /** Asks, and returns a failure that concerns only this capture. A failure that concerns all captures is thrown. */
   private async ask(question: Question, session: Session, signal: AbortSignal | undefined): Promise<Asked> {
     const { capabilities } = this.caller;
-    const askCanary = () => this.askCanary(question.scorers.slice(0, 1), session, signal);
+    const isCanary = question.capture === canaryCapture;
     try {
-      const own = this.learned.refused === undefined ? capabilities : capabilities.forQuestion();
-      const asked = await this.paid.ask(question, session, signal, own);
-      // What is refused of one capture is kept only if it is refused of a harmless question too.
-      if (own.isGuess && own === capabilities && this.learned.isKept) await askCanary().catch(() => undefined);
+      const asked = await this.paid.ask(question, session, signal);
+      const { refused, table } = this.learned;
+      // What is refused of one capture concerns it alone, unless a harmless question is refused too.
+      if (capabilities.isGuess && refused !== undefined) capabilities.adopt(refused);
+      else if (capabilities.isGuess && table !== undefined && !isCanary)
+        await this.askCanary(question, session, signal).catch(() => undefined);
       return asked;
     } catch (error) {
       if (!(error instanceof CallFailure)) throw error;
       if (error.kind === 'too-long') return { failure: error };
       if (error.kind !== 'rejected') throw error;
-      if (!capabilities.isConfirmed) {
-        const refused = await askCanary();
-        if (refused !== undefined) throw refused;
-      }
+      if (isCanary) throw new CallFailure('refused', error.message, { status: error.status, cause: error });
+      if (!capabilities.isConfirmed) await this.askCanary(question, session, signal);
       return { failure: error };
     }
   }
 
-  /** Asks the canary once, whoever needs it. */
-  private askCanary(...asking: Parameters<CaptureJudge['sendCanary']>): Promise<CallFailure | undefined> {
-    this.canary ??= this.sendCanary(...asking);
-    return this.canary;
-  }
-
-  /** Returns the failure if the judge refuses even the canary. */
-  private async sendCanary(
-    scorers: readonly JudgeScorer[],
-    session: Session,
-    signal: AbortSignal | undefined,
-  ): Promise<CallFailure | undefined> {
-    const own = new ModelCapabilities(this.options.properties);
-    try {
-      const within = withinTogether(timeOf(canaryCapture));
-      const maxTokens = this.maxTokens(1);
-      const question: Question = {
-        capture: canaryCapture,
-        scorers,
-        maxTokens,
-        rung: 'json-schema',
-        within,
-        prompt: {},
-      };
-      const { answer } = await this.paid.ask(question, session, signal, own);
-      session.charge(answer.usage, scorers);
-      this.caller.capabilities.adopt(own.refused);
-      this.learned.settle(own.refused);
-      return undefined;
-    } catch (error) {
-      // Any other failure decides nothing: the next refusal sends another canary.
+  /** Asks a harmless question once, whoever needs it. @throws as `judge`; the next one then asks again */
+  private async askCanary({ scorers }: Question, session: Session, signal: AbortSignal | undefined): Promise<void> {
+    const { learned } = this;
+    const ask = async (): Promise<void> => {
+      const judge = new CaptureJudge(this.transport, { ...this.options, learned, maxAnswers: 1 });
+      const { spend } = await askCanary(judge, scorers, session.money, signal);
+      session.charge(spend, scorers);
+    };
+    this.canary ??= learned.askOnce(ask).finally(() => {
       this.canary = undefined;
-      if (!(error instanceof CallFailure) || error.kind !== 'rejected') throw error;
-      return new CallFailure('refused', error.message, { status: error.status, cause: error });
-    }
+    });
+    await this.canary;
+    if (learned.refused !== undefined) this.caller.capabilities.adopt(learned.refused);
   }
 
   private asThrown(reason: unknown, result: JudgeResult, signal: AbortSignal | undefined): unknown {

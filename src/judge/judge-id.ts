@@ -3,6 +3,7 @@
  * or `sagemaker:/<endpoint>/<inference component>`.
  */
 import { PermanentError } from '../core/errors/errors.ts';
+import type { ModelProperties } from './models/model-properties.ts';
 
 type JudgeScheme = 'bedrock' | 'openai' | 'sagemaker';
 
@@ -71,11 +72,12 @@ export const judgeEndpoints = (models: JudgeModels): string[] =>
 export const firstModel = ({ BEDROCK_MODEL_ID, JUDGE_CASCADE = BEDROCK_MODEL_ID }: JudgeModels): string =>
   JUDGE_CASCADE;
 
-/** @throws PermanentError `InvalidJudge` when the judge is not on Bedrock, the only service with batch inference */
-export function assertBatchPossible(model: string): void {
-  if (parseJudgeId(model).scheme === 'bedrock') return;
-  throw new PermanentError('InvalidJudge', 'Batch inference needs a judge on Bedrock', {
+/** @throws PermanentError `InvalidJudge` when the judge is not on Bedrock, or is not known to be listed there for batch inference */
+export function assertBatchPossible(model: string, properties: Pick<ModelProperties, 'batch'> | undefined): void {
+  if (parseJudgeId(model).scheme === 'bedrock' && properties?.batch) return;
+  throw new PermanentError('InvalidJudge', 'The judge is not known to be listed by Bedrock for batch inference', {
     got: model,
-    expected: 'a Bedrock model as JUDGE_CASCADE, or without one as BEDROCK_MODEL_ID; or "judge": "converse"',
+    expected:
+      'a listed model, such as us.anthropic.claude-sonnet-4-6, as JUDGE_CASCADE, or without one as BEDROCK_MODEL_ID; or "judge": "converse"',
   });
 }

@@ -8,11 +8,11 @@ export function describeFailure(summary: RunSummary): { error: string; cause: st
   const { lines, verdicts, chunks, failedChunks, failedFiles, judgeError, run } = summary;
   const isWhole = chunks.failed === 0 && !summary.partlyPlanned && lines.lost + verdicts.lost === 0;
   if (summary.error === undefined && failedFiles === undefined && isWhole && isStillHeld(summary)) {
-    const { providerDay = 0 } = summary.reasons;
-    const why = providerDay > 0 ? 'The judge’s quota of the day' : 'The budget';
-    const remedy =
-      providerDay > 0 ? 'Raise the quota of the model' : 'Raise EVALUATION_BUDGET_USD or the retry\'s "budgetUsd"';
-    const cause = `${why} held back all ${verdicts.heldByBudget} verdicts again. ${remedy}, or wait for the next day (UTC). Then start {"retry":{"run":"${run}","what":"held"}}`;
+    const { providerDay = 0, JudgeBatchRefused: refused = 0 } = summary.reasons;
+    const why = refused > 0 ? 'The batch job' : providerDay > 0 ? 'The judge’s quota of the day' : 'The budget';
+    const raise = providerDay > 0 ? 'the quota of the model' : 'EVALUATION_BUDGET_USD or the retry\'s "budgetUsd"';
+    const remedy = refused > 0 ? 'Choose "judge": "converse"' : `Raise ${raise}, or wait for the next day (UTC)`;
+    const cause = `${why} held back all ${verdicts.heldByBudget} verdicts again. ${remedy}. Then start {"retry":{"run":"${run}","what":"held"}}`;
     return { error: 'VerdictsStillHeld', cause };
   }
   if (summary.error !== undefined && chunks.planned === 0) {

@@ -56,8 +56,11 @@ export interface RunSummary
    * includes the judge's answers that killed attempts paid for if a later attempt found them.
    */
   unreportedAttempts?: number;
-  /** The first jobs of batch inference, how many there are if there are more, and what Converse was asked instead, and why. */
-  batch?: Pick<BatchReport, 'jobs' | 'converse'> & { jobCount?: number };
+  /**
+   * The first jobs of batch inference, how many there are if there are more, what Converse was asked instead, and why, and the records
+   * that the jobs refused, by reason: they are held as `JudgeBatchRefused`, or asked on demand.
+   */
+  batch?: Pick<BatchReport, 'jobs' | 'converse'> & { jobCount?: number; refused?: Record<string, number> };
   /** The outcome of each capture file: JSON Lines under this prefix of the work bucket, and the number of files. */
   files?: { prefix: string; count: number };
   /** The first failed chunks. The receipts have all of them. */
@@ -158,7 +161,8 @@ export class SummaryBuilder {
     if (report === undefined) return;
     const { jobs, converse } = report;
     const first = jobs.slice(0, MAX_FAILURES);
-    this.#summary.batch = { jobs: first, converse, ...(jobs.length > first.length ? { jobCount: jobs.length } : {}) };
+    const jobCount = jobs.length > first.length ? { jobCount: jobs.length } : {};
+    this.#summary.batch = { ...this.#summary.batch, jobs: first, converse, ...jobCount };
   }
 
   addChunk(chunk: ManifestLine, state: ChunkState): void {
@@ -205,6 +209,11 @@ export class SummaryBuilder {
     verdicts.failedRecorded += receipt.failedRecorded;
     this.#summary.evaluatedTraces += receipt.evaluatedTraces;
     addCounts(reasons, receipt.reasons);
+    if (receipt.batchRefused !== undefined) {
+      const { refused = noCounts(), ...rest } = this.#summary.batch ?? { jobs: [], converse: [] };
+      addCounts(refused, receipt.batchRefused);
+      this.#summary.batch = { ...rest, refused };
+    }
     for (const [scorer, values] of Object.entries(receipt.verdicts)) {
       const counts = Object.hasOwn(verdictsByScorer, scorer) ? verdictsByScorer[scorer] : undefined;
       verdictsByScorer[scorer] = counts ?? noCounts();

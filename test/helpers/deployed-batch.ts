@@ -9,6 +9,8 @@ import { type LocalEnvironment, startEnvironment } from './local-environment.ts'
 import { readSpending } from './spending.ts';
 
 const ENDPOINT = 'batch-endpoint';
+/** The default judge is not listed for batch inference. */
+export const BATCH_MODEL = 'us.anthropic.claude-sonnet-4-6';
 /** Bedrock's minimum for a job. */
 export const RECORDS = 100;
 
@@ -31,7 +33,7 @@ export class BatchStack {
   static async deploy(): Promise<BatchStack> {
     const environment = await startEnvironment({ awsEnv: { SFN_WAIT_SCALE: '0.01' } });
     try {
-      const settings = { STACK_PREFIX: 'batch', SAGEMAKER_ENDPOINT_NAME: ENDPOINT };
+      const settings = { STACK_PREFIX: 'batch', SAGEMAKER_ENDPOINT_NAME: ENDPOINT, BEDROCK_MODEL_ID: BATCH_MODEL };
       const pipeline = new DeployedPipeline(environment, 'batch', await environment.deployStack(settings));
       await environment.mlflow;
       // The rule would start a run without batch inference for every file.

@@ -13,6 +13,7 @@ import { batchRecord } from '../../src/judge/batch/record.ts';
 import { createJudgeOver } from '../../src/judge/judge-capture.ts';
 import { readParameters } from '../../src/judge/parameters.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
+import { emptySpend } from '../../src/judge/spend.ts';
 import { bedrockTransport } from '../../src/judge/transports/bedrock.ts';
 import type { Ask, JudgeTransport } from '../../src/judge/transports/transport.ts';
 import type { JudgeScorer, ModelAnswer } from '../../src/judge/types.ts';
@@ -172,6 +173,7 @@ export async function throughPipeline(
       {
         ...evaluation,
         judge,
+        askCanary: async () => emptySpend(),
         record: (traceId, capture, scorers: readonly JudgeScorer[]) => batchRecord(bedrock, traceId, capture, scorers),
         maxCostUsd: () => 0.01,
       },

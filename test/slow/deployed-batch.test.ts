@@ -1,10 +1,9 @@
 /** Batch inference on the deployed path: one job for the captures of a run, its cost, and its failure. */
 import { GetObjectCommand } from '@aws-sdk/client-s3';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
-import { defaultJudgeModel } from '../../src/core/settings/variables.ts';
 import { priceCall } from '../../src/judge/pricing/prices.ts';
 import { uncheckedIn } from '../aws-requests/product-operations.ts';
-import { BatchStack, RECORDS, summaryOf } from '../helpers/deployed-batch.ts';
+import { BATCH_MODEL, BatchStack, RECORDS, summaryOf } from '../helpers/deployed-batch.ts';
 import type { Outcome } from '../helpers/deployed-pipeline.ts';
 
 let stack: BatchStack;
@@ -38,14 +37,16 @@ describe('enough captures for a job', () => {
     const summary = summaryOf(first);
     expect(summary.batch?.jobs).toMatchObject([{ records: RECORDS, status: 'Completed' }]);
     expect(stack.environment.judge.batch.records).toBe(RECORDS);
-    expect(stack.environment.judge.counts.calls).toBe(0);
+    // A harmless question, since nothing was known of the model.
+    expect(stack.environment.judge.counts.calls).toBe(1);
     expect(summary.lines.traced).toBe(RECORDS);
     expect(summary.files?.count).toBe(1);
     expect(summary.verdicts.failed).toBe(0);
     expect(summary.verdictsByScorer.safety).toEqual({ yes: RECORDS });
     const { inputTokens, outputTokens, usd } = summary.spend;
-    const online = priceCall(defaultJudgeModel('us-east-1') ?? '', { inputTokens, outputTokens }) ?? 0;
-    expect(usd).toBeCloseTo(online / 2, 6);
+    const online = priceCall(BATCH_MODEL, { inputTokens, outputTokens }) ?? 0;
+    expect(usd).toBeGreaterThan(online / 2);
+    expect(usd).toBeLessThan(online / 2 + 0.01);
     expect((await stack.spending()).spentUsd).toBeGreaterThan(0);
     // The estimate, before the judge is called.
     expect(summary.estimate).toMatchObject({ captures: RECORDS, judgedCaptures: RECORDS });
@@ -82,6 +83,22 @@ test('uses Converse, and reports it, for fewer records than Bedrock’s minimum'
   expect(summary.batch?.converse).toMatchObject([{ records: 5, reason: expect.stringContaining('minimum of 100') }]);
   expect(stack.environment.judge.counts.calls).toBe(5);
   expect(summary.verdictsByScorer.safety).toEqual({ yes: 5 });
+});
+
+test('holds the captures of many records that are refused for one reason, which a retry asks', async () => {
+  stack.environment.judge.batch.behavior = { errorEvery: 1 };
+  const refused = await stack.judgeInBatch('refused', RECORDS);
+  const summary = summaryOf(refused);
+  expect(stack.environment.judge.counts.calls).toBe(0);
+  expect(summary.batch?.refused).toEqual({ rejected: RECORDS });
+  expect(summary.verdicts.heldByBudget).toBeGreaterThan(0);
+  expect(summary.reasons.JudgeBatchRefused).toBe(summary.verdicts.heldByBudget);
+  stack.environment.judge.batch.behavior = { errorEvery: 20 };
+  const retried = summaryOf(await stack.run({ retry: { run: refused.name, what: 'held' } }));
+  // Fewer are asked on demand.
+  expect(retried.batch?.refused).toEqual({ rejected: 5 });
+  expect(stack.environment.judge.counts.calls).toBe(5);
+  expect(retried.verdictsByScorer.safety).toEqual({ yes: RECORDS });
 });
 
 test('fails the run by name when the job fails', async () => {

@@ -129,6 +129,8 @@ async function live(prefix: string, settings: Record<string, string>) {
     REPLAY_ENDPOINT_NAMES: TARGET,
     QUALITY_OBJECTIVES:
       '[{"scorer":"pii_detected","is":false,"atLeast":0.999},{"scorer":"completeness","atLeast":0.99}]',
+    // A model that Bedrock lists for batch inference.
+    BEDROCK_MODEL_ID: 'us.anthropic.claude-sonnet-4-6',
     ...settings,
   });
   const pipeline = new DeployedPipeline(environment, prefix, outputs);

@@ -110,8 +110,8 @@ export interface EvaluateReceipt extends AttemptFacts {
   /** Part of `counts.failed` that is recorded in MLflow as error assessments. */
   failedRecorded: number;
   /**
-   * `notJudgeable` and `notSampled` by reason, for example `errorReply`, `noResponse`, `traceMissing`; and `providerDay`: the
-   * part of `heldByBudget` for which the judge's provider, and not the budget, had no room.
+   * `notJudgeable` and `notSampled` by reason, for example `errorReply`, `noResponse`, `traceMissing`; and the parts of `heldByBudget` for
+   * which the judge's provider, and not the budget, had no room (`providerDay`), or that a batch job refused (`JudgeBatchRefused`).
    */
   reasons: Record<string, number>;
   /** New verdicts by scorer and value, for the summary: `{safety: {yes: 12, no: 1}}`. Numbers are added up as `count`, `sum`. */
@@ -124,6 +124,8 @@ export interface EvaluateReceipt extends AttemptFacts {
   log: LogReceipt;
   /** Cost of the chunk's answers from a batch job. Every attempt that read them reports the same sum; it is paid once. */
   batchSpend?: JudgeSpend;
+  /** Records of the chunk without an answer of the batch job, by reason: asked on demand, or held. */
+  batchRefused?: Record<string, number>;
 }
 
 /** The report of one attempt at a chunk. */

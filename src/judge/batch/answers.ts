@@ -7,6 +7,7 @@ import { believed } from '../pricing/call-amounts.ts';
 import { MAX_RECORD_TOKENS } from '../prompt/build-prompt.ts';
 import { INPUT_MARGIN } from '../tokens.ts';
 import { readOutput } from '../transports/bedrock.ts';
+import { refusalOf } from '../transports/chat.ts';
 import type { ModelAnswer } from '../types.ts';
 
 const lineSchema = z.looseObject({
@@ -18,15 +19,29 @@ const lineSchema = z.looseObject({
 /** Charged for an answer with an impossible usage: the maximum of captured text, and an answer of the same length. */
 const LONGEST = { inputTokens: MAX_RECORD_TOKENS * INPUT_MARGIN, outputTokens: MAX_RECORD_TOKENS };
 
-/** Returns the answers of an output file by record id. Failed records and unreadable lines are left out. */
-export function readBatchAnswers(text: string): Map<string, ModelAnswer> {
-  const answers = new Map<string, ModelAnswer>();
+/** By record id, the answer or why there is none. */
+export type BatchOutput = ReadonlyMap<string, ModelAnswer | string>;
+
+/** Reads an output file, or an input file, whose records have no answer. Unreadable lines are left out. */
+export function readBatchAnswers(text: string): BatchOutput {
+  const output = new Map<string, ModelAnswer | string>();
   for (const line of text.split('\n')) {
     if (line.trim() === '') continue;
     const parsed = lineSchema.safeParse(jsonIn(line));
-    if (!parsed.success || parsed.data.modelOutput === undefined || parsed.data.error !== undefined) continue;
-    const answer = readOutput(parsed.data.modelOutput as unknown as ConverseCommandOutput);
-    answers.set(parsed.data.recordId, { ...answer, usage: believed({ ...answer.usage, batch: true }, LONGEST) });
+    if (!parsed.success) continue;
+    const { recordId, modelOutput, error } = parsed.data;
+    if (modelOutput === undefined || error !== undefined) {
+      output.set(recordId, error === undefined ? 'unanswered' : reasonOf(error));
+      continue;
+    }
+    const answer = readOutput(modelOutput as unknown as ConverseCommandOutput);
+    output.set(recordId, { ...answer, usage: believed({ ...answer.usage, batch: true }, LONGEST) });
   }
-  return answers;
+  return output;
+}
+
+/** Returns the reason in our words, since Bedrock's may quote the capture. */
+function reasonOf({ errorCode, errorMessage }: { errorCode: unknown; errorMessage: unknown }): string {
+  const { kind, feature } = refusalOf(Number(errorCode) || 400, String(errorMessage));
+  return feature === undefined ? kind : `the model refuses ${feature}`;
 }

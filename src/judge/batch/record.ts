@@ -21,14 +21,17 @@ export function batchRecord(
   recordId: string,
   capture: Capture,
   scorers: readonly JudgeScorer[],
-  options: Pick<JudgeOptions, 'maxTokens' | 'thinkingTokens' | 'properties'> = {},
+  options: Pick<JudgeOptions, 'maxTokens' | 'thinkingTokens' | 'properties' | 'learned'> = {},
 ) {
   const capabilities = new ModelCapabilities(options.properties);
+  const { learned } = options;
+  if (learned?.refused !== undefined) capabilities.adopt(learned.refused);
+  const own = answerTokens(scorers.length, options);
   const rung = options.properties !== undefined && capabilities.supports('json-schema') ? 'json-schema' : 'prompt';
   const { modelId: _, ...modelInput } = transport.request({
     prompt: buildPrompt(capture, scorers, rung),
     schema: answerSchema(scorers),
-    maxTokens: answerTokens(scorers.length, options),
+    maxTokens: options.maxTokens === undefined ? (learned?.bound(own) ?? own) : own,
     // Prompt caching helps only calls that follow each other.
     supports: (feature) => feature !== 'cache' && capabilities.supports(feature),
   });

@@ -56,14 +56,6 @@ export class ModelCapabilities {
     this.pioneer = undefined;
   }
 
-  /** Returns those for one question, which is refused something that the model does not refuse of a harmless one. */
-  forQuestion(): ModelCapabilities {
-    const copy = new ModelCapabilities(undefined);
-    copy.adopt(this.#refused);
-    copy.isConfirmed = this.isConfirmed;
-    return copy;
-  }
-
   /** Steps down from a rung that the model refuses. @returns false if there is no looser rung */
   refuseRung(rung: Rung): boolean {
     if (rung === 'prompt') return false;

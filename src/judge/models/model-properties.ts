@@ -7,6 +7,8 @@ import { resolveModel } from './profile-id.ts';
 export interface ModelProperties {
   /** Parameters and forms of answer that the model refuses. `a+b`: both together. */
   refuses: readonly string[];
+  /** Bedrock lists the model for batch inference. */
+  batch: boolean;
   /** Request fields for the least thinking. */
   leastThinking?: Record<string, unknown>;
   /** The shortest prefix that is cached, in tokens. Absent: the model caches nothing. */

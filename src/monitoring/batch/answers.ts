@@ -5,8 +5,10 @@ import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { BatchReport, JudgeSpend } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
-import { readBatchAnswers } from '../../judge/batch/answers.ts';
+import { addCounts, noCounts } from '../../core/values/counts.ts';
+import { type BatchOutput, readBatchAnswers } from '../../judge/batch/answers.ts';
 import type { BatchJudging } from '../../judge/connect.ts';
+import { JudgeHeld } from '../../judge/errors.ts';
 import { allInputTokens } from '../../judge/pricing/call-amounts.ts';
 import { addSpend, emptySpend } from '../../judge/spend.ts';
 import type { JudgeMoney, ModelAnswer } from '../../judge/types.ts';
@@ -28,12 +30,34 @@ const ENDED_WITH_ANSWERS = new Set(['Completed', 'PartiallyCompleted']);
 
 type AnswerDependencies = Work & Pick<BatchJudging, 'priceOf'> & { limit: Budget | undefined };
 
-/** The answers of a job, by question. */
-type Answered = ReadonlyMap<string, ModelAnswer>;
-const NO_ANSWERS: Answered = new Map();
+const NO_ANSWERS = readBatchAnswers('');
 
 /** Money for a question that the budget had no room for. */
 const HELD: JudgeMoney = { limit: { reserve: async () => 'held' } };
+
+/** For a question whose record was refused for a reason that many records were refused for. */
+const refusedMoney = (reason: string): JudgeMoney => ({
+  limit: { reserve: () => Promise.reject(new JudgeHeld({ got: reason }, undefined, 'JudgeBatchRefused')) },
+});
+
+/** As many records of a job, and this share of them, are no accident: to ask them on demand would cost twice the price. */
+const MANY_REFUSED = 20;
+const MANY_REFUSED_SHARE = 0.1;
+
+/**
+ * Returns how many records of a chunk were refused, by reason, and the reasons for which many of its job were. Bedrock counts the errors of a
+ * job without their reasons, which are taken to be distributed as in the chunk.
+ */
+async function refusals(run: string, job: BatchJob | undefined, output: BatchOutput, { storage, workBucket }: Work) {
+  const reasons = [...output.values()].filter((one) => typeof one === 'string');
+  const counts = noCounts();
+  for (const reason of reasons) addCounts(counts, { [reason]: 1 });
+  const key = workKeys.batchJobManifest(run, jobIdOf(job));
+  const ofJob = reasons.length > 0 ? await storage.getJson<Record<string, number>>(workBucket, key) : undefined;
+  const { totalRecordCount: all = output.size, errorRecordCount: errors = reasons.length } = ofJob ?? {};
+  const least = (Math.max(MANY_REFUSED, all * MANY_REFUSED_SHARE) * reasons.length) / errors;
+  return { counts, common: new Set(reasons.filter((reason) => (counts[reason] ?? 0) >= least)) };
+}
 
 /**
  * Returns the limit of the last phase for each question of a chunk. The judge of batches uses the answers of the batch jobs
@@ -56,17 +80,21 @@ export async function batchAnswers({ run, chunk }: ChunkRequest, deps: AnswerDep
     usd: priceOf(answer),
   });
   const spend = emptySpend();
-  for (const answer of own?.values() ?? []) addSpend(spend, spendOf(answer));
+  for (const answer of own?.values() ?? []) if (typeof answer !== 'string') addSpend(spend, spendOf(answer));
   if (prepared?.deposit !== undefined) await limit?.settleDeposit(prepared.deposit, spend.usd ?? 0);
+  if (prepared?.canary !== undefined) addSpend(spend, prepared.canary);
+  const { counts, common } = await refusals(run, jobOf(report, chunk.chunk), own ?? NO_ANSWERS, deps);
   const held = new Set(prepared?.held);
   const failure = failureOf(chunk.chunk, prepared, report, own === undefined ? jobOf(report, chunk.chunk) : undefined);
   return {
     spend,
+    refused: counts,
     async of(question, { run: asking = run, chunk: asker = chunk.chunk, isRead }) {
       if (failure !== undefined) throw failure;
       if (held.has(question)) return { money: HELD };
       const answer = isRead ? undefined : (await answersOf(asking, asker))?.get(question);
-      if (answer === undefined) return { money: { limit } };
+      if (typeof answer === 'string' && common.has(answer)) return { money: refusedMoney(answer) };
+      if (answer === undefined || typeof answer === 'string') return { money: { limit } };
       return { money: { limit, answer }, paid: spendOf(answer) };
     },
   };
@@ -90,8 +118,8 @@ function failureOf(
 }
 
 /** Returns a function that reads, once, what the job of a run has answered to the requests of a chunk. */
-export function readJobs(work: Work): (run: string, chunk: number) => Promise<Answered | undefined> {
-  const outputs = new Map<string, Promise<Answered | undefined>>();
+export function readJobs(work: Work): (run: string, chunk: number) => Promise<BatchOutput | undefined> {
+  const outputs = new Map<string, Promise<BatchOutput | undefined>>();
   return (run, chunk) => {
     const key = workKeys.chunkOfRun(run, chunk);
     const output = outputs.get(key) ?? readOutput(work, run, chunk);
@@ -101,17 +129,20 @@ export function readJobs(work: Work): (run: string, chunk: number) => Promise<An
 }
 
 /** @returns the answers by question; `undefined` when the job ended without answers */
-async function readOutput({ storage, workBucket }: Work, run: string, chunk: number): Promise<Answered | undefined> {
+async function readOutput({ storage, workBucket }: Work, run: string, chunk: number): Promise<BatchOutput | undefined> {
   const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run));
   const job = jobOf(report, chunk);
   // What is too little for a job is asked on demand.
   if (job === undefined) return NO_ANSWERS;
-  const jobId = job.arn.split('/').at(-1);
+  const jobId = jobIdOf(job);
   const output = jobId ? await storage.getText(workBucket, workKeys.batchOutput(run, jobId, chunk)) : undefined;
   // A job that ended with answers may lack the file whose records all failed.
   if (output === undefined && !ENDED_WITH_ANSWERS.has(job.status)) return undefined;
-  return readBatchAnswers(output?.text ?? '');
+  const input = workKeys.batchInput(run, job.group, chunk);
+  return readBatchAnswers((output ?? (await storage.getText(workBucket, input)))?.text ?? '');
 }
+
+const jobIdOf = (job: BatchJob | undefined): string => job?.arn.split('/').at(-1) ?? '';
 
 function withoutAnswer({ arn, status, message }: BatchJob): PermanentError {
   const facts = { got: `${status}${message ? `: ${message}` : ''}`, expected: 'Completed', where: arn || undefined };

@@ -1,4 +1,5 @@
 /** Which chunks share a batch job: consecutive ones, by their ordinals alone. So each chunk writes its requests to its job’s input. */
+import type { JudgeSpend } from '../../core/contract/receipts.ts';
 import type { Deposit } from '../../limits/budget.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 
@@ -8,6 +9,8 @@ export interface PreparedChunk {
   records: number;
   /** The most that the answers for the chunk can cost; absent when no budget is set. */
   deposit?: Deposit | undefined;
+  /** The cost of a harmless question that was asked before. */
+  canary?: JudgeSpend | undefined;
   /** Questions that the budget had no room for. */
   held: string[];
 }

@@ -4,10 +4,12 @@ import { capturePathOf } from '../../captures/files/capture-path.ts';
 import type { Capture } from '../../captures/types.ts';
 import { removeObject } from '../../core/aws/remove-object.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
+import type { JudgeSpend } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { unlessFaulty } from '../../core/process/own-fault.ts';
 import { timeOf } from '../../core/process/within-time.ts';
 import type { BatchJudging } from '../../judge/connect.ts';
+import { answeredBefore, JudgeHeld } from '../../judge/errors.ts';
 import { questionOf } from '../../judge/question.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import type { Budget } from '../../limits/budget.ts';
@@ -24,7 +26,7 @@ import { groupOf, MAX_INPUT_BYTES, type PreparedChunk } from './groups.ts';
 
 interface PrepareDependencies
   extends Omit<EvaluateDependencies, 'store' | 'limit' | 'table' | 'requestId'>,
-    Pick<BatchJudging, 'record' | 'maxCostUsd'> {
+    Pick<BatchJudging, 'askCanary' | 'record' | 'maxCostUsd'> {
   store: Pick<TraceStore, 'getTraces'>;
   /** Absent when no budget is set. */
   limit?: Budget;
@@ -49,6 +51,8 @@ export async function prepareChunk(request: ChunkRequest, deps: PrepareDependenc
   await removeObject(storage, bucket, input);
   try {
     await limit?.dropDeposit(deposit);
+    const canary = await deps.askCanary({ limit }).catch(noneIfHeld);
+    await limit?.close();
     const atWork = await LineAtWork.open(request, deps);
     const requests = await atWork.during(() => findRequests(request, deps, { atWork, heavy }));
     // The answers may come hours later, when this Lambda has ended.
@@ -58,7 +62,8 @@ export async function prepareChunk(request: ChunkRequest, deps: PrepareDependenc
     );
     const asked = requests.filter((_, index) => made?.hasRoom[index] !== false);
     const held = requests.filter((one) => !asked.includes(one)).map(({ question }) => question);
-    const prepared = { records: asked.length, deposit: made?.deposit, held };
+    const paid = canary.calls > 0 ? { canary } : {};
+    const prepared = { records: asked.length, deposit: made?.deposit, held, ...paid };
     await storage.putJson(bucket, workKeys.batchPrepared(run, chunk.chunk), prepared);
     const text = asked.map(({ line }) => `${line}\n`).join('');
     // Last: now the money of all requests is reserved, and accounted for.
@@ -75,6 +80,12 @@ export async function prepareChunk(request: ChunkRequest, deps: PrepareDependenc
   }
 }
 
+/** Without room for one question there is none for the requests. */
+function noneIfHeld(error: unknown): JudgeSpend {
+  if (error instanceof JudgeHeld) return answeredBefore(error).spend;
+  throw error;
+}
+
 /** Finds what no earlier run of the chain has been answered, and no other chunk of this run asks. */
 async function findRequests(
   request: ChunkRequest,
@@ -89,7 +100,7 @@ async function findRequests(
   const stored = await store.getTraces(request.chunk.experimentId, traceIds);
   const answersOf = readJobs({ storage: deps.storage, workBucket: deps.environment.WORK_BUCKET });
   const isAnswered = async (question: string, job: AskedJob): Promise<boolean> =>
-    (await answersOf(job.run, job.chunk))?.has(question) ?? false;
+    typeof (await answersOf(job.run, job.chunk))?.get(question) === 'object';
   const requests = new Map<string, JobRequest>();
   let bytes = 0;
   const beforeHeavy = async ({ raw }: HeavyLine): Promise<void> => {

@@ -248,6 +248,7 @@ class EvaluateChunk {
       spend,
       ...(Object.keys(this.#paidByOthers).length === 0 ? {} : { paidByOthers: this.#paidByOthers }),
       ...(batch === undefined ? {} : { batchSpend: batch.spend }),
+      ...(Object.keys(batch?.refused ?? {}).length === 0 ? {} : { batchRefused: batch?.refused }),
       log: this.#log.receipt(this.#isLogged ? undefined : failure),
     };
   }

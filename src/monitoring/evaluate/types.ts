@@ -26,6 +26,8 @@ export type AssessDependencies = Pick<EvaluateDependencies, 'judge' | 'limit' | 
 
 /** The answers of a batch job to the requests of a chunk. */
 export interface BatchAnswers {
+  /** Records of the chunk without an answer, by reason. */
+  refused: Record<string, number>;
   /** The cost of all of them. */
   spend: JudgeSpend;
   /**

@@ -32,7 +32,7 @@ export class VerdictTally {
 
   held(range: number, count: number, heldFor: HeldFor | undefined): void {
     this.settle(range, 'heldByBudget', count);
-    if (heldFor === 'providerDay' && count > 0) addCounts(this.#reasons, { providerDay: count });
+    if (heldFor !== undefined && heldFor !== 'budget' && count > 0) addCounts(this.#reasons, { [heldFor]: count });
   }
 
   /** Counts the scorers that are not pending, and how many the capture has beyond those of every capture. */

@@ -18,6 +18,7 @@ import { uncachedWarning } from '../../judge/active-scorers.ts';
 import { assertBatchPossible, firstModel } from '../../judge/judge-id.ts';
 import { assertModelLives, type ModelCheck } from '../../judge/model-check.ts';
 import { assertJudgeAffordable } from '../../judge/pricing/estimate.ts';
+import { propertiesIn } from '../../judge/pricing/prices.ts';
 import { mayJudge } from '../../judge/scorers/always-rules.ts';
 import { readManifest } from '../receipts.ts';
 import { type ParsedInput, parseInput, runOptions } from './input.ts';
@@ -38,7 +39,9 @@ export async function planCaptures(request: PlanRequest, deps: PlannerDependenci
   // The names that the starter makes contain a time and a digest, and do not come again.
   else if (!request.run.name.startsWith(EVENT_RUN_PREFIX)) await assertNameUnused(request, deps);
   const { environment } = deps;
-  if (options.judge === 'batch' && options.evaluate && !options.dryRun) assertBatchPossible(firstModel(environment));
+  const asked = firstModel(environment);
+  if (options.judge === 'batch' && options.evaluate && !options.dryRun)
+    assertBatchPossible(asked, propertiesIn(asked, environment.JUDGE_PRICES));
   const mayAsk = options.evaluate && mayJudge(options.sampleRate, environment.EVALUATION_ALWAYS);
   const isAsked = mayAsk && request.part === 0;
   const check = isAsked ? await deps.checkJudgeModel() : undefined;

@@ -118,7 +118,7 @@ describe('in a batch job in front of the judge', () => {
     const command = new ConverseCommand({ modelId: model, ...modelInput });
     const { $metadata: _, ...modelOutput } = await rig.client.send(command);
     const answer = readBatchAnswers(JSON.stringify({ recordId, modelOutput })).get(recordId);
-    if (answer === undefined) throw new Error('the record has no answer');
+    if (typeof answer !== 'object') throw new Error('the record has no answer');
     rig.standIn.forget();
 
     const { verdicts, spend } = await judge.judge(capture, scorers, undefined, { answer });

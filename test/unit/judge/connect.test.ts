@@ -57,9 +57,11 @@ describe('batch inference in a cascade', () => {
     expect([...new Set(limits.mock.calls.flat())].sort()).toEqual([settings.BEDROCK_MODEL_ID, JUDGE_CASCADE].sort());
   });
 
-  test('needs the first model on Bedrock; the main one is asked on demand, wherever it is', () => {
-    const elsewhere = testEnvironment({ JUDGE_CASCADE: 'sagemaker:/small-judge' });
-    expect(() => connectBatchJudge(elsewhere)).toThrow('Batch inference needs a judge on Bedrock');
+  test('needs a listed model on Bedrock as the first; the main one is asked on demand, wherever it is', () => {
+    for (const first of ['sagemaker:/small-judge', 'us.anthropic.claude-sonnet-5-5', 'us.anthropic.claude-sonnet-6']) {
+      const elsewhere = testEnvironment({ JUDGE_CASCADE: first });
+      expect(() => connectBatchJudge(elsewhere)).toThrow(`listed by Bedrock for batch inference; got: ${first}`);
+    }
     const main = testEnvironment({ JUDGE_CASCADE, BEDROCK_MODEL_ID: 'sagemaker:/large-judge' });
     expect(connectBatchJudge(main).judge.sourceId).toBe('sagemaker:/large-judge');
   });

@@ -146,5 +146,5 @@ test('applies to the answers of a batch job', () => {
     usage: { inputTokens: -5, outputTokens: 2 },
   };
   const [told] = readBatchAnswers(JSON.stringify({ recordId: 'a', modelOutput })).values();
-  expect(told?.usage).toMatchObject({ inputTokens: 36_000, batch: true });
+  expect(told).toMatchObject({ usage: { inputTokens: 36_000, batch: true } });
 });
