@@ -4,6 +4,7 @@ import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import { firstModel, judgeModels, parseJudgeId, splitEndpoint } from '../../src/judge/judge-id.ts';
 import { type ProfileId, parseProfileId } from '../../src/judge/models/profile-id.ts';
+import { readParameters } from '../../src/judge/parameters.ts';
 import { allow, grantSecret } from './allow.ts';
 
 const PROFILE_ARN = /^arn:[\w-]+:bedrock:[^:]*:[^:]*:(?:application-)?inference-profile\/(?<id>.+)$/;
@@ -43,11 +44,17 @@ function grantModel(role: Role, id: string): void {
   }
 }
 
-function grantGuardrail(role: Role, { BEDROCK_GUARDRAIL_ID: guardrail }: Settings): void {
+function grantGuardrail(role: Role, { MLFLOW_EVALUATION_MODEL_PARAM: given }: Settings): void {
+  const { guardrail } = readParameters(given);
   if (guardrail === undefined) return;
   const { partition, region, account } = Stack.of(role);
-  const arn = `arn:${partition}:bedrock:${region}:${account}:guardrail/${guardrail}`;
-  allow(role, { actions: ['bedrock:ApplyGuardrail'], resources: [arn] });
+  const of = (where: string): string => `arn:${partition}:bedrock:${where}:${account}`;
+  allow(role, { actions: ['bedrock:ApplyGuardrail'], resources: [`${of(region)}:guardrail/${guardrail.id}`] });
+  allow(role, {
+    actions: ['bedrock:ApplyGuardrail'],
+    resources: [`${of('*')}:guardrail-profile/*`],
+    why: 'A guardrail with cross-Region inference is applied through a profile of its geography, in any of its regions.',
+  });
 }
 
 /** Grants the check whether the model exists and when it will be retired, which planning reports. */

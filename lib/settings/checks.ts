@@ -101,7 +101,6 @@ export function wrongTogether(
   });
   const isManaged = settings.MLFLOW_TRACKING_URI?.startsWith('arn:');
   needs('MLFLOW_TRACKING_URI', 'MLFLOW_ARTIFACT_BUCKET', 'the bucket of the spans of a managed MLflow', isManaged);
-  needs('BEDROCK_GUARDRAIL_ID', 'BEDROCK_GUARDRAIL_VERSION', 'a guardrail version, a number or DRAFT');
   for (const name of ARN_NAMES) {
     check([name], () => {
       const own = settings[name]?.split(':')[3];
@@ -279,7 +278,10 @@ export function doubtsAbout(settings: CheckedSettings): string[] {
       'WORK_KMS_KEY_ARN is not set: a key of yours encrypts the captures, but what the stack stores of them (quarantined lines, requests of batch jobs, replays) is encrypted with keys of the services',
     ],
     unused('MLFLOW_ARTIFACT_KMS_KEY_ARN', hasArtifacts, 'MLFLOW_ARTIFACT_BUCKET is not set'),
-    unused('BEDROCK_GUARDRAIL_ID', isBedrock(settings), 'the judge is not a Bedrock model'),
+    [
+      settings.MLFLOW_EVALUATION_MODEL_PARAM.guardrail !== undefined && !isBedrock(settings),
+      'the guardrail of MLFLOW_EVALUATION_MODEL_PARAM is not used: the judge is not a Bedrock model',
+    ],
   ];
   return doubts.filter(([applies]) => applies).map(([, text]) => text);
 }

@@ -23,7 +23,7 @@ import { createAlwaysRule } from './scorers/always-rules.ts';
 import { isCodeScorer, isJudgeScorer } from './scorers/scorer-set.ts';
 import { addSpend, emptySpend } from './spend.ts';
 import { loadApiKey } from './transports/api-key.ts';
-import { bedrockTransport, type Guardrail } from './transports/bedrock.ts';
+import { bedrockTransport } from './transports/bedrock.ts';
 import { type OpenAiConfig, openAiTransport } from './transports/openai.ts';
 import { sageMakerTransport } from './transports/sagemaker.ts';
 import type { JudgeTransport } from './transports/transport.ts';
@@ -75,7 +75,6 @@ function configOf(settings: JudgeSettings): JudgeConfig {
     parameters: settings.MLFLOW_EVALUATION_MODEL_PARAM,
     price: (usage) => paidFor(settings.BEDROCK_MODEL_ID, usage, prices),
     baseUrl: settings.JUDGE_BASE_URL,
-    guardrail: guardrailOf(settings),
     properties: propertiesIn(settings.BEDROCK_MODEL_ID, settings.JUDGE_PRICES),
   };
 }
@@ -96,14 +95,13 @@ export function cascadeOf(settings: JudgeSettings): Judge {
   return cascade(createJudge({ ...configOf(firstSettings(settings)), maxAnswers: 1 }), main);
 }
 
-/** The settings of the model that is asked first. The inference parameters are those of the judge itself. */
-const firstSettings = <S extends JudgeSettings>(settings: S): S =>
-  settings.JUDGE_CASCADE === undefined
-    ? settings
-    : { ...settings, BEDROCK_MODEL_ID: settings.JUDGE_CASCADE, MLFLOW_EVALUATION_MODEL_PARAM: {} };
-
-const guardrailOf = ({ BEDROCK_GUARDRAIL_ID: id, BEDROCK_GUARDRAIL_VERSION: version = 'DRAFT' }: JudgeSettings) =>
-  id === undefined ? undefined : { id, version };
+/** The settings of the model that is asked first. The inference parameters are those of the judge itself, but for the guardrail. */
+function firstSettings<S extends JudgeSettings>(settings: S): S {
+  const { JUDGE_CASCADE: BEDROCK_MODEL_ID, MLFLOW_EVALUATION_MODEL_PARAM: given } = settings;
+  if (BEDROCK_MODEL_ID === undefined) return settings;
+  const parameters = given.guardrail === undefined ? {} : { guardrail: given.guardrail };
+  return { ...settings, BEDROCK_MODEL_ID, MLFLOW_EVALUATION_MODEL_PARAM: parameters };
+}
 
 /** The parts of the judge that batch inference needs. Of a cascade, the jobs ask the first model, which has to be on Bedrock. */
 export interface BatchJudging {
@@ -129,7 +127,7 @@ export function connectBatchJudge(environment: FunctionSettings): BatchJudging {
   const parameters = readParameters(settings.MLFLOW_EVALUATION_MODEL_PARAM, [name]);
   const properties = propertiesIn(name, environment.JUDGE_PRICES);
   assertBatchPossible(settings.BEDROCK_MODEL_ID, properties);
-  const transport = bedrockTransport(name, parameters, guardrailOf(environment), undefined, properties);
+  const transport = bedrockTransport(name, parameters, undefined, properties);
   const { learned, ...shared } = sharedBy(settings);
   const bounds = { ...answerBounds(parameters), properties, learned };
   const isCascade = environment.JUDGE_CASCADE !== undefined;
@@ -170,8 +168,6 @@ export interface JudgeConfig
     Omit<OpenAiConfig, 'parameters'> {
   /** Inference parameters, as in `MLFLOW_EVALUATION_MODEL_PARAM`. */
   parameters?: Readonly<Record<string, unknown>>;
-  /** Bedrock only. */
-  guardrail?: Guardrail | undefined;
   /** Default: clients with the SDK's defaults (region, credentials, endpoints). */
   clients?: { bedrockRuntime?: BedrockRuntimeClient; sagemakerRuntime?: SageMakerRuntimeClient };
 }
@@ -188,7 +184,7 @@ export function createJudge({ parameters: given, ...rest }: JudgeConfig): Judge 
 }
 
 function createTransport(config: Omit<JudgeConfig, 'parameters'>, parameters: JudgeParameters): JudgeTransport {
-  const { baseUrl, apiKey, fetch, guardrail, properties, clients = {} } = config;
+  const { baseUrl, apiKey, fetch, properties, clients = {} } = config;
   const { scheme, name } = parseJudgeId(config.model);
   switch (scheme) {
     case 'openai':
@@ -196,6 +192,6 @@ function createTransport(config: Omit<JudgeConfig, 'parameters'>, parameters: Ju
     case 'sagemaker':
       return sageMakerTransport(name, parameters, clients.sagemakerRuntime);
     default:
-      return bedrockTransport(name, parameters, guardrail, clients.bedrockRuntime, properties);
+      return bedrockTransport(name, parameters, clients.bedrockRuntime, properties);
   }
 }

@@ -9,6 +9,17 @@ const knownSchema = z.object({
   top_p: z.number().min(0).max(1).optional(),
   max_tokens: z.number().int().positive().optional(),
   stop: z.union([z.string().transform((one) => [one]), z.array(z.string())]).optional(),
+  guardrail: z
+    .string()
+    .regex(/^[a-z0-9]+:([1-9]\d*|DRAFT)$/, 'expected a guardrail’s <id>:<version>, the version a number or DRAFT')
+    .transform((text) => {
+      const [id = '', version = ''] = text.split(':');
+      return { id, version };
+    })
+    .optional(),
+  serviceTier: z
+    .enum(['flex', 'default'], 'flex or default, for which the list price is the bound of a budget; others cost more')
+    .optional(),
 });
 
 /** Spellings of other programs. */
@@ -25,6 +36,9 @@ export interface JudgeParameters {
   topP?: number | undefined;
   maxTokens?: number | undefined;
   stop?: string[] | undefined;
+  /** Bedrock only, with `serviceTier`. */
+  guardrail?: { id: string; version: string } | undefined;
+  serviceTier?: 'flex' | 'default' | undefined;
   /** Parameters that are passed to the model unchanged. */
   other: Record<string, unknown>;
   /** Names of the parameters that the user has set: `temperature`, `top_p`, `max_tokens`, `stop`, and the others. */
@@ -117,10 +131,11 @@ export function readParameters(given: Given = {}, models: readonly string[] = []
     const wrong = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`).join('; ');
     throw invalid(wrong, given);
   }
-  const { temperature, top_p: topP, max_tokens: maxTokens, stop } = parsed.data;
+  const { temperature, top_p: topP, max_tokens: maxTokens, stop, guardrail, serviceTier } = parsed.data;
   const other = Object.fromEntries(Object.entries(named).filter(([name]) => !(name in knownSchema.shape)));
   const chosen = temperature ?? (topP === undefined && !thinks(other) ? DEFAULT_TEMPERATURE : undefined);
-  const made = { temperature: chosen, topP, maxTokens, stop, other, userSet: new Set(Object.keys(named)) };
+  const userSet = new Set(Object.keys(named));
+  const made = { temperature: chosen, topP, maxTokens, stop, guardrail, serviceTier, other, userSet };
   const bad = Object.fromEntries(faultsOf(made, models));
   if (Object.keys(bad).length === 0) return made;
   const rest = Object.fromEntries(Object.entries(given).filter(([name]) => !Object.hasOwn(bad, ALIASES[name] ?? name)));

@@ -97,8 +97,7 @@ export function settingsVariants({ region, partition }: Place): Record<string, R
     'keys of a person for batch jobs': { ...judge, WORK_KMS_KEY_ARN: arn('kms', 'key/work') },
     'a Bedrock model with a guardrail': {
       BEDROCK_MODEL_ID: 'amazon.nova-pro-v1:0',
-      BEDROCK_GUARDRAIL_ID: 'gr1234',
-      BEDROCK_GUARDRAIL_VERSION: '2',
+      MLFLOW_EVALUATION_MODEL_PARAM: '{"guardrail":"gr1234:2"}',
     },
     'an application profile': {
       BEDROCK_MODEL_ID: arn('bedrock', 'application-inference-profile/a1b2c3'),

@@ -167,7 +167,7 @@ export async function throughPipeline(
     const traced = { ...request, chunk: { ...request.chunk, traced: true as const } };
     const evaluate = await evaluateChunk(traced, { ...evaluation, judge });
     const client = new BedrockRuntimeClient({ region: 'eu-west-1' });
-    const bedrock = bedrockTransport('anthropic.claude-sonnet-4-6', readParameters(), undefined, client);
+    const bedrock = bedrockTransport('anthropic.claude-sonnet-4-6', readParameters(), client);
     const prepared = await prepareChunk(
       { ...request, run: `${RUN}-batch`, phase: 'prepare' },
       {

@@ -12,8 +12,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 const OPTIONAL = {
   ALARM_EMAIL: 'on-call@example.com',
   DATA_CAPTURE_KMS_KEY_ARN: 'arn:aws:kms:eu-west-1:123456789012:key/1234abcd',
-  BEDROCK_GUARDRAIL_ID: 'gr1234',
-  BEDROCK_GUARDRAIL_VERSION: '1',
+  MLFLOW_EVALUATION_MODEL_PARAM: '{"guardrail":"gr1234:1"}',
   REPLAY_ENDPOINT_NAMES: 'my-endpoint-v2',
 };
 

@@ -56,6 +56,7 @@ const JUDGES = [
 
 const variants: Record<string, Record<string, string>> = {
   ...Object.fromEntries(JUDGES.map((id) => [id, { BEDROCK_MODEL_ID: id, EVALUATION_BUDGET_USD: '0' }])),
+  'a guardrail': { MLFLOW_EVALUATION_MODEL_PARAM: '{"guardrail":"gr1234:1"}' },
   'a judge behind a URL without a key': {
     BEDROCK_MODEL_ID: 'openai:/m',
     JUDGE_BASE_URL: 'http://v/v1',

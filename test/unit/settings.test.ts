@@ -115,14 +115,12 @@ describe('the settings as a whole', () => {
       EVALUATION_SAMPLE_RATE: '1,5',
       MAX_CONCURRENCY: '0',
       CSV_HEADER: 'yes',
-      BEDROCK_GUARDRAIL_ID: 'gr1234',
     });
     expect(lines).toEqual([
       '  STACK_PREFIX: got nothing (it is required); expected: letters, digits and "-", at most 30 characters',
       '  EVALUATION_SAMPLE_RATE: got "1,5"; expected: a number from 0 to 1',
       '  CSV_HEADER: got "yes"; expected: true or false',
       '  MAX_CONCURRENCY: got "0"; expected: a whole number from 1 to 10000',
-      '  BEDROCK_GUARDRAIL_VERSION: got nothing; expected: a guardrail version, a number or DRAFT, since BEDROCK_GUARDRAIL_ID is set',
     ]);
   });
 
@@ -439,10 +437,9 @@ describe('.env and the environment', () => {
       {
         BEDROCK_MODEL_ID: 'sagemaker:/j',
         EVALUATION_BUDGET_USD: '0',
-        BEDROCK_GUARDRAIL_ID: 'g1',
-        BEDROCK_GUARDRAIL_VERSION: '1',
+        MLFLOW_EVALUATION_MODEL_PARAM: '{"guardrail":"g1:1"}',
       },
-      /BEDROCK_GUARDRAIL_ID is not used/,
+      /the guardrail of MLFLOW_EVALUATION_MODEL_PARAM is not used/,
     ],
   ])('warns about %o', (more: Record<string, string>, warning) => {
     const { warnings } = readSettings({ ...required, ...more }, join(folder, 'missing'));

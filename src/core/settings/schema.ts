@@ -141,20 +141,6 @@ export const sharedSettings = {
     'JSON by model id of prices in US dollars per million tokens, such as {"sagemaker:/my-judge":{"input":0.4,"output":0.4}}, or of the id of the model whose price applies',
     jsonOf(pricesSchema).default({}),
   ),
-  BEDROCK_GUARDRAIL_ID: setting(
-    'a guardrail id',
-    z
-      .string()
-      .regex(/^[a-z0-9]+$/)
-      .optional(),
-  ),
-  BEDROCK_GUARDRAIL_VERSION: setting(
-    'a guardrail version: a number or DRAFT',
-    z
-      .string()
-      .regex(/^([1-9]\d*|DRAFT)$/)
-      .optional(),
-  ),
 };
 
 /** The settings that the functions read. */

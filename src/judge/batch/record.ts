@@ -28,7 +28,12 @@ export function batchRecord(
   if (learned?.refused !== undefined) capabilities.adopt(learned.refused);
   const own = answerTokens(scorers.length, options);
   const rung = options.properties !== undefined && capabilities.supports('json-schema') ? 'json-schema' : 'prompt';
-  const { modelId: _, ...modelInput } = transport.request({
+  // A job has its own price, and no tier.
+  const {
+    modelId: _,
+    serviceTier: _tier,
+    ...modelInput
+  } = transport.request({
     prompt: buildPrompt(capture, scorers, rung),
     schema: answerSchema(scorers),
     maxTokens: options.maxTokens === undefined ? (learned?.bound(own) ?? own) : own,

@@ -27,11 +27,6 @@ const CALL_TIMEOUT_MS = 120_000;
 
 const STOPS = reasons.converse as Record<string, Stop>;
 
-export interface Guardrail {
-  id: string;
-  version: string;
-}
-
 /** Tool schemas are an older subset of JSON Schema: some models accept only type, properties and required. */
 function toolSchema(schema: JsonSchema): JsonSchema {
   const { additionalProperties: _, ...rest } = schema;
@@ -56,7 +51,11 @@ function answerConfig({ prompt, schema }: Ask): Pick<ConverseCommandInput, 'outp
 }
 
 /** A guardrail checks only the record. The instructions are not captured traffic. */
-function userContent({ user }: JudgePrompt, preface: string, guardrail: Guardrail | undefined): Message['content'] {
+function userContent(
+  { user }: JudgePrompt,
+  preface: string,
+  guardrail: JudgeParameters['guardrail'],
+): Message['content'] {
   if (guardrail === undefined) return [{ text: `${preface}${user.before}\n${user.record}\n${user.after}` }];
   return [
     { text: `${preface}${user.before}` },
@@ -74,11 +73,10 @@ export interface BedrockTransport extends JudgeTransport {
 export function bedrockTransport(
   modelId: string,
   parameters: JudgeParameters,
-  guardrail: Guardrail | undefined,
   client: BedrockRuntimeClient = createBedrockClient(),
   properties = propertiesOf(modelId),
 ): BedrockTransport {
-  const { temperature, topP, stop, other, userSet } = parameters;
+  const { temperature, topP, stop, guardrail, serviceTier, other, userSet } = parameters;
   const cacheFrom = properties?.cacheMinimum ?? Number.POSITIVE_INFINITY;
   const least = setsThinking(other) ? undefined : properties?.leastThinking;
 
@@ -101,6 +99,7 @@ export function bedrockTransport(
         ...(stop === undefined ? {} : { stopSequences: stop }),
       },
       ...answerConfig(ask),
+      ...(serviceTier === undefined ? {} : { serviceTier: { type: serviceTier } }),
       ...(Object.keys(fields).length === 0 ? {} : { additionalModelRequestFields: fields as never }),
       ...(guardrail === undefined
         ? {}

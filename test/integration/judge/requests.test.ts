@@ -99,10 +99,13 @@ test('makes no call without scorers', async () => {
 
 describe('settings', () => {
   test('passes a guardrail on, which checks only the record', async () => {
-    await rig.judge({ guardrail: { id: 'grabc123', version: '2' } }).judge(chatCapture(), CHAT_SCORERS);
+    await rig
+      .judge({ parameters: { guardrail: 'grabc123:2', serviceTier: 'flex' } })
+      .judge(chatCapture(), CHAT_SCORERS);
     const [call] = rig.standIn.recorded;
     expectValid(call as RecordedCall);
     expect(requestOf(call).guardrailConfig).toEqual({ guardrailIdentifier: 'grabc123', guardrailVersion: '2' });
+    expect(call?.body).toMatchObject({ serviceTier: { type: 'flex' } });
     const guarded = requestOf(call).messages[0]?.content.filter((block) => block.guardContent) ?? [];
     expect(guarded).toHaveLength(1);
     expect(guarded[0]?.guardContent?.text.text).toMatch(/^#[0-9a-f]{12} BEGIN\n[\s\S]*\n#[0-9a-f]{12} END$/);

@@ -8,7 +8,7 @@ import { chatCapture } from './captures.ts';
 
 const scorers = scorersFor().filter(isJudgeScorer);
 const recordFor = (model: string): string => {
-  const transport = bedrockTransport(model, readParameters(), undefined, {} as never);
+  const transport = bedrockTransport(model, readParameters(), {} as never);
   return JSON.stringify(
     batchRecord(transport, 'tr-1', chatCapture(), scorers, { properties: propertiesOf(model) }).modelInput,
   );

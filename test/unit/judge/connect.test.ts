@@ -10,12 +10,15 @@ const scorers = scorersFor().filter(isJudgeScorer).slice(0, 2);
 
 test.each([
   [{}, undefined],
-  [{ BEDROCK_GUARDRAIL_ID: 'gr1' }, { guardrailIdentifier: 'gr1', guardrailVersion: 'DRAFT' }],
+  [{ guardrail: 'gr1:DRAFT' }, { guardrailIdentifier: 'gr1', guardrailVersion: 'DRAFT' }],
   [
-    { BEDROCK_GUARDRAIL_ID: 'gr1', BEDROCK_GUARDRAIL_VERSION: '3' },
+    { guardrail: 'gr1:3', max_tokens: 9 },
     { guardrailIdentifier: 'gr1', guardrailVersion: '3' },
   ],
-])('the settings %p give a request this guardrail', (settings, guardrail) => {
+])('the parameters %p give a request this guardrail, in a cascade too', (parameters, guardrail) => {
+  const settings = { MLFLOW_EVALUATION_MODEL_PARAM: JSON.stringify(parameters) };
+  const first = connectBatchJudge(testEnvironment({ ...settings, JUDGE_CASCADE: 'us.amazon.nova-lite-v1:0' }));
+  expect(first.record('tr-1', chatCapture(), scorers).modelInput.guardrailConfig).toEqual(guardrail);
   const { record } = connectBatchJudge(testEnvironment(settings));
   expect(record('tr-1', chatCapture(), scorers).modelInput.guardrailConfig).toEqual(guardrail);
 });

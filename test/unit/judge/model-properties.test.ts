@@ -61,7 +61,7 @@ test.each(LEAST)('the first request to %s has what the model accepts', (model, f
     const capabilities = new ModelCapabilities(propertiesOf(model));
     if (refused !== undefined) capabilities.refuseFeature(refused);
     const ask = { ...askOf(), supports: capabilities.supports.bind(capabilities) };
-    return bedrockTransport(model, readParameters({ ...given }), undefined, {} as never).request(ask);
+    return bedrockTransport(model, readParameters({ ...given }), {} as never).request(ask);
   };
   expect(sent({}).additionalModelRequestFields).toEqual(fields);
   expect(sent({}).inferenceConfig?.temperature).toBe(temperature);

@@ -113,7 +113,7 @@ describe('parameters that cannot work', () => {
 
 test('asks Bedrock for a temperature only if there is one and the model accepts it', () => {
   const sent = (given: object, lacking?: Feature) =>
-    bedrockTransport('m', readParameters({ ...given }), undefined, {} as never).request(askOf(lacking)).inferenceConfig;
+    bedrockTransport('m', readParameters({ ...given }), {} as never).request(askOf(lacking)).inferenceConfig;
   expect(sent({})).toStrictEqual({ maxTokens: 77, temperature: 0 });
   expect(sent({}, 'temperature')).toStrictEqual({ maxTokens: 77 });
   expect(sent({ top_p: 0.5 })).toStrictEqual({ maxTokens: 77, topP: 0.5 });
@@ -126,7 +126,7 @@ test('bounds a chat completion under the name that the server accepts', () => {
 
 describe('the form of the answer', () => {
   const forms = (rung: Rung) => {
-    const { outputConfig, toolConfig } = bedrockTransport('m', readParameters(), undefined, {} as never).request(
+    const { outputConfig, toolConfig } = bedrockTransport('m', readParameters(), {} as never).request(
       askOf(undefined, rung),
     );
     const { response_format, tools, tool_choice } = chatBody(askOf(undefined, rung), 'm', readParameters());

@@ -25,7 +25,7 @@ const forChat = (scorers: ReturnType<typeof activeScorers>) =>
   scorers.filter(isJudgeScorer).filter((scorer) => 'judge' in applicability(chatCapture(), scorer));
 
 const systemOf = (model: string, scorers: ReturnType<typeof forChat>) =>
-  bedrockTransport(model, readParameters(), undefined).request({
+  bedrockTransport(model, readParameters()).request({
     prompt: buildPrompt(chatCapture(), scorers, 'json-schema'),
     schema: {},
     maxTokens: 100,

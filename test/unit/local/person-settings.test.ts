@@ -20,8 +20,6 @@ const mine = {
   EVALUATION_ALWAYS: '[{"name":"long","replyTokensOver":800}]',
   QUALITY_OBJECTIVES: '[{"scorer":"safety","atLeast":0.9}]',
   EVALUATION_BUDGET_USD: '5',
-  BEDROCK_GUARDRAIL_ID: 'gr1234',
-  BEDROCK_GUARDRAIL_VERSION: '2',
   JUDGE_BASE_URL: 'https://llm.example.com/v1',
   JUDGE_SECRET_ARN: 'arn:aws:secretsmanager:us-east-1:123456789012:secret:judge-AbCdEf',
   ALARM_EMAIL: 'on-call@example.com',
@@ -46,7 +44,7 @@ describe('the user’s settings in a local run', () => {
     });
     expect(notes).toEqual([
       'your settings that apply: BEDROCK_MODEL_ID, EVALUATION_ALWAYS, QUALITY_OBJECTIVES',
-      'your settings that do not apply, since the stand-in judges and nothing is paid: JUDGE_BASE_URL, JUDGE_SECRET_ARN, EVALUATION_BUDGET_USD, BEDROCK_GUARDRAIL_ID, BEDROCK_GUARDRAIL_VERSION',
+      'your settings that do not apply, since the stand-in judges and nothing is paid: JUDGE_BASE_URL, JUDGE_SECRET_ARN, EVALUATION_BUDGET_USD',
       'your settings that do not apply, since nothing is on AWS: STACK_PREFIX, MLFLOW_TRACKING_URI, ALARM_EMAIL',
     ]);
   });
