@@ -1,6 +1,6 @@
 /**
- * `inference-monitor doctor`: checks what a deployment needs, and the deployed stack. It changes nothing and pays
- * nothing.
+ * `inference-monitor doctor`: checks what a deployment needs, and the deployed stack. It changes nothing, and pays nothing without
+ * `--ask-judge`.
  */
 
 import { many } from '../../src/core/text/figure-text.ts';
@@ -18,6 +18,7 @@ const OPTIONS = options(
   option('--captures <number>', 'say what so many captures of the newest files are like', numbers.from(1, 1_000)),
   option('--region <region>', 'region of the stack (default: AWS_REGION)'),
   stackOption(),
+  option('--ask-judge', 'ask the judge one question, which costs some cents; its most is printed before'),
   jsonOption(),
 );
 

@@ -9,7 +9,8 @@ import { dotenvExists, dotenvText, writeNewFile } from '../../src/core/settings/
 import { command, option, options } from '../cli/options.ts';
 import { EXIT, notice } from '../cli/output.ts';
 import { Stopped } from '../cli/stop-signals.ts';
-import { quickClients } from '../doctor/finding.ts';
+import { checkAnswer } from '../doctor/ask-judge.ts';
+import { checked, quickClients } from '../doctor/finding.ts';
 import { assertValid, collect, foundAccount } from '../init/collect.ts';
 import { promptOnTerminal } from '../init/prompt.ts';
 
@@ -65,8 +66,15 @@ export default command('init', OPTIONS, async ({ set, region, out, yes, ...flags
     const values = await collect(given, foundAccount(clients, say), place, prompt);
     const written = { ...values, ...(place && { AWS_REGION: place }) };
     writeNewFile(file, dotenvText(readFileSync(packagePath('.env.example'), 'utf8'), written));
-    for (const doubt of doubtsAbout(parseSettings({ ...values, CDK_DEFAULT_REGION: place }))) notice(`${doubt}.`);
+    const settings = parseSettings({ ...values, CDK_DEFAULT_REGION: place });
+    for (const doubt of doubtsAbout(settings)) notice(`${doubt}.`);
     notice(`Wrote ${file}. Next: inference-monitor doctor`);
+    const text = 'Ask the judge one question now, for some cents? y, or Enter for no';
+    const answer = await prompt?.ask({ text, optional: true, fault: () => undefined }).catch(() => '');
+    if (answer?.toLowerCase() !== 'y' || place === undefined) return;
+    const ask = () => checkAnswer({ lambda: clients.lambda, region: place, settings }, settings.BEDROCK_MODEL_ID);
+    for (const { level, message } of await checked('answer', 'bedrock:InvokeModel', ask))
+      notice(`${level}: ${message}`);
   } catch (error) {
     if (!(error instanceof Stopped)) throw error;
     notice('Stopped. Nothing was written.');

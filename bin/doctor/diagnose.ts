@@ -1,9 +1,10 @@
-/** All checks of `doctor`, in the order of their findings. Nothing is changed, and nothing is paid for. */
+/** All checks of `doctor`, in the order of their findings. Nothing is changed, and only `--ask-judge` is paid for. */
 
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import type { About } from '../cli/output.ts';
 import { type DeployedStack, deployedSettings, openStack } from '../cli/stack.ts';
 import { checkAccount } from './account.ts';
+import { checkAnswer } from './ask-judge.ts';
 import { checkArtifacts, checkCaptures } from './buckets.ts';
 import { checkEndpoint } from './endpoint.ts';
 import { checkKey, checkReplayComponents, checkReplayEndpoints, checkSecret, checkVpc } from './environment.ts';
@@ -32,6 +33,7 @@ export interface DoctorFlags {
   judgeModel?: string;
   region?: string;
   stack?: string;
+  askJudge?: boolean | undefined;
 }
 
 export interface Diagnosis extends About {
@@ -58,6 +60,8 @@ export async function diagnose(flags: DoctorFlags): Promise<Diagnosis> {
   }
 }
 
+/** A judge may think. */
+const ANSWER_LIMIT_MS = 120_000;
 const ENDPOINT = 'sagemaker:DescribeEndpoint, DescribeEndpointConfig and ListEndpoints';
 const KEYS = [
   'DATA_CAPTURE_KMS_KEY_ARN',
@@ -103,11 +107,15 @@ async function examine(clients: Clients, flags: DoctorFlags, region: string | un
   const context = { ...clients, region, settings, complete, capturePrefix, stack, isNamed };
   const source = sourceOfRegion(flags);
   const account = await checked('account', 'sts:GetCallerIdentity', () => checkAccount(context, source));
-  const { captures } = flags;
+  const { captures, askJudge } = flags;
   const shape = captures
     ? [checkOf('DATA_CAPTURE_S3_BUCKET', 'shape', 's3:ListBucket and s3:GetObject', checkShape(captures))]
     : [];
-  return [...account, ...findings, ...(hasError(account) ? [] : await checkAll([...CHECKS, ...shape], context))];
+  if (hasError(account)) return [...account, ...findings];
+  const model = settings.BEDROCK_MODEL_ID;
+  const ask = async () => model !== undefined && checkAnswer(context, model);
+  const answer = askJudge ? await checked('answer', 'bedrock:InvokeModel', ask, ANSWER_LIMIT_MS) : [];
+  return [...account, ...findings, ...(await checkAll([...CHECKS, ...shape], context)), ...answer];
 }
 
 /** Returns the stack that a person names, if the settings here are of another one. @throws the errors of `openStack` */

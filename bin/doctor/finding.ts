@@ -69,9 +69,9 @@ const LIMIT_MS = 20_000;
  *
  * @param action in IAM
  */
-export async function checked(check: string, action: string, make: () => Promise<Found>): Promise<Finding[]> {
-  const late = unknown(`${check}: there was no answer within ${LIMIT_MS / 1000} s.`, 'check the network and try again');
-  const limit = sleep(LIMIT_MS, late, { ref: false });
+export async function checked(check: string, action: string, make: () => Promise<Found>, limitMs = LIMIT_MS) {
+  const late = unknown(`${check}: there was no answer within ${limitMs / 1000} s.`, 'check the network and try again');
+  const limit = sleep(limitMs, late, { ref: false });
   return under(check, await Promise.race([make(), limit]).catch((error: unknown) => unasked(check, action, error)));
 }
 

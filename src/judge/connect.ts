@@ -54,7 +54,7 @@ interface JudgeSettings extends Pick<LambdaEnvironment, keyof typeof sharedSetti
   /** The key itself, on a person's own machine. */
   JUDGE_API_KEY?: string;
   /** What the calls of a function share with each other, and with those of other functions. */
-  shared?: Pick<CallerOptions, 'limiter'> & { limits?: Limits['judge']; learned?: LearnedModels };
+  shared?: Pick<CallerOptions, 'limiter'> & { limits?: Limits['judge']; learned?: Pick<LearnedModels, 'of'> };
 }
 
 type FunctionSettings = LambdaEnvironment & Pick<JudgeSettings, 'shared'>;
@@ -63,7 +63,8 @@ type FunctionSettings = LambdaEnvironment & Pick<JudgeSettings, 'shared'>;
  * Creates the judge of these settings, for online calls. The key of a judge outside AWS is read from Secrets Manager with the
  * first call, so that a key that cannot be read fails only verdicts, and again when the server stops accepting it.
  */
-export const judgeOf = (settings: JudgeSettings): Judge => createJudge(configOf(settings));
+export const judgeOf = (settings: JudgeSettings, more: Pick<JudgeOptions, 'maxAnswers'> = {}): Judge =>
+  createJudge({ ...configOf(settings), ...more });
 
 function configOf(settings: JudgeSettings): JudgeConfig {
   const prices = priceOptions(settings);
@@ -92,7 +93,7 @@ const sharedBy = ({
 export function cascadeOf(settings: JudgeSettings): Judge {
   const main = judgeOf(settings);
   if (settings.JUDGE_CASCADE === undefined) return main;
-  return cascade(createJudge({ ...configOf(firstSettings(settings)), maxAnswers: 1 }), main);
+  return cascade(judgeOf(firstSettings(settings), { maxAnswers: 1 }), main);
 }
 
 /** The settings of the model that is asked first. The inference parameters are those of the judge itself, but for the guardrail. */

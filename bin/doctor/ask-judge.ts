@@ -1,0 +1,45 @@
+/** Asks the judge one question, which costs money: whether it answers, in which form, and how long its answers are. */
+import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
+import { resourceNames } from '../../src/core/contract/names.ts';
+import type { CheckedSettings } from '../../src/core/settings/schema.ts';
+import { activeScorers } from '../../src/judge/active-scorers.ts';
+import { askCanary, canaryCapture, canaryScorers } from '../../src/judge/canary.ts';
+import { judgeOf } from '../../src/judge/connect.ts';
+import { judgeName } from '../../src/judge/judge-id.ts';
+import { Learned } from '../../src/judge/models/learned.ts';
+import { limitsTable } from '../../src/limits/table.ts';
+import { dollars, notice } from '../cli/output.ts';
+import { broken, type CheckContext, type Found, ok, warning } from './finding.ts';
+
+const REPAIR = 'check BEDROCK_MODEL_ID and MLFLOW_EVALUATION_MODEL_PARAM';
+
+/** Prints the most that the call can cost before it is made, and keeps what it teaches in the table of a deployed stack. */
+export async function checkAnswer(
+  { lambda, region, settings }: Pick<CheckContext, 'lambda' | 'region' | 'settings'>,
+  BEDROCK_MODEL_ID: string,
+): Promise<Found> {
+  // The clients of the judge and of the table have the region of a function.
+  process.env.AWS_REGION = region;
+  const own = { ...(settings as CheckedSettings), BEDROCK_MODEL_ID };
+  const { evaluator: FunctionName } = resourceNames(own.STACK_PREFIX);
+  const found = await lambda.send(new GetFunctionConfigurationCommand({ FunctionName })).catch(() => undefined);
+  const { BUDGET_TABLE } = found?.Environment?.Variables ?? {};
+  const learned = new Learned(BEDROCK_MODEL_ID, BUDGET_TABLE ? limitsTable({ BUDGET_TABLE }) : undefined);
+  await learned.ready();
+  const judge = judgeOf({ ...own, shared: { learned: { of: () => learned } } }, { maxAnswers: 1 });
+  const scorers = canaryScorers(activeScorers(own));
+  const most = judge.maxCostUsd(canaryCapture, scorers);
+  if (most === null) return warning('The judge was not asked: its price is unknown.', 'set JUDGE_PRICES');
+  notice(`Asking ${judgeName(BEDROCK_MODEL_ID)} one question, for ${dollars(most)} at most.`);
+  const answer = await askCanary(judge, scorers).catch((error: Error) => error);
+  if (answer instanceof Error) return broken(`The judge did not answer: ${answer.message}.`, REPAIR);
+  await learned.save();
+  const { verdicts, spend } = answer;
+  const error = verdicts.find((verdict) => verdict.outcome === 'error')?.error;
+  const given = verdicts.filter(({ outcome }) => outcome === 'verdict').length;
+  const said = `The judge answered ${given} of ${scorers.length} questions in ${spend.outputTokens} tokens, for ${dollars(spend.usd)}`;
+  if (error === undefined) return ok(`${said}.`);
+  // Captures get a longer answer from now on.
+  if (error.code === 'JudgeReplyCut') return warning(`${said}; it thinks for longer than its answer has room.`);
+  return broken(`${said}; ${error.code}: ${error.message}.`, REPAIR);
+}

@@ -1,0 +1,71 @@
+/** `doctor --ask-judge`: one call, whose most is said before, and which teaches the functions of a deployed stack. */
+import { checkAnswer } from '../../bin/doctor/ask-judge.ts';
+import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
+import { Learned } from '../../src/judge/models/learned.ts';
+import { limitsTable } from '../../src/limits/table.ts';
+import { createItemTable } from '../helpers/answers-in.ts';
+import { testEnvironment } from '../helpers/test-environment.ts';
+import { useStandIn } from './judge/setup.ts';
+
+const rig = useStandIn();
+const MODEL = 'us.anthropic.claude-sonnet-6';
+const JUDGE_PRICES = `{"${MODEL}":{"input":2,"output":10}}`;
+const before = { ...process.env };
+let ministack: MiniStack;
+
+beforeAll(async () => {
+  ministack = await startMiniStack();
+  await createItemTable(ministack.url, 'limits');
+  const keys = { AWS_REGION: 'us-east-1', AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' };
+  const servers = { AWS_ENDPOINT_URL_BEDROCK_RUNTIME: rig.standIn.url, AWS_ENDPOINT_URL_DYNAMODB: ministack.url };
+  Object.assign(process.env, keys, servers);
+});
+afterAll(async () => {
+  process.env = before;
+  await ministack?.stop();
+});
+
+const said: string[] = [];
+/** @param table of the deployed stack, if there is one */
+const asked = (table?: string, settings: Record<string, string> = { JUDGE_PRICES }) => {
+  said.length = 0;
+  jest.spyOn(process.stderr, 'write').mockImplementation((text) => said.push(String(text)) > 0);
+  const send = async () =>
+    table ? { Environment: { Variables: { BUDGET_TABLE: table } } } : Promise.reject(new Error());
+  const context = { lambda: { send } as never, region: 'us-east-1', settings: testEnvironment(settings) as never };
+  return checkAnswer(context, MODEL).finally(() => jest.restoreAllMocks());
+};
+
+test('makes one call with the bound of a capture, and says its most before', async () => {
+  expect(await asked()).toMatchObject({
+    level: 'ok',
+    message: expect.stringMatching(/^The judge answered 9 of 9 questions in \d+ tokens, for \$0\.00/),
+  });
+  expect(said.join('')).toMatch(/^Asking us\.anthropic\.claude-sonnet-6 one question, for \$0\.0\d+ at most\./);
+  expect(rig.standIn.counts).toMatchObject({ calls: 1, refused: 0 });
+});
+
+test('keeps what the model refuses for the functions of a deployed stack', async () => {
+  rig.behave({ models: { '*': { jsonSchema: 'rejected', temperature: 'rejected' } } });
+  expect(await asked('limits')).toMatchObject({ level: 'ok' });
+  expect(rig.standIn.counts).toMatchObject({ answered: 1, refused: 2 });
+  const learned = new Learned(MODEL, limitsTable({ BUDGET_TABLE: 'limits' }));
+  await learned.ready();
+  expect(learned.refused).toEqual(['json-schema', 'temperature']);
+});
+
+test.each([
+  ['missing-keys', 'error', /JudgeScorerMissing/],
+  ['cut', 'warning', /thinks for longer/],
+] as const)('an answer that is %s is not asked for again', async (fault, level, message) => {
+  rig.behave({ fault });
+  expect(await asked()).toMatchObject({ level, message: expect.stringMatching(message) });
+  expect(rig.standIn.counts.calls).toBe(1);
+});
+
+test('says that the judge refuses every request, and asks nothing at an unknown price', async () => {
+  rig.behave({ models: { '*': { state: 'denied' } } });
+  expect(await asked()).toMatchObject({ level: 'error', message: expect.stringContaining('did not answer') });
+  expect(await asked(undefined, {})).toMatchObject({ level: 'warning' });
+  expect(said).toEqual([]);
+});
