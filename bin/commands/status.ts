@@ -1,13 +1,16 @@
 /** `inference-monitor status`: is the endpoint healthy, and if not, why. */
+import { inTime } from '../../src/core/process/concurrency.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { wrapped } from '../../src/core/text/terminal-text.ts';
 import { type Health, healthOf } from '../../src/health/findings.ts';
 import { type AskedStack, readFacts } from '../../src/health/gather.ts';
 import { EXIT_CODES } from '../../src/health/known.ts';
 import { healthLines } from '../../src/health/text.ts';
+import { judgeModels } from '../../src/judge/judge-id.ts';
+import { checkJudgeModel } from '../../src/judge/model-check.ts';
 import { outcomeLines, windowText } from '../../src/quality/rates-text.ts';
 import { command, options } from '../cli/options.ts';
-import { type About, aboutLine, print } from '../cli/output.ts';
+import { type About, aboutLine, notice, print } from '../cli/output.ts';
 import { type DeployedStack, deployedSettings, stackOptions, withStack } from '../cli/stack.ts';
 import { hoursOf, isoWindow, windowFrom } from '../cli/window.ts';
 import { named } from '../operate/summary-report.ts';
@@ -20,7 +23,10 @@ export default command('status', OPTIONS, (flags) =>
   withStack(flags, async (stack) => {
     const nowMs = Date.now();
     const window = hoursOf(flags.from, flags.to, nowMs);
-    const health = healthOf(await readFacts(await askedStack(stack), { window, nowMs }));
+    const asked = await askedStack(stack);
+    const [facts, checks] = await Promise.all([readFacts(asked, { window, nowMs }), judgesOf(asked)]);
+    const health = healthOf(facts);
+    for (const check of checks) if (check?.dearerFrom !== undefined) notice(check.message);
     process.exitCode = EXIT_CODES[health.state];
     const { about } = stack;
     print<StatusOutput>({ ...health, ...about, window: isoWindow(window) }, flags.json, (out) => {
@@ -30,6 +36,10 @@ export default command('status', OPTIONS, (flags) =>
     });
   }),
 );
+
+/** What Bedrock says of the models that judge. A person without the permission is not told. */
+const judgesOf = ({ environment }: AskedStack) =>
+  Promise.all(judgeModels(environment).map((model) => inTime(checkJudgeModel(model), 3_000).catch(() => undefined)));
 
 /** Returns what is asked about a deployed stack. Its functions know its settings. */
 export async function askedStack(stack: DeployedStack): Promise<AskedStack> {

@@ -1,8 +1,10 @@
 /** Checks that the judge's model exists, and until when. `inference-monitor doctor` and the start of runs use it. */
 import { BedrockClient, GetFoundationModelCommand, GetInferenceProfileCommand } from '@aws-sdk/client-bedrock';
 import { PermanentError, saidBy } from '../core/errors/errors.ts';
+import type { PriceOverrides } from '../core/settings/schema.ts';
 import { parseJudgeId } from './judge-id.ts';
-import { parseProfileId } from './models/profile-id.ts';
+import { parseProfileId, withoutScheme } from './models/profile-id.ts';
+import { priceUnknown, ratesOf } from './pricing/prices.ts';
 import { policyRemedy } from './transports/bedrock-failures.ts';
 
 type ModelState =
@@ -24,6 +26,8 @@ export interface ModelCheck {
   level: 'ok' | 'warning' | 'error';
   /** The model behind an inference profile, or the model itself; `undefined` if it is not known. */
   foundationModel?: string | undefined;
+  /** The day from which a legacy model may cost more than the list price, from 30 days before. */
+  dearerFrom?: string | undefined;
   /** A sentence for people that names the remedy. */
   message: string;
 }
@@ -72,7 +76,7 @@ export async function checkJudgeModel(
     if (foundationModel === undefined)
       return result('unknown', `${model} is a custom model: Bedrock has no life cycle for it.`);
     const { modelDetails } = await client.send(new GetFoundationModelCommand({ modelIdentifier: foundationModel }));
-    const { status, endOfLifeTime } = modelDetails?.modelLifecycle ?? {};
+    const { status, endOfLifeTime, publicExtendedAccessTime } = modelDetails?.modelLifecycle ?? {};
     if (endOfLifeTime !== undefined && endOfLifeTime <= now) {
       return result(
         'ended',
@@ -81,10 +85,11 @@ export async function checkJudgeModel(
     }
     if (status === 'LEGACY') {
       const end = endOfLifeTime === undefined ? 'on a date that is not yet announced' : `on ${day(endOfLifeTime)}`;
-      return result(
-        'legacy',
-        `${foundationModel} is a legacy model and will be retired ${end}. Bedrock refuses it to accounts that have not used it recently. Plan a newer BEDROCK_MODEL_ID.`,
-      );
+      const legacy = `${foundationModel} is a legacy model and will be retired ${end}. Bedrock refuses it to accounts that have not used it recently. Plan a newer BEDROCK_MODEL_ID.`;
+      if (publicExtendedAccessTime === undefined || publicExtendedAccessTime.getTime() > now.getTime() + NOTICE_MS)
+        return result('legacy', legacy);
+      const dearerFrom = day(publicExtendedAccessTime);
+      return { ...result('legacy', `${legacy} ${dearerText(model, dearerFrom)}`), dearerFrom };
     }
     return result('active', `${foundationModel} is active.`);
   } catch (error) {
@@ -109,6 +114,22 @@ export async function checkJudgeModel(
     }
     throw error;
   }
+}
+
+const NOTICE_MS = 30 * 86_400_000;
+
+/** What to set before a legacy model costs more, in what Bedrock calls public extended access. */
+function dearerText(model: string, from: string): string {
+  const { input, output } = ratesOf(model) ?? { input: 0, output: 0 };
+  const line = `JUDGE_PRICES=${JSON.stringify({ [model]: { input, output } })}`;
+  return `From ${from} on it may cost more, and its price counts as unknown: set ${line} with the new price in place of this one.`;
+}
+
+/** @throws PermanentError `JudgePriceUnknown` when a budget would be held at a price that no longer applies */
+export function assertListPrice(check: ModelCheck | undefined, prices: PriceOverrides, now = new Date()): void {
+  const { dearerFrom, model = '' } = check ?? {};
+  const isSet = Object.keys(prices).some((id) => withoutScheme(id) === withoutScheme(model));
+  if (dearerFrom !== undefined && dearerFrom <= day(now) && !isSet) throw priceUnknown(model);
 }
 
 /** @throws PermanentError `JudgeModelGone` when the model can no longer judge anything */

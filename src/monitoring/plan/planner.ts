@@ -16,7 +16,7 @@ import { PermanentError, toNamedError } from '../../core/errors/errors.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { uncachedWarning } from '../../judge/active-scorers.ts';
 import { assertBatchPossible, firstModel } from '../../judge/judge-id.ts';
-import { assertModelLives, type ModelCheck } from '../../judge/model-check.ts';
+import { assertListPrice, assertModelLives, type ModelCheck } from '../../judge/model-check.ts';
 import { assertJudgeAffordable } from '../../judge/pricing/estimate.ts';
 import { propertiesIn } from '../../judge/pricing/prices.ts';
 import { mayJudge } from '../../judge/scorers/always-rules.ts';
@@ -74,6 +74,8 @@ function judgeErrorOf(
   try {
     assertJudgeAffordable(environment, options);
     assertModelLives(check);
+    if (environment.EVALUATION_BUDGET_USD + (options.budgetUsd ?? 0) > 0)
+      assertListPrice(check, environment.JUDGE_PRICES);
   } catch (error) {
     if (error instanceof PermanentError) return toNamedError(error);
     throw error;
