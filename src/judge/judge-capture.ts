@@ -19,7 +19,7 @@ import { lowerRung } from './calls/model-capabilities.ts';
 import { PaidCaller } from './calls/paid-caller.ts';
 import { askCanary, canaryCapture } from './canary.ts';
 import { afterAnswers, CallFailure, judgingError, VERDICT_ERRORS, type VerdictProblem } from './errors.ts';
-import { Learned, MAX_GROWTH } from './models/learned.ts';
+import { type Learned, MAX_GROWTH } from './models/learned.ts';
 import type { PriceOfCall } from './pricing/call-amounts.ts';
 import { answerTokens, askSize } from './pricing/request-tokens.ts';
 import { MAX_RECORD_TOKENS, type Rung } from './prompt/build-prompt.ts';
@@ -38,8 +38,6 @@ export interface JudgeOptions extends CallerOptions {
   price?: PriceOfCall;
   /** Maximum number of answers for one set of scorers. Default: the first, and two for missing verdicts. */
   maxAnswers?: number | undefined;
-  /** What calls have taught. Default: what those of this judge teach. */
-  learned?: Learned | undefined;
   /** Replaces the time limit for the synchronous work on one capture, in milliseconds. */
   timeMs?: number;
 }
@@ -67,7 +65,7 @@ class CaptureJudge implements Judge {
     this.caller = new ModelCaller(transport, options);
     this.paid = new PaidCaller(this.caller, options.price);
     this.options = options;
-    this.learned = options.learned ?? new Learned(transport.sourceId);
+    this.learned = this.caller.learned;
   }
 
   maxCostUsd(capture: Capture, scorers: readonly JudgeScorer[]): number | null {
@@ -162,7 +160,7 @@ class CaptureJudge implements Judge {
       correction = assessed.correction;
       for (const [name, problem] of assessed.problems) problems.set(name, problem);
       const open = missing.filter(({ name }) => assessed.problems.has(name));
-      const isLongest = this.options.maxTokens === undefined && this.maxTokens(missing.length, growth) === maxTokens;
+      const isLongest = this.options.maxTokens === undefined && this.maxTokens(missing.length, growth) <= maxTokens;
       // The same bound would cut the same answer again.
       if (isCut && isLongest && open.length === missing.length) break;
       missing = open;
@@ -199,7 +197,8 @@ class CaptureJudge implements Judge {
 
   private maxTokens(scorers: number, growth = 1): number {
     const own = answerTokens(scorers, this.options);
-    return this.options.maxTokens === undefined ? Math.min(this.learned.bound(own) * growth, own * MAX_GROWTH) : own;
+    const grown = Math.min(this.learned.bound(own) * growth, own * MAX_GROWTH);
+    return this.learned.accepted(this.options.maxTokens === undefined ? grown : own);
   }
 
   /** Asks, and returns a failure that concerns only this capture. A failure that concerns all captures is thrown. */

@@ -4,17 +4,20 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Capture } from '../../captures/types.ts';
+import { wordsIn } from '../../core/errors/errors.ts';
 import { type RetryPolicy, waitAfter } from '../../core/process/retry.ts';
 import { countThrottle } from '../../core/process/throttles.ts';
 import type { Within } from '../../core/process/within-time.ts';
 import type { JudgeLimits } from '../../limits/limits.ts';
 import { answerSchema } from '../answer/answer-schema.ts';
 import { CallFailure, type Feature } from '../errors.ts';
+import { Learned } from '../models/learned.ts';
 import type { ModelProperties } from '../models/model-properties.ts';
 import { believed } from '../pricing/call-amounts.ts';
 import { quotaTokens } from '../pricing/quota-tokens.ts';
 import { buildPrompt, type PromptOptions, type Rung, userText } from '../prompt/build-prompt.ts';
 import { estimateTokens, INPUT_MARGIN } from '../tokens.ts';
+import { boundIn } from '../transports/chat.ts';
 import type { Ask, JudgeTransport } from '../transports/transport.ts';
 import type { CallUsage, JudgeScorer, ModelAnswer } from '../types.ts';
 import { AdaptiveLimiter } from './limiter.ts';
@@ -44,6 +47,8 @@ export interface CallerOptions {
   limits?: JudgeLimits | undefined;
   /** Absent: those of the model are unknown. */
   properties?: ModelProperties | undefined;
+  /** What calls have taught. Default: what those of this judge teach. */
+  learned?: Learned | undefined;
 }
 
 export interface Question {
@@ -86,6 +91,7 @@ export function canceledBeforeCall(reason: unknown): never {
 export class ModelCaller {
   readonly capabilities: ModelCapabilities;
   readonly limiter: AdaptiveLimiter;
+  readonly learned: Learned;
   readonly properties: ModelProperties | undefined;
   private readonly transport: JudgeTransport;
   private readonly limits: JudgeLimits | undefined;
@@ -98,6 +104,7 @@ export class ModelCaller {
   constructor(transport: JudgeTransport, options: CallerOptions = {}) {
     this.transport = transport;
     this.limits = options.limits;
+    this.learned = options.learned ?? new Learned(transport.sourceId);
     this.properties = options.properties;
     this.capabilities = new ModelCapabilities(this.properties);
     this.retry = { ...JUDGE_RETRY, ...options.retry };
@@ -121,10 +128,11 @@ export class ModelCaller {
     for (let attempt = 1; ; ) {
       const { answer, failure, rung } = await this.attempt(question, signal, capabilities);
       if (answer !== undefined) return { answer, rung };
-      if (failure.kind === 'unsupported') {
+      const isOtherBound = this.isOtherBound(failure, question);
+      if (isOtherBound || failure.kind === 'unsupported') {
         findings += 1;
         if (findings > MAX_FINDINGS) throw new CallFailure('rejected', failure.message, { cause: failure });
-        this.doWithout(failure, rung, capabilities, found);
+        if (!isOtherBound) this.doWithout(failure, rung, capabilities, found);
         continue;
       }
       if (failure.kind !== 'throttled' && failure.kind !== 'unavailable') throw failure;
@@ -161,7 +169,7 @@ export class ModelCaller {
           buildPrompt(question.capture, question.scorers, rung, question.prompt),
         ),
         schema: answerSchema(question.scorers, rung),
-        maxTokens: question.maxTokens,
+        maxTokens: this.learned.accepted(question.maxTokens),
         supports: (feature) => capabilities.supports(feature),
       };
       const answer = await this.send(ask, signal);
@@ -215,6 +223,14 @@ export class ModelCaller {
     } finally {
       tokens?.give(acquired - used);
     }
+  }
+
+  /** Whether the model refuses the bound on the answer and names another one, which the next attempt has. */
+  private isOtherBound(failure: CallFailure, { maxTokens }: Question): boolean {
+    if (failure.kind !== 'rejected' && failure.kind !== 'unsupported') return false;
+    const sent = this.learned.accepted(maxTokens);
+    const bound = boundIn(wordsIn(failure)[0] ?? failure.message, sent);
+    return bound !== undefined && this.learned.noteNamed(sent, bound);
   }
 
   /** @param found what this question was refused for before: if it is named again, it is not the cause, and the form may be */

@@ -35,6 +35,8 @@ export class Learned {
   #since: number;
   /** Of the last answers, the newest last: the bin of the output tokens. */
   #bins: readonly number[] = [];
+  /** The bounds that the service has named for the bound on an answer. */
+  #named: { least: number; most: number } = { least: 1, most: 1e9 };
   #read: Promise<void> | undefined;
   #savedAt = Number.NEGATIVE_INFINITY;
 
@@ -54,7 +56,8 @@ export class Learned {
 
   #load({ facts }: Item = {}): void {
     const kept = JSON.parse(facts?.S ?? '{}');
-    if (kept.since > this.#now() - KEPT_MS) ({ since: this.#since, refused: this.refused, bins: this.#bins } = kept);
+    if (kept.since > this.#now() - KEPT_MS)
+      ({ since: this.#since, refused: this.refused, bins: this.#bins, named: this.#named } = kept);
   }
 
   /** Returns the bound on the next answer, in tokens. @param own what the form of the answer takes */
@@ -62,6 +65,17 @@ export class Learned {
     const sorted = this.#bins.toSorted((a, b) => a - b);
     const quantile = sorted[sorted.length - 1 - Math.ceil(sorted.length * LONGEST_SHARE)] ?? 0;
     return Math.min(Math.max(own, Math.ceil(Math.exp(quantile * BIN) * MARGIN)), own * MAX_GROWTH);
+  }
+
+  /** Returns the bound that the service accepts in place of this one. */
+  accepted(tokens: number): number {
+    return Math.min(Math.max(tokens, this.#named.least), this.#named.most);
+  }
+
+  /** Notes the bound that the service has named when it refused another one. @returns whether that changes what is accepted */
+  noteNamed(refused: number, bound: number): boolean {
+    this.#named = { ...this.#named, [bound < refused ? 'most' : 'least']: bound };
+    return this.accepted(refused) !== refused;
   }
 
   /** Whether `bound` is a guess: a single answer that is longer than its form may be the long one in fifty. */
@@ -100,7 +114,7 @@ export class Learned {
   }
 
   async #write(): Promise<void> {
-    const facts = JSON.stringify({ since: this.#since, refused: this.refused, bins: this.#bins });
+    const facts = JSON.stringify({ since: this.#since, refused: this.refused, bins: this.#bins, named: this.#named });
     const values = { facts, ttl: Math.ceil((this.#since + KEPT_MS) / 1000) };
     await this.table
       ?.update({ scope: this.#scope, expression: 'SET #facts = :facts, #ttl = :ttl', values })

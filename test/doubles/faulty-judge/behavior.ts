@@ -42,6 +42,9 @@ const modelBehaviorSchema = z.strictObject({
    * profile that routes elsewhere, and cannot be looked up in this region.
    */
   state: z.enum(['active', 'legacy', 'ended', 'missing', 'denied', 'invalid', 'unlisted']).default('active'),
+  /** A bound on the answer outside of these is refused. */
+  leastAnswerTokens: z.number().int().positive().optional(),
+  mostAnswerTokens: z.number().int().positive().optional(),
   /** A longer request is refused. */
   maxInputTokens: z.number().int().positive().optional(),
 });

@@ -48,6 +48,13 @@ export function converseRefusal(body: ConverseBody, model: ModelBehavior): HttpA
     return invalid(
       "This model doesn't support system messages. Try again without the system message or use a model that supports system messages.",
     );
+  const { maxTokens = 0 } = inferenceConfig ?? {};
+  if (maxTokens > (model.mostAnswerTokens ?? Infinity))
+    return invalid(
+      `The maximum tokens you requested exceeds the model limit of ${model.mostAnswerTokens}. Try again with a maximum tokens value that is lower than ${model.mostAnswerTokens}.`,
+    );
+  if (maxTokens < (model.leastAnswerTokens ?? 0))
+    return invalid(`max_tokens: ${maxTokens} is too small: it must be at least ${model.leastAnswerTokens}.`);
   const cached = [...(system ?? []), ...(body.messages ?? []).flatMap(({ content }) => content)].some(
     (block) => block.cachePoint,
   );

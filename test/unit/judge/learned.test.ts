@@ -74,6 +74,26 @@ test('an answer that is cut at four times its form’s bound is not asked for ag
   expect(asks.slice(6).map(({ maxTokens }) => maxTokens / own)).toEqual([4]);
 });
 
+test('an answer that is cut grows to the bound that the service names, and no further; batch records and other functions know it', async () => {
+  const table = new MemoryTable();
+  const learned = learnedOf(table);
+  const most = Math.round(own * 1.5);
+  const { judge, asks } = scriptedJudge(
+    (ask) => {
+      if (ask.maxTokens > most)
+        throw new CallFailure('rejected', `max_tokens: ${ask.maxTokens} > ${most}, the maximum`);
+      return thinking(own * 20)(ask);
+    },
+    { learned },
+  );
+  await judge.judge(chatCapture(), YES_NO_SCORERS);
+  expect(asks.map(({ maxTokens }) => maxTokens)).toEqual([own, 2 * own, most]);
+  await learned.save();
+  const other = learnedOf(table);
+  await other.ready();
+  expect(other.accepted(2 * own)).toBe(most);
+});
+
 /** Refuses the temperature of the captures that have the word. */
 const refusing = (word: string) => (ask: Ask, text: string) => {
   if (text.includes(word) && ask.supports('temperature'))
