@@ -65,6 +65,8 @@ export function monitoringFunctions(scope: Construct, props: StackContext): Moni
   grantStatus(functions.summarizer, props);
   grantJudge(evaluator.role, settings, { cascade: true });
   for (const model of judgeModels(settings)) grantModelLookUp(planner.role, model);
+  // What calls have taught of the judge, for estimates.
+  grantItems(planner.role, props.budget, settings);
   for (const { role } of [processor, evaluator]) grantSentTraces(role, props.budget, settings);
   const answers = itemTable(scope, 'Answers', settings);
   grantItems(evaluator.role, answers, settings);

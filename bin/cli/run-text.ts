@@ -84,11 +84,14 @@ function dryRunLines({ report: { summary }, expectedSeconds }: RunPage): string[
   const counted = [`files: ${objects}`, `lines: ${lines?.planned}`];
   if (estimate === undefined) return counted;
   const time = expectedSeconds && `about ${durationText(expectedSeconds)}, at the pace of the last runs`;
+  const [least, most] = estimate.usdRange ?? [];
+  const range =
+    least === undefined ? '' : `, from ${least.toFixed(4)} to ${most?.toFixed(4)}: few answers of the judge are known`;
   return [
     ...counted,
     `captures: ${estimate.captures}`,
     `to be judged: ${estimate.judgedCaptures}, in ${estimate.judgeCalls} calls of ${estimate.model}`,
-    `dollars for the judge: ${estimate.usd === null ? 'unknown' : `about ${estimate.usd.toFixed(4)}`}`,
+    `dollars for the judge: ${estimate.usd === null ? 'unknown' : `about ${estimate.usd.toFixed(4)}${range}`}`,
     `time: ${options?.judge === 'batch' ? 'hours, a day at most for each job' : time || 'unknown, since no earlier runs of different sizes tell'}`,
     estimate.basis,
     'Nothing was written to MLflow, and nothing was paid for the judge.',

@@ -8,7 +8,7 @@ import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { cascadeOf } from '../../src/judge/connect.ts';
 import { createJudgeOver } from '../../src/judge/judge-capture.ts';
 import { judgeModels, judgeName } from '../../src/judge/judge-id.ts';
-import { expectedCalls } from '../../src/judge/pricing/estimate.ts';
+import { expectedCalls, usdRange } from '../../src/judge/pricing/estimate.ts';
 import { isCodeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import { canFail } from '../../src/judge/scorers/values.ts';
 import { addUsd } from '../../src/judge/spend.ts';
@@ -177,7 +177,8 @@ async function agreed(
   }
   const cap = budget === 0 ? most : Math.min(budget, most ?? budget);
   const limit = budget === 0 ? 'without a limit (--budget 0)' : `and never more than ${dollars(budget)} (--budget)`;
-  const cost = most === 0 ? 'it costs nothing' : `about ${dollars(likely)}, ${limit}`;
+  const range = usdRange(settings, likely)?.map(dollars).join(' to ');
+  const cost = most === 0 ? 'it costs nothing' : `about ${dollars(likely)}${range ? ` (${range})` : ''}, ${limit}`;
   notice(`Asking ${judgeModels(settings).map(judgeName).join(' behind ')} about ${many(found, 'capture')}: ${cost}.`);
   const ask = `This may cost ${cap === null ? 'an unknown amount' : `up to ${dollars(cap)}`}. Go on?`;
   return (cap !== null && cap <= CONFIRM_USD) || (await confirmed(ask, yes)) ? found : undefined;

@@ -3,13 +3,21 @@ import type { Context } from 'aws-lambda';
 import type { PlanRequest, PlanResult } from '../../src/core/contract/payloads.ts';
 import { countingThrottles, logged } from '../../src/core/process/logging.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
+import { judgeModels } from '../../src/judge/judge-id.ts';
+import { connectLearned } from '../../src/judge/models/learned.ts';
 import { planCaptures } from '../../src/monitoring/plan/planner.ts';
 import { plannerDependencies } from './dependencies.ts';
 
 const environment = readEnvironment();
 const dependencies = plannerDependencies(environment);
 
-const handle = (request: PlanRequest, context: Context): Promise<PlanResult> =>
-  planCaptures(request, { ...dependencies, remainingMs: () => context.getRemainingTimeInMillis() });
+const handle = async (request: PlanRequest, context: Context): Promise<PlanResult> => {
+  // What the runs until now have taught.
+  const learned = connectLearned(environment);
+  await Promise.all(judgeModels(environment).map((model) => learned.of(model).ready()));
+  const taught = { ...environment, shared: { learned } };
+  const remainingMs = () => context.getRemainingTimeInMillis();
+  return planCaptures(request, { ...dependencies, environment: taught, remainingMs });
+};
 
 export const handler = logged(countingThrottles(environment.STACK_PREFIX, handle));

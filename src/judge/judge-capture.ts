@@ -125,7 +125,7 @@ class CaptureJudge implements Judge {
     };
     let given = session.money.answer;
     const { maxAnswers = MAX_ANSWERS } = this.options;
-    let length: number | undefined;
+    const taught = { length: 0, likelyUsd: 0, paidUsd: 0 };
     let answers = 0;
     while (answers < maxAnswers && missing.length > 0) {
       const maxTokens = this.maxTokens(missing.length, growth);
@@ -153,7 +153,8 @@ class CaptureJudge implements Judge {
       this.caller.capabilities.recordForm(asked.rung, assessed.inForm);
       const isCut = answer.stop === 'cut';
       if (isCut) growth *= 2;
-      if (missing.length === scorers.length) length = isCut ? 2 * maxTokens : answer.usage.outputTokens;
+      taught.likelyUsd ||= asked.likelyUsd ?? 0;
+      if (missing.length === scorers.length) taught.length = isCut ? 2 * maxTokens : answer.usage.outputTokens;
       if (answer.stop === 'context') halve();
       // An answer in no recognizable form is asked for again in a looser form.
       if (!assessed.inForm) rung = lowerRung(asked.rung);
@@ -161,20 +162,29 @@ class CaptureJudge implements Judge {
       for (const [name, problem] of assessed.problems) problems.set(name, problem);
       const open = missing.filter(({ name }) => assessed.problems.has(name));
       const isLongest = this.options.maxTokens === undefined && this.maxTokens(missing.length, growth) <= maxTokens;
+      // Too low a bound is the price of learning, and not of the next captures.
+      if (!isCut || isLongest) taught.paidUsd += this.paid.price(answer.usage) ?? 0;
       // The same bound would cut the same answer again.
       if (isCut && isLongest && open.length === missing.length) break;
       missing = open;
     }
-    if (length !== undefined) this.learned.answered(length);
-    if (capture === canaryCapture && length !== undefined) {
-      // A harmless question is not the long one in fifty, so that its answer decides alone.
-      this.learned.answered(length);
-      this.learned.refused = [...this.caller.capabilities.refused];
-    }
+    this.teach(taught, capture === canaryCapture);
     for (const scorer of missing) {
       const { code, message } = problems.get(scorer.name) ?? { code: VERDICT_ERRORS.missing, message: 'not answered' };
       session.fail([scorer], { code, message: `${message} (asked ${answers} times)` });
     }
+  }
+
+  private teach(
+    { length, likelyUsd, paidUsd }: Record<'length' | 'likelyUsd' | 'paidUsd', number>,
+    isCanary: boolean,
+  ): void {
+    if (length > 0) this.learned.answered(length);
+    if (likelyUsd > 0 && paidUsd > 0) this.learned.paid(likelyUsd, paidUsd);
+    if (!isCanary || length === 0) return;
+    // A harmless question is not the long one in fifty, so that its answer decides alone.
+    this.learned.answered(length);
+    this.learned.refused = [...this.caller.capabilities.refused];
   }
 
   /** Charges the call and keeps the values of its answer. */

@@ -42,6 +42,9 @@ export function sumEvaluations(
   return { ...total, spend };
 }
 
+const rangeOf = ({ usdRange: [least, most] = [0, 0] }: CostEstimate, { usdRange }: CostEstimate) =>
+  usdRange && { usdRange: [least + usdRange[0], most + usdRange[1]] as [number, number] };
+
 /** Adds up the parts of an estimate. The model and the basis are those of the last part. */
 export function addEstimates(total: CostEstimate | undefined, more: CostEstimate): CostEstimate {
   if (total === undefined) return more;
@@ -50,6 +53,7 @@ export function addEstimates(total: CostEstimate | undefined, more: CostEstimate
     captures: total.captures + more.captures,
     judgedCaptures: total.judgedCaptures + more.judgedCaptures,
     judgeCalls: total.judgeCalls + more.judgeCalls,
+    ...rangeOf(total, more),
     ...sumUsage(total, more),
   };
 }

@@ -50,8 +50,8 @@ it('allows the use of the key only through the services that store the data', ()
     [KEY_USE.read, [KEY], via('sqs')],
   ];
   for (const use of uses) expect(allowed).toContainEqual(use);
-  // 12 functions of which four use the table and two a queue, two state machines with Maps, the batch jobs.
-  expect(uses).toHaveLength(21);
+  // 12 functions of which five use the table and two a queue, two state machines with Maps, the batch jobs.
+  expect(uses).toHaveLength(22);
 });
 
 interface Statement {

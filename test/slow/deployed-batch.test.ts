@@ -4,6 +4,7 @@ import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { priceCall } from '../../src/judge/pricing/prices.ts';
 import { uncheckedIn } from '../aws-requests/product-operations.ts';
 import { BATCH_MODEL, BatchStack, RECORDS, summaryOf } from '../helpers/deployed-batch.ts';
+import { chatLine } from '../helpers/deployed-captures.ts';
 import type { Outcome } from '../helpers/deployed-pipeline.ts';
 
 let stack: BatchStack;
@@ -99,6 +100,21 @@ test('holds the captures of many records that are refused for one reason, which 
   expect(retried.batch?.refused).toEqual({ rejected: 5 });
   expect(stack.environment.judge.counts.calls).toBe(5);
   expect(retried.verdictsByScorer.safety).toEqual({ yes: RECORDS });
+});
+
+test('a dry run announces what a run pays, once calls have taught it, and before as a range', async () => {
+  const lines = (name: string) => Array.from({ length: 25 }, (_, n) => chatLine(`${name}-${n}`));
+  const more = { judge: 'converse' };
+  const announced = async (name: string) =>
+    (await stack.judgeLines(name, lines(name), { ...more, dryRun: true })).summary?.estimate;
+  expect((await announced('untaught'))?.usdRange).toBeDefined();
+  // A process writes what it has learned once a minute: a new one does so at the end of its first chunk.
+  await stack.pipeline.setVariable('evaluator', 'NEW_PROCESS', 'yes');
+  await stack.judgeLines('taught', lines('taught'), more);
+  const second = await announced('announced');
+  expect(second?.usdRange).toBeUndefined();
+  const { spend } = summaryOf(await stack.judgeLines('announced', lines('announced'), more));
+  expect(Math.abs((second?.usd ?? Number.NaN) / (spend.usd ?? Number.NaN) - 1)).toBeLessThan(0.15);
 });
 
 test('fails the run by name when the job fails', async () => {

@@ -184,6 +184,8 @@ export interface CostEstimate extends Pick<JudgeSpend, 'inputTokens' | 'outputTo
   judgedCaptures: number;
   judgeCalls: number;
   model: string;
+  /** The least and the most that it may cost, while too few answers of the judge are known. */
+  usdRange?: [number, number];
   /** How the figures were derived, in one sentence. */
   basis: string;
 }

@@ -65,6 +65,8 @@ export interface Question {
 export interface Answered {
   answer: ModelAnswer;
   rung: Rung;
+  /** What the question was estimated to cost, in US dollars; absent if the price is unknown. */
+  likelyUsd?: number | null;
 }
 
 /** What became of a question: its answer, or a failure that concerns only its capture. */

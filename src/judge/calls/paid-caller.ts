@@ -69,7 +69,7 @@ export class PaidCaller {
       };
       const answered = await this.caller.ask(question, signal, lost, capabilities);
       await settle(answered.answer.usage);
-      return answered;
+      return { ...answered, likelyUsd: this.price({ inputTokens: size.inputTokens, outputTokens: size.outputTokens }) };
     } catch (error) {
       const usage = error instanceof CallFailure ? error.usage : undefined;
       if (usage !== undefined) session.charge(usage, scorers);

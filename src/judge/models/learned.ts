@@ -24,6 +24,18 @@ const MARGIN = 1.1;
 /** No bound is higher than this multiple of what the form takes. */
 export const MAX_GROWTH = 4;
 
+/** What captures cost, as multiples of their estimate. */
+export interface Costs {
+  least: number;
+  likely: number;
+  most: number;
+}
+
+/** From bare values to the highest bound, whose cut answers are asked for again. */
+const COSTS_UNKNOWN: Costs = { least: 0.25, likely: 1, most: 7 };
+/** With fewer captures, an estimate is a range. */
+const ENOUGH_CAPTURES = 20;
+
 export class Learned {
   /** What the model refuses of a harmless question; `undefined` until it has answered one. */
   refused: readonly string[] | undefined;
@@ -37,6 +49,8 @@ export class Learned {
   #bins: readonly number[] = [];
   /** The bounds that the service has named for the bound on an answer. */
   #named: { least: number; most: number } = { least: 1, most: 1e9 };
+  /** What captures cost by their estimate, and what was paid, in US dollars; older ones count less. */
+  #cost = { likely: 0, paid: 0, captures: 0 };
   #read: Promise<void> | undefined;
   #savedAt = Number.NEGATIVE_INFINITY;
 
@@ -57,7 +71,7 @@ export class Learned {
   #load({ facts }: Item = {}): void {
     const kept = JSON.parse(facts?.S ?? '{}');
     if (kept.since > this.#now() - KEPT_MS)
-      ({ since: this.#since, refused: this.refused, bins: this.#bins, named: this.#named } = kept);
+      ({ since: this.#since, refused: this.refused, bins: this.#bins, named: this.#named, cost: this.#cost } = kept);
   }
 
   /** Returns the bound on the next answer, in tokens. @param own what the form of the answer takes */
@@ -89,6 +103,20 @@ export class Learned {
     this.#bins = [...this.#bins.slice(1 - MAX_ANSWERS), Math.ceil(Math.log(Math.max(1, tokens)) / BIN)];
   }
 
+  /** Counts what a capture cost. */
+  paid(likelyUsd: number, paidUsd: number): void {
+    const kept = 1 - 1 / MAX_ANSWERS;
+    const { likely, paid, captures } = this.#cost;
+    this.#cost = { likely: likely * kept + likelyUsd, paid: paid * kept + paidUsd, captures: captures + 1 };
+  }
+
+  get costs(): Costs {
+    const { likely, paid, captures } = this.#cost;
+    if (likely === 0) return COSTS_UNKNOWN;
+    const times = captures < ENOUGH_CAPTURES ? 2 : 1;
+    return { least: paid / likely / times, likely: paid / likely, most: (paid / likely) * times };
+  }
+
   /**
    * Asks a harmless question if it has not been answered: once, however many functions begin at the same moment. The others wait.
    * @param ask sets `refused`
@@ -114,8 +142,8 @@ export class Learned {
   }
 
   async #write(): Promise<void> {
-    const facts = JSON.stringify({ since: this.#since, refused: this.refused, bins: this.#bins, named: this.#named });
-    const values = { facts, ttl: Math.ceil((this.#since + KEPT_MS) / 1000) };
+    const facts = { since: this.#since, refused: this.refused, bins: this.#bins, named: this.#named, cost: this.#cost };
+    const values = { facts: JSON.stringify(facts), ttl: Math.ceil((this.#since + KEPT_MS) / 1000) };
     await this.table
       ?.update({ scope: this.#scope, expression: 'SET #facts = :facts, #ttl = :ttl', values })
       .catch((error: unknown) => warnOnce('What the judge taught could not be kept', error));
@@ -123,6 +151,13 @@ export class Learned {
 }
 
 export type LearnedModels = ReturnType<typeof connectLearned>;
+
+/** Settings with what calls have taught, where it is known. */
+export interface Taught {
+  shared?: { learned?: Pick<LearnedModels, 'of'> };
+}
+
+export const costsOf = ({ shared }: Taught, model: string): Costs => shared?.learned?.of(model).costs ?? COSTS_UNKNOWN;
 
 /** Returns what calls have taught of each model, by its id in the settings, for all that ask it in this process. */
 export function connectLearned(settings: Pick<LambdaEnvironment, 'BUDGET_TABLE'>) {

@@ -9,6 +9,7 @@ import { askedFirst } from '../cascade.ts';
 import { chatCapture } from '../chat-capture.ts';
 import { firstModel, isStandIn, judgeModels, judgeName } from '../judge-id.ts';
 import { memoByScorer } from '../memo.ts';
+import { costsOf, type Taught } from '../models/learned.ts';
 import { answerBounds, readParameters } from '../parameters.ts';
 import { MAX_RECORD_TOKENS } from '../prompt/build-prompt.ts';
 import type { AlwaysRule, CaptureContext } from '../scorers/always-rules.ts';
@@ -149,12 +150,13 @@ function totalOf(settings: JudgeSettings, options: EstimateOptions) {
       counts.judgedCaptures += captures;
       addSpend(expected, calls, captures);
     },
-    result: (how: string): CostEstimate => ({
+    result: (how: string, range = isFree(model) ? undefined : usdRange(settings, expected.usd)): CostEstimate => ({
       ...counts,
       judgeCalls: Math.round(expected.calls),
       inputTokens: Math.round(expected.inputTokens),
       outputTokens: Math.round(expected.outputTokens),
       usd: isFree(model) ? 0 : expected.usd,
+      ...(range && { usdRange: range }),
       model: isFree(model) ? judgeName(model) : model,
       basis: [how, ...assumptions(), ...[model, ...(first === undefined ? [] : [first])].map(priceOf)]
         .join('; ')
@@ -170,7 +172,18 @@ export type PricedSettings = Pick<
   LambdaEnvironment,
   'BEDROCK_MODEL_ID' | 'JUDGE_PRICES' | 'MLFLOW_EVALUATION_MODEL_PARAM'
 > &
-  Partial<Pick<LambdaEnvironment, 'JUDGE_CASCADE' | 'JUDGE_PREFIX'>>;
+  Partial<Pick<LambdaEnvironment, 'JUDGE_CASCADE' | 'JUDGE_PREFIX'>> &
+  Taught;
+
+/** The least and the most that an estimate may cost; absent if enough answers are known. */
+export function usdRange(settings: PricedSettings, usd: number | null): [number, number] | undefined {
+  const costs = judgeModels(settings).map((model) => costsOf(settings, model));
+  const [least, most] = [
+    Math.min(...costs.map((one) => one.least / one.likely)),
+    Math.max(...costs.map((one) => one.most / one.likely)),
+  ];
+  return usd && least < most ? [usd * least, usd * most] : undefined;
+}
 
 interface Assumed {
   judge?: RunOptions['judge'];
@@ -199,7 +212,8 @@ export function expectedCalls(
     const cacheReadInputTokens = isCached ? size.prefixTokens : 0;
     const { inputTokens, outputTokens } = size;
     const usage = { inputTokens: inputTokens - cacheReadInputTokens, outputTokens, cacheReadInputTokens };
-    const usd = priceCall(model, usage, priceOptions(settings, judge));
+    const listed = priceCall(model, usage, priceOptions(settings, judge));
+    const usd = listed === null ? null : listed * costsOf(settings, model).likely;
     return { calls: size.calls, inputTokens, outputTokens, cacheReadTokens: cacheReadInputTokens, usd };
   };
   if (JUDGE_CASCADE === undefined) return priced(main, scorers, judging);

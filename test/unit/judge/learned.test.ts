@@ -1,7 +1,11 @@
 /** What the calls of a model have taught: the bound of the next answer, and what the model refuses. */
 import { CallFailure } from '../../../src/judge/errors.ts';
 import { Learned } from '../../../src/judge/models/learned.ts';
+import { createCostEstimator } from '../../../src/judge/pricing/estimate.ts';
+import { priceCall } from '../../../src/judge/pricing/prices.ts';
 import type { Ask } from '../../../src/judge/transports/transport.ts';
+import type { CallUsage } from '../../../src/judge/types.ts';
+import { OwnLimit } from '../../../src/limits/spending-limit.ts';
 import { MemoryTable, memoryLimits } from '../../doubles/memory-table.ts';
 import { goodAnswer, scriptedJudge, told } from '../../doubles/scripted-judge.ts';
 import { chatCapture, YES_NO_SCORERS } from './captures.ts';
@@ -161,4 +165,40 @@ test('without the table, memory alone', async () => {
   for (const capture of captures) await judge.judge(capture, YES_NO_SCORERS);
   await learned.save();
   expect(asks).toHaveLength(42);
+});
+
+test('from the second run on, what is announced is what is paid; before, it is in the range', async () => {
+  const BEDROCK_MODEL_ID = 'us.anthropic.claude-sonnet-6';
+  const JUDGE_PRICES = { [BEDROCK_MODEL_ID]: { input: 2, output: 10 } };
+  const settings = { BEDROCK_MODEL_ID, JUDGE_PRICES, MLFLOW_EVALUATION_MODEL_PARAM: {}, EVALUATION_BUDGET_USD: 20 };
+  const table = new MemoryTable();
+  const announced = async () => {
+    const taught = learnedOf(table);
+    await taught.ready();
+    const options = { judge: 'converse' as const, sampleRate: 1 };
+    const shared = { learned: { of: () => taught } };
+    const estimator = createCostEstimator({ ...settings, shared }, YES_NO_SCORERS, options);
+    for (const [n, capture] of captures.entries()) estimator.add(capture, `tr-${n}`);
+    return estimator.result();
+  };
+  const paid = async () => {
+    const price = (usage: CallUsage) => priceCall(BEDROCK_MODEL_ID, usage, { overrides: JUDGE_PRICES });
+    const learned = learnedOf(table);
+    // It thinks at varying length, mostly for longer than the form's bound.
+    const lengthOf = (text: string) => 200 + 40 * (Number(/parcel (\d+)/.exec(text)?.[1]) % 20);
+    const { judge } = scriptedJudge((ask, text) => thinking(lengthOf(text))(ask), { learned, price });
+    const limit = new OwnLimit(100);
+    const all = captures.map((capture) => judge.judge(capture, YES_NO_SCORERS, undefined, { limit }));
+    const usd = (await Promise.all(all)).reduce((sum, { spend }) => sum + (spend.usd ?? Number.NaN), 0);
+    await learned.save();
+    return usd;
+  };
+  const first = await announced();
+  const [least = 0, most = 0] = first.usdRange ?? [];
+  const firstPaid = await paid();
+  expect([firstPaid > least, firstPaid < most]).toEqual([true, true]);
+  expect((first.usd ?? 0) / firstPaid).toBeLessThan(0.85);
+  const second = await announced();
+  expect(second.usdRange).toBeUndefined();
+  expect(Math.abs((second.usd ?? Number.NaN) / (await paid()) - 1)).toBeLessThan(0.15);
 });
