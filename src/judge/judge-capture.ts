@@ -7,6 +7,7 @@ import type { Capture } from '../captures/types.ts';
 import { PipelineError, wordsIn } from '../core/errors/errors.ts';
 import { ownFault } from '../core/process/own-fault.ts';
 import { timeOf, type Within, withinTogether } from '../core/process/within-time.ts';
+import { many } from '../core/text/figure-text.ts';
 import { assessAnswer, finalStop } from './answer/assess-answer.ts';
 import {
   type Asked,
@@ -171,7 +172,7 @@ class CaptureJudge implements Judge {
     this.teach(taught, capture === canaryCapture);
     for (const scorer of missing) {
       const { code, message } = problems.get(scorer.name) ?? { code: VERDICT_ERRORS.missing, message: 'not answered' };
-      session.fail([scorer], { code, message: `${message} (asked ${answers} times)` });
+      session.fail([scorer], { code, message: `${message} (asked ${many(answers, 'time')})` });
     }
   }
 
@@ -207,7 +208,9 @@ class CaptureJudge implements Judge {
 
   private maxTokens(scorers: number, growth = 1): number {
     const own = answerTokens(scorers, this.options);
-    const grown = Math.min(this.learned.bound(own) * growth, own * MAX_GROWTH);
+    const bound = this.learned.bound(own);
+    // Thinking takes as long about one scorer as about ten: a cut answer gets twice the bound even beyond that of its form.
+    const grown = Math.min(bound * growth, Math.max(own * MAX_GROWTH, bound * 2));
     return this.learned.accepted(this.options.maxTokens === undefined ? grown : own);
   }
 

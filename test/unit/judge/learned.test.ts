@@ -67,7 +67,7 @@ test('the first answers of a model that thinks little, or that is throttled, kee
   expect(asks).toHaveLength(42);
 });
 
-test('an answer that is cut at four times its form’s bound is not asked for again', async () => {
+test('an answer that is cut at its highest bound is not asked for again', async () => {
   const { judge, asks } = scriptedJudge(thinking(own * 20));
   const { verdicts } = await judge.judge(chatCapture(), YES_NO_SCORERS);
   expect(asks.map(({ maxTokens }) => maxTokens / own)).toEqual([1, 2, 4]);
@@ -75,7 +75,8 @@ test('an answer that is cut at four times its form’s bound is not asked for ag
   expect(verdicts[0]).toMatchObject({ outcome: 'error', error: { code: 'JudgeReplyCut' } });
   expect(second.verdicts[0]).toMatchObject({ error: { message: expect.stringContaining('(asked 3 times)') } });
   await judge.judge(chatCapture(), YES_NO_SCORERS);
-  expect(asks.slice(6).map(({ maxTokens }) => maxTokens / own)).toEqual([4]);
+  // Now that it is known, the bound is four times the form’s, and a cut answer gets twice that.
+  expect(asks.slice(6).map(({ maxTokens }) => maxTokens / own)).toEqual([4, 8]);
 });
 
 test('an answer that is cut grows to the bound that the service names, and no further; batch records and other functions know it', async () => {
