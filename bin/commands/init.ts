@@ -9,7 +9,7 @@ import { dotenvExists, dotenvText, writeNewFile } from '../../src/core/settings/
 import { command, option, options } from '../cli/options.ts';
 import { EXIT, notice } from '../cli/output.ts';
 import { Stopped } from '../cli/stop-signals.ts';
-import { checkAnswer } from '../doctor/ask-judge.ts';
+import { ANSWER_LIMIT_MS, checkAnswer } from '../doctor/ask-judge.ts';
 import { checked, quickClients } from '../doctor/finding.ts';
 import { assertValid, collect, foundAccount } from '../init/collect.ts';
 import { promptOnTerminal } from '../init/prompt.ts';
@@ -73,7 +73,7 @@ export default command('init', OPTIONS, async ({ set, region, out, yes, ...flags
     const answer = await prompt?.ask({ text, optional: true, fault: () => undefined }).catch(() => '');
     if (answer?.toLowerCase() !== 'y' || place === undefined) return;
     const ask = () => checkAnswer({ lambda: clients.lambda, region: place, settings }, settings.BEDROCK_MODEL_ID);
-    for (const { level, message } of await checked('answer', 'bedrock:InvokeModel', ask))
+    for (const { level, message } of await checked('answer', 'bedrock:InvokeModel', ask, ANSWER_LIMIT_MS))
       notice(`${level}: ${message}`);
   } catch (error) {
     if (!(error instanceof Stopped)) throw error;

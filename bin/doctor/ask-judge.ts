@@ -11,6 +11,9 @@ import { limitsTable } from '../../src/limits/table.ts';
 import { dollars, notice } from '../cli/output.ts';
 import { broken, type CheckContext, type Found, ok, warning } from './finding.ts';
 
+/** A judge may think. */
+export const ANSWER_LIMIT_MS = 120_000;
+
 const REPAIR = 'check BEDROCK_MODEL_ID and MLFLOW_EVALUATION_MODEL_PARAM';
 
 /** Prints the most that the call can cost before it is made, and keeps what it teaches in the table of a deployed stack. */

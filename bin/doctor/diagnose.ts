@@ -4,7 +4,7 @@ import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import type { About } from '../cli/output.ts';
 import { type DeployedStack, deployedSettings, openStack } from '../cli/stack.ts';
 import { checkAccount } from './account.ts';
-import { checkAnswer } from './ask-judge.ts';
+import { ANSWER_LIMIT_MS, checkAnswer } from './ask-judge.ts';
 import { checkArtifacts, checkCaptures } from './buckets.ts';
 import { checkEndpoint } from './endpoint.ts';
 import { checkKey, checkReplayComponents, checkReplayEndpoints, checkSecret, checkVpc } from './environment.ts';
@@ -60,8 +60,6 @@ export async function diagnose(flags: DoctorFlags): Promise<Diagnosis> {
   }
 }
 
-/** A judge may think. */
-const ANSWER_LIMIT_MS = 120_000;
 const ENDPOINT = 'sagemaker:DescribeEndpoint, DescribeEndpointConfig and ListEndpoints';
 const KEYS = [
   'DATA_CAPTURE_KMS_KEY_ARN',

@@ -89,9 +89,10 @@ class CaptureJudge implements Judge {
     money: JudgeMoney = {},
   ): Promise<JudgeResult> {
     const session = new Session(scorers, this.paid.price, money);
+    if (scorers.length === 0) return session.result();
     const within = withinTogether(this.options.timeMs ?? timeOf(capture));
     try {
-      if (scorers.length > 0) await this.enter(signal);
+      await this.enter(signal);
       await this.judgeAll(capture, scorers, session, within, signal);
     } catch (error) {
       const message = error instanceof CallFailure ? undefined : ownFault(error);

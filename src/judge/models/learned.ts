@@ -25,14 +25,10 @@ const MARGIN = 1.1;
 export const MAX_GROWTH = 4;
 
 /** What captures cost, as multiples of their estimate. */
-export interface Costs {
-  least: number;
-  likely: number;
-  most: number;
-}
+export type Costs = readonly [least: number, likely: number, most: number];
 
 /** From bare values to the highest bound, whose cut answers are asked for again. */
-const COSTS_UNKNOWN: Costs = { least: 0.25, likely: 1, most: 7 };
+const COSTS_UNKNOWN: Costs = [0.25, 1, 7];
 /** With fewer captures, an estimate is a range. */
 const ENOUGH_CAPTURES = 20;
 
@@ -114,7 +110,7 @@ export class Learned {
     const { likely, paid, captures } = this.#cost;
     if (likely === 0) return COSTS_UNKNOWN;
     const times = captures < ENOUGH_CAPTURES ? 2 : 1;
-    return { least: paid / likely / times, likely: paid / likely, most: (paid / likely) * times };
+    return [paid / likely / times, paid / likely, (paid / likely) * times];
   }
 
   /**

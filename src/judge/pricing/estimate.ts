@@ -178,10 +178,8 @@ export type PricedSettings = Pick<
 /** The least and the most that an estimate may cost; absent if enough answers are known. */
 export function usdRange(settings: PricedSettings, usd: number | null): [number, number] | undefined {
   const costs = judgeModels(settings).map((model) => costsOf(settings, model));
-  const [least, most] = [
-    Math.min(...costs.map((one) => one.least / one.likely)),
-    Math.max(...costs.map((one) => one.most / one.likely)),
-  ];
+  const least = Math.min(...costs.map(([from, likely]) => from / likely));
+  const most = Math.max(...costs.map(([, likely, to]) => to / likely));
   return usd && least < most ? [usd * least, usd * most] : undefined;
 }
 
@@ -213,7 +211,7 @@ export function expectedCalls(
     const { inputTokens, outputTokens } = size;
     const usage = { inputTokens: inputTokens - cacheReadInputTokens, outputTokens, cacheReadInputTokens };
     const listed = priceCall(model, usage, priceOptions(settings, judge));
-    const usd = listed === null ? null : listed * costsOf(settings, model).likely;
+    const usd = listed === null ? null : listed * costsOf(settings, model)[1];
     return { calls: size.calls, inputTokens, outputTokens, cacheReadTokens: cacheReadInputTokens, usd };
   };
   if (JUDGE_CASCADE === undefined) return priced(main, scorers, judging);
