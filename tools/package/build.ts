@@ -13,8 +13,8 @@ import { bundleFunctions, REQUIRE } from '../../lib/bundle-functions.ts';
 import { asProps, propName } from '../../lib/monitor-props.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { requiredSettings, settingsSchema } from '../../src/core/settings/schema.ts';
-// What an app sees. The props are not among them: their types need packages that it does not have.
-import DECLARED from './declared.json' with { type: 'json' };
+// The programs, and what an app sees. The props are not among that: their types need packages that it does not have.
+import FILES from './files.json' with { type: 'json' };
 
 // -------------------------------------------------------------------------------------------------------- licenses
 // Of the packages that are bundled, which ask to be passed on with the code.
@@ -72,7 +72,7 @@ function writeTypes(folder: string): void {
   const args = [tsc, ...OPTIONS, '--outDir', made, CONSTRUCT, CAPTURE_CLIENT];
   execFileSync(process.execPath, args, { cwd: packagePath(), stdio: 'inherit' });
   for (const [kind, type] of Object.entries({ esm: 'module', cjs: 'commonjs' })) {
-    for (const file of DECLARED) {
+    for (const file of FILES.declared) {
       mkdirSync(join(folder, kind, dirname(file)), { recursive: true });
       // The files are there without their sources.
       writeFileSync(join(folder, kind, file), readFileSync(join(made, file), 'utf8').replace(/\.ts';$/gm, ".js';"));
@@ -164,10 +164,7 @@ const COMMON = {
 async function buildPrograms(): Promise<string[]> {
   const { metafile } = await build({
     ...COMMON,
-    entryPoints: {
-      ...{ 'inference-monitor': 'bin/inference-monitor.ts', app: 'bin/app.ts' },
-      ...{ start: 'local/start/start.ts', smoke: 'test/aws/smoke.ts' },
-    },
+    entryPoints: FILES.programs,
     chunkNames: 'chunks/[name]-[hash]',
     splitting: true,
     format: 'esm',
