@@ -11,7 +11,6 @@ interface ClientFields {
   status?: number;
   error?: CallError;
   firstByteMs?: number;
-  firstContentMs?: number;
   endMs?: number;
   pieceCount?: number;
   dropped?: number | undefined;
@@ -101,7 +100,6 @@ export class Call {
   /** Keeps the time of a piece of the reply. */
   piece(size: number): void {
     this.seenMs = this.now();
-    if (size > 0) this.client.firstContentMs ??= this.seenMs;
     this.client.pieceCount = (this.client.pieceCount ?? 0) + 1;
     if (this.pieces.length < this.mostPieces) this.pieces.push([this.seenMs, size]);
   }

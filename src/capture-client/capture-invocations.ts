@@ -113,7 +113,7 @@ function headersCame(call: Call, { statusCode, headers = {}, body }: HttpReply):
 type Output = { Body?: unknown; ContentType?: string };
 
 function replied(call: Call, output: Output, sender: Sender, { calls }: Settings): void {
-  const { streamed, firstByteMs } = call.client;
+  const { streamed } = call.client;
   if (!streamed && calls !== 'all') return;
   call.reply.contentType = output.ContentType ?? 'application/octet-stream';
   sender.begin(call);
@@ -121,10 +121,7 @@ function replied(call: Call, output: Output, sender: Sender, { calls }: Settings
     watchStream(output.Body as AsyncIterable<object>, call, sender);
     return;
   }
-  if (output.Body instanceof Uint8Array && output.Body.length > 0) {
-    call.client.firstContentMs = firstByteMs;
-    sender.add(call.reply, output.Body);
-  }
+  if (output.Body instanceof Uint8Array) sender.add(call.reply, output.Body);
   sender.end(call, 'whole');
 }
 

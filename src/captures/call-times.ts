@@ -12,7 +12,7 @@ const MAX_TOKENS_PER_SECOND = 1e6;
 /** Returns the times of a reply that came whole and without an error, and of a stream that broke the first token. */
 export function callTimesOf(capture: Pick<Capture, 'call' | 'error' | 'usage'>): CallTimes {
   const { call, usage } = capture;
-  const firstToken = call?.streamed ? call.firstContentMs : undefined;
+  const firstToken = call?.firstTokenMs;
   if (call?.ended === 'broke') return { time_to_first_token_ms: firstToken };
   if (call?.ended !== 'whole' || failureOf(capture) !== undefined) return {};
   const times = { latency_ms: call.endMs, time_to_first_token_ms: firstToken };

@@ -6,14 +6,22 @@ import type { JsonObject } from './json.ts';
 const MAX_MS = 24 * 3_600_000;
 const time = z.number().min(0).max(MAX_MS);
 
+/** The client keeps the times of the first 512 pieces. */
+const MAX_PIECES = 512;
+const piece = z.tuple([time, z.int().min(0)]);
+const arePieces = (value: unknown): boolean =>
+  Array.isArray(value) && value.length <= MAX_PIECES && value.every((one) => piece.safeParse(one).success);
+
 const callSchema = z
   .object({
     streamed: z.boolean(),
     calls: z.enum(['streams', 'all']).optional(),
     ended: z.enum(['whole', 'broke', 'left', 'failed']),
     firstByteMs: time.optional(),
-    firstContentMs: time.optional(),
     endMs: time,
+    pieces: z.custom<[number, number][]>(arePieces).optional(),
+    pieceCount: z.int().min(0).optional(),
+    left: z.object({ reply: z.enum(['too-large', 'memory', 'unreadable', 'unread']).optional() }).optional(),
     status: z.int().min(100).max(599).optional(),
     error: z
       .object({
@@ -22,19 +30,28 @@ const callSchema = z
       })
       .optional(),
   })
-  .refine(({ firstByteMs = 0, firstContentMs = firstByteMs, endMs, ended, error }) => {
-    const isInOrder = firstByteMs <= firstContentMs && firstContentMs <= endMs;
+  .refine(({ firstByteMs = 0, pieces = [], endMs, ended, error }) => {
+    const times = [firstByteMs, ...pieces.map(([ms]) => ms), endMs];
+    const isInOrder = times.every((ms, n) => n === 0 || (times[n - 1] as number) <= ms);
     return isInOrder && (error !== undefined || ended === 'whole' || ended === 'left');
   });
 
-/** A call as its caller saw it. Times are milliseconds since its start, the inference time. */
-export type ClientCall = z.infer<typeof callSchema>;
+/** A call as its caller wrote it down. Times are milliseconds since its start, the inference time. */
+export type WrittenCall = z.infer<typeof callSchema>;
+
+/** A call as its caller saw it. */
+export interface ClientCall extends Omit<WrittenCall, 'pieces' | 'pieceCount' | 'left'> {
+  /** When the first content of a stream was there. */
+  firstTokenMs?: number | undefined;
+  /** Why that is not known, as text. */
+  noFirstToken?: string;
+}
 
 /**
  * Takes the call out of the fields that Data Capture is not known to write. An object `client` of another form, or with times that are
  * negative, huge or disordered, stays among them.
  */
-export function takeClientCall(fields: JsonObject, notes: string[]): { call?: ClientCall; fields: JsonObject } {
+export function takeClientCall(fields: JsonObject, notes: string[]): { call?: WrittenCall; fields: JsonObject } {
   const { client, ...others } = fields;
   if (client === undefined) return { fields };
   const { data: call } = callSchema.safeParse(client);

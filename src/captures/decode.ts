@@ -11,6 +11,7 @@ import { type Envelope, openEnvelope } from './record/envelope.ts';
 import { identityOf } from './record/identity.ts';
 import { inferenceTimeOf } from './record/inference-time.ts';
 import { redacted } from './redact.ts';
+import { withFirstToken } from './times/first-token.ts';
 import type { Capture, DecodedLine, DecodeOptions, ExchangeFacts, Payload, RawLine, RecordFacts } from './types.ts';
 import { BYTES_A_CHARACTER, Scale, TooHeavy } from './weight.ts';
 
@@ -64,7 +65,7 @@ const why = (error: unknown): string =>
 function captureOf(envelope: Envelope, raw: RawLine, options: DecodeOptions, scale: Scale): Capture {
   const { captureData } = envelope;
   const notes = [...envelope.notes];
-  const facts = factsOf(envelope, raw, options, notes);
+  const facts = factsOf(envelope, raw, options, notes, captureData.endpointOutput);
   const request = decodePayload('request', captureData.endpointInput, notes, scale);
   const response = decodePayload('reply', captureData.endpointOutput, notes, scale);
   if (request?.problem !== undefined) notes.push(`request: ${request.problem}`);
@@ -85,7 +86,14 @@ function captureOf(envelope: Envelope, raw: RawLine, options: DecodeOptions, sca
   };
 }
 
-function factsOf(envelope: Envelope, raw: RawLine, { areExchanges }: DecodeOptions, notes: string[]): RecordFacts {
+/** @param reply `endpointOutput`, if it is to be read */
+function factsOf(
+  envelope: Envelope,
+  raw: RawLine,
+  { areExchanges }: DecodeOptions,
+  notes: string[],
+  reply?: unknown,
+): RecordFacts {
   const { record, eventMetadata } = envelope;
   const { exchange, ...others } = envelope.extraFields ?? {};
   const isExchange = areExchanges && isObject(exchange);
@@ -104,7 +112,7 @@ function factsOf(envelope: Envelope, raw: RawLine, { areExchanges }: DecodeOptio
     inferenceId,
     ...inferenceTimeOf(eventMetadata.inferenceTime, raw.place, notes),
     ...(eventVersion === undefined ? {} : { eventVersion }),
-    ...(call === undefined ? {} : { call }),
+    ...(call === undefined ? {} : { call: withFirstToken(call, reply) }),
     ...(isExchange ? { exchange: exchange as unknown as ExchangeFacts } : {}),
     ...(Object.keys(extraFields).length > 0 ? { extraFields } : {}),
   };

@@ -4,13 +4,14 @@
  */
 
 import type { RatesOutput } from '../../bin/commands/rates.ts';
-import { captureLine, chatLine, chatReply, chatRequest, csv, json, mixedLines } from '../helpers/deployed-captures.ts';
+import { captureLine, chatLine, chatReply, chatRequest, json, mixedLines } from '../helpers/deployed-captures.ts';
 import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { type Comparison, type DeployedReader, startDeployedReader } from '../helpers/deployed-reader.ts';
 import { type LocalEnvironment, startEnvironment } from '../helpers/local-environment.ts';
 import { countsInMlflow } from '../helpers/mlflow-counts.ts';
 import { expectPublished } from '../helpers/published-json.ts';
 import { runCli } from '../helpers/replay.ts';
+import { timedLine } from '../helpers/timed-line.ts';
 
 const ENDPOINT = 'garden-endpoint';
 const HOUR = `${ENDPOINT}/AllTraffic/2026/11/20/10`;
@@ -73,16 +74,12 @@ async function expectComplete(keys: string[]): Promise<Comparison> {
 
 /** Returns a line of the capture client, of a stream or of a call that failed. */
 function streamedLine(name: string, client: { ended?: string; [field: string]: unknown }): string {
-  const events = [
-    { choices: [{ index: 0, delta: { role: 'assistant', content: 'Water ' } }] },
-    { choices: [{ index: 0, delta: { content: `plant ${name}.` }, finish_reason: 'stop' }] },
-    { choices: [], usage: { prompt_tokens: 30, completion_tokens: 12, total_tokens: 42 } },
-  ].map((chunk) => `data: ${JSON.stringify({ object: 'chat.completion.chunk', model: 'garden-llm', ...chunk })}\n\n`);
-  const reply = { ...csv(`${events.join('')}data: [DONE]\n\n`), contentType: 'text/event-stream' };
+  const usage = { prompt_tokens: 30, completion_tokens: 12, total_tokens: 42 };
+  const reply = json({ ...chatReply(`Water plant ${name}.`), usage });
   const request = json({ ...chatRequest(`When do I water plant ${name}?`), stream: true });
   const line = captureLine(name, '2026-11-22T10:00:00Z', request, client.ended ? undefined : reply);
   const whole = { streamed: true, calls: 'streams', ended: 'whole', status: 200 };
-  return JSON.stringify({ ...JSON.parse(line), client: { ...whole, ...client } });
+  return JSON.stringify(timedLine(JSON.parse(line), { ...whole, ...client }));
 }
 
 /** Expects success; a failure shows the error and its cause. */
@@ -459,7 +456,7 @@ describe('runs that are started one by one', () => {
       ...{ streamed, calls: 'streams', ended: 'failed', endMs: 30, error: { kind, class: 'Some' } },
     });
     const lines = [
-      ...firsts.map((ms) => streamedLine(`after ${ms}`, { firstByteMs: 9, firstContentMs: ms, endMs: ms + 500 })),
+      ...firsts.map((ms) => streamedLine(`after ${ms}`, { firstByteMs: 9, firstMs: ms, endMs: ms + 500 })),
       ...[failed('throttled', true), failed('throttled', false), failed('no-connection', true)].map((client, n) =>
         streamedLine(`failed ${n}`, client),
       ),

@@ -6,6 +6,7 @@ import { startMisbehavingServer } from '../doubles/misbehaving-server.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { runHere } from '../helpers/command-here.ts';
 import { chatLine, ReplayFolder, runCli, startCli } from '../helpers/replay.ts';
+import { timedLine } from '../helpers/timed-line.ts';
 
 let folder: ReplayFolder;
 let endpoint: StandInEndpoint;
@@ -52,12 +53,12 @@ test('deletes the files of an earlier run', async () => {
 
 test('captured times of replies that came whole, and first tokens of broken streams, stand beside those of the replay, and no threshold has them', async () => {
   const timed = (client: object, n: number) =>
-    JSON.stringify({ ...JSON.parse(lines(4)[n] ?? ''), client: { status: 200, firstByteMs: 1, ...client } });
+    JSON.stringify(timedLine(JSON.parse(lines(4)[n] ?? ''), { status: 200, firstByteMs: 1, ...client }));
   const captures = [
-    timed({ streamed: true, ended: 'whole', firstContentMs: 111, endMs: 2222 }, 0),
+    timed({ streamed: true, ended: 'whole', firstMs: 111, endMs: 2222 }, 0),
     timed({ streamed: false, ended: 'whole', endMs: 4444 }, 1),
-    timed({ streamed: true, ended: 'broke', firstContentMs: 9, endMs: 9, error: { kind: 'stream', class: 'E' } }, 2),
-    timed({ streamed: true, ended: 'whole', firstContentMs: 9, endMs: -9 }, 3),
+    timed({ streamed: true, ended: 'broke', firstMs: 9, endMs: 9, error: { kind: 'stream', class: 'E' } }, 2),
+    timed({ streamed: true, ended: 'whole', firstMs: 9, endMs: -9 }, 3),
   ];
   const file = folder.write('a.jsonl', captures);
   const { stdout, code } = await runHere(['replay', file, '--url', endpoint.url, '--quiet', '-o', out]);

@@ -63,8 +63,6 @@ class Call:
         if self.ended is None:
             with self._sender.losing(0):
                 ms = self._seen = self.now()
-                if data:
-                    self.client.setdefault("firstContentMs", ms)
                 self.client["pieceCount"] = self.client.get("pieceCount", 0) + 1
                 # The first 512 take about 7 KB.
                 if self.streamed and self.client["pieceCount"] <= 512:

@@ -121,7 +121,10 @@ function inflateRawText(bytes: Buffer, maxOutputLength: number): Buffer {
 }
 
 /** Returns the content of a compressed body. The header that announces the compression is not captured. */
-function unpackedBody({ side, scale, notes }: DecodingContext, bytes: Buffer): Buffer | undefined {
+function unpackedBody(
+  { side, scale, notes }: Pick<DecodingContext, 'side' | 'scale' | 'notes'>,
+  bytes: Buffer,
+): Buffer | undefined {
   const most = Math.min(MAX_UNPACKED_BYTES, Math.ceil(scale.charactersLeft) + 1);
   for (const { name, begins, unpack } of COMPRESSIONS) {
     if (!begins(bytes)) continue;
@@ -142,6 +145,10 @@ function unpackedBody({ side, scale, notes }: DecodingContext, bytes: Buffer): B
   }
   return undefined;
 }
+
+/** Whether a body is compressed. */
+export const isCompressed = (bytes: Buffer): boolean =>
+  unpackedBody({ side: 'reply', notes: [], scale: new Scale() }, bytes) !== undefined;
 
 function binary({ announced, type }: DecodingContext, bytes: Buffer): Payload {
   const value: BinarySummary = {

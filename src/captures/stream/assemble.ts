@@ -55,7 +55,7 @@ const isErrorBody = (body: unknown): body is JsonObject =>
     (typeof body.error === 'string' && body.error !== '' && !('choices' in body) && !('token' in body)));
 
 /** Recognizes an error event by its name, by its content, or by a form that one vendor uses for errors only. */
-const isError = ({ event, data }: StreamEvent): boolean =>
+export const isError = ({ event, data }: StreamEvent): boolean =>
   event === 'error' ||
   isErrorBody(data) ||
   (isObject(data) && (data.type === 'error' || (readDelta(data) === undefined && readError(data) !== undefined)));

@@ -11,8 +11,8 @@ import { isObject, parseJson } from '../json.ts';
 type StreamForm = 'events' | 'lines' | 'text';
 
 export interface FramingOptions {
-  /** Receives an event's data (or a line, or a piece of text) and the event's name, if it has one. */
-  onEvent(data: string, name: string | undefined): void;
+  /** Receives an event's data (or a line, or a piece of text), its name, if it has one, and when the byte that ends it came. */
+  onEvent(data: string, name: string | undefined, at: number): void;
   /** Called instead of `onEvent` for an event that is longer than `maxChars`. */
   onTooLong?(): void;
   /** Maximum characters of an event. Default: unlimited. */
@@ -42,6 +42,10 @@ export class StreamFraming {
   #name: string | undefined;
   #data: string[] = [];
   #dataChars = 0;
+  /** When the current piece, the first characters, and the last line of an event's data came. */
+  #at = 0;
+  #headAt = 0;
+  #dataAt = 0;
   /** The held data was checked already, and is not a whole document. */
   #isLookedAt = false;
 
@@ -54,8 +58,12 @@ export class StreamFraming {
     this.#decoder = decoderOf(charset);
   }
 
-  /** @param piece valid only during the call. */
-  feed(piece: Buffer | string): void {
+  /**
+   * @param piece valid only during the call.
+   * @param at when it came, by any clock.
+   */
+  feed(piece: Buffer | string, at = 0): void {
+    if (piece.length > 0) this.#at = at;
     this.#consume(typeof piece === 'string' ? piece : this.#decoder.decode(piece, { stream: true }));
   }
 
@@ -65,14 +73,15 @@ export class StreamFraming {
     if (this.form === undefined && this.#held.trim() !== '') this.#begin(this.#announced ?? 'text');
     if (this.form === undefined || this.form === 'text') return;
     if (this.#held !== '') this.#line('');
-    this.#dispatch();
+    this.#dispatch(this.#dataAt);
   }
 
   #consume(text: string): void {
     if (text === '') return;
-    if (this.form === 'text') this.#options.onEvent(text, undefined);
+    if (this.form === 'text') this.#options.onEvent(text, undefined, this.#at);
     else if (this.form !== undefined) this.#split(text);
     else {
+      if (this.#held === '') this.#headAt = this.#at;
       this.#held += text;
       const form = formOf(this.#held);
       if (form !== undefined) this.#begin(form === 'text' ? (this.#announced ?? form) : form);
@@ -83,7 +92,8 @@ export class StreamFraming {
     const head = this.#held;
     this.#held = '';
     this.form = form;
-    this.#consume(head);
+    if (form === 'text') this.#options.onEvent(head, undefined, this.#headAt);
+    else this.#split(head);
   }
 
   /** Lines end with a line feed, a carriage return, or both. Each ending is searched for once. */
@@ -117,7 +127,7 @@ export class StreamFraming {
     const isTooLong = line.length > this.#mostChars;
     if (this.form === 'lines') {
       if (isTooLong) this.#options.onTooLong?.();
-      else if (line.trim() !== '') this.#options.onEvent(line, undefined);
+      else if (line.trim() !== '') this.#options.onEvent(line, undefined, this.#at);
     } else if (line === '') this.#dispatch();
     else if (line.startsWith('data:')) this.#add(isTooLong ? line : fieldValue(line, 'data:'));
     else if (line.startsWith('event:')) {
@@ -137,6 +147,7 @@ export class StreamFraming {
     this.#dataChars += value.length;
     if (this.#dataChars > this.#mostChars) this.#data.length = 0;
     this.#data.push(value);
+    this.#dataAt = this.#at;
     this.#isLookedAt = false;
   }
 
@@ -145,10 +156,10 @@ export class StreamFraming {
     const [first] = this.#data;
     if (this.#isLookedAt || first === undefined || this.#data.length > 1) return;
     this.#isLookedAt = true;
-    if (first.startsWith('{') && parseJson(first).ok) this.#dispatch();
+    if (first.startsWith('{') && parseJson(first).ok) this.#dispatch(this.#dataAt);
   }
 
-  #dispatch(): void {
+  #dispatch(at = this.#at): void {
     const isTooLong = this.#dataChars > this.#mostChars;
     const data = this.#data.length === 1 ? (this.#data[0] as string) : this.#data.join('\n');
     const isThere = this.#data.length > 0;
@@ -157,7 +168,7 @@ export class StreamFraming {
     this.#dataChars = 0;
     this.#name = undefined;
     if (isTooLong) this.#options.onTooLong?.();
-    else if (isThere) this.#options.onEvent(data, name);
+    else if (isThere) this.#options.onEvent(data, name, at);
   }
 }
 

@@ -92,10 +92,10 @@ export function traceNotBuilt(error: unknown): QuarantineCause {
   return { name: 'TraceNotBuilt', message: `The trace of the line could not be built: ${saidBy(error)}` };
 }
 
-/** Returns the event of the first piece with content of a stream. No convention has a name for it; tracers use this one. */
+/** Returns the event of a stream's first content. No convention has a name for it; tracers use this one. */
 function eventsOf({ inferenceTimeMs, call }: Capture): Pick<SpanRecord, 'events'> {
-  if (!call?.streamed || call.firstContentMs === undefined) return {};
-  return { events: [{ name: 'gen_ai.first_token', timeMs: inferenceTimeMs + Math.round(call.firstContentMs) }] };
+  if (call?.firstTokenMs === undefined) return {};
+  return { events: [{ name: 'gen_ai.first_token', timeMs: inferenceTimeMs + Math.round(call.firstTokenMs) }] };
 }
 
 function statusMessage({ statusCode, message, type }: NonNullable<Capture['error']>): string {

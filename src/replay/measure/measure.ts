@@ -1,9 +1,11 @@
 /** Turns what happened on the wire into the metrics of a request. */
+
+import { StreamReader } from '../../captures/times/stream-reader.ts';
 import { toNamedError } from '../../core/errors/errors.ts';
-import { codingsOf, type Exchange, type ExchangeError } from '../http/exchange.ts';
+import { codingsOf, type Exchange, type ExchangeError, MAX_KEPT_BYTES } from '../http/exchange.ts';
 import { DISTRIBUTION_METRICS, type RequestMetric } from '../metrics.ts';
 import { Body, nothingSaid, type ReplyContent, readReplyContent } from '../reply/content.ts';
-import { SageMakerStreamReader, StreamReader } from '../reply/stream-reader.ts';
+import { SageMakerStreamReader } from '../reply/sagemaker-stream.ts';
 import { estimateTextTokens, type PreparedRequest, type TokenSource } from '../request/preparer.ts';
 import { shownUrl } from '../request/target.ts';
 
@@ -59,7 +61,7 @@ export function openReader(
   if (/^application\/vnd\.amazon\.eventstream/i.test(type ?? '')) {
     return new SageMakerStreamReader(headers.get('x-amzn-sagemaker-content-type'));
   }
-  return streaming || EVENTS_TYPE.test(type ?? '') ? new StreamReader(type) : undefined;
+  return streaming || EVENTS_TYPE.test(type ?? '') ? new StreamReader(type, MAX_KEPT_BYTES) : undefined;
 }
 
 const readerOf = ({ reader }: Exchange): StreamReader | undefined =>
@@ -68,7 +70,7 @@ const readerOf = ({ reader }: Exchange): StreamReader | undefined =>
 /** Returns the reader of a streamed reply, with or without SageMaker's framing. */
 export function streamOf(exchange: Exchange): StreamReader | undefined {
   const reader = readerOf(exchange);
-  return reader?.isStream || exchange.reader instanceof SageMakerStreamReader ? reader : undefined;
+  return reader?.isStream ? reader : undefined;
 }
 
 /** The request's body, as Data Capture would record it. */

@@ -5,6 +5,7 @@ import { takeClientCall } from '../../captures/client-call.ts';
 import { asText, isObject, type JsonObject, parseJson } from '../../captures/json.ts';
 import { payloadBytes } from '../../captures/payload/captured-data.ts';
 import { openEnvelope } from '../../captures/record/envelope.ts';
+import { withFirstToken } from '../../captures/times/first-token.ts';
 import { Scale } from '../../captures/weight.ts';
 import { readWirePrompt } from '../../captures/wire/registry.ts';
 import type { WirePrompt } from '../../captures/wire/wire-format.ts';
@@ -118,6 +119,7 @@ export function literalRequest(line: Buffer, overrides: Overrides): LiteralOrSki
     document = documentIn(body);
   }
   const json = objectOf(document);
+  const { call } = takeClientCall(extraFields, []);
   return {
     kind: 'request',
     request: {
@@ -130,7 +132,7 @@ export function literalRequest(line: Buffer, overrides: Overrides): LiteralOrSki
       inferenceId: asText(eventMetadata.inferenceId),
       capturedRequest: side,
       capturedReply: endpointOutput,
-      capturedTimes: callTimesOf(takeClientCall(extraFields, [])),
+      capturedTimes: callTimesOf({ call: call && withFirstToken(call, endpointOutput) }),
     },
   };
 }

@@ -2,11 +2,14 @@
 import { randomBytes } from 'node:crypto';
 import { decodeLine } from '../../../src/captures/decode.ts';
 import { buildTrace } from '../../../src/captures/trace/build.ts';
+import { timedLine } from '../../helpers/timed-line.ts';
 import { captureOf, jsonSide, rawLine } from './arbitraries.ts';
 
 const chat = { messages: [{ role: 'user', content: 'Do ferns flower?' }] };
 const answer = { choices: [{ index: 0, message: { role: 'assistant', content: 'No.' } }] };
-const call = { streamed: true, ended: 'whole', status: 200, firstByteMs: 81.2, firstContentMs: 82, endMs: 430.6 };
+const call = { streamed: true, ended: 'whole', status: 200, firstByteMs: 81.2, firstMs: 82, endMs: 430.6 };
+const { firstMs: firstTokenMs, ...others } = call;
+const seen = { ...others, firstTokenMs };
 const failed = {
   streamed: true,
   ended: 'failed',
@@ -17,19 +20,20 @@ const failed = {
 function read(client: unknown, options: Parameters<typeof decodeLine>[1] = {}) {
   const reply = (client as typeof call).ended === 'failed' ? undefined : jsonSide('OUTPUT', answer, 'plain');
   const record = captureOf(jsonSide('INPUT', chat, 'plain'), reply);
-  const raw = rawLine(Buffer.from(JSON.stringify({ ...record, client })));
+  const line = timedLine(record, client);
+  const raw = rawLine(Buffer.from(JSON.stringify(line)));
   const decoded = decodeLine(raw, options);
   if (decoded.kind !== 'capture') throw new Error(decoded.reason.message);
   const trace = buildTrace(decoded.capture, raw, { experimentId: '7', endpointName: 'fern-house' });
-  return { capture: decoded.capture, trace, root: trace.spans[0]?.attributes ?? {} };
+  return { capture: decoded.capture, written: line.client, trace, root: trace.spans[0]?.attributes ?? {} };
 }
 
 test('a trace lasts as long as its call, and names when its first content came', () => {
-  const { capture, trace, root } = read({ version: 1, writer: 'node', ...call, pieces: [[82, 40]] });
+  const { capture, trace, root } = read({ version: 1, writer: 'node', ...call });
   expect(trace).toMatchObject({ state: 'OK', tags: { status_code: '200' } });
   expect(trace.startTimeMs).toBe(capture.inferenceTimeMs);
   expect(trace.endTimeMs - trace.startTimeMs).toBe(431);
-  expect(root['capture.call']).toEqual(call);
+  expect(root['capture.call']).toEqual(seen);
   expect(root).not.toHaveProperty('capture.latency');
   expect(capture).not.toHaveProperty('extraFields');
   const event = { name: 'gen_ai.first_token', timeMs: trace.startTimeMs + 82 };
@@ -60,7 +64,7 @@ test.each([
 
 test('without texts, the times stay, and of an error its kind', () => {
   const redaction = { kinds: [], fields: [], patterns: [], allow: [], content: 'none' as const, key: 'a key' };
-  expect(read(call, { redaction }).root['capture.call']).toEqual(call);
+  expect(read(call, { redaction }).root['capture.call']).toEqual(seen);
   const { root, trace } = read(failed, { redaction });
   expect(root['capture.call']).toEqual({ streamed: true, ended: 'failed', endMs: 812, error: { kind: 'throttled' } });
   expect(JSON.stringify(trace)).not.toContain('ThrottlingException');
@@ -69,7 +73,7 @@ test('without texts, the times stay, and of an error its kind', () => {
 test.each([
   ['negative', { ...call, firstByteMs: -1 }],
   ['huge', { ...call, endMs: 1e12 }],
-  ['disordered', { ...call, firstContentMs: 500 }],
+  ['disordered', { ...call, firstMs: 500 }],
   ['no number', { ...call, endMs: '430' }],
   ['missing', { ...call, endMs: undefined }],
   ['of a failure without an error', { ...failed, error: undefined }],
@@ -78,9 +82,9 @@ test.each([
   ['with a text for a class', { ...failed, error: { kind: 'stream', class: '<b> jane@example.com' } }],
   ['no object', 'client'],
 ])('an object that is %s stays an extra field, with a note', (_, client) => {
-  const { capture, trace } = read(client);
+  const { capture, trace, written } = read(client);
   expect(trace.endTimeMs).toBe(trace.startTimeMs);
-  expect(capture.extraFields).toEqual({ client: JSON.parse(JSON.stringify(client)) });
+  expect(capture.extraFields).toEqual({ client: JSON.parse(JSON.stringify(written)) });
   expect(capture.notes).toContain(
     'the object “client” is not as the capture client writes it, and its times are not used',
   );

@@ -8,17 +8,17 @@ import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { askedOf } from '../../../src/judge/scorers/scorer-set.ts';
 import { captureFacts, QualityTally } from '../../../src/quality/tally.ts';
 import { literalRequest } from '../../../src/replay/request/literal.ts';
-import { captureOf, jsonSide, rawLine } from './arbitraries.ts';
+import { captureOf, jsonSide, rawLine, sideOf } from './arbitraries.ts';
 
 const UNCHANGED = { set: [] } as unknown as Parameters<typeof literalRequest>[1];
 const DAY_MS = 24 * 3_600_000;
 const chat = { messages: [{ role: 'user', content: 'Do ferns flower?' }] };
-const reply = (tokens: unknown) => ({
-  choices: [{ index: 0, message: { role: 'assistant', content: 'No.' } }],
-  usage: { prompt_tokens: 9, completion_tokens: tokens, total_tokens: 44 },
-});
+const WORDS = 'data: {"choices":[{"index":0,"delta":{"content":"No."}}]}\n\n';
+const reply = (tokens: unknown) =>
+  `${WORDS}data: ${JSON.stringify({ choices: [], usage: { prompt_tokens: 9, completion_tokens: tokens, total_tokens: 44 } })}\n\n`;
 
-const good = { streamed: true, ended: 'whole', status: 200, firstByteMs: 80, firstContentMs: 82, endMs: 432 };
+const pieces = [[82, WORDS.length]];
+const good = { streamed: true, ended: 'whole', status: 200, firstByteMs: 80, pieces, pieceCount: 2, endMs: 432 };
 
 /** A number as JSON can have it, far beyond what was measured. */
 const odd = fc.oneof(
@@ -34,7 +34,6 @@ const client = fc.oneof(
       calls: fc.constantFrom<unknown>('streams', 'all', 'none', null),
       ended: fc.constantFrom<unknown>('whole', 'broke', 'left', 'failed', '__proto__', 1),
       firstByteMs: odd,
-      firstContentMs: odd,
       endMs: odd,
       status: fc.constantFrom<unknown>(200, 429, 99, 600, 200.5, -1, '200', null),
       error: fc.constantFrom<unknown>(
@@ -45,7 +44,9 @@ const client = fc.oneof(
         null,
         'error',
       ),
-      pieces: fc.constantFrom<unknown>([[1, 2]], 'many', null),
+      pieces: fc.oneof(odd, fc.tuple(fc.tuple(odd, fc.oneof(odd, fc.constant(WORDS.length))))),
+      pieceCount: odd,
+      left: fc.constantFrom<unknown>({}, { reply: 'memory' }, { reply: 'the dog' }, 'memory'),
     },
     { requiredKeys: ['ended', 'endMs', 'streamed'] },
   ),
@@ -54,7 +55,10 @@ const client = fc.oneof(
 );
 
 function check(given: string, tokens: unknown): void {
-  const record = captureOf(jsonSide('INPUT', chat, 'plain'), jsonSide('OUTPUT', reply(tokens), 'plain'));
+  const record = captureOf(
+    jsonSide('INPUT', chat, 'plain'),
+    sideOf('OUTPUT', reply(tokens), 'text/event-stream', 'plain'),
+  );
   const bytes = Buffer.from(JSON.stringify({ ...record, client: 0 }).replace('"client":0', () => `"client":${given}`));
   const raw = rawLine(bytes);
   // Each line that is watched starts a thread, for which a busy machine needs milliseconds.
@@ -98,7 +102,7 @@ test('an object client of any form', () => {
 test.each([
   ['a member of prototypes', `{"__proto__":${JSON.stringify(good)},"streamed":true}`],
   ['constructors', `{"constructor":{"prototype":{"streamed":true}},"toString":1,"hasOwnProperty":2}`],
-  ['numbers beyond doubles', `{"streamed":true,"ended":"whole","endMs":1e999,"firstContentMs":-1e999}`],
+  ['numbers beyond doubles', `{"streamed":true,"ended":"whole","endMs":1e999,"pieces":[[-1e999,1e999]]}`],
   ['a million pieces', JSON.stringify({ ...good, pieces: Array.from({ length: 1e6 }, (_, n) => [n, 1]) })],
   ['a million times', JSON.stringify({ ...good, endMs: Array.from({ length: 1e6 }, (_, n) => n) })],
   ['a very deep object', `${'{"client":'.repeat(5_000)}1${'}'.repeat(5_000)}`],

@@ -4,6 +4,7 @@ import { decodeLine } from '../../../src/captures/decode.ts';
 import { failureOf, kindBesideRates } from '../../../src/captures/failure.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { askedOf } from '../../../src/judge/scorers/scorer-set.ts';
+import { timedLine } from '../../helpers/timed-line.ts';
 import { captureOf, jsonSide, rawLine } from '../captures/arbitraries.ts';
 
 const chat = { messages: [{ role: 'user', content: 'Do ferns flower?' }] };
@@ -11,14 +12,14 @@ const answer = {
   choices: [{ index: 0, message: { role: 'assistant', content: 'No.' } }],
   usage: { prompt_tokens: 9, completion_tokens: 35, total_tokens: 44 },
 };
-const stream = { streamed: true, ended: 'whole', status: 200, firstByteMs: 80.5, firstContentMs: 82.25, endMs: 432.25 };
+const stream = { streamed: true, ended: 'whole', status: 200, firstByteMs: 80.5, firstMs: 82.25, endMs: 432.25 };
 const broken = { error: { kind: 'stream', class: 'ModelStreamError' } };
 const ALL = { latency_ms: 432.25, time_to_first_token_ms: 82.25, output_tokens_per_second: 100 };
 const TIMES = Object.keys(ALL);
 
 function decoded(client: unknown, reply: unknown = answer) {
   const record = captureOf(jsonSide('INPUT', chat, 'plain'), jsonSide('OUTPUT', reply, 'plain'));
-  const line = decodeLine(rawLine(Buffer.from(JSON.stringify({ ...record, client }))), {});
+  const line = decodeLine(rawLine(Buffer.from(JSON.stringify(timedLine(record, client)))), {});
   if (line.kind !== 'capture') throw new Error(line.reason.message);
   return line.capture;
 }
@@ -54,7 +55,7 @@ test.each<[string, unknown, Partial<typeof ALL>, unknown?]>([
   ['a bad status without an error has none', { ...stream, status: 500 }, {}],
   [
     'no time between first content and end',
-    { ...stream, firstContentMs: 432.25 },
+    { ...stream, firstMs: 432.25 },
     { ...ALL, time_to_first_token_ms: 432.25, output_tokens_per_second: undefined },
   ],
   [
@@ -65,7 +66,7 @@ test.each<[string, unknown, Partial<typeof ALL>, unknown?]>([
   ],
   ['negative times', { ...stream, firstByteMs: -1 }, {}],
   ['huge times', { ...stream, endMs: 1e9 }, {}],
-  ['disordered times', { ...stream, firstContentMs: 500 }, {}],
+  ['disordered times', { ...stream, firstMs: 500 }, {}],
   ['no client', undefined, {}],
 ])('%s', (_, client, expected, reply = answer) => {
   expect(scored(client, reply)).toEqual(JSON.parse(JSON.stringify(expected)));

@@ -14,6 +14,7 @@ import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { ChunkRig, HOUR, LLM } from '../../helpers/chunk-rig.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
+import { timedLine } from '../../helpers/timed-line.ts';
 
 const scorers = [...LLM, ...codeScorers];
 const every = askedOf(scorers).length;
@@ -26,12 +27,12 @@ const failure = (kind: string, more: object = {}) => ({
 function timed(name: string, client: { ended: string }): string {
   const line = JSON.parse(chatLine(name));
   if (client.ended === 'failed') delete line.captureData.endpointOutput;
-  return JSON.stringify({ ...line, client });
+  return JSON.stringify(timedLine(line, client));
 }
 
 /** 20 streams: the first token after 100, 200, … 2,000 ms, and then 12 tokens in half a second. */
 const FIRST_MS = Array.from({ length: 20 }, (_, n) => 100 * (n + 1));
-const streams = FIRST_MS.map((ms, n) => timed(`s${n}`, { ...stream, firstContentMs: ms, endMs: ms + 500 } as never));
+const streams = FIRST_MS.map((ms, n) => timed(`s${n}`, { ...stream, firstMs: ms, endMs: ms + 500 } as never));
 const FAILED = [
   failure('throttled'),
   failure('timeout'),
@@ -43,7 +44,7 @@ const FAILED = [
 ].map((client, n) => timed(`f${n}`, client));
 const broken = timed('b', {
   ...{ ...stream, ended: 'broke', error: { kind: 'stream', class: 'ModelStreamError' } },
-  ...{ firstContentMs: 40, endMs: 60 },
+  ...{ firstMs: 40, endMs: 60 },
 } as never);
 const PLAIN_LINES = [chatLine('p0'), chatLine('p1')];
 
@@ -162,11 +163,9 @@ test('rates, status and objectives have the times, as arithmetic has them', asyn
 test('times of any size that a caller may write leave the quantiles of the others as they are', async () => {
   const hostile = Array.from({ length: 400 }, (_, n) => {
     const endMs = n % 2 === 0 ? 86_400_000 / 1.05 ** (n / 2) : 1e-6 * 1.09 ** (n / 2);
-    return timed(`h${n}`, { ...stream, firstByteMs: 0, firstContentMs: endMs, endMs } as never);
+    return timed(`h${n}`, { ...stream, firstByteMs: 0, firstMs: endMs, endMs } as never);
   });
-  const many = Array.from({ length: 500 }, (_, n) =>
-    timed(`n${n}`, { ...stream, firstContentMs: 210, endMs: 430 } as never),
-  );
+  const many = Array.from({ length: 500 }, (_, n) => timed(`n${n}`, { ...stream, firstMs: 210, endMs: 430 } as never));
   const rig = new ChunkRig();
   await rig.evaluate(rig.request('one', {}, 0, [...hostile, ...many]), { scorers: codeScorers });
   const bins = rig.cell.scorers?.time_to_first_token_ms?.all?.numbers?.bins ?? {};

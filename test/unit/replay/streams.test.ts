@@ -2,9 +2,11 @@
 import { EventStreamCodec } from '@smithy/core/event-streams';
 import fc from 'fast-check';
 import { payloadPart } from '../../../local/stand-in-endpoint/server.ts';
+import { StreamReader } from '../../../src/captures/times/stream-reader.ts';
+import { MAX_KEPT_BYTES } from '../../../src/replay/http/exchange.ts';
 import { BadEventStream, EventStreamParser } from '../../../src/replay/reply/aws-event-stream.ts';
 import { Body, readReplyContent } from '../../../src/replay/reply/content.ts';
-import { SageMakerStreamReader, StreamReader } from '../../../src/replay/reply/stream-reader.ts';
+import { SageMakerStreamReader } from '../../../src/replay/reply/sagemaker-stream.ts';
 
 /** Cuts `bytes` at the given places. */
 function pieces(bytes: Buffer, cuts: number[]): Buffer[] {
@@ -75,7 +77,7 @@ const event = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`;
 const EVENTS = 'text/event-stream';
 /** Pieces arrive at 10, 20, … */
 const read = (text: string, contentType = EVENTS) => {
-  const reader = new StreamReader(contentType);
+  const reader = new StreamReader(contentType, MAX_KEPT_BYTES);
   for (const [i, part] of text.split('|').entries()) reader.piece(Buffer.from(part), 10 * (i + 1));
   reader.end();
   const { contentAt, firstOutputAt } = reader;
@@ -184,7 +186,7 @@ describe('a streamed reply', () => {
   });
 
   test('of events of an unknown form has them as its pieces', () => {
-    const reader = new StreamReader(EVENTS);
+    const reader = new StreamReader(EVENTS, MAX_KEPT_BYTES);
     reader.piece(Buffer.from(event({ score: [1] })), 10);
     reader.piece(Buffer.from(event({ score: [2] })), 20);
     reader.end();
@@ -281,7 +283,7 @@ describe('a line that arrives in pieces', () => {
     [
       'server-sent events',
       () => {
-        const reader = new StreamReader(EVENTS);
+        const reader = new StreamReader(EVENTS, MAX_KEPT_BYTES);
         reader.piece(Buffer.from('data: '), 0);
         return (piece) => reader.piece(piece, 1);
       },
@@ -289,7 +291,7 @@ describe('a line that arrives in pieces', () => {
     [
       'JSON lines',
       () => {
-        const reader = new StreamReader('application/octet-stream');
+        const reader = new StreamReader('application/octet-stream', MAX_KEPT_BYTES);
         reader.piece(Buffer.from('{"a":"'), 0);
         return (piece) => reader.piece(piece, 1);
       },
@@ -305,7 +307,7 @@ describe('a line that arrives in pieces', () => {
     [
       'white space',
       () => {
-        const reader = new StreamReader('application/octet-stream');
+        const reader = new StreamReader('application/octet-stream', MAX_KEPT_BYTES);
         return () => reader.piece(Buffer.alloc(1024, ' '), 1);
       },
     ],
@@ -319,7 +321,7 @@ describe('a line that arrives in pieces', () => {
   });
 
   test('and exceeds the limit is not kept: its times are known, its content is not', () => {
-    const reader = new StreamReader(EVENTS);
+    const reader = new StreamReader(EVENTS, MAX_KEPT_BYTES);
     const piece = Buffer.alloc(1 << 20, 'x');
     reader.piece(Buffer.from('data: {"choices":[{"delta":{"content":"a"}}]}\n\ndata: '), 1);
     const before = process.memoryUsage().arrayBuffers;

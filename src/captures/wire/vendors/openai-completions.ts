@@ -53,7 +53,7 @@ export const openAiChat: WireFormat = {
     if (deltas.length === 0) return undefined;
     return {
       output: allText(deltas.flatMap(({ content, refusal, audio }) => [content, refusal, fieldsOf(audio).transcript])),
-      reasoning: allText(deltas.map((delta) => delta.reasoning_content ?? delta.reasoning)),
+      reasoning: allText(deltas.flatMap((delta) => [delta.reasoning_content, delta.reasoning])),
       calls: deltas.flatMap(callsOf).some(({ function: call }) => {
         const { name, arguments: input } = fieldsOf(call);
         return textIn(name) + argumentsIn(input) !== '';

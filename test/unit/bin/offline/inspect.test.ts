@@ -10,6 +10,7 @@ import { Storer } from '../../../../src/captures/trace/storable.ts';
 import { packagePath } from '../../../../src/core/process/package-folder.ts';
 import { PLAIN } from '../../../../src/core/text/terminal-text.ts';
 import { expectPublished } from '../../../helpers/published-json.ts';
+import { timedLine } from '../../../helpers/timed-line.ts';
 
 const settings = commandSettings({}, {});
 const EXAMPLES = packagePath('examples', 'captures');
@@ -45,8 +46,8 @@ test('tells what the examples contain, and what judging them would cost', async 
 });
 
 test('names the scorers of times where captures have times, and only there', async () => {
-  const client = { streamed: true, ended: 'whole', status: 200, firstByteMs: 1, firstContentMs: 82, endMs: 430 };
-  const path = fileOf('times.jsonl', chat, JSON.stringify({ ...JSON.parse(chat), client }));
+  const client = { streamed: true, ended: 'whole', status: 200, firstByteMs: 1, firstMs: 82, endMs: 430 };
+  const path = fileOf('times.jsonl', chat, JSON.stringify(timedLine(JSON.parse(chat), client)));
   const named = async (line: number) => Object.keys((await inspectLine(path, line, settings)).scorers ?? {});
   const times = ['latency_ms', 'time_to_first_token_ms'];
   expect((await named(2)).filter((name) => times.includes(name))).toEqual(times);
