@@ -42,11 +42,11 @@ class UndiciPool {
           exchange.connection = { destroy: () => controller.abort(new Error('canceled')) };
         },
         onResponseStart: (_, status, headers, reason = '') => {
-          exchange.received(0, performance.now());
+          exchange.received(performance.now());
           exchange.onHead(status, new Map(Object.entries(headers).map(([key, value]) => [key, String(value)])), reason);
         },
         onResponseData: (_, chunk) => {
-          exchange.received(chunk.length, performance.now());
+          exchange.received(performance.now());
           exchange.onBody(chunk, 0, chunk.length);
         },
         onResponseEnd: () => exchange.onEnd(),

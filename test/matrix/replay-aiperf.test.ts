@@ -1,7 +1,11 @@
 /** Checks the result files with AIPerf: its models parse them, its plots draw them. */
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, readFileSync, statSync } from 'node:fs';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { type Aiperf, aiperf, profileArgs } from '../../bench/replay-support/aiperf.ts';
 import { chromiumProgram } from '../../local/machine/chromium.ts';
@@ -172,9 +176,9 @@ const LEFT_OUT: Record<string, string[]> = {
   csv: ['Endpoint', ...USAGE_HEADERS],
   records: [...AGENTS, ...OF_A_TOKENIZER.map((tag) => `metrics.${tag}`)],
 };
-/** Concurrency over time. Our files contain only its mean over the run, `effective_concurrency.avg`. */
-const OVER_TIME =
-  /^(active_|tokens_in_flight|effective_(decode|prefill|total)_|effective_concurrency\.(?!avg)|(Active|Effective (Decode|Prefill|Total)|Tokens In Flight)\b)/;
+/** Concurrency over time, of which our files contain only the mean over the run, `effective_concurrency.avg`; and the HTTP client's own. */
+const NOT_OURS =
+  /^(active_|(metrics\.)?http_req_|HTTP |tokens_in_flight|effective_(decode|prefill|total)_|effective_concurrency\.(?!avg)|(Active|Effective (Decode|Prefill|Total)|Tokens In Flight)\b)/;
 
 test.each(['plain', 'streamed'])(
   'the files have all keys and units of AIPerf’s files, except the documented ones: %s',
@@ -198,7 +202,7 @@ test.each(['plain', 'streamed'])(
     );
     await execute(command, [...args], { env, cwd: folder.path, maxBuffer: 64 * 1024 * 1024 });
     for (const [file, keys] of Object.entries(missingKeys(theirs, ours.directory))) {
-      const left = keys.filter((key) => !OVER_TIME.test(key)).map((key) => key.replace(/ \(.*\)$/, ''));
+      const left = keys.filter((key) => !NOT_OURS.test(key)).map((key) => key.replace(/ \(.*\)$/, ''));
       expect({ file, left }).toEqual({ file, left: [...(LEFT_OUT[file] ?? [])].sort() });
     }
     const counts = (directory: string): object[] => {
@@ -206,6 +210,70 @@ test.each(['plain', 'streamed'])(
       return [summary.osl_mismatch_count, summary.context_overflow_count];
     };
     expect(counts(ours.directory)).toEqual(counts(theirs));
+  },
+  PLOT_MS,
+);
+
+/** Headers at once, then a comment and the role; the words much later, then a late end with a trailer. */
+async function answerOddly(response: ServerResponse): Promise<void> {
+  const event = (data: object): boolean =>
+    response.write(`data: ${JSON.stringify({ object: 'chat.completion.chunk', ...data })}\n\n`);
+  const piece = (delta: object): boolean => event({ choices: [{ index: 0, delta }] });
+  response.writeHead(200, { 'content-type': 'text/event-stream' });
+  response.flushHeaders();
+  await wait(100);
+  response.write(': keep-alive\n\n');
+  piece({ role: 'assistant', content: '' });
+  await wait(300);
+  for (const word of ['Ferns', ' have', ' no', ' flowers.']) {
+    piece({ content: word });
+    await wait(60);
+  }
+  event({ choices: [], usage: { prompt_tokens: 9, completion_tokens: 4, total_tokens: 13 } });
+  await wait(200);
+  response.write('data: [DONE]\n\n');
+  response.addTrailers({ 'x-done': 'yes' });
+  response.end();
+}
+
+/** Of the schedule and of the whole run, which docs/replay.md defines otherwise. */
+const DEFINED_OTHERWISE =
+  /^(credit_to_start|replay_sched|benchmark_duration|effective_concurrency|.*throughput$|goodput)/;
+
+test(
+  'what both files have means the same, on a server that streams oddly',
+  async () => {
+    const server = createServer((message, response) => message.resume().on('end', () => void answerOddly(response)));
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    try {
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+      const stream = { stream: true, stream_options: { include_usage: true } };
+      const lines = Array.from({ length: 20 }, (_, i) => chatLine(`o${i}`, i % 5, `[#${i}] hello`, 'x', stream));
+      const file = folder.write('odd.jsonl', lines);
+      const ours = await replay(file, url, join(folder.path, 'odd'), {});
+      const theirs = join(folder.path, 'odd-aiperf');
+      const asked = [...profileArgs(file, url, theirs), '--streaming', '--use-server-token-count'];
+      const { command, args, env } = peer.command(asked, folder.path);
+      await execute(command, [...args], { env, cwd: folder.path, maxBuffer: 64 * 1024 * 1024 });
+      const [mine, other] = [ours.directory, theirs].map((directory) =>
+        JSON.parse(readFileSync(join(directory, 'profile_export_aiperf.json'), 'utf8')),
+      );
+      const tags = Object.keys(mine).filter((tag) => mine[tag]?.unit && other[tag]?.unit);
+      const compared = tags.filter((tag) => !DEFINED_OTHERWISE.test(tag));
+      expect(compared).toEqual(
+        expect.arrayContaining(['time_to_first_token', 'request_latency', 'inter_token_latency']),
+      );
+      // A busy machine delays either by some of this; a time of something else is further off.
+      const apart = compared.flatMap((tag) => {
+        const [a, b] = [mine[tag], other[tag]].map(({ p50, avg }) => Number(p50 ?? avg));
+        const isNear =
+          Math.abs(Number(a) - Number(b)) <= 0.2 * Math.abs(Number(b)) + (mine[tag].unit === 'ms' ? 20 : 0);
+        return isNear && mine[tag].unit === other[tag].unit ? [] : [{ tag, a, b }];
+      });
+      expect(apart).toEqual([]);
+    } finally {
+      server.close();
+    }
   },
   PLOT_MS,
 );

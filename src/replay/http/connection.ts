@@ -87,10 +87,7 @@ export class Connection {
     this.address = address;
     this.#owner = owner;
     this.#current = first;
-    if (first) {
-      first.connectStartAt = performance.now();
-      first.connection = this;
-    }
+    if (first) first.connection = this;
     this.#socket = origin.tls ? this.#openTls(origin, address) : this.#openTcp(origin, address);
     this.#socket.setKeepAlive(true, KEEP_ALIVE_MS);
     this.#socket.on('error', (error) => this.#fail(describeSocketError(error), error));
@@ -111,8 +108,7 @@ export class Connection {
   send(exchange: Exchange): void {
     this.#current = exchange;
     exchange.connection = this;
-    if (this.opening) exchange.connectStartAt = performance.now();
-    else this.#write(exchange);
+    if (!this.opening) this.#write(exchange);
   }
 
   /** Closes immediately. A request on the connection must have been finished before. */
@@ -166,7 +162,6 @@ export class Connection {
     } else if (waiting.done) {
       this.destroy();
     } else {
-      waiting.connectEndAt = this.#openedAt;
       this.#write(waiting);
     }
   }
@@ -174,17 +169,7 @@ export class Connection {
   #write(exchange: Exchange): void {
     this.#used = true;
     this.#parser.reset();
-    exchange.reused = Number.isNaN(exchange.connectStartAt);
-    exchange.sendStartAt = performance.now();
     this.#socket.write(exchange.wire);
-    if (this.#socket.writableLength === 0) {
-      exchange.sendEndAt = performance.now();
-    } else {
-      // The kernel did not accept all bytes. The callback of an empty write runs after the writes before it.
-      this.#socket.write('', () => {
-        if (!exchange.done) exchange.sendEndAt = performance.now();
-      });
-    }
   }
 
   #read(buffer: Buffer, bytes: number): void {
@@ -195,7 +180,7 @@ export class Connection {
       if (!this.closed) this.#close();
       return;
     }
-    exchange.received(bytes, now);
+    exchange.received(now);
     try {
       this.#parser.feed(buffer, bytes, exchange);
     } catch (error) {

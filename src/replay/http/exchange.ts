@@ -57,25 +57,15 @@ export class Exchange implements ResponseSink {
   connection: { destroy(): void } | undefined;
   /** When the connection pool received the request. */
   startedAt = Number.NaN;
-  /** Set if the connection was opened for this request. */
-  connectStartAt = Number.NaN;
-  connectEndAt = Number.NaN;
-  dnsMs = 0;
-  reused = false;
-  sendStartAt = Number.NaN;
-  sendEndAt = Number.NaN;
   /** When the reply's headers were complete. */
   headAt = Number.NaN;
-  firstByteAt = Number.NaN;
   lastByteAt = Number.NaN;
   endAt = Number.NaN;
 
   status = 0;
   reason = '';
   headers: Map<string, string> = new Map();
-  bytesReceived = 0;
   bodyBytes = 0;
-  chunksReceived = 0;
   reader: BodyReader | undefined;
   #kept: Buffer[] = [];
   #unpacked: Buffer | undefined;
@@ -126,12 +116,9 @@ export class Exchange implements ResponseSink {
     return unpacked;
   }
 
-  /** Records received bytes before they are parsed. */
-  received(bytes: number, at: number): void {
-    if (Number.isNaN(this.firstByteAt)) this.firstByteAt = at;
+  /** Records when bytes were received, before they are parsed. */
+  received(at: number): void {
     this.lastByteAt = at;
-    this.bytesReceived += bytes;
-    this.chunksReceived++;
   }
 
   onHead(status: number, headers: Map<string, string>, reason: string): void {

@@ -42,7 +42,6 @@ export class ConnectionPool implements ConnectionOwner {
   #nextAddress = 0;
   #resolvedAt = Number.NEGATIVE_INFINITY;
   #resolving = false;
-  #dnsMs = 0;
   #probe: { connection: Connection; settle(error?: Error): void } | undefined;
   /** The most recently used connection is at the end: it is most likely alive. */
   readonly #idle: Connection[] = [];
@@ -74,7 +73,6 @@ export class ConnectionPool implements ConnectionOwner {
   async open(): Promise<void> {
     const { hostname, port } = this.#origin;
     this.secureContext = await loadTransport(this.#origin);
-    const started = performance.now();
     let addresses: string[];
     try {
       addresses = await this.#lookUp();
@@ -87,7 +85,6 @@ export class ConnectionPool implements ConnectionOwner {
         error,
       );
     }
-    this.#dnsMs = isIP(hostname) ? 0 : performance.now() - started;
     let last: Error | undefined;
     for (const address of addresses) {
       last = await this.#tryAddress(address);
@@ -137,8 +134,6 @@ export class ConnectionPool implements ConnectionOwner {
       opening.send(exchange);
       return;
     }
-    exchange.dnsMs = this.#dnsMs;
-    this.#dnsMs = 0;
     this.#open(exchange);
   }
 

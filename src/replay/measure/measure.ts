@@ -177,7 +177,6 @@ function fillMetrics(measured: Measured, stream: StreamReader | undefined, objec
   const output = fillTokens(measured, stream);
   if (output !== undefined && latency > 0) metrics.e2e_output_token_throughput = (output * 1000) / latency;
   if (stream && stream.pieces > 0) fillStream(measured, stream, output);
-  fillHttp(metrics, exchange);
   if (objectives.size > 0) metrics.good_request_count = meets(metrics, objectives) ? 1 : 0;
 }
 
@@ -238,35 +237,6 @@ function fillStream(measured: Measured, stream: StreamReader, output: number | u
   const perToken = (last - first) / (output - 1);
   metrics.inter_token_latency = perToken;
   if (perToken > 0) metrics.output_token_throughput_per_user = 1000 / perToken;
-}
-
-const BYTES_PER_KB = 1024;
-
-function fillHttp(metrics: MetricValues, exchange: Exchange): void {
-  const { startedAt, sendStartAt, firstByteAt, lastByteAt, reused } = exchange;
-  // A reply may start before the kernel has accepted all of a large request.
-  const sendEndAt = Number.isNaN(exchange.sendEndAt) ? firstByteAt : Math.min(exchange.sendEndAt, firstByteAt);
-  const sending = sendEndAt - sendStartAt;
-  const waiting = firstByteAt - sendEndAt;
-  const receiving = exchange.chunksReceived > 1 ? lastByteAt - firstByteAt : 0;
-  const blocked = reused ? 0 : exchange.connectStartAt - startedAt;
-  const connecting = reused ? 0 : exchange.connectEndAt - exchange.connectStartAt;
-  const overhead = blocked + exchange.dnsMs + connecting;
-  const duration = sending + waiting + receiving;
-  metrics.http_req_blocked = blocked;
-  metrics.http_req_dns_lookup = exchange.dnsMs;
-  metrics.http_req_connecting = connecting;
-  metrics.http_req_sending = sending;
-  metrics.http_req_waiting = waiting;
-  metrics.http_req_receiving = receiving;
-  metrics.http_req_duration = duration;
-  metrics.http_req_connection_overhead = overhead;
-  metrics.http_req_total = overhead + duration;
-  metrics.http_req_data_sent = exchange.wire.length / BYTES_PER_KB;
-  metrics.http_req_data_received = exchange.bytesReceived / BYTES_PER_KB;
-  metrics.http_req_chunks_sent = 1;
-  metrics.http_req_chunks_received = exchange.chunksReceived;
-  metrics.http_req_connection_reused = reused ? 1 : 0;
 }
 
 /** Whether a request meets every objective. A request without the metric does not. */
