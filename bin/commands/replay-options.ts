@@ -1,5 +1,6 @@
 /** The options of `replay`, in the order of its help. */
-import { InvalidArgumentError } from 'commander';
+import { InvalidArgumentError, Option } from 'commander';
+import { PermanentError } from '../../src/core/errors/errors.ts';
 import { DEFAULT_OPTIONS as D } from '../../src/replay/options.ts';
 import {
   argument,
@@ -14,6 +15,7 @@ import {
 } from '../cli/options.ts';
 import { jsonOption } from '../cli/output.ts';
 import { windowOptions } from '../cli/window.ts';
+import aiperfFlags from './aiperf-flags.json' with { type: 'json' };
 
 /** Accepts `5` and `5%`. */
 const percent = (text: string): number => numbers.any(text.replace(/%$/, ''));
@@ -25,15 +27,18 @@ function runName(text: string): string {
   throw new InvalidArgumentError('expected 1 to 128 characters, without /, \\, ; and control characters');
 }
 
+function chatOnly(type: string): string {
+  if (type === 'chat') return type;
+  throw new InvalidArgumentError('expected chat; without it, each request is sent to the path of its format');
+}
+
 const PATTERNS = ['poisson', 'constant'] as const;
 const SPREADS = ['none', 'even', 'poisson'] as const;
 
 /** What the requests are sent to. */
 const TARGET = options(
   option('--url <url>', 'target server; without a path, each request is sent to the path of its format'),
-  option('--endpoint-type <type>', 'send all requests to the path of chats, unless the URL has one', {
-    choices: ['chat'],
-  }),
+  option('--endpoint-type <type>', 'chat: send all requests to the path of chats, unless the URL has one', chatOnly),
   option('--endpoint <name>', 'target SageMaker endpoint'),
   option('--variant <name>', 'production variant of the endpoint'),
   option('--inference-component <name>', 'inference component of the endpoint'),
@@ -55,7 +60,7 @@ export const REPLAY_OPTIONS = options(
   option('--model <name>', 'set "model" in JSON bodies'),
   option('--set <key=value>', 'set a value in JSON bodies; use dots for inner keys; repeatable', parsed(collected, [])),
   option('--stream', 'request streamed replies'),
-  option('--fixed-schedule', 'send by the captured times (the default)').conflicts(['concurrency', 'requestRate']),
+  option('--fixed-schedule', 'send by the captured times (the default)'),
   option('--fixed-schedule-auto-offset', 'send the first request immediately'),
   option('--fixed-schedule-start-offset <ms>', 'start this long after the first record', numbers.any),
   option('--fixed-schedule-end-offset <ms>', 'end this long after the first record, inclusive', numbers.any),
@@ -90,3 +95,15 @@ export const REPLAY_OPTIONS = options(
   ...TARGET,
 );
 export type ReplayFlags = FlagsOf<typeof REPLAY_OPTIONS>;
+
+/** Options of AIPerf that are not ours: each is refused with what to use. */
+export const AIPERF_OPTIONS = Object.entries(aiperfFlags).flatMap(([use, flags]) =>
+  flags.map((flag) =>
+    new Option(`${flag} [value]`)
+      .hideHelp()
+      .preset('')
+      .argParser(() => {
+        throw new PermanentError('InvalidCommandLine', `AIPerf's ${flag} is no option of replay: ${use}`);
+      }),
+  ),
+);

@@ -107,6 +107,8 @@ export function resultText(result: ReplayResult, followed: FollowedUp, place: Re
     result.sent === 0 && `Nothing was sent: ${nothingToSend(skippedReasons)}`,
     unsent,
     result.wasCancelled && 'The replay was stopped. The results until then have been written.',
+    place.restCommand && `To send the rest: ${place.restCommand}`,
+    result.rest?.again && `It sends ${result.rest.again} requests again, which have the time of its first one.`,
     `results: ${place.directory}${place.report === undefined ? '' : `; to read: ${place.report}`}`,
   ];
   for (const remark of remarks) {
@@ -148,18 +150,21 @@ function addPublished(page: Page, experiment: string, published: Published): voi
   for (const file of leftOut) page.add(`not uploaded to MLflow: ${file}`);
 }
 
-interface ReplayPlace {
+export interface ReplayPlace {
   directory: string;
   /** Of the HTML report, if it was written. */
   report?: string | undefined;
   /** In MLflow; empty without it. */
   experiment: string;
+  /** Sends the rest of the schedule. */
+  restCommand?: string | undefined;
 }
 
 /** What `--json` prints. */
 export type ReplayOutput = ReturnType<typeof replayAsJson>;
 
-export function replayAsJson(result: ReplayResult, followed: FollowedUp, { directory, experiment }: ReplayPlace) {
+export function replayAsJson(result: ReplayResult, followed: FollowedUp, place: ReplayPlace) {
+  const { directory, experiment, restCommand } = place;
   const { stats, skippedReasons } = result.results;
   const { comparison, published, failures } = followed;
   return {
@@ -171,6 +176,8 @@ export function replayAsJson(result: ReplayResult, followed: FollowedUp, { direc
     failed: stats.failed,
     cancelled: stats.cancelled,
     unsent: result.unsent,
+    /** The command that sends the rest of the schedule. */
+    restCommand,
     /** Captured lines that are not sent, by reason. */
     skipped: Object.fromEntries(skippedReasons),
     seconds: durationSeconds(stats),

@@ -6,7 +6,7 @@ import { command, refuseUseless } from '../cli/options.ts';
 import { describeEndpoint } from '../operate/aws-calls.ts';
 import { environmentClients } from '../operate/aws-clients.ts';
 import { performReplay } from './perform-replay.ts';
-import { REPLAY_OPTIONS, type ReplayFlags } from './replay-options.ts';
+import { AIPERF_OPTIONS, REPLAY_OPTIONS, type ReplayFlags } from './replay-options.ts';
 
 /** @throws PermanentError `InvalidReplayOptions` unless exactly one is given */
 function sourceOf({ captures, inputFile }: ReplayFlags): string {
@@ -53,8 +53,16 @@ async function checkVariant({ endpoint, variant, region }: ReplayFlags): Promise
   if (known) checkNames('variant', [variant], known);
 }
 
-export default command('replay', REPLAY_OPTIONS, async (flags) => {
+export default command('replay', [...REPLAY_OPTIONS, ...AIPERF_OPTIONS], async (flags) => {
   refuseUseless(flags, NEEDS);
+  if (flags.fixedSchedule && (flags.concurrency ?? flags.requestRate) !== undefined) {
+    const facts = { got: 'both', expected: '--fixed-schedule alone, or with --max-concurrency' };
+    throw new PermanentError(
+      'InvalidReplayOptions',
+      '--fixed-schedule excludes --concurrency and --request-rate',
+      facts,
+    );
+  }
   await checkVariant(flags);
   await performReplay(sourceOf(flags), flags, optionsOf(flags));
 });

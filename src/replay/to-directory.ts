@@ -10,6 +10,7 @@ import type { Measured } from './measure/measure.ts';
 import type { RunStats } from './measure/run-stats.ts';
 import type { Masking } from './request/keep.ts';
 import { ResultSet, unreadOf } from './results/result-set.ts';
+import { type Rest, restOf } from './schedule/rest.ts';
 import { scheduleFromIndex } from './schedule/timing.ts';
 import type { SendJob, SendOutcome, SendProgress } from './send/job.ts';
 import { sendSchedule } from './send/send-schedule.ts';
@@ -38,9 +39,12 @@ export interface ReplayRequest
 export interface ReplayResult extends FinishedReplay {
   /** Why the rest of the schedule could not be sent. */
   failure?: unknown;
+  rest?: Rest | undefined;
+  /** Why result files are not whole, such as a full disk. */
+  unwritten?: unknown;
 }
 
-/** @throws PermanentError `TargetUnreachable`, `ResultsNotWritten` */
+/** @throws PermanentError `TargetUnreachable` */
 export async function replayToDirectory(request: ReplayRequest): Promise<ReplayResult> {
   const { run, index, target, options, directory } = request;
   const unwritable = new AbortController();
@@ -77,8 +81,12 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
     warmFailures: outcome.warmFailures,
   };
   const mlflow = request.mlflow ? { mlflow: mlflowFactsOf(request.mlflow) } : {};
-  await results.finish(finished, { incomplete: incomplete ?? null, ...mlflow });
-  return { ...finished, failure: outcome.failure };
+  const unwritten = await results.finish(finished, { incomplete: incomplete ?? null, ...mlflow }).then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  const rest = outcome.unsent > 0 ? await restOf(index, options, outcome) : undefined;
+  return { ...finished, failure: outcome.failure, rest, unwritten };
 }
 
 function send(request: ReplayRequest, results: ResultSet, signal: AbortSignal): Promise<SendOutcome> {

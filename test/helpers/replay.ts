@@ -130,7 +130,8 @@ export async function replay(
     skipped,
     ...more,
   });
-  return { ...result, directory, skipped, records: readLines<ReplayRecord>(join(directory, 'profile_export.jsonl')) };
+  const records = result.unwritten ? [] : readLines<ReplayRecord>(join(directory, 'profile_export.jsonl'));
+  return { ...result, directory, skipped, records };
 }
 
 export interface CliResult {

@@ -111,7 +111,13 @@ test('takes the line of AIPerf’s guide, and writes its options as AIPerf does'
 });
 
 test.each([
-  [['--endpoint-type', 'completions'], /'completions' is invalid.*Allowed choices are chat/],
+  [['--endpoint-type', 'completions'], /'completions' is invalid.*expected chat; without it/],
+  [['--streaming'], /AIPerf's --streaming is no option of replay: use --stream/],
+  [['--ui', 'simple'], /use --quiet/],
+  [['--artifact-dir', 'x'], /use --out/],
+  [['--extra-inputs=temperature:0'], /use --set key=value/],
+  [['-H', 'a: b'], /AIPerf's -H is .*use --header/],
+  [['--fixed-schedule', '--concurrency', '2'], /--fixed-schedule excludes.*--max-concurrency/],
   [['--custom-dataset-type', 'mooncake_trace'], /'mooncake_trace' is invalid.*sagemaker_data_capture/],
   [['--input-file', 'more.jsonl'], /A replay needs the captures once; got: both/],
 ])('refuses AIPerf’s other options by name: %j', async (options, message) => {

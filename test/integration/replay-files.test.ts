@@ -202,6 +202,16 @@ describe('the command', () => {
     });
     expect(existsSync(join(out, 'report.html'))).toBe(true);
     expect(result.stdout).toContain('The replay was stopped');
+    // Sent by the command that is printed, the rest begins with the time of the first request that was not sent.
+    const command = /^To send the rest: inference-monitor (.+)$/m.exec(result.stdout)?.[1] ?? '';
+    const offset = 1000 * Math.floor(records.length / 10);
+    expect(command).toBe(
+      `replay ${file} --url ${endpoint.url} --spread-same-second even --quiet -o ${out} --fixed-schedule-start-offset ${offset} --out ${out}-rest`,
+    );
+    const again = records.length % 10;
+    if (again > 0) expect(result.stdout).toContain(`It sends ${again} requests again`);
+    const rest = await runHere([...command.split(' '), '--speedup', '100']);
+    expect(rest).toMatchObject({ code: 0, stdout: expect.stringContaining(`sent: ${300 - records.length + again}`) });
   });
 
   test('shuts down gracefully when the terminal is closed, even after repeated signals', async () => {

@@ -60,6 +60,17 @@ test.each([
   expect(new Set(names)).toEqual(new Set([name]));
 });
 
+test('names the other protocol behind the port', async () => {
+  const args = ['--quiet', '--no-report', '-o', join(folder.path, 'other')];
+  const plain = await runCli(['replay', captures(), '--url', `https://127.0.0.1:${endpoint.port}`, ...args]);
+  expect(plain).toMatchObject({ code: 2, stderr: expect.stringContaining('the server speaks http, not https; got') });
+  const secure = await runCli(['replay', captures(), '--url', target('127.0.0.1').replace('https', 'http'), ...args]);
+  expect(secure).toMatchObject({
+    code: 1,
+    stdout: expect.stringMatching(/× ServerDisc.*a server that speaks https does/),
+  });
+});
+
 test('rejects an untrusted certificate, and sends nothing', async () => {
   const before = endpoint.arrivals.count;
   const { code, stderr } = await runCli([

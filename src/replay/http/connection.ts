@@ -29,6 +29,8 @@ export interface ConnectionOwner {
   onConnectFailed(connection: Connection, error: NodeJS.ErrnoException, waiting: Exchange | undefined): boolean;
   /** The server closed the connection before anything was sent on it. */
   onUnused(): void;
+  /** The server has sent something. */
+  hasAnswered: boolean;
   /** TLS session that the next connection resumes, to skip the full handshake. */
   tlsSession: Buffer | undefined;
   /** Shared by all connections: a separate context would be a third of the cost of opening one. */
@@ -63,8 +65,12 @@ export const isOwnFailure = ({ type }: { type: string }): boolean => OWN_ERROR_T
 /** TCP keep-alive interval of silent connections: gateways and load balancers drop them after 350 s. */
 const KEEP_ALIVE_MS = 60_000;
 
-export function describeSocketError(error: NodeJS.ErrnoException): ExchangeError {
-  return { type: ERROR_TYPES[error.code ?? ''] ?? error.code ?? error.name, message: error.message };
+/** OpenSSL's words for bytes that are no TLS. */
+const NOT_TLS = ['ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG'];
+
+export function describeSocketError({ code = '', name, message }: NodeJS.ErrnoException): ExchangeError {
+  const said = NOT_TLS.includes(code) ? 'the server speaks http, not https' : message;
+  return { type: ERROR_TYPES[code] ?? (code || name), message: said };
 }
 
 /** A keep-alive connection that carries one request at a time. It never sends a request twice. */
@@ -181,6 +187,7 @@ export class Connection {
       return;
     }
     exchange.received(now);
+    this.#owner.hasAnswered = true;
     try {
       this.#parser.feed(buffer, bytes, exchange);
     } catch (error) {
@@ -220,7 +227,9 @@ export class Connection {
     this.#current = undefined;
     this.#close();
     if (opening && cause && this.#owner.onConnectFailed(this, cause, exchange)) return;
-    if (exchange) exchange.finish(performance.now(), error);
+    const isSilent = !opening && !this.#owner.hasAnswered && !('encrypted' in this.#socket);
+    const message = isSilent ? `${error.message}; a server that speaks https does the same` : error.message;
+    if (exchange) exchange.finish(performance.now(), { ...error, message });
     else if (!opening && !closed && !this.#used) this.#owner.onUnused();
   }
 

@@ -58,6 +58,7 @@ export class ConnectionPool implements ConnectionOwner {
   warmFailures = 0;
   /** Connections that the server closed before anything was sent on them. */
   unused = 0;
+  hasAnswered = false;
 
   constructor(origin: Origin, resolve: Resolve = resolveByDns) {
     this.#origin = origin;
@@ -96,7 +97,7 @@ export class ConnectionPool implements ConnectionOwner {
     }
     throw new PermanentError(
       'TargetUnreachable',
-      `The target cannot be reached: ${last?.message ?? 'its name has no address'}`,
+      `The target cannot be reached: ${last ? describeSocketError(last).message : 'its name has no address'}`,
       {
         got: `${hostname}:${port} (${addresses.join(', ')})`,
         expected: 'a server that accepts connections at this address',

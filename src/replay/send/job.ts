@@ -40,6 +40,8 @@ export interface SendOutcome {
   /** Delay of the whole schedule because this process was not ready in time. */
   lateMs: number;
   sent: number;
+  /** Captured requests that could not be sent. */
+  skipped: number;
   /** Requests of the schedule that were not sent because the run was stopped, prepared or not. */
   unsent: number;
   /** Whether the replay was stopped before everything was sent and answered. */

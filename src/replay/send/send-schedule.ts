@@ -171,6 +171,7 @@ class Sender {
       startAt: this.#startAt,
       lateMs: this.#lateMs,
       sent: this.#dispatcher.sent,
+      skipped: this.#feeder.skipped,
       unsent: this.#feeder.unsent,
       stopped: this.#stopped,
       failure: this.#feeder.failure,
