@@ -5,7 +5,7 @@ import { PermanentError } from '../../src/core/errors/errors.ts';
 import { decodeOptions } from '../../src/monitoring/chunk/decode-lines.ts';
 import { isByCapturedTimes, isScheduled, scheduleSeconds } from '../../src/replay/derived-options.ts';
 import type { DryRun } from '../../src/replay/dry-run.ts';
-import { type FollowedUp, type FollowUps, openFollowUps } from '../../src/replay/follow-ups.ts';
+import { type FollowUps, openFollowUps } from '../../src/replay/follow-ups.ts';
 import { ConnectionPool } from '../../src/replay/http/pool.ts';
 import { tooManyFailed } from '../../src/replay/measure/error-rate.ts';
 import { checkOptions, type ReplayOptions } from '../../src/replay/options.ts';
@@ -25,18 +25,9 @@ import { openStorage } from '../cli/storage.ts';
 import { windowOfFlags } from '../cli/window.ts';
 import { prepareDirectory, releaseDirectory } from './replay-directory.ts';
 import type { ReplayFlags } from './replay-options.ts';
-import { restCommand } from './replay-rest.ts';
 import { type ReplayStack, replayStack } from './replay-stack.ts';
 import { targetOf } from './replay-target.ts';
-import {
-  dryRunText,
-  longWarning,
-  type ReplayOutput,
-  type ReplayPlace,
-  replayAsJson,
-  resultText,
-  showReplay,
-} from './replay-text.ts';
+import { dryRunText, longWarning, printResult, showReplay } from './replay-text.ts';
 
 /** What `--dry-run --json` prints. */
 export interface DryRunOutput extends DryRun {
@@ -179,7 +170,7 @@ async function replayAndReport(
     endDisplay();
     if (result.unwritten !== undefined) {
       await followUps.abandon();
-      printResult(result, NOT_FOLLOWED, flags, { directory, experiment: '' });
+      printResult(result, {}, flags, { directory, experiment: '' });
       throw result.unwritten;
     }
     await followUp(followUps, result, flags, interruption, { directory, experiment: mlflow?.experiment.name ?? '' });
@@ -242,13 +233,6 @@ async function followUp(
   if (followed.judgeStopped) process.exitCode = EXIT.interrupted;
   // The judge or MLflow failed after the replay.
   else if (followed.failures.length > 0 && !result.wasCancelled) process.exitCode = EXIT.notDone;
-}
-
-const NOT_FOLLOWED = { comparison: undefined, published: undefined, failures: [], judgeStopped: false };
-
-function printResult(result: ReplayResult, followed: FollowedUp, flags: Asked, place: ReplayPlace): void {
-  const all = { ...place, restCommand: restCommand(process.argv.slice(2), flags, result) };
-  print<ReplayOutput>(replayAsJson(result, followed, all), flags.json, (out) => resultText(result, followed, all, out));
 }
 
 function exitCodeOf(result: ReplayResult, options: ReplayOptions): number {

@@ -7,6 +7,7 @@ import type { DryRun } from '../../src/replay/dry-run.ts';
 import { bottleneckOf } from '../../src/replay/finished.ts';
 import type { FollowedUp } from '../../src/replay/follow-ups.ts';
 import type { RunStats } from '../../src/replay/measure/run-stats.ts';
+import metrics from '../../src/replay/metrics.json' with { type: 'json' };
 import type { DistributionMetric } from '../../src/replay/metrics.ts';
 import type { Published } from '../../src/replay/publish/publish.ts';
 import { mlflowRemarks } from '../../src/replay/publish/write-traces.ts';
@@ -15,8 +16,10 @@ import { durationSeconds } from '../../src/replay/results/summary.ts';
 import type { SendProgress } from '../../src/replay/send/job.ts';
 import { CAPTURE_FILES } from '../../src/replay/source/open-source.ts';
 import { type ReplayResult, unsentWarning } from '../../src/replay/to-directory.ts';
-import { dollars, Page } from '../cli/output.ts';
+import { dollars, Page, print } from '../cli/output.ts';
 import { joinFitting, shareBar, startProgress } from '../cli/progress.ts';
+import type { ReplayFlags } from './replay-options.ts';
+import { restCommand } from './replay-rest.ts';
 
 /** The captured lines that are not sent, by reason. */
 function addSkipped(page: Page, skipped: ReadonlyMap<string, number>): void {
@@ -66,22 +69,31 @@ export function dryRunText(plan: DryRun, skipped: ReadonlyMap<string, number>, o
 
 // -------------------------------------------------------------------------------------------------------- figures
 
-/** The metrics of the table, as thresholds name them. The lag of the schedule has a name of its own. */
-const ROWS: readonly [DistributionMetric, string][] = [
-  ['request_latency', 'request latency'],
-  ['captured_latency', 'captured latency, measured elsewhere'],
-  ['effective_latency', 'effective latency'],
-  ['credit_to_start_latency', 'schedule lag'],
-  ['time_to_first_token', 'time to first token'],
-  ['captured_time_to_first_token', 'captured time to first token, measured elsewhere'],
-  ['inter_token_latency', 'inter-token latency'],
-];
+/** The rows of the table. The lag of the schedule has a name of its own. */
+const ROWS = Object.entries(metrics.table) as [DistributionMetric, string][];
 const COLUMNS = ['avg', 'p50', 'p90', 'p95', 'p99', 'max'] as const;
 const MAX_ERRORS = 10;
 const MAX_ERROR_CHARS = 120;
 
+/** Prints what was measured, as text or JSON. @param followed nothing of it, if the result files could not be written */
+export function printResult(
+  result: ReplayResult,
+  followed: Partial<FollowedUp>,
+  flags: ReplayFlags,
+  given: ReplayPlace,
+) {
+  const place = { ...given, restCommand: restCommand(process.argv.slice(2), flags, result) };
+  const asText = (out: TextOptions) => resultText(result, followed, place, out);
+  print<ReplayOutput>(replayAsJson(result, followed, place), flags.json, asText);
+}
+
 /** @param place of the results: a directory, and the experiment in MLflow */
-export function resultText(result: ReplayResult, followed: FollowedUp, place: ReplayPlace, out: TextOptions): string {
+export function resultText(
+  result: ReplayResult,
+  followed: Partial<FollowedUp>,
+  place: ReplayPlace,
+  out: TextOptions,
+): string {
   const page = new Page(out);
   const { comparison, published } = followed;
   if (comparison) addQuality(page, comparison.quality, comparison.judgeUsd);
@@ -150,7 +162,7 @@ function addPublished(page: Page, experiment: string, published: Published): voi
   for (const file of leftOut) page.add(`not uploaded to MLflow: ${file}`);
 }
 
-export interface ReplayPlace {
+interface ReplayPlace {
   directory: string;
   /** Of the HTML report, if it was written. */
   report?: string | undefined;
@@ -163,10 +175,10 @@ export interface ReplayPlace {
 /** What `--json` prints. */
 export type ReplayOutput = ReturnType<typeof replayAsJson>;
 
-export function replayAsJson(result: ReplayResult, followed: FollowedUp, place: ReplayPlace) {
+export function replayAsJson(result: ReplayResult, followed: Partial<FollowedUp>, place: ReplayPlace) {
   const { directory, experiment, restCommand } = place;
   const { stats, skippedReasons } = result.results;
-  const { comparison, published, failures } = followed;
+  const { comparison, published, failures = [] } = followed;
   return {
     run: result.run,
     /** Of the result files. */

@@ -56,12 +56,8 @@ async function checkVariant({ endpoint, variant, region }: ReplayFlags): Promise
 export default command('replay', [...REPLAY_OPTIONS, ...AIPERF_OPTIONS], async (flags) => {
   refuseUseless(flags, NEEDS);
   if (flags.fixedSchedule && (flags.concurrency ?? flags.requestRate) !== undefined) {
-    const facts = { got: 'both', expected: '--fixed-schedule alone, or with --max-concurrency' };
-    throw new PermanentError(
-      'InvalidReplayOptions',
-      '--fixed-schedule excludes --concurrency and --request-rate',
-      facts,
-    );
+    const expected = '--fixed-schedule alone, or with --max-concurrency';
+    throw new PermanentError('InvalidReplayOptions', 'There are two kinds of timing', { got: 'both', expected });
   }
   await checkVariant(flags);
   await performReplay(sourceOf(flags), flags, optionsOf(flags));

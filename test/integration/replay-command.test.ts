@@ -117,7 +117,7 @@ test.each([
   [['--artifact-dir', 'x'], /use --out/],
   [['--extra-inputs=temperature:0'], /use --set key=value/],
   [['-H', 'a: b'], /AIPerf's -H is .*use --header/],
-  [['--fixed-schedule', '--concurrency', '2'], /--fixed-schedule excludes.*--max-concurrency/],
+  [['--fixed-schedule', '--concurrency', '2'], /two kinds of timing.*--max-concurrency/],
   [['--custom-dataset-type', 'mooncake_trace'], /'mooncake_trace' is invalid.*sagemaker_data_capture/],
   [['--input-file', 'more.jsonl'], /A replay needs the captures once; got: both/],
 ])('refuses AIPerf’s other options by name: %j', async (options, message) => {

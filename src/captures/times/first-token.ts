@@ -12,35 +12,30 @@ import { StreamReader } from './stream-reader.ts';
  */
 export function withFirstToken({ pieces, pieceCount, left, ...call }: WrittenCall, reply: unknown): ClientCall {
   if (!call.streamed || call.ended === 'failed') return call;
-  if (left?.reply !== undefined) return { ...call, noFirstToken: `the reply was left out: ${left.reply}` };
-  if (pieces === undefined) return { ...call, noFirstToken: 'the times of its pieces were not kept' };
-  const bytes = isObject(reply) ? payloadBytes(reply) : '';
-  if (typeof bytes === 'string') return { ...call, noFirstToken: 'the reply was not read' };
-  const kept = pieces.reduce((sum, [, size]) => sum + size, 0);
-  const areAll = (pieceCount ?? pieces.length) === pieces.length;
-  if (areAll ? kept !== bytes.length : kept > bytes.length)
-    return { ...call, noFirstToken: 'its pieces do not add up to the reply' };
-  if (isCompressed(bytes)) return { ...call, noFirstToken: 'the reply is compressed' };
-  return { ...call, ...firstContent(bytes, pieces, announcedBy(reply).contentType) };
+  const found = firstToken({ pieces, pieceCount, left }, reply);
+  return { ...call, ...(typeof found === 'number' ? { firstTokenMs: found } : { noFirstToken: found }) };
 }
 
-type FirstToken = Pick<ClientCall, 'firstTokenMs' | 'noFirstToken'>;
-
-function firstContent(bytes: Buffer, pieces: [number, number][], contentType: string | null): FirstToken {
-  const reader = new StreamReader(contentType, bytes.length);
+function firstToken({ pieces, pieceCount, left }: Partial<WrittenCall>, reply: unknown): number | string {
+  if (left?.reply !== undefined) return `the reply was left out: ${left.reply}`;
+  if (pieces === undefined) return 'the times of its pieces were not kept';
+  const bytes = isObject(reply) ? payloadBytes(reply) : '';
+  if (typeof bytes === 'string') return 'the reply was not read';
+  const kept = pieces.reduce((sum, [, size]) => sum + size, 0);
+  const areAll = (pieceCount ?? pieces.length) === pieces.length;
+  if (areAll ? kept !== bytes.length : kept > bytes.length) return 'its pieces do not add up to the reply';
+  if (isCompressed(bytes)) return 'the reply is compressed';
+  const reader = new StreamReader(announcedBy(reply).contentType, bytes.length);
   let from = 0;
-  for (const [ms, size] of pieces) {
+  // Nobody knows when the rest came.
+  for (const [ms, size] of [...pieces, [Number.NaN, bytes.length - kept] as const]) {
     reader.piece(bytes.subarray(from, from + size), ms);
     from += size;
-    if (reader.hasFirst) return { firstTokenMs: reader.contentAt[0] };
+    if (reader.hasFirst) break;
   }
-  // Nobody knows when the rest came.
-  if (from < bytes.length) reader.piece(bytes.subarray(from), Number.NaN);
-  reader.end();
+  if (!reader.hasFirst) reader.end();
   const [first] = reader.contentAt;
-  if (first === undefined) return { noFirstToken: 'the reply has no content' };
-  if (!reader.isStream) return { noFirstToken: 'the reply is no stream of text' };
-  return Number.isNaN(first)
-    ? { noFirstToken: 'the content begins after the last kept piece' }
-    : { firstTokenMs: first };
+  if (first === undefined) return 'the reply has no content';
+  if (!reader.isStream) return 'the reply is no stream of text';
+  return Number.isNaN(first) ? 'the content begins after the last kept piece' : first;
 }
