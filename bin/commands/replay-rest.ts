@@ -8,8 +8,10 @@ import type { ReplayFlags } from './replay-options.ts';
 const iso = (ms: number | null): string => new Date(ms ?? 0).toISOString();
 
 /** Hides the values of headers, and what a URL has of secrets. */
-const shown = (word: string): string =>
-  /^(?:--url=)?https?:/i.test(word) ? shownUrl(word) : word.replace(/^((?:--header=)?[\w-]+: ).*/s, '$1…');
+function shown(word: string, index: number, words: readonly string[]): string {
+  if (words[index - 1] === '--header' || word.startsWith('--header=')) return word.replace(/:.*/s, ': …');
+  return /^(?:--url=)?https?:/i.test(word) ? shownUrl(word) : word;
+}
 
 /**
  * Returns the command, with a folder of its own: the words of this one, and further options, of which the last one counts.
@@ -31,8 +33,9 @@ export function restCommand(
       : ['--from', iso(rest.timeMs)]),
     // An age counts from another time then.
     ...(to ? ['--to', iso((lastMs ?? 0) + 1)] : []),
-    ...(repeat > 1 ? ['--repeat', repeat - rest.pass] : []),
-    ...(requestCount ? ['--request-count', requestCount - sent] : []),
+    // The passes after it are whole.
+    ...(repeat > 1 ? ['--repeat', 1] : []),
+    ...(requestCount ? ['--request-count', requestCount - sent + rest.again] : []),
     ...(flags.run ? ['--run', `${run}-rest`] : []),
     ...(out ? ['--out', `${out}-rest`] : []),
   ];

@@ -114,6 +114,7 @@ export function resultText(
   }
   const unsent = unsentWarning(result);
   const bottleneck = bottleneckOf(result);
+  const laterPasses = result.rest ? result.options.repeat - result.rest.pass - 1 : 0;
   const remarks = [
     bottleneck && `The client was the bottleneck: ${bottleneck}.`,
     result.sent === 0 && `Nothing was sent: ${nothingToSend(skippedReasons)}`,
@@ -121,6 +122,8 @@ export function resultText(
     result.wasCancelled && 'The replay was stopped. The results until then have been written.',
     place.restCommand && `To send the rest: ${place.restCommand}`,
     result.rest?.again && `It sends ${result.rest.again} requests again, which have the time of its first one.`,
+    laterPasses > 0 &&
+      `After it come ${laterPasses} more passes: the command of this run, with --repeat ${laterPasses}.`,
     `results: ${place.directory}${place.report === undefined ? '' : `; to read: ${place.report}`}`,
   ];
   for (const remark of remarks) {

@@ -180,7 +180,19 @@ describe('the command', () => {
     );
     const out = join(folder.path, 'out');
     const running = startCli([
-      ...['replay', file, '--url', endpoint.url, '--spread-same-second', 'even', '--quiet', '-o', out],
+      ...[
+        'replay',
+        file,
+        '--url',
+        endpoint.url,
+        '--spread-same-second',
+        'even',
+        '--quiet',
+        '-o',
+        out,
+        '--header',
+        'X-Key:s3cret',
+      ],
     ]);
     // After the first requests, as a person would.
     while (endpoint.arrivals.count < 15) await new Promise((resolve) => setTimeout(resolve, 20));
@@ -206,11 +218,11 @@ describe('the command', () => {
     const command = /^To send the rest: inference-monitor (.+)$/m.exec(result.stdout)?.[1] ?? '';
     const offset = 1000 * Math.floor(records.length / 10);
     expect(command).toBe(
-      `replay ${file} --url ${endpoint.url} --spread-same-second even --quiet -o ${out} --fixed-schedule-start-offset ${offset} --out ${out}-rest`,
+      `replay ${file} --url ${endpoint.url} --spread-same-second even --quiet -o ${out} --header 'X-Key: …' --fixed-schedule-start-offset ${offset} --out ${out}-rest`,
     );
     const again = records.length % 10;
     if (again > 0) expect(result.stdout).toContain(`It sends ${again} requests again`);
-    const rest = await runHere([...command.split(' '), '--speedup', '100']);
+    const rest = await runHere([...command.replace(/--header '.*?' /, '').split(' '), '--speedup', '100']);
     expect(rest).toMatchObject({ code: 0, stdout: expect.stringContaining(`sent: ${300 - records.length + again}`) });
   });
 

@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { isObject } from '../../captures/json.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { jsonIn } from '../../core/values/json-in.ts';
+import metrics from '../metrics.json' with { type: 'json' };
 import { FILES } from '../results/result-set.ts';
 import { jsonLines } from './json-lines.ts';
 import { REPLIES_FILE } from './replies-file.ts';
@@ -18,14 +19,7 @@ interface ComparedDefinition {
 }
 
 /** The per-request metrics that are compared. */
-export const COMPARED_METRICS = {
-  request_latency: { name: 'Request latency (ms)', largerIsBetter: false },
-  effective_latency: { name: 'Effective latency (ms)', largerIsBetter: false },
-  time_to_first_token: { name: 'Time to first token (ms)', largerIsBetter: false },
-  inter_token_latency: { name: 'Inter-token latency (ms)', largerIsBetter: false },
-  output_token_throughput_per_user: { name: 'Output tokens/s per user', largerIsBetter: true },
-  output_sequence_length: { name: 'Output length (tokens)' },
-} as const satisfies Record<string, ComparedDefinition>;
+export const COMPARED_METRICS = metrics.compared;
 export type ComparedMetric = keyof typeof COMPARED_METRICS;
 /** Whether larger values are better; `undefined`: neither direction is. */
 export const isLargerBetter = (metric: ComparedMetric): boolean | undefined =>

@@ -4,6 +4,7 @@ import { isScheduled } from '../derived-options.ts';
 import type { FinishedReplay } from '../finished.ts';
 import { PERCENTILES } from '../measure/distribution.ts';
 import type { RunStats } from '../measure/run-stats.ts';
+import metrics from '../metrics.json' with { type: 'json' };
 import { DISTRIBUTION_METRICS, type DistributionMetric } from '../metrics.ts';
 import { parseGoodput, type ReplayOptions } from '../options.ts';
 
@@ -25,12 +26,7 @@ const DEGRADED_LAG_PERCENTILE = 99;
 const DEGRADED_LAG_MS = 500;
 
 /** Metrics whose percentiles AIPerf also reports with failed requests included, as infinitely slow ones. */
-const ADJUSTED: readonly DistributionMetric[] = [
-  'time_to_first_token',
-  'request_latency',
-  'decode_duration',
-  'inter_token_latency',
-];
+const ADJUSTED = metrics.adjusted as DistributionMetric[];
 
 interface FigureOptions {
   /** Whether requests had scheduled times. */

@@ -26,10 +26,10 @@ export async function restOf(
   let rest: Rest | undefined;
   for await (const batch of schedule(source, options, { skipped: () => skipped })) {
     for (const { entry, pass } of batch) {
-      const isSame = rest?.timeMs === entry.timeMs && rest.pass === pass;
-      rest = { timeMs: entry.timeMs, pass, again: isSame ? (rest?.again ?? 0) + 1 : 0 };
-      if (left === 0) return rest;
-      left--;
+      const { timeMs } = entry;
+      const isSame = rest?.timeMs === timeMs && rest.pass === pass;
+      rest = { timeMs, pass, again: isSame ? (rest?.again ?? 0) + 1 : 0 };
+      if (left-- === 0) return rest;
     }
   }
   return undefined;

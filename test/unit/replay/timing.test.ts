@@ -1,6 +1,7 @@
 /** The due times of requests. */
 import fc from 'fast-check';
 import { DEFAULT_OPTIONS, type ReplayOptions } from '../../../src/replay/options.ts';
+import { restOf } from '../../../src/replay/schedule/rest.ts';
 import { schedule } from '../../../src/replay/schedule/timing.ts';
 import type { IndexEntry } from '../../../src/replay/source/types.ts';
 
@@ -155,4 +156,19 @@ describe('a limited number of requests', () => {
       expect(await sent(bad, { concurrency, requestCount: count, repeat })).toEqual(expected);
     }
   });
+});
+
+test.each([
+  [{}, 4, 0, { timeMs: 1000, pass: 0, again: 1 }],
+  [{}, 3, 1, { timeMs: 1000, pass: 0, again: 1 }],
+  [{ repeat: 2 }, 12, 0, { timeMs: 0, pass: 1, again: 2 }],
+  [{ concurrency: 2 }, 7, 0, { timeMs: 2000, pass: 0, again: 1 }],
+  [{ requestCount: 6 }, 5, 0, { timeMs: 1000, pass: 0, again: 2 }],
+  [{ startOffsetMs: 1000 }, 1, 0, { timeMs: 1000, pass: 0, again: 1 }],
+  [{}, 10, 0, undefined],
+])('with %j, the rest after %d sent and %d skipped requests begins there', async (given, sent, skipped, rest) => {
+  const place = { file: 0, line: 1, start: 0, length: 1 };
+  const entries = Array.from({ length: 10 }, (_, i) => ({ timeMs: 1000 * Math.floor(i / 3), ...place }));
+  const source = { total: 10, firstMs: 0, batches: () => [entries.slice(0, 5), entries.slice(5)] };
+  expect(await restOf(source, { ...DEFAULT_OPTIONS, ...given }, { sent, skipped })).toEqual(rest);
 });
