@@ -1,14 +1,17 @@
 /** What an application in Node or its surroundings can do to the capture client, and once did. */
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import {
   type InvokeEndpointWithResponseStreamCommandInput as Input,
   InvokeEndpointCommand,
   InvokeEndpointWithResponseStreamCommand,
   SageMakerRuntimeClient,
 } from '@aws-sdk/client-sagemaker-runtime';
-import { payloadPart } from '../../local/stand-in-endpoint/server.ts';
+import { payloadPart, StandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { type CaptureOptions, captureInvocations } from '../../src/capture-client/capture-invocations.ts';
 import {
   captureSurroundings,
@@ -21,6 +24,7 @@ import {
   spooledIn,
   startOddServer,
 } from '../helpers/capture-surroundings.ts';
+import { runHere } from '../helpers/command-here.ts';
 
 const here = captureSurroundings();
 
@@ -212,4 +216,54 @@ test('a spooled batch that is refused holds nothing back', async () => {
   await former?.captures.flush();
   expect(here.s3.keys('captures')).toEqual([expect.stringMatching(/^p\//)]);
   expect(spooledIn(here.folder)).toHaveLength(1);
+});
+
+const FIRST_MS = 400;
+const ROLE = `data: ${JSON.stringify({ choices: [{ index: 0, delta: { role: 'assistant', content: '' } }] })}\n\n`;
+const FRAMES = {
+  'content-type': 'application/vnd.amazon.eventstream',
+  'x-amzn-sagemaker-content-type': 'text/event-stream',
+};
+
+/** Sends a comment and the role at once, and all words later. */
+class LateEndpoint extends StandInEndpoint {
+  #streams = 0;
+
+  protected override async stream(
+    events: readonly string[],
+    response: ServerResponse,
+    framed: boolean,
+    end: () => void,
+  ) {
+    const write = (event: string) => response.write(framed ? payloadPart(Buffer.from(event)) : event);
+    response.writeHead(200, framed ? FRAMES : { 'content-type': 'text/event-stream' });
+    for (const event of [': keep-alive\n\n', ROLE]) write(event);
+    await wait(FIRST_MS + 10 * (this.#streams++ % 10));
+    for (const event of events) write(event);
+    end();
+  }
+}
+
+test('the first tokens of 100 streams, captured and replayed, have medians that agree', async () => {
+  const late = new LateEndpoint({ latencyMs: 0 });
+  await late.listen();
+  try {
+    const { captures, ask } = start({}, late.url);
+    const Body = JSON.stringify({ messages: [{ role: 'user', content: 'Do ferns flower?' }], stream: true });
+    // Few at once: on a busy machine, the SDK's own time would be measured.
+    const one = async () => readAll(await ask({ Body: Buffer.from(Body) }));
+    for (let n = 0; n < 25; n++) await Promise.all([one(), one(), one(), one()]);
+    await captures.flush();
+    const lines = here.s3.keys('captures').flatMap((key) => here.s3.lines('captures', key));
+    const [file, out] = ['captures.jsonl', 'out'].map((name) => join(here.folder, name)) as [string, string];
+    writeFileSync(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+    const ran = await runHere(['replay', file, '--url', late.url, '--quiet', '--no-report', '-o', out]);
+    const figures = JSON.parse(readFileSync(join(out, 'profile_export_aiperf.json'), 'utf8'));
+    const { captured_time_to_first_token: captured, time_to_first_token: replayed } = figures;
+    expect([ran.code, captured.count, replayed.count]).toEqual([0, 100, 100]);
+    expect(captured.p50).toBeGreaterThanOrEqual(FIRST_MS);
+    expect(Math.abs(captured.p50 / replayed.p50 - 1)).toBeLessThanOrEqual(0.05);
+  } finally {
+    await late.close();
+  }
 });
