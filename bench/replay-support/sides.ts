@@ -49,7 +49,7 @@ export function commandOf(
 
 interface Summary {
   request_latency: { p50: number };
-  replay_sched_lag_p99?: { avg: number };
+  credit_to_start_latency?: { p99: number };
   request_throughput: { avg: number };
 }
 
@@ -63,6 +63,6 @@ export const bareLatency = (out: string): number =>
 /** Reads what a run of `side` measured itself. */
 export function ownFigures(side: SideName, out: string): Pick<SideRun, 'latencyP50' | 'lagP99'> {
   if (side === 'bare') return { latencyP50: bareLatency(out), lagP99: Number.NaN };
-  const { request_latency: latency, replay_sched_lag_p99: lag } = summaryOf(out);
-  return { latencyP50: latency.p50, lagP99: side === 'ours' ? (lag?.avg ?? Number.NaN) : Number.NaN };
+  const { request_latency: latency, credit_to_start_latency: lag } = summaryOf(out);
+  return { latencyP50: latency.p50, lagP99: side === 'ours' ? (lag?.p99 ?? Number.NaN) : Number.NaN };
 }

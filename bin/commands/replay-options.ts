@@ -32,7 +32,6 @@ function chatOnly(type: string): string {
   throw new InvalidArgumentError('expected chat; without it, each request is sent to the path of its format');
 }
 
-const PATTERNS = ['poisson', 'constant'] as const;
 const SPREADS = ['none', 'even', 'poisson'] as const;
 
 /** What the requests are sent to. */
@@ -68,7 +67,6 @@ export const REPLAY_OPTIONS = options(
   option('--spread-same-second <how>', 'how to spread captures of one second', oneOf(SPREADS, D.spreadSameSecond)),
   option('--concurrency <n>', 'ignore the captured times and keep this many requests in flight', numbers.any),
   option('--request-rate <r>', 'ignore the captured times and send this many requests per second', numbers.any),
-  option('--arrival-pattern <pattern>', 'of the requests, with --request-rate', oneOf(PATTERNS, D.arrivalPattern)),
   option('--max-concurrency <n>', 'limit the requests in flight', numbers.any),
   option('--warmup <n>', 'send this many requests first, without counting them', parsed(numbers.any, D.warmup)),
   option('--timeout <s>', 'time limit for a complete reply', parsed(numbers.any, D.timeout)),

@@ -34,11 +34,10 @@ function optionsOf(flags: ReplayFlags): ReplayOptions {
   const { fixedScheduleStartOffset: startOffsetMs, fixedScheduleEndOffset: endOffsetMs } = flags;
   const { fixedScheduleAutoOffset: autoOffset = false, stream = false } = flags;
   const { requestCancellationRate: cancellationRate, requestCancellationDelay: cancellationDelay } = flags;
-  const { speedup, spreadSameSecond, concurrency, requestRate, arrivalPattern, maxConcurrency, warmup, timeout } =
-    flags;
+  const { speedup, spreadSameSecond, concurrency, requestRate, maxConcurrency, warmup, timeout } = flags;
   const { repeat, requestCount, randomSeed, model, set, goodput, maxErrorRate } = flags;
   return {
-    ...{ startOffsetMs, endOffsetMs, autoOffset, speedup, spreadSameSecond, concurrency, requestRate, arrivalPattern },
+    ...{ startOffsetMs, endOffsetMs, autoOffset, speedup, spreadSameSecond, concurrency, requestRate },
     ...{ maxConcurrency, warmup, timeout, cancellationRate, cancellationDelay, repeat, requestCount, randomSeed },
     ...{ model, set, stream, goodput, maxErrorRate },
   };

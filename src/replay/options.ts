@@ -12,7 +12,6 @@ const DEFAULTS = {
   autoOffset: false,
   speedup: 1,
   spreadSameSecond: 'none',
-  arrivalPattern: 'poisson',
   warmup: 0,
   // SageMaker limits a reply to 60 seconds, and a streamed reply to 8 minutes.
   timeout: 600,
@@ -87,9 +86,6 @@ export function checkOptions(options: ReplayOptions): void {
     options.spreadSameSecond !== 'none';
   if (unscheduled && scheduleOnly) {
     refuse('A schedule cannot be combined with --concurrency or --request-rate', 'both', 'one kind of timing');
-  }
-  if (options.arrivalPattern !== DEFAULT_OPTIONS.arrivalPattern && requestRate === undefined) {
-    refuse('--arrival-pattern requires --request-rate', options.arrivalPattern, 'both options, or neither');
   }
   if (options.cancellationRate > 0 && options.cancellationDelay === 0) {
     refuse(

@@ -176,9 +176,9 @@ const LEFT_OUT: Record<string, string[]> = {
   csv: ['Endpoint', ...USAGE_HEADERS],
   records: [...AGENTS, ...OF_A_TOKENIZER.map((tag) => `metrics.${tag}`)],
 };
-/** Concurrency over time, of which our files contain only the mean over the run, `effective_concurrency.avg`; and the HTTP client's own. */
+/** Concurrency over time, of which our files contain only the mean over the run, `effective_concurrency.avg`; the lag of the schedule; and the HTTP client's own. */
 const NOT_OURS =
-  /^(active_|(metrics\.)?http_req_|HTTP |tokens_in_flight|effective_(decode|prefill|total)_|effective_concurrency\.(?!avg)|(Active|Effective (Decode|Prefill|Total)|Tokens In Flight)\b)/;
+  /^(active_|replay_sched_|(metrics\.)?http_req_|HTTP |tokens_in_flight|effective_(decode|prefill|total)_|effective_concurrency\.(?!avg)|(Active|Replay Schedule|Effective (Decode|Prefill|Total)|Tokens In Flight)\b)/;
 
 test.each(['plain', 'streamed'])(
   'the files have all keys and units of AIPerf’s files, except the documented ones: %s',

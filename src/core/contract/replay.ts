@@ -42,7 +42,6 @@ const optionFields = {
   concurrency: z.number().optional(),
   /** Without a schedule: requests per second. */
   requestRate: z.number().optional(),
-  arrivalPattern: z.enum(['poisson', 'constant']).optional(),
   /** Most requests in flight. */
   maxConcurrency: z.number().optional(),
   warmup: z.number().optional(),

@@ -1,7 +1,6 @@
 /** The content of a replay's MLflow run: metrics, and the target and options as parameters. */
 import type { RunContent } from '../../mlflow/runs.ts';
 import type { Quality } from '../compare/quality.ts';
-import { isScheduled } from '../derived-options.ts';
 import type { FinishedReplay } from '../finished.ts';
 import { DEFAULT_OPTIONS, type ReplayOptions } from '../options.ts';
 import { figures } from '../results/summary.ts';
@@ -23,9 +22,9 @@ export const runContentOf = (
 });
 
 /** Returns `request_latency_p99`, `request_throughput`, …, and the metrics of the comparison. */
-function metricsOf({ results: { stats }, options }: FinishedReplay, quality?: Quality): Record<string, number> {
+function metricsOf({ results: { stats } }: FinishedReplay, quality?: Quality): Record<string, number> {
   const metrics: Record<string, number> = {};
-  for (const [tag, result] of figures(stats, { scheduled: isScheduled(options) }).results) {
+  for (const [tag, result] of figures(stats).results) {
     const single = result.p50 === undefined;
     for (const statistic of single ? ['avg'] : ['avg', 'p50', 'p90', 'p95', 'p99', 'min', 'max']) {
       const value = result[statistic];

@@ -3,7 +3,6 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RunClock } from '../clock.ts';
-import { isScheduled } from '../derived-options.ts';
 import { type FinishedReplay, replayFactsOf } from '../finished.ts';
 import type { ExchangeError } from '../http/exchange.ts';
 import { isCancelledOnPurpose, type Measured, streamOf } from '../measure/measure.ts';
@@ -144,7 +143,7 @@ export async function writeFigures(
   replay: FinishedReplay,
   own: Record<string, unknown>,
 ): Promise<void> {
-  const figured = figures(replay.results.stats, { scheduled: isScheduled(replay.options) });
+  const figured = figures(replay.results.stats);
   await writeWhole(join(directory, FILES.summaryJson), `${JSON.stringify(summaryJson(replay), null, 1)}\n`);
   await writeWhole(join(directory, FILES.summaryCsv), summaryCsv(figured));
   await writeOwn(directory, replay, own);

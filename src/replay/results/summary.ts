@@ -1,6 +1,5 @@
 /** Computes the figures of a run under AIPerf 0.13's tags: the content of its JSON and CSV summaries. */
 
-import { isScheduled } from '../derived-options.ts';
 import type { FinishedReplay } from '../finished.ts';
 import { PERCENTILES } from '../measure/distribution.ts';
 import type { RunStats } from '../measure/run-stats.ts';
@@ -21,19 +20,8 @@ export interface Figures {
   headers: Map<string, string>;
 }
 
-/** AIPerf reports a replay as degraded if this percentile of the schedule lag is above this limit. */
-const DEGRADED_LAG_PERCENTILE = 99;
-const DEGRADED_LAG_MS = 500;
-
 /** Metrics whose percentiles AIPerf also reports with failed requests included, as infinitely slow ones. */
 const ADJUSTED = metrics.adjusted as DistributionMetric[];
-
-interface FigureOptions {
-  /** Whether requests had scheduled times. */
-  scheduled: boolean;
-  /** Whether this is the warm-up, which has no figures about the schedule. */
-  isWarmup?: boolean;
-}
 
 /** Seconds from the first request to the last reply; 0 without requests. */
 export const durationSeconds = (stats: RunStats): number =>
@@ -42,19 +30,23 @@ export const durationSeconds = (stats: RunStats): number =>
 /** A figure without a distribution; left out if it is undefined or infinite. */
 type SingleFigure = [tag: string, header: string, unit: string, value: number | undefined];
 
-/** Computes all figures of a run or of its warm-up. */
-export function figures(stats: RunStats, options: FigureOptions): Figures {
+/**
+ * Computes all figures of a run or of its warm-up.
+ *
+ * @param isWarmup a warm-up has no figures about the schedule
+ */
+export function figures(stats: RunStats, isWarmup = false): Figures {
   const results = new Map<string, MetricResult>();
   const headers = new Map<string, string>();
   for (const [metric, distribution] of stats.distributions) {
     const summary = distribution.summary();
     // The number of good requests has no percentiles.
     if (!summary || metric === 'good_request_count') continue;
-    if (options.isWarmup && (metric === 'credit_to_start_latency' || metric === 'replay_client_lag')) continue;
+    if (isWarmup && (metric === 'credit_to_start_latency' || metric === 'replay_client_lag')) continue;
     results.set(metric, { unit: DISTRIBUTION_METRICS[metric].unit, ...summary });
     headers.set(metric, DISTRIBUTION_METRICS[metric].header);
   }
-  for (const [tag, header, unit, value] of singleFigures(stats, options)) {
+  for (const [tag, header, unit, value] of singleFigures(stats, isWarmup)) {
     if (value === undefined || !Number.isFinite(value)) continue;
     results.set(tag, { unit, avg: value });
     headers.set(tag, header);
@@ -63,7 +55,7 @@ export function figures(stats: RunStats, options: FigureOptions): Figures {
   return { results, headers };
 }
 
-function singleFigures(stats: RunStats, { scheduled, isWarmup }: FigureOptions): SingleFigure[] {
+function singleFigures(stats: RunStats, isWarmup: boolean): SingleFigure[] {
   const seconds = durationSeconds(stats);
   const perSecond = (total: number | undefined): number | undefined =>
     total === undefined || seconds === 0 ? undefined : total / seconds;
@@ -101,24 +93,6 @@ function singleFigures(stats: RunStats, { scheduled, isWarmup }: FigureOptions):
     ['context_overflow_count', 'Context Overflow Count', 'requests', ifFailed(stats.contextOverflows)],
     ['osl_mismatch_count', 'OSL Mismatch Count', 'requests', mismatches],
     ['effective_concurrency', 'Effective Concurrency', 'requests', concurrency],
-    ...(scheduled && !isWarmup ? scheduleFigures(stats) : []),
-  ];
-}
-
-function scheduleFigures(stats: RunStats): SingleFigure[] {
-  const lag = stats.distributions.get('credit_to_start_latency');
-  if (!lag) return [];
-  const degraded = lag.percentile(DEGRADED_LAG_PERCENTILE) > DEGRADED_LAG_MS ? 1 : 0;
-  return [
-    ...[50, 90, 99].map(
-      (percent): SingleFigure => [
-        `replay_sched_lag_p${percent}`,
-        `Replay Schedule Lag p${percent}`,
-        'ms',
-        lag.percentile(percent),
-      ],
-    ),
-    ['replay_sched_degraded', 'Replay Schedule Degraded', 'count', degraded],
   ];
 }
 
@@ -141,11 +115,11 @@ function addAdjusted(stats: RunStats, results: Map<string, MetricResult>, header
 export function summaryJson(replay: FinishedReplay): Record<string, unknown> {
   const { run, results, incomplete, wasCancelled } = replay;
   const { stats, warmup } = results;
-  const figuresOfWarmup = figures(warmup, { scheduled: false, isWarmup: true }).results;
+  const figuresOfWarmup = figures(warmup, true).results;
   return {
     schema_version: '1.4',
     benchmark_id: run,
-    ...Object.fromEntries(figures(stats, { scheduled: isScheduled(replay.options) }).results),
+    ...Object.fromEntries(figures(stats).results),
     input_config: inputConfigOf(replay),
     run_info: { benchmark_id: run },
     was_cancelled: wasCancelled,
@@ -166,9 +140,9 @@ const CAPTURED_MODEL = 'captured';
 
 /** How AIPerf names the way in which requests are timed. */
 function timing(options: ReplayOptions, sent: number): Record<string, unknown> {
-  const { requestRate: rate, arrivalPattern, concurrency, startOffsetMs, endOffsetMs, requestCount } = options;
+  const { requestRate: rate, concurrency, startOffsetMs, endOffsetMs, requestCount } = options;
   const requests = requestCount ?? Math.max(1, sent);
-  if (rate !== undefined) return { type: arrivalPattern, rate, concurrency, requests };
+  if (rate !== undefined) return { type: 'constant', rate, concurrency, requests };
   if (concurrency !== undefined) return { type: 'concurrency', concurrency, requests };
   return {
     type: 'fixed_schedule',

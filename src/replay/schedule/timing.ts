@@ -78,7 +78,7 @@ export async function* schedule(
   options: ReplayOptions,
   { skipped = () => 0, stopped = () => false, passOver }: Partial<Feeding> = {},
 ): AsyncGenerator<ScheduledEntry[]> {
-  const { requestRate, arrivalPattern, speedup, repeat, requestCount: count = Number.POSITIVE_INFINITY } = options;
+  const { requestRate, speedup, repeat, requestCount: count = Number.POSITIVE_INFINITY } = options;
   const isFixed = isByCapturedTimes(options);
   const random = new Random(options.randomSeed);
   let given = 0;
@@ -108,8 +108,7 @@ export async function* schedule(
           lastDue = Math.max(lastDue, dueMs);
         } else if (requestRate !== undefined) {
           dueMs = rateDue;
-          const mean = SECOND_MS / requestRate;
-          rateDue += arrivalPattern === 'poisson' ? random.exponential(mean) : mean;
+          rateDue += SECOND_MS / requestRate;
         }
         batch.push({ entry, dueMs, pass });
         given++;

@@ -50,11 +50,11 @@ export async function replayStep(canary: Canary): Promise<void> {
     `${status} ${error}: ${figures.sent} of ${figures.requests} sent, ${failed} failed`,
   );
   const { workBucket } = await canary.outputs();
-  const summary = await canary.storage.getJson<Record<string, { avg?: number }>>(
+  const summary = await canary.storage.getJson<Record<string, { p99?: number }>>(
     workBucket,
     `${replayKeys.resultPrefix(run)}${FILES.summaryJson}`,
   );
-  const lag = summary?.replay_sched_lag_p99?.avg ?? Number.POSITIVE_INFINITY;
+  const lag = summary?.credit_to_start_latency?.p99 ?? Number.POSITIVE_INFINITY;
   canary.note('replay-on-time', lag <= ON_TIME_MS, `p99 ${lag.toFixed(0)} ms late`);
 }
 

@@ -189,7 +189,6 @@ test('a late shard keeps the intervals of its requests, and its delay counts as 
   expect((dues.at(-1) ?? 0) - (dues[0] ?? 0)).toBeCloseTo(1_400, 2);
   const summary = await run.json<Record<string, { min: number; avg: number }>>('profile_export_aiperf.json');
   expect(summary.effective_latency?.min).toBeGreaterThanOrEqual(5_000);
-  expect(summary.replay_sched_degraded?.avg).toBe(1);
   expect(bottleneck).toMatch(/this client was busy/);
   expect(await run.result('report.html')).toMatch(/Shards that started late: 1 \(0\)/);
 });

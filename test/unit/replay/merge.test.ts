@@ -123,7 +123,7 @@ test('merges the statistics of three shards into those of the whole run', () => 
     distributions: {},
     busyMs: expect.closeTo(whole.busyMs, 6),
   });
-  const [a, b] = [figures(merged, { scheduled: true }).results, figures(whole, { scheduled: true }).results];
+  const [a, b] = [figures(merged).results, figures(whole).results];
   expect([...a.keys()].sort()).toEqual([...b.keys()].sort());
   for (const [tag, result] of b) {
     for (const [key, value] of Object.entries(result)) {
@@ -149,7 +149,7 @@ test.each([
   stats.add(one, (at) => at);
   const merged = new RunStats();
   merged.merge(json(stats.toJSON()));
-  const { results } = figures(merged, { scheduled: false });
+  const { results } = figures(merged);
   expect(results.get('osl_mismatch_count')?.avg).toBe(mismatches);
   const found = results.get('osl_mismatch_diff_pct');
   if (percent === undefined) expect(found).toBeUndefined();
@@ -161,7 +161,7 @@ test('computes percentiles of values below zero', () => {
   for (const limit of [1, 2, 4, 8, 16, 32, 64, 128, 256]) {
     stats.add(exchanged(1, 10, undefined, { outputLimit: limit }), (at) => at);
   }
-  const found = figures(stats, { scheduled: false }).results.get('osl_mismatch_diff_pct');
+  const found = figures(stats).results.get('osl_mismatch_diff_pct');
   expect(found).toMatchObject({ min: expect.closeTo(-99.22, 2), max: 100, p50: expect.closeTo(-87.5, 1) });
   expect(found?.p25).toBeCloseTo(-96.875, 1);
   // Interpolated between 0 and 100, the eighth and the ninth value.
@@ -172,7 +172,7 @@ test('counts requests that are too long for the model', () => {
   const stats = new RunStats();
   const messages = ["This model's maximum context length is 4096 tokens.", 'Prompt is too long', 'no', 'Overloaded'];
   for (const message of messages) stats.add(exchanged(1, 10, { code: 400, type: 'Bad Request', message }), (at) => at);
-  expect(figures(stats, { scheduled: false }).results.get('context_overflow_count')?.avg).toBe(2);
+  expect(figures(stats).results.get('context_overflow_count')?.avg).toBe(2);
 });
 
 test('counts failed requests by their errors, and canceled ones by who canceled them', () => {

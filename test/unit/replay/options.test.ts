@@ -33,7 +33,6 @@ describe('options', () => {
     [{ cancellationRate: 5 }, 'The delay of the cancellation is missing'],
     // A timer would expire immediately.
     [{ cancellationRate: 5, cancellationDelay: 2_200_000 }, 'expected: seconds, 0 to 2147483'],
-    [{ arrivalPattern: 'constant' as const }, '--arrival-pattern requires --request-rate'],
     [{ goodput: 'latency:5' }, 'unknown metric; got: latency'],
     [{ goodput: 'request_latency:fast' }, 'invalid threshold'],
     [{ set: ['model'] }, '--set is malformed'],
