@@ -1,23 +1,15 @@
 /**
  * Measures the functions of a replay in the cloud against the limits in `limits.ts`: ReplayShard at a shard's maximum rate and
- * at full speed, SummarizeReplay over the files of many shards, PlanReplay over an hour of captures.
+ * at full speed, SummarizeReplay over the results of many shards, PlanReplay over an hour of captures.
  *
- * `--only=bursts`, `--only=shard`, `--only=summary`, `--only=plan` select parts; `--no-bare` omits the baseline of the bursts;
- * `--records N` sets the records of each of the ten shards that are merged.
+ * `--only=bursts`, `--only=shard`, `--only=summary`, `--only=plan` select parts; `--no-bare` omits the baseline of the bursts.
  */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { ONE_VCPU_MB } from '../lib/replay-functions.ts';
 import type { Log } from '../local/python/python-environment.ts';
 import { REPLAYER_TIMEOUT_SECONDS } from '../src/core/contract/replay.ts';
-import {
-  FIGURES_RESERVE_MS,
-  MAX_CONNECTIONS,
-  MAX_PER_SECOND,
-  MERGED_BYTES_PER_MS,
-  SCHEDULE_RESERVE_MS,
-  SHARD_LEAD_MS,
-} from '../src/replay/cloud/limits.ts';
+import { MAX_CONNECTIONS, MAX_PER_SECOND, SCHEDULE_RESERVE_MS, SHARD_LEAD_MS } from '../src/replay/cloud/limits.ts';
 import { MAX_RECORDS } from '../src/replay/source/sorted-index.ts';
 import { measureRun } from './replay-support/measure.ts';
 import { planRun, scheduleRun } from './replay-support/plan-runs.ts';
@@ -25,8 +17,7 @@ import { MeasuredFunctions } from './replay-support/replay-functions.ts';
 import { type Server, startServer } from './replay-support/server.ts';
 import { planShard, putShardCaptures, runShard, SHARD, type ShardRun } from './replay-support/shard-runs.ts';
 import { bareCommand, bareLatency } from './replay-support/sides.ts';
-import { DISTANCE_MS, summarizeRuns } from './replay-support/summary-runs.ts';
-import { numberFlag } from './support/flags.ts';
+import { DISTANCE_MS, summarizeRun } from './replay-support/summary-runs.ts';
 import { atLeast, atMost, type BenchResult, type Check, machine, round } from './support/result.ts';
 
 const PARTS = ['bursts', 'shard', 'summary', 'plan'] as const;
@@ -37,7 +28,6 @@ const LADDER_SECONDS = 4;
 /** Replies with this latency keep every connection of a shard busy at its planned rate. */
 const SLOW_MS = (MAX_CONNECTIONS / MAX_PER_SECOND) * 1000;
 const SLOW_SECONDS = 10;
-const DEFAULT_RECORDS = 50_000;
 const MANY_SHARDS = 400;
 const PLANNED_RECORDS = 800_000;
 const REPEATED = 100;
@@ -52,6 +42,8 @@ const BURST_MS_A_REQUEST = 0.1;
 const HEADROOM = 4;
 /** Share of a function's memory that a measured run may use. The rest is for larger bodies and later garbage collection. */
 const MEMORY_SHARE = 0.5;
+/** Share of its time that a summary may take. The rest is for slower processors. */
+const TIME_SHARE = 0.1;
 
 interface Report {
   ours: BenchResult['ours'];
@@ -75,9 +67,7 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
     const captures = await putShardCaptures(functions);
     if (wanted('bursts')) await burstsPart(functions, server, captures, !flags.includes('--no-bare'), report, log);
     if (wanted('shard')) await shardPart(functions, server, report, log);
-    if (wanted('summary')) {
-      await summaryPart(functions, server, numberFlag(flags, 'records', DEFAULT_RECORDS), report, log);
-    }
+    if (wanted('summary')) await summaryPart(functions, server, report, log);
     if (wanted('plan')) await planPart(functions, report, log);
     return {
       name: 'replay-shard',
@@ -196,42 +186,20 @@ async function bareRun(functions: MeasuredFunctions, server: Server, captures: s
   return { ...measured, latencyP50: bareLatency(out) };
 }
 
-async function summaryPart(
-  functions: MeasuredFunctions,
-  server: Server,
-  records: number,
-  report: Report,
-  log: Log,
-): Promise<void> {
-  const { ours, peer, checks } = report;
+async function summaryPart(functions: MeasuredFunctions, server: Server, report: Report, log: Log): Promise<void> {
+  const { ours, checks } = report;
   await planShard(functions, 'everything', { spreadSameSecond: 'even', compare: true });
   const sent = await runShard(functions, 'everything', 'run-everything', server.url, { requests: MAX_PER_SECOND * 20 });
   addShard(report, `${MAX_PER_SECOND}/s, even and compare`, sent);
   checks.push(lagCheck(`${MAX_PER_SECOND}/s, even and compare`, sent));
-  const runs = await summarizeRuns(functions, 'run-everything', records, MANY_SHARDS);
-  const away = (distant: boolean): string => (distant ? `, S3 ${DISTANCE_MS} ms away` : '');
-  for (const { file, shards, distant, bytes, rate, megabytes } of runs.merges) {
-    const what = `${file} of ${shards} shards${away(distant)}`;
-    log(
-      `${what}: ${(bytes / 1e6).toFixed(0)} MB merged at ${rate.toFixed(1)} MB/s, ${megabytes.toFixed(0)} MB of memory`,
-    );
-    ours[`${what}: MB/s merged`] = round(rate, 1);
-    ours[`${what}: MB`] = round(megabytes, 0);
-    checks.push(
-      atLeast(`${what}: MB/s merged, over the planned rate`, (rate * 1000) / MERGED_BYTES_PER_MS, 1),
-      memoryCheck(what, megabytes),
-    );
-  }
-  peer['bare copy of records, MB/s'] = round(runs.copyRate, 1);
-  for (const { shards, distant, seconds, megabytes } of runs.figures) {
-    const what = `figures of ${shards} shards${away(distant)}`;
-    log(`${what}: ${seconds.toFixed(1)} s, ${megabytes.toFixed(0)} MB`);
-    ours[`${what}: s`] = round(seconds, 1);
-    checks.push(
-      atMost(`${what}: share of their reserved time`, (seconds * 1000) / FIGURES_RESERVE_MS, 1),
-      memoryCheck(what, megabytes),
-    );
-  }
+  const { seconds, maxRssMb } = await summarizeRun(functions, 'run-everything', MANY_SHARDS);
+  const what = `summary of ${MANY_SHARDS} shards, S3 ${DISTANCE_MS} ms away`;
+  log(`${what}: ${seconds.toFixed(1)} s, ${maxRssMb.toFixed(0)} MB`);
+  ours[`${what}: s`] = round(seconds, 1);
+  checks.push(
+    atMost(`${what}: share of its time`, seconds / REPLAYER_TIMEOUT_SECONDS, TIME_SHARE),
+    memoryCheck(what, maxRssMb),
+  );
 }
 
 async function planPart(functions: MeasuredFunctions, { ours, peer, checks }: Report, log: Log): Promise<void> {

@@ -2,7 +2,7 @@
 import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { Construct } from 'constructs';
-import { REPLAY_DISK_MIB, REPLAYER_TIMEOUT_SECONDS, SUMMARY_DISK_MIB } from '../src/core/contract/replay.ts';
+import { REPLAY_DISK_MIB, REPLAYER_TIMEOUT_SECONDS } from '../src/core/contract/replay.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { allow, grantPseudonymKey, grantSecret } from './access/allow.ts';
 import { grantCaptureRead } from './access/capture.ts';
@@ -51,8 +51,8 @@ export function replayFunctions(scope: Construct, props: StackContext): ReplayFu
     }),
     summarizer: make('Summary', 'summarize-replay', {
       name: 'replaySummarizer',
-      description: 'Merges the results of the shards of a replay',
-      diskMib: SUMMARY_DISK_MIB,
+      description: 'Adds up the results of the shards of a replay',
+      diskMib: undefined,
     }),
     publisher: make('Publication', 'publish-replay', {
       name: 'replayPublisher',
@@ -93,7 +93,7 @@ function grant(
   });
   grantReplayTargets(replayer.role, settings);
   grantWork(workBucket, summarizer.role, {
-    read: ['replayPlan', 'replaySchedule', 'replayClaims', 'replayShards', 'replayStop'],
+    read: ['replayPlan', 'replayClaims', 'replayShards', 'replayStop'],
     write: ['replayPublication'],
     upload: ['replayResults'],
   });

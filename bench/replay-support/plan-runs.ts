@@ -4,7 +4,6 @@ import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { CAPTURES, ENDPOINT } from '../support/bench-stack.ts';
 import { execution, type MeasuredFunctions } from './replay-functions.ts';
 import { CAPTURES_KEY } from './shard-runs.ts';
-import { bareRate } from './summary-runs.ts';
 
 const FILES = 16;
 /** Captured times within one hour. */
@@ -79,7 +78,7 @@ export async function planRun(functions: MeasuredFunctions, records: number): Pr
       },
     })),
   );
-  const readRate = await bareRate(functions, 'read', CAPTURES, [keyOf(0), keyOf(1)]);
+  const readRate = await bareRate(functions, CAPTURES, [keyOf(0), keyOf(1)]);
   const input = { source: { prefix: PREFIX }, target: { endpoint: ENDPOINT } };
   const { seconds, maxRssMb, result } = await functions.call('plan-replay', { input, run: execution('large') }, '');
   const { shards } = result as unknown as ReplayPlanResult;
@@ -109,4 +108,11 @@ export async function scheduleRun(
   const { seconds, maxRssMb } = await functions.call('plan-replay', { input, run: execution('repeated') }, '');
   const { requests } = await functions.json<{ requests: number }>(replayKeys.plan('repeated'));
   return { requests, seconds, megabytes: maxRssMb };
+}
+
+/** Measures a process that only reads these objects, MB/s. */
+async function bareRate(functions: MeasuredFunctions, bucket: string, keys: readonly string[]): Promise<number> {
+  const script = new URL('bare-s3.ts', import.meta.url).pathname;
+  const { seconds, result } = await functions.run([script, bucket, ...keys]);
+  return Number(result.bytes) / BYTES_PER_MEGABYTE / seconds;
 }

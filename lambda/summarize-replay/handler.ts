@@ -1,6 +1,5 @@
-/** SummarizeReplay: the files of all shards → one result set, and whether the execution must fail. */
+/** SummarizeReplay: the results of all shards → the figures, and whether the execution must fail. */
 import { SFNClient } from '@aws-sdk/client-sfn';
-import type { Context } from 'aws-lambda';
 import { startOnce } from '../../src/core/aws/start-once.ts';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import type { SummarizeReplayRequest, SummarizeReplayResult } from '../../src/core/contract/replay.ts';
@@ -12,7 +11,7 @@ const environment = readReplayEnvironment();
 const storage = new Storage(createS3Client());
 const stepFunctions = new SFNClient({});
 
-export const handler = logged<SummarizeReplayRequest, SummarizeReplayResult>((request, context: Context) =>
+export const handler = logged<SummarizeReplayRequest, SummarizeReplayResult>((request) =>
   summarizeReplay(request, {
     storage,
     workBucket: environment.WORK_BUCKET,
@@ -21,6 +20,5 @@ export const handler = logged<SummarizeReplayRequest, SummarizeReplayResult>((re
       await startOnce(stepFunctions, machine, run, input);
       return `${machine.replace(':stateMachine:', ':execution:')}:${run}`;
     },
-    remainingMs: () => context.getRemainingTimeInMillis(),
   }),
 );

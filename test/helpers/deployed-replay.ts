@@ -1,13 +1,17 @@
 /** Replays on a deployed stack: captures, executions, results, and the requests that reached the endpoint. */
 
+import { join } from 'node:path';
 import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { ListExecutionsCommand } from '@aws-sdk/client-sfn';
 import type * as z from 'zod';
+import { Storage } from '../../src/core/aws/storage.ts';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
+import { openRun } from '../../src/replay/compare/open-run.ts';
+import { FILES } from '../../src/replay/results/result-set.ts';
 import type { StandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { recordSchema, summarySchema } from './aiperf-files.ts';
 import { DeployedPipeline, type Outcome } from './deployed-pipeline.ts';
-import { captureLine, chatBody } from './replay.ts';
+import { captureLine, chatBody, readLines } from './replay.ts';
 
 /** A captured request with a number, by which the endpoint's records of arrivals identify it. */
 export interface NumberedCapture {
@@ -52,7 +56,7 @@ export function numberedCapture(number: number, second: number, eventId = `event
 export interface ReplayResults {
   records: z.infer<typeof recordSchema>[];
   summary: z.infer<typeof summarySchema>;
-  /** Names of all result files. */
+  /** Names of the files with figures. */
   names: string[];
 }
 
@@ -84,12 +88,15 @@ export class DeployedReplay extends DeployedPipeline {
     return (list.Contents ?? []).map(({ Key = '' }) => Key.slice(prefix.length));
   }
 
-  /** The result set, with each file checked against AIPerf's format. */
+  /** The results, with each file checked against AIPerf's format. */
   async results(run: string): Promise<ReplayResults> {
     const folder = replayKeys.resultPrefix(run);
-    const lines = (await this.text(`${folder}profile_export.jsonl`)).trim().split('\n');
+    const storage = new Storage(this.environment.clients.s3);
+    const { directory, dispose } = await openRun(`s3://${this.outputs.workBucket}/${folder}`, async () => storage);
+    const records = readLines(join(directory, FILES.records)).map((record) => recordSchema.parse(record));
+    await dispose();
     return {
-      records: lines.map((line) => recordSchema.parse(JSON.parse(line))),
+      records,
       summary: summarySchema.parse(JSON.parse(await this.text(`${folder}profile_export_aiperf.json`))),
       names: await this.names(folder),
     };

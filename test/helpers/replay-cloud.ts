@@ -27,6 +27,7 @@ import { publishReplay } from '../../src/replay/cloud/publish/publish-replay.ts'
 import { replayShard, type ShardCounts } from '../../src/replay/cloud/shard/shard.ts';
 import { summarizeReplay } from '../../src/replay/cloud/summarize/summarize.ts';
 import type { StoredPlan } from '../../src/replay/cloud/work-bucket/stored-plan.ts';
+import { FILES } from '../../src/replay/results/result-set.ts';
 import type { ReplayRecord } from './replay.ts';
 
 export const CAPTURES = 'captures';
@@ -176,7 +177,7 @@ export class CloudRun {
     return publishReplay({ run: this.#execution }, { storage, workBucket: WORK, mlflow });
   }
 
-  summarize(error?: { Error: string; Cause: string }, remainingMs = PLENTY_MS): Promise<SummarizeReplayResult> {
+  summarize(error?: { Error: string; Cause: string }): Promise<SummarizeReplayResult> {
     const { storage, started } = this.#cloud;
     const startMonitoring = async (run: string, input: ExchangesInput): Promise<string> => {
       started.set(run, input);
@@ -184,7 +185,7 @@ export class CloudRun {
     };
     return summarizeReplay(
       { run: this.#execution, ...(error ? { error } : {}) },
-      { storage, workBucket: WORK, startMonitoring, remainingMs: () => remainingMs },
+      { storage, workBucket: WORK, startMonitoring },
     );
   }
 
@@ -208,18 +209,29 @@ export class CloudRun {
     return JSON.parse(await this.result(name)) as T;
   }
 
+  /** Reads the files of this name of all shards, as their lines. */
+  async parts<T>(name: string): Promise<T[]> {
+    const { parts } = await this.json<{ parts: string[] }>('replay.json');
+    const prefix = replayKeys.prefix(this.name);
+    return (await Promise.all(parts.map((part) => this.#cloud.lines<T>(`${prefix}${part}${name}`)))).flat();
+  }
+
   records(): Promise<ReplayRecord[]> {
-    return this.#cloud.lines<ReplayRecord>(`${replayKeys.resultPrefix(this.name)}profile_export.jsonl`);
+    return this.parts<ReplayRecord>(FILES.records);
   }
 
   results(): Promise<string[]> {
     return this.#cloud.keys(replayKeys.resultPrefix(this.name));
   }
 
-  /** Copies the result set to a folder. */
+  /** Copies the figures to a folder, and joins the parts of the other files of AIPerf. */
   async download(directory: string): Promise<string> {
     mkdirSync(directory, { recursive: true });
     for (const name of await this.results()) writeFileSync(join(directory, name), await this.result(name));
+    const records = (await this.records()).map((record) => `${JSON.stringify(record)}\n`);
+    writeFileSync(join(directory, FILES.records), records.join(''));
+    const inputs = await this.parts<{ data: object[] }>(FILES.inputs);
+    writeFileSync(join(directory, FILES.inputs), JSON.stringify({ data: inputs.flatMap(({ data }) => data) }));
     return directory;
   }
 }

@@ -1,5 +1,5 @@
 /** The configuration that all functions have in common, and the log groups. */
-import { REPLAY_DISK_MIB, SUMMARY_DISK_MIB } from '../../src/core/contract/replay.ts';
+import { REPLAY_DISK_MIB } from '../../src/core/contract/replay.ts';
 import { readEnvironment, readReplayEnvironment } from '../../src/core/settings/environment.ts';
 import { flattened, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
@@ -55,9 +55,8 @@ describe.each(functions)('%s', (id, { Properties }) => {
       Timeout: isStarter ? 60 : ofReplay ? 900 : 300,
     });
     // Lambda's default, or what the files of a replay need.
-    const onDisk = ofReplay && step !== 'ReplayStop';
-    const size = step === 'ReplaySummary' ? SUMMARY_DISK_MIB : REPLAY_DISK_MIB;
-    expect(Properties.EphemeralStorage).toEqual(onDisk ? { Size: size } : undefined);
+    const onDisk = ofReplay && step !== 'ReplayStop' && step !== 'ReplaySummary';
+    expect(Properties.EphemeralStorage).toEqual(onDisk ? { Size: REPLAY_DISK_MIB } : undefined);
   });
 
   it('gives V8 65% of the memory, and leaves the rest to Node and buffers', () => {

@@ -104,16 +104,28 @@ describe('captures in S3', () => {
     expect(left()).toEqual([]);
   });
 
-  test('compares results of a cloud replay in S3, and leaves no files behind', async () => {
+  test('compares results of a cloud replay in S3, also in parts, and leaves no files behind', async () => {
     const file = folder.write(
       'a.jsonl',
       [0, 1, 2].map((i) => chatLine(`e${i}`, 0, `number ${i}`)),
     );
     const local = join(folder.path, 'out');
     expect((await cli(file, '--compare', '--run', 'the-run')).code).toBe(0);
+    const put = (key: string, body: string) =>
+      s3.send(new PutObjectCommand({ Bucket: BUCKET, Key: `replays/${key}`, Body: body }));
     for (const name of readdirSync(local)) {
-      const Key = `replays/the-run/results/${name}`;
-      await s3.send(new PutObjectCommand({ Bucket: BUCKET, Key, Body: readFileSync(join(local, name)) }));
+      const text = readFileSync(join(local, name), 'utf8');
+      await put(`copied/${name}`, text);
+      if (name === 'replay.json') {
+        const parts = ['shards/0000/', 'shards/0001/'];
+        await put(`the-run/results/${name}`, JSON.stringify({ ...JSON.parse(text), parts }));
+      } else if (name.endsWith('.jsonl')) {
+        const [first = '', ...others] = text.split(/(?<=\n)/);
+        await put(`the-run/shards/0000/${name}`, first);
+        await put(`the-run/shards/0001/${name}`, others.join(''));
+        // Of a lost shard.
+        await put(`the-run/shards/0002/${name}`, text);
+      } else await put(`the-run/results/${name}`, text);
     }
     const output = join(folder.path, 'comparison');
     const compared = (location: string) =>
@@ -121,7 +133,7 @@ describe('captures in S3', () => {
         ...aws.env,
         TMPDIR: temporary(),
       });
-    for (const location of ['replays/the-run', 'replays/the-run/', 'replays/the-run/results/']) {
+    for (const location of ['replays/the-run', 'replays/the-run/', 'replays/the-run/results/', 'replays/copied']) {
       const { code, stdout, stderr } = await compared(`s3://${BUCKET}/${location}`);
       expect([code, stderr]).toEqual([0, '']);
       expect(JSON.parse(stdout)).toMatchObject({

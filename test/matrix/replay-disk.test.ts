@@ -2,7 +2,7 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
-import { LINE_FILES } from '../../src/replay/cloud/shard/shard-results.ts';
+import { PART_FILES } from '../../src/replay/cloud/shard/shard-results.ts';
 import { captureLine } from '../helpers/replay.ts';
 import { CloudReplays, WORK } from '../helpers/replay-cloud.ts';
 import { plannedFileBytes } from '../helpers/shard-files.ts';
@@ -57,14 +57,14 @@ test.each([
   let bytes = 0;
   const kinds = new Set<string>();
   for await (const { key, size } of cloud.storage.list(WORK, prefix)) {
-    const file = LINE_FILES.find((one) => key === `${prefix}${one}`);
+    const file = Object.keys(PART_FILES).find((one) => key === `${prefix}${one}`);
     if (!file) continue;
     kinds.add(file);
     bytes += size;
   }
   for await (const { size } of cloud.storage.list(WORK, replayKeys.exchangesPrefix(run.name))) bytes += size;
   // All files except that of skipped lines.
-  expect(kinds.size).toBe(LINE_FILES.length - 1);
+  expect(kinds.size).toBe(Object.keys(PART_FILES).length - 1);
   const captured = lines.reduce((sum, line) => sum + Buffer.byteLength(line), 0);
   const planned = plannedFileBytes(REQUESTS, captured);
   expect(bytes).toBeLessThanOrEqual(planned);

@@ -204,7 +204,7 @@ describe('with a judge that denies access', () => {
     expect(judged.cause).toContain('JudgeRefused');
     const { records, names } = await replays.results(RUN);
     expect(records.map(({ metadata }) => metadata.event_id).toSorted()).toEqual(EVENTS);
-    expect(names).toEqual(expect.arrayContaining(['compare.json', 'replies.jsonl', 'report.html']));
+    expect(names).toEqual(expect.arrayContaining(['compare.json', 'report.html']));
     const run = await runNamed(RUN);
     expect(run).toMatchObject({ status: 'FINISHED', endMs: expect.any(Number) });
     expect(run.files.toSorted()).toEqual(names.toSorted());

@@ -207,9 +207,3 @@ export const REPLAYER_TIMEOUT_SECONDS = 900;
  * the captured ones, which have no bound of their own. A full disk ends the shard. It costs 0.01 cents for each shard of 15 minutes.
  */
 export const REPLAY_DISK_MIB = 4096;
-
-/**
- * Disk of SummarizeReplay, the most that Lambda gives, for 0.03 cents per summary of 15 minutes. It assembles `inputs.json`
- * there.
- */
-export const SUMMARY_DISK_MIB = 10_240;

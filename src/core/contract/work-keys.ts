@@ -171,7 +171,7 @@ export const replayKeys = {
   verdictsPrefix: (run: string) => `replays/${run}/verdicts/`,
   /** Metrics, parameters and final status of the MLflow run, written by SummarizeReplay for PublishReplay. */
   publication: (run: string) => `replays/${run}/publication.json`,
-  /** The merged result set, with the same file names as on the command line. */
+  /** The figures, with the same file names as on the command line. */
   resultPrefix: (run: string) => `replays/${run}/results/`,
   /** The file of the result set with the options, the counts and what is missing. */
   figures: (run: string) => `${replayKeys.resultPrefix(run)}replay.json`,

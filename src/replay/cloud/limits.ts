@@ -57,15 +57,6 @@ const CONNECTIONS_WITHOUT_SCHEDULE = 128;
 
 /** Reserved in PlanReplay for the schedule of 10 million requests. Measured: 4.8 million take 17 s. */
 export const SCHEDULE_RESERVE_MS = 180_000;
-/** Reserved in SummarizeReplay for figures, report and small uploads. Measured: 11 s for 400 shards. */
-export const FIGURES_RESERVE_MS = 120_000;
-/**
- * Rate at which SummarizeReplay merges lines, bytes per millisecond: 10 MB/s. Measured: 40 to 54 MB/s for each kind of file
- * of ten shards, 33 with S3 30 ms away, 23 with 400 shards. The rest is a margin for slower processors. Memory was 240 MB for
- * a gigabyte of ten shards, and 360 MB for 400 shards.
- */
-export const MERGED_BYTES_PER_MS = 10_000;
-
 /**
  * Time between planning and the start of the clock. The Map starts its children one after the other, so the last stripe of
  * a wide window needs more time than a single shard, and a shard that is due later needs less.

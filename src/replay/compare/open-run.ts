@@ -9,27 +9,42 @@ import { type Disposable, inCopies, parseS3Location } from '../source/open-sourc
 import { REPLIES_FILE } from './replies-file.ts';
 import { COMPARE_FILE } from './with-captured.ts';
 
-/** The files that a comparison reads. Only the first must exist. */
-const NEEDED = [FILES.records, FILES.replay, FILES.summaryJson, REPLIES_FILE, COMPARE_FILE];
-/** The folder with the results under an execution's prefix. */
+/** The files of a run that a comparison reads. */
+const FIGURES = [FILES.replay, FILES.summaryJson, COMPARE_FILE];
+/** The files of its requests. A cloud replay leaves them in parts. Only the first must exist. */
+const REQUESTS = [FILES.records, REPLIES_FILE];
+/** The folders with the results and with the parts under an execution's prefix. */
 const RESULTS = 'results/';
+const PARTS = 'shards/';
 
 export type OpenedRun = Disposable & { directory: string };
 
-/** Finds the files of a run in S3 that a comparison reads, by name. */
-async function findResults(location: string, storage: Storage): Promise<Map<string, ObjectFacts>> {
+/** Finds the files of a run in S3 that a comparison reads: by name, the object or its parts. */
+async function findResults(location: string, storage: Storage): Promise<Map<string, ObjectFacts[]>> {
   const { bucket, key } = parseS3Location(location) ?? { bucket: '', key: '' };
   const own = key === '' || key.endsWith('/') ? key : `${key}/`;
-  const prefix = (await storage.head(bucket, `${own}${FILES.records}`)) ? own : `${own}${RESULTS}`;
-  const found = new Map<string, ObjectFacts>();
-  for (const name of NEEDED) {
+  const isIn = async (prefix: string): Promise<boolean> =>
+    ((await storage.head(bucket, `${prefix}${FILES.replay}`)) ??
+      (await storage.head(bucket, `${prefix}${FILES.records}`))) !== undefined;
+  const prefix = (await isIn(own)) ? own : `${own}${RESULTS}`;
+  const found = new Map<string, ObjectFacts[]>();
+  for (const name of [...FIGURES, ...REQUESTS]) {
     const object = await storage.head(bucket, `${prefix}${name}`);
-    if (object) found.set(name, object);
+    if (object) found.set(name, [object]);
+  }
+  const { parts = [] } = (await storage.getJson<{ parts?: string[] }>(bucket, `${prefix}${FILES.replay}`)) ?? {};
+  const root = prefix.slice(0, -RESULTS.length);
+  const wanted = new Map(parts.flatMap((part) => REQUESTS.map((name) => [`${root}${part}${name}`, name] as const)));
+  if (parts.length > 0) {
+    for await (const object of storage.list(bucket, `${root}${PARTS}`)) {
+      const name = wanted.get(object.key);
+      if (name !== undefined) found.set(name, [...(found.get(name) ?? []), object]);
+    }
   }
   if (found.has(FILES.records)) return found;
   throw new PermanentError('NotAReplay', 'The location has no results of a replay', {
     got: location,
-    expected: `s3://bucket/prefix with ${FILES.records}, as a cloud replay writes it to replays/<execution>/results/`,
+    expected: `s3://bucket/replays/<execution> of a cloud replay that has sent requests, or a prefix with ${FILES.records}`,
   });
 }
 
@@ -44,8 +59,9 @@ export async function openRun(location: string, openStorage: () => Promise<Stora
   const storage = await openStorage();
   const files = await findResults(location, storage);
   return inCopies(async (directory) => {
-    for (const [name, object] of files) {
-      await pipeline(await storage.read(object), createWriteStream(join(directory, name)));
+    for (const [name, objects] of files) {
+      for (const object of objects)
+        await pipeline(await storage.read(object), createWriteStream(join(directory, name), { flags: 'a' }));
     }
     return { directory };
   });

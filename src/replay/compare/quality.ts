@@ -59,6 +59,16 @@ export interface Quality {
 
 const MAX_ROWS = 100;
 
+/** Adds counts to those of the same names, at every depth. */
+function addCounts(counts: object, more: object): void {
+  const sums = counts as Record<string, unknown>;
+  for (const [name, value] of Object.entries(more)) {
+    const own = sums[name];
+    if (typeof own === 'number') sums[name] = own + value;
+    else if (own !== null && value !== null) addCounts(own as object, value);
+  }
+}
+
 /** A reply with little in common may still be as good. */
 export const isRegressed = (regressions: readonly Regression[]): boolean =>
   regressions.some((name) => name !== 'little-in-common');
@@ -70,8 +80,8 @@ const worseFirst = (a: RegressionRow, b: RegressionRow): number =>
 
 /** Comparisons added up, and the rows of those that got worse. */
 export class ReplyQualityTally {
-  #overlap = 0;
-  #words: [number, number] = [0, 0];
+  /** Over all texts: the shares of common words, and the words of both replies. */
+  readonly #texts = { overlap: 0, before: 0, after: 0 };
   readonly quality: Quality = {
     compared: 0,
     identical: 0,
@@ -105,11 +115,8 @@ export class ReplyQualityTally {
     if (isEmptied(stored)) quality.comparable.emptied++;
     if (comparison.overlap !== undefined) {
       quality.texts++;
-      this.#overlap += comparison.overlap;
-      this.#words[0] += comparison.words?.[0] ?? 0;
-      this.#words[1] += comparison.words?.[1] ?? 0;
-      quality.meanOverlap = this.#overlap / quality.texts;
-      quality.lengthRatio = this.#words[0] > 0 ? this.#words[1] / this.#words[0] : null;
+      const [before = 0, after = 0] = comparison.words ?? [];
+      this.#addTexts({ overlap: comparison.overlap, before, after });
     }
     const { refusal, json } = comparison;
     if (refusal?.before) quality.refusals.before++;
@@ -122,6 +129,28 @@ export class ReplyQualityTally {
       for (const name of regressions) quality.regressions[name]++;
       this.#addRow(stored, regressions);
     }
+  }
+
+  #addTexts(texts: TallyJson['texts']): void {
+    const { quality } = this;
+    addCounts(this.#texts, texts);
+    const { overlap, before, after } = this.#texts;
+    quality.meanOverlap = quality.texts > 0 ? overlap / quality.texts : null;
+    quality.lengthRatio = before > 0 ? after / before : null;
+  }
+
+  /** Adds the sums of another process. */
+  merge({ quality, withoutCaptured, regressions, texts }: TallyJson): void {
+    const { meanOverlap: _, lengthRatio: __, ...counts } = quality;
+    addCounts(this.quality, counts);
+    this.#withoutCaptured += withoutCaptured;
+    this.#rows.push(...regressions);
+    this.#trim();
+    this.#addTexts(texts);
+  }
+
+  toJSON() {
+    return { ...this.result(), texts: this.#texts };
   }
 
   /** Adds that the judge finds a reply worse, or that it newly does harm. */
@@ -152,3 +181,5 @@ export class ReplyQualityTally {
     this.#rows.sort(worseFirst).splice(MAX_ROWS);
   }
 }
+
+export type TallyJson = ReturnType<ReplyQualityTally['toJSON']>;

@@ -6,21 +6,17 @@ import { pipeline } from 'node:stream/promises';
 import { jsonIn } from '../../core/values/json-in.ts';
 import { sentBody } from '../measure/measure.ts';
 import type { PreparedRequest } from '../request/preparer.ts';
-import type { Turn } from '../request/sessions.ts';
 import { scanFile } from '../source/lines.ts';
 import { localReader } from '../source/range-reader.ts';
 import { SortedIndex } from '../source/sorted-index.ts';
 import { LineWriter } from './line-writer.ts';
 
 /** A larger file would have gigabytes, more than its readers can load. The captures contain the same requests. */
-export const MAX_INPUTS = 1_000_000;
-/** The most bytes that wait for the disk. */
-const MAX_BACKLOG = 16 * 1024 * 1024;
-const BACKLOG_WAIT_MS = 5;
+const MAX_INPUTS = 1_000_000;
 const OUTPUT_BUFFER = 1024 * 1024;
 
 /** Returns the body as one line of JSON. A body that is not a JSON object is wrapped, since AIPerf accepts only objects. */
-export function payloadJson(request: PreparedRequest): string {
+function payloadJson(request: PreparedRequest): string {
   const body = request.wire.subarray(request.bodyAt);
   const text = body.toString('utf8');
   // Line breaks in JSON occur only between tokens, so they can be replaced.
@@ -59,20 +55,10 @@ export class InputsFile {
       this.skipped++;
       return;
     }
-    this.addPayload(request.turn, payloadJson(request));
-  }
-
-  /** @param payload one line of JSON */
-  addPayload({ session, turnIndex, conversationId }: Turn, payload: string): void {
+    const { session, turnIndex, conversationId } = request.turn;
     this.#lines++;
     this.#multiTurn ||= turnIndex > 0;
-    this.#spool.write(`${session}\t${JSON.stringify(conversationId)}\t${payload}`);
-  }
-
-  /** Applies backpressure: resolves when most of the added bytes are written. */
-  async room(): Promise<void> {
-    while (!this.#spool.error && this.#spool.backlog > MAX_BACKLOG)
-      await new Promise((resolve) => setTimeout(resolve, BACKLOG_WAIT_MS));
+    this.#spool.write(`${session}\t${JSON.stringify(conversationId)}\t${payloadJson(request)}`);
   }
 
   /**
@@ -121,7 +107,7 @@ export class InputsFile {
 }
 
 /** Splits a line at its first two tabs. The last part, the payload, may contain tabs between its JSON tokens. */
-export function inputOf(bytes: Buffer): [string, string, payload: string] {
+function inputOf(bytes: Buffer): [string, string, payload: string] {
   const line = bytes.toString('utf8');
   const first = line.indexOf('\t');
   const second = line.indexOf('\t', first + 1);

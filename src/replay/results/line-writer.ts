@@ -43,11 +43,6 @@ export class LineWriter {
     else this.#timer ??= setTimeout(() => this.flush(), FLUSH_MS);
   }
 
-  /** Bytes that are not yet written to the disk. */
-  get backlog(): number {
-    return this.#stream.writableLength;
-  }
-
   flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;

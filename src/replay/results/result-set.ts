@@ -120,9 +120,17 @@ export class ResultSet {
     const { directory } = this.#options;
     await writeFigures(directory, replay, own);
     if (failure !== undefined) throw failure;
-    // The requests that were sent are the first of those that were prepared.
-    const leftOut = await this.#inputs?.finish(replay.sent);
+    const leftOut = await this.finishInputs(replay.sent);
     if (leftOut !== undefined) await writeOwn(directory, replay, { ...own, inputs_left_out: leftOut });
+  }
+
+  /**
+   * Writes `inputs.json`, after `close`. The requests that were sent are the first of those that were prepared.
+   *
+   * @returns why it was left out; `undefined` if it was written
+   */
+  async finishInputs(sent: number): Promise<string | undefined> {
+    return this.#inputs?.finish(sent);
   }
 
   /** Deletes the temporary file of `finish`, if that will not be called. */

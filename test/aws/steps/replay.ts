@@ -1,8 +1,11 @@
 /** A replay of the captures that is left to its end, and one that is stopped. */
+import { join } from 'node:path';
 import { StopExecutionCommand } from '@aws-sdk/client-sfn';
 import { replayKeys } from '../../../src/core/contract/work-keys.ts';
 import { replayState } from '../../../src/replay/cloud/stop/stop-replay.ts';
 import { readPlan } from '../../../src/replay/cloud/work-bucket/stored-plan.ts';
+import { jsonLines } from '../../../src/replay/compare/json-lines.ts';
+import { openRun } from '../../../src/replay/compare/open-run.ts';
 import { FILES } from '../../../src/replay/results/result-set.ts';
 import type { Canary } from '../canary.ts';
 import { JUDGED } from '../captures.ts';
@@ -91,10 +94,12 @@ export async function stopStep(canary: Canary): Promise<void> {
 async function results(canary: Canary, run: string): Promise<{ figures: Figures; records: ReplayRecord[] }> {
   const { workBucket } = await canary.outputs();
   const figures = await canary.storage.getJson<Figures>(workBucket, replayKeys.figures(run));
-  const text = await canary.storage.getText(workBucket, `${replayKeys.resultPrefix(run)}${FILES.records}`);
-  const lines = (text?.text ?? '').split('\n').filter(Boolean);
-  return {
-    figures: figures ?? { sent: 0, requests: 0 },
-    records: lines.map((line) => JSON.parse(line) as ReplayRecord),
-  };
+  const records: ReplayRecord[] = [];
+  if (figures !== undefined && figures.sent > 0) {
+    const location = `s3://${workBucket}/${replayKeys.prefix(run)}`;
+    const { directory, dispose } = await openRun(location, async () => canary.storage);
+    for await (const { value } of jsonLines(join(directory, FILES.records))) records.push(value as ReplayRecord);
+    await dispose();
+  }
+  return { figures: figures ?? { sent: 0, requests: 0 }, records };
 }

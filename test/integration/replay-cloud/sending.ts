@@ -52,7 +52,7 @@ const own = (run: CloudRun): Promise<Own> => run.json<Own>('replay.json');
 const slowLines = (id: string, ms: number, count: number): string[] =>
   Array.from({ length: count }, (_, i) => chatLine(`${id}-${i}`, 0, `[[latency ${ms}]] ${i}`));
 
-test('merges three windows of two stripes into one complete result set in AIPerf’s formats', async () => {
+test('sends three windows of two stripes, and leaves figures and parts in AIPerf’s formats', async () => {
   // Six seconds with four requests each. The second half has the second turns of the first half.
   const first = Array.from({ length: 12 }, (_, i) =>
     chatLine(`a-${i}`, Math.floor(i / 4), `question ${i}`, `You asked: question ${i}`),
@@ -102,25 +102,12 @@ test('merges three windows of two stripes into one complete result set in AIPerf
   );
   expect(bodies()).toEqual(expected.sort());
   expect((await run.results()).sort()).toEqual(
-    [
-      'compare.json',
-      'inputs.json',
-      'profile_export.jsonl',
-      'profile_export_aiperf.csv',
-      'profile_export_aiperf.json',
-      'replay.json',
-      'replies.jsonl',
-      'report.html',
-      'skipped.jsonl',
-    ].sort(),
+    ['compare.json', 'profile_export_aiperf.csv', 'profile_export_aiperf.json', 'replay.json', 'report.html'].sort(),
   );
 
   const records = await run.records();
   for (const record of records) recordSchema.parse(record);
   expect(records).toHaveLength(24);
-  // Records are in the order of completion, across shards.
-  const ends = records.map(({ metadata }) => metadata.request_end_ns);
-  expect(ends).toEqual([...ends].sort((a, b) => a - b));
   // Every request is due at its captured time on the shared clock.
   for (const { metadata } of records) {
     const id = String(metadata.event_id);
@@ -139,14 +126,13 @@ test('merges three windows of two stripes into one complete result set in AIPerf
   expect(summary.request_latency).toMatchObject({ count: 24 });
   expect(summary.good_request_count).toMatchObject({ avg: 24 });
 
-  const inputs = inputsSchema.parse(await run.json('inputs.json'));
-  expect(inputs.data).toHaveLength(12);
-  expect(inputs.data.every(({ payloads }) => payloads.length === 2)).toBe(true);
-  const skipped = (await run.result('skipped.jsonl'))
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line) as object);
-  expect(skipped).toMatchObject([{ line: 13, reason: 'NotJson' }]);
+  const inputs = (await run.parts<object>('inputs.json')).map((part) => inputsSchema.parse(part));
+  expect(inputs).toHaveLength(6);
+  const sent = inputs.flatMap(({ data }) => data.flatMap(({ payloads }) => payloads.map((one) => JSON.stringify(one))));
+  expect(sent.sort()).toEqual(expected);
+  const { skipped_by_plan: skipped } = await run.json<{ skipped_by_plan: string }>('replay.json');
+  expect(await cloud.lines(`replays/${run.name}/${skipped}`)).toMatchObject([{ line: 13, reason: 'NotJson' }]);
+  expect(await run.parts('replies.jsonl')).toHaveLength(24);
   expect(await run.json('compare.json')).toMatchObject({
     quality: { compared: 24, identical: 12 },
     withoutCaptured: 0,
@@ -157,6 +143,7 @@ test('merges three windows of two stripes into one complete result set in AIPerf
     sent: 24,
     unsent: 0,
     skipped: { NotJson: 1 },
+    parts: [0, 1, 2, 3, 4, 5].map((shard) => `shards/000${shard}/`),
   });
   const page = await run.result('report.html');
   expect(page).toContain('Latency over time');
@@ -221,25 +208,6 @@ describe('fails with partial results', () => {
     expect(result.cause).toMatch(/requests not sent because their captures could no longer be read: 1/);
     expect(await own(run)).toMatchObject({ sent: 1, skipped: { CaptureChanged: 1 } });
     expect(bodies()).toEqual([chatBody('kept')]);
-  });
-});
-
-test('writes the figures and names the files that it has no time to merge', async () => {
-  await cloud.put('time/00', [chatLine('t', 0, 'time')]);
-  const run = cloud.run({ source: source('time'), target: { url: endpoint.url }, compare: true });
-  await run.plan(500);
-  await run.shard(0);
-  expect(await run.summarize(undefined, 60_000)).toMatchObject({ ok: true });
-  expect((await run.results()).sort()).toEqual([
-    'profile_export_aiperf.csv',
-    'profile_export_aiperf.json',
-    'replay.json',
-    'report.html',
-  ]);
-  const leftOut = (file: string) => ({ file, reason: expect.stringContaining(`replays/${run.name}/shards/`) });
-  expect(await run.json('replay.json')).toMatchObject({
-    sent: 1,
-    left_out: ['profile_export.jsonl', 'replies.jsonl', 'inputs.json'].map(leftOut),
   });
 });
 
@@ -389,7 +357,7 @@ test('after a rotation, a shard masks with the key that the replay was planned w
       redacted: async (version = 'present') => ({ ...environment, redaction: keys[version] }),
     },
   );
-  const inputs = await cloud.text(`${replayKeys.shardPrefix(run.name, 0)}inputs.jsonl`);
+  const inputs = await cloud.text(`${replayKeys.shardPrefix(run.name, 0)}inputs.json`);
   expect(inputs).toContain(new Masker(keys.planned as Redaction).text('jane@example.com'));
   expect(inputs).not.toContain('jane@');
 });

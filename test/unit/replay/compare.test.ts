@@ -267,7 +267,8 @@ describe('compareReplies', () => {
       ...{ key: 'k', request_id: 'r', file: 'f', line: 1, input: '', reply },
       comparison: compareReplies(text('a b'), reply),
     });
-    for (const reply of [text('a b'), text('a c d'), failed(500)]) tally.add(stored(reply));
+    const added = [text('a b'), text('a c d'), failed(500)].map(stored);
+    for (const one of added) tally.add(one);
     expect(tally.quality).toMatchObject({
       compared: 3,
       identical: 1,
@@ -283,12 +284,24 @@ describe('compareReplies', () => {
     const texts = ['{"a":1}', '{"a":', '{"a":1}', '{"a":2}', '{"b":1}', '', 'a', refusal, refusal, 'a'].map(text);
     for (const [i, after] of texts.slice(1).entries()) {
       const captured = texts[i] ?? nothing;
-      tally.add({ ...stored(after), messages: [], captured, comparison: compareReplies(captured, after) });
+      const one = { ...stored(after), messages: [], captured, comparison: compareReplies(captured, after) };
+      tally.add(one);
+      added.push(one);
     }
     expect(tally.quality.json).toMatchObject({ valuesChanged: 1 });
     expect(tally.quality.regressions).toMatchObject({ 'json-broken': 2, 'json-structure': 1, 'new-refusal': 1 });
     expect(tally.quality.refusals).toEqual({ before: 2, after: 2 });
     expect(tally.quality.comparable.emptied).toBe(1);
+    // The tallies of the shards of a cloud replay.
+    const merged = new ReplyQualityTally();
+    for (const shard of [0, 1, 2]) {
+      const part = new ReplyQualityTally();
+      for (const one of added.filter((_, i) => i % 3 === shard)) part.add(one);
+      merged.merge(JSON.parse(JSON.stringify(part)));
+    }
+    const meanOverlap = expect.closeTo(tally.quality.meanOverlap ?? Number.NaN, 9);
+    expect(merged.quality).toEqual({ ...tally.quality, meanOverlap });
+    expect(merged.result().regressions).toHaveLength(tally.result().regressions.length);
   });
 });
 

@@ -1,4 +1,5 @@
 /** `result.json`: the figures of a shard. It is written last, and read by the summary. */
+import type { TallyJson } from '../../compare/quality.ts';
 import type { CollectorJson } from '../../measure/report-collector.ts';
 import type { RunStatsJson } from '../../measure/run-stats.ts';
 import type { SendOutcome } from '../../send/job.ts';
@@ -18,4 +19,8 @@ export interface ShardResult extends ShardFigures {
   stats: RunStatsJson;
   warmup: RunStatsJson;
   report: CollectorJson;
+  /** Of the replies, if they are compared. */
+  replies?: TallyJson | undefined;
+  /** Why the shard has no `inputs.json`. */
+  inputsLeftOut?: string | undefined;
 }

@@ -9,11 +9,10 @@ import { REPLAY_DISK_MIB } from '../../../core/contract/replay.ts';
 import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { PermanentError, saidBy } from '../../../core/errors/errors.ts';
 import type { RunClock } from '../../clock.ts';
+import { ReplyQualityTally } from '../../compare/quality.ts';
 import { comparedReply, pairOf, REPLIES_FILE } from '../../compare/replies-file.ts';
 import type { Measured } from '../../measure/measure.ts';
 import { exchangeOf, traceNameOf } from '../../publish/exchanges.ts';
-import type { PreparedRequest } from '../../request/preparer.ts';
-import { payloadJson } from '../../results/inputs.ts';
 import { LineWriter } from '../../results/line-writer.ts';
 import { FILES, ResultSet, unreadOf } from '../../results/result-set.ts';
 import { targetFacts } from '../target.ts';
@@ -21,22 +20,26 @@ import type { CaptureObject } from '../work-bucket/schedule-file.ts';
 import { LINES, SHARD_FILES, type ShardPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
 import type { ShardFigures, ShardResult } from './shard-result.ts';
 
-/** Files with a line per request. */
-export const LINE_FILES = [FILES.records, FILES.skipped, SHARD_FILES.inputs, REPLIES_FILE] as const;
+/** The files of the requests, by content type. */
+export const PART_FILES = {
+  [FILES.records]: LINES,
+  [FILES.skipped]: LINES,
+  [FILES.inputs]: 'application/json',
+  [REPLIES_FILE]: LINES,
+};
 const EXCHANGES_FILE = 'exchanges.jsonl';
 
 /** Collects the results of a shard on its disk, and uploads them at the end. */
 export class ShardResults {
   readonly #directory: string;
   readonly set: ResultSet;
-  readonly #inputs: LineWriter;
   /** Present if replies are compared. */
   readonly #replies: LineWriter | undefined;
+  readonly #tally: ReplyQualityTally | undefined;
   /** Present if the exchanges become traces. */
   readonly #exchanges: LineWriter | undefined;
   readonly #plan: StoredPlan;
   readonly #shard: ShardPlan;
-  readonly #stripes: number;
   /** Aborted when a file can no longer be written, such as on a full disk. `store` throws the error. */
   readonly unwritable = new AbortController();
 
@@ -44,20 +47,13 @@ export class ShardResults {
   constructor(plan: StoredPlan, shard: ShardPlan, directory = mkdtempSync(join(tmpdir(), 'replay-shard-'))) {
     const onError = (error: Error): void => this.unwritable.abort(error);
     this.#directory = directory;
-    this.set = new ResultSet({ directory, inputs: false, workerId: `shard_${shard.shard}`, onError });
+    this.set = new ResultSet({ directory, inputs: true, workerId: `shard_${shard.shard}`, onError });
     this.#shard = shard;
-    this.#stripes = plan.shards.filter(({ window }) => window === shard.window).length;
-    this.#inputs = new LineWriter(join(directory, SHARD_FILES.inputs), onError);
     const open = (name: string): LineWriter => new LineWriter(join(directory, name), onError);
     this.#replies = plan.compare ? open(REPLIES_FILE) : undefined;
+    this.#tally = plan.compare ? new ReplyQualityTally() : undefined;
     this.#exchanges = plan.mlflow ? open(EXCHANGES_FILE) : undefined;
     this.#plan = plan;
-  }
-
-  /** Writes a line of inputs: the position within the window, the conversation, and the request. */
-  prepared(request: PreparedRequest): void {
-    const place = request.ordinal * this.#stripes + this.#shard.stripe;
-    this.#inputs.write(`${place}\t${JSON.stringify(request.turn)}\t${payloadJson(request)}`);
   }
 
   measured(measured: Measured, clock: RunClock): void {
@@ -77,6 +73,7 @@ export class ShardResults {
     const exchange = this.#exchanges && exchangeOf(measured, clock, sender, captured);
     return () => {
       if (reply !== undefined) this.#replies?.write(reply);
+      if (stored) this.#tally?.add(stored);
       if (exchange !== undefined) this.#exchanges?.write(exchange);
     };
   }
@@ -88,10 +85,11 @@ export class ShardResults {
    */
   async store(storage: Storage, bucket: string, prefix: string, figures: ShardFigures): Promise<ShardResult> {
     await this.#close(figures);
+    const inputsLeftOut = await this.set.finishInputs(figures.sent);
     const { stats, warmup, report, skippedReasons } = this.set;
-    for (const name of LINE_FILES) {
+    for (const [name, contentType] of Object.entries(PART_FILES)) {
       const path = join(this.#directory, name);
-      if (existsSync(path)) await putFile(storage, bucket, `${prefix}${name}`, path, LINES);
+      if (existsSync(path)) await putFile(storage, bucket, `${prefix}${name}`, path, contentType);
     }
     if (this.#exchanges) {
       const key = replayKeys.exchanges(this.#plan.run, this.#shard.shard);
@@ -104,13 +102,15 @@ export class ShardResults {
       stats: stats.toJSON(),
       warmup: warmup.toJSON(),
       report: report.toJSON(),
+      replies: this.#tally?.toJSON(),
+      inputsLeftOut,
     };
     await storage.putJson(bucket, `${prefix}${SHARD_FILES.result}`, result);
     return result;
   }
 
   async #close({ sent, unsent }: ShardFigures): Promise<void> {
-    const files = [this.set, this.#inputs, this.#replies, this.#exchanges].filter((file) => file !== undefined);
+    const files = [this.set, this.#replies, this.#exchanges].filter((file) => file !== undefined);
     // All are closed: an open file keeps its space on the disk, which the next shard may inherit.
     const closed = await Promise.allSettled(files.map((file) => file.close()));
     const failed = closed.find((one) => one.status === 'rejected');

@@ -136,7 +136,7 @@ async function send(
         redaction: (await redacted(plan.redactKey)).redaction,
         ...(capturesId === undefined ? {} : { traceIdOf: (line: Buffer) => traceIdOf(capturesId, line) }),
         onSkipped: (line) => results.set.skipped(line),
-        onPrepared: (request) => results.prepared(request),
+        onPrepared: (request) => results.set.prepared(request),
         onStarted: ({ startAt }) => results.set.started(startAt),
         onMeasured: (measured, clock) => results.measured(measured, clock),
       },

@@ -1,9 +1,10 @@
-/** Reads the results of all shards, and finds the shards that are missing something. */
+/** Adds up the results of all shards, and finds the shards that are missing something. */
 
-import type { ObjectFacts, Storage } from '../../../core/aws/storage.ts';
+import type { Storage } from '../../../core/aws/storage.ts';
 import type { NamedError } from '../../../core/contract/receipts.ts';
 import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { toNamedError } from '../../../core/errors/errors.ts';
+import { ReplyQualityTally } from '../../compare/quality.ts';
 import type { MeasuredRun } from '../../finished.ts';
 import { ReportCollector } from '../../measure/report-collector.ts';
 import { RunStats } from '../../measure/run-stats.ts';
@@ -33,13 +34,6 @@ interface IncompleteShard extends MissingShard {
   unread: number;
 }
 
-interface ShardFile {
-  shard: number;
-  object: ObjectFacts;
-  firstStartMs: number;
-  sent: number;
-}
-
 /** A shard that starts later than this is named. Smaller delays are only in the figures of the schedule lag. */
 const LATE_MS = 100;
 
@@ -48,6 +42,7 @@ export class Collected implements MeasuredRun {
   readonly stats = new RunStats();
   readonly warmup = new RunStats();
   readonly report = new ReportCollector();
+  readonly replies = new ReplyQualityTally();
   readonly skippedReasons: Map<string, number>;
   /** `sent`, `unsent`, `skippedByShards` and the requests of lost shards add up to the schedule. */
   sent = 0;
@@ -68,8 +63,9 @@ export class Collected implements MeasuredRun {
   /** Maximum of any shard. */
   maxConnectionsOfOne = 0;
   warmFailures = 0;
-  /** The files of the shards with a result, by name, in the order of the shards. */
-  readonly files = new Map<string, ShardFile[]>();
+  /** The shards with a result. */
+  readonly parts: number[] = [];
+  readonly inputsLeftOut: { shard: number; reason: string }[] = [];
 
   constructor({ skipped, startAtEpochMs }: StoredPlan, stop: number | undefined) {
     this.skippedReasons = new Map(Object.entries(skipped));
@@ -88,11 +84,14 @@ export class Collected implements MeasuredRun {
   }
 
   /** @param requests of the plan */
-  addResult(result: ShardResult, requests: number, files: ReadonlyMap<string, ObjectFacts>): void {
-    const { shard, sent, unsent, unread, lateMs, stopped } = result;
+  addResult(result: ShardResult, requests: number): void {
+    const { shard, sent, unsent, unread, lateMs, stopped, replies, inputsLeftOut: reason } = result;
+    this.parts.push(shard);
     this.stats.merge(result.stats);
     this.warmup.merge(result.warmup);
     this.report.merge(result.report);
+    if (replies) this.replies.merge(replies);
+    if (reason !== undefined) this.inputsLeftOut.push({ shard, reason });
     this.sent += sent;
     this.unsent += unsent;
     this.endMs = Math.max(this.endMs, result.endedAtMs);
@@ -106,10 +105,6 @@ export class Collected implements MeasuredRun {
     this.wasCancelled ||= stopped;
     if (unsent > 0 || unread > 0) this.incomplete.push({ shard, requests, unsent, stopped, unread });
     if (lateMs > LATE_MS) this.late.push({ shard, lateMs });
-    for (const [name, object] of files) {
-      const file = { shard, object, firstStartMs: result.stats.firstStartMs ?? 0, sent };
-      this.files.set(name, [...(this.files.get(name) ?? []), file]);
-    }
   }
 }
 
@@ -133,7 +128,7 @@ export async function collectShards(storage: Storage, bucket: string, plan: Stor
     const results = await Promise.all(some.map(({ shard }) => resultOf(shard)));
     for (const [j, { shard, requests }] of some.entries()) {
       const result = results[j];
-      if (result && 'stats' in result) collected.addResult(result, requests, files.get(shard) ?? new Map());
+      if (result && 'stats' in result) collected.addResult(result, requests);
       else collected.addMissing({ shard, requests }, claims.has(shard), result);
     }
   }

@@ -1,51 +1,58 @@
-/** SummarizeReplay: merges the files of all shards into the result set that the command line would write. */
+/** SummarizeReplay: writes the figures that the command line would write. The files of the requests stay with the shards. */
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Storage } from '../../../core/aws/storage.ts';
 import { putFile } from '../../../core/aws/uploads.ts';
 import type { ExchangesInput } from '../../../core/contract/input.ts';
 import type { SummarizeReplayRequest, SummarizeReplayResult } from '../../../core/contract/replay.ts';
 import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { causeOf, withinCause } from '../../../core/errors/cause.ts';
 import { toNamedError } from '../../../core/errors/errors.ts';
-import { REPLIES_FILE } from '../../compare/replies-file.ts';
 import type { MonitoringRun } from '../../compare/run-data.ts';
 import { type CapturedComparison, COMPARE_FILE } from '../../compare/with-captured.ts';
 import { type FinishedReplay, mlflowFactsOf } from '../../finished.ts';
 import { runContentOf } from '../../publish/run-content.ts';
 import { FILES, writeFigures } from '../../results/result-set.ts';
-import { FIGURES_RESERVE_MS, MERGED_BYTES_PER_MS } from '../limits.ts';
 import type { PublishDependencies, ReplayPublication } from '../publish/publish-replay.ts';
 import { raisedText } from '../publish/replay-run.ts';
 import { targetFacts } from '../target.ts';
-import { readPlan, SHARD_FILES, type StoredPlan } from '../work-bucket/stored-plan.ts';
+import { plannedSkippedKey, readPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
 import { type Collected, collectShards } from './collect.ts';
-import { bytesOf, type MergeContext, mergeInputs, mergeRecords, mergeReplies, mergeSkipped } from './merge-files.ts';
 import { type Failure, failureOf, missing, remarks, wasStopped } from './verdict.ts';
 
 interface SummarizeDependencies extends Pick<PublishDependencies, 'storage' | 'workBucket'> {
   /** Starts a run of the monitoring, once. @returns the ARN of the execution */
   startMonitoring(run: string, input: ExchangesInput): Promise<string>;
-  remainingMs(): number;
+}
+
+interface SummaryContext {
+  storage: Storage;
+  bucket: string;
+  /** Of the files that are written. */
+  prefix: string;
+  plan: StoredPlan;
+  collected: Collected;
+  /** The run of the monitoring that was started for the exchanges. */
+  monitoringRun: MonitoringRun | undefined;
 }
 
 const DRY_RUN_FILE = 'dry-run.json';
 
-/** Content types of the files that are written to disk first. The last one marks a complete result set. */
+/** Content types of the files that are written to disk first. The last one marks complete results. */
 const CONTENT_TYPES: Record<string, string> = {
   [FILES.summaryJson]: 'application/json',
   [FILES.summaryCsv]: 'text/csv',
-  [FILES.inputs]: 'application/json',
   [FILES.report]: 'text/html; charset=utf-8',
   [COMPARE_FILE]: 'application/json',
   [FILES.replay]: 'application/json',
 };
 
-/** Writes the result set, and decides whether the execution fails, for example because of lost shards. */
+/** Writes the figures, and decides whether the execution fails, for example because of lost shards. */
 export async function summarizeReplay(
   { run, error }: SummarizeReplayRequest,
-  { storage, workBucket: bucket, startMonitoring, remainingMs }: SummarizeDependencies,
+  { storage, workBucket: bucket, startMonitoring }: SummarizeDependencies,
 ): Promise<SummarizeReplayResult> {
   const results = { bucket, prefix: replayKeys.resultPrefix(run.name) };
   const plan = await readPlan(storage, bucket, run.name);
@@ -61,7 +68,7 @@ export async function summarizeReplay(
   const started = await monitorExchanges(plan, collected, startMonitoring, bucket).catch(notMonitored);
   const monitoringRun = started && 'arn' in started ? started : undefined;
   const context = { storage, bucket, prefix: results.prefix, plan, collected, monitoringRun };
-  const comparison = await writeResults(context, remainingMs);
+  const comparison = await writeResults(context);
   const failure = failureOf(plan, collected, failed) ?? (started && 'error' in started ? started : undefined);
   const publication = publicationOf(context, comparison, failure);
   if (publication) await storage.putJson(bucket, replayKeys.publication(run.name), publication);
@@ -100,7 +107,7 @@ function notMonitored(error: unknown): Failure {
 
 /** Returns the content of the replay’s MLflow run, also for a replay without results, so that no run stays open. */
 function publicationOf(
-  { plan, collected }: MergeContext,
+  { plan, collected }: SummaryContext,
   comparison: CapturedComparison | undefined,
   failure: Failure | undefined,
 ): ReplayPublication | undefined {
@@ -125,31 +132,15 @@ const answer = (
   publish,
 });
 
-/** Files that stay in their parts, under the shards' prefixes. */
-type LeftOut = { file: string; reason: string }[];
-
-/** Writes all files for which there is time. @returns the comparison, if it is one of them */
-async function writeResults(context: MergeContext, remainingMs: () => number): Promise<CapturedComparison | undefined> {
+/** @returns the comparison of the replies, if they were compared */
+async function writeResults(context: SummaryContext): Promise<CapturedComparison | undefined> {
   const directory = await mkdtemp(join(tmpdir(), 'replay-summary-'));
   const { storage, bucket, prefix, plan, collected } = context;
-  const leftOut: LeftOut = [];
-  /** Merges a file if there is time for it. */
-  const merge = async <T>(file: string, parts: string, work: () => Promise<T>): Promise<T | undefined> => {
-    const bytes = bytesOf(collected, parts);
-    if (bytes <= (remainingMs() - FIGURES_RESERVE_MS) * MERGED_BYTES_PER_MS) return work();
-    const where = replayKeys.shardsPrefix(plan.run);
-    leftOut.push({ file, reason: `no time to merge ${bytes} bytes; its parts are under ${where}` });
-    return undefined;
-  };
+  const comparison = plan.compare ? collected.replies.result() : undefined;
   try {
-    await merge(FILES.records, FILES.records, () => mergeRecords(context));
-    await mergeSkipped(context);
-    const comparison = plan.compare ? await merge(REPLIES_FILE, REPLIES_FILE, () => mergeReplies(context)) : undefined;
     if (comparison) await writeFile(join(directory, COMPARE_FILE), `${JSON.stringify(comparison, null, 1)}\n`);
-    const reason = await merge(FILES.inputs, SHARD_FILES.inputs, () => mergeInputs(context, directory));
-    if (reason) leftOut.push({ file: FILES.inputs, reason });
     const finished = finishedReplay(plan, collected);
-    await writeFigures(directory, finished, ownFacts(context, leftOut));
+    await writeFigures(directory, finished, ownFacts(context));
     const warnings = [...missing(collected), ...remarks(plan, collected)];
     const { writeReport } = await import('../../report/replay-report.ts');
     await writeReport(directory, finished, warnings, comparison);
@@ -184,9 +175,10 @@ function finishedReplay(plan: StoredPlan, collected: Collected): FinishedReplay 
 }
 
 /** What only a cloud replay has in `replay.json`. */
-function ownFacts({ plan, collected, monitoringRun }: MergeContext, leftOut: LeftOut): Record<string, unknown> {
-  const { judge, mlflow } = plan;
-  const { lost, notBegun, incomplete, late } = collected;
+function ownFacts({ plan, collected, monitoringRun }: SummaryContext): Record<string, unknown> {
+  const { judge, mlflow, run } = plan;
+  const { lost, notBegun, incomplete, late, parts, inputsLeftOut } = collected;
+  const own = (key: string): string => key.slice(replayKeys.prefix(run).length);
   return {
     source: plan.source,
     requests: plan.requests,
@@ -203,6 +195,9 @@ function ownFacts({ plan, collected, monitoringRun }: MergeContext, leftOut: Lef
     ...(mlflow ? { mlflow: { ...mlflowFactsOf(mlflow), run_id: mlflow.runId } } : {}),
     ...(monitoringRun ? { monitoring_run: monitoringRun } : {}),
     remarks: remarks(plan, collected),
-    ...(leftOut.length > 0 ? { left_out: leftOut } : {}),
+    // Below the prefix of the execution.
+    parts: parts.map((shard) => own(replayKeys.shardPrefix(run, shard))),
+    skipped_by_plan: own(plannedSkippedKey(run)),
+    ...(inputsLeftOut.length > 0 ? { inputs_left_out: inputsLeftOut } : {}),
   };
 }

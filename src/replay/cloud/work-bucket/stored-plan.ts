@@ -114,11 +114,10 @@ export const plannedSkippedKey = (run: string): string => `${replayKeys.schedule
 /** The warm-up: requests that shard 0 sends before the clock starts. */
 export const warmupKey = (run: string): string => `${replayKeys.schedulePrefix(run)}warmup.jsonl`;
 
-/** Files of a shard that are not in the result set. */
+/** Files of a shard besides those of its requests. */
 export const SHARD_FILES = {
   /** Written last. A shard without it is lost. */
   result: 'result.json',
-  inputs: 'inputs.jsonl',
   /** Why the shard ended without a result. */
   failure: 'failure.json',
 } as const;

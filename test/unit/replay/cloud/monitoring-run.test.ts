@@ -61,7 +61,6 @@ async function summarized(planned: Partial<StoredPlan>, { sent = 1, stopped = fa
         if (fails) throw new RetryableError('StepFunctionsUnavailable', 'Step Functions did not start an execution');
         return ARN;
       },
-      remainingMs: () => 900_000,
     },
   );
   return {

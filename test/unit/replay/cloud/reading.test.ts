@@ -1,8 +1,8 @@
-/** Reading captured records and result lines from S3. */
+/** Reading captured records in order from S3. */
 import fc from 'fast-check';
 import { scanLines } from '../../../../src/captures/lines/scan-lines.ts';
 import { DEFAULT_MAX_LINE_BYTES } from '../../../../src/core/values/line-bound.ts';
-import { linesOf, mergeLines, objectReader } from '../../../../src/replay/cloud/work-bucket/object-lines.ts';
+import { objectReader, scannersOf } from '../../../../src/replay/cloud/work-bucket/object-lines.ts';
 import type { CaptureObject } from '../../../../src/replay/cloud/work-bucket/schedule-file.ts';
 import { scanFile } from '../../../../src/replay/source/lines.ts';
 import { coalesce } from '../../../../src/replay/source/range-reader.ts';
@@ -106,62 +106,13 @@ test('lines of a stream equal those of a file, for any chunk size', async () => 
   }
 });
 
-describe('lines of objects', () => {
-  test('merges lines by key, also of objects without a final line break', async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(fc.array(fc.nat(10_000), { maxLength: 40 }), { maxLength: 12 }), async (shards) => {
-        const memory = new MemoryStorage();
-        const sources = shards.map((keys, i) => {
-          const sorted = keys.toSorted((a, b) => a - b);
-          const content =
-            sorted.map((key) => `${key} of shard ${i}`).join('\n') + (i % 2 === 0 && keys.length > 0 ? '\n' : '');
-          return { object: memory.put(`s${i}`, content), leastKey: sorted[0] ?? 0 };
-        });
-        const merged: string[] = [];
-        const keyOf = (line: Buffer): number => Number.parseInt(line.toString(), 10);
-        for await (const line of mergeLines(memory.storage, sources, keyOf)) merged.push(line.toString());
-        const expected = shards
-          .flatMap((keys, i) => keys.map((key) => ({ key, i })))
-          .toSorted((a, b) => a.key - b.key || a.i - b.i)
-          .map(({ key, i }) => `${key} of shard ${i}`);
-        expect(merged).toEqual(expected);
-        const read: string[] = [];
-        const objects = sources.map(({ object: facts }) => facts);
-        for await (const line of linesOf(memory.storage, objects)) read.push(line.toString());
-        expect(read.sort()).toEqual(expected.sort());
-      }),
-      { numRuns: 60 },
-    );
-  });
-
-  test('prefetches the next objects and the next block', async () => {
-    const memory = new MemoryStorage();
-    const long = Array.from({ length: 3 }, (_, i) => `${i} `.padEnd(1024 * 1024, 'x')).join('\n');
-    const objects = Array.from({ length: 40 }, (_, i) => memory.put(`s${i}`, i === 0 ? long : `${i + 10}\n`));
-    const keyOf = (line: Buffer): number => Number.parseInt(line.toString('latin1', 0, 4), 10);
-    const sources = objects.map((own) => ({ object: own, leastKey: 0 }));
-    for (const lines of [linesOf(memory.storage, objects), mergeLines(memory.storage, sources, keyOf)]) {
-      memory.reads.length = 0;
-      await lines.next();
-      const keys = memory.reads.map((read) => read.split(' ')[0]);
-      expect(new Set(keys).size).toBeGreaterThanOrEqual(16);
-      expect(keys.filter((key) => key === 's0').length).toBeGreaterThanOrEqual(2);
-      let left = 0;
-      for await (const _ of lines) left++;
-      expect(left).toBe(41);
-    }
-  });
-
-  test('reads lines that are longer than a block', async () => {
-    const memory = new MemoryStorage();
-    const long = ['1 '.padEnd(2_500_000, 'x'), '3 '.padEnd(1_100_000, 'y')];
-    const sources = [
-      { object: memory.put('a', `${long.join('\n')}\n`), leastKey: 0 },
-      { object: memory.put('b', '2\n4\n'), leastKey: 2 },
-    ];
-    const lengths: number[] = [];
-    const keyOf = (line: Buffer): number => Number.parseInt(line.toString('latin1', 0, 4), 10);
-    for await (const line of mergeLines(memory.storage, sources, keyOf)) lengths.push(line.length);
-    expect(lengths).toEqual([2_500_000, 1, 1_100_000, 1]);
-  });
+test('prefetches the next objects and the next block', async () => {
+  const memory = new MemoryStorage();
+  const long = Array.from({ length: 3 }, (_, i) => `${i} `.padEnd(1024 * 1024, 'x')).join('\n');
+  const objects = Array.from({ length: 40 }, (_, i) => memory.put(`s${i}`, i === 0 ? long : `${i + 10}\n`));
+  const [first] = scannersOf(memory.storage, objects, DEFAULT_MAX_LINE_BYTES);
+  await first?.next();
+  const keys = memory.reads.map((read) => read.split(' ')[0]);
+  expect(new Set(keys).size).toBe(16);
+  expect(keys.filter((key) => key === 's0').length).toBeGreaterThanOrEqual(2);
 });
