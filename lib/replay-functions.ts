@@ -94,8 +94,7 @@ function grant(
   grantReplayTargets(replayer.role, settings);
   grantWork(workBucket, summarizer.role, {
     read: ['replayPlan', 'replayClaims', 'replayShards', 'replayStop'],
-    write: ['replayPublication'],
-    upload: ['replayResults'],
+    write: ['replayPublication', 'replayResults'],
   });
   grantWork(workBucket, publisher.role, {
     read: ['replayPlan', 'replayPublication', 'replayResults', 'replayStop'],

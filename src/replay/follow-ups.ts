@@ -1,10 +1,13 @@
 /** The steps that can follow a replay on the command line: comparison, report, MLflow. Each is loaded only when requested. */
+import { join } from 'node:path';
 import { saidBy } from '../core/errors/errors.ts';
 import type { RunClock } from './clock.ts';
 import { type JudgeSettings, judgeWarning, stoppedBy } from './compare/judge-replies.ts';
 import type { Quality } from './compare/quality.ts';
 import type { Measured } from './measure/measure.ts';
 import type { MlflowPorts } from './publish/publish.ts';
+import { FILES } from './results/result-set.ts';
+import { writeWhole } from './results/whole-file.ts';
 import { type ReplayResult, unsentWarning } from './to-directory.ts';
 
 interface FollowUpOptions {
@@ -77,8 +80,9 @@ export async function openFollowUps(options: FollowUpOptions) {
       const unsent = unsentWarning(result);
       if (report) {
         // Loaded when the replay has ended: the charting library is larger than everything else.
-        const { writeReport } = await import('./report/replay-report.ts');
-        await writeReport(directory, result, [...(unsent ? [unsent] : []), ...warnings], comparison);
+        const { replayReport } = await import('./report/replay-report.ts');
+        const page = await replayReport(result, [...(unsent ? [unsent] : []), ...warnings], comparison);
+        await writeWhole(join(directory, FILES.report), page);
       }
       const judgeStopped = signal.aborted && comparison?.judgeFailure !== undefined;
       const status = result.wasCancelled || judgeStopped ? 'KILLED' : failed ? 'FAILED' : 'FINISHED';

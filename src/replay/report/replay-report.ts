@@ -1,5 +1,4 @@
 /** The HTML report of one replay. */
-import { join } from 'node:path';
 import { loadCharts } from '../../core/text/charts.ts';
 import {
   type Column,
@@ -20,9 +19,7 @@ import type { ExchangeError } from '../http/exchange.ts';
 import type { ReportCollector, RequestRow } from '../measure/report-collector.ts';
 import type { RunStats } from '../measure/run-stats.ts';
 import { DISTRIBUTION_METRICS, type DistributionMetric, REPORT_METRICS } from '../metrics.ts';
-import { FILES } from '../results/result-set.ts';
 import { durationSeconds } from '../results/summary.ts';
-import { writeWhole } from '../results/whole-file.ts';
 import { distributions, latencyOverTime, scheduleLag, throughput } from './charts.ts';
 import { qualitySection } from './quality-sections.ts';
 import { FILTER_SCRIPT, REPLIES_STYLE, regressionsSection } from './replies-section.ts';
@@ -86,16 +83,15 @@ const SKIPPED_COLUMNS: readonly Column<[string, number]>[] = [
 ];
 
 /**
- * Writes `report.html`, complete and self-contained.
+ * Returns `report.html`, complete and self-contained.
  *
  * @param more warnings above the figures, e.g. about lost shards, in addition to those about a stop or a bottleneck
  */
-export async function writeReport(
-  directory: string,
+export async function replayReport(
   replay: FinishedReplay,
   more: readonly string[],
   comparison: CapturedComparison | undefined,
-): Promise<void> {
+): Promise<string> {
   await loadCharts();
   const { stats, report, skippedReasons } = replay.results;
   const scheduled = isScheduled(replay.options);
@@ -147,7 +143,7 @@ export async function writeReport(
     tableSection('Skipped lines', SKIPPED_COLUMNS, [...skippedReasons], 'skipped.jsonl lists their places.'),
   ];
   const scripted = { style: REPLIES_STYLE, script: FILTER_SCRIPT };
-  await writeWhole(join(directory, FILES.report), htmlPage(`Replay ${replay.run}`, parts.join('\n'), scripted));
+  return htmlPage(`Replay ${replay.run}`, parts.join('\n'), scripted);
 }
 
 const comparisonSections = ({ quality, regressions }: CapturedComparison): string[] => [

@@ -117,11 +117,11 @@ export class ResultSet {
     );
     // On a full disk, its space is needed for the figures.
     if (failure !== undefined) await this.discard();
-    const { directory } = this.#options;
-    await writeFigures(directory, replay, own);
+    for (const [name, text] of Object.entries(figureFiles(replay, own))) await writeWhole(this.#path(name), text);
     if (failure !== undefined) throw failure;
     const leftOut = await this.finishInputs(replay.sent);
-    if (leftOut !== undefined) await writeOwn(directory, replay, { ...own, inputs_left_out: leftOut });
+    if (leftOut !== undefined)
+      await writeWhole(this.#path(FILES.replay), ownJson(replay, { ...own, inputs_left_out: leftOut }));
   }
 
   /**
@@ -145,19 +145,16 @@ export class ResultSet {
   }
 }
 
-/** Writes the files with figures. @param own further keys of `replay.json`, without secrets */
-export async function writeFigures(
-  directory: string,
-  replay: FinishedReplay,
-  own: Record<string, unknown>,
-): Promise<void> {
-  const figured = figures(replay.results.stats);
-  await writeWhole(join(directory, FILES.summaryJson), `${JSON.stringify(summaryJson(replay), null, 1)}\n`);
-  await writeWhole(join(directory, FILES.summaryCsv), summaryCsv(figured));
-  await writeOwn(directory, replay, own);
+/** Returns the texts of the files with figures by name, `replay.json` last. @param own further keys of it, without secrets */
+export function figureFiles(replay: FinishedReplay, own: Record<string, unknown>): Record<string, string> {
+  return {
+    [FILES.summaryJson]: `${JSON.stringify(summaryJson(replay), null, 1)}\n`,
+    [FILES.summaryCsv]: summaryCsv(figures(replay.results.stats)),
+    [FILES.replay]: ownJson(replay, own),
+  };
 }
 
-async function writeOwn(directory: string, replay: FinishedReplay, own: Record<string, unknown>): Promise<void> {
+function ownJson(replay: FinishedReplay, own: Record<string, unknown>): string {
   const { stats, report, skippedReasons } = replay.results;
   const content = {
     run: replay.run,
@@ -168,7 +165,7 @@ async function writeOwn(directory: string, replay: FinishedReplay, own: Record<s
     statistics: stats.toJSON(),
     report: report.toJSON(),
   };
-  await writeWhole(join(directory, FILES.replay), `${JSON.stringify(content)}\n`);
+  return `${JSON.stringify(content)}\n`;
 }
 
 // --------------------------------------------------------------------------------------------------------- records

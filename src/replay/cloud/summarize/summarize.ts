@@ -1,10 +1,5 @@
 /** SummarizeReplay: writes the figures that the command line would write. The files of the requests stay with the shards. */
-import { existsSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { Storage } from '../../../core/aws/storage.ts';
-import { putFile } from '../../../core/aws/uploads.ts';
 import type { ExchangesInput } from '../../../core/contract/input.ts';
 import type { SummarizeReplayRequest, SummarizeReplayResult } from '../../../core/contract/replay.ts';
 import { replayKeys } from '../../../core/contract/work-keys.ts';
@@ -14,7 +9,7 @@ import type { MonitoringRun } from '../../compare/run-data.ts';
 import { type CapturedComparison, COMPARE_FILE } from '../../compare/with-captured.ts';
 import { type FinishedReplay, mlflowFactsOf } from '../../finished.ts';
 import { runContentOf } from '../../publish/run-content.ts';
-import { FILES, writeFigures } from '../../results/result-set.ts';
+import { FILES, figureFiles } from '../../results/result-set.ts';
 import type { PublishDependencies, ReplayPublication } from '../publish/publish-replay.ts';
 import { raisedText } from '../publish/replay-run.ts';
 import { targetFacts } from '../target.ts';
@@ -40,13 +35,10 @@ interface SummaryContext {
 
 const DRY_RUN_FILE = 'dry-run.json';
 
-/** Content types of the files that are written to disk first. The last one marks complete results. */
+/** Content types of the files that are not JSON. */
 const CONTENT_TYPES: Record<string, string> = {
-  [FILES.summaryJson]: 'application/json',
   [FILES.summaryCsv]: 'text/csv',
   [FILES.report]: 'text/html; charset=utf-8',
-  [COMPARE_FILE]: 'application/json',
-  [FILES.replay]: 'application/json',
 };
 
 /** Writes the figures, and decides whether the execution fails, for example because of lost shards. */
@@ -134,24 +126,20 @@ const answer = (
 
 /** @returns the comparison of the replies, if they were compared */
 async function writeResults(context: SummaryContext): Promise<CapturedComparison | undefined> {
-  const directory = await mkdtemp(join(tmpdir(), 'replay-summary-'));
   const { storage, bucket, prefix, plan, collected } = context;
   const comparison = plan.compare ? collected.replies.result() : undefined;
-  try {
-    if (comparison) await writeFile(join(directory, COMPARE_FILE), `${JSON.stringify(comparison, null, 1)}\n`);
-    const finished = finishedReplay(plan, collected);
-    await writeFigures(directory, finished, ownFacts(context));
-    const warnings = [...missing(collected), ...remarks(plan, collected)];
-    const { writeReport } = await import('../../report/replay-report.ts');
-    await writeReport(directory, finished, warnings, comparison);
-    for (const [name, contentType] of Object.entries(CONTENT_TYPES)) {
-      const path = join(directory, name);
-      if (existsSync(path)) await putFile(storage, bucket, `${prefix}${name}`, path, contentType);
-    }
-    return comparison;
-  } finally {
-    await rm(directory, { recursive: true, force: true });
-  }
+  const finished = finishedReplay(plan, collected);
+  const warnings = [...missing(collected), ...remarks(plan, collected)];
+  const { replayReport } = await import('../../report/replay-report.ts');
+  const files = {
+    ...(comparison ? { [COMPARE_FILE]: `${JSON.stringify(comparison, null, 1)}\n` } : {}),
+    [FILES.report]: await replayReport(finished, warnings, comparison),
+    // The last one marks complete results.
+    ...figureFiles(finished, ownFacts(context)),
+  };
+  for (const [name, text] of Object.entries(files))
+    await storage.putText(bucket, `${prefix}${name}`, text, CONTENT_TYPES[name]);
+  return comparison;
 }
 
 function finishedReplay(plan: StoredPlan, collected: Collected): FinishedReplay {
