@@ -4,6 +4,7 @@
  *
  * `--simulations N` draws fewer samples per cell.
  */
+
 import type { Log } from '../local/python/python-environment.ts';
 import { classAverages, f1Estimate } from '../src/core/statistics/agreement.ts';
 import { normalCdf, normalQuantile, Z_95 } from '../src/core/statistics/distributions.ts';
@@ -11,6 +12,7 @@ import { NumberErrors } from '../src/core/statistics/number-errors.ts';
 import { rocAuc } from '../src/core/statistics/roc-auc.ts';
 import type { Estimate } from '../src/core/statistics/share.ts';
 import { Random } from '../src/core/values/random.ts';
+import { exponential } from './support/exponential.ts';
 import { numberFlag } from './support/flags.ts';
 import { atLeast, atMost, type BenchResult, machine, round } from './support/result.ts';
 
@@ -198,7 +200,7 @@ function numberModels(random: Random): NumberModel[] {
   return [
     besideLabels('normal', () => random.normal(), [0, MEAN_SIZE, 1]),
     besideLabels('biased', () => random.normal() + 0.5, [0.5, biased, 1.25]),
-    besideLabels('exponential', () => random.exponential(1) - 0.7, [0.3, 2 * Math.exp(-0.7) - 0.3, 1.09]),
+    besideLabels('exponential', () => exponential(random, 1) - 0.7, [0.3, 2 * Math.exp(-0.7) - 0.3, 1.09]),
     besideLabels('5% five times larger', outOf(0.05, 5), mixed(0.05, 5)),
     besideLabels('1% fifty times larger', outOf(0.01, 50), mixed(0.01, 50)),
     besideLabels(STUDENT, () => random.normal() / chi(), [0, (2 * Math.sqrt(3)) / Math.PI, 3]),

@@ -3,6 +3,7 @@
 import type { Random } from '../../src/core/values/random.ts';
 import type { ComparedData } from '../../src/replay/compare/compared-data.ts';
 import { noCases } from '../../test/helpers/compared-data.ts';
+import { exponential } from '../support/exponential.ts';
 import type { Shape } from './releases.ts';
 
 /** Latencies of two runs, in the order in which requests were sent. The second one of an unchanged release. */
@@ -20,7 +21,7 @@ export const queue =
     const found = [new Float64Array(pairs), new Float64Array(pairs)] as [Float64Array, Float64Array];
     let now = 0;
     for (let i = -WARM_UP; i < pairs; i++) {
-      now += random.exponential(1 / (load * workers));
+      now += exponential(random, 1 / (load * workers));
       for (const [run, ends] of free.entries()) {
         let at = 0;
         for (let k = 1; k < workers; k++) if ((ends[k] ?? 0) < (ends[at] ?? 0)) at = k;

@@ -36,7 +36,7 @@ async function putShards(functions: MeasuredFunctions, sent: string, name: strin
   const plan = await functions.json<StoredPlan>(replayKeys.plan(sent));
   const [own] = plan.shards;
   if (!own) throw new Error(`The plan of ${sent} has no shard`);
-  const shards = Array.from({ length: count }, (_, shard) => ({ ...own, shard, stripe: shard }));
+  const shards = Array.from({ length: count }, (_, shard) => ({ ...own, shard }));
   const whole: StoredPlan = { ...plan, run: name, shards, requests: own.requests * count };
   await functions.put(WORK, replayKeys.plan(name), JSON.stringify(whole));
   await functions.putAll(

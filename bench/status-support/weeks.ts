@@ -9,6 +9,7 @@ import { canFail, goodValue } from '../../src/judge/scorers/values.ts';
 import type { Scorer } from '../../src/judge/types.ts';
 import type { CountedCell } from '../../src/quality/counts-store.ts';
 import { hourOf } from '../../src/quality/tally.ts';
+import { exponential } from '../support/exponential.ts';
 
 const HOUR_MS = 3_600_000;
 /** A Monday. */
@@ -66,7 +67,7 @@ function trafficOf(ms: number, hasWeek = false): number {
 const poisson = (random: Random, mean: number): number => {
   if (mean > 50) return Math.max(0, Math.round(mean + Math.sqrt(mean) * random.normal()));
   let [count, left] = [0, mean];
-  for (left -= random.exponential(1); left > 0; left -= random.exponential(1)) count += 1;
+  for (left -= exponential(random, 1); left > 0; left -= exponential(random, 1)) count += 1;
   return count;
 };
 

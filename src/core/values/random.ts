@@ -25,11 +25,6 @@ export class Random {
     return floor(this.next() * below);
   }
 
-  /** Returns the time to the next arrival of a Poisson process. */
-  exponential(mean: number): number {
-    return -log(1 - this.next()) * mean;
-  }
-
   /** Returns a value of the standard normal distribution (Box & Muller 1958). */
   normal(): number {
     return sqrt(-2 * log(1 - this.next())) * cos(2 * PI * this.next());

@@ -23,10 +23,9 @@ export type OpenedRun = Disposable & { directory: string };
 async function findResults(location: string, storage: Storage): Promise<Map<string, ObjectFacts[]>> {
   const { bucket, key } = parseS3Location(location) ?? { bucket: '', key: '' };
   const own = key === '' || key.endsWith('/') ? key : `${key}/`;
-  const isIn = async (prefix: string): Promise<boolean> =>
-    ((await storage.head(bucket, `${prefix}${FILES.replay}`)) ??
-      (await storage.head(bucket, `${prefix}${FILES.records}`))) !== undefined;
-  const prefix = (await isIn(own)) ? own : `${own}${RESULTS}`;
+  const replay = await storage.head(bucket, `${own}${FILES.replay}`);
+  const isOwn = replay ?? (await storage.head(bucket, `${own}${FILES.records}`));
+  const prefix = isOwn ? own : `${own}${RESULTS}`;
   const found = new Map<string, ObjectFacts[]>();
   for (const name of [...FIGURES, ...REQUESTS]) {
     const object = await storage.head(bucket, `${prefix}${name}`);

@@ -24,8 +24,6 @@ export interface PreparedRequest
     Pick<RequestIdentity, 'pass' | 'turn' | 'requestId'>,
     Pick<ExchangeFacts, 'file' | 'bucket' | 'line' | 'capturedTraceId'>,
     Encoded {
-  /** Place in the schedule, from 0. */
-  ordinal: number;
   /** Milliseconds after the clock's start. NaN: as soon as a connection is free. */
   dueMs: number;
   phase: 'warmup' | 'profiling';
@@ -74,7 +72,6 @@ export class Preparer {
   readonly #random: Random;
   #linker = new SessionLinker();
   #pass = 0;
-  #ordinal = 0;
 
   constructor(options: PreparerOptions) {
     this.#options = options;
@@ -110,7 +107,6 @@ export class Preparer {
     const encoded = target.encode(request, identity);
     const { wire, bodyAt, inferenceId } = encoded instanceof Promise ? await encoded : encoded;
     return {
-      ordinal: this.#ordinal++,
       pass,
       dueMs: scheduled.dueMs,
       phase,

@@ -34,7 +34,6 @@ export class InputsFile {
   readonly #path: string;
   readonly #spool: LineWriter;
   #lines = 0;
-  #multiTurn = false;
   skipped = 0;
 
   constructor(path: string) {
@@ -55,9 +54,8 @@ export class InputsFile {
       this.skipped++;
       return;
     }
-    const { session, turnIndex, conversationId } = request.turn;
+    const { session, conversationId } = request.turn;
     this.#lines++;
-    this.#multiTurn ||= turnIndex > 0;
     this.#spool.write(`${session}\t${JSON.stringify(conversationId)}\t${payloadJson(request)}`);
   }
 
@@ -87,7 +85,7 @@ export class InputsFile {
     for await (const { bytes, line, start, length } of scanFile(path, Number.POSITIVE_INFINITY)) {
       if (index.total === sent) break;
       // The turns of a conversation are not adjacent in the spool.
-      const session = this.#multiTurn ? Number.parseInt(bytes?.toString('latin1', 0, 20) ?? '', 10) : 0;
+      const session = Number.parseInt(bytes?.toString('latin1', 0, 20) ?? '', 10);
       index.add({ timeMs: session, file: 0, line, start, length });
     }
     const reader = localReader([{ path, name: path, size: 0 }]);

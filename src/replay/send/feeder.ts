@@ -1,6 +1,6 @@
 /** Prepares requests before they are due, as far as memory allows. */
 import type { PreparedRequest } from '../request/preparer.ts';
-import type { Feeding, ScheduledEntry } from '../schedule/timing.ts';
+import type { Feeding, ScheduledEntry, SendSchedule } from '../schedule/timing.ts';
 import type { RangeReader } from '../source/range-reader.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import { TimeSlice } from './slices.ts';
@@ -17,7 +17,7 @@ const READY_REQUESTS = 512;
 const FULL_WAIT_MS = 5;
 
 interface FeederOptions {
-  batches(feeding: Feeding): AsyncIterable<ScheduledEntry[]>;
+  batches: SendSchedule['entries'];
   reader: RangeReader;
   /** @returns `undefined` for a record that cannot be sent, after reporting it */
   prepare(scheduled: ScheduledEntry): Promise<PreparedRequest | undefined>;

@@ -17,7 +17,6 @@ const clock = new RunClock(1_795_000_000_000);
 function request(i: number): PreparedRequest {
   const body = Buffer.from('{}');
   return {
-    ordinal: i,
     pass: 0,
     dueMs: i * 10,
     phase: 'profiling',

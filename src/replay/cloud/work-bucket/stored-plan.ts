@@ -15,9 +15,8 @@ export const LINES = 'application/jsonlines';
 
 export interface ShardPlan {
   shard: number;
-  /** The window of time, and the stripe of its requests. */
+  /** The window of time. Several shards send the requests of one. */
   window: number;
-  stripe: number;
   /** Requests of the schedule. */
   requests: number;
   /** When the first and the last are due, ms after the clock's start; `null` without a schedule. */

@@ -31,7 +31,7 @@ const plan = (more: Partial<StoredPlan>): StoredPlan => ({
   ...{ run: RUN, compare: false, judge: null, mlflow, source: { bucket: 'b', prefix: '', fromMs: null, toMs: null } },
   ...{ captures: { files: 1, records: 1, firstMs: 0, lastMs: 0 }, skipped: {} },
   ...{ plannedAtMs: START - 1000, startAtEpochMs: START, requests: 1 },
-  shards: [{ shard: 0, window: 0, stripe: 0, requests: 1, firstDueMs: 0, lastDueMs: 0, maxConcurrency: null }],
+  shards: [{ shard: 0, window: 0, requests: 1, firstDueMs: 0, lastDueMs: 0, maxConcurrency: null }],
   ...more,
 });
 

@@ -32,7 +32,6 @@ const plan = (requests: number[], options = {}): StoredPlan => ({
   shards: requests.map((own, shard) => ({
     shard,
     window: 0,
-    stripe: shard,
     requests: own,
     firstDueMs: 0,
     lastDueMs: 0,
