@@ -9,8 +9,8 @@ import { dotenvExists, dotenvText, writeNewFile } from '../../src/core/settings/
 import { command, option, options } from '../cli/options.ts';
 import { EXIT, notice } from '../cli/output.ts';
 import { Stopped } from '../cli/stop-signals.ts';
-import { ANSWER_LIMIT_MS, checkAnswer } from '../doctor/ask-judge.ts';
-import { checked, quickClients } from '../doctor/finding.ts';
+import { askJudge } from '../doctor/ask-judge.ts';
+import { quickClients } from '../doctor/finding.ts';
 import { assertValid, collect, foundAccount } from '../init/collect.ts';
 import { promptOnTerminal } from '../init/prompt.ts';
 
@@ -72,9 +72,8 @@ export default command('init', OPTIONS, async ({ set, region, out, yes, ...flags
     const text = 'Ask the judge one question now, for some cents? y, or Enter for no';
     const answer = await prompt?.ask({ text, optional: true, fault: () => undefined }).catch(() => '');
     if (answer?.toLowerCase() !== 'y' || place === undefined) return;
-    const ask = () => checkAnswer({ lambda: clients.lambda, region: place, settings }, settings.BEDROCK_MODEL_ID);
-    for (const { level, message } of await checked('answer', 'bedrock:InvokeModel', ask, ANSWER_LIMIT_MS))
-      notice(`${level}: ${message}`);
+    const found = await askJudge({ lambda: clients.lambda, region: place, settings }, settings.BEDROCK_MODEL_ID);
+    for (const { level, message } of found) notice(`${level}: ${message}`);
   } catch (error) {
     if (!(error instanceof Stopped)) throw error;
     notice('Stopped. Nothing was written.');

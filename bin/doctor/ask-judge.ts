@@ -9,18 +9,21 @@ import { judgeName } from '../../src/judge/judge-id.ts';
 import { Learned } from '../../src/judge/models/learned.ts';
 import { limitsTable } from '../../src/limits/table.ts';
 import { dollars, notice } from '../cli/output.ts';
-import { broken, type CheckContext, type Found, ok, warning } from './finding.ts';
+import { broken, type CheckContext, checked, type Finding, type Found, ok, warning } from './finding.ts';
 
 /** A judge may think. */
-export const ANSWER_LIMIT_MS = 120_000;
+const ANSWER_LIMIT_MS = 120_000;
+
+type AskContext = Pick<CheckContext, 'lambda' | 'region' | 'settings'>;
 
 const REPAIR = 'check BEDROCK_MODEL_ID and MLFLOW_EVALUATION_MODEL_PARAM';
 
+/** Makes `checkAnswer` a finding. */
+export const askJudge = (context: AskContext, model: string): Promise<Finding[]> =>
+  checked('answer', 'bedrock:InvokeModel', () => checkAnswer(context, model), ANSWER_LIMIT_MS);
+
 /** Prints the most that the call can cost before it is made, and keeps what it teaches in the table of a deployed stack. */
-export async function checkAnswer(
-  { lambda, region, settings }: Pick<CheckContext, 'lambda' | 'region' | 'settings'>,
-  BEDROCK_MODEL_ID: string,
-): Promise<Found> {
+export async function checkAnswer({ lambda, region, settings }: AskContext, BEDROCK_MODEL_ID: string): Promise<Found> {
   // The clients of the judge and of the table have the region of a function.
   process.env.AWS_REGION = region;
   const own = { ...(settings as CheckedSettings), BEDROCK_MODEL_ID };
@@ -29,7 +32,7 @@ export async function checkAnswer(
   const { BUDGET_TABLE } = found?.Environment?.Variables ?? {};
   const learned = new Learned(BEDROCK_MODEL_ID, BUDGET_TABLE ? limitsTable({ BUDGET_TABLE }) : undefined);
   await learned.ready();
-  const judge = judgeOf({ ...own, shared: { learned: { of: () => learned } } }, { maxAnswers: 1 });
+  const judge = judgeOf({ ...own, shared: { learned: () => learned } }, { maxAnswers: 1 });
   const scorers = canaryScorers(activeScorers(own));
   const most = judge.maxCostUsd(canaryCapture, scorers);
   if (most === null) return warning('The judge was not asked: its price is unknown.', 'set JUDGE_PRICES');

@@ -4,7 +4,7 @@ import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import type { About } from '../cli/output.ts';
 import { type DeployedStack, deployedSettings, openStack } from '../cli/stack.ts';
 import { checkAccount } from './account.ts';
-import { ANSWER_LIMIT_MS, checkAnswer } from './ask-judge.ts';
+import { askJudge } from './ask-judge.ts';
 import { checkArtifacts, checkCaptures } from './buckets.ts';
 import { checkEndpoint } from './endpoint.ts';
 import { checkKey, checkReplayComponents, checkReplayEndpoints, checkSecret, checkVpc } from './environment.ts';
@@ -105,14 +105,13 @@ async function examine(clients: Clients, flags: DoctorFlags, region: string | un
   const context = { ...clients, region, settings, complete, capturePrefix, stack, isNamed };
   const source = sourceOfRegion(flags);
   const account = await checked('account', 'sts:GetCallerIdentity', () => checkAccount(context, source));
-  const { captures, askJudge } = flags;
+  const { captures } = flags;
   const shape = captures
     ? [checkOf('DATA_CAPTURE_S3_BUCKET', 'shape', 's3:ListBucket and s3:GetObject', checkShape(captures))]
     : [];
   if (hasError(account)) return [...account, ...findings];
   const model = settings.BEDROCK_MODEL_ID;
-  const ask = async () => model !== undefined && checkAnswer(context, model);
-  const answer = askJudge ? await checked('answer', 'bedrock:InvokeModel', ask, ANSWER_LIMIT_MS) : [];
+  const answer = flags.askJudge && model !== undefined ? await askJudge(context, model) : [];
   return [...account, ...findings, ...(await checkAll([...CHECKS, ...shape], context)), ...answer];
 }
 

@@ -39,7 +39,7 @@ const work = { storage, workBucket: environment.WORK_BUCKET };
 const limiter = new AdaptiveLimiter();
 const limits = connectLimits(environment, limiter);
 const learned = connectLearned(environment);
-const settings = { ...environment, shared: { limiter, limits: limits.judge, learned } };
+const settings = { ...environment, shared: { limiter, limits: limits.judge, learned: learned.of } };
 const mlflow = connectMlflow(environment, storage.s3, limits.mlflow);
 const judging = connectJudge(settings);
 const judgeOfPairs = lazily(() => judgeOf(settings));

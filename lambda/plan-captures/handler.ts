@@ -15,7 +15,7 @@ const handle = async (request: PlanRequest, context: Context): Promise<PlanResul
   // What the runs until now have taught.
   const learned = connectLearned(environment);
   await Promise.all(judgeModels(environment).map((model) => learned.of(model).ready()));
-  const taught = { ...environment, shared: { learned } };
+  const taught = { ...environment, shared: { learned: learned.of } };
   const remainingMs = () => context.getRemainingTimeInMillis();
   return planCaptures(request, { ...dependencies, environment: taught, remainingMs });
 };

@@ -15,13 +15,13 @@ import { askCanary } from './canary.ts';
 import { askedFirst, cascade } from './cascade.ts';
 import { createJudgeOver, type JudgeOptions } from './judge-capture.ts';
 import { assertBatchPossible, isStandIn, parseJudgeId } from './judge-id.ts';
-import type { LearnedModels } from './models/learned.ts';
+import type { Taught } from './models/learned.ts';
 import { propertiesOf } from './models/model-properties.ts';
 import { answerBounds, type JudgeParameters, readParameters } from './parameters.ts';
 import { type PriceOptions, priceCall, priceOptions, propertiesIn } from './pricing/prices.ts';
 import { createAlwaysRule } from './scorers/always-rules.ts';
 import { isCodeScorer, isJudgeScorer } from './scorers/scorer-set.ts';
-import { addSpend, emptySpend } from './spend.ts';
+import { emptySpend } from './spend.ts';
 import { loadApiKey } from './transports/api-key.ts';
 import { bedrockTransport } from './transports/bedrock.ts';
 import { type OpenAiConfig, openAiTransport } from './transports/openai.ts';
@@ -54,7 +54,7 @@ interface JudgeSettings extends Pick<LambdaEnvironment, keyof typeof sharedSetti
   /** The key itself, on a person's own machine. */
   JUDGE_API_KEY?: string;
   /** What the calls of a function share with each other, and with those of other functions. */
-  shared?: Pick<CallerOptions, 'limiter'> & { limits?: Limits['judge']; learned?: Pick<LearnedModels, 'of'> };
+  shared?: Pick<CallerOptions, 'limiter'> & { limits?: Limits['judge'] } & Taught['shared'];
 }
 
 type FunctionSettings = LambdaEnvironment & Pick<JudgeSettings, 'shared'>;
@@ -80,13 +80,10 @@ function configOf(settings: JudgeSettings): JudgeConfig {
   };
 }
 
-const sharedBy = ({
-  shared,
-  BEDROCK_MODEL_ID,
-}: JudgeSettings): Pick<JudgeOptions, 'limiter' | 'limits' | 'learned'> => ({
+const sharedBy = ({ shared, BEDROCK_MODEL_ID: model }: JudgeSettings) => ({
   ...shared,
-  limits: shared?.limits?.(BEDROCK_MODEL_ID),
-  learned: shared?.learned?.of(BEDROCK_MODEL_ID),
+  limits: shared?.limits?.(model),
+  learned: shared?.learned?.(model),
 });
 
 /** Creates the judge of these settings, behind the first model of the cascade if they name one. */
@@ -129,24 +126,20 @@ export function connectBatchJudge(environment: FunctionSettings): BatchJudging {
   const properties = propertiesIn(name, environment.JUDGE_PRICES);
   assertBatchPossible(settings.BEDROCK_MODEL_ID, properties);
   const transport = bedrockTransport(name, parameters, undefined, properties);
-  const { learned, ...shared } = sharedBy(settings);
+  const shared = sharedBy(settings);
+  const { learned } = shared;
   const bounds = { ...answerBounds(parameters), properties, learned };
   const isCascade = environment.JUDGE_CASCADE !== undefined;
   const asAsked = (scorers: readonly JudgeScorer[]) => (isCascade ? scorers.map(askedFirst) : scorers);
   const judgeAt = (price: JudgeConfig['price']): Judge =>
     createJudgeOver(transport, { ...shared, ...bounds, price, maxAnswers: isCascade ? 1 : undefined });
   const pricedAsBatch = judgeAt((usage) => paidFor(name, usage, batch));
-  const price: JudgeConfig['price'] = (usage) => paidFor(name, usage, usage.batch ? batch : online);
-  const first = judgeAt(price);
+  const first = judgeAt((usage) => paidFor(name, usage, usage.batch ? batch : online));
   const batchScorers = activeScorers(environment, 'batch');
   return {
     async askCanary(money) {
-      const spend = emptySpend();
-      await learned?.askOnce(async () => {
-        const { spend: paid } = await askCanary(judgeAt(price), asAsked(batchScorers.filter(isJudgeScorer)), money);
-        addSpend(spend, paid);
-      });
-      return spend;
+      const asked = await learned?.askOnce(() => askCanary(first, asAsked(batchScorers.filter(isJudgeScorer)), money));
+      return asked?.spend ?? emptySpend();
     },
     record: (recordId, capture, scorers) => batchRecord(transport, recordId, capture, asAsked(scorers), bounds),
     maxCostUsd: (capture, scorers) => pricedAsBatch.maxCostUsd(capture, asAsked(scorers)),

@@ -19,8 +19,15 @@ import {
 import { lowerRung } from './calls/model-capabilities.ts';
 import { PaidCaller } from './calls/paid-caller.ts';
 import { askCanary, canaryCapture } from './canary.ts';
-import { afterAnswers, CallFailure, judgingError, VERDICT_ERRORS, type VerdictProblem } from './errors.ts';
-import { type Learned, MAX_GROWTH } from './models/learned.ts';
+import {
+  afterAnswers,
+  answeredBefore,
+  CallFailure,
+  judgingError,
+  VERDICT_ERRORS,
+  type VerdictProblem,
+} from './errors.ts';
+import type { Learned } from './models/learned.ts';
 import type { PriceOfCall } from './pricing/call-amounts.ts';
 import { answerTokens, askSize } from './pricing/request-tokens.ts';
 import { MAX_RECORD_TOKENS, type Rung } from './prompt/build-prompt.ts';
@@ -74,14 +81,6 @@ class CaptureJudge implements Judge {
     return this.paid.mostUsd(askSize(capture, scorers, { properties, maxTokens: this.maxTokens(scorers.length) }));
   }
 
-  /** Begins with what earlier calls have taught, and waits while the first capture teaches more. */
-  private async enter(signal: AbortSignal | undefined): Promise<void> {
-    const { capabilities } = this.caller;
-    this.started ??= this.learned.ready().then(() => this.learned.refused && capabilities.adopt(this.learned.refused));
-    await this.started;
-    await capabilities.enter(signal).catch(canceledBeforeCall);
-  }
-
   async judge(
     capture: Capture,
     scorers: readonly JudgeScorer[],
@@ -92,17 +91,28 @@ class CaptureJudge implements Judge {
     if (scorers.length === 0) return session.result();
     const within = withinTogether(this.options.timeMs ?? timeOf(capture));
     try {
-      await this.enter(signal);
-      await this.judgeAll(capture, scorers, session, within, signal);
+      await this.begin(signal);
+      await this.judgeAll(capture, scorers, session, within, signal).finally(() => this.leave(scorers));
     } catch (error) {
       const message = error instanceof CallFailure ? undefined : ownFault(error);
       if (message === undefined) throw this.asThrown(error, session.result(), signal);
       session.fail(scorers, { code: VERDICT_ERRORS.failed, message });
-    } finally {
-      const isGuess = this.learned.isGuess(answerTokens(scorers.length, this.options));
-      this.caller.capabilities.leave(!isGuess || !this.caller.capabilities.isConfirmed);
     }
     return session.result();
+  }
+
+  /** Begins with what earlier calls have taught, and waits while the first capture teaches more. */
+  private async begin(signal: AbortSignal | undefined): Promise<void> {
+    const { capabilities } = this.caller;
+    this.started ??= this.learned.ready().then(() => this.learned.refused && capabilities.adopt(this.learned.refused));
+    await this.started;
+    await capabilities.enter(signal).catch(canceledBeforeCall);
+  }
+
+  private leave(scorers: readonly JudgeScorer[]): void {
+    const { capabilities } = this.caller;
+    const isGuess = this.learned.isGuess(answerTokens(scorers.length, this.options));
+    capabilities.leave(!isGuess || !capabilities.isConfirmed);
   }
 
   private async judgeAll(
@@ -181,12 +191,10 @@ class CaptureJudge implements Judge {
     { length, likelyUsd, paidUsd }: Record<'length' | 'likelyUsd' | 'paidUsd', number>,
     isCanary: boolean,
   ): void {
-    if (length > 0) this.learned.answered(length);
     if (likelyUsd > 0 && paidUsd > 0) this.learned.paid(likelyUsd, paidUsd);
-    if (!isCanary || length === 0) return;
-    // A harmless question is not the long one in fifty, so that its answer decides alone.
-    this.learned.answered(length);
-    this.learned.refused = [...this.caller.capabilities.refused];
+    if (length === 0) return;
+    if (isCanary) this.learned.answeredHarmless(length, this.caller.capabilities.refused);
+    else this.learned.answered(length);
   }
 
   /** Charges the call and keeps the values of its answer. */
@@ -209,10 +217,7 @@ class CaptureJudge implements Judge {
 
   private maxTokens(scorers: number, growth = 1): number {
     const own = answerTokens(scorers, this.options);
-    const bound = this.learned.bound(own);
-    // Thinking takes as long about one scorer as about ten: a cut answer gets twice the bound even beyond that of its form.
-    const grown = Math.min(bound * growth, Math.max(own * MAX_GROWTH, bound * 2));
-    return this.learned.accepted(this.options.maxTokens === undefined ? grown : own);
+    return this.options.maxTokens === undefined ? this.learned.bound(own, growth) : this.learned.accepted(own);
   }
 
   /** Asks, and returns a failure that concerns only this capture. A failure that concerns all captures is thrown. */
@@ -221,10 +226,9 @@ class CaptureJudge implements Judge {
     const isCanary = question.capture === canaryCapture;
     try {
       const asked = await this.paid.ask(question, session, signal);
-      const { refused, table } = this.learned;
+      const isKept = (this.learned.refused ?? this.learned.table) !== undefined;
       // What is refused of one capture concerns it alone, unless a harmless question is refused too.
-      if (capabilities.isGuess && refused !== undefined) capabilities.adopt(refused);
-      else if (capabilities.isGuess && table !== undefined && !isCanary)
+      if (capabilities.isGuess && isKept && !isCanary)
         await this.askCanary(question, session, signal).catch(() => undefined);
       return asked;
     } catch (error) {
@@ -242,8 +246,11 @@ class CaptureJudge implements Judge {
     const { learned } = this;
     const ask = async (): Promise<void> => {
       const judge = new CaptureJudge(this.transport, { ...this.options, learned, maxAnswers: 1 });
-      const { spend } = await askCanary(judge, scorers, session.money, signal);
-      session.charge(spend, scorers);
+      const charge = ({ spend }: JudgeResult) => spend.calls > 0 && session.charge(spend, scorers);
+      await askCanary(judge, scorers, session.money, signal).then(charge, (error: unknown) => {
+        charge(answeredBefore(error));
+        throw error;
+      });
     };
     this.canary ??= learned.askOnce(ask).finally(() => {
       this.canary = undefined;

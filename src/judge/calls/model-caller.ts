@@ -115,26 +115,24 @@ export class ModelCaller {
 
   /**
    * @param lost called before a retry if the failed attempt may have been billed
-   * @param capabilities gets what this question finds out. Default: those that all questions share
    * @throws CallFailure of any kind but `unsupported`, or an exception that the capture triggers
    */
   async ask(
     question: Question,
     signal: AbortSignal | undefined,
     lost: (usage: CallUsage) => Promise<void>,
-    capabilities = this.capabilities,
   ): Promise<Answered> {
     let startedAt: number | undefined;
     let findings = 0;
     const found = new Set<Feature>();
     for (let attempt = 1; ; ) {
-      const { answer, failure, rung } = await this.attempt(question, signal, capabilities);
+      const { answer, failure, rung } = await this.attempt(question, signal);
       if (answer !== undefined) return { answer, rung };
       const isOtherBound = this.isOtherBound(failure, question);
       if (isOtherBound || failure.kind === 'unsupported') {
         findings += 1;
         if (findings > MAX_FINDINGS) throw new CallFailure('rejected', failure.message, { cause: failure });
-        if (!isOtherBound) this.doWithout(failure, rung, capabilities, found);
+        if (!isOtherBound) this.doWithout(failure, rung, found);
         continue;
       }
       if (failure.kind !== 'throttled' && failure.kind !== 'unavailable') throw failure;
@@ -152,11 +150,8 @@ export class ModelCaller {
     }
   }
 
-  private async attempt(
-    question: Question,
-    signal: AbortSignal | undefined,
-    capabilities: ModelCapabilities,
-  ): Promise<Asked & { rung: Rung }> {
+  private async attempt(question: Question, signal: AbortSignal | undefined): Promise<Asked & { rung: Rung }> {
+    const { capabilities } = this;
     const release = await this.limiter.acquire(signal).catch(canceledBeforeCall);
     // Determined only now, because calls that were ahead may have found that the model refuses a rung.
     const rung = capabilities.rungFrom(question.rung);
@@ -236,10 +231,10 @@ export class ModelCaller {
   }
 
   /** @param found what this question was refused for before: if it is named again, it is not the cause, and the form may be */
-  private doWithout(failure: CallFailure, rung: Rung, capabilities: ModelCapabilities, found: Set<Feature>): void {
+  private doWithout(failure: CallFailure, rung: Rung, found: Set<Feature>): void {
     const { feature, message } = failure;
     const isForm = feature !== undefined && (isRung(feature) || found.has(feature));
-    if (feature === undefined || (isForm && !capabilities.refuseRung(rung)))
+    if (feature === undefined || (isForm && !this.capabilities.refuseRung(rung)))
       throw new CallFailure('rejected', message, { cause: failure });
     if (isForm) return;
     found.add(feature);
@@ -248,7 +243,7 @@ export class ModelCaller {
         cause: failure,
       });
     }
-    capabilities.refuseFeature(feature);
+    this.capabilities.refuseFeature(feature);
   }
 }
 

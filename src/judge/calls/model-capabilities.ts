@@ -5,6 +5,7 @@
 import { type Feature, isFeature } from '../errors.ts';
 import type { ModelProperties } from '../models/model-properties.ts';
 import { RUNGS, type Rung } from '../prompt/build-prompt.ts';
+import { AdaptiveLimiter } from './limiter.ts';
 
 /** After this many answers in another form, a model that ignores a rung is not asked on that rung again. */
 const MAX_IGNORED = 3;
@@ -19,12 +20,14 @@ export class ModelCapabilities {
   isConfirmed = false;
   /** Captures no longer wait. */
   private settled = false;
-  /** Ends with the capture that finds out, while nothing is known. */
-  private pioneer: PromiseWithResolvers<void> | undefined;
+  /** While nothing is known, it has place for the capture that finds out. */
+  private readonly gate = new AdaptiveLimiter();
+  private leaveGate: Awaited<ReturnType<AdaptiveLimiter['acquire']>> | undefined;
 
   /** @param properties absent: those of the model are unknown */
   constructor(properties: ModelProperties | undefined) {
     this.#refused = new Set(properties?.refuses.filter(isFeature));
+    this.gate.max = 1;
   }
 
   get refused(): ReadonlySet<Feature> {
@@ -45,15 +48,14 @@ export class ModelCapabilities {
    * @throws the signal's reason when it is aborted while waiting
    */
   async enter(signal?: AbortSignal): Promise<void> {
-    while (!this.settled && this.pioneer !== undefined) await orAborted(this.pioneer.promise, signal);
-    if (!this.settled) this.pioneer = Promise.withResolvers();
+    this.leaveGate = await this.gate.acquire(signal);
+    if (this.settled) this.leave(true);
   }
 
   /** Ends the wait for the pioneer. @param isSettled waiting would teach nothing: all start, and not only the next pioneer */
   leave(isSettled: boolean): void {
     this.settled ||= isSettled;
-    this.pioneer?.resolve();
-    this.pioneer = undefined;
+    this.leaveGate?.('other');
   }
 
   /** Steps down from a rung that the model refuses. @returns false if there is no looser rung */
@@ -81,20 +83,6 @@ export class ModelCapabilities {
     this.#refused = new Set([...refused].filter(isFeature));
     this.isGuess = false;
     this.ignored = 0;
-  }
-}
-
-/** Waits for the promise or until the signal is aborted. */
-async function orAborted(promise: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
-  if (signal === undefined) return promise;
-  signal.throwIfAborted();
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const onAbort = (): void => reject(signal.reason);
-  signal.addEventListener('abort', onAbort, { once: true });
-  try {
-    await Promise.race([promise, aborted]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
   }
 }
 

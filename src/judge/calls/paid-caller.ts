@@ -8,7 +8,6 @@ import type { Session } from '../session.ts';
 import { INPUT_MARGIN } from '../tokens.ts';
 import type { CallUsage } from '../types.ts';
 import type { Answered, ModelCaller, Question } from './model-caller.ts';
-import type { ModelCapabilities } from './model-capabilities.ts';
 
 export class PaidCaller {
   readonly caller: ModelCaller;
@@ -36,12 +35,7 @@ export class PaidCaller {
    * that may have been billed without an answer is charged at the worst case, and the next attempt needs room again.
    * @throws PermanentError `JudgePriceUnknown` if there is a limit; CallFailure of any kind but `unsupported`, or an exception that the capture triggers
    */
-  async ask(
-    question: Question,
-    session: Session,
-    signal: AbortSignal | undefined,
-    capabilities?: ModelCapabilities,
-  ): Promise<Answered> {
+  async ask(question: Question, session: Session, signal: AbortSignal | undefined): Promise<Answered> {
     const { capture, scorers, maxTokens, prompt, within } = question;
     const options = { maxTokens, maxRecordTokens: prompt.maxRecordTokens, properties: this.caller.properties };
     const size = within('the size of the prompt', () => askSize(capture, scorers, options));
@@ -67,7 +61,7 @@ export class PaidCaller {
         await settle(usage);
         reservation = await reserve();
       };
-      const answered = await this.caller.ask(question, signal, lost, capabilities);
+      const answered = await this.caller.ask(question, signal, lost);
       await settle(answered.answer.usage);
       return { ...answered, likelyUsd: this.price({ inputTokens: size.inputTokens, outputTokens: size.outputTokens }) };
     } catch (error) {

@@ -2,7 +2,7 @@
  * What the calls of a model have taught. It is kept by model id and Region in an item of the table of limits, for all functions; without
  * the table, in memory alone. It is read once by a process, and forgotten after seven days and with another file of properties.
  *
- *     learned#<model>#<region>#<version of the properties>   facts: JSON of when it began, what is refused, and the bins; ttl
+ *     learned#<model>#<region>#<version of the properties>   facts: JSON; asked: when it began, if a harmless question was answered; ttl
  */
 import { randomUUID } from 'node:crypto';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
@@ -22,31 +22,30 @@ const BIN = Math.log(1.05);
 const LONGEST_SHARE = 0.02;
 const MARGIN = 1.1;
 /** No bound is higher than this multiple of what the form takes. */
-export const MAX_GROWTH = 4;
+const MAX_GROWTH = 4;
 
-/** What captures cost, as multiples of their estimate. */
-export type Costs = readonly [least: number, likely: number, most: number];
-
-/** From bare values to the highest bound, whose cut answers are asked for again. */
-const COSTS_UNKNOWN: Costs = [0.25, 1, 7];
-/** With fewer captures, an estimate is a range. */
+/** With fewer captures, it is not known what a capture costs. */
 const ENOUGH_CAPTURES = 20;
 
+interface Facts {
+  /** Epoch milliseconds. */
+  since: number;
+  /** What the model refuses of a harmless question; absent until it has answered one. */
+  refused?: readonly string[];
+  /** Of the last answers, the newest last: the bin of the output tokens. */
+  bins: readonly number[];
+  /** The bounds that the service has named for the bound on an answer. */
+  named: { least: number; most: number };
+  /** What captures cost by their estimate, and what was paid, in US dollars; older ones count less. */
+  cost: { likely: number; paid: number; captures: number };
+}
+
 export class Learned {
-  /** What the model refuses of a harmless question; `undefined` until it has answered one. */
-  refused: readonly string[] | undefined;
   /** Absent: what is learned ends with the process. */
   readonly table: LimitsTable | undefined;
   readonly #scope: string;
   readonly #now: () => number;
-  /** Epoch milliseconds. */
-  #since: number;
-  /** Of the last answers, the newest last: the bin of the output tokens. */
-  #bins: readonly number[] = [];
-  /** The bounds that the service has named for the bound on an answer. */
-  #named: { least: number; most: number } = { least: 1, most: 1e9 };
-  /** What captures cost by their estimate, and what was paid, in US dollars; older ones count less. */
-  #cost = { likely: 0, paid: 0, captures: 0 };
+  #facts: Facts;
   #read: Promise<void> | undefined;
   #savedAt = Number.NEGATIVE_INFINITY;
 
@@ -54,7 +53,11 @@ export class Learned {
     this.#scope = `learned#${model}#${process.env.AWS_REGION}#${PROPERTIES_VERSION}`;
     this.table = table;
     this.#now = now;
-    this.#since = now();
+    this.#facts = { since: now(), bins: [], named: { least: 1, most: 1e9 }, cost: { likely: 0, paid: 0, captures: 0 } };
+  }
+
+  get refused(): readonly string[] | undefined {
+    return this.#facts.refused;
   }
 
   /** Reads what is kept, once. If the table does not answer, nothing is known. */
@@ -66,94 +69,112 @@ export class Learned {
 
   #load({ facts }: Item = {}): void {
     const kept = JSON.parse(facts?.S ?? '{}');
-    if (kept.since > this.#now() - KEPT_MS)
-      ({ since: this.#since, refused: this.refused, bins: this.#bins, named: this.#named, cost: this.#cost } = kept);
+    if (kept.since > this.#now() - KEPT_MS) this.#facts = kept;
   }
 
-  /** Returns the bound on the next answer, in tokens. @param own what the form of the answer takes */
-  bound(own: number): number {
-    const sorted = this.#bins.toSorted((a, b) => a - b);
+  /**
+   * Returns the bound on the next answer, in tokens.
+   * @param own what the form of the answer takes
+   * @param growth by answers to the same question that were cut. Thinking takes as long about one scorer as about ten, so that a cut
+   *   answer gets twice the bound even beyond that of its form
+   */
+  bound(own: number, growth = 1): number {
+    const sorted = this.#facts.bins.toSorted((a, b) => a - b);
     const quantile = sorted[sorted.length - 1 - Math.ceil(sorted.length * LONGEST_SHARE)] ?? 0;
-    return Math.min(Math.max(own, Math.ceil(Math.exp(quantile * BIN) * MARGIN)), own * MAX_GROWTH);
+    const most = own * MAX_GROWTH;
+    const bound = Math.min(Math.max(own, Math.ceil(Math.exp(quantile * BIN) * MARGIN)), most);
+    return this.accepted(Math.min(bound * growth, Math.max(most, bound * 2)));
   }
 
   /** Returns the bound that the service accepts in place of this one. */
   accepted(tokens: number): number {
-    return Math.min(Math.max(tokens, this.#named.least), this.#named.most);
+    return Math.min(Math.max(tokens, this.#facts.named.least), this.#facts.named.most);
   }
 
   /** Notes the bound that the service has named when it refused another one. @returns whether that changes what is accepted */
   noteNamed(refused: number, bound: number): boolean {
-    this.#named = { ...this.#named, [bound < refused ? 'most' : 'least']: bound };
+    this.#facts.named = { ...this.#facts.named, [bound < refused ? 'most' : 'least']: bound };
     return this.accepted(refused) !== refused;
   }
 
   /** Whether `bound` is a guess: a single answer that is longer than its form may be the long one in fifty. */
   isGuess(own: number): boolean {
-    const [first = Number.POSITIVE_INFINITY, ...others] = this.#bins;
+    const [first = Number.POSITIVE_INFINITY, ...others] = this.#facts.bins;
     return others.length === 0 && first * BIN > Math.log(own);
   }
 
   /** Counts the answer to a capture's questions. @param tokens of an answer that was cut: the bound that it would get next */
   answered(tokens: number): void {
-    this.#bins = [...this.#bins.slice(1 - MAX_ANSWERS), Math.ceil(Math.log(Math.max(1, tokens)) / BIN)];
+    this.#facts.bins = [...this.#facts.bins.slice(1 - MAX_ANSWERS), Math.ceil(Math.log(Math.max(1, tokens)) / BIN)];
+  }
+
+  /** Keeps what the model refuses of a harmless question, which is not the long one in fifty: its answer decides alone. */
+  answeredHarmless(tokens: number, refused: Iterable<string>): void {
+    this.answered(tokens);
+    this.answered(tokens);
+    this.#facts.refused = [...refused];
   }
 
   /** Counts what a capture cost. */
   paid(likelyUsd: number, paidUsd: number): void {
     const kept = 1 - 1 / MAX_ANSWERS;
-    const { likely, paid, captures } = this.#cost;
-    this.#cost = { likely: likely * kept + likelyUsd, paid: paid * kept + paidUsd, captures: captures + 1 };
+    const { likely, paid, captures } = this.#facts.cost;
+    this.#facts.cost = { likely: likely * kept + likelyUsd, paid: paid * kept + paidUsd, captures: captures + 1 };
   }
 
-  get costs(): Costs {
-    const { likely, paid, captures } = this.#cost;
-    if (likely === 0) return COSTS_UNKNOWN;
-    const times = captures < ENOUGH_CAPTURES ? 2 : 1;
-    return [paid / likely / times, paid / likely, (paid / likely) * times];
+  /** What captures cost, as a multiple of their estimate; `undefined` if too few are known. */
+  get costs(): number | undefined {
+    const { likely, paid, captures } = this.#facts.cost;
+    return captures < ENOUGH_CAPTURES ? undefined : paid / likely;
   }
 
   /**
    * Asks a harmless question if it has not been answered: once, however many functions begin at the same moment. The others wait.
-   * @param ask sets `refused`
+   * @param ask teaches what is refused
+   * @returns what `ask` returns; `undefined` if the question was answered before
    * @throws RetryableError `LockTaken` if another function asks for minutes; what `ask` throws
    */
-  async askOnce(ask: () => Promise<void>): Promise<void> {
+  async askOnce<T>(ask: () => Promise<T>): Promise<T | undefined> {
     await this.ready();
-    if (this.refused !== undefined) return;
+    if (this.refused !== undefined) return undefined;
     if (this.table === undefined) return ask();
+    let asked: T | undefined;
     const ifUnknown = async (items: ReadonlyMap<string, Item>) => {
       this.#load(items.get(this.#scope));
-      if (this.refused === undefined) await ask().then(() => this.#write());
+      if (this.refused !== undefined) return;
+      asked = await ask();
+      await this.#write();
     };
     const lock = new Lock({ table: this.table, owner: randomUUID() });
     await lock.during([this.#scope], ifUnknown, this.#now() + ASKED_MS);
+    return asked;
   }
 
-  /** Writes what was learned, at most once a minute. Functions replace each other's facts, which are of the same model. */
+  /** Writes what was learned, at most once a minute. Functions replace each other's figures, which are of the same model. */
   async save(): Promise<void> {
-    if (this.#bins.length === 0 || this.#now() < this.#savedAt + SAVE_MS) return;
+    if (this.#facts.bins.length === 0 || this.#now() < this.#savedAt + SAVE_MS) return;
     this.#savedAt = this.#now();
     await this.#write();
   }
 
   async #write(): Promise<void> {
-    const facts = { since: this.#since, refused: this.refused, bins: this.#bins, named: this.#named, cost: this.#cost };
-    const values = { facts: JSON.stringify(facts), ttl: Math.ceil((this.#since + KEPT_MS) / 1000) };
+    const { since, refused } = this.#facts;
+    const ttl = Math.ceil((since + KEPT_MS) / 1000);
+    // A function that knows of no harmless question does not replace the answer that another one has paid for.
+    const replaced = this.#now() + (refused ? KEPT_MS : -KEPT_MS);
+    const values = { facts: JSON.stringify(this.#facts), ttl, asked: refused ? since : 0, replaced };
+    const expression = 'SET #facts = :facts, #ttl = :ttl, #asked = :asked';
+    const condition = 'attribute_not_exists(#asked) OR #asked <= :replaced';
     await this.table
-      ?.update({ scope: this.#scope, expression: 'SET #facts = :facts, #ttl = :ttl', values })
+      ?.update({ scope: this.#scope, expression, condition, values })
       .catch((error: unknown) => warnOnce('What the judge taught could not be kept', error));
   }
 }
 
-export type LearnedModels = ReturnType<typeof connectLearned>;
-
 /** Settings with what calls have taught, where it is known. */
 export interface Taught {
-  shared?: { learned?: Pick<LearnedModels, 'of'> };
+  shared?: { learned?: (model: string) => Learned };
 }
-
-export const costsOf = ({ shared }: Taught, model: string): Costs => shared?.learned?.of(model).costs ?? COSTS_UNKNOWN;
 
 /** Returns what calls have taught of each model, by its id in the settings, for all that ask it in this process. */
 export function connectLearned(settings: Pick<LambdaEnvironment, 'BUDGET_TABLE'>) {

@@ -9,7 +9,7 @@ import { askedFirst } from '../cascade.ts';
 import { chatCapture } from '../chat-capture.ts';
 import { firstModel, isStandIn, judgeModels, judgeName } from '../judge-id.ts';
 import { memoByScorer } from '../memo.ts';
-import { costsOf, type Taught } from '../models/learned.ts';
+import type { Taught } from '../models/learned.ts';
 import { answerBounds, readParameters } from '../parameters.ts';
 import { MAX_RECORD_TOKENS } from '../prompt/build-prompt.ts';
 import type { AlwaysRule, CaptureContext } from '../scorers/always-rules.ts';
@@ -175,12 +175,15 @@ export type PricedSettings = Pick<
   Partial<Pick<LambdaEnvironment, 'JUDGE_CASCADE' | 'JUDGE_PREFIX'>> &
   Taught;
 
+const costsOf = ({ shared }: Taught, model: string): number | undefined => shared?.learned?.(model).costs;
+
+/** From bare values to the highest bound, whose cut answers are asked for again. */
+const UNKNOWN_COSTS = { least: 0.25, most: 7 };
+
 /** The least and the most that an estimate may cost; absent if enough answers are known. */
 export function usdRange(settings: PricedSettings, usd: number | null): [number, number] | undefined {
-  const costs = judgeModels(settings).map((model) => costsOf(settings, model));
-  const least = Math.min(...costs.map(([from, likely]) => from / likely));
-  const most = Math.max(...costs.map(([, likely, to]) => to / likely));
-  return usd && least < most ? [usd * least, usd * most] : undefined;
+  const isKnown = judgeModels(settings).every((model) => costsOf(settings, model) !== undefined);
+  return isKnown || !usd ? undefined : [usd * UNKNOWN_COSTS.least, usd * UNKNOWN_COSTS.most];
 }
 
 interface Assumed {
@@ -211,7 +214,7 @@ export function expectedCalls(
     const { inputTokens, outputTokens } = size;
     const usage = { inputTokens: inputTokens - cacheReadInputTokens, outputTokens, cacheReadInputTokens };
     const listed = priceCall(model, usage, priceOptions(settings, judge));
-    const usd = listed === null ? null : listed * costsOf(settings, model)[1];
+    const usd = listed === null ? null : listed * (costsOf(settings, model) ?? 1);
     return { calls: size.calls, inputTokens, outputTokens, cacheReadTokens: cacheReadInputTokens, usd };
   };
   if (JUDGE_CASCADE === undefined) return priced(main, scorers, judging);

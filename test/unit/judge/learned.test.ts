@@ -7,7 +7,7 @@ import type { Ask } from '../../../src/judge/transports/transport.ts';
 import type { CallUsage } from '../../../src/judge/types.ts';
 import { OwnLimit } from '../../../src/limits/spending-limit.ts';
 import { MemoryTable, memoryLimits } from '../../doubles/memory-table.ts';
-import { goodAnswer, scriptedJudge, told } from '../../doubles/scripted-judge.ts';
+import { goodAnswer, type ScriptedJudge, scriptedJudge, told } from '../../doubles/scripted-judge.ts';
 import { chatCapture, YES_NO_SCORERS } from './captures.ts';
 
 const OWN = 1_000;
@@ -46,57 +46,73 @@ const thinking =
 const own = 100 + 130 * YES_NO_SCORERS.length;
 const captures = Array.from({ length: 40 }, (_, n) => chatCapture({ user: `Where is my parcel ${n}?` }));
 
+const judgeAll = ({ judge }: ScriptedJudge) =>
+  Promise.all(captures.map((capture) => judge.judge(capture, YES_NO_SCORERS)));
+
 test('a model that thinks is cut twice by the first function, whatever it judges at once, and by no other one', async () => {
   const table = new MemoryTable();
-  const learned = learnedOf(table);
-  const { judge, asks } = scriptedJudge(thinking(own * 1.7), { learned });
-  await Promise.all(captures.map((capture) => judge.judge(capture, YES_NO_SCORERS)));
-  expect(asks).toHaveLength(42);
-  await learned.save();
-  const second = scriptedJudge(thinking(own * 1.7), { learned: learnedOf(table) });
-  await Promise.all(captures.map((capture) => second.judge.judge(capture, YES_NO_SCORERS)));
-  expect(second.asks).toHaveLength(40);
+  for (const asked of [42, 40]) {
+    const learned = learnedOf(table);
+    const scripted = scriptedJudge(thinking(own * 1.7), { learned });
+    await judgeAll(scripted);
+    expect(scripted.asks).toHaveLength(asked);
+    await learned.save();
+  }
 });
 
-test('the first answers of a model that thinks little, or that is throttled, keep no capture waiting', async () => {
-  const { judge, asks } = scriptedJudge(({ prompt }) => {
-    if (asks.length < 3) throw new CallFailure('throttled', 'slow down');
-    return told(goodAnswer(prompt.scorers));
-  });
-  await Promise.all(captures.map((capture) => judge.judge(capture, YES_NO_SCORERS)));
-  expect(asks).toHaveLength(42);
-});
-
-test('an answer that is cut at its highest bound is not asked for again', async () => {
-  const { judge, asks } = scriptedJudge(thinking(own * 20));
-  const { verdicts } = await judge.judge(chatCapture(), YES_NO_SCORERS);
-  expect(asks.map(({ maxTokens }) => maxTokens / own)).toEqual([1, 2, 4]);
-  const second = await judge.judge(chatCapture(), YES_NO_SCORERS);
-  expect(verdicts[0]).toMatchObject({ outcome: 'error', error: { code: 'JudgeReplyCut' } });
-  expect(second.verdicts[0]).toMatchObject({ error: { message: expect.stringContaining('(asked 3 times)') } });
-  await judge.judge(chatCapture(), YES_NO_SCORERS);
-  // Now that it is known, the bound is four times the form’s, and a cut answer gets twice that.
-  expect(asks.slice(6).map(({ maxTokens }) => maxTokens / own)).toEqual([4, 8]);
-});
-
-test('an answer that is cut grows to the bound that the service names, and no further; batch records and other functions know it', async () => {
+test('without the table, memory alone; throttling, and answers that fit, keep no capture waiting', async () => {
   const table = new MemoryTable();
+  jest.spyOn(table, 'send').mockRejectedValue(new Error('no table'));
   const learned = learnedOf(table);
-  const most = Math.round(own * 1.5);
-  const { judge, asks } = scriptedJudge(
-    (ask) => {
-      if (ask.maxTokens > most)
-        throw new CallFailure('rejected', `max_tokens: ${ask.maxTokens} > ${most}, the maximum`);
-      return thinking(own * 20)(ask);
+  const scripted = scriptedJudge(
+    ({ prompt }) => {
+      if (scripted.asks.length < 3) throw new CallFailure('throttled', 'slow down');
+      return told(goodAnswer(prompt.scorers));
     },
     { learned },
   );
-  await judge.judge(chatCapture(), YES_NO_SCORERS);
-  expect(asks.map(({ maxTokens }) => maxTokens)).toEqual([own, 2 * own, most]);
+  await judgeAll(scripted);
+  await learned.save();
+  expect(scripted.asks).toHaveLength(42);
+});
+
+test('who gives up waiting for the first capture lets nobody else begin', async () => {
+  const first = Promise.withResolvers<void>();
+  const { judge, asks } = scriptedJudge(async ({ prompt }) => {
+    await first.promise;
+    return told(goodAnswer(prompt.scorers));
+  });
+  const signals = [undefined, AbortSignal.timeout(5), undefined];
+  const judged = signals.map((signal) => judge.judge(chatCapture(), YES_NO_SCORERS, signal));
+  await expect(judged[1]).rejects.toThrow('canceled');
+  expect(asks).toHaveLength(1);
+  first.resolve();
+  await Promise.all([judged[0], judged[2]]);
+});
+
+test.each([
+  ['at its highest bound', 1e9, [1, 2, 4, 1, 2, 4, 4, 8]],
+  ['at the bound that the service names', 1.5, [1, 2, 1.5, 1, 1.5, 1.5]],
+])('an answer that is cut %s is not asked for again', async (_, most, bounds) => {
+  const table = new MemoryTable();
+  const learned = learnedOf(table);
+  const scripted = scriptedJudge(
+    (ask) => {
+      const { maxTokens } = ask;
+      if (maxTokens <= most * own) return thinking(own * 20)(ask);
+      throw new CallFailure('rejected', `max_tokens: ${maxTokens} > ${most * own}, the maximum`);
+    },
+    { learned },
+  );
+  for (let capture = 0; capture < 3; capture += 1) {
+    const { verdicts } = await scripted.judge.judge(chatCapture(), YES_NO_SCORERS);
+    expect(verdicts[0]).toMatchObject({ error: { code: 'JudgeReplyCut' } });
+  }
+  expect(scripted.asks.map(({ maxTokens }) => maxTokens / own)).toEqual(bounds);
   await learned.save();
   const other = learnedOf(table);
   await other.ready();
-  expect(other.accepted(2 * own)).toBe(most);
+  expect(other.accepted(4 * own)).toBe(Math.min(4, most) * own);
 });
 
 /** Refuses the temperature of the captures that have the word. */
@@ -106,35 +122,45 @@ const refusing = (word: string) => (ask: Ask, text: string) => {
   return told(goodAnswer(ask.prompt.scorers));
 };
 
-test('a refusal is kept after the model has answered a harmless question without it', async () => {
+test.each([
+  // Refused and answered, for the capture and for the harmless question; then only answered.
+  ['of every question is kept after a harmless one was answered without it', '', ['temperature']],
+  // Refused and answered, the harmless question; refused and answered.
+  ['of one capture concerns that capture', 'odd', []],
+])('a refusal %s, in other functions too', async (_, word, refused) => {
   const table = new MemoryTable();
-  const learned = learnedOf(table);
-  const { judge, asks } = scriptedJudge(refusing(''), { learned });
-  await judge.judge(chatCapture(), YES_NO_SCORERS);
-  // Refused and answered, for the capture and for the harmless question.
-  expect(asks).toHaveLength(4);
-  await learned.save();
-  const other = learnedOf(table);
-  const second = scriptedJudge(refusing(''), { learned: other });
-  await second.judge.judge(chatCapture(), YES_NO_SCORERS);
-  expect([second.asks.length, other.refused]).toEqual([1, ['temperature']]);
+  const early = learnedOf(table);
+  await early.ready();
+  const asks: Ask[] = [];
+  for (let run = 0; run < 2; run += 1) {
+    const learned = learnedOf(table);
+    const scripted = scriptedJudge(refusing(word), { learned });
+    await scripted.judge.judge(chatCapture({ user: 'an odd parcel' }), YES_NO_SCORERS);
+    asks.push(...scripted.asks);
+    expect(learned.refused).toEqual(refused);
+    // A function that began before that does not replace it.
+    early.answered(100);
+    await early.save();
+  }
+  expect(asks).toHaveLength(5);
 });
 
-test('a refusal of one capture concerns that capture, before and after a harmless question', async () => {
-  const learned = learnedOf(new MemoryTable());
-  const { judge, asks } = scriptedJudge(refusing('odd'), { learned });
-  for (const user of ['an odd parcel', 'a parcel', 'an odd parcel', 'a parcel']) {
-    await judge.judge(chatCapture({ user }), YES_NO_SCORERS);
-    if (user === 'a parcel') expect(asks.at(-1)?.supports('temperature')).toBe(true);
-  }
-  expect(learned.refused).toEqual([]);
-  // Refused and answered twice, the harmless question, and the two others.
-  expect(asks).toHaveLength(7);
+test('a harmless question that may have been paid for without an answer is counted', async () => {
+  const { judge } = scriptedJudge(
+    (ask, text) => {
+      if (text.includes('France')) throw new CallFailure('unavailable', 'no reply', { mayBePaid: true });
+      return refusing('')(ask, text);
+    },
+    { learned: learnedOf(new MemoryTable()) },
+  );
+  const { spend, verdicts } = await judge.judge(chatCapture(), YES_NO_SCORERS);
+  expect(verdicts[0]).toMatchObject({ outcome: 'verdict' });
+  expect(spend).toMatchObject({ calls: 2, outputTokens: 100 + 2 * own });
 });
 
 test('is written once a minute, read once, and forgotten after seven days; the version of the properties is in the key', async () => {
   const table = new MemoryTable();
-  let now = DAY_MS;
+  let now = 20 * DAY_MS;
   const one = learnedOf(table, () => now);
   const writes: string[] = [];
   table.onWrite = (scope) => writes.push(scope);
@@ -144,28 +170,17 @@ test('is written once a minute, read once, and forgotten after seven days; the v
     now += 6_000;
   }
   expect(writes).toHaveLength(3);
-  const boundAt = async (at: number) => {
-    now = at;
+  expect(writes[0]).toMatch(/^learned#m#[\w-]+#[0-9a-f]{16}$/);
+  for (const [days, bound] of [
+    [21, expect.closeTo(1_680, -2)],
+    [27.1, OWN],
+  ]) {
+    now = Number(days) * DAY_MS;
     const requests = table.requests;
     const other = learnedOf(table, () => now);
     await Promise.all([other.ready(), other.ready()]);
-    expect(table.requests - requests).toBe(1);
-    return other.bound(OWN);
-  };
-  expect(await boundAt(2 * DAY_MS)).toBeGreaterThan(1_500);
-  expect(await boundAt(8.1 * DAY_MS)).toBe(OWN);
-  const [[scope] = ['']] = table.items;
-  expect(scope).toMatch(/^learned#m#[\w-]+#[0-9a-f]{16}$/);
-});
-
-test('without the table, memory alone', async () => {
-  const table = new MemoryTable();
-  const learned = learnedOf(table);
-  jest.spyOn(table, 'send').mockRejectedValue(new Error('no table'));
-  const { judge, asks } = scriptedJudge(thinking(own * 1.7), { learned });
-  for (const capture of captures) await judge.judge(capture, YES_NO_SCORERS);
-  await learned.save();
-  expect(asks).toHaveLength(42);
+    expect([table.requests - requests, other.bound(OWN)]).toEqual([1, bound]);
+  }
 });
 
 test('from the second run on, what is announced is what is paid; before, it is in the range', async () => {
@@ -177,7 +192,7 @@ test('from the second run on, what is announced is what is paid; before, it is i
     const taught = learnedOf(table);
     await taught.ready();
     const options = { judge: 'converse' as const, sampleRate: 1 };
-    const shared = { learned: { of: () => taught } };
+    const shared = { learned: () => taught };
     const estimator = createCostEstimator({ ...settings, shared }, YES_NO_SCORERS, options);
     for (const [n, capture] of captures.entries()) estimator.add(capture, `tr-${n}`);
     return estimator.result();

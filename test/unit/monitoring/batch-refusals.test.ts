@@ -47,7 +47,7 @@ function rig(linesOfEach: number) {
   const store = new MemoryTraces();
   const depsOf = () => {
     const learned = new Learned(MODEL, memoryLimits(table));
-    const shared = { learned: { of: () => learned } };
+    const shared = { learned: () => learned };
     const limit = new Budget({ table: memoryLimits(table), run: 'run', runUsd: 5 });
     const common = { storage: memory.storage, store, scorers, environment, always: () => undefined, limit };
     return { ...common, ...connectBatchJudge({ ...environment, shared }), ...memoryWriting(), requestId: 'r' };
