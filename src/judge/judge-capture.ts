@@ -92,7 +92,10 @@ class CaptureJudge implements Judge {
     const within = withinTogether(this.options.timeMs ?? timeOf(capture));
     try {
       await this.begin(signal);
-      await this.judgeAll(capture, scorers, session, within, signal).finally(() => this.leave(scorers));
+      await this.judgeAll(capture, scorers, session, within, signal).finally(() => {
+        const isGuess = this.learned.isGuess(answerTokens(scorers.length, this.options));
+        this.caller.capabilities.leave(!isGuess || !this.caller.capabilities.isConfirmed);
+      });
     } catch (error) {
       const message = error instanceof CallFailure ? undefined : ownFault(error);
       if (message === undefined) throw this.asThrown(error, session.result(), signal);
@@ -107,12 +110,6 @@ class CaptureJudge implements Judge {
     this.started ??= this.learned.ready().then(() => this.learned.refused && capabilities.adopt(this.learned.refused));
     await this.started;
     await capabilities.enter(signal).catch(canceledBeforeCall);
-  }
-
-  private leave(scorers: readonly JudgeScorer[]): void {
-    const { capabilities } = this.caller;
-    const isGuess = this.learned.isGuess(answerTokens(scorers.length, this.options));
-    capabilities.leave(!isGuess || !capabilities.isConfirmed);
   }
 
   private async judgeAll(
@@ -157,6 +154,7 @@ class CaptureJudge implements Judge {
       const { answer } = asked;
       const stopped = finalStop(answer);
       if (stopped !== undefined) {
+        if (capture === canaryCapture) this.teach({ ...taught, length: answer.usage.outputTokens }, true);
         session.charge(answer.usage, missing);
         session.fail(missing, stopped);
         return;
@@ -165,7 +163,8 @@ class CaptureJudge implements Judge {
       this.caller.capabilities.recordForm(asked.rung, assessed.inForm);
       const isCut = answer.stop === 'cut';
       if (isCut) growth *= 2;
-      taught.likelyUsd ||= asked.likelyUsd ?? 0;
+      // An answer of a batch job has another price, and teaches no cost.
+      if (answers === 1) taught.likelyUsd = asked.likelyUsd ?? 0;
       if (missing.length === scorers.length) taught.length = isCut ? 2 * maxTokens : answer.usage.outputTokens;
       if (answer.stop === 'context') halve();
       // An answer in no recognizable form is asked for again in a looser form.
@@ -173,7 +172,7 @@ class CaptureJudge implements Judge {
       correction = assessed.correction;
       for (const [name, problem] of assessed.problems) problems.set(name, problem);
       const open = missing.filter(({ name }) => assessed.problems.has(name));
-      const isLongest = this.options.maxTokens === undefined && this.maxTokens(missing.length, growth) <= maxTokens;
+      const isLongest = this.maxTokens(missing.length, growth) <= maxTokens;
       // Too low a bound is the price of learning, and not of the next captures.
       if (!isCut || isLongest) taught.paidUsd += this.paid.price(answer.usage) ?? 0;
       // The same bound would cut the same answer again.

@@ -25,47 +25,45 @@ afterAll(async () => {
   await ministack?.stop();
 });
 
-const said: string[] = [];
-/** @param table of the deployed stack, if there is one */
-const asked = (table?: string, settings: Record<string, string> = { JUDGE_PRICES }) => {
-  said.length = 0;
+let said: string[] = [];
+beforeEach(() => {
+  said = [];
   jest.spyOn(process.stderr, 'write').mockImplementation((text) => said.push(String(text)) > 0);
-  const send = async () =>
-    table ? { Environment: { Variables: { BUDGET_TABLE: table } } } : Promise.reject(new Error());
+});
+afterEach(() => jest.restoreAllMocks());
+
+/** @param table of the deployed stack */
+const asked = (settings: Record<string, string> = { JUDGE_PRICES }, table = 'limits') => {
+  const send = async () => ({ Environment: { Variables: { BUDGET_TABLE: table } } });
   const context = { lambda: { send } as never, region: 'us-east-1', settings: testEnvironment(settings) as never };
-  return checkAnswer(context, MODEL).finally(() => jest.restoreAllMocks());
+  return checkAnswer(context, MODEL);
 };
 
-test('makes one call with the bound of a capture, and says its most before', async () => {
-  expect(await asked()).toMatchObject({
-    level: 'ok',
-    message: expect.stringMatching(/^The judge answered 9 of 9 questions in \d+ tokens, for \$0\.00/),
-  });
-  expect(said.join('')).toMatch(/^Asking us\.anthropic\.claude-sonnet-6 one question, for \$0\.0\d+ at most\./);
-  expect(rig.standIn.counts).toMatchObject({ calls: 1, refused: 0 });
-});
+test.each([
+  ['answers', {}, 'ok', /^The judge answered 9 of 9 questions in \d+ tokens, for \$0\.00/, 1],
+  ['leaves out scorers', { fault: 'missing-keys' }, 'error', /JudgeScorerMissing/, 1],
+  ['is cut', { fault: 'cut' }, 'warning', /thinks for longer/, 1],
+  ['refuses every request', { models: { '*': { state: 'denied' } } }, 'error', /did not answer/, 1],
+] as const)(
+  'a judge that %s is asked once, and its most is said before',
+  async (_, behavior, level, message, calls) => {
+    rig.behave(behavior);
+    expect(await asked(undefined, '')).toMatchObject({ level, message: expect.stringMatching(message) });
+    expect(said.join('')).toMatch(/^Asking us\.anthropic\.claude-sonnet-6 one question, for \$0\.0\d+ at most\./);
+    expect(rig.standIn.counts.calls).toBe(calls);
+  },
+);
 
 test('keeps what the model refuses for the functions of a deployed stack', async () => {
   rig.behave({ models: { '*': { jsonSchema: 'rejected', temperature: 'rejected' } } });
-  expect(await asked('limits')).toMatchObject({ level: 'ok' });
+  expect(await asked()).toMatchObject({ level: 'ok' });
   expect(rig.standIn.counts).toMatchObject({ answered: 1, refused: 2 });
   const learned = new Learned(MODEL, limitsTable({ BUDGET_TABLE: 'limits' }));
   await learned.ready();
   expect(learned.refused).toEqual(['json-schema', 'temperature']);
 });
 
-test.each([
-  ['missing-keys', 'error', /JudgeScorerMissing/],
-  ['cut', 'warning', /thinks for longer/],
-] as const)('an answer that is %s is not asked for again', async (fault, level, message) => {
-  rig.behave({ fault });
-  expect(await asked()).toMatchObject({ level, message: expect.stringMatching(message) });
-  expect(rig.standIn.counts.calls).toBe(1);
-});
-
-test('says that the judge refuses every request, and asks nothing at an unknown price', async () => {
-  rig.behave({ models: { '*': { state: 'denied' } } });
-  expect(await asked()).toMatchObject({ level: 'error', message: expect.stringContaining('did not answer') });
-  expect(await asked(undefined, {})).toMatchObject({ level: 'warning' });
+test('asks nothing at an unknown price', async () => {
+  expect(await asked({})).toMatchObject({ level: 'warning' });
   expect(said).toEqual([]);
 });

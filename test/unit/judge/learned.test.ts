@@ -158,6 +158,23 @@ test('a harmless question that may have been paid for without an answer is count
   expect(spend).toMatchObject({ calls: 2, outputTokens: 100 + 2 * own });
 });
 
+test('a harmless question that was filtered is not asked again', async () => {
+  const { judge, asks } = scriptedJudge(
+    (ask, text) => (text.includes('France') ? told('', { stop: 'filtered' }) : refusing('odd')(ask, text)),
+    { learned: learnedOf(new MemoryTable()) },
+  );
+  for (const user of ['an odd parcel', 'an odd parcel']) await judge.judge(chatCapture({ user }), YES_NO_SCORERS);
+  expect(asks).toHaveLength(5);
+});
+
+test('answers of batch jobs teach no cost, even with what is asked again on demand', async () => {
+  const learned = new Learned('m');
+  const { judge } = scriptedJudge(undefined, { learned });
+  const answer = told(goodAnswer(YES_NO_SCORERS.slice(1)));
+  for (const capture of captures) await judge.judge(capture, YES_NO_SCORERS, undefined, { answer });
+  expect(learned.costs).toBeUndefined();
+});
+
 test('is written once a minute, read once, and forgotten after seven days; the version of the properties is in the key', async () => {
   const table = new MemoryTable();
   let now = 20 * DAY_MS;
