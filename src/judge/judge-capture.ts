@@ -216,7 +216,7 @@ class CaptureJudge implements Judge {
 
   private maxTokens(scorers: number, growth = 1): number {
     const own = answerTokens(scorers, this.options);
-    return this.options.maxTokens === undefined ? this.learned.bound(own, growth) : this.learned.accepted(own);
+    return this.options.maxTokens === undefined ? this.learned.bound(own, growth) : own;
   }
 
   /** Asks, and returns a failure that concerns only this capture. A failure that concerns all captures is thrown. */

@@ -36,7 +36,7 @@ export function batchRecord(
   } = transport.request({
     prompt: buildPrompt(capture, scorers, rung),
     schema: answerSchema(scorers),
-    maxTokens: (options.maxTokens === undefined ? learned?.bound(own) : learned?.accepted(own)) ?? own,
+    maxTokens: (options.maxTokens === undefined ? learned?.bound(own) : own) ?? own,
     // Prompt caching helps only calls that follow each other.
     supports: (feature) => feature !== 'cache' && capabilities.supports(feature),
   });

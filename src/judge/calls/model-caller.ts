@@ -17,7 +17,6 @@ import { believed } from '../pricing/call-amounts.ts';
 import { quotaTokens } from '../pricing/quota-tokens.ts';
 import { buildPrompt, type PromptOptions, type Rung, userText } from '../prompt/build-prompt.ts';
 import { estimateTokens, INPUT_MARGIN } from '../tokens.ts';
-import { boundIn } from '../transports/chat.ts';
 import type { Ask, JudgeTransport } from '../transports/transport.ts';
 import type { CallUsage, JudgeScorer, ModelAnswer } from '../types.ts';
 import { AdaptiveLimiter } from './limiter.ts';
@@ -122,17 +121,19 @@ export class ModelCaller {
     signal: AbortSignal | undefined,
     lost: (usage: CallUsage) => Promise<void>,
   ): Promise<Answered> {
+    let asked = question;
     let startedAt: number | undefined;
     let findings = 0;
     const found = new Set<Feature>();
     for (let attempt = 1; ; ) {
-      const { answer, failure, rung } = await this.attempt(question, signal);
+      const { answer, failure, rung } = await this.attempt(asked, signal);
       if (answer !== undefined) return { answer, rung };
-      const isOtherBound = this.isOtherBound(failure, question);
-      if (isOtherBound || failure.kind === 'unsupported') {
+      const bound = boundIn(failure, asked.maxTokens);
+      if (bound !== undefined || failure.kind === 'unsupported') {
         findings += 1;
         if (findings > MAX_FINDINGS) throw new CallFailure('rejected', failure.message, { cause: failure });
-        if (!isOtherBound) this.doWithout(failure, rung, found);
+        if (bound === undefined) this.doWithout(failure, rung, found);
+        else asked = { ...question, maxTokens: bound };
         continue;
       }
       if (failure.kind !== 'throttled' && failure.kind !== 'unavailable') throw failure;
@@ -166,7 +167,7 @@ export class ModelCaller {
           buildPrompt(question.capture, question.scorers, rung, question.prompt),
         ),
         schema: answerSchema(question.scorers, rung),
-        maxTokens: this.learned.accepted(question.maxTokens),
+        maxTokens: question.maxTokens,
         supports: (feature) => capabilities.supports(feature),
       };
       const answer = await this.send(ask, signal);
@@ -222,14 +223,6 @@ export class ModelCaller {
     }
   }
 
-  /** Whether the model refuses the bound on the answer and names another one, which the next attempt has. */
-  private isOtherBound(failure: CallFailure, { maxTokens }: Question): boolean {
-    if (failure.kind !== 'rejected' && failure.kind !== 'unsupported') return false;
-    const sent = this.learned.accepted(maxTokens);
-    const bound = boundIn(wordsIn(failure)[0] ?? failure.message, sent);
-    return bound !== undefined && this.learned.noteNamed(sent, bound);
-  }
-
   /** @param found what this question was refused for before: if it is named again, it is not the cause, and the form may be */
   private doWithout(failure: CallFailure, rung: Rung, found: Set<Feature>): void {
     const { feature, message } = failure;
@@ -246,6 +239,20 @@ export class ModelCaller {
     this.capabilities.refuseFeature(feature);
   }
 }
+
+/** Returns the lower bound on the answer that a refusal names, as in `max_tokens: 5080 > 4096, which is the maximum …`. */
+function boundIn(failure: CallFailure, sent: number): number | undefined {
+  const [text = failure.message] = wordsIn(failure);
+  const isAbout = (failure.kind === 'rejected' || failure.kind === 'unsupported') && BOUND.test(text);
+  return isAbout
+    ? text
+        .match(/\b\d{2,5}\b/g)
+        ?.map(Number)
+        .find((bound) => bound < sent)
+    : undefined;
+}
+
+const BOUND = /max(?:imum)?[_ ]?(?:output[_ ]|completion[_ ])?tokens\b/i;
 
 /** An unexplained refusal before the model has ever answered in this form is attributed to the form. */
 function asUnsupported(failure: CallFailure, rung: Rung, { isConfirmed }: ModelCapabilities): CallFailure {

@@ -34,8 +34,6 @@ interface Facts {
   refused?: readonly string[];
   /** Of the last answers, the newest last: the bin of the output tokens. */
   bins: readonly number[];
-  /** The bounds that the service has named for the bound on an answer. */
-  named: { least: number; most: number };
   /** What captures cost by their estimate, and what was paid, in US dollars; older ones count less. */
   cost: { likely: number; paid: number; captures: number };
 }
@@ -53,7 +51,7 @@ export class Learned {
     this.#scope = `learned#${model}#${process.env.AWS_REGION}#${PROPERTIES_VERSION}`;
     this.table = table;
     this.#now = now;
-    this.#facts = { since: now(), bins: [], named: { least: 1, most: 1e9 }, cost: { likely: 0, paid: 0, captures: 0 } };
+    this.#facts = { since: now(), bins: [], cost: { likely: 0, paid: 0, captures: 0 } };
   }
 
   get refused(): readonly string[] | undefined {
@@ -83,18 +81,7 @@ export class Learned {
     const quantile = sorted[sorted.length - 1 - Math.ceil(sorted.length * LONGEST_SHARE)] ?? 0;
     const most = own * MAX_GROWTH;
     const bound = Math.min(Math.max(own, Math.ceil(Math.exp(quantile * BIN) * MARGIN)), most);
-    return this.accepted(Math.min(bound * growth, Math.max(most, bound * 2)));
-  }
-
-  /** Returns the bound that the service accepts in place of this one. */
-  accepted(tokens: number): number {
-    return Math.min(Math.max(tokens, this.#facts.named.least), this.#facts.named.most);
-  }
-
-  /** Notes the bound that the service has named when it refused another one. @returns whether that changes what is accepted */
-  noteNamed(refused: number, bound: number): boolean {
-    this.#facts.named = { ...this.#facts.named, [bound < refused ? 'most' : 'least']: bound };
-    return this.accepted(refused) !== refused;
+    return Math.min(bound * growth, Math.max(most, bound * 2));
   }
 
   /** Whether `bound` is a guess: a single answer that is longer than its form may be the long one in fifty. */

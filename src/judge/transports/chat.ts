@@ -147,15 +147,6 @@ const TOO_LONG =
 const MODEL_OR_SETTINGS =
   /model_not_found|does not exist|no such model|unknown model|model identifier is invalid|on-demand throughput isn.t supported|operation not allowed|end of its life|marked by provider as legacy|model is not supported|not supported in this region|guardrail (identifier|version|id|was not found|not found)|invalid guardrail|inference profile .{0,200}(not found|invalid)/i;
 
-/** Returns the bound on answers that a refusal names in place of `sent`, as in `max_tokens: 5080 > 4096, which is the maximum …`. */
-export const boundIn = (text: string, sent: number): number | undefined =>
-  /max(?:imum)?[_ ]?(?:output[_ ]|completion[_ ])?tokens\b/i.test(text)
-    ? text
-        .match(/\b\d{2,5}\b/g)
-        ?.map(Number)
-        .find((bound) => bound !== sent)
-    : undefined;
-
 /** Classifies a refusal by its status and its words, whatever service hosts the model. */
 export function refusalOf(status: number, text: string): { kind: CallFailureKind; feature?: Feature } {
   if (status === 401 || status === 403) return { kind: 'refused' };

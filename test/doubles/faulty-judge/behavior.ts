@@ -42,8 +42,7 @@ const modelBehaviorSchema = z.strictObject({
    * profile that routes elsewhere, and cannot be looked up in this region.
    */
   state: z.enum(['active', 'legacy', 'ended', 'missing', 'denied', 'invalid', 'unlisted']).default('active'),
-  /** A bound on the answer outside of these is refused. */
-  leastAnswerTokens: z.number().int().positive().optional(),
+  /** A higher bound on the answer is refused. */
   mostAnswerTokens: z.number().int().positive().optional(),
   /** A longer request is refused. */
   maxInputTokens: z.number().int().positive().optional(),

@@ -53,8 +53,6 @@ export function converseRefusal(body: ConverseBody, model: ModelBehavior): HttpA
     return invalid(
       `The maximum tokens you requested exceeds the model limit of ${model.mostAnswerTokens}. Try again with a maximum tokens value that is lower than ${model.mostAnswerTokens}.`,
     );
-  if (maxTokens < (model.leastAnswerTokens ?? 0))
-    return invalid(`max_tokens: ${maxTokens} is too small: it must be at least ${model.leastAnswerTokens}.`);
   const cached = [...(system ?? []), ...(body.messages ?? []).flatMap(({ content }) => content)].some(
     (block) => block.cachePoint,
   );
