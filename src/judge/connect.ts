@@ -127,8 +127,7 @@ export function connectBatchJudge(environment: FunctionSettings): BatchJudging {
   assertBatchPossible(settings.BEDROCK_MODEL_ID, properties);
   const transport = bedrockTransport(name, parameters, undefined, properties);
   const shared = sharedBy(settings);
-  const { learned } = shared;
-  const bounds = { ...answerBounds(parameters), properties, learned };
+  const bounds = { ...answerBounds(parameters), properties, learned: shared.learned };
   const isCascade = environment.JUDGE_CASCADE !== undefined;
   const asAsked = (scorers: readonly JudgeScorer[]) => (isCascade ? scorers.map(askedFirst) : scorers);
   const judgeAt = (price: JudgeConfig['price']): Judge =>
@@ -138,7 +137,9 @@ export function connectBatchJudge(environment: FunctionSettings): BatchJudging {
   const batchScorers = activeScorers(environment, 'batch');
   return {
     async askCanary(money) {
-      const asked = await learned?.askOnce(() => askCanary(first, asAsked(batchScorers.filter(isJudgeScorer)), money));
+      const asked = await shared.learned?.askOnce(() =>
+        askCanary(first, asAsked(batchScorers.filter(isJudgeScorer)), money),
+      );
       return asked?.spend ?? emptySpend();
     },
     record: (recordId, capture, scorers) => batchRecord(transport, recordId, capture, asAsked(scorers), bounds),

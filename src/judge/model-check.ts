@@ -86,7 +86,7 @@ export async function checkJudgeModel(
     if (status === 'LEGACY') {
       const end = endOfLifeTime === undefined ? 'on a date that is not yet announced' : `on ${day(endOfLifeTime)}`;
       const legacy = `${foundationModel} is a legacy model and will be retired ${end}. Bedrock refuses it to accounts that have not used it recently. Plan a newer BEDROCK_MODEL_ID.`;
-      if (publicExtendedAccessTime === undefined || publicExtendedAccessTime.getTime() > now.getTime() + NOTICE_MS)
+      if (!publicExtendedAccessTime || publicExtendedAccessTime.getTime() > now.getTime() + NOTICE_MS)
         return result('legacy', legacy);
       const dearerFrom = day(publicExtendedAccessTime);
       return { ...result('legacy', `${legacy} ${dearerText(model, dearerFrom)}`), dearerFrom };

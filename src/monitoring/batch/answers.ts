@@ -93,9 +93,8 @@ export async function batchAnswers({ run, chunk }: ChunkRequest, deps: AnswerDep
       if (failure !== undefined) throw failure;
       if (held.has(question)) return { money: HELD };
       const answer = isRead ? undefined : (await answersOf(asking, asker))?.get(question);
-      if (typeof answer === 'string' && common.has(answer)) return { money: refusedMoney(answer) };
-      if (answer === undefined || typeof answer === 'string') return { money: { limit } };
-      return { money: { limit, answer }, paid: spendOf(answer) };
+      if (typeof answer === 'object') return { money: { limit, answer }, paid: spendOf(answer) };
+      return { money: answer !== undefined && common.has(answer) ? refusedMoney(answer) : { limit } };
     },
   };
 }

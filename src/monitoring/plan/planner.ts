@@ -74,8 +74,7 @@ function judgeErrorOf(
   try {
     assertJudgeAffordable(environment, options);
     assertModelLives(check);
-    if (environment.EVALUATION_BUDGET_USD + (options.budgetUsd ?? 0) > 0)
-      assertListPrice(check, environment.JUDGE_PRICES);
+    if (environment.EVALUATION_BUDGET_USD || options.budgetUsd) assertListPrice(check, environment.JUDGE_PRICES);
   } catch (error) {
     if (error instanceof PermanentError) return toNamedError(error);
     throw error;

@@ -35,6 +35,8 @@ afterAll(async () => {
 });
 beforeEach(() => standIn.forget());
 
+const sumOf = (numbers: number[]) => numbers.reduce((sum, number) => sum + number, 0);
+
 /** A run with two chunks, whose functions share a table. */
 function rig(linesOfEach: number) {
   const memory = new MemoryStorage();
@@ -62,7 +64,7 @@ function rig(linesOfEach: number) {
     const arn = 'arn:aws:bedrock:us-east-1:1:model-invocation-job/job';
     const job = { arn, group: 0, records: 2 * linesOfEach, status: 'PartiallyCompleted' };
     memory.put(workKeys.batchJobs('run'), { jobs: [job], converse: [] });
-    const errorRecordCount = refused.reduce<number>((sum, count = linesOfEach) => sum + count, 0);
+    const errorRecordCount = sumOf(refused.map((count = linesOfEach) => count));
     memory.put(workKeys.batchJobManifest('run', 'job'), { totalRecordCount: 2 * linesOfEach, errorRecordCount });
     const modelOutput = { output: { message: { role: 'assistant', content: [{ text: goodAnswer(scorers) }] } } };
     const usage = { inputTokens: 2000, outputTokens: 200, totalTokens: 2200 };
@@ -75,12 +77,10 @@ function rig(linesOfEach: number) {
       memory.put(workKeys.batchOutput('run', 'job', chunk), lines.join('\n'));
     }
     standIn.forget();
-    const applied = requests.map((of) => {
-      const [request, deps] = [{ ...of, phase: 'apply' as const }, depsOf()];
-      return evaluateChunk(request, {
-        ...deps,
-        openBatch: () => batchAnswers(request, { ...deps, workBucket: 'work' }),
-      });
+    const applied = requests.map((request) => {
+      const deps = { ...depsOf(), workBucket: 'work' };
+      const openBatch = () => batchAnswers(request, deps);
+      return evaluateChunk({ ...request, phase: 'apply' }, { ...deps, openBatch });
     });
     return Promise.all(applied);
   };
@@ -112,8 +112,8 @@ test.each([
   const { prepare, apply } = rig(RECORDS);
   await prepare();
   const receipts = await apply(...refused);
-  const sum = (of: (receipt: (typeof receipts)[number]) => number) => receipts.reduce((all, one) => all + of(one), 0);
-  const records = refused.reduce<number>((all, count = RECORDS) => all + count, 0);
+  const sum = (of: (receipt: (typeof receipts)[number]) => number) => sumOf(receipts.map(of));
+  const records = sumOf(refused.map((count = RECORDS) => count));
   const reason = refused[0] === undefined ? 'unanswered' : 'the model refuses temperature';
   expect(sum(({ batchRefused = {} }) => batchRefused[reason] ?? 0)).toBe(records);
   const held = expected === 'held' ? records : 0;
