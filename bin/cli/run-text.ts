@@ -84,9 +84,8 @@ function dryRunLines({ report: { summary }, expectedSeconds }: RunPage): string[
   const counted = [`files: ${objects}`, `lines: ${lines?.planned}`];
   if (estimate === undefined) return counted;
   const time = expectedSeconds && `about ${durationText(expectedSeconds)}, at the pace of the last runs`;
-  const [least, most] = estimate.usdRange ?? [];
-  const range =
-    least === undefined ? '' : `, from ${least.toFixed(4)} to ${most?.toFixed(4)}: few answers of the judge are known`;
+  const ends = estimate.usdRange?.map((usd) => usd.toFixed(4)).join(' to ');
+  const range = ends === undefined ? '' : `, from ${ends}: few answers of the judge are known`;
   return [
     ...counted,
     `captures: ${estimate.captures}`,
@@ -135,15 +134,15 @@ function chunkLine({ chunk, step, key, firstLine, lines, ranges, error }: Failed
 function heldLines({ summary }: RunReport): string[] {
   const held = summary?.verdicts.heldByBudget ?? 0;
   const { providerDay = 0, JudgeBatchRefused: refused = 0 } = summary?.reasons ?? {};
+  const byBudget = held - providerDay - refused;
   const budget = summary?.options?.budgetUsd;
   const whose = budget === undefined ? 'EVALUATION_BUDGET_USD' : `the run's $${budget} or EVALUATION_BUDGET_USD`;
-  return [
-    ...(held > providerDay + refused ? [`${held - providerDay - refused} verdicts by the budget: ${whose}`] : []),
-    ...(refused > 0
-      ? [`${refused} verdicts as JudgeBatchRefused: the batch job refused their records, see batch.refused`]
-      : []),
-    ...(providerDay > 0 ? [`${providerDay} verdicts by the quota of the day of the judge's provider`] : []),
+  const lines: [number, string][] = [
+    [byBudget, `by the budget: ${whose}`],
+    [refused, 'as JudgeBatchRefused: the batch job refused their records, see batch.refused'],
+    [providerDay, "by the quota of the day of the judge's provider"],
   ];
+  return lines.filter(([count]) => count > 0).map(([count, why]) => `${count} verdicts ${why}`);
 }
 
 function batchLines({ summary, openBatchJobs }: RunReport): string[] {

@@ -29,7 +29,12 @@ export function watchJudgeModels(
   return async () => {
     const checks = (await Promise.all(models.map(toTell))).flat();
     for (const check of checks) logger.warn(check.message, { check } as never);
-    return checks.find(({ level }) => level === 'error') ?? checks[0];
+    // Of a cascade, what fails a run comes first.
+    return (
+      checks.find(({ level }) => level === 'error') ??
+      checks.find(({ dearerFrom }) => dearerFrom !== undefined) ??
+      checks[0]
+    );
   };
 }
 

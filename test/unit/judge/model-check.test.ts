@@ -56,3 +56,13 @@ test('a failed look-up is reported, and does not stop a run', async () => {
   expect(await watchJudgeModels([MODEL], bedrock(failure))()).toBeUndefined();
   expect(warn.mock.calls).toEqual([[expect.any(String), failure]]);
 });
+
+test('of a cascade, a run is told of the model that costs more', async () => {
+  jest.spyOn(logger, 'warn').mockImplementation();
+  const send = async ({ input }: { input: { modelIdentifier: string } }) => {
+    const publicExtendedAccessTime = input.modelIdentifier === MODEL ? new Date() : undefined;
+    return { modelDetails: { modelLifecycle: { status: 'LEGACY', publicExtendedAccessTime } } };
+  };
+  const check = watchJudgeModels(['amazon.nova-pro-v1:0', MODEL], { send } as never);
+  expect(await check()).toMatchObject({ model: MODEL });
+});
