@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import { EXIT } from '../../../bin/cli/output.ts';
+import aiperfFlags from '../../../bin/commands/aiperf-flags.json' with { type: 'json' };
 import { COMMANDS, GROUPS } from '../../../bin/commands.ts';
 import { failureText, programFor } from '../../../bin/program.ts';
 import { awsFailure, nameOperations } from '../../../src/core/errors/aws-failures.ts';
@@ -31,6 +32,17 @@ test('--help lists every command without loading one', async () => {
   jest.restoreAllMocks();
   for (const name of names) expect(text).toContain(`\n  ${name} `);
   expect(await run('--version')).toMatchObject({ text: '1.2.3\n' });
+});
+
+test('what replay says in place of AIPerf’s options exists, and is not one of those', async () => {
+  const own = (await COMMANDS.replay?.())?.options.filter(({ hidden }) => !hidden).map(({ long }) => long) ?? [];
+  const named = Object.keys(aiperfFlags).flatMap((use) => use.match(/--[a-z-]+/g) ?? []);
+  expect(named.filter((flag) => !own.includes(flag) && !['--help', '--debug', '--mlflow'].includes(flag))).toEqual([]);
+  expect(
+    Object.values(aiperfFlags)
+      .flat()
+      .filter((flag) => own.includes(flag)),
+  ).toEqual([]);
 });
 
 test.each(names)(
