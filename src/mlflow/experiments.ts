@@ -69,7 +69,8 @@ export async function experimentNotice(
     return `The experiment "${name}" (id ${experiment.id}) has the name "${experiment.name}" in MLflow now. The stack still writes to it`;
   }
   if (experiment?.tags?.[stackTag(endpoint)] !== undefined) return undefined;
-  const [before] = await findTagged(rest, stackTag(endpoint), stack);
+  // Another run may have made or claimed the experiment meanwhile.
+  const before = (await findTagged(rest, stackTag(endpoint), stack)).find((one) => one.name !== name);
   return (
     before &&
     `The stack has written the traces of ${endpoint} to the experiment "${before.name}" (id ${before.id}), and "${name}" is another one: what is processed again is traced, judged, paid and counted again`

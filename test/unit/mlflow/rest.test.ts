@@ -285,7 +285,8 @@ describe('experiments', () => {
     let tags: object[] = [];
     server.fault(({ path }) => {
       const found = { ...experiment('active').experiment, tags };
-      if (path.endsWith('/search')) return reply(200, {});
+      // The other one has tagged the experiment since it was read.
+      if (path.endsWith('/search')) return reply(200, { experiments: [{ ...found, tags: [] }] });
       if (!path.includes('set-experiment-tag')) return reply(200, { experiment: found });
       // The other one comes first, and MLflow refuses this one.
       tags = [
@@ -295,7 +296,9 @@ describe('experiments', () => {
       return reply(400, { error_code: 'BAD_REQUEST', message: 'UNIQUE constraint failed' });
     });
     const owner = { endpoint: 'house', stack: 'prod', isShared: false };
-    await expect(connect().resolveExperiment('e', owner)).resolves.toMatchObject({ id: '7' });
+    const resolved = await connect().resolveExperiment('e', owner);
+    expect(resolved).toMatchObject({ id: '7' });
+    expect(resolved.notice).toBeUndefined();
     tags = [];
     await expect(connect().resolveExperiment('e', { ...owner, stack: 'test' })).rejects.toMatchObject({
       name: 'MlflowExperimentOfOtherStack',
