@@ -2,23 +2,23 @@
  * Chunks with the same lines at the same time: of runs over copies, over a file that grew, and of one run. Each trace is written once, one
  * verdict of each scorer is in force, and the receipts of all chunks together say what MLflow has; also where functions are killed.
  */
-import type { QualityCounts } from '../../../src/core/contract/quality.ts';
-import type { Receipt } from '../../../src/core/contract/receipts.ts';
-import { Random } from '../../../src/core/values/random.ts';
-import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
-import { LimitsTable } from '../../../src/limits/table.ts';
-import { evaluateChunk, logChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
-import { qualityOfChunk } from '../../../src/monitoring/rebuild-counts.ts';
-import { emptyChunkState, foldReceipt } from '../../../src/monitoring/receipts.ts';
-import { addTree } from '../../../src/quality/count-tree.ts';
-import { cellsOf, sumOfCells } from '../../../src/quality/counts-store.ts';
-import { MemoryStorage } from '../../doubles/memory-storage.ts';
-import { MemoryTable } from '../../doubles/memory-table.ts';
-import { MemoryTraces } from '../../doubles/memory-traces.ts';
-import { scriptedJudge } from '../../doubles/scripted-judge.ts';
-import { chunkRequest } from '../../helpers/chunk-request.ts';
-import { chatLine } from '../../helpers/deployed-captures.ts';
-import { testEnvironment } from '../../helpers/test-environment.ts';
+import type { QualityCounts } from '../../src/core/contract/quality.ts';
+import type { Receipt } from '../../src/core/contract/receipts.ts';
+import { Random } from '../../src/core/values/random.ts';
+import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
+import { LimitsTable } from '../../src/limits/table.ts';
+import { evaluateChunk, logChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
+import { qualityOfChunk } from '../../src/monitoring/rebuild-counts.ts';
+import { emptyChunkState, foldReceipt } from '../../src/monitoring/receipts.ts';
+import { addTree } from '../../src/quality/count-tree.ts';
+import { cellsOf, sumOfCells } from '../../src/quality/counts-store.ts';
+import { MemoryStorage } from '../doubles/memory-storage.ts';
+import { MemoryTable } from '../doubles/memory-table.ts';
+import { MemoryTraces } from '../doubles/memory-traces.ts';
+import { scriptedJudge } from '../doubles/scripted-judge.ts';
+import { chunkRequest } from '../helpers/chunk-request.ts';
+import { chatLine } from '../helpers/deployed-captures.ts';
+import { testEnvironment } from '../helpers/test-environment.ts';
 
 const SCORERS = scorersFor().filter(isJudgeScorer).slice(0, 2);
 const LINES = Array.from({ length: 14 }, (_, n) => chatLine(`n${n}`));
