@@ -22,6 +22,8 @@ const MAX_BETWEEN = 13;
 const BETWEEN = /^[\s,;/|&+]{1,4}(?:\p{L}{1,5}[\s:.]{1,2})?\(?$/u;
 /** What is read around a word or a number, as before a year; and what may stand before the first digit of a number, such as "(+". */
 const BEFORE = 42;
+/** With the words before it. */
+const MAX_BEFORE = 200;
 const BEHIND = 12;
 const MAX_BEHIND = 70;
 const LEAD = 16;
@@ -67,16 +69,18 @@ const MAX_LONG = 50;
  * @param told what the name of the text's field announces. It counts only in short texts, which are values
  */
 export function find(written: string, forms: Forms, told: readonly Word[] = []): Item[] {
-  const text = folded(written);
-  const search = new Search(text, written, text.length <= MAX_VALUE_CHARS ? told : []);
-  for (const { name, whole } of told.length > 0 ? forms.all : []) {
-    const value = whole?.(text, told);
-    if (value !== undefined) search.found.push({ name, start: 0, end: text.length, value });
+  const read = folded(written);
+  // In each form, since a sign that is folded may join an item to what stands beside it.
+  const texts = new Set([read.replace(UNSPACED, (letters) => ' '.repeat(letters.length)), read, written]);
+  const [first] = texts;
+  const found = new Map<string, Item>();
+  for (const text of texts) {
+    for (const item of new Search(text, first === text ? undefined : first, forms, told).run()) {
+      const key = `${item.name} ${item.start} ${item.end}`;
+      found.set(key, found.get(key) ?? item);
+    }
   }
-  for (const mark of marksIn(text)) search.inMark(mark, forms);
-  search.hide();
-  for (const run of numbersIn(search.text)) search.inNumber(run, forms);
-  return search.found;
+  return [...found.values()];
 }
 
 /** A part of a text in which matches begin between two places. */
@@ -89,67 +93,76 @@ interface Part {
 }
 
 class Search {
-  readonly found: Item[] = [];
+  readonly #text: string;
+  readonly #other: string | undefined;
+  readonly #forms: Forms;
+  readonly #told: readonly Word[];
+  readonly #toldHere: readonly Word[];
+  readonly #found: Item[] = [];
   /** Where the last item of each kind ends. */
   readonly #last = new Map<Kind, number>();
-  text: string;
-  #written: string;
-  readonly #isPlain: boolean;
-  readonly #told: readonly Word[];
   /** A match is hidden from the next patterns by blanks: the digits of an IBAN are not a telephone number. */
-  #hidden: Range[] = [];
+  readonly #hidden: Range[] = [];
   /** Where the last match ends. */
   #free = 0;
 
-  constructor(text: string, written: string, told: readonly Word[]) {
-    this.text = text;
-    this.#written = written;
-    this.#isPlain = isPlain(text, written);
+  /** @param other form of the text, in which items were found: where both are the same, nothing is looked for */
+  constructor(text: string, other: string | undefined, forms: Forms, told: readonly Word[]) {
+    this.#text = text;
+    this.#other = other;
+    this.#forms = forms;
     this.#told = told;
+    this.#toldHere = text.length <= MAX_VALUE_CHARS ? told : [];
   }
 
-  hide(): void {
-    const isSame = this.#written === this.text;
-    this.text = withBlanks(this.text, this.#hidden);
-    this.#written = isSame ? this.text : withBlanks(this.#written, this.#hidden);
-    this.#hidden = [];
+  run(): Item[] {
+    for (const { name, whole } of this.#told.length > 0 ? this.#forms.all : []) {
+      const value = whole?.(this.#text, this.#told);
+      if (value !== undefined) this.#found.push({ name, start: 0, end: this.#text.length, value });
+    }
+    for (const mark of marksIn(this.#text)) if (!this.#isSame(mark)) this.#inMark(mark);
+    const text = withBlanks(this.#text, this.#hidden);
+    for (const run of numbersIn(text)) if (!this.#isSame(run)) this.#inNumber(run, text);
+    return this.#found;
   }
 
-  inMark(mark: Mark, forms: Forms): void {
+  #isSame({ start, end }: Range): boolean {
+    const part = (text: string): string => text.slice(Math.max(0, start - MAX_BEFORE), end + MAX_BEHIND);
+    return this.#other !== undefined && part(this.#other) === part(this.#text);
+  }
+
+  #inMark(mark: Mark): void {
     const start = Math.max(this.#free, mark.start - LEAD);
-    if (start < mark.end) this.#near({ start, end: mark.end }, forms.ofMark(mark));
+    if (start < mark.end) this.#near({ start, end: mark.end }, this.#forms.ofMark(mark), this.#text);
   }
 
-  inNumber(run: Run, forms: Forms): void {
-    const usable = forms.ofNumber(run);
-    const words = usable.some(({ word }) => word) ? [...this.#told, ...wordsBeside(this.text, run)] : [];
+  /** @param text with blanks in place of what was found */
+  #inNumber(run: Run, text: string): void {
+    const usable = this.#forms.ofNumber(run);
+    const words = usable.some(({ word }) => word) ? [...this.#toldHere, ...wordsBeside(text, run)] : [];
     const isAnnounced = ({ name, word }: NamedForm): boolean =>
-      word === undefined || words.some(({ kind }) => kind === word) || this.#follows(name, run.start);
-    this.#near({ start: Math.max(0, run.start - LEAD), end: run.end }, usable.filter(isAnnounced));
+      word === undefined || words.some(({ kind }) => kind === word) || this.#follows(name, run.start, text);
+    this.#near({ start: Math.max(0, run.start - LEAD), end: run.end }, usable.filter(isAnnounced), text);
   }
 
   /** Looks for items that begin in a range. */
-  #near({ start: first, end }: Range, forms: readonly NamedForm[]): void {
+  #near({ start: first, end }: Range, forms: readonly NamedForm[], text: string): void {
     if (forms.length === 0) return;
     const start = Math.max(0, first - BEFORE);
-    const most = end + MAX_BEHIND;
-    const text = narrow(this.text.slice(start, most));
-    for (const one of this.#isPlain ? [text] : formsIn(text, this.#written.slice(start, most))) {
-      const part = { text: one, start, from: first - start, to: end - start };
-      for (const form of forms) {
-        const text = part.text.slice(0, part.to + (form.behind ?? BEHIND));
-        if (form.hint?.test(text) === false) continue;
-        const count = this.#hidden.length;
-        this.#matches(form, { ...part, text });
-        if (this.#hidden.length > count) part.text = withBlanks(part.text, this.#hidden.slice(count), start);
-      }
+    const part = { text: narrow(text.slice(start, end + MAX_BEHIND)), start, from: first - start, to: end - start };
+    for (const form of forms) {
+      const near = part.text.slice(0, part.to + (form.behind ?? BEHIND));
+      if (form.hint?.test(near) === false) continue;
+      const count = this.#hidden.length;
+      this.#matches(form, { ...part, text: near }, text);
+      if (this.#hidden.length > count) part.text = withBlanks(part.text, this.#hidden.slice(count), start);
     }
   }
 
   /** Adds the items of a form. */
-  #matches(form: NamedForm, part: Part): void {
+  #matches(form: NamedForm, part: Part, text: string): void {
     const { name, pattern } = form;
-    const { text } = this;
+    const told = this.#toldHere;
     pattern.lastIndex = part.from;
     for (let match = pattern.exec(part.text); match && match.index < part.to; match = pattern.exec(part.text)) {
       const [all] = match;
@@ -158,7 +171,7 @@ class Search {
       const group = match.groups === undefined ? match.slice(1).join('') : '';
       if (form.at) {
         const start = match[1] === undefined ? first + all.length : first - group.length;
-        const read = form.at({ text, start, end: start, told: this.#told, follows: false });
+        const read = form.at({ text, start, end: start, told, follows: false });
         if (read) pattern.lastIndex = this.#add(name, start, start + read.length, read.value) - part.start;
         // A match of no characters, before an item, is found again.
         else if (all === '') pattern.lastIndex += 1;
@@ -166,7 +179,7 @@ class Search {
       }
       const item = group || all;
       const start = first + all.length - item.length;
-      const place = { text, start, end: start + item.length, told: this.#told, follows: this.#follows(name, start) };
+      const place = { text, start, end: start + item.length, told, follows: this.#follows(name, start, text) };
       const value = form.read?.(item, place);
       const end = start + (form.cut?.(item) ?? item).length;
       // What is cut off may be another item, and what is none may have one in it.
@@ -177,9 +190,7 @@ class Search {
 
   /** @param first where the match begins. @returns the end */
   #add(name: Kind, start: number, end: number, value: string, first = start): number {
-    const last = this.found.at(-1);
-    const isKnown = last?.name === name && last.start === start && last.end === end;
-    if (!isKnown) this.found.push({ name, start, end, value });
+    this.#found.push({ name, start, end, value });
     this.#last.set(name, end);
     this.#hidden.push({ start: first, end });
     this.#free = Math.max(this.#free, end);
@@ -187,22 +198,15 @@ class Search {
   }
 
   /** Whether an item of the same kind is right before a place, as in a list. */
-  #follows(name: Kind, start: number): boolean {
+  #follows(name: Kind, start: number, text: string): boolean {
     const last = this.#last.get(name) ?? start;
-    return last < start && start - last <= MAX_BETWEEN && BETWEEN.test(this.text.slice(last, start));
+    return last < start && start - last <= MAX_BETWEEN && BETWEEN.test(text.slice(last, start));
   }
 }
 
 /** Returns a part with only ASCII as a text with a byte for each character: a pattern reads it faster than a part of a wider one. */
 const narrow = (part: string): string =>
   /^[\0-\x7f]*$/.test(part) ? Buffer.from(part, 'latin1').toString('latin1') : part;
-
-const isPlain = (text: string, written: string): boolean => text === written && text.search(UNSPACED) < 0;
-/** Returns a text in each form that it may be read in, since a sign that is folded may join an item to what stands beside it. */
-const formsIn = (text: string, written: string): Iterable<string> =>
-  isPlain(text, written)
-    ? [text]
-    : new Set([text.replace(UNSPACED, (letters) => ' '.repeat(letters.length)), text, written]);
 
 /** @param place where the text stands in the one of the ranges */
 function withBlanks(text: string, hidden: readonly Range[], place = 0): string {

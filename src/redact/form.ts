@@ -25,7 +25,7 @@ export interface Form {
   digits?: number;
   /** … or at a word that has all signs, of `SIGNS`, of one of these. */
   signs?: readonly number[];
-  /** Such a word has so many letters, digits and hyphens in a row. */
+  /** Such a word has so many letters, digits, hyphens and dots in a row. */
   long?: number;
   /** Characters behind the word or the number that a match may have, and what it looks at. */
   behind?: number;
@@ -48,8 +48,8 @@ export const strengthAt = ({ text, start, end, told }: Place, kind: WordKind): R
   strengthOf(told, kind) ?? strengthOf(wordsBefore(text, start), kind) ?? strengthOf(wordsAfter(text, end), kind);
 
 const LETTERS_BEFORE = /(?:[A-Za-z]-)?[A-Za-z]{0,6}$/;
-/** Shorter numbers are announced by words before them. */
-const MIN_BEFORE_WORDS = 6;
+/** Shorter numbers, which are no dates, are announced by words before them. */
+const MIN_DIGITS_BEFORE_WORDS = 5;
 
 /** Returns what the words on both sides of a number announce. Letters before its first digit may be a part of it. */
 export function wordsBeside(text: string, { start, end, digits }: Run): readonly Word[] {
@@ -59,6 +59,6 @@ export function wordsBeside(text: string, { start, end, digits }: Run): readonly
   return [
     ...wordsBefore(text, start),
     ...(letters ? wordsBefore(text, start - letters[0].length) : []),
-    ...(digits >= MIN_BEFORE_WORDS ? wordsAfter(text, end) : []),
+    ...(digits >= MIN_DIGITS_BEFORE_WORDS ? wordsAfter(text, end) : []),
   ];
 }

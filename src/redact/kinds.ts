@@ -246,12 +246,12 @@ export const KINDS = {
   mac: [
     {
       pattern: MAC,
-      signs: [SIGNS.digit | SIGNS.colon, SIGNS.digit | SIGNS.letter],
+      signs: [SIGNS.colon, SIGNS.letter],
       hint: /[:-][0-9a-f]{2}[:-][0-9a-f]{2}[:-]|\.[0-9a-f]{4}\./i,
       read: bare,
     },
     { pattern: MAC, digits: 12, behind: 24, read: bare },
-    { pattern: MAC_NAMED, signs: [SIGNS.digit], long: 12, read: readNamedMac },
+    { pattern: MAC_NAMED, signs: [SIGNS.digit, SIGNS.letter], long: 12, read: readNamedMac },
   ],
   ip: [
     { pattern: IPV4, digits: 4, read: readIpv4 },

@@ -10,16 +10,17 @@ export interface Range {
 export interface Mark extends Range {
   /** Of `SIGNS`. */
   signs: number;
-  /** The most letters, digits and hyphens in a row. */
+  /** The most letters, digits, hyphens and dots in a row. */
   long: number;
 }
 
 /** What a word may have. An `option` is a hyphen at its beginning, or two hyphens in a row. */
 export const SIGNS = { digit: 1, letter: 2, at: 4, colon: 8, equals: 16, option: 32 } as const;
-const HYPHEN = 64;
+/** Names, paths and keys have them within. */
+const INNER = 64;
 const SPACE = 128;
 /** Without a digit or a sign, no item is shorter. */
-const MIN_LONG = 15;
+const MIN_LONG = 12;
 
 const signOf = (character: string): number => {
   if (/\s/.test(character)) return SPACE;
@@ -27,12 +28,12 @@ const signOf = (character: string): number => {
   if (/[@%]/.test(character)) return SIGNS.at;
   if (/[=>]/.test(character)) return SIGNS.equals;
   if (character === ':') return SIGNS.colon;
-  return /\w/.test(character) ? SIGNS.letter : /[$&*+/~\\-]/.test(character) ? HYPHEN : 0;
+  return /\w/.test(character) ? SIGNS.letter : /[$&*+./~\\-]/.test(character) ? INNER : 0;
 };
 const ASCII = Uint8Array.from({ length: 128 }, (_, code) => signOf(String.fromCharCode(code)));
-const IN_ROW = SIGNS.digit | SIGNS.letter | HYPHEN;
+const IN_ROW = SIGNS.digit | SIGNS.letter | INNER;
 const MARKS = SIGNS.digit | SIGNS.at | SIGNS.colon | SIGNS.equals | SIGNS.option;
-const HYPHEN_CODE = 45;
+const HYPHEN = 45;
 
 /** Returns the marks in order. A loop, since patterns would read the text once each. */
 export function marksIn(text: string): Mark[] {
@@ -46,7 +47,7 @@ export function marksIn(text: string): Mark[] {
     const sign = code < 128 ? (ASCII[code] as number) : SIGNS.letter;
     if (sign !== SPACE) {
       signs |= sign;
-      if (code === HYPHEN_CODE && (at === start || text.charCodeAt(at - 1) === code)) signs |= SIGNS.option;
+      if (code === HYPHEN && (at === start || text.charCodeAt(at - 1) === code)) signs |= SIGNS.option;
       row = sign & IN_ROW && code < 128 ? row + 1 : 0;
       if (row > long) long = row;
       continue;

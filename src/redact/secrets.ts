@@ -160,7 +160,7 @@ const ASSIGNED =
 const MIXED = /\d[^\s\d.,;:)]|[^\s\d(]\d|[A-Z]{12}|_[A-Za-z]{12}/;
 /** The first digit of a word, which may stand within ones of scripts without spaces. */
 const TOLD =
-  /\d(?<=(?:[^\s:=][ \t]{1,3}\\{0,3}["'`“„«]?|[\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7a3])([^\s\d"'`\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7a3]{0,40})\d)/g;
+  /\d(?<=(?:[^\s:=][ \t]{1,3}\\{0,3}["'`“„«]?|[\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7a3])([^\s\d"'`：\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7a3]{0,40})\d)/g;
 
 // --------------------------------------------------------------------------------------- commands, headers, files
 
@@ -177,12 +177,13 @@ const valueAt =
 
 /** User and password of a command. */
 const USER_OPTION = /\s(?:-u|--(?:proxy-)?user)[ =]?["']?[\w.@\\+-]{0,60}:/g;
+const USER_PASSWORD = /[^\s"'`]{3,100}/y;
 const USES_USER = /\b(?:curl|http|wget|xh)\b[^|]{0,320}$/;
 /** A password without a word before it. */
 const PASSWORD_OPTION = /\s(?:-p ?|-a |-pass(?:in|out)? pass:)["']?(?=[^-])/g;
 const USES_PASSWORD =
   /(?:\bsshpass\s+-p ?|\b(?:mysql|mysqldump|mysqladmin|mariadb)\b[^|\r\n]{0,100}\s-p|\bredis-cli\b[^|\r\n]{0,100}\s-a |\bdocker login\b[^|\r\n]{0,100}\s-p |-pass(?:in|out)? pass:)["']?$/;
-const OPTION = /[^\s"'`]{4,100}/y;
+const PASSWORD = /[^\s"'`]{4,100}/y;
 /** Host, port, database, user and password of PostgreSQL. */
 const PGPASS = /(?<![^\s"'`])[\w.*-]{1,100}:(?:\d{2,5}|\*):[\w*-]{1,60}:[\w.*@-]{1,60}:([^\s"'`:]{4,100})(?![^\s"'`])/g;
 
@@ -219,8 +220,8 @@ export const SECRETS = {
       hint: /cookie/i,
       at: valueAt(COOKIES, isCredential),
     },
-    { pattern: USER_OPTION, signs: [SIGNS.option], behind: 70, at: valueAt(OPTION, isGiven, USES_USER) },
-    { pattern: PASSWORD_OPTION, signs: [SIGNS.option], at: valueAt(OPTION, isGiven, USES_PASSWORD) },
+    { pattern: USER_OPTION, signs: [SIGNS.option], behind: 70, at: valueAt(USER_PASSWORD, isGiven, USES_USER) },
+    { pattern: PASSWORD_OPTION, signs: [SIGNS.option], at: valueAt(PASSWORD, isGiven, USES_PASSWORD) },
     {
       pattern: PGPASS,
       signs: [SIGNS.colon],

@@ -40,8 +40,8 @@ const GAP = new Set('+ \t\r\n:：=#.°№\'’"`*|>()[]{}<\\/-–—_?~\u061c\u2
 /** A word before a colon is a label, and as sure as the name of a field. */
 const COLON = /[:：][ \t"'*]*$/;
 const MAX_COLON = 4;
-/** So many words that nobody knows, before a colon, end the search. */
-const MAX_UNKNOWN = 3;
+/** Unknown words between what is announced and a colon. */
+const MAX_UNKNOWN = 2;
 /** Scripts without spaces between words. */
 const UNSPACED = /[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u9fff\uac00-\ud7a3]/;
 
@@ -219,11 +219,11 @@ function readBefore(text: string, place: number): readonly Word[] {
     found.push(...announced);
     if (isLink(word)) continue;
     // "tel. bureau: 01 42 68 53 00"
-    unknown += found.length > 0 || !COLON.test(before) ? MAX_UNKNOWN : 1;
-    if (unknown >= MAX_UNKNOWN) break;
+    if (found.length > 0 || unknown === MAX_UNKNOWN || !COLON.test(before)) break;
+    unknown += 1;
   }
   if (found.length === 0) return NONE;
-  if (unknown % MAX_UNKNOWN > 0) return found.filter(isOfPerson).map((word) => ({ ...word, isWeak: true }));
+  if (unknown > 0) return found.filter(isOfPerson).map((word) => ({ ...word, isWeak: true }));
   if (COLON.test(before)) return found.map(strong);
   // "DT-2661-298669" is a number of something else.
   return /[A-Za-z]-$/.test(before) ? found.filter(({ isWeak }) => !isWeak) : found;

@@ -200,3 +200,29 @@ test('an item in the tokens of a reply is masked, though one of them looks like 
   const reply = { choices: [{ message: { role: 'assistant', content: 'ok' }, logprobs: { content } }] };
   expect(decoded(json({ messages: [] }, reply)).response?.text).not.toMatch(/2001|db8|3a|5d1/);
 });
+
+test.each([
+  ['aa:bb:cc:dd:ee:ff', 'device aa:bb:cc:dd:ee:ff'],
+  ['aa-bb-cc-dd-ee-ff', 'device aa-bb-cc-dd-ee-ff'],
+  ['aabb.ccdd.eeff', 'device aabb.ccdd.eeff'],
+  ['aabbccddeeff', 'mac aabbccddeeff'],
+  ['abc', 'curl -u admin:abc https://x'],
+  ['S3cretPw', 'mysql -h db -uroot -pS3cretPw x'],
+  ['swordfish', 'DB_PASSWORD=swordfish'],
+  ['1.12.80', '1.12.80 geboren'],
+  ['(030) 2442-7971', 'call (030) 2442-7971'],
+  ['0172 4092777', 'Tel. 0171 4092776, 0172 4092777'],
+  ['AKIAIOSFODNN7EXAMPLE', 'AKIAIOSFODNN7EXAMPLE'],
+  ['February 20, 1994', 'born on February 20, 1994'],
+])('%s is masked between escapes, and letters of scripts without spaces', (item, sentence) => {
+  for (const [before, after] of [
+    ['', ''],
+    ['x\\n', '\\ny'],
+    ['日本語', '日本語'],
+    ['– ', ' – '],
+    ['"', '"'],
+  ]) {
+    const text = `${before}${sentence}${after}`;
+    expect([text, decoded(json({ text })).request?.text?.includes(item)]).toEqual([text, false]);
+  }
+});
