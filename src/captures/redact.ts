@@ -42,6 +42,7 @@ export function redacted(captured: Captured, options: DecodeOptions): Captured &
       ...(Object.keys(counts).length > 0 ? { masked: counts } : {}),
       ...content,
       unmask: (text) => masker.unmask(text),
+      found: (text, kinds) => masker.found(text, kinds),
     },
   };
 }

@@ -1,6 +1,8 @@
 /** The types that decoding works with. Field names follow SageMaker Data Capture and the OpenAI message form. */
 import type { ObjectVersion } from '../core/contract/execution.ts';
 import type { Redaction } from '../core/settings/redact-setting.ts';
+import type { Item } from '../redact/find.ts';
+import type { Kind } from '../redact/kinds.ts';
 import type { ClientCall } from './client-call.ts';
 
 /** The location of a line: everything needed to read it again. */
@@ -215,6 +217,8 @@ export interface Capture extends RecordFacts, Meaning, Identity {
   content?: 'none';
   /** Returns a masked text as it was captured, for what only counts. */
   unmask?(text: string): string;
+  /** Returns what masking found in a text as it was captured; `undefined` if it did not look for all of these kinds there. */
+  found?(text: string, kinds: readonly Kind[]): readonly Item[] | undefined;
 }
 
 export interface QuarantineCause {

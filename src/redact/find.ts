@@ -16,7 +16,7 @@ export interface Item extends Range {
 type NamedForm = Form & { name: Kind };
 
 /** A value of a field is no longer. */
-const MAX_VALUE_CHARS = 200;
+export const MAX_VALUE_CHARS = 200;
 /** What stands between two items of a list. */
 const MAX_BETWEEN = 13;
 const BETWEEN = /^[\s,;/|&+]{1,4}(?:\p{L}{1,5}[\s:.]{1,2})?\(?$/u;
@@ -67,15 +67,16 @@ const MAX_LONG = 50;
  * has read.
  *
  * @param told what the name of the text's field announces. It counts only in short texts, which are values
+ * @param within only what these ranges touch is looked at; they are in order, and do not overlap
  */
-export function find(written: string, forms: Forms, told: readonly Word[] = []): Item[] {
+export function find(written: string, forms: Forms, told: readonly Word[] = [], within?: readonly Range[]): Item[] {
   const read = folded(written);
   // In each form, since a sign that is folded may join an item to what stands beside it.
   const texts = new Set([read.replace(UNSPACED, (letters) => ' '.repeat(letters.length)), read, written]);
   const [first] = texts;
   const found = new Map<string, Item>();
   for (const text of texts) {
-    for (const item of new Search(text, first === text ? undefined : first, forms, told).run()) {
+    for (const item of new Search(text, first === text ? undefined : first, forms, told).run(within)) {
       const key = `${item.name} ${item.start} ${item.end}`;
       found.set(key, found.get(key) ?? item);
     }
@@ -94,6 +95,7 @@ interface Part {
 
 class Search {
   readonly #text: string;
+  readonly #isWide: boolean;
   readonly #other: string | undefined;
   readonly #forms: Forms;
   readonly #told: readonly Word[];
@@ -109,20 +111,21 @@ class Search {
   /** @param other form of the text, in which items were found: where both are the same, nothing is looked for */
   constructor(text: string, other: string | undefined, forms: Forms, told: readonly Word[]) {
     this.#text = text;
+    this.#isWide = /[^\0-\xff]/.test(text);
     this.#other = other;
     this.#forms = forms;
     this.#told = told;
     this.#toldHere = text.length <= MAX_VALUE_CHARS ? told : [];
   }
 
-  run(): Item[] {
+  run(within?: readonly Range[]): Item[] {
     for (const { name, whole } of this.#told.length > 0 ? this.#forms.all : []) {
       const value = whole?.(this.#text, this.#told);
       if (value !== undefined) this.#found.push({ name, start: 0, end: this.#text.length, value });
     }
-    for (const mark of marksIn(this.#text)) if (!this.#isSame(mark)) this.#inMark(mark);
+    for (const mark of touching(marksIn(this.#text), within)) if (!this.#isSame(mark)) this.#inMark(mark);
     const text = withBlanks(this.#text, this.#hidden);
-    for (const run of numbersIn(text)) if (!this.#isSame(run)) this.#inNumber(run, text);
+    for (const run of touching(numbersIn(text), within)) if (!this.#isSame(run)) this.#inNumber(run, text);
     return this.#found;
   }
 
@@ -149,7 +152,8 @@ class Search {
   #near({ start: first, end }: Range, forms: readonly NamedForm[], text: string): void {
     if (forms.length === 0) return;
     const start = Math.max(0, first - BEFORE);
-    const part = { text: narrow(text.slice(start, end + MAX_BEHIND)), start, from: first - start, to: end - start };
+    const near = text.slice(start, end + MAX_BEHIND);
+    const part = { text: this.#isWide ? narrow(near) : near, start, from: first - start, to: end - start };
     for (const form of forms) {
       const near = part.text.slice(0, part.to + (form.behind ?? BEHIND));
       if (form.hint?.test(near) === false) continue;
@@ -202,6 +206,16 @@ class Search {
     const last = this.#last.get(name) ?? start;
     return last < start && start - last <= MAX_BETWEEN && BETWEEN.test(text.slice(last, start));
   }
+}
+
+/** Returns those of the ranges that others touch. Both are in order. */
+function touching<R extends Range>(ranges: readonly R[], others: readonly Range[] | undefined): readonly R[] {
+  if (others === undefined) return ranges;
+  let next = 0;
+  return ranges.filter(({ start, end }) => {
+    while (next < others.length && (others[next] as Range).end <= start) next += 1;
+    return (others[next]?.start ?? end) < end;
+  });
 }
 
 /** Returns a part with only ASCII as a text with a byte for each character: a pattern reads it faster than a part of a wider one. */

@@ -5,7 +5,8 @@ import { RE2JS } from 're2js';
 import type { Redaction } from '../core/settings/redact-setting.ts';
 import { jsonIn } from '../core/values/json-in.ts';
 import { DATA_URL_MARK, fileIn, maskedBase64, maskedUrls, NOT_MASKED } from './encoded.ts';
-import { Forms, find, type Item, merged, respelled } from './find.ts';
+import { Forms, find, type Item, MAX_VALUE_CHARS, merged, respelled } from './find.ts';
+import type { Kind } from './kinds.ts';
 import { type Cut, findPieces, type Holder, MAX_NAME_CHARS, type Part, type Pieces } from './pieces.ts';
 import { type Word, wordsOfName } from './words.ts';
 
@@ -43,6 +44,8 @@ export class Masker {
   /** The names of a row's columns. */
   readonly #named = new Map<unknown, readonly string[]>();
   readonly #pieces: Pieces = new Map();
+  /** What was found in texts that are longer than the value of a field. */
+  readonly #found = new Map<string, readonly Item[]>();
   /** Texts, numbers and booleans that were masked or escaped. */
   changes = 0;
 
@@ -104,6 +107,12 @@ export class Masker {
     return this.captured.get(text) ?? text.replace(this.#ready.form, part);
   }
 
+  /** Returns what was found in a captured text; `undefined` if it is short, or not all of these kinds were looked for. */
+  found(text: string, kinds: readonly Kind[]): readonly Item[] | undefined {
+    const { all } = this.#ready.forms;
+    return kinds.every((kind) => all.some(({ name }) => name === kind)) ? this.#found.get(text) : undefined;
+  }
+
   // ------------------------------------------------------------------------------------------------------- texts
 
   #itemsIn(text: string, field: string): Item[] {
@@ -111,7 +120,9 @@ export class Masker {
     const told = announced(field);
     const items: Item[] = [];
     const add = (plain: string, places?: readonly number[]): void => {
-      for (const { name, value, ...item } of find(plain, forms, told)) {
+      const found = find(plain, forms, told);
+      if (plain === text && text.length > MAX_VALUE_CHARS) this.#found.set(text, found);
+      for (const { name, value, ...item } of found) {
         const [first, last] = [item.start, item.end - 1];
         const isAllowed = allowed.has(value) || allowed.has(value.slice(value.lastIndexOf('@')));
         if (isAllowed) continue;

@@ -91,7 +91,8 @@ function leavesIn(value: unknown, cut?: Cut): Iterable<Leaf[]> {
   const collect = (holder: Holder, key: string | number, path: number, listed?: Cut): void => {
     const inner = holder[key];
     if (typeof inner === 'string') {
-      if (listed === undefined) return;
+      // A document is no piece, and is read by itself.
+      if (listed === undefined || (listed === 'maybe' && /^[[{].*[\]}]$/s.test(inner))) return;
       const leaves = lists.get(path) ?? [];
       lists.set(path, leaves);
       leaves.push({ holder, key, text: inner, cut: listed, parts: [] });
