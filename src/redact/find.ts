@@ -45,9 +45,12 @@ export class Forms {
     return this.#those(signs * MAX_LONG + most, (form) => isOfSigns(form, signs) && (form.long ?? 0) <= most);
   }
 
-  ofNumber({ digits }: Run): readonly NamedForm[] {
+  ofNumber({ digits, dots }: Run): readonly NamedForm[] {
     const most = Math.min(digits, MAX_LONG);
-    return this.#those(-most, (form) => form.digits !== undefined && form.digits <= most);
+    const dotted = Math.min(dots, MAX_DOTS);
+    const isUsable = (form: Form): boolean =>
+      form.digits !== undefined && form.digits <= most && (form.dots ?? 0) <= dotted;
+    return this.#those(-most * (MAX_DOTS + 1) - dotted, isUsable);
   }
 
   #those(key: number, isUsable: (form: NamedForm) => boolean): readonly NamedForm[] {
@@ -61,6 +64,8 @@ const isOfSigns = ({ signs = [] }: Form, has: number): boolean => signs.some((al
 
 /** No form needs more digits or letters in a row. */
 const MAX_LONG = 50;
+/** Those of an address. */
+const MAX_DOTS = 3;
 
 /**
  * Returns every item. The time is linear in the length: look-behinds keep a pattern from beginning within a run of characters that it

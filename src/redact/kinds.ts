@@ -246,7 +246,7 @@ export const KINDS = {
   mac: [
     {
       pattern: MAC,
-      signs: [SIGNS.colon, SIGNS.letter],
+      signs: [SIGNS.parts],
       hint: /[:-][0-9a-f]{2}[:-][0-9a-f]{2}[:-]|\.[0-9a-f]{4}\./i,
       read: bare,
     },
@@ -254,8 +254,8 @@ export const KINDS = {
     { pattern: MAC_NAMED, signs: [SIGNS.digit, SIGNS.letter], long: 12, read: readNamedMac },
   ],
   ip: [
-    { pattern: IPV4, digits: 4, read: readIpv4 },
-    { pattern: IPV6, signs: [SIGNS.colon], hint: /:[0-9a-f]{0,4}:/i, read: readIpv6 },
+    { pattern: IPV4, digits: 4, dots: 3, read: readIpv4 },
+    { pattern: IPV6, signs: [SIGNS.colon | SIGNS.parts], hint: /:[0-9a-f]{0,4}:/i, read: readIpv6 },
   ],
   national_id: NATIONAL_IDS,
   date_of_birth: BIRTHS,

@@ -14,11 +14,11 @@ export interface Mark extends Range {
   long: number;
 }
 
-/** What a word may have. An `option` is a hyphen at its beginning, or two hyphens in a row. */
-export const SIGNS = { digit: 1, letter: 2, at: 4, colon: 8, equals: 16, option: 32 } as const;
+/** What a word may have. An `option` is a hyphen at its beginning, or two hyphens in a row; `parts`: two or more dots, hyphens or colons. */
+export const SIGNS = { digit: 1, letter: 2, at: 4, colon: 8, equals: 16, option: 32, parts: 64 } as const;
 /** Names, paths and keys have them within. */
-const INNER = 64;
-const SPACE = 128;
+const INNER = 128;
+const SPACE = 256;
 /** Without a digit or a sign, no item is shorter. */
 const MIN_LONG = 12;
 
@@ -30,10 +30,10 @@ const signOf = (character: string): number => {
   if (character === ':') return SIGNS.colon;
   return /\w/.test(character) ? SIGNS.letter : /[$&*+./~\\-]/.test(character) ? INNER : 0;
 };
-const ASCII = Uint8Array.from({ length: 128 }, (_, code) => signOf(String.fromCharCode(code)));
+const ASCII = Uint16Array.from({ length: 128 }, (_, code) => signOf(String.fromCharCode(code)));
 const IN_ROW = SIGNS.digit | SIGNS.letter | INNER;
 const MARKS = SIGNS.digit | SIGNS.at | SIGNS.colon | SIGNS.equals | SIGNS.option;
-const HYPHEN = 45;
+const [HYPHEN, DOT, COLON] = [45, 46, 58];
 
 /** Returns the marks in order. A loop, since patterns would read the text once each. */
 export function marksIn(text: string): Mark[] {
@@ -42,21 +42,25 @@ export function marksIn(text: string): Mark[] {
   let signs = 0;
   let row = 0;
   let long = 0;
+  let separators = 0;
   for (let at = 0; at <= text.length; at += 1) {
     const code = at < text.length ? text.charCodeAt(at) : 32;
     const sign = code < 128 ? (ASCII[code] as number) : SIGNS.letter;
     if (sign !== SPACE) {
       signs |= sign;
       if (code === HYPHEN && (at === start || text.charCodeAt(at - 1) === code)) signs |= SIGNS.option;
+      if (code <= COLON && (code === DOT || code === HYPHEN || code === COLON)) separators += 1;
       row = sign & IN_ROW && code < 128 ? row + 1 : 0;
       if (row > long) long = row;
       continue;
     }
+    if (separators > 1) signs |= SIGNS.parts;
     if (signs & MARKS || long >= MIN_LONG) marks.push({ start, end: at, signs, long });
     start = at + 1;
     signs = 0;
     row = 0;
     long = 0;
+    separators = 0;
   }
   return marks;
 }
@@ -64,6 +68,8 @@ export function marksIn(text: string): Mark[] {
 /** Digits with at most three separators between two of them. */
 export interface Run extends Range {
   digits: number;
+  /** Dots within. */
+  dots: number;
 }
 
 /** No number of a person has fewer. */
@@ -84,14 +90,16 @@ export function numbersIn(text: string): Run[] {
     const start = DIGIT.lastIndex - 1;
     let end = start + 1;
     let digits = 1;
+    let dots = 0;
     for (let at = end; at - end <= MAX_SEPARATORS; at += 1) {
       const code = text.charCodeAt(at);
+      if (code === DOT) dots += 1;
       if (isDigit(code)) {
         digits += 1;
         end = at + 1;
       } else if (!SEPARATORS.has(code)) break;
     }
-    if (digits >= MIN_DIGITS || text[end] === YEAR) runs.push({ start, end, digits });
+    if (digits >= MIN_DIGITS || text[end] === YEAR) runs.push({ start, end, digits, dots });
     DIGIT.lastIndex = end;
   }
   return runs;

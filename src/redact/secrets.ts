@@ -198,7 +198,7 @@ const COOKIES = /[^\s"'\\=;]{1,60}=[^\r\n"'\\]{6,}/y;
 
 /** The kinds of secrets, each with its forms. The order is that in which they are looked for. */
 export const SECRETS = {
-  jwt: [{ pattern: JWT, signs: [SIGNS.letter], long: 11, hint: /eyJ[\w-]/, read: asIs }],
+  jwt: [{ pattern: JWT, signs: [SIGNS.letter | SIGNS.parts], long: 11, hint: /eyJ[\w-]/, read: asIs }],
   url_credentials: [
     { pattern: URL_USER, signs: [SIGNS.at | SIGNS.colon], read: asIs },
     { pattern: PARAMETER, signs: [SIGNS.equals], at: parameterAt },
@@ -224,7 +224,7 @@ export const SECRETS = {
     { pattern: PASSWORD_OPTION, signs: [SIGNS.option], at: valueAt(PASSWORD, isGiven, USES_PASSWORD) },
     {
       pattern: PGPASS,
-      signs: [SIGNS.colon],
+      signs: [SIGNS.colon | SIGNS.parts],
       hint: /:(?:\d{2,5}|\*):[\w*-]+:/,
       read: (text) => (isGiven(text) ? text : undefined),
     },
