@@ -1,7 +1,6 @@
 /** Forwards new capture files to Arthur: the events, and a function of its own. It exists only if the settings name a host. */
 import { Duration } from 'aws-cdk-lib';
 import { Match } from 'aws-cdk-lib/aws-events';
-import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { Construct } from 'constructs';
 import { resourceNames } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
@@ -9,9 +8,10 @@ import { allow, grantKey, grantSecret } from './access/allow.ts';
 import { grantCaptureRead } from './access/capture.ts';
 import { grantWork } from './access/work.ts';
 import { type Alarms, lateOrLost } from './alarms.ts';
-import { runMetric } from './metrics.ts';
+import { grantItems } from './item-table.ts';
+import { PERIOD, runMetric } from './metrics.ts';
 import { escapeWildcard, ObjectEvents, TIMEOUTS_HIDDEN } from './object-rule.ts';
-import { PipelineFunction } from './pipeline-function.ts';
+import { PipelineFunction, type StackContext } from './pipeline-function.ts';
 import { forwardEnvironment } from './settings/function-environment.ts';
 
 /** Files that an invocation uploads at the same time. */
@@ -27,9 +27,8 @@ const UNREAD_SECONDS = 7200;
 
 export class Forward extends ObjectEvents {
   readonly forwarder: PipelineFunction;
-  readonly #stackPrefix: string;
 
-  constructor(scope: Construct, id: string, { settings, workBucket }: { settings: Settings; workBucket: IBucket }) {
+  constructor(scope: Construct, id: string, { settings, workBucket, budget }: StackContext) {
     const { forwardRule, forwardQueue } = resourceNames(settings.STACK_PREFIX);
     const { DATA_CAPTURE_S3_BUCKET: bucket, LAMBDA_TIMEOUT_SECONDS: timeout } = settings;
     const prefix = settings.ARTHUR_S3_PREFIX ?? settings.DATA_CAPTURE_S3_PREFIX;
@@ -43,14 +42,14 @@ export class Forward extends ObjectEvents {
       hidden: Duration.seconds(TIMEOUTS_HIDDEN * timeout),
       receives: RECEIVES,
     });
-    this.#stackPrefix = settings.STACK_PREFIX;
     this.forwarder = new PipelineFunction(this, 'Forwarder', {
       settings,
       name: 'forwarder',
       folder: 'forward-captures',
       description: 'Posts capture files to Arthur',
       environment: {
-        ...forwardEnvironment(settings, workBucket.bucketName, prefix),
+        ...forwardEnvironment(settings, workBucket.bucketName, budget.tableName),
+        ARTHUR_S3_PREFIX: prefix,
         FORWARD_QUEUE: this.events.queueUrl,
         FORWARD_DEAD_LETTERS: this.deadLetters.queueUrl,
       },
@@ -59,7 +58,8 @@ export class Forward extends ObjectEvents {
     const { role } = this.forwarder;
     grantCaptureRead(role, settings, prefix);
     grantSecret(role, settings.ARTHUR_SECRET_ARN, settings);
-    grantWork(workBucket, role, { read: ['forwards', 'replayMarks', 'firstReplayMark'], write: ['forwards'] });
+    grantWork(workBucket, role, { read: ['forwards', 'replayMarks'], write: ['forwards'] });
+    grantItems(role, budget, settings);
     this.read(this.forwarder, { batchSize: FILES_AT_ONCE, windowSeconds: 0, concurrency: FORWARDERS_AT_ONCE });
     allow(role, { actions: ['sqs:ChangeMessageVisibility'], resources: [this.events.queueArn] });
     allow(role, { actions: ['sqs:SendMessage'], resources: [this.deadLetters.queueArn] });
@@ -67,12 +67,11 @@ export class Forward extends ObjectEvents {
   }
 
   /** Adds the alarm about files that do not reach Arthur. */
-  alarm(alarms: Alarms): void {
-    const period = Duration.minutes(5);
-    const { forwardRule } = resourceNames(this.#stackPrefix);
+  alarm(alarms: Alarms, { STACK_PREFIX: prefix }: Settings): void {
+    const { forwardRule } = resourceNames(prefix);
     const more = {
-      untaken: runMetric(this.#stackPrefix, 'ForwardUntaken', period),
-      late: runMetric(this.#stackPrefix, 'ForwardLate', period),
+      untaken: runMetric(prefix, 'ForwardUntaken', PERIOD),
+      late: runMetric(prefix, 'ForwardLate', PERIOD),
     };
     const bounds = { longestSeconds: UNREAD_SECONDS, more };
     alarms.add('ForwardFailed', { metric: lateOrLost(this, forwardRule, 'Files that did not reach Arthur', bounds) });

@@ -42,14 +42,14 @@ export function monitor(scope: Construct, settings: Settings) {
     batch: pipeline.batcher.function,
     summarize: summarizer.function,
   };
-  const forward = settings.ARTHUR_HOST ? new Forward(scope, 'Forward', { settings, workBucket }) : undefined;
+  const forward = settings.ARTHUR_HOST ? new Forward(scope, 'Forward', parts) : undefined;
   const optional = [...(forward ? [forward.forwarder] : []), ...truth.watched];
   const alarms = new Alarms(scope, 'Alarms', {
     ...watched,
     replaysNotEnded: replay.notEnded,
     functions: [...Object.values(functions), ...optional.map((each) => each.function)],
   });
-  forward?.alarm(alarms);
+  forward?.alarm(alarms, settings);
   truth.alarm(alarms, settings);
   const { topic } = alarms;
   const quality = qualityAlarms(new Construct(scope, 'Quality'), settings, topic, summarizer);

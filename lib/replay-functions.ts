@@ -82,7 +82,7 @@ function grant(
   grantArtifacts(publisher.role, settings);
   grantWork(workBucket, planner.role, {
     read: ['replayStop', 'replayMarks'],
-    write: ['replayPlan', 'replayMarks', 'firstReplayMark'],
+    write: ['replayPlan', 'replayMarks'],
     upload: ['replayManifest', 'replaySchedule'],
   });
   grantModelLookUp(planner.role, settings.BEDROCK_MODEL_ID);

@@ -1,13 +1,14 @@
 /** `inference-monitor forward`: puts files that are there already, or those that failed, into the queue. */
 
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import type { ForwardEnvironment } from '../../src/core/settings/environment.ts';
 import { many } from '../../src/core/text/figure-text.ts';
 import { command, type FlagsOf, option, options } from '../cli/options.ts';
 import { print } from '../cli/output.ts';
 import { startProgress } from '../cli/progress.ts';
 import { type DeployedStack, stackOptions, withStack } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
-import { type Forwarding, filesToForward, findForwarding, putBack, sendEvents } from '../operate/forwarding.ts';
+import { filesToForward, findForwarding, putBack, sendEvents } from '../operate/forwarding.ts';
 
 const OPTIONS = options(
   ...windowOptions(),
@@ -37,24 +38,19 @@ export default command('forward', OPTIONS, async (flags) => {
   await withStack(flags, async (stack) => {
     const { lambda } = stack.clients;
     const forwarding = await findForwarding(lambda, stack.prefix);
-    const { files, bytes } = flags.failed
-      ? { files: await putBack(lambda, forwarding, flags.dryRun ?? false), bytes: 0 }
-      : await queueFiles(stack, forwarding, flags);
-    const report = { files, bytes, queued: !flags.dryRun };
+    const queued = !flags.dryRun;
+    const report = flags.failed
+      ? { files: await putBack(lambda, forwarding, queued), bytes: 0, queued }
+      : { ...(await queueFiles(stack, forwarding, flags)), queued };
     print<ForwardReport>(report, flags.json, () => reportText(report, flags), stack.about);
   });
 });
 
-async function queueFiles(
-  { clients: { lambda }, outputs, storage }: DeployedStack,
-  forwarding: Forwarding,
-  flags: ForwardFlags,
-): Promise<{ files: number; bytes: number }> {
-  const window = { within: flags.prefix, ...windowOfFlags(flags) };
-  const found = filesToForward(storage, outputs.captureBucket, forwarding, window);
+async function queueFiles(stack: DeployedStack, forwarding: ForwardEnvironment, flags: ForwardFlags) {
+  const found = filesToForward(stack.storage, forwarding, { within: flags.prefix, ...windowOfFlags(flags) });
+  const queue = flags.dryRun ? undefined : forwarding.FORWARD_QUEUE;
   const progress = startProgress(process.stderr);
-  const queue = flags.dryRun ? undefined : forwarding.queue;
-  const sum = await sendEvents(lambda, queue, found, (files) => progress.show(many(files, 'file')));
+  const sum = await sendEvents(stack.clients.lambda, queue, found, (files) => progress.show(many(files, 'file')));
   progress.end();
   return sum;
 }

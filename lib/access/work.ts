@@ -42,7 +42,6 @@ export const workPatterns = {
   truthRuns: `${truthKeys.runsPrefix}*`,
   truthReports: `${truthKeys.reportsPrefix}*`,
   replayMarks: `${markKeys.prefix}*`,
-  firstReplayMark: markKeys.first,
   replayPlan: replayKeys.plan(ANY_RUN),
   replayManifest: replayKeys.manifest(ANY_RUN),
   replaySchedule: `${replayKeys.schedulePrefix(ANY_RUN)}*`,

@@ -17,12 +17,16 @@ export function asVariable(name: string, value: unknown): string {
 export const replayEnvironment = (settings: Settings): Record<string, string> =>
   variables(settings, Object.keys(replaySettings));
 
-/** The environment of the function that forwards files. @param prefix of their keys */
-export const forwardEnvironment = (settings: Settings, workBucket: string, prefix: string): Record<string, string> => ({
+/** The environment of the function that forwards files. */
+export const forwardEnvironment = (
+  settings: Settings,
+  workBucket: string,
+  budgetTable: string,
+): Record<string, string> => ({
   ...variables(settings, ['STACK_PREFIX', 'DATA_CAPTURE_S3_BUCKET', 'DATA_CAPTURE_S3_PREFIX']),
   ...variables(settings, ['BEDROCK_MODEL_ID', 'JUDGE_CASCADE', ...Object.keys(forwardSettings)]),
-  ARTHUR_S3_PREFIX: prefix,
   WORK_BUCKET: workBucket,
+  BUDGET_TABLE: budgetTable,
   CONTRACT: String(CONTRACT),
   ...SMALL_MALLOC,
 });

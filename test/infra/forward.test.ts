@@ -53,10 +53,11 @@ it('has a function whose environment the code accepts, without the settings of o
     ARTHUR_S3_PREFIX: 'my-endpoint/',
     FORWARD_QUEUE: '<ForwardEvents>',
     FORWARD_DEAD_LETTERS: '<ForwardDeadLetters>',
+    ARTHUR_S3_SUFFIX: '.jsonl',
+    BUDGET_TABLE: '<BudgetTable>',
     FORWARD_RETRY_SECONDS: 60,
     STACK_PREFIX: 'test',
   });
-  expect(Variables).toHaveProperty('ARTHUR_S3_SUFFIX', '.jsonl');
   // For the captures of a judge, which are not forwarded.
   expect(Variables).toHaveProperty('BEDROCK_MODEL_ID');
   expect(Variables).not.toHaveProperty('MLFLOW_TRACKING_URI');

@@ -33,8 +33,6 @@ describe('the work bucket', () => {
     expect(days(truthKeys.upload('labels.csv'))).toBe(90);
     expect(days(truthKeys.summary(run))).toBe(90);
     expect(days(markKeys.mark('0'.repeat(16)))).toBe(400);
-    // Without it, what claimed to be of a replay before it would be replayed.
-    expect(days(markKeys.first)).toBeUndefined();
     // These contain captured data.
     expect(days(workKeys.batchInput(run, 0, 0))).toBe(7);
     expect(days(`${workKeys.batchOutputPrefix(run)}job/0.jsonl.out`)).toBe(7);

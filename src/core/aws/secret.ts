@@ -13,11 +13,21 @@ import { jsonIn } from '../values/json-in.ts';
 /** Characters that are valid in a header. A word with a line break would cause an error that contains the word. */
 const WORD = /^[\x21-\x7e]+$/;
 
-/** Returns a secret of one word: the text, or that member of it if the text is a JSON object; `undefined` if it has none. */
-export function secretOf(text: string, member: string): string | undefined {
+/**
+ * Returns a secret of one word: the text, or that member of it if the text is a JSON object.
+ *
+ * @throws PermanentError `name`, without the text, if it has none. `what` is its message
+ */
+export function secretOf(
+  text: string,
+  member: string,
+  { name, what, where }: { name: PermanentErrorName; what: string; where: string },
+): string {
   let word: unknown = text.trim();
   if (text.trimStart().startsWith('{')) word = Object(jsonIn(text))[member];
-  return typeof word === 'string' && WORD.test(word) ? word : undefined;
+  if (typeof word === 'string' && WORD.test(word)) return word;
+  const expected = `plain text, one word of ASCII characters, or JSON {"${member}":"…"}, and not a binary secret`;
+  throw new PermanentError(name, what, { expected, where });
 }
 
 const TRANSIENT = /Throttl|TooManyRequests|ExpiredToken/;

@@ -141,8 +141,6 @@ export const markKeys = {
   /** @param id 16 hex digits, which cannot be guessed */
   mark: (id: string) => `${markKeys.prefix}${id}.json`,
   prefix: 'replay-marks/',
-  /** The stack has registrations: when it had the first one. */
-  first: 'first-replay-mark.json',
 };
 
 /** Keys of a cloud replay. */

@@ -70,12 +70,16 @@ const forwardEnvironmentSchema = z.object({
   ARTHUR_MODEL_ID: text,
   ARTHUR_SECRET_ARN: text,
   ARTHUR_S3_PREFIX: text,
+  ARTHUR_S3_SUFFIX: text,
+  BUDGET_TABLE: text,
   /** The URLs of the queue, and of that of its dead letters. */
   FORWARD_QUEUE: text,
   FORWARD_DEAD_LETTERS: text,
   /** The first wait of a file that could not be forwarded. */
   FORWARD_RETRY_SECONDS: z.coerce.number().positive().default(60),
 });
+
+export type ForwardEnvironment = z.infer<typeof forwardEnvironmentSchema>;
 
 const invalid = (wrong: string): Error =>
   new PermanentError('InvalidEnvironment', `The function's environment is invalid: ${wrong}`);
@@ -89,5 +93,5 @@ export const readReplayEnvironment = (variables = process.env): ReplayEnvironmen
   readVariables(replayEnvironmentSchema, variables, invalid);
 
 /** @throws PermanentError `InvalidEnvironment` with every wrong or missing variable */
-export const readForwardEnvironment = (variables = process.env): z.infer<typeof forwardEnvironmentSchema> =>
+export const readForwardEnvironment = (variables = process.env): ForwardEnvironment =>
   readVariables(forwardEnvironmentSchema, variables, invalid);

@@ -18,10 +18,7 @@ export type Registration = Pick<Mark, 'atMs'> & { id: string };
 
 /** Registers a replay under 64 random bits, which cannot be guessed without seeing the requests. */
 export async function registerReplay(storage: Storage, workBucket: string, mark: Mark): Promise<Registration> {
-  const { atMs } = mark;
   const id = randomBytes(8).toString('hex');
-  // Before the mark: whoever does not find it looks for no mark.
-  await storage.putJsonIf(workBucket, markKeys.first, { atMs });
   await storage.putJson(workBucket, markKeys.mark(id), mark);
-  return { id, atMs };
+  return { id, atMs: mark.atMs };
 }
