@@ -47,9 +47,8 @@ export function workBucketOf(parent: Construct, id: string, settings: Settings):
       { id: 'labels-waiting', prefix: truthKeys.waitingPrefix, expiration: Duration.days(KEPT_DAYS.counts) },
       { id: 'ground-truth-index', prefix: truthKeys.indexPrefix, expiration: Duration.days(indexDays(settings)) },
       { id: 'quarantine', prefix: 'quarantine/', expiration: Duration.days(KEPT_DAYS.quarantine) },
-      ...(settings.ARTHUR_HOST === undefined
-        ? []
-        : [{ id: 'forwards', prefix: workKeys.forwardsPrefix, expiration: Duration.days(KEPT_DAYS.forwards) }]),
+      // Also without ARTHUR_HOST: an earlier deployment may have had it, and receipts may quote captures.
+      { id: 'forwards', prefix: workKeys.forwardsPrefix, expiration: Duration.days(KEPT_DAYS.forwards) },
       { id: 'unfinished-uploads', abortIncompleteMultipartUploadAfter: Duration.days(1) },
     ],
   });

@@ -153,6 +153,9 @@ it('has the recorded resources, and those that optional settings add or change',
       ARTHUR_HOST: 'https://app.arthur.ai',
       ARTHUR_MODEL_ID: 'some-model',
       ARTHUR_SECRET_ARN: SECRET,
+      // Special characters of a pattern.
+      ARTHUR_S3_PREFIX: 'a*b',
+      ARTHUR_S3_SUFFIX: '-x.jsonl',
     },
     'label files': { GROUND_TRUTH_S3_PREFIX: 's3://labels/churn*/true', MISSING_LABELS_HOURS: '36' },
     'an alarm by email, and objectives': {
