@@ -51,15 +51,11 @@ const LATE_MS = 7_200_000;
 const ANSWER_BYTES = 4096;
 
 /** @returns the messages that the queue delivers again */
-export const forwardFiles = (event: SQSEvent, deps: ForwardDependencies): Promise<SQSBatchResponse> =>
-  processPartialResponse(
-    event,
-    (message: SQSRecord) => forwardMessage(message, deps),
-    new BatchProcessor(EventType.SQS),
-    {
-      throwOnFullBatchFailure: false,
-    },
-  );
+export function forwardFiles(event: SQSEvent, deps: ForwardDependencies): Promise<SQSBatchResponse> {
+  const forward = (message: SQSRecord) => forwardMessage(message, deps);
+  const processor = new BatchProcessor(EventType.SQS);
+  return processPartialResponse(event, forward, processor, { throwOnFullBatchFailure: false });
+}
 
 /** @throws the error after which the queue delivers the message again */
 async function forwardMessage(message: SQSRecord, deps: ForwardDependencies): Promise<void> {
