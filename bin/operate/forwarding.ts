@@ -16,7 +16,7 @@ const MESSAGES_AT_ONCE = 10;
 export async function findForwarding(lambda: LambdaClient, stackPrefix: string): Promise<ForwardEnvironment> {
   const FunctionName = resourceNames(stackPrefix).forwarder;
   const found = await lambda.send(new GetFunctionConfigurationCommand({ FunctionName })).catch(orMissing);
-  if (found !== undefined) return readForwardEnvironment(found.Environment?.Variables);
+  if (found !== undefined) return readForwardEnvironment(found.Environment?.Variables ?? {});
   const expected = 'a stack that was deployed with ARTHUR_HOST: docs/arthur.md';
   throw new PermanentError('NothingForwarded', 'This stack forwards nothing', { expected, where: FunctionName });
 }
