@@ -1,6 +1,6 @@
 /**
  * The stand-in's batch inference: jobs read their input from S3, answer each record like a call, and write the output
- * with a manifest, as Bedrock does.
+ * as Bedrock does.
  */
 import { randomUUID } from 'node:crypto';
 import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
@@ -13,6 +13,7 @@ interface Job {
   jobArn: string;
   status: string;
   message?: string;
+  errorRecordCount?: number;
   request: JobRequest;
   submitTime: string;
 }
@@ -72,14 +73,15 @@ export class BatchJobs {
   get(identifier: string): HttpAnswer {
     const job = this.jobs.find(({ jobArn }) => jobArn === identifier || jobArn.endsWith(`/${identifier}`));
     if (job === undefined) return jsonAnswer(404, { message: `no job ${identifier}` });
-    const { request, jobArn, status, message, submitTime } = job;
-    return jsonAnswer(200, { ...request, jobArn, status, submitTime, message });
+    const { request, ...state } = job;
+    return jsonAnswer(200, { ...request, ...state });
   }
 
   async #run(job: Job): Promise<void> {
     job.status = 'InProgress';
     try {
       const counts = await this.process(job);
+      job.errorRecordCount = counts.error;
       job.status = counts.error > 0 ? 'PartiallyCompleted' : 'Completed';
     } catch (error) {
       job.status = 'Failed';
@@ -108,8 +110,6 @@ export class BatchJobs {
       const lines = (contents[index] ?? []).map((line) => this.record(request.modelId, line, counts));
       await put(`${folder}${key.split('/').at(-1)}.out`, `${lines.join('\n')}\n`);
     }
-    const manifest = { totalRecordCount: total, successRecordCount: counts.success, errorRecordCount: counts.error };
-    await put(`${folder}manifest.json.out`, JSON.stringify(manifest));
     return counts;
   }
 

@@ -92,10 +92,11 @@ class CaptureJudge implements Judge {
     const within = withinTogether(this.options.timeMs ?? timeOf(capture));
     try {
       await this.begin(signal);
-      await this.judgeAll(capture, scorers, session, within, signal).finally(() => {
-        const isGuess = this.learned.isGuess(answerTokens(scorers.length, this.options));
-        this.caller.capabilities.leave(!isGuess || !this.caller.capabilities.isConfirmed);
-      });
+      const { capabilities } = this.caller;
+      const own = answerTokens(scorers.length, this.options);
+      await this.judgeAll(capture, scorers, session, within, signal).finally(() =>
+        capabilities.leave(!this.learned.isGuess(own) || !capabilities.isConfirmed),
+      );
     } catch (error) {
       const message = error instanceof CallFailure ? undefined : ownFault(error);
       if (message === undefined) throw this.asThrown(error, session.result(), signal);
@@ -133,10 +134,10 @@ class CaptureJudge implements Judge {
       return tokens > MIN_RECORD_TOKENS;
     };
     let given = session.money.answer;
-    const { maxAnswers = MAX_ANSWERS } = this.options;
-    const taught = { length: 0, likelyUsd: 0, paidUsd: 0 };
+    const refused = () => (capture === canaryCapture ? this.caller.capabilities.refused : undefined);
+    let [length, likelyUsd, paidUsd] = [0, 0, 0];
     let answers = 0;
-    while (answers < maxAnswers && missing.length > 0) {
+    while (answers < (this.options.maxAnswers ?? MAX_ANSWERS) && missing.length > 0) {
       const maxTokens = this.maxTokens(missing.length, growth);
       const prompt = { maxRecordTokens, correction };
       const question: Question = { capture, scorers: missing, maxTokens, rung, within, prompt };
@@ -154,7 +155,7 @@ class CaptureJudge implements Judge {
       const { answer } = asked;
       const stopped = finalStop(answer);
       if (stopped !== undefined) {
-        if (capture === canaryCapture) this.teach({ ...taught, length: answer.usage.outputTokens }, true);
+        if (refused()) this.learned.answered(answer.usage.outputTokens, [0, 0], refused());
         session.charge(answer.usage, missing);
         session.fail(missing, stopped);
         return;
@@ -164,8 +165,8 @@ class CaptureJudge implements Judge {
       const isCut = answer.stop === 'cut';
       if (isCut) growth *= 2;
       // An answer of a batch job has another price, and teaches no cost.
-      if (answers === 1) taught.likelyUsd = asked.likelyUsd ?? 0;
-      if (missing.length === scorers.length) taught.length = isCut ? 2 * maxTokens : answer.usage.outputTokens;
+      if (answers === 1) likelyUsd = asked.likelyUsd ?? 0;
+      if (missing.length === scorers.length) length = isCut ? 2 * maxTokens : answer.usage.outputTokens;
       if (answer.stop === 'context') halve();
       // An answer in no recognizable form is asked for again in a looser form.
       if (!assessed.inForm) rung = lowerRung(asked.rung);
@@ -174,26 +175,16 @@ class CaptureJudge implements Judge {
       const open = missing.filter(({ name }) => assessed.problems.has(name));
       const isLongest = this.maxTokens(missing.length, growth) <= maxTokens;
       // Too low a bound is the price of learning, and not of the next captures.
-      if (!isCut || isLongest) taught.paidUsd += this.paid.price(answer.usage) ?? 0;
+      if (!isCut || isLongest) paidUsd += this.paid.price(answer.usage) ?? 0;
       // The same bound would cut the same answer again.
       if (isCut && isLongest && open.length === missing.length) break;
       missing = open;
     }
-    this.teach(taught, capture === canaryCapture);
+    this.learned.answered(length, [likelyUsd, paidUsd], refused());
     for (const scorer of missing) {
       const { code, message } = problems.get(scorer.name) ?? { code: VERDICT_ERRORS.missing, message: 'not answered' };
       session.fail([scorer], { code, message: `${message} (asked ${many(answers, 'time')})` });
     }
-  }
-
-  private teach(
-    { length, likelyUsd, paidUsd }: Record<'length' | 'likelyUsd' | 'paidUsd', number>,
-    isCanary: boolean,
-  ): void {
-    if (likelyUsd > 0 && paidUsd > 0) this.learned.paid(likelyUsd, paidUsd);
-    if (length === 0) return;
-    if (isCanary) this.learned.answeredHarmless(length, this.caller.capabilities.refused);
-    else this.learned.answered(length);
   }
 
   /** Charges the call and keeps the values of its answer. */

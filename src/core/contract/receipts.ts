@@ -196,6 +196,8 @@ export interface BatchReport {
     arn: string;
     group: number;
     records: number;
+    /** The records that Bedrock refused; absent until it counts them. */
+    errors?: number;
     status: string;
     message?: string | undefined;
   }[];

@@ -58,8 +58,6 @@ export const workKeys = {
   batchInputsPrefix: (run: string) => `batch/${run}/input/`,
   batchInputPrefix: (run: string, group: number) => `${workKeys.batchInputsPrefix(run)}${padded(group)}/`,
   batchOutputPrefix: (run: string) => `batch/${run}/output/`,
-  /** Bedrock writes the counts of records of a job here. */
-  batchJobManifest: (run: string, jobId: string) => `${workKeys.batchOutputPrefix(run)}${jobId}/manifest.json.out`,
   /** Bedrock writes the answers to `batchInput` here. */
   batchOutput: (run: string, jobId: string, chunk: number) =>
     `${workKeys.batchOutputPrefix(run)}${jobId}/${padded(chunk)}.jsonl.out`,

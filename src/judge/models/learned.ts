@@ -86,27 +86,28 @@ export class Learned {
 
   /** Whether `bound` is a guess: a single answer that is longer than its form may be the long one in fifty. */
   isGuess(own: number): boolean {
-    const [first = Number.POSITIVE_INFINITY, ...others] = this.#facts.bins;
-    return others.length === 0 && first * BIN > Math.log(own);
+    const [first = Number.POSITIVE_INFINITY, second] = this.#facts.bins;
+    return second === undefined && first * BIN > Math.log(own);
   }
 
-  /** Counts the answer to a capture's questions. @param tokens of an answer that was cut: the bound that it would get next */
-  answered(tokens: number): void {
-    this.#facts.bins = [...this.#facts.bins.slice(1 - MAX_ANSWERS), Math.ceil(Math.log(Math.max(1, tokens)) / BIN)];
-  }
-
-  /** Keeps what the model refuses of a harmless question, which is not the long one in fifty: its answer decides alone. */
-  answeredHarmless(tokens: number, refused: Iterable<string>): void {
-    this.answered(tokens);
-    this.answered(tokens);
-    this.#facts.refused = [...refused];
-  }
-
-  /** Counts what a capture cost. */
-  paid(likelyUsd: number, paidUsd: number): void {
+  /**
+   * Counts the answers about a capture.
+   * @param tokens of the one to all its questions; of an answer that was cut: the bound that it would get next
+   * @param cost by its estimate, and what was paid, in US dollars. Older captures count less
+   * @param refused what the model refuses of a harmless question, which is not the long one in fifty: its answer decides alone
+   */
+  answered(tokens: number, [likely, paid] = [0, 0], refused?: Iterable<string>): void {
+    const bin = Math.ceil(Math.log(Math.max(1, tokens)) / BIN);
+    const { bins, cost } = this.#facts;
+    this.#facts.bins = [...bins, bin, ...(refused ? [bin] : [])].slice(-MAX_ANSWERS);
+    if (refused) this.#facts.refused = [...refused];
+    if (likely === 0 || paid === 0) return;
     const kept = 1 - 1 / MAX_ANSWERS;
-    const { likely, paid, captures } = this.#facts.cost;
-    this.#facts.cost = { likely: likely * kept + likelyUsd, paid: paid * kept + paidUsd, captures: captures + 1 };
+    this.#facts.cost = {
+      likely: cost.likely * kept + likely,
+      paid: cost.paid * kept + paid,
+      captures: cost.captures + 1,
+    };
   }
 
   /** What captures cost, as a multiple of their estimate; `undefined` if too few are known. */

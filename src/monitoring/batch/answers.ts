@@ -5,7 +5,7 @@ import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { BatchReport, JudgeSpend } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
-import { addCounts, noCounts } from '../../core/values/counts.ts';
+import { countBy } from '../../core/values/counts.ts';
 import { type BatchOutput, readBatchAnswers } from '../../judge/batch/answers.ts';
 import type { BatchJudging } from '../../judge/connect.ts';
 import { JudgeHeld } from '../../judge/errors.ts';
@@ -48,14 +48,11 @@ const MANY_REFUSED_SHARE = 0.1;
  * Returns how many records of a chunk were refused, by reason, and the reasons for which many of its job were. Bedrock counts the errors of a
  * job without their reasons, which are taken to be distributed as in the chunk.
  */
-async function refusals(run: string, job: BatchJob | undefined, output: BatchOutput, { storage, workBucket }: Work) {
+function refusals(output: BatchOutput, { records = 0, errors }: Partial<BatchJob> = {}) {
   const reasons = [...output.values()].filter((one) => typeof one === 'string');
-  const counts = noCounts();
-  for (const reason of reasons) addCounts(counts, { [reason]: 1 });
-  const key = workKeys.batchJobManifest(run, jobIdOf(job));
-  const ofJob = reasons.length > 0 ? await storage.getJson<Record<string, number>>(workBucket, key) : undefined;
-  const { totalRecordCount: all = output.size, errorRecordCount: errors = reasons.length } = ofJob ?? {};
-  const least = (Math.max(MANY_REFUSED, all * MANY_REFUSED_SHARE) * reasons.length) / errors;
+  const counts = countBy(reasons, (reason) => reason);
+  const [all, refused] = errors === undefined ? [output.size, reasons.length] : [records, errors];
+  const least = (Math.max(MANY_REFUSED, all * MANY_REFUSED_SHARE) * reasons.length) / refused;
   return { counts, common: new Set(reasons.filter((reason) => (counts[reason] ?? 0) >= least)) };
 }
 
@@ -83,9 +80,10 @@ export async function batchAnswers({ run, chunk }: ChunkRequest, deps: AnswerDep
   for (const answer of own?.values() ?? []) if (typeof answer !== 'string') addSpend(spend, spendOf(answer));
   if (prepared?.deposit !== undefined) await limit?.settleDeposit(prepared.deposit, spend.usd ?? 0);
   if (prepared?.canary !== undefined) addSpend(spend, prepared.canary);
-  const { counts, common } = await refusals(run, jobOf(report, chunk.chunk), own ?? NO_ANSWERS, deps);
+  const job = jobOf(report, chunk.chunk);
+  const { counts, common } = refusals(own ?? NO_ANSWERS, job);
   const held = new Set(prepared?.held);
-  const failure = failureOf(chunk.chunk, prepared, report, own === undefined ? jobOf(report, chunk.chunk) : undefined);
+  const failure = failureOf(chunk.chunk, prepared, report, own === undefined ? job : undefined);
   return {
     spend,
     refused: counts,

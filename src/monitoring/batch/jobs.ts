@@ -69,6 +69,7 @@ export async function checkBatch(run: string, deps: BatchDependencies): Promise<
     const command = new GetModelInvocationJobCommand({ jobIdentifier: job.arn });
     const state = await send(job.arn, () => bedrock.send(command));
     job.status = state.status ?? job.status;
+    if (state.errorRecordCount !== undefined) job.errors = state.errorRecordCount;
     // Bedrock's own words are on the page of the job.
     if (state.message !== undefined) job.message = shownOf({ text: state.message }) || undefined;
   }

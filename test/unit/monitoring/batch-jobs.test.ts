@@ -34,7 +34,7 @@ function rig(chunks: Chunk[], { quota = 20 } = {}) {
       if (command instanceof GetModelInvocationJobCommand) {
         const arn = command.input.jobIdentifier ?? '';
         checked.push(arn);
-        return { status: statuses[arn] };
+        return { status: statuses[arn], ...(statuses[arn] === 'Completed' && { errorRecordCount: 3 }) };
       }
       const { clientRequestToken, inputDataConfig } = command.input;
       const known = tokens.get(clientRequestToken);
@@ -96,7 +96,7 @@ test('a run without chunks needs no job', async () => {
 });
 
 test('of 23 jobs 20 are under way, and the others start as jobs end, fail or expire, and nothing is refused', async () => {
-  const { deps, statuses, counts, checked } = rig(chunksOf(2_300, 5), { quota: 99 });
+  const { deps, statuses, report, counts, checked } = rig(chunksOf(2_300, 5), { quota: 99 });
   expect(await checkBatch('run', deps)).toMatchObject({ outcome: 'waiting' });
   expect(await counts()).toEqual([
     ['Submitted', 20],
@@ -118,6 +118,7 @@ test('of 23 jobs 20 are under way, and the others start as jobs end, fail or exp
   checked.length = 0;
   expect(await checkBatch('run', deps)).toMatchObject({ outcome: 'ready' });
   expect(Object.fromEntries(await counts())).toEqual({ Completed: 21, Expired: 1, Failed: 1 });
+  expect((await report()).jobs.filter(({ errors }) => errors === 3)).toHaveLength(21);
   // Those that had ended were not asked about again.
   expect(checked).toHaveLength(20);
 });

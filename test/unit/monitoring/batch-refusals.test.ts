@@ -62,10 +62,9 @@ function rig(linesOfEach: number) {
   /** The job ends, and has refused this many records of each chunk; `undefined`: it wrote nothing of the chunk. */
   const apply = async (...refused: (number | undefined)[]) => {
     const arn = 'arn:aws:bedrock:us-east-1:1:model-invocation-job/job';
-    const job = { arn, group: 0, records: 2 * linesOfEach, status: 'PartiallyCompleted' };
+    const errors = sumOf(refused.map((count = linesOfEach) => count));
+    const job = { arn, group: 0, records: 2 * linesOfEach, errors, status: 'PartiallyCompleted' };
     memory.put(workKeys.batchJobs('run'), { jobs: [job], converse: [] });
-    const errorRecordCount = sumOf(refused.map((count = linesOfEach) => count));
-    memory.put(workKeys.batchJobManifest('run', 'job'), { totalRecordCount: 2 * linesOfEach, errorRecordCount });
     const modelOutput = { output: { message: { role: 'assistant', content: [{ text: goodAnswer(scorers) }] } } };
     const usage = { inputTokens: 2000, outputTokens: 200, totalTokens: 2200 };
     const error = { errorCode: 400, errorMessage: '`temperature` is deprecated for this model.' };
