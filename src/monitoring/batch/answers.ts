@@ -109,7 +109,7 @@ function failureOf(
 ): PermanentError | undefined {
   const where = `chunk ${chunk}`;
   const named = (what: string) => new PermanentError('JudgeBatchFailed', `${what}; ${ADVICE}`, { where });
-  if (prepared === undefined) return named('The requests of the chunk were not prepared');
+  if (prepared?.records === undefined) return named('The requests of the chunk were not prepared');
   if (report === undefined) return named('The batch jobs of the run were not started');
   return without && withoutAnswer(without);
 }

@@ -5,11 +5,11 @@ import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 
 /** The record that `prepareChunk` writes for the start of the jobs and for the second phase. */
 export interface PreparedChunk {
-  /** The number of requests. */
-  records: number;
+  /** The number of requests; absent if they could not be written. */
+  records?: number;
   /** The most that the answers for the chunk can cost; absent when no budget is set. */
   deposit?: Deposit | undefined;
-  /** The cost of a harmless question that was asked before. */
+  /** The cost of harmless questions that were asked before. */
   canary?: JudgeSpend | undefined;
   /** Questions that the budget had no room for. */
   held: string[];

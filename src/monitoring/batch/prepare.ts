@@ -11,6 +11,7 @@ import { timeOf } from '../../core/process/within-time.ts';
 import type { BatchJudging } from '../../judge/connect.ts';
 import { answeredBefore, JudgeHeld } from '../../judge/errors.ts';
 import { questionOf } from '../../judge/question.ts';
+import { addSpend, emptySpend } from '../../judge/spend.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import type { Budget } from '../../limits/budget.ts';
 import type { TraceStore } from '../../mlflow/client.ts';
@@ -40,19 +41,19 @@ interface JobRequest {
 }
 
 /** Writes the judge’s requests for a chunk to the input of a batch job. Writes nothing to MLflow. */
-export async function prepareChunk(request: ChunkRequest, deps: PrepareDependencies): Promise<PreparedChunk> {
+export async function prepareChunk(request: ChunkRequest, deps: PrepareDependencies) {
   const { storage, environment, limit } = deps;
   const { run, chunk } = request;
   const deposit = `batch/${run}/${chunk.chunk}`;
   const bucket = environment.WORK_BUCKET;
   const heavy = heavyCapturesOf(request, { environment }, deps.scorers);
   const input = workKeys.batchInput(run, groupOf(chunk.chunk), chunk.chunk);
+  const key = workKeys.batchPrepared(run, chunk.chunk);
   // A job pays for every request in its input: what an earlier attempt has written goes before its money does.
   await removeObject(storage, bucket, input);
   try {
     await limit?.dropDeposit(deposit);
-    const canary = await deps.askCanary({ limit }).catch(noneIfHeld);
-    await limit?.close();
+    const canary = await askCanary(deps, key);
     const atWork = await LineAtWork.open(request, deps);
     const requests = await atWork.during(() => findRequests(request, deps, { atWork, heavy }));
     // The answers may come hours later, when this Lambda has ended.
@@ -62,9 +63,8 @@ export async function prepareChunk(request: ChunkRequest, deps: PrepareDependenc
     );
     const asked = requests.filter((_, index) => made?.hasRoom[index] !== false);
     const held = requests.filter((one) => !asked.includes(one)).map(({ question }) => question);
-    const paid = canary.calls > 0 ? { canary } : {};
-    const prepared = { records: asked.length, deposit: made?.deposit, held, ...paid };
-    await storage.putJson(bucket, workKeys.batchPrepared(run, chunk.chunk), prepared);
+    const prepared = { records: asked.length, deposit: made?.deposit, held, canary };
+    await storage.putJson(bucket, key, prepared);
     const text = asked.map(({ line }) => `${line}\n`).join('');
     // Last: now the money of all requests is reserved, and accounted for.
     if (text !== '') await storage.putText(bucket, input, text, 'application/jsonlines');
@@ -80,10 +80,25 @@ export async function prepareChunk(request: ChunkRequest, deps: PrepareDependenc
   }
 }
 
-/** Without room for one question there is none for the requests. */
-function noneIfHeld(error: unknown): JudgeSpend {
-  if (error instanceof JudgeHeld) return answeredBefore(error).spend;
-  throw error;
+/**
+ * Returns what harmless questions have cost in all attempts. What they cost is kept before the attempt goes on, since it may fail. Without
+ * room for one question there is none for the requests.
+ */
+async function askCanary(
+  { askCanary: ask, storage, environment: { WORK_BUCKET: bucket }, limit }: PrepareDependencies,
+  key: string,
+): Promise<JudgeSpend> {
+  const { canary = emptySpend() } = (await storage.getJson<PreparedChunk>(bucket, key)) ?? {};
+  let failure: unknown;
+  const spend = await ask({ limit }).catch((error: unknown) => {
+    if (!(error instanceof JudgeHeld)) failure = error;
+    return answeredBefore(error).spend;
+  });
+  addSpend(canary, spend);
+  if (spend.calls > 0) await storage.putJson(bucket, key, { canary, held: [] });
+  if (failure !== undefined) throw failure;
+  await limit?.close();
+  return canary;
 }
 
 /** Finds what no earlier run of the chain has been answered, and no other chunk of this run asks. */

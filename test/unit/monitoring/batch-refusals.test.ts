@@ -1,7 +1,9 @@
 /** Batch inference with a model of which nothing was learned, and with records that the job refuses. */
 import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
+import { PermanentError } from '../../../src/core/errors/errors.ts';
 import { connectBatchJudge } from '../../../src/judge/connect.ts';
+import { afterAnswers } from '../../../src/judge/errors.ts';
 import { Learned } from '../../../src/judge/models/learned.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { Budget, runScope } from '../../../src/limits/budget.ts';
@@ -54,7 +56,8 @@ function rig(linesOfEach: number) {
     const common = { storage: memory.storage, store, scorers, environment, always: () => undefined, limit };
     return { ...common, ...connectBatchJudge({ ...environment, shared }), ...memoryWriting(), requestId: 'r' };
   };
-  const prepare = () => Promise.all(requests.map((request) => prepareChunk(request, depsOf())));
+  const prepare = (more = {}) =>
+    Promise.all(requests.map((request) => prepareChunk(request, { ...depsOf(), ...more })));
   const inputOf = (chunk: number): { recordId: string; modelInput: object }[] => {
     const text = `${memory.objects.get(workKeys.batchInput('run', 0, chunk))}`.trim();
     return text.split('\n').map((line) => JSON.parse(line));
@@ -83,7 +86,7 @@ function rig(linesOfEach: number) {
     });
     return Promise.all(applied);
   };
-  return { table, prepare, inputOf, apply };
+  return { memory, table, prepare, inputOf, apply };
 }
 
 test('the functions of a run ask one harmless question, and write no record in a form that is refused', async () => {
@@ -95,12 +98,26 @@ test('the functions of a run ask one harmless question, and write no record in a
     expect(modelInput).not.toHaveProperty('outputConfig');
     expect(modelInput).not.toHaveProperty('inferenceConfig.temperature');
   }
-  const paid = prepared.flatMap(({ canary }) => canary?.usd ?? []);
+  const paid = prepared.flatMap(({ canary }) => canary?.usd || []);
   expect(paid).toHaveLength(1);
   expect(table.number(runScope('run'), 'spent') / 1e9).toBeCloseTo(paid[0] ?? Number.NaN, 8);
   // It is known from now on, to each function.
   await prepare();
   expect(standIn.counts.answered).toBe(1);
+});
+
+test('what harmless questions cost that failed is paid by their chunk, in each attempt', async () => {
+  const { memory, prepare, apply } = rig(RECORDS);
+  const spend = { calls: 1, inputTokens: 5, outputTokens: 5, usd: 0.5 };
+  const failure = afterAnswers(new PermanentError('JudgeRefused', 'refused'), { verdicts: [], spend });
+  const askCanary = () => Promise.reject(failure);
+  for (let attempt = 0; attempt < 2; attempt += 1) await expect(prepare({ askCanary })).rejects.toBe(failure);
+  await expect(apply()).rejects.toMatchObject({ name: 'JudgeBatchFailed' });
+  const receipt = await memory.getJson('', workKeys.receipt('run', 0, 'evaluate', 0, 'r'));
+  expect(receipt).toMatchObject({ ok: false, batchSpend: { calls: 2, usd: 1 } });
+  await prepare();
+  const paid = (await apply(0, 0)).map(({ batchSpend }) => batchSpend?.usd ?? 0);
+  for (const usd of paid) expect(usd).toBeGreaterThan(1);
 });
 
 test.each([
