@@ -5,8 +5,10 @@ import type { CheckedSettings } from '../../src/core/settings/schema.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { askCanary, canaryCapture, canaryScorers } from '../../src/judge/canary.ts';
 import { judgeOf } from '../../src/judge/connect.ts';
+import { answeredBefore } from '../../src/judge/errors.ts';
 import { judgeName } from '../../src/judge/judge-id.ts';
 import { Learned } from '../../src/judge/models/learned.ts';
+import { OwnLimit } from '../../src/limits/spending-limit.ts';
 import { limitsTable } from '../../src/limits/table.ts';
 import { dollars, notice } from '../cli/output.ts';
 import { broken, type CheckContext, checked, type Finding, type Found, ok, warning } from './finding.ts';
@@ -37,8 +39,13 @@ export async function checkAnswer({ lambda, region, settings }: AskContext, BEDR
   const most = judge.maxCostUsd(canaryCapture, scorers);
   if (most === null) return warning('The judge was not asked: its price is unknown.', 'set JUDGE_PRICES');
   notice(`Asking ${judgeName(BEDROCK_MODEL_ID)} one question, for ${dollars(most)} at most.`);
-  const answer = await askCanary(judge, scorers).catch((error: Error) => error);
-  if (answer instanceof Error) return broken(`The judge did not answer: ${answer.message}.`, REPAIR);
+  // A call that may have been paid without an answer leaves no room for another one. Refused and throttled calls cost nothing.
+  const answer = await askCanary(judge, scorers, { limit: new OwnLimit(most) }).catch((error: Error) => error);
+  if (answer instanceof Error) {
+    const paid = answeredBefore(answer).spend.usd;
+    const why = paid ? `its reply cannot be read, and may have cost ${dollars(paid)}` : answer.message;
+    return broken(`The judge did not answer: ${why}.`, REPAIR);
+  }
   await learned.save();
   const { verdicts, spend } = answer;
   const error = verdicts.find((verdict) => verdict.outcome === 'error')?.error;

@@ -1,4 +1,7 @@
 /** `doctor --ask-judge`: one call, whose most is said before, and which teaches the functions of a deployed stack. */
+import { once } from 'node:events';
+import { createServer } from 'node:http2';
+import type { AddressInfo } from 'node:net';
 import { checkAnswer } from '../../bin/doctor/ask-judge.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { Learned } from '../../src/judge/models/learned.ts';
@@ -61,6 +64,22 @@ test('keeps what the model refuses for the functions of a deployed stack', async
   const learned = new Learned(MODEL, limitsTable({ BUDGET_TABLE: 'limits' }));
   await learned.ready();
   expect(learned.refused).toEqual(['json-schema', 'temperature']);
+});
+
+test('a reply that may have been paid for is not asked for again', async () => {
+  let calls = 0;
+  const broken = createServer((_, response) => {
+    calls += 1;
+    response.writeHead(200, { 'content-type': 'application/json' }).end('{"output":');
+  });
+  await once(broken.listen(0, '127.0.0.1'), 'listening');
+  const { AWS_ENDPOINT_URL_BEDROCK_RUNTIME: url } = process.env;
+  process.env.AWS_ENDPOINT_URL_BEDROCK_RUNTIME = `http://127.0.0.1:${(broken.address() as AddressInfo).port}`;
+  const found = await asked(undefined, '').finally(() => broken.close());
+  process.env.AWS_ENDPOINT_URL_BEDROCK_RUNTIME = url;
+  expect(found).toMatchObject({ level: 'error', message: expect.stringMatching(/may have cost \$0\.01\d+\.$/) });
+  expect(said.join('')).toMatch(/for \$0\.01\d+ at most/);
+  expect(calls).toBe(1);
 });
 
 test('asks nothing at an unknown price', async () => {
