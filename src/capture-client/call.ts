@@ -70,6 +70,8 @@ export class Call {
   mostPieces = 512;
   /** Of the reply, until the call ends: where the application aborts it, it has neither an error nor an end. */
   socket: { errored?: Error | null; readableEnded?: boolean } | undefined;
+  /** The reply has ended, or may go on, within the length of a frame. */
+  endsInFrame = false;
   /** That the application gave to the call. */
   signal: { aborted: boolean; reason?: unknown } | undefined;
   /** Of the request, until it is taken. */

@@ -8,7 +8,7 @@ import { Call, endOf } from './call.ts';
 import { type CaptureOptions, type CaptureStats, type Settings, settingsOf } from './options.ts';
 import { Sender } from './sender.ts';
 import { unreferenced } from './sockets.ts';
-import { watchStream } from './watch-stream.ts';
+import { watchFrames, watchStream } from './watch-stream.ts';
 
 export type { CaptureOptions, CaptureStats };
 
@@ -100,13 +100,18 @@ function begun(input: { EndpointName?: unknown }, command: string, { sampling }:
   return isOne ? new Call({ ...input }, command === COMMANDS[1]) : undefined;
 }
 
-type HttpReply = { statusCode?: number; headers?: Record<string, string>; body?: Pick<Call, 'socket'> };
+type HttpReply = {
+  statusCode?: number;
+  headers?: Record<string, string>;
+  body?: Pick<Call, 'socket'> & Partial<AsyncIterable<Uint8Array>>;
+};
 
 /** Of the last attempt, if there are several. */
 function headersCame(call: Call, { statusCode, headers = {}, body }: HttpReply): void {
   call.client.firstByteMs = call.now();
   call.client.status = statusCode;
   call.socket = body?.socket;
+  if (call.client.streamed && statusCode === 200) watchFrames(body ?? {}, call);
   call.variant = headers['x-amzn-invoked-production-variant'] ?? call.variant;
 }
 

@@ -26,12 +26,37 @@ export function watchStream(stream: AsyncIterable<object>, call: Call, sender: S
   forgotten.register(stream, { call, sender });
 }
 
+/** Makes the iterator of a reply's body tell whether the body may end here. The SDK takes one that ends in a frame's length for whole. */
+export function watchFrames(body: Partial<AsyncIterable<Uint8Array>>, call: Call): void {
+  const iterate = body[Symbol.asyncIterator];
+  if (iterate === undefined) return;
+  const chunks = { [Symbol.asyncIterator]: () => iterate.call(body) };
+  Object.defineProperty(body, Symbol.asyncIterator, { configurable: true, value: () => framed(chunks, call) });
+}
+
+async function* framed(chunks: AsyncIterable<Uint8Array>, call: Call) {
+  const length: number[] = [];
+  let frame = 0;
+  for await (const chunk of chunks) {
+    for (let at = 0; at < chunk.length; ) {
+      if (frame === 0) length.push(chunk[at++] ?? 0);
+      if (length.length === 4) frame = Math.max(0, Buffer.from(length.splice(0)).readUInt32BE() - 4);
+      const taken = Math.min(frame, chunk.length - at);
+      frame -= taken;
+      at += taken;
+    }
+    call.endsInFrame = length.length > 0;
+    yield chunk;
+  }
+}
+
 /** @param _stream it lives as long as its iterator */
 async function* watched(_stream: object, inner: AsyncIterator<Piece, unknown>, call: Call, sender: Sender) {
   try {
     for (;;) {
       const { done, value } = await inner.next();
       if (done) {
+        if (call.endsInFrame) sender.end(call, 'broke', { kind: 'stream', class: 'EOFError' });
         sender.end(call, 'whole');
         return value;
       }
