@@ -86,9 +86,18 @@ export function yieldToEventLoop(): Promise<void> {
   return lastYield;
 }
 
-/** Rejects if there is no answer within a limit. The question is not stopped. */
+/** As many times does the event loop look for an answer within a limit, so that a process that stood still does not take that for silence. */
+const LOOKS = 20;
+
+/** Rejects if there is no answer within a limit. The question is not stopped. @throws Error `TimeoutError` */
 export const inTime = <T>(question: Promise<T>, ms: number): Promise<T> =>
   new Promise((resolve, reject) => {
-    setTimeout(() => reject(new Error(`no answer within ${ms / 1000} s`)), ms).unref();
-    question.then(resolve, reject);
+    let left = LOOKS;
+    const look = setInterval(() => {
+      left -= 1;
+      if (left > 0) return;
+      clearInterval(look);
+      reject(Object.assign(new Error(`no answer within ${ms / 1000} s`), { name: 'TimeoutError' }));
+    }, ms / LOOKS).unref();
+    question.then(resolve, reject).finally(() => clearInterval(look));
   });

@@ -1,6 +1,7 @@
 /** Tests of bounded concurrency. */
+import { stat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { forEachConcurrently, Semaphore, yieldToEventLoop } from '../../../src/core/process/concurrency.ts';
+import { forEachConcurrently, inTime, Semaphore, yieldToEventLoop } from '../../../src/core/process/concurrency.ts';
 import { LoopRounds } from '../../helpers/loop-rounds.ts';
 
 /** Counts how many calls run at the same time. */
@@ -82,4 +83,16 @@ test('tasks that resume at the same moment do so in different rounds of the even
   const seenIn = await Promise.all(Array.from({ length: 5 }, () => yieldToEventLoop().then(() => rounds.now)));
   rounds.stop();
   expect(new Set(seenIn).size).toBe(5);
+});
+
+test.each([
+  ['that comes while the process stands still is in time', () => stat('.'), 250, 'answer'],
+  ['that never comes is late', () => new Promise<never>(() => {}), 0, 'TimeoutError'],
+])('an answer %s', async (_, ask, stillMs, expected) => {
+  const answered = inTime<unknown>(ask(), 100).then(
+    () => 'answer',
+    ({ name }: Error) => name,
+  );
+  for (const start = performance.now(); performance.now() < start + stillMs; );
+  expect(await answered).toBe(expected);
 });
