@@ -161,6 +161,20 @@ test.each([
   expect(stderr).toMatch(new RegExp(`To follow it: inference-monitor show run-2 --follow${proposed}$`, 'm'));
 });
 
+test.each([
+  [31, false],
+  [29, true],
+  [-1, true],
+])('status of a judge that costs more in %i days', async (days, isTold) => {
+  const publicExtendedAccessTime = new Date(Date.now() + days * 86_400_000).toISOString();
+  const modelLifecycle = { status: 'LEGACY', publicExtendedAccessTime };
+  const [model, profile] = ['anthropic.claude-sonnet-5-5', 'global.anthropic.claude-sonnet-5-5'];
+  aws.answers[`GET /inference-profiles/${profile}`] = [200, { models: [{ modelArn: `arn:x/${model}` }] }];
+  aws.answers[`GET /foundation-models/${model}`] = [200, { modelDetails: { modelLifecycle } }];
+  const { stderr } = await run(['status', '--stack', 'alpha', ...DAYS]);
+  expect(stderr.includes(`JUDGE_PRICES={"${profile}":{"input":2,"output":10}}`)).toBe(isTold);
+});
+
 test.each(['runs', 'worst', 'open', 'status', 'rates', 'doctor'] as const)('%s --json', async (name) => {
   const { stdout } = await run([name, ...(CALLS[name]?.[0] ?? []), '--stack', 'chat', '--json'], NONE, beta);
   expect(expectPublished(name, stdout)).toMatchObject({ endpoint: 'chat', stack: 'alpha' });
