@@ -75,11 +75,11 @@ interface AlarmOptions extends Partial<AlarmProps> {
 }
 
 /** Counts messages of a queue. */
-export const waiting = (queue: IQueue): IMetric =>
+const waiting = (queue: IQueue): IMetric =>
   queue.metricApproximateNumberOfMessagesVisible({ period: PERIOD, statistic: Stats.MAXIMUM });
 
 /** Counts events that could not even be written to the dead-letter queue. */
-export const lost = (namespace: string, metricName: string, dimensionsMap: Record<string, string>): IMetric =>
+const lost = (namespace: string, metricName: string, dimensionsMap: Record<string, string>): IMetric =>
   new Metric({ namespace, metricName, dimensionsMap, ...SUM });
 
 /**

@@ -113,7 +113,7 @@ const bundled = new Set<string>();
  *
  * @param folder the handler's folder under `lambda/`
  */
-export function functionCode(scope: Construct, folder: string): Code {
+function functionCode(scope: Construct, folder: string): Code {
   if (!existsSync(LAMBDA)) return Code.fromAsset(packagePath('dist', 'functions', `${folder}.zip`));
   if (!Stack.of(scope).bundlingRequired) return Code.fromAsset(join(LAMBDA, folder));
   const made = process.env.FUNCTION_BUNDLES;

@@ -68,7 +68,7 @@ export function refuseSwitch(found: Found, stack: string | undefined, wanted?: W
 }
 
 /** The inputs of the operations that switch, by their names and in their order. */
-export type SwitchRequests = ReturnType<typeof switchRequests>;
+type SwitchRequests = ReturnType<typeof switchRequests>;
 
 /** @param tags of the configuration. @param wanted `undefined`: no capture */
 export function switchRequests({ endpoint, config }: Found, tags: readonly aws.Tag[], wanted?: WatchedCapture) {

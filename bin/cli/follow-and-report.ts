@@ -107,7 +107,7 @@ export const runOptions = () =>
   );
 
 /** Commander gives no value of `--evaluate` if neither it nor `--no-evaluate` is there. */
-export type RunFlags = Partial<FlagsOf<ReturnType<typeof runOptions>>>;
+type RunFlags = Partial<FlagsOf<ReturnType<typeof runOptions>>>;
 
 /**
  * Returns the options of an execution's input, without those that are not given.

@@ -31,7 +31,7 @@ export const filterOption = () =>
 /** The options of every command that reads traces, also of a deployed stack. */
 export const mlflowOptions = (json?: string) => options(...experimentOptions(), jsonOption(json));
 
-export type MlflowFlags = FlagsOf<ReturnType<typeof mlflowOptions>>;
+type MlflowFlags = FlagsOf<ReturnType<typeof mlflowOptions>>;
 
 export interface OpenedMlflow {
   mlflow: MlflowClient;

@@ -15,7 +15,7 @@ export const windowOptions = () => options(option('--from <time>', FROM), TO);
 /** The same, with a default of the start. */
 export const windowFrom = (initial: string) => options(option('--from <time>', FROM, { initial }), TO);
 
-export type WindowFlags = FlagsOf<ReturnType<typeof windowOptions>>;
+type WindowFlags = FlagsOf<ReturnType<typeof windowOptions>>;
 
 /** @returns epoch milliseconds; an end that is not given is absent. @throws PermanentError `InvalidTime` */
 export function windowOfFlags({ from, to }: WindowFlags, nowMs = Date.now()): { fromMs?: number; toMs?: number } {

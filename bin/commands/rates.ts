@@ -63,7 +63,7 @@ export default command('rates', OPTIONS, async (flags) => {
   });
 });
 
-export type RatesReport = Awaited<ReturnType<typeof ratesReport>>;
+type RatesReport = Awaited<ReturnType<typeof ratesReport>>;
 
 /** What `--json` prints. */
 export interface RatesOutput extends Omit<RatesReport, 'window'> {

@@ -178,7 +178,7 @@ interface ReplayPlace {
 /** What `--json` prints. */
 export type ReplayOutput = ReturnType<typeof replayAsJson>;
 
-export function replayAsJson(result: ReplayResult, followed: Partial<FollowedUp>, place: ReplayPlace) {
+function replayAsJson(result: ReplayResult, followed: Partial<FollowedUp>, place: ReplayPlace) {
   const { directory, experiment, restCommand } = place;
   const { stats, skippedReasons } = result.results;
   const { comparison, published, failures = [] } = followed;

@@ -108,7 +108,7 @@ const MAX_CHOICES = 20;
 
 type Find = <T>(what: string, lookUp: () => Promise<T>) => Promise<T | undefined>;
 type Say = (line: string) => void;
-export type FoundAccount = ReturnType<typeof foundAccount>;
+type FoundAccount = ReturnType<typeof foundAccount>;
 
 /** @param say is told why something could not be looked up, once for each reason */
 export function foundAccount({ lambda, s3 }: Clients, say: Say) {

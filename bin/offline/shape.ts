@@ -25,7 +25,7 @@ const MAX_FIELDS = 100;
 const MAX_NAME_CHARS = 40;
 
 /** A sentence about captures. `setting`: what confirms it, as in `.env`. */
-export interface ShapeFact {
+interface ShapeFact {
   about: 'formats' | 'header' | 'columns' | 'truth' | 'errors' | 'unjudged' | 'personalData';
   captures: number;
   says: string;

@@ -29,7 +29,7 @@ export interface Selection extends TraceQuery {
   limit: number;
 }
 
-export interface SelectedTrace {
+interface SelectedTrace {
   trace: AssessedTrace;
   verdicts: StandingVerdict[];
 }
@@ -38,7 +38,7 @@ export interface SelectedTrace {
 const placeOf = ({ tags }: AssessedTrace): string => `s3://${tags.s3_bucket_name ?? ''}/${tags.s3_file_key ?? ''}`;
 
 /** A trace whose capture could not be found. */
-export interface MissingCapture {
+interface MissingCapture {
   traceId: string;
   reason: string;
 }

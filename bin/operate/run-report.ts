@@ -25,7 +25,6 @@ const STATUSES = {
 } as const satisfies Record<string, ExecutionStatus>;
 type ListedStatus = keyof typeof STATUSES;
 export const LISTED_STATUSES = Object.keys(STATUSES) as ListedStatus[];
-export type RunStatus = ListedStatus | 'forgotten';
 
 /** Returns the status of an execution in the words of the commands. */
 export const statusOfRun = (status: string | undefined): ListedStatus =>

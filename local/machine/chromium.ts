@@ -21,7 +21,7 @@ const UNPACK = `
 /** A busy machine is slow to start a browser. */
 const START_MS = 180_000;
 
-export interface ChromiumProgram {
+interface ChromiumProgram {
   executablePath: string;
   /** The variables of its process. */
   env: NodeJS.ProcessEnv;
@@ -80,7 +80,7 @@ export async function unpackChromium(parent = packagePath('.local')): Promise<st
  *
  * @param folder from `unpackChromium`
  */
-export const packageProgram = (folder: string): ChromiumProgram => ({
+const packageProgram = (folder: string): ChromiumProgram => ({
   executablePath: join(folder, 'chromium'),
   env: { ...process.env, LD_LIBRARY_PATH: join(folder, 'al2023', 'lib'), XDG_DATA_HOME: join(folder, 'fonts') },
 });

@@ -18,7 +18,7 @@ interface Job {
   submitTime: string;
 }
 
-export interface JobRequest {
+interface JobRequest {
   jobName: string;
   clientRequestToken?: string;
   roleArn: string;

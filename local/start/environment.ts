@@ -205,7 +205,7 @@ const MOST_BY_RULE = 20;
 export const isBackfill = ({ files }: Pick<EndpointCaptures, 'files'>): boolean => files.length > MOST_BY_RULE;
 
 /** The endpoint that the stacks may replay to, as in the README. A stand-in answers for it. */
-export const REPLAY_ENDPOINT = 'my-endpoint-v2';
+const REPLAY_ENDPOINT = 'my-endpoint-v2';
 
 /** The prefix of the labels of an endpoint, which its stack watches. */
 export const labelPrefix = (endpoint: string): string => `labels/${endpoint}/`;

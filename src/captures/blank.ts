@@ -34,7 +34,7 @@ export function isBlankValue(value: unknown): boolean {
 export const isBlankMessage = (message: ChatMessage): boolean => isHollow(message, FRAME);
 
 /** What a reply is made of, and whether it says nothing. */
-export interface Said {
+interface Said {
   form: 'words' | 'values';
   isEmpty: boolean;
 }

@@ -42,7 +42,7 @@ export interface TruthSteps {
   note(cursor: string | null, deps: StepDependencies): Promise<PublishResult>;
 }
 
-export interface TruthRunDependencies extends StepDependencies {
+interface TruthRunDependencies extends StepDependencies {
   steps: TruthSteps;
   /** Its owner is the run. Absent without a table, as in a test. */
   lock?: Pick<Lock, 'acquire' | 'release'> | undefined;
@@ -153,7 +153,7 @@ const ALLOWED =
   'the event "Object Created" of a label file; or {}, for labels that wait';
 
 /** @throws PermanentError `InvalidInput`, with the input and the allowed shapes */
-export function parseTruthInput(raw: unknown): TruthInput {
+function parseTruthInput(raw: unknown): TruthInput {
   const event = objectInputSchema.safeParse(raw);
   if (event.success) {
     const { bucket, object } = event.data.detail;

@@ -17,7 +17,7 @@ const SURE = 0.001;
 const TOLERANCE = 0.95;
 
 /** Captures and invocations of the same hours. */
-export interface MissingCaptures {
+interface MissingCaptures {
   variant: string;
   captures: number;
   invocations: number;

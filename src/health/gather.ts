@@ -52,7 +52,7 @@ const READ_AT_ONCE_MS = 10 * 24 * HOUR_MS;
 /** Returns the hour that an hour is added up with others in. */
 export type StartOf = (hour: string) => string;
 
-export interface FactsQuery {
+interface FactsQuery {
   /** It ends now, or is over. */
   window: TimeWindow;
   nowMs: number;

@@ -16,7 +16,7 @@ import { pointsOf } from './page-charts.ts';
 
 const DAY_MS = 24 * HOUR_MS;
 
-export interface PageQuery extends Pick<PageFacts, 'window' | 'nowMs' | 'worst'> {
+interface PageQuery extends Pick<PageFacts, 'window' | 'nowMs' | 'worst'> {
   /** Otherwise no text of captures is on the page but names of one word. */
   withQuotes?: boolean;
 }

@@ -79,21 +79,21 @@ export interface Fall extends Comparison {
 }
 
 /** The largest fall that a span could have hidden, or that none is known. */
-export interface Excluded {
+interface Excluded {
   spanMs: number;
   /** Of the scorers that are asked of at least half of the captures; absent: none could be compared. */
   points: number | undefined;
 }
 
 /** A judge, or a version of it, that has replaced another one. */
-export interface NewJudge {
+interface NewJudge {
   scorer: string;
   sinceMs: number;
   /** It has said enough to compare with. */
   isKnown: boolean;
 }
 
-export interface Falls {
+interface Falls {
   falls: Fall[];
   /** Of a day and of three days, or of what there is. */
   excluded: Excluded[];
@@ -188,7 +188,7 @@ function sinceWhen(
 // -------------------------------------------------------------------------------------------------------- variants
 
 /** A scorer by which a variant is worse than the reference. */
-export interface Apart extends Comparison {
+interface Apart extends Comparison {
   variant: string;
   scorer: string;
 }

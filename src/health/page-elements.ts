@@ -17,7 +17,7 @@ export function sheet(title: string, note: string, head: string[], rows: readonl
   return rows.length === 0 ? '' : section(title, table(head.map(cell), rows, 'cards'), note);
 }
 
-export const figure = (value: number, text: string): string => `<data value="${value}">${escapeHtml(text)}</data>`;
+const figure = (value: number, text: string): string => `<data value="${value}">${escapeHtml(text)}</data>`;
 export const whole = (value = 0): string => figure(value, count(value));
 
 /** A share, or another figure by the text that it has, with its interval if it has one. */

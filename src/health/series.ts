@@ -32,7 +32,7 @@ export interface HourOfVerdicts {
 export type Strata = ReadonlyMap<string, JudgedStratum>;
 
 /** A variant in one slot of the week. */
-export interface Part {
+interface Part {
   variant: string;
   slot: number;
   /** From the first hour on, up to and with each hour. */

@@ -158,7 +158,7 @@ export const VERDICT_ERRORS = {
   failed: 'JudgeCaptureFailed',
 } as const;
 
-export type VerdictErrorCode = (typeof VERDICT_ERRORS)[keyof typeof VERDICT_ERRORS];
+type VerdictErrorCode = (typeof VERDICT_ERRORS)[keyof typeof VERDICT_ERRORS];
 
 /** The reason why a scorer has no verdict. */
 export interface VerdictProblem {

@@ -22,7 +22,7 @@ const READ_MS = 3_000;
 const TTL_SECONDS = 3 * 24 * 3_600;
 
 /** Milliseconds of the next midnight (UTC). */
-export const nextDay = (now: number): number => (Math.floor(now / 86_400_000) + 1) * 86_400_000;
+const nextDay = (now: number): number => (Math.floor(now / 86_400_000) + 1) * 86_400_000;
 
 interface State {
   until: number;

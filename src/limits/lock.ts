@@ -22,7 +22,7 @@ import { forEachConcurrently } from '../core/process/concurrency.ts';
 import { asNumber, type Clock, type Item, type ItemChange, type LimitsTable, realClock } from './table.ts';
 
 /** The owner of a lock or its chunk, and when the lock ends unless it is renewed. */
-export interface Holder {
+interface Holder {
   owner: string;
   /** Epoch milliseconds. */
   untilMs: number;
@@ -45,14 +45,14 @@ interface Held {
 }
 
 /** How long a lock lasts. `during` renews it at each third of this time. */
-export const HOLD_MS = 60_000;
+const HOLD_MS = 60_000;
 /** Waiting callers try again after a random time of up to this, so that they do not return together. */
 const LONGEST_PAUSE_MS = 1_000;
 const SCOPES_AT_ONCE = 32;
 /** Twice as long as a function lives. A lock that lasts longer is of one with a wrong clock, and would stay for as long: it counts as free. */
 const LONGEST_MS = 1_800_000;
 /** DynamoDB deletes the item this long after it was last taken. What it keeps besides is kept for as long. */
-export const KEPT_SECONDS = 90 * 86_400;
+const KEPT_SECONDS = 90 * 86_400;
 
 export class Lock {
   readonly #table: LimitsTable;

@@ -4,7 +4,7 @@ import { withRetries } from '../core/process/retry.ts';
 import { MlflowRefusedError } from './errors.ts';
 import type { MlflowRest } from './rest.ts';
 
-export type ServerCapabilities = ReturnType<typeof capabilitiesOf>;
+type ServerCapabilities = ReturnType<typeof capabilitiesOf>;
 
 /** Earlier servers have no routes for the traces and assessments that are written: 3.0.0 and 3.1.4 were read. */
 const OLDEST = '3.2';

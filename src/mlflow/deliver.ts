@@ -21,7 +21,7 @@ const CONTROL_AFTER_FAILURES = 10;
 const CONTROL_AFTER_REFUSALS = 20;
 
 /** Whether a trace that exists was written by this client, with its assessments, or by another one; by its id. */
-export type Existing = ReadonlyMap<string, 'written' | 'alreadyThere'>;
+type Existing = ReadonlyMap<string, 'written' | 'alreadyThere'>;
 
 export interface Delivery<T extends { traceId: string }> {
   retry: RetryPolicy;

@@ -13,7 +13,7 @@ import {
 } from './types.ts';
 
 /** An assessment with the id of the older one that it overrides, which becomes invalid. */
-export type Overriding = NewAssessment & { overrides: string };
+type Overriding = NewAssessment & { overrides: string };
 
 interface AssessmentPlan {
   /** New assessments. */
@@ -86,10 +86,7 @@ export const labelMetadata = (value: AssessmentValue): Record<string, string> =>
   [LABEL_METADATA]: cutIdentifier(JSON.stringify(storableValue(value))),
 });
 
-export function stepForLabel(
-  trace: StoredTrace,
-  label: NewAssessment,
-): 'create' | 'update' | 'alreadyThere' | LabelLeft {
+function stepForLabel(trace: StoredTrace, label: NewAssessment): 'create' | 'update' | 'alreadyThere' | LabelLeft {
   const own = trace.assessments.find(({ assessmentId }) => assessmentId === label.assessmentId);
   if (own !== undefined) {
     if (own.valid && own.value === storableValue(label.value)) return 'alreadyThere';

@@ -5,7 +5,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 
 /** A body that is sent while it is made, of a known length in bytes. */
-export interface StreamedBody {
+interface StreamedBody {
   length: number;
   pieces: AsyncIterable<Uint8Array>;
 }

@@ -88,7 +88,7 @@ export async function* readManifest({ storage, workBucket }: Work, run: string):
 }
 
 /** The receipts of one step of a chunk: of its last success, and of its last failure. */
-export interface StepState<R extends Receipt> {
+interface StepState<R extends Receipt> {
   done?: R;
   failed?: R;
 }

@@ -1,6 +1,6 @@
 /** Numbers by names, nested to any depth: how counts are added up without knowing their fields. */
 
-export interface CountTree {
+interface CountTree {
   [name: string]: number | CountTree | null | undefined;
 }
 

@@ -98,7 +98,7 @@ export const readMeasurement = (storage: Storage, bucket: string, objective: str
   storage.getJson<TrueMeasurement>(bucket, workKeys.measured(objective));
 
 /** Whether an objective is missed, and since when, epoch seconds. */
-export type ObjectiveStatus = Pick<Change, 'isMissed' | 'since'>;
+type ObjectiveStatus = Pick<Change, 'isMissed' | 'since'>;
 
 /** Returns what the detectors say of the objectives that they have seen captures of, by id. */
 export async function readDetectors(storage: Storage, bucket: string): Promise<Map<string, ObjectiveStatus>> {

@@ -68,7 +68,7 @@ export interface GroupRates {
 
 /** Returns people's labels on the captures of these cells, and those on other captures of the same judge. */
 export type LabelsOf = (scorer: string, cells: readonly CountedCell[]) => Omit<JudgedSample, 'strata'>;
-export const NO_LABELS: LabelsOf = () => ({ labels: [] });
+const NO_LABELS: LabelsOf = () => ({ labels: [] });
 
 export interface RatesQuery {
   window: TimeWindow;

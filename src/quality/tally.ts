@@ -132,7 +132,7 @@ export const exchangeDigest = ({ requestPreview, responsePreview }: TraceRecord)
 export const hourOf = (ms: number): string => new Date(Math.floor(ms / HOUR_MS) * HOUR_MS).toISOString().slice(0, 13);
 
 /** What a capture shows about the objectives. */
-export interface Observed {
+interface Observed {
   seconds: NonNullable<QualityCell['seconds']>;
   failures: QualityFailures;
 }

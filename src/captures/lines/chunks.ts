@@ -1,7 +1,7 @@
 /** Cuts a capture file into chunks: byte ranges of whole lines, for the planner. */
 import { type ScanStart, scanPieces } from './scan-lines.ts';
 
-export interface ChunkBounds {
+interface ChunkBounds {
   /** Maximum number of non-blank lines in a chunk. */
   maxLines: number;
   /** Maximum bytes of a chunk. A longer line is a chunk by itself. */

@@ -24,7 +24,7 @@ const isWord = (cell: CsvCell): boolean =>
 const isName = (cell: CsvCell): boolean => isWord(cell) || textOf(cell) === '' || Number.isInteger(cell);
 
 /** Whether the first row has a word above numbers, or a name of predictions as no other row has. */
-export function hasHeader([first = [], ...rows]: readonly CsvCell[][]): boolean {
+function hasHeader([first = [], ...rows]: readonly CsvCell[][]): boolean {
   if (rows.length === 0 || !first.every(isName)) return false;
   const areWords = first.every((cell) => !Number.isInteger(cell));
   return first.some((name, at) => {

@@ -14,7 +14,7 @@ export type RetryableErrorName = keyof (Table['transient'] & Table['throttled'] 
 export type PermanentErrorName = keyof Table['permanent'];
 /** A reason in a receipt, a report or an assessment, which no function fails with. */
 type ReportedName = keyof Table['reported'];
-export type ErrorName = RetryableErrorName | PermanentErrorName | ReportedName | keyof Table['killed'];
+type ErrorName = RetryableErrorName | PermanentErrorName | ReportedName | keyof Table['killed'];
 
 /** Facts that help a person on call: the value, the allowed values, and the place. */
 export interface ErrorFacts {

@@ -30,7 +30,7 @@ export const groundTruthSchema = z.strictObject({
 export type GroundTruthSettings = z.infer<typeof groundTruthSchema>;
 
 /** Where label files are written. */
-export interface LabelPlace {
+interface LabelPlace {
   bucket: string;
   /** Ends with `/`, or is empty. */
   prefix: string;

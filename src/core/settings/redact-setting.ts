@@ -21,7 +21,7 @@ export const REDACT_KINDS = [
 ] as const;
 export type RedactKind = (typeof REDACT_KINDS)[number];
 
-export interface RedactRules {
+interface RedactRules {
   kinds: RedactKind[];
   /** Names of fields whose values are masked; `#3` is the third column. */
   fields: string[];

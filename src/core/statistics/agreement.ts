@@ -102,7 +102,7 @@ function kappaOf(counts: readonly number[][], weights: KappaWeights) {
 // ------------------------------------------------------------------------------------------- averages over classes
 // Precision, recall and F1.
 
-export type ClassMeasure = 'precision' | 'recall' | 'f1';
+type ClassMeasure = 'precision' | 'recall' | 'f1';
 type Average = 'macro' | 'weighted';
 
 /** What is added to the spread of each class: one whose few cases are all right does not look certain. */

@@ -51,7 +51,7 @@ function stirlingResidual(z: number): number {
 }
 
 /** Returns x^a (1 − x)^b / B(a, b), without the cancellation between large logarithms (Loader 2000). */
-export function betaPower(x: number, a: number, b: number): number {
+function betaPower(x: number, a: number, b: number): number {
   const s = a + b;
   const powers = a * log((x * s) / a) + b * log(((1 - x) * s) / b);
   return exp(

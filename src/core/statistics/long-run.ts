@@ -28,7 +28,7 @@ export interface LongRun {
   freedom: number;
 }
 
-export const INDEPENDENT: LongRun = { ratio: 1, degrees: Number.POSITIVE_INFINITY, isShown: false, freedom: 0 };
+const INDEPENDENT: LongRun = { ratio: 1, degrees: Number.POSITIVE_INFINITY, isShown: false, freedom: 0 };
 
 /** The quantile of χ² ÷ its degrees of freedom at a normal score (Wilson and Hilferty 1931). */
 export const varianceByChance = (degrees: number, score: number): number =>

@@ -4,7 +4,7 @@ import { studentQuantile, Z_95 } from './distributions.ts';
 import { type Estimate, scoreInterval } from './share.ts';
 
 /** The scores of cases. */
-export interface Scores {
+interface Scores {
   /** A row for each case, with a score for each class. */
   values: Float64Array;
   /** Number of scores in a row. */

@@ -19,7 +19,7 @@ export type LabelOutcome = JoinOutcome | 'unknown' | 'ambiguous';
 export const outcomeName = (outcome: LabelOutcome) => (typeof outcome === 'string' ? outcome : 'replaced');
 
 /** The first line of a segment. */
-export interface SegmentState extends Pick<LabelFileReport, 'counts' | 'faults' | 'replacedLabels'> {
+interface SegmentState extends Pick<LabelFileReport, 'counts' | 'faults' | 'replacedLabels'> {
   /** Epoch milliseconds: all predictions that were written until then have been compared with these labels. */
   comparedMs: number;
 }

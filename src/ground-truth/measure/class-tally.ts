@@ -17,7 +17,7 @@ import type { ClassSettings, Predicted } from './kind.ts';
 import { ScoreStore } from './score-store.ts';
 
 /** More classes than this have no figures of their own. */
-export const MAX_CLASSES = 1000;
+const MAX_CLASSES = 1000;
 export const OTHER = '(other)';
 export class ClassTally {
   readonly #settings: ClassSettings;

@@ -13,7 +13,7 @@ export interface Figure extends Shown {
   why?: string;
 }
 
-export type AverageFigures = Record<'precision' | 'recall' | 'f1', Figure>;
+type AverageFigures = Record<'precision' | 'recall' | 'f1', Figure>;
 
 export interface FiguresOfClass extends AverageFigures {
   class: string;

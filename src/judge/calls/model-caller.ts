@@ -22,7 +22,7 @@ import type { CallUsage, JudgeScorer, ModelAnswer } from '../types.ts';
 import { AdaptiveLimiter } from './limiter.ts';
 import { ModelCapabilities } from './model-capabilities.ts';
 
-export interface JudgeRetryPolicy extends RetryPolicy {
+interface JudgeRetryPolicy extends RetryPolicy {
   /** No attempt starts later than this after the first failure. Step Functions retries the chunk later. */
   forMs: number;
 }

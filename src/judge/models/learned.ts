@@ -93,7 +93,7 @@ export class Learned {
   /**
    * Counts the answers about a capture.
    * @param tokens of the one to all its questions; of an answer that was cut: the bound that it would get next
-   * @param cost by its estimate, and what was paid, in US dollars. Older captures count less
+   * @param likely, paid what they cost by their estimate, and what was paid, in US dollars. Older captures count less
    * @param refused what the model refuses of a harmless question, which is not the long one in fifty: its answer decides alone
    */
   answered(tokens: number, [likely, paid] = [0, 0], refused?: Iterable<string>): void {

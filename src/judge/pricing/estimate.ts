@@ -168,10 +168,7 @@ function totalOf(settings: JudgeSettings, options: EstimateOptions) {
 // --------------------------------------------------------------------------------------------- calls for a capture
 // Those that judging it is expected to take with some settings, and what they cost.
 
-export type PricedSettings = Pick<
-  LambdaEnvironment,
-  'BEDROCK_MODEL_ID' | 'JUDGE_PRICES' | 'MLFLOW_EVALUATION_MODEL_PARAM'
-> &
+type PricedSettings = Pick<LambdaEnvironment, 'BEDROCK_MODEL_ID' | 'JUDGE_PRICES' | 'MLFLOW_EVALUATION_MODEL_PARAM'> &
   Partial<Pick<LambdaEnvironment, 'JUDGE_CASCADE' | 'JUDGE_PREFIX'>> &
   Taught;
 

@@ -57,7 +57,7 @@ export interface AskSize extends Pick<JudgeSpend, 'calls' | 'inputTokens' | 'out
   maxOutputTokens: number;
 }
 
-export interface AskSizeOptions {
+interface AskSizeOptions {
   maxRecordTokens?: number | undefined;
   /** The configured bound, which replaces `answerTokens`. */
   maxTokens?: number | undefined;

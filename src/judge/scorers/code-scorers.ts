@@ -149,7 +149,7 @@ const responseWords: CodeScorer = {
   },
 };
 
-export const outputTokens: CodeScorer = {
+const outputTokens: CodeScorer = {
   kind: 'code',
   name: 'output_tokens',
   version: '1',

@@ -57,7 +57,7 @@ export function withExamples(scorer: JudgeScorer, examples: readonly ScorerExamp
 }
 
 /** Returns the scorer whose passing value needs no rationale. Its version says so: it is another prompt. */
-export const terse = (scorer: JudgeScorer): JudgeScorer =>
+const terse = (scorer: JudgeScorer): JudgeScorer =>
   scorer.values.kind === 'yes-no' ? { ...scorer, isTerse: true, version: `${scorer.version}+terse` } : scorer;
 
 interface ScorerSettings {

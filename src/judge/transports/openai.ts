@@ -16,7 +16,7 @@ const CALL_TIMEOUT_MS = 120_000;
 const OPENAI_BASE_URL = 'https://api.openai.com/v1';
 
 /** A key, or a function that loads it. It is loaded again when the server stops accepting it (rotation). */
-export type ApiKey = string | (() => Promise<string>);
+type ApiKey = string | (() => Promise<string>);
 
 export interface OpenAiConfig {
   /** The model's name, without `openai:/`. */

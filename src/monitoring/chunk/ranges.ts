@@ -16,7 +16,7 @@ export const lineId = ({ key, versionId, etag, start }: Pick<CaptureRange, 'key'
   `${key}\n${versionId ?? etag}\n${start}`;
 
 /** Whether a line with this place is in the range. */
-export const isInside = (
+const isInside = (
   { key, versionId, etag, start }: Pick<CaptureRange, 'key' | 'versionId' | 'etag' | 'start'>,
   range: CaptureRange,
 ): boolean =>
@@ -38,7 +38,7 @@ export async function withRanges<Chunk extends UnnumberedChunk>(
 }
 
 /** A range with its bytes, or with the reason why its file cannot be read any more. */
-export type OpenRange = { index: number; range: CaptureRange } & (
+type OpenRange = { index: number; range: CaptureRange } & (
   | { bytes: AsyncIterable<Uint8Array>; fault?: never }
   | { fault: Error }
 );

@@ -5,7 +5,7 @@ import { VERDICT_ERRORS } from '../../judge/errors.ts';
 import type { JudgeResult, JudgeScorer, Verdict } from '../../judge/types.ts';
 
 /** An answer to the question of one scorer. */
-export interface Answer {
+interface Answer {
   run: string;
   /** The trace that it was asked about. Its cost is written on the verdict on this trace alone. */
   trace: string;

@@ -33,7 +33,7 @@ export interface HeavyLine extends Line {
 }
 
 /** The captures of a chunk, and the lines that are none. */
-export class ChunkCaptures {
+class ChunkCaptures {
   readonly captures: ReadCapture[] = [];
   /** Lines that are identical to one of the captures. */
   readonly duplicates: Line[] = [];

@@ -34,7 +34,7 @@ export interface KeptLine extends Pick<CaptureLine, 'raw' | 'replay'> {
 }
 
 /** A capture that is to be traced. */
-export type TraceableLine = KeptLine & Pick<CaptureLine, 'capture' | 'traceId' | 'weight'>;
+type TraceableLine = KeptLine & Pick<CaptureLine, 'capture' | 'traceId' | 'weight'>;
 
 /** A line by its place, with its bytes unless it is long. */
 interface KeptPlace {

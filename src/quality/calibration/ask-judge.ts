@@ -59,7 +59,7 @@ interface AskOptions {
   progress?: (done: number, of: number) => void;
 }
 
-export interface Asked {
+interface Asked {
   pairs: LabeledVerdict[];
   unanswered: Unanswered[];
   spend: NonNullable<CalibrationReport['spend']>;

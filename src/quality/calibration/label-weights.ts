@@ -21,7 +21,7 @@ export interface JudgedTrace {
 type PickWindow = Awaited<ReturnType<typeof labelledWindows>>[number];
 
 /** Returns the ids of the traces that MLflow's filter finds; `undefined` if MLflow does not take the filter. */
-export type Matches = (filter: string) => Promise<Set<string> | undefined>;
+type Matches = (filter: string) => Promise<Set<string> | undefined>;
 
 const keyOf = ({ verdict: _, probability: __, picked: ___, ...window }: LabelPick): string => JSON.stringify(window);
 

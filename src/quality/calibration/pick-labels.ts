@@ -106,7 +106,7 @@ const isWaiting = (one: Candidate): boolean => one.isPicked && isUndone(one);
 const isOpen = (one: Candidate): boolean => !one.isPicked && isUndone(one);
 
 /** Judged traces of a verdict: all, those that are picked by now, and those that can be picked. */
-export interface VerdictCounts {
+interface VerdictCounts {
   judged: number;
   picked: number;
   open: number;

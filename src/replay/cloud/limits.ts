@@ -24,7 +24,7 @@ export const START_LEAD_MS = 10_000 + SHARD_LEAD_MS;
  * executions that anyone may start per second in most regions, since other state machines of the account start some too:
  * https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html
  */
-export const CHILD_START_MS = 20;
+const CHILD_START_MS = 20;
 /** Additional time for the warm-up requests, which are sent before the clock starts. */
 export const WARMUP_LEAD_MS = 30_000;
 /**

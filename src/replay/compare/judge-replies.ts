@@ -40,7 +40,7 @@ export interface JudgingResult {
 }
 
 /** A verdict on the new reply; `failed`: the judge gave none. */
-export interface PairVerdict {
+interface PairVerdict {
   verdict: Exclude<keyof Judged, 'overBudget' | 'errors'>;
   /** the rationales in both orders of the replies. */
   rationale?: string;

@@ -18,7 +18,7 @@ export interface ComparableReply
 }
 
 /** A reply that cannot be read as its content type is an error, whether captured or live. */
-export function replyOf(content: ReplyContent): ComparableReply {
+function replyOf(content: ReplyContent): ComparableReply {
   const { error, problem, ...said } = content;
   if (error) return { ok: false, error: { code: error.code, message: error.message }, text: '' };
   if (problem !== undefined) return { ok: false, error: { message: problem }, text: '', blank: said.blank };

@@ -23,7 +23,7 @@ import { limitsFailures, type ShareThreshold, type Threshold } from './threshold
 import type { GateUnit } from './types.ts';
 
 /** A share of the pairs. */
-export interface Cases {
+interface Cases {
   hits: number;
   /** Pairs that may be a case or not: the judge gave no verdict. */
   open: number;

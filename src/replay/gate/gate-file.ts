@@ -70,7 +70,7 @@ export const gateSchema = z
   )
   .meta({ title: 'Release gate of inference-monitor compare' });
 
-export type GateSettings = z.infer<typeof gateSchema>;
+type GateSettings = z.infer<typeof gateSchema>;
 
 interface Mistake {
   message: string;

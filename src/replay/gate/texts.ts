@@ -16,7 +16,7 @@ export const outcomeText = ({ outcome, counts }: ThresholdResult): string =>
 const UNKNOWN = 'unknown';
 
 /** A number with its sign. */
-export const signed = (value: number, digits = 2): string =>
+const signed = (value: number, digits = 2): string =>
   finite(value, () => `${value >= 0 ? '+' : ''}${value.toFixed(digits)}`);
 
 export const DIFFERENCE_COLUMNS = ['before', 'after', 'change', '%', '95% interval'] as const;

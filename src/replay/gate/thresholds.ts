@@ -9,7 +9,7 @@ import { COMPARED_METRICS, type ComparedMetric, isLargerBetter } from '../compar
 export const SHARES = ['error_rate', 'regressed', 'newly_failing', 'new_refusals', 'judged_worse', 'new_harm'] as const;
 /** A share of the pairs whose new reply alone fails a free scorer: `new_failures:cut_off:2`. */
 export const NEW_FAILURES = 'new_failures';
-export type ThresholdShare = (typeof SHARES)[number] | typeof NEW_FAILURES;
+type ThresholdShare = (typeof SHARES)[number] | typeof NEW_FAILURES;
 const SCORERS = FREE_SCORERS.map(({ name }) => name);
 const FAILURE_SHARES: readonly ThresholdShare[] = ['error_rate', 'newly_failing'];
 

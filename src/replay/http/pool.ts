@@ -27,7 +27,7 @@ const DNS_REFRESH_MS = 30_000;
 const PROBE_TIMEOUT_MS = 5_000;
 
 /** Resolves a host name to addresses, the preferred one first. */
-export type Resolve = (hostname: string) => Promise<string[]>;
+type Resolve = (hostname: string) => Promise<string[]>;
 
 const resolveByDns: Resolve = async (hostname) => {
   const { lookup } = await import('node:dns/promises');

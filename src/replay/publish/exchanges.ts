@@ -9,7 +9,7 @@ import { Body } from '../reply/content.ts';
 import { LineWriter } from '../results/line-writer.ts';
 
 /** The facts that all exchanges of a replay have in common. */
-export type SenderFacts = Pick<ExchangeFacts, 'run' | 'target' | 'mlflowRun'>;
+type SenderFacts = Pick<ExchangeFacts, 'run' | 'target' | 'mlflowRun'>;
 
 /** Returns the name of a replay's traces: the endpoint, or the URL. */
 export const traceNameOf = (target: Record<string, string>, run: string): string =>

@@ -242,7 +242,7 @@ const LIMIT_NAMES = [
 const MAX_LIMIT = 1e9;
 
 /** Returns the maximum number of output tokens that a request allows, above 0, if it sets a limit. */
-export function outputLimit({ prompt }: Pick<LiteralRequest, 'prompt'>): number | undefined {
+function outputLimit({ prompt }: Pick<LiteralRequest, 'prompt'>): number | undefined {
   const name = LIMIT_NAMES.find((one) => prompt?.parameters[one] !== undefined);
   const limit = name === undefined ? undefined : prompt?.parameters[name];
   const isLimit = typeof limit === 'number' && Number.isInteger(limit) && limit > 0 && limit <= MAX_LIMIT;

@@ -31,7 +31,6 @@ export function mostAtOnce(
 
 /** The captures in the order of their times. They can be read several times. */
 export interface EntrySource {
-  total: number;
   firstMs: number;
   batches(): Iterable<IndexEntry[]>;
 }

@@ -7,7 +7,7 @@ import { type Peek, peekLine, unreadable } from './peek.ts';
 import { SortedIndex } from './sorted-index.ts';
 import type { CaptureWindow, IndexEntry, OnSkipped, SourceFile } from './types.ts';
 
-export interface IndexOptions extends CaptureWindow {
+interface IndexOptions extends CaptureWindow {
   /** Skip a record without a readable time, since it cannot be scheduled. Otherwise it follows the record before it. */
   needsTime: boolean;
   onSkipped: OnSkipped;

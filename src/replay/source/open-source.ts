@@ -182,7 +182,7 @@ export async function localFiles(path: string): Promise<SourceFile[]> {
 export const GZIP_MARK = Buffer.from([0x1f, 0x8b]);
 
 /** Whether the content is compressed, whatever the name is. A file that cannot be read is reported by its reader. */
-export async function isGzip(path: string): Promise<boolean> {
+async function isGzip(path: string): Promise<boolean> {
   const file = await open(path, 'r').catch(() => undefined);
   try {
     const first = await file?.read(Buffer.alloc(2), 0, 2, 0).catch(() => undefined);

@@ -7,7 +7,7 @@ import { replayInferenceId } from '../marks/believe.ts';
 import { headerSafe, hostHeader, httpRequest, originOf, type Target, USER_AGENT } from '../request/target.ts';
 import { REPLAY_RUN_ATTRIBUTE } from '../source/peek.ts';
 
-export interface SageMakerTargetOptions {
+interface SageMakerTargetOptions {
   endpoint: string;
   region: string;
   credentials: AwsCredentialIdentityProvider;
