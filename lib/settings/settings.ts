@@ -56,14 +56,11 @@ export function parseSettings(...given: Parameters<typeof examineSettings>): Set
   throw error;
 }
 
-interface ReadSettings {
-  settings: Settings;
-  /** Notices for a person that do not prevent the deployment, one sentence each. */
-  warnings: string[];
-}
-
-/** Reads and checks the settings of `.env`, if it exists, and the environment, which takes precedence. */
-export function readSettings(environment: NodeJS.ProcessEnv = process.env, dotenvFile = '.env'): ReadSettings {
+/**
+ * Reads and checks the settings of `.env`, if it exists, and the environment, which takes precedence. `warnings` are notices for a person
+ * that do not prevent the deployment, one sentence each.
+ */
+export function readSettings(environment: NodeJS.ProcessEnv = process.env, dotenvFile = '.env') {
   const dotenv = existsSync(dotenvFile) ? parseDotenv(readFileSync(dotenvFile)) : {};
   const ofEnvironment = Object.fromEntries(
     SETTING_NAMES.map((name) => [name, environment[name]]).filter(([, value]) => value?.trim()),

@@ -24,26 +24,15 @@ export function cutOff({ object, text }: Answer): Answer {
   };
 }
 
-interface Answered {
-  answer: Answer;
-  /** Names of the questions that the stand-in recognized. */
-  asked: string[];
-}
-
 /** Changes an answer before it is given, as a model on a bad day would. */
 export type Change = (answer: Answer) => Answer;
 
 /**
- * Answers a prompt by rule.
+ * Answers a prompt by rule. `asked` are the names of the questions that the stand-in recognized.
  *
  * @param maxTokens the request's limit: a longer answer is truncated, as a model's would be
  */
-export function answerTo(
-  system: string,
-  user: string,
-  maxTokens = Infinity,
-  change: Change = (same) => same,
-): Answered {
+export function answerTo(system: string, user: string, maxTokens = Infinity, change: Change = (same) => same) {
   const prompt = readOwnPrompt(system, user);
   const object = prompt === undefined ? {} : answerByRule(prompt);
   const text = prompt === undefined ? NO_QUESTION : JSON.stringify(object);

@@ -78,30 +78,6 @@ export interface Fall extends Comparison {
   failures: { first: number; last: number } | undefined;
 }
 
-/** The largest fall that a span could have hidden, or that none is known. */
-interface Excluded {
-  spanMs: number;
-  /** Of the scorers that are asked of at least half of the captures; absent: none could be compared. */
-  points: number | undefined;
-}
-
-/** A judge, or a version of it, that has replaced another one. */
-interface NewJudge {
-  scorer: string;
-  sinceMs: number;
-  /** It has said enough to compare with. */
-  isKnown: boolean;
-}
-
-interface Falls {
-  falls: Fall[];
-  /** Of a day and of three days, or of what there is. */
-  excluded: Excluded[];
-  /** Scorers and variants that cannot show 15 points in the longest of these spans, though others can. */
-  few: string[];
-  newJudges: NewJudge[];
-}
-
 /** Above this, too little can be told. */
 export const MOST_POINTS = 0.15;
 const EXCLUDED_MS = [DAY_MS, 3 * DAY_MS];
@@ -110,7 +86,7 @@ const EXCLUDED_MS = [DAY_MS, 3 * DAY_MS];
 type Past = Pick<History, 'series' | 'firstMs'> & { factorOf(scorer: string): number };
 
 /** Tests all scorers and variants over all spans. @param captures of the window, by which a scorer is asked of enough */
-export function fallsOf(history: Past, nowMs: number, window: TimeWindow, captures: number): Falls {
+export function fallsOf(history: Past, nowMs: number, window: TimeWindow, captures: number) {
   const variants = [...new Set([...history.series.values()].flatMap((series) => series.variants))];
   const subjects = variants.length > 1 ? [undefined, ...variants] : [undefined];
   const alpha = CHANCE.falls / Math.max(1, history.series.size * subjects.length * SPANS_MS.length);
@@ -140,6 +116,7 @@ export function fallsOf(history: Past, nowMs: number, window: TimeWindow, captur
     const all = asked.flatMap((one) => smallest(spanMs, one) ?? []);
     return all.length === 0 ? undefined : Math.max(...all);
   };
+  /** Of a day and of three days, or of what there is, the largest fall of the scorers that are asked of at least half of the captures. */
   const excluded = EXCLUDED_MS.map((spanMs) => ({ spanMs, points: largest(spanMs) }));
   const longestMs = excluded.findLast(({ points }) => points !== undefined)?.spanMs ?? DAY_MS;
   const isFew = (one: [string, Series], variant?: string): boolean =>
@@ -150,7 +127,9 @@ export function fallsOf(history: Past, nowMs: number, window: TimeWindow, captur
   return {
     falls,
     excluded,
+    /** Scorers and variants that cannot show 15 points in the longest of these spans, though others can. */
     few: [...known.flatMap((one) => (isFew(one) ? [one[0]] : [])), ...fewOf],
+    /** Judges, or versions of them, that have replaced another one, and whether they have said enough to compare with. */
     newJudges: [...history.series].flatMap(([scorer, { isNewJudge, firstMs: sinceMs }]) =>
       isNewJudge ? [{ scorer, sinceMs, isKnown: known.some(([name]) => name === scorer) }] : [],
     ),

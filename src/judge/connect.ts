@@ -2,14 +2,13 @@
 import type { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
 import type { SageMakerRuntimeClient } from '@aws-sdk/client-sagemaker-runtime';
 import type { Capture } from '../captures/types.ts';
-import type { JudgeSpend } from '../core/contract/receipts.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import type { sharedSettings } from '../core/settings/schema.ts';
 import { Budget } from '../limits/budget.ts';
 import type { Limits } from '../limits/limits.ts';
 import { limitsTable } from '../limits/table.ts';
 import { activeScorers } from './active-scorers.ts';
-import { type BatchRecord, batchRecord } from './batch/record.ts';
+import { batchRecord } from './batch/record.ts';
 import type { CallerOptions } from './calls/model-caller.ts';
 import { askCanary } from './canary.ts';
 import { askedFirst, cascade } from './cascade.ts';
@@ -27,7 +26,7 @@ import { bedrockTransport } from './transports/bedrock.ts';
 import { type OpenAiConfig, openAiTransport } from './transports/openai.ts';
 import { sageMakerTransport } from './transports/sagemaker.ts';
 import type { JudgeTransport } from './transports/transport.ts';
-import type { CallUsage, Judge, JudgeMoney, JudgeScorer, ModelAnswer, Scorer } from './types.ts';
+import type { CallUsage, Judge, JudgeMoney, JudgeScorer, Scorer } from './types.ts';
 
 interface Judging {
   judge: Judge;
@@ -101,23 +100,14 @@ function firstSettings<S extends JudgeSettings>(settings: S): S {
   return { ...settings, BEDROCK_MODEL_ID, MLFLOW_EVALUATION_MODEL_PARAM: parameters };
 }
 
-/** The parts of the judge that batch inference needs. Of a cascade, the jobs ask the first model, which has to be on Bedrock. */
-export interface BatchJudging {
-  /** Asks a harmless question, if nothing is known of what the model refuses. @returns what it cost */
-  askCanary(money: JudgeMoney): Promise<JudgeSpend>;
-  record(recordId: string, capture: Capture, scorers: readonly JudgeScorer[]): BatchRecord;
-  /** Returns the most that the answer to a record can cost, at the batch price; `null` if the price is unknown. */
-  maxCostUsd(capture: Capture, scorers: readonly JudgeScorer[]): number | null;
-  /** Returns the cost of a batch job's answer in US dollars; `null` if the price is unknown. */
-  priceOf(answer: ModelAnswer): number | null;
-  /** Reads a job's answers, and asks online where they are not enough; of a cascade, the main model too. */
-  judge: Judge;
-  /** The active scorers in the form in which a job asks them. */
-  batchScorers: readonly Scorer[];
-}
+/** The parts of the judge that batch inference needs. */
+export type BatchJudging = ReturnType<typeof connectBatchJudge>;
 
-/** @throws PermanentError `InvalidJudge` when the model that the jobs ask is not listed for batch inference */
-export function connectBatchJudge(environment: FunctionSettings): BatchJudging {
+/**
+ * Of a cascade, the jobs ask the first model, which has to be on Bedrock.
+ * @throws PermanentError `InvalidJudge` when the model that the jobs ask is not listed for batch inference
+ */
+export function connectBatchJudge(environment: FunctionSettings) {
   const settings = firstSettings(environment);
   const { name } = parseJudgeId(settings.BEDROCK_MODEL_ID);
   const online = priceOptions(environment);
@@ -132,20 +122,28 @@ export function connectBatchJudge(environment: FunctionSettings): BatchJudging {
   const asAsked = (scorers: readonly JudgeScorer[]) => (isCascade ? scorers.map(askedFirst) : scorers);
   const judgeAt = (price: JudgeConfig['price']): Judge =>
     createJudgeOver(transport, { ...shared, ...bounds, price, maxAnswers: isCascade ? 1 : undefined });
-  const pricedAsBatch = judgeAt((usage) => paidFor(name, usage, batch));
-  const first = judgeAt((usage) => paidFor(name, usage, usage.batch ? batch : online));
+  const priceInBatch = (usage: CallUsage) => paidFor(name, usage, batch);
+  const pricedAsBatch = judgeAt(priceInBatch);
+  const first = judgeAt((usage) => (usage.batch ? priceInBatch(usage) : paidFor(name, usage, online)));
   const batchScorers = activeScorers(environment, 'batch');
   return {
-    async askCanary(money) {
+    /** Asks a harmless question, if nothing is known of what the model refuses. @returns what it cost */
+    async askCanary(money: JudgeMoney) {
       const asked = await shared.learned?.askOnce(() =>
         askCanary(first, asAsked(batchScorers.filter(isJudgeScorer)), money),
       );
       return asked?.spend ?? emptySpend();
     },
-    record: (recordId, capture, scorers) => batchRecord(transport, recordId, capture, asAsked(scorers), bounds),
-    maxCostUsd: (capture, scorers) => pricedAsBatch.maxCostUsd(capture, asAsked(scorers)),
-    priceOf: ({ usage }) => paidFor(name, usage, batch),
+    record: (recordId: string, capture: Capture, scorers: readonly JudgeScorer[]) =>
+      batchRecord(transport, recordId, capture, asAsked(scorers), bounds),
+    /** Returns the most that the answer to a record can cost, at the batch price; `null` if the price is unknown. */
+    maxCostUsd: (...[capture, scorers]: Parameters<Judge['maxCostUsd']>) =>
+      pricedAsBatch.maxCostUsd(capture, asAsked(scorers)),
+    /** Returns the cost of a batch job's answer in US dollars; `null` if the price is unknown. */
+    priceInBatch,
+    /** Reads a job's answers, and asks online where they are not enough; of a cascade, the main model too. */
     judge: isCascade ? cascade(first, judgeOf(environment)) : first,
+    /** The active scorers in the form in which a job asks them. */
     batchScorers,
   };
 }

@@ -3,29 +3,17 @@ import { VERDICT_ERRORS, type VerdictProblem } from '../errors.ts';
 import type { JudgeScorer, ModelAnswer } from '../types.ts';
 import { correctionOf, problemOf, type Reading, readAnswer } from './read-answer.ts';
 
-interface AssessedAnswer {
-  /** One reading per scorer that was asked, in the same order. */
-  readings: Reading[];
-  /** The problems of the scorers that have to be asked again, by name. */
-  problems: Map<string, VerdictProblem>;
-  /** Whether the answer has the requested form, as far as it goes. */
-  inForm: boolean;
-  /** The problems in words for the judge. */
-  correction: string;
-}
-
-/** @param record returns the record that the judge has read */
-export function assessAnswer(
-  answer: ModelAnswer,
-  asked: readonly JudgeScorer[],
-  record?: () => string,
-): AssessedAnswer {
+/**
+ * Returns one reading per scorer that was asked, in the same order, and the problems of those that have to be asked again, by name.
+ * @param record returns the record that the judge has read
+ */
+export function assessAnswer(answer: ModelAnswer, asked: readonly JudgeScorer[], record?: () => string) {
   const read = readAnswer(answer, asked, record);
   if (!read.readable) {
     const { code, problem } = unreadable(answer, read.problem);
     const message = `The judge’s answer could not be read: ${problem}`;
     return {
-      readings: asked.map(() => ({ kind: 'missing' })),
+      readings: asked.map((): Reading => ({ kind: 'missing' })),
       problems: new Map(asked.map(({ name }) => [name, { code, message }])),
       inForm: code !== VERDICT_ERRORS.unreadable,
       correction: problem,
@@ -42,6 +30,7 @@ export function assessAnswer(
     problems.set(scorer.name, { code, message: problemOf(scorer, reading) });
     corrections.push(correctionOf(scorer, reading));
   });
+  /** `inForm`: the answer has the requested form, as far as it goes. `correction`: the problems in words for the judge. */
   return { readings, problems, inForm: true, correction: corrections.join('; ') };
 }
 

@@ -8,8 +8,6 @@ import { buildPrompt } from '../prompt/build-prompt.ts';
 import type { BedrockTransport } from '../transports/bedrock.ts';
 import type { JudgeScorer } from '../types.ts';
 
-export type BatchRecord = ReturnType<typeof batchRecord>;
-
 /**
  * Asks all scorers of a capture in one request. The answer has a schema if the model is known to accept
  * one: else its form is described in the text, because a batch job refuses each record with a tool ("Process multiple prompts with

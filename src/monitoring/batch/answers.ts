@@ -28,7 +28,7 @@ const ADVICE = 'retry the failed chunks of the run';
 /** A job with this status may lack single records. A job with any other status has no answers at all. */
 const ENDED_WITH_ANSWERS = new Set(['Completed', 'PartiallyCompleted']);
 
-type AnswerDependencies = Work & Pick<BatchJudging, 'priceOf'> & { limit: Budget | undefined };
+type AnswerDependencies = Work & Pick<BatchJudging, 'priceInBatch'> & { limit: Budget | undefined };
 
 const NO_ANSWERS = readBatchAnswers('');
 
@@ -65,7 +65,7 @@ function refusals(output: BatchOutput, { records = 0, errors }: Partial<BatchJob
  *   requests were never prepared
  */
 export async function batchAnswers({ run, chunk }: ChunkRequest, deps: AnswerDependencies): Promise<BatchAnswers> {
-  const { storage, workBucket, limit, priceOf } = deps;
+  const { storage, workBucket, limit, priceInBatch } = deps;
   const prepared = await storage.getJson<PreparedChunk>(workBucket, workKeys.batchPrepared(run, chunk.chunk));
   const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run));
   const answersOf = readJobs(deps);
@@ -74,7 +74,7 @@ export async function batchAnswers({ run, chunk }: ChunkRequest, deps: AnswerDep
     calls: 1,
     inputTokens: allInputTokens(answer.usage),
     outputTokens: answer.usage.outputTokens,
-    usd: priceOf(answer),
+    usd: priceInBatch(answer.usage),
   });
   const spend = emptySpend();
   for (const answer of own?.values() ?? []) if (typeof answer !== 'string') addSpend(spend, spendOf(answer));
@@ -83,7 +83,11 @@ export async function batchAnswers({ run, chunk }: ChunkRequest, deps: AnswerDep
   const job = jobOf(report, chunk.chunk);
   const { counts, common } = refusals(own ?? NO_ANSWERS, job);
   const held = new Set(prepared?.held);
-  const failure = failureOf(chunk.chunk, prepared, report, own === undefined ? job : undefined);
+  const named = (what: string) =>
+    new PermanentError('JudgeBatchFailed', `${what}; ${ADVICE}`, { where: `chunk ${chunk.chunk}` });
+  let failure = own === undefined && job !== undefined ? withoutAnswer(job) : undefined;
+  if (report === undefined) failure = named('The batch jobs of the run were not started');
+  if (prepared?.records === undefined) failure = named('The requests of the chunk were not prepared');
   return {
     spend,
     refused: counts,
@@ -99,20 +103,6 @@ export async function batchAnswers({ run, chunk }: ChunkRequest, deps: AnswerDep
 
 const jobOf = (report: BatchReport | undefined, chunk: number): BatchJob | undefined =>
   report?.jobs.find(({ group }) => group === groupOf(chunk));
-
-/** @param without the job of the chunk, if it ended without an answer */
-function failureOf(
-  chunk: number,
-  prepared: PreparedChunk | undefined,
-  report: BatchReport | undefined,
-  without: BatchJob | undefined,
-): PermanentError | undefined {
-  const where = `chunk ${chunk}`;
-  const named = (what: string) => new PermanentError('JudgeBatchFailed', `${what}; ${ADVICE}`, { where });
-  if (prepared?.records === undefined) return named('The requests of the chunk were not prepared');
-  if (report === undefined) return named('The batch jobs of the run were not started');
-  return without && withoutAnswer(without);
-}
 
 /** Returns a function that reads, once, what the job of a run has answered to the requests of a chunk. */
 export function readJobs(work: Work): (run: string, chunk: number) => Promise<BatchOutput | undefined> {

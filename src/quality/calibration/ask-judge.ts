@@ -9,7 +9,6 @@ import { applicability } from '../../judge/scorers/applicability.ts';
 import { addSpend, addUsd, emptySpend } from '../../judge/spend.ts';
 import type { Judge, JudgeScorer, ScorerExample, Verdict } from '../../judge/types.ts';
 import { OwnLimit } from '../../limits/spending-limit.ts';
-import type { CalibrationReport } from './report.ts';
 import type { LabeledItem, LabeledVerdict, Unanswered } from './types.ts';
 
 type LabeledExchange = Pick<LabeledItem, 'messages' | 'reply' | 'tools'>;
@@ -59,12 +58,6 @@ interface AskOptions {
   progress?: (done: number, of: number) => void;
 }
 
-interface Asked {
-  pairs: LabeledVerdict[];
-  unanswered: Unanswered[];
-  spend: NonNullable<CalibrationReport['spend']>;
-}
-
 /** Exchanges in flight. The judge's own limiter decides how many calls are made. */
 const EXCHANGES_AT_ONCE = 16;
 
@@ -106,7 +99,7 @@ function whyLeftOut(capture: Capture, item: LabeledItem, scorer: JudgeScorer): U
 }
 
 /** @throws the judge's error if it cannot be reached */
-export async function askAll(items: readonly LabeledItem[], options: AskOptions): Promise<Asked> {
+export async function askAll(items: readonly LabeledItem[], options: AskOptions) {
   const { judge, budgetUsd } = options;
   const limit = budgetUsd === undefined ? undefined : new OwnLimit(budgetUsd);
   const total = emptySpend();

@@ -39,7 +39,8 @@ type Rest = Pick<MlflowRest, 'repeat'>;
 /** A server without review queues has none of their routes, whatever its version. */
 type FoundQueue = 'no queues' | { id: string | undefined };
 
-const byName = (what: 'review-queues' | 'label-schemas', experimentId: string, name: string): Call => ({
+type Named = 'review-queues' | 'label-schemas';
+const byName = (what: Named, experimentId: string, name: string): Call => ({
   method: 'GET',
   path: `/api/3.0/mlflow/${what}/get-by-name`,
   query: { experiment_id: experimentId, name },
@@ -56,12 +57,13 @@ export async function findQueue(rest: Rest, experimentId: string, scorer: string
   }
 }
 
-/** Creates what another process may create at the same moment. */
-async function createOnce<T>(find: () => Promise<T | undefined>, create: () => Promise<T>): Promise<T> {
+/** Finds what has a name in an experiment, or creates it, as another process may at the same moment. */
+async function ensured<T>(rest: Rest, what: Named, json: { experiment_id: string; name: string }, reply: z.ZodType<T>) {
+  const find = () => rest.repeat(byName(what, json.experiment_id, json.name), reply).catch(orAbsent);
   const found = await find();
   if (found !== undefined) return found;
   try {
-    return await create();
+    return await rest.repeat({ method: 'POST', path: `/api/3.0/mlflow/${what}/create`, json }, reply);
   } catch (error) {
     const other = error instanceof MlflowRefusedError ? await find() : undefined;
     if (other === undefined) throw error;
@@ -81,10 +83,7 @@ async function schemaOf(rest: Rest, experimentId: string, scorer: JudgeScorer): 
     instruction: question.slice(0, MAX_INSTRUCTION_CHARS),
     enable_comment: true,
   };
-  const { label_schema: schema } = await createOnce(
-    () => rest.repeat(byName('label-schemas', experimentId, name), schemaReply).catch(orAbsent),
-    () => rest.repeat({ method: 'POST', path: '/api/3.0/mlflow/label-schemas/create', json }, schemaReply),
-  );
+  const { label_schema: schema } = await ensured(rest, 'label-schemas', json, schemaReply);
   const { pass_fail: passFail, categorical } = schema.input;
   const isTwofold = values.kind === 'yes-no' || values.kind === 'boolean';
   const isFit =
@@ -109,10 +108,7 @@ export async function queueOf(rest: Rest, experimentId: string, scorer: JudgeSco
   const schemaId = await schemaOf(rest, experimentId, scorer);
   const name = queueName(scorer.name);
   const json = { experiment_id: experimentId, name, queue_type: 'CUSTOM', schema_ids: [schemaId] };
-  const { review_queue: queue } = await createOnce(
-    () => rest.repeat(byName('review-queues', experimentId, name), queueReply).catch(orAbsent),
-    () => rest.repeat({ method: 'POST', path: '/api/3.0/mlflow/review-queues/create', json }, queueReply),
-  );
+  const { review_queue: queue } = await ensured(rest, 'review-queues', json, queueReply);
   return queue.queue_id;
 }
 

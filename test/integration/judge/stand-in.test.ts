@@ -109,7 +109,7 @@ describe('in a batch job in front of the judge', () => {
   });
 
   test.each([CHEAP, 'us.amazon.nova-lite-v1:0'])('%s answers the record, and the judge what is left', async (model) => {
-    const { batchScorers, record, priceOf, judge, maxCostUsd } = connectBatchJudge(
+    const { batchScorers, record, priceInBatch, judge, maxCostUsd } = connectBatchJudge(
       testEnvironment({ JUDGE_CASCADE: model, JUDGE_RATIONALES: 'failures' }),
     );
     const capture = chatCapture({ reply: 'Your parcel is in Bern, you idiot.' });
@@ -132,9 +132,9 @@ describe('in a batch job in front of the judge', () => {
     const [call] = rig.standIn.recorded;
     const asked = { inputTokens: call?.inputTokens ?? 0, outputTokens: call?.outputTokens ?? 0 };
     const onDemand = priceCall('anthropic.claude-sonnet-4-6', asked, { region: 'us-east-1' }) ?? Number.NaN;
-    expect(spend.usd).toBeCloseTo((priceOf(answer) ?? Number.NaN) + onDemand, 10);
-    expect(priceOf(answer)).toBeCloseTo((priceCall(model, answer.usage) ?? Number.NaN) / 2, 12);
-    expect(maxCostUsd(capture, scorers)).toBeGreaterThan(priceOf(answer) ?? Number.NaN);
+    expect(spend.usd).toBeCloseTo((priceInBatch(answer.usage) ?? Number.NaN) + onDemand, 10);
+    expect(priceInBatch(answer.usage)).toBeCloseTo((priceCall(model, answer.usage) ?? Number.NaN) / 2, 12);
+    expect(maxCostUsd(capture, scorers)).toBeGreaterThan(priceInBatch(answer.usage) ?? Number.NaN);
   });
 });
 
