@@ -39,13 +39,16 @@ const SAMPLE_HEX_DIGITS = 12;
 const SAMPLE_RANGE = 16 ** SAMPLE_HEX_DIGITS;
 
 /**
+ * Returns the number of a trace, from 0 to 1, by which samples are drawn: as good as random, and always the same.
+ * @param salt makes samples independent of each other, such as the name of a scorer
+ */
+export const drawOf = (traceId: string, salt: string): number =>
+  Number.parseInt(digest('sample', salt, traceId).slice(0, SAMPLE_HEX_DIGITS), 16) / SAMPLE_RANGE;
+
+/**
  * Whether a trace is in the sample. The decision is the same at every call, and a smaller sample is part of a larger one
  * with the same salt: the 10% sample is within the 20% sample.
  *
  * @param rate the share of the traces, from 0 to 1
- * @param salt makes samples independent of each other, such as the name of a scorer
  */
-export function inSample(traceId: string, rate: number, salt = ''): boolean {
-  const point = Number.parseInt(digest('sample', salt, traceId).slice(0, SAMPLE_HEX_DIGITS), 16);
-  return point / SAMPLE_RANGE < rate;
-}
+export const inSample = (traceId: string, rate: number, salt = ''): boolean => drawOf(traceId, salt) < rate;

@@ -1,7 +1,7 @@
 /** Picks traces to be labelled, at random within what the judge passes and what it fails, and marks them with a tag. */
 
-import { hash } from 'node:crypto';
 import * as z from 'zod';
+import { drawOf } from '../../captures/trace/ids.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { jsonIn } from '../../core/values/json-in.ts';
@@ -176,8 +176,8 @@ function candidateOf(trace: AssessedTrace, scorer: JudgeScorer, declined: Readon
     /** Somebody has set it aside in the review queue. */
     isDeclined: declined.has(traceId),
     isPicked: pickOf(tags, scorer.name) !== undefined,
-    /** Its number by which it is picked. */
-    draw: drawOf(scorer.name, traceId),
+    /** Its number by which it is picked, which is another one than that by which the scorer's sample is drawn. */
+    draw: drawOf(traceId, labelTag(scorer.name)),
     inferenceMs: Date.parse(trace.request_time) || 0,
     /** When it was judged first. */
     seenMs: firstVerdictMs(own),
@@ -232,11 +232,5 @@ export const pickedFilter = (scorer: string): string => `tag.\`${labelTag(scorer
 /** Returns how the trace was picked; `undefined` if it was not, or if a person has changed the tag. */
 export const pickOf = (tags: Readonly<Record<string, string>>, scorer: string): LabelPick | undefined =>
   pickSchema.safeParse(jsonIn(tags[labelTag(scorer)] ?? '')).data;
-
-const DIGITS = 13;
-
-/** Returns the number of a trace, from 0 to 1, by which it is picked: as good as drawn at random, and always the same. */
-export const drawOf = (scorer: string, traceId: string): number =>
-  Number.parseInt(hash('sha256', `label\n${scorer}\n${traceId}`).slice(0, DIGITS), 16) / 16 ** DIGITS;
 
 export const verdictOf = (passed: boolean): (typeof VERDICTS)[number] => (passed ? 'passes' : 'fails');

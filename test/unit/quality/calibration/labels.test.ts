@@ -1,9 +1,10 @@
 /** Tests of the traces that are picked to be labelled, and of the weights of their labels. */
 
+import { drawOf } from '../../../../src/captures/trace/ids.ts';
 import { isJudgeScorer, scorersFor } from '../../../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer } from '../../../../src/judge/types.ts';
 import { readMlflowLabels } from '../../../../src/quality/calibration/mlflow-labels.ts';
-import { drawOf, labelTag, pickLabels, pickOf } from '../../../../src/quality/calibration/pick-labels.ts';
+import { labelTag, pickLabels, pickOf } from '../../../../src/quality/calibration/pick-labels.ts';
 import { calibrationReport } from '../../../../src/quality/calibration/report.ts';
 import type { LabeledVerdict } from '../../../../src/quality/calibration/types.ts';
 import { labelsByCell, readWindowLabels, type WindowLabel } from '../../../../src/quality/calibration/window-labels.ts';
@@ -60,7 +61,7 @@ describe('picks', () => {
     // All traces with a number below that of their verdict are picked, and no other.
     for (const [id, { assessments, tags: own }] of mlflow.traces) {
       const passes = JSON.stringify(assessments).includes('yes');
-      expect(labelTag('safety') in own).toBe(drawOf('safety', id) < (passes ? first.passes : first.fails));
+      expect(labelTag('safety') in own).toBe(drawOf(id, labelTag('safety')) < (passes ? first.passes : first.fails));
     }
   });
 
