@@ -19,22 +19,14 @@ import { nearest } from '../../src/core/errors/nearest.ts';
 /** Step Functions also accepts letters of other alphabets. */
 const RUN_NAME = /^[-\w.+@=]{1,80}$/;
 
-export interface StartedExecution {
-  name: string;
-  arn: string;
-}
+export type StartedExecution = Awaited<ReturnType<typeof startNamed>>;
 
 /**
  * Starts an execution. The same input under the same name starts nothing while that run is running.
  *
  * @throws PermanentError `RunNameTaken`, `InvalidRunName`
  */
-export async function startNamed(
-  sfn: SFNClient,
-  stateMachineArn: string,
-  input: object,
-  name?: string,
-): Promise<StartedExecution> {
+export async function startNamed(sfn: SFNClient, stateMachineArn: string, input: object, name?: string) {
   if (name !== undefined && !RUN_NAME.test(name)) {
     const expected = 'at most 80 letters, digits and -_.+@=';
     throw new PermanentError('InvalidRunName', 'That cannot be the name of a run', { got: name, expected });

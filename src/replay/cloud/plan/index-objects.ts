@@ -8,7 +8,6 @@ import { isByCapturedTimes } from '../../derived-options.ts';
 import { Marks } from '../../marks/believe.ts';
 import type { Keep } from '../../request/keep.ts';
 import { indexCaptures } from '../../source/index-captures.ts';
-import type { SortedIndex } from '../../source/sorted-index.ts';
 import type { OnSkipped } from '../../source/types.ts';
 import { scannersOf } from '../work-bucket/object-lines.ts';
 import type { CaptureObject } from '../work-bucket/schedule-file.ts';
@@ -21,11 +20,7 @@ const MOST_READ = 'about 15 GB of chats at 22 MB/s, less if S3 or the processor 
 /** Records between two checks of the remaining time. */
 const RECORDS_BETWEEN_CHECKS = 1000;
 
-export interface IndexedCaptures {
-  files: CaptureObject[];
-  index: SortedIndex;
-  conversations: ConversationFinder;
-}
+export type IndexedCaptures = Awaited<ReturnType<typeof indexObjects>>;
 
 /**
  * Reads all captures of the job and returns their index and conversations.
@@ -44,7 +39,7 @@ export async function indexObjects(
   workBucket: string,
   remainingMs: () => number,
   keep?: Keep,
-): Promise<IndexedCaptures> {
+) {
   const objects = await Array.fromAsync(objectsOf(storage, scope, job));
   if (objects.length === 0) {
     throw new PermanentError('NoCaptureFiles', 'There are no capture files under this prefix in this time window', {
