@@ -12,6 +12,7 @@ import { workKeys } from '../../core/contract/work-keys.ts';
 import { isRetryable, PermanentError, RetryableError, saidBy, shownOf, wordsIn } from '../../core/errors/errors.ts';
 import { inOrder } from '../../core/process/concurrency.ts';
 import { countThrottle } from '../../core/process/throttles.ts';
+import { readAwsFailure } from '../../judge/transports/bedrock-failures.ts';
 import { readManifest } from '../receipts.ts';
 import { REFUSED_JOB, WAITING_JOB } from './answers.ts';
 import { groupOf, MIN_BATCH_RECORDS, type PreparedChunk } from './groups.ts';
@@ -31,9 +32,6 @@ const READS_AT_ONCE = 64;
 /** The wait between checks is a hundredth of the time so far, within bounds: an execution has 25,000 events, a check has 9. */
 const WAIT_SHARE = 0.01;
 const MAX_POLL_SECONDS = 900;
-
-/** The error of Bedrock for a job more than the quota. */
-const QUOTA_USED_UP = 'ServiceQuotaExceededException';
 
 const ENDED = new Set(['Completed', 'PartiallyCompleted', 'Failed', 'Stopped', 'Expired', REFUSED_JOB]);
 
@@ -161,14 +159,13 @@ async function send<T>(where: string, call: () => Promise<T>): Promise<T> {
   try {
     return await call();
   } catch (error) {
-    const { name, $metadata } = error as Error & { $metadata?: { httpStatusCode?: number } };
+    const { kind, status = 0 } = readAwsFailure(error);
     const facts = { got: saidBy(error), where };
-    const status = $metadata?.httpStatusCode;
-    if (name === 'ThrottlingException' || name === QUOTA_USED_UP || status === 429) {
+    if (kind === 'throttled' || kind === 'day') {
       countThrottle('judge');
       throw new RetryableError('JudgeThrottled', 'Bedrock has no room for a request about batch jobs', facts, error);
     }
-    if (status !== undefined && status >= 400 && status < 500) {
+    if (status >= 400 && status < 500) {
       throw new PermanentError('JudgeBatchRefused', 'Bedrock refused the batch job', facts, error);
     }
     throw new RetryableError('JudgeUnavailable', 'Bedrock did not answer a request about batch jobs', facts, error);
