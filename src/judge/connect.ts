@@ -26,22 +26,16 @@ import { bedrockTransport } from './transports/bedrock.ts';
 import { type OpenAiConfig, openAiTransport } from './transports/openai.ts';
 import { sageMakerTransport } from './transports/sagemaker.ts';
 import type { JudgeTransport } from './transports/transport.ts';
-import type { CallUsage, Judge, JudgeMoney, JudgeScorer, Scorer } from './types.ts';
-
-interface Judging {
-  judge: Judge;
-  scorers: readonly Scorer[];
-  always: ReturnType<typeof createAlwaysRule>;
-}
+import type { CallUsage, Judge, JudgeMoney, JudgeScorer } from './types.ts';
 
 /** Returns a function that creates the judge at its first call, and returns the same judge from then on. */
-export function connectJudge(environment: FunctionSettings): () => Judging {
+export function connectJudge(environment: FunctionSettings) {
   const scorers = activeScorers(environment);
   const always = createAlwaysRule(environment.EVALUATION_ALWAYS, scorers.filter(isCodeScorer));
-  let judging: Judging | undefined;
+  let judge: Judge | undefined;
   return () => {
-    judging ??= { judge: cascadeOf(environment), scorers, always };
-    return judging;
+    judge ??= cascadeOf(environment);
+    return { judge, scorers, always };
   };
 }
 
