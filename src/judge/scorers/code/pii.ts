@@ -27,11 +27,12 @@ const NAMES = {
 const KINDS = Object.keys(NAMES) as (keyof typeof NAMES)[];
 const FORMS = new Forms(KINDS);
 
-/** Returns every piece of personal data in the text once, in the order of their places. @param masked what masking found, if it is known */
+/** Returns every piece of personal data in the text once, in the order of kinds and places. @param masked what masking found, if it is known */
 export function findPii(whole: string, masked?: readonly Item[]): Finding[] {
   const found = new Map<string, Finding>();
   const items = masked ? withinOthers(whole, masked) : find(whole.slice(0, MAX_CHARS), FORMS);
-  for (const { name, value } of items.toSorted((a, b) => a.start - b.start)) {
+  const kindOf = ({ name }: Item): number => KINDS.indexOf(name as (typeof KINDS)[number]);
+  for (const { name, value } of items.toSorted((a, b) => kindOf(a) - kindOf(b) || a.start - b.start)) {
     const [kind, mask] = NAMES[name as keyof typeof NAMES];
     found.set(`${kind} ${value}`, { kind, match: value, masked: mask(value) });
   }
