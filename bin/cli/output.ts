@@ -13,6 +13,7 @@ import {
 } from '../../src/core/text/terminal-text.ts';
 import { GATE_EXIT_CODES } from '../../src/replay/gate/types.ts';
 import { option } from './options.ts';
+import { pageText, type Page as Shown } from './page.ts';
 import { INTERRUPTED } from './stop-signals.ts';
 
 /** The option of every command that prints data. */
@@ -40,12 +41,20 @@ export function aboutLine({ endpoint, stack, experiment }: About): string {
 type TextFor = (out: TextOptions) => string;
 
 /**
- * Prints a command's result: with `--json` as JSON, else as text. Its type `T` is listed in `bin/json.ts`, which makes its schema.
+ * Prints a command's result: with `--json` as JSON, else as a page. Its type `T` is listed in `bin/json.ts`, which makes its schema.
  *
- * @param about is in JSON too, and the first line of the text
+ * @param about is in JSON too, and the first line of the page
  */
-export function print<T extends object>(value: T, json: boolean | undefined, textFor: TextFor, about?: About): void {
-  const text = () => (about === undefined ? '' : `${aboutLine(about)}\n`) + textFor(terminal());
+export function print<T extends object>(
+  value: T,
+  json: boolean | undefined,
+  page: Shown | TextFor,
+  about?: About,
+): void {
+  const text = () =>
+    typeof page === 'function'
+      ? (about === undefined ? '' : `${aboutLine(about)}\n`) + page(terminal())
+      : pageText([about && aboutLine(about), ...page], terminal());
   process.stdout.write(json ? jsonText({ ...about, ...value }) : text());
 }
 

@@ -10,7 +10,7 @@ import { EXIT, jsonOption, print } from '../cli/output.ts';
 import { commandSettings } from '../cli/settings.ts';
 import { parseLocation } from '../offline/capture-files.ts';
 import { type InspectReport, inspectAll, inspectLine, type LineReport } from '../offline/inspect.ts';
-import { inspectText, lineText } from './inspect-text.ts';
+import { inspectPage, linePage } from './inspect-text.ts';
 
 const OPTIONS = options(
   argument('<captures>', 'a capture file, file:line, or a folder'),
@@ -27,12 +27,12 @@ export default command('inspect', OPTIONS, async ({ json, captures, ...flags }) 
   const line = flags.line ?? location.line;
   if (line !== undefined) {
     const report = await inspectLine(location.path, line, settings);
-    print<LineReport>(report, json, (out) => lineText(report, out));
+    print<LineReport>(report, json, linePage(report));
     if (report.quarantined !== undefined) process.exitCode = EXIT.found;
     return;
   }
   const report = await inspectAll(location.path, settings);
-  print<InspectReport>(report, json, (out) => inspectText(report, out));
+  print<InspectReport>(report, json, inspectPage(report));
   const isClean = report.captures > 0 && report.quarantined.length === 0 && report.unreadable.length === 0;
   if (!isClean) process.exitCode = EXIT.found;
 });

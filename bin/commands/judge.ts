@@ -5,7 +5,7 @@ import { EXIT, notice, print } from '../cli/output.ts';
 import { parseLocation } from '../offline/capture-files.ts';
 import { JUDGE_OPTIONS } from './judge-options.ts';
 import { type JudgeReport, judgeFiles } from './judge-run.ts';
-import { judgeText } from './judge-text.ts';
+import { judgePage } from './judge-text.ts';
 
 export default command('judge', JUDGE_OPTIONS, judge);
 
@@ -15,7 +15,7 @@ async function judge(flags: FlagsOf<typeof JUDGE_OPTIONS>): Promise<void> {
     const report = await judgeFiles(path, { line, ...flags }, signal);
     process.exitCode = signal.aborted ? EXIT.interrupted : exitCodeOf(report);
     if (report === undefined) notice('Nothing was asked.');
-    else print<JudgeReport>(report, flags.json, (out) => judgeText(report, flags.all, out));
+    else print<JudgeReport>(report, flags.json, judgePage(report, flags.all));
   };
   await unlessInterrupted(judged, () => ['Nothing was asked.']);
 }

@@ -73,6 +73,9 @@ export interface TextOptions {
   style: Style;
 }
 
+/** A pipe or a file. */
+export const PIPE: TextOptions = { width: Number.POSITIVE_INFINITY, style: PLAIN };
+
 /** Figures, which are aligned to the right. */
 const FIGURE = /^(?:\$?[\d,.]*%?|–)$/;
 

@@ -5,10 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
+import { pageText } from '../../../bin/cli/page.ts';
 import { exitCodeOf } from '../../../bin/commands/judge.ts';
 import type { JudgeFlags } from '../../../bin/commands/judge-options.ts';
 import { type JudgeReport, judgeFiles } from '../../../bin/commands/judge-run.ts';
-import { judgeText } from '../../../bin/commands/judge-text.ts';
+import { judgePage } from '../../../bin/commands/judge-text.ts';
 import { packagePath } from '../../../src/core/process/package-folder.ts';
 import { PLAIN } from '../../../src/core/text/terminal-text.ts';
 import { STAND_IN_PATH } from '../../../src/judge/judge-id.ts';
@@ -118,7 +119,7 @@ test('names and counts the errors of the judge', async () => {
   expect(report.missing).toEqual({ JudgeGuardrailIntervened: 3 });
   expect(report.scorers[0]).toMatchObject({ verdicts: 7, missing: 3, passes: { of: 7 } });
   expect(exitCodeOf(report)).toBe(2);
-  expect(judgeText(report, false, { width: 80, style: PLAIN })).toContain(
+  expect(pageText(judgePage(report, false), { width: 80, style: PLAIN })).toContain(
     'missing verdicts: JudgeGuardrailIntervened 3',
   );
 });
@@ -141,7 +142,7 @@ test('names a damaged file of a folder, judges the others, and exits with 1', as
   const report = await judged({ guideline: GUIDELINE }, {}, files);
   expect(report).toMatchObject({ captures: 10, unreadable: [{ file: join(files, 'a.jsonl.gz') }] });
   expect(exitCodeOf(report)).toBe(1);
-  expect(judgeText(report, false, { width: 80, style: PLAIN })).toContain('damaged gzip');
+  expect(pageText(judgePage(report, false), { width: 80, style: PLAIN })).toContain('damaged gzip');
   await expect(judged({ guideline: GUIDELINE }, {}, join(files, 'a.jsonl.gz'))).rejects.toThrow('damaged gzip');
 });
 
@@ -194,7 +195,7 @@ test.each([40, 80, 200])('shows what fails first, with the judge’s words, in %
   const path = join(folder, 'control.jsonl');
   writeFileSync(path, `${readFileSync(CHATS, 'utf8').split('\n')[1]}\n${JSON.stringify(record)}\n`);
   const report = await judged({ judgeModel: 'stand-in', scorer: ['professional_tone'] }, {}, path);
-  const text = judgeText(report, false, { width, style: PLAIN });
+  const text = pageText(judgePage(report), { width, style: PLAIN });
   // biome-ignore lint/suspicious/noControlCharactersInRegex: a terminal must not get these
   expect(text).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f]/);
   expect(text.indexOf(`${path}:2`)).toBeLessThan(text.indexOf(`${path}:1`));

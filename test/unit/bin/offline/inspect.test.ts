@@ -2,8 +2,9 @@ import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
+import { pageText } from '../../../../bin/cli/page.ts';
 import { commandSettings } from '../../../../bin/cli/settings.ts';
-import { inspectText, lineText } from '../../../../bin/commands/inspect-text.ts';
+import { inspectPage, linePage } from '../../../../bin/commands/inspect-text.ts';
 import { parseLocation } from '../../../../bin/offline/capture-files.ts';
 import { inspectAll, inspectLine } from '../../../../bin/offline/inspect.ts';
 import { Storer } from '../../../../src/captures/trace/storable.ts';
@@ -27,7 +28,7 @@ function fileOf(name: string, ...lines: (string | Buffer)[]): string {
 }
 
 const text = async (path: string, width = 80): Promise<string> =>
-  inspectText(await inspectAll(path, settings), { width, style: PLAIN });
+  pageText(inspectPage(await inspectAll(path, settings)), { width, style: PLAIN });
 
 test('tells what the examples contain, and what judging them would cost', async () => {
   const report = await inspectAll(EXAMPLES, settings);
@@ -156,7 +157,7 @@ test('shows a line as its trace', async () => {
     state: 'OK',
     tags: { sagemaker_variant_name: 'AllTraffic' },
   });
-  const shown = lineText(report, { width: 80, style: PLAIN });
+  const shown = pageText(linePage(report), { width: 80, style: PLAIN });
   for (const part of [
     'chat-stream',
     'Tell me about pruning apple trees',
@@ -185,9 +186,10 @@ test.each([40, 80, 200])('fits into %i columns between words, and escapes what c
     choices: [{ message: { role: 'assistant', content: control } }],
   });
   const path = fileOf('escapes.jsonl', JSON.stringify(record), `not json ${control}`);
-  const shown = [await text(path, width), lineText(await inspectLine(path, 1, settings), { width, style: PLAIN })].join(
-    '',
-  );
+  const shown = [
+    await text(path, width),
+    pageText(linePage(await inspectLine(path, 1, settings)), { width, style: PLAIN }),
+  ].join('');
   // biome-ignore lint/suspicious/noControlCharactersInRegex: a terminal must not get these
   expect(shown).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f]/);
   const long = shown.split('\n').filter((line) => line.length > width && line.trim().includes(' '));

@@ -2,8 +2,9 @@
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pageText } from '../../../../bin/cli/page.ts';
 import { commandSettings } from '../../../../bin/cli/settings.ts';
-import { inspectText } from '../../../../bin/commands/inspect-text.ts';
+import { inspectPage } from '../../../../bin/commands/inspect-text.ts';
 import { inspectAll } from '../../../../bin/offline/inspect.ts';
 import { PLAIN } from '../../../../src/core/text/terminal-text.ts';
 import { captureLine, chatLine } from '../../../helpers/replay.ts';
@@ -16,7 +17,7 @@ async function shapeOf(lines: readonly string[], variables: Record<string, strin
   writeFileSync(path, `${lines.join('\n')}\n`);
   const report = await inspectAll(path, commandSettings({}, variables));
   const said = report.shape.facts.map(({ about, captures, setting }) => [about, [captures, setting]]);
-  return { facts: Object.fromEntries(said), text: inspectText(report, { width: 80, style: PLAIN }) };
+  return { facts: Object.fromEntries(said), text: pageText(inspectPage(report), { width: 80, style: PLAIN }) };
 }
 const times = (count: number, make: (at: number) => string) => Array.from({ length: count }, (_, at) => make(at));
 const replies = (...data: string[]) => data.map((reply, at) => captureLine(`e${at}`, at, parquet, csv(reply)));
