@@ -12,7 +12,7 @@ import { unlessInterrupted } from './interruption.ts';
 import { type FlagsOf, numbers, option, options } from './options.ts';
 import { EXIT, notice, print } from './output.ts';
 import { type RunsFollowed, runAsJson } from './run-json.ts';
-import { commandText, nextSteps, runLinks, runsText } from './run-text.ts';
+import { commandText, nextSteps, runLinks, runsPage } from './run-text.ts';
 import { type DeployedStack, monitoringRun, type StackFlags, stackSettings } from './stack.ts';
 
 /** Starts a run, and follows it unless it is detached. */
@@ -79,7 +79,7 @@ export async function printReports(stack: DeployedStack, reports: readonly RunRe
     return { report, next, links: runLinks(report, stack, region), expectedSeconds: seconds };
   });
   const health = json ? undefined : await healthBy(stack, reports);
-  print<RunsFollowed>({ runs: pages.map(runAsJson) }, json, (out) => runsText(pages, out, health), stack.about);
+  print<RunsFollowed>({ runs: pages.map(runAsJson) }, json, runsPage(pages, health), stack.about);
 }
 
 /** The state of the endpoint by the captures of runs. */

@@ -1,19 +1,9 @@
 /** How commands print: data to stdout, as text or as JSON; everything else to stderr. */
 import { styleText } from 'node:util';
-import {
-  columnsOf,
-  PLAIN,
-  printable,
-  type Style,
-  singleLine,
-  type TextOptions,
-  tableText,
-  wrapped,
-  wrappedText,
-} from '../../src/core/text/terminal-text.ts';
+import { columnsOf, PIPE, singleLine, type TextOptions, wrappedText } from '../../src/core/text/terminal-text.ts';
 import { GATE_EXIT_CODES } from '../../src/replay/gate/types.ts';
 import { option } from './options.ts';
-import { pageText, type Page as Shown } from './page.ts';
+import { type Page, pageText } from './page.ts';
 import { INTERRUPTED } from './stop-signals.ts';
 
 /** The option of every command that prints data. */
@@ -38,30 +28,20 @@ export function aboutLine({ endpoint, stack, experiment }: About): string {
   return singleLine([endpoint && `${endpoint} (stack ${stack})`, read].filter(Boolean).join(', '));
 }
 
-type TextFor = (out: TextOptions) => string;
-
 /**
  * Prints a command's result: with `--json` as JSON, else as a page. Its type `T` is listed in `bin/json.ts`, which makes its schema.
  *
  * @param about is in JSON too, and the first line of the page
  */
-export function print<T extends object>(
-  value: T,
-  json: boolean | undefined,
-  page: Shown | TextFor,
-  about?: About,
-): void {
-  const text = () =>
-    typeof page === 'function'
-      ? (about === undefined ? '' : `${aboutLine(about)}\n`) + page(terminal())
-      : pageText([about && aboutLine(about), ...page], terminal());
-  process.stdout.write(json ? jsonText({ ...about, ...value }) : text());
+export function print<T extends object>(value: T, json: boolean | undefined, page: Page, about?: About): void {
+  const whole = [about && aboutLine(about), ...page];
+  process.stdout.write(json ? jsonText({ ...about, ...value }) : pageText(whole, terminal()));
 }
 
 /** Width and style of the terminal; a file or a pipe has no width and no colors. */
 export function terminal(): TextOptions {
   const { stdout } = process;
-  if (stdout.isTTY !== true) return { width: Number.POSITIVE_INFINITY, style: PLAIN };
+  if (stdout.isTTY !== true) return PIPE;
   const width = columnsOf(stdout);
   return { width, style: (style, text) => styleText(style, text, { stream: stdout }) };
 }
@@ -69,43 +49,7 @@ export function terminal(): TextOptions {
 /** Prints a line for a person to standard error, broken between words on a terminal. */
 export function notice(line: string): void {
   const { stderr } = process;
-  stderr.write(wrappedText([line], stderr.isTTY === true ? columnsOf(stderr) : Number.POSITIVE_INFINITY));
-}
-
-/** Collects the text of a report: each line is broken at the width, without what a terminal would interpret. */
-export class Page {
-  readonly #lines: string[] = [];
-  readonly #out: TextOptions;
-
-  constructor(out: TextOptions) {
-    this.#out = out;
-  }
-
-  add(text: string, style?: Parameters<Style>[0]): void {
-    const { width, style: styled } = this.#out;
-    for (const line of wrapped(printable(text), width)) this.#lines.push(style ? styled(style, line) : line);
-  }
-
-  /** A heading, with an empty line above it. */
-  section(title: string): void {
-    if (this.#lines.length > 0) this.#lines.push('');
-    this.add(title, 'bold');
-  }
-
-  /** A heading with its lines; nothing without lines. */
-  list(title: string, lines: readonly string[]): void {
-    if (lines.length > 0) this.section(`── ${title} ──`);
-    for (const line of lines) this.add(line);
-  }
-
-  table(head: readonly string[], rows: readonly (readonly string[])[]): void {
-    const cells = rows.map((row) => row.map(singleLine));
-    if (rows.length > 0) this.#lines.push(...tableText(head, cells, this.#out).trimEnd().split('\n'));
-  }
-
-  text(): string {
-    return this.#lines.map((line) => `${line}\n`).join('');
-  }
+  stderr.write(wrappedText([line], stderr.isTTY === true ? columnsOf(stderr) : PIPE.width));
 }
 
 /** An instant in ISO 8601 as people read it, to the second. */

@@ -61,7 +61,7 @@ export const facts = (of: Readonly<Record<string, Fact>>): Part[] =>
   Object.entries(of).flatMap(([name, value]) => {
     if (value === undefined || value === null || value === false) return [];
     if (typeof value === 'object') return [`${name}:`, facts(value)];
-    return [`${name}: ${typeof value === 'number' ? whole(value) : value}`];
+    return [`${name}: ${value}`];
   });
 
 /** The first parts, and how many more there are. @param all their number, if only some are known */
@@ -71,12 +71,12 @@ export const firstOf = (most: number, parts: Page, what = '', all = parts.length
 ];
 
 /** Draws a page; for a pipe, unless there is a terminal. */
-export const pageText = (page: Page, out = PIPE): string =>
-  drawnAll(page, out)
-    .map((line) => `${line}\n`)
-    .join('');
+export function pageText(page: Page, out = PIPE): string {
+  const [first, ...lines] = drawnAll(page, out);
+  return (first ? [first, ...lines] : lines).map((line) => `${line}\n`).join('');
+}
 
-/** Sections that begin and end together are one empty line apart. */
+/** Sections that begin together are one empty line apart from what is before them. */
 function drawnAll(parts: Page, out: TextOptions): string[] {
   const lines = parts.flatMap((part) => drawn(part, out));
   return lines.filter((line, index) => line !== '' || lines[index - 1] !== '');
@@ -105,33 +105,41 @@ const inColor = (style: Styled['style'], line: string, out: TextOptions): string
 const FIGURE = /^(?:\$?[\d,.]*%?|–)$/;
 /** Between columns. */
 const GAP = '  ';
-/** The last column is broken between words if it has this width. */
-const LEAST_WIDTH = 16;
+/** A last column of words is broken between them if it has this width. */
+const LEAST_WIDTH = 20;
 
-/** A table. Where it has no room, each row has its first cell on a line of its own, and below it the others with their names. */
+/**
+ * Draws a table. Columns without room go below each row, with their names: from the last one on, after a first one that is as
+ * wide as half of the terminal.
+ */
 function tableLines({ head, rows }: Table, out: TextOptions): string[] {
   const lines = [{ style: 'bold' as const, of: head }, ...rows]
     .filter(({ of }) => of.length > 0)
     .map(({ style, of }) => ({ style, cells: of.map((cell) => printable(cell)) }));
-  const columns = (lines[0]?.cells ?? []).map((_, at) => ({
-    size: Math.max(...lines.map(({ cells }) => cells[at]?.length ?? 0)),
-    isRight: rows.every(({ of }) => FIGURE.test(of[at] ?? '')),
-  }));
-  const last = columns.length - 1;
-  const before = columns.slice(0, last).reduce((sum, { size }) => sum + size + GAP.length, 0);
-  const words = lines.flatMap(({ cells }) => cells[last]?.split(' ').map(({ length }) => length) ?? []);
-  const least = Math.max(Math.min(LEAST_WIDTH, columns[last]?.size ?? 0), ...words);
-  if (before + least > out.width) return rows.flatMap(({ of }) => stacked(head, of, out));
-  return lines.flatMap(({ style, cells }) => {
-    const padded = columns.map(({ size, isRight }, at) => (cells[at] ?? '')[isRight ? 'padStart' : 'padEnd'](size));
-    const start = padded.slice(0, last).map((cell) => cell + GAP);
-    return wrapped(padded[last]?.trimEnd() ?? '', out.width - before, 0).map((text, index) =>
-      inColor(style, `${index === 0 ? start.join('') : ' '.repeat(before)}${text}`.trimEnd(), out),
-    );
+  const columns = (lines[0]?.cells ?? []).map((_, at) => {
+    const cells = lines.map((line) => line.cells[at] ?? '');
+    const size = Math.max(...cells.map(({ length }) => length));
+    const least = cells.some((cell) => cell.includes(' ')) ? Math.min(LEAST_WIDTH, size) : size;
+    return { size, least, isRight: rows.every(({ of }) => FIGURE.test(of[at] ?? '')) };
   });
-}
-
-function stacked(head: Row, [first = '', ...others]: Row, out: TextOptions): string[] {
-  const named = others.map((cell, at) => (cell === '' ? '' : `${head[at + 1] ?? ''} ${cell}`.trim()));
-  return drawnAll([bold(first), [named.filter(Boolean).join(', ')]], out);
+  const startOf = (first: number, at: number): number =>
+    columns.slice(first, at).reduce((sum, { size }) => sum + size + GAP.length, 0);
+  const hasRoom = (first: number, last: number): boolean =>
+    startOf(first, last) + (columns[last]?.least ?? 0) <= out.width;
+  let last = columns.length - 1;
+  const isFirstBelow = last > 1 && !hasRoom(0, last) && (columns[0]?.size ?? 0) > out.width / 2;
+  const first = isFirstBelow ? 1 : 0;
+  while (last > first && !hasRoom(first, last)) last -= 1;
+  const start = startOf(first, last);
+  return lines.flatMap(({ style, cells }, index) => {
+    const padded = columns.map(({ size, isRight }, at) => (cells[at] ?? '')[isRight ? 'padStart' : 'padEnd'](size));
+    const before = padded.slice(first, last).map((cell) => cell + GAP);
+    const row = wrapped(padded[last]?.trimEnd() ?? '', out.width - start, 0).map((text, line) =>
+      `${line === 0 ? before.join('') : ' '.repeat(start)}${text}`.trimEnd(),
+    );
+    const named = cells.map((cell, at) => cell && `${at === 0 ? '' : (head[at] ?? '')} ${cell}`.trim());
+    const below = [...named.slice(0, first), ...named.slice(last + 1)].filter(Boolean).join(', ');
+    const isHead = index === 0 && head.length > 0;
+    return [...row, ...drawn(!isHead && [below], out)].map((line) => inColor(style, line, out));
+  });
 }

@@ -1,16 +1,17 @@
-/** What runs did, for a terminal or a pipe, and what a person may do next. */
+/** What runs did, and what a person may do next. */
 import { consoleLinks } from '../../src/core/aws/console-links.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { shellWord } from '../../src/core/text/shell-word.ts';
-import { durationText, PLAIN, type TextOptions } from '../../src/core/text/terminal-text.ts';
+import { durationText } from '../../src/core/text/terminal-text.ts';
 import type { Health } from '../../src/health/findings.ts';
 import { tracesUrl } from '../../src/mlflow/trace-url.ts';
 import type { FailedChunk } from '../../src/monitoring/file-reports.ts';
 import { isPlanned, type RunReport } from '../operate/run-report.ts';
-import { quarantineLines, summaryLines, verdictLines } from '../operate/summary-report.ts';
-import { instantText, Page } from './output.ts';
+import { instantText } from './output.ts';
+import { exact, facts, firstOf, type Page, type Part, section } from './page.ts';
 import type { DeployedStack } from './stack.ts';
+import { quarantinePage, summaryPage, verdictTable } from './summary-page.ts';
 
 export interface RunPage {
   report: RunReport;
@@ -20,41 +21,31 @@ export interface RunPage {
   expectedSeconds?: number | undefined;
 }
 
-/** Failed chunks, files and jobs that the text lists. The summary has up to 100. */
+/** Failed chunks, files and jobs that the page lists. The summary has up to 100. */
 const MAX_LISTED = 10;
 
-/** Returns the text about runs. Several have their figures added up, and what is particular to each below. @param health by their captures */
-export function runsText(pages: readonly RunPage[], out: TextOptions, health?: Health): string {
-  const page = new Page(out);
+/** Returns the page about runs. Several have their figures added up, and what is particular to each below. @param health by their captures */
+export function runsPage(pages: readonly RunPage[], health?: Health): Page {
   const isOne = pages.length === 1;
-  if (!isOne) page.section(`── ${pages.length} runs ──`);
-  for (const { report } of pages) {
-    if (isOne) addHead(page, report);
-    else page.add(`${report.run}: ${report.status}, ${report.asked}`);
-  }
-  addFigures(page, pages, health);
-  for (const one of pages) {
-    const details = Object.entries(detailsOf(one)).filter(([, lines]) => lines.length > 0);
-    if (!isOne && details.length > 0) page.section(`── ${one.report.run} ──`);
-    for (const [title, lines] of details) page.list(title, lines);
-  }
   const links = new Map(pages.flatMap((one) => Object.entries(one.links).map(([name, url]) => [url, name])));
-  page.list(
-    'Links',
-    [...links].map(([url, name]) => `${name}: ${url}`),
-  );
-  return page.text();
+  const names = pages.map(({ report: { run, status, asked } }) => `${run}: ${status}, ${asked}`);
+  return [
+    ...(isOne ? pages.map(({ report }) => headOf(report)) : [section(`${pages.length} runs`, ...names)]),
+    ...figuresOf(pages, health),
+    ...pages.map((one) => section(isOne ? '' : one.report.run, ...detailsOf(one))),
+    section('Links', ...[...links].map(([url, name]) => exact(`${name}: ${url}`))),
+  ];
 }
 
-function addHead(page: Page, { run, status, startedAt, endedAt, asked, error, isFinal, summary }: RunReport): void {
-  page.section(
-    `── ${run}: ${status}${summary?.status === 'duplicate' ? `, a duplicate of ${summary.duplicateOf}` : ''} ──`,
-  );
-  page.add(asked);
+function headOf({ run, status, startedAt, endedAt, asked, error, isFinal, summary }: RunReport): Part {
   const took = startedAt && endedAt ? `, ${durationText((Date.parse(endedAt) - Date.parse(startedAt)) / 1_000)}` : '';
-  if (startedAt) page.add(`started ${instantText(startedAt)} UTC${took}`);
-  if (error) page.add(`${error.name}: ${error.message}`);
-  if (!isFinal) page.add((summary === undefined ? NOTHING : SO_FAR)[status === 'running' ? 'running' : 'ended']);
+  return section(
+    `${run}: ${status}${summary?.status === 'duplicate' ? `, a duplicate of ${summary.duplicateOf}` : ''}`,
+    asked,
+    startedAt && `started ${instantText(startedAt)} UTC${took}`,
+    error && `${error.name}: ${error.message}`,
+    !isFinal && (summary === undefined ? NOTHING : SO_FAR)[status === 'running' ? 'running' : 'ended'],
+  );
 }
 
 const SO_FAR = {
@@ -69,61 +60,59 @@ const NOTHING = {
 };
 
 /** The figures of all runs, or what the dry runs expect. */
-function addFigures(page: Page, pages: readonly RunPage[], health: Health | undefined): void {
+function figuresOf(pages: readonly RunPage[], health: Health | undefined): Page {
   const all = pages.flatMap(({ report }) => report.summary ?? []);
-  if (all.length > 0 && all.every(({ status }) => status === 'dryRun')) {
-    for (const one of pages) page.list('Dry run', dryRunLines(one));
-  } else if (all.length > 0) {
-    page.list('Summary', summaryLines(all, health, { width: Number.POSITIVE_INFINITY, style: PLAIN }));
-    page.list('Verdicts', verdictLines(all));
-  }
+  if (all.length === 0) return [];
+  if (all.every(({ status }) => status === 'dryRun')) return pages.map((one) => section('Dry run', ...dryRunPage(one)));
+  return [section('Summary', ...summaryPage(all, health)), section('Verdicts', verdictTable(all))];
 }
 
-function dryRunLines({ report: { summary }, expectedSeconds }: RunPage): string[] {
+function dryRunPage({ report: { summary }, expectedSeconds }: RunPage): Page {
   const { estimate, objects, lines, options } = summary ?? {};
-  const counted = [`files: ${objects}`, `lines: ${lines?.planned}`];
+  const counted = facts({ files: objects, lines: lines?.planned });
   if (estimate === undefined) return counted;
+  const { captures, judgedCaptures, judgeCalls, model, usd, usdRange, basis } = estimate;
   const time = expectedSeconds && `about ${durationText(expectedSeconds)}, at the pace of the last runs`;
-  const ends = estimate.usdRange?.map((usd) => usd.toFixed(4)).join(' to ');
+  const ends = usdRange?.map((end) => end.toFixed(4)).join(' to ');
   const range = ends === undefined ? '' : `, from ${ends}: few answers of the judge are known`;
   return [
     ...counted,
-    `captures: ${estimate.captures}`,
-    `to be judged: ${estimate.judgedCaptures}, in ${estimate.judgeCalls} calls of ${estimate.model}`,
-    `dollars for the judge: ${estimate.usd === null ? 'unknown' : `about ${estimate.usd.toFixed(4)}${range}`}`,
-    `time: ${options?.judge === 'batch' ? 'hours, a day at most for each job' : time || 'unknown, since no earlier runs of different sizes tell'}`,
-    estimate.basis,
+    ...facts({
+      captures,
+      'to be judged': `${judgedCaptures}, in ${judgeCalls} calls of ${model}`,
+      'dollars for the judge': usd === null ? 'unknown' : `about ${usd.toFixed(4)}${range}`,
+      time:
+        options?.judge === 'batch'
+          ? 'hours, a day at most for each job'
+          : time || 'unknown, since no earlier runs of different sizes tell',
+    }),
+    basis,
     'Nothing was written to MLflow, and nothing was paid for the judge.',
   ];
 }
 
-/** What is particular to a run, by headings. */
-const detailsOf = ({ report, next }: RunPage): Record<string, readonly string[]> => ({
-  Failed: failureLines(report),
-  Held: heldLines(report),
-  Quarantined: quarantineLines(report.quarantined, (key) => key),
-  Batch: batchLines(report),
-  Warnings: report.summary?.warnings ?? [],
-  Next: next.flatMap(({ why, command }) => [`${why}:`, `  ${command}`]),
-});
+/** What is particular to a run. */
+const detailsOf = ({ report, next }: RunPage): Page => [
+  section('Failed', ...failuresOf(report)),
+  section('Held', ...heldOf(report)),
+  section('Quarantined', ...quarantinePage(report.quarantined)),
+  section('Batch', ...batchOf(report)),
+  section('Warnings', ...(report.summary?.warnings ?? [])),
+  section('Next', ...next.flatMap(hintPart)),
+];
 
-function failureLines({ summary }: RunReport): string[] {
+function failuresOf({ summary }: RunReport): Page {
   if (summary === undefined) return [];
   const { failedChunks, failedFiles, error, lines, verdicts, chunks } = summary;
-  const files = failedFiles?.first ?? [];
+  const files = failedFiles?.first.map((file) => `${file.key}: not planned: ${file.error.name}: ${file.error.message}`);
   return [
-    ...(lines.lost + verdicts.lost > 0
-      ? [`${lines.lost} of ${lines.planned} lines and ${verdicts.lost} of ${verdicts.expected} verdicts are missing`]
-      : []),
-    ...(error === undefined ? [] : [`${error.name}: ${error.message}`]),
-    ...files.slice(0, MAX_LISTED).map((file) => `${file.key}: not planned: ${file.error.name}: ${file.error.message}`),
-    ...more((failedFiles?.count ?? 0) - MAX_LISTED, 'files'),
-    ...failedChunks.slice(0, MAX_LISTED).map(chunkLine),
-    ...more(Math.max(chunks.failed, failedChunks.length) - MAX_LISTED, 'chunks'),
+    lines.lost + verdicts.lost > 0 &&
+      `${lines.lost} of ${lines.planned} lines and ${verdicts.lost} of ${verdicts.expected} verdicts are missing`,
+    error && `${error.name}: ${error.message}`,
+    ...firstOf(MAX_LISTED, files ?? [], ' files', failedFiles?.count),
+    ...firstOf(MAX_LISTED, failedChunks.map(chunkLine), ' chunks', Math.max(chunks.failed, failedChunks.length)),
   ];
 }
-
-const more = (count: number, what: string): string[] => (count > 0 ? [`and ${count} more ${what}`] : []);
 
 /** The place of a chunk is that of its first range. */
 function chunkLine({ chunk, step, key, firstLine, lines, ranges, error }: FailedChunk): string {
@@ -131,28 +120,27 @@ function chunkLine({ chunk, step, key, firstLine, lines, ranges, error }: Failed
   return `${key}:${firstLine}${files}, ${lines} lines (chunk ${chunk}, ${step}): ${error.name}: ${error.message}`;
 }
 
-function heldLines({ summary }: RunReport): string[] {
+function heldOf({ summary }: RunReport): Page {
   const held = summary?.verdicts.heldByBudget ?? 0;
   const { providerDay = 0, JudgeBatchRefused: refused = 0 } = summary?.reasons ?? {};
   const byBudget = held - providerDay - refused;
   const budget = summary?.options?.budgetUsd;
   const whose = budget === undefined ? 'EVALUATION_BUDGET_USD' : `the run's $${budget} or EVALUATION_BUDGET_USD`;
-  const lines: [number, string][] = [
-    [byBudget, `by the budget: ${whose}`],
-    [refused, 'as JudgeBatchRefused: the batch job refused their records, see batch.refused'],
-    [providerDay, "by the quota of the day of the judge's provider"],
+  return [
+    byBudget > 0 && `${byBudget} verdicts by the budget: ${whose}`,
+    refused > 0 && `${refused} verdicts as JudgeBatchRefused: the batch job refused their records, see batch.refused`,
+    providerDay > 0 && `${providerDay} verdicts by the quota of the day of the judge's provider`,
   ];
-  return lines.filter(([count]) => count > 0).map(([count, why]) => `${count} verdicts ${why}`);
 }
 
-function batchLines({ summary, openBatchJobs }: RunReport): string[] {
-  const { jobs = [], converse = [] } = summary?.batch ?? {};
+function batchOf({ summary, openBatchJobs }: RunReport): Page {
+  if (summary?.batch === undefined) return openBatchJobs.map((arn) => `${arn}: not ended`);
+  const { jobs = [], converse = [] } = summary.batch;
   return [
     ...jobs
       .slice(0, MAX_LISTED)
       .map((job) => `${job.arn || 'no job'}: ${job.status}, ${job.records} requests ${job.message ?? ''}`),
     ...converse.map(({ records, reason }) => `${records} requests on demand instead: ${reason}`),
-    ...(summary?.batch === undefined ? openBatchJobs.map((arn) => `${arn}: not ended`) : []),
   ];
 }
 
@@ -164,6 +152,9 @@ interface Hint {
   why: string;
   command: string;
 }
+
+/** What a command is good for, and the command. */
+export const hintPart = ({ why, command }: Hint): Page => [`${why}:`, [exact(command)]];
 
 /** Formats a command to copy. @param stack `--stack` of the command at hand */
 export const commandText = (args: readonly string[], stack?: string): string =>

@@ -19,7 +19,6 @@ import { addExamples, MAX_EXAMPLES } from '../../src/quality/calibration/example
 import { parseLabels, readAnchors } from '../../src/quality/calibration/labels-file.ts';
 import { readMlflowLabels } from '../../src/quality/calibration/mlflow-labels.ts';
 import { type CalibrationReport, calibrationReport } from '../../src/quality/calibration/report.ts';
-import { terminalReport } from '../../src/quality/calibration/terminal-report.ts';
 import type { LabeledItem, Unanswered } from '../../src/quality/calibration/types.ts';
 import { RIGHT_VALUES, readTruthPairs } from '../../src/quality/calibration/window-labels.ts';
 import { requireJudge } from '../cli/judge-access.ts';
@@ -35,8 +34,9 @@ import {
   options,
   parsed,
 } from '../cli/options.ts';
-import { type About, aboutLine, EXIT, jsonText, notice } from '../cli/output.ts';
+import { type About, EXIT, jsonText, notice, print } from '../cli/output.ts';
 import { assertHasTexts, type CommandSettings, commandSettings } from '../cli/settings.ts';
+import { calibrationPage } from './calibrate-text.ts';
 import { progress } from './reading-traces.ts';
 
 /** Default for the most that one calibration may spend. The anchor set costs about one dollar. */
@@ -93,11 +93,10 @@ async function calibrate(options: Flags, settings: CommandSettings, about?: Abou
   if (options.saveBaseline !== undefined) {
     writeFileSync(options.saveBaseline, `${JSON.stringify(baselineOf(report), null, 1)}\n`);
   }
-  const json = jsonText({ ...about, ...report });
   const jsonFile = typeof options.json === 'string' && options.json !== '-' ? options.json : undefined;
-  if (jsonFile !== undefined) writeFileSync(jsonFile, json);
-  const text = [...(about ? [aboutLine(about)] : []), terminalReport(report)].join('\n');
-  process.stdout.write(options.json === undefined || jsonFile !== undefined ? text : json);
+  if (jsonFile !== undefined) writeFileSync(jsonFile, jsonText({ ...about, ...report }));
+  const isJson = options.json !== undefined && jsonFile === undefined;
+  print<CalibrationReport>(report, isJson, calibrationPage(report), about);
   if (options.addExamples !== undefined) writeExamples(report, settings, options.addExamples);
   for (const file of [jsonFile, options.saveBaseline]) if (file !== undefined) notice(`Wrote ${file}`);
   setExitCode(report, options.minAgreement);

@@ -1,12 +1,12 @@
 /** `inference-monitor capture`: shows an endpoint's Data Capture, or switches it on or off at the running endpoint. */
 import type { LambdaClient } from '@aws-sdk/client-lambda';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import type { TextOptions } from '../../src/core/text/terminal-text.ts';
 import { clientLines, policyFor, type WatchedCapture, watchedCapture } from '../capture/place.ts';
 import * as switching from '../capture/switch.ts';
 import { confirmed } from '../cli/confirm.ts';
 import { argument, command, type FlagsOf, numbers, option, options } from '../cli/options.ts';
-import { notice, Page, print } from '../cli/output.ts';
+import { notice, print } from '../cli/output.ts';
+import { type Page, section } from '../cli/page.ts';
 import { openStack, stackOptions, stackSettings } from '../cli/stack.ts';
 import { tagsOf } from '../operate/aws-calls.ts';
 import { destroyClients, environmentClients } from '../operate/aws-clients.ts';
@@ -39,7 +39,7 @@ export default command('capture', OPTIONS, async (flags) => {
     const { DATA_CAPTURE_KMS_KEY_ARN: key } = stack ? await stackSettings(stack) : {};
     const on = stack && watchedCapture(stack.outputs, endpoint, key, sampling);
     const made = on && action === 'status' ? statusOf(found, on) : await change(clients.lambda, found, flags, on);
-    print<CaptureOutput>(made, flags.json, (out) => textOf(made, out));
+    print<CaptureOutput>(made, flags.json, pageOf(made));
   } finally {
     destroyClients(clients);
   }
@@ -62,14 +62,12 @@ const statusOf = (found: switching.Found, watched: WatchedCapture) => ({
 });
 
 /** Each fact below its name, or beside it. */
-function textOf(output: CaptureOutput, out: TextOptions): string {
-  const page = new Page(out);
-  for (const [name, value] of Object.entries(output)) {
-    if (typeof value !== 'object' || value === null) page.add(`${name}: ${value ?? 'none'}`);
-    else page.list(name, JSON.stringify(value, null, 2).split('\n'));
-  }
-  return page.text();
-}
+const pageOf = (output: CaptureOutput): Page =>
+  Object.entries(output).map(([name, value]) =>
+    typeof value !== 'object' || value === null
+      ? `${name}: ${value ?? 'none'}`
+      : section(name, ...JSON.stringify(value, null, 2).split('\n')),
+  );
 
 /**
  * @param wanted `undefined`: off

@@ -1,6 +1,5 @@
 /** `inference-monitor compare --plan`: how many requests a gate needs, and what its judge would cost. Nothing is sent. */
 import { join } from 'node:path';
-import type { TextOptions } from '../../src/core/text/terminal-text.ts';
 import { harmScorers } from '../../src/judge/active-scorers.ts';
 import { compareRuns, type RunsComparison } from '../../src/replay/compare/compare-runs.ts';
 import { repliesData } from '../../src/replay/compare/compared-data.ts';
@@ -10,7 +9,8 @@ import { type JudgeCost, judgeCost, pairToSize } from '../../src/replay/gate/jud
 import { type GatePlan, type PlannedSize, planGate } from '../../src/replay/gate/plan.ts';
 import type { Threshold } from '../../src/replay/gate/thresholds.ts';
 import { COMPARISON_FILES } from '../../src/replay/report/write-comparison.ts';
-import { dollars, Page, print } from '../cli/output.ts';
+import { dollars, print } from '../cli/output.ts';
+import { type Page, table } from '../cli/page.ts';
 import { commandSettings } from '../cli/settings.ts';
 
 /** What `--plan --json` prints. */
@@ -40,7 +40,7 @@ export async function printPlan(
   const pairs = judged?.requests?.likely ?? paired.requests;
   const asked = quality && Math.ceil((quality.comparable.differing * pairs) / Math.max(1, paired.requests));
   const judge = judged && asked !== undefined ? await judgeCostOf(asked, after, judgeModel) : undefined;
-  print<PlanOutput>({ ...plan, ...(judge ? { judge } : {}) }, json, (out) => planText(plan, judge, out));
+  print<PlanOutput>({ ...plan, ...(judge ? { judge } : {}) }, json, planPage(plan, judge));
 }
 
 /** Whether a threshold needs verdicts of the judge. */
@@ -65,20 +65,18 @@ export async function judgeCostOf(asked: number, run: RunData, model: string | u
 const sizeText = ({ likely, from, to }: PlannedSize): string =>
   from === to ? String(likely) : `${from} to ${to}, about ${likely}`;
 
-function planText({ thresholds, requests }: GatePlan, judge: JudgeCost | undefined, out: TextOptions): string {
-  const page = new Page(out);
-  page.add(
-    'Requests that both runs need in common, so that an unchanged release passes each threshold in 80% of the releases:',
-  );
+function planPage({ thresholds, requests }: GatePlan, judge: JudgeCost | undefined): Page {
   const rows = thresholds.map(({ threshold, requests: size, pilot, note }) => [
     threshold,
     size ? sizeText(size) : 'unknown',
     pilot + (note === undefined ? '' : ` (${note})`),
   ]);
-  page.table(['threshold', 'requests', 'of the pilot'], rows);
-  page.add(requests ? `All thresholds: ${sizeText(requests)} requests.` : 'Not all thresholds have a size.');
-  if (judge) page.add(judgeText(judge));
-  return page.text();
+  return [
+    'Requests that both runs need in common, so that an unchanged release passes each threshold in 80% of the releases:',
+    table(['threshold', 'requests', 'of the pilot'], rows),
+    requests ? `All thresholds: ${sizeText(requests)} requests.` : 'Not all thresholds have a size.',
+    judge && judgeText(judge),
+  ];
 }
 
 export function judgeText({ pairs, usdPerPair, usd, model, basis }: JudgeCost): string {

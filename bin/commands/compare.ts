@@ -32,7 +32,7 @@ import { EXIT, jsonOption, notice, print } from '../cli/output.ts';
 import { assertHasTexts, commandSettings } from '../cli/settings.ts';
 import { openStorage } from '../cli/storage.ts';
 import { isJudgedWorse, judgeCostOf, judgeText, printPlan } from './compare-plan.ts';
-import { comparisonText } from './compare-text.ts';
+import { comparisonPage } from './compare-text.ts';
 import { writableDirectory } from './replay-directory.ts';
 
 const addThreshold = (text: string, all: Threshold[] = []): Threshold[] => [...all, parseThreshold(text)];
@@ -155,7 +155,7 @@ async function compareOpened(
   await writeComparison(directory, comparison, gate, [before, after], flags.report);
   const report = flags.report ? join(directory, COMPARISON_FILES.page) : undefined;
   const written = [join(directory, COMPARISON_FILES.json), ...(report === undefined ? [] : [`to read: ${report}`])];
-  print<ComparisonOutput>({ ...comparison, gate }, flags.json, (out) => comparisonText(comparison, gate, written, out));
+  print<ComparisonOutput>({ ...comparison, gate }, flags.json, comparisonPage(comparison, gate, written));
   if (gate && flags.junit !== undefined)
     await writeFile(flags.junit, junitXml(gate, { before: before.run, after: after.run }));
   if (gate && flags.markdown !== undefined) await writeFile(flags.markdown, markdownSummary(comparison, gate, report));

@@ -13,6 +13,7 @@ import { filterOption, mlflowOptions, type OpenedMlflow, withMlflow } from '../c
 import { assertNew, withNewFile } from '../cli/new-file.ts';
 import { command, type FlagsOf, numbers, option, options, parsed } from '../cli/options.ts';
 import { EXIT, notice, print } from '../cli/output.ts';
+import type { Page } from '../cli/page.ts';
 import { assertHasTexts } from '../cli/settings.ts';
 import { windowFrom, windowOfFlags } from '../cli/window.ts';
 import {
@@ -52,7 +53,7 @@ export default command('dataset', OPTIONS, (flags) =>
     const report = await makeDataset(flags, opened);
     for (const { traceId, reason } of report.missing) notice(`${singleLine(traceId)}: ${singleLine(reason)}`);
     if (report.more) notice(`Only the newest ${flags.limit} were selected. For older ones, use --limit or --to.`);
-    print<DatasetReport>(report, flags.json, () => datasetText(report), opened.about);
+    print<DatasetReport>(report, flags.json, datasetPage(report), opened.about);
     if (report.missing.length > 0) process.exitCode = EXIT.found;
   }),
 );
@@ -141,10 +142,11 @@ export function tagFilter(text: string): string {
   return `tag.\`${name}\` = '${value}'`;
 }
 
-function datasetText({ file, captures, missing, dataset: filled }: DatasetReport): string {
+function datasetPage({ file, captures, missing, dataset: filled }: DatasetReport): Page {
   const lost = missing.length === 0 ? '' : `; ${many(missing.length, 'trace')} without a capture`;
-  const written = `${singleLine(file)}: ${many(captures, 'capture')}${lost}\n`;
-  if (filled === undefined) return written;
-  const { name, id, inserted, updated } = filled;
-  return `${written}evaluation dataset ${singleLine(name)} (${id}): ${inserted} new records, ${updated} with the inputs of another\n`;
+  return [
+    `${file}: ${many(captures, 'capture')}${lost}`,
+    filled &&
+      `evaluation dataset ${filled.name} (${filled.id}): ${filled.inserted} new records, ${filled.updated} with the inputs of another`,
+  ];
 }

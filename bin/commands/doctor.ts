@@ -4,12 +4,11 @@
  */
 
 import { many } from '../../src/core/text/figure-text.ts';
-import { singleLine, type TextOptions, wrapped } from '../../src/core/text/terminal-text.ts';
 import { command, numbers, option, options } from '../cli/options.ts';
 import { EXIT, jsonOption, print } from '../cli/output.ts';
+import { bold, dim, type Page, red, section, table } from '../cli/page.ts';
 import { stackOption } from '../cli/stack.ts';
 import { type Diagnosis, diagnose } from '../doctor/diagnose.ts';
-import type { Finding } from '../doctor/finding.ts';
 // Headings, each with its checks in order.
 import GROUPS from '../doctor/groups.json' with { type: 'json' };
 
@@ -25,47 +24,25 @@ const OPTIONS = options(
 export default command('doctor', OPTIONS, async ({ json, ...flags }) => {
   const diagnosis = await diagnose(flags);
   const about = diagnosis.endpoint && diagnosis.stack ? diagnosis : undefined;
-  print<Diagnosis>(diagnosis, json, (out) => diagnosisText(diagnosis, out), about);
+  print<Diagnosis>(diagnosis, json, diagnosisPage(diagnosis), about);
   if (!diagnosis.healthy) process.exitCode = EXIT.found;
 });
 
-// ------------------------------------------------------------------------------------------------------------ text
-// The findings: grouped for a terminal of any width, a line each for a pipe.
+const COLORS = { ok: undefined, warning: bold, error: red, unknown: dim } as const;
 
-const COLORS = { ok: 'green', warning: 'bold', error: 'red', unknown: 'dim' } as const;
-
-const LEVEL_WIDTH = 9;
-const CHECK_WIDTH = 10;
-
-/** One line, also in a pipe: level, check, message and repair. */
-const lineOf = ({ level, check, message, repair }: Finding): string =>
-  `${level.padEnd(LEVEL_WIDTH)}${check.padEnd(CHECK_WIDTH)}${singleLine(message)}${repair ? ` → ${singleLine(repair)}` : ''}`;
-
-/** A narrower terminal has the level on a line of its own. */
-const NARROW = 60;
-
-function block({ level, message, repair }: Finding, { width, style }: TextOptions): string[] {
-  const isNarrow = width < NARROW;
-  const indent = ' '.repeat(isNarrow ? 4 : LEVEL_WIDTH + 2);
-  const lines = [message, ...(repair === undefined ? [] : [`→ ${repair}`])]
-    .flatMap((text) => wrapped(singleLine(text), width - indent.length))
-    .map((line) => indent + line);
-  const label = style(COLORS[level], level.padEnd(LEVEL_WIDTH));
-  if (isNarrow) return [`  ${label}`.trimEnd(), ...lines];
-  const [first = '', ...rest] = lines;
-  return [`  ${label}${first.slice(indent.length)}`, ...rest];
-}
-
-/** Formats the findings: grouped for a terminal of any width, a line each for a pipe. */
-export function diagnosisText({ findings, counts }: Diagnosis, options: TextOptions): string {
-  if (!Number.isFinite(options.width)) return findings.map((each) => `${lineOf(each)}\n`).join('');
-  const groups = Object.entries(GROUPS).flatMap(([heading, checks]) => {
-    const own = findings.filter(({ check }) => checks.includes(check));
-    if (own.length === 0) return [];
-    return [options.style('bold', heading), ...own.flatMap((each) => block(each, options)), ''];
+/** The findings by what they are about, each with what to do. */
+export function diagnosisPage({ findings, counts }: Diagnosis): Page {
+  const groups = Object.entries(GROUPS).map(([heading, checks]) => {
+    const rows = findings
+      .filter(({ check }) => checks.includes(check))
+      .map(({ level, check, message, repair }) => {
+        const row = [level, check, `${message}${repair ? ` → ${repair}` : ''}`];
+        return COLORS[level]?.(row) ?? row;
+      });
+    return section(heading, table([], rows));
   });
   const sums = Object.entries(counts)
     .filter(([, count]) => count > 0)
     .map(([level, count]) => (level === 'ok' || level === 'unknown' ? `${count} ${level}` : many(count, level)));
-  return `${[...groups, sums.join(', ')].join('\n')}\n`;
+  return [...groups, section('', sums.join(', '))];
 }

@@ -42,7 +42,7 @@ export default command('forward', OPTIONS, async (flags) => {
     const report = flags.failed
       ? { files: await putBack(lambda, forwarding, queued), bytes: 0, queued }
       : { ...(await queueFiles(stack, forwarding, flags)), queued };
-    print<ForwardReport>(report, flags.json, () => reportText(report, flags), stack.about);
+    print<ForwardReport>(report, flags.json, [reportText(report, flags)], stack.about);
   });
 });
 
@@ -56,6 +56,6 @@ async function queueFiles(stack: DeployedStack, forwarding: ForwardEnvironment, 
 }
 
 function reportText({ files, bytes, queued }: ForwardReport, { failed }: ForwardFlags): string {
-  if (failed) return `About ${many(files, 'dead letter')}${queued ? ': SQS is putting them back' : ''}.\n`;
-  return `${many(files, 'file')}, ${many(bytes, 'byte')}${queued ? ': their events are in the queue' : ''}.\n`;
+  if (failed) return `About ${many(files, 'dead letter')}${queued ? ': SQS is putting them back' : ''}.`;
+  return `${many(files, 'file')}, ${many(bytes, 'byte')}${queued ? ': their events are in the queue' : ''}.`;
 }

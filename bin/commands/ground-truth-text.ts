@@ -1,12 +1,11 @@
-/** The reports of ground truth runs, and the labels that wait, as text for terminals of any width. */
+/** The reports of ground truth runs, and the labels that wait, as pages. */
 
 import type { LabelCounts } from '../../src/core/contract/ground-truth.ts';
 import { truthKeys } from '../../src/core/contract/work-keys.ts';
 import { many, whole } from '../../src/core/text/figure-text.ts';
-import { namedCounts, singleLine, type TextOptions, wrappedText } from '../../src/core/text/terminal-text.ts';
+import { namedCounts } from '../../src/core/text/terminal-text.ts';
 import { sum } from '../../src/core/values/sum.ts';
-import { Page } from '../cli/output.ts';
-
+import { firstOf, type Page, type Part, section, table } from '../cli/page.ts';
 import type { LabelFileState, TruthReport, WaitingLabels } from '../operate/truth-run.ts';
 
 /** Faults, and replaced labels, that are shown of a file. */
@@ -21,63 +20,51 @@ const OUTCOMES: readonly (keyof LabelCounts)[] = [
 export function labelFileName({ bucket, key }: Pick<LabelFileState, 'bucket' | 'key'>): string {
   // Behind the folder of the upload.
   const path = key.startsWith(truthKeys.uploadsPrefix) ? key.slice(truthKeys.uploadsPrefix.length) : '';
-  return singleLine(path.slice(path.indexOf('/') + 1) || `s3://${bucket}/${key}`);
+  return path.slice(path.indexOf('/') + 1) || `s3://${bucket}/${key}`;
 }
 
-/** Formats the counts of the files, which add up to their lines, the faults by line, and the labels that were replaced. */
-export function truthReportText(report: TruthReport, out: TextOptions): string {
-  const { run, status, error, files, noted, notNoted, notedBy } = report;
-  const page = new Page(out);
-  page.section(`── ${run}: ${status} ──`);
-  if (error !== undefined) page.add(`${error.name}: ${error.message}`);
-  if (status === 'running') page.add('Its counts come when it has ended.');
-  addLabelFiles(page, files);
-  if (noted > 0) page.add(`${many(noted, 'label')} ${noted === 1 ? 'was' : 'were'} written to MLflow.`);
+/** The counts of the files, which add up to their lines, the faults by line, and the labels that were replaced. */
+export function truthReportPage({ run, status, error, files, noted, notNoted, notedBy }: TruthReport): Page {
   const not = namedCounts(notNoted);
-  if (not !== '') page.add(`Not written to MLflow: ${not}.`);
-  if (notedBy !== undefined) page.add(`The run ${notedBy} writes these labels to MLflow.`);
-  return page.text();
+  return [
+    section(
+      `${run}: ${status}`,
+      error && `${error.name}: ${error.message}`,
+      status === 'running' && 'Its counts come when it has ended.',
+      ...labelFilesPage(files),
+      noted > 0 && `${many(noted, 'label')} ${noted === 1 ? 'was' : 'were'} written to MLflow.`,
+      not && `Not written to MLflow: ${not}.`,
+      notedBy && `The run ${notedBy} writes these labels to MLflow.`,
+    ),
+  ];
 }
 
-/** Formats the counts of label files, their faults by line, and the labels that were replaced. */
-export function labelFilesText(
-  files: readonly LabelFileState[],
-  out: TextOptions,
-  nameOf: typeof labelFileName,
-): string {
-  const page = new Page(out);
-  addLabelFiles(page, files, nameOf);
-  return page.text();
-}
-
-/** Outcomes that no file has are left out. */
-function addLabelFiles(page: Page, files: readonly LabelFileState[], nameOf = labelFileName): void {
+/** The counts of label files, without outcomes that no file has, their faults by line, and the labels that were replaced. */
+export function labelFilesPage(files: readonly LabelFileState[], nameOf = labelFileName): Page {
   const used = OUTCOMES.filter((name) => name === 'lines' || files.some(({ counts }) => counts[name] > 0));
   const rows = files.map((file) => [nameOf(file), ...used.map((name) => whole(file.counts[name]))]);
   const sums = used.map((name) => whole(sum(files.map(({ counts }) => counts[name]))));
-  page.table(['file', ...used], files.length > 1 ? [...rows, ['all', ...sums]] : rows);
-  for (const file of files) {
+  const remarks = files.flatMap((file) => {
     const { counts, error, faults, replacedLabels } = file;
     const name = nameOf(file);
-    const addFirst = (lines: readonly string[], all: number, what: string): void => {
-      for (const line of lines.slice(0, MAX_SHOWN)) page.add(line);
-      if (all > MAX_SHOWN) page.add(`${name}: and ${whole(all - MAX_SHOWN)} more${what}`);
-    };
     const wrong = faults.map(({ line, name: fault, message }) => `${name}:${line}: ${fault}: ${message}`);
-    if (error !== undefined) page.add(`${name}: not read: ${error.name}: ${error.message}`);
-    else addFirst(wrong, counts.invalid + counts.ambiguous, '');
     const replaced = replacedLabels.map(
       ({ line, id, from, to }) => `${name}:${line}: ${id} was ${from}, and is ${to} now`,
     );
-    addFirst(replaced, counts.replaced, ' were replaced');
-  }
+    return [
+      ...(error === undefined
+        ? firstOf(MAX_SHOWN, wrong, ` of ${name}`, counts.invalid + counts.ambiguous)
+        : [`${name}: not read: ${error.name}: ${error.message}`]),
+      ...firstOf(MAX_SHOWN, replaced, ` of ${name} were replaced`, counts.replaced),
+    ];
+  });
+  return [table(['file', ...used], [...rows, files.length > 1 && ['all', ...sums]]), ...remarks];
 }
 
 /** Says how many labels wait for their predictions; nothing if none does. */
-export function waitingText({ labels, files, since, more }: WaitingLabels, { width }: TextOptions): string {
-  if (labels === 0) return '';
+export function waitingPart({ labels, files, since, more }: WaitingLabels): Part {
   const count = `${more ? 'More than ' : ''}${many(labels, 'label')} of ${many(files, 'file')}`;
   const time = since?.slice(0, '2026-11-20T10:00'.length).replace('T', ' ');
   const text = `${count} ${labels === 1 ? 'has' : 'have'} no matching prediction yet (waiting since ${time} UTC).`;
-  return wrappedText([text], width);
+  return section('', labels > 0 && text);
 }

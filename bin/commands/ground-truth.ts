@@ -3,13 +3,13 @@
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { checkNames } from '../../src/core/errors/nearest.ts';
 import { many } from '../../src/core/text/figure-text.ts';
-import type { TextOptions } from '../../src/core/text/terminal-text.ts';
 import { labeledHours } from '../../src/ground-truth/join/labeled-store.ts';
-import { type TruthFigures, truthTable } from '../../src/ground-truth/measure/figures.ts';
+import type { TruthFigures } from '../../src/ground-truth/measure/figures.ts';
 import { TRUTH_PERIODS, type TruthBy, type TruthQuery } from '../../src/ground-truth/measure/measure.ts';
 import { unlessInterrupted } from '../cli/interruption.ts';
 import { argument, command, type FlagsOf, option, options } from '../cli/options.ts';
 import { EXIT, notice, print } from '../cli/output.ts';
+import { section } from '../cli/page.ts';
 import { startProgress } from '../cli/progress.ts';
 import { commandText } from '../cli/run-text.ts';
 import { type DeployedStack, stackOptions, stackSettings, withStack } from '../cli/stack.ts';
@@ -26,7 +26,8 @@ import {
   type WaitingLabels,
   waitingLabels,
 } from '../operate/truth-run.ts';
-import { truthReportText, waitingText } from './ground-truth-text.ts';
+import { truthReportPage, waitingPart } from './ground-truth-text.ts';
+import { truthPage } from './truth-text.ts';
 
 const OPTIONS = options(
   argument('[labels]', 'a file, a folder, s3://bucket/key or s3://bucket/prefix/'),
@@ -129,15 +130,12 @@ async function printTruth(
   if (report !== undefined && isFaulty(report)) process.exitCode = EXIT.found;
   const window = { from: instant(query.fromMs), to: instant(query.toMs) };
   const quality = figures === undefined ? null : { window, by: query.by ?? null, ...figures };
-  const text = (out: TextOptions): string =>
-    [
-      report === undefined ? '' : truthReportText(report, out),
-      waitingText(waiting, out),
-      figures === undefined ? 'No prediction has a label yet.\n' : truthTable(figures, query.by, out),
-    ]
-      .filter(Boolean)
-      .join('\n');
-  print<GroundTruthOutput>({ run: report ?? null, waiting, quality }, json, text, about);
+  const page = [
+    ...(report === undefined ? [] : truthReportPage(report)),
+    waitingPart(waiting),
+    section('', ...(figures === undefined ? ['No prediction has a label yet.'] : truthPage(figures, query.by))),
+  ];
+  print<GroundTruthOutput>({ run: report ?? null, waiting, quality }, json, page, about);
 }
 
 const isFaulty = ({ status, files }: TruthReport): boolean =>

@@ -97,10 +97,18 @@ function shortened(value: unknown, depth = 0): unknown {
   return Object.fromEntries([...kept, ...more(entries.length).map((text) => ['…', text] as const)]);
 }
 
-/** A value in YAML. */
-const yaml = (title: string, value: unknown): Part =>
-  value !== undefined &&
-  section(title, ...stringify(shortened(value), { lineWidth: 0, aliasDuplicateObjects: false }).trimEnd().split('\n'));
+/** A value in YAML. Empty lines of a text are part of it. */
+function yaml(title: string, value: unknown): Part {
+  if (value === undefined) return undefined;
+  const text = stringify(shortened(value), { lineWidth: 0, aliasDuplicateObjects: false });
+  return section(
+    title,
+    ...text
+      .trimEnd()
+      .split('\n')
+      .map((line) => line || ' '),
+  );
+}
 
 export function linePage(report: LineReport): Page {
   const { quarantined, trace, format, wireFormat, notes = [] } = report;

@@ -2,7 +2,6 @@
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { checkNames } from '../../src/core/errors/nearest.ts';
 import { percent } from '../../src/core/text/figure-text.ts';
-import type { TextOptions } from '../../src/core/text/terminal-text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer } from '../../src/judge/types.ts';
@@ -10,7 +9,8 @@ import { type LabelPicks, pickedFilter, pickLabels } from '../../src/quality/cal
 import { queueName } from '../../src/quality/calibration/review-queue.ts';
 import { filterOption, mlflowOptions, withMlflow } from '../cli/mlflow.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
-import { notice, Page, print } from '../cli/output.ts';
+import { notice, print } from '../cli/output.ts';
+import { type Part, section, table } from '../cli/page.ts';
 import { assertHasTexts } from '../cli/settings.ts';
 import { windowFrom, windowOfFlags } from '../cli/window.ts';
 import { progress, sayLeftOut } from './reading-traces.ts';
@@ -43,7 +43,7 @@ export default command('label', OPTIONS, async (flags) => {
       progress('');
     }
     sayLeftOut({ filter: flags.filter, shadow: settings.SHADOW_VARIANTS });
-    print({ picks }, flags.json, (out) => picks.map((one) => picksText(one, out)).join('\n'), about);
+    print({ picks }, flags.json, picks.map(picksPart), about);
   });
 });
 
@@ -54,21 +54,18 @@ function withPass(scorer: JudgeScorer): JudgeScorer {
   throw new PermanentError('ScorerWithoutPass', 'A scorer that answers with numbers has no rate to correct', facts);
 }
 
-const HEAD = ['verdict', 'judged', 'labelled', 'waiting', 'picked now', 'probability'];
-
-function picksText({ scorer, strata, waiting, picked, queue }: LabelPicks, out: TextOptions): string {
-  const page = new Page(out);
-  page.add(`${scorer}: ${waiting.length} traces wait for a label, ${picked} of them picked now`);
+function picksPart({ scorer, strata, waiting, picked, queue }: LabelPicks): Part {
   const rows = strata.map((one) => [
     one.name,
     ...[one.judged, one.labelled, one.waiting, one.picked].map(String),
     percent(one.probability, one.probability < 0.1 ? 1 : 0),
   ]);
-  page.table(HEAD, rows);
-  page.add(
+  return section(
+    '',
+    `${scorer}: ${waiting.length} traces wait for a label, ${picked} of them picked now`,
+    table(['verdict', 'judged', 'labelled', 'waiting', 'picked now', 'probability'], rows),
     queue === null
       ? `This MLflow has no review queues. Find the traces by ${pickedFilter(scorer)} and assess them with the name ${scorer}.`
       : `They are in MLflow’s review queue “${queueName(scorer)}”.`,
   );
-  return page.text();
 }

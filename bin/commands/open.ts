@@ -10,6 +10,7 @@ import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import { mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
 import { argument, command, type FlagsOf, option, options } from '../cli/options.ts';
 import { type About, aboutLine, notice, print } from '../cli/output.ts';
+import { exact } from '../cli/page.ts';
 import { type DeployedStack, machinesOf, withStack } from '../cli/stack.ts';
 import { LOGIN_SECONDS, presignedMlflowUrl } from '../operate/aws-calls.ts';
 import { findExecution } from '../operate/executions.ts';
@@ -35,7 +36,7 @@ export default command('open', OPTIONS, openPage, { minutes: String(LOGIN_SECOND
 
 async function openPage(flags: OpenFlags): Promise<void> {
   const page = await pageOf(flags);
-  print<OpenedPage>(page, flags.json, () => `${page.url}\n`);
+  print<OpenedPage>(page, flags.json, [exact(page.url)]);
   if (flags.json) return;
   // Standard output has the address alone.
   notice(aboutLine(page));

@@ -27,7 +27,7 @@ import { prepareDirectory, releaseDirectory } from './replay-directory.ts';
 import type { ReplayFlags } from './replay-options.ts';
 import { type ReplayStack, replayStack } from './replay-stack.ts';
 import { targetOf } from './replay-target.ts';
-import { dryRunText, longWarning, printResult, showReplay } from './replay-text.ts';
+import { dryRunPage, longWarning, printResult, showReplay } from './replay-text.ts';
 
 /** What `--dry-run --json` prints. */
 export interface DryRunOutput extends DryRun {
@@ -109,7 +109,7 @@ async function planOnly(captures: Captures, { options, json }: Asked, stack: Rep
   const onBatch = (): void => signal.throwIfAborted();
   const keep = keepMasked(decodeOptions(await stack.settings({})));
   const plan = await dryRun({ files, index, options, keep, onSkipped: count, onBatch });
-  print<DryRunOutput>({ ...plan, skipped: Object.fromEntries(reasons) }, json, (out) => dryRunText(plan, reasons, out));
+  print<DryRunOutput>({ ...plan, skipped: Object.fromEntries(reasons) }, json, dryRunPage(plan, reasons));
   // A replay without requests ends with the same code.
   if (plan.requests === 0) process.exitCode = EXIT.found;
 }

@@ -7,12 +7,12 @@ import type { BackfillInput } from '../../src/core/contract/input.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { many } from '../../src/core/text/figure-text.ts';
-import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { comeBack, inputOptions, reportRuns, runOptions, startAndFollow } from '../cli/follow-and-report.ts';
 import { followDisplay } from '../cli/follow-display.ts';
 import { unlessInterrupted } from '../cli/interruption.ts';
 import { argument, command, type FlagsOf, options } from '../cli/options.ts';
 import { megabytes, notice, print } from '../cli/output.ts';
+import { exact } from '../cli/page.ts';
 import type { ProcessOutput } from '../cli/run-json.ts';
 import { commandText } from '../cli/run-text.ts';
 import { type DeployedStack, stackOptions, withStack } from '../cli/stack.ts';
@@ -91,8 +91,8 @@ async function processLocal(stack: DeployedStack, captures: StackCaptures, path:
 
 function printFiles({ outputs, about }: DeployedStack, fresh: UploadPlan['fresh'], { json }: ProcessFlags): void {
   const files = fresh.map(({ path, key, bytes }) => ({ path, key, bytes }));
-  const lines = files.map(({ path, key }) => `${singleLine(`${path} → s3://${outputs.captureBucket}/${key}`)}\n`);
-  print<ProcessOutput>({ runs: [], files }, json, () => lines.join(''), about);
+  const page = files.map(({ path, key }) => exact(`${path} → s3://${outputs.captureBucket}/${key}`));
+  print<ProcessOutput>({ runs: [], files }, json, page, about);
 }
 
 const areFiles = ({ length }: readonly unknown[]): string => `${many(length, 'file')} ${length === 1 ? 'is' : 'are'}`;

@@ -3,7 +3,6 @@ import { HOUR_MS } from '../../src/captures/files/capture-path.ts';
 import type { Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { checkNames } from '../../src/core/errors/nearest.ts';
-import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { type RebuiltCounts, rebuildCounts } from '../../src/monitoring/rebuild-counts.ts';
 import type { Coverage } from '../../src/quality/calibration/types.ts';
@@ -20,12 +19,14 @@ import {
   type RatesQuery,
   scorersIn,
 } from '../../src/quality/rates.ts';
-import { differencesText, ratesCsv, ratesTable, windowText } from '../../src/quality/rates-text.ts';
+import { ratesCsv, windowText } from '../../src/quality/rates-text.ts';
 import { lacksRuns } from '../../src/quality/strata.ts';
 import { command, type FlagsOf, option, options, refuseUseless } from '../cli/options.ts';
-import { type About, aboutLine, jsonOption, jsonText, notice, print, terminal } from '../cli/output.ts';
+import { aboutLine, jsonOption, notice, print } from '../cli/output.ts';
+import { type Page, section } from '../cli/page.ts';
 import { stackOption, stackSettings, withStack } from '../cli/stack.ts';
 import { hourBefore, hoursOf, instantMs, isoWindow } from '../cli/window.ts';
+import { differencePart, groupPart } from './rates-text.ts';
 import { type LabelReader, labelReader } from './reading-traces.ts';
 
 const DEFAULT_FROM = '7d';
@@ -59,7 +60,8 @@ export default command('rates', OPTIONS, async (flags) => {
     const report = await ratesReport(storage, outputs.workBucket, flags, query);
     if (flags.csv) notice(aboutLine(about));
     for (const warning of report.warnings) notice(warning);
-    process.stdout.write(textOf(report, flags, terminal(), about));
+    if (flags.csv) process.stdout.write(ratesCsv([...report.groups, ...report.shadow], report.window));
+    else print<RatesOutput>(ratesOutput(report), flags.json, ratesPage(report), about);
   });
 });
 
@@ -69,6 +71,8 @@ type RatesReport = Awaited<ReturnType<typeof ratesReport>>;
 export interface RatesOutput extends Omit<RatesReport, 'window'> {
   window: ReturnType<typeof isoWindow>;
 }
+
+export const ratesOutput = (report: RatesReport): RatesOutput => ({ ...report, window: isoWindow(report.window) });
 
 type ReportQuery = Pick<RatesQuery, 'active' | 'shadow'> & {
   objectives?: ObjectiveSettings;
@@ -179,19 +183,17 @@ function noCounts(window: TimeWindow, days: readonly CountedDay[]): PermanentErr
   return new PermanentError('NoCounts', 'There are no captures in the window', { got: windowText(window), expected });
 }
 
-/** Formats the report as the flags say. */
-export function textOf(report: RatesReport, { json, csv }: RatesFlags, out = terminal(), about?: About): string {
-  const { window, by, groups, shadow, compared } = report;
-  if (json === true) return jsonText<RatesOutput>({ ...about, ...report, window: isoWindow(window) });
-  if (csv === true) return ratesCsv([...groups, ...shadow], window);
-  const differences =
-    compared === undefined
-      ? ''
-      : differencesText(`${compared.after} against ${compared.before}`, compared.differences, out.width, out.style);
-  const beside = ratesTable(shadow, 'variant', out.width, out.style);
-  const of = [...(about === undefined ? [] : [aboutLine(about)]), windowText(window)].join(', ');
-  return `${`${of}\n\n${ratesTable(groups, by, out.width, out.style)}${beside}${differences}`.trimEnd()}\n`;
-}
+export const ratesPage = ({ window, by, groups, shadow, compared }: RatesReport): Page => [
+  windowText(window),
+  ...groups.map((group) => groupPart(group, by)),
+  ...shadow.map((group) => groupPart(group, 'variant')),
+  compared &&
+    section(
+      `${compared.after} against ${compared.before}`,
+      ...compared.differences.map(differencePart),
+      compared.differences.length === 0 && 'no scorer has verdicts in both',
+    ),
+];
 
 // ---------------------------------------------------------------------------------------------------------- --rebuild
 
@@ -206,15 +208,12 @@ async function rebuild({ from, to, dryRun = false, json, ...flags }: RatesFlags)
     (first === undefined || one >= first) && (last === undefined || one <= last);
   await withStack(flags, async ({ storage, outputs, about }) => {
     const result = await rebuildCounts({ storage, workBucket: outputs.workBucket }, isInside, !dryRun);
-    print<RebuiltCounts>(result, json, () => rebuiltText(result, dryRun), about);
+    print<RebuiltCounts>(result, json, rebuiltPage(result, dryRun), about);
   });
 }
 
-export function rebuiltText({ rebuilt, kept }: RebuiltCounts, dryRun: boolean): string {
-  const lines = [
-    ...rebuilt.map((run) => `${dryRun ? 'would be added up again' : 'added up again'}: ${run}`),
-    ...Object.entries(kept).map(([run, why]) => `kept: ${run}: ${why}`),
-    `${rebuilt.length} runs ${dryRun ? 'would be added up again' : 'were added up again'}; ${Object.keys(kept).length} runs kept as they were`,
-  ];
-  return lines.map((line) => `${singleLine(line)}\n`).join('');
-}
+export const rebuiltPage = ({ rebuilt, kept }: RebuiltCounts, dryRun: boolean): Page => [
+  ...rebuilt.map((run) => `${dryRun ? 'would be added up again' : 'added up again'}: ${run}`),
+  ...Object.entries(kept).map(([run, why]) => `kept: ${run}: ${why}`),
+  `${rebuilt.length} runs ${dryRun ? 'would be added up again' : 'were added up again'}; ${Object.keys(kept).length} runs kept as they were`,
+];

@@ -1,6 +1,7 @@
 /** What the replay command prints: the plan of a dry run, the progress, and the figures at the end, as text and as JSON. */
 import { whole } from '../../src/core/text/figure-text.ts';
-import { durationText, singleLine, type TextOptions } from '../../src/core/text/terminal-text.ts';
+import { durationText, singleLine } from '../../src/core/text/terminal-text.ts';
+import { sum } from '../../src/core/values/sum.ts';
 import { sparkline } from '../../src/quality/rates-text.ts';
 import type { Quality } from '../../src/replay/compare/quality.ts';
 import type { DryRun } from '../../src/replay/dry-run.ts';
@@ -16,16 +17,11 @@ import { durationSeconds } from '../../src/replay/results/summary.ts';
 import type { SendProgress } from '../../src/replay/send/job.ts';
 import { CAPTURE_FILES } from '../../src/replay/source/open-source.ts';
 import { type ReplayResult, unsentWarning } from '../../src/replay/to-directory.ts';
-import { dollars, Page, print } from '../cli/output.ts';
+import { dollars, print } from '../cli/output.ts';
+import { exact, facts, type Page, section, table } from '../cli/page.ts';
 import { joinFitting, shareBar, startProgress } from '../cli/progress.ts';
 import type { ReplayFlags } from './replay-options.ts';
 import { restCommand } from './replay-rest.ts';
-
-/** The captured lines that are not sent, by reason. */
-function addSkipped(page: Page, skipped: ReadonlyMap<string, number>): void {
-  page.add(`skipped: ${[...skipped.values()].reduce((sum, count) => sum + count, 0)}`);
-  for (const [reason, count] of skipped) page.add(`  ${reason}: ${count}`);
-}
 
 const NO_CAPTURES = ['NotJson', 'NotACaptureRecord'];
 
@@ -44,27 +40,32 @@ export const longWarning = (seconds: number): string | undefined =>
     ? undefined
     : `The schedule takes ${durationText(seconds)}. Use --speedup to shorten it, or --concurrency to ignore it. Ctrl-C stops it and keeps the results.`;
 
-export function dryRunText(plan: DryRun, skipped: ReadonlyMap<string, number>, out: TextOptions): string {
-  const page = new Page(out);
+/** The captured lines that are not sent, by reason. */
+const skippedPage = (skipped: ReadonlyMap<string, number>): Page => [
+  `skipped: ${sum([...skipped.values()])}`,
+  facts(Object.fromEntries(skipped)),
+];
+
+export function dryRunPage(plan: DryRun, skipped: ReadonlyMap<string, number>): Page {
+  const { requests, streaming, seconds, meanPerSecond, peakPerSecond, shape, bodyBytes, contentTypes } = plan;
   const estimated = (tokens: { total: number; captured: number }): string => {
     const share = tokens.total === 0 ? 0 : Math.round((100 * tokens.captured) / tokens.total);
     return `${whole(tokens.total)} (${share}% counted by the captured endpoint, the rest estimated)`;
   };
-  page.add(`requests: ${plan.requests}`);
-  page.add(`streaming: ${plan.streaming}`);
-  page.add(`duration: ${durationText(plan.seconds)}`);
-  const warning = longWarning(plan.seconds);
-  if (warning !== undefined) page.add(`  ${warning}`);
-  page.add(`requests per second: mean ${plan.meanPerSecond.toFixed(2)}, peak ${plan.peakPerSecond}`);
-  if (plan.shape.length > 1) page.add(`shape: ${sparkline(plan.shape.map((count) => count || null))}`);
-  page.add(`bytes: ${whole(plan.bodyBytes)}`);
-  page.add(`input tokens: ${estimated(plan.inputTokens)}`);
-  page.add(`output tokens: ${estimated(plan.outputTokens)}`);
-  page.add('content types:');
-  for (const [type, count] of Object.entries(plan.contentTypes)) page.add(`  ${type}: ${count}`);
-  addSkipped(page, skipped);
-  page.add(plan.requests === 0 ? `Nothing can be sent: ${nothingToSend(skipped)}` : 'Nothing was sent.');
-  return page.text();
+  return [
+    ...facts({ requests, streaming, duration: durationText(seconds) }),
+    [longWarning(seconds)],
+    ...facts({
+      'requests per second': `mean ${meanPerSecond.toFixed(2)}, peak ${peakPerSecond}`,
+      shape: shape.length > 1 && sparkline(shape.map((count) => count || null)),
+      bytes: whole(bodyBytes),
+      'input tokens': estimated(plan.inputTokens),
+      'output tokens': estimated(plan.outputTokens),
+      'content types': contentTypes,
+    }),
+    ...skippedPage(skipped),
+    requests === 0 ? `Nothing can be sent: ${nothingToSend(skipped)}` : 'Nothing was sent.',
+  ];
 }
 
 // -------------------------------------------------------------------------------------------------------- figures
@@ -83,87 +84,77 @@ export function printResult(
   given: ReplayPlace,
 ) {
   const place = { ...given, restCommand: restCommand(process.argv.slice(2), flags, result) };
-  const asText = (out: TextOptions) => resultText(result, followed, place, out);
-  print<ReplayOutput>(replayAsJson(result, followed, place), flags.json, asText);
+  print<ReplayOutput>(replayAsJson(result, followed, place), flags.json, resultPage(result, followed, place));
 }
 
 /** @param place of the results: a directory, and the experiment in MLflow */
-export function resultText(
-  result: ReplayResult,
-  followed: Partial<FollowedUp>,
-  place: ReplayPlace,
-  out: TextOptions,
-): string {
-  const page = new Page(out);
-  const { comparison, published } = followed;
-  if (comparison) addQuality(page, comparison.quality, comparison.judgeUsd);
-  if (published) addPublished(page, place.experiment, published);
-  if (comparison || published) page.add('');
-  addFigures(page, result);
+export function resultPage(result: ReplayResult, followed: Partial<FollowedUp>, place: ReplayPlace): Page {
   const { stats, skippedReasons } = result.results;
-  const latencies = ROWS.flatMap(([metric, name]) => {
+  const { comparison, published } = followed;
+  const latencies = ROWS.map(([metric, name]) => {
     const summary = stats.distributions.get(metric)?.summary();
-    return summary ? [[name, ...COLUMNS.map((column) => summary[column].toFixed(2))]] : [];
+    return summary && [name, ...COLUMNS.map((column) => summary[column].toFixed(2))];
   });
-  page.add('');
-  page.table(['ms', 'mean', ...COLUMNS.slice(1)], latencies);
-  if (stats.errors.size > 0) page.section('errors:');
-  for (const { error, count } of stats.errorsByCount.slice(0, MAX_ERRORS)) {
-    const said = singleLine(error.message).slice(0, MAX_ERROR_CHARS);
-    page.add(`  ${count} × ${[error.code, `${error.type}: ${said}`].filter(Boolean).join(' ')}`);
-  }
-  const unsent = unsentWarning(result);
+  const errors = stats.errorsByCount.slice(0, MAX_ERRORS).map(({ error: { code, type, message }, count }) => {
+    const said = singleLine(message).slice(0, MAX_ERROR_CHARS);
+    return `${count} × ${[code, `${type}: ${said}`].filter(Boolean).join(' ')}`;
+  });
   const bottleneck = bottleneckOf(result);
   const laterPasses = result.rest ? result.options.repeat - result.rest.pass - 1 : 0;
   const remarks = [
     bottleneck && `The client was the bottleneck: ${bottleneck}.`,
     result.sent === 0 && `Nothing was sent: ${nothingToSend(skippedReasons)}`,
-    unsent,
+    unsentWarning(result),
     result.wasCancelled && 'The replay was stopped. The results until then have been written.',
-    place.restCommand && `To send the rest: ${place.restCommand}`,
+    place.restCommand && exact(`To send the rest: ${place.restCommand}`),
     result.rest?.again && `It sends ${result.rest.again} requests again, which have the time of its first one.`,
     laterPasses > 0 &&
       `After it come ${laterPasses} more passes: the command of this run, with --repeat ${laterPasses}.`,
     `results: ${place.directory}${place.report === undefined ? '' : `; to read: ${place.report}`}`,
   ];
-  for (const remark of remarks) {
-    if (!remark) continue;
-    page.add('');
-    page.add(remark);
-  }
-  return page.text();
+  return [
+    ...(comparison ? qualityPage(comparison.quality, comparison.judgeUsd) : []),
+    ...(published ? publishedPage(place.experiment, published) : []),
+    section('', ...figuresPage(result)),
+    section('', table(['ms', 'mean', ...COLUMNS.slice(1)], latencies)),
+    section('errors', ...errors),
+    ...remarks.map((remark) => section('', remark || undefined)),
+  ];
 }
 
-function addFigures(page: Page, { results: { stats, skippedReasons }, sent, unsent }: ReplayResult): void {
+function figuresPage({ results: { stats, skippedReasons }, sent, unsent }: ReplayResult): Page {
+  const { succeeded, failed, cancelled, good, completed } = stats;
   const seconds = durationSeconds(stats);
   const perSecond = (value: number): string => (seconds === 0 ? '0' : (value / seconds).toFixed(2));
-  page.add(`sent: ${sent}`);
-  page.add(`succeeded: ${stats.succeeded}`);
-  page.add(`failed: ${stats.failed}`);
-  page.add(`cancelled: ${stats.cancelled}`);
-  addSkipped(page, skippedReasons);
-  page.add(`duration: ${seconds < 60 ? `${seconds.toFixed(2)} s` : durationText(seconds)}`);
-  page.add(`requests per second: ${perSecond(stats.succeeded)}`);
-  if (unsent > 0) page.add(`unsent: ${unsent}`);
   const output = stats.distributions.get('output_sequence_length')?.sum;
-  if (output !== undefined) page.add(`output tokens per second: ${perSecond(output)}`);
-  if (stats.withObjectives) page.add(`good requests: ${stats.good} of ${stats.completed}`);
+  return [
+    ...facts({ sent, succeeded, failed, cancelled }),
+    ...skippedPage(skippedReasons),
+    ...facts({
+      duration: seconds < 60 ? `${seconds.toFixed(2)} s` : durationText(seconds),
+      'requests per second': perSecond(succeeded),
+      unsent: unsent > 0 && unsent,
+      'output tokens per second': output !== undefined && perSecond(output),
+      'good requests': stats.withObjectives && `${good} of ${completed}`,
+    }),
+  ];
 }
 
 /** @param judgeUsd cost of the judge; `null`: its price is unknown; `undefined`: it was not asked */
-export function addQuality(page: Page, quality: Quality, judgeUsd: number | null | undefined): void {
-  for (const [name, value] of qualityLines(quality)) page.add(`${name}: ${value}`);
-  if (judgeUsd !== undefined) page.add(`judge: ${dollars(judgeUsd)}`);
-}
+export const qualityPage = (quality: Quality, judgeUsd: number | null | undefined): Page => [
+  ...facts(Object.fromEntries(qualityLines(quality))),
+  judgeUsd !== undefined && `judge: ${dollars(judgeUsd)}`,
+];
 
-function addPublished(page: Page, experiment: string, published: Published): void {
-  const { runId, traces, assessments, leftOut } = published;
-  page.add(`MLflow run: ${runId} in experiment ${experiment}`);
-  page.add(`MLflow traces: ${traces}`);
-  if (assessments) page.add(`MLflow assessments: ${assessments.written}`);
-  for (const remark of mlflowRemarks(published)) page.add(remark);
-  for (const file of leftOut) page.add(`not uploaded to MLflow: ${file}`);
-}
+const publishedPage = (experiment: string, published: Published): Page => [
+  ...facts({
+    'MLflow run': `${published.runId} in experiment ${experiment}`,
+    'MLflow traces': published.traces,
+    'MLflow assessments': published.assessments?.written,
+  }),
+  ...mlflowRemarks(published),
+  ...published.leftOut.map((file) => `not uploaded to MLflow: ${file}`),
+];
 
 interface ReplayPlace {
   directory: string;

@@ -1,6 +1,5 @@
 /** `inference-monitor report`: a page about the endpoint. */
 import { makePage } from '../../src/health/make-page.ts';
-import { stateLines } from '../../src/health/text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import type { TimeWindow } from '../../src/quality/counts-store.ts';
@@ -9,10 +8,11 @@ import { writeWhole } from '../../src/replay/results/whole-file.ts';
 import { withExperiment } from '../cli/mlflow.ts';
 import { command, option, options } from '../cli/options.ts';
 import { terminal } from '../cli/output.ts';
+import { pageText } from '../cli/page.ts';
 import type { CommandSettings } from '../cli/settings.ts';
 import { stackOption, stackSettings, withStack } from '../cli/stack.ts';
+import { statePart } from '../cli/summary-page.ts';
 import { hoursOf, windowFrom } from '../cli/window.ts';
-import { named } from '../operate/summary-report.ts';
 import { readWorst } from '../operate/worst.ts';
 import { askedStack } from './status.ts';
 
@@ -30,9 +30,7 @@ export default command('report', OPTIONS, (flags) =>
     const worst = flags.worst ? await repliesOf(await stackSettings(stack), window) : undefined;
     const { html, health } = await makePage(await askedStack(stack), { window, nowMs, worst });
     await writeWhole(flags.out, html);
-    const { width, style } = terminal();
-    const state = stateLines(named(health, stack.outputs.endpoint), width, style);
-    process.stdout.write(`${[...state, `Page: ${flags.out}`].join('\n')}\n`);
+    process.stdout.write(pageText([statePart(health, stack.outputs.endpoint), `Page: ${flags.out}`], terminal()));
   }),
 );
 

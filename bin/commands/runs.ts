@@ -1,8 +1,9 @@
 /** `inference-monitor runs`: the newest runs, or cloud replays. */
 import { whole } from '../../src/core/text/figure-text.ts';
-import { durationText, singleLine, type TextOptions, tableLines } from '../../src/core/text/terminal-text.ts';
+import { durationText } from '../../src/core/text/terminal-text.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
-import { instantText, notice, Page, print } from '../cli/output.ts';
+import { instantText, notice, print } from '../cli/output.ts';
+import { type Page, table } from '../cli/page.ts';
 import { stackOptions, withStack } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
 import { LISTED_STATUSES, type ListedReplay, type ListedRun, listReplays, listRuns } from '../operate/run-report.ts';
@@ -31,7 +32,7 @@ export default command('runs', OPTIONS, async (flags) => {
       : await listRuns(clients, outputs.stateMachineArn, outputs.workBucket, query);
     const found = listed.slice(0, flags.limit);
     const more = listed.length > found.length;
-    print<RunsOutput>({ runs: found.map(asJson), more }, flags.json, (out) => listText(found, out), about);
+    print<RunsOutput>({ runs: found.map(asJson), more }, flags.json, listPage(found), about);
     if (more) notice(`These are the newest ${flags.limit}, and there are more: --limit, --from, --to.`);
   });
 });
@@ -64,26 +65,9 @@ function asJson(one: ListedRun | ListedReplay) {
   };
 }
 
-/** Columns whose cells stand below each row where the table does not fit. */
-const LONG = ['run', 'replay', 'took', 'asked'];
-
-function listText(found: readonly (ListedRun | ListedReplay)[], out: TextOptions): string {
-  const page = new Page(out);
+function listPage(found: readonly (ListedRun | ListedReplay)[]): Page {
   const rows = found.map((one) => ('requests' in one ? replayRow(one) : runRow(one as ListedRun)));
-  const cells = (names: readonly string[]) => rows.map((row) => names.map((name) => singleLine(row[name] ?? '')));
-  const names = Object.keys(rows[0] ?? {});
-  const short = names.filter((name) => !LONG.includes(name));
-  const fits = (of: readonly string[]) => tableLines(of, cells(of)).every(({ length }) => length <= out.width);
-  if (rows.length === 0) page.add('There are no such runs.');
-  else if (fits(names) || !fits(short)) page.table(names, cells(names));
-  else {
-    for (const [index, line] of tableLines(short, cells(short)).entries()) {
-      page.add(line, index === 0 ? 'bold' : undefined);
-      const one = found[index - 1];
-      if (one) page.add(`  ${one.run}: ${one.asked}`);
-    }
-  }
-  return page.text();
+  return [rows.length === 0 && 'There are no such runs.', table(Object.keys(rows[0] ?? {}), rows.map(Object.values))];
 }
 
 const counted = (count: number | undefined): string => (count === undefined ? '' : whole(count));

@@ -7,13 +7,13 @@ import type { Storage } from '../../src/core/aws/storage.ts';
 import type { QuarantineEntry } from '../../src/core/contract/receipts.ts';
 import { checkNames } from '../../src/core/errors/nearest.ts';
 import { many, whole } from '../../src/core/text/figure-text.ts';
-import type { TextOptions } from '../../src/core/text/terminal-text.ts';
 import { decodeOptions } from '../../src/monitoring/chunk/decode-lines.ts';
 import { quarantinedEntries } from '../../src/monitoring/plan/retry-source.ts';
 import { followAndReport, printReports } from '../cli/follow-and-report.ts';
 import { type WriteLine, withNewFile } from '../cli/new-file.ts';
 import { command, type FlagsOf, option, options } from '../cli/options.ts';
-import { EXIT, notice, Page, print } from '../cli/output.ts';
+import { EXIT, notice, print } from '../cli/output.ts';
+import { type Page, table } from '../cli/page.ts';
 import {
   type DeployedStack,
   monitoringRun,
@@ -80,7 +80,7 @@ async function showLines(
     notice('The run has not ended: these are the lines that it has quarantined so far.');
   }
   if (out !== undefined && found.withoutBytes.length > 0) process.exitCode = EXIT.found;
-  print<Quarantined>(found, json, (shape) => quarantineText(found, shape), stack.about);
+  print<Quarantined>(found, json, quarantinePage(found), stack.about);
 }
 
 /**
@@ -133,24 +133,22 @@ async function bytesOf(storage: Storage, entry: QuarantineEntry): Promise<Buffer
 /** Places without bytes that the text lists. */
 const MAX_PLACES = 5;
 
-function quarantineText({ run, lines, out, reasons, withoutBytes }: Quarantined, shape: TextOptions): string {
-  const page = new Page(shape);
-  if (lines === 0) page.add(`Nothing of ${run} is in quarantine.`);
-  page.table(
-    ['reason', 'lines', 'first', 'why'],
-    reasons.map(({ reason, lines: count, first: { key, line, message } }) => [
-      reason,
-      whole(count),
-      `${key}:${line}`,
-      message,
-    ]),
-  );
-  if (out !== null) page.add(`${many(lines - withoutBytes.length, 'line')} written to ${out}.`);
+function quarantinePage({ run, lines, out, reasons, withoutBytes }: Quarantined): Page {
   const places = withoutBytes.slice(0, MAX_PLACES).map(({ key, line }) => `${key}:${line}`);
   if (withoutBytes.length > MAX_PLACES) places.push('…');
-  if (places.length > 0) {
-    const gone = 'cannot be written: they are masked and not readable (--raw), or their file is gone or has changed';
-    page.add(`${withoutBytes.length} ${gone}: ${places.join(', ')}`);
-  }
-  return page.text();
+  const gone = 'cannot be written: they are masked and not readable (--raw), or their file is gone or has changed';
+  return [
+    lines === 0 && `Nothing of ${run} is in quarantine.`,
+    table(
+      ['reason', 'lines', 'first', 'why'],
+      reasons.map(({ reason, lines: count, first }) => [
+        reason,
+        whole(count),
+        `${first.key}:${first.line}`,
+        first.message,
+      ]),
+    ),
+    out !== null && `${many(lines - withoutBytes.length, 'line')} written to ${out}.`,
+    places.length > 0 && `${withoutBytes.length} ${gone}: ${places.join(', ')}`,
+  ];
 }

@@ -1,19 +1,19 @@
 /** `inference-monitor status`: is the endpoint healthy, and if not, why. */
 import { inTime } from '../../src/core/process/concurrency.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
-import { wrapped } from '../../src/core/text/terminal-text.ts';
 import { type Health, healthOf } from '../../src/health/findings.ts';
 import { type AskedStack, readFacts } from '../../src/health/gather.ts';
 import { EXIT_CODES } from '../../src/health/known.ts';
-import { healthLines } from '../../src/health/text.ts';
 import { judgeModels } from '../../src/judge/judge-id.ts';
 import { checkJudgeModel } from '../../src/judge/model-check.ts';
-import { outcomeLines, windowText } from '../../src/quality/rates-text.ts';
+import { windowText } from '../../src/quality/rates-text.ts';
 import { command, options } from '../cli/options.ts';
 import { type About, aboutLine, notice, print } from '../cli/output.ts';
+import { dim, section } from '../cli/page.ts';
 import { type DeployedStack, deployedSettings, stackOptions, withStack } from '../cli/stack.ts';
+import { findingsPage, statePart } from '../cli/summary-page.ts';
 import { hoursOf, isoWindow, windowFrom } from '../cli/window.ts';
-import { named } from '../operate/summary-report.ts';
+import { outcomesTable } from './rates-text.ts';
 
 const OPTIONS = options(...windowFrom('24h'), ...stackOptions());
 
@@ -29,11 +29,12 @@ export default command('status', OPTIONS, (flags) =>
     for (const check of checks) if (check?.dearerFrom !== undefined) notice(check.message);
     process.exitCode = EXIT_CODES[health.state];
     const { about } = stack;
-    print<StatusOutput>({ ...health, ...about, window: isoWindow(window) }, flags.json, (out) => {
-      const of = wrapped(`${aboutLine(about)}, ${windowText(window)}`, out.width).map((line) => out.style('dim', line));
-      const lines = healthLines(named(health, stack.outputs.endpoint), out, ['', ...of], nowMs);
-      return `${[...lines, '', ...outcomeLines(health.outcomes, out)].join('\n').trimEnd()}\n`;
-    });
+    const page = [
+      statePart(health, stack.outputs.endpoint),
+      section('', dim(`${aboutLine(about)}, ${windowText(window)}`), ...findingsPage(health, nowMs)),
+      section('', outcomesTable(health.outcomes)),
+    ];
+    print<StatusOutput>({ ...health, ...about, window: isoWindow(window) }, flags.json, page);
   }),
 );
 

@@ -30,7 +30,7 @@ export default command('stop', OPTIONS, async (flags) => {
     const found = await findExecution(stack.clients.sfn, machinesOf(stack), flags.run);
     say(aboutLine(stack.about));
     const stopped = await (found.kind === 'replay' ? stopReplay : stopRun)(stack, found, say);
-    if (flags.json) print<StopResult>(stopped, true, () => '', stack.about);
+    if (flags.json) print<StopResult>(stopped, true, [], stack.about);
   });
 });
 

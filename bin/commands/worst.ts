@@ -7,12 +7,14 @@ import { windowText } from '../../src/quality/rates-text.ts';
 import { mlflowOptions, withMlflow } from '../cli/mlflow.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
 import { notice, print } from '../cli/output.ts';
+import { section } from '../cli/page.ts';
 import { commandText } from '../cli/run-text.ts';
 import { HOW_TO_READ } from '../cli/settings.ts';
 import { windowFrom, windowOfFlags } from '../cli/window.ts';
-import { readWorst, type WorstTrace, type WorstTraces, worstLines } from '../operate/worst.ts';
+import { readWorst, type WorstTrace, type WorstTraces } from '../operate/worst.ts';
 import { tagFilter } from './dataset.ts';
 import { progress, sayLeftOut } from './reading-traces.ts';
+import { worstPage } from './worst-text.ts';
 
 const MOST = 1000;
 
@@ -44,9 +46,9 @@ export default command('worst', OPTIONS, (flags) =>
     sayLeftOut(query);
     if (settings.CONTENT === 'none') notice(`Traces have no texts, since CONTENT=none. ${HOW_TO_READ}`);
     const of = windowText({ fromMs: 0, toMs: Date.now(), ...windowOfFlags(flags) });
-    const total = `${of}: ${found.traces} traces, ${found.judged} of them judged, ${found.failing} with a failing verdict\n`;
+    const total = `${of}: ${found.traces} traces, ${found.judged} of them judged, ${found.failing} with a failing verdict`;
     const linkOf = ({ url, traceId }: WorstTrace): string =>
       url ?? commandText(['open', traceId], about.stack ?? undefined);
-    print<WorstTraces>(found, flags.json, (out) => [...worstLines(found.worst, linkOf, out), total].join('\n'), about);
+    print<WorstTraces>(found, flags.json, [...worstPage(found.worst, linkOf), section('', total)], about);
   }),
 );

@@ -13,7 +13,7 @@ import { readChunks, readPlanReceipts } from '../../src/monitoring/receipts.ts';
 import { type RunSummary, SummaryBuilder } from '../../src/monitoring/summary.ts';
 import type { AwsClients } from './aws-clients.ts';
 import { type FoundExecution, findExecution, inputText, type StateMachines } from './executions.ts';
-import { readReasons } from './summary-report.ts';
+import { readReasons } from './run-summaries.ts';
 
 /** By which runs can be listed, with Step Functions' names. */
 const STATUSES = {

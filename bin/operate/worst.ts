@@ -1,6 +1,5 @@
-/** Finds the traces with the worst verdicts, and shows them as lines for a terminal of any width. */
+/** Finds the traces with the worst verdicts. */
 
-import { bothEnds, excerpt, PLAIN, singleLine, type TextOptions, wrapped } from '../../src/core/text/terminal-text.ts';
 import { type Badness, severestFirst, worstFirst } from '../../src/core/values/severity.ts';
 import { badnessOf } from '../../src/judge/scorers/badness.ts';
 import type { Scorer } from '../../src/judge/types.ts';
@@ -108,43 +107,3 @@ function misses(verdict: StandingVerdict, { tags }: AssessedTrace, objectives: r
 /** Orders traces; also those of several experiments. */
 export const worstTraceFirst = (a: WorstTrace, b: WorstTrace): number =>
   worstFirst(a, b) || Date.parse(b.time) - Date.parse(a.time);
-
-// ------------------------------------------------------------------------------------------------------------ text
-
-/** Characters of the rationale, and of a request or a reply. `--json` has all of them. */
-const MAX_RATIONALE = 300;
-const MAX_PREVIEW = 120;
-
-/** @param link of the trace, or how to open it */
-function traceLines(trace: WorstTrace, place: number, link: string, { width, style }: TextOptions): string[] {
-  const { failing, verdicts, time, variant, request, reply, severity, count } = trace;
-  const when = singleLine(time).slice(0, 16).replace('T', ' ');
-  const several = count > 1 ? `${count} × ` : '';
-  const title = `${place}. ${several}${severity}: ${failing.length} of ${verdicts} verdicts fail, ${when}, ${singleLine(variant)}`;
-  const about = (what: string, text: string): string[] => (text === '' ? [] : [`   ${what}: ${text}`]);
-  return [
-    ...wrapped(title, width).map((line) => style('bold', line)),
-    ...failing.map(verdictLine).flatMap((line) => wrapped(line, width).map((row) => style('red', row))),
-    ...[...about('request', bothEnds(request, MAX_PREVIEW)), ...about('reply', excerpt(reply, MAX_PREVIEW))].flatMap(
-      (line) => wrapped(line, width),
-    ),
-    // A link is not wrapped: a terminal opens it whole.
-    style('dim', `   ${link}`),
-  ];
-}
-
-/** Only of categories and numbers does the value say more than that the reply fails. */
-function verdictLine({ scorer, value, degree, by, source, rationale }: StandingVerdict): string {
-  const person = by === 'person' ? ` (${singleLine(source)})` : '';
-  const part = degree < 1 ? ' in part' : '';
-  const words = part !== '' || typeof value === 'number' ? `${part} (${singleLine(String(value))})` : '';
-  const why = rationale === '' ? '' : `: ${excerpt(rationale, MAX_RATIONALE)}`;
-  return `   ${singleLine(scorer)} fails${words}${person}${why}`;
-}
-
-/** Returns the lines of the traces, in their order, each followed by an empty line. */
-export const worstLines = (
-  worst: readonly WorstTrace[],
-  linkOf: (trace: WorstTrace) => string,
-  shape: TextOptions = { width: Number.POSITIVE_INFINITY, style: PLAIN },
-): string[] => worst.flatMap((trace, index) => [...traceLines(trace, index + 1, linkOf(trace), shape), '']);

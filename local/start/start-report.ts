@@ -5,11 +5,15 @@
 
 import { createReadStream } from 'node:fs';
 import { basename } from 'node:path';
-import { labelFilesText } from '../../bin/commands/ground-truth-text.ts';
+import { exact, firstOf, type Page, type Part, section } from '../../bin/cli/page.ts';
+import { quarantinePage, summaryPage, verdictTable } from '../../bin/cli/summary-page.ts';
+import { labelFilesPage } from '../../bin/commands/ground-truth-text.ts';
+import { truthPage } from '../../bin/commands/truth-text.ts';
+import { worstPage } from '../../bin/commands/worst-text.ts';
 import type { CaptureFile } from '../../bin/operate/capture-files.ts';
 import type { Run } from '../../bin/operate/process-files.ts';
-import { quarantineLines, type ReasonWithLines, summaryLines, verdictLines } from '../../bin/operate/summary-report.ts';
-import { type WorstTrace, worstLines } from '../../bin/operate/worst.ts';
+import type { ReasonWithLines } from '../../bin/operate/run-summaries.ts';
+import type { WorstTrace } from '../../bin/operate/worst.ts';
 import { functionEnvironment } from '../../lib/settings/function-environment.ts';
 import { scanChunks } from '../../src/captures/lines/chunks.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
@@ -18,9 +22,7 @@ import { isClone } from '../../src/core/process/package-folder.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import { many, whole } from '../../src/core/text/figure-text.ts';
-import { PLAIN } from '../../src/core/text/terminal-text.ts';
 import { sum } from '../../src/core/values/sum.ts';
-import { truthTable } from '../../src/ground-truth/measure/figures.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import type { Scorer } from '../../src/judge/types.ts';
@@ -50,8 +52,6 @@ export interface Report {
   worst: readonly WorstTrace[];
   /** The outcomes of the labels next to the captures. */
   labels?: LabelsReport | undefined;
-  /** Columns; `Infinity` for a file or a pipe. */
-  width: number;
   options: Pick<StartOptions, 'exit'> & Partial<Pick<StartOptions, 'keep'>>;
   /** The file with the variables of this environment. */
   envFile: string;
@@ -69,126 +69,101 @@ const MAX_FAILURES_SHOWN = 5;
 /** Characters of an error's cause, enough for the message without a stack. */
 const MAX_CAUSE_CHARS = 600;
 
-/** Returns the lines of the report. */
-export function reportLines(report: Report): string[] {
-  const { width, deployed } = report;
+/** The page of the report. */
+export function reportPage(report: Report): Page {
+  const { deployed, options, labels } = report;
   const isOne = deployed.length === 1;
   const summaries = [...report.summaries.values()];
   return [
-    '',
-    '── Summary ──',
-    ...deployed.flatMap(({ endpoint, prefix, summaries: own }) => {
-      const health = healthOfRuns(own, { ...report, stack: isOne ? undefined : prefix });
-      return [...summaryLines(own, health, { width, style: PLAIN }, endpoint), ...(isOne ? [] : [''])];
-    }),
-    `seconds: ${report.seconds.toFixed(1)}`,
-    '',
-    ...failureLines(report),
-    ...quarantineSection(report),
+    section(
+      'Summary',
+      ...deployed.map(({ endpoint, prefix, summaries: own }) => {
+        const health = healthOfRuns(own, { ...report, stack: isOne ? undefined : prefix });
+        return section('', ...summaryPage(own, health, endpoint));
+      }),
+      `seconds: ${report.seconds.toFixed(1)}`,
+    ),
+    failurePart(report),
+    quarantinePart(report),
     // Scorers of several endpoints have no figure in common.
-    ...verdictSection(report, isOne ? verdictLines(summaries) : []),
-    ...notJudgeable(summaries),
-    ...worstSection(report),
-    ...labelsSection(report),
-    ...(report.options.exit ? keptLines(report) : addressLines(report)),
+    isOne && verdictPart(report, summaries),
+    section('', notJudgeable(summaries)),
+    worstPart(report),
+    labels && section('Labels', ...labelFilesPage(labels.files, ({ key }) => basename(key))),
+    labels &&
+      section(
+        'Quality, by variant',
+        ...(labels.figures === undefined ? ['No prediction has a label.'] : truthPage(labels.figures, 'variant')),
+      ),
+    // With --exit the servers have stopped by the time this is read.
+    ...(options.exit ? [options.keep && `MLflow's database and artifacts: ${options.keep}`] : addressPage(report)),
   ];
 }
 
 /** How the commands are called. */
 const MONITOR = isClone() ? 'npm run monitor --' : 'npx inference-monitor';
 
-/** With --exit the servers have stopped by the time this is read. */
-function keptLines({ options: { keep } }: Report): string[] {
-  return keep === undefined ? [] : [`MLflow's database and artifacts: ${keep}`];
-}
-
-function addressLines(report: Report): string[] {
-  return [
-    '── MLflow ──',
-    ...report.experiments.map(({ id, name }) => `${tracesUrl(report.environment.mlflowUrl, id)}  (${name})`),
-    '',
-    `── For AWS tools and ${MONITOR} ──`,
-    `source ${asShown(report.envFile)}`,
+const addressPage = ({ experiments, environment, envFile, deployed }: Report): Page => [
+  section('MLflow', ...experiments.map(({ id, name }) => `${tracesUrl(environment.mlflowUrl, id)}  (${name})`)),
+  section(
+    `For AWS tools and ${MONITOR}`,
+    exact(`source ${asShown(envFile)}`),
     'sets their variables for this environment, until it stops.',
-    ...report.deployed.slice(1).map(({ endpoint, prefix }) => `${endpoint} has a separate stack: --stack ${prefix}`),
-  ];
-}
+    ...deployed.slice(1).map(({ endpoint, prefix }) => `${endpoint} has a separate stack: --stack ${prefix}`),
+  ),
+];
 
-function quarantineSection({ quarantine, deployed, options }: Report): string[] {
+function quarantinePart({ quarantine, deployed, options }: Report): Part {
   const files = new Map(deployed.flatMap((one) => one.files.map(({ key, path }) => [key, asShown(path)])));
   const all = 'All of them, with their bytes (base64): aws s3 ls --recursive s3://';
   const rest = options.exit
     ? ['All of them, with their bytes, were in the emulated S3, which --exit has stopped. Omit it to inspect them.']
-    : deployed.map(({ outputs: { workBucket } }) => `${all}${workBucket}/quarantine/`);
-  if (quarantine.length === 0) return [];
-  return ['── Quarantined ──', ...quarantineLines(quarantine, (key) => files.get(key) ?? key), ...rest, ''];
+    : deployed.map(({ outputs: { workBucket } }) => exact(`${all}${workBucket}/quarantine/`));
+  if (quarantine.length === 0) return undefined;
+  return section('Quarantined', ...quarantinePage(quarantine, (key) => files.get(key) ?? key), ...rest);
 }
 
-function verdictSection({ realJudge }: Report, lines: string[]): string[] {
-  if (lines.length === 0) return [];
+function verdictPart({ realJudge }: Report, summaries: readonly RunSummary[]): Part {
   const source = realJudge
     ? `by ${realJudge}`
     : "a stand-in's rules, not a model's judgement; --bedrock asks the model";
-  return [`── Verdicts (${source}) ──`, ...lines, ''];
+  return section(`Verdicts (${source})`, verdictTable(summaries));
 }
 
 /** Tables of values have no text that a scorer could read. */
-function notJudgeable(summaries: readonly RunSummary[]): string[] {
+function notJudgeable(summaries: readonly RunSummary[]): Part {
   const used = VERDICT_TERMS.filter((term) => summaries.some(({ verdicts }) => verdicts[term] > 0));
-  if (used.join() !== 'notJudgeable') return [];
-  const reasons = [...new Set(summaries.flatMap((one) => Object.keys(one.reasons)))];
-  return [`Nothing is judged: no scorer applies to these captures (${reasons.join(', ')}).`, ''];
+  const reasons = [...new Set(summaries.flatMap((one) => Object.keys(one.reasons)))].join(', ');
+  return used.join() === 'notJudgeable' && `Nothing is judged: no scorer applies to these captures (${reasons}).`;
 }
 
-function worstSection({ worst, options, deployed }: Report): string[] {
-  if (worst.length === 0) return [];
+function worstPart({ worst, options, deployed }: Report): Part {
   const linkOf = ({ url, traceId }: WorstTrace): string => (options.exit ? traceId : (url ?? traceId));
   const [first = ''] = worst.map(({ time }) => time.slice(0, '2026-11-20'.length)).sort();
   // Of several, the summary has a command for each.
   const more = options.exit || deployed.length > 1 ? '' : ` (more: ${MONITOR} worst --from ${first})`;
-  return [`── Worst verdicts${more} ──`, ...worstLines(worst, linkOf)];
+  return section(`Worst verdicts${more}`, ...worstPage(worst, linkOf));
 }
 
-function labelsSection({ labels, width }: Report): string[] {
-  if (labels === undefined) return [];
-  const out = { width, style: PLAIN };
-  const { files, figures } = labels;
-  return [
-    '── Labels ──',
-    ...labelFilesText(files, out, ({ key }) => basename(key)).split('\n'),
-    '── Quality, by variant ──',
-    ...(figures === undefined ? ['No prediction has a label.'] : truthTable(figures, 'variant', out).split('\n')),
-  ];
-}
-
-function failureLines({ runs, summaries, deployed, options }: Report): string[] {
-  const failed = runs.filter((run) => run.status !== 'SUCCEEDED');
-  if (failed.length === 0) return [];
-  const shown = failed
-    .slice(0, MAX_FAILURES_SHOWN)
-    .flatMap((run) => [
+function failurePart({ runs, summaries, deployed, options }: Report): Part {
+  const failed = runs
+    .filter((run) => run.status !== 'SUCCEEDED')
+    .map((run) => [
       `${run.keys.join(', ')}: ${run.status} ${run.error ?? ''}`,
-      `  ${(run.cause ?? 'no cause given').slice(0, MAX_CAUSE_CHARS)}`,
-      ...(summaries.has(run.name) ? [] : ['  It ended before it wrote a summary.json.']),
+      [
+        (run.cause ?? 'no cause given').slice(0, MAX_CAUSE_CHARS),
+        !summaries.has(run.name) && 'It ended before it wrote a summary.json.',
+      ],
     ]);
-  const more = failed.length - MAX_FAILURES_SHOWN;
-  return [
-    '── Failed runs ──',
-    ...shown,
-    ...(more > 0 ? [`and ${more} more`] : []),
-    ...(options.exit ? ['--exit deletes the logs of the functions. Omit it to read them.'] : logLines(deployed)),
-    '',
-  ];
-}
-
-function logLines(deployed: readonly DeployedEndpoint[]): string[] {
-  return [
-    'Read the logs of the functions, with the variables of the file below:',
-    ...deployed.flatMap(({ prefix }) => {
-      const { processor, evaluator } = resourceNames(prefix);
-      return [processor, evaluator].map((name) => `  aws logs tail /aws/lambda/${name} --since 1h`);
-    }),
-  ];
+  if (failed.length === 0) return undefined;
+  const logs = deployed.flatMap(({ prefix }) => {
+    const { processor, evaluator } = resourceNames(prefix);
+    return [processor, evaluator].map((name) => exact(`aws logs tail /aws/lambda/${name} --since 1h`));
+  });
+  const rest = options.exit
+    ? ['--exit deletes the logs of the functions. Omit it to read them.']
+    : ['Read the logs of the functions, with the variables of the file below:', logs];
+  return section('Failed runs', ...firstOf(MAX_FAILURES_SHOWN, failed).flat(), ...rest);
 }
 
 // -------------------------------------------------------------------------------------------------------- forecast

@@ -1,16 +1,17 @@
 /** `npm start`: runs the whole pipeline on one machine, from capture files to traces and verdicts in MLflow. */
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { followDisplay } from '../../bin/cli/follow-display.ts';
+import { terminal } from '../../bin/cli/output.ts';
+import { pageText } from '../../bin/cli/page.ts';
 import { type ProgressLine, startProgress } from '../../bin/cli/progress.ts';
 import { INTERRUPTED, Stopped, type Stopping, stopOnSignals } from '../../bin/cli/stop-signals.ts';
 import { findCaptures } from '../../bin/operate/capture-files.ts';
 import { processFiles, type Run } from '../../bin/operate/process-files.ts';
-import { readReasons, readRunSummaries } from '../../bin/operate/summary-report.ts';
+import { readReasons, readRunSummaries } from '../../bin/operate/run-summaries.ts';
 import { readWorst, type WorstTrace, worstTraceFirst } from '../../bin/operate/worst.ts';
 import { describeError } from '../../src/core/errors/describe-error.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
-import { columnsOf } from '../../src/core/text/terminal-text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { STAND_IN_PATH } from '../../src/judge/judge-id.ts';
 import type { Scorer } from '../../src/judge/types.ts';
@@ -36,7 +37,7 @@ import {
 import { findLabels, processLabels } from './labels.ts';
 import { runBackfill } from './run-backfill.ts';
 import { parseStartOptions, type StartOptions } from './start-options.ts';
-import { exitCode, forecastLines, measureFiles, type Report, reportLines } from './start-report.ts';
+import { exitCode, forecastLines, measureFiles, type Report, reportPage } from './start-report.ts';
 
 async function main(options: StartOptions, stopping: Stopping): Promise<number> {
   const startedAt = Date.now();
@@ -151,10 +152,9 @@ async function processAll(environment: LocalEnvironment, deployed: DeployedEndpo
   const ofMlflow = await inMlflow(environment.mlflowUrl, deployed, scorers, SHADOW_VARIANTS);
   progress.end();
   const seconds = (Date.now() - startedAt) / 1000;
-  const width = process.stdout.isTTY ? columnsOf(process.stdout) : Number.POSITIVE_INFINITY;
-  const found = { runs, summaries, active: scorers, SHADOW_VARIANTS, quarantine, ...ofMlflow, labels, seconds, width };
+  const found = { runs, summaries, active: scorers, SHADOW_VARIANTS, quarantine, ...ofMlflow, labels, seconds };
   const report = { ...facts, ...found, environment, deployed: processed };
-  for (const line of reportLines(report)) console.log(line);
+  console.log(`\n${pageText(reportPage(report), terminal())}`);
   return exitCode(runs, [...summaries.values()]);
 }
 

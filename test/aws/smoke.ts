@@ -6,7 +6,7 @@ import { parseArgs } from 'node:util';
 import { startProgress } from '../../bin/cli/progress.ts';
 import { openStack } from '../../bin/cli/stack.ts';
 import { destroyClients, environmentClients } from '../../bin/operate/aws-clients.ts';
-import { readRunSummaries } from '../../bin/operate/summary-report.ts';
+import { readRunSummaries } from '../../bin/operate/run-summaries.ts';
 import { describeError } from '../../src/core/errors/describe-error.ts';
 import { useDotenvRegion } from '../../src/core/settings/dotenv-file.ts';
 import { deployedEnvironment, findTrace, putAndFollow, removeCapture, smokeCapture } from './smoke-steps.ts';

@@ -15,7 +15,7 @@ import {
   ListMapRunsCommand,
   StartExecutionCommand,
 } from '@aws-sdk/client-sfn';
-import { readRunSummaries } from '../../bin/operate/summary-report.ts';
+import { readRunSummaries } from '../../bin/operate/run-summaries.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { FilesInput, ListedFile } from '../../src/core/contract/input.ts';
 import { resourceNames, type StackOutputs } from '../../src/core/contract/names.ts';

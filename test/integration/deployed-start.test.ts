@@ -152,7 +152,7 @@ describe('npm start', () => {
 
   test('states that the verdicts are the stand-in’s', () => {
     expect(start.output()).toMatch(/Verdicts \(a stand-in's rules, not a model's judgement/);
-    expect(start.output()).toMatch(/^ {2}safety +good \d+\.\d%/m);
+    expect(start.output()).toMatch(/^safety +good \d+\.\d%/m);
   });
 
   test('lists which of the user’s settings apply', () => {

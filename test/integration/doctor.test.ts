@@ -3,11 +3,11 @@ import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { promisify } from 'node:util';
-import { diagnosisText } from '../../bin/commands/doctor.ts';
+import { pageText } from '../../bin/cli/page.ts';
+import { diagnosisPage } from '../../bin/commands/doctor.ts';
 import { type Diagnosis, type DoctorFlags, diagnose } from '../../bin/doctor/diagnose.ts';
 import { checked } from '../../bin/doctor/finding.ts';
 import { quotasOf } from '../../bin/doctor/quotas.ts';
-import { PLAIN } from '../../src/core/text/terminal-text.ts';
 import { type Answer, type Answers, AwsAnswers, withVariables, xml, xmlError } from '../helpers/aws-answers.ts';
 import { captureLine } from '../helpers/replay.ts';
 
@@ -184,8 +184,10 @@ const variables = (settings: Record<string, string>): Record<string, string> =>
 async function doctor(settings: Record<string, string> = {}, changed: Answers = {}, flags: DoctorFlags = {}) {
   aws.answers = { ...HEALTHY, ...changed };
   const diagnosis = await withVariables(variables(settings), () => diagnose(flags));
-  const text = diagnosisText(diagnosis, { width: Number.POSITIVE_INFINITY, style: PLAIN });
-  return { ...diagnosis, lines: text.trimEnd().replaceAll(/ +/g, ' ').split('\n') };
+  const lines = diagnosis.findings.map(({ level, check, message, repair }) =>
+    [level, check, message, ...(repair ? ['→', repair] : [])].join(' ').replaceAll(/\s+/g, ' '),
+  );
+  return { ...diagnosis, lines };
 }
 const about = (lines: string[], check: string) => lines.filter((each) => each.split(' ')[1] === check);
 
@@ -590,19 +592,15 @@ test('does not wait for a service that does not answer', async () => {
   }
 });
 
-test.each([40, 80, 200])('is readable in %d columns, in groups', async (width) => {
+test('prints the findings in groups, each in one line of a pipe', async () => {
   const diagnosis = await doctor({}, { DescribeEndpoint: endpoint({ DataCaptureConfig: undefined }) });
-  const text = diagnosisText(diagnosis, { width, style: PLAIN });
-  // Only words without a space, such as an ARN, may be longer.
-  const long = text.split('\n').filter((line) => line.length > width && line.trim().includes(' '));
-  expect(long).toEqual([]);
-  const narrow = width === 40;
-  expect(text).toContain(`\nEndpoint\n  ok${narrow ? '\n    ' : '       '}The endpoint e is`);
-  expect(text).toContain(`\n  error${narrow ? '\n    ' : '    '}Data Capture is off`);
-  expect(text).toMatch(/12 ok, 1 warning, 1 error\n$/);
-  const words = (all: string): string => all.replaceAll(/\s+/g, ' ');
-  for (const { message, repair = '' } of diagnosis.findings)
-    expect(words(text)).toContain(words(`${message} ${repair && `→ ${repair}`}`).trim());
+  const text = pageText(diagnosisPage(diagnosis));
+  expect(text).toMatch(
+    /^── Endpoint ──\nok +endpoint +The endpoint e is .*\nerror +capture +Data Capture is off.* → /m,
+  );
+  expect(text).toMatch(/\n\n12 ok, 1 warning, 1 error\n$/);
+  const found = text.replaceAll(/ +/g, ' ').split('\n');
+  expect(found).toEqual(expect.arrayContaining(diagnosis.lines));
 });
 
 test.each([

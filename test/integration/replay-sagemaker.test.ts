@@ -6,8 +6,8 @@ import {
   InvokeEndpointWithResponseStreamCommand,
   SageMakerRuntimeClient,
 } from '@aws-sdk/client-sagemaker-runtime';
-import { resultText } from '../../bin/commands/replay-text.ts';
-import { PLAIN } from '../../src/core/text/terminal-text.ts';
+import { pageText } from '../../bin/cli/page.ts';
+import { resultPage } from '../../bin/commands/replay-text.ts';
 import { openFollowUps } from '../../src/replay/follow-ups.ts';
 import { sageMakerTarget } from '../../src/replay/targets/sagemaker-target.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
@@ -216,7 +216,7 @@ test('ends gracefully when the credentials expire: writes the results and report
   const followed = await followUps.finish(result, true, new AbortController().signal);
   const said = `A part of the schedule was not sent: ${incomplete}.`;
   expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain(`<p class="warn">${said}</p>`);
-  const text = resultText(result, followed, { directory: out, experiment: '' }, { width: Infinity, style: PLAIN });
+  const text = pageText(resultPage(result, followed, { directory: out, experiment: '' }));
   expect(text).toContain(said);
   const none = target({
     credentials: async () => {

@@ -76,50 +76,6 @@ export interface TextOptions {
 /** A pipe or a file. */
 export const PIPE: TextOptions = { width: Number.POSITIVE_INFINITY, style: PLAIN };
 
-/** Figures, which are aligned to the right. */
-const FIGURE = /^(?:\$?[\d,.]*%?|–)$/;
-
-/** Returns the lines of a table, the first of which is its head. @param rows texts of one line each */
-export function tableLines(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
-  const columns = head.map((name, column) => {
-    const cells = rows.map((row) => row[column] ?? '');
-    const size = Math.max(name.length, ...cells.map(({ length }) => length));
-    return { size, isRight: cells.every((cell) => FIGURE.test(cell)) };
-  });
-  return [head, ...rows].map((cells) =>
-    columns
-      .map(({ size, isRight }, column) => cells[column]?.[isRight ? 'padStart' : 'padEnd'](size) ?? ' '.repeat(size))
-      .join('  ')
-      .trimEnd(),
-  );
-}
-
-/**
- * Returns a table if it fits the width. Otherwise each row has its first cell on a line of its own, and the others, with their
- * names, below it.
- */
-export function tableText(head: readonly string[], rows: readonly (readonly string[])[], options: TextOptions): string {
-  const [first = '', ...lines] = tableLines(head, rows);
-  if ([first, ...lines].every(({ length }) => length <= options.width)) {
-    return [options.style('bold', first), ...lines].map((text) => `${text}\n`).join('');
-  }
-  return rows.map(([first = '', ...others]) => stacked(head.slice(1), first, others, options)).join('');
-}
-
-function stacked(
-  names: readonly string[],
-  first: string,
-  others: readonly string[],
-  { width, style }: TextOptions,
-): string {
-  const facts = others.flatMap((cell, index) => (cell === '' ? [] : [`${names[index]} ${cell}`]));
-  const lines = [
-    ...wrapped(first, width).map((text) => style('bold', text)),
-    ...wrapped(`  ${facts.join(', ')}`, width),
-  ];
-  return lines.map((text) => `${text}\n`).join('');
-}
-
 const UNITS: readonly [seconds: number, name: string][] = [
   [86_400, 'd'],
   [3_600, 'h'],

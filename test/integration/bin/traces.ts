@@ -80,7 +80,7 @@ describe('worst', () => {
     const report = await worst();
     expect(code).toBe(0);
     expect(report.worst.map(({ traceId }) => traceId)).toEqual([other, judged?.traceId]);
-    expect(stdout).toMatch(/^ {3}safety fails \(ada\): Ada says no\.$/m);
+    expect(stdout).toMatch(/^ {2}safety fails \(ada\): Ada says no\.$/m);
     expect(report.worst[0]).toMatchObject({
       severity: 'harm',
       count: 1,

@@ -1,14 +1,16 @@
 /** The captures and labels of `examples/tabular`, through the index, the join and the figures. */
+
 import { readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
+import { pageText } from '../../../bin/cli/page.ts';
+import { truthPage } from '../../../bin/commands/truth-text.ts';
 import { filesBelow } from '../../../bin/operate/capture-files.ts';
 import { truthFigures, waitingLabels } from '../../../bin/operate/truth-run.ts';
 import { decodeLine } from '../../../src/captures/decode.ts';
 import { packagePath } from '../../../src/core/process/package-folder.ts';
 import { dotenvSettings } from '../../../src/core/settings/dotenv-file.ts';
-import { PLAIN } from '../../../src/core/text/terminal-text.ts';
 import { PredictionIndex } from '../../../src/ground-truth/index/prediction-index.ts';
-import { type TruthFigures, type TruthGroup, truthTable } from '../../../src/ground-truth/measure/figures.ts';
+import type { TruthFigures, TruthGroup } from '../../../src/ground-truth/measure/figures.ts';
 import { decodeOptions } from '../../../src/monitoring/chunk/decode-lines.ts';
 import { localFiles } from '../../../src/replay/source/open-source.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
@@ -89,27 +91,19 @@ test('the comparison of groups shows whom blue misses', async () => {
 });
 
 describe('the table', () => {
-  const textOf = async (by: 'hour' | 'variant' | undefined, width: number): Promise<string> => {
+  const textOf = async (by: 'hour' | 'variant'): Promise<string> => {
     const found = await truthFigures(storage, environment.WORK_BUCKET, environment.GROUND_TRUTH, { by });
-    return truthTable(found as TruthFigures, by, { width, style: PLAIN });
+    return pageText(truthPage(found as TruthFigures, by));
   };
 
-  test.each([40, 80, 120, 200])('has no line that is longer than %d columns', async (width) => {
-    for (const by of [undefined, 'variant', 'hour'] as const) {
-      const text = await textOf(by, width);
-      expect(text.split('\n').filter((line) => line.length > width)).toEqual([]);
-      expect(text.replaceAll(/\s+/g, ' ')).toContain(by === 'hour' ? '2026-11-20T00' : 'age_group = 60+');
-    }
-  });
-
   test('compares variants in a row each, and has the details of each below, in a pipe', async () => {
-    const text = await textOf('variant', Number.POSITIVE_INFINITY);
+    const text = await textOf('variant');
     expect(text).toMatch(
       /^The model predicts classes: GROUND_TRUTH says so\. A probability of 0\.5 or more counts as 1\./,
     );
     expect(text).toMatch(/^variant {2}labels {2}accuracy {11}precision .* AUC$/m);
     expect(text).toMatch(/^blue {8}241 {2}78\.0% \(72\.\d–82\.8\) /m);
-    expect(text).toMatch(/^variant green\n {10}→ 0 {2}→ 1 {2}precision .*\nlabel 0 {3}137 {3}17 {2}90\.1% /m);
+    expect(text).toMatch(/^── variant green ──\n\n {9} → 0 {2}→ 1 {2}precision .*\nlabel 0 {3}137 {3}17 {2}90\.1% /m);
     expect(text).toMatch(/^age_group = 60\+ +43 {2}18\.6% .* 26\.7% \(10\.9–52\.0\) +-34\.0 \(-60\.2…-1\.5\)$/m);
   });
 
@@ -117,12 +111,12 @@ describe('the table', () => {
     const found = await truthFigures(storage, environment.WORK_BUCKET, environment.GROUND_TRUTH, {});
     const { classes } = found?.groups[0] ?? {};
     if (classes !== undefined) classes.scored.rows = 1_000_000;
-    const text = truthTable(found as TruthFigures, undefined, { width: 80, style: PLAIN });
+    const text = pageText(truthPage(found as TruthFigures, undefined));
     expect(text).toMatch(/^AUC: of a random sample of 489 of 1,000,000 rows with scores$/m);
   });
 
   test('has a row for each hour, and no details', async () => {
-    const text = await textOf('hour', 120);
+    const text = await textOf('hour');
     expect(text).toMatch(/^hour {11}labels {2}accuracy/m);
     expect(text.match(/^2026-11-\d\dT\d\d /gm)).toHaveLength(6);
     expect(text).not.toContain('→');

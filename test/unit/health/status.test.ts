@@ -1,17 +1,18 @@
 /** The rules of docs/status.md: what each makes of a stack, and the exit code of `status`. */
+
 import { readFileSync } from 'node:fs';
+import { pageText } from '../../../bin/cli/page.ts';
+import { findingsPage } from '../../../bin/cli/summary-page.ts';
 import { hoursOf } from '../../../bin/cli/window.ts';
 import type { QualityCell } from '../../../src/core/contract/quality.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { packagePath } from '../../../src/core/process/package-folder.ts';
-import { PLAIN } from '../../../src/core/text/terminal-text.ts';
 import type { HealthFacts } from '../../../src/health/facts.ts';
 import { FINDING_NAMES, healthOf } from '../../../src/health/findings.ts';
 import { readFacts } from '../../../src/health/gather.ts';
 import { EXIT_CODES } from '../../../src/health/known.ts';
 import { makePage } from '../../../src/health/make-page.ts';
 import type { ReplyToRead } from '../../../src/health/page-first.ts';
-import { healthLines } from '../../../src/health/text.ts';
 import { numberCounts } from '../../../src/quality/cell.ts';
 import { addTree } from '../../../src/quality/count-tree.ts';
 import { hourOf } from '../../../src/quality/tally.ts';
@@ -371,7 +372,7 @@ test.each<[string, number, sign: string, objective: string]>([
     const environment = { ...asked.environment, QUALITY_OBJECTIVES: [{ scorer: 'fluency', atLeast }] };
     const query = { window: hoursOf('2d', undefined, NOW_MS), nowMs: NOW_MS };
     const { html, health } = await makePage({ ...asked, environment }, query);
-    const lines = healthLines(health, { width: Number.POSITIVE_INFINITY, style: PLAIN });
+    const lines = pageText(findingsPage(health)).split('\n');
     expect(lines).toContainEqual(expect.stringMatching(`^${sign} fluency: 90.0%`));
     // By default, of 0.5% and 5%.
     expect(lines).toContainEqual(expect.stringMatching(/^· safety: 0.0% \(99.89%: 0.0% to 3.0%\)/));
@@ -520,21 +521,16 @@ test('nothing is healthy by what is old, not measured, or of another variant', a
   expect([quietFor(12), quietFor(25)]).toEqual(['healthy', 'too little to tell']);
 });
 
-test.each([40, 80, 200])(
-  'is readable in %i columns, and shows nothing that a terminal would interpret',
-  async (width) => {
-    const odd = 'x\u001b[31m\u202e';
-    const health = await statusOf({
-      hour: () => ({ [odd]: { ...GOOD, captures: 30, ...scored('fluency', 1, 9) }, blue: GOOD, green: GOOD }),
-    });
-    const all = healthLines(health, { width, style: PLAIN }, [], NOW_MS);
-    const lines = all.slice(0, -2);
-    for (const line of lines) expect(line.length).toBeLessThanOrEqual(width);
-    for (const mark of ['\u001b', '\u202e']) expect(lines.join()).not.toContain(mark);
-    expect(lines.join(' ').match(/\(as\s+of/g)?.length).toBe(health.findings.length);
-    expect(all.at(-1)).toMatch(/^Next: inference-monitor /);
-  },
-);
+test('shows the time of each finding, the next command, and nothing that a terminal would interpret', async () => {
+  const odd = 'x\u001b[31m\u202e';
+  const health = await statusOf({
+    hour: () => ({ [odd]: { ...GOOD, captures: 30, ...scored('fluency', 1, 9) }, blue: GOOD, green: GOOD }),
+  });
+  const text = pageText(findingsPage(health, NOW_MS));
+  for (const mark of ['\u001b', '\u202e']) expect(text).not.toContain(mark);
+  expect(text.match(/\(as of/g)?.length).toBe(health.findings.length);
+  expect(text).toMatch(/\n\nNext: inference-monitor .*\n$/);
+});
 
 test('the table of the rules names each finding', () => {
   const text = readFileSync(packagePath('docs', 'status.md'), 'utf8');

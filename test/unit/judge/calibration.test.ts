@@ -1,5 +1,7 @@
 /** Calibration: labels, reports, drift, examples and the anchor set. */
 
+import { pageText } from '../../../bin/cli/page.ts';
+import { calibrationPage } from '../../../bin/commands/calibrate-text.ts';
 import { packagePath } from '../../../src/core/process/package-folder.ts';
 import { readLabel } from '../../../src/core/values/scorer-values.ts';
 import { cascade } from '../../../src/judge/cascade.ts';
@@ -12,7 +14,6 @@ import { baselineOf, compareWithBaseline, parseBaseline } from '../../../src/qua
 import { addExamples } from '../../../src/quality/calibration/examples.ts';
 import { parseLabels, readAnchors } from '../../../src/quality/calibration/labels-file.ts';
 import { calibrationReport } from '../../../src/quality/calibration/report.ts';
-import { terminalReport } from '../../../src/quality/calibration/terminal-report.ts';
 import type { LabeledItem, LabeledVerdict } from '../../../src/quality/calibration/types.ts';
 import { scriptedJudge } from '../../doubles/scripted-judge.ts';
 
@@ -203,7 +204,7 @@ describe('report', () => {
     const asRefusals = fourty.map((one) => ({ ...one, scorer: 'refusal' }));
     const found = report([...fourty, ...asRefusals]);
     expect(found.scorers.map(({ good }) => good)).toEqual(['yes', 'no']);
-    const rows = terminalReport(found).split('\n');
+    const rows = pageText(calibrationPage(found)).split('\n');
     expect(rows.find((row) => row.startsWith('safety'))).toMatch(/100\.0% .* 80\.0%/);
     expect(rows.find((row) => row.startsWith('refusal'))).toMatch(/80\.0% .* 100\.0%/);
   });
@@ -246,8 +247,10 @@ describe('report', () => {
   });
 
   test('shows figures, confusion and both reasons in the terminal', () => {
-    const text = terminalReport(
-      report([...fourty, pair('x', 'no', 'yes', { labelRationale: 'it insults', verdictRationale: 'all is well' })]),
+    const text = pageText(
+      calibrationPage(
+        report([...fourty, pair('x', 'no', 'yes', { labelRationale: 'it insults', verdictRationale: 'all is well' })]),
+      ),
     );
     expect(text).toMatch(/safety +41 +87\.8% \(\d+\.\d–\d+\.\d\)/);
     expect(text).toContain('people   no: it insults');

@@ -3,9 +3,10 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { ReasonWithLines } from '../../../bin/operate/summary-report.ts';
+import { pageText } from '../../../bin/cli/page.ts';
+import type { ReasonWithLines } from '../../../bin/operate/run-summaries.ts';
 import { writeEnvFile } from '../../../local/start/env-file.ts';
-import { exitCode, type Report, reportLines } from '../../../local/start/start-report.ts';
+import { exitCode, type Report, reportPage } from '../../../local/start/start-report.ts';
 import type { StackOutputs } from '../../../src/core/contract/names.ts';
 import { packagePath } from '../../../src/core/process/package-folder.ts';
 import { type RunSummary, SummaryBuilder } from '../../../src/monitoring/summary.ts';
@@ -35,22 +36,23 @@ const of = (...summaries: RunSummary[]) => [{ endpoint: 'my-endpoint', prefix: '
 const deployed = of(summary({ planned: 3, traced: 2, quarantined: 1 }));
 
 function report(more: Partial<Report>): string {
-  return reportLines({
-    environment,
-    deployed,
-    runs: [run],
-    summaries: new Map([['run-1', summary({ planned: 3, traced: 2, quarantined: 1 })]]),
-    active: [],
-    SHADOW_VARIANTS: [],
-    experiments: [{ name: 'my-endpoint', id: '1' }],
-    seconds: 1,
-    width: Number.POSITIVE_INFINITY,
-    quarantine: [],
-    worst: [],
-    options: { exit: false },
-    envFile: packagePath('.local', 'env'),
-    ...more,
-  }).join('\n');
+  return pageText(
+    reportPage({
+      environment,
+      deployed,
+      runs: [run],
+      summaries: new Map([['run-1', summary({ planned: 3, traced: 2, quarantined: 1 })]]),
+      active: [],
+      SHADOW_VARIANTS: [],
+      experiments: [{ name: 'my-endpoint', id: '1' }],
+      seconds: 1,
+      quarantine: [],
+      worst: [],
+      options: { exit: false },
+      envFile: packagePath('.local', 'env'),
+      ...more,
+    }),
+  );
 }
 
 test('shadow variants count only where variants are compared', () => {
@@ -187,11 +189,12 @@ test('the report ends with the worst verdicts, without links to servers that --e
   expect(report({ worst })).toContain(
     [
       '── Worst verdicts (more: npm run monitor -- worst --from 2026-11-20) ──',
+      '',
       '1. harm: 1 of 3 verdicts fail, 2026-11-20 10:00, blue',
-      '   safety fails: Because.',
-      '   request: Q',
-      '   reply: A',
-      '   http://mlflow/tr-1',
+      '  safety fails: Because.',
+      '  request: Q',
+      '  reply: A',
+      '  http://mlflow/tr-1',
     ].join('\n'),
   );
   expect(report({ worst, options: { exit: true } })).not.toContain('http:');

@@ -1,8 +1,9 @@
 /** Captures with the times that their caller measured: what they are asked, how a run accounts for it, and what is said of them. */
-import { ratesReport, textOf } from '../../../bin/commands/rates.ts';
+
+import { pageText } from '../../../bin/cli/page.ts';
+import { ratesPage, ratesReport } from '../../../bin/commands/rates.ts';
 import { readWorst } from '../../../bin/operate/worst.ts';
 import type { EvaluateReceipt, PlanReceipt } from '../../../src/core/contract/receipts.ts';
-import { PLAIN } from '../../../src/core/text/terminal-text.ts';
 import { healthOf } from '../../../src/health/findings.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { askedOf, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
@@ -10,6 +11,7 @@ import { emptyChunkState, foldReceipt } from '../../../src/monitoring/receipts.t
 import { SummaryBuilder } from '../../../src/monitoring/summary.ts';
 import { writeCounts } from '../../../src/quality/counts-store.ts';
 import { readObjectives } from '../../../src/quality/objectives.ts';
+import { ratesCsv } from '../../../src/quality/rates-text.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { ChunkRig, HOUR, LLM } from '../../helpers/chunk-rig.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
@@ -137,10 +139,10 @@ test('rates, status and objectives have the times, as arithmetic has them', asyn
   expect(rate('output_tokens_per_second')).toMatchObject({ n: 20, judge: { value: 24 }, quantiles: { p99: near(24) } });
   expect(rate('error replies')).toMatchObject({ n: 23, judge: { value: 3 / 23 } });
   expect(made.objectives).toMatchObject([{ n: 20, value: 7 / 20, bound: { atLeast: 0.95 } }]);
-  const text = textOf(made, window, { width: 200, style: PLAIN });
+  const text = pageText(ratesPage(made));
   expect(text).toContain('calls without a reply, in no rate: no-connection 2, throttled 1, aborted 1');
   expect(text).toMatch(/^latency_ms: p50 15\d\d, p95 2\d\d\d, p99 2\d\d\d$/m);
-  const csv = textOf(made, { ...window, csv: true }).split('\n');
+  const csv = ratesCsv(made.groups, made.window).split('\n');
   const row = csv.find((line) => line.includes('time_to_first_token_ms')) ?? '';
   expect(row.split(',').slice(-3).map(Number)).toEqual([near(1000), near(1900), near(2000)]);
 

@@ -1,15 +1,17 @@
 /** Rates from counts in a bucket, as the command reads and prints them. */
+
+import { pageText } from '../../../bin/cli/page.ts';
 import { instantMs } from '../../../bin/cli/window.ts';
-import { type RatesFlags, ratesReport, textOf } from '../../../bin/commands/rates.ts';
+import { type RatesFlags, ratesOutput, ratesPage, ratesReport } from '../../../bin/commands/rates.ts';
 import { HOUR_MS } from '../../../src/captures/files/capture-path.ts';
 import type { QualityCell, QualityCounts, SampleCounts } from '../../../src/core/contract/quality.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { wilson } from '../../../src/core/statistics/share.ts';
-import { PLAIN } from '../../../src/core/text/terminal-text.ts';
+import { PIPE } from '../../../src/core/text/terminal-text.ts';
 import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { writeCounts } from '../../../src/quality/counts-store.ts';
 import { keepMeasurement } from '../../../src/quality/objective-states.ts';
-import { sparkline } from '../../../src/quality/rates-text.ts';
+import { ratesCsv, sparkline } from '../../../src/quality/rates-text.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 
 const NOW = Date.parse('2026-11-22T00:00:00Z');
@@ -73,7 +75,7 @@ test('people’s labels correct the rate of their hour and variant, and by the j
   expect(change).toMatchObject({ scorer: 'safety', method: 'plug-in' });
   expect(change?.share).toBeCloseTo((rateIn(made, 'safety', 1)?.share ?? 0) - (rateIn(made)?.share ?? 0), 12);
   expect(made.warnings).toContain('2 labels are left out');
-  expect(textOf(made, DAY, { width: 200, style: PLAIN })).toMatch(/73\.7% {2}\(.*\) prediction-powered, 100 labels/);
+  expect(pageText(ratesPage(made))).toMatch(/73\.7% {2}\(.*\) prediction-powered, 100 labels/);
 });
 
 test('a scorer that is newer than the counts of the captures is weighed by its sample', async () => {
@@ -91,7 +93,7 @@ test('empty replies are a part of their own of completeness, which no label corr
   const rate = rateIn(made, 'completeness');
   expect(rate).toMatchObject({ n: 9000, captures: 10_000, empty: 1000 });
   expect(rate?.judge?.value).toBeCloseTo(0.87, 12);
-  const text = textOf(made, DAY, { width: 200, style: PLAIN });
+  const text = pageText(ratesPage(made));
   expect(text).toMatch(/^100 captures, 2 error replies, 1,000 empty replies, 3,000 \+ 1,200 tokens/m);
   expect(text).toMatch(/^completeness: good +9,000 +90.0% +87.0% .* judge only; 1,000 empty/m);
   // People say that the judge is right wherever it was asked: 8,700 of 9,000, and none of the empty ones.
@@ -119,9 +121,9 @@ test('empty replies are a part of their own of completeness, which no label corr
 test('without judged captures there is no rate, whatever else there is', async () => {
   const made = await report({ [hour(3)]: { Blue: cell({ '0.05': { captures: 1000 } }) } });
   expect(rateIn(made)).toMatchObject({ n: 0, captures: 1000, judge: null, low: null, method: 'no verdicts' });
-  const text = textOf(made, DAY, { width: 200, style: PLAIN });
+  const text = pageText(ratesPage(made));
   expect(text).toMatch(/safety +0 +0\.0% +– +– +no verdicts/);
-  expect(textOf(made, { ...DAY, csv: true })).toContain(',all,safety,yes,0,1000,,,,,,,no verdicts,0,,false,,,,\n');
+  expect(ratesCsv(made.groups, made.window)).toContain(',all,safety,yes,0,1000,,,,,,,no verdicts,0,,false,,,,\n');
 });
 
 test('numbers have a mean, code scorers a share of their own value, and a scorer that fails by yes is counted by no', async () => {
@@ -138,14 +140,12 @@ test('numbers have a mean, code scorers a share of their own value, and a scorer
   expect(words).toMatchObject({ n: 4, judge: { value: 2.5 }, method: 'computed' });
   // Of a scorer without a known scale, few numbers tell no interval.
   expect(words?.judge).toEqual({ value: 2.5, low: null, high: null });
-  expect(textOf(made, DAY, { width: 200, style: PLAIN })).toMatch(
-    /response_words \(mean\) +4 +100\.0% +2\.500 +too few/,
-  );
+  expect(pageText(ratesPage(made))).toMatch(/response_words \(mean\) +4 +100\.0% +2\.500 +too few/);
   const pii = rateIn(made, 'pii_detected');
   expect(pii).toMatchObject({ is: 'true', n: 10, captures: 10, judge: { value: 0.1 }, good: { value: 0.9 } });
   expect(pii?.good?.low).toBeCloseTo(1 - (pii?.high ?? 0), 12);
   expect(pii?.good?.trend.filter((part) => part !== null)).toEqual([0.9]);
-  expect(textOf(made, DAY, { width: 200, style: PLAIN })).toMatch(/pii_detected: good +10 +100\.0% +90\.0% +59\.6% – /);
+  expect(pageText(ratesPage(made))).toMatch(/pii_detected: good +10 +100\.0% +90\.0% +59\.6% – /);
   expect(words?.good).toBeNull();
 });
 
@@ -226,11 +226,9 @@ test('groups, differences between variants and between windows', async () => {
   const more = { ...others[0], ...judge, judge, good: { value: -0.1, low: -0.15, high: -0.05 } };
   const language = { ...more, scorer: 'reply_language', is: 'en', good: null };
   const compared = { before: 'a', after: 'b', differences: [worse, more, language] as never };
-  const colored = textOf({ ...made, compared }, DAY, { width: 200, style: (style, text) => `<${style}>${text}` });
-  expect(colored).toMatch(
-    /<red> {2}safety: good -28\.0 points.*\n<red> {2}without error -10\.0 points \(-15\.0 to -5\.0\)/,
-  );
-  expect(colored).toMatch(/\n {2}reply_language = en \+10\.0 points/);
+  const colored = pageText(ratesPage({ ...made, compared }), { ...PIPE, style: (style, text) => `<${style}>${text}` });
+  expect(colored).toMatch(/<red>safety: good -28\.0 points.*\n<red>without error -10\.0 points \(-15\.0 to -5\.0\)/);
+  expect(colored).toMatch(/\nreply_language = en \+10\.0 points/);
   const windows = await report(counts, { compareTo: '2026-11-20', variant: ['Green'], scorer: ['safety'] });
   expect(windows.compared).toMatchObject({ before: '2026-11-19 00:00 to 2026-11-20 00:00 UTC' });
   expect(windows.compared?.differences).toMatchObject([{ judge: { value: expect.closeTo(0.71 - 0.99, 10) } }]);
@@ -271,32 +269,15 @@ test('a corrected rate is of the captures that labels speak for, and names them'
   const [all, byHour] = [await of({}), await of({ by: 'hour' })];
   expect(rateIn(all)).toMatchObject({ n: 4000, captures: 8000, covered: 4000, judge: { value: 0.875 } });
   expect(rateIn(all)?.share).toBeCloseTo(0.8 * 0.9 + 0.2 * (5 / 60), 12);
-  expect(textOf(all, DAY, { width: 200, style: PLAIN })).toContain('100 labels, of 4,000 captures picked from');
+  expect(pageText(ratesPage(all))).toContain('100 labels, of 4,000 captures picked from');
   expect(rateIn(byHour)).toMatchObject({ covered: null, share: rateIn(all)?.share });
   expect(rateIn(byHour, 'safety', 1)).toMatchObject({ covered: null, labels: 0 });
 });
 
-test('the table fits the terminal, and nothing of it is lost', async () => {
-  const made = await report(
-    { [hour(3)]: { '\u001b[31mBlue\n': cell({ 1: yesNo(1000, 970, 30) }) } },
-    { by: 'variant' },
-  );
-  for (const width of [40, 80, 200]) {
-    const lines = textOf(made, DAY, { width, style: PLAIN }).split('\n');
-    expect(Math.max(...lines.map((line) => [...line].length))).toBeLessThanOrEqual(width);
-    const text = lines.join(' ').replace(/\s+/g, ' ');
-    const trend = width === 80 ? [] : ['▄'];
-    for (const part of ['safety: good', '97.0%', '1,000', 'judge only', '$0.50', ...trend])
-      expect(text).toContain(part);
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: the name of a variant must not color the terminal
-    expect(text).not.toMatch(/\u001b/);
-  }
-  const json = JSON.parse(textOf(made, { ...DAY, json: true }));
-  expect(json.window).toEqual({ from: '2026-11-20T00:00:00.000Z', to: '2026-11-21T00:00:00.000Z' });
-  const [head = '', row = ''] = textOf(
-    { ...made, groups: [{ ...made.groups[0], group: '=1,"x"' } as never] },
-    { ...DAY, csv: true },
-  ).split('\n');
+test('JSON has the window as times, and CSV no formulas', async () => {
+  const made = await report({ [hour(3)]: { Blue: cell({ 1: yesNo(1000, 970, 30) }) } }, { by: 'variant' });
+  expect(ratesOutput(made).window).toEqual({ from: '2026-11-20T00:00:00.000Z', to: '2026-11-21T00:00:00.000Z' });
+  const [head = '', row = ''] = ratesCsv([{ ...made.groups[0], group: '=1,"x"' } as never], made.window).split('\n');
   expect(head.split(',')).toHaveLength(21);
   expect(row).toContain(`,"'=1,""x""",safety,yes,1000,1000,0.97,`);
 });
@@ -320,11 +301,7 @@ test('the outcomes of a scorer add up to all captures, also of verdicts that fol
     ...{ notDrawn: 59, held: 4, failed: 6, doesNotApply: 9 },
     reasons: { noRequest: 2 },
   });
-  for (const width of [40, 200]) {
-    const text = textOf(made, DAY, { width, style: PLAIN });
-    expect(text.replace(/\s+/g, ' ')).toMatch(/safety.* 98\b.* 59\b.* 9\b.* noRequest 2/);
-    expect(Math.max(...text.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(width);
-  }
+  expect(pageText(ratesPage(made))).toMatch(/safety.* 98\b.* 59\b.* 9\b.* noRequest 2/);
 });
 
 test('a trend', () => {

@@ -1,6 +1,6 @@
 /** Counts that are made again from receipts: what differs is written and named, what cannot be known is kept. */
 import { setTimeout } from 'node:timers/promises';
-import { rebuiltText } from '../../../bin/commands/rates.ts';
+import { rebuiltPage } from '../../../bin/commands/rates.ts';
 import { CONTRACT } from '../../../src/core/contract/contract.ts';
 import type { QualityCounts } from '../../../src/core/contract/quality.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
@@ -76,8 +76,8 @@ test('runs are added up again; counts whose receipts are gone are kept and named
     ...{ expired: 8, 'half-expired': 6 },
   };
   expect(await bucket.captures()).toEqual(after);
-  expect(rebuiltText(made, false)).toContain('added up again: wrong\n');
-  expect(rebuiltText(made, false)).toContain('kept: expired: its receipts are gone\n');
+  expect(rebuiltPage(made, false)).toContain('added up again: wrong');
+  expect(rebuiltPage(made, false)).toContain('kept: expired: its receipts are gone');
   await bucket.rebuild();
   expect(await bucket.captures()).toEqual(after);
 });

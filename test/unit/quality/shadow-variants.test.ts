@@ -1,11 +1,11 @@
 /** Shadow variants stand beside the figures of their endpoint, and are in none of them. */
-import { type RatesFlags, ratesReport, textOf } from '../../../bin/commands/rates.ts';
+import { pageText } from '../../../bin/cli/page.ts';
+import { type RatesFlags, ratesPage, ratesReport } from '../../../bin/commands/rates.ts';
+import { truthPage } from '../../../bin/commands/truth-text.ts';
 import { selectTraces } from '../../../bin/operate/dataset.ts';
 import { readWorst } from '../../../bin/operate/worst.ts';
 import type { LabeledRow } from '../../../src/core/contract/ground-truth.ts';
 import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
-import { PLAIN } from '../../../src/core/text/terminal-text.ts';
-import { truthTable } from '../../../src/ground-truth/measure/figures.ts';
 import { measureTruth } from '../../../src/ground-truth/measure/measure.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
@@ -16,6 +16,7 @@ import { writeCounts } from '../../../src/quality/counts-store.ts';
 import { Detectors } from '../../../src/quality/detectors.ts';
 import { readObjectives } from '../../../src/quality/objectives.ts';
 import { observerOf } from '../../../src/quality/observations.ts';
+import { ratesCsv } from '../../../src/quality/rates-text.ts';
 import { type CountedCapture, captureFacts, QualityTally } from '../../../src/quality/tally.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { observedOf } from '../../helpers/observed.ts';
@@ -26,7 +27,6 @@ const HOUR = new Date(NOW).toISOString().slice(0, 13);
 const scorers = scorersFor();
 const llm = scorers.filter(isJudgeScorer);
 const safety = llm.find(({ name }) => name === 'safety') as (typeof llm)[number];
-const OUT = { width: 200, style: PLAIN };
 
 /** Of each variant 40 captures: good ones of AllTraffic, bad ones, which are error replies too, of Shadow. */
 const captures = ['AllTraffic', 'Shadow'].flatMap((variant) =>
@@ -75,11 +75,11 @@ describe('rates', () => {
   test('leave shadow variants out, and show them in a table of their own', async () => {
     const made = await report();
     expect([shares(made.groups), shares(made.shadow)]).toEqual([[['all', false, ...SERVED]], [SHADOW]]);
-    const text = textOf(made, { from: '1d' }, OUT);
+    const text = pageText(ratesPage(made));
     expect(text).toMatch(
       /40 captures, 0 error replies.*safety: good +40 +100\.0% +100\.0%.*variant Shadow \(shadow.*0\.0%/s,
     );
-    expect(textOf(made, { from: '1d', csv: true })).toMatch(
+    expect(ratesCsv([...made.groups, ...made.shadow], made.window)).toMatch(
       /,all,safety,yes,40,40,1,.*,false,1,,,\n.*,Shadow,safety,yes,40,40,0,.*,true,0,,,\n/s,
     );
     const byDay = await report({ by: 'day' });
@@ -91,7 +91,7 @@ describe('rates', () => {
     const byVariant = await report({ by: 'variant' });
     expect(shares(byVariant.groups)).toEqual([['AllTraffic', false, ...SERVED], SHADOW]);
     expect(byVariant.shadow).toEqual([]);
-    expect(textOf(byVariant, { from: '1d', by: 'variant' }, OUT)).toContain('variant Shadow (shadow');
+    expect(pageText(ratesPage(byVariant))).toContain('variant Shadow (shadow');
     const alone = await report({ variant: ['Shadow'] });
     expect([shares(alone.groups), alone.shadow]).toEqual([[['all', ...SHADOW.slice(1)]], []]);
     const both = await report({ variant: ['AllTraffic', 'Shadow'] });
@@ -192,10 +192,10 @@ describe('ground truth', () => {
   });
 
   test('says what is left out, and marks shadow variants', async () => {
-    expect(truthTable(await measured({}), undefined, OUT)).toContain(
+    expect(pageText(truthPage(await measured({}), undefined))).toContain(
       'Left out: 40 labels of the shadow variant Shadow.',
     );
-    expect(truthTable(await measured({ by: 'variant' }), 'variant', OUT)).toContain('Shadow (shadow)');
+    expect(pageText(truthPage(await measured({ by: 'variant' }), 'variant'))).toContain('Shadow (shadow)');
   });
 
   test('what a shadow variant predicts does not decide what the endpoint predicts', async () => {

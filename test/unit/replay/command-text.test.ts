@@ -1,10 +1,10 @@
 /** The output of the replay command. */
-import { connectPairwiseJudge } from '../../../bin/commands/replay-services.ts';
-import { dryRunText, longWarning } from '../../../bin/commands/replay-text.ts';
-import { awsFailure } from '../../../src/core/errors/aws-failures.ts';
-import { durationText, PLAIN } from '../../../src/core/text/terminal-text.ts';
 
-const PIPE = { width: Number.POSITIVE_INFINITY, style: PLAIN };
+import { pageText } from '../../../bin/cli/page.ts';
+import { connectPairwiseJudge } from '../../../bin/commands/replay-services.ts';
+import { dryRunPage, longWarning } from '../../../bin/commands/replay-text.ts';
+import { awsFailure } from '../../../src/core/errors/aws-failures.ts';
+import { durationText } from '../../../src/core/text/terminal-text.ts';
 
 test.each([
   [0, '0.0 s'],
@@ -28,11 +28,11 @@ test('a dry run without captures explains the expected files', () => {
     ...{ requests: 0, seconds: 0, peakPerSecond: 0, meanPerSecond: 0, shape: [], streaming: 0, contentTypes: {} },
     ...{ bodyBytes: 0, inputTokens: tokens, outputTokens: tokens },
   };
-  expect(dryRunText(nothing, new Map([['NotJson', 13]]), PIPE)).toMatch(
+  expect(pageText(dryRunPage(nothing, new Map([['NotJson', 13]])))).toMatch(
     /Nothing can be sent: .*JSON lines, .*jsonl\.gz, .*captureData/,
   );
-  expect(dryRunText(nothing, new Map(), PIPE)).toMatch(/none is in the window\.\n$/);
-  expect(dryRunText({ ...nothing, requests: 1, seconds: 9_366 }, new Map(), PIPE)).toMatch(
+  expect(pageText(dryRunPage(nothing, new Map()))).toMatch(/none is in the window\.\n$/);
+  expect(pageText(dryRunPage({ ...nothing, requests: 1, seconds: 9_366 }, new Map()))).toMatch(
     /duration: 2 h 36 min\n.*--speedup/,
   );
 });

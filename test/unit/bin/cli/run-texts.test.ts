@@ -1,10 +1,10 @@
-/** The texts of the commands about runs, in pipes and on terminals of several widths. */
+/** The texts of the commands about runs. */
 import { followSpeed, progressText } from '../../../../bin/cli/follow-display.ts';
-import { nextSteps, type RunPage, runsText } from '../../../../bin/cli/run-text.ts';
+import { pageText } from '../../../../bin/cli/page.ts';
+import { nextSteps, type RunPage, runsPage } from '../../../../bin/cli/run-text.ts';
 import { inputText } from '../../../../bin/operate/executions.ts';
 import { expectedSeconds, type RunProgress } from '../../../../bin/operate/run-progress.ts';
 import { isPlanned, type RunReport } from '../../../../bin/operate/run-report.ts';
-import { PLAIN, tableText } from '../../../../src/core/text/terminal-text.ts';
 import type { RunSummary } from '../../../../src/monitoring/summary.ts';
 
 const OPTIONS = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
@@ -98,19 +98,9 @@ const page = (more: Partial<RunReport> = {}): RunPage => {
   return { report, next: nextSteps(report), links: { traces: 'https://mlflow.test/#/experiments/1/traces' } };
 };
 
-describe('runsText', () => {
-  test.each([40, 80, 200])('is broken between words at %d columns, and loses nothing', (width) => {
-    const text = runsText([page()], { width, style: PLAIN });
-    for (const line of text.split('\n')) {
-      // A word that is longer than the line is whole.
-      expect(line.length <= width || !line.trim().includes(' ')).toBe(true);
-    }
-    const words = (of: string) => of.split(/\s+/);
-    expect(words(text)).toEqual(words(runsText([page()], { width: Number.POSITIVE_INFINITY, style: PLAIN })));
-  });
-
+describe('the page about runs', () => {
   test('says what failed and where, what was held, and the next commands, without control characters', () => {
-    const text = runsText([page()], { width: Number.POSITIVE_INFINITY, style: PLAIN });
+    const text = pageText(runsPage([page()]));
     expect(text).toContain('40 of 100 lines and 0 of 600 verdicts are missing');
     expect(text).toContain(
       'my-endpoint/AllTraffic/2026/11/20/10/a.jsonl:61, 40 lines (chunk 2, evaluate): JudgeRefused: no access [31m to the model',
@@ -128,7 +118,7 @@ describe('runsText', () => {
       verdicts: { ...SUMMARY.verdicts, heldByBudget: 0 },
     };
     const other = page({ run: 'other', status: 'succeeded', summary: whole });
-    const text = runsText([page(), other], { width: Number.POSITIVE_INFINITY, style: PLAIN });
+    const text = pageText(runsPage([page(), other]));
     expect(text).toMatch(/^── 2 runs ──\nlast-week: failed, .*\nother: succeeded, /);
     expect(text).toMatch(/^captured 200, /m);
     expect(text).toContain('── last-week ──');
@@ -161,19 +151,6 @@ test('what was planned is retried by its chunks', () => {
 test('a run that failed before it planned anything is not one with nothing to do', () => {
   const failed = progress({ status: 'FAILED', planned: undefined });
   expect(progressText([failed], undefined, 0)).toMatch(/: nothing was planned$/);
-});
-
-test('a table that does not fit has each row on lines of its own', () => {
-  const rows = [
-    ['a-long-name', '1,234', 'some words'],
-    ['b', '7', ''],
-  ];
-  expect(tableText(['run', 'lines', 'asked'], rows, { width: 80, style: PLAIN })).toBe(
-    'run          lines  asked\na-long-name  1,234  some words\nb                7\n',
-  );
-  expect(tableText(['run', 'lines', 'asked'], rows, { width: 24, style: PLAIN })).toBe(
-    'a-long-name\n  lines 1,234, asked\n    some words\nb\n  lines 7\n',
-  );
 });
 
 describe('the time of a run', () => {

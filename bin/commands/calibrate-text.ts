@@ -1,0 +1,116 @@
+/** A calibration report as a page. */
+import type { Estimate } from '../../src/core/statistics/share.ts';
+import { bracketed } from '../../src/core/text/figure-text.ts';
+import { excerpt, namedCounts } from '../../src/core/text/terminal-text.ts';
+import { countBy } from '../../src/core/values/counts.ts';
+import type { AssessmentValue } from '../../src/mlflow/types.ts';
+import type { Drift } from '../../src/quality/calibration/drift.ts';
+import type { CalibrationReport, ScorerReport } from '../../src/quality/calibration/report.ts';
+import type { LabeledVerdict } from '../../src/quality/calibration/types.ts';
+import { facts, firstOf, type Page, type Part, section, table } from '../cli/page.ts';
+
+/** Disagreements shown here. The JSON contains all of them. */
+const MAX_SHOWN = 20;
+const MAX_TEXT_CHARS = 160;
+
+const percent = (share: number): string => (share * 100).toFixed(1);
+
+/** Formats a share and its 95% interval: `87.5% (78.2–93.2)`. */
+const shareText = (share: Estimate | null): string => bracketed(share, percent, '%');
+
+const TITLES: Record<CalibrationReport['source']['kind'], string> = {
+  mlflow: 'The judge compared with people on the traces of',
+  labels: 'The judge compared with the labels of',
+  groundTruth: 'Whether answers were right (people), and whether scorers pass them (judge), on the traces of',
+  anchors: 'The judge on the anchor set of',
+};
+
+/** Notes, each with the scorers that it applies to. */
+const sharedNotes = (scorers: readonly ScorerReport[]): string[] => {
+  const notes = scorers.flatMap(({ name, notes: own }) => own.map((note) => ({ name, note })));
+  return [...Map.groupBy(notes, ({ note }) => note)].map(
+    ([note, group]) => `${group.map(({ name }) => name).join(', ')}: ${note}`,
+  );
+};
+
+const DRIFT_TEXTS: Record<Drift['verdict'], string> = {
+  none: 'No verdict has changed. A change in production is not caused by the judge.',
+  changed: 'Some verdicts have changed, but no more than by chance.',
+  drifted: 'The judge has drifted: figures from before and after cannot be compared.',
+};
+
+const confusionPart = ({ confusion: { values, counts }, name }: ScorerReport): Part =>
+  section(
+    name,
+    table(
+      ['people ↓  judge →', ...values],
+      values.map((value, i) => [value, ...(counts[i] ?? []).map(String)]),
+    ),
+  );
+
+function disagreementPart(pair: LabeledVerdict): Part {
+  const said = (value: AssessmentValue, rationale?: string): string =>
+    `${value}${rationale === undefined ? '' : `: ${excerpt(rationale, MAX_TEXT_CHARS)}`}`;
+  const rows = [
+    pair.request !== '' && ['request', excerpt(pair.request, MAX_TEXT_CHARS)],
+    ['reply', excerpt(pair.reply, MAX_TEXT_CHARS)],
+    ['people', said(pair.label, pair.labelRationale)],
+    ['judge', said(pair.verdict, pair.verdictRationale)],
+  ];
+  return section('', `${pair.scorer}  ${pair.id}`, [table([], rows)]);
+}
+
+function driftPart(drift: Drift): Part {
+  const { baseline, verdict, changed, items, pValue, onlyInBaseline, onlyNow } = drift;
+  const [before, now] = [drift.agreementBefore, drift.agreementNow].map(shareText);
+  return section(
+    `Since the baseline of ${baseline.generatedAt} (${Object.keys(baseline.judges).join(', ')})`,
+    DRIFT_TEXTS[verdict],
+    `${changed.length} of ${items} verdicts changed. Agreement with the labels was ${before} and is ${now} (McNemar’s exact test: p = ${pValue.toFixed(3)}).`,
+    onlyInBaseline + onlyNow > 0 && `not compared: ${onlyInBaseline} only in the baseline, ${onlyNow} only now`,
+    ...changed.map(({ scorer, id, before, now, label }) => `${scorer}  ${id}: ${before} → ${now} (people: ${label})`),
+  );
+}
+
+/** Returns TPR and TNR with the good value as the positive one. */
+const ofGood = ({ good, positive, tpr, tnr }: ScorerReport): (Estimate | null)[] =>
+  good === undefined || good === positive ? [tpr, tnr] : [tnr, tpr];
+
+export function calibrationPage(report: CalibrationReport): Page {
+  const { scorers, pairs, unanswered, spend, drift, overall, source, judges } = report;
+  const rows = scorers.map((scorer) => [
+    scorer.name,
+    String(scorer.n),
+    shareText(scorer.agreement),
+    ...[scorer.kappa, scorer.weightedKappa].map((kappa) => bracketed(kappa, (value) => value.toFixed(2))),
+    ...ofGood(scorer).map(shareText),
+  ]);
+  const all = ['all', String(overall.n), shareText(overall.agreement), '', '', '', ''];
+  const disagreements = pairs.filter(({ agrees }) => !agrees).map(disagreementPart);
+  const leftOut = namedCounts(countBy(unanswered, ({ reason }) => reason));
+  return [
+    `${TITLES[source.kind]} ${source.where}`,
+    Object.entries(judges).map(([judge, count]) => `${judge}: ${count} verdicts`),
+    section(
+      '',
+      table(['scorer', 'labels', 'agreement', "Cohen's κ", 'weighted κ', 'TPR', 'TNR'], [...rows, all]),
+      '95% intervals are in parentheses.',
+    ),
+    ...scorers.filter(({ n }) => n > 0).map(confusionPart),
+    section('', ...sharedNotes(scorers)),
+    section('', leftOut && `Left out: ${leftOut}`),
+    pairs.length > 0 && section('', `Disagreements: ${disagreements.length}`),
+    ...firstOf(MAX_SHOWN, disagreements),
+    drift && driftPart(drift),
+    spend &&
+      section(
+        '',
+        ...facts({
+          calls: spend.calls,
+          'input tokens': spend.inputTokens,
+          'output tokens': spend.outputTokens,
+          'cost in dollars': spend.usd === null ? 'unknown' : spend.usd.toFixed(4),
+        }),
+      ),
+  ];
+}

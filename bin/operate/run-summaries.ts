@@ -1,0 +1,69 @@
+/** What runs left: their summaries, and the lines that they quarantined, by reason. */
+
+import type { S3Client } from '@aws-sdk/client-s3';
+import { Storage } from '../../src/core/aws/storage.ts';
+import type { QuarantineEntry } from '../../src/core/contract/receipts.ts';
+import { workKeys } from '../../src/core/contract/work-keys.ts';
+import { quarantinedEntries } from '../../src/monitoring/plan/retry-source.ts';
+import type { RunSummary } from '../../src/monitoring/summary.ts';
+import type { AwsClients } from './aws-clients.ts';
+
+/**
+ * Reads `summary.json` of each run from the work bucket.
+ *
+ * @returns summaries by run, without the runs that ended before they wrote one
+ */
+export async function readRunSummaries(
+  { s3 }: Pick<AwsClients, 's3'>,
+  workBucket: string,
+  runs: readonly { name: string }[],
+): Promise<Map<string, RunSummary>> {
+  const storage = new Storage(s3);
+  const summaries = new Map<string, RunSummary>();
+  for (const { name } of runs) {
+    const summary = await storage.getJson<RunSummary>(workBucket, workKeys.summary(name));
+    if (summary) summaries.set(name, summary);
+  }
+  return summaries;
+}
+
+export interface ReasonWithLines {
+  reason: string;
+  count: number;
+  /** The first few of these lines. */
+  lines: Pick<QuarantineEntry, 'key' | 'line' | 'reason'>[];
+}
+
+/** Lines shown per reason. The others are counted. */
+const MAX_LINES_SHOWN = 3;
+
+/**
+ * Counts the quarantined lines of runs by reason, and reads the first few of each reason from the work buckets.
+ *
+ * @param runs the summary and the work bucket of each run
+ */
+export async function readReasons(
+  s3: S3Client,
+  runs: readonly { workBucket: string; summary: RunSummary }[],
+): Promise<ReasonWithLines[]> {
+  const storage = new Storage(s3);
+  const found = new Map<string, ReasonWithLines>();
+  // Reading ends as soon as it can, since the objects contain the lines themselves.
+  const isDone = () =>
+    [...found.values()].every(({ count, lines }) => lines.length >= Math.min(count, MAX_LINES_SHOWN));
+  for (const { workBucket, summary } of runs) {
+    for (const [reason, count] of Object.entries(summary.quarantineReasons)) {
+      const all = found.get(reason) ?? { reason, count: 0, lines: [] };
+      found.set(reason, all);
+      all.count += count;
+    }
+    if (isDone()) continue;
+    for await (const { entry } of quarantinedEntries({ storage, workBucket }, summary.run)) {
+      const { key, line, reason } = entry;
+      const lines = found.get(reason.name)?.lines ?? [];
+      if (lines.length < MAX_LINES_SHOWN) lines.push({ key, line, reason });
+      if (isDone()) break;
+    }
+  }
+  return [...found.values()].sort((a, b) => b.count - a.count);
+}
