@@ -1,20 +1,18 @@
 /** The progress of runs: a bar on a terminal, a line of facts now and then in a pipe. */
 
 import { many, whole } from '../../src/core/text/figure-text.ts';
-import { columnsOf, durationText, singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
+import { columnsOf, durationText } from '../../src/core/text/terminal-text.ts';
 import { sum } from '../../src/core/values/sum.ts';
 import { hasEnded, type RunProgress } from '../operate/run-progress.ts';
-import { dollars } from './output.ts';
+import { dollars, terminal } from './output.ts';
+import { pageText } from './page.ts';
 import { joinFitting, shareBar, startProgress } from './progress.ts';
 
 /** Shows what is followed on a stream. */
 export function followDisplay(output: NodeJS.WriteStream, progress = startProgress(output)) {
   const speed = followSpeed();
   const isTerminal = output.isTTY === true;
-  const log = (line: string): void => {
-    const width = isTerminal ? columnsOf(output) : Number.POSITIVE_INFINITY;
-    for (const row of wrapped(singleLine(line), width)) progress.log(row);
-  };
+  const log = (line: string): void => progress.log(pageText([line], terminal(output)).trimEnd());
   return {
     /** Shows that nothing has begun yet. */
     wait: (text: string) => progress.show(text),

@@ -3,9 +3,10 @@ import { pathToFileURL } from 'node:url';
 import { Argument, Command, InvalidArgumentError, Option } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { programArgs } from '../../src/core/process/package-folder.ts';
-import { columnsOf, wrappedText } from '../../src/core/text/terminal-text.ts';
+import { columnsOf, PLAIN } from '../../src/core/text/terminal-text.ts';
 import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/options.ts';
 import HELP from '../help.json' with { type: 'json' };
+import { block, pageText } from './page.ts';
 
 type Camel<S extends string> = S extends `${infer A}-${infer B}` ? `${A}${Capitalize<Camel<B>>}` : S;
 type Word<F extends string> = F extends `${string}--${infer W}` ? (W extends `${infer Name} ${string}` ? Name : W) : F;
@@ -146,10 +147,8 @@ export function refuseUseless<F extends object>(flags: F, needs: Partial<Record<
 /** Breaks the paragraphs and lists of help at a width. */
 function helpText(help: readonly (string | string[])[], said: Readonly<Record<string, string>>, width: number): string {
   const filled = (line: string): string => line.replace(/\{(\w+)\}/g, (hole, name: string) => said[name] ?? hole);
-  return help
-    .map((block) => `\n${wrappedText([block].flat().map(filled), width, 0)}`)
-    .join('')
-    .trimEnd();
+  const page = help.map((lines) => block(...[lines].flat().map(filled)));
+  return `\n${pageText(page, { width, style: PLAIN })}`.trimEnd();
 }
 
 export const judgeModelOption = () => option('--judge-model <id>', 'the judge to ask (default: BEDROCK_MODEL_ID)');

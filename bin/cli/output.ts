@@ -1,6 +1,6 @@
 /** How commands print: data to stdout, as text or as JSON; everything else to stderr. */
 import { styleText } from 'node:util';
-import { columnsOf, PIPE, singleLine, type TextOptions, wrappedText } from '../../src/core/text/terminal-text.ts';
+import { columnsOf, PIPE, singleLine, type TextOptions } from '../../src/core/text/terminal-text.ts';
 import { GATE_EXIT_CODES } from '../../src/replay/gate/types.ts';
 import { option } from './options.ts';
 import { type Page, pageText } from './page.ts';
@@ -38,18 +38,15 @@ export function print<T extends object>(value: T, json: boolean | undefined, pag
   process.stdout.write(json ? jsonText({ ...about, ...value }) : pageText(whole, terminal()));
 }
 
-/** Width and style of the terminal; a file or a pipe has no width and no colors. */
-export function terminal(): TextOptions {
-  const { stdout } = process;
-  if (stdout.isTTY !== true) return PIPE;
-  const width = columnsOf(stdout);
-  return { width, style: (style, text) => styleText(style, text, { stream: stdout }) };
+/** Width and style of a terminal; a file or a pipe has no width and no colors. */
+export function terminal(stream: NodeJS.WriteStream = process.stdout): TextOptions {
+  if (stream.isTTY !== true) return PIPE;
+  return { width: columnsOf(stream), style: (style, text) => styleText(style, text, { stream }) };
 }
 
-/** Prints a line for a person to standard error, broken between words on a terminal. */
+/** Prints a line for a person to standard error. */
 export function notice(line: string): void {
-  const { stderr } = process;
-  stderr.write(wrappedText([line], stderr.isTTY === true ? columnsOf(stderr) : PIPE.width));
+  process.stderr.write(pageText([line], terminal(process.stderr)));
 }
 
 /** An instant in ISO 8601 as people read it, to the second. */

@@ -6,7 +6,7 @@ import { PIPE, printable, type Style, type TextOptions, wrapped } from '../../sr
 export type Page = readonly Part[];
 
 /** A text is broken between words. A list is indented. */
-export type Part = Nothing | string | Styled | Exact | Section | Table | Page;
+export type Part = Nothing | string | Styled | Section | Table | Page;
 
 /** Is left out. */
 type Nothing = false | null | undefined | '';
@@ -14,13 +14,8 @@ type Nothing = false | null | undefined | '';
 type Row = readonly string[];
 
 interface Styled<T = string> {
-  style: Parameters<Style>[0] | undefined;
+  style: Parameters<Style>[0] | 'exact' | undefined;
   of: T;
-}
-
-/** A command or an address, which is not broken, so that it can be copied. */
-interface Exact {
-  exact: string;
 }
 
 interface Section {
@@ -43,10 +38,14 @@ export const dim = inStyle('dim');
 export const red = inStyle('red');
 export const green = inStyle('green');
 
-export const exact = (text: string): Exact => ({ exact: text });
+/** A command or an address, which is not broken, so that it can be copied. */
+export const exact = inStyle('exact');
 
-/** Parts with an empty line above them, and a heading if they have a title. Without parts, nothing. */
+/** Parts below a heading, with an empty line above it. Without parts, nothing. */
 export const section = (title: string, ...parts: Page): Section => ({ title, parts });
+
+/** Parts with an empty line above them. */
+export const block = (...parts: Page): Section => section('', ...parts);
 
 /** Rows below their head, if there are any. */
 export const table = (head: Row, rows: readonly (Row | Styled<Row> | Nothing)[]): Table => ({
@@ -54,15 +53,11 @@ export const table = (head: Row, rows: readonly (Row | Styled<Row> | Nothing)[])
   rows: rows.flatMap((row) => (!row ? [] : 'of' in row ? row : { style: undefined, of: row })),
 });
 
-type Fact = string | number | boolean | null | undefined | { readonly [name: string]: Fact };
-
-/** A line for each fact, `name: value`. What is unknown is left out, and further facts are below their name. */
-export const facts = (of: Readonly<Record<string, Fact>>): Part[] =>
-  Object.entries(of).flatMap(([name, value]) => {
-    if (value === undefined || value === null || value === false) return [];
-    if (typeof value === 'object') return [`${name}:`, facts(value)];
-    return [`${name}: ${value}`];
-  });
+/** A line for each fact, `name: value`, without those that are not known. */
+export const facts = (of: Readonly<Record<string, string | number | false | null | undefined>>): Part[] =>
+  Object.entries(of).map(
+    ([name, value]) => value !== undefined && value !== null && value !== false && `${name}: ${value}`,
+  );
 
 /** The first parts, and how many more there are. @param all their number, if only some are known */
 export const firstOf = (most: number, parts: Page, what = '', all = parts.length): Part[] => [
@@ -87,7 +82,7 @@ const INDENT = '  ';
 function drawn(part: Part, out: TextOptions): string[] {
   if (!part) return [];
   if (typeof part === 'string') return wrapped(printable(part), out.width);
-  if ('exact' in part) return [printable(part.exact)];
+  if ('of' in part && part.style === 'exact') return [printable(part.of)];
   if ('of' in part) return drawn(part.of, out).map((line) => inColor(part.style, line, out));
   if ('rows' in part) return part.rows.length === 0 ? [] : tableLines(part, out);
   if ('title' in part) {
@@ -99,7 +94,7 @@ function drawn(part: Part, out: TextOptions): string[] {
 }
 
 const inColor = (style: Styled['style'], line: string, out: TextOptions): string =>
-  style === undefined ? line : out.style(style, line);
+  style === undefined || style === 'exact' ? line : out.style(style, line);
 
 /** Figures, which are aligned to the right. */
 const FIGURE = /^(?:\$?[\d,.]*%?|–)$/;

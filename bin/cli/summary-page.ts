@@ -6,7 +6,7 @@ import type { Health } from '../../src/health/findings.ts';
 import { SIGNS, signOf } from '../../src/health/text.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import type { ReasonWithLines } from '../operate/run-summaries.ts';
-import { bold, exact, firstOf, green, type Page, type Part, red, section, table } from './page.ts';
+import { block, bold, exact, firstOf, green, type Page, type Part, red, table } from './page.ts';
 
 /** The state of the endpoint, if it has a name, in words. */
 export function statePart({ state, words }: Pick<Health, 'state' | 'words'>, endpoint?: string): Part {
@@ -27,7 +27,7 @@ export function findingsPage({ findings }: Health, nowMs?: number): Page {
       const text = `${signOf(one)[0]} ${one.message}${when}`;
       return one.state === 'bad' ? red(text) : text;
     }),
-    section('', next && exact(`Next: ${next}`)),
+    block(next && exact(`Next: ${next}`)),
   ];
 }
 

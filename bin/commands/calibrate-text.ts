@@ -7,7 +7,7 @@ import type { AssessmentValue } from '../../src/mlflow/types.ts';
 import type { Drift } from '../../src/quality/calibration/drift.ts';
 import type { CalibrationReport, ScorerReport } from '../../src/quality/calibration/report.ts';
 import type { LabeledVerdict } from '../../src/quality/calibration/types.ts';
-import { facts, firstOf, type Page, type Part, section, table } from '../cli/page.ts';
+import { block, facts, firstOf, type Page, type Part, section, table } from '../cli/page.ts';
 
 /** Disagreements shown here. The JSON contains all of them. */
 const MAX_SHOWN = 20;
@@ -57,7 +57,7 @@ function disagreementPart(pair: LabeledVerdict): Part {
     ['people', said(pair.label, pair.labelRationale)],
     ['judge', said(pair.verdict, pair.verdictRationale)],
   ];
-  return section('', `${pair.scorer}  ${pair.id}`, [table([], rows)]);
+  return block(`${pair.scorer}  ${pair.id}`, [table([], rows)]);
 }
 
 function driftPart(drift: Drift): Part {
@@ -91,20 +91,18 @@ export function calibrationPage(report: CalibrationReport): Page {
   return [
     `${TITLES[source.kind]} ${source.where}`,
     Object.entries(judges).map(([judge, count]) => `${judge}: ${count} verdicts`),
-    section(
-      '',
+    block(
       table(['scorer', 'labels', 'agreement', "Cohen's κ", 'weighted κ', 'TPR', 'TNR'], [...rows, all]),
       '95% intervals are in parentheses.',
     ),
     ...scorers.filter(({ n }) => n > 0).map(confusionPart),
-    section('', ...sharedNotes(scorers)),
-    section('', leftOut && `Left out: ${leftOut}`),
-    pairs.length > 0 && section('', `Disagreements: ${disagreements.length}`),
+    block(...sharedNotes(scorers)),
+    block(leftOut && `Left out: ${leftOut}`),
+    pairs.length > 0 && block(`Disagreements: ${disagreements.length}`),
     ...firstOf(MAX_SHOWN, disagreements),
     drift && driftPart(drift),
     spend &&
-      section(
-        '',
+      block(
         ...facts({
           calls: spend.calls,
           'input tokens': spend.inputTokens,

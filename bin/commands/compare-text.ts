@@ -3,7 +3,7 @@ import { metricRows, type RunFacts, type RunsComparison } from '../../src/replay
 import { COMPARED_METRICS } from '../../src/replay/compare/run-data.ts';
 import { DIFFERENCE_COLUMNS, differenceTexts, gateText } from '../../src/replay/gate/texts.ts';
 import type { GateResult } from '../../src/replay/gate/types.ts';
-import { type Page, section, table } from '../cli/page.ts';
+import { block, type Page, table } from '../cli/page.ts';
 import { qualityPage } from './replay-text.ts';
 
 const factsLine = ({ run, requests, failed, cancelledOnPurpose: cancelled }: RunFacts): string =>
@@ -28,13 +28,12 @@ export function comparisonPage(
     `in both: ${paired.requests}; newly failing ${paired.newlyFailing}, newly succeeding ${paired.newlySucceeding}`,
     onlyBefore + onlyAfter > 0 && `in one only: ${onlyBefore} before, ${onlyAfter} after`,
     ...comparison.notes,
-    section(
-      '',
+    block(
       table(['', ...DIFFERENCE_COLUMNS], [...rows, ['Failed (%)', ...differenceTexts(errorRate, 100)]]),
       '* the interval excludes 0; metrics are of requests that succeeded in both runs',
       rows.length < all.length && `${all.length - rows.length} more rows have too few requests: comparison.json`,
     ),
-    section('', ...(quality ? qualityPage(quality, comparison.judgeUsd) : [])),
-    section('', ...(gate ? gateText(gate) : []), `written: ${written.join('; ')}`),
+    block(...(quality ? qualityPage(quality, comparison.judgeUsd) : [])),
+    block(...(gate ? gateText(gate) : []), `written: ${written.join('; ')}`),
   ];
 }

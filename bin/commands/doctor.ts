@@ -6,7 +6,7 @@
 import { many } from '../../src/core/text/figure-text.ts';
 import { command, numbers, option, options } from '../cli/options.ts';
 import { EXIT, jsonOption, print } from '../cli/output.ts';
-import { bold, dim, type Page, red, section, table } from '../cli/page.ts';
+import { block, bold, dim, type Page, red, section, table } from '../cli/page.ts';
 import { stackOption } from '../cli/stack.ts';
 import { type Diagnosis, diagnose } from '../doctor/diagnose.ts';
 // Headings, each with its checks in order.
@@ -44,5 +44,5 @@ export function diagnosisPage({ findings, counts }: Diagnosis): Page {
   const sums = Object.entries(counts)
     .filter(([, count]) => count > 0)
     .map(([level, count]) => (level === 'ok' || level === 'unknown' ? `${count} ${level}` : many(count, level)));
-  return [...groups, section('', sums.join(', '))];
+  return [...groups, block(sums.join(', '))];
 }

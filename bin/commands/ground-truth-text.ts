@@ -5,7 +5,7 @@ import { truthKeys } from '../../src/core/contract/work-keys.ts';
 import { many, whole } from '../../src/core/text/figure-text.ts';
 import { namedCounts } from '../../src/core/text/terminal-text.ts';
 import { sum } from '../../src/core/values/sum.ts';
-import { firstOf, type Page, type Part, section, table } from '../cli/page.ts';
+import { block, firstOf, type Page, type Part, section, table } from '../cli/page.ts';
 import type { LabelFileState, TruthReport, WaitingLabels } from '../operate/truth-run.ts';
 
 /** Faults, and replaced labels, that are shown of a file. */
@@ -66,5 +66,5 @@ export function waitingPart({ labels, files, since, more }: WaitingLabels): Part
   const count = `${more ? 'More than ' : ''}${many(labels, 'label')} of ${many(files, 'file')}`;
   const time = since?.slice(0, '2026-11-20T10:00'.length).replace('T', ' ');
   const text = `${count} ${labels === 1 ? 'has' : 'have'} no matching prediction yet (waiting since ${time} UTC).`;
-  return section('', labels > 0 && text);
+  return block(labels > 0 && text);
 }

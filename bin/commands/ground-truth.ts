@@ -9,7 +9,7 @@ import { TRUTH_PERIODS, type TruthBy, type TruthQuery } from '../../src/ground-t
 import { unlessInterrupted } from '../cli/interruption.ts';
 import { argument, command, type FlagsOf, option, options } from '../cli/options.ts';
 import { EXIT, notice, print } from '../cli/output.ts';
-import { section } from '../cli/page.ts';
+import { block } from '../cli/page.ts';
 import { startProgress } from '../cli/progress.ts';
 import { commandText } from '../cli/run-text.ts';
 import { type DeployedStack, stackOptions, stackSettings, withStack } from '../cli/stack.ts';
@@ -133,7 +133,7 @@ async function printTruth(
   const page = [
     ...(report === undefined ? [] : truthReportPage(report)),
     waitingPart(waiting),
-    section('', ...(figures === undefined ? ['No prediction has a label yet.'] : truthPage(figures, query.by))),
+    block(...(figures === undefined ? ['No prediction has a label yet.'] : truthPage(figures, query.by))),
   ];
   print<GroundTruthOutput>({ run: report ?? null, waiting, quality }, json, page, about);
 }

@@ -5,7 +5,7 @@ import { many, whole } from '../../src/core/text/figure-text.ts';
 import { namedCounts } from '../../src/core/text/terminal-text.ts';
 import { CAPTURE_FILES } from '../../src/replay/source/open-source.ts';
 import { dollars, instantText, megabytes } from '../cli/output.ts';
-import { bold, facts, firstOf, type Page, type Part, red, section, table } from '../cli/page.ts';
+import { block, bold, facts, firstOf, type Page, type Part, red, section, table } from '../cli/page.ts';
 import type { Place } from '../offline/capture-files.ts';
 import type { InspectReport, LineReport } from '../offline/inspect.ts';
 
@@ -97,43 +97,35 @@ function shortened(value: unknown, depth = 0): unknown {
   return Object.fromEntries([...kept, ...more(entries.length).map((text) => ['…', text] as const)]);
 }
 
-/** A value in YAML. Empty lines of a text are part of it. */
-function yaml(title: string, value: unknown): Part {
-  if (value === undefined) return undefined;
-  const text = stringify(shortened(value), { lineWidth: 0, aliasDuplicateObjects: false });
-  return section(
-    title,
-    ...text
-      .trimEnd()
-      .split('\n')
-      .map((line) => line || ' '),
-  );
-}
-
+/** The trace in YAML, and who can judge it. */
 export function linePage(report: LineReport): Page {
-  const { quarantined, trace, format, wireFormat, notes = [] } = report;
-  const place = bold(placeText(report));
-  const why = red(quarantined && `quarantined: ${quarantined.name}: ${quarantined.message}`);
-  if (trace === undefined) return [place, why];
+  const { quarantined, trace, format, wireFormat, notes } = report;
+  const head = [
+    bold(placeText(report)),
+    red(quarantined && `quarantined: ${quarantined.name}: ${quarantined.message}`),
+  ];
+  if (trace === undefined) return head;
   const { name, state, startTimeMs, tags, spans, tokenUsage, clientRequestId, sessionId, userId, model } = trace;
   const [root, ...children] = spans;
-  const message = root?.status.message;
+  const shown = {
+    ...{ format, wireFormat, model, clientRequestId, sessionId, userId, notes },
+    ...{ inputs: root?.inputs, outputs: root?.outputs, tokens: tokenUsage, tags },
+    [`attributes of the ${root?.spanType} span`]: root?.attributes,
+    children:
+      children.length > 0 ? children.map(({ name, inputs, outputs }) => ({ name, inputs, outputs })) : undefined,
+  };
+  const yaml = stringify(shortened(shown), { lineWidth: 0, aliasDuplicateObjects: false });
   return [
-    place,
-    why,
+    ...head,
     `${name}: ${state}, ${instantText(new Date(startTimeMs).toISOString())} UTC`,
-    [red(message), ...facts({ format, wireFormat, model, clientRequestId, sessionId, userId })],
-    notes.map((note) => `note: ${note}`),
-    yaml('Inputs', root?.inputs),
-    yaml('Outputs', root?.outputs),
-    yaml('Tokens', tokenUsage),
-    yaml('Tags', tags),
-    yaml(`Attributes of the ${root?.spanType} span`, root?.attributes ?? {}),
-    children.length > 0 &&
-      yaml(
-        many(children.length, 'child span'),
-        children.map(({ name: child, inputs, outputs }) => ({ name: child, inputs, outputs })),
-      ),
+    red(root?.status.message),
+    // Empty lines of a text are part of it.
+    block(
+      ...yaml
+        .trimEnd()
+        .split('\n')
+        .map((line) => line || ' '),
+    ),
     scorersOf(report),
   ];
 }
@@ -141,10 +133,8 @@ export function linePage(report: LineReport): Page {
 function scorersOf({ scorers = {}, judgeUsd = 0 }: LineReport): Part {
   const byReason = Map.groupBy(Object.keys(scorers), (name) => scorers[name]);
   const can = byReason.get(null) ?? [];
-  return section(
-    'Scorers',
-    `Can be judged by ${many(can.length, 'scorer')}, for about ${dollars(judgeUsd)}`,
-    [can.join(', ')],
+  return block(bold(`Can be judged by ${many(can.length, 'scorer')}, for about ${dollars(judgeUsd)}`), [
+    can.join(', '),
     ...[...byReason].map(([reason, names]) => reason && `${reason}: not ${names.join(', ')}`),
-  );
+  ]);
 }

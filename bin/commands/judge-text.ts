@@ -3,7 +3,7 @@
 import { many, percent } from '../../src/core/text/figure-text.ts';
 import { bothEnds, excerpt } from '../../src/core/text/terminal-text.ts';
 import { dollars } from '../cli/output.ts';
-import { bold, dim, green, type Page, type Part, red, section, table } from '../cli/page.ts';
+import { block, bold, dim, green, type Page, type Part, red, table } from '../cli/page.ts';
 import { countsText, placeText } from './inspect-text.ts';
 import type { JudgeReport } from './judge-run.ts';
 
@@ -32,8 +32,8 @@ export function judgePage(report: JudgeReport, all = report.scorers.length === 1
     .filter((one) => all || one.passes === false || one.error !== undefined)
     .toSorted((a, b) => RANKS.indexOf(outcomeOf(a)) - RANKS.indexOf(outcomeOf(b)));
   return [
-    ...[...Map.groupBy(listed, placeText)].map(([place, own]) => section('', bold(place), [captureOf(own)])),
-    section('', bold(`${many(captures, 'capture')}, judge ${judge ?? 'none'}, ${dollars(spend.usd)}`), [
+    ...[...Map.groupBy(listed, placeText)].map(([place, own]) => block(bold(place), [captureOf(own)])),
+    block(bold(`${many(captures, 'capture')}, judge ${judge ?? 'none'}, ${dollars(spend.usd)}`), [
       captures > 0 &&
         table(
           [],

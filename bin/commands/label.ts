@@ -10,7 +10,7 @@ import { queueName } from '../../src/quality/calibration/review-queue.ts';
 import { filterOption, mlflowOptions, withMlflow } from '../cli/mlflow.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
 import { notice, print } from '../cli/output.ts';
-import { type Part, section, table } from '../cli/page.ts';
+import { block, type Part, table } from '../cli/page.ts';
 import { assertHasTexts } from '../cli/settings.ts';
 import { windowFrom, windowOfFlags } from '../cli/window.ts';
 import { progress, sayLeftOut } from './reading-traces.ts';
@@ -60,8 +60,7 @@ function picksPart({ scorer, strata, waiting, picked, queue }: LabelPicks): Part
     ...[one.judged, one.labelled, one.waiting, one.picked].map(String),
     percent(one.probability, one.probability < 0.1 ? 1 : 0),
   ]);
-  return section(
-    '',
+  return block(
     `${scorer}: ${waiting.length} traces wait for a label, ${picked} of them picked now`,
     table(['verdict', 'judged', 'labelled', 'waiting', 'picked now', 'probability'], rows),
     queue === null

@@ -7,7 +7,7 @@ import type { ScorerOutcomes } from '../../src/quality/outcomes.ts';
 import { quantilesText } from '../../src/quality/quantiles.ts';
 import type { GroupRates, Rate, RateDifference } from '../../src/quality/rates.ts';
 import { OUTCOMES, sparkline } from '../../src/quality/rates-text.ts';
-import { dim, green, type Part, red, section, table } from '../cli/page.ts';
+import { block, dim, green, type Part, red, section, table } from '../cli/page.ts';
 
 export function groupPart({ group, shadow, totals, rates, outcomes }: GroupRates, by: string | undefined): Part {
   const mark = shadow ? ' (shadow: not in the rates of the endpoint)' : '';
@@ -30,7 +30,7 @@ export function groupPart({ group, shadow, totals, rates, outcomes }: GroupRates
       rates.map((rate) => (rate.judge ? cellsOf(rate) : dim(cellsOf(rate)))),
     ),
     ...rates.map(({ scorer, quantiles }) => quantiles && `${scorer}: ${quantilesText(quantiles)}`),
-    by === undefined && section('', outcomesTable(outcomes)),
+    by === undefined && block(outcomesTable(outcomes)),
   );
 }
 

@@ -1,6 +1,6 @@
 /** What the replay command prints: the plan of a dry run, the progress, and the figures at the end, as text and as JSON. */
 import { whole } from '../../src/core/text/figure-text.ts';
-import { durationText, singleLine } from '../../src/core/text/terminal-text.ts';
+import { durationText, namedCounts, singleLine } from '../../src/core/text/terminal-text.ts';
 import { sum } from '../../src/core/values/sum.ts';
 import { sparkline } from '../../src/quality/rates-text.ts';
 import type { Quality } from '../../src/replay/compare/quality.ts';
@@ -12,13 +12,13 @@ import metrics from '../../src/replay/metrics.json' with { type: 'json' };
 import type { DistributionMetric } from '../../src/replay/metrics.ts';
 import type { Published } from '../../src/replay/publish/publish.ts';
 import { mlflowRemarks } from '../../src/replay/publish/write-traces.ts';
-import { qualityLines } from '../../src/replay/report/quality-sections.ts';
+import { qualityFigures } from '../../src/replay/report/quality-sections.ts';
 import { durationSeconds } from '../../src/replay/results/summary.ts';
 import type { SendProgress } from '../../src/replay/send/job.ts';
 import { CAPTURE_FILES } from '../../src/replay/source/open-source.ts';
 import { type ReplayResult, unsentWarning } from '../../src/replay/to-directory.ts';
 import { dollars, print } from '../cli/output.ts';
-import { exact, facts, type Page, section, table } from '../cli/page.ts';
+import { block, exact, facts, type Page, section, table } from '../cli/page.ts';
 import { joinFitting, shareBar, startProgress } from '../cli/progress.ts';
 import type { ReplayFlags } from './replay-options.ts';
 import { restCommand } from './replay-rest.ts';
@@ -41,10 +41,10 @@ export const longWarning = (seconds: number): string | undefined =>
     : `The schedule takes ${durationText(seconds)}. Use --speedup to shorten it, or --concurrency to ignore it. Ctrl-C stops it and keeps the results.`;
 
 /** The captured lines that are not sent, by reason. */
-const skippedPage = (skipped: ReadonlyMap<string, number>): Page => [
-  `skipped: ${sum([...skipped.values()])}`,
-  facts(Object.fromEntries(skipped)),
-];
+function skippedText(skipped: ReadonlyMap<string, number>): string {
+  const counts = namedCounts(Object.fromEntries(skipped));
+  return `${sum([...skipped.values()])}${counts && ` (${counts})`}`;
+}
 
 export function dryRunPage(plan: DryRun, skipped: ReadonlyMap<string, number>): Page {
   const { requests, streaming, seconds, meanPerSecond, peakPerSecond, shape, bodyBytes, contentTypes } = plan;
@@ -61,9 +61,9 @@ export function dryRunPage(plan: DryRun, skipped: ReadonlyMap<string, number>): 
       bytes: whole(bodyBytes),
       'input tokens': estimated(plan.inputTokens),
       'output tokens': estimated(plan.outputTokens),
-      'content types': contentTypes,
+      'content types': namedCounts(contentTypes),
+      skipped: skippedText(skipped),
     }),
-    ...skippedPage(skipped),
     requests === 0 ? `Nothing can be sent: ${nothingToSend(skipped)}` : 'Nothing was sent.',
   ];
 }
@@ -89,60 +89,55 @@ export function printResult(
 
 /** @param place of the results: a directory, and the experiment in MLflow */
 export function resultPage(result: ReplayResult, followed: Partial<FollowedUp>, place: ReplayPlace): Page {
-  const { stats, skippedReasons } = result.results;
-  const { comparison, published } = followed;
+  const { seconds, unsent, bottleneck, metrics, comparison, ...output } = replayAsJson(result, followed, place);
+  const { sent, succeeded, failed, cancelled, errors } = output;
+  const { results, rest, options, wasCancelled } = result;
+  const { stats, skippedReasons } = results;
+  const perSecond = (value: number): string => (seconds === 0 ? '0' : (value / seconds).toFixed(2));
+  const tokens = stats.distributions.get('output_sequence_length')?.sum;
+  const { again = 0, pass = 0 } = rest ?? {};
+  const laterPasses = rest ? options.repeat - pass - 1 : 0;
   const latencies = ROWS.map(([metric, name]) => {
-    const summary = stats.distributions.get(metric)?.summary();
+    const summary = metrics[metric];
     return summary && [name, ...COLUMNS.map((column) => summary[column].toFixed(2))];
   });
-  const errors = stats.errorsByCount.slice(0, MAX_ERRORS).map(({ error: { code, type, message }, count }) => {
-    const said = singleLine(message).slice(0, MAX_ERROR_CHARS);
-    return `${count} × ${[code, `${type}: ${said}`].filter(Boolean).join(' ')}`;
+  const said = errors.slice(0, MAX_ERRORS).map(({ code, type, message, count }) => {
+    return `${count} × ${code ? `${code} ` : ''}${type}: ${singleLine(message).slice(0, MAX_ERROR_CHARS)}`;
   });
-  const bottleneck = bottleneckOf(result);
-  const laterPasses = result.rest ? result.options.repeat - result.rest.pass - 1 : 0;
   const remarks = [
     bottleneck && `The client was the bottleneck: ${bottleneck}.`,
-    result.sent === 0 && `Nothing was sent: ${nothingToSend(skippedReasons)}`,
+    sent === 0 && `Nothing was sent: ${nothingToSend(skippedReasons)}`,
     unsentWarning(result),
-    result.wasCancelled && 'The replay was stopped. The results until then have been written.',
+    wasCancelled && 'The replay was stopped. The results until then have been written.',
     place.restCommand && exact(`To send the rest: ${place.restCommand}`),
-    result.rest?.again && `It sends ${result.rest.again} requests again, which have the time of its first one.`,
+    again > 0 && `It sends ${again} requests again, which have the time of its first one.`,
     laterPasses > 0 &&
       `After it come ${laterPasses} more passes: the command of this run, with --repeat ${laterPasses}.`,
     `results: ${place.directory}${place.report === undefined ? '' : `; to read: ${place.report}`}`,
   ];
   return [
     ...(comparison ? qualityPage(comparison.quality, comparison.judgeUsd) : []),
-    ...(published ? publishedPage(place.experiment, published) : []),
-    section('', ...figuresPage(result)),
-    section('', table(['ms', 'mean', ...COLUMNS.slice(1)], latencies)),
-    section('errors', ...errors),
-    ...remarks.map((remark) => section('', remark || undefined)),
-  ];
-}
-
-function figuresPage({ results: { stats, skippedReasons }, sent, unsent }: ReplayResult): Page {
-  const { succeeded, failed, cancelled, good, completed } = stats;
-  const seconds = durationSeconds(stats);
-  const perSecond = (value: number): string => (seconds === 0 ? '0' : (value / seconds).toFixed(2));
-  const output = stats.distributions.get('output_sequence_length')?.sum;
-  return [
-    ...facts({ sent, succeeded, failed, cancelled }),
-    ...skippedPage(skippedReasons),
-    ...facts({
-      duration: seconds < 60 ? `${seconds.toFixed(2)} s` : durationText(seconds),
-      'requests per second': perSecond(succeeded),
-      unsent: unsent > 0 && unsent,
-      'output tokens per second': output !== undefined && perSecond(output),
-      'good requests': stats.withObjectives && `${good} of ${completed}`,
-    }),
+    ...(followed.published ? publishedPage(place.experiment, followed.published) : []),
+    block(
+      ...facts({
+        ...{ sent, succeeded, failed, cancelled },
+        skipped: skippedText(skippedReasons),
+        duration: seconds < 60 ? `${seconds.toFixed(2)} s` : durationText(seconds),
+        'requests per second': perSecond(succeeded),
+        unsent: unsent > 0 && unsent,
+        'output tokens per second': tokens !== undefined && perSecond(tokens),
+        'good requests': stats.withObjectives && `${stats.good} of ${stats.completed}`,
+      }),
+    ),
+    block(table(['ms', 'mean', ...COLUMNS.slice(1)], latencies)),
+    section('errors', ...said),
+    ...remarks.map((remark) => block(remark)),
   ];
 }
 
 /** @param judgeUsd cost of the judge; `null`: its price is unknown; `undefined`: it was not asked */
 export const qualityPage = (quality: Quality, judgeUsd: number | null | undefined): Page => [
-  ...facts(Object.fromEntries(qualityLines(quality))),
+  ...facts(qualityFigures(quality)),
   judgeUsd !== undefined && `judge: ${dollars(judgeUsd)}`,
 ];
 

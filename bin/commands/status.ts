@@ -9,7 +9,7 @@ import { checkJudgeModel } from '../../src/judge/model-check.ts';
 import { windowText } from '../../src/quality/rates-text.ts';
 import { command, options } from '../cli/options.ts';
 import { type About, aboutLine, notice, print } from '../cli/output.ts';
-import { dim, section } from '../cli/page.ts';
+import { block, dim } from '../cli/page.ts';
 import { type DeployedStack, deployedSettings, stackOptions, withStack } from '../cli/stack.ts';
 import { findingsPage, statePart } from '../cli/summary-page.ts';
 import { hoursOf, isoWindow, windowFrom } from '../cli/window.ts';
@@ -31,8 +31,8 @@ export default command('status', OPTIONS, (flags) =>
     const { about } = stack;
     const page = [
       statePart(health, stack.outputs.endpoint),
-      section('', dim(`${aboutLine(about)}, ${windowText(window)}`), ...findingsPage(health, nowMs)),
-      section('', outcomesTable(health.outcomes)),
+      block(dim(`${aboutLine(about)}, ${windowText(window)}`), ...findingsPage(health, nowMs)),
+      block(outcomesTable(health.outcomes)),
     ];
     print<StatusOutput>({ ...health, ...about, window: isoWindow(window) }, flags.json, page);
   }),

@@ -9,8 +9,9 @@ import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { putStopMark } from '../../src/replay/cloud/stop/order.ts';
 import { replayState } from '../../src/replay/cloud/stop/stop-replay.ts';
 import { command, options } from '../cli/options.ts';
-import { aboutLine, EXIT, notice, print } from '../cli/output.ts';
-import { nextSteps } from '../cli/run-text.ts';
+import { aboutLine, EXIT, notice, print, terminal } from '../cli/output.ts';
+import { exact, type Page, pageText } from '../cli/page.ts';
+import { hintPart, nextSteps } from '../cli/run-text.ts';
 import { type DeployedStack, machinesOf, runArgument, stackOptions, withStack } from '../cli/stack.ts';
 import { type FoundExecution, findExecution } from '../operate/executions.ts';
 import { hasEnded } from '../operate/run-progress.ts';
@@ -25,7 +26,8 @@ const OPTIONS = options(
 );
 
 export default command('stop', OPTIONS, async (flags) => {
-  const say = flags.json ? notice : console.log;
+  const stream = flags.json ? process.stderr : process.stdout;
+  const say: Say = (...parts) => void stream.write(pageText(parts, terminal(stream)));
   await withStack(flags, async (stack) => {
     const found = await findExecution(stack.clients.sfn, machinesOf(stack), flags.run);
     say(aboutLine(stack.about));
@@ -34,7 +36,7 @@ export default command('stop', OPTIONS, async (flags) => {
   });
 });
 
-type Say = (line: string) => void;
+type Say = (...parts: Page) => void;
 const CAUSE = 'inference-monitor stop';
 
 // ----------------------------------------------------------------------------------------------------------- a run
@@ -49,19 +51,20 @@ async function stopRun(stack: DeployedStack, { executionArn, status }: FoundExec
   const found = await findExecution(clients.sfn, machinesOf(stack), executionArn);
   const report = await readRunReport(clients, outputs.workBucket, found);
   const why = report.error ? ` (${report.error.name})` : '';
-  if (found.status === 'ABORTED' && isRunning) for (const line of stoppedLines(report)) say(line);
+  if (found.status === 'ABORTED' && isRunning) say(...stoppedPage(report));
   else say(`The run ${found.name} has already ended: ${report.status}${why}.`);
   for (const arn of report.openBatchJobs) {
-    say('A batch job continues, and costs money. Its answers are lost unless the run is retried. To stop it:');
-    say(`  aws bedrock stop-model-invocation-job --job-identifier ${arn}`);
+    say('A batch job continues, and costs money. Its answers are lost unless the run is retried. To stop it:', [
+      exact(`aws bedrock stop-model-invocation-job --job-identifier ${arn}`),
+    ]);
   }
-  for (const next of nextSteps(report, stack.flag)) say(`${next.why}:\n  ${next.command}`);
+  say(...nextSteps(report, stack.flag).flatMap(hintPart));
   const { openBatchJobs } = report;
   /** `openBatchJobs`: ARNs of jobs at Bedrock that continue. */
   return { kind: 'run' as const, run: found.name, status: found.status as string, openBatchJobs };
 }
 
-function stoppedLines({ summary }: RunReport): string[] {
+function stoppedPage({ summary }: RunReport): Page {
   const { lines } = summary ?? {};
   return [
     "The run is stopped. Running functions finish their chunk within 15 minutes, and keep the judge's answers.",

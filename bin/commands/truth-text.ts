@@ -10,7 +10,7 @@ import {
   type TruthGroup,
   whysOf,
 } from '../../src/ground-truth/measure/figures.ts';
-import { type Page, type Part, section, table } from '../cli/page.ts';
+import { block, type Page, type Part, section, table } from '../cli/page.ts';
 
 /** Variants whose details are shown. */
 const MAX_DETAILED = 10;
@@ -52,16 +52,17 @@ export function truthPage({ kind, why, threshold, groups, leftOut }: TruthFigure
   ];
   return [
     notes.filter(Boolean).join(' '),
-    section('', table([by ?? '', 'labels', ...names.map(measureName)], rows)),
-    ...detailed.map((group) => section(by === undefined ? '' : `${by} ${titleOf(group, by)}`, ...detailsOf(group))),
+    block(table([by ?? '', 'labels', ...names.map(measureName)], rows)),
+    ...detailed.map((group) =>
+      section(
+        by === undefined ? '' : `${by} ${titleOf(group, by)}`,
+        ...notesOn(group),
+        group.classes && classesPart(group.classes),
+        ...Object.entries(group.groups ?? {}).map(([column, values]) => groupsPart(column, values)),
+      ),
+    ),
   ];
 }
-
-const detailsOf = (figures: TruthGroup): Page => [
-  ...notesOn(figures),
-  ...classesPage(figures),
-  ...Object.entries(figures.groups ?? {}).map(([column, values]) => groupsPart(column, values)),
-];
 
 /** Returns what a reader must know of figures beside them. */
 function notesOn(figures: TruthGroup): string[] {
@@ -81,9 +82,7 @@ function notesOn(figures: TruthGroup): string[] {
   return [...Object.entries(notCompared).map(([why, count]) => `${whole(count)} not compared: ${why}`), ...whys];
 }
 
-function classesPage({ classes }: TruthGroup): Page {
-  if (classes === undefined) return [];
-  const { each, macro, weighted, confusion } = classes;
+function classesPart({ each, macro, weighted, confusion }: NonNullable<TruthGroup['classes']>): Part {
   const most = each.toSorted((a, b) => b.support - a.support).slice(0, MAX_CLASSES);
   const shown = each.filter((one) => most.includes(one));
   const names = shown.map((one) => one.class);
@@ -91,41 +90,35 @@ function classesPage({ classes }: TruthGroup): Page {
     whole(confusion.find((one) => one.label === label && one.predicted === predicted)?.count ?? 0);
   const texts = ({ precision, recall, f1 }: AverageFigures): string[] =>
     [precision, recall, f1].map((one) => figureText(one));
-  const rows = shown.map((one) => [
-    `label ${one.class}`,
-    ...names.map((predicted) => cell(one.class, predicted)),
-    ...texts(one),
+  const rows = shown.map((one) => [`label ${one.class}`, ...names.map((name) => cell(one.class, name)), ...texts(one)]);
+  const means = Object.entries(each.length < 2 ? {} : { macro, weighted }).map(([name, average]) => [
+    name,
+    ...names.map(() => ''),
+    ...texts(average),
   ]);
-  const averages = each.length < 2 ? [] : Object.entries({ macro, weighted });
-  const means = averages.map(([name, average]) => [name, ...names.map(() => ''), ...texts(average)]);
-  return [
-    section(
-      '',
-      table(['', ...names.map((name) => `→ ${name}`), 'precision', 'recall', 'F1'], [...rows, ...means]),
-      each.length > names.length && `The ${names.length} of ${each.length} classes with the most labels.`,
-    ),
-  ];
+  return block(
+    table(['', ...names.map((name) => `→ ${name}`), 'precision', 'recall', 'F1'], [...rows, ...means]),
+    each.length > names.length && `The ${names.length} of ${each.length} classes with the most labels.`,
+  );
 }
 
 function groupsPart(column: string, values: readonly GroupFigures[]): Part {
-  const points = (figure: Figure | undefined): string => {
-    const { value, low, high } = figure ?? { value: null, low: null, high: null };
+  const points = ({ value, low, high }: Figure): string => {
     const text = (share: number): string => `${share > 0 ? '+' : ''}${percent(share)}`;
     return value === null || low === null || high === null ? '–' : `${text(value)} (${text(low)}…${text(high)})`;
   };
   const rows = values
     .slice(0, MAX_VALUES)
-    .map(({ value, rows: all, selectionRate, truePositiveRate, difference }) => [
-      `${column} = ${value}`,
-      whole(all),
-      figureText(selectionRate),
-      difference === undefined ? '' : points(difference.selectionRate),
-      figureText(truePositiveRate),
-      difference === undefined ? '' : points(difference.truePositiveRate),
+    .map((one) => [
+      `${column} = ${one.value}`,
+      whole(one.rows),
+      ...(['selectionRate', 'truePositiveRate'] as const).flatMap((rate) => [
+        figureText(one[rate]),
+        one.difference ? points(one.difference[rate]) : '',
+      ]),
     ]);
   const against = `against ${values[0]?.value}`;
-  return section(
-    '',
+  return block(
     table(['', 'labels', 'selection rate', against, 'true positive rate', against], rows),
     values.length > MAX_VALUES && `and ${values.length - MAX_VALUES} more values`,
   );

@@ -1,5 +1,6 @@
 /** `inference-monitor worst`: the traces with the worst verdicts, with the judge's words and links. */
 import { checkNames } from '../../src/core/errors/nearest.ts';
+import { bothEnds, excerpt } from '../../src/core/text/terminal-text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import { objectivesOf } from '../../src/quality/objectives.ts';
@@ -7,14 +8,14 @@ import { windowText } from '../../src/quality/rates-text.ts';
 import { mlflowOptions, withMlflow } from '../cli/mlflow.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
 import { notice, print } from '../cli/output.ts';
-import { section } from '../cli/page.ts';
+import { block, bold, exact, type Page, red } from '../cli/page.ts';
 import { commandText } from '../cli/run-text.ts';
 import { HOW_TO_READ } from '../cli/settings.ts';
 import { windowFrom, windowOfFlags } from '../cli/window.ts';
+import type { StandingVerdict } from '../operate/standing-verdicts.ts';
 import { readWorst, type WorstTrace, type WorstTraces } from '../operate/worst.ts';
 import { tagFilter } from './dataset.ts';
 import { progress, sayLeftOut } from './reading-traces.ts';
-import { worstPage } from './worst-text.ts';
 
 const MOST = 1000;
 
@@ -49,6 +50,36 @@ export default command('worst', OPTIONS, (flags) =>
     const total = `${of}: ${found.traces} traces, ${found.judged} of them judged, ${found.failing} with a failing verdict`;
     const linkOf = ({ url, traceId }: WorstTrace): string =>
       url ?? commandText(['open', traceId], about.stack ?? undefined);
-    print<WorstTraces>(found, flags.json, [...worstPage(found.worst, linkOf), section('', total)], about);
+    print<WorstTraces>(found, flags.json, [...worstPage(found.worst, linkOf), block(total)], about);
   }),
 );
+
+/** Characters of the rationale, and of a request or a reply. `--json` has all of them. */
+const MAX_RATIONALE = 300;
+const MAX_PREVIEW = 120;
+
+/** @param linkOf a trace, or how to open it */
+export const worstPage = (worst: readonly WorstTrace[], linkOf: (trace: WorstTrace) => string): Page =>
+  worst.map((trace, index) => {
+    const { failing, verdicts, time, variant, request, reply, severity, count } = trace;
+    const several = count > 1 ? `${count} × ` : '';
+    const when = time.slice(0, 16).replace('T', ' ');
+    return block(
+      bold(`${index + 1}. ${several}${severity}: ${failing.length} of ${verdicts} verdicts fail, ${when}, ${variant}`),
+      [
+        ...failing.map((verdict) => red(verdictText(verdict))),
+        request && `request: ${bothEnds(request, MAX_PREVIEW)}`,
+        reply && `reply: ${excerpt(reply, MAX_PREVIEW)}`,
+        exact(linkOf(trace)),
+      ],
+    );
+  });
+
+/** Only of categories and numbers does the value say more than that the reply fails. */
+function verdictText({ scorer, value, degree, by, source, rationale }: StandingVerdict): string {
+  const person = by === 'person' ? ` (${source})` : '';
+  const part = degree < 1 ? ' in part' : '';
+  const words = part !== '' || typeof value === 'number' ? `${part} (${value})` : '';
+  const why = rationale === '' ? '' : `: ${excerpt(rationale, MAX_RATIONALE)}`;
+  return `${scorer} fails${words}${person}${why}`;
+}

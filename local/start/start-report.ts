@@ -5,11 +5,11 @@
 
 import { createReadStream } from 'node:fs';
 import { basename } from 'node:path';
-import { exact, firstOf, type Page, type Part, section } from '../../bin/cli/page.ts';
+import { block, exact, firstOf, type Page, type Part, section } from '../../bin/cli/page.ts';
 import { quarantinePage, summaryPage, verdictTable } from '../../bin/cli/summary-page.ts';
 import { labelFilesPage } from '../../bin/commands/ground-truth-text.ts';
 import { truthPage } from '../../bin/commands/truth-text.ts';
-import { worstPage } from '../../bin/commands/worst-text.ts';
+import { worstPage } from '../../bin/commands/worst.ts';
 import type { CaptureFile } from '../../bin/operate/capture-files.ts';
 import type { Run } from '../../bin/operate/process-files.ts';
 import type { ReasonWithLines } from '../../bin/operate/run-summaries.ts';
@@ -79,7 +79,7 @@ export function reportPage(report: Report): Page {
       'Summary',
       ...deployed.map(({ endpoint, prefix, summaries: own }) => {
         const health = healthOfRuns(own, { ...report, stack: isOne ? undefined : prefix });
-        return section('', ...summaryPage(own, health, endpoint));
+        return block(...summaryPage(own, health, endpoint));
       }),
       `seconds: ${report.seconds.toFixed(1)}`,
     ),
@@ -87,7 +87,7 @@ export function reportPage(report: Report): Page {
     quarantinePart(report),
     // Scorers of several endpoints have no figure in common.
     isOne && verdictPart(report, summaries),
-    section('', notJudgeable(summaries)),
+    block(notJudgeable(summaries)),
     worstPart(report),
     labels && section('Labels', ...labelFilesPage(labels.files, ({ key }) => basename(key))),
     labels &&

@@ -59,10 +59,6 @@ export function wrapped(line: string, width: number, hanging = 2): string[] {
   return [...lines, rest];
 }
 
-/** Returns lines as text, each broken at the width. */
-export const wrappedText = (lines: readonly string[], width: number, hanging?: number): string =>
-  lines.flatMap((line) => wrapped(line, width, hanging).map((part) => `${part}\n`)).join('');
-
 /** Styles a text for a terminal, or returns it as it is. */
 export type Style = (style: 'bold' | 'dim' | 'red' | 'green', text: string) => string;
 export const PLAIN: Style = (_, text) => text;

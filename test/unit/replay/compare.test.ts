@@ -19,7 +19,7 @@ import { type JudgedReply, type JudgeSettings, judgeReplies } from '../../../src
 import { nothingJudged, ReplyQualityTally } from '../../../src/replay/compare/quality.ts';
 import type { StoredReply } from '../../../src/replay/compare/replies-file.ts';
 import type { ComparableReply } from '../../../src/replay/compare/reply.ts';
-import { qualityLines } from '../../../src/replay/report/quality-sections.ts';
+import { qualityFigures } from '../../../src/replay/report/quality-sections.ts';
 import { scriptedJudge } from '../../doubles/scripted-judge.ts';
 
 const text = (value: string): ComparableReply => ({ ok: true, text: value });
@@ -488,9 +488,8 @@ describe('judging replies', () => {
     const once: Judge = { ...good, judge: (...args) => (calls++ < 2 ? good : mute).judge(...args) };
     const some = await judged({ judge: once }, many(2));
     expect(some.judgeFailure).toBeUndefined();
-    expect(qualityLines(some.tally.quality)).toContainEqual([
-      'judged',
-      '0 better, 1 same, 0 worse, 0 undecided, 1 without a verdict (JudgeReplyUnreadable 1)',
-    ]);
+    expect(qualityFigures(some.tally.quality)).toMatchObject({
+      judged: '0 better, 1 same, 0 worse, 0 undecided, 1 without a verdict (JudgeReplyUnreadable 1)',
+    });
   });
 });

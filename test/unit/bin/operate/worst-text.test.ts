@@ -1,7 +1,7 @@
 /** The traces with the worst verdicts as text, at the widths of terminals. */
 
 import { pageText } from '../../../../bin/cli/page.ts';
-import { worstPage } from '../../../../bin/commands/worst-text.ts';
+import { worstPage } from '../../../../bin/commands/worst.ts';
 import { type StandingVerdict, standingVerdicts } from '../../../../bin/operate/standing-verdicts.ts';
 import { readWorst, type WorstTrace } from '../../../../bin/operate/worst.ts';
 import { scorersFor } from '../../../../src/judge/scorers/scorer-set.ts';
