@@ -26,8 +26,7 @@ import {
   type WaitingLabels,
   waitingLabels,
 } from '../operate/truth-run.ts';
-import { truthReportPage, waitingPart } from './ground-truth-text.ts';
-import { truthPage } from './truth-text.ts';
+import { truthPage, truthReportPage, waitingPart } from './ground-truth-text.ts';
 
 const OPTIONS = options(
   argument('[labels]', 'a file, a folder, s3://bucket/key or s3://bucket/prefix/'),

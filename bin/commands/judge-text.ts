@@ -59,9 +59,12 @@ function captureOf(verdicts: readonly Verdict[]): Part {
   return table([], [...said.map(dim), ...rows]);
 }
 
+const passText = ({ hits, of, value, low, high }: NonNullable<Sum['passes']>): string =>
+  `${hits} of ${of} pass, ${percent(value)} (${percent(low)} – ${percent(high)})`;
+
 function sumText({ verdicts, missing, usd, kind, passes, numbers, values }: Sum, spentUsd: number | null): string {
   const found = passes
-    ? `${passes.hits} of ${passes.of} pass, ${percent(passes.value)} (${percent(passes.low)} – ${percent(passes.high)})`
+    ? passText(passes)
     : numbers
       ? `mean ${numbers.mean.toPrecision(4)} (${numbers.min} – ${numbers.max})`
       : countsText(values);
@@ -82,9 +85,7 @@ function endOf(report: JudgeReport): Part[] {
     red(verdicts.length === 0 && (captures === 0 ? 'No capture can be judged.' : 'There is no verdict.')),
     ...thresholds.map(({ scorer, atLeast, holds }) => {
       const share = scorers.find(({ name }) => name === scorer)?.passes;
-      const seen = share
-        ? `${percent(share.value)} pass (95% interval ${percent(share.low)} – ${percent(share.high)})`
-        : 'no verdict';
+      const seen = share ? passText(share) : 'no verdict';
       const text = `threshold ${scorer}:${atLeast} ${holds ? 'holds' : 'is not reached'}: ${seen}`;
       return holds ? green(text) : red(text);
     }),

@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { pageText } from '../../../bin/cli/page.ts';
-import { truthPage } from '../../../bin/commands/truth-text.ts';
+import { truthPage } from '../../../bin/commands/ground-truth-text.ts';
 import { filesBelow } from '../../../bin/operate/capture-files.ts';
 import { truthFigures, waitingLabels } from '../../../bin/operate/truth-run.ts';
 import { decodeLine } from '../../../src/captures/decode.ts';

@@ -1,7 +1,7 @@
 /** Shadow variants stand beside the figures of their endpoint, and are in none of them. */
 import { pageText } from '../../../bin/cli/page.ts';
+import { truthPage } from '../../../bin/commands/ground-truth-text.ts';
 import { type RatesFlags, ratesPage, ratesReport } from '../../../bin/commands/rates.ts';
-import { truthPage } from '../../../bin/commands/truth-text.ts';
 import { selectTraces } from '../../../bin/operate/dataset.ts';
 import { readWorst } from '../../../bin/operate/worst.ts';
 import type { LabeledRow } from '../../../src/core/contract/ground-truth.ts';
