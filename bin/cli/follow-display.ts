@@ -1,25 +1,23 @@
 /** The progress of runs: a bar on a terminal, a line of facts now and then in a pipe. */
 
 import { many, whole } from '../../src/core/text/figure-text.ts';
-import { columnsOf, durationText } from '../../src/core/text/terminal-text.ts';
+import { durationText } from '../../src/core/text/terminal-text.ts';
 import { sum } from '../../src/core/values/sum.ts';
 import { hasEnded, type RunProgress } from '../operate/run-progress.ts';
 import { dollars, terminal } from './output.ts';
 import { pageText } from './page.ts';
-import { joinFitting, shareBar, startProgress } from './progress.ts';
+import { type Facts, startProgress } from './progress.ts';
 
 /** Shows what is followed on a stream. */
 export function followDisplay(output: NodeJS.WriteStream, progress = startProgress(output)) {
   const speed = followSpeed();
-  const isTerminal = output.isTTY === true;
   const log = (line: string): void => progress.log(pageText([line], terminal(output)).trimEnd());
   return {
     /** Shows that nothing has begun yet. */
     wait: (text: string) => progress.show(text),
     show(runs: readonly RunProgress[]) {
       for (const { name, news } of runs) for (const line of news) log(runs.length > 1 ? `${name}: ${line}` : line);
-      const width = isTerminal ? columnsOf(output) - 1 : undefined;
-      progress.show(progressText(runs, speed(runs, Date.now()), Date.now(), width));
+      progress.show(progressOf(runs, speed(runs, Date.now()), Date.now()));
     },
     end: () => progress.end(),
   };
@@ -36,20 +34,8 @@ export function followSpeed() {
   };
 }
 
-const MAX_BAR = 20;
-
-/**
- * Describes the runs in one line.
- *
- * @param perSecond lines a second
- * @param width columns, for a terminal: then it has a bar, and only what fits, the more important first
- */
-export function progressText(
-  runs: readonly RunProgress[],
-  perSecond: number | undefined,
-  nowMs: number,
-  width?: number,
-): string {
+/** Describes the runs. @param perSecond lines a second */
+export function progressOf(runs: readonly RunProgress[], perSecond: number | undefined, nowMs: number): Facts {
   const ended = runs.filter(hasEnded).length;
   const planned = sum(runs.map((run) => run.planned?.lines ?? 0));
   const chunks = sum(runs.map((run) => run.planned?.chunks ?? 0));
@@ -57,51 +43,49 @@ export function progressText(
   const done = sum(runs.map((run) => run.lines));
   const failing = sum(runs.map((run) => run.chunks.failing));
   const of = (count: number): string => `${whole(count)}${isPlanning ? '+' : ''}`;
-  if (runs.every((run) => run.planned?.options.dryRun)) return joinFitting([`${of(planned)} lines counted`], width);
+  if (runs.every((run) => run.planned?.options.dryRun)) return { facts: [`${of(planned)} lines counted`] };
+  const [only] = runs.length === 1 ? runs : [];
+  const endedText = `${ended} of ${runs.length} runs ended`;
   if (planned === 0) {
-    const what = runs.length === 1 ? (runs[0]?.name ?? '') : `${ended} of ${runs.length} runs ended`;
     const isFailed = runs.some(({ status, planned: any }) => any === undefined && hasFailed(status));
-    return joinFitting(
-      [`${what}: ${isPlanning ? 'planning …' : isFailed ? 'nothing was planned' : 'nothing to do'}`],
-      width,
-    );
+    const state = isPlanning ? 'planning …' : isFailed ? 'nothing was planned' : 'nothing to do';
+    return { facts: [`${only?.name ?? endedText}: ${state}`] };
   }
   const left = perSecond === undefined || isPlanning || done >= planned ? undefined : (planned - done) / perSecond;
   const facts = [
     `${whole(done)} of ${of(planned)} lines`,
-    ...(failing > 0 ? [`${many(failing, 'chunk')} failing`] : []),
-    ...(left === undefined ? [] : [`about ${durationText(left)} left`]),
-    ...elapsed(runs, nowMs),
-    ...spent(runs),
-    ...(runs.length > 1 ? [`${ended} of ${runs.length} runs ended`] : []),
-    ...(perSecond === undefined ? [] : [`${perSecond < 10 ? perSecond.toFixed(1) : whole(perSecond)} lines/s`]),
+    failing > 0 && `${many(failing, 'chunk')} failing`,
+    left !== undefined && `about ${durationText(left)} left`,
+    elapsed(runs, nowMs),
+    spent(runs),
+    only === undefined && endedText,
+    perSecond !== undefined && `${perSecond < 10 ? perSecond.toFixed(1) : whole(perSecond)} lines/s`,
     `${whole(sum(runs.map((run) => run.chunks.done)))} of ${of(chunks)} chunks`,
-    ...batchJobs(runs),
+    batchJobs(runs),
+    only?.name,
   ];
-  if (width === undefined) return runs.length === 1 ? `${runs[0]?.name}: ${facts.join(', ')}` : facts.join(', ');
-  const bar = shareBar(done / planned, Math.min(MAX_BAR, Math.floor(width / 6)));
-  return joinFitting([`${bar} ${facts[0]}`, ...facts.slice(1)], width);
+  return { facts, share: done / planned };
 }
 
 const hasFailed = (status: string): boolean => hasEnded({ status }) && status !== 'SUCCEEDED';
 
 /** Since the first of them started: while chunks are at work, nothing else changes. */
-function elapsed(runs: readonly RunProgress[], nowMs: number): string[] {
-  if (runs.every(hasEnded)) return [];
+function elapsed(runs: readonly RunProgress[], nowMs: number): string | false {
+  if (runs.every(hasEnded)) return false;
   const seconds = Math.round((nowMs - Math.min(...runs.map(({ startedMs }) => startedMs))) / 1_000);
-  return seconds < 0 ? [] : [seconds < 60 ? `${seconds} s` : durationText(seconds)];
+  return seconds >= 0 && (seconds < 60 ? `${seconds} s` : durationText(seconds));
 }
 
-function spent(runs: readonly RunProgress[]): string[] {
+function spent(runs: readonly RunProgress[]): string | false {
   const total = (of: (run: RunProgress) => number | null | undefined): number | null =>
     runs.some((run) => of(run) === null) ? null : sum(runs.map((run) => of(run) ?? 0));
-  if (!runs.some(({ planned }) => planned?.options.evaluate)) return [];
+  if (!runs.some(({ planned }) => planned?.options.evaluate)) return false;
   const [now, expected] = [total((run) => run.usd), total((run) => run.expectedUsd)];
-  if (now === null) return ['$ unknown'];
-  return [`${dollars(now)}${expected ? ` of about ${dollars(expected)}` : ''}`];
+  if (now === null) return '$ unknown';
+  return `${dollars(now)}${expected ? ` of about ${dollars(expected)}` : ''}`;
 }
 
-function batchJobs(runs: readonly RunProgress[]): string[] {
+function batchJobs(runs: readonly RunProgress[]): string | false {
   const jobs = runs.flatMap((run) => Object.entries(run.batchJobs ?? {}));
-  return jobs.length === 0 ? [] : [`batch jobs: ${jobs.map(([status, count]) => `${count} ${status}`).join(', ')}`];
+  return jobs.length > 0 && `batch jobs: ${jobs.map(([status, count]) => `${count} ${status}`).join(', ')}`;
 }

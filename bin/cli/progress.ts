@@ -50,7 +50,9 @@ export function startProgress(output: NodeJS.WriteStream) {
     /** Prints a line that stays. */
     log,
     /** Shows the state of the work in progress. */
-    show(next: string) {
+    show(state: string | Facts) {
+      const width = terminal ? columnsOf(output) - 1 : undefined;
+      const next = typeof state === 'string' ? state : factsLine(state, width);
       if (closed || next === text) return;
       text = next;
       since = Date.now();
@@ -67,21 +69,23 @@ export function startProgress(output: NodeJS.WriteStream) {
   };
 }
 
-/** Joins the facts that fit a width, in their order. */
-export function joinFitting(facts: readonly string[], width = Number.POSITIVE_INFINITY): string {
-  let text = facts[0] ?? '';
-  for (const fact of facts.slice(1)) if (text.length + 2 + fact.length <= width) text += `, ${fact}`;
-  return text;
+/** Facts of one line, the more important first. What is empty is left out. */
+export interface Facts {
+  facts: readonly (string | false | undefined)[];
+  /** Of the work that is done, for a bar on a terminal. */
+  share?: number | undefined;
 }
 
 const BAR_WIDTH = 20;
 
-/** Draws a bar, such as `████████░░░░░░░░░░░░` for a share of 0.4. */
-export function shareBar(share: number, width = BAR_WIDTH): string {
-  const filled = Math.min(width, Math.floor(share * width));
-  return `${'█'.repeat(filled)}${'░'.repeat(width - filled)}`;
+/** Joins facts: for a pipe all of them, and on a terminal those that fit its width, behind a bar such as `████░░░░`. */
+export function factsLine({ facts, share }: Facts, width = Number.POSITIVE_INFINITY): string {
+  const columns = Number.isFinite(width) && share !== undefined ? Math.min(BAR_WIDTH, Math.floor(width / 6)) : 0;
+  const filled = Math.min(columns, Math.floor((share ?? 0) * columns));
+  const bar = `${'█'.repeat(filled)}${'░'.repeat(columns - filled)} `.trimStart();
+  const [first, ...others] = facts.filter((fact): fact is string => Boolean(fact));
+  return others.reduce(
+    (text, fact) => (text.length + 2 + fact.length <= width ? `${text}, ${fact}` : text),
+    `${bar}${first}`,
+  );
 }
-
-/** Draws a bar such as `████████░░░░░░░░░░░░ 4/10`. */
-export const bar = (done: number, total: number): string =>
-  `${shareBar(total === 0 ? 1 : done / total)} ${done}/${total}`;

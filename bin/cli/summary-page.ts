@@ -1,5 +1,5 @@
 /** Parts of the pages about runs: the state of the endpoint, and the figures, verdicts and quarantined lines of several runs. */
-import { excerpt } from '../../src/core/text/terminal-text.ts';
+import { excerpt, namedCounts } from '../../src/core/text/terminal-text.ts';
 import { addCounts, noCounts } from '../../src/core/values/counts.ts';
 import { sum } from '../../src/core/values/sum.ts';
 import type { Health } from '../../src/health/findings.ts';
@@ -37,30 +37,27 @@ export const summaryPage = (summaries: readonly RunSummary[], health: Health | u
   totalsLine(summaries),
 ];
 
-/** The figures of a run, in their order. */
-const FIGURES: readonly [name: string, of: (one: RunSummary) => number][] = [
-  ['captured', ({ lines }) => lines.planned],
-  ['traced', ({ lines }) => lines.traced],
-  ['quarantined', ({ lines }) => lines.quarantined],
-  ['outside the window', ({ lines }) => lines.outsideWindow],
-  ['judged', ({ evaluatedTraces }) => evaluatedTraces],
-  ['verdicts', ({ verdicts }) => verdicts.newVerdicts],
-  ['held verdicts', ({ verdicts }) => verdicts.heldByBudget],
-  // Lost lines and verdicts, and verdicts that are recorded as errors.
-  ['failed', ({ lines, verdicts }) => lines.lost + verdicts.failed],
-  ['judge calls', ({ spend }) => spend.calls],
-  ['runs', () => 1],
-  ['failed runs', ({ status }) => (status === 'failed' ? 1 : 0)],
-];
-
 /** Returns the figures of several runs in one line. Those that are 0 are left out, but for the first. */
 export function totalsLine(summaries: readonly RunSummary[]): string {
-  const figures = FIGURES.map(([name, of]) => ({ name, count: sum(summaries.map(of)) }));
-  const shown = figures.filter(({ count }, index) => index === 0 || count > 0);
+  const total = (of: (one: RunSummary) => number): number => sum(summaries.map(of));
+  const figures = {
+    traced: total(({ lines }) => lines.traced),
+    quarantined: total(({ lines }) => lines.quarantined),
+    'outside the window': total(({ lines }) => lines.outsideWindow),
+    judged: total(({ evaluatedTraces }) => evaluatedTraces),
+    verdicts: total(({ verdicts }) => verdicts.newVerdicts),
+    'held verdicts': total(({ verdicts }) => verdicts.heldByBudget),
+    // Lost lines and verdicts, and verdicts that are recorded as errors.
+    failed: total(({ lines, verdicts }) => lines.lost + verdicts.failed),
+    'judge calls': total(({ spend }) => spend.calls),
+    runs: summaries.length,
+    'failed runs': total(({ status }) => (status === 'failed' ? 1 : 0)),
+  };
+  const shown = Object.entries(figures).flatMap(([name, count]) => (count > 0 ? `${name} ${count}` : []));
   // `null` if the judge's price is unknown.
-  const usd = summaries.some((one) => one.spend.usd === null) ? null : sum(summaries.map((one) => one.spend.usd ?? 0));
+  const usd = summaries.some(({ spend }) => spend.usd === null) ? null : total(({ spend }) => spend.usd ?? 0);
   const cost = `judge $${usd === null ? ' unknown' : usd.toFixed(4)}`;
-  return [...shown.map(({ name, count }) => `${name} ${count}`), cost].join(', ');
+  return [`captured ${total(({ lines }) => lines.planned)}`, ...shown, cost].join(', ');
 }
 
 /** The verdicts of each scorer: the share that is good, else each value with its count, or the mean of a numeric scorer. */
@@ -90,8 +87,7 @@ const meanOf = ({ count = 0, sum = 0 }: Record<string, number>): string =>
   `mean ${count === 0 ? 0 : Number((sum / count).toFixed(1))} of ${count}`;
 
 function shareText(values: Record<string, number>, good: number | undefined): string {
-  const counts = Object.entries(values).sort(([, a], [, b]) => b - a);
-  if (good === undefined) return counts.map(([value, count]) => `${value} ${count}`).join(', ');
+  if (good === undefined) return namedCounts(values);
   const all = sum(Object.values(values));
   return `good ${((100 * good) / all).toFixed(1)}% (${good} of ${all})`;
 }

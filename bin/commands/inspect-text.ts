@@ -11,10 +11,6 @@ import type { InspectReport, LineReport } from '../offline/inspect.ts';
 
 export const placeText = ({ file, line }: Place): string => `${file}:${line}`;
 
-/** Counts by name, the largest first. */
-export const countsText = (counts: Readonly<Record<string, number>>): string =>
-  namedCounts(counts, Number.POSITIVE_INFINITY);
-
 export function inspectPage(report: InspectReport): Page {
   const { files, bytes, gzip, lines, captures, duplicates, times, quarantined, redacted, shape, cost } = report;
   const lost = quarantined.reduce((sum, { count }) => sum + count, 0);
@@ -35,7 +31,7 @@ export function inspectPage(report: InspectReport): Page {
     redacted &&
       section(
         'Masked',
-        `${many(redacted.captures, 'capture')}${redacted.captures > 0 ? `: ${countsText(redacted.items)}` : ''}`,
+        `${many(redacted.captures, 'capture')}${redacted.captures > 0 ? `: ${namedCounts(redacted.items)}` : ''}`,
         redacted.lines.map((line) => `${placeText(line)}: … ${line.text} …`),
       ),
     section(
@@ -59,7 +55,7 @@ export function inspectPage(report: InspectReport): Page {
 
 function contentOf({ models, usage: { captures, inputTokens, outputTokens } }: InspectReport): Page {
   return facts({
-    models: countsText(models) || null,
+    models: namedCounts(models) || null,
     tokens:
       captures > 0 &&
       `${whole(inputTokens)} in, ${whole(outputTokens)} out, as ${many(captures, 'capture')} report them`,
@@ -70,7 +66,7 @@ const scorersTable = ({ scorers }: InspectReport): Part =>
   table(
     [],
     scorers.map(({ name, kind, captures, not }) => {
-      const others = countsText(not);
+      const others = namedCounts(not);
       return [name, `${whole(captures)}${kind === 'code' ? ' by code' : ''}${others && `; not: ${others}`}`];
     }),
   );

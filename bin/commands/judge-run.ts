@@ -20,7 +20,7 @@ import type { SourceFile } from '../../src/replay/source/types.ts';
 import { confirmed } from '../cli/confirm.ts';
 import { requireJudge } from '../cli/judge-access.ts';
 import { dollars, notice } from '../cli/output.ts';
-import { bar, startProgress } from '../cli/progress.ts';
+import { startProgress } from '../cli/progress.ts';
 import { type CommandSettings, commandSettings } from '../cli/settings.ts';
 import { type OfflineLine, offlineLines, openCaptures } from '../offline/capture-files.ts';
 import { judgeCaptures, type SelectedCapture, selectCaptures, unsampled } from '../offline/judge-captures.ts';
@@ -76,7 +76,7 @@ async function judgeOpened(files: readonly SourceFile[], asked: Asked, signal: A
     // What ends at once needs no progress.
     if (Date.now() - startedAt < QUIET_MS) return;
     const of = Math.max(found, seen.selected);
-    progress.show(`judged ${process.stderr.isTTY ? bar(done, of) : `${done} of ${of}`}`);
+    progress.show({ facts: [`judged ${done} of ${of}`], share: done / of });
   };
   const captures = capturesOf(files, asked, seen);
   const { report, failure } = await judgeCaptures(captures, { judge, limit, scorers, signal, onCapture });

@@ -1,10 +1,10 @@
 /** The report of `judge` as a page: what fails first, with the rationales. */
 
 import { many, percent } from '../../src/core/text/figure-text.ts';
-import { bothEnds, excerpt } from '../../src/core/text/terminal-text.ts';
+import { bothEnds, excerpt, namedCounts } from '../../src/core/text/terminal-text.ts';
 import { dollars } from '../cli/output.ts';
 import { block, bold, dim, green, type Page, type Part, red, table } from '../cli/page.ts';
-import { countsText, placeText } from './inspect-text.ts';
+import { placeText } from './inspect-text.ts';
 import type { JudgeReport } from './judge-run.ts';
 
 type Verdict = JudgeReport['verdicts'][number];
@@ -67,7 +67,7 @@ function sumText({ verdicts, missing, usd, kind, passes, numbers, values }: Sum,
     ? passText(passes)
     : numbers
       ? `mean ${numbers.mean.toPrecision(4)} (${numbers.min} – ${numbers.max})`
-      : countsText(values);
+      : namedCounts(values);
   const isPaid = kind !== 'code' && spentUsd !== 0;
   return [verdicts === 0 ? 'no verdict' : found, missing > 0 && `${missing} missing`, isPaid && dollars(usd)]
     .filter(Boolean)
@@ -76,7 +76,7 @@ function sumText({ verdicts, missing, usd, kind, passes, numbers, values }: Sum,
 
 function endOf(report: JudgeReport): Part[] {
   const { verdicts, missing, notJudgeable, thresholds, scorers, failure, captures, unreadable } = report;
-  const [inapplicable, absent] = [notJudgeable, missing].map(countsText);
+  const [inapplicable, absent] = [notJudgeable, missing].map((counts) => namedCounts(counts));
   return [
     inapplicable && `scorers that do not apply: ${inapplicable}`,
     red(absent && `missing verdicts: ${absent}`),

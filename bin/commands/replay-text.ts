@@ -19,7 +19,7 @@ import { CAPTURE_FILES } from '../../src/replay/source/open-source.ts';
 import { type ReplayResult, unsentWarning } from '../../src/replay/to-directory.ts';
 import { dollars, print } from '../cli/output.ts';
 import { block, exact, facts, type Page, section, table } from '../cli/page.ts';
-import { joinFitting, shareBar, startProgress } from '../cli/progress.ts';
+import { type Facts, startProgress } from '../cli/progress.ts';
 import type { ReplayFlags } from './replay-options.ts';
 import { restCommand } from './replay-rest.ts';
 
@@ -223,27 +223,22 @@ interface Shown {
 /** Shows how far a replay is, on standard error. @returns ends it */
 export function showReplay(shown: Shown): () => void {
   const line = startProgress(process.stderr);
-  const { isTTY, columns } = process.stderr;
-  const draw = (): void => line.show(joinFitting(replayFacts(shown, isTTY), isTTY ? columns - 1 : undefined));
-  const timer = setInterval(draw, DRAW_MS).unref();
+  const timer = setInterval(() => line.show(replayFacts(shown)), DRAW_MS).unref();
   return () => {
     clearInterval(timer);
     line.end();
   };
 }
 
-/** The more important first. */
-function replayFacts({ progress, stats, total, seconds }: Shown, isTerminal: boolean): string[] {
+function replayFacts({ progress, stats, total, seconds }: Shown): Facts {
   const elapsed = (performance.now() - progress.startAt) / 1000;
   const [sent, all] = [progress.sent(), total()];
   const at = (metric: DistributionMetric, percentile: number) =>
     ms(stats.distributions.get(metric)?.percentile(percentile));
-  const { succeeded, failed, cancelled, errorsByCount } = stats;
-  const done = seconds ? elapsed / seconds : all ? sent / all : 0;
-  const time = `${durationText(elapsed)}${seconds ? ` / ${durationText(seconds)}` : ''}`;
+  const { succeeded, failed, cancelled, errorsByCount, distributions } = stats;
   const [worst] = errorsByCount;
-  return [
-    `${isTerminal ? `${shareBar(done)} ` : ''}${time} sent ${sent}${all ? `/${all}` : ''}`,
+  const facts = [
+    `${durationText(elapsed)}${seconds ? ` / ${durationText(seconds)}` : ''} sent ${sent}${all ? `/${all}` : ''}`,
     `ok ${succeeded}`,
     `failed ${failed}${cancelled ? ` (cancelled ${cancelled})` : ''}`,
     `latency p50 ${at('request_latency', 50)}`,
@@ -252,7 +247,8 @@ function replayFacts({ progress, stats, total, seconds }: Shown, isTerminal: boo
     `in flight ${progress.inFlight()}`,
     `${(sent / Math.max(elapsed, 0.001)).toFixed(1)}/s`,
     `effective latency p99 ${at('effective_latency', 99)}`,
-    ...(stats.distributions.has('time_to_first_token') ? [`first token p50 ${at('time_to_first_token', 50)}`] : []),
-    ...(worst ? [singleLine(`${worst.count} × ${worst.error.code ?? ''} ${worst.error.type}`)] : []),
+    distributions.has('time_to_first_token') && `first token p50 ${at('time_to_first_token', 50)}`,
+    worst !== undefined && singleLine(`${worst.count} × ${worst.error.code ?? ''} ${worst.error.type}`),
   ];
+  return { facts, share: seconds ? elapsed / seconds : all ? sent / all : 0 };
 }

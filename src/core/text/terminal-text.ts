@@ -20,11 +20,11 @@ export function excerpt(text: string, most: number, tail = 0): string {
 /** Returns the beginning and the end of a request, on one line. @param most more than `TAIL_CHARS` */
 export const bothEnds = (request: string, most: number): string => excerpt(request, most, TAIL_CHARS);
 
-/** Counts by name, such as `throttled 3, timeout 1`. @param most names the most frequent ones, in their order */
-export function namedCounts(counts: Readonly<Record<string, number>> = {}, most?: number): string {
-  const some = Object.entries(counts).filter(([, count]) => count !== 0);
-  const named = most === undefined ? some : some.toSorted(([, a], [, b]) => b - a).slice(0, most);
-  return named.map(([name, count]) => `${singleLine(name)} ${whole(count)}`).join(', ');
+/** Counts by name, such as `throttled 3, timeout 1`, the most frequent ones first. @param most names */
+export function namedCounts(counts: Readonly<Record<string, number>> = {}, most = Number.POSITIVE_INFINITY): string {
+  const named = Object.entries(counts).filter(([, count]) => count !== 0);
+  const first = named.toSorted(([, a], [, b]) => b - a).slice(0, most);
+  return first.map(([name, count]) => `${singleLine(name)} ${whole(count)}`).join(', ');
 }
 
 const UNPRINTABLE = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069][ \p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]*/gu;

@@ -1,6 +1,7 @@
 /** The texts of the commands about runs. */
-import { followSpeed, progressText } from '../../../../bin/cli/follow-display.ts';
+import { followSpeed, progressOf } from '../../../../bin/cli/follow-display.ts';
 import { pageText } from '../../../../bin/cli/page.ts';
+import { factsLine } from '../../../../bin/cli/progress.ts';
 import { nextSteps, type RunPage, runsPage } from '../../../../bin/cli/run-text.ts';
 import { inputText } from '../../../../bin/operate/executions.ts';
 import { expectedSeconds, type RunProgress } from '../../../../bin/operate/run-progress.ts';
@@ -26,11 +27,11 @@ const progress = (more: Partial<RunProgress> = {}): RunProgress => ({
   ...more,
 });
 
-describe('progressText', () => {
+describe('the progress of runs', () => {
   test('has all facts in a pipe, and no bar', () => {
-    expect(progressText([progress()], 40, 100_000)).toBe(
-      'files-2026-11-20T10-00-00-0a1b2c3d4e5f6071: 4,000 of 12,000 lines, 1 chunk failing, about 3 min 20 s left, 1 min 40 s, ' +
-        '$1.25 of about $3.75, 40 lines/s, 10 of 30 chunks',
+    expect(factsLine(progressOf([progress()], 40, 100_000))).toBe(
+      '4,000 of 12,000 lines, 1 chunk failing, about 3 min 20 s left, 1 min 40 s, ' +
+        '$1.25 of about $3.75, 40 lines/s, 10 of 30 chunks, files-2026-11-20T10-00-00-0a1b2c3d4e5f6071',
     );
   });
 
@@ -38,12 +39,12 @@ describe('progressText', () => {
     [39, '██░░░░ 4,000 of 12,000 lines'],
     [79, '████░░░░░░░░░ 4,000 of 12,000 lines, 1 chunk failing, about 3 min 20 s left'],
   ])('has what fits %d columns, the most important first', (width, text) => {
-    expect(progressText([progress()], 40, 100_000, width)).toBe(text);
+    expect(factsLine(progressOf([progress()], 40, 100_000), width)).toBe(text);
   });
 
   test('says of several runs how many have ended, and of a part that more may follow', () => {
     const first = progress({ planned: { lines: 10, chunks: 1, more: true, options: OPTIONS }, lines: 5 });
-    const text = progressText([first, progress({ status: 'FAILED', lines: 1 })], undefined, 1_000);
+    const text = factsLine(progressOf([first, progress({ status: 'FAILED', lines: 1 })], undefined, 1_000));
     expect(text).toMatch(/^6 of 12,010\+ lines, .*1 of 2 runs ended/);
     expect(text).not.toContain('left');
   });
@@ -150,7 +151,7 @@ test('what was planned is retried by its chunks', () => {
 
 test('a run that failed before it planned anything is not one with nothing to do', () => {
   const failed = progress({ status: 'FAILED', planned: undefined });
-  expect(progressText([failed], undefined, 0)).toMatch(/: nothing was planned$/);
+  expect(factsLine(progressOf([failed], undefined, 0))).toMatch(/: nothing was planned$/);
 });
 
 describe('the time of a run', () => {
