@@ -30,9 +30,9 @@ export default command('runs', OPTIONS, async (flags) => {
     const listed = flags.replays
       ? await listReplays(clients, outputs.replayStateMachineArn, outputs.workBucket, query)
       : await listRuns(clients, outputs.stateMachineArn, outputs.workBucket, query);
-    const found = listed.slice(0, flags.limit);
-    const more = listed.length > found.length;
-    print<RunsOutput>({ runs: found.map(asJson), more }, flags.json, listPage(found), about);
+    const runs = listed.slice(0, flags.limit).map(asJson);
+    const more = listed.length > runs.length;
+    print<RunsOutput>({ runs, more }, flags.json, listPage(runs, flags.replays), about);
     if (more) notice(`These are the newest ${flags.limit}, and there are more: --limit, --from, --to.`);
   });
 });
@@ -65,41 +65,37 @@ function asJson(one: ListedRun | ListedReplay) {
   };
 }
 
-function listPage(found: readonly (ListedRun | ListedReplay)[]): Page {
-  const rows = found.map((one) => ('requests' in one ? replayRow(one) : runRow(one as ListedRun)));
+const listPage = (runs: RunsOutput['runs'], isReplay: boolean | undefined): Page => {
+  const rows = runs.map((one) => rowOf(one, isReplay));
   return [rows.length === 0 && 'There are no such runs.', table(Object.keys(rows[0] ?? {}), rows.map(Object.values))];
-}
-
-const counted = (count: number | undefined): string => (count === undefined ? '' : whole(count));
+};
 
 /** The cells by the heads of their columns. */
-function runRow({ run, summary, asked, ...one }: ListedRun): Record<string, string> {
-  const { lines, verdicts, spend } = summary ?? {};
-  const usd = spend && (spend.usd === null ? 'unknown' : `$${spend.usd.toFixed(4)}`);
+function rowOf(one: RunsOutput['runs'][number], isReplay = false): Record<string, string> {
+  const { run, status, startedAt, endedAt, asked, figures, requests } = one;
+  const {
+    outcome,
+    lines,
+    traced,
+    quarantined,
+    heldVerdicts: held,
+    lostLines = 0,
+    failedVerdicts = 0,
+    usd,
+  } = figures ?? {};
+  const counts = isReplay
+    ? { sent: requests?.sent, requests: requests?.planned }
+    : { lines, traced, quarantined, held, failed: figures ? lostLines + failedVerdicts : undefined };
+  const dollars = usd === undefined ? '' : usd === null ? 'unknown' : `$${usd.toFixed(4)}`;
   return {
-    run,
-    status: summary?.status === 'duplicate' ? 'duplicate' : one.status,
-    ...times(one),
-    lines: counted(lines?.planned),
-    traced: counted(lines?.traced),
-    quarantined: counted(lines?.quarantined),
-    held: counted(verdicts?.heldByBudget),
-    failed: counted(lines && verdicts && lines.lost + verdicts.failed),
-    judge: usd ?? '',
+    [isReplay ? 'replay' : 'run']: run,
+    status: outcome === 'duplicate' ? outcome : status,
+    'started (UTC)': instantText(startedAt).slice(0, -3),
+    took: endedAt ? durationText((Date.parse(endedAt) - Date.parse(startedAt)) / 1_000) : '',
+    ...Object.fromEntries(
+      Object.entries(counts).map(([name, count]) => [name, count === undefined ? '' : whole(count)]),
+    ),
+    ...(isReplay ? {} : { judge: dollars }),
     asked,
   };
 }
-
-const replayRow = ({ run, status, requests, asked, ...one }: ListedReplay): Record<string, string> => ({
-  replay: run,
-  status,
-  ...times(one),
-  sent: counted(requests?.sent),
-  requests: counted(requests?.planned),
-  asked,
-});
-
-const times = ({ startedAt, endedAt }: Pick<ListedRun, 'startedAt' | 'endedAt'>) => ({
-  'started (UTC)': instantText(startedAt).slice(0, -3),
-  took: endedAt ? durationText((Date.parse(endedAt) - Date.parse(startedAt)) / 1_000) : '',
-});

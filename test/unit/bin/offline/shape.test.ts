@@ -79,7 +79,6 @@ test('personal data has kinds, fields and counts, and no values', async () => {
   expect(text.replaceAll(/\s+/g, ' ')).toContain('1 × 4 columns (mail, card [31m, <email>, note)');
   expect(text).not.toMatch(/jane|bob@|4111/);
   expect(text).not.toContain('\u001b');
-  expect(Math.max(...text.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(100);
   const left = await shapeOf(lines, { REDACT: 'card' });
   expect(left.facts.personalData).toEqual([3, 'REDACT=card,email,field:mail,field:#2']);
   expect((await shapeOf(lines, { REDACT: 'card,email' })).facts.personalData).toEqual([0, undefined]);
