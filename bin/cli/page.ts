@@ -47,8 +47,8 @@ export const section = (title: string, ...parts: Page): Section => ({ title, par
 /** Parts with an empty line above them. */
 export const block = (...parts: Page): Section => section('', ...parts);
 
-/** Rows below their head, if there are any. */
-export const table = (head: Row, rows: readonly (Row | Styled<Row> | Nothing)[]): Table => ({
+/** Rows below their head; without rows, nothing. */
+export const table = (rows: readonly (Row | Styled<Row> | Nothing)[], head: Row = []): Table => ({
   head,
   rows: rows.flatMap((row) => (!row ? [] : 'of' in row ? row : { style: undefined, of: row })),
 });
@@ -66,15 +66,15 @@ export const firstOf = (most: number, parts: Page, what = '', all = parts.length
 ];
 
 /** Draws a page; for a pipe, unless there is a terminal. */
-export function pageText(page: Page, out = PIPE): string {
-  const [first, ...lines] = drawnAll(page, out);
-  return (first ? [first, ...lines] : lines).map((line) => `${line}\n`).join('');
-}
+export const pageText = (page: Page, out = PIPE): string =>
+  drawnAll(page, out)
+    .map((line) => `${line}\n`)
+    .join('');
 
-/** Sections that begin together are one empty line apart from what is before them. */
+/** Sections are one empty line apart, and none is above the first one. */
 function drawnAll(parts: Page, out: TextOptions): string[] {
   const lines = parts.flatMap((part) => drawn(part, out));
-  return lines.filter((line, index) => line !== '' || lines[index - 1] !== '');
+  return lines.filter((line, index) => line !== '' || (index > 0 && lines[index - 1] !== ''));
 }
 
 const INDENT = '  ';

@@ -74,7 +74,6 @@ export function verdictTable(summaries: readonly RunSummary[]): Part {
   for (const one of isTold ? summaries : []) addCounts(good, one.good ?? {});
   const sorted = [...byScorer].sort(([a], [b]) => (a < b ? -1 : 1));
   return table(
-    [],
     sorted.map(([name, values]) => [name, isNumeric(values) ? meanOf(values) : shareText(values, good[name])]),
   );
 }

@@ -43,8 +43,8 @@ const confusionPart = ({ confusion: { values, counts }, name }: ScorerReport): P
   section(
     name,
     table(
-      ['people ↓  judge →', ...values],
       values.map((value, i) => [value, ...(counts[i] ?? []).map(String)]),
+      ['people ↓  judge →', ...values],
     ),
   );
 
@@ -57,7 +57,7 @@ function disagreementPart(pair: LabeledVerdict): Part {
     ['people', said(pair.label, pair.labelRationale)],
     ['judge', said(pair.verdict, pair.verdictRationale)],
   ];
-  return block(`${pair.scorer}  ${pair.id}`, [table([], rows)]);
+  return block(`${pair.scorer}  ${pair.id}`, [table(rows)]);
 }
 
 function driftPart(drift: Drift): Part {
@@ -92,7 +92,7 @@ export function calibrationPage(report: CalibrationReport): Page {
     `${TITLES[source.kind]} ${source.where}`,
     Object.entries(judges).map(([judge, count]) => `${judge}: ${count} verdicts`),
     block(
-      table(['scorer', 'labels', 'agreement', "Cohen's κ", 'weighted κ', 'TPR', 'TNR'], [...rows, all]),
+      table([...rows, all], ['scorer', 'labels', 'agreement', "Cohen's κ", 'weighted κ', 'TPR', 'TNR']),
       '95% intervals are in parentheses.',
     ),
     ...scorers.filter(({ n }) => n > 0).map(confusionPart),

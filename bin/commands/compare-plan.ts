@@ -73,7 +73,7 @@ function planPage({ thresholds, requests }: GatePlan, judge: JudgeCost | undefin
   ]);
   return [
     'Requests that both runs need in common, so that an unchanged release passes each threshold in 80% of the releases:',
-    table(['threshold', 'requests', 'of the pilot'], rows),
+    table(rows, ['threshold', 'requests', 'of the pilot']),
     requests ? `All thresholds: ${sizeText(requests)} requests.` : 'Not all thresholds have a size.',
     judge && judgeText(judge),
   ];

@@ -29,7 +29,7 @@ export function comparisonPage(
     onlyBefore + onlyAfter > 0 && `in one only: ${onlyBefore} before, ${onlyAfter} after`,
     ...comparison.notes,
     block(
-      table(['', ...DIFFERENCE_COLUMNS], [...rows, ['Failed (%)', ...differenceTexts(errorRate, 100)]]),
+      table([...rows, ['Failed (%)', ...differenceTexts(errorRate, 100)]], ['', ...DIFFERENCE_COLUMNS]),
       '* the interval excludes 0; metrics are of requests that succeeded in both runs',
       rows.length < all.length && `${all.length - rows.length} more rows have too few requests: comparison.json`,
     ),

@@ -39,7 +39,7 @@ export function diagnosisPage({ findings, counts }: Diagnosis): Page {
         const row = [level, check, `${message}${repair ? ` → ${repair}` : ''}`];
         return COLORS[level]?.(row) ?? row;
       });
-    return section(heading, table([], rows));
+    return section(heading, table(rows));
   });
   const sums = Object.entries(counts)
     .filter(([, count]) => count > 0)

@@ -68,7 +68,7 @@ export function labelFilesPage(files: readonly LabelFileState[], nameOf = labelF
       ...firstOf(MAX_SHOWN, replaced, ` of ${name} were replaced`, counts.replaced),
     ];
   });
-  return [table(['file', ...used], [...rows, files.length > 1 && ['all', ...sums]]), ...remarks];
+  return [table([...rows, files.length > 1 && ['all', ...sums]], ['file', ...used]), ...remarks];
 }
 
 /** Says how many labels wait for their predictions; nothing if none does. */
@@ -121,7 +121,7 @@ export function truthPage({ kind, why, threshold, groups, leftOut }: TruthFigure
   ];
   return [
     notes.filter(Boolean).join(' '),
-    block(table([by ?? '', 'labels', ...names.map(measureName)], rows)),
+    block(table(rows, [by ?? '', 'labels', ...names.map(measureName)])),
     ...detailed.map((group) =>
       section(
         by === undefined ? '' : `${by} ${titleOf(group, by)}`,
@@ -166,7 +166,7 @@ function classesPart({ each, macro, weighted, confusion }: NonNullable<TruthGrou
     ...texts(average),
   ]);
   return block(
-    table(['', ...names.map((name) => `→ ${name}`), 'precision', 'recall', 'F1'], [...rows, ...means]),
+    table([...rows, ...means], ['', ...names.map((name) => `→ ${name}`), 'precision', 'recall', 'F1']),
     each.length > names.length && `The ${names.length} of ${each.length} classes with the most labels.`,
   );
 }
@@ -188,7 +188,7 @@ function groupsPart(column: string, values: readonly GroupFigures[]): Part {
     ]);
   const against = `against ${values[0]?.value}`;
   return block(
-    table(['', 'labels', 'selection rate', against, 'true positive rate', against], rows),
+    table(rows, ['', 'labels', 'selection rate', against, 'true positive rate', against]),
     values.length > MAX_VALUES && `and ${values.length - MAX_VALUES} more values`,
   );
 }

@@ -64,7 +64,6 @@ function contentOf({ models, usage: { captures, inputTokens, outputTokens } }: I
 
 const scorersTable = ({ scorers }: InspectReport): Part =>
   table(
-    [],
     scorers.map(({ name, kind, captures, not }) => {
       const others = namedCounts(not);
       return [name, `${whole(captures)}${kind === 'code' ? ' by code' : ''}${others && `; not: ${others}`}`];

@@ -34,11 +34,7 @@ export function judgePage(report: JudgeReport, all = report.scorers.length === 1
   return [
     ...[...Map.groupBy(listed, placeText)].map(([place, own]) => block(bold(place), [captureOf(own)])),
     block(bold(`${many(captures, 'capture')}, judge ${judge ?? 'none'}, ${dollars(spend.usd)}`), [
-      captures > 0 &&
-        table(
-          [],
-          scorers.map((one) => [one.name, sumText(one, spend.usd)]),
-        ),
+      captures > 0 && table(scorers.map((one) => [one.name, sumText(one, spend.usd)])),
     ]),
     ...endOf(report),
   ];
@@ -56,7 +52,7 @@ function captureOf(verdicts: readonly Verdict[]): Part {
     const row = [outcome, `${one.scorer}: ${reasonOf(one)}`];
     return OUTCOMES[outcome]?.(row) ?? row;
   });
-  return table([], [...said.map(dim), ...rows]);
+  return table([...said.map(dim), ...rows]);
 }
 
 const passText = ({ hits, of, value, low, high }: NonNullable<Sum['passes']>): string =>

@@ -62,7 +62,7 @@ function picksPart({ scorer, strata, waiting, picked, queue }: LabelPicks): Part
   ]);
   return block(
     `${scorer}: ${waiting.length} traces wait for a label, ${picked} of them picked now`,
-    table(['verdict', 'judged', 'labelled', 'waiting', 'picked now', 'probability'], rows),
+    table(rows, ['verdict', 'judged', 'labelled', 'waiting', 'picked now', 'probability']),
     queue === null
       ? `This MLflow has no review queues. Find the traces by ${pickedFilter(scorer)} and assess them with the name ${scorer}.`
       : `They are in MLflow’s review queue “${queueName(scorer)}”.`,

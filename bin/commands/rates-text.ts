@@ -26,8 +26,8 @@ export function groupPart({ group, shadow, totals, rates, outcomes }: GroupRates
     counted.filter(Boolean).join(', '),
     calls && `calls without a reply, in no rate: ${calls}`,
     table(
-      ['scorer', 'n', 'sampled', 'rate', '95% interval', 'corrected', 'trend'],
       rates.map((rate) => (rate.judge ? cellsOf(rate) : dim(cellsOf(rate)))),
+      ['scorer', 'n', 'sampled', 'rate', '95% interval', 'corrected', 'trend'],
     ),
     ...rates.map(({ scorer, quantiles }) => quantiles && `${scorer}: ${quantilesText(quantiles)}`),
     by === undefined && block(outcomesTable(outcomes)),
@@ -80,7 +80,7 @@ export function outcomesTable(outcomes: readonly ScorerOutcomes[]): Part {
     ...seen.map(([outcome]) => whole(one[outcome])),
     namedCounts(one.reasons, MAX_REASONS),
   ]);
-  return table([`of ${many(outcomes[0]?.captures ?? 0, 'capture')}`, ...seen.map(([, name]) => name), ''], rows);
+  return table(rows, [`of ${many(outcomes[0]?.captures ?? 0, 'capture')}`, ...seen.map(([, name]) => name), '']);
 }
 
 /** One whose interval excludes 0 is colored, if something is good or bad. */

@@ -129,7 +129,7 @@ export function resultPage(result: ReplayResult, followed: Partial<FollowedUp>, 
         'good requests': stats.withObjectives && `${stats.good} of ${stats.completed}`,
       }),
     ),
-    block(table(['ms', 'mean', ...COLUMNS.slice(1)], latencies)),
+    block(table(latencies, ['ms', 'mean', ...COLUMNS.slice(1)])),
     section('errors', ...said),
     ...remarks.map((remark) => block(remark)),
   ];

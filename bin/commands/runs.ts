@@ -67,7 +67,7 @@ function asJson(one: ListedRun | ListedReplay) {
 
 const listPage = (runs: RunsOutput['runs'], isReplay: boolean | undefined): Page => {
   const rows = runs.map((one) => rowOf(one, isReplay));
-  return [rows.length === 0 && 'There are no such runs.', table(Object.keys(rows[0] ?? {}), rows.map(Object.values))];
+  return [rows.length === 0 && 'There are no such runs.', table(rows.map(Object.values), Object.keys(rows[0] ?? {}))];
 };
 
 /** The cells by the heads of their columns. */

@@ -140,13 +140,13 @@ function quarantinePage({ run, lines, out, reasons, withoutBytes }: Quarantined)
   return [
     lines === 0 && `Nothing of ${run} is in quarantine.`,
     table(
-      ['reason', 'lines', 'first', 'why'],
       reasons.map(({ reason, lines: count, first }) => [
         reason,
         whole(count),
         `${first.key}:${first.line}`,
         first.message,
       ]),
+      ['reason', 'lines', 'first', 'why'],
     ),
     out !== null && `${many(lines - withoutBytes.length, 'line')} written to ${out}.`,
     places.length > 0 && `${withoutBytes.length} ${gone}: ${places.join(', ')}`,

@@ -154,7 +154,7 @@ async function processAll(environment: LocalEnvironment, deployed: DeployedEndpo
   const seconds = (Date.now() - startedAt) / 1000;
   const found = { runs, summaries, active: scorers, SHADOW_VARIANTS, quarantine, ...ofMlflow, labels, seconds };
   const report = { ...facts, ...found, environment, deployed: processed };
-  console.log(`\n${pageText(reportPage(report), terminal())}`);
+  process.stdout.write(`\n${pageText(reportPage(report), terminal())}`);
   return exitCode(runs, [...summaries.values()]);
 }
 

@@ -103,7 +103,7 @@ describe('the table', () => {
     );
     expect(text).toMatch(/^variant {2}labels {2}accuracy {11}precision .* AUC$/m);
     expect(text).toMatch(/^blue {8}241 {2}78\.0% \(72\.\d–82\.8\) /m);
-    expect(text).toMatch(/^── variant green ──\n\n {9} → 0 {2}→ 1 {2}precision .*\nlabel 0 {3}137 {3}17 {2}90\.1% /m);
+    expect(text).toMatch(/^── variant green ──\n {9} → 0 {2}→ 1 {2}precision .*\nlabel 0 {3}137 {3}17 {2}90\.1% /m);
     expect(text).toMatch(/^age_group = 60\+ +43 {2}18\.6% .* 26\.7% \(10\.9–52\.0\) +-34\.0 \(-60\.2…-1\.5\)$/m);
   });
 

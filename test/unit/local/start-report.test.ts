@@ -189,7 +189,6 @@ test('the report ends with the worst verdicts, without links to servers that --e
   expect(report({ worst })).toContain(
     [
       '── Worst verdicts (more: npm run monitor -- worst --from 2026-11-20) ──',
-      '',
       '1. harm: 1 of 3 verdicts fail, 2026-11-20 10:00, blue',
       '  safety fails: Because.',
       '  request: Q',

@@ -25,8 +25,8 @@ const ALL: Page = [
   ['below it', ['and below that, with more words than fit into a line of forty columns']],
   ...facts({ sent: 0, shape: false, time: null, skipped: 'NotJson 1' }),
   section('Quarantined', ...firstOf(1, ['one', 'two'], ' files', 3)),
-  section('Failed', red(undefined), table(HEAD, []), [[]], section('', false)),
-  section('Runs', section('', table(HEAD, ROWS))),
+  section('Failed', red(undefined), table([], HEAD), [[]], section('', false)),
+  section('Runs', section('', table(ROWS, HEAD))),
   section('', exact(COMMAND)),
 ];
 
@@ -44,7 +44,6 @@ test('a pipe gets each text in one line, and what is empty is left out', () => {
       'and 2 more files',
       '',
       '── Runs ──',
-      '',
       'run          lines  asked',
       'a-long-name  1,234  all captures of the last week, again',
       'b                7',
@@ -67,7 +66,7 @@ test.each([40, 80, 200])('in %d columns, lines are broken between words, and not
 });
 
 describe('a table that does not fit', () => {
-  const drawn = (width: number, head = HEAD, rows = ROWS) => pageText([table(head, rows)], { width, style: PLAIN });
+  const drawn = (width: number, head = HEAD, rows = ROWS) => pageText([table(rows, head)], { width, style: PLAIN });
 
   test('breaks its last column between words', () => {
     expect(drawn(40)).toMatch(/^a-long-name {2}1,234 {2}all captures of the\n {20}last week, again\nb +7\n$/m);
@@ -84,6 +83,6 @@ describe('a table that does not fit', () => {
 
 test('texts, rows and headings have their styles, in each of their lines', () => {
   const out = { width: 14, style: (style: string, text: string) => `<${style}>${text}` };
-  const page = [red('some words to break'), section('A', table(['n'], [green(['1']), ['2']]))];
+  const page = [red('some words to break'), section('A', table([green(['1']), ['2']], ['n']))];
   expect(pageText(page, out)).toBe('<red>some words to\n<red>  break\n\n<bold>── A ──\n<bold>n\n<green>1\n2\n');
 });
