@@ -1,6 +1,6 @@
 /** What the replay command prints: the plan of a dry run, the progress, and the figures at the end, as text and as JSON. */
 import { whole } from '../../src/core/text/figure-text.ts';
-import { durationText, namedCounts, singleLine } from '../../src/core/text/terminal-text.ts';
+import { durationText, singleLine } from '../../src/core/text/terminal-text.ts';
 import { sum } from '../../src/core/values/sum.ts';
 import { sparkline } from '../../src/quality/rates-text.ts';
 import type { Quality } from '../../src/replay/compare/quality.ts';
@@ -41,10 +41,10 @@ export const longWarning = (seconds: number): string | undefined =>
     : `The schedule takes ${durationText(seconds)}. Use --speedup to shorten it, or --concurrency to ignore it. Ctrl-C stops it and keeps the results.`;
 
 /** The captured lines that are not sent, by reason. */
-function skippedText(skipped: ReadonlyMap<string, number>): string {
-  const counts = namedCounts(Object.fromEntries(skipped));
-  return `${sum([...skipped.values()])}${counts && ` (${counts})`}`;
-}
+const skippedPage = (skipped: ReadonlyMap<string, number>): Page => [
+  `skipped: ${sum([...skipped.values()])}`,
+  facts(Object.fromEntries(skipped)),
+];
 
 export function dryRunPage(plan: DryRun, skipped: ReadonlyMap<string, number>): Page {
   const { requests, streaming, seconds, meanPerSecond, peakPerSecond, shape, bodyBytes, contentTypes } = plan;
@@ -61,9 +61,10 @@ export function dryRunPage(plan: DryRun, skipped: ReadonlyMap<string, number>): 
       bytes: whole(bodyBytes),
       'input tokens': estimated(plan.inputTokens),
       'output tokens': estimated(plan.outputTokens),
-      'content types': namedCounts(contentTypes),
-      skipped: skippedText(skipped),
     }),
+    'content types:',
+    facts(contentTypes),
+    ...skippedPage(skipped),
     requests === 0 ? `Nothing can be sent: ${nothingToSend(skipped)}` : 'Nothing was sent.',
   ];
 }
@@ -119,9 +120,9 @@ export function resultPage(result: ReplayResult, followed: Partial<FollowedUp>, 
     ...(comparison ? qualityPage(comparison.quality, comparison.judgeUsd) : []),
     ...(followed.published ? publishedPage(place.experiment, followed.published) : []),
     block(
+      ...facts({ sent, succeeded, failed, cancelled }),
+      ...skippedPage(skippedReasons),
       ...facts({
-        ...{ sent, succeeded, failed, cancelled },
-        skipped: skippedText(skippedReasons),
         duration: seconds < 60 ? `${seconds.toFixed(2)} s` : durationText(seconds),
         'requests per second': perSecond(succeeded),
         unsent: unsent > 0 && unsent,
