@@ -4,6 +4,7 @@
  */
 import { createServer, type IncomingHttpHeaders, request as openRequest, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import { buffer } from 'node:stream/consumers';
 
 export interface SeenRequest {
   method: string;
@@ -25,6 +26,12 @@ export type Behavior =
   | { kind: 'cut' }
   /** Starts a reply and never ends it. */
   | { kind: 'slowBody'; body?: string }
+  /** Neither forwards the request nor replies, as if one of the two ends were gone. */
+  | { kind: 'hang' }
+  /** Forwards the request, then sends only the first half of the reply. */
+  | { kind: 'stall' }
+  /** Forwards the request, then runs `work` before it sends the reply. */
+  | { kind: 'passThen'; work: () => Promise<void> | void }
   /** Runs `work` first. */
   | { kind: 'after'; work: () => Promise<void>; next: Behavior };
 
@@ -35,7 +42,7 @@ export type EarlyRule = (announcedBytes: number, path: string) => boolean;
 
 export interface MisbehavingServer {
   url: string;
-  /** All requests so far. */
+  /** All requests so far, if they are kept. */
   requests: SeenRequest[];
   /** New connections so far. */
   connections(): number;
@@ -47,7 +54,7 @@ export interface MisbehavingServer {
 }
 
 export async function startMisbehavingServer(
-  options: { upstream?: string; rule?: Rule } = {},
+  options: { upstream?: string; rule?: Rule; keepsNone?: boolean } = {},
 ): Promise<MisbehavingServer> {
   let { rule = () => undefined } = options;
   let early: EarlyRule = () => false;
@@ -73,12 +80,21 @@ export async function startMisbehavingServer(
         response.writeHead(200, { 'content-type': 'application/json', 'content-length': '1000' });
         response.write(behavior.body ?? '{');
         return;
+      case 'hang':
+        return;
       default: {
         // If the upstream server is down, the client sees a broken connection.
         const reply = await pass(options.upstream ?? '', seen).catch(() => undefined);
         if (reply === undefined || behavior.kind === 'passThenCut') response.socket?.destroy();
-        else if (behavior.kind === 'passThenReply') response.writeHead(behavior.status).end(behavior.body ?? '');
-        else response.writeHead(reply.status, reply.headers).end(reply.body);
+        else if (behavior.kind === 'passThenReply') {
+          response.writeHead(behavior.status, { 'content-type': 'application/json' }).end(behavior.body ?? '');
+        } else if (behavior.kind === 'stall') {
+          response.writeHead(reply.status, { ...reply.headers, 'content-length': String(reply.body.length + 1) });
+          response.write(reply.body.subarray(0, Math.ceil(reply.body.length / 2)));
+        } else {
+          if (behavior.kind === 'passThen') await behavior.work();
+          response.writeHead(reply.status, reply.headers).end(reply.body);
+        }
       }
     }
   };
@@ -91,6 +107,7 @@ export async function startMisbehavingServer(
       body: Buffer.alloc(0),
     };
     const ordinal = requests.push(seen) - 1;
+    if (options.keepsNone) requests.length = 0;
     if (early(Number(message.headers['content-length'] ?? 0), seen.path)) {
       message.once('data', () => {
         message.pause();
@@ -98,13 +115,11 @@ export async function startMisbehavingServer(
       });
       return;
     }
-    const chunks: Buffer[] = [];
     try {
-      for await (const chunk of message) chunks.push(chunk as Buffer);
+      seen.body = await buffer(message);
     } catch {
       return;
     }
-    seen.body = Buffer.concat(chunks);
     await behave(rule(seen, ordinal) ?? byDefault, seen, response);
   });
   server.on('connection', (socket) => {
@@ -130,22 +145,25 @@ export async function startMisbehavingServer(
   };
 }
 
-function pass(
-  upstream: string,
-  seen: SeenRequest,
-): Promise<{ status: number; headers: Record<string, string>; body: Buffer }> {
+interface Reply {
+  status: number;
+  headers: Record<string, string | string[]>;
+  body: Buffer;
+}
+
+/** Headers of one connection. The body is forwarded whole, so it is no longer chunked. */
+const HOP_HEADERS = new Set(['connection', 'keep-alive', 'transfer-encoding', 'host', 'expect']);
+const withoutHops = (headers: IncomingHttpHeaders) =>
+  Object.fromEntries(Object.entries(headers).filter(([name]) => !HOP_HEADERS.has(name)));
+
+function pass(upstream: string, seen: SeenRequest): Promise<Reply> {
   return new Promise((resolve, reject) => {
-    const { host: _host, connection: _connection, ...headers } = seen.headers;
     // Each request has a separate connection. A kept one would break if the server closed it at that moment.
-    const options = { method: seen.method, headers, agent: false };
+    const options = { method: seen.method, headers: withoutHops(seen.headers), agent: false };
     const call = openRequest(new URL(seen.path, upstream), options, (reply) => {
-      const chunks: Buffer[] = [];
-      reply.on('data', (chunk) => chunks.push(chunk));
-      reply.on('error', reject);
-      reply.on('end', () => {
-        const type = String(reply.headers['content-type'] ?? 'application/json');
-        resolve({ status: reply.statusCode ?? 0, headers: { 'content-type': type }, body: Buffer.concat(chunks) });
-      });
+      buffer(reply).then((body) => {
+        resolve({ status: reply.statusCode ?? 502, headers: withoutHops(reply.headers) as Reply['headers'], body });
+      }, reject);
     });
     call.on('error', reject);
     call.end(seen.body);

@@ -3,8 +3,9 @@
  * answers, a quarantined line is traced later, a server fails at random. `FAULT_MLFLOW_VERSIONS=3.13.0` selects a version.
  */
 import { DEFAULT_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
-import { type Fault, firstOnes, type ProxiedRequest, someOf } from '../doubles/fault-proxy.ts';
+import { firstOnes, someOf } from '../doubles/fault-proxy.ts';
 import { inBucket, isAny, isTraceWrite, isVerdictWrite } from '../doubles/fault-rules.ts';
+import type { Behavior, SeenRequest } from '../doubles/misbehaving-server.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import {
   expectEquations,
@@ -23,7 +24,7 @@ jest.setTimeout(240_000);
 const versions = process.env.FAULT_MLFLOW_VERSIONS?.split(',') ?? ['3.10.1', DEFAULT_MLFLOW_VERSION];
 
 /** S3’s reply to an expired session token. */
-const expiredToken: Fault = {
+const expiredToken: Behavior = {
   kind: 'reply',
   status: 400,
   headers: { 'content-type': 'application/xml' },
@@ -46,7 +47,7 @@ describe.each(versions)('with MLflow %s', (version) => {
   describe('credentials for S3 that expire', () => {
     test.each([
       ['reading the captures', inBucket('fault-captures', 'GET')],
-      ['writing the receipt', (request: ProxiedRequest) => /\/receipts\/.*evaluate-000/.test(request.path)],
+      ['writing the receipt', (request: SeenRequest) => /\/receipts\/.*evaluate-000/.test(request.path)],
     ])('while %s fail the attempt by name, and the next attempt continues with new ones', async (name, matches) => {
       const one = pipeline.case(`expired-once-${name.replace(/\W+/g, '-')}`);
       await one.put(linesOf(name));
@@ -86,7 +87,7 @@ describe.each(versions)('with MLflow %s', (version) => {
       if (writes < 4) return undefined;
       killed = pipeline.judge.counts.calls;
       pipeline.killWorker();
-      return { kind: 'cutBefore' };
+      return { kind: 'cut' };
     });
     const outcome = await one.run(one.event(), { inProcess: 'evaluate' });
     expect(killed).toBeGreaterThan(0);
@@ -223,7 +224,7 @@ describe.each(versions)('with MLflow %s', (version) => {
     const one = pipeline.case('over');
     // Without the line that is not a record, so that the next attempt quarantines nothing.
     await one.put(linesOf('over').slice(0, -1));
-    const isRefused = (request: ProxiedRequest) => isTraceWrite(request) && request.body.includes('over-3');
+    const isRefused = (request: SeenRequest) => isTraceWrite(request) && request.body.includes('over-3');
     pipeline.mlflowProxy.inject((request) =>
       isRefused(request) ? { kind: 'reply', status: 400, body: '{"error_code":"INVALID_PARAMETER_VALUE"}' } : undefined,
     );

@@ -7,14 +7,14 @@ import { expectWhole, faulty, run, stage } from '../helpers/faulty-runs.ts';
 test('succeeds when MLflow answers 429, answers 500 after the work and cuts connections, S3 is slow, and Bedrock throttles', async () => {
   const key = await stage('mlflow');
   const once = [
-    firstOnes(1, isTraceWrite, { kind: 'replyAfter', status: 500, body: '{}' }),
-    firstOnes(2, isWrite, { kind: 'cutAfter' }),
+    firstOnes(1, isTraceWrite, { kind: 'passThenReply', status: 500, body: '{}' }),
+    firstOnes(2, isWrite, { kind: 'passThenCut' }),
   ];
   // A retried chunk counts the verdicts that its first attempt wrote, once.
   const often = sparing(
     mixOf([
       [0.2, { kind: 'reply', status: 429, headers: { 'retry-after': '0' } }],
-      [0.1, { kind: 'cutBefore' }],
+      [0.1, { kind: 'cut' }],
     ]),
   );
   faulty.mlflowProxy.inject(firstFault(...once, often));

@@ -1,15 +1,8 @@
 /** Injects every fault with every MLflow version. `FAULT_MLFLOW_VERSIONS=3.9.0,3.13.0` selects versions. */
 import { DEFAULT_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
-import {
-  afterReplies,
-  everyNth,
-  type FaultRule,
-  firstFault,
-  firstOnes,
-  type ProxiedRequest,
-  someOf,
-} from '../doubles/fault-proxy.ts';
+import { afterReplies, everyNth, type FaultRule, firstFault, firstOnes, someOf } from '../doubles/fault-proxy.ts';
 import { accessDenied, inBucket, isAny, isTraceWrite, isWrite, slowDown } from '../doubles/fault-rules.ts';
+import type { SeenRequest } from '../doubles/misbehaving-server.ts';
 import { startSageMakerMlflowDouble } from '../doubles/sagemaker-mlflow.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import {
@@ -36,11 +29,11 @@ const versions = process.env.FAULT_MLFLOW_VERSIONS?.split(',') ?? ['3.9.0', '3.1
 const PASSING_FAULTS: Record<string, () => FaultRule> = {
   'answering 429': () => someOf(0.4, isAny, { kind: 'reply', status: 429, headers: { 'retry-after': '0' } }),
   'answering 500 without doing the work': () => someOf(0.4, isWrite, { kind: 'reply', status: 500, body: '{}' }),
-  'answering 500 after doing the work': () => someOf(0.4, isWrite, { kind: 'replyAfter', status: 500, body: '{}' }),
+  'answering 500 after doing the work': () => someOf(0.4, isWrite, { kind: 'passThenReply', status: 500, body: '{}' }),
   'answering 502 without doing the work': () => someOf(0.4, isAny, { kind: 'reply', status: 502 }),
-  'answering 502 after doing the work': () => someOf(0.5, isWrite, { kind: 'replyAfter', status: 502 }),
-  'cutting the connection before the work': () => someOf(0.3, isAny, { kind: 'cutBefore' }),
-  'cutting the connection after the work': () => someOf(0.5, isWrite, { kind: 'cutAfter' }),
+  'answering 502 after doing the work': () => someOf(0.5, isWrite, { kind: 'passThenReply', status: 502 }),
+  'cutting the connection before the work': () => someOf(0.3, isAny, { kind: 'cut' }),
+  'cutting the connection after the work': () => someOf(0.5, isWrite, { kind: 'passThenCut' }),
 };
 
 /**
@@ -183,7 +176,7 @@ describe.each(versions)('with MLflow %s', (version) => {
         const one = pipeline.case(marker);
         const lines = [...linesOf(marker), chatLine(`${marker}pill`, TIME)];
         await one.put(lines);
-        const isPoisoned = (request: ProxiedRequest) => isTraceWrite(request) && request.body.includes(`${marker}pill`);
+        const isPoisoned = (request: SeenRequest) => isTraceWrite(request) && request.body.includes(`${marker}pill`);
         pipeline.mlflowProxy.inject((request) =>
           isPoisoned(request) ? { kind: 'reply', status, body: '{"error_code":"INTERNAL_ERROR"}' } : undefined,
         );
@@ -218,8 +211,8 @@ describe.each(versions)('with MLflow %s', (version) => {
     test('does not fail the run by cutting connections before and after the work', async () => {
       const one = pipeline.case('s3-cuts');
       await one.put(linesOf('s3-cuts'));
-      const before = everyNth(4, isAny, { kind: 'cutBefore' });
-      const after = everyNth(3, inBucket('fault-work', 'PUT'), { kind: 'cutAfter' });
+      const before = everyNth(4, isAny, { kind: 'cut' });
+      const after = everyNth(3, inBucket('fault-work', 'PUT'), { kind: 'passThenCut' });
       pipeline.s3Proxy.inject((request) => before(request) ?? after(request));
       await expectSettled(pipeline, one, await expectWhole(one, await one.run()));
     });
@@ -250,7 +243,7 @@ describe.each(versions)('with MLflow %s', (version) => {
       async (what) => {
         const one = pipeline.case(`unwritable-${what}`);
         await one.put(linesOf(`unwritable-${what}`));
-        const isDenied = (request: ProxiedRequest) =>
+        const isDenied = (request: SeenRequest) =>
           inBucket('fault-work')(request) && ['PUT', 'POST'].includes(request.method) && request.path.includes(what);
         pipeline.s3Proxy.inject((request) => (isDenied(request) ? accessDenied : undefined));
         const failed = await one.run();
@@ -330,9 +323,8 @@ describe.each(versions)('with MLflow %s', (version) => {
       const one = pipeline.case('killed');
       await one.put(linesOf('killed', lines));
       // By OTLP, two requests of 100 traces are in flight together: when the first is answered, the third is not yet sent.
-      const isOtlp = (request: ProxiedRequest) => request.path === '/v1/traces';
-      const isPost = (request: ProxiedRequest) =>
-        isTraceWrite(request) && request.method === 'POST' && !isOtlp(request);
+      const isOtlp = (request: SeenRequest) => request.path === '/v1/traces';
+      const isPost = (request: SeenRequest) => isTraceWrite(request) && request.method === 'POST' && !isOtlp(request);
       const kill = () => pipeline.killWorker();
       pipeline.mlflowProxy.inject(firstFault(afterReplies(1, isOtlp, kill), afterReplies(20, isPost, kill)));
       const outcome = await one.run(one.event(one.key(), { evaluate: false }), { inProcess: 'log' });

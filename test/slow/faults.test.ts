@@ -30,7 +30,7 @@ describe('a capture that kills the function each time', () => {
     faulty.mlflowProxy.inject((request) => {
       if (!isTraceWrite(request) || !request.body.includes('deadlypill')) return undefined;
       faulty.kill('processor');
-      return { kind: 'cutBefore' };
+      return { kind: 'cut' };
     });
     const outcome = await run(key, { evaluate: false });
     await expectFound(outcome, 'processor');
@@ -57,7 +57,7 @@ describe('a capture that kills the function each time', () => {
       const isOfIt = request.path.includes(deadly) || request.body.includes(deadly);
       if (!isVerdictWrite(request) || !isOfIt || request.body.includes('FunctionKilled')) return undefined;
       faulty.kill('evaluator');
-      return { kind: 'cutBefore' };
+      return { kind: 'cut' };
     });
     const outcome = await run(key);
     await expectFound(outcome, 'evaluator');

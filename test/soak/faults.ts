@@ -1,8 +1,9 @@
 /** The faults of the soak, all at the same time, drawn at random with a fixed seed. */
 
-import { type Fault, type FaultRule, firstFault, mixOf } from '../doubles/fault-proxy.ts';
+import { type FaultRule, firstFault, mixOf } from '../doubles/fault-proxy.ts';
 import { inBucket, isTraceWrite, slowDown } from '../doubles/fault-rules.ts';
 import { pseudoRandom } from '../doubles/faulty-judge/behavior.ts';
+import type { Behavior } from '../doubles/misbehaving-server.ts';
 import type { FaultyEnvironment } from '../helpers/faulty-environment.ts';
 import { FAULTY_MARK } from './records.ts';
 
@@ -10,10 +11,10 @@ import { FAULTY_MARK } from './records.ts';
 const MLFLOW_FAULTS = mixOf([
   [0.02, { kind: 'reply', status: 429, headers: { 'retry-after': '0' } }],
   [0.01, { kind: 'reply', status: 500, body: '{}' }],
-  [0.01, { kind: 'replyAfter', status: 500, body: '{}' }],
+  [0.01, { kind: 'passThenReply', status: 500, body: '{}' }],
   [0.01, { kind: 'reply', status: 502 }],
-  [0.01, { kind: 'cutBefore' }],
-  [0.01, { kind: 'cutAfter' }],
+  [0.01, { kind: 'cut' }],
+  [0.01, { kind: 'passThenCut' }],
   [0.0001, { kind: 'stall' }],
 ]);
 
@@ -23,13 +24,13 @@ const faultyTrace: FaultRule = (request) =>
     : undefined;
 
 /** A fault that is not retried: it fails the run. */
-const DENIED: Fault = { kind: 'reply', status: 403, body: '{"error_code":"PERMISSION_DENIED"}' };
+const DENIED: Behavior = { kind: 'reply', status: 403, body: '{"error_code":"PERMISSION_DENIED"}' };
 
 /** Together 3% of the functions’ requests to S3, and 2% of their writes. */
 const S3_FAULTS = mixOf(
   [
     [0.02, slowDown],
-    [0.01, { kind: 'cutBefore' }],
+    [0.01, { kind: 'cut' }],
   ],
   2,
 );
@@ -61,7 +62,7 @@ export function startFaults(faulty: FaultyEnvironment): SoakFaults {
     denials -= 1;
     return DENIED;
   };
-  const writesCut = mixOf([[0.02, { kind: 'cutAfter' }]], 3);
+  const writesCut = mixOf([[0.02, { kind: 'passThenCut' }]], 3);
   const isWorkPut = inBucket(faulty.pipeline.outputs.workBucket, 'PUT');
   faulty.mlflowProxy.inject(firstFault(denied, faultyTrace, MLFLOW_FAULTS));
   faulty.s3Proxy.inject(firstFault((request) => (isWorkPut(request) ? writesCut(request) : undefined), S3_FAULTS));
