@@ -2,9 +2,9 @@
  * An HTTP server that misbehaves on demand, alone or as a proxy before another server. A rule determines what happens to
  * each request.
  */
-import { createServer, type IncomingHttpHeaders, request as openRequest, type ServerResponse } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import { type IncomingHttpHeaders, request as openRequest, type ServerResponse } from 'node:http';
 import { buffer } from 'node:stream/consumers';
+import { serve } from '../helpers/serve.ts';
 
 export interface SeenRequest {
   method: string;
@@ -60,7 +60,6 @@ export async function startMisbehavingServer(
   let early: EarlyRule = () => false;
   let connections = 0;
   const requests: SeenRequest[] = [];
-  const open = new Set<Socket>();
   const byDefault: Behavior =
     options.upstream === undefined ? { kind: 'reply', status: 200, body: '{}' } : { kind: 'pass' };
 
@@ -99,7 +98,7 @@ export async function startMisbehavingServer(
     }
   };
 
-  const server = createServer(async (message, response) => {
+  const { server, url, close } = await serve(async (message, response) => {
     const seen: SeenRequest = {
       method: message.method ?? '',
       path: message.url ?? '',
@@ -122,14 +121,11 @@ export async function startMisbehavingServer(
     }
     await behave(rule(seen, ordinal) ?? byDefault, seen, response);
   });
-  server.on('connection', (socket) => {
+  server.on('connection', () => {
     connections += 1;
-    open.add(socket);
-    socket.once('close', () => open.delete(socket));
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
     requests,
     connections: () => connections,
     rule: (next) => {
@@ -138,10 +134,7 @@ export async function startMisbehavingServer(
     cutWhileSending: (next) => {
       early = next;
     },
-    stop: async () => {
-      for (const socket of open) socket.destroy();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    stop: close,
   };
 }
 

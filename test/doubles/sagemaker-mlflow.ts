@@ -3,8 +3,9 @@
  * no `/v1/traces`, and forwards other requests to a real MLflow server. With `perSecond` it is as strict as an App under load:
  * one API, a rate. It shares no code with the client under test.
  */
-import { createServer, type IncomingMessage, request as openRequest, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type IncomingMessage, request as openRequest, type ServerResponse } from 'node:http';
+import { buffer } from 'node:stream/consumers';
+import { serve } from '../helpers/serve.ts';
 import type { Refusal } from './recording-endpoint.ts';
 import { type SigV4Credentials, verifySigV4 } from './sigv4-verifier.ts';
 
@@ -88,8 +89,8 @@ export async function startSageMakerMlflowDouble(options: DoubleOptions): Promis
     return undefined;
   };
 
-  const server = createServer(async (message, response) => {
-    const body = await readAll(message);
+  const { url, close } = await serve(async (message, response) => {
+    const body = await buffer(message);
     const entry = { method: message.method ?? '', path: message.url ?? '', status: 0 };
     requests.push(entry);
     response.on('finish', () => {
@@ -100,10 +101,8 @@ export async function startSageMakerMlflowDouble(options: DoubleOptions): Promis
     else if (options.version !== undefined && message.url === '/version') response.end(options.version);
     else forward(options.upstream, message, body, response);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
   return {
-    url: `http://127.0.0.1:${port}`,
+    url,
     arn: options.arn,
     requests,
     expire: () => {
@@ -113,17 +112,8 @@ export async function startSageMakerMlflowDouble(options: DoubleOptions): Promis
       credentials = others;
       expired = false;
     },
-    stop: async () => {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    stop: close,
   };
-}
-
-async function readAll(message: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of message) chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks);
 }
 
 function refuse(response: ServerResponse, { status, type, message }: Refusal): void {

@@ -1,12 +1,9 @@
-/** What the tests of faults of the capture clients share: an endpoint, S3 and a folder, which last for a test. */
-import { once } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { S3Wire } from '../doubles/s3-wire.ts';
+import { serve } from './serve.ts';
 
 /** Returns an object that has them while a test runs. */
 export function captureSurroundings() {
@@ -42,11 +39,8 @@ export const REFUSED = { kind: 'error', status: 403, code: 'AccessDenied' } as c
 export const refusesFormer = ({ key }: { key: string }) => (key.startsWith('former/') ? REFUSED : undefined);
 
 /** An endpoint that names its error in a way of its own. */
-export async function startOddServer() {
-  const server = createServer((_, response) => response.writeHead(400, { 'x-amzn-errortype': 'Odd Type!' }).end('{}'));
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  return { server, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
-}
+export const startOddServer = () =>
+  serve((_, response) => response.writeHead(400, { 'x-amzn-errortype': 'Odd Type!' }).end('{}'));
 /** A name that no endpoint has, and its folder. */
 export const LONG_NAME = `..${'x'.repeat(2000)}`;
 export const LONG_FOLDER = /^__x{61}\/unknown\//;

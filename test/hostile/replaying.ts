@@ -1,15 +1,15 @@
 /** Replays lines by the command line, against a server that answers each request with the captured reply. */
 import { hash } from 'node:crypto';
 import { existsSync, writeFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
 import { payloadBytes } from '../../src/captures/payload/captured-data.ts';
 import { capturedReplies } from '../../src/replay/compare/with-captured.ts';
 import type { Measured } from '../../src/replay/measure/measure.ts';
 import { literalRequest, NO_OVERRIDES } from '../../src/replay/request/literal.ts';
 import type { SkippedLine } from '../../src/replay/source/types.ts';
 import { ReplayFolder, type ReplayRecord, readLines, replay, runCli } from '../helpers/replay.ts';
+import { type Serving, serve } from '../helpers/serve.ts';
 
 const digest = (bytes: Buffer): string => hash('sha256', bytes);
 
@@ -19,32 +19,27 @@ interface Reply {
 }
 
 /** Starts a server that sends the captured reply to each request, first a few bytes at a time. */
-async function startEcho(replies: ReadonlyMap<string, Reply>): Promise<{ url: string; server: Server }> {
-  const server = createServer((request, response) => {
-    const parts: Buffer[] = [];
-    request.on('data', (part: Buffer) => parts.push(part));
-    request.on('end', () => {
-      const reply = replies.get(digest(Buffer.concat(parts)));
-      response.writeHead(
-        reply === undefined ? 404 : 200,
-        reply?.contentType === undefined ? {} : { 'content-type': reply.contentType },
-      );
-      const bytes = reply?.bytes ?? Buffer.alloc(0);
-      for (const [from, to] of [
-        [0, 1],
-        [1, 7],
-        [7, 40],
-        [40, bytes.length],
-      ] as const) {
-        if (from < bytes.length) response.write(bytes.subarray(from, to));
-      }
-      response.end();
-    });
+async function startEcho(replies: ReadonlyMap<string, Reply>): Promise<Serving> {
+  const echo = await serve(async (request, response) => {
+    const reply = replies.get(digest(await buffer(request)));
+    response.writeHead(
+      reply === undefined ? 404 : 200,
+      reply?.contentType === undefined ? {} : { 'content-type': reply.contentType },
+    );
+    const bytes = reply?.bytes ?? Buffer.alloc(0);
+    for (const [from, to] of [
+      [0, 1],
+      [1, 7],
+      [7, 40],
+      [40, bytes.length],
+    ] as const) {
+      if (from < bytes.length) response.write(bytes.subarray(from, to));
+    }
+    response.end();
   });
   // Longer than the pauses of a busy machine: a connection that closes while a request is in flight is a failure.
-  server.keepAliveTimeout = 120_000;
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, server };
+  echo.server.keepAliveTimeout = 120_000;
+  return echo;
 }
 
 export interface ReplayOutcome {
@@ -57,15 +52,14 @@ async function withEcho<T>(
   lines: readonly Buffer[],
   work: (source: string, url: string, folder: string) => Promise<T>,
 ): Promise<T> {
-  const { url, server } = await startEcho(repliesOf(lines));
+  const { url, close } = await startEcho(repliesOf(lines));
   const folder = new ReplayFolder();
   try {
     const source = folder.write('captures.jsonl', []);
     writeFileSync(source, Buffer.concat(lines.flatMap((line) => [line, Buffer.from('\n')])));
-    return await work(source, url, folder.path);
+    return await work(source, `${url}/`, folder.path);
   } finally {
-    server.closeAllConnections();
-    server.close();
+    await close();
     folder.delete();
   }
 }

@@ -1,12 +1,9 @@
-/** The ends of processes: by themselves, and by a signal or frozen, with the lines of docs/capture-client.md. Each asks three times. */
-import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { captureSurroundings, clientsIn, spooledIn } from '../helpers/capture-surroundings.ts';
 import { captureAppsEnvironment } from '../helpers/check-environments.ts';
 import { run } from '../helpers/package.ts';
+import { serve } from '../helpers/serve.ts';
 
 const here = captureSurroundings();
 
@@ -37,14 +34,12 @@ test.each([...BY_THEMSELVES, ...BY_THE_PAGE])('%s: all captures are written', as
 test.each(['python', 'node'])(
   '%s, and an S3 that does not answer: what is left is spooled, or one sentence says it is lost',
   async (name) => {
-    const hung = createServer(() => {}).listen(0, '127.0.0.1');
-    await once(hung, 'listening');
-    const env = { AWS_ENDPOINT_URL_S3: `http://127.0.0.1:${(hung.address() as AddressInfo).port}` };
+    const hung = await serve(() => {});
+    const env = { AWS_ENDPOINT_URL_S3: hung.url };
     const lost = /^3 captures of SageMaker calls are lost: the process ended before S3 took them.*\n$/;
     expect(await endOf(name, env)).toMatch(lost);
     expect(await endOf(name, { ...env, SPOOL: here.folder })).toBe('');
-    hung.closeAllConnections();
-    hung.close();
+    await hung.close();
     expect(spooledIn(here.folder)).toHaveLength(1);
   },
 );

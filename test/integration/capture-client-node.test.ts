@@ -1,8 +1,5 @@
-/** What an application in Node or its surroundings can do to the capture client, and once did. */
-import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import {
@@ -25,6 +22,7 @@ import {
   startOddServer,
 } from '../helpers/capture-surroundings.ts';
 import { runHere } from '../helpers/command-here.ts';
+import { serve } from '../helpers/serve.ts';
 
 const here = captureSurroundings();
 
@@ -80,17 +78,13 @@ function abortedBy(reason: unknown): AbortSignal {
 test.each(Object.entries(SIGNALS))(
   'a call that %s ends: by its reason it is a time-out, or the user left',
   async (name, signal) => {
-    const hanging = createServer(({ url, headers }, response) => {
+    const hanging = await serve(({ url, headers }, response) => {
       if (headers['x-amzn-sagemaker-inference-id'] === 'before') return;
       response
         .writeHead(200, { 'content-length': 1000 })
         .write(/stream/.test(url ?? '') ? payloadPart(Buffer.from('a')) : 'a');
     });
-    await once(hanging.listen(0, '127.0.0.1'), 'listening');
-    const { captures, ask, client } = start(
-      { calls: 'all' },
-      `http://127.0.0.1:${(hanging.address() as AddressInfo).port}`,
-    );
+    const { captures, ask, client } = start({ calls: 'all' }, hanging.url);
     const whole = new InvokeEndpointCommand({ EndpointName: 'e', Body: '{}', InferenceId: 'within' });
     const calls = [
       ask({ InferenceId: 'before' }, signal()),
@@ -99,8 +93,7 @@ test.each(Object.entries(SIGNALS))(
     ];
     for (const { status } of await Promise.allSettled(calls)) expect(status).toBe('rejected');
     await captures.flush();
-    hanging.closeAllConnections();
-    hanging.close();
+    await hanging.close();
     const ends = clientsIn(here.s3).map(({ ended, error }) => [ended, error]);
     const broke = ['broke', { kind: 'stream', class: 'TimeoutError' }];
     const [timedOut, left] = [
@@ -141,11 +134,11 @@ test('a bucket that refuses writes nothing to the application’s console but on
 });
 
 test('an error with a name of any form has a class that the reader takes, and an endpoint a folder that S3 takes', async () => {
-  const { server, url } = await startOddServer();
+  const { url, close } = await startOddServer();
   const { captures, ask } = start({}, url);
   await expect(ask({ EndpointName: LONG_NAME })).rejects.toThrow();
   await captures.flush();
-  server.close();
+  await close();
   expect(here.s3.keys('captures')).toEqual([expect.stringMatching(LONG_FOLDER)]);
   expect(clientsIn(here.s3)[0]).toMatchObject(ODD);
 });

@@ -133,7 +133,7 @@ print("ended")`;
 });
 
 test('an error with a name of any form has a class that the reader takes, and an endpoint a folder that S3 takes', async () => {
-  const { server, url } = await startOddServer();
+  const { url, close } = await startOddServer();
   const code = `
 client = boto3.client("sagemaker-runtime", endpoint_url="${url}", **key)
 captures = capture_invocations(client, bucket="captures", s3=s3)
@@ -142,7 +142,7 @@ try:
 except client.exceptions.ClientError:
     print(captures.flush()["written"])`;
   expect(await python(code)).toBe('1');
-  server.close();
+  await close();
   expect(here.s3.keys('captures')).toEqual([expect.stringMatching(LONG_FOLDER)]);
   expect(clientsIn(here.s3)[0]).toMatchObject(ODD);
 });

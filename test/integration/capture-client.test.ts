@@ -1,8 +1,4 @@
-/** The capture clients in both languages: applications as processes, a server that speaks SageMaker's protocol, and S3. */
-import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { payloadPart } from '../../local/stand-in-endpoint/server.ts';
@@ -10,6 +6,7 @@ import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording
 import { S3Wire } from '../doubles/s3-wire.ts';
 import { type AppCall, type AppSpec, LANGUAGES, runApp } from '../helpers/capture-apps.ts';
 import { spooledIn } from '../helpers/capture-surroundings.ts';
+import { serve } from '../helpers/serve.ts';
 
 interface Line {
   captureData: { endpointInput: LineSide; endpointOutput?: LineSide };
@@ -219,15 +216,15 @@ describe.each(LANGUAGES)('%s', (language) => {
   });
 
   test('an S3 that never answers neither delays requests nor keeps the process alive; its batch is spooled', async () => {
-    const hung = createServer(() => {}).listen(0, '127.0.0.1');
-    await once(hung, 'listening');
+    const hung = await serve(() => {});
     const options = { spoolFolder: join(folder, 'spool'), batchSeconds: 1 };
     // The process ends while a batch is made.
     const calls = Array.from({ length: 40 }, (_, i) => ask(String(i).padEnd(100_000), { inferenceId: String(i) }));
-    const url = `http://127.0.0.1:${(hung.address() as AddressInfo).port}`;
-    const { replies, processMs } = await runApp(language, app(calls, { s3: url, options, flushSeconds: undefined }));
-    hung.closeAllConnections();
-    hung.close();
+    const { replies, processMs } = await runApp(
+      language,
+      app(calls, { s3: hung.url, options, flushSeconds: undefined }),
+    );
+    await hung.close();
     expect(replies.filter(({ error }) => error)).toEqual([]);
     expect(processMs).toBeLessThan(20_000);
     await runApp(language, app([], { options }));
@@ -236,20 +233,17 @@ describe.each(LANGUAGES)('%s', (language) => {
   });
 
   test('a stream that never ends costs a bounded memory, and is captured when the application leaves it', async () => {
-    const endless = createServer((_, response) => {
+    const endless = await serve((_, response) => {
       response.writeHead(200, { 'content-type': 'application/vnd.amazon.eventstream' });
       const more = (): void => {
         while (response.write(payloadPart(Buffer.alloc(100, 'x'))));
         response.once('drain', more);
       };
       more();
-    }).listen(0, '127.0.0.1');
-    await once(endless, 'listening');
-    const url = `http://127.0.0.1:${(endless.address() as AddressInfo).port}`;
+    });
     const calls = [ask('endless', { pieces: 20_000 })];
-    const { stats } = await runApp(language, app(calls, { endpoint: url }));
-    endless.closeAllConnections();
-    endless.close();
+    const { stats } = await runApp(language, app(calls, { endpoint: endless.url }));
+    await endless.close();
     expect(stats).toMatchObject({ open: 0, written: 1, withoutContent: 1 });
     const { client } = written().get('endless') as Line;
     expect(client).toMatchObject({
@@ -265,17 +259,15 @@ describe.each(LANGUAGES)('%s', (language) => {
     const frame = payloadPart(Buffer.from('data: {}\n\n'));
     // Not at all; within the frame's length, its headers, its payload and its checksum.
     const cuts = [0, 1, 3, 4, 20, frame.length - 6, frame.length - 1];
-    const server = createServer((message, response) => {
+    const server = await serve((message, response) => {
       const cut = cuts[Number(message.headers['x-amzn-sagemaker-inference-id'])];
       response.writeHead(200, { 'content-type': 'application/vnd.amazon.eventstream' }).write(frame);
       setTimeout(() => response.end(frame.subarray(0, cut)), 20);
-    }).listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    });
     const calls = cuts.map((_, i) => ask('a', { inferenceId: String(i) }));
-    const bare = await runApp(language, app(calls, { endpoint: url, bare: true }));
-    const { replies } = await runApp(language, app(calls, { endpoint: url }));
-    server.close();
+    const bare = await runApp(language, app(calls, { endpoint: server.url, bare: true }));
+    const { replies } = await runApp(language, app(calls, { endpoint: server.url }));
+    await server.close();
     expect(replies.map(({ error, reply }) => [error, reply])).toEqual(
       bare.replies.map(({ error, reply }) => [error, reply]),
     );

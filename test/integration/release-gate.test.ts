@@ -1,7 +1,5 @@
 /** The command `compare` as a release gate, on result folders: its three outcomes as exit codes, text, JSON and page. */
 import { readFileSync, writeFileSync } from 'node:fs';
-import http from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import type { PlanOutput } from '../../bin/commands/compare-plan.ts';
 import { Random } from '../../src/core/values/random.ts';
@@ -12,6 +10,7 @@ import { runHere } from '../helpers/command-here.ts';
 import { expectPublished } from '../helpers/published-json.ts';
 import { ReplayFolder, runCli } from '../helpers/replay.ts';
 import { numbered, type RequestSpec, writeRun } from '../helpers/result-folder.ts';
+import { serve } from '../helpers/serve.ts';
 
 let folder: ReplayFolder;
 beforeEach(() => {
@@ -244,11 +243,10 @@ describe('with a judge', () => {
   });
 
   test('its failure leaves pairs open, and the exit code is that of the gate if there is one', async () => {
-    const refusing = http.createServer((_, response) => {
+    const refusing = await serve((_, response) => {
       response.writeHead(401).end('{"error":{"message":"no"}}');
     });
-    await new Promise<void>((resolve) => refusing.listen(0, '127.0.0.1', resolve));
-    const env = asking(`http://127.0.0.1:${(refusing.address() as AddressInfo).port}`);
+    const env = asking(refusing.url);
     try {
       const before = run('before', 400, () => ({ question: QUESTION, text: GOOD }));
       const after = run('after', 400, (i) => ({ question: QUESTION, text: i % 10 ? GOOD : `${GOOD} Good day!` }));
@@ -263,7 +261,7 @@ describe('with a judge', () => {
       // Even if all of them were worse, this is within the bound.
       expect(await compare('judged_worse:20')).toMatchObject({ code: 0, ...warning });
     } finally {
-      refusing.close();
+      await refusing.close();
     }
   });
 });

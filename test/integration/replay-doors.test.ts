@@ -1,5 +1,3 @@
-/** Where a replay in the cloud sends to, and how its requests are known: with a real server, an emulated S3 and the real functions. */
-import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { CreateFunctionCommand, LambdaClient } from '@aws-sdk/client-lambda';
@@ -13,29 +11,29 @@ import { registerReplay } from '../../src/replay/marks/register.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { chatLine, ReplayFolder, runCli } from '../helpers/replay.ts';
 import { CAPTURES, CloudReplays, PREFIX, WORK } from '../helpers/replay-cloud.ts';
+import { type Serving, serve } from '../helpers/serve.ts';
 
 const HOUR_S = 3600;
 
 let cloud: CloudReplays;
 let endpoint: StandInEndpoint;
 let port: number;
-let redirecting: Server;
+let redirecting: Serving;
 
 beforeAll(async () => {
   process.env.AWS_ACCESS_KEY_ID = 'test';
   process.env.AWS_SECRET_ACCESS_KEY = 'test';
   endpoint = await startStandInEndpoint({ record: true });
   port = Number(new URL(endpoint.url).port);
-  redirecting = createServer((request, response) => {
+  redirecting = await serve((request, response) => {
     request.resume();
     response.writeHead(307, { location: `${endpoint.url}/v1/chat/completions` }).end();
   });
-  await new Promise<void>((resolve) => redirecting.listen(0, '127.0.0.1', resolve));
   cloud = await CloudReplays.start();
   await cloud.put('doors/00', [chatLine('a', 0, 'one'), chatLine('b', 0, 'two')]);
 });
 afterAll(async () => {
-  redirecting?.close();
+  await redirecting?.close();
   await endpoint?.close();
   await cloud?.stop();
 });
@@ -105,7 +103,7 @@ test('one address among those of a name is enough to refuse it, and nothing is s
 });
 
 test('a redirect is a failed request, and is not followed', async () => {
-  const { port: other } = redirecting.address() as AddressInfo;
+  const { port: other } = redirecting.server.address() as AddressInfo;
   const run = cloud.run({ source, target: { url: `http://127.0.0.1:${other}` } });
   await run.plan(0);
   expect(await run.shard(0)).toMatchObject({ sent: 2, failed: 2 });

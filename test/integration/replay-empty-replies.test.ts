@@ -1,8 +1,7 @@
 /** Replays against real servers whose replies say nothing, and decides a release gate on them. */
 import { mkdirSync, readFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { compareRuns } from '../../src/replay/compare/compare-runs.ts';
 import { judgeReplies } from '../../src/replay/compare/judge-replies.ts';
 import { readRun } from '../../src/replay/compare/run-data.ts';
@@ -10,6 +9,7 @@ import { capturedReplies } from '../../src/replay/compare/with-captured.ts';
 import { decideGate } from '../../src/replay/gate/gate.ts';
 import { parseThreshold } from '../../src/replay/gate/thresholds.ts';
 import { captureLine, chatLine, chatReply, ReplayFolder, replay } from '../helpers/replay.ts';
+import { type Serving, serve } from '../helpers/serve.ts';
 
 interface Served {
   status?: number;
@@ -103,31 +103,21 @@ const REQUESTS = 320;
 const GATE = ['request_latency:p95:10%', 'error_rate:1', 'newly_failing:0', 'regressed:2'];
 
 let folder: ReplayFolder;
-let server: Server;
-let url: string;
+let server: Serving;
 /** The reply to each request, by its number. */
-let serve: (request: number) => Served;
+let replyTo: (request: number) => Served;
 let runs = 0;
 
 beforeEach(async () => {
   folder = new ReplayFolder();
-  server = createServer((request, response) => {
-    const chunks: Buffer[] = [];
-    request.on('data', (data: Buffer) => chunks.push(data));
-    request.on('end', () => {
-      const {
-        status = 200,
-        type = 'application/json',
-        body,
-      } = serve(Number(/number (\d+)/.exec(Buffer.concat(chunks).toString())?.[1] ?? 0));
-      response.writeHead(status, status === 204 ? {} : { 'content-type': type }).end(body);
-    });
+  server = await serve(async (request, response) => {
+    const number = Number(/number (\d+)/.exec(await text(request))?.[1] ?? 0);
+    const { status = 200, type = 'application/json', body } = replyTo(number);
+    response.writeHead(status, status === 204 ? {} : { 'content-type': type }).end(body);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/chat/completions`;
 });
 afterEach(async () => {
-  await new Promise((resolve) => server.close(resolve));
+  await server.close();
   folder.delete();
 });
 
@@ -139,7 +129,7 @@ const chats = (count = REQUESTS): string =>
 
 /** Replays the captures, with or without `--compare`. */
 async function run(captures: string, served: (request: number) => Served, compares = true) {
-  serve = served;
+  replyTo = served;
   const out = join(folder.path, `run-${runs++}`);
   mkdirSync(out);
   const replies = capturedReplies(out);
@@ -149,7 +139,7 @@ async function run(captures: string, served: (request: number) => Served, compar
         read: (measured: Parameters<ReturnType<typeof capturedReplies>['read']>[0]) => replies.read(measured),
       }
     : {};
-  const { records } = await replay(captures, url, out, { concurrency: 16 }, more);
+  const { records } = await replay(captures, `${server.url}/v1/chat/completions`, out, { concurrency: 16 }, more);
   const captured = compares ? await replies.finish() : undefined;
   return { out, records, captured, failed: records.filter(({ error }) => error) };
 }

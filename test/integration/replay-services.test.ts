@@ -1,14 +1,14 @@
 /** Replays with other services: captures in S3, a judge over HTTP. */
 
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { json } from 'node:stream/consumers';
 import { CreateBucketCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { CreateSecretCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { chatLine, ReplayFolder, readLines, runCli } from '../helpers/replay.ts';
+import { type Serving, serve } from '../helpers/serve.ts';
 
 let folder: ReplayFolder;
 let endpoint: StandInEndpoint;
@@ -165,40 +165,33 @@ describe('captures in S3', () => {
 });
 
 describe('the judge of pairs', () => {
-  let server: Server;
+  let server: Serving;
   let asked: string[];
 
   beforeEach(async () => {
     asked = [];
     // An OpenAI-compatible model that prefers the reply that mentions the parcel, in either position.
-    server = createServer((request, response) => {
-      const chunks: Buffer[] = [];
-      request.on('data', (chunk: Buffer) => chunks.push(chunk));
-      request.on('end', () => {
-        const { messages } = JSON.parse(Buffer.concat(chunks).toString()) as {
-          messages: { role: string; content: unknown }[];
-        };
-        const user = JSON.stringify(messages.at(-1)?.content);
-        asked.push(user);
-        const [first = '', second = ''] = user.split(/REPLY \d of 2/).slice(1);
-        const value =
-          first.includes('8841') === second.includes('8841')
-            ? 'equally good'
-            : first.includes('8841')
-              ? 'reply 1'
-              : 'reply 2';
-        const content = JSON.stringify({ pairwise_preference: { rationale: 'It names the parcel.', value } });
-        const reply = {
-          choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }],
-          usage: { prompt_tokens: 100, completion_tokens: 10, total_tokens: 110 },
-        };
-        response.setHeader('content-type', 'application/json');
-        response.end(JSON.stringify(reply));
-      });
+    server = await serve(async (request, response) => {
+      const { messages } = (await json(request)) as { messages: { role: string; content: unknown }[] };
+      const user = JSON.stringify(messages.at(-1)?.content);
+      asked.push(user);
+      const [first = '', second = ''] = user.split(/REPLY \d of 2/).slice(1);
+      const value =
+        first.includes('8841') === second.includes('8841')
+          ? 'equally good'
+          : first.includes('8841')
+            ? 'reply 1'
+            : 'reply 2';
+      const content = JSON.stringify({ pairwise_preference: { rationale: 'It names the parcel.', value } });
+      const reply = {
+        choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }],
+        usage: { prompt_tokens: 100, completion_tokens: 10, total_tokens: 110 },
+      };
+      response.setHeader('content-type', 'application/json');
+      response.end(JSON.stringify(reply));
     });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   });
-  afterEach(() => new Promise((resolve) => server.close(resolve)));
+  afterEach(() => server.close());
 
   test('is asked only about replies that differ, in both orders', async () => {
     const file = folder.write('a.jsonl', [
@@ -208,7 +201,7 @@ describe('the judge of pairs', () => {
     ]);
     const out = join(folder.path, 'out');
     const env = {
-      JUDGE_BASE_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+      JUDGE_BASE_URL: `${server.url}/v1`,
       JUDGE_API_KEY: 'k',
       DOTENV_CONFIG_PATH: join(folder.path, 'none'),
     };

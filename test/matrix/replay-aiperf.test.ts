@@ -1,9 +1,7 @@
 /** Checks the result files with AIPerf: its models parse them, its plots draw them. */
 import { execFile } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync, readFileSync, statSync } from 'node:fs';
-import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -24,6 +22,7 @@ import {
   replay,
 } from '../helpers/replay.ts';
 import { CloudReplays } from '../helpers/replay-cloud.ts';
+import { serve } from '../helpers/serve.ts';
 
 /** AIPerf's environment has 840 MB, and its imports take ten seconds. */
 const SETUP_MS = 15 * 60_000;
@@ -243,10 +242,9 @@ const DEFINED_OTHERWISE =
 test(
   'what both files have means the same, on a server that streams oddly',
   async () => {
-    const server = createServer((message, response) => message.resume().on('end', () => void answerOddly(response)));
-    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const server = await serve((message, response) => message.resume().on('end', () => void answerOddly(response)));
     try {
-      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+      const { url } = server;
       const stream = { stream: true, stream_options: { include_usage: true } };
       const lines = Array.from({ length: 20 }, (_, i) => chatLine(`o${i}`, i % 5, `[#${i}] hello`, 'x', stream));
       const file = folder.write('odd.jsonl', lines);
@@ -272,7 +270,7 @@ test(
       });
       expect(apart).toEqual([]);
     } finally {
-      server.close();
+      await server.close();
     }
   },
   PLOT_MS,

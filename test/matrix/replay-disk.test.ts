@@ -1,28 +1,23 @@
-/** Compares the files that a shard writes with the disk space that the size of a shard is planned for. */
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { PART_FILES } from '../../src/replay/cloud/shard/shard-results.ts';
 import { captureLine } from '../helpers/replay.ts';
 import { CloudReplays, WORK } from '../helpers/replay-cloud.ts';
+import { type Serving, serve } from '../helpers/serve.ts';
 import { plannedFileBytes } from '../helpers/shard-files.ts';
 
 let cloud: CloudReplays;
-let echo: Server;
+let echo: Serving;
 
 beforeAll(async () => {
   cloud = await CloudReplays.start();
   // Replies, including the captured ones, are as large as their requests.
-  echo = createServer((request, response) => {
+  echo = await serve((request, response) => {
     response.writeHead(200, { 'content-type': request.headers['content-type'] ?? 'text/plain' });
     request.pipe(response);
   });
-  await new Promise<void>((resolve) => {
-    echo.listen(0, '127.0.0.1', resolve);
-  });
 });
 afterAll(async () => {
-  echo.close();
+  await echo.close();
   await cloud.stop();
 });
 
@@ -45,7 +40,7 @@ test.each([
   await cloud.put(`${folder}/00`, lines);
   const run = cloud.run({
     source: { prefix: `my-endpoint/AllTraffic/2026/11/20/10/${folder}/` },
-    target: { url: `http://127.0.0.1:${(echo.address() as AddressInfo).port}/invocations` },
+    target: { url: `${echo.url}/invocations` },
     compare: true,
   });
   await run.plan(0);

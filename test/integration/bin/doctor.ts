@@ -1,6 +1,6 @@
 /** Doctor on the deployed stack. What the emulator lacks (SageMaker, Service Quotas) is served by a server in front of it. */
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { RequestListener } from 'node:http';
+import { buffer } from 'node:stream/consumers';
 import { PutBucketNotificationConfigurationCommand } from '@aws-sdk/client-s3';
 import doctorCommand from '../../../bin/commands/doctor.ts';
 import type { Diagnosis } from '../../../bin/doctor/diagnose.ts';
@@ -8,6 +8,7 @@ import { callAws } from '../../../src/core/aws/aws-json.ts';
 import { CONTRACT } from '../../../src/core/contract/contract.ts';
 import { resourceNames } from '../../../src/core/contract/names.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
+import { type Serving, serve } from '../../helpers/serve.ts';
 import { ENDPOINT, environment, GROUND_TRUTH_S3_PREFIX, PREFIX, pipeline, run } from './stack.ts';
 
 const ENDPOINT_REPLY = {
@@ -34,9 +35,8 @@ const OWN: Record<string, () => unknown> = {
 };
 
 /** Answers itself what the emulator lacks, and asks the emulator, or the stand-in for Bedrock, everything else. */
-const front = createServer(async (message, response) => {
-  const pieces: Buffer[] = [];
-  for await (const piece of message) pieces.push(piece as Buffer);
+const answerInFront: RequestListener = async (message, response) => {
+  const body = await buffer(message);
   const path = message.url ?? '/';
   const own = OWN[String(message.headers['x-amz-target'] ?? path)];
   if (own) {
@@ -49,28 +49,25 @@ const front = createServer(async (message, response) => {
   const reply = await fetch(upstream.url + path, {
     method: message.method,
     headers: headers as Record<string, string>,
-    ...(hasBody ? { body: Buffer.concat(pieces) } : {}),
+    ...(hasBody ? { body } : {}),
   });
   const { 'content-length': _length, 'content-encoding': _encoding, ...rest } = Object.fromEntries(reply.headers);
   response.writeHead(reply.status, rest);
   response.end(Buffer.from(await reply.arrayBuffer()));
-});
+};
 
+let front: Serving;
 beforeAll(async () => {
-  await new Promise<void>((resolve) => front.listen(0, '127.0.0.1', resolve));
+  front = await serve(answerInFront);
 });
-afterAll(() => {
-  front.closeAllConnections();
-  front.close();
-});
+afterAll(() => front.close());
 
 /** The findings that are not ok, as lines. */
 async function doctor(
   variables: Record<string, string> = {},
 ): Promise<{ code: number; lines: string[]; ok: string[] }> {
   const before = { ...process.env };
-  const { port } = front.address() as AddressInfo;
-  const url = `http://127.0.0.1:${port}`;
+  const { url } = front;
   Object.assign(
     process.env,
     { AWS_ENDPOINT_URL: url, AWS_ENDPOINT_URL_BEDROCK: url, BATCH_WINDOW_SECONDS: '0', GROUND_TRUTH_S3_PREFIX },

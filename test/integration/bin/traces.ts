@@ -1,8 +1,4 @@
-/** Tests of the commands about traces: worst, dataset and open. */
-import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
@@ -15,6 +11,7 @@ import { startSageMakerMlflowDouble } from '../../doubles/sagemaker-mlflow.ts';
 import { MANAGED_ARNS } from '../../helpers/mlflow-managed.ts';
 import { fetchOnNewConnection } from '../../helpers/new-connection.ts';
 import { expectPublished } from '../../helpers/published-json.ts';
+import { serve } from '../../helpers/serve.ts';
 import { ENDPOINT, environment, HOUR, PREFIX, PROCESSED_KEY, PROCESSED_LINES, pipeline, run } from './stack.ts';
 
 const FROM = ['--from', '2026-11-01'];
@@ -216,17 +213,16 @@ describe('open', () => {
     ['server', MANAGED_ARNS.server, { TrackingServerName: 'monitoring', ExpiresInSeconds: 300 }],
   ])('asks AWS for a login to a managed MLflow (%s), and says that it is one', async (_, arn, asked) => {
     const inputs: unknown[] = [];
-    const sageMaker = createServer(async (request, response) => {
+    const sageMaker = await serve(async (request, response) => {
       inputs.push([request.headers['x-amz-target'], await json(request)]);
       response.end(JSON.stringify({ AuthorizedUrl: 'https://mlflow.example/auth?authToken=t' }));
-    }).listen(0, '127.0.0.1');
-    await once(sageMaker, 'listening');
+    });
     const { AWS_ACCESS_KEY_ID: accessKeyId = '', AWS_SECRET_ACCESS_KEY: secretAccessKey = '' } =
       environment.ministack.env;
     const credentials = { accessKeyId, secretAccessKey };
     const managed = await startSageMakerMlflowDouble({ upstream: environment.mlflowUrl, arn, credentials });
     const { AWS_ENDPOINT_URL } = process.env;
-    process.env.AWS_ENDPOINT_URL = `http://127.0.0.1:${(sageMaker.address() as AddressInfo).port}`;
+    process.env.AWS_ENDPOINT_URL = sageMaker.url;
     // No stack is named, so that MLflow and the experiment are those of the environment.
     Object.assign(process.env, { SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: managed.url, STACK_PREFIX: '' });
     try {
@@ -242,7 +238,7 @@ describe('open', () => {
     } finally {
       Object.assign(process.env, { AWS_ENDPOINT_URL, STACK_PREFIX: PREFIX });
       delete process.env.SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT;
-      sageMaker.close();
+      await sageMaker.close();
       await managed.stop();
     }
   });

@@ -1,11 +1,8 @@
-/** Judges outside Bedrock: an OpenAI-compatible URL, and a SageMaker endpoint. */
-
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { createJudge, type JudgeConfig } from '../../../src/judge/connect.ts';
 import { parseJudgeId } from '../../../src/judge/judge-id.ts';
 import { createSageMakerClient } from '../../../src/judge/transports/sagemaker.ts';
 import { startStandInJudge } from '../../doubles/faulty-judge/server.ts';
+import { serve } from '../../helpers/serve.ts';
 import { chatCapture } from '../../unit/judge/captures.ts';
 import { CHAT_SCORERS, credentials, outcomesOf, PARCEL_VERDICTS, QUICK_RETRY, useStandIn } from './setup.ts';
 
@@ -135,20 +132,19 @@ test.each([
   'Inference Component Name header is required for endpoints to which you plan to deploy inference components.',
   'Inference Component x of endpoint y was not found.',
 ])('says how to name an inference component when SageMaker answers: %s', async (message) => {
-  const server = createServer((_, response) => {
+  const server = await serve((_, response) => {
     response.writeHead(400, { 'content-type': 'application/json', 'x-amzn-errortype': 'ValidationError' });
     response.end(JSON.stringify({ message }));
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const clients = { sagemakerRuntime: createSageMakerClient({ endpoint, region: 'us-east-1', credentials }) };
+  const clients = {
+    sagemakerRuntime: createSageMakerClient({ endpoint: server.url, region: 'us-east-1', credentials }),
+  };
   const judge = createJudge({ model: 'sagemaker:/judge-7b', clients, retry: QUICK_RETRY });
   await expect(judge.judge(chatCapture(), CHAT_SCORERS)).rejects.toMatchObject({
     name: 'JudgeRefused',
     message: expect.stringContaining('expected: sagemaker:/<endpoint>/<inference component> as BEDROCK_MODEL_ID'),
   });
-  server.closeAllConnections();
-  await new Promise((resolve) => server.close(resolve));
+  await server.close();
 });
 
 test('fails as JudgeUnavailable, with the reason, if the judge is not reachable', async () => {

@@ -1,5 +1,3 @@
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { Storage } from '../../../src/core/aws/storage.ts';
 import type { ShardManifestLine } from '../../../src/core/contract/replay.ts';
 import { replayKeys } from '../../../src/core/contract/work-keys.ts';
@@ -11,6 +9,7 @@ import { type StandInEndpoint, startStandInEndpoint } from '../../doubles/record
 import { inputsSchema, recordSchema, summarySchema } from '../../helpers/aiperf-files.ts';
 import { captureLine, chatBody, chatLine, chatReply } from '../../helpers/replay.ts';
 import { type CloudRun, WORK } from '../../helpers/replay-cloud.ts';
+import { type Serving, serve } from '../../helpers/serve.ts';
 import { cloud } from './servers.ts';
 
 /** Enough time for planning on a busy machine, so that shards start on time. */
@@ -212,15 +211,14 @@ describe('fails with partial results', () => {
 });
 
 describe('concurrency', () => {
-  let server: Server;
-  let url: string;
+  let server: Serving;
   let inFlight: number;
   let most: number;
 
   beforeEach(async () => {
     inFlight = 0;
     most = 0;
-    server = createServer((request, response) => {
+    server = await serve((request, response) => {
       inFlight++;
       most = Math.max(most, inFlight);
       request.resume();
@@ -229,13 +227,8 @@ describe('concurrency', () => {
         response.end('{"done":true}');
       }, 50);
     });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   });
-  afterEach(async () => {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  });
+  afterEach(() => server.close());
 
   test.each([
     ['concurrency', { concurrency: 5 }],
@@ -246,7 +239,7 @@ describe('concurrency', () => {
       `${name}/00`,
       Array.from({ length: 60 }, (__, i) => chatLine(`k-${i}`, 0, `k ${i}`)),
     );
-    const run = cloud.run({ source: source(name), target: { url }, shard: { requests: 25 }, ...options });
+    const run = cloud.run({ source: source(name), target: { url: server.url }, shard: { requests: 25 }, ...options });
     expect(await run.all(SOON_MS)).toMatchObject({ ok: true });
     const { shards, startAtEpochMs } = await run.stored();
     expect(shards.map(({ maxConcurrency, requests }) => [maxConcurrency, requests])).toEqual([

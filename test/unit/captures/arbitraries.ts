@@ -1,6 +1,7 @@
 /** Generates the data of the decoder's property tests: captures of every format, in every encoding. */
 import fc from 'fast-check';
-import type { ChatMessage, RawLine } from '../../../src/captures/types.ts';
+import { decodeLine } from '../../../src/captures/decode.ts';
+import type { Capture, ChatMessage, DecodeOptions, RawLine } from '../../../src/captures/types.ts';
 import { anyText } from '../../helpers/any-text.ts';
 
 export interface Side {
@@ -60,6 +61,17 @@ export const captureOf = (input: Side | undefined, output: Side | undefined): ob
   eventMetadata: { eventId: 'event', inferenceTime: '2026-03-04T05:06:07Z' },
   eventVersion: '0',
 });
+
+/** @returns the record of a call with two bodies in JSON */
+export const jsonRecord = (request: unknown, reply: unknown): object =>
+  captureOf(jsonSide('INPUT', request, 'plain'), jsonSide('OUTPUT', reply, 'plain'));
+
+/** Decodes a line. @throws Error if it is quarantined */
+export function decodedOf(raw: RawLine, options: DecodeOptions = {}): Capture {
+  const line = decodeLine(raw, options);
+  if (line.kind !== 'capture') throw new Error(line.reason.message);
+  return line.capture;
+}
 
 /** Any Unicode text, including line endings and quotes. */
 export const texts = anyText({ maxLength: 40 });

@@ -1,8 +1,7 @@
 /** Which captured replies say nothing, from the line to the answer. */
 import { isEmptyReply, saidIn } from '../../../src/captures/blank.ts';
-import { decodeLine } from '../../../src/captures/decode.ts';
 import { base64, captureLine, chatRequest, json, type Side } from '../../helpers/deployed-captures.ts';
-import { rawLine } from './arbitraries.ts';
+import { decodedOf, lineOf } from './arbitraries.ts';
 
 const asked = json(chatRequest('Q?'));
 const prompt: Side = { contentType: 'text/plain', data: 'Q?', encoding: 'CSV' };
@@ -84,8 +83,7 @@ test.each<[string, Side | undefined, Side | undefined, object | undefined, objec
   ],
 ])('%s', (_, request, reply, said, ...[client]) => {
   const line = JSON.parse(captureLine('a', '2026-11-20T10:00:00Z', request, reply));
-  const decoded = decodeLine(rawLine(Buffer.from(JSON.stringify({ ...line, ...(client && { client }) }))));
-  if (decoded.kind !== 'capture') throw new Error(decoded.reason.message);
-  expect(saidIn(decoded.capture)).toEqual(said);
-  expect(isEmptyReply(decoded.capture)).toBe(said === EMPTY);
+  const capture = decodedOf(lineOf({ ...line, ...(client && { client }) }));
+  expect(saidIn(capture)).toEqual(said);
+  expect(isEmptyReply(capture)).toBe(said === EMPTY);
 });

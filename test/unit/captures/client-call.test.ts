@@ -1,9 +1,9 @@
 /** The object that the capture client adds to a line: times and errors that only the caller saw, from anybody. */
 import { randomBytes } from 'node:crypto';
-import { decodeLine } from '../../../src/captures/decode.ts';
+import type { decodeLine } from '../../../src/captures/decode.ts';
 import { buildTrace } from '../../../src/captures/trace/build.ts';
 import { timedLine } from '../../helpers/timed-line.ts';
-import { captureOf, jsonSide, rawLine } from './arbitraries.ts';
+import { captureOf, decodedOf, jsonSide, rawLine } from './arbitraries.ts';
 
 const chat = { messages: [{ role: 'user', content: 'Do ferns flower?' }] };
 const answer = { choices: [{ index: 0, message: { role: 'assistant', content: 'No.' } }] };
@@ -22,10 +22,9 @@ function read(client: unknown, options: Parameters<typeof decodeLine>[1] = {}) {
   const record = captureOf(jsonSide('INPUT', chat, 'plain'), reply);
   const line = timedLine(record, client);
   const raw = rawLine(Buffer.from(JSON.stringify(line)));
-  const decoded = decodeLine(raw, options);
-  if (decoded.kind !== 'capture') throw new Error(decoded.reason.message);
-  const trace = buildTrace(decoded.capture, raw, { experimentId: '7', endpointName: 'fern-house' });
-  return { capture: decoded.capture, written: line.client, trace, root: trace.spans[0]?.attributes ?? {} };
+  const capture = decodedOf(raw, options);
+  const trace = buildTrace(capture, raw, { experimentId: '7', endpointName: 'fern-house' });
+  return { capture, written: line.client, trace, root: trace.spans[0]?.attributes ?? {} };
 }
 
 test('a trace lasts as long as its call, and names when its first content came', () => {

@@ -1,9 +1,7 @@
-/** Errors of SageMaker's containers are errors whatever was asked and whatever type was captured; assistants that speak of them are not. */
-import { decodeLine } from '../../../src/captures/decode.ts';
 import { buildTrace } from '../../../src/captures/trace/build.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
-import { captureOf, lineOf, type Side } from './arbitraries.ts';
+import { captureOf, decodedOf, lineOf, type Side } from './arbitraries.ts';
 import tables from './container-errors.json' with { type: 'json' };
 
 const side = (mode: Side['mode'], data: string, type: string | null): Side => {
@@ -28,9 +26,8 @@ const types = [
 
 function read(request: Side | undefined, data: string, type: string | null) {
   const raw = lineOf(captureOf(request, side('OUTPUT', data, type)));
-  const line = decodeLine(raw);
-  if (line.kind !== 'capture') throw new Error(line.reason.message);
-  return { capture: line.capture, trace: buildTrace(line.capture, raw, { experimentId: '1', endpointName: 'e' }) };
+  const capture = decodedOf(raw);
+  return { capture, trace: buildTrace(capture, raw, { experimentId: '1', endpointName: 'e' }) };
 }
 
 test.each(tables.errors as [string, number | 'unknown'][])('%j', (body, status) => {

@@ -3,13 +3,9 @@ import { Script } from 'node:vm';
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { decodeLine } from '../../../src/captures/decode.ts';
 import type { Capture, DecodeOptions } from '../../../src/captures/types.ts';
-import { captureOf, jsonSide, lineOf, rawLine, type Side, sideOf } from './arbitraries.ts';
+import { captureOf, decodedOf, jsonRecord, jsonSide, lineOf, rawLine, type Side, sideOf } from './arbitraries.ts';
 
-function decoded(record: object, options: DecodeOptions = {}): Capture {
-  const line = decodeLine(lineOf(record), options);
-  if (line.kind !== 'capture') throw new Error(line.reason.message);
-  return line.capture;
-}
+const decoded = (record: object, options?: DecodeOptions): Capture => decodedOf(lineOf(record), options);
 
 test.each([{}, 5, 'x', [null], [{ function: { name: 17 } }]])(
   'tool calls of a request given as %j become a list, or are left out',
@@ -153,8 +149,7 @@ test('a record that would exceed the memory limit is rejected before its values 
 });
 
 test('an empty list of features is no row', () => {
-  const formatOf = (features: unknown[]) =>
-    decoded(captureOf(jsonSide('INPUT', { features }, 'plain'), jsonSide('OUTPUT', { score: 1 }, 'plain'))).format;
+  const formatOf = (features: unknown[]) => decoded(jsonRecord({ features }, { score: 1 })).format;
   expect([[1, 2], []].map(formatOf)).toEqual(['tabular-json', 'json']);
 });
 

@@ -1,14 +1,13 @@
 /** Whatever an object `client` says, the line is a capture whose trace and times make sense. */
 import * as fc from 'fast-check';
 import { callTimesOf } from '../../../src/captures/call-times.ts';
-import { decodeLine } from '../../../src/captures/decode.ts';
 import { buildTrace } from '../../../src/captures/trace/build.ts';
 import { MIN_TIMED_BYTES } from '../../../src/core/process/within-time.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { askedOf } from '../../../src/judge/scorers/scorer-set.ts';
 import { captureFacts, QualityTally } from '../../../src/quality/tally.ts';
 import { literalRequest } from '../../../src/replay/request/literal.ts';
-import { captureOf, jsonSide, rawLine, sideOf } from './arbitraries.ts';
+import { captureOf, decodedOf, jsonSide, rawLine, sideOf } from './arbitraries.ts';
 
 const UNCHANGED = { set: [] } as unknown as Parameters<typeof literalRequest>[1];
 const DAY_MS = 24 * 3_600_000;
@@ -63,9 +62,7 @@ function check(given: string, tokens: unknown): void {
   const raw = rawLine(bytes);
   // Each line that is watched starts a thread, for which a busy machine needs milliseconds.
   const timeMs = bytes.length < MIN_TIMED_BYTES ? Number.POSITIVE_INFINITY : 60_000;
-  const line = decodeLine(raw, { maxWeight: Number.POSITIVE_INFINITY, timeMs });
-  if (line.kind !== 'capture') throw new Error(line.reason.message);
-  const { capture } = line;
+  const capture = decodedOf(raw, { maxWeight: Number.POSITIVE_INFINITY, timeMs });
   const trace = buildTrace(capture, raw, { experimentId: '7', endpointName: 'fern-house' });
   expect(trace.endTimeMs).toBeGreaterThanOrEqual(trace.startTimeMs);
   expect(trace.endTimeMs).toBeLessThanOrEqual(trace.startTimeMs + DAY_MS);

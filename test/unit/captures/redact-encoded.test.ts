@@ -1,8 +1,7 @@
 /** Text that is encoded beside its type is masked, and written back in its encoding. */
 
-import { decodeLine } from '../../../src/captures/decode.ts';
 import { redactRules } from '../../../src/core/settings/redact-setting.ts';
-import { captureOf, lineOf, sideOf } from './arbitraries.ts';
+import { captureOf, decodedOf, lineOf, sideOf } from './arbitraries.ts';
 
 const MAIL = 'jane@example.com';
 const CARD = '4111 1111 1111 1111';
@@ -13,9 +12,8 @@ const url = (type: string, text: string | Buffer): string => `data:${type};base6
 function masked(data: unknown, contentType = 'application/json'): string {
   const text = typeof data === 'string' ? data : JSON.stringify(data);
   const redaction = { ...redactRules('email,card,phone,field:who'), allow: [], content: undefined };
-  const line = decodeLine(lineOf(captureOf(sideOf('INPUT', text, contentType, 'plain'), undefined)), { redaction });
-  if (line.kind !== 'capture') throw new Error(line.reason.message);
-  return line.capture.request?.text ?? '';
+  const record = captureOf(sideOf('INPUT', text, contentType, 'plain'), undefined);
+  return decodedOf(lineOf(record), { redaction }).request?.text ?? '';
 }
 
 const FORM = 'application/x-www-form-urlencoded';

@@ -4,7 +4,7 @@ import { decodeLine } from '../../../src/captures/decode.ts';
 import { maskedLine } from '../../../src/captures/redact.ts';
 import type { Capture, DecodeOptions } from '../../../src/captures/types.ts';
 import { type Redaction, redactRules } from '../../../src/core/settings/redact-setting.ts';
-import { captureOf, jsonSide, lineOf, sideOf } from './arbitraries.ts';
+import { captureOf, decodedOf, jsonRecord, jsonSide, lineOf, sideOf } from './arbitraries.ts';
 
 const redaction = (rules: string, more: Partial<Redaction> = {}): Redaction => ({
   ...redactRules(rules),
@@ -13,14 +13,11 @@ const redaction = (rules: string, more: Partial<Redaction> = {}): Redaction => (
 });
 
 function decoded(record: object, rules: string, more: DecodeOptions = {}): Capture {
-  const line = decodeLine(lineOf(record), { ...more, redaction: redaction(rules) });
-  if (line.kind !== 'capture') throw new Error(line.reason.message);
-  return line.capture;
+  return decodedOf(lineOf(record), { ...more, redaction: redaction(rules) });
 }
 const csv = (request: string, reply = '0.1\n'): object =>
   captureOf(sideOf('INPUT', request, 'text/csv', 'plain'), sideOf('OUTPUT', reply, 'text/csv', 'plain'));
-const json = (request: unknown, reply: unknown = { ok: 1 }): object =>
-  captureOf(jsonSide('INPUT', request, 'plain'), jsonSide('OUTPUT', reply, 'plain'));
+const json = (request: unknown, reply: unknown = { ok: 1 }): object => jsonRecord(request, reply);
 
 const SOME = /^<[^\\:]+:[0-9a-f]{12}>$/;
 

@@ -5,7 +5,7 @@ import { buildTrace } from '../../../src/captures/trace/build.ts';
 import type { Capture, DecodeOptions } from '../../../src/captures/types.ts';
 import { type Redaction, redactRules } from '../../../src/core/settings/redact-setting.ts';
 import { piiDetected } from '../../../src/judge/scorers/code/pii.ts';
-import { captureOf, jsonSide, lineOf, sideOf } from './arbitraries.ts';
+import { captureOf, decodedOf, jsonRecord, jsonSide, lineOf, sideOf } from './arbitraries.ts';
 
 const KINDS = 'email,phone,card,iban,ssn,ip,mac,api_key,date_of_birth';
 const redaction = (rules: string, more: Partial<Redaction> = {}): Redaction => ({
@@ -15,12 +15,9 @@ const redaction = (rules: string, more: Partial<Redaction> = {}): Redaction => (
 });
 
 function decoded(record: object, rules = KINDS, more: Partial<Redaction> = {}, options: DecodeOptions = {}): Capture {
-  const line = decodeLine(lineOf(record), { ...options, redaction: redaction(rules, more) });
-  if (line.kind !== 'capture') throw new Error(line.reason.message);
-  return line.capture;
+  return decodedOf(lineOf(record), { ...options, redaction: redaction(rules, more) });
 }
-const json = (request: unknown, reply: unknown = { ok: 1 }): object =>
-  captureOf(jsonSide('INPUT', request, 'plain'), jsonSide('OUTPUT', reply, 'plain'));
+const json = (request: unknown, reply: unknown = { ok: 1 }): object => jsonRecord(request, reply);
 const requestOf = (request: unknown, rules?: string, more?: Partial<Redaction>): unknown =>
   decoded(json(request), rules, more).request?.value;
 const pseudonymIn = (text: string): string | undefined =>

@@ -1,10 +1,10 @@
 /** Decoding is the inverse of encoding, for any wire format and encoding. */
 import fc from 'fast-check';
-import { decodeLine } from '../../../src/captures/decode.ts';
 import type { Capture, CaptureFormat, DecodeOptions, TokenUsage } from '../../../src/captures/types.ts';
 import { anyText } from '../../helpers/any-text.ts';
 import {
   captureOf,
+  decodedOf,
   type Encoding,
   encodings,
   jsonSide,
@@ -21,9 +21,7 @@ import {
 } from './arbitraries.ts';
 
 function decoded(input: Side | undefined, output: Side | undefined, options: DecodeOptions = {}): Capture {
-  const line = decodeLine(lineOf(captureOf(input, output)), options);
-  if (line.kind !== 'capture') throw new Error(`quarantined: ${line.reason.message}`);
-  return line.capture;
+  return decodedOf(lineOf(captureOf(input, output)), options);
 }
 
 const parts = (text: string): { text: string }[] => [{ text }];

@@ -1,13 +1,12 @@
 /** The figures of labels are the same with and without masking, whatever predictions and labels are. */
 
-import { decodeLine } from '../../../src/captures/decode.ts';
 import { logger } from '../../../src/core/process/logging.ts';
 import { REDACT_KINDS, type Redaction } from '../../../src/core/settings/redact-setting.ts';
 import { PredictionIndex } from '../../../src/ground-truth/index/prediction-index.ts';
 import { measureTruth } from '../../../src/ground-truth/measure/measure.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { readAndJoin, stepsOn, truthFacts } from '../../helpers/ground-truth.ts';
-import { captureOf, jsonSide, lineOf } from '../captures/arbitraries.ts';
+import { decodedOf, jsonRecord, lineOf } from '../captures/arbitraries.ts';
 
 beforeEach(() => {
   for (const level of ['info', 'warn'] as const) jest.spyOn(logger, level).mockImplementation();
@@ -32,12 +31,11 @@ async function figuresOf(settings: object, cases: readonly Case[], redaction: Re
   if (isFirst) await join();
   const index = new PredictionIndex(deps.environment);
   for (const [at, [reply]] of cases.entries()) {
-    const record = captureOf(jsonSide('INPUT', { x: 1 }, 'plain'), jsonSide('OUTPUT', reply, 'plain'));
+    const record = jsonRecord({ x: 1 }, reply);
     Object.assign((record as { eventMetadata: object }).eventMetadata, { inferenceId: `id-${at}` });
-    const line = decodeLine(lineOf(record), redaction && { redaction });
-    if (line.kind !== 'capture') throw new Error(line.reason.message);
+    const capture = decodedOf(lineOf(record), redaction && { redaction });
     const key = 'captures/fern-house/blue/2026/03/04/05/file.jsonl';
-    index.add(line.capture, `tr-${at}`, { bucket: 'b', key, etag: 'e', line: 1, start: 0, end: 1, objectTimeMs: 0 });
+    index.add(capture, `tr-${at}`, { bucket: 'b', key, etag: 'e', line: 1, start: 0, end: 1, objectTimeMs: 0 });
   }
   const before = new Set(memory.objects.keys());
   await index.write(memory.storage, 'work');

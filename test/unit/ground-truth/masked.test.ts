@@ -1,13 +1,12 @@
 /** Labels are joined and compared with and without masking alike, whichever key predictions and labels were kept under. */
 
-import { decodeLine } from '../../../src/captures/decode.ts';
 import { logger } from '../../../src/core/process/logging.ts';
 import { REDACT_KINDS, type Redaction } from '../../../src/core/settings/redact-setting.ts';
 import { PredictionIndex } from '../../../src/ground-truth/index/prediction-index.ts';
 import { hashesOf } from '../../../src/ground-truth/masked.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { readAndJoin, stepsOn, type TruthFacts, truthFacts } from '../../helpers/ground-truth.ts';
-import { captureOf, jsonSide, lineOf } from '../captures/arbitraries.ts';
+import { decodedOf, jsonRecord, lineOf } from '../captures/arbitraries.ts';
 
 beforeEach(() => {
   for (const level of ['info', 'warn'] as const) jest.spyOn(logger, level).mockImplementation();
@@ -40,15 +39,14 @@ async function capture(memory: MemoryStorage, redaction?: Redaction): Promise<vo
   const index = new PredictionIndex(deps(memory, redaction).environment);
   for (const [at, reply] of REPLIES.entries()) {
     const request = { messages: [{ role: 'user', content: 'Hi' }] };
-    const record = captureOf(jsonSide('INPUT', request, 'plain'), jsonSide('OUTPUT', chat(reply), 'plain')) as {
+    const record = jsonRecord(request, chat(reply)) as {
       eventMetadata: object;
     };
     const eventMetadata = { ...record.eventMetadata, inferenceId: `${MAIL} ${at}` };
-    const line = decodeLine(lineOf({ ...record, eventMetadata }), redaction && { redaction });
-    if (line.kind !== 'capture') throw new Error(line.reason.message);
+    const capture = decodedOf(lineOf({ ...record, eventMetadata }), redaction && { redaction });
     const key = 'captures/fern-house/blue/2026/03/04/05/file.jsonl';
     const place = { bucket: 'b', key, etag: 'e', line: 1, start: 0, end: 1, objectTimeMs: 0 };
-    index.add(line.capture, `tr-${at}`, place);
+    index.add(capture, `tr-${at}`, place);
   }
   const before = new Set(memory.objects.keys());
   await index.write(memory.storage, 'work');

@@ -18,22 +18,19 @@ import { corpusFiles, expectationsOf, linesOf } from '../../helpers/corpus.ts';
 import { index, LATE_SECOND, prediction } from '../../helpers/ground-truth.ts';
 import { indexRows } from '../../helpers/index-rows.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
-import { captureOf, jsonSide, lineOf, sideOf } from '../captures/arbitraries.ts';
+import { captureOf, decodedOf, jsonRecord, jsonSide, lineOf, sideOf } from '../captures/arbitraries.ts';
 
 const KEY = 'captures/fern-house/blue/2026/03/04/05/file.jsonl';
 const PLACE = { bucket: 'b', key: KEY, etag: 'e', line: 1, start: 0, end: 1, objectTimeMs: 0 };
 const traceOf = (name: string): string => `tr-${createHash('md5').update(name).digest('hex')}`;
 
 function decoded(record: object, options: DecodeOptions = {}): Capture {
-  const line = decodeLine(lineOf(record), options);
-  if (line.kind !== 'capture') throw new Error(line.reason.message);
-  return line.capture;
+  return decodedOf(lineOf(record), options);
 }
 
 const csv = (request: string, reply: string): object =>
   captureOf(sideOf('INPUT', request, 'text/csv', 'plain'), sideOf('OUTPUT', reply, 'text/csv', 'plain'));
-const json = (request: unknown, reply: unknown): object =>
-  captureOf(jsonSide('INPUT', request, 'plain'), jsonSide('OUTPUT', reply, 'plain'));
+const json = (request: unknown, reply: unknown): object => jsonRecord(request, reply);
 
 const rowsOf = (capture: Capture, given: object = {}, key = KEY): PredictionRow[] =>
   predictionRows(capture, 'tr-1', { key, endpointName: 'own' }, groundTruthSchema.parse(given));
@@ -121,10 +118,7 @@ describe('the rows of a capture', () => {
 
   test('are none where there is nothing to compare, or nothing to find it by', () => {
     expect(rowsOf(decoded(captureOf(jsonSide('INPUT', { instances: [[1]] }, 'plain'), undefined)))).toEqual([]);
-    const error = captureOf(
-      jsonSide('INPUT', { instances: [[1]] }, 'plain'),
-      jsonSide('OUTPUT', { error: 'x' }, 'plain'),
-    );
+    const error = jsonRecord({ instances: [[1]] }, { error: 'x' });
     expect(decoded(error).error).toBeDefined();
     expect(rowsOf(decoded(error))).toEqual([]);
     const record = csv('1,2\n', '0.1\n') as { eventMetadata: object };

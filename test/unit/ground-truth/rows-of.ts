@@ -1,9 +1,7 @@
-/** The predictions that the index keeps of a call, by the inference's id without the call's. */
-import { decodeLine } from '../../../src/captures/decode.ts';
 import type { DecodeOptions } from '../../../src/captures/types.ts';
 import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
 import { predictionRows } from '../../../src/ground-truth/index/predictions.ts';
-import { captureOf, lineOf, type Side, sideOf } from '../captures/arbitraries.ts';
+import { captureOf, decodedOf, lineOf, type Side, sideOf } from '../captures/arbitraries.ts';
 
 const place = { key: 'c/e/v/2026/03/04/05/f.jsonl', endpointName: 'e' };
 const side = (mode: Side['mode'], body: unknown): Side | undefined => {
@@ -15,11 +13,10 @@ const side = (mode: Side['mode'], body: unknown): Side | undefined => {
 
 /** @param request JSON, or a text: CSV, or behind its content type and `|`. Types other than text are captured in base64. */
 export function rowsOf(request: unknown, reply: unknown, options: DecodeOptions = {}, given: object = {}) {
-  const line = decodeLine(lineOf(captureOf(side('INPUT', request), side('OUTPUT', reply))), options);
-  if (line.kind !== 'capture') throw new Error(line.reason.message);
-  const rows = predictionRows(line.capture, 'tr-1', place, groundTruthSchema.parse(given));
+  const capture = decodedOf(lineOf(captureOf(side('INPUT', request), side('OUTPUT', reply))), options);
+  const rows = predictionRows(capture, 'tr-1', place, groundTruthSchema.parse(given));
   const found = Object.fromEntries(rows.map(({ id, prediction }) => [id.replace('event', ''), prediction]));
-  return { found, notes: line.capture.notes.join('; '), capture: line.capture };
+  return { found, notes: capture.notes.join('; '), capture };
 }
 
 export const values = (...list: unknown[]) => Object.fromEntries(list.map((value, index) => [`_${index}`, { value }]));

@@ -1,12 +1,11 @@
 /** Deciding which scorers apply to a capture. */
 import { brotliCompressSync, gzipSync } from 'node:zlib';
-import { decodeLine } from '../../../src/captures/decode.ts';
 import type { Capture } from '../../../src/captures/types.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 import type { JudgeScorer } from '../../../src/judge/types.ts';
-import { captureOf, jsonSide, lineOf } from '../captures/arbitraries.ts';
+import { captureOf, decodedOf, jsonSide, lineOf } from '../captures/arbitraries.ts';
 import { chatCapture, exchangeCapture, plainCapture, textPayload, toolCallCapture } from './captures.ts';
 
 const of = (capture: Capture, ...needs: JudgeScorer['needs'][number][]) => applicability(capture, { needs });
@@ -89,12 +88,7 @@ test.each(['reply', 'request'])('a %s that is too heavy to decode is not judged 
   const data = { observedContentType: 'application/json', data: bytes.toString('base64'), encoding: 'BASE64' };
   const heavy = { ...data, mode: side === 'reply' ? ('OUTPUT' as const) : ('INPUT' as const) };
   const ask = jsonSide('INPUT', { messages: [{ role: 'user', content: 'Where is it?' }] }, 'plain');
-  const line = decodeLine(
-    lineOf(side === 'reply' ? captureOf(ask, heavy as never) : captureOf(heavy as never, ask)),
-    {},
-  );
-  if (line.kind !== 'capture') throw new Error(line.reason.message);
-  const { capture } = line;
+  const capture = decodedOf(lineOf(side === 'reply' ? captureOf(ask, heavy as never) : captureOf(heavy as never, ask)));
   expect(capture.notes.join()).toContain('TooHeavy');
   expect(of(capture, 'reply')).toEqual({ notJudgeable: 'notDecoded' });
   for (const scorer of codeScorers) expect(scorer.score(capture)).toHaveProperty('notJudgeable');
@@ -111,11 +105,8 @@ test.each([
     const plain = jsonSide(mode, value, 'plain');
     return isPacked ? { ...plain, data: packed, encoding: 'BASE64' as const } : plain;
   };
-  const line = decodeLine(
-    lineOf(captureOf(body('INPUT', asked, side === 'request'), body('OUTPUT', told, side === 'reply'))),
-  );
-  if (line.kind !== 'capture') throw new Error(line.reason.message);
-  expect(of(line.capture, ...needs)).toEqual({ notJudgeable: reason });
+  const sides = [body('INPUT', asked, side === 'request'), body('OUTPUT', told, side === 'reply')] as const;
+  expect(of(decodedOf(lineOf(captureOf(...sides))), ...needs)).toEqual({ notJudgeable: reason });
 });
 
 test('compares an exchange of a replay only if there is a captured reply to compare with', () => {

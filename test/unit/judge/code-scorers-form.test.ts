@@ -1,9 +1,7 @@
-/** The code scorers of a reply's form: `valid_json`, `repeated_text` and `cut_off`. */
-import { decodeLine } from '../../../src/captures/decode.ts';
 import { findLoop } from '../../../src/judge/scorers/code/repetition.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { chatCapture, errorCapture, textCapture } from '../../helpers/captures.ts';
-import { captureOf, jsonSide, lineOf } from '../captures/arbitraries.ts';
+import { decodedOf, jsonRecord, lineOf } from '../captures/arbitraries.ts';
 
 const scorer = (name: string) => codeScorers.find((candidate) => candidate.name === name) as (typeof codeScorers)[0];
 
@@ -48,10 +46,8 @@ describe('valid_json', () => {
     ['no format of Ollama', false, { prompt: 'Two', format: '' }, { response: 'Red.', done: true }],
     ['another format', false, { messages, format: 'mp3' }, chat],
   ])('whether %s asks for JSON: %p', (_, asks, request, reply) => {
-    const sides = [jsonSide('INPUT', request, 'plain'), jsonSide('OUTPUT', reply, 'plain')] as const;
-    const line = decodeLine(lineOf(captureOf(...sides)), {});
-    if (line.kind !== 'capture') throw new Error(line.reason.message);
-    expect(score(line.capture)).toMatchObject(asks ? { value: false } : { notJudgeable: 'jsonNotRequested' });
+    const capture = decodedOf(lineOf(jsonRecord(request, reply)));
+    expect(score(capture)).toMatchObject(asks ? { value: false } : { notJudgeable: 'jsonNotRequested' });
   });
 
   test.each(['', '{"a":1,'])('reads a reply of endless line breaks after a fence and %j in linear time', (start) =>

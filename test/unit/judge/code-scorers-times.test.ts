@@ -1,11 +1,10 @@
 /** Scorers of times, of lines as the capture client writes them and as anybody may. */
 import { apart } from '../../../src/captures/content.ts';
-import { decodeLine } from '../../../src/captures/decode.ts';
 import { failureOf, kindBesideRates } from '../../../src/captures/failure.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { askedOf } from '../../../src/judge/scorers/scorer-set.ts';
 import { timedLine } from '../../helpers/timed-line.ts';
-import { captureOf, jsonSide, rawLine } from '../captures/arbitraries.ts';
+import { decodedOf, jsonRecord, lineOf } from '../captures/arbitraries.ts';
 
 const chat = { messages: [{ role: 'user', content: 'Do ferns flower?' }] };
 const answer = {
@@ -18,10 +17,7 @@ const ALL = { latency_ms: 432.25, time_to_first_token_ms: 82.25, output_tokens_p
 const TIMES = Object.keys(ALL);
 
 function decoded(client: unknown, reply: unknown = answer) {
-  const record = captureOf(jsonSide('INPUT', chat, 'plain'), jsonSide('OUTPUT', reply, 'plain'));
-  const line = decodeLine(rawLine(Buffer.from(JSON.stringify(timedLine(record, client)))), {});
-  if (line.kind !== 'capture') throw new Error(line.reason.message);
-  return line.capture;
+  return decodedOf(lineOf(timedLine(jsonRecord(chat, reply), client)));
 }
 
 /** What the scorers say that the capture is asked about. */

@@ -1,5 +1,3 @@
-/** Calls with several independent prompts: what the judge reads, which scorers apply, and what the trace shows. */
-import { decodeLine } from '../../../src/captures/decode.ts';
 import { requestPreview, responsePreview } from '../../../src/captures/trace/preview.ts';
 import type { Capture } from '../../../src/captures/types.ts';
 import { buildPrompt, userText } from '../../../src/judge/prompt/build-prompt.ts';
@@ -9,15 +7,10 @@ import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 import { answerByRule } from '../../../src/judge/stand-in/answer.ts';
 import { readOwnPrompt } from '../../../src/judge/stand-in/read-prompt.ts';
-import { captureOf, jsonSide, lineOf } from '../captures/arbitraries.ts';
+import { decodedOf, jsonRecord, lineOf } from '../captures/arbitraries.ts';
 
 function decoded(request: unknown, reply: unknown): Capture {
-  const line = decodeLine(
-    lineOf(captureOf(jsonSide('INPUT', request, 'plain'), jsonSide('OUTPUT', reply, 'plain'))),
-    {},
-  );
-  if (line.kind !== 'capture') throw new Error(line.reason.message);
-  return line.capture;
+  return decodedOf(lineOf(jsonRecord(request, reply)));
 }
 
 /** Returns the lines of the record below its first heading. */

@@ -1,13 +1,8 @@
-/**
- * What the judge reads of an exchange, from its captured line on: `what-is-judged.json` has a request, its reply, and the record; or
- * the reason why the reply is not judged. A side with `as` has that content type, any other is JSON.
- */
-import { decodeLine } from '../../../src/captures/decode.ts';
 import type { Capture } from '../../../src/captures/types.ts';
 import { captureRecord } from '../../../src/judge/prompt/record.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
-import { captureOf, lineOf } from '../captures/arbitraries.ts';
+import { captureOf, decodedOf, lineOf } from '../captures/arbitraries.ts';
 import cases from './what-is-judged.json' with { type: 'json' };
 
 interface Case {
@@ -29,9 +24,7 @@ const sideOf = (value: unknown): never | undefined => {
 };
 
 function captured(request: unknown, reply: unknown): Capture {
-  const line = decodeLine(lineOf(captureOf(sideOf(request), sideOf(reply))), {});
-  if (line.kind !== 'capture') throw new Error(line.reason.message);
-  return line.capture;
+  return decodedOf(lineOf(captureOf(sideOf(request), sideOf(reply))));
 }
 
 const recordOf = (capture: Capture): string[] => {

@@ -1,8 +1,6 @@
 /** A replay sends the captured bytes, and keeps nothing of them that is to be masked. */
 
 import { readdirSync, readFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { decodeLine } from '../../../src/captures/decode.ts';
@@ -16,6 +14,7 @@ import { keepMasked, type Masking } from '../../../src/replay/request/keep.ts';
 import { indexCaptures } from '../../../src/replay/source/index-captures.ts';
 import { localFiles } from '../../../src/replay/source/open-source.ts';
 import { captureLine, chatBody, chatLine, chatReply, ReplayFolder, replay } from '../../helpers/replay.ts';
+import { type Serving, serve } from '../../helpers/serve.ts';
 
 const MAIL = 'jane.doe@example.com';
 const SAID = `Hello\n${MAIL}`;
@@ -24,13 +23,13 @@ const redaction = (content: 'all' | 'none'): Redaction => ({
   ...{ allow: [], content, key: 'a key', keyVersion: '1' },
 });
 
-let server: Server;
+let server: Serving;
 let folder: ReplayFolder;
 const received: string[] = [];
 beforeEach(async () => {
   folder = new ReplayFolder();
   received.length = 0;
-  server = createServer(async (request, response) => {
+  server = await serve(async (request, response) => {
     const body = (await buffer(request)).toString();
     received.push(body);
     const status = body.includes('fail') ? 500 : 200;
@@ -39,10 +38,9 @@ beforeEach(async () => {
     response.writeHead(type.type ? 200 : status, { 'content-type': 'application/json' });
     response.end(status === 500 ? JSON.stringify(failure) : chatReply(`New ${SAID}`));
   });
-  await new Promise<void>((resolve) => server.listen(0, resolve));
 });
-afterEach(() => {
-  server.close();
+afterEach(async () => {
+  await server.close();
   folder.delete();
 });
 
@@ -66,10 +64,9 @@ async function kept(
   const directory = join(folder.path, 'out');
   const replies = capturedReplies(join(folder.path));
   const exchanges = exchangeFile(folder.path, { run: 'r', target: 't' });
-  const { port } = server.address() as AddressInfo;
   const { results } = await replay(
     source,
-    `http://127.0.0.1:${port}/x`,
+    `${server.url}/x`,
     directory,
     {},
     {

@@ -1,17 +1,16 @@
 /** What answers in place of AWS: the page of a proxy, or nothing to the end. */
-import { createServer, type RequestListener } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { RequestListener } from 'node:http';
 import { LambdaClient } from '@aws-sdk/client-lambda';
 import { callAws } from '../../../../src/core/aws/aws-json.ts';
 import { postToAws } from '../../../../src/core/aws/aws-post.ts';
 import { queryAws } from '../../../../src/core/aws/aws-query.ts';
+import { serve } from '../../../helpers/serve.ts';
 import REPEATED from './repeated.json' with { type: 'json' };
 
 async function answeredBy(listener: RequestListener, ask: (client: LambdaClient) => Promise<unknown>): Promise<string> {
-  const server = createServer(listener);
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const server = await serve(listener);
   const client = new LambdaClient({
-    endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    endpoint: server.url,
     region: 'us-east-1',
     credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
   });
@@ -22,8 +21,7 @@ async function answeredBy(listener: RequestListener, ask: (client: LambdaClient)
     );
   } finally {
     client.destroy();
-    server.closeAllConnections();
-    server.close();
+    await server.close();
   }
 }
 

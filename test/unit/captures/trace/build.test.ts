@@ -1,23 +1,19 @@
-/** Tests of building the trace of a capture. */
-import { decodeLine } from '../../../../src/captures/decode.ts';
 import { buildTrace } from '../../../../src/captures/trace/build.ts';
 import { childSpanIdOf, rootSpanIdOf, traceIdOf } from '../../../../src/captures/trace/ids.ts';
 import type { TraceRecord } from '../../../../src/captures/trace/types.ts';
-import { captureOf, jsonSide, lineOf, sideOf } from '../arbitraries.ts';
+import { captureOf, decodedOf, jsonRecord, jsonSide, lineOf, sideOf } from '../arbitraries.ts';
 
 const OPTIONS = { experimentId: '7', endpointName: 'fern-house' };
 
 function traceOf(record: object, options: object = {}, key?: string): TraceRecord {
   const line = lineOf(record);
   const raw = key === undefined ? line : { ...line, place: { ...line.place, key } };
-  const decoded = decodeLine(raw, {});
-  if (decoded.kind !== 'capture') throw new Error(decoded.reason.message);
-  return buildTrace(decoded.capture, raw, { ...OPTIONS, ...options });
+  return buildTrace(decodedOf(raw), raw, { ...OPTIONS, ...options });
 }
 
 const chat = { messages: [{ role: 'user', content: 'Do ferns flower?' }] };
 const answer = { choices: [{ index: 0, message: { role: 'assistant', content: 'No.' } }] };
-const record = captureOf(jsonSide('INPUT', chat, 'plain'), jsonSide('OUTPUT', answer, 'plain'));
+const record = jsonRecord(chat, answer);
 
 test('derives ids from the experiment and the line', () => {
   const trace = traceOf(record);
@@ -94,9 +90,7 @@ test('logs a binary payload by size, type and digest, never by its bytes', () =>
 test('summarizes a vector, and keeps a long payload whole in the span', () => {
   const text = 'fern '.repeat(50_000);
   const embedding = Array.from({ length: 3_000 }, (_, index) => index / 3_000);
-  const trace = traceOf(
-    captureOf(jsonSide('INPUT', { input: text }, 'plain'), jsonSide('OUTPUT', { data: [{ embedding }] }, 'plain')),
-  );
+  const trace = traceOf(jsonRecord({ input: text }, { data: [{ embedding }] }));
   expect(trace.spans[0]?.inputs).toEqual({ input: text });
   expect(JSON.stringify(trace.spans[0]?.outputs).length).toBeLessThan(400);
 });

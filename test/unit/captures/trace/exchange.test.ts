@@ -4,7 +4,7 @@ import { buildTrace } from '../../../../src/captures/trace/build.ts';
 import { exchangeLine, exchangeTraceId, lineTraceId } from '../../../../src/captures/trace/exchange.ts';
 import { traceIdOf } from '../../../../src/captures/trace/ids.ts';
 import type { ExchangeFacts, RawLine } from '../../../../src/captures/types.ts';
-import { captureOf, jsonSide, rawLine } from '../arbitraries.ts';
+import { jsonRecord, rawLine } from '../arbitraries.ts';
 
 const START = Date.UTC(2026, 10, 20, 10);
 const facts: ExchangeFacts = {
@@ -27,7 +27,7 @@ const facts: ExchangeFacts = {
 
 const chat = { messages: [{ role: 'user', content: 'Do ferns flower?' }] };
 const answer = { choices: [{ index: 0, message: { role: 'assistant', content: 'No.' } }] };
-const record = captureOf(jsonSide('INPUT', chat, 'plain'), jsonSide('OUTPUT', answer, 'plain'));
+const record = jsonRecord(chat, answer);
 const lineWith = (more: Partial<ExchangeFacts> = {}, fields: object = {}): RawLine =>
   rawLine(Buffer.from(exchangeLine({ ...facts, ...more }, { ...record, ...fields })));
 
