@@ -5,22 +5,16 @@ import { type Behavior, type SeenRequest, startMisbehavingServer } from './misbe
 
 export type FaultRule = (request: SeenRequest) => Behavior | undefined;
 
-export interface FaultProxy {
-  url: string;
-  /** Returns the number of faults injected since the last call of `inject`. */
-  injected(): number;
-  inject(rule: FaultRule): void;
-  heal(): void;
-  stop(): Promise<void>;
-}
+export type FaultProxy = Awaited<ReturnType<typeof startFaultProxy>>;
 
-export async function startFaultProxy(upstream: string): Promise<FaultProxy> {
+export async function startFaultProxy(upstream: string) {
   const { url, rule: set, stop } = await startMisbehavingServer({ upstream, keepsNone: true });
   let injected = 0;
   return {
     url,
+    /** Returns the number of faults injected since the last call of `inject`. */
     injected: () => injected,
-    inject: (rule) => {
+    inject: (rule: FaultRule) => {
       injected = 0;
       set((request) => {
         const fault = rule(request);

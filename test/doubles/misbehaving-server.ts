@@ -40,22 +40,9 @@ export type Rule = (request: SeenRequest, ordinal: number) => Behavior | undefin
 /** Decides by the announced length of a body whether to break the connection before the body is read. */
 export type EarlyRule = (announcedBytes: number, path: string) => boolean;
 
-export interface MisbehavingServer {
-  url: string;
-  /** All requests so far, if they are kept. */
-  requests: SeenRequest[];
-  /** New connections so far. */
-  connections(): number;
-  /** Sets the rule. Requests without a behavior are forwarded, or answered with 200 and `{}` if there is no upstream. */
-  rule(rule: Rule): void;
-  /** Breaks connections while the request is being sent. */
-  cutWhileSending(rule: EarlyRule): void;
-  stop(): Promise<void>;
-}
+export type MisbehavingServer = Awaited<ReturnType<typeof startMisbehavingServer>>;
 
-export async function startMisbehavingServer(
-  options: { upstream?: string; rule?: Rule; keepsNone?: boolean } = {},
-): Promise<MisbehavingServer> {
+export async function startMisbehavingServer(options: { upstream?: string; rule?: Rule; keepsNone?: boolean } = {}) {
   let { rule = () => undefined } = options;
   let early: EarlyRule = () => false;
   let connections = 0;
@@ -83,7 +70,7 @@ export async function startMisbehavingServer(
         return;
       default: {
         // If the upstream server is down, the client sees a broken connection.
-        const reply = await pass(options.upstream ?? '', seen).catch(() => undefined);
+        const reply = await forward(options.upstream ?? '', seen).catch(() => undefined);
         if (reply === undefined || behavior.kind === 'passThenCut') response.socket?.destroy();
         else if (behavior.kind === 'passThenReply') {
           response.writeHead(behavior.status, { 'content-type': 'application/json' }).end(behavior.body ?? '');
@@ -126,33 +113,39 @@ export async function startMisbehavingServer(
   });
   return {
     url,
+    /** All requests so far, if they are kept. */
     requests,
+    /** New connections so far. */
     connections: () => connections,
-    rule: (next) => {
+    /** Sets the rule. Requests without a behavior are forwarded, or answered with 200 and `{}` if there is no upstream. */
+    rule: (next: Rule) => {
       rule = next;
     },
-    cutWhileSending: (next) => {
+    /** Breaks connections while the request is being sent. */
+    cutWhileSending: (next: EarlyRule) => {
       early = next;
     },
     stop: close,
   };
 }
 
-interface Reply {
+export interface Reply {
   status: number;
   headers: Record<string, string | string[]>;
   body: Buffer;
 }
 
 /** Headers of one connection. The body is forwarded whole, so it is no longer chunked. */
-const HOP_HEADERS = new Set(['connection', 'keep-alive', 'transfer-encoding', 'host', 'expect']);
+const HOP_HEADERS = new Set('connection keep-alive transfer-encoding host expect http2-settings upgrade'.split(' '));
 const withoutHops = (headers: IncomingHttpHeaders) =>
-  Object.fromEntries(Object.entries(headers).filter(([name]) => !HOP_HEADERS.has(name)));
+  Object.fromEntries(Object.entries(headers).filter(([name]) => !HOP_HEADERS.has(name) && !name.startsWith(':')));
 
-function pass(upstream: string, seen: SeenRequest): Promise<Reply> {
+/** Sends a request to the server behind this one. */
+export function forward(upstream: string, seen: SeenRequest): Promise<Reply> {
   return new Promise((resolve, reject) => {
     // Each request has a separate connection. A kept one would break if the server closed it at that moment.
-    const options = { method: seen.method, headers: withoutHops(seen.headers), agent: false };
+    const headers = { ...withoutHops(seen.headers), 'content-length': seen.body.length };
+    const options = { method: seen.method, headers, agent: false };
     const call = openRequest(new URL(seen.path, upstream), options, (reply) => {
       buffer(reply).then((body) => {
         resolve({ status: reply.statusCode ?? 502, headers: withoutHops(reply.headers) as Reply['headers'], body });

@@ -24,17 +24,7 @@ export interface DoubleOptions {
   perSecond?: number;
 }
 
-export interface SageMakerMlflowDouble {
-  /** The value for `SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT`. */
-  url: string;
-  arn: string;
-  /** All requests so far, with the status of the reply. */
-  requests: { method: string; path: string; status: number }[];
-  /** Treats the credentials as expired until others are set. */
-  expire(): void;
-  setCredentials(credentials: SigV4Credentials): void;
-  stop(): Promise<void>;
-}
+export type SageMakerMlflowDouble = Awaited<ReturnType<typeof startSageMakerMlflowDouble>>;
 
 const KINDS = {
   'mlflow-tracking-server': { service: 'sagemaker-mlflow', header: 'x-mlflow-sm-tracking-server-arn' },
@@ -47,13 +37,13 @@ const REST_API = /^\/(?:version|api\/[23]\.0\/mlflow\/.*)$/;
 /** Headers that apply to one connection and are not forwarded. */
 const HOP_HEADERS = new Set(['connection', 'keep-alive', 'transfer-encoding', 'host']);
 
-export async function startSageMakerMlflowDouble(options: DoubleOptions): Promise<SageMakerMlflowDouble> {
+export async function startSageMakerMlflowDouble(options: DoubleOptions) {
   const [, , , region = '', , resource = ''] = options.arn.split(':');
   const kind = KINDS[resource.split('/')[0] as keyof typeof KINDS];
   if (kind === undefined) throw new Error(`Not an ARN of managed MLflow: ${options.arn}`);
   let { credentials } = options;
   let expired = false;
-  const requests: SageMakerMlflowDouble['requests'] = [];
+  const requests: { method: string; path: string; status: number }[] = [];
 
   /** Times of the requests that were let through in the last second. */
   const recent: number[] = [];
@@ -102,13 +92,16 @@ export async function startSageMakerMlflowDouble(options: DoubleOptions): Promis
     else forward(options.upstream, message, body, response);
   });
   return {
+    /** The value for `SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT`. */
     url,
     arn: options.arn,
+    /** All requests so far, with the status of the reply. */
     requests,
+    /** Treats the credentials as expired until others are set. */
     expire: () => {
       expired = true;
     },
-    setCredentials: (others) => {
+    setCredentials: (others: SigV4Credentials) => {
       credentials = others;
       expired = false;
     },

@@ -1,6 +1,8 @@
 /** The gate in front of emulated AWS: it tells the services apart by the signature, and imposes the limits of each. */
+
+import type { Reply, SeenRequest } from '../misbehaving-server.ts';
 import { DynamoGate } from './dynamodb-gate.ts';
-import { type Asked, type Gate, jsonError, type Reply, type Upstream, type Verdict } from './front.ts';
+import { type Gate, jsonError, type Upstream, type Verdict } from './front.ts';
 import type { QuotaLimits } from './limits.ts';
 import { Bucket, type Counts } from './meter.ts';
 
@@ -28,7 +30,7 @@ export class AwsGate implements Gate {
     this.#starts = limits.startExecution && new Bucket(limits.startExecution, now);
   }
 
-  admit(asked: Asked, upstream: Upstream): Promise<Verdict> | Verdict {
+  admit(asked: SeenRequest, upstream: Upstream): Promise<Verdict> | Verdict {
     const service = /\/([\w-]+)\/aws4_request/.exec(asked.headers.authorization ?? '')?.[1] ?? 'unsigned';
     if (service === 'dynamodb') return this.#dynamo.admit(asked, upstream);
     if (service === 's3') return this.#s3(asked);
@@ -47,7 +49,7 @@ export class AwsGate implements Gate {
     return undefined;
   }
 
-  #s3({ method, path }: Asked): Verdict {
+  #s3({ method, path }: SeenRequest): Verdict {
     const url = new URL(path, 'http://s3');
     const bucket = url.pathname.split('/')[1] ?? '';
     const isList = method === 'GET' && url.pathname.split('/').slice(2).join('') === '';
@@ -78,7 +80,7 @@ export class MlflowGate implements Gate {
     this.#tokens = mlflow && new Bucket(mlflow, now);
   }
 
-  admit({ method, path }: Asked): Verdict {
+  admit({ method, path }: SeenRequest): Verdict {
     // Ids differ in each request.
     const route = (path.split('?')[0] ?? '').replace(/\/(?:tr-[0-9a-f]+|a-[\w-]+|\d+)(?=\/|$)/g, '/{id}');
     this.#counts.operation(`mlflow ${method} ${route}`);

@@ -2,7 +2,8 @@
  * DynamoDB's limits: write units of a partition, which count the whole item in KB, and the size of an item. It also counts the units that on-demand tables charge. Every hash key is treated as a partition of its own, the
  * best that a table can do.
  */
-import { type Asked, type Gate, jsonError, type Reply, type Upstream, type Verdict } from './front.ts';
+import type { Reply, SeenRequest } from '../misbehaving-server.ts';
+import { type Gate, jsonError, type Upstream, type Verdict } from './front.ts';
 import type { QuotaLimits } from './limits.ts';
 import { Bucket, type Counts } from './meter.ts';
 
@@ -46,7 +47,7 @@ export class DynamoGate implements Gate {
     this.#counts = counts;
   }
 
-  async admit(asked: Asked, upstream: Upstream): Promise<Verdict> {
+  async admit(asked: SeenRequest, upstream: Upstream): Promise<Verdict> {
     const operation = String(asked.headers['x-amz-target'] ?? '').replace(TARGET, '');
     this.#counts.operation(`dynamodb ${operation}`);
     const body = JSON.parse(asked.body.toString() || '{}') as Body;
@@ -56,7 +57,7 @@ export class DynamoGate implements Gate {
   }
 
   /** The items that a request writes. */
-  async #writes(operation: string, body: Body, asked: Asked, upstream: Upstream): Promise<Write[]> {
+  async #writes(operation: string, body: Body, asked: SeenRequest, upstream: Upstream): Promise<Write[]> {
     const one = async (each: Body, table = each.TableName ?? ''): Promise<Write> => {
       const names = await this.#keyNames(table, asked, upstream);
       const key = each.Key ?? Object.fromEntries(names.map((name) => [name, each.Item?.[name] ?? {}]));
@@ -70,7 +71,7 @@ export class DynamoGate implements Gate {
     return Promise.all(parts);
   }
 
-  async #write(writes: readonly Write[], asked: Asked, upstream: Upstream): Promise<Reply> {
+  async #write(writes: readonly Write[], asked: SeenRequest, upstream: Upstream): Promise<Reply> {
     const { itemBytes = Number.POSITIVE_INFINITY } = this.#limits;
     this.#counts.asked('partition writes');
     const before = await Promise.all(writes.map((write) => this.#size(write, asked, upstream)));
@@ -95,7 +96,7 @@ export class DynamoGate implements Gate {
   }
 
   /** The hash key, then the range key if there is one. */
-  #keyNames(table: string, asked: Asked, upstream: Upstream): Promise<string[]> {
+  #keyNames(table: string, asked: SeenRequest, upstream: Upstream): Promise<string[]> {
     const known = this.#hashKeys.get(table);
     if (known) return known;
     const found = ask(asked, upstream, 'DescribeTable', { TableName: table }).then((reply) => {
@@ -107,7 +108,7 @@ export class DynamoGate implements Gate {
     return found;
   }
 
-  async #partition(write: Write, asked: Asked, upstream: Upstream): Promise<Bucket | undefined> {
+  async #partition(write: Write, asked: SeenRequest, upstream: Upstream): Promise<Bucket | undefined> {
     const { partitionWrites } = this.#limits;
     if (partitionWrites === undefined) return undefined;
     const [hashKey = ''] = await this.#keyNames(write.table, asked, upstream);
@@ -117,7 +118,7 @@ export class DynamoGate implements Gate {
     return bucket;
   }
 
-  async #size({ table, key }: Write, asked: Asked, upstream: Upstream): Promise<number> {
+  async #size({ table, key }: Write, asked: SeenRequest, upstream: Upstream): Promise<number> {
     const question = { TableName: table, Key: key, ConsistentRead: true };
     const { Item } = (await ask(asked, upstream, 'GetItem', question)) as { Item?: Item };
     return sizeOf(Item ?? {});
@@ -130,7 +131,7 @@ export class DynamoGate implements Gate {
   }
 }
 
-async function ask(asked: Asked, upstream: Upstream, operation: string, question: object): Promise<unknown> {
+async function ask(asked: SeenRequest, upstream: Upstream, operation: string, question: object): Promise<unknown> {
   const headers = { ...asked.headers, 'x-amz-target': `${TARGET}${operation}` };
   const reply = await upstream.send({ ...asked, headers, body: Buffer.from(JSON.stringify(question)) });
   return JSON.parse(reply.body.toString() || '{}');

@@ -2,30 +2,17 @@
  * A proxy that asks a gate about each request before it forwards it. One port takes HTTP/1.1 and HTTP/2 without TLS, which the
  * AWS SDK's Bedrock client speaks to an `http:` endpoint; the upstream gets HTTP/1.1.
  */
-import http, { type IncomingHttpHeaders } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { createEitherServer, type EitherRequest, type EitherResponse } from '../../../local/servers/either-http.ts';
 import { breakOff } from '../break-off.ts';
-
-export interface Asked {
-  method: string;
-  /** Includes the query. */
-  path: string;
-  headers: IncomingHttpHeaders;
-  body: Buffer;
-}
-
-export interface Reply {
-  status: number;
-  headers: Record<string, string | string[]>;
-  body: Buffer;
-}
+import { forward, type Reply, type SeenRequest } from '../misbehaving-server.ts';
 
 /** A reply in place of the upstream's; or what to do with the upstream's reply before it is passed on; or nothing. */
 export type Verdict = { answer: Reply } | { served(reply: Reply): Promise<void> | void } | undefined;
 
 export interface Gate {
-  admit(asked: Asked, upstream: Upstream): Promise<Verdict> | Verdict;
+  admit(asked: SeenRequest, upstream: Upstream): Promise<Verdict> | Verdict;
 }
 
 export interface Front {
@@ -33,49 +20,14 @@ export interface Front {
   stop(): Promise<void>;
 }
 
-/** Headers that apply to one connection. The body is forwarded whole, so it is no longer chunked. */
-const HOP_HEADERS = new Set([
-  'connection',
-  'keep-alive',
-  'transfer-encoding',
-  'host',
-  'expect',
-  'http2-settings',
-  'upgrade',
-]);
-
 /** The server behind a front, for the gate's own questions too. */
-export class Upstream {
-  readonly #url: string;
-
-  constructor(url: string) {
-    this.#url = url;
-  }
-
-  send({ method, path, headers, body }: Asked): Promise<Reply> {
-    const passed = Object.entries(headers).filter(([name]) => !HOP_HEADERS.has(name) && !name.startsWith(':'));
-    return new Promise((resolve, reject) => {
-      const options = { method, headers: { ...Object.fromEntries(passed), 'content-length': body.length } };
-      // A kept connection could break if the server closed it at that moment, after a request had its effect.
-      const call = http.request(new URL(path, this.#url), { ...options, agent: false }, (reply) => {
-        const chunks: Buffer[] = [];
-        reply.on('data', (chunk) => chunks.push(chunk));
-        reply.on('error', reject);
-        reply.on('end', () => {
-          const kept = Object.entries(reply.headers).filter(([name]) => !HOP_HEADERS.has(name));
-          const all = Object.fromEntries(kept) as Reply['headers'];
-          resolve({ status: reply.statusCode ?? 502, headers: all, body: Buffer.concat(chunks) });
-        });
-      });
-      call.on('error', reject);
-      call.end(body);
-    });
-  }
+export interface Upstream {
+  send(asked: SeenRequest): Promise<Reply>;
 }
 
 /** Starts a front on a loopback port. */
 export async function startFront(upstreamUrl: string, gate: Gate, port = 0): Promise<Front> {
-  const upstream = new Upstream(upstreamUrl);
+  const upstream = { send: (asked: SeenRequest) => forward(upstreamUrl, asked) };
   const open = new Set<Socket>();
   const handle = async (request: EitherRequest, response: EitherResponse): Promise<void> => {
     try {
@@ -87,7 +39,7 @@ export async function startFront(upstreamUrl: string, gate: Gate, port = 0): Pro
       const reply = verdict && 'answer' in verdict ? verdict.answer : await upstream.send(asked);
       if (verdict && 'served' in verdict) await verdict.served(reply);
       // Both responses have the same methods, but TypeScript cannot call a union of their overloads.
-      const writable = response as http.ServerResponse;
+      const writable = response as ServerResponse;
       writable.writeHead(reply.status, reply.headers);
       writable.end(method === 'HEAD' ? undefined : reply.body);
     } catch {

@@ -5,8 +5,9 @@
  * difference to what it used (an output token counts `outputBurndown` times, a token read from the cache not at all) is
  * given back or taken.
  */
-import type { Asked, Gate, Reply, Upstream, Verdict } from './front.ts';
-import { jsonError } from './front.ts';
+
+import type { Reply, SeenRequest } from '../misbehaving-server.ts';
+import { type Gate, jsonError, type Upstream, type Verdict } from './front.ts';
 import type { QuotaLimits } from './limits.ts';
 import { Bucket, type Counts } from './meter.ts';
 
@@ -40,7 +41,7 @@ export class JudgeGate implements Gate {
     this.#tokens = tokens === undefined ? undefined : new Bucket({ perSecond: tokens / 60, burst: tokens }, now);
   }
 
-  admit(asked: Asked, upstream: Upstream): Promise<Verdict> | Verdict {
+  admit(asked: SeenRequest, upstream: Upstream): Promise<Verdict> | Verdict {
     const path = asked.path.split('?')[0] ?? '';
     if (asked.method === 'POST' && CALL_PATH.test(path)) return this.#call(asked);
     if (asked.method === 'POST' && path === JOB_PATH) return this.#job(asked, upstream);
@@ -48,7 +49,7 @@ export class JudgeGate implements Gate {
     return undefined;
   }
 
-  #call({ body }: Asked): Verdict {
+  #call({ body }: SeenRequest): Verdict {
     const counts = this.#counts;
     const { judgeTokensPerDay: perDay, outputBurndown = 1 } = this.#limits;
     counts.operation('bedrock call');
@@ -81,13 +82,13 @@ export class JudgeGate implements Gate {
   }
 
   /** One at a time, so that two requests cannot both take the last place. */
-  #job(asked: Asked, upstream: Upstream): Promise<Verdict> {
+  #job(asked: SeenRequest, upstream: Upstream): Promise<Verdict> {
     const next = this.#creating.then(() => this.#createJob(asked, upstream));
     this.#creating = next.catch(() => undefined);
     return next;
   }
 
-  async #createJob(asked: Asked, upstream: Upstream): Promise<Verdict> {
+  async #createJob(asked: SeenRequest, upstream: Upstream): Promise<Verdict> {
     const limit = this.#limits.batchJobs ?? Number.POSITIVE_INFINITY;
     this.#counts.operation('bedrock job');
     this.#counts.asked('batch jobs');
