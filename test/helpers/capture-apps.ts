@@ -1,12 +1,12 @@
 /** Applications that capture their calls, in both languages: processes of their own, which do what a test asks. */
 import { execFile } from 'node:child_process';
-import { mkdtempSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { captureAppsEnvironment } from './check-environments.ts';
+import { temporaryFolder } from './temporary-folder.ts';
 
 export interface AppCall {
   streamed?: boolean;
@@ -75,7 +75,7 @@ const MAX_OUTPUT = 512 * 1024 * 1024;
 
 /** @param python in place of the environment's */
 export async function runApp(language: Language, spec: AppSpec, python?: string): Promise<AppResult> {
-  const file = join(mkdtempSync(join(tmpdir(), 'capture-app-')), 'spec.json');
+  const file = join(temporaryFolder('capture-app-'), 'spec.json');
   const isAsync = language === 'aiobotocore';
   writeFileSync(file, JSON.stringify({ ...spec, async: isAsync }));
   const script = (name: string): string => packagePath('test', 'helpers', name);

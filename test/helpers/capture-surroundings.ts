@@ -1,15 +1,15 @@
-import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+/** What the tests of faults of the capture clients share: an endpoint, S3 and a folder, which last for a test. */
+import { existsSync, readdirSync } from 'node:fs';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { S3Wire } from '../doubles/s3-wire.ts';
 import { serve } from './serve.ts';
+import { temporaryFolder } from './temporary-folder.ts';
 
 /** Returns an object that has them while a test runs. */
 export function captureSurroundings() {
   const here = {} as { endpoint: StandInEndpoint; s3: S3Wire; folder: string };
   beforeEach(async () => {
-    here.folder = mkdtempSync(join(tmpdir(), 'capture-client-'));
+    here.folder = temporaryFolder('capture-client-');
     here.endpoint = await startStandInEndpoint({ latencyMs: 1, words: 4, interTokenMs: 5 });
     here.s3 = await S3Wire.start();
   });
@@ -17,7 +17,6 @@ export function captureSurroundings() {
     jest.restoreAllMocks();
     await here.endpoint.close();
     await here.s3.stop();
-    rmSync(here.folder, { recursive: true });
   });
   return here;
 }

@@ -1,12 +1,12 @@
 /** Templates against CloudFormation's resource schemas and rules, by cfn-lint. An accepted finding has a reason, and must still occur. */
 import { execFile } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { awsChecksEnvironment } from './check-environments.ts';
 import { PLACES, type Place, settingsVariants } from './settings-variants.ts';
 import { templateOf } from './synth.ts';
+import { temporaryFolder } from './temporary-folder.ts';
 
 /** Findings that are no fault: rule, place in the template, and why. */
 const ACCEPTED: { rule: string; path: RegExp; why: string }[] = [
@@ -57,25 +57,21 @@ const withoutPlace = (text: string, { region, partition }: Place): string =>
 /** Runs cfn-lint once for all templates, since starting it takes three seconds. Each template names its regions. */
 async function lint(samples: Sample[]): Promise<Finding[]> {
   const { bin } = await awsChecksEnvironment();
-  const folder = mkdtempSync(join(tmpdir(), 'cfn-lint-'));
-  try {
-    const files = samples.map(({ template, regions }, index) => {
-      const file = join(folder, `${index}.json`);
-      writeFileSync(file, JSON.stringify({ ...template, Metadata: { 'cfn-lint': { config: { regions } } } }));
-      return file;
-    });
-    const options = ['--format', 'json', '--non-zero-exit-code', 'none'];
-    const { stdout } = await promisify(execFile)(join(bin, 'cfn-lint'), [...options, '--', ...files], {
-      cwd: folder,
-      maxBuffer: 64 * 1024 * 1024,
-    });
-    return (JSON.parse(stdout) as Finding[]).map((finding) => {
-      const { variant, regions } = samples[files.indexOf(finding.Filename)] as Sample;
-      return { ...finding, Filename: `${variant} in ${regions.join(', ')}` };
-    });
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
+  const folder = temporaryFolder('cfn-lint-');
+  const files = samples.map(({ template, regions }, index) => {
+    const file = join(folder, `${index}.json`);
+    writeFileSync(file, JSON.stringify({ ...template, Metadata: { 'cfn-lint': { config: { regions } } } }));
+    return file;
+  });
+  const options = ['--format', 'json', '--non-zero-exit-code', 'none'];
+  const { stdout } = await promisify(execFile)(join(bin, 'cfn-lint'), [...options, '--', ...files], {
+    cwd: folder,
+    maxBuffer: 64 * 1024 * 1024,
+  });
+  return (JSON.parse(stdout) as Finding[]).map((finding) => {
+    const { variant, regions } = samples[files.indexOf(finding.Filename)] as Sample;
+    return { ...finding, Filename: `${variant} in ${regions.join(', ')}` };
+  });
 }
 
 const isAccepted = ({ Rule, Location }: Finding): boolean =>

@@ -1,12 +1,11 @@
 /** The app as the CDK CLI runs it: `node bin/app.ts` with the settings in the environment. */
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { REQUIRED_SETTINGS } from '../helpers/synth.ts';
+import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'app-'));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = temporaryFolder('app-');
 
 /** Optional settings that add resources. */
 const OPTIONAL = {

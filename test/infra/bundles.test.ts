@@ -1,17 +1,16 @@
 /** The bundles of the functions: small and complete. */
 import { spawnSync } from 'node:child_process';
-import { cpSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, readdirSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { Template } from 'aws-cdk-lib/assertions';
 import { flattened, type Resource, resourcesOf, testApp, testStack } from '../helpers/synth.ts';
+import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 /** The required limit. A cold start reads and compiles the whole bundle. */
 const MAX_BUNDLE_BYTES = 2 * 1000 * 1000;
 
 const NODE = resolve('node_modules', 'node', 'bin', 'node');
-const outdir = mkdtempSync(join(tmpdir(), 'bundles-'));
-afterAll(() => rmSync(outdir, { recursive: true }));
+const outdir = temporaryFolder('bundles-');
 
 const stack = testStack({}, testApp({ outdir, bundle: true }));
 const template = Template.fromStack(stack);
@@ -39,20 +38,16 @@ describe.each(functions)('%s', (name, resource) => {
 
   it('loads without any installed packages and accepts its environment', () => {
     // Outside the project, whose node_modules would hide a missing package.
-    const away = mkdtempSync(join(tmpdir(), 'function-'));
-    try {
-      cpSync(folderOf(resource), away, { recursive: true });
-      const { Variables } = flattened(resource.Properties.Environment) as { Variables: Record<string, string> };
-      const script = "import('./index.mjs').then(({ handler }) => console.log(typeof handler))";
-      const { stdout, stderr } = spawnSync(NODE, ['-e', script], {
-        cwd: away,
-        encoding: 'utf8',
-        env: { ...Variables, AWS_REGION: 'eu-west-1', AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' },
-      });
-      expect({ stdout, stderr }).toEqual({ stdout: 'function\n', stderr: '' });
-    } finally {
-      rmSync(away, { recursive: true });
-    }
+    const away = temporaryFolder('function-');
+    cpSync(folderOf(resource), away, { recursive: true });
+    const { Variables } = flattened(resource.Properties.Environment) as { Variables: Record<string, string> };
+    const script = "import('./index.mjs').then(({ handler }) => console.log(typeof handler))";
+    const { stdout, stderr } = spawnSync(NODE, ['-e', script], {
+      cwd: away,
+      encoding: 'utf8',
+      env: { ...Variables, AWS_REGION: 'eu-west-1', AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' },
+    });
+    expect({ stdout, stderr }).toEqual({ stdout: 'function\n', stderr: '' });
   });
 
   it('fails with InvalidEnvironment if its variables are missing', () => {

@@ -1,6 +1,5 @@
 /** cdk-nag's AwsSolutions rules: no open finding, and no acknowledgement wider than a finding. */
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type App, Stack, Validations } from 'aws-cdk-lib';
 import { PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
@@ -8,6 +7,7 @@ import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { acknowledge } from '../../lib/acknowledge.ts';
 import { testApp, testStack } from '../helpers/synth.ts';
+import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 jest.mock('../../lib/acknowledge.ts', () => ({ acknowledge: jest.fn() }));
 const acknowledged = jest.mocked(acknowledge);
@@ -48,26 +48,22 @@ const EVERYTHING = {
 };
 
 function findingsOf(build: (app: App) => void): Finding[] {
-  const outdir = mkdtempSync(join(tmpdir(), 'nag-'));
+  const outdir = temporaryFolder('nag-');
+  const app = testApp({ outdir });
+  build(app);
+  Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
   try {
-    const app = testApp({ outdir });
-    build(app);
-    Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
-    try {
-      app.synth();
-    } catch (error) {
-      // Findings fail the synthesis; the test examines them.
-      if ((error as Error).name !== 'ValidationFailed') throw error;
-    }
-    const { pluginReports } = JSON.parse(readFileSync(join(outdir, 'validation-report.json'), 'utf8')) as Report;
-    return pluginReports.flatMap(({ violations }) =>
-      violations.flatMap(({ ruleName, violatingConstructs }) =>
-        violatingConstructs.map(({ constructPath }) => ({ rule: ruleName, path: constructPath })),
-      ),
-    );
-  } finally {
-    rmSync(outdir, { recursive: true });
+    app.synth();
+  } catch (error) {
+    // Findings fail the synthesis; the test examines them.
+    if ((error as Error).name !== 'ValidationFailed') throw error;
   }
+  const { pluginReports } = JSON.parse(readFileSync(join(outdir, 'validation-report.json'), 'utf8')) as Report;
+  return pluginReports.flatMap(({ violations }) =>
+    violations.flatMap(({ ruleName, violatingConstructs }) =>
+      violatingConstructs.map(({ constructPath }) => ({ rule: ruleName, path: constructPath })),
+    ),
+  );
 }
 
 const settings: [string, Record<string, string>][] = [

@@ -1,11 +1,11 @@
 /** The runbook matches the stack: alarms, names, inputs and commands. */
 import { spawnSync } from 'node:child_process';
-import { globSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { globSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { OUTPUT_PARAMETERS } from '../../src/core/contract/names.ts';
 import { parseInput } from '../../src/monitoring/plan/input.ts';
 import { resourcesOf, resourcesOfType, templateOf } from '../helpers/synth.ts';
+import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 const runbook = readFileSync('docs/runbook.md', 'utf8');
 /** With the page that uses the runbook's first block. */
@@ -122,13 +122,12 @@ describe('the first block', () => {
   esac
 }`;
   const drained = (events: readonly string[]) => {
-    const cwd = mkdtempSync(join(tmpdir(), 'runbook-'));
+    const cwd = temporaryFolder('runbook-');
     mkdirSync(join(cwd, 'events'));
     for (const event of events) writeFileSync(join(cwd, 'events', event), '');
     const input = `${aws}\n${block}\ndrain the-queue start`;
     const { stdout, stderr } = spawnSync('bash', { input, cwd, encoding: 'utf8' });
     const left = readdirSync(join(cwd, 'events'));
-    rmSync(cwd, { recursive: true });
     return { stdout: stdout.split('\n').filter(Boolean), stderr, left };
   };
 

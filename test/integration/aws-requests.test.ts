@@ -3,8 +3,7 @@
  * in the steps that Step Functions takes itself, and it fails the test that made the request.
  */
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BedrockClient, CreateModelInvocationJobCommand } from '@aws-sdk/client-bedrock';
 import { CreateStackCommand } from '@aws-sdk/client-cloudformation';
@@ -27,6 +26,7 @@ import { wholeValue } from '../aws-requests/patterns.ts';
 import { uncheckedIn } from '../aws-requests/product-operations.ts';
 import { type StandInJudge, startStandInJudge } from '../doubles/faulty-judge/server.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
+import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 const ROLE = 'arn:aws:iam::000000000000:role/any';
 const BUCKET = 'any-bucket';
@@ -243,18 +243,17 @@ test('makes the key of the pseudonyms once, and reads a version that was rotated
 
 test('the product’s uploads in parts are right', async () => {
   const storage = new Storage(clients.s3);
-  const folder = mkdtempSync(join(tmpdir(), 'upload-'));
+  const folder = temporaryFolder('upload-');
   writeFileSync(join(folder, 'large'), Buffer.alloc(6 * 1024 * 1024));
   await putFile(storage, BUCKET, 'large', join(folder, 'large'), 'application/octet-stream');
   const upload = new TextUpload(storage, BUCKET, 'lines');
   await upload.write('x'.repeat(6 * 1024 * 1024));
   await upload.close();
-  rmSync(folder, { recursive: true });
   expect(await uncheckedIn('aws-requests')).toEqual([]);
 });
 
 test('a refused request fails the test that makes it, or its file', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'fixture-'));
+  const folder = temporaryFolder('fixture-');
   const report = join(folder, 'report.json');
   const args = [
     packagePath('node_modules', 'jest', 'bin', 'jest.js'),
@@ -268,7 +267,6 @@ test('a refused request fails the test that makes it, or its file', async () => 
       assertionResults: { title: string; status: string; failureMessages: string[] }[];
     }[];
   };
-  rmSync(folder, { recursive: true });
   expect(code).toBe(1);
   const [{ message, assertionResults } = { message: '', assertionResults: [] }] = testResults;
   expect(assertionResults.map(({ title, status }) => [title, status])).toEqual([

@@ -1,3 +1,4 @@
+/** The ends of processes: by themselves, and by a signal or frozen, with the lines of docs/capture-client.md. Each asks three times. */
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { captureSurroundings, clientsIn, spooledIn } from '../helpers/capture-surroundings.ts';

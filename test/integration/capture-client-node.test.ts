@@ -1,3 +1,4 @@
+/** What an application in Node or its surroundings can do to the capture client, and once did. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';

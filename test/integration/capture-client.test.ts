@@ -1,5 +1,5 @@
-import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+/** The capture clients in both languages: applications as processes, a server that speaks SageMaker's protocol, and S3. */
+import { mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { payloadPart } from '../../local/stand-in-endpoint/server.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
@@ -7,6 +7,7 @@ import { S3Wire } from '../doubles/s3-wire.ts';
 import { type AppCall, type AppSpec, LANGUAGES, runApp } from '../helpers/capture-apps.ts';
 import { spooledIn } from '../helpers/capture-surroundings.ts';
 import { serve } from '../helpers/serve.ts';
+import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 interface Line {
   captureData: { endpointInput: LineSide; endpointOutput?: LineSide };
@@ -26,12 +27,11 @@ let folder: string;
 beforeEach(async () => {
   endpoint = await startStandInEndpoint({ latencyMs: 20, words: 4, interTokenMs: 20 });
   s3 = await S3Wire.start();
-  folder = mkdtempSync(join(tmpdir(), 'capture-client-'));
+  folder = temporaryFolder('capture-client-');
 });
 afterEach(async () => {
   await endpoint.close();
   await s3.stop();
-  rmSync(folder, { recursive: true });
 });
 
 const ask = (content: string, more: Partial<AppCall> = {}): AppCall => ({

@@ -1,21 +1,20 @@
 /** The browser of the tests of pages, as npm installs it. */
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Browser } from 'playwright-core';
 import { launchChromium, packageRuns, unpackChromium } from '../../local/machine/chromium.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
+import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 (packageRuns ? describe : describe.skip)('the Chromium of the npm package', () => {
   let parent: string;
   let browser: Browser | undefined;
   beforeAll(() => {
-    parent = mkdtempSync(join(tmpdir(), 'chromium-'));
+    parent = temporaryFolder('chromium-');
   });
   afterAll(async () => {
-    rmSync(parent, { recursive: true });
     await browser?.close();
   });
 

@@ -1,8 +1,7 @@
 /** `npm start` and `npm run smoke` as a user runs them: as commands, using only their output. */
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { HeadObjectCommand } from '@aws-sdk/client-s3';
 import { destroyClients } from '../../bin/operate/aws-clients.ts';
@@ -16,6 +15,7 @@ import { mixedLines } from '../helpers/deployed-captures.ts';
 import { descendantsOf, listeningOf, runningProcesses } from '../helpers/deployed-processes.ts';
 import { startDeployedReader } from '../helpers/deployed-reader.ts';
 import { type Command, command } from '../helpers/start-command.ts';
+import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 /** The shell of a user who works with AWS. Only its judging settings may reach the emulated side. */
 const PERSONS_SHELL = {
@@ -39,7 +39,7 @@ describe('npm start', () => {
 
   beforeAll(async () => {
     await defaultPythonEnvironment();
-    folder = mkdtempSync(join(tmpdir(), 'start-'));
+    folder = temporaryFolder('start-');
     const hour = join(folder, 'downloads', 'weather-llm', 'blue', '2026', '11', '20', '10');
     mkdirSync(hour, { recursive: true });
     writeFileSync(join(hour, 'a.jsonl'), mixedLines('start-a').join('\n'));
@@ -63,7 +63,6 @@ describe('npm start', () => {
 
   afterAll(() => {
     start.process.kill('SIGKILL');
-    rmSync(folder, { recursive: true });
   });
 
   test('prints the outcome of the captures, in agreement with MLflow', async () => {
@@ -198,7 +197,7 @@ describe('npm start', () => {
 
 describe('npm start explains what to do', () => {
   test('if a port is in use', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'start-'));
+    const folder = temporaryFolder('start-');
     writeFileSync(join(folder, 'a.jsonl'), '{}\n');
     const taken = createServer().listen(0, '127.0.0.1');
     await new Promise((resolve) => taken.once('listening', resolve));
@@ -207,7 +206,6 @@ describe('npm start explains what to do', () => {
     expect(await start.code).toBe(1);
     expect(start.output()).toMatch(new RegExp(`Port ${port} is in use[^]*Set another one with --mlflow-port`));
     taken.close();
-    rmSync(folder, { recursive: true });
   });
 
   test('if there are no captures', async () => {
@@ -217,7 +215,7 @@ describe('npm start explains what to do', () => {
   });
 
   test('if --bedrock has no credentials', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'start-'));
+    const folder = temporaryFolder('start-');
     writeFileSync(join(folder, 'a.jsonl'), '{}\n');
     const nowhere = join(folder, 'none');
     const start = command('start/start.ts', [folder, '--bedrock'], {
@@ -227,6 +225,5 @@ describe('npm start explains what to do', () => {
     });
     expect(await start.code).toBe(1);
     expect(start.output()).toMatch(/AWS credentials are missing\n +got: CredentialsProviderError/);
-    rmSync(folder, { recursive: true });
   });
 });

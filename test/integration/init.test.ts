@@ -1,7 +1,6 @@
 /** `init` with flags, with answers of a person, and on a terminal of its own. */
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
@@ -14,6 +13,7 @@ import { Prompt } from '../../bin/init/prompt.ts';
 import { dotenvText } from '../../src/core/settings/dotenv-file.ts';
 import { AwsAnswers, withVariables, xml } from '../helpers/aws-answers.ts';
 import { runHere } from '../helpers/command-here.ts';
+import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 const ARN = 'arn:aws:sagemaker:us-east-1:123456789012';
 const APP = `${ARN}:mlflow-app/app-ABC`;
@@ -39,7 +39,7 @@ let file: string;
 beforeAll(() => aws.start());
 afterAll(() => aws.close());
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'init-'));
+  folder = temporaryFolder('init-');
   file = join(folder, '.env');
   aws.answers = {
     ListEndpoints: [
@@ -66,7 +66,6 @@ beforeEach(() => {
     DescribeMlflowApp: [200, { Status: 'Created', ArtifactStoreUri: 's3://mlflow-own/team' }],
   };
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 /** A person who answers each question that ends with ": ", in order. @returns what was asked, and the settings */
 async function answered(answers: string[], variables: Record<string, string> = {}, given: Record<string, string> = {}) {

@@ -5,14 +5,11 @@ import {
   copyFileSync,
   existsSync,
   globSync,
-  mkdtempSync,
   readFileSync,
-  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { build } from 'esbuild';
 import { REQUIRE } from '../../lib/bundle-functions.ts';
@@ -20,13 +17,14 @@ import { packagePath } from '../../src/core/process/package-folder.ts';
 import { captureSurroundings, clientsIn } from '../helpers/capture-surroundings.ts';
 import { RUNNABLE, synthApp, writeApps } from '../helpers/construct-app.ts';
 import { installPackage, nodeOf, run } from '../helpers/package.ts';
+import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 let folder: string;
 let modules: string;
 let own: string;
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'package-'));
+  folder = temporaryFolder('package-');
   await installPackage(folder);
   modules = join(folder, 'node_modules');
   own = join(modules, 'sagemaker-inference-monitor');
@@ -36,7 +34,6 @@ beforeAll(async () => {
   }
   writeApps(folder);
 });
-afterAll(() => rmSync(folder, { recursive: true }));
 
 const installed = (...words: string[]) => run(join(modules, '.bin', 'inference-monitor'), words, { cwd: folder });
 const cloned = (...words: string[]) =>
@@ -122,10 +119,9 @@ test('has the capture client as an ES module and as CommonJS, which work when an
       banner,
     });
     expect(readFileSync(outfile, 'utf8')).not.toContain('aws-cdk-lib');
-    const alone = mkdtempSync(join(tmpdir(), 'bundled-'));
+    const alone = temporaryFolder('bundled-');
     copyFileSync(outfile, join(alone, basename(outfile)));
     expect((await run(process.execPath, [join(alone, basename(outfile))])).stdout).toBe('true 0\n');
-    rmSync(alone, { recursive: true });
   }
 });
 

@@ -1,3 +1,4 @@
+/** Where a replay in the cloud sends to, and how its requests are known: with a real server, an emulated S3 and the real functions. */
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { CreateFunctionCommand, LambdaClient } from '@aws-sdk/client-lambda';

@@ -2,8 +2,7 @@
  * The page about an endpoint, in a browser: ten questions, each answered by one look, and every figure against `rates` and `ground-truth`.
  * UPDATE_PICTURES=1 makes its picture in the README.
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { isoWindow } from '../../bin/cli/window.ts';
@@ -26,6 +25,7 @@ import { environment as example, HOUR_MS, NOW_MS, writeMonth } from '../helpers/
 import { expectReadable, inBrowser, VIEWS } from '../helpers/in-browser.ts';
 import { LabeledHours } from '../helpers/labeled-rows.ts';
 import { firstScreen, legendOf, tableOf } from '../helpers/page-reader.ts';
+import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 useAskedStack();
 
@@ -117,7 +117,7 @@ inBrowser('in a browser', () => {
   let folder: string;
   const asked: string[] = [];
   beforeAll(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'report-'));
+    folder = temporaryFolder('report-');
     writeFileSync(join(folder, 'report.html'), html);
     browser = await launchChromium();
     page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
@@ -126,7 +126,6 @@ inBrowser('in a browser', () => {
   });
   afterAll(async () => {
     await browser?.close();
-    rmSync(folder, { recursive: true });
   });
 
   const row = (title: string, name: string) => tableOf(html, title).get(name) ?? {};

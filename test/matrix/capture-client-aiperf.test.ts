@@ -1,7 +1,6 @@
 /** AIPerf's loader of Data Capture reads the chats that the capture clients write, streamed and not. */
 import { execFile } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { aiperf } from '../../bench/replay-support/aiperf.ts';
@@ -9,6 +8,7 @@ import { packagePath } from '../../src/core/process/package-folder.ts';
 import { startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { S3Wire } from '../doubles/s3-wire.ts';
 import { LANGUAGES, runApp } from '../helpers/capture-apps.ts';
+import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 /** AIPerf's environment has 840 MB, and its imports take ten seconds. */
 const SETUP_MS = 15 * 60_000;
@@ -19,7 +19,7 @@ test.each(LANGUAGES)(
     const { environment } = await aiperf((line) => console.log(line));
     const endpoint = await startStandInEndpoint({ latencyMs: 5, words: 4, interTokenMs: 2 });
     const s3 = await S3Wire.start();
-    const folder = mkdtempSync(join(tmpdir(), 'aiperf-captures-'));
+    const folder = temporaryFolder('aiperf-captures-');
     try {
       const chats = ['hello', 'naïve “ü” \\ \n 🙂', '[[cut stream]]', '[[status 429]]'];
       const messages = chats.map((content) => [{ role: 'user', content }]);
@@ -50,7 +50,6 @@ test.each(LANGUAGES)(
     } finally {
       await endpoint.close();
       await s3.stop();
-      rmSync(folder, { recursive: true });
     }
   },
   SETUP_MS,

@@ -1,3 +1,4 @@
+/** Compares the files that a shard writes with the disk space that the size of a shard is planned for. */
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { PART_FILES } from '../../src/replay/cloud/shard/shard-results.ts';
 import { captureLine } from '../helpers/replay.ts';

@@ -1,34 +1,30 @@
 /** The Python package of the capture client, installed as its page says: what it is, and that mypy checks its callers. */
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { captureAppsEnvironment } from '../helpers/check-environments.ts';
 import { run } from '../helpers/package.ts';
+import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 test('has a licence, links and types, and leaves nothing in the checkout', async () => {
   const source = packagePath('clients', 'python');
   const before = readdirSync(source);
-  const folder = mkdtempSync(join(tmpdir(), 'wheel-'));
+  const folder = temporaryFolder('wheel-');
   const python = join(folder, 'bin', 'python');
-  try {
-    await run((await defaultPythonEnvironment()).python, ['-m', 'venv', folder]);
-    await run(python, ['-m', 'pip', 'install', '--quiet', source]);
-    expect(readdirSync(source)).toEqual(before);
-    const told = `import importlib.metadata as m; d = m.distribution("sagemaker-inference-monitor-capture")
+  await run((await defaultPythonEnvironment()).python, ['-m', 'venv', folder]);
+  await run(python, ['-m', 'pip', 'install', '--quiet', source]);
+  expect(readdirSync(source)).toEqual(before);
+  const told = `import importlib.metadata as m; d = m.distribution("sagemaker-inference-monitor-capture")
 print(d.metadata["License-Expression"], len(d.metadata.get_all("Project-URL")), d.read_text("licenses/LICENSE"), end="")`;
-    const licence = readFileSync(packagePath('LICENSE'), 'utf8');
-    expect((await run(python, ['-c', told])).stdout).toBe(`MIT-0 4 ${licence}`);
-    const { bin } = await captureAppsEnvironment();
-    const check = async (...words: string[]) => {
-      const options = ['--strict', '--python-executable', python, '--cache-dir', join(folder, 'cache')];
-      return (await run(join(bin, 'mypy'), [...options, ...words], { cwd: source }).catch((error) => error)).stdout;
-    };
-    expect(await check('sagemaker_inference_monitor_capture')).toMatch(/^Success: no issues found/);
-    const found = await check(packagePath('test', 'helpers', 'capture_typed.py'));
-    expect(found.match(/\[[\w-]+\]$/gm)).toEqual(['[assignment]', '[arg-type]', '[attr-defined]']);
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  const licence = readFileSync(packagePath('LICENSE'), 'utf8');
+  expect((await run(python, ['-c', told])).stdout).toBe(`MIT-0 4 ${licence}`);
+  const { bin } = await captureAppsEnvironment();
+  const check = async (...words: string[]) => {
+    const options = ['--strict', '--python-executable', python, '--cache-dir', join(folder, 'cache')];
+    return (await run(join(bin, 'mypy'), [...options, ...words], { cwd: source }).catch((error) => error)).stdout;
+  };
+  expect(await check('sagemaker_inference_monitor_capture')).toMatch(/^Success: no issues found/);
+  const found = await check(packagePath('test', 'helpers', 'capture_typed.py'));
+  expect(found.match(/\[[\w-]+\]$/gm)).toEqual(['[assignment]', '[arg-type]', '[attr-defined]']);
 });

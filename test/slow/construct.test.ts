@@ -1,19 +1,18 @@
 /** The construct from the package, with the oldest CDK that it supports, and its types. */
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { RUNNABLE, synthApp, TYPED, writeApps } from '../helpers/construct-app.ts';
 import { installPackage, run } from '../helpers/package.ts';
+import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 let folder: string;
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'construct-'));
+  folder = temporaryFolder('construct-');
   await installPackage(folder);
   writeApps(folder);
 });
-afterEach(() => rmSync(folder, { recursive: true }));
 
 test('works with the oldest CDK', async () => {
   const { peerDependencies } = JSON.parse(readFileSync(packagePath('package.json'), 'utf8')) as {

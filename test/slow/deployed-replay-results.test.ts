@@ -1,9 +1,6 @@
 /**
  * Tests of judging and logging cloud replays on a deployed stack in an emulated AWS, with a real MLflow server.
  */
-import { mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { DynamoDBClient, ListTablesCommand } from '@aws-sdk/client-dynamodb';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { defaultJudgeModel } from '../../src/core/settings/variables.ts';
@@ -18,6 +15,7 @@ import { type LocalEnvironment, startEnvironment } from '../helpers/local-enviro
 import { type CliResult, captureLine, chatBody, chatLine, runCli } from '../helpers/replay.ts';
 import { type ReplayRun, ReplaysInMlflow, type TraceInfo } from '../helpers/replays-in-mlflow.ts';
 import { readSpending } from '../helpers/spending.ts';
+import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 const ENDPOINT = 'captured-endpoint';
 const TARGET = 'candidate-endpoint';
@@ -105,16 +103,7 @@ describe('with the judge and with MLflow', () => {
     expect(DeployedReplay.facts(before)).toEqual({ status: 'SUCCEEDED' });
     const [from, to] = ['before', RUN].map((name) => `s3://${replays.outputs.workBucket}/replays/${name}`);
     compared = await runCli(
-      [
-        'compare',
-        from ?? '',
-        to ?? '',
-        '--threshold',
-        'judged_worse:50',
-        '--json',
-        '-o',
-        mkdtempSync(join(tmpdir(), 'compared-')),
-      ],
+      ['compare', from ?? '', to ?? '', '--threshold', 'judged_worse:50', '--json', '-o', temporaryFolder('compared-')],
       environment.ministack.env,
     );
     judged = await replays.ended(replays.monitoringArn(RUN));

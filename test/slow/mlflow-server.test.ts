@@ -1,9 +1,8 @@
 /** The local MLflow server and its Python environment: errors name a remedy, and no processes or files are left behind. */
 import { execFile, spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
@@ -11,6 +10,7 @@ import { ensurePythonEnvironment, uvEnvironment } from '../../local/python/pytho
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { startMlflowServer } from '../../local/servers/mlflow-server.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
+import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 /** A package that is built here, so that the test does not depend on a package index. */
 const PACKAGES = { tiny: '1.1.0' };
@@ -51,7 +51,7 @@ const versionIn = async (python: string): Promise<string> =>
 describe('a Python environment', () => {
   const name = `test-${process.pid}`;
   const folders = () => readdirSync(packagePath('.venvs')).filter((entry) => entry.startsWith(name));
-  const wheels = mkdtempSync(join(tmpdir(), 'wheels-'));
+  const wheels = temporaryFolder('wheels-');
   const before = { ...process.env };
   beforeAll(async () => {
     const { python } = await defaultPythonEnvironment();
@@ -61,7 +61,6 @@ describe('a Python environment', () => {
   });
   afterAll(() => {
     process.env = before;
-    rmSync(wheels, { recursive: true });
     for (const entry of folders()) rmSync(packagePath('.venvs', entry), { recursive: true, force: true });
   });
 
@@ -85,14 +84,10 @@ describe('a Python environment', () => {
   async function withPath(scripts: Record<string, string>, work: (path: string) => Promise<void>): Promise<void> {
     const { python } = await defaultPythonEnvironment();
     const base = await promisify(execFile)(python, ['-c', 'import sys; print(sys._base_executable)']);
-    const path = mkdtempSync(join(tmpdir(), 'only-python-'));
-    try {
-      symlinkSync(base.stdout.trim(), join(path, 'python3'));
-      for (const [file, text] of Object.entries(scripts)) writeFileSync(join(path, file), text, { mode: 0o755 });
-      await work(path);
-    } finally {
-      rmSync(path, { recursive: true });
-    }
+    const path = temporaryFolder('only-python-');
+    symlinkSync(base.stdout.trim(), join(path, 'python3'));
+    for (const [file, text] of Object.entries(scripts)) writeFileSync(join(path, file), text, { mode: 0o755 });
+    await work(path);
   }
 
   test('is created by uv from the package index if none is installed, with pip’s index settings', async () => {
@@ -153,12 +148,11 @@ describe('a server', () => {
     const { port } = taken.address() as AddressInfo;
     await expect(startMlflowServer({ port })).rejects.toThrow(/Port \d+ is in use/);
     taken.close();
-    const directory = mkdtempSync(join(tmpdir(), 'mlflow-broken-'));
+    const directory = temporaryFolder('mlflow-broken-');
     writeFileSync(join(directory, 'mlflow.db'), 'this is no database');
     await expect(startMlflowServer({ directory })).rejects.toThrow(
       /The MLflow server did not start; got: exit code 1.*end of its log:[\s\S]*not a database/,
     );
-    rmSync(directory, { recursive: true });
   });
 });
 
@@ -177,7 +171,7 @@ describe('a guarded process', () => {
     ['a normal exit', ''],
     ['a crash', 'setTimeout(() => { throw new Error("crash"); }, 100);'],
   ])('ends it when its process ends by %s', async (how, end) => {
-    const directory = mkdtempSync(join(tmpdir(), 'guarded-'));
+    const directory = temporaryFolder('guarded-');
     const code = [...program(leaveRunning(end)), join(directory, 'log')];
     const child = spawn(process.execPath, code, { cwd: packagePath(), stdio: ['ignore', 'pipe', 'ignore'] });
     const line = await new Promise<string>((resolve) => {
@@ -195,7 +189,6 @@ describe('a guarded process', () => {
     const living = () => (existsSync('/proc') ? livingInGroup(Number(line)) : []);
     for (let tries = 0; tries < 600 && living().length > 0; tries += 1) await new Promise((r) => setTimeout(r, 100));
     expect(living()).toEqual([]);
-    rmSync(directory, { recursive: true });
   });
 });
 

@@ -1,8 +1,7 @@
 /** `deploy`, `destroy`, `start` and `smoke` of the installed package, with the CDK beside it, as a person runs it: to the emulated AWS. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { waitUntilStackCreateComplete } from '@aws-sdk/client-cloudformation';
 import {
@@ -13,11 +12,12 @@ import {
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { CAPTURE_BUCKET, type LocalEnvironment, startEnvironment } from '../helpers/local-environment.ts';
 import { installPackage, run } from '../helpers/package.ts';
+import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 let environment: LocalEnvironment;
 let folder: string;
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'package-deploy-'));
+  folder = temporaryFolder('package-deploy-');
   environment = await startEnvironment({});
   const { clients } = environment;
   await clients.s3.send(new CreateBucketCommand({ Bucket: CAPTURE_BUCKET }));
@@ -26,7 +26,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await environment?.stop();
-  rmSync(folder, { recursive: true });
 });
 
 test('says what to install, then deploys, and the other commands find the stack', async () => {

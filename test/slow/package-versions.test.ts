@@ -1,19 +1,18 @@
 /** The installed package on every Node that it is made for: each command's help, and what works without a stack. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { COMMANDS } from '../../bin/commands.ts';
 import { installPackage, nodeOf, run } from '../helpers/package.ts';
+import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 /** The oldest of the major version that is documented, and the newest of each. */
 const VERSIONS = ['22.19.0', '22', '24', '26'];
 
 let folder: string;
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'versions-'));
+  folder = temporaryFolder('versions-');
   await installPackage(folder);
 });
-afterAll(() => rmSync(folder, { recursive: true }));
 
 /** Lines of captures with what an older JavaScript has not: numbers beyond a double, and two sessions in one replay. */
 const CAPTURES = [

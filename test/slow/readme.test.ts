@@ -1,12 +1,12 @@
 /** Runs the documents as they are written: `npm start`, and in a second shell all blocks for the local environment, line by line. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { freePort } from '../../local/machine/free-port.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { documents, shellBlocks } from '../helpers/document-commands.ts';
+import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 /** The README's come first: they define what the others use. */
 const blocks = documents()
@@ -38,7 +38,7 @@ let output = '';
 beforeAll(async () => {
   await defaultPythonEnvironment();
   // Files that the commands write stay out of the project: in this folder, each of its files is a link.
-  folder = mkdtempSync(join(tmpdir(), 'readme-'));
+  folder = temporaryFolder('readme-');
   for (const name of readdirSync(packagePath())) symlinkSync(packagePath(name), join(folder, name));
   start = spawn('npm', ['start'], {
     cwd: packagePath(),
@@ -61,7 +61,6 @@ afterAll(async () => {
   const ended = new Promise((resolve) => start.once('close', resolve));
   if (start.pid !== undefined) process.kill(-start.pid, 'SIGINT');
   await ended;
-  rmSync(folder, { recursive: true });
 });
 
 test('every line of the blocks for the local environment succeeds', async () => {

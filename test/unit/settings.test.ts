@@ -1,11 +1,11 @@
 /** Parsing and validating the settings. */
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { commandSettings } from '../../bin/cli/settings.ts';
 import { doubtsAbout } from '../../lib/settings/checks.ts';
 import { parseSettings, REQUIRED_SETTING_NAMES, readSettings, SETTING_NAMES } from '../../lib/settings/settings.ts';
+import { temporaryFolder } from '../helpers/temporary-folder.ts';
 import { testEnvironment } from '../helpers/test-environment.ts';
 import ACCEPTED from './settings-accepted.json' with { type: 'json' };
 
@@ -369,10 +369,9 @@ describe('.env and the environment', () => {
   let folder: string;
   let file: string;
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'settings-'));
+    folder = temporaryFolder('settings-');
     file = join(folder, '.env');
   });
-  afterEach(() => rmSync(folder, { recursive: true }));
 
   const write = (variables: Record<string, string>) =>
     writeFileSync(

@@ -1,14 +1,13 @@
 /** Tests of the command `ground-truth`: labels of this machine and of S3, joined to predictions of a processed capture file. */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PutObjectCommand } from '@aws-sdk/client-s3';
 import groundTruthCommand from '../../../bin/commands/ground-truth.ts';
 import { expectPublished } from '../../helpers/published-json.ts';
+import { temporaryFolder } from '../../helpers/temporary-folder.ts';
 import { environment, HOUR, pipeline, run } from './stack.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'labels-'));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = temporaryFolder('labels-');
 
 /** Writes a label file on this machine. @returns its path */
 function local(name: string, lines: readonly string[]): string {

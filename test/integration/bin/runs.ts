@@ -1,12 +1,12 @@
 /** Tests of the commands about runs: `process`, `show --follow`. */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import processCommand from '../../../bin/commands/process.ts';
 import showCommand from '../../../bin/commands/show.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
 import { expectPublished } from '../../helpers/published-json.ts';
 import { startCli } from '../../helpers/replay.ts';
+import { temporaryFolder } from '../../helpers/temporary-folder.ts';
 import {
   ENDPOINT,
   environment,
@@ -19,8 +19,7 @@ import {
   run,
 } from './stack.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'operate-'));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = temporaryFolder('operate-');
 
 /** Writes a file on this machine. @returns its path */
 function local(path: string, lines: readonly string[]): string {

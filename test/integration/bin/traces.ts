@@ -1,5 +1,5 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+/** Tests of the commands about traces: worst, dataset and open. */
+import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
@@ -12,6 +12,7 @@ import { MANAGED_ARNS } from '../../helpers/mlflow-managed.ts';
 import { fetchOnNewConnection } from '../../helpers/new-connection.ts';
 import { expectPublished } from '../../helpers/published-json.ts';
 import { serve } from '../../helpers/serve.ts';
+import { temporaryFolder } from '../../helpers/temporary-folder.ts';
 import { ENDPOINT, environment, HOUR, PREFIX, PROCESSED_KEY, PROCESSED_LINES, pipeline, run } from './stack.ts';
 
 const FROM = ['--from', '2026-11-01'];
@@ -27,9 +28,8 @@ const searchOf = (id: string) => ({
 
 let folder: string;
 beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'traces-'));
+  folder = temporaryFolder('traces-');
 });
-afterAll(() => rmSync(folder, { recursive: true }));
 
 const call = async (path: string, json: object): Promise<Response> =>
   fetchOnNewConnection(`${environment.mlflowUrl}${path}`, {

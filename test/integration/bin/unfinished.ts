@@ -1,6 +1,5 @@
 /** Tests of the commands about what a run left: `show`, `runs`, `retry`, `stop`. */
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import processCommand from '../../../bin/commands/process.ts';
 import retryCommand from '../../../bin/commands/retry.ts';
@@ -9,10 +8,10 @@ import showCommand from '../../../bin/commands/show.ts';
 import stopCommand from '../../../bin/commands/stop.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
 import { expectPublished } from '../../helpers/published-json.ts';
+import { temporaryFolder } from '../../helpers/temporary-folder.ts';
 import { environment, HOUR, PROCESSED_LINES, pipeline, processed, putChats, run } from './stack.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'operate-'));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = temporaryFolder('operate-');
 
 describe('a run that failed and was held back', () => {
   const name = 'unfinished';

@@ -1,7 +1,6 @@
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
@@ -15,6 +14,7 @@ import { STAND_IN_PATH } from '../../../src/judge/judge-id.ts';
 import type { BehaviorInput } from '../../doubles/faulty-judge/behavior.ts';
 import { type StandInJudge, startStandInJudge } from '../../doubles/faulty-judge/server.ts';
 import { expectPublished } from '../../helpers/published-json.ts';
+import { temporaryFolder } from '../../helpers/temporary-folder.ts';
 import GUIDELINES from './guidelines.json' with { type: 'json' };
 import { credentials } from './setup.ts';
 
@@ -32,7 +32,7 @@ let folder: string;
 const before = { ...process.env };
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'judge-'));
+  folder = temporaryFolder('judge-');
   standIn = await startStandInJudge();
   local = await startStandInJudge({ path: STAND_IN_PATH });
   Object.assign(process.env, {
@@ -44,7 +44,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   process.env = before;
-  rmSync(folder, { recursive: true });
   await Promise.all([standIn.close(), local.close()]);
 });
 

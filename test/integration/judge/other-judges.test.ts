@@ -1,3 +1,5 @@
+/** Judges outside Bedrock: an OpenAI-compatible URL, and a SageMaker endpoint. */
+
 import { createJudge, type JudgeConfig } from '../../../src/judge/connect.ts';
 import { parseJudgeId } from '../../../src/judge/judge-id.ts';
 import { createSageMakerClient } from '../../../src/judge/transports/sagemaker.ts';

@@ -1,11 +1,11 @@
 /** Tests of a shard whose disk is full, since nothing bounds the size of replies: it stops sending, and is reported as lost. */
-import { existsSync, mkdtempSync, symlinkSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { REPLIES_FILE } from '../../../src/replay/compare/replies-file.ts';
 import { FILES } from '../../../src/replay/results/result-set.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../doubles/recording-endpoint.ts';
 import { chatLine } from '../../helpers/replay.ts';
+import { temporaryFolder } from '../../helpers/temporary-folder.ts';
 import { cloud } from './servers.ts';
 
 /** Seconds that are replayed within ten. Each of two shards has half of them. */
@@ -37,7 +37,7 @@ test.each([FILES.records, REPLIES_FILE])(
     });
     expect((await run.plan(500)).shards).toBe(2);
     // Every write to this file fails like on a full disk.
-    const directory = mkdtempSync(join(tmpdir(), 'full-'));
+    const directory = temporaryFolder('full-');
     symlinkSync('/dev/full', join(directory, file));
     const before = endpoint.requests.length;
     const failure = await run.shard(0, undefined, directory).catch((error: Error) => error);

@@ -1,6 +1,5 @@
 /** Tests of a replay with a judge and MLflow, from its plan to its report: the functions, and the run of the monitoring that they start. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { replayKeys } from '../../../src/core/contract/work-keys.ts';
 import { logChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
@@ -11,6 +10,7 @@ import { fetchOnNewConnection } from '../../helpers/new-connection.ts';
 import { chatLine, readLines, runCli } from '../../helpers/replay.ts';
 import { CAPTURES, type CloudRun } from '../../helpers/replay-cloud.ts';
 import { JUDGE_MODEL, JUDGE_PRICES } from '../../helpers/replay-evaluation.ts';
+import { temporaryFolder } from '../../helpers/temporary-folder.ts';
 import {
   type Comparison,
   linkedTo,
@@ -149,62 +149,58 @@ describe('evaluating a cloud replay', () => {
     });
 
     test('has the same verdicts and comparison as the command line', async () => {
-      const folder = mkdtempSync(join(tmpdir(), 'replay-evaluation-'));
-      try {
-        const file = join(folder, '00.jsonl');
-        writeFileSync(file, `${lines.join('\n')}\n`);
-        const out = join(folder, 'out');
-        const { code, stderr } = await runCli(
-          ['replay', file, '--url', all.endpoint.url, '--quiet', '--judge', '--judge-model', JUDGE_MODEL, '-o', out],
-          {
-            JUDGE_BASE_URL: `${all.standIn.url}/v1`,
-            JUDGE_API_KEY: 'k',
-            JUDGE_PRICES,
-            DOTENV_CONFIG_PATH: join(folder, 'none'),
-          },
-        );
-        expect([code, stderr]).toEqual([0, '']);
-        const theirs = readLines<JudgedReply>(join(out, 'judged.jsonl'));
-        const verdicts = theirs.map(({ event_id = '', verdict, rationale, usd }) => [
-          event_id,
-          verdict,
+      const folder = temporaryFolder('replay-evaluation-');
+      const file = join(folder, '00.jsonl');
+      writeFileSync(file, `${lines.join('\n')}\n`);
+      const out = join(folder, 'out');
+      const { code, stderr } = await runCli(
+        ['replay', file, '--url', all.endpoint.url, '--quiet', '--judge', '--judge-model', JUDGE_MODEL, '-o', out],
+        {
+          JUDGE_BASE_URL: `${all.standIn.url}/v1`,
+          JUDGE_API_KEY: 'k',
+          JUDGE_PRICES,
+          DOTENV_CONFIG_PATH: join(folder, 'none'),
+        },
+      );
+      expect([code, stderr]).toEqual([0, '']);
+      const theirs = readLines<JudgedReply>(join(out, 'judged.jsonl'));
+      const verdicts = theirs.map(({ event_id = '', verdict, rationale, usd }) => [
+        event_id,
+        verdict,
+        rationale,
+        String(usd),
+      ]);
+      const ours = Object.entries(await tracesOf(run.name)).flatMap(([event, { assessments }]) =>
+        assessments.map(({ value, rationale, metadata }) => [
+          event,
+          value,
           rationale,
-          String(usd),
-        ]);
-        const ours = Object.entries(await tracesOf(run.name)).flatMap(([event, { assessments }]) =>
-          assessments.map(({ value, rationale, metadata }) => [
-            event,
-            value,
-            rationale,
-            metadata['mlflow.assessment.judgeCost'],
-          ]),
-        );
-        expect(ours.sort()).toEqual(verdicts.sort());
-        expect(preferences(await tracesOf(run.name))).toEqual({
-          ...{ better: ['better'], worse: ['worse'], equal: ['same'], stream: ['better'], same: [], failing: [] },
-        });
-        const other = JSON.parse(readFileSync(join(out, 'compare.json'), 'utf8')) as Comparison;
-        const comparison = await run.json<Comparison>('compare.json');
-        const { judged, regressed: _, regressions: __, ...quality } = other.quality;
-        expect(comparison.quality).toMatchObject(quality);
-        expect(judged).toMatchObject({ better: 2, worse: 1, same: 1, overBudget: 0, failed: 0 });
-        expect(spentUsd).toBeCloseTo(other.judgeUsd ?? Number.NaN, 9);
-        expect(await all.paidUsd(run)).toBeCloseTo(spentUsd, 6);
-        const sent = new Map((await run.records()).map(({ metadata }) => [metadata.x_request_id, metadata.event_id]));
-        for (const { eventId, requestId } of comparison.regressions) expect(sent.get(requestId)).toBe(eventId);
-        const own = await run.json<Own>('replay.json');
-        expect(own).toMatchObject({
-          mlflow: { experiment: 'my-endpoint-replays' },
-          judge: { model: JUDGE_MODEL, budget_usd: 20 },
-          monitoring_run: {
-            name: `replay-${run.name}`,
-            verdicts: `s3://work/replays/${run.name}/verdicts/`,
-          },
-        });
-        expect(own.remarks.filter((line) => !line.includes('started late'))).toEqual([]);
-      } finally {
-        rmSync(folder, { recursive: true });
-      }
+          metadata['mlflow.assessment.judgeCost'],
+        ]),
+      );
+      expect(ours.sort()).toEqual(verdicts.sort());
+      expect(preferences(await tracesOf(run.name))).toEqual({
+        ...{ better: ['better'], worse: ['worse'], equal: ['same'], stream: ['better'], same: [], failing: [] },
+      });
+      const other = JSON.parse(readFileSync(join(out, 'compare.json'), 'utf8')) as Comparison;
+      const comparison = await run.json<Comparison>('compare.json');
+      const { judged, regressed: _, regressions: __, ...quality } = other.quality;
+      expect(comparison.quality).toMatchObject(quality);
+      expect(judged).toMatchObject({ better: 2, worse: 1, same: 1, overBudget: 0, failed: 0 });
+      expect(spentUsd).toBeCloseTo(other.judgeUsd ?? Number.NaN, 9);
+      expect(await all.paidUsd(run)).toBeCloseTo(spentUsd, 6);
+      const sent = new Map((await run.records()).map(({ metadata }) => [metadata.x_request_id, metadata.event_id]));
+      for (const { eventId, requestId } of comparison.regressions) expect(sent.get(requestId)).toBe(eventId);
+      const own = await run.json<Own>('replay.json');
+      expect(own).toMatchObject({
+        mlflow: { experiment: 'my-endpoint-replays' },
+        judge: { model: JUDGE_MODEL, budget_usd: 20 },
+        monitoring_run: {
+          name: `replay-${run.name}`,
+          verdicts: `s3://work/replays/${run.name}/verdicts/`,
+        },
+      });
+      expect(own.remarks.filter((line) => !line.includes('started late'))).toEqual([]);
     });
 
     test('does not change if a step is repeated', async () => {

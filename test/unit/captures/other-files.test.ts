@@ -1,6 +1,5 @@
 /** Files and records that are no captures are named, on this machine as in S3. */
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { findCaptures } from '../../../bin/operate/capture-files.ts';
 import { decodeLine } from '../../../src/captures/decode.ts';
@@ -9,6 +8,7 @@ import type { Storage } from '../../../src/core/aws/storage.ts';
 import { captureScope } from '../../../src/judge/capture-scope.ts';
 import { localFiles } from '../../../src/replay/source/open-source.ts';
 import { chatLine } from '../../helpers/replay.ts';
+import { temporaryFolder } from '../../helpers/temporary-folder.ts';
 import { lineOf } from './arbitraries.ts';
 
 const HASH = '0f1e2d3c4b5a6978';
@@ -36,7 +36,7 @@ const bucketOf = (...keys: string[]) =>
   }) as unknown as Storage;
 
 test.each(OTHERS)('%s is no capture file', async (key, name) => {
-  const root = mkdtempSync(join(tmpdir(), 'others-'));
+  const root = temporaryFolder('others-');
   const write = (path: string) => {
     mkdirSync(dirname(join(root, path)), { recursive: true });
     writeFileSync(join(root, path), `${chatLine('a', 0, 'Hi')}\n`);

@@ -1,3 +1,4 @@
+/** The predictions that the index keeps of a call, by the inference's id without the call's. */
 import type { DecodeOptions } from '../../../src/captures/types.ts';
 import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
 import { predictionRows } from '../../../src/ground-truth/index/predictions.ts';

@@ -1,3 +1,4 @@
+/** The code scorers of a reply's form: `valid_json`, `repeated_text` and `cut_off`. */
 import { findLoop } from '../../../src/judge/scorers/code/repetition.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { chatCapture, errorCapture, textCapture } from '../../helpers/captures.ts';

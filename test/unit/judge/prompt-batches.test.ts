@@ -1,3 +1,4 @@
+/** Calls with several independent prompts: what the judge reads, which scorers apply, and what the trace shows. */
 import { requestPreview, responsePreview } from '../../../src/captures/trace/preview.ts';
 import type { Capture } from '../../../src/captures/types.ts';
 import { buildPrompt, userText } from '../../../src/judge/prompt/build-prompt.ts';

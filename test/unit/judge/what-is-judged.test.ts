@@ -1,3 +1,7 @@
+/**
+ * What the judge reads of an exchange, from its captured line on: `what-is-judged.json` has a request, its reply, and the record; or
+ * the reason why the reply is not judged. A side with `as` has that content type, any other is JSON.
+ */
 import type { Capture } from '../../../src/captures/types.ts';
 import { captureRecord } from '../../../src/judge/prompt/record.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';

@@ -1,7 +1,6 @@
 /** The npm commands: missing packages, invalid options, and checks before a local run. */
 import { spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { numberFlag, readFlags } from '../../../bench/support/flags.ts';
 import { startProgress } from '../../../bin/cli/progress.ts';
@@ -10,12 +9,12 @@ import { checkSettings } from '../../../local/settings/person-settings.ts';
 import { forecastLines, measureFiles } from '../../../local/start/start-report.ts';
 import { describeError } from '../../../src/core/errors/describe-error.ts';
 import { packagePath } from '../../../src/core/process/package-folder.ts';
+import { temporaryFolder } from '../../helpers/temporary-folder.ts';
 
 let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'commands-'));
+  folder = temporaryFolder('commands-');
 });
-afterEach(() => rmSync(folder, { recursive: true }));
 
 test('a command names the remedy if the packages are missing', () => {
   mkdirSync(join(folder, 'bin'));

@@ -1,7 +1,6 @@
 /** The report that `npm start` prints. */
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pageText } from '../../../bin/cli/page.ts';
 import type { ReasonWithLines } from '../../../bin/operate/run-summaries.ts';
@@ -10,6 +9,7 @@ import { exitCode, type Report, reportPage } from '../../../local/start/start-re
 import type { StackOutputs } from '../../../src/core/contract/names.ts';
 import { packagePath } from '../../../src/core/process/package-folder.ts';
 import { type RunSummary, SummaryBuilder } from '../../../src/monitoring/summary.ts';
+import { temporaryFolder } from '../../helpers/temporary-folder.ts';
 
 const run = { name: 'run-1', arn: 'arn', keys: ['my-endpoint/a.jsonl'], status: 'SUCCEEDED' };
 
@@ -120,9 +120,8 @@ describe('the reasons of quarantined lines', () => {
 describe('the file with the variables', () => {
   let folder: string;
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'env-'));
+    folder = temporaryFolder('env-');
   });
-  afterEach(() => rmSync(folder, { recursive: true }));
   const facts = (mlflowUrl = 'http://mlflow') => ({
     environment: { ...environment, mlflowUrl },
     deployed,

@@ -1,6 +1,5 @@
 /** Compares two runs from their files: how requests are paired, few requests, and files that are not a run. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Random } from '../../../src/core/values/random.ts';
 import { compareRuns } from '../../../src/replay/compare/compare-runs.ts';
@@ -10,12 +9,12 @@ import { decideGate } from '../../../src/replay/gate/gate.ts';
 import { planGate } from '../../../src/replay/gate/plan.ts';
 import { parseThreshold } from '../../../src/replay/gate/thresholds.ts';
 import { numbered, type RequestSpec as Spec, writeRun } from '../../helpers/result-folder.ts';
+import { temporaryFolder } from '../../helpers/temporary-folder.ts';
 
 let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'compare-runs-'));
+  folder = temporaryFolder('compare-runs-');
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 /** Writes a run into a folder of its own. */
 const run = (name: string, specs: readonly Spec[]): string =>

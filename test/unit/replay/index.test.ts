@@ -1,17 +1,7 @@
 /** Indexing the captures of a replay by time. */
 import { execFileSync } from 'node:child_process';
-import {
-  createReadStream,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { createReadStream, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { readLines } from '../../../src/captures/lines/read-lines.ts';
@@ -23,12 +13,12 @@ import { peekLine } from '../../../src/replay/source/peek.ts';
 import { localReader } from '../../../src/replay/source/range-reader.ts';
 import { SortedIndex } from '../../../src/replay/source/sorted-index.ts';
 import type { IndexEntry, SkippedLine } from '../../../src/replay/source/types.ts';
+import { temporaryFolder } from '../../helpers/temporary-folder.ts';
 
 let directory: string;
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), 'replay-test-'));
+  directory = temporaryFolder('replay-test-');
 });
-afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
 const record = (eventMetadata: object, data = 'x'): string =>
   JSON.stringify({ captureData: { endpointInput: { data, encoding: 'JSON' } }, eventMetadata, eventVersion: '0' });

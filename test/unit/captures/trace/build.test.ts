@@ -1,3 +1,4 @@
+/** Tests of building the trace of a capture. */
 import { buildTrace } from '../../../../src/captures/trace/build.ts';
 import { childSpanIdOf, rootSpanIdOf, traceIdOf } from '../../../../src/captures/trace/ids.ts';
 import type { TraceRecord } from '../../../../src/captures/trace/types.ts';
