@@ -2,26 +2,9 @@
  * A server for the parts of MLflow's protocol that the fault tests use. It accepts traces by OTLP and REST, counts how often it
  * has accepted each, and returns those that it has. The rule of the test decides all other replies and the faults.
  */
-import type { Behavior, MisbehavingServer, SeenRequest } from './misbehaving-server.ts';
-import { startMisbehavingServer } from './misbehaving-server.ts';
+import { type Behavior, type SeenRequest, startMisbehavingServer } from './misbehaving-server.ts';
 
-export interface ScriptedMlflow extends MisbehavingServer {
-  /** How often each trace was accepted. */
-  taken: Map<string, number>;
-  /** The traces as they are stored. */
-  stored: Map<string, StoredInfo>;
-  /** The files of spans, by path. */
-  files: Map<string, Buffer>;
-  /** Returns the ids in a request among those that the test has announced with `expect`. */
-  tracesOf(request: SeenRequest): string[];
-  expect(traceIds: string[]): void;
-  /** Returns the requests to a path so far. */
-  to(path: string): SeenRequest[];
-  /** Sets the rule for faults, which is applied before a request has an effect. */
-  fault(fault: (request: SeenRequest, ordinal: number) => Behavior | undefined): void;
-  /** Applies a request and returns its reply. */
-  take(request: SeenRequest): Behavior;
-}
+export type ScriptedMlflow = Awaited<ReturnType<typeof startScriptedMlflow>>;
 
 interface StoredInfo {
   tags: Record<string, string>;
@@ -57,9 +40,7 @@ export function assessed({ path, body }: Pick<SeenRequest, 'path' | 'body'>): un
   return { assessment: { assessment_id: path.split('/assessments/')[1], ...assessment } };
 }
 
-export async function startScriptedMlflow(
-  options: { version?: string; artifactLocation?: string } = {},
-): Promise<ScriptedMlflow> {
+export async function startScriptedMlflow(options: { version?: string; artifactLocation?: string } = {}) {
   const server = await startMisbehavingServer();
   const taken = new Map<string, number>();
   const stored = new Map<string, StoredInfo>();
@@ -143,15 +124,22 @@ export async function startScriptedMlflow(
 
   server.rule((request, ordinal) => fault(request, ordinal) ?? take(request));
   return Object.assign(server, {
+    /** How often each trace was accepted. */
     taken,
+    /** The traces as they are stored. */
     stored,
+    /** The files of spans, by path. */
     files,
+    /** Returns the ids in a request among those that the test has announced with `expect`. */
     tracesOf,
+    /** Applies a request and returns its reply. */
     take,
     expect: (ids: string[]) => {
       expected = ids.map((id) => ({ id, bytes: Buffer.from(id.replace('tr-', ''), 'hex') }));
     },
+    /** Returns the requests to a path so far. */
     to: (path: string) => server.requests.filter((request) => request.path.split('?')[0] === path),
+    /** Sets the rule for faults, which is applied before a request has an effect. */
     fault: (next: typeof fault) => {
       fault = next;
     },

@@ -1,11 +1,8 @@
 /** The command `calibrate`, and scikit-learn's figures for what it reports. */
-import { type ChildProcessByStdio, execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface, type Interface } from 'node:readline';
-import type { Readable, Writable } from 'node:stream';
 import { promisify } from 'node:util';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
@@ -13,6 +10,7 @@ import type { Kappa } from '../../src/core/statistics/agreement.ts';
 import type { Estimate } from '../../src/core/statistics/share.ts';
 import type { CalibrationReport, ScorerReport } from '../../src/quality/calibration/report.ts';
 import { expectPublished } from './published-json.ts';
+import { startPythonProcess } from './python-process.ts';
 
 export const run = promisify(execFile);
 
@@ -38,32 +36,25 @@ export interface Case {
 export class Calibration {
   readonly folder = mkdtempSync(join(tmpdir(), 'calibration-'));
   readonly python: string;
-  readonly #reference: ChildProcessByStdio<Writable, Readable, null>;
-  readonly #answers: Interface;
+  readonly #reference: ReturnType<typeof startPythonProcess>;
 
   private constructor(python: string) {
     this.python = python;
-    this.#reference = spawn(python, [packagePath('test', 'helpers', 'agreement.py')], {
-      stdio: ['pipe', 'pipe', 'inherit'],
-    });
-    this.#answers = createInterface({ input: this.#reference.stdout });
+    this.#reference = startPythonProcess(python, ['agreement.py'], process.env);
   }
 
   static async start(): Promise<Calibration> {
     return new Calibration((await defaultPythonEnvironment()).python);
   }
 
-  stop(): void {
-    this.#reference.kill();
+  async stop(): Promise<void> {
+    await this.#reference.stop();
     rmSync(this.folder, { recursive: true, force: true });
   }
 
   /** Returns scikit-learn's figures for each case. */
-  async reference(cases: readonly Case[]): Promise<Reference[]> {
-    const answered = once(this.#answers, 'line');
-    this.#reference.stdin.write(`${JSON.stringify(cases)}\n`);
-    const [line] = (await answered) as [string];
-    return JSON.parse(line) as Reference[];
+  reference(cases: readonly Case[]): Promise<Reference[]> {
+    return this.#reference.ask<Reference[]>(cases);
   }
 
   /** Runs the command and returns the report that it wrote. */

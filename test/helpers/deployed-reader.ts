@@ -43,8 +43,7 @@ export async function startDeployedReader(awsEnv: Record<string, string>, mlflow
   const { ask, stop } = startPythonProcess(python, ['deployed_reader_s3.py'], env);
   return {
     /** @param keys the objects to compare; by default, all `.jsonl` objects of the bucket */
-    compare: (bucket: string, experiment: string, keys?: string[]) =>
-      ask<Comparison>({ bucket, experiment, keys } as object),
+    compare: (bucket: string, experiment: string, keys?: string[]) => ask<Comparison>({ bucket, experiment, keys }),
     stop,
   };
 }

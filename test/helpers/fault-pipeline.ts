@@ -99,17 +99,17 @@ interface Worker {
 
 /** The servers that all tests of one MLflow version share. */
 export class FaultPipeline {
-  readonly ministack: MiniStack;
-  readonly judge: StandInJudge;
-  readonly s3: S3Client;
-  readonly dynamo: DynamoDBClient;
+  readonly ministack!: MiniStack;
+  readonly judge!: StandInJudge;
+  readonly s3!: S3Client;
+  readonly dynamo!: DynamoDBClient;
   /** Of the locks, and of what was sent before. */
   readonly table: LimitsTable;
-  readonly s3Proxy: FaultProxy;
-  readonly mlflowProxy: FaultProxy;
-  readonly reader: FaultReader;
+  readonly s3Proxy!: FaultProxy;
+  readonly mlflowProxy!: FaultProxy;
+  readonly reader!: FaultReader;
   readonly version: string;
-  server: MlflowServer;
+  server!: MlflowServer;
   readonly #directory: string;
   readonly #storage: Storage;
   readonly #judgeUnderTest: Judge;
@@ -126,15 +126,8 @@ export class FaultPipeline {
     >,
     directory: string,
   ) {
-    this.ministack = parts.ministack;
-    this.judge = parts.judge;
-    this.s3 = parts.s3;
-    this.dynamo = parts.dynamo;
+    Object.assign(this, parts);
     this.table = new LimitsTable(parts.dynamo, TABLE);
-    this.s3Proxy = parts.s3Proxy;
-    this.mlflowProxy = parts.mlflowProxy;
-    this.reader = parts.reader;
-    this.server = parts.server;
     this.version = parts.server.version;
     this.#directory = directory;
     // Three attempts of the SDK, with waits of up to 0.1 and 0.2 s.

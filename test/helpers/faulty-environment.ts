@@ -19,23 +19,18 @@ export interface FaultyOptions {
 }
 
 export class FaultyEnvironment {
-  readonly environment: LocalEnvironment;
-  readonly pipeline: DeployedPipeline;
-  readonly endpoint: string;
-  readonly s3Proxy: FaultProxy;
-  readonly mlflowProxy: FaultProxy;
-  readonly reader: FaultReader;
+  readonly environment!: LocalEnvironment;
+  readonly pipeline!: DeployedPipeline;
+  readonly endpoint!: string;
+  readonly s3Proxy!: FaultProxy;
+  readonly mlflowProxy!: FaultProxy;
+  readonly reader!: FaultReader;
   #stopMlflow: () => Promise<void>;
 
   private constructor(
     parts: Pick<FaultyEnvironment, 'environment' | 'pipeline' | 'endpoint' | 's3Proxy' | 'mlflowProxy' | 'reader'>,
   ) {
-    this.environment = parts.environment;
-    this.pipeline = parts.pipeline;
-    this.endpoint = parts.endpoint;
-    this.s3Proxy = parts.s3Proxy;
-    this.mlflowProxy = parts.mlflowProxy;
-    this.reader = parts.reader;
+    Object.assign(this, parts);
     this.#stopMlflow = async () => (await parts.environment.mlflow).stop();
   }
 

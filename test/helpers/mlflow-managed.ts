@@ -2,7 +2,7 @@
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { MANAGED_MLFLOW_VERSION, mlflowEnvironment } from '../../local/python/python-presets.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
-import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
+import { startMlflowServer } from '../../local/servers/mlflow-server.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
 import { type MisbehavingServer, startMisbehavingServer } from '../doubles/misbehaving-server.ts';
 import {
@@ -25,22 +25,10 @@ export const MANAGED_ARNS = {
 
 type DoubleChanges = Partial<Pick<DoubleOptions, 'hidesVersion' | 'upstream' | 'version' | 'perSecond'>>;
 
-export interface ManagedMlflow {
-  miniStack: MiniStack;
-  server: MlflowServer;
-  bucket: string;
-  s3: S3Client;
-  doubleOf(arn: string, options?: DoubleChanges): Promise<SageMakerMlflowDouble>;
-  /** Environment variables for Python clients that read artifacts from the emulated S3. */
-  pythonEnv: Record<string, string>;
-  stop(): Promise<void>;
-}
+export type ManagedMlflow = Awaited<ReturnType<typeof startManagedMlflow>>;
 
 /** @param shared an emulated AWS that other servers use, too; `stop` leaves it running */
-export async function startManagedMlflow(
-  version: string = MANAGED_MLFLOW_VERSION,
-  shared?: MiniStack,
-): Promise<ManagedMlflow> {
+export async function startManagedMlflow(version: string = MANAGED_MLFLOW_VERSION, shared?: MiniStack) {
   const miniStack = shared ?? (await startMiniStack());
   const bucket = `mlflow-artifacts-${version}`;
   const s3 = new S3Client({
@@ -58,8 +46,9 @@ export async function startManagedMlflow(
     server,
     bucket,
     s3,
+    /** Environment variables for Python clients that read artifacts from the emulated S3. */
     pythonEnv,
-    doubleOf: async (arn, options = {}) => {
+    doubleOf: async (arn: string, options: DoubleChanges = {}) => {
       const credentials = MANAGED_CREDENTIALS;
       const double = await startSageMakerMlflowDouble({ upstream: server.url, arn, credentials, ...options });
       doubles.push(double);

@@ -17,12 +17,12 @@ export function startPythonProcess(python: string, [script = '', ...args]: strin
   const answers = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   return {
     /** @throws Error if the script says one, or has ended */
-    ask: async <T extends object>(command: { do?: string }): Promise<T> => {
+    ask: async <T extends object>(command: object): Promise<T> => {
       child.stdin.write(`${JSON.stringify(command)}\n`);
       const { value, done } = await answers.next();
       if (done) throw new Error(`${script} ended; its stderr ends with:\n${complaints}`);
       const answer = JSON.parse(value) as T & { error?: string };
-      if (answer.error !== undefined) throw new Error(`${command.do ?? script}: ${answer.error}`);
+      if (answer.error !== undefined) throw new Error(`${JSON.stringify(command)}: ${answer.error}`);
       return answer;
     },
     stop: async (): Promise<void> => {

@@ -29,18 +29,15 @@ export const APP_VERSION = APP_MLFLOW_VERSIONS.at(-1) ?? '';
 const ARTIFACTS = 'quota-artifacts';
 
 export class QuotaEnvironment {
-  readonly environment: LocalEnvironment;
-  readonly pipeline: DeployedPipeline;
-  readonly shim: QuotaShim;
-  readonly endpoint: string;
+  readonly environment!: LocalEnvironment;
+  readonly pipeline!: DeployedPipeline;
+  readonly shim!: QuotaShim;
+  readonly endpoint!: string;
   readonly #directory: string;
   #app: MlflowServer | undefined;
 
   private constructor(parts: Pick<QuotaEnvironment, 'environment' | 'pipeline' | 'shim' | 'endpoint'>, folder: string) {
-    this.environment = parts.environment;
-    this.pipeline = parts.pipeline;
-    this.shim = parts.shim;
-    this.endpoint = parts.endpoint;
+    Object.assign(this, parts);
     this.#directory = folder;
   }
 

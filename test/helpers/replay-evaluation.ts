@@ -44,16 +44,16 @@ export interface RunInMlflow {
 }
 
 export class EvaluatedReplays {
-  readonly cloud: CloudReplays;
-  readonly mlflow: MlflowServer;
-  readonly standIn: StandInJudge;
+  readonly cloud!: CloudReplays;
+  readonly mlflow!: MlflowServer;
+  readonly standIn!: StandInJudge;
   /** Repeats the prompt, except for secrets, and records all requests. */
-  readonly endpoint: StandInEndpoint;
+  readonly endpoint!: StandInEndpoint;
   /** Proxies of MLflow and of the judge, which pass everything on unless a test sets a rule. */
-  readonly mlflowProxy: MisbehavingServer;
-  readonly judgeProxy: MisbehavingServer;
+  readonly mlflowProxy!: MisbehavingServer;
+  readonly judgeProxy!: MisbehavingServer;
   readonly client: MlflowClient;
-  readonly reader: MlflowReader;
+  readonly reader!: MlflowReader;
   readonly #dynamo: DynamoDBClient;
   readonly #judge: Judge;
   /** Of the budget, of locks, and of what was sent before. */
@@ -64,13 +64,7 @@ export class EvaluatedReplays {
     parts: Pick<EvaluatedReplays, 'cloud' | 'mlflow' | 'standIn' | 'endpoint' | 'mlflowProxy' | 'judgeProxy'>,
     reader: MlflowReader,
   ) {
-    this.cloud = parts.cloud;
-    this.mlflow = parts.mlflow;
-    this.standIn = parts.standIn;
-    this.endpoint = parts.endpoint;
-    this.mlflowProxy = parts.mlflowProxy;
-    this.judgeProxy = parts.judgeProxy;
-    this.reader = reader;
+    Object.assign(this, parts, { reader });
     const { aws } = parts.cloud;
     const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
     this.#dynamo = new DynamoDBClient({ endpoint: aws.url, region: aws.region, credentials });

@@ -140,19 +140,14 @@ export interface CliResult {
   stderr: string;
 }
 
-export interface RunningCli {
-  pid: number;
-  /** Output so far. */
-  stderr(): string;
-  done: Promise<CliResult>;
-}
+export type RunningCli = ReturnType<typeof startCli>;
 
 /** What a command says after the lines about where it acts. */
 export const withoutPlaces = (stderr: string): string =>
   stderr.replace(/^((acts on|sends to|writes to|from the environment, not .env): .*\n)+/, '');
 
 /** Starts the command line as a child process. */
-export function startCli(args: readonly string[], env: Record<string, string> = {}): RunningCli {
+export function startCli(args: readonly string[], env: Record<string, string> = {}) {
   const child = spawn(process.execPath, [packagePath('bin', 'inference-monitor.ts'), ...args], {
     cwd: packagePath(),
     env: { ...process.env, ...env },
@@ -170,6 +165,7 @@ export function startCli(args: readonly string[], env: Record<string, string> = 
     child.once('error', reject);
     child.once('close', (code) => resolve({ code, stdout, stderr: withoutPlaces(stderr) }));
   });
+  /** `stderr`: so far. */
   return { pid: child.pid ?? 0, stderr: () => stderr, done };
 }
 

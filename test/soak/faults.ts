@@ -46,15 +46,10 @@ export interface InjectedFaults {
   kills: number;
 }
 
-export interface SoakFaults {
-  /** Makes MLflow deny the next requests for traces. */
-  denyNext(requests: number): void;
-  /** Ends all faults. @returns the number of injected faults */
-  stop(): InjectedFaults;
-}
+export type SoakFaults = ReturnType<typeof startFaults>;
 
 /** Starts all faults. */
-export function startFaults(faulty: FaultyEnvironment): SoakFaults {
+export function startFaults(faulty: FaultyEnvironment) {
   let denials = 0;
   // Chunks must fail, not planning: failed planning cannot be retried, only started again.
   const denied: FaultRule = ({ path }) => {
@@ -76,10 +71,12 @@ export function startFaults(faulty: FaultyEnvironment): SoakFaults {
     });
   }, KILL_EVERY_MS);
   return {
-    denyNext: (requests) => {
+    /** Makes MLflow deny the next requests for traces. */
+    denyNext: (requests: number) => {
       denials = requests;
     },
-    stop: () => {
+    /** Ends all faults. @returns the number of injected faults */
+    stop: (): InjectedFaults => {
       clearInterval(timer);
       const injected = { mlflow: faulty.mlflowProxy.injected(), s3: faulty.s3Proxy.injected(), kills };
       faulty.heal();

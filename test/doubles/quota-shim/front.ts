@@ -15,18 +15,13 @@ export interface Gate {
   admit(asked: SeenRequest, upstream: Upstream): Promise<Verdict> | Verdict;
 }
 
-export interface Front {
-  url: string;
-  stop(): Promise<void>;
-}
-
 /** The server behind a front, for the gate's own questions too. */
 export interface Upstream {
   send(asked: SeenRequest): Promise<Reply>;
 }
 
 /** Starts a front on a loopback port. */
-export async function startFront(upstreamUrl: string, gate: Gate, port = 0): Promise<Front> {
+export async function startFront(upstreamUrl: string, gate: Gate, port = 0) {
   const upstream = { send: (asked: SeenRequest) => forward(upstreamUrl, asked) };
   const open = new Set<Socket>();
   const handle = async (request: EitherRequest, response: EitherResponse): Promise<void> => {

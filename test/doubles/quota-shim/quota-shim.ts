@@ -6,7 +6,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packagePath } from '../../../src/core/process/package-folder.ts';
 import { AwsGate, MlflowGate } from './aws-gate.ts';
-import { type Front, type Gate, startFront } from './front.ts';
+import { type Gate, startFront } from './front.ts';
 import { JudgeGate } from './judge-gate.ts';
 import type { QuotaLimits } from './limits.ts';
 import { Counts } from './meter.ts';
@@ -33,19 +33,7 @@ export interface EmulatorEvent {
   open?: number;
 }
 
-export interface QuotaShim {
-  urls: Behind;
-  counts: Counts;
-  /** Variables for the emulator, whose functions inherit them. */
-  env: Record<string, string>;
-  /** What happened inside the emulator so far. */
-  emulatorEvents(): EmulatorEvent[];
-  /** Imposes other limits from now on, in place of all that were imposed. */
-  impose(limits: QuotaLimits): void;
-  /** Midnight of the judge's provider. */
-  nextDay(): void;
-  stop(): Promise<void>;
-}
+export type QuotaShim = Awaited<ReturnType<typeof startQuotaShim>>;
 
 /**
  * Starts the fronts. The servers behind them may start later.
@@ -58,7 +46,7 @@ export async function startQuotaShim(
   limits: QuotaLimits,
   directory: string,
   now: () => number = Date.now,
-): Promise<QuotaShim> {
+) {
   const counts = new Counts();
   const log = join(directory, 'quota-events.jsonl');
   const limitsFile = join(directory, 'quota-limits.json');
@@ -70,13 +58,14 @@ export async function startQuotaShim(
     writeFileSync(limitsFile, JSON.stringify(next));
   };
   impose(limits);
-  const front = (name: keyof Behind): Promise<Front> =>
+  const front = (name: keyof Behind): ReturnType<typeof startFront> =>
     startFront(behind[name], { admit: (asked, upstream) => gates[name].admit(asked, upstream) });
   const fronts = { aws: await front('aws'), mlflow: await front('mlflow'), judge: await front('judge') };
   const recorder = process.env.REQUEST_RECORDER;
   return {
     urls: { aws: fronts.aws.url, mlflow: fronts.mlflow.url, judge: fronts.judge.url },
     counts,
+    /** Variables for the emulator, whose functions inherit them. */
     env: {
       AWS_ENDPOINT_URL: fronts.aws.url,
       AWS_ENDPOINT_URL_BEDROCK_RUNTIME: fronts.judge.url,
@@ -86,8 +75,11 @@ export async function startQuotaShim(
       QUOTA_LIMITS: limitsFile,
       ...(recorder ? { QUOTA_NEXT: recorder } : {}),
     },
+    /** What happened inside the emulator so far. */
     emulatorEvents: () => readEvents(log),
+    /** Imposes other limits from now on, in place of all that were imposed. */
     impose,
+    /** Midnight of the judge's provider. */
     nextDay: () => {
       judge.today = 0;
     },
