@@ -50,10 +50,7 @@ const IN_WORD = /[\p{L}\p{M}\p{N}_\u00ad\u200c\u200d]/u;
 /** Accents, vowel points and what has no width. */
 const MARKS = /[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0640\u093c\u09bc\u0a3c\u00ad\u200b-\u200d]/g;
 /** Letters that are written in several ways, or without their stroke in names of fields. */
-const SPELLINGS: Readonly<Record<string, string>> = {
-  ...{ đ: 'd', ð: 'd', ø: 'o', ł: 'l', ı: 'i', ß: 'ss', æ: 'ae', œ: 'oe' },
-  ...{ ى: 'ي', ی: 'ي', ې: 'ي', ك: 'ک', ة: 'ه', ہ: 'ه', ھ: 'ه' },
-};
+const SPELLINGS: Readonly<Record<string, string>> = table.spellings;
 
 const folded = (text: string): string => {
   const lower = text.toLowerCase();
@@ -151,13 +148,8 @@ const isLink = kept(
 function announcedAt(words: readonly string[], at: number): readonly Word[] | undefined {
   for (let count = Math.min(MAX_WORDS, words.length - at); count > 0; count -= 1) {
     if (count > 1 && !LAST_WORDS.has(words[at])) continue;
-    const phrase =
-      count === 1
-        ? (words[at] ?? '')
-        : words
-            .slice(at, at + count)
-            .reverse()
-            .join(' ');
+    const several = words.slice(at, at + count).reverse();
+    const phrase = several.join(' ');
     if (NOT.has(phrase)) return undefined;
     const found = lookUp(phrase);
     if (found.length > 0) return found;
