@@ -63,6 +63,7 @@ const LONGEST_WAIT_SECONDS = 1200;
 
 /** Fewer may all be left out by Data Capture's own sampling. At its 10%, a hundred would be in 3 of 100,000 cases. */
 const FEWEST_INVOCATIONS = 100;
+const MISSING_HOURS = 6;
 
 interface AlarmOptions extends Partial<AlarmProps> {
   metric: IMetric;
@@ -190,9 +191,8 @@ export class Alarms extends Construct {
    * Its own metric shows that the endpoint is used. The queue has a data point for each minute, also of 0, since Lambda polls it.
    */
   #aboutMissing(settings: Settings, events: IQueue): void {
-    const { MISSING_CAPTURES_HOURS: hours, SAGEMAKER_ENDPOINT_NAME: EndpointName, ENDPOINT_VARIANTS } = settings;
-    if (hours === 0) return;
-    const period = Duration.hours(hours);
+    const { SAGEMAKER_ENDPOINT_NAME: EndpointName, ENDPOINT_VARIANTS } = settings;
+    const period = Duration.hours(MISSING_HOURS);
     const sum = { namespace: 'AWS/SageMaker', metricName: 'Invocations', period, statistic: Stats.SUM };
     const used = ENDPOINT_VARIANTS.map(
       (VariantName) => new Metric({ ...sum, dimensionsMap: { EndpointName, VariantName } }),
@@ -208,7 +208,7 @@ export class Alarms extends Construct {
         label: 'The endpoint is used, and nothing is captured',
         period,
       }),
-      figure: hours,
+      figure: MISSING_HOURS,
     });
   }
 

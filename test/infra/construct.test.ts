@@ -92,7 +92,6 @@ it('reads every prop as its setting', () => {
     LAMBDA_MEMORY_MB: '2048',
     LAMBDA_TIMEOUT_SECONDS: '300',
     LOG_RETENTION_DAYS: '90',
-    MISSING_CAPTURES_HOURS: '0',
     MISSING_LABELS_HOURS: '24',
     ENDPOINT_VARIANTS: 'blue,green',
     ARTHUR_S3_SUFFIX: '-1.jsonl',

@@ -259,8 +259,6 @@ export const settingsSchema = z.object({
     `one of ${RETENTION_DAYS.join(', ')} days`,
     z.coerce.number().pipe(z.literal(RETENTION_DAYS)).default(30),
   ),
-  /** 0: no alarm about missing captures. */
-  MISSING_CAPTURES_HOURS: wholeNumber(0, 24, 6),
   /** 0: no alarm when labels stop coming. CloudWatch looks back at most 7 days. */
   MISSING_LABELS_HOURS: wholeNumber(0, 168, 0),
   ALARM_EMAIL: setting('an email address', z.email().optional()),
