@@ -1,23 +1,17 @@
 /** Extracts the texts of a capture for code scorers: the request and the reply as plain strings. */
+import { isObject } from './json.ts';
 import { containsProse } from './prose.ts';
 import type { Capture, ChatMessage, Payload } from './types.ts';
+import { textIn, textsOf } from './wire/wire-format.ts';
 
 /** Formats whose payload may have texts, if no conversation was found in it. */
 const DOCUMENT_FORMATS = new Set(['json', 'jsonlines']);
 
 /** Returns the text of a message: a string, or the text parts of a list. Images and audio have no text. */
-export function messageText(message: ChatMessage): string {
-  if (typeof message.content === 'string') return message.content;
-  if (!Array.isArray(message.content)) return '';
-  return message.content
-    .map((part) => {
-      if (typeof part === 'string') return part;
-      if (part === null || typeof part !== 'object') return '';
-      const text = (part as { text?: unknown }).text;
-      return typeof text === 'string' ? text : '';
-    })
-    .filter((text) => text !== '')
-    .join('\n');
+export function messageText({ content }: ChatMessage): string {
+  if (!Array.isArray(content)) return textIn(content);
+  const texts = content.map((part) => (isObject(part) ? part.text : part));
+  return textsOf(texts.filter(Boolean)).join('\n');
 }
 
 /** Returns how many independent prompts a call carried: those of a batch are one message each. */

@@ -70,12 +70,9 @@ function summarizeField(value: unknown): unknown {
 }
 
 function summarizeObject(body: JsonObject): JsonObject | undefined {
-  if (
-    Array.isArray(body.data) &&
-    body.data.length > 0 &&
-    body.data.every((item) => isObject(item) && 'embedding' in item)
-  ) {
-    const data = (body.data as JsonObject[]).map((item) => ({ ...item, embedding: summarizeField(item.embedding) }));
+  const { data: list } = body;
+  if (Array.isArray(list) && list.length > 0 && list.every((item) => isObject(item) && 'embedding' in item)) {
+    const data = list.map((item) => ({ ...item, embedding: summarizeField(item.embedding) }));
     return data.every((item) => item.embedding !== undefined) ? { ...body, data } : undefined;
   }
   let found = false;

@@ -10,6 +10,7 @@ import { containsProse } from '../prose.ts';
 import type { CaptureFormat, DecodeOptions, Inferences, Meaning, Payload, TokenUsage } from '../types.ts';
 import { readGenericReply, readWirePrompt, readWireReply } from '../wire/registry.ts';
 import USAGE from '../wire/usage-paths.json' with { type: 'json' };
+import { fieldsOf, textIn } from '../wire/wire-format.ts';
 import { conversationOf, UNKNOWN_FORM, WORDS_IN_ROWS } from './conversation.ts';
 import { whyMoved } from './csv-header.ts';
 import { asksWithText, summarizeEmbedding } from './embedding.ts';
@@ -103,14 +104,11 @@ function plainFormat(request: Payload | undefined, response: Payload | undefined
   return 'text';
 }
 
+const NAMES_OF_MODELS = ['model', 'modelId', 'model_id', 'modelVersion', 'model_name'];
+
 function modelOf(value: unknown): string | undefined {
-  const body = Array.isArray(value) ? value[0] : value;
-  if (!isObject(body)) return undefined;
-  const names = ['model', 'modelId', 'model_id', 'modelVersion', 'model_name'];
-  return firstOf(names, (name) => {
-    const model = body[name];
-    return typeof model === 'string' && model !== '' ? model : undefined;
-  });
+  const body = fieldsOf(Array.isArray(value) ? value[0] : value);
+  return firstOf(NAMES_OF_MODELS, (name) => textIn(body[name]) || undefined);
 }
 
 // ---------------------------------------------------------------------------------------------------------- tables

@@ -144,14 +144,8 @@ export const isTensor = (value: unknown): boolean =>
 
 /** The tensors' first dimension is the number of rows. A wider tensor has a list per row. */
 export function tableOfTensors(tensors: Tensor[]): Table | undefined {
-  const rows = tensors[0]?.shape[0];
-  if (
-    typeof rows !== 'number' ||
-    rows < 1 ||
-    !Number.isInteger(rows) ||
-    !tensors.every((tensor) => tensor.shape[0] === rows)
-  )
-    return undefined;
+  const rows = tensors[0]?.shape[0] ?? 0;
+  if (!Number.isInteger(rows) || rows < 1 || !tensors.every(({ shape }) => shape[0] === rows)) return undefined;
   const columns = tensors.map((tensor) => {
     const data = tensor.data.flat(Number.POSITIVE_INFINITY);
     return { name: tensor.name, data, width: data.length / rows };

@@ -5,6 +5,7 @@ import { jsonIn } from '../../core/values/json-in.ts';
 import NAMES from '../field-names.json' with { type: 'json' };
 import { asText, isObject, type JsonObject } from '../json.ts';
 import type { Identity } from '../types.ts';
+import { fieldsOf } from '../wire/wire-format.ts';
 
 /** Maximum number and length of attributes. A header of custom attributes has at most 1,024 characters. */
 const MAX_ATTRIBUTES = 64;
@@ -50,8 +51,8 @@ function addFields(found: Map<string, string>, fields: JsonObject): void {
 }
 
 /** Returns the first text under one of the names, place by place. */
-const textUnder = (names: readonly string[], ...places: (JsonObject | Map<string, string> | undefined)[]) =>
-  firstOf(places, (place = {}) =>
+const textUnder = (names: readonly string[], ...places: (JsonObject | Map<string, string>)[]) =>
+  firstOf(places, (place) =>
     firstOf(names, (name) => {
       if (place instanceof Map) return asText(place.get(name));
       return Object.hasOwn(place, name) ? asText(place[name]) : undefined;
@@ -60,13 +61,9 @@ const textUnder = (names: readonly string[], ...places: (JsonObject | Map<string
 
 /** Returns the values at all places where SageMaker may capture custom attributes. */
 function customAttributesOf(record: JsonObject, metadata: JsonObject): unknown[] {
-  const data = isObject(record.captureData) ? record.captureData : {};
-  const sides = [data.endpointInput, data.endpointOutput].filter(isObject);
-  return [metadata, record, ...sides].flatMap((place) => [
-    place.customAttributes,
-    place.CustomAttributes,
-    place.custom_attributes,
-  ]);
+  const { endpointInput, endpointOutput } = fieldsOf(record.captureData);
+  const places = [metadata, record, endpointInput, endpointOutput].map(fieldsOf);
+  return places.flatMap((place) => [place.customAttributes, place.CustomAttributes, place.custom_attributes]);
 }
 
 /**
@@ -77,12 +74,11 @@ function customAttributesOf(record: JsonObject, metadata: JsonObject): unknown[]
 export function identityOf(record: JsonObject, metadata: JsonObject, request: unknown): Identity {
   const custom = new Map<string, string>();
   for (const value of customAttributesOf(record, metadata)) addCustomAttributes(custom, value);
-  const body = isObject(request) ? request : undefined;
-  const given = isObject(body?.metadata) ? body.metadata : undefined;
-  const extra = isObject(body?.extra_body) ? body.extra_body : undefined;
+  const body = fieldsOf(request);
+  const [given, extra] = [fieldsOf(body.metadata), fieldsOf(body.extra_body)];
 
   const found = new Map<string, string>();
-  if (given !== undefined) addFields(found, given);
+  addFields(found, given);
   for (const [name, value] of custom) found.set(name, value);
   const kept = [...found].slice(0, MAX_ATTRIBUTES).map(([name, value]) => [name, value.slice(0, MAX_VALUE_CHARS)]);
 

@@ -99,10 +99,8 @@ function eventsOf({ inferenceTimeMs, call }: Capture): Pick<SpanRecord, 'events'
 }
 
 function statusMessage({ statusCode, message, type }: NonNullable<Capture['error']>): string {
-  const text = [statusCode === undefined ? undefined : String(statusCode), type, message].filter(
-    (part) => part !== undefined,
-  );
-  return cut(cleanText(text.join(': ')), MAX_STATUS_CHARS);
+  const parts = [statusCode, type, message].filter((part) => part !== undefined);
+  return cut(cleanText(parts.join(': ')), MAX_STATUS_CHARS);
 }
 
 function tokenUsageOf({ usage }: Capture): Pick<TraceRecord, 'tokenUsage'> {
@@ -185,10 +183,7 @@ const rowOf = ({ features, prediction }: Inference): Values => ({ inputs: featur
 function conversationOf({ features, prediction }: Inference): Values {
   const prompt = isObject(features) && typeof features.prompt === 'string' ? features.prompt : '';
   const replies = Array.isArray(prediction) ? prediction : prediction === undefined ? [] : [prediction];
-  const choices = replies.map((content, index) => ({
-    index,
-    message: { role: 'assistant', content: content },
-  }));
+  const choices = replies.map((content, index) => ({ index, message: { role: 'assistant', content } }));
   return {
     inputs: { messages: [{ role: 'user', content: prompt }] },
     ...(choices.length > 0 ? { outputs: { choices } } : {}),
@@ -196,16 +191,11 @@ function conversationOf({ features, prediction }: Inference): Values {
 }
 
 /** The facts of a payload other than its content. */
-const aboutPayload = (payload: Payload | undefined): Record<string, unknown> | undefined =>
-  payload === undefined
-    ? undefined
-    : {
-        content_type: payload.contentType,
-        encoding: payload.encoding,
-        kind: payload.kind,
-        bytes: payload.bytes,
-        problem: payload.problem,
-      };
+function aboutPayload(payload: Payload | undefined): Record<string, unknown> | undefined {
+  if (payload === undefined) return undefined;
+  const { contentType, encoding, kind, bytes, problem } = payload;
+  return { content_type: contentType, encoding, kind, bytes, problem };
+}
 
 /** Returns the text of the payload if its value, as it is stored, does not contain all of it. */
 const textOf = (payload: Payload | undefined, changed: boolean): string | undefined =>

@@ -263,12 +263,8 @@ export function asksForJson(request: JsonObject): boolean {
     return true;
   const { json, json_object: anyJson } = fieldsOf(request.structured_outputs);
   const { json_schema: schema } = fieldsOf(request.sampling_params);
-  if (
-    [request.guided_json, fieldsOf(request.nvext).guided_json, request.json_schema, json, schema].some(
-      (given) => given != null,
-    )
-  )
-    return true;
+  const schemas = [request.guided_json, fieldsOf(request.nvext).guided_json, request.json_schema, json, schema];
+  if (schemas.some((given) => given != null)) return true;
   return anyJson === true || fieldsOf(request.grammar).type === 'json';
 }
 

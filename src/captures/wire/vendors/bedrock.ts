@@ -2,8 +2,8 @@
 
 import { isObject, type JsonObject, toJson } from '../../json.ts';
 import { StreamedBlocks } from '../content-blocks.ts';
-import { allMessages, answersIn, assistantMessages, openAiTools, replyMessages, userMessages } from '../messages.ts';
-import { fieldsOf, joined, objectsIn, textIn, textsOf, type WireFormat, without } from '../wire-format.ts';
+import { allMessages, answersIn, openAiTools, replyMessages, userMessages } from '../messages.ts';
+import { fieldsOf, joined, objectsIn, textIn, type WireFormat, without } from '../wire-format.ts';
 import NAMES from './bedrock-names.json' with { type: 'json' };
 
 /** Reads Bedrock's Converse. */
@@ -137,9 +137,8 @@ export const ai21: WireFormat = {
   name: 'ai21',
   format: 'completion',
   reply({ completions }) {
-    const items = objectsIn(completions);
-    const texts = textsOf(items.map((item) => fieldsOf(item.data).text));
-    if (texts.length === 0 || texts.length < (completions as unknown[]).length) return undefined;
-    return { replies: assistantMessages(texts), reasons: items.map((item) => fieldsOf(item.finishReason).reason) };
+    const items = (Array.isArray(completions) ? completions : []).map(fieldsOf);
+    const flat = items.map(({ data, finishReason }) => ({ ...fieldsOf(data), reason: fieldsOf(finishReason).reason }));
+    return answersIn(flat, 'text', 'reason');
   },
 };

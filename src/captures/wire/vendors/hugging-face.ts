@@ -27,21 +27,14 @@ export const tgi: WireFormat = {
     const prompts = promptsOf(body.inputs);
     if (prompts === undefined || !isText(body.inputs)) return undefined;
     const parameters = flattened(without(body, 'inputs', 'model'));
-    return {
-      messages: userMessages(prompts),
-      parameters,
-      jsonRequested: asksForJson(parameters),
-      ...batchOf(prompts),
-    };
+    const jsonRequested = asksForJson(parameters);
+    return { messages: userMessages(prompts), parameters, jsonRequested, ...batchOf(prompts) };
   },
   reply(_body, value) {
     const generated = generatedOf(value);
-    return (
-      generated && {
-        replies: generated.map(replyOf),
-        reasons: generated.map((item) => (isObject(item.details) ? item.details : item).finish_reason),
-      }
-    );
+    if (generated === undefined) return undefined;
+    const reasons = generated.map((item) => (isObject(item.details) ? item.details : item).finish_reason);
+    return { replies: generated.map(replyOf), reasons };
   },
   error(body) {
     const details = fieldsOf(body.details);

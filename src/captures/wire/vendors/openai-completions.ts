@@ -4,8 +4,8 @@ import { isObject, type JsonObject, toJson } from '../../json.ts';
 import { assembleChoices, choicesOf } from '../choices.ts';
 import {
   allMessages,
+  answersIn,
   asksForJson,
-  assistantMessages,
   batchOf,
   chatMessages,
   promptsOf,
@@ -63,13 +63,8 @@ export const openAiChat: WireFormat = {
   assemble(events) {
     const isOurs = events.some((event) => objectsIn(event.choices).some((choice) => isObject(choice.delta)));
     if (!isOurs && !events.every(isReplyWithoutChoices)) return undefined;
-    return assembleChoices(
-      'chat.completion',
-      events,
-      (): ChatChoice => ({ message: {}, tools: [], latest: new Map() }),
-      addDelta,
-      messageOf,
-    );
+    const begin = (): ChatChoice => ({ message: {}, tools: [], latest: new Map() });
+    return assembleChoices('chat.completion', events, begin, addDelta, messageOf);
   },
 };
 
@@ -197,15 +192,12 @@ export const openAiCompletion: WireFormat = {
       ...batchOf(prompts),
     };
   },
-  reply(body) {
-    const choices = choicesOf(body, (choice) => typeof choice.text === 'string');
-    return (
-      choices && {
-        replies: assistantMessages(choices.map((choice) => choice.text)),
-        reasons: choices.map((choice) => choice.finish_reason),
-      }
-    );
-  },
+  reply: (body) =>
+    answersIn(
+      choicesOf(body, ({ text }) => typeof text === 'string'),
+      'text',
+      'finish_reason',
+    ),
   delta(event) {
     const texts = textsOf(objectsIn(event.choices).map((choice) => choice.text));
     return texts.length === 0 ? undefined : { output: texts.join('') };
@@ -213,15 +205,10 @@ export const openAiCompletion: WireFormat = {
   assemble(events) {
     if (!events.some((event) => objectsIn(event.choices).some(({ text }) => typeof text === 'string')))
       return undefined;
+    const begin = () => ({ text: '' });
     const add = (choice: { text: string }, { text }: { text?: unknown }): void => {
       choice.text += textIn(text);
     };
-    return assembleChoices(
-      'text_completion',
-      events,
-      () => ({ text: '' }),
-      add,
-      (choice) => choice,
-    );
+    return assembleChoices('text_completion', events, begin, add, (choice) => choice);
   },
 };

@@ -63,14 +63,11 @@ export const openAiResponses: WireFormat = {
   delta(event) {
     if (!isOurs(event)) return undefined;
     const { type, delta, item } = event as { type: string; [name: string]: unknown };
+    const name = type === 'response.output_item.added' ? fieldsOf(item).name : undefined;
     return {
       output: TEXT_EVENTS.includes(type) ? textIn(delta) : '',
       reasoning: REASONING_EVENT.test(type) ? textIn(delta) : '',
-      calls:
-        textIn(
-          CALL_EVENTS.includes(type) ? delta : undefined,
-          type === 'response.output_item.added' ? fieldsOf(item).name : '',
-        ) !== '',
+      calls: textIn(CALL_EVENTS.includes(type) ? delta : undefined, name) !== '',
     };
   },
   assemble(events) {
@@ -132,16 +129,16 @@ function itemMessages(item: unknown): ChatMessage[] {
     case 'reasoning': {
       // Open models send their full reasoning, not only a summary.
       const thoughts = [item.content, item.summary].map(objectsIn).find((parts) => parts.length > 0) ?? [];
-      const summary = thoughts.map((part) => part.text);
-      return [{ role: 'assistant', content: '', reasoning: textsOf(summary).join('\n\n') }].filter(
-        (m) => m.reasoning !== '',
-      );
+      const reasoning = textsOf(thoughts.map((part) => part.text)).join('\n\n');
+      return reasoning === '' ? [] : [{ role: 'assistant', content: '', reasoning }];
     }
     default: {
       if (!('role' in item) && !('content' in item)) return [];
       // Parts named `input_text` and `output_text` are texts in chat messages.
       const content = Array.isArray(item.content) ? item.content.map(chatPart) : item.content;
-      return chatMessages({ role: item.role, content: isAllText(content) ? joinTexts(content) : content }, 'user');
+      const isTexts = Array.isArray(content) && content.every(isTextPart);
+      const said = isTexts ? content.map(({ text }) => text).join('\n\n') : content;
+      return chatMessages({ role: item.role, content: said }, 'user');
     }
   }
 }
@@ -155,8 +152,3 @@ const chatPart = (part: unknown): unknown => {
   }
   return part;
 };
-
-const isAllText = (content: unknown): content is { text: string }[] =>
-  Array.isArray(content) && content.every(isTextPart);
-
-const joinTexts = (parts: { text: string }[]): string => parts.map((part) => part.text).join('\n\n');
