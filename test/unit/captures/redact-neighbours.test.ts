@@ -6,6 +6,7 @@ import type { Capture, DecodeOptions } from '../../../src/captures/types.ts';
 import { type Redaction, redactRules } from '../../../src/core/settings/redact-setting.ts';
 import { piiDetected } from '../../../src/judge/scorers/code/pii.ts';
 import { captureOf, decodedOf, jsonRecord, jsonSide, lineOf, sideOf } from './arbitraries.ts';
+import TABLE from './redact-words.json' with { type: 'json' };
 
 const KINDS = 'email,phone,card,iban,ssn,ip,mac,api_key,date_of_birth';
 const redaction = (rules: string, more: Partial<Redaction> = {}): Redaction => ({
@@ -23,44 +24,11 @@ const requestOf = (request: unknown, rules?: string, more?: Partial<Redaction>):
 const pseudonymIn = (text: string): string | undefined =>
   /<\w+:[0-9a-f]{12}>/.exec((requestOf({ text }) as { text: string }).text)?.[0];
 
-const IBANS = ['ES91 2100 0418 4502 0005 1332', 'DE89 3704 0044 0532 0130 00'] as const;
-
-test.each([
-  ['4111 1111 1111 1111', 'Karte 4111 1111 1111 1111\u00a012/27'],
-  ['4111 1111 1111 1111', 'Karte 4111 1111 1111 1111 12/27 123'],
-  ['4111 1111 1111 1111', 'Karte 4111 1111 1111 1111\u201312'],
-  ['4111 1111 1111 1111', 'my card\u20144111 1111 1111 1111\u2014expired'],
-  ['4111 1111 1111 1111', 'Tel. +49 30 1234567 4111 1111 1111 1111'],
-  ['1234567', '+49 170 1234567 4111-1111-1111-1111'],
-  ['536-22-1234', 'my SSN\u2014536-22-1234'],
-  ['AKIAABCDEFGHIJKLMNOP', 'the key\u2014AKIAABCDEFGHIJKLMNOP\u2014is old'],
-  ['jane@example.com', 'jane@example.com\uff20x'],
-  ['jane@example.com', '\u2709\ufe0fjane@example.com'],
-  ['jane@example.com', 'mail...jane@example.com-please'],
-  ['company.com', 'jane\u2011doe@my\u2011company.com'],
-  ['901820', 'Tel. 030 \u2013 901820'],
-  ['96Q3eRpn5kkxCSKBll7a', 'api_key=\u201496Q3eRpn5kkxCSKBll7a'],
-  [IBANS[1], `${IBANS[0]} ${IBANS[1]}`],
-  [IBANS[1], `Kunde KD42 ${IBANS[1]}`],
-  ['4111 1111 1111 1111', `${IBANS[0]} 4111 1111 1111 1111`],
-  ['4111111111111111', 'Answer: {"note":"a\\n4111111111111111\\nb"}'],
-  ['+49 30 901820', "{'note': 'a\\t+49 30 901820'}"],
-  ['4111111111111111', 'Result: {"note":"\\u5361\\u53f74111111111111111"}'],
-  ['2 juli 1957', 'Hon är född den 2 juli 1957.'],
-  ['02/07/1957', 'تاريخ الميلاد: 02/07/1957'],
-  ['02-07-1957', 'जन्म तिथि 02-07-1957'],
-  ['संपर्क@उदाहरण.भारत', 'मेरा ईमेल संपर्क@उदाहरण.भारत है'],
-])('%s is masked in %s', (item, text) => {
+test.each(TABLE.neighbours)('%s is masked in %s', (item, text) => {
   expect(JSON.stringify(requestOf({ text }))).not.toContain(item);
 });
 
-test.each([
-  ['jane@x.com', '联系jane@x.com', 'jane@x.comです', 'jane@x.com으로', 'ｊａｎｅ＠ｘ．ｃｏｍ', 'jane%40x.com'],
-  ['+49 30 901820', '电话是+49 30 901820', '0049 30 901820', '+49 (0)30 901820', 'Tel. 004930901820'],
-  ['(212) 555-0123', '+1 212 555 0123', '1-212-555-0123', 'Tel 2125550123'],
-  ['3C:DE:A5:1D:EF:59', '3c-de-a5-1d-ef-59', '3cde.a51d.ef59'],
-  ['2001:DB8::1', '2001:db8:0:0:0:0:0:1'],
-])('%s has the same pseudonym in other notations', (text, ...others) => {
+test.each(TABLE.notations)('%s has the same pseudonym in other notations', (text, ...others) => {
   expect(pseudonymIn(text)).toBeDefined();
   expect(others.map(pseudonymIn)).toEqual(others.map(() => pseudonymIn(text)));
 });
