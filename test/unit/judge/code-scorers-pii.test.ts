@@ -1,68 +1,18 @@
 /** The code scorer that finds personal data. */
 import { findPii } from '../../../src/judge/scorers/code/pii.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
-import { passesLuhn, readIban } from '../../../src/redact/kinds.ts';
 import { chatCapture, errorCapture, tabularCapture, textCapture } from '../../helpers/captures.ts';
+import TABLE from './personal-data.json' with { type: 'json' };
 
 const { score } = codeScorers.find(({ name }) => name === 'pii_detected') as (typeof codeScorers)[0];
 const kinds = (text: string) => findPii(text).map(({ kind }) => kind);
 
 describe('finds', () => {
-  test.each([
-    ['mail anna.schmidt+news@mail.example.co.uk, please', 'e-mail address'],
-    ['<jürgen@münchen.de>', 'e-mail address'],
-    ['card 4111 1111 1111 1111 exp 12/27', 'card number'],
-    ['5500-0000-0000-0004', 'card number'],
-    ['amex:378282246310005.', 'card number'],
-    ['2223003122003222', 'card number'],
-    ['6011000990139424', 'card number'],
-    ['IBAN DE89 3704 0044 0532 0130 00 BIC COBADEFF', 'IBAN'],
-    ['GB29NWBK60161331926819', 'IBAN'],
-    ['NO93 8601 1117 947', 'IBAN'],
-    ['FR14 2004 1010 0505 0001 3M02 606', 'IBAN'],
-    ['my SSN is 536-22-8765', 'US social security number'],
-    ['Social Security number: 536228765', 'US social security number'],
-    ['+49 30 901820', 'phone number'],
-    ['+44 (0)20 7946 0958', 'phone number'],
-    ['+1-202-555-0143', 'phone number'],
-    ['ring (202) 555-0143 now', 'phone number'],
-    ['202-555-0143', 'phone number'],
-    ['1.202.555.0143', 'phone number'],
-    ['my number: 202 555 0143', 'phone number'],
-    ['card no.4111111111111111', 'card number'],
-    ['0033 1 42 68 53 00', 'phone number'],
-    ['Tel. 030 901820', 'phone number'],
-    ['Téléphone : 01 42 68 53 00', 'phone number'],
-    ['call me at 07700 900 982', 'phone number'],
-  ])('%s', (text, kind) => expect(kinds(text)).toEqual([kind]));
+  test.each(TABLE.found)('%s', (text, kind) => expect(kinds(text)).toEqual([kind]));
 });
 
 describe('does not find', () => {
-  test.each([
-    'version 4.1.1.1, released 2026-11-20',
-    'card 4111 1111 1111 1112',
-    'order 1234567890123452',
-    'id 6f7a1c1e-6d3a-4c39-9a55-3a8c9a1f0a11',
-    'DE89 3704 0044 0532 0130 01',
-    'XX89370400440532013000',
-    'ISBN 978-3-16-148410-0',
-    'SSN 000-12-3456, 666-12-3456, 912-12-3456, 123-00-4567, 123-45-0000',
-    'the sum is 1700000000000 ms, or +100 million',
-    'a range of 100-200-3000',
-    'rows 200 300 400 5000 and 0.4111111111111111',
-    'call 2026-11-20 a holiday, or call 911',
-    'x = 3.14159265358979 and 0.30000000000000004',
-    '@decorator, user@localhost, a@b',
-    '10 + 20 30 40 50 60 70 80',
-    '192.168.100.200',
-  ])('%s', (text) => expect(findPii(text)).toEqual([]));
-});
-
-test('verifies checksums', () => {
-  expect(passesLuhn('79927398713')).toBe(true);
-  expect(passesLuhn('79927398710')).toBe(false);
-  expect(readIban('MT84 MALT 0110 0001 2345 MTLC AST0 01S')).toBe('MT84MALT011000012345MTLCAST001S');
-  expect(readIban('MT84 MALT 0110 0001 2345 MTLC AST0 02S')).toBeUndefined();
+  test.each(TABLE.harmless)('%s', (text) => expect(findPii(text)).toEqual([]));
 });
 
 test('names kinds, sides and masks in the rationale, but never the data', () => {
