@@ -70,11 +70,8 @@ function captureOf(envelope: Envelope, raw: RawLine, options: DecodeOptions, sca
   const response = decodePayload('reply', captureData.endpointOutput, notes, scale);
   if (request?.problem !== undefined) notes.push(`request: ${request.problem}`);
   if (response?.problem !== undefined) notes.push(`reply: ${response.problem}`);
-  const identity = identityOf(
-    envelope.record,
-    envelope.eventMetadata,
-    request?.kind === 'json' ? request.value : undefined,
-  );
+  const body = request?.kind === 'json' ? request.value : undefined;
+  const identity = identityOf(envelope.record, envelope.eventMetadata, body);
   const record = redacted({ facts, identity, request, response, notes }, options);
   return {
     ...record.facts,
@@ -122,9 +119,8 @@ function factsOf(
 function undecodedCapture(envelope: Envelope, raw: RawLine, options: DecodeOptions, error: unknown): Capture {
   const notes = [...envelope.notes];
   const facts = factsOf(envelope, raw, options, notes);
-  notes.push(
-    `the payloads could not be decoded (${why(error)}) and are ${options.redaction ? 'not kept' : 'kept as captured'}`,
-  );
+  const kept = options.redaction ? 'not kept' : 'kept as captured';
+  notes.push(`the payloads could not be decoded (${why(error)}) and are ${kept}`);
   const keep = (side: unknown): Payload | undefined => {
     if (side === undefined || side === null) return undefined;
     const { data } = isObject(side) ? side : {};

@@ -31,9 +31,7 @@ export function capturedData(side: unknown): { text: string } | { bytes: Buffer 
       return bytes === undefined ? { problem: 'announced as BASE64 but not valid base64' } : { bytes };
     }
     default:
-      return {
-        problem: `encoded as “${encoding.slice(0, 40)}”, which is unknown; expected: JSON, CSV or BASE64`,
-      };
+      return { problem: `encoded as “${encoding.slice(0, 40)}”, which is unknown; expected: JSON, CSV or BASE64` };
   }
 }
 

@@ -44,11 +44,8 @@ export function openEnvelope(bytes: Buffer, scale: Scale): { envelope: Envelope 
   if (!parsed.ok) return bad(parsed.tooDeep ? 'NestedTooDeep' : 'NotJson', describeBadJson(text, parsed));
   const record = parsed.value;
   if (!isObject(record)) {
-    const what = Array.isArray(record) ? 'a list' : record === null ? 'null' : `a ${typeof record}`;
-    return bad(
-      'NotACaptureRecord',
-      `the line is JSON, but ${what} where a capture record (an object with captureData) is expected`,
-    );
+    const expected = 'a capture record (an object with captureData)';
+    return bad('NotACaptureRecord', `the line is JSON, but ${whatIs(record)} where ${expected} is expected`);
   }
   const { captureData, eventMetadata } = record;
   if (!isObject(captureData)) return bad('NotACaptureRecord', describeForeign(record, captureData));
@@ -57,10 +54,11 @@ export function openEnvelope(bytes: Buffer, scale: Scale): { envelope: Envelope 
   // U+FFFD was captured, or replaces bytes that are not text.
   const isDamaged = text.includes('\ufffd') && !isUtf8(bytes);
   if (isDamaged) parsed.notes.push('the line is not valid UTF-8: invalid bytes are shown as U+FFFD');
-  return {
-    envelope: { record, captureData, eventMetadata: metadata, notes: parsed.notes, extraFields },
-  };
+  return { envelope: { record, captureData, eventMetadata: metadata, notes: parsed.notes, extraFields } };
 }
+
+const whatIs = (value: unknown): string =>
+  Array.isArray(value) ? 'a list' : value === null ? 'null' : `a ${typeof value}`;
 
 function describeBadJson(text: string, { problem, tooDeep }: { problem: string; tooDeep: boolean }): string {
   if (tooDeep) return `the line cannot be read: ${problem}`;
@@ -78,8 +76,7 @@ function describeForeign(record: JsonObject, captureData: unknown): string {
   const known = FOREIGN.find((one) => one.fields.every((name) => name in record));
   if (known !== undefined) return `the line is ${known.what}, not a capture`;
   if (captureData !== undefined) {
-    const what = Array.isArray(captureData) ? 'a list' : captureData === null ? 'null' : `a ${typeof captureData}`;
-    return `captureData is ${what} where an object with endpointInput and endpointOutput is expected`;
+    return `captureData is ${whatIs(captureData)} where an object with endpointInput and endpointOutput is expected`;
   }
   return `the line is a JSON object without captureData; ${fields === 0 ? 'it is empty' : `it has ${fields} other field${fields === 1 ? '' : 's'}`}`;
 }

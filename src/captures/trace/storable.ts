@@ -43,17 +43,9 @@ export class Storer {
   }
 
   #walk(value: unknown, levels: number): unknown {
-    switch (typeof value) {
-      case 'string':
-        return this.text(value);
-      case 'number':
-        return this.#number(value);
-      case 'object':
-        break;
-      default:
-        return value;
-    }
-    if (value === null) return null;
+    if (typeof value === 'string') return this.text(value);
+    if (typeof value === 'number') return this.#number(value);
+    if (typeof value !== 'object' || value === null) return value;
     if (isExactNumber(value)) return this.#exactNumber(value);
     const needed = Array.isArray(value) ? LIST_LEVELS : OBJECT_LEVELS;
     if (levels < needed) {

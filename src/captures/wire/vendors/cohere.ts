@@ -34,12 +34,9 @@ export const cohere: WireFormat = {
       return { replies, reasons: [body.finish_reason] };
     }
     if (typeof text === 'string' && REPLY_NAMES.some((name) => name in body)) {
-      const said = {
-        role: 'assistant',
-        content: [text],
-        ...(Array.isArray(body.tool_calls) ? { tool_calls: body.tool_calls } : {}),
-      };
-      return { replies: chatMessages(said, 'assistant'), reasons: [body.finish_reason] };
+      const calls = Array.isArray(body.tool_calls) ? { tool_calls: body.tool_calls } : {};
+      const replies = chatMessages({ role: 'assistant', content: [text], ...calls }, 'assistant');
+      return { replies, reasons: [body.finish_reason] };
     }
     const generated = answersIn(body.generations, 'text', 'finish_reason');
     return generated && { format: 'completion', ...generated };
