@@ -1,7 +1,8 @@
 /** Decoded captures, for tests of the code after the decoder. */
 import type { Capture, ChatMessage, Conversation, Payload } from '../../src/captures/types.ts';
 
-const payload = (value: unknown, extra: Partial<Payload> = {}): Payload => {
+/** A payload of a text, or of JSON. */
+export const payload = (value: unknown, extra: Partial<Payload> = {}): Payload => {
   const text = typeof value === 'string' ? value : JSON.stringify(value);
   return {
     contentType: 'application/json',

@@ -9,6 +9,7 @@ import { parseInferenceTime } from '../../../src/captures/record/inference-time.
 import type { Payload } from '../../../src/captures/types.ts';
 import { StreamedBlocks } from '../../../src/captures/wire/content-blocks.ts';
 import { chatMessages, promptsOf } from '../../../src/captures/wire/messages.ts';
+import { payload } from '../../helpers/captures.ts';
 
 describe('a captured time', () => {
   test.each([
@@ -89,15 +90,7 @@ test('a list asks for an embedding if it has texts', () => {
 });
 
 describe('an error reply', () => {
-  const errorOf = (value: unknown) =>
-    errorReply({
-      contentType: 'application/json',
-      encoding: 'JSON',
-      kind: 'json',
-      value,
-      text: JSON.stringify(value),
-      bytes: 1,
-    });
+  const errorOf = (value: unknown) => errorReply(payload(value));
 
   test.each([
     [{ errors: [{ code: 7 }, { message: 'too long' }, { message: 'too late' }] }, undefined, 'too long; too late'],
@@ -112,29 +105,20 @@ describe('an error reply', () => {
 });
 
 describe('the title of an error page', () => {
-  const payload = (text: string): Payload => ({
-    contentType: 'text/html',
-    encoding: 'CSV',
-    kind: 'text',
-    value: text,
-    text,
-    bytes: 1,
-  });
+  const errorOf = (page: string) => errorReply(payload(page, { contentType: 'text/html', encoding: 'CSV' }));
 
   test.each([
     '<html><head><title>502 Bad Gateway</title></head></html>',
     '<!DOCTYPE html>\n<HTML lang="en"><head><meta charset="utf-8"><TITLE> 502 Bad Gateway\n</TITLE>',
     '<title>502 Bad Gateway</title>',
-  ])('is found in %s', (page) =>
-    expect(errorReply(payload(page))).toMatchObject({ statusCode: 502, message: '502 Bad Gateway' }),
-  );
+  ])('is found in %s', (page) => expect(errorOf(page)).toMatchObject({ statusCode: 502, message: '502 Bad Gateway' }));
 
   test.each([
     'A page begins with <title>502 Bad Gateway</title>.',
     `<title>502 Bad${' '.repeat(300_000)}<`,
     `<title>${'502 Bad Gateway '.repeat(9)}</title>`,
     '<title>502 Bad Gateway',
-  ])('is not found in %.60s', (text) => expect(errorReply(payload(text))).toBeUndefined());
+  ])('is not found in %.60s', (page) => expect(errorOf(page)).toBeUndefined());
 });
 
 test('custom attributes are read in linear time', () => {

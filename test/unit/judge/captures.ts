@@ -4,15 +4,7 @@ import { answerSchema } from '../../../src/judge/answer/answer-schema.ts';
 import type { Feature } from '../../../src/judge/errors.ts';
 import { buildPrompt, type Rung } from '../../../src/judge/prompt/build-prompt.ts';
 import type { JudgeScorer } from '../../../src/judge/types.ts';
-
-const payload = (value: unknown): Payload => ({
-  contentType: 'application/json',
-  encoding: 'JSON',
-  kind: 'json',
-  value,
-  text: JSON.stringify(value),
-  bytes: JSON.stringify(value).length,
-});
+import { payload } from '../../helpers/captures.ts';
 
 export interface ChatParts {
   system?: string;
@@ -68,14 +60,8 @@ export function plainCapture(fields: Partial<Capture> & Pick<Capture, 'format'>)
   return { inferenceTimeMs: 0, timeSource: 'inferenceTime', attributes: {}, notes: [], ...fields };
 }
 
-export const textPayload = (text: string, value: unknown = text): Payload => ({
-  contentType: 'text/plain',
-  encoding: 'CSV',
-  kind: 'text',
-  value,
-  text,
-  bytes: text.length,
-});
+export const textPayload = (text: string, value: unknown = text): Payload =>
+  payload(text, { contentType: 'text/plain', encoding: 'CSV', value });
 
 export const TRACK_TOOL = {
   type: 'function',
