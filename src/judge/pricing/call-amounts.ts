@@ -39,9 +39,9 @@ export function believed(usage: CallUsage, worstCase: CallUsage): CallUsage {
 }
 
 /** Divides a whole number by weights. The rest from rounding goes to the largest remainders, so the parts sum to the total. */
-export function divideWhole(total: number, weights: readonly number[]): number[] {
+function divideWhole(total: number, weights: readonly number[]): number[] {
   const sum = weights.reduce((a, b) => a + b, 0);
-  const exact = weights.map((weight) => (sum === 0 ? total / weights.length : (total * weight) / sum));
+  const exact = weights.map((weight) => (total * weight) / sum);
   const parts = exact.map(Math.floor);
   const rest = Math.max(0, total - parts.reduce((a, b) => a + b, 0));
   const byRemainder = exact

@@ -1,22 +1,7 @@
 /** Dividing the tokens and cost of a call among its scorers. */
 import fc from 'fast-check';
-import { divideCall, divideWhole } from '../../../src/judge/pricing/call-amounts.ts';
+import { divideCall } from '../../../src/judge/pricing/call-amounts.ts';
 import { sumUsage } from '../../../src/judge/spend.ts';
-
-const sum = (numbers: number[]): number => numbers.reduce((a, b) => a + b, 0);
-
-test('divides a whole number without loss', () => {
-  expect(divideWhole(10, [1, 1, 1])).toEqual([4, 3, 3]);
-  expect(divideWhole(10, [0, 0])).toEqual([5, 5]);
-  expect(divideWhole(0, [1, 2])).toEqual([0, 0]);
-  fc.assert(
-    fc.property(fc.nat(1e9), fc.array(fc.nat(1000), { minLength: 1, maxLength: 20 }), (total, weights) => {
-      const parts = divideWhole(total, weights);
-      expect(sum(parts)).toBe(total);
-      for (const part of parts) expect(part).toBeGreaterThanOrEqual(0);
-    }),
-  );
-});
 
 test('divides a call so that tokens and money sum to the whole', () => {
   const tokens = fc.nat(200_000);
@@ -36,6 +21,7 @@ test('divides a call so that tokens and money sum to the whole', () => {
         expect(total.inputTokens).toBe(inputTokens + cacheReadInputTokens);
         expect(total.outputTokens).toBe(outputTokens);
         expect(total.usd).toBe(Math.round(price(usage) * 1e12) / 1e12);
+        for (const part of parts) for (const count of Object.values(part)) expect(count).toBeGreaterThanOrEqual(0);
       },
     ),
   );
@@ -47,6 +33,14 @@ test('assigns more output to the longer answer, and equal parts of the input', (
   const [short, long] = divideCall({ inputTokens: 100, outputTokens: 40 }, price, [10, 30]);
   expect(short).toEqual({ inputTokens: 50, outputTokens: 10, usd: 0.0001 });
   expect(long).toEqual({ inputTokens: 50, outputTokens: 30, usd: 0.0002 });
+  // The first ones, and the largest remainders, get the rest.
+  const parts = divideCall({ inputTokens: 10, outputTokens: 10 }, price, [1, 2, 4]);
+  expect(parts.map(({ inputTokens, outputTokens }) => [inputTokens, outputTokens])).toEqual([
+    [4, 1],
+    [3, 3],
+    [3, 6],
+  ]);
+  expect(divideCall({ inputTokens: 0, outputTokens: 10 }, price, [0, 0])[1]).toMatchObject({ outputTokens: 5 });
 });
 
 test('keeps an unknown price unknown', () => {
