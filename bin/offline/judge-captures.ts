@@ -91,9 +91,8 @@ export async function judgeCaptures(
     const asking = assessor.assess({ ...selected, capture }, asks ? signal : undefined);
     const outcome = await asking.catch((thrown: unknown): CaptureOutcome => ({ ...NOT_JUDGED, failure: thrown }));
     failure ??= outcome.failure;
-    const ofCode = outcome.notJudgeable.map((one) => one.notJudgeable);
-    for (const reason of [...Object.values(selected.pending.reasons), ...ofCode])
-      addCounts(notJudgeable, { [reason]: 1 });
+    for (const { term, reason } of [...selected.pending.settled, ...outcome.without])
+      if (term !== 'heldByBudget' && reason !== undefined) addCounts(notJudgeable, { [reason]: 1 });
     const view = { ...selected.place, request: requestPreview(capture), reply: responsePreview(capture) };
     rows.push(...outcome.assessments.map((one) => ({ ...view, ...verdictOf(one, known.get(one.name)) })));
     missing.push(...missingOf(selected.pending.judge, outcome));
@@ -131,12 +130,13 @@ interface Missing {
 }
 
 /** @param asked the LLM scorers that apply to the capture */
-function missingOf(asked: readonly JudgeScorer[], { assessments, held }: CaptureOutcome): Missing[] {
+function missingOf(asked: readonly JudgeScorer[], { assessments, without }: CaptureOutcome): Missing[] {
   const answered = new Set(assessments.map(({ name }) => name));
   const open = asked.filter(({ name }) => !answered.has(name));
+  const isHeld = without.some(({ term }) => term === 'heldByBudget');
   return [
     ...assessments.flatMap(({ name, error }) => (error === undefined ? [] : { scorer: name, reason: error.code })),
-    ...open.map(({ name }) => ({ scorer: name, reason: held > 0 ? 'held' : 'notAsked' })),
+    ...open.map(({ name }) => ({ scorer: name, reason: isHeld ? 'held' : 'notAsked' })),
   ];
 }
 

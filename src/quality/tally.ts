@@ -140,93 +140,85 @@ interface Observed {
 /** Returns what a capture shows about the measures of the objectives; `undefined` for one that is not observed. */
 export type Observe = ((capture: CountedCapture) => Observed | undefined) & { measures: readonly Measure[] };
 
-export class QualityTally {
-  readonly #counts: QualityCounts = {};
-  readonly #variants = new Set<string>();
-  readonly #failures: QualityFailures = {};
-  readonly #observe: Observe | undefined;
-
-  /** @param observe tells what captures show about the objectives, if there are any */
-  constructor(observe?: Observe) {
-    this.#observe = observe;
-  }
-
-  /** Counts a capture. Call it once for each that has a trace. */
-  add(capture: CountedCapture): void {
-    if (capture.facts.replay !== undefined) return;
-    const { facts, isWritten, verdicts, replaced, judgeable, notJudged, isUnmeasured } = capture;
-    if (facts.more?.failedCalls !== undefined) {
-      // It is no capture of the rates.
-      if (isWritten) this.#add(facts, { ...facts.more });
-      return;
-    }
-    const { seconds = {}, failures = {} } = this.#observe?.(capture) ?? {};
-    addFailures(this.#failures, failures);
-    const { inputTokens = 0, outputTokens = 0, isError } = facts;
-    const cell: QualityCell = {};
-    const written = { captures: 1, errorReplies: isError ? 1 : 0, inputTokens, outputTokens };
-    if (isWritten) addTree(cell, { ...counted(written), ...facts.more });
-    for (const [scorer, reason] of Object.entries(notJudged)) {
-      addTree(cell, { notJudged: { [scorer]: { [reason]: FOLLOWED.includes(reason) ? -1 : 1 } } });
-    }
-    // The rows of a table are measured by true answers, and empty replies are counted.
-    const isCounted = isError || facts.more?.predictions !== undefined || facts.more?.replies?.words?.empty;
-    if (isUnmeasured && !isCounted) addTree(cell, { unmeasured: 1 });
-    for (const { scorer, sample } of judgeable) addTree(cell, { scorers: { [scorer]: { [sample]: { captures: 1 } } } });
-    for (const verdict of verdicts) {
-      this.#addVerdict(cell, verdict, 1);
-      addCost(cell, verdict);
-    }
-    for (const verdict of replaced) this.#addVerdict(cell, verdict, -verdict.times);
-    if (Object.keys(seconds).length > 0) addTree(cell, { seconds });
-    this.#add(facts, cell);
-  }
-
-  #add(facts: CaptureFacts, cell: QualityCell): void {
+/**
+ * Returns the part of a receipt that the counts of all runs are made of.
+ *
+ * @param captures each that has a trace, once
+ * @param quarantined lines that the run has put into quarantine
+ * @param observe tells what captures show about the objectives, if there are any
+ */
+export function qualityOf(
+  captures: Iterable<CountedCapture>,
+  quarantined: readonly QuarantineEntry[] = [],
+  observe?: Observe,
+): Pick<Receipt, 'quality' | 'failures'> {
+  const [quality, failures, variants] = [{} as QualityCounts, {} as QualityFailures, new Set<string>()];
+  const add = ({ inferenceMs, variant }: CaptureFacts, cell: QualityCell): void => {
     if (Object.keys(cell).length === 0) return;
-    addCell(branch(branch(this.#counts, hourOf(facts.inferenceMs)), this.#variantOf(facts)), cell);
+    if (variants.size < MAX_VARIANTS) variants.add(variant);
+    addCell(branch(branch(quality, hourOf(inferenceMs)), variants.has(variant) ? variant : OTHER), cell);
+  };
+  for (const capture of captures) {
+    if (capture.facts.replay !== undefined) continue;
+    const observed = isCapture(capture) ? observe?.(capture) : undefined;
+    addFailures(failures, observed?.failures ?? {});
+    add(capture.facts, cellOf(capture, observe?.measures ?? [], observed?.seconds));
   }
+  for (const { reason, ...place } of quarantined) {
+    const facts = captureFacts(undefined, place);
+    // The time of a file may be why its lines are in quarantine.
+    if (Number.isNaN(new Date(facts.inferenceMs).valueOf())) continue;
+    add(facts, { quarantined: { [nameOf(reason.name)]: 1 } });
+  }
+  return {
+    ...(Object.keys(quality).length === 0 ? {} : { quality }),
+    ...(Object.keys(failures).length === 0 ? {} : { failures }),
+  };
+}
 
-  /** Adds a verdict, or takes it away. One of another program is not in the counts, and is not taken away. */
-  #addVerdict(cell: QualityCell, verdict: CountedVerdict, times: number): void {
-    const { name, value, metadata, sourceType } = verdict;
-    const sample = stratumOf(metadata);
-    if (sample === undefined || value === undefined) return;
-    const counts: SampleCounts = {};
-    if (typeof value !== 'number') counts.values = { [nameOf(String(value))]: times };
-    else if (!isCountable(value)) return;
-    else {
-      counts.numbers = numberCounts(value, times);
-      const measures = this.#observe?.measures.filter(({ scorer }) => scorer === name) ?? [];
-      const seen = measures.map((one) => [one.name, { cases: times, passed: one.passes(value) ? times : 0 }]);
-      if (seen.length > 0) counts.measures = Object.fromEntries(seen);
-    }
-    if (sourceType !== 'CODE') counts.versions = { [versionOf(verdict)]: times };
-    addTree(cell, { scorers: { [name]: { [sourceType === 'CODE' ? EVERY_CAPTURE : sample]: counts } } });
-  }
+/** Whether it is one of the rates, and no call without a reply that is beside them. */
+const isCapture = ({ facts }: CountedCapture): boolean => facts.more?.failedCalls === undefined;
 
-  #variantOf({ variant }: CaptureFacts): string {
-    if (this.#variants.size < MAX_VARIANTS) this.#variants.add(variant);
-    return this.#variants.has(variant) ? variant : OTHER;
+/** Returns what a capture adds to the counts of its hour and variant. */
+function cellOf(capture: CountedCapture, measures: readonly Measure[], seconds: Observed['seconds'] = {}): QualityCell {
+  const { facts, isWritten, verdicts, replaced, judgeable, notJudged, isUnmeasured } = capture;
+  if (!isCapture(capture)) return isWritten ? { ...facts.more } : {};
+  const { inputTokens = 0, outputTokens = 0, isError } = facts;
+  const cell: QualityCell = {};
+  const written = { captures: 1, errorReplies: isError ? 1 : 0, inputTokens, outputTokens };
+  if (isWritten) addTree(cell, { ...counted(written), ...facts.more });
+  for (const [scorer, reason] of Object.entries(notJudged)) {
+    addTree(cell, { notJudged: { [scorer]: { [reason]: FOLLOWED.includes(reason) ? -1 : 1 } } });
   }
+  // The rows of a table are measured by true answers, and empty replies are counted.
+  const isCounted = isError || facts.more?.predictions !== undefined || facts.more?.replies?.words?.empty;
+  if (isUnmeasured && !isCounted) addTree(cell, { unmeasured: 1 });
+  for (const { scorer, sample } of judgeable) addTree(cell, { scorers: { [scorer]: { [sample]: { captures: 1 } } } });
+  for (const verdict of verdicts) {
+    addVerdict(cell, verdict, 1, measures);
+    addCost(cell, verdict);
+  }
+  for (const verdict of replaced) addVerdict(cell, verdict, -verdict.times, measures);
+  if (Object.keys(seconds).length > 0) addTree(cell, { seconds });
+  return cell;
+}
 
-  /**
-   * Returns the part of the receipt.
-   *
-   * @param quarantined lines that the run has put into quarantine
-   */
-  counts(quarantined: readonly QuarantineEntry[] = []): Pick<Receipt, 'quality' | 'failures'> {
-    for (const { reason, ...place } of quarantined) {
-      const facts = captureFacts(undefined, place);
-      // The time of a file may be why its lines are in quarantine.
-      if (Number.isNaN(new Date(facts.inferenceMs).valueOf())) continue;
-      this.#add(facts, { quarantined: { [nameOf(reason.name)]: 1 } });
-    }
-    return {
-      ...(Object.keys(this.#counts).length === 0 ? {} : { quality: this.#counts }),
-      ...(Object.keys(this.#failures).length === 0 ? {} : { failures: this.#failures }),
-    };
+/** Adds a verdict, or takes it away. One of another program is not in the counts, and is not taken away. */
+function addVerdict(cell: QualityCell, verdict: CountedVerdict, times: number, measures: readonly Measure[]): void {
+  const { name, value, metadata, sourceType } = verdict;
+  const sample = stratumOf(metadata);
+  if (sample === undefined || value === undefined) return;
+  const counts: SampleCounts = {};
+  if (typeof value !== 'number') counts.values = { [nameOf(String(value))]: times };
+  else if (!isCountable(value)) return;
+  else {
+    counts.numbers = numberCounts(value, times);
+    const own = measures.filter(({ scorer }) => scorer === name);
+    const seen = own.map((one) => [one.name, { cases: times, passed: one.passes(value) ? times : 0 }]);
+    if (seen.length > 0) counts.measures = Object.fromEntries(seen);
   }
+  if (sourceType !== 'CODE') counts.versions = { [versionOf(verdict)]: times };
+  addTree(cell, { scorers: { [name]: { [sourceType === 'CODE' ? EVERY_CAPTURE : sample]: counts } } });
 }
 
 const counted = (counts: Record<string, number>): Record<string, number> =>

@@ -10,11 +10,11 @@ import { questionOf } from '../../judge/question.ts';
 import { addSpend, emptySpend } from '../../judge/spend.ts';
 import type { JudgeScorer, Verdict } from '../../judge/types.ts';
 import type { NewAssessment } from '../../mlflow/types.ts';
+import type { ScorerOutcome } from '../outcomes/line-outcome.ts';
 import { Answers, type Kept, knownVerdicts, leftToJudge, paidElsewhere, withResult } from './answers.ts';
 import {
   codeAssessments,
   failedAssessment,
-  type NotJudgeable,
   type VerdictContext,
   verdictAssessment,
   verdictWithoutWords,
@@ -40,23 +40,23 @@ interface Asking extends Work {
 /** The judge’s answers about a capture, from this attempt or an earlier one. */
 interface Answered {
   verdicts: Verdict[];
-  /** The number of scorers that the budget, or the provider’s day, had no room for. */
-  held: number;
+  /** The budget, or the provider’s day, had no room for the scorers without a verdict. */
   heldFor?: HeldFor | undefined;
   /** The failure of the judge, to be thrown after the verdicts are written. */
   failure?: unknown;
 }
 
 /** The assessments of a capture, not written yet. */
-export interface CaptureOutcome extends Omit<Answered, 'verdicts'> {
+export interface CaptureOutcome extends Pick<Answered, 'failure'> {
   assessments: NewAssessment[];
-  notJudgeable: NotJudgeable[];
+  /** Scorers that do not apply, or that were held. One that the judge has failed is in neither list. */
+  without: ScorerOutcome[];
 }
 
 /** Of a capture that is not asked about. One that is in MLflow waits for the next attempt. */
-export const NOT_JUDGED: CaptureOutcome = { assessments: [], notJudgeable: [], held: 0 };
+export const NOT_JUDGED: CaptureOutcome = { assessments: [], without: [] };
 
-const NOT_ASKED: Answered = { verdicts: [], held: 0 };
+const NOT_ASKED: Answered = { verdicts: [] };
 
 export class CaptureAssessor {
   /** The cost of what was asked in this attempt. */
@@ -102,7 +102,7 @@ export class CaptureAssessor {
     const assessments = [...ofCode, ...judge, ...failed.map(({ scorer }) => scorer)].map((scorer) =>
       failedAssessment(scorer, this.#deps.judge.sourceId, this.contextOf(work), fault, code),
     );
-    return { assessments, notJudgeable: [], held: 0 };
+    return { assessments, without: [] };
   }
 
   /** An exception that is not a named error comes from the capture: it gets error assessments, and the others continue. */
@@ -121,18 +121,22 @@ export class CaptureAssessor {
     const answered = asks ? await this.#answered(work, signal) : NOT_ASKED;
     await yieldToEventLoop();
     const assessments = pending.failed.map(({ scorer, fault }) => failedAssessment(scorer, sourceId, context, fault));
-    const notJudgeable: NotJudgeable[] = [];
+    const without: ScorerOutcome[] = [];
     for (const scored of codeAssessments(pending.code, capture, this.timeMsOf(capture), context)) {
-      if ('notJudgeable' in scored) notJudgeable.push(scored);
+      if ('term' in scored) without.push(scored);
       else assessments.push(scored);
     }
     const byName = new Map(pending.judge.map((scorer) => [scorer.name, scorer]));
-    for (const verdict of answered.verdicts) {
+    const { verdicts, heldFor, failure } = answered;
+    for (const verdict of verdicts) {
       const scorer = byName.get(verdict.scorer);
       if (scorer !== undefined) assessments.push(verdictAssessment(scorer, verdict, sourceId, context));
+      byName.delete(verdict.scorer);
     }
-    const { held, heldFor, failure } = answered;
-    return { assessments, notJudgeable, held, heldFor, failure };
+    if (heldFor === undefined) return { assessments, without, failure };
+    const reason = heldFor === 'budget' ? undefined : heldFor;
+    const held = [...byName.keys()].map((scorer): ScorerOutcome => ({ scorer, term: 'heldByBudget', reason }));
+    return { assessments, without: [...without, ...held], failure };
   }
 
   /** Asks the judge for the verdicts that are not known. Of the captures with the same question, one asks at a time. */
@@ -159,7 +163,7 @@ export class CaptureAssessor {
     const kept = await this.#answers.acquire(question, isEnough, signal);
     const known = knownOf(kept);
     const open = pending.judge.filter(({ name }) => !known.some(({ scorer }) => scorer === name));
-    if (open.length === 0) return { verdicts: known, held: 0 };
+    if (open.length === 0) return { verdicts: known };
     const answered = await this.#ask({ ...work, question, kept, open }, signal);
     return { ...answered, verdicts: [...known, ...answered.verdicts] };
   }
@@ -197,8 +201,7 @@ export class CaptureAssessor {
       const whole = result.verdicts.filter(({ scorer }) => open.some(({ name }) => name === scorer));
       const verdicts = trace === traceId ? whole : paidElsewhere(whole);
       const heldFor = failure instanceof JudgeHeld ? failure.heldFor : undefined;
-      const held = heldFor === undefined ? 0 : open.length - verdicts.length;
-      return { verdicts, held, heldFor, failure: heldFor === undefined ? failure : undefined };
+      return { verdicts, heldFor, failure: heldFor === undefined ? failure : undefined };
     } finally {
       // Chunks with the same question would wait until this function has certainly ended.
       if (!isKept) await this.#answers.release(question);

@@ -18,6 +18,7 @@ import {
   STRATUM_METADATA,
 } from '../../mlflow/types.ts';
 import { scorerSample } from '../../quality/sample.ts';
+import type { ScorerOutcome } from '../outcomes/line-outcome.ts';
 import { eachWithin } from './each-within.ts';
 
 export interface VerdictContext {
@@ -89,12 +90,6 @@ export const verdictWithoutWords = (verdict: Verdict): Verdict =>
     ? { ...verdict, rationale: '' }
     : { ...verdict, error: { ...verdict.error, message: '' } };
 
-/** Why a scorer does not apply to a capture. */
-export interface NotJudgeable {
-  name: string;
-  notJudgeable: string;
-}
-
 /**
  * Returns the assessments of code scorers, within the time that the capture has. A scorer that throws gets an error
  * assessment, and the others continue. So does a scorer that the time runs out for.
@@ -104,13 +99,13 @@ export const codeAssessments = (
   capture: Capture,
   timeMs: number,
   context: VerdictContext,
-): (NewAssessment | NotJudgeable)[] =>
-  eachWithin<CodeScorer, NewAssessment | NotJudgeable>(
+): (NewAssessment | ScorerOutcome)[] =>
+  eachWithin<CodeScorer, NewAssessment | ScorerOutcome>(
     timeMs,
     scorers,
     (scorer) => {
       const scored = scoreOf(scorer, capture);
-      if ('notJudgeable' in scored) return { name: scorer.name, ...scored };
+      if ('notJudgeable' in scored) return { scorer: scorer.name, term: 'notJudgeable', reason: scored.notJudgeable };
       return { ...common(scorer, '', context), value: scored.value, rationale: scored.rationale };
     },
     (scorer, fault) => failedAssessment(scorer, '', context, fault),

@@ -4,22 +4,24 @@
  */
 import { capturePathOf } from '../../captures/files/capture-path.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
-import type { EvaluateReceipt, JudgeSpend, LogReceipt } from '../../core/contract/receipts.ts';
+import type { EvaluateReceipt, JudgeSpend, LogReceipt, NamedError } from '../../core/contract/receipts.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
 import { askedOf } from '../../judge/scorers/scorer-set.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
-import { captureFacts } from '../../quality/tally.ts';
+import { observerOf } from '../../quality/observations.ts';
+import { captureFacts, type Observe, qualityOf } from '../../quality/tally.ts';
 import { type ChunkDependencies, isRepeated } from '../chunk/attempt.ts';
 import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts';
 import { chunkOutOfTime, KILLED, LineAtWork } from '../chunk/line-at-work.ts';
+import { closeLines, linesOf, quarantinedFirst, refusedIn, verdictsOf } from '../outcomes/folds.ts';
+import { LineOutcomes } from '../outcomes/line-outcome.ts';
 import { attemptFacts, withReceipt } from '../receipts.ts';
-import { LineLog } from '../write/line-log.ts';
 import { createsTraces } from '../write/sent-traces.ts';
 import { CaptureAssessor, type CaptureOutcome, NOT_JUDGED } from './assess-capture.ts';
 import { NO_TRACE_YET, type PendingVerdicts, pendingVerdicts } from './pending-verdicts.ts';
-import { type HeavyLine, type ReadCapture, readCaptures } from './read-captures.ts';
+import { type ChunkCaptures, type HeavyLine, type ReadCapture, readCaptures } from './read-captures.ts';
 import { traceEach } from './trace-each.ts';
 import type { EvaluateDependencies } from './types.ts';
 import { type PlannedWork, VerdictWriter } from './verdict-writer.ts';
@@ -51,7 +53,9 @@ class EvaluateChunk {
   readonly #index: PredictionIndex;
   readonly #assessor: CaptureAssessor;
   readonly #writer: VerdictWriter;
-  readonly #log: LineLog;
+  readonly #outcomes: LineOutcomes;
+  /** Absent where nothing counts, or nothing is to be observed. */
+  readonly #observe: Observe | undefined;
   /** The questions that killed attempts may have paid for, also if they have written the verdicts. */
   readonly #repeated = new Set<string>();
   #paidByOthers: Record<string, JudgeSpend> = {};
@@ -72,8 +76,10 @@ class EvaluateChunk {
     this.#judges = deps.scorers.length > 0;
     this.#index = new PredictionIndex(deps.environment);
     this.#assessor = new CaptureAssessor(request.run, deps);
-    this.#log = new LineLog(request, deps);
-    this.#writer = new VerdictWriter(request, deps, this.#log);
+    this.#outcomes = new LineOutcomes(request, deps.environment);
+    this.#writer = new VerdictWriter(request, deps, this.#outcomes);
+    const scorers = this.#judges ? deps.scorers : undefined;
+    this.#observe = observerOf(deps.environment, request.options.sampleRate, scorers);
   }
 
   async run(): Promise<void> {
@@ -98,9 +104,9 @@ class EvaluateChunk {
   }
 
   async #process(atWork: LineAtWork, heavy: HeavyCaptures): Promise<void> {
-    const { store, scorers, remainingMs } = this.#deps;
+    const { store, remainingMs } = this.#deps;
     if (atWork.isTracing) await traceEach(this.#request, this.#deps, { atWork, heavy }, this.#mayCreate);
-    const all = await readCaptures(this.#request, this.#deps, { heavy, atWork, log: this.#log });
+    const all = await readCaptures(this.#request, this.#deps, { heavy, atWork, outcomes: this.#outcomes });
     const { duplicates, faulty } = all;
     // What is only traced is looked up when it is written.
     const judged = this.#judges ? [...all.captures, ...all.heavy] : [];
@@ -121,14 +127,11 @@ class EvaluateChunk {
       await this.#writer.end();
     }
     this.#paidByOthers = (await this.#deps.answers?.paidByOthers(this.#repeated)) ?? {};
-    for (const line of duplicates) {
-      this.#log.duplicate(line.traceId, line);
-      if (this.#log.refused.has(line.traceId)) continue;
-      this.#writer.tally.settle(line.range, 'duplicateLine', askedOf(scorers).length);
-    }
-    await this.#log.close();
+    const refused = refusedIn(this.#outcomes.lines);
+    this.#settleDuplicates(duplicates, refused);
+    await closeLines(this.#request, this.#deps, this.#outcomes);
     this.#isLogged = true;
-    await this.#index.write(this.#deps.storage, this.#deps.environment.WORK_BUCKET, this.#log.refused);
+    await this.#index.write(this.#deps.storage, this.#deps.environment.WORK_BUCKET, refused);
     const failure = this.#stop ?? this.#withoutAnswer;
     if (failure !== undefined) throw failure;
   }
@@ -202,30 +205,44 @@ class EvaluateChunk {
     const isRetried = this.#request.chunk.ranges[line.range]?.keptIn !== undefined;
     const facts = captureFacts(capture, line.raw.place, { replay, predictions, isRetried });
     if (isAbsent || stored !== undefined) return [{ ...line, pending, stored, facts, question }];
-    this.#settle(line.range, pending);
+    this.#settleMissing(line, pending);
     return [];
   }
 
   /** Settles a line whose trace a person has deleted. */
-  #settle(range: number, pending: PendingVerdicts): void {
-    this.#log.traced(range, 'missing');
-    this.#writer.tally.settled(range, pending);
+  #settleMissing(
+    { range, traceId }: Pick<Line, 'range' | 'traceId'>,
+    { settled: scorers, beyond }: PendingVerdicts,
+  ): void {
+    this.#outcomes.lines.push({ range, traceId, outcome: 'missing', scorers, beyond });
+  }
+
+  /** Settles lines that are identical to others. A reason not to trace one applies to all of them. */
+  #settleDuplicates(duplicates: ChunkCaptures['duplicates'], refused: ReadonlyMap<string, NamedError>): void {
+    const asked = askedOf(this.#deps.scorers);
+    const scorers = asked.map(({ name: scorer }) => ({ scorer, term: 'duplicateLine' as const }));
+    for (const line of duplicates) {
+      const { traceId, range } = line;
+      const reason = refused.get(traceId);
+      if (reason === undefined) this.#outcomes.lines.push({ range, traceId, outcome: 'duplicate', scorers });
+      else this.#outcomes.refuse(traceId, line, reason);
+    }
   }
 
   /**
    * Settles a line that must not be decoded because it kills the function: if it has a trace, each scorer without a verdict
    * gets an error, else it is quarantined.
    */
-  async #settleFaulty({ traceId, range, raw }: FaultyLine, stored: StoredTrace | undefined): Promise<void> {
+  async #settleFaulty({ traceId, range, raw }: Line, stored: StoredTrace | undefined): Promise<void> {
     const { run, options } = this.#request;
     if (stored === undefined && this.#mayCreate) {
-      this.#log.quarantine({ range, ...raw }, KILLED);
+      this.#outcomes.quarantine({ range, ...raw }, KILLED);
       return;
     }
     const keepVerdicts = { ...options, reevaluate: false };
     const pending = pendingVerdicts(traceId, undefined, stored, this.#deps.scorers, keepVerdicts, run);
     if (stored === undefined) {
-      this.#settle(range, pending);
+      this.#settleMissing({ range, traceId }, pending);
       return;
     }
     const read = (): never => {
@@ -242,28 +259,35 @@ class EvaluateChunk {
       step: 'evaluate',
       ...attemptFacts(this.#request, this.#deps.requestId, this.#startedAt, failure),
       scorers: askedOf(this.#deps.scorers).length,
-      evaluatedTraces: this.#writer.evaluated.size,
-      ...this.#writer.tally.receipt(),
+      ...verdictsOf(this.#request.chunk, this.#outcomes.lines),
       ...this.#qualityCounts(),
       spend,
       ...(Object.keys(this.#paidByOthers).length === 0 ? {} : { paidByOthers: this.#paidByOthers }),
       ...(batch === undefined ? {} : { batchSpend: batch.spend }),
       ...(Object.keys(batch?.refused ?? {}).length === 0 ? {} : { batchRefused: batch?.refused }),
-      log: this.#log.receipt(this.#isLogged ? undefined : failure),
+      log: this.#logReceipt(this.#isLogged ? undefined : failure),
     };
   }
 
   /** Returns the receipt of an attempt that only writes traces. */
   logReceipt(failure: unknown): LogReceipt {
-    return { ...this.#log.receipt(failure), ...this.#qualityCounts() };
+    return { ...this.#logReceipt(failure), ...this.#qualityCounts() };
+  }
+
+  #logReceipt(failure: unknown): LogReceipt {
+    const facts = attemptFacts(this.#request, this.#deps.requestId, this.#startedAt, failure);
+    return { step: 'log', ...facts, ...linesOf(this.#request.chunk, this.#outcomes) };
   }
 
   #qualityCounts(): Pick<LogReceipt, 'quality' | 'failures'> {
-    return this.#request.options.replay ? {} : this.#writer.quality.counts(this.#log.quarantinedFirst);
+    if (this.#request.options.replay) return {};
+    const { lines } = this.#outcomes;
+    const counted = lines.flatMap((line) => line.counted ?? []);
+    return qualityOf(counted, quarantinedFirst(this.#request.chunk, lines), this.#observe);
   }
 }
 
-type FaultyLine = Awaited<ReturnType<typeof readCaptures>>['faulty'][number];
+type Line = ChunkCaptures['faulty'][number];
 
 /** The errors of a capture whose batch job ended without an answer. */
 const WITHOUT_ANSWER = new Set(['JudgeBatchFailed', 'JudgeBatchRefused']);

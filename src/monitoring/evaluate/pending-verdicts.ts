@@ -3,7 +3,6 @@
 import { inSample } from '../../captures/trace/ids.ts';
 import type { Capture } from '../../captures/types.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
-import type { VerdictCounts } from '../../core/contract/receipts.ts';
 import { unlessFaulty } from '../../core/process/own-fault.ts';
 import { applicability } from '../../judge/scorers/applicability.ts';
 import { askedOf } from '../../judge/scorers/scorer-set.ts';
@@ -11,7 +10,7 @@ import type { CodeScorer, JudgeScorer, Scorer } from '../../judge/types.ts';
 import { isByPerson } from '../../mlflow/plan-assessments.ts';
 import { RUN_METADATA, type StoredTrace } from '../../mlflow/types.ts';
 import { captureSample, laterSample, stratumOfTrace } from '../../quality/sample.ts';
-import { emptyVerdictCounts } from '../counts.ts';
+import type { ScorerOutcome } from '../outcomes/line-outcome.ts';
 import { eachWithin } from './each-within.ts';
 
 export interface PendingVerdicts {
@@ -19,16 +18,12 @@ export interface PendingVerdicts {
   code: CodeScorer[];
   /** Scorers that get an error, because the capture provokes a fault when it is decided whether to ask them. */
   failed: { scorer: JudgeScorer; fault: string }[];
-  /** The terms of the scorers that are not pending. */
-  settled: VerdictCounts;
+  /** What the scorers that are not pending have done. */
+  settled: ScorerOutcome[];
   /** How many more scorers the capture is asked about than every capture is. */
   beyond: number;
-  /** The reasons behind `notJudgeable` and `notSampled`, by scorer. */
-  reasons: Record<string, string>;
   /** The scorers whose verdict in force new ones override, by name. */
   replaces: Set<string>;
-  /** The scorers of `settled.alreadyThere`, by name. */
-  there: string[];
   /** The stratum of the sample that the capture belongs to; see src/quality. */
   stratum: string;
   /** The sample that it is judged with, which differs if a later run judges more. */
@@ -66,16 +61,15 @@ export function pendingVerdicts(
   options: Pick<RunOptions, 'reevaluate' | 'sampleRate' | 'continues'>,
   run: string,
 ): PendingVerdicts {
-  const settled = emptyVerdictCounts();
   const now = sampleOfView(view, options);
   const stratum = (stored && stratumOfTrace(stored.assessments)) ?? now;
-  const lists = { judge: [], code: [], failed: [], judgeable: [], there: [] };
+  const lists = { judge: [], code: [], failed: [], judgeable: [], settled: [] };
   const sample = laterSample(stratum, now);
-  const pending: PendingVerdicts = { ...lists, settled, beyond: 0, reasons: {}, replaces: new Set(), stratum, sample };
+  const pending: PendingVerdicts = { ...lists, beyond: 0, replaces: new Set(), stratum, sample };
   const every = askedOf(scorers);
   if (stored === undefined || view?.replay !== undefined) {
-    settled.notJudgeable = every.length;
-    for (const { name } of every) pending.reasons[name] = stored === undefined ? 'traceMissing' : 'sentByReplay';
+    const reason = stored === undefined ? 'traceMissing' : 'sentByReplay';
+    pending.settled = every.map(({ name: scorer }) => ({ scorer, term: 'notJudgeable', reason }));
     return pending;
   }
   const asked = askedOf(scorers, view?.capture);
@@ -94,8 +88,7 @@ export function pendingVerdicts(
     } else if ('fault' in decision) {
       pending.failed.push({ scorer, fault: decision.fault });
     } else {
-      settled[decision.term] += 1;
-      pending.reasons[scorer.name] = decision.reason;
+      pending.settled.push({ scorer: scorer.name, ...decision });
     }
   });
   return pending;
@@ -124,8 +117,7 @@ function withoutVerdict(
     const isDone = reevaluate ? verdicts.some(({ metadata }) => sameWork.has(metadata[RUN_METADATA])) : isInForce;
     // What a person assessed or overrode, no judge may change.
     if (isDone || ofScorer.some(isByPerson)) {
-      pending.settled.alreadyThere += 1;
-      pending.there.push(scorer.name);
+      pending.settled.push({ scorer: scorer.name, term: 'alreadyThere' });
       if (scorer.kind === 'judge') pending.judgeable.push(scorer);
       continue;
     }

@@ -10,7 +10,7 @@ import { readChunk } from '../chunk/chunk-reader.ts';
 import type { LightLine } from '../chunk/decode-lines.ts';
 import type { HeavyCaptures } from '../chunk/heavy-captures.ts';
 import { KILLED, type LineAtWork } from '../chunk/line-at-work.ts';
-import type { KeptLine, LineLog } from '../write/line-log.ts';
+import type { KeptLine, LineOutcomes } from '../outcomes/line-outcome.ts';
 import { HeldCaptures } from './held-captures.ts';
 
 interface Line extends KeptLine {
@@ -33,7 +33,7 @@ export interface HeavyLine extends Line {
 }
 
 /** The captures of a chunk, and the lines that are none. */
-class ChunkCaptures {
+export class ChunkCaptures {
   readonly captures: ReadCapture[] = [];
   /** Lines that are identical to one of the captures. */
   readonly duplicates: Line[] = [];
@@ -41,27 +41,26 @@ class ChunkCaptures {
   readonly faulty: Line[] = [];
   /** Lines that are worked on one after the other, when nothing else is in memory. */
   readonly heavy: HeavyLine[] = [];
-  readonly #log: LineLog | undefined;
+  readonly #outcomes: LineOutcomes | undefined;
   readonly #held = new HeldCaptures();
 
-  constructor(log: LineLog | undefined) {
-    this.#log = log;
+  constructor(outcomes: LineOutcomes | undefined) {
+    this.#outcomes = outcomes;
   }
 
   add(range: number, line: LightLine): void {
-    const log = this.#log;
     if (line.kind === 'capture') {
       const { traceId, weight, duplicate, raw, onlyTraced, replay } = line;
       if (duplicate) this.duplicates.push({ traceId, range, raw });
       else this.captures.push({ traceId, range, raw, weight, read: this.#held.hold(line), onlyTraced, replay });
     } else if (line.kind === 'outsideWindow') {
-      log?.outsideWindow(range);
+      this.#outcomes?.lines.push({ range, outcome: 'outsideWindow' });
     } else {
       const { traceId, place, bytes, reason } = line;
       if (reason === KILLED && traceId !== undefined && bytes !== undefined) {
         this.faulty.push({ traceId, range, raw: { place, bytes } });
       } else {
-        log?.quarantine({ range, place, bytes }, reason);
+        this.#outcomes?.quarantine({ range, place, bytes }, reason);
       }
     }
   }
@@ -86,19 +85,19 @@ class ChunkCaptures {
  *
  * @param heavy does the work on heavy lines
  * @param atWork knows the lines that must not be decoded
- * @param log receives the lines that are no captures, where the step also traces them
+ * @param outcomes receives those of the lines that are no captures, where the step also traces them
  */
 export async function readCaptures(
   { chunk, options }: ChunkRequest,
   { storage, environment }: { storage: Storage; environment: LambdaEnvironment },
-  { heavy, atWork, log }: { heavy: HeavyCaptures; atWork: LineAtWork; log?: LineLog | undefined },
+  { heavy, atWork, outcomes }: { heavy: HeavyCaptures; atWork: LineAtWork; outcomes?: LineOutcomes },
 ): Promise<ChunkCaptures> {
-  const all = new ChunkCaptures(log);
+  const all = new ChunkCaptures(outcomes);
   const leaveOut = (place: LinePlace) => atWork.reading(place);
   for await (const line of readChunk(storage, chunk, environment, options, { leaveOut, heavy })) {
     const { range } = line;
     if (line.kind === 'unread') {
-      log?.unread({ range, lines: line.lines, error: toNamedError(line.fault) });
+      outcomes?.unread.push({ range, lines: line.lines, error: toNamedError(line.fault) });
     } else if (line.kind === 'heavy') {
       const { traceId, raw } = line;
       all.heavy.push({ traceId, range, raw, read: async () => all.add(range, await line.read()) });

@@ -6,7 +6,7 @@ import { readChunk } from '../chunk/chunk-reader.ts';
 import type { HeavyCaptures } from '../chunk/heavy-captures.ts';
 import type { LineAtWork } from '../chunk/line-at-work.ts';
 import { ChunkWriter } from '../write/chunk-writer.ts';
-import { LineLog } from '../write/line-log.ts';
+import { traceLine } from '../write/trace-line.ts';
 
 /**
  * Traces the lines of a chunk one after the other, to find a line that kills the function: notes each line, decodes it
@@ -23,17 +23,15 @@ export async function traceEach(
   mayCreate: boolean,
 ): Promise<void> {
   const { storage, environment } = deps;
-  const log = new LineLog(request, deps);
-  const writer = new ChunkWriter(request, deps, log);
+  const writer = new ChunkWriter(request, deps);
   const leaveOut = (place: LinePlace) => atWork.pass(place);
   const { chunk, options } = request;
   for await (const read of readChunk(storage, chunk, environment, options, { leaveOut, heavy })) {
     const line = read.kind === 'heavy' ? await read.read() : read;
     if (line.kind !== 'capture' || line.duplicate || !mayCreate) continue;
-    const { range } = read;
-    const { traceId, raw } = line;
-    const trace = log.trace({ ...line, range });
-    if (trace !== undefined) await writer.write([{ traceId, range, raw, trace, assessments: [] }]);
+    const { traceId } = line;
+    const { trace } = traceLine(line, request, environment);
+    if (trace !== undefined) await writer.write([{ traceId, trace, assessments: [] }]);
   }
   await atWork.traced();
 }

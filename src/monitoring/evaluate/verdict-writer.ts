@@ -1,33 +1,23 @@
 /**
  * Writes what was found out about captures to MLflow: a trace that is absent together with its verdicts, and the verdicts of
- * a trace that exists one by one. Then it counts what this run has done.
+ * a trace that exists one by one. Then it notes the outcomes.
  */
 
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import { yieldToEventLoop } from '../../core/process/concurrency.ts';
 import { weightAtOnce } from '../../core/process/memory.ts';
-import { boundsOf } from '../../judge/scorers/values.ts';
 import type { Scorer } from '../../judge/types.ts';
-import type { NewAssessment, StoredTrace } from '../../mlflow/types.ts';
-import { observerOf } from '../../quality/observations.ts';
-import { scorerSample } from '../../quality/sample.ts';
-import {
-  type CaptureFacts,
-  exchangeDigest,
-  isFirstToEvaluate,
-  judgedLater,
-  ownVerdicts,
-  QualityTally,
-  verdictsOfRun,
-} from '../../quality/tally.ts';
-import type { ChunkDependencies } from '../chunk/attempt.ts';
+import type { StoredTrace } from '../../mlflow/types.ts';
+import type { CaptureFacts } from '../../quality/tally.ts';
+import { type ChunkDependencies, isRetry } from '../chunk/attempt.ts';
+import type { LineOutcomes } from '../outcomes/line-outcome.ts';
 import { ChunkWriter, type WriteItem, type WriteOutcome } from '../write/chunk-writer.ts';
-import type { LineLog } from '../write/line-log.ts';
+import { traceLine } from '../write/trace-line.ts';
 import type { CaptureOutcome } from './assess-capture.ts';
 import { MemoryBudget } from './held-captures.ts';
+import { outcomeOf } from './outcome-of.ts';
 import type { PendingVerdicts } from './pending-verdicts.ts';
 import type { ReadCapture } from './read-captures.ts';
-import { VerdictTally } from './verdict-tally.ts';
 
 /** A capture, and what is to be done about it. */
 export interface PlannedWork extends ReadCapture {
@@ -64,34 +54,26 @@ const BATCHES_AT_ONCE = 2;
 export class VerdictWriter {
   /** The first failure. After it nothing is written any more. */
   failure: unknown;
-  /** Traces that have a verdict, a new one or an older one. */
-  readonly evaluated = new Set<string>();
+  readonly #request: ChunkRequest;
+  readonly #environment: ChunkDependencies['environment'];
   readonly #writer: ChunkWriter;
-  readonly #run: string;
-  readonly #isRetry: boolean;
-  readonly #log: LineLog;
+  readonly #outcomes: LineOutcomes;
   /** Whether the captures are judged before they are written. */
   readonly #areJudged: boolean;
-  readonly tally: VerdictTally;
-  readonly quality: QualityTally;
   readonly memory = new MemoryBudget();
   #waiting: Finished[] = [];
   #weight = 0;
   #atOnce: number;
   readonly #writing: Promise<void>[] = [];
 
-  constructor(request: ChunkRequest, deps: ChunkDependencies & { scorers: readonly Scorer[] }, log: LineLog) {
-    const { environment, scorers } = deps;
-    const { replay, sampleRate } = request.options;
-    this.#run = request.run;
-    this.#isRetry = (request.options.continues ?? []).length > 0;
-    this.#log = log;
-    this.#writer = new ChunkWriter(request, deps, log);
-    this.#areJudged = scorers.length > 0;
+  /** @param outcomes receives those of what is written */
+  constructor(request: ChunkRequest, deps: ChunkDependencies & { scorers: readonly Scorer[] }, outcomes: LineOutcomes) {
+    this.#request = request;
+    this.#environment = deps.environment;
+    this.#outcomes = outcomes;
+    this.#writer = new ChunkWriter(request, deps);
+    this.#areJudged = deps.scorers.length > 0;
     this.#atOnce = this.#areJudged ? AT_ONCE.first : ONLY_TRACED_AT_ONCE;
-    this.tally = new VerdictTally(request.chunk.ranges.length);
-    const observer = () => observerOf(environment, sampleRate, this.#areJudged ? scorers : undefined);
-    this.quality = new QualityTally(replay ? undefined : observer());
   }
 
   /**
@@ -140,7 +122,6 @@ export class VerdictWriter {
   }
 
   async #write(batch: readonly Finished[]): Promise<void> {
-    const log = this.#log;
     const existing = batch.flatMap(({ work }) => (work.isFaulty ? [] : (work.stored ?? [])));
     const incomplete = await this.#writer.incomplete(existing);
     const isTraced = ({ stored, traceId }: PlannedWork): boolean => stored === undefined || incomplete.has(traceId);
@@ -149,107 +130,37 @@ export class VerdictWriter {
       let items: FinishedItem[] = [];
       let traced = 0;
       const flush = async (): Promise<void> => {
-        for (const [item, written] of await this.#writer.write(items)) this.#count(item, written);
+        for (const [item, result] of await this.#writer.write(items)) this.#settle(item, result);
         items = [];
         traced = 0;
       };
       for (const { work, outcome } of batch) {
         await yieldToEventLoop();
-        const trace = isTraced(work) ? log.trace({ ...work, capture: work.read() }) : undefined;
-        if (log.refused.has(work.traceId)) continue;
+        const { trace, refused } = isTraced(work) ? this.#traceOf(work) : {};
+        if (refused !== undefined) {
+          this.#outcomes.refuse(work.traceId, work, refused);
+          continue;
+        }
         const more = trace === undefined ? 0 : Math.max(work.weight, trace.spans.length * SPAN_BYTES);
         if (traced + more > Math.min(BATCH_WEIGHT, weightAtOnce())) await flush();
-        const { traceId, range, raw, stored } = work;
-        items.push({ traceId, range, raw, stored, trace, assessments: outcome.assessments, work, outcome });
+        const { traceId, stored } = work;
+        items.push({ traceId, stored, trace, assessments: outcome.assessments, work, outcome });
         traced += more;
       }
       await flush();
     });
   }
 
-  #count({ work, outcome, trace }: FinishedItem, result: WriteOutcome): void {
-    if (result.trace === 'refused') return;
-    const { range, pending, traceId } = work;
-    const { tally } = this;
-    tally.settled(range, pending);
-    for (const { notJudgeable } of outcome.notJudgeable) tally.notJudgeable(range, notJudgeable);
-    tally.held(range, outcome.held, outcome.heldFor);
-    for (let n = 0; n < result.deleted; n += 1) tally.notJudgeable(range, 'deletedByPerson');
-    if (result.trace === 'missing') {
-      for (const _ of result.assessments) tally.notJudgeable(range, 'traceMissing');
-      return;
-    }
-    this.#countVerdicts(work, result);
-    const hasVerdict = result.assessments.some(({ error }) => error === undefined);
-    if (hasVerdict || pending.there.length > 0) this.evaluated.add(traceId);
-    // Another chunk with the same line counts the capture.
-    if (!result.isOfOtherChunk) this.#countQuality({ ...work, trace }, outcome, result);
+  #traceOf(work: PlannedWork): ReturnType<typeof traceLine> {
+    return traceLine({ ...work, capture: work.read() }, this.#request, this.#environment);
   }
 
-  /** Counts each verdict that names this run as its own, also if an earlier attempt has written it. */
-  #countVerdicts(
-    { range, pending }: PlannedWork,
-    { stored, assessments, written, isOfOtherChunk }: WriteOutcome,
-  ): void {
-    const { tally } = this;
-    const before = isOfOtherChunk ? [] : ownVerdicts(this.#run, stored?.assessments ?? []);
-    const own = new Map(before.map((verdict) => [verdict.name, verdict]));
-    for (const name of pending.there) {
-      const verdict = own.get(name);
-      if (verdict !== undefined) tally.repeated(range, verdict);
+  #settle({ work, outcome, trace }: FinishedItem, result: WriteOutcome): void {
+    if (result.trace === 'refused') {
+      this.#outcomes.refuse(work.traceId, work, result.reason);
+    } else {
+      const of = { run: this.#request.run, isRetry: isRetry(this.#request), areJudged: this.#areJudged };
+      this.#outcomes.lines.push(outcomeOf({ ...work, outcome, trace }, result, of));
     }
-    for (const assessment of assessments) {
-      const { name, assessmentId, error } = assessment;
-      const verdict = own.get(name);
-      // An error assessment from an earlier attempt is still a failed verdict.
-      if (written.has(assessmentId) || error !== undefined) tally.recorded(range, assessment);
-      else if (verdict !== undefined) tally.recorded(range, verdict);
-      else tally.settle(range, 'alreadyThere');
-    }
-  }
-
-  /** Counts what this run has done with a capture, in this attempt and in those before. */
-  #countQuality(
-    { traceId, facts, pending, trace: built }: PlannedWork & Pick<WriteItem, 'trace'>,
-    outcome: CaptureOutcome,
-    { trace, stored, ...result }: WriteOutcome,
-  ): void {
-    const before = stored?.assessments ?? [];
-    const isWritten = trace === 'written';
-    const written = result.assessments.filter(({ assessmentId }) => result.written.has(assessmentId));
-    const own = verdictsOfRun(this.#run, before, written);
-    const isFirst = isWritten || isFirstToEvaluate(this.#run, before);
-    this.quality.add({
-      traceId,
-      facts,
-      exchange: built && exchangeDigest(built),
-      isWritten,
-      ...own,
-      judgeable: isFirst
-        ? pending.judgeable.map((scorer) => ({ scorer: scorer.name, sample: scorerSample(pending.stratum, scorer) }))
-        : [],
-      isUnmeasured: this.#areJudged && isFirst && !isMeasured(pending, outcome.assessments),
-      notJudged: isFirst ? notJudged(pending, outcome) : judgedLater(own, this.#isRetry),
-    });
   }
 }
-
-/** Returns why each scorer without a verdict has none. */
-function notJudged(
-  { reasons, judge, code, failed }: PendingVerdicts,
-  { assessments, notJudgeable, heldFor }: CaptureOutcome,
-): Record<string, string> {
-  const without = [...judge, ...code, ...failed.map(({ scorer }) => scorer)].flatMap(({ name, kind }) => {
-    const found = assessments.find((one) => one.name === name);
-    if (found !== undefined && found.error === undefined) return [];
-    const why = notJudgeable.find((one) => one.name === name)?.notJudgeable;
-    return [[name, why ?? (kind === 'judge' && found === undefined && heldFor !== undefined ? 'held' : 'failed')]];
-  });
-  return { ...reasons, ...Object.fromEntries(without) };
-}
-
-/** Whether a scorer with bounds applies to a capture, drawn or not: one of the judge's, or one that has assessed it. */
-const isMeasured = ({ judgeable, code }: PendingVerdicts, assessments: readonly NewAssessment[]): boolean =>
-  [...judgeable, ...code.filter(({ name }) => assessments.some((one) => one.name === name))].some(
-    (scorer) => boundsOf(scorer).look < Infinity,
-  );

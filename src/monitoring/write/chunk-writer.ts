@@ -4,7 +4,6 @@
  * what it has written itself.
  */
 import type { TraceRecord } from '../../captures/trace/types.ts';
-import type { RawLine } from '../../captures/types.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { NamedError } from '../../core/contract/receipts.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
@@ -20,7 +19,6 @@ import type {
 } from '../../mlflow/types.ts';
 import { ownVerdicts } from '../../quality/tally.ts';
 import { type ChunkDependencies, isRepeated, isRetry } from '../chunk/attempt.ts';
-import type { LineLog } from './line-log.ts';
 import { SentTraces } from './sent-traces.ts';
 
 /** A function that has no more than this time does not begin to write, since it would be killed while it writes. */
@@ -32,9 +30,6 @@ const SAVED_AT_ONCE = 32;
 /** A line with what is to be written for it. */
 export interface WriteItem {
   traceId: string;
-  /** The ordinal of its range in the chunk. */
-  range: number;
-  raw: RawLine;
   /** The trace as it was read first. */
   stored?: StoredTrace | undefined;
   /** Written if it is absent, or if its spans are incomplete. Without it, an absent trace counts as deleted by a person. */
@@ -42,25 +37,25 @@ export interface WriteItem {
   assessments: readonly NewAssessment[];
 }
 
+export type WriteOutcome = WrittenTrace | { trace: 'refused'; reason: NamedError };
+
 /** What MLflow has now. */
-export interface WriteOutcome {
+export interface WrittenTrace {
   /** `written`: by this chunk of the run, in this attempt or an earlier one. `missing`: a person has deleted it. */
-  trace: 'written' | 'alreadyThere' | 'missing' | 'refused';
+  trace: 'written' | 'alreadyThere' | 'missing';
   /** The trace as it was before, if it existed. */
   stored?: StoredTrace | undefined;
   /** Another chunk of this run has the same line, and counts what the run has written for it. */
   isOfOtherChunk: boolean;
-  /** The assessments, with an error in place of each one that MLflow refused. */
+  /** The assessments without those that a person has deleted, and with an error in place of each one that MLflow refused. */
   assessments: readonly NewAssessment[];
   /** The ids of those that were written now. */
   written: ReadonlySet<string>;
-  /** The number of assessments that a person has deleted, and that were left out. */
-  deleted: number;
 }
 
-const NOTHING = { assessments: [], written: new Set<string>(), deleted: 0 };
+const NOTHING = { assessments: [], written: new Set<string>() };
 
-const asWritten = (assessments: readonly NewAssessment[]): WriteOutcome => ({
+const asWritten = (assessments: readonly NewAssessment[]): WrittenTrace => ({
   ...NOTHING,
   trace: 'written',
   isOfOtherChunk: false,
@@ -71,15 +66,12 @@ const asWritten = (assessments: readonly NewAssessment[]): WriteOutcome => ({
 export class ChunkWriter {
   readonly #request: ChunkRequest;
   readonly #deps: ChunkDependencies;
-  readonly #log: LineLog;
   readonly #sent: SentTraces;
   #experiment: Promise<Experiment> | undefined;
 
-  /** @param log counts the lines */
-  constructor(request: ChunkRequest, deps: ChunkDependencies, log: LineLog) {
+  constructor(request: ChunkRequest, deps: ChunkDependencies) {
     this.#request = request;
     this.#deps = deps;
-    this.#log = log;
     this.#sent = new SentTraces(deps.table, request, deps.requestId);
   }
 
@@ -104,7 +96,7 @@ export class ChunkWriter {
   }
 
   /**
-   * Writes what is absent, and counts the lines.
+   * Writes what is absent.
    *
    * @returns an outcome for each item, in no order
    * @throws RetryableError `LockTaken` if another chunk writes one of the traces until this function ends; `LockLost` if this function was
@@ -125,7 +117,6 @@ export class ChunkWriter {
       outcomes.push(...(await this.#write(got, assertHeld)));
     };
     await this.#sent.claimed(ids, write, beginBy);
-    for (const [{ range }, { trace }] of outcomes) if (trace !== 'refused') this.#log.traced(range, trace);
     return outcomes;
   }
 
@@ -156,7 +147,7 @@ export class ChunkWriter {
       const { traceId } = item;
       const reason = isRefused.get(traceId);
       const write = (): WriteOutcome | Promise<WriteOutcome> => {
-        if (reason !== undefined) return this.#refused(item, reason);
+        if (reason !== undefined) return { trace: 'refused', reason };
         if (isNew.has(traceId)) return asWritten(item.assessments);
         return this.#record(item, found.get(traceId) ?? again.get(traceId), assertHeld);
       };
@@ -199,28 +190,22 @@ export class ChunkWriter {
     return this.#experiment;
   }
 
-  #refused({ traceId, range, raw }: WriteItem, reason: NamedError): WriteOutcome {
-    this.#log.refuse(traceId, { range, ...raw }, reason);
-    return { ...NOTHING, trace: 'refused', isOfOtherChunk: false };
-  }
-
   /** Writes the assessments of a trace that exists, without those that a person has deleted. */
   async #record(
     { assessments }: WriteItem,
     stored: StoredTrace | undefined,
     assertHeld: () => void,
-  ): Promise<WriteOutcome> {
+  ): Promise<WrittenTrace> {
     const outcome = this.#found(stored);
     if (stored === undefined) return { ...outcome, assessments };
     const wanted = assessments.filter(({ assessmentId }) => !this.#sent.wasDeleted(stored, assessmentId));
     const recorded = await recordAssessments(this.#deps.store, stored, wanted, assertHeld);
     if (recorded.traceMissing) return { ...NOTHING, trace: 'missing', isOfOtherChunk: false, assessments };
-    const written = new Set(recorded.written);
-    return { ...outcome, assessments: recorded.assessments, written, deleted: assessments.length - wanted.length };
+    return { ...outcome, assessments: recorded.assessments, written: new Set(recorded.written) };
   }
 
   /** Returns what a trace is without any writing. */
-  #found(stored: StoredTrace | undefined): WriteOutcome {
+  #found(stored: StoredTrace | undefined): WrittenTrace {
     if (stored === undefined) return { ...NOTHING, trace: 'missing', isOfOtherChunk: false };
     const isOfRun = stored.info?.run === this.#request.run;
     const isOfOtherChunk = this.#sent.countedBy(stored.traceId) === 'another';
@@ -232,7 +217,9 @@ export class ChunkWriter {
    * was killed before it saved the trace: what it has counts as sent, and this chunk counts it.
    */
   async #save(outcomes: readonly [WriteItem, WriteOutcome][], mended: ReadonlySet<string>): Promise<void> {
-    await forEachConcurrently(SAVED_AT_ONCE, outcomes, async ([{ traceId }, { trace, stored, written }]) => {
+    await forEachConcurrently(SAVED_AT_ONCE, outcomes, async ([{ traceId }, outcome]) => {
+      if (outcome.trace === 'refused') return;
+      const { trace, stored, written } = outcome;
       const isLeft = stored !== undefined && this.#hasWritten(stored) && this.#sent.countedBy(traceId) === undefined;
       const isTaken = isLeft || (stored !== undefined && mended.has(traceId));
       const isNew = trace === 'written' && stored === undefined;

@@ -5,7 +5,7 @@ import { buildTrace } from '../../../src/captures/trace/build.ts';
 import { MIN_TIMED_BYTES } from '../../../src/core/process/within-time.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { askedOf } from '../../../src/judge/scorers/scorer-set.ts';
-import { captureFacts, QualityTally } from '../../../src/quality/tally.ts';
+import { captureFacts, qualityOf } from '../../../src/quality/tally.ts';
 import { literalRequest } from '../../../src/replay/request/literal.ts';
 import { captureOf, decodedOf, jsonSide, rawLine, sideOf } from './arbitraries.ts';
 
@@ -76,11 +76,9 @@ function check(given: string, tokens: unknown): void {
     expect(value).toBeLessThanOrEqual(DAY_MS);
   }
   for (const scorer of askedOf(codeScorers, capture)) scorer.score(capture);
-  const tally = new QualityTally();
   const facts = captureFacts(capture, { key: 'a', objectTimeMs: 0 });
   const none = { verdicts: [], replaced: [], judgeable: [], notJudged: {} };
-  tally.add({ traceId: 't', facts, isWritten: true, ...none });
-  expect(tally.counts()).toHaveProperty('quality');
+  expect(qualityOf([{ traceId: 't', facts, isWritten: true, ...none }])).toHaveProperty('quality');
   // A line that is too heavy for a replay is skipped by who reads it.
   if (bytes.length < 1e6) expect(literalRequest(bytes, UNCHANGED)).toHaveProperty('request');
   expect(Object.prototype).not.toHaveProperty('streamed');

@@ -55,8 +55,7 @@ describe('sampling', () => {
     expect(never).toMatchObject({
       judge: [],
       code: [code],
-      settled: { notSampled: 1 },
-      reasons: { never: 'notSampled' },
+      settled: [{ scorer: 'never', term: 'notSampled', reason: 'notSampled' }],
     });
   });
 
@@ -74,7 +73,7 @@ describe('an existing verdict', () => {
       const done = stored([{ ...verdict, metadata: { [RUN_METADATA]: run } }]);
       expect(pending([scorer('safety')], { trace: done, options })).toMatchObject({
         judge: [],
-        settled: { alreadyThere: 1 },
+        settled: [{ scorer: 'safety', term: 'alreadyThere' }],
       });
     }
     expect(pending([scorer('safety')], { trace: stored([verdict]), options }).judge).toHaveLength(1);
@@ -85,7 +84,7 @@ describe('an existing verdict', () => {
     const options = { ...all, reevaluate: true };
     expect(pending([scorer('safety')], { trace: person, options })).toMatchObject({
       judge: [],
-      settled: { alreadyThere: 1 },
+      settled: [{ scorer: 'safety', term: 'alreadyThere' }],
     });
   });
 });
@@ -94,7 +93,6 @@ it('does not judge a trace that is missing', () => {
   expect(pending([scorer('safety'), code], { trace: 'missing' })).toMatchObject({
     judge: [],
     code: [],
-    settled: { notJudgeable: 2 },
-    reasons: { safety: 'traceMissing', [code.name]: 'traceMissing' },
+    settled: ['safety', code.name].map((name) => ({ scorer: name, term: 'notJudgeable', reason: 'traceMissing' })),
   });
 });

@@ -5,7 +5,7 @@ import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { SAMPLE_METADATA } from '../../../src/mlflow/types.ts';
 import { observerOf } from '../../../src/quality/observations.ts';
 import { ALWAYS } from '../../../src/quality/sample.ts';
-import { type CountedCapture, type CountedVerdict, QualityTally } from '../../../src/quality/tally.ts';
+import { type CountedCapture, type CountedVerdict, qualityOf } from '../../../src/quality/tally.ts';
 import { observedOf } from '../../helpers/observed.ts';
 
 const OBJECTIVES = [
@@ -91,12 +91,14 @@ test('what a rule has judged counts only if the sample would have drawn it', () 
 test('numbers are counted by measure at any age, and taken out where they are replaced', () => {
   const QUALITY_OBJECTIVES = [{ scorer: 'response_words', valueUnder: 100, atLeast: 0.9 }];
   const settings = { QUALITY_OBJECTIVES, EVALUATION_SAMPLE_RATE: 1, ALARM_QUOTES: false };
-  const tally = new QualityTally(observerOf(settings, 1, scorersFor()));
   const words = (value: number) => ({ ...verdict('response_words', ''), value, sourceType: 'CODE' as const });
-  tally.add(capture(90_000, { verdicts: [words(99)] }));
-  tally.add(capture(90_000, { verdicts: [words(100)] }));
-  tally.add(capture(90_000, { isWritten: false, verdicts: [words(7)], replaced: [{ ...words(100), times: 1 }] }));
-  const cells = Object.values(tally.counts().quality ?? {}).flatMap((hour) => Object.values(hour));
+  const captures = [
+    capture(90_000, { verdicts: [words(99)] }),
+    capture(90_000, { verdicts: [words(100)] }),
+    capture(90_000, { isWritten: false, verdicts: [words(7)], replaced: [{ ...words(100), times: 1 }] }),
+  ];
+  const { quality = {} } = qualityOf(captures, [], observerOf(settings, 1, scorersFor()));
+  const cells = Object.values(quality).flatMap((hour) => Object.values(hour));
   const { measures, numbers } = cells[0]?.scorers?.response_words?.all ?? {};
   expect(measures).toEqual({ 'response_words under 100': { cases: 2, passed: 2 } });
   expect(numbers).toMatchObject({ sum: 106, squares: 99 ** 2 + 49 });

@@ -17,7 +17,7 @@ import { Detectors } from '../../../src/quality/detectors.ts';
 import { readObjectives } from '../../../src/quality/objectives.ts';
 import { observerOf } from '../../../src/quality/observations.ts';
 import { ratesCsv } from '../../../src/quality/rates-text.ts';
-import { type CountedCapture, captureFacts, QualityTally } from '../../../src/quality/tally.ts';
+import { type CountedCapture, captureFacts, qualityOf } from '../../../src/quality/tally.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { observedOf } from '../../helpers/observed.ts';
 
@@ -55,10 +55,8 @@ const captures = ['AllTraffic', 'Shadow'].flatMap((variant) =>
 
 describe('rates', () => {
   const report = async (flags: Partial<RatesFlags> = {}, more: object = {}) => {
-    const tally = new QualityTally();
-    for (const capture of captures) tally.add(capture);
     const memory = new MemoryStorage();
-    await writeCounts(memory.storage, 'w', 'run', tally.counts().quality ?? {});
+    await writeCounts(memory.storage, 'w', 'run', qualityOf(captures).quality ?? {});
     return ratesReport(memory.storage, 'w', { from: '1d', ...flags }, { active: scorers, nowMs: NOW, shadow, ...more });
   };
   const shares = (groups: Awaited<ReturnType<typeof report>>['groups']) =>

@@ -13,7 +13,7 @@ import {
 import { addTree, maxByMagnitude } from '../../../src/quality/count-tree.ts';
 import { outcomesIn } from '../../../src/quality/outcomes.ts';
 import { chanceOf, laterSample, scorerSample, stratumOf, stratumOfTrace } from '../../../src/quality/sample.ts';
-import { type CountedCapture, captureFacts, QualityTally, verdictsOfRun } from '../../../src/quality/tally.ts';
+import { type CountedCapture, captureFacts, qualityOf, verdictsOfRun } from '../../../src/quality/tally.ts';
 import { ChunkRig, CODE, HOUR, JUDGED, LINES, LLM } from '../../helpers/chunk-rig.ts';
 import {
   captureLine,
@@ -189,7 +189,6 @@ test('replies that say nothing, and captures that no scorer applies to', async (
 });
 
 test('verdicts are counted by the version of the judge that gave them', () => {
-  const tally = new QualityTally();
   const facts = {
     ...captureFacts(undefined, { bucket: 'b', key: 'e/Blue/2026/11/20/10/a.jsonl', line: 0, objectTimeMs: 0 } as never),
     inferenceMs: Date.parse(`${HOUR}:30:00Z`),
@@ -204,8 +203,8 @@ test('verdicts are counted by the version of the judge that gave them', () => {
     }) as CountedCapture['verdicts'][number];
   const rest = { facts, isWritten: true, replaced: [], judgeable: [], notJudged: {} };
   const some = [by('a', {}), by('a', { [SCORER_VERSION]: '2' }), by('b', {}), by('small', { [CASCADE_JUDGE]: 'a' })];
-  for (const [n, verdict] of some.entries()) tally.add({ ...rest, traceId: `t${n}`, verdicts: [verdict] });
-  const [hour = {}] = Object.values(tally.counts().quality ?? {});
+  const { quality = {} } = qualityOf(some.map((verdict, n) => ({ ...rest, traceId: `t${n}`, verdicts: [verdict] })));
+  const [hour = {}] = Object.values(quality);
   const [cell] = Object.values(hour);
   expect(Object.values(cell?.scorers?.safety?.[1]?.versions ?? {})).toEqual([2, 1, 1]);
 });
@@ -231,10 +230,9 @@ describe('hostile captures', () => {
   });
 
   test('that make up variants and values add a bounded number of counts', () => {
-    const tally = new QualityTally();
-    for (let n = 0; n < 200; n += 1) tally.add(counted(`variant-${n}`, `value-${n}`));
-    for (let n = 0; n < 200; n += 1) tally.add(counted('variant-0', `value-${n}`));
-    const variants = tally.counts().quality?.[HOUR] ?? {};
+    const many = Array.from({ length: 200 }, (_, n) => counted(`variant-${n}`, `value-${n}`));
+    const same = many.map((_, n) => counted('variant-0', `value-${n}`));
+    const variants = qualityOf([...many, ...same]).quality?.[HOUR] ?? {};
     expect(Object.keys(variants)).toHaveLength(21);
     const total = Object.values(variants).reduce((sum, { captures = 0 }) => sum + captures, 0);
     expect(total).toBe(400);
@@ -244,12 +242,13 @@ describe('hostile captures', () => {
   });
 
   test('with names of object members and with numbers beyond reason leave the others as they are', () => {
-    const tally = new QualityTally();
-    tally.add(counted('__proto__', '__proto__'));
-    tally.add(counted('constructor', 'constructor'));
-    tally.add(counted('constructor', 1e300));
+    const { quality } = qualityOf([
+      counted('__proto__', '__proto__'),
+      counted('constructor', 'constructor'),
+      counted('constructor', 1e300),
+    ]);
     const total: QualityCounts = {};
-    addTree(total, JSON.parse(JSON.stringify(tally.counts().quality)));
+    addTree(total, JSON.parse(JSON.stringify(quality)));
     addTree(total, JSON.parse(`{"${HOUR}":{"__proto__":{"captures":1,"x":null}}}`));
     expect(Object.keys(total[HOUR] ?? {})).toEqual(['(other)', 'constructor']);
     expect(total[HOUR]?.['(other)']).toMatchObject({

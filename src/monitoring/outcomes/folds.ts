@@ -1,0 +1,137 @@
+/** The counts of a chunk: folds over the outcomes of its lines. */
+
+import type { ChunkRequest } from '../../core/contract/payloads.ts';
+import {
+  type EvaluateReceipt,
+  LOG_TERMS,
+  type LogReceipt,
+  type NamedError,
+  type QuarantineEntry,
+  VERDICT_TERMS,
+} from '../../core/contract/receipts.ts';
+import { workKeys } from '../../core/contract/work-keys.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
+import { addCounts, countBy, noCounts } from '../../core/values/counts.ts';
+import { sum } from '../../core/values/sum.ts';
+import { type ChunkDependencies, isRepeated } from '../chunk/attempt.ts';
+import { type LineOutcome, type LineOutcomes, OUTCOMES, type ScorerOutcome } from './line-outcome.ts';
+
+type Lines = readonly LineOutcome[];
+type Chunk = ChunkRequest['chunk'];
+
+/** The terms of an equation: of all lines, and by range in their order where there are several ranges. */
+function termsOf<Term extends string>(
+  terms: readonly Term[],
+  { ranges }: Chunk,
+  lines: Lines,
+  ofLine: (line: LineOutcome) => readonly Term[],
+): { counts: Record<Term, number>; byRange?: number[][] } {
+  const byRange = ranges.map(() => terms.map(() => 0));
+  for (const line of lines) {
+    const row = byRange[line.range] ?? [];
+    for (const term of ofLine(line)) row[terms.indexOf(term)] = (row[terms.indexOf(term)] ?? 0) + 1;
+  }
+  const counts = terms.map((term, at) => [term, sum(byRange.map((row) => row[at] ?? 0))]);
+  return {
+    counts: Object.fromEntries(counts) as Record<Term, number>,
+    ...(ranges.length === 1 ? {} : { byRange }),
+  };
+}
+
+/** Returns why traces could not be built or were refused, by their ids. */
+export const refusedIn = (lines: Lines): Map<string, NamedError> =>
+  new Map(
+    lines.flatMap(({ outcome, traceId = '', entry }) =>
+      outcome === 'refused' && entry ? [[traceId, entry.reason] as const] : [],
+    ),
+  );
+
+const quarantinedIn = (lines: Lines): QuarantineEntry[] => lines.flatMap(({ entry }) => entry ?? []);
+
+/** Returns the lines in quarantine that no earlier run has put there. */
+export const quarantinedFirst = ({ ranges }: Chunk, lines: Lines): QuarantineEntry[] =>
+  quarantinedIn(lines.filter(({ range }) => ranges[range]?.keptIn === undefined));
+
+/** Returns the first equation. */
+export function linesOf(
+  chunk: Chunk,
+  { lines, unread }: LineOutcomes,
+): Pick<LogReceipt, 'counts' | 'byRange' | 'quarantineReasons' | 'refused' | 'unread'> {
+  const refused = refusedIn(lines).size;
+  return {
+    ...(unread.length === 0 ? {} : { unread }),
+    ...termsOf(LOG_TERMS, chunk, lines, ({ outcome }) => OUTCOMES[outcome]),
+    quarantineReasons: countBy(quarantinedIn(lines), ({ reason }) => reason.name),
+    ...(refused === 0 ? {} : { refused }),
+  };
+}
+
+/** Returns the second equation, with its reasons and values. */
+export function verdictsOf(
+  chunk: Chunk,
+  lines: Lines,
+): Pick<
+  EvaluateReceipt,
+  'evaluatedTraces' | 'counts' | 'byRange' | 'beyond' | 'failedRecorded' | 'reasons' | 'verdicts'
+> {
+  const terms = termsOf(VERDICT_TERMS, chunk, lines, ({ scorers = [] }) => scorers.map(({ term }) => term));
+  const beyond = chunk.ranges.map(() => 0);
+  for (const line of lines) beyond[line.range] = (beyond[line.range] ?? 0) + (line.beyond ?? 0);
+  const [reasons, verdicts] = [noCounts(), Object.create(null) as EvaluateReceipt['verdicts']];
+  for (const { scorer, term, reason, value } of lines.flatMap(({ scorers = [] }) => scorers)) {
+    if (reason !== undefined) addCounts(reasons, { [reason]: 1 });
+    if (term !== 'newVerdicts') continue;
+    verdicts[scorer] ??= noCounts();
+    addCounts(verdicts[scorer], typeof value === 'number' ? { count: 1, sum: value } : { [String(value)]: 1 });
+  }
+  return {
+    evaluatedTraces: new Set(lines.filter(isEvaluated).map(({ traceId }) => traceId)).size,
+    ...terms,
+    ...(beyond.some((count) => count > 0) && { beyond }),
+    // An error assessment is a verdict that failed, also one of an earlier attempt.
+    failedRecorded: terms.counts.failed,
+    reasons,
+    verdicts,
+  };
+}
+
+const isGiven = ({ term }: ScorerOutcome): boolean => term === 'newVerdicts' || term === 'alreadyThere';
+
+/** Whether a trace has a verdict, a new one or an older one. */
+const isEvaluated = ({ outcome, scorers = [] }: LineOutcome): boolean =>
+  (outcome === 'written' || outcome === 'alreadyThere') && scorers.some(isGiven);
+
+/**
+ * Writes the lines in quarantine.
+ *
+ * @throws PermanentError `LineCountMismatch` if the file has not the lines that were planned
+ */
+export async function closeLines(
+  request: ChunkRequest,
+  { storage, environment }: Pick<ChunkDependencies, 'storage' | 'environment'>,
+  { lines, unread }: LineOutcomes,
+): Promise<void> {
+  const { run, chunk } = request;
+  const entries = quarantinedIn(lines);
+  // A line that MLflow refused once and has accepted since must not stay in quarantine.
+  if (entries.length > 0 || isRepeated(request)) {
+    const inOrder = entries.toSorted((a, b) => (a.key === b.key ? a.start - b.start : a.key < b.key ? -1 : 1));
+    const text = inOrder.map((entry) => `${JSON.stringify(entry)}\n`).join('');
+    await storage.putText(
+      environment.WORK_BUCKET,
+      workKeys.quarantine(run, chunk.chunk),
+      text,
+      'application/jsonlines',
+    );
+  }
+  for (const [range, planned] of chunk.ranges.entries()) {
+    const read = lines.filter((line) => line.range === range).length;
+    if (read !== planned.lines && !unread.some((one) => one.range === range)) {
+      throw new PermanentError('LineCountMismatch', 'The number of lines in the capture file differs from the plan', {
+        got: `${read} lines`,
+        expected: `${planned.lines} lines`,
+        where: `s3://${planned.bucket}/${planned.key}, bytes ${planned.start}-${planned.end}`,
+      });
+    }
+  }
+}
