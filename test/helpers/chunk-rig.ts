@@ -2,6 +2,8 @@
 
 import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
 import type { QualityCell, QualityCounts } from '../../src/core/contract/quality.ts';
+import type { EvaluateReceipt } from '../../src/core/contract/receipts.ts';
+import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { CallFailure } from '../../src/judge/errors.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { evaluateChunk, logChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
@@ -64,6 +66,15 @@ export class ChunkRig {
   /** @returns what the run counts */
   async evaluate(request: ChunkRequest, more: Partial<EvaluateDependencies> = {}): Promise<QualityCell> {
     const { quality = {} } = await evaluateChunk(request, { ...this.#deps(), ...more });
+    addTree(this.total, quality);
+    return quality[HOUR]?.Blue ?? {};
+  }
+
+  /** @returns what the receipt of an attempt that fails counts */
+  async failed(request: ChunkRequest): Promise<QualityCell> {
+    await expect(evaluateChunk(request, this.#deps())).rejects.toThrow();
+    const key = workKeys.receipt(request.run, 0, 'evaluate', request.attempt, `r${this.#requests}`);
+    const { quality = {} } = (await this.storage.getJson<EvaluateReceipt>('', key)) ?? {};
     addTree(this.total, quality);
     return quality[HOUR]?.Blue ?? {};
   }

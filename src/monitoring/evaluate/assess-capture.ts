@@ -48,7 +48,7 @@ interface Answered {
 
 /** The assessments of a capture, not written yet. */
 export interface CaptureOutcome extends Pick<Answered, 'failure'> {
-  assessments: NewAssessment[];
+  assessments: readonly NewAssessment[];
   /** Scorers that do not apply, or that were held. One that the judge has failed is in neither list. */
   without: ScorerOutcome[];
 }

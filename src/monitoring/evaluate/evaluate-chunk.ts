@@ -4,7 +4,7 @@
  */
 import { capturePathOf } from '../../captures/files/capture-path.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
-import type { EvaluateReceipt, JudgeSpend, LogReceipt, NamedError } from '../../core/contract/receipts.ts';
+import type { EvaluateReceipt, JudgeSpend, LogReceipt } from '../../core/contract/receipts.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
@@ -124,13 +124,14 @@ class EvaluateChunk {
         await this.#assessAll(this.#planned(captures, stored, atWork), signal, atWork);
       }
     } finally {
-      await this.#writer.end();
+      await this.#writer.flush();
+      this.#settleDuplicates(duplicates);
+      this.#writer.assertWritten();
     }
     this.#paidByOthers = (await this.#deps.answers?.paidByOthers(this.#repeated)) ?? {};
-    const refused = refusedIn(this.#outcomes.lines);
-    this.#settleDuplicates(duplicates, refused);
     await closeLines(this.#request, this.#deps, this.#outcomes);
     this.#isLogged = true;
+    const refused = refusedIn(this.#outcomes.lines);
     await this.#index.write(this.#deps.storage, this.#deps.environment.WORK_BUCKET, refused);
     const failure = this.#stop ?? this.#withoutAnswer;
     if (failure !== undefined) throw failure;
@@ -217,15 +218,17 @@ class EvaluateChunk {
     this.#outcomes.lines.push({ range, traceId, outcome: 'missing', scorers, beyond });
   }
 
-  /** Settles lines that are identical to others. A reason not to trace one applies to all of them. */
-  #settleDuplicates(duplicates: ChunkCaptures['duplicates'], refused: ReadonlyMap<string, NamedError>): void {
+  /** Settles lines that are identical to others whose outcome is known. A reason not to trace one applies to all of them. */
+  #settleDuplicates(duplicates: ChunkCaptures['duplicates']): void {
+    const { lines } = this.#outcomes;
+    const known = new Map(lines.map(({ traceId, outcome, entry }) => [traceId, { outcome, entry }]));
     const asked = askedOf(this.#deps.scorers);
     const scorers = asked.map(({ name: scorer }) => ({ scorer, term: 'duplicateLine' as const }));
     for (const line of duplicates) {
       const { traceId, range } = line;
-      const reason = refused.get(traceId);
-      if (reason === undefined) this.#outcomes.lines.push({ range, traceId, outcome: 'duplicate', scorers });
-      else this.#outcomes.refuse(traceId, line, reason);
+      const { outcome, entry } = known.get(traceId) ?? {};
+      if (outcome === 'refused' && entry) this.#outcomes.refuse(traceId, line, entry.reason);
+      else if (outcome !== undefined) lines.push({ range, traceId, outcome: 'duplicate', scorers });
     }
   }
 

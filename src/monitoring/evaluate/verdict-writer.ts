@@ -35,6 +35,7 @@ interface Finished {
   work: PlannedWork;
   outcome: CaptureOutcome;
 }
+/** Its assessments are those that are written. */
 type FinishedItem = WriteItem & Finished;
 
 /**
@@ -90,17 +91,12 @@ export class VerdictWriter {
     await this.#writing.at(-BATCHES_AT_ONCE - 1);
   }
 
-  /**
-   * Writes the rest, and waits until everything is written.
-   *
-   * @throws the first failure to write
-   */
-  async end(): Promise<void> {
-    await this.flush();
+  /** @throws the first failure to write */
+  assertWritten(): void {
     if (this.failure !== undefined) throw this.failure;
   }
 
-  /** Writes what waits. A failure is thrown by `end`. */
+  /** Writes what waits, and waits until everything is written. A failure is thrown by `assertWritten`. */
   async flush(): Promise<void> {
     this.#start();
     await Promise.all(this.#writing);
@@ -130,7 +126,7 @@ export class VerdictWriter {
       let items: FinishedItem[] = [];
       let traced = 0;
       const flush = async (): Promise<void> => {
-        for (const [item, result] of await this.#writer.write(items)) this.#settle(item, result);
+        await this.#writer.write(items, (item, result) => this.#settle(item, result));
         items = [];
         traced = 0;
       };
@@ -155,12 +151,12 @@ export class VerdictWriter {
     return traceLine({ ...work, capture: work.read() }, this.#request, this.#environment);
   }
 
-  #settle({ work, outcome, trace }: FinishedItem, result: WriteOutcome): void {
+  #settle({ work, outcome: { without }, trace, assessments }: FinishedItem, result: WriteOutcome): void {
     if (result.trace === 'refused') {
       this.#outcomes.refuse(work.traceId, work, result.reason);
     } else {
       const of = { run: this.#request.run, isRetry: isRetry(this.#request), areJudged: this.#areJudged };
-      this.#outcomes.lines.push(outcomeOf({ ...work, outcome, trace }, result, of));
+      this.#outcomes.lines.push(outcomeOf({ ...work, outcome: { assessments, without }, trace }, result, of));
     }
   }
 }

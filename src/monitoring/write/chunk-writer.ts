@@ -98,26 +98,57 @@ export class ChunkWriter {
   /**
    * Writes what is absent.
    *
-   * @returns an outcome for each item, in no order
+   * @param settle is called with the outcome of each item, in no order; if the writing fails, with those that MLflow has taken before
    * @throws RetryableError `LockTaken` if another chunk writes one of the traces until this function ends; `LockLost` if this function was
    *   suspended while it wrote; the errors of MLflow's client
    */
-  async write<Item extends WriteItem>(items: readonly Item[]): Promise<[Item, WriteOutcome][]> {
+  async write<Item extends WriteItem>(
+    items: readonly Item[],
+    settle: (item: Item, outcome: WriteOutcome) => void = () => undefined,
+  ): Promise<void> {
     // What this run has written already may be of another chunk, which writes it at the moment.
     const isOpen = ({ trace, assessments, stored }: Item): boolean =>
       trace !== undefined || assessments.length > 0 || (stored !== undefined && this.#hasWritten(stored));
     const open = items.filter(isOpen);
-    const outcomes = items
-      .filter((item) => !isOpen(item))
-      .map((item): [Item, WriteOutcome] => [item, this.#found(item.stored)]);
+    for (const item of items) if (!isOpen(item)) settle(item, this.#found(item.stored));
     const ids = open.map(({ traceId }) => traceId);
     const beginBy = Date.now() + this.#deps.remainingMs() - WRITE_RESERVE_MS;
     const write = async (claimed: ReadonlySet<string>, assertHeld: () => void): Promise<void> => {
       const got = open.filter(({ traceId }) => claimed.has(traceId));
-      outcomes.push(...(await this.#write(got, assertHeld)));
+      const found = await this.#read(got);
+      const written = this.#write(got, found, assertHeld).catch(async (error: unknown) => {
+        // What cannot be read back now, the next run over the line finds.
+        for (const [item, outcome] of await this.#taken(got, found).catch(() => [])) settle(item, outcome);
+        throw error;
+      });
+      for (const [item, outcome] of await written) settle(item, outcome);
     };
     await this.#sent.claimed(ids, write, beginBy);
-    return outcomes;
+  }
+
+  /** Reads back and saves what MLflow has taken of items whose writing failed. */
+  async #taken<Item extends WriteItem>(
+    items: readonly Item[],
+    found: ReadonlyMap<string, StoredTrace>,
+  ): Promise<[Item, WrittenTrace][]> {
+    const now = await this.#read(items);
+    const taken = items.flatMap((item): [Item, WrittenTrace][] => {
+      const [before, stored] = [found.get(item.traceId), now.get(item.traceId)];
+      const state = this.#found(stored);
+      const assessments = item.assessments.filter((one) => isStored(one, stored));
+      const news = assessments.filter((one) => !isStored(one, before));
+      if (state.trace !== 'written' && news.length === 0) return [];
+      const written = new Set(news.map(({ assessmentId }) => assessmentId));
+      const isNew = state.trace === 'written' && before === undefined;
+      const outcome = { ...state, stored: isNew ? undefined : (before ?? stored), assessments, written };
+      return [[{ ...item, assessments }, outcome]];
+    });
+    // A trace without its spans is to be mended, as after a kill.
+    await this.#save(
+      taken.filter(([{ traceId }]) => !now.get(traceId)?.lacksSpans),
+      new Set(),
+    );
+    return taken;
   }
 
   /** Whether this run has written a trace or verdicts of it, in any of its chunks. */
@@ -127,9 +158,9 @@ export class ChunkWriter {
 
   async #write<Item extends WriteItem>(
     items: readonly Item[],
+    found: ReadonlyMap<string, StoredTrace>,
     assertHeld: () => void,
   ): Promise<[Item, WriteOutcome][]> {
-    const found = await this.#read(items);
     const { refused, ...created } = await this.#create(items, found, assertHeld);
     const incomplete = items.filter(({ traceId, trace }) => {
       const stored = found.get(traceId);
@@ -228,6 +259,12 @@ export class ChunkWriter {
     });
   }
 }
+
+/** Whether MLflow has an assessment, and not an error in its place. */
+const isStored = ({ assessmentId, error }: NewAssessment, trace: StoredTrace | undefined): boolean =>
+  trace?.assessments.some(
+    (stored) => stored.assessmentId === assessmentId && (stored.errorCode === undefined) === (error === undefined),
+  ) ?? false;
 
 interface Recorded extends Omit<WriteAssessmentsResult, 'alreadyThere'> {
   /** The assessments as they are in MLflow now, unless the trace is missing. */

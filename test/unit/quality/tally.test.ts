@@ -2,6 +2,7 @@
 
 import { inSample, traceIdOf } from '../../../src/captures/trace/ids.ts';
 import type { QualityCell, QualityCounts } from '../../../src/core/contract/quality.ts';
+import { PermanentError } from '../../../src/core/errors/errors.ts';
 import { binOf } from '../../../src/core/statistics/log-bins.ts';
 import {
   CASCADE_JUDGE,
@@ -70,6 +71,29 @@ test('a re-evaluation replaces: −1 for the old value, also if its first attemp
     scorers: { [JUDGED]: { 1: { captures: 8, values: { yes: 0, no: 8 } } } },
   });
 });
+
+test.each([
+  ['a trace', undefined, 5],
+  ['a verdict of a trace that exists', 'traces', undefined],
+])(
+  'what MLflow has taken when it denies %s is counted by the attempt that fails, and not again',
+  async (_, before, captures) => {
+    const rig = new ChunkRig();
+    if (before !== undefined) await rig.log(rig.request(before, { evaluate: false }));
+    let writes = 0;
+    rig.store.fault = () => {
+      writes += 1;
+      if (writes > 5) throw new PermanentError('MlflowAccessDenied', 'denied');
+    };
+    const lines = [...LINES, ...LINES];
+    const failed = await rig.failed(rig.request('one', {}, 0, lines));
+    expect(failed).toMatchObject({ scorers: { [JUDGED]: judged(5, 0, '1', 5) } });
+    expect(failed.captures).toBe(captures);
+    rig.store.fault = () => undefined;
+    await rig.evaluate(rig.request('two', { continues: ['one'] }, 0, lines));
+    expect(rig.cell).toMatchObject({ captures: 8, scorers: { [JUDGED]: judged(8) } });
+  },
+);
 
 test.each([
   ['a retry', 'retried', { continues: ['one'] }],
