@@ -124,9 +124,9 @@ export const OPERATION_RULES = {
   },
 
   'not-judged'({ totals, whichRuns }) {
-    const { held = 0, failed = 0, retried = 0 } = missingBy(totals.notJudged);
-    const missing = held + failed + retried;
-    const why = listed({ 'held by the budget': held, failed, 'given in a retry': retried });
+    const { held = 0, failed = 0 } = missingBy(totals.notJudged);
+    const missing = held + failed;
+    const why = listed({ 'held by the budget': held, failed });
     const message = `${many(missing, 'verdict')} ${missing === 1 ? 'is' : 'are'} missing${why}`;
     return missing <= 0 ? [] : [{ state: 'needs a look', message, command: whichRuns }];
   },

@@ -57,34 +57,39 @@ export function outcomesIn(
       found.other += countOf(numbers?.bins ?? {});
     }
     const reasons: Record<string, number> = {};
-    const { retried = 0, judgedLater = 0, ...first } = without;
-    for (const [reason, count] of Object.entries(first)) {
+    for (const [reason, count] of Object.entries(stillWithout(without))) {
       if (Object.hasOwn(REASONS, reason)) found[REASONS[reason as keyof typeof REASONS]] += count;
       else addTree(reasons, { [reason]: count });
     }
-    end(found, ['held', 'failed', 'notDrawn'], -retried);
-    end(found, ['notDrawn', 'held', 'failed'], -judgedLater);
     return [{ scorer: scorer.name, captures, ...found, doesNotApply: captures - sum(Object.values(found)), reasons }];
   });
 }
 
-/** Takes verdicts that followed from the first outcomes that have them. */
-function end(
-  found: Omit<Outcomes, 'doesNotApply'>,
-  outcomes: readonly ('held' | 'failed' | 'notDrawn')[],
-  count: number,
-): void {
-  let left = count;
-  for (const outcome of outcomes) {
-    const taken = Math.min(left, found[outcome]);
-    found[outcome] -= taken;
-    left -= taken;
+/** Verdicts that followed, and the reasons that they end, the first of them first. */
+const ENDS = [
+  ['retried', ['held', 'failed', 'notSampled']],
+  ['judgedLater', ['notSampled', 'held', 'failed']],
+] as const;
+
+/** Returns how many captures have no verdict of a scorer, by reason, without those whose verdict followed. */
+function stillWithout(counted: Readonly<Record<string, number>>): Record<string, number> {
+  const left = { ...counted };
+  for (const [followed, reasons] of ENDS) {
+    let count = -(left[followed] ?? 0);
+    delete left[followed];
+    for (const reason of reasons) {
+      const before = left[reason] ?? 0;
+      const taken = Math.min(count, before);
+      if (taken > 0) left[reason] = before - taken;
+      count -= taken;
+    }
   }
+  return left;
 }
 
 /** Returns how many verdicts are missing of all scorers, by reason. */
 export function missingBy(notJudged: QualityCell['notJudged'] = {}): Record<string, number> {
   const total: Record<string, number> = {};
-  for (const reasons of Object.values(notJudged)) addTree(total, reasons);
+  for (const reasons of Object.values(notJudged)) addTree(total, stillWithout(reasons));
   return total;
 }

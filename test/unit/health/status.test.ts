@@ -260,6 +260,7 @@ test.each<[string, Situation, words: RegExp, name?: string]>([
     'not-judged',
   ],
   ['a retry has judged what was held', with_({ notJudged: { safety: { held: 12, retried: -12 } } }), /^healthy/],
+  ['another run has', with_({ notJudged: { safety: { held: 12, notSampled: 9, judgedLater: -21 } } }), /^healthy/],
   [
     'another run judged what was not drawn',
     with_({ notJudged: { safety: { held: 12, notSampled: 9, judgedLater: -9 } } }),
