@@ -67,6 +67,8 @@ export interface CountedCapture {
   isWritten: boolean;
   /** Verdicts of this run that are in MLflow. */
   verdicts: readonly CountedVerdict[];
+  /** Those that failed. */
+  failed?: readonly Pick<CountedVerdict, 'metadata'>[];
   /** Older verdicts that those replace, and how often each is in the counts. */
   replaced: readonly (CountedVerdict & { times: number })[];
   /** This run was the first to evaluate the capture. By LLM scorer that could judge it, the stratum. */
@@ -181,7 +183,7 @@ const isCapture = ({ facts }: CountedCapture): boolean => facts.more?.failedCall
 
 /** Returns what a capture adds to the counts of its hour and variant. */
 function cellOf(capture: CountedCapture, measures: readonly Measure[], seconds: Observed['seconds'] = {}): QualityCell {
-  const { facts, isWritten, verdicts, replaced, judgeable, notJudged, isUnmeasured } = capture;
+  const { facts, isWritten, verdicts, failed = [], replaced, judgeable, notJudged, isUnmeasured } = capture;
   if (!isCapture(capture)) return isWritten ? { ...facts.more } : {};
   const { inputTokens = 0, outputTokens = 0, isError } = facts;
   const cell: QualityCell = {};
@@ -194,10 +196,8 @@ function cellOf(capture: CountedCapture, measures: readonly Measure[], seconds: 
   const isCounted = isError || facts.more?.predictions !== undefined || facts.more?.replies?.words?.empty;
   if (isUnmeasured && !isCounted) addTree(cell, { unmeasured: 1 });
   for (const { scorer, sample } of judgeable) addTree(cell, { scorers: { [scorer]: { [sample]: { captures: 1 } } } });
-  for (const verdict of verdicts) {
-    addVerdict(cell, verdict, 1, measures);
-    addCost(cell, verdict);
-  }
+  for (const verdict of verdicts) addVerdict(cell, verdict, 1, measures);
+  for (const verdict of [...verdicts, ...failed]) addCost(cell, verdict);
   for (const verdict of replaced) addVerdict(cell, verdict, -verdict.times, measures);
   if (Object.keys(seconds).length > 0) addTree(cell, { seconds });
   return cell;
@@ -233,12 +233,10 @@ const versionOf = ({ sourceId, metadata }: CountedVerdict): string =>
     VERSION_DIGITS,
   );
 
-/** Adds what a verdict has cost, which is spent also if the verdict is replaced. */
-function addCost(cell: QualityCell, { value, metadata }: CountedVerdict): void {
+/** Adds what a verdict has cost, which is spent also if the verdict failed or is replaced. */
+function addCost(cell: QualityCell, { metadata }: Pick<CountedVerdict, 'metadata'>): void {
   const usd = Number(metadata[JUDGE_COST] ?? 0);
-  if (stratumOf(metadata) !== undefined && value !== undefined && usd > 0 && isCountable(usd)) {
-    addTree(cell, { judgeUsd: usd });
-  }
+  if (stratumOf(metadata) !== undefined && usd > 0 && isCountable(usd)) addTree(cell, { judgeUsd: usd });
 }
 
 /** Whether no other run has evaluated the trace, as far as the counts know. */

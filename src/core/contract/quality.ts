@@ -46,7 +46,7 @@ export interface QualityCell {
   outputTokens?: number;
   /** What the rows of tabular captures were predicted to be: numbers, or classes. */
   predictions?: { numbers?: NumberCounts; classes?: Record<string, number> };
-  /** US dollars of the judge, as they are apportioned to the verdicts. Verdicts of unknown price are left out. */
+  /** US dollars of the judge, as they are apportioned to the verdicts, also to those that failed. Those of unknown price are left out. */
   judgeUsd?: number;
   /**
    * Captures without a verdict, by scorer, then by reason. Negative are verdicts that followed: `retried` in a retry of what was held or

@@ -90,6 +90,7 @@ function countedOf(
     exchange: built && exchangeDigest(built),
     isWritten,
     ...own,
+    failed: result.assessments.filter(({ error }) => error !== undefined),
     judgeable: isFirst
       ? pending.judgeable.map((scorer) => ({ scorer: scorer.name, sample: scorerSample(pending.stratum, scorer) }))
       : [],

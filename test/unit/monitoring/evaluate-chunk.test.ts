@@ -306,6 +306,14 @@ test('answers that cannot be used stay within the budget', async () => {
   expect(counts.heldByBudget).toBeGreaterThan(0);
 });
 
+test('answers that cannot be used are in the dollars of the counts', async () => {
+  const rig = new Rig(() => told('I would rather not.'));
+  const { spend, counts, quality = {} } = await rig.evaluate(rig.request(LINES));
+  const [cell] = Object.values(quality).flatMap((variants) => Object.values(variants));
+  expect([counts.failed, counts.newVerdicts]).toEqual([6, 0]);
+  expect(cell?.judgeUsd).toBeCloseTo(spend.usd ?? Number.NaN, 8);
+});
+
 describe('an answer is paid once', () => {
   test('when MLflow is unavailable and a later attempt writes it', async () => {
     const rig = new Rig();
