@@ -124,9 +124,7 @@ class EvaluateChunk {
         await this.#assessAll(this.#planned(captures, stored, atWork), signal, atWork);
       }
     } finally {
-      await this.#writer.flush();
-      this.#settleDuplicates(duplicates);
-      this.#writer.assertWritten();
+      await this.#writer.flush().finally(() => this.#settleDuplicates(duplicates));
     }
     this.#paidByOthers = (await this.#deps.answers?.paidByOthers(this.#repeated)) ?? {};
     await closeLines(this.#request, this.#deps, this.#outcomes);
@@ -211,10 +209,7 @@ class EvaluateChunk {
   }
 
   /** Settles a line whose trace a person has deleted. */
-  #settleMissing(
-    { range, traceId }: Pick<Line, 'range' | 'traceId'>,
-    { settled: scorers, beyond }: PendingVerdicts,
-  ): void {
+  #settleMissing({ range, traceId }: Line, { settled: scorers, beyond }: PendingVerdicts): void {
     this.#outcomes.lines.push({ range, traceId, outcome: 'missing', scorers, beyond });
   }
 
@@ -227,7 +222,7 @@ class EvaluateChunk {
     for (const line of duplicates) {
       const { traceId, range } = line;
       const { outcome, entry } = known.get(traceId) ?? {};
-      if (outcome === 'refused' && entry) this.#outcomes.refuse(traceId, line, entry.reason);
+      if (outcome === 'refused' && entry) this.#outcomes.quarantine(line, entry.reason, { traceId });
       else if (outcome !== undefined) lines.push({ range, traceId, outcome: 'duplicate', scorers });
     }
   }
@@ -236,24 +231,18 @@ class EvaluateChunk {
    * Settles a line that must not be decoded because it kills the function: if it has a trace, each scorer without a verdict
    * gets an error, else it is quarantined.
    */
-  async #settleFaulty({ traceId, range, raw }: Line, stored: StoredTrace | undefined): Promise<void> {
+  async #settleFaulty(line: Line, stored: StoredTrace | undefined): Promise<void> {
     const { run, options } = this.#request;
-    if (stored === undefined && this.#mayCreate) {
-      this.#outcomes.quarantine({ range, ...raw }, KILLED);
-      return;
-    }
+    if (stored === undefined && this.#mayCreate) return this.#outcomes.quarantine(line, KILLED);
     const keepVerdicts = { ...options, reevaluate: false };
-    const pending = pendingVerdicts(traceId, undefined, stored, this.#deps.scorers, keepVerdicts, run);
-    if (stored === undefined) {
-      this.#settleMissing({ range, traceId }, pending);
-      return;
-    }
+    const pending = pendingVerdicts(line.traceId, undefined, stored, this.#deps.scorers, keepVerdicts, run);
+    if (stored === undefined) return this.#settleMissing(line, pending);
     const read = (): never => {
       throw new Error('A line that kills the function was decoded');
     };
-    const outcome = this.#assessor.errors({ traceId, pending }, KILLED.message, KILLED.name);
-    const facts = captureFacts(undefined, raw.place);
-    await this.#writer.add({ traceId, range, raw, weight: 0, read, pending, stored, facts, isFaulty: true }, outcome);
+    const outcome = this.#assessor.errors({ ...line, pending }, KILLED.message, KILLED.name);
+    const facts = captureFacts(undefined, line.raw.place);
+    await this.#writer.add({ ...line, weight: 0, read, pending, stored, facts, isFaulty: true }, outcome);
   }
 
   receipt(failure: unknown): EvaluateReceipt {

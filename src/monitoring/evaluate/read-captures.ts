@@ -7,14 +7,15 @@ import type { NamedError } from '../../core/contract/receipts.ts';
 import { toNamedError } from '../../core/errors/errors.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { readChunk } from '../chunk/chunk-reader.ts';
-import type { LightLine } from '../chunk/decode-lines.ts';
+import type { CaptureLine, LightLine } from '../chunk/decode-lines.ts';
 import type { HeavyCaptures } from '../chunk/heavy-captures.ts';
 import { KILLED, type LineAtWork } from '../chunk/line-at-work.ts';
-import type { KeptLine, LineOutcomes } from '../outcomes/line-outcome.ts';
+import type { LineOutcomes } from '../outcomes/line-outcome.ts';
 import { HeldCaptures } from './held-captures.ts';
 
-interface Line extends KeptLine {
-  traceId: string;
+interface Line extends Pick<CaptureLine, 'raw' | 'replay' | 'traceId'> {
+  /** The ordinal of its range in the chunk. */
+  range: number;
 }
 
 /** A distinct capture of the chunk. */
@@ -60,7 +61,7 @@ export class ChunkCaptures {
       if (reason === KILLED && traceId !== undefined && bytes !== undefined) {
         this.faulty.push({ traceId, range, raw: { place, bytes } });
       } else {
-        this.#outcomes?.quarantine({ range, place, bytes }, reason);
+        this.#outcomes?.quarantine({ range, raw: { place, bytes } }, reason);
       }
     }
   }

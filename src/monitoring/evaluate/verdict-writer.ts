@@ -91,15 +91,15 @@ export class VerdictWriter {
     await this.#writing.at(-BATCHES_AT_ONCE - 1);
   }
 
-  /** @throws the first failure to write */
-  assertWritten(): void {
-    if (this.failure !== undefined) throw this.failure;
-  }
-
-  /** Writes what waits, and waits until everything is written. A failure is thrown by `assertWritten`. */
+  /**
+   * Writes what waits, and waits until everything is written.
+   *
+   * @throws the first failure to write
+   */
   async flush(): Promise<void> {
     this.#start();
     await Promise.all(this.#writing);
+    if (this.failure !== undefined) throw this.failure;
   }
 
   #start(): void {
@@ -134,7 +134,7 @@ export class VerdictWriter {
         await yieldToEventLoop();
         const { trace, refused } = isTraced(work) ? this.#traceOf(work) : {};
         if (refused !== undefined) {
-          this.#outcomes.refuse(work.traceId, work, refused);
+          this.#outcomes.quarantine(work, refused, { traceId: work.traceId });
           continue;
         }
         const more = trace === undefined ? 0 : Math.max(work.weight, trace.spans.length * SPAN_BYTES);
@@ -153,7 +153,7 @@ export class VerdictWriter {
 
   #settle({ work, outcome: { without }, trace, assessments }: FinishedItem, result: WriteOutcome): void {
     if (result.trace === 'refused') {
-      this.#outcomes.refuse(work.traceId, work, result.reason);
+      this.#outcomes.quarantine(work, result.reason, { traceId: work.traceId });
     } else {
       const of = { run: this.#request.run, isRetry: isRetry(this.#request), areJudged: this.#areJudged };
       this.#outcomes.lines.push(outcomeOf({ ...work, outcome: { assessments, without }, trace }, result, of));

@@ -14,22 +14,15 @@ import type { AssessmentValue } from '../../mlflow/types.ts';
 import type { CountedCapture } from '../../quality/tally.ts';
 import { isRedacted } from '../../redact/redaction.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
-import type { CaptureLine } from '../chunk/decode-lines.ts';
 
 /** A chunk of more than one line has no more bytes than this. */
 const MAX_KEPT_BYTES = CHUNK_BOUNDS.maxBytes;
 
-/** A line whose bytes are kept until it is known whether it goes to quarantine. */
-export interface KeptLine extends Pick<CaptureLine, 'raw' | 'replay'> {
+/** A line whose bytes are kept until it is known whether it goes to quarantine, unless it is long. */
+export interface KeptLine {
   /** The ordinal of its range in the chunk. */
   range: number;
-}
-
-/** A line by its place, with its bytes unless it is long. */
-export interface KeptPlace {
-  range: number;
-  place: LinePlace;
-  bytes?: Buffer | undefined;
+  raw: { place: LinePlace; bytes?: Buffer | undefined };
 }
 
 /** What a scorer did for a line: a term of the second equation. */
@@ -84,19 +77,11 @@ export class LineOutcomes {
     this.#environment = environment;
   }
 
-  quarantine({ range, ...line }: KeptPlace, reason: NamedError): void {
-    this.lines.push({ range, outcome: 'quarantined', entry: this.#entry(line, reason) });
-  }
-
-  /** Quarantines a line that has no trace although it is a capture. */
-  refuse(traceId: string, { range, raw }: KeptLine, reason: NamedError): void {
-    this.lines.push({ range, outcome: 'refused', traceId, entry: this.#entry(raw, reason) });
-  }
-
-  #entry({ place, bytes }: Omit<KeptPlace, 'range'>, reason: NamedError): QuarantineEntry {
+  /** @param refused the trace that could not be built, or that MLflow refused */
+  quarantine({ range, raw: { place, bytes } }: KeptLine, reason: NamedError, refused?: { traceId: string }): void {
     const { objectTimeMs, ...where } = place;
     const isMasked = isRedacted(this.#environment);
-    return {
+    const entry = {
       ...where,
       // Its message may quote the line.
       reason: isMasked ? { name: reason.name, message: 'not kept, since captures are masked' } : reason,
@@ -107,5 +92,6 @@ export class LineOutcomes {
       objectTimeMs,
       options: this.#request.options,
     };
+    this.lines.push({ range, entry, ...(refused ? { outcome: 'refused', ...refused } : { outcome: 'quarantined' }) });
   }
 }

@@ -47,15 +47,14 @@ export class SentTraces {
    * an event may be delivered again after its run.
    *
    * @param owner of the claims, which no other attempt has
-   * @param startedAtMs when this attempt began; epoch milliseconds
    */
-  constructor(table: LimitsTable, request: ChunkRequest, owner: string, startedAtMs = Date.now()) {
+  constructor(table: LimitsTable, request: ChunkRequest, owner: string) {
     this.#table = table;
     this.#request = request;
     this.#by = workKeys.chunkOfRun(request.run, request.chunk.chunk);
     this.#lock = new Lock({ table, owner, chunk: this.#by });
     const isAnew = request.options.continues === undefined && !request.run.startsWith(EVENT_RUN_PREFIX);
-    this.#sinceMs = isAnew ? startedAtMs - (isRepeated(request) ? ATTEMPTS_MS : 0) : 0;
+    this.#sinceMs = isAnew ? Date.now() - (isRepeated(request) ? ATTEMPTS_MS : 0) : 0;
   }
 
   /** Reads what was sent for these traces until now. A chunk that writes them at the moment may change it. */
