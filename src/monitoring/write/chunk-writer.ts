@@ -143,11 +143,11 @@ export class ChunkWriter {
       const outcome = { ...state, stored: isNew ? undefined : (before ?? stored), assessments, written };
       return [[{ ...item, assessments }, outcome]];
     });
-    // A trace without its spans is to be mended, as after a kill.
-    await this.#save(
-      taken.filter(([{ traceId }]) => !now.get(traceId)?.lacksSpans),
-      new Set(),
-    );
+    // What may lack spans is not saved, so that it is mended, as after a kill.
+    const incomplete = this.#incompleteIn(items, found);
+    const isWhole = ({ traceId }: Item): boolean => !incomplete.has(traceId) && !now.get(traceId)?.lacksSpans;
+    const whole = taken.filter(([item]) => isWhole(item));
+    await this.#save(whole, new Map());
     return taken;
   }
 
@@ -162,11 +162,8 @@ export class ChunkWriter {
     assertHeld: () => void,
   ): Promise<[Item, WriteOutcome][]> {
     const { refused, ...created } = await this.#create(items, found, assertHeld);
-    const incomplete = items.filter(({ traceId, trace }) => {
-      const stored = found.get(traceId);
-      return trace !== undefined && stored !== undefined && this.#isIncomplete(stored);
-    });
-    refused.push(...(await this.#mend(incomplete, assertHeld)));
+    const incomplete = this.#incompleteIn(items, found);
+    refused.push(...(await this.#mend([...incomplete.values()], assertHeld)));
     const isRefused = new Map(refused.map(({ traceId, reason }) => [traceId, reason]));
     const isNew = new Set(created.written);
     for (const traceId of created.bare) isNew.delete(traceId);
@@ -184,8 +181,18 @@ export class ChunkWriter {
       };
       outcomes.push([item, await write()]);
     });
-    await this.#save(outcomes, new Set(incomplete.map(({ traceId }) => traceId)));
+    await this.#save(outcomes, incomplete);
     return outcomes;
+  }
+
+  /** Returns the traces of items whose spans may be incomplete in MLflow, by id. */
+  #incompleteIn(items: readonly WriteItem[], found: ReadonlyMap<string, StoredTrace>): Map<string, TraceRecord> {
+    return new Map(
+      items.flatMap(({ traceId, trace }) => {
+        const stored = found.get(traceId);
+        return trace && stored && this.#isIncomplete(stored) ? [[traceId, trace] as const] : [];
+      }),
+    );
   }
 
   #read(items: readonly WriteItem[]): Promise<Map<string, StoredTrace>> {
@@ -208,8 +215,7 @@ export class ChunkWriter {
   }
 
   /** Adds the spans of existing traces that lack them. */
-  async #mend(items: readonly WriteItem[], assertHeld: () => void): Promise<WriteTracesResult['refused']> {
-    const traces = items.flatMap(({ trace }) => trace ?? []);
+  async #mend(traces: readonly TraceRecord[], assertHeld: () => void): Promise<WriteTracesResult['refused']> {
     if (traces.length === 0) return [];
     const experiment = await this.#resolved();
     assertHeld();
@@ -247,7 +253,7 @@ export class ChunkWriter {
    * Saves what MLflow has taken. A trace that was mended, and one that the run has written and no chunk has saved, may be of an attempt that
    * was killed before it saved the trace: what it has counts as sent, and this chunk counts it.
    */
-  async #save(outcomes: readonly [WriteItem, WriteOutcome][], mended: ReadonlySet<string>): Promise<void> {
+  async #save(outcomes: readonly [WriteItem, WriteOutcome][], mended: ReadonlyMap<string, TraceRecord>): Promise<void> {
     await forEachConcurrently(SAVED_AT_ONCE, outcomes, async ([{ traceId }, outcome]) => {
       if (outcome.trace === 'refused') return;
       const { trace, stored, written } = outcome;

@@ -992,6 +992,31 @@ test('a retry adds the spans that the earlier run could not write', async () => 
   await rig.evaluate({ ...withAnswersOf(rig.request(LINES)), run: 'retry' } as never);
   expect(mended.length).toBe(3);
 });
+test('an attempt that fails leaves a trace without spans to the next one, which adds them', async () => {
+  const rig = new Rig();
+  rig.store.hasAll = false;
+  const torn = traceIdOf('7', Buffer.from(LINES[0] ?? ''));
+  const read = rig.store.getTraces;
+  rig.store.getTraces = async (experiment, ids) =>
+    new Map(
+      [...(await read(experiment, ids))].map(([id, one]) => [id, id === torn ? { ...one, lacksSpans: true } : one]),
+    );
+  rig.store.fault = () => {
+    if (rig.store.posts.length === 2) away();
+  };
+  const request = rig.request(LINES);
+  await expect(rig.evaluate(request)).rejects.toMatchObject({ name: 'MlflowUnavailable' });
+  const receipt = await rig.storage.getJson<EvaluateReceipt>('', workKeys.receipt('run', 0, 'evaluate', 0, 'r1'));
+  expect(receipt).toMatchObject({ counts: { newVerdicts: 4 }, log: { counts: { lines: 2, written: 2 } } });
+  rig.store.fault = () => {};
+  const mended: string[] = [];
+  rig.store.mendTraces = (async (_e: unknown, traces: { traceId: string }[]) => {
+    mended.push(...traces.map(({ traceId }) => traceId));
+    return [];
+  }) as never;
+  const { counts } = await rig.evaluate({ ...request, attempt: 1 });
+  expect([counts.newVerdicts, mended]).toEqual([6, [torn]]);
+});
 test('a run adds spans that never came, which is seen when the traces are read', async () => {
   const rig = new Rig();
   const mended: string[] = [];
