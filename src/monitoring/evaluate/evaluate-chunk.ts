@@ -20,11 +20,12 @@ import { LineOutcomes } from '../outcomes/line-outcome.ts';
 import { attemptFacts, withReceipt } from '../receipts.ts';
 import { createsTraces } from '../write/sent-traces.ts';
 import { CaptureAssessor, type CaptureOutcome, NOT_JUDGED } from './assess-capture.ts';
+import type { PlannedWork } from './outcome-of.ts';
 import { NO_TRACE_YET, type PendingVerdicts, pendingVerdicts } from './pending-verdicts.ts';
 import { type ChunkCaptures, type HeavyLine, type ReadCapture, readCaptures } from './read-captures.ts';
 import { traceEach } from './trace-each.ts';
 import type { EvaluateDependencies } from './types.ts';
-import { type PlannedWork, VerdictWriter } from './verdict-writer.ts';
+import { VerdictWriter } from './verdict-writer.ts';
 
 /**
  * Captures in progress at the same time. The judge’s own limiter decides how many calls are in flight; this number keeps

@@ -1,8 +1,8 @@
 /** The outcome of a capture that was assessed and written: what this run has done with it, in this attempt and in those before. */
 
-import type { TraceRecord } from '../../captures/trace/types.ts';
+import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import { boundsOf } from '../../judge/scorers/values.ts';
-import type { NewAssessment } from '../../mlflow/types.ts';
+import type { NewAssessment, StoredTrace } from '../../mlflow/types.ts';
 import { scorerSample } from '../../quality/sample.ts';
 import {
   type CaptureFacts,
@@ -13,43 +13,52 @@ import {
   ownVerdicts,
   verdictsOfRun,
 } from '../../quality/tally.ts';
+import { isRetry } from '../chunk/attempt.ts';
 import type { LineOutcome, ScorerOutcome } from '../outcomes/line-outcome.ts';
-import type { WrittenTrace } from '../write/chunk-writer.ts';
+import type { WriteItem, WrittenTrace } from '../write/chunk-writer.ts';
 import type { CaptureOutcome } from './assess-capture.ts';
 import type { PendingVerdicts } from './pending-verdicts.ts';
+import type { ReadCapture } from './read-captures.ts';
 
-interface Assessed {
-  traceId: string;
-  range: number;
-  facts: CaptureFacts;
+/** A capture, and what is to be done about it. */
+export interface PlannedWork extends ReadCapture {
   pending: PendingVerdicts;
-  /** What was to be written. */
+  facts: CaptureFacts;
+  /** The question to the judge, in a repeated attempt. */
+  question?: string | undefined;
+  /** The trace in MLflow; absent if it is to be written. */
+  stored?: StoredTrace | undefined;
+  /** It must not be decoded, because it kills the function. */
+  isFaulty?: true;
+}
+
+export interface Finished {
+  work: PlannedWork;
   outcome: CaptureOutcome;
-  /** The trace, if the run has built it. */
-  trace?: TraceRecord | undefined;
 }
+/** Its own assessments are those that are written. */
+export type FinishedItem = WriteItem & Finished;
 
-/** The run, in which scorers are asked or not. */
-interface OfRun {
-  run: string;
-  isRetry: boolean;
-  areJudged: boolean;
-}
-
-export function outcomeOf(assessed: Assessed, result: WrittenTrace, of: OfRun): LineOutcome {
-  const { traceId, range, pending } = assessed;
+/** @param areJudged whether the chunk has scorers */
+export function outcomeOf(
+  item: FinishedItem,
+  result: WrittenTrace,
+  request: ChunkRequest,
+  areJudged: boolean,
+): LineOutcome {
+  const { traceId, range, pending } = item.work;
   const isCounted = result.trace !== 'missing' && !result.isOfOtherChunk;
   return {
     ...{ range, traceId, outcome: result.trace, beyond: pending.beyond },
-    scorers: scorersOf(assessed, result, of.run),
+    scorers: scorersOf(item, result, request.run),
     // Another chunk with the same line counts the capture.
-    ...(isCounted && { counted: countedOf(assessed, result, of) }),
+    ...(isCounted && { counted: countedOf(item, result, request, areJudged) }),
   };
 }
 
 /** A verdict that names this run counts as its own, also if an earlier attempt has written it. */
 function scorersOf(
-  { pending, outcome }: Assessed,
+  { work: { pending }, outcome, assessments: wanted }: FinishedItem,
   { trace, stored, assessments, written, isOfOtherChunk }: WrittenTrace,
   run: string,
 ): ScorerOutcome[] {
@@ -60,7 +69,7 @@ function scorersOf(
   const gone = (reason: string, all: readonly NewAssessment[]) =>
     all.map(({ name: scorer }): ScorerOutcome => ({ scorer, term: 'notJudgeable', reason }));
   const left = new Set(assessments.map(({ name }) => name));
-  const deleted = outcome.assessments.filter(({ name }) => !left.has(name));
+  const deleted = wanted.filter(({ name }) => !left.has(name));
   const ofMlflow = ({ name, assessmentId, value, error }: NewAssessment): ScorerOutcome => {
     // An error assessment from an earlier attempt is still a failed verdict.
     if (error !== undefined) return { scorer: name, term: 'failed' };
@@ -75,10 +84,12 @@ function scorersOf(
 }
 
 function countedOf(
-  { traceId, facts, pending, outcome, trace: built }: Assessed,
+  { work: { traceId, facts, pending }, outcome, assessments, trace: built }: FinishedItem,
   { trace, stored, ...result }: WrittenTrace,
-  { run, isRetry, areJudged }: OfRun,
+  request: ChunkRequest,
+  areJudged: boolean,
 ): CountedCapture {
+  const { run } = request;
   const before = stored?.assessments ?? [];
   const isWritten = trace === 'written';
   const written = result.assessments.filter(({ assessmentId }) => result.written.has(assessmentId));
@@ -94,8 +105,8 @@ function countedOf(
     judgeable: isFirst
       ? pending.judgeable.map((scorer) => ({ scorer: scorer.name, sample: scorerSample(pending.stratum, scorer) }))
       : [],
-    isUnmeasured: areJudged && isFirst && !isMeasured(pending, outcome.assessments),
-    notJudged: isFirst ? notJudged(pending, outcome) : judgedLater(own, isRetry),
+    isUnmeasured: areJudged && isFirst && !isMeasured(pending, assessments),
+    notJudged: isFirst ? notJudged(pending, { ...outcome, assessments }) : judgedLater(own, isRetry(request)),
   };
 }
 

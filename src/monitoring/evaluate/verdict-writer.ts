@@ -7,36 +7,13 @@ import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import { yieldToEventLoop } from '../../core/process/concurrency.ts';
 import { weightAtOnce } from '../../core/process/memory.ts';
 import type { Scorer } from '../../judge/types.ts';
-import type { StoredTrace } from '../../mlflow/types.ts';
-import type { CaptureFacts } from '../../quality/tally.ts';
-import { type ChunkDependencies, isRetry } from '../chunk/attempt.ts';
+import type { ChunkDependencies } from '../chunk/attempt.ts';
 import type { LineOutcomes } from '../outcomes/line-outcome.ts';
-import { ChunkWriter, type WriteItem, type WriteOutcome } from '../write/chunk-writer.ts';
+import { ChunkWriter, type WriteOutcome } from '../write/chunk-writer.ts';
 import { traceLine } from '../write/trace-line.ts';
 import type { CaptureOutcome } from './assess-capture.ts';
 import { MemoryBudget } from './held-captures.ts';
-import { outcomeOf } from './outcome-of.ts';
-import type { PendingVerdicts } from './pending-verdicts.ts';
-import type { ReadCapture } from './read-captures.ts';
-
-/** A capture, and what is to be done about it. */
-export interface PlannedWork extends ReadCapture {
-  pending: PendingVerdicts;
-  facts: CaptureFacts;
-  /** The question to the judge, in a repeated attempt. */
-  question?: string | undefined;
-  /** The trace in MLflow; absent if it is to be written. */
-  stored?: StoredTrace | undefined;
-  /** It must not be decoded, because it kills the function. */
-  isFaulty?: true;
-}
-
-interface Finished {
-  work: PlannedWork;
-  outcome: CaptureOutcome;
-}
-/** Its assessments are those that are written. */
-type FinishedItem = WriteItem & Finished;
+import { type Finished, type FinishedItem, outcomeOf, type PlannedWork } from './outcome-of.ts';
 
 /**
  * Captures that are written together: one OTLP request, and one reading of what exists. The first batches are smaller, since MLflow is
@@ -151,12 +128,9 @@ export class VerdictWriter {
     return traceLine({ ...work, capture: work.read() }, this.#request, this.#environment);
   }
 
-  #settle({ work, outcome: { without }, trace, assessments }: FinishedItem, result: WriteOutcome): void {
-    if (result.trace === 'refused') {
-      this.#outcomes.quarantine(work, result.reason, { traceId: work.traceId });
-    } else {
-      const of = { run: this.#request.run, isRetry: isRetry(this.#request), areJudged: this.#areJudged };
-      this.#outcomes.lines.push(outcomeOf({ ...work, outcome: { assessments, without }, trace }, result, of));
-    }
+  #settle(item: FinishedItem, result: WriteOutcome): void {
+    const { work } = item;
+    if (result.trace === 'refused') this.#outcomes.quarantine(work, result.reason, { traceId: work.traceId });
+    else this.#outcomes.lines.push(outcomeOf(item, result, this.#request, this.#areJudged));
   }
 }
