@@ -1,5 +1,6 @@
 /** Injects every fault with every MLflow version. `FAULT_MLFLOW_VERSIONS=3.9.0,3.13.0` selects versions. */
 import { DEFAULT_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
+import { cellsOf, readCounts, sumOfCells } from '../../src/quality/counts-store.ts';
 import { afterReplies, everyNth, type FaultRule, firstFault, firstOnes, someOf } from '../doubles/fault-proxy.ts';
 import { accessDenied, inBucket, isAny, isTraceWrite, isWrite, slowDown } from '../doubles/fault-rules.ts';
 import type { SeenRequest } from '../doubles/misbehaving-server.ts';
@@ -15,7 +16,7 @@ import {
   linesOf,
   TIME,
 } from '../helpers/fault-expectations.ts';
-import { FaultPipeline, type RunHooks } from '../helpers/fault-pipeline.ts';
+import { FaultPipeline, type RunHooks, WORK } from '../helpers/fault-pipeline.ts';
 import type { Count } from '../helpers/fault-reader.ts';
 import { MANAGED_ARNS, MANAGED_CREDENTIALS } from '../helpers/mlflow-managed.ts';
 import { START_LIMIT_MS } from '../helpers/mlflow-plain.ts';
@@ -121,6 +122,29 @@ describe.each(versions)('with MLflow %s', (version) => {
       pipeline.heal();
       const retry = await one.run({ retry: { run: failed.run, what: 'failed' } });
       await expectSettled(pipeline, one, await expectWhole(one, retry));
+    });
+
+    test('fails the run by name when it denies posts from then on, and what it has taken counts once, with the retry', async () => {
+      const one = pipeline.case('denied');
+      await one.put(linesOf('denied', 24));
+      let posts = 0;
+      pipeline.mlflowProxy.inject((request) => {
+        if (isTraceWrite(request)) posts += 1;
+        return posts > 15 && isTraceWrite(request) ? { kind: 'reply', status: 401 } : undefined;
+      });
+      const failed = await one.run();
+      expectFailed(failed, /Mlflow/);
+      pipeline.heal();
+      const retry = await one.run({ retry: { run: failed.run, what: 'failed' } });
+      const count = await expectWhole(one, retry);
+      const counted: Record<string, number> = {};
+      for await (const { run, hours } of readCounts(pipeline.storage, WORK, [TIME.slice(0, 10)])) {
+        counted[run] = sumOfCells(cellsOf(hours)).captures ?? 0;
+      }
+      const [before = 0, after = 0] = [counted[failed.run], counted[retry.run]];
+      expect(before).toBeGreaterThan(4);
+      expect(before + after).toBe(count.records);
+      await expectSettled(pipeline, one, count);
     });
 
     test('fails the run by name when the experiment is deleted, and a retry completes it once the experiment is restored', async () => {
