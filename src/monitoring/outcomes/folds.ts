@@ -4,7 +4,6 @@ import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import {
   type EvaluateReceipt,
   LOG_TERMS,
-  type LogReceipt,
   type NamedError,
   type QuarantineEntry,
   VERDICT_TERMS,
@@ -52,11 +51,8 @@ const quarantinedIn = (lines: Lines): QuarantineEntry[] => lines.flatMap(({ entr
 export const quarantinedFirst = ({ ranges }: Chunk, lines: Lines): QuarantineEntry[] =>
   quarantinedIn(lines.filter(({ range }) => ranges[range]?.keptIn === undefined));
 
-/** Returns the first equation. */
-export function linesOf(
-  chunk: Chunk,
-  { lines, unread }: LineOutcomes,
-): Pick<LogReceipt, 'counts' | 'byRange' | 'quarantineReasons' | 'refused' | 'unread'> {
+/** Returns the first equation, as a receipt has it. */
+export function linesOf(chunk: Chunk, { lines, unread }: LineOutcomes) {
   const refused = refusedIn(lines).size;
   return {
     ...(unread.length === 0 ? {} : { unread }),
@@ -66,14 +62,8 @@ export function linesOf(
   };
 }
 
-/** Returns the second equation, with its reasons and values. */
-export function verdictsOf(
-  chunk: Chunk,
-  lines: Lines,
-): Pick<
-  EvaluateReceipt,
-  'evaluatedTraces' | 'counts' | 'byRange' | 'beyond' | 'failedRecorded' | 'reasons' | 'verdicts'
-> {
+/** Returns the second equation, with its reasons and values, as a receipt has it. */
+export function verdictsOf(chunk: Chunk, lines: Lines) {
   const terms = termsOf(VERDICT_TERMS, chunk, lines, ({ scorers = [] }) => scorers.map(({ term }) => term));
   const beyond = chunk.ranges.map(() => 0);
   for (const line of lines) beyond[line.range] = (beyond[line.range] ?? 0) + (line.beyond ?? 0);

@@ -19,7 +19,7 @@ import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 const MAX_KEPT_BYTES = CHUNK_BOUNDS.maxBytes;
 
 /** A line whose bytes are kept until it is known whether it goes to quarantine, unless it is long. */
-export interface KeptLine {
+interface KeptLine {
   /** The ordinal of its range in the chunk. */
   range: number;
   raw: { place: LinePlace; bytes?: Buffer | undefined };

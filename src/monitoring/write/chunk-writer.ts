@@ -145,8 +145,7 @@ export class ChunkWriter {
     });
     // What may lack spans is not saved, so that it is mended, as after a kill.
     const incomplete = this.#incompleteIn(items, found);
-    const isWhole = ({ traceId }: Item): boolean => !incomplete.has(traceId) && !now.get(traceId)?.lacksSpans;
-    const whole = taken.filter(([item]) => isWhole(item));
+    const whole = taken.filter(([{ traceId }]) => !incomplete.has(traceId));
     await this.#save(whole, new Map());
     return taken;
   }

@@ -982,57 +982,57 @@ test('a guideline and a value may be named `constructor`', async () => {
   expect(Object.keys(Object)).toEqual([]);
 });
 
-test('a retry adds the spans that the earlier run could not write', async () => {
-  const rig = new Rig();
-  const mended: string[] = [];
-  rig.store.mendTraces = (async (_e: unknown, traces: { traceId: string }[]) => {
-    mended.push(...traces.map(({ traceId }) => traceId));
-    return [];
-  }) as never;
-  await rig.evaluate({ ...withAnswersOf(rig.request(LINES)), run: 'retry' } as never);
-  expect(mended.length).toBe(3);
+describe('spans that are missing', () => {
+  const [lacking = ''] = LINES.map((line) => traceIdOf('7', Buffer.from(line)));
+  /** @returns the traces that got spans */
+  function mendedIn({ store }: Rig): string[] {
+    const mended: string[] = [];
+    const read = store.getTraces;
+    store.getTraces = async (experiment, ids) =>
+      new Map(
+        [...(await read(experiment, ids))].map(([id, one]) => [
+          id,
+          id === lacking ? { ...one, lacksSpans: true } : one,
+        ]),
+      );
+    store.mendTraces = (async (_: unknown, traces: { traceId: string }[]) => {
+      mended.push(...traces.map(({ traceId }) => traceId));
+      return [];
+    }) as never;
+    return mended;
+  }
+
+  test('are added by a retry to all that the earlier run may have written', async () => {
+    const rig = new Rig();
+    const mended = mendedIn(rig);
+    await rig.evaluate({ ...withAnswersOf(rig.request(LINES)), run: 'retry' } as never);
+    expect(mended.length).toBe(3);
+  });
+
+  test('and never came, which is seen when the traces are read, are added by a run', async () => {
+    const rig = new Rig();
+    const mended = mendedIn(rig);
+    await rig.evaluate(rig.request(LINES));
+    expect(mended).toEqual([lacking]);
+  });
+
+  test('are left to the next attempt by one that fails, whose counts have what a killed one has written', async () => {
+    const rig = new Rig();
+    rig.store.hasAll = false;
+    const request = rig.request(LINES);
+    await rig.evaluate(request);
+    // Killed before it saved what it sent.
+    rig.table.items.clear();
+    rig.store.mendTraces = away as never;
+    await expect(rig.evaluate({ ...request, attempt: 1 })).rejects.toMatchObject({ name: 'MlflowUnavailable' });
+    const receipt = await rig.storage.getJson<EvaluateReceipt>('', workKeys.receipt('run', 0, 'evaluate', 1, 'r2'));
+    expect(receipt).toMatchObject({ counts: { newVerdicts: 6 }, log: { counts: { lines: 3, written: 3 } } });
+    const mended = mendedIn(rig);
+    await rig.evaluate({ ...request, attempt: 2 });
+    expect(mended).toHaveLength(3);
+  });
 });
-test('an attempt that fails leaves a trace without spans to the next one, which adds them', async () => {
-  const rig = new Rig();
-  rig.store.hasAll = false;
-  const torn = traceIdOf('7', Buffer.from(LINES[0] ?? ''));
-  const read = rig.store.getTraces;
-  rig.store.getTraces = async (experiment, ids) =>
-    new Map(
-      [...(await read(experiment, ids))].map(([id, one]) => [id, id === torn ? { ...one, lacksSpans: true } : one]),
-    );
-  rig.store.fault = () => {
-    if (rig.store.posts.length === 2) away();
-  };
-  const request = rig.request(LINES);
-  await expect(rig.evaluate(request)).rejects.toMatchObject({ name: 'MlflowUnavailable' });
-  const receipt = await rig.storage.getJson<EvaluateReceipt>('', workKeys.receipt('run', 0, 'evaluate', 0, 'r1'));
-  expect(receipt).toMatchObject({ counts: { newVerdicts: 4 }, log: { counts: { lines: 2, written: 2 } } });
-  rig.store.fault = () => {};
-  const mended: string[] = [];
-  rig.store.mendTraces = (async (_e: unknown, traces: { traceId: string }[]) => {
-    mended.push(...traces.map(({ traceId }) => traceId));
-    return [];
-  }) as never;
-  const { counts } = await rig.evaluate({ ...request, attempt: 1 });
-  expect([counts.newVerdicts, mended]).toEqual([6, [torn]]);
-});
-test('a run adds spans that never came, which is seen when the traces are read', async () => {
-  const rig = new Rig();
-  const mended: string[] = [];
-  const read = rig.store.getTraces;
-  const lacking = traceIdOf(rig.request(LINES).chunk.experimentId, Buffer.from(LINES[1] ?? ''));
-  rig.store.getTraces = async (experiment, ids) =>
-    new Map(
-      [...(await read(experiment, ids))].map(([id, one]) => [id, id === lacking ? { ...one, lacksSpans: true } : one]),
-    );
-  rig.store.mendTraces = (async (_e: unknown, traces: { traceId: string }[]) => {
-    mended.push(...traces.map(({ traceId }) => traceId));
-    return [];
-  }) as never;
-  await rig.evaluate(rig.request(LINES));
-  expect(mended).toEqual([lacking]);
-});
+
 test('a redriven execution, whose attempts start at 1 again, asks nothing that was answered', async () => {
   const rig = new Rig();
   const write = rig.store.writeAssessments;

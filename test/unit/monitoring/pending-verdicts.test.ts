@@ -23,12 +23,12 @@ const stored = (assessments: Partial<StoredAssessment>[] = []): StoredTrace =>
 
 const pending = (
   scorers: readonly Scorer[],
-  { traceId = TRACES[0] ?? '', options = all, always = false, trace = stored() as StoredTrace | 'missing' } = {},
+  { traceId = TRACES[0] ?? '', options = all, always = false, trace = stored() } = {},
 ) =>
   pendingVerdicts(
     traceId,
     { capture: chatCapture(), timeMs: 1_000, isAlways: () => always },
-    trace === 'missing' ? undefined : trace,
+    trace,
     scorers,
     options,
     'this-run',
@@ -86,13 +86,5 @@ describe('an existing verdict', () => {
       judge: [],
       settled: [{ scorer: 'safety', term: 'alreadyThere' }],
     });
-  });
-});
-
-it('does not judge a trace that is missing', () => {
-  expect(pending([scorer('safety'), code], { trace: 'missing' })).toMatchObject({
-    judge: [],
-    code: [],
-    settled: ['safety', code.name].map((name) => ({ scorer: name, term: 'notJudgeable', reason: 'traceMissing' })),
   });
 });
