@@ -22,9 +22,9 @@ import {
   type QualityMetric,
   RESOURCE_METRICS,
   type RunMetric,
-  resourceNames,
   THROTTLE_METRICS,
-} from '../src/core/contract/names.ts';
+} from '../src/core/contract/metric-names.ts';
+import { resourceNames } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { objectivesOf } from '../src/quality/objectives.ts';
 import { readTrueObjectives } from '../src/quality/true-objectives.ts';

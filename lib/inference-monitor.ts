@@ -6,7 +6,7 @@ import type { Bucket } from 'aws-cdk-lib/aws-s3';
 import type { Topic } from 'aws-cdk-lib/aws-sns';
 import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
-import type { LabelMetric, QualityMetric, RunMetric, ThrottleMetric } from '../src/core/contract/names.ts';
+import type { LabelMetric, QualityMetric, RunMetric, ThrottleMetric } from '../src/core/contract/metric-names.ts';
 import { MAX_PREFIX } from '../src/core/settings/schema.ts';
 import { PERIOD, runMetric } from './metrics.ts';
 import { monitor } from './monitor.ts';

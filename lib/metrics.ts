@@ -10,7 +10,7 @@ import {
   type RunMetric,
   THROTTLE_METRICS,
   type ThrottleMetric,
-} from '../src/core/contract/names.ts';
+} from '../src/core/contract/metric-names.ts';
 
 /** Of most metrics of the alarms and the dashboard. */
 export const PERIOD = Duration.minutes(5);

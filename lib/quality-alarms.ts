@@ -8,7 +8,7 @@ import { Alarm, ComparisonOperator, TreatMissingData } from 'aws-cdk-lib/aws-clo
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import type { Construct } from 'constructs';
-import { QUALITY_DIMENSIONS } from '../src/core/contract/names.ts';
+import { QUALITY_DIMENSIONS } from '../src/core/contract/metric-names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { objectivesOf } from '../src/quality/objectives.ts';
 import { readTrueObjectives } from '../src/quality/true-objectives.ts';

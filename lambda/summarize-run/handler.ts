@@ -5,7 +5,7 @@ import type { Context } from 'aws-lambda';
 import { startOnce } from '../../src/core/aws/start-once.ts';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import type { TruthInput } from '../../src/core/contract/ground-truth.ts';
-import type { RunMetric } from '../../src/core/contract/names.ts';
+import type { RunMetric } from '../../src/core/contract/metric-names.ts';
 import type { SummarizeRequest, SummarizeResult } from '../../src/core/contract/payloads.ts';
 import { replayKeys, workKeys } from '../../src/core/contract/work-keys.ts';
 import { causeOf, withinCause } from '../../src/core/errors/cause.ts';

@@ -18,7 +18,7 @@ import {
   truthInputSchema,
 } from '../core/contract/ground-truth.ts';
 import { objectInputSchema } from '../core/contract/input.ts';
-import type { LabelMetric } from '../core/contract/names.ts';
+import type { LabelMetric } from '../core/contract/metric-names.ts';
 import { truthKeys } from '../core/contract/work-keys.ts';
 import { PermanentError } from '../core/errors/errors.ts';
 import { inOrder } from '../core/process/concurrency.ts';

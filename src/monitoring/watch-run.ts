@@ -4,7 +4,7 @@ import { MetricUnit } from '@aws-lambda-powertools/metrics';
 import { consoleLinks } from '../core/aws/console-links.ts';
 import type { Storage } from '../core/aws/storage.ts';
 import { publishToTopic } from '../core/aws/topic.ts';
-import { QUALITY_DIMENSIONS, type QualityMetric } from '../core/contract/names.ts';
+import { QUALITY_DIMENSIONS, type QualityMetric } from '../core/contract/metric-names.ts';
 import type { QualityObservations } from '../core/contract/quality.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
 import { createMetrics, logger } from '../core/process/logging.ts';

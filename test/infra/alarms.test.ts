@@ -1,7 +1,7 @@
 /** The alarms and the dashboard, and that the runs publish the metrics that they use. */
 import { readFileSync } from 'node:fs';
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
-import { RESOURCE_METRICS, RUN_METRICS, THROTTLE_METRICS } from '../../src/core/contract/names.ts';
+import { RESOURCE_METRICS, RUN_METRICS, THROTTLE_METRICS } from '../../src/core/contract/metric-names.ts';
 import { createMetrics } from '../../src/core/process/logging.ts';
 import {
   definitionOf,

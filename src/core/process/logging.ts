@@ -2,7 +2,7 @@
 import { Logger } from '@aws-lambda-powertools/logger';
 import { Metrics, MetricUnit } from '@aws-lambda-powertools/metrics';
 import type { Context } from 'aws-lambda';
-import { RESOURCE_METRICS, THROTTLE_METRICS } from '../contract/names.ts';
+import { RESOURCE_METRICS, THROTTLE_METRICS } from '../contract/metric-names.ts';
 import { bareError, toNamedError } from '../errors/errors.ts';
 import { heapFigures } from './heap.ts';
 import { drainThrottles } from './throttles.ts';

@@ -4,7 +4,7 @@
  */
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
 import { HOUR_MS } from '../../captures/files/capture-path.ts';
-import { QUALITY_DIMENSIONS, type QualityMetric } from '../../core/contract/names.ts';
+import { QUALITY_DIMENSIONS, type QualityMetric } from '../../core/contract/metric-names.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { createMetrics, logger } from '../../core/process/logging.ts';
 import { dayOf, hourMs } from '../../quality/counts-store.ts';

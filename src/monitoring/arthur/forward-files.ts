@@ -10,7 +10,7 @@ import { capturedObject } from '../../captures/files/capture-objects.ts';
 import { scanLines } from '../../captures/lines/scan-lines.ts';
 import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
 import type { ListedFile } from '../../core/contract/input.ts';
-import type { ForwardMetric } from '../../core/contract/names.ts';
+import type { ForwardMetric } from '../../core/contract/metric-names.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
 import { logger } from '../../core/process/logging.ts';

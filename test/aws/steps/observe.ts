@@ -2,7 +2,8 @@
 
 import { queueAttributes } from '../../../bin/operate/aws-calls.ts';
 import { callAws } from '../../../src/core/aws/aws-json.ts';
-import { RESOURCE_METRICS, resourceNames } from '../../../src/core/contract/names.ts';
+import { RESOURCE_METRICS } from '../../../src/core/contract/metric-names.ts';
+import { resourceNames } from '../../../src/core/contract/names.ts';
 import type { Canary } from '../canary.ts';
 import { JUDGED } from '../captures.ts';
 import { judgeHeap, readHeapLines } from '../heap.ts';
