@@ -1,8 +1,8 @@
 /** Tests of pages in a real browser. */
 import { readFileSync } from 'node:fs';
 import type { Page } from 'playwright-core';
-import { hasChromium } from '../../local/machine/chromium.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
+import { hasChromium } from './chromium.ts';
 
 const isSkipped = !hasChromium() && !process.env.CI;
 if (isSkipped) console.warn('No Chromium on the PATH and no CHROMIUM_PATH: tests in a browser are skipped.');

@@ -4,7 +4,6 @@
  * unpacks the browser.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { packageRuns, unpackChromium } from '../../local/machine/chromium.ts';
 import { makeOwnFolder } from '../../local/machine/own-folder.ts';
 import {
   APP_MLFLOW_VERSIONS,
@@ -14,6 +13,7 @@ import {
 } from '../../local/python/python-presets.ts';
 import { makeBundles } from '../../local/stack/deploy.ts';
 import { awsChecksEnvironment, captureAppsEnvironment, sagemakerPluginEnvironment } from './check-environments.ts';
+import { packageRuns, unpackChromium } from './chromium.ts';
 
 /** A package index may drop a connection. The installer caches downloads, so a retry is short. */
 const WAITS_MS = [5_000, 15_000];

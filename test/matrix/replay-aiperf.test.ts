@@ -7,10 +7,10 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { parse } from 'csv-parse/sync';
 import { type Aiperf, aiperf, profileArgs } from '../../bench/replay-support/aiperf.ts';
-import { chromiumProgram } from '../../local/machine/chromium.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { recordSchema } from '../helpers/aiperf-files.ts';
+import { chromiumProgram } from '../helpers/chromium.ts';
 import { inBrowser } from '../helpers/in-browser.ts';
 import {
   captureLine,

@@ -7,8 +7,8 @@ import { accessSync, constants, existsSync, readFileSync, renameSync } from 'nod
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { type Browser, chromium } from 'playwright-core';
+import { makeOwnFolder, removeFolder } from '../../local/machine/own-folder.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
-import { makeOwnFolder, removeFolder } from './own-folder.ts';
 
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
 
@@ -80,7 +80,7 @@ export async function unpackChromium(parent = packagePath('.local')): Promise<st
  *
  * @param folder from `unpackChromium`
  */
-const packageProgram = (folder: string): ChromiumProgram => ({
+export const packageProgram = (folder: string): ChromiumProgram => ({
   executablePath: join(folder, 'chromium'),
   env: { ...process.env, LD_LIBRARY_PATH: join(folder, 'al2023', 'lib'), XDG_DATA_HOME: join(folder, 'fonts') },
 });

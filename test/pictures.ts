@@ -5,8 +5,8 @@
 import { execFileSync } from 'node:child_process';
 import type { Page } from 'playwright-core';
 import type { WorstTraces } from '../bin/operate/worst.ts';
-import { launchChromium } from '../local/machine/chromium.ts';
 import { packagePath } from '../src/core/process/package-folder.ts';
+import { launchChromium } from './helpers/chromium.ts';
 
 /** MLflow's page draws a trace in a second or two. */
 const SETTLE_MS = 4_000;
