@@ -106,12 +106,12 @@ function read(text: string, by: 'form' | 'alone', ids?: ReadonlySet<string>): st
 
 // ----------------------------------------------------------------------------------------------------- in a text
 
-/** Returns the pattern of numbers whose written form is their own. */
+/** Returns the pattern of numbers whose written form is their own, and which do not begin a UUID. */
 function ownForms(isLettered: boolean): RegExp {
   const forms = (IDS as Id[]).filter(({ alone, lettered = false }) => alone && lettered === isLettered);
   const own = forms.map(({ alone }) => alone).join('|');
   return new RegExp(
-    `(?<![A-Z\\d])(?=[A-ZÑ&]{0,6}[- ]?\\d)(?<![\\p{L}\\p{N}_+]|[\\p{L}\\p{N}][-.]|\\+\\d{1,3} )(?:${own})(?![\\p{L}\\p{N}_]|[-.]\\p{N})`,
+    `(?<![A-Z\\d])(?=[A-ZÑ&]{0,6}[- ]?\\d)(?<![\\p{L}\\p{N}_+]|[\\p{L}\\p{N}][-.]|\\+\\d{1,3} )(?:${own})(?![\\p{L}\\p{N}_]|[-.]\\p{N}|-[\\da-f]{4}-)`,
     'giu',
   );
 }

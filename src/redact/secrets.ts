@@ -125,8 +125,12 @@ const SURE = /(?:\b[A-Z][A-Z\d_]{2,60}=|[;"'][ \w]{1,30}=|(?<=\s)--?[\w-]{2,40}[
 const SIGN_BEFORE = /[:=：>][ \t*]{0,6}\\{0,3}["'`“„«]?$/;
 
 type Notation = 'told' | 'assigned' | 'sure';
-const isSecret = (group: string, value: string, notation: Notation): boolean =>
-  group === 'password' ? isPassword(value, notation) : isKey(value, notation === 'told' ? 16 : 8);
+/** Letters as JSON escapes them: their digits are not of the value. */
+const ESCAPED_LETTER = /\\+u([\da-f]{4})/gi;
+function isSecret(group: string, value: string, notation: Notation): boolean {
+  const text = value.replace(ESCAPED_LETTER, (_, code) => String.fromCharCode(Number.parseInt(code, 16)));
+  return group === 'password' ? isPassword(text, notation) : isKey(text, notation === 'told' ? 16 : 8);
+}
 
 /** Reads the whole value of a field whose name announces a secret. */
 function wholeSecret(text: string, told: readonly Word[]): string | undefined {
