@@ -126,7 +126,7 @@ const SIGN_BEFORE = /[:=：>][ \t*]{0,6}\\{0,3}["'`“„«]?$/;
 
 type Notation = 'told' | 'assigned' | 'sure';
 /** Letters as JSON escapes them: their digits are not of the value. */
-const ESCAPED_LETTER = /\\+u([\da-f]{4})/gi;
+const ESCAPED_LETTER = /\\u([\da-f]{4})/gi;
 function isSecret(group: string, value: string, notation: Notation): boolean {
   const text = value.replace(ESCAPED_LETTER, (_, code) => String.fromCharCode(Number.parseInt(code, 16)));
   return group === 'password' ? isPassword(text, notation) : isKey(text, notation === 'told' ? 16 : 8);
