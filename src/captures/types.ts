@@ -217,7 +217,7 @@ export interface Capture extends RecordFacts, Meaning, Identity {
   content?: 'none';
   /** Returns a masked text as it was captured, for what only counts. */
   unmask?(text: string): string;
-  /** Returns what masking found in a text as it was captured; `undefined` if it did not look for all of these kinds there. */
+  /** Returns the items that masking found in a captured text; `undefined` if it did not search the text for all of these kinds. */
   found?(text: string, kinds: readonly Kind[]): readonly Item[] | undefined;
 }
 

@@ -72,7 +72,7 @@ const MAX_DOTS = 3;
  * has read.
  *
  * @param told what the name of the text's field announces. It counts only in short texts, which are values
- * @param within only what these ranges touch is looked at; they are in order, and do not overlap
+ * @param within restricts the search to words and numbers that overlap these ranges, which are sorted and do not overlap each other
  */
 export function find(written: string, forms: Forms, told: readonly Word[] = [], within?: readonly Range[]): Item[] {
   const read = folded(written);
@@ -213,7 +213,7 @@ class Search {
   }
 }
 
-/** Returns those of the ranges that others touch. Both are in order. */
+/** Returns the ranges that overlap one of the others. Both lists are sorted by their start. */
 function touching<R extends Range>(ranges: readonly R[], others: readonly Range[] | undefined): readonly R[] {
   if (others === undefined) return ranges;
   let next = 0;

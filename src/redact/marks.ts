@@ -16,7 +16,7 @@ export interface Mark extends Range {
 
 /** What a word may have. An `option` is a hyphen at its beginning, or two hyphens in a row; `parts`: two or more dots, hyphens or colons. */
 export const SIGNS = { digit: 1, letter: 2, at: 4, colon: 8, equals: 16, option: 32, parts: 64 } as const;
-/** Names, paths and keys have them within. */
+/** Signs within names, paths and keys. */
 const INNER = 128;
 const SPACE = 256;
 /** Without a digit or a sign, no item is shorter. */

@@ -44,7 +44,7 @@ export class Masker {
   /** The names of a row's columns. */
   readonly #named = new Map<unknown, readonly string[]>();
   readonly #pieces: Pieces = new Map();
-  /** What was found in texts that are longer than the value of a field. */
+  /** Items found, by text. Only texts that are longer than the value of a field are kept. */
   readonly #found = new Map<string, readonly Item[]>();
   /** Texts, numbers and booleans that were masked or escaped. */
   changes = 0;
@@ -107,7 +107,7 @@ export class Masker {
     return this.captured.get(text) ?? text.replace(this.#ready.form, part);
   }
 
-  /** Returns what was found in a captured text; `undefined` if it is short, or not all of these kinds were looked for. */
+  /** Returns the items found in a captured text; `undefined` if the text is short, or if one of these kinds was not searched for. */
   found(text: string, kinds: readonly Kind[]): readonly Item[] | undefined {
     const { all } = this.#ready.forms;
     return kinds.every((kind) => all.some(({ name }) => name === kind)) ? this.#found.get(text) : undefined;

@@ -91,7 +91,7 @@ function leavesIn(value: unknown, cut?: Cut): Iterable<Leaf[]> {
   const collect = (holder: Holder, key: string | number, path: number, listed?: Cut): void => {
     const inner = holder[key];
     if (typeof inner === 'string') {
-      // A document is no piece, and is read by itself.
+      // A JSON document is not a piece of a longer text. It is read by itself.
       if (listed === undefined || (listed === 'maybe' && /^[[{].*[\]}]$/s.test(inner))) return;
       const leaves = lists.get(path) ?? [];
       lists.set(path, leaves);

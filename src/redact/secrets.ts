@@ -125,7 +125,7 @@ const SURE = /(?:\b[A-Z][A-Z\d_]{2,60}=|[;"'][ \w]{1,30}=|(?<=\s)--?[\w-]{2,40}[
 const SIGN_BEFORE = /[:=：>][ \t*]{0,6}\\{0,3}["'`“„«]?$/;
 
 type Notation = 'told' | 'assigned' | 'sure';
-/** Letters as JSON escapes them: their digits are not of the value. */
+/** A letter in a JSON escape. The digits of the escape do not belong to the value. */
 const ESCAPED_LETTER = /\\u([\da-f]{4})/gi;
 function isSecret(group: string, value: string, notation: Notation): boolean {
   const text = value.replace(ESCAPED_LETTER, (_, code) => String.fromCharCode(Number.parseInt(code, 16)));

@@ -86,7 +86,7 @@ export function yieldToEventLoop(): Promise<void> {
   return lastYield;
 }
 
-/** As many times does the event loop look for an answer within a limit, so that a process that stood still does not take that for silence. */
+/** Number of checks for an answer within a time limit. A process that was suspended reads replies that have arrived before it times out. */
 const LOOKS = 20;
 
 /** Rejects if there is no answer within a limit. The question is not stopped. @throws Error `TimeoutError` */

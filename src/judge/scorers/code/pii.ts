@@ -27,7 +27,7 @@ const NAMES = {
 const KINDS = Object.keys(NAMES) as (keyof typeof NAMES)[];
 const FORMS = new Forms(KINDS);
 
-/** Returns every piece of personal data in the text once, in the order of kinds and places. @param masked what masking found, if it is known */
+/** Returns every piece of personal data in the text once, in the order of kinds and places. @param masked items that masking found, if known */
 export function findPii(whole: string, masked?: readonly Item[]): Finding[] {
   const found = new Map<string, Finding>();
   const items = masked ? withinOthers(whole, masked) : find(whole.slice(0, MAX_CHARS), FORMS);
