@@ -1,8 +1,13 @@
-/** Counts calls to AWS per capture in the emulator, and prices them: infrastructure alone, without the judge and span files. */
+/**
+ * Counts calls to AWS per capture in the emulator, and prices them: infrastructure alone, without the judge and span files. `--write`
+ * keeps the counts, for `npm run bench -- scale`.
+ */
+import { writeFileSync } from 'node:fs';
 import type { Log } from '../local/python/python-environment.ts';
-import { QuotaEnvironment } from '../test/helpers/quota-environment.ts';
+import { APP_VERSION, QuotaEnvironment } from '../test/helpers/quota-environment.ts';
 import type { Units } from './cost/count-calls.ts';
 import { countWindow } from './cost/count-window.ts';
+import { COUNTS_FILE, type Counted, type Counts } from './cost/counts.ts';
 import { initGbSeconds } from './cost/init-phase.ts';
 import { numberFlag } from './support/flags.ts';
 import { LIST_PRICES, PRICES_OF, type Priced } from './support/list-prices.ts';
@@ -20,16 +25,8 @@ const EMPTY_RECEIVES = (5 * 30 * 86_400) / 20;
 const CASES = [
   { captures: 1, files: 694, target: 60 },
   { captures: 20, files: 35, target: 12 },
-  { captures: 500, files: 2, target: 8 },
+  { captures: 500, files: 2, target: 10 },
 ] as const;
-
-interface Counted {
-  captures: number;
-  files: number;
-  executions: number;
-  mlflow: number;
-  units: Units;
-}
 
 export default async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
   const only = flags.flatMap((flag) => (flag.startsWith('--only=') ? [Number(flag.slice('--only='.length))] : []));
@@ -52,22 +49,29 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
     for (const { captures, files } of cases) {
       counted.push(await countCase(stack, captures, Math.min(files, mostFiles), log));
     }
+    if (flags.includes('--write')) {
+      const counts: Counts = { at: new Date().toISOString(), machine: machine(), mlflow: APP_VERSION, counted };
+      writeFileSync(COUNTS_FILE, `${JSON.stringify(counts, rounded, 2)}\n`);
+    }
     return resultOf(counted, await initGbSeconds(stack), flags);
   } finally {
     await stack.stop();
   }
 }
 
+const rounded = (_: string, value: unknown): unknown =>
+  typeof value === 'number' ? Number(value.toPrecision(6)) : value;
+
 async function countCase(stack: QuotaEnvironment, captures: number, files: number, log: Log): Promise<Counted> {
   const bodies = Array.from({ length: files }, (_, n) => chatFile(captures, (captures * 1000 + n) * captures));
   const window = await countWindow(stack, { name: `cost-${captures}`, bodies, captures: captures * files });
   const usd = perMillion(window.units, captures * files);
-  log(`${captures} a file: ${files} files, ${window.shape.runs} executions, $${usd.toFixed(2)} a million`);
+  log(`${captures} a file: ${files} files, ${window.runs} executions, $${usd.toFixed(2)} a million`);
   log(JSON.stringify(Object.fromEntries(stack.shim.counts.operations)));
   log(
     `${window.units.stateTransition} transitions, ${requestsOf(stack, 'LIST')} LIST, ${requestsOf(stack, 'PUT')} PUT`,
   );
-  return { captures, files, executions: window.shape.runs, mlflow: window.mlflow, units: window.units };
+  return { captures, files, runs: window.runs, mlflow: window.mlflow, units: window.units };
 }
 
 /** Requests to the work bucket. */
@@ -87,12 +91,12 @@ function resultOf(counted: readonly Counted[], initGb: number, flags: readonly s
   );
   figures['INIT of a run that starts cold, $ a million runs'] = round(initGb * LIST_PRICES.lambdaGbSecond * 1e6);
   figures['receives of an empty queue, $ a month'] = round(EMPTY_RECEIVES * LIST_PRICES.sqsRequest);
-  const parts = counted.map(({ captures, files, executions, mlflow, units }) => {
+  const parts = counted.map(({ captures, files, runs, mlflow, units }) => {
     const each = Object.entries(units).map(([name, count]) => {
       const usd = ((count * LIST_PRICES[name as Priced]) / (captures * files)) * 1e6;
       return `${name} ${round(count, 3)} ($${round(usd)})`;
     });
-    return `${captures} a file, ${files} files in ${executions} executions: ${each.join(', ')}, MLflow requests ${mlflow}`;
+    return `${captures} a file, ${files} files in ${runs} executions: ${each.join(', ')}, MLflow requests ${mlflow}`;
   });
   return {
     name: 'cost',

@@ -10,15 +10,9 @@ import type { BenchResult } from './support/result.ts';
 import { printResult } from './support/result.ts';
 
 const BENCHMARKS: Record<string, FlagKinds> = {
-  ingest: { records: 'number', rounds: 'number' },
-  'ingest-artifacts': { records: 'number', rounds: 'number', served: 'switch' },
   evaluate: { records: 'number', rounds: 'number', managed: 'switch' },
   'cold-start': {},
-  'command-line': {},
   replay: { rounds: 'number', only: 'texts', 'no-peer': 'switch' },
-  'replay-index': { records: 'number' },
-  'prediction-index': { records: 'number' },
-  'http-client': { rounds: 'number' },
   redact: { rounds: 'number' },
   'capture-client': { requests: 'number' },
   'ground-truth': { labels: 'number', hours: 'number' },
@@ -27,22 +21,10 @@ const BENCHMARKS: Record<string, FlagKinds> = {
   alarms: { years: 'number', drops: 'number' },
   rates: { simulations: 'number' },
   status: { runs: 'number', weeks: 'number' },
-  counts: { runs: 'number' },
   'label-weeks': { simulations: 'number' },
-  'judge-cost': { records: 'number' },
-  labels: { labels: 'number', managed: 'switch' },
-  quotas: {
-    only: 'texts',
-    files: 'number',
-    captures: 'number',
-    'judge-ms': 'number',
-    mlflow: 'number',
-    'day-tokens': 'number',
-    unknown: 'switch',
-  },
-  scale: { measure: 'switch', check: 'switch', write: 'switch', hours: 'number' },
-  cost: { only: 'texts', files: 'number', 'judge-ms': 'number' },
-  'replay-shard': { records: 'number', only: 'texts', 'no-bare': 'switch' },
+  'judge-cost': {},
+  scale: { write: 'switch' },
+  cost: { only: 'texts', files: 'number', 'judge-ms': 'number', write: 'switch' },
 };
 const NAMES = Object.keys(BENCHMARKS).filter((name) => existsSync(packagePath('bench', `${name}.ts`)));
 

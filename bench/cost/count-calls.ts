@@ -25,11 +25,6 @@ const INVOCATION_LOG_BYTES = 3 * LOG_EVENT_BYTES + 340;
 
 interface Executions {
   transitions: number;
-  /** Executions of the functions of a chunk: the Maps' children, or a run without a Map. */
-  chunks: number;
-  executions: number;
-  /** Those of several chunks. */
-  split: { arn: string }[];
   mapRuns: number;
   /** Bytes of the events in the log of the state machine. */
   logBytes: number;
@@ -44,16 +39,13 @@ export async function countExecutions(stack: QuotaEnvironment, arns: readonly st
     new DescribeStateMachineCommand({ stateMachineArn }),
   );
   const machine = JSON.parse(definition) as Machine;
-  const counted: Executions = { transitions: 0, chunks: 0, executions: 0, split: [], mapRuns: 0, logBytes: 0 };
+  const counted: Executions = { transitions: 0, mapRuns: 0, logBytes: 0 };
   for (const arn of arns) {
     const { mapRuns = [] } = await sfn.send(new ListMapRunsCommand({ executionArn: arn }));
     counted.mapRuns += mapRuns.length;
     // That of the run itself, and those of the children.
     const histories = await pipeline.childHistories(arn);
-    counted.chunks += Math.max(1, histories.length - 1);
-    if (histories.length > 2) counted.split.push({ arn });
     for (const history of histories) {
-      counted.executions += 1;
       counted.transitions += transitionsIn(history, machine);
       if (loggingConfiguration?.level !== 'ALL') continue;
       const withData = loggingConfiguration.includeExecutionData === true;

@@ -5,23 +5,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { InvokeCommand } from '@aws-sdk/client-lambda';
 import { PutObjectCommand } from '@aws-sdk/client-s3';
 import { STARTERS_AT_ONCE } from '../../lib/object-rule.ts';
-import { resourceNames } from '../../src/core/contract/names.ts';
 import type { QuotaEnvironment } from '../../test/helpers/quota-environment.ts';
-import type { Shape } from '../scale/explain.ts';
-import { ROLES, type Role } from '../scale/measured.ts';
 import { countExecutions, executionsOf, type Units, unitsOf } from './count-calls.ts';
 
 export interface Window {
-  shape: Shape;
-  /** See `Shape`. */
-  claimed: number;
+  runs: number;
   units: Units;
   /** Requests to MLflow. */
   mlflow: number;
-  /** Seconds of the functions, summed by role. */
-  seconds: Record<Role, number>;
-  /** From the last file's arrival to the end of the last execution. */
-  wallSeconds: number;
 }
 
 interface WindowOptions {
@@ -29,31 +20,21 @@ interface WindowOptions {
   name: string;
   bodies: readonly string[];
   captures: number;
-  /** `false`: one backfill over the files, which is not judged. Default: the files' events. */
-  judged?: boolean;
 }
 
 const LIMIT_MS = 1_800_000;
 
-let hour = 0;
-
 /** @throws Error if a run fails, or if not every capture has a trace */
 export async function countWindow(stack: QuotaEnvironment, options: WindowOptions): Promise<Window> {
   const { pipeline, shim } = stack;
-  const { name, bodies, captures, judged = true } = options;
+  const { name, bodies, captures } = options;
   const before = new Set((await executionsOf(stack)).map(({ arn }) => arn));
   // The emulator hands events over ten at a time, whatever the window: the starter gets them here as on AWS.
   await pipeline.disableRule();
   const sinceMs = Date.now();
   shim.counts.forget();
-  // A backfill takes the files of whole hours, so each window has its own.
-  hour = (hour + 1) % 24;
-  const keys = await putFiles(stack, name, bodies, hour);
-  const putMs = Date.now();
-  if (!judged) {
-    const prefix = stack.key('', hour).replace('.jsonl', '');
-    await pipeline.start({ bucket: pipeline.outputs.captureBucket, prefix, evaluate: false });
-  } else await startRuns(stack, keys);
+  const keys = await putFiles(stack, name, bodies);
+  await startRuns(stack, keys);
   const own = async () => (await executionsOf(stack)).filter(({ arn }) => !before.has(arn));
   await pipeline.until(
     `the executions of ${keys.length} files`,
@@ -64,7 +45,6 @@ export async function countWindow(stack: QuotaEnvironment, options: WindowOption
     },
     LIMIT_MS,
   );
-  const wallSeconds = (Date.now() - putMs) / 1000;
   await sleep(300);
   const runs = await own();
   const traced = await tracedBy(stack, runs);
@@ -78,14 +58,7 @@ export async function countWindow(stack: QuotaEnvironment, options: WindowOption
     (sum, [each, count]) => sum + (each.startsWith('mlflow ') ? count : 0),
     0,
   );
-  return {
-    shape: { runs: runs.length, files: bodies.length, chunks: executions.chunks, captures },
-    claimed: judged ? await tracedBy(stack, executions.split) : 0,
-    units: unitsOf(stack, { files: judged ? bodies.length : 0, queued, executions, sinceMs }),
-    mlflow,
-    seconds: secondsByRole(stack, sinceMs),
-    wallSeconds,
-  };
+  return { runs: runs.length, units: unitsOf(stack, { files: bodies.length, queued, executions, sinceMs }), mlflow };
 }
 
 /** Invokes the starter as Lambda's pollers do at the end of a window, each with what it collected. */
@@ -108,14 +81,9 @@ async function startRuns({ pipeline, environment }: QuotaEnvironment, keys: read
 }
 
 /** Puts the files into the bucket, which sends their events if its rule is enabled. */
-async function putFiles(
-  stack: QuotaEnvironment,
-  name: string,
-  bodies: readonly string[],
-  inHour: number,
-): Promise<string[]> {
+async function putFiles(stack: QuotaEnvironment, name: string, bodies: readonly string[]): Promise<string[]> {
   const { pipeline, environment } = stack;
-  const keys = bodies.map((_, n) => stack.key(`${name}-${n}`, inHour));
+  const keys = bodies.map((_, n) => stack.key(`${name}-${n}`));
   for (const [n, Body] of bodies.entries()) {
     const Bucket = pipeline.outputs.captureBucket;
     await environment.clients.s3.send(new PutObjectCommand({ Bucket, Key: keys[n], Body }));
@@ -131,15 +99,4 @@ async function tracedBy({ pipeline }: QuotaEnvironment, runs: readonly { arn: st
     traced += summary?.lines.traced ?? 0;
   }
   return traced;
-}
-
-function secondsByRole({ pipeline, shim }: QuotaEnvironment, sinceMs: number): Record<Role, number> {
-  const names = resourceNames(pipeline.prefix) as Record<string, string>;
-  const events = shim.emulatorEvents().filter(({ at }) => at >= sinceMs);
-  const sum = (role: Role): number =>
-    events.reduce(
-      (total, { function: name, ms = 0 }) => total + (name !== undefined && name === names[role] ? ms : 0),
-      0,
-    );
-  return Object.fromEntries(ROLES.map((role) => [role, sum(role) / 1000])) as Record<Role, number>;
 }

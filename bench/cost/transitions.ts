@@ -3,7 +3,6 @@
  * none of the branches of a Parallel and of the children of a Map.
  */
 import type { HistoryEvent } from '@aws-sdk/client-sfn';
-import type { PerUnit } from '../scale/explain.ts';
 
 interface State {
   Type: string;
@@ -85,11 +84,3 @@ export function transitionsIn(history: readonly HistoryEvent[], machine: Machine
 /** The transitions of a judged run of one chunk, which needs no Map. */
 export const transitionsOfLoneRun = (machine: Machine): number =>
   1 + statesThrough(machine, (state) => state === machine.States.EvaluateTracesOnlyChunk);
-
-/** The transitions of a run that succeeds, and of each of its chunks, which are children of its Map. */
-export function transitionsOf(machine: Machine): PerUnit {
-  const [chunk] = mapsOf(machine);
-  const runs = 1 + statesThrough(machine, ({ Type }) => Type === 'Map');
-  const chunks = 1 + (chunk ? statesThrough(chunk, ({ Type }) => Type === 'Task') : 0);
-  return { runs, files: 0, chunks, captures: 0, claimed: 0, seconds: 0 };
-}
