@@ -3,8 +3,7 @@ import { PermanentError } from '../../core/errors/errors.ts';
 import type { IndexEntry } from './types.ts';
 
 /**
- * Each record needs `ENTRY_BYTES`, and `SORT_BYTES` where records are out of order: 360 MB. `npm run bench -- replay-index`
- * measures it.
+ * Each record needs `ENTRY_BYTES`, and `SORT_BYTES` where records are out of order: 360 MB.
  */
 export const MAX_RECORDS = 10_000_000;
 /** Time and start as doubles, file, line and length as 32-bit integers. */

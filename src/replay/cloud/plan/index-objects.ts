@@ -14,7 +14,7 @@ import type { CaptureObject } from '../work-bucket/schedule-file.ts';
 import { ConversationFinder } from './conversations.ts';
 import type { ReplayJob } from './input.ts';
 
-/** For an error, from `SCHEDULE_RESERVE_MS` and measurements (`npm run bench -- replay-shard`). */
+/** For an error, from `SCHEDULE_RESERVE_MS` and the measurements in `../limits.ts`. */
 const MOST_READ = 'about 15 GB of chats at 22 MB/s, less if S3 or the processor is slower';
 
 /** Records between two checks of the remaining time. */
