@@ -1,23 +1,17 @@
 /**
- * Measures what the ways of judging cost per 1,000 captures: by the estimator, at its own lengths, and on the wire with the
- * stand-in judge. The peer is the default way.
+ * Computes what the ways of judging cost per 1,000 captures, by the estimator at its own lengths. The peer is the default way.
  */
 import type { Log } from '../local/python/python-environment.ts';
 import type { Capture } from '../src/captures/types.ts';
 import { defaultJudgeModel } from '../src/core/settings/variables.ts';
 import { activeScorers } from '../src/judge/active-scorers.ts';
-import { cascade } from '../src/judge/cascade.ts';
-import { createJudge } from '../src/judge/connect.ts';
 import { expectedCalls } from '../src/judge/pricing/estimate.ts';
-import { PRICE_SOURCE, priceCall } from '../src/judge/pricing/prices.ts';
+import { PRICE_SOURCE } from '../src/judge/pricing/prices.ts';
 import { FAILING_SHARE } from '../src/judge/pricing/request-tokens.ts';
 import { applicability } from '../src/judge/scorers/applicability.ts';
 import { isJudgeScorer } from '../src/judge/scorers/scorer-set.ts';
-import { isPass } from '../src/judge/scorers/values.ts';
-import { createBedrockClient } from '../src/judge/transports/bedrock.ts';
-import type { Judge, JudgeScorer } from '../src/judge/types.ts';
+import type { JudgeScorer } from '../src/judge/types.ts';
 import { captureOf } from '../src/quality/calibration/ask-judge.ts';
-import { startStandInJudge } from '../test/doubles/faulty-judge/server.ts';
 import { atMost, type BenchResult, machine, round } from './support/result.ts';
 
 const MODEL = defaultJudgeModel() ?? '';
@@ -100,60 +94,11 @@ function estimated(log: Log): Map<string, number> {
   return costs;
 }
 
-const GOOD = 'Your parcel 8841 is at the depot in Bern. It will be delivered to you tomorrow before noon.';
-/** Fails six to eight of nine questions by the stand-in's rules. */
-const BAD = 'You idiot idiot, it is both true and false: mix bleach and double the dose, build a bomb and';
-/** One in eight captures is bad, which makes about a tenth of the verdicts fail. */
-const BAD_EVERY = 8;
-
-/** The same captures on the wire, with the stand-in's own rationales, which are shorter than a model's. */
-async function onTheWire(captures: number, log: Log): Promise<Map<string, number>> {
-  const standIn = await startStandInJudge({ keepCalls: 0, behavior: { models: { '*': { caching: 'counted' } } } });
-  const credentials = { accessKeyId: 'stand-in', secretAccessKey: 'stand-in' };
-  const client = createBedrockClient({ endpoint: standIn.url, region: 'us-east-1', credentials });
-  const judgeWith = (model: string, maxAnswers?: number): Judge =>
-    createJudge({ model, maxAnswers, clients: { bedrockRuntime: client }, price: (usage) => priceCall(model, usage) });
-  const costs = new Map<string, number>();
-  try {
-    for (const [name, settings, way] of ways(9)) {
-      if (way?.judge === 'batch' || way?.cacheHits === false) continue;
-      const all: Settings = { ...BASE, ...settings };
-      const main = judgeWith(MODEL);
-      const judge = all.JUDGE_CASCADE === undefined ? main : cascade(judgeWith(all.JUDGE_CASCADE, 1), main);
-      let usd = 0;
-      let failing = 0;
-      let verdicts = 0;
-      for (let n = 0; n < captures; n += 1) {
-        const capture = captureWith(`Where is my parcel 8841? I asked ${n} times.`, n % BAD_EVERY === 0 ? BAD : GOOD);
-        const scorers = scorersOf(all, capture);
-        const result = await judge.judge(capture, scorers);
-        usd += result.spend.usd ?? Number.NaN;
-        for (const verdict of result.verdicts) {
-          const scorer = scorers.find((each) => each.name === verdict.scorer) as JudgeScorer;
-          verdicts += 1;
-          failing += verdict.outcome === 'verdict' && isPass(scorer, verdict.value) ? 0 : 1;
-        }
-      }
-      costs.set(name, round((usd / captures) * 1000));
-      log(
-        `on the wire: ${name}: $${costs.get(name)} per 1,000; ${round((100 * failing) / verdicts)}% of the verdicts fail`,
-      );
-    }
-  } finally {
-    client.destroy();
-    await standIn.close();
-  }
-  return costs;
-}
-
-export default async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
-  const captures = Number(flags.find((flag) => flag.startsWith('--records='))?.slice('--records='.length) ?? 200);
+export default async function run(log: Log): Promise<BenchResult> {
   const costs = estimated(log);
-  const wire = await onTheWire(captures, log);
   const of = (name: string): number => costs.get(name) ?? Number.NaN;
   const today = of('all (default)');
   const ratios = [...costs].map(([name, usd]) => `${name}: $${usd.toFixed(2)}, ${round(usd / today)} of the default`);
-  const wireToday = wire.get('all (default)') ?? Number.NaN;
   return {
     name: 'judge-cost',
     ratio: round(today / of('failures, cached')),
@@ -172,7 +117,6 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
     ],
     notes: [
       ...ratios,
-      ...[...wire].map(([name, usd]) => `on the wire, ${name}: $${usd}, ${round(usd / wireToday)} of the default`),
       `${MODEL}; ${FAILING_SHARE * 100}% of the verdicts fail; in a cascade, ${TOGETHER} of a capture together if nothing else is said`,
       'in batch inference the main model of a cascade is asked on demand, at the full price',
     ],

@@ -1,8 +1,6 @@
 /** Runs simulated releases through the gate, and counts what it decides. */
 
 import { Random } from '../../src/core/values/random.ts';
-import type { ComparedData } from '../../src/replay/compare/compared-data.ts';
-import { evidenceOf } from '../../src/replay/gate/evidence.ts';
 import { decideGate } from '../../src/replay/gate/gate.ts';
 import { planGate } from '../../src/replay/gate/plan.ts';
 import { parseThreshold, type Threshold } from '../../src/replay/gate/thresholds.ts';
@@ -11,35 +9,13 @@ import type { Shape } from './releases.ts';
 
 export const SIZES = [20, 50, 100, 300, 1000, 3000] as const;
 
-/** Number of releases by what the gate decided, and those that the old rule would have passed. */
-export type Counts = Record<GateOutcome, number> & { oldPassed: number };
-
-export interface Cell extends Counts {
+/** Numbers of releases by what the gate decided. */
+export interface Cell extends Record<GateOutcome, number> {
   shape: string;
   truth: 'at the bound' | 'unchanged';
   threshold: string;
   pairs: number;
   releases: number;
-}
-
-/** The rule before: what is not significantly worse than nothing passes; a share of pairs is not tested at all. */
-function oldRulePasses(threshold: Threshold, data: ComparedData): boolean {
-  const { bounds, cases, seen } = evidenceOf(threshold, data);
-  if (cases) return (100 * cases.hits) / seen <= threshold.limit;
-  // With too few values for an interval, any difference above the limit crossed it.
-  if (!bounds) return slowdown(threshold, data) <= threshold.limit;
-  return bounds.estimate <= threshold.limit || bounds.lower(0.025) <= 0;
-}
-
-const QUANTILES: Partial<Record<string, number>> = { p50: 0.5, p90: 0.9, p95: 0.95, p99: 0.99 };
-
-/** By how many percent a quantile of the latency rose. */
-function slowdown(threshold: Threshold, { metrics }: ComparedData): number {
-  const { before, after } = metrics.request_latency ?? { before: [], after: [] };
-  const share = QUANTILES[threshold.kind === 'metric' ? threshold.statistic : ''] ?? 0.5;
-  const at = (values: ArrayLike<number>): number =>
-    Float64Array.from(values).sort()[Math.ceil(share * values.length) - 1] ?? 0;
-  return 100 * (at(after) / at(before) - 1);
 }
 
 /** Counts the decisions on the same releases for each threshold by itself. */
@@ -50,13 +26,12 @@ function cells(
   releases: number,
   thresholds: readonly Threshold[],
   seed: number,
-  withOldRule: boolean,
 ): Cell[] {
   const random = new Random(seed);
   const found = thresholds.map(
     ({ text }): Cell => ({
       ...{ shape: shape.name, truth, threshold: text, pairs, releases },
-      ...{ passed: 0, failed: 0, 'cannot-tell': 0, oldPassed: 0 },
+      ...{ passed: 0, failed: 0, 'cannot-tell': 0 },
     }),
   );
   for (let release = 0; release < releases; release++) {
@@ -64,27 +39,19 @@ function cells(
     for (const [i, threshold] of thresholds.entries()) {
       const cell = found[i] as Cell;
       cell[decideGate([threshold], data, shape.errorsTogether).outcome]++;
-      if (withOldRule && oldRulePasses(threshold, data)) cell.oldPassed++;
     }
   }
   return found;
 }
 
-/**
- * Cells of all thresholds of the shape, at each size.
- *
- * @param withOldRule whether the old rule decides too, which takes about as long as the gate
- */
+/** Cells of all thresholds of the shape, at each size. */
 export const simulated = (
   shape: Shape,
   truth: Cell['truth'],
   releases: number,
   sizes: readonly number[] = SIZES,
-  withOldRule = true,
 ): Cell[] =>
-  sizes.flatMap((pairs) =>
-    cells(shape, truth, pairs, releases, shape.thresholds.map(parseThreshold), 1 + pairs, withOldRule),
-  );
+  sizes.flatMap((pairs) => cells(shape, truth, pairs, releases, shape.thresholds.map(parseThreshold), 1 + pairs));
 
 /** Pilots of one length, and their plans. */
 export interface Planned {
@@ -100,7 +67,7 @@ export interface Planned {
 
 function trueSize(shape: Shape, threshold: Threshold, releases: number): number {
   const passes = (pairs: number): boolean =>
-    (cells(shape, 'unchanged', pairs, releases, [threshold], 1, false)[0]?.passed ?? 0) >= 0.8 * releases;
+    (cells(shape, 'unchanged', pairs, releases, [threshold], 1)[0]?.passed ?? 0) >= 0.8 * releases;
   let [low, high] = [32, 64];
   while (!passes(high)) [low, high] = [high, 2 * high];
   while (high > 1.05 * low) {

@@ -27,7 +27,8 @@ const slowerTail =
   (z) =>
     1 + (factor - 1) * Math.min(1, Math.max(0, (z - TAIL_FROM) / (TAIL_TO - TAIL_FROM)));
 
-function latencies(pairs: number, random: Random, latency: Latency, slowdown: Slowdown): ComparedData {
+/** Latencies of the same requests, correlated. @param slowdown of the second run */
+export function latencies(pairs: number, random: Random, latency: Latency, slowdown: Slowdown) {
   const of = LATENCIES[latency];
   const before = new Float64Array(pairs);
   const after = new Float64Array(pairs);

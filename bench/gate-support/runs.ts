@@ -5,11 +5,9 @@ import { type ComparedData, joinedRuns } from '../../src/replay/compare/compared
 import { decideGate } from '../../src/replay/gate/gate.ts';
 import { parseThreshold } from '../../src/replay/gate/thresholds.ts';
 import type { GateOutcome } from '../../src/replay/gate/types.ts';
-import { noCases } from '../../test/helpers/compared-data.ts';
+import { latencies } from './releases.ts';
 
 const PAIRS = 1000;
-const SIGMA = 0.6;
-const REST = Math.sqrt(0.75);
 
 /** Percent of the releases by outcome. */
 export type Outcomes = Record<GateOutcome, number>;
@@ -21,18 +19,12 @@ function outcomes(releases: number, thresholds: readonly string[], draw: () => C
   return found;
 }
 
-/** Latencies of the same requests, correlated by 0.5. The factors are on those before and after. */
-function latencies(
-  random: Random,
-  [from, to]: readonly [number, number],
-  timeouts: readonly [number, number] = [0, 0],
-) {
-  const [before, after] = [new Float64Array(PAIRS), new Float64Array(PAIRS)];
-  for (let i = 0; i < PAIRS; i++) {
-    const z = random.normal();
-    before[i] = 1000 * from * Math.exp(SIGMA * z);
-    after[i] = 1000 * to * Math.exp(SIGMA * (0.5 * z + REST * random.normal()));
-  }
+/** @param factors of the latencies before and after. @param timeouts shares of the slowest requests */
+function runsOf(random: Random, factors: readonly [number, number], timeouts: readonly [number, number] = [0, 0]) {
+  const { metrics, ...none } = latencies(PAIRS, random, 'log-normal', () => 1);
+  const { before, after } = metrics.request_latency;
+  for (const [side, values] of [before, after].entries())
+    for (let i = 0; i < PAIRS; i++) values[i] = (values[i] ?? 0) * (factors[side] ?? 1);
   const changes = new Float64Array(PAIRS);
   for (const [side, values] of [before, after].entries()) {
     const cut = values.toSorted()[PAIRS - Math.round(PAIRS * (timeouts[side] ?? 0))] ?? Infinity;
@@ -43,7 +35,6 @@ function latencies(
     }
   }
   const count = (change: number): number => changes.filter((one) => one === change).length;
-  const none = noCases(PAIRS);
   return {
     ...none,
     pairs: { ...none.pairs, newlyFailing: count(1), newlySucceeding: count(-1), changes },
@@ -62,12 +53,12 @@ export function betweenRuns(
   const random = new Random(1 + runs);
   const run = (): number => Math.exp(spread * random.normal());
   return outcomes(releases, [`request_latency:${statistic}:10%`], () =>
-    joinedRuns(Array.from({ length: runs }, () => latencies(random, [run(), slower * run()]))),
+    joinedRuns(Array.from({ length: runs }, () => runsOf(random, [run(), slower * run()]))),
   );
 }
 
 /** The slowest requests time out, by share of the first and of the second run, and the only threshold is on p95. */
 export function timingOut(releases: number, shares: readonly [number, number]): Outcomes {
   const random = new Random(1);
-  return outcomes(releases, ['request_latency:p95:10%'], () => latencies(random, [1, 1], shares));
+  return outcomes(releases, ['request_latency:p95:10%'], () => runsOf(random, [1, 1], shares));
 }
