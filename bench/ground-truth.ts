@@ -4,15 +4,9 @@
  *
  * `--labels N`, `--hours N`: over how many hours the predictions are (168).
  */
-import { execFile } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
-import { build } from 'esbuild';
 import { destroyClients } from '../bin/operate/aws-clients.ts';
 import { nodeOptions } from '../lib/settings/function-environment.ts';
 import type { Log } from '../local/python/python-environment.ts';
@@ -20,9 +14,9 @@ import { emulatedClients } from '../local/servers/emulated-clients.ts';
 import { startMiniStack } from '../local/servers/ministack.ts';
 import { Storage } from '../src/core/aws/storage.ts';
 import { SMALL_MALLOC } from '../src/core/process/malloc.ts';
-import { packagePath } from '../src/core/process/package-folder.ts';
 import { index, prediction } from '../test/helpers/ground-truth.ts';
 import type { SideInput, SideReport } from './ground-truth-support/side.ts';
+import { runBundled } from './support/bundled.ts';
 import { numberFlag } from './support/flags.ts';
 import { atLeast, atMost, type BenchResult, machine, round } from './support/result.ts';
 
@@ -84,7 +78,6 @@ function shuffle(items: unknown[]): void {
 export default async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
   const count = numberFlag(flags, 'labels', 1_000_000);
   const hours = numberFlag(flags, 'hours', 168);
-  const folder = mkdtempSync(join(tmpdir(), 'ground-truth-'));
   const aws = await startMiniStack({ log });
   const clients = emulatedClients(aws);
   try {
@@ -99,23 +92,12 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
     }
     log(`${count} predictions of ${hours} hours are indexed; joining`);
     const input: SideInput = { labelBucket: LABELS, prefix: PREFIX };
-    const side = join(folder, 'side.mjs');
-    // In one file, as a function is: to compile TypeScript takes memory too.
-    await build({
-      entryPoints: [packagePath('bench', 'ground-truth-support', 'side.ts')],
-      outfile: side,
-      bundle: true,
-      platform: 'node',
-      format: 'esm',
-      banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
-    });
-    const env = { ...process.env, ...aws.env, ...SMALL_MALLOC, NODE_OPTIONS: nodeOptions(MEMORY_MB) };
-    const { stdout } = await promisify(execFile)(process.execPath, [side, JSON.stringify(input)], { env });
-    return result(JSON.parse(stdout.trim().split('\n').at(-1) ?? '') as SideReport, count, hours);
+    const env = { ...aws.env, ...SMALL_MALLOC, NODE_OPTIONS: nodeOptions(MEMORY_MB) };
+    const report = await runBundled<SideReport>('ground-truth-support/side.ts', [JSON.stringify(input)], env);
+    return result(report, count, hours);
   } finally {
     destroyClients(clients);
     await aws.stop();
-    rmSync(folder, { recursive: true, force: true });
   }
 }
 

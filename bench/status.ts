@@ -9,10 +9,10 @@ import { promisify } from 'node:util';
 import type { Log } from '../local/python/python-environment.ts';
 import { inOrder } from '../src/core/process/concurrency.ts';
 import { packagePath } from '../src/core/process/package-folder.ts';
-import { CAPTURES, DAY_MS, SCORERS, TO_MS, VARIANTS, withMonth } from './counts-support/month.ts';
 import type { AskReport } from './status-support/ask.ts';
 import { CELLS, type Cell } from './status-support/cells.ts';
 import type { Looked } from './status-support/look.ts';
+import { CAPTURES, DAY_MS, SCORERS, TO_MS, VARIANTS, withMonth } from './status-support/month.ts';
 import { numberFlag } from './support/flags.ts';
 import { atLeast, atMost, type BenchResult, type Check, machine, round } from './support/result.ts';
 
@@ -22,7 +22,7 @@ const [MOST_SECONDS, MOST_MB, MOST_BYTES] = [5, 300, 1_500_000];
 export default async function bench(log: Log, flags: string[] = []): Promise<BenchResult> {
   const runs = numberFlag(flags, 'runs', 1440);
   const simulated = await simulatedChecks(log, numberFlag(flags, 'weeks', 200));
-  return withMonth(log, 2 * DAYS, runs, async ({ run }) => {
+  return withMonth(log, 2 * DAYS, runs, async (run) => {
     const status = await run<AskReport>('status-support/ask.ts', 'status', TO_MS - DAY_MS, TO_MS);
     const page = await run<AskReport>('status-support/ask.ts', 'page', TO_MS - DAYS * DAY_MS, TO_MS);
     return {

@@ -1,12 +1,11 @@
 /**
  * The baseline of this machine and its server: a few lines of Node that send each request with a timer through `node:http`
- * or `node:https` and record only the latency.
+ * and record only the latency.
  *
  *     node bench/replay-support/bare-sender.ts CAPTURES_FILE URL RESULT_FILE
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
-import https from 'node:https';
 
 interface Captured {
   captureData: { endpointInput: { data: string } };
@@ -23,15 +22,14 @@ const records = readFileSync(file, 'utf8')
     at: Date.parse(eventMetadata.inferenceTime),
   }));
 const firstAt = records[0]?.at ?? 0;
-const { Agent, request } = url.startsWith('https:') ? https : http;
-const agent = new Agent({ keepAlive: true });
+const agent = new http.Agent({ keepAlive: true });
 const latencies: number[] = [];
 let left = records.length;
 
 function send(body: string): void {
   const sentAt = performance.now();
   const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) };
-  const sent = request(`${url}/v1/chat/completions`, { agent, method: 'POST', headers }, (reply) => {
+  const sent = http.request(`${url}/v1/chat/completions`, { agent, method: 'POST', headers }, (reply) => {
     reply.resume();
     reply.on('end', () => {
       latencies.push(performance.now() - sentAt);

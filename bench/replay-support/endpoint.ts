@@ -2,17 +2,5 @@
 import { parseArgs } from 'node:util';
 import { startStandInEndpoint } from '../../test/doubles/recording-endpoint.ts';
 
-const { values } = parseArgs({
-  options: {
-    port: { type: 'string' },
-    latency: { type: 'string' },
-    certificate: { type: 'string' },
-    key: { type: 'string' },
-  },
-});
-const { certificate, key } = values;
-await startStandInEndpoint({
-  port: Number(values.port),
-  latencyMs: Number(values.latency),
-  ...(certificate && key && { tls: { certificate, key } }),
-});
+const { values } = parseArgs({ options: { port: { type: 'string' }, latency: { type: 'string' } } });
+await startStandInEndpoint({ port: Number(values.port), latencyMs: Number(values.latency) });

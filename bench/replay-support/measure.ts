@@ -5,10 +5,7 @@ import type { Arrival } from '../../test/doubles/arrivals.ts';
 import { offsetMs, type Scenario } from './scenarios.ts';
 
 export interface MeasuredRun {
-  /** Requests that reached the server. */
-  arrived: number;
   /** Lateness of the requests relative to the least late one, ms. */
-  latenessP50: number;
   latenessP99: number;
   /** From the start of the process to the first request at the server. */
   firstRequestSeconds: number;
@@ -24,9 +21,6 @@ const SCAN_EVERY = 7;
 const CLOCK_TICKS = 100;
 const PAGE_BYTES = 4096;
 const BYTES_PER_MEGABYTE = 1e6;
-
-const quantile = (sorted: readonly number[], share: number): number =>
-  sorted[Math.min(sorted.length - 1, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
 
 interface Usage {
   bytes: number;
@@ -96,20 +90,17 @@ function highWaterMark(pid: number): number {
 }
 
 /** Returns the arrivals since the last call. */
-export async function takeArrivals(url: string): Promise<Arrival[]> {
+async function takeArrivals(url: string): Promise<Arrival[]> {
   const reply = await fetch(`${url}/_arrivals`, { method: 'DELETE' });
   return (await reply.json()) as Arrival[];
 }
 
-/** Returns the lateness of requests relative to the least late one. @param dueMs returns a request's due time */
-export function latenessOf(
-  arrivals: readonly Arrival[],
-  dueMs: (number: number) => number,
-): Pick<MeasuredRun, 'latenessP50' | 'latenessP99'> {
-  const delays = arrivals.map(({ number, atMs }) => atMs - dueMs(number));
+/** @returns the lateness of 99% of the requests relative to the least late one */
+function latenessOf(arrivals: readonly Arrival[], scenario: Scenario): number {
+  const delays = arrivals.map(({ number, atMs }) => atMs - offsetMs(scenario, number));
   const least = delays.reduce((a, b) => Math.min(a, b));
   const lateness = delays.map((delay) => delay - least).sort((a, b) => a - b);
-  return { latenessP50: quantile(lateness, 0.5), latenessP99: quantile(lateness, 0.99) };
+  return lateness[Math.ceil(0.99 * lateness.length) - 1] ?? Number.NaN;
 }
 
 export interface Command {
@@ -157,8 +148,7 @@ export async function measureRun(
   }
   const first = arrivals.reduce((a, { atMs }) => Math.min(a, atMs), Number.POSITIVE_INFINITY);
   return {
-    arrived: arrivals.length,
-    ...latenessOf(arrivals, (number) => offsetMs(scenario, number)),
+    latenessP99: latenessOf(arrivals, scenario),
     firstRequestSeconds: (first - startedAt) / 1000,
     megabytes: bytes / BYTES_PER_MEGABYTE,
     cpuSeconds: ticks / CLOCK_TICKS,

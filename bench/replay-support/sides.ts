@@ -28,7 +28,7 @@ export const ours = (captures: string, url: string, out: string, ...more: string
 });
 
 /** Returns the baseline's command. @param out folder of its result */
-export const bareCommand = (captures: string, url: string, out: string): Command => {
+const bareCommand = (captures: string, url: string, out: string): Command => {
   mkdirSync(out, { recursive: true });
   const script = packagePath('bench', 'replay-support', 'bare-sender.ts');
   return { command: process.execPath, args: [script, join(captures, CAPTURES_FILE), url, join(out, 'bare.json')] };
@@ -57,7 +57,7 @@ export const summaryOf = (directory: string): Summary =>
   JSON.parse(readFileSync(join(directory, 'profile_export_aiperf.json'), 'utf8')) as Summary;
 
 /** Returns the baseline's median latency, ms. */
-export const bareLatency = (out: string): number =>
+const bareLatency = (out: string): number =>
   (JSON.parse(readFileSync(join(out, 'bare.json'), 'utf8')) as { latencyP50: number }).latencyP50;
 
 /** Reads what a run of `side` measured itself. */

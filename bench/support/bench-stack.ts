@@ -42,9 +42,9 @@ export type Handler = keyof typeof CONSTRUCTS;
 
 export const HANDLERS = Object.keys(CONSTRUCTS) as Handler[];
 
-export const ENDPOINT = 'bench-endpoint';
-export const CAPTURES = 'bench-captures';
-export const WORK = 'bench-work';
+const ENDPOINT = 'bench-endpoint';
+const CAPTURES = 'bench-captures';
+const WORK = 'bench-work';
 const ARTIFACTS = 'bench-artifacts';
 const BUDGET = 'bench-budget';
 const ANSWERS = 'bench-answers';
@@ -64,66 +64,49 @@ export interface SideReport {
   wallSeconds: number;
 }
 
-export class BenchStack {
-  readonly mlflow: MlflowServer;
+interface BenchStackParts {
+  mlflow: MlflowServer;
   /** Whether the MLflow server has a processor to itself, as it has a machine to itself on AWS. */
-  readonly isApart: boolean;
-  readonly judge: StandInJudge;
-  readonly peer: PythonEnvironment;
-  readonly directory: string;
-  readonly #ministack: MiniStack;
-  readonly #clients: AwsClients;
-  readonly #bundles: Map<Handler, string>;
-  readonly #reader: PythonEnvironment;
+  isApart: boolean;
+  judge: StandInJudge;
+  peer: PythonEnvironment;
+  reader: PythonEnvironment;
+  directory: string;
+  ministack: MiniStack;
+  clients: AwsClients;
+  bundles: Map<Handler, string>;
+}
 
-  constructor(parts: {
-    mlflow: MlflowServer;
-    isApart: boolean;
-    judge: StandInJudge;
-    peer: PythonEnvironment;
-    reader: PythonEnvironment;
-    directory: string;
-    ministack: MiniStack;
-    clients: AwsClients;
-    bundles: Map<Handler, string>;
-  }) {
+export class BenchStack {
+  readonly #parts: BenchStackParts;
+  readonly mlflow: MlflowServer;
+  readonly judge: StandInJudge;
+  readonly directory: string;
+
+  constructor(parts: BenchStackParts) {
+    this.#parts = parts;
     this.mlflow = parts.mlflow;
-    this.isApart = parts.isApart;
     this.judge = parts.judge;
-    this.peer = parts.peer;
-    this.#reader = parts.reader;
     this.directory = parts.directory;
-    this.#ministack = parts.ministack;
-    this.#clients = parts.clients;
-    this.#bundles = parts.bundles;
   }
 
   bundle(handler: Handler): string {
-    return this.#bundles.get(handler) ?? '';
+    return this.#parts.bundles.get(handler) ?? '';
   }
 
   /** Puts a capture file into the bucket. @returns its key */
   async put(name: string, body: string): Promise<string> {
     const key = `${ENDPOINT}/AllTraffic/2026/11/20/10/${name}.jsonl`;
-    await this.#clients.s3.send(new PutObjectCommand({ Bucket: CAPTURES, Key: key, Body: body }));
+    await this.#parts.clients.s3.send(new PutObjectCommand({ Bucket: CAPTURES, Key: key, Body: body }));
     writeFileSync(join(this.directory, `${name}.jsonl`), body);
     return key;
   }
 
-  /**
-   * Runs the deployed bundle of a handler on a whole capture file, in a separate process.
-   *
-   * @param more variables of its environment
-   */
-  async ours(
-    handler: Handler,
-    experiment: string,
-    key: string,
-    { mlflowUrl, ...more }: { mlflowUrl?: string; REDACT?: string } = {},
-  ): Promise<SideReport> {
+  /** Runs the deployed bundle of a handler on a whole capture file, in a separate process. */
+  async ours(handler: Handler, experiment: string, key: string): Promise<SideReport> {
     const event = JSON.stringify({ bucket: CAPTURES, key });
     const args = [packagePath('bench', 'support', 'invoke.js'), this.bundle(handler), event];
-    return runSide(process.execPath, args, { ...this.handlerEnvironment(experiment, mlflowUrl), ...more });
+    return runSide(process.execPath, args, this.handlerEnvironment(experiment));
   }
 
   /**
@@ -136,7 +119,7 @@ export class BenchStack {
       bundles: { plan: this.bundle('plan-captures'), evaluate: this.bundle('evaluate-traces') },
       env: this.handlerEnvironment(experiment, mlflowUrl),
       bucket: CAPTURES,
-      work: { storage: new Storage(this.#clients.s3), bucket: WORK },
+      work: { storage: new Storage(this.#parts.clients.s3), bucket: WORK },
       maxConcurrency: this.#settings(experiment).MAX_CONCURRENCY,
     });
   }
@@ -146,7 +129,7 @@ export class BenchStack {
     const settings = this.#settings(experiment, mlflowUrl);
     return {
       PATH: process.env.PATH ?? '',
-      ...this.#ministack.env,
+      ...this.#parts.ministack.env,
       ...functionEnvironment(settings, WORK, BUDGET),
       ANSWERS_TABLE: ANSWERS,
       NODE_OPTIONS: nodeOptions(settings.LAMBDA_MEMORY_MB),
@@ -169,41 +152,40 @@ export class BenchStack {
   }
 
   /** Runs the peer's script with the peer's Python. */
-  async python(script: string, args: readonly string[], more: Record<string, string> = {}): Promise<SideReport> {
+  async python(script: string, args: readonly string[]): Promise<SideReport> {
     const env = {
-      PATH: `${this.peer.bin}:${process.env.PATH ?? ''}`,
-      ...s3Environment(this.#ministack),
+      PATH: `${this.#parts.peer.bin}:${process.env.PATH ?? ''}`,
+      ...s3Environment(this.#parts.ministack),
       MLFLOW_TRACKING_URI: this.mlflow.url,
       AWS_BEDROCK_RUNTIME_ENDPOINT: this.judge.url,
       LITELLM_LOCAL_MODEL_COST_MAP: 'True',
       // litellm downloads its tokenizer unless it is pointed to the one in its package.
-      TIKTOKEN_CACHE_DIR: sitePackages(this.peer, 'litellm', 'litellm_core_utils', 'tokenizers'),
+      TIKTOKEN_CACHE_DIR: sitePackages(this.#parts.peer, 'litellm', 'litellm_core_utils', 'tokenizers'),
       MLFLOW_DISABLE_TELEMETRY: 'true',
-      ...more,
     };
-    return runSide(this.peer.python, [packagePath('bench', 'peer', script), ...args], env);
+    return runSide(this.#parts.peer.python, [packagePath('bench', 'peer', script), ...args], env);
   }
 
   /** A note for the result: what shares a processor with the MLflow server. */
   get placeOfMlflow(): string {
-    return this.isApart
+    return this.#parts.isApart
       ? 'MLflow has a processor to itself; the functions, S3, the judge, the peer and the bare clients run on the rest'
       : 'MLflow has no processor to itself, which takes two of them, and Linux: what else computes slows it down';
   }
 
   /** Counts the traces and assessments of an experiment with MLflow's newest client. */
-  async readBack(experiment: string): Promise<{ traces: number; whole: number; assessments: number; errors: number }> {
+  async readBack(experiment: string): Promise<{ traces: number; assessments: number; errors: number }> {
     const script = packagePath('bench', 'support', 'read_back.py');
-    const { stdout } = await promisify(execFile)(this.#reader.python, [script, this.mlflow.url, experiment], {
+    const { stdout } = await promisify(execFile)(this.#parts.reader.python, [script, this.mlflow.url, experiment], {
       env: { PATH: process.env.PATH ?? '', MLFLOW_DISABLE_TELEMETRY: 'true' },
       maxBuffer: 2 ** 26,
     });
-    return JSON.parse(stdout) as { traces: number; whole: number; assessments: number; errors: number };
+    return JSON.parse(stdout) as { traces: number; assessments: number; errors: number };
   }
 
   async stop(): Promise<void> {
-    destroyClients(this.#clients);
-    await Promise.all([this.mlflow.stop(), this.judge.close(), this.#ministack.stop()]);
+    destroyClients(this.#parts.clients);
+    await Promise.all([this.mlflow.stop(), this.judge.close(), this.#parts.ministack.stop()]);
     rmSync(this.directory, { recursive: true, force: true });
   }
 }
@@ -221,7 +203,7 @@ function sitePackages(environment: PythonEnvironment, ...path: string[]): string
   return join(lib, version ?? '', 'site-packages', ...path);
 }
 
-export async function runSide(command: string, args: string[], env: Record<string, string>): Promise<SideReport> {
+async function runSide(command: string, args: string[], env: Record<string, string>): Promise<SideReport> {
   const startedAt = performance.now();
   const { stdout } = await promisify(execFile)(command, args, { env, maxBuffer: 2 ** 26 });
   const wallSeconds = (performance.now() - startedAt) / 1000;
@@ -229,7 +211,7 @@ export async function runSide(command: string, args: string[], env: Record<strin
   return { ...(JSON.parse(last) as Omit<SideReport, 'wallSeconds'>), wallSeconds };
 }
 
-export interface BenchStackOptions {
+interface BenchStackOptions {
   mlflowVersion?: string;
   /** Latency of the judge, milliseconds. */
   judgeMs?: number;
@@ -265,7 +247,7 @@ export async function startBenchStack(log: Log, options: BenchStackOptions = {})
 }
 
 /** Makes the bundles that `cdk deploy` would upload. */
-export async function bundle(ministack: MiniStack, directory: string, log: Log): Promise<Map<Handler, string>> {
+async function bundle(ministack: MiniStack, directory: string, log: Log): Promise<Map<Handler, string>> {
   const settings = {
     STACK_PREFIX: 'bench',
     MLFLOW_TRACKING_URI: 'http://127.0.0.1:5000',

@@ -10,7 +10,7 @@ import { promisify } from 'node:util';
  * @param processors as `taskset` names them, such as `0` or `0-2`
  * @returns whether it could, which only Linux supports
  */
-export async function moveTo(processors: string, pid: number): Promise<boolean> {
+async function moveTo(processors: string, pid: number): Promise<boolean> {
   try {
     await promisify(execFile)('taskset', ['-a', '-c', '-p', processors, String(pid)]);
     const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);

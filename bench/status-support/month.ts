@@ -1,12 +1,7 @@
 /** A month of hourly counts in an emulated S3: a run a minute, 18 scorers, 3 variants; and a process that reads them. */
-import { execFile } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
-import { build } from 'esbuild';
 import { destroyClients } from '../../bin/operate/aws-clients.ts';
 import type { Log } from '../../local/python/python-environment.ts';
 import { emulatedClients } from '../../local/servers/emulated-clients.ts';
@@ -14,11 +9,11 @@ import { startMiniStack } from '../../local/servers/ministack.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { QualityCell, QualityCounts } from '../../src/core/contract/quality.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
-import { packagePath } from '../../src/core/process/package-folder.ts';
 import { Random } from '../../src/core/values/random.ts';
 import { addCell, numberCounts } from '../../src/quality/cell.ts';
 import { writeCounts } from '../../src/quality/counts-store.ts';
 import { closeDays, daysWithCounts, isClosed } from '../../src/quality/day-objects.ts';
+import { runBundled } from '../support/bundled.ts';
 import { round } from '../support/result.ts';
 
 const BUCKET = 'bench-counts';
@@ -79,27 +74,17 @@ async function writeDay(storage: Storage, startMs: number, runs: number, make: M
     type: 'application/gzip',
   });
   for (let n = merged; n < runs; n += 1) {
-    // As of a time at which no day is closed, so that the seconds of closing are known.
+    // As of a time at which no day is closed.
     await writeCounts(storage, BUCKET, `files-${day}-${n}`, make(hourAt(n)), [], 0);
   }
   return text.length;
 }
 
-export interface Month {
-  /** Seconds to sum up a day that has ended. */
-  closeSeconds: number;
-  /** Runs a program of bench/ in one file in a process of its own, and returns what it prints last. */
-  run<T>(program: string, ...args: (string | number)[]): Promise<T>;
-}
+/** Runs a program with the bucket and these arguments: see `runBundled`. */
+type Run = <T>(program: string, ...args: (string | number)[]) => Promise<T>;
 
 /** Writes the counts, and does the work while the emulator runs. @param days before `TO_MS` */
-export async function withMonth<T>(
-  log: Log,
-  days: number,
-  runs: number,
-  work: (month: Month) => Promise<T>,
-): Promise<T> {
-  const folder = mkdtempSync(join(tmpdir(), 'counts-'));
+export async function withMonth<T>(log: Log, days: number, runs: number, work: (run: Run) => Promise<T>): Promise<T> {
   const aws = await startMiniStack({ log });
   const clients = emulatedClients(aws);
   try {
@@ -109,28 +94,12 @@ export async function withMonth<T>(
     let bytes = 0;
     for (let ms = TO_MS - days * DAY_MS; ms < TO_MS; ms += DAY_MS) bytes = await writeDay(storage, ms, runs, make);
     log(`${days} days of ${runs} runs are written, ${round(bytes / 1e6)} MB each; closing`);
-    const closingAt = performance.now();
     const open = async () =>
       (await daysWithCounts(storage, BUCKET)).filter((day) => isClosed(day.day, TO_MS) && day.sum === undefined).length;
-    const closed = await open();
     while ((await open()) > 0) await closeDays(storage, BUCKET, TO_MS);
-    const closeSeconds = (performance.now() - closingAt) / 1000 / closed;
-    const run = async <R>(program: string, ...args: (string | number)[]): Promise<R> => {
-      // In one file, as the command line is: to compile TypeScript takes memory too.
-      const side = join(folder, 'side.mjs');
-      await build({
-        ...{ entryPoints: [packagePath('bench', program)], outfile: side },
-        ...{ bundle: true, platform: 'node', format: 'esm' },
-        banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
-      });
-      const env = { ...process.env, ...aws.env };
-      const { stdout } = await promisify(execFile)(process.execPath, [side, BUCKET, ...args.map(String)], { env });
-      return JSON.parse(stdout.trim().split('\n').at(-1) ?? '') as R;
-    };
-    return await work({ closeSeconds, run });
+    return await work((program, ...args) => runBundled(program, [BUCKET, ...args.map(String)], aws.env));
   } finally {
     destroyClients(clients);
     await aws.stop();
-    rmSync(folder, { recursive: true, force: true });
   }
 }
