@@ -16,7 +16,7 @@ const BLOCK = /(?:<!-- test: (\w+) -->\n)?```(?:sh|bash)\n([\s\S]*?)^```/gm;
 export const documents = (): string[] => [
   'README.md',
   'CONTRIBUTING.md',
-  ...globSync('docs/*.md', { cwd: packagePath() }),
+  ...globSync(['docs/*.md', 'docs/maintainers/*.md'], { cwd: packagePath() }),
 ];
 
 /** @param file relative to the project */
