@@ -9,7 +9,7 @@ import type { Units } from './cost/count-calls.ts';
 import { countWindow } from './cost/count-window.ts';
 import { COUNTS_FILE, type Counted, type Counts } from './cost/counts.ts';
 import { initGbSeconds } from './cost/init-phase.ts';
-import { numberFlag } from './support/flags.ts';
+import { numberFlag, textFlags } from './support/flags.ts';
 import { LIST_PRICES, PRICES_OF, type Priced } from './support/list-prices.ts';
 import { chatFile } from './support/records.ts';
 import { atMost, type BenchResult, machine, round } from './support/result.ts';
@@ -29,7 +29,7 @@ const CASES = [
 ] as const;
 
 export default async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
-  const only = flags.flatMap((flag) => (flag.startsWith('--only=') ? [Number(flag.slice('--only='.length))] : []));
+  const only = textFlags(flags, 'only').map(Number);
   const cases = CASES.filter(({ captures }) => only.length === 0 || only.includes(captures));
   const mostFiles = numberFlag(flags, 'files', Number.MAX_SAFE_INTEGER);
   const stack = await QuotaEnvironment.start({

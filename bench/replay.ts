@@ -16,7 +16,7 @@ import { SCENARIOS, type Scenario, writeScenario } from './replay-support/scenar
 import { startServer } from './replay-support/server.ts';
 import { commandOf, medianOf, ownFigures, type SideName, type SideRun, type Sides } from './replay-support/sides.ts';
 import { firstRequestCheck, latencyCheck, memoryCheck } from './replay-support/targets.ts';
-import { numberFlag } from './support/flags.ts';
+import { numberFlag, textFlags } from './support/flags.ts';
 import { atMost, type BenchResult, type Check, machine, median, round } from './support/result.ts';
 
 /** The sides alternate: ours, the peer, the baseline, ours, … */
@@ -27,7 +27,7 @@ const LIMITS = 'limits';
 const TARGET_LATENESS_RATIO = 1 / 3;
 
 export default async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
-  const only = flags.filter((flag) => flag.startsWith('--only=')).map((flag) => flag.slice('--only='.length));
+  const only = textFlags(flags, 'only');
   const wanted = (name: string): boolean => only.length === 0 || only.some((part) => name.includes(part));
   const scenarios = SCENARIOS.filter(({ name }) => wanted(name));
   if (scenarios.length === 0 && !wanted(LIMITS)) {

@@ -92,23 +92,23 @@ function add(to: Intervals, { rate }: Judge, made: Pick<CorrectedShare, 'low' | 
 
 const none = (): Intervals => ({ simulations: 0, covered: 0, width: 0, methods: {} });
 
+const passRate = ({ rate, tpr, tnr }: Judge): number => rate * tpr + (1 - rate) * (1 - tnr);
+
+/** Draws what the judge and what people say of so many captures. */
+function verdictsOf(captures: number, { rate, tpr, tnr }: Judge, random: Random) {
+  const good = random.binomial(captures, rate);
+  const passedGood = random.binomial(good, tpr);
+  const passedBad = random.binomial(captures - good, 1 - tnr);
+  return [passedGood, passedBad, good - passedGood, captures - good - passedBad] as const;
+}
+
 /** Labels of captures that were drawn at random. @param counts receives those of the first simulations, five numbers each */
 export function randomLabels(cell: Cell, simulations: number, random: Random, counts: Int32Array): Intervals {
-  const { labels, rate, tpr, tnr } = cell;
   const found = none();
-  const passRate = rate * tpr + (1 - rate) * (1 - tnr);
   for (let at = 0; at < simulations; at++) {
-    const good = random.binomial(labels, rate);
-    const passedGood = random.binomial(good, tpr);
-    const passedBad = random.binomial(labels - good, 1 - tnr);
-    const others = random.binomial(JUDGED - labels, passRate);
-    const drawn: Counts = [
-      passedGood,
-      passedBad,
-      good - passedGood,
-      labels - good - passedBad,
-      passedGood + passedBad + others,
-    ];
+    const labelled = verdictsOf(cell.labels, cell, random);
+    const others = random.binomial(JUDGED - cell.labels, passRate(cell));
+    const drawn: Counts = [...labelled, labelled[0] + labelled[1] + others];
     if (at * drawn.length < counts.length) counts.set(drawn, at * drawn.length);
     addRandom(found, cell, drawn);
   }
@@ -119,7 +119,8 @@ export function randomLabels(cell: Cell, simulations: number, random: Random, co
 const RATE_ELSEWHERE = 0.7;
 
 /** Labels of other captures, of the same judge. @returns none where they would not have 10 of each class or say too little */
-export function plugInLabels({ labels, rate, tpr, tnr }: Cell, simulations: number, random: Random): Intervals {
+export function plugInLabels(cell: Cell, simulations: number, random: Random): Intervals {
+  const { labels, rate, tpr, tnr } = cell;
   const found = none();
   if (labels * (1 - RATE_ELSEWHERE) < 20) return found;
   for (let at = 0; at < simulations; at++) {
@@ -129,7 +130,7 @@ export function plugInLabels({ labels, rate, tpr, tnr }: Cell, simulations: numb
       tpr: { share: random.binomial(good, tpr) / good, of: good },
       tnr: { share: random.binomial(bad, tnr) / bad, of: bad },
     };
-    const passed = random.binomial(JUDGED, rate * tpr + (1 - rate) * (1 - tnr));
+    const passed = random.binomial(JUDGED, passRate(cell));
     const { low, high } = plugIn({ share: passed / JUDGED, of: JUDGED }, errors);
     found.simulations++;
     found.covered += low <= rate && rate <= high ? 1 : 0;
@@ -146,14 +147,11 @@ export function pickedLabels(
   random: Random,
 ): Intervals[] {
   const found = wanted.map(none);
-  const { rate, tpr, tnr } = judge;
   for (let at = 0; at < simulations; at++) {
-    const good = random.binomial(JUDGED, rate);
-    const passedGood = random.binomial(good, tpr);
-    const passedBad = random.binomial(JUDGED - good, 1 - tnr);
+    const [passedGood, passedBad, failedGood, failedBad] = verdictsOf(JUDGED, judge, random);
     const stratum = (judged: number, goods: number) => ({ judged, picked: 0, open: judged, good: 0, left: goods });
     const passes = stratum(passedGood + passedBad, passedGood);
-    const fails = stratum(JUDGED - passes.judged, good - passedGood);
+    const fails = stratum(failedGood + failedBad, failedGood);
     for (let labels = BATCH; labels <= Math.max(...wanted); labels += BATCH) {
       for (const [index, quota] of labelQuotas([passes, fails], BATCH).entries()) {
         const from = index === 0 ? passes : fails;

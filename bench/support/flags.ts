@@ -31,6 +31,10 @@ export function readFlags(args: readonly string[], kinds: FlagKinds): string[] {
   }
 }
 
+/** Returns the texts of `--name=TEXT`. */
+export const textFlags = (flags: readonly string[], name: string): string[] =>
+  flags.filter((flag) => flag.startsWith(`--${name}=`)).map((flag) => flag.slice(name.length + 3));
+
 /** Returns the number of `--name=N`, or the standard one. */
 export const numberFlag = (flags: readonly string[], name: string, standard: number): number =>
-  Number(flags.find((flag) => flag.startsWith(`--${name}=`))?.slice(name.length + 3) ?? standard);
+  Number(textFlags(flags, name)[0] ?? standard);
