@@ -79,7 +79,7 @@ export function demandsOf({ counted }: Counts): Demand[] {
     },
     {
       ...{ name: 'state transitions', units: units(({ units: { stateTransition } }) => stateTransition) },
-      ...{ ...aSecond(800), source: `${STEP_FUNCTIONS}; 5,000 in the largest Regions` },
+      ...{ ...aSecond(800), source: `${STEP_FUNCTIONS}; 5,000 in the largest Regions, less in a new account` },
     },
     {
       ...{ name: '`StartExecution`', units: units(({ runs }) => runs), ...aSecond(startExecution.perSecond) },
@@ -110,13 +110,18 @@ const roundUp = (value: number): number => {
 const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
   [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
 
-/** To two digits below 100. */
-const rate = (captures: number): string =>
-  captures >= 100 ? number(captures) : String(Number(captures.toPrecision(2)));
+/** What there is, which is never rounded up. */
+function roundDown(value: number, digits: number): number {
+  const scale = 10 ** (digits - 1 - Math.floor(Math.log10(value)));
+  return Math.floor(value * scale) / scale;
+}
+
+/** What is asked for: to two digits below 100. */
+const asked = (value: number): string => (value >= 100 ? number(value) : String(Number(value.toPrecision(2))));
 
 /** @returns the largest sample that leaves the judge room for bursts */
 const sampleRate = (judged: number, perSecond: number): string =>
-  String(Math.min(1, Number((judged / perSecond / HEADROOM).toPrecision(1))));
+  String(Math.min(1, roundDown(judged / perSecond / HEADROOM, 1)));
 
 /** @returns the tables of docs/scale.md by name, from the counts of `npm run bench -- cost --write` */
 export function scaleTables(counts: Counts): Record<'asked' | 'sampled' | 'quotas', string> {
@@ -143,10 +148,8 @@ export function scaleTables(counts: Counts): Record<'asked' | 'sampled' | 'quota
     asked: table(
       ['', ...files, 'a new account has', 'captures a second', 'source'],
       demands.map(({ name, units, said, captures, source }) => [
-        name,
-        ...units.map(rate),
-        said,
-        rate(captures),
+        ...[name, ...units.map(asked), said],
+        roundDown(captures, 2).toLocaleString('en-US'),
         source,
       ]),
     ),

@@ -62,7 +62,10 @@ test('the documents price a lone file by the transitions of its run', () => {
 test('docs/scale.md has the tables of the bench, and says how many captures a managed MLflow takes, as the README does', () => {
   const counts = readCounts();
   const page = readFileSync('docs/scale.md', 'utf8');
-  expect(withTables(page, scaleTables(counts))).toBe(page);
+  const tables = scaleTables(counts);
+  expect(withTables(page, tables)).toBe(page);
+  const [, writes = ''] = /([\d,]+) \|$/.exec(tables.quotas) ?? [];
+  expect(page).toContain(`WriteUnitsPerSecond=${writes.replace(',', '')}\n`);
   expect(page).toContain(`${counts.at.slice(0, 10)} (MLflow ${counts.mlflow}, ${counts.machine})`);
   const traced = demandsOf(counts).find(({ name }) => name === 'MLflow requests')?.captures ?? 0;
   for (const text of [page, readFileSync('README.md', 'utf8')]) {
