@@ -33,7 +33,7 @@ if (args.includes('--help') || name === '--help' || !NAMES.includes(name)) {
   const isHelp = process.argv.includes('--help');
   const lines = NAMES.map(
     (each) =>
-      `  ${each.padEnd(18)}${Object.keys(BENCHMARKS[each] ?? {})
+      `  ${each.padEnd(24)}${Object.keys(BENCHMARKS[each] ?? {})
         .map((flag) => `--${flag}`)
         .join(' ')}`,
   );
