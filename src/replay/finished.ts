@@ -12,7 +12,6 @@ import type { SourceFile } from './source/types.ts';
 /** The measurements of one process, or of several merged. */
 export interface MeasuredRun {
   stats: RunStats;
-  warmup: RunStats;
   report: ReportCollector;
   skippedReasons: ReadonlyMap<string, number>;
 }

@@ -50,7 +50,6 @@ export async function openFollowUps(options: FollowUpOptions) {
 
     /** Reads what happened to a request. @returns keeps it */
     read: (measured: Measured, clock: RunClock): (() => void) => {
-      if (measured.request.phase !== 'profiling') return () => {};
       const keep = [captured?.read(measured), exchanges?.read(measured, clock)];
       return () => {
         for (const one of keep) one?.();

@@ -86,10 +86,10 @@ const adjusted = z.strictObject({
 });
 const metricResult = z.union([distribution, single, adjusted]);
 
-const NOT_METRICS = (
-  'schema_version benchmark_id run_info input_config was_cancelled is_complete incomplete_reason error_summary start_time end_time ' +
-  'warmup_metrics'
-).split(' ');
+const NOT_METRICS =
+  'schema_version benchmark_id run_info input_config was_cancelled is_complete incomplete_reason error_summary start_time end_time'.split(
+    ' ',
+  );
 const metricsOf = (object: Record<string, unknown>, context: z.core.$RefinementCtx): void => {
   const metrics: Record<string, { unit: string }> = {};
   for (const [tag, content] of Object.entries(object)) {

@@ -26,7 +26,6 @@ export interface PreparedRequest
     Encoded {
   /** Milliseconds after the clock's start. NaN: as soon as a connection is free. */
   dueMs: number;
-  phase: 'warmup' | 'profiling';
   /** Present when the request expires, as signed requests do: its creation time, and a function that encodes it again. */
   renewal?: { since: number; encode(): Encoded | Promise<Encoded> };
   /** The body is a JSON object. */
@@ -81,7 +80,7 @@ export class Preparer {
   }
 
   /** @returns `undefined` for a record that cannot be sent, which is reported. */
-  async prepare(scheduled: ScheduledEntry, phase: PreparedRequest['phase']): Promise<PreparedRequest | undefined> {
+  async prepare(scheduled: ScheduledEntry): Promise<PreparedRequest | undefined> {
     const { entry, pass } = scheduled;
     const { files, reader, target, run } = this.#options;
     const file = files[entry.file] as SourceFile;
@@ -109,14 +108,13 @@ export class Preparer {
     return {
       pass,
       dueMs: scheduled.dueMs,
-      phase,
       wire,
       bodyAt,
       ...(target.goodForMs === undefined ? {} : { renewal: this.#renewal(request, identity, wire, bodyAt) }),
       contentType: request.contentType,
       isJson: request.json !== undefined,
       streaming: request.streaming,
-      cancelAfterMs: this.#cancelAfter(phase),
+      cancelAfterMs: this.#cancelAfter(),
       turn,
       requestId,
       eventId: this.#masked(request.eventId),
@@ -180,9 +178,9 @@ export class Preparer {
     return { since: performance.now(), encode: () => target.encode(request, identity) };
   }
 
-  #cancelAfter(phase: PreparedRequest['phase']): number | undefined {
+  #cancelAfter(): number | undefined {
     const { cancellationRate, cancellationDelay } = this.#options.options;
-    if (cancellationRate === 0 || phase === 'warmup') return undefined;
+    if (cancellationRate === 0) return undefined;
     return this.#random.next() * 100 < cancellationRate ? cancellationDelay * 1000 : undefined;
   }
 }

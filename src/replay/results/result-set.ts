@@ -55,7 +55,6 @@ export class ResultSet {
   readonly #records: LineWriter;
   readonly #inputs: InputsFile | undefined;
   readonly stats = new RunStats();
-  readonly warmup = new RunStats();
   readonly report = new ReportCollector();
   readonly #skipped: ReturnType<typeof skippedFile>;
   #startAt = 0;
@@ -93,10 +92,6 @@ export class ResultSet {
 
   measured(measured: Measured, clock: RunClock): void {
     const epoch = (at: number): number => clock.epochMs(at);
-    if (measured.request.phase === 'warmup') {
-      this.warmup.add(measured, epoch);
-      return;
-    }
     // Everything that may throw comes first, so that nothing of the request is kept in that case.
     const record = recordLine(measured, clock, this.#options.workerId);
     this.stats.add(measured, epoch);
@@ -202,14 +197,13 @@ function metadataJson(measured: Measured, clock: RunClock, workerId: string): st
   const first = measured.error && streamOf(exchange)?.contentAt[0];
   const firstToken = first === undefined ? '' : `,"first_token_ns":${clock.epochNs(first)}`;
   const onPurpose = isCancelledOnPurpose(measured) ? ',"cancelled_on_purpose":true' : '';
-  const profiling = request.phase === 'profiling' ? ',"profiling_index":0' : '';
   return (
     `{"session_num":${turn.session},"x_request_id":${JSON.stringify(request.requestId)}` +
     `,"x_correlation_id":${conversation},"conversation_id":${conversation}` +
     `,"turn_index":${turn.turnIndex},"credit_issued_ns":${scheduled}` +
     `,"request_start_ns":${clock.epochNs(exchange.startedAt)}${ack}${firstToken},"request_end_ns":${end}` +
     `,"worker_id":${JSON.stringify(workerId)},"record_processor_id":${JSON.stringify(workerId)}` +
-    `,"benchmark_phase":"${request.phase}","phase_index":0${profiling},"phase_name":"${request.phase}","phase_kind":"${request.phase}"` +
+    ',"benchmark_phase":"profiling","phase_index":0,"profiling_index":0,"phase_name":"profiling","phase_kind":"profiling"' +
     `,"was_cancelled":${measured.cancelled}${cancelled}${onPurpose}` +
     `,"scheduled_ns":${scheduled}${text('event_id', request.eventId)}${text('inference_id', request.inferenceId)}` +
     `${text('captured_inference_id', request.capturedInferenceId)},"s3_key":${JSON.stringify(request.file)}` +

@@ -30,23 +30,18 @@ export const durationSeconds = (stats: RunStats): number =>
 /** A figure without a distribution; left out if it is undefined or infinite. */
 type SingleFigure = [tag: string, header: string, unit: string, value: number | undefined];
 
-/**
- * Computes all figures of a run or of its warm-up.
- *
- * @param isWarmup a warm-up has no figures about the schedule
- */
-export function figures(stats: RunStats, isWarmup = false): Figures {
+/** Computes all figures of a run. */
+export function figures(stats: RunStats): Figures {
   const results = new Map<string, MetricResult>();
   const headers = new Map<string, string>();
   for (const [metric, distribution] of stats.distributions) {
     const summary = distribution.summary();
     // The number of good requests has no percentiles.
     if (!summary || metric === 'good_request_count') continue;
-    if (isWarmup && (metric === 'credit_to_start_latency' || metric === 'replay_client_lag')) continue;
     results.set(metric, { unit: DISTRIBUTION_METRICS[metric].unit, ...summary });
     headers.set(metric, DISTRIBUTION_METRICS[metric].header);
   }
-  for (const [tag, header, unit, value] of singleFigures(stats, isWarmup)) {
+  for (const [tag, header, unit, value] of singleFigures(stats)) {
     if (value === undefined || !Number.isFinite(value)) continue;
     results.set(tag, { unit, avg: value });
     headers.set(tag, header);
@@ -55,7 +50,7 @@ export function figures(stats: RunStats, isWarmup = false): Figures {
   return { results, headers };
 }
 
-function singleFigures(stats: RunStats, isWarmup: boolean): SingleFigure[] {
+function singleFigures(stats: RunStats): SingleFigure[] {
   const seconds = durationSeconds(stats);
   const perSecond = (total: number | undefined): number | undefined =>
     total === undefined || seconds === 0 ? undefined : total / seconds;
@@ -67,7 +62,7 @@ function singleFigures(stats: RunStats, isWarmup: boolean): SingleFigure[] {
   const ifGoodput = (value: number): number | undefined => (stats.withObjectives ? value : undefined);
   const mismatches = stats.distributions.has('osl_mismatch_diff_pct') ? stats.lengthMismatches : undefined;
   // Little's law: the mean number in flight is the total time in flight divided by the duration.
-  const concurrency = isWarmup ? undefined : perSecond(stats.busyMs / 1000);
+  const concurrency = perSecond(stats.busyMs / 1000);
   return [
     ['request_count', 'Request Count', 'requests', stats.succeeded],
     ['completed_request_count', 'Completed Requests (Success + Error)', 'requests', completed],
@@ -114,8 +109,7 @@ function addAdjusted(stats: RunStats, results: Map<string, MetricResult>, header
 /** Returns the content of `profile_export_aiperf.json`. */
 export function summaryJson(replay: FinishedReplay): Record<string, unknown> {
   const { run, results, incomplete, wasCancelled } = replay;
-  const { stats, warmup } = results;
-  const figuresOfWarmup = figures(warmup, true).results;
+  const { stats } = results;
   return {
     schema_version: '1.4',
     benchmark_id: run,
@@ -128,7 +122,6 @@ export function summaryJson(replay: FinishedReplay): Record<string, unknown> {
     error_summary: stats.errorsByCount.map(({ error, count }) => ({ error_details: error, count })),
     start_time: new Date(replay.startMs).toISOString(),
     end_time: new Date(replay.endMs).toISOString(),
-    ...(warmup.completed > 0 ? { warmup_metrics: Object.fromEntries(figuresOfWarmup) } : {}),
   };
 }
 

@@ -37,25 +37,27 @@ export async function sendSchedule(job: SendJob, signal?: AbortSignal): Promise<
   try {
     if (!job.pool) await pool.open();
     if (warmup) {
-      const { failure } = await new Sender(warmupJob(job, warmup), 'warmup', pool, clock).run(signal);
+      const { failure } = await new Sender(warmupJob(job, warmup), pool, clock).run(signal);
       if (failure !== undefined) throw failure;
     }
-    return await new Sender(job, 'profiling', pool, clock).run(signal);
+    return await new Sender(job, pool, clock).run(signal);
   } finally {
     pool.close();
     await job.reader.close();
   }
 }
 
-/** Sends the first requests before the clock starts, so that the target is warm. Their results are not counted. */
+/** Sends the first requests before the clock starts, so that the target is warm. None of them is canceled or counted. */
 const warmupJob = (job: SendJob, entries: SendSchedule['entries']): SendJob => ({
   ...job,
   run: `${job.run}-warmup`,
+  options: { ...job.options, cancellationRate: 0 },
   schedule: { entries, firstDueMs: 0, closedLoop: true },
   maxConcurrency: Math.min(job.maxConcurrency, WARMUP_CONCURRENCY),
   startAtEpochMs: undefined,
   onSkipped: () => {},
   onPrepared: undefined,
+  onMeasured: () => {},
   onStarted: undefined,
 });
 
@@ -74,7 +76,7 @@ class Sender {
   #stopped = false;
   #unrecorded: SendOutcome['unrecorded'];
 
-  constructor(job: SendJob, phase: PreparedRequest['phase'], pool: ConnectionPool, clock: RunClock) {
+  constructor(job: SendJob, pool: ConnectionPool, clock: RunClock) {
     this.#job = job;
     this.#objectives = parseGoodput(job.options.goodput);
     this.#pool = pool;
@@ -91,10 +93,10 @@ class Sender {
       onDone: (done) => this.#ended.push(done),
     });
     this.#warmer = new Warmer(pool, this.#dispatcher, job.maxConcurrency);
-    this.#feeder = this.#feederOf(job, phase);
+    this.#feeder = this.#feederOf(job);
   }
 
-  #feederOf(job: SendJob, phase: PreparedRequest['phase']): Feeder {
+  #feederOf(job: SendJob): Feeder {
     const { schedule, maxConcurrency, reader } = job;
     const { firstDueMs } = schedule;
     const preparer = new Preparer({
@@ -108,7 +110,7 @@ class Sender {
       batches: schedule.entries,
       reader,
       prepare: async (scheduled) => {
-        const request = await preparer.prepare(scheduled, phase);
+        const request = await preparer.prepare(scheduled);
         return request && !this.#feeder.stopped ? announced(job, request) : undefined;
       },
       dispatcher: this.#dispatcher,

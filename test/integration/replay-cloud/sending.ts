@@ -278,9 +278,6 @@ test('calls InvokeEndpoint, with an uncounted warm-up and different cancellation
     String(headers['x-amzn-sagemaker-custom-attributes']).startsWith(`replay_run=${run.name}-warmup`),
   );
   expect(warm).toHaveLength(3);
-  expect(await run.json('profile_export_aiperf.json')).toMatchObject({
-    warmup_metrics: { completed_request_count: { avg: 3 } },
-  });
   const choices = ['shard_0', 'shard_1'].map((worker) =>
     records
       .filter(({ metadata }) => metadata.worker_id === worker)

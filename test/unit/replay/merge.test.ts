@@ -19,7 +19,6 @@ function request(i: number): PreparedRequest {
   return {
     pass: 0,
     dueMs: i * 10,
-    phase: 'profiling',
     wire: Buffer.concat([Buffer.from('POST / HTTP/1.1\r\n\r\n'), body]),
     bodyAt: 19,
     contentType: 'application/json',

@@ -17,7 +17,6 @@ export interface ShardResult extends ShardFigures {
   /** Requests whose captures could no longer be read. They are also in `skipped`. */
   unread: number;
   stats: RunStatsJson;
-  warmup: RunStatsJson;
   report: CollectorJson;
   /** Of the replies, if they are compared. */
   replies?: TallyJson | undefined;

@@ -58,9 +58,9 @@ export class ShardResults {
 
   measured(measured: Measured, clock: RunClock): void {
     // Everything that can throw has run before any part of the request is written.
-    const keep = measured.request.phase === 'profiling' ? this.#read(measured, clock) : undefined;
+    const keep = this.#read(measured, clock);
     this.set.measured(measured, clock);
-    keep?.();
+    keep();
   }
 
   /** @returns writes the lines of the reply and of the exchange */
@@ -86,7 +86,7 @@ export class ShardResults {
   async store(storage: Storage, bucket: string, prefix: string, figures: ShardFigures): Promise<ShardResult> {
     await this.#close(figures);
     const inputsLeftOut = await this.set.finishInputs(figures.sent);
-    const { stats, warmup, report, skippedReasons } = this.set;
+    const { stats, report, skippedReasons } = this.set;
     for (const [name, contentType] of Object.entries(PART_FILES)) {
       const path = join(this.#directory, name);
       if (existsSync(path)) await putFile(storage, bucket, `${prefix}${name}`, path, contentType);
@@ -100,7 +100,6 @@ export class ShardResults {
       skipped: Object.fromEntries(skippedReasons),
       unread: unreadOf(skippedReasons),
       stats: stats.toJSON(),
-      warmup: warmup.toJSON(),
       report: report.toJSON(),
       replies: this.#tally?.toJSON(),
       inputsLeftOut,

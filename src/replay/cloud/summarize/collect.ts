@@ -40,7 +40,6 @@ const LATE_MS = 100;
 /** What the shards have measured, added up. */
 export class Collected implements MeasuredRun {
   readonly stats = new RunStats();
-  readonly warmup = new RunStats();
   readonly report = new ReportCollector();
   readonly replies = new ReplyQualityTally();
   readonly skippedReasons: Map<string, number>;
@@ -88,7 +87,6 @@ export class Collected implements MeasuredRun {
     const { shard, sent, unsent, unread, lateMs, stopped, replies, inputsLeftOut: reason } = result;
     this.parts.push(shard);
     this.stats.merge(result.stats);
-    this.warmup.merge(result.warmup);
     this.report.merge(result.report);
     if (replies) this.replies.merge(replies);
     if (reason !== undefined) this.inputsLeftOut.push({ shard, reason });

@@ -66,7 +66,6 @@ const result = (shard: number, stats: RunStatsJson, more: Partial<ShardResult> =
   skipped: {},
   unread: 0,
   stats,
-  warmup: new RunStats().toJSON(),
   report: new ReportCollector().toJSON(),
   ...more,
 });
