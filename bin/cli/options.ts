@@ -3,8 +3,8 @@ import { pathToFileURL } from 'node:url';
 import { Argument, Command, InvalidArgumentError, Option } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { programArgs } from '../../src/core/process/package-folder.ts';
-import { columnsOf, PLAIN } from '../../src/core/text/terminal-text.ts';
-import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/options.ts';
+import { columnsOf, flagText, PLAIN } from '../../src/core/text/terminal-text.ts';
+import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/derived-options.ts';
 import HELP from '../help.json' with { type: 'json' };
 import { block, pageText } from './page.ts';
 
@@ -121,9 +121,6 @@ export async function runInPlace(source: string, built: string, given: readonly 
   process.argv.splice(2, Infinity, ...given);
   await import(pathToFileURL(programArgs(source, built).at(-1) ?? '').href);
 }
-
-/** The text of an option, by its flag: `--dry-run` of `dryRun`. */
-const flagText = (flag: string): string => `--${flag.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 
 const isGiven = (value: unknown): boolean =>
   Array.isArray(value) ? value.length > 0 : value !== undefined && value !== false;

@@ -8,7 +8,7 @@ import type { DryRun } from '../../src/replay/dry-run.ts';
 import { type FollowUps, openFollowUps } from '../../src/replay/follow-ups.ts';
 import { ConnectionPool } from '../../src/replay/http/pool.ts';
 import { tooManyFailed } from '../../src/replay/measure/error-rate.ts';
-import { checkOptions, type ReplayOptions } from '../../src/replay/options.ts';
+import { checkedOptions, type ReplayOptions } from '../../src/replay/options.ts';
 import { keepMasked } from '../../src/replay/request/keep.ts';
 import type { Target } from '../../src/replay/request/target.ts';
 import { FILES } from '../../src/replay/results/result-set.ts';
@@ -51,9 +51,8 @@ interface Asked extends ReplayFlags {
 }
 
 /** Sets the exit code of the process. @throws PermanentError when the replay could not run */
-export async function performReplay(source: string, given: ReplayFlags, options: ReplayOptions): Promise<void> {
-  checkOptions(options);
-  const flags = { ...given, options };
+export async function performReplay(source: string, given: ReplayFlags): Promise<void> {
+  const flags = { ...given, options: checkedOptions(given) };
   // A dry run checks the URL as well, without reading the secret.
   const named = !flags.dryRun || flags.url !== undefined;
   const stack = replayStack(flags);
@@ -203,7 +202,9 @@ function plannedSeconds(index: SortedIndex, options: ReplayOptions): number {
 /** Whether the length of the schedule is that of the replay. */
 const isWholeSchedule = (options: ReplayOptions): boolean =>
   isByCapturedTimes(options) &&
-  [options.startOffsetMs, options.endOffsetMs, options.requestCount].every((limit) => limit === undefined);
+  [options.fixedScheduleStartOffset, options.fixedScheduleEndOffset, options.requestCount].every(
+    (limit) => limit === undefined,
+  );
 
 /** Connects to the judge and MLflow before the first request, so that an unreachable one costs nothing. */
 async function connectServices(flags: ReplayFlags, settings: CommandSettings) {

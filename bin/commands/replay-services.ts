@@ -6,7 +6,7 @@ import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { findExperiment } from '../../src/mlflow/experiments.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import type { JudgeSettings } from '../../src/replay/compare/judge-replies.ts';
-import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/options.ts';
+import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/derived-options.ts';
 import { requireJudge } from '../cli/judge-access.ts';
 import { notice } from '../cli/output.ts';
 import { type CommandSettings, commandSettings } from '../cli/settings.ts';

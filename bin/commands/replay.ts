@@ -1,7 +1,6 @@
 /** `inference-monitor replay`: sends captured requests to another endpoint and measures the replies. */
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { checkNames } from '../../src/core/errors/nearest.ts';
-import type { ReplayOptions } from '../../src/replay/options.ts';
 import { command, refuseUseless } from '../cli/options.ts';
 import { describeEndpoint } from '../operate/aws-calls.ts';
 import { environmentClients } from '../operate/aws-clients.ts';
@@ -29,20 +28,6 @@ const NEEDS = {
   inferenceComponent: ['endpoint'],
 } as const;
 
-/** Some names differ between AIPerf's command line and a replay. */
-function optionsOf(flags: ReplayFlags): ReplayOptions {
-  const { fixedScheduleStartOffset: startOffsetMs, fixedScheduleEndOffset: endOffsetMs } = flags;
-  const { fixedScheduleAutoOffset: autoOffset = false, stream = false } = flags;
-  const { requestCancellationRate: cancellationRate, requestCancellationDelay: cancellationDelay } = flags;
-  const { speedup, spreadSameSecond, concurrency, requestRate, maxConcurrency, warmup, timeout } = flags;
-  const { repeat, requestCount, randomSeed, model, set, goodput, maxErrorRate } = flags;
-  return {
-    ...{ startOffsetMs, endOffsetMs, autoOffset, speedup, spreadSameSecond, concurrency, requestRate },
-    ...{ maxConcurrency, warmup, timeout, cancellationRate, cancellationDelay, repeat, requestCount, randomSeed },
-    ...{ model, set, stream, goodput, maxErrorRate },
-  };
-}
-
 /** SageMaker refuses each request to a variant that the endpoint does not have. Where nothing can be asked before, it tells. */
 async function checkVariant({ endpoint, variant, region }: ReplayFlags): Promise<void> {
   if (endpoint === undefined || variant === undefined) return;
@@ -59,5 +44,5 @@ export default command('replay', [...REPLAY_OPTIONS, ...AIPERF_OPTIONS], async (
     throw new PermanentError('InvalidReplayOptions', 'There are two kinds of timing', { got: 'both', expected });
   }
   await checkVariant(flags);
-  await performReplay(sourceOf(flags), flags, optionsOf(flags));
+  await performReplay(sourceOf(flags), flags);
 });

@@ -1,5 +1,8 @@
-/** What follows from the options of a replay: how it is timed. */
+/** What is known of a replay without the schema of its options, which takes time to load. */
 import type { ReplayOptions } from './options.ts';
+
+/** Enough for about 2,000 pairs: with the default model, a pair costs about one cent. */
+export const DEFAULT_JUDGE_BUDGET_USD = 20;
 
 /** Whether requests have scheduled times. Otherwise each is sent as soon as there is room under `concurrency`. */
 export const isScheduled = ({ requestRate, concurrency }: ReplayOptions): boolean =>
@@ -21,8 +24,8 @@ export const maxConcurrencyOf = (options: ReplayOptions): number =>
  */
 export function scheduleSeconds(options: ReplayOptions, spanMs: number, records?: number): number {
   const { requestRate, requestCount = Number.POSITIVE_INFINITY, repeat, speedup } = options;
-  const end = Math.min(spanMs, options.endOffsetMs ?? spanMs);
-  const windowMs = Math.max(0, end - (options.startOffsetMs ?? 0));
+  const end = Math.min(spanMs, options.fixedScheduleEndOffset ?? spanMs);
+  const windowMs = Math.max(0, end - (options.fixedScheduleStartOffset ?? 0));
   return requestRate === undefined || records === undefined
     ? (windowMs * repeat) / speedup / 1000
     : Math.min(requestCount, records * repeat) / requestRate;

@@ -116,7 +116,7 @@ async function startAt(
   more: Partial<SendJob> = {},
   given: Partial<ReplayOptions> = {},
 ): Promise<SendOutcome> {
-  const options = { ...DEFAULT_OPTIONS, autoOffset: true, ...given };
+  const options = { ...DEFAULT_OPTIONS, fixedScheduleAutoOffset: true, ...given };
   const files = await localFiles(captures);
   const index = await indexCaptures(files, { needsTime: isByCapturedTimes(options), onSkipped: () => {} });
   return sendSchedule(
@@ -144,13 +144,13 @@ const until = async (condition: () => boolean): Promise<void> => {
 
 describe('connections ahead of a burst', () => {
   test('are opened for all requests that are due together', async () => {
-    const { maxConnections } = await replay(bursts(0), url, folder.path, { autoOffset: true });
+    const { maxConnections } = await replay(bursts(0), url, folder.path, { fixedScheduleAutoOffset: true });
     expect(sorted(server.numbers)).toEqual(numbersOf(BURST));
     expect([server.most, maxConnections]).toEqual([BURST, BURST]);
   });
 
   test('do not exceed the concurrency cap', async () => {
-    const { records } = await replay(bursts(0), url, folder.path, { autoOffset: true, maxConcurrency: 3 });
+    const { records } = await replay(bursts(0), url, folder.path, { fixedScheduleAutoOffset: true, maxConcurrency: 3 });
     expect(records).toHaveLength(BURST);
     expect(sorted(server.numbers)).toEqual(numbersOf(BURST));
     expect(server.most).toBe(3);
@@ -174,7 +174,7 @@ describe('connections ahead of a burst', () => {
       const timer = setTimeout(() => socket.destroy(), 100);
       socket.once('data', () => clearTimeout(timer));
     };
-    const { records, sent } = await replay(bursts(0, 3), url, folder.path, { autoOffset: true });
+    const { records, sent } = await replay(bursts(0, 3), url, folder.path, { fixedScheduleAutoOffset: true });
     expect(sent).toBe(2 * BURST);
     expect(records).toHaveLength(2 * BURST);
     expect(new Set(server.numbers).size).toBe(server.numbers.length);
@@ -267,7 +267,7 @@ test.each<[string, (socket: Socket) => void]>([
 });
 
 test('clears the cancellation timer when the reply arrives', async () => {
-  const options = { cancellationRate: 100, cancellationDelay: 60 };
+  const options = { requestCancellationRate: 100, requestCancellationDelay: 60 };
   await startAt(bursts(0), Date.now(), undefined, {}, options);
   expect(process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length).toBeLessThan(BURST);
 });

@@ -45,8 +45,8 @@ test('the result files match AIPerf’s format and units, and agree with each ot
   const out = join(folder.path, 'out');
   const file = folder.write('a.jsonl', mixed());
   const options = {
-    cancellationRate: 15,
-    cancellationDelay: 0.005,
+    requestCancellationRate: 15,
+    requestCancellationDelay: 0.005,
     goodput: 'request_latency:100',
     randomSeed: 3,
   };

@@ -158,7 +158,7 @@ describe('when it is sent', () => {
       'a.jsonl',
       [0, 1, 1, 2, 4].map((second, i) => chatLine(`e${i}`, second, `[#${i}]`)),
     );
-    const { records } = await replay(file, endpoint.url, out, { speedup: 4, autoOffset: true });
+    const { records } = await replay(file, endpoint.url, out, { speedup: 4, fixedScheduleAutoOffset: true });
     const { ids, dues } = scheduleOfSent(records);
     expect(ids).toEqual(['e0', 'e1', 'e2', 'e3', 'e4']);
     for (const [i, expected] of [0, 250, 250, 500, 1000].entries()) expect(dues[i]).toBeCloseTo(expected, 2);
@@ -269,8 +269,8 @@ describe('what is measured', () => {
     });
 
     const cancelled = await replay(file, endpoint.url, join(folder.path, 'out2'), {
-      cancellationRate: 100,
-      cancellationDelay: 0.02,
+      requestCancellationRate: 100,
+      requestCancellationDelay: 0.02,
     });
     for (const { metadata, error, metrics } of cancelled.records) {
       expect(error).toMatchObject({

@@ -144,8 +144,8 @@ async function replayed(name: string, lines: string[], options: object): Promise
 /** Options that produce every kind of result line. */
 const EVERY_KIND = {
   goodput: 'request_latency:200 time_to_first_token:100',
-  cancellationRate: 20,
-  cancellationDelay: 0.01,
+  requestCancellationRate: 20,
+  requestCancellationDelay: 0.01,
   randomSeed: 2,
 };
 /** Enough time to plan on a busy machine before the shards start. */

@@ -29,39 +29,57 @@ const targetSchema = z.union([
   }),
 ]);
 
-/** The options of the command line. `checkOptions` checks each value. */
+/** What an option's value has to be, for its error. */
+const PERCENT = 'percent, 0 to 100';
+const OFFSET = 'milliseconds, 0 or more';
+const DELAY = 'seconds, 0 to 2147483';
+const WHOLE = 'a whole number';
+const POSITIVE = 'a whole number above 0';
+
+const percent = z.number().min(0, PERCENT).max(100, PERCENT);
+const offset = z.number().min(0, OFFSET).optional();
+const whole = z.int(WHOLE).min(0, WHOLE);
+const positive = z.int(POSITIVE).positive(POSITIVE);
+
+/** The options of the command line, by the same names, with their defaults. `checkedOptions` checks them together. */
 const optionFields = {
   /** Milliseconds after the first record, inclusive. */
-  startOffsetMs: z.number().optional(),
-  endOffsetMs: z.number().optional(),
+  fixedScheduleStartOffset: offset,
+  fixedScheduleEndOffset: offset,
   /** The first request in the window is sent immediately. */
-  autoOffset: z.boolean().optional(),
-  speedup: z.number().optional(),
-  spreadSameSecond: z.enum(['none', 'even', 'poisson']).optional(),
+  fixedScheduleAutoOffset: z.boolean().default(false),
+  speedup: z.number().positive('a number above 0').default(1),
+  spreadSameSecond: z.enum(['none', 'even', 'poisson']).default('none'),
   /** Without a schedule: constant number of requests in flight. */
-  concurrency: z.number().optional(),
+  concurrency: positive.optional(),
   /** Without a schedule: requests per second. */
-  requestRate: z.number().optional(),
+  requestRate: z.number().positive('requests per second, above 0').optional(),
   /** Most requests in flight. */
-  maxConcurrency: z.number().optional(),
-  warmup: z.number().optional(),
-  /** Seconds. */
-  timeout: z.number().optional(),
-  /** Percentage of the requests that are canceled, and the seconds after which they are. */
-  cancellationRate: z.number().optional(),
-  cancellationDelay: z.number().optional(),
-  repeat: z.number().optional(),
-  requestCount: z.number().optional(),
-  randomSeed: z.number().optional(),
+  maxConcurrency: positive.optional(),
+  warmup: whole.default(0),
+  /** Seconds. SageMaker limits a reply to 60 seconds, and a streamed reply to 8 minutes. */
+  timeout: z.number().positive('seconds, above 0').default(600),
+  /** Percentage of the requests that are canceled. */
+  requestCancellationRate: percent.default(0),
+  /** The seconds after which they are. A timer can wait for at most 2^31 ms. */
+  requestCancellationDelay: z.number().min(0, DELAY).max(2_147_483, DELAY).default(0),
+  repeat: positive.default(1),
+  requestCount: positive.optional(),
+  randomSeed: whole.default(0),
   model: z.string().optional(),
   /** Entries `key.path=value`. A value that is not JSON is a string. */
-  set: z.array(z.string()).readonly().optional(),
-  stream: z.boolean().optional(),
+  set: z.array(z.string()).readonly().default([]),
+  stream: z.boolean().default(false),
   /** `tag:threshold …`, in AIPerf's syntax. */
   goodput: z.string().optional(),
   /** Percentage of failed requests above which the replay fails. */
-  maxErrorRate: z.number().optional(),
+  maxErrorRate: percent.default(100),
 };
+
+export const replayOptionsSchema = z.object(optionFields);
+
+/** With all defaults filled in. */
+export type ReplayOptions = z.output<typeof replayOptionsSchema>;
 
 /** The `--input` of `aws stepfunctions start-execution`. */
 export const replayInputSchema = z.strictObject({
@@ -90,9 +108,7 @@ export const replayInputSchema = z.strictObject({
     .optional(),
 });
 
-export type ReplayInput = z.infer<typeof replayInputSchema>;
-
-export type GivenOptions = Pick<ReplayInput, keyof typeof optionFields>;
+export type ReplayInput = z.input<typeof replayInputSchema>;
 
 /** The request to PlanReplay. */
 export interface ReplayPlanRequest {

@@ -33,6 +33,9 @@ const UNPRINTABLE = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069][ \p{Cc}\u202
 export const printable = (text: string): string =>
   text.replace(UNPRINTABLE, (_, at: number) => (text[at - 1] === ' ' ? '' : ' '));
 
+/** The text of an option, by its flag: `--dry-run` of `dryRun`. */
+export const flagText = (flag: string): string => `--${flag.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+
 const DEFAULT_COLUMNS = 80;
 
 /** Returns the width of a terminal. Some report 0 columns. */

@@ -179,9 +179,9 @@ export class Preparer {
   }
 
   #cancelAfter(): number | undefined {
-    const { cancellationRate, cancellationDelay } = this.#options.options;
-    if (cancellationRate === 0) return undefined;
-    return this.#random.next() * 100 < cancellationRate ? cancellationDelay * 1000 : undefined;
+    const { requestCancellationRate, requestCancellationDelay } = this.#options.options;
+    if (requestCancellationRate === 0) return undefined;
+    return this.#random.next() * 100 < requestCancellationRate ? requestCancellationDelay * 1000 : undefined;
   }
 }
 

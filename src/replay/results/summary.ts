@@ -133,21 +133,27 @@ const CAPTURED_MODEL = 'captured';
 
 /** How AIPerf names the way in which requests are timed. */
 function timing(options: ReplayOptions, sent: number): Record<string, unknown> {
-  const { requestRate: rate, concurrency, startOffsetMs, endOffsetMs, requestCount } = options;
+  const { requestRate: rate, concurrency, fixedScheduleStartOffset, fixedScheduleEndOffset, requestCount } = options;
   const requests = requestCount ?? Math.max(1, sent);
   if (rate !== undefined) return { type: 'constant', rate, concurrency, requests };
   if (concurrency !== undefined) return { type: 'concurrency', concurrency, requests };
   return {
     type: 'fixed_schedule',
-    auto_offset: options.autoOffset,
-    start_offset: startOffsetMs && Math.round(startOffsetMs),
-    end_offset: endOffsetMs && Math.round(endOffsetMs),
+    auto_offset: options.fixedScheduleAutoOffset,
+    start_offset: fixedScheduleStartOffset && Math.round(fixedScheduleStartOffset),
+    end_offset: fixedScheduleEndOffset && Math.round(fixedScheduleEndOffset),
     requests: requestCount,
   };
 }
 
 function inputConfigOf({ options, source, target, sent }: FinishedReplay): Record<string, unknown> {
-  const { cancellationRate: rate, cancellationDelay: delay, warmup, randomSeed, model = CAPTURED_MODEL } = options;
+  const {
+    requestCancellationRate: rate,
+    requestCancellationDelay: delay,
+    warmup,
+    randomSeed,
+    model = CAPTURED_MODEL,
+  } = options;
   const slos = Object.fromEntries(parseGoodput(options.goodput));
   const profiling = { name: 'profiling', kind: 'profiling', ...timing(options, sent) };
   const warming = { name: 'warmup', kind: 'warmup', type: 'concurrency', concurrency: 8, requests: warmup };

@@ -131,10 +131,11 @@ function* plainBatches(source: EntrySource): Generator<Offset[]> {
 
 /** Yields the entries in the window with their offset from the start of the schedule, after speedup and spread. */
 function* fixedBatches(source: EntrySource, options: ReplayOptions, random: Random): Generator<Offset[]> {
-  const { startOffsetMs, endOffsetMs, autoOffset, speedup, spreadSameSecond } = options;
-  const from = startOffsetMs ?? Number.NEGATIVE_INFINITY;
-  const to = endOffsetMs ?? Number.POSITIVE_INFINITY;
-  let zeroMs = autoOffset ? undefined : (startOffsetMs ?? 0);
+  const { fixedScheduleStartOffset, fixedScheduleEndOffset, fixedScheduleAutoOffset, speedup, spreadSameSecond } =
+    options;
+  const from = fixedScheduleStartOffset ?? Number.NEGATIVE_INFINITY;
+  const to = fixedScheduleEndOffset ?? Number.POSITIVE_INFINITY;
+  let zeroMs = fixedScheduleAutoOffset ? undefined : (fixedScheduleStartOffset ?? 0);
   /** The requests of one second, kept until the second is complete. */
   let second: IndexEntry[] = [];
   const flush = (nextMs = Number.POSITIVE_INFINITY): Offset[] => {

@@ -51,7 +51,7 @@ export async function sendSchedule(job: SendJob, signal?: AbortSignal): Promise<
 const warmupJob = (job: SendJob, entries: SendSchedule['entries']): SendJob => ({
   ...job,
   run: `${job.run}-warmup`,
-  options: { ...job.options, cancellationRate: 0 },
+  options: { ...job.options, requestCancellationRate: 0 },
   schedule: { entries, firstDueMs: 0, closedLoop: true },
   maxConcurrency: Math.min(job.maxConcurrency, WARMUP_CONCURRENCY),
   startAtEpochMs: undefined,

@@ -38,7 +38,11 @@ async function startReplay(canary: Canary, name: string, more: object): Promise<
   const machine = await canary.machine('replayStateMachineArn');
   const run = `${canary.state.prefix}-${name}-${Date.now()}`;
   const source = { prefix: judgedKey(canary) };
-  const arn = await canary.start(machine, { source, target: targetOf(canary), autoOffset: true, ...more }, run);
+  const arn = await canary.start(
+    machine,
+    { source, target: targetOf(canary), fixedScheduleAutoOffset: true, ...more },
+    run,
+  );
   return { arn, run };
 }
 

@@ -298,7 +298,7 @@ describe('evaluating a cloud replay', () => {
       const input = { target: { url: all.endpoint.url }, mlflow: true, judge: true };
       const dry = all.cloud.run({ ...input, source: source('dry'), dryRun: true });
       expect(await dry.plan(0)).toMatchObject({ outcome: 'dryRun' });
-      const empty = all.cloud.run({ ...input, source: source('dry'), startOffsetMs: 5000 });
+      const empty = all.cloud.run({ ...input, source: source('dry'), fixedScheduleStartOffset: 5000 });
       expect(await empty.plan(0)).toMatchObject({ outcome: 'empty' });
       expect(await empty.summarize()).toMatchObject({ publish: false });
       for (const run of [dry, empty]) expect(await all.runsOf(run.name)).toEqual([]);

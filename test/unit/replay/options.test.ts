@@ -3,19 +3,13 @@ import replayCommand from '../../../bin/commands/replay.ts';
 import { REPLIES_FILE } from '../../../src/replay/compare/replies-file.ts';
 import { COMPARE_FILE, JUDGED_FILE } from '../../../src/replay/compare/with-captured.ts';
 import { replayInferenceId } from '../../../src/replay/marks/believe.ts';
-import {
-  checkOptions,
-  DEFAULT_OPTIONS,
-  parseGoodput,
-  parseSetting,
-  type ReplayOptions,
-} from '../../../src/replay/options.ts';
+import { checkedOptions, parseGoodput, parseSetting, type ReplayOptions } from '../../../src/replay/options.ts';
 import { REFUSED_FILE } from '../../../src/replay/publish/write-traces.ts';
 import { FILES, RESULT_FILES } from '../../../src/replay/results/result-set.ts';
 import { parseHeaders } from '../../../src/replay/targets/headers.ts';
 import { urlTarget } from '../../../src/replay/targets/url-target.ts';
 
-const check = (options: Partial<ReplayOptions>) => () => checkOptions({ ...DEFAULT_OPTIONS, ...options });
+const check = (options: Partial<ReplayOptions>) => () => checkedOptions(options);
 
 describe('options', () => {
   test('allows the defaults', () => {
@@ -26,13 +20,13 @@ describe('options', () => {
     [{ speedup: 0 }, '--speedup is invalid; got: 0'],
     [{ concurrency: 1.5 }, '--concurrency is invalid'],
     [{ maxErrorRate: 101 }, 'percent, 0 to 100'],
-    [{ autoOffset: true, startOffsetMs: 5 }, 'are mutually exclusive'],
-    [{ startOffsetMs: 5, endOffsetMs: 4 }, 'window of the schedule is empty'],
+    [{ fixedScheduleAutoOffset: true, fixedScheduleStartOffset: 5 }, 'are mutually exclusive'],
+    [{ fixedScheduleStartOffset: 5, fixedScheduleEndOffset: 4 }, 'window of the schedule is empty'],
     [{ concurrency: 4, speedup: 2 }, 'cannot be combined'],
     [{ requestRate: 4, spreadSameSecond: 'even' as const }, 'cannot be combined'],
-    [{ cancellationRate: 5 }, 'The delay of the cancellation is missing'],
+    [{ requestCancellationRate: 5 }, 'The delay of the cancellation is missing'],
     // A timer would expire immediately.
-    [{ cancellationRate: 5, cancellationDelay: 2_200_000 }, 'expected: seconds, 0 to 2147483'],
+    [{ requestCancellationRate: 5, requestCancellationDelay: 2_200_000 }, 'expected: seconds, 0 to 2147483'],
     [{ goodput: 'latency:5' }, 'unknown metric; got: latency'],
     [{ goodput: 'request_latency:fast' }, 'invalid threshold'],
     [{ set: ['model'] }, '--set is malformed'],

@@ -40,11 +40,11 @@ describe('a fixed schedule', () => {
 
   // As in AIPerf, the window is inclusive and the schedule starts with it.
   test.each([
-    [{ startOffsetMs: 1000 }, [0, 1000, 4000]],
-    [{ endOffsetMs: 2000 }, [0, 1000, 2000]],
-    [{ startOffsetMs: 500, endOffsetMs: 2000 }, [500, 1500]],
-    [{ autoOffset: true, endOffsetMs: 1000 }, [0, 1000]],
-    [{ startOffsetMs: 6000 }, []],
+    [{ fixedScheduleStartOffset: 1000 }, [0, 1000, 4000]],
+    [{ fixedScheduleEndOffset: 2000 }, [0, 1000, 2000]],
+    [{ fixedScheduleStartOffset: 500, fixedScheduleEndOffset: 2000 }, [500, 1500]],
+    [{ fixedScheduleAutoOffset: true, fixedScheduleEndOffset: 1000 }, [0, 1000]],
+    [{ fixedScheduleStartOffset: 6000 }, []],
   ])('is limited to the window %j', async (timing, expected) => {
     expect(await dues([0, 1000, 2000, 5000], timing)).toEqual(expected);
   });
@@ -148,7 +148,7 @@ test.each([
   [{ repeat: 2 }, 12, 0, { timeMs: 0, pass: 1, again: 2 }],
   [{ concurrency: 2 }, 7, 0, { timeMs: 2000, pass: 0, again: 1 }],
   [{ requestCount: 6 }, 5, 0, { timeMs: 1000, pass: 0, again: 2 }],
-  [{ startOffsetMs: 1000 }, 1, 0, { timeMs: 1000, pass: 0, again: 1 }],
+  [{ fixedScheduleStartOffset: 1000 }, 1, 0, { timeMs: 1000, pass: 0, again: 1 }],
   [{}, 10, 0, undefined],
 ])('with %j, the rest after %d sent and %d skipped requests begins there', async (given, sent, skipped, rest) => {
   const place = { file: 0, line: 1, start: 0, length: 1 };

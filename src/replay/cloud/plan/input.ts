@@ -3,7 +3,8 @@ import type * as z from 'zod';
 import { replayInputSchema } from '../../../core/contract/replay.ts';
 import { PermanentError, PipelineError } from '../../../core/errors/errors.ts';
 import type { ReplayEnvironment } from '../../../core/settings/environment.ts';
-import { checkOptions, DEFAULT_JUDGE_BUDGET_USD, DEFAULT_OPTIONS, type ReplayOptions } from '../../options.ts';
+import { DEFAULT_JUDGE_BUDGET_USD } from '../../derived-options.ts';
+import { checkedOptions } from '../../options.ts';
 import { shownUrl } from '../../request/target.ts';
 import type { CaptureWindow } from '../../source/types.ts';
 import { isLogged } from '../publish/replay-run.ts';
@@ -34,13 +35,12 @@ export function parseReplayInput(raw: unknown, environment: ReplayEnvironment) {
   if (!parsed.success) throw invalid(problemsOf(parsed.error.issues).join('; '));
   const input = parsed.data;
   const { source = {}, target, compare, dryRun, shard, ...more } = input;
-  const { judge, judgeBudgetUsd, mlflow, experiment, ...given } = more;
+  const { judge, judgeBudgetUsd, mlflow, experiment, ...options } = more;
   if (judgeBudgetUsd !== undefined && !judge) throw invalid('judgeBudgetUsd needs "judge": true');
   if (judge && mlflow === false) throw invalid('the verdicts of "judge" are in MLflow, so "mlflow" cannot be false');
   if (experiment !== undefined && !isLogged(input)) throw invalid('experiment needs "mlflow": true');
-  const options: ReplayOptions = { ...DEFAULT_OPTIONS, ...given };
   try {
-    checkOptions(options);
+    checkedOptions(options);
   } catch (error) {
     throw invalid(error instanceof PipelineError ? error.message : String(error), error);
   }

@@ -42,7 +42,7 @@ export interface ShardSink {
 }
 
 const WHAT_TO_DO =
-  'a shorter time (source.from, source.to, endOffsetMs), fewer requests (requestCount), or a higher speedup';
+  'a shorter time (source.from, source.to, fixedScheduleEndOffset), fewer requests (requestCount), or a higher speedup';
 
 /**
  * Cuts a schedule into windows.

@@ -52,10 +52,10 @@ test('uses the defaults of the command line and of the stack', () => {
     source: { prefix: 'my-endpoint/x/', from: '2026-11-20T10:00:00Z', to: '2026-11-20T12:00:00+01:00' },
     target: { endpoint: 'green', inferenceComponent: 'adapter' },
     speedup: 2,
-    endOffsetMs: 300_000,
+    fixedScheduleEndOffset: 300_000,
   });
   expect(window).toEqual({ fromMs: 1_795_168_800_000, toMs: 1_795_172_400_000 });
-  expect(options).toMatchObject({ speedup: 2, endOffsetMs: 300_000, timeout: 600 });
+  expect(options).toMatchObject({ speedup: 2, fixedScheduleEndOffset: 300_000, timeout: 600 });
   expect(source).toEqual({ bucket: 'captures', prefix: 'my-endpoint/x/' });
 });
 
@@ -83,7 +83,7 @@ test.each<[string, unknown, RegExp]>([
   ['a URL that is not HTTP', { target: { url: 'ftp://host' } }, /target\.url/],
   ['an endpoint without a name', { target: { endpoint: '' } }, /target\.endpoint/],
   ['an option of the wrong type', { target: URL_TARGET, speedup: 'twice' }, /speedup.*expected number/],
-  ['an option out of range', { target: URL_TARGET, speedup: -1 }, /--speedup.*a number above 0/],
+  ['an option out of range', { target: URL_TARGET, speedup: -1 }, /speedup.*a number above 0/],
   ['two timing modes', { target: URL_TARGET, speedup: 2, concurrency: 3 }, /cannot be combined/],
   [
     'a window that ends before it starts',
