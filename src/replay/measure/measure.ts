@@ -153,15 +153,8 @@ export function notRecorded(done: Completion, cause: unknown): Measured {
   return measuredAs(done, { text: '' }, error);
 }
 
-const measuredAs = (
-  { request, exchange, scheduledAt, roomAt }: Completion,
-  content: ReplyContent,
-  error: ExchangeError | undefined,
-): Measured => ({
-  request,
-  exchange,
-  scheduledAt,
-  roomAt,
+const measuredAs = (done: Completion, content: ReplyContent, error: ExchangeError | undefined): Measured => ({
+  ...done,
   content,
   error,
   cancelled: error?.type === CANCELLED_TYPE,

@@ -143,22 +143,15 @@ async function writeResults(context: SummaryContext): Promise<CapturedComparison
 }
 
 function finishedReplay(plan: StoredPlan, collected: Collected): FinishedReplay {
+  const { run, options, captures, source, target, startAtEpochMs: startMs } = plan;
   const gone = missing(collected);
   return {
-    run: plan.run,
-    target: targetFacts(plan.target),
-    options: plan.options,
-    source: `s3://${plan.source.bucket}/${plan.source.prefix}`,
-    captures: plan.captures,
+    ...collected,
+    ...{ run, options, captures, startMs },
+    target: targetFacts(target),
+    source: `s3://${source.bucket}/${source.prefix}`,
     results: collected,
-    startMs: plan.startAtEpochMs,
-    endMs: collected.endMs,
-    sent: collected.sent,
-    unsent: collected.unsent,
-    wasCancelled: collected.wasCancelled,
     incomplete: gone.length > 0 ? gone.join('; ') : undefined,
-    maxConnections: collected.maxConnections,
-    warmFailures: collected.warmFailures,
   };
 }
 
