@@ -57,7 +57,7 @@ export class Forward extends ObjectEvents {
     });
     const { role } = this.forwarder;
     grantCaptureRead(role, settings, prefix);
-    grantSecret(role, settings.ARTHUR_SECRET_ARN, settings);
+    grantSecret(role, settings.ARTHUR_SECRET_ARN);
     grantWork(workBucket, role, { read: ['forwards', 'replayMarks'], write: ['forwards'] });
     grantItems(role, budget, settings);
     this.read(this.forwarder, { batchSize: FILES_AT_ONCE, windowSeconds: 0, concurrency: FORWARDERS_AT_ONCE });

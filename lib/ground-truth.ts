@@ -20,7 +20,7 @@ import { Construct } from 'constructs';
 import { CONTRACT } from '../src/core/contract/contract.ts';
 import { TRUTH_BEGINS } from '../src/core/contract/ground-truth.ts';
 import { resourceNames } from '../src/core/contract/names.ts';
-import { labelPlace } from '../src/core/settings/ground-truth-setting.ts';
+import { s3Place } from '../src/core/settings/kinds.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { labelScorers } from '../src/judge/scorers/label-scorers.ts';
 import { scorersFor } from '../src/judge/scorers/scorer-set.ts';
@@ -59,8 +59,8 @@ export class GroundTruth extends Construct {
     });
     this.#grant(props);
     this.stateMachine = truthStateMachine(new Construct(this, 'Machine'), this.joiner, props);
-    const place = labelPlace(settings.GROUND_TRUTH_S3_PREFIX);
-    if (place === undefined) return;
+    const place = s3Place(settings.GROUND_TRUTH_S3_PREFIX);
+    if (place.bucket === '') return;
     const starter = new PipelineFunction(this, 'StartRuns', {
       settings,
       environment,
@@ -89,8 +89,8 @@ export class GroundTruth extends Construct {
 
   #grant({ settings, workBucket, budget }: StackContext): void {
     const { role } = this.joiner;
-    const place = labelPlace(settings.GROUND_TRUTH_S3_PREFIX);
-    if (place !== undefined) {
+    const place = s3Place(settings.GROUND_TRUTH_S3_PREFIX);
+    if (place.bucket !== '') {
       const why = 'Label files have names of their own.';
       grantObjectRead(role, { ...place, key: settings.GROUND_TRUTH_KMS_KEY_ARN, why });
     }

@@ -13,7 +13,7 @@ import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { resourceNames } from '../src/core/contract/names.ts';
 import { packagePath } from '../src/core/process/package-folder.ts';
-import { labelPlace } from '../src/core/settings/ground-truth-setting.ts';
+import { s3Place } from '../src/core/settings/kinds.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { allow, grantKey } from './access/allow.ts';
 import { acknowledge } from './acknowledge.ts';
@@ -171,8 +171,8 @@ const { version } = JSON.parse(readFileSync(packagePath('package.json'), 'utf8')
  */
 function notify(scope: Construct, settings: Settings): void {
   const captures = settings.DATA_CAPTURE_S3_BUCKET;
-  const labels = labelPlace(settings.GROUND_TRUTH_S3_PREFIX)?.bucket;
-  const buckets = { Switch: captures, ...(labels !== undefined && labels !== captures && { LabelSwitch: labels }) };
+  const labels = s3Place(settings.GROUND_TRUTH_S3_PREFIX).bucket;
+  const buckets = { Switch: captures, ...(labels !== '' && labels !== captures && { LabelSwitch: labels }) };
   const names = Object.values(buckets);
   const functionName = resourceNames(settings.STACK_PREFIX).notifier;
   const logGroup = logsOf(scope, `/aws/lambda/${functionName}`, settings);

@@ -121,5 +121,5 @@ function grantReplayTargets(role: Role, settings: Settings): void {
     (name) => `${sageMaker}:inference-component/${name}`,
   );
   if (components.length > 0) allow(role, { actions: INVOKE, resources: [...new Set(components)] });
-  grantSecret(role, settings.REPLAY_HEADERS_SECRET_ARN, settings);
+  grantSecret(role, settings.REPLAY_HEADERS_SECRET_ARN);
 }

@@ -120,7 +120,7 @@ export class BenchStack {
       env: this.handlerEnvironment(experiment, mlflowUrl),
       bucket: CAPTURES,
       work: { storage: new Storage(this.#parts.clients.s3), bucket: WORK },
-      maxConcurrency: this.#settings(experiment).MAX_CONCURRENCY,
+      maxConcurrency: this.#settings(experiment).MAX_FUNCTIONS,
     });
   }
 

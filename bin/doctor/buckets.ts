@@ -13,6 +13,7 @@ import {
 import { insteadOf } from '../../src/captures/files/other-files.ts';
 import { hourlyCalls } from '../../src/core/aws/cloudwatch.ts';
 import { httpStatusOf } from '../../src/core/aws/storage-errors.ts';
+import { s3Place } from '../../src/core/settings/kinds.ts';
 import { whole } from '../../src/core/text/figure-text.ts';
 import { sum } from '../../src/core/values/sum.ts';
 import { broken, type CheckContext, checked, type Found, ok, unknown, warning } from './finding.ts';
@@ -71,17 +72,14 @@ export async function checkCaptures(context: CheckContext, bucket: string): Prom
   return [fault ?? (await checked('captures', 's3:ListBucket', () => checkArrivals(context, bucket))), await events];
 }
 
-/** The bucket of a setting that may have a prefix, such as `s3://bucket/prefix`. */
-export const bucketOf = (location: string): string => location.replace(/^s3:\/\//, '').split('/')[0] ?? '';
-
 export async function checkArtifacts(context: CheckContext, location: string): Promise<Found> {
-  const bucket = bucketOf(location);
+  const { account: owner = context.account, bucket } = s3Place(location);
   const fault = await placeFault(context, bucket, {
     setting: 'MLFLOW_ARTIFACT_BUCKET',
     why: 'the functions write to buckets of their own region only, so no trace would be stored',
     remedy: 'use an MLflow in the region of the stack',
-    owner: context.settings.MLFLOW_ARTIFACT_ACCOUNT_ID ?? context.account,
-    ownerRemedy: 'name that account in MLFLOW_ARTIFACT_ACCOUNT_ID, or correct MLFLOW_ARTIFACT_BUCKET',
+    owner,
+    ownerRemedy: `set MLFLOW_ARTIFACT_BUCKET=s3://<that account>@${bucket}/…, or correct it`,
   });
   return fault ?? ok(`The bucket ${bucket} exists, in the region of the stack.`);
 }

@@ -1,5 +1,6 @@
 /** All checks of `doctor`, in the order of their findings. Nothing is changed, and only `--ask-judge` is paid for. */
 
+import { ARN_NAMES } from '../../lib/settings/checks.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import type { About } from '../cli/output.ts';
 import { type DeployedStack, deployedSettings, openStack } from '../cli/stack.ts';
@@ -61,14 +62,10 @@ export async function diagnose(flags: DoctorFlags): Promise<Diagnosis> {
 }
 
 const ENDPOINT = 'sagemaker:DescribeEndpoint, DescribeEndpointConfig and ListEndpoints';
-const KEYS = [
-  'DATA_CAPTURE_KMS_KEY_ARN',
-  'WORK_KMS_KEY_ARN',
-  'MLFLOW_ARTIFACT_KMS_KEY_ARN',
-  'SECRETS_KMS_KEY_ARN',
-] as const;
-const SECRETS = ['MLFLOW_SECRET_ARN', 'JUDGE_SECRET_ARN', 'REPLAY_HEADERS_SECRET_ARN', 'ARTHUR_SECRET_ARN'] as const;
+const SECRET = 'secretsmanager:DescribeSecret and kms:DescribeKey';
 const STACK = 'cloudformation:DescribeStacks and cloudformation:DescribeStackResources';
+
+const namesWith = (ending: string) => ARN_NAMES.filter((name) => name.endsWith(ending));
 
 const CHECKS: readonly Check<CheckContext>[] = [
   checkOf('SAGEMAKER_ENDPOINT_NAME', 'endpoint', ENDPOINT, checkEndpoint),
@@ -79,8 +76,8 @@ const CHECKS: readonly Check<CheckContext>[] = [
   checkOf('BEDROCK_MODEL_ID', 'quota', 'servicequotas:ListServiceQuotas', checkBedrock),
   ['lambda', 'lambda:GetAccountSettings', checkLambda],
   checkOf('VPC_SUBNET_IDS', 'vpc', 'ec2:DescribeSubnets and ec2:DescribeSecurityGroups', checkVpc),
-  ...KEYS.map((setting) => checkOf(setting, 'keys', 'kms:DescribeKey', checkKey)),
-  ...SECRETS.map((setting) => checkOf(setting, 'secrets', 'secretsmanager:DescribeSecret', checkSecret)),
+  ...namesWith('_KEY_ARN').map((setting) => checkOf(setting, 'keys', 'kms:DescribeKey', checkKey)),
+  ...namesWith('_SECRET_ARN').map((setting) => checkOf(setting, 'secrets', SECRET, checkSecret)),
   checkOf('REPLAY_ENDPOINT_NAMES', 'replays', ENDPOINT, checkReplayEndpoints),
   checkOf('REPLAY_INFERENCE_COMPONENT_NAMES', 'replays', 'sagemaker:DescribeInferenceComponent', checkReplayComponents),
   checkOf('STACK_PREFIX', 'stack', STACK, checkStack),

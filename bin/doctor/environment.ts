@@ -40,10 +40,16 @@ export async function checkKey({ lambda }: CheckContext, KeyId: string, setting:
   return broken(message, 'enable it, or cancel its deletion');
 }
 
-export async function checkSecret({ lambda }: CheckContext, SecretId: string, setting: string): Promise<Found> {
-  type Reply = { DeletedDate?: number };
-  const reply = await callAws<Reply>(lambda, 'secretsmanager', 'DescribeSecret', { SecretId }).catch(orMissing);
-  if (reply !== undefined && !reply.DeletedDate) return ok(`The secret of ${setting} exists.`);
+/** Checks a secret, and the key that encrypts it if that is not Secrets Manager's own. */
+export async function checkSecret(context: CheckContext, SecretId: string, setting: string): Promise<Found> {
+  type Reply = { DeletedDate?: number; KmsKeyId?: string };
+  const reply = await callAws<Reply>(context.lambda, 'secretsmanager', 'DescribeSecret', { SecretId }).catch(orMissing);
+  if (reply !== undefined && !reply.DeletedDate) {
+    return [
+      ok(`The secret of ${setting} exists.`),
+      !!reply.KmsKeyId && (await checkKey(context, reply.KmsKeyId, setting)),
+    ];
+  }
   const what = reply === undefined ? 'there is no secret' : 'it is scheduled for deletion:';
   return broken(`${setting}: ${what} ${SecretId}.`, `create the secret, or correct ${setting}`);
 }

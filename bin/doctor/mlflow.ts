@@ -1,6 +1,7 @@
 /** Checks that MLflow can be reached, and stores traces by the methods by which they are written. */
 
 import { toNamedError } from '../../src/core/errors/errors.ts';
+import { s3Place } from '../../src/core/settings/kinds.ts';
 import { isAccessDenied } from '../../src/mlflow/capabilities.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
@@ -8,7 +9,6 @@ import { MlflowRefusedError } from '../../src/mlflow/errors.ts';
 import { experimentNotice, findExperiment, stackTag } from '../../src/mlflow/experiments.ts';
 import type { Call } from '../../src/mlflow/rest.ts';
 import { describeMlflow } from '../operate/aws-calls.ts';
-import { bucketOf } from './buckets.ts';
 import { broken, type CheckContext, checked, type Found, hasError, ok, under, warning } from './finding.ts';
 
 /** A person waits, and a private address does not answer from here. */
@@ -66,7 +66,7 @@ function stateFault(uri: string, status: string): Found {
 }
 
 function artifactFault(own: string | undefined, store: string): Found {
-  if (store === '' || (own && bucketOf(own) === bucketOf(store))) return undefined;
+  if (store === '' || s3Place(own).bucket === s3Place(store).bucket) return undefined;
   const message = `MLflow stores artifacts in ${store}, and MLFLOW_ARTIFACT_BUCKET is ${own ?? 'not set'}: no spans could be written.`;
   return under('artifacts', broken(message, `set MLFLOW_ARTIFACT_BUCKET=${store}`));
 }

@@ -7,6 +7,7 @@ import { parseJudgeId } from '../../src/judge/judge-id.ts';
 import { resolveModel } from '../../src/judge/models/profile-id.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { outputBurndown } from '../../src/judge/pricing/quota-tokens.ts';
+import { SIZES } from '../../src/limits/sizes.ts';
 import { listAll } from '../operate/aws-calls.ts';
 import { broken, type CheckContext, type Found, ok, warning } from './finding.ts';
 
@@ -62,6 +63,18 @@ export function quotasOf(
   });
 }
 
+/** An answer takes 10 s (docs/scale.md), and twice that when the model is busy. */
+const SLOW_ANSWERS_PER_MINUTE = 3;
+
+/** Whether the quota of requests keeps as many calls under way as the size makes. */
+function checkSize({ SIZE }: CheckedSettings, quotas: ReturnType<typeof quotasOf>): Found {
+  const { judgeCalls } = SIZES[SIZE];
+  const { perDay = Infinity } = quotas.find(({ unit }) => unit === 'requests') ?? {};
+  const most = Math.floor(perDay / MINUTES_PER_DAY / SLOW_ANSWERS_PER_MINUTE);
+  const message = `SIZE=${SIZE} makes up to ${number(judgeCalls)} calls of the judge at once, and the quota keeps ${number(most)} under way.`;
+  return judgeCalls > most && warning(message, 'raise the quota, or choose a smaller SIZE');
+}
+
 /** Lines of captures of chats are 2,000 to 4,000 bytes long. */
 const LINE_BYTES = 3_000;
 
@@ -87,5 +100,6 @@ export async function checkBedrock({ lambda, settings }: CheckContext, main: str
   const quotas = found.map(({ name }) => name).join(', ');
   const message = `${quotas}: about ${number(perDay)} captures a day, at ${number(tokens)} tokens each (${number(size.inputTokens)} in, ${number(size.outputTokens)} out${burndown > 1 ? `, which count ${burndown}-fold` : ''})`;
   if (perDay === 0) return broken(`${message}. Every call is throttled.`, 'raise the quota in Service Quotas');
-  return ok(`${message}. More are throttled.`, 'lower EVALUATION_SAMPLE_RATE, or raise the quota');
+  const enough = ok(`${message}. More are throttled.`, 'lower EVALUATION_SAMPLE_RATE, or raise the quota');
+  return [enough, checkSize(asked, found)];
 }

@@ -64,27 +64,37 @@ export const KEY_USE = {
   table: [DECRYPT, 'kms:DescribeKey', 'kms:Encrypt', NEW_DATA_KEY, 'kms:ReEncryptFrom', 'kms:ReEncryptTo'],
 };
 
-/** @param keyArn `undefined`: nothing of the person's encrypts it, so there is nothing to grant */
+/**
+ * @param keyArn `undefined`: nothing of the person's encrypts it, so there is nothing to grant
+ * @param context what KMS must be told, by condition key: it narrows a key with a wildcard
+ */
 export function grantKey(
   role: Role,
   keyArn: string | undefined,
   service: 's3' | 'dynamodb' | 'sns' | 'sqs' | 'secretsmanager',
   use: keyof typeof KEY_USE,
+  context: Record<string, string> = {},
 ): void {
   if (keyArn === undefined) return;
   const { region, urlSuffix } = Stack.of(role);
   allow(role, {
     actions: KEY_USE[use],
     resources: [keyArn],
-    conditions: { StringEquals: { 'kms:ViaService': `${service}.${region}.${urlSuffix}` } },
+    conditions: { StringEquals: { 'kms:ViaService': `${service}.${region}.${urlSuffix}`, ...context } },
+    why: 'Secrets Manager alone knows the key of a secret. The condition names the secret.',
   });
 }
 
-/** Grants reading a secret, and the key of secrets if there is one. */
-export function grantSecret(role: Role, secretArn: string | undefined, settings: Settings): void {
+/**
+ * Grants reading a secret, and whichever key encrypts it. Secrets Manager gives KMS the secret's ARN as encryption context
+ * (https://docs.aws.amazon.com/secretsmanager/latest/userguide/security-encryption.html).
+ */
+export function grantSecret(role: Role, secretArn: string | undefined): void {
   if (secretArn === undefined) return;
   allow(role, { actions: ['secretsmanager:GetSecretValue'], resources: [secretArn] });
-  grantKey(role, settings.SECRETS_KMS_KEY_ARN, 'secretsmanager', 'read');
+  const { partition, region } = Stack.of(role);
+  const keys = `arn:${partition}:kms:${region}:*:key/*`;
+  grantKey(role, keys, 'secretsmanager', 'read', { 'kms:EncryptionContext:SecretARN': secretArn });
 }
 
 /**

@@ -16,7 +16,7 @@ const INVOKE = 'bedrock:InvokeModel';
 export function grantJudge(role: Role, settings: Settings, { cascade = false } = {}): void {
   for (const id of cascade ? judgeModels(settings) : [settings.BEDROCK_MODEL_ID]) grantModel(role, id);
   grantGuardrail(role, settings);
-  grantSecret(role, settings.JUDGE_SECRET_ARN, settings);
+  grantSecret(role, settings.JUDGE_SECRET_ARN);
 }
 
 /** Grants calls to a Bedrock model or inference profile (id or ARN), or to an endpoint. */

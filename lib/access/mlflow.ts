@@ -1,6 +1,7 @@
 /** Permission to call MLflow, by the kind of tracking URI. */
 import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
+import { s3Place } from '../../src/core/settings/kinds.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import { allow, escapeIamPattern, grantKey, grantSecret, inAccount } from './allow.ts';
 
@@ -17,21 +18,20 @@ export function grantMlflow(role: Role, settings: Settings): void {
     allow(role, { actions: ['sagemaker:CallMlflowAppApi'], resources: [uri] });
   } else {
     // A managed MLflow needs no secret, since the function's role signs the calls.
-    grantSecret(role, settings.MLFLOW_SECRET_ARN, settings);
+    grantSecret(role, settings.MLFLOW_SECRET_ARN);
   }
 }
 
 /** Grants writing the spans of traces and the files of runs to the bucket of MLflow's artifacts, if there is one. */
 export function grantArtifacts(role: Role, settings: Settings): void {
-  const { MLFLOW_ARTIFACT_BUCKET: artifacts, MLFLOW_ARTIFACT_KMS_KEY_ARN: key } = settings;
-  if (artifacts === undefined) return;
+  const place = s3Place(settings.MLFLOW_ARTIFACT_BUCKET);
+  if (place.bucket === '') return;
   const { partition, account } = Stack.of(role);
-  const path = escapeIamPattern(artifacts.replace(/^s3:\/\//, '').replace(/\/+$/, ''));
   allow(role, {
     actions: ['s3:PutObject'],
-    resources: [`arn:${partition}:s3:::${path}/*`],
-    conditions: inAccount(settings.MLFLOW_ARTIFACT_ACCOUNT_ID ?? account),
+    resources: [`arn:${partition}:s3:::${place.bucket}/${escapeIamPattern(place.prefix)}*`],
+    conditions: inAccount(place.account ?? account),
     why: 'MLflow stores spans and files under the id of the experiment and of the trace or run.',
   });
-  grantKey(role, key, 's3', 'write');
+  grantKey(role, settings.MLFLOW_ARTIFACT_KMS_KEY_ARN, 's3', 'write');
 }

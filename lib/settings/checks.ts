@@ -1,7 +1,7 @@
 /** Checks of the stack's settings beyond the form of each: by the judge's own rules, in combination, and in length. */
 
 import { RE2JS } from 're2js';
-import { labelPlace } from '../../src/core/settings/ground-truth-setting.ts';
+import { s3Place } from '../../src/core/settings/kinds.ts';
 import { redactRules } from '../../src/core/settings/redact-setting.ts';
 import { type CheckedSettings, type Settings, settingsSchema } from '../../src/core/settings/schema.ts';
 import { defaultJudgeModel, type WrongSetting, wrongValue } from '../../src/core/settings/variables.ts';
@@ -10,6 +10,7 @@ import { readParameters } from '../../src/judge/parameters.ts';
 import { priceRemedy, ratesOf } from '../../src/judge/pricing/prices.ts';
 import { createAlwaysRule, mayJudge } from '../../src/judge/scorers/always-rules.ts';
 import { isCodeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
+import { SIZES } from '../../src/limits/sizes.ts';
 import { readObjectives } from '../../src/quality/objectives.ts';
 import { readTrueObjectives } from '../../src/quality/true-objectives.ts';
 import { isRedacted } from '../../src/redact/redaction.ts';
@@ -148,16 +149,16 @@ export function wrongTogether(
     const name = model === settings.BEDROCK_MODEL_ID ? 'BEDROCK_MODEL_ID' : 'JUDGE_CASCADE';
     return { name, got: `${model}, without a price, which the budget needs`, expected: priceRemedy(model) };
   });
-  check(['JUDGE_TOKENS_PER_MINUTE', 'MAX_FUNCTIONS', 'JUDGE_CONCURRENCY'], () => tooFewTokens(settings));
+  check(['JUDGE_TOKENS_PER_MINUTE', 'MAX_FUNCTIONS', 'SIZE'], () => tooFewTokens(settings));
   return wrong;
 }
 
 function tooFewTokens(settings: CheckedSettings): WrongSetting | undefined {
-  const { JUDGE_TOKENS_PER_MINUTE: tokens, MAX_FUNCTIONS, JUDGE_CONCURRENCY } = settings;
-  const functions = Math.min(MAX_FUNCTIONS || Infinity, JUDGE_CONCURRENCY || Infinity);
+  const { JUDGE_TOKENS_PER_MINUTE: tokens, MAX_FUNCTIONS, SIZE } = settings;
+  const functions = Math.min(MAX_FUNCTIONS || Infinity, SIZES[SIZE].judgeCalls);
   const least = LEAST_TOKENS_PER_FUNCTION * functions;
-  if (tokens === 0 || !Number.isFinite(least) || tokens >= least) return undefined;
-  const expected = `at least ${least}, for a call in five minutes from each of ${functions} functions (MAX_FUNCTIONS, JUDGE_CONCURRENCY); or 0 (no limit)`;
+  if (tokens === 0 || tokens >= least) return undefined;
+  const expected = `at least ${least}, for a call in five minutes from each of ${functions} functions (MAX_FUNCTIONS, SIZE); or 0 (no limit)`;
   return { name: 'JUDGE_TOKENS_PER_MINUTE', got: String(tokens), expected };
 }
 
@@ -194,9 +195,9 @@ const WORK_BUCKET = /^sagemakerinferencemonit.*-workbucket/;
 
 /** Places of label files that cannot be, and labels that nothing could be joined to. */
 export function wrongLabels(settings: CheckedSettings, faulty: ReadonlySet<string>): WrongSetting[] {
-  const place = labelPlace(settings.GROUND_TRUTH_S3_PREFIX);
+  const place = s3Place(settings.GROUND_TRUTH_S3_PREFIX);
   const used = [PLACE, 'GROUND_TRUTH', 'DATA_CAPTURE_S3_BUCKET', 'DATA_CAPTURE_S3_PREFIX', 'SAGEMAKER_ENDPOINT_NAME'];
-  if (place === undefined || used.some((name) => faulty.has(name))) return [];
+  if (place.bucket === '' || used.some((name) => faulty.has(name))) return [];
   const got = settings.GROUND_TRUTH_S3_PREFIX ?? '';
   const wrong: WrongSetting[] = [];
   const overlaps = (other: string): boolean => place.prefix.startsWith(other) || other.startsWith(place.prefix);

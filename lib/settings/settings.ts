@@ -84,8 +84,10 @@ const OF_THE_COMMAND_LINE: Readonly<Record<string, string>> = {
   JUDGE_API_KEY: 'JUDGE_SECRET_ARN',
 };
 
-/** The most edits (letters swapped, missing, added or replaced) in a misspelling. More would match unrelated names. */
+/** The most edits (letters swapped, missing, added or replaced) in a misspelling, and at most a fifth of its letters. More would match unrelated names. */
 const MAX_SLIPS = 2;
+const mistaken = (name: string, names: readonly string[]): string | undefined =>
+  nearest(name, names, Math.min(MAX_SLIPS, name.length / 5));
 
 /**
  * Returns a sentence for each variable that looks like a setting but is not read.
@@ -110,13 +112,12 @@ export function slips(
       }
       continue;
     }
-    const near = nearest(name, names, MAX_SLIPS);
+    const near = mistaken(name, names);
     if (near !== undefined || OURS.test(name))
       found.push(`.env sets ${name}, which is not a setting of this stack${meant(near)}`);
   }
   for (const name of given(environment)) {
-    const near =
-      Object.hasOwn(dotenv, name) || name in OF_THE_COMMAND_LINE ? undefined : nearest(name, names, MAX_SLIPS);
+    const near = Object.hasOwn(dotenv, name) || name in OF_THE_COMMAND_LINE ? undefined : mistaken(name, names);
     if (near !== undefined)
       found.push(`The environment sets ${name}, which is not a setting of this stack${meant(near)}`);
   }

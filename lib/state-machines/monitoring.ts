@@ -202,7 +202,7 @@ export class MonitoringStateMachine extends Construct {
     return overManifest(this, id, {
       ...manifest,
       workBucket: this.#props.workBucket,
-      maxConcurrency: this.#props.settings.MAX_CONCURRENCY,
+      maxConcurrency: this.#props.settings.MAX_FUNCTIONS,
       itemSelector: {
         'run.$': '$$.Execution.Name',
         'options.$': '$.plan.options',

@@ -2,8 +2,10 @@
  * The stand-in's batch inference: jobs read their input from S3, answer each record like a call, and write the output
  * as Bedrock does.
  */
+
 import { randomUUID } from 'node:crypto';
 import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
+import { s3Place } from '../../src/core/settings/kinds.ts';
 import { type HttpAnswer, jsonAnswer } from './http-answer.ts';
 
 /** Answers one Converse body. */
@@ -30,11 +32,6 @@ interface JobRequest {
 
 /** Bedrock's minimum for every model that supports batch inference. */
 const MIN_RECORDS = 100;
-
-const locationOf = (uri: string): { bucket: string; prefix: string } => {
-  const [, bucket = '', prefix = ''] = /^s3:\/\/([^/]+)\/(.*)$/.exec(uri) ?? [];
-  return { bucket, prefix };
-};
 
 export class BatchJobs {
   readonly jobs: Job[] = [];
@@ -91,8 +88,8 @@ export class BatchJobs {
 
   protected async process({ jobArn, request }: Job): Promise<{ success: number; error: number }> {
     const s3 = this.#s3 as S3Client;
-    const input = locationOf(request.inputDataConfig.s3InputDataConfig.s3Uri);
-    const output = locationOf(request.outputDataConfig.s3OutputDataConfig.s3Uri);
+    const input = s3Place(request.inputDataConfig.s3InputDataConfig.s3Uri);
+    const output = s3Place(request.outputDataConfig.s3OutputDataConfig.s3Uri);
     const folder = `${output.prefix}${jobArn.split('/').at(-1)}/`;
     const listing = await s3.send(new ListObjectsV2Command({ Bucket: input.bucket, Prefix: input.prefix }));
     const files = (listing.Contents ?? []).map(({ Key = '' }) => Key).filter((key) => key.endsWith('.jsonl'));

@@ -243,7 +243,7 @@ export async function deployEndpoints(
       DATA_CAPTURE_S3_PREFIX: `${captures.endpoint}/`,
       GROUND_TRUTH_S3_PREFIX: `s3://${CAPTURE_BUCKET}/${labelPrefix(captures.endpoint)}`,
       MLFLOW_EXPERIMENT_NAME: captures.endpoint,
-      MAX_CONCURRENCY: String(CHUNK_CONCURRENCY),
+      MAX_FUNCTIONS: String(CHUNK_CONCURRENCY),
       BATCH_WINDOW_SECONDS: '0',
       REPLAY_ENDPOINT_NAMES: REPLAY_ENDPOINT,
     };

@@ -6,6 +6,7 @@ import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { type Breaker, TableBreaker } from './breaker.ts';
 import { type RateLimit, TableRateLimit } from './rate-limit.ts';
 import { type CallLimit, type Permits, TableSemaphore } from './semaphore.ts';
+import { SIZES } from './sizes.ts';
 import { limitsTable, realClock } from './table.ts';
 
 /** What stands before the requests to MLflow. */
@@ -31,19 +32,6 @@ export interface Limits {
   permits?: Permits | undefined;
 }
 
-type LimitSettings = Pick<
-  LambdaEnvironment,
-  | 'BUDGET_TABLE'
-  | 'MLFLOW_TRACKING_URI'
-  | 'MLFLOW_REQUESTS_PER_SECOND'
-  | 'JUDGE_CONCURRENCY'
-  | 'JUDGE_TOKENS_PER_MINUTE'
-  | 'MAX_FUNCTIONS'
->;
-
-/** The rate of a managed MLflow, in requests a second: that of the smallest tracking server. None is published for apps. */
-const MANAGED_REQUESTS_PER_SECOND = 25;
-
 /** Each function writes to an item of a rate about once a second, and DynamoDB takes 1,000 writes a second to an item. */
 const FUNCTIONS_PER_SHARD = 250;
 /** A shard below this rate would make single requests wait long. */
@@ -58,8 +46,9 @@ const KEEP_TOKENS_MS = 10_000;
 const MLFLOW_REFUSED = { inRow: 5, forMs: 20_000 };
 
 /** @param limit the limiter of the judge's calls; absent in a function that does not judge */
-export function connectLimits(settings: LimitSettings, limit?: CallLimit): Limits {
-  const { MAX_FUNCTIONS: functions, JUDGE_CONCURRENCY: calls } = settings;
+export function connectLimits(settings: LambdaEnvironment, limit?: CallLimit): Limits {
+  const { MAX_FUNCTIONS: functions, MLFLOW_TRACKING_URI: uri } = settings;
+  const { judgeCalls: calls, mlflowRequests } = SIZES[settings.SIZE];
   const table = limitsTable(settings);
   const rate = (of: string, perSecond: number, keepMs: number): RateLimit | undefined => {
     if (perSecond === 0) return undefined;
@@ -70,7 +59,8 @@ export function connectLimits(settings: LimitSettings, limit?: CallLimit): Limit
   const tokens = rate('judge', settings.JUDGE_TOKENS_PER_MINUTE / 60, KEEP_TOKENS_MS);
   return {
     mlflow: {
-      rate: rate('mlflow', requestsPerSecond(settings), KEEP_REQUESTS_MS),
+      // A server of the person's own has no limit here.
+      rate: rate('mlflow', uri.startsWith('arn:') ? mlflowRequests : 0, KEEP_REQUESTS_MS),
       breaker: new TableBreaker(table, 'mlflow', realClock, MLFLOW_REFUSED),
     },
     // Providers count by model: while one is throttled, the other model of a cascade may have room.
@@ -78,6 +68,3 @@ export function connectLimits(settings: LimitSettings, limit?: CallLimit): Limit
     permits: new TableSemaphore({ table, functions, calls, limit }),
   };
 }
-
-const requestsPerSecond = ({ MLFLOW_REQUESTS_PER_SECOND: set, MLFLOW_TRACKING_URI: uri }: LimitSettings): number =>
-  set ?? (uri.startsWith('arn:') ? MANAGED_REQUESTS_PER_SECOND : 0);

@@ -17,7 +17,7 @@ interface SemaphoreOptions {
   table: LimitsTable;
   /** Functions at the same time; 0: any number. */
   functions: number;
-  /** Calls of the judge at the same time, in all functions; 0: any number. */
+  /** Calls of the judge at the same time, in all functions. */
   calls: number;
   /** Absent: this function does not call the judge. */
   limit?: CallLimit | undefined;
@@ -77,10 +77,10 @@ export class TableSemaphore {
    */
   async acquire(waited = 0): Promise<'acquired' | { waitSeconds: number }> {
     const { functions, calls, limit } = this.#options;
-    if (functions === 0 && (calls === 0 || limit === undefined)) return 'acquired';
+    if (functions === 0 && limit === undefined) return 'acquired';
     const window = this.#window();
     // A function that can never make a call would wait for the others in paid time.
-    const most = Math.min(functions || Number.MAX_SAFE_INTEGER, (limit && calls) || Number.MAX_SAFE_INTEGER);
+    const most = Math.min(functions || Number.MAX_SAFE_INTEGER, limit ? calls : Number.MAX_SAFE_INTEGER);
     const counted = await this.#add(window, { functions: 1 }, { functions: most - 1 });
     if (counted === undefined) return { waitSeconds: await this.#refuse(window, waited) };
     const taken = await this.#acquireCalls(window, this.#share(counted));
@@ -155,7 +155,7 @@ export class TableSemaphore {
   /** Takes permits for calls, or as many as there are. @returns how many it got */
   async #acquireCalls(window: number, atMost: number): Promise<number> {
     const { calls: most, limit } = this.#options;
-    if (most === 0 || limit === undefined) return this.#most;
+    if (limit === undefined) return this.#most;
     for (let wanted = Math.min(this.#most, atMost); wanted > 0; ) {
       if ((await this.#add(window, { calls: wanted }, { calls: most - wanted })) !== undefined) return wanted;
       wanted = Math.min(wanted - 1, most - asNumber((await this.#read(window)).calls));
@@ -164,8 +164,8 @@ export class TableSemaphore {
   }
 
   #allow(calls: number): void {
-    const { limit, calls: most } = this.#options;
-    if (limit !== undefined && most > 0) limit.max = calls;
+    const { limit } = this.#options;
+    if (limit !== undefined) limit.max = calls;
   }
 
   #read(window: number): Promise<Item> {

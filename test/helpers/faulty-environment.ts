@@ -54,9 +54,8 @@ export class FaultyEnvironment {
         STACK_PREFIX: 'faults',
         SAGEMAKER_ENDPOINT_NAME: endpoint,
         MLFLOW_TRACKING_URI: mlflowProxy.url,
-        MAX_CONCURRENCY: '3',
         // A function that is killed keeps its permit for a while. The next call must not have to wait for it.
-        MAX_FUNCTIONS: '100',
+        MAX_FUNCTIONS: '12',
         ...settings,
       });
       const { url } = await environment.mlflow;

@@ -163,7 +163,6 @@ export class FunctionMemory {
         EVALUATION_BUDGET_USD: '0',
         BUDGET_TABLE: 'limits',
         MAX_FUNCTIONS: '0',
-        JUDGE_CONCURRENCY: '0',
         BUNDLE: join(this.#bundles, FOLDERS[step], 'index.mjs'),
         REQUEST: JSON.stringify(request),
       },

@@ -68,7 +68,6 @@ export function settingsVariants({ region, partition }: Place): Record<string, R
       GROUND_TRUTH_S3_PREFIX: 's3://labels',
       GROUND_TRUTH_KMS_KEY_ARN: arn('kms', 'key/labels'),
       ...arthur,
-      SECRETS_KMS_KEY_ARN: arn('kms', 'key/secrets'),
       ...noBudget,
     },
     'encrypted captures, replays in a VPC, a judge in an inference component': {

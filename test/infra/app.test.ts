@@ -48,7 +48,7 @@ it('reports invalid settings without a stack trace', () => {
 });
 
 it('synthesizes a valid stack for the prefix, with warnings about doubtful settings', () => {
-  const lines = Object.entries({ ...REQUIRED_SETTINGS, ...OPTIONAL, STACK_PREFIX: 'of-file', MAX_CONCURENCY: '3' });
+  const lines = Object.entries({ ...REQUIRED_SETTINGS, ...OPTIONAL, STACK_PREFIX: 'of-file', MAX_FUNCTONS: '3' });
   writeFileSync(join(folder, '.env'), lines.map(([name, value]) => `${name}=${value}\n`).join(''));
   const { status, stderr } = app({ STACK_PREFIX: 'of-environment', CDK_VALIDATION: 'true' });
   expect({ status, stderr }).toMatchObject({ status: 0 });
@@ -62,7 +62,7 @@ it('synthesizes a valid stack for the prefix, with warnings about doubtful setti
     'utf8',
   );
   expect(metadata).toContain(
-    '.env sets MAX_CONCURENCY, which is not a setting of this stack; did you mean MAX_CONCURRENCY?',
+    '.env sets MAX_FUNCTONS, which is not a setting of this stack; did you mean MAX_FUNCTIONS?',
   );
 });
 

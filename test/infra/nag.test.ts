@@ -33,7 +33,6 @@ const EVERYTHING = {
   DATA_CAPTURE_KMS_KEY_ARN: 'arn:aws:kms:eu-west-1:123456789012:key/1234abcd',
   WORK_KMS_KEY_ARN: 'arn:aws:kms:eu-west-1:123456789012:key/work',
   MLFLOW_ARTIFACT_KMS_KEY_ARN: 'arn:aws:kms:eu-west-1:123456789012:key/artifacts',
-  SECRETS_KMS_KEY_ARN: 'arn:aws:kms:eu-west-1:123456789012:key/secrets',
   VPC_SUBNET_IDS: 'subnet-0a1b2c3d',
   VPC_SECURITY_GROUP_IDS: 'sg-0a1b2c3d',
   BEDROCK_MODEL_ID: 'arn:aws:bedrock:eu-west-1:123456789012:application-inference-profile/a1b2c3',

@@ -66,8 +66,7 @@ const variants: Record<string, Record<string, string>> = {
   'a cascade': { BEDROCK_MODEL_ID: 'amazon.nova-pro-v1:0', JUDGE_CASCADE: 'bedrock:/amazon.nova-lite-v1:0' },
   'MLflow’s secret, artifacts of another account': {
     MLFLOW_SECRET_ARN: SECRET,
-    MLFLOW_ARTIFACT_BUCKET: 'artifacts/team*',
-    MLFLOW_ARTIFACT_ACCOUNT_ID: '210987654321',
+    MLFLOW_ARTIFACT_BUCKET: '210987654321@artifacts/team*',
   },
   'an MLflow without a secret': { MLFLOW_TRACKING_URI: 'https://mlflow.example.com' },
   // In IAM, ${*}, ${?} and ${$} are the characters themselves.
@@ -122,7 +121,7 @@ it('has the recorded permissions with other settings', () => {
 
 it.each([MONITORING, REPLAY, GROUND_TRUTH])('has the recorded state machine %s', (id) => {
   // Comments are for people and may change.
-  const text = JSON.stringify(definitionOf(templateOf({ MAX_CONCURRENCY: '7', LAMBDA_TIMEOUT_SECONDS: '600' }), id));
+  const text = JSON.stringify(definitionOf(templateOf({ MAX_FUNCTIONS: '7', LAMBDA_TIMEOUT_SECONDS: '600' }), id));
   expectRecorded(
     id,
     JSON.parse(text, (key, part) => (key === 'Comment' ? undefined : part)),

@@ -104,7 +104,6 @@ beforeAll(async () => {
   const settings = {
     STACK_PREFIX: 'first',
     SAGEMAKER_ENDPOINT_NAME: ENDPOINT,
-    MAX_CONCURRENCY: '3',
     SHADOW_VARIANTS: 'Shadow',
     QUALITY_OBJECTIVES:
       '[{"scorer":"safety","atLeast":0.95},{"scorer":"time_to_first_token_ms","valueUnder":800,"atLeast":0.95}]',

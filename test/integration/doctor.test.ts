@@ -13,7 +13,7 @@ import { captureLine } from '../helpers/replay.ts';
 
 const QUOTAS = [
   ['Cross-region model inference tokens per minute for Anthropic Claude Sonnet 4.6', 200_000],
-  ['Cross-region model inference requests per minute for Anthropic Claude Sonnet 4.6', 100],
+  ['Cross-region model inference requests per minute for Anthropic Claude Sonnet 4.6', 200],
   ['Cross-region model inference tokens per day for Anthropic Claude Sonnet 4.6', 288_000_000],
   ['Cross-region model inference tokens per minute for Anthropic Claude Sonnet 4.5 V1', 7],
   ['Cross-region model inference tokens per minute for Anthropic Claude Sonnet 4.6 1M Context Length', 7],
@@ -208,7 +208,7 @@ const FINE = [
   'ok access The account may use anthropic.claude-sonnet-4-6.',
   expect.stringMatching(/^ok price 3\.3 and 16\.5 US dollars per million/),
   expect.stringMatching(
-    /^ok quota 200,000 tokens per minute, 100 requests per minute, 288,000,000 tokens per day: about [\d,]+ captures a day, at [\d,]+ tokens each \([\d,]+ in, [\d,]+ out, which count 5-fold\)\. More are throttled\. → lower/,
+    /^ok quota 200,000 tokens per minute, 200 requests per minute, 288,000,000 tokens per day: about [\d,]+ captures a day, at [\d,]+ tokens each \([\d,]+ in, [\d,]+ out, which count 5-fold\)\. More are throttled\. → lower/,
   ),
   'ok lambda 1,000 concurrent invocations in the account, 900 not reserved; the chunks of all runs take up to MAX_FUNCTIONS=8.',
   'warning stack No stack with STACK_PREFIX=prod is deployed in us-east-1. → deploy it: inference-monitor deploy',
@@ -367,7 +367,7 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string]> =
   ],
   'artifacts in a bucket of another account': [{}, { 'HEAD /artifacts': ofAccount('210987654321') }, 'artifacts'],
   'artifacts in a bucket of the account that the settings name': [
-    { MLFLOW_ARTIFACT_ACCOUNT_ID: '210987654321' },
+    { MLFLOW_ARTIFACT_BUCKET: 's3://210987654321@artifacts/mlflow' },
     { 'HEAD /artifacts': ofAccount('210987654321') },
     'artifacts',
   ],
@@ -422,6 +422,7 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string]> =
     { 'ListServiceQuotas bedrock': [200, { Quotas: [{ QuotaName: QUOTAS[0]?.QuotaName, Value: 0 }] }] },
     'quota',
   ],
+  'a size above the quota': [{ SIZE: 'large' }, {}, 'quota'],
   'a quota that is not listed': [{}, { 'ListServiceQuotas bedrock': [200, { Quotas: [] }] }, 'quota'],
   'the Lambdas of a new account': [
     {},
@@ -466,6 +467,14 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string]> =
       MLFLOW_TRACKING_TOKEN: 'own',
     },
     { DescribeSecret: [400, { __type: 'ResourceNotFoundException', message: 'no' }] },
+    'secrets',
+  ],
+  'a secret whose key is disabled': [
+    { REPLAY_HEADERS_SECRET_ARN: 'arn:aws:secretsmanager:us-east-1:123456789012:secret:replay-AbCdEf' },
+    {
+      DescribeSecret: [200, { KmsKeyId: 'arn:aws:kms:us-east-1:123456789012:key/k1' }],
+      DescribeKey: [200, { KeyMetadata: { KeyState: 'Disabled' } }],
+    },
     'secrets',
   ],
   'an ARN of another account': [
@@ -541,11 +550,11 @@ test('skips AWS checks without credentials, with expired ones, and without a reg
 });
 
 test('names settings that are missing or wrong, and checks the rest', async () => {
-  const { healthy, lines } = await doctor({ STACK_PREFIX: '', MAX_CONCURRENCY: '0', SAGEMAKER_ENDPOINT_NAME: '' });
+  const { healthy, lines } = await doctor({ STACK_PREFIX: '', MAX_FUNCTIONS: '-1', SAGEMAKER_ENDPOINT_NAME: '' });
   expect(about(lines, 'settings')).toEqual([
     expect.stringMatching(/^error settings STACK_PREFIX: got nothing \(it is required\)\. → expected: /),
     expect.stringMatching(/^error settings SAGEMAKER_ENDPOINT_NAME: got nothing/),
-    expect.stringMatching(/^error settings MAX_CONCURRENCY: got "0"/),
+    expect.stringMatching(/^error settings MAX_FUNCTIONS: got "-1"/),
   ]);
   expect(about(lines, 'mlflow')).toEqual([expect.stringMatching(/^ok mlflow Version 3\.17\.2/)]);
   expect(healthy).toBe(false);
@@ -604,10 +613,10 @@ test('prints the findings in groups, each in one line of a pipe', async () => {
 });
 
 test.each([
-  ['us.anthropic.claude-sonnet-4-6', [200_000 * 1_440, 100 * 1_440, 288_000_000]],
+  ['us.anthropic.claude-sonnet-4-6', [200_000 * 1_440, 200 * 1_440, 288_000_000]],
   [
     'arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-sonnet-4-6',
-    [200_000 * 1_440, 100 * 1_440, 288_000_000],
+    [200_000 * 1_440, 200 * 1_440, 288_000_000],
   ],
   ['global.anthropic.claude-sonnet-4-6', [7 * 1_440]],
   ['global.anthropic.claude-haiku-4-5-20251001-v1:0', [8 * 1_440]],

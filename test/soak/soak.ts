@@ -67,7 +67,7 @@ const records = recordsAsked();
 const evaluated = Math.min(MOST_EVALUATED, Math.ceil(records * EVALUATED_SHARE));
 const faulty = await FaultyEnvironment.start({
   endpoint: ENDPOINT,
-  settings: { EVALUATION_SAMPLE_RATE: SAMPLE_RATE, EVALUATION_BUDGET_USD: '0', MAX_CONCURRENCY: CHUNKS_AT_ONCE },
+  settings: { EVALUATION_SAMPLE_RATE: SAMPLE_RATE, EVALUATION_BUDGET_USD: '0', MAX_FUNCTIONS: CHUNKS_AT_ONCE },
   log,
 });
 try {

@@ -48,7 +48,7 @@ test('options are checked, and a flag wins over .env', () => {
       `--prefix is wrong; got: ${prefix}; expected: canary-`,
     );
   }
-  const dotenv = { MLFLOW_TRACKING_URI: 'https://a', BEDROCK_MODEL_ID: 'm', MAX_CONCURRENCY: '3' };
+  const dotenv = { MLFLOW_TRACKING_URI: 'https://a', BEDROCK_MODEL_ID: 'm', MAX_FUNCTIONS: '3' };
   const settings = canarySettings(parseCanaryOptions(['--mlflow', 'https://b']), dotenv);
   expect(settings).toEqual({ MLFLOW_TRACKING_URI: 'https://b', BEDROCK_MODEL_ID: 'm' });
 });

@@ -29,6 +29,8 @@ it('names every setting, the required ones first and without a value', () => {
   // The region is a setting of the commands, not of the stack.
   expect(names.toSorted()).toEqual([...SETTING_NAMES, 'AWS_REGION'].toSorted());
   expect(names.slice(0, REQUIRED_SETTING_NAMES.length)).toEqual(REQUIRED_SETTING_NAMES);
+  const [, ofFirstDeployment = ''] = text.split(/^# -{20,} .*$/m);
+  expect(ofFirstDeployment.match(/^#?[A-Z0-9_]+=/gm)?.length).toBeLessThanOrEqual(12);
   expect(Object.keys(parseDotenv(text))).toEqual(REQUIRED_SETTING_NAMES);
 });
 

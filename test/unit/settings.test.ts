@@ -113,14 +113,14 @@ describe('the settings as a whole', () => {
       ...required,
       STACK_PREFIX: undefined,
       EVALUATION_SAMPLE_RATE: '1,5',
-      MAX_CONCURRENCY: '0',
+      MAX_FUNCTIONS: '-1',
       CSV_HEADER: 'yes',
     });
     expect(lines).toEqual([
       '  STACK_PREFIX: got nothing (it is required); expected: letters, digits and "-", at most 30 characters',
       '  EVALUATION_SAMPLE_RATE: got "1,5"; expected: a number from 0 to 1',
+      '  MAX_FUNCTIONS: got "-1"; expected: a whole number from 0 to 10000',
       '  CSV_HEADER: got "yes"; expected: true or false',
-      '  MAX_CONCURRENCY: got "0"; expected: a whole number from 1 to 10000',
     ]);
   });
 
@@ -283,13 +283,12 @@ describe('settings that must match', () => {
 
   it('requires tokens for a call of each function that waits for them', () => {
     expect(refusal({ ...required, JUDGE_TOKENS_PER_MINUTE: '7999' })).toEqual([
-      '  JUDGE_TOKENS_PER_MINUTE: got 7999; expected: at least 8000, for a call in five minutes from each of 8 functions (MAX_FUNCTIONS, JUDGE_CONCURRENCY); or 0 (no limit)',
+      '  JUDGE_TOKENS_PER_MINUTE: got 7999; expected: at least 8000, for a call in five minutes from each of 8 functions (MAX_FUNCTIONS, SIZE); or 0 (no limit)',
     ]);
     for (const enough of [
       { JUDGE_TOKENS_PER_MINUTE: '8000' },
       { JUDGE_TOKENS_PER_MINUTE: '1000', MAX_FUNCTIONS: '1' },
-      { JUDGE_TOKENS_PER_MINUTE: '2000', JUDGE_CONCURRENCY: '2' },
-      { JUDGE_TOKENS_PER_MINUTE: '1', MAX_FUNCTIONS: '0', JUDGE_CONCURRENCY: '0' },
+      { JUDGE_TOKENS_PER_MINUTE: '32000', MAX_FUNCTIONS: '0', SIZE: 'small' },
     ])
       expect(() => parse(enough)).not.toThrow();
   });
@@ -382,9 +381,9 @@ describe('.env and the environment', () => {
     );
 
   it('prefers the environment to .env, unless the variable is empty', () => {
-    write({ ...required, EVALUATION_SAMPLE_RATE: '0.5', MAX_CONCURRENCY: '3' });
-    const { settings } = readSettings({ EVALUATION_SAMPLE_RATE: '0.25', MAX_CONCURRENCY: '', STACK_PREFIX: ' ' }, file);
-    expect(settings).toEqual({ ...parse(), EVALUATION_SAMPLE_RATE: 0.25, MAX_CONCURRENCY: 3 });
+    write({ ...required, EVALUATION_SAMPLE_RATE: '0.5', MAX_FUNCTIONS: '3' });
+    const { settings } = readSettings({ EVALUATION_SAMPLE_RATE: '0.25', MAX_FUNCTIONS: '', STACK_PREFIX: ' ' }, file);
+    expect(settings).toEqual({ ...parse(), EVALUATION_SAMPLE_RATE: 0.25, MAX_FUNCTIONS: 3 });
   });
 
   it('needs no .env', () => {
@@ -403,15 +402,18 @@ describe('.env and the environment', () => {
     write({
       ...required,
       EVALUATION_SAMPEL_RATE: '0.5',
-      MAX_CONCURENCY: '3',
+      MAX_FUNCTONS: '3',
       JUDGE_TEMPERATURE: '1',
       PATH_TO_MY_NOTES: 'x',
       MLFLOW_TRACKING_PASSWORD: 'hunter2',
     });
-    const { warnings } = readSettings({ SAGEMAKER_ENDPOINTNAME: 'x', PATH: '/bin', MLFLOW_EXPERIMENT_ID: '3' }, file);
+    const { warnings } = readSettings(
+      { SAGEMAKER_ENDPOINTNAME: 'x', SITE: 'a', PATH: '/bin', MLFLOW_EXPERIMENT_ID: '3' },
+      file,
+    );
     expect(warnings).toEqual([
       '.env sets EVALUATION_SAMPEL_RATE, which is not a setting of this stack; did you mean EVALUATION_SAMPLE_RATE?',
-      '.env sets MAX_CONCURENCY, which is not a setting of this stack; did you mean MAX_CONCURRENCY?',
+      '.env sets MAX_FUNCTONS, which is not a setting of this stack; did you mean MAX_FUNCTIONS?',
       '.env sets JUDGE_TEMPERATURE, which is not a setting of this stack; see .env.example',
       '.env sets MLFLOW_TRACKING_PASSWORD, which only the command line reads; the functions need MLFLOW_SECRET_ARN',
       'The environment sets SAGEMAKER_ENDPOINTNAME, which is not a setting of this stack; did you mean SAGEMAKER_ENDPOINT_NAME?',

@@ -28,18 +28,3 @@ export const groundTruthSchema = z.strictObject({
 });
 
 export type GroundTruthSettings = z.infer<typeof groundTruthSchema>;
-
-/** Where label files are written. */
-interface LabelPlace {
-  bucket: string;
-  /** Ends with `/`, or is empty. */
-  prefix: string;
-}
-
-/** Returns the parts of `GROUND_TRUTH_S3_PREFIX`. */
-export function labelPlace(place: string | undefined): LabelPlace | undefined {
-  if (place === undefined) return undefined;
-  const [bucket = '', ...path] = place.replace(/^s3:\/\//, '').split('/');
-  const prefix = path.join('/');
-  return { bucket, prefix: prefix === '' || prefix.endsWith('/') ? prefix : `${prefix}/` };
-}

@@ -104,3 +104,15 @@ export const capturePrefix = setting(
     .transform((prefix) => (prefix.endsWith('/') ? prefix : `${prefix}/`))
     .optional(),
 );
+
+/**
+ * Returns the parts of a place in S3, with or without `s3://`.
+ *
+ * @returns `account`: what stands before an `@`; `bucket`: empty if no place is given; `prefix` ends with `/`, or is empty
+ */
+export function s3Place(place = '') {
+  const [owned = '', ...path] = place.replace(/^s3:\/\//, '').split('/');
+  const [bucket = '', account] = owned.split('@').toReversed();
+  const prefix = path.join('/');
+  return { account, bucket, prefix: prefix === '' || prefix.endsWith('/') ? prefix : `${prefix}/` };
+}

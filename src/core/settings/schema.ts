@@ -30,11 +30,11 @@ export const MAX_PREFIX = 30;
 const MLFLOW_ARN = /^arn:aws[\w-]*:sagemaker:[a-z0-9-]+:\d{12}:mlflow-(?:app|tracking-server)\/[\w-]+$/;
 
 const BUCKET_NAME = /^(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
-const BUCKET_WITH_PREFIX = /^(s3:\/\/)?(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/.*)?$/;
+/** The account may stand before the bucket. */
+const ARTIFACT_PLACE = /^(s3:\/\/)?(\d{12}@)?(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/.*)?$/;
 const LABEL_PLACE = /^s3:\/\/(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[^\p{Cc}]{0,800})?$/u;
 /** SageMaker's names of endpoints and of inference components have the same form. */
 const ENDPOINT_NAME = /^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$/;
-const ACCOUNT_ID = /^\d{12}$/;
 const KEY_ARN = /^arn:aws[\w-]*:kms:[a-z0-9-]+:\d{12}:key\/[\w-]+$/;
 /** A model id may contain colons, but not one with a slash after it. */
 const JUDGE_MODEL = /^(?!(?!openai:|sagemaker:)[a-z][a-z0-9_-]*:\/)\S+$/;
@@ -185,10 +185,9 @@ export const functionSettings = {
   ALARM_QUOTES: flag(false),
   /** Limits over all runs of the stack (src/limits/limits.ts). 0: no limit. */
   MAX_FUNCTIONS: wholeNumber(0, 10_000, 8),
-  JUDGE_CONCURRENCY: wholeNumber(0, 100_000, 64),
+  /** Calls of the judge at once, and requests a second to a managed MLflow (src/limits/sizes.ts). */
+  SIZE: setting('small, medium or large', z.enum(['small', 'medium', 'large']).default('medium')),
   JUDGE_TOKENS_PER_MINUTE: wholeNumber(0, 1_000_000_000, 0),
-  /** Default: 25 for a managed MLflow, else 0. */
-  MLFLOW_REQUESTS_PER_SECOND: setting('requests a second, 0 for no limit', numberIn(0, 100_000).optional()),
   /** An alarm has at most 10 metrics. */
   ENDPOINT_VARIANTS: setting(
     'names of variants separated by commas, at most 9',
@@ -230,14 +229,10 @@ export const settingsSchema = z.object({
   /** Encrypts the work bucket, the table, the queues, the topic and the logs. */
   WORK_KMS_KEY_ARN: keyArn,
   MLFLOW_ARTIFACT_KMS_KEY_ARN: keyArn,
-  /** Of all secrets that other settings name. */
-  SECRETS_KMS_KEY_ARN: keyArn,
   MLFLOW_ARTIFACT_BUCKET: setting(
-    'a bucket name, optionally with a prefix',
-    z.string().regex(BUCKET_WITH_PREFIX).optional(),
+    'a bucket name, optionally with a prefix, and with the account of the bucket as in s3://123456789012@my-bucket/prefix',
+    z.string().regex(ARTIFACT_PLACE).optional(),
   ),
-  /** Of that bucket. Default: the account of the stack. */
-  MLFLOW_ARTIFACT_ACCOUNT_ID: setting('an AWS account id of 12 digits', z.string().regex(ACCOUNT_ID).optional()),
   VPC_SUBNET_IDS: setting(
     'subnet ids such as subnet-0123456789abcdef0, separated by commas, at most 16',
     nameList(/^subnet-[0-9a-f]+$/)
@@ -250,7 +245,6 @@ export const settingsSchema = z.object({
       .pipe(z.array(z.string()).max(5))
       .default([]),
   ),
-  MAX_CONCURRENCY: wholeNumber(1, 10_000, 10),
   /** How long events of new capture files are collected for one run. 300 is Lambda's maximum. */
   BATCH_WINDOW_SECONDS: wholeNumber(0, 300, 60),
   LAMBDA_MEMORY_MB: wholeNumber(512, 10_240, 1024),

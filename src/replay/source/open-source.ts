@@ -30,15 +30,12 @@ export interface Disposable {
 
 type OpenedSource = Disposable & { files: SourceFile[] };
 
-interface S3Location {
-  bucket: string;
-  key: string;
-}
-
-export function parseS3Location(location: string): S3Location | undefined {
+export function parseS3Location(location: string) {
   const match = /^s3:\/\/([^/]+)\/?(.*)$/s.exec(location);
   return match ? { bucket: match[1] ?? '', key: match[2] ?? '' } : undefined;
 }
+
+type S3Location = NonNullable<ReturnType<typeof parseS3Location>>;
 
 /**
  * Opens the captures of a replay.
