@@ -43,7 +43,7 @@ async function ask(call: AppCall): Promise<AppReply> {
   const pieceMs: number[] = [];
   const parts: Buffer[] = [];
   const input = {
-    EndpointName: 'e',
+    EndpointName: call.endpointName ?? 'e',
     Body: Buffer.from(call.body, 'base64'),
     ContentType: call.contentType,
     InferenceId: call.inferenceId,

@@ -15,6 +15,8 @@ export interface AppCall {
   contentType?: string;
   inferenceId?: string;
   variant?: string;
+  /** Default: `e`. */
+  endpointName?: string;
   /** Pieces that the application reads. Default: all. */
   pieces?: number;
   /** Python: the body as a file. */

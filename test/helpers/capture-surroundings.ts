@@ -2,7 +2,6 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { S3Wire } from '../doubles/s3-wire.ts';
-import { serve } from './serve.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
 /** Returns an object that has them while a test runs. */
@@ -34,14 +33,3 @@ export const spooledIn = (folder: string): string[] =>
     : [];
 
 export const REFUSED = { kind: 'error', status: 403, code: 'AccessDenied' } as const;
-/** A role that may write where captures go now, and no more where they went. */
-export const refusesFormer = ({ key }: { key: string }) => (key.startsWith('former/') ? REFUSED : undefined);
-
-/** An endpoint that names its error in a way of its own. */
-export const startOddServer = () =>
-  serve((_, response) => response.writeHead(400, { 'x-amzn-errortype': 'Odd Type!' }).end('{}'));
-/** A name that no endpoint has, and its folder. */
-export const LONG_NAME = `..${'x'.repeat(2000)}`;
-export const LONG_FOLDER = /^__x{61}\/unknown\//;
-/** As the reader of the line takes it. */
-export const ODD = { ended: 'failed', error: { kind: 'refused', class: 'Odd_Type_' } };

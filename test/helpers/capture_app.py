@@ -60,7 +60,7 @@ def asked(call):
     body = base64.b64decode(call["body"])
     body = {"bytes": io.BytesIO, "own": OwnFile}.get(call.get("file"), bytes)(body)
     names = {"contentType": "ContentType", "inferenceId": "InferenceId", "variant": "TargetVariant"}
-    return {"EndpointName": "e", "Body": body, **{names[name]: call[name] for name in names if name in call}}
+    return {"EndpointName": call.get("endpointName", "e"), "Body": body, **{names[name]: call[name] for name in names if name in call}}
 
 
 class Reply:

@@ -11,17 +11,7 @@ import {
 } from '@aws-sdk/client-sagemaker-runtime';
 import { payloadPart, StandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { type CaptureOptions, captureInvocations } from '../../src/capture-client/capture-invocations.ts';
-import {
-  captureSurroundings,
-  clientsIn,
-  LONG_FOLDER,
-  LONG_NAME,
-  ODD,
-  REFUSED,
-  refusesFormer,
-  spooledIn,
-  startOddServer,
-} from '../helpers/capture-surroundings.ts';
+import { captureSurroundings, clientsIn, REFUSED } from '../helpers/capture-surroundings.ts';
 import { runHere } from '../helpers/command-here.ts';
 import { serve } from '../helpers/serve.ts';
 
@@ -134,16 +124,6 @@ test('a bucket that refuses writes nothing to the application’s console but on
   expect(printed).not.toHaveBeenCalled();
 });
 
-test('an error with a name of any form has a class that the reader takes, and an endpoint a folder that S3 takes', async () => {
-  const { url, close } = await startOddServer();
-  const { captures, ask } = start({}, url);
-  await expect(ask({ EndpointName: LONG_NAME })).rejects.toThrow();
-  await captures.flush();
-  await close();
-  expect(here.s3.keys('captures')).toEqual([expect.stringMatching(LONG_FOLDER)]);
-  expect(clientsIn(here.s3)[0]).toMatchObject(ODD);
-});
-
 test('a reply that another middleware has frozen is dropped once, and is not open', async () => {
   jest.spyOn(process, 'emitWarning').mockImplementation(() => {});
   const { captures, ask, client } = start();
@@ -163,53 +143,14 @@ test('a request that names no endpoint is no call', async () => {
   expect(await captures.flush()).toMatchObject({ written: 0, dropped: 0 });
 });
 
-test('ids are cut to the length that SageMaker takes', async () => {
-  const { captures, ask } = start();
-  await ask({ InferenceId: 'x'.repeat(1_000_000) }).then(readAll, () => {});
-  expect(await captures.flush()).toMatchObject({ written: 1 });
-  const [line] = here.s3.keys('captures').flatMap((key) => here.s3.lines<Record<string, object>>('captures', key));
-  expect(line).toMatchObject({ eventMetadata: { inferenceId: 'x'.repeat(64) } });
-});
-
-test.each(['a/../b', 'a//b', './a'])('the prefix %s, which is no path in the spool folder, is refused', (prefix) => {
-  expect(() => start({ prefix })).toThrow(/prefix is not allowed; got: .*; expected: names/);
-});
-
-test('what is refused for one endpoint holds up no other', async () => {
+test('what was refused for one endpoint is written once it is allowed', async () => {
   jest.spyOn(process, 'emitWarning').mockImplementation(() => {});
   here.s3.fault = ({ key }) => (key.startsWith('e/') ? REFUSED : undefined);
   const { captures, ask } = start();
   for (const EndpointName of ['e', 'e', 'f']) await readAll(await ask({ EndpointName }));
   await captures.flush();
-  expect(await captures.flush()).toMatchObject({ waiting: 2, written: 1, dropped: 0 });
-  expect(here.s3.keys('captures')).toEqual([expect.stringMatching(/^f\//)]);
   here.s3.fault = () => undefined;
   expect(await captures.flush()).toMatchObject({ waiting: 0, written: 3, dropped: 0 });
-});
-
-test('with a spool folder, what is refused for one endpoint goes there, and the others are written at once', async () => {
-  jest.spyOn(process, 'emitWarning').mockImplementation(() => {});
-  here.s3.fault = ({ key }) => (key.startsWith('e/') ? REFUSED : undefined);
-  const { captures, ask } = start({ spoolFolder: here.folder });
-  for (const EndpointName of ['e', 'f']) await readAll(await ask({ EndpointName }));
-  expect(await captures.flush()).toMatchObject({ waiting: 0, written: 1, spooled: 1, dropped: 0 });
-  expect(here.s3.keys('captures')).toEqual([expect.stringMatching(/^f\//)]);
-});
-
-test('a spooled batch that is refused holds nothing back', async () => {
-  here.s3.fault = () => REFUSED;
-  jest.spyOn(process, 'emitWarning').mockImplementation(() => {});
-  const [former, present] = ['former', 'p'].map((prefix) => start({ prefix, spoolFolder: here.folder }));
-  for (const each of [former, present]) {
-    await readAll((await each?.ask()) ?? []);
-    await each?.captures.flush();
-  }
-  here.s3.fault = refusesFormer;
-  // The other client tries the same files by its timer.
-  for (let i = 0; i < 20 && here.s3.keys('captures').length === 0; i++) await present?.captures.flush();
-  await former?.captures.flush();
-  expect(here.s3.keys('captures')).toEqual([expect.stringMatching(/^p\//)]);
-  expect(spooledIn(here.folder)).toHaveLength(1);
 });
 
 const FIRST_MS = 400;

@@ -3,17 +3,7 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
-import {
-  captureSurroundings,
-  clientsIn,
-  LONG_FOLDER,
-  LONG_NAME,
-  ODD,
-  REFUSED,
-  refusesFormer,
-  spooledIn,
-  startOddServer,
-} from '../helpers/capture-surroundings.ts';
+import { captureSurroundings, clientsIn } from '../helpers/capture-surroundings.ts';
 
 const here = captureSurroundings();
 
@@ -33,9 +23,10 @@ ${code}`;
   return stdout.trim();
 }
 
-test('times without an end end neither the thread nor a flush', async () => {
+test('times without an end end neither the thread nor a flush, and a share may be any number', async () => {
   const code = `
-captures = capture_invocations(client, bucket="captures", s3=s3, batch_seconds=float("inf"))
+from fractions import Fraction
+captures = capture_invocations(client, bucket="captures", s3=s3, batch_seconds=float("inf"), sampling=Fraction(1))
 ask()
 print(captures.flush(float("inf"))["written"])`;
   expect(await python(code)).toBe('1');
@@ -130,84 +121,6 @@ for n in range(40):
     print(sender.keep_rest())
 print("ended")`;
   expect(await python(code)).toBe(`${'0\n'.repeat(40)}ended`);
-});
-
-test('an error with a name of any form has a class that the reader takes, and an endpoint a folder that S3 takes', async () => {
-  const { url, close } = await startOddServer();
-  const code = `
-client = boto3.client("sagemaker-runtime", endpoint_url="${url}", **key)
-captures = capture_invocations(client, bucket="captures", s3=s3)
-try:
-    client.invoke_endpoint_with_response_stream(EndpointName="${LONG_NAME}", Body=b"{}")
-except client.exceptions.ClientError:
-    print(captures.flush()["written"])`;
-  expect(await python(code)).toBe('1');
-  await close();
-  expect(here.s3.keys('captures')).toEqual([expect.stringMatching(LONG_FOLDER)]);
-  expect(clientsIn(here.s3)[0]).toMatchObject(ODD);
-});
-
-test('ids are cut to the length that SageMaker takes, and a share may be any number', async () => {
-  const code = `
-from fractions import Fraction
-captures = capture_invocations(client, bucket="captures", s3=s3, sampling=Fraction(1))
-try:
-    list(client.invoke_endpoint_with_response_stream(EndpointName="e", Body=b"{}", InferenceId="x" * 1_000_000)["Body"])
-except Exception:
-    pass
-print(captures.flush()["written"])`;
-  expect(await python(code)).toBe('1');
-  const [line] = here.s3.keys('captures').flatMap((key) => here.s3.lines<Record<string, object>>('captures', key));
-  expect(line).toMatchObject({ eventMetadata: { inferenceId: 'x'.repeat(64) }, client: { sampling: 1 } });
-});
-
-test.each(['a/../b', 'a//b', './a'])(
-  'the prefix %s, which is no path in the spool folder, is refused',
-  async (prefix) => {
-    const code = `
-try:
-    capture_invocations(client, bucket="captures", prefix="${prefix}")
-except ValueError as error:
-    print(error)`;
-    expect(await python(code)).toMatch(/an option is not allowed; got: .*; expected: .* a prefix without empty parts/);
-  },
-);
-
-test('what is refused for one endpoint holds up no other', async () => {
-  here.s3.fault = ({ key }) => (key.startsWith('e/') ? REFUSED : undefined);
-  const code = `
-captures = capture_invocations(client, bucket="captures", s3=s3, batch_seconds=600)
-for name in ("e", "e", "f"):
-    list(client.invoke_endpoint_with_response_stream(EndpointName=name, Body=b"{}")["Body"])
-captures.flush()
-stats = captures.flush()
-print(stats["waiting"], stats["written"], stats["dropped"])`;
-  expect(await python(code)).toBe('2 1 0');
-  expect(here.s3.keys('captures')).toEqual([expect.stringMatching(/^f\//)]);
-});
-
-test('with a spool folder, what is refused for one endpoint goes there, and the others are written at once', async () => {
-  here.s3.fault = ({ key }) => (key.startsWith('e/') ? REFUSED : undefined);
-  const code = `
-captures = capture_invocations(client, bucket="captures", s3=s3, spool_folder="${here.folder}", batch_seconds=600)
-for name in ("e", "f"):
-    list(client.invoke_endpoint_with_response_stream(EndpointName=name, Body=b"{}")["Body"])
-stats = captures.flush()
-print(stats["waiting"], stats["written"], stats["spooled"], stats["dropped"])`;
-  expect(await python(code)).toBe('0 1 1 0');
-  expect(here.s3.keys('captures')).toEqual([expect.stringMatching(/^f\//)]);
-});
-
-test('a spooled batch that is refused holds nothing back', async () => {
-  here.s3.fault = () => REFUSED;
-  const spooling = (prefix: string) => `
-client = boto3.client("sagemaker-runtime", endpoint_url="${here.endpoint.url}", **key)
-captures = capture_invocations(client, bucket="captures", prefix="${prefix}", s3=s3, spool_folder="${here.folder}")`;
-  for (const prefix of ['former', 'p']) await python(`${spooling(prefix)}\nask()\ncaptures.flush()`);
-  here.s3.fault = refusesFormer;
-  await python(`${spooling('p')}\ncaptures.flush()\ncaptures.flush()`);
-  expect(here.s3.keys('captures')).toEqual([expect.stringMatching(/^p\//)]);
-  expect(spooledIn(here.folder)).toHaveLength(1);
 });
 
 test('a stream that was read in part ends with its last piece, whenever the garbage collector comes', async () => {

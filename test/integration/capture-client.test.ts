@@ -5,7 +5,7 @@ import { payloadPart } from '../../local/stand-in-endpoint/server.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { S3Wire } from '../doubles/s3-wire.ts';
 import { type AppCall, type AppSpec, LANGUAGES, runApp } from '../helpers/capture-apps.ts';
-import { spooledIn } from '../helpers/capture-surroundings.ts';
+import { REFUSED, spooledIn } from '../helpers/capture-surroundings.ts';
 import { serve } from '../helpers/serve.ts';
 import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
@@ -310,6 +310,53 @@ describe.each(LANGUAGES)('%s', (language) => {
     const times = [0, firstByteMs, ...pieces.map(([ms]) => ms), endMs, 60_000].map(Number);
     expect(times.toSorted((a, b) => a - b)).toEqual(times);
     expect(Date.parse(eventMetadata?.inferenceTime ?? '')).toBeGreaterThanOrEqual(started);
+  });
+
+  test('an error with a name of any form has a class that the reader takes, and an endpoint a folder that S3 takes', async () => {
+    const odd = await serve((_, response) => response.writeHead(400, { 'x-amzn-errortype': 'Odd Type!' }).end('{}'));
+    const calls = [ask('odd', { endpointName: `..${'x'.repeat(2000)}` })];
+    await runApp(language, app(calls, { endpoint: odd.url, options: {} }));
+    await odd.close();
+    expect(s3.keys('captures')).toEqual([expect.stringMatching(/^__x{61}\/unknown\//)]);
+    expect(written().get('odd')?.client).toMatchObject({
+      ended: 'failed',
+      error: { kind: 'refused', class: 'Odd_Type_' },
+    });
+  });
+
+  test('ids are cut to the length that SageMaker takes', async () => {
+    await runApp(language, app([ask('long', { inferenceId: 'x'.repeat(1_000_000) })]));
+    expect([...written().keys()]).toEqual(['x'.repeat(64)]);
+  });
+
+  test.each(['a/../b', 'a//b', './a'])(
+    'the prefix %s, which is no path in the spool folder, is refused',
+    async (prefix) => {
+      await expect(runApp(language, app([], { options: { prefix } }))).rejects.toThrow(
+        /not allowed; got: .*; expected: /,
+      );
+    },
+  );
+
+  test.each([false, true])('what is refused for one endpoint holds up no other (spooled: %s)', async (isSpooled) => {
+    s3.fault = ({ key }) => (key.startsWith('e/') ? REFUSED : undefined);
+    const calls = ['e', 'e', 'f'].map((endpointName, i) => ask(String(i), { endpointName }));
+    const options = { batchSeconds: 600, ...(isSpooled ? { spoolFolder: join(folder, 'spool') } : {}) };
+    const { stats } = await runApp(language, app(calls, { options }));
+    const held = isSpooled ? { spooled: 2, waiting: 0 } : { spooled: 0, waiting: 2 };
+    expect(stats).toMatchObject({ written: 1, dropped: 0, ...held });
+    expect(s3.keys('captures')).toEqual([expect.stringMatching(/^f\//)]);
+  });
+
+  test('a spooled batch that is refused holds nothing back', async () => {
+    s3.fault = () => REFUSED;
+    const inFolder = (prefix: string) => ({ options: { prefix, spoolFolder: join(folder, 'spool') } });
+    for (const prefix of ['former', 'p']) await runApp(language, app([ask(prefix)], inFolder(prefix)));
+    // A role that may write where captures go now, and no more where they went.
+    s3.fault = ({ key }) => (key.startsWith('former/') ? REFUSED : undefined);
+    await runApp(language, app([], inFolder('p')));
+    expect(s3.keys('captures')).toEqual([expect.stringMatching(/^p\//)]);
+    expect(spooledIn(join(folder, 'spool'))).toHaveLength(1);
   });
 
   test('a share of the calls is captured', async () => {
