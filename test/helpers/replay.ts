@@ -1,7 +1,6 @@
 /** Creates captures, replays them in this process, and runs the command line as a child process. */
 import { spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { isByCapturedTimes } from '../../src/replay/derived-options.ts';
@@ -12,6 +11,7 @@ import { localFiles } from '../../src/replay/source/open-source.ts';
 import type { SkippedLine } from '../../src/replay/source/types.ts';
 import { urlTarget } from '../../src/replay/targets/url-target.ts';
 import { type ReplayRequest, type ReplayResult, replayToDirectory } from '../../src/replay/to-directory.ts';
+import { temporaryFolder } from './temporary-folder.ts';
 
 export interface CapturedSideSpec {
   data: unknown;
@@ -66,7 +66,7 @@ export const chatLine = (
 ): string => captureLine(eventId, seconds, { data: chatBody(prompt, more) }, { data: chatReply(reply) });
 
 export class ReplayFolder {
-  readonly path = mkdtempSync(join(tmpdir(), 'replay-test-'));
+  readonly path = temporaryFolder('replay-test-');
 
   /** @returns its path */
   write(name: string, lines: readonly string[]): string {
@@ -76,8 +76,16 @@ export class ReplayFolder {
     return path;
   }
 
-  delete(): void {
-    rmSync(this.path, { recursive: true, force: true });
+  /** Writes chats with the event ids e0, e1, … @returns the path of their file */
+  chats(
+    count: number,
+    secondOf: (i: number) => number = () => 0,
+    promptOf: (i: number) => string = (i) => `[#${i}]`,
+  ): string {
+    return this.write(
+      'a.jsonl',
+      Array.from({ length: count }, (_, i) => chatLine(`e${i}`, secondOf(i), promptOf(i))),
+    );
   }
 }
 

@@ -60,7 +60,6 @@ async function withEcho<T>(
     return await work(source, `${url}/`, folder.path);
   } finally {
     await close();
-    folder.delete();
   }
 }
 

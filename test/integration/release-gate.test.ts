@@ -16,7 +16,6 @@ let folder: ReplayFolder;
 beforeEach(() => {
   folder = new ReplayFolder();
 });
-afterEach(() => folder.delete());
 
 const run = (name: string, count: number, one: (i: number) => Omit<RequestSpec, 'line'>): string =>
   writeRun(join(folder.path, name), numbered(count, one));

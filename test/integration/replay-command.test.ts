@@ -17,10 +17,7 @@ beforeEach(async () => {
   out = join(folder.path, 'out');
   endpoint = await startStandInEndpoint({ latencyMs: 10 });
 });
-afterEach(async () => {
-  await endpoint.close();
-  folder.delete();
-});
+afterEach(() => endpoint.close());
 
 const lines = (count: number, prompt = 'hello'): string[] =>
   Array.from({ length: count }, (_, i) => chatLine(`e${i}`, 0, `[#${i}] ${prompt}`));
@@ -142,9 +139,10 @@ test('reads compressed captures, and names a damaged file', async () => {
 });
 
 test('a second replay into the directory of one that is running is refused', async () => {
-  const file = folder.write(
-    'a.jsonl',
-    Array.from({ length: 30 }, (_, i) => chatLine(`e${i}`, i, `[#${i}] hello`)),
+  const file = folder.chats(
+    30,
+    (i) => i,
+    (i) => `[#${i}] hello`,
   );
   const first = startCli([
     'replay',
@@ -213,10 +211,7 @@ test('reports an unusable output directory before anything is sent', async () =>
 });
 
 test('reads window times without an offset as UTC, like captured times', async () => {
-  const file = folder.write(
-    'a.jsonl',
-    [0, 1, 2, 3].map((second) => chatLine(`e${second}`, second, 'hello')),
-  );
+  const file = folder.chats(4, (i) => i);
   for (const [from, to] of [
     ['2026-11-20T10:00:01', '2026-11-20T10:00:03'],
     ['2026-11-20T12:00:01+02:00', '2026-11-20T10:00:03Z'],

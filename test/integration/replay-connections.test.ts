@@ -91,10 +91,7 @@ beforeEach(async () => {
   server = new NotingServer();
   url = await server.listen();
 });
-afterEach(async () => {
-  await server.close();
-  folder.delete();
-});
+afterEach(() => server.close());
 
 /** Writes captures with bursts at these seconds. */
 const bursts = (...seconds: number[]): string =>

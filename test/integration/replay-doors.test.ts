@@ -185,7 +185,6 @@ describe('registrations', () => {
 
   describe('on the command line', () => {
     const folderOfRun = new ReplayFolder();
-    afterAll(() => folderOfRun.delete());
 
     const sendWith = async (lines: string[], more: Record<string, string>) => {
       const file = folderOfRun.write('captures.jsonl', lines);

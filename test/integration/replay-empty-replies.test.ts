@@ -116,10 +116,7 @@ beforeEach(async () => {
     response.writeHead(status, status === 204 ? {} : { 'content-type': type }).end(body);
   });
 });
-afterEach(async () => {
-  await server.close();
-  folder.delete();
-});
+afterEach(() => server.close());
 
 const chats = (count = REQUESTS): string =>
   folder.write(

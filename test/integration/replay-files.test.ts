@@ -21,10 +21,7 @@ beforeEach(async () => {
   folder = new ReplayFolder();
   endpoint = await startStandInEndpoint({ latencyMs: 20, words: 5, interTokenMs: 3, record: true });
 });
-afterEach(async () => {
-  await endpoint.close();
-  folder.delete();
-});
+afterEach(() => endpoint.close());
 
 /** Successful and failed requests, streams, tables and a conversation, over three seconds. */
 const mixed = (): string[] => [
@@ -174,9 +171,10 @@ describe('the command', () => {
   });
 
   test('shuts down gracefully on Ctrl-C: writes and marks the results, and exits with 130', async () => {
-    const file = folder.write(
-      'a.jsonl',
-      Array.from({ length: 300 }, (_, i) => chatLine(`e${i}`, Math.floor(i / 10), `[#${i}] [[latency 300]]`)),
+    const file = folder.chats(
+      300,
+      (i) => Math.floor(i / 10),
+      (i) => `[#${i}] [[latency 300]]`,
     );
     const out = join(folder.path, 'out');
     const running = startCli([
@@ -227,9 +225,10 @@ describe('the command', () => {
   });
 
   test('shuts down gracefully when the terminal is closed, even after repeated signals', async () => {
-    const file = folder.write(
-      'a.jsonl',
-      Array.from({ length: 100 }, (_, i) => chatLine(`e${i}`, i, `[#${i}] hello`)),
+    const file = folder.chats(
+      100,
+      (i) => i,
+      (i) => `[#${i}] hello`,
     );
     const out = join(folder.path, 'out');
     const running = startCli(['replay', file, '--url', endpoint.url, '--speedup', '10', '--quiet', '-o', out]);
@@ -328,9 +327,10 @@ inBrowser('in a browser', () => {
   });
 
   test('the comparison of two runs', async () => {
-    const file = folder.write(
-      'a.jsonl',
-      Array.from({ length: 20 }, (_, i) => chatLine(`e${i}`, 0, `hello ${i}`)),
+    const file = folder.chats(
+      20,
+      () => 0,
+      (i) => `hello ${i}`,
     );
     const runs = [join(folder.path, 'one'), join(folder.path, 'two')];
     for (const out of runs)

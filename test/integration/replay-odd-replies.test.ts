@@ -123,7 +123,6 @@ beforeEach(async () => {
 afterEach(async () => {
   for (const socket of sockets) socket.destroy();
   await new Promise((resolve) => server.close(resolve));
-  folder.delete();
 });
 
 /** Replays the lines and compares each reply with its captured one. The results are in `out`. */

@@ -25,10 +25,7 @@ beforeEach(async () => {
   out = join(folder.path, 'out');
   endpoint = await startStandInEndpoint({ latencyMs: 20, words: 6, refuses: signedBy(KEY), record: true });
 });
-afterEach(async () => {
-  await endpoint.close();
-  folder.delete();
-});
+afterEach(() => endpoint.close());
 
 const target = (more: object = {}): ReturnType<typeof sageMakerTarget> =>
   sageMakerTarget({
@@ -166,9 +163,10 @@ test.each(['', 'has space', '-x', 'a'.repeat(64), `a${'-'.repeat(62)}b`, '../../
 test('signs a request again that waits longer than its signature is valid', async () => {
   const strict = await startStandInEndpoint({ latencyMs: 1_500, refuses: signedBy(KEY, 7_000), record: true });
   try {
-    const file = folder.write(
-      'a.jsonl',
-      Array.from({ length: 8 }, (_, i) => chatLine(`e${i}`, 0, `[#${i}] hello`)),
+    const file = folder.chats(
+      8,
+      () => 0,
+      (i) => `[#${i}] hello`,
     );
     // All eight are signed at the same time; the last is sent more than ten seconds later.
     const own = await target({ url: strict.url, goodForMs: 400 });
@@ -182,9 +180,10 @@ test('signs a request again that waits longer than its signature is valid', asyn
 });
 
 test('ends gracefully when the credentials expire: writes the results and reports the unsent requests', async () => {
-  const file = folder.write(
-    'a.jsonl',
-    Array.from({ length: 8 }, (_, i) => chatLine(`e${i}`, i, `[#${i}] hello`)),
+  const file = folder.chats(
+    8,
+    (i) => i,
+    (i) => `[#${i}] hello`,
   );
   let signed = 0;
   const credentials = async (): Promise<typeof KEY> => {

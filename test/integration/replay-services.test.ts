@@ -21,10 +21,7 @@ beforeEach(async () => {
     answer: ({ prompt }) => `You asked: ${prompt}`,
   });
 });
-afterEach(async () => {
-  await endpoint.close();
-  folder.delete();
-});
+afterEach(() => endpoint.close());
 
 describe('captures in S3', () => {
   const BUCKET = 'captures';
@@ -105,9 +102,10 @@ describe('captures in S3', () => {
   });
 
   test('compares results of a cloud replay in S3, also in parts, and leaves no files behind', async () => {
-    const file = folder.write(
-      'a.jsonl',
-      [0, 1, 2].map((i) => chatLine(`e${i}`, 0, `number ${i}`)),
+    const file = folder.chats(
+      3,
+      () => 0,
+      (i) => `number ${i}`,
     );
     const local = join(folder.path, 'out');
     expect((await cli(file, '--compare', '--run', 'the-run')).code).toBe(0);

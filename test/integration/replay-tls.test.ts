@@ -6,7 +6,7 @@ import { createServer, type Server, type TLSSocket } from 'node:tls';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { makeCertificate, type Tls } from '../../local/servers/ministack.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
-import { chatLine, ReplayFolder, runCli } from '../helpers/replay.ts';
+import { ReplayFolder, runCli } from '../helpers/replay.ts';
 
 /** The Python environment that creates the certificate may have to be created first. */
 const SETUP_MS = 15 * 60_000;
@@ -36,14 +36,14 @@ beforeAll(async () => {
 afterAll(async () => {
   front.close();
   await endpoint.close();
-  folder.delete();
 });
 
 const target = (host: string): string => `https://${host}:${(front.address() as AddressInfo).port}`;
 const captures = (): string =>
-  folder.write(
-    'a.jsonl',
-    Array.from({ length: 20 }, (_, i) => chatLine(`e${i}`, i % 2, `hello ${i}`)),
+  folder.chats(
+    20,
+    (i) => i % 2,
+    (i) => `hello ${i}`,
   );
 
 test.each([

@@ -24,10 +24,7 @@ beforeEach(async () => {
   out = join(folder.path, 'out');
   endpoint = await startStandInEndpoint({ latencyMs: LATENCY_MS, record: true });
 });
-afterEach(async () => {
-  await endpoint.close();
-  folder.delete();
-});
+afterEach(() => endpoint.close());
 
 const scheduledMs = ({ metadata }: ReplayRecord): number => metadata.scheduled_ns / 1e6;
 
@@ -154,10 +151,7 @@ describe('what is sent', () => {
 
 describe('when it is sent', () => {
   test('sends at the captured times, with speedup', async () => {
-    const file = folder.write(
-      'a.jsonl',
-      [0, 1, 1, 2, 4].map((second, i) => chatLine(`e${i}`, second, `[#${i}]`)),
-    );
+    const file = folder.chats(5, (i) => [0, 1, 1, 2, 4][i] ?? 0);
     const { records } = await replay(file, endpoint.url, out, { speedup: 4, fixedScheduleAutoOffset: true });
     const { ids, dues } = scheduleOfSent(records);
     expect(ids).toEqual(['e0', 'e1', 'e2', 'e3', 'e4']);
@@ -166,10 +160,7 @@ describe('when it is sent', () => {
   });
 
   test('respects the concurrency cap, and does not hide the time that requests wait', async () => {
-    const file = folder.write(
-      'a.jsonl',
-      Array.from({ length: 12 }, (_, i) => chatLine(`e${i}`, 0, `[#${i}]`)),
-    );
+    const file = folder.chats(12);
     const { results } = await replay(file, endpoint.url, out, { maxConcurrency: 3 });
     expect(endpoint.maxConnections).toBeLessThanOrEqual(3);
     const { stats } = results;
@@ -182,10 +173,7 @@ describe('when it is sent', () => {
   });
 
   test('keeps a constant concurrency', async () => {
-    const file = folder.write(
-      'a.jsonl',
-      Array.from({ length: 20 }, (_, i) => chatLine(`e${i}`, 0, `[#${i}]`)),
-    );
+    const file = folder.chats(20);
     const { results } = await replay(file, endpoint.url, out, { concurrency: 5 });
     expect(endpoint.maxConnections).toBeLessThanOrEqual(5);
     expect(results.stats.succeeded).toBe(20);
@@ -193,10 +181,7 @@ describe('when it is sent', () => {
   });
 
   test('sends a warm-up that is not counted', async () => {
-    const file = folder.write(
-      'a.jsonl',
-      Array.from({ length: 4 }, (_, i) => chatLine(`e${i}`, 0, `[#${i}]`)),
-    );
+    const file = folder.chats(4);
     const { results, records } = await replay(file, endpoint.url, out, { warmup: 3 });
     expect(endpoint.arrivals.count).toBe(7);
     expect(records).toHaveLength(4);
@@ -210,10 +195,7 @@ describe('what is measured', () => {
     await endpoint.close();
     endpoint = await startStandInEndpoint({ latencyMs: 20, stall: { afterMs: 1000, durationMs: STALL_MS } });
     // Ten requests per second for four seconds, one at a time: the stall delays one request, and the others wait behind it.
-    const file = folder.write(
-      'a.jsonl',
-      Array.from({ length: 40 }, (_, i) => chatLine(`e${i}`, Math.floor(i / 10), `[#${i}]`)),
-    );
+    const file = folder.chats(40, (i) => Math.floor(i / 10));
     const { results } = await replay(file, endpoint.url, out, { maxConcurrency: 1, spreadSameSecond: 'even' });
     const fromSending = results.stats.distribution('request_latency');
     const fromSchedule = results.stats.distribution('effective_latency');
@@ -230,10 +212,7 @@ describe('what is measured', () => {
   test('measures the first token, the gaps and the tokens of a stream', async () => {
     await endpoint.close();
     endpoint = await startStandInEndpoint({ latencyMs: 60, words: 8, interTokenMs: 15 });
-    const file = folder.write(
-      'a.jsonl',
-      Array.from({ length: 6 }, (_, i) => chatLine(`e${i}`, i, `[#${i}]`)),
-    );
+    const file = folder.chats(6, (i) => i);
     const { records, results } = await replay(file, endpoint.url, out, { stream: true, speedup: 5 });
     for (const { metrics } of records) {
       expect(metrics.output_sequence_length?.value).toBe(8);

@@ -105,7 +105,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await cloud?.stop();
   await endpoint.close();
-  folder.delete();
 });
 
 const execute = promisify(execFile);

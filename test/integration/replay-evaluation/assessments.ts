@@ -132,7 +132,6 @@ describe('verdicts as assessments', () => {
     beforeEach(() => {
       folder = new ReplayFolder();
     });
-    afterEach(() => folder.delete());
 
     const out = () => join(folder.path, 'out');
     const replayLocally = (run: string, lines: readonly string[] = LINES): Promise<CliResult> =>

@@ -12,7 +12,6 @@ beforeEach(() => {
   folder = new ReplayFolder();
   out = join(folder.path, 'out');
 });
-afterEach(() => folder.delete());
 
 const replay = (run: string, count: number, ...flags: string[]) => start(run, count, ...flags).done;
 

@@ -39,10 +39,7 @@ beforeEach(async () => {
     response.end(status === 500 ? JSON.stringify(failure) : chatReply(`New ${SAID}`));
   });
 });
-afterEach(async () => {
-  await server.close();
-  folder.delete();
-});
+afterEach(() => server.close());
 
 /** Replays, and returns the content of all files. */
 async function kept(
