@@ -40,7 +40,6 @@ export class AwsGate implements Gate {
     const operation = target || `${asked.method} ${asked.path.split(/[?/]/)[1] ?? ''}`;
     this.#counts.operation(`${service} ${operation}`);
     if (service !== 'states' || operation !== 'StartExecution') return undefined;
-    this.#counts.asked('start execution');
     if (this.#starts?.take() === false) {
       this.#counts.throttled('start execution');
       return { answer: jsonError(400, 'ThrottlingException', 'Rate exceeded') };
@@ -57,7 +56,6 @@ export class AwsGate implements Gate {
     const isRead = method === 'GET' || method === 'HEAD';
     const limit = isRead ? 's3 reads' : 's3 writes';
     const rate = isRead ? this.#limits.s3Reads : this.#limits.s3Writes;
-    this.#counts.asked(limit);
     const name = `${bucket} ${limit}`;
     const tokens = this.#buckets.get(name) ?? (rate && new Bucket(rate, this.#now));
     if (tokens) this.#buckets.set(name, tokens);
@@ -84,7 +82,6 @@ export class MlflowGate implements Gate {
     // Ids differ in each request.
     const route = (path.split('?')[0] ?? '').replace(/\/(?:tr-[0-9a-f]+|a-[\w-]+|\d+)(?=\/|$)/g, '/{id}');
     this.#counts.operation(`mlflow ${method} ${route}`);
-    this.#counts.asked('mlflow');
     if (this.#tokens?.take() === false) {
       this.#counts.throttled('mlflow');
       return { answer: jsonError(429, 'ThrottlingException', 'Rate exceeded') };

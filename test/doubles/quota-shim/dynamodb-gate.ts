@@ -73,7 +73,6 @@ export class DynamoGate implements Gate {
 
   async #write(writes: readonly Write[], asked: SeenRequest, upstream: Upstream): Promise<Reply> {
     const { itemBytes = Number.POSITIVE_INFINITY } = this.#limits;
-    this.#counts.asked('partition writes');
     const before = await Promise.all(writes.map((write) => this.#size(write, asked, upstream)));
     if (writes.some(({ added }, n) => (before[n] ?? 0) + added > itemBytes)) {
       return jsonError(400, 'ValidationException', TOO_LARGE);

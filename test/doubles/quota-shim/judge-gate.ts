@@ -56,7 +56,6 @@ export class JudgeGate implements Gate {
     const request = JSON.parse(body.toString()) as { inferenceConfig?: { maxTokens?: number } };
     const maxTokens = request.inferenceConfig?.maxTokens ?? DEFAULT_MAX_TOKENS;
     const reserved = Math.ceil(body.length / BYTES_PER_TOKEN) + maxTokens;
-    for (const limit of ['judge tokens a day', 'judge calls', 'judge tokens']) counts.asked(limit);
     if (perDay !== undefined && this.today >= perDay) {
       counts.throttled('judge tokens a day');
       return throttled(PER_DAY);
@@ -91,7 +90,6 @@ export class JudgeGate implements Gate {
   async #createJob(asked: SeenRequest, upstream: Upstream): Promise<Verdict> {
     const limit = this.#limits.batchJobs ?? Number.POSITIVE_INFINITY;
     this.#counts.operation('bedrock job');
-    this.#counts.asked('batch jobs');
     for (const arn of this.#jobs) {
       const path = `${JOB_PATH}/${encodeURIComponent(arn)}`;
       const reply = await upstream.send({ ...asked, method: 'GET', path, body: Buffer.alloc(0) });

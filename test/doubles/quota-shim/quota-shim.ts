@@ -1,6 +1,6 @@
 /**
  * The quota shim: fronts for emulated AWS, MLflow and the judge that impose an account's limits, each alone or all at once,
- * and count what was asked for, throttled and served. The deployed functions reach every service through it.
+ * and count what was throttled and served. The deployed functions reach every service through it.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -22,15 +22,11 @@ export interface Behind {
 export interface EmulatorEvent {
   /** Milliseconds since 1970. */
   at: number;
-  function?: string;
   memoryMb?: number;
   ms?: number;
-  error?: boolean;
   logBytes?: number;
   /** The function that found no free place. */
   throttled?: string;
-  mapRun?: 'waited' | 'open' | 'ended';
-  open?: number;
 }
 
 export type QuotaShim = Awaited<ReturnType<typeof startQuotaShim>>;
