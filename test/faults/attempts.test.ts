@@ -49,8 +49,7 @@ describe.each(versions)('with MLflow %s', (version) => {
       ['reading the captures', inBucket('fault-captures', 'GET')],
       ['writing the receipt', (request: SeenRequest) => /\/receipts\/.*evaluate-000/.test(request.path)],
     ])('while %s fail the attempt by name, and the next attempt continues with new ones', async (name, matches) => {
-      const one = pipeline.case(`expired-once-${name.replace(/\W+/g, '-')}`);
-      await one.put(linesOf(name));
+      const one = await pipeline.caseOf(`expired-once-${name.replace(/\W+/g, '-')}`, linesOf(name));
       const outcome = await one.run(one.event(), {
         planned: async () => pipeline.s3Proxy.inject(firstOnes(1, matches, expiredToken)),
       });
@@ -62,8 +61,7 @@ describe.each(versions)('with MLflow %s', (version) => {
 
   describe('credentials for Bedrock that expire', () => {
     test('after some calls lose no answer, and the next attempt asks for the rest', async () => {
-      const one = pipeline.case('judge-expired');
-      await one.put(linesOf('judge-expired', 12));
+      const one = await pipeline.caseOf('judge-expired', linesOf('judge-expired', 12));
       pipeline.judge.forget();
       pipeline.judge.behave({ ...EXPIRED_AT_BEDROCK, errorShare: 0.4, faultyCalls: 10 });
       const outcome = await one.run();
@@ -76,8 +74,7 @@ describe.each(versions)('with MLflow %s', (version) => {
   });
 
   test('an evaluator that is killed after the judge’s answers asks, writes and pays once', async () => {
-    const one = pipeline.case('killed-evaluator');
-    await one.put([...new Set(linesOf('killed-evaluator', 12))]);
+    const one = await pipeline.caseOf('killed-evaluator', [...new Set(linesOf('killed-evaluator', 12))]);
     pipeline.judge.forget();
     let writes = 0;
     let killed = 0;
@@ -144,8 +141,7 @@ describe.each(versions)('with MLflow %s', (version) => {
   });
 
   test('a processor that is suspended while it writes, and resumes after the next attempt, duplicates no trace', async () => {
-    const one = pipeline.case('frozen-processor');
-    await one.put(linesOf('frozen-processor', 230));
+    const one = await pipeline.caseOf('frozen-processor', linesOf('frozen-processor', 230));
     let frozen = 0;
     pipeline.mlflowProxy.inject((request) => {
       if (!isTraceWrite(request)) return undefined;
@@ -171,8 +167,7 @@ describe.each(versions)('with MLflow %s', (version) => {
     test.each(clocks.flatMap(([name, ms]) => (['log', 'evaluate'] as const).map((step) => [step, name, ms] as const)))(
       'in step %s, an hour %s, completes the run',
       async (step, name, clockAheadMs) => {
-        const one = pipeline.case(`clock-${name}-${step}`);
-        await one.put(linesOf(`clock-${name}-${step}`));
+        const one = await pipeline.caseOf(`clock-${name}-${step}`, linesOf(`clock-${name}-${step}`));
         const outcome = await one.run(one.event(), { inProcess: step, clockAheadMs });
         expect(outcome.errors).toEqual([]);
         const count = await expectWhole(one, outcome);
@@ -184,8 +179,7 @@ describe.each(versions)('with MLflow %s', (version) => {
     test.each(clocks)(
       'an hour %s, and killed while it has claims, leaves the rest to the next attempt',
       async (name, clockAheadMs) => {
-        const one = pipeline.case(`clock-${name}-killed`);
-        await one.put([...new Set(linesOf(`clock-${name}-killed`, 12))]);
+        const one = await pipeline.caseOf(`clock-${name}-killed`, [...new Set(linesOf(`clock-${name}-killed`, 12))]);
         pipeline.judge.behave({ delayMs: 100 });
         let writes = 0;
         pipeline.mlflowProxy.inject((request) => {
@@ -205,8 +199,9 @@ describe.each(versions)('with MLflow %s', (version) => {
   });
 
   test('answers that cannot be written while MLflow is unavailable are written by a later attempt, and paid once', async () => {
-    const one = pipeline.case('away-with-answers', { retry: { baseMs: 5, capMs: 20, attempts: 2 } });
-    await one.put(linesOf('away-with-answers', 12));
+    const one = await pipeline.caseOf('away-with-answers', linesOf('away-with-answers', 12), {
+      retry: { baseMs: 5, capMs: 20, attempts: 2 },
+    });
     pipeline.judge.forget();
     pipeline.mlflowProxy.inject(firstOnes(40, isVerdictWrite, { kind: 'reply', status: 503 }));
     const outcome = await one.run();
@@ -243,7 +238,7 @@ describe.each(versions)('with MLflow %s', (version) => {
     const count = await expectWhole(one, outcome);
     expect(outcome.equations).toMatchObject({ quarantinedInObjects: 0, quarantinedInReceipts: 0 });
     expect(outcome.summary.lines.quarantined).toBe(0);
-    const retry = await one.run({ retry: { run: outcome.run, what: 'quarantined' } });
+    const retry = await one.retry(outcome, 'quarantined');
     expect(retry.summary.lines.planned).toBe(0);
     await expectSettled(pipeline, one, count);
   });
@@ -253,8 +248,7 @@ describe.each(versions)('with MLflow %s', (version) => {
   byFiles(
     'a file of spans that is mixed with another one when the function is killed is repaired by the next attempt',
     async () => {
-      const one = pipeline.case('mixed');
-      await one.put(linesOf('mixed', 20));
+      const one = await pipeline.caseOf('mixed', linesOf('mixed', 20));
       let mixed = 0;
       pipeline.mlflowProxy.inject((request) => {
         if (mixed > 0 || request.method !== 'PUT') return undefined;
@@ -290,7 +284,7 @@ describe.each(versions)('with MLflow %s', (version) => {
       let last = first;
       for (let runs = 1; last.summary.status === 'failed' && runs < MOST_RUNS; runs += 1) {
         expectFailed(last, 'MlflowUnavailable');
-        last = await one.run({ retry: { run: last.run, what: 'failed' } });
+        last = await one.retry(last);
         expect(last.summary.quarantineReasons).not.toHaveProperty('MlflowFailsOnTrace');
       }
       expect(last.summary.status).toBe('succeeded');

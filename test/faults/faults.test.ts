@@ -57,8 +57,7 @@ describe.each(versions)('with MLflow %s', (version) => {
   });
 
   test('gets a new capture with its verdicts in 1.2 requests, the file of its spans apart', async () => {
-    const one = pipeline.case('requests');
-    await one.put(linesOf('requests', 120));
+    const one = await pipeline.caseOf('requests', linesOf('requests', 120));
     let requests = 0;
     await one.run(one.event(), {
       planned: async () =>
@@ -74,8 +73,7 @@ describe.each(versions)('with MLflow %s', (version) => {
 
   describe('an MLflow that fails briefly', () => {
     test.each(Object.keys(PASSING_FAULTS))('does not fail the run by %s', async (name) => {
-      const one = pipeline.case(`passing-${name.replace(/\W+/g, '-')}`, { retry: PATIENT });
-      await one.put(linesOf(name));
+      const one = await pipeline.caseOf(`passing-${name.replace(/\W+/g, '-')}`, linesOf(name), { retry: PATIENT });
       pipeline.mlflowProxy.inject(PASSING_FAULTS[name]?.() ?? (() => undefined));
       const outcome = await one.run();
       expect(pipeline.mlflowProxy.injected()).toBeGreaterThan(0);
@@ -88,8 +86,7 @@ describe.each(versions)('with MLflow %s', (version) => {
 
   describe('an MLflow that fails for longer', () => {
     test('does not fail the run by truncating some answers', async () => {
-      const one = pipeline.case('stalling', { timeoutMs: 1_500 });
-      await one.put(linesOf('stalling'));
+      const one = await pipeline.caseOf('stalling', linesOf('stalling'), { timeoutMs: 1_500 });
       pipeline.mlflowProxy.inject(firstOnes(3, isWrite, { kind: 'stall' }));
       const outcome = await one.run();
       expect(pipeline.mlflowProxy.injected()).toBe(3);
@@ -97,8 +94,9 @@ describe.each(versions)('with MLflow %s', (version) => {
     });
 
     test('does not fail the run by restarting while traces are written', async () => {
-      const one = pipeline.case('restarting', { retry: { baseMs: 500, capMs: 4_000 } });
-      await one.put(linesOf('restarting', 230));
+      const one = await pipeline.caseOf('restarting', linesOf('restarting', 230), {
+        retry: { baseMs: 500, capMs: 4_000 },
+      });
       let restarted: Promise<void> | undefined;
       const restart = () => {
         restarted ??= pipeline.restartMlflow();
@@ -112,21 +110,18 @@ describe.each(versions)('with MLflow %s', (version) => {
     });
 
     test('fails the run by name when it stays unavailable, and a retry completes it', async () => {
-      const one = pipeline.case('away');
-      await one.put(linesOf('away'));
+      const one = await pipeline.caseOf('away', linesOf('away'));
       const failed = await one.run(one.event(), {
         planned: async () => pipeline.mlflowProxy.inject(() => ({ kind: 'reply', status: 503 })),
       });
       expectFailed(failed, 'MlflowUnavailable');
       expect(failed.summary.lines.lost).toBe(failed.summary.lines.planned);
       pipeline.heal();
-      const retry = await one.run({ retry: { run: failed.run, what: 'failed' } });
-      await expectSettled(pipeline, one, await expectWhole(one, retry));
+      await expectSettled(pipeline, one, await expectWhole(one, await one.retry(failed)));
     });
 
     test('fails the run by name when it denies posts from then on, and what it has taken counts once, with the retry', async () => {
-      const one = pipeline.case('denied');
-      await one.put(linesOf('denied', 24));
+      const one = await pipeline.caseOf('denied', linesOf('denied', 24));
       let posts = 0;
       pipeline.mlflowProxy.inject((request) => {
         if (isTraceWrite(request)) posts += 1;
@@ -135,7 +130,7 @@ describe.each(versions)('with MLflow %s', (version) => {
       const failed = await one.run();
       expectFailed(failed, /Mlflow/);
       pipeline.heal();
-      const retry = await one.run({ retry: { run: failed.run, what: 'failed' } });
+      const retry = await one.retry(failed);
       const count = await expectWhole(one, retry);
       const counted: Record<string, number> = {};
       for await (const { run, hours } of readCounts(pipeline.storage, WORK, [TIME.slice(0, 10)])) {
@@ -148,8 +143,7 @@ describe.each(versions)('with MLflow %s', (version) => {
     });
 
     test('fails the run by name when the experiment is deleted, and a retry completes it once the experiment is restored', async () => {
-      const one = pipeline.case('deleted-experiment');
-      await one.put(linesOf('deleted-experiment'));
+      const one = await pipeline.caseOf('deleted-experiment', linesOf('deleted-experiment'));
       let experimentId = '';
       const failed = await one.run(one.event(), {
         planned: async () => {
@@ -161,8 +155,7 @@ describe.each(versions)('with MLflow %s', (version) => {
       const during = await one.run();
       expectFailed(during, /Experiment/);
       await one.do('restore_experiment', { experimentId });
-      const retry = await one.run({ retry: { run: failed.run, what: 'failed' } });
-      await expectSettled(pipeline, one, await expectWhole(one, retry));
+      await expectSettled(pipeline, one, await expectWhole(one, await one.retry(failed)));
     });
 
     test('fails the run by name when the credentials for managed MLflow expire, and a retry completes it', async () => {
@@ -184,8 +177,7 @@ describe.each(versions)('with MLflow %s', (version) => {
         expect(failed.summary.lines.lost).toBe(failed.summary.lines.planned);
         credentials = { ...MANAGED_CREDENTIALS, sessionToken: 'renewed-session-token' };
         double.setCredentials(credentials);
-        const retry = await one.run({ retry: { run: failed.run, what: 'failed' } });
-        await expectSettled(pipeline, one, await expectWhole(one, retry));
+        await expectSettled(pipeline, one, await expectWhole(one, await one.retry(failed)));
       } finally {
         await double.stop();
       }
@@ -215,7 +207,7 @@ describe.each(versions)('with MLflow %s', (version) => {
         expect(count.missing).toHaveLength(1);
 
         pipeline.heal();
-        const retry = await one.run({ retry: { run: outcome.run, what: 'quarantined' } });
+        const retry = await one.retry(outcome, 'quarantined');
         expect(retry.summary.lines).toMatchObject({ planned: 2, traced: 1, quarantined: 1 });
         await expectSettled(pipeline, one, { ...(await one.count()), missing: [] });
       },
@@ -224,8 +216,7 @@ describe.each(versions)('with MLflow %s', (version) => {
 
   describe('S3', () => {
     test('does not fail the run by answering 503 SlowDown to every third request', async () => {
-      const one = pipeline.case('slow-down');
-      await one.put(linesOf('slow-down'));
+      const one = await pipeline.caseOf('slow-down', linesOf('slow-down'));
       pipeline.s3Proxy.inject(everyNth(3, isAny, slowDown));
       const outcome = await one.run();
       expect(pipeline.s3Proxy.injected()).toBeGreaterThan(0);
@@ -233,8 +224,7 @@ describe.each(versions)('with MLflow %s', (version) => {
     });
 
     test('does not fail the run by cutting connections before and after the work', async () => {
-      const one = pipeline.case('s3-cuts');
-      await one.put(linesOf('s3-cuts'));
+      const one = await pipeline.caseOf('s3-cuts', linesOf('s3-cuts'));
       const before = everyNth(4, isAny, { kind: 'cut' });
       const after = everyNth(3, inBucket('fault-work', 'PUT'), { kind: 'passThenCut' });
       pipeline.s3Proxy.inject((request) => before(request) ?? after(request));
@@ -242,8 +232,7 @@ describe.each(versions)('with MLflow %s', (version) => {
     });
 
     test('fails the run by name when the object is overwritten between planning and reading', async () => {
-      const one = pipeline.case('overwritten');
-      await one.put(linesOf('older'));
+      const one = await pipeline.caseOf('overwritten', linesOf('older'));
       const newer = linesOf('newer', 3);
       const outcome = await one.run(one.event(), { planned: () => one.put(newer) });
       expectFailed(outcome, 'CaptureChanged');
@@ -265,8 +254,7 @@ describe.each(versions)('with MLflow %s', (version) => {
     test.each(['plan', 'receipts', 'quarantine'])(
       'fails the run when the %s cannot be written, and the same input completes it later',
       async (what) => {
-        const one = pipeline.case(`unwritable-${what}`);
-        await one.put(linesOf(`unwritable-${what}`));
+        const one = await pipeline.caseOf(`unwritable-${what}`, linesOf(`unwritable-${what}`));
         const isDenied = (request: SeenRequest) =>
           inBucket('fault-work')(request) && ['PUT', 'POST'].includes(request.method) && request.path.includes(what);
         pipeline.s3Proxy.inject((request) => (isDenied(request) ? accessDenied : undefined));
@@ -281,8 +269,7 @@ describe.each(versions)('with MLflow %s', (version) => {
 
   describe('the judge', () => {
     test('does not lose a verdict when Bedrock throttles half of the calls', async () => {
-      const one = pipeline.case('throttling');
-      await one.put(linesOf('throttling', 12));
+      const one = await pipeline.caseOf('throttling', linesOf('throttling', 12));
       pipeline.judge.behave({ throttleShare: 0.5 });
       const outcome = await one.run();
       const count = await expectWhole(one, outcome);
@@ -292,15 +279,14 @@ describe.each(versions)('with MLflow %s', (version) => {
     });
 
     test('fails the run by name when Bedrock refuses the model, and a retry completes it', async () => {
-      const one = pipeline.case('refusing');
-      await one.put(linesOf('refusing'));
+      const one = await pipeline.caseOf('refusing', linesOf('refusing'));
       pipeline.judge.behave({ models: { '*': { state: 'denied' } } });
       const failed = await one.run();
       expectFailed(failed, /Judge|Model/);
       expect(failed.summary.lines.lost).toBe(0);
       expect(failed.summary.verdicts.lost).toBeGreaterThan(0);
       pipeline.heal();
-      const retry = await one.run({ retry: { run: failed.run, what: 'failed' } });
+      const retry = await one.retry(failed);
       const count = await expectWhole(one, retry);
       expect(count.failedVerdicts).toBe(0);
       await expectSettled(pipeline, one, count);
@@ -309,8 +295,7 @@ describe.each(versions)('with MLflow %s', (version) => {
     test.each(['cut', 'prose'] as const)(
       'records errors for %s answers, and the next run replaces them by verdicts',
       async (fault) => {
-        const one = pipeline.case(`answers-${fault}`);
-        await one.put(linesOf(`answers-${fault}`));
+        const one = await pipeline.caseOf(`answers-${fault}`, linesOf(`answers-${fault}`));
         pipeline.judge.behave({ fault });
         const outcome = await one.run();
         const bad = await expectWhole(one, outcome);
@@ -326,8 +311,7 @@ describe.each(versions)('with MLflow %s', (version) => {
     );
 
     test('keeps the answers of a function that runs out of time, and the next attempt asks for the rest', async () => {
-      const one = pipeline.case('out-of-time');
-      await one.put(linesOf('out-of-time'));
+      const one = await pipeline.caseOf('out-of-time', linesOf('out-of-time'));
       pipeline.judge.behave({ delayMs: 3_000 });
       // 45 s are reserved to finish, so one second is left to judge.
       const evaluateMs: RunHooks['evaluateMs'] = (attempt) => {
@@ -344,8 +328,7 @@ describe.each(versions)('with MLflow %s', (version) => {
     const lines = 300;
 
     test('writes the remaining traces after a function was killed', async () => {
-      const one = pipeline.case('killed');
-      await one.put(linesOf('killed', lines));
+      const one = await pipeline.caseOf('killed', linesOf('killed', lines));
       // By OTLP, two requests of 100 traces are in flight together: when the first is answered, the third is not yet sent.
       const isOtlp = (request: SeenRequest) => request.path === '/v1/traces';
       const isPost = (request: SeenRequest) => isTraceWrite(request) && request.method === 'POST' && !isOtlp(request);
@@ -360,8 +343,7 @@ describe.each(versions)('with MLflow %s', (version) => {
     });
 
     test('duplicates nothing when two runs process the same records from different files', async () => {
-      const one = pipeline.case('overlapping');
-      await one.put(linesOf('overlapping', 20));
+      const one = await pipeline.caseOf('overlapping', linesOf('overlapping', 20));
       const copy = await one.put(linesOf('overlapping', 20), one.key('copy'));
       const outcomes = await Promise.all([one.run(), one.run(one.event(copy))]);
       for (const outcome of outcomes) await expectWhole(one, outcome);

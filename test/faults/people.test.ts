@@ -341,8 +341,7 @@ describe.each(versions)('with MLflow %s', (version) => {
 
   test.each(seeds)('undoes no change of a person (seed %d)', async (seed) => {
     const random = pseudoRandom(seed);
-    const one = pipeline.case(`people-${seed}`);
-    await one.put([...new Set(linesOf(`people-${seed}`, CHATS))]);
+    const one = await pipeline.caseOf(`people-${seed}`, [...new Set(linesOf(`people-${seed}`, CHATS))]);
     const experiment = await one.store.resolveExperiment(one.endpoint);
     /** The runs before the re-evaluation. It replaces their verdicts, and MLflow cannot do that only if nobody edits them. */
     const before = new Set<string | undefined>();

@@ -224,6 +224,13 @@ export class FaultPipeline {
     return new FaultCase(this, `${name}-endpoint`, store, variables);
   }
 
+  /** The same, with a file of captures. */
+  async caseOf(name: string, lines: readonly string[], options?: Partial<MlflowClientOptions>): Promise<FaultCase> {
+    const one = this.case(name, options);
+    await one.put(lines);
+    return one;
+  }
+
   get storage(): Storage {
     return this.#storage;
   }
@@ -365,6 +372,10 @@ export class FaultCase {
     } finally {
       this.#pipeline.running.delete(arn);
     }
+  }
+
+  retry({ run }: RunOutcome, what = 'failed'): Promise<RunOutcome> {
+    return this.run({ retry: { run, what } });
   }
 
   async #chunks(run: string, { options }: PlanResult, errors: string[], hooks: RunHooks): Promise<void> {
