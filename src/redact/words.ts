@@ -37,7 +37,6 @@ const MAX_GAP = 12;
 const MAX_GAP_AFTER = 3;
 /** What stands between words, and between them and the value. */
 const GAP = new Set('+ \t\r\n:：=#.°№\'’"`*|>()[]{}<\\/-–—_?~\u061c\u200e\u200f');
-/** A word before a colon is a label, and as sure as the name of a field. */
 const COLON = /[:：][ \t"'*]*$/;
 const MAX_COLON = 4;
 /** Unknown words between what is announced and a colon. */
@@ -138,23 +137,34 @@ const lookUp = kept((words: string): readonly Word[] => {
   return rests.map(lookUp).find((inner) => inner.length > 0) ?? NONE;
 });
 
+/** Whether a colon is before a place: the word before it is a label, and as sure as the name of a field. */
+const isLabelled = (text: string, place: number): boolean =>
+  COLON.test(text.slice(Math.max(0, place - MAX_COLON), place));
+
 /** Whether a word may stand between an announcement and its value. */
 const isLink = kept(
   (word: string): boolean =>
     LINKS.has(word) || (UNSPACED.test(word) && withoutLinks(word).some((rest) => rest === '' || isLink(rest))),
 );
 
+/** Returns what is known of a word without those before it. */
+const known = kept((word: string) => ({
+  isLink: isLink(word),
+  isLast: LAST_WORDS.has(word),
+  announced: NOT.has(word) ? undefined : lookUp(word),
+}));
+
 /** Returns what the words that end at one of them announce; `undefined` if they name something else. @param words the last one first */
 function announcedAt(words: readonly string[], at: number): readonly Word[] | undefined {
-  for (let count = Math.min(MAX_WORDS, words.length - at); count > 0; count -= 1) {
-    if (count > 1 && !LAST_WORDS.has(words[at])) continue;
+  const { isLast, announced } = known(words[at] as string);
+  for (let count = isLast ? Math.min(MAX_WORDS, words.length - at) : 1; count > 1; count -= 1) {
     const several = words.slice(at, at + count).reverse();
     const phrase = several.join(' ');
     if (NOT.has(phrase)) return undefined;
     const found = lookUp(phrase);
     if (found.length > 0) return found;
   }
-  return NONE;
+  return announced;
 }
 
 const inWord = (text: string, at: number): boolean => {
@@ -200,25 +210,24 @@ function readBefore(text: string, place: number): readonly Word[] {
     start = word?.start ?? 0;
     return parts.length > 0;
   };
-  const before = text.slice(Math.max(0, place - MAX_COLON), place);
   const found: Word[] = [];
   let unknown = 0;
   for (let at = 0; at <= MAX_LINKS && (at < words.length || more()); at += 1) {
-    const word = words[at] ?? '';
-    if (LAST_WORDS.has(word)) while (words.length < at + MAX_WORDS && more());
+    const { isLast, isLink } = known(words[at] as string);
+    if (isLast) while (words.length < at + MAX_WORDS && more());
     const announced = announcedAt(words, at);
     if (announced === undefined) break;
     found.push(...announced);
-    if (isLink(word)) continue;
+    if (isLink) continue;
     // "tel. bureau: 01 42 68 53 00"
-    if (found.length > 0 || unknown === MAX_UNKNOWN || !COLON.test(before)) break;
+    if (found.length > 0 || unknown === MAX_UNKNOWN || !isLabelled(text, place)) break;
     unknown += 1;
   }
   if (found.length === 0) return NONE;
   if (unknown > 0) return found.filter(isOfPerson).map((word) => ({ ...word, isWeak: true }));
-  if (COLON.test(before)) return found.map(strong);
+  if (isLabelled(text, place)) return found.map(strong);
   // "DT-2661-298669" is a number of something else.
-  return /[A-Za-z]-$/.test(before) ? found.filter(({ isWeak }) => !isWeak) : found;
+  return /[A-Za-z]-$/.test(text.slice(Math.max(0, place - 2), place)) ? found.filter(({ isWeak }) => !isWeak) : found;
 }
 const isOfPerson = ({ kind }: Word): boolean => kind === 'phone' || kind === 'date_of_birth';
 
@@ -236,7 +245,7 @@ const beginning = kept((word: string): readonly Word[] => {
 /** Returns what the words behind a place of a text announce of what is before it. */
 export function wordsAfter(text: string, place: number): readonly Word[] {
   let end = place;
-  const before: string[] = [];
+  let before: string[] = [];
   for (let count = 0; count < MAX_LINKS; count += 1) {
     let start = end;
     while (start < end + MAX_GAP_AFTER && GAP.has(text.charAt(start))) start += 1;
@@ -246,10 +255,10 @@ export function wordsAfter(text: string, place: number): readonly Word[] {
     // A particle may begin a run of letters.
     const starts = UNSPACED.test(word)
       ? [word, word.slice(1), word.slice(2)]
-      : [word, [...before.slice(-1), word].join(' '), [...before.slice(-2), word].join(' ')];
+      : [word, ...before.map((links) => `${links} ${word}`)];
     const found = starts.map(beginning).find((words) => words.length > 0);
     if (found || !isLink(word)) return found ?? NONE;
-    before.push(word);
+    before = [word, ...before.slice(0, 1).map((links) => `${links} ${word}`)];
   }
   return NONE;
 }
