@@ -124,8 +124,7 @@ export class Masker {
       if (plain === text && text.length > MAX_VALUE_CHARS) this.#found.set(text, found);
       for (const { name, value, ...item } of found) {
         const [first, last] = [item.start, item.end - 1];
-        const isAllowed = allowed.has(value) || allowed.has(value.slice(value.lastIndexOf('@')));
-        if (isAllowed) continue;
+        if (allowed.has(value) || allowed.has(value.slice(value.lastIndexOf('@')))) continue;
         items.push({ name, value, start: places?.[first] ?? first, end: (places?.[last] ?? last) + 1 });
       }
     };
@@ -157,6 +156,7 @@ export class Masker {
     }
     masked += escaped(text.slice(from));
     if (masked !== text) this.changes += 1;
+    if (masked !== text && text.length > MAX_VALUE_CHARS) this.captured.set(masked, text);
     return masked;
   }
 

@@ -85,8 +85,7 @@ function leavesIn(value: unknown, cut?: Cut): Iterable<Leaf[]> {
   // A number, since a path of long names would be read again for each value.
   const pathOf = (path: number, name: string | number): number => {
     const inner = `${path} ${name}`;
-    if (!paths.has(inner)) paths.set(inner, paths.size + 1);
-    return paths.get(inner) as number;
+    return paths.get(inner) ?? paths.set(inner, paths.size + 1).size;
   };
   const collect = (holder: Holder, key: string | number, path: number, listed?: Cut): void => {
     const inner = holder[key];
