@@ -26,8 +26,9 @@ export interface Form {
   dots?: number;
   /** … or at a word that has all signs, of `SIGNS`, of one of these. */
   signs?: readonly number[];
-  /** Such a word has so many letters, digits, hyphens and dots in a row. */
+  /** Such a word has so many letters, digits, hyphens and dots in a row, or hexadecimal digits. */
   long?: number;
+  hex?: number;
   /** Characters behind the word or the number that a match may have, and what it looks at. */
   behind?: number;
   /** What is around a match has it. Tested first, since most texts have none. */

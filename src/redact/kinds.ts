@@ -112,10 +112,12 @@ const IBAN =
 /** Length of an IBAN by country, as registered with SWIFT. */
 const IBAN_LENGTHS: Readonly<Record<string, number>> = LENGTHS;
 
+const BEFORE_IBAN = /[A-Z]{2}\d{2}[A-Z0-9\s-]/i;
+
 /** A word in capitals may follow an IBAN ("DE89… BIC …"). The country's registered length determines its end. */
 function cutIban(match: string): string {
   let end = IBAN_LENGTHS[match.slice(0, 2).toUpperCase()] ?? 0;
-  for (let at = 0; at < end && at < match.length; at += 1) if (/[^A-Z\d]/i.test(match[at] ?? '')) end += 1;
+  for (let at = 0; at < end && at < match.length; at += 1) if (' \t\r\n-'.includes(match.charAt(at))) end += 1;
   return match.slice(0, end);
 }
 
@@ -190,8 +192,6 @@ const VERSION_WORD =
 const IPV6_RANGE = /^(?:[23][\da-f]{3}|f[c-f][\da-f]{2}|64:ff9b|::ffff):/i;
 /** Groups of an address out of those. */
 const LEAST_GROUPS = 5;
-/** A URL has the shortest form of an IPv6 address. */
-const shortest = (text: string): string => new URL(`http://[${text}]`).hostname;
 
 function readIpv4(item: string, place: Place): string | undefined {
   if (isIP(item) === 0 || NOBODYS.test(item)) return undefined;
@@ -202,13 +202,15 @@ function readIpv4(item: string, place: Place): string | undefined {
 }
 function readIpv6(item: string): string | undefined {
   const isRange = IPV6_RANGE.test(item) || item.split(/:+/).length >= LEAST_GROUPS;
-  return isIP(item) === 6 && !NOBODYS.test(item) && isRange ? shortest(item) : undefined;
+  // A URL has the shortest form.
+  return isIP(item) === 6 && !NOBODYS.test(item) && isRange ? new URL(`http://[${item}]`).hostname : undefined;
 }
 
 /** Without separators. */
 const bare = (text: string): string => lower(text).replace(/[:.-]/g, '');
 const MAC =
   /(?<![\p{L}\d_]|(?<![\p{L}\d])[0-9a-f]{2}[:-])(?:[0-9a-f]{2}(?<separator>[:-])(?:[0-9a-f]{2}\k<separator>){4}[0-9a-f]{2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4})(?![\p{L}\d_]|[:-][0-9a-f]{2}(?![\p{L}\d]))/giu;
+const WITHIN_MAC = /[:-][0-9a-f]{2}[:-][0-9a-f]{2}[:-]|\.[0-9a-f]{4}\./i;
 /** Without separators only after a word that announces it. */
 const MAC_NAMED = /(?<![\p{L}\d_-])[0-9a-f]{12}(?![\p{L}\d_-])/giu;
 const readNamedMac = (item: string, place: Place): string | undefined => strengthAt(place, 'mac') && lower(item);
@@ -220,20 +222,13 @@ const readNamedMac = (item: string, place: Place): string | undefined => strengt
 export const KINDS = {
   ...SECRETS,
   crypto_wallet: [
-    { pattern: ETHEREUM, signs: [SIGNS.digit], long: 42, read: lower },
-    { pattern: SEGWIT, signs: [SIGNS.digit], long: 14, hint: /bc1/i, read: readSegwit },
-    { pattern: BASE58_ADDRESS, signs: [SIGNS.letter], long: 26, read: readBase58 },
+    { pattern: ETHEREUM, signs: [SIGNS.digit], hex: 40, read: lower },
+    { pattern: SEGWIT, signs: [SIGNS.digit | SIGNS.letter], long: 14, hint: /bc1/i, read: readSegwit },
+    { pattern: BASE58_ADDRESS, signs: [SIGNS.capital], long: 26, read: readBase58 },
   ],
   email: [{ pattern: EMAIL, signs: [SIGNS.at], read: readEmail }],
   iban: [
-    {
-      pattern: IBAN,
-      signs: [SIGNS.digit | SIGNS.letter],
-      behind: 60,
-      hint: /[A-Z]{2}\d{2}[A-Z0-9\s-]/i,
-      read: readIban,
-      cut: cutIban,
-    },
+    { pattern: IBAN, signs: [SIGNS.digit | SIGNS.letter], behind: 60, hint: BEFORE_IBAN, read: readIban, cut: cutIban },
   ],
   card: [
     { pattern: CARD, digits: 12, behind: 24, read: readCard },
@@ -244,14 +239,9 @@ export const KINDS = {
     { pattern: SSN_NAMED, digits: 9, word: 'ssn', read: digitsOf },
   ],
   mac: [
-    {
-      pattern: MAC,
-      signs: [SIGNS.parts],
-      hint: /[:-][0-9a-f]{2}[:-][0-9a-f]{2}[:-]|\.[0-9a-f]{4}\./i,
-      read: bare,
-    },
+    { pattern: MAC, signs: [SIGNS.parts], hint: WITHIN_MAC, read: bare },
     { pattern: MAC, digits: 12, behind: 24, read: bare },
-    { pattern: MAC_NAMED, signs: [SIGNS.digit, SIGNS.letter], long: 12, read: readNamedMac },
+    { pattern: MAC_NAMED, signs: [SIGNS.digit, SIGNS.letter], hex: 12, read: readNamedMac },
   ],
   ip: [
     { pattern: IPV4, digits: 4, dots: 3, read: readIpv4 },

@@ -30,9 +30,8 @@ interface Check {
  * between few digits. */
 type Id = { id: string; form: string; alone?: string; lettered?: boolean; checks?: Check[] };
 
-const NONE = '(?!)';
 const whole = (pattern: string): RegExp => new RegExp(`^(?:${pattern})$`, 'iu');
-const LISTED = (IDS as Id[]).map(({ id, form, alone = NONE, checks = [] }) => ({
+const LISTED = (IDS as Id[]).map(({ id, form, alone = '(?!)', checks = [] }) => ({
   id,
   form: whole(form),
   alone: whole(alone),

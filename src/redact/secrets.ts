@@ -141,7 +141,8 @@ function wholeSecret(text: string, told: readonly Word[]): string | undefined {
 
 /** Reads the secret at a place that words before it announce. */
 function secretAt({ text, start }: Place): ReturnType<NonNullable<Form['at']>> {
-  const [group] = groupsBefore(text, start);
+  // No value is shorter. It is read first, since words take longer.
+  const [group] = /^\S{4}/.test(text.slice(start, start + 4)) ? groupsBefore(text, start) : [];
   if (group === undefined) return undefined;
   const before = text.slice(Math.max(0, start - 80), start);
   const isQuoted = /["'`“„«]$/.test(before);
@@ -190,6 +191,7 @@ const USES_PASSWORD =
 const PASSWORD = /[^\s"'`]{4,100}/y;
 /** Host, port, database, user and password of PostgreSQL. */
 const PGPASS = /(?<![^\s"'`])[\w.*-]{1,100}:(?:\d{2,5}|\*):[\w*-]{1,60}:[\w.*@-]{1,60}:([^\s"'`:]{4,100})(?![^\s"'`])/g;
+const PORT = /:(?:\d{2,5}|\*):[\w*-]+:/;
 
 const isCredential = (text: string): boolean =>
   (hasDigit(text) || (text.length >= 12 && MIXED_CASE.test(text))) && !isPlaceholder(text);
@@ -200,39 +202,29 @@ const CREDENTIALS =
 const COOKIE = /\b(?:set-)?cookie["']?\s{0,3}[:=]\s{0,3}\\{0,3}["']?(?=[^\s"'\\=;]{1,60}=)/gi;
 const COOKIES = /[^\s"'\\=;]{1,60}=[^\r\n"'\\]{6,}/y;
 
+const ASSIGNS = [SIGNS.equals, SIGNS.colon];
+
 /** The kinds of secrets, each with its forms. The order is that in which they are looked for. */
 export const SECRETS = {
-  jwt: [{ pattern: JWT, signs: [SIGNS.letter | SIGNS.parts], long: 11, hint: /eyJ[\w-]/, read: asIs }],
+  jwt: [{ pattern: JWT, signs: [SIGNS.capital | SIGNS.parts], long: 11, hint: /eyJ[\w-]/, read: asIs }],
   url_credentials: [
     { pattern: URL_USER, signs: [SIGNS.at | SIGNS.colon], read: asIs },
     { pattern: PARAMETER, signs: [SIGNS.equals], at: parameterAt },
   ],
   api_key: [
     { pattern: BEFORE_PRIVATE_KEY, signs: [SIGNS.option], at: valueAt(PRIVATE_KEY, () => true) },
-    { pattern: BEFORE_KEY, signs: [SIGNS.letter], long: 15, hint: MIXED, at: issuedAt },
-    {
-      pattern: AUTHORIZATION,
-      signs: [SIGNS.equals, SIGNS.colon],
-      behind: 50,
-      hint: /authorization/i,
-      at: valueAt(CREDENTIALS, isCredential),
-    },
-    {
-      pattern: COOKIE,
-      signs: [SIGNS.equals, SIGNS.colon],
-      behind: 70,
-      hint: /cookie/i,
-      at: valueAt(COOKIES, isCredential),
-    },
+    { pattern: BEFORE_KEY, signs: [SIGNS.digit | SIGNS.letter, SIGNS.capital], long: 15, hint: MIXED, at: issuedAt },
+    { pattern: AUTHORIZATION, signs: ASSIGNS, behind: 50, at: valueAt(CREDENTIALS, isCredential) },
+    { pattern: COOKIE, signs: ASSIGNS, behind: 70, at: valueAt(COOKIES, isCredential) },
     { pattern: USER_OPTION, signs: [SIGNS.option], behind: 70, at: valueAt(USER_PASSWORD, isGiven, USES_USER) },
     { pattern: PASSWORD_OPTION, signs: [SIGNS.option], at: valueAt(PASSWORD, isGiven, USES_PASSWORD) },
     {
       pattern: PGPASS,
       signs: [SIGNS.colon | SIGNS.parts],
-      hint: /:(?:\d{2,5}|\*):[\w*-]+:/,
+      hint: PORT,
       read: (text) => (isGiven(text) ? text : undefined),
     },
-    { pattern: ASSIGNED, signs: [SIGNS.equals, SIGNS.colon], behind: 70, at: secretAt, whole: wholeSecret },
+    { pattern: ASSIGNED, signs: ASSIGNS, behind: 70, at: secretAt, whole: wholeSecret },
     { pattern: TOLD, signs: [SIGNS.digit | SIGNS.letter], at: secretAt },
   ],
 } satisfies Partial<Record<RedactKind, readonly Form[]>>;
