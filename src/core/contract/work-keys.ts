@@ -67,17 +67,6 @@ export const workKeys = {
   batchManifest: (run: string) => `${workKeys.batchStatePrefix(run)}manifest.jsonl`,
   claim: (digest: string) => `claims/${digest}.json`,
   countsPrefix: 'counts/',
-  /** What a run has done to the counts of a day (UTC, such as `2026-11-20`). `digest` is that of its content and time. */
-  newCounts: (day: string, run: string, digest: string) => `${workKeys.newCountsOf(day)}${run}-${digest}.json`,
-  newCountsOf: (day: string) => `${workKeys.newCountsPrefix}${day}/`,
-  newCountsPrefix: 'counts/new/',
-  /** The same of many runs, a line each. */
-  dayCounts: (day: string) => `${workKeys.dayCountsPrefix}${day}.jsonl.gz`,
-  dayCountsPrefix: 'counts/days/',
-  /** The sum of all runs of a day. `of` is the ETag of the `dayCounts` that it is the sum of. */
-  daySum: (day: string, of: string) => `${workKeys.daySumsOf(day)}${of}.json.gz`,
-  daySumsOf: (day: string) => `${workKeys.daySumsPrefix}${day}-`,
-  daySumsPrefix: 'counts/sums/',
   /** The state of the detectors of all objectives. */
   detectors: 'counts/detectors.json',
   /** An objective became missed or met, epoch seconds. `digest` is that of the objective and of which. */
@@ -92,6 +81,26 @@ export const workKeys = {
   /** The receipt of a capture file that is forwarded. `digest` is that of its place and ETag. */
   forward: (digest: string) => `${workKeys.forwardsPrefix}${digest}.json`,
   forwardsPrefix: 'forwards/',
+};
+
+/** Keys of the ledger: what became of captured lines, as rows. A day is that of the inference (UTC), such as `2026-11-20`. */
+export const ledgerKeys = {
+  prefix: 'ledger/',
+  /** All files of a table. */
+  table: (table: string) => `${ledgerKeys.prefix}${table}/`,
+  day: (table: string, day: string) => `${ledgerKeys.table(table)}dt=${day}/`,
+  /** What one attempt at a chunk wrote. `hours` are the first and the last one, such as `09-10`, and `digest` is that of the content. */
+  part: (table: string, day: string, hours: string, digest: string) =>
+    `${ledgerKeys.day(table, day)}${hours}-${digest}.part.parquet`,
+  /** The same of several parts, behind them in a listing. */
+  merged: (table: string, day: string, hours: string, digest: string) =>
+    `${ledgerKeys.day(table, day)}merged-${hours}-${digest}.parquet`,
+  /** The counts of a day, which can be made again from its files. */
+  sum: (day: string) => `${ledgerKeys.sumsPrefix}${day}.json.gz`,
+  sumsPrefix: 'ledger/sums/',
+  /** Somebody merges, or has merged, the files of this hour (UTC, such as `2026-11-20T10`). */
+  merge: (hour: string) => `${ledgerKeys.mergesPrefix}${hour}`,
+  mergesPrefix: 'ledger/merges/',
 };
 
 /** Keys of ground truth. An hour is that of the inference (UTC), such as `2026-11-20T10`. */

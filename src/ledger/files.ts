@@ -1,0 +1,100 @@
+/**
+ * The files of the ledger. A file never changes: a part has the rows of one attempt at a chunk, and a merged file those of many parts. A
+ * row may stand in several files, so that a kill between any two requests loses none; readers take each once.
+ */
+import { hash } from 'node:crypto';
+import { removeObject } from '../core/aws/remove-object.ts';
+import type { Work } from '../core/aws/storage.ts';
+import { ledgerKeys } from '../core/contract/work-keys.ts';
+import { forEachConcurrently, inOrder } from '../core/process/concurrency.ts';
+import { fromParquet, partsIn, toParquet } from './parquet.ts';
+import { type LedgerRows, type Row, TABLE_NAMES, type Table } from './tables.ts';
+
+export interface LedgerFile {
+  table: Table;
+  /** UTC, such as `2026-11-20`. */
+  day: string;
+  key: string;
+  /** The first and the last hour of its rows, such as `2026-11-20T09`. */
+  first: string;
+  last: string;
+  isMerged: boolean;
+  size: number;
+  lastModifiedMs: number;
+}
+
+const DIGEST_CHARS = 16;
+/** Requests in flight. */
+const AT_ONCE = 16;
+const DAY_CHARS = '2026-11-20'.length;
+
+const dayOf = ({ hour = '' }: { hour?: string | undefined }): string => hour.slice(0, DAY_CHARS);
+
+/** Writes rows, a part for each table and day. Captures are written last: a reader that finds one finds its verdicts. */
+export async function appendRows(work: Work, rows: LedgerRows): Promise<void> {
+  for (const table of TABLE_NAMES.toReversed()) {
+    const byDay = Map.groupBy<string, Row<typeof table>>(rows[table], dayOf);
+    await forEachConcurrently(AT_ONCE, byDay, ([day, own]) => writeFile(work, table, day, own));
+  }
+}
+
+/** @param parts those that a merged file has the rows of */
+export async function writeFile<T extends Table>(
+  { storage, workBucket }: Work,
+  table: T,
+  day: string,
+  rows: readonly Row<T>[],
+  parts: readonly string[] = [],
+): Promise<string> {
+  const body = await toParquet(table, rows, parts);
+  const hours = rows.map(({ hour = '' }) => hour).toSorted();
+  const span = [hours[0], hours.at(-1)].map((hour) => hour?.slice(-2)).join('-');
+  const names = [table, day, span, hash('sha256', body).slice(0, DIGEST_CHARS)] as const;
+  const key = parts.length === 0 ? ledgerKeys.part(...names) : ledgerKeys.merged(...names);
+  await storage.putBytes(workBucket, key, { body, type: 'application/vnd.apache.parquet' });
+  return key;
+}
+
+const NAME = /dt=(.{10})\/(merged-)?(\d\d)-(\d\d)-\w+(?:\.part)?\.parquet$/;
+
+/** Yields the files of a table, day by day; the parts of a day come first. @param first, last days */
+export async function* listFiles(
+  { storage, workBucket }: Work,
+  table: Table,
+  first = '',
+  last = '9999-12-31',
+): AsyncGenerator<LedgerFile> {
+  for await (const { key, size, lastModifiedMs } of storage.list(
+    workBucket,
+    ledgerKeys.table(table),
+    ledgerKeys.day(table, first).slice(0, -1),
+  )) {
+    const [, day = '', merged, from, to] = NAME.exec(key) ?? [];
+    if (day > last) return;
+    if (day === '') continue;
+    const hours = { first: `${day}T${from}`, last: `${day}T${to}` };
+    yield { table, day, key, ...hours, isMerged: merged !== undefined, size, lastModifiedMs };
+  }
+}
+
+/** Yields the rows of files, a group at a time. A file that is gone is in a merged one, which the caller has listed or lists again. */
+export async function* readFiles<T extends Table>(
+  { storage, workBucket }: Work,
+  table: T,
+  keys: Iterable<string>,
+): AsyncGenerator<Row<T>[]> {
+  const get = async (key: string) => ({ key, stored: await storage.getBytes(workBucket, key) });
+  for await (const { key, stored } of inOrder(AT_ONCE, keys, get)) {
+    if (stored !== undefined) yield* fromParquet(table, stored.bytes, `s3://${workBucket}/${key}`);
+  }
+}
+
+/** Returns the parts that a merged file has the rows of. */
+export async function partsOf({ storage, workBucket }: Work, key: string): Promise<string[]> {
+  const stored = await storage.getBytes(workBucket, key);
+  return stored === undefined ? [] : partsIn(stored.bytes);
+}
+
+/** Deletes files whose rows stand in others. */
+export const removeFiles = ({ storage, workBucket }: Work, keys: Iterable<string>): Promise<void> =>
+  forEachConcurrently(AT_ONCE, keys, (key) => removeObject(storage, workBucket, key));

@@ -1,0 +1,107 @@
+/** Rows as Parquet. The packages are loaded with the first row. */
+import type { SchemaElement } from 'hyparquet';
+import { notS3 } from '../core/aws/storage-errors.ts';
+import { type ColumnType, columnName, type Row, TABLES, type Table } from './tables.ts';
+
+/** A reader skips whole groups, and has one of each column in memory. */
+const GROUP_ROWS = 4_000;
+const PARTS = 'parts';
+
+type Element = Pick<SchemaElement, 'type' | 'converted_type'>;
+const TEXT: Element = { type: 'BYTE_ARRAY', converted_type: 'UTF8' };
+/** Of each type, its element; a list of it has the name in the plural. */
+const ELEMENTS: Record<Exclude<ColumnType, 'texts' | 'ints' | 'numbers'>, Element> = {
+  text: TEXT,
+  int: { type: 'INT32' },
+  long: { type: 'INT64' },
+  number: { type: 'DOUBLE' },
+  flag: { type: 'BOOLEAN' },
+  time: { type: 'INT64', converted_type: 'TIMESTAMP_MILLIS' },
+};
+const LISTS = { texts: 'text', ints: 'int', numbers: 'number' } as const;
+
+function schemaOf(name: string, type: ColumnType): SchemaElement[] {
+  if (!Object.hasOwn(LISTS, type))
+    return [{ name, ...ELEMENTS[type as keyof typeof ELEMENTS], repetition_type: 'OPTIONAL' }];
+  const element = ELEMENTS[LISTS[type as keyof typeof LISTS]];
+  return [
+    { name, converted_type: 'LIST', num_children: 1, repetition_type: 'OPTIONAL' },
+    { name: 'list', num_children: 1, repetition_type: 'REPEATED' },
+    { name: 'element', ...element, repetition_type: 'OPTIONAL' },
+  ];
+}
+
+/** @param parts the files that a merged one has the rows of */
+export async function toParquet<T extends Table>(
+  table: T,
+  rows: readonly Row<T>[],
+  parts: readonly string[] = [],
+): Promise<Buffer> {
+  const { parquetWriteBuffer } = await import('hyparquet-writer');
+  const columns = Object.entries(TABLES[table]) as [keyof Row<T> & string, ColumnType][];
+  const valueOf = (row: Row<T>, column: keyof Row<T>, type: ColumnType): unknown => {
+    const value = row[column] as unknown;
+    return type === 'time' && value !== undefined ? new Date(value as number) : value;
+  };
+  const buffer = parquetWriteBuffer({
+    schema: [
+      { name: 'root', num_children: columns.length },
+      ...columns.flatMap(([column, type]) => schemaOf(columnName(column), type)),
+    ],
+    columnData: columns.map(([column, type]) => ({
+      name: columnName(column),
+      data: rows.map((row) => valueOf(row, column, type)),
+    })),
+    rowGroupSize: GROUP_ROWS,
+    kvMetadata: parts.length === 0 ? [] : [{ key: PARTS, value: parts.join(' ') }],
+  });
+  return Buffer.from(buffer);
+}
+
+/** Numbers for times, and texts as they are. */
+const PARSERS = { timestampFromMilliseconds: Number };
+
+/** Yields the rows of a file, a group at a time. A column that the file does not have is absent. @throws RetryableError `StorageUnavailable` */
+export async function* fromParquet<T extends Table>(table: T, bytes: Buffer, where: string): AsyncGenerator<Row<T>[]> {
+  const { parquetMetadata, parquetReadObjects } = await import('hyparquet');
+  const file = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length) as ArrayBuffer;
+  try {
+    const metadata = parquetMetadata(file);
+    const known = new Set(metadata.schema.map(({ name }) => name));
+    const columns = Object.keys(TABLES[table]).filter((column) => known.has(columnName(column)));
+    for (let start = 0; start < metadata.num_rows; start += GROUP_ROWS) {
+      const options = {
+        file,
+        metadata,
+        parsers: PARSERS,
+        columns: columns.map(columnName),
+        rowStart: start,
+        rowEnd: start + GROUP_ROWS,
+      };
+      const read = await parquetReadObjects(options);
+      yield read.map((row) => rowOf<T>(row, columns));
+    }
+  } catch (error) {
+    throw notS3(
+      `${bytes.length} bytes that are not Parquet (${error instanceof Error ? error.message : 'unknown'})`,
+      where,
+    );
+  }
+}
+
+function rowOf<T extends Table>(read: Record<string, unknown>, columns: readonly string[]): Row<T> {
+  const row: Record<string, unknown> = {};
+  for (const column of columns) {
+    const value = read[columnName(column)];
+    if (value !== null && value !== undefined) row[column] = value;
+  }
+  return row as Row<T>;
+}
+
+/** Returns the files that a merged file has the rows of. */
+export async function partsIn(bytes: Buffer): Promise<string[]> {
+  const { parquetMetadata } = await import('hyparquet');
+  const file = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length) as ArrayBuffer;
+  const found = parquetMetadata(file).key_value_metadata?.find(({ key }) => key === PARTS);
+  return found?.value?.split(' ') ?? [];
+}

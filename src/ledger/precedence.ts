@@ -1,0 +1,34 @@
+/** Which of several rows about the same subject counts. Nothing of it depends on a clock, or on the order of files. */
+
+import { createHash } from 'node:crypto';
+
+/** What became of a line, or the state of a verdict. */
+const RANKS = {
+  // A subject with only the first two is no capture.
+  duplicate: 0,
+  missing: 1,
+  outsideWindow: 2,
+  refused: 3,
+  quarantined: 4,
+  /** A place in quarantine that a retry has settled. */
+  retried: 5,
+  alreadyThere: 6,
+  traced: 6,
+  // An error never replaces a verdict.
+  held: 0,
+  failed: 1,
+  given: 2,
+};
+export type Ranked = keyof typeof RANKS;
+
+const [REVISION_BITS, EVENT_BITS] = [45n, 12n];
+
+/**
+ * @param revision that of the trace's item, below 2^45; 0 if there is none
+ * @param event what one run did: of two rows that are otherwise alike, all readers take the same one
+ */
+export function precedenceOf(ranked: Ranked, isDecoded: boolean, revision: number, event: string): bigint {
+  const rank = BigInt(RANKS[ranked] * 2 + (isDecoded ? 1 : 0));
+  const digest = BigInt(createHash('sha256').update(event).digest().readUInt16BE() >> 4);
+  return (((rank << REVISION_BITS) + BigInt(revision)) << EVENT_BITS) + digest;
+}

@@ -1,0 +1,147 @@
+/** The tables of the ledger: what became of captured lines, a row each. Columns are only ever added. */
+
+/** The types of columns, with the values that they have here. */
+interface Values {
+  text: string;
+  /** Up to 2^31. */
+  int: number;
+  long: bigint;
+  number: number;
+  flag: boolean;
+  /** Epoch milliseconds. */
+  time: number;
+  texts: readonly string[];
+  ints: readonly number[];
+  numbers: readonly number[];
+}
+export type ColumnType = keyof Values;
+
+/** What a run did, and where the line is: the columns that all tables have. */
+const EVENT = {
+  /** Of the endpoint, such as `2026-11-20T10` (UTC): that of the inference, or of the file if the line names no possible one. */
+  hour: 'text',
+  variant: 'text',
+  /** The request was traffic of the endpoint's users: no replay, and not excluded. */
+  serving: 'flag',
+  /** The higher one counts; see `precedenceOf`. */
+  precedence: 'long',
+  traceId: 'text',
+  run: 'text',
+  /** The first run of the chain of retries. */
+  chain: 'text',
+  chunk: 'int',
+  attempt: 'int',
+  key: 'text',
+  /** Byte of the line in the object. */
+  start: 'number',
+} as const satisfies Record<string, ColumnType>;
+
+export const TABLES = {
+  /** A row per line. */
+  captures: {
+    ...EVENT,
+    experimentId: 'text',
+    endpoint: 'text',
+    component: 'text',
+    time: 'time',
+    bucket: 'text',
+    version: 'text',
+    etag: 'text',
+    end: 'number',
+    outcome: 'text',
+    /** Of a line in quarantine. */
+    reason: 'text',
+    format: 'text',
+    /** Of an error reply: its HTTP status, or else its name. */
+    errorKind: 'text',
+    /** Of a call without a reply that is no capture. */
+    failedCall: 'text',
+    /** `stream` or `call`, if the capture client wrote the line. */
+    call: 'text',
+    inputTokens: 'number',
+    outputTokens: 'number',
+    /** Of a table, whose predictions are in `inferences`. */
+    rows: 'int',
+    /** Of a reply that was captured in full: `words` or `values`. */
+    replyForm: 'text',
+    isEmpty: 'flag',
+    /** By which the call is known, keyed. */
+    digests: 'texts',
+    /** Kinds, and how many of each. */
+    masked: 'texts',
+    maskedCounts: 'ints',
+    /** A run evaluated the line: the next columns are known. */
+    evaluated: 'flag',
+    /** The LLM scorers that could judge it, and the stratum of each. */
+    judgeable: 'texts',
+    strata: 'texts',
+    /** No scorer that can fail applies. */
+    unmeasured: 'flag',
+    /** Scorers without a verdict that was given, failed or held, and the reason of each. */
+    notJudged: 'texts',
+    reasons: 'texts',
+  },
+  /** A row per verdict that was given, failed or held. */
+  verdicts: {
+    ...EVENT,
+    scorer: 'text',
+    /** `given`, `failed` or `held`. */
+    state: 'text',
+    /** It was there before the run, which paid nothing for it. */
+    found: 'flag',
+    value: 'text',
+    /** The value, if it is a number. */
+    number: 'number',
+    errorCode: 'text',
+    /** No judge was asked. */
+    isCode: 'flag',
+    judge: 'text',
+    /** Of the judge: model, question and options. */
+    version: 'text',
+    /** Absent from a verdict of another program. */
+    stratum: 'text',
+    /** What the run has paid for it, US dollars. */
+    usd: 'number',
+    assessmentId: 'text',
+  },
+  /** A row per prediction that a label could be compared with, or that is counted. */
+  inferences: {
+    ...EVENT,
+    /** Position within the call, from 0. Absent if the call carried one inference. */
+    index: 'int',
+    endpoint: 'text',
+    time: 'time',
+    /** The predicted class or number, as text. */
+    value: 'text',
+    /** The value, if it is a number. */
+    number: 'number',
+    /** The value is a boolean. */
+    isBoolean: 'flag',
+    scores: 'numbers',
+    classes: 'texts',
+    /** Hashes of a reply in text. */
+    exact: 'text',
+    normalized: 'text',
+    /** The version of the key of its pseudonyms and hashes, if its capture was masked. */
+    maskedBy: 'text',
+    /** Rows of tables, which are counted. */
+    isCounted: 'flag',
+  },
+  /** The id that a label names for a prediction, and the columns of `groups`. They are kept as long as `GROUND_TRUTH.days` says. */
+  'ids/inferences': { ...EVENT, index: 'int', id: 'text', groups: 'texts' },
+} as const satisfies Record<string, Record<string, ColumnType>>;
+
+export type Table = keyof typeof TABLES;
+export const TABLE_NAMES = Object.keys(TABLES) as Table[];
+type Columns<T extends Table> = (typeof TABLES)[T];
+
+/** A row. A column may be absent; in a file, it is then null. */
+export type Row<T extends Table> = {
+  -readonly [C in keyof Columns<T>]?: Columns<T>[C] extends ColumnType ? Values[Columns<T>[C]] | undefined : never;
+};
+
+/** Rows of each table. */
+export type LedgerRows = { [T in Table]: Row<T>[] };
+
+/** Returns the name of a column as files and SQL have it. */
+export const columnName = (column: string): string => column.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
