@@ -10,7 +10,7 @@ const toCommonJs = [
 ];
 
 /** Packages that are published as ES modules alone, which jest cannot load as they are. */
-const esmOnly = '(?:commander|franc|trigram-utils|n-gram|collapse-white-space)/';
+const esmOnly = '(?:commander|franc|hyparquet|hyparquet-writer|trigram-utils|n-gram|collapse-white-space)/';
 
 /**
  * One jest project per level of test; a level is chosen with --selectProjects. In package.json, an option with `=` follows

@@ -25,7 +25,7 @@ export async function sayPlaces(command: Command): Promise<void> {
   const labels = called === 'ground-truth' && command.args.length > 0;
   const dotenv = dotenvOfCommand();
   const places = [
-    ...(ON_AWS.has(called) || labels || flags.rebuild || (sends && !url)
+    ...(ON_AWS.has(called) || labels || (sends && !url)
       ? [`acts on: ${await awsOf(region, /^de(?:ploy|stroy)$/.test(called) ? profileIn(command.args) : undefined)}`]
       : []),
     ...(sends && url ? [`sends to: ${shown(url)}`] : []),

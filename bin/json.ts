@@ -3,7 +3,6 @@
  * descriptions: `UPDATE_SCHEMAS=1 npm run test:unit -- test/unit/bin/schemas`.
  */
 
-import type { RebuiltCounts } from '../src/monitoring/rebuild-counts.ts';
 import type { LabelPicks } from '../src/quality/calibration/pick-labels.ts';
 import type { CalibrationReport } from '../src/quality/calibration/report.ts';
 import type { About } from './cli/output.ts';
@@ -47,8 +46,7 @@ export interface JsonOutputs {
   label: About & { picks: LabelPicks[] };
   open: OpenedPage;
   process: About & ProcessOutput;
-  /** With `--rebuild` the runs that were added up again. */
-  rates: About & (RatesOutput | RebuiltCounts);
+  rates: About & RatesOutput;
   /** With `--dry-run` what it would send. */
   replay: ReplayOutput | DryRunOutput;
   retry: About & RunsFollowed;

@@ -108,9 +108,10 @@ function grantWorkBucket(
     write: ['batchState', 'words'],
   });
   grantWork(workBucket, summarizer.role, {
-    read: [...RECORDS, 'batchState', 'summaryState', 'counts', 'truthLabeled', 'reports'],
-    write: ['summary', 'summaryState', 'files', 'counts', 'reports', 'replayVerdicts'],
-    remove: ['newCounts', 'daySums'],
+    read: [...RECORDS, 'batchState', 'summaryState', 'counts', 'ledger', 'truthLabeled', 'reports'],
+    write: ['summary', 'summaryState', 'files', 'counts', 'ledger', 'reports', 'replayVerdicts'],
+    // Parts whose rows stand in merged files.
+    remove: ['ledger'],
   });
 }
 

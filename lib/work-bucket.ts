@@ -3,7 +3,7 @@ import { Duration, RemovalPolicy } from 'aws-cdk-lib';
 import { BlockPublicAccess, Bucket, BucketEncryption } from 'aws-cdk-lib/aws-s3';
 import { Construct } from 'constructs';
 import { KEPT_DAYS } from '../src/core/contract/kept.ts';
-import { markKeys, truthKeys, workKeys } from '../src/core/contract/work-keys.ts';
+import { ledgerKeys, markKeys, truthKeys, workKeys } from '../src/core/contract/work-keys.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { workKey } from './access/allow.ts';
 import { acknowledge } from './acknowledge.ts';
@@ -35,6 +35,7 @@ export function workBucketOf(parent: Construct, id: string, settings: Settings):
       { id: 'batch', prefix: 'batch/', expiration: Duration.days(KEPT_DAYS.batch) },
       { id: 'claims', prefix: 'claims/', expiration: Duration.days(KEPT_DAYS.claims) },
       { id: 'counts', prefix: workKeys.countsPrefix, expiration: Duration.days(KEPT_DAYS.counts) },
+      { id: 'ledger', prefix: ledgerKeys.prefix, expiration: Duration.days(KEPT_DAYS.counts) },
       { id: 'reports', prefix: workKeys.reportsPrefix, expiration: Duration.days(KEPT_DAYS.runs) },
       { id: 'label-runs', prefix: truthKeys.runsPrefix, expiration: Duration.days(KEPT_DAYS.runs) },
       { id: 'label-uploads', prefix: truthKeys.uploadsPrefix, expiration: Duration.days(KEPT_DAYS.runs) },

@@ -4,12 +4,11 @@ import type { Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { checkNames } from '../../src/core/errors/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
-import { type RebuiltCounts, rebuildCounts } from '../../src/monitoring/rebuild-counts.ts';
 import type { Coverage } from '../../src/quality/calibration/types.ts';
 import { labelsByCell, type WindowLabel } from '../../src/quality/calibration/window-labels.ts';
-import { type CountedCell, cellsOf, dayOf, readWindow, type TimeWindow } from '../../src/quality/counts-store.ts';
-import { type CountedDay, daysWithCounts } from '../../src/quality/day-objects.ts';
+import { type CountedCell, cellsOf, countedDays, readWindow, type TimeWindow } from '../../src/quality/counts-store.ts';
 import { type ObjectiveSettings, objectiveRates } from '../../src/quality/objective-rates.ts';
+import { measuresOf, objectivesOf } from '../../src/quality/objectives.ts';
 import {
   differencesOf,
   type GroupRates,
@@ -20,19 +19,18 @@ import {
   scorersIn,
 } from '../../src/quality/rates.ts';
 import { ratesCsv, windowText } from '../../src/quality/rates-text.ts';
-import { lacksRuns } from '../../src/quality/strata.ts';
-import { command, type FlagsOf, option, options, refuseUseless } from '../cli/options.ts';
+import { command, type FlagsOf, option, options } from '../cli/options.ts';
 import { aboutLine, jsonOption, notice, print } from '../cli/output.ts';
 import { type Page, section } from '../cli/page.ts';
 import { stackOption, stackSettings, withStack } from '../cli/stack.ts';
-import { hourBefore, hoursOf, instantMs, isoWindow } from '../cli/window.ts';
+import { hourBefore, hoursOf, isoWindow } from '../cli/window.ts';
 import { differencePart, groupPart } from './rates-text.ts';
 import { type LabelReader, labelReader } from './reading-traces.ts';
 
 const DEFAULT_FROM = '7d';
 
 const OPTIONS = options(
-  option('--from <time>', `start of the window (default: ${DEFAULT_FROM}; with --rebuild: all days)`),
+  option('--from <time>', `start of the window (default: ${DEFAULT_FROM})`),
   option('--to <time>', 'end of the window (default: now)'),
   option('--compare-from <time>', 'start of an earlier window to compare with'),
   option('--compare-to <time>', 'end of that window'),
@@ -42,15 +40,11 @@ const OPTIONS = options(
   jsonOption('print all figures as JSON').conflicts('csv'),
   option('--csv', 'print a row for each rate'),
   option('--no-labels', 'do not read people’s labels from MLflow, for which the traces of the window are read'),
-  option('--rebuild', 'first make the counts of these days again, from the receipts of the runs, and print which runs'),
-  option('--dry-run', 'with --rebuild: only say which runs would be added up again'),
   stackOption(),
 );
 export type RatesFlags = Partial<FlagsOf<typeof OPTIONS>>;
 
 export default command('rates', OPTIONS, async (flags) => {
-  refuseUseless(flags, { dryRun: ['rebuild'] });
-  if (flags.rebuild) return rebuild(flags);
   await withStack(flags, async (stack) => {
     const { storage, outputs, about } = stack;
     const settings = await stackSettings(stack);
@@ -94,10 +88,11 @@ export async function ratesReport(
   const labels: WindowLabel[] = [];
   const covered = new Map<string, Coverage[]>();
   const warnings: string[] = [];
-  const days = await daysWithCounts(storage, bucket);
+  const work = { storage, workBucket: bucket };
+  const measures = objectives === undefined ? [] : measuresOf(objectivesOf(objectives));
   const read = async (of: TimeWindow): Promise<CountedCell[]> => {
-    const cells = cellsOf(await readWindow(storage, bucket, days, of));
-    if (cells.length === 0) throw noCounts(of, days);
+    const cells = cellsOf(await readWindow(work, of, measures));
+    if (cells.length === 0) throw noCounts(of, await countedDays(work));
     const known = [...new Set(cells.map(({ variant }) => variant))];
     checkNames('variant', flags.variant, known);
     const found = await readLabels?.(of);
@@ -120,7 +115,6 @@ export async function ratesReport(
   const query: RatesQuery = { window, by: flags.by, scorers: flags.scorer, active, shadow, labelsOf };
   const groups = groupRates(cells, query);
   const beside = groupRates(all.filter(isBeside), { ...query, by: 'variant' });
-  if (lacksRuns(all)) warnings.push(LACKS_RUNS);
   const readServed = async (of: TimeWindow) => (await read(of)).filter((cell) => isChosen(cell) && !isBeside(cell));
   const compared = await compare(flags, { nowMs, cells, groups, query, read: readServed });
   return {
@@ -136,9 +130,6 @@ export async function ratesReport(
     warnings,
   };
 }
-
-const LACKS_RUNS =
-  'Counts are missing of a run whose verdicts a later run replaced, so rates of that time are too low. With --rebuild --dry-run, this command names it.';
 
 interface Compared {
   nowMs: number;
@@ -176,10 +167,10 @@ async function compare(
   return { before: a.group, after: b.group, differences: differencesOf(of(a.group), of(b.group), query) };
 }
 
-function noCounts(window: TimeWindow, days: readonly CountedDay[]): PermanentError {
-  const [first, last] = [days[0]?.day, days.at(-1)?.day];
-  const expected =
-    first === undefined ? 'counts of any run; there are none yet' : `a window within ${first} to ${last} (UTC)`;
+function noCounts(window: TimeWindow, days: Awaited<ReturnType<typeof countedDays>>): PermanentError {
+  const expected = days
+    ? `a window within ${days.first} to ${days.last} (UTC)`
+    : 'captures of any run; there are none yet';
   return new PermanentError('NoCounts', 'There are no captures in the window', { got: windowText(window), expected });
 }
 
@@ -193,27 +184,4 @@ export const ratesPage = ({ window, by, groups, shadow, compared }: RatesReport)
       ...compared.differences.map(differencePart),
       compared.differences.length === 0 && 'no scorer has verdicts in both',
     ),
-];
-
-// ---------------------------------------------------------------------------------------------------------- --rebuild
-
-/** Adds up the runs of whole days (UTC) of inference again; of all days by default. */
-async function rebuild({ from, to, dryRun = false, json, ...flags }: RatesFlags): Promise<void> {
-  const nowMs = Date.now();
-  const day = (text: string, afterMs = 0): string => dayOf(new Date(instantMs(text, nowMs) + afterMs).toISOString());
-  const first = from === undefined ? undefined : day(from);
-  // The day that contains the last millisecond before the end.
-  const last = to === undefined ? undefined : day(to, -1);
-  const isInside = (one: string): boolean =>
-    (first === undefined || one >= first) && (last === undefined || one <= last);
-  await withStack(flags, async ({ storage, outputs, about }) => {
-    const result = await rebuildCounts({ storage, workBucket: outputs.workBucket }, isInside, !dryRun);
-    print<RebuiltCounts>(result, json, rebuiltPage(result, dryRun), about);
-  });
-}
-
-export const rebuiltPage = ({ rebuilt, kept }: RebuiltCounts, dryRun: boolean): Page => [
-  ...rebuilt.map((run) => `${dryRun ? 'would be added up again' : 'added up again'}: ${run}`),
-  ...Object.entries(kept).map(([run, why]) => `kept: ${run}: ${why}`),
-  `${rebuilt.length} runs ${dryRun ? 'would be added up again' : 'were added up again'}; ${Object.keys(kept).length} runs kept as they were`,
 ];

@@ -12,7 +12,6 @@ import { keptText } from '../../src/core/contract/kept.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { redactRules } from '../../src/core/settings/redact-setting.ts';
 import { cellsOf, readWindow, sumOfCells } from '../../src/quality/counts-store.ts';
-import { daysWithCounts } from '../../src/quality/day-objects.ts';
 import { twoSources } from '../../src/quality/two-sources.ts';
 import { orMissing } from '../operate/aws-calls.ts';
 import {
@@ -147,7 +146,7 @@ async function checkData({ lambda, s3, prefix }: StackContext): Promise<Found> {
   const { fields } = redactRules(REDACT ?? '');
   const window = { fromMs: Date.now() - WEEK_MS, toMs: Date.now() };
   const storage = new Storage(s3);
-  const counts = await readWindow(storage, bucket, await daysWithCounts(storage, bucket), window);
+  const counts = await readWindow({ storage, workBucket: bucket }, window);
   const { captures = 0, masked = {} } = sumOfCells(cellsOf(counts));
   const absent = fields.filter((name) => captures > 0 && masked[name.toLowerCase()] === undefined);
   return [

@@ -21,6 +21,8 @@ import { goodVerdicts, type RunSummary } from '../../src/monitoring/summary.ts';
 import { connectQuality } from '../../src/monitoring/watch-run.ts';
 import { writePage } from '../../src/monitoring/write-page.ts';
 import { cellsOf, sumOfCells } from '../../src/quality/counts-store.ts';
+import { mergeHourly } from '../../src/quality/merge-ledger.ts';
+import { measuresOf, objectivesOf } from '../../src/quality/objectives.ts';
 import { outcomesIn } from '../../src/quality/outcomes.ts';
 import { RunSums } from '../../src/quality/run-sums.ts';
 
@@ -28,11 +30,14 @@ const environment = readEnvironment();
 const storage = new Storage(createS3Client());
 const metrics = createMetrics(environment.STACK_PREFIX);
 const scorers = scorersFor({ guidelines: environment.JUDGE_GUIDELINES });
+const measures = measuresOf(objectivesOf(environment));
 const watchRun = connectQuality(environment, storage);
 const stepFunctions = new SFNClient({});
 
 /** The page takes a few seconds. A run that is summarized in parts may have fewer left. */
 const PAGE_MS = 60_000;
+/** Some megabytes of the ledger are merged in less. */
+const MERGE_MS = 90_000;
 
 const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Context): Promise<SummarizeResult> => {
   const bucket = environment.WORK_BUCKET;
@@ -63,6 +68,13 @@ const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Conte
     if (context.getRemainingTimeInMillis() > PAGE_MS)
       await writePage(changed, { storage, sfn: stepFunctions, environment, functionArn: context.invokedFunctionArn });
   }
+  await mergeHourly(work, {
+    measures,
+    nowMs: Date.now(),
+    hasTime: () => context.getRemainingTimeInMillis() > MERGE_MS,
+  }).catch((error: unknown) =>
+    logger.warn('The ledger could not be merged. A later run merges it', { error: error as Error }),
+  );
   const ok = summary.status !== 'failed';
   const { error: name, cause } = ok ? { error: '', cause: '' } : describeFailure(summary);
   if (!ok) logger.error('run failed', { summary } as never);

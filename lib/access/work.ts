@@ -1,7 +1,7 @@
 /** Permission to use areas of the work bucket. */
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import { markKeys, replayKeys, truthKeys, workKeys } from '../../src/core/contract/work-keys.ts';
+import { ledgerKeys, markKeys, replayKeys, truthKeys, workKeys } from '../../src/core/contract/work-keys.ts';
 import { allow, grantKey } from './allow.ts';
 
 const ANY_RUN = '*';
@@ -25,8 +25,7 @@ export const workPatterns = {
   claims: workKeys.claim('*'),
   counts: `${workKeys.countsPrefix}*`,
   measured: `${workKeys.measuredPrefix}*`,
-  newCounts: `${workKeys.newCountsPrefix}*`,
-  daySums: `${workKeys.daySumsPrefix}*`,
+  ledger: `${ledgerKeys.prefix}*`,
   reports: `${workKeys.reportsPrefix}*`,
   forwards: `${workKeys.forwardsPrefix}*`,
   batchState: `${workKeys.batchStatePrefix(ANY_RUN)}*`,

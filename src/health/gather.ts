@@ -21,8 +21,8 @@ import { activeScorers } from '../judge/active-scorers.ts';
 import { dayScope, usedUsd } from '../limits/budget.ts';
 import type { Item } from '../limits/table.ts';
 import { type CountedCell, cellsOf, hourMs, readWindow, type TimeWindow } from '../quality/counts-store.ts';
-import { daysWithCounts } from '../quality/day-objects.ts';
 import { objectiveRates } from '../quality/objective-rates.ts';
+import { measuresOf, objectivesOf } from '../quality/objectives.ts';
 import { askCalls } from './endpoint-calls.ts';
 import { addedUp, endOf, type HealthFacts } from './facts.ts';
 import { HISTORY_MS, historyOf } from './history.ts';
@@ -83,12 +83,12 @@ export async function readFacts(of: AskedStack, query: FactsQuery): Promise<Heal
   const active = activeScorers(environment);
   const endMs = Math.ceil(window.toMs / HOUR_MS) * HOUR_MS;
   const readCounts = async () => {
-    const days = await daysWithCounts(storage, bucket);
+    const [work, measures] = [{ storage, workBucket: bucket }, measuresOf(objectivesOf(environment))];
     const [hours, cells]: [CountedCell[], CountedCell[]] = [[], []];
     const historyMs = endMs - HISTORY_MS;
     for (let ms = Math.min(historyMs, window.fromMs); ms < window.toMs; ms += READ_AT_ONCE_MS) {
       const range = { fromMs: ms, toMs: Math.min(ms + READ_AT_ONCE_MS, window.toMs) };
-      const read = cellsOf(await readWindow(storage, bucket, days, range));
+      const read = cellsOf(await readWindow(work, range, measures));
       const served = read.filter(({ hour, variant }) => hourMs(hour) >= historyMs && !shadow.includes(variant));
       hours.push(...served.map(slim));
       const within = read.filter(({ hour }) => hourMs(hour) >= window.fromMs);

@@ -38,21 +38,22 @@ export async function appendRows(work: Work, rows: LedgerRows): Promise<void> {
   }
 }
 
-/** @param parts those that a merged file has the rows of */
+/** @param parts those that a merged file has the rows of. @returns the file */
 export async function writeFile<T extends Table>(
   { storage, workBucket }: Work,
   table: T,
   day: string,
   rows: readonly Row<T>[],
   parts: readonly string[] = [],
-): Promise<string> {
+): Promise<LedgerFile> {
   const body = await toParquet(table, rows, parts);
   const hours = rows.map(({ hour = '' }) => hour).toSorted();
-  const span = [hours[0], hours.at(-1)].map((hour) => hour?.slice(-2)).join('-');
+  const [first = `${day}T00`, last = first] = [hours[0], hours.at(-1)];
+  const span = `${first.slice(-2)}-${last.slice(-2)}`;
   const names = [table, day, span, hash('sha256', body).slice(0, DIGEST_CHARS)] as const;
   const key = parts.length === 0 ? ledgerKeys.part(...names) : ledgerKeys.merged(...names);
   await storage.putBytes(workBucket, key, { body, type: 'application/vnd.apache.parquet' });
-  return key;
+  return { table, day, key, first, last, isMerged: parts.length > 0, size: body.length, lastModifiedMs: Date.now() };
 }
 
 const NAME = /dt=(.{10})\/(merged-)?(\d\d)-(\d\d)-\w+(?:\.part)?\.parquet$/;

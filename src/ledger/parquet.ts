@@ -39,7 +39,7 @@ export async function toParquet<T extends Table>(
 ): Promise<Buffer> {
   const { parquetWriteBuffer } = await import('hyparquet-writer');
   const columns = Object.entries(TABLES[table]) as [keyof Row<T> & string, ColumnType][];
-  const valueOf = (row: Row<T>, column: keyof Row<T>, type: ColumnType): unknown => {
+  const cellOf = (row: Row<T>, column: keyof Row<T>, type: ColumnType): unknown => {
     const value = row[column] as unknown;
     return type === 'time' && value !== undefined ? new Date(value as number) : value;
   };
@@ -50,7 +50,7 @@ export async function toParquet<T extends Table>(
     ],
     columnData: columns.map(([column, type]) => ({
       name: columnName(column),
-      data: rows.map((row) => valueOf(row, column, type)),
+      data: rows.map((row) => cellOf(row, column, type)),
     })),
     rowGroupSize: GROUP_ROWS,
     kvMetadata: parts.length === 0 ? [] : [{ key: PARTS, value: parts.join(' ') }],

@@ -4,11 +4,10 @@ import type { Work } from '../core/aws/storage.ts';
 import type { BatchReport, NamedError } from '../core/contract/receipts.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
 import { inOrder } from '../core/process/concurrency.ts';
-import { writeCounts } from '../quality/counts-store.ts';
 import { RunSums, type RunSumsState } from '../quality/run-sums.ts';
 import { withRanges } from './chunk/ranges.ts';
+import { failuresOfChunk, qualityOfChunk } from './chunk-quality.ts';
 import type { FilesState } from './file-reports.ts';
-import { failuresOfChunk, qualityOfChunk } from './rebuild-counts.ts';
 import { readChunks, readPlanReceipts } from './receipts.ts';
 import { type RunSummary, SummaryBuilder } from './summary.ts';
 
@@ -28,7 +27,7 @@ interface SummaryState {
 }
 
 /**
- * Sums a run from what it left in the work bucket, and writes what it has done to the counts. If the time is short, it stores the sums and stops.
+ * Sums a run from what it left in the work bucket; the counts of the endpoint are those of its rows. If the time is short, it stores the sums and stops.
  *
  * @param part number of this part, from 0; by default all of the run is one part
  * @param remainingMs the time for it
@@ -78,6 +77,5 @@ export async function summarizeRun(
   await summary.files.write(work, name, 'all');
   summary.addBatch(await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(name)));
   summary.warn(quality.warnings());
-  await writeCounts(storage, workBucket, name, quality.counts);
   return summary.build();
 }

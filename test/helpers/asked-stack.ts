@@ -5,10 +5,10 @@ import type { QualityCell, QualityCounts } from '../../src/core/contract/quality
 import type { HealthFacts } from '../../src/health/facts.ts';
 import { type Health, healthOf } from '../../src/health/findings.ts';
 import { type AskedStack, readFacts } from '../../src/health/gather.ts';
-import { writeCounts } from '../../src/quality/counts-store.ts';
 import { hourOf } from '../../src/quality/tally.ts';
 import { MemoryStorage } from '../doubles/memory-storage.ts';
 import { type Answers, AwsAnswers } from './aws-answers.ts';
+import { writeCounts } from './day-sums.ts';
 import { environment, HOUR_MS, NOW_MS } from './example-month.ts';
 
 /** An execution as Step Functions lists and describes it. */
@@ -116,7 +116,7 @@ export async function askedStackIn({
   const counts: QualityCounts = {};
   for (let ago = 0; ago < hours; ago += 1)
     counts[hourOf(NOW_MS - ago * HOUR_MS)] = hour(ago) as Record<string, QualityCell>;
-  await writeCounts(storage.storage, 'work', 'files-1', counts, [], NOW_MS);
+  await writeCounts(storage.storage, 'work', counts);
   const listed = (body: string) => {
     const { statusFilter } = JSON.parse(body) as { statusFilter?: string };
     const found = ran.filter(({ status }) => statusFilter === undefined || status === statusFilter);

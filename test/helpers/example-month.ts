@@ -8,11 +8,11 @@ import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { goodValue } from '../../src/judge/scorers/values.ts';
 import type { Scorer } from '../../src/judge/types.ts';
 import { addTree } from '../../src/quality/count-tree.ts';
-import { writeCounts } from '../../src/quality/counts-store.ts';
 import { Detectors } from '../../src/quality/detectors.ts';
 import { objectivesOf } from '../../src/quality/objectives.ts';
 import { hourOf } from '../../src/quality/tally.ts';
 import { watchQuality } from '../../src/quality/watch.ts';
+import { writeCounts } from './day-sums.ts';
 import { testEnvironment } from './test-environment.ts';
 
 export const HOUR_MS = 3_600_000;
@@ -138,5 +138,5 @@ export async function writeMonth(storage: Storage, days = 30, toMs = NOW_MS - HO
       nowMs: ms + 60_000,
     });
   }
-  for (const [day, counts] of byDay) await writeCounts(storage, 'work', `files-${day}`, counts, [], toMs);
+  for (const counts of byDay.values()) await writeCounts(storage, 'work', counts);
 }

@@ -3,10 +3,9 @@
  * Arguments: `summary` or `retry`, and the number of chunks.
  */
 
-import { workKeys } from '../../src/core/contract/work-keys.ts';
+import { RunSums } from '../../src/quality/run-sums.ts';
 import { unitsOfRetry } from '../../src/monitoring/plan/retry-source.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
-import type { RunCounts } from '../../src/quality/day-objects.ts';
 import { countedCaptures, GeneratedRun } from './generated-run.ts';
 
 const KIB = 1024;
@@ -24,13 +23,12 @@ process.stdout.write(`${JSON.stringify({ ...result, peakMb, seconds, reads: gene
 
 async function summary(): Promise<object> {
   for (let part = 0; ; part += 1) {
+    const sums = new RunSums();
     let left = chunksOfPart;
     const remainingMs = (): number => (--left > 0 ? 900_000 : 0);
-    const made = await summarizeRun({ storage, workBucket: 'work' }, run, undefined, { part, remainingMs });
+    const made = await summarizeRun({ storage, workBucket: 'work' }, run, undefined, { part, remainingMs }, sums);
     if (made.status === 'unfinished') continue;
-    const days = [...generated.written].filter(([key]) => key.startsWith(workKeys.newCountsPrefix));
-    const hours = Object.assign({}, ...days.map(([, text]) => (JSON.parse(text) as RunCounts).hours));
-    const counted = [days.length, ...countedCaptures(hours)];
+    const counted = countedCaptures(sums.counts);
     return { parts: part + 1, summary: made, counted, fileLines: generated.fileLines, expected: generated.expected() };
   }
 }

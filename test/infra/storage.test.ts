@@ -23,8 +23,8 @@ describe('the work bucket', () => {
     expect(days(replayKeys.claim(run, 0))).toBe(90);
     expect(days(workKeys.claim('digest'))).toBe(14);
     // What `rates` shows outlives the runs that counted it.
-    expect(days(workKeys.newCounts('2026-11-20', run, 'digest'))).toBe(731);
-    expect(days(workKeys.dayCounts('2026-11-20'))).toBe(731);
+    expect(days(ledgerKeys.part('captures', '2026-11-20', '09-10', 'digest'))).toBe(731);
+    expect(days(ledgerKeys.sum('2026-11-20'))).toBe(731);
     expect(days(truthKeys.labeled('2026-11-20T10'))).toBe(731);
     expect(days(truthKeys.toPublish('2026-11-20T10', 'etag'))).toBe(731);
     expect(days(truthKeys.file('digest'))).toBe(731);

@@ -6,10 +6,10 @@ import { gzipSync } from 'node:zlib';
 import { COMMANDS } from '../../../bin/commands.ts';
 import { OUTPUT_PARAMETERS, outputPath } from '../../../src/core/contract/names.ts';
 import { truthKeys } from '../../../src/core/contract/work-keys.ts';
-import { writeCounts } from '../../../src/quality/counts-store.ts';
 import { S3Wire } from '../../doubles/s3-wire.ts';
 import { type Answer, AwsAnswers } from '../../helpers/aws-answers.ts';
 import { runHere } from '../../helpers/command-here.ts';
+import { writeCounts } from '../../helpers/day-sums.ts';
 import { expectPublished } from '../../helpers/published-json.ts';
 import UNKNOWN from './unknown-names.json' with { type: 'json' };
 
@@ -47,7 +47,7 @@ beforeAll(async () => {
   s3 = await S3Wire.start();
   await aws.start();
   const counts = { '2026-11-20T10': { blue: { captures: 40, scorers: {} } } };
-  await writeCounts(s3.storage, 'work-alpha', 'run-1', counts, [], Date.parse('2026-11-20T11:00Z'));
+  await writeCounts(s3.storage, 'work-alpha', counts);
   const Variables = { ...settingsOf('alpha', aws.url), WORK_BUCKET: 'work-alpha', BUDGET_TABLE: 'b' };
   aws.answers = {
     GetParametersByPath: (_, body) => {

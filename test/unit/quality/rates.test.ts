@@ -9,10 +9,10 @@ import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { wilson } from '../../../src/core/statistics/share.ts';
 import { PIPE } from '../../../src/core/text/terminal-text.ts';
 import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
-import { writeCounts } from '../../../src/quality/counts-store.ts';
 import { keepMeasurement } from '../../../src/quality/objective-states.ts';
 import { ratesCsv, sparkline } from '../../../src/quality/rates-text.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { writeCounts } from '../../helpers/day-sums.ts';
 
 const NOW = Date.parse('2026-11-22T00:00:00Z');
 const DAY = { from: '2026-11-20', to: '2026-11-21' };
@@ -32,7 +32,7 @@ const cell = (samples: Record<string, SampleCounts>, more: QualityCell = {}): Qu
 
 async function report(counts: QualityCounts, flags: Partial<RatesFlags> = {}) {
   const memory = new MemoryStorage();
-  await writeCounts(memory.storage, 'w', 'run', counts);
+  await writeCounts(memory.storage, 'w', counts);
   return ratesReport(memory.storage, 'w', { ...DAY, ...flags }, { active, nowMs: NOW });
 }
 const hour = (n: number, day = '2026-11-20') => `${day}T${String(n).padStart(2, '0')}`;
@@ -53,7 +53,7 @@ test('a sampled rate is weighed by the captures that each stratum stands for', a
 test('people’s labels correct the rate of their hour and variant, and by the judge’s errors that of others', async () => {
   const memory = new MemoryStorage();
   const counts = { Blue: cell({ '1': yesNo(2000, 1600, 400) }), Green: cell({ '1': yesNo(2000, 1000, 1000) }) };
-  await writeCounts(memory.storage, 'w', 'run', { [hour(3)]: counts });
+  await writeCounts(memory.storage, 'w', { [hour(3)]: counts });
   const some = (count: number, passed: boolean, label: boolean) =>
     Array.from({ length: count }, (_, n) => ({
       ...{ scorer: 'safety', traceId: `${passed} ${label} ${n}`, hour: hour(3), variant: 'Blue', judge: 'j' },
@@ -98,7 +98,7 @@ test('empty replies are a part of their own of completeness, which no label corr
   expect(text).toMatch(/^completeness: good +9,000 +90.0% +87.0% .* judge only; 1,000 empty/m);
   // People say that the judge is right wherever it was asked: 8,700 of 9,000, and none of the empty ones.
   const memory = new MemoryStorage();
-  await writeCounts(memory.storage, 'w', 'run', counts);
+  await writeCounts(memory.storage, 'w', counts);
   const labels = Array.from({ length: 120 }, (_, n) => ({
     ...{ scorer: 'completeness', traceId: `${n}`, hour: hour(3), variant: 'Blue', judge: 'j', weight: 1 },
     ...{ passed: n < 60, label: n < 60 },
@@ -168,7 +168,7 @@ test('objectives have the estimate of rates, and the state of the detectors or o
         },
       },
     );
-  await writeCounts(memory.storage, 'w', 'run', { [hour(3)]: { Blue: of(48, 90), Green: of(40, 50), Dark: of(0, 0) } });
+  await writeCounts(memory.storage, 'w', { [hour(3)]: { Blue: of(48, 90), Green: of(40, 50), Dark: of(0, 0) } });
   const said = { isMissed: true, second: 1_764_000_000, since: 1_763_990_000 };
   const objectives = { 'safety Green': { said } };
   memory.put(workKeys.detectors, { settledUntil: 0, horizonMs: 0, outbox: [], objectives, tail: {}, applied: {} });
@@ -235,7 +235,7 @@ test('groups, differences between variants and between windows', async () => {
   const ages = { from: '46h', to: '43h', compareFrom: '70h' };
   expect((await report(counts, ages)).compared).toMatchObject({ before: '2026-11-19 02:00 to 2026-11-19 05:00 UTC' });
   const memory = new MemoryStorage();
-  await writeCounts(memory.storage, 'w', 'run', counts);
+  await writeCounts(memory.storage, 'w', counts);
   const late = { active, nowMs: NOW + HOUR_MS / 2 };
   const adjacent = await ratesReport(memory.storage, 'w', { from: '2d', compareFrom: '4d' }, late);
   expect(adjacent.compared).toMatchObject({
@@ -253,7 +253,7 @@ test('groups, differences between variants and between windows', async () => {
 test('a corrected rate is of the captures that labels speak for, and names them', async () => {
   const memory = new MemoryStorage();
   const cells = (yes: number, no: number) => ({ Blue: cell({ '0.5': yesNo(4000, yes, no) }) });
-  await writeCounts(memory.storage, 'w', 'run', { [hour(3)]: cells(1600, 400), [hour(4)]: cells(1900, 100) });
+  await writeCounts(memory.storage, 'w', { [hour(3)]: cells(1600, 400), [hour(4)]: cells(1900, 100) });
   const some = (count: number, passed: boolean, label: boolean) =>
     Array.from({ length: count }, () => ({
       ...{ scorer: 'safety', traceId: '', hour: hour(3), variant: 'Blue', judge: 'j', passed, label, weight: 1 },

@@ -12,13 +12,13 @@ import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
 import { SAMPLE_METADATA } from '../../../src/mlflow/types.ts';
 import { pickLabels } from '../../../src/quality/calibration/pick-labels.ts';
 import type { WindowLabel } from '../../../src/quality/calibration/window-labels.ts';
-import { writeCounts } from '../../../src/quality/counts-store.ts';
 import { Detectors } from '../../../src/quality/detectors.ts';
 import { readObjectives } from '../../../src/quality/objectives.ts';
 import { observerOf } from '../../../src/quality/observations.ts';
 import { ratesCsv } from '../../../src/quality/rates-text.ts';
 import { type CountedCapture, captureFacts, qualityOf } from '../../../src/quality/tally.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { writeCounts } from '../../helpers/day-sums.ts';
 import { observedOf } from '../../helpers/observed.ts';
 
 const shadow = ['Shadow'];
@@ -56,7 +56,7 @@ const captures = ['AllTraffic', 'Shadow'].flatMap((variant) =>
 describe('rates', () => {
   const report = async (flags: Partial<RatesFlags> = {}, more: object = {}) => {
     const memory = new MemoryStorage();
-    await writeCounts(memory.storage, 'w', 'run', qualityOf(captures).quality ?? {});
+    await writeCounts(memory.storage, 'w', qualityOf(captures).quality ?? {});
     return ratesReport(memory.storage, 'w', { from: '1d', ...flags }, { active: scorers, nowMs: NOW, shadow, ...more });
   };
   const shares = (groups: Awaited<ReturnType<typeof report>>['groups']) =>

@@ -1,0 +1,16 @@
+/** Counts of hours in a work bucket, as a merge keeps them. */
+import type { Storage } from '../../src/core/aws/storage.ts';
+import type { QualityCounts } from '../../src/core/contract/quality.ts';
+import { sumHours } from '../../src/quality/cell.ts';
+import { dayOf } from '../../src/quality/counts-store.ts';
+import { readSum, writeSum } from '../../src/quality/day-sums.ts';
+
+/** Adds counts to those that are there. */
+export async function writeCounts(storage: Storage, workBucket: string, counts: QualityCounts): Promise<void> {
+  const work = { storage, workBucket };
+  for (const [day, hours] of Map.groupBy(Object.keys(counts), dayOf)) {
+    const more = structuredClone(Object.fromEntries(hours.map((hour) => [hour, counts[hour] ?? {}])));
+    const { files, hours: before } = await readSum(work, day);
+    await writeSum(work, day, { files, hours: sumHours([{ hours: before }, { hours: more }]) });
+  }
+}
