@@ -1,6 +1,6 @@
 /** Injects every fault with every MLflow version. `FAULT_MLFLOW_VERSIONS=3.9.0,3.13.0` selects versions. */
 import { DEFAULT_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
-import { cellsOf, readCounts, sumOfCells } from '../../src/quality/counts-store.ts';
+import { cellsOf, sumOfCells } from '../../src/quality/counts-store.ts';
 import { afterReplies, everyNth, type FaultRule, firstFault, firstOnes, someOf } from '../doubles/fault-proxy.ts';
 import { accessDenied, inBucket, isAny, isTraceWrite, isWrite, slowDown } from '../doubles/fault-rules.ts';
 import type { SeenRequest } from '../doubles/misbehaving-server.ts';
@@ -18,6 +18,7 @@ import {
 } from '../helpers/fault-expectations.ts';
 import { FaultPipeline, type RunHooks, WORK } from '../helpers/fault-pipeline.ts';
 import type { Count } from '../helpers/fault-reader.ts';
+import { countsOfRuns } from '../helpers/ledger-rows.ts';
 import { MANAGED_ARNS, MANAGED_CREDENTIALS } from '../helpers/mlflow-managed.ts';
 import { START_LIMIT_MS } from '../helpers/mlflow-plain.ts';
 
@@ -132,11 +133,9 @@ describe.each(versions)('with MLflow %s', (version) => {
       pipeline.heal();
       const retry = await one.retry(failed);
       const count = await expectWhole(one, retry);
-      const counted: Record<string, number> = {};
-      for await (const { run, hours } of readCounts(pipeline.storage, WORK, [TIME.slice(0, 10)])) {
-        counted[run] = sumOfCells(cellsOf(hours)).captures ?? 0;
-      }
-      const [before = 0, after = 0] = [counted[failed.run], counted[retry.run]];
+      const captures = async ({ run }: { run: string }) =>
+        sumOfCells(cellsOf(await countsOfRuns(pipeline.storage, WORK, [run], true))).captures ?? 0;
+      const [before, after] = [await captures(failed), await captures(retry)];
       expect(before).toBeGreaterThan(4);
       expect(before + after).toBe(count.records);
       await expectSettled(pipeline, one, count);

@@ -3,13 +3,13 @@
  * the counts of all runs together are what MLflow has. And a second stack, which does not see the locks of the first.
  */
 import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
-import type { QualityCounts } from '../../src/core/contract/quality.ts';
 import type { StoredTrace } from '../../src/mlflow/types.ts';
 import { addTree } from '../../src/quality/count-tree.ts';
-import { cellsOf, readCounts, sumOfCells } from '../../src/quality/counts-store.ts';
+import { cellsOf, sumOfCells } from '../../src/quality/counts-store.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import { expectEquations, TIME } from '../helpers/fault-expectations.ts';
 import { type FaultCase, FaultPipeline, type RunOutcome, WORK } from '../helpers/fault-pipeline.ts';
+import { countsOfRuns } from '../helpers/ledger-rows.ts';
 
 const CAPTURES = 20;
 let pipeline: FaultPipeline;
@@ -37,11 +37,8 @@ const inForce = (traces: readonly StoredTrace[]): string[] =>
 
 /** Returns what the runs count together: captures, and verdicts of a scorer by value. */
 async function countsOf(outcomes: readonly RunOutcome[], scorer: string) {
-  const total: QualityCounts = {};
-  const runs = new Set(outcomes.map(({ run }) => run));
-  for await (const { run, hours } of readCounts(pipeline.storage, WORK, [TIME.slice(0, 10)])) {
-    if (runs.has(run)) addTree(total, hours);
-  }
+  const runs = outcomes.map(({ run }) => run);
+  const total = await countsOfRuns(pipeline.storage, WORK, runs);
   const { captures, scorers = {} } = sumOfCells(cellsOf(total));
   const values: Record<string, number> = {};
   for (const sample of Object.values(scorers[scorer] ?? {})) addTree(values, sample.values ?? {});

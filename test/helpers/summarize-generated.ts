@@ -3,9 +3,9 @@
  * Arguments: `summary` or `retry`, and the number of chunks.
  */
 
-import { RunSums } from '../../src/quality/run-sums.ts';
 import { unitsOfRetry } from '../../src/monitoring/plan/retry-source.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
+import { RunSums } from '../../src/quality/run-sums.ts';
 import { countedCaptures, GeneratedRun } from './generated-run.ts';
 
 const KIB = 1024;

@@ -1,6 +1,6 @@
 /** The work bucket, the budget's table and the alarms' topic: encryption, TLS and expiration. */
 import { readFileSync } from 'node:fs';
-import { markKeys, replayKeys, truthKeys, workKeys } from '../../src/core/contract/work-keys.ts';
+import { ledgerKeys, markKeys, replayKeys, truthKeys, workKeys } from '../../src/core/contract/work-keys.ts';
 import { flattened, onlyResource, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 const template = templateOf();
