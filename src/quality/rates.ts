@@ -21,7 +21,7 @@ import { ERROR_REPLIES, type Measure } from './objectives.ts';
 import { outcomesIn, type ScorerOutcomes } from './outcomes.ts';
 import { type Quantiles, quantilesOf } from './quantiles.ts';
 import { EVERY_CAPTURE } from './sample.ts';
-import { counted, emptyOf, stratumOf } from './strata.ts';
+import { emptyOf, stratumOf } from './strata.ts';
 
 /** A figure of a group of captures. */
 export interface Rate {
@@ -221,7 +221,7 @@ function meanOf(scorer: string, samples: readonly [string, SampleCounts][], acti
   const strata = samples.flatMap(([, { captures, numbers = {} }]): SampledNumbers[] => {
     const { bins = {}, sum: total = 0, squares = 0 } = numbers;
     const count = countOf(bins);
-    return count > 0 ? [{ weight: Math.max(counted(captures), count), count, sum: total, squares }] : [];
+    return count > 0 ? [{ weight: Math.max(captures ?? 0, count), count, sum: total, squares }] : [];
   });
   const n = sum(strata.map(({ count }) => count));
   const all = sum(strata.map(({ weight }) => weight));
@@ -262,7 +262,7 @@ function passingValue(scorer: string, active: readonly Scorer[], values: Record<
   const names = Object.keys(values);
   if (names.includes('yes') || names.includes('no') || names.length === 0) return 'yes';
   if (names.includes('true') || names.includes('false')) return 'true';
-  return names.toSorted((a, b) => counted(values[b]) - counted(values[a]) || (a < b ? -1 : 1))[0] ?? '';
+  return names.toSorted((a, b) => (values[b] ?? 0) - (values[a] ?? 0) || (a < b ? -1 : 1))[0] ?? '';
 }
 
 export interface RateDifference extends Omit<CorrectedDifference, 'method'> {

@@ -5,29 +5,19 @@ import type { JudgedStratum } from '../core/statistics/corrected-share.ts';
 import { sum } from '../core/values/sum.ts';
 import { goodValue } from '../judge/scorers/values.ts';
 import type { Scorer } from '../judge/types.ts';
-import { type CountedCell, sumOfCells } from './counts-store.ts';
+import type { CountedCell } from './counts-store.ts';
 import { ERROR_REPLIES } from './objectives.ts';
 import { chanceOf, EVERY_CAPTURE } from './sample.ts';
 
-/** A run whose counts are gone leaves negative counts where a later one replaced its verdicts. */
-export const counted = (count = 0): number => Math.max(0, count);
-
-/** Whether counts are negative, because the counts of a run whose verdicts were replaced are gone. */
-export const lacksRuns = (cells: readonly CountedCell[]): boolean =>
-  Object.values(sumOfCells(cells).scorers ?? {}).some((samples) =>
-    Object.values(samples).some(({ values = {} }) => Object.values(values).some((count) => count < 0)),
-  );
-
 export function stratumOf(
   sample: string,
-  { captures, values = {} }: SampleCounts,
+  { captures: known = 0, values = {} }: SampleCounts,
   isPassing: (value: string) => boolean,
 ): JudgedStratum {
-  const judged = sum(Object.values(values).map(counted));
-  const known = counted(captures);
+  const judged = sum(Object.values(values));
   // A scorer that is new counts no captures that were evaluated before; its sample tells how many they are.
   const few = known < judged ? judged / (sample === EVERY_CAPTURE ? 1 : chanceOf(sample) || 1) : known;
-  const passed = sum(Object.entries(values).map(([value, count]) => (isPassing(value) ? counted(count) : 0)));
+  const passed = sum(Object.entries(values).map(([value, count]) => (isPassing(value) ? count : 0)));
   return { captures: Math.round(few), judged, passed };
 }
 
@@ -40,7 +30,7 @@ export const EMPTY = 'empty';
 export function emptyOf(scorer: string | undefined, cells: readonly Pick<CountedCell, 'cell'>[]): number {
   if (scorer === undefined || !FAIL_EMPTY.includes(scorer)) return 0;
   const [all, empty] = (['all', 'empty'] as const).map((of) =>
-    sum(cells.map(({ cell: { replies } }) => counted(replies?.words?.[of]))),
+    sum(cells.map(({ cell: { replies } }) => replies?.words?.[of] ?? 0)),
   ) as [number, number];
   return empty === all || cells.some(({ cell }) => cell.scorers?.[scorer] !== undefined) ? empty : 0;
 }
@@ -52,12 +42,12 @@ export function goodStrata(
   active: readonly Scorer[],
 ): Record<string, JudgedStratum> {
   if (subject === ERROR_REPLIES) {
-    const captures = counted(cell.captures);
+    const { captures = 0 } = cell;
     return {
       [EVERY_CAPTURE]: {
         captures,
         judged: captures,
-        passed: captures - Math.min(captures, counted(cell.errorReplies)),
+        passed: captures - Math.min(captures, cell.errorReplies ?? 0),
       },
     };
   }

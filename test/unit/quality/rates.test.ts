@@ -25,7 +25,7 @@ const cell = (samples: Record<string, SampleCounts>, more: QualityCell = {}): Qu
   inputTokens: 3000,
   outputTokens: 1200,
   judgeUsd: 0.5,
-  notJudged: { safety: { notSampled: 90, judgedLater: -3 } },
+  notJudged: { safety: { notSampled: 90 } },
   scorers: { safety: samples },
   ...more,
 });
@@ -320,12 +320,6 @@ test.each<[Partial<RatesFlags>, string, RegExp]>([
 ])('%j is told with what there is', async (flags, name, message) => {
   const made = report({ [hour(3)]: { Blue: cell({ 1: yesNo(100, 97, 3) }) } }, flags);
   await expect(made).rejects.toMatchObject({ name, message: expect.stringMatching(message) });
-});
-
-test('missing counts of a run are reported', async () => {
-  const made = await report({ [hour(3)]: { Blue: cell({ 1: { captures: 8, values: { no: 8, yes: -8 } } }) } });
-  expect(made.warnings).toEqual([expect.stringContaining('Counts are missing of a run')]);
-  expect(rateIn(made)).toMatchObject({ n: 8, judge: { value: 0 } });
 });
 
 test('times are days, instants or ages', () => {
