@@ -7,7 +7,7 @@ import { PRODUCT, sourceFiles } from '../helpers/source-files.ts';
 const ROOMS = [...readFileSync(packagePath('docs', 'rooms.md'), 'utf8').matchAll(/^\| `([^`]+)` \|/gm)].map(
   ([, room = '']) => room,
 );
-const MOST_ROOMS = 17;
+const MOST_ROOMS = 18;
 const MOST_ARROWS = 85;
 
 /** The product's imports of its own files, types too. `dist` is what is built of them. */
