@@ -1,6 +1,7 @@
 /** Rows as Parquet. The packages are loaded with the first row. */
 import type { SchemaElement } from 'hyparquet';
 import { notS3 } from '../core/aws/storage-errors.ts';
+import { saidBy } from '../core/errors/errors.ts';
 import { type ColumnType, columnName, type Row, TABLES, type Table } from './tables.ts';
 
 /** A reader skips whole groups, and has one of each column in memory. */
@@ -61,38 +62,43 @@ export async function toParquet<T extends Table>(
 /** Numbers for times, and texts as they are. */
 const PARSERS = { timestampFromMilliseconds: Number };
 
-/** Yields the rows of a file, a group at a time. A column that the file does not have is absent. @throws RetryableError `StorageUnavailable` */
-export async function* fromParquet<T extends Table>(table: T, bytes: Buffer, where: string): AsyncGenerator<Row<T>[]> {
-  const { parquetMetadata, parquetReadObjects } = await import('hyparquet');
-  const file = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length) as ArrayBuffer;
+/**
+ * Yields the rows of a file, a group at a time. A column that the file does not have is absent.
+ *
+ * @param only these columns; by default all
+ * @throws RetryableError `StorageUnavailable` if the bytes are not Parquet
+ */
+export async function* fromParquet<T extends Table>(
+  table: T,
+  bytes: Buffer,
+  where: string,
+  only: readonly string[] = Object.keys(TABLES[table]),
+): AsyncGenerator<Row<T>[]> {
+  const { parquetMetadata, parquetRead } = await import('hyparquet');
+  const file = arrayBufferOf(bytes);
   try {
     const metadata = parquetMetadata(file);
     const known = new Set(metadata.schema.map(({ name }) => name));
-    const columns = Object.keys(TABLES[table]).filter((column) => known.has(columnName(column)));
-    for (let start = 0; start < metadata.num_rows; start += GROUP_ROWS) {
-      const options = {
-        file,
-        metadata,
-        parsers: PARSERS,
-        columns: columns.map(columnName),
-        rowStart: start,
-        rowEnd: start + GROUP_ROWS,
-      };
-      const read = await parquetReadObjects(options);
-      yield read.map((row) => rowOf<T>(row, columns));
+    const columns = only.filter((column) => known.has(columnName(column)));
+    const options = { file, metadata, parsers: PARSERS, columns: columns.map(columnName) };
+    for (let rowStart = 0; rowStart < metadata.num_rows; rowStart += GROUP_ROWS) {
+      const rows: Row<T>[] = [];
+      const onComplete = (read: unknown[][]) => void rows.push(...read.map((values) => rowOf<T>(values, columns)));
+      await parquetRead({ ...options, rowStart, rowEnd: rowStart + GROUP_ROWS, onComplete });
+      yield rows;
     }
   } catch (error) {
-    throw notS3(
-      `${bytes.length} bytes that are not Parquet (${error instanceof Error ? error.message : 'unknown'})`,
-      where,
-    );
+    throw notS3(`${bytes.length} bytes that are not Parquet (${saidBy(error)})`, where);
   }
 }
 
-function rowOf<T extends Table>(read: Record<string, unknown>, columns: readonly string[]): Row<T> {
+const arrayBufferOf = ({ buffer, byteOffset, length }: Buffer): ArrayBuffer =>
+  buffer.slice(byteOffset, byteOffset + length) as ArrayBuffer;
+
+function rowOf<T extends Table>(values: readonly unknown[], columns: readonly string[]): Row<T> {
   const row: Record<string, unknown> = {};
-  for (const column of columns) {
-    const value = read[columnName(column)];
+  for (const [at, column] of columns.entries()) {
+    const value = values[at];
     if (value !== null && value !== undefined) row[column] = value;
   }
   return row as Row<T>;
@@ -101,7 +107,6 @@ function rowOf<T extends Table>(read: Record<string, unknown>, columns: readonly
 /** Returns the files that a merged file has the rows of. */
 export async function partsIn(bytes: Buffer): Promise<string[]> {
   const { parquetMetadata } = await import('hyparquet');
-  const file = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length) as ArrayBuffer;
-  const found = parquetMetadata(file).key_value_metadata?.find(({ key }) => key === PARTS);
+  const found = parquetMetadata(arrayBufferOf(bytes)).key_value_metadata?.find(({ key }) => key === PARTS);
   return found?.value?.split(' ') ?? [];
 }

@@ -2,7 +2,7 @@
 
 import type { QualityCell, QualityCounts, SampleCounts } from '../core/contract/quality.ts';
 import type { LedgerRows, Row } from '../ledger/tables.ts';
-import { addCell, isCountable, nameOf, numberCounts, OTHER } from './cell.ts';
+import { isCountable, nameOf, numberCounts, OTHER, sumHours } from './cell.ts';
 import { addTree, branch } from './count-tree.ts';
 import type { Measure } from './objectives.ts';
 import { EVERY_CAPTURE } from './sample.ts';
@@ -44,7 +44,8 @@ export function foldRows(rows: LedgerRows, options: FoldOptions): QualityCounts 
     const line = lines.get(row.traceId ?? '');
     const scorer = row.scorer ?? '';
     if (line !== undefined && isAbove(row, line.verdicts.get(scorer))) line.verdicts.set(scorer, row);
-    const event = JSON.stringify([row.run, row.key, row.start, scorer]);
+    if (!row.serving || !isPaid(row)) continue;
+    const event = `${row.run} ${row.start} ${scorer} ${row.key}`;
     if ((row.attempt ?? 0) >= (paid.get(event)?.attempt ?? 0)) paid.set(event, row);
   }
   const cells = new Cells();
@@ -52,8 +53,8 @@ export function foldRows(rows: LedgerRows, options: FoldOptions): QualityCounts 
     if (line.row.serving) cells.add(line.row, cellOf(line, options));
   }
   // Dollars are those of all events: what was paid for a verdict that is replaced is paid.
-  for (const row of paid.values()) if (row.serving && isPaid(row)) cells.add(row, { judgeUsd: row.usd ?? 0 });
-  return cells.counts;
+  for (const row of paid.values()) cells.add(row, { judgeUsd: row.usd ?? 0 });
+  return cells.bounded();
 }
 
 const isPaid = ({ usd = 0 }: Row<'verdicts'>): boolean => usd > 0 && isCountable(usd);
@@ -71,8 +72,12 @@ function addLine(lines: Map<string, Line>, row: Row<'captures'>): void {
   if (isAbove(row, line.last)) line.last = row;
 }
 
+/** Adds before names are bounded: often enough that they take no memory, and seldom enough that they take no time. */
+const ADDS = 1_000;
+
 class Cells {
-  readonly counts: QualityCounts = {};
+  readonly #counts: QualityCounts = {};
+  #adds = 0;
   readonly #variants = new Set<string>();
 
   add(
@@ -81,7 +86,13 @@ class Cells {
   ): void {
     if (Object.keys(cell).length === 0) return;
     if (this.#variants.size < MAX_VARIANTS) this.#variants.add(variant);
-    addCell(branch(branch(this.counts, hour), this.#variants.has(variant) ? variant : OTHER), cell);
+    addTree(branch(branch(this.#counts, hour), this.#variants.has(variant) ? variant : OTHER), cell);
+    this.#adds += 1;
+    if (this.#adds % ADDS === 0) this.bounded();
+  }
+
+  bounded(): QualityCounts {
+    return sumHours([{ hours: this.#counts }]);
   }
 }
 
