@@ -78,15 +78,16 @@ export async function* listFiles(
   }
 }
 
-/** Yields the rows of files, a group at a time. A file that is gone is in a merged one, which the caller has listed or lists again. */
+/** Yields the rows of files, a group at a time, with some or all columns. A file that is gone is in a merged one, which the caller has listed or lists again. */
 export async function* readFiles<T extends Table>(
   { storage, workBucket }: Work,
   table: T,
   keys: Iterable<string>,
+  only?: readonly (keyof Row<T> & string)[],
 ): AsyncGenerator<Row<T>[]> {
   const get = async (key: string) => ({ key, stored: await storage.getBytes(workBucket, key) });
   for await (const { key, stored } of inOrder(AT_ONCE, keys, get)) {
-    if (stored !== undefined) yield* fromParquet(table, stored.bytes, `s3://${workBucket}/${key}`);
+    if (stored !== undefined) yield* fromParquet(table, stored.bytes, `s3://${workBucket}/${key}`, only);
   }
 }
 

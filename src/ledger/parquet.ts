@@ -72,7 +72,7 @@ export async function* fromParquet<T extends Table>(
   table: T,
   bytes: Buffer,
   where: string,
-  only: readonly string[] = Object.keys(TABLES[table]),
+  only: readonly string[] | undefined = Object.keys(TABLES[table]),
 ): AsyncGenerator<Row<T>[]> {
   const { parquetMetadata, parquetRead } = await import('hyparquet');
   const file = arrayBufferOf(bytes);

@@ -32,6 +32,13 @@ export function branch(tree: object, name: string): CountTree {
   return made;
 }
 
+/** Adds to the number of that name in a tree. */
+export function addCount(tree: object, name: string, count = 1): void {
+  if (name === PROTOTYPE) return;
+  const before = at(asTree(tree), name);
+  asTree(tree)[name] = (typeof before === 'number' ? before : 0) + count;
+}
+
 /** Replaces every number of `total` by that of `other` which is farther from 0. Both know a part of the same counts. */
 export function maxByMagnitude(total: object, other: object): void {
   const [known, others] = [asTree(total), asTree(other)];

@@ -11,7 +11,7 @@ import { ledgerKeys } from '../core/contract/work-keys.ts';
 import { sum as total } from '../core/values/sum.ts';
 import { type LedgerFile, readFiles } from '../ledger/files.ts';
 import type { LedgerRows, Row, Table } from '../ledger/tables.ts';
-import { foldRows } from './fold.ts';
+import { FOLDED, foldRows } from './fold.ts';
 import type { Measure } from './objectives.ts';
 
 const [pack, unpack] = [promisify(gzip), promisify(gunzip)];
@@ -20,7 +20,7 @@ const [pack, unpack] = [promisify(gzip), promisify(gunzip)];
 export const COUNTED = ['captures', 'verdicts', 'inferences'] as const satisfies Table[];
 
 /** Files whose rows are in memory at a time: some 15 times as much. */
-const MOST_BYTES = 12 * 1024 * 1024;
+const MOST_BYTES = 6 * 1024 * 1024;
 
 interface DaySum {
   /** The keys of merged files, and of the parts that those have the rows of. */
@@ -91,14 +91,19 @@ function* portions(hours: readonly string[], files: readonly LedgerFile[]) {
 
 async function rowsOf(work: Work, files: readonly LedgerFile[], hours: readonly string[]): Promise<LedgerRows> {
   const wanted = new Set<string | undefined>(hours);
-  const read = async <T extends Table>(table: T): Promise<Row<T>[]> => {
+  const read = async <T extends (typeof COUNTED)[number]>(
+    table: T,
+    only: (keyof Row<T> & string)[],
+  ): Promise<Row<T>[]> => {
     const keys = files.filter((file) => file.table === table).map(({ key }) => key);
     const rows: Row<T>[] = [];
-    for await (const group of readFiles(work, table, keys)) {
+    for await (const group of readFiles(work, table, keys, only)) {
       for (const row of group) if (wanted.has(row.hour)) rows.push(row);
     }
     return rows;
   };
-  const [captures, verdicts, inferences] = [await read('captures'), await read('verdicts'), await read('inferences')];
+  const captures = await read('captures', FOLDED.captures);
+  const verdicts = await read('verdicts', FOLDED.verdicts);
+  const inferences = await read('inferences', FOLDED.inferences);
   return { captures, verdicts, inferences, 'ids/inferences': [] };
 }

@@ -1,9 +1,9 @@
 /** Folds rows of the ledger to counts by hour and variant: those of a run, or those of the endpoint as all runs together know it. */
 
-import type { QualityCell, QualityCounts, SampleCounts } from '../core/contract/quality.ts';
+import type { QualityCell, QualityCounts } from '../core/contract/quality.ts';
 import type { LedgerRows, Row } from '../ledger/tables.ts';
 import { isCountable, nameOf, numberCounts, OTHER, sumHours } from './cell.ts';
-import { addTree, branch } from './count-tree.ts';
+import { addCount, addTree, branch } from './count-tree.ts';
 import type { Measure } from './objectives.ts';
 import { EVERY_CAPTURE } from './sample.ts';
 
@@ -14,13 +14,40 @@ interface FoldOptions {
   ofRun?: boolean;
 }
 
+type Columns<T extends keyof LedgerRows> = (keyof Row<T> & string)[];
+
+/** What counts are made of. */
+const EVENT = ['hour', 'variant', 'serving', 'precedence', 'traceId', 'run', 'key', 'start', 'attempt'] as const;
+export const FOLDED = {
+  captures: [
+    ...EVENT,
+    ...[
+      'bucket',
+      'version',
+      'outcome',
+      'reason',
+      'errorKind',
+      'failedCall',
+      'call',
+      'inputTokens',
+      'outputTokens',
+      'rows',
+    ],
+    ...['replyForm', 'isEmpty', 'digests', 'masked', 'maskedCounts', 'evaluated', 'judgeable', 'strata', 'unmeasured'],
+    ...['notJudged', 'reasons'],
+  ] as Columns<'captures'>,
+  verdicts: [
+    ...EVENT,
+    ...['scorer', 'state', 'found', 'value', 'number', 'isCode', 'version', 'stratum', 'usd'],
+  ] as Columns<'verdicts'>,
+  inferences: [...EVENT, 'index', 'value', 'number', 'isCounted'] as Columns<'inferences'>,
+};
+
 /** What is known of a subject: the row that counts, and the first and the last evaluation. */
 interface Line {
   row: Row<'captures'>;
   first?: Row<'captures'>;
   last?: Row<'captures'>;
-  /** By scorer. */
-  verdicts: Map<string, Row<'verdicts'>>;
 }
 
 /** SageMaker's endpoints have at most 10 variants. More names were made up, and would make more counts than captures. */
@@ -36,32 +63,55 @@ const isAbove = (a: { precedence?: bigint | undefined }, b: typeof a | undefined
   b === undefined || (a.precedence ?? 0n) >= (b.precedence ?? 0n);
 
 /** @returns the counts. A row of a replay, and what is excluded, is in none. */
-export function foldRows(rows: LedgerRows, options: FoldOptions): QualityCounts {
+export function foldRows(rows: LedgerRows, { measures, ofRun = false }: FoldOptions): QualityCounts {
   const lines = new Map<string, Line>();
   for (const row of rows.captures) addLine(lines, row);
-  const paid = new Map<string, Row<'verdicts'>>();
-  for (const row of rows.verdicts) {
-    const line = lines.get(row.traceId ?? '');
-    const scorer = row.scorer ?? '';
-    if (line !== undefined && isAbove(row, line.verdicts.get(scorer))) line.verdicts.set(scorer, row);
-    if (!row.serving || !isPaid(row)) continue;
-    const event = `${row.run} ${row.start} ${scorer} ${row.key}`;
-    if ((row.attempt ?? 0) >= (paid.get(event)?.attempt ?? 0)) paid.set(event, row);
-  }
+  const verdictsOf = Map.groupBy(rows.verdicts, ({ traceId }) => traceId);
   const cells = new Cells();
   for (const line of lines.values()) {
-    if (line.row.serving) cells.add(line.row, cellOf(line, options));
+    const { row } = line;
+    if (!row.serving) continue;
+    const cell = cells.of(row);
+    const isCounted = !ofRun || row.outcome !== 'alreadyThere';
+    if (isCounted) addOutcome(cell, row);
+    if (NO_CAPTURES.includes(row.outcome) || row.failedCall !== undefined) continue;
+    const verdicts = inForce(verdictsOf.get(row.traceId) ?? []);
+    if (isCounted) addEvaluation(cell, line, verdicts);
+    for (const verdict of verdicts.values()) {
+      if (ofRun && verdict.found) continue;
+      if (verdict.state === 'given') addVerdict(cell, verdict, measures);
+      else if (isCounted) addCount(within(cell, 'notJudged', verdict.scorer ?? ''), verdict.state ?? '');
+    }
   }
   // Dollars are those of all events: what was paid for a verdict that is replaced is paid.
-  for (const row of paid.values()) cells.add(row, { judgeUsd: row.usd ?? 0 });
+  for (const verdicts of verdictsOf.values()) {
+    for (const row of verdicts) if (row.serving && isPaid(row, verdicts)) addCount(cells.of(row), 'judgeUsd', row.usd);
+  }
   return cells.bounded();
 }
 
-const isPaid = ({ usd = 0 }: Row<'verdicts'>): boolean => usd > 0 && isCountable(usd);
+/** Returns the row of each scorer that counts. */
+function inForce(verdicts: readonly Row<'verdicts'>[]): Map<string | undefined, Row<'verdicts'>> {
+  const found = new Map<string | undefined, Row<'verdicts'>>();
+  for (const row of verdicts) if (isAbove(row, found.get(row.scorer))) found.set(row.scorer, row);
+  return found;
+}
+
+/** Whether a row says what its event has cost: of several, the one of the last attempt. */
+function isPaid(row: Row<'verdicts'>, ofTrace: readonly Row<'verdicts'>[]): boolean {
+  const { usd = 0, attempt = 0 } = row;
+  if (usd <= 0 || !isCountable(usd)) return false;
+  const at = ofTrace.indexOf(row);
+  return !ofTrace.some((one, index) => {
+    const isSame = one.scorer === row.scorer && one.run === row.run && one.start === row.start && one.key === row.key;
+    const { attempt: later = 0 } = one;
+    return isSame && (later > attempt || (later === attempt && index > at));
+  });
+}
 
 function addLine(lines: Map<string, Line>, row: Row<'captures'>): void {
   const subject = subjectOf(row);
-  const line: Line = lines.get(subject) ?? { row, verdicts: new Map() };
+  const line: Line = lines.get(subject) ?? { row };
   lines.set(subject, line);
   // Once a replay's, for ever.
   const serving = (row.serving ?? false) && (line.row.serving ?? false);
@@ -72,23 +122,19 @@ function addLine(lines: Map<string, Line>, row: Row<'captures'>): void {
   if (isAbove(row, line.last)) line.last = row;
 }
 
-/** Adds before names are bounded: often enough that they take no memory, and seldom enough that they take no time. */
-const ADDS = 1_000;
+/** Names are bounded after so many rows: often enough that they take no memory, and seldom enough that they take no time. */
+const ROWS = 1_000;
 
 class Cells {
   readonly #counts: QualityCounts = {};
-  #adds = 0;
+  #rows = 0;
   readonly #variants = new Set<string>();
 
-  add(
-    { hour = '', variant = '' }: { hour?: string | undefined; variant?: string | undefined },
-    cell: QualityCell,
-  ): void {
-    if (Object.keys(cell).length === 0) return;
+  of({ hour = '', variant = '' }: { hour?: string | undefined; variant?: string | undefined }): QualityCell {
     if (this.#variants.size < MAX_VARIANTS) this.#variants.add(variant);
-    addTree(branch(branch(this.#counts, hour), this.#variants.has(variant) ? variant : OTHER), cell);
-    this.#adds += 1;
-    if (this.#adds % ADDS === 0) this.bounded();
+    this.#rows += 1;
+    if (this.#rows % ROWS === 0) this.bounded();
+    return within(this.#counts, hour, this.#variants.has(variant) ? variant : OTHER);
   }
 
   bounded(): QualityCounts {
@@ -96,77 +142,66 @@ class Cells {
   }
 }
 
-function cellOf({ row, first, last, verdicts }: Line, { measures, ofRun = false }: FoldOptions): QualityCell {
-  const { outcome, reason = '' } = row;
-  if (NO_CAPTURES.includes(outcome)) return {};
-  if (IN_QUARANTINE.includes(outcome)) return { quarantined: { [nameOf(reason)]: 1 } };
-  const isCounted = !ofRun || outcome === 'traced';
-  if (row.failedCall !== undefined)
-    return isCounted ? { failedCalls: { [row.failedCall]: 1 }, ...maskedCounts(row) } : {};
-  const cell = isCounted ? captureCell(row) : {};
-  const own = [...verdicts.values()].filter(({ found }) => !(ofRun && found));
-  const given = new Set(own.filter(({ state }) => state === 'given').map(({ scorer }) => scorer));
-  if (first !== undefined && isCounted) addEvaluation(cell, { row, first, last: last ?? first, given });
-  for (const verdict of own) {
-    if (verdict.state === 'given') addVerdict(cell, verdict, measures);
-    else if (isCounted) addTree(cell, { notJudged: { [verdict.scorer ?? '']: { [verdict.state ?? '']: 1 } } });
+/** Returns the counts under these names. */
+const within = (tree: object, ...names: string[]): object => names.reduce(branch, tree);
+
+function addOutcome(cell: QualityCell, row: Row<'captures'>): void {
+  const { outcome, reason = '', failedCall, errorKind, replyForm, call, digests = [] } = row;
+  if (NO_CAPTURES.includes(outcome)) return;
+  if (IN_QUARANTINE.includes(outcome)) {
+    addCount(within(cell, 'quarantined'), nameOf(reason));
+    return;
   }
-  return cell;
-}
-
-function captureCell(row: Row<'captures'>): QualityCell {
-  const { errorKind, replyForm, isEmpty, call, digests = [] } = row;
-  const numbers = { inputTokens: row.inputTokens ?? 0, outputTokens: row.outputTokens ?? 0 };
-  const tokens = Object.entries(numbers).filter(([, count]) => count !== 0 && isCountable(count));
-  const source = call === undefined ? 'dataCapture' : 'client';
-  return {
-    captures: 1,
-    ...Object.fromEntries(tokens),
-    ...(errorKind !== undefined && { errorReplies: 1, errorKinds: { [nameOf(errorKind)]: 1 } }),
-    ...(replyForm !== undefined && { replies: { [replyForm]: { all: 1, ...(isEmpty && { empty: 1 }) } } }),
-    ...(call !== undefined && { byClient: { [call === 'stream' ? 'streams' : 'calls']: 1 } }),
-    ...(digests.length > 0 && { digests: { [source]: Object.fromEntries(digests.map((one) => [one, 1])) } }),
-    ...maskedCounts(row),
-  };
-}
-
-function maskedCounts({ masked = [], maskedCounts: counts = [] }: Row<'captures'>): Pick<QualityCell, 'masked'> {
-  return masked.length === 0 ? {} : { masked: Object.fromEntries(masked.map((kind, at) => [kind, counts[at] ?? 0])) };
+  for (const [at, kind] of (row.masked ?? []).entries()) addCount(within(cell, 'masked'), kind, row.maskedCounts?.[at]);
+  if (failedCall !== undefined) {
+    addCount(within(cell, 'failedCalls'), failedCall);
+    return;
+  }
+  addCount(cell, 'captures');
+  for (const tokens of ['inputTokens', 'outputTokens'] as const) {
+    if (row[tokens] && isCountable(row[tokens])) addCount(cell, tokens, row[tokens]);
+  }
+  if (errorKind !== undefined) {
+    addCount(cell, 'errorReplies');
+    addCount(within(cell, 'errorKinds'), nameOf(errorKind));
+  }
+  if (replyForm !== undefined) {
+    addCount(within(cell, 'replies', replyForm), 'all');
+    if (row.isEmpty) addCount(within(cell, 'replies', replyForm), 'empty');
+  }
+  if (call !== undefined) addCount(within(cell, 'byClient'), call === 'stream' ? 'streams' : 'calls');
+  for (const digest of digests)
+    addCount(within(cell, 'digests', call === undefined ? 'dataCapture' : 'client'), digest);
 }
 
 /** Adds who could judge a capture, as its first evaluation knew, and why there is no verdict, as its last one did. */
 function addEvaluation(
   cell: QualityCell,
-  {
-    row,
-    first,
-    last,
-    given,
-  }: Record<'row' | 'first' | 'last', Row<'captures'>> & { given: ReadonlySet<string | undefined> },
+  { row, first, last }: Line,
+  verdicts: ReadonlyMap<string | undefined, unknown>,
 ): void {
   // The rows of a table are measured by true answers, and empty replies are counted.
   const isKnown = row.errorKind !== undefined || row.rows !== undefined || (row.replyForm === 'words' && row.isEmpty);
-  if (first.unmeasured && !isKnown) cell.unmeasured = 1;
-  for (const [at, scorer] of (first.judgeable ?? []).entries()) {
-    addTree(cell, { scorers: { [scorer]: { [first.strata?.[at] ?? EVERY_CAPTURE]: { captures: 1 } } } });
+  if (first?.unmeasured && !isKnown) addCount(cell, 'unmeasured');
+  for (const [at, scorer] of (first?.judgeable ?? []).entries()) {
+    addCount(within(cell, 'scorers', scorer, first?.strata?.[at] ?? EVERY_CAPTURE), 'captures');
   }
-  for (const [at, scorer] of (last.notJudged ?? []).entries()) {
-    if (!given.has(scorer)) addTree(cell, { notJudged: { [scorer]: { [last.reasons?.[at] ?? '']: 1 } } });
+  for (const [at, scorer] of (last?.notJudged ?? []).entries()) {
+    if (!verdicts.has(scorer)) addCount(within(cell, 'notJudged', scorer), last?.reasons?.[at] ?? '');
   }
 }
 
 function addVerdict(cell: QualityCell, verdict: Row<'verdicts'>, measures: readonly Measure[]): void {
-  const { scorer = '', value, number, isCode, stratum, version } = verdict;
-  if (stratum === undefined) return;
-  const counts: SampleCounts = {};
-  if (number === undefined) counts.values = { [nameOf(value ?? '')]: 1 };
-  else if (!isCountable(number)) return;
+  const { scorer = '', value = '', number, isCode, stratum, version } = verdict;
+  if (stratum === undefined || (number !== undefined && !isCountable(number))) return;
+  const sample = within(cell, 'scorers', scorer, isCode ? EVERY_CAPTURE : stratum);
+  if (number === undefined) addCount(within(sample, 'values'), nameOf(value));
   else {
-    counts.numbers = numberCounts(number);
-    const own = measures.filter((measure) => measure.scorer === scorer);
-    const seen = own.map((one) => [one.name, { cases: 1, passed: one.passes(number) ? 1 : 0 }]);
-    if (seen.length > 0) counts.measures = Object.fromEntries(seen);
+    addTree(sample, { numbers: numberCounts(number) });
+    for (const measure of measures) {
+      if (measure.scorer !== scorer) continue;
+      addTree(sample, { measures: { [measure.name]: { cases: 1, passed: measure.passes(number) ? 1 : 0 } } });
+    }
   }
-  if (!isCode && version !== undefined) counts.versions = { [version]: 1 };
-  addTree(cell, { scorers: { [scorer]: { [isCode ? EVERY_CAPTURE : stratum]: counts } } });
+  if (!isCode && version !== undefined) addCount(within(sample, 'versions'), version);
 }
