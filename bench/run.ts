@@ -20,7 +20,7 @@ const BENCHMARKS: Record<string, FlagKinds> = {
   gate: { releases: 'number' },
   alarms: { years: 'number', drops: 'number' },
   rates: { simulations: 'number' },
-  status: { runs: 'number', weeks: 'number' },
+  status: { runs: 'number', captures: 'number', weeks: 'number' },
   'label-weeks': { simulations: 'number' },
   'judge-cost': {},
   scale: { write: 'switch' },

@@ -102,8 +102,10 @@ async function rowsOf(work: Work, files: readonly LedgerFile[], hours: readonly 
     }
     return rows;
   };
-  const captures = await read('captures', FOLDED.captures);
-  const verdicts = await read('verdicts', FOLDED.verdicts);
-  const inferences = await read('inferences', FOLDED.inferences);
+  const [captures, verdicts, inferences] = await Promise.all([
+    read('captures', FOLDED.captures),
+    read('verdicts', FOLDED.verdicts),
+    read('inferences', FOLDED.inferences),
+  ]);
   return { captures, verdicts, inferences, 'ids/inferences': [] };
 }
