@@ -80,6 +80,9 @@ const RECORDS: WorkArea[] = ['plan', 'manifest', 'ranges', 'receipts'];
 /** What a function that processes a chunk reads, besides its captures. */
 const CHUNK: WorkArea[] = ['ranges', 'quarantine', 'replayMarks', 'replayExchanges', 'lineAtWork'];
 
+/** What it writes. */
+const WRITTEN: WorkArea[] = ['receipts', 'words', 'quarantine', 'truthIndex', 'ledger', 'lineAtWork'];
+
 function grantWorkBucket(
   { starter, planner, processor, evaluator, batcher, summarizer }: MonitoringFunctions,
   workBucket: IBucket,
@@ -94,12 +97,12 @@ function grantWorkBucket(
   // Quarantined lines are read if their capture file is gone.
   grantWork(workBucket, processor.role, {
     read: CHUNK,
-    write: ['receipts', 'words', 'quarantine', 'truthIndex', 'lineAtWork'],
+    write: WRITTEN,
   });
   grantWork(workBucket, evaluator.role, {
     // The receipts of earlier attempts tell what of the paid answers is reported.
     read: [...CHUNK, 'receipts', 'answers', 'batchState', 'batchOutput'],
-    write: ['receipts', 'words', 'quarantine', 'answers', 'lineAtWork', 'batchState', 'batchInput', 'truthIndex'],
+    write: [...WRITTEN, 'answers', 'batchState', 'batchInput'],
     // What an attempt has prepared that failed.
     remove: ['batchInput'],
   });

@@ -143,5 +143,7 @@ export type Row<T extends Table> = {
 /** Rows of each table. */
 export type LedgerRows = { [T in Table]: Row<T>[] };
 
+export const noRows = (): LedgerRows => ({ captures: [], verdicts: [], inferences: [], 'ids/inferences': [] });
+
 /** Returns the name of a column as files and SQL have it. */
 export const columnName = (column: string): string => column.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);

@@ -103,6 +103,11 @@ export class Lock {
     }
   }
 
+  /** Returns the revision of a lock that this owner has. */
+  revisionOf(scope: string): number | undefined {
+    return this.#held.get(scope)?.revision;
+  }
+
   /**
    * Gives a lock back, and makes a change of the item with it, whose expression is a `SET`.
    *

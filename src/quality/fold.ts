@@ -59,8 +59,11 @@ const IN_QUARANTINE: readonly (string | undefined)[] = ['quarantined', 'refused'
 const subjectOf = ({ traceId, bucket = '', key = '', version = '', start = 0 }: Row<'captures'>): string =>
   traceId ?? JSON.stringify([bucket, key, version, start]);
 
-const isAbove = (a: { precedence?: bigint | undefined }, b: typeof a | undefined): boolean =>
-  b === undefined || (a.precedence ?? 0n) >= (b.precedence ?? 0n);
+/** Of one event, the row of the last attempt is above the others. */
+function isAbove(a: Pick<Row<'captures'>, 'precedence' | 'attempt'>, b: typeof a | undefined): boolean {
+  if (b === undefined || a.precedence === b.precedence) return (a.attempt ?? 0) >= (b?.attempt ?? 0);
+  return (a.precedence ?? 0n) > (b.precedence ?? 0n);
+}
 
 /** @returns the counts. A row of a replay, and what is excluded, is in none. */
 export function foldRows(rows: LedgerRows, { measures, ofRun = false }: FoldOptions): QualityCounts {

@@ -90,7 +90,7 @@ function seenBy(measure: Measure, capture: CountedCapture, sampling: Sampling): 
   const { facts, isWritten, verdicts, replaced } = capture;
   if (measure.scorer === undefined) return isWritten ? { passed: !facts.isError } : undefined;
   const verdict = verdicts.find(({ name }) => name === measure.scorer);
-  if (verdict?.value === undefined || replaced.some(({ name }) => name === measure.scorer)) return undefined;
+  if (verdict?.value === undefined || replaced.includes(measure.scorer)) return undefined;
   if (!isByChance(capture.traceId, verdict, sampling)) return undefined;
   return { passed: measure.passes(verdict.value), rationale: verdict.rationale };
 }

@@ -57,7 +57,7 @@ export function outcomesIn(
       found.other += countOf(numbers?.bins ?? {});
     }
     const reasons: Record<string, number> = {};
-    for (const [reason, count] of Object.entries(stillWithout(without))) {
+    for (const [reason, count] of Object.entries(without)) {
       if (Object.hasOwn(REASONS, reason)) found[REASONS[reason as keyof typeof REASONS]] += count;
       else addTree(reasons, { [reason]: count });
     }
@@ -65,31 +65,9 @@ export function outcomesIn(
   });
 }
 
-/** Verdicts that followed, and the reasons that they end, the first of them first. */
-const ENDS = [
-  ['retried', ['held', 'failed', 'notSampled']],
-  ['judgedLater', ['notSampled', 'held', 'failed']],
-] as const;
-
-/** Returns how many captures have no verdict of a scorer, by reason, without those whose verdict followed. */
-function stillWithout(counted: Readonly<Record<string, number>>): Record<string, number> {
-  const left = { ...counted };
-  for (const [followed, reasons] of ENDS) {
-    let count = -(left[followed] ?? 0);
-    delete left[followed];
-    for (const reason of reasons) {
-      const before = left[reason] ?? 0;
-      const taken = Math.min(count, before);
-      if (taken > 0) left[reason] = before - taken;
-      count -= taken;
-    }
-  }
-  return left;
-}
-
 /** Returns how many verdicts are missing of all scorers, by reason. */
 export function missingBy(notJudged: QualityCell['notJudged'] = {}): Record<string, number> {
   const total: Record<string, number> = {};
-  for (const reasons of Object.values(notJudged)) addTree(total, stillWithout(reasons));
+  for (const reasons of Object.values(notJudged)) addTree(total, reasons);
   return total;
 }

@@ -8,13 +8,15 @@ import { CallFailure } from '../../src/judge/errors.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { evaluateChunk, logChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { EvaluateDependencies } from '../../src/monitoring/evaluate/types.ts';
-import { addTree } from '../../src/quality/count-tree.ts';
+import { foldRows } from '../../src/quality/fold.ts';
+import { observerOf } from '../../src/quality/observations.ts';
 import { MemoryStorage } from '../doubles/memory-storage.ts';
 import { memoryWriting } from '../doubles/memory-table.ts';
 import { MemoryTraces } from '../doubles/memory-traces.ts';
 import { scriptedJudge, told } from '../doubles/scripted-judge.ts';
 import { chunkOf, rangeOf } from './chunk-request.ts';
 import { chatLine } from './deployed-captures.ts';
+import { ledgerRows } from './ledger-rows.ts';
 import { testEnvironment } from './test-environment.ts';
 
 export const LLM = scorersFor().filter(isJudgeScorer).slice(0, 1);
@@ -23,14 +25,18 @@ export const [{ name: JUDGED } = { name: '' }] = LLM;
 export const LINES = Array.from({ length: 8 }, (_, n) => chatLine(`line ${n}`));
 export const HOUR = '2026-11-20T10';
 
+/** What objectives add to a receipt. */
+const BESIDE_ROWS = ['seconds', 'predictions'];
+
 /** Chunks that are evaluated in memory, by a judge that answers what it is told. */
 export class ChunkRig {
   readonly storage = new MemoryStorage();
   readonly store = new MemoryTraces();
-  readonly total: QualityCounts = {};
   /** What the judge answers. */
   value = 'yes';
   isAway = false;
+  /** What all runs have counted together. */
+  cell: QualityCell = {};
   #requests = 0;
 
   readonly writing = memoryWriting();
@@ -65,27 +71,37 @@ export class ChunkRig {
 
   /** @returns what the run counts */
   async evaluate(request: ChunkRequest, more: Partial<EvaluateDependencies> = {}): Promise<QualityCell> {
-    const { quality = {} } = await evaluateChunk(request, { ...this.#deps(), ...more });
-    addTree(this.total, quality);
-    return quality[HOUR]?.Blue ?? {};
+    const deps = { ...this.#deps(), ...more };
+    return this.#counted(request, deps, await evaluateChunk(request, deps));
   }
 
   /** @returns what the receipt of an attempt that fails counts */
-  async failed(request: ChunkRequest): Promise<QualityCell> {
-    await expect(evaluateChunk(request, this.#deps())).rejects.toThrow();
+  async failed(request: ChunkRequest, more: Partial<EvaluateDependencies> = {}): Promise<QualityCell> {
+    const deps = { ...this.#deps(), ...more };
+    await expect(evaluateChunk(request, deps)).rejects.toThrow();
     const key = workKeys.receipt(request.run, 0, 'evaluate', request.attempt, `r${this.#requests}`);
-    const { quality = {} } = (await this.storage.getJson<EvaluateReceipt>('', key)) ?? {};
-    addTree(this.total, quality);
-    return quality[HOUR]?.Blue ?? {};
+    return this.#counted(request, deps, await this.storage.getJson<EvaluateReceipt>('', key));
   }
 
-  async log(request: ChunkRequest): Promise<QualityCell> {
-    const { quality = {} } = await logChunk(request, this.#deps());
-    addTree(this.total, quality);
-    return quality[HOUR]?.Blue ?? {};
+  async log(request: ChunkRequest, more: Partial<EvaluateDependencies> = {}): Promise<QualityCell> {
+    const deps = { ...this.#deps(), ...more };
+    return this.#counted(request, deps, await logChunk(request, deps));
   }
 
-  get cell(): QualityCell {
-    return JSON.parse(JSON.stringify(this.total[HOUR]?.Blue ?? {}));
+  /** Returns the counts of a receipt, which those of the rows of its run equal. */
+  async #counted(
+    { run, options }: ChunkRequest,
+    { environment, scorers }: EvaluateDependencies,
+    { quality = {} }: { quality?: QualityCounts } = {},
+  ): Promise<QualityCell> {
+    const measures = observerOf(environment, options.sampleRate, scorers)?.measures ?? [];
+    const fold = async (runs?: string[], ofRun = false) =>
+      foldRows(await ledgerRows(this.storage.storage, 'work', runs), { measures, ofRun });
+    const [ofRun, ofAll] = [await fold([run], true), await fold()];
+    const ofRows = (counts: QualityCounts) =>
+      JSON.parse(JSON.stringify(counts, (name, value) => (BESIDE_ROWS.includes(name) ? undefined : value)));
+    expect(ofRun).toEqual(ofRows(quality));
+    this.cell = ofAll[HOUR]?.Blue ?? {};
+    return quality[HOUR]?.Blue ?? {};
   }
 }

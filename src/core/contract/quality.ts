@@ -1,9 +1,7 @@
 /**
- * What a run has done to the quality of an endpoint as far as it is known: counts by the hour of the inference and by variant.
- *
- * A run counts only what it did itself: captures whose trace it wrote, and verdicts that it gave. A verdict that replaces an
- * older one is 1 for its own value and −1 for the older value. So the sum over all runs is the state, and numbers of one run
- * may be negative. Every number may be absent instead of 0.
+ * The quality of an endpoint as far as it is known: counts by the hour of the inference and by variant, as all runs know it together. In a
+ * receipt they are what the run did itself: captures whose trace it wrote, and verdicts that it gave. Every number may be absent instead
+ * of 0.
  */
 
 import type { LogBins } from '../statistics/log-bins.ts';
@@ -30,10 +28,7 @@ export interface QualityCell {
   byClient?: { streams?: number; calls?: number };
   /** Unstreamed calls of each source, a few, by digests of their inference id and of their content. */
   digests?: { client?: Record<string, number>; dataCapture?: Record<string, number> };
-  /**
-   * Lines in quarantine by the reason's name, in the hour and the variant of their key. `retried` is negative: lines that a retry has
-   * traced.
-   */
+  /** Lines in quarantine by the reason's name. */
   quarantined?: Record<string, number>;
   /** Items that were masked, by kind, field or pattern; `not masked`: captures whose content was left out instead. */
   masked?: Record<string, number>;
@@ -48,10 +43,7 @@ export interface QualityCell {
   predictions?: { numbers?: NumberCounts; classes?: Record<string, number> };
   /** US dollars of the judge, as they are apportioned to the verdicts, also to those that failed. Those of unknown price are left out. */
   judgeUsd?: number;
-  /**
-   * Captures without a verdict, by scorer, then by reason. Negative are verdicts that followed: `retried` in a retry of what was held or
-   * failed, `judgedLater` in another run.
-   */
+  /** Captures without a verdict, by scorer, then by reason. */
   notJudged?: Record<string, Record<string, number>>;
   /** By scorer, then by stratum; see `stratumOf`. Code scorers run on everything and have the stratum `all`. */
   scorers?: Record<string, Record<string, SampleCounts>>;

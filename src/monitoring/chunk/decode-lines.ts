@@ -38,7 +38,10 @@ interface QuarantinedLine {
   tooHeavy?: true;
 }
 
-export type LightLine = CaptureLine | QuarantinedLine | { kind: 'outsideWindow' };
+export type LightLine =
+  | CaptureLine
+  | QuarantinedLine
+  | ({ kind: 'outsideWindow' } & Pick<CaptureLine, 'raw' | 'capture' | 'traceId'>);
 
 /** A line that is too heavy for this process. */
 export interface HeavyLine {
@@ -140,7 +143,7 @@ export class LineDecoder {
       return { kind: 'quarantine', place, bytes, traceId, reason: read.reason, tooHeavy: read.tooHeavy };
     }
     const { capture } = read;
-    if (isOutside(capture, this.#of.window)) return { kind: 'outsideWindow' };
+    if (isOutside(capture, this.#of.window)) return { kind: 'outsideWindow', raw, capture, traceId };
     const duplicate = this.#of.seen.has(traceId);
     this.#of.seen.add(traceId);
     const onlyTraced = read.isCut && tooHeavyFor(raw);

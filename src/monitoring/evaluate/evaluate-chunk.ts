@@ -9,19 +9,22 @@ import { PermanentError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
 import { askedOf } from '../../judge/scorers/scorer-set.ts';
+import { appendRows } from '../../ledger/files.ts';
+import { type LedgerRows, noRows } from '../../ledger/tables.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
 import { observerOf } from '../../quality/observations.ts';
-import { captureFacts, type Observe, qualityOf } from '../../quality/tally.ts';
+import { captureFacts, type Observe } from '../../quality/tally.ts';
 import { type ChunkDependencies, isRepeated } from '../chunk/attempt.ts';
 import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts';
 import { chunkOutOfTime, KILLED, LineAtWork } from '../chunk/line-at-work.ts';
-import { closeLines, linesOf, quarantinedFirst, refusedIn, verdictsOf } from '../outcomes/folds.ts';
+import { closeLines, linesOf, qualityOf, refusedIn, verdictsOf } from '../outcomes/folds.ts';
 import { LineOutcomes } from '../outcomes/line-outcome.ts';
+import { rowsOf } from '../outcomes/rows.ts';
 import { attemptFacts, withReceipt } from '../receipts.ts';
 import { createsTraces } from '../write/sent-traces.ts';
 import { CaptureAssessor, type CaptureOutcome, NOT_JUDGED } from './assess-capture.ts';
 import type { PlannedWork } from './outcome-of.ts';
-import { NO_TRACE_YET, type PendingVerdicts, pendingVerdicts } from './pending-verdicts.ts';
+import { NO_TRACE_YET, pendingVerdicts } from './pending-verdicts.ts';
 import { type ChunkCaptures, type HeavyLine, type ReadCapture, readCaptures } from './read-captures.ts';
 import { traceEach } from './trace-each.ts';
 import type { EvaluateDependencies } from './types.ts';
@@ -55,6 +58,7 @@ class EvaluateChunk {
   readonly #assessor: CaptureAssessor;
   readonly #writer: VerdictWriter;
   readonly #outcomes: LineOutcomes;
+  #rows: LedgerRows = noRows();
   /** Absent where nothing counts, or nothing is to be observed. */
   readonly #observe: Observe | undefined;
   /** The questions that killed attempts may have paid for, also if they have written the verdicts. */
@@ -80,19 +84,27 @@ class EvaluateChunk {
     this.#outcomes = new LineOutcomes(request, deps.environment);
     this.#writer = new VerdictWriter(request, deps, this.#outcomes);
     const scorers = this.#judges ? deps.scorers : undefined;
-    this.#observe = observerOf(deps.environment, request.options.sampleRate, scorers);
+    const { sampleRate, replay } = request.options;
+    this.#observe = replay ? undefined : observerOf(deps.environment, sampleRate, scorers);
   }
 
   async run(): Promise<void> {
-    const { limit } = this.#deps;
-    try {
-      await this.#evaluate();
-    } catch (error) {
-      // A reservation that is not given back expires. The failure of the chunk is the one to report.
-      await limit?.close().catch(() => undefined);
-      throw error;
-    }
-    await limit?.close();
+    // The first failure is the one to report. A reservation that is not given back expires, and later runs write rows that are missing.
+    let failure: unknown;
+    const note = (error: unknown): void => {
+      failure ??= error;
+    };
+    await this.#evaluate().catch(note);
+    await this.#writeRows().catch(note);
+    await this.#deps.limit?.close().catch(note);
+    if (failure !== undefined) throw failure;
+  }
+
+  /** Writes a row for each line whose outcome is known. */
+  async #writeRows(): Promise<void> {
+    const { storage, environment } = this.#deps;
+    this.#rows = rowsOf(this.#request, environment, this.#outcomes.lines);
+    await appendRows({ storage, workBucket: environment.WORK_BUCKET }, this.#rows);
   }
 
   async #evaluate(): Promise<void> {
@@ -105,14 +117,14 @@ class EvaluateChunk {
   }
 
   async #process(atWork: LineAtWork, heavy: HeavyCaptures): Promise<void> {
-    const { store, remainingMs } = this.#deps;
+    const { remainingMs } = this.#deps;
     if (atWork.isTracing) await traceEach(this.#request, this.#deps, { atWork, heavy }, this.#mayCreate);
     const all = await readCaptures(this.#request, this.#deps, { heavy, atWork, outcomes: this.#outcomes });
     const { duplicates, faulty } = all;
     // What is only traced is looked up when it is written.
     const judged = this.#judges ? [...all.captures, ...all.heavy] : [];
     const ids = [...judged, ...faulty].map(({ traceId }) => traceId);
-    const stored = await store.getTraces(this.#request.chunk.experimentId, ids);
+    const stored = await this.#writer.existing(ids);
     const signal = AbortSignal.timeout(Math.max(1, remainingMs() - FINISH_RESERVE_MS));
     const beforeHeavy = async ({ raw }: HeavyLine): Promise<void> => {
       await this.#writer.flush();
@@ -202,16 +214,17 @@ class EvaluateChunk {
     // Captures are planned in the order of their lines, as the index wants them.
     const isIndexed = replay === undefined && !options.replay && (stored !== undefined || !this.#request.chunk.traced);
     const predictions = isIndexed ? this.#index.add(capture, traceId, line.raw.place) : undefined;
-    const isRetried = this.#request.chunk.ranges[line.range]?.keptIn !== undefined;
-    const facts = captureFacts(capture, line.raw.place, { replay, predictions, isRetried });
-    if (isAbsent || stored !== undefined) return [{ ...line, pending, stored, facts, question }];
-    this.#settleMissing(line, pending);
+    const facts = captureFacts(capture, { replay, predictions });
+    const work = { ...line, pending, stored, facts, predictions, question };
+    if (isAbsent || stored !== undefined) return [work];
+    this.#settleMissing(work);
     return [];
   }
 
   /** Settles a line whose trace a person has deleted. */
-  #settleMissing({ range, traceId }: Line, { settled: scorers, beyond }: PendingVerdicts): void {
-    this.#outcomes.lines.push({ range, traceId, outcome: 'missing', scorers, beyond });
+  #settleMissing({ range, raw, traceId, facts, pending }: Line & Pick<PlannedWork, 'facts' | 'pending'>): void {
+    const { settled: scorers, beyond } = pending;
+    this.#outcomes.lines.push({ range, place: raw.place, traceId, facts, outcome: 'missing', scorers, beyond });
   }
 
   /** Settles lines that are identical to others whose outcome is known. A reason not to trace one applies to all of them. */
@@ -221,10 +234,11 @@ class EvaluateChunk {
     const asked = askedOf(this.#deps.scorers);
     const scorers = asked.map(({ name: scorer }) => ({ scorer, term: 'duplicateLine' as const }));
     for (const line of duplicates) {
-      const { traceId, range } = line;
+      const { traceId, range, raw, facts } = line;
       const { outcome, entry } = known.get(traceId) ?? {};
-      if (outcome === 'refused' && entry) this.#outcomes.quarantine(line, entry.reason, { traceId });
-      else if (outcome !== undefined) lines.push({ range, traceId, outcome: 'duplicate', scorers });
+      const { place } = raw;
+      if (outcome === 'refused' && entry) this.#outcomes.quarantine(line, entry.reason, line);
+      else if (outcome !== undefined) lines.push({ range, place, traceId, facts, outcome: 'duplicate', scorers });
     }
   }
 
@@ -237,13 +251,12 @@ class EvaluateChunk {
     if (stored === undefined && this.#mayCreate) return this.#outcomes.quarantine(line, KILLED);
     const keepVerdicts = { ...options, reevaluate: false };
     const pending = pendingVerdicts(line.traceId, undefined, stored, this.#deps.scorers, keepVerdicts, run);
-    if (stored === undefined) return this.#settleMissing(line, pending);
+    if (stored === undefined) return this.#settleMissing({ ...line, pending });
     const read = (): never => {
       throw new Error('A line that kills the function was decoded');
     };
     const outcome = this.#assessor.errors({ ...line, pending }, KILLED.message, KILLED.name);
-    const facts = captureFacts(undefined, line.raw.place);
-    await this.#writer.add({ ...line, weight: 0, read, pending, stored, facts, isFaulty: true }, outcome);
+    await this.#writer.add({ ...line, weight: 0, read, pending, stored }, outcome);
   }
 
   receipt(failure: unknown): EvaluateReceipt {
@@ -253,7 +266,7 @@ class EvaluateChunk {
       ...attemptFacts(this.#request, this.#deps.requestId, this.#startedAt, failure),
       scorers: askedOf(this.#deps.scorers).length,
       ...verdictsOf(this.#request.chunk, this.#outcomes.lines),
-      ...this.#qualityCounts(),
+      ...qualityOf(this.#outcomes.lines, this.#rows, this.#observe),
       spend,
       ...(Object.keys(this.#paidByOthers).length === 0 ? {} : { paidByOthers: this.#paidByOthers }),
       ...(batch === undefined ? {} : { batchSpend: batch.spend }),
@@ -264,19 +277,12 @@ class EvaluateChunk {
 
   /** Returns the receipt of an attempt that only writes traces. */
   logReceipt(failure: unknown): LogReceipt {
-    return { ...this.#logReceipt(failure), ...this.#qualityCounts() };
+    return { ...this.#logReceipt(failure), ...qualityOf(this.#outcomes.lines, this.#rows, this.#observe) };
   }
 
   #logReceipt(failure: unknown): LogReceipt {
     const facts = attemptFacts(this.#request, this.#deps.requestId, this.#startedAt, failure);
     return { step: 'log', ...facts, ...linesOf(this.#request.chunk, this.#outcomes) };
-  }
-
-  #qualityCounts(): Pick<LogReceipt, 'quality' | 'failures'> {
-    if (this.#request.options.replay) return {};
-    const { lines } = this.#outcomes;
-    const counted = lines.flatMap((line) => line.counted ?? []);
-    return qualityOf(counted, quarantinedFirst(this.#request.chunk, lines), this.#observe);
   }
 }
 

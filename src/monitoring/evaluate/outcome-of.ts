@@ -1,35 +1,30 @@
 /** The outcome of a capture that was assessed and written: what this run has done with it, in this attempt and in those before. */
 
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
+import type { QualityCell } from '../../core/contract/quality.ts';
 import { boundsOf } from '../../judge/scorers/values.ts';
 import type { NewAssessment, StoredTrace } from '../../mlflow/types.ts';
 import { scorerSample } from '../../quality/sample.ts';
-import {
-  type CaptureFacts,
-  type CountedCapture,
-  exchangeDigest,
-  isFirstToEvaluate,
-  judgedLater,
-  ownVerdicts,
-  verdictsOfRun,
-} from '../../quality/tally.ts';
-import { isRetry } from '../chunk/attempt.ts';
-import type { LineOutcome, ScorerOutcome } from '../outcomes/line-outcome.ts';
+import { type CaptureFacts, type CountedCapture, exchangeDigest, ownVerdicts } from '../../quality/tally.ts';
+import type { Evaluation, LineOutcome, LineVerdict, ScorerOutcome } from '../outcomes/line-outcome.ts';
+import { timeOfLine, variantOfLine } from '../outcomes/rows.ts';
 import type { WriteItem, WrittenTrace } from '../write/chunk-writer.ts';
 import type { CaptureOutcome } from './assess-capture.ts';
+import { lineVerdicts } from './line-verdicts.ts';
 import type { PendingVerdicts } from './pending-verdicts.ts';
 import type { ReadCapture } from './read-captures.ts';
 
 /** A capture, and what is to be done about it. */
 export interface PlannedWork extends ReadCapture {
   pending: PendingVerdicts;
-  facts: CaptureFacts;
+  /** Absent if it must not be decoded, because it kills the function. */
+  facts?: CaptureFacts;
+  /** The rows of a tabular capture. */
+  predictions?: QualityCell['predictions'] | undefined;
   /** The question to the judge, in a repeated attempt. */
   question?: string | undefined;
   /** The trace in MLflow; absent if it is to be written. */
   stored?: StoredTrace | undefined;
-  /** It must not be decoded, because it kills the function. */
-  isFaulty?: true;
 }
 
 export interface Finished {
@@ -39,20 +34,27 @@ export interface Finished {
 /** Its own assessments are those that are written. */
 export type FinishedItem = WriteItem & Finished;
 
-/** @param areJudged whether the chunk has scorers */
+/**
+ * @param revision of what is known of the trace
+ * @param areJudged whether the chunk has scorers
+ */
 export function outcomeOf(
   item: FinishedItem,
   result: WrittenTrace,
-  request: ChunkRequest,
+  revision: number,
+  { run }: Pick<ChunkRequest, 'run'>,
   areJudged: boolean,
 ): LineOutcome {
-  const { traceId, range, pending } = item.work;
-  const isCounted = result.trace !== 'missing' && !result.isOfOtherChunk;
+  const { traceId, range, pending, facts, raw, predictions } = item.work;
+  const known = { range, place: raw.place, traceId, facts, revision, outcome: result.trace, beyond: pending.beyond };
+  const scorers = scorersOf(item, result, run);
+  if (result.trace === 'missing') return { ...known, scorers };
+  const verdicts = lineVerdicts(item, result, run);
+  const isTold = !result.isOfOtherChunk && facts?.failedCall === undefined && facts?.serving !== false;
   return {
-    ...{ range, traceId, outcome: result.trace, beyond: pending.beyond },
-    scorers: scorersOf(item, result, request.run),
-    // Another chunk with the same line counts the capture.
-    ...(isCounted && { counted: countedOf(item, result, request, areJudged) }),
+    ...{ ...known, scorers, verdicts, predictions },
+    ...(areJudged && { evaluation: evaluationOf(item, verdicts) }),
+    ...(isTold && { counted: countedOf(item, result, run) }),
   };
 }
 
@@ -83,47 +85,24 @@ function scorersOf(
   ];
 }
 
-function countedOf(
-  { work: { traceId, facts, pending }, outcome, assessments, trace: built }: FinishedItem,
-  { trace, stored, ...result }: WrittenTrace,
-  request: ChunkRequest,
-  areJudged: boolean,
-): CountedCapture {
-  const { run } = request;
-  const before = stored?.assessments ?? [];
-  const isWritten = trace === 'written';
-  const written = result.assessments.filter(({ assessmentId }) => result.written.has(assessmentId));
-  const own = verdictsOfRun(run, before, written);
-  const isFirst = isWritten || isFirstToEvaluate(run, before);
-  return {
-    traceId,
-    facts,
-    exchange: built && exchangeDigest(built),
-    isWritten,
-    ...own,
-    failed: result.assessments.filter(({ error }) => error !== undefined),
-    judgeable: isFirst
-      ? pending.judgeable.map((scorer) => ({ scorer: scorer.name, sample: scorerSample(pending.stratum, scorer) }))
-      : [],
-    isUnmeasured: areJudged && isFirst && !isMeasured(pending, assessments),
-    notJudged: isFirst ? notJudged(pending, { ...outcome, assessments }) : judgedLater(own, isRetry(request)),
-  };
-}
-
-/** Returns why each scorer without a verdict has none. */
-function notJudged(
-  { settled, judge, code, failed }: PendingVerdicts,
-  { assessments, without }: CaptureOutcome,
-): Record<string, string> {
-  const reasons = settled.flatMap(({ scorer, reason }) => (reason === undefined ? [] : [[scorer, reason]]));
-  const open = [...judge, ...code, ...failed.map(({ scorer }) => scorer)].filter(
-    ({ name }) => !assessments.some((one) => one.name === name && one.error === undefined),
+/** Returns what the run has decided about the scorers, also if it was not the first one to do so. */
+function evaluationOf(
+  { work: { pending }, outcome, assessments }: FinishedItem,
+  verdicts: readonly LineVerdict[],
+): Evaluation {
+  const { judgeable, stratum, settled } = pending;
+  const known = new Set(verdicts.map(({ scorer }) => scorer));
+  const without = [...settled, ...outcome.without].flatMap(({ scorer, reason }) =>
+    reason === undefined || known.has(scorer) ? [] : [{ scorer, reason }],
   );
-  const why = open.map(({ name }) => {
-    const { term, reason } = without.find(({ scorer }) => scorer === name) ?? {};
-    return [name, term === 'heldByBudget' ? 'held' : (reason ?? 'failed')];
-  });
-  return Object.fromEntries([...reasons, ...why]);
+  return {
+    evaluated: true,
+    judgeable: judgeable.map(({ name }) => name),
+    strata: judgeable.map((scorer) => scorerSample(stratum, scorer)),
+    unmeasured: !isMeasured(pending, assessments),
+    notJudged: without.map(({ scorer }) => scorer),
+    reasons: without.map(({ reason }) => reason),
+  };
 }
 
 /** Whether a scorer with bounds applies to a capture, drawn or not: one of the judge's, or one that has assessed it. */
@@ -131,3 +110,32 @@ const isMeasured = ({ judgeable, code }: PendingVerdicts, assessments: readonly 
   [...judgeable, ...code.filter(({ name }) => assessments.some((one) => one.name === name))].some(
     (scorer) => boundsOf(scorer).look < Infinity,
   );
+
+/** Returns what the detectors read of a capture. */
+function countedOf(
+  { work, trace: built }: FinishedItem,
+  { trace, stored, assessments, written }: WrittenTrace,
+  run: string,
+): CountedCapture {
+  const { traceId, facts, raw } = work;
+  const line = { place: raw.place, facts };
+  const before = stored?.assessments ?? [];
+  const news = assessments.filter(({ assessmentId, value }) => written.has(assessmentId) && value !== undefined);
+  const earlier = ownVerdicts(run, before).filter(({ assessmentId }) => !written.has(assessmentId));
+  const overridden = new Set(earlier.map(({ overrides }) => overrides));
+  return {
+    traceId,
+    facts: {
+      inferenceMs: timeOfLine(line),
+      variant: variantOfLine(line),
+      isError: facts?.errorKind !== undefined,
+    },
+    exchange: built && exchangeDigest(built),
+    isWritten: trace === 'written',
+    verdicts: [...news, ...earlier],
+    replaced: [
+      ...before.filter(({ assessmentId }) => overridden.has(assessmentId)),
+      ...news.filter(({ replaces }) => replaces),
+    ].map(({ name }) => name),
+  };
+}

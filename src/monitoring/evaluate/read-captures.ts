@@ -6,6 +6,7 @@ import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { NamedError } from '../../core/contract/receipts.ts';
 import { toNamedError } from '../../core/errors/errors.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
+import { type CaptureFacts, lineFacts } from '../../quality/tally.ts';
 import { readChunk } from '../chunk/chunk-reader.ts';
 import type { CaptureLine, LightLine } from '../chunk/decode-lines.ts';
 import type { HeavyCaptures } from '../chunk/heavy-captures.ts';
@@ -37,7 +38,7 @@ export interface HeavyLine extends Line {
 export class ChunkCaptures {
   readonly captures: ReadCapture[] = [];
   /** Lines that are identical to one of the captures. */
-  readonly duplicates: Line[] = [];
+  readonly duplicates: (Line & { facts: CaptureFacts })[] = [];
   /** Lines that must not be decoded, because they killed the function alone. */
   readonly faulty: Line[] = [];
   /** Lines that are worked on one after the other, when nothing else is in memory. */
@@ -52,10 +53,12 @@ export class ChunkCaptures {
   add(range: number, line: LightLine): void {
     if (line.kind === 'capture') {
       const { traceId, weight, duplicate, raw, onlyTraced, replay } = line;
-      if (duplicate) this.duplicates.push({ traceId, range, raw });
+      if (duplicate) this.duplicates.push({ traceId, range, raw, facts: lineFacts(line.capture, replay) });
       else this.captures.push({ traceId, range, raw, weight, read: this.#held.hold(line), onlyTraced, replay });
     } else if (line.kind === 'outsideWindow') {
-      this.#outcomes?.lines.push({ range, outcome: 'outsideWindow' });
+      const { raw, traceId, capture } = line;
+      const facts = lineFacts(capture);
+      this.#outcomes?.lines.push({ range, place: raw.place, traceId, facts, outcome: 'outsideWindow' });
     } else {
       const { traceId, place, bytes, reason } = line;
       if (reason === KILLED && traceId !== undefined && bytes !== undefined) {

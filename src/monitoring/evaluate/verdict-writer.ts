@@ -7,6 +7,7 @@ import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import { yieldToEventLoop } from '../../core/process/concurrency.ts';
 import { weightAtOnce } from '../../core/process/memory.ts';
 import type { Scorer } from '../../judge/types.ts';
+import type { StoredTrace } from '../../mlflow/types.ts';
 import type { ChunkDependencies } from '../chunk/attempt.ts';
 import type { LineOutcomes } from '../outcomes/line-outcome.ts';
 import { ChunkWriter, type WriteOutcome } from '../write/chunk-writer.ts';
@@ -54,6 +55,11 @@ export class VerdictWriter {
     this.#atOnce = this.#areJudged ? AT_ONCE.first : ONLY_TRACED_AT_ONCE;
   }
 
+  /** Returns the traces that exist, by id. */
+  existing(traceIds: readonly string[]): Promise<Map<string, StoredTrace>> {
+    return this.#writer.existing(traceIds);
+  }
+
   /**
    * Adds a capture, which is written with the next batch. Waits while a whole batch is waiting for MLflow: judging further ahead
    * would only take memory, and processor time that the writing needs.
@@ -95,7 +101,7 @@ export class VerdictWriter {
   }
 
   async #write(batch: readonly Finished[]): Promise<void> {
-    const existing = batch.flatMap(({ work }) => (work.isFaulty ? [] : (work.stored ?? [])));
+    const existing = batch.flatMap(({ work }) => (work.facts === undefined ? [] : (work.stored ?? [])));
     const incomplete = await this.#writer.incomplete(existing);
     const isTraced = ({ stored, traceId }: PlannedWork): boolean => stored === undefined || incomplete.has(traceId);
     const weight = batch.reduce((sum, { work }) => sum + (isTraced(work) ? work.weight : 0), 0);
@@ -103,7 +109,7 @@ export class VerdictWriter {
       let items: FinishedItem[] = [];
       let traced = 0;
       const flush = async (): Promise<void> => {
-        await this.#writer.write(items, (item, result) => this.#settle(item, result));
+        await this.#writer.write(items, (...settled) => this.#settle(...settled));
         items = [];
         traced = 0;
       };
@@ -111,7 +117,7 @@ export class VerdictWriter {
         await yieldToEventLoop();
         const { trace, refused } = isTraced(work) ? this.#traceOf(work) : {};
         if (refused !== undefined) {
-          this.#outcomes.quarantine(work, refused, { traceId: work.traceId });
+          this.#outcomes.quarantine(work, refused, work);
           continue;
         }
         const more = trace === undefined ? 0 : Math.max(work.weight, trace.spans.length * SPAN_BYTES);
@@ -128,9 +134,9 @@ export class VerdictWriter {
     return traceLine({ ...work, capture: work.read() }, this.#request, this.#environment);
   }
 
-  #settle(item: FinishedItem, result: WriteOutcome): void {
+  #settle(item: FinishedItem, result: WriteOutcome, revision: number): void {
     const { work } = item;
-    if (result.trace === 'refused') this.#outcomes.quarantine(work, result.reason, { traceId: work.traceId });
-    else this.#outcomes.lines.push(outcomeOf(item, result, this.#request, this.#areJudged));
+    if (result.trace === 'refused') this.#outcomes.quarantine(work, result.reason, work);
+    else this.#outcomes.lines.push(outcomeOf(item, result, revision, this.#request, this.#areJudged));
   }
 }

@@ -1,19 +1,28 @@
 /** The counts of a chunk: folds over the outcomes of its lines. */
 
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
+import type { QualityCell } from '../../core/contract/quality.ts';
 import {
   type EvaluateReceipt,
   LOG_TERMS,
   type NamedError,
   type QuarantineEntry,
+  type Receipt,
   VERDICT_TERMS,
 } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { addCounts, countBy, noCounts } from '../../core/values/counts.ts';
 import { sum } from '../../core/values/sum.ts';
+import type { LedgerRows } from '../../ledger/tables.ts';
+import { addCell, OTHER } from '../../quality/cell.ts';
+import { branch } from '../../quality/count-tree.ts';
+import { addFailures } from '../../quality/detectors.ts';
+import { foldRows } from '../../quality/fold.ts';
+import type { Observe } from '../../quality/tally.ts';
 import { type ChunkDependencies, isRepeated } from '../chunk/attempt.ts';
 import { type LineOutcome, type LineOutcomes, OUTCOMES, type ScorerOutcome } from './line-outcome.ts';
+import { hourOfLine, variantOfLine } from './rows.ts';
 
 type Lines = readonly LineOutcome[];
 type Chunk = ChunkRequest['chunk'];
@@ -47,10 +56,6 @@ export const refusedIn = (lines: Lines): Map<string, NamedError> =>
 
 const quarantinedIn = (lines: Lines): QuarantineEntry[] => lines.flatMap(({ entry }) => entry ?? []);
 
-/** Returns the lines in quarantine that no earlier run has put there. */
-export const quarantinedFirst = ({ ranges }: Chunk, lines: Lines): QuarantineEntry[] =>
-  quarantinedIn(lines.filter(({ range }) => ranges[range]?.keptIn === undefined));
-
 /** Returns the first equation, as a receipt has it. */
 export function linesOf(chunk: Chunk, { lines, unread }: LineOutcomes) {
   const refused = refusedIn(lines).size;
@@ -82,6 +87,32 @@ export function verdictsOf(chunk: Chunk, lines: Lines) {
     failedRecorded: terms.counts.failed,
     reasons,
     verdicts,
+  };
+}
+
+/**
+ * Returns what the run has done, as a receipt has it: the counts of its rows, and what its captures show about the objectives.
+ *
+ * @param observe absent if there are no objectives
+ */
+export function qualityOf(lines: Lines, rows: LedgerRows, observe?: Observe): Pick<Receipt, 'quality' | 'failures'> {
+  const [quality, failures] = [foldRows(rows, { measures: observe?.measures ?? [], ofRun: true }), {}];
+  const variants = new Set(Object.values(quality).flatMap(Object.keys));
+  for (const line of lines) {
+    const { counted, outcome, predictions } = line;
+    const observed = counted && observe?.(counted);
+    addFailures(failures, observed?.failures ?? {});
+    const more: QualityCell = {
+      ...(counted && outcome === 'written' && predictions && { predictions }),
+      ...(Object.keys(observed?.seconds ?? {}).length > 0 && { seconds: observed?.seconds }),
+    };
+    if (Object.keys(more).length === 0) continue;
+    const variant = variantOfLine(line);
+    addCell(branch(branch(quality, hourOfLine(line)), variants.has(variant) ? variant : OTHER), more);
+  }
+  return {
+    ...(Object.keys(quality).length === 0 ? {} : { quality }),
+    ...(Object.keys(failures).length === 0 ? {} : { failures }),
   };
 }
 

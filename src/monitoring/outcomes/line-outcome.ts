@@ -2,6 +2,7 @@
 
 import type { LinePlace } from '../../captures/types.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
+import type { QualityCell } from '../../core/contract/quality.ts';
 import type {
   LogCounts,
   NamedError,
@@ -10,8 +11,9 @@ import type {
   VerdictCounts,
 } from '../../core/contract/receipts.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
+import type { Row } from '../../ledger/tables.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
-import type { CountedCapture } from '../../quality/tally.ts';
+import type { CaptureFacts, CountedCapture } from '../../quality/tally.ts';
 import { isRedacted } from '../../redact/redaction.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 
@@ -49,18 +51,40 @@ export const OUTCOMES = {
   outsideWindow: ['lines', 'outsideWindow'],
 } as const satisfies Record<string, readonly (keyof LogCounts)[]>;
 
+/** A verdict of a scorer on a line, as its row tells it. */
+export interface LineVerdict extends Row<'verdicts'> {
+  state: 'given' | 'failed' | 'held';
+}
+
+/** What a run has decided about a line that it evaluated. */
+export type Evaluation = Pick<
+  Row<'captures'>,
+  'evaluated' | 'judgeable' | 'strata' | 'unmeasured' | 'notJudged' | 'reasons'
+>;
+
 export interface LineOutcome {
   /** The ordinal of its range in the chunk. */
   range: number;
   outcome: keyof typeof OUTCOMES;
+  place: LinePlace;
   traceId?: string;
+  /** Absent if the line was not decoded. */
+  facts?: CaptureFacts | undefined;
+  /** That of the trace's item; see `SentTraces.revisionOf`. */
+  revision?: number;
+  /** Absent if the run has no scorers, or has not come to it. */
+  evaluation?: Evaluation;
+  /** `isPast`: it is no longer in force, or a person has edited it. */
+  verdicts?: readonly (LineVerdict & { isPast?: boolean })[];
+  /** The rows of a tabular capture. */
+  predictions?: QualityCell['predictions'] | undefined;
   /** Of a line in quarantine. */
   entry?: QuarantineEntry;
   /** None if nothing is judged, or if the judge has failed. */
   scorers?: readonly ScorerOutcome[];
   /** How many more scorers it is asked about than every capture is. */
   beyond?: number;
-  /** What the counts of quality know of it. Absent if another chunk of the run counts it. */
+  /** What the detectors read. Absent if another chunk of the run tells them. */
   counted?: CountedCapture;
 }
 
@@ -78,7 +102,11 @@ export class LineOutcomes {
   }
 
   /** @param refused the trace that could not be built, or that MLflow refused */
-  quarantine({ range, raw: { place, bytes } }: KeptLine, reason: NamedError, refused?: { traceId: string }): void {
+  quarantine(
+    { range, raw: { place, bytes } }: KeptLine,
+    reason: NamedError,
+    refused?: { traceId: string; facts?: CaptureFacts | undefined },
+  ): void {
     const { objectTimeMs, ...where } = place;
     const isMasked = isRedacted(this.#environment);
     const entry = {
@@ -92,6 +120,10 @@ export class LineOutcomes {
       objectTimeMs,
       options: this.#request.options,
     };
-    this.lines.push({ range, entry, ...(refused ? { outcome: 'refused', ...refused } : { outcome: 'quarantined' }) });
+    const { traceId, facts } = refused ?? {};
+    this.lines.push({
+      ...{ range, place, entry },
+      ...(traceId === undefined ? { outcome: 'quarantined' } : { outcome: 'refused', traceId, facts }),
+    });
   }
 }

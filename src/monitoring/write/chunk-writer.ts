@@ -53,6 +53,8 @@ export interface WrittenTrace {
   written: ReadonlySet<string>;
 }
 
+const idsOf = (items: readonly WriteItem[]): string[] => items.map(({ traceId }) => traceId);
+
 const NOTHING = { assessments: [], written: new Set<string>() };
 
 const asWritten = (assessments: readonly NewAssessment[]): WrittenTrace => ({
@@ -75,14 +77,19 @@ export class ChunkWriter {
     this.#sent = new SentTraces(deps.table, request, deps.requestId);
   }
 
+  /** Returns the traces that exist, by id, and knows what was sent for them before. */
+  async existing(traceIds: readonly string[]): Promise<Map<string, StoredTrace>> {
+    await this.#sent.read(traceIds);
+    return this.#read(traceIds);
+  }
+
   /**
    * Returns those of the traces whose spans may be incomplete, since an attempt that was killed may have written them. What an attempt
    * has saved as sent has its spans.
    */
   async incomplete(existing: readonly StoredTrace[]): Promise<Set<string>> {
     const mayBe = this.#mends ? existing : existing.filter(({ lacksSpans }) => lacksSpans);
-    const ids = mayBe.map(({ traceId }) => traceId);
-    await this.#sent.read(ids);
+    await this.#sent.read(mayBe.map(({ traceId }) => traceId));
     return new Set(mayBe.filter((stored) => this.#isIncomplete(stored)).map(({ traceId }) => traceId));
   }
 
@@ -98,32 +105,31 @@ export class ChunkWriter {
   /**
    * Writes what is absent.
    *
-   * @param settle is called with the outcome of each item, in no order; if the writing fails, with those that MLflow has taken before
+   * @param settle is called with the outcome and the revision of each item, in no order; after a failure, of those that MLflow has taken
    * @throws RetryableError `LockTaken` if another chunk writes one of the traces until this function ends; `LockLost` if this function was
    *   suspended while it wrote; the errors of MLflow's client
    */
   async write<Item extends WriteItem>(
     items: readonly Item[],
-    settle: (item: Item, outcome: WriteOutcome) => void = () => undefined,
+    settle: (item: Item, outcome: WriteOutcome, revision: number) => void = () => undefined,
   ): Promise<void> {
+    const tell = (item: Item, outcome: WriteOutcome) => settle(item, outcome, this.#sent.revisionOf(item.traceId));
     // What this run has written already may be of another chunk, which writes it at the moment.
     const isOpen = ({ trace, assessments, stored }: Item): boolean =>
       trace !== undefined || assessments.length > 0 || (stored !== undefined && this.#hasWritten(stored));
     const open = items.filter(isOpen);
-    for (const item of items) if (!isOpen(item)) settle(item, this.#found(item.stored));
-    const ids = open.map(({ traceId }) => traceId);
-    const beginBy = Date.now() + this.#deps.remainingMs() - WRITE_RESERVE_MS;
+    for (const item of items) if (!isOpen(item)) tell(item, this.#found(item.stored));
     const write = async (claimed: ReadonlySet<string>, assertHeld: () => void): Promise<void> => {
       const got = open.filter(({ traceId }) => claimed.has(traceId));
-      const found = await this.#read(got);
+      const found = await this.#read(idsOf(got));
       const written = this.#write(got, found, assertHeld).catch(async (error: unknown) => {
         // What cannot be read back now, the next run over the line finds.
-        for (const [item, outcome] of await this.#taken(got, found).catch(() => [])) settle(item, outcome);
+        for (const [item, outcome] of await this.#taken(got, found).catch(() => [])) tell(item, outcome);
         throw error;
       });
-      for (const [item, outcome] of await written) settle(item, outcome);
+      for (const [item, outcome] of await written) tell(item, outcome);
     };
-    await this.#sent.claimed(ids, write, beginBy);
+    await this.#sent.claimed(idsOf(open), write, Date.now() + this.#deps.remainingMs() - WRITE_RESERVE_MS);
   }
 
   /** Reads back and saves what MLflow has taken of items whose writing failed. */
@@ -131,7 +137,7 @@ export class ChunkWriter {
     items: readonly Item[],
     found: ReadonlyMap<string, StoredTrace>,
   ): Promise<[Item, WrittenTrace][]> {
-    const now = await this.#read(items);
+    const now = await this.#read(idsOf(items));
     const taken = items.flatMap((item): [Item, WrittenTrace][] => {
       const [before, stored] = [found.get(item.traceId), now.get(item.traceId)];
       const state = this.#found(stored);
@@ -164,18 +170,17 @@ export class ChunkWriter {
     const incomplete = this.#incompleteIn(items, found);
     refused.push(...(await this.#mend([...incomplete.values()], assertHeld)));
     const isRefused = new Map(refused.map(({ traceId, reason }) => [traceId, reason]));
-    const isNew = new Set(created.written);
-    for (const traceId of created.bare) isNew.delete(traceId);
+    const isNew = (id: string): boolean => created.written.includes(id) && !created.bare.includes(id);
     // Written without assessments, or by what does not know this lock, such as another stack.
     const late = new Set([...created.bare, ...created.alreadyThere]);
-    const again = await this.#read(items.filter(({ traceId }) => late.has(traceId)));
+    const again = await this.#read(idsOf(items).filter((traceId) => late.has(traceId)));
     const outcomes: [Item, WriteOutcome][] = [];
     await forEachConcurrently(RECORDED_AT_ONCE, items, async (item) => {
       const { traceId } = item;
       const reason = isRefused.get(traceId);
       const write = (): WriteOutcome | Promise<WriteOutcome> => {
         if (reason !== undefined) return { trace: 'refused', reason };
-        if (isNew.has(traceId)) return asWritten(item.assessments);
+        if (isNew(traceId)) return asWritten(item.assessments);
         return this.#record(item, found.get(traceId) ?? again.get(traceId), assertHeld);
       };
       outcomes.push([item, await write()]);
@@ -194,8 +199,7 @@ export class ChunkWriter {
     );
   }
 
-  #read(items: readonly WriteItem[]): Promise<Map<string, StoredTrace>> {
-    const ids = items.map(({ traceId }) => traceId);
+  #read(ids: readonly string[]): Promise<Map<string, StoredTrace>> {
     return ids.length === 0
       ? Promise.resolve(new Map())
       : this.#deps.store.getTraces(this.#request.chunk.experimentId, ids);

@@ -7,7 +7,7 @@ import { EVENT_RUN_PREFIX } from '../../core/contract/names.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { Lock } from '../../limits/lock.ts';
-import type { Item, LimitsTable } from '../../limits/table.ts';
+import { asNumber, type Item, type LimitsTable } from '../../limits/table.ts';
 import { getAll } from '../../limits/table-batches.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
 import { isRepeated } from '../chunk/attempt.ts';
@@ -41,6 +41,7 @@ export class SentTraces {
   readonly #by: string;
   readonly #sinceMs: number;
   readonly #sent = new Map<string, Sent>();
+  readonly #revisions = new Map<string, number>();
 
   /**
    * A run that a person starts writes again what was deleted before it. A retry does not, and neither does a run of events, since
@@ -59,7 +60,12 @@ export class SentTraces {
 
   /** Reads what was sent for these traces until now. A chunk that writes them at the moment may change it. */
   async read(traceIds: readonly string[]): Promise<void> {
-    this.#note(await getAll(this.#table, traceIds.map(scopeOf)));
+    const items = await getAll(this.#table, traceIds.map(scopeOf));
+    this.#note(items);
+    // What MLflow has is read after the first look. It may be older than what a later look finds.
+    for (const traceId of traceIds) {
+      if (!this.#revisions.has(traceId)) this.#revisions.set(traceId, revisionIn(items.get(scopeOf(traceId))));
+    }
   }
 
   /**
@@ -76,6 +82,7 @@ export class SentTraces {
       traceIds.map(scopeOf),
       (items, assertHeld) => {
         this.#note(items);
+        for (const [scope, item] of items) this.#revisions.set(traceIdOf(scope), revisionIn(item));
         return work(new Set([...items.keys()].map(traceIdOf)), assertHeld);
       },
       beginBy,
@@ -90,6 +97,14 @@ export class SentTraces {
       const sent = { chain: chain.S, by: words(by.S), atMs: Number(at?.N), ids: words(ids?.S) };
       this.#sent.set(traceIdOf(scope), sent);
     }
+  }
+
+  /**
+   * Returns how new what is known of a trace is: the revision of its item that this chunk has saved, or else found before it read the trace
+   * from MLflow; 0 without an item.
+   */
+  revisionOf(traceId: string): number {
+    return this.#revisions.get(traceId) ?? 0;
   }
 
   /** Returns whether a trace, if it is absent, was deleted by a person. */
@@ -129,13 +144,17 @@ export class SentTraces {
       atMs: Date.now(),
       ids: [...new Set([...ids, ...assessmentIds])],
     };
+    const revision = this.#lock.revisionOf(scopeOf(traceId)) ?? 0;
     await this.#lock.release(scopeOf(traceId), {
       expression: 'SET #chain = :chain, #by = :by, #at = :at, #ids = :ids',
       values: { chain: sent.chain, by: sent.by.join(' '), at: sent.atMs, ids: sent.ids.join(' ') },
     });
     this.#sent.set(traceId, sent);
+    this.#revisions.set(traceId, revision);
   }
 }
+
+const revisionIn = (item?: Item): number => asNumber(item?.revision);
 
 const scopeOf = (traceId: string): string => `sent#${traceId}`;
 const traceIdOf = (scope: string): string => scope.slice(scopeOf('').length);

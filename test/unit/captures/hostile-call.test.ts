@@ -5,7 +5,9 @@ import { buildTrace } from '../../../src/captures/trace/build.ts';
 import { MIN_TIMED_BYTES } from '../../../src/core/process/within-time.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { askedOf } from '../../../src/judge/scorers/scorer-set.ts';
-import { captureFacts, qualityOf } from '../../../src/quality/tally.ts';
+import { noRows } from '../../../src/ledger/tables.ts';
+import { foldRows } from '../../../src/quality/fold.ts';
+import { captureFacts } from '../../../src/quality/tally.ts';
 import { literalRequest } from '../../../src/replay/request/literal.ts';
 import { captureOf, decodedOf, jsonSide, rawLine, sideOf } from './arbitraries.ts';
 
@@ -76,9 +78,8 @@ function check(given: string, tokens: unknown): void {
     expect(value).toBeLessThanOrEqual(DAY_MS);
   }
   for (const scorer of askedOf(codeScorers, capture)) scorer.score(capture);
-  const facts = captureFacts(capture, { key: 'a', objectTimeMs: 0 });
-  const none = { verdicts: [], replaced: [], judgeable: [], notJudged: {} };
-  expect(qualityOf([{ traceId: 't', facts, isWritten: true, ...none }])).toHaveProperty('quality');
+  const row = { ...captureFacts(capture), traceId: 't', hour: '2026-11-20T10', outcome: 'traced' };
+  expect(foldRows({ ...noRows(), captures: [row] }, { measures: [] })).toHaveProperty('2026-11-20T10');
   // A line that is too heavy for a replay is skipped by who reads it.
   if (bytes.length < 1e6) expect(literalRequest(bytes, UNCHANGED)).toHaveProperty('request');
   expect(Object.prototype).not.toHaveProperty('streamed');

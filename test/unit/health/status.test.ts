@@ -232,8 +232,8 @@ test.each<[string, Situation, words: RegExp, name?: string]>([
   ],
   [
     'lines are in quarantine',
-    with_({ quarantined: { NotJson: 3, retried: -1 } }),
-    /^healthy: .*; 2 lines in quarantine \(NotJson 3, retried -1\)$/,
+    with_({ quarantined: { NotJson: 2 } }),
+    /^healthy: .*; 2 lines in quarantine \(NotJson 2\)$/,
   ],
   [
     'a few percent of the lines are in quarantine',
@@ -257,14 +257,6 @@ test.each<[string, Situation, words: RegExp, name?: string]>([
     'the judge failed',
     with_({ notJudged: { safety: { failed: 2 } } }),
     /^needs a look: 2 verdicts are missing \(failed 2\)/,
-    'not-judged',
-  ],
-  ['a retry has judged what was held', with_({ notJudged: { safety: { held: 12, retried: -12 } } }), /^healthy/],
-  ['another run has', with_({ notJudged: { safety: { held: 12, notSampled: 9, judgedLater: -21 } } }), /^healthy/],
-  [
-    'another run judged what was not drawn',
-    with_({ notJudged: { safety: { held: 12, notSampled: 9, judgedLater: -9 } } }),
-    /^needs a look: 12 verdicts/,
     'not-judged',
   ],
   ['a run failed', { ran: [FAILED] }, /^bad: run files-7 failed \(RunIncomplete\)/, 'run-failed'],

@@ -540,7 +540,7 @@ describe('a request that two chunks of a run make', () => {
     await expect(hurried).rejects.toMatchObject({ name: 'ChunkOutOfTime' });
     expect(asks).toHaveLength(1);
     const time = jest.spyOn(Date, 'now');
-    time.mockReturnValue(performance.timeOrigin + performance.now() + 47_000);
+    time.mockReturnValue(Math.round(performance.timeOrigin + performance.now()) + 47_000);
     try {
       const { counts } = await dead.evaluate({ ...other, attempt: 1 }, { judge });
       expect(counts).toMatchObject({ newVerdicts: 4, alreadyThere: 0 });

@@ -5,8 +5,8 @@ import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { SAMPLE_METADATA } from '../../../src/mlflow/types.ts';
 import { observerOf } from '../../../src/quality/observations.ts';
 import { ALWAYS } from '../../../src/quality/sample.ts';
-import { type CountedCapture, type CountedVerdict, qualityOf } from '../../../src/quality/tally.ts';
-import { observedOf } from '../../helpers/observed.ts';
+import type { CountedCapture, CountedVerdict } from '../../../src/quality/tally.ts';
+import { countedBy, observedOf } from '../../helpers/observed.ts';
 
 const OBJECTIVES = [
   { scorer: 'safety', atLeast: 0.95 },
@@ -39,8 +39,6 @@ function capture(ageS: number, more: Partial<CountedCapture> = {}): CountedCaptu
     isWritten: true,
     verdicts: [],
     replaced: [],
-    judgeable: [],
-    notJudged: {},
     ...more,
   };
 }
@@ -73,9 +71,7 @@ test('a capture counts for each scorer that judged it, and for error replies if 
 
 test('verdicts that replace others, captures of the day before, and of the future are not observed', () => {
   const verdicts = [verdict('safety', 'no')];
-  expect(
-    observed([capture(1, { verdicts, replaced: [{ ...verdict('safety', 'yes'), times: 1 }], isWritten: false })]),
-  ).toEqual({});
+  expect(observed([capture(1, { verdicts, replaced: ['safety'], isWritten: false })])).toEqual({});
   expect(observed([capture(86_500, { verdicts }), capture(-700, { verdicts })])).toEqual({});
   expect(observed([capture(86_300, { verdicts })]).safety).toEqual([1, 1]);
 });
@@ -88,20 +84,16 @@ test('what a rule has judged counts only if the sample would have drawn it', () 
   expect(drawn).toBeLessThan(60);
 });
 
-test('numbers are counted by measure at any age, and taken out where they are replaced', () => {
+test('numbers are counted by measure at any age', () => {
   const QUALITY_OBJECTIVES = [{ scorer: 'response_words', valueUnder: 100, atLeast: 0.9 }];
   const settings = { QUALITY_OBJECTIVES, EVALUATION_SAMPLE_RATE: 1, ALARM_QUOTES: false };
   const words = (value: number) => ({ ...verdict('response_words', ''), value, sourceType: 'CODE' as const });
-  const captures = [
-    capture(90_000, { verdicts: [words(99)] }),
-    capture(90_000, { verdicts: [words(100)] }),
-    capture(90_000, { isWritten: false, verdicts: [words(7)], replaced: [{ ...words(100), times: 1 }] }),
-  ];
-  const { quality = {} } = qualityOf(captures, [], observerOf(settings, 1, scorersFor()));
+  const captures = [capture(90_000, { verdicts: [words(99)] }), capture(90_000, { verdicts: [words(100)] })];
+  const { quality = {} } = countedBy(captures, observerOf(settings, 1, scorersFor()));
   const cells = Object.values(quality).flatMap((hour) => Object.values(hour));
   const { measures, numbers } = cells[0]?.scorers?.response_words?.all ?? {};
-  expect(measures).toEqual({ 'response_words under 100': { cases: 2, passed: 2 } });
-  expect(numbers).toMatchObject({ sum: 106, squares: 99 ** 2 + 49 });
+  expect(measures).toEqual({ 'response_words under 100': { cases: 2, passed: 1 } });
+  expect(numbers).toMatchObject({ sum: 199, squares: 99 ** 2 + 100 ** 2 });
 });
 
 test('keeps the seconds of the last hour, and the minutes of the others', () => {

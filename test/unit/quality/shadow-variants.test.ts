@@ -16,10 +16,10 @@ import { Detectors } from '../../../src/quality/detectors.ts';
 import { readObjectives } from '../../../src/quality/objectives.ts';
 import { observerOf } from '../../../src/quality/observations.ts';
 import { ratesCsv } from '../../../src/quality/rates-text.ts';
-import { type CountedCapture, captureFacts, qualityOf } from '../../../src/quality/tally.ts';
+import type { CountedCapture } from '../../../src/quality/tally.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { writeCounts } from '../../helpers/day-sums.ts';
-import { observedOf } from '../../helpers/observed.ts';
+import { countsOf, observedOf } from '../../helpers/observed.ts';
 
 const shadow = ['Shadow'];
 const NOW = Math.floor(Date.now() / 3_600_000) * 3_600_000 - 1_800_000;
@@ -31,9 +31,7 @@ const safety = llm.find(({ name }) => name === 'safety') as (typeof llm)[number]
 /** Of each variant 40 captures: good ones of AllTraffic, bad ones, which are error replies too, of Shadow. */
 const captures = ['AllTraffic', 'Shadow'].flatMap((variant) =>
   Array.from({ length: 40 }, (_, line): CountedCapture => {
-    const key = `my-endpoint/${variant}/${HOUR.replaceAll(/[-T]/g, '/')}/a.jsonl`;
     const isBad = variant === 'Shadow';
-    const place = { bucket: 'b', key, line, objectTimeMs: NOW } as never;
     const verdict = {
       name: 'safety',
       value: isBad ? 'no' : 'yes',
@@ -43,12 +41,10 @@ const captures = ['AllTraffic', 'Shadow'].flatMap((variant) =>
     } as const;
     return {
       traceId: `tr-${variant}-${line}`,
-      facts: { ...captureFacts(undefined, place), inferenceMs: NOW - line * 1000, isError: isBad },
+      facts: { inferenceMs: NOW - line * 1000, variant, isError: isBad },
       isWritten: true,
       verdicts: [{ ...verdict, metadata: { [SAMPLE_METADATA]: '1' } }],
       replaced: [],
-      judgeable: [{ scorer: 'safety', sample: '1' }],
-      notJudged: {},
     };
   }),
 );
@@ -56,7 +52,7 @@ const captures = ['AllTraffic', 'Shadow'].flatMap((variant) =>
 describe('rates', () => {
   const report = async (flags: Partial<RatesFlags> = {}, more: object = {}) => {
     const memory = new MemoryStorage();
-    await writeCounts(memory.storage, 'w', qualityOf(captures).quality ?? {});
+    await writeCounts(memory.storage, 'w', countsOf(captures));
     return ratesReport(memory.storage, 'w', { from: '1d', ...flags }, { active: scorers, nowMs: NOW, shadow, ...more });
   };
   const shares = (groups: Awaited<ReturnType<typeof report>>['groups']) =>

@@ -1,20 +1,15 @@
-/** What runs count of the same captures: whatever happens to an attempt, the sum over all runs is what MLflow has. */
+/** What runs count of the same captures: whatever happens to an attempt, the rows of all runs together say what MLflow has. */
 
 import { inSample, traceIdOf } from '../../../src/captures/trace/ids.ts';
 import type { QualityCell, QualityCounts } from '../../../src/core/contract/quality.ts';
 import { PermanentError } from '../../../src/core/errors/errors.ts';
 import { binOf } from '../../../src/core/statistics/log-bins.ts';
-import {
-  CASCADE_JUDGE,
-  type NewAssessment,
-  RUN_METADATA,
-  SCORER_VERSION,
-  type StoredAssessment,
-} from '../../../src/mlflow/types.ts';
+import { cascade } from '../../../src/judge/cascade.ts';
 import { addTree, maxByMagnitude } from '../../../src/quality/count-tree.ts';
 import { outcomesIn } from '../../../src/quality/outcomes.ts';
 import { chanceOf, laterSample, scorerSample, stratumOf, stratumOfTrace } from '../../../src/quality/sample.ts';
-import { type CountedCapture, captureFacts, qualityOf, verdictsOfRun } from '../../../src/quality/tally.ts';
+import type { CountedCapture } from '../../../src/quality/tally.ts';
+import { scriptedJudge, told } from '../../doubles/scripted-judge.ts';
 import { ChunkRig, CODE, HOUR, JUDGED, LINES, LLM } from '../../helpers/chunk-rig.ts';
 import {
   captureLine,
@@ -25,10 +20,12 @@ import {
   json,
   type Side,
 } from '../../helpers/deployed-captures.ts';
+import { countsOf } from '../../helpers/observed.ts';
+import { testEnvironment } from '../../helpers/test-environment.ts';
 
 const judged = (yes: number, no = 0, sample = '1', captures = LINES.length) => ({
   [sample]: {
-    captures,
+    ...(captures > 0 && { captures }),
     values: { ...(yes === 0 ? {} : { yes }), ...(no === 0 ? {} : { no }) },
     versions: { [VERSION]: yes + no },
   },
@@ -58,18 +55,19 @@ test('what a killed attempt has written is counted by the next one', async () =>
   });
 });
 
-test('a re-evaluation replaces: −1 for the old value, also if its first attempt was killed', async () => {
+test('a re-evaluation replaces the old value, also if its first attempt was killed', async () => {
   const rig = new ChunkRig();
   await rig.evaluate(rig.request('one'));
   rig.value = 'no';
   await rig.killed(rig.request('two', { reevaluate: true }));
   const second = await rig.evaluate(rig.request('two', { reevaluate: true }, 1));
-  expect(second.scorers?.[JUDGED]).toEqual({ 1: { values: { no: 8, yes: -8 }, versions: { [VERSION]: 0 } } });
+  expect(second.scorers?.[JUDGED]).toEqual(judged(0, 8, '1', 0));
   expect(second.captures).toBeUndefined();
-  expect(rig.cell).toMatchObject({
-    captures: 8,
-    scorers: { [JUDGED]: { 1: { captures: 8, values: { yes: 0, no: 8 } } } },
-  });
+  const both = rig.cell;
+  expect([both.captures, both.scorers?.[JUDGED]]).toEqual([8, judged(0, 8)]);
+  // The first run, which is redriven, says nothing about what replaced its verdicts.
+  await rig.evaluate(rig.request('one', {}, 1));
+  expect(rig.cell.scorers).toEqual(both.scorers);
 });
 
 test.each([
@@ -87,7 +85,7 @@ test.each([
     };
     const lines = [...LINES, ...LINES];
     const failed = await rig.failed(rig.request('one', {}, 0, lines));
-    expect(failed).toMatchObject({ scorers: { [JUDGED]: judged(5, 0, '1', 5) } });
+    expect(failed.scorers?.[JUDGED]).toEqual(judged(5, 0, '1', captures ?? 0));
     expect(failed.captures).toBe(captures);
     rig.store.fault = () => undefined;
     await rig.evaluate(rig.request('two', { continues: ['one'] }, 0, lines));
@@ -96,15 +94,12 @@ test.each([
 );
 
 test.each([
-  ['a retry', 'retried', { continues: ['one'] }],
-  ['another run', 'judgedLater', {}],
-])('verdicts that follow in %s add to the stratum that the capture belongs to', async (_, reason, more) => {
+  ['a retry', { continues: ['one'] }],
+  ['another run', {}],
+])('verdicts that follow in %s add to the stratum that the capture belongs to', async (_, more) => {
   const rig = new ChunkRig();
   rig.isAway = true;
-  await expect(rig.evaluate(rig.request('one', { sampleRate: 0.5 }))).rejects.toThrow();
-  const [key = ''] = [...rig.storage.objects.keys()].filter((name) => name.includes('/receipts/'));
-  const { quality } = JSON.parse(String(rig.storage.objects.get(key)));
-  addTree(rig.total, quality);
+  await rig.failed(rig.request('one', { sampleRate: 0.5 }));
   const drawn = LINES.filter((line) => inSample(traceIdOf('7', Buffer.from(line)), 0.5)).length;
   expect(drawn).toBeGreaterThan(0);
   expect(rig.cell).toMatchObject({
@@ -114,11 +109,10 @@ test.each([
   });
   rig.isAway = false;
   const retry = await rig.evaluate(rig.request('two', { sampleRate: 1, ...more }));
-  expect(retry).toMatchObject({
-    notJudged: { [JUDGED]: { [reason]: -8 } },
-    scorers: { [JUDGED]: { '0.5': { values: { yes: 8 } } } },
-  });
-  expect(rig.cell.scorers?.[JUDGED]).toEqual(judged(8, 0, '0.5'));
+  expect(retry).toMatchObject({ scorers: { [JUDGED]: { '0.5': { values: { yes: 8 } } } } });
+  expect(retry.notJudged).toBeUndefined();
+  const both = rig.cell;
+  expect([both.scorers?.[JUDGED], both.notJudged]).toEqual([judged(8, 0, '0.5'), undefined]);
   // Each verdict says how likely its capture was judged, which for all of them was certain.
   const verdicts = LINES.flatMap((line) => rig.store.assessments.get(traceIdOf('7', Buffer.from(line))) ?? []);
   const ofJudge = verdicts.filter(({ name, value }) => name === JUDGED && value !== undefined);
@@ -143,8 +137,9 @@ test('captures that were only traced are judged later, by the run that evaluates
   expect(await rig.log(rig.request('two', { evaluate: false }))).toEqual({});
   const cell = await rig.evaluate(rig.request('three'));
   expect(cell.captures).toBeUndefined();
-  expect(cell.scorers?.[JUDGED]).toEqual(judged(8));
+  expect(cell.scorers?.[JUDGED]).toEqual(judged(8, 0, '1', 0));
   expect(await rig.evaluate(rig.request('four'))).toEqual({});
+  expect(rig.cell).toMatchObject({ captures: 8, scorers: { [JUDGED]: judged(8) } });
 });
 
 test('errors by kind, quarantine by reason, and predictions', async () => {
@@ -212,51 +207,52 @@ test('replies that say nothing, and captures that no scorer applies to', async (
   expect(outcomesIn(after, [...LLM, ...CODE])).toEqual(outcomes);
 });
 
-test('verdicts are counted by the version of the judge that gave them', () => {
-  const facts = {
-    ...captureFacts(undefined, { bucket: 'b', key: 'e/Blue/2026/11/20/10/a.jsonl', line: 0, objectTimeMs: 0 } as never),
-    inferenceMs: Date.parse(`${HOUR}:30:00Z`),
-  };
-  const by = (sourceId: string, metadata: object) =>
-    ({
-      name: 'safety',
-      value: 'yes',
-      sourceType: 'LLM_JUDGE',
-      sourceId,
-      metadata: { 'monitoring.sample': '1', ...metadata },
-    }) as CountedCapture['verdicts'][number];
-  const rest = { facts, isWritten: true, replaced: [], judgeable: [], notJudged: {} };
-  const some = [by('a', {}), by('a', { [SCORER_VERSION]: '2' }), by('b', {}), by('small', { [CASCADE_JUDGE]: 'a' })];
-  const { quality = {} } = qualityOf(some.map((verdict, n) => ({ ...rest, traceId: `t${n}`, verdicts: [verdict] })));
-  const [hour = {}] = Object.values(quality);
-  const [cell] = Object.values(hour);
-  expect(Object.values(cell?.scorers?.safety?.[1]?.versions ?? {})).toEqual([2, 1, 1]);
+test('verdicts are counted by the version of the judge that gave them', async () => {
+  const rig = new ChunkRig();
+  const answer = (more = {}) => told(JSON.stringify({ [JUDGED]: { value: 'yes', rationale: 'because', ...more } }));
+  const { judge } = scriptedJudge(() => answer());
+  const by = (sourceId: string) => Object.assign(Object.create(judge), { sourceId });
+  const small = scriptedJudge(() => answer({ sure: true }), { maxAnswers: 1 }).judge;
+  const versions = LLM.map((scorer) => ({ ...scorer, version: '2' }));
+  const all = [
+    { judge: by('test:/a') },
+    { judge: by('test:/a'), scorers: versions },
+    { judge: by('test:/b') },
+    { judge: cascade(Object.assign(Object.create(small), { sourceId: 'test:/small' }), by('test:/a')) },
+  ];
+  for (const [n, more] of all.entries())
+    await rig.evaluate(rig.request(`run-${n}`, {}, 0, LINES.slice(n, n + 1)), more);
+  const { versions: counted = {} } = rig.cell.scorers?.[JUDGED]?.[1] ?? {};
+  expect(Object.values(counted).toSorted()).toEqual([1, 1, 2]);
 });
 
 test('a line that a retry traces is in quarantine no more, and one that it quarantines again counts once', async () => {
   const rig = new ChunkRig();
-  const { chunk, ...request } = rig.request('retry', { evaluate: false }, 0, [chatLine('mended'), '{"no": "capture"}']);
+  const lines = [chatLine('mended '.repeat(200)), '{"no": "capture"}'];
+  const short = { environment: testEnvironment({ MAX_LINE_BYTES: '1024' }) };
+  const before = await rig.log(rig.request('one', { evaluate: false }, 0, lines), short);
+  expect(before.quarantined).toEqual({ LineTooLong: 1, NotACaptureRecord: 1 });
+  const { chunk, ...request } = rig.request('retry', { evaluate: false, continues: ['one'] }, 0, lines);
   const ranges = chunk.ranges.map((range) => ({ ...range, keptIn: 'quarantine/one/00000000.jsonl' }));
-  expect((await rig.log({ ...request, chunk: { ...chunk, ranges } })).quarantined).toEqual({ retried: -1 });
+  await rig.log({ ...request, chunk: { ...chunk, ranges } });
+  expect(rig.cell).toMatchObject({ captures: 1, quarantined: { NotACaptureRecord: 1 } });
 });
 
 describe('hostile captures', () => {
-  const place = (variant: string) =>
-    ({ key: `e/${variant}/2026/11/20/10/a.jsonl`, objectTimeMs: 0 }) as Parameters<typeof captureFacts>[1];
-  const counted = (variant: string, value: string | number, name = 'language'): CountedCapture => ({
-    traceId: 't',
-    facts: captureFacts(undefined, place(variant)),
+  const counted = (variant: string, value: string | number, n = 0): CountedCapture => ({
+    traceId: `t-${variant}-${value}-${n}`,
+    facts: { inferenceMs: Date.parse(`${HOUR}:30:00Z`), variant, isError: false },
     isWritten: true,
-    verdicts: [{ name, value, sourceType: 'CODE', sourceId: 'code', metadata: { 'monitoring.sample': '1' } }],
+    verdicts: [
+      { name: 'language', value, sourceType: 'CODE', sourceId: 'code', metadata: { 'monitoring.sample': '1' } },
+    ],
     replaced: [],
-    judgeable: [],
-    notJudged: {},
   });
 
   test('that make up variants and values add a bounded number of counts', () => {
     const many = Array.from({ length: 200 }, (_, n) => counted(`variant-${n}`, `value-${n}`));
-    const same = many.map((_, n) => counted('variant-0', `value-${n}`));
-    const variants = qualityOf([...many, ...same]).quality?.[HOUR] ?? {};
+    const same = many.map((_, n) => counted('variant-0', `value-${n}`, 1));
+    const variants = countsOf([...many, ...same])[HOUR] ?? {};
     expect(Object.keys(variants)).toHaveLength(21);
     const total = Object.values(variants).reduce((sum, { captures = 0 }) => sum + captures, 0);
     expect(total).toBe(400);
@@ -266,7 +262,7 @@ describe('hostile captures', () => {
   });
 
   test('with names of object members and with numbers beyond reason leave the others as they are', () => {
-    const { quality } = qualityOf([
+    const quality = countsOf([
       counted('__proto__', '__proto__'),
       counted('constructor', 'constructor'),
       counted('constructor', 1e300),
@@ -309,21 +305,5 @@ test('the sample as text', () => {
     '1',
     '1',
     'always',
-  ]);
-});
-
-test('of verdicts that two runs have left in force, a re-evaluation takes each out as often as it is in the counts', () => {
-  const stored = (assessmentId: string, value: string, overrides?: string): StoredAssessment => ({
-    ...{ assessmentId, value, overrides, name: JUDGED, sourceType: 'LLM_JUDGE', sourceId: 'judge' },
-    ...{ valid: overrides !== undefined, metadata: { [RUN_METADATA]: `of ${assessmentId}` } },
-  });
-  // Both have taken the old one out.
-  const before = [stored('a-old', 'yes'), stored('a-1', 'no', 'a-old'), stored('a-2', 'no', 'a-old')];
-  const anew = { ...stored('a-3', 'no'), traceId: 'tr-1', createTimeMs: 0, replaces: true } as unknown as NewAssessment;
-  const times = verdictsOfRun('of a-3', before, [anew]).replaced.map(({ value, times: often }) => [value, often]);
-  expect(times).toEqual([
-    ['yes', -1],
-    ['no', 1],
-    ['no', 1],
   ]);
 });
