@@ -88,16 +88,18 @@ export class ChunkRig {
     return this.#counted(request, deps, await logChunk(request, deps));
   }
 
-  /** Returns the counts of a receipt, which those of the rows of its run equal. */
+  /** Returns the counts of a receipt, which those of the rows of its chunk equal. */
   async #counted(
-    { run, options }: ChunkRequest,
+    { run, options, chunk }: ChunkRequest,
     { environment, scorers }: EvaluateDependencies,
     { quality = {} }: { quality?: QualityCounts } = {},
   ): Promise<QualityCell> {
     const measures = observerOf(environment, options.sampleRate, scorers)?.measures ?? [];
-    const fold = async (runs?: string[], ofRun = false) =>
-      foldRows(await ledgerRows(this.storage.storage, 'work', runs), { measures, ofRun });
-    const [ofRun, ofAll] = [await fold([run], true), await fold()];
+    const rows = await ledgerRows(this.storage.storage, 'work');
+    const isOwn = (row: { run?: string; chunk?: number }) => row.run === run && row.chunk === chunk.chunk;
+    const own = { ...rows, captures: rows.captures.filter(isOwn), verdicts: rows.verdicts.filter(isOwn) };
+    const ofRun = foldRows(own, { measures, ofRun: true });
+    const ofAll = foldRows(rows, { measures });
     const ofRows = (counts: QualityCounts) =>
       JSON.parse(JSON.stringify(counts, (name, value) => (BESIDE_ROWS.includes(name) ? undefined : value)));
     expect(ofRun).toEqual(ofRows(quality));

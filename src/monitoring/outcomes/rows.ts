@@ -29,8 +29,7 @@ function fileMsOf({ key, objectTimeMs }: Placed['place']): number {
 }
 
 /** Returns the time that a line names, or else that of its file. */
-export const timeOfLine = ({ place, facts }: Placed): number =>
-  isTime(facts?.time) ? facts.time : fileMsOf(place);
+export const timeOfLine = ({ place, facts }: Placed): number => (isTime(facts?.time) ? facts.time : fileMsOf(place));
 
 /** Returns the hour of a line, which depends on the line and its file alone. */
 export function hourOfLine(line: Placed): string {
