@@ -12,17 +12,21 @@ import {
 import { stratumOf } from '../../quality/sample.ts';
 import { ownVerdicts } from '../../quality/tally.ts';
 import type { LineOutcome, LineVerdict } from '../outcomes/line-outcome.ts';
-import type { WrittenTrace } from '../write/chunk-writer.ts';
-import type { FinishedItem } from './outcome-of.ts';
+import type { WriteItem, WrittenTrace } from '../write/chunk-writer.ts';
+import type { CaptureOutcome } from './assess-capture.ts';
+import type { PendingVerdicts } from './pending-verdicts.ts';
 
 const VERSION_DIGITS = 8;
 
-/**
- * @param result with the trace as it was before the run wrote the `written` assessments
- * @returns of a scorer whose verdict in force the run could not replace, that verdict, with what the run has paid
- */
+/** A line that was assessed and written. Its assessments are those that were to be written. */
+interface Line extends WriteItem {
+  work: { pending: PendingVerdicts };
+  outcome: CaptureOutcome;
+}
+
+/** @returns of a scorer whose verdict in force the run could not replace, that verdict, with what the run has paid */
 export function lineVerdicts(
-  { work: { pending }, outcome, assessments: wanted }: FinishedItem,
+  { work: { pending }, outcome, assessments: wanted }: Line,
   { stored, assessments, written, isOfOtherChunk }: WrittenTrace,
   run: string,
 ): NonNullable<LineOutcome['verdicts']> {
